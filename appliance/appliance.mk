@@ -1,0 +1,3 @@
+# appliance/ - the daemon: one polling loop a core, operations as stages.
+appliance_uses := base nvme meta fabric
+appliance_srcs := $(wildcard appliance/*.c)

@@ -1,0 +1,3 @@
+# fabric/ - capsules, credits and payload over shm and TCP.
+fabric_uses := base
+fabric_srcs := $(wildcard fabric/*.c)
