@@ -8,10 +8,12 @@
 
 #define BLOCK_SIZE 4096u /* bytes under one checksum, and the unit of the store's blocks */
 
-/* Of `size_bytes` bytes; the usual form: starts at ~0, inverted at the end. "123456789": E3069283. */
+/* Of `size_bytes` bytes; the usual form: starts at ~0, inverted at the end. "123456789": E3069283.
+ */
 uint32_t crc32c(const void *bytes, size_t size_bytes);
 
-/* As if crc32c() had gone on from `crc` over further bytes; crc32c_more(crc32c(a), b) == crc32c(ab). */
+/* As if crc32c() had gone on from `crc` over further bytes; crc32c_more(crc32c(a), b) ==
+ * crc32c(ab). */
 uint32_t crc32c_more(uint32_t crc, const void *bytes, size_t size_bytes);
 
 /* Of a block of which only the first `size_bytes` exist: the rest counts as zeros. */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The arena: one mapping, cut from its start.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) base and size are multiples of 2 MiB; used <= size.
+ *  (2) Every page was written once: no later touch can fail for want of memory.
+ *  (3) [0, used) has been handed out, each byte once; [used, size) never.
+ */
+#define _GNU_SOURCE
+#include "base/arena.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older C libraries do not name it */
+#endif
+
+#define HUGE_BYTES (2u << 20)
+
+struct arena {
+	char *base;
+	uint64_t size_bytes;
+	uint64_t used_bytes;
+	uint64_t iova;
+	enum arena_pages pages;
+	bool locked;
+};
+
+static void arena_assert_valid(const struct arena *a)
+{
+	ASSERT(((uintptr_t)a->base & (HUGE_BYTES - 1)) == 0); /* (1) */
+	ASSERT(a->used_bytes <= a->size_bytes);               /* (1) */
+}
+
+/* Reserved huge pages, all or nothing: without MAP_POPULATE a shortage is known here, not at a
+ * touch. */
+static int map_hugetlb(struct arena *a)
+{
+	void *p = mmap(NULL, a->size_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT), -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	a->base = p;
+	a->pages = ARENA_HUGETLB;
+	return 0;
+}
+
+/* Ordinary pages, from a multiple of 2 MiB so that the kernel can make them huge ones. */
+static int map_pages(struct arena *a)
+{
+	uint64_t room_bytes, head_bytes;
+	char *p;
+
+	if (add_overflows(a->size_bytes, HUGE_BYTES, &room_bytes))
+		return -EINVAL;
+	p = mmap(NULL, room_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	head_bytes = align_up((uintptr_t)p, HUGE_BYTES) - (uintptr_t)p;
+	a->base = p + head_bytes;
+	if (head_bytes)
+		munmap(p, head_bytes);
+	munmap(a->base + a->size_bytes, HUGE_BYTES - head_bytes);
+	a->pages = madvise(a->base, a->size_bytes, MADV_HUGEPAGE) ? ARENA_SMALL : ARENA_THP;
+	return 0;
+}
+
+/* (2).  A kernel too old to populate is made to by writing; it then kills us if there is no memory.
+ */
+static int prefault(struct arena *a)
+{
+	if (!madvise(a->base, a->size_bytes, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < a->size_bytes; at += 4096)
+		*(volatile char *)(a->base + at) = 0;
+	return 0;
+}
+
+int arena_create(uint64_t size_bytes, struct arena **out)
+{
+	struct arena *a;
+	int err;
+
+	if (size_bytes == 0 || size_bytes > INT64_MAX - HUGE_BYTES)
+		return -EINVAL;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->size_bytes = align_up(size_bytes, HUGE_BYTES);
+	err = map_hugetlb(a);
+	if (err)
+		err = map_pages(a);
+	if (err)
+		goto free_arena;
+	err = prefault(a);
+	if (err)
+		goto unmap;
+	/* Both are wishes: an arena that is not locked works, only not under memory pressure. */
+	a->locked = mlock(a->base, a->size_bytes) == 0;
+	(void)madvise(a->base, a->size_bytes, MADV_DONTFORK);
+	arena_assert_valid(a);
+	*out = a;
+	return 0;
+
+unmap:
+	munmap(a->base, a->size_bytes);
+free_arena:
+	free(a);
+	return err;
+}
+
+void arena_destroy(struct arena *a)
+{
+	if (!a)
+		return;
+	arena_assert_valid(a);
+	munmap(a->base, a->size_bytes);
+	free(a);
+}
+
+void *arena_alloc(struct arena *a, uint64_t size_bytes, uint64_t align)
+{
+	uint64_t at, end;
+
+	arena_assert_valid(a);
+	ASSERT(is_pow2(align) && align <= HUGE_BYTES);
+	at = align_up(a->used_bytes, align); /* fits: both are far below 2^63 */
+	if (size_bytes == 0 || add_overflows(at, size_bytes, &end) || end > a->size_bytes)
+		return NULL;
+	a->used_bytes = end; /* (3) */
+	return a->base + at;
+}
+
+void *arena_base(const struct arena *a)
+{
+	return a->base;
+}
+
+uint64_t arena_size(const struct arena *a)
+{
+	return a->size_bytes;
+}
+
+uint64_t arena_used(const struct arena *a)
+{
+	return a->used_bytes;
+}
+
+bool arena_has(const struct arena *a, const void *p, uint64_t size_bytes)
+{
+	uint64_t at = (uintptr_t)p - (uintptr_t)a->base; /* wraps to a large number when below */
+
+	return at < a->size_bytes && size_bytes <= a->size_bytes - at;
+}
+
+enum arena_pages arena_pages(const struct arena *a)
+{
+	return a->pages;
+}
+
+bool arena_locked(const struct arena *a)
+{
+	return a->locked;
+}
+
+void arena_set_iova(struct arena *a, uint64_t iova)
+{
+	ASSERT((iova & 4095) == 0);
+	a->iova = iova;
+}
+
+uint64_t arena_iova(const struct arena *a, const void *p)
+{
+	ASSERT(arena_has(a, p, 1));
+	return a->iova + ((uintptr_t)p - (uintptr_t)a->base);
+}

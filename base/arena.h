@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * One large piece of memory, taken at start and cut into parts that are never given back.
+ *
+ * Everything that a drive or a network card may touch lies in one arena, so that one
+ * mapping covers it and an address in it becomes an I/O address by adding a constant:
+ *
+ *   base                                                    base + size
+ *    |  rings  |  PRP lists  |  data buffers  |  free ...        |
+ *    ^ iova    ^ iova + (p - base)
+ *
+ * Page-aligned, prefaulted, of huge pages where the machine has some, locked where it
+ * is allowed, and not inherited by fork (a child's copy-on-write would move our pages
+ * away from under the device).
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+
+enum arena_pages {
+	ARENA_HUGETLB = 1, /* reserved huge pages                                  */
+	ARENA_THP,         /* asked for by madvise; the kernel may have given some */
+	ARENA_SMALL,       /* 4 KiB pages: more TLB misses, otherwise the same     */
+};
+
+/**
+ * arena_create - take `size_bytes`, rounded up to 2 MiB, and touch every page
+ *
+ * Owns:    the caller, until arena_destroy().
+ * Errors:  -EINVAL for a size of 0 or one that cannot be rounded; -ENOMEM.
+ */
+must_check int arena_create(uint64_t size_bytes, struct arena **out);
+
+/** arena_destroy - give all of it back; nothing may point into it any more.  NULL is fine. */
+void arena_destroy(struct arena *a);
+
+/**
+ * arena_alloc - cut the next `size_bytes` off, aligned to `align` (a power of two)
+ *
+ * The bytes are zero the first time, and live as long as the arena.  NULL when it is full.
+ * Thread:  one at a time; at start, not on the hot path.
+ */
+must_check void *arena_alloc(struct arena *a, uint64_t size_bytes, uint64_t align);
+
+/** arena_base - its first byte, aligned to 2 MiB */
+void *arena_base(const struct arena *a);
+
+/** arena_size - its bytes, a multiple of 2 MiB */
+uint64_t arena_size(const struct arena *a);
+
+/** arena_used - bytes cut off so far, alignment included */
+uint64_t arena_used(const struct arena *a);
+
+/** arena_has - whether all of [p, p + size_bytes) lies in it */
+bool arena_has(const struct arena *a, const void *p, uint64_t size_bytes);
+
+/** arena_pages - what it is made of: worth a line at start */
+enum arena_pages arena_pages(const struct arena *a);
+
+/** arena_locked - whether it is locked in memory (RLIMIT_MEMLOCK allowed it) */
+bool arena_locked(const struct arena *a);
+
+/** arena_set_iova - where devices see its first byte, once that is known */
+void arena_set_iova(struct arena *a, uint64_t iova);
+
+/** arena_iova - where devices see `p`, which lies in the arena */
+uint64_t arena_iova(const struct arena *a, const void *p);
+
+#endif

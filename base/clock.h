@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The time.  Nothing else asks the system for it: the rest is handed `now_ns`, so that a test can
+ * be the clock. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+#define NS_PER_S  1000000000ull
+
+/* Nanoseconds that only go forward, from an unknown start: for deadlines and durations. */
+uint64_t clock_now_ns(void);
+
+/* Nanoseconds since 1970 UTC, which people can set back: for a file's times, nothing else. */
+uint64_t clock_wall_ns(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * malloc and its kin, in front of libc's: asks the seal, then lets libc do it.
+ *
+ * Not in libbase.a, or every program that calls malloc would pull it in; a program names
+ * it as an object of its own.  Empty under sanitizers: they own malloc.
+ */
+#include "base/seal.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SEAL_OFF
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SEAL_OFF
+#endif
+#endif
+
+#ifndef SEAL_OFF
+
+/* glibc's own names for what we cover; part of its ABI since 2.2.5. */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+extern void __libc_free(void *p);
+
+void *malloc(size_t size)
+{
+	seal_check("malloc");
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+	seal_check("calloc");
+	return __libc_calloc(count, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	seal_check("realloc");
+	return __libc_realloc(p, size);
+}
+
+void free(void *p)
+{
+	seal_check("free");
+	__libc_free(p);
+}
+
+void *memalign(size_t align, size_t size)
+{
+	seal_check("memalign");
+	return __libc_memalign(align, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	seal_check("aligned_alloc");
+	return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+	void *p;
+
+	seal_check("posix_memalign");
+	if (!is_pow2(align) || align % sizeof(void *) != 0)
+		return EINVAL;
+	p = __libc_memalign(align, size);
+	if (!p)
+		return ENOMEM;
+	*out = p;
+	return 0;
+}
+
+#endif
