@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * nvme - blocks of one NVMe namespace, read and written by polling.
+ *
+ *	struct nvme_dma    memory that drives may reach, and under which addresses (IOVAs)
+ *	struct nvme_drive  a controller that has been brought up, and its namespace
+ *	struct nvme_qpair  one submission and one completion queue; belongs to one thread
+ *	struct nvme_io     one read, write or flush; the caller's memory
+ *
+ * A thread submits I/Os, rings once for the batch, and polls for those that are
+ * done: nothing blocks, nothing calls back.
+ *
+ *	while (work_left) {
+ *		while (next && nvme_submit(qp, next) == 0)
+ *			next = take_next();
+ *		nvme_ring(qp);
+ *		done_count = nvme_poll(qp, done, ARRAY_LEN(done));
+ *	}
+ *
+ * A drive is chosen by its name; above this header nothing knows which kind it is:
+ *
+ *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
+ *	file:PATH?size=8G    the same; the size of a file that is to be made
+ *	mem:4G               memory of this process, gone when closed (no volatile cache)
+ *
+ * Units: a block is 4096 bytes, whatever format the namespace has.
+ */
+#ifndef NVME_NVME_H
+#define NVME_NVME_H
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NVME_BLOCK_SIZE    4096u
+#define NVME_BLOCK_SHIFT   12
+#define NVME_IO_BLOCKS_MAX 1024u /* of one nvme_io: 4 MiB, split as the drive needs it */
+#define NVME_DEPTH_MIN     2u
+#define NVME_DEPTH_MAX     4096u
+#define NVME_ERR_TEXT      256u /* enough for any text that nvme_open() writes */
+
+struct nvme_dma;
+struct nvme_drive;
+struct nvme_qpair;
+
+/* ---- memory that drives may reach --------------------------------------------- */
+
+/**
+ * nvme_dma_create - an empty table of mapped memory
+ *
+ * One serves all drives of a process: an IOVA is good for each of them.
+ *
+ * Owns:    the caller ends it with nvme_dma_destroy(), after every drive that uses it.
+ * Errors:  -ENOMEM.
+ */
+must_check int nvme_dma_create(struct nvme_dma **out);
+void nvme_dma_destroy(struct nvme_dma *dma);
+
+/**
+ * nvme_dma_map - let drives reach `size_bytes` at `addr`
+ *
+ * `addr` and `size_bytes` are multiples of 4096.  The IOVA is never the address, is a
+ * multiple of 64 MiB (so that pages of 2 MiB stay such), and has 39 bits at most.
+ *
+ * Owns:    the memory stays the caller's, and there, until nvme_dma_unmap().
+ * Thread:  any; calls exclude each other.  Polling threads are not disturbed.
+ * Errors:  -ENOSPC when the 512 GiB of IOVAs are used up.
+ */
+must_check int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_bytes, uint64_t *iova);
+
+/**
+ * nvme_dma_unmap - the reverse; `iova` and `size_bytes` as they were mapped
+ *
+ * Owns:    the memory may be freed when this returns, provided that the last I/O which
+ *          named it had come back before: the caller sees to that.
+ * Thread:  as nvme_dma_map().
+ */
+void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
+
+/* How often a soft controller was given an address that is not mapped: 0, or we have a bug. */
+uint64_t nvme_dma_fault_count(const struct nvme_dma *dma);
+
+/* ---- drives -------------------------------------------------------------------- */
+
+struct nvme_options {
+	bool create;              /* file: make it, and allocate its space, when it is missing */
+	uint32_t qpair_count_max; /* how many queue pairs are wanted; 0: 1 */
+};
+
+struct nvme_info {
+	uint64_t nblocks;
+	uint32_t transfer_max_bytes; /* of one command; longer I/Os are split */
+	uint32_t atomic_bytes;       /* a power cut tears no aligned write of this size */
+	uint32_t qpair_count_max;    /* how many the controller has granted */
+	uint32_t depth_max;
+	bool volatile_cache; /* a completed write is durable only after a flush, or by FUA */
+	char model[41];
+	char serial[21];
+	char firmware[9];
+	char note[160]; /* what does not work as well as it might here, and why; often "" */
+};
+
+/**
+ * nvme_open - bring up the drive called `name`
+ *
+ * `options` may be NULL.  Of a failure `err_text` gets one line for people, that begins with the name.
+ * A drive has one user: a file that another process holds is waited for up to 5 s, since
+ * a killed process's last writes hold it for a moment.
+ *
+ * Owns:    the caller ends it with nvme_close(); `dma` outlives the drive.
+ * Thread:  may block; not for a polling thread.  So for all of this section.
+ * Errors:  -EINVAL the name makes no sense; -ENOENT no such file; -EBUSY in use;
+ *          -ENOSPC, -EACCES, ... from the file system; -ENODEV, -EIO, -ETIMEDOUT the
+ *          controller does not come up; -ENOTSUP its namespace is of no use to us.
+ */
+must_check int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
+			 const struct nvme_options *options, char *err_text, size_t err_text_size);
+
+/* nvme_close - shut the controller down (caches flushed); all queue pairs are destroyed before. */
+void nvme_close(struct nvme_drive *drive);
+
+void nvme_drive_info(const struct nvme_drive *drive, struct nvme_info *info);
+
+/* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */
+must_check int nvme_name_check(const char *name, char *err_text, size_t err_text_size);
+
+/* ---- queue pairs --------------------------------------------------------------- */
+
+enum nvme_op { NVME_READ, NVME_WRITE, NVME_FLUSH };
+
+/* One I/O.  The caller owns the memory and fills in all but the last part. */
+struct nvme_io {
+	enum nvme_op op;
+	bool fua;         /* a write is durable when it is done; else ignored */
+	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(); 0 for a flush */
+	uint64_t block;   /* the first one */
+	uint64_t iova;    /* the buffer, contiguous, a multiple of 4096 */
+	void *owner;      /* the caller's; the driver does not look at it */
+
+	int status; /* when polled: 0, or the first -errno among its commands: nvme_status.c */
+	uint32_t commands_left; /* the driver's: those that have not completed */
+};
+
+/**
+ * nvme_qpair_create - a queue pair, for the use of one thread
+ *
+ * At most `depth` - 1 commands are in flight on it; an I/O up to
+ * nvme_info.transfer_max_bytes is one command.
+ *
+ * Owns:    ended by nvme_qpair_destroy(), when nothing is in flight.
+ * Thread:  any, which hands it on; create, stop and destroy of one drive one at a time.
+ * Errors:  -EINVAL a depth out of range; -ENOSPC the controller grants no more queue
+ *          pairs; -ENOMEM; -EIO, -ETIMEDOUT the controller.
+ */
+must_check int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpair **out);
+void nvme_qpair_destroy(struct nvme_qpair *qp);
+
+/**
+ * nvme_qpair_stop - take the queues away from the controller
+ *
+ * For a queue pair that has failed, or whose I/Os nobody wants any more.  When this
+ * returns the controller touches no buffer; every I/O in flight comes back from
+ * nvme_poll(), once, with -ECANCELED or its own status.
+ *
+ * Thread:  not while another polls it.  May block.
+ */
+void nvme_qpair_stop(struct nvme_qpair *qp);
+
+/* The largest nvme_io that fits: NVME_IO_BLOCKS_MAX, unless depth or drive are very small. */
+uint32_t nvme_qpair_io_blocks_max(const struct nvme_qpair *qp);
+
+/* How many I/Os nvme_submit() has taken and nvme_poll() has not returned. */
+uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp);
+
+/**
+ * nvme_submit - put an I/O on the submission queue
+ *
+ * The device sees it at the next nvme_ring().  An I/O longer than the drive's limit is
+ * split; it comes back once, when its last command has completed.
+ *
+ * Owns:    `io` and its buffer are lent to the driver until nvme_poll() returns `io`.
+ * Thread:  the queue pair's.  Never blocks.
+ * Errors:  -EAGAIN when its commands do not fit: poll, then try again.
+ *          -EIO when the queue pair has failed or was stopped; every later call says so too.
+ */
+must_check int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io);
+
+/* nvme_ring - tell the device of all that was submitted since the last ring. */
+void nvme_ring(struct nvme_qpair *qp);
+
+/**
+ * nvme_poll - collect finished I/Os
+ *
+ * Fills done[0 .. returned) with at most `done_max` I/Os, oldest completion first.
+ *
+ * Owns:    each returned I/O is the caller's again, its `status` set.
+ * Thread:  the queue pair's.  Never blocks; 0 means that nothing has finished.
+ */
+must_check uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max);
+
+/* ---- sleep --------------------------------------------------------------------- */
+
+/*
+ * nvme_qpair_fd - readable when an armed queue pair has something to poll; for epoll.
+ * -1 when this drive never makes one wait (then nvme_qpair_arm() says when not to sleep).
+ */
+int nvme_qpair_fd(const struct nvme_qpair *qp);
+
+/**
+ * nvme_qpair_arm - before this thread sleeps: let completions wake it through the fd
+ *
+ * Returns false when there is, or may soon be, something to poll: do not sleep then.
+ * (epoll_wait may end with EINTR when a completion arrives: poll then, as if woken.)
+ *
+ * Thread:  the queue pair's.
+ */
+must_check bool nvme_qpair_arm(struct nvme_qpair *qp);
+
+/* nvme_qpair_disarm - after arm, slept or not: completions are silent again, the fd is drained. */
+void nvme_qpair_disarm(struct nvme_qpair *qp);
+
+/* ---- counters ------------------------------------------------------------------ */
+
+struct nvme_stats {
+	uint64_t command_count;     /* submitted */
+	uint64_t ring_count;        /* doorbells written */
+	uint64_t error_count;       /* commands that completed with an error */
+	uint64_t soft_copied_bytes; /* by a soft controller's CPU: mem: drives */
+	uint64_t syscall_count;     /* by a soft controller: file: drives */
+};
+
+/* nvme_qpair_stats - of this queue pair since its creation.  The queue pair's thread. */
+void nvme_qpair_stats(const struct nvme_qpair *qp, struct nvme_stats *stats);
+
+#endif
