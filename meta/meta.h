@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * meta - which bytes of which file lie on which blocks of which drive.
+ *
+ * Sans-I/O: nothing here waits, reads a clock, or knows a drive.  The owner of a
+ * store (the appliance's core, wekactl, a simulation) turns this crank:
+ *
+ *	while ((io = meta_io_next(m)))          what the store wants from the drives
+ *		submit(io);
+ *	...                                     a drive has answered:
+ *	meta_io_done(m, io);                    io->status is set
+ *	while ((op = meta_op_poll(m)))          operations that went on because of it
+ *		finish(op);
+ *
+ * An operation is a plan and then an apply.  meta_op_start() runs the plan over the
+ * pages in memory; if it misses some, the store asks for them and the operation comes
+ * back from meta_op_poll() later.  The apply follows in the same turn as the plan that
+ * missed nothing, and cannot fail.  An operation that changed something is handed back
+ * when its log record, and all that its plan saw, is durable.
+ *
+ * Thread:  a store belongs to one thread; every call here is that thread's.
+ */
+#ifndef META_META_H
+#define META_META_H
+
+#include "base/assert.h"
+#include "base/crc32c.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define META_DRIVES_MAX     64u
+#define META_SHARDS_MAX     4096u
+#define META_NAME_MAX       255u
+#define META_PATH_MAX       4095u
+#define META_SYMLINKS_MAX   40u
+#define META_INLINE_MAX     512u  /* bytes of a file that lie in its inode record       */
+#define META_CHUNK_BLOCKS   128u  /* one extent record: 512 KiB                         */
+#define META_IO_BLOCKS_MAX  1024u /* one read plan, write or put: 4 MiB                 */
+#define META_ROOT_DIR       1u    /* the number of the root directory                   */
+#define META_DRIVE_BYTES_MIN (2u << 20)
+
+struct meta; /* opaque: one mounted store */
+
+/* A block of a drive: drive 16 bits, block number 48.  0 is never data: a superblock lies there. */
+#define META_BADDR(drive, block) ((uint64_t)(drive) << 48 | (block))
+#define META_BADDR_DRIVE(a)      ((uint32_t)((a) >> 48))
+#define META_BADDR_BLOCK(a)      ((a) & 0xffffffffffffull)
+
+/* ---- the store and its drives ------------------------------------------------ */
+
+struct meta_drive_info {
+	uint64_t nblocks;    /* of 4096 bytes */
+	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
+};
+
+struct meta_conf {
+	uint32_t ndrives;
+	struct meta_drive_info drive[META_DRIVES_MAX];
+	void *memory;          /* 4096-aligned, DMA-able; page frames and log buffers are cut from it */
+	uint64_t memory_bytes; /* meta_memory_needed() of this conf                                   */
+	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                         */
+	uint32_t ops_max;      /* operations admitted at once; -EINVAL when the cache is too small    */
+	/* At format only: */
+	uint32_t nshards;      /* a power of two; 64 is usual       */
+	uint64_t secret;       /* seeds the hash of names           */
+	uint8_t uuid[16];      /* of the new store                  */
+	int64_t wall_ns;       /* now, for the root directory       */
+};
+
+enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH };
+
+/* What the store wants of a drive.  Lent to the caller from meta_io_next() to meta_io_done(). */
+struct meta_io {
+	enum meta_io_op op;
+	bool fua;          /* a write: durable when it completes         */
+	uint32_t drive;
+	uint32_t nblocks;  /* 0 for a flush                              */
+	uint64_t block;    /* first block on the drive                   */
+	void *buf;         /* in conf.memory, 4096-aligned               */
+	int status;        /* set by the caller before meta_io_done()    */
+	struct list link;  /* the store's until taken, then the caller's */
+};
+
+/* Bytes of DMA-able memory that a store with this configuration takes; 0: conf is impossible. */
+uint64_t meta_memory_needed(const struct meta_conf *conf);
+
+/* Why `conf` is refused, as one line; NULL when it is fine. */
+const char *meta_conf_problem(const struct meta_conf *conf);
+
+/**
+ * meta_create - a store that is not yet there: format or mount comes next
+ *
+ * Errors:  -EINVAL (see meta_conf_problem), -ENOMEM.
+ */
+must_check int meta_create(struct meta **out, const struct meta_conf *conf);
+void meta_destroy(struct meta *m);
+
+/*
+ * Begin to format, or to mount.  Turn the crank until meta_boot_status() is no longer -EAGAIN:
+ * 0: mounted (a format mounts what it made), else why not, with a line in meta_error().
+ * Errors of a mount: -ENODATA (no store there), -EPROTONOSUPPORT (newer format or unknown
+ * incompatible feature, named), -EUCLEAN (corruption, named), -ENODEV (a drive of the set is
+ * missing or from another store), -EIO.
+ */
+void meta_format_start(struct meta *m);
+void meta_mount_start(struct meta *m);
+int meta_boot_status(const struct meta *m);
+const char *meta_error(const struct meta *m);
+
+/* Checkpoint everything and leave an empty log; turn the crank until 0 (or the store failed). */
+void meta_stop_start(struct meta *m);
+int meta_stop_status(const struct meta *m);
+
+/* 0, or why the store takes no more changes (its log could not be written): reads go on. */
+int meta_health(const struct meta *m);
+
+must_check struct meta_io *meta_io_next(struct meta *m);
+void meta_io_done(struct meta *m, struct meta_io *io);
+
+/* ---- what is on a drive: for format's "whose is this?" --------------------------- */
+
+/* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
+bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
+
+/* ---- operations ---------------------------------------------------------------- */
+
+/* Names a file for ever: where its inode record was born.  Never reused. */
+struct meta_handle {
+	uint64_t dir;  /* 48 bits: the directory it was born in */
+	uint64_t hash; /* 40 bits: of the name it was born with */
+	uint64_t uniq; /* 40 bits                               */
+};
+
+enum meta_type { META_TYPE_NONE, META_TYPE_FILE, META_TYPE_DIR, META_TYPE_SYMLINK };
+
+struct meta_attr {
+	struct meta_handle handle;
+	uint64_t ino;    /* 64 bits, for people and st_ino           */
+	uint64_t dir;    /* a directory's number; 0 for what is none */
+	enum meta_type type;
+	uint32_t mode;   /* permission bits, 07777 */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t nlink;
+	uint64_t size;   /* bytes; of a directory: its entries */
+	uint64_t blocks; /* of 4096 bytes, in use              */
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	int64_t atime_ns;
+};
+
+/* One file by handle (path == NULL), or by a path that starts at directory `dir`, or at the root
+ * when it begins with '/'.  A name in a directory is a path of one component. */
+struct meta_target {
+	const char *path;
+	uint32_t path_len;
+	uint64_t dir;
+	struct meta_handle handle;
+};
+
+/* nblocks blocks that lie together; baddr 0: a hole, which reads as zeros. */
+struct meta_run {
+	uint64_t baddr;
+	uint32_t nblocks;
+};
+
+enum meta_op_type {
+	META_OP_STAT,       /* target, flags NOFOLLOW -> attr                                     */
+	META_OP_READ,       /* target, offset, length -> attr, runs, crcs or inline bytes         */
+	META_OP_LIST,       /* target (a directory), cookie -> list_out, list_used, cookie        */
+	META_OP_READLINK,   /* target -> link text in inline_buf (META_PATH_MAX + 1 bytes), length*/
+	META_OP_STATFS,     /* -> statfs                                                          */
+	META_OP_PUT,        /* target = path; mode, times, size, runs+crcs or inline_buf; one apply */
+	META_OP_PUT_BEGIN,  /* -> attr.handle of a hidden file; target = where it will be put     */
+	META_OP_PUT_COMMIT, /* target = path, other.handle = the hidden file; setattr fields too  */
+	META_OP_PUT_ABORT,  /* target.handle = the hidden file                                    */
+	META_OP_WRITE,      /* target.handle; whole blocks from offset; see below                 */
+	META_OP_TRUNCATE,   /* target.handle or path; size; perhaps one replaced tail block       */
+	META_OP_SETATTR,    /* target; set_mask, set                                              */
+	META_OP_MKDIR,      /* target = path; mode ... -> attr                                    */
+	META_OP_SYMLINK,    /* target = path; inline_buf, length = the text                       */
+	META_OP_UNLINK,     /* target = path                                                      */
+	META_OP_RMDIR,      /* target = path                                                      */
+	META_OP_RENAME,     /* target = from, other = to                                          */
+};
+
+enum meta_op_flags {
+	META_NOFOLLOW = 1 << 0,  /* the last component may be a symlink, and is meant itself      */
+	META_EXCL = 1 << 1,      /* put, rename: -EEXIST when the name exists                     */
+	META_BY_INLINE = 1 << 2, /* put, write, truncate: the whole content is in inline_buf      */
+	META_MUST_EXIST = 1 << 3,/* put: replace only                                             */
+};
+
+enum meta_set_mask {
+	META_SET_MODE = 1 << 0,
+	META_SET_UID = 1 << 1,
+	META_SET_GID = 1 << 2,
+	META_SET_MTIME = 1 << 3,
+	META_SET_ATIME = 1 << 4,
+};
+
+/* Where a listing goes on; zeros: from the start.  Stays valid while files come and go. */
+struct meta_cookie {
+	uint64_t shard;
+	uint64_t hash;
+	uint64_t uniq;
+};
+
+/* One entry of a listing, followed by its name; the next begins at the next multiple of 8. */
+struct meta_dirent {
+	struct meta_attr attr;
+	struct meta_cookie next; /* a listing that starts here goes on behind this entry */
+	uint32_t name_len;
+	uint32_t entry_bytes;    /* of this entry with its name and padding */
+};
+
+struct meta_statfs {
+	uint64_t blocks_total;  /* of 4096 bytes, that files could use     */
+	uint64_t blocks_free;
+	uint64_t files;
+	uint64_t zones_total;
+	uint64_t zones_free;
+	uint64_t cache_pages;
+	uint64_t cache_pages_dirty;
+	uint64_t page_reads;    /* from drives, since mount                */
+	uint64_t page_hits;
+	uint64_t log_blocks;    /* written since mount                     */
+	uint64_t checkpoints;   /* completed since mount                   */
+	uint64_t orphans;       /* waiting to be freed                     */
+};
+
+/*
+ * An operation: the caller owns the memory and fills in the first part.
+ * Pointers must stay good until the operation has come back.
+ *
+ * READ    covers the block-aligned range around [offset, offset + length), clipped to the end of
+ *         the file and to what runs_max and blocks_max hold.  Result: attr; either inline_len > 0
+ *         and the file's bytes in inline_buf with inline_crc (of the block, zero-padded), or
+ *         runs[0 .. nruns) from block offset / 4096 on, crcs[] one a block (a hole's is that of
+ *         zeros), nblocks in all.  meta_read_end() must follow once the drives have answered:
+ *         until then the blocks cannot be reused.
+ * WRITE   replaces blocks from offset / 4096 on by runs (allocated by meta_data_alloc(), written
+ *         and complete) with crcs; size grows to `size` if that is larger.  An inline file can only
+ *         be written by META_BY_INLINE, or with offset 0 and a run that holds its old bytes too.
+ *         The caller keeps one change of a file in flight at a time (writes, truncates).
+ * TRUNCATE to `size`; if size is inside a block that exists, runs/crcs hold its zero-tailed
+ *         replacement (nblocks 1), or META_BY_INLINE the remaining bytes.
+ * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
+ * them back.  Blocks never given to one: meta_data_free().
+ *
+ * Errors in status: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY, -ELOOP, -ENAMETOOLONG,
+ * -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents), -ENOSPC, -EIO (which page
+ * is in meta_error()), -EROFS (the log failed), -EFBIG.
+ */
+struct meta_op {
+	enum meta_op_type type;
+	uint32_t flags;
+	struct meta_target target;
+	struct meta_target other;
+	uint64_t offset;
+	uint64_t length;
+	uint64_t size;
+	int64_t wall_ns;   /* now: ctime, mtime of parents */
+	uint32_t set_mask; /* SETATTR, PUT, PUT_COMMIT, MKDIR, SYMLINK: which of `set` to take */
+	struct meta_attr set;
+	struct meta_run *runs;
+	uint32_t *crcs;
+	uint32_t runs_max;   /* READ */
+	uint32_t blocks_max; /* READ */
+	uint32_t nruns;
+	uint32_t nblocks;
+	void *inline_buf;
+	uint32_t inline_len;
+	uint32_t inline_crc;
+	struct meta_cookie cookie; /* LIST: from; updated                    */
+	void *list_out;            /* 8-aligned; meta_dirents are packed     */
+	uint32_t list_max_bytes;
+	uint32_t list_max_entries;
+	uint32_t list_used_bytes;
+	uint32_t list_count;
+	bool list_end;             /* nothing behind what was returned       */
+	struct meta_statfs *statfs;
+
+	int status;            /* result                                              */
+	struct meta_attr attr; /* result                                              */
+	uint64_t seen_seq;     /* highest log sequence the plan saw, or its own record */
+	void *owner;           /* the caller's                                        */
+
+	/* private: */
+	struct list link;
+	uint32_t misses;   /* page reads this waits for     */
+	uint32_t reruns;
+	uint32_t state;
+	uint64_t epoch;    /* a read's: see meta_zone.c     */
+	uint64_t scratch[4];
+};
+
+/**
+ * meta_op_start - run an operation
+ *
+ * Returns true when it is over at once: op->status and results are set, and for a READ, STAT,
+ * LIST ... the reply may leave when meta_is_durable(m, op->seen_seq).  Returns false when the
+ * store keeps it: it comes back from meta_op_poll(), over.  A change is over only when durable.
+ */
+must_check bool meta_op_start(struct meta *m, struct meta_op *op);
+
+/* The next operation that is over, oldest first; NULL when there is none now. */
+must_check struct meta_op *meta_op_poll(struct meta *m);
+
+/* May a reply that saw `seq` leave?  If not: */
+bool meta_is_durable(const struct meta *m, uint64_t seq);
+/* ... hand the finished operation back; meta_op_poll() returns it when it may. */
+void meta_op_wait_durable(struct meta *m, struct meta_op *op);
+
+/* The reads that a READ planned are finished: their blocks may be reused from now on. */
+void meta_read_end(struct meta *m, struct meta_op *op);
+
+/**
+ * meta_data_alloc - blocks for new bytes: nobody else's until given to an operation or freed
+ *
+ * Fills runs[0 .. *nruns) with `nblocks` in all, nruns <= runs_max; successive calls with another
+ * `spread` go to other drives.
+ * Errors:  -ENOSPC; -EAGAIN: a zone is being opened, try again after the next meta_io_done();
+ *          -EROFS.
+ */
+must_check int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks,
+			       struct meta_run *runs, uint32_t runs_max, uint32_t *nruns);
+void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns);
+
+/* End of a turn of the loop: what this turn gathered becomes one log write.  Also moves
+ * checkpoints, collection and the freeing of orphans on, a bounded step a call.
+ * Returns true when there is more to do at once. */
+bool meta_turn(struct meta *m);
+
+/* ---- check ----------------------------------------------------------------------- */
+
+/* What a check found; each problem is one line. */
+struct meta_check {
+	uint64_t pages, names, inodes, extents, blocks, problems;
+	char first[8][160];
+};
+
+/* Walk everything of a mounted, quiet store (turn the crank until meta_check_status() is not
+ * -EAGAIN): every invariant of FORMAT.md.  0, or -EUCLEAN with out->problems > 0. */
+void meta_check_start(struct meta *m, struct meta_check *out);
+int meta_check_status(const struct meta *m);
+
+#endif

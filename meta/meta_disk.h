@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The bytes of FORMAT.md, drawn and asserted.  Change both or neither. */
+#ifndef META_DISK_H
+#define META_DISK_H
+
+#include "base/le.h"
+
+#include <stddef.h>
+
+#define META_FORMAT_VERSION 1u
+#define META_PAGE_BYTES     16384u
+#define META_PAGE_BLOCKS    4u
+#define META_VALUE_MAX      2304u /* of a record: 7 of the largest fit a page */
+
+LAYOUT_BEGIN
+struct meta_key_disk {
+	le64 w[3];
+};
+
+/* Names: FORMAT.md "Name record"; followed by the name's bytes. */
+struct meta_name_disk {
+	le64 dir;      /* of the handle                         */
+	le64 hash;     /* of the handle                         */
+	le64 uniq;     /* of the handle                         */
+	le64 child;    /* a directory's own number; else 0      */
+	uint8_t type;  /* enum meta_type                        */
+	uint8_t name_len;
+	uint8_t reserved[6];
+};
+
+/* FORMAT.md "Inode record"; followed by inline_len bytes. */
+struct meta_inode_disk {
+	le64 ino;
+	le64 child;       /* a directory's own number; else 0                 */
+	le64 size;
+	le64 blocks;
+	le64 mtime_ns;
+	le64 ctime_ns;
+	le64 atime_ns;
+	le64 trim_from;   /* while META__INODE_TRIMMING: chunks from here on are being freed */
+	le32 mode;
+	le32 uid;
+	le32 gid;
+	le32 nlink;
+	le32 epoch;       /* truncate epoch                                   */
+	le32 inline_crc;  /* of the inline bytes as a zero-padded block       */
+	le16 inline_len;
+	uint8_t type;
+	uint8_t flags;
+	uint8_t reserved[4];
+};
+
+/* FORMAT.md "Directory record": in the shard that holds the entries. */
+struct meta_dir_disk {
+	le64 count;    /* entries                                             */
+	le64 bytes;    /* sizes of the files in it are not kept here yet: 0   */
+	le64 mtime_ns; /* of the newest change of an entry                    */
+	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
+	le64 parent;   /* the number of the parent directory                  */
+	le64 flags;    /* 0; later: spread, fenced                            */
+};
+
+/* FORMAT.md "Extent record": then nruns of meta_run_disk, then nblocks of le32 checksums. */
+struct meta_extent_disk {
+	le32 epoch;
+	le16 nruns;
+	le16 nblocks; /* from the chunk's first block on; behind them: holes */
+};
+
+struct meta_run_disk {
+	le64 baddr;   /* 0: a hole */
+	le32 nblocks;
+};
+LAYOUT_END
+
+static_assert(sizeof(struct meta_key_disk) == 24, "FORMAT.md 3");
+static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
+static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
+static_assert(sizeof(struct meta_dir_disk) == 64, "FORMAT.md 5");
+static_assert(sizeof(struct meta_extent_disk) == 8, "FORMAT.md 5");
+static_assert(sizeof(struct meta_run_disk) == 12, "FORMAT.md 5");
+
+#endif

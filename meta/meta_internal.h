@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Shared by the files of meta/ and their tests; by nobody else.
+ *
+ *   meta_op.c        operations: start, wait, run again, hand back          | meta_name.c, meta_inode.c,
+ *      | plans (const)                                                      | meta_extent.c, meta_dir.c ...
+ *      v
+ *   meta_tx.c        what a plan read, missed and wants to change; apply
+ *      |                     |                       |
+ *      v                     v                       v
+ *   meta_tree.c           meta_log.c             meta_zone.c      who may write where
+ *      |
+ *      v
+ *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim      meta_super.c, meta_boot.c, meta_replay.c
+ *
+ * One thread, so nothing here is atomic.  There is one transaction at a time: a plan runs
+ * from its start to its end or to its misses within one call, and an apply follows at once.
+ */
+#ifndef META_INTERNAL_H
+#define META_INTERNAL_H
+
+#include "meta/meta.h"
+#include "meta/meta_disk.h"
+
+/* ---- keys (meta_key.h would be the same): 192 bits, compared word by word ------------ */
+
+/*
+ *  w0  directory 48 | hash 40 (high 16)
+ *  w1  hash (low 24) | class 8 | uniquifier 40 (high 32)
+ *  w2  uniquifier (low 8) | kind 8 | index 48
+ *
+ * So a name, the inode born with it, and its extents are neighbours; all names of one hash
+ * stand before all objects of that hash, so that a lookup never walks over old objects.
+ */
+struct meta_key {
+	uint64_t w[3];
+};
+
+enum meta__class {
+	META__CLASS_DIR = 0,  /* hash 0, uniq 0: the directory's own record in the shard of its entries */
+	META__CLASS_NAME = 1, /* uniq: the name's                                                      */
+	META__CLASS_OBJ = 2,  /* uniq: the handle's                                                    */
+	/* of directory 0, the store's own records: */
+	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of this shard in it    */
+	META__CLASS_ORPHAN = 4, /* uniq: a number of its own; value: handle: to be freed               */
+};
+
+enum meta__kind {
+	META__KIND_NONE = 0,
+	META__KIND_INODE = 1,  /* value: inode, then inline bytes               */
+	META__KIND_LINK = 2,   /* a symlink's text, index 0, 1: 2048 bytes each */
+	META__KIND_EXTENT = 3, /* index: chunk of 512 KiB                       */
+};
+
+static inline struct meta_key meta__key(uint64_t dir, uint64_t hash, enum meta__class class_,
+					uint64_t uniq, enum meta__kind kind, uint64_t index)
+{
+	return (struct meta_key){ {
+		dir << 16 | hash >> 24,
+		(hash & 0xffffff) << 40 | (uint64_t)class_ << 32 | uniq >> 8,
+		(uniq & 0xff) << 56 | (uint64_t)kind << 48 | index,
+	} };
+}
+
+static inline uint64_t meta__key_dir(const struct meta_key *k)
+{
+	return k->w[0] >> 16;
+}
+
+static inline uint64_t meta__key_hash(const struct meta_key *k)
+{
+	return (k->w[0] & 0xffff) << 24 | k->w[1] >> 40;
+}
+
+static inline enum meta__class meta__key_class(const struct meta_key *k)
+{
+	return (enum meta__class)(k->w[1] >> 32 & 0xff);
+}
+
+static inline uint64_t meta__key_uniq(const struct meta_key *k)
+{
+	return (k->w[1] & 0xffffffff) << 8 | k->w[2] >> 56;
+}
+
+static inline enum meta__kind meta__key_kind(const struct meta_key *k)
+{
+	return (enum meta__kind)(k->w[2] >> 48 & 0xff);
+}
+
+static inline uint64_t meta__key_index(const struct meta_key *k)
+{
+	return k->w[2] & 0xffffffffffffull;
+}
+
+static inline int meta__key_cmp(const struct meta_key *a, const struct meta_key *b)
+{
+	for (int i = 0; i < 3; i++)
+		if (a->w[i] != b->w[i])
+			return a->w[i] < b->w[i] ? -1 : 1;
+	return 0;
+}
+
+/* ---- I/O of the store's own ------------------------------------------------------ */
+
+enum meta__io_kind { /* whose it is: meta_io_done() gives it back there */
+	META__IO_PAGE_READ,  /* meta_cache.c                           */
+	META__IO_PAGE_WRITE, /* meta_ckpt.c                            */
+	META__IO_CKPT,       /* meta_ckpt.c: flushes and root blocks   */
+	META__IO_LOG,        /* meta_log.c: flushes and log blocks     */
+	META__IO_ZONE,       /* meta_zone.c: zone headers              */
+	META__IO_BOOT,       /* meta_boot.c, meta_replay.c             */
+	META__IO_COLLECT,    /* meta_collect.c                         */
+	META__IO_CHECK,      /* meta_check.c                           */
+};
+
+struct meta__io {
+	struct meta_io io; /* first: what the caller sees */
+	enum meta__io_kind kind;
+	void *owner;
+};
+
+void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_next() */
+
+/* ---- the store ------------------------------------------------------------------- */
+
+struct meta__shard {
+	uint64_t root_baddr; /* of the tree as it is now; 0: empty            */
+	uint64_t root_gen;   /* the generation of that page                   */
+	uint32_t height;     /* 0: empty; 1: the root is a leaf               */
+	uint64_t seq;        /* of the last record applied to this shard      */
+	uint64_t uniq_next;  /* the shard's counter: handles, names, orphans  */
+	uint64_t dir_next;   /* counter of directory numbers born here        */
+	uint64_t files;      /* inodes of files in this shard                 */
+	/* as of the last durable root: */
+	uint64_t durable_root_baddr;
+	uint64_t durable_seq;
+	uint32_t root_slot;  /* the slot that holds it: the next root goes to the other */
+};
+
+struct meta__cache;
+struct meta__tx;
+struct meta__ckpt;
+struct meta__log;
+struct meta__zones;
+struct meta__boot;
+struct meta__ops;
+struct meta__collect;
+struct meta__checker;
+
+struct meta {
+	struct meta_conf conf;
+	uint32_t nshards;
+	uint64_t secret;
+	uint8_t uuid[16];
+	uint64_t epoch;     /* of this mount: log blocks of other mounts are not ours       */
+	int failed;         /* 0, or -EROFS once the log or a checkpoint could not be written */
+	bool mounted;
+	char error[256];
+	struct list io_wanted;
+	uint8_t *mem_next;  /* meta__mem_take() cuts from here */
+	struct meta__shard *shard; /* nshards */
+	struct meta__cache *cache;
+	struct meta__tx *tx;
+	struct meta__ckpt *ckpt;
+	struct meta__log *log;
+	struct meta__zones *zones;
+	struct meta__boot *boot;
+	struct meta__ops *ops;
+	struct meta__collect *collect;
+	struct meta__checker *checker;
+};
+
+/* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
+void *meta__mem_take(struct meta *m, uint64_t bytes); /* 4096-aligned; ASSERTs that it was counted */
+#define META__MODULE(name)                                    \
+	uint64_t meta__##name##_memory(const struct meta_conf *c); \
+	int meta__##name##_create(struct meta *m);            \
+	void meta__##name##_destroy(struct meta *m)
+META__MODULE(cache);
+META__MODULE(tx);
+META__MODULE(ckpt);
+META__MODULE(log);
+META__MODULE(zones);
+META__MODULE(boot);
+META__MODULE(ops);
+META__MODULE(collect);
+META__MODULE(checker);
+
+/* The first problem wins; printf-like, one line. */
+__attribute__((format(printf, 2, 3))) void meta__error(struct meta *m, const char *fmt, ...);
+/* No change can be taken any more (log or root could not be written). */
+void meta__fail(struct meta *m);
+
+/* ---- meta_cache.c: pages in memory -------------------------------------------------
+ *
+ *   absent --want--> reading --done--> clean <--------------- written
+ *                                        | dirty (new address)    ^
+ *                                        v                        |
+ *                                      dirty --freeze--> frozen --+    (a write to a frozen page
+ *                                        ^                   |          copies it first)
+ *                                        +---- copy ---------+
+ *
+ * A frame is found by the address of its page.  Clean, unpinned frames are evicted by clock.
+ */
+enum meta__frame_state { FRAME_FREE, FRAME_READING, FRAME_CLEAN, FRAME_DIRTY, FRAME_FROZEN };
+
+struct meta__frame {
+	uint8_t *page;         /* META_PAGE_BYTES                                             */
+	uint64_t baddr;        /* where the page lies or will lie                              */
+	uint64_t gen;          /* generation in which it got that address                      */
+	uint64_t seq;          /* highest log block sequence that changed it; 0 when from disk */
+	uint32_t shard;
+	uint32_t pins;
+	enum meta__frame_state state;
+	bool used;             /* the clock hand's bit                                         */
+	struct meta__frame *hash_next;
+	struct list link;      /* of its state's list                                          */
+	struct list waiters;   /* of operations, while reading                                 */
+	struct meta__io io;
+};
+
+/* The frame of the page at baddr if it is in memory and readable, else NULL. */
+struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
+/* Read it, on behalf of op (which gets one more in op->misses, less when it is here).
+ * -EBUSY: no frame can be had now, try again later. */
+int meta__cache_want(struct meta *m, uint32_t shard, uint64_t baddr, uint64_t gen, struct meta_op *op);
+/* Frames that new dirty pages could take now, within the limit of dirty pages. */
+uint32_t meta__cache_room(const struct meta *m);
+void meta__cache_io_done(struct meta *m, struct meta__io *x);
+
+/* ---- meta_tree.c: on pages that are there -------------------------------------------
+ * All lookups return -EAGAIN after having asked for the page that they miss (for tx->op). */
+
+struct meta__cursor; /* in meta_tree.h or below; a position in a leaf, valid until the next apply */
+
+/* ---- meta_tx.c -------------------------------------------------------------------- */
+
+#define META__TX_RECORDS_MAX 64u
+
+struct meta__mut {
+	uint32_t shard;
+	bool del;
+	struct meta_key key;
+	const void *value; /* in the tx's own buffer, or a log block's at replay */
+	uint32_t value_len;
+};
+
+/* Begin a plan for op; forgets whatever an earlier plan wanted. */
+void meta__tx_begin(struct meta *m, struct meta_op *op);
+
+/* The value of key as the transaction sees it (its own changes included); it stays good until the
+ * transaction ends.  0, -ENOENT, -EAGAIN (missed: asked for), -EIO, -EBUSY. */
+int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
+		 uint32_t *value_len);
+
+/* The first record with key >= *key (of the tree, without the transaction's own changes).
+ * 0 and *key, value set; -ENOENT at the end of the shard; -EAGAIN, -EIO, -EBUSY.
+ * Cheap when it goes on where the last call left off in the same leaf. */
+int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
+		  uint32_t *value_len);
+
+/* Want to put or delete; copies the value.  Also walks to the leaf, so that a miss shows now.
+ * 0, -EAGAIN, -EIO, -EBUSY, -E2BIG (more than META__TX_RECORDS_MAX). */
+int meta__tx_put(struct meta *m, uint32_t shard, const struct meta_key *key, const void *value,
+		 uint32_t value_len);
+int meta__tx_del(struct meta *m, uint32_t shard, const struct meta_key *key);
+
+/* Blocks of a data zone come to life or die with this transaction (shard's ZONE record). */
+int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblocks);
+
+/* The shard's counter, taken by this transaction if it is applied. */
+uint64_t meta__tx_uniq(struct meta *m, uint32_t shard);
+uint64_t meta__tx_dir(struct meta *m, uint32_t shard);
+
+/* This transaction's data lies on these drives: they are flushed before its log block. */
+void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns);
+
+/* Can it be applied now?  0, -EBUSY (frames, page blocks or log room are short: a checkpoint has
+ * been asked for; try again later), -ENOSPC, -EROFS. */
+int meta__tx_ready(struct meta *m);
+/* Apply: cannot fail.  op->seen_seq becomes its log block's sequence.  Nothing to change: none. */
+void meta__tx_apply(struct meta *m);
+/* The highest log sequence seen by what the transaction read. */
+uint64_t meta__tx_seen(const struct meta *m);
+
+/* Replay: apply one shard's part of a log record, as at run time but unlogged.
+ * 0, -EAGAIN (op waits), -EBUSY, -EIO. */
+int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count);
+
+/* ---- meta_log.c -------------------------------------------------------------------- */
+
+/* Is there room for `bytes` of record now (open block, and zones behind it, and the log's limit)? */
+bool meta__log_room(struct meta *m, uint32_t bytes);
+/* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.
+ * drives_mask: drives whose finished data writes this record names (bit d % 64). */
+uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
+			  uint64_t drives_mask);
+uint64_t meta__log_durable(const struct meta *m);  /* all blocks up to this are durable */
+uint64_t meta__log_last(const struct meta *m);     /* sequence of the newest record's block */
+void meta__log_turn(struct meta *m);               /* close and send what this turn gathered */
+bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many distinct leaves  */
+void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
+void meta__log_io_done(struct meta *m, struct meta__io *x);
+
+/* ---- meta_zone.c ------------------------------------------------------------------- */
+
+enum meta__zone_kind { META__ZONE_FREE, META__ZONE_LOG, META__ZONE_PAGE, META__ZONE_DATA };
+
+uint32_t meta__page_room(struct meta *m);          /* page addresses that can be taken at once       */
+uint64_t meta__page_take(struct meta *m);          /* -> baddr of 4 blocks; ASSERTs room             */
+void meta__page_dead(struct meta *m, uint64_t baddr); /* never to be read again by a current tree    */
+/* A ZONE record changed by delta blocks (called by the tree for every such put, replay too). */
+void meta__zone_live_add(struct meta *m, uint64_t zone_baddr_or_index, int64_t delta);
+uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);       /* global zone index */
+struct meta_key meta__zone_key(const struct meta *m, uint32_t zone);
+uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key);
+/* The log takes whole zones. -EAGAIN: its header is being written; -ENOSPC. */
+int meta__zone_take_log(struct meta *m, uint32_t *zone);
+void meta__zone_give_log(struct meta *m, uint32_t zone);
+/* Read epochs: blocks that an operation planned to read are not reused before it ends. */
+uint64_t meta__epoch_enter(struct meta *m);
+void meta__epoch_leave(struct meta *m, uint64_t epoch);
+/* A checkpoint: what is empty at freeze is free once its roots are durable and older reads ended. */
+void meta__zone_freeze(struct meta *m);
+void meta__zone_rooted(struct meta *m);
+void meta__zone_turn(struct meta *m);
+void meta__zone_io_done(struct meta *m, struct meta__io *x);
+
+/* ---- meta_ckpt.c ------------------------------------------------------------------- */
+
+void meta__ckpt_want(struct meta *m);    /* start one soon; harmless when one runs            */
+bool meta__ckpt_running(const struct meta *m);
+bool meta__ckpt_turn(struct meta *m);    /* a bounded step; true: more to do at once          */
+void meta__ckpt_io_done(struct meta *m, struct meta__io *x);
+/* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
+struct meta__root {
+	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files;
+	uint32_t height;
+};
+void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
+		      uint64_t copy_baddr_out[2]);
+
+/* ---- meta_op.c ---------------------------------------------------------------------- */
+
+/* A page that op waited for is here (or status != 0: could not be read). */
+void meta__op_page_done(struct meta *m, struct meta_op *op, int status);
+/* The store's own operations run like others; private types from 1000 on. */
+enum { META__OP_FREE_ORPHAN = 1000, META__OP_FREEZE, META__OP_TOUCH, META__OP_REPLAY, META__OP_SCAN };
+/* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later, else the status. */
+int meta__plan_freeze(struct meta *m, struct meta_op *op); /* meta_ckpt.c    */
+int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page at scratch[] */
+int meta__plan_scan(struct meta *m, struct meta_op *op);   /* meta_boot.c: sum ZONE and ORPHAN records */
+bool meta__ops_turn(struct meta *m);  /* stalled ones again; orphans; a bounded step          */
+
+/* ---- names ---------------------------------------------------------------------------- */
+
+uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len); /* 40 bits */
+uint32_t meta__dir_shard(const struct meta *m, uint64_t dir); /* where a directory's entries lie */
+
+#endif
