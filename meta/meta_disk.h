@@ -67,9 +67,9 @@ struct meta_extent_disk {
 	le16 nblocks; /* from the chunk's first block on; behind them: holes */
 };
 
+/* drive 12 bits (63..52), first block 44 (51..8), blocks 8 (1 .. 128); drive and block 0: a hole */
 struct meta_run_disk {
-	le64 baddr;   /* 0: a hole */
-	le32 nblocks;
+	le64 packed;
 };
 LAYOUT_END
 
@@ -78,6 +78,6 @@ static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
 static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
 static_assert(sizeof(struct meta_dir_disk) == 64, "FORMAT.md 5");
 static_assert(sizeof(struct meta_extent_disk) == 8, "FORMAT.md 5");
-static_assert(sizeof(struct meta_run_disk) == 12, "FORMAT.md 5");
+static_assert(sizeof(struct meta_run_disk) == 8, "FORMAT.md 5");
 
 #endif
