@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * fabric - requests and payload between a client and an appliance, over shm or TCP.
+ *
+ * The bytes are PROTOCOL.md's.  This header is both sides' view of them, in host
+ * integers: fab_server_*, fab_req_* and fab_reply are the appliance's,
+ * fab_connect, fab_submit and fab_poll the client's.  Nothing blocks, nothing calls
+ * back, and no clock is read: now_ns (monotonic) is handed in.  Poll functions
+ * return what has happened.
+ *
+ *   client                                   appliance
+ *   fab_submit(call) ---- request ---------> FAB_EVENT_REQUEST
+ *                                              fab_pull()         payload of a put comes
+ *                    <--- blocks ----------    fab_window_addr()  or fab_send_part()
+ *   fab_poll() = call <-- reply ------------   fab_reply()
+ *
+ * Addresses: "tcp://127.0.0.1:7010" (loopback only) and "shm:/run/weka.sock".
+ */
+#ifndef FABRIC_FAB_H
+#define FABRIC_FAB_H
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAB_BODY_MAX      1024u        /* a request's or reply's own bytes           */
+#define FAB_LONG_BODY_MAX (256u << 10) /* of a request with many names               */
+#define FAB_WINDOW_MAX    (64u << 20)  /* landing or payload window of one request   */
+#define FAB_BATCH_MAX     1024u        /* items of one request                       */
+#define FAB_PATH_MAX      4095u        /* bytes of a path or a symlink's target      */
+#define FAB_KEY_BYTES     32u
+#define FAB_KEY_ID_MAX    31u /* bytes of a key's name                      */
+#define FAB_HANDLE_BYTES  16u
+#define FAB_COOKIE_BYTES  24u
+#define FAB_ANSWER_BYTES  24u        /* of one item in a batch's table of answers  */
+#define FAB_SUMS_INLINE   32u        /* a FAB_READ of so many blocks has its sums in the reply */
+#define FAB_TO_END        UINT64_MAX /* length: as far as the file goes            */
+#define FAB_POOLS_MAX     8u         /* of one session                             */
+
+/* ---- what both sides name alike ------------------------------------------------ */
+
+/* PROTOCOL.md 5 has each one's body and reply. */
+enum fab_type {
+	FAB_PING = 16,
+	FAB_READ,       /* one piece of one file by handle: the hot path        */
+	FAB_READ_BATCH, /* items, into one window                               */
+	FAB_OPEN,       /* look up, perhaps create; handle and attributes       */
+	FAB_STAT,       /* names; attributes                                    */
+	FAB_LIST,       /* a page of a directory                                */
+	FAB_READLINK,
+	FAB_STATFS,
+	FAB_STATUS,     /* the appliance's counters, JSON text                  */
+	FAB_PUT,        /* whole files, each atomic                             */
+	FAB_PUT_BEGIN,  /* a hidden file for a put of more than 4 MiB           */
+	FAB_PUT_COMMIT, /* ... takes its name                                   */
+	FAB_WRITE,      /* a piece, at an offset or at the end                  */
+	FAB_TRUNCATE,
+	FAB_SETATTR,
+	FAB_MKDIR,
+	FAB_RMDIR,
+	FAB_UNLINK,
+	FAB_RENAME,
+	FAB_SYMLINK,
+	FAB_TYPE_END, /* one past the last */
+};
+
+/* A file's or directory's lasting name.  The fabric carries it and does not look inside. */
+struct fab_handle {
+	uint8_t bytes[FAB_HANDLE_BYTES];
+};
+
+enum fab_by {
+	FAB_BY_PATH = 1,  /* `name` from the root                               */
+	FAB_BY_HANDLE,    /* `handle`; no name                                  */
+	FAB_BY_DIR,       /* `name` from the directory with number `dir`        */
+	FAB_BY_DIRHANDLE, /* `name` from the directory `handle`                 */
+};
+
+/* Which file is meant.  `name` has no NUL and is not terminated; 1 .. FAB_PATH_MAX bytes. */
+struct fab_name {
+	enum fab_by by;
+	bool nofollow; /* a symlink at the end is meant itself */
+	uint16_t name_bytes;
+	const char *name;
+	uint64_t dir; /* below 2^48 */
+	struct fab_handle handle;
+};
+
+/* What one item of a FAB_READ_BATCH wants. */
+struct fab_read_item {
+	struct fab_name name;
+	uint64_t offset_bytes;
+	uint64_t length_bytes; /* FAB_TO_END: all the rest */
+};
+
+/*
+ * One whole file of a FAB_PUT, of at most 4 MiB.  Its bytes and their checksums lie in the
+ * request's window, at these offsets from its start.
+ */
+struct fab_put_item {
+	struct fab_name name; /* not FAB_BY_HANDLE */
+	uint32_t mode;        /* permission bits only */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t flags; /* FAB_PUT_EXCL */
+	int64_t mtime_ns;
+	uint32_t size_bytes;
+	uint32_t payload_at; /* a multiple of 64             */
+	uint32_t sums_at;    /* a multiple of 4; one le32 a block, crc32c_block()s */
+};
+#define FAB_PUT_EXCL 1u /* -EEXIST rather than replace */
+
+/* 96 bytes on the wire.  Times are nanoseconds since 1970. */
+struct fab_attr {
+	struct fab_handle handle;
+	uint64_t ino; /* a number for people */
+	uint64_t dir; /* a directory's number for FAB_BY_DIR; 0: not a directory */
+	uint64_t size_bytes;
+	uint64_t allocated_bytes;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	int64_t atime_ns;
+	uint32_t mode; /* with S_IFMT */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t nlink;
+};
+
+/* One entry of a directory, in the window of a FAB_LIST. */
+struct fab_entry {
+	struct fab_attr attr;
+	uint16_t name_bytes;
+	const char *name;
+};
+
+struct fab_statfs {
+	uint64_t total_bytes;
+	uint64_t free_bytes; /* that a writer may still take */
+	uint64_t files;
+	uint64_t dirs;
+	uint32_t name_max;
+	uint32_t shard_count;
+};
+
+/*
+ * The answer to one item of a batch, 24 bytes at the end of its window.
+ * READ_BATCH: status, offset, length and checksums.  On -EMSGSIZE `length_bytes` is what the
+ * item has (bytes from its offset to its end), and the rest is 0.
+ * PUT: status and the new file's handle.
+ */
+struct fab_answer {
+	int32_t status;
+	uint32_t data_at; /* in the window; a multiple of 4096       */
+	uint64_t length_bytes;
+	uint32_t sums_at; /* in the window: one le32 a block         */
+	struct fab_handle handle;
+};
+
+/* The arguments of a request, by type.  FAB_PING and FAB_STATFS and FAB_STATUS have none. */
+union fab_args {
+	struct {
+		struct fab_handle handle;
+		uint64_t offset_bytes;
+		uint32_t length_bytes; /* 1 .. the window's length */
+	} read;
+	struct {
+		/* FAB_READ_BATCH, FAB_PUT, FAB_STAT: the client's arrays, by type; the
+		 * appliance asks fab_req_read_item() and its like instead. */
+		uint32_t count;
+		const struct fab_read_item *reads;
+		const struct fab_put_item *puts;
+		const struct fab_name *names;
+	} batch;
+	struct {
+		struct fab_name name;
+		uint32_t flags; /* FAB_OPEN_* */
+		uint32_t mode;  /* permission bits, when it creates */
+		uint32_t uid;
+		uint32_t gid;
+	} open;
+	struct {
+		struct fab_name dir;
+		uint8_t cookie[FAB_COOKIE_BYTES]; /* zero: from the start */
+		uint32_t count_max;
+	} list;
+	struct {
+		struct fab_name name; /* READLINK, RMDIR, UNLINK */
+	} name;
+	struct {
+		struct fab_name name; /* PUT_BEGIN, MKDIR */
+		uint32_t mode;
+		uint32_t uid;
+		uint32_t gid;
+		uint32_t flags;      /* PUT_BEGIN: FAB_PUT_EXCL           */
+		int64_t mtime_ns;    /* MKDIR: 0 is now                   */
+		uint64_t size_bytes; /* PUT_BEGIN: what will be written   */
+	} make;
+	struct {
+		struct fab_handle handle;
+		uint64_t size_bytes; /* TRUNCATE: the new one; PUT_COMMIT: the whole */
+	} size;
+	struct {
+		struct fab_handle handle;
+		uint64_t offset_bytes; /* not looked at with FAB_WRITE_APPEND   */
+		uint32_t length_bytes; /* 1 .. 4 MiB                            */
+		uint32_t flags;        /* FAB_WRITE_APPEND                      */
+		uint32_t payload_at;   /* in the window; a multiple of 64       */
+		/* In the window, a multiple of 4: one le32 for each block of the file that
+		 * is touched: crc32c_block() of the bytes that go into it.  An append counts
+		 * blocks from its own first byte. */
+		uint32_t sums_at;
+	} write;
+	struct {
+		struct fab_name name;
+		uint32_t mask; /* FAB_SET_*: which of those below */
+		uint32_t mode;
+		uint32_t uid;
+		uint32_t gid;
+		int64_t mtime_ns;
+		int64_t atime_ns;
+	} setattr;
+	struct {
+		struct fab_name from;
+		struct fab_name to;
+		uint32_t flags; /* FAB_RENAME_NOREPLACE */
+	} rename;
+	struct {
+		struct fab_name name;
+		uint16_t target_bytes; /* 1 .. FAB_PATH_MAX */
+		const char *target;
+		uint32_t uid;
+		uint32_t gid;
+		int64_t mtime_ns; /* 0: now */
+	} symlink;
+};
+
+#define FAB_OPEN_CREATE      1u
+#define FAB_OPEN_EXCL        2u
+#define FAB_OPEN_TRUNC       4u
+#define FAB_OPEN_DIRECTORY   8u
+#define FAB_WRITE_APPEND     1u
+#define FAB_RENAME_NOREPLACE 1u
+#define FAB_SET_MODE         1u
+#define FAB_SET_UID          2u
+#define FAB_SET_GID          4u
+#define FAB_SET_MTIME        8u
+#define FAB_SET_ATIME        16u
+
+struct fab_key {
+	char id[FAB_KEY_ID_MAX + 1]; /* printable, NUL-terminated */
+	uint8_t secret[FAB_KEY_BYTES];
+};
+
+/* What the hello agreed on. */
+struct fab_limits {
+	uint32_t credits;          /* requests in flight, 1 .. 1024                */
+	uint32_t long_bodies;      /* of them, so many with a body over FAB_BODY_MAX */
+	uint32_t batch_max;        /* items, <= FAB_BATCH_MAX                      */
+	uint32_t window_max_bytes; /* <= FAB_WINDOW_MAX                            */
+	uint64_t pool_max_bytes;   /* all pools of the session together            */
+};
+
+/* ---- the appliance's side: set-up and control ------------------------------------ */
+/*
+ * Two threads may work on a server: the control thread (fab_server_control_*, fab_pool_*)
+ * and the polling core (everything else).  They may be one and the same.  The polling
+ * side neither allocates nor waits; accepting, the hello, and making and mapping memory
+ * are the control side's.
+ */
+struct fab_server;
+struct fab_pool;
+
+struct fab_server_cfg {
+	struct fab_key key;
+	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
+	uint32_t sessions_max;     /* 0: 64                                            */
+	uint32_t long_bodies;      /* of all sessions at once, 256 KiB each; 0: 16     */
+	uint64_t pools_max_bytes;  /* of all sessions together; 0: 1 GiB               */
+	uint64_t hello_timeout_ns; /* 0: 5 s                                           */
+};
+
+/**
+ * fab_server_create - take all the memory that the limits ask for
+ * fab_server_listen - on one more address; port 0 takes a free one, see fab_server_address()
+ *
+ * Errors:  create: -ENOMEM, -EINVAL (a limit out of range).
+ *          listen: -EINVAL (not an address), -EADDRNOTAVAIL (not loopback), -EADDRINUSE, what
+ *          socket calls say; `why` (256 bytes or NULL) gets one line for people.
+ */
+must_check int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg);
+must_check int fab_server_listen(struct fab_server *srv, const char *address, char *why);
+
+/* The i-th listening address as text, or NULL: with the port that was found. */
+const char *fab_server_address(const struct fab_server *srv, uint32_t i);
+
+/* fab_server_destroy - only when stopped and every session is closed and every pool released. */
+void fab_server_destroy(struct fab_server *srv);
+
+/* No new sessions, and the old ones closed: each request gets its FAB_EVENT_CANCEL.  Either thread.
+ */
+void fab_server_stop(struct fab_server *srv);
+
+enum fab_control_type {
+	/* A client asked for memory: it is mapped at `memory`, shared, its pages present.  Map it
+	 * for DMA, then fab_pool_ready().  (tcp has no such memory: no event.) */
+	FAB_CONTROL_POOL_ADDED,
+	/* Its session has ended, and no request names it any more: undo, then fab_pool_release().
+	 */
+	FAB_CONTROL_POOL_GONE,
+	/* A connection was refused: one line in `text`, for the log. */
+	FAB_CONTROL_REFUSED,
+};
+
+struct fab_control_event {
+	enum fab_control_type type;
+	struct fab_pool *pool;
+	void *memory;
+	uint64_t size_bytes; /* a multiple of 2 MiB; memory is aligned to it */
+	char text[256];
+};
+
+/**
+ * fab_server_control_step - accept, hello, make pools; never waits
+ *
+ * Returns: how many of events[] it filled.
+ * Thread:  control.  Run it when fab_server_control_fd() is readable or
+ *          fab_server_control_deadline() (UINT64_MAX: none) has passed.
+ */
+must_check uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
+					    struct fab_control_event *events, uint32_t events_max);
+int fab_server_control_fd(const struct fab_server *srv);
+uint64_t fab_server_control_deadline(const struct fab_server *srv);
+
+/* The pool can be named by requests; `status` < 0: it could not be mapped, the client is told.
+ * Control. */
+void fab_pool_ready(struct fab_pool *pool, int status, uint64_t iova);
+void fab_pool_release(struct fab_pool *pool);
+
+/* ---- the appliance's side: the polling core ---------------------------------------- */
+
+struct fab_session {
+	uint64_t id;
+	void *user;            /* the appliance's */
+	const char *transport; /* "shm" or "tcp" */
+	struct fab_limits limits;
+	char key_id[FAB_KEY_ID_MAX + 1];
+};
+
+struct fab_window {
+	struct fab_pool *pool; /* NULL: no window */
+	uint64_t offset_bytes; /* in the pool, a multiple of 4096 */
+	uint32_t length_bytes; /* a multiple of 4096              */
+};
+
+/*
+ * A request, decoded and checked: names lie in memory that the client cannot change and stay
+ * until fab_reply().  It is the appliance's from FAB_EVENT_REQUEST until fab_reply().
+ */
+struct fab_req {
+	enum fab_type type;
+	uint32_t credit; /* below limits.credits, unlike any other request's of the session */
+	struct fab_session *session;
+	void *user; /* the appliance's */
+	uint64_t id;
+	uint64_t arrived_ns;
+	uint64_t deadline_ns; /* UINT64_MAX: none */
+	struct fab_window window;
+	union fab_args args;
+};
+
+/* A piece of payload on its way; the appliance owns the struct and `bytes` until it comes back. */
+struct fab_piece {
+	void *user; /* the appliance's */
+	int status; /* when back: 0, or -ECONNRESET */
+	uint32_t window_at;
+	uint32_t length_bytes;
+	void *bytes; /* the appliance's memory */
+	struct fab_req
+		*req; /* of a pull; not to be used for a part once the request is replied to */
+	uint64_t opaque[20];
+};
+
+enum fab_event_type {
+	FAB_EVENT_SESSION_NEW,
+	FAB_EVENT_SESSION_CLOSED, /* every request of it was replied to, every piece is back */
+	FAB_EVENT_REQUEST,
+	/* The client does not want it any more, its deadline has passed, or its session is ending
+	 * (`status`: -ECANCELED, -ETIMEDOUT, -ECONNRESET).  Reply soon, with that status or with
+	 * the result.  At most two for a request: -ECONNRESET may follow. */
+	FAB_EVENT_CANCEL,
+	FAB_EVENT_PULLED, /* piece->bytes are there, or piece->status says why not */
+	FAB_EVENT_SENT,   /* piece->bytes may be used again */
+};
+
+struct fab_event {
+	enum fab_event_type type;
+	int status;
+	struct fab_session *session;
+	struct fab_req *req;
+	struct fab_piece *piece;
+};
+
+/**
+ * fab_server_poll - what has happened since the last call
+ *
+ * Returns: how many of events[] it filled.  A request's event comes before any other that
+ *          names it; at most credits x sessions requests are out.
+ * Thread:  the core's.  Never blocks, never allocates.
+ */
+must_check uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns,
+				    struct fab_event *events, uint32_t events_max);
+
+/* Wake sleeping clients and push what TCP has queued: once a turn, after the replies.  poll does it
+ * too. */
+void fab_server_flush(struct fab_server *srv);
+
+/**
+ * fab_server_arm - about to sleep: make fab_server_fd() readable when there is something to poll
+ *
+ * Returns: true: sleep on the fd, at most until fab_server_deadline() (UINT64_MAX: for ever).
+ *          false: something is there already: poll.  After waking: fab_server_disarm().
+ */
+must_check bool fab_server_arm(struct fab_server *srv);
+void fab_server_disarm(struct fab_server *srv);
+int fab_server_fd(const struct fab_server *srv);
+uint64_t fab_server_deadline(const struct fab_server *srv);
+
+/* The i-th item (i < args.batch.count) of a batch. */
+void fab_req_read_item(const struct fab_req *req, uint32_t i, struct fab_read_item *out);
+void fab_req_put_item(const struct fab_req *req, uint32_t i, struct fab_put_item *out);
+void fab_req_name(const struct fab_req *req, uint32_t i, struct fab_name *out); /* FAB_STAT */
+
+/**
+ * fab_window_addr - where a drive may write the window's bytes itself
+ *
+ * Returns: the address of `offset`, and its IOVA in *iova; NULL when the window is not shared
+ *          memory: then fab_send_part().  Offset and length must lie in the window.
+ *          The client can change these bytes at any time: never read them to decide.
+ */
+void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t length, uint64_t *iova);
+
+/**
+ * fab_send_part - put piece->bytes into the client's window at piece->window_at
+ *
+ * shm: copies (meant for what is small: tables, lists, inline files).  tcp: sends from where it
+ * lies.  A reply given later announces it, so there is no need to wait for FAB_EVENT_SENT
+ * before fab_reply(); only `bytes` stay lent until then.
+ *
+ * Returns: 1 done, no event comes; 0: FAB_EVENT_SENT follows.
+ * Errors:  -ECONNRESET.  The piece stays the caller's.
+ */
+must_check int fab_send_part(struct fab_req *req, struct fab_piece *piece);
+
+/**
+ * fab_pull - get piece->length_bytes of the client's window from piece->window_at into piece->bytes
+ *
+ * Returns: 1 done (shm: copied); 0: FAB_EVENT_PULLED follows, also when the session ends.  The
+ *          request must not be replied to before.
+ * Errors:  -ECONNRESET.
+ */
+must_check int fab_pull(struct fab_req *req, struct fab_piece *piece);
+
+/**
+ * fab_reply - end a request
+ *
+ * `body` of at most FAB_BODY_MAX bytes is copied; make it with the builders below.
+ * A status < 0 goes without a body.
+ *
+ * Owns:    `req` is gone.  Its pieces sent may still be out, its pulls may not.
+ */
+void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_bytes);
+
+/* FAB_READ's reply: what was read (less than asked: the file ends), and its blocks' sums in order.
+ * More than FAB_SUMS_INLINE blocks: they lie in the window at sums_at, and sums is NULL. */
+void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *sums,
+		    uint32_t sums_at);
+
+/* Builders: each returns the bytes it made at `out`, which must have room. */
+#define FAB_ATTR_BYTES 96u
+#define FAB_STAT_BYTES                                                                             \
+	104u /* status and attributes: one item of FAB_STAT, and FAB_OPEN's whole reply */
+#define FAB_LISTED_BYTES 40u /* FAB_LIST's reply body */
+#define FAB_STATFS_BYTES 64u
+uint32_t fab_build_stat(void *out, int status, const struct fab_attr *attr);
+uint32_t fab_build_answer_read(void *out, const struct fab_answer *answer);
+uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer);
+/* An entry takes fab_entry_bytes(); entries lie one behind the other at the window's start. */
+uint32_t fab_entry_bytes(uint32_t name_bytes);
+uint32_t fab_build_entry(void *out, const struct fab_entry *entry);
+uint32_t fab_build_listed(void *out, uint32_t count, uint32_t total_bytes, bool at_end,
+			  const uint8_t cookie[FAB_COOKIE_BYTES]);
+uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
+
+/*
+ * What a reply carries, by type:
+ *   PING, PUT_COMMIT, TRUNCATE, SETATTR, RMDIR, UNLINK, RENAME    nothing
+ *   READ                                  fab_reply_read()
+ *   READ_BATCH, PUT                       nothing: count answers at fab_answers_at() of the window
+ *   OPEN, PUT_BEGIN, MKDIR, SYMLINK       fab_build_stat(): the new file's attributes
+ *   STAT                                  count x fab_build_stat(): in the body when there is no
+ * window (at most 9), else at the window's start LIST fab_build_listed(); entries at the window's
+ * start READLINK, STATUS                      text: in the body when there is no window; else at
+ * the window's start, and the body is its length (fab_build_u64) STATFS fab_build_statfs() WRITE
+ * fab_build_u64(): the file's size after it
+ */
+uint32_t fab_build_u64(void *out, uint64_t value);
+
+/* Where the table of answers stands in a window: its end minus count x 24 rounded up to 64. */
+static inline uint32_t fab_answers_at(uint32_t window_bytes, uint32_t count)
+{
+	return window_bytes - ((count * FAB_ANSWER_BYTES + 63u) & ~63u);
+}
+
+/* Counters of one server since its start. */
+struct fab_server_stat {
+	uint64_t requests;
+	uint64_t replies;
+	uint64_t sessions;
+	uint64_t refused;         /* connections that never became sessions     */
+	uint64_t protocol_errors; /* sessions closed for what they sent         */
+	uint64_t bytes_in;        /* payload pulled                             */
+	uint64_t bytes_out;       /* payload sent or copied, not what drives wrote */
+	uint64_t wakeups_sent;    /* doorbells to sleeping clients              */
+};
+void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out);
+
+/* ---- the client's side --------------------------------------------------------------- */
+/* A connection, its pools and its calls belong to one thread at a time. */
+struct fab_conn;
+struct fab_region; /* a pool, as its client knows it */
+
+struct fab_connect_cfg {
+	const char *address;
+	struct fab_key key;
+	struct fab_limits want;    /* 0s: what the appliance gives */
+	uint64_t hello_timeout_ns; /* 0: 5 s */
+};
+
+/**
+ * fab_connect - begin to connect
+ * fab_connect_step - go on; again when fab_conn_fd() is readable or fab_conn_deadline() passed
+ *
+ * Returns: step: 0 connected, -EINPROGRESS not yet, or how it failed, with one line for people
+ *          in fab_conn_error(): -EACCES (key), -EPROTO (another protocol), -EPROTONOSUPPORT
+ *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full).
+ * Owns:    also a failed connection wants fab_close().
+ */
+must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg,
+			   uint64_t now_ns);
+must_check int fab_connect_step(struct fab_conn *conn, uint64_t now_ns);
+const char *fab_conn_error(const struct fab_conn *conn);
+const struct fab_limits *fab_conn_limits(const struct fab_conn *conn);
+const char *fab_conn_transport(const struct fab_conn *conn);
+
+/* Calls still in flight are forgotten, regions unmapped: nothing may use their memory any more. */
+void fab_close(struct fab_conn *conn);
+
+/**
+ * fab_pool_add - ask for memory that the appliance can reach
+ *
+ * Errors:  now: -ENOSPC (FAB_POOLS_MAX or pool_max_bytes), -ENOTCONN, -ENOMEM.
+ *          fab_region_status(): -EINPROGRESS until some fab_poll() has brought it, then 0, or the
+ *          appliance's answer (-ENOMEM, -ENOSPC), or -ECONNRESET.
+ * Owns:    the connection, until fab_close(); it stays mapped when the connection breaks.
+ */
+must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out);
+int fab_region_status(const struct fab_region *region);
+void *fab_region_memory(const struct fab_region *region);  /* page-aligned; zeroed */
+uint64_t fab_region_size(const struct fab_region *region); /* size_bytes rounded up to 2 MiB */
+
+/* One request; the caller keeps it, its items and names where they are until fab_poll() returns it.
+ */
+struct fab_call {
+	void *user; /* yours */
+	enum fab_type type;
+	union fab_args args;
+	struct fab_region *region; /* the window: NULL for none */
+	uint64_t window_offset;    /* a multiple of 4096 */
+	uint32_t window_bytes;     /* a multiple of 4096 */
+	uint32_t deadline_us;      /* the appliance gives up after so long; 0: never */
+
+	int status; /* when polled: 0, or what the appliance or the connection said */
+	/* READ: what was read; 0: at or behind the end.  READLINK, STATUS: length of the
+	 * text. WRITE: size of the file after it. */
+	uint64_t length_bytes;
+	uint32_t body_bytes;
+	const void *data; /* the reply's text, attributes or sums: in `body` or in the window */
+	uint64_t opaque[6];
+	uint8_t body[FAB_BODY_MAX];
+};
+
+/**
+ * fab_submit - encode and queue a request
+ *
+ * Errors:  -EAGAIN: no credit (or no long body) free: poll first.  -EMSGSIZE: its names do not fit
+ *          FAB_LONG_BODY_MAX, or the batch is over batch_max.  -EINVAL: what PROTOCOL.md forbids.
+ *          -ECONNRESET, -ENOTCONN.
+ */
+must_check int fab_submit(struct fab_conn *conn, struct fab_call *call);
+
+/* Ask to end a call early.  It still comes back from fab_poll(); till then its window is lent. */
+void fab_cancel(struct fab_conn *conn, struct fab_call *call);
+
+/**
+ * fab_poll - collect calls that are answered
+ *
+ * When the connection breaks every call in flight comes back with -ECONNRESET: what became of
+ * it is not known.  Over shm a drive may still write into its window until the appliance has
+ * noticed.
+ *
+ * Returns: how many of done[]; fab_conn_status() says whether the connection lives.
+ */
+must_check uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done,
+			     uint32_t done_max);
+void fab_flush(
+	struct fab_conn *conn); /* wake a sleeping appliance: once after a batch of submits */
+int fab_conn_status(const struct fab_conn *conn); /* 0, -ENOTCONN, -ECONNRESET, -EPROTO */
+
+/* As fab_server_arm(): true: sleep on the fd; then fab_disarm() and poll. */
+must_check bool fab_arm(struct fab_conn *conn);
+void fab_disarm(struct fab_conn *conn);
+int fab_conn_fd(const struct fab_conn *conn);
+uint64_t fab_conn_deadline(const struct fab_conn *conn);
+
+/*
+ * Reading answers, checked: -EPROTO when the appliance wrote nonsense.
+ * fab_call_answer: item i of READ_BATCH or PUT.  Offsets and lengths lie inside the window.
+ * fab_call_sum:    the checksum of block `block` of FAB_READ's data, or of an answer's.
+ * fab_call_attr:   item i of STAT (its own status is returned), or OPEN's and its like (i = 0).
+ */
+must_check int fab_call_answer(const struct fab_call *call, uint32_t i, struct fab_answer *out);
+uint32_t fab_call_sum(const struct fab_call *call, uint32_t block);
+uint32_t fab_answer_sum(const struct fab_call *call, const struct fab_answer *answer,
+			uint32_t block);
+must_check int fab_call_attr(const struct fab_call *call, uint32_t i, struct fab_attr *out);
+must_check int fab_call_statfs(const struct fab_call *call, struct fab_statfs *out);
+/* LIST: walks entries from *at = 0; returns 1 an entry, 0 no more, -EPROTO. */
+must_check int fab_call_entry(const struct fab_call *call, uint32_t *at, struct fab_entry *out);
+must_check int fab_call_listed(const struct fab_call *call, uint32_t *count, bool *at_end,
+			       uint8_t cookie[FAB_COOKIE_BYTES]);
+
+#endif
