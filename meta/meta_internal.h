@@ -135,6 +135,7 @@ struct meta__shard {
 	uint64_t durable_root_baddr;
 	uint64_t durable_seq;
 	uint32_t root_slot;  /* the slot that holds it: the next root goes to the other */
+	uint64_t root_version; /* of that root; the newest valid one of a shard counts at mount */
 };
 
 struct meta__cache;
@@ -233,6 +234,22 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x);
 
 struct meta__cursor; /* in meta_tree.h or below; a position in a leaf, valid until the next apply */
 
+/* For the walks of mount, collection and check: what a page says, by the one parser of pages. */
+struct meta__page_look {
+	uint32_t shard;
+	uint32_t level; /* 0: leaf */
+	uint32_t count; /* records, or children */
+	uint64_t gen;
+	struct meta_key first; /* as in its header */
+};
+int meta__page_look(const void *page, struct meta__page_look *out); /* 0, -EUCLEAN */
+/* On a page that meta__page_look() found good: child i (key: its separator; the first one's is as
+ * its parent says), record i. */
+void meta__page_child(const void *page, uint32_t i, struct meta_key *key, uint64_t *baddr,
+		      uint64_t *gen);
+void meta__page_record(const void *page, uint32_t i, struct meta_key *key, const void **value,
+		       uint32_t *value_len);
+
 /* ---- meta_tx.c -------------------------------------------------------------------- */
 
 #define META__TX_RECORDS_MAX 64u
@@ -283,15 +300,21 @@ void meta__tx_apply(struct meta *m);
 /* The highest log sequence seen by what the transaction read. */
 uint64_t meta__tx_seen(const struct meta *m);
 
-/* Replay: apply one shard's part of a log record, as at run time but unlogged.
+/* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
+ * the shard's seq and counters right after a 0, in the same turn.
  * 0, -EAGAIN (op waits), -EBUSY, -EIO. */
 int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count);
 
 /* ---- meta_log.c -------------------------------------------------------------------- */
 
+/* What one record may take, headers included: it lies in one log block, and that in one zone. */
+#define META__RECORD_BYTES_MAX (48u << 10)
+uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
 /* Is there room for `bytes` of record now (open block, and zones behind it, and the log's limit)? */
 bool meta__log_room(struct meta *m, uint32_t bytes);
 /* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.
+ * meta__tx_apply() has already moved seq (by one for each shard that mut names) and the counters
+ * of those shards: the record carries them as they are after it.
  * drives_mask: drives whose finished data writes this record names (bit d % 64). */
 uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
 			  uint64_t drives_mask);
@@ -306,11 +329,23 @@ void meta__log_io_done(struct meta *m, struct meta__io *x);
 
 enum meta__zone_kind { META__ZONE_FREE, META__ZONE_LOG, META__ZONE_PAGE, META__ZONE_DATA };
 
+/* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
+ * (mount counts pages anew: it walks the interior pages, which name all others). */
 uint32_t meta__page_room(struct meta *m);          /* page addresses that can be taken at once       */
 uint64_t meta__page_take(struct meta *m);          /* -> baddr of 4 blocks; ASSERTs room             */
 void meta__page_dead(struct meta *m, uint64_t baddr); /* never to be read again by a current tree    */
-/* A ZONE record changed by delta blocks (called by the tree for every such put, replay too). */
-void meta__zone_live_add(struct meta *m, uint64_t zone_baddr_or_index, int64_t delta);
+/* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or
+ * delete: new value less old value; at run time and at replay). */
+void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta);
+/* Blocks from meta_data_alloc() that were given to an operation: it was applied (call it in the
+ * turn of the apply, after the ZONE records changed), or it failed and they are dead. */
+void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nruns);
+void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns);
+/* Are these runs whole, inside one data zone each, and allocated?  For plans: -EINVAL if not. */
+int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns);
+/* For operations that make a store fuller (not deletion, not what frees): 0 or -ENOSPC. */
+int meta__space_ok(const struct meta *m);
+void meta__statfs_space(const struct meta *m, struct meta_statfs *out); /* blocks_*, zones_* */
 uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);       /* global zone index */
 struct meta_key meta__zone_key(const struct meta *m, uint32_t zone);
 uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key);
@@ -339,17 +374,40 @@ struct meta__root {
 };
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
 		      uint64_t copy_baddr_out[2]);
+/* A root is written by FUA to copy 0 and, when that is durable, to copy 1 (so that at most one copy
+ * of a slot can be torn: two bad ones are corruption).  When both are durable: the slot turns. */
+void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r);
 
 /* ---- meta_op.c ---------------------------------------------------------------------- */
 
 /* A page that op waited for is here (or status != 0: could not be read). */
 void meta__op_page_done(struct meta *m, struct meta_op *op, int status);
-/* The store's own operations run like others; private types from 1000 on. */
-enum { META__OP_FREE_ORPHAN = 1000, META__OP_FREEZE, META__OP_TOUCH, META__OP_REPLAY, META__OP_SCAN };
+/* The store's own operations run like others (meta_op_start()); private types from 1000 on.
+ * They do not come back from meta_op_poll(): as soon as one is over (applied: not yet durable), or
+ * in meta_op_start() itself, which returns true then.  In the other case meta_op.c calls
+ * meta__own_op_done(), which gives it to its owner by type. */
+enum {
+	META__OP_FREE_ORPHAN = 1000, /* meta_op.c                                     */
+	META__OP_FREEZE,             /* meta_ckpt.c                                   */
+	META__OP_TOUCH,              /* meta_collect.c                                */
+	META__OP_REPLAY,             /* meta_replay.c                                 */
+	META__OP_SCAN,               /* meta_boot.c                                   */
+	META__OP_CHECK,              /* meta_check.c                                  */
+	META__OP_MKROOT,             /* meta_boot.c: once, at format                  */
+};
+void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c; ckpt's: meta__ckpt_op_done() */
+void meta__ckpt_op_done(struct meta *m, struct meta_op *op);
+void meta__collect_op_done(struct meta *m, struct meta_op *op);
+void meta__boot_op_done(struct meta *m, struct meta_op *op);
+void meta__check_op_done(struct meta *m, struct meta_op *op);
+int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* names: inode and record of directory 1 */
+int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
+int meta__plan_check(struct meta *m, struct meta_op *op);  /* meta_check.c  */
+void meta__ops_mounted(struct meta *m); /* names: replay is over; any shard may hold ORPHAN records */
 /* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later, else the status. */
 int meta__plan_freeze(struct meta *m, struct meta_op *op); /* meta_ckpt.c    */
 int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page at scratch[] */
-int meta__plan_scan(struct meta *m, struct meta_op *op);   /* meta_boot.c: sum ZONE and ORPHAN records */
+int meta__plan_scan(struct meta *m, struct meta_op *op);   /* meta_boot.c: sum ZONE records, count pages */
 bool meta__ops_turn(struct meta *m);  /* stalled ones again; orphans; a bounded step          */
 
 /* ---- names ---------------------------------------------------------------------------- */
