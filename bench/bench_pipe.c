@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The bare pipeline: what any appliance that serves one reader from memory must at least do.
+ *
+ *   core A                       full ring                       core B
+ *   memcpy 2 GiB[random] --> buffer i  ------------------------>  CRC32C of each 4 KiB
+ *          ^                                                         |
+ *          +-------------------- empty ring -------------------------+
+ *
+ * `depth` page-aligned buffers circulate.  No protocol, no names, no drive: so a ratio to it
+ * is the share of the machine that is left to the reader.  Invariant: each buffer is in
+ * exactly one ring or in one thread's hands.
+ */
+#include "bench/bench.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "base/rand.h"
+#include "base/spsc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOURCE_BYTES (2ull << 30)
+#define DEPTH_MAX    1024u
+
+struct bench_pipe {
+	struct arena *arena;
+	uint8_t *source;
+	uint8_t *buffers;
+	uint64_t size_bytes;
+	uint32_t depth;
+	bool sequential;
+	int core_copy;
+	int core_sum;
+	struct spsc full;
+	struct spsc empty;
+	void *full_slot[DEPTH_MAX];
+	void *empty_slot[DEPTH_MAX];
+	pthread_t copier;
+	sem_t go;
+	_Atomic bool quit;
+	_Atomic bool running;
+	_Atomic bool stopped; /* the copier has stopped filling buffers */
+	uint64_t sums;        /* so that no sum is optimized away */
+	uint64_t next;
+	struct rand_state rand;
+};
+
+static const uint8_t *next_piece(struct bench_pipe *p)
+{
+	uint64_t pieces = SOURCE_BYTES / p->size_bytes;
+	uint64_t i = p->sequential ? p->next++ % pieces : rand_below(&p->rand, pieces);
+
+	return p->source + i * p->size_bytes;
+}
+
+static void copy_until_stopped(struct bench_pipe *p)
+{
+	while (atomic_load_explicit(&p->running, memory_order_acquire)) { /* A1 */
+		uint8_t *buffer = spsc_pop(&p->empty);
+
+		if (!buffer)
+			continue;
+		memcpy(buffer, next_piece(p), p->size_bytes);
+		ASSERT(spsc_push(&p->full, buffer));
+	}
+	atomic_store_explicit(&p->stopped, true, memory_order_release); /* R2 */
+}
+
+static void *copier_main(void *arg)
+{
+	struct bench_pipe *p = arg;
+
+	bench_pin(p->core_copy);
+	for (;;) {
+		while (sem_wait(&p->go) != 0)
+			;
+		if (atomic_load_explicit(&p->quit, memory_order_relaxed))
+			return NULL;
+		copy_until_stopped(p);
+	}
+}
+
+static void sum_one(struct bench_pipe *p, uint8_t *buffer)
+{
+	for (uint64_t at = 0; at < p->size_bytes; at += BLOCK_SIZE)
+		p->sums += crc32c(buffer + at, min_u64(BLOCK_SIZE, p->size_bytes - at));
+	ASSERT(spsc_push(&p->empty, buffer));
+}
+
+void bench_pipe_run(struct bench_pipe *p, double seconds, struct bench_run *run)
+{
+	uint64_t start, end, ops = 0, now;
+	uint8_t *buffer;
+
+	bench_pin(p->core_sum);
+	atomic_store_explicit(&p->stopped, false, memory_order_relaxed);
+	atomic_store_explicit(&p->running, true, memory_order_release); /* R1 */
+	sem_post(&p->go);
+	start = clock_now_ns();
+	end = start + (uint64_t)(seconds * 1e9);
+	do {
+		for (uint32_t spin = 0; spin < 256; spin++) {
+			buffer = spsc_pop(&p->full);
+			if (buffer) {
+				sum_one(p, buffer);
+				ops++;
+			}
+		}
+		now = clock_now_ns();
+	} while (now < end);
+	atomic_store_explicit(&p->running, false, memory_order_release); /* R1 */
+	while (!atomic_load_explicit(&p->stopped, memory_order_acquire)) /* A2 */
+		;
+	while ((buffer = spsc_pop(&p->full)))
+		ASSERT(spsc_push(&p->empty, buffer));
+	run->ops = ops;
+	run->bytes = ops * p->size_bytes;
+	run->ns = now - start;
+}
+
+void bench_copy_run(struct bench_pipe *p, double seconds, struct bench_run *run)
+{
+	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), ops = 0, now;
+
+	do {
+		for (uint32_t i = 0; i < p->depth; i++)
+			memcpy(p->buffers + i * align_up(p->size_bytes, BLOCK_SIZE), next_piece(p),
+			       p->size_bytes);
+		ops += p->depth;
+		now = clock_now_ns();
+	} while (now < end);
+	run->ops = ops;
+	run->bytes = ops * p->size_bytes;
+	run->ns = now - start;
+}
+
+static int take_memory(struct bench_pipe *p)
+{
+	uint64_t stride = align_up(p->size_bytes, BLOCK_SIZE);
+	int err = arena_create(SOURCE_BYTES + p->depth * stride + (2u << 20), &p->arena);
+
+	if (err)
+		return err;
+	p->source = arena_alloc(p->arena, SOURCE_BYTES, BLOCK_SIZE);
+	p->buffers = arena_alloc(p->arena, p->depth * stride, BLOCK_SIZE);
+	ASSERT(p->source && p->buffers);
+	for (uint64_t i = 0; i < SOURCE_BYTES / sizeof(uint64_t); i += 8)
+		((uint64_t *)(void *)p->source)[i] = rand_u64(&p->rand);
+	for (uint32_t i = 0; i < p->depth; i++)
+		ASSERT(spsc_push(&p->empty, p->buffers + i * stride));
+	return 0;
+}
+
+int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t depth, bool sequential,
+		      const struct bench_conf *conf)
+{
+	struct bench_pipe *p;
+	uint32_t slots = 1;
+	int err;
+
+	if (depth == 0 || depth > DEPTH_MAX || size_bytes == 0 || size_bytes > (64u << 20))
+		return -EINVAL;
+	while (slots < depth)
+		slots *= 2;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->size_bytes = size_bytes;
+	p->depth = depth;
+	p->sequential = sequential;
+	p->core_copy = conf->core_appliance;
+	p->core_sum = conf->core_client;
+	rand_seed(&p->rand, 1);
+	spsc_init(&p->full, p->full_slot, slots);
+	spsc_init(&p->empty, p->empty_slot, slots);
+	err = take_memory(p);
+	if (err)
+		goto free_pipe;
+	sem_init(&p->go, 0, 0);
+	err = -pthread_create(&p->copier, NULL, copier_main, p);
+	if (err)
+		goto destroy_arena;
+	*out = p;
+	return 0;
+
+destroy_arena:
+	arena_destroy(p->arena);
+free_pipe:
+	free(p);
+	return err;
+}
+
+void bench_pipe_destroy(struct bench_pipe *p)
+{
+	if (!p)
+		return;
+	atomic_store_explicit(&p->quit, true, memory_order_relaxed);
+	sem_post(&p->go);
+	pthread_join(p->copier, NULL);
+	sem_destroy(&p->go);
+	arena_destroy(p->arena);
+	free(p);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What is printed: first where and with what, then a line a workload.  Rates are medians
+ * over the runs with their spread; ratios are medians of the ratios run by run, because
+ * machines drift and neighbours drift together.
+ */
+#include "bench/bench.h"
+#include "bench/bench_build.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void sorted(double *out, const double *v, uint32_t count)
+{
+	memcpy(out, v, count * sizeof(*v));
+	qsort(out, count, sizeof(*v), compare);
+}
+
+double bench_median(const double *v, uint32_t count)
+{
+	double s[BENCH_RUNS_MAX];
+
+	ASSERT(count > 0 && count <= BENCH_RUNS_MAX);
+	sorted(s, v, count);
+	return count % 2 ? s[count / 2] : (s[count / 2 - 1] + s[count / 2]) / 2;
+}
+
+double bench_rate(const struct bench_run *run)
+{
+	return run->ns ? (double)run->ops * 1e9 / (double)run->ns : 0;
+}
+
+static void cpu_name(char out[64])
+{
+	char line[256];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	snprintf(out, 64, "unknown");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %63[^\n]", out) == 1)
+			break;
+	if (f)
+		fclose(f);
+}
+
+void bench_report_head(const struct bench_conf *conf)
+{
+	struct utsname u;
+	char cpu[64];
+	long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+
+	uname(&u);
+	cpu_name(cpu);
+	fprintf(conf->json ? stderr : stdout,
+		"# %s, %ld processors, %ld GiB, Linux %s; commit %s, %s; %s; runs %u x %.1f s\n",
+		cpu, sysconf(_SC_NPROCESSORS_ONLN), (pages / 1024 * page_bytes) >> 20, u.release,
+		BENCH_COMMIT, BENCH_VARIANT, BENCH_COMPILER, conf->runs, conf->seconds);
+}
+
+/* 1234567 -> "1.23 M" */
+static const char *human(char out[16], double v)
+{
+	static const char *const unit[] = { "", " K", " M", " G", " T" };
+	size_t i = 0;
+
+	while (v >= 999.5 && i < 4) {
+		v /= 1000;
+		i++;
+	}
+	snprintf(out, 16, v >= 100 ? "%.0f%s" : v >= 10 ? "%.1f%s" : "%.2f%s", v, unit[i]);
+	return out;
+}
+
+static void print_ratio(const char *name, const double *v, uint32_t runs)
+{
+	if (v[0] > 0)
+		printf("  %s %.2f", name, bench_median(v, runs));
+}
+
+static void json_ratio(const char *name, const double *v, uint32_t runs)
+{
+	if (v[0] > 0)
+		printf(",\"%s\":%.4f", name, bench_median(v, runs));
+}
+
+static void report_json(const struct bench_result *r, const double *ops, const double *bytes)
+{
+	const struct bench_conf *c = r->conf;
+
+	printf("{\"workload\":\"%s\",\"transport\":\"%s\",\"size\":%llu,\"batch\":%u,\"depth\":%u,"
+	       "\"runs\":%u,\"ops_per_s\":%.0f,\"ops_per_s_min\":%.0f,\"ops_per_s_max\":%.0f,"
+	       "\"bytes_per_s\":%.0f,\"p50_ns\":%llu,\"p99_ns\":%llu,\"p999_ns\":%llu",
+	       r->workload, c->transport, (unsigned long long)c->size_bytes, c->batch, c->depth,
+	       r->runs, bench_median(ops, r->runs), ops[0], ops[r->runs - 1],
+	       bench_median(bytes, r->runs), (unsigned long long)stat_hist_percentile(&r->hist, 50),
+	       (unsigned long long)stat_hist_percentile(&r->hist, 99),
+	       (unsigned long long)stat_hist_percentile(&r->hist, 99.9));
+	json_ratio("vs_pipe", r->ratio_pipe, r->runs);
+	json_ratio("vs_copy", r->ratio_copy, r->runs);
+	json_ratio("vs_posix", r->ratio_posix, r->runs);
+	printf(",\"commit\":\"%s\",\"variant\":\"%s\"}\n", BENCH_COMMIT, BENCH_VARIANT);
+}
+
+void bench_report(const struct bench_result *r)
+{
+	double ops[BENCH_RUNS_MAX], bytes[BENCH_RUNS_MAX];
+	char a[16], b[16], lo[16], hi[16];
+
+	sorted(ops, r->ops_per_s, r->runs);
+	sorted(bytes, r->bytes_per_s, r->runs);
+	if (r->conf->json) {
+		report_json(r, ops, bytes);
+		fflush(stdout);
+		return;
+	}
+	printf("%-10s %-4s %7s/s (%s to %s)  %8sB/s  p50 %.2f us  p99 %.2f us", r->workload,
+	       r->conf->transport, human(a, bench_median(ops, r->runs)), human(lo, ops[0]),
+	       human(hi, ops[r->runs - 1]), human(b, bench_median(bytes, r->runs)),
+	       (double)stat_hist_percentile(&r->hist, 50) / 1000,
+	       (double)stat_hist_percentile(&r->hist, 99) / 1000);
+	print_ratio("vs_pipe", r->ratio_pipe, r->runs);
+	print_ratio("vs_copy", r->ratio_copy, r->runs);
+	print_ratio("vs_posix", r->ratio_posix, r->runs);
+	printf("\n");
+	fflush(stdout);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * weka-bench WORKLOAD [options]: one workload, measured beside what it is compared with.
+ */
+#include "bench/bench.h"
+#include "bench/bench_build.h"
+#include "base/num.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct workload {
+	const char *name;
+	int (*run)(const struct bench_conf *conf);
+	const char *what;
+	uint64_t size_bytes; /* defaults */
+	uint32_t batch;
+	uint32_t depth;
+} workloads[] = {
+	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32 },
+	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32 },
+	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32 },
+	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8 },
+	{ "smallfile", bench_workload_smallfile, "open + read + close by name", 4096, 256, 4 },
+	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4 },
+	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4 },
+};
+
+const char *argp_program_version = "weka-bench 0.1.0 (" BENCH_COMPILER ")";
+
+static const struct argp_option options[] = {
+	{ "drive", 'd', "NAME", 0, "drive of the appliance that is started (mem:2G)", 0 },
+	{ "transport", 't', "shm|tcp", 0, "how the client reaches it (shm)", 0 },
+	{ "connect", 'c', "ADDRESS", 0, "use a running appliance instead; with --key", 0 },
+	{ "key", 'k', "FILE", 0, "key file for --connect", 0 },
+	{ "size", 's', "N", 0, "bytes of one read or file (K, M, G)", 0 },
+	{ "files", 'f', "N", 0, "files in the tree (100000)", 0 },
+	{ "batch", 'b', "N", 0, "files a request", 0 },
+	{ "depth", 'q', "N", 0, "requests in flight", 0 },
+	{ "seconds", 'S', "N", 0, "length of one run (2)", 0 },
+	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5)", 0 },
+	{ "vs", 'v', "DIR", 0, "the same by system calls in a local directory, interleaved", 0 },
+	{ "write", 'w', NULL, 0, "nvme: write", 0 },
+	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
+	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+/* A number with a suffix; ends the program when it is none. */
+static uint64_t number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high)
+{
+	static const char suffixes[] = "KMGT";
+	char *end;
+	unsigned long long v;
+	uint64_t scale = 1;
+
+	errno = 0;
+	v = strtoull(arg, &end, 10);
+	if (*end) {
+		const char *s = strchr(suffixes, *end);
+
+		scale = s ? 1ull << (10 * (s - suffixes + 1)) : 0;
+		end++;
+	}
+	if (errno || end == arg || *end || !scale || arg[0] == '-' || v > high / scale ||
+	    v * scale < low)
+		argp_error(state, "'%s' is not a number from %llu to %llu", arg,
+			   (unsigned long long)low, (unsigned long long)high);
+	return v * scale;
+}
+
+static void cores(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	if (sscanf(arg, "%d,%d", &conf->core_client, &conf->core_appliance) != 2)
+		argp_error(state, "--cores wants two processor numbers, as in 1,0");
+}
+
+static void positive_seconds(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	char *end;
+
+	conf->seconds = strtod(arg, &end);
+	if (*end || !(conf->seconds >= 0.01 && conf->seconds <= 3600))
+		argp_error(state, "--seconds wants 0.01 to 3600");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct bench_conf *conf = state->input;
+
+	switch (key) {
+	case 'd':
+		conf->drive = arg;
+		return 0;
+	case 't':
+		if (strcmp(arg, "shm") != 0 && strcmp(arg, "tcp") != 0)
+			argp_error(state, "--transport is shm or tcp");
+		conf->transport = arg;
+		return 0;
+	case 'c':
+		conf->connect = arg;
+		return 0;
+	case 'k':
+		conf->key_file = arg;
+		return 0;
+	case 's':
+		conf->size_bytes = number(state, arg, 1, 64ull << 20);
+		return 0;
+	case 'f':
+		conf->files = number(state, arg, 1, 1ull << 32);
+		return 0;
+	case 'b':
+		conf->batch = (uint32_t)number(state, arg, 1, 1024);
+		return 0;
+	case 'q':
+		conf->depth = (uint32_t)number(state, arg, 1, 256);
+		return 0;
+	case 'S':
+		positive_seconds(state, arg, conf);
+		return 0;
+	case 'r':
+		conf->runs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
+		return 0;
+	case 'v':
+		conf->vs_dir = arg;
+		return 0;
+	case 'w':
+		conf->write = true;
+		return 0;
+	case 'j':
+		conf->json = true;
+		return 0;
+	case 'C':
+		cores(state, arg, conf);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (conf->workload)
+			argp_error(state, "one workload at a time");
+		conf->workload = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which workload? (--help lists them)");
+		return EINVAL;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static char *list_workloads(int key, const char *text, void *input)
+{
+	char *out = NULL;
+	size_t size;
+	FILE *f;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)(uintptr_t)text;
+	f = open_memstream(&out, &size);
+	if (!f)
+		return NULL;
+	fprintf(f, "Workloads:\n");
+	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
+		fprintf(f, "  %-10s %s\n", workloads[i].name, workloads[i].what);
+	fclose(f);
+	return out;
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "WORKLOAD",
+	.doc = "Measure an appliance (one that is started on fresh drives, unless --connect), "
+	       "beside what it is compared with.\v",
+	.help_filter = list_workloads,
+};
+
+int main(int argc, char **argv)
+{
+	struct bench_conf conf = {
+		.drive = "mem:2G",
+		.transport = "shm",
+		.files = 100000,
+		.seconds = 2,
+		.runs = 5,
+		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
+		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
+	};
+
+	argp_parse(&argp, argc, argv, 0, NULL, &conf);
+	for (size_t i = 0; i < ARRAY_LEN(workloads); i++) {
+		const struct workload *w = &workloads[i];
+
+		if (strcmp(conf.workload, w->name) != 0)
+			continue;
+		conf.size_bytes = conf.size_bytes ? conf.size_bytes : w->size_bytes;
+		conf.batch = conf.batch ? conf.batch : w->batch;
+		conf.depth = conf.depth ? conf.depth : w->depth;
+		bench_report_head(&conf);
+		return w->run(&conf);
+	}
+	return bench_fail("'%s' is no workload; --help lists them", conf.workload);
+}
