@@ -276,7 +276,6 @@ struct fab_server_cfg {
 	struct fab_key key;
 	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
 	uint32_t sessions_max;     /* 0: 64                                            */
-	uint32_t long_bodies;      /* of all sessions at once, 256 KiB each; 0: 16     */
 	uint64_t pools_max_bytes;  /* of all sessions together; 0: 1 GiB               */
 	uint64_t hello_timeout_ns; /* 0: 5 s                                           */
 };
