@@ -54,10 +54,17 @@ struct meta_inode_disk {
 struct meta_dir_disk {
 	le64 count;    /* entries                                             */
 	le64 bytes;    /* sizes of the files in it are not kept here yet: 0   */
-	le64 mtime_ns; /* of the newest change of an entry                    */
+	le64 mtime_ns; /* of the newest change of an entry, or as set         */
+	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
 	le64 parent;   /* the number of the parent directory                  */
 	le64 flags;    /* 0; later: spread, fenced                            */
+};
+
+/* FORMAT.md "Orphan record": key's uniq is the handle's; in the shard of the inode. */
+struct meta_orphan_disk {
+	le64 inode_dir, inode_hash, inode_uniq; /* the handle                          */
+	le64 mount_epoch; /* of the mount whose session holds it; of another: nobody's */
 };
 
 /* FORMAT.md "Extent record": then nruns of meta_run_disk, then nblocks of le32 checksums. */
@@ -76,7 +83,8 @@ LAYOUT_END
 static_assert(sizeof(struct meta_key_disk) == 24, "FORMAT.md 3");
 static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
 static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
-static_assert(sizeof(struct meta_dir_disk) == 64, "FORMAT.md 5");
+static_assert(sizeof(struct meta_dir_disk) == 72, "FORMAT.md 5");
+static_assert(sizeof(struct meta_orphan_disk) == 32, "FORMAT.md 5");
 static_assert(sizeof(struct meta_extent_disk) == 8, "FORMAT.md 5");
 static_assert(sizeof(struct meta_run_disk) == 8, "FORMAT.md 5");
 

@@ -42,7 +42,7 @@ enum meta__class {
 	META__CLASS_OBJ = 2,  /* uniq: the handle's                                                    */
 	/* of directory 0, the store's own records: */
 	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of this shard in it    */
-	META__CLASS_ORPHAN = 4, /* uniq: a number of its own; value: handle: to be freed               */
+	META__CLASS_ORPHAN = 4, /* uniq: its handle's; value: handle: to be freed or trimmed           */
 };
 
 enum meta__kind {
@@ -130,7 +130,7 @@ struct meta__shard {
 	uint64_t seq;        /* of the last record applied to this shard      */
 	uint64_t uniq_next;  /* the shard's counter: handles, names, orphans  */
 	uint64_t dir_next;   /* counter of directory numbers born here        */
-	uint64_t files;      /* inodes of files in this shard                 */
+	uint64_t files;      /* KIND_INODE records: meta_tx.c counts new ones and deletes */
 	/* as of the last durable root: */
 	uint64_t durable_root_baddr;
 	uint64_t durable_seq;
