@@ -1,92 +1,262 @@
-# make            everything, into build/release        make check     unit tests, tidy
-# make V=1        show the commands                      make check-asan, check-tsan
-# make VARIANT=debug|asan|tsan|cov ...                   make help
+# make               all: programs, libraries, examples, in build/release
+# make demo          real files onto an appliance and back, timed and compared; DATA=DIR for your own
+# make test          everything that proves the tree, within 15 minutes; also test-long, proof
+#
+# make check         unit tests and tidy        make check T=meta     only test_meta*, no tidy
+# make check-asan    the same under ASan/UBSan  make check-tsan       lock-free code under TSan
+# make sim SEED=7    one simulated run again    make fuzz             FUZZ_SECONDS=5 each parser
+# make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
+# make tidy          style, layers, formatting  make deps             install what is missing (Debian)
+# make install       DESTDIR=, PREFIX=/usr/local
+# make clean
+#
+# VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
 #
 # One make for the whole tree: each folder's .mk names its sources and, in
 # FOLDER_uses, the folders it may include and link.  That line is the architecture;
-# the link order and the include check below both come from it.
+# the link order and the include check below both come from it.  A .mk may also
+# declare programs:
+#
+#   programs += wekactl
+#   wekactl_srcs := appliance/wekactl.c ...      its main and what else no layer has
+#   wekactl_uses := base nvme meta fabric client-lib
 
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+VERSION := 0.1.0
+SONAME  := libweka-client.so.0
+
 VARIANT ?= release
 BUILD   ?= build
+PREFIX  ?= /usr/local
+JOBS    ?= $(shell nproc)
 B       := $(BUILD)/$(VARIANT)
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-layers := base nvme meta fabric client-lib appliance
-include $(foreach l,$(layers),$(l)/$(l).mk) test/test.mk
+programs :=
+layers   := base nvme meta fabric client-lib appliance
+include $(foreach l,$(layers),$(l)/$(l).mk) $(wildcard bench/bench.mk) test/test.mk
 
+# ---- flags ----------------------------------------------------------------------
+
+ifeq ($(origin CC),default)
 CC      := gcc
+endif
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
 	   -Wmissing-prototypes -Wpointer-arith -Wvla -Wimplicit-fallthrough -Werror
-CFLAGS  := -std=gnu17 -g -fno-omit-frame-pointer -fno-strict-aliasing -I. $(WARN)
+# One build for all of a kind of machine: x86-64-v2 is every server since 2009, and has
+# the CRC32 instruction.  What gains from newer ones (ISA-L) chooses at run time.
+ARCH    := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64-v2 -mtune=generic)
+# PIC everywhere, since base/ and fabric/ are also in libweka-client.so; it costs nothing
+# where functions of one file may be inlined as in a program (-fno-semantic-interposition).
+CFLAGS  := -std=gnu17 -g $(ARCH) -fPIC -fno-semantic-interposition -fno-omit-frame-pointer \
+	   -fno-strict-aliasing -I. $(WARN)
+LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now
+# What is not used is not linked (--as-needed).
 LDLIBS  := -lisal -lxxhash -luring -lcrypto -lpthread
 
-CFLAGS_release := -O2
+sanitize       := -O1 -DWK_DEBUG -fno-sanitize-recover=all
+CFLAGS_release := -O2 -D_FORTIFY_SOURCE=2
 CFLAGS_debug   := -O0 -DWK_DEBUG
-CFLAGS_asan    := -O1 -DWK_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=all
-CFLAGS_tsan    := -O1 -DWK_DEBUG -fsanitize=thread
+CFLAGS_asan    := $(sanitize) -fsanitize=address,undefined
+CFLAGS_tsan    := $(sanitize) -fsanitize=thread
+CFLAGS_sim     := -O2 -DWK_DEBUG
+CFLAGS_fuzz    := $(sanitize) -fsanitize=fuzzer-no-link,address,undefined
 CFLAGS_cov     := -O0 -DWK_DEBUG --coverage
-CFLAGS += $(CFLAGS_$(VARIANT))
+$(if $(CFLAGS_$(VARIANT)),,$(error VARIANT=$(VARIANT): one of release debug asan tsan sim fuzz cov))
+CFLAGS += $(CFLAGS_$(VARIANT)) $(EXTRA_CFLAGS)
 
-# ---- one archive a layer ------------------------------------------------------
+# ---- layers: one archive each ------------------------------------------------------
 
-objs_of    = $(patsubst %.c,$(B)/%.o,$($(1)_srcs))
-closure_of = $(sort $(1) $(foreach u,$($(1)_uses),$(call closure_of,$(u))))
-# A layer's libraries, users before used: the linker refuses a call that goes up.
-libs_of    = $(foreach l,$(call reverse,$(layers)),$(if $(filter $(l),$(call closure_of,$(1))),$(B)/lib$(l).a))
+objects    = $(patsubst %.c,$(B)/%.o,$(1))
 reverse    = $(if $(1),$(call reverse,$(wordlist 2,999,$(1))) $(firstword $(1)))
+closure_of = $(sort $(1) $(foreach u,$($(1)_uses),$(call closure_of,$(u))))
+# A folder's archives, users before used: the linker refuses a call that goes up.
+archives   = $(foreach l,$(call reverse,$(layers)),$(if $(filter $(l),$(1)),$(B)/lib$(l).a))
+libs_of    = $(call archives,$(call closure_of,$(1)))
+all_libs  := $(call archives,$(layers))
+
+# A program's own sources are in no layer.
+program_srcs := $(foreach p,$(programs),$($(p)_srcs) $($(p)_main))
 
 define layer_rules
-$(B)/lib$(1).a: $(call objs_of,$(1))
+$(B)/lib$(1).a: $(call objects,$(filter-out $(program_srcs),$($(1)_srcs)))
 	$(call say,AR,$$@)
-	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$^
+	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach l,$(layers),$(eval $(call layer_rules,$(l))))
 
-$(B)/%.o: %.c
+$(B)/libtest.a: $(call objects,$(test_lib_srcs))
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(B)/%.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# ---- tests: test_LAYER_* links LAYER and what it uses, nothing above ----------
+# Other flags, another compiler: everything anew.
+flags := $(CC) $(shell $(CC) -dumpfullversion 2>/dev/null) $(CFLAGS)
+$(B)/flags: $(if $(filter-out $(file <$(B)/flags),$(flags)),.phony-flags)
+	$(Q)mkdir -p $(@D) && echo '$(flags)' >$@
+.PHONY: .phony-flags
+.phony-flags:
 
-layer_of_prefix = $(strip $(if $(filter fab,$(1)),fabric,$(if $(filter app,$(1)),appliance,$(if $(filter weka,$(1)),client-lib,$(1)))))
+link = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(1) $(LDLIBS)
+
+# ---- programs ------------------------------------------------------------------------
+
+commit := $(or $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null),unknown)
+$(B)/version.c: $(if $(findstring "$(commit)",$(file <$(B)/version.c)),,.phony-flags)
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '#include "base/version.h"\nconst char version_text[] = "%s";\nconst char version_commit[] = "%s";\nconst char version_variant[] = "%s";\n' \
+		'$(VERSION)' '$(commit)' '$(VARIANT)' >$@
+$(B)/version.o: $(B)/version.c $(B)/flags
+	$(Q)$(CC) $(CFLAGS) -c -o $@ $<
+
+define program_rules
+$(B)/bin/$(1): $(call objects,$($(1)_main) $($(1)_srcs)) $(B)/version.o $(call archives,$($(1)_uses))
+	$(call say,LD,$$@)
+	$$(call link,$$(filter %.o,$$^) $(call archives,$($(1)_uses)))
+endef
+$(foreach p,$(programs),$(eval $(call program_rules,$(p))))
+
+# ---- libweka-client ------------------------------------------------------------------
+
+client_map     := $(wildcard client-lib/libweka-client.map)
+client_objects := $(foreach l,$(call closure_of,client-lib),$(call objects,$(filter-out $(program_srcs),$($(l)_srcs))))
+client_libs    := $(if $(client_map),$(B)/lib/$(SONAME) $(B)/lib/libweka-client.so $(B)/lib/libweka-client.a)
+examples       := $(if $(client_map),$(patsubst client-lib/examples/%.c,$(B)/examples/%,$(wildcard client-lib/examples/*.c)))
+
+# Exports what the map names and nothing else; -z defs: nothing is left to whoever loads it.
+$(B)/lib/$(SONAME): $(client_objects) $(client_map)
+	$(call say,LD,$@)
+	$(call link,-shared -Wl,-soname,$(SONAME) -Wl,--version-script,$(client_map) \
+		$(if $(filter asan tsan fuzz,$(VARIANT)),,-Wl,-z,defs) $(filter %.o,$^))
+
+$(B)/lib/libweka-client.so: $(B)/lib/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
+
+# One object whose only global names are weka_*: our names cannot meet the application's.
+$(B)/lib/libweka-client.a: $(client_objects)
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@
+	$(Q)ld -r -o $(B)/lib/weka-client.o $(filter %.o,$^)
+	$(Q)objcopy --wildcard --keep-global-symbol='weka_*' $(B)/lib/weka-client.o
+	$(Q)ar rcs $@ $(B)/lib/weka-client.o && rm $(B)/lib/weka-client.o
+
+# As a user builds them: the public header and the shared library.
+$(B)/examples/%: $(B)/client-lib/examples/%.o $(client_libs)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< -L$(B)/lib -lweka-client '-Wl,-rpath,$$ORIGIN/../lib'
+
+.PHONY: all
+.DEFAULT_GOAL := all
+all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples)
+
+# ---- tests ---------------------------------------------------------------------------
+
+# test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
+layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app weka bench,$(1)),appliance client-lib),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
+test_libs       = $(call archives,$(sort $(foreach l,$(call test_layer,$(1)),$(call closure_of,$(l)))))
 
 define test_rules
-$(B)/test/unit/$(1): $(B)/test/unit/$(1).o $(patsubst %.c,$(B)/%.o,$(test_lib_srcs)) $(call libs_of,$(call test_layer,$(1))) $(B)/libnvme.a $(B)/libbase.a
+$(B)/test/unit/$(1): $(call objects,test/unit/$(1).c $($(1)_srcs)) $(B)/libtest.a $(call test_libs,$(1))
 	$(call say,LD,$$@)
-	$(Q)$(CC) $(CFLAGS) -o $$@ $$(filter %.o,$$^) $(call libs_of,$(call test_layer,$(1))) $(B)/libnvme.a $(B)/libbase.a -lcriterion $(LDLIBS)
+	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(call test_libs,$(1)) -lcriterion)
 endef
 $(foreach t,$(unit_tests),$(eval $(call test_rules,$(t))))
 
-$(B)/test/torture/%: $(B)/test/torture/%.o $(B)/libbase.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+define plain_rules
+$(B)/test/$(1): $(B)/test/$(1).o $(B)/libtest.a $(all_libs)
+	$(call say,LD,$$@)
+	$$(call link,$$< $(B)/libtest.a $(all_libs) $(2))
+endef
+$(foreach t,$(torture_tests),$(eval $(call plain_rules,torture/$(t))))
+$(foreach t,$(sim_tests),$(eval $(call plain_rules,sim/$(t))))
+$(foreach t,$(fuzz_tests),$(eval $(call plain_rules,fuzz/$(t),-fsanitize=fuzzer)))
 
-.PHONY: all check check-asan check-tsan torture tidy clean help
-.DEFAULT_GOAL := all
-all: $(foreach l,$(layers),$(B)/lib$(l).a)
+FUZZ_SECONDS ?= 5
+run = $(Q)BUILD='$(BUILD)' VARIANT='$(VARIANT)' JOBS='$(JOBS)' FUZZ_SECONDS='$(FUZZ_SECONDS)' SEED='$(SEED)' \
+	CC='$(CC)' MAKE='$(MAKE)' ./test/run.sh
 
-check: all tidy $(unit_tests:%=$(B)/test/unit/%)
-	$(Q)set -e; for t in $(unit_tests); do $(B)/test/unit/$$t --quiet; done
-	@echo "check: $(words $(unit_tests)) suites passed ($(VARIANT))"
+.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check
+unit: $(unit_tests:%=$(B)/test/unit/%)
+	$(run) unit-$(VARIANT) $^
 
 torture: $(torture_tests:%=$(B)/test/torture/%)
-	$(Q)set -e; for t in $(torture_tests); do $(B)/test/torture/$$t; done
+	$(run) torture-$(VARIANT) $^
 
-check-asan: ; $(Q)$(MAKE) VARIANT=asan check
-check-tsan: ; $(Q)$(MAKE) VARIANT=tsan torture
+sim-run: $(sim_tests:%=$(B)/test/sim/%)
+	$(run) sim $^
 
+fuzz-run: $(fuzz_tests:%=$(B)/test/fuzz/%)
+	$(run) fuzz $^
+
+lib-check: $(client_libs)
+	$(run) lib $(if $(client_map),test/lib_check.sh)
+
+e2e: all
+	$(run) e2e $(e2e_tests)
+
+# Each in its variant, as a make of its own, so that one call can go through several.
+sub = $(Q)+$(MAKE) --no-print-directory -j$(JOBS)
+check:      ; $(sub) $(if $(T),unit,unit tidy lib-check)
+check-asan: ; $(sub) VARIANT=asan unit
+check-tsan: ; $(sub) VARIANT=tsan torture
+sim:        ; $(sub) VARIANT=sim sim-run
+fuzz:       ; $(sub) VARIANT=fuzz CC=clang fuzz-run
+
+.PHONY: test test-long proof
+test:       deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=short ./test/test.sh
+test-long:  deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=long  ./test/test.sh
+proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/test.sh
+
+# ---- the rest --------------------------------------------------------------------------
+
+.PHONY: tidy deps demo bench install clean help
 tidy:
-	$(Q)./test/tidy.sh $(foreach l,$(layers) test,"$(l)=$($(l)_uses)")
+	$(run) tidy test/tidy.sh
 
-clean: ; $(Q)rm -rf build
-help:  ; @sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
+# What may include what, for test/tidy.sh: "folder or file=folders".
+print-uses:
+	@printf '%s\n' $(foreach l,$(layers) bench test,'$(l)=$($(l)_uses)') \
+		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))
+.PHONY: print-uses
+
+deps:
+	$(Q)./.ci/deps.sh packages.txt
+
+demo: deps
+	$(sub) VARIANT=release all
+	$(Q)BUILD='$(BUILD)' DATA='$(DATA)' ./test/demo.sh
+
+bench:
+	$(sub) VARIANT=release all
+	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
+
+man_pages := $(wildcard $(foreach l,$(layers) bench,$(l)/*.[1-8]))
+R := $(BUILD)/release
+install:
+	$(sub) VARIANT=release all
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 755 $(programs:%=$(R)/bin/%) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(PREFIX)/lib
+	$(Q)ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libweka-client.so
+	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 644 client-lib/weka_client.h $(DESTDIR)$(PREFIX)/include
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weka-client.pc
+	$(Q)set -e; for page in $(man_pages); do \
+		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
+
+clean: ; $(Q)rm -rf $(BUILD)
+help:  ; @sed -n '1,/^# VARIANT/s/^# \{0,1\}//p' Makefile
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -66,6 +66,8 @@ static inline struct list *list_pop_front(struct list *head)
 }
 
 #define list_entry(node, type, member) container_of(node, type, member)
-#define list_for_each(pos, head)       for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
+
+/* `pos` walks over the nodes; the one it stands on may not be taken off. */
+#define list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 
 #endif

@@ -13,6 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#if defined(__has_feature)
+#define SEAL__CLANG_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SEAL__CLANG_SANITIZED 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || SEAL__CLANG_SANITIZED
+#define SEAL_SANITIZED 1 /* malloc is the sanitizer's: no seal */
+#else
+#define SEAL_SANITIZED 0
+#endif
+
 enum seal_mode { SEAL_OPEN, SEAL_COUNT, SEAL_ABORT };
 
 /* From now on memory calls of this thread abort. */

@@ -12,15 +12,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SEAL_OFF
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SEAL_OFF
-#endif
-#endif
-
-#ifndef SEAL_OFF
+#if !SEAL_SANITIZED
 
 /* glibc's own names for what we cover; part of its ABI since 2.2.5. */
 extern void *__libc_malloc(size_t size);

@@ -1,5 +1,13 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
-test_uses     := base nvme meta fabric appliance client-lib
-unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_*.c))
-torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_*.c))
-test_lib_srcs := $(wildcard test/lib/*.c)
+test_uses     := base nvme meta fabric client-lib appliance
+unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
+torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
+fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
+e2e_tests     := $(wildcard test/e2e/*.sh)
+
+# A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
+sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
+test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
+
+# Sources that one test needs beside the layers: NAME_srcs.
+test_base_seal_srcs := base/seal_malloc.c

@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Runs tests, all of them even when one fails.  usage: run.sh STAGE PROGRAM...
+#
+# One line a program: result, seconds, name, what was counted; of one that failed its output
+# too.  Non-zero when anything failed, or when nothing ran.  With RESULTS=FILE one line
+# "stage passed failed seconds" is added to it.
+#
+# A program is a Criterion suite (its synthesis is counted), or prints "ok ..." and
+# "not ok ..." lines (they are), or is one test.  Anything but exit 0 is a failure; so is a
+# sanitizer's report: a Criterion test that leaks under ASan passes, so reports go to files.
+set -u
+
+one() {
+	program=$1 name=${1##*/} dir=$OUT/${1##*/}
+	rm -rf "$dir"; mkdir -p "$dir"
+	export ASAN_OPTIONS="log_path=$dir/report:detect_leaks=1:detect_stack_use_after_return=1"
+	export UBSAN_OPTIONS="log_path=$dir/report:print_stacktrace=1"
+	export TSAN_OPTIONS="log_path=$dir/report:halt_on_error=1"
+	start=$(date +%s.%N)
+	# shellcheck disable=SC2046 # words are meant to be split
+	timeout -k 5 "${TEST_TIMEOUT:-600}" $(prefix) "$program" $(arguments "$dir") >"$dir/out" 2>&1
+	code=$?
+	seconds=$(echo "$start $(date +%s.%N)" | awk '{ printf "%.1f", $2 - $1 }')
+
+	sum=$(sed 's/\x1b\[[0-9;]*m//g' "$dir/out" | awk '
+		/Synthesis: Tested:/ { gsub(/[|:]/, " "); for (i = 1; i < NF; i++) {
+			if ($i == "Passing") pass += $(i + 1)
+			if ($i == "Failing" || $i == "Crashing") fail += $(i + 1) } }
+		/^ok /     { pass++ }
+		/^not ok / { fail++ }
+		END { print pass + 0, fail + 0 }')
+	passed=${sum% *} failed=${sum#* }
+	if ls "$dir"/report.* >/dev/null 2>&1; then
+		cat "$dir"/report.* >>"$dir/out"
+		[ "$failed" -gt 0 ] || failed=1
+	fi
+	[ $code = 0 ] || [ "$failed" -gt 0 ] || failed=1
+	[ $code = 0 ] && [ "$passed" = 0 ] && [ "$failed" = 0 ] && passed=1
+	[ $code != 124 ] || echo "(stopped after ${TEST_TIMEOUT:-600} s)" >>"$dir/out"
+	echo "$passed $failed" >"$dir/count"
+
+	{
+		if [ "$failed" = 0 ]; then
+			printf '  ok    %6s s  %-32s %s\n' "$seconds" "$name" "$passed passed"
+		else
+			printf '  FAIL  %6s s  %-32s %s\n' "$seconds" "$name" \
+				"$passed passed, $failed failed (exit $code)"
+			sed 's/^/        | /' "$dir/out" | tail -n 60
+		fi
+	} >"$dir/line"
+	cat "$dir/line" # in one write, so that lines of programs at once do not mix
+}
+
+# TSan needs the old, narrower address randomisation.
+prefix() {
+	[ "$VARIANT" = tsan ] && setarch -R true 2>/dev/null && echo "setarch -R"
+}
+
+# What a program of this stage is given.
+arguments() {
+	case "$STAGE" in
+	fuzz)
+		mkdir -p "$OUT/corpus/$name"
+		echo "-max_total_time=$FUZZ_SECONDS -timeout=20 -rss_limit_mb=2048 -print_final_stats=0" \
+			"-artifact_prefix=$1/ $OUT/corpus/$name test/fuzz/corpus/${name#fuzz_}" ;;
+	sim) [ -z "${SEED:-}" ] || echo "--seed $SEED" ;;
+	esac
+}
+
+if [ "$1" = --one ]; then
+	one "$2"
+	exit 0
+fi
+
+export STAGE=$1
+shift
+export OUT=$BUILD/out/$STAGE
+: "${JOBS:=2}" "${VARIANT:=release}" "${FUZZ_SECONDS:=5}"
+export BUILD VARIANT FUZZ_SECONDS SEED MAKE CC
+rm -rf "$OUT"/*/count
+mkdir -p "$OUT"
+case "$STAGE" in e2e | torture-tsan) JOBS=1 ;; esac # these use all cores themselves
+begin=$(date +%s)
+[ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' "$0" --one '{}'
+
+passed=0 failed=0
+for p in "$@"; do
+	read -r ok bad <"$OUT/${p##*/}/count" || { ok=0; bad=1; }
+	passed=$((passed + ok)) failed=$((failed + bad))
+done
+seconds=$(($(date +%s) - begin))
+echo "$STAGE: $# programs, $passed passed, $failed failed, $seconds s"
+[ -z "${RESULTS:-}" ] || echo "$STAGE $passed $failed $seconds" >>"$RESULTS"
+[ $failed = 0 ] && [ $passed -gt 0 ]

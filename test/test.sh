@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Everything that proves the tree, stage by stage; goes on when one fails.
+# TEST_LENGTH is short (make test), long (test-long) or proof: how many runs, not which.
+set -u
+: "${BUILD:=build}" "${MAKE:=make}" "${TEST_LENGTH:=short}"
+export TEST_LENGTH
+export RESULTS=$BUILD/results
+mkdir -p "$BUILD"
+RESULTS=$(realpath "$RESULTS")
+rm -f "$RESULTS" "$BUILD/test-total"
+: >"$RESULTS"
+case $TEST_LENGTH in
+short) fuzz=5 ;;
+long)  fuzz=60 ;;
+proof) fuzz=600; export TEST_TIMEOUT=86400 ;;
+*)     echo "TEST_LENGTH=$TEST_LENGTH: one of short long proof" >&2; exit 2 ;;
+esac
+
+begin=$(date +%s)
+
+# stage NAME TARGET...: a stage that broke before it could count anything is one failure.
+stage() {
+	name=$1
+	shift
+	before=$(wc -l <"$RESULTS")
+	start=$(date +%s)
+	printf '== %s\n' "$name"
+	# Not a sub-make of the make that called us: it brings its own number of jobs.
+	MAKEFLAGS= "$MAKE" --no-print-directory BUILD="$BUILD" "$@" && return
+	if [ "$(wc -l <"$RESULTS")" = "$before" ]; then
+		echo "$name 0 1 $(($(date +%s) - start))" >>"$RESULTS"
+	fi
+}
+
+jobs=-j$(nproc)
+stage build       "$jobs" all
+stage tidy        tidy
+stage unit        "$jobs" unit lib-check
+stage asan        check-asan
+stage torture     check-tsan
+stage simulation  sim
+stage fuzz        fuzz FUZZ_SECONDS=$fuzz
+stage end-to-end  e2e
+
+echo "== summary"
+awk '{ printf "  %-14s %5d passed %4d failed %5d s\n", $1, $2, $3, $4; pass += $2; fail += $3 }
+	END { if (pass + fail == 0) fail = 1; print pass + 0, fail + 0 > total }' total="$BUILD/test-total" "$RESULTS"
+read -r passed failed <"$BUILD/test-total"
+echo "  everything in $(($(date +%s) - begin)) s"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "base/crc32c.h"
+#include "base/rand.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* RFC 3720 B.4, bit by bit: slow, and surely right. */
+static uint32_t by_definition(const unsigned char *bytes, size_t size)
+{
+	uint32_t crc = ~0u;
+
+	for (size_t i = 0; i < size; i++) {
+		crc ^= bytes[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc & 1 ? (crc >> 1) ^ 0x82f63b78u : crc >> 1;
+	}
+	return ~crc;
+}
+
+Test(base_crc32c, check_value_of_the_catalogue)
+{
+	cr_assert_eq(crc32c("123456789", 9), 0xe3069283u);
+	cr_assert_eq(crc32c("", 0), 0);
+}
+
+Test(base_crc32c, agrees_with_the_definition_at_every_length_and_alignment)
+{
+	static unsigned char bytes[600];
+	struct rand_state r;
+
+	rand_seed(&r, 1);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)rand_u64(&r);
+	for (size_t at = 0; at < 9; at++)
+		for (size_t size = 0; size < 560; size++)
+			cr_assert_eq(crc32c(bytes + at, size), by_definition(bytes + at, size));
+}
+
+Test(base_crc32c, goes_on_where_it_stopped)
+{
+	static const char text[] = "the quick brown fox";
+
+	for (size_t cut = 0; cut < sizeof(text); cut++)
+		cr_assert_eq(crc32c_more(crc32c(text, cut), text + cut, sizeof(text) - cut),
+			     crc32c(text, sizeof(text)));
+}
+
+Test(base_crc32c, short_block_counts_as_padded_with_zeros)
+{
+	static unsigned char block[BLOCK_SIZE];
+
+	cr_assert_eq(crc32c_block(block, 0), CRC32C_ZERO_BLOCK);
+	cr_assert_eq(by_definition(block, sizeof(block)), CRC32C_ZERO_BLOCK);
+	memset(block, 0x5a, 1000);
+	cr_assert_eq(crc32c_block(block, 1000), by_definition(block, sizeof(block)));
+	cr_assert_eq(crc32c_block(block, BLOCK_SIZE), by_definition(block, sizeof(block)));
+}
