@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Records: the values behind the keys, taken apart and put together (FORMAT.md 5).
+ *
+ * Pure: bytes in, bytes out.  A parser checks everything that it can check alone and answers
+ * -EIO for the rest; what comes out of one may be relied upon.  Fuzzed by
+ * test/fuzz/fuzz_meta_extent.c.
+ */
+#ifndef META_RECORD_H
+#define META_RECORD_H
+
+#include "meta/meta_internal.h"
+
+#define META__HASH_BITS      40u
+#define META__MASK48         0xffffffffffffull
+#define META__MASK40         0xffffffffffull
+#define META__FILE_BYTES_MAX (1ull << 56)
+#define META__LINK_PIECE     2048u /* bytes of a symlink's text in one LINK record */
+
+/* ---- names -------------------------------------------------------------------- */
+
+#define META__NAME_VALUE_MAX (sizeof(struct meta_name_disk) + META_NAME_MAX)
+
+struct meta__name {
+	struct meta_handle handle;
+	uint64_t child; /* a directory's own number; else 0 */
+	enum meta_type type;
+	uint32_t len;
+	const char *bytes;
+};
+
+must_check int meta__name_parse(const void *value, uint32_t value_len, struct meta__name *out);
+uint32_t meta__name_build(const struct meta__name *in, void *buf);
+
+/* ---- inodes ------------------------------------------------------------------- */
+
+#define META__INODE_VALUE_MAX (sizeof(struct meta_inode_disk) + META_INLINE_MAX)
+
+enum meta__inode_flags {
+	META__INODE_TRIMMING = 1 << 0, /* chunks from trim_from on are not the file's any more */
+	META__INODE_HIDDEN = 1 << 1,   /* a put in progress: no name yet, an ORPHAN record     */
+};
+
+struct meta__inode {
+	struct meta_handle handle; /* the key's: not in the value */
+	uint32_t shard;            /* where it lies               */
+	enum meta_type type;
+	uint32_t flags;
+	uint64_t ino;
+	uint64_t child;
+	uint64_t size;
+	uint64_t blocks;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	int64_t atime_ns;
+	uint64_t trim_from;
+	uint32_t mode;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t nlink;
+	uint32_t epoch;
+	uint32_t inline_crc;
+	uint32_t inline_len; /* of a symlink: of its text, when that is short */
+	const void *inline_bytes;
+};
+
+/* Sets all but handle and shard. */
+must_check int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode *out);
+uint32_t meta__inode_build(const struct meta__inode *in, void *buf);
+
+/* ---- directories, orphans ------------------------------------------------------- */
+
+struct meta__dir {
+	uint64_t count;
+	uint64_t bytes;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	struct meta_handle inode;
+	uint64_t parent;
+};
+
+struct meta__orphan {
+	struct meta_handle handle;
+	uint64_t mount_epoch;
+};
+
+must_check int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out);
+void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out);
+must_check int meta__orphan_parse(const void *value, uint32_t value_len, struct meta__orphan *out);
+void meta__orphan_build(const struct meta__orphan *in, struct meta_orphan_disk *out);
+
+/* ---- extents: up to META_CHUNK_BLOCKS blocks of a file ---------------------------- */
+
+#define META__EXTENT_VALUE_MAX                                                                     \
+	(sizeof(struct meta_extent_disk) + META_CHUNK_BLOCKS * (sizeof(struct meta_run_disk) + 4u))
+
+/* A checked record, still packed. */
+struct meta__extent {
+	uint32_t epoch;
+	uint32_t nruns;
+	uint32_t nblocks;
+	const uint8_t *runs; /* nruns of struct meta_run_disk, perhaps not aligned */
+	const uint8_t *crcs; /* nblocks of le32, perhaps not aligned               */
+};
+
+/* A chunk, one slot a block: what changes are made on.  Slots from nblocks on are holes. */
+struct meta__chunk {
+	uint32_t epoch;
+	uint32_t nblocks;
+	uint64_t baddr[META_CHUNK_BLOCKS]; /* 0: a hole */
+	uint32_t crc[META_CHUNK_BLOCKS];
+};
+
+must_check int meta__extent_parse(const void *value, uint32_t value_len, struct meta__extent *out);
+struct meta_run meta__extent_run(const struct meta__extent *x, uint32_t index);
+
+void meta__chunk_init(struct meta__chunk *c, uint32_t epoch);
+void meta__chunk_load(struct meta__chunk *c, const struct meta__extent *x);
+/* Block `at` of the chunk becomes baddr (0: a hole), with its checksum. */
+void meta__chunk_set(struct meta__chunk *c, uint32_t at, uint64_t baddr, uint32_t crc);
+/* Blocks from `from` on become holes. */
+void meta__chunk_trim(struct meta__chunk *c, uint32_t from);
+/* The next run of blocks that lie together from slot *at on; *at moves behind it.  False: none. */
+bool meta__chunk_next_run(const struct meta__chunk *c, uint32_t *at, struct meta_run *out);
+/* Bytes of the record; 0 when the chunk is all hole, and has none. */
+uint32_t meta__chunk_build(const struct meta__chunk *c, void *buf);
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+static inline bool meta__handle_eq(const struct meta_handle *a, const struct meta_handle *b)
+{
+	return a->dir == b->dir && a->hash == b->hash && a->uniq == b->uniq;
+}
+
+/* Could this name a file?  Directory 0 is the store's own. */
+static inline bool meta__handle_ok(const struct meta_handle *h)
+{
+	return h->dir != 0 && h->dir <= META__MASK48 && h->hash <= META__MASK40 &&
+	       h->uniq <= META__MASK40;
+}
+
+static inline struct meta_key meta__obj_key(const struct meta_handle *h, enum meta__kind kind,
+					    uint64_t index)
+{
+	return meta__key(h->dir, h->hash, META__CLASS_OBJ, h->uniq, kind, index);
+}
+
+static inline struct meta_key meta__dir_key(uint64_t dir)
+{
+	return meta__key(dir, 0, META__CLASS_DIR, 0, META__KIND_NONE, 0);
+}
+
+static inline struct meta_key meta__orphan_key(uint64_t uniq)
+{
+	return meta__key(0, 0, META__CLASS_ORPHAN, uniq, META__KIND_NONE, 0);
+}
+
+/* The key right behind k. */
+static inline struct meta_key meta__key_next(struct meta_key k)
+{
+	for (int i = 2; i >= 0; i--)
+		if (++k.w[i] != 0)
+			break;
+	return k;
+}
+
+/* Does k name a record of this kind of the object h? */
+static inline bool meta__key_is_obj(const struct meta_key *k, const struct meta_handle *h,
+				    enum meta__kind kind)
+{
+	const struct meta_key first = meta__obj_key(h, kind, 0);
+
+	return k->w[0] == first.w[0] && k->w[1] == first.w[1] &&
+	       (k->w[2] & ~META__MASK48) == first.w[2];
+}
+
+#endif
