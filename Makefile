@@ -133,10 +133,11 @@ client_libs    := $(if $(client_map),$(B)/lib/$(SONAME) $(B)/lib/libweka-client.
 examples       := $(if $(client_map),$(patsubst client-lib/examples/%.c,$(B)/examples/%,$(wildcard client-lib/examples/*.c)))
 
 # Exports what the map names and nothing else; -z defs: nothing is left to whoever loads it.
+so_flags = -shared -Wl,-soname,$(SONAME) -Wl,--version-script,$(client_map) \
+	   $(if $(filter asan tsan fuzz,$(VARIANT)),,-Wl,-z,defs)
 $(B)/lib/$(SONAME): $(client_objects) $(client_map)
 	$(call say,LD,$@)
-	$(call link,-shared -Wl,-soname,$(SONAME) -Wl,--version-script,$(client_map) \
-		$(if $(filter asan tsan fuzz,$(VARIANT)),,-Wl,-z,defs) $(filter %.o,$^))
+	$(call link,$(so_flags) $(filter %.o,$^))
 
 $(B)/lib/libweka-client.so: $(B)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
