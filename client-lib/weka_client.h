@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * libweka-client - files of an appliance, without a kernel in the way.
+ *
+ * A struct weka_client is one session with an appliance.  It belongs to one thread at a
+ * time: the library takes no lock and starts no thread.  A program with several threads
+ * opens one client in each.  After fork() the child's copy answers -ESTALE to everything
+ * (weka_close() excepted); the child connects anew.
+ *
+ *      leased buffer                     weka_client                      appliance
+ *   ┌────────────────┐  weka_submit_*()  ┌─────────┐   weka_reap()      ┌──────────┐
+ *   │ 4 KiB │ 4 KiB │ │ ────────────────▶ │ credits │ ─────────────────▶ │          │
+ *   │       │       │ │ ◀──────────────── │         │ ◀───────────────── │  drives  │
+ *   └────────────────┘   weka_reap()     └─────────┘    answers          └──────────┘
+ *        ▲                                                                    │
+ *        └──────────────── payload, written there by the drive ───────────────┘
+ *
+ * Requests are submitted and reaped:
+ *
+ *	weka_lease(client, 2 << 20, &lease);
+ *	window = (struct weka_window){ lease, 0, 2 << 20 };
+ *	weka_submit_read_batch(client, &req, items, 256, &window);
+ *	while (weka_reap(client, done, 16) == 0)
+ *		weka_wait(client, WEKA_FOREVER);
+ *	use(items[i].status, items[i].data, items[i].got_bytes);
+ *	weka_release(client, lease);
+ *
+ * or, for tools and first steps, called one at a time: weka_read_file(), weka_write_file(),
+ * weka_stat(), ... below.
+ *
+ * Promises.  What a change's status calls done is durable and seen by every client.  Every
+ * block that is read was checked against the CRC32C that its writer made, and is asked for
+ * once more before it is reported as -EIO; wrong bytes are never handed out.  Nothing here is
+ * cached, so there is nothing to invalidate.
+ *
+ * Errors are negative errno values.  Names are bytes; paths start at the root, with or without
+ * a slash before them, and are resolved by the appliance.  Sizes and offsets are bytes, times
+ * nanoseconds.  Any call can answer, besides what it lists: -EINVAL (an argument that cannot be),
+ * -ESTALE (after a fork), -ENOTCONN (no connection, and none could be made for reconnect_ns).
+ *
+ * Structs that the caller fills are zeroed first: 0 is always the default, and fields that
+ * later versions add stand in what is reserved now.
+ */
+#ifndef WEKA_CLIENT_H
+#define WEKA_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEKA_CLIENT_VERSION "0.1"
+
+#if defined(__GNUC__)
+#define WEKA_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define WEKA_MUST_CHECK
+#endif
+
+struct weka_client; /* opaque */
+struct weka_dir;    /* opaque: a listing under way */
+
+#define WEKA_FOREVER   UINT64_MAX  /* a timeout: none                              */
+#define WEKA_TO_END    UINT64_MAX  /* a length: as far as the file goes            */
+#define WEKA_BLOCK     4096u       /* what has one checksum; what windows count in */
+#define WEKA_NAME_MAX  255u        /* bytes of one name                            */
+#define WEKA_PATH_MAX  4095u       /* bytes of a path, or of a symlink's target    */
+#define WEKA_BATCH_MAX 1024u       /* items of one request                         */
+#define WEKA_READ_MAX  (64u << 20) /* bytes of one request's window                */
+#define WEKA_WRITE_MAX (4u << 20)  /* bytes of one write, or of one file of a put  */
+
+/* ---- a session ------------------------------------------------------------------- */
+
+/* Who asks: a key that the appliance knows.  Either a secret of 32 bytes with its id, or a file
+ * of one line, "ID:SECRET" with the secret as 64 hexadecimal digits. */
+struct weka_key {
+	const char *id; /* at most 31 bytes; with `file` NULL or the id that the file must have */
+	const void *secret; /* 32 bytes                       */
+	const char *file;   /* a path; then `secret` is NULL  */
+	uint64_t reserved[3];
+};
+
+/* Everything has a limit, taken at connect; 0 is the default. */
+struct weka_options {
+	uint32_t size_bytes;         /* sizeof(struct weka_options): set it           */
+	uint32_t requests_max;       /* in flight at once; 64, at most 1024           */
+	uint32_t batches_max;        /* of them with many names at once; 16           */
+	uint32_t batch_items_max;    /* items of one of them; 1024                    */
+	uint32_t leases_max;         /* leases out at once; 1024                      */
+	uint32_t reserved0;          /* 0 */
+	uint64_t pool_bytes;         /* memory that leases are cut from; 64 MiB       */
+	uint64_t connect_timeout_ns; /* for weka_connect(); 10 s                      */
+	uint64_t timeout_ns;         /* of a request that names none; 30 s            */
+	uint64_t reconnect_ns;       /* without an appliance requests wait so long; 30 s */
+	uint64_t spin_ns_max;        /* weka_wait() polls at most so long before it sleeps; 1 ms */
+	uint64_t reserved[8];        /* 0 */
+};
+
+/**
+ * weka_connect - open a session
+ *
+ * `addresses` are tried in order, separated by commas: "shm:/run/weka.sock,tcp://127.0.0.1:7010".
+ * `key` and `options` are read only during the call; `options` may be NULL.
+ *
+ * When the session breaks later, the library makes a new one by itself (inside weka_reap() and
+ * what calls it).  Reads in flight are asked again; changes in flight end with -ECONNRESET: they
+ * may or may not have happened.  Leases keep their address and their bytes.
+ *
+ * Owns:    *out is the caller's, until weka_close().
+ * Thread:  any.  Waits, at most connect_timeout_ns.
+ * Errors:  of the last address; weka_error(NULL) has one line for people.
+ *          -EINVAL (address, key or option), -EACCES (the appliance does not take this key),
+ *          -ECONNREFUSED, -ENOENT, -ETIMEDOUT, -EPROTO (something else answers there),
+ *          -EPROTONOSUPPORT (another version), -EUSERS (it is full), -ENOMEM, -ENOSPC (no memory
+ *          here or there for the pool), -EIO (the key file; the line says what).
+ */
+WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *key,
+				 const struct weka_options *options, struct weka_client **out);
+
+/**
+ * weka_close - end the session and give back all of its memory
+ *
+ * Requests in flight are forgotten, leases are gone.  NULL is fine.
+ */
+void weka_close(struct weka_client *client);
+
+/**
+ * weka_error - one line about what failed last
+ *
+ * Of the client's last call that failed, or of its connection; with NULL of this thread's last
+ * weka_connect().  Never NULL.
+ *
+ * Owns:    the library; valid until the next call with this client (this thread).
+ */
+const char *weka_error(const struct weka_client *client);
+
+/* What the session has been given.  Set size_bytes before the call. */
+struct weka_limits {
+	uint32_t size_bytes;
+	uint32_t requests_max;
+	uint32_t batch_items_max;
+	uint32_t window_max_bytes;
+	uint64_t pool_bytes;
+	char transport[8]; /* "shm" or "tcp"; "" while there is none */
+	char address[120]; /* the one that answered, cut where it is longer */
+};
+
+/* What has happened since weka_connect().  Set size_bytes before the call. */
+struct weka_counters {
+	uint32_t size_bytes;
+	uint32_t reserved0;
+	uint64_t submitted;
+	uint64_t completed;
+	uint64_t timeouts; /* requests that their deadline ended                    */
+	uint64_t reconnects;
+	uint64_t replays;         /* requests asked again after one                        */
+	uint64_t blocks_checked;  /* checksums verified                                   */
+	uint64_t blocks_wrong;    /* ... that did not match, the first time                */
+	uint64_t blocks_lost;     /* ... and did not the second time either: -EIO          */
+	uint64_t sleeps;          /* of weka_wait()                                        */
+	uint64_t pool_used_bytes; /* in leases, also those waiting for their requests    */
+};
+
+/**
+ * weka_get_limits, weka_get_counters - fill *out, as far as its size_bytes goes
+ */
+int weka_get_limits(const struct weka_client *client, struct weka_limits *out);
+int weka_get_counters(const struct weka_client *client, struct weka_counters *out);
+
+/* The library's version, which may be newer than this header's WEKA_CLIENT_VERSION. */
+const char *weka_version(void);
+
+/* ---- buffers --------------------------------------------------------------------- */
+
+/* A piece of the pool: memory that the appliance reaches.  The library keeps the struct. */
+struct weka_lease {
+	void *data;          /* 4096-aligned; does not move */
+	uint64_t size_bytes; /* a multiple of 4096          */
+	void *user;          /* yours                       */
+};
+
+/* The part of a lease that a request may use.  Several requests may use one lease at once, in
+ * parts that do not overlap. */
+struct weka_window {
+	struct weka_lease *lease;
+	uint64_t offset_bytes; /* in the lease, a multiple of 4096 */
+	uint64_t size_bytes;   /* a multiple of 4096, at most window_max_bytes */
+};
+
+/**
+ * weka_lease - take a buffer of at least `size_bytes` out of the pool
+ *
+ * Its bytes are whatever they were.  Constant time, no system call, no malloc.
+ *
+ * Owns:    the caller, until weka_release() or weka_close().
+ * Errors:  -EAGAIN (the pool has no such piece now, or leases_max are out: release some),
+ *          -EMSGSIZE (larger than the pool).
+ */
+WEKA_MUST_CHECK int weka_lease(struct weka_client *client, uint64_t size_bytes,
+			       struct weka_lease **out);
+
+/**
+ * weka_release - give it back
+ *
+ * A deadline ends a request, not the lease: while the appliance may still write into it (a
+ * request that was cancelled or timed out, and not yet acknowledged) the memory stays out of the
+ * pool, and comes back by itself.  NULL is fine.
+ */
+void weka_release(struct weka_client *client, struct weka_lease *lease);
+
+/**
+ * weka_window_bytes - how large a window must be for `count` items of at most `bytes_each`
+ *
+ * For reads and for puts: payload, checksums and the table of answers, rounded up to 4096.
+ * A single read needs nothing but its blocks, up to 128 KiB.  0 when it would be over
+ * WEKA_READ_MAX.
+ */
+uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each);
+
+/* ---- files, by name and by handle ------------------------------------------------ */
+
+/* A file's or directory's lasting name: survives renames and reconnects; -ESTALE once it is gone.
+ */
+struct weka_handle {
+	uint8_t bytes[16];
+};
+
+enum weka_by {
+	WEKA_BY_PATH = 1,  /* `name` from the root                        */
+	WEKA_BY_HANDLE,    /* `handle`; no name                           */
+	WEKA_BY_DIR,       /* `name` from the directory with number `dir` */
+	WEKA_BY_DIRHANDLE, /* `name` from the directory `handle`          */
+};
+
+#define WEKA_NOFOLLOW 1u /* a symlink at the end is meant itself */
+
+/* Which file is meant.  The name's bytes are lent like the rest of a request. */
+struct weka_ref {
+	uint32_t by;         /* enum weka_by                                */
+	uint32_t flags;      /* WEKA_NOFOLLOW                               */
+	const char *name;    /* 1 .. WEKA_PATH_MAX bytes                    */
+	uint32_t name_bytes; /* 0: as far as a NUL                          */
+	uint32_t reserved0;
+	uint64_t dir; /* weka_attr.dir of a directory                */
+	struct weka_handle handle;
+};
+
+/* weka_ref of a path, of a handle, of a name in a directory.  They keep the pointer to `name`. */
+struct weka_ref weka_ref_path(const char *path);
+struct weka_ref weka_ref_handle(const struct weka_handle *handle);
+struct weka_ref weka_ref_in(uint64_t dir, const char *name);
+struct weka_ref weka_ref_at(const struct weka_handle *dir, const char *name);
+
+struct weka_attr {
+	struct weka_handle handle;
+	uint64_t ino; /* a number for people */
+	uint64_t dir; /* a directory's number for WEKA_BY_DIR; 0: not a directory */
+	uint64_t size_bytes;
+	uint64_t allocated_bytes;
+	int64_t mtime_ns; /* since 1970 */
+	int64_t ctime_ns;
+	int64_t atime_ns;
+	uint32_t mode; /* as st_mode: type and permission bits */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t nlink;
+	uint64_t reserved[4];
+};
+
+/* Flags of weka_submit_open(), and of struct weka_create the second and the last. */
+#define WEKA_CREATE      1u
+#define WEKA_EXCL        2u  /* -EEXIST when it is there                */
+#define WEKA_TRUNC       4u  /* ... to nothing                          */
+#define WEKA_DIRECTORY   8u  /* -ENOTDIR for anything else              */
+#define WEKA_MTIME_GIVEN 16u /* mtime_ns is to be taken; without: now   */
+
+/* How something new begins. */
+struct weka_create {
+	uint32_t mode; /* permission bits */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t flags; /* WEKA_EXCL, WEKA_MTIME_GIVEN */
+	int64_t mtime_ns;
+	uint64_t reserved[2];
+};
+
+/* One file of a batch read: what is wanted, and after weka_reap() what came. */
+struct weka_read_item {
+	struct weka_ref ref;
+	uint64_t offset_bytes;
+	uint64_t length_bytes; /* WEKA_TO_END: all the rest           */
+	/* Filled in: */
+	const void *data;   /* in the window; NULL with an error      */
+	uint64_t got_bytes; /* of data; with -EMSGSIZE what there is to get */
+	int32_t status;     /* 0 or -errno                            */
+	uint32_t reserved0;
+	uint64_t reserved[2];
+};
+
+/* One whole file of a batch put. */
+struct weka_put_item {
+	struct weka_ref ref; /* not WEKA_BY_HANDLE */
+	struct weka_create create;
+	uint32_t window_at;  /* where in the window its bytes lie: a multiple of 64 */
+	uint32_t size_bytes; /* at most WEKA_WRITE_MAX                              */
+	/* Filled in: */
+	struct weka_handle handle; /* the new file's */
+	int32_t status;
+	uint32_t reserved0;
+	uint64_t reserved[2];
+};
+
+/* One name of a batch stat. */
+struct weka_stat_item {
+	struct weka_ref ref;
+	/* Filled in: */
+	struct weka_attr attr;
+	int32_t status;
+	uint32_t reserved0;
+	uint64_t reserved[2];
+};
+
+/* One entry of a directory. */
+struct weka_entry {
+	struct weka_attr attr;
+	const char *name; /* NUL-terminated by weka_list_next(), not by weka_submit_list() */
+	uint32_t name_bytes;
+	uint32_t reserved0;
+};
+
+/* Where a listing goes on; all zero: at the start. */
+struct weka_cookie {
+	uint8_t bytes[24];
+};
+
+struct weka_statfs {
+	uint64_t total_bytes;
+	uint64_t free_bytes; /* that a writer may still take */
+	uint64_t files;
+	uint64_t dirs;
+	uint32_t name_max;
+	uint32_t shard_count;
+	uint64_t reserved[6];
+};
+
+#define WEKA_SET_MODE  1u
+#define WEKA_SET_UID   2u
+#define WEKA_SET_GID   4u
+#define WEKA_SET_MTIME 8u
+#define WEKA_SET_ATIME 16u
+
+struct weka_setattr {
+	uint32_t mask; /* WEKA_SET_*: which of these */
+	uint32_t mode;
+	uint32_t uid;
+	uint32_t gid;
+	int64_t mtime_ns;
+	int64_t atime_ns;
+	uint64_t reserved[2];
+};
+
+/* ---- requests -------------------------------------------------------------------- */
+
+/*
+ * One request.  The caller keeps it where it is from weka_submit_*() until weka_reap() returns
+ * it, and with it all that it points to: names, items, handles, the lease.  Set `user` and
+ * `timeout_ns`; zero the rest before its first use, afterwards it can be used again as it is.
+ */
+struct weka_req {
+	void *user;          /* yours; never touched                                     */
+	uint64_t timeout_ns; /* from the first weka_reap() after it on, in steps of about 1 ms;
+				0: the client's; WEKA_FOREVER: none */
+	/* Filled in: */
+	int32_t status;        /* 0 or -errno; a batch has one an item beside              */
+	uint32_t count;        /* LIST: entries                                            */
+	uint64_t length_bytes; /* READ: what was read, 0 at the end of the file.  READLINK,
+				  STATUS: of the text.  WRITE: the file's size after it. */
+	void *data;            /* READ, READLINK, STATUS: the first byte, in the window */
+	uint64_t reserved[2];
+	uint64_t opaque[8];
+};
+
+/*
+ * All weka_submit_*() have this in common:
+ *
+ * They queue, and return.  weka_reap() (or weka_flush()) makes the appliance look.
+ *
+ * Owns:    `req` and all that was given is lent to the library until weka_reap() returns `req`.
+ *          A window stays lent until the appliance has let go of it (weka_release() knows).
+ * Thread:  the client's.  Never block, allocate, lock or call the system.
+ * Errors:  now, and then nothing was submitted:
+ *            -EAGAIN     requests_max (or, with many items, batches_max) are in flight: reap first
+ *            -EMSGSIZE   the window is too small for what is asked; too many items or bytes
+ *            -EBUSY      the lease still has a request that ended before it was acknowledged
+ *            -EINVAL     what cannot be: unaligned window, a name of 0 bytes, ...
+ *            -ENAMETOOLONG
+ *          in req->status:
+ *            -ETIMEDOUT  its deadline passed.  Of a change: it may or may not have happened
+ *            -ECANCELED  by weka_cancel(); the same holds
+ *            -ECONNRESET a change whose session broke; the same holds
+ *            -EIO        a block's checksum is wrong, twice; or the appliance could not read it
+ *            -EPROTO     the appliance answered nonsense
+ *          and what the appliance says of names and files: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST,
+ *          -ENOTEMPTY, -ELOOP, -EXDEV, -ENOSPC, -EFBIG, -EROFS, -EACCES, -ESTALE (a handle of
+ *          what is gone), -EBADMSG (what was written had changed since it was summed).
+ */
+
+/**
+ * weka_submit_read - read a piece of a file by handle
+ *
+ * The block of the file that holds `offset` lands at the window's start, so req->data stands
+ * offset % 4096 behind it.  The window holds all blocks that the piece touches; a piece of more
+ * than 32 blocks (128 KiB) also its checksums: weka_window_bytes(1, length + 4095).
+ */
+WEKA_MUST_CHECK int weka_submit_read(struct weka_client *client, struct weka_req *req,
+				     const struct weka_handle *handle, uint64_t offset_bytes,
+				     uint32_t length_bytes, const struct weka_window *window);
+
+/**
+ * weka_submit_read_batch - open, read and close `count` files in one round trip
+ *
+ * What does not fit the window gets -EMSGSIZE, and its size, item by item.
+ */
+WEKA_MUST_CHECK int weka_submit_read_batch(struct weka_client *client, struct weka_req *req,
+					   struct weka_read_item *items, uint32_t count,
+					   const struct weka_window *window);
+
+/**
+ * weka_submit_put - write `count` whole files, each atomically, replacing what is there
+ *
+ * Their bytes lie in the window already; behind the last one the library needs
+ * weka_window_bytes() for checksums and answers.  A directory above must be there.
+ */
+WEKA_MUST_CHECK int weka_submit_put(struct weka_client *client, struct weka_req *req,
+				    struct weka_put_item *items, uint32_t count,
+				    const struct weka_window *window);
+
+/**
+ * weka_submit_put_begin, _commit - a whole file of any size, atomically, in pieces
+ *
+ * Begin makes a hidden file, whose handle is in *attr; weka_submit_write() fills it, in any
+ * order, several at once; commit gives it its name.  Without commit it vanishes with the session.
+ */
+WEKA_MUST_CHECK int weka_submit_put_begin(struct weka_client *client, struct weka_req *req,
+					  const struct weka_ref *ref,
+					  const struct weka_create *create, uint64_t size_bytes,
+					  struct weka_attr *attr);
+WEKA_MUST_CHECK int weka_submit_put_commit(struct weka_client *client, struct weka_req *req,
+					   const struct weka_handle *handle, uint64_t size_bytes);
+
+#define WEKA_APPEND 1u /* at the end, wherever that is then: offset is not looked at */
+
+/**
+ * weka_submit_write - write the window's first `length` bytes into a file
+ *
+ * At most WEKA_WRITE_MAX; atomic within a chunk of 4 MiB of the file.  The window holds the bytes
+ * and room for checksums behind them: weka_window_bytes(1, length + 4095).  The bytes must not
+ * change until the request is reaped.
+ */
+WEKA_MUST_CHECK int weka_submit_write(struct weka_client *client, struct weka_req *req,
+				      const struct weka_handle *handle, uint64_t offset_bytes,
+				      uint32_t length_bytes, uint32_t flags,
+				      const struct weka_window *window);
+
+/**
+ * weka_submit_open - look a name up, perhaps create it: its attributes, with the handle, in *attr
+ *
+ * The appliance keeps nothing open: there is no close.  `create` (NULL without WEKA_CREATE) gives
+ * mode and owner of a new file.
+ */
+WEKA_MUST_CHECK int weka_submit_open(struct weka_client *client, struct weka_req *req,
+				     const struct weka_ref *ref, uint32_t flags,
+				     const struct weka_create *create, struct weka_attr *attr);
+
+/**
+ * weka_submit_stat - attributes of `count` names
+ *
+ * Up to 9 need no window (NULL); more need 104 bytes each.
+ */
+WEKA_MUST_CHECK int weka_submit_stat(struct weka_client *client, struct weka_req *req,
+				     struct weka_stat_item *items, uint32_t count,
+				     const struct weka_window *window);
+
+/**
+ * weka_submit_list - a page of a directory, with attributes
+ *
+ * Fills entries[0 .. req->count), at most `count_max`, and moves *cookie to where to go on;
+ * req->length_bytes is 0 at the end, else 1.  Names lie in the window.  What is there throughout
+ * a listing appears exactly once.
+ */
+WEKA_MUST_CHECK int weka_submit_list(struct weka_client *client, struct weka_req *req,
+				     const struct weka_ref *dir, struct weka_cookie *cookie,
+				     struct weka_entry *entries, uint32_t count_max,
+				     const struct weka_window *window);
+
+/* The target's text, not terminated, in the window: at most WEKA_PATH_MAX bytes. */
+WEKA_MUST_CHECK int weka_submit_readlink(struct weka_client *client, struct weka_req *req,
+					 const struct weka_ref *ref,
+					 const struct weka_window *window);
+
+WEKA_MUST_CHECK int weka_submit_statfs(struct weka_client *client, struct weka_req *req,
+				       struct weka_statfs *out);
+
+/* The appliance's counters as JSON text in the window; 64 KiB are enough. */
+WEKA_MUST_CHECK int weka_submit_status(struct weka_client *client, struct weka_req *req,
+				       const struct weka_window *window);
+
+/* Nothing but the round trip. */
+WEKA_MUST_CHECK int weka_submit_ping(struct weka_client *client, struct weka_req *req);
+
+WEKA_MUST_CHECK int weka_submit_truncate(struct weka_client *client, struct weka_req *req,
+					 const struct weka_handle *handle, uint64_t size_bytes);
+WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_req *req,
+					const struct weka_ref *ref, const struct weka_setattr *set);
+
+#define WEKA_NOREPLACE 1u /* -EEXIST rather than replace */
+
+/* Atomic, over an existing file too; a directory stays under its parent (-EXDEV). */
+WEKA_MUST_CHECK int weka_submit_rename(struct weka_client *client, struct weka_req *req,
+				       const struct weka_ref *from, const struct weka_ref *to,
+				       uint32_t flags);
+WEKA_MUST_CHECK int weka_submit_unlink(struct weka_client *client, struct weka_req *req,
+				       const struct weka_ref *ref);
+WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_req *req,
+				      const struct weka_ref *ref);
+
+/* The new one's attributes come in *attr, which may be NULL. */
+WEKA_MUST_CHECK int weka_submit_mkdir(struct weka_client *client, struct weka_req *req,
+				      const struct weka_ref *ref, const struct weka_create *create,
+				      struct weka_attr *attr);
+WEKA_MUST_CHECK int weka_submit_symlink(struct weka_client *client, struct weka_req *req,
+					const struct weka_ref *ref, const char *target,
+					const struct weka_create *create, struct weka_attr *attr);
+
+/**
+ * weka_reap - collect requests that have ended
+ *
+ * Sends what was submitted, takes in answers, checks blocks, ends what is past its deadline, and
+ * mends the connection.
+ *
+ * Returns: how many of done[] it filled, 0 when nothing has ended.
+ * Owns:    each returned request is the caller's again.
+ * Thread:  the client's.  Never blocks; calls the system only to send over TCP, to wake a sleeping
+ *          appliance, and to connect.
+ * Errors:  -ESTALE.
+ */
+WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done,
+			      uint32_t done_max);
+
+/* Send what was submitted, when no weka_reap() will follow soon. */
+void weka_flush(struct weka_client *client);
+
+/**
+ * weka_cancel - end a request early
+ *
+ * It is still to be reaped: with -ECANCELED, or with its result when that came first.
+ */
+void weka_cancel(struct weka_client *client, struct weka_req *req);
+
+/**
+ * weka_wait - wait until there is something to reap
+ *
+ * Polls for a while, as long as answers lately took to come; then sleeps.
+ *
+ * Returns: 0: reap now.  -ETIMEDOUT: nothing came.  -EINTR: a signal did.  -ENOENT: nothing is in
+ *          flight, so that nothing will come.
+ */
+WEKA_MUST_CHECK int weka_wait(struct weka_client *client, uint64_t timeout_ns);
+
+/**
+ * weka_fd - a descriptor for poll, epoll and their like
+ * weka_arm - about to sleep: make it readable when there is something to reap
+ *
+ * The descriptor stays the same, also through reconnects.  It says something only after
+ * weka_arm(), which asks the appliance to knock (this costs system calls: arm before sleeping,
+ * not while busy).  The next weka_reap() disarms.
+ *
+ * Returns: weka_arm: 1: sleep on the descriptor.  0: there is something already: reap.
+ * Errors:  weka_arm: -ESTALE.
+ */
+int weka_fd(const struct weka_client *client);
+WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
+
+/* ---- called one at a time -------------------------------------------------------- */
+/*
+ * For tools and first steps.  Each submits, waits, and returns what came: 0 or more, or -errno
+ * with a line in weka_error().  Requests of the same client that are in flight go on meanwhile,
+ * and stay to be reaped.  Paths are followed through symlinks, but for the last name of
+ * lstat, readlink, unlink, rename and symlink.  They lease what they need from the pool for as
+ * long as they run; in the pool must be 64 KiB free (-EAGAIN), more makes it faster.
+ */
+
+/* As weka_submit_open(), with a new file's mode; `attr` may be NULL for weka_stat only. */
+WEKA_MUST_CHECK int weka_open(struct weka_client *client, const char *path, uint32_t flags,
+			      uint32_t mode, struct weka_attr *attr);
+
+/* Return the bytes read (less than asked: the file ends) or written (all), or -errno.  A write
+ * over more than a chunk that fails may have been done in part. */
+WEKA_MUST_CHECK int64_t weka_pread(struct weka_client *client, const struct weka_handle *handle,
+				   void *bytes, size_t length_bytes, uint64_t offset_bytes);
+WEKA_MUST_CHECK int64_t weka_pwrite(struct weka_client *client, const struct weka_handle *handle,
+				    const void *bytes, size_t length_bytes, uint64_t offset_bytes);
+WEKA_MUST_CHECK int64_t weka_append(struct weka_client *client, const struct weka_handle *handle,
+				    const void *bytes, size_t length_bytes);
+WEKA_MUST_CHECK int weka_truncate(struct weka_client *client, const struct weka_handle *handle,
+				  uint64_t size_bytes);
+
+/* A whole file into memory of malloc(), which the caller frees; a NUL stands behind it. */
+WEKA_MUST_CHECK int weka_read_file(struct weka_client *client, const char *path, void **bytes,
+				   size_t *size_bytes);
+
+/* A whole file, atomically at any size; `create` NULL: mode 0644, now, the process's owner. */
+WEKA_MUST_CHECK int weka_write_file(struct weka_client *client, const char *path, const void *bytes,
+				    size_t size_bytes, const struct weka_create *create);
+
+/**
+ * weka_put_fd - write a whole file from a descriptor, atomically, several pieces in flight
+ * weka_get_fd - write a whole file into one
+ *
+ * put_fd reads `size_bytes` from the descriptor's start (pread) and answers -EIO when there are
+ * fewer; get_fd writes with pwrite from offset 0 and returns the file's size.
+ */
+WEKA_MUST_CHECK int weka_put_fd(struct weka_client *client, const struct weka_ref *ref, int fd,
+				uint64_t size_bytes, const struct weka_create *create);
+WEKA_MUST_CHECK int64_t weka_get_fd(struct weka_client *client, const struct weka_ref *ref, int fd);
+
+WEKA_MUST_CHECK int weka_stat(struct weka_client *client, const char *path, struct weka_attr *attr);
+WEKA_MUST_CHECK int weka_lstat(struct weka_client *client, const char *path,
+			       struct weka_attr *attr);
+WEKA_MUST_CHECK int weka_setattr(struct weka_client *client, const struct weka_ref *ref,
+				 const struct weka_setattr *set);
+WEKA_MUST_CHECK int weka_rename(struct weka_client *client, const char *from, const char *to);
+WEKA_MUST_CHECK int weka_unlink(struct weka_client *client, const char *path);
+WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
+WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* either */
+WEKA_MUST_CHECK int weka_mkdir(struct weka_client *client, const char *path, uint32_t mode);
+WEKA_MUST_CHECK int weka_symlink(struct weka_client *client, const char *target, const char *path);
+
+/* The target, NUL-terminated, and its length; -ERANGE when `size_bytes` cannot hold both. */
+WEKA_MUST_CHECK int64_t weka_readlink(struct weka_client *client, const char *path, char *target,
+				      size_t size_bytes);
+WEKA_MUST_CHECK int weka_statfs(struct weka_client *client, struct weka_statfs *out);
+
+/* The appliance's counters as JSON text of malloc(), NUL-terminated; the caller frees it. */
+WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
+
+/**
+ * weka_list - begin to list a directory
+ * weka_list_next - the next entry, in no order
+ * weka_list_end - the listing is over; NULL is fine
+ *
+ * Owns:    *out until weka_list_end(); an entry's name is valid until the next call on it.
+ * Returns: weka_list_next: 1 an entry, 0 no more, -errno.
+ */
+WEKA_MUST_CHECK int weka_list(struct weka_client *client, const struct weka_ref *dir,
+			      struct weka_dir **out);
+WEKA_MUST_CHECK int weka_list_next(struct weka_dir *dir, struct weka_entry *entry);
+void weka_list_end(struct weka_dir *dir);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
