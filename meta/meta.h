@@ -295,7 +295,7 @@ struct meta_op {
 	uint32_t reruns;
 	uint32_t state;
 	uint64_t epoch;    /* a read's: see meta_zone.c     */
-	uint64_t scratch[4];
+	uint64_t scratch[6];
 };
 
 /**

@@ -123,6 +123,25 @@ void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_
 
 /* ---- the store ------------------------------------------------------------------- */
 
+struct meta__frame;
+
+/* A leaf and the keys it answers for; good while baddr and shape are what they were. */
+struct meta__hint {
+	struct meta__frame *leaf;
+	uint64_t baddr;
+	uint64_t shape;
+	uint64_t seq;       /* highest log sequence of the path to it */
+	struct meta_key lo; /* lo <= key < hi                         */
+	struct meta_key hi;
+	bool has_hi;        /* else: no upper bound                   */
+};
+
+/* What a root block says of a shard. */
+struct meta__root {
+	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files;
+	uint32_t height;
+};
+
 struct meta__shard {
 	uint64_t root_baddr; /* of the tree as it is now; 0: empty            */
 	uint64_t root_gen;   /* the generation of that page                   */
@@ -136,6 +155,12 @@ struct meta__shard {
 	uint64_t durable_seq;
 	uint32_t root_slot;  /* the slot that holds it: the next root goes to the other */
 	uint64_t root_version; /* of that root; the newest valid one of a shard counts at mount */
+	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
+	uint64_t shape;      /* moves whenever pages of the tree come, go or change places */
+	struct meta__hint hint; /* the leaf that was looked at last                        */
+	bool changed;        /* since the root that was frozen last                        */
+	bool root_pending;   /* `frozen` is not durable yet                                */
+	struct meta__root frozen;
 };
 
 struct meta__cache;
@@ -210,29 +235,38 @@ struct meta__frame {
 	uint64_t baddr;        /* where the page lies or will lie                              */
 	uint64_t gen;          /* generation in which it got that address                      */
 	uint64_t seq;          /* highest log block sequence that changed it; 0 when from disk */
+	uint64_t mark;         /* the plan that looked at it last: not evicted during that     */
+	uint64_t counted;      /* the plan that counted it as a page to be made dirty          */
 	uint32_t shard;
-	uint32_t pins;
+	uint32_t level;        /* 0: leaf                                                      */
+	uint32_t fresh;        /* read for so many plans that have not run again yet           */
+	uint32_t last_pos;     /* where a record was put last: shows an ascending run          */
 	enum meta__frame_state state;
 	bool used;             /* the clock hand's bit                                         */
+	bool gone;             /* frozen, and no longer of the current tree: dropped when written */
+	bool again;            /* reading for the second time                                  */
 	struct meta__frame *hash_next;
-	struct list link;      /* of its state's list                                          */
+	struct list link;      /* of its state's list; clean: of the fresh ones                */
 	struct list waiters;   /* of operations, while reading                                 */
 	struct meta__io io;
 };
 
 /* The frame of the page at baddr if it is in memory and readable, else NULL. */
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
-/* Read it, on behalf of op (which gets one more in op->misses, less when it is here).
- * -EBUSY: no frame can be had now, try again later. */
-int meta__cache_want(struct meta *m, uint32_t shard, uint64_t baddr, uint64_t gen, struct meta_op *op);
+/* Read it, on behalf of op (which gets one more in op->misses, less when it is here: then
+ * meta__op_page_done() is called), or of nobody.  0: wait for op->misses to be 0.
+ * -EBUSY: no frame can be had now, try again later.  -EIO: no such place. */
+int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
+		     struct meta_op *op);
 /* Frames that new dirty pages could take now, within the limit of dirty pages. */
 uint32_t meta__cache_room(const struct meta *m);
 void meta__cache_io_done(struct meta *m, struct meta__io *x);
+void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_*           */
+/* The least cache that any store can work with; conf.cache_bytes below it is refused. */
+#define META__CACHE_FRAMES_MIN 48u
 
 /* ---- meta_tree.c: on pages that are there -------------------------------------------
  * All lookups return -EAGAIN after having asked for the page that they miss (for tx->op). */
-
-struct meta__cursor; /* in meta_tree.h or below; a position in a leaf, valid until the next apply */
 
 /* For the walks of mount, collection and check: what a page says, by the one parser of pages. */
 struct meta__page_look {
@@ -285,7 +319,7 @@ int meta__tx_del(struct meta *m, uint32_t shard, const struct meta_key *key);
 /* Blocks of a data zone come to life or die with this transaction (shard's ZONE record). */
 int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblocks);
 
-/* The shard's counter, taken by this transaction if it is applied. */
+/* The shard's counter, taken by this transaction if it is applied (it must put to that shard). */
 uint64_t meta__tx_uniq(struct meta *m, uint32_t shard);
 uint64_t meta__tx_dir(struct meta *m, uint32_t shard);
 
@@ -320,7 +354,8 @@ uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t 
 			  uint64_t drives_mask);
 uint64_t meta__log_durable(const struct meta *m);  /* all blocks up to this are durable */
 uint64_t meta__log_last(const struct meta *m);     /* sequence of the newest record's block */
-void meta__log_turn(struct meta *m);               /* close and send what this turn gathered */
+void meta__log_turn(struct meta *m);               /* close and send what this turn gathered:
+					      no later record joins a block that there is */
 bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many distinct leaves  */
 void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
 void meta__log_io_done(struct meta *m, struct meta__io *x);
@@ -367,11 +402,11 @@ void meta__ckpt_want(struct meta *m);    /* start one soon; harmless when one ru
 bool meta__ckpt_running(const struct meta *m);
 bool meta__ckpt_turn(struct meta *m);    /* a bounded step; true: more to do at once          */
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x);
+void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoints */
+/* The generation that pages get which become dirty now: m->epoch << 32 and a count, so that no two
+ * mounts ever give a page the same one.  m->epoch is this mount's before the first record is replayed. */
+uint64_t meta__ckpt_gen(const struct meta *m);
 /* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
-struct meta__root {
-	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files;
-	uint32_t height;
-};
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
 		      uint64_t copy_baddr_out[2]);
 /* A root is written by FUA to copy 0 and, when that is durable, to copy 1 (so that at most one copy
@@ -388,15 +423,13 @@ void meta__op_page_done(struct meta *m, struct meta_op *op, int status);
  * meta__own_op_done(), which gives it to its owner by type. */
 enum {
 	META__OP_FREE_ORPHAN = 1000, /* meta_op.c                                     */
-	META__OP_FREEZE,             /* meta_ckpt.c                                   */
 	META__OP_TOUCH,              /* meta_collect.c                                */
 	META__OP_REPLAY,             /* meta_replay.c                                 */
 	META__OP_SCAN,               /* meta_boot.c                                   */
 	META__OP_CHECK,              /* meta_check.c                                  */
 	META__OP_MKROOT,             /* meta_boot.c: once, at format                  */
 };
-void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c; ckpt's: meta__ckpt_op_done() */
-void meta__ckpt_op_done(struct meta *m, struct meta_op *op);
+void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
 void meta__check_op_done(struct meta *m, struct meta_op *op);
@@ -405,8 +438,7 @@ int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 int meta__plan_check(struct meta *m, struct meta_op *op);  /* meta_check.c  */
 void meta__ops_mounted(struct meta *m); /* names: replay is over; any shard may hold ORPHAN records */
 /* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later, else the status. */
-int meta__plan_freeze(struct meta *m, struct meta_op *op); /* meta_ckpt.c    */
-int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page at scratch[] */
+int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still there */
 int meta__plan_scan(struct meta *m, struct meta_op *op);   /* meta_boot.c: sum ZONE records, count pages */
 bool meta__ops_turn(struct meta *m);  /* stalled ones again; orphans; a bounded step          */
 
