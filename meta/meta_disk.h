@@ -10,7 +10,13 @@
 #define META_FORMAT_VERSION 1u
 #define META_PAGE_BYTES     16384u
 #define META_PAGE_BLOCKS    4u
-#define META_VALUE_MAX      2304u /* of a record: 7 of the largest fit a page */
+#define META_VALUE_MAX      2304u /* of a record: 6 of the largest fit a page */
+
+/* Pages: FORMAT.md 4 */
+#define META_PAGE_MAGIC      0x6770776bu /* "kwpg" */
+#define META_PAGE_LEVELS_MAX 8u
+#define META_LEAF_SLOTS_MAX  510u
+#define META_INNER_MAX       408u
 
 LAYOUT_BEGIN
 struct meta_key_disk {
@@ -78,9 +84,55 @@ struct meta_extent_disk {
 struct meta_run_disk {
 	le64 packed;
 };
+
+/* FORMAT.md "Page header" */
+struct meta_page_disk {
+	le32 crc32c; /* of the 16,380 bytes behind it                       */
+	le32 magic;
+	le64 baddr;  /* where it lies: a misdirected write is found         */
+	le64 gen;    /* when it got that place: a lost write is found       */
+	le32 shard;
+	le16 level;  /* 0: leaf                                             */
+	le16 count;  /* records of a leaf, children of an interior page     */
+	le16 heap_start; /* leaf: first byte of values; interior page: 0    */
+	le16 heap_dead;  /* leaf: bytes behind it that no record uses       */
+	le32 reserved;
+	struct meta_key_disk first; /* no key of the page is below          */
+};
+
+/* FORMAT.md "Leaf page": slots grow up from the header, values down from the end */
+struct meta_slot_disk {
+	le64 w[3];
+	le16 offset; /* of the value in the page, a multiple of 8 */
+	le16 length;
+	le32 reserved;
+};
+
+struct meta_leaf_disk {
+	struct meta_page_disk head;
+	struct meta_slot_disk slot[META_LEAF_SLOTS_MAX];
+};
+
+/* FORMAT.md "Interior page": the first words of all separators lie together, for the search */
+struct meta_child_disk {
+	le64 w1, w2; /* the separator's other words */
+	le64 baddr;
+	le64 gen;
+};
+
+struct meta_inner_disk {
+	struct meta_page_disk head;
+	le64 w0[META_INNER_MAX];
+	struct meta_child_disk child[META_INNER_MAX];
+};
 LAYOUT_END
 
 static_assert(sizeof(struct meta_key_disk) == 24, "FORMAT.md 3");
+static_assert(sizeof(struct meta_page_disk) == 64, "FORMAT.md 4");
+static_assert(sizeof(struct meta_slot_disk) == 32, "FORMAT.md 4");
+static_assert(sizeof(struct meta_child_disk) == 32, "FORMAT.md 4");
+static_assert(sizeof(struct meta_leaf_disk) == META_PAGE_BYTES, "FORMAT.md 4");
+static_assert(sizeof(struct meta_inner_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
 static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
 static_assert(sizeof(struct meta_dir_disk) == 72, "FORMAT.md 5");
