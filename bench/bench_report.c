@@ -5,13 +5,19 @@
  * machines drift and neighbours drift together.
  */
 #include "bench/bench.h"
-#include "bench/bench_build.h"
+#include "base/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
 
 static int compare(const void *a, const void *b)
 {
@@ -64,7 +70,7 @@ void bench_report_head(const struct bench_conf *conf)
 	fprintf(conf->json ? stderr : stdout,
 		"# %s, %ld processors, %ld GiB, Linux %s; commit %s, %s; %s; runs %u x %.1f s\n",
 		cpu, sysconf(_SC_NPROCESSORS_ONLN), (pages / 1024 * page_bytes) >> 20, u.release,
-		BENCH_COMMIT, BENCH_VARIANT, BENCH_COMPILER, conf->runs, conf->seconds);
+		version_commit, version_variant, COMPILER, conf->runs, conf->seconds);
 }
 
 /* 1234567 -> "1.23 M" */
@@ -108,7 +114,7 @@ static void report_json(const struct bench_result *r, const double *ops, const d
 	json_ratio("vs_pipe", r->ratio_pipe, r->runs);
 	json_ratio("vs_copy", r->ratio_copy, r->runs);
 	json_ratio("vs_posix", r->ratio_posix, r->runs);
-	printf(",\"commit\":\"%s\",\"variant\":\"%s\"}\n", BENCH_COMMIT, BENCH_VARIANT);
+	printf(",\"commit\":\"%s\",\"variant\":\"%s\"}\n", version_commit, version_variant);
 }
 
 void bench_report(const struct bench_result *r)

@@ -3,8 +3,8 @@
  * weka-bench WORKLOAD [options]: one workload, measured beside what it is compared with.
  */
 #include "bench/bench.h"
-#include "bench/bench_build.h"
 #include "base/num.h"
+#include "base/version.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -29,8 +29,6 @@ static const struct workload {
 	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4 },
 	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4 },
 };
-
-const char *argp_program_version = "weka-bench 0.1.0 (" BENCH_COMPILER ")";
 
 static const struct argp_option options[] = {
 	{ "drive", 'd', "NAME", 0, "drive of the appliance that is started (mem:2G)", 0 },
@@ -150,6 +148,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static void print_version(FILE *to, struct argp_state *state)
+{
+	(void)state;
+	fprintf(to, "weka-bench %s (%s, %s)\n", version_text, version_commit, version_variant);
+}
+
 static char *list_workloads(int key, const char *text, void *input)
 {
 	char *out = NULL;
@@ -190,6 +194,7 @@ int main(int argc, char **argv)
 		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
 	};
 
+	argp_program_version_hook = print_version;
 	argp_parse(&argp, argc, argv, 0, NULL, &conf);
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++) {
 		const struct workload *w = &workloads[i];

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* wekactl: what its commands share.  Text for people, one JSON object a line for programs. */
+#ifndef CTL_H
+#define CTL_H
+
+#include "base/assert.h"
+#include "client-lib/weka_client.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define CTL_DRIVES_MAX 64
+
+struct ctl {
+	const char *config;  /* the daemon's configuration file, or NULL             */
+	const char *address; /* of the appliance                                      */
+	const char *key_file;
+	bool json;
+	bool force;
+	bool long_list;
+	bool recursive;
+	bool quiet;       /* no progress bar                                          */
+	uint32_t shards;  /* format                                                   */
+	uint32_t threads; /* import, export: for the local side                       */
+	int argc;         /* the command's own arguments                              */
+	char **argv;
+	struct weka_client *client; /* connected on first use: ctl_connect()           */
+	char address_buffer[256];
+	char key_file_buffer[256];
+};
+
+/* One line on stderr, "wekactl: ..."; returns 1, the exit status of what failed. */
+__attribute__((format(printf, 1, 2))) int ctl_fail(const char *fmt, ...);
+
+/* Connect if we are not yet; 0, or 1 after a line on stderr. */
+must_check int ctl_connect(struct ctl *c);
+
+/* ---- commands: each returns an exit status; ctl_*.c ------------------------------- */
+
+int ctl_cmd_format(struct ctl *c);
+int ctl_cmd_check(struct ctl *c);
+int ctl_cmd_status(struct ctl *c);
+int ctl_cmd_import(struct ctl *c);
+int ctl_cmd_export(struct ctl *c);
+int ctl_cmd_ls(struct ctl *c);
+int ctl_cmd_stat(struct ctl *c);
+int ctl_cmd_cat(struct ctl *c);
+int ctl_cmd_put(struct ctl *c);
+int ctl_cmd_rm(struct ctl *c);
+int ctl_cmd_mkdir(struct ctl *c);
+int ctl_cmd_mv(struct ctl *c);
+
+/* ---- progress: ctl_progress.c ------------------------------------------------------- */
+
+struct ctl_progress {
+	const char *what;
+	bool on;
+	uint64_t files, files_total;
+	uint64_t bytes, bytes_total;
+	uint64_t start_ns;
+	uint64_t drawn_ns;
+};
+
+void ctl_progress_begin(struct ctl_progress *p, const char *what, bool wanted);
+void ctl_progress_step(struct ctl_progress *p);
+double ctl_progress_end(struct ctl_progress *p); /* seconds since begin */
+
+/* ---- work for several threads: ctl_crew.c --------------------------------------------- */
+
+/* Threads that sleep until ctl_crew_run(), which returns when fn(arg, i) was called once for each
+ * i < count.  The caller works too. */
+struct ctl_crew;
+must_check int ctl_crew_create(struct ctl_crew **out, uint32_t threads);
+void ctl_crew_run(struct ctl_crew *crew, uint32_t count, void (*fn)(void *arg, uint32_t i),
+		  void *arg);
+void ctl_crew_destroy(struct ctl_crew *crew);
+
+/* ---- trees: what import and export count, and a wave of files: ctl_wave.c ------------- */
+
+struct ctl_tally {
+	uint64_t files, dirs, symlinks, skipped, bytes, errors;
+	double seconds;
+};
+
+/* The closing line; returns the exit status: 0 when nothing failed. */
+int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tally *t);
+/* Name what failed on stderr, and count it. */
+__attribute__((format(printf, 3, 4))) void ctl_tally_error(struct ctl_tally *t,
+							   struct ctl_progress *p, const char *fmt,
+							   ...);
+
+/* a/b without doubled slashes; malloc()ed. */
+char *ctl_join(const char *dir, const char *name);
+
+static inline int64_t ctl_mtime_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static inline struct timespec ctl_timespec(int64_t ns)
+{
+	struct timespec ts = { ns / 1000000000, ns % 1000000000 };
+
+	if (ts.tv_nsec < 0) {
+		ts.tv_sec--;
+		ts.tv_nsec += 1000000000;
+	}
+	return ts;
+}
+
+#endif

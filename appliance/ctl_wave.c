@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "appliance/ctl_wave.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool ctl_wave_fits(const struct ctl_wave *w, uint64_t size_bytes)
+{
+	return w->count < CTL_WAVE_FILES &&
+	       w->payload_bytes + align_up(size_bytes, WEKA_BLOCK) <= CTL_WAVE_PAYLOAD;
+}
+
+struct ctl_file *ctl_wave_add(struct ctl_wave *w, char *local, char *remote, uint64_t size_bytes)
+{
+	struct ctl_file *f = &w->file[w->count++];
+
+	*f = (struct ctl_file){
+		.local = local,
+		.remote = remote,
+		.size_bytes = size_bytes,
+		.window_at = (uint32_t)w->payload_bytes,
+		.wanted = true,
+	};
+	w->payload_bytes += align_up(size_bytes, WEKA_BLOCK);
+	return f;
+}
+
+void ctl_wave_clear(struct ctl_wave *w)
+{
+	ASSERT(!w->in_flight);
+	for (uint32_t i = 0; i < w->count; i++) {
+		free(w->file[i].local);
+		free(w->file[i].remote);
+	}
+	w->count = 0;
+	w->payload_bytes = 0;
+}
+
+int ctl_wave_wait(struct ctl *c, struct ctl_wave *w)
+{
+	struct weka_req *done[CTL_WAVES];
+
+	while (w->in_flight) {
+		int count = weka_reap(c->client, done, CTL_WAVES);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			((struct ctl_wave *)done[i]->user)->in_flight = false;
+		if (count == 0 && weka_wait(c->client, WEKA_FOREVER) == -ENOENT)
+			return -EIO;
+	}
+	return w->req.status;
+}
+
+struct weka_window ctl_wave_window(const struct ctl_wave *w)
+{
+	return (struct weka_window){ w->lease, 0, CTL_WAVE_WINDOW };
+}
+
+int ctl_waves_create(struct ctl *c, struct ctl_wave **out)
+{
+	struct ctl_wave *waves = calloc(CTL_WAVES, sizeof(*waves));
+	int err = 0;
+
+	if (!waves)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < CTL_WAVES && !err; i++) {
+		err = weka_lease(c->client, CTL_WAVE_WINDOW, &waves[i].lease);
+		waves[i].req.user = &waves[i];
+	}
+	*out = waves;
+	return err;
+}
+
+void ctl_waves_destroy(struct ctl *c, struct ctl_wave *waves)
+{
+	for (uint32_t i = 0; waves && i < CTL_WAVES; i++) {
+		(void)ctl_wave_wait(c, &waves[i]);
+		waves[i].in_flight = false;
+		ctl_wave_clear(&waves[i]);
+		weka_release(c->client, waves[i].lease);
+	}
+	free(waves);
+}
+
+char *ctl_join(const char *dir, const char *name)
+{
+	size_t length = strlen(dir);
+	char *out;
+
+	while (length > 0 && dir[length - 1] == '/')
+		length--;
+	if (asprintf(&out, "%.*s%s%s", (int)length, dir, *dir && *name ? "/" : "", name) < 0)
+		out = NULL;
+	ASSERT(out);
+	return out;
+}
+
+void ctl_tally_error(struct ctl_tally *t, struct ctl_progress *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p && p->on)
+		fputs("\r\033[K", stderr);
+	fputs("wekactl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	t->errors++;
+}
+
+int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tally *t)
+{
+	double rate = t->seconds > 0 ? 1 / t->seconds : 0;
+
+	if (c->json)
+		printf("{\"command\":\"%s\",\"files\":%llu,\"dirs\":%llu,\"symlinks\":%llu,"
+		       "\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,\"seconds\":%.3f}\n",
+		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
+		       (unsigned long long)t->symlinks, (unsigned long long)t->skipped,
+		       (unsigned long long)t->bytes, (unsigned long long)t->errors, t->seconds);
+	else
+		printf("%s: %llu files, %llu directories, %llu symlinks, %llu bytes (%llu were there "
+		       "already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
+		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
+		       (unsigned long long)t->symlinks, (unsigned long long)t->bytes,
+		       (unsigned long long)t->skipped, (unsigned long long)t->errors, t->seconds,
+		       (double)t->files * rate, (double)t->bytes / 1e6 * rate);
+	return t->errors ? 1 : 0;
+}

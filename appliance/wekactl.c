@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * wekactl - the operator's tool: formats and checks drives, and moves files.
+ *
+ * format and check work on the drives themselves, with no appliance running on them.  All
+ * else asks a running appliance: at --connect with --key, or where --config says.
+ */
+#include "appliance/ctl.h"
+#include "appliance/app_conf.h"
+#include "base/num.h"
+#include "base/version.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_DEFAULT "/etc/weka-appliance.conf"
+
+enum { OPT_FORCE = 256, OPT_SHARDS, OPT_JSON, OPT_THREADS };
+
+static const struct argp_option options[] = {
+	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
+	{ "key", 'k', "FILE", 0, "the key to prove, a line ID:SECRET", 0 },
+	{ "config", 'f', "FILE", 0, "the daemon's configuration (" CONFIG_DEFAULT ")", 0 },
+	{ "json", OPT_JSON, NULL, 0, "one JSON object a line", 0 },
+	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
+	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time", 1 },
+	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
+	{ "force", OPT_FORCE, NULL, 0, "format: even what holds something", 1 },
+	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
+	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static const struct command {
+	const char *name;
+	const char *args;
+	const char *what;
+	int args_min;
+	int args_max;
+	bool needs_appliance;
+	int (*run)(struct ctl *c);
+} commands[] = {
+	{ "format", "[DRIVE...]", "make an empty store on drives (or those of --config)", 0,
+	  CTL_DRIVES_MAX, false, ctl_cmd_format },
+	{ "check", "[DRIVE...]", "prove every invariant of a store that is not in use", 0,
+	  CTL_DRIVES_MAX, false, ctl_cmd_check },
+	{ "status", "", "what the appliance does and has done", 0, 0, true, ctl_cmd_status },
+	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
+	  2, true, ctl_cmd_import },
+	{ "export", "PATH DIR", "a tree of the appliance into a local directory; goes on likewise",
+	  2, 2, true, ctl_cmd_export },
+	{ "ls", "[PATH]", "names in a directory", 0, 1, true, ctl_cmd_ls },
+	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, true, ctl_cmd_stat },
+	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, true, ctl_cmd_cat },
+	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, true, ctl_cmd_put },
+	{ "rm", "PATH...", "files, and with -r trees", 1, 1 << 20, true, ctl_cmd_rm },
+	{ "mkdir", "PATH...", "directories", 1, 1 << 20, true, ctl_cmd_mkdir },
+	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },
+};
+
+int ctl_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("wekactl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return 1;
+}
+
+static uint32_t count_of(struct argp_state *state, const char *what, const char *arg, uint32_t max)
+{
+	char *end;
+	unsigned long v = strtoul(arg, &end, 10);
+
+	if (*end || end == arg || arg[0] == '-' || v < 1 || v > max)
+		argp_error(state, "%s wants a number from 1 to %u", what, max);
+	return (uint32_t)v;
+}
+
+static void print_version(FILE *to, struct argp_state *state)
+{
+	(void)state;
+	fprintf(to, "wekactl %s (%s, %s)\n", version_text, version_commit, version_variant);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct ctl *c = state->input;
+
+	switch (key) {
+	case 'c':
+		c->address = arg;
+		return 0;
+	case 'k':
+		c->key_file = arg;
+		return 0;
+	case 'f':
+		c->config = arg;
+		return 0;
+	case OPT_JSON:
+		c->json = true;
+		return 0;
+	case 'q':
+		c->quiet = true;
+		return 0;
+	case 'l':
+		c->long_list = true;
+		return 0;
+	case 'r':
+		c->recursive = true;
+		return 0;
+	case OPT_FORCE:
+		c->force = true;
+		return 0;
+	case OPT_SHARDS:
+		c->shards = count_of(state, "--shards", arg, 4096);
+		if (!is_pow2(c->shards))
+			argp_error(state, "--shards wants a power of two");
+		return 0;
+	case OPT_THREADS:
+		c->threads = count_of(state, "--threads", arg, 64);
+		return 0;
+	case ARGP_KEY_ARGS:
+		c->argc = state->argc - state->next;
+		c->argv = state->argv + state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which command? (--help lists them)");
+		return EINVAL;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static char *list_commands(int key, const char *text, void *input)
+{
+	char *out = NULL;
+	size_t size;
+	FILE *f;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)(uintptr_t)text;
+	f = open_memstream(&out, &size);
+	if (!f)
+		return NULL;
+	fprintf(f, "Commands:\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(f, "  %-7s %-11s %s\n", commands[i].name, commands[i].args,
+			commands[i].what);
+	fclose(f);
+	return out;
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "COMMAND [ARGUMENTS]",
+	.doc = "Format and check an appliance's drives, and move files.\v",
+	.help_filter = list_commands,
+};
+
+/* Where the appliance is, from the daemon's own configuration. */
+static int from_config(struct ctl *c)
+{
+	const char *file = c->config ? c->config : CONFIG_DEFAULT;
+	char why[APP_CONF_WHY];
+	struct app_conf *conf = malloc(sizeof(*conf));
+	int err;
+
+	ASSERT(conf);
+	err = app_conf_load(conf, file, why);
+	if (err) {
+		free(conf);
+		return ctl_fail("%s%s", why,
+				c->config ? "" : " (or say --connect ADDRESS --key FILE)");
+	}
+	if (!c->address) {
+		snprintf(c->address_buffer, sizeof(c->address_buffer), "%s", conf->listen[0]);
+		c->address = c->address_buffer;
+	}
+	if (!c->key_file) {
+		snprintf(c->key_file_buffer, sizeof(c->key_file_buffer), "%s", conf->key_file);
+		c->key_file = c->key_file_buffer;
+	}
+	free(conf);
+	return 0;
+}
+
+int ctl_connect(struct ctl *c)
+{
+	struct weka_key key = { 0 };
+	int err;
+
+	if (c->client)
+		return 0;
+	if ((!c->address || !c->key_file) && from_config(c))
+		return 1;
+	key.file = c->key_file;
+	err = weka_connect(c->address, &key, NULL, &c->client);
+	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl c = { .shards = 64, .threads = 4 };
+	int status = 2;
+
+	c.address = getenv("WEKA_ADDRESS");
+	c.key_file = getenv("WEKA_KEY_FILE");
+	argp_program_version_hook = print_version;
+	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		const struct command *cmd = &commands[i];
+
+		if (strcmp(c.argv[0], cmd->name) != 0)
+			continue;
+		c.argc--;
+		c.argv++;
+		if (c.argc < cmd->args_min || c.argc > cmd->args_max)
+			return ctl_fail("usage: wekactl %s %s", cmd->name, cmd->args) + 1;
+		status = cmd->needs_appliance ? ctl_connect(&c) : 0;
+		if (!status)
+			status = cmd->run(&c);
+		weka_close(c.client);
+		if (fflush(stdout) != 0 && !status)
+			status = ctl_fail("standard output: %s", strerror(errno));
+		return status;
+	}
+	return ctl_fail("'%s' is no command; --help lists them", c.argv[0]) + 1;
+}
