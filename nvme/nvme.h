@@ -105,9 +105,9 @@ struct nvme_info {
 /**
  * nvme_open - bring up the drive called `name`
  *
- * `options` may be NULL.  Of a failure `err_text` gets one line for people, that begins with the name.
- * A drive has one user: a file that another process holds is waited for up to 5 s, since
- * a killed process's last writes hold it for a moment.
+ * `options` may be NULL.  Of a failure `err_text` gets one line for people, that begins with the
+ * name. A drive has one user: a file that another process holds is waited for up to 5 s, since a
+ * killed process's last writes hold it for a moment.
  *
  * Owns:    the caller ends it with nvme_close(); `dma` outlives the drive.
  * Thread:  may block; not for a polling thread.  So for all of this section.

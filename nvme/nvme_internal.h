@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Shared by the files of nvme/ and by their tests; by nobody else. */
+#ifndef NVME_INTERNAL_H
+#define NVME_INTERNAL_H
+
+#include "nvme/nvme.h"
+#include "nvme/nvme_dma.h"
+#include "nvme/nvme_spec.h"
+
+/* ---- controllers: the seam ----------------------------------------------------- */
+
+/*
+ * What a controller must do.  Registers are at the offsets of nvme_spec.h; doorbells and
+ * queues are memory.  `service` lets a controller of this process work on queue pair `qid`
+ * (0: admin), on the caller's core: NULL when the controller works by itself.
+ */
+struct nvme_ctrl_ops {
+	uint32_t (*read32)(void *ctrl, uint32_t offset);
+	uint64_t (*read64)(void *ctrl, uint32_t offset);
+	void (*write32)(void *ctrl, uint32_t offset, uint32_t value);
+	void (*write64)(void *ctrl, uint32_t offset, uint64_t value);
+	volatile uint32_t *(*doorbell)(void *ctrl, uint32_t offset);
+	void (*service)(void *ctrl, uint32_t qid);
+	/* Sleep: an eventfd or -1; arm says false when it is too early to sleep. */
+	int (*wake_fd)(void *ctrl, uint32_t qid);
+	bool (*arm)(void *ctrl, uint32_t qid);
+	void (*disarm)(void *ctrl, uint32_t qid);
+	/* For people and counters: what does not work as well as it might; a queue's share. */
+	void (*note)(void *ctrl, char *text, size_t text_size);
+	void (*stats)(void *ctrl, uint32_t qid, struct nvme_stats *stats);
+	void (*destroy)(void *ctrl);
+};
+
+/* ---- rings: a submission queue and its completion queue ------------------------- */
+
+struct nvme_rings {
+	struct nvme_sqe *sq;          /* depth entries; the device reads them   */
+	volatile struct nvme_cqe *cq; /* depth entries; the device writes them  */
+	volatile uint32_t *sq_doorbell;
+	volatile uint32_t *cq_doorbell;
+	uint32_t depth;
+	uint32_t sq_tail;      /* next entry to fill                     */
+	uint32_t sq_tail_rung; /* the tail that the device last heard of */
+	uint32_t cq_head;      /* next entry to look at                  */
+	uint32_t phase;        /* of a new entry there; flips on wrap    */
+};
+
+/* Bytes that both queues need, the completion queue on a page of its own. */
+uint64_t nvme__rings_bytes(uint32_t depth);
+void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth);
+/* Where the completion queue lies behind the submission queue. */
+uint64_t nvme__rings_cq_offset(uint32_t depth);
+
+/* ---- queue pairs ---------------------------------------------------------------- */
+
+enum nvme_qpair_state {
+	NVME_QP_LIVE,
+	NVME_QP_FAILED, /* the controller broke the protocol: its I/Os wait for nvme_qpair_stop() */
+	NVME_QP_STOPPED, /* the controller has forgotten it: its I/Os can come back */
+};
+
+struct nvme_qpair {
+	/* Read on every call. */
+	struct nvme_rings rings;
+	enum nvme_qpair_state state;
+	struct nvme_io **io_by_cid; /* depth entries; NULL: this id is free   */
+	uint32_t *cid_free;         /* a stack of the free command ids        */
+	uint32_t cid_free_count;
+	uint32_t io_count;            /* taken, not returned                    */
+	uint32_t transfer_max_blocks; /* of one command                         */
+	uint32_t io_blocks_max;       /* of one I/O: what depth - 1 commands carry */
+	uint32_t lba_per_block_shift; /* LBAs of a block: 1 << this             */
+	uint32_t nsid;
+	le64 *prp_lists;           /* one a command id                       */
+	uint64_t prp_lists_iova;   /* the same, as the device sees it        */
+	uint32_t prp_list_entries; /* room of each: it never crosses a page  */
+	const struct nvme_ctrl_ops *ops;
+	void *ctrl;
+	uint32_t qid;
+	struct nvme_stats stats;
+	/* Read at setup only. */
+	struct nvme_drive *drive;
+	struct nvme_mem mem; /* rings, then PRP lists */
+};
+
+/* ---- PRPs: nvme_prp.c ------------------------------------------------------------ */
+
+struct nvme_prp_pair {
+	uint64_t prp1;
+	uint64_t prp2;
+};
+
+/* Entries that the list of a transfer of `nblocks` holds at most. */
+static inline uint32_t nvme__prp_list_len(uint32_t nblocks)
+{
+	return nblocks > 2 ? nblocks - 1 : 0;
+}
+
+struct nvme_prp_pair nvme__prp_fill(uint64_t iova, uint32_t nblocks, le64 *list,
+				    uint64_t list_iova);
+
+/* ---- drives ---------------------------------------------------------------------- */
+
+#define NVME_QPAIRS_MAX  128u
+#define NVME_ADMIN_DEPTH 16u
+
+struct nvme_drive {
+	const struct nvme_ctrl_ops *ops;
+	void *ctrl;
+	struct nvme_dma *dma;
+	struct nvme_info info;
+	struct nvme_rings admin;
+	struct nvme_mem admin_mem; /* rings, then a page for identify data */
+	uint16_t admin_cid;
+	bool failed;         /* the controller does not answer, or not sensibly */
+	bool admin_busy;     /* one thread at a time */
+	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
+	uint64_t cap;
+	uint32_t nsid;
+	uint32_t lba_shift;
+	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
+	char name[64];                                 /* as much of it as fits: for messages */
+};
+
+/* nvme_ctrl.c: a drive from a controller, which is destroyed with it, or at once on failure. */
+must_check int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, void *ctrl,
+			      const char *name, struct nvme_dma *dma,
+			      const struct nvme_options *options, char *err_text,
+			      size_t err_text_size);
+
+/* nvme_admin.c.  Each returns 0, -errno of the command's status, or -EIO, -ETIMEDOUT. */
+must_check int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command,
+			   uint32_t *result);
+must_check int nvme__admin_identify(struct nvme_drive *drive, uint32_t cns, uint32_t nsid);
+must_check int nvme__admin_queue_count(struct nvme_drive *drive, uint32_t wanted,
+				       uint32_t *granted);
+must_check int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid,
+					 const struct nvme_mem *mem, uint32_t depth);
+must_check int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid);
+
+/* Where identify data arrives. */
+static inline void *nvme__identify_page(const struct nvme_drive *drive)
+{
+	return (char *)drive->admin_mem.addr + nvme__rings_bytes(NVME_ADMIN_DEPTH);
+}
+
+/* The doorbell of a submission (`completion` 0) or completion (1) queue. */
+volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid,
+				  uint32_t completion);
+
+/* ---- status: nvme_status.c -------------------------------------------------------- */
+
+/* `status` is type << 8 | code; 0 is 0. */
+int nvme__status_errno(uint32_t status);
+const char *nvme__status_text(uint32_t status);
+
+/* ---- names: nvme_name.c ------------------------------------------------------------ */
+
+enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM };
+
+struct nvme_name {
+	enum nvme_name_kind kind;
+	uint64_t size_bytes; /* 0: not given (file: only) */
+	char path[4096];     /* file: only */
+};
+
+must_check int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text,
+				size_t err_text_size);
+
+/* Write "NAME: ..." for people, with `name` cut if it is very long, and control bytes shown as '?'.
+ */
+void nvme__err_text(char *err_text, size_t err_text_size, const char *name, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Names of drives.
+ *
+ *   file:PATH[?size=SIZE]    PATH ends at the last '?', so that "file:a?b?size=1G" is the file
+ * "a?b" mem:SIZE SIZE = decimal digits, then nothing, K, M, G or T (powers of 1024); a multiple of
+ * 4096
+ *
+ * They come from people and configuration files: this is the one place that parses
+ * them, and each refusal says what to type instead.
+ */
+#include "nvme/nvme_internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIZE_MAX_BYTES (1ull << 50) /* 1 PiB: beyond it is a typing error */
+
+void nvme__err_text(char *err_text, size_t err_text_size, const char *name, const char *format, ...)
+{
+	va_list args;
+	int at;
+
+	if (err_text_size == 0)
+		return;
+	at = snprintf(err_text, err_text_size, "%.128s%s: ", name,
+		      strnlen(name, 129) > 128 ? "..." : "");
+	ASSERT(at >= 0);
+	if ((size_t)at < err_text_size) {
+		va_start(args, format);
+		(void)vsnprintf(err_text + at, err_text_size - (size_t)at, format, args);
+		va_end(args);
+	}
+	for (char *c = err_text; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 127)
+			*c = '?';
+	}
+}
+
+/* Bits that a suffix shifts by, -1 when it is none. */
+static int suffix_shift(char c)
+{
+	switch (c) {
+	case 'K':
+	case 'k':
+		return 10;
+	case 'M':
+	case 'm':
+		return 20;
+	case 'G':
+	case 'g':
+		return 30;
+	case 'T':
+	case 't':
+		return 40;
+	default:
+		return -1;
+	}
+}
+
+/* NULL, or what is wrong with `text` as a size. */
+static const char *parse_size(const char *text, uint64_t *size_bytes)
+{
+	uint64_t v = 0;
+	int shift = 0;
+
+	if (*text < '0' || *text > '9')
+		return "a size is a number and K, M, G or T, such as 8G";
+	for (; *text >= '0' && *text <= '9'; text++) {
+		v = v * 10 + (uint64_t)(*text - '0');
+		if (v > SIZE_MAX_BYTES)
+			return "the size is larger than 1024T";
+	}
+	if (*text) {
+		shift = suffix_shift(*text++);
+		if (shift < 0 || *text)
+			return "a size is a number and K, M, G or T, such as 8G";
+	}
+	if (v > SIZE_MAX_BYTES >> shift)
+		return "the size is larger than 1024T";
+	v <<= shift;
+	if (v == 0 || v % NVME_BLOCK_SIZE != 0)
+		return "the size is not a multiple of 4K";
+	*size_bytes = v;
+	return NULL;
+}
+
+static const char *parse_file(struct nvme_name *out, const char *rest)
+{
+	const char *query = strrchr(rest, '?');
+	size_t path_size = query ? (size_t)(query - rest) : strlen(rest);
+
+	if (path_size == 0)
+		return "no path: a file's drive is called file:/some/path";
+	if (path_size >= sizeof(out->path))
+		return "the path is too long";
+	memcpy(out->path, rest, path_size);
+	out->path[path_size] = 0;
+	if (!query)
+		return NULL;
+	if (strncmp(query, "?size=", 6) != 0)
+		return "after '?' only size=SIZE is known, such as ?size=8G";
+	return parse_size(query + 6, &out->size_bytes);
+}
+
+int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, size_t err_text_size)
+{
+	const char *wrong;
+
+	out->size_bytes = 0;
+	out->path[0] = 0;
+	if (strncmp(name, "file:", 5) == 0) {
+		out->kind = NVME_NAME_FILE;
+		wrong = parse_file(out, name + 5);
+	} else if (strncmp(name, "mem:", 4) == 0) {
+		out->kind = NVME_NAME_MEM;
+		wrong = parse_size(name + 4, &out->size_bytes);
+	} else {
+		wrong = "unknown kind of drive: file:PATH?size=8G or mem:4G";
+	}
+	if (!wrong)
+		return 0;
+	nvme__err_text(err_text, err_text_size, name, "%s", wrong);
+	return -EINVAL;
+}
+
+int nvme_name_check(const char *name, char *err_text, size_t err_text_size)
+{
+	struct nvme_name parsed;
+
+	return nvme__name_parse(&parsed, name, err_text, err_text_size);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Admin commands of the soft controller: identify, features, making and deleting queues.
+ *
+ * A submission queue has the completion queue of its own id and no other: each core's
+ * pair is its own.  A completion queue waits in unpaired_cq_* for its submission queue.
+ */
+#include "nvme/nvme_soft.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void pad_text(char *to, size_t size, const char *text)
+{
+	size_t len = strnlen(text, size);
+
+	memset(to, ' ', size);
+	memcpy(to, text, len);
+}
+
+static void identify_controller(const struct nvme_soft *soft, struct nvme_id_ctrl *id)
+{
+	const struct nvme_soft_traits *traits = &soft->back->traits;
+
+	pad_text(id->serial, sizeof(id->serial), traits->serial);
+	pad_text(id->model, sizeof(id->model), traits->model);
+	pad_text(id->firmware, sizeof(id->firmware), "1");
+	id->mdts = (uint8_t)traits->mdts;
+	id->cntlid = le16_of(1);
+	id->version = le32_of(0x00020000);
+	id->controller_type = 1;
+	id->sqes = 0x66;
+	id->cqes = 0x44;
+	id->maxcmd = le16_of(NVME_SOFT_DEPTH_MAX - 1);
+	id->namespace_count = le32_of(1);
+	id->volatile_write_cache = traits->volatile_cache;
+	id->awupf = le16_of((uint16_t)(traits->atomic_lbas - 1));
+	memcpy(id->subnqn, "nqn.2014-08.org.nvmexpress:uuid:weka-soft", 41);
+}
+
+static void identify_namespace(const struct nvme_soft *soft, struct nvme_id_ns *ns)
+{
+	const struct nvme_soft_traits *traits = &soft->back->traits;
+	uint64_t lbas = traits->nblocks << (NVME_BLOCK_SHIFT - traits->lba_shift);
+
+	ns->size_lbas = le64_of(lbas);
+	ns->capacity_lbas = le64_of(lbas);
+	ns->used_lbas = le64_of(lbas);
+	ns->lbaf[0].lba_shift = (uint8_t)traits->lba_shift;
+}
+
+static uint32_t identify(struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint64_t iova = le64_get(sqe->prp1), room = NVME_PAGE_SIZE;
+	uint32_t nsid = le32_get(sqe->nsid);
+	void *page;
+
+	if (iova % NVME_PAGE_SIZE != 0)
+		return NVME_SC_PRP_OFFSET;
+	page = nvme__dma_at(soft->dma, iova, &room);
+	if (!page) {
+		nvme__dma_fault(soft->dma);
+		return NVME_SC_DATA_TRANSFER;
+	}
+	ASSERT(room == NVME_PAGE_SIZE); /* mappings are made of whole pages */
+	memset(page, 0, NVME_PAGE_SIZE);
+	switch (le32_get(sqe->cdw10) & 0xff) {
+	case NVME_CNS_CONTROLLER:
+		identify_controller(soft, page);
+		return NVME_SC_SUCCESS;
+	case NVME_CNS_NAMESPACE:
+		if (nsid != 1)
+			return NVME_SC_INVALID_NAMESPACE;
+		identify_namespace(soft, page);
+		return NVME_SC_SUCCESS;
+	case NVME_CNS_ACTIVE_LIST:
+		if (nsid == 0)
+			*(le32 *)page = le32_of(1);
+		return NVME_SC_SUCCESS;
+	default:
+		return NVME_SC_INVALID_FIELD;
+	}
+}
+
+static uint32_t features(struct nvme_soft *soft, const struct nvme_sqe *sqe, bool set,
+			 uint32_t *result)
+{
+	uint32_t value = le32_get(sqe->cdw11), count;
+
+	switch (le32_get(sqe->cdw10) & 0xff) {
+	case NVME_FEAT_QUEUE_COUNT:
+		if (set) {
+			if ((value & 0xffff) == 0xffff || value >> 16 == 0xffff)
+				return NVME_SC_INVALID_FIELD;
+			count = min_u32(value & 0xffff, value >> 16) + 1;
+			soft->queue_count = min_u32(count, NVME_QPAIRS_MAX);
+		}
+		*result = (soft->queue_count - 1) << 16 | (soft->queue_count - 1);
+		return NVME_SC_SUCCESS;
+	case NVME_FEAT_WRITE_CACHE:
+		if (set && (value & 1) != soft->back->traits.volatile_cache)
+			return NVME_SC_INVALID_FIELD; /* it is what it is */
+		*result = soft->back->traits.volatile_cache;
+		return NVME_SC_SUCCESS;
+	default:
+		return NVME_SC_INVALID_FIELD;
+	}
+}
+
+/* The memory of a queue that a create command names; *status says why there is none. */
+static void *queue_memory(struct nvme_soft *soft, uint64_t iova, uint64_t size_bytes,
+			  uint32_t *status)
+{
+	uint64_t here = size_bytes;
+	void *addr;
+
+	*status = NVME_SC_PRP_OFFSET;
+	if (iova % NVME_PAGE_SIZE != 0)
+		return NULL;
+	addr = nvme__dma_at(soft->dma, iova, &here);
+	if (addr && here == size_bytes) {
+		*status = NVME_SC_SUCCESS;
+		return addr;
+	}
+	nvme__dma_fault(soft->dma);
+	*status = NVME_SC_DATA_TRANSFER;
+	return NULL;
+}
+
+static uint32_t check_create(const struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint32_t qid = le32_get(sqe->cdw10) & 0xffff, size = (le32_get(sqe->cdw10) >> 16) + 1;
+
+	if (qid == 0 || qid > soft->queue_count || soft->queue[qid])
+		return NVME_SC_QID_INVALID;
+	if (size < 2 || size > NVME_SOFT_DEPTH_MAX)
+		return NVME_SC_QUEUE_SIZE;
+	if (!(le32_get(sqe->cdw11) & NVME_QUEUE_CONTIGUOUS))
+		return NVME_SC_INVALID_FIELD;
+	return NVME_SC_SUCCESS;
+}
+
+static uint32_t create_cq(struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint32_t qid = le32_get(sqe->cdw10) & 0xffff, size = (le32_get(sqe->cdw10) >> 16) + 1;
+	uint32_t status = check_create(soft, sqe);
+
+	if (status)
+		return status;
+	if (soft->unpaired_cq_size[qid])
+		return NVME_SC_QID_INVALID;
+	if (!queue_memory(soft, le64_get(sqe->prp1), size * sizeof(struct nvme_cqe), &status))
+		return status;
+	soft->unpaired_cq_size[qid] = size;
+	soft->unpaired_cq_iova[qid] = le64_get(sqe->prp1);
+	return NVME_SC_SUCCESS;
+}
+
+static uint32_t create_sq(struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint32_t qid = le32_get(sqe->cdw10) & 0xffff, size = (le32_get(sqe->cdw10) >> 16) + 1;
+	uint32_t status = check_create(soft, sqe), cq_size;
+	struct nvme_sqe *sq;
+	struct nvme_cqe *cq;
+
+	if (status)
+		return status;
+	cq_size = soft->unpaired_cq_size[qid];
+	if (le32_get(sqe->cdw11) >> 16 != qid || cq_size == 0)
+		return NVME_SC_CQ_INVALID;
+	sq = queue_memory(soft, le64_get(sqe->prp1), size * sizeof(struct nvme_sqe), &status);
+	if (!sq)
+		return status;
+	cq = queue_memory(soft, soft->unpaired_cq_iova[qid], cq_size * sizeof(struct nvme_cqe),
+			  &status);
+	if (!cq)
+		return status;
+	return nvme__soft_io_create(soft, qid, sq, size, cq, cq_size) ? NVME_SC_INTERNAL
+								      : NVME_SC_SUCCESS;
+}
+
+void nvme__soft_queue_delete(struct nvme_soft *soft, uint32_t qid)
+{
+	if (!soft->queue[qid])
+		return;
+	nvme__soft_io_destroy(soft->queue[qid]);
+	soft->queue[qid] = NULL;
+}
+
+static uint32_t delete_queue(struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint32_t qid = le32_get(sqe->cdw10) & 0xffff;
+
+	if (qid == 0 || qid > NVME_QPAIRS_MAX)
+		return NVME_SC_QID_INVALID;
+	if (sqe->opcode == NVME_ADMIN_DELETE_SQ) {
+		if (!soft->queue[qid])
+			return NVME_SC_QID_INVALID;
+		nvme__soft_queue_delete(soft, qid);
+		return NVME_SC_SUCCESS;
+	}
+	if (soft->queue[qid])
+		return NVME_SC_QUEUE_DELETION; /* the submission queue goes first */
+	if (!soft->unpaired_cq_size[qid])
+		return NVME_SC_QID_INVALID;
+	soft->unpaired_cq_size[qid] = 0;
+	return NVME_SC_SUCCESS;
+}
+
+static uint32_t run(struct nvme_soft *soft, const struct nvme_sqe *sqe, uint32_t *result)
+{
+	if (sqe->flags & (NVME_SQE_PSDT | NVME_SQE_FUSE))
+		return NVME_SC_INVALID_FIELD;
+	switch (sqe->opcode) {
+	case NVME_ADMIN_IDENTIFY:
+		return identify(soft, sqe);
+	case NVME_ADMIN_SET_FEATURES:
+		return features(soft, sqe, true, result);
+	case NVME_ADMIN_GET_FEATURES:
+		return features(soft, sqe, false, result);
+	case NVME_ADMIN_CREATE_CQ:
+		return create_cq(soft, sqe);
+	case NVME_ADMIN_CREATE_SQ:
+		return create_sq(soft, sqe);
+	case NVME_ADMIN_DELETE_CQ:
+	case NVME_ADMIN_DELETE_SQ:
+		return delete_queue(soft, sqe);
+	case NVME_ADMIN_ABORT:
+		*result = 1; /* not aborted: it may do that to any abort */
+		return NVME_SC_SUCCESS;
+	default:
+		return NVME_SC_INVALID_OPCODE;
+	}
+}
+
+void nvme__soft_admin_service(struct nvme_soft *soft)
+{
+	struct nvme_soft_queue *q = &soft->admin;
+
+	if (!(soft->csts & NVME_CSTS_RDY))
+		return;
+	for (uint32_t i = 0; i < NVME_SOFT_BATCH && nvme__soft_can_fetch(q); i++) {
+		struct nvme_sqe sqe = *nvme__soft_fetch(q);
+		uint32_t result = 0, status = run(soft, &sqe, &result);
+
+		nvme__soft_post(q, le16_get(sqe.cid), status, result);
+	}
+	if (q->halted)
+		soft->csts |= NVME_CSTS_CFS;
+}

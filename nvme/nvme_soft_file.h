@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* A file or block device behind the soft controller: nvme_soft_file.c, nvme_soft_uring.c. */
+#ifndef NVME_SOFT_FILE_H
+#define NVME_SOFT_FILE_H
+
+#include "nvme/nvme_soft.h"
+
+struct nvme_file_back {
+	struct nvme_soft_back back;
+	int fd;
+	bool direct; /* O_DIRECT */
+	/*
+	 * An fdatasync has failed.  The kernel says so once and then forgets which pages it lost:
+	 * from then on no write is taken and no flush succeeds.
+	 */
+	_Atomic bool sync_failed;
+	_Atomic bool buffers_refused; /* the kernel would not pin them: memlock */
+};
+
+must_check int nvme__uring_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
+				  void **queue);
+void nvme__uring_destroy(void *queue);
+uint32_t nvme__uring_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			 struct nvme_soft_cmd **done, uint32_t done_max);
+int nvme__uring_wake_fd(void *queue);
+bool nvme__uring_arm(void *queue);
+void nvme__uring_disarm(void *queue);
+void nvme__uring_stats(void *queue, struct nvme_stats *stats);
+/* 0, or -errno: this kernel does not let us have a ring. */
+must_check int nvme__uring_probe(void);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A queue of a file: drive: one io_uring.
+ *
+ *   run(): new commands -> SQEs, one io_uring_enter for all of them; completions are read from
+ *          the ring's memory.  Nothing new and nothing finished: no system call.
+ *
+ *   read    READ_FIXED, or READV when its memory is in pieces
+ *   write   the same; FUA is RWF_DSYNC
+ *   flush   FSYNC with DATASYNC: all writes that have completed become durable
+ *
+ * Pinned memory: window i of the table of mapped IOVAs is the ring's buffer i, registered when
+ * a command first names it, and let go when it was unmapped.  Where the kernel refuses (memlock)
+ * the commands go without.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) in_flight counts the commands given to the ring and not returned; each has one SQE
+ *      or CQE there, never both, and the ring has room for all that a queue can hold.
+ *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is.
+ */
+#include "nvme/nvme_soft_file.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define RETRY_MAX 1000u /* -EAGAIN and -EINTR in a row, then it is an error */
+
+struct uring_queue {
+	struct io_uring ring;
+	struct nvme_file_back *file;
+	struct nvme_dma *dma;
+	uint32_t depth;
+	uint32_t in_flight;
+	uint32_t unmap_seen; /* dma->unmap_count when pinned[] was last gone through */
+	bool fixed_file;
+	bool pins; /* the ring has a table of buffers */
+	int event_fd;
+	uint64_t syscall_count;
+	uint32_t pinned[NVME_WINDOW_COUNT];
+};
+
+int nvme__uring_probe(void)
+{
+	struct io_uring ring;
+	int err = io_uring_queue_init(2, &ring, 0);
+
+	if (err == 0)
+		io_uring_queue_exit(&ring);
+	return err;
+}
+
+int nvme__uring_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
+		       void **queue)
+{
+	/* Completions wait until we look: no interrupt of a core that polls. */
+	unsigned flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+	struct uring_queue *q = calloc(1, sizeof(*q));
+	int err;
+
+	if (!q)
+		return -ENOMEM;
+	q->file = container_of(back, struct nvme_file_back, back);
+	q->dma = dma;
+	q->depth = depth;
+	q->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	err = -errno;
+	if (q->event_fd < 0)
+		goto free_q;
+	err = io_uring_queue_init(depth, &q->ring, flags);
+	if (err)
+		goto close_event_fd;
+	err = io_uring_register_eventfd(&q->ring, q->event_fd);
+	if (err)
+		goto exit_ring;
+	/* Both are wishes; a command goes without. */
+	q->fixed_file = io_uring_register_files(&q->ring, &q->file->fd, 1) == 0;
+	q->pins = q->file->direct &&
+		  io_uring_register_buffers_sparse(&q->ring, NVME_WINDOW_COUNT) == 0;
+	*queue = q;
+	return 0;
+
+exit_ring:
+	io_uring_queue_exit(&q->ring);
+close_event_fd:
+	close(q->event_fd);
+free_q:
+	free(q);
+	return err;
+}
+
+void nvme__uring_destroy(void *queue)
+{
+	struct uring_queue *q = queue;
+	struct io_uring_cqe *cqe;
+
+	while (q->in_flight > 0) {
+		if (io_uring_submit(&q->ring) < 0 || io_uring_wait_cqe(&q->ring, &cqe) < 0)
+			continue; /* interrupted: what is in flight ends sooner or later */
+		io_uring_cqe_seen(&q->ring, cqe);
+		q->in_flight--;
+	}
+	io_uring_queue_exit(&q->ring);
+	close(q->event_fd);
+	free(q);
+}
+
+/* ---- pinned memory ---------------------------------------------------------------- */
+
+static uint32_t turn_of(struct uring_queue *q, uint32_t window)
+{
+	return atomic_load_explicit(&q->dma->turn[window], memory_order_relaxed);
+}
+
+static int update_pin(struct uring_queue *q, uint32_t window, void *addr, uint64_t size_bytes)
+{
+	struct iovec iov = { addr, size_bytes };
+
+	q->syscall_count++;
+	return io_uring_register_buffers_update_tag(&q->ring, window, &iov, NULL, 1) < 0 ? -ENOMEM
+											 : 0;
+}
+
+/* Let go of what was unmapped since the last look. */
+static wk_cold void unpin_stale(struct uring_queue *q)
+{
+	for (uint32_t i = 0; i < NVME_WINDOW_COUNT; i++) {
+		if (q->pinned[i] && q->pinned[i] != turn_of(q, i)) {
+			(void)!update_pin(q, i, NULL, 0); /* held on to a little longer, at worst */
+			q->pinned[i] = 0;
+		}
+	}
+}
+
+static wk_cold bool pin(struct uring_queue *q, uint32_t window)
+{
+	uint64_t size_bytes;
+	void *addr = nvme__dma_window(q->dma, window, &size_bytes);
+
+	if (!addr || update_pin(q, window, addr, size_bytes)) {
+		q->pins = false;
+		atomic_store_explicit(&q->file->buffers_refused, true, memory_order_relaxed);
+		return false;
+	}
+	q->pinned[window] = turn_of(q, window); /* (2) */
+	return true;
+}
+
+static bool is_pinned(struct uring_queue *q, const struct nvme_soft_cmd *cmd)
+{
+	if (!q->pins || cmd->seg_count != 1)
+		return false;
+	return likely(q->pinned[cmd->window] == turn_of(q, cmd->window)) || pin(q, cmd->window);
+}
+
+/* ---- commands to SQEs --------------------------------------------------------------- */
+
+static void prepare_transfer(struct uring_queue *q, struct io_uring_sqe *sqe,
+			     const struct nvme_soft_cmd *cmd, int fd)
+{
+	bool pinned = is_pinned(q, cmd);
+	void *addr = cmd->seg[0].iov_base;
+
+	if (cmd->opcode == NVME_CMD_READ && pinned)
+		io_uring_prep_read_fixed(sqe, fd, addr, cmd->size_bytes, cmd->offset_bytes,
+					 (int)cmd->window);
+	else if (cmd->opcode == NVME_CMD_READ)
+		io_uring_prep_readv(sqe, fd, cmd->seg, cmd->seg_count, cmd->offset_bytes);
+	else if (pinned)
+		io_uring_prep_write_fixed(sqe, fd, addr, cmd->size_bytes, cmd->offset_bytes,
+					  (int)cmd->window);
+	else
+		io_uring_prep_writev(sqe, fd, cmd->seg, cmd->seg_count, cmd->offset_bytes);
+	if (cmd->fua && cmd->opcode == NVME_CMD_WRITE)
+		sqe->rw_flags = RWF_DSYNC;
+}
+
+static void prepare(struct uring_queue *q, struct nvme_soft_cmd *cmd)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
+	int fd = q->fixed_file ? 0 : q->file->fd;
+
+	ASSERT(sqe != NULL); /* (1) */
+	if (cmd->opcode == NVME_CMD_FLUSH)
+		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	else
+		prepare_transfer(q, sqe, cmd, fd);
+	if (q->fixed_file)
+		sqe->flags |= IOSQE_FIXED_FILE;
+	io_uring_sqe_set_data(sqe, cmd);
+}
+
+static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cmd *cmd, int result)
+{
+	bool refused = cmd->opcode != NVME_CMD_READ &&
+		       atomic_load_explicit(&file->sync_failed, memory_order_relaxed);
+
+	if (unlikely(refused))
+		return NVME_SC_WRITE_FAULT;
+	if (likely(result >= 0 && (uint32_t)result == cmd->size_bytes))
+		return NVME_SC_SUCCESS; /* a flush has 0 bytes and returns 0 */
+	if (cmd->opcode == NVME_CMD_READ)
+		return NVME_SC_UNRECOVERED_READ;
+	if (cmd->opcode == NVME_CMD_FLUSH || cmd->fua)
+		atomic_store_explicit(&file->sync_failed, true, memory_order_relaxed);
+	return result == -ENOSPC ? NVME_SC_CAPACITY : NVME_SC_WRITE_FAULT;
+}
+
+/* Whether `cmd` is done; if not it goes again. */
+static bool finish(struct uring_queue *q, struct nvme_soft_cmd *cmd, int result)
+{
+	if (unlikely((result == -EAGAIN || result == -EINTR) && cmd->scratch < RETRY_MAX)) {
+		cmd->scratch++;
+		prepare(q, cmd);
+		return false;
+	}
+	ASSERT(q->in_flight > 0); /* (1) */
+	q->in_flight--;
+	cmd->status = (uint16_t)status_of(q->file, cmd, result);
+	return true;
+}
+
+static bool kernel_has_more(const struct uring_queue *q)
+{
+	uint32_t flags = IO_URING_READ_ONCE(*q->ring.sq.kflags);
+
+	return flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+uint32_t nvme__uring_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			 struct nvme_soft_cmd **done, uint32_t done_max)
+{
+	struct uring_queue *q = queue;
+	uint32_t unmaps = atomic_load_explicit(&q->dma->unmap_count, memory_order_acquire); /* A2 */
+	struct io_uring_cqe *cqe;
+	uint32_t done_count = 0, seen = 0;
+	unsigned head;
+
+	if (unlikely(unmaps != q->unmap_seen)) {
+		q->unmap_seen = unmaps;
+		unpin_stale(q);
+	}
+	for (uint32_t i = 0; i < cmd_count; i++)
+		prepare(q, cmd[i]);
+	q->in_flight += cmd_count;
+	ASSERT(q->in_flight <= q->depth); /* (1) */
+	if (io_uring_sq_ready(&q->ring) > 0) {
+		q->syscall_count++;
+		(void)!io_uring_submit(&q->ring); /* what it does not take now goes next time */
+	} else if (kernel_has_more(q)) {
+		q->syscall_count++;
+		(void)!io_uring_get_events(&q->ring);
+	}
+	io_uring_for_each_cqe(&q->ring, head, cqe)
+	{
+		struct nvme_soft_cmd *ended = io_uring_cqe_get_data(cqe);
+
+		if (done_count == done_max)
+			break;
+		if (finish(q, ended, cqe->res))
+			done[done_count++] = ended;
+		seen++;
+	}
+	io_uring_cq_advance(&q->ring, seen);
+	return done_count;
+}
+
+/* ---- sleep ----------------------------------------------------------------------------- */
+
+int nvme__uring_wake_fd(void *queue)
+{
+	return ((const struct uring_queue *)queue)->event_fd;
+}
+
+/*
+ * The ring signals its eventfd at every completion, armed or not (next to a file's I/O that
+ * is nothing).  So arming is: forget the old signals, then look whether one came late.
+ */
+bool nvme__uring_arm(void *queue)
+{
+	struct uring_queue *q = queue;
+	uint64_t count;
+
+	q->syscall_count++;
+	(void)!read(q->event_fd, &count, sizeof(count));
+	return io_uring_cq_ready(&q->ring) == 0 && io_uring_sq_ready(&q->ring) == 0 &&
+	       !kernel_has_more(q);
+}
+
+void nvme__uring_disarm(void *queue)
+{
+	(void)queue; /* the next arming drains the fd; until then nobody waits for it */
+}
+
+void nvme__uring_stats(void *queue, struct nvme_stats *stats)
+{
+	stats->syscall_count = ((const struct uring_queue *)queue)->syscall_count;
+}

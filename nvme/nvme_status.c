@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a command's status means to the caller.
+ *
+ *   -EIO         the drive could not; the same command may fail again
+ *   -EINVAL      it refuses what we asked for: a limit that we did not keep
+ *   -EFAULT      it could not reach our memory
+ *   -ERANGE      blocks that it does not have
+ *   -ENOSPC      it has no room (thin provisioning)
+ *   -ECANCELED   it was told to stop, or lost its power
+ *   -EBUSY       not now
+ *
+ * An unknown status is -EIO: a newer controller may know more than this table.
+ */
+#include "nvme/nvme_internal.h"
+
+#include <errno.h>
+
+static const struct status_row {
+	uint32_t status;
+	int err;
+	const char *text;
+} rows[] = {
+	{ NVME_SC_SUCCESS, 0, "success" },
+	{ NVME_SC_INVALID_OPCODE, -EOPNOTSUPP, "invalid opcode" },
+	{ NVME_SC_INVALID_FIELD, -EINVAL, "invalid field" },
+	{ NVME_SC_CID_CONFLICT, -EINVAL, "command id conflict" },
+	{ NVME_SC_DATA_TRANSFER, -EFAULT, "data transfer error" },
+	{ NVME_SC_POWER_LOSS, -ECANCELED, "aborted due to power loss" },
+	{ NVME_SC_INTERNAL, -EIO, "internal error" },
+	{ NVME_SC_ABORT_REQUESTED, -ECANCELED, "abort requested" },
+	{ NVME_SC_ABORT_SQ_DELETED, -ECANCELED, "aborted, queue deleted" },
+	{ NVME_SC_INVALID_NAMESPACE, -EINVAL, "invalid namespace" },
+	{ NVME_SC_PRP_OFFSET, -EINVAL, "invalid PRP offset" },
+	{ NVME_SC_LBA_RANGE, -ERANGE, "LBA out of range" },
+	{ NVME_SC_CAPACITY, -ENOSPC, "capacity exceeded" },
+	{ NVME_SC_NS_NOT_READY, -EBUSY, "namespace not ready" },
+	{ NVME_SC_CQ_INVALID, -EINVAL, "completion queue invalid" },
+	{ NVME_SC_QID_INVALID, -EINVAL, "invalid queue identifier" },
+	{ NVME_SC_QUEUE_SIZE, -EINVAL, "invalid queue size" },
+	{ NVME_SC_QUEUE_DELETION, -EINVAL, "invalid queue deletion" },
+	{ NVME_SC_WRITE_FAULT, -EIO, "write fault" },
+	{ NVME_SC_UNRECOVERED_READ, -EIO, "unrecovered read error" },
+	{ NVME_SC_GUARD_CHECK, -EIO, "guard check error" },
+	{ NVME_SC_ACCESS_DENIED, -EACCES, "access denied" },
+};
+
+static wk_cold const struct status_row *row_of(uint32_t status)
+{
+	static const struct status_row unknown = { 0, -EIO, "unknown status" };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].status == status)
+			return &rows[i];
+	}
+	return &unknown;
+}
+
+int nvme__status_errno(uint32_t status)
+{
+	return likely(status == NVME_SC_SUCCESS) ? 0 : row_of(status)->err;
+}
+
+const char *nvme__status_text(uint32_t status)
+{
+	return row_of(status)->text;
+}
