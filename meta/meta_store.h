@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Shared by the files that keep the drives in order: meta_super.c, meta_zone.c, meta_alloc.c,
+ * meta_log.c, meta_boot.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
+ * meta_check.c; and by their tests.
+ */
+#ifndef META_STORE_H
+#define META_STORE_H
+
+#include "meta/meta_internal.h"
+#include "meta/meta_store_disk.h"
+
+#define META__BLOCK           4096u
+#define META__ZONE_BYTES_MIN  (64u << 10)
+#define META__ZONE_BYTES_MAX  (64u << 20)
+#define META__LOG_BLOCKS_MAX  64u         /* of one log block: 256 KiB     */
+#define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
+#define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
+#define META__LOG_BUFS        8u
+#define META__BOOT_BLOCKS     64u
+#define META__WALK_HEIGHT_MAX 12u
+#define META__ZONE_IOS        8u
+
+/* ---- meta_super.c: where things lie, and the codecs of what does not move ------------- */
+
+struct meta__geo {
+	uint32_t ndrives;
+	uint32_t nshards;
+	uint32_t zone_blocks;
+	uint32_t zone_pages;
+	uint32_t nzones; /* of all drives */
+	uint32_t log_zones_max;
+	uint64_t log_bytes_max;
+	uint64_t nblocks[META_DRIVES_MAX];
+	uint64_t zones_at[META_DRIVES_MAX];  /* first block of the first zone        */
+	uint32_t zone_base[META_DRIVES_MAX]; /* global index of the first zone       */
+	uint32_t zone_count[META_DRIVES_MAX];
+	uint64_t root_area[2]; /* baddr of each copy: slot 0 of all shards, then slot 1 */
+};
+
+/* zone_blocks 0: as format chooses it. */
+void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
+		    uint32_t zone_blocks);
+uint32_t meta__geo_zone_blocks(const struct meta_conf *conf);
+uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of its header */
+/* The zone of a block; UINT32_MAX: it is in none. */
+uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr);
+uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard);
+
+struct meta__super {
+	uint8_t uuid[16];
+	uint32_t drive, ndrives, nshards, zone_blocks;
+	uint64_t nzones, secret;
+	int64_t format_ns;
+	uint64_t drive_nblocks[META_DRIVES_MAX];
+};
+void meta__super_build(const struct meta__super *s, void *block);
+/* 0, -ENODATA (not ours, or damaged), -EPROTONOSUPPORT (why names it), -EUCLEAN. */
+int meta__super_parse(const void *block, struct meta__super *out, char why[128]);
+
+struct meta__root_seen {
+	uint32_t shard;
+	uint64_t version, epoch, epoch_base;
+	struct meta__root root;
+};
+int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out);
+
+struct meta__zone_seen {
+	uint32_t zone;
+	enum meta__zone_kind kind;
+	uint64_t incarnation, epoch, order, oldest_order;
+};
+void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
+/* 0, -EUCLEAN: neither copy is whole. */
+int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
+		     struct meta__zone_seen *out);
+
+/* ---- meta_log_codec.c ---------------------------------------------------------------------- */
+
+struct meta__log_head {
+	uint64_t tag, epoch, seq, durable, trim;
+	uint32_t nblocks, bytes, records;
+};
+/* Names the store, the zone and how often it was used: blocks that an earlier use or a client
+ * left in the zone are none of this log. */
+uint64_t meta__log_tag(uint64_t secret, uint64_t epoch, uint32_t zone, uint64_t incarnation);
+void meta__log_seal(void *block, const struct meta__log_head *h);
+/* The block that starts here, of at most max_blocks.  0, -ENODATA: none that is whole. */
+int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag,
+		   struct meta__log_head *out);
+
+uint32_t meta__record_write(const struct meta *m, void *out, const struct meta__mut *mut,
+			    uint32_t count);
+
+/* Walk the records of an open block; every length is checked here and nowhere else. */
+struct meta__record_reader {
+	const uint8_t *at, *end; /* of the records of this block */
+	const uint8_t *record_end;
+	uint32_t parts_left, records_left;
+	uint32_t nshards;
+	bool last_part; /* this part ends its record */
+};
+struct meta__part {
+	uint32_t shard, count;
+	uint64_t seq, uniq_next, dir_next, files;
+};
+void meta__reader_init(struct meta__record_reader *r, const void *block,
+		       const struct meta__log_head *h, uint32_t nshards);
+/* 1: the next part and its mutations (values point into the block); 0: the end; -EUCLEAN. */
+int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
+		      struct meta__mut mut[META__TX_RECORDS_MAX]);
+
+/* ---- meta_zone.c, meta_alloc.c --------------------------------------------------------------- */
+
+enum meta__zone_state {
+	ZONE_FREE,    /* on its drive's free list                              */
+	ZONE_OPENING, /* its header is being written                           */
+	ZONE_READY,   /* header durable, nothing in it                         */
+	ZONE_OPEN,    /* being filled                                          */
+	ZONE_CLOSED,  /* full; or filled by an earlier mount                   */
+	ZONE_EMPTY,   /* closed, nothing alive: waits for a checkpoint         */
+	ZONE_FROZEN,  /* ... which has begun: its roots are being written      */
+	ZONE_LEAVING, /* ... durable: waits for older reads                    */
+};
+
+struct meta__zone {
+	struct list link; /* of the list of its state */
+	uint64_t incarnation;
+	uint64_t left;    /* epoch that must have been left: FROZEN, LEAVING       */
+	uint64_t order;   /* log zones                                             */
+	uint32_t live;    /* blocks: of data by ZONE records, of pages as counted  */
+	uint32_t pending; /* data blocks between meta_data_alloc() and an apply    */
+	uint32_t used;    /* blocks from its start, header included                */
+	uint8_t kind;
+	uint8_t state;
+};
+
+struct meta__supply { /* one stream of new blocks: a drive's data, or the pages */
+	struct list ready;
+	uint32_t open;    /* zone, or UINT32_MAX                         */
+	uint32_t opening; /* headers in flight                           */
+	uint64_t want;    /* blocks that should be in open and ready ones */
+	uint64_t room;    /* blocks that are                              */
+};
+
+struct meta__zone_io {
+	struct meta__io x;
+	uint32_t zone; /* UINT32_MAX: idle */
+};
+
+#define META__EPOCHS 64u
+
+struct meta__zones {
+	struct meta__geo geo;
+	struct meta__zone *zone; /* geo.nzones */
+	struct list free[META_DRIVES_MAX];
+	uint32_t free_count[META_DRIVES_MAX];
+	uint32_t free_total;
+	struct list empty, frozen, leaving;
+	uint32_t empty_count, frozen_count, leaving_count;
+	struct meta__supply data[META_DRIVES_MAX];
+	struct meta__supply page;
+	uint32_t log_ready; /* opened for the log, UINT32_MAX: none */
+	bool log_opening;
+	uint32_t log_count; /* zones of the log, ready and opening ones too */
+	uint64_t live_pages;
+	uint32_t page_zones;  /* of kind PAGE that are not free       */
+	uint64_t live_blocks; /* of data                              */
+	/* read epochs */
+	uint64_t epoch, epoch_oldest;
+	uint32_t readers[META__EPOCHS]; /* of epoch e at e % META__EPOCHS */
+	struct meta__zone_io io[META__ZONE_IOS];
+	uint32_t dirty_pages_max; /* of the cache */
+	bool set_up;
+};
+
+void meta__zones_setup(struct meta *m, const struct meta__geo *geo); /* all free; boot says more */
+int meta__zones_alloc(struct meta *m, const struct meta__geo *geo);
+/* Boot: what a zone's header said; what is alive in it. */
+void meta__zone_load(struct meta *m, uint32_t zone, const struct meta__zone_seen *seen);
+void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind); /* free -> closed */
+void meta__zone_page_add(struct meta *m, uint64_t baddr); /* boot: a page that lives */
+void meta__zone_release(struct meta *m, uint32_t zone);   /* closed, nothing alive -> empty */
+bool meta__zone_open_start(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
+uint32_t meta__zone_pick(const struct meta *m, uint32_t drive); /* UINT32_MAX: any drive */
+void meta__zone_close(struct meta *m, uint32_t zone);
+void meta__zone_settle(struct meta *m, uint32_t zone); /* closed and nothing alive: empty */
+uint32_t meta__zone_reserve(const struct meta *m, bool data);
+void meta__supply_turn(struct meta *m);
+void meta__supply_ready(struct meta *m, uint32_t zone);
+uint64_t meta__page_garbage(const struct meta *m); /* pages that collection could win */
+
+/* ---- meta_log.c --------------------------------------------------------------------------------
+ */
+
+/* Begin a stream behind `base`, all of it durable; then turn until meta__log_ready(). */
+void meta__log_start(struct meta *m, uint64_t base);
+bool meta__log_ready(const struct meta *m);
+void meta__log_replayed(struct meta *m, uint64_t seq); /* boot: last and durable are this */
+bool meta__log_quiet(const struct meta *m); /* nothing open, in flight, to be vouched for */
+bool meta__log_more(const struct meta *m);
+uint64_t meta__log_blocks(const struct meta *m); /* written since mount */
+uint64_t meta__log_base(const struct meta *m);   /* the epoch began behind this sequence */
+
+/* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page
+ * -------------------- */
+
+struct meta__walk {
+	struct meta__io io;
+	uint8_t *buf; /* META__WALK_HEIGHT_MAX pages */
+	uint32_t shard, height;
+	uint32_t depth; /* of the page being read or looked at; 0: the root */
+	bool reading,
+		leaves; /* leaves: read all of them, else only those with keys below `until` */
+	bool done;
+	int err;
+	struct meta_key until;
+	struct {
+		uint64_t baddr, gen;
+		struct meta_key low; /* every key is >= this */
+		struct meta__page_look look;
+		uint32_t next; /* child */
+	} at[META__WALK_HEIGHT_MAX];
+};
+
+uint64_t meta__walk_memory(void);
+void meta__walk_start(struct meta *m, struct meta__walk *w, uint32_t shard);
+/* What stands next: 1: a page at w->depth is in memory (look, buf); 2: a leaf that is named but was
+ * not read, at *baddr; 0: wait for I/O; -ENODATA: the end; -EUCLEAN, -EIO: named in m->error. */
+int meta__walk_step(struct meta *m, struct meta__walk *w, uint64_t *baddr);
+const void *meta__walk_page(const struct meta__walk *w);
+
+/* ---- meta_boot.c, meta_format.c, meta_replay.c
+ * ------------------------------------------------------ */
+
+bool meta__boot_turn(struct meta *m);
+void meta__boot_io_done(struct meta *m, struct meta__io *x);
+bool meta__collect_turn(struct meta *m);
+void meta__collect_io_done(struct meta *m, struct meta__io *x);
+bool meta__check_turn(struct meta *m);
+void meta__check_io_done(struct meta *m, struct meta__io *x);
+
+#endif

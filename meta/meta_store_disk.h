@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* FORMAT.md, sections 2 to 5, drawn and asserted: superblock, root, zone header, log.  Change both
+ * or neither.  Each struct is followed by zeros up to the size that its checksum covers. */
+#ifndef META_STORE_DISK_H
+#define META_STORE_DISK_H
+
+#include "base/le.h"
+#include "meta/meta_disk.h"
+
+#define META__SUPER_MAGIC 0x524f5453414b4557ull /* "WEKASTOR" */
+#define META__ROOT_MAGIC  0x544f4f52u           /* "ROOT" */
+#define META__ZONE_MAGIC  0x454e4f5au           /* "ZONE" */
+#define META__LOG_MAGIC   0x42474f4cu           /* "LOGB" */
+
+#define META__FEATURE_NAMES 16u
+
+LAYOUT_BEGIN
+/* One block.  magic, crc and version keep their places in every version of the format. */
+struct meta_super_disk {
+	le64 magic;
+	le32 crc;      /* of the 4096 bytes with this field zero      */
+	le32 version;  /* META_FORMAT_VERSION                         */
+	le64 incompat; /* who does not know one of these: hands off  */
+	le64 compat;   /* who does not know one of these: never mind */
+	uint8_t uuid[16];
+	le32 drive; /* this one's index                              */
+	le32 ndrives;
+	le32 nshards;
+	le32 zone_blocks;
+	le64 nzones; /* of this drive                                */
+	le64 secret;
+	le64 format_ns;
+	le64 drive_nblocks[64];
+	uint8_t incompat_name[META__FEATURE_NAMES]
+			     [16]; /* of bits 0 .. 15, for who does not know them */
+};
+
+/* One block: what a shard's tree was when it was durable last. */
+struct meta_root_disk {
+	le32 magic;
+	le32 crc; /* of the 4096 bytes with this field zero           */
+	uint8_t uuid[16];
+	le32 shard;
+	le32 height;
+	le64 version;    /* the highest valid one of a shard counts    */
+	le64 epoch;      /* of the mount that wrote it                 */
+	le64 epoch_base; /* log sequence that the epoch began behind   */
+	le64 log_seq;    /* log blocks up to here were durable by then */
+	le64 seq;        /* of the last record in this tree            */
+	le64 root_baddr;
+	le64 root_gen;
+	le64 uniq_next;
+	le64 dir_next;
+	le64 files;
+};
+
+/* 2048 bytes; a zone's first block has two of them. */
+struct meta_zone_disk {
+	le32 magic;
+	le32 crc; /* of the 2048 bytes with this field zero           */
+	uint8_t uuid[16];
+	le32 zone;        /* index over all drives                     */
+	le32 kind;        /* enum meta__zone_kind                      */
+	le64 incarnation; /* times this zone was taken into use        */
+	le64 epoch;       /* of the mount that took it                 */
+	le32 stream;      /* log zones: 0                              */
+	le32 reserved;
+	le64 order;        /* log zones: 1, 2, 3 ... in an epoch        */
+	le64 oldest_order; /* log zones: older ones were not needed     */
+};
+
+/* At the start of a log block; records follow. */
+struct meta_log_disk {
+	le32 magic;
+	le32 crc;     /* of nblocks * 4096 bytes with this field zero   */
+	le64 tag;     /* names store, zone and incarnation: FORMAT.md 5 */
+	le32 stream;  /* 0                                              */
+	le32 nblocks; /* 1 .. 64                                        */
+	le64 epoch;
+	le64 seq;     /* of this block: one more than the block before  */
+	le64 durable; /* blocks up to this are durable                  */
+	le64 trim;    /* blocks up to this are not needed               */
+	le32 bytes;   /* of records                                     */
+	le32 records;
+};
+
+/* One transaction: a head, then parts. */
+struct meta_record_disk {
+	le32 bytes; /* of the whole record, a multiple of 8 */
+	le32 parts;
+};
+
+/* What it changed in one shard: a head, then mutations. */
+struct meta_part_disk {
+	le32 shard;
+	le32 muts;
+	le64 seq; /* the shard's, one more than its part before */
+	le64 uniq_next;
+	le64 dir_next;
+	le64 files;
+};
+
+/* A head, then the value, padded with zeros to a multiple of 8. */
+struct meta_mut_disk {
+	struct meta_key_disk key;
+	le16 value_len;
+	uint8_t del; /* 1: delete, no value */
+	uint8_t reserved[5];
+};
+LAYOUT_END
+
+static_assert(sizeof(struct meta_super_disk) == 856, "FORMAT.md 2");
+static_assert(sizeof(struct meta_root_disk) == 112, "FORMAT.md 3");
+static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 4");
+static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 5");
+static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 5");
+static_assert(sizeof(struct meta_part_disk) == 40, "FORMAT.md 5");
+static_assert(sizeof(struct meta_mut_disk) == 32, "FORMAT.md 5");
+
+#endif

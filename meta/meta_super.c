@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Where things lie on the drives, and the codecs of superblock, root and zone header.
+ *
+ *   drive 0   [super A][root copy 0][zone][zone] ...            [zone][super B]
+ *   drive 1   [super A][root copy 1][zone][zone] ...            [zone][super B]
+ *   drive 2   [super A][zone][zone] ...                         [zone][super B]
+ *
+ *   one drive [super A][root copy 0][zone] ... [zone][root copy 1][super B]
+ *
+ *  (1) The parsers here are the only places where these bytes become ours.  They trust nothing
+ *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c.
+ *  (2) Both copies of a root's slot are never written at the same time, so a crash tears at most
+ *      one of them.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ZONE_HALF 2048u
+
+/* ---- geometry -------------------------------------------------------------------- */
+
+static uint64_t round_down_pow2(uint64_t v)
+{
+	return v == 0 ? 0 : (uint64_t)1 << (63 - __builtin_clzll(v));
+}
+
+uint32_t meta__geo_zone_blocks(const struct meta_conf *conf)
+{
+	uint64_t largest = 0, bytes;
+
+	for (uint32_t d = 0; d < conf->ndrives; d++)
+		largest = max_u64(largest, conf->drive[d].nblocks);
+	bytes = round_down_pow2(largest * META__BLOCK / 1024);
+	bytes = max_u64(META__ZONE_BYTES_MIN, min_u64(META__ZONE_BYTES_MAX, bytes));
+	return (uint32_t)(bytes / META__BLOCK);
+}
+
+void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
+		    uint32_t zone_blocks)
+{
+	uint64_t area = 2 * (uint64_t)nshards, capacity = 0;
+	bool one = conf->ndrives == 1;
+
+	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
+	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
+	g->zone_pages = (g->zone_blocks - 1) / META_PAGE_BLOCKS;
+	for (uint32_t d = 0; d < conf->ndrives; d++) {
+		uint64_t end = conf->drive[d].nblocks - 1 - (one ? area : 0);
+
+		g->nblocks[d] = conf->drive[d].nblocks;
+		g->zones_at[d] = 1 + (d < 2 ? area : 0);
+		g->zone_base[d] = g->nzones;
+		if (conf->drive[d].nblocks > 2 + 2 * area && end > g->zones_at[d])
+			g->zone_count[d] = (uint32_t)((end - g->zones_at[d]) / g->zone_blocks);
+		g->nzones += g->zone_count[d];
+		capacity += conf->drive[d].nblocks * META__BLOCK;
+	}
+	g->root_area[0] = META_BADDR(0, 1);
+	g->root_area[1] = one ? META_BADDR(0, g->nblocks[0] - 1 - area) : META_BADDR(1, 1);
+	g->log_bytes_max = min_u64(META__LOG_BYTES_MAX, capacity / 8);
+	g->log_zones_max = max_u32(
+		4, (uint32_t)div_up(g->log_bytes_max, (uint64_t)g->zone_blocks * META__BLOCK) + 1);
+}
+
+uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone)
+{
+	uint32_t d = g->ndrives - 1;
+
+	ASSERT(zone < g->nzones);
+	while (g->zone_base[d] > zone)
+		d--;
+	return META_BADDR(d, g->zones_at[d] + (uint64_t)(zone - g->zone_base[d]) * g->zone_blocks);
+}
+
+uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr)
+{
+	uint32_t d = META_BADDR_DRIVE(baddr);
+	uint64_t block = META_BADDR_BLOCK(baddr), zone;
+
+	if (d >= g->ndrives || block < g->zones_at[d])
+		return UINT32_MAX;
+	zone = (block - g->zones_at[d]) / g->zone_blocks;
+	return zone < g->zone_count[d] ? g->zone_base[d] + (uint32_t)zone : UINT32_MAX;
+}
+
+uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard)
+{
+	ASSERT(copy < 2 && slot < 2);
+	ASSERT(shard < g->nshards);
+	return g->root_area[copy] + (uint64_t)slot * g->nshards + shard;
+}
+
+/* ---- superblock ------------------------------------------------------------------- */
+
+/* Of the block with the four bytes at crc_at taken as zeros. */
+static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc_at)
+{
+	static const uint8_t zeros[4];
+	const uint8_t *p = block;
+	uint32_t crc = crc32c(p, crc_at);
+
+	crc = crc32c_more(crc, zeros, 4);
+	return crc32c_more(crc, p + crc_at + 4, size_bytes - crc_at - 4);
+}
+
+void meta__super_build(const struct meta__super *s, void *block)
+{
+	struct meta_super_disk d = {
+		.magic = le64_of(META__SUPER_MAGIC),
+		.version = le32_of(META_FORMAT_VERSION),
+		.drive = le32_of(s->drive),
+		.ndrives = le32_of(s->ndrives),
+		.nshards = le32_of(s->nshards),
+		.zone_blocks = le32_of(s->zone_blocks),
+		.nzones = le64_of(s->nzones),
+		.secret = le64_of(s->secret),
+		.format_ns = le64_of((uint64_t)s->format_ns),
+	};
+
+	ASSERT(s->ndrives >= 1 && s->ndrives <= META_DRIVES_MAX);
+	memcpy(d.uuid, s->uuid, sizeof(d.uuid));
+	for (uint32_t i = 0; i < s->ndrives; i++)
+		d.drive_nblocks[i] = le64_of(s->drive_nblocks[i]);
+	memset(block, 0, META__BLOCK);
+	memcpy(block, &d, sizeof(d));
+	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_super_disk, crc)));
+	memcpy(block, &d, sizeof(d));
+}
+
+/* Which unknown feature it is: by the name that stands in the block, else by its bit. */
+static void name_feature(const struct meta_super_disk *d, uint64_t unknown, char why[128])
+{
+	uint32_t bit = (uint32_t)__builtin_ctzll(unknown);
+	char name[17] = "";
+
+	if (bit < META__FEATURE_NAMES)
+		memcpy(name, d->incompat_name[bit], 16);
+	for (char *c = name; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	(void)snprintf(why, 128, "needs feature %u '%s', which this program does not know", bit,
+		       name);
+}
+
+static bool super_is_sane(const struct meta__super *s)
+{
+	if (s->ndrives < 1 || s->ndrives > META_DRIVES_MAX || s->drive >= s->ndrives)
+		return false;
+	if (!is_pow2(s->nshards) || s->nshards > META_SHARDS_MAX)
+		return false;
+	if (!is_pow2(s->zone_blocks) || s->zone_blocks < META__ZONE_BYTES_MIN / META__BLOCK ||
+	    s->zone_blocks > META__ZONE_BYTES_MAX / META__BLOCK)
+		return false;
+	for (uint32_t i = 0; i < s->ndrives; i++)
+		if (s->drive_nblocks[i] < META_DRIVE_BYTES_MIN / META__BLOCK ||
+		    s->drive_nblocks[i] >= (uint64_t)1 << 44)
+			return false;
+	return true;
+}
+
+int meta__super_parse(const void *block, struct meta__super *out, char why[128])
+{
+	struct meta_super_disk d;
+
+	memcpy(&d, block, sizeof(d));
+	(void)snprintf(why, 128, "no superblock");
+	if (le64_get(d.magic) != META__SUPER_MAGIC)
+		return -ENODATA;
+	(void)snprintf(why, 128, "superblock damaged");
+	if (le32_get(d.crc) !=
+	    crc_without(block, META__BLOCK, offsetof(struct meta_super_disk, crc)))
+		return -ENODATA;
+	if (le32_get(d.version) != META_FORMAT_VERSION) {
+		(void)snprintf(why, 128, "has format version %u, this program knows %u",
+			       le32_get(d.version), META_FORMAT_VERSION);
+		return -EPROTONOSUPPORT;
+	}
+	if (le64_get(d.incompat)) {
+		name_feature(&d, le64_get(d.incompat), why);
+		return -EPROTONOSUPPORT;
+	}
+	*out = (struct meta__super){
+		.drive = le32_get(d.drive),
+		.ndrives = le32_get(d.ndrives),
+		.nshards = le32_get(d.nshards),
+		.zone_blocks = le32_get(d.zone_blocks),
+		.nzones = le64_get(d.nzones),
+		.secret = le64_get(d.secret),
+		.format_ns = (int64_t)le64_get(d.format_ns),
+	};
+	memcpy(out->uuid, d.uuid, sizeof(out->uuid));
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+		out->drive_nblocks[i] = le64_get(d.drive_nblocks[i]);
+	(void)snprintf(why, 128, "superblock makes no sense");
+	if (!super_is_sane(out))
+		return -EUCLEAN;
+	why[0] = '\0';
+	return 0;
+}
+
+bool meta_super_recognize(const void *block, uint8_t uuid_out[16])
+{
+	struct meta_super_disk d;
+
+	memcpy(&d, block, sizeof(d));
+	if (le64_get(d.magic) != META__SUPER_MAGIC)
+		return false;
+	memcpy(uuid_out, d.uuid, sizeof(d.uuid)); /* damaged or not: it was a store's drive */
+	return true;
+}
+
+/* ---- root --------------------------------------------------------------------------- */
+
+void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
+		      uint64_t copy_baddr_out[2])
+{
+	const struct meta__shard *s = &m->shard[shard];
+	uint32_t slot = s->root_slot ^ 1;
+	struct meta_root_disk d = {
+		.magic = le32_of(META__ROOT_MAGIC),
+		.shard = le32_of(shard),
+		.height = le32_of(r->height),
+		.version = le64_of(s->root_version + 1),
+		.epoch = le64_of(m->epoch),
+		.epoch_base = le64_of(meta__log_base(m)),
+		.log_seq = le64_of(r->log_seq),
+		.seq = le64_of(r->seq),
+		.root_baddr = le64_of(r->root_baddr),
+		.root_gen = le64_of(r->root_gen),
+		.uniq_next = le64_of(r->uniq_next),
+		.dir_next = le64_of(r->dir_next),
+		.files = le64_of(r->files),
+	};
+
+	ASSERT(shard < m->nshards);
+	ASSERT((r->height == 0) == (r->root_baddr == 0));
+	memcpy(d.uuid, m->uuid, sizeof(d.uuid));
+	memset(block, 0, META__BLOCK);
+	memcpy(block, &d, sizeof(d));
+	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_root_disk, crc)));
+	memcpy(block, &d, sizeof(d));
+	copy_baddr_out[0] = meta__geo_root(&m->zones->geo, 0, slot, shard);
+	copy_baddr_out[1] = meta__geo_root(&m->zones->geo, 1, slot, shard);
+}
+
+void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r)
+{
+	struct meta__shard *s = &m->shard[shard];
+
+	s->root_slot ^= 1;
+	s->root_version++;
+	s->durable_root_baddr = r->root_baddr;
+	s->durable_seq = r->seq;
+}
+
+int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out)
+{
+	struct meta_root_disk d;
+
+	memcpy(&d, block, sizeof(d));
+	if (le32_get(d.magic) != META__ROOT_MAGIC || memcmp(d.uuid, uuid, sizeof(d.uuid)) != 0)
+		return -EUCLEAN;
+	if (le32_get(d.crc) !=
+	    crc_without(block, META__BLOCK, offsetof(struct meta_root_disk, crc)))
+		return -EUCLEAN;
+	*out = (struct meta__root_seen){
+		.shard = le32_get(d.shard),
+		.version = le64_get(d.version),
+		.epoch = le64_get(d.epoch),
+		.epoch_base = le64_get(d.epoch_base),
+		.root = {
+			.root_baddr = le64_get(d.root_baddr),
+			.root_gen = le64_get(d.root_gen),
+			.seq = le64_get(d.seq),
+			.log_seq = le64_get(d.log_seq),
+			.uniq_next = le64_get(d.uniq_next),
+			.dir_next = le64_get(d.dir_next),
+			.files = le64_get(d.files),
+			.height = le32_get(d.height),
+		},
+	};
+	if (out->root.height > META__WALK_HEIGHT_MAX)
+		return -EUCLEAN;
+	return (out->root.height == 0) == (out->root.root_baddr == 0) ? 0 : -EUCLEAN;
+}
+
+/* ---- zone header ------------------------------------------------------------------------ */
+
+void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block)
+{
+	struct meta_zone_disk d = {
+		.magic = le32_of(META__ZONE_MAGIC),
+		.zone = le32_of(z->zone),
+		.kind = le32_of(z->kind),
+		.incarnation = le64_of(z->incarnation),
+		.epoch = le64_of(z->epoch),
+		.order = le64_of(z->order),
+		.oldest_order = le64_of(z->oldest_order),
+	};
+	uint8_t *half = block;
+
+	memcpy(d.uuid, uuid, sizeof(d.uuid));
+	memset(block, 0, META__BLOCK);
+	memcpy(half, &d, sizeof(d));
+	d.crc = le32_of(crc_without(half, ZONE_HALF, offsetof(struct meta_zone_disk, crc)));
+	memcpy(half, &d, sizeof(d));
+	memcpy(half + ZONE_HALF, half, ZONE_HALF);
+}
+
+static int zone_parse_half(const void *half, const uint8_t uuid[16], uint32_t zone,
+			   struct meta__zone_seen *out)
+{
+	struct meta_zone_disk d;
+
+	memcpy(&d, half, sizeof(d));
+	if (le32_get(d.magic) != META__ZONE_MAGIC || memcmp(d.uuid, uuid, sizeof(d.uuid)) != 0)
+		return -EUCLEAN;
+	if (le32_get(d.crc) != crc_without(half, ZONE_HALF, offsetof(struct meta_zone_disk, crc)))
+		return -EUCLEAN;
+	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_DATA)
+		return -EUCLEAN;
+	*out = (struct meta__zone_seen){
+		.zone = zone,
+		.kind = (enum meta__zone_kind)le32_get(d.kind),
+		.incarnation = le64_get(d.incarnation),
+		.epoch = le64_get(d.epoch),
+		.order = le64_get(d.order),
+		.oldest_order = le64_get(d.oldest_order),
+	};
+	return 0;
+}
+
+/* A torn write leaves one half old and one new, each whole: the newer one counts. */
+int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
+		     struct meta__zone_seen *out)
+{
+	struct meta__zone_seen second;
+	int first_err = zone_parse_half(block, uuid, zone, out);
+	int second_err = zone_parse_half((const uint8_t *)block + ZONE_HALF, uuid, zone, &second);
+
+	if (second_err)
+		return first_err;
+	if (first_err || second.incarnation > out->incarnation)
+		*out = second;
+	return 0;
+}
