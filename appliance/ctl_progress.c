@@ -33,7 +33,7 @@ static void draw(const struct ctl_progress *p, uint64_t now)
 	memset(bar, '#', min_u32(cells, BAR_CELLS));
 	bar[BAR_CELLS] = 0;
 	fprintf(stderr, "\r%s [%s] %3.0f %%  %llu of %llu files  %.0f MB  %.0f MB/s\033[K", p->what,
-		bar, min_u64((uint64_t)(share * 100), 100) * 1.0, (unsigned long long)p->files,
+		bar, share > 1 ? 100.0 : share * 100, (unsigned long long)p->files,
 		(unsigned long long)p->files_total, (double)p->bytes / 1e6,
 		seconds > 0 ? (double)p->bytes / 1e6 / seconds : 0.0);
 	fflush(stderr);

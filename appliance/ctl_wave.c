@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#define _GNU_SOURCE
 #include "appliance/ctl_wave.h"
 #include "base/num.h"
 
