@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Inodes: found by handle, made, changed, shown; symlinks, whose text is all they have.
+ *
+ *  (1) An inode lies in the shard of the directory it was born in, under its handle, for ever.
+ *  (2) nlink 0 and not hidden: freed as far as anyone can tell; the handle is -ESTALE.
+ *  (3) A symlink's text of META_INLINE_MAX bytes or less is in the inode record; a longer one is
+ *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0.
+ */
+#include "meta/meta_plan.h"
+
+#include <string.h>
+
+int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
+{
+	const struct meta_key key = meta__obj_key(h, META__KIND_INODE, 0);
+	const void *value;
+	uint32_t value_len;
+	int rc;
+
+	out->handle = *h;
+	out->shard = meta__dir_shard(m, h->dir);
+	rc = meta__get(m, out->shard, &key, &value, &value_len);
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
+	if (meta__inode_parse(value, value_len, out))
+		return meta__bad_record(m, "inode", out->shard, &key);
+	return out->nlink == 0 && !(out->flags & META__INODE_HIDDEN) ? -ESTALE : 0;
+}
+
+int meta__inode_put(struct meta *m, const struct meta__inode *in)
+{
+	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
+
+	return meta__tx_put(m, in->shard, &key, m->ops->value,
+			    meta__inode_build(in, m->ops->value));
+}
+
+void meta__inode_set(struct meta__inode *in, const struct meta_op *op)
+{
+	if (op->set_mask & META_SET_MODE)
+		in->mode = op->set.mode & 07777;
+	if (op->set_mask & META_SET_UID)
+		in->uid = op->set.uid;
+	if (op->set_mask & META_SET_GID)
+		in->gid = op->set.gid;
+	if (op->set_mask & META_SET_MTIME)
+		in->mtime_ns = op->set.mtime_ns;
+	if (op->set_mask & META_SET_ATIME)
+		in->atime_ns = op->set.atime_ns;
+}
+
+void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta__at *at,
+		     enum meta_type type, uint32_t mode, struct meta__inode *out)
+{
+	const uint64_t uniq = meta__tx_uniq(m, at->shard);
+
+	*out = (struct meta__inode){
+		.handle = { at->dir, at->hash, uniq },
+		.shard = at->shard,
+		.type = type,
+		.ino = ((uint64_t)at->shard << META__HASH_BITS | uniq) + 1, /* 1: the root's */
+		.mtime_ns = op->wall_ns,
+		.ctime_ns = op->wall_ns,
+		.atime_ns = op->wall_ns,
+		.mode = mode,
+		.nlink = 1,
+	};
+	meta__inode_set(out, op);
+}
+
+int meta__resolve(struct meta *m, const struct meta_target *t, bool follow, struct meta__inode *out)
+{
+	struct meta__at at;
+	int rc;
+
+	if (!t->path)
+		return meta__handle_ok(&t->handle) ? meta__inode_get(m, &t->handle, out) : -ESTALE;
+	rc = meta__walk(m, t, 0, follow, &at);
+	if (rc)
+		return rc;
+	return at.found ? meta__inode_get(m, &at.is.handle, out) : -ENOENT;
+}
+
+int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *out)
+{
+	struct meta__dir d;
+	int rc;
+
+	*out = (struct meta_attr){
+		.handle = in->handle,
+		.ino = in->ino,
+		.dir = in->child,
+		.type = in->type,
+		.mode = in->mode,
+		.uid = in->uid,
+		.gid = in->gid,
+		.nlink = in->nlink,
+		.size = in->size,
+		.blocks = in->blocks,
+		.mtime_ns = in->mtime_ns,
+		.ctime_ns = in->ctime_ns,
+		.atime_ns = in->atime_ns,
+	};
+	if (in->type != META_TYPE_DIR)
+		return 0;
+	rc = meta__dir_get(m, in->child, &d);
+	if (rc)
+		return rc;
+	out->size = d.count;
+	out->mtime_ns = d.mtime_ns;
+	if (d.ctime_ns > out->ctime_ns)
+		out->ctime_ns = d.ctime_ns;
+	return 0;
+}
+
+int meta__plan_stat(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
+
+	return rc ? rc : meta__attr(m, &in, &op->attr);
+}
+
+/* A directory's mtime is in its own record, which setattr must reach too. */
+static int set_dir_mtime(struct meta *m, const struct meta__inode *in)
+{
+	struct meta__dir d;
+	int rc = meta__dir_get(m, in->child, &d);
+
+	if (rc)
+		return rc;
+	d.mtime_ns = in->mtime_ns;
+	return meta__dir_put(m, in->child, &d);
+}
+
+int meta__plan_setattr(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
+	int miss = 0;
+
+	if (rc)
+		return rc;
+	meta__inode_set(&in, op);
+	in.ctime_ns = op->wall_ns;
+	rc = meta__inode_put(m, &in);
+	if (meta__stop(rc, &miss))
+		return rc;
+	if (in.type == META_TYPE_DIR && op->set_mask & META_SET_MTIME) {
+		rc = set_dir_mtime(m, &in);
+		if (meta__stop(rc, &miss))
+			return rc;
+	}
+	rc = meta__attr(m, &in, &op->attr);
+	return rc ? rc : miss;
+}
+
+/* ---- symlinks ---------------------------------------------------------------------------- */
+
+int meta__link_text(struct meta *m, const struct meta__inode *in, char *text)
+{
+	int miss = 0;
+
+	if (in->inline_len) {
+		memcpy(text, in->inline_bytes, in->inline_len); /* all of it: (3) */
+		return in->inline_len == in->size ? 0 : -EIO;
+	}
+	for (uint64_t at = 0; at < in->size; at += META__LINK_PIECE) {
+		const struct meta_key key =
+			meta__obj_key(&in->handle, META__KIND_LINK, at / META__LINK_PIECE);
+		const uint64_t piece = min_u64(in->size - at, META__LINK_PIECE);
+		const void *value;
+		uint32_t value_len;
+		int rc = meta__get(m, in->shard, &key, &value, &value_len);
+
+		if (rc == -ENOENT || (rc == 0 && value_len != piece))
+			return meta__bad_record(m, "symlink", in->shard, &key);
+		if (meta__stop(rc, &miss))
+			return rc;
+		if (rc == 0)
+			memcpy(text + at, value, piece);
+	}
+	return miss;
+}
+
+int meta__plan_readlink(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	int rc = meta__resolve(m, &op->target, false, &in);
+
+	if (rc)
+		return rc;
+	if (in.type != META_TYPE_SYMLINK)
+		return -EINVAL;
+	if (in.size > META_PATH_MAX)
+		return -EIO;
+	rc = meta__link_text(m, &in, op->inline_buf);
+	if (rc)
+		return rc;
+	((char *)op->inline_buf)[in.size] = 0;
+	op->length = in.size;
+	return meta__attr(m, &in, &op->attr);
+}
+
+static int link_pieces_put(struct meta *m, const struct meta__inode *in, const char *text)
+{
+	int miss = 0;
+
+	for (uint64_t at = 0; at < in->size; at += META__LINK_PIECE) {
+		const struct meta_key key =
+			meta__obj_key(&in->handle, META__KIND_LINK, at / META__LINK_PIECE);
+		int rc = meta__tx_put(m, in->shard, &key, text + at,
+				      (uint32_t)min_u64(in->size - at, META__LINK_PIECE));
+
+		if (meta__stop(rc, &miss))
+			return rc;
+	}
+	return miss;
+}
+
+/* Where a symlink is to stand; -EEXIST for whatever is there, "." and ".." among them. */
+static int symlink_place(struct meta *m, const struct meta_op *op, struct meta__at *at)
+{
+	int rc;
+
+	if (op->length == 0)
+		return -ENOENT;
+	if (op->length > META_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (memchr(op->inline_buf, 0, op->length))
+		return -EINVAL;
+	rc = meta__walk(m, &op->target, 0, false, at);
+	if (rc)
+		return rc;
+	if (at->found)
+		return -EEXIST;
+	return at->slash ? -ENOENT : 0;
+}
+
+int meta__plan_symlink(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	struct meta__at at;
+	int rc = symlink_place(m, op, &at), miss = 0;
+
+	if (rc)
+		return rc;
+	meta__inode_new(m, op, &at, META_TYPE_SYMLINK, 0777, &in);
+	in.size = op->length;
+	if (op->length <= META_INLINE_MAX) {
+		in.inline_len = (uint32_t)op->length;
+		in.inline_bytes = op->inline_buf;
+		in.inline_crc = crc32c_block(op->inline_buf, in.inline_len);
+	} else {
+		rc = link_pieces_put(m, &in, op->inline_buf);
+		if (meta__stop(rc, &miss))
+			return rc;
+	}
+	at.name_uniq = in.handle.uniq;
+	rc = meta__name_put(m, &at, &in.handle, 0, META_TYPE_SYMLINK);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__inode_put(m, &in);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_entry(m, at.dir, 1, op->wall_ns);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__attr(m, &in, &op->attr);
+	return rc ? rc : miss;
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Operations: begun, run, made to wait, run again, handed back.
+ *
+ *                       ops_max reached, or another runs alone
+ *   meta_op_start() ---------------------------------------------> held
+ *        |                                                           |
+ *        v      misses                  all read                     v
+ *       run <------------> (pages) -------------------> ready ---> run (in meta_op_poll)
+ *        |  \
+ *        |   `-- -EBUSY --> stalled ---- meta__ops_turn() ----> run
+ *        |   `-- -EINPROGRESS --> trimming -- a file was trimmed --> ready
+ *        v
+ *   apply, over --> durable (until its record is) --> handed back
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) An operation that is not over is on exactly one of the lists above, or waits for
+ *      op->misses > 0 pages and is on none of them.
+ *  (2) Plan and apply of an operation happen in one call of run(): what a plan saw is so when
+ *      its apply comes.
+ *  (3) A change is handed back only when all that it saw and its own record are durable.
+ *  (4) Blocks given to an operation are, when it is over, either in the tree or the store's again.
+ *  (5) An operation that was run again META__RERUNS_ALONE times without coming further runs
+ *      alone: no other operation of a user takes page frames from it.  So each ends at last.
+ *      (The store's own still run: without checkpoints nothing could go on.)
+ */
+#include "meta/meta_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define META__RERUNS_ALONE 8u
+#define STALLED_PER_TURN   32u
+
+enum op_state {
+	OP_IDLE,
+	OP_PAGES,
+	OP_LISTED,
+	OP_STALLED,
+	OP_OVER,
+	/* and bits: */
+	OP_STATE_MASK = 15,
+	OP_PAGE_BAD = 1 << 4, /* a page that it waits for could not be read          */
+	OP_EPOCH = 1 << 5,    /* op->epoch is entered                                */
+	OP_BLOCKS = 1 << 6,   /* its runs are checked, and must find an owner: (4)   */
+	OP_RUNNING = 1 << 7,  /* counted in ops->running                             */
+	OP_NO_CHANGE = 1 << 8,
+	OP_FILLS = 1 << 9, /* makes a store fuller: -ENOSPC when that is so       */
+};
+
+static void set_state(struct meta_op *op, enum op_state s)
+{
+	op->state = (op->state & ~(uint32_t)OP_STATE_MASK) | s;
+}
+
+static bool is_private(const struct meta_op *op)
+{
+	return (int)op->type >= META__OP_FREE_ORPHAN;
+}
+
+/* ---- what to run ---------------------------------------------------------------- */
+
+static int plan_private(struct meta *m, struct meta_op *op)
+{
+	switch ((int)op->type) {
+	case META__OP_FREE_ORPHAN:
+		return meta__plan_free_orphan(m, op);
+	case META__OP_TOUCH:
+		return meta__plan_touch(m, op);
+	case META__OP_REPLAY:
+		return meta__plan_replay(m, op);
+	case META__OP_SCAN:
+		return meta__plan_scan(m, op);
+	case META__OP_CHECK:
+		return meta__plan_check(m, op);
+	case META__OP_MKROOT:
+		return meta__plan_mkroot(m, op);
+	}
+	UNREACHABLE();
+}
+
+static int plan(struct meta *m, struct meta_op *op)
+{
+	switch (op->type) {
+	case META_OP_STAT:
+		return meta__plan_stat(m, op);
+	case META_OP_READ:
+		return meta__plan_read(m, op);
+	case META_OP_LIST:
+		return meta__plan_list(m, op);
+	case META_OP_READLINK:
+		return meta__plan_readlink(m, op);
+	case META_OP_STATFS:
+		return meta__plan_statfs(m, op);
+	case META_OP_PUT:
+		return meta__plan_put(m, op);
+	case META_OP_PUT_BEGIN:
+		return meta__plan_put_begin(m, op);
+	case META_OP_PUT_COMMIT:
+		return meta__plan_put_commit(m, op);
+	case META_OP_PUT_ABORT:
+		return meta__plan_put_abort(m, op);
+	case META_OP_WRITE:
+		return meta__plan_write(m, op);
+	case META_OP_TRUNCATE:
+		return meta__plan_truncate(m, op);
+	case META_OP_SETATTR:
+		return meta__plan_setattr(m, op);
+	case META_OP_MKDIR:
+		return meta__plan_mkdir(m, op);
+	case META_OP_SYMLINK:
+		return meta__plan_symlink(m, op);
+	case META_OP_UNLINK:
+		return meta__plan_unlink(m, op);
+	case META_OP_RMDIR:
+		return meta__plan_rmdir(m, op);
+	case META_OP_RENAME:
+		return meta__plan_rename(m, op);
+	}
+	return plan_private(m, op);
+}
+
+static uint32_t kind_of(const struct meta_op *op)
+{
+	switch (op->type) {
+	case META_OP_STAT:
+	case META_OP_READ:
+	case META_OP_LIST:
+	case META_OP_READLINK:
+	case META_OP_STATFS:
+		return OP_NO_CHANGE;
+	case META_OP_PUT:
+	case META_OP_PUT_BEGIN:
+	case META_OP_PUT_COMMIT:
+	case META_OP_WRITE:
+	case META_OP_MKDIR:
+	case META_OP_SYMLINK:
+		return OP_FILLS;
+	default:
+		return 0;
+	}
+}
+
+/* ---- blocks that came with it ------------------------------------------------------ */
+
+static bool brings_blocks(const struct meta_op *op)
+{
+	return (op->type == META_OP_PUT || op->type == META_OP_WRITE ||
+		op->type == META_OP_TRUNCATE) &&
+	       !(op->flags & META_BY_INLINE) && op->nruns > 0;
+}
+
+static int blocks_check(struct meta *m, struct meta_op *op)
+{
+	int err = 0;
+
+	if (!brings_blocks(op))
+		return 0;
+	if (!op->runs || !op->crcs || op->nruns > META_IO_BLOCKS_MAX)
+		return -EINVAL;
+	for (uint32_t i = 0; i < op->nruns && !err; i++)
+		if (op->runs[i].baddr)
+			err = meta__data_check(m, &op->runs[i], 1);
+	if (!err)
+		op->state |= OP_BLOCKS;
+	return err;
+}
+
+static void blocks_settle(struct meta *m, struct meta_op *op)
+{
+	if (!(op->state & OP_BLOCKS))
+		return;
+	op->state &= ~(uint32_t)OP_BLOCKS;
+	for (uint32_t i = 0; i < op->nruns; i++) {
+		if (!op->runs[i].baddr)
+			continue;
+		if (op->status == 0)
+			meta__data_applied(m, &op->runs[i], 1);
+		else
+			meta__data_dropped(m, &op->runs[i], 1);
+	}
+}
+
+/* ---- run -------------------------------------------------------------------------- */
+
+static bool over(struct meta *m, struct meta_op *op, int status)
+{
+	struct meta__ops *ops = m->ops;
+
+	op->status = status;
+	op->seen_seq = max_u64(op->seen_seq, meta__tx_seen(m));
+	set_state(op, OP_OVER);
+	blocks_settle(m, op);
+	if (op->state & OP_RUNNING) {
+		op->state &= ~(uint32_t)OP_RUNNING;
+		ops->running--;
+	}
+	if (ops->alone == op)
+		ops->alone = NULL;
+	return true;
+}
+
+static bool stall(struct meta *m, struct meta_op *op)
+{
+	struct list *l = &m->ops->stalled[op->state & OP_NO_CHANGE ? 0 : 1];
+	const bool again = (op->state & OP_STATE_MASK) == OP_STALLED;
+
+	set_state(op, OP_STALLED);
+	if (again)
+		list_push_front(l, &op->link); /* it keeps its turn */
+	else
+		list_push_back(l, &op->link);
+	return false;
+}
+
+static bool wait_on(struct meta_op *op, struct list *l)
+{
+	set_state(op, OP_LISTED);
+	list_push_back(l, &op->link);
+	return false;
+}
+
+/* It missed pages.  scratch[3]: how far its plan came so far. */
+static bool wait_pages(struct meta *m, struct meta_op *op)
+{
+	struct meta__ops *ops = m->ops;
+
+	if (!is_private(op)) {
+		if (ops->hits > op->scratch[3]) {
+			op->scratch[3] = ops->hits;
+			op->reruns = 0;
+		}
+		op->reruns++;
+		if (op->reruns > META__RERUNS_ALONE && !ops->alone)
+			ops->alone = op;
+	}
+	if (op->misses == 0)
+		return wait_on(op, &ops->ready); /* here already */
+	set_state(op, OP_PAGES);
+	return false;
+}
+
+static int apply(struct meta *m, struct meta_op *op)
+{
+	int rc = 0;
+
+	if (op->state & OP_FILLS)
+		rc = meta__space_ok(m);
+	if (!rc && m->failed && !is_private(op))
+		rc = -EROFS;
+	if (!rc)
+		rc = meta__tx_ready(m);
+	if (!rc)
+		meta__tx_apply(m);
+	return rc;
+}
+
+/* True: over.  False: it waits on some list, or for pages. */
+static bool run(struct meta *m, struct meta_op *op)
+{
+	int rc;
+
+	ASSERT(op->misses == 0);
+	m->ops->hits = 0;
+	meta__tx_begin(m, op);
+	rc = plan(m, op);
+	if (op->misses > 0 || rc == -EAGAIN)
+		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
+	if (rc == 0 && !(op->state & OP_NO_CHANGE))
+		rc = apply(m, op);
+	if (op->misses > 0 || rc == -EAGAIN)
+		return wait_pages(m, op);
+	if (rc == -EBUSY)
+		return stall(m, op);
+	if (rc == -EINPROGRESS)
+		return wait_on(op, &m->ops->trimming);
+	if (rc == 0 && op->type == META_OP_READ) {
+		op->epoch = meta__epoch_enter(m);
+		op->state |= OP_EPOCH;
+	}
+	return over(m, op, rc);
+}
+
+/* ---- durable ------------------------------------------------------------------------ */
+
+bool meta_is_durable(const struct meta *m, uint64_t seq)
+{
+	return seq <= meta__log_durable(m);
+}
+
+void meta_op_wait_durable(struct meta *m, struct meta_op *op)
+{
+	struct list *l = &m->ops->durable, *at = l->prev;
+
+	set_state(op, OP_LISTED);
+	while (at != l && list_entry(at, struct meta_op, link)->seen_seq > op->seen_seq)
+		at = at->prev;
+	list_push_front(at, &op->link); /* right behind `at` */
+}
+
+static struct meta_op *pop_durable(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+	struct meta_op *op;
+
+	if (list_empty(&ops->durable))
+		return NULL;
+	op = list_entry(ops->durable.next, struct meta_op, link);
+	if (!meta_is_durable(m, op->seen_seq)) {
+		if (!m->failed)
+			return NULL;
+		op->status = -EROFS; /* nobody knows what a crash would leave of it */
+	}
+	list_del(&op->link);
+	return op;
+}
+
+/* Over, in run(): may it leave at once?  If not, it waits in ops->durable. */
+static bool may_leave(struct meta *m, struct meta_op *op)
+{
+	if (op->state & OP_NO_CHANGE || meta_is_durable(m, op->seen_seq))
+		return true;
+	meta_op_wait_durable(m, op);
+	return false;
+}
+
+/* ---- start, poll, turn ----------------------------------------------------------------- */
+
+static bool must_hold(const struct meta *m, const struct meta_op *op)
+{
+	const struct meta__ops *ops = m->ops;
+
+	if (is_private(op) || op == ops->alone)
+		return false;
+	return ops->alone || (!(op->state & OP_RUNNING) && ops->running >= m->conf.ops_max);
+}
+
+static bool run_or_hold(struct meta *m, struct meta_op *op)
+{
+	struct meta__ops *ops = m->ops;
+
+	if (unlikely(must_hold(m, op)))
+		return wait_on(op, &ops->held);
+	if (!is_private(op) && !(op->state & OP_RUNNING)) {
+		op->state |= OP_RUNNING;
+		ops->running++;
+	}
+	return run(m, op);
+}
+
+bool meta_op_start(struct meta *m, struct meta_op *op)
+{
+	int rc = 0;
+
+	list_init(&op->link);
+	op->misses = 0;
+	op->reruns = 0;
+	op->state = is_private(op) ? 0 : kind_of(op);
+	op->status = 0;
+	op->seen_seq = 0;
+	if (is_private(op))
+		return run(m, op);
+	memset(op->scratch, 0, sizeof(op->scratch));
+	if (!(op->state & OP_NO_CHANGE)) {
+		rc = m->failed ? -EROFS : blocks_check(m, op);
+		if (!rc && op->flags & META_BY_INLINE && op->inline_len > META_INLINE_MAX)
+			rc = -EINVAL;
+		if (!rc && op->flags & META_BY_INLINE)
+			op->inline_crc = crc32c_block(op->inline_buf, op->inline_len);
+		if (rc) {
+			op->status = rc;
+			set_state(op, OP_OVER);
+			return true;
+		}
+		if (!list_empty(&m->ops->stalled[1]))
+			return stall(m, op); /* first come, first served */
+	}
+	return run_or_hold(m, op) && may_leave(m, op);
+}
+
+/* An operation that was kept is over: to its owner. */
+static void settle(struct meta *m, struct meta_op *op)
+{
+	if ((int)op->type == META__OP_FREE_ORPHAN)
+		meta__orphan_op_done(m, op);
+	else if (is_private(op))
+		meta__own_op_done(m, op);
+	else if (may_leave(m, op))
+		list_push_back(&m->ops->over, &op->link);
+}
+
+static struct meta_op *next_to_run(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+	struct list *node = list_pop_front(&ops->ready);
+
+	if (node)
+		return list_entry(node, struct meta_op, link);
+	if (list_empty(&ops->held) ||
+	    must_hold(m, list_entry(ops->held.next, struct meta_op, link)))
+		return NULL;
+	return list_entry(list_pop_front(&ops->held), struct meta_op, link);
+}
+
+struct meta_op *meta_op_poll(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+
+	for (;;) {
+		struct list *node = list_pop_front(&ops->over);
+		struct meta_op *op = node ? list_entry(node, struct meta_op, link) : pop_durable(m);
+
+		if (op)
+			return op;
+		op = next_to_run(m);
+		if (!op)
+			return NULL;
+		if (op->state & OP_PAGE_BAD) {
+			op->state &= ~(uint32_t)OP_PAGE_BAD;
+			over(m, op, -EIO); /* meta_error() names the page */
+			settle(m, op);
+		} else if (run_or_hold(m, op)) {
+			settle(m, op);
+		}
+	}
+}
+
+void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
+{
+	ASSERT(op->misses > 0);
+	if (status)
+		op->state |= OP_PAGE_BAD;
+	if (--op->misses == 0 && (op->state & OP_STATE_MASK) == OP_PAGES)
+		wait_on(op, &m->ops->ready); /* else run() is still in its plan, and looks itself */
+}
+
+static bool retry_stalled(struct meta *m, struct list *l)
+{
+	for (uint32_t i = 0; i < STALLED_PER_TURN && !list_empty(l); i++) {
+		struct meta_op *op = list_entry(l->next, struct meta_op, link);
+
+		if (must_hold(m, op))
+			return false;
+		list_del(&op->link);
+		if (run_or_hold(m, op))
+			settle(m, op);
+		else if (l->next == &op->link)
+			return false;
+	}
+	return !list_empty(l);
+}
+
+bool meta__ops_turn(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+	bool more = retry_stalled(m, &ops->stalled[0]);
+
+	more |= retry_stalled(m, &ops->stalled[1]);
+	more |= meta__orphan_turn(m);
+	return more || !list_empty(&ops->ready) || !list_empty(&ops->over);
+}
+
+void meta_read_end(struct meta *m, struct meta_op *op)
+{
+	if (!(op->state & OP_EPOCH))
+		return;
+	op->state &= ~(uint32_t)OP_EPOCH;
+	meta__epoch_leave(m, op->epoch);
+}
+
+/* ---- made, ended ------------------------------------------------------------------------ */
+
+uint64_t meta__ops_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return 0;
+}
+
+int meta__ops_create(struct meta *m)
+{
+	struct meta__ops *ops = calloc(1, sizeof(*ops));
+
+	if (!ops)
+		return -ENOMEM;
+	ops->orphan = calloc(META_SHARDS_MAX, sizeof(*ops->orphan));
+	if (!ops->orphan) {
+		free(ops);
+		return -ENOMEM;
+	}
+	list_init(&ops->ready);
+	list_init(&ops->stalled[0]);
+	list_init(&ops->stalled[1]);
+	list_init(&ops->held);
+	list_init(&ops->trimming);
+	list_init(&ops->over);
+	list_init(&ops->durable);
+	m->ops = ops;
+	return 0;
+}
+
+void meta__ops_destroy(struct meta *m)
+{
+	if (!m->ops)
+		return;
+	free(m->ops->orphan);
+	free(m->ops);
+	m->ops = NULL;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What plans are made of.  A plan is a function over meta__tx_*; it runs from its start each
+ * time, and the transaction that it leaves behind is applied in the same turn or forgotten.
+ *
+ * Rules of a plan:
+ *
+ *  (1) It changes nothing but the transaction and the results in its operation.
+ *  (2) After a miss it goes on with what does not depend on it, so that one rerun finds more
+ *      (meta__stop()); it never concludes anything from what it has not seen.
+ *  (3) It reaches a shard only by the functions here and by meta__tx_*, never by pointer: later
+ *      a shard may be another core's.
+ */
+#ifndef META_PLAN_H
+#define META_PLAN_H
+
+#include "meta/meta_record.h"
+
+#include <errno.h>
+
+/* Records and zones that one apply may touch to free a file; more is an orphan's work. */
+#define META__FREE_BUDGET 24u
+#define META__FREE_OPS    4u
+
+/* meta_orphan.c: what this mount knows of a shard's ORPHAN records. */
+struct meta__orphan_scan {
+	bool maybe;    /* there may be one to be freed, from `from` on */
+	bool busy;     /* an operation looks at it now                 */
+	uint64_t from; /* a uniquifier                                 */
+};
+
+struct meta__ops {
+	struct list ready;      /* their pages are here                                  */
+	struct list stalled[2]; /* -EBUSY: reads, changes; in order of arrival           */
+	struct list held;       /* not begun: too many at once, or one runs alone        */
+	struct list trimming;   /* wait until a file is trimmed                          */
+	struct list over;       /* to be handed back                                     */
+	struct list durable;    /* over, but seen_seq is not durable; ordered by it      */
+	uint32_t running;       /* of users, begun and not over                          */
+	uint64_t hits;          /* records that the plan of this run has found           */
+	struct meta_op *alone;  /* it has been run again too often: nobody else may run  */
+	struct meta__orphan_scan *orphan; /* nshards */
+	uint32_t orphan_shard;            /* looked at last */
+	struct meta_op free_op[META__FREE_OPS];
+	/* of the one plan that runs: */
+	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
+	struct meta__chunk chunk;
+	uint8_t value[META_VALUE_MAX];
+};
+
+/* Remember a miss and go on; true: the plan ends here with rc. */
+static inline bool meta__stop(int rc, int *miss)
+{
+	if (rc == -EAGAIN)
+		*miss = rc;
+	return rc != 0 && rc != -EAGAIN;
+}
+
+/* As meta__tx_get() and meta__tx_seek(); they also count how far the plan came. */
+static inline int meta__get(struct meta *m, uint32_t shard, const struct meta_key *key,
+			    const void **value, uint32_t *value_len)
+{
+	int rc = meta__tx_get(m, shard, key, value, value_len);
+
+	m->ops->hits += rc != -EAGAIN;
+	return rc;
+}
+
+static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *key,
+			     const void **value, uint32_t *value_len)
+{
+	int rc = meta__tx_seek(m, shard, key, value, value_len);
+
+	m->ops->hits += rc != -EAGAIN;
+	return rc;
+}
+
+/* A record that is not what it should be: named in meta_error(), -EIO. */
+wk_cold int meta__bad_record(struct meta *m, const char *what, uint32_t shard,
+			     const struct meta_key *key);
+
+/* ---- meta_name.c ---------------------------------------------------------------- */
+
+enum meta__last { META__LAST_NAME, META__LAST_ROOT, META__LAST_DOT, META__LAST_DOTDOT };
+
+/* Where a path leads. */
+struct meta__at {
+	enum meta__last last; /* the last component: a name, or the directory itself in some way */
+	bool found;     /* always, when it is not a name                                     */
+	bool slash;     /* slashes behind the last name: it is to be a directory             */
+	uint64_t dir;   /* the directory with the name; of LAST_ROOT ...: the directory meant */
+	uint32_t shard; /* of its entries                                                    */
+	const char *name;
+	uint32_t len;
+	uint64_t hash;
+	uint64_t name_uniq;   /* of the NAME record, when found                */
+	struct meta__name is; /* handle, child, type, when found (bytes unset) */
+};
+
+/* Symlinks on the way are followed, and in the last place too if `follow`.
+ * `which`: 0 or 1, for two walks at a time.  0 also when the last name is not there (!at->found),
+ * though then the directory may not be there either. */
+must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool follow,
+			  struct meta__at *at);
+/* What `name` in at->dir is; sets all of *at but last and slash. */
+must_check int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len,
+			    struct meta__at *at);
+/* The name at->name becomes that of this object: a new record, or another value of the old. */
+must_check int meta__name_put(struct meta *m, const struct meta__at *at,
+			      const struct meta_handle *h, uint64_t child, enum meta_type type);
+must_check int meta__name_del(struct meta *m, const struct meta__at *at);
+
+/* ---- meta_inode.c ----------------------------------------------------------------- */
+
+must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
+			       struct meta__inode *out);
+must_check int meta__inode_put(struct meta *m, const struct meta__inode *in);
+/* A new one, beside the name that `at` will get: handle and ino are set, the rest from op. */
+void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta__at *at,
+		     enum meta_type type, uint32_t mode, struct meta__inode *out);
+/* What op->set_mask says, of op->set. */
+void meta__inode_set(struct meta__inode *in, const struct meta_op *op);
+/* The object of a target.  -ESTALE for a handle that names none (any more). */
+must_check int meta__resolve(struct meta *m, const struct meta_target *t, bool follow,
+			     struct meta__inode *out);
+/* A symlink's text, in->size bytes; `text` holds META_PATH_MAX. */
+must_check int meta__link_text(struct meta *m, const struct meta__inode *in, char *text);
+/* What stat shows; reads a directory's record for it. */
+must_check int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *out);
+
+/* ---- meta_dir.c ------------------------------------------------------------------- */
+
+must_check int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out);
+must_check int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in);
+/* An entry came (+1), went (-1), or changed (0) in `dir`, at this time. */
+must_check int meta__dir_entry(struct meta *m, uint64_t dir, int delta, int64_t wall_ns);
+
+/* An empty directory's record and inode go; its name is the caller's.  -ENOTEMPTY. */
+must_check int meta__dir_free(struct meta *m, const struct meta__name *is);
+
+/* ---- meta_write.c, meta_read.c -------------------------------------------------------- */
+
+/* An extent record of `in`, checked against the drives.  -ENOENT: the chunk is all hole. */
+must_check int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index,
+			       struct meta__chunk *out);
+must_check int meta__extent_check(struct meta *m, const struct meta__inode *in,
+				  const struct meta_key *key, const void *value, uint32_t value_len,
+				  struct meta__extent *out);
+/* Blocks from file block `first` on become the operation's runs; in->blocks follows. */
+must_check int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
+				uint64_t first);
+/* 0, or -EINVAL: runs and crcs of `op` do not make `nblocks` blocks that are its own. */
+must_check int meta__runs_check(const struct meta *m, const struct meta_op *op, uint64_t nblocks);
+
+/* ---- meta_orphan.c ----------------------------------------------------------------- */
+
+/* Free chunks from `from` on; in->blocks follows.  0: all; -E2BIG: more than the budget, nothing
+ * was done. */
+must_check int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from,
+				 uint32_t budget);
+/* The object has lost its last name: freed here if small, else it becomes an orphan. */
+must_check int meta__free_inode(struct meta *m, struct meta__inode *in, uint32_t budget);
+must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
+must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
+/* A bounded step of freeing orphans; true: there is more to do at once. */
+bool meta__orphan_turn(struct meta *m);
+void meta__orphan_op_done(struct meta *m, struct meta_op *op);
+uint64_t meta__orphans_waiting(const struct meta *m); /* shards that may hold some */
+
+/* ---- plans ------------------------------------------------------------------------ */
+
+int meta__plan_stat(struct meta *m, struct meta_op *op);
+int meta__plan_read(struct meta *m, struct meta_op *op);
+int meta__plan_list(struct meta *m, struct meta_op *op);
+int meta__plan_readlink(struct meta *m, struct meta_op *op);
+int meta__plan_statfs(struct meta *m, struct meta_op *op);
+int meta__plan_put(struct meta *m, struct meta_op *op);
+int meta__plan_put_begin(struct meta *m, struct meta_op *op);
+int meta__plan_put_commit(struct meta *m, struct meta_op *op);
+int meta__plan_put_abort(struct meta *m, struct meta_op *op);
+int meta__plan_write(struct meta *m, struct meta_op *op);
+int meta__plan_truncate(struct meta *m, struct meta_op *op);
+int meta__plan_setattr(struct meta *m, struct meta_op *op);
+int meta__plan_mkdir(struct meta *m, struct meta_op *op);
+int meta__plan_symlink(struct meta *m, struct meta_op *op);
+int meta__plan_unlink(struct meta *m, struct meta_op *op);
+int meta__plan_rmdir(struct meta *m, struct meta_op *op);
+int meta__plan_rename(struct meta *m, struct meta_op *op);
+int meta__plan_free_orphan(struct meta *m, struct meta_op *op);
+
+#endif
