@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# kill -9 in the middle of an import, again and again: what was acknowledged is there after each
+# restart, the resumed import completes, and the export equals the source.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+kills=20
+[ "${TEST_LENGTH:-short}" = short ] || kills=60
+D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=256M
+CACHE=16M
+write_conf "$D0" "$D1"
+make_tree "$DIR/src" 3000
+check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "start" start
+
+# Puts one by one beside the import; a line is written only after the answer.
+witness() {
+	i=0
+	while :; do
+		i=$((i + 1))
+		echo "round $1 file $i" >"$DIR/w"
+		ctl put "$DIR/w" "/witness-$1-$i" 2>/dev/null || return
+		echo "/witness-$1-$i round $1 file $i" >>"$DIR/acknowledged"
+	done
+}
+ctl mkdir /tree
+: >"$DIR/acknowledged"
+bad=0
+for round in $(seq $kills); do
+	ctl -q import "$DIR/src" /tree >/dev/null 2>&1 &
+	importer=$!
+	witness "$round" &
+	putter=$!
+	sleep "0.$((round * 7 % 10))$((round * 3 % 10))"
+	crash
+	wait $putter
+	kill $importer 2>/dev/null
+	wait $importer 2>/dev/null
+	start || { bad=1; not_ok "restart after kill $round" "$(tail -3 "$DIR/daemon.log")"; break; }
+	while read -r path text; do
+		[ "$(ctl cat "$path" 2>&1)" = "$text" ] && continue
+		not_ok "kill $round: $path is there" "$(ctl cat "$path" 2>&1 | head -1)"
+		bad=1
+	done <"$DIR/acknowledged"
+	# All that is remembered is looked at once; the rest of the rounds look at the new ones.
+	cat "$DIR/acknowledged" >>"$DIR/all"
+	: >"$DIR/acknowledged"
+done
+[ $bad = 0 ] && ok "$kills times killed: all $(wc -l <"$DIR/all") acknowledged puts were there"
+while read -r path text; do
+	[ "$(ctl cat "$path" 2>&1)" = "$text" ] || { not_ok "at the end: $path"; break; }
+done <"$DIR/all"
+check "the import completes" ctl -q import "$DIR/src" /tree
+check "export" ctl -q export /tree "$DIR/out"
+check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
+check "a clean stop" stop
+check "check finds nothing wrong" "$BIN/wekactl" check "$D0" "$D1"
+finish

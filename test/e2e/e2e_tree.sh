@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# A tree goes in, survives a restart, comes out the same; two clients see each other's changes.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=512M
+write_conf "$D0" "$D1"
+make_tree "$DIR/src" 600
+
+check "format takes two drives of different size" "$BIN/wekactl" format "$D0" "$D1"
+check "the appliance starts" start
+check "import takes the tree" ctl import "$DIR/src" /tree
+check "export runs" ctl export /tree "$DIR/out"
+check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
+
+again=$(ctl --json import "$DIR/src" /tree)
+case $again in
+*'"files":0,'*'"symlinks":0,'*'"bytes":0,"errors":0,'*) ok "a second import copies nothing" ;;
+*) not_ok "a second import copies nothing" "$again" ;;
+esac
+
+check "SIGTERM stops it cleanly" stop
+check "check finds nothing wrong" "$BIN/wekactl" check "$D0" "$D1"
+check "it starts again" start
+ADDRESS=$TCP
+check "export over TCP" ctl export /tree "$DIR/out2"
+ADDRESS=$SHM
+check "the same after a restart, over TCP" same_trees "$DIR/src" "$DIR/out2"
+
+# Two clients: one over shm, one over TCP.
+sees() { [ "$(ADDRESS=$TCP ctl cat "$1")" = "$2" ]; }
+echo one >"$DIR/f"
+check "put" ctl put "$DIR/f" /shared
+check "the other client reads it at once" sees /shared one
+echo two >"$DIR/f"
+check "replace" ctl put "$DIR/f" /shared
+check "the other client reads the new bytes" sees /shared two
+check "rename" ctl mv /shared /renamed
+check "the other client reads it under its new name" sees /renamed two
+refuses "and not under the old one" "no such file" env sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' cat /shared"
+check "mkdir -r makes parents" ctl -r mkdir /a/b/c
+check "mv into another directory" ctl mv /renamed /a/b/c/moved
+check "the other client reads it there" sees /a/b/c/moved two
+check "rm -r removes a tree" ctl -r rm /a /tree
+check "nothing is left" sh -c "[ -z \"\$('$BIN/wekactl' -c '$SHM' -k '$DIR/key' ls /)\" ]"
+check "stop" stop
+check "check after all that" "$BIN/wekactl" check "$D0" "$D1"
+finish

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# What the end-to-end scripts share: an appliance on two file: drives in a directory of its own,
+# started and stopped; "ok NAME" and "not ok NAME" lines; nothing is left behind.
+set -u
+
+: "${BUILD:=build}"
+BIN=$(realpath "$BUILD/release/bin")
+DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
+CONF=$DIR/weka.conf
+SHM=shm:$DIR/weka.sock
+PORT=${WEKA_TEST_PORT:-$((20000 + $$ % 20000))}
+TCP=tcp://127.0.0.1:$PORT
+DAEMON=
+failures=0
+
+cleanup() {
+	[ -z "$DAEMON" ] || kill -9 "$DAEMON" 2>/dev/null
+	chmod -R u+rwX "$DIR" 2>/dev/null
+	rm -rf "$DIR"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+ok() { echo "ok $1"; }
+not_ok() {
+	failures=$((failures + 1))
+	echo "not ok $1"
+	[ $# -lt 2 ] || printf '  %s\n' "$2"
+}
+# check NAME COMMAND...: the command succeeds.
+check() {
+	name=$1
+	shift
+	if out=$("$@" 2>&1); then ok "$name"; else not_ok "$name" "$(echo "$out" | tail -5)"; fi
+}
+# refuses NAME TEXT COMMAND...: it fails, with one line on stderr that holds TEXT.
+refuses() {
+	name=$1 text=$2
+	shift 2
+	if err=$(timeout 20 "$@" 2>&1 >"$DIR/refused.out" </dev/null); then
+		not_ok "$name" "it succeeded"
+	elif [ "$(printf '%s\n' "$err" | wc -l)" != 1 ]; then
+		not_ok "$name" "more than one line: $err"
+	elif ! printf '%s' "$err" | grep -qi -- "$text"; then
+		not_ok "$name" "no '$text' in: $err"
+	else
+		ok "$name"
+	fi
+}
+finish() { [ $failures = 0 ]; exit; }
+
+write_conf() { # DRIVE...
+	{
+		for d in "$@"; do echo "drive = $d"; done
+		echo "listen = $SHM"
+		echo "listen = $TCP"
+		echo "key_id = test"
+		echo "key_file = $DIR/key"
+		echo "cache = ${CACHE:-64M}"
+		echo "core = none"
+	} >"$CONF"
+	[ -f "$DIR/key" ] || (umask 077; echo "test:$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$DIR/key")
+}
+
+start() { # returns when the appliance answers
+	"$BIN/weka-appliance" --config "$CONF" >>"$DIR/daemon.log" 2>&1 &
+	DAEMON=$!
+	n=0
+	until ctl status >/dev/null 2>&1; do
+		n=$((n + 1))
+		if ! kill -0 "$DAEMON" 2>/dev/null || [ $n -gt 200 ]; then
+			echo "appliance does not start:" && tail -5 "$DIR/daemon.log"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+stop() { # SIGTERM: a clean stop, whose exit status is returned
+	kill -TERM "$DAEMON"
+	wait "$DAEMON"
+	code=$?
+	DAEMON=
+	return $code
+}
+
+crash() {
+	kill -9 "$DAEMON"
+	wait "$DAEMON" 2>/dev/null
+	DAEMON=
+}
+
+ctl() { "$BIN/wekactl" --connect "${ADDRESS:-$SHM}" --key "$DIR/key" "$@"; }
+
+# Everything that must be the same of two trees: names, types, modes, sizes, times, targets, bytes.
+describe() {
+	(cd "$1" && find . -printf '%p|%y|%m|%T@|%l' \( -type f -printf '|%s\n' -o -printf '\n' \) | LC_ALL=C sort)
+	(cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum)
+}
+same_trees() {
+	describe "$1" >"$DIR/tree.a"
+	describe "$2" >"$DIR/tree.b"
+	diff "$DIR/tree.a" "$DIR/tree.b" >"$DIR/tree.diff" || { head -5 "$DIR/tree.diff"; return 1; }
+}
+
+# A tree with every size at which something changes, odd names, modes, times, links.
+make_tree() { # DIR FILES
+	mkdir -p "$1/sub/deeper" "$1/empty"
+	for size in 0 1 511 512 513 4095 4096 4097 8192 65536 524287 524288 524289 1048577 4194304 4194305 9000001; do
+		head -c $size /dev/urandom >"$1/size-$size"
+	done
+	i=0
+	while [ $i -lt "$2" ]; do
+		head -c $((i * 37 % 9000)) /dev/urandom >"$1/sub/file $i"
+		i=$((i + 1))
+	done
+	long=$(printf '%0255d' 7)
+	echo long >"$1/sub/$long"
+	printf 'bytes' >"$1/sub/$(printf 'not \377 utf-8')"
+	echo new >"$1/sub/deeper/with
+newline"
+	ln -s ../size-1 "$1/sub/link"
+	ln -s "$(printf '%0600d' 1)" "$1/sub/long-link"
+	ln -s nowhere "$1/dangling"
+	chmod 0640 "$1/size-1"
+	chmod 0755 "$1/size-513"
+	touch -d '2001-02-03 04:05:06.123456789' "$1/size-4096" "$1/sub/deeper"
+	touch -h -d '1999-12-31 23:59:59' "$1/dangling"
+	chmod 0500 "$1/empty"
+}
