@@ -158,6 +158,7 @@ struct meta__shard {
 	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
 	uint64_t shape;      /* moves whenever pages of the tree come, go or change places */
 	struct meta__hint hint; /* the leaf that was looked at last                        */
+	uint64_t empty_seq;  /* the log sequence that emptied the tree                     */
 	bool changed;        /* since the root that was frozen last                        */
 	bool root_pending;   /* `frozen` is not durable yet                                */
 	struct meta__root frozen;

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Pages in memory.
+ *
+ *        want              read, checked                  dirty: a new address
+ *  free ------> reading ----------------> clean -----------------------------> dirty
+ *   ^              | twice bad: -EIO       |  ^ written                          | freeze
+ *   +<-------------+                       |  |                                  v
+ *   +<--------------- evicted -------------+  +------------------------------- frozen
+ *   +<------------------------- written, but gone from the tree ----------------+
+ *
+ * A frozen page that is written to is copied to another frame, dirty and at another address;
+ * the frozen one is then "gone": the root that is being written needs it, the tree no more.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) A frame that is not free is in the hash under its address, and no two have the same.
+ *  (2) A readable page (clean, dirty, frozen) has passed meta__page_check() or was made here.
+ *  (3) Dirty and frozen frames are at most half of all, reading and fresh ones at most a quarter:
+ *      a quarter can always be had for something else, less what one plan looks at.
+ *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
+ *  (5) A frame that the plan of now has looked at is not evicted: values in it are lent out.
+ */
+#include "meta/meta_tree.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITERS_PER_FRAME 2u
+
+static uint32_t frames_of(const struct meta_conf *c)
+{
+	return (uint32_t)min_u64(c->cache_bytes / META_PAGE_BYTES, 1u << 28);
+}
+
+uint64_t meta__cache_memory(const struct meta_conf *c)
+{
+	return (uint64_t)frames_of(c) * META_PAGE_BYTES;
+}
+
+int meta__cache_create(struct meta *m)
+{
+	struct meta__cache *c = calloc(1, sizeof(*c));
+	uint32_t n = frames_of(&m->conf);
+	uint64_t buckets = 1;
+	uint8_t *pages;
+
+	if (!c)
+		return -ENOMEM;
+	m->cache = c;
+	while (buckets < 2ull * n)
+		buckets *= 2;
+	c->frame = calloc(n, sizeof(*c->frame));
+	c->bucket = calloc(buckets, sizeof(struct meta__frame *));
+	c->waiter = calloc((size_t)n * WAITERS_PER_FRAME, sizeof(*c->waiter));
+	if (!c->frame || !c->bucket || !c->waiter)
+		return -ENOMEM; /* meta_destroy() frees what there is */
+
+	c->nframes = n;
+	c->bucket_mask = buckets - 1;
+	list_init(&c->waiters_free);
+	list_init(&c->free);
+	list_init(&c->dirty);
+	list_init(&c->frozen);
+	list_init(&c->fresh);
+	for (uint32_t i = 0; i < n * WAITERS_PER_FRAME; i++) {
+		list_init(&c->waiter[i].link);
+		list_push_back(&c->waiters_free, &c->waiter[i].link);
+	}
+	pages = meta__mem_take(m, meta__cache_memory(&m->conf));
+	for (uint32_t i = 0; i < n; i++) {
+		c->frame[i].page = pages + (uint64_t)i * META_PAGE_BYTES;
+		list_init(&c->frame[i].link);
+		list_init(&c->frame[i].waiters);
+		list_init(&c->frame[i].io.io.link);
+		list_push_back(&c->free, &c->frame[i].link);
+	}
+	c->count[FRAME_FREE] = n;
+	c->plan = 1;
+	return 0;
+}
+
+void meta__cache_destroy(struct meta *m)
+{
+	if (!m->cache)
+		return;
+	free(m->cache->waiter);
+	free(m->cache->bucket);
+	free(m->cache->frame);
+	free(m->cache);
+	m->cache = NULL;
+}
+
+/* ---- the hash ------------------------------------------------------------------------ */
+
+static struct meta__frame **bucket_of(struct meta__cache *c, uint64_t baddr)
+{
+	uint64_t h = (baddr / META_PAGE_BLOCKS) * 0x9e3779b97f4a7c15u;
+
+	return &c->bucket[(h >> 32) & c->bucket_mask];
+}
+
+static struct meta__frame *lookup(struct meta__cache *c, uint64_t baddr)
+{
+	struct meta__frame *f = *bucket_of(c, baddr);
+
+	while (f && f->baddr != baddr)
+		f = f->hash_next;
+	return f;
+}
+
+static void hash_insert(struct meta__cache *c, struct meta__frame *f)
+{
+	struct meta__frame **b = bucket_of(c, f->baddr);
+
+	ASSERT(!lookup(c, f->baddr)); /* (1) */
+	f->hash_next = *b;
+	*b = f;
+}
+
+static void hash_remove(struct meta__cache *c, struct meta__frame *f)
+{
+	struct meta__frame **at = bucket_of(c, f->baddr);
+
+	while (*at != f) {
+		ASSERT(*at); /* (1) */
+		at = &(*at)->hash_next;
+	}
+	*at = f->hash_next;
+	f->hash_next = NULL;
+}
+
+static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__frame_state state)
+{
+	ASSERT(c->count[f->state] > 0);
+	c->count[f->state]--;
+	c->count[state]++;
+	f->state = state;
+}
+
+static void unfresh(struct meta__cache *c, struct meta__frame *f)
+{
+	if (f->fresh == 0)
+		return;
+	f->fresh = 0;
+	c->fresh_count--;
+	list_del(&f->link);
+}
+
+static void make_free(struct meta__cache *c, struct meta__frame *f)
+{
+	ASSERT(list_empty(&f->waiters));
+	unfresh(c, f);
+	list_del(&f->link);
+	hash_remove(c, f);
+	set_state(c, f, FRAME_FREE);
+	if (f->mark == c->plan)
+		c->marked--;
+	f->mark = 0;
+	list_push_front(&c->free, &f->link);
+}
+
+/* ---- finding and evicting ---------------------------------------------------------- */
+
+struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr)
+{
+	struct meta__frame *f = lookup(m->cache, baddr);
+
+	if (!f || f->state == FRAME_READING)
+		return NULL;
+	ASSERT(f->state != FRAME_FREE);
+	return f;
+}
+
+void meta__cache_plan(struct meta *m)
+{
+	m->cache->plan++;
+	m->cache->marked = 0;
+}
+
+void meta__cache_mark(struct meta *m, struct meta__frame *f)
+{
+	struct meta__cache *c = m->cache;
+
+	f->used = true;
+	c->hits++;
+	if (f->mark == c->plan)
+		return;
+	f->mark = c->plan;
+	c->marked++;
+	if (unlikely(f->fresh > 0) && --f->fresh == 0) {
+		c->fresh_count--;
+		list_del(&f->link);
+	}
+}
+
+static bool evictable(const struct meta__cache *c, const struct meta__frame *f)
+{
+	return f->state == FRAME_CLEAN && f->fresh == 0 && f->mark != c->plan;
+}
+
+/* An unused frame, off all lists and out of the hash; NULL when all are needed. */
+static struct meta__frame *frame_get(struct meta__cache *c)
+{
+	struct list *l = list_pop_front(&c->free);
+
+	for (uint64_t steps = 0; !l && steps < 2ull * c->nframes; steps++) {
+		struct meta__frame *f = &c->frame[c->hand];
+
+		c->hand = c->hand + 1 == c->nframes ? 0 : c->hand + 1;
+		if (!evictable(c, f))
+			continue;
+		if (f->used) {
+			f->used = false; /* until the hand comes by again */
+			continue;
+		}
+		make_free(c, f);
+		l = list_pop_front(&c->free);
+	}
+	return l ? list_entry(l, struct meta__frame, link) : NULL;
+}
+
+uint32_t meta__cache_available(const struct meta *m)
+{
+	const struct meta__cache *c = m->cache;
+	uint32_t have = c->count[FRAME_FREE] + c->count[FRAME_CLEAN];
+	uint32_t kept = c->fresh_count + c->marked;
+
+	return have > kept ? have - kept : 0;
+}
+
+uint32_t meta__cache_room(const struct meta *m)
+{
+	const struct meta__cache *c = m->cache;
+	uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN], max = c->nframes / 2;
+
+	return used < max ? max - used : 0;
+}
+
+bool meta__cache_quarter_dirty(const struct meta *m)
+{
+	return m->cache->count[FRAME_DIRTY] >= m->cache->nframes / 4;
+}
+
+uint32_t meta__cache_frozen_count(const struct meta *m)
+{
+	return m->cache->count[FRAME_FROZEN];
+}
+
+void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
+{
+	const struct meta__cache *c = m->cache;
+
+	out->cache_pages = c->nframes;
+	out->cache_pages_dirty = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
+	out->page_reads = c->reads;
+	out->page_hits = c->hits;
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+static void page_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
+		    enum meta__io_kind kind)
+{
+	f->io.kind = kind;
+	f->io.owner = f;
+	f->io.io.op = op;
+	f->io.io.fua = false;
+	f->io.io.drive = META_BADDR_DRIVE(f->baddr);
+	f->io.io.block = META_BADDR_BLOCK(f->baddr);
+	f->io.io.nblocks = META_PAGE_BLOCKS;
+	f->io.io.buf = f->page;
+	f->io.io.status = 0;
+	if (kind == META__IO_PAGE_READ) {
+		m->cache->reads++;
+		meta__io_want(m, &f->io);
+	}
+}
+
+static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op)
+{
+	struct meta__cache *c = m->cache;
+	struct list *pos, *l;
+
+	if (!op)
+		return 0;
+	list_for_each (pos, &f->waiters)
+		if (list_entry(pos, struct meta__waiter, link)->op == op)
+			return 0;
+	l = list_pop_front(&c->waiters_free);
+	if (!l) /* it runs again when one of its other pages is here, or soon */
+		return op->misses > 0 ? 0 : -EBUSY;
+	list_entry(l, struct meta__waiter, link)->op = op;
+	list_push_back(&f->waiters, l);
+	op->misses++;
+	return 0;
+}
+
+static bool is_place(const struct meta *m, uint64_t baddr)
+{
+	uint32_t drive = META_BADDR_DRIVE(baddr);
+
+	return drive < m->conf.ndrives && META_BADDR_BLOCK(baddr) > 0 &&
+	       META_BADDR_BLOCK(baddr) + META_PAGE_BLOCKS <= m->conf.drive[drive].nblocks;
+}
+
+static wk_cold void bad_page(struct meta *m, const struct meta__frame *f, const char *why)
+{
+	meta__error(m, "page of shard %u, level %u, at drive %u, block %llu: %s", f->shard,
+		    f->level, META_BADDR_DRIVE(f->baddr),
+		    (unsigned long long)META_BADDR_BLOCK(f->baddr), why);
+}
+
+int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
+		     struct meta_op *op)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f = lookup(c, baddr);
+
+	if (f) {
+		ASSERT(f->state == FRAME_READING);
+		return wait_for(m, f, op);
+	}
+	if (c->count[FRAME_READING] + c->fresh_count >= c->nframes / 4) {
+		/* (3); a page that nobody came back for is kept no longer */
+		if (list_empty(&c->fresh))
+			return -EBUSY;
+		unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
+	}
+	f = frame_get(c);
+	if (!f)
+		return -EBUSY;
+
+	f->shard = shard;
+	f->level = level;
+	f->baddr = baddr;
+	f->gen = gen;
+	f->seq = 0;
+	f->gone = false;
+	f->again = false;
+	f->last_pos = 0;
+	if (!is_place(m, baddr)) {
+		bad_page(m, f, "there is no such place");
+		list_push_front(&c->free, &f->link);
+		return -EIO;
+	}
+	if (wait_for(m, f, op)) {
+		list_push_front(&c->free, &f->link);
+		return -EBUSY;
+	}
+	set_state(c, f, FRAME_READING);
+	hash_insert(c, f);
+	page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
+	return 0;
+}
+
+static void wake(struct meta *m, struct list *waiters, int status)
+{
+	struct list *l;
+
+	while ((l = list_pop_front(waiters))) {
+		struct meta_op *op = list_entry(l, struct meta__waiter, link)->op;
+
+		list_push_front(&m->cache->waiters_free, l);
+		ASSERT(op->misses > 0);
+		op->misses--;
+		meta__op_page_done(m, op, status);
+	}
+}
+
+void meta__cache_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f = x->owner;
+	const struct meta__page_want want = {
+		.baddr = f->baddr,
+		.gen = f->gen,
+		.shard = f->shard,
+		.level = f->level,
+	};
+	const char *why = "it cannot be read";
+	struct list waiters, *l;
+
+	ASSERT(f->state == FRAME_READING);
+	if (!x->io.status)
+		why = meta__page_check(f->page, &want);
+	if (why && !f->again) { /* a flipped bit on the way is mended by reading it once more */
+		f->again = true;
+		page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
+		return;
+	}
+	/* Who is woken may run, want pages and evict others, within wake(). */
+	list_init(&waiters);
+	while ((l = list_pop_front(&f->waiters))) {
+		list_push_back(&waiters, l);
+		f->fresh++;
+	}
+	if (why) {
+		bad_page(m, f, why);
+		f->fresh = 0;
+		make_free(c, f);
+	} else {
+		set_state(c, f, FRAME_CLEAN); /* (2) */
+		f->used = true;
+		if (f->fresh > 0) {
+			c->fresh_count++;
+			list_push_back(&c->fresh, &f->link);
+		}
+	}
+	wake(m, &waiters, why ? -EIO : 0);
+}
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+static void place(struct meta *m, struct meta__frame *f)
+{
+	f->baddr = meta__page_take(m);
+	f->gen = meta__ckpt_gen(m);
+	meta__page_place(f->page, f->baddr, f->gen);
+	hash_insert(m->cache, f);
+	set_state(m->cache, f, FRAME_DIRTY);
+	list_push_back(&m->cache->dirty, &f->link);
+	f->gone = false;
+	f->used = true;
+	m->shard[f->shard].changed = true;
+}
+
+static struct meta__frame *take(struct meta__cache *c)
+{
+	struct meta__frame *f = frame_get(c);
+
+	ASSERT(f); /* (3), and meta__tx_ready() asked for it */
+	f->mark = c->plan;
+	c->marked++;
+	f->last_pos = 0;
+	f->counted = 0;
+	return f;
+}
+
+struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
+				    const struct meta_key *first, uint64_t seq)
+{
+	struct meta__frame *f = take(m->cache);
+
+	f->shard = shard;
+	f->level = level;
+	f->seq = seq;
+	meta__page_init(f->page, shard, level, first);
+	place(m, f);
+	return f;
+}
+
+struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *copy = f;
+
+	if (f->state == FRAME_DIRTY)
+		return f;
+	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
+	ASSERT(!f->gone);
+	if (f->state == FRAME_FROZEN) {
+		copy = take(c);
+		memcpy(copy->page, f->page, META_PAGE_BYTES);
+		copy->shard = f->shard;
+		copy->level = f->level;
+		copy->seq = f->seq;
+		copy->last_pos = f->last_pos;
+		f->gone = true;
+	} else {
+		unfresh(c, f);
+		hash_remove(c, f);
+	}
+	meta__page_dead(m, f->baddr);
+	place(m, copy);
+	return copy;
+}
+
+void meta__cache_drop(struct meta *m, struct meta__frame *f)
+{
+	ASSERT(f->state >= FRAME_CLEAN);
+	ASSERT(!f->gone);
+	meta__page_dead(m, f->baddr);
+	if (f->state == FRAME_FROZEN)
+		f->gone = true;
+	else
+		make_free(m->cache, f);
+}
+
+void meta__cache_freeze(struct meta *m)
+{
+	struct meta__cache *c = m->cache;
+	struct list *l;
+
+	ASSERT(c->count[FRAME_FROZEN] == 0);
+	while ((l = list_pop_front(&c->dirty))) {
+		set_state(c, list_entry(l, struct meta__frame, link), FRAME_FROZEN);
+		list_push_back(&c->frozen, l);
+	}
+}
+
+struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f;
+
+	if (list_empty(&c->frozen))
+		return NULL;
+	f = list_entry(c->frozen.next, struct meta__frame, link);
+	if (f->seq > durable)
+		return NULL; /* (4) */
+	list_del(&f->link);
+	meta__page_seal(f->page);
+	page_io(m, f, META_IO_WRITE, META__IO_PAGE_WRITE);
+	return f;
+}
+
+void meta__cache_written(struct meta *m, struct meta__frame *f)
+{
+	ASSERT(f->state == FRAME_FROZEN);
+	if (f->gone)
+		make_free(m->cache, f);
+	else
+		set_state(m->cache, f, FRAME_CLEAN);
+}

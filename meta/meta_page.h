@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Pages as bytes.  A page from a drive is foreign until meta__page_check() has passed it, once;
+ * from then on it is used where it lies, and these functions rely on what was checked.
+ */
+#ifndef META_PAGE_H
+#define META_PAGE_H
+
+#include "meta/meta_internal.h"
+
+/* Bytes of a leaf that slots and values share. */
+#define META__LEAF_SPACE (META_PAGE_BYTES - (uint32_t)sizeof(struct meta_page_disk))
+
+/* What the parent says of a page. */
+struct meta__page_want {
+	uint64_t baddr;
+	uint64_t gen;
+	uint32_t shard;
+	uint32_t level;
+};
+
+/* NULL: it is sound and the page that is wanted; else what is wrong, in a few words. */
+const char *meta__page_check(const void *page, const struct meta__page_want *want);
+
+/* An empty page; its place is set by meta__page_place(), its checksum by meta__page_seal(). */
+void meta__page_init(void *page, uint32_t shard, uint32_t level, const struct meta_key *first);
+void meta__page_place(void *page, uint64_t baddr, uint64_t gen);
+void meta__page_seal(void *page);
+
+uint32_t meta__page_count(const void *page);
+struct meta_key meta__page_first(const void *page);
+/* A key below what the page has had so far comes in. */
+void meta__page_lower(void *page, const struct meta_key *key);
+/* Bytes of META__LEAF_SPACE in use; an interior page's in proportion. */
+uint32_t meta__page_used(const void *page);
+/* Do all records or children of `more` fit into `page`, with an eighth to spare? */
+bool meta__page_holds(const void *page, const void *more);
+/* Move entries [at, count) to the empty page `right`; append all of `right` to `left`. */
+void meta__page_split(void *left, void *right, uint32_t at);
+void meta__page_append(void *left, const void *right);
+
+/* ---- leaves ---- */
+
+static inline uint32_t meta__leaf_bytes(uint32_t value_len)
+{
+	return (uint32_t)sizeof(struct meta_slot_disk) + ((value_len + 7) & ~7u);
+}
+
+/* The first record whose key is >= key: its position in *pos (perhaps count); is it the key? */
+bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
+void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len);
+struct meta_key meta__leaf_key(const void *page, uint32_t pos);
+uint32_t meta__leaf_free(const void *page); /* bytes for further slots and values */
+void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, const void *value,
+		       uint32_t value_len);
+/* Another value for a record; false: it takes other room, remove and insert it. */
+bool meta__leaf_replace(void *page, uint32_t pos, const void *value, uint32_t value_len);
+void meta__leaf_remove(void *page, uint32_t pos);
+/* Where to split so that both halves with a record of `bytes` put at pos are about equal. */
+uint32_t meta__leaf_middle(const void *page, uint32_t pos, uint32_t bytes);
+
+/* ---- interior pages ---- */
+
+/* The child that answers for key: the last whose separator is <= key, else the first. */
+uint32_t meta__inner_find(const void *page, const struct meta_key *key);
+struct meta_key meta__inner_key(const void *page, uint32_t i);
+void meta__inner_child(const void *page, uint32_t i, uint64_t *baddr, uint64_t *gen);
+void meta__inner_set(void *page, uint32_t i, uint64_t baddr, uint64_t gen);
+void meta__inner_insert(void *page, uint32_t i, const struct meta_key *key, uint64_t baddr,
+			uint64_t gen);
+void meta__inner_remove(void *page, uint32_t i);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Between meta_cache.c, meta_tree.c, meta_tx.c and meta_ckpt.c, and their tests. */
+#ifndef META_TREE_H
+#define META_TREE_H
+
+#include "meta/meta_page.h"
+
+/* ---- meta_cache.c ---------------------------------------------------------------- */
+
+struct meta__waiter {
+	struct list link; /* of the frame it waits for, else of the free ones */
+	struct meta_op *op;
+};
+
+struct meta__cache {
+	uint32_t nframes;
+	struct meta__frame *frame;
+	struct meta__frame **bucket;
+	uint64_t bucket_mask;
+	struct meta__waiter *waiter;
+	struct list waiters_free;
+	struct list free;
+	struct list dirty;
+	struct list frozen; /* not yet being written */
+	struct list fresh;  /* read, and not yet looked at by who waited */
+	uint32_t count[FRAME_FROZEN + 1]; /* frames by state */
+	uint32_t fresh_count;
+	uint32_t marked;    /* frames that the plan of now looked at */
+	uint32_t hand;
+	uint64_t plan;      /* number of the plan of now: what frame->mark is compared with */
+	uint64_t reads;
+	uint64_t hits;
+};
+
+/* A plan begins: what it looks at stays in memory until the next one begins. */
+void meta__cache_plan(struct meta *m);
+/* The plan of now looks at f. */
+void meta__cache_mark(struct meta *m, struct meta__frame *f);
+/* Frames that can be had for new pages, whatever their state is now. */
+uint32_t meta__cache_available(const struct meta *m);
+
+/* An empty dirty page at a new address. */
+struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
+				    const struct meta_key *first, uint64_t seq);
+/* The page of f, to be written to: f itself or a copy, dirty, at its address of this generation. */
+struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f);
+/* The page of f is no longer of the tree. */
+void meta__cache_drop(struct meta *m, struct meta__frame *f);
+
+/* All dirty pages become frozen. */
+void meta__cache_freeze(struct meta *m);
+/* The oldest frozen page whose changes are durable in the log up to `durable`, sealed, for writing;
+ * NULL: none now. */
+struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable);
+void meta__cache_written(struct meta *m, struct meta__frame *f);
+/* Frozen pages, those being written too. */
+uint32_t meta__cache_frozen_count(const struct meta *m);
+bool meta__cache_quarter_dirty(const struct meta *m);
+
+/* ---- meta_tree.c ------------------------------------------------------------------- */
+
+struct meta__step {
+	struct meta__frame *frame;
+	uint32_t index; /* of the child that was followed; 0 at the end of the walk */
+};
+
+/* From the root to a page: at[level], at[height - 1] is the root. */
+struct meta__path {
+	uint32_t height;
+	uint64_t seq; /* highest of its pages' */
+	bool has_hi;
+	struct meta_key lo, hi; /* the keys that the last page answers for */
+	struct meta__step at[META_PAGE_LEVELS_MAX];
+};
+
+/* Walk to the page at `level` that answers for key.  0; -ENOENT: the tree is lower than that;
+ * -EAGAIN: asked for what is missing, for op; -EBUSY; -EIO. */
+must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
+			       const struct meta_key *key, uint32_t level, struct meta__path *path);
+/* The leaf that answers for key, as a hint that stays with the shard.  Errors as above. */
+must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
+			       const struct meta_key *key, const struct meta__hint **out);
+
+/* Changes; all pages of the walk are in memory, and there is room. */
+void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, const void *value,
+		    uint32_t value_len, uint64_t seq);
+void meta__tree_del(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq);
+/* After deletes: give up the leaf of key when it is empty, or merge it when it is nearly so. */
+void meta__tree_tidy(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq);
+void meta__tree_touch(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t level);
+/* A leaf below this many bytes in use is worth merging. */
+#define META__LEAF_SPARSE (META__LEAF_SPACE / 4)
+
+/* ---- meta_tx.c --------------------------------------------------------------------- */
+
+/* This plan wants to make the page at `level` that answers for key dirty, if it lies at baddr. */
+int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr,
+		   const struct meta_key *key);
+
+#endif
