@@ -368,6 +368,9 @@ enum meta__zone_kind { META__ZONE_FREE, META__ZONE_LOG, META__ZONE_PAGE, META__Z
 /* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
  * (mount counts pages anew: it walks the interior pages, which name all others). */
 uint32_t meta__page_room(struct meta *m);          /* page addresses that can be taken at once       */
+/* The room is too small for one transaction: zones are opened until so many pages are there.
+ * 0: they will be (a checkpoint may be needed: ask for it); -ENOSPC: there is no zone left. */
+int meta__page_room_want(struct meta *m, uint32_t pages);
 uint64_t meta__page_take(struct meta *m);          /* -> baddr of 4 blocks; ASSERTs room             */
 void meta__page_dead(struct meta *m, uint64_t baddr); /* never to be read again by a current tree    */
 /* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or

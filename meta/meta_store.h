@@ -60,7 +60,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 
 struct meta__root_seen {
 	uint32_t shard;
-	uint64_t version, epoch, epoch_base;
+	uint64_t version, mount, log_epoch, log_base;
 	struct meta__root root;
 };
 int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out);
@@ -112,43 +112,50 @@ int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
 
 /* ---- meta_zone.c, meta_alloc.c --------------------------------------------------------------- */
 
+/*
+ *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
+ *       header      durable   filled    full   nothing   freeze    rooted     older
+ *       written                                 alive                         reads ended
+ */
 enum meta__zone_state {
-	ZONE_FREE,    /* on its drive's free list                              */
-	ZONE_OPENING, /* its header is being written                           */
-	ZONE_READY,   /* header durable, nothing in it                         */
-	ZONE_OPEN,    /* being filled                                          */
-	ZONE_CLOSED,  /* full; or filled by an earlier mount                   */
-	ZONE_EMPTY,   /* closed, nothing alive: waits for a checkpoint         */
-	ZONE_FROZEN,  /* ... which has begun: its roots are being written      */
-	ZONE_LEAVING, /* ... durable: waits for older reads                    */
+	ZONE_FREE,
+	ZONE_OPENING,
+	ZONE_READY,
+	ZONE_OPEN,
+	ZONE_CLOSED,
+	ZONE_EMPTY,
+	ZONE_FROZEN,
+	ZONE_LEAVING,
 };
 
 struct meta__zone {
-	struct list link; /* of the list of its state */
-	uint64_t incarnation;
-	uint64_t left;    /* epoch that must have been left: FROZEN, LEAVING       */
-	uint64_t order;   /* log zones                                             */
-	uint32_t live;    /* blocks: of data by ZONE records, of pages as counted  */
-	uint32_t pending; /* data blocks between meta_data_alloc() and an apply    */
-	uint32_t used;    /* blocks from its start, header included                */
+	struct list link;     /* of the list of its state                                 */
+	uint64_t incarnation; /* as in its header                                         */
+	uint64_t left;        /* FROZEN, LEAVING: the read epoch that must have been left */
+	uint32_t live;        /* blocks: of data by ZONE records, of pages as counted     */
+	uint32_t pending;     /* blocks between meta_data_alloc() and an apply            */
+	uint32_t used;        /* blocks from its start, header included                   */
 	uint8_t kind;
 	uint8_t state;
 };
 
-struct meta__supply { /* one stream of new blocks: a drive's data, or the pages */
-	struct list ready;
-	uint32_t open;    /* zone, or UINT32_MAX                         */
-	uint32_t opening; /* headers in flight                           */
-	uint64_t want;    /* blocks that should be in open and ready ones */
-	uint64_t room;    /* blocks that are                              */
+/* A stream of new addresses: the data of one drive (unit: block), or all pages (unit: page). */
+struct meta__supply {
+	struct list ready; /* zones, in the order of their use                       */
+	uint32_t open;     /* zone, or META__ZONE_NONE                               */
+	uint32_t opening;  /* zones whose headers are in flight                      */
+	uint64_t room;     /* units in the open and the ready zones                  */
+	uint64_t want;     /* units that should be there                             */
+	uint64_t want_min; /* ... when nobody asks for more                          */
 };
+
+#define META__ZONE_NONE UINT32_MAX
+#define META__EPOCHS    64u
 
 struct meta__zone_io {
 	struct meta__io x;
-	uint32_t zone; /* UINT32_MAX: idle */
+	uint32_t zone; /* META__ZONE_NONE: idle */
 };
-
-#define META__EPOCHS 64u
 
 struct meta__zones {
 	struct meta__geo geo;
@@ -157,38 +164,40 @@ struct meta__zones {
 	uint32_t free_count[META_DRIVES_MAX];
 	uint32_t free_total;
 	struct list empty, frozen, leaving;
-	uint32_t empty_count, frozen_count, leaving_count;
+	uint32_t coming; /* zones in empty and frozen: free after a checkpoint */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply page;
-	uint32_t log_ready; /* opened for the log, UINT32_MAX: none */
+	uint32_t log_ready; /* taken for the log and not yet given to it       */
 	bool log_opening;
-	uint32_t log_count; /* zones of the log, ready and opening ones too */
+	uint32_t log_count;  /* the log's zones, the one ahead included         */
+	uint64_t log_order;  /* of the log zone opened last                     */
+	uint64_t log_oldest;  /* order of the oldest one that is needed         */
+	uint32_t page_zones; /* in use                                         */
 	uint64_t live_pages;
-	uint32_t page_zones;  /* of kind PAGE that are not free       */
-	uint64_t live_blocks; /* of data                              */
-	/* read epochs */
-	uint64_t epoch, epoch_oldest;
-	uint32_t readers[META__EPOCHS]; /* of epoch e at e % META__EPOCHS */
+	uint64_t live_blocks; /* of data */
+	uint32_t dirty_pages_max;
+	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
+	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
 	struct meta__zone_io io[META__ZONE_IOS];
-	uint32_t dirty_pages_max; /* of the cache */
-	bool set_up;
 };
 
-void meta__zones_setup(struct meta *m, const struct meta__geo *geo); /* all free; boot says more */
-int meta__zones_alloc(struct meta *m, const struct meta__geo *geo);
-/* Boot: what a zone's header said; what is alive in it. */
-void meta__zone_load(struct meta *m, uint32_t zone, const struct meta__zone_seen *seen);
+/* Boot, when the geometry is known: all zones free.  -ENOMEM. */
+int meta__zones_setup(struct meta *m, const struct meta__geo *geo);
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind); /* free -> closed */
 void meta__zone_page_add(struct meta *m, uint64_t baddr); /* boot: a page that lives */
-void meta__zone_release(struct meta *m, uint32_t zone);   /* closed, nothing alive -> empty */
-bool meta__zone_open_start(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
-uint32_t meta__zone_pick(const struct meta *m, uint32_t drive); /* UINT32_MAX: any drive */
+void meta__zone_settle(struct meta *m, uint32_t zone);    /* closed and nothing alive: empty */
+void meta__zone_hold(struct meta *m, uint32_t zone, bool hold); /* boot: a log record names it */
+/* meta_alloc.c's half of a zone's life: */
+bool meta__zone_open(struct meta *m, uint32_t zone,
+		     enum meta__zone_kind kind); /* false: no I/O left */
+uint32_t meta__zone_pick(const struct meta *m);  /* a free one, or META__ZONE_NONE */
 void meta__zone_close(struct meta *m, uint32_t zone);
-void meta__zone_settle(struct meta *m, uint32_t zone); /* closed and nothing alive: empty */
-uint32_t meta__zone_reserve(const struct meta *m, bool data);
+void meta__supply_init(struct meta *m);
 void meta__supply_turn(struct meta *m);
 void meta__supply_ready(struct meta *m, uint32_t zone);
-uint64_t meta__page_garbage(const struct meta *m); /* pages that collection could win */
+struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone);
+/* Free zones that data (or, with data false, new names) must leave alone. */
+uint32_t meta__zone_reserve(const struct meta *m, bool data);
 
 /* ---- meta_log.c --------------------------------------------------------------------------------
  */
@@ -200,7 +209,8 @@ void meta__log_replayed(struct meta *m, uint64_t seq); /* boot: last and durable
 bool meta__log_quiet(const struct meta *m); /* nothing open, in flight, to be vouched for */
 bool meta__log_more(const struct meta *m);
 uint64_t meta__log_blocks(const struct meta *m); /* written since mount */
-uint64_t meta__log_base(const struct meta *m);   /* the epoch began behind this sequence */
+uint64_t meta__log_base(const struct meta *m);   /* roots written now say: this log, */
+uint64_t meta__log_epoch(const struct meta *m);  /* ... of this epoch, is to be replayed on them */
 
 /* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page
  * -------------------- */

@@ -42,10 +42,11 @@ struct meta_root_disk {
 	uint8_t uuid[16];
 	le32 shard;
 	le32 height;
-	le64 version;    /* the highest valid one of a shard counts    */
-	le64 epoch;      /* of the mount that wrote it                 */
-	le64 epoch_base; /* log sequence that the epoch began behind   */
-	le64 log_seq;    /* log blocks up to here were durable by then */
+	le64 version;   /* the highest valid one of a shard counts     */
+	le64 mount;     /* number of the mount that wrote it           */
+	le64 log_epoch; /* the log to be replayed onto it              */
+	le64 log_base;  /* that log begins behind this sequence        */
+	le64 log_seq;   /* its blocks up to here were durable by then  */
 	le64 seq;        /* of the last record in this tree            */
 	le64 root_baddr;
 	le64 root_gen;
@@ -110,7 +111,7 @@ struct meta_mut_disk {
 LAYOUT_END
 
 static_assert(sizeof(struct meta_super_disk) == 856, "FORMAT.md 2");
-static_assert(sizeof(struct meta_root_disk) == 112, "FORMAT.md 3");
+static_assert(sizeof(struct meta_root_disk) == 120, "FORMAT.md 3");
 static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 4");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 5");
 static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 5");

@@ -225,8 +225,9 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 		.shard = le32_of(shard),
 		.height = le32_of(r->height),
 		.version = le64_of(s->root_version + 1),
-		.epoch = le64_of(m->epoch),
-		.epoch_base = le64_of(meta__log_base(m)),
+		.mount = le64_of(m->epoch),
+		.log_epoch = le64_of(meta__log_epoch(m)),
+		.log_base = le64_of(meta__log_base(m)),
 		.log_seq = le64_of(r->log_seq),
 		.seq = le64_of(r->seq),
 		.root_baddr = le64_of(r->root_baddr),
@@ -270,8 +271,9 @@ int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__roo
 	*out = (struct meta__root_seen){
 		.shard = le32_get(d.shard),
 		.version = le64_get(d.version),
-		.epoch = le64_get(d.epoch),
-		.epoch_base = le64_get(d.epoch_base),
+		.mount = le64_get(d.mount),
+		.log_epoch = le64_get(d.log_epoch),
+		.log_base = le64_get(d.log_base),
 		.root = {
 			.root_baddr = le64_get(d.root_baddr),
 			.root_gen = le64_get(d.root_gen),

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Who gets the next block: new data on each drive, and pages.
+ *
+ *        free zones --open ahead--> [ready] [ready] --> [open: |####....|] --> closed
+ *
+ * Each stream of addresses (a supply) keeps some room in zones whose headers are durable, so that
+ * to allocate is to count.  Who needs more than is there says so by `want`, and comes again.
+ *
+ *  (1) supply.room is what its open zone and its ready zones still hold.
+ *  (2) Data leaves a reserve of free zones alone: 3 % of the store, but at least what the log may
+ *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
+ *      addresses before the old ones die), and two zones for collection to move pages into.  New
+ *      names leave alone all of that but the two.  Pages, log and deletion may take the last zone.
+ *  (3) A drive's data is taken from that drive only; `spread` turns over the drives.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+
+#define DATA_AHEAD_BLOCKS (2 * META_IO_BLOCKS_MAX) /* two of the largest writes */
+#define PAGE_AHEAD        64u
+
+static uint32_t units_of(const struct meta__zones *z, const struct meta__supply *s)
+{
+	return s == &z->page ? z->geo.zone_pages : z->geo.zone_blocks - 1;
+}
+
+void meta__supply_init(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	for (uint32_t d = 0; d <= z->geo.ndrives; d++) {
+		struct meta__supply *s = d < z->geo.ndrives ? &z->data[d] : &z->page;
+		uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+
+		*s = (struct meta__supply){ .open = META__ZONE_NONE };
+		list_init(&s->ready);
+		s->want_min = d < z->geo.ndrives ? min_u64(DATA_AHEAD_BLOCKS, blocks / 64)
+						 : min_u64(PAGE_AHEAD, blocks / 64);
+		s->want = s->want_min;
+	}
+}
+
+/* ---- how much must be left (2) ------------------------------------------------------ */
+
+uint32_t meta__zone_reserve(const struct meta *m, bool data)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	uint32_t need = 1;
+
+	if (z->log_count < z->geo.log_zones_max)
+		need += z->geo.log_zones_max - z->log_count;
+	if (pages > z->page.room)
+		need += (uint32_t)div_up(pages - z->page.room, z->geo.zone_pages);
+	return data ? max_u32(need + 2, (uint32_t)div_up((uint64_t)z->geo.nzones * 3, 100)) : need;
+}
+
+static uint32_t zones_for_data(const struct meta *m)
+{
+	uint32_t reserve = meta__zone_reserve(m, true);
+
+	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+}
+
+int meta__space_ok(const struct meta *m)
+{
+	return m->zones->free_total + m->zones->coming >= meta__zone_reserve(m, false) ? 0
+										       : -ENOSPC;
+}
+
+void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t never = max_u32(z->geo.log_zones_max + 4, (z->geo.nzones * 3 + 99) / 100);
+	uint64_t a_zone = z->geo.zone_blocks - 1;
+
+	out->zones_total = z->geo.nzones;
+	out->zones_free = z->free_total;
+	out->blocks_total = z->geo.nzones > never ? (z->geo.nzones - never) * a_zone : 0;
+	out->blocks_free = zones_for_data(m) * a_zone;
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		out->blocks_free += z->data[d].room;
+	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
+}
+
+/* ---- opening ahead --------------------------------------------------------------------- */
+
+static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t d = (uint32_t)(s - z->data);
+
+	if (s == &z->page)
+		return meta__zone_pick(m);
+	if (z->free_count[d] == 0 || zones_for_data(m) == 0)
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(z->free[d].next, struct meta__zone, link) - z->zone);
+}
+
+static void supply_fill(struct meta *m, struct meta__supply *s)
+{
+	enum meta__zone_kind kind = s == &m->zones->page ? META__ZONE_PAGE : META__ZONE_DATA;
+
+	while (s->room + (uint64_t)s->opening * units_of(m->zones, s) < s->want) {
+		uint32_t zone = pick_for(m, s);
+
+		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
+			return;
+		s->opening++;
+	}
+}
+
+void meta__supply_turn(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	if (m->failed)
+		return;
+	supply_fill(m, &z->page); /* first: without pages nothing can be deleted */
+	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)
+		supply_fill(m, &z->data[d]);
+}
+
+void meta__supply_ready(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__supply *s = &z->page;
+
+	if (at->kind == META__ZONE_LOG) {
+		ASSERT(z->log_opening && z->log_ready == META__ZONE_NONE);
+		z->log_opening = false;
+		z->log_ready = zone;
+		return;
+	}
+	if (at->kind == META__ZONE_DATA)
+		s = &z->data[META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, zone))];
+	ASSERT(s->opening > 0);
+	s->opening--;
+	s->room += units_of(z, s);
+	list_push_back(&s->ready, &at->link);
+}
+
+/* The zone that this supply fills; there is room in it. */
+static uint32_t supply_open(struct meta *m, struct meta__supply *s)
+{
+	struct list *l;
+
+	ASSERT(s->room > 0); /* (1) */
+	if (s->open != META__ZONE_NONE)
+		return s->open;
+	l = list_pop_front(&s->ready);
+	ASSERT(l != NULL);
+	s->open = (uint32_t)(list_entry(l, struct meta__zone, link) - m->zones->zone);
+	meta__zone_at(m, s->open)->state = ZONE_OPEN;
+	return s->open;
+}
+
+static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t unit_blocks)
+{
+	struct meta__zone *at = meta__zone_at(m, s->open);
+	uint32_t zone = s->open;
+
+	if (at->used + unit_blocks <= m->zones->geo.zone_blocks)
+		return;
+	s->open = META__ZONE_NONE;
+	meta__zone_close(m, zone);
+}
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+uint32_t meta__page_room(struct meta *m)
+{
+	return (uint32_t)m->zones->page.room;
+}
+
+int meta__page_room_want(struct meta *m, uint32_t pages)
+{
+	struct meta__zones *z = m->zones;
+
+	z->page.want = max_u64(z->page.want_min, pages);
+	meta__supply_turn(m);
+	if (z->page.room >= pages || z->page.opening || z->free_total)
+		return 0;
+	return z->coming || !list_empty(&z->leaving) ? 0 : -ENOSPC;
+}
+
+uint64_t meta__page_take(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t zone = supply_open(m, &z->page);
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone) + at->used;
+
+	at->used += META_PAGE_BLOCKS;
+	at->live += META_PAGE_BLOCKS;
+	z->live_pages++;
+	z->page.room--;
+	if (z->page.want > z->page.want_min)
+		z->page.want--; /* what was asked for has been had */
+	supply_close_full(m, &z->page, META_PAGE_BLOCKS);
+	return baddr;
+}
+
+/* ---- data ---------------------------------------------------------------------------------- */
+
+static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t nblocks_max)
+{
+	uint32_t zone = supply_open(m, s);
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta_run run = {
+		.baddr = meta__geo_zone_baddr(&m->zones->geo, zone) + at->used,
+		.nblocks = min_u32(nblocks_max, m->zones->geo.zone_blocks - at->used),
+	};
+
+	at->used += run.nblocks;
+	at->pending += run.nblocks;
+	s->room -= run.nblocks;
+	supply_close_full(m, s, 1);
+	return run;
+}
+
+/* How many runs `nblocks` from this supply would be. */
+static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint64_t nblocks)
+{
+	uint32_t a_zone = m->zones->geo.zone_blocks - 1;
+	uint32_t here = 0;
+
+	if (s->open != META__ZONE_NONE)
+		here = m->zones->geo.zone_blocks - meta__zone_at(m, s->open)->used;
+	if (nblocks <= here)
+		return 1;
+	return (here ? 1 : 0) + (uint32_t)div_up(nblocks - here, a_zone);
+}
+
+/* Blocks that drive d can give, sooner or later. */
+static uint64_t reach(const struct meta *m, uint32_t d)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
+
+	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_blocks - 1);
+}
+
+/* All from one drive, the first from `spread` on that can: 0, -EAGAIN, or -ENOSPC. */
+static int pick_drive(struct meta *m, uint64_t spread, uint32_t nblocks, uint32_t *drive)
+{
+	struct meta__zones *z = m->zones;
+
+	for (uint32_t i = 0; i < z->geo.ndrives; i++) {
+		uint32_t d = (uint32_t)((spread + i) % z->geo.ndrives);
+
+		if (reach(m, d) < nblocks)
+			continue;
+		*drive = d;
+		if (z->data[d].room >= nblocks)
+			return 0;
+		z->data[d].want = max_u64(z->data[d].want, nblocks);
+		meta__supply_turn(m);
+		return -EAGAIN;
+	}
+	return -ENOSPC;
+}
+
+/* No drive has enough alone: from all of them together. */
+static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
+		  uint32_t *nruns)
+{
+	struct meta__zones *z = m->zones;
+	uint64_t room = 0, total = 0;
+	uint32_t need = 0, left = nblocks;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		room += z->data[d].room;
+		total += z->data[d].room + z->data[d].opening * (z->geo.zone_blocks - 1);
+		if (z->data[d].room)
+			need += runs_in(m, &z->data[d], z->data[d].room);
+	}
+	total += (uint64_t)zones_for_data(m) * (z->geo.zone_blocks - 1);
+	if (total < nblocks)
+		return -ENOSPC;
+	if (room < nblocks) {
+		for (uint32_t d = 0; d < z->geo.ndrives; d++)
+			z->data[d].want = max_u64(z->data[d].want, nblocks);
+		meta__supply_turn(m);
+		return -EAGAIN;
+	}
+	if (need > runs_max)
+		return -ENOSPC;
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		while (left && z->data[d].room) {
+			runs[*nruns] = take_run(m, &z->data[d], left);
+			left -= runs[(*nruns)++].nblocks;
+		}
+	}
+	ASSERT(left == 0);
+	return 0;
+}
+
+int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct meta_run *runs,
+		    uint32_t runs_max, uint32_t *nruns)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t drive, left = nblocks;
+	int err;
+
+	ASSERT(nblocks > 0);
+	*nruns = 0;
+	if (m->failed)
+		return -EROFS;
+	err = pick_drive(m, spread, nblocks, &drive);
+	if (err == -ENOSPC)
+		err = gather(m, nblocks, runs, runs_max, nruns);
+	else if (!err && runs_in(m, &z->data[drive], nblocks) > runs_max)
+		err = -ENOSPC; /* too many small pieces for this caller */
+	else if (!err)
+		for (z->data[drive].want = z->data[drive].want_min; left;) {
+			runs[*nruns] = take_run(m, &z->data[drive], left);
+			left -= runs[(*nruns)++].nblocks;
+		}
+	if (err == -ENOSPC && z->coming) {
+		meta__ckpt_want(m); /* whole zones are dead already: soon they are free */
+		err = -EAGAIN;
+	}
+	meta__supply_turn(m);
+	return err;
+}
+
+static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint32_t zone;
+		struct meta__zone *at;
+
+		if (runs[i].baddr == 0)
+			continue;
+		zone = meta__zone_of(m, runs[i].baddr);
+		ASSERT(zone != META__ZONE_NONE);
+		at = meta__zone_at(m, zone);
+		ASSERT(at->pending >= runs[i].nblocks);
+		at->pending -= runs[i].nblocks;
+		meta__zone_settle(m, zone);
+	}
+}
+
+void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint32_t zone = meta__zone_of(m, runs[i].baddr), first;
+		const struct meta__zone *at;
+
+		if (runs[i].nblocks == 0 || runs[i].nblocks > META_IO_BLOCKS_MAX)
+			return -EINVAL;
+		if (runs[i].baddr == 0)
+			continue;
+		if (zone == META__ZONE_NONE)
+			return -EINVAL;
+		at = meta__zone_at(m, zone);
+		first = (uint32_t)(runs[i].baddr - meta__geo_zone_baddr(&m->zones->geo, zone));
+		if (at->kind != META__ZONE_DATA || at->pending < runs[i].nblocks)
+			return -EINVAL;
+		if (first < 1 || first + runs[i].nblocks > at->used)
+			return -EINVAL;
+	}
+	return 0;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Zones: what each is used for, when it may be used again.
+ *
+ *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
+ *
+ * A block that dies is dead in the tree at once, in the root only after the next checkpoint, and
+ * to a reader that planned before, only when that reader has ended.  So a zone in which the last
+ * block has died waits for three things, in this order: a checkpoint that freezes without it, the
+ * roots of that checkpoint being durable, and the end of every read that was planned before the
+ * freeze.
+ *
+ *  (1) Nothing is written to a zone, or promised, before its header is durable.
+ *  (2) A zone that is EMPTY or behind it has live == 0 and pending == 0.
+ *  (3) epoch_oldest <= epoch < epoch_oldest + META__EPOCHS, and no reader is in an older one.
+ *      When the window is full the epoch stands still: zones wait longer than they had to.
+ *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t meta__zones_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)META__ZONE_IOS * META__BLOCK;
+}
+
+int meta__zones_create(struct meta *m)
+{
+	struct meta__zones *z = calloc(1, sizeof(*z));
+	uint8_t *mem;
+
+	if (!z)
+		return -ENOMEM;
+	mem = meta__mem_take(m, meta__zones_memory(&m->conf));
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++) {
+		z->io[i].zone = META__ZONE_NONE;
+		z->io[i].x.kind = META__IO_ZONE;
+		z->io[i].x.owner = &z->io[i];
+		z->io[i].x.io.buf = mem + (size_t)i * META__BLOCK;
+		list_init(&z->io[i].x.io.link);
+	}
+	m->zones = z;
+	return 0;
+}
+
+void meta__zones_destroy(struct meta *m)
+{
+	if (!m->zones)
+		return;
+	free(m->zones->zone);
+	free(m->zones);
+	m->zones = NULL;
+}
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone)
+{
+	ASSERT(zone < m->zones->geo.nzones);
+	return &m->zones->zone[zone];
+}
+
+static void set_free(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t drive = drive_of(m, zone);
+
+	ASSERT(at->live == 0 && at->pending == 0);
+	if (at->kind == META__ZONE_PAGE)
+		z->page_zones--;
+	at->state = ZONE_FREE;
+	at->kind = META__ZONE_FREE;
+	at->used = 0;
+	list_push_back(&z->free[drive], &at->link);
+	z->free_count[drive]++;
+	z->free_total++;
+}
+
+static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->state == ZONE_FREE);
+	list_del(&at->link);
+	z->free_count[drive_of(m, zone)]--;
+	z->free_total--;
+	at->kind = (uint8_t)kind;
+	if (kind == META__ZONE_PAGE)
+		z->page_zones++;
+}
+
+int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *zone = calloc(geo->nzones, sizeof(*zone));
+
+	if (!zone)
+		return -ENOMEM;
+	free(z->zone);
+	z->zone = zone;
+	z->geo = *geo;
+	z->free_total = z->coming = z->log_count = z->page_zones = 0;
+	z->live_pages = z->live_blocks = z->log_order = z->log_oldest = 0;
+	z->log_ready = META__ZONE_NONE;
+	z->log_opening = false;
+	z->epoch = z->epoch_oldest = 1;
+	memset(z->readers, 0, sizeof(z->readers));
+	z->dirty_pages_max = (uint32_t)(m->conf.cache_bytes / META_PAGE_BYTES / 2);
+	list_init(&z->empty);
+	list_init(&z->frozen);
+	list_init(&z->leaving);
+	for (uint32_t d = 0; d < geo->ndrives; d++) {
+		list_init(&z->free[d]);
+		z->free_count[d] = 0;
+	}
+	for (uint32_t i = 0; i < geo->nzones; i++) {
+		list_init(&zone[i].link);
+		set_free(m, i);
+	}
+	meta__supply_init(m);
+	return 0;
+}
+
+/* ---- names of zones -------------------------------------------------------------------- */
+
+uint32_t meta__zone_of(const struct meta *m, uint64_t baddr)
+{
+	return meta__geo_zone_of(&m->zones->geo, baddr);
+}
+
+struct meta_key meta__zone_key(const struct meta *m, uint32_t zone)
+{
+	uint32_t drive = drive_of(m, zone);
+
+	return meta__key(0, 0, META__CLASS_ZONE, drive, META__KIND_NONE,
+			 zone - m->zones->geo.zone_base[drive]);
+}
+
+/* META__ZONE_NONE: there is no such zone. */
+uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	uint64_t drive = meta__key_uniq(key), index = meta__key_index(key);
+
+	if (meta__key_dir(key) || meta__key_hash(key) || meta__key_class(key) != META__CLASS_ZONE)
+		return META__ZONE_NONE;
+	if (meta__key_kind(key) != META__KIND_NONE)
+		return META__ZONE_NONE;
+	if (drive >= g->ndrives || index >= g->zone_count[drive])
+		return META__ZONE_NONE;
+	return g->zone_base[drive] + (uint32_t)index;
+}
+
+/* ---- life and death ---------------------------------------------------------------------- */
+
+void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	unset_free(m, zone, kind);
+	at->state = ZONE_CLOSED;
+	at->used = m->zones->geo.zone_blocks;
+}
+
+/* From EMPTY or FROZEN back, when replay brings it to life again. */
+static void revive(struct meta *m, struct meta__zone *at)
+{
+	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
+		return;
+	if (at->state != ZONE_LEAVING)
+		m->zones->coming--;
+	list_del(&at->link);
+	at->state = ZONE_CLOSED;
+}
+
+void meta__zone_settle(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (at->state != ZONE_CLOSED || at->live || at->pending || at->kind == META__ZONE_LOG)
+		return;
+	at->state = ZONE_EMPTY;
+	list_push_back(&m->zones->empty, &at->link);
+	m->zones->coming++;
+}
+
+void meta__zone_close(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->state == ZONE_OPEN);
+	at->state = ZONE_CLOSED;
+	meta__zone_settle(m, zone);
+}
+
+/* More may die than lived only when records on a drive are wrong: said, not asserted. */
+static uint32_t live_moved(struct meta *m, uint32_t zone, int64_t delta)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	int64_t live = (int64_t)at->live + delta;
+	uint32_t before = at->live;
+
+	if (live < 0 || live > m->zones->geo.zone_blocks) {
+		meta__error(m, "zone %u: %lld live blocks", zone, (long long)live);
+		live = live < 0 ? 0 : m->zones->geo.zone_blocks;
+	}
+	at->live = (uint32_t)live;
+	return before;
+}
+
+void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t before = live_moved(m, zone, delta);
+
+	m->zones->live_blocks += (uint64_t)at->live - before;
+	if (at->live)
+		revive(m, at);
+	else
+		meta__zone_settle(m, zone);
+}
+
+void meta__zone_page_add(struct meta *m, uint64_t baddr)
+{
+	uint32_t zone = meta__zone_of(m, baddr);
+
+	if (meta__zone_at(m, zone)->state == ZONE_FREE)
+		meta__zone_use(m, zone, META__ZONE_PAGE);
+	(void)live_moved(m, zone, META_PAGE_BLOCKS);
+	m->zones->live_pages++;
+}
+
+void meta__page_dead(struct meta *m, uint64_t baddr)
+{
+	uint32_t zone = meta__zone_of(m, baddr);
+
+	ASSERT(zone != META__ZONE_NONE);
+	ASSERT(m->zones->live_pages > 0);
+	(void)live_moved(m, zone, -(int64_t)META_PAGE_BLOCKS);
+	m->zones->live_pages--;
+	meta__zone_settle(m, zone);
+}
+
+void meta__zone_hold(struct meta *m, uint32_t zone, bool hold)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (hold) {
+		if (at->state == ZONE_FREE)
+			meta__zone_use(m, zone, META__ZONE_DATA);
+		at->pending = 1;
+		revive(m, at);
+	} else if (at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA) {
+		at->pending = 0;
+		meta__zone_settle(m, zone);
+	}
+}
+
+/* ---- opening: the header, durable before use (1) -------------------------------------------- */
+
+static struct meta__zone_io *io_idle(struct meta__zones *z)
+{
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
+		if (z->io[i].zone == META__ZONE_NONE)
+			return &z->io[i];
+	return NULL;
+}
+
+bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__zone_io *io = io_idle(z);
+	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
+	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone);
+
+	if (!io)
+		return false;
+	unset_free(m, zone, kind);
+	at->state = ZONE_OPENING;
+	head.incarnation = ++at->incarnation;
+	if (kind == META__ZONE_LOG) {
+		head.order = ++z->log_order;
+		head.oldest_order = z->log_oldest;
+	}
+	meta__zone_build(&head, m->uuid, io->x.io.buf);
+	io->zone = zone;
+	io->x.io.op = META_IO_WRITE;
+	io->x.io.fua = true;
+	io->x.io.drive = META_BADDR_DRIVE(baddr);
+	io->x.io.block = META_BADDR_BLOCK(baddr);
+	io->x.io.nblocks = 1;
+	meta__io_want(m, &io->x);
+	return true;
+}
+
+void meta__zone_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__zone_io *io = x->owner;
+	struct meta__zone *at = meta__zone_at(m, io->zone);
+	uint32_t zone = io->zone;
+
+	ASSERT(at->state == ZONE_OPENING);
+	io->zone = META__ZONE_NONE;
+	if (x->io.status) {
+		meta__error(m, "zone %u: its header could not be written (error %d)", zone,
+			    -x->io.status);
+		meta__fail(m);
+		return; /* stays OPENING: nobody ever writes there */
+	}
+	at->state = ZONE_READY;
+	at->used = 1;
+	meta__supply_ready(m, zone);
+}
+
+uint32_t meta__zone_pick(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t best = 0;
+
+	for (uint32_t d = 1; d < z->geo.ndrives; d++)
+		if (z->free_count[d] > z->free_count[best])
+			best = d;
+	if (z->free_count[best] == 0)
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(z->free[best].next, struct meta__zone, link) - z->zone);
+}
+
+/* ---- the log's zones (4) ------------------------------------------------------------------------
+ */
+
+int meta__zone_take_log(struct meta *m, uint32_t *zone)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t pick;
+
+	if (z->log_ready != META__ZONE_NONE) {
+		*zone = z->log_ready;
+		meta__zone_at(m, *zone)->state = ZONE_OPEN;
+		z->log_ready = META__ZONE_NONE;
+		return 0;
+	}
+	if (z->log_opening)
+		return -EAGAIN;
+	pick = meta__zone_pick(m);
+	if (pick == META__ZONE_NONE)
+		return -ENOSPC;
+	if (meta__zone_open(m, pick, META__ZONE_LOG)) {
+		z->log_opening = true;
+		z->log_count++;
+	}
+	return -EAGAIN;
+}
+
+void meta__zone_give_log(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->kind == META__ZONE_LOG);
+	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
+	ASSERT(m->zones->log_count > 0);
+	m->zones->log_count--;
+	set_free(m, zone);
+}
+
+/* ---- read epochs
+ * ------------------------------------------------------------------------------------ */
+
+uint64_t meta__epoch_enter(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	z->readers[z->epoch % META__EPOCHS]++;
+	return z->epoch;
+}
+
+static void epoch_advance_oldest(struct meta__zones *z)
+{
+	while (z->epoch_oldest < z->epoch && z->readers[z->epoch_oldest % META__EPOCHS] == 0)
+		z->epoch_oldest++;
+}
+
+void meta__epoch_leave(struct meta *m, uint64_t epoch)
+{
+	struct meta__zones *z = m->zones;
+
+	ASSERT(epoch >= z->epoch_oldest && epoch <= z->epoch);
+	ASSERT(z->readers[epoch % META__EPOCHS] > 0);
+	z->readers[epoch % META__EPOCHS]--;
+	epoch_advance_oldest(z);
+}
+
+/* ---- checkpoints
+ * ---------------------------------------------------------------------------------------- */
+
+void meta__zone_freeze(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	struct list *l;
+
+	ASSERT(list_empty(&z->frozen));
+	while ((l = list_pop_front(&z->empty))) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+
+		at->state = ZONE_FROZEN;
+		at->left = z->epoch;
+		list_push_back(&z->frozen, &at->link);
+	}
+	if (z->epoch + 1 < z->epoch_oldest + META__EPOCHS)
+		z->epoch++;
+	epoch_advance_oldest(z);
+	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
+}
+
+void meta__zone_rooted(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	struct list *l;
+
+	while ((l = list_pop_front(&z->frozen))) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+
+		at->state = ZONE_LEAVING;
+		z->coming--;
+		list_push_back(&z->leaving, &at->link);
+	}
+}
+
+void meta__zone_turn(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	if (!z->zone)
+		return;
+	while (!list_empty(&z->leaving)) {
+		struct meta__zone *at = list_entry(z->leaving.next, struct meta__zone, link);
+
+		if (at->left >= z->epoch_oldest)
+			break; /* they leave in the order in which they came */
+		ASSERT(at->live == 0 && at->pending == 0); /* (2) */
+		list_del(&at->link);
+		set_free(m, (uint32_t)(at - z->zone));
+	}
+	meta__supply_turn(m);
+}
