@@ -105,9 +105,9 @@ struct nvme_info {
 /**
  * nvme_open - bring up the drive called `name`
  *
- * `options` may be NULL.  Of a failure `err_text` gets one line for people, that begins with the
- * name. A drive has one user: a file that another process holds is waited for up to 5 s, since a
- * killed process's last writes hold it for a moment.
+ * `options` may be NULL.  Of a failure `err_text` gets one line for people, which begins with
+ * the name.  A drive has one user: a file that another process holds is waited for up to
+ * 5 s, since a killed process's last writes hold it for a moment.
  *
  * Owns:    the caller ends it with nvme_close(); `dma` outlives the drive.
  * Thread:  may block; not for a polling thread.  So for all of this section.
@@ -121,6 +121,7 @@ must_check int nvme_open(struct nvme_drive **out, const char *name, struct nvme_
 /* nvme_close - shut the controller down (caches flushed); all queue pairs are destroyed before. */
 void nvme_close(struct nvme_drive *drive);
 
+/* nvme_drive_info - what it is like; `note` may change when queue pairs are made. */
 void nvme_drive_info(const struct nvme_drive *drive, struct nvme_info *info);
 
 /* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */

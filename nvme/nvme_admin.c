@@ -41,7 +41,8 @@ void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth)
 	r->phase = 1; /* the device's first entries; memory is zero */
 }
 
-volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, uint32_t completion)
+volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, /* MMIO */
+				  uint32_t completion)
 {
 	uint32_t stride = 4u << NVME_CAP_DSTRD(drive->cap);
 
@@ -53,7 +54,7 @@ volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, 
 static int wait_completion(struct nvme_drive *drive, struct nvme_cqe *out)
 {
 	struct nvme_rings *r = &drive->admin;
-	volatile struct nvme_cqe *cqe = &r->cq[r->cq_head];
+	volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
 	uint64_t deadline_ns = clock_now_ns() + drive->timeout_ns;
 	struct timespec pause = { .tv_nsec = 50000 };
 

@@ -2,9 +2,9 @@
 /*
  * Bring-up and shutdown of a controller, as stages:
  *
- *   found ─▶ disabled ─▶ enabled ─▶ identified ─▶ has a namespace ─▶ has queues ─▶ in use
- *                                                                                   │
- *   destroyed ◀── memory unmapped ◀── disabled ◀── shut down ◀──────────────────────┘
+ *   found --> disabled --> enabled --> identified --> has a namespace --> has queues --> in use
+ *                                                                                       |
+ *   destroyed <-- memory unmapped <-- disabled <-- shut down <--------------------------+
  *
  * Invariants:
  *

@@ -13,9 +13,9 @@
  * caches it, and why a word can be changed under polling threads: they see the old word
  * or the new one, both whole.
  *
- *   R1 -> A1   the memory is there (and set up), and its turn is, before a reader can find it
- *              (A1 in nvme_dma.h)
- *   R2 -> A2   a turn has changed before unmap_count says so (A2 in nvme_soft_uring.c)
+ *   R1 -> A1   (A1 in nvme_dma.h) the memory is there, set up, and its turn is, before a
+ *              reader can find it
+ *   R2 -> A2   (A2 in nvme_soft_uring.c) a turn has changed before unmap_count says so
  *
  * Invariants, true between any two calls that map or unmap:
  *

@@ -38,7 +38,11 @@ struct nvme_dma {
 	uint32_t next_window;         /* where the search for room begins */
 };
 
-/* What is mapped from the start of window `index` on: its address and size; NULL: nothing. */
+/*
+ * R1 -> A1 (R1 in nvme_dma.c): the memory is there before a reader finds its window.
+ *
+ * What is mapped from the start of window `index` on: its address and size; NULL: nothing.
+ */
 static inline void *nvme__dma_window(struct nvme_dma *dma, uint32_t index, uint64_t *size_bytes)
 {
 	uint64_t word = atomic_load_explicit(&dma->window[index], memory_order_acquire); /* A1 */

@@ -19,7 +19,7 @@ struct nvme_ctrl_ops {
 	uint64_t (*read64)(void *ctrl, uint32_t offset);
 	void (*write32)(void *ctrl, uint32_t offset, uint32_t value);
 	void (*write64)(void *ctrl, uint32_t offset, uint64_t value);
-	volatile uint32_t *(*doorbell)(void *ctrl, uint32_t offset);
+	volatile uint32_t *(*doorbell)(void *ctrl, uint32_t offset); /* MMIO */
 	void (*service)(void *ctrl, uint32_t qid);
 	/* Sleep: an eventfd or -1; arm says false when it is too early to sleep. */
 	int (*wake_fd)(void *ctrl, uint32_t qid);
@@ -34,10 +34,10 @@ struct nvme_ctrl_ops {
 /* ---- rings: a submission queue and its completion queue ------------------------- */
 
 struct nvme_rings {
-	struct nvme_sqe *sq;          /* depth entries; the device reads them   */
-	volatile struct nvme_cqe *cq; /* depth entries; the device writes them  */
-	volatile uint32_t *sq_doorbell;
-	volatile uint32_t *cq_doorbell;
+	struct nvme_sqe *sq;            /* depth entries; the device reads them   */
+	volatile struct nvme_cqe *cq;   /* depth entries; the device writes them  */
+	volatile uint32_t *sq_doorbell; /* MMIO */
+	volatile uint32_t *cq_doorbell; /* MMIO */
 	uint32_t depth;
 	uint32_t sq_tail;      /* next entry to fill                     */
 	uint32_t sq_tail_rung; /* the tail that the device last heard of */
@@ -145,7 +145,7 @@ static inline void *nvme__identify_page(const struct nvme_drive *drive)
 }
 
 /* The doorbell of a submission (`completion` 0) or completion (1) queue. */
-volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid,
+volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, /* MMIO */
 				  uint32_t completion);
 
 /* ---- status: nvme_status.c -------------------------------------------------------- */

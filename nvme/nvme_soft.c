@@ -10,9 +10,9 @@
  *   nvme_soft_mem.c, nvme_soft_file.c    what lies behind
  *
  *        CC.EN = 1, queues sound          CC.SHN = 1
- *   off ──────────────────────▶ ready ──────────────▶ shut down
- *    ▲ ◀──────────────────────────┘  CC.EN = 0            │
- *    └───────────────────────────────────────────────────┘
+ *   off -------------------------> ready -------------> shut down
+ *    ^ <-----------------------------+    CC.EN = 0         |
+ *    +------------------------------------------------------+
  *
  * It trusts its driver no more than a drive would: what is wrong gets a status, a fatal
  * controller, or a halted queue, and never harms this process.

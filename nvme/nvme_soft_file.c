@@ -2,7 +2,7 @@
 /*
  * file: drives: finding, making, locking and measuring the file; its I/O is nvme_soft_uring.c.
  *
- *   open, or make ─▶ lock ─▶ size: there, or allocated now ─▶ O_DIRECT if that works
+ *   open, or make --> lock --> size: there, or allocated now --> O_DIRECT if that works
  *
  * Honest about durability: it says that it has a volatile cache, flush is fdatasync, FUA is
  * RWF_DSYNC; it promises no more than 512 bytes at a time to survive a power cut whole.

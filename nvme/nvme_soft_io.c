@@ -2,8 +2,8 @@
 /*
  * I/O queues of the soft controller.
  *
- *   fetch ─▶ check ─▶ translate ─▶ back end: run() ─▶ post
- *              └── wrong: post its status at once
+ *   fetch --> check --> translate --> back end: run() --> post
+ *              +-- wrong: post its status at once
  *
  * Invariants, true between any two calls:
  *

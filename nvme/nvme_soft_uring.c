@@ -13,6 +13,8 @@
  * a command first names it, and let go when it was unmapped.  Where the kernel refuses (memlock)
  * the commands go without.
  *
+ *   R2 -> A2   (R2 in nvme_dma.c) a window's turn has changed before we look through pinned[]
+ *
  * Invariants, true between any two calls:
  *
  *  (1) in_flight counts the commands given to the ring and not returned; each has one SQE
