@@ -264,7 +264,7 @@ uint32_t meta__cache_room(const struct meta *m);
 void meta__cache_io_done(struct meta *m, struct meta__io *x);
 void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_*           */
 /* The least cache that any store can work with; conf.cache_bytes below it is refused. */
-#define META__CACHE_FRAMES_MIN 48u
+#define META__CACHE_FRAMES_MIN 128u
 
 /* ---- meta_tree.c: on pages that are there -------------------------------------------
  * All lookups return -EAGAIN after having asked for the page that they miss (for tx->op). */

@@ -202,6 +202,11 @@ struct meta_key meta__page_first(const void *page)
 	return key_of_disk(&head(page)->first);
 }
 
+void meta__page_set_first(void *page, const struct meta_key *key)
+{
+	head_of(page)->first = key_to_disk(key);
+}
+
 void meta__page_lower(void *page, const struct meta_key *key)
 {
 	struct meta_key first = meta__page_first(page);

@@ -29,6 +29,7 @@ void meta__page_seal(void *page);
 
 uint32_t meta__page_count(const void *page);
 struct meta_key meta__page_first(const void *page);
+void meta__page_set_first(void *page, const struct meta_key *key);
 /* A key below what the page has had so far comes in. */
 void meta__page_lower(void *page, const struct meta_key *key);
 /* Bytes of META__LEAF_SPACE in use; an interior page's in proportion. */

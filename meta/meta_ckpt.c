@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Checkpoints: what the log and memory hold becomes pages and roots, and the log is trimmed.
+ *
+ *   idle --freeze--> pages ---------> flush ---------> roots --------> idle
+ *                    written when     all drives that  copy 0, then    zones and log blocks
+ *                    the log that     have a cache     copy 1, by FUA  are free again
+ *                    changed them
+ *                    is durable
+ *
+ * Invariants:
+ *
+ *  (1) A root is written only when all pages it names are durable, and the log up to where it
+ *      was frozen is: so no root holds half of a transaction whose other half is lost.
+ *  (2) The log is trimmed, and zones are given back, only when all roots of the freeze are durable.
+ *  (3) Records that are logged after the freeze are not covered by its roots: shard.seq in each
+ *      root says which are.
+ *  (4) Pages that become dirty after the freeze are of the next generation.
+ */
+#include "meta/meta_tree.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define CKPT_WRITES_MAX 32u /* pages in flight */
+#define CKPT_ROOTS_MAX  16u
+
+enum ckpt_stage { CKPT_IDLE, CKPT_PAGES, CKPT_FLUSH, CKPT_ROOTS };
+
+struct ckpt_root {
+	struct meta__io io;
+	void *block;
+	bool busy;
+	uint32_t shard;
+	uint32_t copy; /* that is being written */
+	uint64_t baddr[2];
+};
+
+struct meta__ckpt {
+	enum ckpt_stage stage;
+	bool wanted;
+	bool stopping;
+	uint64_t freezes;  /* of this mount: the low half of generations */
+	uint64_t log_seq;  /* of the newest record at the freeze         */
+	uint64_t log_done; /* trimmed up to here                         */
+	uint64_t done;     /* checkpoints                                */
+	uint32_t in_flight;
+	uint32_t next_shard; /* whose root may still have to be written  */
+	struct ckpt_root root[CKPT_ROOTS_MAX];
+	struct meta__io flush[META_DRIVES_MAX];
+};
+
+uint64_t meta__ckpt_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)CKPT_ROOTS_MAX * BLOCK_SIZE;
+}
+
+int meta__ckpt_create(struct meta *m)
+{
+	struct meta__ckpt *c = calloc(1, sizeof(*c));
+	uint8_t *blocks;
+
+	if (!c)
+		return -ENOMEM;
+	m->ckpt = c;
+	blocks = meta__mem_take(m, meta__ckpt_memory(&m->conf));
+	for (uint32_t i = 0; i < CKPT_ROOTS_MAX; i++) {
+		c->root[i].block = blocks + (uint64_t)i * BLOCK_SIZE;
+		list_init(&c->root[i].io.io.link);
+	}
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+		list_init(&c->flush[i].io.link);
+	return 0;
+}
+
+void meta__ckpt_destroy(struct meta *m)
+{
+	free(m->ckpt);
+	m->ckpt = NULL;
+}
+
+uint64_t meta__ckpt_gen(const struct meta *m)
+{
+	return m->epoch << 32 | m->ckpt->freezes;
+}
+
+void meta__ckpt_want(struct meta *m)
+{
+	m->ckpt->wanted = true;
+}
+
+bool meta__ckpt_running(const struct meta *m)
+{
+	return m->ckpt->stage != CKPT_IDLE;
+}
+
+void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out)
+{
+	out->checkpoints = m->ckpt->done;
+}
+
+static wk_cold void fail(struct meta *m, const char *what, const struct meta_io *io)
+{
+	meta__error(m, "checkpoint: %s of drive %u, block %llu failed: %d", what, io->drive,
+		    (unsigned long long)io->block, io->status);
+	meta__fail(m);
+}
+
+/* ---- idle -> pages ----------------------------------------------------------------------- */
+
+static void freeze(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	ASSERT(c->in_flight == 0);
+	meta__log_turn(m); /* what is logged from now on stands in later blocks: (2) */
+	c->log_seq = meta__log_last(m);
+	for (uint32_t i = 0; i < m->nshards; i++) {
+		struct meta__shard *s = &m->shard[i];
+
+		ASSERT(!s->root_pending);
+		if (!s->changed)
+			continue;
+		s->changed = false;
+		s->root_pending = true;
+		s->frozen = (struct meta__root){
+			.root_baddr = s->root_baddr,
+			.root_gen = s->root_gen,
+			.seq = s->seq,
+			.log_seq = c->log_seq,
+			.uniq_next = s->uniq_next,
+			.dir_next = s->dir_next,
+			.files = s->files,
+			.height = s->height,
+		};
+	}
+	meta__cache_freeze(m);
+	meta__zone_freeze(m);
+	c->freezes++; /* (4) */
+	c->wanted = false;
+	c->next_shard = 0;
+	c->stage = CKPT_PAGES;
+}
+
+/* ---- pages -> flush ---------------------------------------------------------------------- */
+
+static void write_pages(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+	uint64_t durable = meta__log_durable(m);
+	struct meta__frame *f;
+
+	while (c->in_flight < CKPT_WRITES_MAX && (f = meta__cache_frozen(m, durable))) {
+		c->in_flight++;
+		meta__io_want(m, &f->io);
+	}
+}
+
+static void flush_drives(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	ASSERT(c->in_flight == 0);
+	c->stage = CKPT_FLUSH;
+	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+		if (!m->conf.drive[d].volatile_cache)
+			continue;
+		c->flush[d].kind = META__IO_CKPT;
+		c->flush[d].owner = NULL;
+		c->flush[d].io.op = META_IO_FLUSH;
+		c->flush[d].io.drive = d;
+		c->flush[d].io.status = 0;
+		c->in_flight++;
+		meta__io_want(m, &c->flush[d]);
+	}
+}
+
+/* ---- flush -> roots ---------------------------------------------------------------------- */
+
+static void write_copy(struct meta *m, struct ckpt_root *r)
+{
+	r->io.kind = META__IO_CKPT;
+	r->io.owner = r;
+	r->io.io.op = META_IO_WRITE;
+	r->io.io.fua = true;
+	r->io.io.drive = META_BADDR_DRIVE(r->baddr[r->copy]);
+	r->io.io.block = META_BADDR_BLOCK(r->baddr[r->copy]);
+	r->io.io.nblocks = 1;
+	r->io.io.buf = r->block;
+	r->io.io.status = 0;
+	m->ckpt->in_flight++;
+	meta__io_want(m, &r->io);
+}
+
+static void write_roots(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	for (uint32_t i = 0; i < CKPT_ROOTS_MAX; i++) {
+		struct ckpt_root *r = &c->root[i];
+
+		if (r->busy)
+			continue;
+		while (c->next_shard < m->nshards && !m->shard[c->next_shard].root_pending)
+			c->next_shard++;
+		if (c->next_shard == m->nshards)
+			return;
+		r->busy = true;
+		r->shard = c->next_shard++;
+		r->copy = 0;
+		meta__root_build(m, r->shard, &m->shard[r->shard].frozen, r->block, r->baddr);
+		write_copy(m, r);
+	}
+}
+
+static void root_written(struct meta *m, struct ckpt_root *r)
+{
+	struct meta__shard *s = &m->shard[r->shard];
+
+	if (r->copy == 0) {
+		r->copy = 1;
+		write_copy(m, r);
+		return;
+	}
+	ASSERT(s->root_pending);
+	s->root_pending = false;
+	r->busy = false;
+	meta__root_durable(m, r->shard, &s->frozen);
+}
+
+/* ---- roots -> idle ------------------------------------------------------------------------- */
+
+static void finish(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	c->stage = CKPT_IDLE;
+	c->done++;
+	c->log_done = c->log_seq;
+	meta__zone_rooted(m); /* (2) */
+	meta__log_trim(m, c->log_seq);
+}
+
+/* ---- the crank ----------------------------------------------------------------------------- */
+
+/* Nothing is in memory or in the log that a root does not have. */
+static bool is_clean(const struct meta *m)
+{
+	if (meta__log_last(m) != m->ckpt->log_done)
+		return false;
+	for (uint32_t i = 0; i < m->nshards; i++)
+		if (m->shard[i].changed)
+			return false;
+	return true;
+}
+
+static bool is_due(const struct meta *m)
+{
+	const struct meta__ckpt *c = m->ckpt;
+
+	return c->wanted || meta__log_wants_ckpt(m) || (c->stopping && !is_clean(m));
+}
+
+bool meta__ckpt_turn(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	if (m->failed || !m->shard)
+		return false;
+	if (c->stage == CKPT_IDLE && is_due(m))
+		freeze(m);
+	if (c->stage == CKPT_PAGES) {
+		write_pages(m);
+		if (meta__cache_frozen_count(m) == 0 && meta__log_durable(m) >= c->log_seq)
+			flush_drives(m); /* (1) */
+	}
+	if (c->stage == CKPT_FLUSH && c->in_flight == 0)
+		c->stage = CKPT_ROOTS;
+	if (c->stage == CKPT_ROOTS) {
+		write_roots(m);
+		if (c->in_flight == 0)
+			finish(m);
+	}
+	return c->stage == CKPT_IDLE && is_due(m);
+}
+
+void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__ckpt *c = m->ckpt;
+
+	ASSERT(c->in_flight > 0);
+	c->in_flight--;
+	if (m->failed)
+		return;
+	if (x->io.status) {
+		fail(m, x->io.op == META_IO_FLUSH ? "flush" : "write", &x->io);
+		return;
+	}
+	if (x->kind == META__IO_PAGE_WRITE)
+		meta__cache_written(m, x->owner);
+	else if (x->io.op == META_IO_WRITE)
+		root_written(m, x->owner);
+	meta__ckpt_turn(m); /* the next write goes out at once */
+}
+
+void meta_stop_start(struct meta *m)
+{
+	m->ckpt->stopping = true;
+}
+
+int meta_stop_status(const struct meta *m)
+{
+	if (m->failed)
+		return m->failed;
+	return m->ckpt->stopping && !meta__ckpt_running(m) && is_clean(m) ? 0 : -EAGAIN;
+}
