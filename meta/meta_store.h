@@ -171,7 +171,7 @@ struct meta__zones {
 	bool log_opening;
 	uint32_t log_count;  /* the log's zones, the one ahead included         */
 	uint64_t log_order;  /* of the log zone opened last                     */
-	uint64_t log_oldest;  /* order of the oldest one that is needed         */
+	uint64_t log_oldest; /* order of the oldest one that is needed         */
 	uint32_t page_zones; /* in use                                         */
 	uint64_t live_pages;
 	uint64_t live_blocks; /* of data */
@@ -205,7 +205,9 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data);
 /* Begin a stream behind `base`, all of it durable; then turn until meta__log_ready(). */
 void meta__log_start(struct meta *m, uint64_t base);
 bool meta__log_ready(const struct meta *m);
-void meta__log_replayed(struct meta *m, uint64_t seq); /* boot: last and durable are this */
+/* Boot: roots written now say that the log of this epoch is to be replayed on them; all of it up
+ * to seq is in the trees, and durable. */
+void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq);
 bool meta__log_quiet(const struct meta *m); /* nothing open, in flight, to be vouched for */
 bool meta__log_more(const struct meta *m);
 uint64_t meta__log_blocks(const struct meta *m); /* written since mount */

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The log: gather, order, durable sequence.
+ *
+ *   zone  [header][block 7][block 8 .....][block 9]  2 kept      next zone: header durable already
+ *
+ *   append --> OPEN --turn--> FLUSHING --drives flushed--> WRITING --durable--> (buffer free)
+ *
+ * All that one turn gathered is one block.  Blocks are written once, never rewritten; several are
+ * in flight at a time and may land in any order: a block counts when all before it are durable.
+ *
+ *  (1) Block s has buffer s % META__LOG_BUFS; at most META__LOG_BUFS are not durable.
+ *  (2) A block is submitted only after a flush, begun when its last record had been appended, of
+ *      every drive with a volatile cache that its records name.  It is written FUA.
+ *  (3) A block says which sequence was durable when it was closed.  So an invalid block at or below
+ *      what any valid one says was not torn, it is damaged.
+ *  (4) Roots cover what is trimmed; but a zone of it is given back only when a block that says so
+ *      is durable.  Else mount could not tell a zone that was given back from one that is lost.
+ *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
+ *      however full the log is, two checkpoints can still say what they trimmed.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define QUIET_TURNS 32u  /* that nothing came in, before an empty block vouches for the last */
+#define MARKS       256u /* so many points of the log are known in bytes                    */
+
+enum log_state { LOG_IDLE, LOG_OPEN, LOG_FLUSHING, LOG_WRITING, LOG_DURABLE };
+
+struct log_block {
+	enum log_state state;
+	uint8_t *buf;
+	uint64_t seq;
+	uint64_t trim; /* as it says */
+	uint64_t drives_mask;
+	uint32_t zone;
+	uint32_t at;    /* block of the zone */
+	uint32_t bytes; /* of records */
+	uint32_t records;
+	uint32_t flushing;
+	struct meta__io write;
+	struct meta__io *flush; /* ndrives */
+};
+
+struct log_zone {
+	uint32_t zone;
+	uint64_t order;
+	uint64_t last_seq;
+};
+
+struct log_mark {
+	uint64_t seq;
+	uint64_t bytes; /* of all blocks up to seq */
+};
+
+struct meta__log {
+	struct log_block block[META__LOG_BUFS];
+	uint32_t block_bytes_max;
+	bool started;
+	uint64_t epoch, base;
+	uint64_t next;    /* sequence of the next block to be opened */
+	uint64_t durable; /* all up to this are */
+	uint64_t last;    /* the newest with a record */
+	uint64_t trim;    /* roots cover all up to this */
+	uint64_t trim_said;
+	uint64_t trim_durable;
+	bool open;      /* block next - 1 is open */
+	bool unvouched; /* the newest block has records and none behind it */
+	uint32_t quiet_turns;
+	uint32_t cur, cur_at;   /* zone being filled, its next free block */
+	uint32_t ahead;         /* zone whose header is durable */
+	struct log_zone *zones; /* oldest first; the last one is cur */
+	uint32_t zones_count;
+	uint64_t bytes, bytes_trimmed;
+	struct log_mark mark[MARKS];
+	uint32_t mark_first, mark_count;
+	uint64_t blocks_written;
+};
+
+static uint32_t block_bytes_max(const struct meta_conf *c)
+{
+	uint32_t zone_blocks = meta__geo_zone_blocks(c);
+
+	return min_u32(META__LOG_BLOCKS_MAX, zone_blocks - 1 - META__LOG_KEEP_BLOCKS) * META__BLOCK;
+}
+
+uint64_t meta__log_memory(const struct meta_conf *c)
+{
+	return (uint64_t)META__LOG_BUFS * block_bytes_max(c);
+}
+
+static int block_create(struct meta *m, struct log_block *b, uint8_t *buf)
+{
+	b->buf = buf;
+	b->flush = calloc(m->conf.ndrives, sizeof(*b->flush));
+	if (!b->flush)
+		return -ENOMEM;
+	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+		b->flush[d] = (struct meta__io){
+			.io = { .op = META_IO_FLUSH, .drive = d },
+			.kind = META__IO_LOG,
+			.owner = b,
+		};
+		list_init(&b->flush[d].io.link);
+	}
+	b->write = (struct meta__io){
+		.io = { .op = META_IO_WRITE, .fua = true, .buf = buf },
+		.kind = META__IO_LOG,
+		.owner = b,
+	};
+	list_init(&b->write.io.link);
+	return 0;
+}
+
+int meta__log_create(struct meta *m)
+{
+	struct meta__log *l = calloc(1, sizeof(*l));
+	struct meta__geo geo;
+	uint8_t *mem;
+
+	m->log = l;
+	if (!l)
+		return -ENOMEM;
+	l->block_bytes_max = block_bytes_max(&m->conf);
+	l->cur = l->ahead = META__ZONE_NONE;
+	meta__geo_make(&geo, &m->conf, 1, 0);
+	l->zones = calloc(geo.log_zones_max, sizeof(*l->zones));
+	if (!l->zones)
+		return -ENOMEM;
+	mem = meta__mem_take(m, meta__log_memory(&m->conf));
+	for (uint32_t i = 0; i < META__LOG_BUFS; i++) {
+		int err = block_create(m, &l->block[i], mem + (size_t)i * l->block_bytes_max);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void meta__log_destroy(struct meta *m)
+{
+	if (!m->log)
+		return;
+	for (uint32_t i = 0; i < META__LOG_BUFS; i++)
+		free(m->log->block[i].flush);
+	free(m->log->zones);
+	free(m->log);
+	m->log = NULL;
+}
+
+/* ---- boot ------------------------------------------------------------------------ */
+
+void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq)
+{
+	ASSERT(!m->log->started);
+	m->log->epoch = epoch;
+	m->log->base = base;
+	m->log->last = m->log->durable = seq;
+}
+
+void meta__log_start(struct meta *m, uint64_t base)
+{
+	struct meta__log *l = m->log;
+
+	ASSERT(!l->started);
+	l->started = true;
+	l->epoch = m->epoch;
+	l->base = l->durable = l->last = l->trim = l->trim_said = l->trim_durable = base;
+	l->next = base + 1;
+	m->zones->log_order = m->zones->log_oldest = 0;
+}
+
+bool meta__log_ready(const struct meta *m)
+{
+	return m->log->started && m->log->ahead != META__ZONE_NONE;
+}
+
+/* ---- zones ------------------------------------------------------------------------- */
+
+static uint32_t blocks_of(uint32_t bytes)
+{
+	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
+}
+
+/* One zone ahead, as long as the log may have it. */
+static void zone_ahead(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	int err;
+
+	if (l->ahead != META__ZONE_NONE || l->zones_count + 1 > m->zones->geo.log_zones_max)
+		return;
+	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
+	err = meta__zone_take_log(m, &l->ahead);
+	if (err)
+		l->ahead = META__ZONE_NONE; /* its header is under way, or a zone must die first */
+}
+
+static void zone_switch(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	uint64_t order = l->zones_count ? l->zones[l->zones_count - 1].order + 1 : 1;
+
+	ASSERT(l->ahead != META__ZONE_NONE);
+	ASSERT(l->zones_count < m->zones->geo.log_zones_max);
+	l->zones[l->zones_count++] = (struct log_zone){ .zone = l->ahead, .order = order };
+	l->cur = l->ahead;
+	l->cur_at = 1;
+	l->ahead = META__ZONE_NONE;
+}
+
+/* Give back what a durable block says is trimmed (4). */
+static void zones_release(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	uint32_t gone = 0;
+
+	while (gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable)
+		meta__zone_give_log(m, l->zones[gone++].zone);
+	l->zones_count -= gone;
+	for (uint32_t i = 0; gone && i < l->zones_count; i++)
+		l->zones[i] = l->zones[i + gone];
+}
+
+/* ---- room ---------------------------------------------------------------------------- */
+
+static struct log_block *block_of(struct meta__log *l, uint64_t seq)
+{
+	return &l->block[seq % META__LOG_BUFS];
+}
+
+static uint64_t bytes_used(const struct meta__log *l)
+{
+	return l->bytes - l->bytes_trimmed;
+}
+
+/* Can a new block of nblocks stand at block `at` of the current zone, or else in the next? */
+static bool can_place(const struct meta *m, uint32_t at, uint32_t nblocks, uint32_t keep)
+{
+	const struct meta__log *l = m->log;
+
+	if (l->cur != META__ZONE_NONE && at + nblocks + keep <= m->zones->geo.zone_blocks)
+		return true;
+	return l->ahead != META__ZONE_NONE;
+}
+
+static bool fits_open(const struct meta *m, const struct log_block *b, uint32_t bytes)
+{
+	uint32_t nblocks = blocks_of(b->bytes + bytes);
+
+	return sizeof(struct meta_log_disk) + b->bytes + bytes <= m->log->block_bytes_max &&
+	       b->at + nblocks + META__LOG_KEEP_BLOCKS <= m->zones->geo.zone_blocks;
+}
+
+bool meta__log_room(struct meta *m, uint32_t bytes)
+{
+	struct meta__log *l = m->log;
+	uint32_t at = l->cur_at;
+
+	ASSERT(bytes <= META__RECORD_BYTES_MAX);
+	if (!l->started || m->failed)
+		return false;
+	if (bytes_used(l) + (uint64_t)blocks_of(bytes) * META__BLOCK > m->zones->geo.log_bytes_max)
+		return false;
+	if (l->open) {
+		const struct log_block *b = block_of(l, l->next - 1);
+
+		if (fits_open(m, b, bytes))
+			return true;
+		at = b->at + blocks_of(b->bytes);
+	}
+	return l->next - l->durable <= META__LOG_BUFS &&
+	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+static void block_write(struct meta *m, struct log_block *b)
+{
+	uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone) + b->at;
+
+	b->state = LOG_WRITING;
+	b->write.io.drive = META_BADDR_DRIVE(baddr);
+	b->write.io.block = META_BADDR_BLOCK(baddr);
+	b->write.io.nblocks = blocks_of(b->bytes);
+	meta__io_want(m, &b->write);
+}
+
+/* What its records name must be on the drives before it is (2). */
+static void block_flush(struct meta *m, struct log_block *b)
+{
+	b->state = LOG_FLUSHING;
+	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+		if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)
+			continue;
+		b->flushing++;
+		meta__io_want(m, &b->flush[d]);
+	}
+	if (b->flushing == 0)
+		block_write(m, b);
+}
+
+static void mark_block(struct meta *m, uint64_t seq)
+{
+	struct meta__log *l = m->log;
+	uint64_t step = m->zones->geo.log_bytes_max / (MARKS / 2);
+	uint32_t newest = (l->mark_first + l->mark_count + MARKS - 1) % MARKS;
+
+	if (l->mark_count && l->bytes - l->mark[newest].bytes < step)
+		return;
+	if (l->mark_count == MARKS)
+		return; /* the bytes up to here count as long as those behind them do */
+	l->mark[(newest + 1) % MARKS] = (struct log_mark){ .seq = seq, .bytes = l->bytes };
+	l->mark_count++;
+}
+
+static void block_close(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	struct log_block *b = block_of(l, l->next - 1);
+	uint32_t nblocks = blocks_of(b->bytes);
+	struct meta__log_head head = {
+		.tag = meta__log_tag(m->secret, l->epoch, b->zone,
+				     meta__zone_at(m, b->zone)->incarnation),
+		.epoch = l->epoch,
+		.seq = b->seq,
+		.durable = l->durable,
+		.trim = l->trim,
+		.nblocks = nblocks,
+		.bytes = b->bytes,
+		.records = b->records,
+	};
+
+	ASSERT(l->open && b->state == LOG_OPEN);
+	l->open = false;
+	b->trim = l->trim;
+	l->trim_said = l->trim;
+	l->unvouched = b->records > 0;
+	l->cur_at = b->at + nblocks;
+	l->zones[l->zones_count - 1].last_seq = b->seq;
+	l->bytes += (uint64_t)nblocks * META__BLOCK;
+	l->blocks_written++;
+	mark_block(m, b->seq);
+	meta__log_seal(b->buf, &head);
+	block_flush(m, b);
+}
+
+static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
+{
+	struct meta__log *l = m->log;
+	struct log_block *b = block_of(l, l->next);
+
+	ASSERT(!l->open && b->state == LOG_IDLE);
+	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
+	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_blocks)
+		zone_switch(m);
+	b->state = LOG_OPEN;
+	b->seq = l->next++;
+	b->zone = l->cur;
+	b->at = l->cur_at;
+	b->bytes = b->records = b->flushing = 0;
+	b->drives_mask = 0;
+	l->open = true;
+}
+
+uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
+			  uint64_t drives_mask)
+{
+	struct meta__log *l = m->log;
+	uint32_t bytes = meta__log_record_bytes(mut, count);
+	struct log_block *b;
+
+	ASSERT(meta__log_room(m, bytes));
+	if (l->open && !fits_open(m, block_of(l, l->next - 1), bytes))
+		block_close(m);
+	if (!l->open)
+		block_open(m, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+	b = block_of(l, l->next - 1);
+	b->bytes +=
+		meta__record_write(m, b->buf + sizeof(struct meta_log_disk) + b->bytes, mut, count);
+	b->records++;
+	b->drives_mask |= drives_mask;
+	l->last = b->seq;
+	l->quiet_turns = 0;
+	return b->seq;
+}
+
+static void send_empty(struct meta *m, uint32_t keep)
+{
+	struct meta__log *l = m->log;
+
+	if (l->next - l->durable > META__LOG_BUFS || !can_place(m, l->cur_at, 1, keep))
+		return;
+	block_open(m, 1, keep);
+	block_close(m);
+}
+
+void meta__log_turn(struct meta *m)
+{
+	struct meta__log *l = m->log;
+
+	if (!l->started || m->failed)
+		return;
+	if (l->open)
+		block_close(m);
+	zone_ahead(m);
+	if (l->trim != l->trim_said)
+		send_empty(m, 0);
+	if (!l->unvouched || l->durable + 1 != l->next)
+		l->quiet_turns = 0;
+	else if (++l->quiet_turns >= QUIET_TURNS)
+		send_empty(m, META__LOG_KEEP_BLOCKS);
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+static void advance_durable(struct meta *m)
+{
+	struct meta__log *l = m->log;
+
+	while (l->durable + 1 < l->next) {
+		struct log_block *b = block_of(l, l->durable + 1);
+
+		if (b->state != LOG_DURABLE)
+			break;
+		ASSERT(b->seq == l->durable + 1);
+		b->state = LOG_IDLE;
+		l->durable++;
+		l->trim_durable = b->trim;
+	}
+	zones_release(m);
+}
+
+void meta__log_io_done(struct meta *m, struct meta__io *x)
+{
+	struct log_block *b = x->owner;
+
+	if (x->io.status) {
+		meta__error(m, "drive %u: the log could not be %s (error %d)", x->io.drive,
+			    x->io.op == META_IO_FLUSH ? "flushed for" : "written", -x->io.status);
+		meta__fail(m);
+		return; /* never durable, nor is anything behind it */
+	}
+	if (x->io.op == META_IO_FLUSH) {
+		ASSERT(b->state == LOG_FLUSHING && b->flushing > 0);
+		if (--b->flushing == 0 && !m->failed)
+			block_write(m, b);
+		return;
+	}
+	ASSERT(b->state == LOG_WRITING);
+	b->state = LOG_DURABLE;
+	advance_durable(m);
+}
+
+uint64_t meta__log_durable(const struct meta *m)
+{
+	return m->log->durable;
+}
+
+uint64_t meta__log_last(const struct meta *m)
+{
+	return m->log->last;
+}
+
+uint64_t meta__log_base(const struct meta *m)
+{
+	return m->log->base;
+}
+
+uint64_t meta__log_epoch(const struct meta *m)
+{
+	return m->log->epoch;
+}
+
+uint64_t meta__log_blocks(const struct meta *m)
+{
+	return m->log->blocks_written;
+}
+
+bool meta__log_wants_ckpt(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	if (!l->started || l->trim >= l->last)
+		return false;
+	return bytes_used(l) > m->zones->geo.log_bytes_max / 2 ||
+	       2 * l->zones_count > m->zones->geo.log_zones_max;
+}
+
+/* Is a turn needed soon though no I/O is under way? */
+bool meta__log_more(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	if (!l->started || m->failed)
+		return false;
+	return l->unvouched && l->durable + 1 == l->next && l->quiet_turns < QUIET_TURNS;
+}
+
+/* Nothing gathered, nothing in flight, what is trimmed has been said. */
+bool meta__log_quiet(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	return !l->open && l->durable + 1 == l->next && l->trim_durable == l->trim;
+}
+
+void meta__log_trim(struct meta *m, uint64_t seq)
+{
+	struct meta__log *l = m->log;
+
+	if (!l->started || seq <= l->trim)
+		return;
+	ASSERT(seq <= l->durable);
+	l->trim = seq;
+	while (l->mark_count && l->mark[l->mark_first].seq <= seq) {
+		l->bytes_trimmed = l->mark[l->mark_first].bytes;
+		l->mark_first = (l->mark_first + 1) % MARKS;
+		l->mark_count--;
+	}
+	if (l->trim + 1 == l->next)
+		l->bytes_trimmed = l->bytes;
+}
