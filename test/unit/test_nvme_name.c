@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Names of drives: what is taken, what is refused, and that each refusal says why. */
+#include "nvme/nvme_internal.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(nvme_name, .timeout = 30);
+
+Test(nvme_name, sound_names_are_taken_apart)
+{
+	static const struct {
+		const char *name, *path;
+		uint64_t size_bytes;
+	} rows[] = {
+		{ "file:/var/lib/d0", "/var/lib/d0", 0 },
+		{ "file:d0?size=8G", "d0", 8ull << 30 },
+		{ "file:d0?size=4096", "d0", 4096 },
+		{ "file:a?b?size=1M", "a?b", 1 << 20 },
+		{ "file:with space,comma:colon", "with space,comma:colon", 0 },
+		{ "mem:64K", "", 64 << 10 },
+		{ "mem:2g", "", 2ull << 30 },
+		{ "mem:1T", "", 1ull << 40 },
+		{ "mem:1024T", "", 1ull << 50 },
+	};
+	struct nvme_name out;
+	char err[NVME_ERR_TEXT];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme__name_parse(&out, rows[i].name, err, sizeof(err)), 0, "%s",
+			     rows[i].name);
+		cr_assert_str_eq(out.path, rows[i].path);
+		cr_assert_eq(out.size_bytes, rows[i].size_bytes, "%s", rows[i].name);
+		cr_assert_eq(out.kind, rows[i].path[0] ? NVME_NAME_FILE : NVME_NAME_MEM);
+	}
+}
+
+Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
+{
+	static const struct {
+		const char *name, *why;
+	} rows[] = {
+		{ "", "unknown kind" },
+		{ "floppy:A", "unknown kind" },
+		{ "/dev/nvme0n1", "unknown kind" },
+		{ "file", "unknown kind" },
+		{ "file:", "no path" },
+		{ "file:?size=8G", "no path" },
+		{ "file:d0?", "only size" },
+		{ "file:d0?sise=8G", "only size" },
+		{ "file:d0?size=", "a size is" },
+		{ "file:d0?size=8GB", "a size is" },
+		{ "file:d0?size=-8G", "a size is" },
+		{ "file:d0?size= 8G", "a size is" },
+		{ "file:d0?size=8.5G", "a size is" },
+		{ "mem:", "a size is" },
+		{ "mem:0", "not a multiple" },
+		{ "mem:0G", "not a multiple" },
+		{ "mem:1000", "not a multiple" },
+		{ "mem:1025T", "larger" },
+		{ "mem:99999999999999999999999999999", "larger" },
+		{ "mem:18446744073709551615T", "larger" },
+	};
+	char err[NVME_ERR_TEXT], begin[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme_name_check(rows[i].name, err, sizeof(err)), -EINVAL, "%s",
+			     rows[i].name);
+		snprintf(begin, sizeof(begin), "%s: ", rows[i].name);
+		cr_assert_eq(strncmp(err, begin, strlen(begin)), 0, "%s", err);
+		cr_assert_not_null(strstr(err, rows[i].why), "%s", err);
+	}
+}
+
+Test(nvme_name, error_is_one_printable_line_that_fits)
+{
+	char name[6000], err[NVME_ERR_TEXT], tiny[8];
+
+	memset(name, 'x', sizeof(name));
+	memcpy(name, "file:\n\033[31m", 10);
+	name[sizeof(name) - 1] = 0;
+	cr_assert_eq(nvme_name_check(name, err, sizeof(err)), -EINVAL);
+	cr_assert_not_null(strstr(err, "too long"));
+	cr_assert_null(strpbrk(err, "\n\033"));
+	cr_assert_eq(nvme_name_check(name, tiny, sizeof(tiny)), -EINVAL);
+	cr_assert_eq(strlen(tiny), sizeof(tiny) - 1);
+	cr_assert_eq(nvme_name_check(name, NULL, 0), -EINVAL);
+}
