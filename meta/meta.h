@@ -229,7 +229,7 @@ struct meta_statfs {
 	uint64_t page_hits;
 	uint64_t log_blocks;    /* written since mount                     */
 	uint64_t checkpoints;   /* completed since mount                   */
-	uint64_t orphans;       /* waiting to be freed                     */
+	uint64_t orphans;       /* shards with files waiting to be freed   */
 };
 
 /*

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
+int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
 {
 	const struct meta_key key = meta__obj_key(h, META__KIND_INODE, 0);
 	const void *value;
@@ -22,10 +22,19 @@ int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__in
 	out->shard = meta__dir_shard(m, h->dir);
 	rc = meta__get(m, out->shard, &key, &value, &value_len);
 	if (rc)
-		return rc == -ENOENT ? -ESTALE : rc;
+		return rc;
 	if (meta__inode_parse(value, value_len, out))
 		return meta__bad_record(m, "inode", out->shard, &key);
-	return out->nlink == 0 && !(out->flags & META__INODE_HIDDEN) ? -ESTALE : 0;
+	return 0;
+}
+
+int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
+{
+	int rc = meta__inode_load(m, h, out);
+
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
+	return out->nlink == 0 && !(out->flags & META__INODE_HIDDEN) ? -ESTALE : 0; /* (2) */
 }
 
 int meta__inode_put(struct meta *m, const struct meta__inode *in)

@@ -149,6 +149,8 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	op->list_count = 0;
 	rc = list_dir(m, op, &l, in.child);
 	op->scratch[0] = op->list_count;
+	if (rc == -EBUSY && op->list_count && !l.misses)
+		rc = 0; /* its pages fill the cache: the next call goes on */
 	if (rc || l.misses)
 		return rc ? rc : -EAGAIN;
 	if (op->list_count == 0 && !l.end)

@@ -59,6 +59,11 @@ static bool is_private(const struct meta_op *op)
 	return (int)op->type >= META__OP_FREE_ORPHAN;
 }
 
+static bool is_change(const struct meta_op *op)
+{
+	return !is_private(op) && !(op->state & OP_NO_CHANGE);
+}
+
 /* ---- what to run ---------------------------------------------------------------- */
 
 static int plan_private(struct meta *m, struct meta_op *op)
@@ -247,8 +252,6 @@ static int apply(struct meta *m, struct meta_op *op)
 
 	if (op->state & OP_FILLS)
 		rc = meta__space_ok(m);
-	if (!rc && m->failed && !is_private(op))
-		rc = -EROFS;
 	if (!rc)
 		rc = meta__tx_ready(m);
 	if (!rc)
@@ -263,18 +266,23 @@ static bool run(struct meta *m, struct meta_op *op)
 
 	ASSERT(op->misses == 0);
 	m->ops->hits = 0;
+	m->ops->dead.zones = 0;
+	m->ops->dead.has_orphan = false;
 	meta__tx_begin(m, op);
-	rc = plan(m, op);
+	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
 	if (rc == 0 && !(op->state & OP_NO_CHANGE))
-		rc = apply(m, op);
+		rc = apply(m, op); /* the store's own too */
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op);
 	if (rc == -EBUSY)
 		return stall(m, op);
-	if (rc == -EINPROGRESS)
+	if (rc == -EINPROGRESS) {
+		if (m->ops->alone == op)
+			m->ops->alone = NULL; /* it waits for others now */
 		return wait_on(op, &m->ops->trimming);
+	}
 	if (rc == 0 && op->type == META_OP_READ) {
 		op->epoch = meta__epoch_enter(m);
 		op->state |= OP_EPOCH;
@@ -362,7 +370,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	if (is_private(op))
 		return run(m, op);
 	memset(op->scratch, 0, sizeof(op->scratch));
-	if (!(op->state & OP_NO_CHANGE)) {
+	if (is_change(op)) {
 		rc = m->failed ? -EROFS : blocks_check(m, op);
 		if (!rc && op->flags & META_BY_INLINE && op->inline_len > META_INLINE_MAX)
 			rc = -EINVAL;
@@ -456,9 +464,20 @@ bool meta__ops_turn(struct meta *m)
 	struct meta__ops *ops = m->ops;
 	bool more = retry_stalled(m, &ops->stalled[0]);
 
+	if (m->failed)
+		meta__ops_trimmed(m); /* nobody trims any more: they fail too */
 	more |= retry_stalled(m, &ops->stalled[1]);
 	more |= meta__orphan_turn(m);
 	return more || !list_empty(&ops->ready) || !list_empty(&ops->over);
+}
+
+/* Those that wait for a file to be trimmed look again. */
+void meta__ops_trimmed(struct meta *m)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(&m->ops->trimming)))
+		list_push_back(&m->ops->ready, node);
 }
 
 void meta_read_end(struct meta *m, struct meta_op *op)

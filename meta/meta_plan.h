@@ -29,6 +29,14 @@ struct meta__orphan_scan {
 	uint64_t from; /* a uniquifier                                 */
 };
 
+/* meta_orphan.c: what becomes of the blocks that die in the one plan that runs. */
+struct meta__dead {
+	uint32_t zone[META__FREE_BUDGET]; /* whose records the plan changes for them       */
+	uint32_t zones;
+	bool has_orphan; /* there were more: this unnamed inode holds the rest, for later  */
+	struct meta__inode orphan;
+};
+
 struct meta__ops {
 	struct list ready;      /* their pages are here                                  */
 	struct list stalled[2]; /* -EBUSY: reads, changes; in order of arrival           */
@@ -44,7 +52,9 @@ struct meta__ops {
 	struct meta_op free_op[META__FREE_OPS];
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
+	struct meta__dead dead;
 	struct meta__chunk chunk;
+	struct meta__chunk dead_chunk;
 	uint8_t value[META_VALUE_MAX];
 };
 
@@ -79,6 +89,10 @@ static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *ke
 wk_cold int meta__bad_record(struct meta *m, const char *what, uint32_t shard,
 			     const struct meta_key *key);
 
+/* ---- meta_op.c: those that wait for a file to be trimmed look again ---------------- */
+
+void meta__ops_trimmed(struct meta *m);
+
 /* ---- meta_name.c ---------------------------------------------------------------- */
 
 enum meta__last { META__LAST_NAME, META__LAST_ROOT, META__LAST_DOT, META__LAST_DOTDOT };
@@ -112,8 +126,12 @@ must_check int meta__name_del(struct meta *m, const struct meta__at *at);
 
 /* ---- meta_inode.c ----------------------------------------------------------------- */
 
+/* -ESTALE: none, or freed (nlink 0 and not hidden). */
 must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
 			       struct meta__inode *out);
+/* The same, freed or not; -ENOENT: none. */
+must_check int meta__inode_load(struct meta *m, const struct meta_handle *h,
+				struct meta__inode *out);
 must_check int meta__inode_put(struct meta *m, const struct meta__inode *in);
 /* A new one, beside the name that `at` will get: handle and ino are set, the rest from op. */
 void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta__at *at,
@@ -138,34 +156,51 @@ must_check int meta__dir_entry(struct meta *m, uint64_t dir, int delta, int64_t 
 /* An empty directory's record and inode go; its name is the caller's.  -ENOTEMPTY. */
 must_check int meta__dir_free(struct meta *m, const struct meta__name *is);
 
-/* ---- meta_write.c, meta_read.c -------------------------------------------------------- */
+/* ---- meta_read.c, meta_write.c -------------------------------------------------------- */
 
-/* An extent record of `in`, checked against the drives.  -ENOENT: the chunk is all hole. */
-must_check int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index,
-			       struct meta__chunk *out);
+/* An extent record of `in`, checked against the drives. */
 must_check int meta__extent_check(struct meta *m, const struct meta__inode *in,
 				  const struct meta_key *key, const void *value, uint32_t value_len,
 				  struct meta__extent *out);
-/* Blocks from file block `first` on become the operation's runs; in->blocks follows. */
+/* The same, in slots; an empty one when the chunk is all hole. */
+must_check int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index,
+			       struct meta__chunk *out);
+/* What is left of it: a record, or none; `had` one before. */
+must_check int meta__chunk_put(struct meta *m, const struct meta__inode *in, uint64_t index,
+			       bool had, const struct meta__chunk *c);
+/* 0, or -EINVAL: runs and crcs of `op` do not make `nblocks` blocks. */
+must_check int meta__runs_check(const struct meta_op *op, uint64_t nblocks);
+/* Blocks from file block `first` on become the operation's; in->blocks follows.
+ * `fresh`: the file has no extents yet. */
 must_check int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
-				uint64_t first);
-/* 0, or -EINVAL: runs and crcs of `op` do not make `nblocks` blocks that are its own. */
-must_check int meta__runs_check(const struct meta *m, const struct meta_op *op, uint64_t nblocks);
+				uint64_t first, bool fresh);
+/* inline_buf is the file's content from now on. */
+void meta__write_inline(const struct meta_op *op, struct meta__inode *in);
 
 /* ---- meta_orphan.c ----------------------------------------------------------------- */
 
-/* Free chunks from `from` on; in->blocks follows.  0: all; -E2BIG: more than the budget, nothing
- * was done. */
-must_check int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from,
-				 uint32_t budget);
+/* The blocks in `dead`, which were those of chunk `index` of `in`, die with this transaction: they
+ * are counted in their zones' records, or given to an orphan when those are too many. */
+must_check int meta__dead_blocks(struct meta *m, const struct meta__inode *in, uint64_t index,
+				 const struct meta__chunk *dead);
+/* Chunks from `from` on are not the file's any more: freed here if they are few, else marked to be
+ * trimmed in the background.  Changes `in` only; the caller puts it. */
+must_check int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from);
 /* The object has lost its last name: freed here if small, else it becomes an orphan. */
-must_check int meta__free_inode(struct meta *m, struct meta__inode *in, uint32_t budget);
+must_check int meta__free_inode(struct meta *m, struct meta__inode *in);
 must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
 must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
 /* A bounded step of freeing orphans; true: there is more to do at once. */
 bool meta__orphan_turn(struct meta *m);
 void meta__orphan_op_done(struct meta *m, struct meta_op *op);
 uint64_t meta__orphans_waiting(const struct meta *m); /* shards that may hold some */
+
+/* ---- meta_put.c ---------------------------------------------------------------------- */
+
+/* `at` names `in` from now on, in place of `old` when at->found: what put, commit and rename share.
+ */
+must_check int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in,
+			       struct meta__inode *old);
 
 /* ---- plans ------------------------------------------------------------------------ */
 

@@ -48,8 +48,9 @@ int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index
 	uint32_t value_len;
 	int rc = meta__get(m, in->shard, &key, &value, &value_len);
 
+	meta__chunk_init(out, in->epoch);
 	if (rc)
-		return rc;
+		return rc == -ENOENT ? 0 : rc;
 	rc = meta__extent_check(m, in, &key, value, value_len, &x);
 	if (!rc)
 		meta__chunk_load(out, &x);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What a store holds and does, gathered from those who count it. */
+#include "meta/meta_plan.h"
+#include "meta/meta_store.h"
+
+int meta__plan_statfs(struct meta *m, struct meta_op *op)
+{
+	struct meta_statfs *s = op->statfs;
+
+	*s = (struct meta_statfs){ .orphans = meta__orphans_waiting(m) };
+	for (uint32_t i = 0; i < m->nshards; i++)
+		s->files += m->shard[i].files;
+	meta__statfs_space(m, s);
+	meta__cache_stat(m, s);
+	meta__ckpt_stat(m, s);
+	s->log_blocks = meta__log_blocks(m);
+	return 0;
+}

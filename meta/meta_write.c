@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Writes and truncates: blocks of a file are replaced by others, or end.
+ *
+ *   runs      |----- 200 -----|-------- 900 --------|      (complete on their drives)
+ *   file      |      chunk 3     |      chunk 4     |
+ *                     [offset ............. + nblocks)
+ *   dead              what these slots held before: meta__dead_blocks()
+ *
+ *  (1) A file with inline bytes has no extents (but such that are being trimmed).
+ *  (2) No block lies behind the block that holds the file's last byte; bytes behind the last
+ *      byte, in its block, are zeros: the caller's promise.
+ *  (3) While chunks from trim_from on are being freed, none of them is written, and the file
+ *      does not grow over them: who wants to waits (-EINPROGRESS).
+ */
+#include "meta/meta_plan.h"
+
+#include <string.h>
+
+#define CHUNK_BYTES ((uint64_t)META_CHUNK_BLOCKS * BLOCK_SIZE)
+
+int meta__runs_check(const struct meta_op *op, uint64_t nblocks)
+{
+	uint64_t sum = 0;
+
+	if (op->nruns && (!op->runs || !op->crcs))
+		return -EINVAL;
+	for (uint32_t i = 0; i < op->nruns; i++) {
+		if (op->runs[i].nblocks == 0)
+			return -EINVAL;
+		sum += op->runs[i].nblocks;
+	}
+	return sum == nblocks && sum <= META_IO_BLOCKS_MAX ? 0 : -EINVAL;
+}
+
+int meta__chunk_put(struct meta *m, const struct meta__inode *in, uint64_t index, bool had,
+		    const struct meta__chunk *c)
+{
+	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_EXTENT, index);
+	const uint32_t len = meta__chunk_build(c, m->ops->value);
+
+	if (len)
+		return meta__tx_put(m, in->shard, &key, m->ops->value, len);
+	return had ? meta__tx_del(m, in->shard, &key) : 0;
+}
+
+/* ---- runs into chunks ----------------------------------------------------------------- */
+
+/* The operation's blocks, one after the other. */
+struct source {
+	const struct meta_op *op;
+	uint32_t run;
+	uint32_t used; /* of that run */
+	uint32_t at;   /* in all      */
+};
+
+static uint64_t source_next(struct source *s, uint32_t *crc)
+{
+	const struct meta_run *r = &s->op->runs[s->run];
+	const uint64_t baddr = r->baddr ? r->baddr + s->used : 0;
+
+	*crc = s->op->crcs[s->at++];
+	if (++s->used == r->nblocks) {
+		s->run++;
+		s->used = 0;
+	}
+	return baddr;
+}
+
+static uint64_t blocks_in(const struct meta__chunk *c)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < c->nblocks; i++)
+		n += c->baddr[i] != 0;
+	return n;
+}
+
+/* Slots [from, end) of c die; they go to `dead`. */
+static void kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
+		       struct meta__chunk *dead)
+{
+	meta__chunk_init(dead, c->epoch);
+	for (uint32_t i = from; i < min_u32(end, c->nblocks); i++)
+		if (c->baddr[i])
+			meta__chunk_set(dead, i, c->baddr[i], c->crc[i]);
+}
+
+static void blocks_moved(struct meta__inode *in, uint64_t came, uint64_t went)
+{
+	in->blocks += came;
+	in->blocks -= min_u64(went, in->blocks);
+}
+
+static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in, uint64_t index,
+		       uint32_t from, uint32_t end, bool fresh)
+{
+	struct meta__chunk *c = &m->ops->chunk, *dead = &m->ops->dead_chunk;
+	uint64_t came = 0;
+	int rc = 0, miss = 0;
+	bool had;
+
+	meta__chunk_init(c, in->epoch);
+	if (!fresh)
+		rc = meta__chunk_get(m, in, index, c);
+	if (meta__stop(rc, &miss))
+		return rc;
+	had = c->nblocks > 0;
+	kill_slots(c, from, end, dead);
+	rc = dead->nblocks ? meta__dead_blocks(m, in, index, dead) : 0;
+	if (meta__stop(rc, &miss))
+		return rc;
+	for (uint32_t i = from; i < end; i++) {
+		uint32_t crc;
+		const uint64_t baddr = source_next(s, &crc);
+
+		meta__chunk_set(c, i, baddr, crc);
+		came += baddr != 0;
+	}
+	c->epoch = in->epoch;
+	blocks_moved(in, came, blocks_in(dead));
+	rc = meta__chunk_put(m, in, index, had, c);
+	return rc ? rc : miss;
+}
+
+static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
+{
+	int miss = 0;
+
+	for (uint32_t i = 0; i < op->nruns; i++) {
+		int rc = 0;
+
+		if (op->runs[i].baddr)
+			rc = meta__tx_live(m, shard, op->runs[i].baddr, op->runs[i].nblocks);
+		if (meta__stop(rc, &miss))
+			return rc;
+	}
+	return miss;
+}
+
+int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
+		     uint64_t first, bool fresh)
+{
+	struct source s = { .op = op };
+	uint64_t end = first;
+	int rc = runs_live(m, op, in->shard), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc;
+	for (uint32_t i = 0; i < op->nruns; i++)
+		end += op->runs[i].nblocks;
+	for (uint64_t block = first; block < end;) {
+		const uint64_t index = block / META_CHUNK_BLOCKS;
+		const uint64_t stop = min_u64((index + 1) * META_CHUNK_BLOCKS, end);
+
+		rc = write_chunk(m, &s, in, index, (uint32_t)(block - index * META_CHUNK_BLOCKS),
+				 (uint32_t)(stop - index * META_CHUNK_BLOCKS), fresh);
+		if (meta__stop(rc, &miss))
+			return rc;
+		block = stop;
+	}
+	meta__tx_data(m, op->runs, op->nruns);
+	return miss;
+}
+
+void meta__write_inline(const struct meta_op *op, struct meta__inode *in)
+{
+	in->inline_len = op->inline_len;
+	in->inline_crc = op->inline_crc;
+	in->inline_bytes = op->inline_buf;
+}
+
+/* ---- write ------------------------------------------------------------------------------- */
+
+static int file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+{
+	int rc = meta__resolve(m, &op->target, true, in);
+
+	if (rc)
+		return rc;
+	if (in->type != META_TYPE_FILE)
+		return in->type == META_TYPE_DIR ? -EISDIR : -EINVAL;
+	return op->size > META__FILE_BYTES_MAX ? -EFBIG : 0;
+}
+
+static int put_changed(struct meta *m, struct meta_op *op, struct meta__inode *in, int miss)
+{
+	int rc;
+
+	in->mtime_ns = op->wall_ns;
+	in->ctime_ns = op->wall_ns;
+	rc = meta__inode_put(m, in);
+	if (rc)
+		return rc;
+	rc = meta__attr(m, in, &op->attr);
+	return rc ? rc : miss;
+}
+
+static bool must_wait(const struct meta__inode *in, uint64_t size)
+{
+	return in->flags & META__INODE_TRIMMING && size > in->size &&
+	       size > in->trim_from * CHUNK_BYTES; /* (3) */
+}
+
+static int write_inline(struct meta *m, struct meta_op *op, struct meta__inode *in)
+{
+	const uint64_t size = max_u64(max_u64(in->size, op->size), op->inline_len);
+
+	if (op->inline_len == 0 || op->inline_len < in->inline_len)
+		return -EINVAL;
+	if (must_wait(in, size))
+		return -EINPROGRESS;
+	if (in->blocks && !(in->flags & META__INODE_TRIMMING && in->trim_from == 0))
+		return -EINVAL; /* (1) */
+	meta__write_inline(op, in);
+	in->size = size;
+	return put_changed(m, op, in, 0);
+}
+
+int meta__plan_write(struct meta *m, struct meta_op *op)
+{
+	const uint64_t first = op->offset / BLOCK_SIZE;
+	struct meta__inode in;
+	uint64_t nblocks = 0, size;
+	int rc = file_of(m, op, &in);
+
+	if (rc)
+		return rc;
+	if (op->flags & META_BY_INLINE)
+		return write_inline(m, op, &in);
+	for (uint32_t i = 0; i < op->nruns; i++)
+		nblocks += op->runs[i].nblocks;
+	if (op->offset % BLOCK_SIZE || nblocks == 0 || meta__runs_check(op, nblocks))
+		return -EINVAL;
+	if (op->offset > META__FILE_BYTES_MAX - nblocks * BLOCK_SIZE)
+		return -EFBIG;
+	size = max_u64(in.size, op->size);
+	if (first + nblocks > div_up(size, BLOCK_SIZE) || (in.inline_len && op->offset))
+		return -EINVAL; /* (2), (1) */
+	if (must_wait(&in, size) || (in.flags & META__INODE_TRIMMING &&
+				     (first + nblocks - 1) / META_CHUNK_BLOCKS >= in.trim_from))
+		return -EINPROGRESS;
+	in.inline_len = 0;
+	in.inline_crc = 0;
+	in.size = size;
+	rc = meta__write_runs(m, op, &in, first, false);
+	if (rc && rc != -EAGAIN)
+		return rc;
+	return put_changed(m, op, &in, rc);
+}
+
+/* ---- truncate ---------------------------------------------------------------------------- */
+
+/* The chunk with the new end: what is behind it dies, and its last block is replaced by the
+ * operation's one, whose tail is zeros. */
+static int cut_chunk(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+{
+	const uint64_t last = op->size / BLOCK_SIZE, index = last / META_CHUNK_BLOCKS;
+	const uint32_t at = (uint32_t)(last % META_CHUNK_BLOCKS);
+	const bool tail = op->size % BLOCK_SIZE != 0;
+	struct meta__chunk *c = &m->ops->chunk, *dead = &m->ops->dead_chunk;
+	int rc, miss = 0;
+	bool had;
+
+	if (!tail && at == 0)
+		return op->nruns ? -EINVAL : 0; /* between two chunks */
+	rc = meta__chunk_get(m, in, index, c);
+	if (rc)
+		return rc;
+	if (tail ? op->nruns == 0 && at < c->nblocks && c->baddr[at] : op->nruns != 0)
+		return -EINVAL;
+	had = c->nblocks > 0;
+	if (!had && op->nruns == 0)
+		return 0;
+	kill_slots(c, op->nruns || !tail ? at : at + 1, META_CHUNK_BLOCKS, dead);
+	if (dead->nblocks)
+		rc = meta__dead_blocks(m, in, index, dead);
+	if (meta__stop(rc, &miss))
+		return rc;
+	blocks_moved(in, op->nruns != 0, blocks_in(dead));
+	meta__chunk_trim(c, tail ? at + 1 : at);
+	if (op->nruns)
+		meta__chunk_set(c, at, op->runs[0].baddr, op->crcs[0]);
+	rc = meta__chunk_put(m, in, index, had, c);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = runs_live(m, op, in->shard);
+	meta__tx_data(m, op->runs, op->nruns);
+	return rc ? rc : miss;
+}
+
+static int truncate_down(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+{
+	uint64_t from = div_up(op->size, CHUNK_BYTES);
+	int rc = 0, miss = 0;
+
+	if (in->inline_len) {
+		in->inline_len = (uint32_t)min_u64(in->inline_len, op->size);
+		in->inline_crc = crc32c_block(in->inline_bytes, in->inline_len);
+		in->size = op->size;
+		return op->nruns && !(op->flags & META_BY_INLINE) ? -EINVAL : 0;
+	}
+	if (op->flags & META_BY_INLINE) {
+		if (op->inline_len != op->size)
+			return -EINVAL;
+		meta__write_inline(op, in);
+		from = 0;
+	} else {
+		rc = cut_chunk(m, op, in);
+	}
+	if (meta__stop(rc, &miss))
+		return rc;
+	in->size = op->size;
+	rc = meta__free_chunks(m, in, from);
+	return rc ? rc : miss;
+}
+
+int meta__plan_truncate(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	int rc = file_of(m, op, &in);
+
+	if (rc)
+		return rc;
+	if (in.flags & META__INODE_HIDDEN)
+		return -EINVAL; /* its ORPHAN record is taken */
+	if (op->nruns && !(op->flags & META_BY_INLINE) &&
+	    (op->nruns != 1 || meta__runs_check(op, 1)))
+		return -EINVAL;
+	if (op->size >= in.size) {
+		if (op->nruns && !(op->flags & META_BY_INLINE))
+			return -EINVAL;
+		if (must_wait(&in, op->size))
+			return -EINPROGRESS;
+		in.size = op->size;
+	} else {
+		rc = truncate_down(m, op, &in);
+		if (rc && rc != -EAGAIN)
+			return rc;
+	}
+	return put_changed(m, op, &in, rc);
+}
