@@ -7,13 +7,14 @@
  * opens one client in each.  After fork() the child's copy answers -ESTALE to everything
  * (weka_close() excepted); the child connects anew.
  *
- *      leased buffer                     weka_client                      appliance
- *   ┌────────────────┐  weka_submit_*()  ┌─────────┐   weka_reap()      ┌──────────┐
- *   │ 4 KiB │ 4 KiB │ │ ────────────────▶ │ credits │ ─────────────────▶ │          │
- *   │       │       │ │ ◀──────────────── │         │ ◀───────────────── │  drives  │
- *   └────────────────┘   weka_reap()     └─────────┘    answers          └──────────┘
- *        ▲                                                                    │
- *        └──────────────── payload, written there by the drive ───────────────┘
+ *    leased buffer                    weka_client                     appliance
+ *  +-----------------+ weka_submit_*() +---------+                    +--------+
+ *  | 4 KiB | 4 KiB | | --------------> | credits | -- requests -----> |        |
+ *  |       |       | |   weka_reap()   |         |                    | drives |
+ *  |       |       | | <-------------- |         | <----- answers --- |        |
+ *  +-----------------+                 +---------+                    +--------+
+ *        ^                                                                 |
+ *        +----------- payload, written there by the drive itself ----------+
  *
  * Requests are submitted and reaped:
  *
@@ -51,7 +52,7 @@
 extern "C" {
 #endif
 
-#define WEKA_CLIENT_VERSION "0.1"
+#define WEKA_CLIENT_VERSION "0.1.0"
 
 #if defined(__GNUC__)
 #define WEKA_MUST_CHECK __attribute__((warn_unused_result))
@@ -73,12 +74,12 @@ struct weka_dir;    /* opaque: a listing under way */
 
 /* ---- a session ------------------------------------------------------------------- */
 
-/* Who asks: a key that the appliance knows.  Either a secret of 32 bytes with its id, or a file
- * of one line, "ID:SECRET" with the secret as 64 hexadecimal digits. */
+/* Who asks: a key that the appliance knows, as a secret of 32 bytes or in a file of 64 hexadecimal
+ * digits that nobody but its owner may read. */
 struct weka_key {
-	const char *id; /* at most 31 bytes; with `file` NULL or the id that the file must have */
-	const void *secret; /* 32 bytes                       */
-	const char *file;   /* a path; then `secret` is NULL  */
+	const char *id;     /* at most 31 bytes; NULL: "weka"            */
+	const void *secret; /* 32 bytes, or NULL ...                     */
+	const char *file;   /* ... and then the path of a file           */
 	uint64_t reserved[3];
 };
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Much of one file: pieces, a few in flight at once, between the file and memory or a
+ * descriptor.
+ *
+ *    lanes      |  piece 4  |  piece 1  |  piece 2  |  piece 3  |     each with its lease
+ *                     ^ its answer is taken out or in, then it goes on with piece 5
+ *
+ * Pieces never cross a multiple of piece_bytes.  A read ends where the file does: the first
+ * piece that came short says where, later ones find nothing.
+ */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LANES       4u
+#define LEAST_PIECE (16u << 10)
+
+struct lane {
+	struct weka_req req;
+	struct weka_lease *lease;
+	uint64_t at; /* of the piece, from where the whole begins */
+	uint32_t length_bytes;
+	bool busy;
+};
+
+/* pread or pwrite, all of it: 0, -errno, -EIO when the source ends too early. */
+static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, uint64_t at)
+{
+	ssize_t got;
+
+	while (length_bytes > 0) {
+		if (in)
+			got = pread(fd, bytes, length_bytes, (off_t)at);
+		else
+			got = pwrite(fd, bytes, length_bytes, (off_t)at);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		bytes += got;
+		at += (uint64_t)got;
+		length_bytes -= (uint64_t)got;
+	}
+	return 0;
+}
+
+/* The next piece goes out.  Returns 1 when there is none, or -errno. */
+static int lane_start(struct weka_client *c, const struct client_bulk *b, struct lane *lane,
+		      uint64_t *next)
+{
+	uint64_t offset_bytes = b->offset_bytes + *next;
+	struct weka_window window = { .lease = lane->lease, .size_bytes = lane->lease->size_bytes };
+	int err = 0;
+
+	if (*next >= b->length_bytes)
+		return 1;
+	lane->at = *next;
+	lane->length_bytes = (uint32_t)min_u64(b->length_bytes - *next,
+					       b->piece_bytes - offset_bytes % b->piece_bytes);
+	if (b->op == CLIENT_BULK_READ) {
+		err = weka_submit_read(c, &lane->req, &b->handle, offset_bytes, lane->length_bytes,
+				       &window);
+	} else {
+		if (b->memory)
+			memcpy(lane->lease->data, b->memory + lane->at, lane->length_bytes);
+		else
+			err = descriptor_move(b->fd, true, lane->lease->data, lane->length_bytes,
+					      lane->at);
+		if (!err)
+			err = weka_submit_write(c, &lane->req, &b->handle, offset_bytes,
+						lane->length_bytes, 0, &window);
+	}
+	if (err)
+		return err;
+	client__req(&lane->req)->is_sync = true;
+	lane->busy = true;
+	*next += lane->length_bytes;
+	return 0;
+}
+
+/* Its answer has come.  *end moves to where the file ends. */
+static int lane_finish(const struct client_bulk *b, struct lane *lane, uint64_t *end)
+{
+	uint64_t got = lane->req.length_bytes;
+
+	lane->busy = false;
+	if (lane->req.status || b->op == CLIENT_BULK_WRITE)
+		return lane->req.status;
+	if (got < lane->length_bytes)
+		*end = min_u64(*end, lane->at + got);
+	if (b->memory) {
+		memcpy(b->memory + lane->at, lane->req.data, got);
+		return 0;
+	}
+	return descriptor_move(b->fd, false, lane->req.data, got, lane->at);
+}
+
+static int lane_wait(struct weka_client *c, struct lane *lane)
+{
+	int err;
+
+	do {
+		err = client__wait(c, &lane->req, WEKA_FOREVER); /* its own deadline ends it */
+	} while (err == -EINTR);
+	return err;
+}
+
+/* Lanes in turn: the oldest piece is waited for, so a lane is free again in order. */
+static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes, uint32_t count)
+{
+	uint64_t next = 0, end = b->length_bytes;
+	uint32_t i, busy = 0;
+	int err = 0, got;
+
+	for (i = 0;; i = (i + 1) % count) {
+		struct lane *lane = &lanes[i];
+
+		if (lane->busy) {
+			got = lane_wait(c, lane);
+			ASSERT(got == 0);
+			got = lane_finish(b, lane, &end);
+			err = err ? err : got;
+			busy--;
+		}
+		got = err || end < b->length_bytes ? 1 : lane_start(c, b, lane, &next);
+		if (got == -EAGAIN && busy > 0)
+			got = 1; /* others have all requests: go on with fewer lanes */
+		if (got == 0)
+			busy++;
+		else if (got < 0)
+			err = got;
+		if (busy == 0 && (err || got == 1))
+			break;
+	}
+	b->done_bytes = end;
+	return err;
+}
+
+int client__bulk(struct weka_client *c, struct client_bulk *b)
+{
+	struct lane lanes[LANES] = { 0 };
+	uint32_t count = 0, want = weka_window_bytes(1, b->piece_bytes + WEKA_BLOCK);
+	uint64_t pieces;
+	int err = 0;
+
+	ASSERT(is_pow2(b->piece_bytes));
+	if (client__forked(c))
+		return -ESTALE;
+	b->done_bytes = 0;
+	if (b->length_bytes == 0)
+		return 0;
+	pieces = b->length_bytes / b->piece_bytes + 2;
+	if (b->length_bytes <= b->piece_bytes - b->offset_bytes % b->piece_bytes) {
+		pieces = 1;
+		want = weka_window_bytes(1, b->length_bytes + WEKA_BLOCK);
+	}
+	while (!err && count < min_u64(LANES, pieces)) {
+		err = weka_lease(c, want, &lanes[count].lease);
+		if (!err)
+			count++;
+		else if (count == 0 && !b->is_whole && b->piece_bytes > LEAST_PIECE) {
+			b->piece_bytes /= 2; /* the pool is small or busy: smaller pieces */
+			want = weka_window_bytes(1, b->piece_bytes + WEKA_BLOCK);
+			err = 0;
+		}
+	}
+	if (count > 0)
+		err = run(c, b, lanes, count);
+	while (count > 0)
+		weka_release(c, lanes[--count].lease);
+	return err;
+}

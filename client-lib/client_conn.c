@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A client's life, and its sessions, of which it may see several.
+ *
+ *          retry_ns        agreed         its memory is here
+ *    DOWN ---------> HELLO --------> POOL -------------------> UP
+ *     ^ ^              | failed       | failed                 | broke
+ *     | +-next address-+--------------+                        |
+ *     +--------------------------------------------------------+
+ *
+ * The old session's memory stays until the new one's is there: leases have bytes in it that
+ * the caller may be looking at, in any thread.  Then these are copied, and the new memory takes
+ * the old one's place in the address space, at once; what a drive may still write for the old
+ * session goes where nobody looks.
+ *
+ * Invariants:
+ *
+ *  (1) `conn` and `region` are those of the last session that was UP; `memory` is where
+ *      `region` lies, and never changes.
+ *  (2) `next` is there in HELLO and POOL only.
+ *  (3) In any state but UP no call is in the fabric's hands: they came back as it broke.
+ */
+#include "client-lib/client_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define BACKOFF_MIN_NS (10 * NS_PER_MS)
+#define BACKOFF_MAX_NS NS_PER_S
+
+static _Thread_local char connect_error[256];
+
+const char *weka_version(void)
+{
+	return WEKA_CLIENT_VERSION;
+}
+
+const char *weka_error(const struct weka_client *c)
+{
+	return c ? c->error : connect_error;
+}
+
+/* ---- connecting ---------------------------------------------------------------------- */
+
+static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, const char *why)
+{
+	uint64_t pause_ns = BACKOFF_MIN_NS;
+
+	c->conn_error = err;
+	if (!why || !why[0])
+		why = strerror(-err);
+	snprintf(c->error, sizeof(c->error), "%s: %s", c->addresses[c->address_at], why);
+	if (c->next)
+		fab_close(c->next);
+	c->next = NULL;
+	c->next_region = NULL;
+	c->at = CLIENT_DOWN;
+	c->retry_ns = now_ns;
+	c->address_at++;
+	if (c->address_at == c->address_count) {
+		c->address_at = 0;
+		pause_ns <<= min_u32(c->rounds, 10);
+		c->retry_ns += min_u64(pause_ns, BACKOFF_MAX_NS);
+		c->rounds++;
+	}
+}
+
+static void try_begin(struct weka_client *c, uint64_t now_ns)
+{
+	struct fab_connect_cfg cfg = {
+		.address = c->addresses[c->address_at],
+		.key = c->key,
+		.want = c->want,
+	};
+	int err = fab_connect(&c->next, &cfg, now_ns);
+
+	if (err) {
+		try_failed(c, now_ns, err, c->next ? fab_conn_error(c->next) : NULL);
+		return;
+	}
+	c->at = CLIENT_HELLO;
+}
+
+static void try_hello(struct weka_client *c, uint64_t now_ns)
+{
+	int err = fab_connect_step(c->next, now_ns);
+	uint64_t bytes;
+
+	if (err == -EINPROGRESS)
+		return;
+	if (!err) {
+		bytes = min_u64(c->pool_bytes, fab_conn_limits(c->next)->pool_max_bytes);
+		err = fab_pool_add(c->next, bytes, &c->next_region);
+	}
+	if (err) {
+		try_failed(c, now_ns, err, fab_conn_error(c->next));
+		return;
+	}
+	c->at = CLIENT_POOL;
+	c->try_until_ns = now_ns + c->connect_timeout_ns;
+}
+
+/* The new session's memory is there: let it take the old one's place. */
+static int adopt(struct weka_client *c)
+{
+	const struct fab_limits *limits = fab_conn_limits(c->next);
+
+	if (c->conn) {
+		if (fab_region_size(c->next_region) < fab_region_size(c->region))
+			return -ENOSPC;
+		client__leases_move(c, fab_region_memory(c->next_region));
+		fab_region_replace(c->next_region, c->region);
+		fab_close(c->conn);
+		c->counters.reconnects++;
+	} else {
+		c->memory = fab_region_memory(c->next_region);
+		c->pool_bytes = fab_region_size(c->next_region);
+	}
+	c->conn = c->next;
+	c->region = c->next_region;
+	c->next = NULL;
+	c->next_region = NULL;
+	ASSERT(fab_region_memory(c->region) == c->memory); /* (1) */
+	c->window_max_bytes = limits->window_max_bytes;
+	c->batch_items_max = min_u32(c->want.batch_max, limits->batch_max);
+	c->address_up = c->address_at;
+	c->address_at = 0;
+	c->rounds = 0;
+	c->dead = false;
+	c->at = CLIENT_UP;
+	return 0;
+}
+
+static void try_pool(struct weka_client *c, uint64_t now_ns)
+{
+	struct fab_call *none;
+	int err;
+
+	ASSERT(fab_poll(c->next, now_ns, &none, 1) == 0);
+	err = fab_region_status(c->next_region);
+	if (err == -EINPROGRESS)
+		err = fab_conn_status(c->next) ? -ECONNRESET : -EINPROGRESS;
+	if (err == -EINPROGRESS && now_ns < c->try_until_ns)
+		return;
+	if (err == -EINPROGRESS)
+		err = -ETIMEDOUT;
+	if (!err)
+		err = adopt(c);
+	if (err)
+		try_failed(c, now_ns, err, err == -ENOSPC ? "no memory for the pool" : NULL);
+}
+
+void client__conn_step(struct weka_client *c, uint64_t now_ns)
+{
+	if (!c->dead && c->conn && now_ns - c->down_ns > c->reconnect_ns) {
+		c->dead = true;
+		client__end_pending(c, -ENOTCONN);
+	}
+	if (c->at == CLIENT_DOWN && now_ns >= c->retry_ns)
+		try_begin(c, now_ns);
+	if (c->at == CLIENT_HELLO)
+		try_hello(c, now_ns);
+	if (c->at == CLIENT_POOL)
+		try_pool(c, now_ns);
+}
+
+void client__conn_lost(struct weka_client *c, uint64_t now_ns)
+{
+	ASSERT(c->at == CLIENT_UP && !c->next);
+	snprintf(c->error, sizeof(c->error), "%s: the session broke", c->addresses[c->address_up]);
+	c->at = CLIENT_DOWN;
+	c->down_ns = now_ns;
+	c->retry_ns = now_ns;
+	c->unflushed = false;
+}
+
+/* ---- a client -------------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t v, uint32_t otherwise)
+{
+	return v ? v : otherwise;
+}
+
+static uint64_t or_default_u64(uint64_t v, uint64_t otherwise)
+{
+	return v ? v : otherwise;
+}
+
+static int options_check(struct weka_options *o, const struct weka_options *given, char *why)
+{
+	memset(o, 0, sizeof(*o));
+	if (given) {
+		if (given->size_bytes < offsetof(struct weka_options, reserved)) {
+			snprintf(why, sizeof(connect_error), "options: size_bytes is not set");
+			return -EINVAL;
+		}
+		memcpy(o, given, min_u64(given->size_bytes, sizeof(*o)));
+	}
+	o->requests_max = or_default(o->requests_max, 64);
+	o->batches_max = or_default(o->batches_max, 16);
+	o->batch_items_max = or_default(o->batch_items_max, WEKA_BATCH_MAX);
+	o->leases_max = or_default(o->leases_max, 1024);
+	o->pool_bytes = or_default_u64(o->pool_bytes, 64ull << 20);
+	o->connect_timeout_ns = or_default_u64(o->connect_timeout_ns, 10 * NS_PER_S);
+	o->timeout_ns = or_default_u64(o->timeout_ns, 30 * NS_PER_S);
+	o->reconnect_ns = or_default_u64(o->reconnect_ns, 30 * NS_PER_S);
+	o->spin_ns_max = or_default_u64(o->spin_ns_max, NS_PER_MS);
+	if (o->requests_max > 1024 || o->batches_max > 1024 ||
+	    o->batch_items_max > WEKA_BATCH_MAX || o->leases_max > (1u << 24) ||
+	    o->pool_bytes > (1ull << 40)) {
+		snprintf(why, sizeof(connect_error),
+			 "options: at most 1024 requests, batches and items, 2^24 leases, 1 TiB");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* All memory of the request path, touched now rather than when it is in a hurry. */
+static int slots_create(struct weka_client *c, const struct weka_options *o)
+{
+	size_t batch_bytes = sizeof(union client_batch) * o->batch_items_max;
+	uint32_t i;
+
+	list_init(&c->free);
+	list_init(&c->pending);
+	c->done_last = &c->done_first;
+	c->slots = calloc(o->requests_max, sizeof(*c->slots));
+	c->deadline_ns = calloc(o->requests_max, sizeof(*c->deadline_ns));
+	c->batch_memory = malloc(batch_bytes * o->batches_max);
+	if (!c->slots || !c->deadline_ns || !c->batch_memory)
+		return -ENOMEM;
+	memset(c->batch_memory, 0, batch_bytes * o->batches_max);
+	c->requests_max = o->requests_max;
+	for (i = 0; i < o->requests_max; i++) {
+		list_init(&c->slots[i].node);
+		c->slots[i].index = i;
+		c->slots[i].batch = &c->slots[i].one;
+		list_push_back(&c->free, &c->slots[i].node);
+	}
+	for (i = 0; i < o->batches_max; i++) {
+		union client_batch *b = (void *)((char *)c->batch_memory + i * batch_bytes);
+
+		b->next_free = c->batches_free;
+		c->batches_free = b;
+	}
+	return 0;
+}
+
+static int alive_create(struct weka_client *c)
+{
+	char *page =
+		mmap(NULL, WEKA_BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return -ENOMEM;
+	*page = 1;
+	c->alive = page;
+	return madvise(page, WEKA_BLOCK, MADV_WIPEONFORK) < 0 ? -errno : 0;
+}
+
+/* The first session: every address once, within the time. */
+static int connect_first(struct weka_client *c)
+{
+	uint64_t until_ns = clock_now_ns() + c->connect_timeout_ns;
+	int err;
+
+	for (;;) {
+		client__progress(c);
+		if (c->at == CLIENT_UP)
+			break;
+		if (c->rounds > 0)
+			return c->conn_error;
+		err = client__sleep(c, until_ns);
+		if (err == -ETIMEDOUT) {
+			snprintf(c->error, sizeof(c->error), "%s: no answer",
+				 c->addresses[c->address_at]);
+			return err;
+		}
+	}
+	return client__pool_create(&c->pool, c->pool_bytes);
+}
+
+static int client_create(struct weka_client *c, const char *addresses, const struct weka_key *key,
+			 const struct weka_options *options)
+{
+	struct weka_options o;
+	int err = options_check(&o, options, c->error);
+
+	if (!err)
+		err = client__addresses(c, addresses, c->error);
+	if (!err)
+		err = client__key(key, &c->key, c->error);
+	if (err)
+		return err;
+	c->timeout_ns = o.timeout_ns;
+	c->reconnect_ns = o.reconnect_ns;
+	c->connect_timeout_ns = o.connect_timeout_ns;
+	c->spin_ns_max = o.spin_ns_max;
+	c->pool_bytes = o.pool_bytes;
+	c->want.credits = o.requests_max;
+	c->want.long_bodies = min_u32(o.batches_max, o.requests_max);
+	c->want.batch_max = o.batch_items_max;
+	err = alive_create(c);
+	if (!err)
+		err = slots_create(c, &o);
+	if (!err)
+		err = client__leases_create(c, o.leases_max);
+	if (!err)
+		err = client__sleep_create(c);
+	return err ? err : connect_first(c);
+}
+
+int weka_connect(const char *addresses, const struct weka_key *key,
+		 const struct weka_options *options, struct weka_client **out)
+{
+	struct weka_client *c = calloc(1, sizeof(*c));
+	int err = -ENOMEM;
+
+	if (c) {
+		c->epoll = -1;
+		c->timer = -1;
+		c->watched = -1;
+		err = client_create(c, addresses, key, options);
+	}
+	if (!err) {
+		c->error[0] = 0;
+		*out = c;
+		return 0;
+	}
+	snprintf(connect_error, sizeof(connect_error), "%s",
+		 c && c->error[0] ? c->error : strerror(-err));
+	weka_close(c);
+	return err;
+}
+
+void weka_close(struct weka_client *c)
+{
+	uint32_t i;
+
+	if (!c)
+		return;
+	if (c->next)
+		fab_close(c->next);
+	if (c->conn)
+		fab_close(c->conn);
+	client__sleep_destroy(c);
+	client__pool_destroy(&c->pool);
+	free(c->leases);
+	free(c->batch_memory);
+	free(c->deadline_ns);
+	free(c->slots);
+	for (i = 0; i < c->address_count; i++)
+		free(c->addresses[i]);
+	if (c->alive)
+		munmap((void *)(uintptr_t)c->alive, WEKA_BLOCK);
+	explicit_bzero(c, sizeof(*c));
+	free(c);
+}
+
+/* ---- asking about it ------------------------------------------------------------------- */
+
+int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
+{
+	struct weka_limits l = {
+		.size_bytes = out->size_bytes,
+		.requests_max = c->requests_max,
+		.batch_items_max = c->batch_items_max,
+		.window_max_bytes = c->window_max_bytes,
+		.pool_bytes = c->pool_bytes,
+	};
+
+	if (client__forked(c))
+		return -ESTALE;
+	if (out->size_bytes < sizeof(out->size_bytes))
+		return -EINVAL;
+	if (c->at == CLIENT_UP) {
+		snprintf(l.transport, sizeof(l.transport), "%s", fab_conn_transport(c->conn));
+		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[c->address_up]);
+	}
+	memcpy(out, &l, min_u64(out->size_bytes, sizeof(l)));
+	return 0;
+}
+
+int weka_get_counters(const struct weka_client *c, struct weka_counters *out)
+{
+	struct weka_counters all = c->counters;
+
+	if (client__forked(c))
+		return -ESTALE;
+	if (out->size_bytes < sizeof(out->size_bytes))
+		return -EINVAL;
+	all.size_bytes = out->size_bytes;
+	all.pool_used_bytes = (uint64_t)c->pool.used_units * WEKA_BLOCK;
+	memcpy(out, &all, min_u64(out->size_bytes, sizeof(all)));
+	return 0;
+}

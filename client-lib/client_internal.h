@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * client-lib's own: what its files share.
+ *
+ *   weka_submit_*()                                           weka_reap()
+ *     client__take()   a slot, its lease counted                client__progress()
+ *     ... fills call                                              fab_poll() -> client__answered()
+ *     client__send()   fab_submit(), or waits in `pending`        pending -> fab_submit()
+ *                                                                 deadlines, connection
+ *
+ * A slot is one request on its way:
+ *
+ *   FREE -> PENDING -> SENT -> FREE            the usual way; PENDING is passed over when there is
+ *              ^         |                     a credit
+ *              +---------+                     a read whose session broke, or whose checksum is
+ * wrong
+ *                        +-> ORPHAN -> FREE    its request ended first (deadline, cancel); the
+ *                                              appliance has yet to let go of the window
+ */
+#ifndef CLIENT_INTERNAL_H
+#define CLIENT_INTERNAL_H
+
+#include "base/assert.h"
+#include "base/crc32c.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "client-lib/weka_client.h"
+#include "fabric/fab.h"
+
+#define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one read        */
+#define CLIENT_ADDRESSES   8u
+#define CLIENT_SCAN_NS     1000000u /* between two looks at the deadlines             */
+#define CLIENT_DONE_BATCH  32u      /* calls taken from the fabric at once            */
+#define CLIENT_CLASSES     256u     /* of free runs in the pool                       */
+
+/* What the library keeps in weka_req.opaque. */
+enum client_req_state { CLIENT_REQ_IDLE, CLIENT_REQ_OUT, CLIENT_REQ_DONE };
+struct client_req {
+	struct weka_req *next; /* on the list of what is done       */
+	uint32_t slot;         /* while OUT                         */
+	uint8_t state;         /* enum client_req_state             */
+	uint8_t is_sync;       /* is waited for, and not reaped     */
+};
+static_assert(sizeof(struct client_req) <= sizeof(((struct weka_req *)0)->opaque), "room");
+
+static inline struct client_req *client__req(struct weka_req *req)
+{
+	return (struct client_req *)(void *)req->opaque;
+}
+
+/* ---- memory: client_mem.c ---------------------------------------------------------- */
+
+/* Runs of 4 KiB units of the pool; see client_mem.c. */
+struct client_pool {
+	uint32_t units;
+	uint32_t used_units;
+	uint32_t *run;  /* at a run's first and last unit: its length; top bit: free */
+	uint32_t *next; /* at a free run's first unit: the list of its class         */
+	uint32_t *prev;
+	uint32_t first[CLIENT_CLASSES];
+	uint64_t any[CLIENT_CLASSES / 64]; /* classes with a free run */
+};
+
+must_check int client__pool_create(struct client_pool *p, uint64_t size_bytes);
+void client__pool_destroy(struct client_pool *p);
+must_check int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *unit);
+void client__pool_give(struct client_pool *p, uint32_t unit);
+
+struct client_lease {
+	struct weka_lease pub;
+	struct weka_client *client; /* NULL: not out        */
+	struct client_lease *next_free;
+	uint32_t unit;
+	uint32_t units;
+	uint32_t calls;   /* slots that name it                                     */
+	uint32_t orphans; /* of them, so many whose request has ended               */
+	bool released;    /* by the caller; free when `calls` is 0 and not `lost`   */
+	bool lost;        /* was in a window of a session that broke                */
+};
+
+must_check int client__leases_create(struct weka_client *c, uint32_t leases_max);
+void client__lease_put(struct client_lease *lease);
+/* The pool has new memory at `fresh`: take along what is in leases, forget who could write. */
+void client__leases_move(struct weka_client *c, char *fresh);
+
+/* ---- slots: client_io.c ------------------------------------------------------------ */
+
+enum client_slot_state { CLIENT_FREE, CLIENT_PENDING, CLIENT_SENT, CLIENT_ORPHAN };
+
+/* The fabric's items of a batch, made from the caller's: the first of an array. */
+union client_batch {
+	struct fab_read_item read;
+	struct fab_put_item put;
+	struct fab_name name;
+	union client_batch *next_free;
+};
+
+struct client_slot {
+	struct fab_call call;
+	struct weka_req *req; /* NULL when FREE or ORPHAN */
+	struct client_lease *lease;
+	union client_batch *batch; /* `one`, or one of the client's arrays */
+	union client_batch one;
+	union {
+		uint32_t skip; /* READ: bytes of the first block that were not asked for */
+		struct weka_read_item *reads;
+		struct weka_put_item *puts;
+		struct weka_stat_item *stats;
+		struct weka_attr *attr;
+		struct weka_statfs *statfs;
+		struct {
+			struct weka_cookie *cookie;
+			struct weka_entry *entries;
+		} list;
+	} out;
+	struct list node; /* free or pending */
+	uint32_t index;
+	uint8_t state;
+	uint8_t replays;
+	uint8_t asked_again; /* for a checksum */
+};
+
+enum client_conn_at {
+	CLIENT_DOWN,  /* until retry_ns                       */
+	CLIENT_HELLO, /* `next` is connecting                 */
+	CLIENT_POOL,  /* `next` is connected, its memory not  */
+	CLIENT_UP,
+};
+
+struct weka_client {
+	/* A page that fork() gives to the child as zeros. */
+	const char *alive;
+
+	struct fab_conn *conn;
+	struct fab_region *region;
+	char *memory; /* of the pool: stays where it is from one session to the next */
+	uint64_t now_ns;
+	uint64_t scan_ns;
+	struct list free;
+	struct list pending;
+	struct weka_req *done_first;
+	struct weka_req **done_last;
+	uint32_t out_count; /* requests that are not yet done */
+	uint32_t requests_max;
+	uint64_t *deadline_ns; /* a slot's; 0: none yet, UINT64_MAX: none */
+	struct client_slot *slots;
+	union client_batch *batches_free;
+	struct client_lease *leases;
+	struct client_lease *leases_free;
+	bool unflushed;
+	uint8_t armed; /* 1: the timer, 2: the fabric too */
+	bool dead;     /* without an appliance for longer than reconnect_ns */
+	enum client_conn_at at;
+
+	struct client_pool pool;
+	struct weka_counters counters;
+	uint64_t timeout_ns;
+	uint32_t window_max_bytes;
+	uint32_t batch_items_max;
+	uint32_t leases_max;
+	void *batch_memory;
+
+	/* client_conn.c */
+	struct fab_conn *next;
+	struct fab_region *next_region;
+	struct fab_key key;
+	struct fab_limits want;
+	char *addresses[CLIENT_ADDRESSES];
+	uint32_t address_count;
+	uint32_t address_at;   /* the one being tried */
+	uint32_t address_up;   /* the one that answered */
+	uint32_t rounds;       /* of all addresses without success */
+	int conn_error;        /* of the last try */
+	uint64_t retry_ns;     /* DOWN: not before */
+	uint64_t try_until_ns; /* one try's end */
+	uint64_t down_ns;      /* when the session broke */
+	uint64_t pool_bytes;
+	uint64_t reconnect_ns;
+	uint64_t connect_timeout_ns;
+
+	/* client_sleep.c */
+	int epoll;
+	int timer;
+	int watched; /* the connection's descriptor in `epoll`, or -1 */
+	uint64_t spin_ns_max;
+	uint64_t wait_ns; /* how long answers lately took */
+	uint64_t arm_ns;  /* what arming and disarming costs */
+
+	char error[256];
+};
+
+static inline bool client__forked(const struct weka_client *c)
+{
+	return !*c->alive;
+}
+
+/**
+ * client__take - a free slot for `req`, with `window` (or NULL) checked and lent
+ *
+ * Errors:  as all weka_submit_*() say.
+ */
+must_check int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
+			    const struct weka_window *window, struct client_slot **out);
+
+/* Room for `count` items at slot->batch.  Errors: -EAGAIN, -EMSGSIZE. */
+must_check int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count);
+
+/* The slot was filled: off it goes.  Errors: what the fabric refuses; the slot is gone then. */
+must_check int client__send(struct weka_client *c, struct client_slot *slot);
+
+/* The slot could not be filled: back, and `err` for the caller. */
+must_check int client__drop(struct weka_client *c, struct client_slot *slot, int err);
+
+/* One turn: send, take in, time out, connect. */
+void client__progress(struct weka_client *c);
+
+/* A slot's request ends with `status`; for orphans nothing is left to end. */
+void client__end(struct weka_client *c, struct client_slot *slot, int status);
+
+/* Every request that waits for a connection ends. */
+wk_cold void client__end_pending(struct weka_client *c, int status);
+
+/* Take one sort of answer in, by type: 0, -errno, or CLIENT_ASK_AGAIN. */
+#define CLIENT_ASK_AGAIN 1
+must_check int client__read_answer(struct weka_client *c, struct client_slot *slot);
+must_check int client__batch_answer(struct weka_client *c, struct client_slot *slot);
+must_check int client__put_answer(struct client_slot *slot);
+must_check int client__stat_answer(struct client_slot *slot);
+must_check int client__attr_answer(struct client_slot *slot);
+must_check int client__list_answer(struct client_slot *slot);
+must_check int client__text_answer(struct client_slot *slot);
+must_check int client__statfs_answer(struct client_slot *slot);
+
+/* A weka_ref as the fabric has it.  Errors: -EINVAL, -ENAMETOOLONG. */
+must_check int client__name(const struct weka_ref *ref, struct fab_name *out);
+void client__attr(const struct fab_attr *from, struct weka_attr *to);
+
+static inline char *client__window(const struct client_slot *slot)
+{
+	return (char *)slot->lease->client->memory + slot->call.window_offset;
+}
+
+/* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
+
+void client__conn_step(struct weka_client *c, uint64_t now_ns);
+void client__conn_lost(struct weka_client *c, uint64_t now_ns);
+must_check int client__key(const struct weka_key *key, struct fab_key *out, char *why);
+must_check int client__addresses(struct weka_client *c, const char *text, char *why);
+
+/* ---- sleep: client_sleep.c ------------------------------------------------------------ */
+
+must_check int client__sleep_create(struct weka_client *c);
+void client__sleep_destroy(struct weka_client *c);
+void client__disarm(struct weka_client *c);
+/* Asleep until something may have happened, or until_ns: 0, -ETIMEDOUT, -EINTR. */
+must_check int client__sleep(struct weka_client *c, uint64_t until_ns);
+/* Wait until `req` is done; with NULL until there is something to reap. */
+must_check int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_ns);
+
+/* ---- called one at a time: client_sync.c ----------------------------------------------- */
+
+/* `err` is what submitting said: if 0, wait for the request.  Either way a line is kept about
+ * what failed. */
+must_check int client__run(struct weka_client *c, struct weka_req *req, int err, const char *what,
+			   const char *name);
+wk_cold int client__fail(struct weka_client *c, int err, const char *what, const char *name);
+
+/* A lease of `want_bytes`, or of as much as can be had, but at least `least_bytes`. */
+must_check int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t least_bytes,
+				  struct weka_lease **out);
+
+/* Many pieces of one file at once, from or to memory or a descriptor: client_bulk.c. */
+enum client_bulk_op { CLIENT_BULK_READ, CLIENT_BULK_WRITE };
+struct client_bulk {
+	enum client_bulk_op op;
+	struct weka_handle handle;
+	uint64_t offset_bytes; /* of the file, where it begins                       */
+	uint64_t length_bytes;
+	char *memory;         /* or NULL, and                                       */
+	int fd;               /* at the same offsets                                */
+	uint32_t piece_bytes; /* at most; a power of two; pieces do not cross its multiples */
+	bool is_whole;        /* each piece is to be atomic: no smaller ones, rather -EAGAIN */
+	uint64_t done_bytes;  /* out: moved; reading, up to the end of the file     */
+};
+must_check int client__bulk(struct weka_client *c, struct client_bulk *b);
+
+#endif

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Requests on their way: slots, credits, deadlines, and the one turn that moves all.
+ *
+ * The states of a slot are drawn in client_internal.h.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) A slot is on `free` when FREE, on `pending` when PENDING, on neither otherwise.
+ *  (2) A SENT or ORPHAN slot is in the hands of the fabric, which gives each back exactly
+ *      once, also when the connection breaks.
+ *  (3) A lease's `calls` counts the slots that name it, `orphans` those among them that are
+ *      ORPHAN.  So its memory is in the pool again only when nobody may write there.
+ *  (4) A request is OUT while one slot has it, then DONE on the list of what is done
+ *      (or seen by the one who waits for it), then IDLE.
+ */
+#include "client-lib/client_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool is_read(const struct client_slot *slot)
+{
+	switch (slot->call.type) {
+	case FAB_PING:
+	case FAB_READ:
+	case FAB_READ_BATCH:
+	case FAB_STAT:
+	case FAB_LIST:
+	case FAB_READLINK:
+	case FAB_STATFS:
+	case FAB_STATUS:
+		return true;
+	case FAB_OPEN:
+		return (slot->call.args.open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC)) == 0;
+	default:
+		return false;
+	}
+}
+
+/* ---- slots ------------------------------------------------------------------------- */
+
+static void slot_free(struct weka_client *c, struct client_slot *slot)
+{
+	ASSERT(!slot->req && !list_linked(&slot->node));
+	if (slot->lease) {
+		ASSERT(slot->lease->calls > 0);
+		slot->lease->calls--;
+		client__lease_put(slot->lease);
+		slot->lease = NULL;
+	}
+	if (slot->batch != &slot->one) {
+		slot->batch->next_free = c->batches_free;
+		c->batches_free = slot->batch;
+		slot->batch = &slot->one;
+	}
+	slot->state = CLIENT_FREE;
+	list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
+}
+
+static int window_check(const struct weka_client *c, const struct weka_window *w)
+{
+	const struct client_lease *lease;
+
+	if (!w->lease)
+		return -EINVAL;
+	lease = container_of(w->lease, const struct client_lease, pub);
+	if (lease->client != c || lease->released)
+		return -EINVAL;
+	if (w->size_bytes == 0 || (w->offset_bytes | w->size_bytes) % WEKA_BLOCK)
+		return -EINVAL;
+	if (w->size_bytes > c->window_max_bytes)
+		return -EMSGSIZE;
+	if (w->offset_bytes > w->lease->size_bytes ||
+	    w->size_bytes > w->lease->size_bytes - w->offset_bytes)
+		return -EINVAL;
+	return lease->orphans ? -EBUSY : 0;
+}
+
+static uint32_t deadline_us(uint64_t timeout_ns)
+{
+	if (timeout_ns == WEKA_FOREVER)
+		return 0;
+	return (uint32_t)min_u64(div_up(timeout_ns, NS_PER_US), UINT32_MAX);
+}
+
+int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		 const struct weka_window *window, struct client_slot **out)
+{
+	struct client_req *priv = client__req(req);
+	struct client_slot *slot;
+	int err = window ? window_check(c, window) : 0;
+
+	if (unlikely(client__forked(c)))
+		return -ESTALE;
+	if (unlikely(err))
+		return err;
+	if (unlikely(c->dead))
+		return -ENOTCONN;
+	if (unlikely(list_empty(&c->free)))
+		return -EAGAIN;
+	ASSERT(priv->state != CLIENT_REQ_OUT); /* submitted twice */
+
+	slot = list_entry(list_pop_front(&c->free), struct client_slot, node);
+	ASSERT(slot->state == CLIENT_FREE && !slot->lease);
+	slot->call.type = type;
+	slot->call.region = NULL;
+	slot->call.window_bytes = 0;
+	if (window) {
+		slot->lease = container_of(window->lease, struct client_lease, pub);
+		slot->lease->calls++;
+		slot->call.window_offset =
+			(uint64_t)slot->lease->unit * WEKA_BLOCK + window->offset_bytes;
+		slot->call.window_bytes = (uint32_t)window->size_bytes;
+	}
+	slot->req = req;
+	slot->replays = 0;
+	slot->asked_again = 0;
+	*out = slot;
+	return 0;
+}
+
+int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count)
+{
+	if (count == 0)
+		return -EINVAL;
+	if (count > c->batch_items_max)
+		return -EMSGSIZE;
+	if (count == 1)
+		return 0;
+	if (!c->batches_free)
+		return -EAGAIN;
+	slot->batch = c->batches_free;
+	c->batches_free = slot->batch->next_free;
+	return 0;
+}
+
+int client__drop(struct weka_client *c, struct client_slot *slot, int err)
+{
+	ASSERT(err < 0);
+	slot->req = NULL;
+	slot_free(c, slot);
+	return err;
+}
+
+/* Hand it to the fabric, or let it wait.  Errors: what no waiting would mend. */
+static int slot_submit(struct weka_client *c, struct client_slot *slot)
+{
+	int err = -ENOTCONN;
+
+	slot->call.region = slot->lease ? c->region : NULL;
+	if (likely(c->at == CLIENT_UP))
+		err = fab_submit(c->conn, &slot->call);
+	if (likely(!err)) {
+		slot->state = CLIENT_SENT;
+		c->unflushed = true;
+		return 0;
+	}
+	if (err != -EAGAIN && err != -ENOTCONN && err != -ECONNRESET)
+		return err;
+	slot->state = CLIENT_PENDING;
+	return 0;
+}
+
+int client__send(struct weka_client *c, struct client_slot *slot)
+{
+	struct weka_req *req = slot->req;
+	struct client_req *priv = client__req(req);
+	uint64_t timeout_ns = req->timeout_ns ? req->timeout_ns : c->timeout_ns;
+	int err = 0;
+
+	slot->call.deadline_us = deadline_us(timeout_ns);
+	if (list_empty(&c->pending))
+		err = slot_submit(c, slot);
+	else
+		slot->state = CLIENT_PENDING;
+	if (err)
+		return client__drop(c, slot, err);
+	if (slot->state == CLIENT_PENDING)
+		list_push_back(&c->pending, &slot->node);
+	c->deadline_ns[slot->index] = timeout_ns == WEKA_FOREVER ? UINT64_MAX : 0;
+	priv->state = CLIENT_REQ_OUT;
+	priv->slot = slot->index;
+	priv->is_sync = false;
+	priv->next = NULL;
+	c->out_count++;
+	c->counters.submitted++;
+	return 0;
+}
+
+/* ---- ends -------------------------------------------------------------------------- */
+
+/* Take the request off its slot and put it where it is reaped. */
+static void req_done(struct weka_client *c, struct client_slot *slot, int status)
+{
+	struct weka_req *req = slot->req;
+	struct client_req *priv = client__req(req);
+
+	ASSERT(priv->state == CLIENT_REQ_OUT && priv->slot == slot->index && c->out_count > 0);
+	slot->req = NULL;
+	req->status = status;
+	priv->state = CLIENT_REQ_DONE;
+	priv->next = NULL;
+	c->out_count--;
+	c->counters.completed++;
+	if (priv->is_sync)
+		return;
+	*c->done_last = req;
+	c->done_last = &priv->next;
+}
+
+void client__end(struct weka_client *c, struct client_slot *slot, int status)
+{
+	if (slot->state == CLIENT_PENDING)
+		list_del(&slot->node);
+	if (slot->state == CLIENT_ORPHAN && slot->lease) {
+		ASSERT(slot->lease->orphans > 0);
+		slot->lease->orphans--;
+	}
+	if (slot->req)
+		req_done(c, slot, status);
+	slot_free(c, slot);
+}
+
+/* End the request; the slot lives on until the appliance has let go. */
+static void slot_orphan(struct weka_client *c, struct client_slot *slot, int status)
+{
+	if (slot->state == CLIENT_PENDING) {
+		client__end(c, slot, status);
+		return;
+	}
+	ASSERT(slot->state == CLIENT_SENT);
+	fab_cancel(c->conn, &slot->call);
+	c->unflushed = true;
+	slot->state = CLIENT_ORPHAN;
+	if (slot->lease)
+		slot->lease->orphans++;
+	req_done(c, slot, status);
+}
+
+void client__end_pending(struct weka_client *c, int status)
+{
+	while (!list_empty(&c->pending))
+		client__end(c, list_entry(c->pending.next, struct client_slot, node), status);
+}
+
+/* ---- answers ----------------------------------------------------------------------- */
+
+static int answer(struct weka_client *c, struct client_slot *slot)
+{
+	switch (slot->call.type) {
+	case FAB_READ:
+		return client__read_answer(c, slot);
+	case FAB_READ_BATCH:
+		return client__batch_answer(c, slot);
+	case FAB_PUT:
+		return client__put_answer(slot);
+	case FAB_STAT:
+		return client__stat_answer(slot);
+	case FAB_OPEN:
+	case FAB_PUT_BEGIN:
+	case FAB_MKDIR:
+	case FAB_SYMLINK:
+		return client__attr_answer(slot);
+	case FAB_LIST:
+		return client__list_answer(slot);
+	case FAB_READLINK:
+	case FAB_STATUS:
+		return client__text_answer(slot);
+	case FAB_STATFS:
+		return client__statfs_answer(slot);
+	case FAB_WRITE:
+		slot->req->length_bytes = slot->call.length_bytes;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Once more, when there is a credit. */
+static void again(struct weka_client *c, struct client_slot *slot)
+{
+	slot->state = CLIENT_PENDING;
+	list_push_back(&c->pending, &slot->node);
+}
+
+static wk_cold void session_broke(struct weka_client *c, struct client_slot *slot)
+{
+	if (slot->lease)
+		slot->lease->lost = true;
+	if (slot->state == CLIENT_SENT && is_read(slot) && slot->replays < CLIENT_REPLAYS_MAX) {
+		slot->replays++;
+		c->counters.replays++;
+		again(c, slot);
+		return;
+	}
+	client__end(c, slot, -ECONNRESET);
+}
+
+static void answered(struct weka_client *c, struct client_slot *slot)
+{
+	int status = slot->call.status;
+
+	ASSERT(slot->state == CLIENT_SENT || slot->state == CLIENT_ORPHAN); /* (2) */
+	if (unlikely(status == -ECONNRESET)) {
+		session_broke(c, slot);
+		return;
+	}
+	if (likely(!status && slot->state == CLIENT_SENT))
+		status = answer(c, slot);
+	if (unlikely(status == CLIENT_ASK_AGAIN)) {
+		slot->asked_again = 1;
+		again(c, slot);
+		return;
+	}
+	client__end(c, slot, status);
+}
+
+/* ---- the turn ---------------------------------------------------------------------- */
+
+static void send_pending(struct weka_client *c)
+{
+	struct client_slot *slot;
+	int err;
+
+	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
+		slot = list_entry(list_pop_front(&c->pending), struct client_slot, node);
+		err = slot_submit(c, slot);
+		if (slot->state == CLIENT_PENDING && !err) {
+			list_push_front(&c->pending, &slot->node);
+			return;
+		}
+		if (err) {
+			slot->state = CLIENT_SENT; /* off the list, as if answered */
+			client__end(c, slot, err);
+		}
+	}
+}
+
+/* Deadlines count from the first look at them. */
+static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
+{
+	uint32_t i;
+
+	c->scan_ns = now_ns + CLIENT_SCAN_NS;
+	for (i = 0; i < c->requests_max && c->out_count > 0; i++) {
+		struct client_slot *slot = &c->slots[i];
+
+		if (c->deadline_ns[i] > now_ns || !slot->req)
+			continue;
+		if (c->deadline_ns[i] == 0) {
+			c->deadline_ns[i] = now_ns + (slot->req->timeout_ns ? slot->req->timeout_ns
+									    : c->timeout_ns);
+			continue;
+		}
+		c->counters.timeouts++;
+		slot_orphan(c, slot, -ETIMEDOUT);
+	}
+}
+
+static void take_in(struct weka_client *c, uint64_t now_ns)
+{
+	struct fab_call *done[CLIENT_DONE_BATCH];
+	uint32_t count, i;
+
+	do {
+		count = fab_poll(c->conn, now_ns, done, CLIENT_DONE_BATCH);
+		for (i = 0; i < count; i++)
+			answered(c, container_of(done[i], struct client_slot, call));
+	} while (unlikely(count > 0 && fab_conn_status(c->conn)));
+	if (unlikely(fab_conn_status(c->conn)))
+		client__conn_lost(c, now_ns);
+}
+
+static void flush(struct weka_client *c)
+{
+	if (c->unflushed && c->at == CLIENT_UP) {
+		c->unflushed = false;
+		fab_flush(c->conn);
+	}
+}
+
+void client__progress(struct weka_client *c)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	c->now_ns = now_ns;
+	if (unlikely(c->armed))
+		client__disarm(c);
+	if (likely(c->at == CLIENT_UP)) {
+		flush(c);
+		take_in(c, now_ns);
+	} else {
+		client__conn_step(c, now_ns);
+	}
+	if (unlikely(now_ns >= c->scan_ns))
+		scan_deadlines(c, now_ns);
+	if (unlikely(!list_empty(&c->pending)))
+		send_pending(c);
+	flush(c);
+}
+
+int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
+{
+	uint32_t count;
+
+	if (unlikely(client__forked(c)))
+		return -ESTALE;
+	client__progress(c);
+	for (count = 0; count < done_max && c->done_first; count++) {
+		struct weka_req *req = c->done_first;
+		struct client_req *priv = client__req(req);
+
+		ASSERT(priv->state == CLIENT_REQ_DONE);
+		c->done_first = priv->next;
+		if (!c->done_first)
+			c->done_last = &c->done_first;
+		priv->state = CLIENT_REQ_IDLE;
+		done[count] = req;
+	}
+	return (int)count;
+}
+
+void weka_flush(struct weka_client *c)
+{
+	if (!client__forked(c))
+		flush(c);
+}
+
+void weka_cancel(struct weka_client *c, struct weka_req *req)
+{
+	struct client_req *priv = client__req(req);
+
+	if (client__forked(c) || priv->state != CLIENT_REQ_OUT)
+		return;
+	ASSERT(priv->slot < c->requests_max && c->slots[priv->slot].req == req);
+	slot_orphan(c, &c->slots[priv->slot], -ECANCELED);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What a session is made from: the key, and the list of addresses.  Both come from people, so
+ * every mistake gets a line. */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WHY_MAX    256 /* weka_client.error */
+#define HEX_DIGITS (2 * FAB_KEY_BYTES)
+
+static int hex_digit(char ch)
+{
+	if (ch >= '0' && ch <= '9')
+		return ch - '0';
+	ch = (char)(ch | 0x20);
+	return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
+
+/* 64 digits; white space may follow. */
+static int secret_parse(const char *text, size_t bytes, uint8_t *secret)
+{
+	size_t i;
+
+	while (bytes > 0 && strchr(" \t\r\n", text[bytes - 1]))
+		bytes--;
+	if (bytes != HEX_DIGITS)
+		return -EINVAL;
+	for (i = 0; i < FAB_KEY_BYTES; i++) {
+		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		secret[i] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+static int secret_read(int fd, const char *path, uint8_t *secret, char *why)
+{
+	char text[HEX_DIGITS + 16];
+	struct stat st;
+	ssize_t got;
+	int err;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 077)) {
+		snprintf(why, WHY_MAX, "%s: a key must be a file that only its owner may read",
+			 path);
+		return -EACCES;
+	}
+	got = read(fd, text, sizeof(text));
+	if (got < 0) {
+		err = -errno;
+		snprintf(why, WHY_MAX, "%s: %s", path, strerror(errno));
+		return err;
+	}
+	err = secret_parse(text, (size_t)got, secret);
+	explicit_bzero(text, sizeof(text));
+	if (err)
+		snprintf(why, WHY_MAX, "%s: a key is %u hexadecimal digits", path, HEX_DIGITS);
+	return err;
+}
+
+int client__key(const struct weka_key *key, struct fab_key *out, char *why)
+{
+	const char *id = key && key->id ? key->id : "weka";
+	int fd, err;
+
+	if (!key || !key->secret == !key->file || strlen(id) > FAB_KEY_ID_MAX) {
+		snprintf(why, WHY_MAX,
+			 "a key has an id of at most %u bytes, and a secret or a file",
+			 FAB_KEY_ID_MAX);
+		return -EINVAL;
+	}
+	memset(out, 0, sizeof(*out));
+	memcpy(out->id, id, strlen(id));
+	if (key->secret) {
+		memcpy(out->secret, key->secret, sizeof(out->secret));
+		return 0;
+	}
+	fd = open(key->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		err = -errno;
+		snprintf(why, WHY_MAX, "%s: %s", key->file, strerror(errno));
+		return err;
+	}
+	err = secret_read(fd, key->file, out->secret, why);
+	close(fd);
+	return err;
+}
+
+int client__addresses(struct weka_client *c, const char *text, char *why)
+{
+	const char *end;
+
+	for (; text; text = *end ? end + 1 : NULL) {
+		end = text + strcspn(text, ",");
+		if (end == text || c->address_count == CLIENT_ADDRESSES) {
+			snprintf(why, WHY_MAX, "1 to %u addresses, with commas between",
+				 CLIENT_ADDRESSES);
+			return -EINVAL;
+		}
+		c->addresses[c->address_count] = strndup(text, (size_t)(end - text));
+		if (!c->addresses[c->address_count])
+			return -ENOMEM;
+		c->address_count++;
+	}
+	return c->address_count > 0 ? 0 : -EINVAL;
+}

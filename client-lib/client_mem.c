@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The pool, cut into leases.
+ *
+ * The pool is one piece of memory that the appliance reaches, in units of 4 KiB.  It is
+ * all runs, free or taken, and a run's length stands at its first and its last unit, so
+ * that a run that comes back finds its neighbours and joins those that are free:
+ *
+ *     unit  0        4   6              15
+ *           [taken 4][f 2][   taken 9   ]
+ *     run   4 - - 4  F2 F2 9 - - - - - - 9
+ *
+ * Free runs hang on lists by size class: eight classes a power of two.  Taking looks at
+ * the first class whose runs are all long enough; only when there is none, at a bounded
+ * number of runs in the class below.  Both ways constant time, and no memory of the pool
+ * itself is touched: the appliance writes there.
+ *
+ * Invariants:
+ *
+ *  (1) Every unit is in exactly one run; two free runs are never neighbours.
+ *  (2) A free run hangs on the list of its class, and any[] has the class's bit.
+ *  (3) A lease's run is given back when it was released, no call names it, and it is not
+ *      in a window of a broken session: then nobody can write there any more.
+ */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_FREE  (1u << 31)
+#define NONE      UINT32_MAX
+#define LOOKS_MAX 16 /* at runs of a class that may be too short */
+#define SUB_BITS  3
+
+/* The class of runs of `units`: all in it are at least as long as the class's shortest. */
+static uint32_t class_of(uint32_t units)
+{
+	uint32_t log2;
+
+	ASSERT(units > 0);
+	if (units < (1u << SUB_BITS))
+		return units;
+	log2 = 31 - (uint32_t)__builtin_clz(units);
+	return ((log2 - SUB_BITS + 1) << SUB_BITS) + ((units >> (log2 - SUB_BITS)) & 7);
+}
+
+/* The first class in which every run has `units`. */
+static uint32_t class_above(uint32_t units)
+{
+	uint32_t class = class_of(units);
+
+	return units < (1u << SUB_BITS) || class_of(units - 1) != class ? class : class + 1;
+}
+
+static void run_set(struct client_pool *p, uint32_t unit, uint32_t units, uint32_t flag)
+{
+	ASSERT(units > 0 && unit + units <= p->units);
+	p->run[unit] = units | flag;
+	p->run[unit + units - 1] = units | flag;
+}
+
+static void run_link(struct client_pool *p, uint32_t unit, uint32_t units)
+{
+	uint32_t class = class_of(units);
+
+	run_set(p, unit, units, RUN_FREE);
+	p->prev[unit] = NONE;
+	p->next[unit] = p->first[class];
+	if (p->first[class] != NONE)
+		p->prev[p->first[class]] = unit;
+	p->first[class] = unit;
+	p->any[class / 64] |= 1ull << (class % 64);
+}
+
+static void run_unlink(struct client_pool *p, uint32_t unit)
+{
+	uint32_t class = class_of(p->run[unit] & ~RUN_FREE);
+
+	ASSERT(p->run[unit] & RUN_FREE);
+	if (p->next[unit] != NONE)
+		p->prev[p->next[unit]] = p->prev[unit];
+	if (p->prev[unit] != NONE)
+		p->next[p->prev[unit]] = p->next[unit];
+	else
+		p->first[class] = p->next[unit];
+	if (p->first[class] == NONE)
+		p->any[class / 64] &= ~(1ull << (class % 64));
+}
+
+int client__pool_create(struct client_pool *p, uint64_t size_bytes)
+{
+	uint64_t units = size_bytes / WEKA_BLOCK;
+
+	if (units == 0 || units >= RUN_FREE)
+		return -EINVAL;
+	p->units = (uint32_t)units;
+	p->run = calloc(3 * units, sizeof(*p->run));
+	if (!p->run)
+		return -ENOMEM;
+	p->next = p->run + units;
+	p->prev = p->next + units;
+	memset(p->first, 0xff, sizeof(p->first));
+	run_link(p, 0, p->units);
+	return 0;
+}
+
+void client__pool_destroy(struct client_pool *p)
+{
+	free(p->run);
+	p->run = NULL;
+}
+
+/* The first run in a class from `class` on, or NONE. */
+static uint32_t run_from(const struct client_pool *p, uint32_t class)
+{
+	uint32_t word = class / 64;
+	uint64_t bits;
+
+	if (class >= CLIENT_CLASSES)
+		return NONE;
+	bits = p->any[word] & (~0ull << (class % 64));
+	while (!bits && ++word < CLIENT_CLASSES / 64)
+		bits = p->any[word];
+	return bits ? p->first[word * 64 + (uint32_t)__builtin_ctzll(bits)] : NONE;
+}
+
+/* Of the class that `units` itself would be in, one of the first few that is long enough. */
+static uint32_t run_among(const struct client_pool *p, uint32_t units)
+{
+	uint32_t unit = p->first[class_of(units)];
+	int looks;
+
+	for (looks = 0; looks < LOOKS_MAX && unit != NONE; looks++, unit = p->next[unit])
+		if ((p->run[unit] & ~RUN_FREE) >= units)
+			return unit;
+	return NONE;
+}
+
+int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *out)
+{
+	uint32_t unit, have;
+
+	if (units > p->units)
+		return -EMSGSIZE;
+	unit = run_from(p, class_above(units));
+	if (unit == NONE)
+		unit = run_among(p, units);
+	if (unit == NONE)
+		return -EAGAIN;
+
+	have = p->run[unit] & ~RUN_FREE;
+	run_unlink(p, unit);
+	ASSERT(have >= units);
+	run_set(p, unit, units, 0);
+	if (have > units)
+		run_link(p, unit + units, have - units);
+	p->used_units += units;
+	*out = unit;
+	return 0;
+}
+
+void client__pool_give(struct client_pool *p, uint32_t unit)
+{
+	uint32_t units = p->run[unit], before, after;
+
+	ASSERT(!(units & RUN_FREE) && unit + units <= p->units && units <= p->used_units);
+	p->used_units -= units;
+	after = unit + units < p->units ? p->run[unit + units] : 0;
+	if (after & RUN_FREE) {
+		run_unlink(p, unit + units);
+		units += after & ~RUN_FREE;
+	}
+	before = unit > 0 ? p->run[unit - 1] : 0;
+	if (before & RUN_FREE) {
+		before &= ~RUN_FREE;
+		unit -= before;
+		run_unlink(p, unit);
+		units += before;
+	}
+	run_link(p, unit, units);
+}
+
+int client__leases_create(struct weka_client *c, uint32_t leases_max)
+{
+	uint32_t i;
+
+	c->leases = calloc(leases_max, sizeof(*c->leases));
+	if (!c->leases)
+		return -ENOMEM;
+	c->leases_max = leases_max;
+	for (i = leases_max; i-- > 0;) {
+		c->leases[i].next_free = c->leases_free;
+		c->leases_free = &c->leases[i];
+	}
+	return 0;
+}
+
+int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
+{
+	struct client_lease *lease = c->leases_free;
+	uint64_t units = div_up(size_bytes, WEKA_BLOCK);
+	int err;
+
+	if (client__forked(c))
+		return -ESTALE;
+	if (units == 0)
+		return -EINVAL;
+	if (units > c->pool.units)
+		return -EMSGSIZE;
+	if (!lease)
+		return -EAGAIN;
+	err = client__pool_take(&c->pool, (uint32_t)units, &lease->unit);
+	if (err)
+		return err;
+
+	c->leases_free = lease->next_free;
+	lease->client = c;
+	lease->units = (uint32_t)units;
+	lease->calls = 0;
+	lease->orphans = 0;
+	lease->released = false;
+	lease->lost = false;
+	lease->pub.data = c->memory + (uint64_t)lease->unit * WEKA_BLOCK;
+	lease->pub.size_bytes = units * WEKA_BLOCK;
+	lease->pub.user = NULL;
+	*out = &lease->pub;
+	return 0;
+}
+
+/* Free it, if nothing stands against that (3). */
+void client__lease_put(struct client_lease *lease)
+{
+	struct weka_client *c = lease->client;
+
+	if (!lease->released || lease->calls > 0 || lease->lost)
+		return;
+	client__pool_give(&c->pool, lease->unit);
+	lease->client = NULL;
+	lease->next_free = c->leases_free;
+	c->leases_free = lease;
+}
+
+void weka_release(struct weka_client *c, struct weka_lease *pub)
+{
+	struct client_lease *lease = container_of(pub, struct client_lease, pub);
+
+	if (!pub || client__forked(c))
+		return;
+	ASSERT(lease->client == c && !lease->released); /* released twice, or another client's */
+	lease->released = true;
+	client__lease_put(lease);
+}
+
+void client__leases_move(struct weka_client *c, char *fresh)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->leases_max; i++) {
+		struct client_lease *lease = &c->leases[i];
+		uint64_t at = (uint64_t)lease->unit * WEKA_BLOCK;
+
+		if (!lease->client)
+			continue;
+		lease->lost = false;
+		if (!lease->released)
+			memcpy(fresh + at, c->memory + at, (uint64_t)lease->units * WEKA_BLOCK);
+		client__lease_put(lease);
+	}
+}
+
+uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each)
+{
+	uint64_t blocks = div_up(bytes_each, WEKA_BLOCK), bytes;
+
+	if (count == 0 || count > WEKA_BATCH_MAX || bytes_each > WEKA_READ_MAX)
+		return 0;
+	/* The blocks; a checksum each; a part (at least 32 items, or 1 MiB of tcp's) begins at a
+	 * whole block behind the checksums of the one before; and the answers. */
+	blocks *= count;
+	bytes = blocks * WEKA_BLOCK;
+	bytes += align_up(blocks * sizeof(uint32_t), WEKA_BLOCK);
+	bytes += WEKA_BLOCK * (count / 32 + blocks / 256 + 1);
+	bytes += align_up((uint64_t)count * FAB_ANSWER_BYTES, WEKA_BLOCK);
+	return bytes > WEKA_READ_MAX ? 0 : (uint32_t)bytes;
+}

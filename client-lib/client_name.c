@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Names: looking up, listing, making, moving and removing; and how a name is said.
+ *
+ * Nothing is resolved here: the appliance walks paths and symlinks, in one round trip.
+ */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static_assert((int)WEKA_BY_PATH == FAB_BY_PATH && (int)WEKA_BY_DIRHANDLE == FAB_BY_DIRHANDLE,
+	      "passed on as they are");
+static_assert(WEKA_CREATE == FAB_OPEN_CREATE && WEKA_EXCL == FAB_OPEN_EXCL &&
+		      WEKA_TRUNC == FAB_OPEN_TRUNC && WEKA_DIRECTORY == FAB_OPEN_DIRECTORY,
+	      "passed on as they are");
+static_assert(WEKA_SET_MODE == FAB_SET_MODE && WEKA_SET_ATIME == FAB_SET_ATIME, "as they are");
+static_assert(sizeof(struct weka_cookie) == FAB_COOKIE_BYTES, "room");
+static_assert(sizeof(struct weka_handle) == FAB_HANDLE_BYTES, "room");
+
+struct weka_ref weka_ref_path(const char *path)
+{
+	return (struct weka_ref){ .by = WEKA_BY_PATH, .name = path };
+}
+
+struct weka_ref weka_ref_handle(const struct weka_handle *handle)
+{
+	return (struct weka_ref){ .by = WEKA_BY_HANDLE, .handle = *handle };
+}
+
+struct weka_ref weka_ref_in(uint64_t dir, const char *name)
+{
+	return (struct weka_ref){ .by = WEKA_BY_DIR, .dir = dir, .name = name };
+}
+
+struct weka_ref weka_ref_at(const struct weka_handle *dir, const char *name)
+{
+	return (struct weka_ref){ .by = WEKA_BY_DIRHANDLE, .handle = *dir, .name = name };
+}
+
+int client__name(const struct weka_ref *ref, struct fab_name *out)
+{
+	size_t bytes = 0;
+
+	if (ref->by < WEKA_BY_PATH || ref->by > WEKA_BY_DIRHANDLE || (ref->flags & ~WEKA_NOFOLLOW))
+		return -EINVAL;
+	if (ref->by != WEKA_BY_HANDLE) {
+		if (!ref->name)
+			return -EINVAL;
+		bytes = ref->name_bytes ? ref->name_bytes : strnlen(ref->name, WEKA_PATH_MAX + 1);
+		if (bytes == 0)
+			return -EINVAL;
+		if (bytes > WEKA_PATH_MAX)
+			return -ENAMETOOLONG;
+	}
+	out->by = (enum fab_by)ref->by;
+	out->nofollow = ref->flags & WEKA_NOFOLLOW;
+	out->name_bytes = (uint16_t)bytes;
+	out->name = ref->name;
+	out->dir = ref->dir;
+	memcpy(out->handle.bytes, ref->handle.bytes, sizeof(out->handle.bytes));
+	return 0;
+}
+
+void client__attr(const struct fab_attr *from, struct weka_attr *to)
+{
+	*to = (struct weka_attr){
+		.ino = from->ino,
+		.dir = from->dir,
+		.size_bytes = from->size_bytes,
+		.allocated_bytes = from->allocated_bytes,
+		.mtime_ns = from->mtime_ns,
+		.ctime_ns = from->ctime_ns,
+		.atime_ns = from->atime_ns,
+		.mode = from->mode,
+		.uid = from->uid,
+		.gid = from->gid,
+		.nlink = from->nlink,
+	};
+	memcpy(to->handle.bytes, from->handle.bytes, sizeof(to->handle.bytes));
+}
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+int weka_submit_open(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+		     uint32_t flags, const struct weka_create *create, struct weka_attr *attr)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (flags & ~(WEKA_CREATE | WEKA_EXCL | WEKA_TRUNC | WEKA_DIRECTORY))
+		return -EINVAL;
+	if ((flags & WEKA_CREATE) && (!create || (create->mode & ~07777u)))
+		return -EINVAL;
+	err = client__take(c, req, FAB_OPEN, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.open.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.attr = attr;
+	slot->call.args.open.flags = flags;
+	slot->call.args.open.mode = create ? create->mode : 0;
+	slot->call.args.open.uid = create ? create->uid : 0;
+	slot->call.args.open.gid = create ? create->gid : 0;
+	return client__send(c, slot);
+}
+
+int client__attr_answer(struct client_slot *slot)
+{
+	struct fab_attr attr;
+	int err = fab_call_attr(&slot->call, 0, &attr);
+
+	if (!err && slot->out.attr)
+		client__attr(&attr, slot->out.attr);
+	return err;
+}
+
+int weka_submit_stat(struct weka_client *c, struct weka_req *req, struct weka_stat_item *items,
+		     uint32_t count, const struct weka_window *window)
+{
+	uint64_t room = window ? window->size_bytes : FAB_BODY_MAX;
+	struct fab_name *names;
+	struct client_slot *slot;
+	uint32_t i;
+	int err = client__take(c, req, FAB_STAT, window, &slot);
+
+	if (err)
+		return err;
+	err = client__take_batch(c, slot, count);
+	if (!err && (uint64_t)count * FAB_STAT_BYTES > room)
+		err = -EMSGSIZE;
+	names = &slot->batch->name;
+	for (i = 0; i < count && !err; i++)
+		err = client__name(&items[i].ref, &names[i]);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.stats = items;
+	slot->call.args.batch.count = count;
+	slot->call.args.batch.names = names;
+	return client__send(c, slot);
+}
+
+int client__stat_answer(struct client_slot *slot)
+{
+	struct fab_attr attr;
+	uint32_t i;
+
+	for (i = 0; i < slot->call.args.batch.count; i++) {
+		struct weka_stat_item *item = &slot->out.stats[i];
+
+		item->status = fab_call_attr(&slot->call, i, &attr);
+		if (!item->status)
+			client__attr(&attr, &item->attr);
+	}
+	return 0;
+}
+
+int weka_submit_list(struct weka_client *c, struct weka_req *req, const struct weka_ref *dir,
+		     struct weka_cookie *cookie, struct weka_entry *entries, uint32_t count_max,
+		     const struct weka_window *window)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (!window || !cookie || count_max == 0)
+		return -EINVAL;
+	err = client__take(c, req, FAB_LIST, window, &slot);
+	if (err)
+		return err;
+	err = client__name(dir, &slot->call.args.list.dir);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.list.cookie = cookie;
+	slot->out.list.entries = entries;
+	memcpy(slot->call.args.list.cookie, cookie->bytes, sizeof(cookie->bytes));
+	slot->call.args.list.count_max = count_max;
+	return client__send(c, slot);
+}
+
+int client__list_answer(struct client_slot *slot)
+{
+	struct weka_entry *entries = slot->out.list.entries;
+	uint32_t count, at = 0, i;
+	struct fab_entry entry;
+	uint8_t cookie[FAB_COOKIE_BYTES];
+	bool at_end;
+	int more, err = fab_call_listed(&slot->call, &count, &at_end, cookie);
+
+	if (err)
+		return err;
+	for (i = 0; (more = fab_call_entry(&slot->call, &at, &entry)) > 0; i++) {
+		if (i == slot->call.args.list.count_max)
+			return -EPROTO;
+		client__attr(&entry.attr, &entries[i].attr);
+		entries[i].name = entry.name;
+		entries[i].name_bytes = entry.name_bytes;
+		entries[i].reserved0 = 0;
+	}
+	if (more < 0 || i != count)
+		return -EPROTO;
+	memcpy(slot->out.list.cookie->bytes, cookie, sizeof(cookie));
+	slot->req->count = count;
+	slot->req->length_bytes = !at_end;
+	return 0;
+}
+
+static int submit_text(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		       const struct weka_ref *ref, const struct weka_window *window)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (!window)
+		return -EINVAL;
+	err = client__take(c, req, type, window, &slot);
+	if (err)
+		return err;
+	err = ref ? client__name(ref, &slot->call.args.name.name) : 0;
+	if (err)
+		return client__drop(c, slot, err);
+	return client__send(c, slot);
+}
+
+int weka_submit_readlink(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+			 const struct weka_window *window)
+{
+	return submit_text(c, req, FAB_READLINK, ref, window);
+}
+
+int weka_submit_status(struct weka_client *c, struct weka_req *req,
+		       const struct weka_window *window)
+{
+	return submit_text(c, req, FAB_STATUS, NULL, window);
+}
+
+int client__text_answer(struct client_slot *slot)
+{
+	slot->req->length_bytes = slot->call.length_bytes;
+	slot->req->data = client__window(slot);
+	return 0;
+}
+
+int weka_submit_statfs(struct weka_client *c, struct weka_req *req, struct weka_statfs *out)
+{
+	struct client_slot *slot;
+	int err = client__take(c, req, FAB_STATFS, NULL, &slot);
+
+	if (err)
+		return err;
+	slot->out.statfs = out;
+	return client__send(c, slot);
+}
+
+int client__statfs_answer(struct client_slot *slot)
+{
+	struct fab_statfs from;
+	int err = fab_call_statfs(&slot->call, &from);
+
+	if (err)
+		return err;
+	*slot->out.statfs = (struct weka_statfs){
+		.total_bytes = from.total_bytes,
+		.free_bytes = from.free_bytes,
+		.files = from.files,
+		.dirs = from.dirs,
+		.name_max = from.name_max,
+		.shard_count = from.shard_count,
+	};
+	return 0;
+}
+
+int weka_submit_ping(struct weka_client *c, struct weka_req *req)
+{
+	struct client_slot *slot;
+	int err = client__take(c, req, FAB_PING, NULL, &slot);
+
+	return err ? err : client__send(c, slot);
+}
+
+/* ---- changing ----------------------------------------------------------------------- */
+
+int weka_submit_setattr(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+			const struct weka_setattr *set)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (set->mask &
+	    ~(WEKA_SET_MODE | WEKA_SET_UID | WEKA_SET_GID | WEKA_SET_MTIME | WEKA_SET_ATIME))
+		return -EINVAL;
+	if ((set->mask & WEKA_SET_MODE) && (set->mode & ~07777u))
+		return -EINVAL;
+	err = client__take(c, req, FAB_SETATTR, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.setattr.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->call.args.setattr.mask = set->mask;
+	slot->call.args.setattr.mode = set->mode & 07777u;
+	slot->call.args.setattr.uid = set->uid;
+	slot->call.args.setattr.gid = set->gid;
+	slot->call.args.setattr.mtime_ns = set->mtime_ns;
+	slot->call.args.setattr.atime_ns = set->atime_ns;
+	return client__send(c, slot);
+}
+
+int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct weka_ref *from,
+		       const struct weka_ref *to, uint32_t flags)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE || (flags & ~WEKA_NOREPLACE))
+		return -EINVAL;
+	err = client__take(c, req, FAB_RENAME, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(from, &slot->call.args.rename.from);
+	if (!err)
+		err = client__name(to, &slot->call.args.rename.to);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->call.args.rename.flags = flags & WEKA_NOREPLACE ? FAB_RENAME_NOREPLACE : 0;
+	return client__send(c, slot);
+}
+
+static int submit_name(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		       const struct weka_ref *ref)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (ref->by == WEKA_BY_HANDLE)
+		return -EINVAL;
+	err = client__take(c, req, type, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.name.name);
+	return err ? client__drop(c, slot, err) : client__send(c, slot);
+}
+
+int weka_submit_unlink(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
+{
+	return submit_name(c, req, FAB_UNLINK, ref);
+}
+
+int weka_submit_rmdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
+{
+	return submit_name(c, req, FAB_RMDIR, ref);
+}
+
+int weka_submit_mkdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+		      const struct weka_create *create, struct weka_attr *attr)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (ref->by == WEKA_BY_HANDLE || !create || (create->mode & ~07777u))
+		return -EINVAL;
+	err = client__take(c, req, FAB_MKDIR, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.make.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.attr = attr;
+	slot->call.args.make.mode = create->mode;
+	slot->call.args.make.uid = create->uid;
+	slot->call.args.make.gid = create->gid;
+	slot->call.args.make.flags = 0;
+	slot->call.args.make.mtime_ns = create->flags & WEKA_MTIME_GIVEN ? create->mtime_ns : 0;
+	slot->call.args.make.size_bytes = 0;
+	return client__send(c, slot);
+}
+
+int weka_submit_symlink(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+			const char *target, const struct weka_create *create,
+			struct weka_attr *attr)
+{
+	size_t target_bytes = target ? strnlen(target, WEKA_PATH_MAX + 1) : 0;
+	struct client_slot *slot;
+	int err;
+
+	if (ref->by == WEKA_BY_HANDLE || target_bytes == 0 || !create)
+		return -EINVAL;
+	if (target_bytes > WEKA_PATH_MAX)
+		return -ENAMETOOLONG;
+	err = client__take(c, req, FAB_SYMLINK, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.symlink.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.attr = attr;
+	slot->call.args.symlink.target = target;
+	slot->call.args.symlink.target_bytes = (uint16_t)target_bytes;
+	slot->call.args.symlink.uid = create->uid;
+	slot->call.args.symlink.gid = create->gid;
+	slot->call.args.symlink.mtime_ns = create->flags & WEKA_MTIME_GIVEN ? create->mtime_ns : 0;
+	return client__send(c, slot);
+}

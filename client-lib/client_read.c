@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Reads: by handle at an offset, and whole batches by name; every block checked.
+ *
+ * A window after a batch of two files, 5,000 and 100 bytes long:
+ *
+ *   0          4096       8192       12288                       end
+ *   | file 0   | file 0 00| file 1 00| 3 checksums | ...  | answers |
+ *     data_at[0]            data_at[1] sums_at[0], [1]
+ *
+ * The appliance is only asked for what begins with a block: what the caller's offset leaves
+ * out of the first block (`skip`) is read and checked with it, and not shown.
+ *
+ * A block that does not match its checksum may have been overwritten between two answers,
+ * or on its way: the request is asked again, once, as a whole.  Nothing of it has been seen
+ * by the caller before.  What is wrong the second time is -EIO.
+ */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+int weka_submit_read(struct weka_client *c, struct weka_req *req, const struct weka_handle *handle,
+		     uint64_t offset_bytes, uint32_t length_bytes, const struct weka_window *window)
+{
+	uint32_t skip = offset_bytes % WEKA_BLOCK;
+	uint64_t blocks = div_up((uint64_t)skip + length_bytes, WEKA_BLOCK), need;
+	struct client_slot *slot;
+	int err;
+
+	if (!window || length_bytes == 0 || offset_bytes > (uint64_t)INT64_MAX - length_bytes)
+		return -EINVAL;
+	need = blocks * WEKA_BLOCK;
+	if (blocks > FAB_SUMS_INLINE)
+		need += blocks * sizeof(uint32_t);
+	if (need > window->size_bytes)
+		return -EMSGSIZE;
+	err = client__take(c, req, FAB_READ, window, &slot);
+	if (unlikely(err))
+		return err;
+	memcpy(slot->call.args.read.handle.bytes, handle->bytes, sizeof(handle->bytes));
+	slot->out.skip = skip;
+	slot->call.args.read.offset_bytes = offset_bytes - skip;
+	slot->call.args.read.length_bytes = skip + length_bytes;
+	return client__send(c, slot);
+}
+
+/* How many of `blocks` blocks at `data` are wrong; sums from the call, or from an answer. */
+static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *slot,
+			     const struct fab_answer *answer, const char *data, uint64_t blocks)
+{
+	uint32_t wrong = 0, sum, i;
+
+	for (i = 0; i < blocks; i++) {
+		sum = answer ? fab_answer_sum(&slot->call, answer, i)
+			     : fab_call_sum(&slot->call, i);
+		if (unlikely(crc32c(data + (uint64_t)i * WEKA_BLOCK, WEKA_BLOCK) != sum))
+			wrong++;
+	}
+	c->counters.blocks_checked += blocks;
+	if (unlikely(wrong > 0)) {
+		c->counters.blocks_wrong += slot->asked_again ? 0 : wrong;
+		c->counters.blocks_lost += slot->asked_again ? wrong : 0;
+	}
+	return wrong;
+}
+
+int client__read_answer(struct weka_client *c, struct client_slot *slot)
+{
+	uint64_t got = slot->call.length_bytes;
+	uint32_t skip = slot->out.skip;
+	char *window = client__window(slot);
+
+	if (unlikely(wrong_blocks(c, slot, NULL, window, div_up(got, WEKA_BLOCK)) > 0))
+		return slot->asked_again ? -EIO : CLIENT_ASK_AGAIN;
+	slot->req->length_bytes = got > skip ? got - skip : 0;
+	slot->req->data = window + skip;
+	return 0;
+}
+
+static int item_make(const struct weka_read_item *item, struct fab_read_item *to)
+{
+	uint32_t skip = item->offset_bytes % WEKA_BLOCK;
+
+	to->offset_bytes = item->offset_bytes - skip;
+	to->length_bytes = item->length_bytes;
+	if (item->length_bytes == 0 || item->offset_bytes > INT64_MAX)
+		return -EINVAL;
+	if (item->length_bytes != WEKA_TO_END &&
+	    add_overflows(item->length_bytes, skip, &to->length_bytes))
+		return -EINVAL;
+	return client__name(&item->ref, &to->name);
+}
+
+int weka_submit_read_batch(struct weka_client *c, struct weka_req *req,
+			   struct weka_read_item *items, uint32_t count,
+			   const struct weka_window *window)
+{
+	struct fab_read_item *reads;
+	struct client_slot *slot;
+	uint32_t i;
+	int err;
+
+	if (!window)
+		return -EINVAL;
+	err = client__take(c, req, FAB_READ_BATCH, window, &slot);
+	if (err)
+		return err;
+	err = client__take_batch(c, slot, count);
+	if (!err && (uint64_t)count * FAB_ANSWER_BYTES + 63 > window->size_bytes)
+		err = -EMSGSIZE;
+	reads = &slot->batch->read;
+	for (i = 0; i < count && !err; i++)
+		err = item_make(&items[i], &reads[i]);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.reads = items;
+	slot->call.args.batch.count = count;
+	slot->call.args.batch.reads = reads;
+	return client__send(c, slot);
+}
+
+/* One item.  *wrong: its checksums do not match. */
+static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t i, bool *wrong)
+{
+	struct weka_read_item *item = &slot->out.reads[i];
+	uint32_t skip = item->offset_bytes % WEKA_BLOCK;
+	const char *blocks;
+	struct fab_answer answer;
+	int err = fab_call_answer(&slot->call, i, &answer);
+
+	if (err)
+		return err;
+	item->status = answer.status;
+	item->got_bytes = answer.length_bytes > skip ? answer.length_bytes - skip : 0;
+	item->data = NULL;
+	if (answer.status)
+		return 0;
+	if (item->got_bytes > item->length_bytes)
+		return -EPROTO;
+	blocks = client__window(slot) + answer.data_at;
+	if (unlikely(wrong_blocks(c, slot, &answer, blocks,
+				  div_up(answer.length_bytes, WEKA_BLOCK)) > 0)) {
+		*wrong = true;
+		item->status = -EIO;
+		item->got_bytes = 0;
+		return 0;
+	}
+	item->data = blocks + skip;
+	return 0;
+}
+
+int client__batch_answer(struct weka_client *c, struct client_slot *slot)
+{
+	uint32_t count = slot->call.args.batch.count, i;
+	bool wrong = false;
+	int err = 0;
+
+	for (i = 0; i < count && !err; i++)
+		err = item_answer(c, slot, i, &wrong);
+	if (!err && wrong && !slot->asked_again)
+		return CLIENT_ASK_AGAIN;
+	return err;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Waiting: first polling, then asleep on a descriptor that stays the same.
+ *
+ *    weka_fd() = epoll -+- the connection's descriptor (changes with each session)
+ *                       +- a timer: the next deadline, or the next try to connect
+ *
+ * How long to poll: four times what answers lately took, and at least ten times what going to
+ * sleep costs; where answers take longer than spin_ns_max, only that least.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include "client-lib/client_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+int client__sleep_create(struct weka_client *c)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	c->arm_ns = 2 * NS_PER_US; /* until it is known */
+	c->epoll = epoll_create1(EPOLL_CLOEXEC);
+	c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (c->epoll < 0 || c->timer < 0)
+		return -errno;
+	return epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->timer, &event) < 0 ? -errno : 0;
+}
+
+void client__sleep_destroy(struct weka_client *c)
+{
+	if (c->timer >= 0)
+		close(c->timer);
+	if (c->epoll >= 0)
+		close(c->epoll);
+}
+
+static void timer_set(struct weka_client *c, uint64_t delay_ns)
+{
+	struct itimerspec t = {
+		.it_value = { .tv_sec = (time_t)(delay_ns / NS_PER_S),
+			      .tv_nsec = (long)(delay_ns % NS_PER_S) },
+	};
+
+	ASSERT(timerfd_settime(c->timer, 0, &t, NULL) == 0);
+}
+
+/* A number may have been closed and given to another session meanwhile, so it is always told. */
+static void watch(struct weka_client *c, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (c->watched >= 0 && c->watched != fd)
+		(void)epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->watched, NULL);
+	c->watched = fd;
+	if (fd >= 0 && epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		ASSERT(errno == EEXIST);
+}
+
+/* When something will happen by itself; requests have their deadlines by now. */
+static uint64_t next_deadline(const struct weka_client *c, const struct fab_conn *conn)
+{
+	uint64_t next = conn ? fab_conn_deadline(conn) : UINT64_MAX;
+	uint32_t i;
+
+	if (c->at == CLIENT_DOWN)
+		next = min_u64(next, c->retry_ns);
+	if (c->at == CLIENT_POOL)
+		next = min_u64(next, c->try_until_ns);
+	for (i = 0; i < c->requests_max; i++)
+		if (c->slots[i].req)
+			next = min_u64(next, c->deadline_ns[i]);
+	return next;
+}
+
+/* True: the descriptor will tell.  False: there is something already. */
+static bool arm(struct weka_client *c)
+{
+	struct fab_conn *conn = c->at == CLIENT_UP ? c->conn : c->next;
+	uint64_t deadline_ns = next_deadline(c, conn);
+
+	ASSERT(!c->armed);
+	watch(c, conn ? fab_conn_fd(conn) : -1);
+	c->armed = 1;
+	if (deadline_ns != UINT64_MAX)
+		timer_set(c, deadline_ns > c->now_ns ? deadline_ns - c->now_ns : 1);
+	if (c->at != CLIENT_UP)
+		return true;
+	if (!fab_arm(conn))
+		return false;
+	c->armed = 2;
+	return true;
+}
+
+void client__disarm(struct weka_client *c)
+{
+	if (c->armed == 2)
+		fab_disarm(c->conn);
+	c->armed = 0;
+	timer_set(c, 0); /* it may have run out: not readable any more */
+}
+
+int weka_fd(const struct weka_client *c)
+{
+	return c->epoll;
+}
+
+int weka_arm(struct weka_client *c)
+{
+	if (client__forked(c))
+		return -ESTALE;
+	c->scan_ns = 0; /* so that every request has its deadline */
+	client__progress(c);
+	return c->done_first ? 0 : arm(c);
+}
+
+/* ---- waiting ----------------------------------------------------------------------- */
+
+int client__sleep(struct weka_client *c, uint64_t until_ns)
+{
+	struct pollfd fd = { .fd = c->epoll, .events = POLLIN };
+	uint64_t begin_ns = clock_now_ns(), left_ns;
+	struct timespec timeout;
+	bool armed = arm(c);
+	int got;
+
+	c->arm_ns += (clock_now_ns() - begin_ns) / 4 - c->arm_ns / 4;
+	if (!armed)
+		return 0;
+	if (begin_ns >= until_ns)
+		return -ETIMEDOUT;
+	left_ns = until_ns - begin_ns;
+	timeout.tv_sec = (time_t)(left_ns / NS_PER_S);
+	timeout.tv_nsec = (long)(left_ns % NS_PER_S);
+	c->counters.sleeps++;
+	got = ppoll(&fd, 1, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	if (got < 0)
+		return errno == EINTR ? -EINTR : 0;
+	return got == 0 ? -ETIMEDOUT : 0;
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield"); /* an instruction, not memory */
+#endif
+}
+
+static bool is_ready(const struct weka_client *c, struct weka_req *req)
+{
+	return req ? client__req(req)->state == CLIENT_REQ_DONE : c->done_first != NULL;
+}
+
+static uint64_t spin_ns(const struct weka_client *c)
+{
+	uint64_t least_ns = 10 * c->arm_ns;
+
+	return 4 * c->wait_ns > c->spin_ns_max ? least_ns : max_u64(4 * c->wait_ns, least_ns);
+}
+
+int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_ns)
+{
+	uint64_t begin_ns = clock_now_ns(), until_ns, spin_until_ns;
+	int err = 0;
+
+	if (add_overflows(begin_ns, timeout_ns, &until_ns))
+		until_ns = UINT64_MAX;
+	spin_until_ns = begin_ns + min_u64(spin_ns(c), timeout_ns);
+	for (;;) {
+		client__progress(c);
+		if (is_ready(c, req))
+			break;
+		if (!req && c->out_count == 0)
+			return -ENOENT;
+		if (err)
+			return err;
+		if (c->now_ns < spin_until_ns) {
+			cpu_relax();
+			continue;
+		}
+		c->scan_ns = 0;
+		client__progress(c);
+		if (!is_ready(c, req))
+			err = client__sleep(c, until_ns);
+	}
+	c->wait_ns += (c->now_ns - begin_ns) / 8 - c->wait_ns / 8;
+	return 0;
+}
+
+int weka_wait(struct weka_client *c, uint64_t timeout_ns)
+{
+	if (client__forked(c))
+		return -ESTALE;
+	return client__wait(c, NULL, timeout_ns);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * One call at a time: submit, wait, and a line about what failed.
+ *
+ * A request of these is marked `is_sync`: it never shows up in weka_reap(), and what else the
+ * client has in flight goes on meanwhile.
+ */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SMALL_READ  (256u << 10) /* a file up to about so much takes one round trip */
+#define LEAST_BYTES (64u << 10)
+#define PIECE_BYTES (1u << 20)
+#define STATUS_MAX  (1u << 20)
+
+/* ---- what they share ------------------------------------------------------------------ */
+
+int client__fail(struct weka_client *c, int err, const char *what, const char *name)
+{
+	ASSERT(err < 0);
+	if (err != -ENOTCONN || !c->error[0]) /* that line says why there is no connection */
+		snprintf(c->error, sizeof(c->error), "%s %.180s: %s", what, name, strerror(-err));
+	return err;
+}
+
+int client__run(struct weka_client *c, struct weka_req *req, int err, const char *what,
+		const char *name)
+{
+	if (client__forked(c))
+		return -ESTALE;
+	if (!err) {
+		client__req(req)->is_sync = true;
+		do {
+			err = client__wait(c, req, WEKA_FOREVER); /* its own deadline ends it */
+		} while (err == -EINTR);
+		ASSERT(err == 0 && client__req(req)->state == CLIENT_REQ_DONE);
+		err = req->status;
+	}
+	return err ? client__fail(c, err, what, name) : 0;
+}
+
+int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t least_bytes,
+		       struct weka_lease **out)
+{
+	int err;
+
+	do {
+		err = weka_lease(c, want_bytes, out);
+		if (!err || want_bytes == least_bytes)
+			return err;
+		want_bytes = max_u64(want_bytes / 2, least_bytes);
+	} while (err == -EAGAIN || err == -EMSGSIZE);
+	return err;
+}
+
+static struct weka_window whole(struct weka_lease *lease)
+{
+	return (struct weka_window){ .lease = lease, .size_bytes = lease->size_bytes };
+}
+
+static struct weka_ref unfollowed(const char *path)
+{
+	struct weka_ref ref = weka_ref_path(path);
+
+	ref.flags = WEKA_NOFOLLOW;
+	return ref;
+}
+
+/* Who makes a file when the caller does not say. */
+static struct weka_create mine(uint32_t mode)
+{
+	return (struct weka_create){ .mode = mode, .uid = getuid(), .gid = getgid() };
+}
+
+/* ---- names ----------------------------------------------------------------------------- */
+
+int weka_open(struct weka_client *c, const char *path, uint32_t flags, uint32_t mode,
+	      struct weka_attr *attr)
+{
+	struct weka_ref ref = weka_ref_path(path);
+	struct weka_create create = mine(mode);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_open(c, &req, &ref, flags, &create, attr), "open",
+			   path);
+}
+
+static int stat_ref(struct weka_client *c, const struct weka_ref *ref, struct weka_attr *attr)
+{
+	struct weka_stat_item item = { .ref = *ref };
+	struct weka_req req = { 0 };
+	int err;
+
+	err = client__run(c, &req, weka_submit_stat(c, &req, &item, 1, NULL), "stat", ref->name);
+	if (!err && item.status)
+		err = client__fail(c, item.status, "stat", ref->name);
+	if (!err && attr)
+		*attr = item.attr;
+	return err;
+}
+
+int weka_stat(struct weka_client *c, const char *path, struct weka_attr *attr)
+{
+	struct weka_ref ref = weka_ref_path(path);
+
+	return stat_ref(c, &ref, attr);
+}
+
+int weka_lstat(struct weka_client *c, const char *path, struct weka_attr *attr)
+{
+	struct weka_ref ref = unfollowed(path);
+
+	return stat_ref(c, &ref, attr);
+}
+
+int weka_setattr(struct weka_client *c, const struct weka_ref *ref, const struct weka_setattr *set)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_setattr(c, &req, ref, set), "setattr",
+			   ref->by == WEKA_BY_HANDLE ? "a handle" : ref->name);
+}
+
+int weka_rename(struct weka_client *c, const char *from, const char *to)
+{
+	struct weka_ref from_ref = unfollowed(from), to_ref = unfollowed(to);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_rename(c, &req, &from_ref, &to_ref, 0), "rename",
+			   from);
+}
+
+int weka_unlink(struct weka_client *c, const char *path)
+{
+	struct weka_ref ref = unfollowed(path);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_unlink(c, &req, &ref), "unlink", path);
+}
+
+int weka_rmdir(struct weka_client *c, const char *path)
+{
+	struct weka_ref ref = unfollowed(path);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_rmdir(c, &req, &ref), "rmdir", path);
+}
+
+int weka_remove(struct weka_client *c, const char *path)
+{
+	int err = weka_unlink(c, path);
+
+	return err == -EISDIR || err == -EPERM ? weka_rmdir(c, path) : err;
+}
+
+int weka_mkdir(struct weka_client *c, const char *path, uint32_t mode)
+{
+	struct weka_ref ref = weka_ref_path(path);
+	struct weka_create create = mine(mode);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_mkdir(c, &req, &ref, &create, NULL), "mkdir", path);
+}
+
+int weka_symlink(struct weka_client *c, const char *target, const char *path)
+{
+	struct weka_ref ref = unfollowed(path);
+	struct weka_create create = mine(0777);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_symlink(c, &req, &ref, target, &create, NULL),
+			   "symlink", path);
+}
+
+int64_t weka_readlink(struct weka_client *c, const char *path, char *target, size_t size_bytes)
+{
+	struct weka_ref ref = unfollowed(path);
+	struct weka_req req = { 0 };
+	struct weka_lease *lease;
+	struct weka_window window;
+	int err = weka_lease(c, WEKA_PATH_MAX, &lease);
+
+	if (err)
+		return client__fail(c, err, "readlink", path);
+	window = whole(lease);
+	err = client__run(c, &req, weka_submit_readlink(c, &req, &ref, &window), "readlink", path);
+	if (!err && req.length_bytes >= size_bytes)
+		err = client__fail(c, -ERANGE, "readlink", path);
+	if (!err) {
+		memcpy(target, req.data, req.length_bytes);
+		target[req.length_bytes] = 0;
+	}
+	weka_release(c, lease);
+	return err ? err : (int64_t)req.length_bytes;
+}
+
+int weka_statfs(struct weka_client *c, struct weka_statfs *out)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_statfs(c, &req, out), "statfs", "");
+}
+
+int weka_status(struct weka_client *c, char **text)
+{
+	struct weka_req req = { 0 };
+	struct weka_lease *lease;
+	struct weka_window window;
+	int err = client__lease_some(c, STATUS_MAX, LEAST_BYTES, &lease);
+
+	if (err)
+		return client__fail(c, err, "status", "");
+	window = whole(lease);
+	err = client__run(c, &req, weka_submit_status(c, &req, &window), "status", "");
+	if (!err) {
+		*text = strndup(req.data, req.length_bytes);
+		if (!*text)
+			err = client__fail(c, -ENOMEM, "status", "");
+	}
+	weka_release(c, lease);
+	return err;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+/* Many pieces, to or from memory. */
+static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct weka_handle *handle,
+		    char *bytes, size_t length_bytes, uint64_t offset_bytes)
+{
+	struct client_bulk b = {
+		.op = op,
+		.handle = *handle,
+		.offset_bytes = offset_bytes,
+		.length_bytes = length_bytes,
+		.memory = bytes,
+		.fd = -1,
+		.piece_bytes = WEKA_WRITE_MAX, /* so that what lies in a chunk is atomic */
+		.is_whole = op == CLIENT_BULK_WRITE,
+	};
+	int err = client__bulk(c, &b);
+
+	if (err)
+		return client__fail(c, err, op == CLIENT_BULK_READ ? "read" : "write", "a handle");
+	return (int64_t)b.done_bytes;
+}
+
+int64_t weka_pread(struct weka_client *c, const struct weka_handle *handle, void *bytes,
+		   size_t length_bytes, uint64_t offset_bytes)
+{
+	return bulk(c, CLIENT_BULK_READ, handle, bytes, length_bytes, offset_bytes);
+}
+
+int64_t weka_pwrite(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
+		    size_t length_bytes, uint64_t offset_bytes)
+{
+	return bulk(c, CLIENT_BULK_WRITE, handle, (char *)(uintptr_t)bytes, length_bytes,
+		    offset_bytes);
+}
+
+/* In order, one after the other, since each goes where the one before it ended. */
+int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
+		    size_t length_bytes)
+{
+	size_t done = 0;
+	int err = 0;
+
+	while (done < length_bytes && !err) {
+		uint32_t piece = (uint32_t)min_u64(length_bytes - done, WEKA_WRITE_MAX);
+		struct weka_req req = { 0 };
+		struct weka_window window;
+		struct weka_lease *lease;
+
+		err = weka_lease(c, weka_window_bytes(1, piece), &lease);
+		if (err)
+			return client__fail(c, err, "append", "to a handle");
+		memcpy(lease->data, (const char *)bytes + done, piece);
+		window = whole(lease);
+		err = weka_submit_write(c, &req, handle, 0, piece, WEKA_APPEND, &window);
+		err = client__run(c, &req, err, "append", "to a handle");
+		weka_release(c, lease);
+		done += piece;
+	}
+	return err ? err : (int64_t)done;
+}
+
+int weka_truncate(struct weka_client *c, const struct weka_handle *handle, uint64_t size_bytes)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_truncate(c, &req, handle, size_bytes), "truncate",
+			   "a handle");
+}
+
+/* ---- whole files ------------------------------------------------------------------------ */
+
+/* One file by name into `lease`: 0, -EMSGSIZE with its size in item->got_bytes, or -errno. */
+static int read_small(struct weka_client *c, const struct weka_ref *ref, struct weka_lease *lease,
+		      struct weka_read_item *item)
+{
+	struct weka_window window = whole(lease);
+	struct weka_req req = { 0 };
+	int err;
+
+	*item = (struct weka_read_item){ .ref = *ref, .length_bytes = WEKA_TO_END };
+	err = client__run(c, &req, weka_submit_read_batch(c, &req, item, 1, &window), "read",
+			  ref->name);
+	return err ? err : item->status;
+}
+
+/* A file that is larger than a window; it may change its size while it is read. */
+static int read_large(struct weka_client *c, const char *path, char **bytes, size_t *size_bytes)
+{
+	struct weka_attr attr;
+	int64_t got;
+	int err = weka_open(c, path, 0, 0, &attr);
+
+	if (err)
+		return err;
+	if (attr.size_bytes >= SIZE_MAX)
+		return client__fail(c, -EFBIG, "read", path);
+	*bytes = malloc(attr.size_bytes + 1);
+	if (!*bytes)
+		return client__fail(c, -ENOMEM, "read", path);
+	got = weka_pread(c, &attr.handle, *bytes, attr.size_bytes, 0);
+	if (got < 0) {
+		free(*bytes);
+		return (int)got;
+	}
+	*size_bytes = (size_t)got;
+	return 0;
+}
+
+int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
+{
+	struct weka_ref ref = weka_ref_path(path);
+	struct weka_read_item item;
+	struct weka_lease *lease;
+	char *copy = NULL;
+	int err = client__lease_some(c, SMALL_READ, LEAST_BYTES, &lease);
+
+	if (err)
+		return client__fail(c, err, "read", path);
+	err = read_small(c, &ref, lease, &item);
+	if (!err) {
+		*size_bytes = item.got_bytes;
+		copy = malloc(item.got_bytes + 1);
+		if (copy && item.got_bytes > 0)
+			memcpy(copy, item.data, item.got_bytes);
+		err = copy ? 0 : -ENOMEM;
+	}
+	weka_release(c, lease);
+	if (err == -EMSGSIZE)
+		err = read_large(c, path, &copy, size_bytes);
+	else if (err)
+		client__fail(c, err, "read", path);
+	if (err)
+		return err;
+	copy[*size_bytes] = 0;
+	*bytes = copy;
+	return 0;
+}
+
+/* One file of at most 4 MiB, from memory. */
+static int put_small(struct weka_client *c, const struct weka_ref *ref, const void *bytes,
+		     uint32_t size_bytes, const struct weka_create *create)
+{
+	struct weka_put_item item = { .ref = *ref, .create = *create, .size_bytes = size_bytes };
+	struct weka_req req = { 0 };
+	struct weka_window window;
+	struct weka_lease *lease;
+	int err = weka_lease(c, weka_window_bytes(1, size_bytes), &lease);
+
+	if (err)
+		return client__fail(c, err, "put", ref->name);
+	if (size_bytes > 0)
+		memcpy(lease->data, bytes, size_bytes);
+	window = whole(lease);
+	err = client__run(c, &req, weka_submit_put(c, &req, &item, 1, &window), "put", ref->name);
+	if (!err && item.status)
+		err = client__fail(c, item.status, "put", ref->name);
+	weka_release(c, lease);
+	return err;
+}
+
+/* Any file, from memory or from a descriptor: begin, pieces, commit. */
+static int put_large(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
+		     uint64_t size_bytes, const struct weka_create *create)
+{
+	struct client_bulk b = {
+		.op = CLIENT_BULK_WRITE,
+		.length_bytes = size_bytes,
+		.memory = (char *)(uintptr_t)bytes,
+		.fd = fd,
+		.piece_bytes = PIECE_BYTES,
+	};
+	struct weka_req req = { 0 };
+	struct weka_attr attr;
+	int err = weka_submit_put_begin(c, &req, ref, create, size_bytes, &attr);
+
+	err = client__run(c, &req, err, "put", ref->name);
+	if (err)
+		return err;
+	b.handle = attr.handle;
+	err = client__bulk(c, &b);
+	if (err)
+		return client__fail(c, err, "put", ref->name);
+	err = weka_submit_put_commit(c, &req, &attr.handle, size_bytes);
+	return client__run(c, &req, err, "put", ref->name);
+}
+
+int weka_write_file(struct weka_client *c, const char *path, const void *bytes, size_t size_bytes,
+		    const struct weka_create *create)
+{
+	struct weka_ref ref = weka_ref_path(path);
+	struct weka_create by_me = mine(0644);
+
+	if (!create)
+		create = &by_me;
+	if (size_bytes <= WEKA_WRITE_MAX)
+		return put_small(c, &ref, bytes, (uint32_t)size_bytes, create);
+	return put_large(c, &ref, bytes, -1, size_bytes, create);
+}
+
+int weka_put_fd(struct weka_client *c, const struct weka_ref *ref, int fd, uint64_t size_bytes,
+		const struct weka_create *create)
+{
+	struct weka_create by_me = mine(0644);
+
+	return put_large(c, ref, NULL, fd, size_bytes, create ? create : &by_me);
+}
+
+int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
+{
+	struct client_bulk b = {
+		.op = CLIENT_BULK_READ,
+		.length_bytes = WEKA_TO_END,
+		.fd = fd,
+		.piece_bytes = PIECE_BYTES,
+	};
+	const char *name = ref->by == WEKA_BY_HANDLE ? "a handle" : ref->name;
+	struct weka_attr attr = { .handle = ref->handle };
+	struct weka_req req = { 0 };
+	int err = 0;
+
+	if (ref->by != WEKA_BY_HANDLE)
+		err = client__run(c, &req, weka_submit_open(c, &req, ref, 0, NULL, &attr), "get",
+				  name);
+	if (err)
+		return err;
+	b.handle = attr.handle;
+	err = client__bulk(c, &b);
+	return err ? client__fail(c, err, "get", name) : (int64_t)b.done_bytes;
+}

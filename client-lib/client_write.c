@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Writes: whole files in batches, pieces at an offset, and what a long put is made of.
+ *
+ * The caller fills a window from its start; behind the last byte the library puts one
+ * CRC32C for each block, made here, from the bytes as they are now: from this point to the
+ * drive and back to a reader they stand guard.
+ *
+ *   0                                                            end
+ *   | file 0 .. | file 1 ......... | checksums 0, 1 | ... | answers |
+ *     window_at[0] window_at[1]      (the library's from here on)
+ */
+#include "client-lib/client_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int64_t mtime_of(const struct weka_create *create)
+{
+	return create->flags & WEKA_MTIME_GIVEN ? create->mtime_ns : (int64_t)clock_wall_ns();
+}
+
+static int create_check(const struct weka_create *create)
+{
+	if (!create || (create->mode & ~07777u))
+		return -EINVAL;
+	return create->flags & ~(WEKA_EXCL | WEKA_MTIME_GIVEN) ? -EINVAL : 0;
+}
+
+/* Checksums of `size` bytes of which the first stands `skip` behind a block's start. */
+static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *sums)
+{
+	uint32_t piece, sum;
+
+	while (size > 0) {
+		piece = min_u32(size, WEKA_BLOCK - skip);
+		sum = crc32c_block(bytes, piece);
+		memcpy(sums, &sum, sizeof(sum)); /* little-endian, as base/le.h asserts */
+		sums += sizeof(sum);
+		bytes += piece;
+		size -= piece;
+		skip = 0;
+	}
+}
+
+/* ---- whole files ------------------------------------------------------------------- */
+
+/* Where the library's part of a put's window begins: behind the caller's last byte. */
+static int puts_end(const struct weka_put_item *items, uint32_t count, uint64_t size, uint64_t *end)
+{
+	uint64_t sums = 0;
+	uint32_t i;
+
+	*end = 0;
+	for (i = 0; i < count; i++) {
+		if (items[i].window_at % 64)
+			return -EINVAL;
+		if (items[i].size_bytes > WEKA_WRITE_MAX)
+			return -EMSGSIZE;
+		*end = max_u64(*end, (uint64_t)items[i].window_at + items[i].size_bytes);
+		sums += 4 * div_up(items[i].size_bytes, WEKA_BLOCK);
+	}
+	*end = align_up(*end, 4);
+	sums += align_up((uint64_t)count * FAB_ANSWER_BYTES, 64);
+	return *end + sums <= size ? 0 : -EMSGSIZE;
+}
+
+static int put_make(const struct weka_put_item *item, struct fab_put_item *to)
+{
+	int err = create_check(&item->create);
+
+	if (err)
+		return err;
+	if (item->ref.by == WEKA_BY_HANDLE)
+		return -EINVAL;
+	to->mode = item->create.mode;
+	to->uid = item->create.uid;
+	to->gid = item->create.gid;
+	to->flags = item->create.flags & WEKA_EXCL ? FAB_PUT_EXCL : 0;
+	to->mtime_ns = mtime_of(&item->create);
+	to->size_bytes = item->size_bytes;
+	to->payload_at = item->window_at;
+	return client__name(&item->ref, &to->name);
+}
+
+int weka_submit_put(struct weka_client *c, struct weka_req *req, struct weka_put_item *items,
+		    uint32_t count, const struct weka_window *window)
+{
+	struct fab_put_item *puts;
+	struct client_slot *slot;
+	uint64_t sums_at = 0;
+	uint32_t i;
+	int err;
+
+	if (!window)
+		return -EINVAL;
+	err = client__take(c, req, FAB_PUT, window, &slot);
+	if (err)
+		return err;
+	err = client__take_batch(c, slot, count);
+	if (!err)
+		err = puts_end(items, count, window->size_bytes, &sums_at);
+	puts = &slot->batch->put;
+	for (i = 0; i < count && !err; i++)
+		err = put_make(&items[i], &puts[i]);
+	if (err)
+		return client__drop(c, slot, err);
+
+	for (i = 0; i < count; i++) {
+		char *bytes = client__window(slot);
+
+		sum_blocks(bytes + items[i].window_at, items[i].size_bytes, 0, bytes + sums_at);
+		puts[i].sums_at = (uint32_t)sums_at;
+		sums_at += 4 * div_up(items[i].size_bytes, WEKA_BLOCK);
+	}
+	slot->out.puts = items;
+	slot->call.args.batch.count = count;
+	slot->call.args.batch.puts = puts;
+	return client__send(c, slot);
+}
+
+int client__put_answer(struct client_slot *slot)
+{
+	uint32_t count = slot->call.args.batch.count, i;
+	struct fab_answer answer;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		err = fab_call_answer(&slot->call, i, &answer);
+		if (err)
+			return err;
+		slot->out.puts[i].status = answer.status;
+		memcpy(slot->out.puts[i].handle.bytes, answer.handle.bytes,
+		       sizeof(answer.handle.bytes));
+	}
+	return 0;
+}
+
+/* ---- pieces ------------------------------------------------------------------------- */
+
+int weka_submit_write(struct weka_client *c, struct weka_req *req, const struct weka_handle *handle,
+		      uint64_t offset_bytes, uint32_t length_bytes, uint32_t flags,
+		      const struct weka_window *window)
+{
+	uint32_t skip = flags & WEKA_APPEND ? 0 : offset_bytes % WEKA_BLOCK;
+	uint64_t sums_at = align_up(length_bytes, 4);
+	uint64_t blocks = div_up((uint64_t)skip + length_bytes, WEKA_BLOCK);
+	struct client_slot *slot;
+	int err;
+
+	if (!window || length_bytes == 0 || (flags & ~WEKA_APPEND))
+		return -EINVAL;
+	if (length_bytes > WEKA_WRITE_MAX || sums_at + 4 * blocks > window->size_bytes)
+		return -EMSGSIZE;
+	if (!(flags & WEKA_APPEND) && offset_bytes > (uint64_t)INT64_MAX - length_bytes)
+		return -EFBIG;
+	err = client__take(c, req, FAB_WRITE, window, &slot);
+	if (err)
+		return err;
+	sum_blocks(client__window(slot), length_bytes, skip, client__window(slot) + sums_at);
+	memcpy(slot->call.args.write.handle.bytes, handle->bytes, sizeof(handle->bytes));
+	slot->call.args.write.offset_bytes = flags & WEKA_APPEND ? 0 : offset_bytes;
+	slot->call.args.write.length_bytes = length_bytes;
+	slot->call.args.write.flags = flags & WEKA_APPEND ? FAB_WRITE_APPEND : 0;
+	slot->call.args.write.payload_at = 0;
+	slot->call.args.write.sums_at = (uint32_t)sums_at;
+	return client__send(c, slot);
+}
+
+int weka_submit_put_begin(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+			  const struct weka_create *create, uint64_t size_bytes,
+			  struct weka_attr *attr)
+{
+	struct client_slot *slot;
+	int err = create_check(create);
+
+	if (err || ref->by == WEKA_BY_HANDLE)
+		return -EINVAL;
+	if (size_bytes > INT64_MAX)
+		return -EFBIG;
+	err = client__take(c, req, FAB_PUT_BEGIN, NULL, &slot);
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.make.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.attr = attr;
+	slot->call.args.make.mode = create->mode;
+	slot->call.args.make.uid = create->uid;
+	slot->call.args.make.gid = create->gid;
+	slot->call.args.make.flags = create->flags & WEKA_EXCL ? FAB_PUT_EXCL : 0;
+	slot->call.args.make.mtime_ns = mtime_of(create);
+	slot->call.args.make.size_bytes = size_bytes;
+	return client__send(c, slot);
+}
+
+static int submit_size(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		       const struct weka_handle *handle, uint64_t size_bytes)
+{
+	struct client_slot *slot;
+	int err;
+
+	if (size_bytes > INT64_MAX)
+		return -EFBIG;
+	err = client__take(c, req, type, NULL, &slot);
+	if (err)
+		return err;
+	memcpy(slot->call.args.size.handle.bytes, handle->bytes, sizeof(handle->bytes));
+	slot->call.args.size.size_bytes = size_bytes;
+	return client__send(c, slot);
+}
+
+int weka_submit_put_commit(struct weka_client *c, struct weka_req *req,
+			   const struct weka_handle *handle, uint64_t size_bytes)
+{
+	return submit_size(c, req, FAB_PUT_COMMIT, handle, size_bytes);
+}
+
+int weka_submit_truncate(struct weka_client *c, struct weka_req *req,
+			 const struct weka_handle *handle, uint64_t size_bytes)
+{
+	return submit_size(c, req, FAB_TRUNCATE, handle, size_bytes);
+}
