@@ -206,14 +206,15 @@ static int soft_wake_fd(void *ctrl, uint32_t qid)
 static bool soft_arm(void *ctrl, uint32_t qid)
 {
 	struct nvme_soft_queue *q = ((struct nvme_soft *)ctrl)->queue[qid];
+	bool will_wake;
 
 	if (!q)
 		return true;
 	if (nvme__soft_can_fetch(q))
 		return false;
-	if (q->owed_count == 0)
-		return true;
-	return q->back->arm && q->back->arm(q->back_queue);
+	/* Also with nothing in flight: an old signal must not end the sleep. */
+	will_wake = q->back->arm && q->back->arm(q->back_queue);
+	return will_wake || q->owed_count == 0;
 }
 
 static void soft_disarm(void *ctrl, uint32_t qid)

@@ -5,6 +5,8 @@
 
 #include "nvme/nvme_soft.h"
 
+#include <liburing.h>
+
 struct nvme_file_back {
 	struct nvme_soft_back back;
 	int fd;
@@ -15,6 +17,21 @@ struct nvme_file_back {
 	 */
 	_Atomic bool sync_failed;
 	_Atomic bool buffers_refused; /* the kernel would not pin them: memlock */
+};
+
+/* One queue: a ring. */
+struct nvme_uring {
+	struct io_uring ring;
+	struct nvme_file_back *file;
+	struct nvme_dma *dma;
+	uint32_t depth;
+	uint32_t in_flight;
+	uint32_t unmap_seen; /* dma->unmap_count when pinned[] was last gone through */
+	bool fixed_file;
+	bool pins; /* the ring has a table of buffers */
+	int event_fd;
+	uint64_t syscall_count;
+	uint32_t pinned[NVME_WINDOW_COUNT];
 };
 
 must_check int nvme__uring_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,

@@ -24,26 +24,11 @@
 #include "nvme/nvme_soft_file.h"
 
 #include <errno.h>
-#include <liburing.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #define RETRY_MAX 1000u /* -EAGAIN and -EINTR in a row, then it is an error */
-
-struct uring_queue {
-	struct io_uring ring;
-	struct nvme_file_back *file;
-	struct nvme_dma *dma;
-	uint32_t depth;
-	uint32_t in_flight;
-	uint32_t unmap_seen; /* dma->unmap_count when pinned[] was last gone through */
-	bool fixed_file;
-	bool pins; /* the ring has a table of buffers */
-	int event_fd;
-	uint64_t syscall_count;
-	uint32_t pinned[NVME_WINDOW_COUNT];
-};
 
 int nvme__uring_probe(void)
 {
@@ -60,7 +45,7 @@ int nvme__uring_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_
 {
 	/* Completions wait until we look: no interrupt of a core that polls. */
 	unsigned flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
-	struct uring_queue *q = calloc(1, sizeof(*q));
+	struct nvme_uring *q = calloc(1, sizeof(*q));
 	int err;
 
 	if (!q)
@@ -96,7 +81,7 @@ free_q:
 
 void nvme__uring_destroy(void *queue)
 {
-	struct uring_queue *q = queue;
+	struct nvme_uring *q = queue;
 	struct io_uring_cqe *cqe;
 
 	while (q->in_flight > 0) {
@@ -112,12 +97,12 @@ void nvme__uring_destroy(void *queue)
 
 /* ---- pinned memory ---------------------------------------------------------------- */
 
-static uint32_t turn_of(struct uring_queue *q, uint32_t window)
+static uint32_t turn_of(struct nvme_uring *q, uint32_t window)
 {
 	return atomic_load_explicit(&q->dma->turn[window], memory_order_relaxed);
 }
 
-static int update_pin(struct uring_queue *q, uint32_t window, void *addr, uint64_t size_bytes)
+static int update_pin(struct nvme_uring *q, uint32_t window, void *addr, uint64_t size_bytes)
 {
 	struct iovec iov = { addr, size_bytes };
 
@@ -127,7 +112,7 @@ static int update_pin(struct uring_queue *q, uint32_t window, void *addr, uint64
 }
 
 /* Let go of what was unmapped since the last look. */
-static wk_cold void unpin_stale(struct uring_queue *q)
+static wk_cold void unpin_stale(struct nvme_uring *q)
 {
 	for (uint32_t i = 0; i < NVME_WINDOW_COUNT; i++) {
 		if (q->pinned[i] && q->pinned[i] != turn_of(q, i)) {
@@ -137,7 +122,7 @@ static wk_cold void unpin_stale(struct uring_queue *q)
 	}
 }
 
-static wk_cold bool pin(struct uring_queue *q, uint32_t window)
+static wk_cold bool pin(struct nvme_uring *q, uint32_t window)
 {
 	uint64_t size_bytes;
 	void *addr = nvme__dma_window(q->dma, window, &size_bytes);
@@ -151,7 +136,7 @@ static wk_cold bool pin(struct uring_queue *q, uint32_t window)
 	return true;
 }
 
-static bool is_pinned(struct uring_queue *q, const struct nvme_soft_cmd *cmd)
+static bool is_pinned(struct nvme_uring *q, const struct nvme_soft_cmd *cmd)
 {
 	if (!q->pins || cmd->seg_count != 1)
 		return false;
@@ -160,7 +145,7 @@ static bool is_pinned(struct uring_queue *q, const struct nvme_soft_cmd *cmd)
 
 /* ---- commands to SQEs --------------------------------------------------------------- */
 
-static void prepare_transfer(struct uring_queue *q, struct io_uring_sqe *sqe,
+static void prepare_transfer(struct nvme_uring *q, struct io_uring_sqe *sqe,
 			     const struct nvme_soft_cmd *cmd, int fd)
 {
 	bool pinned = is_pinned(q, cmd);
@@ -180,7 +165,7 @@ static void prepare_transfer(struct uring_queue *q, struct io_uring_sqe *sqe,
 		sqe->rw_flags = RWF_DSYNC;
 }
 
-static void prepare(struct uring_queue *q, struct nvme_soft_cmd *cmd)
+static void prepare(struct nvme_uring *q, struct nvme_soft_cmd *cmd)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
 	int fd = q->fixed_file ? 0 : q->file->fd;
@@ -212,7 +197,7 @@ static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cm
 }
 
 /* Whether `cmd` is done; if not it goes again. */
-static bool finish(struct uring_queue *q, struct nvme_soft_cmd *cmd, int result)
+static bool finish(struct nvme_uring *q, struct nvme_soft_cmd *cmd, int result)
 {
 	if (unlikely((result == -EAGAIN || result == -EINTR) && cmd->scratch < RETRY_MAX)) {
 		cmd->scratch++;
@@ -225,7 +210,7 @@ static bool finish(struct uring_queue *q, struct nvme_soft_cmd *cmd, int result)
 	return true;
 }
 
-static bool kernel_has_more(const struct uring_queue *q)
+static bool kernel_has_more(const struct nvme_uring *q)
 {
 	uint32_t flags = IO_URING_READ_ONCE(*q->ring.sq.kflags);
 
@@ -235,7 +220,7 @@ static bool kernel_has_more(const struct uring_queue *q)
 uint32_t nvme__uring_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
 			 struct nvme_soft_cmd **done, uint32_t done_max)
 {
-	struct uring_queue *q = queue;
+	struct nvme_uring *q = queue;
 	uint32_t unmaps = atomic_load_explicit(&q->dma->unmap_count, memory_order_acquire); /* A2 */
 	struct io_uring_cqe *cqe;
 	uint32_t done_count = 0, seen = 0;
@@ -274,7 +259,7 @@ uint32_t nvme__uring_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_c
 
 int nvme__uring_wake_fd(void *queue)
 {
-	return ((const struct uring_queue *)queue)->event_fd;
+	return ((const struct nvme_uring *)queue)->event_fd;
 }
 
 /*
@@ -283,7 +268,7 @@ int nvme__uring_wake_fd(void *queue)
  */
 bool nvme__uring_arm(void *queue)
 {
-	struct uring_queue *q = queue;
+	struct nvme_uring *q = queue;
 	uint64_t count;
 
 	q->syscall_count++;
@@ -299,5 +284,5 @@ void nvme__uring_disarm(void *queue)
 
 void nvme__uring_stats(void *queue, struct nvme_stats *stats)
 {
-	stats->syscall_count = ((const struct uring_queue *)queue)->syscall_count;
+	stats->syscall_count = ((const struct nvme_uring *)queue)->syscall_count;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define BUF_BYTES (4u << 20)
 
@@ -12,9 +13,9 @@ static void common_up(struct nvme_fixture *f)
 
 	ASSERT(err == 0);
 	f->buf_bytes = BUF_BYTES;
-	f->buf = aligned_alloc(NVME_BLOCK_SIZE, f->buf_bytes);
-	ASSERT(f->buf);
-	memset(f->buf, 0, f->buf_bytes);
+	f->buf = mmap(NULL, f->buf_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	ASSERT(f->buf != MAP_FAILED);
 	err = nvme_dma_map(f->dma, f->buf, f->buf_bytes, &f->iova);
 	ASSERT(err == 0);
 }
@@ -63,7 +64,7 @@ void fixture_down(struct nvme_fixture *f)
 	sim_drive_destroy(f->sim);
 	nvme_dma_unmap(f->dma, f->iova, f->buf_bytes);
 	nvme_dma_destroy(f->dma);
-	free(f->buf);
+	munmap(f->buf, f->buf_bytes);
 }
 
 void fixture_reopen(struct nvme_fixture *f)
@@ -81,6 +82,14 @@ void fixture_reopen(struct nvme_fixture *f)
 	sim_drive_open(f->sim, f->dma, &f->drive);
 	err = nvme_qpair_create(f->drive, depth, &f->qp);
 	ASSERT(err == 0);
+}
+
+void fixture_move_buf(struct nvme_fixture *f)
+{
+	void *p = mmap(f->buf, f->buf_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	ASSERT(p == f->buf);
 }
 
 struct nvme_io read_of(struct nvme_fixture *f, uint64_t block, uint32_t nblocks)

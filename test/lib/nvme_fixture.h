@@ -25,6 +25,9 @@ void fixture_down(struct nvme_fixture *f);
 /* Close the drive and open it again, with a new queue pair; its power is on. */
 void fixture_reopen(struct nvme_fixture *f);
 
+/* Other, empty pages at buf's address, for a test that maps and unmaps them itself. */
+void fixture_move_buf(struct nvme_fixture *f);
+
 /* I/Os of the start of buf; a write fills it from `seed` first. */
 struct nvme_io read_of(struct nvme_fixture *f, uint64_t block, uint32_t nblocks);
 struct nvme_io write_of(struct nvme_fixture *f, uint64_t block, uint32_t nblocks, uint64_t seed);
