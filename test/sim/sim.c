@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Power cuts.  make sim SEED=n runs one seed again, exactly.
+ *
+ *   copies   a workload runs undisturbed; at every write that reaches a drive, copies of the
+ *            drives are made as a power cut then would leave them, mounted by another appliance,
+ *            and compared with what had been acknowledged.  Every boundary is seen.
+ *   lives    the power is cut at a random write, also in a mount; the same drives go on, up to
+ *            eight lives, so that recoveries of recoveries are seen.
+ *
+ * usage: sim [--seed N] [--cuts N] [--lie flush|fua] [--verbose]
+ * --lie makes the drives break a promise: then a run must fail (test/sim/lies.sh).
+ */
+#include "test/sim/sim_load.h"
+#include "base/clock.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+	uint64_t seed;
+	uint64_t cuts_wanted;
+	bool one_seed;
+	bool verbose;
+	struct sim_faults faults;
+	uint64_t cuts;
+	uint64_t cuts_in_mounts;
+	uint64_t ops;
+} run;
+
+static struct sim_world_cfg config_of(uint64_t seed)
+{
+	struct rand_state r;
+
+	rand_seed(&r, seed);
+	return (struct sim_world_cfg){
+		.seed = seed,
+		.ndrives = 1 + (uint32_t)rand_below(&r, 2),
+		.nblocks = 512 + (uint32_t)rand_below(&r, 2) * 256,
+		.volatile_cache = rand_below(&r, 4) != 0,
+		.atomic_bytes = rand_below(&r, 3) ? 4096 : 512,
+		.nshards = 1u << rand_below(&r, 3),
+		.cache_bytes = 4u << 20,
+		.ops_max = 4,
+	};
+}
+
+static bool failed(uint64_t seed, const char *where, const char *why)
+{
+	printf("not ok seed %llu: %s: %s\n  again: make sim SEED=%llu\n", (unsigned long long)seed,
+	       where, why, (unsigned long long)seed);
+	return false;
+}
+
+/* Mount what a cut left in `w`, compare, check. */
+static bool survives(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle,
+		     uint64_t seed)
+{
+	int err = sim_world_up(w, APP_BOOT_MOUNT);
+
+	if (!err)
+		err = sim_world_connect(w);
+	if (err)
+		return failed(seed, "mount after a cut", *w->why ? w->why : strerror(-err));
+	if (!sim_verify(w, model, l, settle))
+		return failed(seed, "after a cut", w->why);
+	if (sim_world_check(w))
+		return failed(seed, "after a cut", w->why);
+	run.cuts++;
+	return true;
+}
+
+/* ---- copies ------------------------------------------------------------------------------ */
+
+static bool cut_here(struct sim_world *w, struct sim_world *copy, struct sim_model *model,
+		     struct sim_load *l, uint64_t seed)
+{
+	uint64_t cut_seed = seed * 1000003 + w->power.write_count;
+	bool good;
+
+	sim_world_cut_copy(w, cut_seed, copy);
+	good = survives(copy, model, l, false, seed);
+	if (good)
+		sim_world_cut(copy, cut_seed);
+	return good;
+}
+
+static bool copies(uint64_t seed, uint64_t ops)
+{
+	static struct sim_world w, copy;
+	static struct sim_model model;
+	static struct sim_load l;
+	struct sim_world_cfg cfg = config_of(seed);
+	uint64_t writes;
+	bool good = true;
+
+	sim_world_create(&w, &cfg);
+	sim_world_create(&copy, &cfg);
+	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+		return failed(seed, "format", w.why);
+	for (uint32_t i = 0; i < cfg.ndrives; i++)
+		sim_drive_faults(w.sim[i], &run.faults);
+	sim_load_init(&l, &w, &model, seed);
+	writes = w.power.write_count;
+	while (good && (l.done < ops || !sim_load_idle(&l))) {
+		good = sim_load_step(&l, l.done < ops) || failed(seed, "answer", l.why);
+		if (good && w.power.write_count != writes) {
+			writes = w.power.write_count;
+			good = cut_here(&w, &copy, &model, &l, seed);
+		}
+	}
+	good = good && (sim_verify(&w, &model, NULL, false) || failed(seed, "at the end", w.why));
+	good = good && (sim_world_check(&w) == 0 || failed(seed, "at the end", w.why));
+	run.ops += l.done;
+	sim_load_forget(&l);
+	sim_world_destroy(&w);
+	sim_world_destroy(&copy);
+	sim_model_clear(&model);
+	return good;
+}
+
+/* ---- lives ------------------------------------------------------------------------------- */
+
+/* Power comes back; it may be cut again before the mount is through. */
+static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_load *l,
+		      struct rand_state *r, uint64_t seed)
+{
+	for (int tries = 0; tries < 3 && rand_below(r, 3) == 0; tries++) {
+		int err;
+
+		sim_power_cut_at(&w->power, 1 + rand_below(r, 12), rand_u64(r));
+		err = sim_world_up(w, APP_BOOT_MOUNT);
+		if (err && err != -ECANCELED)
+			return failed(seed, "mount after a cut", w->why);
+		sim_world_cut(w, rand_u64(r));
+		run.cuts_in_mounts++;
+	}
+	sim_power_cut_at(&w->power, 0, 0);
+	if (!survives(w, model, l, true, seed))
+		return false;
+	sim_load_forget(l);
+	return true;
+}
+
+static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *l,
+		 struct rand_state *r, uint64_t seed)
+{
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+		sim_drive_faults(w->sim[i], &run.faults);
+	sim_power_cut_at(&w->power, 1 + rand_below(r, 120), rand_u64(r));
+	while (!w->power.off)
+		if (!sim_load_step(l, true))
+			return failed(seed, "answer", l->why);
+	sim_world_cut(w, 0);
+	return come_back(w, model, l, r, seed);
+}
+
+static bool lives(uint64_t seed)
+{
+	static struct sim_world w;
+	static struct sim_model model;
+	static struct sim_load l;
+	struct sim_world_cfg cfg = config_of(seed);
+	struct rand_state r;
+	bool good = true;
+
+	rand_seed(&r, seed ^ 0x11fe5);
+	sim_world_create(&w, &cfg);
+	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+		return failed(seed, "format", w.why);
+	sim_load_init(&l, &w, &model, seed);
+	for (int n = 0; n < 8 && good; n++)
+		good = life(&w, &model, &l, &r, seed);
+	if (good && sim_world_stop(&w))
+		good = failed(seed, "a clean stop", w.why);
+	good = good && survives(&w, &model, NULL, false, seed);
+	run.ops += l.done;
+	sim_load_forget(&l);
+	sim_world_destroy(&w);
+	sim_model_clear(&model);
+	return good;
+}
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+static uint64_t number(const char *text)
+{
+	return text ? strtoull(text, NULL, 0) : 0;
+}
+
+static void arguments(int argc, char **argv)
+{
+	const char *length = getenv("TEST_LENGTH");
+
+	run.seed = 1;
+	run.cuts_wanted = length && strcmp(length, "proof") == 0  ? 100000
+			  : length && strcmp(length, "long") == 0 ? 40000
+								  : 10000;
+	for (int i = 1; i < argc; i++) {
+		const char *arg = argv[i];
+
+		if (strcmp(arg, "--seed") == 0) {
+			run.seed = number(argv[++i]);
+			run.one_seed = run.verbose = true;
+		} else if (strcmp(arg, "--cuts") == 0) {
+			run.cuts_wanted = number(argv[++i]);
+		} else if (strcmp(arg, "--verbose") == 0) {
+			run.verbose = true;
+		} else if (strcmp(arg, "--lie") == 0 && i + 1 < argc) {
+			run.faults.ignore_flush = strcmp(argv[++i], "flush") == 0;
+			run.faults.ignore_fua = strcmp(argv[i], "fua") == 0;
+		} else {
+			fprintf(stderr, "usage: sim [--seed N] [--cuts N] [--lie flush|fua]\n");
+			exit(2);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t begin = clock_now_ns(), seed;
+
+	arguments(argc, argv);
+	for (seed = run.seed; run.cuts < run.cuts_wanted; seed++) {
+		uint64_t start = clock_now_ns(), before = run.cuts;
+
+		if (!(seed % 4 ? copies(seed, 60) : lives(seed)))
+			return 1;
+		if (run.verbose)
+			printf("seed %llu: %llu cuts, %.1f ms each\n", (unsigned long long)seed,
+			       (unsigned long long)(run.cuts - before),
+			       (double)(clock_now_ns() - start) / 1e6 /
+				       (double)max_u64(run.cuts - before, 1));
+		if (run.one_seed)
+			break;
+	}
+	printf("ok %llu power cuts (%llu more in mounts), %llu operations, seeds %llu to %llu, %.0f s\n",
+	       (unsigned long long)run.cuts, (unsigned long long)run.cuts_in_mounts,
+	       (unsigned long long)run.ops, (unsigned long long)run.seed,
+	       (unsigned long long)(run.one_seed ? run.seed : seed - 1),
+	       (double)(clock_now_ns() - begin) / 1e9);
+	return 0;
+}

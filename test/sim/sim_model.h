@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What the files should be: a map from path to state, and changes that are under way.
+ *
+ * A change is a set of paths with the state of each before and after it.  While its request is
+ * out, a power cut may leave all of them before or all of them after; once it was acknowledged,
+ * or a reader has seen one of them after, only after is right.
+ */
+#ifndef SIM_MODEL_H
+#define SIM_MODEL_H
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_PATH_MAX   64
+#define SIM_NODES_MAX  128
+#define SIM_CHANGE_MAX 2
+
+enum sim_type { SIM_ABSENT, SIM_FILE, SIM_DIR, SIM_LINK };
+
+/* Immutable once made, shared by count. */
+struct sim_state {
+	uint32_t refs;
+	enum sim_type type;
+	uint32_t mode;
+	uint32_t size;
+	uint8_t *bytes; /* of a file, or a link's target */
+};
+
+struct sim_node {
+	char path[SIM_PATH_MAX];
+	struct sim_state *state;
+};
+
+struct sim_change {
+	uint32_t count; /* 0: nothing changes */
+	char path[SIM_CHANGE_MAX][SIM_PATH_MAX];
+	struct sim_state *before[SIM_CHANGE_MAX]; /* NULL: absent */
+	struct sim_state *after[SIM_CHANGE_MAX];
+	bool seen; /* a reader has seen it done */
+};
+
+struct sim_model {
+	uint32_t count;
+	struct sim_node node[SIM_NODES_MAX];
+};
+
+struct sim_state *sim_state_new(enum sim_type type, uint32_t mode, const void *bytes,
+				uint32_t size);
+struct sim_state *sim_state_hold(struct sim_state *s); /* NULL is fine */
+void sim_state_drop(struct sim_state *s);
+bool sim_state_same(const struct sim_state *a, const struct sim_state *b);
+
+/* The state of `path`, NULL: absent.  Borrowed. */
+struct sim_state *sim_model_get(const struct sim_model *m, const char *path);
+void sim_model_set(struct sim_model *m, const char *path, struct sim_state *s); /* takes a hold */
+bool sim_model_has_children(const struct sim_model *m, const char *dir);
+/* Is the directory above `path` there? ("a/b" -> "a"; what is above "a" always is.)  0 or -errno.
+ */
+int sim_model_parent(const struct sim_model *m, const char *path);
+void sim_model_clear(struct sim_model *m);
+
+/* Add path: now -> after (NULL: removed); takes over one hold on `after`. */
+void sim_change_add(struct sim_change *c, const struct sim_model *m, const char *path,
+		    struct sim_state *after);
+void sim_change_apply(struct sim_change *c, struct sim_model *m);
+void sim_change_drop(struct sim_change *c);
+/* Do two paths get in each other's way: equal, or one above the other? */
+bool sim_paths_meet(const char *a, const char *b);
+
+#endif

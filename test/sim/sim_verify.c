@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * After a mount: list everything, read everything, compare.  A change that was in flight when the
+ * power went is found before or after, all of its paths alike; one that a reader had seen is
+ * found after.
+ */
+#include "test/sim/sim_load.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct found {
+	char path[SIM_PATH_MAX];
+	struct fab_attr attr;
+	bool explained;
+};
+
+struct hunt {
+	struct sim_world *w;
+	struct found found[SIM_NODES_MAX];
+	uint32_t count;
+};
+
+__attribute__((format(printf, 2, 3))) static bool wrong(struct sim_world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(w->why, sizeof(w->why), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool take_entries(struct hunt *h, const struct sim_call *c, const char *dir)
+{
+	struct fab_entry e;
+	uint32_t at = 0;
+	int got;
+
+	while ((got = fab_call_entry(&c->call, &at, &e)) == 1) {
+		struct found *f = &h->found[h->count];
+
+		if (h->count == SIM_NODES_MAX || e.name_bytes >= 32)
+			return wrong(h->w, "%s: more names than can be", dir);
+		snprintf(f->path, SIM_PATH_MAX, "%s%s%.*s", dir, *dir ? "/" : "", (int)e.name_bytes,
+			 e.name);
+		f->attr = e.attr;
+		f->explained = false;
+		h->count++;
+	}
+	return got == 0 || wrong(h->w, "%s: a listing that cannot be", dir);
+}
+
+/* A directory, in pages of a few entries. */
+static bool list_dir(struct hunt *h, const char *dir, const struct fab_handle *handle)
+{
+	uint8_t cookie[FAB_COOKIE_BYTES] = { 0 };
+	bool at_end = false;
+
+	while (!at_end) {
+		struct sim_call *c = sim_world_call(h->w);
+		uint32_t count;
+
+		c->call.type = FAB_LIST;
+		c->call.args.list.count_max = 8;
+		memcpy(c->call.args.list.cookie, cookie, sizeof(cookie));
+		if (handle)
+			c->call.args.list.dir =
+				(struct fab_name){ .by = FAB_BY_HANDLE, .handle = *handle };
+		else
+			c->call.args.list.dir = (struct fab_name){ .by = FAB_BY_PATH,
+								   .name = "/",
+								   .name_bytes = 1 };
+		if (sim_world_do(h->w, c, true))
+			return wrong(h->w, "the power failed in a verification");
+		if (c->call.status)
+			return wrong(h->w, "list %s: %d", dir, c->call.status);
+		if (fab_call_listed(&c->call, &count, &at_end, cookie) || !take_entries(h, c, dir))
+			return false;
+	}
+	return true;
+}
+
+static struct found *find(struct hunt *h, const char *path)
+{
+	for (uint32_t i = 0; i < h->count; i++)
+		if (strcmp(h->found[i].path, path) == 0)
+			return &h->found[i];
+	return NULL;
+}
+
+static bool read_holds(struct hunt *h, const struct found *f, const struct sim_state *s)
+{
+	struct fab_read_item item = {
+		.name = { .by = FAB_BY_HANDLE, .handle = f->attr.handle },
+		.length_bytes = FAB_TO_END,
+	};
+	struct sim_call *c = sim_world_call(h->w);
+
+	c->call.type = FAB_READ_BATCH;
+	c->call.args.batch.count = 1;
+	c->call.args.batch.reads = &item;
+	return sim_world_do(h->w, c, true) == 0 && c->call.status == 0 && sim_answer_holds(c, 0, s);
+}
+
+static bool link_holds(struct hunt *h, const struct found *f, const struct sim_state *s)
+{
+	struct sim_call *c = sim_world_call(h->w);
+
+	c->call.type = FAB_READLINK;
+	c->call.args.name.name = (struct fab_name){ .by = FAB_BY_PATH,
+						    .nofollow = true,
+						    .name = f->path,
+						    .name_bytes = (uint16_t)strlen(f->path) };
+	return sim_world_do(h->w, c, true) == 0 && c->call.status == 0 &&
+	       c->call.length_bytes == s->size && memcmp(c->call.data, s->bytes, s->size) == 0;
+}
+
+/* Is what was found at `path` the state s (NULL: nothing)? */
+static bool is_state(struct hunt *h, const char *path, const struct sim_state *s)
+{
+	const struct found *f = find(h, path);
+
+	if (!f || !s)
+		return !f && !s;
+	if (s->type == SIM_DIR)
+		return S_ISDIR(f->attr.mode) && (f->attr.mode & 07777) == s->mode;
+	if (s->type == SIM_LINK)
+		return S_ISLNK(f->attr.mode) && link_holds(h, f, s);
+	return S_ISREG(f->attr.mode) && (f->attr.mode & 07777) == s->mode &&
+	       f->attr.size_bytes == s->size && read_holds(h, f, s);
+}
+
+static bool change_is(struct hunt *h, struct sim_change *c, struct sim_state **side)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (!is_state(h, c->path[i], side[i]))
+			return false;
+	return true;
+}
+
+static void explain(struct hunt *h, const char *path)
+{
+	struct found *f = find(h, path);
+
+	if (f)
+		f->explained = true;
+}
+
+/* A change in flight: before or after, whole; settle it for the checks that follow. */
+static bool verify_change(struct hunt *h, struct sim_change *c, struct sim_model *settle)
+{
+	bool after = change_is(h, c, c->after);
+
+	if (!after && c->seen)
+		return wrong(h->w, "%s: a reader had seen the change, and it is gone", c->path[0]);
+	if (!after && !change_is(h, c, c->before))
+		return wrong(h->w, "%s%s%s: neither before nor after its change", c->path[0],
+			     c->count > 1 ? " and " : "", c->count > 1 ? c->path[1] : "");
+	for (uint32_t i = 0; i < c->count; i++)
+		explain(h, c->path[i]);
+	if (after && settle)
+		sim_change_apply(c, settle);
+	return true;
+}
+
+static bool in_flight(const struct sim_load *l, const char *path)
+{
+	for (uint32_t i = 0; l && i < SIM_OPS_MAX; i++)
+		for (uint32_t k = 0; l->op[i].used && k < l->op[i].change.count; k++)
+			if (strcmp(l->op[i].change.path[k], path) == 0)
+				return true;
+	return false;
+}
+
+bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle)
+{
+	static struct hunt h;
+
+	h.w = w;
+	h.count = 0;
+	if (!list_dir(&h, "", NULL))
+		return false;
+	for (uint32_t i = 0; i < h.count; i++)
+		if (S_ISDIR(h.found[i].attr.mode) &&
+		    !list_dir(&h, h.found[i].path, &h.found[i].attr.handle))
+			return false;
+	for (uint32_t i = 0; i < model->count; i++) {
+		const struct sim_node *n = &model->node[i];
+
+		if (in_flight(l, n->path))
+			continue;
+		if (!is_state(&h, n->path, n->state))
+			return wrong(w, "%s: %s", n->path,
+				     find(&h, n->path) ? "not as it was acknowledged"
+						       : "acknowledged, and it is gone");
+		explain(&h, n->path);
+	}
+	for (uint32_t i = 0; l && i < SIM_OPS_MAX; i++)
+		if (l->op[i].used && l->op[i].change.count > 0 &&
+		    !verify_change(&h, &l->op[i].change, settle ? model : NULL))
+			return false;
+	for (uint32_t i = 0; i < h.count; i++)
+		if (!h.found[i].explained)
+			return wrong(w, "%s: nobody made it, or it was removed", h.found[i].path);
+	return true;
+}

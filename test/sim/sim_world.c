@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/sim/sim_world.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STEPS_MAX 2000000u /* of one wait: what takes longer hangs */
+#define WALL_NS   1700000000000000000ull
+
+static const struct fab_key key = { .id = "sim", .secret = { 1, 2, 3 } };
+
+static void core_cfg(const struct sim_world *w, struct app_core_cfg *cfg)
+{
+	*cfg = (struct app_core_cfg){
+		.dma = w->dma,
+		.drive = (struct nvme_drive **)(uintptr_t)w->drive,
+		.ndrives = w->cfg.ndrives,
+		.srv = w->srv,
+		.cache_bytes = w->cfg.cache_bytes,
+		.staging_bytes = 2u << 20,
+		.ops_max = w->cfg.ops_max,
+		.batch_in_flight = 8,
+		.open_puts_max = 4,
+		.queue_depth = 64,
+		.nshards = w->cfg.nshards,
+		.secret = w->cfg.seed,
+		.uuid = { 's', 'i', 'm' },
+		.wall_ns = WALL_NS,
+		.memory = w->memory,
+		.memory_iova = w->memory_iova,
+	};
+}
+
+void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
+{
+	memset(w, 0, sizeof(*w));
+	w->cfg = *cfg;
+	sim_power_init(&w->power);
+	for (uint32_t i = 0; i < cfg->ndrives; i++) {
+		struct sim_drive_options options = {
+			.power = &w->power,
+			.nblocks = cfg->nblocks,
+			.volatile_cache = cfg->volatile_cache,
+			.atomic_bytes = cfg->atomic_bytes,
+			.seed = cfg->seed + i,
+		};
+
+		ASSERT(sim_drive_create(&w->sim[i], &options) == 0);
+	}
+	snprintf(w->address, sizeof(w->address), "shm:/tmp/weka-sim.%d.%p", (int)getpid(),
+		 (void *)w);
+}
+
+static void down(struct sim_world *w)
+{
+	if (w->conn)
+		fab_close(w->conn);
+	w->conn = NULL;
+	if (w->core)
+		app_core_destroy(w->core);
+	w->core = NULL;
+	if (w->srv) {
+		fab_server_stop(w->srv);
+		for (int i = 0; i < 64; i++) {
+			struct fab_event events[16];
+
+			(void)!fab_server_poll(w->srv, w->power.now_ns, events, ARRAY_LEN(events));
+			(void)app_control_step(w->srv, w->dma, w->power.now_ns);
+		}
+		fab_server_destroy(w->srv);
+	}
+	w->srv = NULL;
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++) {
+		if (w->drive[i])
+			nvme_close(w->drive[i]);
+		w->drive[i] = NULL;
+	}
+	if (w->dma)
+		nvme_dma_destroy(w->dma);
+	w->dma = NULL;
+}
+
+void sim_world_destroy(struct sim_world *w)
+{
+	if (w->core)
+		app_core_abandon(w->core);
+	down(w);
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+		sim_drive_destroy(w->sim[i]);
+	free(w->memory);
+}
+
+static bool turn(struct sim_world *w)
+{
+	bool more = app_core_step(w->core, w->power.now_ns, WALL_NS + w->power.now_ns);
+	uint64_t next;
+
+	if (w->srv)
+		more |= app_control_step(w->srv, w->dma, w->power.now_ns);
+	w->power.now_ns += 1000;
+	if (more)
+		return true;
+	next = min_u64(sim_power_next_ns(&w->power), app_core_deadline(w->core));
+	if (next != UINT64_MAX && next > w->power.now_ns)
+		w->power.now_ns = next;
+	return next != UINT64_MAX;
+}
+
+static int make_server(struct sim_world *w)
+{
+	struct fab_server_cfg cfg = {
+		.key = key,
+		.limits = { .credits = SIM_CALLS_MAX,
+			    .long_bodies = 1,
+			    .batch_max = 64,
+			    .window_max_bytes = SIM_WINDOW,
+			    .pool_max_bytes = 4u << 20 },
+		.sessions_max = 2,
+		.pools_max_bytes = 8u << 20,
+	};
+	int err = fab_server_create(&w->srv, &cfg);
+
+	return err ? err : fab_server_listen(w->srv, w->address, w->why);
+}
+
+int sim_world_up(struct sim_world *w, enum app_boot boot)
+{
+	struct app_core_cfg cfg;
+	uint32_t steps = 0;
+	int err;
+
+	ASSERT(!w->core);
+	sim_power_on(&w->power);
+	ASSERT(nvme_dma_create(&w->dma) == 0);
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+		sim_drive_open(w->sim[i], w->dma, &w->drive[i]);
+	err = make_server(w);
+	if (err)
+		return err;
+	core_cfg(w, &cfg);
+	if (!w->memory) {
+		w->memory_bytes = align_up(app_core_memory_needed(&cfg), 2u << 20);
+		w->memory = aligned_alloc(2u << 20, w->memory_bytes);
+		ASSERT(w->memory);
+	}
+	err = nvme_dma_map(w->dma, w->memory, w->memory_bytes, &w->memory_iova);
+	ASSERT(!err);
+	core_cfg(w, &cfg);
+	cfg.boot = boot;
+	err = app_core_create(&w->core, &cfg, w->why);
+	if (err)
+		return err;
+	while ((err = app_core_boot_status(w->core)) == -EAGAIN) {
+		if (w->power.off)
+			return -ECANCELED;
+		(void)turn(w);
+		ASSERT(steps++ < STEPS_MAX);
+	}
+	if (err)
+		snprintf(w->why, sizeof(w->why), "%s", app_core_error(w->core));
+	return w->power.off ? -ECANCELED : err;
+}
+
+int sim_world_stop(struct sim_world *w)
+{
+	uint32_t steps = 0;
+	int err;
+
+	if (w->conn)
+		fab_close(w->conn);
+	w->conn = NULL;
+	app_core_stop(w->core);
+	while ((err = app_core_stop_status(w->core)) == -EAGAIN) {
+		if (w->power.off)
+			return -ECANCELED;
+		(void)turn(w);
+		ASSERT(steps++ < STEPS_MAX);
+	}
+	if (err)
+		snprintf(w->why, sizeof(w->why), "%s", app_core_error(w->core));
+	else
+		down(w);
+	return w->power.off ? -ECANCELED : err;
+}
+
+void sim_world_cut(struct sim_world *w, uint64_t seed)
+{
+	if (!w->power.off)
+		sim_power_cut(&w->power, seed);
+	if (w->core)
+		app_core_abandon(w->core);
+	down(w);
+}
+
+void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to)
+{
+	ASSERT(!to->core && from->cfg.ndrives == to->cfg.ndrives);
+	for (uint32_t i = 0; i < from->cfg.ndrives; i++)
+		sim_drive_cut_copy(from->sim[i], seed, to->sim[i]);
+}
+
+int sim_world_connect(struct sim_world *w)
+{
+	struct fab_connect_cfg cfg = { .address = w->address, .key = key };
+	int err = fab_connect(&w->conn, &cfg, w->power.now_ns);
+
+	for (uint32_t steps = 0;
+	     !err && (err = fab_connect_step(w->conn, w->power.now_ns)) == -EINPROGRESS; steps++) {
+		ASSERT(steps < STEPS_MAX);
+		(void)turn(w);
+		err = 0;
+	}
+	if (!err)
+		err = fab_pool_add(w->conn, SIM_CALLS_MAX * SIM_WINDOW, &w->region);
+	for (uint32_t steps = 0; !err && (err = fab_region_status(w->region)) == -EINPROGRESS;
+	     steps++) {
+		struct fab_call *none[1];
+
+		ASSERT(steps < STEPS_MAX);
+		(void)turn(w);
+		(void)!fab_poll(w->conn, w->power.now_ns, none, 0);
+		err = 0;
+	}
+	if (w->power.off)
+		return -ECANCELED;
+	if (err) {
+		snprintf(w->why, sizeof(w->why), "connect: %s: %s", strerror(-err),
+			 fab_conn_error(w->conn));
+		return err;
+	}
+	for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+		w->calls[i].in_flight = false;
+		w->calls[i].window = (uint8_t *)fab_region_memory(w->region) + i * SIM_WINDOW;
+	}
+	return 0;
+}
+
+uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t done_max)
+{
+	struct fab_call *calls[SIM_CALLS_MAX];
+	uint32_t count;
+
+	fab_flush(w->conn);
+	(void)turn(w);
+	count = fab_poll(w->conn, w->power.now_ns, calls, min_u32(done_max, SIM_CALLS_MAX));
+	for (uint32_t i = 0; i < count; i++) {
+		done[i] = container_of(calls[i], struct sim_call, call);
+		ASSERT(done[i]->in_flight);
+		done[i]->in_flight = false;
+	}
+	return count;
+}
+
+struct sim_call *sim_world_call(struct sim_world *w)
+{
+	for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+		struct sim_call *c = &w->calls[i];
+
+		if (c->in_flight)
+			continue;
+		memset(&c->call, 0, sizeof(c->call));
+		c->user = NULL;
+		return c;
+	}
+	return NULL;
+}
+
+void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window)
+{
+	if (with_window) {
+		c->call.region = w->region;
+		c->call.window_offset = (uint64_t)(c - w->calls) * SIM_WINDOW;
+		c->call.window_bytes = SIM_WINDOW;
+	}
+	ASSERT(fab_submit(w->conn, &c->call) == 0);
+	c->in_flight = true;
+}
+
+int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window)
+{
+	struct sim_call *done[1];
+
+	sim_world_submit(w, c, with_window);
+	for (uint32_t steps = 0; sim_world_step(w, done, 1) == 0; steps++) {
+		ASSERT(steps < STEPS_MAX);
+		if (w->power.off)
+			return -ECANCELED;
+	}
+	ASSERT(done[0] == c);
+	return 0;
+}
+
+int sim_world_check(struct sim_world *w)
+{
+	struct meta *m = app_core_meta(w->core);
+	struct meta_check found = { 0 };
+	uint32_t steps = 0;
+	int err;
+
+	meta_check_start(m, &found);
+	while ((err = meta_check_status(m)) == -EAGAIN) {
+		(void)turn(w);
+		ASSERT(steps++ < STEPS_MAX);
+	}
+	if (err)
+		snprintf(w->why, sizeof(w->why), "check: %llu problems: %s",
+			 (unsigned long long)found.problems, found.first[0]);
+	return err;
+}

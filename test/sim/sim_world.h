@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The whole appliance, its drives and a client, stepped in one thread by a clock of our own.
+ *
+ *   client: fab_submit ──▶ fab_server ──▶ app_core ──▶ meta, nvme driver ──▶ simulated drives
+ *                    (shm, the shipped code)                                  (sim_drive: caches,
+ *                                                                              power cuts, faults)
+ *
+ * Everything above the drives is the shipped code.  A power cut forgets the appliance and the
+ * client, and lets the drives keep what they must and, by the seed, some of what they may.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "appliance/app_core.h"
+#include "test/lib/sim_nvme.h"
+
+#define SIM_DRIVES_MAX 4
+#define SIM_CALLS_MAX  16
+#define SIM_WINDOW     (128u << 10) /* of one call */
+
+struct sim_world_cfg {
+	uint64_t seed;
+	uint32_t ndrives;
+	uint32_t nblocks; /* of each drive */
+	bool volatile_cache;
+	uint32_t atomic_bytes; /* 4096 or 512 */
+	uint32_t nshards;
+	uint64_t cache_bytes;
+	uint32_t ops_max;
+};
+
+/* A call of the client, with its window. */
+struct sim_call {
+	struct fab_call call;
+	uint8_t *window; /* SIM_WINDOW bytes */
+	void *user;
+	bool in_flight;
+};
+
+struct sim_world {
+	struct sim_world_cfg cfg;
+	struct sim_power power;
+	struct sim_drive *sim[SIM_DRIVES_MAX]; /* outlive power cuts */
+	void *memory;                          /* of the core; outlives power cuts too */
+	uint64_t memory_bytes;
+	/* Of one power-up: */
+	uint64_t memory_iova;
+	struct nvme_dma *dma;
+	struct nvme_drive *drive[SIM_DRIVES_MAX];
+	struct fab_server *srv;
+	struct app_core *core;
+	struct fab_conn *conn;
+	struct fab_region *region;
+	struct sim_call calls[SIM_CALLS_MAX];
+	char address[128];
+	char why[APP_WHY]; /* of the last failure */
+};
+
+/* Drives with nothing on them; no power yet. */
+void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg);
+void sim_world_destroy(struct sim_world *w);
+
+/* 0, or -errno with a line in w->why.  -ECANCELED: the power failed meanwhile. */
+must_check int sim_world_up(struct sim_world *w, enum app_boot boot);
+/* A clean stop: everything answered and checkpointed. */
+must_check int sim_world_stop(struct sim_world *w);
+/* The power fails now (if it has not yet): appliance and client are gone, and what the drives did
+ * not have to keep is, by the seed, kept, lost or torn. */
+void sim_world_cut(struct sim_world *w, uint64_t seed);
+/* `to`, which has no power, gets drives as a power cut of `from` would leave them now. */
+void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to);
+
+/* A client that talks to the appliance; 0 or -ECANCELED. */
+must_check int sim_world_connect(struct sim_world *w);
+
+/* One turn of everything.  Returns the calls that came back, in done[]. */
+uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t done_max);
+/* A free call, emptied; NULL: all are in flight. */
+struct sim_call *sim_world_call(struct sim_world *w);
+void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window);
+/* Submit and step until it is back (the only one in flight): 0, see call.status; -ECANCELED. */
+must_check int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window);
+/* The store's own check: 0, or -EUCLEAN with w->why. */
+must_check int sim_world_check(struct sim_world *w);
+
+#endif
