@@ -40,10 +40,8 @@ struct ckpt_root {
 struct meta__ckpt {
 	enum ckpt_stage stage;
 	bool wanted;
-	bool stopping;
 	uint64_t freezes;  /* of this mount: the low half of generations */
 	uint64_t log_seq;  /* of the newest record at the freeze         */
-	uint64_t log_done; /* trimmed up to here                         */
 	uint64_t done;     /* checkpoints                                */
 	uint32_t in_flight;
 	uint32_t next_shard; /* whose root may still have to be written  */
@@ -238,29 +236,15 @@ static void finish(struct meta *m)
 
 	c->stage = CKPT_IDLE;
 	c->done++;
-	c->log_done = c->log_seq;
 	meta__zone_rooted(m); /* (2) */
 	meta__log_trim(m, c->log_seq);
 }
 
 /* ---- the crank ----------------------------------------------------------------------------- */
 
-/* Nothing is in memory or in the log that a root does not have. */
-static bool is_clean(const struct meta *m)
-{
-	if (meta__log_last(m) != m->ckpt->log_done)
-		return false;
-	for (uint32_t i = 0; i < m->nshards; i++)
-		if (m->shard[i].changed)
-			return false;
-	return true;
-}
-
 static bool is_due(const struct meta *m)
 {
-	const struct meta__ckpt *c = m->ckpt;
-
-	return c->wanted || meta__log_wants_ckpt(m) || (c->stopping && !is_clean(m));
+	return m->ckpt->wanted || meta__log_wants_ckpt(m);
 }
 
 bool meta__ckpt_turn(struct meta *m)
@@ -303,16 +287,4 @@ void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
 	else if (x->io.op == META_IO_WRITE)
 		root_written(m, x->owner);
 	meta__ckpt_turn(m); /* the next write goes out at once */
-}
-
-void meta_stop_start(struct meta *m)
-{
-	m->ckpt->stopping = true;
-}
-
-int meta_stop_status(const struct meta *m)
-{
-	if (m->failed)
-		return m->failed;
-	return m->ckpt->stopping && !meta__ckpt_running(m) && is_clean(m) ? 0 : -EAGAIN;
 }

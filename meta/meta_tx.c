@@ -491,6 +491,7 @@ static void move_counters(struct meta *m)
 
 		ASSERT(t->put); /* else the record would not carry the counters */
 		s->seq++;
+		s->changed = true; /* the counters, if nothing else */
 		s->files += (uint64_t)(int64_t)t->files;
 		s->uniq_next = max_u64(s->uniq_next, 1) + t->uniq;
 		s->dir_next = max_u64(s->dir_next, META_ROOT_DIR + 1) + t->dir;
@@ -500,12 +501,17 @@ static void move_counters(struct meta *m)
 /* A ZONE record is about to become another: the zone's sum over all shards follows. */
 static void move_live(struct meta *m, const struct meta__mut *mut)
 {
+	const uint32_t zone = meta__zone_of_key(m, &mut->key);
 	const struct meta__hint *hint;
 	const void *value;
 	uint32_t pos, len;
 	int64_t delta = 0;
 	le64 disk;
 
+	if (zone == UINT32_MAX) { /* from a log of other drives: mount has checked what it could */
+		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
+		return;
+	}
 	if (meta__tree_leaf(m, NULL, mut->shard, &mut->key, &hint) == 0 &&
 	    meta__leaf_find(hint->leaf->page, &mut->key, &pos)) {
 		meta__leaf_value(hint->leaf->page, pos, &value, &len);
@@ -518,7 +524,7 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 		memcpy(&disk, mut->value, sizeof(disk));
 		delta += (int64_t)le64_get(disk);
 	}
-	meta__zone_live_add(m, meta__zone_of_key(m, &mut->key), delta);
+	meta__zone_live_add(m, zone, delta);
 }
 
 /* Deletes, then puts, then sparse leaves: so a leaf that was sparse for a moment only stays. */
