@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * wekactl format and check: the drives themselves, with no appliance running on them.
+ *
+ * format refuses what holds something -- a store of ours, a file system, a partition table
+ * (libblkid knows them) -- unless it is forced; and takes back the files that it made when it
+ * fails.  Both drive a core without clients, exactly as the daemon would.
+ */
+#include "appliance/app_conf.h"
+#include "appliance/app_core.h"
+#include "appliance/ctl.h"
+#include "base/clock.h"
+#include "base/num.h"
+
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+struct drive_set { /* what format and check work on */
+	const char *name[CTL_DRIVES_MAX];
+	bool made[CTL_DRIVES_MAX]; /* the file was not there before */
+	uint32_t count;
+	struct app_conf *conf; /* when the names come from it */
+	struct nvme_dma *dma;
+	struct nvme_drive *drive[CTL_DRIVES_MAX];
+	struct app_core *core;
+};
+
+/* "file:PATH?size=1G" -> PATH; false: it is no file. */
+static bool path_of(const char *name, char *out, size_t out_size)
+{
+	if (strncmp(name, "file:", 5) != 0)
+		return false;
+	snprintf(out, out_size, "%.*s", (int)strcspn(name + 5, "?"), name + 5);
+	return true;
+}
+
+static int names_of(struct ctl *c, struct drive_set *b)
+{
+	char why[APP_CONF_WHY], err_text[NVME_ERR_TEXT];
+	int err = 0;
+
+	b->conf = calloc(1, sizeof(*b->conf));
+	ASSERT(b->conf);
+	if (c->argc == 0) {
+		if (app_conf_load(b->conf, c->config ? c->config : "/etc/weka-appliance.conf", why))
+			return ctl_fail("%s", why);
+		for (; b->count < b->conf->ndrives; b->count++)
+			b->name[b->count] = b->conf->drive[b->count];
+	}
+	for (int i = 0; i < c->argc; i++)
+		b->name[b->count++] = c->argv[i];
+	for (uint32_t i = 0; i < b->count && !err; i++) {
+		err = nvme_name_check(b->name[i], err_text, sizeof(err_text));
+		if (!err && strncmp(b->name[i], "mem:", 4) == 0)
+			return ctl_fail("%s: memory is formatted by the daemon at each start",
+					b->name[i]);
+	}
+	return err ? ctl_fail("%s", err_text) : 0;
+}
+
+/* ---- whose is this? --------------------------------------------------------------- */
+
+static int ours(const char *name, const char *path)
+{
+	static uint8_t block[NVME_BLOCK_SIZE];
+	uint8_t uuid[16];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : pread(fd, block, sizeof(block), 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (got == (ssize_t)sizeof(block) && meta_super_recognize(block, uuid))
+		return ctl_fail("%s: holds a store already (--force formats it all the same)",
+				name);
+	return 0;
+}
+
+/* 0: nothing known is on it. */
+static int refuse_signature(const char *name, const char *path)
+{
+	blkid_probe probe = blkid_new_probe_from_filename(path);
+	const char *type = NULL;
+	int found, status = 0;
+
+	if (!probe)
+		return 0; /* too small for anything, or unreadable: opening will say */
+	blkid_probe_enable_superblocks(probe, 1);
+	blkid_probe_enable_partitions(probe, 1);
+	found = blkid_do_safeprobe(probe);
+	if (found == 0 && (blkid_probe_lookup_value(probe, "TYPE", &type, NULL) == 0 ||
+			   blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL) == 0))
+		status = ctl_fail("%s: holds %s (--force formats it all the same)", name, type);
+	else if (found == -2)
+		status = ctl_fail("%s: holds several signatures (--force formats it all the same)",
+				  name);
+	blkid_free_probe(probe);
+	return status;
+}
+
+static int look_before(struct ctl *c, struct drive_set *b)
+{
+	char path[4096];
+	int status = 0;
+
+	for (uint32_t i = 0; i < b->count && !status; i++) {
+		if (!path_of(b->name[i], path, sizeof(path)))
+			continue;
+		b->made[i] = access(path, F_OK) != 0;
+		if (!b->made[i] && !c->force)
+			status = ours(b->name[i], path) || refuse_signature(b->name[i], path);
+	}
+	return status;
+}
+
+/* ---- a core without clients ---------------------------------------------------------- */
+
+static int open_drives(struct drive_set *b, bool create)
+{
+	struct nvme_options options = { .create = create };
+	char err_text[NVME_ERR_TEXT];
+
+	if (nvme_dma_create(&b->dma))
+		return ctl_fail("no memory");
+	for (uint32_t i = 0; i < b->count; i++)
+		if (nvme_open(&b->drive[i], b->name[i], b->dma, &options, err_text,
+			      sizeof(err_text)))
+			return ctl_fail("%s", err_text);
+	return 0;
+}
+
+/* Sleep until a drive has something, as the daemon does. */
+static void rest(struct app_core *core)
+{
+	struct pollfd fds[CTL_DRIVES_MAX + 4];
+	int fd[ARRAY_LEN(fds)];
+	uint32_t count = app_core_fds(core, fd, ARRAY_LEN(fds));
+
+	for (uint32_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
+	if (app_core_arm(core))
+		(void)poll(fds, count, 10);
+	app_core_disarm(core);
+}
+
+static void turn(struct app_core *core)
+{
+	if (!app_core_step(core, clock_now_ns(), clock_wall_ns()))
+		rest(core);
+}
+
+static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
+{
+	struct app_core_cfg cfg = {
+		.dma = b->dma,
+		.drive = b->drive,
+		.ndrives = b->count,
+		.boot = how,
+		.nshards = c->shards,
+		.wall_ns = (int64_t)clock_wall_ns(),
+	};
+	char why[APP_WHY];
+	int err;
+
+	if (getrandom(cfg.uuid, sizeof(cfg.uuid), 0) != sizeof(cfg.uuid) ||
+	    getrandom(&cfg.secret, sizeof(cfg.secret), 0) != sizeof(cfg.secret))
+		return ctl_fail("no random numbers: %s", strerror(errno));
+	if (app_core_create(&b->core, &cfg, why))
+		return ctl_fail("%s", why);
+	while ((err = app_core_boot_status(b->core)) == -EAGAIN)
+		turn(b->core);
+	return err ? ctl_fail("%s", app_core_error(b->core)) : 0;
+}
+
+static int stop(struct drive_set *b)
+{
+	int err;
+
+	app_core_stop(b->core);
+	while ((err = app_core_stop_status(b->core)) == -EAGAIN)
+		turn(b->core);
+	return err ? ctl_fail("%s", app_core_error(b->core)) : 0;
+}
+
+static void close_all(struct drive_set *b, bool failed)
+{
+	char path[4096];
+
+	if (b->core) {
+		app_core_abandon(b->core);
+		app_core_destroy(b->core);
+	}
+	for (uint32_t i = 0; i < b->count; i++) {
+		if (b->drive[i])
+			nvme_close(b->drive[i]);
+		if (failed && b->made[i] && path_of(b->name[i], path, sizeof(path)))
+			(void)unlink(path);
+	}
+	if (b->dma)
+		nvme_dma_destroy(b->dma);
+	free(b->conf);
+}
+
+/* ---- the commands ------------------------------------------------------------------- */
+
+static void print_format(const struct ctl *c, const struct drive_set *b)
+{
+	uint64_t bytes = 0;
+	struct nvme_info info;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		nvme_drive_info(b->drive[i], &info);
+		bytes += info.nblocks * NVME_BLOCK_SIZE;
+		if (*info.note && !c->quiet)
+			fprintf(stderr, "wekactl: %s: %s\n", b->name[i], info.note);
+	}
+	if (c->json)
+		printf("{\"command\":\"format\",\"drives\":%u,\"bytes\":%llu,\"shards\":%u}\n",
+		       b->count, (unsigned long long)bytes, c->shards);
+	else
+		printf("format: %u drive%s, %.1f GB, %u shards\n", b->count,
+		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
+}
+
+int ctl_cmd_format(struct ctl *c)
+{
+	struct drive_set b = { 0 };
+	int status = names_of(c, &b);
+
+	if (!status)
+		status = look_before(c, &b);
+	if (!status)
+		status = open_drives(&b, true);
+	if (!status)
+		status = boot(c, &b, APP_BOOT_FORMAT);
+	if (!status)
+		status = stop(&b);
+	if (!status)
+		print_format(c, &b);
+	close_all(&b, status != 0);
+	return status;
+}
+
+static int report_check(const struct ctl *c, const struct meta_check *found)
+{
+	for (uint64_t i = 0; i < min_u64(found->problems, ARRAY_LEN(found->first)); i++)
+		ctl_fail("check: %s", found->first[i]);
+	if (c->json)
+		printf("{\"command\":\"check\",\"pages\":%llu,\"names\":%llu,\"inodes\":%llu,"
+		       "\"extents\":%llu,\"blocks\":%llu,\"problems\":%llu}\n",
+		       (unsigned long long)found->pages, (unsigned long long)found->names,
+		       (unsigned long long)found->inodes, (unsigned long long)found->extents,
+		       (unsigned long long)found->blocks, (unsigned long long)found->problems);
+	else
+		printf("check: %llu names, %llu inodes, %llu extents of %llu blocks, %llu pages: %llu "
+		       "problems\n",
+		       (unsigned long long)found->names, (unsigned long long)found->inodes,
+		       (unsigned long long)found->extents, (unsigned long long)found->blocks,
+		       (unsigned long long)found->pages, (unsigned long long)found->problems);
+	return found->problems ? 1 : 0;
+}
+
+int ctl_cmd_check(struct ctl *c)
+{
+	struct drive_set b = { 0 };
+	struct meta_check found = { 0 };
+	int status = names_of(c, &b), err;
+
+	if (!status)
+		status = open_drives(&b, false);
+	if (!status)
+		status = boot(c, &b, APP_BOOT_MOUNT);
+	if (!status) {
+		meta_check_start(app_core_meta(b.core), &found);
+		while ((err = meta_check_status(app_core_meta(b.core))) == -EAGAIN)
+			turn(b.core);
+		if (err && !found.problems)
+			status = ctl_fail("check: %s", app_core_error(b.core));
+		else
+			status = report_check(c, &found);
+		status = stop(&b) || status;
+	}
+	close_all(&b, false);
+	return status;
+}
