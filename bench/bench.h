@@ -2,9 +2,9 @@
 /*
  * weka-bench - numbers that can be made again.
  *
- * A workload is a function that works for some seconds and says what it did
- * (struct bench_run).  A measurement is several runs of it, and of what it is compared
- * with, in turn: w r w r w r.  So a machine whose speed drifts moves both, and the
+ * A part is a function that works for some seconds and says what it did (struct bench_run).
+ * A measurement is several rounds of a workload's part and of the parts that it is compared
+ * with, in turn: w p c w p c.  So a machine whose speed drifts moves all of them, and the
  * ratio that is printed is the median of the ratios of neighbours.
  *
  *   vs_pipe   the bare pipeline: memcpy on one core, a ring, CRC32C on the other
@@ -21,22 +21,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { BENCH_CONNECT_MAX = 4 };
+
 struct bench_conf {
 	const char *workload;
-	const char *drive;     /* of the appliance that is started: "mem:2G"   */
-	const char *transport; /* "shm" or "tcp"                               */
-	const char *connect;   /* the address of a running appliance, or NULL  */
-	const char *key_file;  /* for connect                                  */
-	const char *vs_dir;    /* a local directory to compare with, or NULL   */
-	uint64_t size_bytes;   /* of one read, or of one file                  */
-	uint64_t files;        /* how many files a tree has                    */
-	uint32_t batch;        /* files a request                              */
-	uint32_t depth;        /* requests in flight                           */
-	double seconds;        /* of one run                                   */
+	const char *drive;                      /* of the appliance that is started: "mem:2G" */
+	const char *transport;                  /* to it: "shm" or "tcp"                      */
+	const char *connect[BENCH_CONNECT_MAX]; /* running appliances instead                 */
+	uint32_t connect_count;                 /* 0: start one                               */
+	const char *key_file;                   /* for connect                                */
+	const char *vs_dir;                     /* a local directory to compare with, or NULL */
+	const char *tree;                       /* epoch: local files with the same names     */
+	const char *prefix;                     /* epoch: where they lie on the appliance     */
+	uint64_t size_bytes;                    /* of one read, or of one file                */
+	uint64_t file_bytes;                    /* of the large file; 0: what fits            */
+	uint64_t files;                         /* how many files a directory has             */
+	uint32_t batch;                         /* files a request                            */
+	uint32_t depth;                         /* requests in flight                         */
+	double seconds;                         /* of one run                                 */
 	uint32_t runs;
-	bool write; /* nvme: write instead of read                  */
+	uint32_t epochs;
+	bool verify; /* epoch: compare every byte with the local file */
+	bool write;  /* nvme: write instead of read                   */
 	bool json;
-	int core_client; /* processors to pin to                         */
+	int core_client; /* processors to pin to; -1: not pinned */
 	int core_appliance;
 };
 
@@ -50,58 +58,74 @@ struct bench_run {
 
 enum { BENCH_RUNS_MAX = 99 };
 
-/* A measurement: runs of a workload, and of its reference beside them. */
+enum bench_role { BENCH_WORK, BENCH_VS_PIPE, BENCH_VS_COPY, BENCH_VS_POSIX, BENCH_ROLES };
+
+/* run: 0, or non-zero after a line on stderr.  NULL: this is not measured. */
+struct bench_part {
+	int (*run)(void *ctx, double seconds, struct bench_run *run);
+	void *ctx;
+};
+
 struct bench_result {
 	const struct bench_conf *conf;
 	const char *workload;
+	const char *transport; /* "none" where nothing crosses */
 	uint32_t runs;
 	double ops_per_s[BENCH_RUNS_MAX];
 	double bytes_per_s[BENCH_RUNS_MAX];
-	double ratio_pipe[BENCH_RUNS_MAX]; /* 0: not measured */
-	double ratio_copy[BENCH_RUNS_MAX];
-	double ratio_posix[BENCH_RUNS_MAX];
+	double ratio[BENCH_ROLES][BENCH_RUNS_MAX]; /* to each role; 0: not measured */
+	uint64_t checked_bytes;                    /* compared with their source; 0: none */
 	struct stat_hist hist;
 };
 
-/* ---- bench_report.c ------------------------------------------------------------- */
+/* ---- bench_measure.c ------------------------------------------------------------- */
+
+/* Warms all parts up, runs them in turn, reports.  0, or non-zero after a line on stderr. */
+must_check int bench_measure(const struct bench_conf *conf, const char *workload,
+			     const char *transport, const struct bench_part part[BENCH_ROLES]);
+
+/* ---- bench_report.c -------------------------------------------------------------- */
 
 /* Machine, commit, variant, conditions: before anything is measured. */
 void bench_report_head(const struct bench_conf *conf);
 /* Median, spread, percentiles and ratios: a line for people, or a JSON object. */
 void bench_report(const struct bench_result *r);
 double bench_median(const double *v, uint32_t count);
-double bench_rate(const struct bench_run *run); /* operations a second */
+double bench_rate(const struct bench_run *run); /* operations a second; 0 when no time passed */
+/* 1234567 -> "1.23 M": into 16 bytes, which it returns. */
+const char *bench_human(char out[16], double v);
 
 /* ---- bench_pipe.c ---------------------------------------------------------------- */
 
 struct bench_pipe;
-/* Memory (2 GiB, and depth buffers) and two pinned threads that sleep between runs. */
+/* Memory (2 GiB, and depth buffers) and a pinned thread that sleeps between runs. */
 must_check int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t depth,
 				 bool sequential, const struct bench_conf *conf);
-void bench_pipe_run(struct bench_pipe *p, double seconds, struct bench_run *run);
+int bench_pipe_run(void *pipe, double seconds, struct bench_run *run);
 /* Only the copying, on the calling thread. */
-void bench_copy_run(struct bench_pipe *p, double seconds, struct bench_run *run);
+int bench_copy_run(void *pipe, double seconds, struct bench_run *run);
 void bench_pipe_destroy(struct bench_pipe *p);
 
-/* ---- bench_posix.c ---------------------------------------------------------------- */
+/* ---- bench_posix.c --------------------------------------------------------------- */
 
-/* A tree of files of `size_bytes` under DIR/weka-bench.PID, made and read once, so warm. */
+/* Files of `size_bytes` in DIR/weka-bench.PID, made and read once, so warm.  On failure too the
+ * caller destroys *out, which may be NULL. */
 struct bench_posix;
 must_check int bench_posix_create(struct bench_posix **out, const char *dir, uint64_t files,
 				  uint64_t size_bytes);
-void bench_posix_read_run(struct bench_posix *p, double seconds, struct bench_run *run);
-void bench_posix_create_run(struct bench_posix *p, double seconds, struct bench_run *run);
+int bench_posix_read_run(void *posix, double seconds, struct bench_run *run);
+int bench_posix_create_run(void *posix, double seconds, struct bench_run *run);
 /* 4 KiB and the like from one large file, by pread. */
 must_check int bench_posix_large(struct bench_posix **out, const char *dir, uint64_t file_bytes,
-				 uint64_t size_bytes);
-void bench_posix_pread_run(struct bench_posix *p, double seconds, bool sequential,
-			   struct bench_run *run);
+				 uint64_t size_bytes, bool sequential);
+int bench_posix_pread_run(void *posix, double seconds, struct bench_run *run);
 void bench_posix_destroy(struct bench_posix *p);
 
-/* ---- workloads: 0, or non-zero after a line on stderr --------------------------------- */
+/* ---- workloads: 0, or non-zero after a line on stderr ----------------------------- */
 
 int bench_workload_pipe(const struct bench_conf *conf);
 int bench_workload_nvme(const struct bench_conf *conf);
+int bench_workload_ping(const struct bench_conf *conf);
 int bench_workload_randread(const struct bench_conf *conf);
 int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
@@ -112,5 +136,10 @@ int bench_workload_epoch(const struct bench_conf *conf);
 
 void bench_pin(int core); /* this thread; -1: leave it */
 __attribute__((format(printf, 1, 2))) int bench_fail(const char *fmt, ...); /* prints; returns 1 */
+
+/* From now on the first SIGINT, SIGTERM or SIGHUP is only noted, so that what runs can end and
+ * clean up; the second one ends the program. */
+void bench_catch_signals(void);
+bool bench_interrupted(void);
 
 #endif

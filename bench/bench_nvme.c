@@ -16,27 +16,17 @@
 
 int bench_workload_pipe(const struct bench_conf *conf)
 {
-	struct bench_result *r = calloc(1, sizeof(*r));
+	struct bench_part part[BENCH_ROLES] = { 0 };
 	struct bench_pipe *pipe = NULL;
-	struct bench_run run, copy;
+	int err;
 
-	ASSERT(r);
-	*r = (struct bench_result){ .conf = conf, .workload = "pipe", .runs = conf->runs };
-	stat_hist_reset(&r->hist);
 	if (bench_pipe_create(&pipe, conf->size_bytes, conf->depth, conf->size_bytes > 65536, conf))
 		return bench_fail("no memory for the pipeline (2 GiB)");
-	bench_pipe_run(pipe, conf->seconds, &run);
-	for (uint32_t i = 0; i < conf->runs; i++) {
-		bench_pipe_run(pipe, conf->seconds, &run);
-		bench_copy_run(pipe, conf->seconds / 2, &copy);
-		r->ops_per_s[i] = bench_rate(&run);
-		r->bytes_per_s[i] = r->ops_per_s[i] * (double)conf->size_bytes;
-		r->ratio_copy[i] = r->ops_per_s[i] / bench_rate(&copy);
-	}
-	bench_report(r);
+	part[BENCH_WORK] = (struct bench_part){ bench_pipe_run, pipe };
+	part[BENCH_VS_COPY] = (struct bench_part){ bench_copy_run, pipe };
+	err = bench_measure(conf, "pipe", "none", part);
 	bench_pipe_destroy(pipe);
-	free(r);
-	return 0;
+	return err;
 }
 
 struct bed {
@@ -52,6 +42,7 @@ struct bed {
 	uint64_t next;
 	bool sequential;
 	struct rand_state rand;
+	const struct bench_conf *conf;
 };
 
 static uint64_t next_block(struct bed *b)
@@ -62,24 +53,40 @@ static uint64_t next_block(struct bed *b)
 	return i * b->io_blocks;
 }
 
-static void submit(struct bed *b, struct nvme_io *io)
+static int submit(struct bed *b, struct nvme_io *io, uint64_t now)
 {
+	int err;
+
 	io->block = next_block(b);
-	b->began[io - b->io] = clock_now_ns();
-	ASSERT(nvme_submit(b->qp, io) == 0);
+	b->began[io - b->io] = now;
+	err = nvme_submit(b->qp, io);
+	return err ? bench_fail("%s: submit: %s", b->conf->drive, strerror(-err)) : 0;
 }
 
-static void run_nvme(struct bed *b, const struct bench_conf *conf, double seconds,
-		     struct bench_run *run)
+/* An I/O has ended at `now`: count it, and begin the next one unless time is up. */
+static int turn(struct bed *b, struct nvme_io *io, uint64_t now, bool on, struct bench_run *run)
 {
+	if (io->status)
+		return bench_fail("%s: block %llu: %s", b->conf->drive,
+				  (unsigned long long)io->block, strerror(-io->status));
+	if (!on)
+		return 0;
+	run->ops++;
+	if (run->hist)
+		stat_hist_record(run->hist, now - b->began[io - b->io]);
+	return submit(b, io, now);
+}
+
+static int run_nvme(void *bed, double seconds, struct bench_run *run)
+{
+	struct bed *b = bed;
 	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), now = start;
 	struct nvme_io *done[64];
-	uint32_t in_flight = conf->depth;
+	int err = 0;
 
-	run->ops = 0;
-	for (uint32_t i = 0; i < conf->depth; i++)
-		submit(b, &b->io[i]);
-	while (in_flight > 0) {
+	for (uint32_t i = 0; !err && i < b->conf->depth; i++)
+		err = submit(b, &b->io[i], start);
+	while (!err && nvme_qpair_in_flight(b->qp) > 0) {
 		uint32_t count;
 
 		nvme_ring(b->qp);
@@ -87,19 +94,12 @@ static void run_nvme(struct bed *b, const struct bench_conf *conf, double second
 		if (count == 0)
 			continue;
 		now = clock_now_ns();
-		run->ops += now < end ? count : 0;
-		for (uint32_t i = 0; i < count; i++) {
-			ASSERT(done[i]->status == 0);
-			if (run->hist)
-				stat_hist_record(run->hist, now - b->began[done[i] - b->io]);
-			if (now < end)
-				submit(b, done[i]);
-			else
-				in_flight--;
-		}
+		for (uint32_t i = 0; !err && i < count; i++)
+			err = turn(b, done[i], now, now < end && !bench_interrupted(), run);
 	}
-	run->bytes = run->ops * conf->size_bytes;
+	run->bytes = run->ops * b->conf->size_bytes;
 	run->ns = end - start;
+	return err;
 }
 
 static int open_bed(struct bed *b, const struct bench_conf *conf)
@@ -109,6 +109,7 @@ static int open_bed(struct bed *b, const struct bench_conf *conf)
 	char err_text[NVME_ERR_TEXT];
 	uint64_t iova, bytes = conf->size_bytes * conf->depth;
 
+	b->conf = conf;
 	b->io_blocks = (uint32_t)(conf->size_bytes / NVME_BLOCK_SIZE);
 	b->sequential = conf->size_bytes > 65536;
 	rand_seed(&b->rand, 3);
@@ -145,41 +146,27 @@ static void close_bed(struct bed *b)
 
 int bench_workload_nvme(const struct bench_conf *conf)
 {
-	struct bench_result *r = calloc(1, sizeof(*r));
-	struct bed *b = calloc(1, sizeof(*b));
+	struct bench_part part[BENCH_ROLES] = { 0 };
 	struct bench_pipe *pipe = NULL;
-	struct bench_run run = { 0 }, copy;
-	int err = 1;
+	struct bed *b;
+	int err;
 
-	ASSERT(r && b);
-	*r = (struct bench_result){ .conf = conf, .workload = "nvme", .runs = conf->runs };
-	stat_hist_reset(&r->hist);
-	if (conf->size_bytes % NVME_BLOCK_SIZE || conf->size_bytes > (4u << 20)) {
-		err = bench_fail("--size of nvme is a multiple of 4K, up to 4M");
-		goto out;
-	}
+	if (conf->size_bytes % NVME_BLOCK_SIZE || conf->size_bytes > (4u << 20))
+		return bench_fail("--size of nvme is a multiple of 4K, up to 4M");
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return bench_fail("out of memory");
 	bench_pin(conf->core_client);
 	err = open_bed(b, conf);
-	if (err)
-		goto out;
-	if (bench_pipe_create(&pipe, conf->size_bytes, conf->depth, b->sequential, conf)) {
+	if (!err &&
+	    bench_pipe_create(&pipe, conf->size_bytes, conf->depth, b->sequential, conf) != 0)
 		err = bench_fail("no memory for the comparison (2 GiB)");
-		goto out;
-	}
-	run_nvme(b, conf, conf->seconds / 2, &run);
-	run.hist = &r->hist;
-	for (uint32_t i = 0; i < conf->runs; i++) {
-		run_nvme(b, conf, conf->seconds, &run);
-		bench_copy_run(pipe, conf->seconds / 2, &copy);
-		r->ops_per_s[i] = bench_rate(&run);
-		r->bytes_per_s[i] = r->ops_per_s[i] * (double)conf->size_bytes;
-		r->ratio_copy[i] = r->ops_per_s[i] / bench_rate(&copy);
-	}
-	bench_report(r);
-out:
+	part[BENCH_WORK] = (struct bench_part){ run_nvme, b };
+	part[BENCH_VS_COPY] = (struct bench_part){ bench_copy_run, pipe };
+	if (!err)
+		err = bench_measure(conf, "nvme", "none", part);
 	bench_pipe_destroy(pipe);
 	close_bed(b);
 	free(b);
-	free(r);
 	return err;
 }

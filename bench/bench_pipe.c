@@ -8,8 +8,13 @@
  *          +-------------------- empty ring -------------------------+
  *
  * `depth` page-aligned buffers circulate.  No protocol, no names, no drive: so a ratio to it
- * is the share of the machine that is left to the reader.  Invariant: each buffer is in
- * exactly one ring or in one thread's hands.
+ * is the share of the machine that is left to the reader.
+ *
+ *  (1) Each buffer is in exactly one ring or in one thread's hands.
+ *  (2) Outside of bench_pipe_run() all of them are in the empty ring.
+ *
+ *   R1 -> A1   when the copier sees `running`, what the run set up before is set up;
+ *   R2 -> A2   once `stopped` is seen, the copier's last buffer is in the full ring.
  */
 #include "bench/bench.h"
 #include "base/arena.h"
@@ -93,8 +98,9 @@ static void sum_one(struct bench_pipe *p, uint8_t *buffer)
 	ASSERT(spsc_push(&p->empty, buffer));
 }
 
-void bench_pipe_run(struct bench_pipe *p, double seconds, struct bench_run *run)
+int bench_pipe_run(void *pipe, double seconds, struct bench_run *run)
 {
+	struct bench_pipe *p = pipe;
 	uint64_t start, end, ops = 0, now;
 	uint8_t *buffer;
 
@@ -122,10 +128,12 @@ void bench_pipe_run(struct bench_pipe *p, double seconds, struct bench_run *run)
 	run->ops = ops;
 	run->bytes = ops * p->size_bytes;
 	run->ns = now - start;
+	return 0;
 }
 
-void bench_copy_run(struct bench_pipe *p, double seconds, struct bench_run *run)
+int bench_copy_run(void *pipe, double seconds, struct bench_run *run)
 {
+	struct bench_pipe *p = pipe;
 	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), ops = 0, now;
 
 	do {
@@ -138,6 +146,7 @@ void bench_copy_run(struct bench_pipe *p, double seconds, struct bench_run *run)
 	run->ops = ops;
 	run->bytes = ops * p->size_bytes;
 	run->ns = now - start;
+	return 0;
 }
 
 static int take_memory(struct bench_pipe *p)

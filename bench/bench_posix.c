@@ -4,6 +4,7 @@
  * The directory is made for the measurement, read once so that the page cache is warm, and
  * removed at the end.  One thread, as our side has one client thread.
  */
+#define _GNU_SOURCE
 #include "bench/bench.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -24,10 +25,10 @@ struct bench_posix {
 	char *dir; /* of our own, made here */
 	int dir_fd;
 	uint64_t files;
-	uint64_t made; /* by create runs, on top of files */
 	uint64_t size_bytes;
 	uint64_t large_bytes;
 	int large_fd;
+	bool sequential;
 	uint8_t *buffer; /* page-aligned: see the traps in RESULTS.md */
 	uint64_t next;
 	struct rand_state rand;
@@ -67,15 +68,17 @@ static int make(struct bench_posix **out, const char *dir, uint64_t size_bytes)
 {
 	struct bench_posix *p = calloc(1, sizeof(*p));
 
+	*out = p;
 	if (!p)
 		return -ENOMEM;
 	p->large_fd = -1;
 	p->dir_fd = -1;
 	p->size_bytes = size_bytes;
 	rand_seed(&p->rand, 2);
-	*out = p;
-	if (asprintf(&p->dir, "%s/weka-bench.%d", dir, (int)getpid()) < 0)
+	if (asprintf(&p->dir, "%s/weka-bench.%d", dir, (int)getpid()) < 0) {
+		p->dir = NULL;
 		return -ENOMEM;
+	}
 	p->buffer = aligned_alloc(BLOCK_SIZE, align_up(max_u64(size_bytes, 1), BLOCK_SIZE));
 	if (!p->buffer)
 		return -ENOMEM;
@@ -94,7 +97,7 @@ int bench_posix_create(struct bench_posix **out, const char *dir, uint64_t files
 
 	for (uint64_t i = 0; !err && i < files; i++) {
 		name_of(name, i);
-		err = write_file(*out, name);
+		err = bench_interrupted() ? -EINTR : write_file(*out, name);
 		(*out)->files += !err;
 	}
 	for (uint64_t i = 0; !err && i < files; i++) {
@@ -105,80 +108,106 @@ int bench_posix_create(struct bench_posix **out, const char *dir, uint64_t files
 }
 
 int bench_posix_large(struct bench_posix **out, const char *dir, uint64_t file_bytes,
-		      uint64_t size_bytes)
+		      uint64_t size_bytes, bool sequential)
 {
 	int err = make(out, dir, size_bytes);
+	struct bench_posix *p = *out;
+	ssize_t put;
 
 	if (err)
 		return err;
-	(*out)->large_fd = openat((*out)->dir_fd, "large", O_RDWR | O_CREAT | O_EXCL, 0600);
-	if ((*out)->large_fd < 0)
+	p->sequential = sequential;
+	p->large_fd = openat(p->dir_fd, "large", O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (p->large_fd < 0)
 		return -errno;
-	(*out)->large_bytes = align_down(file_bytes / size_bytes * size_bytes, 1);
-	for (uint64_t at = 0; at < (*out)->large_bytes; at += size_bytes)
-		if (pwrite((*out)->large_fd, (*out)->buffer, size_bytes, (off_t)at) !=
-		    (ssize_t)size_bytes)
-			return errno ? -errno : -ENOSPC;
+	p->large_bytes = file_bytes / size_bytes * size_bytes;
+	for (uint64_t at = 0; at < p->large_bytes; at += size_bytes) {
+		put = pwrite(p->large_fd, p->buffer, size_bytes, (off_t)at);
+		if (put != (ssize_t)size_bytes)
+			return put < 0 ? -errno : -ENOSPC;
+		if (bench_interrupted())
+			return -EINTR;
+	}
 	return 0;
 }
 
-void bench_posix_read_run(struct bench_posix *p, double seconds, struct bench_run *run)
+static void finish(const struct bench_posix *p, uint64_t start, uint64_t now, struct bench_run *run)
 {
+	run->bytes = run->ops * p->size_bytes;
+	run->ns = now - start;
+}
+
+static int failed(const struct bench_posix *p, int err)
+{
+	return bench_fail("%s: %s", p->dir, strerror(-err));
+}
+
+int bench_posix_read_run(void *posix, double seconds, struct bench_run *run)
+{
+	struct bench_posix *p = posix;
 	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), now;
 	char name[32];
+	int err;
 
-	run->ops = 0;
 	do {
 		for (uint32_t i = 0; i < BATCH; i++) {
 			name_of(name, rand_below(&p->rand, p->files));
-			ASSERT(read_file(p, name) == 0);
+			err = read_file(p, name);
+			if (err)
+				return failed(p, err);
 		}
 		run->ops += BATCH;
 		now = clock_now_ns();
-	} while (now < end);
-	run->bytes = run->ops * p->size_bytes;
-	run->ns = now - start;
+	} while (now < end && !bench_interrupted());
+	finish(p, start, now, run);
+	return 0;
 }
 
-/* New files only, never made durable: the local file system's best case. */
-void bench_posix_create_run(struct bench_posix *p, double seconds, struct bench_run *run)
+/* New files only, never made durable: the local file system's best case.  They are removed
+ * again, outside of the time. */
+int bench_posix_create_run(void *posix, double seconds, struct bench_run *run)
 {
+	struct bench_posix *p = posix;
 	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), now;
 	char name[32];
+	int err = 0;
 
-	run->ops = 0;
 	do {
-		for (uint32_t i = 0; i < BATCH; i++) {
-			name_of(name, p->files + p->made++);
-			ASSERT(write_file(p, name) == 0);
+		for (uint32_t i = 0; !err && i < BATCH; i++) {
+			name_of(name, p->files + run->ops);
+			err = write_file(p, name);
+			run->ops += !err;
 		}
-		run->ops += BATCH;
 		now = clock_now_ns();
-	} while (now < end);
-	run->bytes = run->ops * p->size_bytes;
-	run->ns = now - start;
+	} while (!err && now < end && !bench_interrupted());
+	finish(p, start, now, run);
+	for (uint64_t i = 0; i <= run->ops; i++) {
+		name_of(name, p->files + i);
+		(void)unlinkat(p->dir_fd, name, 0);
+	}
+	return err ? failed(p, err) : 0;
 }
 
-void bench_posix_pread_run(struct bench_posix *p, double seconds, bool sequential,
-			   struct bench_run *run)
+int bench_posix_pread_run(void *posix, double seconds, struct bench_run *run)
 {
+	struct bench_posix *p = posix;
 	uint64_t start = clock_now_ns(), end = start + (uint64_t)(seconds * 1e9), now;
-	uint64_t pieces = p->large_bytes / p->size_bytes;
+	uint64_t pieces = p->large_bytes / p->size_bytes, piece;
+	ssize_t got;
 
-	run->ops = 0;
 	do {
 		for (uint32_t i = 0; i < 16; i++) {
-			uint64_t piece =
-				sequential ? p->next++ % pieces : rand_below(&p->rand, pieces);
-
-			ASSERT(pread(p->large_fd, p->buffer, p->size_bytes,
-				     (off_t)(piece * p->size_bytes)) == (ssize_t)p->size_bytes);
+			piece = p->sequential ? p->next++ % pieces : rand_below(&p->rand, pieces);
+			got = pread(p->large_fd, p->buffer, p->size_bytes,
+				    (off_t)(piece * p->size_bytes));
+			if (got != (ssize_t)p->size_bytes)
+				return failed(p, got < 0 ? -errno : -EIO);
 		}
 		run->ops += 16;
 		now = clock_now_ns();
-	} while (now < end);
-	run->bytes = run->ops * p->size_bytes;
-	run->ns = now - start;
+	} while (now < end && !bench_interrupted());
+	finish(p, start, now, run);
+	return 0;
 }
 
 void bench_posix_destroy(struct bench_posix *p)
@@ -187,7 +216,8 @@ void bench_posix_destroy(struct bench_posix *p)
 
 	if (!p)
 		return;
-	for (uint64_t i = 0; i < p->files + p->made; i++) {
+	/* The last one was perhaps begun, and failed: one more than there are. */
+	for (uint64_t i = 0; p->dir_fd >= 0 && i <= p->files; i++) {
 		name_of(name, i);
 		(void)unlinkat(p->dir_fd, name, 0);
 	}

@@ -73,8 +73,7 @@ void bench_report_head(const struct bench_conf *conf)
 		version_commit, version_variant, COMPILER, conf->runs, conf->seconds);
 }
 
-/* 1234567 -> "1.23 M" */
-static const char *human(char out[16], double v)
+const char *bench_human(char out[16], double v)
 {
 	static const char *const unit[] = { "", " K", " M", " G", " T" };
 	size_t i = 0;
@@ -87,16 +86,17 @@ static const char *human(char out[16], double v)
 	return out;
 }
 
-static void print_ratio(const char *name, const double *v, uint32_t runs)
-{
-	if (v[0] > 0)
-		printf("  %s %.2f", name, bench_median(v, runs));
-}
+static const char *const ratio_name[BENCH_ROLES] = {
+	[BENCH_VS_PIPE] = "vs_pipe",
+	[BENCH_VS_COPY] = "vs_copy",
+	[BENCH_VS_POSIX] = "vs_posix",
+};
 
-static void json_ratio(const char *name, const double *v, uint32_t runs)
+static void print_ratios(const struct bench_result *r, const char *format)
 {
-	if (v[0] > 0)
-		printf(",\"%s\":%.4f", name, bench_median(v, runs));
+	for (uint32_t role = BENCH_WORK + 1; role < BENCH_ROLES; role++)
+		if (r->ratio[role][0] > 0)
+			printf(format, ratio_name[role], bench_median(r->ratio[role], r->runs));
 }
 
 static void report_json(const struct bench_result *r, const double *ops, const double *bytes)
@@ -106,14 +106,14 @@ static void report_json(const struct bench_result *r, const double *ops, const d
 	printf("{\"workload\":\"%s\",\"transport\":\"%s\",\"size\":%llu,\"batch\":%u,\"depth\":%u,"
 	       "\"runs\":%u,\"ops_per_s\":%.0f,\"ops_per_s_min\":%.0f,\"ops_per_s_max\":%.0f,"
 	       "\"bytes_per_s\":%.0f,\"p50_ns\":%llu,\"p99_ns\":%llu,\"p999_ns\":%llu",
-	       r->workload, c->transport, (unsigned long long)c->size_bytes, c->batch, c->depth,
+	       r->workload, r->transport, (unsigned long long)c->size_bytes, c->batch, c->depth,
 	       r->runs, bench_median(ops, r->runs), ops[0], ops[r->runs - 1],
 	       bench_median(bytes, r->runs), (unsigned long long)stat_hist_percentile(&r->hist, 50),
 	       (unsigned long long)stat_hist_percentile(&r->hist, 99),
 	       (unsigned long long)stat_hist_percentile(&r->hist, 99.9));
-	json_ratio("vs_pipe", r->ratio_pipe, r->runs);
-	json_ratio("vs_copy", r->ratio_copy, r->runs);
-	json_ratio("vs_posix", r->ratio_posix, r->runs);
+	print_ratios(r, ",\"%s\":%.4f");
+	if (r->checked_bytes)
+		printf(",\"checked_bytes\":%llu", (unsigned long long)r->checked_bytes);
 	printf(",\"commit\":\"%s\",\"variant\":\"%s\"}\n", version_commit, version_variant);
 }
 
@@ -129,14 +129,14 @@ void bench_report(const struct bench_result *r)
 		fflush(stdout);
 		return;
 	}
-	printf("%-10s %-4s %7s/s (%s to %s)  %8sB/s  p50 %.2f us  p99 %.2f us", r->workload,
-	       r->conf->transport, human(a, bench_median(ops, r->runs)), human(lo, ops[0]),
-	       human(hi, ops[r->runs - 1]), human(b, bench_median(bytes, r->runs)),
-	       (double)stat_hist_percentile(&r->hist, 50) / 1000,
-	       (double)stat_hist_percentile(&r->hist, 99) / 1000);
-	print_ratio("vs_pipe", r->ratio_pipe, r->runs);
-	print_ratio("vs_copy", r->ratio_copy, r->runs);
-	print_ratio("vs_posix", r->ratio_posix, r->runs);
+	printf("%-10s %-4s %7s/s (%s to %s)  %8sB/s", r->workload, r->transport,
+	       bench_human(a, bench_median(ops, r->runs)), bench_human(lo, ops[0]),
+	       bench_human(hi, ops[r->runs - 1]), bench_human(b, bench_median(bytes, r->runs)));
+	if (stat_hist_count(&r->hist) > 0)
+		printf("  p50 %.2f us  p99 %.2f us",
+		       (double)stat_hist_percentile(&r->hist, 50) / 1000,
+		       (double)stat_hist_percentile(&r->hist, 99) / 1000);
+	print_ratios(r, "  %s %.2f");
 	printf("\n");
 	fflush(stdout);
 }

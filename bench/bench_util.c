@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Pinning, a line about what failed, and a first signal that only asks us to end. */
+#define _GNU_SOURCE
 #include "bench/bench.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+static _Atomic bool interrupted; /* lock-free, so a signal handler may store to it */
+
+static void note_signal(int sig)
+{
+	(void)sig;
+	atomic_store_explicit(&interrupted, true, memory_order_relaxed);
+}
+
+void bench_catch_signals(void)
+{
+	/* No SA_RESTART: what waits comes back with EINTR, and looks. */
+	struct sigaction action = { .sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+bool bench_interrupted(void)
+{
+	return atomic_load_explicit(&interrupted, memory_order_relaxed);
+}
 
 void bench_pin(int core)
 {

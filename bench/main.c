@@ -20,28 +20,38 @@ static const struct workload {
 	uint64_t size_bytes; /* defaults */
 	uint32_t batch;
 	uint32_t depth;
+	uint64_t files;
 } workloads[] = {
-	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32 },
-	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32 },
-	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32 },
-	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8 },
-	{ "smallfile", bench_workload_smallfile, "open + read + close by name", 4096, 256, 4 },
-	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4 },
-	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4 },
+	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32, 0 },
+	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32, 0 },
+	{ "ping", bench_workload_ping, "round trips that do nothing", 0, 1, 1, 0 },
+	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32, 0 },
+	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0 },
+	{ "smallfile", bench_workload_smallfile, "open + read + close by name, in batches", 4096,
+	  256, 4, 100000 },
+	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0 },
+	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4,
+	  10000 },
 };
 
 static const struct argp_option options[] = {
 	{ "drive", 'd', "NAME", 0, "drive of the appliance that is started (mem:2G)", 0 },
 	{ "transport", 't', "shm|tcp", 0, "how the client reaches it (shm)", 0 },
-	{ "connect", 'c', "ADDRESS", 0, "use a running appliance instead; with --key", 0 },
+	{ "connect", 'c', "ADDRESS", 0,
+	  "use a running appliance instead; with --key (epoch: several, compared)", 0 },
 	{ "key", 'k', "FILE", 0, "key file for --connect", 0 },
 	{ "size", 's', "N", 0, "bytes of one read or file (K, M, G)", 0 },
-	{ "files", 'f', "N", 0, "files in the tree (100000)", 0 },
+	{ "file-bytes", 'F', "N", 0, "of the large file (7 tenths of what is free)", 0 },
+	{ "files", 'f', "N", 0, "files in the directory or tree", 0 },
 	{ "batch", 'b', "N", 0, "files a request", 0 },
 	{ "depth", 'q', "N", 0, "requests in flight", 0 },
 	{ "seconds", 'S', "N", 0, "length of one run (2)", 0 },
 	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5)", 0 },
 	{ "vs", 'v', "DIR", 0, "the same by system calls in a local directory, interleaved", 0 },
+	{ "tree", 'T', "DIR", 0, "epoch: local files whose names are read (a tree is made)", 1 },
+	{ "prefix", 'P', "PATH", 0, "epoch: where they lie on the appliance (its root)", 1 },
+	{ "epochs", 'E', "N", 0, "epoch: how many, each in its own order (3)", 1 },
+	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write", 0 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
@@ -86,27 +96,26 @@ static void positive_seconds(struct argp_state *state, const char *arg, struct b
 		argp_error(state, "--seconds wants 0.01 to 3600");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void add_address(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	if (strncmp(arg, "shm:", 4) != 0 && strncmp(arg, "tcp://", 6) != 0)
+		argp_error(state, "--connect wants shm:/PATH or tcp://HOST:PORT");
+	if (conf->connect_count == BENCH_CONNECT_MAX)
+		argp_error(state, "--connect at most %d times", BENCH_CONNECT_MAX);
+	conf->connect[conf->connect_count++] = arg;
+}
+
+/* What says how much; 0, or ARGP_ERR_UNKNOWN. */
+static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 {
 	struct bench_conf *conf = state->input;
 
 	switch (key) {
-	case 'd':
-		conf->drive = arg;
-		return 0;
-	case 't':
-		if (strcmp(arg, "shm") != 0 && strcmp(arg, "tcp") != 0)
-			argp_error(state, "--transport is shm or tcp");
-		conf->transport = arg;
-		return 0;
-	case 'c':
-		conf->connect = arg;
-		return 0;
-	case 'k':
-		conf->key_file = arg;
-		return 0;
 	case 's':
 		conf->size_bytes = number(state, arg, 1, 64ull << 20);
+		return 0;
+	case 'F':
+		conf->file_bytes = number(state, arg, 1 << 20, 1ull << 50);
 		return 0;
 	case 'f':
 		conf->files = number(state, arg, 1, 1ull << 32);
@@ -123,17 +132,54 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'r':
 		conf->runs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
 		return 0;
+	case 'E':
+		conf->epochs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
+		return 0;
+	case 'C':
+		cores(state, arg, conf);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* What says where, and how. */
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct bench_conf *conf = state->input;
+
+	switch (key) {
+	case 'd':
+		conf->drive = arg;
+		return 0;
+	case 't':
+		if (strcmp(arg, "shm") != 0 && strcmp(arg, "tcp") != 0)
+			argp_error(state, "--transport is shm or tcp");
+		conf->transport = arg;
+		return 0;
+	case 'c':
+		add_address(state, arg, conf);
+		return 0;
+	case 'k':
+		conf->key_file = arg;
+		return 0;
 	case 'v':
 		conf->vs_dir = arg;
+		return 0;
+	case 'T':
+		conf->tree = arg;
+		return 0;
+	case 'P':
+		conf->prefix = arg;
+		return 0;
+	case 'V':
+		conf->verify = true;
 		return 0;
 	case 'w':
 		conf->write = true;
 		return 0;
 	case 'j':
 		conf->json = true;
-		return 0;
-	case 'C':
-		cores(state, arg, conf);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (conf->workload)
@@ -144,7 +190,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "which workload? (--help lists them)");
 		return EINVAL;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_amount(key, arg, state);
 	}
 }
 
@@ -187,7 +233,8 @@ int main(int argc, char **argv)
 	struct bench_conf conf = {
 		.drive = "mem:2G",
 		.transport = "shm",
-		.files = 100000,
+		.prefix = "",
+		.epochs = 3,
 		.seconds = 2,
 		.runs = 5,
 		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
@@ -204,6 +251,7 @@ int main(int argc, char **argv)
 		conf.size_bytes = conf.size_bytes ? conf.size_bytes : w->size_bytes;
 		conf.batch = conf.batch ? conf.batch : w->batch;
 		conf.depth = conf.depth ? conf.depth : w->depth;
+		conf.files = conf.files ? conf.files : w->files;
 		bench_report_head(&conf);
 		return w->run(&conf);
 	}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Workloads on one large file, by handle: randread, seqread; and ping, the bare round trip.
+ *
+ * The file fills most of the drive, so that no cache helps.  Each of its blocks begins with
+ * its own number, so that bytes from the wrong place are noticed too: their checksums, which
+ * the library compares, would be right.
+ */
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/rand.h"
+#include "bench/bench.h"
+#include "bench/bench_env.h"
+#include "bench/bench_load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILL_BYTES (1u << 20) /* of one write */
+#define FILL_DEPTH 8u
+#define FILE_MAX   (4ull << 30) /* unless --file-bytes says so */
+
+struct large {
+	const struct bench_conf *conf;
+	struct bench_env *env;
+	struct weka_client *client;
+	struct bench_load *load;
+	struct bench_pipe *pipe;
+	struct bench_posix *posix;
+	char path[64];
+	bool made;
+	struct weka_handle handle;
+	uint64_t bytes; /* of the file */
+	bool sequential;
+	uint64_t next;     /* seqread: the next piece; fill: the next byte */
+	uint64_t at[1024]; /* of each slot's request                       */
+	struct rand_state rand;
+};
+
+/* ---- filling ------------------------------------------------------------------------ */
+
+static int submit_fill(void *ctx, struct weka_client *client, struct bench_slot *slot)
+{
+	struct large *f = ctx;
+	uint64_t *word = slot->window.lease->data;
+	int err;
+
+	if (f->next >= f->bytes)
+		return BENCH_LOAD_NO_MORE;
+	for (uint64_t i = 0; i < FILL_BYTES / sizeof(*word); i++)
+		word[i] = rand_u64(&f->rand);
+	for (uint64_t i = 0; i < FILL_BYTES; i += WEKA_BLOCK)
+		word[i / sizeof(*word)] = (f->next + i) / WEKA_BLOCK;
+	err = weka_submit_write(client, &slot->req, &f->handle, f->next, FILL_BYTES, 0,
+				&slot->window);
+	if (err)
+		return bench_fail("write %s: %s", f->path, strerror(-err));
+	f->next += FILL_BYTES;
+	return BENCH_LOAD_SUBMITTED;
+}
+
+static int finish_fill(void *ctx, struct bench_slot *slot, struct bench_run *run)
+{
+	(void)ctx;
+	(void)slot;
+	run->ops++;
+	run->bytes += FILL_BYTES;
+	return 0;
+}
+
+static const struct bench_load_ops fill_ops = {
+	.submit = submit_fill,
+	.finish = finish_fill,
+	.what = "writing the large file",
+};
+
+/* How large the file becomes: what --file-bytes says, or 7 tenths of what is free. */
+static int choose_size(struct large *f)
+{
+	struct weka_statfs s;
+	int err = weka_statfs(f->client, &s);
+
+	if (err)
+		return bench_fail("statfs: %s", weka_error(f->client));
+	f->bytes = f->conf->file_bytes;
+	if (f->bytes == 0)
+		f->bytes = min_u64(s.free_bytes / 10 * 7, FILE_MAX);
+	f->bytes = align_down(f->bytes, FILL_BYTES);
+	if (f->bytes == 0 || f->bytes > s.free_bytes)
+		return bench_fail("the large file (%llu MiB) does not fit: %llu MiB are free",
+				  (unsigned long long)f->bytes >> 20,
+				  (unsigned long long)s.free_bytes >> 20);
+	return 0;
+}
+
+static int fill(struct large *f)
+{
+	struct bench_run run = { 0 };
+	struct bench_load *load = NULL;
+	struct weka_attr attr;
+	int err = choose_size(f);
+
+	if (err)
+		return err;
+	snprintf(f->path, sizeof(f->path), "/weka-bench.%d", (int)getpid());
+	err = weka_open(f->client, f->path, WEKA_CREATE | WEKA_EXCL, 0600, &attr);
+	if (err)
+		return bench_fail("%s: %s", f->path, weka_error(f->client));
+	f->made = true;
+	f->handle = attr.handle;
+	f->next = 0;
+	err = bench_load_create(&load, f->client, FILL_DEPTH,
+				weka_window_bytes(1, FILL_BYTES + WEKA_BLOCK - 1), &fill_ops, f);
+	if (!err)
+		err = bench_load_run(load, BENCH_LOAD_ALL, &run);
+	bench_load_destroy(load);
+	f->next = 0;
+	return err;
+}
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+static int submit_read(void *ctx, struct weka_client *client, struct bench_slot *slot)
+{
+	struct large *f = ctx;
+	uint64_t pieces = f->bytes / f->conf->size_bytes, piece;
+	int err;
+
+	piece = f->sequential ? f->next++ % pieces : rand_below(&f->rand, pieces);
+	f->at[slot->index] = piece * f->conf->size_bytes;
+	err = weka_submit_read(client, &slot->req, &f->handle, f->at[slot->index],
+			       (uint32_t)f->conf->size_bytes, &slot->window);
+	return err ? bench_fail("read %s: %s", f->path, strerror(-err)) : BENCH_LOAD_SUBMITTED;
+}
+
+static int finish_read(void *ctx, struct bench_slot *slot, struct bench_run *run)
+{
+	struct large *f = ctx;
+	uint64_t at = f->at[slot->index];
+	const uint8_t *data = slot->req.data;
+
+	if (slot->req.length_bytes != f->conf->size_bytes)
+		return bench_fail("read %s at %llu: %llu bytes came, not %llu", f->path,
+				  (unsigned long long)at,
+				  (unsigned long long)slot->req.length_bytes,
+				  (unsigned long long)f->conf->size_bytes);
+	for (uint64_t i = 0; i < f->conf->size_bytes; i += WEKA_BLOCK) {
+		uint64_t number;
+
+		memcpy(&number, data + i, sizeof(number));
+		if (number != (at + i) / WEKA_BLOCK)
+			return bench_fail("read %s: block %llu came instead of %llu", f->path,
+					  (unsigned long long)number,
+					  (unsigned long long)(at + i) / WEKA_BLOCK);
+	}
+	run->ops++;
+	run->bytes += f->conf->size_bytes;
+	return 0;
+}
+
+static const struct bench_load_ops read_ops = {
+	.submit = submit_read,
+	.finish = finish_read,
+	.what = "reading the large file",
+};
+
+/* ---- the round trip --------------------------------------------------------------------- */
+
+static int submit_ping(void *ctx, struct weka_client *client, struct bench_slot *slot)
+{
+	int err = weka_submit_ping(client, &slot->req);
+
+	(void)ctx;
+	return err ? bench_fail("ping: %s", strerror(-err)) : BENCH_LOAD_SUBMITTED;
+}
+
+static int finish_ping(void *ctx, struct bench_slot *slot, struct bench_run *run)
+{
+	(void)ctx;
+	(void)slot;
+	run->ops++;
+	return 0;
+}
+
+static const struct bench_load_ops ping_ops = {
+	.submit = submit_ping,
+	.finish = finish_ping,
+	.what = "ping",
+};
+
+/* ---- together ------------------------------------------------------------------------------ */
+
+static int connect_to(struct large *f, uint64_t read_window)
+{
+	struct weka_options o = { .size_bytes = sizeof(o) };
+	uint64_t fill_pool = FILL_DEPTH * (FILL_BYTES + (64u << 10));
+
+	o.requests_max = max_u32(f->conf->depth, 64);
+	o.pool_bytes = max_u64(fill_pool, f->conf->depth * read_window) + (4u << 20);
+	return bench_env_connect(f->env, 0, &o, &f->client);
+}
+
+static void close_large(struct large *f)
+{
+	bench_posix_destroy(f->posix);
+	bench_pipe_destroy(f->pipe);
+	bench_load_destroy(f->load);
+	if (f->made && !bench_interrupted() && weka_unlink(f->client, f->path) != 0)
+		fprintf(stderr, "weka-bench: %s stays: %s\n", f->path, weka_error(f->client));
+	weka_close(f->client);
+}
+
+static int open_large(struct large *f)
+{
+	const struct bench_conf *conf = f->conf;
+	uint64_t window = align_up(conf->size_bytes, WEKA_BLOCK);
+	int err;
+
+	if (conf->size_bytes > 32 * WEKA_BLOCK)
+		window = weka_window_bytes(1, conf->size_bytes);
+	err = connect_to(f, window);
+	if (!err)
+		err = fill(f);
+	if (!err)
+		err = bench_load_create(&f->load, f->client, conf->depth, window, &read_ops, f);
+	if (!err && bench_pipe_create(&f->pipe, conf->size_bytes, conf->depth, f->sequential, conf))
+		err = bench_fail("no memory for the bare pipeline (2 GiB)");
+	if (err || !conf->vs_dir)
+		return err;
+	err = bench_posix_large(&f->posix, conf->vs_dir, f->bytes, conf->size_bytes, f->sequential);
+	return err ? bench_fail("%s: %s", conf->vs_dir, strerror(-err)) : 0;
+}
+
+static int run_large(const struct bench_conf *conf, const char *name, bool sequential)
+{
+	struct bench_part part[BENCH_ROLES] = { 0 };
+	struct large *f;
+	int err;
+
+	if (conf->size_bytes % WEKA_BLOCK)
+		return bench_fail("--size of %s is a multiple of 4K", name);
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return bench_fail("out of memory");
+	f->conf = conf;
+	f->sequential = sequential;
+	rand_seed(&f->rand, 4);
+	err = bench_env_open(&f->env, conf);
+	bench_pin(conf->core_client);
+	if (!err)
+		err = open_large(f);
+	part[BENCH_WORK] = (struct bench_part){ bench_load_run, f->load };
+	part[BENCH_VS_PIPE] = (struct bench_part){ bench_pipe_run, f->pipe };
+	part[BENCH_VS_COPY] = (struct bench_part){ bench_copy_run, f->pipe };
+	if (f->posix)
+		part[BENCH_VS_POSIX] = (struct bench_part){ bench_posix_pread_run, f->posix };
+	if (!err)
+		err = bench_measure(conf, name, bench_env_transport(f->env, 0), part);
+	close_large(f);
+	err |= bench_env_close(f->env);
+	free(f);
+	return err;
+}
+
+int bench_workload_randread(const struct bench_conf *conf)
+{
+	return run_large(conf, "randread", false);
+}
+
+int bench_workload_seqread(const struct bench_conf *conf)
+{
+	return run_large(conf, "seqread", true);
+}
+
+int bench_workload_ping(const struct bench_conf *conf)
+{
+	struct weka_options o = { .size_bytes = sizeof(o),
+				  .pool_bytes = 2u << 20,
+				  .requests_max = max_u32(conf->depth, 64) };
+	struct bench_part part[BENCH_ROLES] = { 0 };
+	struct weka_client *client = NULL;
+	struct bench_load *load = NULL;
+	struct bench_env *env;
+	int err = bench_env_open(&env, conf);
+
+	bench_pin(conf->core_client);
+	if (!err)
+		err = bench_env_connect(env, 0, &o, &client);
+	if (!err)
+		err = bench_load_create(&load, client, conf->depth, 0, &ping_ops, NULL);
+	part[BENCH_WORK] = (struct bench_part){ bench_load_run, load };
+	if (!err)
+		err = bench_measure(conf, "ping", bench_env_transport(env, 0), part);
+	bench_load_destroy(load);
+	weka_close(client);
+	return bench_env_close(env) | err;
+}
