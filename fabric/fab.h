@@ -274,6 +274,8 @@ struct fab_pool;
 
 struct fab_server_cfg {
 	struct fab_key key;
+	uint32_t core_count;      /* told to clients; 0: 1 */
+	uint32_t shard_count;
 	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
 	uint32_t sessions_max;     /* 0: 64                                            */
 	uint64_t pools_max_bytes;  /* of all sessions together; 0: 1 GiB               */
@@ -544,7 +546,7 @@ struct fab_connect_cfg {
  * Returns: step: 0 connected, -EINPROGRESS not yet, or how it failed, with one line for people
  *          in fab_conn_error(): -EACCES (key), -EPROTO (another protocol), -EPROTONOSUPPORT
  *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full).
- * Owns:    also a failed connection wants fab_close().
+ * Owns:    also a failed connection wants fab_close(), unless *out is NULL (-ENOMEM).
  */
 must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg,
 			   uint64_t now_ns);
@@ -568,6 +570,13 @@ must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct f
 int fab_region_status(const struct fab_region *region);
 void *fab_region_memory(const struct fab_region *region);  /* page-aligned; zeroed */
 uint64_t fab_region_size(const struct fab_region *region); /* size_bytes rounded up to 2 MiB */
+
+/*
+ * `fresh`, of a new connection, takes the place of `old`, of one that broke, in the address space:
+ * pointers into old's memory now see fresh's, in one step (mremap), and `old` has none any more.
+ * fresh is at least as large as old; its own former address is gone.  Copy before what is to stay.
+ */
+void fab_region_replace(struct fab_region *fresh, struct fab_region *old);
 
 /* One request; the caller keeps it, its items and names where they are until fab_poll() returns it.
  */

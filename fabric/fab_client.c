@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The client's sockets: dialling, the hello, descriptors, sleep.  What travels afterwards is
+ * fab_conn.c's.
+ *
+ *   DIALS --connected--> HELLO --WELCOME--> OPEN --+--> BROKEN
+ *     |                    |                       |
+ *     +--------------------+-----------------------+
+ *
+ * All descriptors are edge-triggered in one epoll: fab_arm() empties it first and lets its caller
+ * sleep only when it was empty and there was nothing to receive either.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define HELLO_DEFAULT_NS UINT64_C(5000000000)
+#define SOCKET_POLLS     4096u /* shm: so many empty polls between looks at the unix socket */
+
+static int broken(struct fab_conn *conn, int err, const char *why)
+{
+	char line[FAB_WHY_MAX];
+
+	snprintf(line, sizeof(line), "%s", why);
+	fab__conn_break(conn, err, line);
+	return err;
+}
+
+static int watch(struct fab_conn *conn, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events | EPOLLET, .data.fd = fd };
+
+	return epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+/* ---- connect ---------------------------------------------------------------------------------- */
+
+static int dial(struct fab_conn *conn)
+{
+	int err;
+
+	conn->fd = fab__addr_socket(&conn->addr);
+	if (conn->fd < 0)
+		return broken(conn, conn->fd, strerror(-conn->fd));
+	err = watch(conn, conn->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+	if (err)
+		return broken(conn, err, strerror(-err));
+	if (connect(conn->fd, &conn->addr.sa, conn->addr.bytes) == 0 || errno == EINPROGRESS)
+		return 0;
+	err = errno == EAGAIN ? -ECONNREFUSED : -errno; /* a unix socket's backlog is full */
+	return broken(conn, err, strerror(-err));
+}
+
+int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64_t now_ns)
+{
+	struct fab_conn *conn = aligned_alloc(64, align_up(sizeof(*conn), 64));
+	uint8_t nonce[32];
+	int err;
+
+	*out = conn;
+	if (!conn)
+		return -ENOMEM;
+	memset(conn, 0, sizeof(*conn));
+	conn->fd = conn->epoll_fd = conn->in_fd = -1;
+	conn->doorbells[0] = conn->doorbells[1] = -1;
+	conn->key = cfg->key;
+	conn->deadline_ns =
+		now_ns + (cfg->hello_timeout_ns ? cfg->hello_timeout_ns : HELLO_DEFAULT_NS);
+	conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (conn->epoll_fd < 0)
+		return broken(conn, -errno, strerror(errno));
+	err = fab__addr_parse(&conn->addr, cfg->address, conn->why);
+	if (err) {
+		char why[FAB_WHY_MAX];
+
+		memcpy(why, conn->why, sizeof(why));
+		return broken(conn, err, why);
+	}
+	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
+	fab__hello_client(&conn->hello, &conn->key, conn->addr.transport, &cfg->want, nonce);
+	return dial(conn);
+}
+
+static int dialled(struct fab_conn *conn)
+{
+	struct sockaddr_storage peer;
+	socklen_t bytes = sizeof(int);
+	char why[FAB_WHY_MAX];
+	int err = 0;
+
+	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &err, &bytes) < 0)
+		err = errno;
+	if (err)
+		return broken(conn, -err, strerror(err));
+	bytes = sizeof(peer);
+	if (getpeername(conn->fd, (struct sockaddr *)&peer, &bytes) < 0)
+		return -EINPROGRESS;
+	if (conn->addr.transport == FAB_TRANSPORT_SHM && fab__peer_uid_check(conn->fd, why))
+		return broken(conn, -EACCES, why);
+	conn->at = CONN_HELLO;
+	return 0;
+}
+
+static int hello_push(struct fab_conn *conn)
+{
+	struct fab_hello *h = &conn->hello;
+
+	while (h->out_bytes > 0) {
+		ssize_t sent = send(conn->fd, h->out, h->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent < 0 && errno == EAGAIN)
+			return 0;
+		if (sent < 0)
+			return -errno;
+		memmove(h->out, h->out + sent, h->out_bytes - (size_t)sent);
+		h->out_bytes -= (uint32_t)sent;
+	}
+	return 0;
+}
+
+static void fds_close(int *fds, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		close(fds[i]);
+}
+
+/* The rings' memory and the doorbells have come with WELCOME. */
+static int rings_open(struct fab_conn *conn, int fds[3], uint32_t fd_count)
+{
+	struct fab_shm_layout layout;
+	void *memory;
+	int err;
+
+	if (fd_count != 3) {
+		fds_close(fds, fd_count);
+		return broken(conn, -EPROTO, "the appliance did not hand out its shared memory");
+	}
+	fab__shm_layout(&layout, &conn->hello.limits);
+	err = fab__memfd_map(fds[0], layout.size_bytes, &memory);
+	close(fds[0]);
+	conn->doorbells[0] = fds[1];
+	conn->doorbells[1] = fds[2];
+	if (err)
+		return broken(conn, err, "the shared memory is not what was promised");
+	fab__shm_init(&conn->shm, memory, &conn->hello.limits, false, fds[1]);
+	err = watch(conn, fds[2], EPOLLIN);
+	if (!err)
+		err = fab__conn_open(conn, &conn->shm.link, &conn->hello.limits, conn->shm.bodies);
+	return err ? broken(conn, err, strerror(-err)) : 0;
+}
+
+static int stream_open(struct fab_conn *conn)
+{
+	int err;
+
+	conn->tcp = malloc(sizeof(*conn->tcp));
+	if (!conn->tcp)
+		return broken(conn, -ENOMEM, strerror(ENOMEM));
+	fab__tcp_init(conn->tcp, conn->fd);
+	err = fab__conn_open(conn, &conn->tcp->link, &conn->hello.limits, NULL);
+	return err ? broken(conn, err, strerror(-err)) : 0;
+}
+
+/* One read of the hello.  0: open, -EINPROGRESS: go on or wait (*again), else broken. */
+static int hello_input(struct fab_conn *conn, bool *again)
+{
+	struct fab_hello *h = &conn->hello;
+	int fds[3];
+	uint32_t fd_count;
+	ssize_t got = fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3,
+				    &fd_count);
+	int err;
+
+	*again = false;
+	if (got == -EAGAIN)
+		return -EINPROGRESS;
+	if (got <= 0)
+		return broken(conn, -ECONNRESET, "the peer closed the connection in the hello");
+	*again = true;
+	h->in_bytes += (uint32_t)got;
+	err = fab__hello_step(h);
+	if (err == 1 && conn->addr.transport == FAB_TRANSPORT_SHM)
+		return rings_open(conn, fds, fd_count);
+	fds_close(fds, fd_count);
+	if (err == 1)
+		return stream_open(conn);
+	if (err < 0)
+		return broken(conn, err, h->why);
+	return -EINPROGRESS;
+}
+
+int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
+{
+	bool again = true;
+	int err;
+
+	if (conn->at == CONN_OPEN)
+		return 0;
+	if (conn->at == CONN_BROKEN)
+		return conn->status;
+	if (now_ns >= conn->deadline_ns)
+		return broken(conn, -ETIMEDOUT, "the peer did not finish the hello in time");
+	if (conn->at == CONN_DIALS) {
+		err = dialled(conn);
+		if (err)
+			return err;
+	}
+	err = -EINPROGRESS;
+	while (err == -EINPROGRESS && again) {
+		int pushed = hello_push(conn);
+
+		if (pushed < 0 && pushed != -EPIPE && pushed != -ECONNRESET)
+			return broken(conn, pushed, strerror(-pushed));
+		/* A peer that has hung up may have said why: read first. */
+		err = hello_input(conn, &again);
+	}
+	return err;
+}
+
+const char *fab_conn_error(const struct fab_conn *conn)
+{
+	return conn->why;
+}
+
+void fab_close(struct fab_conn *conn)
+{
+	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
+		if (conn->regions[i].memory)
+			fab__memory_unmap(conn->regions[i].memory, conn->regions[i].size_bytes);
+	if (conn->shm.memory)
+		fab__memory_unmap(conn->shm.memory, conn->shm.memory_bytes);
+	for (int i = 0; i < 2; i++)
+		if (conn->doorbells[i] >= 0)
+			close(conn->doorbells[i]);
+	fab__conn_free(conn);
+	free(conn->tcp);
+	if (conn->in_fd >= 0)
+		close(conn->in_fd);
+	if (conn->fd >= 0)
+		close(conn->fd);
+	if (conn->epoll_fd >= 0)
+		close(conn->epoll_fd);
+	free(conn);
+}
+
+/* ---- pools --------------------------------------------------------------------------------------- */
+
+static struct fab_region *region_free(struct fab_conn *conn)
+{
+	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
+		if (!conn->regions[i].memory && conn->regions[i].status != -EINPROGRESS)
+			return &conn->regions[i];
+	return NULL;
+}
+
+/* Over tcp the pool is ours, at a multiple of 2 MiB like the appliance's own. */
+static int region_map(struct fab_region *r, uint64_t size)
+{
+	uint64_t reserve = align_up(size, FAB_POOL_ALIGN) + FAB_POOL_ALIGN;
+	uint8_t *hull = mmap(NULL, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			     0);
+	uint8_t *at;
+
+	if (hull == MAP_FAILED)
+		return -ENOMEM;
+	at = (uint8_t *)align_up((uintptr_t)hull, FAB_POOL_ALIGN);
+	size = align_up(size, FAB_POOL_ALIGN);
+	if (at > hull)
+		munmap(hull, (size_t)(at - hull));
+	if (at + size < hull + reserve)
+		munmap(at + size, (size_t)(hull + reserve - at - size));
+	(void)madvise(at, size, MADV_HUGEPAGE);
+	r->memory = at;
+	return 0;
+}
+
+static int pool_request(struct fab_conn *conn, struct fab_region *r)
+{
+	struct fab_pool_wire body = { .size_bytes = le64_of(r->size_bytes) };
+
+	fab__hdr_build(&r->tx.hdr, FAB_POOL_ADD, 0);
+	r->tx.hdr.window_region = le16_of((uint16_t)r->number);
+	fab__tx_body(&r->tx, &body, sizeof(body));
+	r->tx.kind = FAB_TX_CONTROL;
+	if (!conn->direct) {
+		(void)conn->link->ops->send(conn->link, &r->tx);
+		return 0;
+	}
+	r->tx.hdr.check = le32_of(fab__hdr_check(&r->tx.hdr));
+	if (send(conn->fd, &r->tx.hdr, sizeof(r->tx.hdr), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    sizeof(r->tx.hdr))
+		return broken(conn, -ECONNRESET, "the appliance closed the connection");
+	return 0;
+}
+
+int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out)
+{
+	struct fab_region *r;
+	uint64_t left = conn->limits.pool_max_bytes - conn->pools_bytes;
+	int err;
+
+	if (conn->at != CONN_OPEN)
+		return -ENOTCONN;
+	r = region_free(conn);
+	if (!r || size_bytes > left || align_up(size_bytes, FAB_POOL_ALIGN) > left)
+		return -ENOSPC;
+	if (size_bytes == 0)
+		return -EINVAL;
+	size_bytes = align_up(size_bytes, FAB_POOL_ALIGN);
+	if (!conn->direct) {
+		err = region_map(r, size_bytes);
+		if (err)
+			return err;
+	}
+	r->size_bytes = size_bytes;
+	err = pool_request(conn, r);
+	if (err) {
+		if (r->memory)
+			fab__memory_unmap(r->memory, size_bytes);
+		r->memory = NULL;
+		return err;
+	}
+	r->status = -EINPROGRESS;
+	conn->pools_bytes += size_bytes;
+	*out = r;
+	return 0;
+}
+
+/* shm: POOL_ADDED comes in the unix socket, with a descriptor; its end is the session's. */
+static void socket_input(struct fab_conn *conn)
+{
+	struct fab_hdr_wire w;
+
+	conn->polls_empty = 0;
+	conn->socket_due = false;
+	while (conn->at == CONN_OPEN) {
+		uint32_t fd_count;
+		int fd = -1;
+		ssize_t got = fab__recv_fds(conn->fd, conn->in + conn->in_bytes,
+					    sizeof(conn->in) - conn->in_bytes, &fd, 1, &fd_count);
+
+		if (got == -EAGAIN)
+			return;
+		if (got <= 0) {
+			broken(conn, -ECONNRESET, "the appliance closed the connection");
+			return;
+		}
+		if (fd_count == 1 && conn->in_fd < 0)
+			conn->in_fd = fd;
+		else if (fd_count == 1)
+			close(fd);
+		conn->in_bytes += (uint32_t)got;
+		if (conn->in_bytes < sizeof(w))
+			continue;
+		memcpy(&w, conn->in, sizeof(w));
+		conn->in_bytes = 0;
+		if (fab__hdr_check(&w) != le32_get(w.check) || w.type != FAB_POOL_ADDED)
+			broken(conn, -EPROTO, "the appliance sent nonsense about a pool");
+		else
+			(void)!fab__region_added(conn, &w, conn->in_fd);
+		if (conn->in_fd >= 0)
+			close(conn->in_fd);
+		conn->in_fd = -1;
+	}
+}
+
+/* ---- poll and sleep ---------------------------------------------------------------------------------- */
+
+static bool pool_expected(const struct fab_conn *conn)
+{
+	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
+		if (conn->regions[i].status == -EINPROGRESS)
+			return true;
+	return false;
+}
+
+uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done, uint32_t done_max)
+{
+	uint32_t n;
+
+	(void)now_ns; /* deadlines of requests are the appliance's */
+	if (conn->at < CONN_OPEN)
+		return 0;
+	fab_flush(conn);
+	n = fab__conn_poll(conn, done, done_max);
+	if (n > 0 || !conn->direct)
+		return n;
+	if (conn->at == CONN_OPEN &&
+	    (conn->socket_due || ++conn->polls_empty >= SOCKET_POLLS || pool_expected(conn)))
+		socket_input(conn);
+	return 0;
+}
+
+bool fab_arm(struct fab_conn *conn)
+{
+	struct epoll_event evs[4];
+
+	if (conn->at != CONN_OPEN)
+		return false;
+	fab_flush(conn);
+	if (epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0) > 0) {
+		conn->socket_due = true;
+		return false;
+	}
+	if (conn->at == CONN_OPEN && conn->link->ops->arm(conn->link))
+		return true;
+	fab_disarm(conn);
+	return false;
+}
+
+void fab_disarm(struct fab_conn *conn)
+{
+	if (conn->at != CONN_OPEN)
+		return;
+	conn->link->ops->disarm(conn->link);
+	conn->socket_due = true;
+}
+
+int fab_conn_fd(const struct fab_conn *conn)
+{
+	return conn->epoll_fd;
+}
+
+uint64_t fab_conn_deadline(const struct fab_conn *conn)
+{
+	return conn->at < CONN_OPEN ? conn->deadline_ns : UINT64_MAX;
+}

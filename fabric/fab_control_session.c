@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Sessions and their pools, the control side's part: descriptors and mappings.
+ *
+ *   pool, shm:   POOL_ADD -> OFFERED --fab_pool_ready()--> READY -> (session over) -> ENDED -> FREE
+ *                              |  FAB_CONTROL_POOL_ADDED                  FAB_CONTROL_POOL_GONE
+ *                              +-- status < 0: FREE
+ *
+ * Invariants:
+ *  (1) A session's place is used from fab__control_open() until the core has said MESSAGE_CLOSED
+ *      and every pool that was offered was released.
+ *  (2) A pool's memory is unmapped only when its place is FREE: no command names it any more.
+ *  (3) A pool's descriptor is ours only until the client has it.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- a session begins ---------------------------------------------------------------------- */
+
+static struct fab__session *place_find(struct fab_server *srv)
+{
+	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++)
+		if (!srv->sessions[i].control.used)
+			return &srv->sessions[i];
+	return NULL;
+}
+
+static int ring_open(struct fab__session *s, struct fab_guest *g)
+{
+	const struct fab_limits *limits = &g->hello.limits;
+	struct fab_shm_layout layout;
+	void *memory;
+	int fds[3] = { -1, -1, -1 };
+	ssize_t sent;
+	int err;
+
+	fab__shm_layout(&layout, limits);
+	err = fab__memfd_create("weka-session", layout.size_bytes, &fds[0], &memory);
+	if (err)
+		return err;
+	fds[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	err = fds[1] < 0 || fds[2] < 0 ? -errno : 0;
+	if (err)
+		goto undo;
+	sent = fab__send_fds(g->fd, g->hello.out, g->hello.out_bytes, fds, 3);
+	if (sent != (ssize_t)g->hello.out_bytes) {
+		err = -ECONNRESET;
+		goto undo;
+	}
+	close(fds[0]);
+	s->control.doorbells[0] = fds[1];
+	s->control.doorbells[1] = fds[2];
+	fab__shm_init(&s->shm, memory, limits, true, fds[2]);
+	fab__session_open(s, &s->shm.link, limits, g->hello.key_id, g->hello.session_id);
+	return 0;
+
+undo:
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	fab__memory_unmap(memory, layout.size_bytes);
+	return err;
+}
+
+static int stream_open(struct fab__session *s, struct fab_guest *g)
+{
+	ssize_t sent = send(g->fd, g->hello.out, g->hello.out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (sent != (ssize_t)g->hello.out_bytes)
+		return -ECONNRESET;
+	fab__tcp_init(s->tcp, g->fd);
+	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id,
+			  g->hello.session_id);
+	return 0;
+}
+
+int fab__control_open(struct fab_server *srv, struct fab_guest *g)
+{
+	struct fab__session *s = place_find(srv);
+	int err;
+
+	if (!s)
+		return -EUSERS;
+	ASSERT(g->hello.out_bytes == 0);
+	fab__hello_welcome(&g->hello, srv->control.next_session_id);
+	s->control = (struct fab__session_control){
+		.watch.type = WATCH_SESSION,
+		.fd = g->fd,
+		.doorbells = { -1, -1 },
+	};
+	err = g->transport == FAB_TRANSPORT_SHM ? ring_open(s, g) : stream_open(s, g);
+	if (err)
+		return err;
+	srv->control.next_session_id++;
+	s->control.used = true;
+	if (s->direct)
+		fab__control_watch(srv, g->fd, &s->control.watch);
+	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
+	ASSERT(spsc_push(&srv->to_core, &s->opened));
+	fab__wake(srv->wake_fd);
+	return 0;
+}
+
+/* ---- pools over shm ----------------------------------------------------------------------------- */
+
+static struct fab_control *control_of(struct fab_pool *pool)
+{
+	return &pool->session->srv->control;
+}
+
+static void lost(struct fab__session *s)
+{
+	if (s->control.lost_told)
+		return;
+	s->control.lost_told = true;
+	ASSERT(epoll_ctl(s->srv->control.epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) == 0);
+	if (s->control.core_done)
+		return;
+	s->lost = (struct fab_message){ .type = MESSAGE_LOST, .session = s };
+	ASSERT(spsc_push(&s->srv->to_core, &s->lost));
+	fab__wake(s->srv->wake_fd);
+}
+
+static void pool_answer(struct fab_pool *pool, int status)
+{
+	struct fab__session *s = pool->session;
+	struct fab_pool_wire body = { .size_bytes = le64_of(status ? 0 : pool->size_bytes) };
+	struct fab_hdr_wire w;
+
+	if (s->control.lost_told || s->control.core_done)
+		return;
+	fab__hdr_build(&w, FAB_POOL_ADDED, 0);
+	w.window_region = le16_of((uint16_t)pool->region);
+	w.deadline = le32_of((uint32_t)status);
+	w.body_bytes = le32_of(sizeof(body));
+	memcpy(w.small, &body, sizeof(body));
+	w.check = le32_of(fab__hdr_check(&w));
+	/* It has room for this much, unless the client has stopped reading. */
+	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd, status == 0) != sizeof(w))
+		lost(s);
+}
+
+static void pool_forget(struct fab_pool *pool)
+{
+	struct fab__session *s = pool->session;
+
+	list_del(&pool->due_node);
+	if (pool->fd >= 0)
+		close(pool->fd);
+	pool->fd = -1;
+	fab__memory_unmap(pool->memory, pool->size_bytes);
+	control_of(pool)->pools_bytes -= pool->size_bytes;
+	s->pools_bytes -= pool->size_bytes;
+	pool->memory = NULL;
+	pool->at = POOL_FREE;
+	s->control.pools_out--;
+}
+
+static int pool_make(struct fab_pool *pool, uint64_t size)
+{
+	struct fab__session *s = pool->session;
+	struct fab_server *srv = s->srv;
+	uint64_t left = min_u64(s->pub.limits.pool_max_bytes - s->pools_bytes,
+				srv->cfg.pools_max_bytes - srv->control.pools_bytes);
+	int err;
+
+	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
+		return -ENOSPC;
+	size = align_up(size, FAB_POOL_ALIGN);
+	err = fab__memfd_create("weka-pool", size, &pool->fd, &pool->memory);
+	if (err)
+		return err;
+	pool->size_bytes = size;
+	pool->at = POOL_OFFERED;
+	pool->event_out = false;
+	s->pools_bytes += size;
+	srv->control.pools_bytes += size;
+	s->control.pools_out++;
+	list_init(&pool->due_node);
+	list_push_back(&srv->control.pools_due, &pool->due_node);
+	return 0;
+}
+
+static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
+{
+	struct fab_pool_wire body;
+	struct fab_pool *pool;
+	struct fab_hdr hdr;
+	int err;
+
+	memcpy(&body, w->small, sizeof(body));
+	if (fab__hdr_parse(&hdr, w) || fab__hdr_check(w) != le32_get(w->check) ||
+	    hdr.type != FAB_POOL_ADD || hdr.body_bytes != sizeof(body) || hdr.window_region == 0 ||
+	    hdr.window_region > FAB_POOLS_MAX || le64_get(body.size_bytes) == 0 ||
+	    s->pools[hdr.window_region - 1].at != POOL_FREE) {
+		fab__refused(s->srv, "shm", "a session ended: it broke the protocol at a pool");
+		lost(s);
+		return;
+	}
+	pool = &s->pools[hdr.window_region - 1];
+	err = pool_make(pool, le64_get(body.size_bytes));
+	if (err)
+		pool_answer(pool, err);
+}
+
+void fab__control_input(struct fab__session *s)
+{
+	struct fab__session_control *c = &s->control;
+	struct fab_hdr_wire w;
+	ssize_t got;
+
+	if (c->lost_told)
+		return;
+	got = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
+	if (got < 0 && errno == EAGAIN)
+		return;
+	if (got <= 0) {
+		lost(s);
+		return;
+	}
+	c->in_bytes += (uint32_t)got;
+	if (c->in_bytes < sizeof(w))
+		return;
+	c->in_bytes = 0;
+	memcpy(&w, c->in, sizeof(w));
+	pool_request(s, &w);
+}
+
+/* ---- what the appliance says ------------------------------------------------------------------------ */
+
+static void session_release(struct fab__session *s)
+{
+	struct fab__session_control *c = &s->control;
+
+	if (!c->core_done || c->pools_out > 0)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (c->doorbells[i] >= 0)
+			close(c->doorbells[i]);
+	if (s->direct)
+		fab__memory_unmap(s->shm.memory, s->shm.memory_bytes);
+	c->used = false;
+}
+
+static void pool_end(struct fab_pool *pool)
+{
+	ASSERT(pool->at == POOL_READY);
+	pool->at = POOL_ENDED;
+	list_push_back(&control_of(pool)->pools_due, &pool->due_node);
+}
+
+void fab_pool_ready(struct fab_pool *pool, int status, uint64_t iova)
+{
+	struct fab__session *s = pool->session;
+
+	ASSERT(pool->at == POOL_OFFERED && pool->event_out);
+	pool->event_out = false;
+	if (status) {
+		pool_answer(pool, status);
+		pool_forget(pool);
+		session_release(s);
+		return;
+	}
+	pool->iova = iova;
+	pool->at = POOL_READY;
+	fab__pool_publish(pool);
+	pool_answer(pool, 0);
+	close(pool->fd);
+	pool->fd = -1;
+	if (s->control.core_done)
+		pool_end(pool);
+}
+
+void fab_pool_release(struct fab_pool *pool)
+{
+	struct fab__session *s = pool->session;
+
+	ASSERT(pool->at == POOL_ENDED && !list_linked(&pool->due_node));
+	pool_forget(pool);
+	session_release(s);
+}
+
+/* The core has done with a session: its pools go, then its place. */
+static void session_ended(struct fab__session *s)
+{
+	struct fab__session_control *c = &s->control;
+
+	if (s->direct && !c->lost_told)
+		ASSERT(epoll_ctl(s->srv->control.epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
+	c->lost_told = true;
+	c->core_done = true;
+	close(c->fd);
+	for (uint32_t i = 0; i < FAB_POOLS_MAX && s->direct; i++) {
+		struct fab_pool *pool = &s->pools[i];
+
+		if (pool->at == POOL_READY)
+			pool_end(pool);
+		else if (pool->at == POOL_OFFERED && !pool->event_out)
+			pool_forget(pool); /* nobody has heard of it */
+	}
+	session_release(s);
+}
+
+void fab__control_messages(struct fab_server *srv)
+{
+	struct fab_message *m;
+
+	while ((m = spsc_pop(&srv->to_control)) != NULL) {
+		ASSERT(m->type == MESSAGE_CLOSED);
+		session_ended(m->session);
+	}
+}
+
+uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_event *events,
+				  uint32_t events_max)
+{
+	uint32_t n = 0;
+
+	while (n < events_max && !list_empty(&srv->control.pools_due)) {
+		struct fab_pool *pool = list_entry(list_pop_front(&srv->control.pools_due),
+						   struct fab_pool, due_node);
+
+		pool->event_out = pool->at == POOL_OFFERED;
+		events[n++] = (struct fab_control_event){
+			.type = pool->at == POOL_OFFERED ? FAB_CONTROL_POOL_ADDED
+							 : FAB_CONTROL_POOL_GONE,
+			.pool = pool,
+			.memory = pool->memory,
+			.size_bytes = pool->size_bytes,
+		};
+	}
+	return n;
+}

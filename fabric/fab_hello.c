@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The hello: PROTOCOL.md 3, both sides, bytes in and bytes out.
+ *
+ *   client                     appliance
+ *   HELLO_SENT  --HELLO-->     HELLO_WAITS
+ *               <-CHALLENGE-   HELLO_CHALLENGED
+ *   HELLO_PROVED --PROOF-->    HELLO_DONE
+ *               <-WELCOME---
+ *   HELLO_DONE
+ *
+ * Invariants:
+ *  (1) Before the proof only four capsules of fixed size are looked at, each in one state.
+ *  (2) The client's secret is used only after the appliance has shown that it knows it.
+ *  (3) What is agreed on is never more than either side offered.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL_BYTES 32
+
+static const char label_appliance[LABEL_BYTES] = "weka fabric appliance";
+static const char label_client[LABEL_BYTES] = "weka fabric client";
+
+void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
+		      const struct fab_hello_wire *hello,
+		      const struct fab_challenge_wire *challenge)
+{
+	uint8_t text[LABEL_BYTES + sizeof(*hello) + sizeof(*challenge)];
+	struct fab_challenge_wire bare = *challenge;
+	unsigned int out_bytes = 0;
+
+	memset(bare.proof, 0, sizeof(bare.proof));
+	memcpy(text, label, LABEL_BYTES);
+	memcpy(text + LABEL_BYTES, hello, sizeof(*hello));
+	memcpy(text + LABEL_BYTES + sizeof(*hello), &bare, sizeof(bare));
+	ASSERT(HMAC(EVP_sha256(), key->secret, FAB_KEY_BYTES, text, sizeof(text), out, &out_bytes));
+	ASSERT(out_bytes == 32);
+}
+
+static struct fab_limits_wire limits_build(const struct fab_limits *l)
+{
+	return (struct fab_limits_wire){
+		.credits = le32_of(l->credits),
+		.long_bodies = le32_of(l->long_bodies),
+		.batch_max = le32_of(l->batch_max),
+		.window_max_bytes = le32_of(l->window_max_bytes),
+		.pool_max_bytes = le64_of(l->pool_max_bytes),
+	};
+}
+
+static struct fab_limits limits_parse(const struct fab_limits_wire *w)
+{
+	return (struct fab_limits){
+		.credits = le32_get(w->credits),
+		.long_bodies = le32_get(w->long_bodies),
+		.batch_max = le32_get(w->batch_max),
+		.window_max_bytes = le32_get(w->window_max_bytes),
+		.pool_max_bytes = le64_get(w->pool_max_bytes),
+	};
+}
+
+/* 0 is no wish. */
+static uint64_t grant(uint64_t wish, uint64_t most)
+{
+	return wish == 0 ? most : min_u64(wish, most);
+}
+
+static void limits_grant(struct fab_limits *most, const struct fab_limits *wish)
+{
+	most->credits = (uint32_t)grant(wish->credits, most->credits);
+	most->long_bodies = (uint32_t)grant(wish->long_bodies, most->long_bodies);
+	most->batch_max = (uint32_t)grant(wish->batch_max, most->batch_max);
+	most->window_max_bytes = (uint32_t)align_down(
+		grant(wish->window_max_bytes, most->window_max_bytes), BLOCK_SIZE);
+	most->pool_max_bytes = grant(wish->pool_max_bytes, most->pool_max_bytes);
+}
+
+/* What the client's memory is sized by: an appliance may not ask for more than PROTOCOL.md allows. */
+static bool limits_sane(const struct fab_limits *l, const struct fab_limits *wish)
+{
+	struct fab_limits most = *l;
+
+	limits_grant(&most, wish);
+	return memcmp(&most, l, sizeof(most)) == 0 && l->credits > 0 &&
+	       l->credits <= FAB_CREDITS_MAX && l->long_bodies <= FAB_LONG_MAX &&
+	       l->batch_max <= FAB_BATCH_MAX && l->window_max_bytes <= FAB_WINDOW_MAX;
+}
+
+/* ---- capsules out ------------------------------------------------------------------------ */
+
+static void put_capsule(struct fab_hello *h, uint8_t type, int status, const void *body,
+			uint32_t bytes)
+{
+	struct fab_hdr_wire w;
+
+	ASSERT(h->out_bytes + sizeof(w) + bytes <= sizeof(h->out));
+	fab__hdr_build(&w, type, 0);
+	w.deadline = le32_of((uint32_t)status);
+	w.body_bytes = le32_of(bytes);
+	if (bytes <= FAB_SMALL_MAX)
+		memcpy(w.small, body, bytes);
+	else
+		w.body.crc32c = le32_of(crc32c(body, bytes));
+	w.check = le32_of(fab__hdr_check(&w));
+	memcpy(h->out + h->out_bytes, &w, sizeof(w));
+	h->out_bytes += (uint32_t)sizeof(w);
+	if (bytes > FAB_SMALL_MAX) {
+		memcpy(h->out + h->out_bytes, body, bytes);
+		h->out_bytes += bytes;
+	}
+}
+
+void fab__hello_refuse(struct fab_hello *h, int status, const char *text)
+{
+	ASSERT(h->server);
+	h->out_bytes = 0;
+	put_capsule(h, FAB_REFUSE, status, text, (uint32_t)strnlen(text, FAB_REFUSE_MAX));
+}
+
+static int fail(struct fab_hello *h, int err, const char *text)
+{
+	snprintf(h->why, sizeof(h->why), "%s", text);
+	if (h->server)
+		fab__hello_refuse(h, err, text);
+	return err;
+}
+
+void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
+		       const struct fab_limits *want, const uint8_t nonce[32])
+{
+	memset(h, 0, sizeof(*h));
+	h->at = HELLO_SENT;
+	h->key = key;
+	h->transport = transport;
+	h->limits = *want;
+	h->hello.version_min = FAB_VERSION_MIN;
+	h->hello.version_max = FAB_VERSION_MAX;
+	h->hello.transport = transport;
+	h->hello.limits = limits_build(want);
+	memcpy(h->hello.key_id, key->id, strnlen(key->id, FAB_KEY_ID_MAX));
+	memcpy(h->hello.nonce, nonce, sizeof(h->hello.nonce));
+	put_capsule(h, FAB_HELLO, 0, &h->hello, sizeof(h->hello));
+}
+
+void fab__hello_server(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
+		       const struct fab_limits *most, const uint8_t nonce[32])
+{
+	memset(h, 0, sizeof(*h));
+	h->at = HELLO_WAITS;
+	h->server = true;
+	h->key = key;
+	h->transport = transport;
+	h->limits = *most;
+	memcpy(h->challenge.nonce, nonce, sizeof(h->challenge.nonce));
+}
+
+void fab__hello_welcome(struct fab_hello *h, uint64_t session_id)
+{
+	struct fab_welcome_wire w = { .session_id = le64_of(session_id) };
+
+	ASSERT(h->server && h->at == HELLO_DONE);
+	h->session_id = session_id;
+	put_capsule(h, FAB_WELCOME, 0, &w, sizeof(w));
+}
+
+/* ---- capsules in --------------------------------------------------------------------------- */
+
+/* The body that may come in this state; REFUSE is looked at by its own length. */
+static uint32_t body_expected(const struct fab_hello *h)
+{
+	switch (h->at) {
+	case HELLO_WAITS:
+		return sizeof(struct fab_hello_wire);
+	case HELLO_SENT:
+		return sizeof(struct fab_challenge_wire);
+	case HELLO_CHALLENGED:
+		return sizeof(struct fab_proof_wire);
+	case HELLO_PROVED:
+		return sizeof(struct fab_welcome_wire);
+	case HELLO_DONE:
+		break;
+	}
+	UNREACHABLE();
+}
+
+static uint8_t type_expected(const struct fab_hello *h)
+{
+	static const uint8_t types[] = {
+		[HELLO_WAITS] = FAB_HELLO,
+		[HELLO_SENT] = FAB_CHALLENGE,
+		[HELLO_CHALLENGED] = FAB_PROOF,
+		[HELLO_PROVED] = FAB_WELCOME,
+	};
+
+	ASSERT(h->at < ARRAY_LEN(types));
+	return types[h->at];
+}
+
+static struct fab_hdr_wire header_of(const struct fab_hello *h)
+{
+	struct fab_hdr_wire w;
+
+	memcpy(&w, h->in, sizeof(w));
+	return w;
+}
+
+/* Of a header that has passed header_check(): what lies behind it. */
+static uint32_t behind(const struct fab_hdr_wire *w)
+{
+	uint32_t bytes = le32_get(w->body_bytes);
+
+	return bytes > FAB_SMALL_MAX ? bytes : 0;
+}
+
+uint32_t fab__hello_want(const struct fab_hello *h)
+{
+	struct fab_hdr_wire w;
+
+	if (h->in_bytes < sizeof(w))
+		return (uint32_t)sizeof(w) - h->in_bytes;
+	w = header_of(h);
+	return (uint32_t)sizeof(w) + behind(&w) - h->in_bytes;
+}
+
+static int other_protocol(struct fab_hello *h)
+{
+	char text[FAB_REFUSE_MAX], seen[5];
+
+	for (int i = 0; i < 4; i++)
+		seen[i] = (char)(h->in[i] >= ' ' && h->in[i] < 127 ? h->in[i] : '.');
+	seen[4] = 0;
+	snprintf(text, sizeof(text), "the peer speaks another protocol: its first bytes are \"%s\"",
+		 seen);
+	return fail(h, -EPROTO, text);
+}
+
+static int header_check(struct fab_hello *h)
+{
+	struct fab_hdr_wire w = header_of(h);
+	bool refuse = !h->server && w.type == FAB_REFUSE;
+
+	if (fab__hdr_check(&w) != le32_get(w.check))
+		return fail(h, -EPROTO, "a capsule of the hello is damaged");
+	if (w.version != 1 || (w.type != type_expected(h) && !refuse))
+		return fail(h, -EPROTO, "a capsule that has no place in the hello");
+	if (refuse ? le32_get(w.body_bytes) > FAB_REFUSE_MAX
+		   : le32_get(w.body_bytes) != body_expected(h))
+		return fail(h, -EPROTO, "a capsule of the hello has the wrong size");
+	return 0;
+}
+
+/* Text of the peer's, for people: what is not printable becomes a dot. */
+static int refused(struct fab_hello *h, const struct fab_hdr_wire *w, const uint8_t *body)
+{
+	int status = (int32_t)le32_get(w->deadline);
+	uint32_t bytes = le32_get(w->body_bytes);
+	int used = snprintf(h->why, sizeof(h->why), "the appliance refused: ");
+
+	for (uint32_t i = 0; i < bytes; i++)
+		h->why[used++] = (char)(body[i] >= ' ' && body[i] < 127 ? body[i] : '.');
+	h->why[used] = 0;
+	return status < 0 && status >= -4095 ? status : -EPROTO;
+}
+
+static bool key_id_sane(const uint8_t id[32])
+{
+	uint32_t bytes = (uint32_t)strnlen((const char *)id, 32);
+
+	for (uint32_t i = 0; i < 32; i++)
+		if (i < bytes ? id[i] <= ' ' || id[i] > '~' : id[i] != 0)
+			return false;
+	return bytes > 0 && bytes <= FAB_KEY_ID_MAX;
+}
+
+/* A key that nobody has, for an id that nobody has: the exchange looks the same. */
+static void nobodys_key(struct fab_key *out, const struct fab_hello *h)
+{
+	unsigned int bytes = 0;
+
+	*out = (struct fab_key){ 0 };
+	ASSERT(HMAC(EVP_sha256(), h->key->secret, FAB_KEY_BYTES, h->challenge.nonce,
+		    sizeof(h->challenge.nonce), out->secret, &bytes));
+}
+
+static bool key_is_ours(const struct fab_hello *h)
+{
+	return strcmp(h->key_id, h->key->id) == 0;
+}
+
+static int hello_step(struct fab_hello *h, const uint8_t *body)
+{
+	struct fab_limits wish;
+	struct fab_key nobodys;
+
+	memcpy(&h->hello, body, sizeof(h->hello));
+	if (h->hello.version_min > FAB_VERSION_MAX || h->hello.version_max < FAB_VERSION_MIN) {
+		char text[FAB_REFUSE_MAX];
+
+		snprintf(text, sizeof(text), "this side speaks protocol versions %u to %u, the peer %u to %u",
+			 FAB_VERSION_MIN, FAB_VERSION_MAX, h->hello.version_min,
+			 h->hello.version_max);
+		return fail(h, -EPROTONOSUPPORT, text);
+	}
+	if (h->hello.transport != h->transport || !key_id_sane(h->hello.key_id))
+		return fail(h, -EPROTO, "a hello that makes no sense");
+	memcpy(h->key_id, h->hello.key_id, FAB_KEY_ID_MAX);
+	h->version = (uint8_t)min_u32(h->hello.version_max, FAB_VERSION_MAX);
+	wish = limits_parse(&h->hello.limits);
+	limits_grant(&h->limits, &wish);
+	if (h->limits.window_max_bytes == 0)
+		return fail(h, -EPROTO, "a hello that wishes for windows of less than a block");
+
+	h->challenge.version = h->version;
+	h->challenge.limits = limits_build(&h->limits);
+	h->challenge.core_count = le32_of(h->core_count);
+	h->challenge.shard_count = le32_of(h->shard_count);
+	nobodys_key(&nobodys, h);
+	fab__hello_proof(h->challenge.proof, key_is_ours(h) ? h->key : &nobodys, label_appliance,
+			 &h->hello, &h->challenge);
+	put_capsule(h, FAB_CHALLENGE, 0, &h->challenge, sizeof(h->challenge));
+	h->at = HELLO_CHALLENGED;
+	return 0;
+}
+
+static int challenge_step(struct fab_hello *h, const uint8_t *body)
+{
+	struct fab_limits granted;
+	uint8_t proof[32];
+
+	memcpy(&h->challenge, body, sizeof(h->challenge));
+	fab__hello_proof(proof, h->key, label_appliance, &h->hello, &h->challenge);
+	if (CRYPTO_memcmp(proof, h->challenge.proof, sizeof(proof)) != 0) {
+		char text[FAB_WHY_MAX];
+
+		snprintf(text, sizeof(text), "the appliance does not hold our key \"%s\"", h->key->id);
+		return fail(h, -EACCES, text);
+	}
+	granted = limits_parse(&h->challenge.limits);
+	if (h->challenge.version != FAB_VERSION_MAX || !limits_sane(&granted, &h->limits))
+		return fail(h, -EPROTO, "the appliance granted what was not asked for");
+	h->version = h->challenge.version;
+	h->limits = granted;
+	h->core_count = le32_get(h->challenge.core_count);
+	h->shard_count = le32_get(h->challenge.shard_count);
+	fab__hello_proof(proof, h->key, label_client, &h->hello, &h->challenge);
+	put_capsule(h, FAB_PROOF, 0, proof, sizeof(proof));
+	h->at = HELLO_PROVED;
+	return 0;
+}
+
+static int proof_step(struct fab_hello *h, const uint8_t *body)
+{
+	uint8_t proof[32];
+
+	fab__hello_proof(proof, h->key, label_client, &h->hello, &h->challenge);
+	if (CRYPTO_memcmp(proof, body, sizeof(proof)) != 0 || !key_is_ours(h))
+		return fail(h, -EACCES, "the proof of the key is wrong");
+	h->at = HELLO_DONE;
+	return 1;
+}
+
+static int welcome_step(struct fab_hello *h, const uint8_t *body)
+{
+	struct fab_welcome_wire w;
+
+	memcpy(&w, body, sizeof(w));
+	h->session_id = le64_get(w.session_id);
+	h->at = HELLO_DONE;
+	return 1;
+}
+
+int fab__hello_step(struct fab_hello *h)
+{
+	static const le32 magic = { FAB_MAGIC };
+	struct fab_hdr_wire w;
+	const uint8_t *body;
+	int err;
+
+	ASSERT(h->at != HELLO_DONE);
+	/* As soon as they are there: another protocol may never send 64 bytes. */
+	if (memcmp(h->in, &magic, min_u32(h->in_bytes, sizeof(magic))) != 0) {
+		return h->in_bytes < sizeof(magic) ? 0 : other_protocol(h);
+	}
+	if (h->in_bytes < sizeof(w))
+		return 0;
+	w = header_of(h);
+	if (h->in_bytes == sizeof(w)) {
+		err = header_check(h);
+		if (err)
+			return err;
+	}
+	if (h->in_bytes < sizeof(w) + behind(&w))
+		return 0;
+	body = behind(&w) ? h->in + sizeof(w) : w.small;
+	if (behind(&w) && crc32c(body, behind(&w)) != le32_get(w.body.crc32c))
+		return fail(h, -EPROTO, "a capsule of the hello is damaged");
+	h->in_bytes = 0;
+	if (w.type == FAB_REFUSE)
+		return refused(h, &w, body);
+	switch (h->at) {
+	case HELLO_WAITS:
+		return hello_step(h, body);
+	case HELLO_SENT:
+		return challenge_step(h, body);
+	case HELLO_CHALLENGED:
+		return proof_step(h, body);
+	case HELLO_PROVED:
+		return welcome_step(h, body);
+	case HELLO_DONE:
+		break;
+	}
+	UNREACHABLE();
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Payload and windows, the appliance's end.
+ *
+ *   shm   the window is memory: copied here and now, or written by a drive.
+ *   tcp   fab_send_part:  PART + bytes  -->           left: FAB_EVENT_SENT
+ *         fab_pull:       PULL  -->  DATA + bytes     there: FAB_EVENT_PULLED
+ *                         (at most 32 asked for; the others wait on pull_waits)
+ *
+ * Invariant: (1) a piece counts in pieces_out from fab_send_part() or fab_pull() == 0 until
+ * its event has been returned, and goes onto srv->back once.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static_assert(sizeof(struct fab__piece) <= sizeof(((struct fab_piece *)0)->opaque),
+	      "room in fab_piece");
+
+static struct fab__piece *inside(struct fab_piece *piece)
+{
+	return (struct fab__piece *)(void *)piece->opaque;
+}
+
+static struct fab_piece *outside(struct fab__piece *in)
+{
+	return container_of((uint64_t *)(void *)in, struct fab_piece, opaque[0]);
+}
+
+static uint8_t *window_at(const struct fab_req *req, uint32_t at)
+{
+	return (uint8_t *)req->window.pool->memory + req->window.offset_bytes + at;
+}
+
+static void bounds_assert(const struct fab_req *req, uint32_t at, uint32_t length)
+{
+	ASSERT(req->window.pool && at <= req->window.length_bytes);
+	ASSERT(length <= req->window.length_bytes - at);
+}
+
+void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t length, uint64_t *iova)
+{
+	bounds_assert(req, offset, length);
+	if (!req->window.pool->memory)
+		return NULL;
+	*iova = req->window.pool->iova + req->window.offset_bytes + offset;
+	return window_at(req, offset);
+}
+
+/* ---- tcp ------------------------------------------------------------------------------- */
+
+static void piece_back(struct fab_piece *piece, int status)
+{
+	struct fab__piece *in = inside(piece);
+
+	piece->status = status;
+	if (in->pull) {
+		struct fab__req *req = container_of(piece->req, struct fab__req, pub);
+
+		ASSERT(req->pulls > 0);
+		req->pulls--;
+	}
+	list_push_back(&in->session->srv->back, &in->node);
+}
+
+static void piece_send(struct fab__session *s, struct fab_req *req, struct fab_piece *piece,
+		       uint8_t type, uint32_t pull)
+{
+	struct fab__piece *in = inside(piece);
+	struct fab_piece_hdr hdr = { piece->window_at, piece->length_bytes, pull };
+
+	fab__piece_build(&in->tx.hdr, type, req->id, &hdr);
+	in->tx.body = NULL;
+	in->tx.body_bytes = 0;
+	in->tx.payload = type == FAB_PART ? piece->bytes : NULL;
+	in->tx.payload_bytes = type == FAB_PART ? piece->length_bytes : 0;
+	in->tx.kind = type == FAB_PART ? FAB_TX_PART : FAB_TX_CONTROL;
+	fab__session_dirty(s);
+	if (s->link->ops->send(s->link, &in->tx) && type == FAB_PART)
+		piece_back(piece, 0);
+}
+
+/* Ask for as many of those that wait as may be asked for. */
+static void pulls_send(struct fab__session *s)
+{
+	while (s->pull_free != 0 && !list_empty(&s->pull_waits)) {
+		struct list *node = list_pop_front(&s->pull_waits);
+		struct fab_piece *piece = outside(list_entry(node, struct fab__piece, node));
+		uint32_t pull = (uint32_t)__builtin_ctz(s->pull_free);
+
+		s->pull_free &= s->pull_free - 1;
+		s->pulls[pull] = piece;
+		piece_send(s, piece->req, piece, FAB_PULL, pull);
+	}
+}
+
+static void piece_init(struct fab__session *s, struct fab_req *req, struct fab_piece *piece,
+		       bool pull)
+{
+	struct fab__piece *in = inside(piece);
+
+	ASSERT(piece->length_bytes > 0 && piece->length_bytes <= FAB_PAYLOAD_MAX);
+	piece->req = req;
+	piece->status = 0;
+	in->session = s;
+	in->pull = pull;
+	list_init(&in->node);
+	list_init(&in->tx.node);
+	s->pieces_out++;
+}
+
+int fab_send_part(struct fab_req *req, struct fab_piece *piece)
+{
+	struct fab__session *s = fab__session_of(req->session);
+
+	bounds_assert(req, piece->window_at, piece->length_bytes);
+	if (s->at != SESSION_OPEN)
+		return -ECONNRESET;
+	s->srv->stat.bytes_out += piece->length_bytes;
+	if (s->direct) {
+		memcpy(window_at(req, piece->window_at), piece->bytes, piece->length_bytes);
+		piece->status = 0;
+		return 1;
+	}
+	piece_init(s, req, piece, false);
+	piece_send(s, req, piece, FAB_PART, 0);
+	return 0;
+}
+
+int fab_pull(struct fab_req *req, struct fab_piece *piece)
+{
+	struct fab__session *s = fab__session_of(req->session);
+
+	bounds_assert(req, piece->window_at, piece->length_bytes);
+	if (s->at != SESSION_OPEN)
+		return -ECONNRESET;
+	s->srv->stat.bytes_in += piece->length_bytes;
+	if (s->direct) {
+		memcpy(piece->bytes, window_at(req, piece->window_at), piece->length_bytes);
+		piece->status = 0;
+		return 1;
+	}
+	piece_init(s, req, piece, true);
+	container_of(req, struct fab__req, pub)->pulls++;
+	list_push_back(&s->pull_waits, &inside(piece)->node);
+	pulls_send(s);
+	return 0;
+}
+
+/* DATA has come: find the pull that it answers. */
+int fab__data_begin(struct fab__session *s)
+{
+	const struct fab_piece_hdr *hdr = &s->rx.piece_hdr;
+	struct fab_piece *piece = s->pulls[hdr->pull];
+
+	if (!piece || piece->length_bytes != hdr->length_bytes ||
+	    piece->window_at != hdr->window_at || piece->req->id != s->rx.hdr.request_id)
+		return -EPROTO;
+	s->rx.wants = true;
+	s->rx.piece = piece;
+	s->rx.dst = piece->bytes;
+	s->rx.need_bytes = piece->length_bytes;
+	s->rx.done_bytes = 0;
+	return 0;
+}
+
+void fab__data_end(struct fab__session *s)
+{
+	uint32_t pull = s->rx.piece_hdr.pull;
+
+	ASSERT(s->pulls[pull] == s->rx.piece);
+	s->pulls[pull] = NULL;
+	s->pull_free |= 1u << pull;
+	piece_back(s->rx.piece, 0);
+	s->rx.piece = NULL;
+	pulls_send(s);
+}
+
+/* What the transport is done with. */
+void fab__sent_drain(struct fab__session *s)
+{
+	int status = s->at == SESSION_OPEN ? 0 : -ECONNRESET;
+	struct fab_tx *tx;
+
+	while ((tx = s->link->ops->sent(s->link)) != NULL) {
+		if (tx->kind == FAB_TX_REPLY)
+			fab__reply_sent(s, tx);
+		else if (tx->kind == FAB_TX_PART)
+			piece_back(outside(container_of(tx, struct fab__piece, tx)), status);
+		else if (tx->hdr.type == FAB_POOL_ADDED)
+			container_of(tx, struct fab_pool, tx)->tx_busy = false;
+	}
+}
+
+/* The session has ended, the transport holds nothing: no DATA will come. */
+void fab__pieces_abort(struct fab__session *s)
+{
+	struct list *node;
+
+	for (uint32_t i = 0; i < FAB_PULLS_MAX; i++) {
+		if (s->pulls[i])
+			piece_back(s->pulls[i], -ECONNRESET);
+		s->pulls[i] = NULL;
+	}
+	while ((node = list_pop_front(&s->pull_waits)) != NULL)
+		piece_back(outside(list_entry(node, struct fab__piece, node)), -ECONNRESET);
+}
+
+/*
+ * Over shm the control side makes pools ready and the core looks at them:
+ *   R1 -> A1   memory, size and IOVA are stored before `ready` says so.
+ */
+void fab__pool_publish(struct fab_pool *pool)
+{
+	atomic_store_explicit(&pool->ready, true, memory_order_release); /* R1 */
+}
+
+bool fab__pool_is_ready(const struct fab_pool *pool)
+{
+	return atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
+}
+
+/* Over tcp a pool is only a number and a size: the memory is the client's. */
+int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struct fab_hdr_wire *w)
+{
+	struct fab_pool_wire body;
+	struct fab_pool *pool;
+	uint64_t size;
+	int status = 0;
+
+	if (hdr->body_bytes != sizeof(body) || hdr->window_region == 0 ||
+	    hdr->window_region > FAB_POOLS_MAX)
+		return -EPROTO;
+	pool = &s->pools[hdr->window_region - 1];
+	memcpy(&body, w->small, sizeof(body));
+	size = le64_get(body.size_bytes);
+	if (fab__pool_is_ready(pool) || pool->tx_busy || size == 0)
+		return -EPROTO;
+	if (size > s->pub.limits.pool_max_bytes - s->pools_bytes ||
+	    align_up(size, FAB_POOL_ALIGN) > s->pub.limits.pool_max_bytes - s->pools_bytes)
+		status = -ENOSPC;
+	size = status ? 0 : align_up(size, FAB_POOL_ALIGN);
+	pool->size_bytes = size;
+	s->pools_bytes += size;
+	if (status == 0)
+		fab__pool_publish(pool);
+
+	fab__hdr_build(&pool->tx.hdr, FAB_POOL_ADDED, hdr->request_id);
+	pool->tx.hdr.window_region = le16_of(hdr->window_region);
+	pool->tx.hdr.deadline = le32_of((uint32_t)status);
+	pool->tx.kind = FAB_TX_CONTROL;
+	body.size_bytes = le64_of(size);
+	fab__tx_body(&pool->tx, &body, sizeof(body));
+	fab__session_dirty(s);
+	pool->tx_busy = !s->link->ops->send(s->link, &pool->tx);
+	return 0;
+}

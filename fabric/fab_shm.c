@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Capsules through rings in shared memory.
+ *
+ *    count                     the writer's; the reader has its own
+ *      v
+ *   [lap 1][lap 1][lap 0][lap 0]      a slot is full when its lap is the one the reader expects
+ *    read   new
+ *
+ * One thread writes a ring and one, in another process, reads it.  Both are wait-free: credits
+ * see to it that the slot to be written was read long ago, and nobody asks.
+ *
+ *   R1 -> A1   header and body are stored before the slot's lap says that they are there;
+ *   R1 -> A1   and, through the ring of the other direction, a slot is read before it is written
+ *              again: its reply (or a later one) was written after it was read.
+ *   R2 -> A2   a writer stores its lap, then exchanges the bell; a reader exchanges the bell,
+ *              then looks at the lap.  Whichever exchange comes second sees what was before
+ *              the first: either the writer finds 1 and rings, or the reader finds the capsule.
+ *
+ * Invariants:
+ *  (1) What the other side writes is copied once, and only the copy is looked at.
+ *  (2) No word in shared memory is used as an index or a length, except after (1) and a check.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LAP_AT   offsetof(struct fab_hdr_wire, check)
+#define SLEEPING 1u
+#define AWAKE    0u
+
+static uint32_t pow2_up(uint32_t v)
+{
+	uint32_t p = 1;
+
+	while (p < v)
+		p <<= 1;
+	return p;
+}
+
+void fab__shm_layout(struct fab_shm_layout *out, const struct fab_limits *limits)
+{
+	uint32_t c = pow2_up(limits->credits);
+
+	out->request_slots = 4 * c;
+	out->reply_slots = c;
+	out->requests_at = BLOCK_SIZE;
+	out->replies_at =
+		out->requests_at + align_up((uint64_t)out->request_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
+	out->bodies_at =
+		out->replies_at + align_up((uint64_t)out->reply_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
+	out->size_bytes = out->bodies_at + (uint64_t)limits->long_bodies * FAB_LONG_BODY_MAX;
+}
+
+/* ---- one direction ------------------------------------------------------------------- */
+
+static void ring_init(struct fab_ring *r, uint8_t *slots, uint32_t slot_count, void *bell)
+{
+	ASSERT(is_pow2(slot_count));
+	*r = (struct fab_ring){
+		.slots = slots,
+		.bell = bell,
+		.mask = slot_count - 1,
+		.lap = 1,
+	};
+}
+
+static uint8_t *ring_slot(const struct fab_ring *r)
+{
+	return r->slots + (size_t)r->at * FAB_SLOT_BYTES;
+}
+
+static _Atomic uint32_t *slot_lap(uint8_t *slot)
+{
+	return (_Atomic uint32_t *)(void *)(slot + LAP_AT);
+}
+
+static void ring_next(struct fab_ring *r)
+{
+	r->at = (r->at + 1) & r->mask;
+	if (r->at == 0)
+		r->lap++;
+}
+
+static bool ring_ready(const struct fab_ring *r)
+{
+	return atomic_load_explicit(slot_lap(ring_slot(r)), memory_order_acquire) == r->lap; /* A1 */
+}
+
+static void ring_put(struct fab_ring *r, const struct fab_tx *tx)
+{
+	uint8_t *slot = ring_slot(r);
+
+	if (tx->body_bytes > 0 && tx->body_bytes <= FAB_BODY_MAX)
+		memcpy(slot + sizeof(tx->hdr), tx->body, tx->body_bytes);
+	memcpy(slot, &tx->hdr, LAP_AT);
+	atomic_store_explicit(slot_lap(slot), r->lap, memory_order_release); /* R1 */
+	ring_next(r);
+}
+
+/* ---- struct fab_transport -------------------------------------------------------------- */
+
+static struct fab_shm *shm_of(struct fab_link *link)
+{
+	return container_of(link, struct fab_shm, link);
+}
+
+static int shm_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
+{
+	struct fab_shm *shm = shm_of(link);
+
+	if (!ring_ready(&shm->in))
+		return 0;
+	shm->in_body = ring_slot(&shm->in) + sizeof(*out);
+	memcpy(out, ring_slot(&shm->in), LAP_AT);
+	ring_next(&shm->in);
+	return 1;
+}
+
+static int shm_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint32_t size_bytes,
+			  uint32_t *done_bytes)
+{
+	struct fab_shm *shm = shm_of(link);
+
+	if (size_bytes <= FAB_BODY_MAX) {
+		memcpy(dst, shm->in_body, size_bytes);
+	} else {
+		if (slot >= shm->long_bodies || size_bytes > FAB_LONG_BODY_MAX)
+			return -EPROTO;
+		memcpy(dst, shm->bodies + (size_t)slot * FAB_LONG_BODY_MAX, size_bytes);
+	}
+	*done_bytes = size_bytes;
+	return 1;
+}
+
+static int shm_send(struct fab_link *link, struct fab_tx *tx)
+{
+	struct fab_shm *shm = shm_of(link);
+
+	ASSERT(!tx->payload);
+	if (!shm->closed) {
+		ring_put(&shm->out, tx);
+		shm->unrung = true;
+	}
+	return 1;
+}
+
+static struct fab_tx *shm_sent(struct fab_link *link)
+{
+	(void)link;
+	return NULL;
+}
+
+static int shm_flush(struct fab_link *link)
+{
+	struct fab_shm *shm = shm_of(link);
+	uint64_t one = 1;
+	uint32_t was;
+
+	if (!shm->unrung)
+		return 0;
+	shm->unrung = false;
+	was = atomic_exchange_explicit(shm->out.bell, AWAKE, memory_order_seq_cst); /* R2 */
+	if (likely(was == AWAKE))
+		return 0;
+	shm->rung_count++;
+	/* The peer could have filled the counter; then it is awake, or it does not want to be. */
+	if (write(shm->doorbell_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		return -errno;
+	return 0;
+}
+
+static bool shm_arm(struct fab_link *link)
+{
+	struct fab_shm *shm = shm_of(link);
+
+	atomic_exchange_explicit(shm->in.bell, SLEEPING, memory_order_seq_cst); /* A2 */
+	return !ring_ready(&shm->in);
+}
+
+static void shm_disarm(struct fab_link *link)
+{
+	struct fab_shm *shm = shm_of(link);
+
+	atomic_exchange_explicit(shm->in.bell, AWAKE, memory_order_seq_cst);
+}
+
+static void shm_close(struct fab_link *link)
+{
+	shm_of(link)->closed = true;
+}
+
+static const struct fab_transport shm_transport = {
+	.name = "shm",
+	.direct = true,
+	.recv_header = shm_recv_header,
+	.recv_bytes = shm_recv_bytes,
+	.send = shm_send,
+	.sent = shm_sent,
+	.flush = shm_flush,
+	.arm = shm_arm,
+	.disarm = shm_disarm,
+	.close = shm_close,
+};
+
+void fab__shm_init(struct fab_shm *shm, void *memory, const struct fab_limits *limits, bool server,
+		   int doorbell_fd)
+{
+	struct fab_shm_layout at;
+	uint8_t *base = memory;
+	struct fab_ring *requests = server ? &shm->in : &shm->out;
+	struct fab_ring *replies = server ? &shm->out : &shm->in;
+
+	fab__shm_layout(&at, limits);
+	*shm = (struct fab_shm){
+		.link = { .ops = &shm_transport },
+		.bodies = base + at.bodies_at,
+		.long_bodies = limits->long_bodies,
+		.doorbell_fd = doorbell_fd,
+		.memory = memory,
+		.memory_bytes = at.size_bytes,
+	};
+	ring_init(requests, base + at.requests_at, at.request_slots, base);
+	ring_init(replies, base + at.replies_at, at.reply_slots, base + 64);
+}

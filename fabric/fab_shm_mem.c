@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Memory that two processes share, and how it changes hands.
+ *
+ * The appliance makes every memfd: sized, its pages present, sealed against shrinking
+ * and growing, so that no client can make a page disappear under the appliance's feet
+ * (a hole that is punched reads as zeros and harms who punched it).
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FDS_AT_ONCE 4
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* Map all of `fd` at a multiple of 2 MiB, for the sake of large pages. */
+static int map_aligned(int fd, uint64_t size_bytes, void **out)
+{
+	uint64_t reserve = align_up(size_bytes, FAB_POOL_ALIGN) + FAB_POOL_ALIGN;
+	uint8_t *hull = mmap(NULL, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *at, *end;
+
+	if (hull == MAP_FAILED)
+		return -errno;
+	at = (uint8_t *)align_up((uintptr_t)hull, FAB_POOL_ALIGN);
+	end = at + align_up(size_bytes, BLOCK_SIZE);
+	if (mmap(at, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED) {
+		int err = -errno;
+
+		munmap(hull, reserve);
+		return err;
+	}
+	if (at > hull)
+		munmap(hull, (size_t)(at - hull));
+	munmap(end, (size_t)(hull + reserve - end));
+	*out = at;
+	return 0;
+}
+
+int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd_out, void **memory)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size_bytes) < 0) {
+		err = -errno;
+		goto close_fd;
+	}
+	err = map_aligned(fd, size_bytes, memory);
+	if (err)
+		goto close_fd;
+	/* Before the first page: only a wish, kernels may be built or set not to. */
+	(void)madvise(*memory, size_bytes, MADV_HUGEPAGE);
+	if (madvise(*memory, size_bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
+		err = -errno;
+		goto unmap;
+	}
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+		err = -errno;
+		goto unmap;
+	}
+	*fd_out = fd;
+	return 0;
+
+unmap:
+	fab__memory_unmap(*memory, size_bytes);
+close_fd:
+	close(fd);
+	return err;
+}
+
+int fab__memfd_map(int fd, uint64_t size_bytes, void **memory)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	int err;
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return -EPROTO;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != size_bytes)
+		return -EPROTO;
+	err = map_aligned(fd, size_bytes, memory);
+	if (err)
+		return err;
+	/* The pages are there; this only saves the faults of the first touch. */
+	(void)madvise(*memory, size_bytes, MADV_POPULATE_WRITE);
+	return 0;
+}
+
+void fab__memory_unmap(void *memory, uint64_t size_bytes)
+{
+	ASSERT(munmap(memory, size_bytes) == 0);
+}
+
+union fd_control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int) * FDS_AT_ONCE)];
+};
+
+ssize_t fab__send_fds(int fd, const void *bytes, size_t size, const int *fds, uint32_t fd_count)
+{
+	union fd_control control = { 0 };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t sent;
+
+	ASSERT(fd_count <= FDS_AT_ONCE);
+	if (fd_count > 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
+	}
+	sent = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sent < 0 ? -errno : sent;
+}
+
+/* Descriptors beyond what the caller expects are closed at once. */
+static uint32_t take_fds(struct msghdr *msg, int *fds, uint32_t fd_max)
+{
+	uint32_t taken = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		uint32_t count = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (uint32_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (taken < fd_max)
+				fds[taken++] = fd;
+			else
+				close(fd);
+		}
+	}
+	return taken;
+}
+
+ssize_t fab__recv_fds(int fd, void *bytes, size_t size, int *fds, uint32_t fd_max,
+		      uint32_t *fd_count)
+{
+	union fd_control control;
+	struct iovec iov = { .iov_base = bytes, .iov_len = size };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t got = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	*fd_count = 0;
+	if (got < 0)
+		return -errno;
+	*fd_count = take_fds(&msg, fds, fd_max);
+	return got;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a transport must do, in eight calls.  It moves capsules and, when windows are not
+ * shared memory, the payload behind them; it knows nothing of requests.  One struct
+ * fab_link is one connection's one end; fab_shm.c and fab_tcp.c embed it first in theirs,
+ * and so does the simulated network of the tests.
+ */
+#ifndef FAB_TRANSPORT_H
+#define FAB_TRANSPORT_H
+
+#include "base/list.h"
+#include "fabric/fab.h"
+#include "fabric/fab_wire.h"
+
+/* What a capsule to send belongs to; says what becomes of it when it has left. */
+enum fab_tx_kind {
+	FAB_TX_REPLY,   /* of a request: its credit is free       */
+	FAB_TX_PART,    /* of a piece: FAB_EVENT_SENT             */
+	FAB_TX_CONTROL, /* nobody waits                           */
+	FAB_TX_REQUEST, /* of a call                              */
+	FAB_TX_DATA,    /* answers a PULL                         */
+};
+
+/*
+ * A capsule on its way out.  It lies in what it belongs to, so the queue of a transport has
+ * no size of its own: it is bounded by credits, pieces and pools.
+ */
+struct fab_tx {
+	struct list node;
+	struct fab_hdr_wire hdr; /* check is the transport's */
+	const void *body;        /* over FAB_SMALL_MAX, else NULL */
+	const void *payload;     /* behind PART and DATA, else NULL */
+	uint32_t body_bytes;
+	uint32_t payload_bytes;
+	enum fab_tx_kind kind;
+};
+
+struct fab_link {
+	const struct fab_transport *ops;
+};
+
+struct fab_transport {
+	const char *name;
+	bool direct; /* windows are memory of both sides: no PART, PULL, DATA */
+
+	/* The next header, unchecked but for a stream's check.  1: there, 0: none yet, < 0: broken. */
+	int (*recv_header)(struct fab_link *link, struct fab_hdr_wire *out);
+
+	/*
+	 * What lies behind the header that was received last: its body (`slot` is the header's) or payload.
+	 * Goes on at dst + *done_bytes; 1: all `size_bytes` there, 0: not yet, < 0: broken.
+	 */
+	int (*recv_bytes)(struct fab_link *link, uint32_t slot, void *dst, uint32_t size_bytes,
+			  uint32_t *done_bytes);
+
+	/* 1: it has left, `tx` is the caller's; 0: sent() will return it. */
+	int (*send)(struct fab_link *link, struct fab_tx *tx);
+	struct fab_tx *(*sent)(struct fab_link *link);
+
+	/* Push what is queued, wake the other side.  < 0: broken. */
+	int (*flush)(struct fab_link *link);
+
+	/* The other side is to wake us.  False: something is here already. */
+	bool (*arm)(struct fab_link *link);
+	void (*disarm)(struct fab_link *link);
+
+	/* Nothing is touched any more; what was not sent comes out of sent(). */
+	void (*close)(struct fab_link *link);
+};
+
+#endif
