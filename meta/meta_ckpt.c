@@ -40,9 +40,9 @@ struct ckpt_root {
 struct meta__ckpt {
 	enum ckpt_stage stage;
 	bool wanted;
-	uint64_t freezes;  /* of this mount: the low half of generations */
-	uint64_t log_seq;  /* of the newest record at the freeze         */
-	uint64_t done;     /* checkpoints                                */
+	uint64_t freezes; /* of this mount: the low half of generations */
+	uint64_t log_seq; /* of the newest record at the freeze         */
+	uint64_t done;    /* checkpoints                                */
 	uint32_t in_flight;
 	uint32_t next_shard; /* whose root may still have to be written  */
 	struct ckpt_root root[CKPT_ROOTS_MAX];

@@ -49,7 +49,6 @@ static struct meta_key_disk key_to_disk(const struct meta_key *k)
 	return (struct meta_key_disk){ { le64_of(k->w[0]), le64_of(k->w[1]), le64_of(k->w[2]) } };
 }
 
-
 /* ---- the parser of foreign pages ------------------------------------------------- */
 
 static const char *leaf_check(const void *page, struct meta_key below)
@@ -116,8 +115,8 @@ const char *meta__page_check(const void *page, const struct meta__page_want *wan
 		return "it is of another level";
 	if (le32_get(h->reserved) || le16_get(h->count) == 0)
 		return "its header is malformed";
-	return want->level == 0 ? leaf_check(page, key_of_disk(&h->first)) :
-				  inner_check(page, key_of_disk(&h->first));
+	return want->level == 0 ? leaf_check(page, key_of_disk(&h->first))
+				: inner_check(page, key_of_disk(&h->first));
 }
 
 int meta__page_look(const void *page, struct meta__page_look *out)
@@ -462,8 +461,8 @@ uint32_t meta__inner_find(const void *page, const struct meta_key *key)
 
 		if (unlikely(w == key->w[0])) {
 			w = le64_get(p->child[at].w1);
-			not_above = w < key->w[1] || (w == key->w[1] &&
-						      le64_get(p->child[at].w2) <= key->w[2]);
+			not_above = w < key->w[1] ||
+				    (w == key->w[1] && le64_get(p->child[at].w2) <= key->w[2]);
 		}
 		lo = not_above ? at + 1 : lo;
 		n = not_above ? n - half - 1 : half;

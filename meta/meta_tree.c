@@ -206,7 +206,8 @@ static void grow_root(struct meta *m, uint32_t shard, struct meta__frame *left,
 static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 		      struct meta__frame *right, struct meta_key sep, uint64_t seq)
 {
-	static_assert(META_INNER_MAX / 6 > META__TX_RECORDS_MAX, "one split a page and transaction");
+	static_assert(META_INNER_MAX / 6 > META__TX_RECORDS_MAX,
+		      "one split a page and transaction");
 
 	for (uint32_t l = right->level + 1; l < path->height; l++) {
 		struct meta__frame *parent = path->at[l].frame, *more;

@@ -21,13 +21,13 @@ struct meta__cache {
 	struct list waiters_free;
 	struct list free;
 	struct list dirty;
-	struct list frozen; /* not yet being written */
-	struct list fresh;  /* read, and not yet looked at by who waited */
+	struct list frozen;               /* not yet being written */
+	struct list fresh;                /* read, and not yet looked at by who waited */
 	uint32_t count[FRAME_FROZEN + 1]; /* frames by state */
 	uint32_t fresh_count;
-	uint32_t marked;    /* frames that the plan of now looked at */
+	uint32_t marked; /* frames that the plan of now looked at */
 	uint32_t hand;
-	uint64_t plan;      /* number of the plan of now: what frame->mark is compared with */
+	uint64_t plan; /* number of the plan of now: what frame->mark is compared with */
 	uint64_t reads;
 	uint64_t hits;
 };

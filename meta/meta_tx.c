@@ -33,7 +33,7 @@ struct tx_shard {
 	uint32_t uniq; /* taken */
 	uint32_t dir;
 	int32_t files;
-	bool put;      /* the log record has a part of it */
+	bool put; /* the log record has a part of it */
 };
 
 struct tx_leaf {
@@ -428,7 +428,7 @@ static uint32_t pages_needed(const struct meta *m)
 		uint32_t height = m->shard[leaf->shard].height, free_bytes, used;
 
 		if (!leaf->frame) {
-			need += leaf->puts + 2;
+			need += leaf->grow_bytes <= META__LEAF_SPACE ? 1 : leaf->puts + 2;
 			continue;
 		}
 		free_bytes = meta__leaf_free(leaf->frame->page);
@@ -545,8 +545,8 @@ static void change_trees(struct meta *m, uint64_t seq)
 			if (mut->del)
 				meta__tree_del(m, mut->shard, &mut->key, seq);
 			else
-				meta__tree_put(m, mut->shard, &mut->key, mut->value,
-					       mut->value_len, seq);
+				meta__tree_put(m, mut->shard, &mut->key, mut->value, mut->value_len,
+					       seq);
 		}
 	}
 	for (uint32_t i = 0; i < tx->nleaf; i++) {

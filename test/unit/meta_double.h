@@ -532,8 +532,8 @@ static inline void d_recount(void)
 	d.pages_live = 0;
 	for (uint32_t s = 0; s < D_SHARDS; s++)
 		if (d.root[s].height)
-			d.pages_live += d_count_pages(d.root[s].root_baddr, d.root[s].height - 1,
-						      D_LIVE);
+			d.pages_live +=
+				d_count_pages(d.root[s].root_baddr, d.root[s].height - 1, D_LIVE);
 }
 
 #endif
