@@ -274,7 +274,7 @@ struct fab_pool;
 
 struct fab_server_cfg {
 	struct fab_key key;
-	uint32_t core_count;      /* told to clients; 0: 1 */
+	uint32_t core_count; /* told to clients; 0: 1 */
 	uint32_t shard_count;
 	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
 	uint32_t sessions_max;     /* 0: 64                                            */

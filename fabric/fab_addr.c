@@ -50,7 +50,8 @@ static int shm_parse(struct fab_addr *out, const char *address, const char *path
 	if (path[0] != '/')
 		return say(why, -EINVAL, address, "an address looks like shm:/run/weka.sock");
 	if (strlen(path) >= sizeof(out->un.sun_path))
-		return say(why, -ENAMETOOLONG, address, "the path of a socket has at most 107 bytes");
+		return say(why, -ENAMETOOLONG, address,
+			   "the path of a socket has at most 107 bytes");
 	memcpy(out->un.sun_path, path, strlen(path) + 1);
 	out->transport = FAB_TRANSPORT_SHM;
 	out->bytes = sizeof(out->un);
@@ -90,7 +91,8 @@ int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX])
 	socklen_t bytes = sizeof(cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) < 0) {
-		snprintf(why, FAB_WHY_MAX, "who the peer is cannot be found out: %s", strerror(errno));
+		snprintf(why, FAB_WHY_MAX, "who the peer is cannot be found out: %s",
+			 strerror(errno));
 		return -EACCES;
 	}
 	if (cred.uid == geteuid() || cred.uid == 0)

@@ -40,7 +40,8 @@ static int watch(struct fab_conn *conn, int fd, uint32_t events)
 	return epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
-/* ---- connect ---------------------------------------------------------------------------------- */
+/* ---- connect ----------------------------------------------------------------------------------
+ */
 
 static int dial(struct fab_conn *conn)
 {
@@ -174,8 +175,8 @@ static int hello_input(struct fab_conn *conn, bool *again)
 	struct fab_hello *h = &conn->hello;
 	int fds[3];
 	uint32_t fd_count;
-	ssize_t got = fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3,
-				    &fd_count);
+	ssize_t got =
+		fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3, &fd_count);
 	int err;
 
 	*again = false;
@@ -250,7 +251,8 @@ void fab_close(struct fab_conn *conn)
 	free(conn);
 }
 
-/* ---- pools --------------------------------------------------------------------------------------- */
+/* ---- pools
+ * --------------------------------------------------------------------------------------- */
 
 static struct fab_region *region_free(struct fab_conn *conn)
 {
@@ -264,8 +266,8 @@ static struct fab_region *region_free(struct fab_conn *conn)
 static int region_map(struct fab_region *r, uint64_t size)
 {
 	uint64_t reserve = align_up(size, FAB_POOL_ALIGN) + FAB_POOL_ALIGN;
-	uint8_t *hull = mmap(NULL, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			     0);
+	uint8_t *hull =
+		mmap(NULL, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *at;
 
 	if (hull == MAP_FAILED)
@@ -371,7 +373,8 @@ static void socket_input(struct fab_conn *conn)
 	}
 }
 
-/* ---- poll and sleep ---------------------------------------------------------------------------------- */
+/* ---- poll and sleep
+ * ---------------------------------------------------------------------------------- */
 
 static bool pool_expected(const struct fab_conn *conn)
 {

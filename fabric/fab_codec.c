@@ -12,7 +12,8 @@
 
 static bool type_known(uint8_t type)
 {
-	return (type >= FAB_HELLO && type <= FAB_REPLY) || (type >= FAB_PING && type < FAB_TYPE_END);
+	return (type >= FAB_HELLO && type <= FAB_REPLY) ||
+	       (type >= FAB_PING && type < FAB_TYPE_END);
 }
 
 int fab__hdr_parse(struct fab_hdr *out, const struct fab_hdr_wire *w)

@@ -87,8 +87,8 @@ static uint64_t measure(const struct fab_call *call)
 
 int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *limits)
 {
-	bool batch = call->type == FAB_READ_BATCH || call->type == FAB_PUT ||
-		     call->type == FAB_STAT;
+	bool batch =
+		call->type == FAB_READ_BATCH || call->type == FAB_PUT || call->type == FAB_STAT;
 	uint64_t bytes;
 
 	if (call->type < FAB_PING || call->type >= FAB_TYPE_END)

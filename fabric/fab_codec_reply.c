@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define STATUS_MIN (-4095)
+#define STATUS_MIN     (-4095)
 #define NAME_MAX_BYTES 255u
 
 /* ---- builders ------------------------------------------------------------------------ */
@@ -249,8 +249,7 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 
 /* ---- readers: what lies in it ------------------------------------------------------------ */
 
-static int answer_read_parse(const struct fab_call *call, const uint8_t *at,
-			     struct fab_answer *out)
+static int answer_read_parse(const struct fab_call *call, const uint8_t *at, struct fab_answer *out)
 {
 	struct fab_answer_read_wire w;
 	uint64_t blocks;

@@ -222,8 +222,8 @@ static int read_parse(struct fab_req *req, const struct cut *cut)
 
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.read.handle = handle_of(w.handle);
-	req->args.read.offset_bytes =
-		le32_get(w.offset_low) | (uint64_t)le32_get(w.offset_high) << 32;
+	req->args.read.offset_bytes = le32_get(w.offset_low) | (uint64_t)le32_get(w.offset_high)
+								       << 32;
 	req->args.read.length_bytes = le32_get(w.length_bytes);
 	if (req->args.read.length_bytes - 1 >= req->window.length_bytes)
 		return -EPROTO;

@@ -48,8 +48,8 @@ int fab__conn_open(struct fab_conn *conn, struct fab_link *link, const struct fa
 	for (uint32_t i = 0; i < limits->credits; i++)
 		conn->slot_free[i] = (uint16_t)(limits->credits - 1 - i);
 	conn->slot_free_count = limits->credits;
-	conn->long_free = limits->long_bodies == 64 ? UINT64_MAX
-						    : (UINT64_C(1) << limits->long_bodies) - 1;
+	conn->long_free =
+		limits->long_bodies == 64 ? UINT64_MAX : (UINT64_C(1) << limits->long_bodies) - 1;
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
 		conn->regions[i] = (struct fab_region){ .conn = conn, .number = i + 1 };
 	conn->at = CONN_OPEN;
@@ -132,7 +132,8 @@ static void sent_drain(struct fab_conn *conn)
 	}
 }
 
-/* ---- submit ------------------------------------------------------------------------------------ */
+/* ---- submit ------------------------------------------------------------------------------------
+ */
 
 static int window_check(const struct fab_conn *conn, const struct fab_call *call)
 {
@@ -247,7 +248,8 @@ void fab_cancel(struct fab_conn *conn, struct fab_call *call)
 	slot->cancel_busy = !conn->link->ops->send(conn->link, &slot->cancel);
 }
 
-/* ---- receive --------------------------------------------------------------------------------------- */
+/* ---- receive
+ * --------------------------------------------------------------------------------------- */
 
 static int reply_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 {
@@ -436,7 +438,8 @@ const char *fab_conn_transport(const struct fab_conn *conn)
 	return conn->link ? conn->link->ops->name : "none";
 }
 
-/* ---- pools -------------------------------------------------------------------------------------------- */
+/* ---- pools
+ * -------------------------------------------------------------------------------------------- */
 
 int fab_region_status(const struct fab_region *region)
 {
@@ -475,14 +478,14 @@ int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int f
 	    le32_get(w->body_bytes) != sizeof(size))
 		return protocol_error(conn, "the appliance answered nonsense about a pool");
 	r = &conn->regions[number - 1];
-	if (r->status != -EINPROGRESS ||
-	    (status == 0 && le64_get(size) != r->size_bytes))
+	if (r->status != -EINPROGRESS || (status == 0 && le64_get(size) != r->size_bytes))
 		return protocol_error(conn, "the appliance answered nonsense about a pool");
 	if (status == 0 && conn->direct) {
 		err = fab__memfd_map(fd, le64_get(size), &r->memory);
 		status = err == -ENOMEM ? err : 0;
 		if (err && !status)
-			return protocol_error(conn, "the memory of a pool is not what was promised");
+			return protocol_error(conn,
+					      "the memory of a pool is not what was promised");
 	}
 	if (status)
 		region_forget(conn, r);

@@ -160,7 +160,8 @@ static void listeners_close(struct fab_server *srv)
 	c->listener_count = 0;
 }
 
-/* ---- guests ----------------------------------------------------------------------------------- */
+/* ---- guests -----------------------------------------------------------------------------------
+ */
 
 static void guest_close(struct fab_guest *g)
 {
@@ -320,7 +321,8 @@ static void guests_expire(struct fab_server *srv, uint64_t now_ns)
 	}
 }
 
-/* ---- the step ------------------------------------------------------------------------------------- */
+/* ---- the step
+ * ------------------------------------------------------------------------------------- */
 
 static void control_stop(struct fab_server *srv)
 {

@@ -76,8 +76,7 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 	if (sent != (ssize_t)g->hello.out_bytes)
 		return -ECONNRESET;
 	fab__tcp_init(s->tcp, g->fd);
-	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id,
-			  g->hello.session_id);
+	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id, g->hello.session_id);
 	return 0;
 }
 
@@ -108,7 +107,8 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	return 0;
 }
 
-/* ---- pools over shm ----------------------------------------------------------------------------- */
+/* ---- pools over shm -----------------------------------------------------------------------------
+ */
 
 static struct fab_control *control_of(struct fab_pool *pool)
 {
@@ -233,7 +233,8 @@ void fab__control_input(struct fab__session *s)
 	pool_request(s, &w);
 }
 
-/* ---- what the appliance says ------------------------------------------------------------------------ */
+/* ---- what the appliance says
+ * ------------------------------------------------------------------------ */
 
 static void session_release(struct fab__session *s)
 {

@@ -82,7 +82,8 @@ static void limits_grant(struct fab_limits *most, const struct fab_limits *wish)
 	most->pool_max_bytes = grant(wish->pool_max_bytes, most->pool_max_bytes);
 }
 
-/* What the client's memory is sized by: an appliance may not ask for more than PROTOCOL.md allows. */
+/* What the client's memory is sized by: an appliance may not ask for more than PROTOCOL.md allows.
+ */
 static bool limits_sane(const struct fab_limits *l, const struct fab_limits *wish)
 {
 	struct fab_limits most = *l;
@@ -303,7 +304,8 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 	if (h->hello.version_min > FAB_VERSION_MAX || h->hello.version_max < FAB_VERSION_MIN) {
 		char text[FAB_REFUSE_MAX];
 
-		snprintf(text, sizeof(text), "this side speaks protocol versions %u to %u, the peer %u to %u",
+		snprintf(text, sizeof(text),
+			 "this side speaks protocol versions %u to %u, the peer %u to %u",
 			 FAB_VERSION_MIN, FAB_VERSION_MAX, h->hello.version_min,
 			 h->hello.version_max);
 		return fail(h, -EPROTONOSUPPORT, text);
@@ -339,7 +341,8 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 	if (CRYPTO_memcmp(proof, h->challenge.proof, sizeof(proof)) != 0) {
 		char text[FAB_WHY_MAX];
 
-		snprintf(text, sizeof(text), "the appliance does not hold our key \"%s\"", h->key->id);
+		snprintf(text, sizeof(text), "the appliance does not hold our key \"%s\"",
+			 h->key->id);
 		return fail(h, -EACCES, text);
 	}
 	granted = limits_parse(&h->challenge.limits);

@@ -198,10 +198,10 @@ must_check ssize_t fab__recv_fds(int fd, void *bytes, size_t size, int *fds, uin
 struct fab_tcp {
 	struct fab_link link;
 	int fd;
-	int err;         /* sticky */
-	bool drained;    /* the last read took all there was */
-	bool stuck;      /* the socket was full: wait until it is writable */
-	uint32_t in_at;  /* in[in_at .. in_end) is not yet handed out */
+	int err;        /* sticky */
+	bool drained;   /* the last read took all there was */
+	bool stuck;     /* the socket was full: wait until it is writable */
+	uint32_t in_at; /* in[in_at .. in_end) is not yet handed out */
 	uint32_t in_end;
 	struct list out;  /* fab_tx */
 	struct list done; /* fab_tx, for sent() */
@@ -260,10 +260,10 @@ struct fab_pool {
 	void *memory; /* shm */
 	uint64_t size_bytes;
 	uint64_t iova;
-	_Atomic bool ready;   /* requests may name it: fab__pool_publish() */
-	enum fab_pool_at at;  /* control's */
-	bool event_out;       /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
-	int fd;               /* control's: until the client has it */
+	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
+	enum fab_pool_at at; /* control's */
+	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
+	int fd;         /* control's: until the client has it */
 	struct list due_node; /* control's: an event is due */
 	struct fab_tx tx;     /* tcp: POOL_ADDED */
 	bool tx_busy;
@@ -306,7 +306,7 @@ struct fab__session {
 	struct fab_link *link;
 	enum fab_session_at at;
 	bool direct;
-	bool active; /* there may be something to receive */
+	bool active;            /* there may be something to receive */
 	struct list dirty_node; /* on srv->dirty: something to flush */
 	uint64_t next_deadline_ns;
 	struct fab__req *reqs;

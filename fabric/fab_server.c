@@ -12,9 +12,9 @@
  * nothing else, else with every 16th.
  *
  * Invariants:
- *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of them CLOSING.
- *  (2) Events that are due (cancels, back) come out before anything is received.
- *  (3) fab_server_arm() asks epoll before it looks at rings and messages: what comes after the look
+ *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of them
+ * CLOSING. (2) Events that are due (cancels, back) come out before anything is received. (3)
+ * fab_server_arm() asks epoll before it looks at rings and messages: what comes after the look
  *      makes the epoll readable.
  */
 #include "fabric/fab_internal.h"
@@ -254,7 +254,8 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 			continue;
 		}
 		ASSERT(m->type == MESSAGE_OPENED && srv->open_count < srv->cfg.sessions_max);
-		m->session->at = SESSION_OPEN; /* only now: a LOST before this was its predecessor's */
+		m->session->at =
+			SESSION_OPEN; /* only now: a LOST before this was its predecessor's */
 		srv->open[srv->open_count++] = m->session;
 		srv->stream_count += !m->session->direct;
 		srv->stat.sessions++;
@@ -271,9 +272,8 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 	while (n < events_max && !list_empty(&srv->back)) {
 		struct list *node = list_pop_front(&srv->back);
 		struct fab__piece *in = list_entry(node, struct fab__piece, node);
-		struct fab_event *e =
-			event_put(&events[n++], in->pull ? FAB_EVENT_PULLED : FAB_EVENT_SENT,
-				  in->session);
+		struct fab_event *e = event_put(
+			&events[n++], in->pull ? FAB_EVENT_PULLED : FAB_EVENT_SENT, in->session);
 
 		e->piece = container_of((uint64_t *)(void *)in, struct fab_piece, opaque[0]);
 		e->req = in->pull ? e->piece->req : NULL;
@@ -341,7 +341,8 @@ static void expire(struct fab_server *srv, uint64_t now_ns)
 	srv->next_deadline_ns = next;
 }
 
-/* ---- the poll ---------------------------------------------------------------------------------- */
+/* ---- the poll ----------------------------------------------------------------------------------
+ */
 
 static void harvest(struct fab_server *srv)
 {
@@ -399,8 +400,8 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 
 	fab_server_flush(srv);
 	n = poll_due(srv, now_ns, events, events_max);
-	if (srv->stream_count > 0 && (srv->busy || srv->stream_count == srv->open_count ||
-				      ++srv->polls >= QUIET_POLLS))
+	if (srv->stream_count > 0 &&
+	    (srv->busy || srv->stream_count == srv->open_count || ++srv->polls >= QUIET_POLLS))
 		harvest(srv);
 	count = srv->open_count;
 	for (uint32_t i = 0; i < count && n < events_max; i++) {
@@ -416,7 +417,8 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	return n;
 }
 
-/* ---- sleep ----------------------------------------------------------------------------------------- */
+/* ---- sleep
+ * ----------------------------------------------------------------------------------------- */
 
 static bool anything_due(const struct fab_server *srv)
 {

@@ -50,8 +50,8 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 		s->reqs[i].live = false;
 		list_init(&s->reqs[i].cancel_node);
 	}
-	s->long_free = limits->long_bodies == 64 ? UINT64_MAX
-						 : (UINT64_C(1) << limits->long_bodies) - 1;
+	s->long_free =
+		limits->long_bodies == 64 ? UINT64_MAX : (UINT64_C(1) << limits->long_bodies) - 1;
 	s->rx = (struct fab__rx){ 0 };
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
 		s->pools[i] = (struct fab_pool){ .session = s, .region = i + 1, .fd = -1 };
@@ -84,7 +84,8 @@ static int window_find(struct fab__session *s, struct fab_window *out, const str
 	if (hdr->window_region > FAB_POOLS_MAX)
 		return -EPROTO;
 	pool = &s->pools[hdr->window_region - 1];
-	if (!fab__pool_is_ready(pool) || hdr->window_bytes == 0 || hdr->window_bytes > pool->size_bytes ||
+	if (!fab__pool_is_ready(pool) || hdr->window_bytes == 0 ||
+	    hdr->window_bytes > pool->size_bytes ||
 	    hdr->window_offset > pool->size_bytes - hdr->window_bytes)
 		return -EPROTO;
 	out->pool = pool;
@@ -250,8 +251,8 @@ static int session_turn(struct fab__session *s, uint64_t now_ns, struct fab_even
 			return got;
 	}
 	if (s->rx.wants) {
-		got = s->link->ops->recv_bytes(s->link, s->rx.hdr.slot, s->rx.dst,
-					       s->rx.need_bytes, &s->rx.done_bytes);
+		got = s->link->ops->recv_bytes(s->link, s->rx.hdr.slot, s->rx.dst, s->rx.need_bytes,
+					       &s->rx.done_bytes);
 		if (got <= 0)
 			return got;
 		s->rx.wants = false;
@@ -373,7 +374,8 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 	fab_reply(req, 0, &body, (uint32_t)sizeof(body.head) + 4 * blocks);
 }
 
-/* ---- items ------------------------------------------------------------------------------------ */
+/* ---- items ------------------------------------------------------------------------------------
+ */
 
 static const struct fab__req *req_of_const(const struct fab_req *pub)
 {

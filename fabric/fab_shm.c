@@ -48,8 +48,8 @@ void fab__shm_layout(struct fab_shm_layout *out, const struct fab_limits *limits
 	out->request_slots = 4 * c;
 	out->reply_slots = c;
 	out->requests_at = BLOCK_SIZE;
-	out->replies_at =
-		out->requests_at + align_up((uint64_t)out->request_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
+	out->replies_at = out->requests_at +
+			  align_up((uint64_t)out->request_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
 	out->bodies_at =
 		out->replies_at + align_up((uint64_t)out->reply_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
 	out->size_bytes = out->bodies_at + (uint64_t)limits->long_bodies * FAB_LONG_BODY_MAX;
@@ -87,7 +87,8 @@ static void ring_next(struct fab_ring *r)
 
 static bool ring_ready(const struct fab_ring *r)
 {
-	return atomic_load_explicit(slot_lap(ring_slot(r)), memory_order_acquire) == r->lap; /* A1 */
+	return atomic_load_explicit(slot_lap(ring_slot(r)), memory_order_acquire) ==
+	       r->lap; /* A1 */
 }
 
 static void ring_put(struct fab_ring *r, const struct fab_tx *tx)

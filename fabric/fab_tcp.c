@@ -161,8 +161,7 @@ static uint32_t gather_all(const struct fab_tcp *tcp, struct iovec iov[IOV_MAX_]
 	struct list *pos;
 	uint32_t n = 0;
 
-	list_for_each(pos, &tcp->out)
-	{
+	list_for_each (pos, &tcp->out) {
 		const struct fab_tx *tx = list_entry(pos, struct fab_tx, node);
 
 		if (n + 3 > IOV_MAX_)

@@ -43,12 +43,14 @@ struct fab_transport {
 	const char *name;
 	bool direct; /* windows are memory of both sides: no PART, PULL, DATA */
 
-	/* The next header, unchecked but for a stream's check.  1: there, 0: none yet, < 0: broken. */
+	/* The next header, unchecked but for a stream's check.  1: there, 0: none yet, < 0: broken.
+	 */
 	int (*recv_header)(struct fab_link *link, struct fab_hdr_wire *out);
 
 	/*
-	 * What lies behind the header that was received last: its body (`slot` is the header's) or payload.
-	 * Goes on at dst + *done_bytes; 1: all `size_bytes` there, 0: not yet, < 0: broken.
+	 * What lies behind the header that was received last: its body (`slot` is the header's) or
+	 * payload. Goes on at dst + *done_bytes; 1: all `size_bytes` there, 0: not yet, < 0:
+	 * broken.
 	 */
 	int (*recv_bytes)(struct fab_link *link, uint32_t slot, void *dst, uint32_t size_bytes,
 			  uint32_t *done_bytes);
