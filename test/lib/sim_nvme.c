@@ -279,6 +279,16 @@ void sim_drive_open(struct sim_drive *sim, struct nvme_dma *dma, struct nvme_dri
 	ASSERT(err == 0);
 }
 
+struct nvme_soft_back *sim_drive_back(struct sim_drive *sim)
+{
+	return &sim->back;
+}
+
+struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim)
+{
+	return &sim->back.traits;
+}
+
 void sim_drive_faults(struct sim_drive *sim, const struct sim_faults *faults)
 {
 	sim->faults = *faults;

@@ -132,6 +132,10 @@ void sim_drive_restore(struct sim_drive *sim, const uint8_t *image);
  */
 void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_drive *into);
 
+/* What stands under the soft controller, for tests that open it themselves or change what it is. */
+struct nvme_soft_back *sim_drive_back(struct sim_drive *sim);
+struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim);
+
 /* ---- a controller that lies --------------------------------------------------------------- */
 
 /* Post a completion for `cid` that no command asked for. */

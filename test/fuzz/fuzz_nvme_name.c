@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Names of drives, from people and configuration files. */
+#include "nvme/nvme_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	char *name = malloc(size + 1);
+	char err_text[NVME_ERR_TEXT];
+	struct nvme_name out;
+
+	ASSERT(name);
+	memcpy(name, bytes, size);
+	name[size] = 0;
+	memset(err_text, 0x7e, sizeof(err_text));
+	if (nvme__name_parse(&out, name, err_text, sizeof(err_text)) == 0) {
+		ASSERT(out.size_bytes % NVME_BLOCK_SIZE == 0);
+		ASSERT(strnlen(out.path, sizeof(out.path)) < sizeof(out.path));
+		ASSERT(out.kind == NVME_NAME_FILE ? out.path[0] != 0 : out.size_bytes > 0);
+		ASSERT(strncmp(name, out.kind == NVME_NAME_FILE ? "file:" : "mem:", 4) == 0);
+	} else {
+		ASSERT(memchr(err_text, 0, sizeof(err_text)));
+		for (const char *c = err_text; *c; c++)
+			ASSERT((unsigned char)*c >= ' ' && *c != 127);
+	}
+	free(name);
+	return 0;
+}
