@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A core is made and ended: its memory, its queue pairs, its store.
+ *
+ *   memory   |  staging, from a multiple of 4 MiB  |  the store's: page frames, log buffers  |
+ *
+ * Everything is taken here, in one order, and given back in the reverse one; what the drives
+ * could still touch is stopped first.
+ */
+#include "appliance/app_op.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGING_ALIGN (2u << 20)
+
+static void defaults(struct app_core_cfg *cfg)
+{
+	cfg->cache_bytes = cfg->cache_bytes ? cfg->cache_bytes : 256u << 20;
+	cfg->staging_bytes = cfg->staging_bytes ? cfg->staging_bytes : 64u << 20;
+	cfg->ops_max = cfg->ops_max ? cfg->ops_max : 128;
+	cfg->batch_in_flight = cfg->batch_in_flight ? cfg->batch_in_flight : 64;
+	cfg->open_puts_max = cfg->open_puts_max ? cfg->open_puts_max : 256;
+	cfg->queue_depth = cfg->queue_depth ? cfg->queue_depth : 256;
+	cfg->nshards = cfg->nshards ? cfg->nshards : 64;
+}
+
+static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
+{
+	struct nvme_info info;
+
+	*out = (struct meta_conf){
+		.ndrives = cfg->ndrives,
+		.cache_bytes = cfg->cache_bytes,
+		.ops_max = cfg->ops_max,
+		.nshards = cfg->nshards,
+		.secret = cfg->secret,
+		.wall_ns = cfg->wall_ns,
+	};
+	memcpy(out->uuid, cfg->uuid, sizeof(out->uuid));
+	for (uint32_t i = 0; i < cfg->ndrives; i++) {
+		/* Before they are opened: as large as any, so that only limits are judged. */
+		out->drive[i] = (struct meta_drive_info){ 1u << 20, true };
+		if (!cfg->drive)
+			continue;
+		nvme_drive_info(cfg->drive[i], &info);
+		out->drive[i] = (struct meta_drive_info){ info.nblocks, info.volatile_cache };
+	}
+}
+
+const char *app_core_cfg_problem(const struct app_core_cfg *given)
+{
+	struct app_core_cfg cfg = *given;
+	struct meta_conf conf;
+
+	defaults(&cfg);
+	if (cfg.ndrives == 0 || cfg.ndrives > META_DRIVES_MAX)
+		return "from 1 to 64 drives are needed";
+	meta_conf_of(&cfg, &conf);
+	return meta_conf_problem(&conf);
+}
+
+uint64_t app_core_memory_needed(const struct app_core_cfg *given)
+{
+	struct app_core_cfg cfg = *given;
+	struct meta_conf conf;
+	uint64_t store_bytes;
+
+	defaults(&cfg);
+	meta_conf_of(&cfg, &conf);
+	store_bytes = meta_memory_needed(&conf);
+	return store_bytes ? align_up(cfg.staging_bytes, STAGING_ALIGN) + store_bytes : 0;
+}
+
+/* ---- parts ------------------------------------------------------------------------------ */
+
+static int take_memory(struct app_core *core)
+{
+	struct app_core_cfg *cfg = &core->cfg;
+	int err;
+
+	core->memory_bytes = app_core_memory_needed(cfg);
+	if (!core->memory_bytes)
+		return -EINVAL;
+	core->memory = cfg->memory;
+	core->memory_iova = cfg->memory_iova;
+	if (core->memory)
+		return 0;
+	err = arena_create(core->memory_bytes, &core->arena);
+	if (err)
+		return err;
+	core->memory = arena_base(core->arena);
+	core->memory_bytes = arena_size(core->arena);
+	err = nvme_dma_map(cfg->dma, core->memory, core->memory_bytes, &core->memory_iova);
+	if (err) {
+		arena_destroy(core->arena);
+		core->arena = NULL;
+	}
+	return err;
+}
+
+static void give_memory(struct app_core *core)
+{
+	if (!core->arena)
+		return;
+	nvme_dma_unmap(core->cfg.dma, core->memory_iova, core->memory_bytes);
+	arena_destroy(core->arena);
+	core->arena = NULL;
+}
+
+static int take_slots(struct app_core *core)
+{
+	uint32_t ops = core->cfg.ops_max, hidden = core->cfg.open_puts_max;
+
+	core->ops = aligned_alloc(64, align_up(ops * sizeof(*core->ops), 64));
+	core->op_free = calloc(ops, sizeof(struct app_op *));
+	core->batch = calloc(ops, sizeof(*core->batch));
+	core->part = calloc(2 * (size_t)ops, sizeof(*core->part));
+	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
+	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot)
+		return -ENOMEM;
+	memset(core->ops, 0, ops * sizeof(*core->ops)); /* present before the thread is sealed */
+	for (uint32_t i = 0; i < ops; i++) {
+		core->op_free[core->op_free_count++] = &core->ops[ops - 1 - i];
+		list_init(&core->batch[i].link);
+		list_push_back(&core->batch_free, &core->batch[i].link);
+	}
+	for (uint32_t i = 0; i < 2 * ops; i++) {
+		list_init(&core->part[i].link);
+		list_push_back(&core->part_free, &core->part[i].link);
+	}
+	for (uint32_t i = 0; i < hidden; i++) {
+		list_init(&core->hidden_slot[i].link);
+		list_push_back(&core->hidden_free, &core->hidden_slot[i].link);
+	}
+	return 0;
+}
+
+static void give_slots(struct app_core *core)
+{
+	free(core->hidden_slot);
+	free(core->part);
+	free(core->batch);
+	free(core->op_free);
+	free(core->ops);
+}
+
+static int take_queues(struct app_core *core, char *why)
+{
+	struct nvme_info info;
+	int err;
+
+	for (uint32_t i = 0; i < core->cfg.ndrives; i++) {
+		struct nvme_drive *drive = core->cfg.drive[i];
+
+		nvme_drive_info(drive, &info);
+		err = nvme_qpair_create(drive, min_u32(core->cfg.queue_depth, info.depth_max),
+					&core->qp[i]);
+		if (err) {
+			snprintf(why, APP_WHY, "drive %u (%s): no queue pair: %s", i, info.serial,
+				 strerror(-err));
+			return err;
+		}
+		core->nqps++;
+		if (nvme_qpair_io_blocks_max(core->qp[i]) < META_IO_BLOCKS_MAX &&
+		    nvme_qpair_io_blocks_max(core->qp[i]) < info.nblocks) {
+			snprintf(why, APP_WHY,
+				 "drive %u (%s): its queues are too short for 4 MiB at once", i,
+				 info.serial);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static void give_queues(struct app_core *core)
+{
+	while (core->nqps)
+		nvme_qpair_destroy(core->qp[--core->nqps]);
+}
+
+static int take_store(struct app_core *core, char *why)
+{
+	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
+	const char *problem;
+	int err;
+
+	meta_conf_of(&core->cfg, &core->meta_conf);
+	core->meta_conf.memory = core->memory + staging_bytes;
+	core->meta_conf.memory_bytes = core->memory_bytes - staging_bytes;
+	problem = meta_conf_problem(&core->meta_conf);
+	if (problem) {
+		snprintf(why, APP_WHY, "%s", problem);
+		return -EINVAL;
+	}
+	err = app_staging_init(&core->staging, core->memory, core->cfg.staging_bytes,
+			       core->memory_iova);
+	if (err)
+		return err;
+	err = meta_create(&core->meta, &core->meta_conf);
+	if (err)
+		goto fini_staging;
+	err = app_media_init(&core->media, core->meta, core->qp, core->nqps, core->meta_conf.memory,
+			     core->meta_conf.memory_bytes, core->memory_iova + staging_bytes);
+	if (err)
+		goto destroy_meta;
+	return 0;
+
+destroy_meta:
+	meta_destroy(core->meta);
+fini_staging:
+	app_staging_fini(&core->staging);
+	return err;
+}
+
+static void init_lists(struct app_core *core)
+{
+	list_init(&core->batch_free);
+	list_init(&core->batches);
+	list_init(&core->part_free);
+	list_init(&core->hidden_free);
+	list_init(&core->hidden);
+	list_init(&core->aborts);
+	list_init(&core->ready);
+	list_init(&core->staging_waiters);
+	list_init(&core->block_waiters);
+	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
+		list_init(&core->file[i]);
+}
+
+int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char *why)
+{
+	struct app_core *core = calloc(1, sizeof(*core));
+	int err;
+
+	why[0] = '\0';
+	if (!core)
+		goto no_memory;
+	core->cfg = *cfg;
+	defaults(&core->cfg);
+	core->boot_status = -EAGAIN;
+	core->stop_status = -EAGAIN;
+	init_lists(core);
+	err = take_memory(core);
+	if (err)
+		goto free_core;
+	err = take_slots(core);
+	if (err)
+		goto give_slots;
+	err = take_queues(core, why);
+	if (err)
+		goto give_queues;
+	err = take_store(core, why);
+	if (err)
+		goto give_queues;
+	if (cfg->boot == APP_BOOT_FORMAT)
+		meta_format_start(core->meta);
+	else
+		meta_mount_start(core->meta);
+	*out = core;
+	return 0;
+
+give_queues:
+	give_queues(core);
+give_slots:
+	give_slots(core);
+	give_memory(core);
+free_core:
+	free(core);
+	if (!why[0])
+		snprintf(why, APP_WHY, "%s", strerror(-err));
+	return err;
+no_memory:
+	snprintf(why, APP_WHY, "%s", strerror(ENOMEM));
+	return -ENOMEM;
+}
+
+void app_core_abandon(struct app_core *core)
+{
+	for (uint32_t i = 0; i < core->nqps; i++)
+		nvme_qpair_stop(core->qp[i]);
+	for (uint32_t i = 0; i < core->nqps; i++) {
+		struct nvme_io *io[64];
+
+		while (nvme_poll(core->qp[i], io, ARRAY_LEN(io)))
+			;
+	}
+	core->media.in_flight = 0;
+	core->staging.pages_used = 0;
+	core->life = APP_STOPPED;
+}
+
+void app_core_destroy(struct app_core *core)
+{
+	if (!core)
+		return;
+	ASSERT(core->media.in_flight == 0);
+	give_queues(core);
+	meta_destroy(core->meta);
+	app_media_fini(&core->media);
+	app_staging_fini(&core->staging);
+	give_slots(core);
+	give_memory(core);
+	free(core);
+}

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The loop of one core.
+ *
+ *            +--------------------------------------------------------------+
+ *            v                                                              |
+ *   fabric events --> begin operations --> step what is ready --> store's turn (log)
+ *                                                                           |
+ *            replies <-- step what came back <-- poll drives <-- ring drives
+ *
+ * At most EVENTS_MAX, STEPS_MAX and IOS_MAX of each a turn, so that nobody waits for long
+ * behind a flood of one kind.
+ *
+ * Invariants, true between any two turns:
+ *
+ *  (1) A request is the core's until it is replied to: it waits in `waiting`, or an app_op
+ *      or app_batch has it, or it was answered.
+ *  (2) An operation waits for exactly one thing (app_on), or for its I/Os or pulls, or is free.
+ *  (3) A reply has left only when the highest log sequence its operation saw was durable.
+ *  (4) The file locks are held by operations that will end: none waits for a lock while it
+ *      holds one, and none takes staging twice.
+ */
+#include "appliance/app_op.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { EVENTS_MAX = 64, STEPS_MAX = 256, IOS_MAX = 128 };
+
+/* ---- operations ------------------------------------------------------------------- */
+
+struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req)
+{
+	struct app_op *op;
+
+	if (core->op_free_count == 0)
+		return NULL;
+	op = core->op_free[--core->op_free_count];
+	/* All but the large arrays, which are written before they are read. */
+	memset(op, 0, offsetof(struct app_op, io));
+	list_init(&op->link);
+	list_init(&op->file_link);
+	op->core = core;
+	op->kind = kind;
+	op->req = req;
+	return op;
+}
+
+void app_op_free(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
+	ASSERT(!op->buf && !op->locked && !op->sums);
+	core->op_free[core->op_free_count++] = op;
+}
+
+void app_op_wait(struct app_op *op, enum app_on on, struct list *list)
+{
+	op->on = on;
+	if (list)
+		list_push_back(list, &op->link);
+}
+
+void app_op_ready(struct app_op *op)
+{
+	list_del(&op->link);
+	app_op_wait(op, APP_ON_READY, &op->core->ready);
+}
+
+void app_op_saw(struct app_op *op)
+{
+	op->seen_seq = max_u64(op->seen_seq, op->meta.seen_seq);
+}
+
+bool app_op_meta(struct app_op *op, enum meta_op_type type)
+{
+	op->meta.type = type;
+	op->meta.wall_ns = op->core->wall_ns;
+	op->meta.owner = op;
+	if (meta_op_start(op->core->meta, &op->meta)) {
+		app_op_saw(op);
+		return true;
+	}
+	op->on = APP_ON_META;
+	return false;
+}
+
+enum app_next app_op_end(struct app_op *op, int status)
+{
+	op->status = status;
+	op->ending = true;
+	return APP_END;
+}
+
+static enum app_next step(struct app_op *op)
+{
+	if (unlikely(op->names_done < op->names))
+		return app_target_step(op);
+	switch (op->kind) {
+	case APP_OP_READ:
+		return app_read_step(op);
+	case APP_OP_PUT:
+		return app_put_step(op);
+	case APP_OP_WRITE:
+		return app_write_step(op);
+	case APP_OP_TRUNCATE:
+		return app_truncate_step(op);
+	case APP_OP_OPEN:
+		return app_open_step(op);
+	case APP_OP_NAME:
+		return app_name_step(op);
+	case APP_OP_LIST:
+		return app_list_step(op);
+	case APP_OP_STATUS:
+		return app_status_step(op);
+	case APP_OP_ABORT:
+		return app_abort_step(op);
+	case APP_OP_BATCH_END:
+		return app_batch_end_step(op);
+	}
+	UNREACHABLE();
+}
+
+static void answer(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	if (op->status < 0)
+		core->stat.errors++;
+	if (op->batch && op->kind != APP_OP_BATCH_END) {
+		app_batch_item_done(op);
+		return;
+	}
+	if (op->kind == APP_OP_ABORT)
+		return;
+	core->requests_open--;
+	switch (op->kind) {
+	case APP_OP_READ:
+		app_read_answer(op);
+		break;
+	case APP_OP_WRITE:
+		app_write_answer(op);
+		break;
+	case APP_OP_LIST:
+		app_list_answer(op);
+		break;
+	case APP_OP_STATUS:
+		app_status_answer(op);
+		break;
+	case APP_OP_BATCH_END:
+		app_batch_end_answer(op);
+		break;
+	default:
+		app_name_answer(op);
+	}
+	op->req = NULL;
+}
+
+/* What it holds goes back, however it ended. */
+static void release(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	meta_read_end(core->meta, &op->meta);
+	if (op->buf)
+		app_give(core, op->buf);
+	if (op->sums)
+		app_table_give(core, op->sums, op->sums_bytes);
+	op->buf = NULL;
+	op->sums = NULL;
+	if (list_linked(&op->file_link))
+		app_file_unlock(op);
+}
+
+/* (3): false: stepped again when it may be told. */
+static bool may_tell(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	if (op->batch && op->kind != APP_OP_BATCH_END) {
+		op->batch->seen_seq = max_u64(op->batch->seen_seq, op->seen_seq);
+		return true;
+	}
+	if (likely(meta_is_durable(core->meta, op->seen_seq)))
+		return true;
+	if (op->on == APP_ON_META) { /* it came back from waiting: the log has failed */
+		op->status = op->meta.status;
+		return true;
+	}
+	meta_read_end(core->meta, &op->meta);
+	list_init(&op->meta.link);
+	op->meta.seen_seq = op->seen_seq;
+	op->meta.owner = op;
+	op->on = APP_ON_META;
+	meta_op_wait_durable(core->meta, &op->meta);
+	return false;
+}
+
+void app_op_run(struct app_op *op)
+{
+	enum app_next next = APP_AGAIN;
+	enum app_on was_on = op->on;
+	struct app_core *core = op->core;
+	struct app_batch *batch;
+
+	ASSERT(op->ios_out == 0 && op->pulls_out == 0);
+	core->progress = true;
+	if (unlikely(op->cancel) && !op->ending &&
+	    (was_on == APP_ON_STAGING || was_on == APP_ON_BLOCKS || was_on == APP_ON_FILE ||
+	     op->at == 0))
+		app_op_end(op, op->cancel);
+	while (!op->ending) {
+		op->on = APP_ON_NOTHING;
+		was_on = APP_ON_NOTHING;
+		next = step(op);
+		if (next == APP_WAIT)
+			return;
+	}
+	op->on = was_on;
+	if (!may_tell(op))
+		return;
+	batch = op->kind == APP_OP_BATCH_END ? NULL : op->batch;
+	answer(op);
+	release(op);
+	app_op_free(op);
+	if (batch)
+		app_batch_check_end(core, batch);
+}
+
+void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
+	       char *buf, uint64_t iova)
+{
+	struct app_io *io = op->io;
+
+	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
+	op->io_status = 0;
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint64_t bytes = (uint64_t)runs[i].nblocks * BLOCK_SIZE;
+
+		if (runs[i].baddr == 0) {
+			ASSERT(what == NVME_READ);
+			memset(buf, 0, bytes);
+		} else {
+			io->meta = NULL;
+			io->owner = op;
+			io->drive = META_BADDR_DRIVE(runs[i].baddr);
+			io->nvme = (struct nvme_io){
+				.op = what,
+				.nblocks = runs[i].nblocks,
+				.block = META_BADDR_BLOCK(runs[i].baddr),
+				.iova = iova,
+			};
+			op->ios_out++;
+			app_media_submit(&op->core->media, io++);
+		}
+		buf += bytes;
+		iova += bytes;
+	}
+}
+
+/* ---- requests ----------------------------------------------------------------------- */
+
+static void begin_op(struct app_core *core, struct fab_req *req)
+{
+	enum app_op_kind kind = APP_OP_NAME;
+	struct app_op *op;
+
+	if (req->type == FAB_READ)
+		kind = APP_OP_READ;
+	else if (req->type == FAB_WRITE)
+		kind = APP_OP_WRITE;
+	else if (req->type == FAB_TRUNCATE)
+		kind = APP_OP_TRUNCATE;
+	else if (req->type == FAB_OPEN)
+		kind = APP_OP_OPEN;
+	else if (req->type == FAB_LIST)
+		kind = APP_OP_LIST;
+	else if (req->type == FAB_STATUS)
+		kind = APP_OP_STATUS;
+	op = app_op_take(core, kind, req);
+	ASSERT(op);
+	req->user = op;
+	if (kind == APP_OP_READ)
+		app_read_begin(op);
+	else if (kind == APP_OP_WRITE)
+		app_write_begin(op);
+	else if (kind == APP_OP_TRUNCATE)
+		app_truncate_begin(op);
+	else
+		app_name_begin(op);
+	app_op_run(op);
+}
+
+/* False: nothing is free for it now. */
+static bool begin(struct app_core *core, struct fab_req *req)
+{
+	if (core->op_free_count == 0)
+		return false;
+	if (app_is_batch(req->type) && !app_batch_begin(core, req))
+		return false;
+	core->stat.requests[req->type]++;
+	core->requests_open++;
+	core->progress = true;
+	if (req->type == FAB_PING) {
+		core->requests_open--;
+		fab_reply(req, 0, NULL, 0);
+	} else if (!app_is_batch(req->type)) {
+		begin_op(core, req);
+	}
+	return true;
+}
+
+static void queue(struct app_core *core, struct fab_req *req)
+{
+	req->user = NULL;
+	if (core->waiting)
+		core->waiting_last->user = req;
+	else
+		core->waiting = req;
+	core->waiting_last = req;
+}
+
+static void request(struct app_core *core, struct fab_req *req)
+{
+	if (core->waiting || !begin(core, req))
+		queue(core, req);
+}
+
+/*
+ * Single requests and batches take turns: a quarter of the operations is kept from items, so that
+ * a request that is small never waits behind whole batches.
+ */
+void app_core_admit(struct app_core *core)
+{
+	app_aborts_begin(core);
+	while (core->waiting) {
+		struct fab_req *req = core->waiting, *next = req->user;
+
+		if (!begin(core, req))
+			break;
+		core->waiting = next;
+	}
+	app_batch_pump(core);
+}
+
+/* True: it had not begun, and is answered. */
+static bool cancel_waiting(struct app_core *core, struct fab_req *req, int status)
+{
+	struct fab_req *before = NULL;
+
+	for (struct fab_req *r = core->waiting; r; before = r, r = r->user) {
+		if (r != req)
+			continue;
+		if (before)
+			before->user = r->user;
+		else
+			core->waiting = r->user;
+		if (core->waiting_last == r)
+			core->waiting_last = before;
+		fab_reply(req, status, NULL, 0);
+		return true;
+	}
+	return false;
+}
+
+static wk_cold void cancel(struct app_core *core, struct fab_req *req, int status)
+{
+	struct app_op *op = req->user;
+
+	core->stat.cancelled++;
+	if (cancel_waiting(core, req, status))
+		return;
+	if (app_is_batch(req->type)) {
+		app_batch_cancel(core, req->user, status);
+		return;
+	}
+	op->cancel = status;
+	if (op->on == APP_ON_STAGING || op->on == APP_ON_BLOCKS || op->on == APP_ON_FILE)
+		app_op_ready(op);
+}
+
+static void pulled(struct fab_piece *piece)
+{
+	struct app_op *op = piece->user;
+
+	ASSERT(op->pulls_out > 0);
+	op->pulls_out--;
+	if (piece->status && !op->pull_status)
+		op->pull_status = piece->status;
+	if (op->pulls_out == 0)
+		app_op_run(op);
+}
+
+static uint32_t fabric_turn(struct app_core *core)
+{
+	struct fab_event events[EVENTS_MAX];
+	uint32_t count = fab_server_poll(core->cfg.srv, core->now_ns, events, EVENTS_MAX);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fab_event *e = &events[i];
+
+		switch (e->type) {
+		case FAB_EVENT_REQUEST:
+			request(core, e->req);
+			break;
+		case FAB_EVENT_PULLED:
+			pulled(e->piece);
+			break;
+		case FAB_EVENT_SENT:
+			app_part_free(core, e->piece->user);
+			break;
+		case FAB_EVENT_CANCEL:
+			cancel(core, e->req, e->status);
+			break;
+		case FAB_EVENT_SESSION_NEW:
+			core->sessions_open++;
+			break;
+		case FAB_EVENT_SESSION_CLOSED:
+			core->sessions_open--;
+			app_session_closed(core, e->session);
+			break;
+		}
+	}
+	return count;
+}
+
+/* ---- the turn ------------------------------------------------------------------------- */
+
+static void store_answers(struct app_core *core)
+{
+	struct meta_op *meta;
+
+	for (uint32_t i = 0; i < STEPS_MAX && (meta = meta_op_poll(core->meta)); i++) {
+		struct app_op *op = meta->owner;
+
+		ASSERT(op->on == APP_ON_META);
+		app_op_saw(op);
+		app_op_run(op);
+	}
+}
+
+static void run_ready(struct app_core *core)
+{
+	for (uint32_t i = 0; i < STEPS_MAX && !list_empty(&core->ready); i++)
+		app_op_run(list_entry(list_pop_front(&core->ready), struct app_op, link));
+}
+
+static void io_done(struct app_io *io)
+{
+	struct app_op *op = io->owner;
+
+	ASSERT(op->ios_out > 0);
+	op->ios_out--;
+	if (unlikely(io->nvme.status) && !op->io_status)
+		op->io_status = io->nvme.status;
+	if (op->ios_out == 0)
+		app_op_run(op);
+}
+
+static void drives_turn(struct app_core *core)
+{
+	struct app_io *done[IOS_MAX];
+	uint32_t count;
+	bool some;
+
+	app_media_ring(&core->media);
+	count = app_media_poll(&core->media, done, IOS_MAX, &some);
+	core->progress |= some;
+	for (uint32_t i = 0; i < count; i++)
+		io_done(done[i]);
+	while (some && !list_empty(&core->block_waiters)) /* the store may have zones again */
+		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
+}
+
+static void boot_turn(struct app_core *core)
+{
+	core->boot_status = meta_boot_status(core->meta);
+	if (core->boot_status == -EAGAIN)
+		return;
+	core->progress = true;
+	core->life = core->boot_status ? APP_STOPPED : APP_SERVING;
+	if (core->boot_status)
+		memcpy(core->error, meta_error(core->meta),
+		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
+}
+
+/* Draining: clients are told, and what they asked is finished; then the checkpoint. */
+static void stop_turn(struct app_core *core)
+{
+	if (core->life == APP_DRAINING && core->sessions_open == 0 && core->requests_open == 0 &&
+	    !core->waiting && core->parts_out == 0 && list_empty(&core->aborts) &&
+	    core->op_free_count == core->cfg.ops_max) {
+		core->life = APP_STOPPING;
+		core->progress = true;
+		meta_stop_start(core->meta);
+	}
+	if (core->life != APP_STOPPING)
+		return;
+	core->stop_status = meta_stop_status(core->meta);
+	if (core->stop_status == -EAGAIN || core->media.in_flight)
+		return;
+	core->life = APP_STOPPED;
+	if (core->stop_status)
+		memcpy(core->error, meta_error(core->meta),
+		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
+}
+
+bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
+{
+	bool more;
+
+	core->now_ns = now_ns;
+	core->wall_ns = (int64_t)wall_ns;
+	core->progress = false;
+	core->stat.turns++;
+	if (unlikely(!core->start_ns))
+		core->start_ns = now_ns;
+	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
+		core->progress = true;
+	app_core_admit(core);
+	run_ready(core);
+	store_answers(core);
+	more = meta_turn(core->meta);
+	if (app_media_store(&core->media))
+		core->progress = true;
+	drives_turn(core);
+	store_answers(core);
+	run_ready(core);
+	if (unlikely(core->life == APP_BOOTING))
+		boot_turn(core);
+	if (unlikely(core->life >= APP_DRAINING))
+		stop_turn(core);
+	if (core->cfg.srv)
+		fab_server_flush(core->cfg.srv);
+	return core->progress || more || !list_empty(&core->ready) ||
+	       !list_empty(&core->block_waiters);
+}
+
+/* ---- stop, sleep ------------------------------------------------------------------------ */
+
+int app_core_boot_status(const struct app_core *core)
+{
+	return core->boot_status;
+}
+
+void app_core_stop(struct app_core *core)
+{
+	if (core->life != APP_SERVING)
+		return;
+	core->life = APP_DRAINING;
+	if (core->cfg.srv)
+		fab_server_stop(core->cfg.srv);
+}
+
+int app_core_stop_status(const struct app_core *core)
+{
+	return core->life == APP_STOPPED ? core->stop_status : -EAGAIN;
+}
+
+const char *app_core_error(const struct app_core *core)
+{
+	return core->error;
+}
+
+void app_core_disarm(struct app_core *core)
+{
+	if (core->cfg.srv)
+		fab_server_disarm(core->cfg.srv);
+	for (uint32_t i = 0; i < core->nqps; i++)
+		nvme_qpair_disarm(core->qp[i]);
+}
+
+bool app_core_arm(struct app_core *core)
+{
+	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
+
+	for (uint32_t i = 0; i < core->nqps; i++)
+		sleep &= nvme_qpair_arm(core->qp[i]);
+	if (!sleep)
+		app_core_disarm(core);
+	core->stat.sleeps += sleep;
+	return sleep;
+}
+
+uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
+{
+	uint32_t count = 0;
+
+	if (core->cfg.srv && count < fds_max)
+		fds[count++] = fab_server_fd(core->cfg.srv);
+	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
+		if (nvme_qpair_fd(core->qp[i]) >= 0)
+			fds[count++] = nvme_qpair_fd(core->qp[i]);
+	return count;
+}
+
+uint64_t app_core_deadline(const struct app_core *core)
+{
+	return core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
+}
+
+struct meta *app_core_meta(struct app_core *core)
+{
+	return core->meta;
+}
+
+void app_core_stat(const struct app_core *core, struct app_core_stat *out)
+{
+	*out = core->stat;
+	out->drive_read_bytes = core->media.read_bytes;
+	out->drive_written_bytes = core->media.written_bytes;
+	out->drive_errors = core->media.error_count;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * One core of the appliance: one thread's loop over the fabric, the store and the drives,
+ * and all that it owns.  It reads no clock, never waits and takes no memory once created,
+ * so that a test can be its clock, its network and its drives.
+ *
+ *	app_core_create(&core, &cfg, why);
+ *	while (app_core_boot_status(core) == -EAGAIN)
+ *		app_core_step(core, now_ns, wall_ns);
+ *	...
+ *	app_core_stop(core);
+ *	while (app_core_stop_status(core) == -EAGAIN)
+ *		app_core_step(core, now_ns, wall_ns);
+ *	app_core_destroy(core);
+ */
+#ifndef APP_CORE_H
+#define APP_CORE_H
+
+#include "fabric/fab.h"
+#include "meta/meta.h"
+#include "nvme/nvme.h"
+
+struct app_core;
+
+#define APP_WHY 512u /* enough for any line that these calls write */
+
+enum app_boot { APP_BOOT_MOUNT, APP_BOOT_FORMAT };
+
+struct app_core_cfg {
+	struct nvme_dma *dma;
+	struct nvme_drive **drive; /* open, in the order of the format */
+	uint32_t ndrives;
+	struct fab_server *srv; /* NULL: no clients (format, check) */
+	enum app_boot boot;
+	/* Limits; 0: the defaults of app_conf.c. */
+	uint64_t cache_bytes;
+	uint64_t staging_bytes;
+	uint32_t ops_max;
+	uint32_t batch_in_flight;
+	uint32_t open_puts_max;
+	uint32_t queue_depth;
+	/* At format only: */
+	uint32_t nshards;
+	uint64_t secret;
+	uint8_t uuid[16];
+	int64_t wall_ns;
+	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
+	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
+	void *memory;
+	uint64_t memory_iova;
+};
+
+/* Why such limits are refused, as one line, or NULL: to be asked before drives are opened. */
+const char *app_core_cfg_problem(const struct app_core_cfg *cfg);
+
+/* For app_core_cfg.memory; 0: cfg cannot be. */
+uint64_t app_core_memory_needed(const struct app_core_cfg *cfg);
+
+/**
+ * app_core_create - take all memory and queue pairs, begin to format or to mount
+ *
+ * Owns:    dma, drives and server stay the caller's and outlive the core.  `why` (APP_WHY
+ *          bytes) gets one line on failure.
+ * Errors:  -ENOMEM, -EINVAL, what nvme_qpair_create() says.
+ */
+must_check int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char *why);
+
+/* Nothing may be in flight to the drives any more: after app_core_stop_status(), or -- power lost
+ * -- when the drives are gone too: app_core_abandon() first. */
+void app_core_destroy(struct app_core *core);
+
+/* The queue pairs are stopped and destroyed, whatever was in flight: for a failed boot, and for a
+ * simulated power cut. */
+void app_core_abandon(struct app_core *core);
+
+/**
+ * app_core_step - one turn of the loop: bounded work, no waiting
+ *
+ * now_ns is monotonic, wall_ns since 1970.
+ * Returns: true: call again at once; false: nothing to do until one of the fds of
+ *          app_core_arm() wakes or app_core_deadline() passes.
+ */
+must_check bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns);
+
+/* -EAGAIN: not yet; 0: serving; else why not, with a line in app_core_error(). */
+int app_core_boot_status(const struct app_core *core);
+
+/* Answer what is open, close all sessions, checkpoint.  -EAGAIN: not yet; 0, or what failed. */
+void app_core_stop(struct app_core *core);
+int app_core_stop_status(const struct app_core *core);
+const char *app_core_error(const struct app_core *core);
+
+/**
+ * app_core_arm - about to sleep: make the fds readable when there is something to do
+ *
+ * Returns: false: there may be something already: step again.  Else app_core_disarm() after
+ *          waking.  app_core_fds() are the same for the life of the core.
+ */
+must_check bool app_core_arm(struct app_core *core);
+void app_core_disarm(struct app_core *core);
+uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
+uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
+
+/* The store: for checks and tests, between steps. */
+struct meta *app_core_meta(struct app_core *core);
+
+struct app_core_stat {
+	uint64_t turns;
+	uint64_t requests[FAB_TYPE_END]; /* by type, begun                              */
+	uint64_t items;                  /* of batches                                  */
+	uint64_t errors;                 /* requests and items answered with an error   */
+	uint64_t cancelled;
+	uint64_t read_bytes;           /* of files, to clients                        */
+	uint64_t written_bytes;        /* of files, from clients                      */
+	uint64_t payload_copied_bytes; /* read payload moved by this CPU: stays 0     */
+	uint64_t inline_bytes;         /* of files that lie in the index              */
+	uint64_t merged_blocks;        /* partial writes                              */
+	uint64_t bad_sums;             /* payload that did not fit its checksum       */
+	uint64_t bad_blocks;           /* blocks of drives that did not fit theirs    */
+	uint64_t staging_waits;
+	uint64_t busy_file_waits;
+	uint64_t drive_read_bytes;
+	uint64_t drive_written_bytes;
+	uint64_t drive_errors;
+	uint64_t sleeps; /* app_core_arm() that said yes                */
+};
+void app_core_stat(const struct app_core *core, struct app_core_stat *out);
+
+/* ---- what the control thread does for clients ----------------------------------------- */
+
+/**
+ * app_control_step - accept clients, map and unmap their memory for the drives; never waits
+ *
+ * Thread:  control; the simulation runs it on its only one.
+ * Returns: true: call again at once.
+ */
+bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now_ns);
+
+#endif

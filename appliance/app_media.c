@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * I/Os to queue pairs and back.
+ *
+ *   submit --> queue pair --> done --> operation, or the store
+ *      \-> waiting (queue full), in order -^
+ *       \-> refused (queue pair failed) -----> done
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) While a drive has waiting I/Os, later ones queue behind them: none overtakes.
+ *  (2) The store's I/O buffers lie in its own memory, which was mapped as one piece.
+ *  (3) A flush is submitted after the writes it covers have come back: that is the store's rule,
+ *      and nothing here depends on the order of a queue.
+ */
+#include "appliance/app_media.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { POLL_BURST = 64 };
+
+int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
+		   uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova)
+{
+	ASSERT(ndrives > 0 && ndrives <= META_DRIVES_MAX);
+	*md = (struct app_media){
+		.meta = meta,
+		.ndrives = ndrives,
+		.memory = memory,
+		.memory_bytes = memory_bytes,
+		.memory_iova = iova,
+	};
+	md->slot = calloc(APP_MEDIA_SLOTS, sizeof(*md->slot));
+	if (!md->slot)
+		return -ENOMEM;
+	list_init(&md->slot_free);
+	list_init(&md->refused);
+	for (uint32_t i = 0; i < APP_MEDIA_SLOTS; i++) {
+		list_init(&md->slot[i].link);
+		list_push_back(&md->slot_free, &md->slot[i].link);
+	}
+	for (uint32_t i = 0; i < ndrives; i++) {
+		md->drive[i].qp = qp[i];
+		md->drive[i].rung = true;
+		list_init(&md->drive[i].waiting);
+	}
+	return 0;
+}
+
+void app_media_fini(struct app_media *md)
+{
+	free(md->slot);
+	md->slot = NULL;
+}
+
+/* False: no room in the queue now. */
+static bool to_queue(struct app_media *md, struct app_io *io)
+{
+	struct app_media_drive *d = &md->drive[io->drive];
+	int err = nvme_submit(d->qp, &io->nvme);
+
+	if (err == -EAGAIN)
+		return false;
+	if (unlikely(err)) {
+		io->nvme.status = err;
+		list_push_back(&md->refused, &io->link);
+		return true;
+	}
+	d->out_count++;
+	d->rung = false;
+	return true;
+}
+
+void app_media_submit(struct app_media *md, struct app_io *io)
+{
+	struct app_media_drive *d = &md->drive[io->drive];
+
+	ASSERT(io->drive < md->ndrives);
+	io->nvme.owner = io;
+	list_init(&io->link);
+	md->in_flight++;
+	if (!list_empty(&d->waiting) || !to_queue(md, io)) /* (1) */
+		list_push_back(&d->waiting, &io->link);
+}
+
+static enum nvme_op op_of(enum meta_io_op op)
+{
+	switch (op) {
+	case META_IO_READ:
+		return NVME_READ;
+	case META_IO_WRITE:
+		return NVME_WRITE;
+	case META_IO_FLUSH:
+		return NVME_FLUSH;
+	}
+	UNREACHABLE();
+}
+
+uint32_t app_media_store(struct app_media *md)
+{
+	struct meta_io *want;
+	struct app_io *io;
+	uint32_t count = 0;
+	uint64_t at;
+
+	while (!list_empty(&md->slot_free) && (want = meta_io_next(md->meta))) {
+		io = list_entry(list_pop_front(&md->slot_free), struct app_io, link);
+		at = (uint64_t)((char *)want->buf - md->memory);
+		if (want->op == META_IO_FLUSH)
+			at = 0;
+		ASSERT(at + ((uint64_t)want->nblocks << NVME_BLOCK_SHIFT) <=
+		       md->memory_bytes); /* (2) */
+		io->meta = want;
+		io->drive = want->drive;
+		io->nvme = (struct nvme_io){
+			.op = op_of(want->op),
+			.fua = want->fua,
+			.nblocks = want->nblocks,
+			.block = want->block,
+			.iova = md->memory_iova + at,
+		};
+		app_media_submit(md, io);
+		count++;
+	}
+	return count;
+}
+
+void app_media_ring(struct app_media *md)
+{
+	for (uint32_t i = 0; i < md->ndrives; i++) {
+		struct app_media_drive *d = &md->drive[i];
+
+		if (d->rung)
+			continue;
+		nvme_ring(d->qp);
+		d->rung = true;
+	}
+}
+
+static void count(struct app_media *md, const struct nvme_io *io)
+{
+	uint64_t bytes = (uint64_t)io->nblocks << NVME_BLOCK_SHIFT;
+
+	if (io->op == NVME_READ)
+		md->read_bytes += bytes;
+	else if (io->op == NVME_WRITE)
+		md->written_bytes += bytes;
+	if (unlikely(io->status))
+		md->error_count++;
+}
+
+/* True: it is an operation's.  The store's goes back to the store. */
+static bool take_back(struct app_media *md, struct app_io *io)
+{
+	struct meta_io *meta = io->meta;
+
+	ASSERT(md->in_flight > 0);
+	md->in_flight--;
+	count(md, &io->nvme);
+	if (!meta)
+		return true;
+	meta->status = io->nvme.status;
+	list_push_front(&md->slot_free, &io->link);
+	meta_io_done(md->meta, meta);
+	return false;
+}
+
+static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, struct app_io **done,
+			   uint32_t done_max, bool *progress)
+{
+	struct nvme_io *back[POLL_BURST];
+	uint32_t back_count, done_count = 0;
+
+	back_count = nvme_poll(d->qp, back, min_u32(done_max, POLL_BURST));
+	ASSERT(back_count <= d->out_count);
+	d->out_count -= back_count;
+	for (uint32_t i = 0; i < back_count; i++) {
+		struct app_io *io = back[i]->owner;
+
+		if (take_back(md, io))
+			done[done_count++] = io;
+	}
+	while (back_count && !list_empty(&d->waiting)) {
+		struct app_io *io = list_entry(d->waiting.next, struct app_io, link);
+
+		list_del(&io->link);
+		if (to_queue(md, io))
+			continue;
+		list_push_front(&d->waiting, &io->link);
+		break;
+	}
+	*progress |= back_count > 0;
+	return done_count;
+}
+
+uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t done_max,
+			bool *progress)
+{
+	uint32_t done_count = 0;
+	struct list *node;
+
+	*progress = false;
+	while (done_count < done_max && unlikely(!list_empty(&md->refused))) {
+		node = list_pop_front(&md->refused);
+		if (take_back(md, list_entry(node, struct app_io, link)))
+			done[done_count++] = list_entry(node, struct app_io, link);
+		*progress = true;
+	}
+	for (uint32_t i = 0; i < md->ndrives && done_count < done_max; i++) {
+		struct app_media_drive *d = &md->drive[(md->poll_from + i) % md->ndrives];
+
+		if (d->out_count)
+			done_count += poll_drive(md, d, done + done_count, done_max - done_count,
+						 progress);
+	}
+	md->poll_from = md->poll_from + 1 == md->ndrives ? 0 : md->poll_from + 1;
+	return done_count;
+}

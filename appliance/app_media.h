@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Carries blocks between memory and drives: the store's own I/O, which the store
+ * hands out and takes back, and the data of operations.
+ *
+ *	app_media_submit(io)          any number of times
+ *	app_media_store()             what the store wants
+ *	app_media_ring()              one doorbell a drive
+ *	app_media_poll() -> io        operations' I/Os that are done; the store's went to it
+ */
+#ifndef APP_MEDIA_H
+#define APP_MEDIA_H
+
+#include "base/list.h"
+#include "meta/meta.h"
+#include "nvme/nvme.h"
+
+/* One I/O; .nvme and .drive are the submitter's to fill, .owner its to use. */
+struct app_io {
+	struct nvme_io nvme;
+	uint32_t drive;
+	void *owner;
+	struct meta_io *meta; /* the store's; NULL: an operation's       */
+	struct list link;     /* while the queue is full, or free slots */
+};
+
+struct app_media_drive {
+	struct nvme_qpair *qp;
+	struct list waiting; /* app_ios for which the queue had no room */
+	uint32_t out_count;  /* submitted to the queue, not yet back    */
+	bool rung;           /* nothing was submitted since the last ring */
+};
+
+struct app_media {
+	struct meta *meta;
+	uint32_t ndrives;
+	uint32_t poll_from; /* the drive that the next poll begins with */
+	struct app_media_drive drive[META_DRIVES_MAX];
+	char *memory; /* the store's, as drives see it: */
+	uint64_t memory_bytes;
+	uint64_t memory_iova;
+	struct app_io *slot; /* the store's I/Os */
+	struct list slot_free;
+	struct list refused; /* their queue pair has failed: back at the next poll */
+	uint32_t in_flight;  /* submitted, not yet returned or handed to the store */
+	uint64_t read_bytes;
+	uint64_t written_bytes;
+	uint64_t error_count;
+};
+
+#define APP_MEDIA_SLOTS 512u
+
+/* Errors: -ENOMEM. */
+must_check int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
+			      uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova);
+void app_media_fini(struct app_media *md);
+
+/* It comes back from app_media_poll(), nvme.status set; also when the drive has failed. */
+void app_media_submit(struct app_media *md, struct app_io *io);
+
+/* Submit what the store wants.  Returns how many I/Os. */
+uint32_t app_media_store(struct app_media *md);
+
+void app_media_ring(struct app_media *md);
+
+/* At most done_max operations' I/Os, and about as many of the store's.  *progress: anything came
+ * back. */
+must_check uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t done_max,
+				   bool *progress);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Who gets staging: first come, first served, so that a large write is not passed by for ever.
+ *
+ * Invariants:
+ *
+ *  (1) An operation takes at most one piece at a time, so whoever holds one goes on without
+ *      another, and gives it back.
+ *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
+ *      quarter; so a piece always comes free.
+ *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
+ */
+#include "appliance/app_op.h"
+
+static void wake_waiter(struct app_core *core)
+{
+	struct app_op *op;
+
+	if (likely(list_empty(&core->staging_waiters)))
+		return;
+	op = list_entry(core->staging_waiters.next, struct app_op, link);
+	op->woken = true;
+	app_op_ready(op);
+}
+
+void *app_take(struct app_op *op, uint32_t size_bytes)
+{
+	struct app_core *core = op->core;
+	bool first = op->woken || list_empty(&core->staging_waiters);
+	void *piece = first ? app_staging_take(&core->staging, size_bytes) : NULL;
+
+	if (likely(piece)) {
+		if (op->woken)
+			wake_waiter(core); /* (3) */
+		op->woken = false;
+		return piece;
+	}
+	core->stat.staging_waits++;
+	op->on = APP_ON_STAGING;
+	if (op->woken)
+		list_push_front(&core->staging_waiters, &op->link);
+	else
+		list_push_back(&core->staging_waiters, &op->link);
+	op->woken = false;
+	return NULL;
+}
+
+void app_give(struct app_core *core, void *piece)
+{
+	app_staging_give(&core->staging, piece);
+	wake_waiter(core);
+}
+
+void *app_table_take(struct app_core *core, uint32_t size_bytes)
+{
+	void *table = NULL;
+
+	if (core->table_bytes + size_bytes <= core->cfg.staging_bytes / 4) /* (2) */
+		table = app_staging_take(&core->staging, size_bytes);
+	if (table)
+		core->table_bytes += size_bytes;
+	return table;
+}
+
+void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
+{
+	core->table_bytes -= size_bytes;
+	app_give(core, table);
+}
+
+/* ---- parts: what is lent to the fabric ------------------------------------------------ */
+
+struct app_part *app_part_take(struct app_core *core)
+{
+	struct list *node = list_pop_front(&core->part_free);
+	struct app_part *part;
+
+	if (!node)
+		return NULL;
+	part = list_entry(node, struct app_part, link);
+	part->piece = (struct fab_piece){ .user = part };
+	part->buf = NULL;
+	part->table_bytes = 0;
+	part->capacity_bytes = 0;
+	part->filling = 0;
+	part->closed = false;
+	core->parts_out++;
+	return part;
+}
+
+void app_part_free(struct app_core *core, struct app_part *part)
+{
+	core->progress = true;
+	core->parts_out--;
+	list_push_front(&core->part_free, &part->link);
+	if (part->table_bytes)
+		app_table_give(core, part->buf, part->table_bytes);
+	else if (part->buf)
+		app_give(core, part->buf);
+	else
+		wake_waiter(core); /* for want of a part one may wait, too */
+	part->buf = NULL;
+}
+
+void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
+		   uint32_t window_at, uint32_t length_bytes)
+{
+	int rc;
+
+	part->piece.window_at = window_at;
+	part->piece.length_bytes = length_bytes;
+	part->piece.bytes = bytes;
+	rc = length_bytes ? fab_send_part(req, &part->piece) : 1;
+	if (rc == 0)
+		return;
+	/* Over shared memory no payload comes this way, or this CPU would copy it. */
+	if (rc > 0 && part->capacity_bytes && req->session->transport[0] == 's')
+		core->stat.payload_copied_bytes += length_bytes;
+	app_part_free(core, part); /* it has left, or nobody is there to have it */
+}
+
+void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part)
+{
+	if (part->closed && part->filling == 0)
+		app_part_send(core, req, part, part->buf, part->piece.window_at,
+			      part->piece.length_bytes);
+}
+
+bool app_table_send(struct app_core *core, struct fab_req *req, void *table, uint32_t table_bytes,
+		    void *bytes, uint32_t window_at, uint32_t length_bytes)
+{
+	struct app_part *part = app_part_take(core);
+
+	if (!part) {
+		app_table_give(core, table, table_bytes);
+		return false;
+	}
+	part->buf = table;
+	part->table_bytes = table_bytes;
+	app_part_send(core, req, part, bytes, window_at, length_bytes);
+	return true;
+}

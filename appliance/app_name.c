@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Names and attributes: what is one call of the store, and open, which may be several.
+ *
+ *   open   LOOKED_UP --there--> (truncate) --> answer
+ *            ^   \--not there, CREATE--> PUT of nothing, -EEXIST: somebody was faster: look again
+ *            +---------------------------------------------'
+ */
+#include "appliance/app_op.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum name_at { NAME_ACCEPTED, NAME_CALLED };
+enum open_at { OPEN_ACCEPTED, OPEN_LOOKED_UP, OPEN_MADE };
+
+enum { OPEN_TRIES = 8 };
+
+static void set_of_make(struct app_op *op, uint32_t mode, uint32_t uid, uint32_t gid,
+			int64_t mtime_ns)
+{
+	op->meta.set_mask = META_SET_MODE | META_SET_UID | META_SET_GID;
+	if (mtime_ns)
+		op->meta.set_mask |= META_SET_MTIME;
+	op->meta.set = (struct meta_attr){
+		.mode = mode,
+		.uid = uid,
+		.gid = gid,
+		.mtime_ns = mtime_ns,
+	};
+}
+
+static void symlink_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->name[0] = req->args.symlink.name;
+	set_of_make(op, 0777, req->args.symlink.uid, req->args.symlink.gid,
+		    req->args.symlink.mtime_ns);
+	memcpy(op->small, req->args.symlink.target, req->args.symlink.target_bytes);
+	op->meta.inline_buf = op->small;
+	op->meta.length = req->args.symlink.target_bytes;
+	op->call = META_OP_SYMLINK;
+}
+
+static void setattr_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	static_assert(FAB_SET_MODE == META_SET_MODE && FAB_SET_UID == META_SET_UID &&
+			      FAB_SET_GID == META_SET_GID && FAB_SET_MTIME == META_SET_MTIME &&
+			      FAB_SET_ATIME == META_SET_ATIME,
+		      "one mask");
+	op->name[0] = req->args.setattr.name;
+	op->meta.set_mask = req->args.setattr.mask;
+	op->meta.set = (struct meta_attr){
+		.mode = req->args.setattr.mode,
+		.uid = req->args.setattr.uid,
+		.gid = req->args.setattr.gid,
+		.mtime_ns = req->args.setattr.mtime_ns,
+		.atime_ns = req->args.setattr.atime_ns,
+	};
+	op->call = META_OP_SETATTR;
+}
+
+static void make_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->name[0] = req->args.make.name;
+	set_of_make(op, req->args.make.mode, req->args.make.uid, req->args.make.gid,
+		    req->args.make.mtime_ns);
+	op->call = req->type == FAB_MKDIR ? META_OP_MKDIR : META_OP_PUT_BEGIN;
+	if (req->type == FAB_PUT_BEGIN && req->args.make.flags & FAB_PUT_EXCL)
+		op->flags = META_EXCL;
+}
+
+/* The name that PUT_BEGIN gave; -ESTALE when this session has no such file. */
+static int commit_begin(struct app_op *op)
+{
+	struct meta_handle handle = app_handle_in(&op->req->args.size.handle);
+	struct app_hidden *h = app_hidden_find(op->core, op->req->session, &handle);
+
+	if (!h)
+		return -ESTALE;
+	h->busy = true;
+	op->hidden = h;
+	op->target[0] = (struct meta_target){ h->path, h->path_len, h->dir, { 0 } };
+	op->meta.other = (struct meta_target){ .handle = handle };
+	op->meta.size = op->req->args.size.size_bytes;
+	op->meta.set_mask = h->set_mask;
+	op->meta.set = h->set;
+	op->flags = h->flags;
+	op->names = 0;
+	op->call = META_OP_PUT_COMMIT;
+	return 0;
+}
+
+static void statfs_begin(struct app_op *op)
+{
+	op->names = 0;
+	op->meta.statfs = &op->core->statfs;
+	op->call = META_OP_STATFS;
+}
+
+void app_name_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->names = 1;
+	switch (req->type) {
+	case FAB_OPEN:
+		op->name[0] = req->args.open.name;
+		op->flags = req->args.open.flags;
+		break;
+	case FAB_LIST:
+		op->name[0] = req->args.list.dir;
+		break;
+	case FAB_READLINK:
+		op->name[0] = req->args.name.name;
+		op->meta.inline_buf = op->small;
+		op->flags = META_NOFOLLOW;
+		op->call = META_OP_READLINK;
+		break;
+	case FAB_RMDIR:
+	case FAB_UNLINK:
+		op->name[0] = req->args.name.name;
+		op->call = req->type == FAB_RMDIR ? META_OP_RMDIR : META_OP_UNLINK;
+		break;
+	case FAB_RENAME:
+		op->name[0] = req->args.rename.from;
+		op->name[1] = req->args.rename.to;
+		op->names = 2;
+		op->flags = req->args.rename.flags & FAB_RENAME_NOREPLACE ? META_EXCL : 0;
+		op->call = META_OP_RENAME;
+		break;
+	case FAB_MKDIR:
+	case FAB_PUT_BEGIN:
+		make_begin(op);
+		break;
+	case FAB_SYMLINK:
+		symlink_begin(op);
+		break;
+	case FAB_SETATTR:
+		setattr_begin(op);
+		break;
+	case FAB_PUT_COMMIT:
+		op->begin_status = commit_begin(op);
+		op->names = 0;
+		break;
+	default: /* STATFS, STATUS */
+		statfs_begin(op);
+	}
+	if (op->names && op->name[0].nofollow)
+		op->flags |= req->type == FAB_OPEN ? 0 : META_NOFOLLOW;
+}
+
+void app_stat_item_begin(struct app_op *op)
+{
+	fab_req_name(op->req, op->index, &op->name[0]);
+	op->names = 1;
+	op->flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
+	op->call = META_OP_STAT;
+}
+
+/* ---- one call ------------------------------------------------------------------------ */
+
+/* PUT_BEGIN needs a place to remember the name in until PUT_COMMIT. */
+static int hidden_take(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	struct list *node = list_pop_front(&core->hidden_free);
+	struct app_hidden *h;
+
+	if (!node)
+		return -EMFILE;
+	h = list_entry(node, struct app_hidden, link);
+	h->session = op->req->session;
+	h->busy = true;
+	h->set = op->meta.set;
+	h->set_mask = op->meta.set_mask;
+	h->flags = op->flags;
+	h->dir = op->target[0].dir;
+	h->path_len = op->target[0].path_len;
+	memcpy(h->path, op->target[0].path, h->path_len);
+	list_push_back(&core->hidden, &h->link);
+	op->hidden = h;
+	return 0;
+}
+
+/* What became of the hidden file of a PUT_BEGIN or PUT_COMMIT. */
+static void hidden_settle(struct app_op *op)
+{
+	struct app_hidden *h = op->hidden;
+	bool exists = op->req->type == FAB_PUT_BEGIN ? op->meta.status == 0 : op->meta.status != 0;
+
+	if (op->req->type == FAB_PUT_BEGIN)
+		h->handle = op->meta.attr.handle;
+	h->busy = false;
+	op->hidden = NULL;
+	if (!exists)
+		app_hidden_done(op->core, h);
+}
+
+enum app_next app_name_step(struct app_op *op)
+{
+	int err = 0;
+
+	switch ((enum name_at)op->at) {
+	case NAME_ACCEPTED:
+		if (op->begin_status)
+			return app_op_end(op, op->begin_status);
+		if (op->call == META_OP_PUT_BEGIN)
+			err = hidden_take(op);
+		if (err)
+			return app_op_end(op, err);
+		op->meta.target = op->target[0];
+		if (op->call == META_OP_RENAME)
+			op->meta.other = op->target[1];
+		op->meta.flags = op->flags;
+		op->at = NAME_CALLED;
+		if (!app_op_meta(op, op->call))
+			return APP_WAIT;
+		wk_fallthrough;
+
+	case NAME_CALLED: /* over; a change is durable */
+		if (op->hidden)
+			hidden_settle(op);
+		return app_op_end(op, op->meta.status);
+	}
+	UNREACHABLE();
+}
+
+/* ---- open ------------------------------------------------------------------------------ */
+
+static bool look_up(struct app_op *op)
+{
+	op->meta.target = op->target[0];
+	op->meta.flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
+	op->at = OPEN_LOOKED_UP;
+	return app_op_meta(op, META_OP_STAT);
+}
+
+static bool make(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	set_of_make(op, req->args.open.mode, req->args.open.uid, req->args.open.gid, 0);
+	op->meta.target = op->target[0];
+	op->meta.flags = META_EXCL | META_BY_INLINE;
+	op->meta.size = 0;
+	op->meta.inline_buf = op->small;
+	op->meta.inline_len = 0;
+	op->at = OPEN_MADE;
+	return app_op_meta(op, META_OP_PUT);
+}
+
+static enum app_next found(struct app_op *op)
+{
+	if (op->flags & FAB_OPEN_EXCL && op->flags & FAB_OPEN_CREATE)
+		return app_op_end(op, -EEXIST);
+	if (op->flags & FAB_OPEN_DIRECTORY && op->meta.attr.type != META_TYPE_DIR)
+		return app_op_end(op, -ENOTDIR);
+	if (!(op->flags & FAB_OPEN_TRUNC) || op->meta.attr.size == 0)
+		return app_op_end(op, 0);
+	if (op->meta.attr.type != META_TYPE_FILE)
+		return app_op_end(op, op->meta.attr.type == META_TYPE_DIR ? -EISDIR : -ELOOP);
+	op->handle = op->meta.attr.handle;
+	op->target[0] = (struct meta_target){ .handle = op->handle };
+	op->length_bytes = 0;
+	op->kind = APP_OP_TRUNCATE; /* which answers with the attributes that it leaves */
+	op->at = 0;
+	return APP_AGAIN;
+}
+
+enum app_next app_open_step(struct app_op *op)
+{
+	switch ((enum open_at)op->at) {
+	case OPEN_ACCEPTED:
+		if (!look_up(op))
+			return APP_WAIT;
+		wk_fallthrough;
+
+	case OPEN_LOOKED_UP:
+		if (op->meta.status == 0)
+			return found(op);
+		if (op->meta.status != -ENOENT || !(op->flags & FAB_OPEN_CREATE) ||
+		    op->flags & FAB_OPEN_DIRECTORY || op->name[0].by == FAB_BY_HANDLE)
+			return app_op_end(op, op->meta.status);
+		if (!make(op))
+			return APP_WAIT;
+		wk_fallthrough;
+
+	case OPEN_MADE: /* durable, or somebody else was faster, or a symlink leads to nothing */
+		if (op->meta.status == -EEXIST && !(op->flags & FAB_OPEN_EXCL) &&
+		    ++op->tries < OPEN_TRIES) {
+			op->at = OPEN_ACCEPTED;
+			return APP_AGAIN;
+		}
+		return app_op_end(op, op->meta.status);
+	}
+	UNREACHABLE();
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+/* Text of op->small or of a table: in the body, or in the window and its length in the body. */
+void app_text_answer(struct app_op *op, const char *text, uint32_t bytes)
+{
+	struct fab_req *req = op->req;
+	uint8_t body[8];
+	void *table;
+
+	if (req->window.length_bytes == 0 && bytes <= FAB_BODY_MAX) {
+		fab_reply(req, 0, text, bytes);
+		return;
+	}
+	if (bytes > req->window.length_bytes) {
+		fab_reply(req, -EMSGSIZE, NULL, 0);
+		return;
+	}
+	table = app_table_take(op->core, bytes);
+	if (table)
+		memcpy(table, text, bytes);
+	if (!table || !app_table_send(op->core, req, table, bytes, table, 0, bytes)) {
+		fab_reply(req, -EAGAIN, NULL, 0);
+		return;
+	}
+	fab_reply(req, 0, body, fab_build_u64(body, bytes));
+}
+
+static uint32_t build_statfs(const struct app_core *core, void *out)
+{
+	const struct meta_statfs *s = &core->statfs;
+	struct fab_statfs f = {
+		.total_bytes = s->blocks_total * BLOCK_SIZE,
+		.free_bytes = s->blocks_free * BLOCK_SIZE,
+		.files = s->files,
+		.dirs = 0,
+		.name_max = META_NAME_MAX,
+		.shard_count = core->cfg.nshards,
+	};
+
+	return fab_build_statfs(out, &f);
+}
+
+void app_name_answer(struct app_op *op)
+{
+	struct fab_req *req = op->req;
+	uint8_t body[FAB_STAT_BYTES];
+	struct fab_attr attr;
+
+	if (op->status) {
+		fab_reply(req, op->status, NULL, 0);
+		return;
+	}
+	switch (req->type) {
+	case FAB_OPEN:
+	case FAB_PUT_BEGIN:
+	case FAB_MKDIR:
+	case FAB_SYMLINK:
+		app_attr_out(&op->meta.attr, &attr);
+		fab_reply(req, 0, body, fab_build_stat(body, 0, &attr));
+		return;
+	case FAB_READLINK:
+		app_text_answer(op, op->small, (uint32_t)op->meta.length);
+		return;
+	case FAB_STATFS:
+		fab_reply(req, 0, body, build_statfs(op->core, body));
+		return;
+	default:
+		fab_reply(req, 0, NULL, 0);
+	}
+}

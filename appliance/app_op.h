@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Operations of one core, and the core's own structure; private to appliance/ and tests.
+ *
+ *   request --admit--> app_op, or app_batch of app_ops --step ... step--> reply
+ *
+ * One step function a kind reads from top to bottom; the name of a stage is a fact that has
+ * become true.  The loop steps an operation when what it waits for has come.
+ */
+#ifndef APP_OP_H
+#define APP_OP_H
+
+#include "appliance/app_core.h"
+#include "appliance/app_media.h"
+#include "appliance/app_staging.h"
+#include "base/arena.h"
+#include "base/le.h"
+#include "base/list.h"
+#include "base/num.h"
+
+#define APP_RUNS_MAX     128u                      /* of one read plan or write     */
+#define APP_BLOCKS_MAX   (META_IO_BLOCKS_MAX + 1u) /* 4 MiB that begin inside a block */
+#define APP_FILE_BUCKETS 256u
+#define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
+#define APP_FILE_MAX     (1ull << 52)
+
+/* What a step tells the loop. */
+enum app_next {
+	APP_WAIT,  /* something is in flight: step me again when it is done */
+	APP_AGAIN, /* step me again at once                                 */
+	APP_END,   /* op->status is set: answer, when all it saw is durable */
+};
+
+enum app_op_kind {
+	APP_OP_READ,      /* app_read.c: FAB_READ and items of FAB_READ_BATCH  */
+	APP_OP_PUT,       /* app_put.c: items of FAB_PUT                       */
+	APP_OP_WRITE,     /* app_write.c                                       */
+	APP_OP_TRUNCATE,  /* app_truncate.c: also for FAB_OPEN_TRUNC           */
+	APP_OP_OPEN,      /* app_name.c                                        */
+	APP_OP_NAME,      /* app_name.c: all that is one call of the store     */
+	APP_OP_LIST,      /* app_list.c                                        */
+	APP_OP_STATUS,    /* app_stat.c                                        */
+	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
+	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
+};
+
+/* What an operation waits for, besides `ios_out` and `pulls_out`. */
+enum app_on {
+	APP_ON_NOTHING,
+	APP_ON_META,    /* the store has op->meta                  */
+	APP_ON_READY,   /* core->ready: to be stepped              */
+	APP_ON_STAGING, /* core->staging_waiters                   */
+	APP_ON_BLOCKS,  /* core->block_waiters: a zone is opened   */
+	APP_ON_FILE,    /* another change of the same file         */
+};
+
+/* Bytes lent to the fabric until FAB_EVENT_SENT. */
+struct app_part {
+	struct fab_piece piece;
+	struct list link; /* of core->part_free */
+	char *buf;        /* of staging         */
+	uint32_t capacity_bytes;
+	uint32_t table_bytes; /* buf is a table of so many */
+	uint32_t filling;     /* reads that still come into it */
+	bool closed;          /* nothing more comes: send it when filling is 0 */
+};
+
+struct app_op {
+	struct list link; /* of the list that `on` says */
+	struct app_core *core;
+	struct fab_req *req;
+	struct app_batch *batch; /* of which this is item `index`, or NULL */
+	uint32_t index;
+	enum app_op_kind kind;
+	uint32_t at; /* the kind's stage */
+	enum app_on on;
+	uint32_t ios_out;
+	uint32_t pulls_out;
+	int io_status; /* the first that was not 0 */
+	int pull_status;
+	int cancel;  /* the client does not want it any more: what it would be told */
+	bool woken;  /* from staging_waiters: it is its turn */
+	bool locked; /* it holds its file */
+	bool ending; /* status is set: app_op_end() */
+	int status;
+	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
+
+	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
+	uint32_t names;
+	uint32_t names_done;
+	bool looking; /* for the directory of name[names_done] */
+	struct meta_target target[2];
+
+	struct meta_op meta;
+	enum meta_op_type call; /* APP_OP_NAME: which one of the store's */
+	int begin_status;       /* the request cannot be               */
+	uint32_t tries;         /* open                                */
+
+	/* Bytes. */
+	uint64_t offset_bytes; /* in the file                                          */
+	uint64_t length_bytes; /* asked for                                            */
+	uint64_t done_bytes;   /* read: what there is of it                            */
+	uint64_t file_size;
+	uint32_t window_at; /* read: where its first block lands; put, write: payload */
+	uint32_t sums_at;   /* put, write: in the window                            */
+	uint32_t flags;     /* the request's                                        */
+	uint32_t first_sum; /* read: in the batch's or its own table                */
+	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
+	uint32_t nblocks_done;
+	struct app_part *part; /* read over TCP: what it lands in                      */
+	char *buf;             /* of staging                                           */
+	uint32_t *sums;        /* read of more than FAB_SUMS_INLINE blocks: of staging  */
+	uint32_t sums_bytes;
+	char *landing; /* read: of the piece that is under way                 */
+	uint32_t edge; /* write: 0 the first block, 1 the last                 */
+	uint32_t nruns;
+	uint32_t run_from;   /* write: of runs[], not yet given to the store         */
+	uint32_t edge_sum;   /* ... and its checksum as the store knows it           */
+	uint32_t inline_len; /* write: of the file as it was                         */
+	bool merging;        /* write: an old block is being read                    */
+	bool converting;     /* write: its inline bytes become a block first         */
+	struct app_hidden *hidden;
+	struct fab_piece pull[2];
+	struct list file_link; /* of core->file[bucket]: holds or waits */
+	uint64_t file_hash;
+	struct meta_handle handle;
+
+	uint32_t few_sums[FAB_SUMS_INLINE];
+	struct app_io io[APP_RUNS_MAX];
+	struct meta_run runs[APP_RUNS_MAX + 1];
+	uint32_t crcs[APP_BLOCKS_MAX + 1];
+	_Alignas(8) char small[META_PATH_MAX + 1]; /* inline bytes, links */
+};
+
+/* FAB_READ_BATCH, FAB_PUT and FAB_STAT. */
+struct app_batch {
+	struct list link; /* of core->batches while items are to be begun, or of batch_free */
+	struct fab_req *req;
+	uint32_t count;
+	uint32_t next;
+	uint32_t in_flight;
+	int cancel;
+	bool ending; /* an APP_OP_BATCH_END has it */
+	uint64_t seen_seq;
+	uint32_t blocks;            /* READ_BATCH: of the window, taken          */
+	uint32_t blocks_max;        /* ... that leave room for checksums and answers */
+	struct app_part *part;      /* ... over TCP: the one that is being filled */
+	struct fab_answer *answers; /* of staging: not yet the wire's form       */
+	char *wire;                 /* ... and behind them the wire's            */
+	uint32_t *sums;             /* of staging */
+	uint32_t table_bytes;       /* accounted in core->table_bytes */
+};
+
+/* A file between PUT_BEGIN and PUT_COMMIT; aborted when its session ends. */
+struct app_hidden {
+	struct list link; /* of core->hidden_free, ->hidden, or ->aborts */
+	struct fab_session *session;
+	struct meta_handle handle;
+	bool busy; /* an operation commits it */
+	uint32_t flags;
+	uint32_t set_mask;
+	struct meta_attr set;
+	uint64_t dir;
+	uint32_t path_len;
+	char path[META_PATH_MAX + 1];
+};
+
+enum app_life { APP_BOOTING, APP_SERVING, APP_DRAINING, APP_STOPPING, APP_STOPPED };
+
+struct app_core {
+	struct app_core_cfg cfg;
+	enum app_life life;
+	int boot_status;
+	int stop_status;
+	uint64_t now_ns;
+	int64_t wall_ns;
+	struct arena *arena; /* NULL: the caller's memory */
+	char *memory;
+	uint64_t memory_bytes;
+	uint64_t memory_iova;
+	struct meta *meta;
+	struct meta_conf meta_conf;
+	struct app_media media;
+	struct nvme_qpair *qp[META_DRIVES_MAX];
+	uint32_t nqps;
+	struct app_staging staging;
+	uint64_t table_bytes; /* of staging, in tables; at most a quarter */
+	uint64_t spread;      /* of the next allocation: over the drives  */
+
+	struct app_op *ops;
+	struct app_op **op_free; /* a stack */
+	uint32_t op_free_count;
+	uint32_t batch_ops; /* operations that are items of batches */
+	struct app_batch *batch;
+	struct list batch_free;
+	struct list batches;
+	struct app_part *part;
+	struct list part_free;
+	uint32_t parts_out;
+	struct app_hidden *hidden_slot;
+	struct list hidden_free;
+	struct list hidden;
+	struct list aborts;
+
+	struct fab_req *waiting; /* not yet admitted, oldest first; linked by fab_req.user */
+	struct fab_req *waiting_last;
+	struct list ready;
+	struct list staging_waiters;
+	struct list block_waiters;
+	struct list file[APP_FILE_BUCKETS];
+	uint32_t requests_open;
+	uint32_t sessions_open;
+	uint64_t start_ns; /* now_ns of the first turn */
+	bool progress;     /* in this turn */
+
+	struct meta_statfs statfs;
+	struct app_core_stat stat;
+	char error[APP_WHY];
+};
+
+/* ---- app_core.c ------------------------------------------------------------------- */
+
+/* Step it until it waits or is done. */
+void app_op_run(struct app_op *op);
+/* It is on no list: have it stepped in this turn or the next. */
+void app_op_ready(struct app_op *op);
+/* NULL: none free. */
+struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req);
+void app_op_free(struct app_op *op);
+/* Start op->meta (type and arguments set).  True: over at once.  False: wait; stepped again when
+ * it is.  Either way op->seen_seq grows by what it has seen: app_op_saw(). */
+must_check bool app_op_meta(struct app_op *op, enum meta_op_type type);
+void app_op_saw(struct app_op *op);
+/* What a step returns when it is over. */
+enum app_next app_op_end(struct app_op *op, int status);
+/* Wait for a list of the core's, or for the store. */
+void app_op_wait(struct app_op *op, enum app_on on, struct list *list);
+/* Submit runs[0 .. nruns) of the store's addresses against `buf`; holes are zeroed by a read. */
+void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
+	       char *buf, uint64_t iova);
+/* Begin whatever waits for a free operation. */
+void app_core_admit(struct app_core *core);
+
+/* ---- app_memory.c: staging, parts ----------------------------------------------------- */
+
+/* NULL: `op` waits for it, and is stepped again when there may be some. */
+must_check void *app_take(struct app_op *op, uint32_t size_bytes);
+void app_give(struct app_core *core, void *piece);
+/* Tables of requests: at most a quarter of staging, so that payload always finds some.  NULL:
+ * later. */
+must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);
+void app_table_give(struct app_core *core, void *table, uint32_t size_bytes);
+struct app_part *app_part_take(struct app_core *core); /* without a buffer; NULL: none */
+void app_part_free(struct app_core *core, struct app_part *part);
+/* Send bytes of part->buf (or `bytes`) to the window; the part is freed when they have left. */
+void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
+		   uint32_t window_at, uint32_t length_bytes);
+/* A read has come into it. */
+void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part);
+
+/* Send (a part of) a table; it is given back when it has left.  False: no part; table is given. */
+must_check bool app_table_send(struct app_core *core, struct fab_req *req, void *table,
+			       uint32_t table_bytes, void *bytes, uint32_t window_at,
+			       uint32_t length_bytes);
+
+/* ---- app_file.c: one change of a file at a time ----------------------------------------- */
+
+/* True: op holds op->handle.  False: it waits, and is stepped again when it does. */
+must_check bool app_file_lock(struct app_op *op);
+void app_file_unlock(struct app_op *op);
+
+/* ---- app_target.c: what the fabric and the store call the same things --------------------- */
+
+/* Set op->target[] from op->name[].  APP_AGAIN: when op->names_done == op->names all are set. */
+must_check enum app_next app_target_step(struct app_op *op);
+struct meta_handle app_handle_in(const struct fab_handle *h);
+struct fab_handle app_handle_out(const struct meta_handle *h);
+void app_attr_out(const struct meta_attr *in, struct fab_attr *out);
+struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES]);
+void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES]);
+
+/* ---- steps and answers, by file --------------------------------------------------------- */
+
+enum app_next app_read_step(struct app_op *op);
+enum app_next app_put_step(struct app_op *op);
+enum app_next app_write_step(struct app_op *op);
+enum app_next app_truncate_step(struct app_op *op);
+enum app_next app_open_step(struct app_op *op);
+enum app_next app_name_step(struct app_op *op);
+enum app_next app_list_step(struct app_op *op);
+enum app_next app_status_step(struct app_op *op);
+enum app_next app_abort_step(struct app_op *op);
+enum app_next app_batch_end_step(struct app_op *op);
+
+/* The reply, once op->status may be told; op->req is gone then. */
+void app_read_answer(struct app_op *op);
+void app_write_answer(struct app_op *op);
+void app_name_answer(struct app_op *op);
+void app_list_answer(struct app_op *op);
+void app_status_answer(struct app_op *op);
+void app_batch_end_answer(struct app_op *op);
+
+/* What a request or an item asks, into a fresh operation. */
+void app_read_begin(struct app_op *op);
+void app_write_begin(struct app_op *op);
+void app_truncate_begin(struct app_op *op);
+void app_name_begin(struct app_op *op);
+void app_read_item_begin(struct app_op *op);
+void app_put_item_begin(struct app_op *op);
+void app_stat_item_begin(struct app_op *op);
+
+/* ---- app_put.c, for app_write.c and app_truncate.c too --------------------------------------- */
+
+/* Blocks for op->nblocks, into op->runs.  0; -EAGAIN: it waits; -ENOSPC ... */
+must_check int app_blocks_take(struct app_op *op);
+/* They will not be used. */
+void app_blocks_give(struct app_op *op);
+/* Pull `bytes` of payload and `nsums` checksums.  True: all here. */
+must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums,
+			 uint32_t nsums);
+
+/* ---- app_batch.c ---------------------------------------------------------------------- */
+
+/* False: not now (no batch, no tables). */
+must_check bool app_batch_begin(struct app_core *core, struct fab_req *req);
+/* Begin items while there are operations.  True: some more wait. */
+bool app_batch_pump(struct app_core *core);
+/* Room for nblocks in the window: where, and which checksums.  -EMSGSIZE. */
+must_check int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at,
+			       uint32_t *first_sum);
+void app_batch_item_done(struct app_op *op);
+/* Its last item is done: end it. */
+void app_batch_check_end(struct app_core *core, struct app_batch *b);
+void app_batch_cancel(struct app_core *core, struct app_batch *b, int status);
+
+/* ---- app_session.c ----------------------------------------------------------------------- */
+
+void app_session_closed(struct app_core *core, struct fab_session *session);
+struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_session *session,
+				   const struct meta_handle *handle);
+void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */
+void app_aborts_begin(struct app_core *core);
+
+/* ---- app_stat.c ---------------------------------------------------------------------------- */
+
+/* JSON text; returns its length, at most size - 1. */
+uint32_t app_stat_text(const struct app_core *core, char *out, uint32_t size);
+
+/* app_name.c */
+void app_text_answer(struct app_op *op, const char *text, uint32_t bytes);
+
+static inline bool app_is_batch(enum fab_type type)
+{
+	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT;
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Memory for payload on its way: what clients write lies here, where they cannot change
+ * it, until it is on a drive; what is read over TCP lies here until it is sent.
+ *
+ * A buddy allocator: pieces of 4 KiB << order, up to 8 MiB.  All
+ * its bookkeeping is taken at start; take and give cost a few list steps each.
+ */
+#ifndef APP_STAGING_H
+#define APP_STAGING_H
+
+#include "base/assert.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define APP_STAGING_ORDERS    12u /* 4 KiB << 0 .. 4 KiB << 11 */
+#define APP_STAGING_PIECE_MAX (8u << 20)
+
+struct app_staging_page {
+	struct list link; /* of free[order], when a free piece starts here */
+	uint8_t order;    /* of the piece that starts here */
+	bool free;
+	bool starts;
+};
+
+struct app_staging {
+	char *base; /* a multiple of 4096 */
+	uint64_t iova;
+	uint32_t npages;
+	uint32_t pages_used;
+	struct app_staging_page *page; /* npages */
+	struct list free[APP_STAGING_ORDERS];
+};
+
+/* Errors: -ENOMEM.  The memory [base, base + size_bytes) stays the caller's. */
+must_check int app_staging_init(struct app_staging *s, void *base, uint64_t size_bytes,
+				uint64_t iova);
+void app_staging_fini(struct app_staging *s);
+
+/* A piece of at least size_bytes (1 .. 8 MiB), contents undefined; NULL: none now. */
+must_check void *app_staging_take(struct app_staging *s, uint32_t size_bytes);
+void app_staging_give(struct app_staging *s, void *piece);
+
+static inline uint64_t app_staging_iova(const struct app_staging *s, const void *p)
+{
+	return s->iova + (uint64_t)((const char *)p - s->base);
+}
+
+#endif
