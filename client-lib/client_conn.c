@@ -30,6 +30,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS NS_PER_S
 
@@ -109,16 +113,19 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 static int adopt(struct weka_client *c)
 {
 	const struct fab_limits *limits = fab_conn_limits(c->next);
+	char *fresh = fab_region_memory(c->next_region);
 
+	/* Faults now rather than later; what is not there in time will be then. */
+	(void)madvise(fresh, fab_region_size(c->next_region), MADV_POPULATE_WRITE);
 	if (c->conn) {
 		if (fab_region_size(c->next_region) < fab_region_size(c->region))
 			return -ENOSPC;
-		client__leases_move(c, fab_region_memory(c->next_region));
+		client__leases_move(c, fresh);
 		fab_region_replace(c->next_region, c->region);
 		fab_close(c->conn);
 		c->counters.reconnects++;
 	} else {
-		c->memory = fab_region_memory(c->next_region);
+		c->memory = fresh;
 		c->pool_bytes = fab_region_size(c->next_region);
 	}
 	c->conn = c->next;
@@ -176,7 +183,6 @@ void client__conn_lost(struct weka_client *c, uint64_t now_ns)
 	c->at = CLIENT_DOWN;
 	c->down_ns = now_ns;
 	c->retry_ns = now_ns;
-	c->unflushed = false;
 }
 
 /* ---- a client -------------------------------------------------------------------------- */

@@ -147,7 +147,6 @@ struct weka_client {
 	union client_batch *batches_free;
 	struct client_lease *leases;
 	struct client_lease *leases_free;
-	bool unflushed;
 	uint8_t armed; /* 1: the timer, 2: the fabric too */
 	bool dead;     /* without an appliance for longer than reconnect_ns */
 	enum client_conn_at at;

@@ -155,7 +155,6 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 		err = fab_submit(c->conn, &slot->call);
 	if (likely(!err)) {
 		slot->state = CLIENT_SENT;
-		c->unflushed = true;
 		return 0;
 	}
 	if (err != -EAGAIN && err != -ENOTCONN && err != -ECONNRESET)
@@ -233,7 +232,6 @@ static void slot_orphan(struct weka_client *c, struct client_slot *slot, int sta
 	}
 	ASSERT(slot->state == CLIENT_SENT);
 	fab_cancel(c->conn, &slot->call);
-	c->unflushed = true;
 	slot->state = CLIENT_ORPHAN;
 	if (slot->lease)
 		slot->lease->orphans++;
@@ -364,22 +362,16 @@ static void take_in(struct weka_client *c, uint64_t now_ns)
 {
 	struct fab_call *done[CLIENT_DONE_BATCH];
 	uint32_t count, i;
+	bool was_broken;
 
-	do {
+	do { /* when it breaks: until every call is back (2) */
+		was_broken = fab_conn_status(c->conn) != 0;
 		count = fab_poll(c->conn, now_ns, done, CLIENT_DONE_BATCH);
 		for (i = 0; i < count; i++)
 			answered(c, container_of(done[i], struct client_slot, call));
-	} while (unlikely(count > 0 && fab_conn_status(c->conn)));
+	} while (unlikely(fab_conn_status(c->conn)) && (count > 0 || !was_broken));
 	if (unlikely(fab_conn_status(c->conn)))
 		client__conn_lost(c, now_ns);
-}
-
-static void flush(struct weka_client *c)
-{
-	if (c->unflushed && c->at == CLIENT_UP) {
-		c->unflushed = false;
-		fab_flush(c->conn);
-	}
 }
 
 void client__progress(struct weka_client *c)
@@ -389,17 +381,14 @@ void client__progress(struct weka_client *c)
 	c->now_ns = now_ns;
 	if (unlikely(c->armed))
 		client__disarm(c);
-	if (likely(c->at == CLIENT_UP)) {
-		flush(c);
-		take_in(c, now_ns);
-	} else {
+	if (likely(c->at == CLIENT_UP))
+		take_in(c, now_ns); /* fab_poll() sends first */
+	else
 		client__conn_step(c, now_ns);
-	}
 	if (unlikely(now_ns >= c->scan_ns))
 		scan_deadlines(c, now_ns);
 	if (unlikely(!list_empty(&c->pending)))
 		send_pending(c);
-	flush(c);
 }
 
 int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
@@ -425,8 +414,8 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 
 void weka_flush(struct weka_client *c)
 {
-	if (!client__forked(c))
-		flush(c);
+	if (!client__forked(c) && c->at == CLIENT_UP)
+		fab_flush(c->conn);
 }
 
 void weka_cancel(struct weka_client *c, struct weka_req *req)
