@@ -14,57 +14,13 @@
  *      addresses and log bytes for the worst case.
  *  (2) Each key is wanted once: a later put or delete of a key replaces the earlier.
  *  (3) All changes of a transaction are one log record, whatever shards they touch.
- *
- * The worst case of a leaf that is changed: its path becomes dirty (the pages of it that are
- * not yet); if what is put does not fit, each put splits it, and each page above it once; if it may
- * become sparse, at each level one neighbour is merged.
  */
-#include "meta/meta_tree.h"
+#include "meta/meta_tx.h"
 #include "base/num.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TX_BUFFER_BYTES (META__TX_RECORDS_MAX * META_VALUE_MAX)
-
-struct tx_shard {
-	uint32_t shard;
-	uint32_t uniq; /* taken */
-	uint32_t dir;
-	int32_t files;
-	bool put; /* the log record has a part of it */
-};
-
-struct tx_leaf {
-	uint32_t shard;
-	struct meta__frame *frame; /* NULL: the tree is empty */
-	struct meta_key lo, hi;
-	bool has_hi;
-	uint32_t puts;
-	uint32_t grow_bytes;
-	uint32_t shrink_bytes;
-};
-
-struct meta__tx {
-	struct meta_op *op;
-	bool logged;
-	uint64_t seen;
-	uint64_t drives_mask;
-	uint32_t nmut, nleaf, nshard;
-	uint32_t clean_pages; /* pages of paths that the apply makes dirty */
-	uint32_t buffer_used;
-	bool touch;
-	uint32_t touch_shard, touch_level;
-	struct meta_key touch_key;
-	uint32_t seek_shard, seek_pos; /* where the last seek ended */
-	uint64_t seek_baddr;
-	struct meta__mut mut[META__TX_RECORDS_MAX];
-	bool existed[META__TX_RECORDS_MAX]; /* in the tree */
-	struct tx_leaf leaf[META__TX_RECORDS_MAX];
-	struct tx_shard shard[META__TX_RECORDS_MAX];
-	_Alignas(8) uint8_t buffer[TX_BUFFER_BYTES];
-};
 
 uint64_t meta__tx_memory(const struct meta_conf *c)
 {
@@ -84,7 +40,7 @@ void meta__tx_destroy(struct meta *m)
 	m->tx = NULL;
 }
 
-static void forget(struct meta__tx *tx)
+void meta__tx_forget(struct meta__tx *tx)
 {
 	tx->drives_mask = 0;
 	tx->nmut = tx->nleaf = tx->nshard = 0;
@@ -98,7 +54,7 @@ void meta__tx_begin(struct meta *m, struct meta_op *op)
 	struct meta__tx *tx = m->tx;
 
 	ASSERT(op);
-	forget(tx);
+	meta__tx_forget(tx);
 	tx->op = op;
 	tx->logged = true;
 	tx->seen = 0;
@@ -210,13 +166,13 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 
 /* ---- wanting to change ------------------------------------------------------------------- */
 
-static struct tx_shard *shard_of(struct meta__tx *tx, uint32_t shard)
+struct meta__tx_shard *meta__tx_shard_of(struct meta__tx *tx, uint32_t shard)
 {
 	for (uint32_t i = 0; i < tx->nshard; i++)
 		if (tx->shard[i].shard == shard)
 			return &tx->shard[i];
 	ASSERT(tx->nshard < META__TX_RECORDS_MAX);
-	tx->shard[tx->nshard] = (struct tx_shard){ .shard = shard };
+	tx->shard[tx->nshard] = (struct meta__tx_shard){ .shard = shard };
 	return &tx->shard[tx->nshard++];
 }
 
@@ -235,11 +191,11 @@ static void count_path(struct meta *m, const struct meta__path *path, uint32_t l
 
 /* The leaf of key as one that this transaction changes. */
 static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
-		       struct tx_leaf **out)
+		       struct meta__tx_leaf **out)
 {
 	struct meta__tx *tx = m->tx;
 	struct meta__path path;
-	struct tx_leaf *leaf;
+	struct meta__tx_leaf *leaf;
 	int err;
 
 	for (uint32_t i = 0; i < tx->nleaf; i++) {
@@ -254,7 +210,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 	if (err && err != -ENOENT)
 		return err;
 	leaf = &tx->leaf[tx->nleaf++];
-	*leaf = (struct tx_leaf){
+	*leaf = (struct meta__tx_leaf){
 		.shard = shard,
 		.frame = err ? NULL : path.at[0].frame,
 		.lo = path.lo,
@@ -271,7 +227,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 static int change(struct meta *m, const struct meta__mut *mut, bool *existed)
 {
 	uint32_t pos, bytes = meta__leaf_bytes(mut->value_len), old_bytes = 0, len;
-	struct tx_leaf *leaf;
+	struct meta__tx_leaf *leaf;
 	const void *value;
 	int err = change_leaf(m, mut->shard, &mut->key, &leaf);
 
@@ -292,7 +248,7 @@ static int change(struct meta *m, const struct meta__mut *mut, bool *existed)
 	return 0;
 }
 
-static int want(struct meta *m, const struct meta__mut *mut)
+int meta__tx_want(struct meta *m, const struct meta__mut *mut)
 {
 	struct meta__tx *tx = m->tx;
 	int i = find_mut(tx, mut->shard, &mut->key), err;
@@ -303,7 +259,7 @@ static int want(struct meta *m, const struct meta__mut *mut)
 	err = change(m, mut, &existed);
 	if (err)
 		return err;
-	shard_of(tx, mut->shard)->put = true;
+	meta__tx_shard_of(tx, mut->shard)->put = true;
 	if (i < 0) {
 		i = (int)tx->nmut++;
 		tx->existed[i] = existed;
@@ -324,19 +280,19 @@ int meta__tx_put(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	};
 
 	ASSERT(value_len <= META_VALUE_MAX);
-	if (tx->buffer_used + value_len > TX_BUFFER_BYTES)
+	if (tx->buffer_used + value_len > META__TX_BUFFER_BYTES)
 		return -E2BIG;
 	if (value_len > 0)
 		memcpy(tx->buffer + tx->buffer_used, value, value_len);
 	tx->buffer_used += (uint32_t)align_up(value_len, 8);
-	return want(m, &mut);
+	return meta__tx_want(m, &mut);
 }
 
 int meta__tx_del(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	const struct meta__mut mut = { .shard = shard, .del = true, .key = *key };
 
-	return want(m, &mut);
+	return meta__tx_want(m, &mut);
 }
 
 int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblocks)
@@ -368,7 +324,7 @@ int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblock
 
 uint64_t meta__tx_uniq(struct meta *m, uint32_t shard)
 {
-	return max_u64(m->shard[shard].uniq_next, 1) + shard_of(m->tx, shard)->uniq++;
+	return max_u64(m->shard[shard].uniq_next, 1) + meta__tx_shard_of(m->tx, shard)->uniq++;
 }
 
 /* Directory 0 is the store's own, 1 the root: no shard gives these out. */
@@ -376,7 +332,7 @@ uint64_t meta__tx_dir(struct meta *m, uint32_t shard)
 {
 	uint64_t next = max_u64(m->shard[shard].dir_next, META_ROOT_DIR + 1);
 
-	return (uint64_t)shard << 36 | (next + shard_of(m->tx, shard)->dir++);
+	return (uint64_t)shard << 36 | (next + meta__tx_shard_of(m->tx, shard)->dir++);
 }
 
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns)
@@ -413,190 +369,4 @@ int meta__plan_touch(struct meta *m, struct meta_op *op)
 	ASSERT(w[0] < m->nshards);
 	ASSERT(w[1] < META_PAGE_LEVELS_MAX);
 	return meta__tx_touch(m, (uint32_t)w[0], (uint32_t)w[1], w[2], &first);
-}
-
-/* ---- applying ------------------------------------------------------------------------------ */
-
-/* Pages that become dirty at worst. */
-static uint32_t pages_needed(const struct meta *m)
-{
-	const struct meta__tx *tx = m->tx;
-	uint32_t need = tx->clean_pages;
-
-	for (uint32_t i = 0; i < tx->nleaf; i++) {
-		const struct tx_leaf *leaf = &tx->leaf[i];
-		uint32_t height = m->shard[leaf->shard].height, free_bytes, used;
-
-		if (!leaf->frame) {
-			need += leaf->grow_bytes <= META__LEAF_SPACE ? 1 : leaf->puts + 2;
-			continue;
-		}
-		free_bytes = meta__leaf_free(leaf->frame->page);
-		used = meta__page_used(leaf->frame->page);
-		if (leaf->grow_bytes > free_bytes)
-			need += leaf->puts + height;
-		if (leaf->shrink_bytes > 0 && used < leaf->shrink_bytes + META__LEAF_SPARSE)
-			need += height;
-	}
-	return need;
-}
-
-int meta__tx_ready(struct meta *m)
-{
-	struct meta__tx *tx = m->tx;
-	uint32_t need = pages_needed(m), bytes;
-
-	if (tx->nmut == 0 && !tx->touch)
-		return 0;
-	if (m->failed)
-		return -EROFS;
-	if (need > m->cache->nframes / 2) {
-		meta__error(m, "one change needs %u pages, more than the cache can take", need);
-		return -E2BIG;
-	}
-	if (need > meta__cache_room(m) || need > meta__cache_available(m) ||
-	    need > meta__page_room(m))
-		goto busy;
-	if (tx->logged && tx->nmut > 0) {
-		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
-		if (bytes > META__RECORD_BYTES_MAX)
-			return -E2BIG;
-		if (!meta__log_room(m, bytes))
-			goto busy;
-	}
-	return 0;
-busy:
-	meta__ckpt_want(m);
-	return -EBUSY;
-}
-
-static void move_counters(struct meta *m)
-{
-	struct meta__tx *tx = m->tx;
-
-	for (uint32_t i = 0; i < tx->nmut; i++) {
-		const struct meta__mut *mut = &tx->mut[i];
-
-		if (meta__key_class(&mut->key) != META__CLASS_OBJ ||
-		    meta__key_kind(&mut->key) != META__KIND_INODE)
-			continue;
-		if (!mut->del && !tx->existed[i])
-			shard_of(tx, mut->shard)->files++;
-		if (mut->del && tx->existed[i])
-			shard_of(tx, mut->shard)->files--;
-	}
-	for (uint32_t i = 0; i < tx->nshard; i++) {
-		const struct tx_shard *t = &tx->shard[i];
-		struct meta__shard *s = &m->shard[t->shard];
-
-		ASSERT(t->put); /* else the record would not carry the counters */
-		s->seq++;
-		s->changed = true; /* the counters, if nothing else */
-		s->files += (uint64_t)(int64_t)t->files;
-		s->uniq_next = max_u64(s->uniq_next, 1) + t->uniq;
-		s->dir_next = max_u64(s->dir_next, META_ROOT_DIR + 1) + t->dir;
-	}
-}
-
-/* A ZONE record is about to become another: the zone's sum over all shards follows. */
-static void move_live(struct meta *m, const struct meta__mut *mut)
-{
-	const uint32_t zone = meta__zone_of_key(m, &mut->key);
-	const struct meta__hint *hint;
-	const void *value;
-	uint32_t pos, len;
-	int64_t delta = 0;
-	le64 disk;
-
-	if (zone == UINT32_MAX) { /* from a log of other drives: mount has checked what it could */
-		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
-		return;
-	}
-	if (meta__tree_leaf(m, NULL, mut->shard, &mut->key, &hint) == 0 &&
-	    meta__leaf_find(hint->leaf->page, &mut->key, &pos)) {
-		meta__leaf_value(hint->leaf->page, pos, &value, &len);
-		if (len == sizeof(disk)) {
-			memcpy(&disk, value, sizeof(disk));
-			delta -= (int64_t)le64_get(disk);
-		}
-	}
-	if (!mut->del && mut->value_len == sizeof(disk)) {
-		memcpy(&disk, mut->value, sizeof(disk));
-		delta += (int64_t)le64_get(disk);
-	}
-	meta__zone_live_add(m, zone, delta);
-}
-
-/* Deletes, then puts, then sparse leaves: so a leaf that was sparse for a moment only stays. */
-static void change_trees(struct meta *m, uint64_t seq)
-{
-	struct meta__tx *tx = m->tx;
-	bool zone;
-
-	for (uint32_t pass = 0; pass < 2; pass++) {
-		for (uint32_t i = 0; i < tx->nmut; i++) {
-			const struct meta__mut *mut = &tx->mut[i];
-
-			if (mut->del != (pass == 0))
-				continue;
-			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
-			if (zone)
-				move_live(m, mut);
-			if (mut->del)
-				meta__tree_del(m, mut->shard, &mut->key, seq);
-			else
-				meta__tree_put(m, mut->shard, &mut->key, mut->value, mut->value_len,
-					       seq);
-		}
-	}
-	for (uint32_t i = 0; i < tx->nleaf; i++) {
-		const struct tx_leaf *leaf = &tx->leaf[i];
-
-		if (leaf->frame && leaf->shrink_bytes > 0)
-			meta__tree_tidy(m, leaf->shard, &leaf->lo, seq);
-	}
-}
-
-void meta__tx_apply(struct meta *m)
-{
-	struct meta__tx *tx = m->tx;
-	uint64_t seq = 0;
-
-	if (tx->touch)
-		meta__tree_touch(m, tx->touch_shard, &tx->touch_key, tx->touch_level);
-	if (tx->nmut > 0) {
-		if (tx->logged) {
-			move_counters(m);
-			seq = meta__log_append(m, tx->mut, tx->nmut, tx->drives_mask); /* (3) */
-			tx->op->seen_seq = seq;
-		}
-		change_trees(m, seq);
-	}
-	if (meta__cache_quarter_dirty(m))
-		meta__ckpt_want(m);
-	forget(tx);
-}
-
-int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count)
-{
-	int err = 0, miss = 0;
-
-	ASSERT(count <= META__TX_RECORDS_MAX);
-	meta__tx_begin(m, op);
-	m->tx->logged = false;
-	for (uint32_t i = 0; i < count; i++) {
-		err = want(m, &mut[i]);
-		if (err == -EAGAIN)
-			miss = err; /* go on: all that is missing is asked for at once */
-		else if (err)
-			break;
-	}
-	if (!err || err == -EAGAIN)
-		err = miss;
-	if (!err)
-		err = meta__tx_ready(m);
-	if (!err)
-		meta__tx_apply(m);
-	forget(m->tx);
-	return err;
 }

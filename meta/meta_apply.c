@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The apply: what a plan wanted comes true, in memory and in the log, and cannot fail.
+ *
+ * The worst case of a leaf that is changed: its path becomes dirty (the pages of it that are
+ * not yet); if what is put does not fit, each put splits it, and each page above it once; if it may
+ * become sparse, at each level one neighbour is merged.
+ *
+ * The order: counters, the log record (it carries them), trees.  All within one turn, so
+ * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
+ */
+#include "meta/meta_tx.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Pages that become dirty at worst. */
+static uint32_t pages_needed(const struct meta *m)
+{
+	const struct meta__tx *tx = m->tx;
+	uint32_t need = tx->clean_pages;
+
+	for (uint32_t i = 0; i < tx->nleaf; i++) {
+		const struct meta__tx_leaf *leaf = &tx->leaf[i];
+		uint32_t height = m->shard[leaf->shard].height, free_bytes, used;
+
+		if (!leaf->frame) {
+			need += leaf->grow_bytes <= META__LEAF_SPACE ? 1 : leaf->puts + 2;
+			continue;
+		}
+		free_bytes = meta__leaf_free(leaf->frame->page);
+		used = meta__page_used(leaf->frame->page);
+		if (leaf->grow_bytes > free_bytes)
+			need += leaf->puts + height;
+		if (leaf->shrink_bytes > 0 && used < leaf->shrink_bytes + META__LEAF_SPARSE)
+			need += height;
+	}
+	return need;
+}
+
+int meta__tx_ready(struct meta *m)
+{
+	struct meta__tx *tx = m->tx;
+	uint32_t need = pages_needed(m), bytes;
+
+	if (tx->nmut == 0 && !tx->touch)
+		return 0;
+	if (m->failed)
+		return -EROFS;
+	if (need > m->cache->nframes / 2) {
+		meta__error(m, "one change needs %u pages, more than the cache can take", need);
+		return -E2BIG;
+	}
+	if (need > meta__cache_room(m) || need > meta__cache_available(m) ||
+	    need > meta__page_room(m))
+		goto busy;
+	if (tx->logged && tx->nmut > 0) {
+		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
+		if (bytes > META__RECORD_BYTES_MAX)
+			return -E2BIG;
+		if (!meta__log_room(m, bytes))
+			goto busy;
+	}
+	return 0;
+busy:
+	meta__ckpt_want(m);
+	return -EBUSY;
+}
+
+static void move_counters(struct meta *m)
+{
+	struct meta__tx *tx = m->tx;
+
+	for (uint32_t i = 0; i < tx->nmut; i++) {
+		const struct meta__mut *mut = &tx->mut[i];
+
+		if (meta__key_class(&mut->key) != META__CLASS_OBJ ||
+		    meta__key_kind(&mut->key) != META__KIND_INODE)
+			continue;
+		if (!mut->del && !tx->existed[i])
+			meta__tx_shard_of(tx, mut->shard)->files++;
+		if (mut->del && tx->existed[i])
+			meta__tx_shard_of(tx, mut->shard)->files--;
+	}
+	for (uint32_t i = 0; i < tx->nshard; i++) {
+		const struct meta__tx_shard *t = &tx->shard[i];
+		struct meta__shard *s = &m->shard[t->shard];
+
+		ASSERT(t->put); /* else the record would not carry the counters */
+		s->seq++;
+		s->changed = true; /* the counters, if nothing else */
+		s->files += (uint64_t)(int64_t)t->files;
+		s->uniq_next = max_u64(s->uniq_next, 1) + t->uniq;
+		s->dir_next = max_u64(s->dir_next, META_ROOT_DIR + 1) + t->dir;
+	}
+}
+
+/* A ZONE record is about to become another: the zone's sum over all shards follows. */
+static void move_live(struct meta *m, const struct meta__mut *mut)
+{
+	const uint32_t zone = meta__zone_of_key(m, &mut->key);
+	const struct meta__hint *hint;
+	const void *value;
+	uint32_t pos, len;
+	int64_t delta = 0;
+	le64 disk;
+
+	if (zone == UINT32_MAX) { /* from a log of other drives: mount has checked what it could */
+		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
+		return;
+	}
+	if (meta__tree_leaf(m, NULL, mut->shard, &mut->key, &hint) == 0 &&
+	    meta__leaf_find(hint->leaf->page, &mut->key, &pos)) {
+		meta__leaf_value(hint->leaf->page, pos, &value, &len);
+		if (len == sizeof(disk)) {
+			memcpy(&disk, value, sizeof(disk));
+			delta -= (int64_t)le64_get(disk);
+		}
+	}
+	if (!mut->del && mut->value_len == sizeof(disk)) {
+		memcpy(&disk, mut->value, sizeof(disk));
+		delta += (int64_t)le64_get(disk);
+	}
+	meta__zone_live_add(m, zone, delta);
+}
+
+/* Deletes, then puts, then sparse leaves: so a leaf that was sparse for a moment only stays. */
+static void change_trees(struct meta *m, uint64_t seq)
+{
+	struct meta__tx *tx = m->tx;
+	bool zone;
+
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		for (uint32_t i = 0; i < tx->nmut; i++) {
+			const struct meta__mut *mut = &tx->mut[i];
+
+			if (mut->del != (pass == 0))
+				continue;
+			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
+			if (zone)
+				move_live(m, mut);
+			if (mut->del)
+				meta__tree_del(m, mut->shard, &mut->key, seq);
+			else
+				meta__tree_put(m, mut->shard, &mut->key, mut->value, mut->value_len,
+					       seq);
+		}
+	}
+	for (uint32_t i = 0; i < tx->nleaf; i++) {
+		const struct meta__tx_leaf *leaf = &tx->leaf[i];
+
+		if (leaf->frame && leaf->shrink_bytes > 0)
+			meta__tree_tidy(m, leaf->shard, &leaf->lo, seq);
+	}
+}
+
+void meta__tx_apply(struct meta *m)
+{
+	struct meta__tx *tx = m->tx;
+	uint64_t seq = 0;
+
+	if (tx->touch)
+		meta__tree_touch(m, tx->touch_shard, &tx->touch_key, tx->touch_level);
+	if (tx->nmut > 0) {
+		if (tx->logged) {
+			move_counters(m);
+			seq = meta__log_append(m, tx->mut, tx->nmut, tx->drives_mask); /* (3) */
+			tx->op->seen_seq = seq;
+		}
+		change_trees(m, seq);
+	}
+	if (meta__cache_quarter_dirty(m))
+		meta__ckpt_want(m);
+	meta__tx_forget(tx);
+}
+
+int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count)
+{
+	int err = 0, miss = 0;
+
+	ASSERT(count <= META__TX_RECORDS_MAX);
+	meta__tx_begin(m, op);
+	m->tx->logged = false;
+	for (uint32_t i = 0; i < count; i++) {
+		err = meta__tx_want(m, &mut[i]);
+		if (err == -EAGAIN)
+			miss = err; /* go on: all that is missing is asked for at once */
+		else if (err)
+			break;
+	}
+	if (!err || err == -EAGAIN)
+		err = miss;
+	if (!err)
+		err = meta__tx_ready(m);
+	if (!err)
+		meta__tx_apply(m);
+	meta__tx_forget(m->tx);
+	return err;
+}
