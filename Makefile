@@ -228,7 +228,7 @@ tidy:
 # What may include what, for test/tidy.sh: "folder or file=folders".
 print-uses:
 	@printf '%s\n' $(foreach l,$(layers) bench test,'$(l)=$($(l)_uses)') \
-		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))
+		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs) $($(p)_hdrs),'$(s)=$($(p)_uses)'))
 .PHONY: print-uses
 
 deps:

@@ -2,7 +2,7 @@
 /*
  * wekactl export: a tree of the appliance into a local directory.
  *
- *   list ──▶ wave ──crew looks what is there──▶ read batch ──▶ crew writes NAME.wk-part, renames
+ *   list --> wave --crew looks what is there--> read batch --> crew writes NAME.wk-part, renames
  *
  * A local file appears under its name only when it is whole, with its mode and time; so an export
  * that was cut off is run again, and what has equal size, mode and mtime is skipped.  Names come

@@ -2,7 +2,7 @@
 /*
  * wekactl import: a local tree into the appliance.
  *
- *   walk ──▶ wave ──stat──▶ what differs ──crew reads it into the window──▶ put ──▶ answers
+ *   walk --> wave --stat--> what differs --crew reads it into the window--> put --> answers
  *            (256 files)    (size, mode, mtime)                         (next wave meanwhile)
  *
  * An import that was cut off is simply run again: each file is put atomically with its mode and

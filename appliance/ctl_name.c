@@ -63,9 +63,8 @@ static json_t *json_name(const char *name)
 	escaped = to = malloc(4 * length + 1);
 	ASSERT(escaped);
 	for (size_t i = 0; i < length; i++)
-		to += (unsigned char)name[i] < 0x80
-			      ? sprintf(to, "%c", name[i])
-			      : sprintf(to, "\\x%02x", (unsigned char)name[i]);
+		to += snprintf(to, 5, (unsigned char)name[i] < 0x80 ? "%c" : "\\x%02x",
+			       (unsigned char)name[i]);
 	s = json_string(escaped);
 	free(escaped);
 	return s;
@@ -186,8 +185,8 @@ int ctl_cmd_stat(struct ctl *c)
 		}
 		mode_text(mode, a.mode);
 		time_text(when, a.mtime_ns);
-		printf("%s: %s, %llu %s, %llu bytes on drives, mode %s (%04o), owner %u:%u, links %u, "
-		       "inode %llu, changed %s\n",
+		printf("%s: %s, %llu %s, %llu bytes on drives, mode %s (%04o), owner %u:%u, "
+		       "links %u, inode %llu, changed %s\n",
 		       c->argv[i], type_of(a.mode), (unsigned long long)a.size_bytes,
 		       S_ISDIR(a.mode) ? "entries" : "bytes", (unsigned long long)a.allocated_bytes,
 		       mode, a.mode & 07777, a.uid, a.gid, a.nlink, (unsigned long long)a.ino,

@@ -258,8 +258,8 @@ static int report_check(const struct ctl *c, const struct meta_check *found)
 		       (unsigned long long)found->inodes, (unsigned long long)found->extents,
 		       (unsigned long long)found->blocks, (unsigned long long)found->problems);
 	else
-		printf("check: %llu names, %llu inodes, %llu extents of %llu blocks, %llu pages: %llu "
-		       "problems\n",
+		printf("check: %llu names, %llu inodes, %llu extents of %llu blocks, %llu pages: "
+		       "%llu problems\n",
 		       (unsigned long long)found->names, (unsigned long long)found->inodes,
 		       (unsigned long long)found->extents, (unsigned long long)found->blocks,
 		       (unsigned long long)found->pages, (unsigned long long)found->problems);

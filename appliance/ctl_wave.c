@@ -127,8 +127,8 @@ int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tall
 		       (unsigned long long)t->symlinks, (unsigned long long)t->skipped,
 		       (unsigned long long)t->bytes, (unsigned long long)t->errors, t->seconds);
 	else
-		printf("%s: %llu files, %llu directories, %llu symlinks, %llu bytes (%llu were there "
-		       "already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
+		printf("%s: %llu files, %llu directories, %llu symlinks, %llu bytes (%llu were "
+		       "there already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
 		       (unsigned long long)t->symlinks, (unsigned long long)t->bytes,
 		       (unsigned long long)t->skipped, (unsigned long long)t->errors, t->seconds,

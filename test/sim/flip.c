@@ -82,7 +82,7 @@ static void mark_tree(uint32_t shard)
 				       META_BADDR_BLOCK(baddr) * BLOCK_SIZE);
 
 		mark(baddr, META_PAGE_BLOCKS, LIVE_PAGE);
-		for (uint32_t i = 0; page->level > 0 && i < meta__page_count(page); i++) {
+		for (uint32_t i = 0; le16_get(page->level) > 0 && i < meta__page_count(page); i++) {
 			meta__inner_child(page, i, &child, &gen);
 			ASSERT(depth < BLOCKS_MAX);
 			stack[depth++] = child;
@@ -300,8 +300,8 @@ int main(int argc, char **argv)
 		printf("# %-10s %6llu flips, %6llu reported\n", life_names[i],
 		       (unsigned long long)(counts[i][0] + counts[i][1]),
 		       (unsigned long long)counts[i][1]);
-	printf("ok %llu flipped bits: live ones reported, dead ones harmless, none returned as good; "
-	       "%.0f s\n",
+	printf("ok %llu flipped bits: live ones reported, dead ones harmless, none returned as "
+	       "good; %.0f s\n",
 	       (unsigned long long)done, (double)(clock_now_ns() - begin) / 1e9);
 	return 0;
 }

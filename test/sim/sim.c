@@ -237,7 +237,8 @@ int main(int argc, char **argv)
 		if (run.one_seed)
 			break;
 	}
-	printf("ok %llu power cuts (%llu more in mounts), %llu operations, seeds %llu to %llu, %.0f s\n",
+	printf("ok %llu power cuts (%llu more in mounts), %llu operations, seeds %llu to %llu, "
+	       "%.0f s\n",
 	       (unsigned long long)run.cuts, (unsigned long long)run.cuts_in_mounts,
 	       (unsigned long long)run.ops, (unsigned long long)run.seed,
 	       (unsigned long long)(run.one_seed ? run.seed : seed - 1),

@@ -2,7 +2,7 @@
 /*
  * The whole appliance, its drives and a client, stepped in one thread by a clock of our own.
  *
- *   client: fab_submit ──▶ fab_server ──▶ app_core ──▶ meta, nvme driver ──▶ simulated drives
+ *   client: fab_submit --> fab_server --> app_core --> meta, nvme driver --> simulated drives
  *                    (shm, the shipped code)                                  (sim_drive: caches,
  *                                                                              power cuts, faults)
  *
