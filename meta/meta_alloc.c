@@ -42,7 +42,7 @@ void meta__supply_init(struct meta *m)
 	}
 }
 
-/* ---- how much must be left (2) ------------------------------------------------------ */
+/* ---- how much must be left (2) --------------------------------------------- */
 
 uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
@@ -85,7 +85,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
 }
 
-/* ---- opening ahead --------------------------------------------------------------------- */
+/* ---- opening ahead --------------------------------------------------------- */
 
 static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 {
@@ -169,7 +169,7 @@ static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t u
 	meta__zone_close(m, zone);
 }
 
-/* ---- pages ------------------------------------------------------------------------------- */
+/* ---- pages ----------------------------------------------------------------- */
 
 uint32_t meta__page_room(struct meta *m)
 {
@@ -204,7 +204,7 @@ uint64_t meta__page_take(struct meta *m)
 	return baddr;
 }
 
-/* ---- data ---------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------ */
 
 static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t nblocks_max)
 {

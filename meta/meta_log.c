@@ -150,7 +150,7 @@ void meta__log_destroy(struct meta *m)
 	m->log = NULL;
 }
 
-/* ---- boot ------------------------------------------------------------------------ */
+/* ---- boot ------------------------------------------------------------------ */
 
 void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq)
 {
@@ -177,7 +177,7 @@ bool meta__log_ready(const struct meta *m)
 	return m->log->started && m->log->ahead != META__ZONE_NONE;
 }
 
-/* ---- zones ------------------------------------------------------------------------- */
+/* ---- zones ----------------------------------------------------------------- */
 
 static uint32_t blocks_of(uint32_t bytes)
 {
@@ -224,7 +224,7 @@ static void zones_release(struct meta *m)
 		l->zones[i] = l->zones[i + gone];
 }
 
-/* ---- room ---------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------ */
 
 static struct log_block *block_of(struct meta__log *l, uint64_t seq)
 {
@@ -275,7 +275,7 @@ bool meta__log_room(struct meta *m, uint32_t bytes)
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
 }
 
-/* ---- sending -------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------- */
 
 static void block_write(struct meta *m, struct log_block *b)
 {
@@ -414,7 +414,7 @@ void meta__log_turn(struct meta *m)
 		send_empty(m, META__LOG_KEEP_BLOCKS);
 }
 
-/* ---- answers ------------------------------------------------------------------------------ */
+/* ---- answers --------------------------------------------------------------- */
 
 static void advance_durable(struct meta *m)
 {

@@ -60,6 +60,16 @@ void meta__log_seal(void *block, const struct meta__log_head *h)
 	memcpy(block, &d, sizeof(d));
 }
 
+uint32_t meta__log_peek(const void *block, uint64_t tag)
+{
+	struct meta_log_disk d;
+
+	memcpy(&d, block, sizeof(d));
+	if (le32_get(d.magic) != META__LOG_MAGIC || le64_get(d.tag) != tag)
+		return 0;
+	return le32_get(d.nblocks);
+}
+
 int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag, struct meta__log_head *out)
 {
 	struct meta_log_disk d;
@@ -88,7 +98,7 @@ int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag, struct 
 	return out->durable < out->seq && out->trim < out->seq ? 0 : -ENODATA;
 }
 
-/* ---- records ------------------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------- */
 
 static uint32_t mut_bytes(const struct meta__mut *mut)
 {

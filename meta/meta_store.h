@@ -21,7 +21,7 @@
 #define META__WALK_HEIGHT_MAX 12u
 #define META__ZONE_IOS        8u
 
-/* ---- meta_super.c: where things lie, and the codecs of what does not move ------------- */
+/* ---- meta_super.c: where things lie, and the codecs of what does not move ---- */
 
 struct meta__geo {
 	uint32_t ndrives;
@@ -75,7 +75,7 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		     struct meta__zone_seen *out);
 
-/* ---- meta_log_codec.c ---------------------------------------------------------------------- */
+/* ---- meta_log_codec.c ------------------------------------------------------ */
 
 struct meta__log_head {
 	uint64_t tag, epoch, seq, durable, trim;
@@ -85,6 +85,8 @@ struct meta__log_head {
  * left in the zone are none of this log. */
 uint64_t meta__log_tag(uint64_t secret, uint64_t epoch, uint32_t zone, uint64_t incarnation);
 void meta__log_seal(void *block, const struct meta__log_head *h);
+/* What the block that starts here says of its length, when it carries our tag; else 0. */
+uint32_t meta__log_peek(const void *block, uint64_t tag);
 /* The block that starts here, of at most max_blocks.  0, -ENODATA: none that is whole. */
 int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag,
 		   struct meta__log_head *out);
@@ -110,7 +112,7 @@ void meta__reader_init(struct meta__record_reader *r, const void *block,
 int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
 		      struct meta__mut mut[META__TX_RECORDS_MAX]);
 
-/* ---- meta_zone.c, meta_alloc.c --------------------------------------------------------------- */
+/* ---- meta_zone.c, meta_alloc.c --------------------------------------------- */
 
 /*
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
@@ -137,6 +139,7 @@ struct meta__zone {
 	uint32_t used;        /* blocks from its start, header included                   */
 	uint8_t kind;
 	uint8_t state;
+	bool stuck; /* collection could not empty it: not tried again in this mount */
 };
 
 /* A stream of new addresses: the data of one drive (unit: block), or all pages (unit: page). */
@@ -199,8 +202,7 @@ struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone);
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 
-/* ---- meta_log.c --------------------------------------------------------------------------------
- */
+/* ---- meta_log.c ------------------------------------------------------------ */
 
 /* Begin a stream behind `base`, all of it durable; then turn until meta__log_ready(). */
 void meta__log_start(struct meta *m, uint64_t base);
@@ -214,36 +216,112 @@ uint64_t meta__log_blocks(const struct meta *m); /* written since mount */
 uint64_t meta__log_base(const struct meta *m);   /* roots written now say: this log, */
 uint64_t meta__log_epoch(const struct meta *m);  /* ... of this epoch, is to be replayed on them */
 
-/* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page
- * -------------------- */
+/* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page ---- */
+
+enum meta__walk_event {
+	WALK_WAIT, /* for its read                                                  */
+	WALK_PAGE, /* at[depth] is in memory: meta__walk_page()                     */
+	WALK_LEAF, /* a leaf that was named and not read: w->leaf_baddr             */
+	WALK_END,
+	WALK_BAD, /* m->error says which page: w->err is -EUCLEAN or -EIO          */
+};
+
+struct meta__walk_level {
+	uint64_t baddr, gen;
+	uint32_t level, next, count; /* next: child to be looked at */
+	bool has_high;
+	struct meta_key low, high; /* low <= every key < high */
+};
 
 struct meta__walk {
-	struct meta__io io;
-	uint8_t *buf; /* META__WALK_HEIGHT_MAX pages */
-	uint32_t shard, height;
-	uint32_t depth; /* of the page being read or looked at; 0: the root */
-	bool reading,
-		leaves; /* leaves: read all of them, else only those with keys below `until` */
-	bool done;
-	int err;
+	struct meta__io x;
+	uint8_t *buf; /* META_PAGE_LEVELS_MAX pages */
+	uint32_t shard;
+	uint32_t depth;
+	bool started, reading, fresh;
+	bool all_leaves; /* else only those that may hold keys below `until` are read */
 	struct meta_key until;
-	struct {
-		uint64_t baddr, gen;
-		struct meta_key low; /* every key is >= this */
-		struct meta__page_look look;
-		uint32_t next; /* child */
-	} at[META__WALK_HEIGHT_MAX];
+	uint64_t leaf_baddr;
+	int err;
+	struct meta__walk_level at[META_PAGE_LEVELS_MAX];
 };
 
 uint64_t meta__walk_memory(void);
 void meta__walk_start(struct meta *m, struct meta__walk *w, uint32_t shard);
-/* What stands next: 1: a page at w->depth is in memory (look, buf); 2: a leaf that is named but was
- * not read, at *baddr; 0: wait for I/O; -ENODATA: the end; -EUCLEAN, -EIO: named in m->error. */
-int meta__walk_step(struct meta *m, struct meta__walk *w, uint64_t *baddr);
+enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w);
 const void *meta__walk_page(const struct meta__walk *w);
+void meta__walk_io_done(struct meta__walk *w);
 
-/* ---- meta_boot.c, meta_format.c, meta_replay.c
- * ------------------------------------------------------ */
+/* ---- meta_boot.c, meta_format.c, meta_replay.c ------------------------- */
+
+struct meta__log_span { /* a zone of the log that is being scanned */
+	uint32_t zone;
+	uint64_t order, oldest_order;
+};
+
+struct meta__seq_run { /* log blocks that were found, without a gap */
+	uint64_t first, last;
+};
+
+#define META__SEQ_RUNS 64u
+
+struct meta__boot_root { /* of a shard, as found */
+	bool slot[2];    /* a copy of it is whole */
+	uint64_t log_epoch, log_base, log_seq;
+};
+
+struct meta__boot {
+	int status;                   /* -EAGAIN while it goes on */
+	int (*stage)(struct meta *m); /* 0: go on at once; -EAGAIN: wait; else the end */
+	uint8_t *buf;                 /* META__BOOT_BLOCKS blocks */
+	struct meta__io io[META__BOOT_BLOCKS];
+	uint32_t in_flight;
+	bool sent;          /* the stage's I/Os are sent: when in_flight is 0 again, look at them */
+	uint32_t at, count; /* of the stage: drive, shard, zone ...; those in flight */
+	uint32_t step;
+	struct meta__geo geo;
+	struct meta__super super;
+	uint64_t mount_max;                /* highest number of a mount that was seen */
+	struct meta__boot_root *root_seen; /* by shard */
+	uint8_t *head_kind;                /* by zone: as its header says */
+	/* the log that is replayed */
+	uint64_t log_epoch, log_base, log_known; /* log_known: roots say that it was durable */
+	struct meta__log_span *span;
+	uint32_t span_count, span_at;
+	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
+	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
+	uint64_t durable, trim, seq_last;
+	struct meta__seq_run run[META__SEQ_RUNS];
+	uint32_t run_count;
+	uint64_t first, last; /* to be replayed */
+	struct meta__record_reader reader;
+	struct meta__log_head head;
+	bool in_block, in_record;
+	struct meta__part part;
+	struct meta__mut mut[META__TX_RECORDS_MAX];
+	struct meta_op op;
+	bool op_running, op_over;
+	struct meta__walk walk;
+};
+
+/* Queue one; the stage is looked at again when all are back. */
+void meta__boot_io(struct meta *m, enum meta_io_op op, uint64_t baddr, uint32_t nblocks,
+		   uint32_t buf_block);
+uint32_t meta__boot_flush(struct meta *m); /* how many drives */
+void meta__boot_next(struct meta *m, int (*stage)(struct meta *m));
+int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int meta__boot_run_op(struct meta *m, uint32_t type); /* 0: it is over; -EAGAIN; else its status */
+/* The last stages of both: all trees durable; roots that name this mount's log; serve. */
+int meta__boot_settle(struct meta *m);
+int meta__boot_settled(struct meta *m); /* 0: all trees are in durable roots */
+int meta__boot_serve(struct meta *m);
+int meta__boot_claim(struct meta *m);
+int meta__format_begin(struct meta *m);
+/* Stages of meta_replay.c: look at the log, then replay it, then go on with meta__boot_settle(). */
+int meta__replay_scan(struct meta *m);
+int meta__replay_begin(struct meta *m);
+struct meta__walk *meta__boot_walk(struct meta *m); /* the check's when nothing boots */
 
 bool meta__boot_turn(struct meta *m);
 void meta__boot_io_done(struct meta *m, struct meta__io *x);

@@ -21,7 +21,7 @@
 
 #define ZONE_HALF 2048u
 
-/* ---- geometry -------------------------------------------------------------------- */
+/* ---- geometry -------------------------------------------------------------- */
 
 static uint64_t round_down_pow2(uint64_t v)
 {
@@ -94,7 +94,7 @@ uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot,
 	return g->root_area[copy] + (uint64_t)slot * g->nshards + shard;
 }
 
-/* ---- superblock ------------------------------------------------------------------- */
+/* ---- superblock ------------------------------------------------------------ */
 
 /* Of the block with the four bytes at crc_at taken as zeros. */
 static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc_at)
@@ -213,7 +213,7 @@ bool meta_super_recognize(const void *block, uint8_t uuid_out[16])
 	return true;
 }
 
-/* ---- root --------------------------------------------------------------------------- */
+/* ---- root ------------------------------------------------------------------ */
 
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
 		      uint64_t copy_baddr_out[2])
@@ -285,12 +285,12 @@ int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__roo
 			.height = le32_get(d.height),
 		},
 	};
-	if (out->root.height > META__WALK_HEIGHT_MAX)
+	if (out->root.height > META_PAGE_LEVELS_MAX)
 		return -EUCLEAN;
 	return (out->root.height == 0) == (out->root.root_baddr == 0) ? 0 : -EUCLEAN;
 }
 
-/* ---- zone header ------------------------------------------------------------------------ */
+/* ---- zone header ----------------------------------------------------------- */
 
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block)
 {

@@ -130,7 +130,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	return 0;
 }
 
-/* ---- names of zones -------------------------------------------------------------------- */
+/* ---- names of zones -------------------------------------------------------- */
 
 uint32_t meta__zone_of(const struct meta *m, uint64_t baddr)
 {
@@ -160,7 +160,7 @@ uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key)
 	return g->zone_base[drive] + (uint32_t)index;
 }
 
-/* ---- life and death ---------------------------------------------------------------------- */
+/* ---- life and death -------------------------------------------------------- */
 
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
@@ -265,7 +265,7 @@ void meta__zone_hold(struct meta *m, uint32_t zone, bool hold)
 	}
 }
 
-/* ---- opening: the header, durable before use (1) -------------------------------------------- */
+/* ---- opening: the header, durable before use (1) --------------------------- */
 
 static struct meta__zone_io *io_idle(struct meta__zones *z)
 {
@@ -335,8 +335,7 @@ uint32_t meta__zone_pick(const struct meta *m)
 	return (uint32_t)(list_entry(z->free[best].next, struct meta__zone, link) - z->zone);
 }
 
-/* ---- the log's zones (4) ------------------------------------------------------------------------
- */
+/* ---- the log's zones (4) --------------------------------------------------- */
 
 int meta__zone_take_log(struct meta *m, uint32_t *zone)
 {
@@ -372,8 +371,7 @@ void meta__zone_give_log(struct meta *m, uint32_t zone)
 	set_free(m, zone);
 }
 
-/* ---- read epochs
- * ------------------------------------------------------------------------------------ */
+/* ---- read epochs ------------------------------------------------------- */
 
 uint64_t meta__epoch_enter(struct meta *m)
 {
@@ -399,8 +397,7 @@ void meta__epoch_leave(struct meta *m, uint64_t epoch)
 	epoch_advance_oldest(z);
 }
 
-/* ---- checkpoints
- * ---------------------------------------------------------------------------------------- */
+/* ---- checkpoints ------------------------------------------------------- */
 
 void meta__zone_freeze(struct meta *m)
 {

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The store as its owner holds it: made, turned, ended.
+ *
+ *            meta_io_next()                      meta_io_done()
+ *   modules --io_wanted--> caller, drives --> kind says whose it is --> module
+ *
+ *  (1) Memory is counted by meta_memory_needed() and cut at meta_create(); each module gets what
+ *      it counted.
+ *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- configuration --------------------------------------------------------- */
+
+#define SHARDS_USUAL 64u
+
+static const char *drives_problem(const struct meta_conf *c)
+{
+	struct meta__geo geo;
+
+	for (uint32_t d = 0; d < c->ndrives; d++) {
+		if (c->drive[d].nblocks < META_DRIVE_BYTES_MIN / META__BLOCK)
+			return "a drive is smaller than 2 MiB";
+		if (c->drive[d].nblocks >= (uint64_t)1 << 44)
+			return "a drive has 2^44 blocks or more";
+	}
+	if (c->nshards && (!is_pow2(c->nshards) || c->nshards > META_SHARDS_MAX))
+		return "the number of shards is not a power of two up to 4096";
+	meta__geo_make(&geo, c, c->nshards ? c->nshards : 1, 0);
+	if (geo.nzones < geo.log_zones_max + 12)
+		return "the drives are too small for so many shards";
+	return NULL;
+}
+
+const char *meta_conf_problem(const struct meta_conf *conf)
+{
+	if (conf->ndrives < 1 || conf->ndrives > META_DRIVES_MAX)
+		return "a store has 1 to 64 drives";
+	if (conf->cache_bytes % META_PAGE_BYTES || conf->cache_bytes > (uint64_t)1 << 46)
+		return "the cache is not a whole number of 16 KiB pages";
+	if (conf->cache_bytes / META_PAGE_BYTES < META__CACHE_FRAMES_MIN)
+		return "the cache is smaller than 768 KiB";
+	if (conf->ops_max < 1)
+		return "no operation may run";
+	return drives_problem(conf);
+}
+
+struct module {
+	uint64_t (*memory)(const struct meta_conf *c);
+	int (*create)(struct meta *m);
+	void (*destroy)(struct meta *m);
+};
+
+/* In the order of making; they end in reverse. */
+static const struct module modules[] = {
+	{ meta__zones_memory, meta__zones_create, meta__zones_destroy },
+	{ meta__log_memory, meta__log_create, meta__log_destroy },
+	{ meta__cache_memory, meta__cache_create, meta__cache_destroy },
+	{ meta__tx_memory, meta__tx_create, meta__tx_destroy },
+	{ meta__ckpt_memory, meta__ckpt_create, meta__ckpt_destroy },
+	{ meta__ops_memory, meta__ops_create, meta__ops_destroy },
+	{ meta__boot_memory, meta__boot_create, meta__boot_destroy },
+	{ meta__collect_memory, meta__collect_create, meta__collect_destroy },
+	{ meta__checker_memory, meta__checker_create, meta__checker_destroy },
+};
+
+uint64_t meta_memory_needed(const struct meta_conf *conf)
+{
+	uint64_t bytes = 0;
+
+	if (meta_conf_problem(conf))
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(modules); i++)
+		bytes += align_up(modules[i].memory(conf), META__BLOCK);
+	return bytes;
+}
+
+void *meta__mem_take(struct meta *m, uint64_t bytes)
+{
+	uint8_t *at = m->mem_next;
+	uint8_t *end = (uint8_t *)m->conf.memory + m->conf.memory_bytes;
+
+	bytes = align_up(bytes, META__BLOCK);
+	ASSERT(bytes <= (uint64_t)(end - at)); /* (1) */
+	m->mem_next += bytes;
+	return at;
+}
+
+/* ---- making and ending ----------------------------------------------------- */
+
+int meta_create(struct meta **out, const struct meta_conf *conf)
+{
+	struct meta *m;
+	int err;
+
+	if (meta_conf_problem(conf) || (uintptr_t)conf->memory % META__BLOCK || !conf->memory ||
+	    conf->memory_bytes < meta_memory_needed(conf))
+		return -EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->conf = *conf;
+	m->mem_next = conf->memory;
+	list_init(&m->io_wanted);
+	m->shard = calloc(META_SHARDS_MAX, sizeof(*m->shard));
+	err = m->shard ? 0 : -ENOMEM;
+	for (size_t i = 0; !err && i < ARRAY_LEN(modules); i++)
+		err = modules[i].create(m);
+	if (err) {
+		meta_destroy(m);
+		return err;
+	}
+	*out = m;
+	return 0;
+}
+
+void meta_destroy(struct meta *m)
+{
+	for (size_t i = ARRAY_LEN(modules); i-- > 0;)
+		modules[i].destroy(m); /* each knows that it may not have been made */
+	free(m->shard);
+	free(m);
+}
+
+void meta__error(struct meta *m, const char *fmt, ...)
+{
+	va_list args;
+
+	if (m->error[0])
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(m->error, sizeof(m->error), fmt, args);
+	va_end(args);
+}
+
+const char *meta_error(const struct meta *m)
+{
+	return m->error;
+}
+
+void meta__fail(struct meta *m)
+{
+	m->failed = -EROFS;
+}
+
+int meta_health(const struct meta *m)
+{
+	return m->failed;
+}
+
+/* ---- I/O ------------------------------------------------------------------- */
+
+void meta__io_want(struct meta *m, struct meta__io *x)
+{
+	ASSERT(x->io.drive < m->conf.ndrives);
+	ASSERT(x->io.op == META_IO_FLUSH ||
+	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
+	list_push_back(&m->io_wanted, &x->io.link);
+}
+
+struct meta_io *meta_io_next(struct meta *m)
+{
+	struct list *l = list_pop_front(&m->io_wanted);
+
+	return l ? list_entry(l, struct meta_io, link) : NULL;
+}
+
+void meta_io_done(struct meta *m, struct meta_io *io)
+{
+	struct meta__io *x = container_of(io, struct meta__io, io);
+
+	switch (x->kind) {
+	case META__IO_PAGE_READ:
+		meta__cache_io_done(m, x);
+		return;
+	case META__IO_PAGE_WRITE:
+	case META__IO_CKPT:
+		meta__ckpt_io_done(m, x);
+		return;
+	case META__IO_LOG:
+		meta__log_io_done(m, x);
+		return;
+	case META__IO_ZONE:
+		meta__zone_io_done(m, x);
+		return;
+	case META__IO_BOOT:
+		meta__boot_io_done(m, x);
+		return;
+	case META__IO_COLLECT:
+		meta__collect_io_done(m, x);
+		return;
+	case META__IO_CHECK:
+		meta__check_io_done(m, x);
+		return;
+	}
+	UNREACHABLE();
+}
+
+void meta__own_op_done(struct meta *m, struct meta_op *op)
+{
+	switch ((uint32_t)op->type) {
+	case META__OP_TOUCH:
+		meta__collect_op_done(m, op);
+		return;
+	case META__OP_REPLAY:
+	case META__OP_MKROOT:
+		meta__boot_op_done(m, op);
+		return;
+	default:
+		UNREACHABLE();
+	}
+}
+
+/* ---- turning --------------------------------------------------------------- */
+
+bool meta_turn(struct meta *m)
+{
+	bool more = false;
+
+	if (!m->mounted)
+		more |= meta__boot_turn(m);
+	more |= meta__ops_turn(m);
+	if (m->mounted) {
+		more |= meta__collect_turn(m);
+		more |= meta__check_turn(m);
+	}
+	more |= meta__ckpt_turn(m);
+	meta__log_turn(m); /* (2) */
+	meta__zone_turn(m);
+	return more || meta__log_more(m);
+}

@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Mount, as stages.  Each sends a bounded number of reads or writes and is looked at again when
+ * all of them are back.
+ *
+ *   superblocks -> roots -> zone headers -> log, looked at -> claim -> trees, counted -> log,
+ *   replayed -> everything in roots -> a log of our own -> roots that name it -> serving
+ *
+ *  (1) Nothing is written before the log has been looked at and found whole: a mount that is
+ *      refused has changed nothing.
+ *  (2) claim: the root of shard 0 is written again with the number of this mount, before any page
+ *      is.  So no two mounts use the same number, and no two pages the same {place, generation}.
+ *  (3) The old log's zones are not used again before all roots name the new log.  A crash in
+ *      between leaves some roots on the old log and some on the new: then the old one is replayed
+ *      again (nothing is in the new one yet), and each root skips what it has.
+ *  (4) A single damaged copy of anything is tolerated.  Where both are gone the mount is refused,
+ *      by name: no crash does that, for the two are never written at the same time.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- driver ---------------------------------------------------------------- */
+
+uint64_t meta__boot_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)META__BOOT_BLOCKS * META__BLOCK + meta__walk_memory();
+}
+
+int meta__boot_create(struct meta *m)
+{
+	struct meta__boot *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	m->boot = b;
+	b->status = -EAGAIN;
+	b->buf = meta__mem_take(m, meta__boot_memory(&m->conf));
+	for (uint32_t i = 0; i < META__BOOT_BLOCKS; i++)
+		list_init(&b->io[i].io.link);
+	b->walk.buf = b->buf + (size_t)META__BOOT_BLOCKS * META__BLOCK;
+	b->walk.x = (struct meta__io){ .kind = META__IO_BOOT };
+	return 0;
+}
+
+static void forget(struct meta__boot *b)
+{
+	free(b->root_seen);
+	free(b->head_kind);
+	free(b->span);
+	b->root_seen = NULL;
+	b->head_kind = NULL;
+	b->span = NULL;
+}
+
+void meta__boot_destroy(struct meta *m)
+{
+	if (!m->boot)
+		return;
+	forget(m->boot);
+	free(m->boot);
+	m->boot = NULL;
+}
+
+struct meta__walk *meta__boot_walk(struct meta *m)
+{
+	return &m->boot->walk;
+}
+
+void meta__boot_io(struct meta *m, enum meta_io_op op, uint64_t baddr, uint32_t nblocks,
+		   uint32_t buf_block)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__io *x = &b->io[b->in_flight];
+
+	ASSERT(b->in_flight < META__BOOT_BLOCKS);
+	ASSERT(buf_block + nblocks <= META__BOOT_BLOCKS);
+	*x = (struct meta__io){
+		.io = { .op = op,
+			.fua = op == META_IO_WRITE,
+			.drive = META_BADDR_DRIVE(baddr),
+			.block = META_BADDR_BLOCK(baddr),
+			.nblocks = nblocks,
+			.buf = b->buf + (size_t)buf_block * META__BLOCK },
+		.kind = META__IO_BOOT,
+	};
+	list_init(&x->io.link);
+	b->in_flight++;
+	b->sent = true;
+	meta__io_want(m, x);
+}
+
+uint32_t meta__boot_flush(struct meta *m)
+{
+	for (uint32_t d = 0; d < m->conf.ndrives; d++)
+		if (m->conf.drive[d].volatile_cache)
+			meta__boot_io(m, META_IO_FLUSH, META_BADDR(d, 0), 0, 0);
+	return m->boot->in_flight;
+}
+
+void meta__boot_next(struct meta *m, int (*stage)(struct meta *m))
+{
+	m->boot->stage = stage;
+	m->boot->at = m->boot->count = m->boot->step = 0;
+	m->boot->sent = false;
+}
+
+int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
+{
+	va_list args;
+
+	m->error[0] = '\0'; /* what ends a mount is what it is remembered by */
+	va_start(args, fmt);
+	(void)vsnprintf(m->error, sizeof(m->error), fmt, args);
+	va_end(args);
+	return err;
+}
+
+void meta__boot_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__boot *b = m->boot;
+
+	if (x == &b->walk.x) {
+		meta__walk_io_done(&b->walk);
+		return;
+	}
+	/* What came back stays where it is, with its status: in_flight counts down, io[] is kept.
+	 */
+	ASSERT(b->in_flight > 0);
+	b->in_flight--;
+}
+
+int meta__boot_run_op(struct meta *m, uint32_t type)
+{
+	struct meta__boot *b = m->boot;
+
+	if (b->op_running && !b->op_over)
+		return -EAGAIN;
+	if (!b->op_running) {
+		memset(&b->op, 0, sizeof(b->op));
+		b->op.type = (enum meta_op_type)type;
+		b->op.wall_ns = m->conf.wall_ns;
+		b->op_over = false;
+		b->op_running = true;
+		if (!meta_op_start(m, &b->op))
+			return -EAGAIN;
+	}
+	b->op_running = false;
+	return b->op.status;
+}
+
+void meta__boot_op_done(struct meta *m, struct meta_op *op)
+{
+	ASSERT(op == &m->boot->op);
+	ASSERT(m->boot->op_running);
+	m->boot->op_over = true;
+}
+
+bool meta__boot_turn(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int rc = 0;
+
+	if (!b->stage || b->status != -EAGAIN)
+		return false;
+	ASSERT(meta_op_poll(m) == NULL); /* runs what waited for pages; nobody else's is there */
+	for (uint32_t i = 0; i < 16 && rc == 0 && b->stage && b->in_flight == 0; i++) {
+		rc = m->failed ? -EIO : b->stage(m);
+		if (b->in_flight == 0 && rc == 0)
+			b->sent = false;
+	}
+	if (rc && rc != -EAGAIN) {
+		b->status = rc;
+		b->stage = NULL;
+		forget(b);
+	}
+	return rc == 0 && b->stage && b->in_flight == 0;
+}
+
+void meta_format_start(struct meta *m)
+{
+	meta__boot_next(m, meta__format_begin);
+}
+
+int meta_boot_status(const struct meta *m)
+{
+	return m->boot->status;
+}
+
+/* ---- superblocks ----------------------------------------------------------- */
+
+static int mount_roots(struct meta *m);
+
+/* The first drive says what the store is; the others must be of the same. */
+static int super_take(struct meta *m, uint32_t drive, const struct meta__super *s)
+{
+	struct meta__boot *b = m->boot;
+
+	if (drive == 0)
+		b->super = *s;
+	if (memcmp(s->uuid, b->super.uuid, sizeof(s->uuid)) != 0)
+		return meta__boot_fail(m, -ENODEV, "drive %u is of another store", drive);
+	if (s->drive != drive)
+		return meta__boot_fail(m, -ENODEV, "in place %u stands drive %u of the store",
+				       drive, s->drive);
+	if (s->ndrives != m->conf.ndrives)
+		return meta__boot_fail(m, -ENODEV, "the store has %u drives, %u are given",
+				       s->ndrives, m->conf.ndrives);
+	if (s->drive_nblocks[drive] != m->conf.drive[drive].nblocks)
+		return meta__boot_fail(m, -ENODEV, "drive %u has %llu blocks, formatted were %llu",
+				       drive, (unsigned long long)m->conf.drive[drive].nblocks,
+				       (unsigned long long)s->drive_nblocks[drive]);
+	return 0;
+}
+
+/* Copy A, or else copy B; -ENODATA when neither is one. */
+static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
+{
+	struct meta__boot *b = m->boot;
+	char why[2][128] = { "cannot be read", "cannot be read" };
+	int err[2] = { -EIO, -EIO };
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		if (b->io[copy].io.status == 0)
+			err[copy] = meta__super_parse(b->io[copy].io.buf, out, why[copy]);
+		if (err[copy] == 0) {
+			if (copy == 1)
+				meta__error(m, "drive %u: first superblock: %s; second one used",
+					    drive, why[0]);
+			return 0;
+		}
+	}
+	for (uint32_t copy = 0; copy < 2; copy++)
+		if (err[copy] == -EPROTONOSUPPORT)
+			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
+	return meta__boot_fail(m, err[0], "drive %u: %s", drive, why[0]);
+}
+
+/* The superblock says where everything lies. */
+static int supers_done(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	memcpy(m->uuid, b->super.uuid, sizeof(m->uuid));
+	m->secret = b->super.secret;
+	m->nshards = b->super.nshards;
+	meta__geo_make(&b->geo, &m->conf, m->nshards, b->super.zone_blocks);
+	if (b->super.zone_blocks != meta__geo_zone_blocks(&m->conf) ||
+	    b->super.nzones != b->geo.zone_count[0])
+		return meta__boot_fail(m, -EUCLEAN, "the superblock's zones do not fit the drives");
+	b->root_seen = calloc(m->nshards, sizeof(*b->root_seen));
+	b->head_kind = calloc(b->geo.nzones, 1);
+	b->span = calloc(b->geo.nzones, sizeof(*b->span));
+	if (!b->root_seen || !b->head_kind || !b->span || meta__zones_setup(m, &b->geo) != 0)
+		return meta__boot_fail(m, -ENOMEM, "no memory for %u zones", b->geo.nzones);
+	meta__boot_next(m, mount_roots);
+	return 0;
+}
+
+static int mount_supers(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__super s;
+	int err;
+
+	if (b->sent) {
+		err = super_pick(m, b->at, &s);
+		if (!err)
+			err = super_take(m, b->at, &s);
+		if (err)
+			return err;
+		b->at++;
+	}
+	if (b->at < m->conf.ndrives) {
+		meta__boot_io(m, META_IO_READ, META_BADDR(b->at, 0), 1, 0);
+		meta__boot_io(m, META_IO_READ, META_BADDR(b->at, m->conf.drive[b->at].nblocks - 1),
+			      1, 1);
+		return 0;
+	}
+	return supers_done(m);
+}
+
+void meta_mount_start(struct meta *m)
+{
+	meta__boot_next(m, mount_supers);
+}
+
+/* ---- roots ----------------------------------------------------------------- */
+
+static int mount_zones(struct meta *m);
+
+/* A shard's newest valid root is what it goes on from. */
+static void root_take(struct meta *m, uint32_t slot, const struct meta__root_seen *r)
+{
+	struct meta__shard *s = &m->shard[r->shard];
+	struct meta__boot_root *seen = &m->boot->root_seen[r->shard];
+	bool newest = !(seen->slot[0] || seen->slot[1]) || r->version > s->root_version;
+
+	m->boot->mount_max = max_u64(m->boot->mount_max, r->mount);
+	seen->slot[slot] = true;
+	if (!newest)
+		return;
+	seen->log_epoch = r->log_epoch;
+	seen->log_base = r->log_base;
+	seen->log_seq = r->root.log_seq;
+	s->root_version = r->version;
+	s->root_slot = slot;
+	s->root_baddr = s->durable_root_baddr = r->root.root_baddr;
+	s->root_gen = r->root.root_gen;
+	s->height = r->root.height;
+	s->seq = s->durable_seq = r->root.seq;
+	s->uniq_next = r->root.uniq_next;
+	s->dir_next = r->root.dir_next;
+	s->files = r->root.files;
+}
+
+/* The log of the oldest root must be replayed; what the others know of it counts too. */
+static int roots_agree(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	b->log_epoch = UINT64_MAX;
+	for (uint32_t i = 0; i < m->nshards; i++) {
+		const struct meta__boot_root *seen = &b->root_seen[i];
+
+		if (!seen->slot[0] || !seen->slot[1])
+			return meta__boot_fail(m, -EUCLEAN,
+					       "shard %u: both copies of a root are damaged", i);
+		b->log_epoch = min_u64(b->log_epoch, seen->log_epoch);
+	}
+	for (uint32_t i = 0; i < m->nshards; i++) {
+		const struct meta__boot_root *seen = &b->root_seen[i];
+
+		if (seen->log_epoch == b->log_epoch)
+			b->log_base = seen->log_base;
+		b->log_known =
+			max_u64(b->log_known,
+				seen->log_epoch == b->log_epoch ? seen->log_seq : seen->log_base);
+	}
+	m->epoch = b->mount_max + 1;
+	return 0;
+}
+
+/* step: copy; at: block of its area, of both slots. */
+static int mount_roots(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint32_t area = 2 * m->nshards;
+	int err;
+
+	if (b->sent) {
+		for (uint32_t i = 0; i < b->count; i++) {
+			struct meta__root_seen r;
+
+			if (b->io[i].io.status ||
+			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0)
+				continue; /* the other copy must be good (4) */
+			if (r.shard == (b->at + i) % m->nshards)
+				root_take(m, (b->at + i) / m->nshards, &r);
+		}
+		b->at += b->count;
+	}
+	if (b->at == area) {
+		b->at = 0;
+		b->step++;
+	}
+	if (b->step == 2) {
+		err = roots_agree(m);
+		if (!err)
+			meta__boot_next(m, mount_zones);
+		return err;
+	}
+	b->count = min_u32(META__BOOT_BLOCKS, area - b->at);
+	for (uint32_t i = 0; i < b->count; i++)
+		meta__boot_io(m, META_IO_READ, b->geo.root_area[b->step] + b->at + i, 1, i);
+	return 0;
+}
+
+/* ---- zone headers ---------------------------------------------------------- */
+
+static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__zone_seen seen;
+
+	if (x->io.status || meta__zone_parse(x->io.buf, m->uuid, zone, &seen) != 0)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "drive %u block %llu: header of zone %u damaged",
+				       x->io.drive, (unsigned long long)x->io.block, zone);
+	meta__zone_at(m, zone)->incarnation = seen.incarnation;
+	b->head_kind[zone] = (uint8_t)seen.kind;
+	if (seen.kind == META__ZONE_LOG && seen.epoch == b->log_epoch)
+		b->span[b->span_count++] = (struct meta__log_span){
+			.zone = zone, .order = seen.order, .oldest_order = seen.oldest_order
+		};
+	return 0;
+}
+
+static int mount_zones(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = 0;
+
+	for (uint32_t i = 0; b->sent && !err && i < b->count; i++)
+		err = zone_take(m, b->at + i, &b->io[i]);
+	if (err)
+		return err;
+	if (b->sent)
+		b->at += b->count;
+	if (b->at == b->geo.nzones) {
+		meta__boot_next(m, meta__replay_scan);
+		return 0;
+	}
+	b->count = min_u32(META__BOOT_BLOCKS, b->geo.nzones - b->at);
+	for (uint32_t i = 0; i < b->count; i++)
+		meta__boot_io(m, META_IO_READ, meta__geo_zone_baddr(&b->geo, b->at + i), 1, i);
+	return 0;
+}
+
+/* ---- claim (2) ------------------------------------------------------------- */
+
+static int mount_count(struct meta *m);
+
+static struct meta__root root_now(const struct meta *m, uint32_t shard)
+{
+	const struct meta__shard *s = &m->shard[shard];
+
+	return (struct meta__root){
+		.root_baddr = s->root_baddr,
+		.root_gen = s->root_gen,
+		.seq = s->seq,
+		.log_seq = meta__log_last(m),
+		.uniq_next = s->uniq_next,
+		.dir_next = s->dir_next,
+		.files = s->files,
+		.height = s->height,
+	};
+}
+
+/* step 0: copies 0; 1: copies 1; 2: done, the next ones.  A root's copies one after the other. */
+static int write_roots(struct meta *m, uint32_t shards)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t copy[2];
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++)
+		if (b->io[i].io.status)
+			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
+					       b->io[i].io.drive);
+	if (b->step == 2) {
+		for (uint32_t i = 0; i < b->count; i++) {
+			const struct meta__root r = root_now(m, b->at + i);
+
+			meta__root_durable(m, b->at + i, &r);
+		}
+		b->at += b->count;
+		b->step = 0;
+	}
+	if (b->at == shards)
+		return -EALREADY;
+	b->count = min_u32(META__BOOT_BLOCKS, shards - b->at);
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct meta__root r = root_now(m, b->at + i);
+
+		meta__root_build(m, b->at + i, &r, b->buf + (size_t)i * META__BLOCK, copy);
+		meta__boot_io(m, META_IO_WRITE, copy[b->step], 1, i);
+	}
+	b->step++;
+	return 0;
+}
+
+static int claim(struct meta *m)
+{
+	int err = write_roots(m, 1);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, mount_count);
+	return 0;
+}
+
+/* What was read of the log may still be in a drive's cache, after a crash of this process only: the
+ * root says that it is durable, so now it must be. */
+int meta__boot_claim(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++)
+		if (b->io[i].io.status)
+			return meta__boot_fail(m, -EIO, "drive %u: cannot be flushed",
+					       b->io[i].io.drive);
+	if (b->step++ == 0) {
+		b->count = meta__boot_flush(m);
+		return 0;
+	}
+	meta__boot_next(m, claim);
+	return 0;
+}
+
+/* ---- trees, counted ---------------------------------------------------- */
+
+/* A page, or data, lives in a zone whose header says that it is for such. */
+static int zone_of_kind(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	if (m->boot->head_kind[zone] != kind)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "shard %u: something lives in zone %u, which is not for it",
+				       m->boot->at, zone);
+	if (meta__zone_at(m, zone)->state == ZONE_FREE)
+		meta__zone_use(m, zone, kind);
+	return 0;
+}
+
+static int count_page(struct meta *m, uint64_t baddr)
+{
+	int err = zone_of_kind(m, meta__zone_of(m, baddr), META__ZONE_PAGE);
+
+	if (!err)
+		meta__zone_page_add(m, baddr);
+	return err;
+}
+
+/* The ZONE records of a leaf. */
+static int count_leaf(struct meta *m, const struct meta__walk *w)
+{
+	const void *page = meta__walk_page(w);
+
+	for (uint32_t i = 0; i < w->at[w->depth].count; i++) {
+		struct meta_key key;
+		const void *value;
+		uint32_t len, zone;
+		le64 live;
+		int err;
+
+		meta__page_record(page, i, &key, &value, &len);
+		if (meta__key_dir(&key) || meta__key_class(&key) != META__CLASS_ZONE)
+			continue;
+		zone = meta__zone_of_key(m, &key);
+		if (zone == META__ZONE_NONE || len != sizeof(live))
+			return meta__boot_fail(m, -EUCLEAN, "shard %u: a zone record is malformed",
+					       w->shard);
+		err = zone_of_kind(m, zone, META__ZONE_DATA);
+		if (err)
+			return err;
+		memcpy(&live, value, sizeof(live));
+		if (le64_get(live) >= m->boot->geo.zone_blocks)
+			return meta__boot_fail(m, -EUCLEAN, "shard %u: zone %u is overfull",
+					       w->shard, zone);
+		meta__zone_live_add(m, zone, (int64_t)le64_get(live));
+	}
+	return 0;
+}
+
+static int count_event(struct meta *m, enum meta__walk_event event)
+{
+	const struct meta__walk *w = &m->boot->walk;
+	int err;
+
+	switch (event) {
+	case WALK_LEAF:
+		return count_page(m, w->leaf_baddr);
+	case WALK_PAGE:
+		err = count_page(m, w->at[w->depth].baddr);
+		if (!err && w->at[w->depth].level == 0)
+			err = count_leaf(m, w);
+		return err;
+	case WALK_BAD:
+		return w->err;
+	case WALK_WAIT:
+	case WALK_END:
+		break;
+	}
+	return 0;
+}
+
+/* at: shard. */
+static int mount_count(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	enum meta__walk_event event;
+	int err;
+
+	if (b->at == m->nshards) {
+		meta__boot_next(m, meta__replay_begin);
+		return 0;
+	}
+	if (b->step == 0) {
+		b->walk.all_leaves = false;
+		b->walk.until = meta__key(0, 0, META__CLASS_ORPHAN, 0, META__KIND_NONE, 0);
+		meta__walk_start(m, &b->walk, b->at);
+		b->step = 1;
+	}
+	do {
+		event = meta__walk_step(m, &b->walk);
+		err = count_event(m, event);
+	} while (!err && (event == WALK_LEAF || event == WALK_PAGE));
+	if (err)
+		return err;
+	if (event == WALK_WAIT)
+		return -EAGAIN;
+	b->at++;
+	b->step = 0;
+	return 0;
+}
+
+/* ---- the end of it ----------------------------------------------------- */
+
+static int name_log(struct meta *m);
+
+/* 0: everything that was replayed, or put by a format, is in durable roots. */
+int meta__boot_settled(struct meta *m)
+{
+	bool dirty = false;
+
+	for (uint32_t i = 0; i < m->nshards; i++)
+		dirty |= m->shard[i].changed || m->shard[i].seq != m->shard[i].durable_seq;
+	if (!dirty && !meta__ckpt_running(m))
+		return 0;
+	if (dirty)
+		meta__ckpt_want(m);
+	return -EAGAIN;
+}
+
+int meta__boot_settle(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	if (b->step == 0) {
+		if (meta__boot_settled(m) != 0)
+			return -EAGAIN;
+		meta__log_start(m, meta__log_last(m));
+		b->step = 1;
+	}
+	if (!meta__log_ready(m))
+		return -EAGAIN;
+	meta__boot_next(m, name_log);
+	return 0;
+}
+
+static int name_log(struct meta *m)
+{
+	int err = write_roots(m, m->nshards);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, meta__boot_serve);
+	return 0;
+}
+
+int meta__boot_serve(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t i = 0; i < b->span_count; i++) /* (3) */
+		meta__zone_give_log(m, b->span[i].zone);
+	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
+		meta__zone_hold(m, i, false);
+	m->mounted = true;
+	b->status = 0;
+	b->stage = NULL;
+	forget(b);
+	meta__ops_mounted(m);
+	return 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Format, as stages.
+ *
+ *   old superblocks wiped -> zone headers -> roots -> flush -> first log zone -> root directory
+ *   -> checkpoint -> superblocks -> serving
+ *
+ *  (1) Superblocks go first and come last.  A crash anywhere leaves drives that are no store.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int write_failed(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++)
+		if (b->io[i].io.status)
+			return meta__boot_fail(m, -EIO, "drive %u: block %llu cannot be written",
+					       b->io[i].io.drive,
+					       (unsigned long long)b->io[i].io.block);
+	return 0;
+}
+
+/* ---- superblocks ------------------------------------------------------------------ */
+
+static int super_address(const struct meta *m, uint32_t i, uint64_t *baddr)
+{
+	uint32_t drive = i % m->conf.ndrives;
+	bool second = i < m->conf.ndrives;
+
+	if (i >= 2 * m->conf.ndrives)
+		return -EALREADY;
+	*baddr = META_BADDR(drive, second ? m->conf.drive[drive].nblocks - 1 : 0);
+	return 0;
+}
+
+static void super_build(struct meta *m, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	struct meta__super s = {
+		.drive = drive,
+		.ndrives = g->ndrives,
+		.nshards = g->nshards,
+		.zone_blocks = g->zone_blocks,
+		.nzones = g->zone_count[drive],
+		.secret = m->secret,
+		.format_ns = m->conf.wall_ns,
+	};
+
+	memcpy(s.uuid, m->uuid, sizeof(s.uuid));
+	memcpy(s.drive_nblocks, g->nblocks, sizeof(s.drive_nblocks));
+	meta__super_build(&s, m->boot->buf);
+}
+
+static int write_supers(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t baddr;
+	int err = write_failed(m);
+
+	if (err)
+		return err;
+	if (super_address(m, b->at, &baddr) != 0) {
+		meta__boot_next(m, meta__boot_serve);
+		return 0;
+	}
+	super_build(m, META_BADDR_DRIVE(baddr));
+	meta__boot_io(m, META_IO_WRITE, baddr, 1, 0);
+	b->at++;
+	b->count = 1;
+	return 0;
+}
+
+/* ---- the root directory -------------------------------------------------------------- */
+
+static int settle(struct meta *m)
+{
+	int err = meta__boot_settled(m);
+
+	if (!err)
+		meta__boot_next(m, write_supers);
+	return err;
+}
+
+static int make_root_dir(struct meta *m)
+{
+	int err;
+
+	if (m->boot->step == 0 && !meta__log_ready(m))
+		return -EAGAIN;
+	m->boot->step = 1;
+	err = meta__boot_run_op(m, META__OP_MKROOT);
+	if (!err)
+		meta__boot_next(m, settle);
+	return err;
+}
+
+/* ---- headers and roots ------------------------------------------------------------------ */
+
+/* Zone headers and old superblocks were not forced: now they are. */
+static int flush(struct meta *m)
+{
+	int err = write_failed(m);
+
+	if (err)
+		return err;
+	if (m->boot->step++ == 0) {
+		m->boot->count = meta__boot_flush(m);
+		return 0;
+	}
+	meta__boot_next(m, make_root_dir);
+	return 0;
+}
+
+/* step: slot 0 with version 1, slot 1 with version 0; at: 2 x shard + copy. */
+static int write_roots(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__root empty = { 0 };
+	uint64_t copy[2];
+	int err = write_failed(m);
+
+	if (err)
+		return err;
+	if (b->at == m->nshards) {
+		b->at = 0;
+		b->step++;
+	}
+	if (b->step == 2) {
+		for (uint32_t i = 0; i < m->nshards; i++) {
+			m->shard[i].root_slot = 0;
+			m->shard[i].root_version = 1;
+		}
+		meta__boot_next(m, flush);
+		return 0;
+	}
+	b->count = 0;
+	for (uint32_t i = 0; i < META__BOOT_BLOCKS / 2 && b->at < m->nshards; i++, b->at++) {
+		m->shard[b->at].root_slot = b->step ^ 1;
+		m->shard[b->at].root_version = b->step ? UINT64_MAX : 0;
+		meta__root_build(m, b->at, &empty, b->buf + (size_t)i * META__BLOCK, copy);
+		meta__boot_io(m, META_IO_WRITE, copy[0], 1, i);
+		meta__boot_io(m, META_IO_WRITE, copy[1], 1, i);
+		b->count += 2;
+	}
+	return 0;
+}
+
+static int write_zones(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = write_failed(m);
+
+	if (err)
+		return err;
+	b->at += b->sent ? b->count : 0;
+	if (b->at == b->geo.nzones) {
+		err = meta__zones_setup(m, &b->geo);
+		if (err)
+			return meta__boot_fail(m, err, "no memory for %u zones", b->geo.nzones);
+		meta__log_start(m, 0);
+		meta__boot_next(m, write_roots);
+		return 0;
+	}
+	b->count = min_u32(META__BOOT_BLOCKS, b->geo.nzones - b->at);
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct meta__zone_seen z = { .zone = b->at + i, .kind = META__ZONE_FREE };
+
+		meta__zone_build(&z, m->uuid, b->buf + (size_t)i * META__BLOCK);
+		meta__boot_io(m, META_IO_WRITE, meta__geo_zone_baddr(&b->geo, z.zone), 1, i);
+		b->io[i].io.fua = false; /* a flush follows, before anything counts */
+	}
+	return 0;
+}
+
+static int wipe_supers(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t baddr;
+	int err = write_failed(m);
+
+	if (err)
+		return err;
+	if (super_address(m, b->at, &baddr) != 0) {
+		meta__boot_next(m, write_zones);
+		return 0;
+	}
+	memset(b->buf, 0, META__BLOCK);
+	meta__boot_io(m, META_IO_WRITE, baddr, 1, 0);
+	b->at++;
+	b->count = 1;
+	return 0;
+}
+
+int meta__format_begin(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	if (m->conf.nshards == 0)
+		return meta__boot_fail(m, -EINVAL, "the number of shards is not given");
+	m->nshards = m->conf.nshards;
+	m->secret = m->conf.secret;
+	m->epoch = 1;
+	memcpy(m->uuid, m->conf.uuid, sizeof(m->uuid));
+	meta__geo_make(&b->geo, &m->conf, m->nshards, 0);
+	meta__boot_next(m, wipe_supers);
+	return 0;
+}

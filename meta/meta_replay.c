@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The log of an earlier mount: looked at whole, then replayed.
+ *
+ *   zones by order   [.. 5 6 7 |stale] [8 9 10 ..] [11 x 13 | never written]
+ *                         ^ first = trim + 1            ^ torn: nothing says that 12 was durable
+ *
+ * Stepping by 4096 bytes, every place where a block of this log could begin is looked at, behind a
+ * damaged one too.  The tag of a block says whether it is of this log and of this use of the zone.
+ *
+ *  (1) first is one more than the highest `trim` in any block.  All blocks from there on must be
+ *      there, without a gap, up to the highest sequence that any block (or root) says was durable:
+ *      else something that was acknowledged is damaged, and the mount is refused by name.
+ *  (2) Behind that comes the torn tail: what is there without a gap is replayed too (it was whole;
+ *      nobody was told), the rest is as if it had never been.
+ *  (3) A part of a record is applied to a shard exactly when its number is the shard's next one.
+ *      Lower ones are in its tree already.  A higher one means that a record is missing.
+ *  (4) Each zone that a record names is held before the first page is written: what the record
+ *      points to is not in any tree yet.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+
+/* ---- going over the zones ----------------------------------------------------- */
+
+static uint8_t *chunk_block(const struct meta__boot *b)
+{
+	return b->buf + (size_t)b->chunk_at * META__BLOCK;
+}
+
+/* Is there a whole block at chunk_at or behind?  Stops where one begins that the chunk cuts off. */
+static bool find_block(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint32_t zone = b->span[b->span_at].zone;
+	uint64_t tag =
+		meta__log_tag(m->secret, b->log_epoch, zone, meta__zone_at(m, zone)->incarnation);
+
+	for (; b->chunk_at < b->chunk_end; b->chunk_at++) {
+		uint32_t here = b->chunk_end - b->chunk_at;
+		uint32_t says = meta__log_peek(chunk_block(b), tag);
+
+		if (b->chunk_at > 0 && says > here && says <= META__LOG_BLOCKS_MAX &&
+		    b->block_at + b->chunk_at + says <= b->geo.zone_blocks)
+			return false;
+		if (says && meta__log_open(chunk_block(b), here, tag, &b->head) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next chunk of this zone, or of the next one; -EALREADY: there is none. */
+static int read_chunk(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	b->block_at += b->chunk_at;
+	b->chunk_at = b->chunk_end = 0;
+	if (b->block_at == b->geo.zone_blocks) {
+		b->block_at = 1;
+		b->span_at++;
+	}
+	if (b->span_at == b->span_count)
+		return -EALREADY;
+	b->chunk_end = min_u32(META__BOOT_BLOCKS, b->geo.zone_blocks - b->block_at);
+	meta__boot_io(m, META_IO_READ,
+		      meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at,
+		      b->chunk_end, 0);
+	return 0;
+}
+
+/* visit() each block in its turn; it may say -EAGAIN and is called again for the same block. */
+static int go_over(struct meta *m, int (*visit)(struct meta *m))
+{
+	struct meta__boot *b = m->boot;
+	int err;
+
+	if (b->sent && b->io[0].io.status)
+		return meta__boot_fail(m, -EIO, "drive %u block %llu: the log cannot be read",
+				       b->io[0].io.drive, (unsigned long long)b->io[0].io.block);
+	b->sent = false;
+	while (b->in_block || find_block(m)) {
+		b->in_block = true;
+		err = visit(m);
+		if (err)
+			return err;
+		b->in_block = false;
+		b->chunk_at += b->head.nblocks;
+	}
+	return read_chunk(m);
+}
+
+static void go_over_start(struct meta__boot *b)
+{
+	b->span_at = 0;
+	b->block_at = 1;
+	b->chunk_at = b->chunk_end = 0;
+	b->in_block = b->in_record = false;
+}
+
+/* ---- first pass: what is there ------------------------------------------------- */
+
+static int hold_zone(struct meta *m, const struct meta_key *key)
+{
+	uint32_t zone;
+
+	if (meta__key_dir(key) || meta__key_class(key) != META__CLASS_ZONE)
+		return 0;
+	zone = meta__zone_of_key(m, key);
+	if (zone == META__ZONE_NONE || m->boot->head_kind[zone] != META__ZONE_DATA)
+		return meta__boot_fail(m, -EUCLEAN, "log block %llu names a zone that is not one",
+				       (unsigned long long)m->boot->head.seq);
+	meta__zone_hold(m, zone, true); /* (4) */
+	return 0;
+}
+
+static int look_at_records(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int rc, err;
+
+	meta__reader_init(&b->reader, chunk_block(b), &b->head, m->nshards);
+	while ((rc = meta__reader_next(&b->reader, &b->part, b->mut)) == 1) {
+		if (b->part.seq <= m->shard[b->part.shard].seq)
+			continue; /* (3) */
+		for (uint32_t i = 0; i < b->part.count; i++) {
+			err = hold_zone(m, &b->mut[i].key);
+			if (err)
+				return err;
+		}
+	}
+	if (rc)
+		return meta__boot_fail(m, -EUCLEAN, "log block %llu: a record is malformed",
+				       (unsigned long long)b->head.seq);
+	return 0;
+}
+
+static int look_at_block(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__log_head *h = &b->head;
+
+	if (h->epoch != b->log_epoch || h->seq <= b->seq_last)
+		return meta__boot_fail(m, -EUCLEAN, "log block %llu stands behind block %llu",
+				       (unsigned long long)h->seq, (unsigned long long)b->seq_last);
+	b->durable = max_u64(b->durable, h->durable);
+	b->trim = max_u64(b->trim, h->trim);
+	if (b->run_count && h->seq == b->seq_last + 1) {
+		b->run[b->run_count - 1].last = h->seq;
+	} else {
+		if (b->run_count == META__SEQ_RUNS)
+			return meta__boot_fail(m, -EUCLEAN, "the log has more than %u gaps",
+					       META__SEQ_RUNS);
+		b->run[b->run_count++] = (struct meta__seq_run){ h->seq, h->seq };
+	}
+	b->seq_last = h->seq;
+	return look_at_records(m);
+}
+
+/* What must be there, is it?  (1), (2) */
+static int judge(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t must = max_u64(b->durable, b->log_known);
+
+	b->first = max_u64(b->trim, b->log_base) + 1;
+	b->last = b->first - 1;
+	for (uint32_t i = 0; i < b->run_count; i++)
+		if (b->run[i].first <= b->first && b->run[i].last >= b->first)
+			b->last = b->run[i].last;
+	if (b->last < must)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "log block %llu is damaged or missing, and %llu was durable",
+				       (unsigned long long)b->last + 1, (unsigned long long)must);
+	meta__log_replaying(m, b->log_epoch, b->log_base, b->last);
+	meta__boot_next(m, meta__boot_claim);
+	return 0;
+}
+
+/* By order, and without those that a newer one says are not needed. */
+static int sort_spans(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t newest = 0, oldest = 0;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < b->span_count; i++) {
+		if (b->span[i].order <= newest)
+			continue;
+		newest = b->span[i].order;
+		oldest = b->span[i].oldest_order;
+	}
+	for (uint32_t i = 0; i < b->span_count; i++) {
+		struct meta__log_span s = b->span[i];
+		uint32_t k = kept;
+
+		if (s.order < oldest)
+			continue;
+		for (; k > 0 && b->span[k - 1].order > s.order; k--)
+			b->span[k] = b->span[k - 1];
+		b->span[k] = s;
+		kept++;
+	}
+	b->span_count = kept;
+	for (uint32_t i = 0; i < kept; i++) {
+		if (i && b->span[i].order == b->span[i - 1].order)
+			return meta__boot_fail(m, -EUCLEAN, "zones %u and %u: the same log zone",
+					       b->span[i].zone, b->span[i - 1].zone);
+		meta__zone_use(m, b->span[i].zone, META__ZONE_LOG);
+		m->zones->log_count++;
+	}
+	return 0;
+}
+
+int meta__replay_scan(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err;
+
+	if (b->step++ == 0) {
+		err = sort_spans(m);
+		if (err)
+			return err;
+		go_over_start(b);
+	}
+	err = go_over(m, look_at_block);
+	return err == -EALREADY ? judge(m) : err;
+}
+
+/* ---- second pass: replay --------------------------------------------------------- */
+
+int meta__plan_replay(struct meta *m, struct meta_op *op)
+{
+	struct meta__boot *b = m->boot;
+
+	return meta__tx_replay(m, op, b->mut, b->part.count);
+}
+
+static int replay_part(struct meta *m)
+{
+	const struct meta__part *p = &m->boot->part;
+	struct meta__shard *s = &m->shard[p->shard];
+	int err;
+
+	if (p->seq != s->seq + 1)
+		return meta__boot_fail(m, -EUCLEAN, "shard %u: record %llu follows %llu in the log",
+				       p->shard, (unsigned long long)p->seq,
+				       (unsigned long long)s->seq);
+	err = meta__boot_run_op(m, META__OP_REPLAY);
+	if (err)
+		return err;
+	s->seq = p->seq;
+	s->uniq_next = p->uniq_next;
+	s->dir_next = p->dir_next;
+	s->files = p->files;
+	s->changed = true;
+	return 0;
+}
+
+static int replay_block(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int rc;
+
+	if (b->head.seq < b->first || b->head.seq > b->last)
+		return 0;
+	if (!b->in_record)
+		meta__reader_init(&b->reader, chunk_block(b), &b->head, m->nshards);
+	for (;;) {
+		if (!b->in_record) {
+			rc = meta__reader_next(&b->reader, &b->part, b->mut);
+			if (rc == 0)
+				return 0;
+			if (rc < 0)
+				return meta__boot_fail(m, rc, "the log changes while it is read");
+			if (b->part.seq <= m->shard[b->part.shard].seq)
+				continue; /* (3) */
+		}
+		b->in_record = true;
+		rc = replay_part(m);
+		if (rc)
+			return rc;
+		b->in_record = false;
+	}
+}
+
+static int replay(struct meta *m)
+{
+	int err = go_over(m, replay_block);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, meta__boot_settle);
+	return 0;
+}
+
+int meta__replay_begin(struct meta *m)
+{
+	go_over_start(m->boot);
+	meta__boot_next(m, replay);
+	return 0;
+}
