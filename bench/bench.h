@@ -101,6 +101,9 @@ struct bench_pipe;
 /* Memory (2 GiB, and depth buffers) and a pinned thread that sleeps between runs. */
 must_check int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t depth,
 				 bool sequential, const struct bench_conf *conf);
+must_check int bench__pipe_create(struct bench_pipe **out, uint64_t source_bytes,
+				  uint64_t size_bytes, uint32_t depth, bool sequential,
+				  const struct bench_conf *conf);
 int bench_pipe_run(void *pipe, double seconds, struct bench_run *run);
 /* Only the copying, on the calling thread. */
 int bench_copy_run(void *pipe, double seconds, struct bench_run *run);

@@ -36,6 +36,7 @@
 struct bench_pipe {
 	struct arena *arena;
 	uint8_t *source;
+	uint64_t source_bytes;
 	uint8_t *buffers;
 	uint64_t size_bytes;
 	uint32_t depth;
@@ -58,7 +59,7 @@ struct bench_pipe {
 
 static const uint8_t *next_piece(struct bench_pipe *p)
 {
-	uint64_t pieces = SOURCE_BYTES / p->size_bytes;
+	uint64_t pieces = p->source_bytes / p->size_bytes;
 	uint64_t i = p->sequential ? p->next++ % pieces : rand_below(&p->rand, pieces);
 
 	return p->source + i * p->size_bytes;
@@ -152,34 +153,35 @@ int bench_copy_run(void *pipe, double seconds, struct bench_run *run)
 static int take_memory(struct bench_pipe *p)
 {
 	uint64_t stride = align_up(p->size_bytes, BLOCK_SIZE);
-	int err = arena_create(SOURCE_BYTES + p->depth * stride + (2u << 20), &p->arena);
+	int err = arena_create(p->source_bytes + p->depth * stride + (2u << 20), &p->arena);
 
 	if (err)
 		return err;
-	p->source = arena_alloc(p->arena, SOURCE_BYTES, BLOCK_SIZE);
+	p->source = arena_alloc(p->arena, p->source_bytes, BLOCK_SIZE);
 	p->buffers = arena_alloc(p->arena, p->depth * stride, BLOCK_SIZE);
 	ASSERT(p->source && p->buffers);
-	for (uint64_t i = 0; i < SOURCE_BYTES / sizeof(uint64_t); i += 8)
+	for (uint64_t i = 0; i < p->source_bytes / sizeof(uint64_t); i += 8)
 		((uint64_t *)(void *)p->source)[i] = rand_u64(&p->rand);
 	for (uint32_t i = 0; i < p->depth; i++)
 		ASSERT(spsc_push(&p->empty, p->buffers + i * stride));
 	return 0;
 }
 
-int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t depth, bool sequential,
-		      const struct bench_conf *conf)
+int bench__pipe_create(struct bench_pipe **out, uint64_t source_bytes, uint64_t size_bytes,
+		       uint32_t depth, bool sequential, const struct bench_conf *conf)
 {
 	struct bench_pipe *p;
 	uint32_t slots = 1;
 	int err;
 
-	if (depth == 0 || depth > DEPTH_MAX || size_bytes == 0 || size_bytes > (64u << 20))
+	if (depth == 0 || depth > DEPTH_MAX || size_bytes == 0 || size_bytes > source_bytes)
 		return -EINVAL;
 	while (slots < depth)
 		slots *= 2;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
+	p->source_bytes = source_bytes;
 	p->size_bytes = size_bytes;
 	p->depth = depth;
 	p->sequential = sequential;
@@ -203,6 +205,12 @@ destroy_arena:
 free_pipe:
 	free(p);
 	return err;
+}
+
+int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t depth, bool sequential,
+		      const struct bench_conf *conf)
+{
+	return bench__pipe_create(out, SOURCE_BYTES, size_bytes, depth, sequential, conf);
 }
 
 void bench_pipe_destroy(struct bench_pipe *p)

@@ -1,5 +1,5 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
-test_uses     := base nvme meta fabric client-lib appliance
+test_uses     := base nvme meta fabric client-lib appliance bench
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))

@@ -1,0 +1,14 @@
+# bench/ - weka-bench: the numbers that people choose storage by.
+bench_uses      := base nvme fabric client-lib
+programs        += weka-bench
+weka-bench_srcs := $(wildcard bench/*.c)
+weka-bench_uses := $(bench_uses)
+
+# bench/ is no layer with an archive: its tests name what they test.
+bench_test             := bench/bench_util.c bench/bench_report.c
+test_bench_report_srcs  := $(bench_test)
+test_bench_measure_srcs := $(bench_test) bench/bench_measure.c
+test_bench_pipe_srcs    := $(bench_test) bench/bench_pipe.c
+test_bench_posix_srcs   := $(bench_test) bench/bench_posix.c
+test_bench_load_srcs    := $(bench_test) bench/bench_load.c
+test_bench_tree_srcs    := $(bench_test) bench/bench_tree.c
