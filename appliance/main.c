@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * weka-appliance - the daemon.
+ *
+ * main() reads the configuration, opens drives and addresses, starts the polling thread, and is
+ * the control thread from then on: it accepts clients, maps their memory, and waits for signals.
+ * Nothing is touched before the whole configuration has been checked.
+ */
+#define _GNU_SOURCE
+#include "appliance/app_conf.h"
+#include "appliance/app_run.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/version.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+struct args {
+	const char *config;
+	bool check_only;
+};
+
+struct daemon {
+	struct app_conf conf;
+	struct fab_key key;
+	struct nvme_dma *dma;
+	struct nvme_drive *drive[APP_CONF_DRIVES_MAX];
+	uint32_t ndrives;
+	struct fab_server *srv;
+	struct app_run run;
+	int signal_fd;
+	int epoll_fd;
+	char why[APP_CONF_WHY];
+};
+
+enum { OPT_CHECK = 256, OPT_LIST };
+
+static const struct argp_option options[] = {
+	{ "config", 'c', "FILE", 0, "the configuration (/etc/weka-appliance.conf)", 0 },
+	{ "check-config", OPT_CHECK, NULL, 0, "check it, touch nothing, and say so", 0 },
+	{ "list-keys", OPT_LIST, NULL, 0, "every key with unit, range, default and meaning", 0 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case 'c':
+		args->config = arg;
+		return 0;
+	case OPT_CHECK:
+		args->check_only = true;
+		return 0;
+	case OPT_LIST:
+		app_conf_print(stdout);
+		exit(fflush(stdout) ? 1 : 0);
+	case ARGP_KEY_ARG:
+		argp_error(state, "%s: an argument too many", arg);
+		return EINVAL;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void print_version(FILE *to, struct argp_state *state)
+{
+	(void)state;
+	fprintf(to, "weka-appliance %s (%s, %s)\n", version_text, version_commit, version_variant);
+}
+
+/* ---- before anything is touched ------------------------------------------------------ */
+
+static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
+{
+	*out = (struct app_core_cfg){
+		.ndrives = c->ndrives,
+		.boot = strncmp(c->drive[0], "mem:", 4) == 0 ? APP_BOOT_FORMAT : APP_BOOT_MOUNT,
+		.cache_bytes = c->cache_bytes,
+		.staging_bytes = c->staging_bytes,
+		.ops_max = (uint32_t)c->ops_max,
+		.batch_in_flight = (uint32_t)c->batch_in_flight,
+		.open_puts_max = (uint32_t)c->open_puts_max,
+		.queue_depth = (uint32_t)c->queue_depth,
+		.nshards = (uint32_t)c->shards,
+	};
+}
+
+static int check(struct daemon *d, const char *path)
+{
+	char err_text[NVME_ERR_TEXT];
+	struct app_core_cfg cfg;
+	const char *problem;
+	int err = app_conf_load(&d->conf, path, d->why);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < d->conf.ndrives; i++) {
+		err = nvme_name_check(d->conf.drive[i], err_text, sizeof(err_text));
+		if (err) {
+			app_conf_blame(&d->conf, APP_CONF_DRIVE, d->why, err_text);
+			return err;
+		}
+	}
+	core_cfg(&d->conf, &cfg);
+	problem = app_core_cfg_problem(&cfg);
+	if (problem) {
+		app_conf_blame(&d->conf, APP_CONF_CACHE, d->why, problem);
+		return -EINVAL;
+	}
+	memcpy(d->key.id, d->conf.key_id, strlen(d->conf.key_id) + 1);
+	return app_conf_read_key(&d->conf, d->key.secret, d->why);
+}
+
+/* ---- what it stands on ------------------------------------------------------------------ */
+
+static int open_drives(struct daemon *d)
+{
+	struct nvme_info info;
+	int err = nvme_dma_create(&d->dma);
+
+	if (err) {
+		snprintf(d->why, sizeof(d->why), "no memory");
+		return err;
+	}
+	for (; d->ndrives < d->conf.ndrives; d->ndrives++) {
+		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, NULL,
+				d->why, NVME_ERR_TEXT);
+		if (err)
+			return err;
+		nvme_drive_info(d->drive[d->ndrives], &info);
+		if (*info.note)
+			log_warn("%s: %s", d->conf.drive[d->ndrives], info.note);
+	}
+	return 0;
+}
+
+static int open_addresses(struct daemon *d)
+{
+	const struct app_conf *c = &d->conf;
+	struct fab_server_cfg cfg = {
+		.key = d->key,
+		.core_count = 1,
+		.shard_count = (uint32_t)c->shards,
+		.limits = {
+			.credits = (uint32_t)c->credits,
+			.long_bodies = (uint32_t)min_u64(c->long_bodies, c->credits),
+			.batch_max = (uint32_t)c->batch_max,
+			.window_max_bytes = (uint32_t)c->window_max_bytes,
+			.pool_max_bytes = c->session_pools_max_bytes,
+		},
+		.sessions_max = (uint32_t)c->sessions_max,
+		.pools_max_bytes = c->pools_max_bytes,
+	};
+	int err = fab_server_create(&d->srv, &cfg);
+
+	explicit_bzero(&cfg.key, sizeof(cfg.key));
+	explicit_bzero(&d->key, sizeof(d->key));
+	if (err) {
+		snprintf(d->why, sizeof(d->why), "%s: the limits of clients: %s", c->file,
+			 strerror(-err));
+		return err;
+	}
+	for (uint32_t i = 0; i < c->nlisten && !err; i++)
+		err = fab_server_listen(d->srv, c->listen[i], d->why);
+	return err;
+}
+
+static int pick_cpu(const struct app_conf *c)
+{
+	cpu_set_t cpus;
+	int highest = -1;
+
+	if (c->core == APP_CORE_NONE || sched_getaffinity(0, sizeof(cpus), &cpus))
+		return -1;
+	if (c->core != APP_CORE_AUTO)
+		return (int)c->core;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET((size_t)i, &cpus))
+			highest = i;
+	return CPU_COUNT(&cpus) > 1 ? highest : -1;
+}
+
+static int start_core(struct daemon *d)
+{
+	struct app_run *run = &d->run;
+	int err;
+
+	core_cfg(&d->conf, &run->cfg);
+	run->cfg.dma = d->dma;
+	run->cfg.drive = d->drive;
+	run->cfg.srv = d->srv;
+	run->cfg.wall_ns = (int64_t)clock_wall_ns();
+	run->cpu = pick_cpu(&d->conf);
+	run->spin_max_ns = d->conf.spin_max_us * NS_PER_US;
+	if (getrandom(run->cfg.uuid, sizeof(run->cfg.uuid), 0) != sizeof(run->cfg.uuid) ||
+	    getrandom(&run->cfg.secret, sizeof(run->cfg.secret), 0) != sizeof(run->cfg.secret)) {
+		snprintf(d->why, sizeof(d->why), "no random numbers: %s", strerror(errno));
+		return -errno;
+	}
+	run->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = run->event_fd < 0 ? -errno : app_run_start(run);
+	if (err)
+		snprintf(d->why, sizeof(d->why), "no thread for the core: %s", strerror(-err));
+	return err;
+}
+
+/* ---- the control thread ---------------------------------------------------------------- */
+
+static int watch(struct daemon *d, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static int open_control(struct daemon *d)
+{
+	sigset_t set;
+	int err;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGPIPE); /* blocked and never read: a peer's end is an errno */
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return -EINVAL;
+	sigdelset(&set, SIGPIPE);
+	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = d->signal_fd < 0 || d->epoll_fd < 0 ? -errno : watch(d, d->signal_fd);
+	if (err)
+		snprintf(d->why, sizeof(d->why), "signalfd, epoll: %s", strerror(-err));
+	return err;
+}
+
+static int timeout_ms(uint64_t deadline_ns, uint64_t now_ns)
+{
+	if (deadline_ns == UINT64_MAX)
+		return -1;
+	if (deadline_ns <= now_ns)
+		return 0;
+	return (int)min_u64(div_up(deadline_ns - now_ns, NS_PER_MS), 60000);
+}
+
+static bool signalled(struct daemon *d)
+{
+	struct signalfd_siginfo info;
+
+	return read(d->signal_fd, &info, sizeof(info)) == sizeof(info);
+}
+
+/* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
+static void control(struct daemon *d)
+{
+	struct epoll_event events[8];
+	enum app_run_at at = APP_RUN_STARTING, was = at;
+	uint64_t count;
+
+	while (at != APP_RUN_ENDED) {
+		int timeout = -1;
+
+		if (at == APP_RUN_SERVING && !app_control_step(d->srv, d->dma, clock_now_ns()))
+			timeout = timeout_ms(fab_server_control_deadline(d->srv), clock_now_ns());
+		else if (at == APP_RUN_SERVING)
+			timeout = 0;
+		(void)epoll_wait(d->epoll_fd, events, ARRAY_LEN(events), timeout);
+		if (signalled(d)) {
+			log_info("stopping");
+			app_run_stop(&d->run);
+		}
+		(void)!read(d->run.event_fd, &count, sizeof(count));
+		at = (enum app_run_at)atomic_load_explicit(&d->run.at,
+							   memory_order_acquire); /* A1 */
+		if (at == was)
+			continue;
+		was = at;
+		if (at != APP_RUN_SERVING)
+			continue;
+		(void)watch(d, fab_server_control_fd(d->srv));
+		for (uint32_t i = 0; fab_server_address(d->srv, i); i++)
+			log_info("serving %s", fab_server_address(d->srv, i));
+	}
+	app_run_join(&d->run);
+	while (app_control_step(d->srv, d->dma, clock_now_ns()))
+		;
+}
+
+static void close_all(struct daemon *d)
+{
+	if (d->srv)
+		fab_server_destroy(d->srv);
+	while (d->ndrives)
+		nvme_close(d->drive[--d->ndrives]);
+	if (d->dma)
+		nvme_dma_destroy(d->dma);
+}
+
+/* A store that is not there yet is the usual first mistake: say what to type. */
+static void explain(struct daemon *d)
+{
+	size_t at;
+
+	snprintf(d->why, sizeof(d->why), "%s", d->run.why);
+	if (d->run.status != -ENODATA)
+		return;
+	at = (size_t)snprintf(d->why, sizeof(d->why), "no store there; type: wekactl format");
+	for (uint32_t i = 0; i < d->conf.ndrives && at < sizeof(d->why); i++)
+		at += (size_t)snprintf(d->why + at, sizeof(d->why) - at, " '%s'", d->conf.drive[i]);
+}
+
+static int run(struct daemon *d)
+{
+	int err = open_control(d);
+
+	if (!err)
+		err = open_drives(d);
+	if (!err)
+		err = open_addresses(d);
+	if (!err)
+		err = start_core(d);
+	if (err)
+		return err;
+	err = watch(d, d->run.event_fd);
+	ASSERT(!err);
+	log_info("weka-appliance %s (%s, %s), %u drives, cpu %d", version_text, version_commit,
+		 version_variant, d->ndrives, d->run.cpu);
+	control(d);
+	if (d->run.status)
+		explain(d);
+	return d->run.status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse_option,
+		.doc = "Serve files on NVMe drives to data loaders.",
+	};
+	static struct daemon d;
+	struct args args = { .config = "/etc/weka-appliance.conf" };
+	int err;
+
+	argp_program_version_hook = print_version;
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	err = check(&d, args.config);
+	if (!err && args.check_only) {
+		printf("%s: fine\n", args.config);
+		return 0;
+	}
+	if (!err)
+		err = run(&d);
+	close_all(&d);
+	if (err)
+		log_error("%s", d.why);
+	else
+		log_info("stopped");
+	return err ? 1 : 0;
+}
