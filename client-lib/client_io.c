@@ -107,6 +107,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	ASSERT(slot->state == CLIENT_FREE && !slot->lease);
 	slot->call.type = type;
 	slot->call.region = NULL;
+	slot->call.window_offset = 0;
 	slot->call.window_bytes = 0;
 	if (window) {
 		slot->lease = container_of(window->lease, struct client_lease, pub);

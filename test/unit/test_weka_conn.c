@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Sessions that cannot be had, that break, and that come again. */
+#include "test/lib/script_server.h"
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "client-lib/weka_client.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct script server;
+static struct weka_client *client;
+static struct weka_options options;
+static struct weka_key key;
+
+static void set_up(void)
+{
+	script_init(&server);
+	script_add(&server, "a", 10000);
+	key = (struct weka_key){ .secret = server.cfg.key.secret };
+	options = (struct weka_options){ .size_bytes = sizeof(options), .pool_bytes = 4 << 20 };
+}
+
+static void tear_down(void)
+{
+	weka_close(client);
+	client = NULL;
+	script_destroy(&server);
+}
+
+TestSuite(weka_conn, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void start(const char *transport)
+{
+	script_start(&server, transport);
+	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
+		     weka_error(NULL));
+}
+
+static struct weka_req *reap_one(void)
+{
+	struct weka_req *done;
+	int got;
+
+	while ((got = weka_reap(client, &done, 1)) == 0)
+		cr_assert_eq(weka_wait(client, 20 * NS_PER_S), 0);
+	cr_assert_eq(got, 1);
+	return done;
+}
+
+static struct weka_counters counters(void)
+{
+	struct weka_counters c = { .size_bytes = sizeof(c) };
+
+	cr_assert_eq(weka_get_counters(client, &c), 0);
+	return c;
+}
+
+static void wait_held(uint32_t count)
+{
+	struct weka_req *done;
+
+	while (atomic_load(&server.held) < count) {
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+		usleep(100);
+	}
+}
+
+/* ---- what cannot be had ----------------------------------------------------------------- */
+
+static void assert_refused(const char *address, int err, const char *text)
+{
+	struct weka_client *none = NULL;
+
+	cr_assert_eq(weka_connect(address, &key, &options, &none), err, "%s: %s", address,
+		     weka_error(NULL));
+	cr_assert_null(none);
+	cr_assert(strstr(weka_error(NULL), text), "\"%s\" does not say \"%s\"", weka_error(NULL),
+		  text);
+}
+
+Test(weka_conn, an_address_that_is_none_is_named)
+{
+	assert_refused("", -EINVAL, "addresses");
+	assert_refused("tcp://127.0.0.1:1,", -EINVAL, "addresses");
+	assert_refused("ftp://x", -EINVAL, "ftp://x");
+	assert_refused("shm:/nonexistent/socket", -ENOENT, "/nonexistent/socket");
+	assert_refused("tcp://127.0.0.1:1", -ECONNREFUSED, "tcp://127.0.0.1:1");
+}
+
+Test(weka_conn, a_key_that_the_appliance_does_not_hold_is_refused)
+{
+	uint8_t wrong[32] = { 1, 2, 3 };
+
+	script_start(&server, "tcp");
+	key.secret = wrong;
+	assert_refused(server.address, -EACCES, server.address);
+	key.secret = server.cfg.key.secret;
+	key.id = "somebody";
+	assert_refused(server.address, -EACCES, server.address);
+	key.id = "a name that is far too long for any key";
+	assert_refused(server.address, -EINVAL, "id");
+}
+
+Test(weka_conn, options_out_of_range_are_refused)
+{
+	script_start(&server, "shm");
+	options.requests_max = 5000;
+	assert_refused(server.address, -EINVAL, "1024");
+	options.requests_max = 0;
+	options.size_bytes = 0;
+	assert_refused(server.address, -EINVAL, "size_bytes");
+}
+
+Test(weka_conn, the_next_address_is_tried)
+{
+	char both[200];
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
+
+	script_start(&server, "tcp");
+	snprintf(both, sizeof(both), "shm:/nonexistent/socket,%s", server.address);
+	cr_assert_eq(weka_connect(both, &key, NULL, &client), 0, "%s", weka_error(NULL));
+	cr_assert_eq(weka_get_limits(client, &limits), 0);
+	cr_assert_str_eq(limits.transport, "tcp");
+	cr_assert_str_eq(limits.address, server.address);
+	cr_assert_eq(limits.requests_max, 64);
+	cr_assert_eq(limits.pool_bytes, 64 << 20);
+}
+
+static void key_file(const char *path, const char *text, mode_t mode)
+{
+	int fd;
+
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
+{
+	char path[64], digits[80] = "";
+	int i;
+
+	for (i = 0; i < 32; i++)
+		memcpy(digits + 2 * i, "07", 3);
+	snprintf(path, sizeof(path), "/tmp/weka-key-%d", getpid());
+	key = (struct weka_key){ .file = path };
+	script_start(&server, "shm");
+
+	assert_refused(server.address, -ENOENT, path);
+	key_file(path, digits, 0644);
+	assert_refused(server.address, -EACCES, "owner");
+	key_file(path, "0707", 0600);
+	assert_refused(server.address, -EINVAL, "hexadecimal");
+	digits[10] = 'x';
+	key_file(path, digits, 0600);
+	assert_refused(server.address, -EINVAL, "hexadecimal");
+	memcpy(digits + 10, "07\n", 1);
+	memcpy(digits + 64, "\n", 2);
+	key_file(path, digits, 0600);
+	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
+		     weka_error(NULL));
+	(void)unlink(path);
+}
+
+/* ---- what breaks, and comes again ----------------------------------------------------------- */
+
+static void reads_are_asked_again_and_changes_are_not(const char *transport)
+{
+	struct weka_put_item put = { .ref = weka_ref_path("new"), .size_bytes = 100 };
+	struct weka_req read = { 0 }, change = { 0 }, named = { 0 };
+	struct weka_window w = { .size_bytes = 16384 }, kept = w;
+	struct weka_attr attr;
+	char *address;
+	int i;
+
+	start(transport);
+	cr_assert_eq(weka_open(client, "a", 0, 0, &attr), 0);
+	cr_assert_eq(weka_lease(client, 16384, &w.lease), 0);
+	cr_assert_eq(weka_lease(client, 16384, &kept.lease), 0);
+	address = kept.lease->data;
+	memset(address, 'k', 16384);
+
+	atomic_store(&server.silent, 1ull << FAB_READ | 1ull << FAB_PUT);
+	cr_assert_eq(weka_submit_read(client, &read, &attr.handle, 0, 10000, &w), 0);
+	kept.size_bytes = 8192;
+	kept.offset_bytes = 8192;
+	cr_assert_eq(weka_submit_put(client, &change, &put, 1, &kept), 0);
+	wait_held(2);
+	script_stop(&server);
+	cr_assert_eq(reap_one(), &change);
+	cr_assert_eq(change.status, -ECONNRESET);
+
+	/* What is submitted in between waits for the new session. */
+	cr_assert_eq(weka_submit_ping(client, &named), 0);
+	atomic_store(&server.silent, 0);
+	script_restart(&server);
+	for (i = 0; i < 2; i++) {
+		struct weka_req *done = reap_one();
+
+		cr_assert_eq(done->status, 0, "%s: %s (%s)", done == &read ? "read" : "ping",
+			     strerror(-done->status), weka_error(client));
+	}
+	cr_assert_eq(read.length_bytes, 10000);
+	for (i = 0; i < 10000; i++)
+		cr_assert_eq(((unsigned char *)read.data)[i], script_byte("a", (uint64_t)i));
+
+	/* The lease is where it was, and holds what it held. */
+	cr_assert_eq(kept.lease->data, address);
+	for (i = 0; i < 8192; i++)
+		cr_assert_eq(address[i], 'k');
+	cr_assert_eq(counters().reconnects, 1);
+	cr_assert_eq(counters().replays, 1);
+
+	/* And it is known to the new appliance. */
+	memset(address, 'n', 100);
+	kept.offset_bytes = 0;
+	cr_assert_eq(weka_submit_put(client, &change, &put, 1, &kept), 0);
+	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(put.status, 0);
+	cr_assert_eq(script_find(&server, "new")->bytes[99], 'n');
+	weka_release(client, w.lease);
+	weka_release(client, kept.lease);
+	cr_assert_eq(counters().pool_used_bytes, 0);
+}
+
+Test(weka_conn, reads_are_asked_again_and_changes_are_not_shm)
+{
+	reads_are_asked_again_and_changes_are_not("shm");
+}
+
+Test(weka_conn, reads_are_asked_again_and_changes_are_not_tcp)
+{
+	reads_are_asked_again_and_changes_are_not("tcp");
+}
+
+static void memory_in_a_broken_session_is_not_given_out_again(const char *transport)
+{
+	struct weka_req read = { .timeout_ns = 30 * NS_PER_MS };
+	struct weka_window w = { .size_bytes = 4096 };
+	struct weka_attr attr;
+
+	start(transport);
+	cr_assert_eq(weka_open(client, "a", 0, 0, &attr), 0);
+	cr_assert_eq(weka_lease(client, 4096, &w.lease), 0);
+	atomic_store(&server.silent, 1ull << FAB_READ);
+	cr_assert_eq(weka_submit_read(client, &read, &attr.handle, 0, 4096, &w), 0);
+	wait_held(1);
+	script_stop(&server);
+	cr_assert_eq(reap_one()->status, -ETIMEDOUT);
+	weka_release(client, w.lease);
+	cr_assert_eq(counters().pool_used_bytes, 4096);
+	atomic_store(&server.silent, 0);
+	script_restart(&server);
+	cr_assert_eq(weka_stat(client, "a", &attr), 0);
+	cr_assert_eq(counters().pool_used_bytes, 0);
+}
+
+Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_shm)
+{
+	memory_in_a_broken_session_is_not_given_out_again("shm");
+}
+
+Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_tcp)
+{
+	memory_in_a_broken_session_is_not_given_out_again("tcp");
+}
+
+Test(weka_conn, without_an_appliance_requests_end_after_a_while)
+{
+	struct weka_req waits = { .timeout_ns = WEKA_FOREVER }, next = { 0 };
+	struct weka_attr attr;
+	int err;
+
+	options.reconnect_ns = 50 * NS_PER_MS;
+	start("shm");
+	script_stop(&server);
+	cr_assert_eq(weka_submit_ping(client, &waits), 0);
+	cr_assert_eq(reap_one(), &waits);
+	cr_assert(waits.status == -ENOTCONN || waits.status == -ECONNRESET);
+	do { /* the ping may have met the old session's end */
+		err = weka_submit_ping(client, &next);
+		if (!err)
+			(void)reap_one();
+	} while (err == 0);
+	cr_assert_eq(err, -ENOTCONN);
+	cr_assert_eq(weka_stat(client, "a", &attr), -ENOTCONN);
+	cr_assert(strstr(weka_error(client), server.address), "%s", weka_error(client));
+
+	/* It comes back, and so do we. */
+	script_restart(&server);
+	while ((err = weka_stat(client, "a", &attr)) == -ENOTCONN) {
+		struct weka_req *done;
+
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+		usleep(1000);
+	}
+	cr_assert_eq(err, 0);
+	cr_assert_eq(attr.size_bytes, 10000);
+}
+
+/* ---- sleep -------------------------------------------------------------------------------------
+ */
+
+static bool is_readable(int timeout_ms)
+{
+	struct pollfd fd = { .fd = weka_fd(client), .events = POLLIN };
+
+	return poll(&fd, 1, timeout_ms) == 1;
+}
+
+static void the_descriptor_says_when_to_reap(const char *transport)
+{
+	struct weka_req req = { .timeout_ns = WEKA_FOREVER }, late = { 0 }, *done;
+	int fd, got;
+
+	start(transport);
+	fd = weka_fd(client);
+	while (weka_arm(client) == 0)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_not(is_readable(20), "nothing is in flight");
+
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	while (weka_arm(client) == 0)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	wait_held(1);
+	while (weka_arm(client) == 0)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_not(is_readable(20), "nothing was answered");
+	atomic_store(&server.silent, 0);
+	do {
+		cr_assert(weka_arm(client) == 0 || is_readable(10000));
+		got = weka_reap(client, &done, 1);
+	} while (got == 0);
+	cr_assert_eq(done, &req);
+	cr_assert_eq(req.status, 0);
+
+	/* A deadline makes it readable too. */
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	late.timeout_ns = 10 * NS_PER_MS;
+	cr_assert_eq(weka_submit_ping(client, &late), 0);
+	do {
+		cr_assert(weka_arm(client) == 0 || is_readable(10000));
+		got = weka_reap(client, &done, 1);
+	} while (got == 0);
+	cr_assert_eq(late.status, -ETIMEDOUT);
+	cr_assert_eq(weka_fd(client), fd);
+}
+
+Test(weka_conn, the_descriptor_says_when_to_reap_shm)
+{
+	the_descriptor_says_when_to_reap("shm");
+}
+
+Test(weka_conn, the_descriptor_says_when_to_reap_tcp)
+{
+	the_descriptor_says_when_to_reap("tcp");
+}
+
+Test(weka_conn, waiting_ends_with_its_timeout_and_sleeps)
+{
+	struct weka_req req = { .timeout_ns = WEKA_FOREVER };
+
+	start("shm");
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_wait(client, NS_PER_S), -ENOENT);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	cr_assert_eq(weka_wait(client, 30 * NS_PER_MS), -ETIMEDOUT);
+	cr_assert_gt(counters().sleeps, 0);
+	atomic_store(&server.silent, 0);
+	cr_assert_eq(reap_one(), &req);
+}
