@@ -305,8 +305,8 @@ static int wait_until_it_answers(struct bench_env *env)
 			return 0;
 		}
 		if (ended(env, 0, &status)) {
-			(void)describe("weka-appliance", status);
-			break;
+			show_log(env);
+			return describe("weka-appliance", status) | 1;
 		}
 		if (bench_interrupted())
 			return bench_fail("interrupted");
@@ -320,7 +320,7 @@ static int wait_until_it_answers(struct bench_env *env)
 static int start_appliance(struct bench_env *env)
 {
 	char conf[96];
-	char *argv[] = { (char *)"weka-appliance", conf, NULL };
+	char *argv[] = { (char *)"weka-appliance", (char *)"--config", conf, NULL };
 
 	if (make_dir(env) || write_key(env) || write_conf(env) || format_drive(env))
 		return 1;

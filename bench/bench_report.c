@@ -71,6 +71,7 @@ void bench_report_head(const struct bench_conf *conf)
 		"# %s, %ld processors, %ld GiB, Linux %s; commit %s, %s; %s; runs %u x %.1f s\n",
 		cpu, sysconf(_SC_NPROCESSORS_ONLN), (pages / 1024 * page_bytes) >> 20, u.release,
 		version_commit, version_variant, COMPILER, conf->runs, conf->seconds);
+	fflush(stdout);
 }
 
 const char *bench_human(char out[16], double v)
