@@ -319,6 +319,7 @@ struct fab_control_event {
 	struct fab_pool *pool;
 	void *memory;
 	uint64_t size_bytes; /* a multiple of 2 MiB; memory is aligned to it */
+	uint64_t iova;       /* POOL_GONE: as fab_pool_ready() was told it */
 	char text[256];
 };
 
@@ -478,18 +479,20 @@ void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_
 void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *sums,
 		    uint32_t sums_at);
 
-/* Builders: each returns the bytes it made at `out`, which must have room. */
-#define FAB_ATTR_BYTES 96u
-#define FAB_STAT_BYTES                                                                             \
-	104u /* status and attributes: one item of FAB_STAT, and FAB_OPEN's whole reply */
-#define FAB_LISTED_BYTES 40u /* FAB_LIST's reply body */
+#define FAB_ATTR_BYTES   96u
+#define FAB_STAT_BYTES   104u /* status and attributes: an item of FAB_STAT; FAB_OPEN's reply */
+#define FAB_LISTED_BYTES 40u  /* FAB_LIST's reply body */
 #define FAB_STATFS_BYTES 64u
+
+/* Builders: each returns the bytes it made at `out`, which must have room. */
 uint32_t fab_build_stat(void *out, int status, const struct fab_attr *attr);
+/* One row of a table of answers: FAB_ANSWER_BYTES. */
 uint32_t fab_build_answer_read(void *out, const struct fab_answer *answer);
 uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer);
 /* An entry takes fab_entry_bytes(); entries lie one behind the other at the window's start. */
 uint32_t fab_entry_bytes(uint32_t name_bytes);
 uint32_t fab_build_entry(void *out, const struct fab_entry *entry);
+/* The reply bodies of FAB_LIST and FAB_STATFS. */
 uint32_t fab_build_listed(void *out, uint32_t count, uint32_t total_bytes, bool at_end,
 			  const uint8_t cookie[FAB_COOKIE_BYTES]);
 uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
@@ -525,6 +528,7 @@ struct fab_server_stat {
 	uint64_t bytes_out;       /* payload sent or copied, not what drives wrote */
 	uint64_t wakeups_sent;    /* doorbells to sleeping clients              */
 };
+/* What they are now.  Thread: the core's. */
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out);
 
 /* ---- the client's side --------------------------------------------------------------- */

@@ -335,6 +335,7 @@ uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_eve
 			.pool = pool,
 			.memory = pool->memory,
 			.size_bytes = pool->size_bytes,
+			.iova = pool->iova,
 		};
 	}
 	return n;
