@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The configuration: what is refused, and that the line which says so names file, line and key. */
+#define _GNU_SOURCE /* asprintf */
+#include "appliance/app_conf.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENOUGH "drive = mem:64M\nlisten = shm:/run/w.sock\nkey_file = /etc/k\n"
+
+static struct app_conf c;
+static char why[APP_CONF_WHY];
+
+static int parse(const char *text)
+{
+	why[0] = '\0';
+	return app_conf_parse(&c, "w.conf", text, strlen(text), why);
+}
+
+TestSuite(app_conf, .timeout = 10);
+
+Test(app_conf, little_is_enough_and_the_rest_has_defaults)
+{
+	cr_assert_eq(parse(ENOUGH), 0, "%s", why);
+	cr_assert_eq(c.ndrives, 1);
+	cr_assert_str_eq(c.drive[0], "mem:64M");
+	cr_assert_str_eq(c.key_id, "weka");
+	cr_assert_eq(c.cache_bytes, 256u << 20);
+	cr_assert_eq(c.core, APP_CORE_AUTO);
+}
+
+Test(app_conf, units_are_understood)
+{
+	cr_assert_eq(parse(ENOUGH
+			   "cache = 1G\nstaging=32M ; a comment\nspin_max = 2ms\ncore = none\n"
+			   "\n# another\n   ops_max = 64\n"),
+		     0, "%s", why);
+	cr_assert_eq(c.cache_bytes, 1ull << 30);
+	cr_assert_eq(c.staging_bytes, 32u << 20);
+	cr_assert_eq(c.spin_max_us, 2000);
+	cr_assert_eq(c.core, APP_CORE_NONE);
+	cr_assert_eq(c.ops_max, 64, "an indented line is a line of its own");
+}
+
+static const struct {
+	const char *text;
+	const char *why;
+} refused[] = {
+	{ ENOUGH "cache = 3Q\n", "w.conf:4: cache = 3Q: allowed is 4M to 1T" },
+	{ ENOUGH "\ncache = 1K\n", "w.conf:5: cache = 1K: allowed" },
+	{ ENOUGH "cache = -1\n", "w.conf:4: cache" },
+	{ ENOUGH "cache = 99999999999999999999G\n", "w.conf:4: cache" },
+	{ ENOUGH "ops_max = 3\n", "w.conf:4: ops_max = 3: allowed is 4 to 4096" },
+	{ ENOUGH "ops_max = 8x\n", "w.conf:4: ops_max" },
+	{ ENOUGH "shards = 48\n", "w.conf:4: shards = 48: allowed is 1 to 4096, a power of two" },
+	{ ENOUGH "spin_max = 2m\n", "w.conf:4: spin_max" },
+	{ ENOUGH "cahce = 1G\n", "w.conf:4: cahce: no such key" },
+	{ ENOUGH "[drives]\nx = 1\n", "w.conf:5: [drives]: there are no sections" },
+	{ ENOUGH "cache = 64M\ncache = 64M\n", "w.conf:5: cache: given before, in line 4" },
+	{ ENOUGH "what\n", "w.conf:4: not a line of the form" },
+	{ ENOUGH "drive = nvme:0\n", "w.conf:4: drive = nvme:0: no such kind" },
+	{ ENOUGH "drive = file:/x\n", "w.conf:4: drive: mem: drives" },
+	{ "drive=file:/x\ndrive=file:/x\n", "w.conf:2: drive = file:/x: named twice" },
+	{ ENOUGH "listen = tcp://0.0.0.0:7010\n",
+	  "w.conf:4: listen = tcp://0.0.0.0:7010: allowed are" },
+	{ ENOUGH "listen = tcp://127.0.0.1:70100\n", "w.conf:4: listen" },
+	{ ENOUGH "listen = rdma://x\n", "w.conf:4: listen" },
+	{ "listen = shm:/x\nkey_file = /k\n", "w.conf: drive: not given" },
+	{ "drive = mem:64M\nkey_file = /k\n", "w.conf: listen: not given" },
+	{ "drive = mem:64M\nlisten = shm:/x\n", "w.conf: key_file: not given" },
+	{ ENOUGH "pools_max = 64M\nsession_pools_max = 128M\n",
+	  "w.conf:5: session_pools_max: more" },
+	{ ENOUGH "window_max = 5000001\n", "w.conf:4: window_max: not a multiple" },
+};
+
+Test(app_conf, each_mistake_is_named_with_file_line_and_key)
+{
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		cr_expect_eq(parse(refused[i].text), -EINVAL, "%s", refused[i].why);
+		cr_expect_eq(strncmp(why, refused[i].why, strlen(refused[i].why)), 0,
+			     "\"%s\" is not \"%s...\"", why, refused[i].why);
+	}
+}
+
+Test(app_conf, a_line_that_would_be_cut_is_refused)
+{
+	char text[600];
+
+	snprintf(text, sizeof(text), "key_file = /%0400d\n", 0);
+	cr_assert_eq(parse(text), -EINVAL);
+	cr_assert(strstr(why, "w.conf:1: a line of 412 characters"), "%s", why);
+}
+
+Test(app_conf, a_nul_byte_is_refused)
+{
+	cr_assert_eq(app_conf_parse(&c, "w.conf", "drive\0 = x\n", 11, why), -EINVAL);
+	cr_assert(strstr(why, "w.conf:1: a NUL byte"), "%s", why);
+}
+
+Test(app_conf, what_it_prints_it_reads)
+{
+	char *text, *more;
+	size_t size_bytes;
+	FILE *f = open_memstream(&text, &size_bytes);
+
+	app_conf_print(f);
+	fclose(f);
+	cr_assert_gt(asprintf(&more, ENOUGH "%s", text), 0);
+	cr_assert_eq(parse(more), 0, "%s", why);
+	free(text);
+	free(more);
+}
+
+Test(app_conf, a_key_that_others_may_read_is_refused)
+{
+	char path[] = "/tmp/weka-test-key-XXXXXX";
+	int fd = mkstemp(path);
+	uint8_t key[APP_KEY_BYTES];
+	const char *digits = "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF\n";
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, digits, strlen(digits)), (ssize_t)strlen(digits));
+	app_conf_defaults(&c);
+	snprintf(c.key_file, sizeof(c.key_file), "%s", path);
+	cr_expect_eq(app_conf_read_key(&c, key, why), 0, "%s", why);
+	cr_expect_eq(key[1], 0x11);
+	cr_expect_eq(key[31], 0xff);
+	cr_expect_eq(fchmod(fd, 0640), 0);
+	cr_expect_eq(app_conf_read_key(&c, key, why), -EACCES);
+	cr_expect(strstr(why, "chmod 600"), "%s", why);
+	cr_expect_eq(fchmod(fd, 0600) | ftruncate(fd, 63), 0);
+	cr_expect_eq(app_conf_read_key(&c, key, why), -EINVAL);
+	cr_expect_not(strstr(why, "0011"), "the key stays out of messages");
+	unlink(path);
+	cr_expect_eq(app_conf_read_key(&c, key, why), -ENOENT);
+}
