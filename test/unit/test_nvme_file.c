@@ -94,6 +94,12 @@ Test(nvme_file, memory_drive_reads_back_too_and_has_no_volatile_cache)
 	fixture_down(&f);
 }
 
+Test(nvme_file, memory_that_the_machine_does_not_have_is_refused_not_taken)
+{
+	cr_assert_eq(open_it("mem:1000T", false), -ENOMEM);
+	cr_assert_not_null(strstr(err_text, "mem:1000T: only "), "%s", err_text);
+}
+
 Test(nvme_file, bytes_outlive_the_drive_that_wrote_them)
 {
 	struct nvme_io io;
