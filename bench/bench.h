@@ -74,7 +74,8 @@ struct bench_result {
 	double ops_per_s[BENCH_RUNS_MAX];
 	double bytes_per_s[BENCH_RUNS_MAX];
 	double ratio[BENCH_ROLES][BENCH_RUNS_MAX]; /* to each role; 0: not measured */
-	uint64_t checked_bytes;                    /* compared with their source; 0: none */
+	uint64_t checked_bytes; /* compared with their source; 0: none                    */
+	uint64_t preempted;     /* how often our thread had to yield: other work ran here */
 	struct stat_hist hist;
 };
 

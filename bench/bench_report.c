@@ -115,6 +115,7 @@ static void report_json(const struct bench_result *r, const double *ops, const d
 	print_ratios(r, ",\"%s\":%.4f");
 	if (r->checked_bytes)
 		printf(",\"checked_bytes\":%llu", (unsigned long long)r->checked_bytes);
+	printf(",\"preempted\":%llu", (unsigned long long)r->preempted);
 	printf(",\"commit\":\"%s\",\"variant\":\"%s\"}\n", version_commit, version_variant);
 }
 
@@ -138,6 +139,9 @@ void bench_report(const struct bench_result *r)
 		       (double)stat_hist_percentile(&r->hist, 50) / 1000,
 		       (double)stat_hist_percentile(&r->hist, 99) / 1000);
 	print_ratios(r, "  %s %.2f");
+	if ((double)r->preempted > 100 * r->conf->seconds * r->runs)
+		printf("  (preempted %llu times: other work ran here)",
+		       (unsigned long long)r->preempted);
 	printf("\n");
 	fflush(stdout);
 }
