@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The appliance whole, but for main(): a core's thread, a control thread, a memory drive, and
+ * clients of libweka-client over both transports.  What is read must be what a model says.
+ */
+#define _GNU_SOURCE
+#include "appliance/app_run.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/rand.h"
+#include "client-lib/weka_client.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 6 << 20 };
+
+static struct nvme_dma *dma;
+static struct nvme_drive *drive[2];
+static struct fab_server *srv;
+static struct app_run run;
+static pthread_t control;
+static struct weka_client *client;
+static uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
+
+struct way {
+	char transport[8];
+};
+static struct way ways[] = { { "shm" }, { "tcp" } };
+
+static void *control_thread(void *arg)
+{
+	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
+				 { .fd = run.event_fd, .events = POLLIN } };
+
+	(void)arg;
+	while (atomic_load(&run.at) != APP_RUN_ENDED) {
+		if (!app_control_step(srv, dma, clock_now_ns()))
+			(void)poll(fds, 2, 100);
+	}
+	return NULL;
+}
+
+static void serve(const char *transport)
+{
+	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
+	char address[64], why[256] = "", err_text[NVME_ERR_TEXT];
+
+	memcpy(cfg.key.secret, secret, sizeof(secret));
+	snprintf(address, sizeof(address), "shm:/tmp/weka-test-%d.sock", (int)getpid());
+	if (strcmp(transport, "tcp") == 0)
+		snprintf(address, sizeof(address), "tcp://127.0.0.1:0");
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(nvme_open(&drive[i], "mem:256M", dma, NULL, err_text, sizeof(err_text)),
+			     0, "%s", err_text);
+	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
+	cr_assert_eq(fab_server_listen(srv, address, why), 0, "%s", why);
+	run = (struct app_run){
+		.cfg = { .dma = dma,
+			 .drive = drive,
+			 .ndrives = 2,
+			 .srv = srv,
+			 .boot = APP_BOOT_FORMAT,
+			 .nshards = 16,
+			 .cache_bytes = 32 << 20,
+			 .staging_bytes = 24 << 20,
+			 .ops_max = 32,
+			 .secret = 7,
+			 .wall_ns = (int64_t)clock_wall_ns() },
+		.cpu = -1,
+		.spin_max_ns = 50 * NS_PER_US,
+		.event_fd = eventfd(0, EFD_NONBLOCK),
+	};
+	cr_assert_eq(app_run_start(&run), 0);
+	while (atomic_load(&run.at) == APP_RUN_STARTING)
+		usleep(1000);
+	cr_assert_eq(atomic_load(&run.at), APP_RUN_SERVING, "%s", run.why);
+	cr_assert_eq(pthread_create(&control, NULL, control_thread, NULL), 0);
+}
+
+static struct weka_client *connect_one(void)
+{
+	struct weka_key key = { .id = "weka", .secret = secret };
+	struct weka_client *c;
+	int err = weka_connect(fab_server_address(srv, 0), &key, NULL, &c);
+
+	cr_assert_eq(err, 0, "%s", weka_error(NULL));
+	return c;
+}
+
+static void begin(const struct way *way)
+{
+	serve(way->transport);
+	client = connect_one();
+}
+
+/* The clients are closed by then, or not: the appliance ends its sessions. */
+static void end(void)
+{
+	weka_close(client);
+	app_run_stop(&run);
+	app_run_join(&run);
+	pthread_join(control, NULL);
+	while (app_control_step(srv, dma, clock_now_ns()))
+		;
+	cr_assert_eq(run.status, 0, "%s", run.why);
+	fab_server_destroy(srv);
+	for (int i = 0; i < 2; i++)
+		nvme_close(drive[i]);
+	cr_assert_eq(nvme_dma_fault_count(dma), 0);
+	nvme_dma_destroy(dma);
+}
+
+static void fill(struct rand_state *r, uint8_t *bytes, size_t size_bytes)
+{
+	for (size_t i = 0; i < size_bytes; i++)
+		bytes[i] = (uint8_t)(rand_u64(r) | 1); /* never 0: a hole cannot pass for it */
+}
+
+#define BOTH(test)                                                                                 \
+	ParameterizedTestParameters(app_serve, test)                                               \
+	{                                                                                          \
+		return cr_make_param_array(struct way, ways, 2);                                   \
+	}                                                                                          \
+	ParameterizedTest(struct way *way, app_serve, test)
+
+TestSuite(app_serve, .timeout = 120);
+
+BOTH(whole_files_come_back_as_they_were_put)
+{
+	static const size_t sizes[] = {
+		0,    1,      43,      511,           512,     513,           4095,   4096,
+		4097, 100000, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 5 << 20
+	};
+	uint8_t *bytes = malloc(FILE_MAX);
+	struct rand_state r;
+	char path[64];
+	void *got;
+	size_t size;
+
+	begin(way);
+	rand_seed(&r, 1);
+	fill(&r, bytes, FILE_MAX);
+	cr_assert_eq(weka_mkdir(client, "/d", 0755), 0, "%s", weka_error(client));
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		snprintf(path, sizeof(path), "/d/%zu", sizes[i]);
+		cr_assert_eq(weka_write_file(client, path, bytes + i, sizes[i], NULL), 0, "%s: %s",
+			     path, weka_error(client));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		snprintf(path, sizeof(path), "d/%zu", sizes[i]);
+		cr_assert_eq(weka_read_file(client, path, &got, &size), 0, "%s: %s", path,
+			     weka_error(client));
+		cr_assert_eq(size, sizes[i], "%s", path);
+		cr_assert_eq(memcmp(got, bytes + i, size), 0, "%s", path);
+		free(got);
+	}
+	free(bytes);
+	end();
+}
+
+/* One random change; the model does the same. */
+static void change(struct rand_state *r, const struct weka_handle *h, uint8_t *model, size_t *size,
+		   uint8_t *bytes)
+{
+	uint64_t span = 1ull << (4 + rand_below(r, 19)); /* small files and large ones */
+	size_t length = 1 + rand_below(r, min_u64(span, 1 << 20)), at = rand_below(r, span);
+	int64_t rc;
+
+	fill(r, bytes, length);
+	switch (rand_below(r, 4)) {
+	case 0:
+		if (*size + length > FILE_MAX)
+			return;
+		rc = weka_append(client, h, bytes, length);
+		memcpy(model + *size, bytes, length);
+		*size += length;
+		break;
+	case 1:
+		rc = weka_truncate(client, h, at);
+		cr_assert_eq(rc, 0, "truncate to %zu: %s", at, weka_error(client));
+		if (at < *size)
+			memset(model + at, 0, *size - at);
+		*size = at;
+		return;
+	default:
+		if (at + length > FILE_MAX)
+			return;
+		rc = weka_pwrite(client, h, bytes, length, at);
+		memcpy(model + at, bytes, length);
+		*size = max_u64(*size, at + length);
+	}
+	cr_assert_eq(rc, (int64_t)length, "%zu bytes at %zu of %zu: %s", length, at, *size,
+		     weka_error(client));
+}
+
+static void compare(const struct weka_handle *h, const uint8_t *model, size_t size, uint8_t *bytes)
+{
+	int64_t got = weka_pread(client, h, bytes, FILE_MAX, 0);
+
+	cr_assert_eq(got, (int64_t)size, "%lld, %s", (long long)got, weka_error(client));
+	for (size_t i = 0; i < size; i++)
+		cr_assert_eq(bytes[i], model[i], "byte %zu of %zu", i, size);
+}
+
+BOTH(writes_appends_and_truncates_do_what_a_model_does)
+{
+	uint8_t *model = calloc(1, FILE_MAX), *bytes = malloc(FILE_MAX);
+	struct weka_attr attr;
+	struct rand_state r;
+	size_t size = 0;
+	char path[32];
+
+	begin(way);
+	for (uint32_t round = 0; round < 12; round++) {
+		rand_seed(&r, 100 + round);
+		snprintf(path, sizeof(path), "/f%u", round);
+		cr_assert_eq(weka_open(client, path, WEKA_CREATE, 0644, &attr), 0, "%s",
+			     weka_error(client));
+		memset(model, 0, FILE_MAX);
+		size = 0;
+		for (uint32_t i = 0; i < 25; i++) {
+			change(&r, &attr.handle, model, &size, bytes);
+			if (i % 3 == 0)
+				compare(&attr.handle, model, size, bytes);
+		}
+		compare(&attr.handle, model, size, bytes);
+		cr_assert_eq(weka_unlink(client, path), 0);
+	}
+	free(model);
+	free(bytes);
+	end();
+}
+
+BOTH(small_changes_of_a_small_file_do_what_a_model_does)
+{
+	uint8_t *model = calloc(1, FILE_MAX), *bytes = malloc(FILE_MAX);
+	struct weka_attr attr;
+	struct rand_state r;
+	size_t size = 0;
+
+	begin(way);
+	cr_assert_eq(weka_open(client, "/s", WEKA_CREATE, 0644, &attr), 0);
+	rand_seed(&r, 9);
+	for (uint32_t i = 0; i < 400; i++) {
+		size_t at = rand_below(&r, 700), length = 1 + rand_below(&r, 300);
+
+		if (rand_below(&r, 3) == 0) {
+			at = rand_below(&r, 4) ? at : 9000;
+			cr_assert_eq(weka_truncate(client, &attr.handle, at), 0, "%s",
+				     weka_error(client));
+			if (at < size)
+				memset(model + at, 0, size - at);
+			size = at;
+		} else {
+			at += rand_below(&r, 8) ? 0 : 4096;
+			fill(&r, bytes, length);
+			cr_assert_eq(weka_pwrite(client, &attr.handle, bytes, length, at),
+				     (int64_t)length, "%u: %s", i, weka_error(client));
+			memcpy(model + at, bytes, length);
+			size = max_u64(size, at + length);
+		}
+		compare(&attr.handle, model, size, bytes);
+	}
+	free(model);
+	free(bytes);
+	end();
+}
+
+enum { MANY = 600 };
+
+BOTH(a_batch_reads_many_files_each_with_its_own_status)
+{
+	struct weka_read_item *items = calloc(MANY, sizeof(*items));
+	uint8_t *bytes = malloc(8192);
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_req req = { 0 }, *done;
+	char(*name)[32] = calloc(MANY, sizeof(*name));
+	struct weka_attr dir;
+	struct rand_state r;
+
+	begin(way);
+	rand_seed(&r, 3);
+	fill(&r, bytes, 8192);
+	cr_assert_eq(weka_mkdir(client, "/b", 0755), 0);
+	cr_assert_eq(weka_stat(client, "/b", &dir), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(name[i], sizeof(name[i]), "file%u", i);
+		char path[64];
+
+		snprintf(path, sizeof(path), "/b/%s", name[i]);
+		if (i % 7)
+			cr_assert_eq(weka_write_file(client, path, bytes + i, i * 11 % 7000, NULL),
+				     0);
+		items[i].ref =
+			i % 2 ? weka_ref_in(dir.dir, name[i]) : weka_ref_at(&dir.handle, name[i]);
+		items[i].length_bytes = WEKA_TO_END;
+	}
+	cr_assert_eq(weka_lease(client, weka_window_bytes(MANY, 8192), &lease), 0);
+	window = (struct weka_window){ lease, 0, weka_window_bytes(MANY, 8192) };
+	for (uint32_t round = 0; round < 20; round++) {
+		memset(lease->data, 0xee, window.size_bytes);
+		cr_assert_eq(weka_submit_read_batch(client, &req, items, MANY, &window), 0);
+		while (weka_reap(client, &done, 1) == 0)
+			(void)!weka_wait(client, WEKA_FOREVER);
+		cr_assert_eq(req.status, 0);
+		for (uint32_t i = 0; i < MANY; i++) {
+			cr_assert_eq(items[i].status, i % 7 ? 0 : -ENOENT, "%u: %d", i,
+				     items[i].status);
+			if (items[i].status)
+				continue;
+			cr_assert_eq(items[i].got_bytes, i * 11 % 7000);
+			cr_assert_eq(memcmp(items[i].data, bytes + i, items[i].got_bytes), 0);
+		}
+	}
+	weka_release(client, lease);
+	free(items);
+	free(bytes);
+	free(name);
+	end();
+}
+
+BOTH(what_does_not_fit_the_window_says_how_large_it_is)
+{
+	struct weka_read_item items[3] = { 0 };
+	uint8_t *bytes = calloc(1, 100000);
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_req req = { 0 }, *done;
+
+	begin(way);
+	cr_assert_eq(weka_write_file(client, "/small", bytes, 5000, NULL), 0);
+	cr_assert_eq(weka_write_file(client, "/large", bytes, 100000, NULL), 0);
+	items[0].ref = weka_ref_path("/large");
+	items[1].ref = weka_ref_path("/small");
+	items[2].ref = weka_ref_path("/large");
+	for (int i = 0; i < 3; i++)
+		items[i].length_bytes = WEKA_TO_END;
+	items[2].length_bytes = 3000;
+	cr_assert_eq(weka_lease(client, 20480, &lease), 0);
+	window = (struct weka_window){ lease, 0, 20480 };
+	cr_assert_eq(weka_submit_read_batch(client, &req, items, 3, &window), 0);
+	while (weka_reap(client, &done, 1) == 0)
+		(void)!weka_wait(client, WEKA_FOREVER);
+	cr_assert_eq(items[0].status, -EMSGSIZE);
+	cr_assert_eq(items[0].got_bytes, 100000);
+	cr_assert_eq(items[1].status, 0);
+	cr_assert_eq(items[1].got_bytes, 5000);
+	cr_assert_eq(items[2].status, 0);
+	cr_assert_eq(items[2].got_bytes, 3000);
+	weka_release(client, lease);
+	free(bytes);
+	end();
+}
+
+BOTH(names_are_made_listed_moved_and_removed)
+{
+	struct weka_client *other;
+	struct weka_attr attr;
+	struct weka_dir *dir;
+	struct weka_entry entry;
+	struct weka_ref root;
+	char target[64], path[64];
+	uint8_t seen[300] = { 0 };
+	uint32_t n = 0;
+	char *text;
+
+	begin(way);
+	other = connect_one();
+	cr_assert_eq(weka_mkdir(client, "/a", 0750), 0);
+	cr_assert_eq(weka_mkdir(other, "/a", 0750), -EEXIST, "seen by the other at once");
+	for (uint32_t i = 0; i < 300; i++) {
+		snprintf(path, sizeof(path), "/a/%u", i);
+		cr_assert_eq(weka_write_file(client, path, path, strlen(path), NULL), 0);
+	}
+	root = weka_ref_path("/a");
+	cr_assert_eq(weka_list(other, &root, &dir), 0);
+	while (weka_list_next(dir, &entry) == 1) {
+		cr_assert_eq(entry.attr.size_bytes, strlen(entry.name) + 3);
+		seen[atoi(entry.name)]++;
+		n++;
+	}
+	weka_list_end(dir);
+	cr_assert_eq(n, 300);
+	for (uint32_t i = 0; i < 300; i++)
+		cr_assert_eq(seen[i], 1);
+	cr_assert_eq(weka_rename(client, "/a/7", "/a/8"), 0);
+	cr_assert_eq(weka_stat(other, "/a/7", &attr), -ENOENT);
+	cr_assert_eq(weka_stat(other, "/a/8", &attr), 0);
+	cr_assert_eq(attr.size_bytes, 4);
+	cr_assert_eq(weka_symlink(client, "a/8", "/link"), 0);
+	cr_assert_eq(weka_readlink(other, "/link", target, sizeof(target)), 3);
+	cr_assert_str_eq(target, "a/8");
+	cr_assert_eq(weka_stat(other, "/link", &attr), 0);
+	cr_assert_eq(weka_rmdir(client, "/a"), -ENOTEMPTY);
+	cr_assert_eq(weka_unlink(client, "/link"), 0);
+	cr_assert_eq(weka_status(client, &text), 0, "%s", weka_error(client));
+	cr_assert(strstr(text, "\"payload_copied\":0,"), "%s", text);
+	free(text);
+	weka_close(other);
+	end();
+}
