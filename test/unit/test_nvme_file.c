@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -411,4 +412,45 @@ Test(nvme_file, file_of_a_process_that_is_dying_is_waited_for)
 	cr_assert_eq(read(fds[0], &byte, 1), 1);
 	cr_assert_eq(open_it(name, false), 0);
 	cr_assert_neq(wait(NULL), -1);
+}
+
+/* Writes as fast as it can until it is killed. */
+static void write_for_ever(void)
+{
+	static struct nvme_io io[48], *done[48];
+	uint32_t count = 48;
+
+	fixture_up_name(&f, name, 64);
+	for (uint32_t i = 0; i < 48; i++)
+		done[i] = &io[i];
+	for (uint32_t n = 0;; count = nvme_poll(f.qp, done, 48)) {
+		for (uint32_t i = 0; i < count; i++) {
+			*done[i] = (struct nvme_io){ .op = NVME_WRITE,
+						     .nblocks = 32,
+						     .block = n++ % 64 * 32,
+						     .fua = n % 2,
+						     .iova = f.iova };
+			if (nvme_submit(f.qp, done[i]))
+				_exit(1);
+		}
+		nvme_ring(f.qp);
+	}
+}
+
+Test(nvme_file, drive_of_a_process_killed_in_its_writes_is_there_again)
+{
+	int status;
+	pid_t pid;
+
+	cr_assert_eq(open_it(name, true), 0);
+	for (int i = 0; i < 5; i++) {
+		pid = fork();
+		if (pid == 0)
+			write_for_ever();
+		usleep(100000);
+		cr_assert_eq(kill(pid, SIGKILL), 0);
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFSIGNALED(status), "it was writing until then");
+		cr_assert_eq(open_it(name, false), 0, "%s", err_text);
+	}
 }
