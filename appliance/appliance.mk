@@ -10,4 +10,5 @@ weka-appliance_uses := base nvme meta fabric appliance
 programs     += wekactl
 wekactl_main := appliance/wekactl.c
 wekactl_srcs := $(wildcard appliance/ctl_*.c)
+wekactl_hdrs := $(wildcard appliance/ctl*.h)
 wekactl_uses := base nvme meta fabric client-lib appliance
