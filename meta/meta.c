@@ -19,7 +19,8 @@
 
 /* ---- configuration --------------------------------------------------------- */
 
-#define SHARDS_USUAL 64u
+static_assert(META__CACHE_FRAMES_MIN * META_PAGE_BYTES == 2u << 20,
+	      "the line in meta_conf_problem");
 
 static const char *drives_problem(const struct meta_conf *c)
 {
@@ -46,7 +47,7 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 	if (conf->cache_bytes % META_PAGE_BYTES || conf->cache_bytes > (uint64_t)1 << 46)
 		return "the cache is not a whole number of 16 KiB pages";
 	if (conf->cache_bytes / META_PAGE_BYTES < META__CACHE_FRAMES_MIN)
-		return "the cache is smaller than 768 KiB";
+		return "the cache is smaller than 2 MiB";
 	if (conf->ops_max < 1)
 		return "no operation may run";
 	return drives_problem(conf);
@@ -220,17 +221,38 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 
 /* ---- turning --------------------------------------------------------------- */
 
+/* Is every change in a durable root, and does the log say so? */
+static bool is_settled(const struct meta *m)
+{
+	for (uint32_t s = 0; s < m->nshards; s++)
+		if (m->shard[s].changed || m->shard[s].seq != m->shard[s].durable_seq)
+			return false;
+	return !meta__ckpt_running(m) && meta__log_quiet(m);
+}
+
+void meta_stop_start(struct meta *m)
+{
+	m->stopping = true;
+}
+
+int meta_stop_status(const struct meta *m)
+{
+	if (m->failed)
+		return m->failed;
+	return m->stopping && is_settled(m) ? 0 : -EAGAIN;
+}
+
 bool meta_turn(struct meta *m)
 {
-	bool more = false;
+	bool more = !m->mounted && meta__boot_turn(m);
 
-	if (!m->mounted)
-		more |= meta__boot_turn(m);
 	more |= meta__ops_turn(m);
 	if (m->mounted) {
 		more |= meta__collect_turn(m);
 		more |= meta__check_turn(m);
 	}
+	if (m->stopping && !m->failed && !is_settled(m) && !meta__ckpt_running(m))
+		meta__ckpt_want(m);
 	more |= meta__ckpt_turn(m);
 	meta__log_turn(m); /* (2) */
 	meta__zone_turn(m);

@@ -116,7 +116,7 @@ void meta__supply_turn(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
 
-	if (m->failed)
+	if (m->failed || !z->counted)
 		return;
 	supply_fill(m, &z->page); /* first: without pages nothing can be deleted */
 	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)

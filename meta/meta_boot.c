@@ -179,7 +179,7 @@ bool meta__boot_turn(struct meta *m)
 		b->stage = NULL;
 		forget(b);
 	}
-	return rc == 0 && b->stage && b->in_flight == 0;
+	return b->status == -EAGAIN; /* it waits for much; a boot may spin */
 }
 
 void meta_format_start(struct meta *m)

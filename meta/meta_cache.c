@@ -365,8 +365,7 @@ static void wake(struct meta *m, struct list *waiters, int status)
 
 		list_push_front(&m->cache->waiters_free, l);
 		ASSERT(op->misses > 0);
-		op->misses--;
-		meta__op_page_done(m, op, status);
+		meta__op_page_done(m, op, status); /* one less */
 	}
 }
 

@@ -161,6 +161,7 @@ static int write_zones(struct meta *m)
 		err = meta__zones_setup(m, &b->geo);
 		if (err)
 			return meta__boot_fail(m, err, "no memory for %u zones", b->geo.nzones);
+		m->zones->counted = true;
 		meta__log_start(m, 0);
 		meta__boot_next(m, write_roots);
 		return 0;

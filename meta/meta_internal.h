@@ -182,6 +182,7 @@ struct meta {
 	uint64_t epoch;     /* of this mount: log blocks of other mounts are not ours       */
 	int failed;         /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
+	bool stopping;      /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
 	struct list io_wanted;
 	uint8_t *mem_next;  /* meta__mem_take() cuts from here */
@@ -254,8 +255,8 @@ struct meta__frame {
 
 /* The frame of the page at baddr if it is in memory and readable, else NULL. */
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
-/* Read it, on behalf of op (which gets one more in op->misses, less when it is here: then
- * meta__op_page_done() is called), or of nobody.  0: wait for op->misses to be 0.
+/* Read it, on behalf of op (which gets one more in op->misses; when the page is here,
+ * meta__op_page_done() takes it off again), or of nobody.  0: wait for op->misses to be 0.
  * -EBUSY: no frame can be had now, try again later.  -EIO: no such place. */
 int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
 		     struct meta_op *op);

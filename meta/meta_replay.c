@@ -297,6 +297,7 @@ static int replay(struct meta *m)
 
 int meta__replay_begin(struct meta *m)
 {
+	m->zones->counted = true;
 	go_over_start(m->boot);
 	meta__boot_next(m, replay);
 	return 0;

@@ -170,6 +170,7 @@ struct meta__zones {
 	uint32_t coming; /* zones in empty and frozen: free after a checkpoint */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply page;
+	bool counted;       /* boot knows what is free: zones may be opened            */
 	uint32_t log_ready; /* taken for the log and not yet given to it       */
 	bool log_opening;
 	uint32_t log_count;  /* the log's zones, the one ahead included         */

@@ -111,7 +111,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->free_total = z->coming = z->log_count = z->page_zones = 0;
 	z->live_pages = z->live_blocks = z->log_order = z->log_oldest = 0;
 	z->log_ready = META__ZONE_NONE;
-	z->log_opening = false;
+	z->log_opening = z->counted = false;
 	z->epoch = z->epoch_oldest = 1;
 	memset(z->readers, 0, sizeof(z->readers));
 	z->dirty_pages_max = (uint32_t)(m->conf.cache_bytes / META_PAGE_BYTES / 2);

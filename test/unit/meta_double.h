@@ -95,7 +95,7 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
 {
 	(void)m;
-	(void)op;
+	op->misses--;
 	d.page_done++;
 	if (status)
 		d.page_status = status;
@@ -403,6 +403,18 @@ static inline void d_turn(void)
 	d.log_durable = d.log_last;
 	meta__ckpt_turn(&d.m);
 	d_pump();
+}
+
+/* The same, but only some of the I/O is done. */
+static inline void d_step(void)
+{
+	uint64_t some = rand_below(&d.rand, 12);
+
+	d.log_open = false;
+	d.log_durable = d.log_last;
+	meta__ckpt_turn(&d.m);
+	while (some-- > 0 && d_pump_one())
+		;
 }
 
 /* What a plan said that could not go on: true: run it again. */

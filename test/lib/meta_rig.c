@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/lib/meta_rig.h"
+
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECTOR 512u
+
+/* ---- drives ----------------------------------------------------------------- */
+
+uint8_t *rig_block(struct rig *r, uint64_t baddr)
+{
+	return r->image[META_BADDR_DRIVE(baddr)] + META_BADDR_BLOCK(baddr) * 4096;
+}
+
+static void write_forget(struct rig *r, uint32_t i)
+{
+	free(r->write[i].bytes);
+	memmove(&r->write[i], &r->write[i + 1], (r->nwrites - i - 1) * sizeof(r->write[0]));
+	r->nwrites--;
+}
+
+static void write_to(uint8_t *image, const struct rig_write *w)
+{
+	memcpy(image + w->block * 4096, w->bytes, (size_t)w->nblocks * 4096);
+}
+
+/* Everything complete in this drive's cache goes to the image. */
+static void drive_flush(struct rig *r, uint32_t drive)
+{
+	for (uint32_t i = 0; i < r->nwrites;) {
+		if (r->write[i].drive != drive || !r->write[i].complete) {
+			i++;
+			continue;
+		}
+		write_to(r->image[drive], &r->write[i]);
+		write_forget(r, i);
+	}
+}
+
+static void write_begin(struct rig *r, const struct meta_io *io)
+{
+	struct rig_write *w = &r->write[r->nwrites++];
+	size_t size_bytes = (size_t)io->nblocks * 4096;
+
+	ASSERT(r->nwrites <= RIG_WRITES_MAX);
+	*w = (struct rig_write){ .drive = io->drive, .block = io->block, .nblocks = io->nblocks };
+	w->bytes = malloc(size_bytes);
+	ASSERT(w->bytes != NULL);
+	memcpy(w->bytes, io->buf, size_bytes);
+	r->writes++;
+	if (r->cut_at && r->writes >= r->cut_at)
+		r->cut = true;
+}
+
+/* What an older write of the same blocks left in the cache must not come back over this one. */
+static void supersede(struct rig *r, const struct rig_write *by)
+{
+	for (uint32_t i = 0; i < r->nwrites; i++) {
+		struct rig_write *w = &r->write[i];
+
+		for (uint32_t k = 0; w->complete && w != by && k < w->nblocks; k++) {
+			uint64_t block = w->block + k;
+
+			if (w->drive == by->drive && block >= by->block &&
+			    block < by->block + by->nblocks)
+				memcpy(w->bytes + (size_t)k * 4096,
+				       by->bytes + (block - by->block) * 4096, 4096);
+		}
+	}
+}
+
+static void write_complete(struct rig *r, const struct meta_io *io)
+{
+	bool durable = !r->conf.drive[io->drive].volatile_cache || (io->fua && !r->ignore_fua);
+
+	for (uint32_t i = 0; i < r->nwrites; i++) {
+		struct rig_write *w = &r->write[i];
+
+		if (w->complete || w->drive != io->drive || w->block != io->block)
+			continue;
+		w->complete = true;
+		write_to(r->view[io->drive], w);
+		if (durable) {
+			supersede(r, w);
+			write_to(r->image[io->drive], w);
+			write_forget(r, i);
+		}
+		return;
+	}
+	ASSERT(!"a write that nobody began");
+}
+
+static void complete(struct rig *r, struct meta_io *io)
+{
+	io->status = 0;
+	switch (io->op) {
+	case META_IO_READ:
+		memcpy(io->buf, r->view[io->drive] + io->block * 4096, (size_t)io->nblocks * 4096);
+		break;
+	case META_IO_WRITE:
+		if (r->fail_at && r->writes >= r->fail_at)
+			io->status = -EIO;
+		write_complete(r, io);
+		break;
+	case META_IO_FLUSH:
+		if (!r->ignore_flush)
+			drive_flush(r, io->drive);
+		break;
+	}
+	meta_io_done(r->m, io);
+}
+
+/* ---- power -------------------------------------------------------------------- */
+
+static void queue_drop(struct rig *r)
+{
+	while (list_pop_front(&r->queue))
+		;
+	meta_destroy(r->m);
+	r->m = NULL;
+}
+
+void rig_power_cut(struct rig *r)
+{
+	for (uint32_t i = 0; i < r->nwrites; i++) {
+		const struct rig_write *w = &r->write[i];
+		uint8_t *to = r->image[w->drive] + w->block * 4096;
+		uint64_t how = rand_below(&r->rand, 3); /* lost, there, or torn */
+
+		for (size_t s = 0; s < (size_t)w->nblocks * 4096; s += SECTOR)
+			if (how == 1 || (how == 2 && rand_below(&r->rand, 2)))
+				memcpy(to + s, w->bytes + s, SECTOR);
+	}
+	while (r->nwrites)
+		write_forget(r, r->nwrites - 1);
+	for (uint32_t d = 0; d < r->conf.ndrives; d++)
+		memcpy(r->view[d], r->image[d], r->conf.drive[d].nblocks * 4096);
+	r->cut = false;
+	r->cut_at = 0;
+	queue_drop(r);
+}
+
+void rig_kill(struct rig *r)
+{
+	for (uint32_t i = 0; i < r->nwrites; i++) {
+		if (r->write[i].complete || rand_below(&r->rand, 2) == 0)
+			continue;
+		write_to(r->view[r->write[i].drive], &r->write[i]); /* it had got so far */
+		r->write[i].complete = true;
+	}
+	for (uint32_t i = r->nwrites; i-- > 0;)
+		if (!r->write[i].complete)
+			write_forget(r, i);
+	queue_drop(r);
+}
+
+/* ---- made, ended ------------------------------------------------------------------ */
+
+void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,
+	      uint32_t nshards, bool volatile_cache)
+{
+	memset(r, 0, sizeof(*r));
+	rand_seed(&r->rand, seed);
+	list_init(&r->queue);
+	r->conf = (struct meta_conf){
+		.ndrives = ndrives,
+		.cache_bytes = 128 * META_PAGE_BYTES,
+		.ops_max = 1,
+		.nshards = nshards,
+		.secret = seed * 77 + 1,
+		.wall_ns = 1000,
+	};
+	memcpy(r->conf.uuid, "rig uuid", 8);
+	for (uint32_t d = 0; d < ndrives; d++) {
+		r->conf.drive[d].nblocks = drive_bytes / 4096;
+		r->conf.drive[d].volatile_cache = volatile_cache;
+		r->image[d] = calloc(1, drive_bytes);
+		r->view[d] = calloc(1, drive_bytes);
+		ASSERT(r->image[d] && r->view[d]);
+	}
+	r->conf.memory_bytes = meta_memory_needed(&r->conf);
+	ASSERT(r->conf.memory_bytes > 0);
+	r->conf.memory = aligned_alloc(4096, r->conf.memory_bytes);
+	ASSERT(r->conf.memory != NULL);
+}
+
+void rig_end(struct rig *r)
+{
+	if (r->m)
+		queue_drop(r);
+	while (r->nwrites)
+		write_forget(r, r->nwrites - 1);
+	for (uint32_t d = 0; d < r->conf.ndrives; d++) {
+		free(r->image[d]);
+		free(r->view[d]);
+	}
+	free(r->conf.memory);
+}
+
+static int boot(struct rig *r, void (*start)(struct meta *m))
+{
+	int err = meta_create(&r->m, &r->conf);
+	uint32_t idle = 0;
+
+	ASSERT(err == 0);
+	start(r->m);
+	while (meta_boot_status(r->m) == -EAGAIN) {
+		if (r->cut)
+			return -ECANCELED;
+		(void)rig_step(r);
+		idle = list_empty(&r->queue) ? idle + 1 : 0;
+		ASSERT(idle < 1000); /* else it waits for nothing */
+	}
+	return meta_boot_status(r->m);
+}
+
+int rig_format(struct rig *r)
+{
+	return boot(r, meta_format_start);
+}
+
+int rig_mount(struct rig *r)
+{
+	return boot(r, meta_mount_start);
+}
+
+int rig_stop(struct rig *r)
+{
+	int err;
+
+	rig_idle(r);
+	meta_stop_start(r->m);
+	while ((err = meta_stop_status(r->m)) == -EAGAIN && !r->cut)
+		(void)rig_step(r);
+	if (!r->cut)
+		queue_drop(r);
+	return err;
+}
+
+/* ---- the crank ----------------------------------------------------------------------- */
+
+static bool complete_one(struct rig *r)
+{
+	struct list *l = r->queue.next;
+	uint64_t skip = rand_below(&r->rand, 4);
+
+	if (list_empty(&r->queue))
+		return false;
+	if (r->lifo)
+		l = r->queue.prev;
+	while (!r->lifo && skip-- && l->next != &r->queue)
+		l = l->next;
+	list_del(l);
+	complete(r, list_entry(l, struct meta_io, link));
+	return true;
+}
+
+bool rig_step(struct rig *r)
+{
+	struct meta_io *io;
+	bool more;
+
+	if (r->cut)
+		return false;
+	more = meta_turn(r->m);
+	while ((io = meta_io_next(r->m))) {
+		list_push_back(&r->queue, &io->link);
+		if (io->op == META_IO_WRITE)
+			write_begin(r, io);
+	}
+	for (uint64_t n = 1 + rand_below(&r->rand, 4); n > 0 && !r->cut; n--)
+		more |= complete_one(r);
+	return more || !list_empty(&r->queue);
+}
+
+void rig_idle(struct rig *r)
+{
+	for (int quiet = 0; quiet < 3 && !r->cut;)
+		quiet = rig_step(r) ? 0 : quiet + 1;
+}
+
+int rig_run(struct rig *r, struct meta_op *op)
+{
+	struct meta_op *over = meta_op_start(r->m, op) ? op : NULL;
+	bool idle = false;
+
+	while (!over) {
+		if (r->cut)
+			return -ECANCELED;
+		over = meta_op_poll(r->m);
+		if (over)
+			break;
+		ASSERT(rig_step(r) || !idle); /* else it waits for nothing */
+		idle = list_empty(&r->queue);
+	}
+	ASSERT(over == op);
+	while (!meta_is_durable(r->m, op->seen_seq) && !r->m->failed) {
+		if (r->cut)
+			return -ECANCELED;
+		(void)rig_step(r);
+	}
+	return op->status;
+}
+
+int rig_check(struct rig *r, struct meta_check *out)
+{
+	rig_idle(r);
+	meta_check_start(r->m, out);
+	while (meta_check_status(r->m) == -EAGAIN)
+		(void)rig_step(r);
+	return meta_check_status(r->m);
+}
+
+/* ---- files ------------------------------------------------------------------------------ */
+
+static struct meta_target target_of(const char *path)
+{
+	return (struct meta_target){ .path = path, .path_len = (uint32_t)strlen(path) };
+}
+
+static void fill_block(uint8_t block[4096], uint64_t fill, uint32_t index)
+{
+	for (uint32_t i = 0; i < 4096; i += 8)
+		memcpy(block + i, &(uint64_t){ fill * 1000 + index }, 8);
+}
+
+/* New bytes, as the appliance writes them: complete, not flushed; the store does that. */
+static void data_write(struct rig *r, struct meta_run run, uint64_t fill, uint32_t first,
+		       uint32_t *crcs)
+{
+	for (uint32_t i = 0; i < run.nblocks; i++) {
+		uint8_t block[4096];
+		struct meta_io io = {
+			.op = META_IO_WRITE,
+			.drive = META_BADDR_DRIVE(run.baddr),
+			.block = META_BADDR_BLOCK(run.baddr) + i,
+			.nblocks = 1,
+			.buf = block,
+		};
+
+		fill_block(block, fill, first + i);
+		crcs[first + i] = crc32c(block, 4096);
+		write_begin(r, &io);
+		write_complete(r, &io);
+	}
+}
+
+static int data_alloc(struct rig *r, uint32_t blocks, struct meta_run *runs, uint32_t *nruns)
+{
+	int err;
+	uint32_t idle = 0;
+
+	while ((err = meta_data_alloc(r->m, r->writes, blocks, runs, 64, nruns)) == -EAGAIN) {
+		if (r->cut)
+			return -ECANCELED;
+		idle = rig_step(r) ? 0 : idle + 1;
+		ASSERT(idle < 100); /* else it waits for nothing */
+	}
+	return err;
+}
+
+int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)
+{
+	struct meta_run runs[64];
+	uint32_t crcs[META_IO_BLOCKS_MAX], at = 0;
+	struct meta_op op = {
+		.type = META_OP_PUT,
+		.target = target_of(path),
+		.wall_ns = 5,
+		.runs = runs,
+		.crcs = crcs,
+		.nblocks = blocks,
+		.size = (uint64_t)blocks * 4096,
+	};
+	int err;
+
+	if (blocks == 0) {
+		op.flags = META_BY_INLINE;
+		op.inline_buf = &fill;
+		op.inline_len = sizeof(fill);
+		op.size = sizeof(fill);
+		return rig_run(r, &op);
+	}
+	err = data_alloc(r, blocks, runs, &op.nruns);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < op.nruns && !r->cut; i++) {
+		data_write(r, runs[i], fill, at, crcs);
+		at += runs[i].nblocks;
+	}
+	return r->cut ? -ECANCELED : rig_run(r, &op);
+}
+
+int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
+{
+	struct meta_run runs[128];
+	uint32_t crcs[META_IO_BLOCKS_MAX], at = 0;
+	uint8_t inline_buf[META_INLINE_MAX], block[4096];
+	struct meta_op op = {
+		.type = META_OP_READ,
+		.target = target_of(path),
+		.length = META_IO_BLOCKS_MAX * 4096,
+		.runs = runs,
+		.crcs = crcs,
+		.runs_max = 128,
+		.blocks_max = META_IO_BLOCKS_MAX,
+		.inline_buf = inline_buf,
+	};
+	int err = rig_run(r, &op);
+
+	if (err)
+		return err;
+	*blocks = op.nblocks;
+	if (op.inline_len) {
+		memcpy(fill, inline_buf, sizeof(*fill));
+		*blocks = 0;
+	}
+	for (uint32_t i = 0; i < op.nruns && !op.inline_len; i++) {
+		for (uint32_t k = 0; k < runs[i].nblocks; k++, at++) {
+			const uint8_t *p = r->view[META_BADDR_DRIVE(runs[i].baddr)] +
+					   (META_BADDR_BLOCK(runs[i].baddr) + k) * 4096;
+
+			if (at == 0)
+				memcpy(fill, p, 8);
+			if (at == 0)
+				*fill /= 1000;
+			fill_block(block, *fill, at);
+			if (memcmp(block, p, 4096) != 0 || crcs[at] != crc32c(p, 4096))
+				err = -EBADMSG;
+		}
+	}
+	meta_read_end(r->m, &op);
+	return err;
+}
+
+int rig_unlink(struct rig *r, const char *path)
+{
+	struct meta_op op = { .type = META_OP_UNLINK, .target = target_of(path), .wall_ns = 6 };
+
+	return rig_run(r, &op);
+}
+
+int rig_mkdir(struct rig *r, const char *path)
+{
+	struct meta_op op = { .type = META_OP_MKDIR, .target = target_of(path), .wall_ns = 6 };
+
+	return rig_run(r, &op);
+}

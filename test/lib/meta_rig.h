@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A real store on drives of memory that lose power.
+ *
+ *   store --write--> in flight --complete--> cached --flush--> image
+ *                                  |  FUA, or a drive without a cache ---^
+ *
+ * At a power cut each 512 bytes of what is in flight or cached is on the image, or not, as the
+ * seed says; what was flushed or written by FUA and completed is.  Reads see what was written
+ * last.  All order comes from the seed.
+ */
+#ifndef TEST_META_RIG_H
+#define TEST_META_RIG_H
+
+#include "base/rand.h"
+#include "meta/meta_store.h"
+
+#define RIG_DRIVES_MAX 4u
+#define RIG_WRITES_MAX 8192u
+
+struct rig_write {
+	uint32_t drive;
+	uint64_t block;
+	uint32_t nblocks;
+	uint8_t *bytes;
+	bool complete;
+};
+
+struct rig {
+	struct meta *m;
+	struct meta_conf conf;
+	struct rand_state rand;
+	uint8_t *image[RIG_DRIVES_MAX];         /* what is durable                           */
+	uint8_t *view[RIG_DRIVES_MAX];          /* what a read sees                          */
+	struct list queue;                      /* I/Os that the drives have, in their order */
+	struct rig_write write[RIG_WRITES_MAX]; /* not durable yet, oldest first     */
+	uint32_t nwrites;
+	uint64_t writes;   /* all that were taken, since the rig was made            */
+	uint64_t cut_at;   /* stop before this one is complete; 0: never             */
+	bool cut;          /* the power is off: nothing completes any more           */
+	uint64_t fail_at;  /* this write fails; 0: none                              */
+	bool lifo;         /* the newest I/O completes first                         */
+	bool ignore_flush; /* lies: to show that the tests notice                    */
+	bool ignore_fua;
+};
+
+void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,
+	      uint32_t nshards, bool volatile_cache);
+void rig_end(struct rig *r);
+
+/* A fresh struct meta on the drives; then to the end of format or mount: its status. */
+int rig_format(struct rig *r);
+int rig_mount(struct rig *r);
+int rig_stop(struct rig *r);       /* clean */
+void rig_power_cut(struct rig *r); /* and the store is gone */
+void rig_kill(struct rig *r);      /* the process dies: what the drives have they keep */
+
+/* One turn of the loop: some I/O completes.  False: nothing is left to do. */
+bool rig_step(struct rig *r);
+/* Start it, and turn until it is over; -ECANCELED when the power went off before. */
+int rig_run(struct rig *r, struct meta_op *op);
+void rig_idle(struct rig *r); /* turn until nothing is left to do */
+int rig_check(struct rig *r, struct meta_check *out);
+
+/* Put a file of `blocks` blocks that are filled from `fill`, or inline when blocks is 0. */
+int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill);
+/* Is it there, and filled so?  0, -ENOENT ..., -EBADMSG. */
+int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill);
+int rig_unlink(struct rig *r, const char *path);
+int rig_mkdir(struct rig *r, const char *path);
+
+/* The bytes of a block as a drive has them. */
+uint8_t *rig_block(struct rig *r, uint64_t baddr);
+
+#endif
