@@ -372,10 +372,9 @@ static bool merge(struct meta *m, uint32_t shard, struct meta__path *path, uint3
 		at->frame = left;
 		left = dirty_step(m, shard, path, level);
 	}
-	left->seq = max_u64(left->seq, max_u64(right->seq, seq));
+	changed(left, seq); /* not below right's: sequences ascend */
 	meta__page_append(left->page, right->page);
 	meta__cache_drop(m, right);
-	changed(parent->frame, seq);
 	meta__inner_remove(parent->frame->page, parent->index + 1);
 	return true;
 }

@@ -151,6 +151,19 @@ Test(meta_ckpt, what_changes_after_the_freeze_is_not_in_its_roots)
 	cr_assert_not(has(1, 101));
 }
 
+Test(meta_ckpt, the_log_block_of_its_freeze_takes_no_later_record)
+{
+	uint64_t block;
+
+	put(0, 1);
+	d.log_durable = d.log_last;
+	block = d.log_last; /* open: more of this turn would go into it */
+	meta__ckpt_want(&d.m);
+	meta__ckpt_turn(&d.m);
+	put(0, 2);
+	cr_assert_gt(d.log_last, block);
+}
+
 Test(meta_ckpt, of_an_unchanged_store_writes_no_root)
 {
 	fill();

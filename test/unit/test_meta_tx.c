@@ -219,6 +219,10 @@ Test(meta_tx, counts_inodes_and_takes_numbers_only_when_applied)
 	cr_assert_eq(meta__tx_del(&d.m, 1, &second), 0);
 	apply();
 	cr_assert_eq(d.m.shard[1].files, 1);
+	begin();
+	cr_assert_eq(meta__tx_del(&d.m, 1, &second), 0); /* there is none */
+	apply();
+	cr_assert_eq(d.m.shard[1].files, 1);
 }
 
 Test(meta_tx, live_blocks_add_up_and_never_go_below_none)
@@ -263,6 +267,45 @@ Test(meta_tx, waits_when_the_log_or_pages_are_short_and_asks_for_a_checkpoint)
 	cr_assert_eq(meta__tx_ready(&d.m), -EBUSY);
 	d.pages_live = live;
 	cr_assert_eq(meta__tx_ready(&d.m), 0);
+}
+
+static int ready_with_pages(uint32_t room)
+{
+	uint32_t live = d.pages_live;
+	int err;
+
+	d.pages_live = D_PAGES - 1 - room;
+	err = meta__tx_ready(&d.m);
+	d.pages_live = live;
+	return err;
+}
+
+Test(meta_tx, counts_the_pages_that_it_may_make_dirty)
+{
+	static const uint8_t large[1000];
+	struct meta_key key = key_of(5);
+
+	d.log_keep = false;
+	for (uint64_t i = 0; i < 64; i++)
+		cr_assert_eq(d_put(0, key_of(i), large, sizeof(large)), 0);
+	d_checkpoint();
+	cr_assert_eq(d.m.shard[0].height, 2);
+
+	begin(); /* its path */
+	cr_assert_eq(meta__tx_put(&d.m, 0, &key, large, sizeof(large) - 1), 0);
+	cr_assert_eq(ready_with_pages(1), -EBUSY);
+	cr_assert_eq(ready_with_pages(2), 0);
+	begin(); /* deletes that make its leaf sparse: one neighbour a level */
+	for (uint64_t i = 0; i < 16; i++)
+		del(0, i);
+	cr_assert_eq(ready_with_pages(3), -EBUSY);
+	begin(); /* puts that do not fit */
+	for (uint64_t i = 0; i < 16; i++) {
+		key = meta__key(7, 3, META__CLASS_NAME, i + 2, META__KIND_NONE, 0);
+		cr_assert_eq(meta__tx_put(&d.m, 0, &key, large, sizeof(large)), 0);
+	}
+	cr_assert_eq(ready_with_pages(16), -EBUSY);
+	cr_assert_eq(ready_with_pages(20), 0);
 }
 
 Test(meta_tx, is_refused_when_the_store_has_failed)
