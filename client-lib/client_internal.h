@@ -30,6 +30,7 @@
 #define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one read        */
 #define CLIENT_ADDRESSES   8u
 #define CLIENT_SCAN_NS     1000000u /* between two looks at the deadlines             */
+#define CLIENT_TURNS       8u       /* between two looks at the clock                 */
 #define CLIENT_DONE_BATCH  32u      /* calls taken from the fabric at once            */
 #define CLIENT_CLASSES     256u     /* of free runs in the pool                       */
 
@@ -133,9 +134,10 @@ struct weka_client {
 
 	struct fab_conn *conn;
 	struct fab_region *region;
-	char *memory; /* of the pool: stays where it is from one session to the next */
-	uint64_t now_ns;
+	char *memory;    /* of the pool: stays where it is from one session to the next */
+	uint64_t now_ns; /* at most CLIENT_TURNS turns old */
 	uint64_t scan_ns;
+	uint32_t turns;
 	struct list free;
 	struct list pending;
 	struct weka_req *done_first;
@@ -253,6 +255,12 @@ void client__sleep_destroy(struct weka_client *c);
 void client__disarm(struct weka_client *c);
 /* Asleep until something may have happened, or until_ns: 0, -ETIMEDOUT, -EINTR. */
 must_check int client__sleep(struct weka_client *c, uint64_t until_ns);
+/* The next turn looks at the clock, and at every deadline. */
+static inline void client__hurry(struct weka_client *c)
+{
+	c->turns = 0;
+	c->scan_ns = 0;
+}
 /* Wait until `req` is done; with NULL until there is something to reap. */
 must_check int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_ns);
 

@@ -113,7 +113,7 @@ int weka_arm(struct weka_client *c)
 {
 	if (client__forked(c))
 		return -ESTALE;
-	c->scan_ns = 0; /* so that every request has its deadline */
+	client__hurry(c); /* so that every request has its deadline */
 	client__progress(c);
 	return c->done_first ? 0 : arm(c);
 }
@@ -172,6 +172,7 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 	if (add_overflows(begin_ns, timeout_ns, &until_ns))
 		until_ns = UINT64_MAX;
 	spin_until_ns = begin_ns + min_u64(spin_ns(c), timeout_ns);
+	c->turns = 0;
 	for (;;) {
 		client__progress(c);
 		if (is_ready(c, req))
@@ -184,11 +185,12 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 			cpu_relax();
 			continue;
 		}
-		c->scan_ns = 0;
+		client__hurry(c);
 		client__progress(c);
 		if (!is_ready(c, req))
 			err = client__sleep(c, until_ns);
 	}
+	begin_ns = min_u64(begin_ns, c->now_ns);
 	c->wait_ns += (c->now_ns - begin_ns) / 8 - c->wait_ns / 8;
 	return 0;
 }
