@@ -120,7 +120,7 @@ int bench_pipe_run(void *pipe, double seconds, struct bench_run *run)
 			}
 		}
 		now = clock_now_ns();
-	} while (now < end);
+	} while (now < end || ops == 0);
 	atomic_store_explicit(&p->running, false, memory_order_release); /* R1 */
 	while (!atomic_load_explicit(&p->stopped, memory_order_acquire)) /* A2 */
 		;

@@ -25,7 +25,6 @@ static void teardown(void)
 {
 	bench_tree_free(&tree);
 	bench_tree_remove(root);
-	cr_expect_neq(access(root, F_OK), 0);
 }
 
 TestSuite(bench_tree, .init = setup, .fini = teardown);
@@ -73,7 +72,8 @@ Test(bench_tree, has_files_directories_and_links_to_its_own_files)
 	put("empty", 0);
 	link_to("dir/near", "one");
 	link_to("up", "dir/../empty");
-	link_to("absolute", "/etc/passwd");
+	path_of(path, "empty");
+	link_to("absolute", path);
 	link_to("outside", "../../etc/passwd");
 	link_to("dangling", "nothing");
 	link_to("to_dir", "dir");
@@ -114,6 +114,8 @@ Test(bench_tree, is_made_as_large_as_asked)
 	cr_assert_eq(tree.entry_count, 103);
 	cr_assert_geq(tree.bytes, 101 * 4096);
 	cr_assert_leq(tree.bytes, 101 * 131072);
+	bench_tree_remove(root);
+	cr_assert_neq(access(root, F_OK), 0);
 }
 
 Test(bench_tree, without_files_is_refused)
