@@ -155,7 +155,10 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return rc ? rc : -EAGAIN;
 	if (op->list_count == 0 && !l.end)
 		return -EINVAL; /* no room for one entry */
-	op->cookie = l.last;
+	rc = meta__attr(m, &in, &op->attr);
+	if (rc)
+		return rc;
+	op->cookie = l.last; /* now that no rerun will start from it */
 	op->list_end = l.end;
-	return meta__attr(m, &in, &op->attr);
+	return 0;
 }

@@ -75,10 +75,6 @@ static int plan_private(struct meta *m, struct meta_op *op)
 		return meta__plan_touch(m, op);
 	case META__OP_REPLAY:
 		return meta__plan_replay(m, op);
-	case META__OP_SCAN:
-		return meta__plan_scan(m, op);
-	case META__OP_CHECK:
-		return meta__plan_check(m, op);
 	case META__OP_MKROOT:
 		return meta__plan_mkroot(m, op);
 	}
