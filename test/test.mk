@@ -11,4 +11,5 @@ test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.
 
 # Sources that one test needs beside the layers: NAME_srcs.
 test_base_seal_srcs := base/seal_malloc.c
+test_weka_hot_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
