@@ -223,6 +223,7 @@ int main(int argc, char **argv)
 {
 	uint64_t begin = clock_now_ns(), seed;
 
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	arguments(argc, argv);
 	for (seed = run.seed; run.cuts < run.cuts_wanted; seed++) {
 		uint64_t start = clock_now_ns(), before = run.cuts;

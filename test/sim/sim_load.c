@@ -353,6 +353,20 @@ static void request_read(struct sim_op *o, struct sim_call *c, struct fab_read_i
 	c->call.args.batch.reads = item;
 }
 
+/* What happens, for who looks for a cause: SIM_TRACE=1. */
+static void trace(const struct sim_load *l, const struct sim_op *o, const char *what, int status)
+{
+	static int on = -1;
+
+	if (on < 0)
+		on = getenv("SIM_TRACE") != NULL;
+	if (on)
+		printf("# %llu %s %s %s %s: stage %u, offset %llu, content %u, length %u: %d\n",
+		       (unsigned long long)l->w->power.write_count, what, kind_names[o->kind],
+		       o->path, o->other, o->stage, (unsigned long long)o->offset,
+		       o->content ? o->content->size : 0, o->length, status);
+}
+
 static void request(struct sim_load *l, struct sim_op *o)
 {
 	struct sim_call *c = o->call;
@@ -408,6 +422,7 @@ static void request(struct sim_load *l, struct sim_op *o)
 		break;
 	}
 	c->user = o;
+	trace(l, o, "sends", 0);
 	sim_world_submit(l->w, c, window);
 }
 
@@ -527,6 +542,7 @@ static bool take(struct sim_load *l, struct sim_op *o)
 	}
 	if (o->kind == SIM_PUT && !status)
 		status = fab_call_answer(&o->call->call, 0, &answer) ? -EPROTO : answer.status;
+	trace(l, o, "is answered", status);
 	if (!is_expected(o, status))
 		return wrong(l, o, "answered %d, not %d", status, o->expect);
 	if (status == 0 && more_stages(o)) {
@@ -570,9 +586,13 @@ bool sim_load_step(struct sim_load *l, bool send)
 	count = sim_world_step(l->w, done, SIM_CALLS_MAX);
 	if (l->w->power.off)
 		return true; /* what is answered now, nobody hears */
-	for (uint32_t i = 0; i < count; i++)
-		if (!take(l, done[i]->user))
+	for (uint32_t i = 0; i < count; i++) {
+		struct sim_op *o = done[i]->user;
+
+		done[i]->in_flight = false;
+		if (!take(l, o))
 			return false;
+	}
 	return true;
 }
 

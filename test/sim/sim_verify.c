@@ -135,6 +135,28 @@ static bool is_state(struct hunt *h, const char *path, const struct sim_state *s
 	       f->attr.size_bytes == s->size && read_holds(h, f, s);
 }
 
+/* What was found, for people. */
+static const char *describe(struct hunt *h, const char *path, char out[96])
+{
+	const struct found *f = find(h, path);
+
+	if (f)
+		snprintf(out, 96, "mode %o, %llu bytes", f->attr.mode,
+			 (unsigned long long)f->attr.size_bytes);
+	else
+		snprintf(out, 96, "absent");
+	return out;
+}
+
+static const char *describe_state(const struct sim_state *s, char out[96])
+{
+	if (s)
+		snprintf(out, 96, "type %d mode %o, %u bytes", s->type, s->mode, s->size);
+	else
+		snprintf(out, 96, "absent");
+	return out;
+}
+
 static bool change_is(struct hunt *h, struct sim_change *c, struct sim_state **side)
 {
 	for (uint32_t i = 0; i < c->count; i++)
@@ -155,12 +177,15 @@ static void explain(struct hunt *h, const char *path)
 static bool verify_change(struct hunt *h, struct sim_change *c, struct sim_model *settle)
 {
 	bool after = change_is(h, c, c->after);
+	char text[3][96];
 
 	if (!after && c->seen)
 		return wrong(h->w, "%s: a reader had seen the change, and it is gone", c->path[0]);
 	if (!after && !change_is(h, c, c->before))
-		return wrong(h->w, "%s%s%s: neither before nor after its change", c->path[0],
-			     c->count > 1 ? " and " : "", c->count > 1 ? c->path[1] : "");
+		return wrong(h->w, "%s: neither before (%s) nor after (%s) its change: %s",
+			     c->path[0], describe_state(c->before[0], text[0]),
+			     describe_state(c->after[0], text[1]),
+			     describe(h, c->path[0], text[2]));
 	for (uint32_t i = 0; i < c->count; i++)
 		explain(h, c->path[i]);
 	if (after && settle)
@@ -180,6 +205,7 @@ static bool in_flight(const struct sim_load *l, const char *path)
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle)
 {
 	static struct hunt h;
+	char text[2][96];
 
 	h.w = w;
 	h.count = 0;

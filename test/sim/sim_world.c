@@ -55,24 +55,24 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 		 (void *)w);
 }
 
+/* Clients first: their requests end, with errors if the power is off; then what served them. */
 static void down(struct sim_world *w)
 {
 	if (w->conn)
 		fab_close(w->conn);
 	w->conn = NULL;
-	if (w->core)
-		app_core_destroy(w->core);
-	w->core = NULL;
-	if (w->srv) {
-		fab_server_stop(w->srv);
-		for (int i = 0; i < 64; i++) {
-			struct fab_event events[16];
-
-			(void)!fab_server_poll(w->srv, w->power.now_ns, events, ARRAY_LEN(events));
-			(void)app_control_step(w->srv, w->dma, w->power.now_ns);
-		}
-		fab_server_destroy(w->srv);
+	for (int i = 0; w->core && i < 200; i++) {
+		(void)!app_core_step(w->core, w->power.now_ns, WALL_NS + w->power.now_ns);
+		(void)app_control_step(w->srv, w->dma, w->power.now_ns);
+		w->power.now_ns += 1000;
 	}
+	if (w->core) {
+		app_core_abandon(w->core);
+		app_core_destroy(w->core);
+	}
+	w->core = NULL;
+	if (w->srv)
+		fab_server_destroy(w->srv);
 	w->srv = NULL;
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++) {
 		if (w->drive[i])
@@ -86,8 +86,6 @@ static void down(struct sim_world *w)
 
 void sim_world_destroy(struct sim_world *w)
 {
-	if (w->core)
-		app_core_abandon(w->core);
 	down(w);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
 		sim_drive_destroy(w->sim[i]);
@@ -191,8 +189,6 @@ void sim_world_cut(struct sim_world *w, uint64_t seed)
 {
 	if (!w->power.off)
 		sim_power_cut(&w->power, seed);
-	if (w->core)
-		app_core_abandon(w->core);
 	down(w);
 }
 
@@ -250,7 +246,6 @@ uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t do
 	for (uint32_t i = 0; i < count; i++) {
 		done[i] = container_of(calls[i], struct sim_call, call);
 		ASSERT(done[i]->in_flight);
-		done[i]->in_flight = false;
 	}
 	return count;
 }
@@ -291,6 +286,7 @@ int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window)
 			return -ECANCELED;
 	}
 	ASSERT(done[0] == c);
+	c->in_flight = false;
 	return 0;
 }
 

@@ -74,7 +74,8 @@ void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_
 /* A client that talks to the appliance; 0 or -ECANCELED. */
 must_check int sim_world_connect(struct sim_world *w);
 
-/* One turn of everything.  Returns the calls that came back, in done[]. */
+/* One turn of everything.  Returns the calls that came back, in done[]; who has looked at one sets
+ * its in_flight to false: until then it is not given out again. */
 uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t done_max);
 /* A free call, emptied; NULL: all are in flight. */
 struct sim_call *sim_world_call(struct sim_world *w);
