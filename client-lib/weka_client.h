@@ -544,7 +544,7 @@ WEKA_MUST_CHECK int weka_submit_symlink(struct weka_client *client, struct weka_
  * Returns: how many of done[] it filled, 0 when nothing has ended.
  * Owns:    each returned request is the caller's again.
  * Thread:  the client's.  Never blocks; calls the system only to send over TCP, to wake a sleeping
- *          appliance, and to connect.
+ *          appliance, to look (seldom, when nothing comes) whether it is gone, and to connect.
  * Errors:  -ESTALE.
  */
 WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done,
@@ -590,7 +590,9 @@ WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
  * with a line in weka_error().  Requests of the same client that are in flight go on meanwhile,
  * and stay to be reaped.  Paths are followed through symlinks, but for the last name of
  * lstat, readlink, unlink, rename and symlink.  They lease what they need from the pool for as
- * long as they run; in the pool must be 64 KiB free (-EAGAIN), more makes it faster.
+ * long as they run: 64 KiB, and a write, being atomic, all of its bytes up to 4 MiB.  So all of
+ * them can also answer -EAGAIN (no such lease now, or requests_max are in flight) and -EMSGSIZE
+ * (the pool is smaller than that).
  */
 
 /* As weka_submit_open(), with a new file's mode; `attr` may be NULL for weka_stat only. */
