@@ -225,6 +225,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->aborts);
 	list_init(&core->ready);
 	list_init(&core->staging_waiters);
+	list_init(&core->part_waiters);
 	list_init(&core->block_waiters);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);

@@ -51,7 +51,7 @@ struct key {
 
 static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_DRIVE] = { "drive", KIND_DRIVE, 0, 0, 0, 0,
-			     "file:PATH or mem:SIZE; once for each drive, in the order of the format" },
+			     "file:PATH or mem:SIZE; one line for each drive" },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH or tcp://127.0.0.1:PORT; once for each address" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
@@ -59,7 +59,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
 				"its file: 64 hexadecimal digits, readable by the owner only" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
-			    "CPU of the polling thread; auto: the highest we may use; none: not pinned" },
+			    "CPU of the polling thread; auto: the highest; none: not pinned" },
 	[APP_CONF_SPIN] = { "spin_max", KIND_US, AT(spin_max_us), 0, 1000000, 200,
 			    "longest polling without work before the thread sleeps" },
 	[APP_CONF_CACHE] = { "cache", KIND_BYTES, AT(cache_bytes), 4 * MIB, TIB, 256 * MIB,
@@ -548,7 +548,7 @@ int app_conf_read_key(const struct app_conf *c, uint8_t key[APP_KEY_BYTES], char
 		what = "not a regular file";
 	} else if (!err && ((st.st_mode & 077) || (st.st_uid != 0 && st.st_uid != geteuid()))) {
 		err = -EACCES;
-		what = "others than its owner may read or write it (chmod 600, owned by us or root)";
+		what = "not its owner's alone (chmod 600, owned by us or root)";
 	}
 	if (!err)
 		err = read_whole(fd, text, sizeof(text), &size_bytes);

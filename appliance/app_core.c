@@ -163,6 +163,7 @@ static void release(struct app_op *op)
 	struct app_core *core = op->core;
 
 	meta_read_end(core->meta, &op->meta);
+	app_take_passed(op);
 	if (op->buf)
 		app_give(core, op->buf);
 	if (op->sums)
@@ -206,9 +207,7 @@ void app_op_run(struct app_op *op)
 
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0);
 	core->progress = true;
-	if (unlikely(op->cancel) && !op->ending &&
-	    (was_on == APP_ON_STAGING || was_on == APP_ON_BLOCKS || was_on == APP_ON_FILE ||
-	     op->at == 0))
+	if (unlikely(op->cancel) && !op->ending && (op->gave_up || op->at == 0))
 		app_op_end(op, op->cancel);
 	while (!op->ending) {
 		op->on = APP_ON_NOTHING;
@@ -376,8 +375,10 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		return;
 	}
 	op->cancel = status;
-	if (op->on == APP_ON_STAGING || op->on == APP_ON_BLOCKS || op->on == APP_ON_FILE)
-		app_op_ready(op);
+	if (op->on < APP_ON_STAGING)
+		return;
+	op->gave_up = true; /* nothing of it is under way: it need not wait any longer */
+	app_op_ready(op);
 }
 
 static void pulled(struct fab_piece *piece)
@@ -560,7 +561,7 @@ int app_core_stop_status(const struct app_core *core)
 
 const char *app_core_error(const struct app_core *core)
 {
-	return core->error;
+	return core->error[0] ? core->error : meta_error(core->meta);
 }
 
 void app_core_disarm(struct app_core *core)

@@ -23,6 +23,13 @@ static void wake_waiter(struct app_core *core)
 	app_op_ready(op);
 }
 
+void app_take_passed(struct app_op *op)
+{
+	if (op->woken)
+		wake_waiter(op->core); /* (3) */
+	op->woken = false;
+}
+
 void *app_take(struct app_op *op, uint32_t size_bytes)
 {
 	struct app_core *core = op->core;
@@ -30,9 +37,7 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	void *piece = first ? app_staging_take(&core->staging, size_bytes) : NULL;
 
 	if (likely(piece)) {
-		if (op->woken)
-			wake_waiter(core); /* (3) */
-		op->woken = false;
+		app_take_passed(op);
 		return piece;
 	}
 	core->stat.staging_waits++;
@@ -62,10 +67,17 @@ void *app_table_take(struct app_core *core, uint32_t size_bytes)
 	return table;
 }
 
+static void wake_part_waiters(struct app_core *core)
+{
+	while (unlikely(!list_empty(&core->part_waiters)))
+		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
+}
+
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
 {
 	core->table_bytes -= size_bytes;
 	app_give(core, table);
+	wake_part_waiters(core);
 }
 
 /* ---- parts: what is lent to the fabric ------------------------------------------------ */
@@ -97,9 +109,8 @@ void app_part_free(struct app_core *core, struct app_part *part)
 		app_table_give(core, part->buf, part->table_bytes);
 	else if (part->buf)
 		app_give(core, part->buf);
-	else
-		wake_waiter(core); /* for want of a part one may wait, too */
 	part->buf = NULL;
+	wake_part_waiters(core);
 }
 
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,

@@ -50,6 +50,7 @@ enum app_on {
 	APP_ON_META,    /* the store has op->meta                  */
 	APP_ON_READY,   /* core->ready: to be stepped              */
 	APP_ON_STAGING, /* core->staging_waiters                   */
+	APP_ON_PART,    /* core->part_waiters: a part or a table   */
 	APP_ON_BLOCKS,  /* core->block_waiters: a zone is opened   */
 	APP_ON_FILE,    /* another change of the same file         */
 };
@@ -78,10 +79,11 @@ struct app_op {
 	uint32_t pulls_out;
 	int io_status; /* the first that was not 0 */
 	int pull_status;
-	int cancel;  /* the client does not want it any more: what it would be told */
-	bool woken;  /* from staging_waiters: it is its turn */
-	bool locked; /* it holds its file */
-	bool ending; /* status is set: app_op_end() */
+	int cancel;   /* the client does not want it any more: what it would be told */
+	bool gave_up; /* ... and waited for its turn only */
+	bool woken;   /* from staging_waiters: it is its turn */
+	bool locked;  /* it holds its file */
+	bool ending;  /* status is set: app_op_end() */
 	int status;
 	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
 
@@ -206,6 +208,7 @@ struct app_core {
 	struct fab_req *waiting_last;
 	struct list ready;
 	struct list staging_waiters;
+	struct list part_waiters;
 	struct list block_waiters;
 	struct list file[APP_FILE_BUCKETS];
 	uint32_t requests_open;
@@ -246,6 +249,8 @@ void app_core_admit(struct app_core *core);
 /* NULL: `op` waits for it, and is stepped again when there may be some. */
 must_check void *app_take(struct app_op *op, uint32_t size_bytes);
 void app_give(struct app_core *core, void *piece);
+/* It was its turn, but it needs none any more: the next one's. */
+void app_take_passed(struct app_op *op);
 /* Tables of requests: at most a quarter of staging, so that payload always finds some.  NULL:
  * later. */
 must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);

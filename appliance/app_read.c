@@ -142,7 +142,7 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 		close_part(op, part);
 	part = app_part_take(op->core);
 	if (!part) {
-		app_op_wait(op, APP_ON_STAGING, &op->core->staging_waiters);
+		app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 		return NULL;
 	}
 	part->buf = app_take(op, capacity);
@@ -261,7 +261,7 @@ enum app_next app_read_step(struct app_op *op)
 		else
 			err = 0, clip(op);
 		if (err == -EAGAIN) {
-			app_op_wait(op, APP_ON_STAGING, &op->core->staging_waiters);
+			app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 			return APP_WAIT;
 		}
 		if (err || op->nblocks_done >= op->nblocks)

@@ -7,6 +7,8 @@
  * How long it spins adapts: a sleep that was short would better have been a spin, so the spin
  * doubles, up to spin_max; after a long one it halves, down to ten times what arming costs.
  * There is no periodic tick: an idle core wakes for nothing.
+ *
+ *   R1 -> A1   (main.c) what the thread has written of itself, before `at` says so.
  */
 #define _GNU_SOURCE
 #include "appliance/app_run.h"
@@ -42,7 +44,7 @@ static inline void cpu_relax(void)
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
-	__asm__ volatile("yield");
+	__asm__("yield" ::: "memory");
 #endif
 }
 

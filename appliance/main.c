@@ -5,6 +5,8 @@
  * main() reads the configuration, opens drives and addresses, starts the polling thread, and is
  * the control thread from then on: it accepts clients, maps their memory, and waits for signals.
  * Nothing is touched before the whole configuration has been checked.
+ *
+ *   R1 -> A1   (app_run.c) what the core's thread has written of itself, before `at` says so.
  */
 #define _GNU_SOURCE
 #include "appliance/app_conf.h"
@@ -295,14 +297,16 @@ static void control(struct daemon *d)
 			log_info("serving %s", fab_server_address(d->srv, i));
 	}
 	app_run_join(&d->run);
-	while (app_control_step(d->srv, d->dma, clock_now_ns()))
-		;
 }
 
 static void close_all(struct daemon *d)
 {
-	if (d->srv)
+	if (d->srv) {
+		fab_server_stop(d->srv);
+		while (app_control_step(d->srv, d->dma, clock_now_ns()))
+			;
 		fab_server_destroy(d->srv);
+	}
 	while (d->ndrives)
 		nvme_close(d->drive[--d->ndrives]);
 	if (d->dma)

@@ -59,8 +59,9 @@ static void serve(const char *transport)
 		snprintf(address, sizeof(address), "tcp://127.0.0.1:0");
 	cr_assert_eq(nvme_dma_create(&dma), 0);
 	for (int i = 0; i < 2; i++)
-		cr_assert_eq(nvme_open(&drive[i], "mem:256M", dma, NULL, err_text, sizeof(err_text)),
-			     0, "%s", err_text);
+		cr_assert_eq(
+			nvme_open(&drive[i], "mem:256M", dma, NULL, err_text, sizeof(err_text)), 0,
+			"%s", err_text);
 	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
 	cr_assert_eq(fab_server_listen(srv, address, why), 0, "%s", why);
 	run = (struct app_run){
