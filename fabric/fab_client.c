@@ -199,6 +199,7 @@ static int hello_input(struct fab_conn *conn, bool *again)
 
 int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 {
+	struct epoll_event evs[4];
 	bool again = true;
 	int err;
 
@@ -206,6 +207,8 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 		return 0;
 	if (conn->at == CONN_BROKEN)
 		return conn->status;
+	/* Emptied before the look, so that the caller can sleep after it. */
+	(void)!epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0);
 	if (now_ns >= conn->deadline_ns)
 		return broken(conn, -ETIMEDOUT, "the peer did not finish the hello in time");
 	if (conn->at == CONN_DIALS) {

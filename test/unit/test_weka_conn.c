@@ -9,9 +9,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +134,54 @@ Test(weka_conn, the_next_address_is_tried)
 	cr_assert_str_eq(limits.address, server.address);
 	cr_assert_eq(limits.requests_max, 64);
 	cr_assert_eq(limits.pool_bytes, 64 << 20);
+}
+
+/* A listening socket on a free port, and its address. */
+static int somebody_else(char *address, size_t size)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	cr_assert_eq(listen(fd, 4), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&in, &bytes), 0);
+	snprintf(address, size, "tcp://127.0.0.1:%d", ntohs(in.sin_port));
+	return fd;
+}
+
+Test(weka_conn, a_peer_that_says_nothing_is_not_waited_for_for_ever)
+{
+	char address[64];
+	int fd = somebody_else(address, sizeof(address));
+
+	options.connect_timeout_ns = 100 * NS_PER_MS;
+	assert_refused(address, -ETIMEDOUT, address);
+	close(fd);
+}
+
+static void *speak_http(void *arg)
+{
+	static const char text[200] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+	int fd = accept(*(int *)arg, NULL, NULL);
+
+	cr_assert_eq(write(fd, text, sizeof(text)), sizeof(text));
+	return (void *)(intptr_t)fd;
+}
+
+Test(weka_conn, a_peer_of_another_protocol_is_recognized)
+{
+	char address[64];
+	int fd = somebody_else(address, sizeof(address));
+	pthread_t thread;
+	void *peer;
+
+	cr_assert_eq(pthread_create(&thread, NULL, speak_http, &fd), 0);
+	assert_refused(address, -EPROTO, address);
+	cr_assert_eq(pthread_join(thread, &peer), 0);
+	close((int)(intptr_t)peer);
+	close(fd);
 }
 
 static void key_file(const char *path, const char *text, mode_t mode)
