@@ -249,6 +249,18 @@ Test(nvme_ctrl, soft_controller_refuses_senseless_admin_commands)
 	cr_assert_eq(nvme_dma_fault_count(f.dma), faults);
 }
 
+Test(nvme_ctrl, admin_completion_of_another_command_fails_the_drive)
+{
+	struct nvme_soft *soft = f.drive->ctrl;
+	struct nvme_qpair *qp;
+
+	soft->admin.owed_count++;
+	nvme__soft_post(&soft->admin, 0x1234, NVME_SC_SUCCESS, 0);
+	cr_assert_eq(nvme_qpair_create(f.drive, 8, &qp), -EIO);
+	cr_assert(f.drive->failed);
+	cr_assert_eq(nvme_qpair_create(f.drive, 8, &qp), -EIO, "it gets no further command");
+}
+
 /* One raw command on the I/O queue; its status. */
 static int raw(struct nvme_sqe sqe)
 {
@@ -297,7 +309,9 @@ Test(nvme_ctrl, doorbell_out_of_range_halts_that_queue_only)
 	*mine->rings.sq_doorbell = 77;
 	cr_assert_eq(nvme_poll(mine, done, 1), 0);
 	*mine->rings.sq_doorbell = 1;
-	cr_assert_eq(nvme_poll(mine, done, 1), 0, "halted for good");
+	cr_assert_eq(nvme_poll(mine, done, 1), 0);
+	cr_assert_eq(((struct nvme_soft *)f.drive->ctrl)->queue[mine->qid]->sq_head, 0,
+		     "halted for good: nothing was fetched");
 	f.qp = other;
 	cr_assert_eq(fixture_run(&f, &io), 0);
 	nvme_qpair_destroy(other);

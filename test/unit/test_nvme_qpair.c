@@ -139,6 +139,12 @@ Test(nvme_qpair, one_failed_part_fails_the_whole_io_with_the_first_error)
 	cr_assert_eq(io.commands_left, 0);
 	io = read_of(&f, 0, 12);
 	cr_assert_eq(fixture_run(&f, &io), 0);
+	/* Later parts fail too, with another error. */
+	sim_drive_faults(f.sim, &(struct sim_faults){ .fail_nth = 1,
+						      .fail_status = NVME_SC_ACCESS_DENIED,
+						      .read_error_ppm = 1000000 });
+	io = read_of(&f, 0, 12);
+	cr_assert_eq(fixture_run(&f, &io), -EACCES);
 }
 
 Test(nvme_qpair, parts_that_end_out_of_order_are_one_io)
