@@ -139,3 +139,19 @@ Test(app_conf, a_key_that_others_may_read_is_refused)
 	unlink(path);
 	cr_expect_eq(app_conf_read_key(&c, key, why), -ENOENT);
 }
+
+Test(app_conf, the_example_is_one)
+{
+	FILE *f = fopen("appliance/weka-appliance.conf.example", "r");
+	static char text[APP_CONF_FILE_MAX];
+
+	cr_assert(f, "run in the top directory");
+	cr_assert_gt(fread(text, 1, sizeof(text) - 1, f), 0);
+	fclose(f);
+	cr_assert_eq(parse(text), 0, "%s", why);
+	cr_assert_eq(c.ndrives, 2);
+	for (char *p = text; (p = strstr(p, "\n#")); p++)
+		if (p[2] != ' ')
+			p[1] = ' '; /* and so is what it shows as defaults */
+	cr_assert_eq(parse(text), 0, "%s", why);
+}
