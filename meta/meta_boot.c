@@ -570,7 +570,7 @@ static int count_event(struct meta *m, enum meta__walk_event event)
 			err = count_leaf(m, w);
 		return err;
 	case WALK_BAD:
-		return w->err;
+		return meta__boot_fail(m, w->err, "%s", w->why);
 	case WALK_WAIT:
 	case WALK_END:
 		break;

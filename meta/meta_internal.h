@@ -430,21 +430,16 @@ enum {
 	META__OP_FREE_ORPHAN = 1000, /* meta_op.c                                     */
 	META__OP_TOUCH,              /* meta_collect.c                                */
 	META__OP_REPLAY,             /* meta_replay.c                                 */
-	META__OP_SCAN,               /* meta_boot.c                                   */
-	META__OP_CHECK,              /* meta_check.c                                  */
 	META__OP_MKROOT,             /* meta_boot.c: once, at format                  */
 };
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
-void meta__check_op_done(struct meta *m, struct meta_op *op);
 int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* names: inode and record of directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
-int meta__plan_check(struct meta *m, struct meta_op *op);  /* meta_check.c  */
 void meta__ops_mounted(struct meta *m); /* names: replay is over; any shard may hold ORPHAN records */
 /* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later, else the status. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still there */
-int meta__plan_scan(struct meta *m, struct meta_op *op);   /* meta_boot.c: sum ZONE records, count pages */
 bool meta__ops_turn(struct meta *m);  /* stalled ones again; orphans; a bounded step          */
 
 /* ---- names ---------------------------------------------------------------------------- */

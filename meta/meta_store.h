@@ -224,7 +224,7 @@ enum meta__walk_event {
 	WALK_PAGE, /* at[depth] is in memory: meta__walk_page()                     */
 	WALK_LEAF, /* a leaf that was named and not read: w->leaf_baddr             */
 	WALK_END,
-	WALK_BAD, /* m->error says which page: w->err is -EUCLEAN or -EIO          */
+	WALK_BAD, /* w->err, w->why: which page, and what is wrong with it             */
 };
 
 struct meta__walk_level {
@@ -243,7 +243,8 @@ struct meta__walk {
 	bool all_leaves; /* else only those that may hold keys below `until` are read */
 	struct meta_key until;
 	uint64_t leaf_baddr;
-	int err;
+	int err; /* -EUCLEAN or -EIO, and: */
+	char why[128];
 	struct meta__walk_level at[META_PAGE_LEVELS_MAX];
 };
 

@@ -11,13 +11,14 @@
  * It holds one page a level, whatever the size of the tree.
  *
  *  (1) A page is what its parent says (place, generation, shard, level) and lies whole in a zone,
- *      or the walk ends there and m->error names it.
+ *      or the walk ends there and w->why names it.
  *  (2) No key of a page is outside what its parent answers for.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 uint64_t meta__walk_memory(void)
 {
@@ -34,11 +35,12 @@ const void *meta__walk_page(const struct meta__walk *w)
 	return page_at(w, w->depth);
 }
 
-static enum meta__walk_event bad(struct meta *m, struct meta__walk *w, int err, uint64_t baddr,
-				 const char *what)
+static enum meta__walk_event bad(struct meta__walk *w, int err, uint64_t baddr, const char *what)
 {
-	meta__error(m, "shard %u: page at drive %u block %llu: %s", w->shard,
-		    META_BADDR_DRIVE(baddr), (unsigned long long)META_BADDR_BLOCK(baddr), what);
+
+	(void)snprintf(w->why, sizeof(w->why), "shard %u: page at drive %u block %llu: %s",
+		       w->shard, META_BADDR_DRIVE(baddr),
+		       (unsigned long long)META_BADDR_BLOCK(baddr), what);
 	w->err = err;
 	return WALK_BAD;
 }
@@ -120,7 +122,7 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	       (!l->has_high || meta__key_cmp(&last, &l->high) < 0);
 }
 
-static enum meta__walk_event look(struct meta *m, struct meta__walk *w)
+static enum meta__walk_event look(struct meta__walk *w)
 {
 	struct meta__walk_level *l = &w->at[w->depth];
 	const void *page = page_at(w, w->depth);
@@ -131,14 +133,14 @@ static enum meta__walk_event look(struct meta *m, struct meta__walk *w)
 
 	w->fresh = false;
 	if (w->x.io.status)
-		return bad(m, w, -EIO, l->baddr, "it cannot be read");
+		return bad(w, -EIO, l->baddr, "it cannot be read");
 	why = meta__page_check(page, &want); /* (1) */
 	if (why)
-		return bad(m, w, -EUCLEAN, l->baddr, why);
+		return bad(w, -EUCLEAN, l->baddr, why);
 	l->count = meta__page_count(page);
 	l->next = 0;
 	if (!keys_inside(page, l))
-		return bad(m, w, -EUCLEAN, l->baddr, "a key of it belongs elsewhere");
+		return bad(w, -EUCLEAN, l->baddr, "a key of it belongs elsewhere");
 	return WALK_PAGE;
 }
 
@@ -160,7 +162,7 @@ static enum meta__walk_event descend(struct meta *m, struct meta__walk *w)
 	if (i == 0)
 		c->low = l->low;
 	if (!is_page_place(m, c->baddr))
-		return bad(m, w, -EUCLEAN, c->baddr, "there cannot be one");
+		return bad(w, -EUCLEAN, c->baddr, "there cannot be one");
 	if (c->level == 0 && !w->all_leaves && meta__key_cmp(&c->low, &w->until) >= 0) {
 		w->leaf_baddr = c->baddr;
 		return WALK_LEAF;
@@ -180,13 +182,13 @@ enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w)
 		if (m->shard[w->shard].height == 0)
 			return WALK_END;
 		if (!is_page_place(m, w->at[0].baddr))
-			return bad(m, w, -EUCLEAN, w->at[0].baddr, "there cannot be one");
+			return bad(w, -EUCLEAN, w->at[0].baddr, "there cannot be one");
 		return read_page(m, w);
 	}
 	if (m->shard[w->shard].height == 0)
 		return WALK_END;
 	if (w->fresh)
-		return look(m, w);
+		return look(w);
 	while (w->at[w->depth].level == 0 || w->at[w->depth].next == w->at[w->depth].count) {
 		if (w->depth == 0)
 			return WALK_END;
