@@ -22,11 +22,20 @@ static int hex_digit(char ch)
 	return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
 }
 
-/* 64 digits; white space may follow. */
-static int secret_parse(const char *text, size_t bytes, uint8_t *secret)
+/* "SECRET" or "ID:SECRET", the secret as 64 digits; white space may follow. */
+static int line_parse(const char *text, size_t bytes, struct fab_key *key)
 {
-	size_t i;
+	const char *colon = memchr(text, ':', bytes);
+	size_t i, id_bytes = colon ? (size_t)(colon - text) : 0;
 
+	if (colon) {
+		if (id_bytes == 0 || id_bytes > FAB_KEY_ID_MAX)
+			return -EINVAL;
+		memset(key->id, 0, sizeof(key->id));
+		memcpy(key->id, text, id_bytes);
+		text += id_bytes + 1;
+		bytes -= id_bytes + 1;
+	}
 	while (bytes > 0 && strchr(" \t\r\n", text[bytes - 1]))
 		bytes--;
 	if (bytes != HEX_DIGITS)
@@ -36,14 +45,14 @@ static int secret_parse(const char *text, size_t bytes, uint8_t *secret)
 
 		if (high < 0 || low < 0)
 			return -EINVAL;
-		secret[i] = (uint8_t)(high << 4 | low);
+		key->secret[i] = (uint8_t)(high << 4 | low);
 	}
 	return 0;
 }
 
-static int secret_read(int fd, const char *path, uint8_t *secret, char *why)
+static int file_read(int fd, const char *path, struct fab_key *key, char *why)
 {
-	char text[HEX_DIGITS + 16];
+	char text[FAB_KEY_ID_MAX + 1 + HEX_DIGITS + 16];
 	struct stat st;
 	ssize_t got;
 	int err;
@@ -59,10 +68,12 @@ static int secret_read(int fd, const char *path, uint8_t *secret, char *why)
 		snprintf(why, WHY_MAX, "%s: %s", path, strerror(errno));
 		return err;
 	}
-	err = secret_parse(text, (size_t)got, secret);
+	err = line_parse(text, (size_t)got, key);
 	explicit_bzero(text, sizeof(text));
 	if (err)
-		snprintf(why, WHY_MAX, "%s: a key is %u hexadecimal digits", path, HEX_DIGITS);
+		snprintf(why, WHY_MAX,
+			 "%s: a key is %u hexadecimal digits, perhaps behind ID:", path,
+			 HEX_DIGITS);
 	return err;
 }
 
@@ -89,8 +100,12 @@ int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 		snprintf(why, WHY_MAX, "%s: %s", key->file, strerror(errno));
 		return err;
 	}
-	err = secret_read(fd, key->file, out->secret, why);
+	err = file_read(fd, key->file, out, why);
 	close(fd);
+	if (!err && key->id && strcmp(key->id, out->id) != 0) {
+		snprintf(why, WHY_MAX, "%s: holds the key %s, not %s", key->file, out->id, key->id);
+		return -EINVAL;
+	}
 	return err;
 }
 

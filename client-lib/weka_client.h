@@ -74,10 +74,10 @@ struct weka_dir;    /* opaque: a listing under way */
 
 /* ---- a session ------------------------------------------------------------------- */
 
-/* Who asks: a key that the appliance knows, as a secret of 32 bytes or in a file of 64 hexadecimal
- * digits that nobody but its owner may read. */
+/* Who asks: a key that the appliance knows, as a secret of 32 bytes, or in a file that nobody but
+ * its owner may read: "SECRET" or "ID:SECRET" on one line, the secret as 64 hexadecimal digits. */
 struct weka_key {
-	const char *id;     /* at most 31 bytes; NULL: "weka"            */
+	const char *id;     /* at most 31 bytes; NULL: the file's, or "weka" */
 	const void *secret; /* 32 bytes, or NULL ...                     */
 	const char *file;   /* ... and then the path of a file           */
 	uint64_t reserved[3];

@@ -197,7 +197,7 @@ static void key_file(const char *path, const char *text, mode_t mode)
 
 Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
 {
-	char path[64], digits[80] = "";
+	char path[64], digits[80] = "", named[96];
 	int i;
 
 	for (i = 0; i < 32; i++)
@@ -217,6 +217,15 @@ Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
 	memcpy(digits + 10, "07\n", 1);
 	memcpy(digits + 64, "\n", 2);
 	key_file(path, digits, 0600);
+	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
+		     weka_error(NULL));
+	weka_close(client);
+
+	snprintf(named, sizeof(named), "weka:%s", digits);
+	key_file(path, named, 0600);
+	key.id = "other";
+	assert_refused(server.address, -EINVAL, "not other");
+	key.id = NULL;
 	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
 		     weka_error(NULL));
 	(void)unlink(path);
