@@ -17,6 +17,7 @@ struct ctl {
 	const char *config;  /* the daemon's configuration file, or NULL             */
 	const char *address; /* of the appliance                                      */
 	const char *key_file;
+	const char *key_id; /* NULL: "weka" */
 	bool json;
 	bool force;
 	bool long_list;
@@ -29,6 +30,7 @@ struct ctl {
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
 	char address_buffer[256];
 	char key_file_buffer[256];
+	char key_id_buffer[32];
 };
 
 /* One line on stderr, "wekactl: ..."; returns 1, the exit status of what failed. */

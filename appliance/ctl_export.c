@@ -2,7 +2,7 @@
 /*
  * wekactl export: a tree of the appliance into a local directory.
  *
- *   list --> wave --crew looks what is there--> read batch --> crew writes NAME.wk-part, renames
+ *   list --> wave --crew looks what is there--> read batch --> crew writes .wk-part-N, renames
  *
  * A local file appears under its name only when it is whole, with its mode and time; so an export
  * that was cut off is run again, and what has equal size, mode and mtime is skipped.  Names come
@@ -14,12 +14,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define PART_SUFFIX ".wk-part"
 
 struct dir_todo {
 	char *local;
@@ -71,11 +70,15 @@ static bool is_there(const char *local, const struct weka_attr *a)
 
 /* ---- one local file --------------------------------------------------------------------- */
 
+/* Beside it, with a short name of its own: its own may be as long as names can be. */
 static char *part_name(const char *local)
 {
+	static _Atomic unsigned count;
+	const char *slash = strrchr(local, '/');
 	char *part;
 
-	if (asprintf(&part, "%s" PART_SUFFIX, local) < 0)
+	if (asprintf(&part, "%.*s.wk-part-%d-%u", slash ? (int)(slash + 1 - local) : 0, local,
+		     (int)getpid(), atomic_fetch_add(&count, 1)) < 0)
 		part = NULL;
 	ASSERT(part);
 	return part;
@@ -158,8 +161,8 @@ static void answered(struct export_run *ex, struct ctl_wave *w)
 	if (err)
 		broken(ex, "read", err);
 	else
-		ctl_crew_run(ex->crew, w->req.count, store, w);
-	for (uint32_t i = 0; !err && i < w->req.count; i++) {
+		ctl_crew_run(ex->crew, w->nitems, store, w);
+	for (uint32_t i = 0; !err && i < w->nitems; i++) {
 		struct ctl_file *f = &w->file[w->index[i]];
 		int status = w->items.read[i].status;
 
@@ -174,7 +177,7 @@ static void answered(struct export_run *ex, struct ctl_wave *w)
 		ex->progress.files++;
 		ex->progress.bytes += w->items.read[i].got_bytes;
 	}
-	w->req.count = 0;
+	w->nitems = 0;
 	ctl_wave_clear(w);
 	ctl_progress_step(&ex->progress);
 }
@@ -212,7 +215,7 @@ static void send_wave(struct export_run *ex)
 		ctl_wave_clear(w);
 		return;
 	}
-	w->req.count = count;
+	w->nitems = count;
 	w->in_flight = true;
 	weka_flush(ex->c->client);
 	ex->wave = (ex->wave + 1) % CTL_WAVES;

@@ -75,7 +75,7 @@ static void answered(struct import *im, struct ctl_wave *w)
 
 	if (err)
 		broken(im, "put", err);
-	for (uint32_t i = 0; !err && i < w->req.count; i++) {
+	for (uint32_t i = 0; !err && i < w->nitems; i++) {
 		struct ctl_file *f = &w->file[w->index[i]];
 		int status = w->items.put[i].status;
 
@@ -90,7 +90,7 @@ static void answered(struct import *im, struct ctl_wave *w)
 		im->progress.files++;
 		im->progress.bytes += f->size_bytes;
 	}
-	w->req.count = 0;
+	w->nitems = 0;
 	ctl_wave_clear(w);
 	ctl_progress_step(&im->progress);
 }
@@ -190,7 +190,7 @@ static void send_wave(struct import *im)
 	if (!err) {
 		ctl_crew_run(im->crew, w->count, load, w);
 		count = make_items(im, w);
-		w->req.count = count;
+		w->nitems = count;
 		if (count == 0) {
 			ctl_wave_clear(w);
 			ctl_progress_step(&im->progress);
@@ -203,7 +203,7 @@ static void send_wave(struct import *im)
 		ctl_wave_clear(w);
 		return;
 	}
-	w->req.count = count;
+	w->nitems = count;
 	w->in_flight = true;
 	weka_flush(im->c->client);
 	im->wave = (im->wave + 1) % CTL_WAVES;

@@ -19,11 +19,12 @@
 
 #define CONFIG_DEFAULT "/etc/weka-appliance.conf"
 
-enum { OPT_FORCE = 256, OPT_SHARDS, OPT_JSON, OPT_THREADS };
+enum { OPT_FORCE = 256, OPT_SHARDS, OPT_JSON, OPT_THREADS, OPT_KEY_ID };
 
 static const struct argp_option options[] = {
 	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
-	{ "key", 'k', "FILE", 0, "the key to prove, a line ID:SECRET", 0 },
+	{ "key", 'k', "FILE", 0, "the key to prove: 64 hexadecimal digits", 0 },
+	{ "key-id", OPT_KEY_ID, "NAME", 0, "the key's name (weka)", 0 },
 	{ "config", 'f', "FILE", 0, "the daemon's configuration (" CONFIG_DEFAULT ")", 0 },
 	{ "json", OPT_JSON, NULL, 0, "one JSON object a line", 0 },
 	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
@@ -100,6 +101,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'k':
 		c->key_file = arg;
+		return 0;
+	case OPT_KEY_ID:
+		c->key_id = arg;
 		return 0;
 	case 'f':
 		c->config = arg;
@@ -190,6 +194,10 @@ static int from_config(struct ctl *c)
 		snprintf(c->key_file_buffer, sizeof(c->key_file_buffer), "%s", conf->key_file);
 		c->key_file = c->key_file_buffer;
 	}
+	if (!c->key_id) {
+		snprintf(c->key_id_buffer, sizeof(c->key_id_buffer), "%.31s", conf->key_id);
+		c->key_id = c->key_id_buffer;
+	}
 	free(conf);
 	return 0;
 }
@@ -204,6 +212,7 @@ int ctl_connect(struct ctl *c)
 	if ((!c->address || !c->key_file) && from_config(c))
 		return 1;
 	key.file = c->key_file;
+	key.id = c->key_id;
 	err = weka_connect(c->address, &key, NULL, &c->client);
 	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
 }

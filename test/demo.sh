@@ -58,13 +58,12 @@ count=$(find "$DATA" | wc -l)
 size=$(((need + count * 6000) / (1 << 20) + 64))M
 
 step "1  format two drives of $size (files under $DEMO)"
-(umask 077; echo "demo:$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$DEMO/key")
+(umask 077; echo "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$DEMO/key")
 cat >"$DEMO/weka.conf" <<EOF
 drive = file:$DEMO/d0?size=$size
 drive = file:$DEMO/d1?size=$size
 listen = $SHM
 listen = $TCP
-key_id = demo
 key_file = $DEMO/key
 EOF
 "$BIN/wekactl" --config "$DEMO/weka.conf" format

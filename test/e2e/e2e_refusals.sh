@@ -32,7 +32,7 @@ echo "cahce = 64M" >"$DIR/typo.conf"
 refuses "daemon: an unknown key" "typo.conf:1:.*cahce" "$APP" --config "$DIR/typo.conf"
 
 refuses "client: wrong key" "key" "$CTL" -c "$SHM" -k /dev/stdin ls /
-(umask 077; echo "test:$(printf '%064d' 1)" >"$DIR/wrong")
+(umask 077; echo "$(printf '%064d' 1)" >"$DIR/wrong")
 refuses "client: a wrong secret" "key" "$CTL" -c "$SHM" -k "$DIR/wrong" ls /
 refuses "client: a wrong secret over TCP" "key" "$CTL" -c "$TCP" -k "$DIR/wrong" ls /
 refuses "client: nobody listens" "refused\|connect" "$CTL" -c "tcp://127.0.0.1:1" -k "$DIR/key" ls /

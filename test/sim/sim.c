@@ -48,6 +48,17 @@ static struct sim_world_cfg config_of(uint64_t seed)
 	};
 }
 
+/* Drives that take their time, so that much is in flight at once and ends in another order. */
+static void set_faults(struct sim_world *w, uint64_t seed)
+{
+	struct sim_faults faults = run.faults;
+
+	faults.delay_min_ns = seed % 3 ? 2000 : 0;
+	faults.delay_max_ns = seed % 3 ? 2000 + (seed % 5) * 20000 : 0;
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+		sim_drive_faults(w->sim[i], &faults);
+}
+
 static bool failed(uint64_t seed, const char *where, const char *why)
 {
 	printf("not ok seed %llu: %s: %s\n  again: make sim SEED=%llu\n", (unsigned long long)seed,
@@ -101,8 +112,7 @@ static bool copies(uint64_t seed, uint64_t ops)
 	sim_world_create(&copy, &cfg);
 	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
 		return failed(seed, "format", w.why);
-	for (uint32_t i = 0; i < cfg.ndrives; i++)
-		sim_drive_faults(w.sim[i], &run.faults);
+	set_faults(&w, seed);
 	sim_load_init(&l, &w, &model, seed);
 	writes = w.power.write_count;
 	while (good && (l.done < ops || !sim_load_idle(&l))) {
@@ -148,8 +158,7 @@ static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_l
 static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 		 struct rand_state *r, uint64_t seed)
 {
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
-		sim_drive_faults(w->sim[i], &run.faults);
+	set_faults(w, seed);
 	sim_power_cut_at(&w->power, 1 + rand_below(r, 120), rand_u64(r));
 	while (!w->power.off)
 		if (!sim_load_step(l, true))
