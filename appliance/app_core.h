@@ -80,7 +80,7 @@ void app_core_abandon(struct app_core *core);
  * Returns: true: call again at once; false: nothing to do until one of the fds of
  *          app_core_arm() wakes or app_core_deadline() passes.
  */
-must_check bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns);
+bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns);
 
 /* -EAGAIN: not yet; 0: serving; else why not, with a line in app_core_error(). */
 int app_core_boot_status(const struct app_core *core);

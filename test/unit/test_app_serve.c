@@ -410,3 +410,180 @@ BOTH(names_are_made_listed_moved_and_removed)
 	weka_close(other);
 	end();
 }
+
+static void wait_all(uint32_t wanted)
+{
+	struct weka_req *done[16];
+
+	while (wanted > 0) {
+		int n = weka_reap(client, done, ARRAY_LEN(done));
+
+		cr_assert_geq(n, 0);
+		for (int i = 0; i < n; i++)
+			cr_assert_eq(done[i]->status, 0, "%d", done[i]->status);
+		wanted -= (uint32_t)n;
+		if (n == 0)
+			(void)!weka_wait(client, WEKA_FOREVER);
+	}
+}
+
+enum { AT_ONCE = 12, LARGE = 4 << 20 };
+
+BOTH(large_requests_at_once_share_little_staging)
+{
+	struct weka_req req[AT_ONCE] = { 0 };
+	struct weka_lease *lease[AT_ONCE];
+	struct weka_attr attr[AT_ONCE];
+	struct weka_window window[AT_ONCE];
+	struct rand_state r;
+	char path[32];
+
+	begin(way);
+	rand_seed(&r, 5);
+	for (uint32_t i = 0; i < AT_ONCE; i++) {
+		uint32_t bytes = weka_window_bytes(1, LARGE + 4095);
+
+		snprintf(path, sizeof(path), "/l%u", i);
+		cr_assert_eq(weka_open(client, path, WEKA_CREATE, 0644, &attr[i]), 0);
+		if (weka_lease(client, bytes, &lease[i])) {
+			cr_assert_gt(i, 8, "a pool of 64 MiB");
+			lease[i] = NULL;
+			continue;
+		}
+		window[i] = (struct weka_window){ lease[i], 0, bytes };
+		fill(&r, lease[i]->data, LARGE);
+	}
+	for (uint32_t round = 0; round < 3; round++) {
+		uint32_t out = 0;
+
+		for (uint32_t i = 0; i < AT_ONCE;
+		     i++) /* unaligned: two changes each, 8 MiB pieces */
+			if (lease[i] && ++out)
+				cr_assert_eq(weka_submit_write(client, &req[i], &attr[i].handle,
+							       5000 + round, LARGE, 0, &window[i]),
+					     0);
+		wait_all(out);
+		out = 0;
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			if (lease[i] && ++out)
+				cr_assert_eq(weka_submit_read(client, &req[i], &attr[i].handle,
+							      8192, LARGE - 8192, &window[i]),
+					     0);
+		wait_all(out);
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			if (lease[i])
+				cr_assert_eq(req[i].length_bytes, LARGE - 8192);
+	}
+	for (uint32_t i = 0; i < AT_ONCE; i++)
+		weka_release(client, lease[i]);
+	end();
+}
+
+BOTH(bytes_that_changed_after_they_were_summed_are_refused)
+{
+	struct weka_put_item item = { .size_bytes = 9000 };
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_req req = { 0 }, *done;
+	struct weka_attr attr;
+
+	begin(way);
+	cr_assert_eq(weka_lease(client, 65536, &lease), 0);
+	window = (struct weka_window){ lease, 0, 65536 };
+	memset(lease->data, 7, 9000);
+	item.ref = weka_ref_path("/x");
+	cr_assert_eq(weka_submit_put(client, &req, &item, 1, &window), 0);
+	((char *)lease->data)[8999] = 8;
+	while (weka_reap(client, &done, 1) == 0)
+		(void)!weka_wait(client, WEKA_FOREVER);
+	cr_assert_eq(item.status, -EBADMSG, "%d", item.status);
+	cr_assert_eq(weka_stat(client, "/x", &attr), -ENOENT);
+	cr_assert_eq(weka_open(client, "/x", WEKA_CREATE, 0644, &attr), 0);
+	cr_assert_eq(weka_submit_write(client, &req, &attr.handle, 100, 9000, 0, &window), 0);
+	((char *)lease->data)[0] = 9;
+	while (weka_reap(client, &done, 1) == 0)
+		(void)!weka_wait(client, WEKA_FOREVER);
+	cr_assert_eq(req.status, -EBADMSG, "%d", req.status);
+	cr_assert_eq(weka_stat(client, "/x", &attr), 0);
+	cr_assert_eq(attr.size_bytes, 0);
+	weka_release(client, lease);
+	end();
+}
+
+BOTH(a_put_that_is_not_committed_vanishes_with_its_session)
+{
+	struct weka_client *other;
+	struct weka_create create = { .mode = 0644 };
+	struct weka_ref ref = weka_ref_path("/never");
+	struct weka_req req = { 0 }, *done;
+	struct weka_statfs before, after;
+	struct weka_attr attr;
+	uint8_t *bytes = calloc(1, 1 << 20);
+
+	begin(way);
+	cr_assert_eq(weka_write_file(client, "/first", bytes, 1 << 20, NULL), 0);
+	cr_assert_eq(weka_statfs(client, &before), 0);
+	other = connect_one();
+	cr_assert_eq(weka_submit_put_begin(other, &req, &ref, &create, 5 << 20, &attr), 0);
+	while (weka_reap(other, &done, 1) == 0)
+		(void)!weka_wait(other, WEKA_FOREVER);
+	cr_assert_eq(req.status, 0, "%d", req.status);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert_eq(weka_pwrite(other, &attr.handle, bytes, 1 << 20, i << 20), 1 << 20);
+	cr_assert_eq(weka_submit_put_commit(client, &req, &attr.handle, 5 << 20), 0);
+	while (weka_reap(client, &done, 1) == 0)
+		(void)!weka_wait(client, WEKA_FOREVER);
+	cr_assert_eq(req.status, -ESTALE, "not this session's");
+	weka_close(other);
+	for (uint32_t tries = 0; tries < 500; tries++) {
+		cr_assert_eq(weka_statfs(client, &after), 0);
+		if (weka_pread(client, &attr.handle, bytes, 100, 0) == -ESTALE)
+			break;
+		usleep(10000);
+	}
+	cr_assert_eq(weka_pread(client, &attr.handle, bytes, 100, 0), -ESTALE);
+	cr_assert_eq(weka_open(client, "/never", 0, 0, &attr), -ENOENT);
+	free(bytes);
+	end();
+}
+
+BOTH(a_stop_answers_what_is_open)
+{
+	struct weka_req req[16] = { 0 }, *done[16];
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_attr attr;
+	uint8_t bytes[4096] = { 1 };
+	uint32_t wanted = 16, good = 0;
+
+	begin(way);
+	cr_assert_eq(weka_write_file(client, "/f", bytes, sizeof(bytes), NULL), 0);
+	cr_assert_eq(weka_stat(client, "/f", &attr), 0);
+	cr_assert_eq(weka_lease(client, 16 * 8192, &lease), 0);
+	for (uint32_t i = 0; i < 16; i++) {
+		window = (struct weka_window){ lease, i * 8192, 8192 };
+		req[i].timeout_ns = 5000000000;
+		memcpy((char *)lease->data + i * 8192, bytes, sizeof(bytes));
+		cr_assert_eq(weka_submit_write(client, &req[i], &attr.handle, i * 4096, 4096, 0,
+					       &window),
+			     0);
+	}
+	weka_flush(client);
+	app_run_stop(&run);
+	while (wanted) {
+		int n = weka_reap(client, done, 16);
+
+		for (int i = 0; i < n; i++) {
+			good += done[i]->status == 0;
+			cr_assert(done[i]->status == 0 || done[i]->status == -ECONNRESET ||
+					  done[i]->status == -ETIMEDOUT ||
+					  done[i]->status == -ENOTCONN,
+				  "%d", done[i]->status);
+		}
+		wanted -= (uint32_t)n;
+		if (n == 0)
+			(void)!weka_wait(client, 100000000);
+	}
+	cr_log_info("%u of 16 were answered before the end", good);
+	end();
+}
