@@ -262,6 +262,7 @@ static bool complete_one(struct rig *r)
 bool rig_step(struct rig *r)
 {
 	struct meta_io *io;
+	struct meta_op *op;
 	bool more;
 
 	if (r->cut)
@@ -274,6 +275,8 @@ bool rig_step(struct rig *r)
 	}
 	for (uint64_t n = 1 + rand_below(&r->rand, 4); n > 0 && !r->cut; n--)
 		more |= complete_one(r);
+	while ((op = meta_op_poll(r->m)))
+		r->over = op;
 	return more || !list_empty(&r->queue);
 }
 
@@ -285,24 +288,16 @@ void rig_idle(struct rig *r)
 
 int rig_run(struct rig *r, struct meta_op *op)
 {
-	struct meta_op *over = meta_op_start(r->m, op) ? op : NULL;
-	bool idle = false;
+	uint32_t idle = 0;
 
-	while (!over) {
+	r->over = meta_op_start(r->m, op) ? op : NULL;
+	while (!r->over || (!meta_is_durable(r->m, op->seen_seq) && !r->m->failed)) {
 		if (r->cut)
 			return -ECANCELED;
-		over = meta_op_poll(r->m);
-		if (over)
-			break;
-		ASSERT(rig_step(r) || !idle); /* else it waits for nothing */
-		idle = list_empty(&r->queue);
+		idle = rig_step(r) ? 0 : idle + 1;
+		ASSERT(idle < 1000); /* else it waits for nothing */
 	}
-	ASSERT(over == op);
-	while (!meta_is_durable(r->m, op->seen_seq) && !r->m->failed) {
-		if (r->cut)
-			return -ECANCELED;
-		(void)rig_step(r);
-	}
+	ASSERT(r->over == op);
 	return op->status;
 }
 

@@ -35,12 +35,13 @@ struct rig {
 	struct list queue;                      /* I/Os that the drives have, in their order */
 	struct rig_write write[RIG_WRITES_MAX]; /* not durable yet, oldest first     */
 	uint32_t nwrites;
-	uint64_t writes;   /* all that were taken, since the rig was made            */
-	uint64_t cut_at;   /* stop before this one is complete; 0: never             */
-	bool cut;          /* the power is off: nothing completes any more           */
-	uint64_t fail_at;  /* this write fails; 0: none                              */
-	bool lifo;         /* the newest I/O completes first                         */
-	bool ignore_flush; /* lies: to show that the tests notice                    */
+	struct meta_op *over; /* the one that came back last                         */
+	uint64_t writes;      /* all that were taken, since the rig was made            */
+	uint64_t cut_at;      /* stop before this one is complete; 0: never             */
+	bool cut;             /* the power is off: nothing completes any more           */
+	uint64_t fail_at;     /* this write fails; 0: none                              */
+	bool lifo;            /* the newest I/O completes first                         */
+	bool ignore_flush;    /* lies: to show that the tests notice                    */
 	bool ignore_fua;
 };
 
