@@ -297,7 +297,8 @@ static void session_ended(struct fab__session *s)
 		ASSERT(epoll_ctl(s->srv->control.epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
 	c->lost_told = true;
 	c->core_done = true;
-	close(c->fd);
+	if (c->fd >= 0) /* a simulated network has none */
+		close(c->fd);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX && s->direct; i++) {
 		struct fab_pool *pool = &s->pools[i];
 

@@ -307,6 +307,7 @@ struct fab__session {
 	enum fab_session_at at;
 	bool direct;
 	bool active;            /* there may be something to receive */
+	bool quiet_until_told;  /* epoll says when it becomes active */
 	struct list dirty_node; /* on srv->dirty: something to flush */
 	uint64_t next_deadline_ns;
 	struct fab__req *reqs;

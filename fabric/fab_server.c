@@ -226,7 +226,8 @@ static void session_watch(struct fab_server *srv, struct fab__session *s)
 	};
 	int fd = s->direct ? s->control.doorbells[0] : s->control.fd;
 
-	/* Without a link's descriptor (a simulated network) there is nothing to watch. */
+	/* Without a descriptor (a simulated network) it is looked at with every poll. */
+	s->quiet_until_told = !s->direct && fd >= 0;
 	if (fd >= 0)
 		ASSERT(epoll_ctl(srv->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
 }
@@ -410,7 +411,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 		if (++srv->open_next >= count)
 			srv->open_next = 0;
 		s = srv->open[srv->open_next];
-		if (s->at == SESSION_OPEN && (s->direct || s->active))
+		if (s->at == SESSION_OPEN && (s->active || !s->quiet_until_told))
 			n += fab__session_poll(s, now_ns, events + n,
 					       min_u32(events_max - n, TURN_MAX));
 	}
@@ -444,7 +445,7 @@ bool fab_server_arm(struct fab_server *srv)
 
 		if (s->at != SESSION_OPEN)
 			continue;
-		if ((!s->direct && s->active) || !s->link->ops->arm(s->link)) {
+		if ((s->quiet_until_told && s->active) || !s->link->ops->arm(s->link)) {
 			fab_server_disarm(srv);
 			return false;
 		}

@@ -218,7 +218,7 @@ struct fab_symlink_wire {
 struct fab_read_reply_wire {
 	le32 length_bytes;
 	le32 sums_at; /* 0 when the sums follow */
-	/* le32 sums[blocks] */
+		      /* le32 sums[blocks] */
 };
 
 struct fab_answer_read_wire {
