@@ -322,7 +322,7 @@ static void queue(struct app_core *core, struct fab_req *req)
 
 static void request(struct app_core *core, struct fab_req *req)
 {
-	if (core->waiting || !begin(core, req))
+	if (core->waiting || core->life != APP_SERVING || !begin(core, req))
 		queue(core, req);
 }
 
@@ -333,12 +333,14 @@ static void request(struct app_core *core, struct fab_req *req)
 void app_core_admit(struct app_core *core)
 {
 	app_aborts_begin(core);
-	while (core->waiting) {
+	while (core->waiting && (core->life == APP_SERVING || core->drain_to)) {
 		struct fab_req *req = core->waiting, *next = req->user;
 
 		if (!begin(core, req))
 			break;
 		core->waiting = next;
+		if (core->drain_to == req)
+			core->drain_to = NULL;
 	}
 	app_batch_pump(core);
 }
@@ -357,6 +359,8 @@ static bool cancel_waiting(struct app_core *core, struct fab_req *req, int statu
 			core->waiting = r->user;
 		if (core->waiting_last == r)
 			core->waiting_last = before;
+		if (core->drain_to == r)
+			core->drain_to = before;
 		fab_reply(req, status, NULL, 0);
 		return true;
 	}
@@ -486,12 +490,23 @@ static void boot_turn(struct app_core *core)
 		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
 }
 
-/* Draining: clients are told, and what they asked is finished; then the checkpoint. */
+/*
+ * What had come is answered, and has left (a turn or two after the last reply); then the sessions
+ * end, which what is still to begin learns as -ECONNRESET; then the checkpoint.
+ */
 static void stop_turn(struct app_core *core)
 {
-	if (core->life == APP_DRAINING && core->sessions_open == 0 && core->requests_open == 0 &&
-	    !core->waiting && core->parts_out == 0 && list_empty(&core->aborts) &&
-	    core->op_free_count == core->cfg.ops_max) {
+	if (core->life == APP_DRAINING && core->requests_open == 0 && !core->drain_to) {
+		core->progress = true;
+		if (++core->drained_turns < 3)
+			return;
+		core->life = APP_CLOSING;
+		if (core->cfg.srv)
+			fab_server_stop(core->cfg.srv);
+	}
+	if (core->life == APP_CLOSING && core->sessions_open == 0 && core->parts_out == 0 &&
+	    list_empty(&core->aborts) && core->op_free_count == core->cfg.ops_max) {
+		ASSERT(!core->waiting);
 		core->life = APP_STOPPING;
 		core->progress = true;
 		meta_stop_start(core->meta);
@@ -550,8 +565,7 @@ void app_core_stop(struct app_core *core)
 	if (core->life != APP_SERVING)
 		return;
 	core->life = APP_DRAINING;
-	if (core->cfg.srv)
-		fab_server_stop(core->cfg.srv);
+	core->drain_to = core->waiting ? core->waiting_last : NULL;
 }
 
 int app_core_stop_status(const struct app_core *core)

@@ -167,7 +167,14 @@ struct app_hidden {
 	char path[META_PATH_MAX + 1];
 };
 
-enum app_life { APP_BOOTING, APP_SERVING, APP_DRAINING, APP_STOPPING, APP_STOPPED };
+enum app_life {
+	APP_BOOTING,
+	APP_SERVING,
+	APP_DRAINING, /* what had come is answered; what comes is not begun */
+	APP_CLOSING,  /* sessions are being ended                           */
+	APP_STOPPING, /* the store's checkpoint                             */
+	APP_STOPPED,
+};
 
 struct app_core {
 	struct app_core_cfg cfg;
@@ -206,6 +213,7 @@ struct app_core {
 
 	struct fab_req *waiting; /* not yet admitted, oldest first; linked by fab_req.user */
 	struct fab_req *waiting_last;
+	struct fab_req *drain_to; /* draining: the last of them that is still begun */
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
@@ -213,8 +221,9 @@ struct app_core {
 	struct list file[APP_FILE_BUCKETS];
 	uint32_t requests_open;
 	uint32_t sessions_open;
-	uint64_t start_ns; /* now_ns of the first turn */
-	bool progress;     /* in this turn */
+	uint32_t drained_turns; /* draining: since the last request was answered */
+	uint64_t start_ns;      /* now_ns of the first turn */
+	bool progress;          /* in this turn */
 
 	struct meta_statfs statfs;
 	struct app_core_stat stat;

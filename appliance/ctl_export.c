@@ -219,7 +219,7 @@ static void send_wave(struct export_run *ex)
 	w->in_flight = true;
 	weka_flush(ex->c->client);
 	ex->wave = (ex->wave + 1) % CTL_WAVES;
-	if (ex->waves[ex->wave].in_flight)
+	if (ex->waves[ex->wave].nitems)
 		answered(ex, &ex->waves[ex->wave]);
 }
 
@@ -229,7 +229,7 @@ static void finish_waves(struct export_run *ex)
 	for (uint32_t i = 0; i < CTL_WAVES; i++) {
 		struct ctl_wave *w = &ex->waves[(ex->wave + i) % CTL_WAVES];
 
-		if (w->in_flight)
+		if (w->nitems)
 			answered(ex, w);
 	}
 }

@@ -190,7 +190,6 @@ static void send_wave(struct import *im)
 	if (!err) {
 		ctl_crew_run(im->crew, w->count, load, w);
 		count = make_items(im, w);
-		w->nitems = count;
 		if (count == 0) {
 			ctl_wave_clear(w);
 			ctl_progress_step(&im->progress);
@@ -207,7 +206,7 @@ static void send_wave(struct import *im)
 	w->in_flight = true;
 	weka_flush(im->c->client);
 	im->wave = (im->wave + 1) % CTL_WAVES;
-	if (im->waves[im->wave].in_flight)
+	if (im->waves[im->wave].nitems)
 		answered(im, &im->waves[im->wave]);
 }
 
@@ -217,7 +216,7 @@ static void finish_waves(struct import *im)
 	for (uint32_t i = 0; i < CTL_WAVES; i++) {
 		struct ctl_wave *w = &im->waves[(im->wave + i) % CTL_WAVES];
 
-		if (w->in_flight)
+		if (w->nitems)
 			answered(im, w);
 	}
 }

@@ -39,7 +39,7 @@ struct ctl_wave {
 		struct weka_read_item read[CTL_WAVE_FILES];
 		struct weka_stat_item stat[CTL_WAVE_FILES];
 	} items;
-	uint32_t nitems;
+	uint32_t nitems; /* that were sent and not yet looked at; perhaps answered already */
 	uint32_t index[CTL_WAVE_FILES]; /* item -> file */
 };
 
