@@ -263,6 +263,7 @@ static bool run(struct meta *m, struct meta_op *op)
 	ASSERT(op->misses == 0);
 	m->ops->hits = 0;
 	m->ops->dead.zones = 0;
+	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
 	meta__tx_begin(m, op);
 	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);

@@ -134,7 +134,7 @@ int meta__dead_blocks(struct meta *m, const struct meta__inode *in, uint64_t ind
 	bool fits = true;
 
 	while (fits && meta__chunk_next_run(dead, &at, &r))
-		fits = !r.baddr || zone_fits(m, &m->ops->dead, r.baddr, META__FREE_BUDGET);
+		fits = !r.baddr || zone_fits(m, &m->ops->dead, r.baddr, m->ops->dead.budget);
 	if (fits)
 		return count_dead(m, in->shard, dead);
 	m->ops->dead.zones = zones;
@@ -154,7 +154,7 @@ static void take_tail(struct meta *m, struct meta__chunk *c, struct meta__chunk 
 
 		if (!baddr)
 			continue;
-		if (!zone_fits(m, &m->ops->dead, baddr, META__FREE_BUDGET))
+		if (!zone_fits(m, &m->ops->dead, baddr, m->ops->dead.budget))
 			break;
 		meta__chunk_set(dead, i - 1, baddr, c->crc[i - 1]);
 	}
@@ -230,14 +230,14 @@ static int free_fits(struct meta *m, const struct meta__inode *in, uint64_t from
 			return 0;
 		if (rc)
 			return rc;
-		if (n + trial.zones >= META__FREE_BUDGET)
+		if (n + trial.zones >= trial.budget)
 			return -E2BIG;
 		if (meta__extent_check(m, in, &key, value, value_len, &x))
 			return -EIO;
 		for (uint32_t i = 0; i < x.nruns; i++) {
 			const struct meta_run r = meta__extent_run(&x, i);
 
-			if (r.baddr && !zone_fits(m, &trial, r.baddr, META__FREE_BUDGET - n))
+			if (r.baddr && !zone_fits(m, &trial, r.baddr, trial.budget - n))
 				return -E2BIG;
 		}
 	}

@@ -33,6 +33,7 @@ struct meta__orphan_scan {
 struct meta__dead {
 	uint32_t zone[META__FREE_BUDGET]; /* whose records the plan changes for them       */
 	uint32_t zones;
+	uint32_t budget; /* of zones, and of extents freed beside them                     */
 	bool has_orphan; /* there were more: this unnamed inode holds the rest, for later  */
 	struct meta__inode orphan;
 };

@@ -123,10 +123,27 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 	return rc ? rc : miss;
 }
 
+/* Records of a transaction beside those of zones: an inode, a name, a directory; its extents; the
+ * same again for an orphan of dead blocks. */
+#define RECORDS_FIXED 24u
+
+/* The blocks come to life; what dies may change as many zones as there are records left. */
 static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 {
+	struct meta__dead *dead = &m->ops->dead;
+	uint32_t zones = 0, last = UINT32_MAX, left;
 	int miss = 0;
 
+	for (uint32_t i = 0; i < op->nruns; i++) {
+		const uint32_t z = op->runs[i].baddr ? meta__zone_of(m, op->runs[i].baddr) : last;
+
+		zones += z != last;
+		last = z;
+	}
+	left = zones + RECORDS_FIXED < META__TX_RECORDS_MAX
+		       ? META__TX_RECORDS_MAX - RECORDS_FIXED - zones
+		       : 0;
+	dead->budget = min_u32(dead->budget, left);
 	for (uint32_t i = 0; i < op->nruns; i++) {
 		int rc = 0;
 

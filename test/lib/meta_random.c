@@ -683,6 +683,10 @@ void meta_random_run(struct meta_random *r, uint64_t ops)
 	}
 }
 
+/* So that most paths lead somewhere. */
+static const char *const dirs[] = { "d0",    "d1",    "d2",    "d0/d0", "d0/d1", "d0/d2",
+				    "d1/d0", "d1/d1", "d1/d2", "d2/d0", "d2/d1" };
+
 void meta_random_init(struct meta_random *r, struct meta_world *w, uint64_t seed)
 {
 	memset(r, 0, sizeof(*r));
@@ -693,6 +697,8 @@ void meta_random_init(struct meta_random *r, struct meta_world *w, uint64_t seed
 	r->bytes = calloc(2, META_RANDOM_FILE_MAX + 2 * BLOCK_SIZE);
 	ASSERT(r->bytes);
 	r->read = r->bytes + META_RANDOM_FILE_MAX + 2 * BLOCK_SIZE;
+	for (uint32_t i = 0; i < ARRAY_LEN(dirs); i++)
+		do_mkdir(r, dirs[i]);
 }
 
 void meta_random_end(struct meta_random *r)

@@ -542,6 +542,7 @@ static void fake_remount(struct meta_world *w)
 	struct fake *f = container_of(w, struct fake, w);
 
 	f->durable = f->last;
+	f->waits = 0; /* of the background's operations, which end here */
 	meta__ops_destroy(&f->m);
 	ASSERT(meta__ops_create(&f->m) == 0);
 	f->m.epoch++;

@@ -7,8 +7,11 @@
 #ifndef TEST_META_WORLD_H
 #define TEST_META_WORLD_H
 
+#include "base/num.h"
 #include "base/rand.h"
 #include "meta/meta_internal.h"
+
+#include <errno.h>
 
 struct meta_world {
 	struct meta *m;
