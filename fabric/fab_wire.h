@@ -215,10 +215,9 @@ struct fab_symlink_wire {
 	le64 mtime_ns;
 };
 
-struct fab_read_reply_wire {
+struct fab_read_reply_wire { /* and behind it le32 sums[blocks], unless they lie in the window */
 	le32 length_bytes;
-	le32 sums_at; /* 0 when the sums follow */
-		      /* le32 sums[blocks] */
+	le32 sums_at; /* in the window; 0: here */
 };
 
 struct fab_answer_read_wire {

@@ -189,22 +189,23 @@ static int spoiled_name(void (*spoil)(struct fab_name_wire *w, uint8_t *text))
 }
 
 /* clang-format off */
-static void spoil_nothing(struct fab_name_wire *w, uint8_t *text) { (void)w; (void)text; }
-static void spoil_nul(struct fab_name_wire *w, uint8_t *text) { (void)w; text[2] = 0; }
-static void spoil_by(struct fab_name_wire *w, uint8_t *text) { w->by = 5; (void)text; }
-static void spoil_by0(struct fab_name_wire *w, uint8_t *text) { w->by = 0; (void)text; }
-static void spoil_flags(struct fab_name_wire *w, uint8_t *text) { w->flags = 2; (void)text; }
-static void spoil_empty(struct fab_name_wire *w, uint8_t *text) { w->name_bytes = le16_of(0); (void)text; }
-static void spoil_long(struct fab_name_wire *w, uint8_t *text) { w->name_bytes = le16_of(6); (void)text; }
-static void spoil_at(struct fab_name_wire *w, uint8_t *text) { w->name_at = le32_of(25); (void)text; }
-static void spoil_early(struct fab_name_wire *w, uint8_t *text) { w->name_at = le32_of(23); (void)text; }
-static void spoil_far(struct fab_name_wire *w, uint8_t *text) { w->name_at = le32_of(UINT32_MAX); (void)text; }
-static void spoil_dir(struct fab_name_wire *w, uint8_t *text) { w->id[6] = 1; (void)text; }
-static void spoil_dir_high(struct fab_name_wire *w, uint8_t *text) { w->id[15] = 1; (void)text; }
-static void spoil_place(struct fab_name_wire *w, uint8_t *text)
+#define NAME_SPOILED struct fab_name_wire *w, uint8_t *s
+static void spoil_nothing(NAME_SPOILED) { (void)w; (void)s; }
+static void spoil_nul(NAME_SPOILED) { (void)w; s[2] = 0; }
+static void spoil_by(NAME_SPOILED) { w->by = 5; (void)s; }
+static void spoil_by0(NAME_SPOILED) { w->by = 0; (void)s; }
+static void spoil_flags(NAME_SPOILED) { w->flags = 2; (void)s; }
+static void spoil_empty(NAME_SPOILED) { w->name_bytes = le16_of(0); (void)s; }
+static void spoil_long(NAME_SPOILED) { w->name_bytes = le16_of(6); (void)s; }
+static void spoil_at(NAME_SPOILED) { w->name_at = le32_of(25); (void)s; }
+static void spoil_early(NAME_SPOILED) { w->name_at = le32_of(23); (void)s; }
+static void spoil_far(NAME_SPOILED) { w->name_at = le32_of(UINT32_MAX); (void)s; }
+static void spoil_dir(NAME_SPOILED) { w->id[6] = 1; (void)s; }
+static void spoil_dir_high(NAME_SPOILED) { w->id[15] = 1; (void)s; }
+static void spoil_place(NAME_SPOILED)
 {
 	*w = (struct fab_name_wire){ .by = FAB_BY_HANDLE };
-	(void)text;
+	(void)s;
 }
 /* clang-format on */
 
