@@ -181,20 +181,14 @@ static void give_queues(struct app_core *core)
 		nvme_qpair_destroy(core->qp[--core->nqps]);
 }
 
-static int take_store(struct app_core *core, char *why)
+static int take_store(struct app_core *core)
 {
 	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
-	const char *problem;
 	int err;
 
 	meta_conf_of(&core->cfg, &core->meta_conf);
 	core->meta_conf.memory = core->memory + staging_bytes;
 	core->meta_conf.memory_bytes = core->memory_bytes - staging_bytes;
-	problem = meta_conf_problem(&core->meta_conf);
-	if (problem) {
-		snprintf(why, APP_WHY, "%s", problem);
-		return -EINVAL;
-	}
 	err = app_staging_init(&core->staging, core->memory, core->cfg.staging_bytes,
 			       core->memory_iova);
 	if (err)
@@ -233,10 +227,16 @@ static void init_lists(struct app_core *core)
 
 int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char *why)
 {
-	struct app_core *core = calloc(1, sizeof(*core));
+	const char *problem = app_core_cfg_problem(cfg);
+	struct app_core *core;
 	int err;
 
 	why[0] = '\0';
+	if (problem) {
+		snprintf(why, APP_WHY, "%s", problem);
+		return -EINVAL;
+	}
+	core = calloc(1, sizeof(*core));
 	if (!core)
 		goto no_memory;
 	core->cfg = *cfg;
@@ -253,7 +253,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	err = take_queues(core, why);
 	if (err)
 		goto give_queues;
-	err = take_store(core, why);
+	err = take_store(core);
 	if (err)
 		goto give_queues;
 	if (cfg->boot == APP_BOOT_FORMAT)

@@ -18,7 +18,7 @@ if command -v mkfs.ext4 >/dev/null; then
 	if [ "$(sha256sum <"$DIR/other")" = "$sum" ]; then ok "and it was not touched"; else not_ok "and it was not touched"; fi
 	check "format --force takes it" "$CTL" --force format "file:$DIR/other"
 fi
-refuses "daemon: drive not formatted" "format" "$APP" --config "$CONF"
+refuses "daemon: a drive that is not there" "no such file" "$APP" --config "$CONF"
 check "format" "$CTL" format "$D0"
 refuses "format: it holds a store already" "force" "$CTL" format "$D0"
 check "start" start
