@@ -101,7 +101,6 @@ static int write_key(struct bench_env *env)
 	f = create_file(env, "key", path);
 	if (!f)
 		return bench_fail("%s: %s", path, strerror(errno));
-	fprintf(f, "%s:", KEY_ID);
 	for (size_t i = 0; i < sizeof(env->secret); i++)
 		fprintf(f, "%02x", env->secret[i]);
 	fputc('\n', f);
