@@ -66,8 +66,9 @@ static uint32_t zones_for_data(const struct meta *m)
 
 int meta__space_ok(const struct meta *m)
 {
-	return m->zones->free_total + m->zones->coming >= meta__zone_reserve(m, false) ? 0
-										       : -ENOSPC;
+	if (m->zones->free_total >= meta__zone_reserve(m, false))
+		return 0;
+	return meta__collect_hopes(m) ? -EBUSY : -ENOSPC;
 }
 
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
@@ -320,8 +321,9 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 			runs[*nruns] = take_run(m, &z->data[drive], left);
 			left -= runs[(*nruns)++].nblocks;
 		}
-	if (err == -ENOSPC && z->coming) {
-		meta__ckpt_want(m); /* whole zones are dead already: soon they are free */
+	if (err == -ENOSPC && meta__collect_hopes(m)) {
+		meta__ckpt_want(
+			m); /* whole zones are dead already, or will be: soon they are free */
 		err = -EAGAIN;
 	}
 	meta__supply_turn(m);

@@ -43,7 +43,7 @@ struct meta__checker {
 	int status;
 	int (*stage)(struct meta *m); /* 0: go on; -EAGAIN: wait; -EALREADY: the end */
 	uint32_t pass, shard, again;
-	uint64_t seqs; /* of all shards when the walk began */
+	uint64_t state; /* of all trees when the walk began */
 	bool walking;
 	uint8_t *used;          /* a bit a block of the zones */
 	uint32_t *zone_record;  /* of this shard: as its ZONE records say */
@@ -498,13 +498,23 @@ static int walk_shards(struct meta *m)
 /* ---- begin, turn, end
  * ----------------------------------------------------------------------------- */
 
-static uint64_t seqs_now(const struct meta *m)
+/* Moves when any tree does. */
+static uint64_t state_now(const struct meta *m)
 {
-	uint64_t sum = 0;
+	uint64_t state = 0;
 
-	for (uint32_t s = 0; s < m->nshards; s++)
-		sum += m->shard[s].seq;
-	return sum;
+	for (uint32_t s = 0; s < m->nshards; s++) {
+		const uint64_t words[] = { state, m->shard[s].seq, m->shard[s].root_baddr,
+					   m->shard[s].root_gen };
+
+		state = hash_bytes(s, words, sizeof(words));
+	}
+	return state;
+}
+
+bool meta__check_running(const struct meta *m)
+{
+	return m->checker->stage != NULL;
 }
 
 static void walk_begin(struct meta *m)
@@ -512,7 +522,7 @@ static void walk_begin(struct meta *m)
 	struct meta__checker *c = m->checker;
 	const struct meta__geo *g = &m->zones->geo;
 
-	c->seqs = seqs_now(m);
+	c->state = state_now(m);
 	c->pass = c->shard = 0;
 	c->walking = c->in_dir = c->in_inode = c->root_seen = false;
 	memset(c->out, 0, sizeof(*c->out));
@@ -583,7 +593,7 @@ bool meta__check_turn(struct meta *m)
 		rc = m->failed;
 	for (uint32_t i = 0; i < 64 && rc == 0; i++)
 		rc = c->stage(m);
-	if (rc == -EALREADY && c->seqs != seqs_now(m) && c->again++ < AGAIN_MAX) {
+	if (rc == -EALREADY && c->state != state_now(m) && c->again++ < AGAIN_MAX) {
 		c->stage = settle; /* background work went on: not a quiet store, yet */
 		return true;
 	}

@@ -13,6 +13,10 @@
  *      zones are about to be short, as fast as pages can be made dirty.
  *  (2) A zone that is nearly full of life is not worth it: emptying it would take as many pages
  *      as it frees.
+ *  (3) Zones are emptied one after the other until none is worth it; then comes one checkpoint for
+ *      all: pages share the path above them, which each generation writes but once.
+ *  (4) Who finds the store full waits while collection hopes to win something; after
+ *      FRUITLESS_MAX rounds that won nothing it is told -ENOSPC.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"
@@ -21,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH 8u
+#define BATCH         8u
+#define FRUITLESS_MAX 3u
 
 struct meta__collect {
 	uint8_t *buf; /* BATCH blocks */
@@ -31,6 +36,9 @@ struct meta__collect {
 	uint32_t page;      /* of the zone: the first of this batch */
 	uint32_t count, at; /* headers in buf; the one that is looked at */
 	uint64_t tried;     /* read epoch in which no zone was worth it */
+	bool emptied;       /* some zone, in this round */
+	bool won;           /* ... in the round that `tried` ended: free behind a checkpoint */
+	uint32_t fruitless, best; /* rounds; free zones after the best one */
 	struct meta_op op;
 	bool touching;
 };
@@ -106,15 +114,44 @@ static uint32_t emptiest(const struct meta *m)
 	return best;
 }
 
+/* No zone is worth it any more, before a checkpoint has changed something. */
+static void round_done(struct meta *m)
+{
+	struct meta__collect *c = m->collect;
+	uint32_t free = m->zones->free_total + m->zones->coming;
+
+	c->tried = m->zones->epoch;
+	c->fruitless = c->emptied && free > c->best ? 0 : c->fruitless + 1;
+	c->best = max_u32(c->best, free);
+	c->won = c->emptied;
+	c->emptied = false;
+}
+
+/* Will zones be free without anybody deleting anything?  (4) */
+bool meta__collect_hopes(const struct meta *m)
+{
+	const struct meta__collect *c = m->collect;
+
+	if (m->zones->coming || c->zone != META__ZONE_NONE)
+		return true;
+	if (c->tried == m->zones->epoch)
+		return c->won;
+	return c->fruitless < FRUITLESS_MAX && is_due(m);
+}
+
 static bool pick(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
+	if (!is_short(m))
+		c->fruitless = c->best = 0;
+	else if (m->zones->coming && c->tried == m->zones->epoch)
+		meta__ckpt_want(m); /* (3); or what others emptied */
 	if (!is_due(m) || c->tried == m->zones->epoch || meta__ckpt_running(m))
 		return false;
 	c->zone = emptiest(m);
 	if (c->zone == META__ZONE_NONE) {
-		c->tried = m->zones->epoch; /* not before a checkpoint has changed something */
+		round_done(m);
 		return false;
 	}
 	c->page = c->count = c->at = 0;
@@ -129,9 +166,8 @@ static void zone_done(struct meta *m)
 	struct meta__zone *at = meta__zone_at(m, c->zone);
 
 	at->stuck = at->state == ZONE_CLOSED && at->live > 0;
+	c->emptied |= !at->stuck;
 	c->zone = META__ZONE_NONE;
-	if (is_short(m))
-		meta__ckpt_want(m); /* what is empty now is free behind it */
 }
 
 static void read_batch(struct meta *m)
@@ -209,7 +245,7 @@ bool meta__collect_turn(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
-	if (m->failed || c->in_flight || c->touching)
+	if (m->failed || c->in_flight || c->touching || meta__check_running(m))
 		return false;
 	if (c->zone == META__ZONE_NONE && !pick(m))
 		return false;

@@ -383,7 +383,8 @@ void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nr
 void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns);
 /* Are these runs whole, inside one data zone each, and allocated?  For plans: -EINVAL if not. */
 int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns);
-/* For operations that make a store fuller (not deletion, not what frees): 0 or -ENOSPC. */
+/* For operations that make a store fuller (not deletion, not what frees): 0, -ENOSPC, or -EBUSY:
+ * collection or a checkpoint will free zones. */
 int meta__space_ok(const struct meta *m);
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out); /* blocks_*, zones_* */
 uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);       /* global zone index */

@@ -328,8 +328,10 @@ struct meta__walk *meta__boot_walk(struct meta *m); /* the check's when nothing 
 bool meta__boot_turn(struct meta *m);
 void meta__boot_io_done(struct meta *m, struct meta__io *x);
 bool meta__collect_turn(struct meta *m);
+bool meta__collect_hopes(const struct meta *m);
 void meta__collect_io_done(struct meta *m, struct meta__io *x);
 bool meta__check_turn(struct meta *m);
+bool meta__check_running(const struct meta *m);
 void meta__check_io_done(struct meta *m, struct meta__io *x);
 
 #endif

@@ -155,6 +155,9 @@ void rig_kill(struct rig *r)
 	for (uint32_t i = r->nwrites; i-- > 0;)
 		if (!r->write[i].complete)
 			write_forget(r, i);
+	for (uint32_t d = 0; d < r->conf.ndrives; d++)
+		if (!r->conf.drive[d].volatile_cache)
+			drive_flush(r, d);
 	queue_drop(r);
 }
 
