@@ -205,7 +205,6 @@ static bool in_flight(const struct sim_load *l, const char *path)
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle)
 {
 	static struct hunt h;
-	char text[2][96];
 
 	h.w = w;
 	h.count = 0;
