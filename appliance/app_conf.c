@@ -57,7 +57,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
-				"its file: 64 hexadecimal digits, readable by the owner only" },
+				"its file: 64 hexadecimal digits, perhaps behind ID:, its owner's alone" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the polling thread; auto: the highest; none: not pinned" },
 	[APP_CONF_SPIN] = { "spin_max", KIND_US, AT(spin_max_us), 0, 1000000, 200,
@@ -517,8 +517,24 @@ int app_conf_load(struct app_conf *c, const char *path, char *why)
 	return err;
 }
 
-static int parse_key(const char *text, size_t size_bytes, uint8_t key[APP_KEY_BYTES])
+/* "SECRET" or "ID:SECRET", the secret as 64 digits; white space may follow. */
+static int parse_key(struct app_conf *c, const char *text, size_t size_bytes,
+		     uint8_t key[APP_KEY_BYTES])
 {
+	const char *colon = memchr(text, ':', size_bytes);
+	size_t id_bytes = colon ? (size_t)(colon - text) : 0;
+
+	if (colon) {
+		if (id_bytes < keys[APP_CONF_KEY_ID].min || id_bytes > keys[APP_CONF_KEY_ID].max)
+			return -EINVAL;
+		if (c->line[APP_CONF_KEY_ID] &&
+		    (strlen(c->key_id) != id_bytes || memcmp(c->key_id, text, id_bytes) != 0))
+			return -EKEYREJECTED;
+		memcpy(c->key_id, text, id_bytes);
+		c->key_id[id_bytes] = '\0';
+		text += id_bytes + 1;
+		size_bytes -= id_bytes + 1;
+	}
 	while (size_bytes && isspace((unsigned char)text[size_bytes - 1]))
 		size_bytes--;
 	if (size_bytes != 2 * (size_t)APP_KEY_BYTES)
@@ -533,7 +549,7 @@ static int parse_key(const char *text, size_t size_bytes, uint8_t key[APP_KEY_BY
 	return 0;
 }
 
-int app_conf_read_key(const struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
+int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
 {
 	char text[256], line[APP_CONF_TEXT_MAX + 128];
 	size_t size_bytes = 0;
@@ -552,9 +568,10 @@ int app_conf_read_key(const struct app_conf *c, uint8_t key[APP_KEY_BYTES], char
 	}
 	if (!err)
 		err = read_whole(fd, text, sizeof(text), &size_bytes);
-	if (!err && parse_key(text, size_bytes, key)) {
-		err = -EINVAL;
-		what = "not a key: 64 hexadecimal digits are wanted";
+	if (!err) {
+		err = parse_key(c, text, size_bytes, key);
+		what = err == -EKEYREJECTED ? "holds another key than key_id says"
+					    : "not a key: 64 hexadecimal digits are wanted";
 	}
 	explicit_bzero(text, sizeof(text));
 	if (fd >= 0)

@@ -90,12 +90,14 @@ must_check int app_conf_parse(struct app_conf *c, const char *file, const char *
 must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
 
 /**
- * app_conf_read_key - the secret in c->key_file: 64 hexadecimal digits
+ * app_conf_read_key - the secret in c->key_file: 64 hexadecimal digits, perhaps behind "ID:"
  *
- * Only a file that nobody but its owner (we, or root) may read is taken.
- * Errors:  -EINVAL, -EACCES (permissions), what open() says.
+ * An id in the file is c->key_id from then on.  Only a file that nobody but its owner (we, or
+ * root) may read is taken.
+ * Errors:  -EINVAL, -EACCES (permissions), -EKEYREJECTED (another id than configured), what
+ *          open() says.
  */
-must_check int app_conf_read_key(const struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
+must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */
 void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, const char *text);

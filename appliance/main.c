@@ -123,8 +123,10 @@ static int check(struct daemon *d, const char *path)
 		app_conf_blame(&d->conf, APP_CONF_CACHE, d->why, problem);
 		return -EINVAL;
 	}
-	memcpy(d->key.id, d->conf.key_id, strlen(d->conf.key_id) + 1);
-	return app_conf_read_key(&d->conf, d->key.secret, d->why);
+	err = app_conf_read_key(&d->conf, d->key.secret, d->why);
+	if (!err)
+		memcpy(d->key.id, d->conf.key_id, strlen(d->conf.key_id) + 1);
+	return err;
 }
 
 /* ---- what it stands on ------------------------------------------------------------------ */

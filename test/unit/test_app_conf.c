@@ -130,6 +130,14 @@ Test(app_conf, a_key_that_others_may_read_is_refused)
 	cr_expect_eq(app_conf_read_key(&c, key, why), 0, "%s", why);
 	cr_expect_eq(key[1], 0x11);
 	cr_expect_eq(key[31], 0xff);
+	cr_expect_eq(pwrite(fd, "me:", 3, 0) == 3 && pwrite(fd, digits, 65, 3) == 65, 1);
+	cr_expect_eq(app_conf_read_key(&c, key, why), 0, "%s", why);
+	cr_expect_str_eq(c.key_id, "me");
+	cr_expect_eq(key[2], 0x22);
+	c.line[APP_CONF_KEY_ID] = 3;
+	c.key_id[0] = 'w';
+	cr_expect_eq(app_conf_read_key(&c, key, why), -EKEYREJECTED);
+	c.line[APP_CONF_KEY_ID] = 0;
 	cr_expect_eq(fchmod(fd, 0640), 0);
 	cr_expect_eq(app_conf_read_key(&c, key, why), -EACCES);
 	cr_expect(strstr(why, "chmod 600"), "%s", why);
