@@ -71,6 +71,8 @@ int meta__extent_parse(const void *value, uint32_t value_len, struct meta__exten
 			return -EIO;
 		if (META_BADDR_BLOCK(r.baddr) + r.nblocks > RUN_BLOCK_MASK)
 			return -EIO;
+		if (META_BADDR_BLOCK(r.baddr) == 0 && r.baddr != 0)
+			return -EIO; /* a superblock's place */
 		nblocks += r.nblocks;
 	}
 	return nblocks == out->nblocks && r.baddr != 0 ? 0 : -EIO;

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Records from a page: the first byte of an input says which kind, the rest is the value.  What a
+ * parser lets through is built again, and must be the same bytes; an extent's blocks are set,
+ * trimmed and walked in every way a plan does.
+ */
+#include "meta/meta_record.h"
+#include "base/num.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
+
+static void name(const uint8_t *value, uint32_t len)
+{
+	uint8_t again[META__NAME_VALUE_MAX];
+	struct meta__name n;
+
+	if (meta__name_parse(value, len, &n))
+		return;
+	ASSERT(meta__handle_ok(&n.handle));
+	ASSERT(meta__name_build(&n, again) == len);
+	ASSERT(memcmp(again, value, len) == 0);
+}
+
+static void inode(const uint8_t *value, uint32_t len)
+{
+	uint8_t again[META__INODE_VALUE_MAX];
+	struct meta__inode in;
+
+	if (meta__inode_parse(value, len, &in))
+		return;
+	ASSERT(in.size <= META__FILE_BYTES_MAX);
+	ASSERT(meta__inode_build(&in, again) == len);
+	ASSERT(memcmp(again, value, len) == 0);
+}
+
+static void dir(const uint8_t *value, uint32_t len)
+{
+	struct meta_dir_disk again;
+	struct meta__dir d;
+
+	if (meta__dir_parse(value, len, &d))
+		return;
+	meta__dir_build(&d, &again);
+	ASSERT(sizeof(again) == len && memcmp(&again, value, len) == 0);
+}
+
+static void orphan(const uint8_t *value, uint32_t len)
+{
+	struct meta_orphan_disk again;
+	struct meta__orphan o;
+
+	if (meta__orphan_parse(value, len, &o))
+		return;
+	meta__orphan_build(&o, &again);
+	ASSERT(sizeof(again) == len && memcmp(&again, value, len) == 0);
+}
+
+/* Two chunks hold the same blocks up to `end`. */
+static void same(const struct meta__chunk *a, const struct meta__chunk *b, uint32_t end)
+{
+	for (uint32_t i = 0; i < end; i++) {
+		const uint64_t at_a = i < a->nblocks ? a->baddr[i] : 0;
+		const uint64_t at_b = i < b->nblocks ? b->baddr[i] : 0;
+
+		ASSERT(at_a == at_b);
+		ASSERT(!at_a || a->crc[i] == b->crc[i]);
+	}
+}
+
+static void extent(const uint8_t *value, uint32_t len)
+{
+	static struct meta__chunk c, again;
+	uint8_t buf[META__EXTENT_VALUE_MAX];
+	struct meta__extent x;
+	uint32_t at, built, sum = 0;
+	struct meta_run run;
+
+	if (meta__extent_parse(value, len, &x))
+		return;
+	meta__chunk_load(&c, &x);
+	for (at = 0; meta__chunk_next_run(&c, &at, &run);)
+		sum += run.nblocks;
+	ASSERT(sum == x.nblocks && c.nblocks == sum);
+	built = meta__chunk_build(&c, buf);
+	ASSERT(built > 0 && built <= len); /* runs that touch are one */
+	ASSERT(meta__extent_parse(buf, built, &x) == 0);
+	meta__chunk_load(&again, &x);
+	same(&c, &again, META_CHUNK_BLOCKS);
+	at = value[len - 1] % META_CHUNK_BLOCKS;
+	meta__chunk_trim(&again, at);
+	same(&c, &again, at);
+	ASSERT(again.nblocks <= at);
+	meta__chunk_set(&again, at, META_BADDR(1, 77), 7);
+	same(&c, &again, at);
+	ASSERT(again.nblocks == at + 1 && again.baddr[at] == META_BADDR(1, 77));
+	meta__chunk_set(&again, at, 0, 0);
+	ASSERT(again.nblocks <= at);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
+{
+	static void (*const kinds[])(const uint8_t *, uint32_t) = { name, inode, dir, orphan,
+								    extent };
+	uint8_t *value;
+
+	if (size_bytes < 2 || size_bytes > META_VALUE_MAX)
+		return 0;
+	value = malloc(size_bytes - 1); /* its own, so that the sanitizer sees the end */
+	ASSERT(value);
+	memcpy(value, bytes + 1, size_bytes - 1);
+	kinds[bytes[0] % ARRAY_LEN(kinds)](value, (uint32_t)size_bytes - 1);
+	free(value);
+	return 0;
+}

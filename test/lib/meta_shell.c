@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/lib/meta_shell.h"
+
+#include <string.h>
+
+static struct meta_run runs[META_IO_BLOCKS_MAX];
+static uint32_t crcs[META_IO_BLOCKS_MAX];
+static char text_buf[META_PATH_MAX + 1];
+static int64_t now_ns = 1000;
+
+struct meta_op sh_op(enum meta_op_type type, const char *path)
+{
+	return (struct meta_op){
+		.type = type,
+		.target = { .path = path, .path_len = path ? (uint32_t)strlen(path) : 0 },
+		.wall_ns = ++now_ns,
+		.runs = runs,
+		.crcs = crcs,
+		.runs_max = META_IO_BLOCKS_MAX,
+		.blocks_max = META_IO_BLOCKS_MAX,
+		.inline_buf = text_buf,
+	};
+}
+
+static struct meta_op op_of(enum meta_op_type type, const struct meta_handle *h)
+{
+	struct meta_op op = sh_op(type, NULL);
+
+	op.target.handle = *h;
+	return op;
+}
+
+static int plain(struct meta_world *w, enum meta_op_type type, const char *path)
+{
+	struct meta_op op = sh_op(type, path);
+
+	return meta_world_run(w, &op);
+}
+
+int sh_mkdir(struct meta_world *w, const char *path)
+{
+	return plain(w, META_OP_MKDIR, path);
+}
+
+int sh_unlink(struct meta_world *w, const char *path)
+{
+	return plain(w, META_OP_UNLINK, path);
+}
+
+int sh_rmdir(struct meta_world *w, const char *path)
+{
+	return plain(w, META_OP_RMDIR, path);
+}
+
+int sh_rename(struct meta_world *w, const char *from, const char *to, uint32_t flags)
+{
+	struct meta_op op = sh_op(META_OP_RENAME, from);
+
+	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
+	op.flags = flags;
+	return meta_world_run(w, &op);
+}
+
+int sh_symlink(struct meta_world *w, const char *text, const char *path)
+{
+	struct meta_op op = sh_op(META_OP_SYMLINK, path);
+
+	op.length = strlen(text);
+	memcpy(text_buf, text, min_u64(op.length, META_PATH_MAX));
+	return meta_world_run(w, &op);
+}
+
+int sh_readlink(struct meta_world *w, const char *path, char *text)
+{
+	struct meta_op op = sh_op(META_OP_READLINK, path);
+
+	op.inline_buf = text;
+	return meta_world_run(w, &op);
+}
+
+int sh_stat(struct meta_world *w, const char *path, uint32_t flags, struct meta_attr *out)
+{
+	struct meta_op op = sh_op(META_OP_STAT, path);
+	int rc;
+
+	op.flags = flags;
+	rc = meta_world_run(w, &op);
+	*out = op.attr;
+	return rc;
+}
+
+int sh_stat_handle(struct meta_world *w, const struct meta_handle *h, struct meta_attr *out)
+{
+	struct meta_op op = op_of(META_OP_STAT, h);
+	int rc = meta_world_run(w, &op);
+
+	*out = op.attr;
+	return rc;
+}
+
+int sh_put(struct meta_world *w, const char *path, uint32_t flags, const void *bytes, uint64_t size)
+{
+	struct meta_op op = sh_op(META_OP_PUT, path);
+	int rc;
+
+	op.flags = flags;
+	op.size = size;
+	if (size <= META_INLINE_MAX) {
+		op.flags |= META_BY_INLINE;
+		op.inline_len = (uint32_t)size;
+		memcpy(text_buf, bytes, size);
+	} else {
+		rc = meta_world_data(w, bytes, size, runs, &op.nruns, crcs);
+		if (rc)
+			return rc;
+	}
+	return meta_world_run(w, &op);
+}
+
+int sh_put_begin(struct meta_world *w, const char *path, struct meta_handle *out)
+{
+	struct meta_op op = sh_op(META_OP_PUT_BEGIN, path);
+	int rc = meta_world_run(w, &op);
+
+	*out = op.attr.handle;
+	return rc;
+}
+
+int sh_put_commit(struct meta_world *w, const struct meta_handle *h, const char *path)
+{
+	struct meta_op op = sh_op(META_OP_PUT_COMMIT, path);
+
+	op.other.handle = *h;
+	return meta_world_run(w, &op);
+}
+
+int sh_put_abort(struct meta_world *w, const struct meta_handle *h)
+{
+	struct meta_op op = op_of(META_OP_PUT_ABORT, h);
+
+	return meta_world_run(w, &op);
+}
+
+int sh_write(struct meta_world *w, const struct meta_handle *h, uint64_t offset, const void *bytes,
+	     uint64_t length, uint64_t size)
+{
+	struct meta_op op = op_of(META_OP_WRITE, h);
+	int rc;
+
+	op.offset = offset;
+	op.size = size;
+	rc = meta_world_data(w, bytes, length, runs, &op.nruns, crcs);
+	return rc ? rc : meta_world_run(w, &op);
+}
+
+int sh_truncate(struct meta_world *w, const struct meta_handle *h, uint64_t size)
+{
+	struct meta_op op = op_of(META_OP_TRUNCATE, h);
+
+	op.size = size;
+	return meta_world_run(w, &op);
+}
+
+static int64_t read_target(struct meta_world *w, const struct meta_target *t, uint8_t *bytes,
+			   uint64_t bytes_max)
+{
+	uint64_t at = 0;
+
+	for (;;) {
+		struct meta_op op = sh_op(META_OP_READ, NULL);
+		int rc;
+
+		op.target = *t;
+		op.offset = at;
+		op.length = bytes_max;
+		rc = meta_world_run(w, &op);
+		if (!rc && op.attr.size > bytes_max)
+			rc = -EMSGSIZE;
+		if (!rc && at < op.attr.size)
+			rc = meta_world_fetch(w, &op, bytes + at);
+		meta_read_end(w->m, &op);
+		if (rc || at >= op.attr.size)
+			return rc ? rc : (int64_t)op.attr.size;
+		at += op.inline_len ? BLOCK_SIZE : (uint64_t)op.nblocks * BLOCK_SIZE;
+	}
+}
+
+int64_t sh_read(struct meta_world *w, const char *path, void *bytes, uint64_t bytes_max)
+{
+	const struct meta_target t = { .path = path, .path_len = (uint32_t)strlen(path) };
+
+	return read_target(w, &t, bytes, bytes_max);
+}
+
+int64_t sh_read_handle(struct meta_world *w, const struct meta_handle *h, void *bytes,
+		       uint64_t bytes_max)
+{
+	const struct meta_target t = { .handle = *h };
+
+	return read_target(w, &t, bytes, bytes_max);
+}
+
+int64_t sh_count(struct meta_world *w, const char *path, uint32_t entries_max)
+{
+	static _Alignas(8) uint8_t buf[16384];
+	struct meta_op op = sh_op(META_OP_LIST, path);
+	int64_t count = 0;
+
+	op.list_out = buf;
+	op.list_max_bytes = sizeof(buf);
+	op.list_max_entries = entries_max;
+	do {
+		int rc = meta_world_run(w, &op);
+
+		if (rc)
+			return rc;
+		count += op.list_count;
+	} while (!op.list_end);
+	return count;
+}

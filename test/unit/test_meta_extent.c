@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "meta/meta_record.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+TestSuite(meta_extent);
+
+static struct meta__chunk c, again;
+static uint8_t buf[META__EXTENT_VALUE_MAX];
+
+static struct meta__extent packed(void)
+{
+	struct meta__extent x;
+	const uint32_t len = meta__chunk_build(&c, buf);
+
+	cr_assert_eq(meta__extent_parse(buf, len, &x), 0);
+	return x;
+}
+
+Test(meta_extent, blocks_that_lie_together_are_one_run)
+{
+	struct meta__extent x;
+
+	meta__chunk_init(&c, 3);
+	for (uint32_t i = 0; i < 10; i++)
+		meta__chunk_set(&c, i, META_BADDR(1, 500 + i), i);
+	meta__chunk_set(&c, 12, META_BADDR(1, 510), 12);
+	x = packed();
+	cr_assert_eq(x.epoch, 3);
+	cr_assert_eq(x.nblocks, 13);
+	cr_assert_eq(x.nruns, 3);
+	cr_assert_eq(meta__extent_run(&x, 0).baddr, META_BADDR(1, 500));
+	cr_assert_eq(meta__extent_run(&x, 0).nblocks, 10);
+	cr_assert_eq(meta__extent_run(&x, 1).baddr, 0);
+	cr_assert_eq(meta__extent_run(&x, 1).nblocks, 2);
+	meta__chunk_load(&again, &x);
+	cr_assert_eq(again.crc[12], 12);
+	cr_assert_eq(again.crc[11], CRC32C_ZERO_BLOCK);
+}
+
+Test(meta_extent, the_worst_chunk_fits_its_record)
+{
+	struct meta__extent x;
+
+	meta__chunk_init(&c, 0);
+	for (uint32_t i = 0; i < META_CHUNK_BLOCKS; i++)
+		meta__chunk_set(&c, i, META_BADDR(i & 1, 1000 + 2 * i), i);
+	x = packed();
+	cr_assert_eq(x.nruns, META_CHUNK_BLOCKS);
+	cr_assert_eq(meta__chunk_build(&c, buf), META__EXTENT_VALUE_MAX);
+	cr_assert_leq(META__EXTENT_VALUE_MAX, META_VALUE_MAX);
+}
+
+Test(meta_extent, what_lies_behind_the_last_block_takes_no_bytes)
+{
+	meta__chunk_init(&c, 0);
+	meta__chunk_set(&c, 5, META_BADDR(0, 9), 1);
+	meta__chunk_set(&c, 9, META_BADDR(0, 10), 1);
+	meta__chunk_set(&c, 9, 0, 0);
+	cr_assert_eq(c.nblocks, 6);
+	meta__chunk_trim(&c, 5);
+	cr_assert_eq(c.nblocks, 0);
+	cr_assert_eq(meta__chunk_build(&c, buf), 0);
+}
+
+/* The record of two runs, with one change; its parser's answer. */
+static int parse_with(uint32_t at, uint8_t value, int32_t longer)
+{
+	struct meta__extent x;
+	uint32_t len;
+
+	meta__chunk_init(&c, 0);
+	meta__chunk_set(&c, 0, META_BADDR(1, 77), 1);
+	meta__chunk_set(&c, 1, META_BADDR(1, 99), 1);
+	len = meta__chunk_build(&c, buf);
+	buf[at] = value;
+	return meta__extent_parse(buf, (uint32_t)((int32_t)len + longer), &x);
+}
+
+Test(meta_extent, records_that_cannot_be_are_refused)
+{
+	cr_assert_eq(parse_with(0, 0, 0), 0);
+	cr_assert_eq(parse_with(0, 0, 1), -EIO);
+	cr_assert_eq(parse_with(0, 0, -1), -EIO);
+	cr_assert_eq(parse_with(4, 3, 0), -EIO);  /* more runs than blocks              */
+	cr_assert_eq(parse_with(6, 0, 0), -EIO);  /* no blocks                          */
+	cr_assert_eq(parse_with(7, 1, 0), -EIO);  /* 258 blocks                         */
+	cr_assert_eq(parse_with(8, 2, 0), -EIO);  /* the first run has two              */
+	cr_assert_eq(parse_with(8, 0, 0), -EIO);  /* ... or none                        */
+	cr_assert_eq(parse_with(9, 0, 0), -EIO);  /* block 0 of drive 1: a superblock   */
+	cr_assert_eq(parse_with(17, 0x99, 0), 0); /* another place: not ours to know    */
+	meta__chunk_init(&c, 0);
+	for (uint32_t i = 0; i < 4; i++)
+		cr_assert_eq(parse_with(0, 0, (int32_t)i - 36), -EIO);
+}
+
+Test(meta_extent, a_run_that_ends_behind_all_blocks_is_refused)
+{
+	struct meta__extent x;
+	uint32_t len;
+
+	meta__chunk_init(&c, 0);
+	meta__chunk_set(&c, 0, META_BADDR(1, (1ull << 44) - 1), 1);
+	len = meta__chunk_build(&c, buf);
+	cr_assert_eq(meta__extent_parse(buf, len, &x), -EIO);
+}
+
+Test(meta_extent, a_block_outside_the_chunk_is_our_mistake, .signal = SIGABRT)
+{
+	meta__chunk_init(&c, 0);
+	meta__chunk_set(&c, META_CHUNK_BLOCKS, META_BADDR(0, 9), 1);
+}
+
+/* ---- the other records ------------------------------------------------------------- */
+
+Test(meta_extent, names_there_and_back)
+{
+	struct meta__name n = { .handle = { 7, 8, 9 }, .child = 0, .type = META_TYPE_FILE }, out;
+	uint8_t value[META__NAME_VALUE_MAX];
+	uint32_t len;
+
+	n.bytes = "tusk";
+	n.len = 4;
+	len = meta__name_build(&n, value);
+	cr_assert_eq(meta__name_parse(value, len, &out), 0);
+	cr_assert(meta__handle_eq(&out.handle, &n.handle));
+	cr_assert_eq(out.len, 4);
+	cr_assert_eq(memcmp(out.bytes, "tusk", 4), 0);
+	cr_assert_eq(meta__name_parse(value, len - 1, &out), -EIO);
+	value[len - 1] = '/';
+	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
+	value[len - 1] = 0;
+	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
+	value[len - 1] = 'k';
+	value[offsetof(struct meta_name_disk, type)] = META_TYPE_DIR; /* without a number */
+	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
+}
+
+Test(meta_extent, inodes_there_and_back)
+{
+	struct meta__inode in = { .type = META_TYPE_FILE,
+				  .ino = 5,
+				  .size = 3,
+				  .mode = 0644,
+				  .nlink = 1,
+				  .mtime_ns = -1,
+				  .inline_len = 3,
+				  .inline_bytes = "abc" },
+			   out;
+	uint8_t value[META__INODE_VALUE_MAX];
+	uint32_t len = meta__inode_build(&in, value);
+
+	cr_assert_eq(meta__inode_parse(value, len, &out), 0);
+	cr_assert_eq(out.mtime_ns, -1);
+	cr_assert_eq(memcmp(out.inline_bytes, "abc", 3), 0);
+	cr_assert_eq(meta__inode_parse(value, len + 1, &out), -EIO);
+	value[offsetof(struct meta_inode_disk, size)] = 2; /* fewer than are there */
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+	value[offsetof(struct meta_inode_disk, size)] = 3;
+	value[offsetof(struct meta_inode_disk, flags)] = 0x80;
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+}
+
+Test(meta_extent, keys_of_one_object_stand_together)
+{
+	const struct meta_handle h = { 0xabcdef012345, 0xffeeddccbb, 0x1122334455 };
+	struct meta_key inode = meta__obj_key(&h, META__KIND_INODE, 0);
+	struct meta_key extent = meta__obj_key(&h, META__KIND_EXTENT, 12345);
+	struct meta_key next = meta__key_next(extent);
+
+	cr_assert_lt(meta__key_cmp(&inode, &extent), 0);
+	cr_assert(meta__key_is_obj(&extent, &h, META__KIND_EXTENT));
+	cr_assert_not(meta__key_is_obj(&extent, &h, META__KIND_INODE));
+	cr_assert_eq(meta__key_index(&next), 12346);
+	cr_assert_eq(meta__key_dir(&extent), h.dir);
+	cr_assert_eq(meta__key_hash(&extent), h.hash);
+	cr_assert_eq(meta__key_uniq(&extent), h.uniq);
+	next = meta__key_next((struct meta_key){ { 1, ~0ull, ~0ull } });
+	cr_assert_eq(next.w[0], 2);
+	cr_assert_eq(next.w[2], 0);
+}
