@@ -34,6 +34,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+#define POOL_ALIGN     (2u << 20) /* pools are whole multiples: PROTOCOL.md 4 */
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS NS_PER_S
 
@@ -98,8 +99,8 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 	if (err == -EINPROGRESS)
 		return;
 	if (!err) {
-		bytes = min_u64(c->pool_bytes, fab_conn_limits(c->next)->pool_max_bytes);
-		err = fab_pool_add(c->next, bytes, &c->next_region);
+		bytes = align_down(fab_conn_limits(c->next)->pool_max_bytes, POOL_ALIGN);
+		err = fab_pool_add(c->next, min_u64(c->pool_bytes, bytes), &c->next_region);
 	}
 	if (err) {
 		try_failed(c, now_ns, err, fab_conn_error(c->next));

@@ -97,8 +97,11 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 		return -ESTALE;
 	if (unlikely(err))
 		return err;
-	if (unlikely(c->dead))
-		return -ENOTCONN;
+	if (unlikely(c->dead)) {
+		client__progress(c); /* who only submits, or calls one at a time, connects here */
+		if (c->dead)
+			return -ENOTCONN;
+	}
 	if (unlikely(list_empty(&c->free)))
 		return -EAGAIN;
 	ASSERT(priv->state != CLIENT_REQ_OUT); /* submitted twice */

@@ -4,8 +4,9 @@
  *
  * A struct weka_client is one session with an appliance.  It belongs to one thread at a
  * time: the library takes no lock and starts no thread.  A program with several threads
- * opens one client in each.  After fork() the child's copy answers -ESTALE to everything
- * (weka_close() excepted); the child connects anew.
+ * opens one client in each.  After fork() the child's copy answers -ESTALE to everything but
+ * weka_close(), which it should call: as long as it holds the session's descriptors the appliance
+ * cannot see the parent's end.  What the child needs it connects anew.
  *
  *    leased buffer                    weka_client                     appliance
  *  +-----------------+ weka_submit_*() +---------+                    +--------+

@@ -357,14 +357,31 @@ Test(weka_conn, without_an_appliance_requests_end_after_a_while)
 
 	/* It comes back, and so do we. */
 	script_restart(&server);
-	while ((err = weka_stat(client, "a", &attr)) == -ENOTCONN) {
-		struct weka_req *done;
-
-		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	while ((err = weka_stat(client, "a", &attr)) == -ENOTCONN)
 		usleep(1000);
-	}
 	cr_assert_eq(err, 0);
 	cr_assert_eq(attr.size_bytes, 10000);
+}
+
+Test(weka_conn, a_read_that_ends_every_session_is_not_asked_for_ever)
+{
+	struct weka_req req = { .timeout_ns = WEKA_FOREVER }, *done;
+	int sessions;
+
+	start("shm");
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	for (sessions = 0; sessions < 4; sessions++) {
+		wait_held(1);
+		script_stop(&server);
+		if (sessions < 3)
+			script_restart(&server);
+	}
+	while (weka_reap(client, &done, 1) == 0)
+		usleep(1000);
+	cr_assert_eq(req.status, -ECONNRESET);
+	cr_assert_eq(counters().replays, 3);
+	cr_assert_eq(counters().reconnects, 3);
 }
 
 /* ---- sleep -------------------------------------------------------------------------------------

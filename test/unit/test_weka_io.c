@@ -424,6 +424,32 @@ Test(weka_io, four_credits_serve_64_requests)
 	more_requests_than_credits_wait_their_turn();
 }
 
+Test(weka_io, no_more_batches_than_there_are_arrays_for)
+{
+	struct weka_read_item items[2] = {
+		{ .ref = weka_ref_path("b"), .length_bytes = WEKA_TO_END },
+		{ .ref = weka_ref_path("a"), .length_bytes = WEKA_TO_END },
+	};
+	struct weka_read_item alone = items[0];
+	struct weka_req one = { 0 }, two = { 0 }, single = { 0 };
+	struct weka_window w, other;
+
+	options.batches_max = 1;
+	start("shm");
+	w = window_of(weka_window_bytes(2, 10000));
+	other = window_of(weka_window_bytes(1, 10000));
+	atomic_store(&server.silent, 1ull << FAB_READ_BATCH);
+	cr_assert_eq(weka_submit_read_batch(client, &one, items, 2, &w), 0);
+	cr_assert_eq(weka_submit_read_batch(client, &two, items, 2, &w), -EAGAIN);
+	cr_assert_eq(weka_submit_read_batch(client, &single, &alone, 1, &other), 0);
+	atomic_store(&server.silent, 0);
+	(void)reap_one();
+	(void)reap_one();
+	cr_assert_eq(weka_submit_read_batch(client, &two, items, 2, &w), 0);
+	cr_assert_eq(reap_one(), &two);
+	cr_assert_eq(items[1].status, 0);
+}
+
 /* ---- deadlines ---------------------------------------------------------------------------------
  */
 
