@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* FORMAT.md, sections 2 to 5, drawn and asserted: superblock, root, zone header, log.  Change both
+/* FORMAT.md, sections 2 and 6, drawn and asserted: superblock, root, zone header, log.  Change both
  * or neither.  Each struct is followed by zeros up to the size that its checksum covers. */
 #ifndef META_STORE_DISK_H
 #define META_STORE_DISK_H
@@ -74,7 +74,7 @@ struct meta_zone_disk {
 struct meta_log_disk {
 	le32 magic;
 	le32 crc;     /* of nblocks * 4096 bytes with this field zero   */
-	le64 tag;     /* names store, zone and incarnation: FORMAT.md 5 */
+	le64 tag;     /* names store, zone and incarnation: FORMAT.md 6 */
 	le32 stream;  /* 0                                              */
 	le32 nblocks; /* 1 .. 64                                        */
 	le64 epoch;
@@ -110,12 +110,12 @@ struct meta_mut_disk {
 };
 LAYOUT_END
 
-static_assert(sizeof(struct meta_super_disk) == 856, "FORMAT.md 2");
-static_assert(sizeof(struct meta_root_disk) == 120, "FORMAT.md 3");
-static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 4");
-static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 5");
-static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 5");
-static_assert(sizeof(struct meta_part_disk) == 40, "FORMAT.md 5");
-static_assert(sizeof(struct meta_mut_disk) == 32, "FORMAT.md 5");
+static_assert(sizeof(struct meta_super_disk) == 856, "FORMAT.md 2.1");
+static_assert(sizeof(struct meta_root_disk) == 120, "FORMAT.md 2.2");
+static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 2.3");
+static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");
+static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 6");
+static_assert(sizeof(struct meta_part_disk) == 40, "FORMAT.md 6");
+static_assert(sizeof(struct meta_mut_disk) == 32, "FORMAT.md 6");
 
 #endif
