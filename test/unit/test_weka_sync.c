@@ -250,7 +250,7 @@ TEST_BOTH(a_listing_shows_every_name_once)
 			continue;
 		}
 		cr_assert_eq(seen[i]++, 0);
-		cr_assert_eq(entry.attr.size_bytes, i);
+		cr_assert_eq(entry.attr.size_bytes, (uint64_t)i);
 	}
 	cr_assert_eq(err, 0);
 	cr_assert_eq(others, 3);
