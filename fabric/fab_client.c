@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
-#define SOCKET_POLLS     4096u /* shm: so many empty polls between looks at the unix socket */
+#define SOCKET_QUIET_NS UINT64_C(100000000) /* without an answer, before the socket is asked */
 
 static int broken(struct fab_conn *conn, int err, const char *why)
 {
@@ -343,7 +343,6 @@ static void socket_input(struct fab_conn *conn)
 {
 	struct fab_hdr_wire w;
 
-	conn->polls_empty = 0;
 	conn->socket_due = false;
 	while (conn->at == CONN_OPEN) {
 		uint32_t fd_count;
@@ -391,16 +390,21 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 {
 	uint32_t n;
 
-	(void)now_ns; /* deadlines of requests are the appliance's */
 	if (conn->at < CONN_OPEN)
 		return 0;
 	fab_flush(conn);
 	n = fab__conn_poll(conn, done, done_max);
+	if (n > 0)
+		conn->answered_ns = now_ns;
 	if (n > 0 || !conn->direct)
 		return n;
+	/* Who polls without ever sleeping learns here that the appliance has died. */
 	if (conn->at == CONN_OPEN &&
-	    (conn->socket_due || ++conn->polls_empty >= SOCKET_POLLS || pool_expected(conn)))
+	    (conn->socket_due || now_ns - conn->answered_ns >= SOCKET_QUIET_NS ||
+	     pool_expected(conn))) {
+		conn->answered_ns = now_ns;
 		socket_input(conn);
+	}
 	return 0;
 }
 

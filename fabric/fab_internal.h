@@ -419,7 +419,7 @@ struct fab_conn {
 	struct fab_key key;
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
-	uint32_t polls_empty;
+	uint64_t answered_ns; /* when something came last, or the socket was asked */
 	bool socket_due; /* shm: epoll said that the unix socket has something */
 	int fd;
 	int epoll_fd;
