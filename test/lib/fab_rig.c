@@ -136,7 +136,6 @@ struct fab_call *fab_rig_done(struct fab_rig *rig, struct fab_conn *conn)
 void fab_rig_end(struct fab_rig *rig)
 {
 	struct fab_event events[8];
-	uint32_t closed = 0;
 
 	if (rig->conn)
 		fab_close(rig->conn);
@@ -145,11 +144,9 @@ void fab_rig_end(struct fab_rig *rig)
 	for (int i = 0; i < 1000; i++) {
 		uint32_t n = fab_server_poll(rig->srv, rig->now_ns, events, 8);
 
-		for (uint32_t k = 0; k < n; k++) {
+		for (uint32_t k = 0; k < n; k++)
 			if (events[k].type == FAB_EVENT_CANCEL)
 				fab_reply(events[k].req, events[k].status, NULL, 0);
-			closed += events[k].type == FAB_EVENT_SESSION_CLOSED;
-		}
 		fab_rig_control(rig);
 	}
 	ASSERT(rig->pools_added == rig->pools_gone);
