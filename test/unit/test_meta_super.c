@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What does not move: geometry, superblock, root, zone header; their first bytes, frozen. */
+#include "test/lib/meta_golden.h"
+#include "meta/meta_store.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+static const uint8_t uuid[16] = "a uuid of tests";
+static uint8_t block[4096];
+
+static struct meta__super a_super(void)
+{
+	struct meta__super s = {
+		.drive = 1,
+		.ndrives = 2,
+		.nshards = 64,
+		.zone_blocks = 512,
+		.nzones = 1023,
+		.secret = 0x1122334455667788,
+		.format_ns = 1700000000000000000,
+		.drive_nblocks = { 524288, 524289 },
+	};
+
+	memcpy(s.uuid, uuid, sizeof(uuid));
+	return s;
+}
+
+static void resum(uint32_t crc_at)
+{
+	uint32_t crc;
+
+	memset(block + crc_at, 0, 4);
+	crc = crc32c(block, sizeof(block));
+	memcpy(block + crc_at, &crc, 4);
+}
+
+/* ---- geometry ------------------------------------------------------------------ */
+
+static struct meta_conf conf_of(uint32_t ndrives, uint64_t drive_bytes)
+{
+	struct meta_conf c = { .ndrives = ndrives };
+
+	for (uint32_t d = 0; d < ndrives; d++)
+		c.drive[d].nblocks = drive_bytes / 4096;
+	return c;
+}
+
+Test(meta_super, zones_are_a_thousandth_of_the_drive_within_bounds)
+{
+	struct meta_conf small = conf_of(1, 2u << 20), usual = conf_of(1, 2ull << 30);
+	struct meta_conf large = conf_of(2, 4ull << 40), odd = conf_of(1, 3ull << 30);
+
+	cr_assert_eq(meta__geo_zone_blocks(&small) * 4096, 64u << 10);
+	cr_assert_eq(meta__geo_zone_blocks(&usual) * 4096, 2u << 20);
+	cr_assert_eq(meta__geo_zone_blocks(&odd) * 4096, 2u << 20);
+	cr_assert_eq(meta__geo_zone_blocks(&large) * 4096, 64u << 20);
+}
+
+Test(meta_super, nothing_overlaps_on_one_two_or_three_drives)
+{
+	for (uint32_t n = 1; n <= 3; n++) {
+		struct meta_conf c = conf_of(n, 4u << 20);
+		struct meta__geo g;
+		uint8_t used[3][1024] = { { 0 } };
+
+		meta__geo_make(&g, &c, 4, 0);
+		cr_assert_gt(g.nzones, 60 * n);
+		for (uint32_t d = 0; d < n; d++)
+			used[d][0]++, used[d][1023]++;
+		for (uint32_t i = 0; i < 2 * 2 * 4; i++) {
+			uint64_t a = meta__geo_root(&g, i / 8, i / 4 % 2, i % 4);
+
+			used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a)]++;
+		}
+		for (uint32_t z = 0; z < g.nzones; z++) {
+			uint64_t a = meta__geo_zone_baddr(&g, z);
+
+			cr_assert_eq(meta__geo_zone_of(&g, a), z);
+			cr_assert_eq(meta__geo_zone_of(&g, a + g.zone_blocks - 1), z);
+			for (uint32_t b = 0; b < g.zone_blocks; b++)
+				used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a) + b]++;
+		}
+		for (uint32_t d = 0; d < n; d++)
+			for (uint32_t b = 0; b < 1024; b++)
+				cr_assert_leq(used[d][b], 1, "drives %u: %u.%u", n, d, b);
+	}
+}
+
+Test(meta_super, what_is_in_no_zone_has_none)
+{
+	struct meta_conf c = conf_of(2, 4u << 20);
+	struct meta__geo g;
+
+	meta__geo_make(&g, &c, 4, 0);
+	cr_assert_eq(meta__geo_zone_of(&g, 0), UINT32_MAX);
+	cr_assert_eq(meta__geo_zone_of(&g, META_BADDR(0, 8)), UINT32_MAX);
+	cr_assert_eq(meta__geo_zone_of(&g, META_BADDR(0, 1023)), UINT32_MAX);
+	cr_assert_eq(meta__geo_zone_of(&g, META_BADDR(1, UINT32_MAX)), UINT32_MAX);
+	cr_assert_eq(meta__geo_zone_of(&g, META_BADDR(2, 100)), UINT32_MAX);
+	cr_assert_eq(meta__geo_zone_of(&g, UINT64_MAX), UINT32_MAX);
+}
+
+/* ---- superblock -------------------------------------------------------------------- */
+
+Test(meta_super, superblock_comes_back_as_it_went)
+{
+	struct meta__super s = a_super(), t;
+	uint8_t seen[16];
+	char why[128];
+
+	meta__super_build(&s, block);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert_arr_eq(&s, &t, sizeof(s));
+	cr_assert(meta_super_recognize(block, seen));
+	cr_assert_arr_eq(seen, uuid, 16);
+}
+
+Test(meta_super, every_flipped_bit_of_a_superblock_is_seen)
+{
+	struct meta__super s = a_super(), t;
+	char why[128];
+
+	meta__super_build(&s, block);
+	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		cr_assert_eq(meta__super_parse(block, &t, why), -ENODATA, "bit %u", bit);
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+
+Test(meta_super, newer_version_and_unknown_feature_are_refused_by_name)
+{
+	struct meta__super s = a_super(), t;
+	char why[128];
+
+	meta__super_build(&s, block);
+	block[12] = 2;
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EPROTONOSUPPORT);
+	cr_assert_not_null(strstr(why, "version 2"), "%s", why);
+
+	meta__super_build(&s, block);
+	block[16] = 1 << 3;
+	memcpy(block + 600 + 3 * 16, "erasure-coding", 14);
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EPROTONOSUPPORT);
+	cr_assert_not_null(strstr(why, "erasure-coding"), "%s", why);
+
+	meta__super_build(&s, block);
+	block[24] = 1; /* a compatible one: never mind */
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0);
+}
+
+Test(meta_super, numbers_that_cannot_be_are_refused_though_the_checksum_is_right)
+{
+	static const struct {
+		uint32_t at, value;
+	} bad[] = { { 48, 2 },    { 52, 0 }, { 52, 65 },  { 56, 0 },        { 56, 3 },
+		    { 56, 8192 }, { 60, 0 }, { 60, 100 }, { 60, 1u << 20 }, { 88, 1 } };
+	struct meta__super s = a_super(), t;
+	char why[128];
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		meta__super_build(&s, block);
+		memcpy(block + bad[i].at, &bad[i].value, 4);
+		resum(8);
+		cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "%u: %s", bad[i].at, why);
+	}
+}
+
+/* ---- root and zone header --------------------------------------------------------------- */
+
+static struct meta m;
+static struct meta__shard shards[4];
+static struct meta__zones zones;
+
+static void store_make(void)
+{
+	struct meta_conf c = conf_of(2, 4u << 20);
+
+	m = (struct meta){ .conf = c, .nshards = 4, .epoch = 9, .shard = shards, .zones = &zones };
+	memcpy(m.uuid, uuid, sizeof(uuid));
+	meta__geo_make(&zones.geo, &c, 4, 0);
+	m.conf.cache_bytes = 8u << 20;
+	m.conf.memory_bytes = meta__log_memory(&m.conf);
+	m.conf.memory = aligned_alloc(4096, m.conf.memory_bytes);
+	m.mem_next = m.conf.memory;
+	cr_assert_eq(meta__log_create(&m), 0);
+	meta__log_replaying(&m, 7, 100, 200);
+}
+
+static void store_end(void)
+{
+	meta__log_destroy(&m);
+	free(m.conf.memory);
+}
+
+static const struct meta__root a_root = {
+	.root_baddr = META_BADDR(1, 77),
+	.root_gen = 9ull << 32 | 3,
+	.seq = 41,
+	.log_seq = 199,
+	.uniq_next = 12,
+	.dir_next = 13,
+	.files = 14,
+	.height = 2,
+};
+
+Test(meta_super, root_comes_back_and_goes_to_the_other_slot_each_time)
+{
+	struct meta__root_seen seen;
+	uint64_t copy[2];
+
+	store_make();
+	meta__root_build(&m, 3, &a_root, block, copy);
+	cr_assert_eq(meta__root_parse(block, uuid, &seen), 0);
+	cr_assert_arr_eq(&seen.root, &a_root, offsetof(struct meta__root, height) + 4);
+	cr_assert_eq(seen.shard, 3);
+	cr_assert_eq(seen.version, 1);
+	cr_assert_eq(seen.mount, 9);
+	cr_assert_eq(seen.log_epoch, 7);
+	cr_assert_eq(seen.log_base, 100);
+	cr_assert_eq(copy[0], META_BADDR(0, 1 + 4 + 3));
+	cr_assert_eq(copy[1], META_BADDR(1, 1 + 4 + 3));
+	meta__root_durable(&m, 3, &a_root);
+	meta__root_build(&m, 3, &a_root, block, copy);
+	cr_assert_eq(copy[0], META_BADDR(0, 1 + 3));
+	cr_assert_eq(meta__root_parse(block, uuid, &seen), 0);
+	cr_assert_eq(seen.version, 2);
+	store_end();
+}
+
+Test(meta_super, every_flipped_bit_of_a_root_is_seen)
+{
+	struct meta__root_seen seen;
+	uint64_t copy[2];
+
+	store_make();
+	meta__root_build(&m, 0, &a_root, block, copy);
+	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		cr_assert_eq(meta__root_parse(block, uuid, &seen), -EUCLEAN, "bit %u", bit);
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	store_end();
+}
+
+static const struct meta__zone_seen a_zone = {
+	.zone = 5,
+	.kind = META__ZONE_LOG,
+	.incarnation = 6,
+	.epoch = 7,
+	.order = 8,
+	.oldest_order = 2,
+};
+
+Test(meta_super, no_single_bit_of_a_zone_header_matters)
+{
+	struct meta__zone_seen seen;
+
+	meta__zone_build(&a_zone, uuid, block);
+	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		cr_assert_eq(meta__zone_parse(block, uuid, 5, &seen), 0, "bit %u", bit);
+		cr_assert_arr_eq(&seen, &a_zone, sizeof(seen));
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	block[100] ^= 1;
+	block[2148] ^= 1;
+	cr_assert_eq(meta__zone_parse(block, uuid, 5, &seen), -EUCLEAN, "both copies");
+}
+
+Test(meta_super, torn_zone_header_is_the_newer_one_whichever_half_that_is)
+{
+	struct meta__zone_seen old = a_zone, seen;
+	uint8_t before[4096];
+
+	old.incarnation--;
+	old.kind = META__ZONE_DATA;
+	for (uint32_t sectors = 1; sectors < 256; sectors++) { /* which of 8 were written */
+		meta__zone_build(&old, uuid, before);
+		meta__zone_build(&a_zone, uuid, block);
+		for (uint32_t s = 0; s < 8; s++)
+			if (!(sectors >> s & 1))
+				memcpy(block + s * 512, before + s * 512, 512);
+		cr_assert_eq(meta__zone_parse(block, uuid, 5, &seen), 0, "sectors %x", sectors);
+		cr_assert_eq(seen.kind, sectors & 0x11 ? META__ZONE_LOG : META__ZONE_DATA);
+	}
+}
+
+Test(meta_super, header_of_another_zone_or_store_is_none)
+{
+	struct meta__zone_seen seen;
+
+	meta__zone_build(&a_zone, uuid, block);
+	cr_assert_eq(meta__zone_parse(block, uuid, 6, &seen), -EUCLEAN);
+	cr_assert_eq(meta__zone_parse(block, (const uint8_t *)"another uuid....", 5, &seen),
+		     -EUCLEAN);
+}
+
+/* ---- frozen ------------------------------------------------------------------------------- */
+
+Test(meta_super, bytes_are_what_they_were)
+{
+	struct meta__super s = a_super();
+	uint64_t copy[2];
+
+	meta__super_build(&s, block);
+	golden_check("test/golden/meta_super.bin", block, sizeof(block));
+	meta__zone_build(&a_zone, uuid, block);
+	golden_check("test/golden/meta_zone.bin", block, sizeof(block));
+	store_make();
+	meta__root_build(&m, 3, &a_root, block, copy);
+	golden_check("test/golden/meta_root.bin", block, sizeof(block));
+	store_end();
+}
