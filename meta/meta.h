@@ -281,7 +281,7 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end;             /* nothing behind what was returned       */
+	bool list_end;             /* nothing behind; else there may be, even after 0 entries */
 	struct meta_statfs *statfs;
 
 	int status;            /* result                                              */

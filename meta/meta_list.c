@@ -18,6 +18,7 @@
 
 #define META__LIST_RERUNS 3u
 #define META__LIST_MISSES 16u
+#define META__LIST_STEPS  2048u
 
 /* Copied behind what is there; false: it does not fit. */
 static bool add_entry(struct meta_op *op, const struct meta__name *n, const struct meta_attr *attr,
@@ -50,48 +51,49 @@ static int entry_attr(struct meta *m, const struct meta__name *n, struct meta_at
 	return rc == -ENOENT ? -EIO : rc;
 }
 
-/* The next NAME record of `dir` at or behind *key; -ENOENT: none. */
-static int next_name(struct meta *m, uint64_t dir, uint32_t shard, struct meta_key *key,
-		     struct meta__name *out)
-{
-	for (;;) {
-		const void *value;
-		uint32_t value_len;
-		int rc = meta__seek(m, shard, key, &value, &value_len);
-
-		if (rc)
-			return rc;
-		if (meta__key_dir(key) != dir)
-			return -ENOENT;
-		if (meta__key_class(key) == META__CLASS_NAME)
-			return meta__name_parse(value, value_len, out)
-				       ? meta__bad_record(m, "name", shard, key)
-				       : 0;
-		if (meta__key_class(key) < META__CLASS_NAME) {
-			*key = meta__key(dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
-		} else {
-			const uint64_t hash = meta__key_hash(key);
-
-			if (hash == META__MASK40)
-				return -ENOENT;
-			*key = meta__key(dir, hash + 1, META__CLASS_NAME, 0, META__KIND_NONE, 0);
-		}
-	}
-}
-
 /* What a plan has gathered; the operation gets it when nothing was missed. */
 struct listing {
-	struct meta_cookie last;
+	uint32_t shard;
+	uint64_t dir;
+	struct meta_cookie last; /* all up to here is gathered or passed over */
 	uint32_t entries_max;
+	uint32_t steps_max;
+	uint32_t steps; /* entries and skips in front of the first miss */
 	uint32_t misses;
-	bool full;
+	bool full; /* an entry did not fit */
 	bool end;
 };
 
-static int list_one(struct meta *m, struct meta_op *op, struct listing *l, uint32_t shard,
+/* Is this NAME record the next entry?  1; 0: skipped over what it is instead, *key is where to go
+ * on; -ENOENT: the directory is at its end. */
+static int name_at(struct meta *m, struct listing *l, struct meta_key *key, struct meta__name *out)
+{
+	const void *value;
+	uint32_t value_len;
+	uint64_t hash;
+	int rc = meta__seek(m, l->shard, key, &value, &value_len);
+
+	if (rc)
+		return rc;
+	hash = meta__key_hash(key);
+	if (meta__key_dir(key) != l->dir)
+		return -ENOENT;
+	if (meta__key_class(key) == META__CLASS_NAME)
+		return meta__name_parse(value, value_len, out)
+			       ? meta__bad_record(m, "name", l->shard, key)
+			       : 1;
+	if (meta__key_class(key) > META__CLASS_NAME && hash++ == META__MASK40)
+		return -ENOENT;
+	*key = meta__key(l->dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	if (!l->misses)
+		l->last = (struct meta_cookie){ l->shard, hash, 0 };
+	return 0;
+}
+
+static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 		    const struct meta_key *key, const struct meta__name *n)
 {
-	const struct meta_cookie at = { shard, meta__key_hash(key), meta__key_uniq(key) };
+	const struct meta_cookie at = { l->shard, meta__key_hash(key), meta__key_uniq(key) };
 	struct meta_attr attr;
 	int rc = entry_attr(m, n, &attr);
 
@@ -105,33 +107,48 @@ static int list_one(struct meta *m, struct meta_op *op, struct listing *l, uint3
 	return 0;
 }
 
-static int list_dir(struct meta *m, struct meta_op *op, struct listing *l, uint64_t dir)
+static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 {
-	const uint32_t shard = meta__dir_shard(m, dir);
-	struct meta_key key =
-		meta__key(dir, l->last.hash, META__CLASS_NAME, l->last.uniq, META__KIND_NONE, 0);
+	struct meta_key key = meta__key_next(meta__key(l->dir, l->last.hash, META__CLASS_NAME,
+						       l->last.uniq, META__KIND_NONE, 0));
+	struct meta__name n;
 
-	while (!l->full) {
-		struct meta__name n;
-		int rc;
+	while (!l->full && l->steps < l->steps_max) {
+		int rc = name_at(m, l, &key, &n);
 
-		key = meta__key_next(key);
-		rc = next_name(m, dir, shard, &key, &n);
 		l->end = rc == -ENOENT;
 		if (l->end)
 			return 0;
-		if (!rc)
-			rc = list_one(m, op, l, shard, &key, &n);
+		if (rc == 1) {
+			rc = entry_at(m, op, l, &key, &n);
+			key = meta__key_next(key);
+		}
 		if (rc)
 			return rc;
+		l->steps += l->misses == 0;
 	}
 	return 0;
 }
 
-/* scratch[0]: entries that the last run found in front of its first miss; see (2). */
+/* scratch[0]: steps that the last run made in front of its first miss; see (2). */
+static struct listing listing_of(const struct meta *m, const struct meta_op *op, uint64_t dir)
+{
+	struct listing l = {
+		.shard = meta__dir_shard(m, dir),
+		.dir = dir,
+		.last = op->cookie,
+		.entries_max = op->list_max_entries ? op->list_max_entries : UINT32_MAX,
+		.steps_max = META__LIST_STEPS,
+	};
+
+	if (op->reruns >= META__LIST_RERUNS && op->scratch[0])
+		l.steps_max = (uint32_t)op->scratch[0];
+	return l;
+}
+
 int meta__plan_list(struct meta *m, struct meta_op *op)
 {
-	struct listing l = { .last = op->cookie, .entries_max = op->list_max_entries };
+	struct listing l;
 	struct meta__inode in;
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
 
@@ -141,24 +158,21 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return -ENOTDIR;
 	if (op->cookie.hash > META__MASK40 || op->cookie.uniq > META__MASK40)
 		return -EINVAL;
-	if (l.entries_max == 0)
-		l.entries_max = UINT32_MAX;
-	if (op->reruns >= META__LIST_RERUNS && op->scratch[0])
-		l.entries_max = min_u32(l.entries_max, (uint32_t)op->scratch[0]);
 	op->list_used_bytes = 0;
 	op->list_count = 0;
-	rc = list_dir(m, op, &l, in.child);
-	op->scratch[0] = op->list_count;
-	if (rc == -EBUSY && op->list_count && !l.misses)
-		rc = 0; /* its pages fill the cache: the next call goes on */
-	if (rc || l.misses)
-		return rc ? rc : -EAGAIN;
-	if (op->list_count == 0 && !l.end)
-		return -EINVAL; /* no room for one entry */
 	rc = meta__attr(m, &in, &op->attr);
 	if (rc)
 		return rc;
-	op->cookie = l.last; /* now that no rerun will start from it */
+	l = listing_of(m, op, in.child);
+	rc = list_dir(m, op, &l);
+	op->scratch[0] = l.steps;
+	if (rc == -EBUSY && l.steps && !l.misses)
+		rc = 0; /* its pages fill the cache: the next call goes on */
+	if (rc || l.misses)
+		return rc ? rc : -EAGAIN;
+	if (op->list_count == 0 && l.full)
+		return -EINVAL; /* no room for one entry */
+	op->cookie = l.last;    /* now that no rerun will start from it */
 	op->list_end = l.end;
 	return 0;
 }

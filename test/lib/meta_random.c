@@ -32,15 +32,15 @@ static void random_name(struct meta_random *r, char *out)
 	const uint64_t kind = below(r, 100);
 
 	if (kind < 45)
-		sprintf(out, "f%u", (unsigned)below(r, 8));
+		snprintf(out, 300, "f%u", (unsigned)below(r, 8));
 	else if (kind < 90)
-		sprintf(out, "d%u", (unsigned)below(r, 3));
+		snprintf(out, 300, "d%u", (unsigned)below(r, 3));
 	else if (kind < 94)
-		sprintf(out, "s%u", (unsigned)below(r, 3));
+		snprintf(out, 300, "s%u", (unsigned)below(r, 3));
 	else if (kind < 96)
-		strcpy(out, ".");
+		memcpy(out, ".", 2);
 	else if (kind < 98)
-		strcpy(out, "..");
+		memcpy(out, "..", 3);
 	else {
 		memset(out, 'x', 260);
 		out[250 + below(r, 9)] = 0;
@@ -65,7 +65,7 @@ static void random_path(struct meta_random *r, char *out)
 			strcat(out, below(r, 20) ? "/" : "//");
 	}
 	if (below(r, 200) == 0)
-		strcpy(out, below(r, 2) ? "/" : "");
+		memcpy(out, below(r, 2) ? "/" : "\0", 2);
 }
 
 static uint64_t random_size(struct meta_random *r)
@@ -540,16 +540,11 @@ static void do_symlink(struct meta_random *r, const char *path)
 	const struct model_set set = random_set(r);
 	char text[META_PATH_MAX + 1];
 
-	random_path(r, text);
-	if (below(r, 10) == 0) { /* a long one: many "./" */
-		const uint64_t n = 1 + below(r, 1500);
-		char tail[1000];
+	uint64_t dots = below(r, 10) ? 0 : below(r, 1400);
 
-		strcpy(tail, text[0] == '/' ? text + 1 : text);
-		for (uint64_t i = 0; i < n; i++)
-			memcpy(text + 2 * i, "./", 2);
-		strcpy(text + 2 * n, tail);
-	}
+	for (uint64_t i = 0; i < dots; i++)
+		memcpy(text + 2 * i, "./", 2);
+	random_path(r, text + 2 * dots);
 	op.inline_buf = text;
 	op.length = strlen(text);
 	op_set(&op, &set);

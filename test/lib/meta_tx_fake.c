@@ -3,8 +3,9 @@
  * Under the operations: a sorted array in place of trees, pages, log and zones.
  *
  *   record   {shard, key} -> value, sorted: what is committed
- *   page     a hash of a record's place: there, or missed and "read" in a later step
- *   block    of the two drives: free, pending (allocated), or known to an applied change
+ *   page     of the records of a directory with the same 6 bits of hash: there, or missed and
+ * "read" in a later step block    of the two drives: free, pending (allocated), or known to an
+ * applied change
  *
  * It is stricter than the real one: a delete of what is not there, a counter that is taken
  * without a change in its shard, a block that dies twice end the test.
@@ -109,7 +110,7 @@ static bool record_at(const struct fake *f, uint32_t at, uint32_t shard, const s
 /* 0, or a miss of the page that would hold it. */
 static int look(struct fake *f, uint32_t shard, const struct meta_key *key)
 {
-	const uint32_t page = (uint32_t)(hash_u64(shard, key->w[0] ^ key->w[1] >> 40) % PAGES);
+	const uint32_t page = (uint32_t)(hash_u64(shard, key->w[0] >> 10) % PAGES);
 
 	ASSERT(shard < SHARDS);
 	if (f->busy_at && --f->busy_at == 0)
