@@ -4,7 +4,7 @@
 #include <string.h>
 
 static struct meta_run runs[META_IO_BLOCKS_MAX];
-static uint32_t crcs[META_IO_BLOCKS_MAX];
+static uint32_t crcs[META_IO_BLOCKS_MAX + 1];
 static char text_buf[META_PATH_MAX + 1];
 static int64_t now_ns = 1000;
 
