@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
-#define SOCKET_QUIET_NS UINT64_C(100000000) /* without an answer, before the socket is asked */
+#define SOCKET_QUIET_NS  UINT64_C(100000000) /* without an answer, before the socket is asked */
 
 static int broken(struct fab_conn *conn, int err, const char *why)
 {
