@@ -168,6 +168,21 @@ static int long_take(struct fab_conn *conn, struct fab_slot *slot, uint8_t **bod
 	return 0;
 }
 
+/* The hot path: 28 bytes straight into the header; the checks are fab__req_parse()'s. */
+static int read_encode(struct fab_slot *slot, const struct fab_call *call)
+{
+	if (call->args.read.length_bytes - 1 >= call->window_bytes)
+		return -EINVAL;
+	fab__call_build(call, slot->tx.hdr.small);
+	slot->tx.hdr.body_bytes = le32_of(sizeof(struct fab_read_wire));
+	slot->tx.body = NULL;
+	slot->tx.body_bytes = 0;
+	slot->tx.payload = NULL;
+	slot->tx.payload_bytes = 0;
+	slot->long_slot = -1;
+	return 0;
+}
+
 /* Encode into the slot; nothing of the connection has changed when it fails. */
 static int encode(struct fab_conn *conn, struct fab_slot *slot, const struct fab_call *call)
 {
@@ -213,7 +228,7 @@ int fab_submit(struct fab_conn *conn, struct fab_call *call)
 		return err;
 	slot->id = (conn->sequence + 1) << 16 | i;
 	fab__hdr_build(&slot->tx.hdr, (uint8_t)call->type, slot->id);
-	err = encode(conn, slot, call);
+	err = likely(call->type == FAB_READ) ? read_encode(slot, call) : encode(conn, slot, call);
 	if (unlikely(err))
 		return err;
 	conn->slot_free_count--;
