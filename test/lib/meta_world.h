@@ -2,7 +2,7 @@
 /*
  * A store with what it needs round it, for tests of its operations: drives in memory, and a crank.
  * Either the real store, or its names over a transaction made of a sorted array
- * (meta_tx_fake.c), which misses pages, stalls and fails when its seed says so.
+ * (test/unit/meta_tx_fake.h), which misses pages, stalls and fails when its seed says so.
  */
 #ifndef TEST_META_WORLD_H
 #define TEST_META_WORLD_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/lib/meta_random.h"
+#include "test/unit/meta_tx_fake.h"
 
 #include <criterion/criterion.h>
 

@@ -7,9 +7,13 @@
  * "read" in a later step block    of the two drives: free, pending (allocated), or known to an
  * applied change
  *
+ * Included by one test program at a time: it defines what the rest of meta/ defines in a store.
  * It is stricter than the real one: a delete of what is not there, a counter that is taken
  * without a change in its shard, a block that dies twice end the test.
  */
+#ifndef TEST_META_TX_FAKE_H
+#define TEST_META_TX_FAKE_H
+
 #include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 #include "test/lib/meta_world.h"
@@ -654,3 +658,5 @@ void meta_fake_space(struct meta_world *w, int space_ok)
 {
 	container_of(w, struct fake, w)->space_ok = space_ok;
 }
+
+#endif
