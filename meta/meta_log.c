@@ -322,8 +322,7 @@ static void block_close(struct meta *m)
 	struct log_block *b = block_of(l, l->next - 1);
 	uint32_t nblocks = blocks_of(b->bytes);
 	struct meta__log_head head = {
-		.tag = meta__log_tag(m->secret, l->epoch, b->zone,
-				     meta__zone_at(m, b->zone)->incarnation),
+		.tag = meta__log_tag(m, l->epoch, b->zone, meta__zone_at(m, b->zone)->incarnation),
 		.epoch = l->epoch,
 		.seq = b->seq,
 		.durable = l->durable,

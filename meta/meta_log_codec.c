@@ -17,11 +17,12 @@
 #include <errno.h>
 #include <string.h>
 
-uint64_t meta__log_tag(uint64_t secret, uint64_t epoch, uint32_t zone, uint64_t incarnation)
+uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint32_t zone, uint64_t incarnation)
 {
-	le64 words[4] = { le64_of(epoch), le64_of(zone), le64_of(incarnation), le64_of(0) };
+	le64 words[5] = { le64_of(epoch), le64_of(zone), le64_of(incarnation) };
 
-	return hash_bytes(secret, words, sizeof(words));
+	memcpy(&words[3], m->uuid, sizeof(m->uuid));
+	return hash_bytes(m->secret, words, sizeof(words));
 }
 
 static uint32_t log_crc(const void *block, size_t size_bytes)

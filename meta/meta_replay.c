@@ -34,8 +34,7 @@ static bool find_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	uint32_t zone = b->span[b->span_at].zone;
-	uint64_t tag =
-		meta__log_tag(m->secret, b->log_epoch, zone, meta__zone_at(m, zone)->incarnation);
+	uint64_t tag = meta__log_tag(m, b->log_epoch, zone, meta__zone_at(m, zone)->incarnation);
 
 	for (; b->chunk_at < b->chunk_end; b->chunk_at++) {
 		uint32_t here = b->chunk_end - b->chunk_at;

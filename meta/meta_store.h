@@ -83,7 +83,7 @@ struct meta__log_head {
 };
 /* Names the store, the zone and how often it was used: blocks that an earlier use or a client
  * left in the zone are none of this log. */
-uint64_t meta__log_tag(uint64_t secret, uint64_t epoch, uint32_t zone, uint64_t incarnation);
+uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint32_t zone, uint64_t incarnation);
 void meta__log_seal(void *block, const struct meta__log_head *h);
 /* What the block that starts here says of its length, when it carries our tag; else 0. */
 uint32_t meta__log_peek(const void *block, uint64_t tag);
@@ -139,7 +139,8 @@ struct meta__zone {
 	uint32_t used;        /* blocks from its start, header included                   */
 	uint8_t kind;
 	uint8_t state;
-	bool stuck; /* collection could not empty it: not tried again in this mount */
+	bool stuck; /* collection could not empty it: not tried again before a page of it dies */
+	uint64_t closed; /* epoch in which its last page got its place */
 };
 
 /* A stream of new addresses: the data of one drive (unit: block), or all pages (unit: page). */
@@ -329,6 +330,8 @@ bool meta__boot_turn(struct meta *m);
 void meta__boot_io_done(struct meta *m, struct meta__io *x);
 bool meta__collect_turn(struct meta *m);
 bool meta__collect_hopes(const struct meta *m);
+/* Is it emptying zones right now?  Then a checkpoint had better wait for it. */
+bool meta__collect_busy(const struct meta *m);
 void meta__collect_io_done(struct meta *m, struct meta__io *x);
 bool meta__check_turn(struct meta *m);
 bool meta__check_running(const struct meta *m);

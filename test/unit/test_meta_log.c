@@ -120,14 +120,19 @@ Test(meta_log, every_torn_block_is_seen)
 Test(meta_log, block_of_another_use_of_the_zone_is_none)
 {
 	struct meta__log_head h;
-	uint64_t tag = meta__log_tag(1, 2, 3, 4);
+	struct meta other = { .secret = 1 };
+	uint64_t tag = meta__log_tag(&m, 2, 3, 4);
 
 	records_make(&h);
 	cr_assert_eq(meta__log_open(block, 64, a_head.tag + 1, &h), -ENODATA);
-	cr_assert_neq(tag, meta__log_tag(2, 2, 3, 4));
-	cr_assert_neq(tag, meta__log_tag(1, 3, 3, 4));
-	cr_assert_neq(tag, meta__log_tag(1, 2, 4, 4));
-	cr_assert_neq(tag, meta__log_tag(1, 2, 3, 5));
+	cr_assert_neq(tag, meta__log_tag(&other, 2, 3, 4));
+	other.secret = m.secret;
+	cr_assert_eq(tag, meta__log_tag(&other, 2, 3, 4));
+	other.uuid[15] = 1;
+	cr_assert_neq(tag, meta__log_tag(&other, 2, 3, 4));
+	cr_assert_neq(tag, meta__log_tag(&m, 3, 3, 4));
+	cr_assert_neq(tag, meta__log_tag(&m, 2, 4, 4));
+	cr_assert_neq(tag, meta__log_tag(&m, 2, 3, 5));
 }
 
 Test(meta_log, bytes_are_what_they_were)

@@ -248,8 +248,8 @@ Test(meta_power, format_over_an_old_store_that_is_cut_leaves_the_old_one_none_or
 		(void)rig_format(&r);
 		rig_power_cut(&r);
 		err = rig_mount(&r);
-		cr_assert(err == 0 || err == -ENODATA, "write %llu: %d", (unsigned long long)at,
-			  err);
+		cr_assert(err == 0 || err == -ENODATA, "write %llu: %d %s", (unsigned long long)at,
+			  err, meta_error(r.m));
 		if (err) {
 			none++;
 		} else {
