@@ -12,7 +12,9 @@
  *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
  *      addresses before the old ones die), and two zones for collection to move pages into.  New
  *      names leave alone all of that but the two.  Pages, log and deletion may take the last zone.
- *  (3) A drive's data is taken from that drive only; `spread` turns over the drives.
+ *  (4) But deletion leaves one generation of pages to collection while that hopes to win zones: in
+ * a store full of half-dead zones deletes alone would use up all that is free, and win none. (3) A
+ * drive's data is taken from that drive only; `spread` turns over the drives.
  */
 #include "meta/meta_store.h"
 
@@ -177,6 +179,33 @@ uint32_t meta__page_room(struct meta *m)
 	return (uint32_t)m->zones->page.room;
 }
 
+/* Pages that stay for collection (4), as long as it hopes to win some with them. */
+static uint64_t pages_kept(const struct meta *m)
+{
+	return m->mounted && meta__collect_hopes(m) ? m->zones->dirty_pages_max : 0;
+}
+
+int meta__page_ready(struct meta *m, uint32_t pages, bool collects)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t zones = (uint64_t)z->page.opening + z->free_total;
+	uint64_t reach = z->page.room + zones * z->geo.zone_pages;
+
+	if (pages == 0)
+		return 0;
+	if (reach >= pages + (collects ? 0 : pages_kept(m))) {
+		if (z->page.room >= pages)
+			return 0;
+		(void)meta__page_room_want(m, pages);
+		return -EBUSY;
+	}
+	if (!z->coming && list_empty(&z->leaving) && (collects || !meta__collect_hopes(m)))
+		return -ENOSPC;
+	if (collects || !meta__collect_busy(m))
+		meta__ckpt_want(m); /* zones are dead, or their pages have been moved */
+	return -EBUSY;
+}
+
 int meta__page_room_want(struct meta *m, uint32_t pages)
 {
 	struct meta__zones *z = m->zones;
@@ -322,8 +351,9 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 			left -= runs[(*nruns)++].nblocks;
 		}
 	if (err == -ENOSPC && meta__collect_hopes(m)) {
-		meta__ckpt_want(
-			m); /* whole zones are dead already, or will be: soon they are free */
+		/* Whole zones are dead already, or will be: soon they are free. */
+		if (!meta__collect_busy(m))
+			meta__ckpt_want(m);
 		err = -EAGAIN;
 	}
 	meta__supply_turn(m);

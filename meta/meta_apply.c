@@ -43,6 +43,7 @@ int meta__tx_ready(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
 	uint32_t need = pages_needed(m), bytes;
+	int err;
 
 	if (tx->nmut == 0 && !tx->touch)
 		return 0;
@@ -52,9 +53,11 @@ int meta__tx_ready(struct meta *m)
 		meta__error(m, "one change needs %u pages, more than the cache can take", need);
 		return -E2BIG;
 	}
-	if (need > meta__cache_room(m) || need > meta__cache_available(m) ||
-	    need > meta__page_room(m))
+	if (need > meta__cache_room(m) || need > meta__cache_available(m))
 		goto busy;
+	err = meta__page_ready(m, need, (int)tx->op->type == META__OP_TOUCH);
+	if (err)
+		return err;
 	if (tx->logged && tx->nmut > 0) {
 		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
 		if (bytes > META__RECORD_BYTES_MAX)

@@ -17,6 +17,8 @@
  *      all: pages share the path above them, which each generation writes but once.
  *  (4) Who finds the store full waits while collection hopes to win something; after
  *      FRUITLESS_MAX rounds that won nothing it is told -ENOSPC.
+ *  (5) Nor does an idle store go on for ever: moving pages to gain nothing ends after as many
+ * rounds, until the log has moved on.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"
@@ -32,13 +34,15 @@ struct meta__collect {
 	uint8_t *buf; /* BATCH blocks */
 	struct meta__io io[BATCH];
 	uint32_t in_flight;
-	uint32_t zone;      /* being emptied; META__ZONE_NONE: none */
-	uint32_t page;      /* of the zone: the first of this batch */
-	uint32_t count, at; /* headers in buf; the one that is looked at */
-	uint64_t tried;     /* read epoch in which no zone was worth it */
-	bool emptied;       /* some zone, in this round */
-	bool won;           /* ... in the round that `tried` ended: free behind a checkpoint */
+	uint32_t zone;          /* being emptied; META__ZONE_NONE: none */
+	uint32_t page;          /* of the zone: the first of this batch */
+	uint32_t count, at;     /* headers in buf; the one that is looked at */
+	uint64_t tried;         /* read epoch in which no zone was worth it */
+	bool emptied;           /* some zone, in this round */
+	uint32_t zones, budget; /* tried in this round; as many as there were when it began */
+	bool won;               /* ... in the round that `tried` ended: free behind a checkpoint */
 	uint32_t fruitless, best; /* rounds; free zones after the best one */
+	uint64_t log_seq;         /* when they were counted */
 	struct meta_op op;
 	bool touching;
 };
@@ -106,6 +110,8 @@ static uint32_t emptiest(const struct meta *m)
 
 		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_PAGE || at->stuck)
 			continue;
+		if (at->closed == z->epoch)
+			continue; /* pages of it are not written yet: their headers say nothing */
 		if (at->live > best_live) /* (2) */
 			continue;
 		best = i;
@@ -125,6 +131,7 @@ static void round_done(struct meta *m)
 	c->best = max_u32(c->best, free);
 	c->won = c->emptied;
 	c->emptied = false;
+	c->zones = 0;
 }
 
 /* Will zones be free without anybody deleting anything?  (4) */
@@ -134,22 +141,37 @@ bool meta__collect_hopes(const struct meta *m)
 
 	if (m->zones->coming || c->zone != META__ZONE_NONE)
 		return true;
-	if (c->tried == m->zones->epoch)
-		return c->won;
-	return c->fruitless < FRUITLESS_MAX && is_due(m);
+	if (!list_empty(&m->zones->leaving))
+		return true;
+	return c->fruitless < FRUITLESS_MAX && (c->tried == m->zones->epoch ? c->won : is_due(m));
+}
+
+bool meta__collect_busy(const struct meta *m)
+{
+	const struct meta__collect *c = m->collect;
+
+	if (!m->mounted || m->failed || meta__check_running(m))
+		return false;
+	return c->zone != META__ZONE_NONE ||
+	       (is_due(m) && c->tried != m->zones->epoch && c->fruitless < FRUITLESS_MAX);
 }
 
 static bool pick(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
-	if (!is_short(m))
-		c->fruitless = c->best = 0;
-	else if (m->zones->coming && c->tried == m->zones->epoch)
+	if (!is_short(m) || meta__log_last(m) != c->log_seq)
+		c->fruitless = c->best = 0; /* something has changed: (5) */
+	else if ((m->zones->coming || meta__collect_hopes(m)) && c->tried == m->zones->epoch)
 		meta__ckpt_want(m); /* (3); or what others emptied */
+	c->log_seq = meta__log_last(m);
 	if (!is_due(m) || c->tried == m->zones->epoch || meta__ckpt_running(m))
 		return false;
-	c->zone = emptiest(m);
+	if (c->fruitless >= FRUITLESS_MAX)
+		return false; /* (5) */
+	if (c->zones == 0 && !c->emptied)
+		c->budget = m->zones->page_zones;
+	c->zone = c->zones < c->budget ? emptiest(m) : META__ZONE_NONE;
 	if (c->zone == META__ZONE_NONE) {
 		round_done(m);
 		return false;
@@ -165,6 +187,7 @@ static void zone_done(struct meta *m)
 	struct meta__collect *c = m->collect;
 	struct meta__zone *at = meta__zone_at(m, c->zone);
 
+	c->zones++;
 	at->stuck = at->state == ZONE_CLOSED && at->live > 0;
 	c->emptied |= !at->stuck;
 	c->zone = META__ZONE_NONE;

@@ -372,6 +372,9 @@ uint32_t meta__page_room(struct meta *m);          /* page addresses that can be
 /* The room is too small for one transaction: zones are opened until so many pages are there.
  * 0: they will be (a checkpoint may be needed: ask for it); -ENOSPC: there is no zone left. */
 int meta__page_room_want(struct meta *m, uint32_t pages);
+/* May a change that needs so many page addresses go on?  0, -EBUSY, -ENOSPC (never).  collects: it
+ * is collection's, and may use what is kept for that. */
+int meta__page_ready(struct meta *m, uint32_t pages, bool collects);
 uint64_t meta__page_take(struct meta *m);          /* -> baddr of 4 blocks; ASSERTs room             */
 void meta__page_dead(struct meta *m, uint64_t baddr); /* never to be read again by a current tree    */
 /* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or

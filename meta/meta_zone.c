@@ -199,6 +199,7 @@ void meta__zone_close(struct meta *m, uint32_t zone)
 
 	ASSERT(at->state == ZONE_OPEN);
 	at->state = ZONE_CLOSED;
+	at->closed = m->zones->epoch;
 	meta__zone_settle(m, zone);
 }
 
@@ -246,6 +247,7 @@ void meta__page_dead(struct meta *m, uint64_t baddr)
 	ASSERT(zone != META__ZONE_NONE);
 	ASSERT(m->zones->live_pages > 0);
 	(void)live_moved(m, zone, -(int64_t)META_PAGE_BLOCKS);
+	meta__zone_at(m, zone)->stuck = false;
 	m->zones->live_pages--;
 	meta__zone_settle(m, zone);
 }

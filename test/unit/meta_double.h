@@ -109,6 +109,15 @@ uint32_t meta__page_room(struct meta *m)
 	return D_PAGES - 1 - d.pages_live;
 }
 
+int meta__page_ready(struct meta *m, uint32_t pages, bool collects)
+{
+	(void)collects;
+	if (pages <= meta__page_room(m))
+		return 0;
+	meta__ckpt_want(m);
+	return -EBUSY;
+}
+
 uint64_t meta__page_take(struct meta *m)
 {
 	(void)m;
