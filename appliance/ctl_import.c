@@ -411,6 +411,16 @@ static void count_all(struct import *im)
 		fts_close(walk);
 }
 
+/* As it should be already?  Then an import that is run again changes nothing. */
+static bool dir_is_done(struct import *im, const struct weka_ref *ref,
+			const struct weka_setattr *set)
+{
+	struct weka_attr a;
+
+	return weka_stat(im->c->client, ref->name, &a) == 0 && (a.mode & 07777) == set->mode &&
+	       a.uid == set->uid && a.gid == set->gid && a.mtime_ns == set->mtime_ns;
+}
+
 /* Deepest first, so that setting one does not change the time of another. */
 static void finish_dirs(struct import *im)
 {
@@ -424,7 +434,10 @@ static void finish_dirs(struct import *im)
 			.mtime_ns = ctl_mtime_ns(&d->st),
 		};
 		struct weka_ref ref = weka_ref_path(*d->remote ? d->remote : "/");
-		int err = im->stop ? 0 : weka_setattr(im->c->client, &ref, &set);
+		int err = 0;
+
+		if (!im->stop && !dir_is_done(im, &ref, &set))
+			err = weka_setattr(im->c->client, &ref, &set);
 
 		if (err)
 			ctl_tally_error(&im->tally, &im->progress, "%s: %s", d->remote,

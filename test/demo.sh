@@ -78,7 +78,7 @@ start
 ctl status
 
 step "4  $EPOCHS epochs, each file once in random order, batches of 256; every byte compared"
-"$BIN/weka-bench" epoch --connect "$SHM,$TCP" --key "$DEMO/key" --tree "$DATA" --prefix /data \
+"$BIN/weka-bench" epoch --connect "$SHM" --connect "$TCP" --key "$DEMO/key" --tree "$DATA" --prefix /data \
 	--batch 256 --epochs "$EPOCHS" --verify
 
 step "5  stop, and prove the store"
