@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Superblocks, roots and zone headers from a drive.  An input is {which, bytes}; the checksum is
+ * made right, so that the rest of the parser is reached.  What passes must be usable.
+ */
+#include "base/num.h"
+#include "meta/meta_store.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static _Alignas(8) uint8_t block[4096];
+static const uint8_t uuid[16] = "fuzz";
+
+static void seal(uint8_t *p, uint32_t size_bytes, uint32_t crc_at)
+{
+	uint32_t crc;
+
+	memset(p + crc_at, 0, 4);
+	crc = crc32c(p, size_bytes);
+	memcpy(p + crc_at, &crc, 4);
+}
+
+static void use_super(void)
+{
+	struct meta__super s;
+	struct meta_conf conf = { 0 };
+	struct meta__geo g;
+	char why[128];
+	uint64_t magic = META__SUPER_MAGIC;
+	int err;
+
+	memcpy(block, &magic, 8);
+	seal(block, sizeof(block), 8);
+	err = meta__super_parse(block, &s, why);
+	ASSERT(memchr(why, 0, sizeof(why)) != NULL);
+	ASSERT((why[0] == 0) == (err == 0));
+	if (err)
+		return;
+	conf.ndrives = s.ndrives;
+	for (uint32_t d = 0; d < s.ndrives; d++)
+		conf.drive[d].nblocks = s.drive_nblocks[d];
+	meta__geo_make(&g, &conf, s.nshards, s.zone_blocks);
+	if (g.nzones)
+		ASSERT(meta__geo_zone_of(&g, meta__geo_zone_baddr(&g, g.nzones - 1)) ==
+		       g.nzones - 1);
+}
+
+static void use_root(void)
+{
+	struct meta__root_seen r;
+	uint32_t magic = META__ROOT_MAGIC;
+
+	memcpy(block, &magic, 4);
+	memcpy(block + 8, uuid, 16);
+	seal(block, sizeof(block), 4);
+	if (meta__root_parse(block, uuid, &r) == 0)
+		ASSERT(r.root.height <= META_PAGE_LEVELS_MAX);
+}
+
+static void use_zone(void)
+{
+	struct meta__zone_seen z;
+	uint32_t magic = META__ZONE_MAGIC, zone = 3;
+
+	for (uint32_t half = 0; half < 2; half++) {
+		uint8_t *p = block + half * 2048;
+
+		memcpy(p, &magic, 4);
+		memcpy(p + 8, uuid, 16);
+		memcpy(p + 24, &zone, 4);
+		seal(p, 2048, 4);
+	}
+	if (meta__zone_parse(block, uuid, zone, &z) == 0)
+		ASSERT(z.zone == zone && z.kind <= META__ZONE_DATA);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	if (size < 1 || size - 1 > sizeof(block))
+		return 0;
+	memset(block, 0, sizeof(block));
+	memcpy(block, bytes + 1, size - 1);
+	switch (bytes[0] % 3) {
+	case 0:
+		use_super();
+		break;
+	case 1:
+		use_root();
+		break;
+	default:
+		use_zone();
+	}
+	return 0;
+}
