@@ -132,29 +132,42 @@ static void end_begin(struct app_core *core, struct app_batch *b)
 	app_op_ready(op);
 }
 
-bool app_batch_pump(struct app_core *core)
+/* Some items of one batch.  Returns how many. */
+static uint32_t visit(struct app_core *core, struct app_batch *b, uint32_t items_max)
 {
-	uint32_t items_max = max_u32(core->cfg.ops_max - core->cfg.ops_max / 4, 1);
+	uint32_t begun = 0;
 
-	while (!list_empty(&core->batches) && core->op_free_count > 0) {
-		struct app_batch *b = list_entry(core->batches.next, struct app_batch, link);
-
-		if (b->next == b->count) {
-			end_begin(core, b);
-			enlist(core, b);
-			continue;
-		}
-		if (core->batch_ops >= items_max)
-			return true;
-		for (uint32_t i = 0; i < ITEMS_PER_VISIT && b->next < b->count &&
-				     b->in_flight < core->cfg.batch_in_flight &&
-				     core->batch_ops < items_max && core->op_free_count > 0;
-		     i++)
-			item_begin(core, b);
-		list_del(&b->link); /* to the back: batches take turns */
-		enlist(core, b);
+	while (begun < ITEMS_PER_VISIT && b->next < b->count &&
+	       b->in_flight < core->cfg.batch_in_flight && core->batch_ops < items_max &&
+	       core->op_free_count > 0 && !app_session_full(core, b->req->session)) {
+		item_begin(core, b);
+		begun++;
 	}
-	return !list_empty(&core->batches);
+	return begun;
+}
+
+/* Every batch in turn, until nobody can begin anything. */
+void app_batch_pump(struct app_core *core)
+{
+	uint32_t items_max = max_u32(core->cfg.ops_max - core->cfg.ops_max / 4, 1), begun = 1;
+
+	while (begun > 0) {
+		uint32_t visits = 0;
+		struct list *node;
+
+		list_for_each (node, &core->batches)
+			visits++;
+		for (begun = 0; visits > 0 && !list_empty(&core->batches); visits--) {
+			struct app_batch *b =
+				list_entry(list_pop_front(&core->batches), struct app_batch, link);
+
+			if (b->next < b->count)
+				begun += visit(core, b, items_max);
+			else if (core->op_free_count > 0)
+				end_begin(core, b);
+			enlist(core, b); /* to the back: batches take turns */
+		}
+	}
 }
 
 void app_batch_item_done(struct app_op *op)
@@ -259,10 +272,10 @@ void app_batch_end_answer(struct app_op *op)
 			at = fab_answers_at(req->window.length_bytes, b->count);
 		}
 		if (b->sums)
-			sent = app_table_send(
-				core, req, b->sums, b->blocks_max * (uint32_t)sizeof(le32), b->sums,
-				b->blocks * BLOCK_SIZE, b->blocks * (uint32_t)sizeof(le32));
-		sent &= app_table_send(core, req, b->answers, b->table_bytes, b->wire, at, bytes);
+			sent = app_table_send(op, b->sums, b->blocks_max * (uint32_t)sizeof(le32),
+					      b->sums, b->blocks * BLOCK_SIZE,
+					      b->blocks * (uint32_t)sizeof(le32));
+		sent &= app_table_send(op, b->answers, b->table_bytes, b->wire, at, bytes);
 		fab_reply(req, sent ? 0 : -EAGAIN, NULL, 0);
 	}
 	op->batch = NULL;

@@ -119,8 +119,14 @@ static int take_slots(struct app_core *core)
 	core->batch = calloc(ops, sizeof(*core->batch));
 	core->part = calloc(2 * (size_t)ops, sizeof(*core->part));
 	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
-	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot)
+	core->session = calloc(APP_SESSIONS_MAX, sizeof(*core->session));
+	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot ||
+	    !core->session)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
+		list_init(&core->session[i].link);
+		list_push_back(&core->session_free, &core->session[i].link);
+	}
 	memset(core->ops, 0, ops * sizeof(*core->ops)); /* present before the thread is sealed */
 	for (uint32_t i = 0; i < ops; i++) {
 		core->op_free[core->op_free_count++] = &core->ops[ops - 1 - i];
@@ -140,6 +146,7 @@ static int take_slots(struct app_core *core)
 
 static void give_slots(struct app_core *core)
 {
+	free(core->session);
 	free(core->hidden_slot);
 	free(core->part);
 	free(core->batch);
@@ -214,6 +221,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->batch_free);
 	list_init(&core->batches);
 	list_init(&core->part_free);
+	list_init(&core->session_free);
 	list_init(&core->hidden_free);
 	list_init(&core->hidden);
 	list_init(&core->aborts);

@@ -43,6 +43,9 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	op->core = core;
 	op->kind = kind;
 	op->req = req;
+	op->session = req ? req->session->user : NULL;
+	if (op->session)
+		op->session->ops++;
 	return op;
 }
 
@@ -52,6 +55,8 @@ void app_op_free(struct app_op *op)
 
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
 	ASSERT(!op->buf && !op->locked && !op->sums);
+	if (op->session)
+		op->session->ops--;
 	core->op_free[core->op_free_count++] = op;
 }
 
@@ -165,7 +170,7 @@ static void release(struct app_op *op)
 	meta_read_end(core->meta, &op->meta);
 	app_take_passed(op);
 	if (op->buf)
-		app_give(core, op->buf);
+		app_give(core, op->session, op->buf);
 	if (op->sums)
 		app_table_give(core, op->sums, op->sums_bytes);
 	op->buf = NULL;
@@ -207,6 +212,10 @@ void app_op_run(struct app_op *op)
 
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0);
 	core->progress = true;
+	if (unlikely(op->stalled)) {
+		op->stalled = false;
+		op->session->stalled--;
+	}
 	if (unlikely(op->cancel) && !op->ending && (op->gave_up || op->at == 0))
 		app_op_end(op, op->cancel);
 	while (!op->ending) {
@@ -320,27 +329,50 @@ static void queue(struct app_core *core, struct fab_req *req)
 	core->waiting_last = req;
 }
 
+/* `r`, which stood between `before` (NULL: it was the first) and `next`. */
+static void unlink_waiting(struct app_core *core, struct fab_req *before, struct fab_req *r,
+			   struct fab_req *next)
+{
+	if (before)
+		before->user = next;
+	else
+		core->waiting = next;
+	if (core->waiting_last == r)
+		core->waiting_last = before;
+	if (core->drain_to == r)
+		core->drain_to = before;
+}
+
 static void request(struct app_core *core, struct fab_req *req)
 {
-	if (core->waiting || core->life != APP_SERVING || !begin(core, req))
+	if (core->waiting || app_session_full(core, req->session) || core->life != APP_SERVING ||
+	    !begin(core, req))
 		queue(core, req);
 }
 
 /*
- * Single requests and batches take turns: a quarter of the operations is kept from items, so that
- * a request that is small never waits behind whole batches.
+ * In order of arrival, but past those of clients that have their share already.  A quarter of the
+ * operations is kept from items of batches, so that a small request never waits behind whole ones.
  */
 void app_core_admit(struct app_core *core)
 {
-	app_aborts_begin(core);
-	while (core->waiting && (core->life == APP_SERVING || core->drain_to)) {
-		struct fab_req *req = core->waiting, *next = req->user;
+	struct fab_req *before = NULL, *r = core->waiting;
 
-		if (!begin(core, req))
+	app_aborts_begin(core);
+	while (r && core->op_free_count > 0 && (core->life == APP_SERVING || core->drain_to)) {
+		struct fab_req *next = r->user;
+		bool last = core->drain_to == r;
+
+		if (app_session_full(core, r->session)) {
+			before = r;
+		} else if (begin(core, r)) {
+			unlink_waiting(core, before, r, next);
+		} else {
 			break;
-		core->waiting = next;
-		if (core->drain_to == req)
-			core->drain_to = NULL;
+		}
+		if (last)
+			break;
+		r = next;
 	}
 	app_batch_pump(core);
 }
@@ -353,14 +385,7 @@ static bool cancel_waiting(struct app_core *core, struct fab_req *req, int statu
 	for (struct fab_req *r = core->waiting; r; before = r, r = r->user) {
 		if (r != req)
 			continue;
-		if (before)
-			before->user = r->user;
-		else
-			core->waiting = r->user;
-		if (core->waiting_last == r)
-			core->waiting_last = before;
-		if (core->drain_to == r)
-			core->drain_to = before;
+		unlink_waiting(core, before, r, r->user);
 		fab_reply(req, status, NULL, 0);
 		return true;
 	}
@@ -420,6 +445,7 @@ static uint32_t fabric_turn(struct app_core *core)
 			break;
 		case FAB_EVENT_SESSION_NEW:
 			core->sessions_open++;
+			app_session_opened(core, e->session);
 			break;
 		case FAB_EVENT_SESSION_CLOSED:
 			core->sessions_open--;

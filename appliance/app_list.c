@@ -72,7 +72,7 @@ void app_list_answer(struct app_op *op)
 	uint32_t bytes;
 
 	if (!op->status)
-		part = app_part_take(op->core);
+		part = app_part_take(op);
 	if (!part) {
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who gets staging: first come, first served, so that a large write is not passed by for ever.
+ * Who gets staging: first come, first served, so that a large write is not passed by for ever; but
+ * one client's requests together no more than a share, so that one who does not read what it asked
+ * for, or does not send what it announced, does not stop the others.
  *
  * Invariants:
  *
@@ -30,17 +32,37 @@ void app_take_passed(struct app_op *op)
 	op->woken = false;
 }
 
+/* One piece it always may have, however large. */
+static bool session_may(const struct app_op *op, uint32_t size_bytes)
+{
+	const struct app_session *s = op->session;
+
+	return !s || s->staged_bytes == 0 ||
+	       s->staged_bytes + size_bytes <=
+		       op->core->cfg.staging_bytes / (op->core->sessions_open + 1);
+}
+
 void *app_take(struct app_op *op, uint32_t size_bytes)
 {
 	struct app_core *core = op->core;
 	bool first = op->woken || list_empty(&core->staging_waiters);
-	void *piece = first ? app_staging_take(&core->staging, size_bytes) : NULL;
+	bool may = session_may(op, size_bytes);
+	void *piece = first && may ? app_staging_take(&core->staging, size_bytes) : NULL;
 
 	if (likely(piece)) {
 		app_take_passed(op);
+		if (op->session)
+			op->session->staged_bytes += app_staging_size(&core->staging, piece);
 		return piece;
 	}
 	core->stat.staging_waits++;
+	if (!may) {
+		app_take_passed(op);
+		op->stalled = true;
+		op->session->stalled++;
+		app_op_wait(op, APP_ON_PART, &core->part_waiters);
+		return NULL;
+	}
 	op->on = APP_ON_STAGING;
 	if (op->woken)
 		list_push_front(&core->staging_waiters, &op->link);
@@ -50,10 +72,21 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	return NULL;
 }
 
-void app_give(struct app_core *core, void *piece)
+static void wake_part_waiters(struct app_core *core)
 {
+	while (unlikely(!list_empty(&core->part_waiters)))
+		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
+}
+
+void app_give(struct app_core *core, struct app_session *session, void *piece)
+{
+	if (session) {
+		ASSERT(session->staged_bytes >= app_staging_size(&core->staging, piece));
+		session->staged_bytes -= app_staging_size(&core->staging, piece);
+	}
 	app_staging_give(&core->staging, piece);
 	wake_waiter(core);
+	wake_part_waiters(core);
 }
 
 void *app_table_take(struct app_core *core, uint32_t size_bytes)
@@ -67,23 +100,17 @@ void *app_table_take(struct app_core *core, uint32_t size_bytes)
 	return table;
 }
 
-static void wake_part_waiters(struct app_core *core)
-{
-	while (unlikely(!list_empty(&core->part_waiters)))
-		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
-}
-
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
 {
 	core->table_bytes -= size_bytes;
-	app_give(core, table);
-	wake_part_waiters(core);
+	app_give(core, NULL, table);
 }
 
 /* ---- parts: what is lent to the fabric ------------------------------------------------ */
 
-struct app_part *app_part_take(struct app_core *core)
+struct app_part *app_part_take(struct app_op *op)
 {
+	struct app_core *core = op->core;
 	struct list *node = list_pop_front(&core->part_free);
 	struct app_part *part;
 
@@ -91,6 +118,7 @@ struct app_part *app_part_take(struct app_core *core)
 		return NULL;
 	part = list_entry(node, struct app_part, link);
 	part->piece = (struct fab_piece){ .user = part };
+	part->session = op->session;
 	part->buf = NULL;
 	part->table_bytes = 0;
 	part->capacity_bytes = 0;
@@ -108,7 +136,7 @@ void app_part_free(struct app_core *core, struct app_part *part)
 	if (part->table_bytes)
 		app_table_give(core, part->buf, part->table_bytes);
 	else if (part->buf)
-		app_give(core, part->buf);
+		app_give(core, part->session, part->buf);
 	part->buf = NULL;
 	wake_part_waiters(core);
 }
@@ -137,10 +165,11 @@ void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part
 			      part->piece.length_bytes);
 }
 
-bool app_table_send(struct app_core *core, struct fab_req *req, void *table, uint32_t table_bytes,
-		    void *bytes, uint32_t window_at, uint32_t length_bytes)
+bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
+		    uint32_t window_at, uint32_t length_bytes)
 {
-	struct app_part *part = app_part_take(core);
+	struct app_core *core = op->core;
+	struct app_part *part = app_part_take(op);
 
 	if (!part) {
 		app_table_give(core, table, table_bytes);
@@ -148,6 +177,6 @@ bool app_table_send(struct app_core *core, struct fab_req *req, void *table, uin
 	}
 	part->buf = table;
 	part->table_bytes = table_bytes;
-	app_part_send(core, req, part, bytes, window_at, length_bytes);
+	app_part_send(core, op->req, part, bytes, window_at, length_bytes);
 	return true;
 }

@@ -322,7 +322,7 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes)
 	table = app_table_take(op->core, bytes);
 	if (table)
 		memcpy(table, text, bytes);
-	if (!table || !app_table_send(op->core, req, table, bytes, table, 0, bytes)) {
+	if (!table || !app_table_send(op, table, bytes, table, 0, bytes)) {
 		fab_reply(req, -EAGAIN, NULL, 0);
 		return;
 	}

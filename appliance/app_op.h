@@ -23,6 +23,7 @@
 #define APP_FILE_BUCKETS 256u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
+#define APP_SESSIONS_MAX 4096u
 
 /* What a step tells the loop. */
 enum app_next {
@@ -55,8 +56,17 @@ enum app_on {
 	APP_ON_FILE,    /* another change of the same file         */
 };
 
+/* What one client holds: so that one who stalls does not hold everything. */
+struct app_session {
+	struct list link; /* of core->session_free */
+	uint32_t ops;
+	uint32_t stalled; /* of them, those that wait for what the session itself holds */
+	uint64_t staged_bytes;
+};
+
 /* Bytes lent to the fabric until FAB_EVENT_SENT. */
 struct app_part {
+	struct app_session *session;
 	struct fab_piece piece;
 	struct list link; /* of core->part_free */
 	char *buf;        /* of staging         */
@@ -70,7 +80,8 @@ struct app_op {
 	struct list link; /* of the list that `on` says */
 	struct app_core *core;
 	struct fab_req *req;
-	struct app_batch *batch; /* of which this is item `index`, or NULL */
+	struct app_session *session; /* NULL: our own operation */
+	struct app_batch *batch;     /* of which this is item `index`, or NULL */
 	uint32_t index;
 	enum app_op_kind kind;
 	uint32_t at; /* the kind's stage */
@@ -81,6 +92,7 @@ struct app_op {
 	int pull_status;
 	int cancel;   /* the client does not want it any more: what it would be told */
 	bool gave_up; /* ... and waited for its turn only */
+	bool stalled; /* counted in session->stalled */
 	bool woken;   /* from staging_waiters: it is its turn */
 	bool locked;  /* it holds its file */
 	bool ending;  /* status is set: app_op_end() */
@@ -206,6 +218,8 @@ struct app_core {
 	struct app_part *part;
 	struct list part_free;
 	uint32_t parts_out;
+	struct app_session *session;
+	struct list session_free;
 	struct app_hidden *hidden_slot;
 	struct list hidden_free;
 	struct list hidden;
@@ -257,14 +271,14 @@ void app_core_admit(struct app_core *core);
 
 /* NULL: `op` waits for it, and is stepped again when there may be some. */
 must_check void *app_take(struct app_op *op, uint32_t size_bytes);
-void app_give(struct app_core *core, void *piece);
+void app_give(struct app_core *core, struct app_session *session, void *piece);
 /* It was its turn, but it needs none any more: the next one's. */
 void app_take_passed(struct app_op *op);
 /* Tables of requests: at most a quarter of staging, so that payload always finds some.  NULL:
  * later. */
 must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes);
-struct app_part *app_part_take(struct app_core *core); /* without a buffer; NULL: none */
+struct app_part *app_part_take(struct app_op *op); /* without a buffer; NULL: none */
 void app_part_free(struct app_core *core, struct app_part *part);
 /* Send bytes of part->buf (or `bytes`) to the window; the part is freed when they have left. */
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
@@ -273,9 +287,8 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part);
 
 /* Send (a part of) a table; it is given back when it has left.  False: no part; table is given. */
-must_check bool app_table_send(struct app_core *core, struct fab_req *req, void *table,
-			       uint32_t table_bytes, void *bytes, uint32_t window_at,
-			       uint32_t length_bytes);
+must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
+			       uint32_t window_at, uint32_t length_bytes);
 
 /* ---- app_file.c: one change of a file at a time ----------------------------------------- */
 
@@ -337,8 +350,8 @@ must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *
 
 /* False: not now (no batch, no tables). */
 must_check bool app_batch_begin(struct app_core *core, struct fab_req *req);
-/* Begin items while there are operations.  True: some more wait. */
-bool app_batch_pump(struct app_core *core);
+/* Begin items while there are operations. */
+void app_batch_pump(struct app_core *core);
 /* Room for nblocks in the window: where, and which checksums.  -EMSGSIZE. */
 must_check int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at,
 			       uint32_t *first_sum);
@@ -349,7 +362,10 @@ void app_batch_cancel(struct app_core *core, struct app_batch *b, int status);
 
 /* ---- app_session.c ----------------------------------------------------------------------- */
 
+void app_session_opened(struct app_core *core, struct fab_session *session);
 void app_session_closed(struct app_core *core, struct fab_session *session);
+/* It has its share of operations, or of staging: nothing more of it is begun now. */
+bool app_session_full(const struct app_core *core, const struct fab_session *session);
 struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_session *session,
 				   const struct meta_handle *handle);
 void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */

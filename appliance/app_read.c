@@ -5,7 +5,7 @@
  *   ACCEPTED --plan--> PLANNED --room in the window--> PLACED --drives--> LANDED --> answer
  *      ^                  |                               |                  |
  *      |                  +-- -EMSGSIZE, behind the end   +-- no staging:    +-- -EIO
- *      |                                                      stay           |
+ *      |                                                      plan again     |
  *      +----------------- more than 4 MiB: the next piece -------------------+
  *
  * With shared memory the drives write into the client's window; without, into staging, from
@@ -26,6 +26,7 @@
 
 #define CHUNK_BYTES (4ull << 20)
 
+enum { READ_TRIES = 8 };
 enum read_at { READ_ACCEPTED, READ_PLANNED, READ_PLACED, READ_LANDED };
 
 /* Where in the file the next piece begins: a multiple of 4096. */
@@ -84,6 +85,9 @@ static int place(struct app_op *op)
 {
 	uint64_t end = min_u64(asked_end(op), op->meta.attr.size), nblocks;
 
+	/* Later pieces are this file's, whatever becomes of its name. */
+	op->target[1] = op->target[0];
+	op->target[0] = (struct meta_target){ .handle = op->meta.attr.handle };
 	op->file_size = op->meta.attr.size;
 	op->done_bytes = end > op->offset_bytes ? end - op->offset_bytes : 0;
 	if (op->done_bytes == 0)
@@ -140,7 +144,7 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 	}
 	if (part)
 		close_part(op, part);
-	part = app_part_take(op->core);
+	part = app_part_take(op);
 	if (!part) {
 		app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 		return NULL;
@@ -238,6 +242,22 @@ static bool plan(struct app_op *op)
 	return app_op_meta(op, META_OP_READ);
 }
 
+/* The file went between two pieces, and its name may be another's now: true: from the start. */
+static bool replaced(struct app_op *op)
+{
+	if (op->meta.status != -ESTALE || op->nblocks == 0 || !op->names ||
+	    ++op->tries > READ_TRIES)
+		return false;
+	if (op->sums)
+		app_table_give(op->core, op->sums, op->sums_bytes);
+	op->sums = NULL;
+	op->nblocks = 0;
+	op->nblocks_done = 0;
+	op->target[0] = op->target[1];
+	op->at = READ_ACCEPTED;
+	return true;
+}
+
 enum app_next app_read_step(struct app_op *op)
 {
 	uint64_t iova;
@@ -255,12 +275,16 @@ enum app_next app_read_step(struct app_op *op)
 
 	case READ_PLANNED: /* op->meta knows the blocks, and keeps them from being reused */
 		if (op->meta.status)
-			return app_op_end(op, op->meta.status);
-		if (op->nblocks_done == 0)
+			return replaced(op) ? APP_AGAIN : app_op_end(op, op->meta.status);
+		if (op->nblocks == 0)
 			err = place(op);
 		else
-			err = 0, clip(op);
-		if (err == -EAGAIN) {
+			err = 0, clip(op); /* a later piece, or again */
+		if (err == -EAGAIN) {      /* no table for its checksums: from the start, later */
+			meta_read_end(op->core->meta, &op->meta);
+			op->nblocks = 0;
+			op->target[0] = op->target[1];
+			op->at = READ_ACCEPTED;
 			app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 			return APP_WAIT;
 		}
@@ -273,8 +297,11 @@ enum app_next app_read_step(struct app_op *op)
 		if (piece_blocks(op) == 0)
 			return app_op_end(op, -EIO); /* a size with nothing behind it */
 		to = land(op, piece_blocks(op), &iova);
-		if (!to)
+		if (!to) { /* it may take long: blocks must not be kept from reuse */
+			meta_read_end(op->core->meta, &op->meta);
+			op->at = READ_ACCEPTED;
 			return APP_WAIT;
+		}
 		op->at = READ_LANDED;
 		fetch(op, piece_blocks(op), to, iova);
 		if (op->ios_out)
@@ -310,7 +337,7 @@ void app_read_answer(struct app_op *op)
 	}
 	sums = op->sums;
 	op->sums = NULL;
-	if (!app_table_send(op->core, op->req, sums, op->sums_bytes, sums, sums_at,
+	if (!app_table_send(op, sums, op->sums_bytes, sums, sums_at,
 			    op->nblocks * (uint32_t)sizeof(le32))) {
 		fab_reply(op->req, -EAGAIN, NULL, 0); /* the fabric is very far behind */
 		return;

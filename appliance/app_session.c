@@ -35,10 +35,30 @@ void app_hidden_done(struct app_core *core, struct app_hidden *h)
 	list_push_front(&core->hidden_free, &h->link);
 }
 
+void app_session_opened(struct app_core *core, struct fab_session *session)
+{
+	struct list *node = list_pop_front(&core->session_free);
+
+	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
+	session->user = list_entry(node, struct app_session, link);
+}
+
+bool app_session_full(const struct app_core *core, const struct fab_session *session)
+{
+	const struct app_session *s = session->user;
+
+	return s->stalled > 0 ||
+	       s->ops >= max_u32(core->cfg.ops_max / (core->sessions_open + 1), 1);
+}
+
 /* Every request of it was answered, so none of its files is busy. */
 void app_session_closed(struct app_core *core, struct fab_session *session)
 {
 	struct list *node = core->hidden.next, *next;
+	struct app_session *s = session->user;
+
+	ASSERT(s->ops == 0 && s->staged_bytes == 0);
+	list_push_front(&core->session_free, &s->link);
 
 	for (; node != &core->hidden; node = next) {
 		struct app_hidden *h = list_entry(node, struct app_hidden, link);

@@ -43,6 +43,12 @@ void app_staging_fini(struct app_staging *s);
 must_check void *app_staging_take(struct app_staging *s, uint32_t size_bytes);
 void app_staging_give(struct app_staging *s, void *piece);
 
+/* What a piece takes: its bytes rounded up. */
+static inline uint32_t app_staging_size(const struct app_staging *s, const void *piece)
+{
+	return 4096u << s->page[((const char *)piece - s->base) >> 12].order;
+}
+
 static inline uint64_t app_staging_iova(const struct app_staging *s, const void *p)
 {
 	return s->iova + (uint64_t)((const char *)p - s->base);

@@ -303,7 +303,7 @@ static enum app_next logged(struct app_op *op)
 	op->run_from = 0;
 	op->nblocks_done = 0;
 	if (op->converting) { /* its inline bytes are a block now: from the start */
-		app_give(op->core, op->buf);
+		app_give(op->core, op->session, op->buf);
 		op->buf = NULL;
 		op->edge = 0;
 		op->at = WRITE_LOCKED;

@@ -591,3 +591,122 @@ BOTH(a_stop_answers_what_is_open)
 	cr_assert_eq(good, 16);
 	end();
 }
+
+/* A peer that asks for a great deal over TCP and then reads nothing. */
+static struct fab_conn *stall(const struct weka_attr *file)
+{
+	struct fab_connect_cfg cfg = { .address = fab_server_address(srv, 0),
+				       .key = { .id = "weka" } };
+	static struct fab_call calls[2][64], *done[1];
+	static uint32_t n;
+	struct fab_region *region;
+	struct fab_conn *conn;
+
+	memcpy(cfg.key.secret, secret, sizeof(secret));
+	cr_assert_eq(fab_connect(&conn, &cfg, clock_now_ns()), 0);
+	while (fab_connect_step(conn, clock_now_ns()) == -EINPROGRESS)
+		usleep(1000);
+	cr_assert_eq(fab_conn_status(conn), 0);
+	cr_assert_eq(fab_pool_add(conn, 8 << 20, &region), 0);
+	while (fab_region_status(region) == -EINPROGRESS)
+		cr_assert_eq(fab_poll(conn, clock_now_ns(), done, 1), 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(calls[0]); i++) {
+		calls[n][i] = (struct fab_call){ .type = FAB_READ,
+						 .region = region,
+						 .window_bytes = 5 << 20 };
+		memcpy(calls[n][i].args.read.handle.bytes, file->handle.bytes, 16);
+		calls[n][i].args.read.length_bytes = 4 << 20;
+		if (fab_submit(conn, &calls[n][i]))
+			break;
+	}
+	fab_flush(conn);
+	n++;
+	return conn;
+}
+
+Test(app_serve, one_who_does_not_read_what_he_asked_for_does_not_stop_the_others)
+{
+	struct way tcp = { "tcp" };
+	struct fab_conn *stalled[2];
+	uint8_t *bytes = calloc(1, 4 << 20);
+	struct app_core_stat stat;
+	struct weka_attr attr;
+
+	begin(&tcp);
+	cr_assert_eq(weka_write_file(client, "/big", bytes, 4 << 20, NULL), 0);
+	cr_assert_eq(weka_stat(client, "/big", &attr), 0);
+	stalled[0] = stall(&attr);
+	stalled[1] = stall(&attr);
+	do
+		app_core_stat(run.core, &stat);
+	while (stat.staging_waits == 0); /* they have all that they will get */
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(weka_write_file(client, "/other", bytes, 1 << 20, NULL), 0, "%s",
+			     weka_error(client));
+		cr_assert_eq(weka_pread(client, &attr.handle, bytes, 4 << 20, 0), 4 << 20, "%s",
+			     weka_error(client));
+	}
+	fab_close(stalled[0]);
+	fab_close(stalled[1]);
+	free(bytes);
+	end();
+}
+
+struct replacer {
+	_Atomic bool stop;
+	uint8_t *bytes;
+	size_t size_bytes;
+	_Atomic uint32_t puts;
+	_Atomic int err;
+};
+
+/* Puts files of one byte each, another every time, over one name. */
+static void *replace(void *arg)
+{
+	struct replacer *r = arg;
+	struct weka_client *c = connect_one();
+
+	while (!atomic_load(&r->stop)) {
+		memset(r->bytes, 'a' + (int)(r->puts % 26), r->size_bytes);
+		r->err = weka_write_file(c, "/torn", r->bytes, r->size_bytes, NULL);
+		r->puts++;
+	}
+	weka_close(c);
+	return NULL;
+}
+
+BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
+{
+	struct replacer r = { .size_bytes = 9 << 20, .bytes = malloc(9 << 20) };
+	struct weka_read_item item = { .length_bytes = WEKA_TO_END };
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_req req = { 0 };
+	pthread_t thread;
+
+	begin(way);
+	memset(r.bytes, 'z', r.size_bytes);
+	cr_assert_eq(weka_write_file(client, "/torn", r.bytes, r.size_bytes, NULL), 0);
+	cr_assert_eq(weka_lease(client, 32 << 20, &lease), 0);
+	window = (struct weka_window){ lease, 0, 32 << 20 };
+	cr_assert_eq(pthread_create(&thread, NULL, replace, &r), 0);
+	while (r.puts < 6 && r.err == 0) {
+		const char *got;
+
+		item.ref = weka_ref_path("/torn");
+		cr_assert_eq(weka_submit_read_batch(client, &req, &item, 1, &window), 0);
+		wait_all(1);
+		if (item.status == -EMSGSIZE)
+			continue; /* replaced so often that its window was used up */
+		cr_assert_eq(item.status, 0, "%d", item.status);
+		cr_assert_eq(item.got_bytes, r.size_bytes);
+		got = item.data;
+		cr_assert_eq(memcmp(got, got + 1, r.size_bytes - 1), 0, "two files in one");
+	}
+	atomic_store(&r.stop, true);
+	pthread_join(thread, NULL);
+	cr_assert_eq(r.err, 0, "%d", r.err);
+	weka_release(client, lease);
+	free(r.bytes);
+	end();
+}
