@@ -39,7 +39,7 @@
 #define FAB_TO_END        UINT64_MAX /* length: as far as the file goes            */
 #define FAB_POOLS_MAX     8u         /* of one session                             */
 
-/* ---- what both sides name alike ------------------------------------------------ */
+/* ---- what both sides name alike ----------------------------------------------------- */
 
 /* PROTOCOL.md 5 has each one's body and reply. */
 enum fab_type {
@@ -262,7 +262,7 @@ struct fab_limits {
 	uint64_t pool_max_bytes;   /* all pools of the session together            */
 };
 
-/* ---- the appliance's side: set-up and control ------------------------------------ */
+/* ---- the appliance's side: set-up and control --------------------------------------- */
 /*
  * Two threads may work on a server: the control thread (fab_server_control_*, fab_pool_*)
  * and the polling core (everything else).  They may be one and the same.  The polling
@@ -340,7 +340,7 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv);
 void fab_pool_ready(struct fab_pool *pool, int status, uint64_t iova);
 void fab_pool_release(struct fab_pool *pool);
 
-/* ---- the appliance's side: the polling core ---------------------------------------- */
+/* ---- the appliance's side: the polling core ----------------------------------------- */
 
 struct fab_session {
 	uint64_t id;
@@ -531,7 +531,7 @@ struct fab_server_stat {
 /* What they are now.  Thread: the core's. */
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out);
 
-/* ---- the client's side --------------------------------------------------------------- */
+/* ---- the client's side -------------------------------------------------------------- */
 /* A connection, its pools and its calls belong to one thread at a time. */
 struct fab_conn;
 struct fab_region; /* a pool, as its client knows it */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The client's sockets: dialling, the hello, descriptors, sleep.  What travels afterwards is
+ * The client's descriptors once it is connected: pools, polling, sleep, the end.  What travels is
  * fab_conn.c's.
- *
- *   DIALS --connected--> HELLO --WELCOME--> OPEN --+--> BROKEN
- *     |                    |                       |
- *     +--------------------+-----------------------+
  *
  * All descriptors are edge-triggered in one epoll: fab_arm() empties it first and lets its caller
  * sleep only when it was empty and there was nothing to receive either.
@@ -13,220 +9,13 @@
 #include "fabric/fab_internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#define HELLO_DEFAULT_NS UINT64_C(5000000000)
-#define SOCKET_QUIET_NS  UINT64_C(100000000) /* without an answer, before the socket is asked */
-
-static int broken(struct fab_conn *conn, int err, const char *why)
-{
-	char line[FAB_WHY_MAX];
-
-	snprintf(line, sizeof(line), "%s", why);
-	fab__conn_break(conn, err, line);
-	return err;
-}
-
-static int watch(struct fab_conn *conn, int fd, uint32_t events)
-{
-	struct epoll_event ev = { .events = events | EPOLLET, .data.fd = fd };
-
-	return epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
-}
-
-/* ---- connect ----------------------------------------------------------------------------------
- */
-
-static int dial(struct fab_conn *conn)
-{
-	int err;
-
-	conn->fd = fab__addr_socket(&conn->addr);
-	if (conn->fd < 0)
-		return broken(conn, conn->fd, strerror(-conn->fd));
-	err = watch(conn, conn->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
-	if (err)
-		return broken(conn, err, strerror(-err));
-	if (connect(conn->fd, &conn->addr.sa, conn->addr.bytes) == 0 || errno == EINPROGRESS)
-		return 0;
-	err = errno == EAGAIN ? -ECONNREFUSED : -errno; /* a unix socket's backlog is full */
-	return broken(conn, err, strerror(-err));
-}
-
-int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64_t now_ns)
-{
-	struct fab_conn *conn = aligned_alloc(64, align_up(sizeof(*conn), 64));
-	uint8_t nonce[32];
-	int err;
-
-	*out = conn;
-	if (!conn)
-		return -ENOMEM;
-	memset(conn, 0, sizeof(*conn));
-	conn->fd = conn->epoll_fd = conn->in_fd = -1;
-	conn->doorbells[0] = conn->doorbells[1] = -1;
-	conn->key = cfg->key;
-	conn->deadline_ns =
-		now_ns + (cfg->hello_timeout_ns ? cfg->hello_timeout_ns : HELLO_DEFAULT_NS);
-	conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (conn->epoll_fd < 0)
-		return broken(conn, -errno, strerror(errno));
-	err = fab__addr_parse(&conn->addr, cfg->address, conn->why);
-	if (err) {
-		char why[FAB_WHY_MAX];
-
-		memcpy(why, conn->why, sizeof(why));
-		return broken(conn, err, why);
-	}
-	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
-	fab__hello_client(&conn->hello, &conn->key, conn->addr.transport, &cfg->want, nonce);
-	return dial(conn);
-}
-
-static int dialled(struct fab_conn *conn)
-{
-	struct sockaddr_storage peer;
-	socklen_t bytes = sizeof(int);
-	char why[FAB_WHY_MAX];
-	int err = 0;
-
-	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &err, &bytes) < 0)
-		err = errno;
-	if (err)
-		return broken(conn, -err, strerror(err));
-	bytes = sizeof(peer);
-	if (getpeername(conn->fd, (struct sockaddr *)&peer, &bytes) < 0)
-		return -EINPROGRESS;
-	if (conn->addr.transport == FAB_TRANSPORT_SHM && fab__peer_uid_check(conn->fd, why))
-		return broken(conn, -EACCES, why);
-	conn->at = CONN_HELLO;
-	return 0;
-}
-
-static int hello_push(struct fab_conn *conn)
-{
-	struct fab_hello *h = &conn->hello;
-
-	while (h->out_bytes > 0) {
-		ssize_t sent = send(conn->fd, h->out, h->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent < 0 && errno == EAGAIN)
-			return 0;
-		if (sent < 0)
-			return -errno;
-		memmove(h->out, h->out + sent, h->out_bytes - (size_t)sent);
-		h->out_bytes -= (uint32_t)sent;
-	}
-	return 0;
-}
-
-static void fds_close(int *fds, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		close(fds[i]);
-}
-
-/* The rings' memory and the doorbells have come with WELCOME. */
-static int rings_open(struct fab_conn *conn, int fds[3], uint32_t fd_count)
-{
-	struct fab_shm_layout layout;
-	void *memory;
-	int err;
-
-	if (fd_count != 3) {
-		fds_close(fds, fd_count);
-		return broken(conn, -EPROTO, "the appliance did not hand out its shared memory");
-	}
-	fab__shm_layout(&layout, &conn->hello.limits);
-	err = fab__memfd_map(fds[0], layout.size_bytes, &memory);
-	close(fds[0]);
-	conn->doorbells[0] = fds[1];
-	conn->doorbells[1] = fds[2];
-	if (err)
-		return broken(conn, err, "the shared memory is not what was promised");
-	fab__shm_init(&conn->shm, memory, &conn->hello.limits, false, fds[1]);
-	err = watch(conn, fds[2], EPOLLIN);
-	if (!err)
-		err = fab__conn_open(conn, &conn->shm.link, &conn->hello.limits, conn->shm.bodies);
-	return err ? broken(conn, err, strerror(-err)) : 0;
-}
-
-static int stream_open(struct fab_conn *conn)
-{
-	int err;
-
-	conn->tcp = malloc(sizeof(*conn->tcp));
-	if (!conn->tcp)
-		return broken(conn, -ENOMEM, strerror(ENOMEM));
-	fab__tcp_init(conn->tcp, conn->fd);
-	err = fab__conn_open(conn, &conn->tcp->link, &conn->hello.limits, NULL);
-	return err ? broken(conn, err, strerror(-err)) : 0;
-}
-
-/* One read of the hello.  0: open, -EINPROGRESS: go on or wait (*again), else broken. */
-static int hello_input(struct fab_conn *conn, bool *again)
-{
-	struct fab_hello *h = &conn->hello;
-	int fds[3];
-	uint32_t fd_count;
-	ssize_t got =
-		fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3, &fd_count);
-	int err;
-
-	*again = false;
-	if (got == -EAGAIN)
-		return -EINPROGRESS;
-	if (got <= 0)
-		return broken(conn, -ECONNRESET, "the peer closed the connection in the hello");
-	*again = true;
-	h->in_bytes += (uint32_t)got;
-	err = fab__hello_step(h);
-	if (err == 1 && conn->addr.transport == FAB_TRANSPORT_SHM)
-		return rings_open(conn, fds, fd_count);
-	fds_close(fds, fd_count);
-	if (err == 1)
-		return stream_open(conn);
-	if (err < 0)
-		return broken(conn, err, h->why);
-	return -EINPROGRESS;
-}
-
-int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
-{
-	struct epoll_event evs[4];
-	bool again = true;
-	int err;
-
-	if (conn->at == CONN_OPEN)
-		return 0;
-	if (conn->at == CONN_BROKEN)
-		return conn->status;
-	/* Emptied before the look, so that the caller can sleep after it. */
-	(void)!epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0);
-	if (now_ns >= conn->deadline_ns)
-		return broken(conn, -ETIMEDOUT, "the peer did not finish the hello in time");
-	if (conn->at == CONN_DIALS) {
-		err = dialled(conn);
-		if (err)
-			return err;
-	}
-	err = -EINPROGRESS;
-	while (err == -EINPROGRESS && again) {
-		int pushed = hello_push(conn);
-
-		if (pushed < 0 && pushed != -EPIPE && pushed != -ECONNRESET)
-			return broken(conn, pushed, strerror(-pushed));
-		/* A peer that has hung up may have said why: read first. */
-		err = hello_input(conn, &again);
-	}
-	return err;
-}
+#define SOCKET_QUIET_NS UINT64_C(100000000) /* without an answer, before the socket is asked */
 
 const char *fab_conn_error(const struct fab_conn *conn)
 {
@@ -254,8 +43,7 @@ void fab_close(struct fab_conn *conn)
 	free(conn);
 }
 
-/* ---- pools
- * --------------------------------------------------------------------------------------- */
+/* ---- pools -------------------------------------------------------------------------- */
 
 static struct fab_region *region_free(struct fab_conn *conn)
 {
@@ -301,7 +89,7 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r)
 	r->tx.hdr.check = le32_of(fab__hdr_check(&r->tx.hdr));
 	if (send(conn->fd, &r->tx.hdr, sizeof(r->tx.hdr), MSG_NOSIGNAL | MSG_DONTWAIT) !=
 	    sizeof(r->tx.hdr))
-		return broken(conn, -ECONNRESET, "the appliance closed the connection");
+		return fab__conn_broken(conn, -ECONNRESET, "the appliance closed the connection");
 	return 0;
 }
 
@@ -353,7 +141,7 @@ static void socket_input(struct fab_conn *conn)
 		if (got == -EAGAIN)
 			return;
 		if (got <= 0) {
-			broken(conn, -ECONNRESET, "the appliance closed the connection");
+			fab__conn_broken(conn, -ECONNRESET, "the appliance closed the connection");
 			return;
 		}
 		if (fd_count == 1 && conn->in_fd < 0)
@@ -366,7 +154,7 @@ static void socket_input(struct fab_conn *conn)
 		memcpy(&w, conn->in, sizeof(w));
 		conn->in_bytes = 0;
 		if (fab__hdr_check(&w) != le32_get(w.check) || w.type != FAB_POOL_ADDED)
-			broken(conn, -EPROTO, "the appliance sent nonsense about a pool");
+			fab__conn_broken(conn, -EPROTO, "the appliance sent nonsense about a pool");
 		else
 			(void)!fab__region_added(conn, &w, conn->in_fd);
 		if (conn->in_fd >= 0)
@@ -375,8 +163,7 @@ static void socket_input(struct fab_conn *conn)
 	}
 }
 
-/* ---- poll and sleep
- * ---------------------------------------------------------------------------------- */
+/* ---- poll and sleep ----------------------------------------------------------------- */
 
 static bool pool_expected(const struct fab_conn *conn)
 {

@@ -14,7 +14,7 @@
 #define STATUS_MIN     (-4095)
 #define NAME_MAX_BYTES 255u
 
-/* ---- builders ------------------------------------------------------------------------ */
+/* ---- builders ----------------------------------------------------------------------- */
 
 static void attr_build(struct fab_attr_wire *w, const struct fab_attr *attr)
 {
@@ -126,7 +126,7 @@ uint32_t fab_build_u64(void *out, uint64_t value)
 	return sizeof(w);
 }
 
-/* ---- readers: the reply itself --------------------------------------------------------- */
+/* ---- readers: the reply itself ------------------------------------------------------ */
 
 static const uint8_t *window_of(const struct fab_call *call)
 {
@@ -247,7 +247,7 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 	}
 }
 
-/* ---- readers: what lies in it ------------------------------------------------------------ */
+/* ---- readers: what lies in it ------------------------------------------------------- */
 
 static int answer_read_parse(const struct fab_call *call, const uint8_t *at, struct fab_answer *out)
 {

@@ -21,7 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- a session begins ---------------------------------------------------------------------- */
+/* ---- a session begins --------------------------------------------------------------- */
 
 static struct fab__session *place_find(struct fab_server *srv)
 {
@@ -107,8 +107,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	return 0;
 }
 
-/* ---- pools over shm -----------------------------------------------------------------------------
- */
+/* ---- pools over shm ----------------------------------------------------------------- */
 
 static struct fab_control *control_of(struct fab_pool *pool)
 {
@@ -233,8 +232,7 @@ void fab__control_input(struct fab__session *s)
 	pool_request(s, &w);
 }
 
-/* ---- what the appliance says
- * ------------------------------------------------------------------------ */
+/* ---- what the appliance says -------------------------------------------------------- */
 
 static void session_release(struct fab__session *s)
 {

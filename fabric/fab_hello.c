@@ -94,7 +94,7 @@ static bool limits_sane(const struct fab_limits *l, const struct fab_limits *wis
 	       l->batch_max <= FAB_BATCH_MAX && l->window_max_bytes <= FAB_WINDOW_MAX;
 }
 
-/* ---- capsules out ------------------------------------------------------------------------ */
+/* ---- capsules out ------------------------------------------------------------------- */
 
 static void put_capsule(struct fab_hello *h, uint8_t type, int status, const void *body,
 			uint32_t bytes)
@@ -171,7 +171,7 @@ void fab__hello_welcome(struct fab_hello *h, uint64_t session_id)
 	put_capsule(h, FAB_WELCOME, 0, &w, sizeof(w));
 }
 
-/* ---- capsules in --------------------------------------------------------------------------- */
+/* ---- capsules in -------------------------------------------------------------------- */
 
 /* The body that may come in this state; REFUSE is looked at by its own length. */
 static uint32_t body_expected(const struct fab_hello *h)

@@ -22,7 +22,7 @@
 #define FAB_CREDITS_MAX 1024u
 #define FAB_LONG_MAX    64u
 
-/* ---- fab_codec.c: headers ---------------------------------------------------------- */
+/* ---- fab_codec.c: headers ----------------------------------------------------------- */
 
 /* A header that has been checked. */
 struct fab_hdr {
@@ -54,7 +54,7 @@ must_check int fab__piece_parse(struct fab_piece_hdr *out, const struct fab_hdr_
 void fab__piece_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_id,
 		      const struct fab_piece_hdr *in);
 
-/* ---- fab_codec_req.c, fab_codec_call.c, fab_codec_reply.c ----------------------------- */
+/* ---- fab_codec_req.c, fab_codec_call.c, fab_codec_reply.c --------------------------- */
 
 /* Decode a request whose type and window stand in `req`.  `body` must stay as long as `req`. */
 must_check int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
@@ -73,7 +73,7 @@ void fab__call_build(const struct fab_call *call, void *out);
 /* A reply's body (in call->body) to the call's results. */
 must_check int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes);
 
-/* ---- fab_hello.c: both sides of PROTOCOL.md 3, bytes in, bytes out --------------------- */
+/* ---- fab_hello.c: both sides of PROTOCOL.md 3, bytes in, bytes out ------------------ */
 
 enum fab_hello_at {
 	HELLO_WAITS,      /* the appliance, for HELLO         */
@@ -122,7 +122,7 @@ void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *la
 		      const struct fab_hello_wire *hello,
 		      const struct fab_challenge_wire *challenge);
 
-/* ---- fab_addr.c ---------------------------------------------------------------------- */
+/* ---- fab_addr.c --------------------------------------------------------------------- */
 
 struct fab_addr {
 	uint8_t transport; /* enum fab_transport_id */
@@ -139,7 +139,7 @@ must_check int fab__addr_parse(struct fab_addr *out, const char *address, char w
 must_check int fab__addr_socket(const struct fab_addr *addr); /* non-blocking; fd or -errno */
 must_check int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX]);
 
-/* ---- fab_shm.c, fab_shm_mem.c: rings in shared memory ---------------------------------- */
+/* ---- fab_shm.c, fab_shm_mem.c: rings in shared memory ------------------------------- */
 
 #define FAB_SLOT_BYTES 1088u
 
@@ -191,7 +191,7 @@ must_check ssize_t fab__send_fds(int fd, const void *bytes, size_t size, const i
 must_check ssize_t fab__recv_fds(int fd, void *bytes, size_t size, int *fds, uint32_t fd_max,
 				 uint32_t *fd_count);
 
-/* ---- fab_tcp.c ------------------------------------------------------------------------ */
+/* ---- fab_tcp.c ---------------------------------------------------------------------- */
 
 #define FAB_TCP_IN_BYTES (64u << 10)
 
@@ -211,7 +211,7 @@ struct fab_tcp {
 
 void fab__tcp_init(struct fab_tcp *tcp, int fd);
 
-/* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock ------ */
+/* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
 
 struct fab__session;
 
@@ -353,9 +353,9 @@ void fab__pieces_abort(struct fab__session *s);
 must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 			     const struct fab_hdr_wire *w);
 
-/* ---- fab_server.c: the polling core; fab_control.c: the control side ------------------------ */
+/* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
 
-/* ---- fab_conn.c: the client's end, no socket, no clock; fab_client.c: its sockets ------------ */
+/* ---- fab_conn.c: the client's end, no socket, no clock; fab_client.c: its sockets --- */
 
 enum fab_conn_at { CONN_DIALS, CONN_HELLO, CONN_OPEN, CONN_BROKEN };
 
@@ -373,6 +373,12 @@ struct fab__call { /* in fab_call.opaque */
 	uint32_t slot;
 	bool cancelled;
 };
+
+static inline struct fab__call *fab__call_inside(struct fab_call *call)
+{
+	static_assert(sizeof(struct fab__call) <= sizeof(call->opaque), "room in fab_call");
+	return (struct fab__call *)(void *)call->opaque;
+}
 
 /* One credit: the request that uses it. */
 struct fab_slot {
@@ -420,7 +426,7 @@ struct fab_conn {
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
-	bool socket_due; /* shm: epoll said that the unix socket has something */
+	bool socket_due;      /* shm: epoll said that the unix socket has something */
 	int fd;
 	int epoll_fd;
 	int doorbells[2]; /* shm: the appliance's, ours */
@@ -439,7 +445,11 @@ void fab__conn_free(struct fab_conn *conn);
 /* Receive; returns how many of done[]. */
 must_check uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done,
 				   uint32_t done_max);
+/* A slot that neither a call nor the transport needs any more is free again. */
+void fab__slot_settle(struct fab_conn *conn, struct fab_slot *slot);
 void fab__conn_break(struct fab_conn *conn, int err, const char *why);
+/* As fab__conn_break(), and returns err; `why` may be the connection's own line.  fab_dial.c */
+int fab__conn_broken(struct fab_conn *conn, int err, const char *why);
 /* POOL_ADDED has come, on whichever way. */
 must_check int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int fd);
 
@@ -516,6 +526,17 @@ must_check int fab__control_create(struct fab_server *srv);
 void fab__control_destroy(struct fab_server *srv);
 void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch);
 void fab__refused(struct fab_server *srv, const char *who, const char *why);
+
+/* fab_listen.c, fab_guest.c */
+void fab__listeners_watch(struct fab_server *srv, bool full);
+void fab__listeners_close(struct fab_server *srv);
+void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
+struct fab_guest *fab__guest_place(struct fab_server *srv); /* a free one, or NULL */
+void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
+		      uint64_t now_ns);
+void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);
+void fab__guests_expire(struct fab_server *srv, uint64_t now_ns);
+void fab__guests_close(struct fab_server *srv);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);

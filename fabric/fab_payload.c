@@ -49,7 +49,7 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
 	return window_at(req, offset);
 }
 
-/* ---- tcp ------------------------------------------------------------------------------- */
+/* ---- tcp ---------------------------------------------------------------------------- */
 
 static void piece_back(struct fab_piece *piece, int status)
 {

@@ -21,195 +21,12 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#define SESSIONS_DEFAULT 64u
-#define SESSIONS_LIMIT   4096u
-#define TURN_MAX         64u /* requests of one session in one poll */
-#define QUIET_POLLS      16u
-#define POOLS_DEFAULT    (UINT64_C(1) << 30)
-#define HELLO_DEFAULT_NS UINT64_C(5000000000)
+#define TURN_MAX    64u /* requests of one session in one poll */
+#define QUIET_POLLS 16u
 
-static const struct fab_limits limits_default = {
-	.credits = 128,
-	.long_bodies = 8,
-	.batch_max = FAB_BATCH_MAX,
-	.window_max_bytes = FAB_WINDOW_MAX,
-	.pool_max_bytes = POOLS_DEFAULT,
-};
-
-void fab__wake(int fd)
-{
-	uint64_t one = 1;
-
-	/* Full is as good: then it is readable. */
-	ASSERT(write(fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
-}
-
-/* ---- create and destroy ------------------------------------------------------------------- */
-
-static int cfg_complete(struct fab_server_cfg *cfg)
-{
-	struct fab_limits *l = &cfg->limits;
-
-	if (!l->credits)
-		l->credits = limits_default.credits;
-	if (!l->long_bodies)
-		l->long_bodies = limits_default.long_bodies;
-	if (!l->batch_max)
-		l->batch_max = limits_default.batch_max;
-	if (!l->window_max_bytes)
-		l->window_max_bytes = limits_default.window_max_bytes;
-	if (!l->pool_max_bytes)
-		l->pool_max_bytes = limits_default.pool_max_bytes;
-	if (!cfg->sessions_max)
-		cfg->sessions_max = SESSIONS_DEFAULT;
-	if (!cfg->pools_max_bytes)
-		cfg->pools_max_bytes = POOLS_DEFAULT;
-	if (!cfg->hello_timeout_ns)
-		cfg->hello_timeout_ns = HELLO_DEFAULT_NS;
-	if (!cfg->core_count)
-		cfg->core_count = 1;
-	if (l->credits > FAB_CREDITS_MAX || l->long_bodies > FAB_LONG_MAX ||
-	    l->batch_max > FAB_BATCH_MAX || l->window_max_bytes > FAB_WINDOW_MAX ||
-	    l->window_max_bytes % BLOCK_SIZE != 0 || cfg->sessions_max > SESSIONS_LIMIT ||
-	    cfg->key.id[0] == 0)
-		return -EINVAL;
-	return 0;
-}
-
-/* One mapping for all that sessions need; the kernel gives pages as they are touched. */
-static int arena_create(struct fab_server *srv)
-{
-	const struct fab_limits *l = &srv->cfg.limits;
-	uint64_t reqs = align_up(l->credits * sizeof(struct fab__req), BLOCK_SIZE);
-	uint64_t frees = align_up(l->credits * sizeof(uint16_t), BLOCK_SIZE);
-	uint64_t longs = (uint64_t)l->long_bodies * FAB_LONG_BODY_MAX;
-	uint64_t tcp = align_up(sizeof(struct fab_tcp), BLOCK_SIZE);
-	uint8_t *at;
-
-	srv->arena_bytes = srv->cfg.sessions_max * (reqs + frees + longs + tcp);
-	srv->arena = mmap(NULL, srv->arena_bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (srv->arena == MAP_FAILED)
-		return -ENOMEM;
-	at = srv->arena;
-	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++) {
-		struct fab__session *s = &srv->sessions[i];
-
-		s->srv = srv;
-		s->reqs = (void *)at;
-		s->longs = at + reqs;
-		s->req_free = (void *)(at + reqs + longs);
-		s->tcp = (void *)(at + reqs + longs + frees);
-		at += reqs + frees + longs + tcp;
-	}
-	return 0;
-}
-
-static uint32_t ring_size(uint32_t messages)
-{
-	uint32_t size = 1;
-
-	while (size < messages)
-		size <<= 1;
-	return size;
-}
-
-static int tables_create(struct fab_server *srv)
-{
-	/* For each place at most: LOST of the session before, OPENED, LOST. */
-	uint32_t size = ring_size(3 * srv->cfg.sessions_max);
-
-	srv->sessions = calloc(srv->cfg.sessions_max, sizeof(*srv->sessions));
-	srv->open = calloc(srv->cfg.sessions_max, sizeof(*srv->open));
-	srv->slots = calloc((size_t)2 * size, sizeof(*srv->slots));
-	if (!srv->sessions || !srv->open || !srv->slots)
-		return -ENOMEM;
-	spsc_init(&srv->to_core, srv->slots, size);
-	spsc_init(&srv->to_control, srv->slots + size, size);
-	return 0;
-}
-
-static int epoll_create_woken(struct fab_server *srv)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = NULL };
-
-	srv->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (srv->epoll_fd < 0)
-		return -errno;
-	srv->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (srv->wake_fd < 0)
-		return -errno;
-	return epoll_ctl(srv->epoll_fd, EPOLL_CTL_ADD, srv->wake_fd, &ev) < 0 ? -errno : 0;
-}
-
-static void server_free(struct fab_server *srv)
-{
-	if (srv->wake_fd >= 0)
-		close(srv->wake_fd);
-	if (srv->epoll_fd >= 0)
-		close(srv->epoll_fd);
-	if (srv->arena)
-		munmap(srv->arena, srv->arena_bytes);
-	free(srv->slots);
-	free(srv->open);
-	free(srv->sessions);
-	free(srv);
-}
-
-int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
-{
-	struct fab_server *srv = aligned_alloc(64, align_up(sizeof(*srv), 64));
-	int err;
-
-	if (!srv)
-		return -ENOMEM;
-	*srv = (struct fab_server){
-		.cfg = *cfg,
-		.epoll_fd = -1,
-		.wake_fd = -1,
-		.next_deadline_ns = UINT64_MAX,
-	};
-	list_init(&srv->dirty);
-	list_init(&srv->cancels);
-	list_init(&srv->back);
-	err = cfg_complete(&srv->cfg);
-	if (!err)
-		err = tables_create(srv);
-	if (!err)
-		err = arena_create(srv);
-	if (!err)
-		err = epoll_create_woken(srv);
-	if (!err)
-		err = fab__control_create(srv);
-	if (err) {
-		server_free(srv);
-		return err;
-	}
-	*out = srv;
-	return 0;
-}
-
-void fab_server_destroy(struct fab_server *srv)
-{
-	ASSERT(srv->open_count == 0);
-	fab__control_destroy(srv);
-	server_free(srv);
-}
-
-void fab_server_stop(struct fab_server *srv)
-{
-	atomic_store_explicit(&srv->stop, true, memory_order_relaxed);
-	fab__wake(srv->wake_fd);
-	fab__wake(srv->control.wake_fd);
-}
-
-/* ---- messages and events that are due ------------------------------------------------------- */
+/* ---- messages and events that are due ----------------------------------------------- */
 
 static struct fab_event *event_put(struct fab_event *e, enum fab_event_type type,
 				   struct fab__session *s)
@@ -262,6 +79,8 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 		srv->stat.sessions++;
 		session_watch(srv, m->session);
 		event_put(&events[n++], FAB_EVENT_SESSION_NEW, m->session);
+		if (unlikely(srv->stopping)) /* it came in just as the doors were closed */
+			fab__session_fail(m->session, -ECONNRESET);
 	}
 	return n;
 }
@@ -342,8 +161,7 @@ static void expire(struct fab_server *srv, uint64_t now_ns)
 	srv->next_deadline_ns = next;
 }
 
-/* ---- the poll ----------------------------------------------------------------------------------
- */
+/* ---- the poll ----------------------------------------------------------------------- */
 
 static void harvest(struct fab_server *srv)
 {
@@ -418,8 +236,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	return n;
 }
 
-/* ---- sleep
- * ----------------------------------------------------------------------------------------- */
+/* ---- sleep -------------------------------------------------------------------------- */
 
 static bool anything_due(const struct fab_server *srv)
 {

@@ -62,7 +62,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pieces_out = 0;
 }
 
-/* ---- one request's life --------------------------------------------------------------- */
+/* ---- one request's life ------------------------------------------------------------- */
 
 static void req_free(struct fab__session *s, struct fab__req *req)
 {
@@ -211,7 +211,7 @@ void fab__session_expire(struct fab__session *s, uint64_t now_ns)
 	s->next_deadline_ns = next;
 }
 
-/* ---- receiving ------------------------------------------------------------------------- */
+/* ---- receiving ---------------------------------------------------------------------- */
 
 static int capsule_begin(struct fab__session *s, const struct fab_hdr_wire *w, uint64_t now_ns)
 {
@@ -282,7 +282,7 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 	return n;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------ */
 
 void fab__session_fail(struct fab__session *s, int err)
 {
@@ -310,7 +310,7 @@ bool fab__session_drained(const struct fab__session *s)
 	return s->req_free_count == s->pub.limits.credits && s->pieces_out == 0;
 }
 
-/* ---- replies -------------------------------------------------------------------------------- */
+/* ---- replies ------------------------------------------------------------------------ */
 
 void fab__session_dirty(struct fab__session *s)
 {
@@ -374,8 +374,7 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 	fab_reply(req, 0, &body, (uint32_t)sizeof(body.head) + 4 * blocks);
 }
 
-/* ---- items ------------------------------------------------------------------------------------
- */
+/* ---- items -------------------------------------------------------------------------- */
 
 static const struct fab__req *req_of_const(const struct fab_req *pub)
 {

@@ -161,7 +161,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 	}
 }
 
-/* ---- comparing ----------------------------------------------------------------------- */
+/* ---- comparing ---------------------------------------------------------------------- */
 
 static bool handle_same(const struct fab_handle *a, const struct fab_handle *b)
 {

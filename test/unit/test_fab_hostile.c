@@ -98,7 +98,7 @@ static void begin(const struct transport *t)
 	neighbour_is_well();
 }
 
-/* ---- before the hello is done ----------------------------------------------------------- */
+/* ---- before the hello is done ------------------------------------------------------- */
 
 BOTH(a_web_browser_is_told_that_this_is_no_web_server)
 {
@@ -299,7 +299,7 @@ Test(fab_hostile, only_loopback_is_served)
 	fab_rig_end(&rig);
 }
 
-/* ---- scribbling in shared memory ------------------------------------------------------------- */
+/* ---- scribbling in shared memory ---------------------------------------------------- */
 
 /* The hostile client's view of its rings. */
 static struct fab_conn *shm_dial(void)

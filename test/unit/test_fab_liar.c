@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- with the key, and bad intentions ------------------------------------------------------ */
+/* ---- with the key, and bad intentions ----------------------------------------------- */
 
 /* A session over the simulated network whose client's end we hold ourselves. */
 struct bad {
@@ -377,8 +377,7 @@ Test(fab_liar, noise_with_a_good_checksum_does_no_harm)
 	}
 }
 
-/* ---- an appliance that is none
- * ------------------------------------------------------------------- */
+/* ---- an appliance that is none ------------------------------------------------------ */
 
 static int client_hears(struct fab_hdr_wire *w, const void *body, uint32_t bytes)
 {

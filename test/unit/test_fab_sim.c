@@ -56,7 +56,7 @@ static uint8_t pattern(uint64_t what, uint32_t i)
 	return (uint8_t)(what * 131 + i * 7 + (i >> 8));
 }
 
-/* ---- the appliance --------------------------------------------------------------------- */
+/* ---- the appliance ------------------------------------------------------------------ */
 
 static struct op *op_free(struct world *w)
 {
@@ -160,7 +160,7 @@ static void server_turn(struct world *w)
 	ASSERT(fab_server_control_step(w->srv, w->net.now_ns, &control, 1) == 0);
 }
 
-/* ---- the client -------------------------------------------------------------------------- */
+/* ---- the client --------------------------------------------------------------------- */
 
 static void call_submit(struct world *w, uint32_t i)
 {
@@ -241,7 +241,7 @@ static void client_turn(struct world *w, bool submit)
 		call_done(w, done[k]);
 }
 
-/* ---- the runs ------------------------------------------------------------------------------ */
+/* ---- the runs ----------------------------------------------------------------------- */
 
 static void world_begin(struct world *w, uint64_t seed)
 {

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A connection, the client's end: what comes in.
+ *
+ *   REPLY       header -> (body into call->body) -> fab__reply_parse() -> done[]
+ *   PART        header -> payload straight into the window
+ *   PULL        header -> DATA, from where it lies in the window
+ *   POOL_ADDED  the region may be used
+ *
+ * Invariants:
+ *  (1) What comes in must name a slot by its whole id: an old reply finds another sequence.
+ *  (2) Payload is written and read only inside the window of a call in flight.
+ *  (3) Nonsense breaks the connection; it never becomes an answer.
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int protocol_error(struct fab_conn *conn, const char *why)
+{
+	fab__conn_break(conn, -EPROTO, why);
+	return -EPROTO;
+}
+
+/* The slot that a peer's id names, if it is in flight. */
+static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
+{
+	uint32_t i = (uint32_t)(id & 0xffff);
+
+	if (i >= conn->limits.credits || conn->slots[i].id != id || !conn->slots[i].call)
+		return NULL;
+	return &conn->slots[i];
+}
+
+static int reply_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
+{
+	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
+
+	if (unlikely(!slot))
+		return protocol_error(conn, "the appliance answered what was not asked");
+	conn->rx_call = slot->call;
+	if (conn->rx_hdr.body_bytes <= FAB_SMALL_MAX) {
+		memcpy(slot->call->body, w->small, FAB_SMALL_MAX);
+		return 0;
+	}
+	conn->rx_wants = true;
+	conn->rx_dst = slot->call->body;
+	conn->rx_need = conn->rx_hdr.body_bytes;
+	conn->rx_done = 0;
+	return 0;
+}
+
+static int reply_end(struct fab_conn *conn, struct fab_call **done)
+{
+	struct fab_call *call = conn->rx_call;
+	struct fab_slot *slot = &conn->slots[fab__call_inside(call)->slot];
+	uint32_t bytes = conn->rx_hdr.body_bytes;
+
+	conn->rx_call = NULL;
+	if (!conn->direct && bytes > FAB_SMALL_MAX &&
+	    crc32c(call->body, bytes) != conn->rx_hdr.body_crc32c)
+		return protocol_error(conn, "a reply is damaged");
+	if (unlikely(fab__reply_parse(call, conn->rx_hdr.status, bytes)))
+		return protocol_error(conn, "a reply that makes no sense");
+	slot->call = NULL;
+	fab__slot_settle(conn, slot);
+	*done = call;
+	return 1;
+}
+
+/* Where in our memory a PART or PULL means; NULL: outside the window of what is in flight. */
+static uint8_t *piece_find(struct fab_conn *conn, const struct fab_piece_hdr *p)
+{
+	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
+	struct fab_call *call = slot ? slot->call : NULL;
+
+	if (!call || !call->region || p->window_at > call->window_bytes ||
+	    p->length_bytes > call->window_bytes - p->window_at)
+		return NULL;
+	return (uint8_t *)call->region->memory + call->window_offset + p->window_at;
+}
+
+static int part_begin(struct fab_conn *conn, const struct fab_piece_hdr *p)
+{
+	conn->rx_dst = piece_find(conn, p);
+	if (!conn->rx_dst)
+		return protocol_error(conn, "the appliance sent bytes that no window asked for");
+	conn->rx_wants = true;
+	conn->rx_need = p->length_bytes;
+	conn->rx_done = 0;
+	return 0;
+}
+
+static int pull_answer(struct fab_conn *conn, const struct fab_piece_hdr *p)
+{
+	struct fab_answer_tx *answer = &conn->answers[p->pull];
+	const uint8_t *from = piece_find(conn, p);
+
+	if (!from || answer->busy)
+		return protocol_error(conn, "the appliance asked for bytes that no window offers");
+	fab__piece_build(&answer->tx.hdr, FAB_DATA, conn->rx_hdr.request_id, p);
+	answer->tx.kind = FAB_TX_DATA;
+	answer->tx.body = NULL;
+	answer->tx.body_bytes = 0;
+	answer->tx.payload = from;
+	answer->tx.payload_bytes = p->length_bytes;
+	answer->busy = !conn->link->ops->send(conn->link, &answer->tx);
+	return 0;
+}
+
+static int capsule_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
+{
+	struct fab_piece_hdr piece;
+
+	if (unlikely(fab__hdr_parse(&conn->rx_hdr, w)))
+		return protocol_error(conn, "the appliance sent what is no capsule");
+	if (likely(conn->rx_hdr.type == FAB_REPLY))
+		return reply_begin(conn, w);
+	if (!conn->direct && conn->rx_hdr.type == FAB_POOL_ADDED)
+		return fab__region_added(conn, w, -1);
+	if (conn->direct || fab__piece_parse(&piece, w))
+		return protocol_error(conn, "the appliance sent a capsule that has no place here");
+	if (conn->rx_hdr.type == FAB_PART)
+		return part_begin(conn, &piece);
+	if (conn->rx_hdr.type == FAB_PULL)
+		return pull_answer(conn, &piece);
+	return protocol_error(conn, "the appliance sent a capsule that has no place here");
+}
+
+/* One capsule on.  1: *done is set, 0: nothing more here, -EAGAIN: go on, else broken. */
+static int conn_turn(struct fab_conn *conn, struct fab_call **done)
+{
+	struct fab_hdr_wire w;
+	int got;
+
+	if (!conn->rx_wants) {
+		got = conn->link->ops->recv_header(conn->link, &w);
+		if (got <= 0)
+			return got;
+		got = capsule_begin(conn, &w);
+		if (unlikely(got))
+			return got;
+	}
+	if (conn->rx_wants) {
+		got = conn->link->ops->recv_bytes(conn->link, conn->rx_hdr.slot, conn->rx_dst,
+						  conn->rx_need, &conn->rx_done);
+		if (got <= 0)
+			return got;
+		conn->rx_wants = false;
+	}
+	return conn->rx_call ? reply_end(conn, done) : -EAGAIN;
+}
+
+static wk_cold uint32_t broken_return(struct fab_conn *conn, struct fab_call **done,
+				      uint32_t done_max)
+{
+	uint32_t n = 0;
+
+	if (!conn->slots)
+		return 0;
+	while (n < done_max && conn->broken_next < conn->limits.credits) {
+		struct fab_slot *slot = &conn->slots[conn->broken_next++];
+
+		if (!slot->call)
+			continue;
+		slot->call->status = -ECONNRESET;
+		slot->call->body_bytes = 0;
+		slot->call->length_bytes = 0;
+		done[n++] = slot->call;
+		slot->call = NULL;
+	}
+	return n;
+}
+
+uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done, uint32_t done_max)
+{
+	uint32_t n = 0;
+	int got = 1;
+
+	while (conn->at == CONN_OPEN && n < done_max) {
+		got = conn_turn(conn, &done[n]);
+		if (got == 1)
+			n++;
+		else if (got != -EAGAIN)
+			break;
+	}
+	if (unlikely(got < 0 && got != -EAGAIN))
+		fab__conn_break(conn, got, "the appliance closed the connection");
+	if (unlikely(conn->at == CONN_BROKEN))
+		n += broken_return(conn, done + n, done_max - n);
+	return n;
+}
+
+/* ---- pools -------------------------------------------------------------------------- */
+
+int fab_region_status(const struct fab_region *region)
+{
+	return region->status;
+}
+
+void *fab_region_memory(const struct fab_region *region)
+{
+	return region->memory;
+}
+
+uint64_t fab_region_size(const struct fab_region *region)
+{
+	return region->size_bytes;
+}
+
+static void region_forget(struct fab_conn *conn, struct fab_region *r)
+{
+	if (r->memory)
+		fab__memory_unmap(r->memory, r->size_bytes);
+	r->memory = NULL;
+	conn->pools_bytes -= r->size_bytes;
+	r->size_bytes = 0;
+}
+
+int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int fd)
+{
+	uint32_t number = le16_get(w->window_region);
+	int status = (int32_t)le32_get(w->deadline);
+	struct fab_region *r;
+	le64 size;
+	int err = 0;
+
+	memcpy(&size, w->small, sizeof(size));
+	if (number == 0 || number > FAB_POOLS_MAX || status > 0 || status < -4095 ||
+	    le32_get(w->body_bytes) != sizeof(size))
+		return protocol_error(conn, "the appliance answered nonsense about a pool");
+	r = &conn->regions[number - 1];
+	if (r->status != -EINPROGRESS || (status == 0 && le64_get(size) != r->size_bytes))
+		return protocol_error(conn, "the appliance answered nonsense about a pool");
+	if (status == 0 && conn->direct) {
+		err = fab__memfd_map(fd, le64_get(size), &r->memory);
+		status = err == -ENOMEM ? err : 0;
+		if (err && !status)
+			return protocol_error(conn,
+					      "the memory of a pool is not what was promised");
+	}
+	if (status)
+		region_forget(conn, r);
+	r->status = status;
+	return -EAGAIN; /* go on */
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Guests: connections that have not proved a key yet.
+ *
+ *   begin -> hello ... --- agreed ---> fab__control_open(): a session
+ *              |
+ *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
+ *                   (closing at once would reset what it has not read yet)
+ *
+ * Invariants:
+ *  (1) A guest holds a descriptor, some hundred bytes and a deadline; there are at most
+ *      FAB_HELLOS_MAX.
+ *  (2) Every refusal goes through fab__refused().
+ */
+#include "fabric/fab_internal.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LINGER_NS UINT64_C(1000000000)
+
+static void guest_close(struct fab_guest *g)
+{
+	close(g->fd);
+	g->fd = -1;
+}
+
+static const char *transport_name(uint8_t transport)
+{
+	return transport == FAB_TRANSPORT_SHM ? "shm" : "tcp";
+}
+
+/* Push what the hello has to say; a guest that does not read loses it. */
+static void guest_push(struct fab_guest *g)
+{
+	struct fab_hello *h = &g->hello;
+
+	while (h->out_bytes > 0) {
+		ssize_t sent = send(g->fd, h->out, h->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent <= 0)
+			return;
+		memmove(h->out, h->out + sent, h->out_bytes - (size_t)sent);
+		h->out_bytes -= (uint32_t)sent;
+	}
+}
+
+static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	fab__refused(srv, transport_name(g->transport), g->hello.why);
+	guest_push(g);
+	shutdown(g->fd, SHUT_WR);
+	g->refused = true;
+	g->deadline_ns = now_ns + LINGER_NS;
+}
+
+static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
+		       uint64_t now_ns)
+{
+	snprintf(g->hello.why, sizeof(g->hello.why), "%s", why);
+	fab__hello_refuse(&g->hello, err, why);
+	guest_refuse(srv, g, now_ns);
+}
+
+struct fab_guest *fab__guest_place(struct fab_server *srv)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
+		if (srv->control.guests[i].fd < 0)
+			return &srv->control.guests[i];
+	return NULL;
+}
+
+void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
+		      uint64_t now_ns)
+{
+	uint8_t nonce[32];
+	char why[FAB_WHY_MAX];
+	int one = 1;
+
+	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
+	g->fd = fd;
+	g->transport = transport;
+	g->refused = false;
+	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
+	g->watch.type = WATCH_HELLO;
+	fab__hello_server(&g->hello, &srv->cfg.key, transport, &srv->cfg.limits, nonce);
+	g->hello.core_count = srv->cfg.core_count;
+	g->hello.shard_count = srv->cfg.shard_count;
+	fab__control_watch(srv, fd, &g->watch);
+	if (transport == FAB_TRANSPORT_TCP)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	else if (fab__peer_uid_check(fd, why))
+		guest_deny(srv, g, -EACCES, why, now_ns);
+}
+
+static void guest_discard(struct fab_guest *g)
+{
+	uint8_t rest[256];
+	ssize_t got = recv(g->fd, rest, sizeof(rest), MSG_DONTWAIT);
+
+	if (got == 0 || (got < 0 && errno != EAGAIN))
+		guest_close(g);
+}
+
+/* The key is proved: a session, if there is room. */
+static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	int err;
+
+	ASSERT(epoll_ctl(srv->control.epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
+	err = fab__control_open(srv, g);
+	if (!err) {
+		g->fd = -1; /* the session's now */
+		return;
+	}
+	fab__control_watch(srv, g->fd, &g->watch);
+	guest_deny(srv, g, err,
+		   err == -EUSERS ? "the appliance serves as many sessions as it may"
+				  : "the appliance could not make the session's memory",
+		   now_ns);
+}
+
+void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	struct fab_hello *h = &g->hello;
+	ssize_t got;
+	int err;
+
+	if (g->refused) {
+		guest_discard(g);
+		return;
+	}
+	got = recv(g->fd, h->in + h->in_bytes, fab__hello_want(h), MSG_DONTWAIT);
+	if (got < 0 && errno == EAGAIN)
+		return;
+	if (got <= 0) {
+		fab__refused(srv, transport_name(g->transport),
+			     "the peer left in the middle of the hello");
+		guest_close(g);
+		return;
+	}
+	h->in_bytes += (uint32_t)got;
+	err = fab__hello_step(h);
+	if (err < 0)
+		guest_refuse(srv, g, now_ns);
+	else if (err == 1)
+		guest_welcome(srv, g, now_ns);
+	else
+		guest_push(g);
+}
+
+void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control.guests[i];
+
+		if (g->fd < 0 || now_ns < g->deadline_ns)
+			continue;
+		if (g->refused)
+			guest_close(g);
+		else
+			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
+	}
+}
+
+void fab__guests_close(struct fab_server *srv)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
+		if (srv->control.guests[i].fd >= 0)
+			guest_close(&srv->control.guests[i]);
+}

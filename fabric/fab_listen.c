@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Listening addresses: made, watched, accepted from, closed.
+ *
+ * When all places for guests are taken listeners are not watched: who waits, waits in the
+ * kernel's backlog.
+ */
+#include "fabric/fab_internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG 64
+
+/* A socket file that nobody listens on any more, left behind by a kill, may go. */
+static bool stale(const struct fab_addr *addr)
+{
+	struct stat st;
+	int fd, err;
+
+	if (lstat(addr->un.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	fd = fab__addr_socket(addr);
+	if (fd < 0)
+		return false;
+	err = connect(fd, &addr->sa, addr->bytes) < 0 ? errno : 0;
+	close(fd);
+	return err == ECONNREFUSED;
+}
+
+static int bind_listen(int fd, const struct fab_addr *addr)
+{
+	int one = 1;
+
+	if (addr->transport == FAB_TRANSPORT_TCP)
+		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	else if (stale(addr))
+		unlink(addr->un.sun_path);
+	if (bind(fd, &addr->sa, addr->bytes) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return 0;
+}
+
+static void listener_name(struct fab_listener *l, const char *address)
+{
+	socklen_t bytes = sizeof(l->addr.in);
+	char host[INET_ADDRSTRLEN];
+
+	if (l->addr.transport == FAB_TRANSPORT_SHM) {
+		snprintf(l->text, sizeof(l->text), "%s", address);
+		return;
+	}
+	ASSERT(getsockname(l->fd, &l->addr.sa, &bytes) == 0);
+	inet_ntop(AF_INET, &l->addr.in.sin_addr, host, sizeof(host));
+	snprintf(l->text, sizeof(l->text), "tcp://%s:%u", host, ntohs(l->addr.in.sin_port));
+}
+
+int fab_server_listen(struct fab_server *srv, const char *address, char *why)
+{
+	struct fab_control *c = &srv->control;
+	struct fab_listener *l = &c->listeners[c->listener_count];
+	char line[FAB_WHY_MAX];
+	int err;
+
+	if (!why)
+		why = line;
+	if (c->listener_count == FAB_LISTENERS_MAX) {
+		snprintf(why, FAB_WHY_MAX, "at most %u addresses", FAB_LISTENERS_MAX);
+		return -EINVAL;
+	}
+	err = fab__addr_parse(&l->addr, address, why);
+	if (err)
+		return err;
+	l->fd = fab__addr_socket(&l->addr);
+	err = l->fd < 0 ? l->fd : bind_listen(l->fd, &l->addr);
+	if (err) {
+		if (l->fd >= 0)
+			close(l->fd);
+		snprintf(why, FAB_WHY_MAX, "\"%.100s\": %s", address, strerror(-err));
+		return err;
+	}
+	listener_name(l, address);
+	l->watch.type = WATCH_LISTENER;
+	fab__control_watch(srv, l->fd, &l->watch);
+	c->listener_count++;
+	return 0;
+}
+
+const char *fab_server_address(const struct fab_server *srv, uint32_t i)
+{
+	return i < srv->control.listener_count ? srv->control.listeners[i].text : NULL;
+}
+
+void fab__listeners_close(struct fab_server *srv)
+{
+	struct fab_control *c = &srv->control;
+
+	for (uint32_t i = 0; i < c->listener_count; i++) {
+		close(c->listeners[i].fd);
+		if (c->listeners[i].addr.transport == FAB_TRANSPORT_SHM)
+			unlink(c->listeners[i].addr.un.sun_path);
+	}
+	c->listener_count = 0;
+}
+
+void fab__listeners_watch(struct fab_server *srv, bool full)
+{
+	struct fab_control *c = &srv->control;
+
+	if (c->full == full)
+		return;
+	c->full = full;
+	for (uint32_t i = 0; i < c->listener_count; i++) {
+		struct epoll_event ev = { .events = full ? 0 : EPOLLIN };
+
+		ev.data.ptr = &c->listeners[i].watch;
+		ASSERT(epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->listeners[i].fd, &ev) == 0);
+	}
+}
+
+void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns)
+{
+	struct fab_guest *g;
+
+	while ((g = fab__guest_place(srv)) != NULL) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0)
+			return; /* none left, or out of descriptors: the next step tries again */
+		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
+	}
+	fab__listeners_watch(srv, true);
+}
