@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What a mount accepts, tolerates and refuses, by name. */
+#include "test/lib/meta_rig.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+static struct rig r;
+
+static void store(void)
+{
+	rig_make(&r, 5, 2, 4u << 20, 4, true);
+	cr_assert_eq(rig_format(&r), 0);
+	cr_assert_eq(rig_put(&r, "/file", 3, 17), 0);
+	cr_assert_eq(rig_stop(&r), 0);
+}
+
+static void store_end(void)
+{
+	rig_end(&r);
+}
+
+TestSuite(meta_boot, .init = store, .fini = store_end, .timeout = 60);
+
+static void flip(uint32_t drive, uint64_t block, uint32_t byte)
+{
+	r.image[drive][block * 4096 + byte] ^= 4;
+	r.view[drive][block * 4096 + byte] ^= 4;
+}
+
+static void is_whole(void)
+{
+	uint32_t blocks;
+	uint64_t fill;
+
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(rig_get(&r, "/file", &blocks, &fill), 0);
+	cr_assert_eq(blocks, 3);
+	cr_assert_eq(fill, 17);
+}
+
+static void is_refused(int err, const char *why)
+{
+	cr_assert_eq(rig_mount(&r), err, "%d, %s", meta_boot_status(r.m), meta_error(r.m));
+	cr_assert_not_null(strstr(meta_error(r.m), why), "%s", meta_error(r.m));
+}
+
+Test(meta_boot, what_was_formatted_mounts_again_and_again)
+{
+	for (int i = 0; i < 4; i++) {
+		uint64_t epoch;
+
+		is_whole();
+		epoch = r.m->epoch;
+		cr_assert_eq(epoch, 2 + i, "no two mounts have one number");
+		cr_assert_eq(rig_stop(&r), 0);
+	}
+}
+
+Test(meta_boot, empty_drives_are_no_store)
+{
+	memset(r.view[0], 0, 4u << 20);
+	is_refused(-ENODATA, "drive 0: no superblock");
+}
+
+Test(meta_boot, one_damaged_superblock_is_named_and_the_other_one_used)
+{
+	flip(1, 0, 77);
+	is_whole();
+	cr_assert_not_null(strstr(meta_error(r.m), "drive 1: first superblock"), "%s",
+			   meta_error(r.m));
+}
+
+Test(meta_boot, second_superblock_may_be_damaged_too)
+{
+	flip(0, 1023, 77);
+	is_whole();
+}
+
+Test(meta_boot, two_damaged_superblocks_are_refused)
+{
+	flip(1, 0, 77);
+	flip(1, 1023, 78);
+	is_refused(-ENODATA, "drive 1");
+}
+
+Test(meta_boot, drives_in_the_wrong_order_are_refused)
+{
+	uint8_t *view = r.view[0];
+
+	r.view[0] = r.view[1];
+	r.view[1] = view;
+	is_refused(-ENODEV, "in place 0 stands drive 1");
+	r.view[1] = r.view[0];
+	r.view[0] = view;
+}
+
+Test(meta_boot, missing_drive_is_refused)
+{
+	r.conf.ndrives = 1;
+	is_refused(-ENODEV, "the store has 2 drives, 1 are given");
+	r.conf.ndrives = 2;
+}
+
+Test(meta_boot, drive_of_another_store_is_refused)
+{
+	static struct rig other;
+
+	rig_make(&other, 6, 2, 4u << 20, 4, true);
+	memcpy(other.conf.uuid, "other", 5);
+	cr_assert_eq(rig_format(&other), 0);
+	cr_assert_eq(rig_stop(&other), 0);
+	memcpy(r.view[1], other.view[1], 4u << 20);
+	is_refused(-ENODEV, "drive 1 is of another store");
+	rig_end(&other);
+}
+
+Test(meta_boot, any_one_copy_of_any_root_may_be_damaged)
+{
+	for (uint32_t i = 0; i < 16; i++) {
+		flip(i / 8, 1 + i % 8, i * 31);
+		is_whole();
+		cr_assert_eq(rig_stop(&r),
+			     0); /* the mount wrote all of them again, into one slot */
+		store_end();
+		store();
+	}
+}
+
+Test(meta_boot, both_copies_of_a_root_damaged_are_refused_whichever_slot_it_is)
+{
+	for (uint32_t i = 0; i < 8; i++) {
+		char why[16] = "shard 0";
+
+		why[6] = (char)('0' + i % 4);
+		flip(0, 1 + i, 100);
+		flip(1, 1 + i, 200);
+		is_refused(-EUCLEAN, why);
+		rig_power_cut(&r);
+		flip(0, 1 + i, 100);
+		flip(1, 1 + i, 200);
+	}
+}
+
+Test(meta_boot, zone_header_without_a_whole_half_is_refused)
+{
+	flip(0, 9 + 16, 3);
+	flip(0, 9 + 16, 3 + 2048);
+	is_refused(-EUCLEAN, "header of zone 1");
+}
+
+Test(meta_boot, conf_that_cannot_work_is_refused_with_its_reason)
+{
+	struct meta_conf c = r.conf;
+
+	cr_assert_null(meta_conf_problem(&c));
+	c.drive[1].nblocks = 511;
+	cr_assert_not_null(strstr(meta_conf_problem(&c), "2 MiB"));
+	cr_assert_eq(meta_memory_needed(&c), 0);
+	c = r.conf;
+	c.cache_bytes = 16384;
+	cr_assert_not_null(strstr(meta_conf_problem(&c), "cache"));
+	c = r.conf;
+	c.nshards = 3;
+	cr_assert_not_null(strstr(meta_conf_problem(&c), "shards"));
+	c.nshards = 512;
+	cr_assert_not_null(strstr(meta_conf_problem(&c), "shards"));
+	c = r.conf;
+	c.ndrives = 0;
+	cr_assert_not_null(strstr(meta_conf_problem(&c), "drives"));
+}
