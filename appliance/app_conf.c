@@ -57,7 +57,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
-				"its file: 64 hexadecimal digits, perhaps behind ID:, its owner's alone" },
+				"its file: 64 hexadecimal digits, perhaps behind ID:" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the polling thread; auto: the highest; none: not pinned" },
 	[APP_CONF_SPIN] = { "spin_max", KIND_US, AT(spin_max_us), 0, 1000000, 200,
