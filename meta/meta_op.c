@@ -208,8 +208,10 @@ static bool stall(struct meta *m, struct meta_op *op)
 	const bool again = (op->state & OP_STATE_MASK) == OP_STALLED;
 
 	set_state(op, OP_STALLED);
-	if (again)
-		list_push_front(l, &op->link); /* it keeps its turn */
+	/* It keeps its turn; and one that has begun goes before those that have not, for these wait
+	 * until it is over. */
+	if (again || op->state & OP_RUNNING)
+		list_push_front(l, &op->link);
 	else
 		list_push_back(l, &op->link);
 	return false;
