@@ -379,16 +379,17 @@ static void check_record(struct meta *m, const struct meta_key *key, const void 
 		check_obj(m, key, value, len);
 		return;
 	case META__CLASS_ZONE:
-		if (own)
-			check_zone_record(m, key, value, len);
-		break;
+		if (!own)
+			break;
+		check_zone_record(m, key, value, len);
+		return;
 	case META__CLASS_ORPHAN:
-		if (own)
-			check_orphan(m, key, value, len);
-		break;
+		if (!own)
+			break;
+		check_orphan(m, key, value, len);
+		return;
 	}
-	if (!own || meta__key_class(key) < META__CLASS_ZONE)
-		problem(m, "shard %u: a record of an unknown class", c->shard);
+	problem(m, "shard %u: a record of an unknown class", c->shard);
 }
 
 /* ---- walking -----------------------------------------------------------------------------------

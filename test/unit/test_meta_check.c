@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The check finds what is wrong: records are changed on the drive and their page's checksum made
+ * right again, as a bug would do it.
+ */
+#include "meta/meta_page.h"
+#include "meta/meta_record.h"
+#include "test/lib/meta_rig.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct rig r;
+static struct meta_check check;
+
+static void store(void)
+{
+	rig_make(&r, 9, 1, 8u << 20, 4, true);
+	cr_assert_eq(rig_format(&r), 0);
+	cr_assert_eq(rig_mkdir(&r, "/one"), 0);
+	cr_assert_eq(rig_mkdir(&r, "/two"), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		char path[32];
+
+		(void)snprintf(path, sizeof(path), "/%s/file %u", i % 2 ? "one" : "two", i);
+		cr_assert_eq(rig_put(&r, path, i % 4, i + 1), 0);
+	}
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0);
+}
+
+static void store_end(void)
+{
+	rig_end(&r);
+}
+
+TestSuite(meta_check, .init = store, .fini = store_end, .timeout = 30);
+
+/* A leaf as it lies on the drive. */
+struct place {
+	uint8_t *page;
+	uint32_t at;
+	uint32_t shard;
+};
+
+/* The n-th record of this class and kind; its value may be changed. */
+static void *find(enum meta__class class_, enum meta__kind kind, uint32_t n, struct place *out)
+{
+	for (uint32_t s = 0; s < r.m->nshards; s++) {
+		const struct meta__shard *shard = &r.m->shard[s];
+
+		cr_assert_leq(shard->height, 1, "this test's trees are single leaves");
+		if (shard->height == 0)
+			continue;
+		*out = (struct place){ .page = rig_block(&r, shard->root_baddr), .shard = s };
+		for (; out->at < meta__page_count(out->page); out->at++) {
+			struct meta_key key = meta__leaf_key(out->page, out->at);
+			const void *value;
+			uint32_t len;
+
+			if (meta__key_class(&key) != class_ || meta__key_kind(&key) != kind ||
+			    n-- > 0)
+				continue;
+			meta__leaf_value(out->page, out->at, &value, &len);
+			return out->page + ((const uint8_t *)value - out->page);
+		}
+	}
+	cr_assert(false, "there is no such record");
+	return NULL;
+}
+
+/* What was changed counts; the check must find it, and say `what`. */
+static void found(struct place *p, const char *what)
+{
+	struct meta_page_disk *head = (struct meta_page_disk *)p->page;
+	bool named = false;
+
+	head->crc32c = le32_of(crc32c(p->page + 4, META_PAGE_BYTES - 4));
+	memcpy(r.view[0], r.image[0], 8u << 20);
+	cr_assert_eq(rig_check(&r, &check), -EUCLEAN);
+	cr_assert_gt(check.problems, 0);
+	for (uint32_t i = 0; i < 8; i++)
+		named |= strstr(check.first[i], what) != NULL;
+	cr_assert(named, "\"%s\" is not in \"%s\"", what, check.first[0]);
+}
+
+Test(meta_check, sound_store_is_sound_and_counted)
+{
+	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
+	cr_assert_eq(check.problems, 0);
+	cr_assert_eq(check.names, 22);
+	cr_assert_eq(check.inodes, 23);
+	cr_assert_eq(check.extents, 15);
+	cr_assert_eq(check.blocks, 5 * (1 + 2 + 3));
+	cr_assert_gt(check.pages, 1);
+}
+
+Test(meta_check, page_with_a_flipped_bit)
+{
+	struct place p;
+
+	(void)find(META__CLASS_NAME, META__KIND_NONE, 0, &p);
+	r.view[0][p.page - r.image[0] + 5000] ^= 1;
+	cr_assert_eq(rig_check(&r, &check), -EUCLEAN);
+	cr_assert_not_null(strstr(check.first[0], "its checksum is wrong"), "%s", check.first[0]);
+}
+
+Test(meta_check, name_that_is_gone)
+{
+	struct place p;
+
+	(void)find(META__CLASS_NAME, META__KIND_NONE, 3, &p);
+	meta__leaf_remove(p.page, p.at);
+	found(&p, "counts");
+	cr_assert_geq(check.problems, 2, "its inode has no name, too");
+}
+
+Test(meta_check, inode_that_is_gone)
+{
+	struct place p;
+
+	(void)find(META__CLASS_OBJ, META__KIND_INODE, 5, &p);
+	meta__leaf_remove(p.page, p.at);
+	found(&p, "name of ");
+}
+
+Test(meta_check, name_of_another_inode)
+{
+	struct place p;
+	struct meta_name_disk *d = find(META__CLASS_NAME, META__KIND_NONE, 4, &p);
+
+	d->uniq = le64_of(le64_get(d->uniq) ^ 1);
+	found(&p, "name of ");
+}
+
+Test(meta_check, link_count)
+{
+	struct place p;
+	struct meta_inode_disk *d = find(META__CLASS_OBJ, META__KIND_INODE, 7, &p);
+
+	d->nlink = le32_of(2);
+	found(&p, "inode of ");
+}
+
+Test(meta_check, inode_without_links_that_is_no_orphan)
+{
+	struct place p;
+	struct meta_inode_disk *d = find(META__CLASS_OBJ, META__KIND_INODE, 7, &p);
+
+	d->nlink = le32_of(0);
+	found(&p, "nothing, or something else, agrees");
+}
+
+Test(meta_check, directory_count)
+{
+	struct place p;
+	struct meta_dir_disk *d = find(META__CLASS_DIR, META__KIND_NONE, 1, &p);
+
+	d->count = le64_of(le64_get(d->count) + 1);
+	found(&p, "names, ");
+}
+
+Test(meta_check, directory_parent)
+{
+	struct place p;
+	struct meta_dir_disk *d = find(META__CLASS_DIR, META__KIND_NONE, 0, &p);
+
+	if (meta__leaf_key(p.page, p.at).w[0] >> 16 == META_ROOT_DIR)
+		d = find(META__CLASS_DIR, META__KIND_NONE, 1, &p);
+	d->parent = le64_of(77);
+	found(&p, "directory record of ");
+}
+
+Test(meta_check, zone_record)
+{
+	struct place p;
+	le64 *live = find(META__CLASS_ZONE, META__KIND_NONE, 0, &p);
+
+	*live = le64_of(le64_get(*live) + 1);
+	found(&p, "blocks of zone");
+}
+
+Test(meta_check, block_that_belongs_to_two)
+{
+	struct place p, q;
+	struct meta_extent_disk *one = find(META__CLASS_OBJ, META__KIND_EXTENT, 0, &p);
+	struct meta_extent_disk *two = one;
+
+	for (uint32_t n = 1;
+	     two == one || le16_get(two->nblocks) != le16_get(one->nblocks) || q.page != p.page;
+	     n++)
+		two = find(META__CLASS_OBJ, META__KIND_EXTENT, n, &q);
+	memcpy(two + 1, one + 1, sizeof(struct meta_run_disk));
+	found(&p, "belongs to two extents");
+}
+
+Test(meta_check, block_that_is_no_data)
+{
+	struct place p;
+	struct meta_extent_disk *x = find(META__CLASS_OBJ, META__KIND_EXTENT, 0, &p);
+	le64 run;
+
+	memcpy(&run, x + 1, 8);
+	run = le64_of((le64_get(run) & 0xff) | 1u << 8);
+	memcpy(x + 1, &run, 8);
+	found(&p, "where no data is");
+}
+
+Test(meta_check, inline_bytes)
+{
+	struct place p;
+	struct meta_inode_disk *d;
+	uint32_t n = 0;
+
+	do
+		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
+	while (le16_get(d->inline_len) == 0);
+	((uint8_t *)(d + 1))[0] ^= 1;
+	found(&p, "do not match their checksum");
+}
+
+Test(meta_check, orphan_record_of_nothing)
+{
+	struct place p;
+	struct meta_orphan_disk d = { .inode_dir = le64_of(1), .inode_uniq = le64_of(5) };
+	struct meta_key key = meta__orphan_key(5);
+	uint32_t pos;
+
+	(void)find(META__CLASS_NAME, META__KIND_NONE, 0, &p);
+	cr_assert_not(meta__leaf_find(p.page, &key, &pos));
+	meta__page_lower(p.page, &key);
+	meta__leaf_insert(p.page, pos, &key, &d, sizeof(d));
+	found(&p, "orphan record of ");
+}
+
+Test(meta_check, record_of_an_unknown_class)
+{
+	struct place p;
+	struct meta_key key = meta__key(0, 0, (enum meta__class)9, 0, META__KIND_NONE, 0);
+	uint32_t pos;
+
+	(void)find(META__CLASS_NAME, META__KIND_NONE, 0, &p);
+	cr_assert_not(meta__leaf_find(p.page, &key, &pos));
+	meta__page_lower(p.page, &key);
+	meta__leaf_insert(p.page, pos, &key, "x", 1);
+	found(&p, "unknown class");
+}
