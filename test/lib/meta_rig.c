@@ -91,7 +91,7 @@ static void write_complete(struct rig *r, const struct meta_io *io)
 		}
 		return;
 	}
-	ASSERT(!"a write that nobody began");
+	UNREACHABLE(); /* a write that nobody began */
 }
 
 static void complete(struct rig *r, struct meta_io *io)
