@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Zones: what is handed out, and what must have happened before it is handed out again. */
+#include "test/lib/meta_rig.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+static struct rig r;
+static struct meta__zones *z;
+
+static void store(void)
+{
+	rig_make(&r, 11, 2, 8u << 20, 4, true);
+	cr_assert_eq(rig_format(&r), 0);
+	rig_idle(&r);
+	z = r.m->zones;
+}
+
+static void store_end(void)
+{
+	rig_end(&r);
+}
+
+TestSuite(meta_zone, .init = store, .fini = store_end, .timeout = 30);
+
+static struct meta_run take(uint64_t spread, uint32_t nblocks)
+{
+	struct meta_run runs[8];
+	uint32_t nruns;
+	int err;
+
+	while ((err = meta_data_alloc(r.m, spread, nblocks, runs, 8, &nruns)) == -EAGAIN)
+		(void)rig_step(&r);
+	cr_assert_eq(err, 0);
+	return runs[0];
+}
+
+/* Fill one zone of drive 0 with blocks that live; its number. */
+static uint32_t full_zone(void)
+{
+	struct meta_run run = take(0, 1);
+	uint32_t zone = meta__zone_of(r.m, run.baddr);
+
+	do {
+		meta__zone_live_add(r.m, meta__zone_of(r.m, run.baddr), run.nblocks);
+		meta__data_applied(r.m, &run, 1);
+		run = take(0, 1);
+	} while (meta__zone_of(r.m, run.baddr) == zone);
+	meta_data_free(r.m, &run, 1);
+	cr_assert_eq(z->zone[zone].state, ZONE_CLOSED);
+	return zone;
+}
+
+Test(meta_zone, runs_are_whole_apart_and_of_the_drive_that_spread_says)
+{
+	static uint8_t used[2][2048];
+	struct meta_run runs[8];
+	uint32_t nruns;
+
+	for (uint32_t i = 0; i < 40; i++) {
+		uint32_t n = 0;
+		int err;
+
+		while ((err = meta_data_alloc(r.m, i, 1 + i % 30, runs, 8, &nruns)) == -EAGAIN)
+			(void)rig_step(&r);
+		cr_assert_eq(err, 0);
+		cr_assert_eq(meta__data_check(r.m, runs, nruns), 0);
+		for (uint32_t k = 0; k < nruns; k++) {
+			cr_assert_eq(META_BADDR_DRIVE(runs[k].baddr), i % 2);
+			for (uint32_t b = 0; b < runs[k].nblocks; b++)
+				cr_assert_eq(used[i % 2][META_BADDR_BLOCK(runs[k].baddr) + b]++, 0);
+			n += runs[k].nblocks;
+		}
+		cr_assert_eq(n, 1 + i % 30);
+	}
+}
+
+Test(meta_zone, header_is_durable_before_a_block_of_the_zone_is_promised)
+{
+	for (uint32_t i = 0; i < 60; i++) {
+		struct meta_run run = take(i, 7);
+		uint32_t zone = meta__zone_of(r.m, run.baddr);
+		struct meta__zone_seen seen;
+
+		cr_assert_eq(meta__zone_parse(rig_block(&r, meta__geo_zone_baddr(&z->geo, zone)),
+					      r.m->uuid, zone, &seen),
+			     0);
+		cr_assert_eq(seen.kind, META__ZONE_DATA);
+		cr_assert_eq(seen.incarnation, z->zone[zone].incarnation);
+	}
+}
+
+Test(meta_zone, dead_zone_is_free_after_a_checkpoint_and_not_before)
+{
+	uint32_t zone = full_zone();
+
+	meta__zone_live_add(r.m, zone, -(int64_t)z->zone[zone].live);
+	cr_assert_eq(z->zone[zone].state, ZONE_EMPTY);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_EMPTY);
+	meta__zone_freeze(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FROZEN);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FROZEN);
+	meta__zone_rooted(r.m);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FREE);
+}
+
+Test(meta_zone, zone_that_dies_after_the_freeze_waits_for_the_next_one)
+{
+	uint32_t zone = full_zone();
+
+	meta__zone_freeze(r.m);
+	meta__zone_live_add(r.m, zone, -(int64_t)z->zone[zone].live);
+	meta__zone_rooted(r.m);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_EMPTY);
+	meta__zone_freeze(r.m);
+	meta__zone_rooted(r.m);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FREE);
+}
+
+Test(meta_zone, reader_that_planned_before_keeps_the_zone_and_later_ones_do_not)
+{
+	uint32_t zone = full_zone();
+	uint64_t before = meta__epoch_enter(r.m), after;
+
+	meta__zone_live_add(r.m, zone, -(int64_t)z->zone[zone].live);
+	meta__zone_freeze(r.m);
+	after = meta__epoch_enter(r.m);
+	meta__zone_rooted(r.m);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_LEAVING);
+	meta__epoch_leave(r.m, before);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FREE);
+	meta__epoch_leave(r.m, after);
+}
+
+Test(meta_zone, reader_that_stays_for_many_checkpoints_is_waited_for)
+{
+	uint64_t old = meta__epoch_enter(r.m);
+	uint32_t zone = full_zone();
+
+	meta__zone_live_add(r.m, zone, -(int64_t)z->zone[zone].live);
+	for (uint32_t i = 0; i < 3 * META__EPOCHS; i++) {
+		uint64_t e = meta__epoch_enter(r.m);
+
+		meta__zone_freeze(r.m);
+		meta__zone_rooted(r.m);
+		meta__zone_turn(r.m);
+		cr_assert_eq(z->zone[zone].state, ZONE_LEAVING);
+		meta__epoch_leave(r.m, e);
+	}
+	meta__epoch_leave(r.m, old);
+	meta__zone_freeze(r.m);
+	meta__zone_rooted(r.m);
+	meta__zone_turn(r.m);
+	cr_assert_eq(z->zone[zone].state, ZONE_FREE);
+}
+
+Test(meta_zone, promised_blocks_keep_a_zone_until_they_are_applied_or_dropped)
+{
+	struct meta_run held = take(0, 1);
+	uint32_t zone = meta__zone_of(r.m, held.baddr);
+
+	for (;;) {
+		struct meta_run run = take(0, 1);
+		uint32_t is = meta__zone_of(r.m, run.baddr);
+
+		meta_data_free(r.m, &run, 1);
+		if (is != zone)
+			break;
+	}
+	cr_assert_eq(z->zone[zone].state, ZONE_CLOSED);
+	meta__data_dropped(r.m, &held, 1);
+	cr_assert_eq(z->zone[zone].state, ZONE_EMPTY);
+}
+
+Test(meta_zone, runs_that_were_not_given_out_are_refused)
+{
+	struct meta_run run = take(0, 2), bad;
+
+	cr_assert_eq(meta__data_check(r.m, &run, 1), 0);
+	bad = (struct meta_run){ run.baddr + 2, 1 };
+	cr_assert_eq(meta__data_check(r.m, &bad, 1), -EINVAL, "behind what was given");
+	bad = (struct meta_run){ run.baddr, 0 };
+	cr_assert_eq(meta__data_check(r.m, &bad, 1), -EINVAL);
+	bad = (struct meta_run){ META_BADDR(0, 3), 1 };
+	cr_assert_eq(meta__data_check(r.m, &bad, 1), -EINVAL, "a root");
+	bad = (struct meta_run){ META_BADDR(9, 100), 1 };
+	cr_assert_eq(meta__data_check(r.m, &bad, 1), -EINVAL, "no such drive");
+	bad = (struct meta_run){ meta__geo_zone_baddr(&z->geo, meta__zone_of(r.m, run.baddr)), 1 };
+	cr_assert_eq(meta__data_check(r.m, &bad, 1), -EINVAL, "a header");
+}
+
+Test(meta_zone, data_leaves_the_reserve_alone_and_pages_may_take_it)
+{
+	struct meta_run runs[64];
+	uint32_t nruns, room, zones;
+	int err;
+
+	while ((err = meta_data_alloc(r.m, 0, 4, runs, 64, &nruns)) == 0 || err == -EAGAIN)
+		(void)rig_step(&r);
+	cr_assert_eq(err, -ENOSPC);
+	cr_assert_geq(z->free_total, meta__zone_reserve(r.m, true));
+	cr_assert_lt(z->free_total, meta__zone_reserve(r.m, true) + 3);
+	zones = z->free_total;
+	cr_assert_geq(zones, (z->geo.nzones * 3 + 99) / 100);
+	room = meta__page_room(r.m);
+	cr_assert_eq(meta__page_room_want(r.m, room + 20), 0);
+	for (uint32_t i = 0; i < 200 && meta__page_room(r.m) < room + 20; i++)
+		(void)rig_step(&r);
+	cr_assert_geq(meta__page_room(r.m), room + 20);
+	cr_assert_lt(z->free_total, zones);
+}
+
+Test(meta_zone, keys_name_zones_and_back_and_nothing_else_does)
+{
+	for (uint32_t i = 0; i < z->geo.nzones; i++) {
+		struct meta_key key = meta__zone_key(r.m, i);
+
+		cr_assert_eq(meta__zone_of_key(r.m, &key), i);
+		key.w[2] += 1u << 20;
+		cr_assert_eq(meta__zone_of_key(r.m, &key), META__ZONE_NONE);
+	}
+}
