@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/lib/meta_golden.h"
 #include "meta/meta_record.h"
 
 #include <criterion/criterion.h>
@@ -181,4 +182,48 @@ Test(meta_extent, keys_of_one_object_stand_together)
 	next = meta__key_next((struct meta_key){ { 1, ~0ull, ~0ull } });
 	cr_assert_eq(next.w[0], 2);
 	cr_assert_eq(next.w[2], 0);
+}
+
+/* One of each record, 512 bytes apart. */
+Test(meta_extent, records_lie_on_drives_as_they_always_did)
+{
+	static uint8_t all[5 * 512];
+	const struct meta_handle handle = { 0x1002, 0xa1b2c3d4e5, 77 };
+	const struct meta__name name = {
+		.handle = handle, .type = META_TYPE_DIR, .child = 0x1003, .len = 3, .bytes = "dir"
+	};
+	const struct meta__inode in = { .type = META_TYPE_FILE,
+					.flags = META__INODE_TRIMMING,
+					.ino = 11,
+					.size = 22,
+					.blocks = 33,
+					.mtime_ns = -44,
+					.ctime_ns = 55,
+					.atime_ns = 66,
+					.trim_from = 0,
+					.mode = 0751,
+					.uid = 88,
+					.gid = 99,
+					.nlink = 1,
+					.inline_crc = 0x12345678,
+					.inline_len = 5,
+					.inline_bytes = "bytes" };
+	const struct meta__dir dir = {
+		.count = 1, .mtime_ns = 2, .ctime_ns = 3, .inode = handle, .parent = 4
+	};
+	const struct meta__orphan orphan = { .handle = handle, .mount_epoch = 9 };
+	struct meta_dir_disk dir_disk;
+	struct meta_orphan_disk orphan_disk;
+
+	meta__name_build(&name, all);
+	meta__inode_build(&in, all + 512);
+	meta__dir_build(&dir, &dir_disk);
+	memcpy(all + 1024, &dir_disk, sizeof(dir_disk));
+	meta__orphan_build(&orphan, &orphan_disk);
+	memcpy(all + 1536, &orphan_disk, sizeof(orphan_disk));
+	meta__chunk_init(&c, 0);
+	meta__chunk_set(&c, 0, META_BADDR(1, 500), 0xabcdef01);
+	meta__chunk_set(&c, 3, META_BADDR(2, 501), 0xabcdef02);
+	meta__chunk_build(&c, all + 2048);
+	golden_check("test/golden/meta_records.bin", all, sizeof(all));
 }
