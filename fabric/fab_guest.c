@@ -80,6 +80,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 {
 	uint8_t nonce[32];
 	char why[FAB_WHY_MAX];
+	unsigned int stall_ms = FAB_STALL_NS / 1000000;
 	int one = 1;
 
 	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
@@ -92,10 +93,14 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->hello.core_count = srv->cfg.core_count;
 	g->hello.shard_count = srv->cfg.shard_count;
 	fab__control_watch(srv, fd, &g->watch);
-	if (transport == FAB_TRANSPORT_TCP)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	else if (fab__peer_uid_check(fd, why))
-		guest_deny(srv, g, -EACCES, why, now_ns);
+	if (transport == FAB_TRANSPORT_SHM) {
+		if (fab__peer_uid_check(fd, why))
+			guest_deny(srv, g, -EACCES, why, now_ns);
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	/* Also of a peer that has stopped reading: what it does not take holds our memory. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall_ms, sizeof(stall_ms));
 }
 
 static void guest_discard(struct fab_guest *g)

@@ -21,6 +21,7 @@
 #define FAB_POOL_ALIGN  (2u << 20)
 #define FAB_CREDITS_MAX 1024u
 #define FAB_LONG_MAX    64u
+#define FAB_STALL_NS    UINT64_C(30000000000) /* PROTOCOL.md 7 */
 
 /* ---- fab_codec.c: headers ----------------------------------------------------------- */
 
@@ -320,6 +321,7 @@ struct fab__session {
 	uint64_t pools_bytes;
 	struct fab_piece *pulls[FAB_PULLS_MAX];
 	uint32_t pull_free; /* bits */
+	uint64_t stall_ns;  /* when the peer must have answered a PULL; UINT64_MAX: none is out */
 	struct list pull_waits;
 	uint32_t pieces_out;
 	struct fab_shm shm;
@@ -503,6 +505,7 @@ struct fab_server {
 	uint32_t polls; /* since the epoll was last asked */
 	bool busy;      /* it had something then          */
 	bool stopping;
+	uint64_t now_ns; /* of the last poll */
 	uint64_t next_deadline_ns;
 	struct list dirty;   /* sessions to flush           */
 	struct list cancels; /* requests with an event due  */

@@ -82,6 +82,13 @@ static void piece_send(struct fab__session *s, struct fab_req *req, struct fab_p
 		piece_back(piece, 0);
 }
 
+/* A peer that does not answer holds the appliance's memory: not for ever. */
+static void stall_watch(struct fab__session *s)
+{
+	s->stall_ns = s->pull_free == UINT32_MAX ? UINT64_MAX : s->srv->now_ns + FAB_STALL_NS;
+	s->srv->next_deadline_ns = min_u64(s->srv->next_deadline_ns, s->stall_ns);
+}
+
 /* Ask for as many of those that wait as may be asked for. */
 static void pulls_send(struct fab__session *s)
 {
@@ -146,6 +153,8 @@ int fab_pull(struct fab_req *req, struct fab_piece *piece)
 	container_of(req, struct fab__req, pub)->pulls++;
 	list_push_back(&s->pull_waits, &inside(piece)->node);
 	pulls_send(s);
+	if (s->stall_ns == UINT64_MAX)
+		stall_watch(s);
 	return 0;
 }
 
@@ -176,6 +185,7 @@ void fab__data_end(struct fab__session *s)
 	piece_back(s->rx.piece, 0);
 	s->rx.piece = NULL;
 	pulls_send(s);
+	stall_watch(s);
 }
 
 /* What the transport is done with. */

@@ -157,6 +157,10 @@ static void expire(struct fab_server *srv, uint64_t now_ns)
 		if (s->next_deadline_ns <= now_ns)
 			fab__session_expire(s, now_ns);
 		next = min_u64(next, s->next_deadline_ns);
+		if (s->stall_ns <= now_ns)
+			fab__session_fail(s, -ETIMEDOUT);
+		else
+			next = min_u64(next, s->stall_ns);
 	}
 	srv->next_deadline_ns = next;
 }
@@ -217,6 +221,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 {
 	uint32_t n, count;
 
+	srv->now_ns = now_ns;
 	fab_server_flush(srv);
 	n = poll_due(srv, now_ns, events, events_max);
 	if (srv->stream_count > 0 &&

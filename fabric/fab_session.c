@@ -58,6 +58,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pools_bytes = 0;
 	memset(s->pulls, 0, sizeof(s->pulls));
 	s->pull_free = UINT32_MAX;
+	s->stall_ns = UINT64_MAX;
 	list_init(&s->pull_waits);
 	s->pieces_out = 0;
 }

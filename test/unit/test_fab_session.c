@@ -271,6 +271,59 @@ Test(fab_session, many_pulls_of_one_request_are_all_answered)
 	fab_rig_end(&rig);
 }
 
+Test(fab_session, a_client_that_never_answers_a_pull_is_given_up)
+{
+	static uint8_t bytes[4096];
+	struct fab_piece piece = { .bytes = bytes, .length_bytes = sizeof(bytes) };
+	struct transport tcp = { "tcp" };
+	struct fab_put_item item = {
+		.name = { .by = FAB_BY_PATH, .name = "/f", .name_bytes = 2 },
+		.size_bytes = 4096,
+		.sums_at = 4096,
+	};
+	struct fab_call call = { .type = FAB_PUT, .window_bytes = 2 << 20 };
+	struct fab_conn *conn;
+	struct fab_req *req;
+
+	begin(&tcp);
+	call.args.batch.count = 1;
+	call.args.batch.puts = &item;
+	call.region = rig.region;
+	cr_assert_eq(fab_submit(rig.conn, &call), 0);
+	req = fab_rig_request(&rig);
+	conn = rig.conn;
+	rig.conn = NULL; /* it is not polled any more */
+	cr_assert_eq(fab_pull(req, &piece), 0);
+	cr_assert_eq(fab_server_deadline(rig.srv), rig.now_ns + FAB_STALL_NS);
+	rig.now_ns += FAB_STALL_NS;
+	for (int i = 0; i < 2; i++) {
+		struct fab_event event = fab_rig_event(&rig);
+
+		cr_assert(event.type == FAB_EVENT_PULLED || event.type == FAB_EVENT_CANCEL);
+		cr_assert_eq(event.status, -ECONNRESET);
+	}
+	fab_reply(req, -ECONNRESET, NULL, 0);
+	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	rig.conn = conn;
+	fab_rig_end(&rig);
+}
+
+Test(fab_session, who_comes_in_as_the_doors_close_is_shown_out)
+{
+	struct fab_connect_cfg cfg = { .key = fab_rig_key };
+	struct fab_event event;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	cfg.address = rig.address;
+	cr_assert_eq(fab_rig_dial(&rig, &cfg, &rig.conn), 0);
+	fab_server_stop(rig.srv);
+	cr_assert_eq(fab_server_poll(rig.srv, rig.now_ns, &event, 0), 0); /* stops all there are */
+	cr_assert_eq(fab_server_poll(rig.srv, rig.now_ns, &event, 1), 1);
+	cr_assert_eq(event.type, FAB_EVENT_SESSION_NEW);
+	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_end(&rig);
+}
+
 BOTH(credits_run_out_and_come_back)
 {
 	struct fab_server_cfg cfg = { .key = fab_rig_key, .limits.credits = 4 };
