@@ -25,6 +25,7 @@ void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *mo
 	l->w = w;
 	l->model = model;
 	l->in_flight_max = SIM_OPS_MAX;
+	l->names = 4;
 	rand_seed(&l->rand, seed);
 }
 
@@ -33,7 +34,7 @@ void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *mo
 static void pick_path(struct sim_load *l, char out[SIM_PATH_MAX], const char *letter)
 {
 	uint64_t d = rand_below(&l->rand, ARRAY_LEN(dirs) + 2);
-	unsigned n = (unsigned)rand_below(&l->rand, 4);
+	unsigned n = (unsigned)rand_below(&l->rand, l->names);
 
 	if (d < ARRAY_LEN(dirs))
 		snprintf(out, SIM_PATH_MAX, "%s/%s%u", dirs[d], letter, n);
@@ -523,6 +524,8 @@ static bool more_stages(const struct sim_op *o)
 /* A full store says so, and nothing has changed; but deleting always works. */
 static bool may_be_full(const struct sim_op *o, int status)
 {
+	if (status == -EMFILE && o->kind == SIM_LONG_PUT)
+		return true; /* those that were refused halfway stay open as long as the session */
 	return status == -ENOSPC && o->kind != SIM_UNLINK && o->kind != SIM_RMDIR;
 }
 
@@ -562,6 +565,7 @@ static bool take(struct sim_load *l, struct sim_op *o)
 		request(l, o);
 		return true;
 	}
+	l->full += status == -ENOSPC;
 	if (!status)
 		commit(l, o);
 	finish(l, o);

@@ -47,8 +47,10 @@ struct sim_load {
 	struct sim_model *model;
 	struct rand_state rand;
 	uint32_t in_flight_max;
+	uint32_t names; /* of files, and of links, in each directory */
 	struct sim_op op[SIM_OPS_MAX];
 	uint64_t done; /* operations that came back */
+	uint64_t full; /* ... with -ENOSPC          */
 	uint64_t by_kind[SIM_KINDS];
 	char why[256]; /* of the first wrong answer; "": none */
 };

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define SIM_PATH_MAX   64
-#define SIM_NODES_MAX  128
+#define SIM_NODES_MAX  1024
 #define SIM_CHANGE_MAX 2
 
 enum sim_type { SIM_ABSENT, SIM_FILE, SIM_DIR, SIM_LINK };

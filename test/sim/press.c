@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Long lives of small stores: thousands of operations without a restart, on drives that are full
+ * most of the time, with the least cache; so zones are reused and collected again and again.
+ *
+ *   random operations --> at rest: every byte, a check --> power cut or stop, mount: again
+ *        |                                                               |
+ *        +------- sometimes: delete everything, and fill it anew <-------+
+ *
+ *   - something comes back within STEPS_MAX turns, always: else it hangs
+ *   - what deletes is never told -ENOSPC, and what was deleted can be written again
+ *   - the paths that this is about have run: counted, and none of the counts is 0
+ *
+ * usage: press [--seed N] [--ops N] [--shape NAME]
+ */
+#include "test/sim/sim_load.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "meta/meta_plan.h"
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS_MAX 400000u
+
+static const struct shape {
+	const char *name;
+	struct sim_world_cfg cfg;
+	uint64_t delay_max_ns;
+	uint32_t names;
+} shapes[] = {
+	{ "one",
+	  { .ndrives = 1, .nblocks = 512, .nshards = 1, .ops_max = 4, .volatile_cache = true },
+	  0,
+	  64 },
+	{ "two",
+	  { .ndrives = 2, .nblocks = 512, .nshards = 4, .ops_max = 4, .volatile_cache = true },
+	  90000,
+	  64 },
+	{ "four",
+	  { .ndrives = 4, .nblocks = 512, .nshards = 16, .ops_max = 4, .volatile_cache = false },
+	  20000,
+	  64 },
+	{ "shards",
+	  { .ndrives = 1, .nblocks = 2048, .nshards = 64, .ops_max = 4, .volatile_cache = true },
+	  20000,
+	  64 },
+	{ "roomy",
+	  { .ndrives = 2, .nblocks = 2048, .nshards = 2, .ops_max = 4, .volatile_cache = true },
+	  40000,
+	  64 },
+};
+
+static struct {
+	uint64_t ops, full, checkpoints, zones_taken, collecting, mounts;
+} seen;
+
+static struct sim_world w;
+static struct sim_model model;
+static struct sim_load load;
+
+static bool failed(const struct shape *s, uint64_t seed, const char *where, const char *why)
+{
+	printf("not ok %s seed %llu: %s: %s\n", s->name, (unsigned long long)seed, where, why);
+	return false;
+}
+
+static void describe_list(struct meta *m, const char *name, struct list *l)
+{
+	struct list *at;
+
+	list_for_each (at, l) {
+		const struct meta_op *op = list_entry(at, struct meta_op, link);
+
+		printf("# %s: type %d, %u reruns%s\n", name, op->type, op->reruns,
+		       m->ops->alone == op ? ", alone" : "");
+	}
+}
+
+/* What a store that hangs looks like. */
+static void describe(void)
+{
+	struct meta *m = app_core_meta(w.core);
+	const struct meta__zones *z = m->zones;
+
+	printf("# zones: %u free (data leaves %u, names %u), %u coming, %sleaving, %u of pages, "
+	       "%u of the log; room for %llu pages, %llu live\n",
+	       z->free_total, meta__zone_reserve(m, true), meta__zone_reserve(m, false), z->coming,
+	       list_empty(&z->leaving) ? "none " : "", z->page_zones, z->log_count,
+	       (unsigned long long)z->page.room, (unsigned long long)z->live_pages);
+	printf("# collection %s, %s; checkpoint %s; room for %u dirty pages; read epochs %llu to "
+	       "%llu; failed %d (%s)\n",
+	       meta__collect_hopes(m) ? "hopes" : "hopes not",
+	       meta__collect_busy(m) ? "busy" : "idle", meta__ckpt_running(m) ? "runs" : "idle",
+	       meta__cache_room(m), (unsigned long long)z->epoch_oldest,
+	       (unsigned long long)z->epoch, m->failed, meta_error(m));
+	describe_list(m, "ready", &m->ops->ready);
+	describe_list(m, "stalled read", &m->ops->stalled[0]);
+	describe_list(m, "stalled change", &m->ops->stalled[1]);
+	describe_list(m, "held", &m->ops->held);
+	describe_list(m, "trimming", &m->ops->trimming);
+	describe_list(m, "durable", &m->ops->durable);
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++)
+		if (load.op[i].used)
+			printf("# waits: kind %d, %s %s, stage %u\n", load.op[i].kind,
+			       load.op[i].path, load.op[i].other, load.op[i].stage);
+}
+
+/* ---- counts ------------------------------------------------------------------------------ */
+
+static void count(void)
+{
+	struct meta *m = app_core_meta(w.core);
+	struct meta_statfs fs = { 0 };
+
+	meta__ckpt_stat(m, &fs);
+	seen.checkpoints += fs.checkpoints;
+	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
+		seen.zones_taken = max_u64(seen.zones_taken, meta__zone_at(m, i)->incarnation);
+}
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+static bool work(const struct shape *s, uint64_t seed, uint64_t ops)
+{
+	uint64_t until = load.done + ops, last = load.done;
+	uint32_t steps = 0;
+
+	while (load.done < until || !sim_load_idle(&load)) {
+		if (!sim_load_step(&load, load.done < until))
+			return failed(s, seed, "answer", load.why);
+		seen.collecting += meta__collect_busy(app_core_meta(w.core));
+		steps = load.done == last ? steps + 1 : 0;
+		last = load.done;
+		if (steps == STEPS_MAX) {
+			describe();
+			return failed(s, seed, "hangs", "nothing comes back");
+		}
+	}
+	return true;
+}
+
+static int call_name(enum fab_type type, const char *path)
+{
+	struct sim_call *c = sim_world_call(&w);
+
+	c->call.type = type;
+	c->call.args.name.name = (struct fab_name){ .by = FAB_BY_PATH,
+						    .nofollow = true,
+						    .name = path,
+						    .name_bytes = (uint16_t)strlen(path) };
+	return sim_world_do(&w, c, false) ? -ECANCELED : c->call.status;
+}
+
+/* Deleting always works: the leaves first. */
+static bool delete_all(const struct shape *s, uint64_t seed)
+{
+	while (model.count > 0) {
+		for (uint32_t i = model.count; i-- > 0;) {
+			char path[SIM_PATH_MAX];
+			bool dir = model.node[i].state->type == SIM_DIR;
+			int err;
+
+			snprintf(path, sizeof(path), "%s", model.node[i].path);
+			if (dir && sim_model_has_children(&model, path))
+				continue;
+			err = call_name(dir ? FAB_RMDIR : FAB_UNLINK, path);
+			if (err) {
+				describe();
+				return failed(s, seed, path, strerror(-err));
+			}
+			sim_model_set(&model, path, NULL);
+		}
+	}
+	return true;
+}
+
+static int put(const char *path, uint32_t bytes)
+{
+	struct fab_put_item item = { .mode = 0640, .size_bytes = bytes, .sums_at = 96u << 10 };
+	struct sim_call *c = sim_world_call(&w);
+	struct fab_answer a;
+
+	item.name = (struct fab_name){ .by = FAB_BY_PATH,
+				       .name = path,
+				       .name_bytes = (uint16_t)strlen(path) };
+	memset(c->window, 0, bytes);
+	for (uint32_t i = 0; i < div_up(bytes, BLOCK_SIZE); i++)
+		((uint32_t *)(void *)(c->window + item.sums_at))[i] = CRC32C_ZERO_BLOCK;
+	c->call.type = FAB_PUT;
+	c->call.args.batch.count = 1;
+	c->call.args.batch.puts = &item;
+	if (sim_world_do(&w, c, true))
+		return -ECANCELED;
+	if (c->call.status || fab_call_answer(&c->call, 0, &a))
+		return c->call.status ? c->call.status : -EPROTO;
+	return a.status;
+}
+
+/* Fill it to the brim, delete it all, thrice: the last time as much fits as the first. */
+static bool fill(const struct shape *s, uint64_t seed)
+{
+	uint32_t first = 0, n = 0;
+	char path[32];
+
+	for (int round = 0; round < 3; round++) {
+		int err = 0;
+
+		for (n = 0; !err; n++) {
+			snprintf(path, sizeof(path), "fill%u", n);
+			err = put(path, 8 * BLOCK_SIZE);
+		}
+		n--; /* that one was refused */
+		if (err != -ENOSPC)
+			return failed(s, seed, "fill", strerror(-err));
+		seen.full++;
+		for (uint32_t i = 0; i < n; i++) {
+			snprintf(path, sizeof(path), "fill%u", i);
+			err = call_name(FAB_UNLINK, path);
+			if (err) {
+				describe();
+				return failed(s, seed, "deleting what fills it", strerror(-err));
+			}
+		}
+		first = round ? first : n;
+		if (getenv("SIM_TRACE"))
+			printf("# filled with %u\n", n);
+	}
+	if (n + n / 4 + 2 < first) {
+		char why[96];
+
+		snprintf(why, sizeof(why), "%u files fitted, then %u", first, n);
+		describe();
+		return failed(s, seed, "fill", why);
+	}
+	return true;
+}
+
+/* ---- a life ----------------------------------------------------------------------------- */
+
+static bool compare(const struct shape *s, uint64_t seed, const char *when)
+{
+	if (!sim_verify(&w, &model, NULL, false) || sim_world_check(&w))
+		return failed(s, seed, when, w.why);
+	return true;
+}
+
+static bool again(const struct shape *s, uint64_t seed, bool cut)
+{
+	int err = 0;
+
+	count();
+	if (cut)
+		sim_world_cut(&w, seed);
+	else
+		err = sim_world_stop(&w);
+	if (err)
+		return failed(s, seed, "stop", w.why);
+	seen.mounts++;
+	err = sim_world_up(&w, APP_BOOT_MOUNT);
+	if (!err)
+		err = sim_world_connect(&w);
+	return err ? failed(s, seed, "mount", w.why) : true;
+}
+
+static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
+{
+	struct sim_world_cfg cfg = s->cfg;
+	struct sim_faults faults = { .delay_max_ns = s->delay_max_ns };
+	uint64_t before;
+	bool good = true;
+
+	cfg.seed = seed;
+	cfg.atomic_bytes = 512;
+	cfg.cache_bytes = 4u << 20;
+	sim_world_create(&w, &cfg);
+	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+		return failed(s, seed, "format", w.why);
+	for (uint32_t i = 0; i < cfg.ndrives; i++)
+		sim_drive_faults(w.sim[i], &faults);
+	sim_load_init(&load, &w, &model, seed);
+	load.names = s->names;
+	before = load.done;
+	for (uint64_t n = 0; good && load.done < ops; n++) {
+		good = work(s, seed + n, ops / 4) && compare(s, seed + n, "at rest");
+		good = good && again(s, seed + n, n % 3 != 2) && compare(s, seed + n, "mounted");
+		if (good && n % 4 == 3)
+			good = delete_all(s, seed + n) && fill(s, seed + n);
+	}
+	if (!good || !again(s, seed, false) || !compare(s, seed, "at the end"))
+		return false;
+	count();
+	seen.ops += load.done - before;
+	seen.full += load.full;
+	sim_load_forget(&load);
+	sim_world_destroy(&w);
+	sim_model_clear(&model);
+	return true;
+}
+
+static bool shape(const struct shape *s, uint64_t seed, uint64_t ops)
+{
+	memset(&seen, 0, sizeof(seen));
+	if (!lives(s, seed, ops))
+		return false;
+	printf("ok %s: %llu operations, %llu mounts, %llu times full, %llu checkpoints, a zone "
+	       "was taken up to %llu times, %llu turns of collection\n",
+	       s->name, (unsigned long long)seen.ops, (unsigned long long)seen.mounts,
+	       (unsigned long long)seen.full, (unsigned long long)seen.checkpoints,
+	       (unsigned long long)seen.zones_taken, (unsigned long long)seen.collecting);
+	if (!seen.full || !seen.checkpoints || seen.zones_taken < 3)
+		return failed(s, seed, "counts", "what this is about has not happened");
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	const char *length = getenv("TEST_LENGTH"), *only = NULL;
+	uint64_t seed = 1, ops = length && strcmp(length, "short") != 0 ? 20000 : 2000;
+	bool good = true;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (strcmp(argv[i], "--seed") == 0)
+			seed = strtoull(argv[i + 1], NULL, 0);
+		else if (strcmp(argv[i], "--ops") == 0)
+			ops = strtoull(argv[i + 1], NULL, 0);
+		else if (strcmp(argv[i], "--shape") == 0)
+			only = argv[i + 1];
+	}
+	for (uint32_t i = 0; good && i < ARRAY_LEN(shapes); i++)
+		if (!only || strcmp(only, shapes[i].name) == 0)
+			good = shape(&shapes[i], seed, ops);
+	return good ? 0 : 1;
+}
