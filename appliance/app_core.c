@@ -500,7 +500,7 @@ static void drives_turn(struct app_core *core)
 	core->progress |= some;
 	for (uint32_t i = 0; i < count; i++)
 		io_done(done[i]);
-	while (some && !list_empty(&core->block_waiters)) /* the store may have zones again */
+	while (!list_empty(&core->block_waiters)) /* the store may have zones again */
 		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
 }
 
