@@ -6,7 +6,7 @@
  * All descriptors are edge-triggered in one epoll: fab_arm() empties it first and lets its caller
  * sleep only when it was empty and there was nothing to receive either.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_client_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

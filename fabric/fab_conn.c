@@ -11,7 +11,7 @@
  *      capsules.  There are as many as credits, so the appliance never sees one too many.
  *  (2) When the connection breaks, each call in flight is returned once, with -ECONNRESET.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_client_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

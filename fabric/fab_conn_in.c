@@ -12,7 +12,7 @@
  *  (2) Payload is written and read only inside the window of a call in flight.
  *  (3) Nonsense breaks the connection; it never becomes an answer.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_client_internal.h"
 
 #include <errno.h>
 #include <string.h>

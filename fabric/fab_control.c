@@ -6,7 +6,7 @@
  *
  * Invariant: (1) every refusal is reported by FAB_CONTROL_REFUSED, or at least counted.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -12,7 +12,7 @@
  *  (2) A pool's memory is unmapped only when its place is FREE: no command names it any more.
  *  (3) A pool's descriptor is ours only until the client has it.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

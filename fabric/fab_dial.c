@@ -6,7 +6,7 @@
  *     |                    |                       |
  *     +--------------------+-----------------------+
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_client_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
  *      FAB_HELLOS_MAX.
  *  (2) Every refusal goes through fab__refused().
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

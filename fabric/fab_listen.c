@@ -5,7 +5,7 @@
  * When all places for guests are taken listeners are not watched: who waits, waits in the
  * kernel's backlog.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

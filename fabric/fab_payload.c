@@ -10,7 +10,7 @@
  * Invariant: (1) a piece counts in pieces_out from fab_send_part() or fab_pull() == 0 until
  * its event has been returned, and goes onto srv->back once.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -17,7 +17,7 @@
  * fab_server_arm() asks epoll before it looks at rings and messages: what comes after the look
  *      makes the epoll readable.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

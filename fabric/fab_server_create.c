@@ -6,7 +6,7 @@
  *
  * The arena is mapped without being touched: a session that never comes costs no page.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -14,7 +14,7 @@
  *  (3) A closing session receives and sends nothing; each live request has its cancel event
  *      due or out, and the session is drained when all have been replied to.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,8 @@
 #include "base/crc32c.h"
 #include "base/rand.h"
 #include "test/lib/fab_rig.h"
-#include "fabric/fab_internal.h"
+#include "fabric/fab_client_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

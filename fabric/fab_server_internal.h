@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The appliance's end: shared by its files and the tests. */
+#ifndef FAB_SERVER_INTERNAL_H
+#define FAB_SERVER_INTERNAL_H
+
+#include "fabric/fab_internal.h"
+
+/* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
+
+struct fab__session;
+
+struct fab__req {
+	struct fab_req pub;
+	struct list cancel_node; /* on srv->cancels: an event is due */
+	int cancel_status;       /* of the last such event; 0: none  */
+	bool live;               /* the appliance has it             */
+	uint16_t pulls;          /* not yet back                     */
+	int32_t long_slot;       /* -1: none                         */
+	uint32_t body_bytes;
+	const uint8_t *body_at; /* `body` or a long one */
+	struct fab_tx tx;
+	_Alignas(64) uint8_t body[FAB_BODY_MAX]; /* the request's, then the reply's */
+};
+
+struct fab__piece { /* in fab_piece.opaque */
+	struct fab_tx tx;
+	struct list node; /* waiting for a free pull, or back */
+	struct fab__session *session;
+	bool pull;
+};
+
+enum fab_pool_at {
+	POOL_FREE,
+	POOL_OFFERED, /* shm: FAB_CONTROL_POOL_ADDED is due or out */
+	POOL_READY,   /* requests may name it                      */
+	POOL_ENDED,   /* shm: FAB_CONTROL_POOL_GONE is due or out  */
+};
+
+/* What control and core tell each other; each message lies in what it is about. */
+enum fab_message_type {
+	MESSAGE_OPENED, /* to the core: a session begins                         */
+	MESSAGE_LOST,   /* to the core: the peer of a session is gone            */
+	MESSAGE_CLOSED, /* to control: the core will not touch the session again */
+};
+
+struct fab_message {
+	enum fab_message_type type;
+	struct fab__session *session;
+};
+
+struct fab_pool {
+	struct fab__session *session;
+	uint32_t region;
+	void *memory; /* shm */
+	uint64_t size_bytes;
+	uint64_t iova;
+	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
+	enum fab_pool_at at; /* control's */
+	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
+	int fd;         /* control's: until the client has it */
+	struct list due_node; /* control's: an event is due */
+	struct fab_tx tx;     /* tcp: POOL_ADDED */
+	bool tx_busy;
+};
+
+enum fab_session_at { SESSION_FREE, SESSION_OPEN, SESSION_CLOSING };
+
+struct fab__rx {    /* a capsule that is coming in */
+	bool wants; /* bytes behind the header */
+	struct fab_hdr hdr;
+	struct fab_piece_hdr piece_hdr;
+	void *dst;
+	uint32_t need_bytes;
+	uint32_t done_bytes;
+	struct fab__req *req;    /* whose body it is    */
+	struct fab_piece *piece; /* whose payload it is */
+};
+
+enum fab_watch_type { WATCH_WAKE, WATCH_LISTENER, WATCH_HELLO, WATCH_SESSION };
+
+struct fab_watch { /* what an epoll entry of the control side points to */
+	enum fab_watch_type type;
+};
+
+struct fab__session_control { /* the control side's share of a session */
+	struct fab_watch watch;
+	bool used;
+	bool lost_told;
+	bool core_done;
+	uint32_t pools_out; /* not yet released                    */
+	int fd;             /* tcp: the stream; shm: the unix socket */
+	int doorbells[2];   /* shm: the appliance's, the client's; else -1 */
+	uint32_t in_bytes;  /* of a POOL_ADD that is coming */
+	uint8_t in[sizeof(struct fab_hdr_wire)];
+};
+
+struct fab__session {
+	struct fab_session pub;
+	struct fab_server *srv;
+	struct fab_link *link;
+	enum fab_session_at at;
+	bool direct;
+	bool active;            /* there may be something to receive */
+	bool quiet_until_told;  /* epoll says when it becomes active */
+	struct list dirty_node; /* on srv->dirty: something to flush */
+	uint64_t next_deadline_ns;
+	struct fab__req *reqs;
+	uint16_t *req_free; /* stack of indices */
+	uint32_t req_free_count;
+	uint64_t long_free; /* bits */
+	uint8_t *longs;     /* limits.long_bodies x FAB_LONG_BODY_MAX */
+	struct fab__rx rx;
+	struct fab_pool pools[FAB_POOLS_MAX]; /* region - 1 */
+	uint64_t pools_bytes;
+	struct fab_piece *pulls[FAB_PULLS_MAX];
+	uint32_t pull_free; /* bits */
+	uint64_t stall_ns;  /* when the peer must have answered a PULL; UINT64_MAX: none is out */
+	struct list pull_waits;
+	uint32_t pieces_out;
+	struct fab_shm shm;
+	struct fab_tcp *tcp;
+	struct fab_message opened, lost, closed;
+	struct fab__session_control control;
+};
+
+/* Make a session ready; memory for requests and long bodies is there (fab_server_create()). */
+void fab__session_open(struct fab__session *s, struct fab_link *link,
+		       const struct fab_limits *limits, const char *key_id, uint64_t id);
+/* Events of one session; fails it when its peer breaks the protocol. */
+must_check uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns,
+				      struct fab_event *events, uint32_t events_max);
+void fab__session_fail(struct fab__session *s, int err);
+bool fab__session_drained(const struct fab__session *s);
+/* Requests whose deadline has passed get their FAB_EVENT_CANCEL. */
+void fab__session_expire(struct fab__session *s, uint64_t now_ns);
+void fab__session_dirty(struct fab__session *s);
+struct fab__session *fab__session_of(struct fab_session *pub);
+
+/* fab_payload.c */
+void fab__pool_publish(struct fab_pool *pool);
+bool fab__pool_is_ready(const struct fab_pool *pool);
+/* fab_session.c: a reply has left */
+void fab__reply_sent(struct fab__session *s, struct fab_tx *tx);
+void fab__sent_drain(struct fab__session *s);
+must_check int fab__data_begin(struct fab__session *s);
+void fab__data_end(struct fab__session *s);
+void fab__pieces_abort(struct fab__session *s);
+must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
+			     const struct fab_hdr_wire *w);
+
+/* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
+
+#define FAB_LISTENERS_MAX 8u
+#define FAB_HELLOS_MAX    32u
+#define FAB_REFUSALS_MAX  8u
+
+struct fab_listener {
+	struct fab_watch watch;
+	int fd; /* -1: none */
+	struct fab_addr addr;
+	char text[160];
+};
+
+struct fab_guest { /* a connection that is not yet a session */
+	struct fab_watch watch;
+	int fd; /* -1: none */
+	uint8_t transport;
+	bool refused; /* only the REFUSE still has to arrive */
+	uint32_t out_at;
+	uint64_t deadline_ns;
+	struct fab_hello hello;
+};
+
+struct fab_control {
+	int epoll_fd;
+	int wake_fd; /* the core wakes control */
+	struct fab_watch wake_watch;
+	bool stopped;
+	bool full; /* no guest's place is free: listeners are not watched */
+	uint64_t next_session_id;
+	uint64_t pools_bytes;
+	struct fab_listener listeners[FAB_LISTENERS_MAX];
+	uint32_t listener_count;
+	struct fab_guest guests[FAB_HELLOS_MAX];
+	struct list pools_due;
+	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX];
+	uint32_t refusal_count;
+	_Atomic uint64_t refused;
+};
+
+struct fab_server {
+	struct fab_server_cfg cfg;
+	struct fab__session *sessions; /* cfg.sessions_max */
+	/* the core's */
+	struct fab__session **open;
+	uint32_t open_count;
+	uint32_t open_next;    /* where the next poll begins */
+	uint32_t stream_count; /* of them, over tcp          */
+	uint32_t closing_count;
+	uint32_t polls; /* since the epoll was last asked */
+	bool busy;      /* it had something then          */
+	bool stopping;
+	uint64_t now_ns; /* of the last poll */
+	uint64_t next_deadline_ns;
+	struct list dirty;   /* sessions to flush           */
+	struct list cancels; /* requests with an event due  */
+	struct list back;    /* pieces with an event due    */
+	int epoll_fd;
+	int wake_fd; /* control wakes the core */
+	struct fab_server_stat stat;
+	/* between the two */
+	struct spsc to_core;
+	struct spsc to_control;
+	void **slots;
+	_Atomic bool stop;
+	/* the control side's */
+	struct fab_control control;
+	void *arena; /* requests, long bodies and streams of all sessions */
+	uint64_t arena_bytes;
+};
+
+/* fab_control.c */
+must_check int fab__control_create(struct fab_server *srv);
+void fab__control_destroy(struct fab_server *srv);
+void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch);
+void fab__refused(struct fab_server *srv, const char *who, const char *why);
+
+/* fab_listen.c, fab_guest.c */
+void fab__listeners_watch(struct fab_server *srv, bool full);
+void fab__listeners_close(struct fab_server *srv);
+void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
+struct fab_guest *fab__guest_place(struct fab_server *srv); /* a free one, or NULL */
+void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
+		      uint64_t now_ns);
+void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);
+void fab__guests_expire(struct fab_server *srv, uint64_t now_ns);
+void fab__guests_close(struct fab_server *srv);
+
+/* fab_control_session.c: sessions and their pools, the control side's part */
+must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
+void fab__control_input(struct fab__session *s);
+void fab__control_messages(struct fab_server *srv);
+must_check uint32_t fab__control_pool_events(struct fab_server *srv,
+					     struct fab_control_event *events, uint32_t events_max);
+
+/* fab_server.c */
+void fab__wake(int fd);
+
+#endif
