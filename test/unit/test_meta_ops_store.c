@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The same random operations as test_meta_op.c, on the whole store. */
 #include "test/lib/meta_random.h"
+#include "test/lib/meta_shell.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 TestSuite(meta_ops_store);
 
@@ -43,4 +46,177 @@ Test(meta_ops_store, random_operations_give_what_the_model_gives)
 Test(meta_ops_store, the_same_in_a_cache_far_smaller_than_the_tree)
 {
 	random_run(2, META__CACHE_FRAMES_MIN * META_PAGE_BYTES, 5000);
+}
+
+/* ---- many at once ------------------------------------------------------------------------ */
+
+#define WORKERS 48
+#define FILES   120 /* a worker's own: so that it knows what each of its operations must say */
+#define DIRS    5
+
+struct worker {
+	struct meta_op op;
+	char path[32], to[32];
+	uint32_t file, file_to, size_new;
+	uint32_t size[FILES]; /* 0: not there */
+	struct meta_run runs[8];
+	uint32_t crcs[8];
+	char buf[META_INLINE_MAX];
+	_Alignas(8) uint8_t list[3000];
+};
+
+static struct worker workers[WORKERS];
+static struct rand_state rand_;
+
+static void path_of(uint32_t worker, uint32_t file, char *out)
+{
+	snprintf(out, 32, "d%u/w%u-%u", (file + worker) % DIRS, worker, file);
+}
+
+static void next_put(struct worker *k)
+{
+	k->op.type = META_OP_PUT;
+	k->op.flags = META_BY_INLINE;
+	k->size_new = 1 + (uint32_t)rand_below(&rand_, META_INLINE_MAX);
+	k->op.size = k->op.inline_len = k->size_new;
+	memset(k->buf, (char)(k->file + k->size_new), k->size_new);
+}
+
+static void next_op(struct meta_world *w, uint32_t worker)
+{
+	struct worker *k = &workers[worker];
+
+	(void)w;
+	k->file = (uint32_t)rand_below(&rand_, FILES);
+	k->file_to = (uint32_t)rand_below(&rand_, FILES);
+	path_of(worker, k->file, k->path);
+	path_of(worker, k->file_to, k->to);
+	k->op = (struct meta_op){
+		.target = { .path = k->path, .path_len = (uint32_t)strlen(k->path) },
+		.other = { .path = k->to, .path_len = (uint32_t)strlen(k->to) },
+		.runs = k->runs,
+		.crcs = k->crcs,
+		.runs_max = 8,
+		.blocks_max = 8,
+		.length = 4096,
+		.inline_buf = k->buf,
+		.list_out = k->list,
+		.list_max_bytes = sizeof(k->list),
+		.wall_ns = 5,
+		.owner = k,
+	};
+	switch (rand_below(&rand_, 8)) {
+	case 0 ... 2:
+		next_put(k);
+		return;
+	case 3:
+		k->op.type = META_OP_UNLINK;
+		return;
+	case 4:
+		k->op.type = META_OP_RENAME;
+		return;
+	case 5:
+		k->op.type = META_OP_LIST;
+		k->op.target.path_len = 2;
+		k->op.cookie.hash = rand_below(&rand_, 1ull << 40);
+		return;
+	default:
+		k->op.type = META_OP_READ;
+	}
+}
+
+static void came_back(struct meta_world *w, struct meta_op *op)
+{
+	struct worker *k = op->owner;
+	const uint32_t had = k->size[k->file];
+
+	if (op->type == META_OP_LIST) {
+		cr_assert_eq(op->status, 0, "list: %d", op->status);
+		return;
+	}
+	if (op->type == META_OP_PUT) {
+		cr_assert_eq(op->status, 0, "put: %d, %s", op->status, w->m->error);
+		k->size[k->file] = k->size_new;
+		return;
+	}
+	cr_assert_eq(op->status, had ? 0 : -ENOENT, "type %d: %d", (int)op->type, op->status);
+	if (op->type == META_OP_READ) {
+		meta_read_end(w->m, op);
+		if (had)
+			cr_assert_eq(op->inline_len, had);
+	} else if (op->type == META_OP_UNLINK) {
+		k->size[k->file] = 0;
+	} else if (had && k->file != k->file_to) {
+		k->size[k->file_to] = had;
+		k->size[k->file] = 0;
+	}
+}
+
+static uint64_t many_at_once(struct meta_world *w, uint64_t ops)
+{
+	uint64_t started = 0, ended = 0, files = 0;
+	bool idle[WORKERS];
+	uint32_t quiet = 0;
+
+	memset(workers, 0, sizeof(workers));
+	memset(idle, true, sizeof(idle));
+	while (ended < ops) {
+		struct meta_op *op;
+
+		for (uint32_t i = 0; i < WORKERS && started < ops; i++) {
+			if (!idle[i] || rand_below(&rand_, 3) == 0)
+				continue;
+			next_op(w, i);
+			idle[i] = false;
+			started++;
+			if (meta_op_start(w->m, &workers[i].op))
+				meta_op_wait_durable(w->m, &workers[i].op);
+		}
+		w->step(w);
+		for (quiet++; (op = meta_op_poll(w->m)); ended++, quiet = 0) {
+			if (!meta_is_durable(w->m, op->seen_seq)) {
+				meta_op_wait_durable(w->m, op);
+				ended--;
+				continue;
+			}
+			came_back(w, op);
+			idle[(struct worker *)op->owner - workers] = true;
+		}
+		cr_assert_lt(quiet, 100000, "%llu of %llu ended", (unsigned long long)ended,
+			     (unsigned long long)ops);
+	}
+	for (uint32_t i = 0; i < WORKERS; i++)
+		for (uint32_t f = 0; f < FILES; f++)
+			files += workers[i].size[f] != 0;
+	return files;
+}
+
+Test(meta_ops_store, many_operations_at_once_in_the_smallest_cache)
+{
+	struct meta_world *w =
+		meta_world_real(7, 64u << 20, META__CACHE_FRAMES_MIN * META_PAGE_BYTES);
+	char dir[8];
+
+	rand_seed(&rand_, 7);
+	for (uint32_t d = 0; d < DIRS; d++) {
+		snprintf(dir, sizeof(dir), "d%u", d);
+		cr_assert_eq(sh_mkdir(w, dir), 0);
+	}
+	for (int round = 0; round < 3; round++) {
+		const uint64_t files = many_at_once(w, 15000);
+
+		meta_world_settle(w);
+		check(w, files + DIRS + 1);
+		w->remount(w);
+		if (round < 2)
+			for (uint32_t i = 0; i < WORKERS; i++)
+				for (uint32_t f = 0; f < FILES; f++) {
+					char path[32];
+
+					path_of(i, f, path);
+					if (workers[i].size[f])
+						cr_assert_eq(sh_unlink(w, path), 0);
+				}
+	}
+	w->end(w);
 }
