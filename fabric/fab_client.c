@@ -126,6 +126,22 @@ int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region *
 	return 0;
 }
 
+/* mremap() takes the old pages away and puts the new ones there in one step: a thread that
+ * reads there meanwhile waits, and sees the one or the other. */
+void fab_region_replace(struct fab_region *fresh, struct fab_region *old)
+{
+	uint64_t rest = old->size_bytes;
+
+	ASSERT(fresh->memory && old->memory && fresh->size_bytes >= rest);
+	ASSERT(mremap(fresh->memory, rest, rest, MREMAP_MAYMOVE | MREMAP_FIXED, old->memory) ==
+	       old->memory);
+	if (fresh->size_bytes > rest)
+		fab__memory_unmap((uint8_t *)fresh->memory + rest, fresh->size_bytes - rest);
+	fresh->memory = old->memory;
+	fresh->size_bytes = rest;
+	old->memory = NULL;
+}
+
 /* shm: POOL_ADDED comes in the unix socket, with a descriptor; its end is the session's. */
 static void socket_input(struct fab_conn *conn)
 {

@@ -89,6 +89,16 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 {
 	uint32_t n = 0;
 
+	/* Cancels first: a request is replied to when its last piece is back, and gone then. */
+	while (n < events_max && !list_empty(&srv->cancels)) {
+		struct fab__req *req =
+			list_entry(list_pop_front(&srv->cancels), struct fab__req, cancel_node);
+		struct fab_event *e = event_put(&events[n++], FAB_EVENT_CANCEL,
+						fab__session_of(req->pub.session));
+
+		e->req = &req->pub;
+		e->status = req->cancel_status;
+	}
 	while (n < events_max && !list_empty(&srv->back)) {
 		struct list *node = list_pop_front(&srv->back);
 		struct fab__piece *in = list_entry(node, struct fab__piece, node);
@@ -99,15 +109,6 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 		e->req = in->pull ? e->piece->req : NULL;
 		e->status = e->piece->status;
 		in->session->pieces_out--;
-	}
-	while (n < events_max && !list_empty(&srv->cancels)) {
-		struct fab__req *req =
-			list_entry(list_pop_front(&srv->cancels), struct fab__req, cancel_node);
-		struct fab_event *e = event_put(&events[n++], FAB_EVENT_CANCEL,
-						fab__session_of(req->pub.session));
-
-		e->req = &req->pub;
-		e->status = req->cancel_status;
 	}
 	return n;
 }

@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define TURNS_MAX 256u /* capsules of one session in one poll */
+
 struct fab__session *fab__session_of(struct fab_session *pub)
 {
 	return container_of(pub, struct fab__session, pub);
@@ -270,7 +272,8 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 	int got = 1;
 
 	ASSERT(s->at == SESSION_OPEN);
-	while (n < events_max) {
+	/* Capsules are counted, too: cancels need no credit, and are no events yet. */
+	for (uint32_t turns = 0; n < events_max && turns < TURNS_MAX; turns++) {
 		got = session_turn(s, now_ns, &events[n]);
 		if (got == 1)
 			n++;
