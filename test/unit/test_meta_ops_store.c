@@ -220,3 +220,58 @@ Test(meta_ops_store, many_operations_at_once_in_the_smallest_cache)
 	}
 	w->end(w);
 }
+
+/* ---- a tree that is ten times the cache ----------------------------------------------------- */
+
+#define LOTS 30000
+
+static char lot[64];
+
+static const char *lot_path(const char *dir, uint32_t i)
+{
+	snprintf(lot, sizeof(lot), "%s/sample-%08u.bin", dir, i * 2654435761u);
+	return lot;
+}
+
+Test(meta_ops_store, thirty_thousand_files_in_one_directory_and_a_small_cache)
+{
+	struct meta_world *w =
+		meta_world_real(8, 256u << 20, META__CACHE_FRAMES_MIN * META_PAGE_BYTES);
+	static uint8_t bytes[BLOCK_SIZE], back[2 * BLOCK_SIZE];
+	struct meta_statfs st;
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
+	char to[64];
+
+	rand_seed(&rand_, 8);
+	cr_assert_eq(sh_mkdir(w, "a"), 0);
+	cr_assert_eq(sh_mkdir(w, "b"), 0);
+	for (uint32_t i = 0; i < LOTS; i++) {
+		memcpy(bytes, &i, sizeof(i));
+		cr_assert_eq(sh_put(w, lot_path("a", i), META_EXCL, bytes, 200 + i % 300), 0);
+	}
+	w->remount(w);
+	for (uint32_t n = 0; n < 3000; n++) {
+		const uint32_t i = (uint32_t)rand_below(&rand_, LOTS);
+
+		cr_assert_eq(sh_read(w, lot_path("a", i), back, sizeof(back)), 200 + i % 300);
+		cr_assert_eq(memcmp(back, &i, sizeof(i)), 0);
+	}
+	cr_assert_eq(sh_count(w, "a", 0), LOTS);
+	for (uint32_t i = 0; i < LOTS; i += 3) { /* their inodes stay where they were born */
+		memcpy(to, lot_path("b", i), sizeof(to));
+		cr_assert_eq(sh_rename(w, lot_path("a", i), to, META_EXCL), 0);
+	}
+	cr_assert_eq(sh_count(w, "a", 0), LOTS - LOTS / 3);
+	cr_assert_eq(sh_count(w, "b", 0), LOTS / 3);
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_gt(st.page_reads, 1000);
+	cr_assert_eq(st.files, LOTS + 3);
+	check(w, LOTS + 3);
+	for (uint32_t i = 0; i < LOTS; i++)
+		cr_assert_eq(sh_unlink(w, lot_path(i % 3 ? "a" : "b", i)), 0);
+	cr_assert_eq(sh_rmdir(w, "a"), 0);
+	cr_assert_eq(sh_rmdir(w, "b"), 0);
+	meta_world_settle(w);
+	check(w, 1);
+	w->end(w);
+}
