@@ -130,3 +130,49 @@ Test(meta_store, has_after_a_power_cut_all_that_was_acknowledged)
 	}
 	rig_end(&r);
 }
+
+/* Files of `blocks` blocks (0: only names) until the store is full; how many went in. */
+static uint32_t fill(uint32_t blocks)
+{
+	char path[64];
+	uint32_t n = 0;
+	int err;
+
+	do {
+		path_of(path, n);
+		err = rig_put(&r, path, blocks, n);
+		n += err == 0;
+	} while (err == 0);
+	cr_assert_eq(err, -ENOSPC, "%d, %s", err, meta_error(r.m));
+	return n;
+}
+
+Test(meta_store, that_is_full_can_be_emptied_and_filled_again)
+{
+	static const uint32_t blocks[] = { 0, 5, 0, 40, 5 };
+	uint32_t first = 0;
+	char path[64];
+
+	rig_make(&r, 4, 2, 4u << 20, 4, true);
+	cr_assert_eq(rig_format(&r), 0);
+	make_dirs();
+	for (uint32_t round = 0; round < 5; round++) {
+		uint32_t n = fill(blocks[round]);
+
+		first = round == 1 ? n : first;
+		if (round == 2) {
+			rig_power_cut(&r);
+			cr_assert_eq(rig_mount(&r), 0);
+		}
+		check();
+		for (uint32_t i = 0; i < n; i++) {
+			path_of(path, (uint32_t)((i * 7919ull) % n));
+			cr_assert_eq(rig_unlink(&r, path), 0, "%s", meta_error(r.m));
+		}
+		rig_idle(&r); /* orphans, collection */
+		check();
+		if (round == 4)
+			cr_assert_geq(n, first - first / 10, "%u, %u at first", n, first);
+	}
+	rig_end(&r);
+}
