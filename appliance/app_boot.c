@@ -16,6 +16,9 @@
 
 #define STAGING_ALIGN (2u << 20)
 
+/* Eight pages an operation: with fewer the store runs them one by one, again and again. */
+#define OP_CACHE_BYTES (128ull << 10)
+
 static void defaults(struct app_core_cfg *cfg)
 {
 	cfg->cache_bytes = cfg->cache_bytes ? cfg->cache_bytes : 256u << 20;
@@ -58,6 +61,8 @@ const char *app_core_cfg_problem(const struct app_core_cfg *given)
 	defaults(&cfg);
 	if (cfg.ndrives == 0 || cfg.ndrives > META_DRIVES_MAX)
 		return "from 1 to 64 drives are needed";
+	if (cfg.cache_bytes < cfg.ops_max * OP_CACHE_BYTES)
+		return "smaller than 128 KiB for each of ops_max: they would wait for pages of each other";
 	meta_conf_of(&cfg, &conf);
 	return meta_conf_problem(&conf);
 }
