@@ -238,22 +238,31 @@ struct meta_statfs {
  *
  * READ    covers the block-aligned range around [offset, offset + length), clipped to the end of
  *         the file and to what runs_max and blocks_max hold.  Result: attr; either inline_len > 0
- *         and the file's bytes in inline_buf with inline_crc (of the block, zero-padded), or
- *         runs[0 .. nruns) from block offset / 4096 on, crcs[] one a block (a hole's is that of
- *         zeros), nblocks in all.  meta_read_end() must follow once the drives have answered:
- *         until then the blocks cannot be reused.
+ *         and the file's bytes in inline_buf with inline_crc (of the block, zero-padded): they are
+ *         all of block 0, zeros behind them; or runs[0 .. nruns) from block offset / 4096 on,
+ *         crcs[] one a block (a hole's is that of zeros), nblocks in all.  Neither: offset is at
+ *         or behind the end.  meta_read_end() must follow once the drives have answered: until
+ *         then the blocks cannot be reused.
+ * LIST    a page may hold no entry and yet not be the end: go on from cookie until list_end.
+ * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.  Replacing
+ *         a file keeps its mode and owners where set_mask does not say.
+ * PUT_COMMIT  may name another place than PUT_BEGIN; size, if larger than written, is a hole.
+ *         A hidden file that is neither committed nor aborted is freed after the next mount only.
  * WRITE   replaces blocks from offset / 4096 on by runs (allocated by meta_data_alloc(), written
  *         and complete) with crcs; size grows to `size` if that is larger.  An inline file can only
- *         be written by META_BY_INLINE, or with offset 0 and a run that holds its old bytes too.
+ *         be written by META_BY_INLINE (inline_buf: its first bytes, no fewer than it has), or with
+ *         offset 0 and a run that holds its old bytes too.
  *         The caller keeps one change of a file in flight at a time (writes, truncates).
- * TRUNCATE to `size`; if size is inside a block that exists, runs/crcs hold its zero-tailed
- *         replacement (nblocks 1), or META_BY_INLINE the remaining bytes.
+ * TRUNCATE to `size`.  Down, and size inside a block that is no hole: runs/crcs hold its zero-tailed
+ *         replacement (nblocks 1), or META_BY_INLINE all bytes that remain.  An inline file needs
+ *         neither.  Up: size only.
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().
  *
  * Errors in status: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY, -ELOOP, -ENAMETOOLONG,
  * -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents), -ENOSPC, -EIO (which page
- * is in meta_error()), -EROFS (the log failed), -EFBIG.
+ * is in meta_error()), -EROFS (the log failed), -EFBIG (also: blocks in more zones than one change
+ * can count, which takes drives below 128 MiB).
  */
 struct meta_op {
 	enum meta_op_type type;

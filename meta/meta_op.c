@@ -189,7 +189,7 @@ static bool over(struct meta *m, struct meta_op *op, int status)
 {
 	struct meta__ops *ops = m->ops;
 
-	op->status = status;
+	op->status = status == -E2BIG ? -EFBIG : status; /* small zones: too many for one record */
 	op->seen_seq = max_u64(op->seen_seq, meta__tx_seen(m));
 	set_state(op, OP_OVER);
 	blocks_settle(m, op);

@@ -275,3 +275,42 @@ Test(meta_ops_store, thirty_thousand_files_in_one_directory_and_a_small_cache)
 	check(w, 1);
 	w->end(w);
 }
+
+/* ---- full ---------------------------------------------------------------------------------- */
+
+static uint32_t fill(struct meta_world *w, const void *bytes, uint64_t size)
+{
+	uint32_t n = 0;
+	int rc;
+
+	while ((rc = sh_put(w, lot_path("a", n), META_EXCL, bytes, size)) == 0)
+		n++;
+	cr_assert_eq(rc, -ENOSPC, "%d: %s", rc, w->m->error);
+	return n;
+}
+
+/* Filled with names, with blocks, and with large files: emptied each time, and filled as far again.
+ */
+Test(meta_ops_store, a_full_store_can_always_delete_and_be_filled_again)
+{
+	static const uint32_t sizes[] = { 100, 20000, 1000000 };
+	static uint8_t bytes[1000000];
+
+	for (uint32_t s = 0; s < ARRAY_LEN(sizes); s++) {
+		struct meta_world *w = meta_world_real(9, 8u << 20, 256 * META_PAGE_BYTES);
+		uint32_t first = 0, n;
+
+		cr_assert_eq(sh_mkdir(w, "a"), 0);
+		for (int round = 0; round < 2; round++) {
+			n = fill(w, bytes, sizes[s]);
+			first = round ? first : n;
+			cr_assert_gt(n, first * 9 / 10, "%u files at first, then %u", first, n);
+			for (uint32_t i = 0; i < n; i++)
+				cr_assert_eq(sh_unlink(w, lot_path("a", i)), 0);
+			meta_world_settle(w);
+			w->remount(w);
+		}
+		check(w, 2);
+		w->end(w);
+	}
+}
