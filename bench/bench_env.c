@@ -37,7 +37,7 @@
 #define STOP_S        20
 #define LOG_TAIL      2000
 #define PROBE_POOL    (2u << 20)
-#define PROBE_WAIT_NS (500 * NS_PER_MS)
+#define PROBE_WAIT_NS (5 * NS_PER_S)
 
 struct bench_env {
 	const struct bench_conf *conf;
@@ -391,10 +391,12 @@ const char *bench_env_transport(const struct bench_env *env, uint32_t i)
 int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_options *options,
 		      struct weka_client **out)
 {
+	struct weka_options o = *options;
 	int err;
 
 	ASSERT(i < env->count);
-	err = weka_connect(env->where[i], &env->key, options, out);
+	o.reconnect_ns = NS_PER_S; /* a figure with a break in it is none */
+	err = weka_connect(env->where[i], &env->key, &o, out);
 	return err ? bench_fail("%s: %s", env->where[i], weka_error(NULL)) : 0;
 }
 
