@@ -12,7 +12,7 @@
  *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
  *      addresses before the old ones die), and two zones for collection to move pages into.  New
  *      names leave alone all of that but the two.  Pages, log and deletion may take the last zone.
- *  (4) But deletion leaves one generation of pages to collection while that hopes to win zones: in
+ *  (4) But deletion leaves some pages to collection while that hopes to win zones: in
  * a store full of half-dead zones deletes alone would use up all that is free, and win none. (3) A
  * drive's data is taken from that drive only; `spread` turns over the drives.
  */
@@ -182,7 +182,12 @@ uint32_t meta__page_room(struct meta *m)
 /* Pages that stay for collection (4), as long as it hopes to win some with them. */
 static uint64_t pages_kept(const struct meta *m)
 {
-	return m->mounted && meta__collect_hopes(m) ? m->zones->dirty_pages_max : 0;
+	const struct meta__zones *z = m->zones;
+	uint64_t a_round = 2 * (uint64_t)z->geo.zone_pages + 64; /* some zones, and paths */
+
+	if (!m->mounted || !meta__collect_hopes(m))
+		return 0;
+	return min_u64(min_u64(z->dirty_pages_max, a_round), 2 * z->live_pages + 16);
 }
 
 int meta__page_ready(struct meta *m, uint32_t pages, bool collects)

@@ -23,7 +23,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CKPT_WRITES_MAX 32u /* pages in flight */
+#define CKPT_WRITES_MAX 32u /* pages in flight                                        */
+#define CKPT_SEALS_MAX  8u  /* pages sealed in one step: 1.5 us each, others are waiting */
 #define CKPT_ROOTS_MAX  16u
 
 enum ckpt_stage { CKPT_IDLE, CKPT_PAGES, CKPT_FLUSH, CKPT_ROOTS };
@@ -144,16 +145,21 @@ static void freeze(struct meta *m)
 
 /* ---- pages -> flush ---------------------------------------------------------------------- */
 
-static void write_pages(struct meta *m)
+/* True: more can go out at once. */
+static bool write_pages(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 	uint64_t durable = meta__log_durable(m);
 	struct meta__frame *f;
 
-	while (c->in_flight < CKPT_WRITES_MAX && (f = meta__cache_frozen(m, durable))) {
+	for (uint32_t n = 0; n < CKPT_SEALS_MAX && c->in_flight < CKPT_WRITES_MAX; n++) {
+		f = meta__cache_frozen(m, durable);
+		if (!f)
+			return false;
 		c->in_flight++;
 		meta__io_want(m, &f->io);
 	}
+	return c->in_flight < CKPT_WRITES_MAX;
 }
 
 static void flush_drives(struct meta *m)
@@ -250,13 +256,14 @@ static bool is_due(const struct meta *m)
 bool meta__ckpt_turn(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
+	bool more = false;
 
 	if (m->failed || !m->shard)
 		return false;
 	if (c->stage == CKPT_IDLE && is_due(m))
 		freeze(m);
 	if (c->stage == CKPT_PAGES) {
-		write_pages(m);
+		more = write_pages(m);
 		if (meta__cache_frozen_count(m) == 0 && meta__log_durable(m) >= c->log_seq)
 			flush_drives(m); /* (1) */
 	}
@@ -267,7 +274,7 @@ bool meta__ckpt_turn(struct meta *m)
 		if (c->in_flight == 0)
 			finish(m);
 	}
-	return c->stage == CKPT_IDLE && is_due(m);
+	return more || (c->stage == CKPT_IDLE && is_due(m));
 }
 
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
