@@ -209,7 +209,8 @@ void app_batch_cancel(struct app_core *core, struct app_batch *b, int status)
 {
 	if (!b->cancel)
 		b->cancel = status;
-	b->next = b->count; /* what has not begun will not */
+	b->next = b->count;   /* what has not begun will not, */
+	app_wake_parts(core); /* and what waits for its turn need not */
 	enlist(core, b);
 }
 

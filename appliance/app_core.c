@@ -216,6 +216,8 @@ void app_op_run(struct app_op *op)
 		op->stalled = false;
 		op->session->stalled--;
 	}
+	if (unlikely(op->batch && op->batch->cancel) && op->kind != APP_OP_BATCH_END)
+		op->cancel = op->batch->cancel;
 	if (unlikely(op->cancel) && !op->ending && (op->gave_up || op->at == 0))
 		app_op_end(op, op->cancel);
 	while (!op->ending) {

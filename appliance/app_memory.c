@@ -72,7 +72,7 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	return NULL;
 }
 
-static void wake_part_waiters(struct app_core *core)
+void app_wake_parts(struct app_core *core)
 {
 	while (unlikely(!list_empty(&core->part_waiters)))
 		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
@@ -86,7 +86,7 @@ void app_give(struct app_core *core, struct app_session *session, void *piece)
 	}
 	app_staging_give(&core->staging, piece);
 	wake_waiter(core);
-	wake_part_waiters(core);
+	app_wake_parts(core);
 }
 
 void *app_table_take(struct app_core *core, uint32_t size_bytes)
@@ -138,7 +138,7 @@ void app_part_free(struct app_core *core, struct app_part *part)
 	else if (part->buf)
 		app_give(core, part->session, part->buf);
 	part->buf = NULL;
-	wake_part_waiters(core);
+	app_wake_parts(core);
 }
 
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,

@@ -278,6 +278,7 @@ void app_take_passed(struct app_op *op);
  * later. */
 must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes);
+void app_wake_parts(struct app_core *core);        /* whoever waits for one, or for a table */
 struct app_part *app_part_take(struct app_op *op); /* without a buffer; NULL: none */
 void app_part_free(struct app_core *core, struct app_part *part);
 /* Send bytes of part->buf (or `bytes`) to the window; the part is freed when they have left. */

@@ -710,3 +710,75 @@ BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
 	free(r.bytes);
 	end();
 }
+
+enum { CANCELS = 12 };
+
+BOTH(what_is_cancelled_ends_and_the_rest_goes_on)
+{
+	static struct weka_read_item items[CANCELS][64];
+	struct weka_req req[CANCELS] = { 0 }, *done[CANCELS];
+	struct weka_lease *lease[CANCELS];
+	uint32_t cancelled = 0, good = 0;
+	uint8_t *bytes = calloc(1, 1 << 20);
+	struct weka_window window;
+	struct weka_attr attr;
+	struct rand_state r;
+
+	begin(way);
+	rand_seed(&r, 11);
+	cr_assert_eq(weka_write_file(client, "/c", bytes, 1 << 20, NULL), 0);
+	cr_assert_eq(weka_stat(client, "/c", &attr), 0);
+	for (uint32_t i = 0; i < CANCELS; i++)
+		cr_assert_eq(weka_lease(client, 4 << 20, &lease[i]), 0);
+	for (uint32_t round = 0; round < 30; round++) {
+		uint32_t wanted = CANCELS;
+
+		for (uint32_t i = 0; i < CANCELS; i++) {
+			window = (struct weka_window){ lease[i], 0, 4 << 20 };
+			for (uint32_t k = 0; k < 64; k++) {
+				items[i][k].ref =
+					k % 2 ? weka_ref_path("/c") : weka_ref_handle(&attr.handle);
+				items[i][k].length_bytes = 60000;
+			}
+			if (i % 3 == 0)
+				cr_assert_eq(weka_submit_read(client, &req[i], &attr.handle, 0,
+							      1 << 20, &window),
+					     0);
+			else if (i % 3 == 1)
+				cr_assert_eq(weka_submit_write(client, &req[i], &attr.handle, 0,
+							       1 << 20, 0, &window),
+					     0);
+			else
+				cr_assert_eq(weka_submit_read_batch(client, &req[i], items[i], 64,
+								    &window),
+					     0);
+		}
+		weka_flush(client);
+		for (uint32_t i = 0; i < CANCELS; i++)
+			if (rand_below(&r, 2))
+				weka_cancel(client, &req[i]);
+		while (wanted) {
+			int n = weka_reap(client, done, CANCELS);
+
+			for (int i = 0; i < n; i++) {
+				cr_assert(done[i]->status == 0 || done[i]->status == -ECANCELED,
+					  "%d", done[i]->status);
+				good += done[i]->status == 0;
+				cancelled += done[i]->status != 0;
+			}
+			wanted -= (uint32_t)n;
+			if (n == 0)
+				(void)!weka_wait(client, WEKA_FOREVER);
+		}
+		for (uint32_t i = 0; i < CANCELS; i++)
+			weka_release(client, lease[i]);
+		for (uint32_t i = 0; i < CANCELS; i++)
+			while (weka_lease(client, 4 << 20, &lease[i]) == -EAGAIN)
+				(void)!weka_reap(client, done, 1); /* until it is let go of */
+	}
+	cr_assert(good > 0 && cancelled > 0, "%u, %u", good, cancelled);
+	for (uint32_t i = 0; i < CANCELS; i++)
+		weka_release(client, lease[i]);
+	free(bytes);
+	end();
+}
