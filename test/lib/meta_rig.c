@@ -94,6 +94,16 @@ static void write_complete(struct rig *r, const struct meta_io *io)
 	UNREACHABLE(); /* a write that nobody began */
 }
 
+static void write_lost(struct rig *r, const struct meta_io *io)
+{
+	for (uint32_t i = 0; i < r->nwrites; i++)
+		if (!r->write[i].complete && r->write[i].drive == io->drive &&
+		    r->write[i].block == io->block) {
+			write_forget(r, i);
+			return;
+		}
+}
+
 static void complete(struct rig *r, struct meta_io *io)
 {
 	io->status = 0;
@@ -104,7 +114,10 @@ static void complete(struct rig *r, struct meta_io *io)
 	case META_IO_WRITE:
 		if (r->fail_at && r->writes >= r->fail_at)
 			io->status = -EIO;
-		write_complete(r, io);
+		if (io->status == 0 || rand_below(&r->rand, 2))
+			write_complete(r, io);
+		else
+			write_lost(r, io);
 		break;
 	case META_IO_FLUSH:
 		if (!r->ignore_flush)

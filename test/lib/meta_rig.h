@@ -39,7 +39,7 @@ struct rig {
 	uint64_t writes;      /* all that were taken, since the rig was made            */
 	uint64_t cut_at;      /* stop before this one is complete; 0: never             */
 	bool cut;             /* the power is off: nothing completes any more           */
-	uint64_t fail_at;     /* this write fails; 0: none                              */
+	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
 	bool lifo;            /* the newest I/O completes first                         */
 	bool ignore_flush;    /* lies: to show that the tests notice                    */
 	bool ignore_fua;
