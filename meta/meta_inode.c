@@ -114,6 +114,11 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 	if (in->type != META_TYPE_DIR)
 		return 0;
 	rc = meta__dir_get(m, in->child, &d);
+	if (rc == -ENOENT) { /* they come and go together */
+		const struct meta_key key = meta__dir_key(in->child);
+
+		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
+	}
 	if (rc)
 		return rc;
 	out->size = d.count;

@@ -348,7 +348,7 @@ static void do_put(struct meta_random *r, const char *path)
 		return;
 	}
 	rc = run(r, &op);
-	if (rc == -ENOSPC)
+	if (rc == -ENOSPC || rc == -EFBIG) /* full; zones too small for so much at once */
 		return;
 	note(r, path, rc, model_put(r->fs, path, op.flags, r->bytes, op.size, &set, op.wall_ns));
 }
@@ -397,7 +397,7 @@ static void do_put_long(struct meta_random *r, const char *path)
 
 		rc = run(r, &end);
 		all.mask = end.set_mask;
-		if (rc != -ENOSPC)
+		if (rc != -ENOSPC && rc != -EFBIG)
 			note(r, path, rc,
 			     model_put(r->fs, path, 0, r->bytes, size, &all, end.wall_ns));
 		if (!rc)
@@ -475,7 +475,7 @@ static void do_write(struct meta_random *r, const char *path)
 		return;
 	random_bytes(r, length);
 	rc = write_merged(r, &a, offset, length);
-	if (rc == -ENOSPC)
+	if (rc == -ENOSPC || rc == -EFBIG) /* full; zones too small for so much at once */
 		return;
 	note(r, path, rc, model_write(r->fs, path, offset, r->bytes, length, r->now_ns));
 }

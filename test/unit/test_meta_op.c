@@ -103,6 +103,30 @@ Test(meta_op, more_operations_than_are_admitted_all_end)
 	w->end(w);
 }
 
+/* Half of all pages are gone at every step: plans of several pages are run again and again. */
+Test(meta_op, who_comes_no_further_runs_alone_and_ends)
+{
+	bool alone = false;
+	uint32_t left;
+
+	begin(100, 0);
+	for (left = start_all(); left > 0;) {
+		struct meta_op *op = meta_op_poll(w->m);
+
+		alone |= w->m->ops->alone != NULL;
+		if (op) {
+			cr_assert_eq(op->status, 0);
+			left--;
+		} else {
+			w->step(w);
+		}
+	}
+	cr_assert(alone);
+	cr_assert_null(w->m->ops->alone);
+	cr_assert_eq(w->m->ops->running, 0);
+	w->end(w);
+}
+
 Test(meta_op, a_change_comes_back_durable_and_a_read_says_what_it_saw)
 {
 	struct meta_op op = put_op(0), st = sh_op(META_OP_STAT, "f0");

@@ -143,6 +143,43 @@ Test(meta_put, a_full_store_refuses_puts_and_still_deletes)
 	cr_assert_eq(meta_fake_live(w), 0);
 }
 
+Test(meta_put, runs_may_be_holes)
+{
+	struct meta_run run[3];
+	uint32_t crc[8] = { 0 }, nruns;
+	struct meta_op op = sh_op(META_OP_PUT, "f");
+
+	cr_assert_eq(meta_world_data(w, big, 2 * 4096, run, &nruns, crc + 3), 0);
+	cr_assert_eq(nruns, 1);
+	run[1] = run[0];
+	run[0] = (struct meta_run){ 0, 3 };
+	run[2] = (struct meta_run){ 0, 1 };
+	op.runs = run;
+	op.crcs = crc;
+	op.nruns = 3;
+	op.size = 6 * 4096;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(sh_read(w, "f", back, sizeof(back)), 6 * 4096);
+	for (uint32_t i = 0; i < 4096; i++) {
+		cr_assert_eq(back[i], 0);
+		cr_assert_eq(back[5 * 4096 + i], 0);
+	}
+	cr_assert_eq(memcmp(back + 3 * 4096, big, 2 * 4096), 0);
+	cr_assert_eq(sh_stat(w, "f", 0, &a), 0);
+	cr_assert_eq(a.blocks, 2);
+	op = sh_op(META_OP_WRITE, NULL); /* a hole over blocks takes them away */
+	op.target.handle = a.handle;
+	op.runs = run;
+	op.crcs = crc;
+	op.nruns = 1;
+	op.offset = 2 * 4096;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(op.attr.blocks, 0);
+	cr_assert_eq(meta_fake_live(w), 0);
+	cr_assert_eq(sh_read(w, "f", back, sizeof(back)), 6 * 4096);
+	cr_assert_eq(back[3 * 4096], 0);
+}
+
 /* ---- in pieces ------------------------------------------------------------------------- */
 
 static struct meta_handle h;
