@@ -11,6 +11,8 @@
  *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
  *      quarter; so a piece always comes free.
  *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
+ *  (4) While somebody waits no batch keeps a part that is not full and that nobody fills: the
+ *      item that would fill it may be the one that waits.
  */
 #include "appliance/app_op.h"
 
@@ -32,6 +34,21 @@ void app_take_passed(struct app_op *op)
 	op->woken = false;
 }
 
+static bool somebody_waits(const struct app_core *core)
+{
+	return !list_empty(&core->staging_waiters) || !list_empty(&core->part_waiters);
+}
+
+void app_parts_hurry(struct app_core *core)
+{
+	for (uint32_t i = 0; i < core->cfg.ops_max; i++) {
+		struct app_part *part = core->batch[i].part;
+
+		if (part)
+			app_part_filled(core, core->batch[i].req, part);
+	}
+}
+
 /* One piece it always may have, however large. */
 static bool session_may(const struct app_op *op, uint32_t size_bytes)
 {
@@ -46,7 +63,7 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 {
 	struct app_core *core = op->core;
 	bool first = op->woken || list_empty(&core->staging_waiters);
-	bool may = session_may(op, size_bytes);
+	bool may = session_may(op, size_bytes), first_waiter = !somebody_waits(core);
 	void *piece = first && may ? app_staging_take(&core->staging, size_bytes) : NULL;
 
 	if (likely(piece)) {
@@ -61,14 +78,16 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 		op->stalled = true;
 		op->session->stalled++;
 		app_op_wait(op, APP_ON_PART, &core->part_waiters);
-		return NULL;
+	} else {
+		op->on = APP_ON_STAGING;
+		if (op->woken)
+			list_push_front(&core->staging_waiters, &op->link);
+		else
+			list_push_back(&core->staging_waiters, &op->link);
+		op->woken = false;
 	}
-	op->on = APP_ON_STAGING;
-	if (op->woken)
-		list_push_front(&core->staging_waiters, &op->link);
-	else
-		list_push_back(&core->staging_waiters, &op->link);
-	op->woken = false;
+	if (first_waiter)
+		app_parts_hurry(core);
 	return NULL;
 }
 
@@ -160,9 +179,13 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 
 void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part)
 {
-	if (part->closed && part->filling == 0)
-		app_part_send(core, req, part, part->buf, part->piece.window_at,
-			      part->piece.length_bytes);
+	struct app_batch *b = app_is_batch(req->type) ? req->user : NULL;
+
+	if (part->filling > 0 || (!part->closed && !somebody_waits(core))) /* (4) */
+		return;
+	if (b && b->part == part)
+		b->part = NULL;
+	app_part_send(core, req, part, part->buf, part->piece.window_at, part->piece.length_bytes);
 }
 
 bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,

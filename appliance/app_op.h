@@ -286,6 +286,8 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 		   uint32_t window_at, uint32_t length_bytes);
 /* A read has come into it. */
 void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part);
+/* Somebody waits: send what batches keep in parts that are not full. */
+void app_parts_hurry(struct app_core *core);
 
 /* Send (a part of) a table; it is given back when it has left.  False: no part; table is given. */
 must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,

@@ -147,6 +147,7 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 	part = app_part_take(op);
 	if (!part) {
 		app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
+		app_parts_hurry(op->core);
 		return NULL;
 	}
 	part->buf = app_take(op, capacity);
@@ -286,6 +287,7 @@ enum app_next app_read_step(struct app_op *op)
 			op->target[0] = op->target[1];
 			op->at = READ_ACCEPTED;
 			app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
+			app_parts_hurry(op->core);
 			return APP_WAIT;
 		}
 		if (err || op->nblocks_done >= op->nblocks)

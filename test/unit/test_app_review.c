@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a hostile reader of the appliance asked: who holds what others wait for?  A core, a control
+ * thread, a memory drive, and clients of libweka-client over tcp; little staging, few operations.
+ */
+#define _GNU_SOURCE
+#include "appliance/app_run.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "client-lib/weka_client.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct nvme_dma *dma;
+static struct nvme_drive *drive;
+static struct fab_server *srv;
+static struct app_run run;
+static pthread_t control;
+static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
+
+static void *control_thread(void *arg)
+{
+	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
+				 { .fd = run.event_fd, .events = POLLIN } };
+
+	(void)arg;
+	while (atomic_load(&run.at) != APP_RUN_ENDED) {
+		if (!app_control_step(srv, dma, clock_now_ns()))
+			(void)poll(fds, 2, 100);
+	}
+	return NULL;
+}
+
+static void serve(void)
+{
+	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
+	char why[256] = "", err_text[NVME_ERR_TEXT];
+
+	memcpy(cfg.key.secret, secret, sizeof(secret));
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	cr_assert_eq(nvme_open(&drive, "mem:256M", dma, NULL, err_text, sizeof(err_text)), 0, "%s",
+		     err_text);
+	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
+	cr_assert_eq(fab_server_listen(srv, "tcp://127.0.0.1:0", why), 0, "%s", why);
+	run = (struct app_run){
+		.cfg = { .dma = dma,
+			 .drive = &drive,
+			 .ndrives = 1,
+			 .srv = srv,
+			 .boot = APP_BOOT_FORMAT,
+			 .nshards = 16,
+			 .cache_bytes = 96 << 20,
+			 .staging_bytes = 16 << 20,
+			 .ops_max = 512,
+			 .secret = 7,
+			 .wall_ns = (int64_t)clock_wall_ns() },
+		.cpu = -1,
+		.spin_max_ns = 50 * NS_PER_US,
+		.event_fd = eventfd(0, EFD_NONBLOCK),
+	};
+	cr_assert_eq(app_run_start(&run), 0);
+	while (atomic_load(&run.at) == APP_RUN_STARTING)
+		usleep(1000);
+	cr_assert_eq(atomic_load(&run.at), APP_RUN_SERVING, "%s", run.why);
+	cr_assert_eq(pthread_create(&control, NULL, control_thread, NULL), 0);
+}
+
+static struct weka_client *connect_one(void)
+{
+	struct weka_key key = { .id = "weka", .secret = secret };
+	struct weka_client *c;
+	int err = weka_connect(fab_server_address(srv, 0), &key, NULL, &c);
+
+	cr_assert_eq(err, 0, "%s", weka_error(NULL));
+	return c;
+}
+
+static void end(void)
+{
+	app_run_stop(&run);
+	app_run_join(&run);
+	pthread_join(control, NULL);
+	while (app_control_step(srv, dma, clock_now_ns()))
+		;
+	cr_assert_eq(run.status, 0, "%s", run.why);
+	fab_server_destroy(srv);
+	nvme_close(drive);
+	nvme_dma_destroy(dma);
+}
+
+enum { BATCHES = 16, ITEMS = 24, FILE_BYTES = 30000 };
+
+/*
+ * Many batches of one client at once.  Each holds a part that is not yet full, and its next item
+ * wants an operation; operations are all taken by batches that wait for room for a part.
+ */
+Test(app_review, batches_whose_parts_are_half_full_do_not_starve_one_another, .timeout = 60)
+{
+	static struct weka_read_item items[BATCHES][ITEMS];
+	static struct weka_req reqs[BATCHES];
+	uint32_t bytes = 2 * weka_window_bytes(ITEMS, FILE_BYTES), reaped = 0;
+	struct weka_lease *lease[BATCHES];
+	struct weka_req *done;
+	struct weka_client *c;
+	char *file;
+
+	serve();
+	c = connect_one();
+	file = calloc(1, FILE_BYTES);
+	memset(file, 0x5a, FILE_BYTES);
+	cr_assert_eq(weka_write_file(c, "/f", file, FILE_BYTES, NULL), 0, "%s", weka_error(c));
+	for (int b = 0; b < BATCHES; b++) {
+		struct weka_window window;
+
+		cr_assert_eq(weka_lease(c, bytes, &lease[b]), 0);
+		window = (struct weka_window){ lease[b], 0, lease[b]->size_bytes };
+		for (int i = 0; i < ITEMS; i++) {
+			items[b][i].ref = weka_ref_path("/f");
+			items[b][i].length_bytes = WEKA_TO_END;
+		}
+		reqs[b].timeout_ns = 10 * NS_PER_S;
+		cr_assert_eq(weka_submit_read_batch(c, &reqs[b], items[b], ITEMS, &window), 0);
+	}
+	while (reaped < BATCHES) {
+		cr_assert_eq(weka_wait(c, 20 * NS_PER_S), 0);
+		while (weka_reap(c, &done, 1) == 1) {
+			cr_assert_eq(done->status, 0, "%s", strerror(-done->status));
+			reaped++;
+		}
+	}
+	for (int b = 0; b < BATCHES; b++) {
+		for (int i = 0; i < ITEMS; i++)
+			cr_assert_eq(items[b][i].got_bytes, FILE_BYTES);
+		weka_release(c, lease[b]);
+	}
+	free(file);
+	weka_close(c);
+	end();
+}
