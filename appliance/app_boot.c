@@ -62,7 +62,7 @@ const char *app_core_cfg_problem(const struct app_core_cfg *given)
 	if (cfg.ndrives == 0 || cfg.ndrives > META_DRIVES_MAX)
 		return "from 1 to 64 drives are needed";
 	if (cfg.cache_bytes < cfg.ops_max * OP_CACHE_BYTES)
-		return "smaller than 128 KiB for each of ops_max: they would wait for pages of each other";
+		return "smaller than 128 KiB for each of ops_max";
 	meta_conf_of(&cfg, &conf);
 	return meta_conf_problem(&conf);
 }
