@@ -50,6 +50,8 @@ static inline uint32_t meta__leaf_bytes(uint32_t value_len)
 /* The first record whose key is >= key: its position in *pos (perhaps count); is it the key? */
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len);
+/* The record at pos and its neighbours, a name's inode and first extent, are looked at soon. */
+void meta__leaf_ahead(const void *page, uint32_t pos);
 struct meta_key meta__leaf_key(const void *page, uint32_t pos);
 uint32_t meta__leaf_free(const void *page); /* bytes for further slots and values */
 void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, const void *value,

@@ -91,6 +91,30 @@ static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 	return err;
 }
 
+/* Is key in the leaf, where?  Most often behind the record that was looked at last: an inode behind
+ * its name, an extent behind its inode. */
+static bool find_in_leaf(struct meta__tx *tx, const struct meta__hint *hint, uint32_t shard,
+			 const struct meta_key *key, uint32_t *pos)
+{
+	const void *page = hint->leaf->page;
+
+	if (tx->seek_baddr == hint->baddr && tx->seek_shard == shard &&
+	    tx->seek_pos + 1 < meta__page_count(page)) {
+		const struct meta_key at = meta__leaf_key(page, tx->seek_pos + 1);
+
+		if (meta__key_cmp(&at, key) == 0) {
+			*pos = ++tx->seek_pos;
+			return true;
+		}
+	}
+	if (!meta__leaf_find(page, key, pos))
+		return false;
+	tx->seek_baddr = hint->baddr;
+	tx->seek_shard = shard;
+	tx->seek_pos = *pos;
+	return true;
+}
+
 int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
 		 uint32_t *value_len)
 {
@@ -110,7 +134,7 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	err = see_leaf(m, shard, key, &hint);
 	if (err)
 		return err;
-	if (!meta__leaf_find(hint->leaf->page, key, &pos))
+	if (!find_in_leaf(tx, hint, shard, key, &pos))
 		return -ENOENT;
 	meta__leaf_value(hint->leaf->page, pos, value, value_len);
 	return 0;
@@ -152,6 +176,7 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 			tx->seek_baddr = hint->baddr;
 			tx->seek_shard = shard;
 			tx->seek_pos = pos;
+			meta__leaf_ahead(hint->leaf->page, pos);
 			*key = meta__leaf_key(hint->leaf->page, pos);
 			meta__leaf_value(hint->leaf->page, pos, value, value_len);
 			return 0;

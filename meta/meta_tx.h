@@ -36,7 +36,7 @@ struct meta__tx {
 	bool touch;
 	uint32_t touch_shard, touch_level;
 	struct meta_key touch_key;
-	uint32_t seek_shard, seek_pos; /* where the last seek ended */
+	uint32_t seek_shard, seek_pos; /* the record that was looked at last */
 	uint64_t seek_baddr;
 	struct meta__mut mut[META__TX_RECORDS_MAX];
 	bool existed[META__TX_RECORDS_MAX]; /* in the tree */
