@@ -47,9 +47,19 @@ static void random_name(struct meta_random *r, char *out)
 	}
 }
 
+/* So that most paths lead somewhere. */
+static const char *const dirs[] = { "d0",    "d1",    "d2",    "d0/d0", "d0/d1", "d0/d2",
+				    "d1/d0", "d1/d1", "d1/d2", "d2/d0", "d2/d1" };
+
 static void random_path(struct meta_random *r, char *out)
 {
 	const uint64_t depth = 1 + below(r, 3);
+
+	if (below(r, 10) < 6) {
+		snprintf(out, 300, "%s/%c%u", dirs[below(r, ARRAY_LEN(dirs))],
+			 "fffffffdns"[below(r, 10)], (unsigned)below(r, 8));
+		return;
+	}
 
 	*out = 0;
 	if (below(r, 2))
@@ -677,10 +687,6 @@ void meta_random_run(struct meta_random *r, uint64_t ops)
 			r->w->remount(r->w);
 	}
 }
-
-/* So that most paths lead somewhere. */
-static const char *const dirs[] = { "d0",    "d1",    "d2",    "d0/d0", "d0/d1", "d0/d2",
-				    "d1/d0", "d1/d1", "d1/d2", "d2/d0", "d2/d1" };
 
 void meta_random_init(struct meta_random *r, struct meta_world *w, uint64_t seed)
 {
