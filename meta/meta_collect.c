@@ -164,9 +164,10 @@ static bool pick(struct meta *m)
 		c->fruitless = c->best = 0; /* something has changed: (5) */
 	else if (m->zones->coming ? !meta__collect_busy(m)
 				  : meta__collect_hopes(m) && c->tried == m->zones->epoch)
-		meta__ckpt_want(m); /* what others emptied, also when nothing is to be done here; (3) */
+		meta__ckpt_want(
+			m); /* what others emptied, also when nothing is to be done here; (3) */
 	c->log_seq = meta__log_last(m);
-	if (!is_due(m) || c->tried == m->zones->epoch || meta__ckpt_running(m))
+	if (!is_due(m) || c->tried == m->zones->epoch || (is_short(m) && meta__ckpt_running(m)))
 		return false;
 	if (c->fruitless >= FRUITLESS_MAX)
 		return false; /* (5) */
