@@ -128,6 +128,24 @@ int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	return 0;
 }
 
+void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t leaves)
+{
+	struct meta__path path;
+	const struct meta__step *at = &path.at[1];
+	uint64_t baddr, gen;
+
+	leaves =
+		min_u32(leaves, m->cache->nframes / 256); /* a small cache has other use for them */
+	if (leaves == 0 || meta__tree_walk(m, NULL, shard, key, 1, &path))
+		return;
+	for (uint32_t i = meta__inner_find(at->frame->page, key) + 1;
+	     leaves > 0 && i < meta__page_count(at->frame->page); i++, leaves--) {
+		meta__inner_child(at->frame->page, i, &baddr, &gen);
+		if (!meta__cache_find(m, baddr) && meta__cache_want(m, shard, 0, baddr, gen, NULL))
+			return; /* no frame for it now: it was a guess only */
+	}
+}
+
 /* ---- changing ------------------------------------------------------------------------ */
 
 /* Everything was in memory when the plan looked, and is kept: a miss now is our mistake. */

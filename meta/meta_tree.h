@@ -81,6 +81,9 @@ must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shar
 must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, const struct meta__hint **out);
 
+/* Begin to read the leaves behind that of key: they are about to be asked for. */
+void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t leaves);
+
 /* Changes; all pages of the walk are in memory, and there is room. */
 void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, const void *value,
 		    uint32_t value_len, uint64_t seq);

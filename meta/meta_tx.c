@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SEEK_AHEAD 7u /* leaves that are read with the one a seek goes on to */
+
 uint64_t meta__tx_memory(const struct meta_conf *c)
 {
 	(void)c;
@@ -169,6 +171,9 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 	/* No leaf is empty: the record is in the leaf of key or in the next one. */
 	for (uint32_t leaves = 0; leaves < 2; leaves++) {
 		err = see_leaf(m, shard, key, &hint);
+		if (err == -EAGAIN && tx->seek_baddr && tx->seek_shard == shard)
+			meta__tree_ahead(m, shard, key,
+					 SEEK_AHEAD); /* it came from a leaf before */
 		if (err)
 			return err;
 		pos = seek_in_leaf(tx, hint, shard, key);

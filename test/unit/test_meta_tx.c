@@ -198,6 +198,32 @@ Test(meta_tx, seeks_through_leaves_in_order)
 	cr_assert_eq(meta__tx_seek(&d.m, 1, &key, &v, &len), -ENOENT);
 }
 
+Test(meta_tx, a_seek_that_goes_on_reads_the_leaves_behind_it_too)
+{
+	static const uint8_t value[1000];
+	struct meta_key key = { { 0, 0, 0 } };
+	uint32_t runs = 0, n, len;
+	const void *v;
+	int err;
+
+	d.log_keep = false;
+	for (uint64_t i = 0; i < 300; i++)
+		cr_assert_eq(d_put(0, key_of(i), value, sizeof(value)), 0);
+	d_checkpoint();
+	d_cut(2048);
+	do { /* as a listing runs: from its start, until nothing is missing */
+		begin();
+		key = (struct meta_key){ { 0, 0, 0 } };
+		for (n = 0; (err = meta__tx_seek(&d.m, 0, &key, &v, &len)) == 0; n++)
+			key.w[2]++;
+		runs++;
+		d_pump();
+	} while (d_again(&op, err));
+	cr_assert_eq(err, -ENOENT);
+	cr_assert_eq(n, 300);
+	cr_assert_leq(runs, 7); /* 20 leaves and a root */
+}
+
 Test(meta_tx, counts_inodes_and_takes_numbers_only_when_applied)
 {
 	struct meta_key key = inode_of(1), second = inode_of(2);
