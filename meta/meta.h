@@ -31,15 +31,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define META_DRIVES_MAX     64u
-#define META_SHARDS_MAX     4096u
-#define META_NAME_MAX       255u
-#define META_PATH_MAX       4095u
-#define META_SYMLINKS_MAX   40u
-#define META_INLINE_MAX     512u  /* bytes of a file that lie in its inode record       */
-#define META_CHUNK_BLOCKS   128u  /* one extent record: 512 KiB                         */
-#define META_IO_BLOCKS_MAX  1024u /* one read plan, write or put: 4 MiB                 */
-#define META_ROOT_DIR       1u    /* the number of the root directory                   */
+#define META_DRIVES_MAX      64u
+#define META_SHARDS_MAX      4096u
+#define META_NAME_MAX        255u
+#define META_PATH_MAX        4095u
+#define META_SYMLINKS_MAX    40u
+#define META_INLINE_MAX      512u  /* bytes of a file that lie in its inode record       */
+#define META_CHUNK_BLOCKS    128u  /* one extent record: 512 KiB                         */
+#define META_IO_BLOCKS_MAX   1024u /* one read plan, write or put: 4 MiB                 */
+#define META_ROOT_DIR        1u    /* the number of the root directory                   */
 #define META_DRIVE_BYTES_MIN (2u << 20)
 
 struct meta; /* opaque: one mounted store */
@@ -47,7 +47,7 @@ struct meta; /* opaque: one mounted store */
 /* A block of a drive: drive 16 bits, block number 48.  0 is never data: a superblock lies there. */
 #define META_BADDR(drive, block) ((uint64_t)(drive) << 48 | (block))
 #define META_BADDR_DRIVE(a)      ((uint32_t)((a) >> 48))
-#define META_BADDR_BLOCK(a)      ((a) & 0xffffffffffffull)
+#define META_BADDR_BLOCK(a)      ((a)&0xffffffffffffull)
 
 /* ---- the store and its drives ------------------------------------------------ */
 
@@ -59,15 +59,15 @@ struct meta_drive_info {
 struct meta_conf {
 	uint32_t ndrives;
 	struct meta_drive_info drive[META_DRIVES_MAX];
-	void *memory;          /* 4096-aligned, DMA-able; page frames and log buffers are cut from it */
-	uint64_t memory_bytes; /* meta_memory_needed() of this conf                                   */
-	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                         */
-	uint32_t ops_max;      /* operations admitted at once; -EINVAL when the cache is too small    */
+	void *memory;          /* 4096-aligned, DMA-able: frames and log buffers are cut from it */
+	uint64_t memory_bytes; /* meta_memory_needed() of this conf                              */
+	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                    */
+	uint32_t ops_max;      /* operations admitted at once                                    */
 	/* At format only: */
-	uint32_t nshards;      /* a power of two; 64 is usual       */
-	uint64_t secret;       /* seeds the hash of names           */
-	uint8_t uuid[16];      /* of the new store                  */
-	int64_t wall_ns;       /* now, for the root directory       */
+	uint32_t nshards; /* a power of two; 64 is usual       */
+	uint64_t secret;  /* seeds the hash of names           */
+	uint8_t uuid[16]; /* of the new store                  */
+	int64_t wall_ns;  /* now, for the root directory       */
 };
 
 enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH };
@@ -75,13 +75,13 @@ enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH };
 /* What the store wants of a drive.  Lent to the caller from meta_io_next() to meta_io_done(). */
 struct meta_io {
 	enum meta_io_op op;
-	bool fua;          /* a write: durable when it completes         */
+	bool fua; /* a write: durable when it completes         */
 	uint32_t drive;
-	uint32_t nblocks;  /* 0 for a flush                              */
-	uint64_t block;    /* first block on the drive                   */
-	void *buf;         /* in conf.memory, 4096-aligned               */
-	int status;        /* set by the caller before meta_io_done()    */
-	struct list link;  /* the store's until taken, then the caller's */
+	uint32_t nblocks; /* 0 for a flush                              */
+	uint64_t block;   /* first block on the drive                   */
+	void *buf;        /* in conf.memory, 4096-aligned               */
+	int status;       /* set by the caller before meta_io_done()    */
+	struct list link; /* the store's until taken, then the caller's */
 };
 
 /* Bytes of DMA-able memory that a store with this configuration takes; 0: conf is impossible. */
@@ -117,7 +117,9 @@ int meta_stop_status(const struct meta *m);
 /* 0, or why the store takes no more changes (its log could not be written): reads go on. */
 int meta_health(const struct meta *m);
 
+/* The next thing that the store wants; NULL: nothing now. */
 must_check struct meta_io *meta_io_next(struct meta *m);
+/* It has been done, io->status says how: the io is the store's again. */
 void meta_io_done(struct meta *m, struct meta_io *io);
 
 /* ---- what is on a drive: for format's "whose is this?" --------------------------- */
@@ -138,10 +140,10 @@ enum meta_type { META_TYPE_NONE, META_TYPE_FILE, META_TYPE_DIR, META_TYPE_SYMLIN
 
 struct meta_attr {
 	struct meta_handle handle;
-	uint64_t ino;    /* 64 bits, for people and st_ino           */
-	uint64_t dir;    /* a directory's number; 0 for what is none */
+	uint64_t ino; /* 64 bits, for people and st_ino           */
+	uint64_t dir; /* a directory's number; 0 for what is none */
 	enum meta_type type;
-	uint32_t mode;   /* permission bits, 07777 */
+	uint32_t mode; /* permission bits, 07777 */
 	uint32_t uid;
 	uint32_t gid;
 	uint32_t nlink;
@@ -168,12 +170,12 @@ struct meta_run {
 };
 
 enum meta_op_type {
-	META_OP_STAT,       /* target, flags NOFOLLOW -> attr                                     */
-	META_OP_READ,       /* target, offset, length -> attr, runs, crcs or inline bytes         */
-	META_OP_LIST,       /* target (a directory), cookie -> list_out, list_used, cookie        */
-	META_OP_READLINK,   /* target -> link text in inline_buf (META_PATH_MAX + 1 bytes), length*/
-	META_OP_STATFS,     /* -> statfs                                                          */
-	META_OP_PUT,        /* target = path; mode, times, size, runs+crcs or inline_buf; one apply */
+	META_OP_STAT,     /* target, flags NOFOLLOW -> attr                                     */
+	META_OP_READ,     /* target, offset, length -> attr, runs, crcs or inline bytes         */
+	META_OP_LIST,     /* target (a directory), cookie -> list_out, list_used, cookie        */
+	META_OP_READLINK, /* target -> link text in inline_buf (META_PATH_MAX + 1 bytes), length*/
+	META_OP_STATFS,   /* -> statfs                                                          */
+	META_OP_PUT, /* target = path; size, runs+crcs or inline_buf, set                         */
 	META_OP_PUT_BEGIN,  /* -> attr.handle of a hidden file; target = where it will be put     */
 	META_OP_PUT_COMMIT, /* target = path, other.handle = the hidden file; setattr fields too  */
 	META_OP_PUT_ABORT,  /* target.handle = the hidden file                                    */
@@ -191,7 +193,7 @@ enum meta_op_flags {
 	META_NOFOLLOW = 1 << 0,  /* the last component may be a symlink, and is meant itself      */
 	META_EXCL = 1 << 1,      /* put, rename: -EEXIST when the name exists                     */
 	META_BY_INLINE = 1 << 2, /* put, write, truncate: the whole content is in inline_buf      */
-	META_MUST_EXIST = 1 << 3,/* put: replace only                                             */
+	META_MUST_EXIST = 1 << 3, /* put: replace only */
 };
 
 enum meta_set_mask {
@@ -214,22 +216,22 @@ struct meta_dirent {
 	struct meta_attr attr;
 	struct meta_cookie next; /* a listing that starts here goes on behind this entry */
 	uint32_t name_len;
-	uint32_t entry_bytes;    /* of this entry with its name and padding */
+	uint32_t entry_bytes; /* of this entry with its name and padding */
 };
 
 struct meta_statfs {
-	uint64_t blocks_total;  /* of 4096 bytes, that files could use     */
+	uint64_t blocks_total; /* of 4096 bytes, that files could use     */
 	uint64_t blocks_free;
 	uint64_t files;
 	uint64_t zones_total;
 	uint64_t zones_free;
 	uint64_t cache_pages;
 	uint64_t cache_pages_dirty;
-	uint64_t page_reads;    /* from drives, since mount                */
+	uint64_t page_reads; /* from drives, since mount                */
 	uint64_t page_hits;
-	uint64_t log_blocks;    /* written since mount                     */
-	uint64_t checkpoints;   /* completed since mount                   */
-	uint64_t orphans;       /* shards with files waiting to be freed   */
+	uint64_t log_blocks;  /* written since mount                     */
+	uint64_t checkpoints; /* completed since mount                   */
+	uint64_t orphans;     /* shards with files waiting to be freed   */
 };
 
 /*
@@ -244,8 +246,8 @@ struct meta_statfs {
  *         or behind the end.  meta_read_end() must follow once the drives have answered: until
  *         then the blocks cannot be reused.
  * LIST    a page may hold no entry and yet not be the end: go on from cookie until list_end.
- * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.  Replacing
- *         a file keeps its mode and owners where set_mask does not say.
+ * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.
+ *         Replacing a file keeps its mode and owners where set_mask does not say.
  * PUT_COMMIT  may name another place than PUT_BEGIN; size, if larger than written, is a hole.
  *         A hidden file that is neither committed nor aborted is freed after the next mount only.
  * WRITE   replaces blocks from offset / 4096 on by runs (allocated by meta_data_alloc(), written
@@ -253,9 +255,9 @@ struct meta_statfs {
  *         be written by META_BY_INLINE (inline_buf: its first bytes, no fewer than it has), or with
  *         offset 0 and a run that holds its old bytes too.
  *         The caller keeps one change of a file in flight at a time (writes, truncates).
- * TRUNCATE to `size`.  Down, and size inside a block that is no hole: runs/crcs hold its zero-tailed
- *         replacement (nblocks 1), or META_BY_INLINE all bytes that remain.  An inline file needs
- *         neither.  Up: size only.
+ * TRUNCATE to `size`.  Down, and size inside a block that is no hole: runs/crcs hold its
+ *         zero-tailed replacement (nblocks 1), or META_BY_INLINE all bytes that remain.  An inline
+ *         file needs neither.  Up: size only.
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().
  *
@@ -290,7 +292,7 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end;             /* nothing behind; else there may be, even after 0 entries */
+	bool list_end; /* nothing behind; else there may be, even after 0 entries */
 	struct meta_statfs *statfs;
 
 	int status;            /* result                                              */
@@ -300,10 +302,10 @@ struct meta_op {
 
 	/* private: */
 	struct list link;
-	uint32_t misses;   /* page reads this waits for     */
+	uint32_t misses; /* page reads this waits for     */
 	uint32_t reruns;
 	uint32_t state;
-	uint64_t epoch;    /* a read's: see meta_zone.c     */
+	uint64_t epoch; /* a read's: see meta_zone.c     */
 	uint64_t scratch[6];
 };
 

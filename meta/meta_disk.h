@@ -25,11 +25,11 @@ struct meta_key_disk {
 
 /* Names: FORMAT.md "Name record"; followed by the name's bytes. */
 struct meta_name_disk {
-	le64 dir;      /* of the handle                         */
-	le64 hash;     /* of the handle                         */
-	le64 uniq;     /* of the handle                         */
-	le64 child;    /* a directory's own number; else 0      */
-	uint8_t type;  /* enum meta_type                        */
+	le64 dir;     /* of the handle                         */
+	le64 hash;    /* of the handle                         */
+	le64 uniq;    /* of the handle                         */
+	le64 child;   /* a directory's own number; else 0      */
+	uint8_t type; /* enum meta_type                        */
 	uint8_t name_len;
 	uint8_t reserved[6];
 };
@@ -37,19 +37,19 @@ struct meta_name_disk {
 /* FORMAT.md "Inode record"; followed by inline_len bytes. */
 struct meta_inode_disk {
 	le64 ino;
-	le64 child;       /* a directory's own number; else 0                 */
+	le64 child; /* a directory's own number; else 0                 */
 	le64 size;
 	le64 blocks;
 	le64 mtime_ns;
 	le64 ctime_ns;
 	le64 atime_ns;
-	le64 trim_from;   /* while META__INODE_TRIMMING: chunks from here on are being freed */
+	le64 trim_from; /* while META__INODE_TRIMMING: chunks from here on are being freed */
 	le32 mode;
 	le32 uid;
 	le32 gid;
 	le32 nlink;
-	le32 epoch;       /* truncate epoch                                   */
-	le32 inline_crc;  /* of the inline bytes as a zero-padded block       */
+	le32 epoch;      /* truncate epoch                                   */
+	le32 inline_crc; /* of the inline bytes as a zero-padded block       */
 	le16 inline_len;
 	uint8_t type;
 	uint8_t flags;
@@ -63,8 +63,8 @@ struct meta_dir_disk {
 	le64 mtime_ns; /* of the newest change of an entry, or as set         */
 	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
-	le64 parent;   /* the number of the parent directory                  */
-	le64 flags;    /* 0; later: spread, fenced                            */
+	le64 parent; /* the number of the parent directory                  */
+	le64 flags;  /* 0; later: spread, fenced                            */
 };
 
 /* FORMAT.md "Orphan record": key's uniq is the handle's; in the shard of the inode. */
@@ -89,11 +89,11 @@ struct meta_run_disk {
 struct meta_page_disk {
 	le32 crc32c; /* of the 16,380 bytes behind it                       */
 	le32 magic;
-	le64 baddr;  /* where it lies: a misdirected write is found         */
-	le64 gen;    /* when it got that place: a lost write is found       */
+	le64 baddr; /* where it lies: a misdirected write is found         */
+	le64 gen;   /* when it got that place: a lost write is found       */
 	le32 shard;
-	le16 level;  /* 0: leaf                                             */
-	le16 count;  /* records of a leaf, children of an interior page     */
+	le16 level;      /* 0: leaf                                             */
+	le16 count;      /* records of a leaf, children of an interior page     */
 	le16 heap_start; /* leaf: first byte of values; interior page: 0    */
 	le16 heap_dead;  /* leaf: bytes behind it that no record uses       */
 	le32 reserved;

@@ -2,8 +2,8 @@
 /*
  * Shared by the files of meta/ and their tests; by nobody else.
  *
- *   meta_op.c        operations: start, wait, run again, hand back          | meta_name.c, meta_inode.c,
- *      | plans (const)                                                      | meta_extent.c, meta_dir.c ...
+ *   meta_op.c        operations: start, wait, run again, hand back
+ *      | plans (const)          meta_name.c, meta_inode.c, meta_dir.c, meta_put.c ... (meta_plan.h)
  *      v
  *   meta_tx.c        what a plan read, missed and wants to change; apply
  *      |                     |                       |
@@ -11,7 +11,8 @@
  *   meta_tree.c           meta_log.c             meta_zone.c      who may write where
  *      |
  *      v
- *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim      meta_super.c, meta_boot.c, meta_replay.c
+ *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim
+ *                     meta_super.c, meta_boot.c, meta_replay.c: what is there at mount
  *
  * One thread, so nothing here is atomic.  There is one transaction at a time: a plan runs
  * from its start to its end or to its misses within one call, and an apply follows at once.
@@ -37,12 +38,12 @@ struct meta_key {
 };
 
 enum meta__class {
-	META__CLASS_DIR = 0,  /* hash 0, uniq 0: the directory's own record in the shard of its entries */
-	META__CLASS_NAME = 1, /* uniq: the name's                                                      */
-	META__CLASS_OBJ = 2,  /* uniq: the handle's                                                    */
+	META__CLASS_DIR = 0,  /* hash 0, uniq 0: the directory's own, in the shard of its entries */
+	META__CLASS_NAME = 1, /* uniq: the name's                                                */
+	META__CLASS_OBJ = 2,  /* uniq: the handle's                                              */
 	/* of directory 0, the store's own records: */
-	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of this shard in it    */
-	META__CLASS_ORPHAN = 4, /* uniq: its handle's; value: handle: to be freed or trimmed           */
+	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of the shard */
+	META__CLASS_ORPHAN = 4, /* uniq: its handle's; value: what is to be freed or trimmed */
 };
 
 enum meta__kind {
@@ -102,15 +103,15 @@ static inline int meta__key_cmp(const struct meta_key *a, const struct meta_key 
 
 /* ---- I/O of the store's own ------------------------------------------------------ */
 
-enum meta__io_kind { /* whose it is: meta_io_done() gives it back there */
-	META__IO_PAGE_READ,  /* meta_cache.c                           */
-	META__IO_PAGE_WRITE, /* meta_ckpt.c                            */
-	META__IO_CKPT,       /* meta_ckpt.c: flushes and root blocks   */
-	META__IO_LOG,        /* meta_log.c: flushes and log blocks     */
-	META__IO_ZONE,       /* meta_zone.c: zone headers              */
-	META__IO_BOOT,       /* meta_boot.c, meta_replay.c             */
-	META__IO_COLLECT,    /* meta_collect.c                         */
-	META__IO_CHECK,      /* meta_check.c                           */
+enum meta__io_kind {                      /* whose it is: meta_io_done() gives it back there */
+		     META__IO_PAGE_READ,  /* meta_cache.c                           */
+		     META__IO_PAGE_WRITE, /* meta_ckpt.c                            */
+		     META__IO_CKPT,       /* meta_ckpt.c: flushes and root blocks   */
+		     META__IO_LOG,        /* meta_log.c: flushes and log blocks     */
+		     META__IO_ZONE,       /* meta_zone.c: zone headers              */
+		     META__IO_BOOT,       /* meta_boot.c, meta_replay.c             */
+		     META__IO_COLLECT,    /* meta_collect.c                         */
+		     META__IO_CHECK,      /* meta_check.c                           */
 };
 
 struct meta__io {
@@ -133,7 +134,7 @@ struct meta__hint {
 	uint64_t seq;       /* highest log sequence of the path to it */
 	struct meta_key lo; /* lo <= key < hi                         */
 	struct meta_key hi;
-	bool has_hi;        /* else: no upper bound                   */
+	bool has_hi; /* else: no upper bound                   */
 };
 
 /* What a root block says of a shard. */
@@ -153,14 +154,14 @@ struct meta__shard {
 	/* as of the last durable root: */
 	uint64_t durable_root_baddr;
 	uint64_t durable_seq;
-	uint32_t root_slot;  /* the slot that holds it: the next root goes to the other */
+	uint32_t root_slot;    /* the slot that holds it: the next root goes to the other */
 	uint64_t root_version; /* of that root; the newest valid one of a shard counts at mount */
 	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
-	uint64_t shape;      /* moves whenever pages of the tree come, go or change places */
+	uint64_t shape;         /* moves whenever pages of the tree come, go or change places */
 	struct meta__hint hint; /* the leaf that was looked at last                        */
-	uint64_t empty_seq;  /* the log sequence that emptied the tree                     */
-	bool changed;        /* since the root that was frozen last                        */
-	bool root_pending;   /* `frozen` is not durable yet                                */
+	uint64_t empty_seq;     /* the log sequence that emptied the tree                     */
+	bool changed;           /* since the root that was frozen last                        */
+	bool root_pending;      /* `frozen` is not durable yet                                */
 	struct meta__root frozen;
 };
 
@@ -179,13 +180,13 @@ struct meta {
 	uint32_t nshards;
 	uint64_t secret;
 	uint8_t uuid[16];
-	uint64_t epoch;     /* of this mount: log blocks of other mounts are not ours       */
-	int failed;         /* 0, or -EROFS once the log or a checkpoint could not be written */
+	uint64_t epoch; /* of this mount: log blocks of other mounts are not ours       */
+	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
-	bool stopping;      /* checkpoint whatever comes, until all is in roots              */
+	bool stopping; /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
 	struct list io_wanted;
-	uint8_t *mem_next;  /* meta__mem_take() cuts from here */
+	uint8_t *mem_next;         /* meta__mem_take() cuts from here */
 	struct meta__shard *shard; /* nshards */
 	struct meta__cache *cache;
 	struct meta__tx *tx;
@@ -199,10 +200,11 @@ struct meta {
 };
 
 /* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
-void *meta__mem_take(struct meta *m, uint64_t bytes); /* 4096-aligned; ASSERTs that it was counted */
-#define META__MODULE(name)                                    \
-	uint64_t meta__##name##_memory(const struct meta_conf *c); \
-	int meta__##name##_create(struct meta *m);            \
+/* 4096-aligned; ASSERTs that it was counted. */
+void *meta__mem_take(struct meta *m, uint64_t bytes);
+#define META__MODULE(name)                                                                         \
+	uint64_t meta__##name##_memory(const struct meta_conf *c);                                 \
+	int meta__##name##_create(struct meta *m);                                                 \
 	void meta__##name##_destroy(struct meta *m)
 META__MODULE(cache);
 META__MODULE(tx);
@@ -233,23 +235,23 @@ void meta__fail(struct meta *m);
 enum meta__frame_state { FRAME_FREE, FRAME_READING, FRAME_CLEAN, FRAME_DIRTY, FRAME_FROZEN };
 
 struct meta__frame {
-	uint8_t *page;         /* META_PAGE_BYTES                                             */
-	uint64_t baddr;        /* where the page lies or will lie                              */
-	uint64_t gen;          /* generation in which it got that address                      */
-	uint64_t seq;          /* highest log block sequence that changed it; 0 when from disk */
-	uint64_t mark;         /* the plan that looked at it last: not evicted during that     */
-	uint64_t counted;      /* the plan that counted it as a page to be made dirty          */
+	uint8_t *page;    /* META_PAGE_BYTES                                             */
+	uint64_t baddr;   /* where the page lies or will lie                              */
+	uint64_t gen;     /* generation in which it got that address                      */
+	uint64_t seq;     /* highest log block sequence that changed it; 0 when from disk */
+	uint64_t mark;    /* the plan that looked at it last: not evicted during that     */
+	uint64_t counted; /* the plan that counted it as a page to be made dirty          */
 	uint32_t shard;
-	uint32_t level;        /* 0: leaf                                                      */
-	uint32_t fresh;        /* read for so many plans that have not run again yet           */
-	uint32_t last_pos;     /* where a record was put last: shows an ascending run          */
+	uint32_t level;    /* 0: leaf                                                      */
+	uint32_t fresh;    /* read for so many plans that have not run again yet           */
+	uint32_t last_pos; /* where a record was put last: shows an ascending run          */
 	enum meta__frame_state state;
-	bool used;             /* the clock hand's bit                                         */
-	bool gone;             /* frozen, and no longer of the current tree: dropped when written */
-	bool again;            /* reading for the second time                                  */
+	bool used;  /* the clock hand's bit                                         */
+	bool gone;  /* frozen, and no longer of the current tree: dropped when written */
+	bool again; /* reading for the second time                                  */
 	struct meta__frame *hash_next;
-	struct list link;      /* of its state's list; clean: of the fresh ones                */
-	struct list waiters;   /* of operations, while reading                                 */
+	struct list link;    /* of its state's list; clean: of the fresh ones                */
+	struct list waiters; /* of operations, while reading                                 */
 	struct meta__io io;
 };
 
@@ -263,7 +265,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 /* Frames that new dirty pages could take now, within the limit of dirty pages. */
 uint32_t meta__cache_room(const struct meta *m);
 void meta__cache_io_done(struct meta *m, struct meta__io *x);
-void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_*           */
+void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_* */
 /* The least cache that any store can work with; conf.cache_bytes below it is refused. */
 #define META__CACHE_FRAMES_MIN 128u
 
@@ -339,14 +341,15 @@ uint64_t meta__tx_seen(const struct meta *m);
 /* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
  * the shard's seq and counters right after a 0, in the same turn.
  * 0, -EAGAIN (op waits), -EBUSY, -EIO. */
-int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count);
+int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut,
+		    uint32_t count);
 
 /* ---- meta_log.c -------------------------------------------------------------------- */
 
 /* What one record may take, headers included: it lies in one log block, and that in one zone. */
 #define META__RECORD_BYTES_MAX (48u << 10)
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
-/* Is there room for `bytes` of record now (open block, and zones behind it, and the log's limit)? */
+/* Is there room for `bytes` of record now (open block, zones behind it, the log's limit)? */
 bool meta__log_room(struct meta *m, uint32_t bytes);
 /* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.
  * meta__tx_apply() has already moved seq (by one for each shard that mut names) and the counters
@@ -368,15 +371,15 @@ enum meta__zone_kind { META__ZONE_FREE, META__ZONE_LOG, META__ZONE_PAGE, META__Z
 
 /* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
  * (mount counts pages anew: it walks the interior pages, which name all others). */
-uint32_t meta__page_room(struct meta *m);          /* page addresses that can be taken at once       */
+uint32_t meta__page_room(struct meta *m); /* pages that can be taken at once      */
 /* The room is too small for one transaction: zones are opened until so many pages are there.
  * 0: they will be (a checkpoint may be needed: ask for it); -ENOSPC: there is no zone left. */
 int meta__page_room_want(struct meta *m, uint32_t pages);
 /* May a change that needs so many page addresses go on?  0, -EBUSY, -ENOSPC (never).  collects: it
  * is collection's, and may use what is kept for that. */
 int meta__page_ready(struct meta *m, uint32_t pages, bool collects);
-uint64_t meta__page_take(struct meta *m);          /* -> baddr of 4 blocks; ASSERTs room             */
-void meta__page_dead(struct meta *m, uint64_t baddr); /* never to be read again by a current tree    */
+uint64_t meta__page_take(struct meta *m);             /* -> baddr of 4 blocks; ASSERTs room   */
+void meta__page_dead(struct meta *m, uint64_t baddr); /* no current tree will read it again   */
 /* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or
  * delete: new value less old value; at run time and at replay). */
 void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta);
@@ -390,7 +393,7 @@ int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t
  * collection or a checkpoint will free zones. */
 int meta__space_ok(const struct meta *m);
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out); /* blocks_*, zones_* */
-uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);       /* global zone index */
+uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);           /* global zone index */
 struct meta_key meta__zone_key(const struct meta *m, uint32_t zone);
 uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key);
 /* The log takes whole zones. -EAGAIN: its header is being written; -ENOSPC. */
@@ -399,7 +402,8 @@ void meta__zone_give_log(struct meta *m, uint32_t zone);
 /* Read epochs: blocks that an operation planned to read are not reused before it ends. */
 uint64_t meta__epoch_enter(struct meta *m);
 void meta__epoch_leave(struct meta *m, uint64_t epoch);
-/* A checkpoint: what is empty at freeze is free once its roots are durable and older reads ended. */
+/* A checkpoint: what is empty at freeze is free once its roots are durable and older reads are
+ * over. */
 void meta__zone_freeze(struct meta *m);
 void meta__zone_rooted(struct meta *m);
 void meta__zone_turn(struct meta *m);
@@ -407,13 +411,14 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x);
 
 /* ---- meta_ckpt.c ------------------------------------------------------------------- */
 
-void meta__ckpt_want(struct meta *m);    /* start one soon; harmless when one runs            */
+void meta__ckpt_want(struct meta *m); /* start one soon; harmless when one runs            */
 bool meta__ckpt_running(const struct meta *m);
-bool meta__ckpt_turn(struct meta *m);    /* a bounded step; true: more to do at once          */
+bool meta__ckpt_turn(struct meta *m); /* a bounded step; true: more to do at once          */
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x);
 void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoints */
 /* The generation that pages get which become dirty now: m->epoch << 32 and a count, so that no two
- * mounts ever give a page the same one.  m->epoch is this mount's before the first record is replayed. */
+ * mounts ever give a page the same one.  m->epoch is this mount's before the first record is
+ * replayed. */
 uint64_t meta__ckpt_gen(const struct meta *m);
 /* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
@@ -439,16 +444,21 @@ enum {
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
-int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* names: inode and record of directory 1 */
+int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
-void meta__ops_mounted(struct meta *m); /* names: replay is over; any shard may hold ORPHAN records */
-/* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later, else the status. */
-int meta__plan_touch(struct meta *m, struct meta_op *op);  /* meta_tree.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still there */
-bool meta__ops_turn(struct meta *m);  /* stalled ones again; orphans; a bounded step          */
+/* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
+void meta__ops_mounted(struct meta *m);
+/* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later,
+ * -EINPROGRESS: when a file has been trimmed, else the status. */
+/* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
+ * there. */
+int meta__plan_touch(struct meta *m, struct meta_op *op);
+bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */
 
 /* ---- names ---------------------------------------------------------------------------- */
 
-uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len); /* 40 bits */
+/* 40 bits. */
+uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len);
 uint32_t meta__dir_shard(const struct meta *m, uint64_t dir); /* where a directory's entries lie */
 
 #endif

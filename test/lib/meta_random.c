@@ -60,22 +60,21 @@ static void random_path(struct meta_random *r, char *out)
 			 "fffffffdns"[below(r, 10)], (unsigned)below(r, 8));
 		return;
 	}
-
-	*out = 0;
-	if (below(r, 2))
-		strcat(out, "/");
+	if (below(r, 100) == 0) {
+		snprintf(out, 300, "%s", below(r, 2) ? "/" : "");
+		return;
+	}
+	out += snprintf(out, 300, "%s", below(r, 2) ? "/" : "");
 	for (uint64_t i = 0; i < depth; i++) {
 		char name[300];
 
 		random_name(r, name);
 		if (i + 1 < depth && name[0] == 'f' && below(r, 10))
 			name[0] = 'd', name[1] = (char)('0' + below(r, 3));
-		strcat(out, name);
+		out += snprintf(out, 300, "%s", name);
 		if (i + 1 < depth || below(r, 30) == 0)
-			strcat(out, below(r, 20) ? "/" : "//");
+			out += snprintf(out, 300, "%s", below(r, 20) ? "/" : "//");
 	}
-	if (below(r, 200) == 0)
-		memcpy(out, below(r, 2) ? "/" : "\0", 2);
 }
 
 static uint64_t random_size(struct meta_random *r)
