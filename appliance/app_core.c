@@ -228,7 +228,7 @@ void app_op_run(struct app_op *op)
 			return;
 	}
 	op->on = was_on;
-	if (!may_tell(op))
+	if (!may_tell(op) || !app_may_carry(op))
 		return;
 	batch = op->kind == APP_OP_BATCH_END ? NULL : op->batch;
 	answer(op);

@@ -16,6 +16,8 @@
  */
 #include "appliance/app_op.h"
 
+enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */
+
 static void wake_waiter(struct app_core *core)
 {
 	struct app_op *op;
@@ -126,6 +128,35 @@ void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
 }
 
 /* ---- parts: what is lent to the fabric ------------------------------------------------ */
+
+bool app_parts_few(const struct app_core *core)
+{
+	return core->parts_out + 2 * PARTS_OF_AN_ANSWER > 2 * core->cfg.ops_max;
+}
+
+static bool answers_by_part(const struct app_op *op)
+{
+	return op->kind == APP_OP_BATCH_END || op->kind == APP_OP_LIST ||
+	       op->kind == APP_OP_STATUS || (op->kind == APP_OP_READ && op->sums) ||
+	       (op->kind == APP_OP_NAME && op->req->type == FAB_READLINK);
+}
+
+/*
+ * Over shared memory a part is free again at once, so an answer there never waits for a client
+ * that does not read: the last ones are kept for it.
+ */
+bool app_may_carry(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	bool cancelled = op->cancel || (op->batch && op->batch->cancel);
+
+	if (likely(!app_parts_few(core)) || op->status || cancelled || !answers_by_part(op) ||
+	    op->req->session->transport[0] == 's')
+		return true;
+	app_op_wait(op, APP_ON_PART, &core->part_waiters);
+	app_parts_hurry(core);
+	return false;
+}
 
 struct app_part *app_part_take(struct app_op *op)
 {

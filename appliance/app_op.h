@@ -280,6 +280,10 @@ must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes);
 void app_wake_parts(struct app_core *core);        /* whoever waits for one, or for a table */
 struct app_part *app_part_take(struct app_op *op); /* without a buffer; NULL: none */
+/* Some parts are kept for answers: none for payload now. */
+bool app_parts_few(const struct app_core *core);
+/* There are parts for what op has to answer.  False: it waits, and is run again. */
+must_check bool app_may_carry(struct app_op *op);
 void app_part_free(struct app_core *core, struct app_part *part);
 /* Send bytes of part->buf (or `bytes`) to the window; the part is freed when they have left. */
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,

@@ -144,7 +144,7 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 	}
 	if (part)
 		close_part(op, part);
-	part = app_part_take(op);
+	part = app_parts_few(op->core) ? NULL : app_part_take(op);
 	if (!part) {
 		app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 		app_parts_hurry(op->core);

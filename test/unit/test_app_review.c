@@ -38,7 +38,7 @@ static void *control_thread(void *arg)
 	return NULL;
 }
 
-static void serve(void)
+static void serve(uint32_t ops_max)
 {
 	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
 	char why[256] = "", err_text[NVME_ERR_TEXT];
@@ -58,7 +58,7 @@ static void serve(void)
 			 .nshards = 16,
 			 .cache_bytes = 96 << 20,
 			 .staging_bytes = 16 << 20,
-			 .ops_max = 512,
+			 .ops_max = ops_max,
 			 .secret = 7,
 			 .wall_ns = (int64_t)clock_wall_ns() },
 		.cpu = -1,
@@ -111,7 +111,7 @@ Test(app_review, batches_whose_parts_are_half_full_do_not_starve_one_another, .t
 	struct weka_client *c;
 	char *file;
 
-	serve();
+	serve(512);
 	c = connect_one();
 	file = calloc(1, FILE_BYTES);
 	memset(file, 0x5a, FILE_BYTES);
@@ -139,6 +139,54 @@ Test(app_review, batches_whose_parts_are_half_full_do_not_starve_one_another, .t
 		for (int i = 0; i < ITEMS; i++)
 			cr_assert_eq(items[b][i].got_bytes, FILE_BYTES);
 		weka_release(c, lease[b]);
+	}
+	free(file);
+	weka_close(c);
+	end();
+}
+
+enum { READS = 40, READ_BYTES = 256 << 10 };
+
+/*
+ * A client asks for much and looks elsewhere for a while: what carries answers to it runs out.
+ * Answers wait for it then; nobody is told -EAGAIN.
+ */
+Test(app_review, who_asks_for_much_and_looks_elsewhere_gets_all_of_it, .timeout = 60)
+{
+	static struct weka_read_item items[READS];
+	static struct weka_req reqs[READS];
+	struct weka_lease *lease[READS];
+	struct weka_req *done;
+	struct weka_client *c;
+	uint32_t reaped = 0;
+	char *file;
+
+	serve(16);
+	c = connect_one();
+	file = malloc(READ_BYTES);
+	memset(file, 0x5a, READ_BYTES);
+	cr_assert_eq(weka_write_file(c, "/f", file, READ_BYTES, NULL), 0, "%s", weka_error(c));
+	for (int i = 0; i < READS; i++) {
+		struct weka_window window;
+
+		cr_assert_eq(weka_lease(c, weka_window_bytes(1, READ_BYTES), &lease[i]), 0);
+		window = (struct weka_window){ lease[i], 0, lease[i]->size_bytes };
+		items[i].ref = weka_ref_path("/f");
+		items[i].length_bytes = WEKA_TO_END;
+		cr_assert_eq(weka_submit_read_batch(c, &reqs[i], &items[i], 1, &window), 0);
+	}
+	weka_flush(c);
+	usleep(300000);
+	while (reaped < READS) {
+		cr_assert_eq(weka_wait(c, 20 * NS_PER_S), 0);
+		while (weka_reap(c, &done, 1) == 1) {
+			cr_assert_eq(done->status, 0, "%s", strerror(-done->status));
+			reaped++;
+		}
+	}
+	for (int i = 0; i < READS; i++) {
+		cr_assert_eq(items[i].got_bytes, READ_BYTES);
+		weka_release(c, lease[i]);
 	}
 	free(file);
 	weka_close(c);
