@@ -527,21 +527,37 @@ static inline void d_cut(uint32_t frames)
 	}
 }
 
-/* Count the pages of a tree by walking it in memory: what a remount does with zones. */
-static inline uint32_t d_count_pages(uint64_t baddr, uint32_t level, enum d_page mark)
+static inline uint32_t d_mark_page(uint64_t baddr, uint32_t level)
 {
-	const uint8_t *page = d.drive + baddr * 4096;
 	struct meta__page_look look;
-	uint64_t child, gen;
-	struct meta_key key;
-	uint32_t n = 1;
 
-	cr_assert_eq(meta__page_look(page, &look), 0);
+	cr_assert_eq(meta__page_look(d.drive + baddr * 4096, &look), 0);
 	cr_assert_eq(look.level, level);
-	d.page[baddr / META_PAGE_BLOCKS] = mark;
-	for (uint32_t i = 0; level > 0 && i < look.count; i++) {
-		meta__page_child(page, i, &key, &child, &gen);
-		n += d_count_pages(child, level - 1, mark);
+	d.page[baddr / META_PAGE_BLOCKS] = D_LIVE;
+	return look.count;
+}
+
+/* Count the pages of a tree as it lies on the drive: what a remount does with zones. */
+static inline uint32_t d_count_pages(uint64_t root, uint32_t height)
+{
+	uint64_t baddr[META_PAGE_LEVELS_MAX] = { 0 }, gen;
+	uint32_t left[META_PAGE_LEVELS_MAX] = { 0 }, count[META_PAGE_LEVELS_MAX], n = 1;
+	uint32_t level = height - 1;
+	struct meta_key key;
+
+	baddr[level] = root;
+	count[level] = left[level] = d_mark_page(root, level);
+	while (level < height) {
+		if (level == 0 || left[level] == 0) {
+			level++;
+			continue;
+		}
+		meta__page_child(d.drive + baddr[level] * 4096, count[level] - left[level], &key,
+				 &baddr[level - 1], &gen);
+		left[level]--;
+		level--;
+		count[level] = left[level] = d_mark_page(baddr[level], level);
+		n++;
 	}
 	return n;
 }
@@ -553,8 +569,7 @@ static inline void d_recount(void)
 	d.pages_live = 0;
 	for (uint32_t s = 0; s < D_SHARDS; s++)
 		if (d.root[s].height)
-			d.pages_live +=
-				d_count_pages(d.root[s].root_baddr, d.root[s].height - 1, D_LIVE);
+			d.pages_live += d_count_pages(d.root[s].root_baddr, d.root[s].height);
 }
 
 #endif
