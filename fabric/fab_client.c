@@ -36,10 +36,15 @@ void fab_close(struct fab_conn *conn)
 	free(conn->tcp);
 	if (conn->in_fd >= 0)
 		close(conn->in_fd);
-	if (conn->fd >= 0)
+	if (conn->fd >= 0) {
+		/* A child process may have it, too: the session ends now, but not by a child. */
+		if (conn->owner == getpid())
+			shutdown(conn->fd, SHUT_RDWR);
 		close(conn->fd);
+	}
 	if (conn->epoll_fd >= 0)
 		close(conn->epoll_fd);
+	explicit_bzero(&conn->key, sizeof(conn->key));
 	free(conn);
 }
 

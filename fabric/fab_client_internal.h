@@ -72,6 +72,7 @@ struct fab_conn {
 	/* fab_client.c */
 	struct fab_addr addr;
 	struct fab_key key;
+	pid_t owner; /* the process that connected */
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */

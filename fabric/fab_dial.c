@@ -63,6 +63,7 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	conn->fd = conn->epoll_fd = conn->in_fd = -1;
 	conn->doorbells[0] = conn->doorbells[1] = -1;
 	conn->key = cfg->key;
+	conn->owner = getpid();
 	conn->deadline_ns =
 		now_ns + (cfg->hello_timeout_ns ? cfg->hello_timeout_ns : HELLO_DEFAULT_NS);
 	conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -4,9 +4,13 @@
 #include "test/lib/fab_rig.h"
 
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct fab_rig rig;
 
@@ -118,4 +122,83 @@ Test(fab_review, a_flood_of_cancels_ends_a_poll_like_a_flood_of_requests)
 	cr_assert(s->active, "there is more: it must be asked again");
 	s->at = SESSION_FREE;
 	fab_server_destroy(srv);
+}
+
+/* ---- a client that forked ------------------------------------------------------------------ */
+
+struct transport {
+	char name[4];
+};
+static struct transport transports[] = { { "shm" }, { "tcp" } };
+
+/* The appliance's core until `type` comes; false: it does not. */
+static bool comes(enum fab_event_type type)
+{
+	struct fab_event event;
+
+	for (int i = 0; i < 2000; i++) {
+		fab_rig_control(&rig);
+		if (fab_server_poll(rig.srv, rig.now_ns, &event, 1) == 1 && event.type == type)
+			return true;
+		usleep(100);
+	}
+	return false;
+}
+
+/* A child process that sleeps keeps a copy of every descriptor: closing ours is not enough. */
+ParameterizedTestParameters(fab_review, a_session_ends_though_a_child_has_its_socket)
+{
+	return cr_make_param_array(struct transport, transports, 2);
+}
+
+ParameterizedTest(struct transport *t, fab_review, a_session_ends_though_a_child_has_its_socket)
+{
+	pid_t child;
+	bool ended;
+
+	fab_rig_serve(&rig, t->name, NULL);
+	fab_rig_connect(&rig, 2 << 20);
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	ended = comes(FAB_EVENT_SESSION_CLOSED);
+	kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	cr_assert(ended);
+	fab_rig_end(&rig);
+}
+
+/* ... and what the child closes is still its parent's. */
+ParameterizedTestParameters(fab_review, a_child_that_closes_leaves_the_session_to_its_parent)
+{
+	return cr_make_param_array(struct transport, transports, 2);
+}
+
+ParameterizedTest(struct transport *t, fab_review,
+		  a_child_that_closes_leaves_the_session_to_its_parent)
+{
+	struct fab_call *call = calloc(1, sizeof(*call));
+	pid_t child;
+
+	fab_rig_serve(&rig, t->name, NULL);
+	fab_rig_connect(&rig, 2 << 20);
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		fab_close(rig.conn);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	call->type = FAB_PING;
+	cr_assert_eq(fab_submit(rig.conn, call), 0);
+	fab_reply(fab_rig_request(&rig), 0, NULL, 0);
+	cr_assert_eq(fab_rig_done(&rig, rig.conn), call);
+	cr_assert_eq(call->status, 0);
+	free(call);
+	fab_rig_end(&rig);
 }
