@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -144,6 +145,7 @@ static void server_free(struct fab_server *srv)
 	free(srv->slots);
 	free(srv->open);
 	free(srv->sessions);
+	explicit_bzero(&srv->cfg.key, sizeof(srv->cfg.key));
 	free(srv);
 }
 
