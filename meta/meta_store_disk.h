@@ -47,7 +47,7 @@ struct meta_root_disk {
 	le64 log_epoch; /* the log to be replayed onto it              */
 	le64 log_base;  /* that log begins behind this sequence        */
 	le64 log_seq;   /* its blocks up to here were durable by then  */
-	le64 seq;        /* of the last record in this tree            */
+	le64 seq;       /* of the last record in this tree            */
 	le64 root_baddr;
 	le64 root_gen;
 	le64 uniq_next;
