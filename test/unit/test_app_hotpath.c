@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -41,10 +42,19 @@ static __thread uint64_t locks;
 
 static void on_sigsys(int sig, siginfo_t *info, void *context)
 {
+	ucontext_t *u = context;
+
 	(void)sig;
-	(void)context;
 	syscalls++;
 	syscall_number = info->si_syscall;
+	/* It was not done: as if there was nothing to be had. */
+#if defined(__x86_64__)
+	u->uc_mcontext.gregs[REG_RAX] = -EAGAIN;
+#elif defined(__aarch64__)
+	u->uc_mcontext.regs[0] = (unsigned long long)-EAGAIN;
+#else
+#error "port: a system call's result"
+#endif
 	/* The handler's own return is a system call: from here on they pass, one was enough. */
 	selector = 0;
 }
@@ -191,9 +201,13 @@ static void teardown(void)
 static struct weka_req reqs[32];
 static struct weka_read_item items[256];
 
+static uint64_t longest_ns; /* between two answers */
+static uint64_t answered_ns;
+
 static void reap(uint32_t wanted)
 {
 	struct weka_req *done[32];
+	uint64_t now;
 
 	while (wanted > 0) {
 		int count = weka_reap(bed.client, done, 32);
@@ -202,6 +216,9 @@ static void reap(uint32_t wanted)
 			ASSERT(done[i]->status == 0);
 		wanted -= (uint32_t)count;
 	}
+	now = clock_now_ns();
+	longest_ns = max_u64(longest_ns, now - answered_ns);
+	answered_ns = now;
 }
 
 static void random_reads(struct weka_lease *lease, unsigned rounds)
@@ -253,10 +270,33 @@ Test(app_hotpath, the_counters_count)
 	cr_assert_geq(c.allocations, 1);
 }
 
+/* Both threads counted over a stretch of reads. */
+static void stretch(struct weka_lease *lease, struct counted *mine, struct counted *cores)
+{
+	atomic_store(&bed.phase, COUNT);
+	while (!atomic_load(&bed.counting))
+		;
+	random_reads(lease, 1);
+	longest_ns = 0;
+	cr_assert(count_begin());
+	random_reads(lease, 60);
+	batch_reads(lease, 10);
+	*mine = count_end();
+	atomic_store(&bed.phase, STOP_COUNT);
+	while (atomic_load(&bed.counting))
+		;
+	*cores = bed.core_counted;
+}
+
+/*
+ * A client that spins without an answer for 100 ms asks its socket whether the appliance lives: on
+ * a machine so busy that this happens the stretch says nothing, and another is tried.
+ */
 Test(app_hotpath, reads_call_no_system_take_no_memory_and_no_lock)
 {
 	struct weka_lease *lease;
-	struct counted mine;
+	struct counted mine, cores;
+	unsigned good = 0;
 
 	if (!seal_works())
 		cr_skip_test("the malloc seal is off under sanitizers");
@@ -264,24 +304,19 @@ Test(app_hotpath, reads_call_no_system_take_no_memory_and_no_lock)
 	cr_assert_eq(weka_lease(bed.client, weka_window_bytes(256, 4096), &lease), 0);
 	random_reads(lease, 100);
 	batch_reads(lease, 20);
-
-	atomic_store(&bed.phase, COUNT);
-	while (!atomic_load(&bed.counting))
-		;
-	cr_assert(count_begin());
-	random_reads(lease, 300);
-	batch_reads(lease, 50);
-	mine = count_end();
-	atomic_store(&bed.phase, STOP_COUNT);
-	while (atomic_load(&bed.counting))
-		;
-	cr_assert_eq(mine.syscalls, 0, "the client called the system: %d", mine.number);
-	cr_assert_eq(mine.allocations, 0, "the client took memory");
-	cr_assert_eq(mine.locks, 0, "the client took a lock");
-	cr_assert_eq(bed.core_counted.syscalls, 0, "the core called the system: %d",
-		     bed.core_counted.number);
-	cr_assert_eq(bed.core_counted.allocations, 0, "the core took memory");
-	cr_assert_eq(bed.core_counted.locks, 0, "the core took a lock");
+	for (unsigned tries = 0; good < 5; tries++) {
+		cr_assert_lt(tries, 200, "no stretch without a pause of 50 ms");
+		stretch(lease, &mine, &cores);
+		cr_assert_eq(mine.allocations, 0, "the client took memory");
+		cr_assert_eq(mine.locks, 0, "the client took a lock");
+		cr_assert_eq(cores.allocations, 0, "the core took memory");
+		cr_assert_eq(cores.locks, 0, "the core took a lock");
+		if (longest_ns > 50 * NS_PER_MS)
+			continue;
+		cr_assert_eq(mine.syscalls, 0, "the client called the system: %d", mine.number);
+		cr_assert_eq(cores.syscalls, 0, "the core called the system: %d", cores.number);
+		good++;
+	}
 }
 
 Test(app_hotpath, payload_of_blocks_is_copied_by_drives_only)
