@@ -88,7 +88,15 @@ int meta__resolve(struct meta *m, const struct meta_target *t, bool follow, stru
 	rc = meta__walk(m, t, 0, follow, &at);
 	if (rc)
 		return rc;
-	return at.found ? meta__inode_get(m, &at.is.handle, out) : -ENOENT;
+	if (!at.found)
+		return -ENOENT;
+	rc = meta__inode_get(m, &at.is.handle, out);
+	if (rc == -ESTALE) {
+		const struct meta_key key = meta__obj_key(&at.is.handle, META__KIND_INODE, 0);
+
+		return meta__bad_record(m, "inode", out->shard, &key); /* of a name: it is there */
+	}
+	return rc;
 }
 
 int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *out)

@@ -32,6 +32,7 @@
 
 #define META__RERUNS_ALONE 8u
 #define STALLED_PER_TURN   32u
+#define RUNS_PER_POLL      64u
 
 enum op_state {
 	OP_IDLE,
@@ -202,9 +203,16 @@ static bool over(struct meta *m, struct meta_op *op, int status)
 	return true;
 }
 
+static enum meta__stall stall_of(const struct meta_op *op)
+{
+	if (is_private(op))
+		return META__STALL_OWN;
+	return op->state & OP_NO_CHANGE ? META__STALL_READS : META__STALL_CHANGES;
+}
+
 static bool stall(struct meta *m, struct meta_op *op)
 {
-	struct list *l = &m->ops->stalled[op->state & OP_NO_CHANGE ? 0 : 1];
+	struct list *l = &m->ops->stalled[stall_of(op)];
 	const bool again = (op->state & OP_STATE_MASK) == OP_STALLED;
 
 	set_state(op, OP_STALLED);
@@ -318,6 +326,7 @@ static struct meta_op *pop_durable(struct meta *m)
 		if (!m->failed)
 			return NULL;
 		op->status = -EROFS; /* nobody knows what a crash would leave of it */
+		meta_read_end(m, op);
 	}
 	list_del(&op->link);
 	return op;
@@ -380,7 +389,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 			set_state(op, OP_OVER);
 			return true;
 		}
-		if (!list_empty(&m->ops->stalled[1]))
+		if (!list_empty(&m->ops->stalled[META__STALL_CHANGES]))
 			return stall(m, op); /* first come, first served */
 	}
 	return run_or_hold(m, op) && may_leave(m, op);
@@ -414,7 +423,7 @@ struct meta_op *meta_op_poll(struct meta *m)
 {
 	struct meta__ops *ops = m->ops;
 
-	for (;;) {
+	for (uint32_t runs = 0; runs < RUNS_PER_POLL; runs++) {
 		struct list *node = list_pop_front(&ops->over);
 		struct meta_op *op = node ? list_entry(node, struct meta_op, link) : pop_durable(m);
 
@@ -431,6 +440,7 @@ struct meta_op *meta_op_poll(struct meta *m)
 			settle(m, op);
 		}
 	}
+	return NULL; /* meta_turn() says that there is more */
 }
 
 void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
@@ -442,6 +452,7 @@ void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
 		wait_on(op, &m->ops->ready); /* else run() is still in its plan, and looks itself */
 }
 
+/* Users' operations in their order: who cannot go on holds up those behind it. */
 static bool retry_stalled(struct meta *m, struct list *l)
 {
 	for (uint32_t i = 0; i < STALLED_PER_TURN && !list_empty(l); i++) {
@@ -458,14 +469,33 @@ static bool retry_stalled(struct meta *m, struct list *l)
 	return !list_empty(l);
 }
 
+/* The store's own, each once: none may wait for another, since users wait for what they do. */
+static void retry_own(struct meta *m)
+{
+	struct list *l = &m->ops->stalled[META__STALL_OWN], now, *node;
+
+	list_init(&now);
+	while ((node = list_pop_front(l)))
+		list_push_back(&now, node);
+	while ((node = list_pop_front(&now))) {
+		struct meta_op *op = list_entry(node, struct meta_op, link);
+
+		set_state(op, OP_LISTED); /* to the end again, should it stall again */
+		if (run(m, op))
+			settle(m, op);
+	}
+}
+
 bool meta__ops_turn(struct meta *m)
 {
 	struct meta__ops *ops = m->ops;
-	bool more = retry_stalled(m, &ops->stalled[0]);
+	bool more;
 
 	if (m->failed)
 		meta__ops_trimmed(m); /* nobody trims any more: they fail too */
-	more |= retry_stalled(m, &ops->stalled[1]);
+	retry_own(m);
+	more = retry_stalled(m, &ops->stalled[META__STALL_READS]);
+	more |= retry_stalled(m, &ops->stalled[META__STALL_CHANGES]);
 	more |= meta__orphan_turn(m);
 	return more || !list_empty(&ops->ready) || !list_empty(&ops->over);
 }
@@ -507,8 +537,8 @@ int meta__ops_create(struct meta *m)
 		return -ENOMEM;
 	}
 	list_init(&ops->ready);
-	list_init(&ops->stalled[0]);
-	list_init(&ops->stalled[1]);
+	for (uint32_t i = 0; i < META__STALLS; i++)
+		list_init(&ops->stalled[i]);
 	list_init(&ops->held);
 	list_init(&ops->trimming);
 	list_init(&ops->over);

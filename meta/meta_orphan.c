@@ -414,6 +414,8 @@ bool meta__orphan_turn(struct meta *m)
 
 	if (!m->mounted || m->failed || ops->alone)
 		return false;
+	if (m->stopping && list_empty(&ops->trimming))
+		return false; /* the next mount goes on */
 	for (uint32_t i = 0; i < META__FREE_OPS && applies < APPLIES_PER_TURN;) {
 		struct meta_op *op = &ops->free_op[i];
 

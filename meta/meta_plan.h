@@ -38,16 +38,19 @@ struct meta__dead {
 	struct meta__inode orphan;
 };
 
+/* -EBUSY: whose operations wait for room. */
+enum meta__stall { META__STALL_OWN, META__STALL_READS, META__STALL_CHANGES, META__STALLS };
+
 struct meta__ops {
-	struct list ready;      /* their pages are here                                  */
-	struct list stalled[2]; /* -EBUSY: reads, changes; in order of arrival           */
-	struct list held;       /* not begun: too many at once, or one runs alone        */
-	struct list trimming;   /* wait until a file is trimmed                          */
-	struct list over;       /* to be handed back                                     */
-	struct list durable;    /* over, but seen_seq is not durable; ordered by it      */
-	uint32_t running;       /* of users, begun and not over                          */
-	uint64_t hits;          /* records that the plan of this run has found           */
-	struct meta_op *alone;  /* it has been run again too often: nobody else may run  */
+	struct list ready; /* their pages are here                                  */
+	struct list stalled[META__STALLS]; /* -EBUSY; in order of arrival */
+	struct list held;      /* not begun: too many at once, or one runs alone        */
+	struct list trimming;  /* wait until a file is trimmed                          */
+	struct list over;      /* to be handed back                                     */
+	struct list durable;   /* over, but seen_seq is not durable; ordered by it      */
+	uint32_t running;      /* of users, begun and not over                          */
+	uint64_t hits;         /* records that the plan of this run has found           */
+	struct meta_op *alone; /* it has been run again too often: nobody else may run  */
 	struct meta__orphan_scan *orphan; /* nshards */
 	uint32_t orphan_shard;            /* looked at last */
 	struct meta_op free_op[META__FREE_OPS];
