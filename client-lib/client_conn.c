@@ -107,7 +107,7 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 		return;
 	}
 	c->at = CLIENT_POOL;
-	c->try_until_ns = now_ns + c->connect_timeout_ns;
+	c->try_until_ns = client__after(now_ns, c->connect_timeout_ns);
 }
 
 /* The new session's memory is there: let it take the old one's place. */
@@ -273,7 +273,7 @@ static int alive_create(struct weka_client *c)
 /* The first session: every address once, within the time. */
 static int connect_first(struct weka_client *c)
 {
-	uint64_t until_ns = clock_now_ns() + c->connect_timeout_ns;
+	uint64_t until_ns = client__after(clock_now_ns(), c->connect_timeout_ns);
 	int err;
 
 	for (;;) {

@@ -190,6 +190,14 @@ struct weka_client {
 	char error[256];
 };
 
+/* `delay_ns` from now, or never. */
+static inline uint64_t client__after(uint64_t now_ns, uint64_t delay_ns)
+{
+	uint64_t at_ns;
+
+	return add_overflows(now_ns, delay_ns, &at_ns) ? UINT64_MAX : at_ns;
+}
+
 static inline bool client__forked(const struct weka_client *c)
 {
 	return !*c->alive;

@@ -353,7 +353,8 @@ static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
 		if (c->deadline_ns[i] > now_ns || !slot->req)
 			continue;
 		if (c->deadline_ns[i] == 0) {
-			c->deadline_ns[i] = now_ns + (slot->req->timeout_ns ? slot->req->timeout_ns
+			c->deadline_ns[i] =
+				client__after(now_ns, slot->req->timeout_ns ? slot->req->timeout_ns
 									    : c->timeout_ns);
 			continue;
 		}

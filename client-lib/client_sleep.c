@@ -166,11 +166,10 @@ static uint64_t spin_ns(const struct weka_client *c)
 
 int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_ns)
 {
-	uint64_t begin_ns = clock_now_ns(), until_ns, spin_until_ns;
+	uint64_t begin_ns = clock_now_ns(), until_ns = client__after(begin_ns, timeout_ns);
+	uint64_t spin_until_ns;
 	int err = 0;
 
-	if (add_overflows(begin_ns, timeout_ns, &until_ns))
-		until_ns = UINT64_MAX;
 	spin_until_ns = begin_ns + min_u64(spin_ns(c), timeout_ns);
 	c->turns = 0;
 	for (;;) {
