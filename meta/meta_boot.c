@@ -164,11 +164,13 @@ void meta__boot_op_done(struct meta *m, struct meta_op *op)
 bool meta__boot_turn(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
+	struct meta_op *over;
 	int rc = 0;
 
 	if (!b->stage || b->status != -EAGAIN)
 		return false;
-	ASSERT(meta_op_poll(m) == NULL); /* runs what waited for pages; nobody else's is there */
+	over = meta_op_poll(m); /* runs what waited for pages */
+	ASSERT(over == NULL);   /* nobody else's is there */
 	for (uint32_t i = 0; i < 16 && rc == 0 && b->stage && b->in_flight == 0; i++) {
 		rc = m->failed ? -EIO : b->stage(m);
 		if (b->in_flight == 0 && rc == 0)
@@ -636,8 +638,14 @@ int meta__boot_settle(struct meta *m)
 		meta__log_start(m, meta__log_last(m));
 		b->step = 1;
 	}
-	if (!meta__log_ready(m))
-		return -EAGAIN;
+	if (!meta__log_ready(m)) {
+		const struct meta__zones *z = m->zones;
+
+		if (z->free_total || z->coming || !list_empty(&z->leaving) || z->log_opening ||
+		    z->log_ready != META__ZONE_NONE)
+			return -EAGAIN;
+		return meta__boot_fail(m, -ENOSPC, "no zone is free for the log");
+	}
 	meta__boot_next(m, name_log);
 	return 0;
 }

@@ -153,8 +153,23 @@ static int look_at_block(struct meta *m)
 					       META__SEQ_RUNS);
 		b->run[b->run_count++] = (struct meta__seq_run){ h->seq, h->seq };
 	}
-	b->seq_last = h->seq;
+	b->seq_last = b->span[b->span_at].last_seq = h->seq;
 	return look_at_records(m);
+}
+
+/* Zones in which nothing is to be replayed are free now: a full store needs them to mount. */
+static void drop_spans(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < b->span_count; i++) {
+		if (b->span[i].last_seq < b->first)
+			meta__zone_give_log(m, b->span[i].zone);
+		else
+			b->span[kept++] = b->span[i];
+	}
+	b->span_count = kept;
 }
 
 /* What must be there, is it?  (1), (2) */
@@ -172,6 +187,7 @@ static int judge(struct meta *m)
 		return meta__boot_fail(m, -EUCLEAN,
 				       "log block %llu is damaged or missing, and %llu was durable",
 				       (unsigned long long)b->last + 1, (unsigned long long)must);
+	drop_spans(m);
 	meta__log_replaying(m, b->log_epoch, b->log_base, b->last);
 	meta__boot_next(m, meta__boot_claim);
 	return 0;

@@ -260,6 +260,7 @@ void meta__walk_io_done(struct meta__walk *w);
 struct meta__log_span { /* a zone of the log that is being scanned */
 	uint32_t zone;
 	uint64_t order, oldest_order;
+	uint64_t last_seq; /* of the blocks found in it; 0: none */
 };
 
 struct meta__seq_run { /* log blocks that were found, without a gap */
