@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define SEQ_MAX (1ull << 62) /* that no store reaches */
+
 uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint32_t zone, uint64_t incarnation)
 {
 	le64 words[5] = { le64_of(epoch), le64_of(zone), le64_of(incarnation) };
@@ -96,6 +98,8 @@ int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag, struct 
 		.bytes = le32_get(d.bytes),
 		.records = le32_get(d.records),
 	};
+	if (out->seq > SEQ_MAX)
+		return -ENODATA;
 	return out->durable < out->seq && out->trim < out->seq ? 0 : -ENODATA;
 }
 

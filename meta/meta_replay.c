@@ -100,14 +100,16 @@ static void go_over_start(struct meta__boot *b)
 
 /* ---- first pass: what is there ------------------------------------------------- */
 
-static int hold_zone(struct meta *m, const struct meta_key *key)
+static int hold_zone(struct meta *m, const struct meta__mut *mut)
 {
+	const struct meta_key *key = &mut->key;
 	uint32_t zone;
 
 	if (meta__key_dir(key) || meta__key_class(key) != META__CLASS_ZONE)
 		return 0;
 	zone = meta__zone_of_key(m, key);
-	if (zone == META__ZONE_NONE || m->boot->head_kind[zone] != META__ZONE_DATA)
+	if (zone == META__ZONE_NONE || m->boot->head_kind[zone] != META__ZONE_DATA ||
+	    (!mut->del && mut->value_len != sizeof(le64)))
 		return meta__boot_fail(m, -EUCLEAN, "log block %llu names a zone that is not one",
 				       (unsigned long long)m->boot->head.seq);
 	meta__zone_hold(m, zone, true); /* (4) */
@@ -124,7 +126,7 @@ static int look_at_records(struct meta *m)
 		if (b->part.seq <= m->shard[b->part.shard].seq)
 			continue; /* (3) */
 		for (uint32_t i = 0; i < b->part.count; i++) {
-			err = hold_zone(m, &b->mut[i].key);
+			err = hold_zone(m, &b->mut[i]);
 			if (err)
 				return err;
 		}

@@ -19,7 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ZONE_HALF 2048u
+#define ZONE_HALF   2048u
+#define COUNTER_MAX (1ull << 62)
+#define MOUNTS_MAX  (1ull << 31)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -258,6 +260,19 @@ void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root 
 	s->durable_seq = r->seq;
 }
 
+/* Counters that no store reaches in its life, so that nobody behind here need fear their end. */
+static bool root_is_sane(const struct meta__root_seen *r)
+{
+	const uint64_t counters[] = { r->version,  r->log_base,       r->root.log_seq,
+				      r->root.seq, r->root.uniq_next, r->root.dir_next };
+
+	for (size_t i = 0; i < ARRAY_LEN(counters); i++)
+		if (counters[i] > COUNTER_MAX)
+			return false;
+	return r->root.height <= META_PAGE_LEVELS_MAX && r->mount < MOUNTS_MAX &&
+	       r->log_epoch <= r->mount && r->log_base <= r->root.log_seq;
+}
+
 int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out)
 {
 	struct meta_root_disk d;
@@ -285,7 +300,7 @@ int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__roo
 			.height = le32_get(d.height),
 		},
 	};
-	if (out->root.height > META_PAGE_LEVELS_MAX)
+	if (!root_is_sane(out))
 		return -EUCLEAN;
 	return (out->root.height == 0) == (out->root.root_baddr == 0) ? 0 : -EUCLEAN;
 }

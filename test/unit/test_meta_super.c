@@ -248,6 +248,27 @@ Test(meta_super, every_flipped_bit_of_a_root_is_seen)
 	store_end();
 }
 
+Test(meta_super, root_whose_numbers_cannot_be_is_refused_though_its_checksum_is_right)
+{
+	static const struct {
+		uint32_t at;
+		uint64_t value;
+	} bad[] = { { 32, UINT64_MAX }, { 40, 1ull << 31 }, { 48, 10 },         /* beyond mount */
+		    { 56, 200 },        { 72, UINT64_MAX }, { 96, 1ull << 63 }, /* behind log_seq */
+		    { 28, 9 },          { 80, 0 } };
+	struct meta__root_seen seen;
+	uint64_t copy[2];
+
+	store_make();
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		meta__root_build(&m, 0, &a_root, block, copy);
+		memcpy(block + bad[i].at, &bad[i].value, bad[i].at == 28 ? 4 : 8);
+		resum(4);
+		cr_assert_eq(meta__root_parse(block, uuid, &seen), -EUCLEAN, "%u", bad[i].at);
+	}
+	store_end();
+}
+
 static const struct meta__zone_seen a_zone = {
 	.zone = 5,
 	.kind = META__ZONE_LOG,
