@@ -245,7 +245,7 @@ struct meta_statfs {
  *         crcs[] one a block (a hole's is that of zeros), nblocks in all.  Neither: offset is at
  *         or behind the end.  meta_read_end() must follow once the drives have answered: until
  *         then the blocks cannot be reused.
- * LIST    a page may hold no entry and yet not be the end: go on from cookie until list_end.
+ * LIST    a page without entries is the end.
  * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.
  *         Replacing a file keeps its mode and owners where set_mask does not say.
  * PUT_COMMIT  may name another place than PUT_BEGIN; size, if larger than written, is a hole.
@@ -292,7 +292,7 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end; /* nothing behind; else there may be, even after 0 entries */
+	bool list_end; /* nothing behind what was returned */
 	struct meta_statfs *statfs;
 
 	int status;            /* result                                              */
@@ -325,6 +325,16 @@ must_check struct meta_op *meta_op_poll(struct meta *m);
 bool meta_is_durable(const struct meta *m, uint64_t seq);
 /* ... hand the finished operation back; meta_op_poll() returns it when it may. */
 void meta_op_wait_durable(struct meta *m, struct meta_op *op);
+
+/* Operations that will be started soon, in this turn: bring what they will look at into the CPU's
+ * cache, for all of them begin, then for all step 0, 1 and 2.  No other call in between. */
+struct meta_ahead {
+	const void *leaf;
+	uint64_t key[3];
+};
+#define META_AHEAD_STEPS 3u
+void meta_ahead_begin(struct meta *m, const struct meta_target *t, struct meta_ahead *a);
+void meta_ahead_step(const struct meta_ahead *a, uint32_t step);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
 void meta_read_end(struct meta *m, struct meta_op *op);

@@ -10,7 +10,9 @@
  *  (1) A cookie says: all entries up to and with {hash, uniq} have been returned.  A name's
  *      record keeps its key as long as the name stays, so an entry that stays is returned once.
  *  (2) Pages of inodes born elsewhere may be missed one by one; after META__LIST_RERUNS a listing
- *      is content with the entries in front of the next miss, so that it ends in any cache.
+ *      is content with what stands in front of the next miss, so that it ends in any cache.
+ *  (3) Objects are passed over, those too whose names have moved away, META__LIST_STEPS at most in
+ *      a plan; the operation then goes on from there, so that no page is empty but the last.
  */
 #include "meta/meta_plan.h"
 
@@ -146,6 +148,14 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 	return l;
 }
 
+/* Nothing but objects so far: run again from here, when others have had their turn. */
+static int go_on(struct meta_op *op)
+{
+	op->reruns = 0;
+	op->scratch[0] = 0;
+	return -EAGAIN;
+}
+
 int meta__plan_list(struct meta *m, struct meta_op *op)
 {
 	struct listing l;
@@ -172,7 +182,7 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return rc ? rc : -EAGAIN;
 	if (op->list_count == 0 && l.full)
 		return -EINVAL; /* no room for one entry */
-	op->cookie = l.last;    /* now that no rerun will start from it */
+	op->cookie = l.last;    /* now that no rerun will start from what it was */
 	op->list_end = l.end;
-	return 0;
+	return op->list_count || l.end ? 0 : go_on(op);
 }

@@ -176,6 +176,29 @@ Test(meta_dir, a_listing_of_renamed_files_finds_their_inodes_elsewhere)
 	cr_assert_eq(sh_count(w, "from", 0), 0);
 }
 
+Test(meta_dir, a_page_without_entries_is_the_end_also_behind_many_objects)
+{
+	struct meta_op op = sh_op(META_OP_LIST, "/");
+	char name[16], to[32];
+	uint32_t pages = 0;
+
+	cr_assert_eq(sh_mkdir(w, "to"), 0);
+	for (int i = 0; i < 5000; i++) { /* more than one plan passes over */
+		snprintf(name, sizeof(name), "%d", i);
+		snprintf(to, sizeof(to), "to/%d", i);
+		cr_assert_eq(sh_put(w, name, META_EXCL, "x", 1), 0);
+		cr_assert_eq(sh_rename(w, name, to, 0), 0);
+	}
+	op.list_out = buf;
+	op.list_max_bytes = sizeof(buf);
+	for (; !op.list_end; pages++) {
+		cr_assert_eq(meta_world_run(w, &op), 0);
+		cr_assert(op.list_count > 0 || op.list_end);
+	}
+	cr_assert_leq(pages, 2);
+	cr_assert_eq(sh_count(w, "/", 0), 1);
+}
+
 Test(meta_dir, a_listing_passes_over_the_extents_of_large_files)
 {
 	static uint8_t bytes[3 << 20];
