@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#define BAD_MAX          8u /* orphans of a shard that cannot be read: then its pages cannot */
 #define APPLIES_PER_TURN 8u
 #define SKIPS_MAX        32u /* ORPHAN records of sessions, looked over by one plan */
 
@@ -382,9 +383,11 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 
 	ASSERT(o->busy);
 	o->busy = false;
-	if (op->status == -EIO)
+	if (op->status == -EIO) {
 		op->scratch[1]++; /* left for a check to tell: the others go on */
-	if (!op->scratch[2] && op->status != -EROFS)
+		o->bad++;
+	}
+	if (!op->scratch[2] && op->status != -EROFS && o->bad < BAD_MAX)
 		expect_orphan(m, (uint32_t)op->scratch[0], op->scratch[1]);
 	op->scratch[3] = 0; /* free for another */
 	meta__ops_trimmed(m);

@@ -26,6 +26,7 @@
 struct meta__orphan_scan {
 	bool maybe;    /* there may be one to be freed, from `from` on */
 	bool busy;     /* an operation looks at it now                 */
+	uint32_t bad;  /* could not be read, in this mount             */
 	uint64_t from; /* a uniquifier                                 */
 };
 
