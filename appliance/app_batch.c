@@ -99,7 +99,7 @@ int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at, ui
 
 /* ---- items ------------------------------------------------------------------------ */
 
-static void item_begin(struct app_core *core, struct app_batch *b)
+static struct app_op *item_take(struct app_core *core, struct app_batch *b)
 {
 	enum app_op_kind kind = b->req->type == FAB_READ_BATCH ? APP_OP_READ
 				: b->req->type == FAB_PUT      ? APP_OP_PUT
@@ -118,7 +118,23 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 		app_put_item_begin(op);
 	else
 		app_stat_item_begin(op);
-	app_op_run(op);
+	return op;
+}
+
+/* Lookups of one visit wait for memory together, not one after the other. */
+static void look_ahead(struct app_core *core, struct app_op **op, uint32_t count)
+{
+	struct meta_ahead ahead[ITEMS_PER_VISIT];
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct meta_target t;
+
+		app_target_guess(op[i], &t);
+		meta_ahead_begin(core->meta, &t, &ahead[i]);
+	}
+	for (uint32_t step = 0; step < META_AHEAD_STEPS; step++)
+		for (uint32_t i = 0; i < count; i++)
+			meta_ahead_step(&ahead[i], step);
 }
 
 static void end_begin(struct app_core *core, struct app_batch *b)
@@ -135,14 +151,17 @@ static void end_begin(struct app_core *core, struct app_batch *b)
 /* Some items of one batch.  Returns how many. */
 static uint32_t visit(struct app_core *core, struct app_batch *b, uint32_t items_max)
 {
+	struct app_op *op[ITEMS_PER_VISIT];
 	uint32_t begun = 0;
 
 	while (begun < ITEMS_PER_VISIT && b->next < b->count &&
 	       b->in_flight < core->cfg.batch_in_flight && core->batch_ops < items_max &&
 	       core->op_free_count > 0 && !app_session_full(core, b->req->session)) {
-		item_begin(core, b);
-		begun++;
+		op[begun++] = item_take(core, b);
 	}
+	look_ahead(core, op, begun);
+	for (uint32_t i = 0; i < begun; i++)
+		app_op_run(op[i]);
 	return begun;
 }
 

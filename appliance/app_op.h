@@ -306,6 +306,8 @@ void app_file_unlock(struct app_op *op);
 /* ---- app_target.c: what the fabric and the store call the same things --------------------- */
 
 /* Set op->target[] from op->name[].  APP_AGAIN: when op->names_done == op->names all are set. */
+/* What op will most likely look for first, without asking: for looking ahead. */
+void app_target_guess(const struct app_op *op, struct meta_target *out);
 must_check enum app_next app_target_step(struct app_op *op);
 struct meta_handle app_handle_in(const struct fab_handle *h);
 struct fab_handle app_handle_out(const struct meta_handle *h);

@@ -106,6 +106,21 @@ static enum app_next directory_known(struct app_op *op, struct meta_target *t)
 	return APP_AGAIN;
 }
 
+void app_target_guess(const struct app_op *op, struct meta_target *out)
+{
+	const struct fab_name *name = &op->name[0];
+
+	*out = op->names ? (struct meta_target){ .path = name->name,
+						 .path_len = name->name_bytes,
+						 .dir = name->by == FAB_BY_DIR ? name->dir
+									       : META_ROOT_DIR }
+			 : op->target[0];
+	if (op->names && name->by == FAB_BY_HANDLE)
+		*out = (struct meta_target){ .handle = app_handle_in(&name->handle) };
+	if (op->names && name->by == FAB_BY_DIRHANDLE)
+		out->path_len = 0; /* its directory must be asked for first */
+}
+
 enum app_next app_target_step(struct app_op *op)
 {
 	const struct fab_name *name = &op->name[op->names_done];

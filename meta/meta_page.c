@@ -305,34 +305,108 @@ struct meta_key meta__leaf_key(const void *page, uint32_t pos)
 	return (struct meta_key){ { le64_get(s->w[0]), le64_get(s->w[1]), le64_get(s->w[2]) } };
 }
 
+static bool slot_below(const struct meta_slot_disk *at, const struct meta_key *key)
+{
+	uint64_t w = le64_get(at->w[0]);
+
+	if (likely(w != key->w[0]))
+		return w < key->w[0];
+	w = le64_get(at->w[1]);
+	if (w != key->w[1])
+		return w < key->w[1];
+	return le64_get(at->w[2]) < key->w[2];
+}
+
+/* Low bits of the directory and all of the hash: in order within a leaf of one directory or few. */
+static uint64_t rank_of(uint64_t w0, uint64_t w1)
+{
+	return w0 << 24 | w1 >> 40;
+}
+
+/*
+ * About where key is.  Hashes are spread evenly, so in a leaf of names this is a few slots off,
+ * while halves would touch a cold cache line at each step.
+ */
+static uint32_t guess(const struct meta_slot_disk *s, uint32_t n, const struct meta_key *key)
+{
+	uint64_t first = le64_get(s[0].w[0]), last = le64_get(s[n - 1].w[0]), low, high, rank;
+
+	if (first >> 40 != last >> 40 || key->w[0] >> 40 != first >> 40)
+		return n / 2;
+	low = rank_of(first, le64_get(s[0].w[1]));
+	high = rank_of(last, le64_get(s[n - 1].w[1]));
+	rank = rank_of(key->w[0], key->w[1]);
+	if (low == high)
+		return n / 2;
+	if (rank <= low)
+		return 0;
+	if (rank >= high)
+		return n - 1;
+	return (uint32_t)((double)(rank - low) / (double)(high - low) * (double)(n - 1));
+}
+
+/* The first slot that is not below key, by steps that double from `at` on and then halves. */
+static uint32_t gallop(const struct meta_slot_disk *s, uint32_t n, uint32_t at,
+		       const struct meta_key *key)
+{
+	uint32_t lo, hi, step = 1;
+
+	if (slot_below(&s[at], key)) {
+		for (lo = at + 1; at + step < n && slot_below(&s[at + step], key); step *= 2)
+			lo = at + step + 1;
+		hi = min_u32(at + step, n);
+	} else {
+		for (hi = at; at >= step && !slot_below(&s[at - step], key); step *= 2)
+			hi = at - step;
+		lo = at >= step ? at - step + 1 : 0;
+	}
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (slot_below(&s[mid], key))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos)
 {
+	const struct meta_slot_disk *s = slots(page), *at;
+	uint32_t n = meta__page_count(page);
+
+	*pos = n ? gallop(s, n, guess(s, n, key), key) : 0;
+	at = &s[*pos];
+	return *pos < n && le64_get(at->w[0]) == key->w[0] && le64_get(at->w[1]) == key->w[1] &&
+	       le64_get(at->w[2]) == key->w[2];
+}
+
+void meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step)
+{
 	const struct meta_slot_disk *s = slots(page);
-	uint32_t lo = 0, n = meta__page_count(page);
+	uint32_t n = meta__page_count(page), at;
 
-	/* [lo, lo + n) may still be the first that is >= key */
-	while (n > 0) {
-		uint32_t half = n / 2;
-		const struct meta_slot_disk *at = &s[lo + half];
-		uint64_t w;
-		bool less;
-
-		/* A leaf is seldom in the CPU's cache: fetch both that may be next meanwhile. */
-		__builtin_prefetch(&s[lo + half / 2]);
-		__builtin_prefetch(&s[lo + half + (n - half) / 2]);
-		w = le64_get(at->w[0]);
-		less = w < key->w[0];
-		if (unlikely(w == key->w[0])) {
-			less = le64_get(at->w[1]) < key->w[1];
-			if (le64_get(at->w[1]) == key->w[1])
-				less = le64_get(at->w[2]) < key->w[2];
-		}
-		lo = less ? lo + half + 1 : lo;
-		n = less ? n - half - 1 : half;
+	if (n == 0)
+		return;
+	if (step == 0) { /* the header is here: the ends, for the guess */
+		__builtin_prefetch(&s[0]);
+		__builtin_prefetch(&s[n - 1]);
+		return;
 	}
-	*pos = lo;
-	return lo < meta__page_count(page) && le64_get(s[lo].w[0]) == key->w[0] &&
-	       le64_get(s[lo].w[1]) == key->w[1] && le64_get(s[lo].w[2]) == key->w[2];
+	at = guess(s, n, key);
+	if (step == 1) {
+		for (uint32_t i = at > 2 ? at - 2 : 0; i < n && i <= at + 4; i += 2)
+			__builtin_prefetch(&s[i]);
+		return;
+	}
+	at = gallop(s, n, at, key);
+	for (uint32_t i = at; i < n && i < at + 3; i++) { /* name, inode, first extent */
+		const char *value = (const char *)page + le16_get(s[i].offset);
+
+		__builtin_prefetch(value);
+		__builtin_prefetch(value + 64);
+	}
 }
 
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Looking ahead: an index of any size lies mostly in memory that the CPU's caches do not hold,
+ * and a lookup is a chain of cold lines, each found through the one before.  Who has many
+ * lookups to do asks for the first link of all of them, then for the second of all, and so on:
+ * the chains are waited for together.
+ *
+ * Nothing here changes anything, reads from a drive, or must succeed.
+ */
+#include "meta/meta_page.h"
+#include "meta/meta_plan.h"
+
+#include <string.h>
+
+static_assert(sizeof(((struct meta_ahead *)0)->key) == sizeof(struct meta_key), "the same words");
+
+/* The leaf for key, when all on the way to it is in memory; only its address is looked at. */
+static const void *leaf_of(struct meta *m, uint32_t shard, const struct meta_key *key)
+{
+	uint64_t baddr = m->shard[shard].root_baddr, gen;
+	struct meta__frame *f = NULL;
+
+	if (m->shard[shard].height == 0)
+		return NULL;
+	for (uint32_t level = m->shard[shard].height; level > 0; level--) {
+		if (f)
+			meta__inner_child(f->page, meta__inner_find(f->page, key), &baddr, &gen);
+		f = meta__cache_find(m, baddr);
+		if (!f)
+			return NULL;
+	}
+	return f->page;
+}
+
+/* The directory called name in dir; 0: not known without waiting. */
+static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_t len)
+{
+	uint64_t hash = meta__name_hash(m, dir, name, len);
+	struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0), at;
+	const void *leaf = leaf_of(m, meta__dir_shard(m, dir), &key), *value;
+	struct meta__name is;
+	uint32_t pos, value_len;
+
+	if (!leaf)
+		return 0;
+	(void)meta__leaf_find(leaf, &key, &pos);
+	if (pos >= meta__page_count(leaf))
+		return 0;
+	at = meta__leaf_key(leaf, pos);
+	if (meta__key_dir(&at) != dir || meta__key_hash(&at) != hash ||
+	    meta__key_class(&at) != META__CLASS_NAME)
+		return 0;
+	meta__leaf_value(leaf, pos, &value, &value_len);
+	return meta__name_parse(value, value_len, &is) ? 0 : is.child;
+}
+
+void meta_ahead_begin(struct meta *m, const struct meta_target *t, struct meta_ahead *a)
+{
+	const char *name = t->path, *end = name + t->path_len, *slash;
+	uint64_t dir = t->dir;
+	struct meta_key key;
+
+	a->leaf = NULL;
+	if (!m->mounted)
+		return;
+	if (!name) {
+		dir = t->handle.dir;
+		key = meta__key(dir, t->handle.hash, META__CLASS_OBJ, t->handle.uniq,
+				META__KIND_INODE, 0);
+	} else {
+		if (name < end && *name == '/')
+			dir = META_ROOT_DIR;
+		for (; dir && (slash = memchr(name, '/', (size_t)(end - name))); name = slash + 1)
+			if (slash > name)
+				dir = child_of(m, dir, name, (uint32_t)(slash - name));
+		if (!dir || name == end || end - name > META_NAME_MAX)
+			return;
+		key = meta__key(dir, meta__name_hash(m, dir, name, (uint32_t)(end - name)),
+				META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	}
+	memcpy(a->key, key.w, sizeof(a->key));
+	a->leaf = leaf_of(m, meta__dir_shard(m, dir), &key);
+	if (a->leaf)
+		__builtin_prefetch(a->leaf);
+}
+
+void meta_ahead_step(const struct meta_ahead *a, uint32_t step)
+{
+	struct meta_key key;
+
+	if (!a->leaf)
+		return;
+	memcpy(key.w, a->key, sizeof(a->key));
+	meta__leaf_fetch(a->leaf, &key, step);
+}
