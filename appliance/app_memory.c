@@ -56,9 +56,10 @@ static bool session_may(const struct app_op *op, uint32_t size_bytes)
 {
 	const struct app_session *s = op->session;
 
+	uint64_t used_bytes = (uint64_t)op->core->staging.pages_used * BLOCK_SIZE;
+
 	return !s || s->staged_bytes == 0 ||
-	       s->staged_bytes + size_bytes <=
-		       op->core->cfg.staging_bytes / (op->core->sessions_open + 1);
+	       s->staged_bytes + size_bytes <= op->core->cfg.staging_bytes - used_bytes;
 }
 
 void *app_take(struct app_op *op, uint32_t size_bytes)

@@ -43,12 +43,12 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	session->user = list_entry(node, struct app_session, link);
 }
 
+/* As much as it leaves to the others: who is idle has no share, and something is always left. */
 bool app_session_full(const struct app_core *core, const struct fab_session *session)
 {
 	const struct app_session *s = session->user;
 
-	return s->stalled > 0 ||
-	       s->ops >= max_u32(core->cfg.ops_max / (core->sessions_open + 1), 1);
+	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1);
 }
 
 /* Every request of it was answered, so none of its files is busy. */

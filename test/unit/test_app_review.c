@@ -4,6 +4,7 @@
  * thread, a memory drive, and clients of libweka-client over tcp; little staging, few operations.
  */
 #define _GNU_SOURCE
+#include "appliance/app_op.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
@@ -191,4 +192,23 @@ Test(app_review, who_asks_for_much_and_looks_elsewhere_gets_all_of_it, .timeout 
 	free(file);
 	weka_close(c);
 	end();
+}
+
+/* Sixty-four clients are connected, and one of them works: it has half of all operations. */
+Test(app_review, idle_sessions_take_no_share)
+{
+	struct app_core *core = calloc(1, sizeof(*core));
+	struct app_session one = { .ops = 63 }, other = { 0 };
+	struct fab_session session = { .user = &one }, second = { .user = &other };
+
+	core->cfg.ops_max = 128;
+	core->sessions_open = 64;
+	core->op_free_count = 65;
+	cr_assert_not(app_session_full(core, &session));
+	one.ops = core->op_free_count = 64;
+	cr_assert(app_session_full(core, &session));
+	cr_assert_not(app_session_full(core, &second));
+	other.ops = core->op_free_count = 32; /* the first one stalls: there is room for a third */
+	cr_assert(app_session_full(core, &second));
+	free(core);
 }
