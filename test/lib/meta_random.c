@@ -480,6 +480,10 @@ static void do_write(struct meta_random *r, const char *path)
 	length = below(r, 3) ? 1 + below(r, 20000) : BLOCK_SIZE;
 	if (length == BLOCK_SIZE)
 		offset = offset / BLOCK_SIZE * BLOCK_SIZE;
+	if (below(r, 4) == 0) { /* within what a record holds, often */
+		offset = below(r, min_u64(a.size + 1, META_INLINE_MAX));
+		length = 1 + below(r, 200);
+	}
 	if (offset + length > min_u64(META_RANDOM_FILE_MAX, META_IO_BLOCKS_MAX * BLOCK_SIZE))
 		return;
 	random_bytes(r, length);
