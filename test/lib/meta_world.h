@@ -51,5 +51,9 @@ bool meta_fake_record(struct meta_world *w, uint64_t index, uint32_t *shard, str
 void meta_fake_fail_pages(struct meta_world *w, uint32_t count);
 /* How full the store says that it is. */
 void meta_fake_space(struct meta_world *w, int space_ok);
+/* What META__OP_TOUCH is told. */
+void meta_fake_touch(struct meta_world *w, int status);
+/* What META__OP_FREE_ORPHAN is told instead of being applied. */
+void meta_fake_orphans(struct meta_world *w, int status);
 
 #endif

@@ -61,6 +61,8 @@ struct fake {
 	uint32_t zone_open[DRIVES];
 	uint32_t readers;
 	int space_ok;
+	int touch;   /* what plans of collection say   */
+	int orphans; /* ... and applies of orphans' */
 	/* the transaction */
 	struct meta_op *op;
 	uint32_t busy_at; /* this plan's so many-th look is told to come later; 0: none */
@@ -268,6 +270,8 @@ int meta__tx_ready(struct meta *m)
 {
 	struct fake *f = fake_of(m);
 
+	if ((int)f->op->type == META__OP_FREE_ORPHAN && f->orphans)
+		return f->orphans;
 	return chance(f, f->busy_percent) ? -EBUSY : 0;
 }
 
@@ -502,8 +506,13 @@ void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out)
 void meta__own_op_done(struct meta *m, struct meta_op *op)
 {
 	(void)m;
+	op->owner = NULL; /* a test that begins one of its own looks there */
+}
+
+int meta__plan_touch(struct meta *m, struct meta_op *op)
+{
 	(void)op;
-	UNREACHABLE();
+	return fake_of(m)->touch;
 }
 
 /* The store's own plans that are not of names: nobody runs them here. */
@@ -514,7 +523,6 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 		(void)op;                                                                          \
 		UNREACHABLE();                                                                     \
 	}
-NOT_HERE(meta__plan_touch)
 NOT_HERE(meta__plan_replay)
 
 /* ---- the crank
@@ -657,6 +665,16 @@ void meta_fake_fail_pages(struct meta_world *w, uint32_t count)
 void meta_fake_space(struct meta_world *w, int space_ok)
 {
 	container_of(w, struct fake, w)->space_ok = space_ok;
+}
+
+void meta_fake_touch(struct meta_world *w, int status)
+{
+	container_of(w, struct fake, w)->touch = status;
+}
+
+void meta_fake_orphans(struct meta_world *w, int status)
+{
+	container_of(w, struct fake, w)->orphans = status;
 }
 
 #endif
