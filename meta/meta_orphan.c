@@ -413,7 +413,7 @@ static bool pick_shard(struct meta *m, uint32_t *shard)
 bool meta__orphan_turn(struct meta *m)
 {
 	struct meta__ops *ops = m->ops;
-	uint32_t applies = 0, shard;
+	uint32_t applies = 0, good = 0, shard;
 
 	if (!m->mounted || m->failed || ops->alone)
 		return false;
@@ -435,10 +435,12 @@ bool meta__orphan_turn(struct meta *m)
 		op->scratch[1] = ops->orphan[shard].from;
 		op->scratch[3] = 1;
 		applies++;
-		if (meta_op_start(m, op))
-			meta__orphan_op_done(m, op);
+		if (!meta_op_start(m, op))
+			continue;
+		good += op->status == 0;
+		meta__orphan_op_done(m, op);
 	}
-	return applies == APPLIES_PER_TURN;
+	return good == APPLIES_PER_TURN; /* what fails is tried again, but not at once */
 }
 
 uint64_t meta__orphans_waiting(const struct meta *m)
