@@ -490,8 +490,8 @@ int main(int argc, char **argv)
 		printf("not ok seed %llu: %s\n", (unsigned long long)seed, why);
 		return 1;
 	}
-	printf("ok %llu operations: %llu writes, %llu truncates, %llu unlinks, %llu times full, %llu "
-	       "cuts, %llu turns with orphans, %llu halves\n",
+	printf("ok %llu operations: %llu writes, %llu truncates, %llu unlinks, %llu times full, "
+	       "%llu cuts, %llu turns with orphans, %llu halves\n",
 	       (unsigned long long)seen.done, (unsigned long long)seen.by[WRITE],
 	       (unsigned long long)seen.by[TRUNCATE], (unsigned long long)seen.by[UNLINK],
 	       (unsigned long long)seen.full, (unsigned long long)seen.cuts,
