@@ -3,9 +3,10 @@
  * mem: drives.  A command is a copy, done in run(); nothing is ever outstanding.
  *
  * The copy is the cost of the whole path: 4 KiB from memory that no cache holds.  The
- * processor's prefetcher stops at each page, so while one command is copied the lines of
- * the one after the next are asked for.  Into the second cache, not the first: measured, the
- * first has too few places for lines on their way, and the copy itself needs them.
+ * processor's prefetcher stops at each page, so while one command is copied, line by line, the
+ * same lines of the next one are asked for: one request a line, since a burst of them fills the
+ * places for lines on their way and then stands in the copy's own.  Into the second cache, not
+ * the first.  Measured with 4 KiB random reads, 32 in flight: +15 % over memcpy() after a burst.
  */
 #include "nvme/nvme_soft.h"
 
@@ -19,7 +20,6 @@
 #define BATCH_BYTES    (256u << 10) /* copied in one turn: some 30 us */
 #define LINE_BYTES     64u
 #define PREFETCH_BYTES 4096u /* of a command: then the processor has caught on */
-#define PREFETCH_AHEAD 2u    /* commands */
 
 struct mem_back {
 	struct nvme_soft_back back;
@@ -32,27 +32,36 @@ struct mem_queue {
 	uint64_t copied_bytes;
 };
 
-/* Ask for the lines of cmd[index], if it is there and reads. */
-static void prefetch(const struct mem_queue *q, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
-		     uint32_t index)
+/* One page, while the page at `next` is asked for. */
+static void copy_page(char *to, const char *from, const char *next)
 {
-	const char *from;
-
-	if (index >= cmd_count || cmd[index]->opcode != NVME_CMD_READ)
-		return;
-	from = q->base + cmd[index]->offset_bytes;
-	for (uint32_t at = 0; at < min_u32(cmd[index]->size_bytes, PREFETCH_BYTES);
-	     at += LINE_BYTES)
-		__builtin_prefetch(from + at, 0, 2);
+	for (uint32_t at = 0; at < PREFETCH_BYTES; at += LINE_BYTES) {
+		__builtin_prefetch(next + at, 0, 2);
+		memcpy(to + at, from + at, LINE_BYTES);
+	}
 }
 
-static void copy(const struct nvme_soft_cmd *cmd, char *drive)
+/* To the segments of a read; `next`: what is read after it. */
+static void copy_out(const struct nvme_soft_cmd *cmd, const char *drive, const char *next)
 {
 	for (uint32_t i = 0; i < cmd->seg_count; i++) {
-		if (cmd->opcode == NVME_CMD_READ)
-			memcpy(cmd->seg[i].iov_base, drive, cmd->seg[i].iov_len);
-		else
-			memcpy(drive, cmd->seg[i].iov_base, cmd->seg[i].iov_len);
+		char *to = cmd->seg[i].iov_base;
+		size_t size = cmd->seg[i].iov_len;
+
+		if (i == 0 && size >= PREFETCH_BYTES) {
+			copy_page(to, drive, next);
+			memcpy(to + PREFETCH_BYTES, drive + PREFETCH_BYTES, size - PREFETCH_BYTES);
+		} else {
+			memcpy(to, drive, size);
+		}
+		drive += size;
+	}
+}
+
+static void copy_in(const struct nvme_soft_cmd *cmd, char *drive)
+{
+	for (uint32_t i = 0; i < cmd->seg_count; i++) {
+		memcpy(drive, cmd->seg[i].iov_base, cmd->seg[i].iov_len);
 		drive += cmd->seg[i].iov_len;
 	}
 }
@@ -63,11 +72,14 @@ static uint32_t mem_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 	struct mem_queue *q = queue;
 
 	ASSERT(cmd_count <= done_max);
-	for (uint32_t i = 1; i < PREFETCH_AHEAD; i++)
-		prefetch(q, cmd, cmd_count, i);
 	for (uint32_t i = 0; i < cmd_count; i++) {
-		prefetch(q, cmd, cmd_count, i + PREFETCH_AHEAD);
-		copy(cmd[i], q->base + cmd[i]->offset_bytes);
+		const struct nvme_soft_cmd *next = cmd[i + 1 < cmd_count ? i + 1 : i];
+		char *drive = q->base + cmd[i]->offset_bytes;
+
+		if (cmd[i]->opcode == NVME_CMD_READ)
+			copy_out(cmd[i], drive, q->base + next->offset_bytes);
+		else
+			copy_in(cmd[i], drive);
 		q->copied_bytes += cmd[i]->size_bytes;
 		cmd[i]->status = NVME_SC_SUCCESS;
 		done[i] = cmd[i];
