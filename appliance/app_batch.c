@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ITEMS_PER_VISIT = 16 };
+enum { ITEMS_PER_VISIT = APP_AHEAD_MAX };
 
 static uint32_t wire_bytes(const struct fab_req *req)
 {
@@ -121,22 +121,6 @@ static struct app_op *item_take(struct app_core *core, struct app_batch *b)
 	return op;
 }
 
-/* Lookups of one visit wait for memory together, not one after the other. */
-static void look_ahead(struct app_core *core, struct app_op **op, uint32_t count)
-{
-	struct meta_ahead ahead[ITEMS_PER_VISIT];
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct meta_target t;
-
-		app_target_guess(op[i], &t);
-		meta_ahead_begin(core->meta, &t, &ahead[i]);
-	}
-	for (uint32_t step = 0; step < META_AHEAD_STEPS; step++)
-		for (uint32_t i = 0; i < count; i++)
-			meta_ahead_step(&ahead[i], step);
-}
-
 static void end_begin(struct app_core *core, struct app_batch *b)
 {
 	struct app_op *op = app_op_take(core, APP_OP_BATCH_END, b->req);
@@ -159,9 +143,7 @@ static uint32_t visit(struct app_core *core, struct app_batch *b, uint32_t items
 	       core->op_free_count > 0 && !app_session_full(core, b->req->session)) {
 		op[begun++] = item_take(core, b);
 	}
-	look_ahead(core, op, begun);
-	for (uint32_t i = 0; i < begun; i++)
-		app_op_run(op[i]);
+	app_ops_run(core, op, begun);
 	return begun;
 }
 

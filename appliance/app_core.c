@@ -16,6 +16,7 @@
  *  (1) A request is the core's until it is replied to: it waits in `waiting`, or an app_op
  *      or app_batch has it, or it was answered.
  *  (2) An operation waits for exactly one thing (app_on), or for its I/Os or pulls, or is free.
+ *      `fresh` is empty.
  *  (3) A reply has left only when the highest log sequence its operation saw was durable.
  *  (4) The file locks are held by operations that will end: none waits for a lock while it
  *      holds one, and none takes staging twice.
@@ -271,6 +272,19 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 
 /* ---- requests ----------------------------------------------------------------------- */
 
+/* Reads that came one behind the other look for their blocks together. */
+static void run_fresh(struct app_core *core)
+{
+	struct app_op *op[APP_AHEAD_MAX];
+	uint32_t count = core->fresh_count;
+
+	if (count == 0)
+		return;
+	memcpy(op, core->fresh, count * sizeof(op[0])); /* running them may begin others */
+	core->fresh_count = 0;
+	app_ops_run(core, op, count);
+}
+
 static void begin_op(struct app_core *core, struct fab_req *req)
 {
 	enum app_op_kind kind = APP_OP_NAME;
@@ -291,9 +305,14 @@ static void begin_op(struct app_core *core, struct fab_req *req)
 	op = app_op_take(core, kind, req);
 	ASSERT(op);
 	req->user = op;
-	if (kind == APP_OP_READ)
+	if (kind == APP_OP_READ) {
 		app_read_begin(op);
-	else if (kind == APP_OP_WRITE)
+		core->fresh[core->fresh_count++] = op;
+		if (core->fresh_count == APP_AHEAD_MAX)
+			run_fresh(core);
+		return;
+	}
+	if (kind == APP_OP_WRITE)
 		app_write_begin(op);
 	else if (kind == APP_OP_TRUNCATE)
 		app_truncate_begin(op);
@@ -376,6 +395,7 @@ void app_core_admit(struct app_core *core)
 			break;
 		r = next;
 	}
+	run_fresh(core);
 	app_batch_pump(core);
 }
 
@@ -432,6 +452,8 @@ static uint32_t fabric_turn(struct app_core *core)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_event *e = &events[i];
 
+		if (e->type != FAB_EVENT_REQUEST)
+			run_fresh(core); /* it may be about one of them */
 		switch (e->type) {
 		case FAB_EVENT_REQUEST:
 			request(core, e->req);
@@ -455,6 +477,7 @@ static uint32_t fabric_turn(struct app_core *core)
 			break;
 		}
 	}
+	run_fresh(core);
 	return count;
 }
 

@@ -18,7 +18,8 @@
 #include "base/list.h"
 #include "base/num.h"
 
-#define APP_RUNS_MAX     128u                      /* of one read plan or write     */
+#define APP_AHEAD_MAX    16u  /* operations whose lookups wait for memory together */
+#define APP_RUNS_MAX     128u /* of one read plan or write     */
 #define APP_BLOCKS_MAX   (META_IO_BLOCKS_MAX + 1u) /* 4 MiB that begin inside a block */
 #define APP_FILE_BUCKETS 256u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
@@ -211,6 +212,8 @@ struct app_core {
 	struct app_op *ops;
 	struct app_op **op_free; /* a stack */
 	uint32_t op_free_count;
+	struct app_op *fresh[APP_AHEAD_MAX]; /* reads taken in this turn, not yet run */
+	uint32_t fresh_count;
 	uint32_t batch_ops; /* operations that are items of batches */
 	struct app_batch *batch;
 	struct list batch_free;
@@ -306,8 +309,8 @@ void app_file_unlock(struct app_op *op);
 /* ---- app_target.c: what the fabric and the store call the same things --------------------- */
 
 /* Set op->target[] from op->name[].  APP_AGAIN: when op->names_done == op->names all are set. */
-/* What op will most likely look for first, without asking: for looking ahead. */
-void app_target_guess(const struct app_op *op, struct meta_target *out);
+/* Run operations that were just taken, at most APP_AHEAD_MAX. */
+void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count);
 must_check enum app_next app_target_step(struct app_op *op);
 struct meta_handle app_handle_in(const struct fab_handle *h);
 struct fab_handle app_handle_out(const struct meta_handle *h);

@@ -106,7 +106,8 @@ static enum app_next directory_known(struct app_op *op, struct meta_target *t)
 	return APP_AGAIN;
 }
 
-void app_target_guess(const struct app_op *op, struct meta_target *out)
+/* What op will most likely look for first. */
+static void target_guess(const struct app_op *op, struct meta_target *out)
 {
 	const struct fab_name *name = &op->name[0];
 
@@ -119,6 +120,25 @@ void app_target_guess(const struct app_op *op, struct meta_target *out)
 		*out = (struct meta_target){ .handle = app_handle_in(&name->handle) };
 	if (op->names && name->by == FAB_BY_DIRHANDLE)
 		out->path_len = 0; /* its directory must be asked for first */
+}
+
+/* Their lookups wait for memory together, not one after the other. */
+void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count)
+{
+	struct meta_ahead ahead[APP_AHEAD_MAX];
+
+	ASSERT(count <= APP_AHEAD_MAX);
+	for (uint32_t i = 0; count > 1 && i < count; i++) {
+		struct meta_target t;
+
+		target_guess(op[i], &t);
+		meta_ahead_begin(core->meta, &t, op[i]->offset_bytes, &ahead[i]);
+	}
+	for (uint32_t step = 0; count > 1 && step < META_AHEAD_STEPS; step++)
+		for (uint32_t i = 0; i < count; i++)
+			meta_ahead_step(&ahead[i], step);
+	for (uint32_t i = 0; i < count; i++)
+		app_op_run(op[i]);
 }
 
 enum app_next app_target_step(struct app_op *op)

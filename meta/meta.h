@@ -333,7 +333,8 @@ struct meta_ahead {
 	uint64_t key[3];
 };
 #define META_AHEAD_STEPS 3u
-void meta_ahead_begin(struct meta *m, const struct meta_target *t, struct meta_ahead *a);
+void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
+		      struct meta_ahead *a);
 void meta_ahead_step(const struct meta_ahead *a, uint32_t step);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */

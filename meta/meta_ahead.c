@@ -54,7 +54,8 @@ static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_
 	return meta__name_parse(value, value_len, &is) ? 0 : is.child;
 }
 
-void meta_ahead_begin(struct meta *m, const struct meta_target *t, struct meta_ahead *a)
+void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
+		      struct meta_ahead *a)
 {
 	const char *name = t->path, *end = name + t->path_len, *slash;
 	uint64_t dir = t->dir;
@@ -65,8 +66,10 @@ void meta_ahead_begin(struct meta *m, const struct meta_target *t, struct meta_a
 		return;
 	if (!name) {
 		dir = t->handle.dir;
+		/* The inode of a small file stands just before; that of a large one is hot. */
 		key = meta__key(dir, t->handle.hash, META__CLASS_OBJ, t->handle.uniq,
-				META__KIND_INODE, 0);
+				META__KIND_EXTENT,
+				offset / (META_CHUNK_BLOCKS * (uint64_t)BLOCK_SIZE));
 	} else {
 		if (name < end && *name == '/')
 			dir = META_ROOT_DIR;

@@ -46,8 +46,11 @@ mutant log-without-fua meta/meta_log.c \
 	'.op = META_IO_WRITE, .fua = true, .buf = buf' '.op = META_IO_WRITE, .fua = false, .buf = buf'
 mutant log-without-data-flush meta/meta_log.c \
 	'if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)' 'if (d < 64)'
-mutant acknowledged-out-of-order meta/meta_log.c \
-	'b->state = LOG_DURABLE;' 'b->state = LOG_DURABLE; l_ack_all(m, b); if (0)'
+mutant acknowledged-before-written meta/meta_log.c \
+	'if (b->state != LOG_DURABLE)
+			break;' \
+	'if (b->state != LOG_DURABLE && b->state != LOG_WRITING)
+			break;'
 mutant checkpoint-without-flush meta/meta_ckpt.c \
 	'if (!m->conf.drive[d].volatile_cache)' 'if (d < META_DRIVES_MAX)'
 mutant root-without-fua meta/meta_ckpt.c 'r->io.io.fua = true;' 'r->io.io.fua = false;'
@@ -66,6 +69,10 @@ mutant zone-reused-before-the-freeze meta/meta_zone.c \
 	'at->state = ZONE_LEAVING; at->left = 0; list_push_back(&m->zones->leaving, &at->link);'
 mutant reply-before-durable meta/meta_op.c \
 	'return seq <= meta__log_durable(m);' 'return seq <= meta__log_last(m);'
-mutant reader-sees-what-is-not-durable appliance/app_reply.c 'XXX' 'YYY'
-mutant data-applied-before-written appliance/app_write.c 'XXX' 'YYY'
+mutant reader-told-before-durable appliance/app_core.c \
+	'if (likely(meta_is_durable(core->meta, op->seen_seq)))' 'if (true)'
+mutant zone-reused-under-a-reader meta/meta_zone.c \
+	'if (at->left >= z->epoch_oldest)' 'if (false)'
+mutant root-overwrites-the-current-slot meta/meta_super.c \
+	'uint32_t slot = s->root_slot ^ 1;' 'uint32_t slot = s->root_slot;'
 [ $survivors = 0 ]
