@@ -326,15 +326,18 @@ bool meta_is_durable(const struct meta *m, uint64_t seq);
 /* ... hand the finished operation back; meta_op_poll() returns it when it may. */
 void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 
-/* Operations that will be started soon, in this turn: bring what they will look at into the CPU's
- * cache, for all of them begin, then for all step 0, 1 and 2.  No other call in between. */
+/* An operation that will be started soon, in this turn, and what it will look at. */
 struct meta_ahead {
 	const void *leaf;
 	uint64_t key[3];
 };
 #define META_AHEAD_STEPS 3u
+
+/* Begin to bring what the operation on `t` will look at into the CPU's cache: first for all that
+ * will be started, then meta_ahead_step() 0, 1, 2 for all.  Changes nothing; no call in between. */
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a);
+/* The next link of its chain: what the step before asked for has had time to come. */
 void meta_ahead_step(const struct meta_ahead *a, uint32_t step);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
