@@ -81,6 +81,8 @@ step "4  $EPOCHS epochs, each file once in random order, batches of 256; every b
 "$BIN/weka-bench" epoch --connect "$SHM" --connect "$TCP" --key "$DEMO/key" --tree "$DATA" --prefix /data \
 	--batch 256 --epochs "$EPOCHS" --verify
 
+echo "(local: this machine's page cache. The appliance keeps no file in memory: each was read from its drive.)"
+
 step "5  stop, and prove the store"
 stop
 "$BIN/wekactl" --config "$DEMO/weka.conf" check
