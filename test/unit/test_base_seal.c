@@ -87,10 +87,9 @@ Test(base_seal, seals_this_thread_and_no_other)
 	free(allocated);
 }
 
+#if !SEAL_SANITIZED /* there it is off: nothing would abort, and nothing is claimed */
 Test(base_seal, a_sealed_malloc_aborts, .signal = SIGABRT)
 {
-	if (SEAL_SANITIZED)
-		abort(); /* what the seal would do, so that the test says the same everywhere */
 	seal_thread();
 	sink = malloc(1);
 }
@@ -98,8 +97,7 @@ Test(base_seal, a_sealed_malloc_aborts, .signal = SIGABRT)
 Test(base_seal, a_sealed_free_aborts, .signal = SIGABRT)
 {
 	sink = malloc(1);
-	if (SEAL_SANITIZED)
-		abort();
 	seal_thread();
 	free(sink);
 }
+#endif
