@@ -224,6 +224,7 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	drive->ops = ops;
 	drive->ctrl = ctrl;
 	drive->dma = dma;
+	drive->nsid_wanted = nvme__name_nsid(name);
 	for (size_t i = 0; i < ARRAY_LEN(stages) && !err; i++)
 		err = stages[i](&s);
 	if (err) {

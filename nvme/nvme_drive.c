@@ -12,6 +12,7 @@
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"
+#include "nvme/nvme_vfio.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@ static int make_back(struct nvme_soft_back **back, const struct nvme_name *parse
 	case NVME_NAME_FILE:
 		return nvme__soft_file_create(back, parsed, name, options && options->create,
 					      err_text, err_text_size);
+	case NVME_NAME_PCI:
+		break;
 	}
 	UNREACHABLE();
 }
@@ -56,6 +59,8 @@ int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 	if (err)
 		return err;
 	nvme__err_text(err_text, err_text_size, name, "out of memory"); /* unless it is replaced */
+	if (parsed.kind == NVME_NAME_PCI)
+		return nvme__vfio_open(out, &parsed, name, dma, options, err_text, err_text_size);
 	err = make_back(&back, &parsed, name, options, err_text, err_text_size);
 	if (err)
 		return err;

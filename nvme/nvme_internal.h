@@ -9,6 +9,9 @@
 
 /* ---- controllers: the seam ----------------------------------------------------- */
 
+#define NVME_ALARM_REQUEST 1u /* the host wants the device back */
+#define NVME_ALARM_GONE    2u /* the device, or the server that plays it, is gone */
+
 /*
  * What a controller must do.  Registers are at the offsets of nvme_spec.h; doorbells and
  * queues are memory.  `service` lets a controller of this process work on queue pair `qid`
@@ -25,6 +28,19 @@ struct nvme_ctrl_ops {
 	int (*wake_fd)(void *ctrl, uint32_t qid);
 	bool (*arm)(void *ctrl, uint32_t qid);
 	void (*disarm)(void *ctrl, uint32_t qid);
+	/* The interrupt vector that makes wake_fd readable; -1 or NULL: the queue is made without. */
+	int (*vector)(void *ctrl, uint32_t qid);
+	/* When all else fails: a function-level reset; reads and writes of the device off or on. */
+	int (*reset)(void *ctrl);
+	int (*bus_master)(void *ctrl, bool on);
+	/* What the host or the server has to say: an eventfd or -1; NVME_ALARM_* bits, once. */
+	int (*alarm_fd)(void *ctrl);
+	uint32_t (*alarm)(void *ctrl);
+	/*
+	 * Give the device back now, with the drive still there: from then on registers read all
+	 * ones, and doorbells are words that nobody reads.
+	 */
+	void (*release)(void *ctrl);
 	/* For people and counters: what does not work as well as it might; a queue's share. */
 	void (*note)(void *ctrl, char *text, size_t text_size);
 	void (*stats)(void *ctrl, uint32_t qid, struct nvme_stats *stats);
@@ -116,6 +132,7 @@ struct nvme_drive {
 	bool admin_busy;     /* one thread at a time */
 	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
 	uint64_t cap;
+	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
 	uint32_t lba_shift;
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
@@ -156,16 +173,20 @@ const char *nvme__status_text(uint32_t status);
 
 /* ---- names: nvme_name.c ------------------------------------------------------------ */
 
-enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM };
+enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI };
 
 struct nvme_name {
 	enum nvme_name_kind kind;
-	uint64_t size_bytes; /* 0: not given (file: only) */
-	char path[4096];     /* file: only */
+	uint64_t size_bytes; /* file:, mem:; 0: not given (file: only) */
+	uint32_t nsid;       /* pci:; 0: not given */
+	char path[4096];     /* file:; pci: the address as sysfs writes it, 0000:01:00.0 */
 };
 
 must_check int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text,
 				size_t err_text_size);
+
+/* The namespace that a drive's name asks for; 0: none. */
+uint32_t nvme__name_nsid(const char *name);
 
 /* Write "NAME: ..." for people, with `name` cut if it is very long, and control bytes shown as '?'.
  */

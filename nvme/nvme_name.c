@@ -2,9 +2,10 @@
 /*
  * Names of drives.
  *
- *   file:PATH[?size=SIZE]    PATH ends at the last '?', so that "file:a?b?size=1G" is the file
- * "a?b" mem:SIZE SIZE = decimal digits, then nothing, K, M, G or T (powers of 1024); a multiple of
- * 4096
+ *   file:PATH[?size=SIZE]   PATH ends at the last '?': "file:a?b?size=1G" is the file "a?b"
+ *   mem:SIZE                SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
+ *                           multiple of 4096
+ *   pci:DOMAIN:BUS:DEV.FN[?nsid=N]     hexadecimal, as lspci -D writes it; N from 1 on
  *
  * They come from people and configuration files: this is the one place that parses
  * them, and each refusal says what to type instead.
@@ -105,25 +106,91 @@ static const char *parse_file(struct nvme_name *out, const char *rest)
 	return parse_size(query + 6, &out->size_bytes);
 }
 
+/* Hexadecimal digits at *text, one to `digits_max`, at most `max`; the text then goes on behind. */
+static bool take_hex(const char **text, int digits_max, uint32_t max, uint32_t *out)
+{
+	uint32_t v = 0;
+	int digits = 0;
+
+	for (; digits < digits_max; digits++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint32_t)(c - '0');
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			v = v << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
+		else
+			break;
+		(*text)++;
+	}
+	*out = v;
+	return digits > 0 && v <= max;
+}
+
+static bool take_char(const char **text, char c)
+{
+	return **text == c && (*text)++;
+}
+
+static const char *parse_nsid(struct nvme_name *out, const char *text)
+{
+	uint64_t v = 0;
+
+	if (strncmp(text, "nsid=", 5) != 0)
+		return "after '?' only nsid=N is known, such as ?nsid=1";
+	text += 5;
+	for (; *text >= '0' && *text <= '9' && v < UINT32_MAX; text++)
+		v = v * 10 + (uint64_t)(*text - '0');
+	if (*text || v == 0 || v >= UINT32_MAX)
+		return "a namespace is a number from 1 to 4294967294, such as ?nsid=1";
+	out->nsid = (uint32_t)v;
+	return NULL;
+}
+
+static const char *parse_pci(struct nvme_name *out, const char *rest)
+{
+	uint32_t domain, bus, device, function;
+
+	if (!take_hex(&rest, 8, UINT32_MAX, &domain) || !take_char(&rest, ':') ||
+	    !take_hex(&rest, 2, 0xff, &bus) || !take_char(&rest, ':') ||
+	    !take_hex(&rest, 2, 0x1f, &device) || !take_char(&rest, '.') ||
+	    !take_hex(&rest, 1, 7, &function) || (*rest && *rest != '?'))
+		return "an address is DOMAIN:BUS:DEVICE.FUNCTION, such as pci:0000:01:00.0";
+	(void)snprintf(out->path, sizeof(out->path), "%04x:%02x:%02x.%x", domain, bus, device,
+		       function);
+	return *rest ? parse_nsid(out, rest + 1) : NULL;
+}
+
 int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, size_t err_text_size)
 {
 	const char *wrong;
 
 	out->size_bytes = 0;
 	out->path[0] = 0;
+	out->nsid = 0;
 	if (strncmp(name, "file:", 5) == 0) {
 		out->kind = NVME_NAME_FILE;
 		wrong = parse_file(out, name + 5);
 	} else if (strncmp(name, "mem:", 4) == 0) {
 		out->kind = NVME_NAME_MEM;
 		wrong = parse_size(name + 4, &out->size_bytes);
+	} else if (strncmp(name, "pci:", 4) == 0) {
+		out->kind = NVME_NAME_PCI;
+		wrong = parse_pci(out, name + 4);
 	} else {
-		wrong = "unknown kind of drive: file:PATH?size=8G or mem:4G";
+		wrong = "unknown kind of drive: pci:0000:01:00.0, file:PATH?size=8G or mem:4G";
 	}
 	if (!wrong)
 		return 0;
 	nvme__err_text(err_text, err_text_size, name, "%s", wrong);
 	return -EINVAL;
+}
+
+uint32_t nvme__name_nsid(const char *name)
+{
+	struct nvme_name parsed;
+
+	return nvme__name_parse(&parsed, name, NULL, 0) ? 0 : parsed.nsid;
 }
 
 int nvme_name_check(const char *name, char *err_text, size_t err_text_size)

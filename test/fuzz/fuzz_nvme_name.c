@@ -7,6 +7,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
+static const char *const kinds[] = {
+	[NVME_NAME_FILE] = "file:", [NVME_NAME_MEM] = "mem:", [NVME_NAME_PCI] = "pci:"
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	char *name = malloc(size + 1);
@@ -20,8 +24,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (nvme__name_parse(&out, name, err_text, sizeof(err_text)) == 0) {
 		ASSERT(out.size_bytes % NVME_BLOCK_SIZE == 0);
 		ASSERT(strnlen(out.path, sizeof(out.path)) < sizeof(out.path));
-		ASSERT(out.kind == NVME_NAME_FILE ? out.path[0] != 0 : out.size_bytes > 0);
-		ASSERT(strncmp(name, out.kind == NVME_NAME_FILE ? "file:" : "mem:", 4) == 0);
+		ASSERT(strncmp(name, kinds[out.kind], 4) == 0);
+		ASSERT((out.path[0] != 0) == (out.kind != NVME_NAME_MEM));
+		ASSERT((out.size_bytes > 0) >= (out.kind == NVME_NAME_MEM));
+		ASSERT(out.nsid == nvme__name_nsid(name) && out.nsid != UINT32_MAX);
+		if (out.kind == NVME_NAME_PCI)
+			ASSERT(strlen(out.path) <= strlen("ffffffff:ff:1f.7"));
 	} else {
 		ASSERT(memchr(err_text, 0, sizeof(err_text)));
 		for (const char *c = err_text; *c; c++)

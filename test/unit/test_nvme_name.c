@@ -34,7 +34,36 @@ Test(nvme_name, sound_names_are_taken_apart)
 		cr_assert_str_eq(out.path, rows[i].path);
 		cr_assert_eq(out.size_bytes, rows[i].size_bytes, "%s", rows[i].name);
 		cr_assert_eq(out.kind, rows[i].path[0] ? NVME_NAME_FILE : NVME_NAME_MEM);
+		cr_assert_eq(out.nsid, 0);
 	}
+}
+
+Test(nvme_name, addresses_of_pci_are_written_as_sysfs_does)
+{
+	static const struct {
+		const char *name, *path;
+		uint32_t nsid;
+	} rows[] = {
+		{ "pci:0000:01:00.0", "0000:01:00.0", 0 },
+		{ "pci:0:1:0.0", "0000:01:00.0", 0 },
+		{ "pci:0000:Af:1f.7?nsid=1", "0000:af:1f.7", 1 },
+		{ "pci:10000:e1:00.0?nsid=4294967294", "10000:e1:00.0", 0xfffffffe },
+		{ "pci:ffffffff:ff:1f.7?nsid=007", "ffffffff:ff:1f.7", 7 },
+	};
+	struct nvme_name out;
+	char err[NVME_ERR_TEXT];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme__name_parse(&out, rows[i].name, err, sizeof(err)), 0, "%s",
+			     rows[i].name);
+		cr_assert_eq(out.kind, NVME_NAME_PCI);
+		cr_assert_str_eq(out.path, rows[i].path);
+		cr_assert_eq(out.nsid, rows[i].nsid);
+		cr_assert_eq(out.size_bytes, 0);
+		cr_assert_eq(nvme__name_nsid(rows[i].name), rows[i].nsid);
+	}
+	cr_assert_eq(nvme__name_nsid("file:x?nsid=3"), 0);
+	cr_assert_eq(nvme__name_nsid("sim:0"), 0);
 }
 
 Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
@@ -62,6 +91,25 @@ Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
 		{ "mem:1025T", "larger" },
 		{ "mem:99999999999999999999999999999", "larger" },
 		{ "mem:18446744073709551615T", "larger" },
+		{ "pci:", "an address is" },
+		{ "pci:01:00.0", "an address is" },
+		{ "pci:0000:01:00", "an address is" },
+		{ "pci:0000:01:00.", "an address is" },
+		{ "pci:0000:01:00.8", "an address is" },
+		{ "pci:0000:01:20.0", "an address is" },
+		{ "pci:0000:001:00.0", "an address is" },
+		{ "pci:123456789:01:00.0", "an address is" },
+		{ "pci:0000:0g:00.0", "an address is" },
+		{ "pci:0000:01:00.0 ", "an address is" },
+		{ "pci:0000:01:00.0/", "an address is" },
+		{ "pci:0000:01:00.0?", "only nsid" },
+		{ "pci:0000:01:00.0?size=8G", "only nsid" },
+		{ "pci:0000:01:00.0?nsid=", "from 1" },
+		{ "pci:0000:01:00.0?nsid=0", "from 1" },
+		{ "pci:0000:01:00.0?nsid=-1", "from 1" },
+		{ "pci:0000:01:00.0?nsid=1x", "from 1" },
+		{ "pci:0000:01:00.0?nsid=4294967295", "from 1" },
+		{ "pci:0000:01:00.0?nsid=18446744073709551617", "from 1" },
 	};
 	char err[NVME_ERR_TEXT], begin[64];
 
