@@ -79,6 +79,8 @@ static void arrive(struct sim_queue *q, struct nvme_soft_cmd *cmd)
 	p->due_ns = power->now_ns + sim->faults.delay_min_ns;
 	if (span)
 		p->due_ns += rand_below(&sim->rand, span + 1);
+	if (sim->faults.dawdle_ns)
+		p->due_ns += sim->faults.dawdle_ns(sim->faults.dawdle_user, cmd);
 	if (cmd->opcode != NVME_CMD_READ && ++power->write_count == power->cut_at)
 		sim_power_cut(power, power->cut_seed);
 }

@@ -55,6 +55,9 @@ struct sim_faults {
 	/* A command takes so long, chosen anew for each: they end in another order. */
 	uint64_t delay_min_ns;
 	uint64_t delay_max_ns;
+	/* So much longer, for who wants some commands to dawdle; NULL: none does. */
+	uint64_t (*dawdle_ns)(void *user, const struct nvme_soft_cmd *cmd);
+	void *dawdle_user;
 	/* Lies. */
 	bool ignore_flush;       /* says done, makes nothing durable */
 	bool ignore_fua;         /* the write lands in the cache only */
