@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The admin queue: one command at a time, waited for, on a thread that may block.
+ * The admin queue: several commands at once, each in a slot.
+ *
+ *            submit                 completion                restart
+ *   free ------------> flying ---------------------> free <------------- all
+ *                        |                             ^
+ *                        +-----> lost -----------------+
+ *                        gave up        it came after all
+ *
+ * A command id is its slot and a turn: a completion that comes twice, or for a command of long
+ * ago, meets another turn and is known as wrong.
  *
  * Invariants, true between any two calls:
  *
- *  (1) No admin command is in flight; so the rings' tail is rung, and all of depth is free.
- *  (2) A controller that did not answer in time, or answered something else, is failed:
- *      it gets no further command, since it might still write to our page.
+ *  (1) A slot is free, or has its command in `cmd`, or is lost, never two of these; slots_used
+ *      counts those that are not free.  At most depth - 1 are, so no queue overflows.
+ *  (2) The page of a command that is lost is taken until the controller completes it or is
+ *      stopped: until then it might still write there.
+ *  (3) A controller that completes what it was not asked is failed: it gets no further command.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
@@ -50,149 +61,389 @@ volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, 
 				    NVME_REG_DOORBELLS + (2 * qid + completion) * stride);
 }
 
-/* The entry at the completion queue's head, as soon as it is there. */
-static int wait_completion(struct nvme_drive *drive, struct nvme_cqe *out)
-{
-	struct nvme_rings *r = &drive->admin;
-	volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
-	uint64_t deadline_ns = clock_now_ns() + drive->timeout_ns;
-	struct timespec pause = { .tv_nsec = 50000 };
+/* ---- memory ---------------------------------------------------------------------- */
 
-	for (;;) {
-		if (drive->ops->service)
-			drive->ops->service(drive->ctrl, 0);
-		if ((cqe->status.raw & 1) == r->phase)
-			break;
-		if (drive->ops->read32(drive->ctrl, NVME_REG_CSTS) & NVME_CSTS_CFS)
-			return -EIO; /* or all ones: it is gone */
-		if (clock_now_ns() > deadline_ns)
-			return -ETIMEDOUT;
-		nanosleep(&pause, NULL);
+#define PAGES_AT nvme__rings_bytes(NVME_ADMIN_DEPTH)
+
+static void begin(struct nvme_drive *drive)
+{
+	struct nvme_admin *a = &drive->admin;
+
+	nvme__rings_init(&a->rings, a->mem.addr, NVME_ADMIN_DEPTH);
+	a->rings.sq_doorbell = nvme__doorbell(drive, 0, 0);
+	a->rings.cq_doorbell = nvme__doorbell(drive, 0, 1);
+	a->rings.shadow = NULL;
+	a->slots_used = 0;
+	a->pages_taken |= 1; /* bring-up's */
+}
+
+int nvme__admin_create(struct nvme_drive *drive)
+{
+	struct nvme_admin *a = &drive->admin;
+	int err = nvme__mem_alloc(&a->mem, drive->dma,
+				  PAGES_AT + (uint64_t)NVME_ADMIN_PAGES * NVME_PAGE_SIZE);
+
+	if (!err)
+		begin(drive);
+	return err;
+}
+
+void nvme__admin_destroy(struct nvme_drive *drive)
+{
+	nvme__mem_free(&drive->admin.mem, drive->dma);
+}
+
+void *nvme__admin_page(const struct nvme_drive *drive, uint32_t page)
+{
+	ASSERT(page < NVME_ADMIN_PAGES);
+	return (char *)drive->admin.mem.addr + PAGES_AT + (uint64_t)page * NVME_PAGE_SIZE;
+}
+
+uint64_t nvme__admin_page_iova(const struct nvme_drive *drive, uint32_t page)
+{
+	ASSERT(page < NVME_ADMIN_PAGES);
+	return drive->admin.mem.iova + PAGES_AT + (uint64_t)page * NVME_PAGE_SIZE;
+}
+
+int nvme__admin_page_take(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	struct nvme_admin *a = &drive->admin;
+
+	ASSERT(!cmd->has_page && cmd->state != NVME_ADMIN_FLYING);
+	for (uint32_t i = 0; i < NVME_ADMIN_PAGES; i++) {
+		if (a->pages_taken >> i & 1)
+			continue;
+		a->pages_taken |= 1u << i;
+		cmd->has_page = true;
+		cmd->page = i;
+		memset(nvme__admin_page(drive, i), 0, NVME_PAGE_SIZE);
+		return 0;
 	}
-	dma_rmb(); /* the phase bit, before the rest of the entry */
-	out->result.raw = cqe->result.raw;
-	out->cid.raw = cqe->cid.raw;
-	out->status.raw = cqe->status.raw;
-	if (++r->cq_head == r->depth) {
-		r->cq_head = 0;
-		r->phase ^= 1;
+	return -EAGAIN;
+}
+
+void nvme__admin_page_give(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	ASSERT(cmd->state != NVME_ADMIN_FLYING);
+	if (cmd->has_page) {
+		ASSERT(drive->admin.pages_taken >> cmd->page & 1);
+		drive->admin.pages_taken &= ~(1u << cmd->page);
 	}
-	mmio_write32(r->cq_doorbell, r->cq_head);
+	cmd->has_page = false;
+}
+
+/* ---- submit, poll, lose ------------------------------------------------------------ */
+
+static struct nvme_admin_slot *free_slot(struct nvme_admin *a)
+{
+	uint32_t i = 0;
+
+	if (a->slots_used >= NVME_ADMIN_DEPTH - 1)
+		return NULL;
+	while (a->slot[i].cmd || a->slot[i].lost)
+		i++; /* (1): one is free */
+	ASSERT(i < NVME_ADMIN_DEPTH);
+	return &a->slot[i];
+}
+
+static uint16_t cid_of(const struct nvme_admin *a, const struct nvme_admin_slot *slot)
+{
+	return (uint16_t)(slot->turn << NVME_ADMIN_SLOT_BITS | (slot - a->slot));
+}
+
+int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	struct nvme_admin *a = &drive->admin;
+	struct nvme_rings *r = &a->rings;
+	struct nvme_admin_slot *slot;
+
+	ASSERT(cmd->state != NVME_ADMIN_FLYING);
+	if (drive->failed)
+		return -EIO;
+	slot = free_slot(a);
+	if (!slot)
+		return -EAGAIN;
+	a->slots_used++;
+	slot->turn++;
+	slot->cmd = cmd;
+	cmd->slot = (uint32_t)(slot - a->slot);
+	cmd->state = NVME_ADMIN_FLYING;
+	cmd->err = 0;
+	cmd->sqe.cid = le16_of(cid_of(a, slot));
+	if (cmd->has_page)
+		cmd->sqe.prp1 = le64_of(nvme__admin_page_iova(drive, cmd->page));
+	r->sq[r->sq_tail] = cmd->sqe;
+	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
+	dma_wmb(); /* the entry, before the doorbell */
+	if (r->shadow)
+		*r->shadow->sq = r->sq_tail;
+	mmio_write32(r->sq_doorbell, r->sq_tail);
+	r->sq_tail_rung = r->sq_tail;
 	return 0;
 }
 
-static int submit_and_wait(struct nvme_drive *drive, const struct nvme_sqe *command,
-			   struct nvme_cqe *cqe)
+static void free_the_slot(struct nvme_admin *a, struct nvme_admin_slot *slot)
 {
-	struct nvme_rings *r = &drive->admin;
-	int err;
+	ASSERT(a->slots_used > 0); /* (1) */
+	a->slots_used--;
+	if (slot->lost && slot->has_page)
+		a->pages_taken &= ~(1u << slot->page); /* (2) */
+	slot->cmd = NULL;
+	slot->lost = false;
+	slot->has_page = false;
+}
 
-	r->sq[r->sq_tail] = *command;
-	r->sq[r->sq_tail].cid = le16_of(++drive->admin_cid);
-	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
-	dma_wmb(); /* the entry, before the doorbell */
-	mmio_write32(r->sq_doorbell, r->sq_tail);
-	r->sq_tail_rung = r->sq_tail;
+static void end(struct nvme_admin *a, struct nvme_admin_slot *slot, uint32_t result,
+		uint32_t status, int err)
+{
+	struct nvme_admin_cmd *cmd = slot->cmd;
 
-	err = wait_completion(drive, cqe);
-	if (!err && le16_get(cqe->cid) != drive->admin_cid)
-		err = -EIO;
-	drive->failed = err != 0; /* (2) */
+	free_the_slot(a, slot);
+	if (!cmd)
+		return; /* lost, and nobody waits for it any more */
+	ASSERT(cmd->state == NVME_ADMIN_FLYING);
+	cmd->state = NVME_ADMIN_DONE;
+	cmd->result = result;
+	cmd->status = status;
+	cmd->err = err;
+}
+
+/* The command that a completion is for, or NULL: then the controller made it up. */
+static struct nvme_admin_slot *slot_of(struct nvme_admin *a, uint16_t cid)
+{
+	struct nvme_admin_slot *slot = &a->slot[cid & (NVME_ADMIN_DEPTH - 1)];
+
+	return (slot->cmd || slot->lost) && cid_of(a, slot) == cid ? slot : NULL;
+}
+
+uint32_t nvme__admin_poll(struct nvme_drive *drive)
+{
+	struct nvme_admin *a = &drive->admin;
+	struct nvme_rings *r = &a->rings;
+	uint32_t ended = 0;
+
+	if (drive->ops->service)
+		drive->ops->service(drive->ctrl, 0);
+	/* No more than flew: a controller that never stops completing holds up nobody. */
+	for (uint32_t left = NVME_ADMIN_DEPTH; left > 0 && !drive->failed; left--) {
+		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
+		uint32_t status = cqe->status.raw;
+		struct nvme_admin_slot *slot;
+
+		if ((status & 1) != r->phase)
+			break;
+		dma_rmb(); /* the phase bit, before the rest of the entry */
+		slot = slot_of(a, cqe->cid.raw);
+		if (!slot) {
+			drive->failed = true; /* (3) */
+			break;
+		}
+		status = status >> 1 & NVME_STATUS_MASK;
+		end(a, slot, cqe->result.raw, status, nvme__status_errno(status));
+		ended++;
+		if (++r->cq_head == r->depth) {
+			r->cq_head = 0;
+			r->phase ^= 1;
+		}
+	}
+	if (ended && r->shadow)
+		*r->shadow->cq = r->cq_head;
+	if (ended)
+		mmio_write32(r->cq_doorbell, r->cq_head);
+	return ended;
+}
+
+void nvme__admin_lose(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	struct nvme_admin_slot *slot = &drive->admin.slot[cmd->slot];
+
+	ASSERT(cmd->state == NVME_ADMIN_FLYING && slot->cmd == cmd);
+	slot->cmd = NULL;
+	slot->lost = true;
+	slot->has_page = cmd->has_page; /* (2) */
+	slot->page = cmd->page;
+	drive->admin.lost_count++;
+	cmd->has_page = false;
+	cmd->state = NVME_ADMIN_LOST;
+	cmd->err = -ETIMEDOUT;
+}
+
+void nvme__admin_restart(struct nvme_drive *drive)
+{
+	struct nvme_admin *a = &drive->admin;
+
+	for (uint32_t i = 0; i < NVME_ADMIN_DEPTH; i++) {
+		if (a->slot[i].cmd || a->slot[i].lost)
+			end(a, &a->slot[i], 0, 0, -ECANCELED);
+	}
+	ASSERT(a->slots_used == 0); /* (1) */
+	begin(drive);
+}
+
+struct nvme_admin_cmd *nvme__admin_overdue(const struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_admin_cmd *worst = NULL;
+
+	for (uint32_t i = 0; i < NVME_ADMIN_DEPTH; i++) {
+		struct nvme_admin_cmd *cmd = drive->admin.slot[i].cmd;
+
+		if (cmd && cmd->deadline_ns <= now_ns &&
+		    (!worst || cmd->deadline_ns < worst->deadline_ns))
+			worst = cmd;
+	}
+	return worst;
+}
+
+uint64_t nvme__admin_deadline_ns(const struct nvme_drive *drive)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < NVME_ADMIN_DEPTH; i++) {
+		if (drive->admin.slot[i].cmd)
+			first_ns = min_u64(first_ns, drive->admin.slot[i].cmd->deadline_ns);
+	}
+	return first_ns;
+}
+
+/* ---- the commands' bytes ------------------------------------------------------------ */
+
+struct nvme_sqe nvme__sqe_identify(uint32_t cns, uint32_t nsid)
+{
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_IDENTIFY,
+		.nsid = le32_of(nsid),
+		.cdw10 = le32_of(cns),
+	};
+}
+
+struct nvme_sqe nvme__sqe_get_log(uint32_t log_id, uint32_t nsid, uint32_t size_bytes)
+{
+	ASSERT(size_bytes % 4 == 0 && size_bytes > 0 && size_bytes <= NVME_PAGE_SIZE);
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_GET_LOG,
+		.nsid = le32_of(nsid),
+		.cdw10 = le32_of(log_id | (size_bytes / 4 - 1) << 16),
+	};
+}
+
+struct nvme_sqe nvme__sqe_set_feature(uint32_t feature, uint32_t value)
+{
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_SET_FEATURES,
+		.cdw10 = le32_of(feature),
+		.cdw11 = le32_of(value),
+	};
+}
+
+struct nvme_sqe nvme__sqe_queue_count(uint32_t wanted)
+{
+	ASSERT(wanted > 0 && wanted <= 0xfffe);
+	return nvme__sqe_set_feature(NVME_FEAT_QUEUE_COUNT, (wanted - 1) << 16 | (wanted - 1));
+}
+
+struct nvme_sqe nvme__sqe_create_cq(uint32_t qid, uint64_t iova, uint32_t depth, int vector)
+{
+	uint32_t interrupt = vector < 0 ? 0 : NVME_QUEUE_INTERRUPT | (uint32_t)vector << 16;
+
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_CREATE_CQ,
+		.prp1 = le64_of(iova),
+		.cdw10 = le32_of((depth - 1) << 16 | qid),
+		.cdw11 = le32_of(interrupt | NVME_QUEUE_CONTIGUOUS),
+	};
+}
+
+struct nvme_sqe nvme__sqe_create_sq(uint32_t qid, uint64_t iova, uint32_t depth)
+{
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_CREATE_SQ,
+		.prp1 = le64_of(iova),
+		.cdw10 = le32_of((depth - 1) << 16 | qid),
+		.cdw11 = le32_of(qid << 16 | NVME_QUEUE_CONTIGUOUS),
+	};
+}
+
+struct nvme_sqe nvme__sqe_delete(uint8_t opcode, uint32_t qid)
+{
+	ASSERT(opcode == NVME_ADMIN_DELETE_SQ || opcode == NVME_ADMIN_DELETE_CQ);
+	return (struct nvme_sqe){ .opcode = opcode, .cdw10 = le32_of(qid) };
+}
+
+struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid)
+{
+	return (struct nvme_sqe){
+		.opcode = NVME_ADMIN_ABORT,
+		.cdw10 = le32_of(cid << 16 | qid),
+	};
+}
+
+/* ---- waited for ----------------------------------------------------------------------- */
+
+/* Until `cmd` is DONE; what does not end, or a controller that is dead, fails the drive. */
+static int wait_for(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+	int err = 0;
+
+	for (;;) {
+		(void)nvme__admin_poll(drive);
+		if (cmd->state == NVME_ADMIN_DONE)
+			return cmd->err;
+		if (drive->failed || drive->ops->read32(drive->ctrl, NVME_REG_CSTS) & NVME_CSTS_CFS)
+			err = -EIO; /* CFS, or all ones: it is gone */
+		else if (clock_now_ns() > cmd->deadline_ns)
+			err = -ETIMEDOUT;
+		if (err)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	nvme__admin_lose(drive, cmd);
+	drive->failed = true;
 	return err;
 }
 
 int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command, uint32_t *result)
 {
-	struct nvme_cqe cqe;
+	struct nvme_admin_cmd cmd = { .sqe = *command,
+				      .deadline_ns = clock_now_ns() + drive->timeout_ns };
 	int err;
 
-	if (drive->failed)
-		return -EIO;
-	ASSERT(!drive->admin_busy);
-	ASSERT(drive->admin.sq_tail == drive->admin.sq_tail_rung); /* (1) */
-	drive->admin_busy = true;
-	err = submit_and_wait(drive, command, &cqe);
-	drive->admin_busy = false;
+	ASSERT(!drive->admin.waiting);
+	err = nvme__admin_submit(drive, &cmd);
 	if (err)
 		return err;
-	if (result)
-		*result = le32_get(cqe.result);
-	return nvme__status_errno(le16_get(cqe.status) >> 1 & NVME_STATUS_MASK);
-}
-
-int nvme__admin_identify(struct nvme_drive *drive, uint32_t cns, uint32_t nsid)
-{
-	uint64_t page_iova = drive->admin_mem.iova + nvme__rings_bytes(NVME_ADMIN_DEPTH);
-
-	memset(nvme__identify_page(drive), 0, NVME_PAGE_SIZE);
-	return nvme__admin(drive,
-			   &(struct nvme_sqe){
-				   .opcode = NVME_ADMIN_IDENTIFY,
-				   .nsid = le32_of(nsid),
-				   .prp1 = le64_of(page_iova),
-				   .cdw10 = le32_of(cns),
-			   },
-			   NULL);
-}
-
-int nvme__admin_queue_count(struct nvme_drive *drive, uint32_t wanted, uint32_t *granted)
-{
-	uint32_t result, sq_count, cq_count;
-	int err;
-
-	ASSERT(wanted > 0 && wanted <= 0xfffe);
-	err = nvme__admin(drive,
-			  &(struct nvme_sqe){
-				  .opcode = NVME_ADMIN_SET_FEATURES,
-				  .cdw10 = le32_of(NVME_FEAT_QUEUE_COUNT),
-				  .cdw11 = le32_of((wanted - 1) << 16 | (wanted - 1)),
-			  },
-			  &result);
-	if (err)
-		return err;
-	sq_count = (result & 0xffff) + 1;
-	cq_count = (result >> 16) + 1;
-	*granted = min_u32(wanted, min_u32(sq_count, cq_count));
-	return 0;
-}
-
-static int create_queue(struct nvme_drive *drive, uint8_t opcode, uint32_t qid, uint64_t iova,
-			uint32_t depth, uint32_t cdw11)
-{
-	return nvme__admin(drive,
-			   &(struct nvme_sqe){
-				   .opcode = opcode,
-				   .prp1 = le64_of(iova),
-				   .cdw10 = le32_of((depth - 1) << 16 | qid),
-				   .cdw11 = le32_of(cdw11 | NVME_QUEUE_CONTIGUOUS),
-			   },
-			   NULL);
-}
-
-static int delete_queue(struct nvme_drive *drive, uint8_t opcode, uint32_t qid)
-{
-	return nvme__admin(drive, &(struct nvme_sqe){ .opcode = opcode, .cdw10 = le32_of(qid) },
-			   NULL);
+	drive->admin.waiting = true;
+	err = wait_for(drive, &cmd);
+	drive->admin.waiting = false;
+	if (!err && result)
+		*result = cmd.result;
+	return err;
 }
 
 int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid, const struct nvme_mem *mem,
 			      uint32_t depth)
 {
+	int vector = drive->ops->vector ? drive->ops->vector(drive->ctrl, qid) : -1;
+	uint64_t cq_iova = mem->iova + nvme__rings_cq_offset(depth);
+	struct nvme_sqe create_cq = nvme__sqe_create_cq(qid, cq_iova, depth, vector);
+	struct nvme_sqe create_sq = nvme__sqe_create_sq(qid, mem->iova, depth);
+	struct nvme_sqe delete_cq = nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, qid);
 	int err;
 
-	err = create_queue(drive, NVME_ADMIN_CREATE_CQ, qid,
-			   mem->iova + nvme__rings_cq_offset(depth), depth, 0);
+	err = nvme__admin(drive, &create_cq, NULL);
 	if (err)
 		return err;
-	err = create_queue(drive, NVME_ADMIN_CREATE_SQ, qid, mem->iova, depth, qid << 16);
+	err = nvme__admin(drive, &create_sq, NULL);
 	if (err)
-		(void)!delete_queue(drive, NVME_ADMIN_DELETE_CQ, qid); /* the first error counts */
+		(void)!nvme__admin(drive, &delete_cq, NULL); /* the first error counts */
 	return err;
 }
 
 int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid)
 {
-	int err = delete_queue(drive, NVME_ADMIN_DELETE_SQ, qid);
+	struct nvme_sqe delete_sq = nvme__sqe_delete(NVME_ADMIN_DELETE_SQ, qid);
+	struct nvme_sqe delete_cq = nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, qid);
+	int err = nvme__admin(drive, &delete_sq, NULL);
 
-	return err ? err : delete_queue(drive, NVME_ADMIN_DELETE_CQ, qid);
+	return err ? err : nvme__admin(drive, &delete_cq, NULL);
 }

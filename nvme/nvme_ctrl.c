@@ -95,20 +95,16 @@ static int stage_enable(struct stage *s)
 	int err;
 
 	s->what = "no memory for the admin queue";
-	err = nvme__mem_alloc(&drive->admin_mem, drive->dma,
-			      nvme__rings_bytes(NVME_ADMIN_DEPTH) + NVME_PAGE_SIZE);
+	err = nvme__admin_create(drive);
 	if (err)
 		return err;
-	nvme__rings_init(&drive->admin, drive->admin_mem.addr, NVME_ADMIN_DEPTH);
-	drive->admin.sq_doorbell = nvme__doorbell(drive, 0, 0);
-	drive->admin.cq_doorbell = nvme__doorbell(drive, 0, 1);
 
 	s->what = "the controller does not become ready";
 	ops->write32(drive->ctrl, NVME_REG_AQA,
 		     (NVME_ADMIN_DEPTH - 1) << 16 | (NVME_ADMIN_DEPTH - 1));
-	ops->write64(drive->ctrl, NVME_REG_ASQ, drive->admin_mem.iova);
+	ops->write64(drive->ctrl, NVME_REG_ASQ, drive->admin.mem.iova);
 	ops->write64(drive->ctrl, NVME_REG_ACQ,
-		     drive->admin_mem.iova + nvme__rings_cq_offset(NVME_ADMIN_DEPTH));
+		     drive->admin.mem.iova + nvme__rings_cq_offset(NVME_ADMIN_DEPTH));
 	ops->write32(drive->ctrl, NVME_REG_CC, NVME_CC_ENTRIES | NVME_CC_EN);
 	return wait_csts(drive, NVME_CSTS_RDY, NVME_CSTS_RDY);
 }
@@ -125,16 +121,25 @@ static void copy_text(char *to, const char *from, size_t size)
 	to[len] = 0;
 }
 
+static int admin_identify(struct nvme_drive *drive, uint32_t cns, uint32_t nsid)
+{
+	struct nvme_sqe sqe = nvme__sqe_identify(cns, nsid);
+
+	sqe.prp1 = le64_of(nvme__admin_page_iova(drive, 0));
+	memset(nvme__admin_page(drive, 0), 0, NVME_PAGE_SIZE);
+	return nvme__admin(drive, &sqe, NULL);
+}
+
 static int stage_identify(struct stage *s)
 {
 	struct nvme_drive *drive = s->drive;
-	const struct nvme_id_ctrl *id = nvme__identify_page(drive);
+	const struct nvme_id_ctrl *id = nvme__admin_page(drive, 0);
 	struct nvme_info *info = &drive->info;
 	uint32_t blocks = NVME_IO_BLOCKS_MAX;
 	int err;
 
 	s->what = "identify controller failed";
-	err = nvme__admin_identify(drive, NVME_CNS_CONTROLLER, 0);
+	err = admin_identify(drive, NVME_CNS_CONTROLLER, 0);
 	if (err)
 		return err;
 	if (id->mdts > 0 && id->mdts < 10)
@@ -152,13 +157,13 @@ static int stage_identify(struct stage *s)
 static int stage_namespace(struct stage *s)
 {
 	struct nvme_drive *drive = s->drive;
-	const struct nvme_id_ns *ns = nvme__identify_page(drive);
-	const le32 *active = nvme__identify_page(drive);
+	const struct nvme_id_ns *ns = nvme__admin_page(drive, 0);
+	const le32 *active = nvme__admin_page(drive, 0);
 	uint32_t format;
 	int err;
 
 	s->what = "identify namespace failed";
-	err = nvme__admin_identify(drive, NVME_CNS_ACTIVE_LIST, 0);
+	err = admin_identify(drive, NVME_CNS_ACTIVE_LIST, 0);
 	if (err)
 		return err;
 	drive->nsid = le32_get(active[0]);
@@ -166,7 +171,7 @@ static int stage_namespace(struct stage *s)
 		s->what = "the controller has no namespace";
 		return -ENOTSUP;
 	}
-	err = nvme__admin_identify(drive, NVME_CNS_NAMESPACE, drive->nsid);
+	err = admin_identify(drive, NVME_CNS_NAMESPACE, drive->nsid);
 	if (err)
 		return err;
 
@@ -191,16 +196,23 @@ static int stage_queues(struct stage *s)
 	struct nvme_drive *drive = s->drive;
 	uint32_t wanted = s->options ? s->options->qpair_count_max : 0;
 
+	struct nvme_sqe sqe = nvme__sqe_queue_count(min_u32(max_u32(wanted, 1), NVME_QPAIRS_MAX));
+	uint32_t result;
+	int err;
+
 	s->what = "the controller grants no queues";
-	return nvme__admin_queue_count(drive, min_u32(max_u32(wanted, 1), NVME_QPAIRS_MAX),
-				       &drive->info.qpair_count_max);
+	err = nvme__admin(drive, &sqe, &result);
+	if (!err)
+		drive->info.qpair_count_max = min_u32(min_u32(max_u32(wanted, 1), NVME_QPAIRS_MAX),
+						      min_u32(result & 0xffff, result >> 16) + 1);
+	return err;
 }
 
 /* (1), in this order; a device that cannot be disabled keeps its memory for good. */
 static void tear_down(struct nvme_drive *drive)
 {
 	if (disable(drive) == 0)
-		nvme__mem_free(&drive->admin_mem, drive->dma);
+		nvme__admin_destroy(drive);
 	drive->ops->destroy(drive->ctrl);
 	free(drive);
 }

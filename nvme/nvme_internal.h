@@ -4,6 +4,7 @@
 #define NVME_INTERNAL_H
 
 #include "nvme/nvme.h"
+#include "nvme/nvme_admin.h"
 #include "nvme/nvme_dma.h"
 #include "nvme/nvme_spec.h"
 
@@ -28,7 +29,8 @@ struct nvme_ctrl_ops {
 	int (*wake_fd)(void *ctrl, uint32_t qid);
 	bool (*arm)(void *ctrl, uint32_t qid);
 	void (*disarm)(void *ctrl, uint32_t qid);
-	/* The interrupt vector that makes wake_fd readable; -1 or NULL: the queue is made without. */
+	/* The interrupt vector that makes wake_fd readable; -1 or NULL: the queue is made without.
+	 */
 	int (*vector)(void *ctrl, uint32_t qid);
 	/* When all else fails: a function-level reset; reads and writes of the device off or on. */
 	int (*reset)(void *ctrl);
@@ -46,26 +48,6 @@ struct nvme_ctrl_ops {
 	void (*stats)(void *ctrl, uint32_t qid, struct nvme_stats *stats);
 	void (*destroy)(void *ctrl);
 };
-
-/* ---- rings: a submission queue and its completion queue ------------------------- */
-
-struct nvme_rings {
-	struct nvme_sqe *sq;            /* depth entries; the device reads them   */
-	volatile struct nvme_cqe *cq;   /* depth entries; the device writes them  */
-	volatile uint32_t *sq_doorbell; /* MMIO */
-	volatile uint32_t *cq_doorbell; /* MMIO */
-	uint32_t depth;
-	uint32_t sq_tail;      /* next entry to fill                     */
-	uint32_t sq_tail_rung; /* the tail that the device last heard of */
-	uint32_t cq_head;      /* next entry to look at                  */
-	uint32_t phase;        /* of a new entry there; flips on wrap    */
-};
-
-/* Bytes that both queues need, the completion queue on a page of its own. */
-uint64_t nvme__rings_bytes(uint32_t depth);
-void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth);
-/* Where the completion queue lies behind the submission queue. */
-uint64_t nvme__rings_cq_offset(uint32_t depth);
 
 /* ---- queue pairs ---------------------------------------------------------------- */
 
@@ -117,20 +99,16 @@ struct nvme_prp_pair nvme__prp_fill(uint64_t iova, uint32_t nblocks, le64 *list,
 
 /* ---- drives ---------------------------------------------------------------------- */
 
-#define NVME_QPAIRS_MAX  128u
-#define NVME_ADMIN_DEPTH 16u
+#define NVME_QPAIRS_MAX 128u
 
 struct nvme_drive {
 	const struct nvme_ctrl_ops *ops;
 	void *ctrl;
 	struct nvme_dma *dma;
 	struct nvme_info info;
-	struct nvme_rings admin;
-	struct nvme_mem admin_mem; /* rings, then a page for identify data */
-	uint16_t admin_cid;
-	bool failed;         /* the controller does not answer, or not sensibly */
-	bool admin_busy;     /* one thread at a time */
-	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
+	struct nvme_admin admin; /* one thread at a time */
+	bool failed;             /* the controller does not answer, or not sensibly */
+	uint64_t timeout_ns;     /* for enabling, disabling and for an admin command */
 	uint64_t cap;
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
@@ -144,22 +122,6 @@ must_check int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_op
 			      const char *name, struct nvme_dma *dma,
 			      const struct nvme_options *options, char *err_text,
 			      size_t err_text_size);
-
-/* nvme_admin.c.  Each returns 0, -errno of the command's status, or -EIO, -ETIMEDOUT. */
-must_check int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command,
-			   uint32_t *result);
-must_check int nvme__admin_identify(struct nvme_drive *drive, uint32_t cns, uint32_t nsid);
-must_check int nvme__admin_queue_count(struct nvme_drive *drive, uint32_t wanted,
-				       uint32_t *granted);
-must_check int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid,
-					 const struct nvme_mem *mem, uint32_t depth);
-must_check int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid);
-
-/* Where identify data arrives. */
-static inline void *nvme__identify_page(const struct nvme_drive *drive)
-{
-	return (char *)drive->admin_mem.addr + nvme__rings_bytes(NVME_ADMIN_DEPTH);
-}
 
 /* The doorbell of a submission (`completion` 0) or completion (1) queue. */
 volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, /* MMIO */

@@ -55,18 +55,21 @@ enum { NVME_CMD_FLUSH = 0x00, NVME_CMD_WRITE = 0x01, NVME_CMD_READ = 0x02 };
 enum {
 	NVME_ADMIN_DELETE_SQ = 0x00,
 	NVME_ADMIN_CREATE_SQ = 0x01,
+	NVME_ADMIN_GET_LOG = 0x02,
 	NVME_ADMIN_DELETE_CQ = 0x04,
 	NVME_ADMIN_CREATE_CQ = 0x05,
 	NVME_ADMIN_IDENTIFY = 0x06,
 	NVME_ADMIN_ABORT = 0x08,
 	NVME_ADMIN_SET_FEATURES = 0x09,
 	NVME_ADMIN_GET_FEATURES = 0x0a,
+	NVME_ADMIN_ASYNC_EVENT = 0x0c,
 };
 
 enum { NVME_CNS_NAMESPACE = 0, NVME_CNS_CONTROLLER = 1, NVME_CNS_ACTIVE_LIST = 2 };
 enum { NVME_FEAT_WRITE_CACHE = 0x06, NVME_FEAT_QUEUE_COUNT = 0x07 };
 
 #define NVME_QUEUE_CONTIGUOUS 1u         /* dword 11 of create: PC, at its address in one piece */
+#define NVME_QUEUE_INTERRUPT  2u         /* dword 11 of create: IEN, with the vector above */
 #define NVME_FUA              (1u << 30) /* dword 12 of read and write */
 #define NVME_SQE_PSDT         0xc0       /* flags: SGLs instead of PRPs */
 #define NVME_SQE_FUSE         0x03       /* flags: half of a fused command */

@@ -345,7 +345,7 @@ Test(nvme_ctrl, disabled_controller_forgets_its_queues)
 	f.drive->ops->write32(soft, NVME_REG_CC, NVME_CC_ENTRIES | NVME_CC_EN);
 	cr_assert_eq(soft->csts, NVME_CSTS_RDY);
 	/* The driver's rings began anew, too, in a real reset; here nothing more is asked. */
-	nvme__rings_init(&f.drive->admin, f.drive->admin_mem.addr, NVME_ADMIN_DEPTH);
+	nvme__admin_restart(f.drive);
 	cr_assert_eq(nvme__admin_create_queues(f.drive, 1, &f.qp->mem, 8), 0);
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The admin queue: several commands at once, none of them waited for.
+ *
+ *	struct nvme_admin_cmd cmd = { .sqe = ..., .deadline_ns = now_ns + drive->timeout_ns };
+ *	err = nvme__admin_submit(drive, &cmd);      the controller has it
+ *	(void)!nvme__admin_poll(drive);             later, and again
+ *	if (cmd.state == NVME_ADMIN_DONE) ...       cmd.err, cmd.status, cmd.result
+ *
+ * A command is the caller's memory and the driver's from submit until it is DONE or LOST.  One
+ * thread owns all of this.  Private to nvme/ and its tests.
+ */
+#ifndef NVME_ADMIN_H
+#define NVME_ADMIN_H
+
+#include "nvme/nvme_dma.h"
+#include "nvme/nvme_spec.h"
+
+struct nvme_drive;
+
+/* ---- rings: a submission queue and its completion queue ------------------------- */
+
+/*
+ * Doorbells in memory (base B.5): where the controller says how far it has read, a ring is a
+ * store, and the doorbell itself is written only when its event word asks for that.
+ */
+struct nvme_shadow {
+	volatile uint32_t *sq, *sq_event; /* DMA */
+	volatile uint32_t *cq, *cq_event; /* DMA */
+};
+
+struct nvme_rings {
+	struct nvme_sqe *sq;            /* depth entries; the device reads them   */
+	volatile struct nvme_cqe *cq;   /* depth entries; the device writes them  */
+	volatile uint32_t *sq_doorbell; /* MMIO */
+	volatile uint32_t *cq_doorbell; /* MMIO */
+	struct nvme_shadow *shadow;     /* NULL: the doorbells are all there is */
+	uint32_t depth;
+	uint32_t sq_tail;      /* next entry to fill                     */
+	uint32_t sq_tail_rung; /* the tail that the device last heard of */
+	uint32_t cq_head;      /* next entry to look at                  */
+	uint32_t phase;        /* of a new entry there; flips on wrap    */
+};
+
+/* Bytes that both queues need, the completion queue on a page of its own. */
+uint64_t nvme__rings_bytes(uint32_t depth);
+void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth);
+/* Where the completion queue lies behind the submission queue. */
+uint64_t nvme__rings_cq_offset(uint32_t depth);
+
+/* ---- commands -------------------------------------------------------------------- */
+
+#define NVME_ADMIN_DEPTH 32u
+#define NVME_ADMIN_PAGES 8u /* data that commands read; page 0 belongs to bring-up */
+
+enum nvme_admin_state {
+	NVME_ADMIN_NEW,    /* the controller knows nothing of it                             */
+	NVME_ADMIN_FLYING, /* the controller has it                                          */
+	NVME_ADMIN_DONE,   /* err, status and result say how                                 */
+	NVME_ADMIN_LOST,   /* given up: the controller may still write to its page, not here */
+};
+
+/* The caller fills in the first part; all else is zero. */
+struct nvme_admin_cmd {
+	struct nvme_sqe sqe;  /* but its cid, and prp1 when it has a page                */
+	uint64_t deadline_ns; /* when somebody should lose patience; UINT64_MAX: never   */
+	bool has_page;        /* `page` is the command's: nvme__admin_page_take()        */
+	uint32_t page;
+
+	enum nvme_admin_state state;
+	uint32_t slot;
+	uint32_t result; /* dword 0 of the completion                               */
+	uint32_t status; /* type << 8 | code                                        */
+	int err;         /* 0, or -errno of the status; -ECANCELED by a reset       */
+};
+
+/* A command id: | turn, 11 | slot, 5 |, so that an old one is not taken for a new one. */
+#define NVME_ADMIN_SLOT_BITS 5
+static_assert(1u << NVME_ADMIN_SLOT_BITS == NVME_ADMIN_DEPTH, "an id has room for each slot");
+
+struct nvme_admin_slot {
+	struct nvme_admin_cmd *cmd; /* NULL: free, or given up */
+	bool lost;                  /* given up: it, and its page, come back with the completion */
+	bool has_page;
+	uint16_t turn;
+	uint32_t page;
+};
+
+struct nvme_admin {
+	struct nvme_rings rings;
+	struct nvme_mem mem; /* rings, then the pages */
+	struct nvme_admin_slot slot[NVME_ADMIN_DEPTH];
+	uint32_t slots_used;  /* flying and lost          */
+	uint32_t pages_taken; /* a bit each               */
+	uint32_t lost_count;  /* commands that never ended */
+	bool waiting;         /* one thread at a time     */
+};
+
+/**
+ * nvme__admin_submit - give `cmd` to the controller, at once
+ *
+ * Errors:  -EAGAIN all slots are taken; -EIO the drive has failed.
+ */
+must_check int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
+
+/* nvme__admin_poll - end the commands that the controller has completed; how many they were. */
+uint32_t nvme__admin_poll(struct nvme_drive *drive);
+
+/*
+ * nvme__admin_lose - give up a command that is FLYING
+ *
+ * Its slot and its page stay the controller's until it completes after all, or is stopped.
+ */
+void nvme__admin_lose(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
+
+/* The command that is longest over its deadline, or NULL; and the earliest deadline of all. */
+struct nvme_admin_cmd *nvme__admin_overdue(const struct nvme_drive *drive, uint64_t now_ns);
+uint64_t nvme__admin_deadline_ns(const struct nvme_drive *drive);
+
+/*
+ * nvme__admin_restart - the controller is stopped (disabled, reset or gone): begin anew
+ *
+ * Whatever was FLYING is DONE with -ECANCELED; what was lost is ours again.
+ */
+void nvme__admin_restart(struct nvme_drive *drive);
+
+/* The memory of all that; the rings are as new.  Freed when the controller is stopped. */
+must_check int nvme__admin_create(struct nvme_drive *drive);
+void nvme__admin_destroy(struct nvme_drive *drive);
+
+/* ---- pages ------------------------------------------------------------------------ */
+
+/* A page of zeroes for `cmd`; -EAGAIN when all are taken.  Given back when it is not FLYING. */
+must_check int nvme__admin_page_take(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
+/* Of a command that was lost it comes back by itself. */
+void nvme__admin_page_give(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
+void *nvme__admin_page(const struct nvme_drive *drive, uint32_t page);
+uint64_t nvme__admin_page_iova(const struct nvme_drive *drive, uint32_t page);
+
+/* ---- the commands' bytes ----------------------------------------------------------- */
+
+struct nvme_sqe nvme__sqe_identify(uint32_t cns, uint32_t nsid);
+struct nvme_sqe nvme__sqe_get_log(uint32_t log_id, uint32_t nsid, uint32_t size_bytes);
+struct nvme_sqe nvme__sqe_set_feature(uint32_t feature, uint32_t value);
+struct nvme_sqe nvme__sqe_queue_count(uint32_t wanted);
+/* `ien_vector`: the interrupt vector of the completion queue, or -1. */
+struct nvme_sqe nvme__sqe_create_cq(uint32_t qid, uint64_t iova, uint32_t depth, int ien_vector);
+struct nvme_sqe nvme__sqe_create_sq(uint32_t qid, uint64_t iova, uint32_t depth);
+struct nvme_sqe nvme__sqe_delete(uint8_t opcode, uint32_t qid);
+struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid);
+
+/* ---- waited for: bring-up and control threads ---------------------------------------- */
+
+/* Each returns 0, -errno of the command's status, or -EIO, -ETIMEDOUT. */
+must_check int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command,
+			   uint32_t *result);
+must_check int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid,
+					 const struct nvme_mem *mem, uint32_t depth);
+must_check int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid);
+
+#endif
