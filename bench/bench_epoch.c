@@ -98,7 +98,8 @@ static int submit(void *ctx, struct weka_client *client, struct bench_slot *slot
 		b->item[i] = (struct weka_read_item){
 			.ref = weka_ref_path(r->e->remote[b->piece[i]]),
 			.offset_bytes = p->offset_bytes,
-			.length_bytes = p->length_bytes,
+			/* no read has 0 bytes: an empty file is read to its end */
+			.length_bytes = p->length_bytes ? p->length_bytes : WEKA_TO_END,
 		};
 	}
 	err = weka_submit_read_batch(client, &slot->req, b->item, b->count, &slot->window);
