@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# Boots a guest with a stock kernel, an emulated IOMMU and NVMe controllers, and runs a payload of
+# test/guest/in/ in it.  For the scripts test/guest/guest_*.sh, which source it:
+#
+#     nvme d0 256M serial=A,mdts=5 logical_block_size=4096     a controller with a namespace of 256 MiB
+#     boot tree.sh                                             0..255: the payload's exit status
+#
+# The payload's lines "ok ..." and "not ok ..." become ours.  After each boot one more line tells
+# whether the kernel complained: a DMA fault above all, since this QEMU completes a command whose
+# DMA faulted with success.
+#
+# $OUT is a directory that host and guest share (/out there).  What a failed boot left is kept in
+# $BUILD/guest-failed/: console, dmesg, log, QEMU's own messages.
+. test/e2e/lib.sh
+
+: "${GUEST_CACHE:=$BUILD/guest}"
+export GUEST_CACHE BUILD
+GUEST_CPUS=2
+GUEST_MEMORY=1024
+GUEST_SECONDS=150 # of one boot; the payload's own included
+QEMU_NVME=        # what nvme() gathered
+QEMU_MORE=        # what a script adds
+IOMMU=            # ,aw-bits=48
+OUT=$DIR/out
+boots=0
+mkdir -p "$OUT"
+
+test/guest/image.sh || { echo "not ok a guest can be made"; exit 1; }
+
+# ---- hardware ----------------------------------------------------------------------------------
+
+# blockdev NODE FILE: the image FILE, made by the caller.  cache=unsafe: what the host's disk does
+# with it is not what is tested.
+blockdev() {
+	echo "-blockdev driver=raw,node-name=$1,file.driver=file,file.filename=$2,cache.no-flush=on"
+}
+
+# nvme ID SIZE [CONTROLLER-OPTIONS [NAMESPACE-OPTIONS]]: a controller with one namespace.
+nvme() {
+	truncate -s "$2" "$DIR/$1.img"
+	QEMU_NVME="$QEMU_NVME $(blockdev "$1" "$DIR/$1.img") -device nvme,id=nvme-$1,serial=$1${3:+,$3}"
+	QEMU_NVME="$QEMU_NVME -device nvme-ns,bus=nvme-$1,drive=$1,nsid=1${4:+,$4}"
+}
+
+# namespace ID CONTROLLER NSID SIZE [OPTIONS]: one more.
+namespace() {
+	truncate -s "$4" "$DIR/$1.img"
+	QEMU_NVME="$QEMU_NVME $(blockdev "$1" "$DIR/$1.img")"
+	QEMU_NVME="$QEMU_NVME -device nvme-ns,bus=nvme-$2,drive=$1,nsid=$3${5:+,$5}"
+}
+
+# ---- boot ------------------------------------------------------------------------------------------
+
+# What differs from boot to boot, as a second archive behind the cached one.
+make_initrd() { # PAYLOAD
+	root=$DIR/root
+	rm -rf "$root"
+	mkdir -p "$root/weka/release" "$root/weka/test/guest"
+	cp -r test/e2e "$root/weka/test/"
+	cp -r test/guest/in "$root/weka/test/guest/"
+	cp -r "$BIN" "$root/weka/release/bin"
+	strip -g "$root"/weka/release/bin/*
+	test/guest/libs.sh "$root"
+	{
+		echo "payload=$1"
+		[ -z "${GUEST_CONF:-}" ] || printf '%s\n' "$GUEST_CONF"
+		echo "export TEST_LENGTH=${TEST_LENGTH:-short} BUILD=/weka"
+	} >"$root/guest.conf"
+	(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$DIR/boot.cpio"
+	cat "$GUEST_CACHE/base.cpio" "$DIR/boot.cpio" >"$DIR/initrd"
+}
+
+# qemu SECONDS: runs the machine until it is off.
+qemu() {
+	# shellcheck disable=SC2086 # options are words
+	timeout -k 5 "$1" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 \
+		-machine q35,kernel-irqchip=split -cpu Nehalem -smp $GUEST_CPUS -m $GUEST_MEMORY \
+		-nodefaults -no-user-config -display none -no-reboot -monitor none \
+		-serial "${GUEST_SERIAL:-file:$DIR/console}" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
+		-device "intel-iommu,intremap=on,caching-mode=on$IOMMU" -device virtio-rng-pci \
+		-virtfs "local,path=$OUT,mount_tag=out,security_model=none,id=out,multidevs=remap" \
+		$QEMU_NVME $QEMU_MORE -kernel "$GUEST_CACHE/vmlinux" -initrd "$DIR/initrd" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check random.trust_cpu=on intel_iommu=on iommu.strict=1 $GUEST_CMDLINE" \
+		</dev/null 2>"$DIR/qemu.log"
+}
+GUEST_CMDLINE=
+
+# boot PAYLOAD: its exit status; 124 when it took too long, 125 when the guest died before its end.
+boot() {
+	boots=$((boots + 1))
+	payload=$1
+	make_initrd "$payload"
+	rm -f "$OUT/log" "$OUT/status" "$OUT/dmesg"
+	qemu "$GUEST_SECONDS"
+	code=$?
+	status=$(cat "$OUT/status" 2>/dev/null)
+	: "${status:=$([ $code = 124 ] || [ $code = 137 ] && echo 124 || echo 125)}"
+	told "$status"
+	return "$status"
+}
+
+# What a boot that is over has to say.
+told() {
+	cat "$OUT/log" 2>/dev/null
+	failures=$((failures + $(cat "$OUT/log" 2>/dev/null | grep -c "^not ok ")))
+	case $1 in
+	124) not_ok "$payload ends within $GUEST_SECONDS s" "$(tail -n 5 "$DIR/console")" ;;
+	125) not_ok "$payload: the guest lives to its end" "$(tail -n 15 "$DIR/console" "$DIR/qemu.log")" ;;
+	esac
+	complaints=$(kernel_complaints)
+	if [ -z "$complaints" ]; then ok "$payload: no DMA fault, no complaint of the kernel's"; else
+		not_ok "$payload: no DMA fault, no complaint of the kernel's" "$complaints"; fi
+	[ $failures = 0 ] || keep
+}
+
+# What must never be in a log.  GUEST_EXPECT: an extended regular expression of lines that a test
+# provokes.
+kernel_complaints() {
+	cat "$DIR/console" "$OUT/dmesg" "$DIR/qemu.log" 2>/dev/null | tr -d '\r' |
+		grep -aE 'DMAR:.*(fault|\[DMA)|vtd_|WARNING:|BUG:|Oops|Call Trace|general protection|Kernel panic|I/O error|segfault|hung task|soft lockup|rcu_.*stall|qemu-system.*: ' |
+		{ [ -z "${GUEST_EXPECT:-}" ] && cat || grep -aEv "$GUEST_EXPECT"; } | head -n 10
+}
+
+keep() {
+	mkdir -p "$BUILD/guest-failed"
+	for f in "$DIR/console" "$DIR/qemu.log" "$OUT/dmesg" "$OUT/log"; do
+		[ ! -f "$f" ] || cp "$f" "$BUILD/guest-failed/$boots-$payload.${f##*/}"
+	done
+}
