@@ -478,6 +478,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 1, count = is_long ? 20000 : 3000, end;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sim_world_tell_cuts(&seen.cuts);
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seed") == 0)
 			seed = strtoull(argv[i + 1], NULL, 0), only = true;
@@ -487,7 +488,8 @@ int main(int argc, char **argv)
 	for (end = seed + (only ? 1 : 4); seed < end; seed++) {
 		if (life(seed, count))
 			continue;
-		printf("not ok seed %llu: %s\n", (unsigned long long)seed, why);
+		printf("not ok seed %llu, %llu cuts: %s\n", (unsigned long long)seed,
+		       (unsigned long long)seen.cuts, why);
 		return 1;
 	}
 	printf("ok %llu operations: %llu writes, %llu truncates, %llu unlinks, %llu times full, "

@@ -627,6 +627,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 1, count = length && strcmp(length, "short") != 0 ? 200000 : 40000;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sim_world_tell_cuts(&seen.cuts);
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seed") == 0)
 			seed = strtoull(argv[i + 1], NULL, 0);
@@ -642,8 +643,8 @@ int main(int argc, char **argv)
 		if (!life(&shapes[i], seed, count)) {
 			if (w.core)
 				describe();
-			printf("not ok %s seed %llu: %s\n", shapes[i].name,
-			       (unsigned long long)seed, why);
+			printf("not ok %s seed %llu, %llu cuts: %s\n", shapes[i].name,
+			       (unsigned long long)seed, (unsigned long long)seen.cuts, why);
 			return 1;
 		}
 		report(shapes[i].name);

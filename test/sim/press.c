@@ -64,7 +64,8 @@ static struct sim_load load;
 
 static bool failed(const struct shape *s, uint64_t seed, const char *where, const char *why)
 {
-	printf("not ok %s seed %llu: %s: %s\n", s->name, (unsigned long long)seed, where, why);
+	printf("not ok %s seed %llu, %llu cuts: %s: %s\n", s->name, (unsigned long long)seed,
+	       (unsigned long long)seen.mounts, where, why);
 	return false;
 }
 
@@ -323,6 +324,7 @@ int main(int argc, char **argv)
 	bool good = true;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sim_world_tell_cuts(&seen.mounts);
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seed") == 0)
 			seed = strtoull(argv[i + 1], NULL, 0);

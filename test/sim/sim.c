@@ -6,7 +6,13 @@
  *            drives are made as a power cut then would leave them, mounted by another appliance,
  *            and compared with what had been acknowledged.  Every boundary is seen.
  *   lives    the power is cut at a random write, also in a mount; the same drives go on, up to
- *            eight lives, so that recoveries of recoveries are seen.
+ *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
+ *            process alone: the drives keep their caches, and lose them later.
+ *   formats  the power is cut at a random write of a format over an older store: what is there
+ *            then is no store, or a whole new one.
+ *
+ * Checkpoints are begun at any time, and in half of the seeds zones are used again as soon as they
+ * are free: both are as right as any other time, and show what comes too early.
  *
  * usage: sim [--seed N] [--cuts N] [--lie flush|fua] [--verbose]
  * --lie makes the drives break a promise: then a run must fail (test/sim/lies.sh).
@@ -14,11 +20,14 @@
 #include "test/sim/sim_load.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "meta/meta_store.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CKPT_ONE_IN 200u /* turns */
 
 static struct {
 	uint64_t seed;
@@ -28,6 +37,8 @@ static struct {
 	struct sim_faults faults;
 	uint64_t cuts;
 	uint64_t cuts_in_mounts;
+	uint64_t kills;
+	uint64_t formats; /* whole ones, of those that were cut */
 	uint64_t ops;
 } run;
 
@@ -45,6 +56,7 @@ static struct sim_world_cfg config_of(uint64_t seed)
 		.nshards = 1u << rand_below(&r, 3),
 		.cache_bytes = 4u << 20,
 		.ops_max = 4,
+		.eager_reuse = rand_below(&r, 2),
 	};
 }
 
@@ -61,8 +73,9 @@ static void set_faults(struct sim_world *w, uint64_t seed)
 
 static bool failed(uint64_t seed, const char *where, const char *why)
 {
-	printf("not ok seed %llu: %s: %s\n  again: make sim SEED=%llu\n", (unsigned long long)seed,
-	       where, why, (unsigned long long)seed);
+	printf("not ok seed %llu, %llu cuts: %s: %s\n  again: make sim SEED=%llu\n",
+	       (unsigned long long)seed, (unsigned long long)run.cuts, where, why,
+	       (unsigned long long)seed);
 	return false;
 }
 
@@ -93,6 +106,8 @@ static bool cut_here(struct sim_world *w, struct sim_world *copy, struct sim_mod
 	bool good;
 
 	sim_world_cut_copy(w, cut_seed, copy);
+	if (!sim_roots_hold(copy, app_core_meta(w->core)))
+		return failed(seed, "after a cut", copy->why);
 	good = survives(copy, model, l, false, seed);
 	if (good)
 		sim_world_cut(copy, cut_seed);
@@ -105,9 +120,11 @@ static bool copies(uint64_t seed, uint64_t ops)
 	static struct sim_model model;
 	static struct sim_load l;
 	struct sim_world_cfg cfg = config_of(seed);
+	struct rand_state r;
 	uint64_t writes;
 	bool good = true;
 
+	rand_seed(&r, seed ^ 0xc0b1e5);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
 	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
@@ -116,6 +133,8 @@ static bool copies(uint64_t seed, uint64_t ops)
 	sim_load_init(&l, &w, &model, seed);
 	writes = w.power.write_count;
 	while (good && (l.done < ops || !sim_load_idle(&l))) {
+		if (rand_below(&r, CKPT_ONE_IN) == 0)
+			meta__ckpt_want(app_core_meta(w.core));
 		good = sim_load_step(&l, l.done < ops) || failed(seed, "answer", l.why);
 		if (good && w.power.write_count != writes) {
 			writes = w.power.write_count;
@@ -158,12 +177,23 @@ static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_l
 static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 		 struct rand_state *r, uint64_t seed)
 {
+	uint64_t end = w->power.write_count + 1 + rand_below(r, 120);
+	bool process_only = rand_below(r, 3) == 0;
+
 	set_faults(w, seed);
-	sim_power_cut_at(&w->power, 1 + rand_below(r, 120), rand_u64(r));
-	while (!w->power.off)
+	if (!process_only)
+		sim_power_cut_at(&w->power, end - w->power.write_count, rand_u64(r));
+	while (!w->power.off && (!process_only || w->power.write_count < end)) {
+		if (rand_below(r, CKPT_ONE_IN) == 0)
+			meta__ckpt_want(app_core_meta(w->core));
 		if (!sim_load_step(l, true))
 			return failed(seed, "answer", l->why);
-	sim_world_cut(w, 0);
+	}
+	if (process_only)
+		sim_world_kill(w);
+	else
+		sim_world_cut(w, 0);
+	run.kills += process_only;
 	return come_back(w, model, l, r, seed);
 }
 
@@ -190,6 +220,83 @@ static bool lives(uint64_t seed)
 	sim_load_forget(&l);
 	sim_world_destroy(&w);
 	sim_model_clear(&model);
+	return good;
+}
+
+/* ---- formats ------------------------------------------------------------------------------ */
+
+/* An older store with something in it. */
+static bool older_store(struct sim_world *w, uint64_t seed)
+{
+	static struct sim_model model;
+	static struct sim_load l;
+	bool good = true;
+
+	if (sim_world_up(w, APP_BOOT_FORMAT) || sim_world_connect(w))
+		return failed(seed, "format", w->why);
+	sim_load_init(&l, w, &model, seed);
+	while (good && (l.done < 20 || !sim_load_idle(&l)))
+		good = sim_load_step(&l, l.done < 20) || failed(seed, "answer", l.why);
+	sim_load_forget(&l);
+	sim_model_clear(&model);
+	sim_world_cut(w, seed);
+	return good;
+}
+
+/* What a format that the power cut short has left. */
+static bool none_or_new(struct sim_world *w, uint64_t seed)
+{
+	static struct sim_model nothing;
+	int err = sim_world_up(w, APP_BOOT_MOUNT);
+
+	run.cuts++;
+	if (err == -ENODATA) {
+		sim_world_cut(w, seed);
+		return true;
+	}
+	if (!err)
+		err = sim_world_connect(w);
+	if (err)
+		return failed(seed, "mount after a cut in a format", w->why);
+	if (!sim_verify(w, &nothing, NULL, false) || sim_world_check(w))
+		return failed(seed, "after a cut in a format", w->why);
+	run.formats++;
+	sim_world_cut(w, seed);
+	return true;
+}
+
+static bool formats(uint64_t seed)
+{
+	static struct sim_world w;
+	struct sim_world_cfg cfg = config_of(seed);
+	struct rand_state r;
+	uint64_t writes;
+	bool good;
+
+	rand_seed(&r, seed ^ 0xf0a7);
+	sim_world_create(&w, &cfg);
+	good = older_store(&w, seed);
+	writes = w.power.write_count;
+	w.cfg.seed += 1ull << 32; /* another secret */
+	if (good && sim_world_up(&w, APP_BOOT_FORMAT))
+		good = failed(seed, "format", w.why);
+	writes = w.power.write_count - writes; /* as many as it takes */
+	sim_world_cut(&w, seed);
+	for (int n = 0; good && n < 12; n++) {
+		good = older_store(&w, seed + (uint64_t)n);
+		w.cfg.seed += 1ull << 32;
+		set_faults(&w, seed);
+		/* Most often near its end, where superblocks are written. */
+		sim_power_cut_at(&w.power,
+				 n % 3 ? max_u64(writes, 12) - rand_below(&r, 12)
+				       : 1 + rand_below(&r, writes),
+				 rand_u64(&r));
+		if (good && sim_world_up(&w, APP_BOOT_FORMAT) == 0 && !w.power.off)
+			sim_power_cut(&w.power, seed); /* right behind it */
+		sim_world_cut(&w, seed);
+		good = good && none_or_new(&w, seed);
+	}
+	sim_world_destroy(&w);
 	return good;
 }
 
@@ -233,11 +340,12 @@ int main(int argc, char **argv)
 	uint64_t begin = clock_now_ns(), seed;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sim_world_tell_cuts(&run.cuts);
 	arguments(argc, argv);
 	for (seed = run.seed; run.cuts < run.cuts_wanted; seed++) {
 		uint64_t start = clock_now_ns(), before = run.cuts;
 
-		if (!(seed % 4 ? copies(seed, 60) : lives(seed)))
+		if (!(seed % 4 ? copies(seed, 60) : seed % 32 ? lives(seed) : formats(seed)))
 			return 1;
 		if (run.verbose)
 			printf("seed %llu: %llu cuts, %.1f ms each\n", (unsigned long long)seed,
@@ -247,10 +355,11 @@ int main(int argc, char **argv)
 		if (run.one_seed)
 			break;
 	}
-	printf("ok %llu power cuts (%llu more in mounts), %llu operations, seeds %llu to %llu, "
-	       "%.0f s\n",
+	printf("ok %llu power cuts (%llu more in mounts), %llu ends of the process alone, %llu "
+	       "operations, seeds %llu to %llu, %.0f s\n",
 	       (unsigned long long)run.cuts, (unsigned long long)run.cuts_in_mounts,
-	       (unsigned long long)run.ops, (unsigned long long)run.seed,
+	       (unsigned long long)run.kills, (unsigned long long)run.ops,
+	       (unsigned long long)run.seed,
 	       (unsigned long long)(run.one_seed ? run.seed : seed - 1),
 	       (double)(clock_now_ns() - begin) / 1e9);
 	return 0;

@@ -19,6 +19,12 @@ static const char *const kind_names[SIM_KINDS] = {
 	"rmdir", "rename", "symlink", "chmod",    "read",   "long put",
 };
 
+static const enum sim_kind anything[] = {
+	SIM_PUT,    SIM_PUT,      SIM_PUT,    SIM_PUT,   SIM_WRITE, SIM_WRITE,    SIM_APPEND,
+	SIM_APPEND, SIM_TRUNCATE, SIM_UNLINK, SIM_MKDIR, SIM_MKDIR, SIM_RMDIR,    SIM_RENAME,
+	SIM_RENAME, SIM_SYMLINK,  SIM_CHMOD,  SIM_READ,  SIM_READ,  SIM_LONG_PUT,
+};
+
 void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *model, uint64_t seed)
 {
 	memset(l, 0, sizeof(*l));
@@ -26,6 +32,8 @@ void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *mo
 	l->model = model;
 	l->in_flight_max = SIM_OPS_MAX;
 	l->names = 4;
+	l->mix = anything;
+	l->mix_count = ARRAY_LEN(anything);
 	rand_seed(&l->rand, seed);
 }
 
@@ -44,14 +52,7 @@ static void pick_path(struct sim_load *l, char out[SIM_PATH_MAX], const char *le
 
 static enum sim_kind pick_kind(struct sim_load *l)
 {
-	static const enum sim_kind often[] = {
-		SIM_PUT,     SIM_PUT,    SIM_PUT,    SIM_PUT,      SIM_WRITE,
-		SIM_WRITE,   SIM_APPEND, SIM_APPEND, SIM_TRUNCATE, SIM_UNLINK,
-		SIM_MKDIR,   SIM_MKDIR,  SIM_RMDIR,  SIM_RENAME,   SIM_RENAME,
-		SIM_SYMLINK, SIM_CHMOD,  SIM_READ,   SIM_READ,     SIM_LONG_PUT,
-	};
-
-	return often[rand_below(&l->rand, ARRAY_LEN(often))];
+	return l->mix[rand_below(&l->rand, l->mix_count)];
 }
 
 /* Sizes at which something changes, and anything between. */
@@ -59,6 +60,8 @@ static uint32_t pick_size(struct sim_load *l)
 {
 	static const uint32_t edges[] = { 0, 1, 511, 512, 513, 4095, 4096, 4097, 8192, 12288 };
 
+	if (l->big)
+		return 20000 + (uint32_t)rand_below(&l->rand, FILE_BYTES_MAX - 20000);
 	if (rand_below(&l->rand, 3) == 0)
 		return edges[rand_below(&l->rand, ARRAY_LEN(edges))];
 	return (uint32_t)rand_below(&l->rand, rand_below(&l->rand, 4) ? 6000 : FILE_BYTES_MAX);
@@ -186,6 +189,79 @@ static void expect_chmod(struct sim_load *l, struct sim_op *o)
 	sim_change_add(&o->change, l->model, o->path, after);
 }
 
+/* ---- what a read may find ---------------------------------------------------------------- */
+
+static void may_find(struct sim_op *reader, struct sim_state *s, bool sure)
+{
+	if (reader->may_count == SIM_MAY_MAX)
+		return;
+	reader->sure[reader->may_count] = sure;
+	reader->may[reader->may_count++] = sim_state_hold(s);
+}
+
+static void may_find_change(struct sim_op *reader, const struct sim_change *ch, bool sure)
+{
+	for (uint32_t k = 0; k < ch->count; k++)
+		if (strcmp(ch->path[k], reader->path) == 0)
+			may_find(reader, ch->after[k], sure);
+}
+
+/* What is there, or a change under way may make of it. */
+static void may_find_all(struct sim_load *l, struct sim_op *reader)
+{
+	may_find(reader, sim_model_get(l->model, reader->path), true);
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++)
+		if (l->op[i].used)
+			may_find_change(reader, &l->op[i].change, false);
+}
+
+/* Readers under way may see what this change makes; when it is acknowledged: for sure. */
+static void readers_may_find(struct sim_load *l, const struct sim_change *ch, bool sure)
+{
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++)
+		if (l->op[i].used && l->op[i].kind == SIM_READ)
+			may_find_change(&l->op[i], ch, sure);
+}
+
+static bool answer_is(const struct sim_call *c, const struct fab_answer *a,
+		      const struct sim_state *s)
+{
+	if (!s)
+		return a->status == -ENOENT || a->status == -ENOTDIR;
+	return sim_answer_holds(c, 0, s);
+}
+
+/* The change under way that made `s` of the path; NULL: none. */
+static struct sim_change *made_by(struct sim_load *l, const char *path, const struct sim_state *s)
+{
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
+		struct sim_change *ch = &l->op[i].change;
+
+		for (uint32_t k = 0; l->op[i].used && k < ch->count; k++)
+			if (strcmp(ch->path[k], path) == 0 && ch->after[k] == s)
+				return ch;
+	}
+	return NULL;
+}
+
+/* Whole, as it was at some moment since the read was sent.  If only a change under way made it so,
+ * that change has been seen: no power cut may undo it. */
+static bool found_what_it_may(struct sim_load *l, struct sim_op *o, const struct fab_answer *a)
+{
+	struct sim_change *ch = NULL;
+	bool found = o->may_count == SIM_MAY_MAX;
+
+	for (uint32_t i = 0; i < o->may_count && !(found && !ch); i++) {
+		if (!answer_is(o->call, a, o->may[i]))
+			continue;
+		found = true;
+		ch = o->sure[i] ? NULL : made_by(l, o->path, o->may[i]);
+	}
+	if (ch)
+		ch->seen = true;
+	return found;
+}
+
 /* Fill in a free operation; false when it would meet one that is under way. */
 static bool prepare(struct sim_load *l, struct sim_op *o)
 {
@@ -232,7 +308,7 @@ static bool prepare(struct sim_load *l, struct sim_op *o)
 		expect_chmod(l, o);
 		return true;
 	case SIM_READ:
-		o->expect = 0;
+		may_find_all(l, o);
 		return true;
 	default:
 		expect_written(l, o);
@@ -458,56 +534,25 @@ bool sim_answer_holds(const struct sim_call *c, uint32_t i, const struct sim_sta
 	return memcmp(c->window + a.data_at, s->bytes, s->size) == 0;
 }
 
-/* A reader must see a file before or after a change that is under way; if after, it counts. */
 static bool take_read(struct sim_load *l, struct sim_op *o)
 {
-	const struct sim_state *now = sim_model_get(l->model, o->path);
 	struct fab_answer a;
 
 	if (o->call->call.status)
 		return wrong(l, o, "status %d", o->call->call.status);
 	if (fab_call_answer(&o->call->call, 0, &a))
 		return wrong(l, o, "nonsense");
-	if (o->stage == 1)
-		return true; /* something changed while it was read */
-	if (a.status == 0 ? sim_answer_holds(o->call, 0, now)
-			  : !now && (a.status == -ENOENT || a.status == -ENOTDIR))
-		return true;
-	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
-		struct sim_change *ch = &l->op[i].change;
-
-		for (uint32_t k = 0; l->op[i].used && k < ch->count; k++) {
-			if (!sim_paths_meet(ch->path[k], o->path))
-				continue;
-			if (strcmp(ch->path[k], o->path) != 0)
-				return true; /* its directory comes or goes */
-			if (a.status ? !ch->after[k] : sim_answer_holds(o->call, 0, ch->after[k])) {
-				ch->seen = true;
-				return true;
-			}
-		}
-	}
-	return wrong(l, o, "status %d, %llu bytes: neither before nor after", a.status,
+	return found_what_it_may(l, o, &a) ||
+	       wrong(l, o, "status %d, %llu bytes: never was so since it was asked", a.status,
 		     (unsigned long long)a.length_bytes);
-}
-
-/* A change was acknowledged: readers that are under way may have seen either side of it. */
-static void commit(struct sim_load *l, struct sim_op *o)
-{
-	sim_change_apply(&o->change, l->model);
-	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
-		struct sim_op *r = &l->op[i];
-
-		for (uint32_t k = 0; r->used && r->kind == SIM_READ && k < o->change.count; k++)
-			if (sim_paths_meet(o->change.path[k], r->path))
-				r->stage = 1;
-	}
 }
 
 static void finish(struct sim_load *l, struct sim_op *o)
 {
 	sim_change_drop(&o->change);
 	sim_state_drop(o->content);
+	while (o->may_count > 0)
+		sim_state_drop(o->may[--o->may_count]);
 	o->used = false;
 	l->done++;
 	l->by_kind[o->kind]++;
@@ -566,8 +611,10 @@ static bool take(struct sim_load *l, struct sim_op *o)
 		return true;
 	}
 	l->full += status == -ENOSPC;
-	if (!status)
-		commit(l, o);
+	if (!status) {
+		readers_may_find(l, &o->change, true);
+		sim_change_apply(&o->change, l->model);
+	}
 	finish(l, o);
 	return true;
 }
@@ -590,6 +637,7 @@ bool sim_load_step(struct sim_load *l, bool send)
 
 		if (o->used || !prepare(l, o))
 			continue;
+		readers_may_find(l, &o->change, false);
 		o->used = true;
 		o->call = sim_world_call(l->w);
 		request(l, o);

@@ -10,6 +10,7 @@
 #include "test/sim/sim_world.h"
 
 #define SIM_OPS_MAX 8
+#define SIM_MAY_MAX 64 /* states that one read may find */
 
 enum sim_kind {
 	SIM_PUT,
@@ -40,6 +41,11 @@ struct sim_op {
 	uint32_t length;
 	struct fab_handle handle;
 	struct sim_call *call;
+	/* A read: what it may find is what there was when it was sent, and what any change has
+	 * made, or may make, of it since. */
+	uint32_t may_count;                 /* SIM_MAY_MAX: too many to tell */
+	struct sim_state *may[SIM_MAY_MAX]; /* NULL: absent */
+	bool sure[SIM_MAY_MAX];             /* ... and so it was acknowledged */
 };
 
 struct sim_load {
@@ -47,7 +53,10 @@ struct sim_load {
 	struct sim_model *model;
 	struct rand_state rand;
 	uint32_t in_flight_max;
-	uint32_t names; /* of files, and of links, in each directory */
+	uint32_t names;           /* of files, and of links, in each directory */
+	const enum sim_kind *mix; /* one of these is done next */
+	uint32_t mix_count;
+	bool big; /* files of many blocks */
 	struct sim_op op[SIM_OPS_MAX];
 	uint64_t done; /* operations that came back */
 	uint64_t full; /* ... with -ENOSPC          */
@@ -66,6 +75,10 @@ void sim_load_forget(struct sim_load *l);
  * settles them in `model` when `settle`.  false: see w->why. */
 /* Does item i of a finished READ_BATCH hold exactly this file, each block with its checksum? */
 bool sim_answer_holds(const struct sim_call *c, uint32_t i, const struct sim_state *s);
+
+/* On drives as a cut has left them, not mounted, of the store that `m` has mounted: each shard has
+ * a root of which both copies are whole and the same.  false: see w->why. */
+bool sim_roots_hold(struct sim_world *w, const struct meta *m);
 
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle);
 

@@ -6,6 +6,7 @@
  */
 #include "test/sim/sim_load.h"
 #include "base/num.h"
+#include "meta/meta_store.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -232,5 +233,34 @@ bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l
 	for (uint32_t i = 0; i < h.count; i++)
 		if (!h.found[i].explained)
 			return wrong(w, "%s: nobody made it, or it was removed", h.found[i].path);
+	return true;
+}
+
+/* The root in this place; 0, -EUCLEAN. */
+static int root_at(const struct sim_world *w, const struct meta *m, uint64_t baddr,
+		   struct meta__root_seen *out)
+{
+	const uint8_t *image = sim_drive_durable(w->sim[META_BADDR_DRIVE(baddr)]);
+
+	return meta__root_parse(image + META_BADDR_BLOCK(baddr) * BLOCK_SIZE, m->uuid, out);
+}
+
+bool sim_roots_hold(struct sim_world *w, const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	for (uint32_t shard = 0; shard < g->nshards; shard++) {
+		bool whole = false;
+
+		for (uint32_t slot = 0; slot < 2; slot++) {
+			struct meta__root_seen copy[2];
+
+			whole |= !root_at(w, m, meta__geo_root(g, 0, slot, shard), &copy[0]) &&
+				 !root_at(w, m, meta__geo_root(g, 1, slot, shard), &copy[1]) &&
+				 copy[0].version == copy[1].version && copy[0].version > 0;
+		}
+		if (!whole)
+			return wrong(w, "shard %u: no root of it has two whole copies", shard);
+	}
 	return true;
 }

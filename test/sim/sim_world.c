@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_world.h"
 #include "base/num.h"
+#include "meta/meta_store.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +30,25 @@ static void core_cfg(const struct sim_world *w, struct app_core_cfg *cfg)
 		.queue_depth = 64,
 		.nshards = w->cfg.nshards,
 		.secret = w->cfg.seed,
-		.uuid = { 's', 'i', 'm' },
+		.uuid = { 's', 'i', 'm', (uint8_t)w->cfg.seed, (uint8_t)(w->cfg.seed >> 8) },
 		.wall_ns = WALL_NS,
 		.memory = w->memory,
 		.memory_iova = w->memory_iova,
 	};
+}
+
+static const uint64_t *cuts_so_far;
+
+static void tell_cuts(int signal)
+{
+	(void)signal;
+	printf("# an assertion, after %llu cuts\n", (unsigned long long)*cuts_so_far);
+}
+
+void sim_world_tell_cuts(const uint64_t *cuts)
+{
+	cuts_so_far = cuts;
+	signal(SIGABRT, tell_cuts); /* returns, and abort() goes on */
 }
 
 void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
@@ -92,11 +108,31 @@ void sim_world_destroy(struct sim_world *w)
 	free(w->memory);
 }
 
+/* Zones that became free in this turn go to the front. */
+static void hurry_zones(struct sim_world *w)
+{
+	struct meta__zones *z = app_core_meta(w->core)->zones;
+
+	for (uint32_t d = 0; z->zone && d < w->cfg.ndrives; d++) {
+		uint32_t n = w->free_last[d] ? z->free_count[d] : 0;
+
+		for (; n > 0 && z->free[d].prev != w->free_last[d]; n--) {
+			struct list *l = z->free[d].prev;
+
+			list_del(l);
+			list_push_front(&z->free[d], l);
+		}
+		w->free_last[d] = z->free[d].prev;
+	}
+}
+
 static bool turn(struct sim_world *w)
 {
 	bool more = app_core_step(w->core, w->power.now_ns, WALL_NS + w->power.now_ns);
 	uint64_t next;
 
+	if (w->cfg.eager_reuse)
+		hurry_zones(w);
 	if (w->srv)
 		more |= app_control_step(w->srv, w->dma, w->power.now_ns);
 	w->power.now_ns += 1000;
@@ -132,6 +168,7 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	int err;
 
 	ASSERT(!w->core);
+	memset(w->free_last, 0, sizeof(w->free_last));
 	sim_power_on(&w->power);
 	ASSERT(nvme_dma_create(&w->dma) == 0);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
@@ -190,6 +227,13 @@ void sim_world_cut(struct sim_world *w, uint64_t seed)
 	if (!w->power.off)
 		sim_power_cut(&w->power, seed);
 	down(w);
+}
+
+void sim_world_kill(struct sim_world *w)
+{
+	w->power.off = true; /* nothing more arrives; what had arrived is done */
+	down(w);
+	w->power.off = false;
 }
 
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to)

@@ -28,6 +28,9 @@ struct sim_world_cfg {
 	uint32_t nshards;
 	uint64_t cache_bytes;
 	uint32_t ops_max;
+	/* A zone that has just become free is the next to be used: too early shows at once.  (The
+	 * store takes the one that has been free longest; which one is no rule of its own.) */
+	bool eager_reuse;
 };
 
 /* A call of the client, with its window. */
@@ -52,6 +55,7 @@ struct sim_world {
 	struct app_core *core;
 	struct fab_conn *conn;
 	struct fab_region *region;
+	struct list *free_last[SIM_DRIVES_MAX]; /* of the free zones, after the last turn */
 	struct sim_call calls[SIM_CALLS_MAX];
 	char address[128];
 	char why[APP_WHY]; /* of the last failure */
@@ -68,8 +72,13 @@ must_check int sim_world_stop(struct sim_world *w);
 /* The power fails now (if it has not yet): appliance and client are gone, and what the drives did
  * not have to keep is, by the seed, kept, lost or torn. */
 void sim_world_cut(struct sim_world *w, uint64_t seed);
+/* The process dies, the drives do not: what they had not to keep stays in their caches. */
+void sim_world_kill(struct sim_world *w);
 /* `to`, which has no power, gets drives as a power cut of `from` would leave them now. */
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to);
+
+/* If an assertion ends the program, it says after how many cuts. */
+void sim_world_tell_cuts(const uint64_t *cuts);
 
 /* A client that talks to the appliance; 0 or -ECANCELED. */
 must_check int sim_world_connect(struct sim_world *w);
