@@ -5,6 +5,7 @@
 # make check         unit tests and tidy        make check T=meta     only test_meta*, no tidy
 # make check-asan    the same under ASan/UBSan  make check-tsan       lock-free code under TSan
 # make sim SEED=7    one simulated run again    make fuzz             FUZZ_SECONDS=5 each parser
+# make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make install       DESTDIR=, PREFIX=/usr/local
@@ -188,7 +189,7 @@ FUZZ_SECONDS ?= 5
 run = $(Q)BUILD='$(BUILD)' VARIANT='$(VARIANT)' JOBS='$(JOBS)' FUZZ_SECONDS='$(FUZZ_SECONDS)' SEED='$(SEED)' \
 	CC='$(CC)' MAKE='$(MAKE)' ./test/run.sh
 
-.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check
+.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check test-guest
 unit: $(unit_tests:%=$(B)/test/unit/%)
 	$(run) unit-$(VARIANT) $^
 
@@ -206,6 +207,10 @@ lib-check: $(client_libs)
 
 e2e: all
 	$(run) e2e $(e2e_tests)
+
+# In a guest: QEMU, a stock kernel, vfio.  GUEST_CACHE=DIR for what several BUILDs share.
+test-guest: all
+	$(run) guest $(guest_tests)
 
 # Each in its variant, as a make of its own, so that one call can go through several.
 sub = $(Q)+$(MAKE) --no-print-directory -j$(JOBS)

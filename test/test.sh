@@ -42,6 +42,7 @@ stage torture     check-tsan
 stage simulation  sim
 stage fuzz        fuzz FUZZ_SECONDS=$fuzz
 stage end-to-end  e2e
+stage guest       "$jobs" test-guest
 
 echo "== summary"
 awk '{ printf "  %-14s %5d passed %4d failed %5d s\n", $1, $2, $3, $4; pass += $2; fail += $3 }

@@ -1,4 +1,4 @@
-#!/bin/sh
+[ -n "$name" ] && download || { apt-get -qq update && download; } 2>/dev/null ||#!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Makes what every guest boots from: $GUEST_CACHE/vmlinux and base.cpio, from Debian's stock kernel
 # package and busybox.  Once; again when this file or init changes.  usage: image.sh
@@ -33,14 +33,21 @@ done
 
 # ---- the kernel ------------------------------------------------------------------------------
 
+# The lists of packages may be missing or old; asking for them needs root.
+download() {
+	name=$(apt-cache depends linux-image-amd64 2>/dev/null |
+		sed -n 's/.*Depends: *\(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
+	[ -n "$name" ] && (cd "$GUEST_CACHE" &&
+		apt-get -o APT::Sandbox::User="$(id -un)" -qq download "$name")
+}
+
 kernel_deb() {
 	deb=$(ls -t "$GUEST_CACHE"/linux-image-[0-9]*.deb 2>/dev/null | head -n 1)
 	[ -z "$deb" ] || return 0
-	name=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: *\(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
-	echo "guest: downloading Debian's ${name:-kernel} (70 MB), once"
-	[ -n "$name" ] && (cd "$GUEST_CACHE" && apt-get -o APT::Sandbox::User="$(id -un)" -qq download "$name") ||
-		die "Debian's kernel cannot be downloaded: type  apt-get update  and try again, or put a" \
-			"linux-image-6.1.*-amd64_*.deb of Debian 12 into $GUEST_CACHE"
+	echo "guest: downloading Debian's kernel (70 MB), once"
+	download || { apt-get -qq update && download; } ||
+		die "Debian's kernel cannot be downloaded: put a linux-image-6.1.*-amd64_*.deb of Debian 12" \
+			"into $GUEST_CACHE, or copy the whole directory from a machine where it is made"
 	deb=$(ls "$GUEST_CACHE"/linux-image-[0-9]*.deb)
 }
 
