@@ -39,4 +39,33 @@ static inline void dma_rmb(void)
 #endif
 }
 
+/* Our stores before are visible to the device before we load what it stored: no store waits. */
+static inline void dma_mb(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("lock addl $0, -4(%%rsp)" ::: "memory", "cc");
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb osh" ::: "memory");
+#else
+#error "port dma_mb"
+#endif
+}
+
+/*
+ * Tell the device of `now`, where it was last told of `was`.  With a word in memory for that
+ * (shadow, and event: where it wants to be woken) the doorbell is written only when the device
+ * asked to be woken somewhere in (was .. now]; base B.5.
+ */
+static inline void mmio_ring(volatile uint32_t *doorbell, volatile uint32_t *shadow, /* DMA */
+			     const volatile uint32_t *event, uint32_t was, uint32_t now)
+{
+	if (shadow) {
+		*shadow = now;
+		dma_mb(); /* the word, before we look whether the device sleeps already */
+		if ((uint16_t)(now - *event - 1) >= (uint16_t)(now - was))
+			return;
+	}
+	mmio_write32(doorbell, now);
+}
+
 #endif

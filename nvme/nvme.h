@@ -34,12 +34,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NVME_BLOCK_SIZE    4096u
-#define NVME_BLOCK_SHIFT   12
-#define NVME_IO_BLOCKS_MAX 1024u /* of one nvme_io: 4 MiB, split as the drive needs it */
-#define NVME_DEPTH_MIN     2u
-#define NVME_DEPTH_MAX     4096u
-#define NVME_ERR_TEXT      256u /* enough for any text that nvme_open() writes */
+#define NVME_BLOCK_SIZE       4096u
+#define NVME_BLOCK_SHIFT      12
+#define NVME_IO_BLOCKS_MAX    1024u      /* of one nvme_io: 4 MiB, split as the drive needs it */
+#define NVME_RANGE_BLOCKS_MAX (1u << 18) /* of one that moves no data: 1 GiB */
+#define NVME_DEPTH_MIN        2u
+#define NVME_DEPTH_MAX        4096u
+#define NVME_ERR_TEXT         256u /* enough for any text that nvme_open() writes */
 
 struct nvme_dma;
 struct nvme_drive;
@@ -96,6 +97,10 @@ struct nvme_info {
 	uint32_t qpair_count_max;    /* how many the controller has granted */
 	uint32_t depth_max;
 	bool volatile_cache; /* a completed write is durable only after a flush, or by FUA */
+	uint32_t nsid;
+	uint32_t lba_bytes;             /* of its format: 512 to 4096; blocks are made of them */
+	uint32_t zero_max_blocks;       /* of one NVME_ZERO; 0: the drive has no such command */
+	uint32_t deallocate_max_blocks; /* of one NVME_DEALLOCATE; the same */
 	char model[41];
 	char serial[21];
 	char firmware[9];
@@ -129,13 +134,18 @@ must_check int nvme_name_check(const char *name, char *err_text, size_t err_text
 
 /* ---- queue pairs --------------------------------------------------------------- */
 
-enum nvme_op { NVME_READ, NVME_WRITE, NVME_FLUSH };
+/*
+ * A flush makes durable what was done before it was submitted; needed only when the drive has a
+ * volatile cache.  NVME_ZERO and NVME_DEALLOCATE name blocks and no buffer: zeroes are written;
+ * what the blocks hold is no longer wanted, and undefined until they are written again.
+ */
+enum nvme_op { NVME_READ, NVME_WRITE, NVME_FLUSH, NVME_ZERO, NVME_DEALLOCATE };
 
 /* One I/O.  The caller owns the memory and fills in all but the last part. */
 struct nvme_io {
 	enum nvme_op op;
-	bool fua;         /* a write is durable when it is done; else ignored */
-	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(); 0 for a flush */
+	bool fua;         /* a write (zeroes too) is durable when it is done; else ignored */
+	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(), or of these ops nvme_info; flush: 0 */
 	uint64_t block;   /* the first one */
 	uint64_t iova;    /* the buffer, contiguous, a multiple of 4096 */
 	void *owner;      /* the caller's; the driver does not look at it */

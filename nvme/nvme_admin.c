@@ -61,6 +61,32 @@ volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, 
 				    NVME_REG_DOORBELLS + (2 * qid + completion) * stride);
 }
 
+/* A queue's word on the page of doorbells in memory, or of their events; zero, as the queue is. */
+static volatile uint32_t *shadow_word(const struct nvme_drive *drive, uint32_t page, /* DMA */
+				      uint32_t index)
+{
+	uint32_t at = index * (4u << NVME_CAP_DSTRD(drive->cap));
+	volatile uint32_t *word; /* DMA */
+
+	ASSERT(at + 4 <= NVME_PAGE_SIZE);
+	word = (void *)((char *)nvme__admin_page(drive, page) + at);
+	*word = 0;
+	return word;
+}
+
+void nvme__rings_attach(struct nvme_rings *r, const struct nvme_drive *drive, uint32_t qid)
+{
+	r->sq_doorbell = nvme__doorbell(drive, qid, 0);
+	r->cq_doorbell = nvme__doorbell(drive, qid, 1);
+	r->shadow = (struct nvme_shadow){ 0 };
+	if (!drive->shadow)
+		return;
+	r->shadow.sq = shadow_word(drive, NVME_PAGE_SHADOW, 2 * qid);
+	r->shadow.cq = shadow_word(drive, NVME_PAGE_SHADOW, 2 * qid + 1);
+	r->shadow.sq_event = shadow_word(drive, NVME_PAGE_EVENT, 2 * qid);
+	r->shadow.cq_event = shadow_word(drive, NVME_PAGE_EVENT, 2 * qid + 1);
+}
+
 /* ---- memory ---------------------------------------------------------------------- */
 
 #define PAGES_AT nvme__rings_bytes(NVME_ADMIN_DEPTH)
@@ -70,11 +96,9 @@ static void begin(struct nvme_drive *drive)
 	struct nvme_admin *a = &drive->admin;
 
 	nvme__rings_init(&a->rings, a->mem.addr, NVME_ADMIN_DEPTH);
-	a->rings.sq_doorbell = nvme__doorbell(drive, 0, 0);
-	a->rings.cq_doorbell = nvme__doorbell(drive, 0, 1);
-	a->rings.shadow = NULL;
+	nvme__rings_attach(&a->rings, drive, 0);
 	a->slots_used = 0;
-	a->pages_taken |= 1; /* bring-up's */
+	a->pages_taken |= 1u << NVME_PAGE_UP | 1u << NVME_PAGE_SHADOW | 1u << NVME_PAGE_EVENT;
 }
 
 int nvme__admin_create(struct nvme_drive *drive)
@@ -175,9 +199,9 @@ int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
 	r->sq[r->sq_tail] = cmd->sqe;
 	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
 	dma_wmb(); /* the entry, before the doorbell */
-	if (r->shadow)
-		*r->shadow->sq = r->sq_tail;
-	mmio_write32(r->sq_doorbell, r->sq_tail);
+	if (r->shadow.sq)
+		*r->shadow.sq = r->sq_tail;
+	mmio_write32(r->sq_doorbell, r->sq_tail); /* of this queue in any case: base B.5 */
 	r->sq_tail_rung = r->sq_tail;
 	return 0;
 }
@@ -246,8 +270,8 @@ uint32_t nvme__admin_poll(struct nvme_drive *drive)
 			r->phase ^= 1;
 		}
 	}
-	if (ended && r->shadow)
-		*r->shadow->cq = r->cq_head;
+	if (ended && r->shadow.cq)
+		*r->shadow.cq = r->cq_head;
 	if (ended)
 		mmio_write32(r->cq_doorbell, r->cq_head);
 	return ended;

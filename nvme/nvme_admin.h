@@ -21,11 +21,11 @@ struct nvme_drive;
 /* ---- rings: a submission queue and its completion queue ------------------------- */
 
 /*
- * Doorbells in memory (base B.5): where the controller says how far it has read, a ring is a
- * store, and the doorbell itself is written only when its event word asks for that.
+ * Doorbells in memory (base B.5): to ring is to store a word there; the doorbell itself is
+ * written only when the controller's event word asks for it.
  */
 struct nvme_shadow {
-	volatile uint32_t *sq, *sq_event; /* DMA */
+	volatile uint32_t *sq, *sq_event; /* DMA; NULL: the doorbells are all there is */
 	volatile uint32_t *cq, *cq_event; /* DMA */
 };
 
@@ -34,7 +34,7 @@ struct nvme_rings {
 	volatile struct nvme_cqe *cq;   /* depth entries; the device writes them  */
 	volatile uint32_t *sq_doorbell; /* MMIO */
 	volatile uint32_t *cq_doorbell; /* MMIO */
-	struct nvme_shadow *shadow;     /* NULL: the doorbells are all there is */
+	struct nvme_shadow shadow;
 	uint32_t depth;
 	uint32_t sq_tail;      /* next entry to fill                     */
 	uint32_t sq_tail_rung; /* the tail that the device last heard of */
@@ -47,11 +47,19 @@ uint64_t nvme__rings_bytes(uint32_t depth);
 void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth);
 /* Where the completion queue lies behind the submission queue. */
 uint64_t nvme__rings_cq_offset(uint32_t depth);
+/*
+ * The doorbells of queue pair `qid`, in memory too if the controller has taken that; before its
+ * queues are made there, each time.
+ */
+void nvme__rings_attach(struct nvme_rings *r, const struct nvme_drive *drive, uint32_t qid);
 
 /* ---- commands -------------------------------------------------------------------- */
 
 #define NVME_ADMIN_DEPTH 32u
-#define NVME_ADMIN_PAGES 8u /* data that commands read; page 0 belongs to bring-up */
+#define NVME_ADMIN_PAGES 10u /* data of commands; the first three are taken for good: */
+#define NVME_PAGE_UP     0u  /* what bring-up reads                                   */
+#define NVME_PAGE_SHADOW 1u  /* doorbells in memory                                   */
+#define NVME_PAGE_EVENT  2u  /* and their event words                                 */
 
 enum nvme_admin_state {
 	NVME_ADMIN_NEW,    /* the controller knows nothing of it                             */

@@ -74,7 +74,7 @@ static uint32_t list_entries(const struct nvme_drive *drive)
 	uint32_t most = nvme__prp_list_len(drive->info.transfer_max_bytes / NVME_PAGE_SIZE);
 	uint32_t entries = 8; /* a cache line */
 
-	while (entries < most)
+	while (!drive->sgl && entries < most)
 		entries *= 2;
 	ASSERT(entries <= NVME_PAGE_SIZE / sizeof(le64));
 	return entries;
@@ -90,6 +90,10 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, ui
 	qp->io_blocks_max = (uint32_t)min_u64(NVME_IO_BLOCKS_MAX, fits);
 	qp->lba_per_block_shift = NVME_BLOCK_SHIFT - drive->lba_shift;
 	qp->nsid = drive->nsid;
+	qp->sgl = drive->sgl;
+	qp->fua_bit = drive->info.volatile_cache ? NVME_FUA : 0;
+	qp->zero_max_blocks = drive->info.zero_max_blocks;
+	qp->deallocate_max_blocks = drive->info.deallocate_max_blocks;
 	qp->cid_free_count = depth - 1;
 	for (uint32_t cid = 0; cid < depth - 1; cid++)
 		qp->cid_free[cid] = depth - 2 - cid;
@@ -126,8 +130,7 @@ static struct nvme_qpair *make_qpair(struct nvme_drive *drive, uint32_t qid, uin
 			    rings_bytes + (uint64_t)depth * qp->prp_list_entries * sizeof(le64)))
 		goto free_qp;
 	nvme__rings_init(&qp->rings, qp->mem.addr, depth);
-	qp->rings.sq_doorbell = nvme__doorbell(drive, qid, 0);
-	qp->rings.cq_doorbell = nvme__doorbell(drive, qid, 1);
+	nvme__rings_attach(&qp->rings, drive, qid);
 	qp->prp_lists = (void *)((char *)qp->mem.addr + rings_bytes);
 	qp->prp_lists_iova = qp->mem.iova + rings_bytes;
 	set_limits(qp, drive, depth);

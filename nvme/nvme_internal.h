@@ -7,6 +7,7 @@
 #include "nvme/nvme_admin.h"
 #include "nvme/nvme_dma.h"
 #include "nvme/nvme_spec.h"
+#include "nvme/nvme_up.h"
 
 /* ---- controllers: the seam ----------------------------------------------------- */
 
@@ -69,6 +70,8 @@ struct nvme_qpair {
 	uint32_t io_blocks_max;       /* of one I/O: what depth - 1 commands carry */
 	uint32_t lba_per_block_shift; /* LBAs of a block: 1 << this             */
 	uint32_t nsid;
+	uint32_t fua_bit;          /* of dword 12; 0: the drive has no volatile cache */
+	bool sgl;                  /* a long transfer is one descriptor, not a list   */
 	le64 *prp_lists;           /* one a command id                       */
 	uint64_t prp_lists_iova;   /* the same, as the device sees it        */
 	uint32_t prp_list_entries; /* room of each: it never crosses a page  */
@@ -78,7 +81,8 @@ struct nvme_qpair {
 	struct nvme_stats stats;
 	/* Read at setup only. */
 	struct nvme_drive *drive;
-	struct nvme_mem mem; /* rings, then PRP lists */
+	uint32_t zero_max_blocks, deallocate_max_blocks; /* as in nvme_info */
+	struct nvme_mem mem;                             /* rings, then PRP lists */
 };
 
 /* ---- PRPs: nvme_prp.c ------------------------------------------------------------ */
@@ -97,6 +101,12 @@ static inline uint32_t nvme__prp_list_len(uint32_t nblocks)
 struct nvme_prp_pair nvme__prp_fill(uint64_t iova, uint32_t nblocks, le64 *list,
 				    uint64_t list_iova);
 
+/* The same 16 bytes as one SGL descriptor: the whole buffer, however long (base 4.1.2). */
+static inline struct nvme_prp_pair nvme__sgl_fill(uint64_t iova, uint32_t nblocks)
+{
+	return (struct nvme_prp_pair){ iova, (uint64_t)nblocks * NVME_PAGE_SIZE };
+}
+
 /* ---- drives ---------------------------------------------------------------------- */
 
 #define NVME_QPAIRS_MAX 128u
@@ -113,6 +123,13 @@ struct nvme_drive {
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
 	uint32_t lba_shift;
+	bool sgl;                /* it takes a buffer as one piece: no PRP lists */
+	bool shadow;             /* it looks for doorbells in memory */
+	uint64_t shutdown_ns;    /* how long it may take */
+	uint32_t warning_kelvin; /* 0: it does not say */
+	uint32_t oaes;
+	uint32_t event_commands;                       /* that it takes at once */
+	struct nvme_up up;                             /* its way up, the first or after a reset */
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
 	char name[64];                                 /* as much of it as fits: for messages */
 };

@@ -35,19 +35,6 @@ static void assert_valid(const struct nvme_qpair *qp)
 	ASSERT(qp->io_count <= qp->rings.depth - 1 - qp->cid_free_count); /* (3) */
 }
 
-static uint8_t opcode_of(enum nvme_op op)
-{
-	switch (op) {
-	case NVME_READ:
-		return NVME_CMD_READ;
-	case NVME_WRITE:
-		return NVME_CMD_WRITE;
-	case NVME_FLUSH:
-		return NVME_CMD_FLUSH;
-	}
-	UNREACHABLE();
-}
-
 static uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t cid = qp->cid_free[--qp->cid_free_count];
@@ -63,13 +50,34 @@ static void push(struct nvme_rings *r, const struct nvme_sqe *command)
 	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
 }
 
-static void push_flush(struct nvme_qpair *qp, struct nvme_io *io)
+/* Commands of no data of the caller's: flush, zeroes, deallocate. */
+static void push_other(struct nvme_qpair *qp, struct nvme_io *io)
 {
-	push(&qp->rings, &(struct nvme_sqe){
-				 .opcode = NVME_CMD_FLUSH,
-				 .cid = le16_of((uint16_t)take_cid(qp, io)),
-				 .nsid = le32_of(qp->nsid),
-			 });
+	uint32_t cid = take_cid(qp, io), list = cid * qp->prp_list_entries;
+	uint64_t lba = io->block << qp->lba_per_block_shift;
+	uint32_t lba_count = io->nblocks << qp->lba_per_block_shift;
+	struct nvme_range *range = (void *)(qp->prp_lists + list); /* (5), for this too */
+	struct nvme_sqe sqe = { .cid = le16_of((uint16_t)cid), .nsid = le32_of(qp->nsid) };
+
+	switch (io->op) {
+	case NVME_ZERO:
+		sqe.opcode = NVME_CMD_WRITE_ZEROES;
+		sqe.cdw10 = le32_of((uint32_t)lba);
+		sqe.cdw11 = le32_of((uint32_t)(lba >> 32));
+		sqe.cdw12 = le32_of((lba_count - 1) | (io->fua ? qp->fua_bit : 0));
+		break;
+	case NVME_DEALLOCATE:
+		sqe.opcode = NVME_CMD_DATASET;
+		sqe.prp1 = le64_of(qp->prp_lists_iova + 8ull * list);
+		sqe.cdw11 = le32_of(NVME_DATASET_FREE); /* of one range: dword 10 counts less 1 */
+		*range =
+			(struct nvme_range){ .lba_count = le32_of(lba_count), .lba = le64_of(lba) };
+		break;
+	default:
+		ASSERT(io->op == NVME_FLUSH);
+		sqe.opcode = NVME_CMD_FLUSH;
+	}
+	push(&qp->rings, &sqe);
 }
 
 /* One command: `nblocks` of `io`, from its block `first` on. */
@@ -79,28 +87,55 @@ static void push_transfer(struct nvme_qpair *qp, struct nvme_io *io, uint32_t fi
 	uint32_t cid = take_cid(qp, io);
 	uint32_t list = cid * qp->prp_list_entries;
 	uint64_t lba = (io->block + first) << qp->lba_per_block_shift;
-	struct nvme_prp_pair prp =
-		nvme__prp_fill(io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT), nblocks,
-			       qp->prp_lists + list, qp->prp_lists_iova + 8ull * list);
+	bool whole = nblocks > 2 && qp->sgl; /* one descriptor instead of a list */
+	uint64_t iova = io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT);
+	struct nvme_prp_pair data = whole ? nvme__sgl_fill(iova, nblocks)
+					  : nvme__prp_fill(iova, nblocks, qp->prp_lists + list,
+							   qp->prp_lists_iova + 8ull * list);
 
-	push(&qp->rings, &(struct nvme_sqe){
-				 .opcode = opcode_of(io->op),
-				 .cid = le16_of((uint16_t)cid),
-				 .nsid = le32_of(qp->nsid),
-				 .prp1 = le64_of(prp.prp1),
-				 .prp2 = le64_of(prp.prp2),
-				 .cdw10 = le32_of((uint32_t)lba),
-				 .cdw11 = le32_of((uint32_t)(lba >> 32)),
-				 .cdw12 = le32_of(((nblocks << qp->lba_per_block_shift) - 1) |
-						  (io->fua && io->op == NVME_WRITE ? NVME_FUA : 0)),
-			 });
+	push(&qp->rings,
+	     &(struct nvme_sqe){
+		     .opcode = io->op == NVME_READ ? NVME_CMD_READ : NVME_CMD_WRITE,
+		     .flags = whole ? NVME_SQE_SGL : 0,
+		     .cid = le16_of((uint16_t)cid),
+		     .nsid = le32_of(qp->nsid),
+		     .prp1 = le64_of(data.prp1),
+		     .prp2 = le64_of(data.prp2),
+		     .cdw10 = le32_of((uint32_t)lba),
+		     .cdw11 = le32_of((uint32_t)(lba >> 32)),
+		     .cdw12 = le32_of(((nblocks << qp->lba_per_block_shift) - 1) |
+				      (io->fua && io->op == NVME_WRITE ? qp->fua_bit : 0)),
+	     });
+}
+
+static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
+{
+	uint32_t limit = io->op == NVME_ZERO         ? qp->zero_max_blocks
+			 : io->op == NVME_DEALLOCATE ? qp->deallocate_max_blocks
+						     : 0;
+
+	ASSERT(io->op == NVME_FLUSH || io->nblocks > 0);
+	if (qp->state != NVME_QP_LIVE)
+		return -EIO;
+	if (io->op != NVME_FLUSH && io->nblocks > limit)
+		return limit ? -EINVAL : -EOPNOTSUPP;
+	if (qp->cid_free_count == 0)
+		return -EAGAIN;
+	io->status = 0;
+	io->commands_left = 1;
+	qp->io_count++;
+	qp->stats.command_count++;
+	push_other(qp, io);
+	return 0;
 }
 
 int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t commands = 1;
 
-	ASSERT(io->op == NVME_FLUSH || (io->nblocks > 0 && io->iova % NVME_PAGE_SIZE == 0));
+	if (unlikely(io->op > NVME_WRITE))
+		return submit_other(qp, io);
+	ASSERT(io->nblocks > 0 && io->iova % NVME_PAGE_SIZE == 0);
 	ASSERT(io->nblocks <= qp->io_blocks_max);
 	if (unlikely(qp->state != NVME_QP_LIVE))
 		return -EIO;
@@ -113,10 +148,6 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	io->commands_left = commands;
 	qp->io_count++;
 	qp->stats.command_count += commands;
-	if (io->op == NVME_FLUSH) {
-		push_flush(qp, io);
-		return 0;
-	}
 	for (uint32_t first = 0; first < io->nblocks; first += qp->transfer_max_blocks)
 		push_transfer(qp, io, first, min_u32(io->nblocks - first, qp->transfer_max_blocks));
 	return 0;
@@ -129,7 +160,7 @@ void nvme_ring(struct nvme_qpair *qp)
 	if (r->sq_tail == r->sq_tail_rung || qp->state != NVME_QP_LIVE)
 		return;
 	dma_wmb(); /* the entries, before the doorbell that announces them */
-	mmio_write32(r->sq_doorbell, r->sq_tail);
+	mmio_ring(r->sq_doorbell, r->shadow.sq, r->shadow.sq_event, r->sq_tail_rung, r->sq_tail);
 	r->sq_tail_rung = r->sq_tail;
 	qp->stats.ring_count++;
 }
@@ -173,7 +204,7 @@ static wk_cold uint32_t poll_stopped(struct nvme_qpair *qp, struct nvme_io **don
 uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
 {
 	struct nvme_rings *r = &qp->rings;
-	uint32_t done_count = 0, seen = 0;
+	uint32_t done_count = 0, seen = 0, head = r->cq_head;
 
 	if (unlikely(qp->state == NVME_QP_STOPPED))
 		return poll_stopped(qp, done, done_max);
@@ -202,7 +233,7 @@ uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_m
 		}
 	}
 	if (seen > 0)
-		mmio_write32(r->cq_doorbell, r->cq_head);
+		mmio_ring(r->cq_doorbell, r->shadow.cq, r->shadow.cq_event, head, r->cq_head);
 	assert_valid(qp);
 	return done_count;
 }

@@ -24,6 +24,9 @@ enum {
 	NVME_REG_AQA = 0x24,
 	NVME_REG_ASQ = 0x28, /* 64 bits */
 	NVME_REG_ACQ = 0x30, /* 64 bits */
+	NVME_REG_CMBLOC = 0x38,
+	NVME_REG_CMBSZ = 0x3c,
+	NVME_REG_CRTO = 0x68, /* ready timeouts, where CAP.CRMS says so */
 	NVME_REG_DOORBELLS = 0x1000,
 };
 
@@ -32,6 +35,9 @@ enum {
 #define NVME_CAP_DSTRD(cap)  ((uint32_t)((cap) >> 32 & 0xf))  /* doorbells lie 4 << this apart */
 #define NVME_CAP_CSS_NVM     (1ull << 37)
 #define NVME_CAP_MPSMIN(cap) ((uint32_t)((cap) >> 48 & 0xf)) /* pages: 4096 << this */
+#define NVME_CAP_CMBS        (1ull << 57)                    /* a controller memory buffer */
+#define NVME_CAP_CRWMS       (1ull << 59)                    /* CRTO says how long */
+#define NVME_CRTO_CRWMT(r)   ((r)&0xffff)                    /* ready with media, in 500 ms */
 
 #define NVME_CC_EN         (1u << 0)
 #define NVME_CC_CSS(cc)    ((cc) >> 4 & 7)
@@ -50,7 +56,13 @@ enum {
 
 /* ---- queue entries ------------------------------------------------------------- */
 
-enum { NVME_CMD_FLUSH = 0x00, NVME_CMD_WRITE = 0x01, NVME_CMD_READ = 0x02 };
+enum {
+	NVME_CMD_FLUSH = 0x00,
+	NVME_CMD_WRITE = 0x01,
+	NVME_CMD_READ = 0x02,
+	NVME_CMD_WRITE_ZEROES = 0x08,
+	NVME_CMD_DATASET = 0x09,
+};
 
 enum {
 	NVME_ADMIN_DELETE_SQ = 0x00,
@@ -63,15 +75,48 @@ enum {
 	NVME_ADMIN_SET_FEATURES = 0x09,
 	NVME_ADMIN_GET_FEATURES = 0x0a,
 	NVME_ADMIN_ASYNC_EVENT = 0x0c,
+	NVME_ADMIN_DOORBELL_BUFFER = 0x7c,
 };
 
-enum { NVME_CNS_NAMESPACE = 0, NVME_CNS_CONTROLLER = 1, NVME_CNS_ACTIVE_LIST = 2 };
-enum { NVME_FEAT_WRITE_CACHE = 0x06, NVME_FEAT_QUEUE_COUNT = 0x07 };
+enum {
+	NVME_CNS_NAMESPACE = 0x00,
+	NVME_CNS_CONTROLLER = 0x01,
+	NVME_CNS_ACTIVE_LIST = 0x02,
+	NVME_CNS_DESCRIPTORS = 0x03,    /* of a namespace: UUID, command set, ... */
+	NVME_CNS_CONTROLLER_NVM = 0x06, /* controller, of the command set in dword 11 */
+};
+
+enum { NVME_FEAT_WRITE_CACHE = 0x06, NVME_FEAT_QUEUE_COUNT = 0x07, NVME_FEAT_EVENTS = 0x0b };
+
+enum {
+	NVME_LOG_ERROR = 0x01,
+	NVME_LOG_HEALTH = 0x02,
+	NVME_LOG_FIRMWARE = 0x03,
+	NVME_LOG_CHANGED_NS = 0x04,
+};
+
+#define NVME_LOG_RETAIN (1u << 15) /* dword 10 of get log page: the event is not cleared by it */
+
+/* Asynchronous events, 5.2: dword 0 of the completion, and what set feature 0bh turns on. */
+#define NVME_EVENT_TYPE(r)         ((r)&7)
+#define NVME_EVENT_INFO(r)         ((r) >> 8 & 0xff)
+#define NVME_EVENT_LOG(r)          ((r) >> 16 & 0xff)
+#define NVME_EVENT_WANT_HEALTH     0x1fu /* spare, temperature, reliability, read-only, backup */
+#define NVME_EVENT_WANT_NAMESPACES (1u << 8)
+#define NVME_EVENT_WANT_FIRMWARE   (1u << 9)
+
+enum { NVME_EVENT_ERROR = 0, NVME_EVENT_HEALTH = 1, NVME_EVENT_NOTICE = 2 };
+enum { NVME_NOTICE_NAMESPACE = 0, NVME_NOTICE_FIRMWARE = 1 };
+
+#define NVME_NSID_ALL 0xffffffffu
 
 #define NVME_QUEUE_CONTIGUOUS 1u         /* dword 11 of create: PC, at its address in one piece */
 #define NVME_QUEUE_INTERRUPT  2u         /* dword 11 of create: IEN, with the vector above */
 #define NVME_FUA              (1u << 30) /* dword 12 of read and write */
 #define NVME_SQE_PSDT         0xc0       /* flags: SGLs instead of PRPs */
+#define NVME_SQE_SGL          0x40       /* flags: an SGL describes the data, no metadata */
+#define NVME_DATASET_FREE     (1u << 2)  /* dword 11 of dataset management: deallocate */
+#define NVME_ZERO_FREE        (1u << 25) /* dword 12 of write zeroes: may deallocate */
 #define NVME_SQE_FUSE         0x03       /* flags: half of a fused command */
 
 LAYOUT_BEGIN
@@ -117,13 +162,26 @@ struct nvme_id_ctrl {
 	uint8_t mdts; /* transfers up to 4096 << mdts; 0: no limit */
 	le16 cntlid;
 	le32 version;
-	uint8_t reserved84[27];
-	uint8_t controller_type; /* 1: I/O */
+	le32 resume_us;
+	le32 shutdown_us; /* RTD3E: how long a shutdown takes; 0: not said */
+	le32 oaes;        /* optional events: bits of NVME_EVENT_WANT_* */
+	le32 ctratt;
+	le16 rrls;
+	uint8_t reserved102[9];
+	uint8_t controller_type; /* 1: I/O; 0: not said */
 	uint8_t reserved112[144];
 	le16 oacs;
 	uint8_t acl;
-	uint8_t aerl;
-	uint8_t reserved260[252];
+	uint8_t aerl; /* event commands at once, less 1 */
+	uint8_t frmw;
+	uint8_t lpa;
+	uint8_t elpe; /* entries of the error log, less 1 */
+	uint8_t npss;
+	uint8_t avscc;
+	uint8_t apsta;
+	le16 warning_kelvin;
+	le16 critical_kelvin;
+	uint8_t reserved270[242];
 	uint8_t sqes; /* low: least, high: most, as powers of two */
 	uint8_t cqes;
 	le16 maxcmd;
@@ -134,7 +192,12 @@ struct nvme_id_ctrl {
 	uint8_t volatile_write_cache; /* bit 0 */
 	le16 awun;
 	le16 awupf; /* logical blocks, less 1, that a power cut does not tear */
-	uint8_t reserved530[238];
+	uint8_t icsvscc;
+	uint8_t nwpc;
+	le16 acwu;
+	le16 cdfs;
+	le32 sgls;
+	uint8_t reserved540[228];
 	char subnqn[256];
 	uint8_t reserved1024[3072];
 };
@@ -151,12 +214,100 @@ struct nvme_id_ns {
 	le64 size_lbas;
 	le64 capacity_lbas;
 	le64 used_lbas;
-	uint8_t nsfeat;
+	uint8_t nsfeat; /* bit 1: the atomic sizes below are this namespace's */
 	uint8_t lbaf_count_minus1;
 	uint8_t flbas; /* bits 3..0 (and 6..5 as 5..4): the format in use */
-	uint8_t reserved27[101];
+	uint8_t mc;
+	uint8_t dpc;
+	uint8_t dps; /* bits 2..0: the kind of protection information; 0: none */
+	uint8_t nmic;
+	uint8_t rescap;
+	uint8_t fpi;
+	uint8_t dlfeat;
+	le16 nawun;
+	le16 nawupf;
+	le16 nacwu;
+	le16 nabsn;
+	le16 nabo;
+	le16 nabspf; /* boundary that an atomic write must not cross, LBAs less 1; 0: none */
+	le16 noiob;
+	uint8_t nvmcap[16];
+	uint8_t reserved64[35];
+	uint8_t nsattr; /* bit 0: write protected */
+	uint8_t reserved100[28];
 	struct nvme_lbaf lbaf[64];
 	uint8_t reserved384[3712];
+};
+
+/* A namespace's descriptor, 5.17.2.3 (CNS 03h); length_bytes follow, then the next one. */
+struct nvme_id_descriptor {
+	uint8_t type; /* NVME_DESCRIPTOR_*; 0: no more */
+	uint8_t length_bytes;
+	le16 reserved;
+};
+
+/* Identify controller of the NVM command set, NVM 4.1.5.4 (CNS 06h). */
+struct nvme_id_ctrl_nvm {
+	uint8_t vsl;
+	uint8_t wzsl; /* write zeroes up to 4096 << wzsl; 0: no limit */
+	uint8_t wusl;
+	uint8_t dmrl; /* ranges of a dataset command; 0: no limit */
+	le32 dmrsl;   /* LBAs of a range; 0: no limit */
+	le64 dmsl;    /* LBAs of all its ranges; 0: no limit */
+	uint8_t reserved16[4080];
+};
+
+/* A range of dataset management, NVM 3.2.3. */
+struct nvme_range {
+	le32 attributes;
+	le32 lba_count;
+	le64 lba;
+};
+
+/* Health, 5.16.1.3 (log 02h). */
+struct nvme_log_health {
+	uint8_t warning;   /* NVME_WARN_* */
+	uint8_t kelvin[2]; /* of the whole */
+	uint8_t spare_percent;
+	uint8_t spare_least_percent;
+	uint8_t used_percent; /* of its life; may pass 100, ends at 255 */
+	uint8_t group_warning;
+	uint8_t reserved7[25];
+	le64 read_units[2]; /* 512,000 bytes each; 128 bits, as those that follow */
+	le64 written_units[2];
+	le64 reads[2];
+	le64 writes[2];
+	le64 busy_minutes[2];
+	le64 power_cycles[2];
+	le64 power_hours[2];
+	le64 unsafe_shutdowns[2];
+	le64 media_errors[2];
+	le64 error_entries[2];
+	le32 warm_minutes;
+	le32 hot_minutes;
+	le16 sensor_kelvin[8];
+	uint8_t reserved216[296];
+};
+
+/* An entry of the error log, 5.16.1.2 (log 01h); the newest comes first. */
+struct nvme_log_error {
+	le64 count; /* 0: no entry */
+	le16 qid;
+	le16 cid;
+	le16 status; /* as in a completion */
+	le16 where;
+	le64 lba;
+	le32 nsid;
+	uint8_t vendor;
+	uint8_t reserved29[35];
+};
+
+/* Firmware slots, 5.16.1.4 (log 03h). */
+struct nvme_log_firmware {
+	uint8_t active; /* bits 2..0: the slot in use; 6..4: at the next reset */
+	uint8_t reserved1[7];
+	char revision[7][8];
+	uint8_t reserved64[448];
 };
 LAYOUT_END
 
@@ -174,8 +325,45 @@ static_assert(offsetof(struct nvme_id_ctrl, volatile_write_cache) == 525, "NVMe 
 static_assert(offsetof(struct nvme_id_ctrl, awupf) == 528, "NVMe base 5.17.2.1");
 static_assert(offsetof(struct nvme_id_ctrl, subnqn) == 768, "NVMe base 5.17.2.1");
 static_assert(sizeof(struct nvme_id_ns) == 4096, "NVMe NVM 4.1.5.1");
+static_assert(offsetof(struct nvme_id_ctrl, oaes) == 92, "NVMe base 5.17.2.1");
+static_assert(offsetof(struct nvme_id_ctrl, warning_kelvin) == 266, "NVMe base 5.17.2.1");
+static_assert(offsetof(struct nvme_id_ctrl, sgls) == 536, "NVMe base 5.17.2.1");
+static_assert(offsetof(struct nvme_id_ns, dps) == 29, "NVMe NVM 4.1.5.1");
+static_assert(offsetof(struct nvme_id_ns, nawupf) == 36, "NVMe NVM 4.1.5.1");
+static_assert(offsetof(struct nvme_id_ns, nabspf) == 44, "NVMe NVM 4.1.5.1");
+static_assert(offsetof(struct nvme_id_ns, nsattr) == 99, "NVMe NVM 4.1.5.1");
+static_assert(sizeof(struct nvme_id_descriptor) == 4, "NVMe base 5.17.2.3");
+static_assert(sizeof(struct nvme_id_ctrl_nvm) == 4096, "NVMe NVM 4.1.5.4");
+static_assert(sizeof(struct nvme_range) == 16, "NVMe NVM 3.2.3");
+static_assert(sizeof(struct nvme_log_health) == 512, "NVMe base 5.16.1.3");
+static_assert(offsetof(struct nvme_log_health, media_errors) == 160, "NVMe base 5.16.1.3");
+static_assert(offsetof(struct nvme_log_health, sensor_kelvin) == 200, "NVMe base 5.16.1.3");
+static_assert(sizeof(struct nvme_log_error) == 64, "NVMe base 5.16.1.2");
+static_assert(sizeof(struct nvme_log_firmware) == 512, "NVMe base 5.16.1.4");
 static_assert(offsetof(struct nvme_id_ns, flbas) == 26, "NVMe NVM 4.1.5.1");
 static_assert(offsetof(struct nvme_id_ns, lbaf) == 128, "NVMe NVM 4.1.5.1");
+
+/* Bits and values of the above. */
+enum {
+	NVME_OACS_DOORBELL_BUFFER = 1 << 8,
+	NVME_ONCS_DATASET = 1 << 2,
+	NVME_ONCS_ZEROES = 1 << 3,
+	NVME_SGLS_MASK = 3, /* 0: no SGLs; 1: any address; 2: multiples of 4 */
+	NVME_NSFEAT_ATOMIC = 1 << 1,
+	NVME_DESCRIPTOR_COMMAND_SET = 4,
+	NVME_COMMAND_SET_NVM = 0,
+	NVME_COMMAND_SET_KEY_VALUE = 1,
+	NVME_COMMAND_SET_ZONED = 2,
+	NVME_CONTROLLER_IO = 1,
+};
+
+enum {
+	NVME_WARN_SPARE = 1 << 0,
+	NVME_WARN_TEMPERATURE = 1 << 1,
+	NVME_WARN_RELIABILITY = 1 << 2,
+	NVME_WARN_READ_ONLY = 1 << 3,
+	NVME_WARN_BACKUP = 1 << 4,
+};
 
 /* ---- status: type << 8 | code, without phase, more and do-not-retry; 3.3.3.2.1 -- */
 
@@ -197,6 +385,8 @@ enum {
 	NVME_SC_CQ_INVALID = 0x100,
 	NVME_SC_QID_INVALID = 0x101,
 	NVME_SC_QUEUE_SIZE = 0x102,
+	NVME_SC_EVENT_LIMIT = 0x105,
+	NVME_SC_LOG_INVALID = 0x109,
 	NVME_SC_QUEUE_DELETION = 0x10c,
 	NVME_SC_WRITE_FAULT = 0x280,
 	NVME_SC_UNRECOVERED_READ = 0x281,

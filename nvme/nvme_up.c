@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A controller's way up, as stages of one table; each begins something and is over when the
+ * controller has answered, or its time is.
+ *
+ *   settled --> disabled --> enabled --> controller --> limits --> list --> descriptors -->
+ *   namespace --> queue count --> doorbells in memory --> events --> up
+ *
+ *   settled     one that is being enabled by somebody else must not be disabled before it is
+ *   list        the active namespaces, a page of 1024 at a time, until ours has been met
+ *
+ * Invariants, true between any two steps:
+ *
+ *  (1) At most one command of ours is in flight, and none after an error.
+ *  (2) What the controller says goes into `found`; the drive learns of it at the end, at once,
+ *      and after a reset only if it is the same drive still.
+ */
+#include "nvme/nvme_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT_MIN_NS (5 * NS_PER_S) /* controllers promise less than they need */
+#define LIST_PAGES_MAX 64u            /* 65,536 namespaces: then it makes fun of us */
+#define LIST_ENTRIES   (NVME_PAGE_SIZE / sizeof(le32))
+#define VERSION(a, b)  ((uint32_t)(a) << 16 | (uint32_t)(b) << 8)
+
+#define SKIP  1 /* begin: there is nothing to do */
+#define AGAIN 1 /* end: begin once more          */
+
+#define say(up, ...) ((void)snprintf((up)->text, sizeof((up)->text), __VA_ARGS__))
+
+static uint32_t read32(const struct nvme_up *up, uint32_t offset)
+{
+	return up->drive->ops->read32(up->drive->ctrl, offset);
+}
+
+static int wait_csts(struct nvme_up *up, uint32_t mask, uint32_t want)
+{
+	up->csts_mask = mask;
+	up->csts_want = want;
+	return 0;
+}
+
+/* The stage's command, with its data on bring-up's page. */
+static int command(struct nvme_up *up, struct nvme_sqe sqe)
+{
+	sqe.prp1 = le64_of(nvme__admin_page_iova(up->drive, NVME_PAGE_UP));
+	memset(nvme__admin_page(up->drive, NVME_PAGE_UP), 0, NVME_PAGE_SIZE);
+	up->cmd = (struct nvme_admin_cmd){ .sqe = sqe, .deadline_ns = up->deadline_ns };
+	return nvme__admin_submit(up->drive, &up->cmd);
+}
+
+static const void *page(const struct nvme_up *up)
+{
+	return nvme__admin_page(up->drive, NVME_PAGE_UP);
+}
+
+/* ---- registers -------------------------------------------------------------------------- */
+
+static uint64_t timeout_ns(const struct nvme_up *up, uint64_t cap)
+{
+	uint64_t halves = NVME_CAP_TO(cap);
+
+	if (cap & NVME_CAP_CRWMS)
+		halves = max_u64(halves, NVME_CRTO_CRWMT(read32(up, NVME_REG_CRTO)));
+	return max_u64(halves * 500 * NS_PER_MS, TIMEOUT_MIN_NS);
+}
+
+static void look_for_cmb(struct nvme_up *up, uint64_t cap)
+{
+	uint32_t size = up->found.version < VERSION(1, 2) ? 0 : read32(up, NVME_REG_CMBSZ);
+
+	/* From 1.4 on the size is hidden until it is asked for. */
+	if (cap & NVME_CAP_CMBS || size)
+		(void)snprintf(up->found.info.note, sizeof(up->found.info.note),
+			       "its controller memory buffer is not used");
+}
+
+static int begin_settle(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+	uint32_t csts = read32(up, NVME_REG_CSTS), cc = read32(up, NVME_REG_CC);
+
+	if (csts == NVME_CSTS_GONE)
+		return -ENODEV;
+	drive->cap = drive->ops->read64(drive->ctrl, NVME_REG_CAP);
+	drive->timeout_ns = timeout_ns(up, drive->cap);
+	up->deadline_ns = up->now_ns + drive->timeout_ns;
+	up->found.version = read32(up, NVME_REG_VS);
+	up->found.info.depth_max = min_u32(NVME_CAP_MQES(drive->cap) + 1, NVME_DEPTH_MAX);
+	look_for_cmb(up, drive->cap);
+	say(up, "the controller does not speak the NVM command set with pages of 4 KiB");
+	if (!(drive->cap & NVME_CAP_CSS_NVM) || NVME_CAP_MPSMIN(drive->cap) > 0)
+		return -ENOTSUP;
+	if (up->found.info.depth_max < NVME_ADMIN_DEPTH) {
+		say(up, "the controller's queues have %u entries at most",
+		    up->found.info.depth_max);
+		return -ENOTSUP;
+	}
+	if (!(cc & NVME_CC_EN) || NVME_CC_SHN(cc) || csts & (NVME_CSTS_RDY | NVME_CSTS_CFS))
+		return SKIP;
+	return wait_csts(up, NVME_CSTS_RDY, NVME_CSTS_RDY);
+}
+
+static int begin_disable(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+
+	drive->ops->write32(drive->ctrl, NVME_REG_CC, read32(up, NVME_REG_CC) & ~NVME_CC_EN);
+	return wait_csts(up, NVME_CSTS_RDY, 0);
+}
+
+static int begin_enable(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+	const struct nvme_ctrl_ops *ops = drive->ops;
+	uint64_t iova;
+
+	drive->shadow = false;
+	drive->failed = false; /* until it shows otherwise */
+	if (drive->admin.mem.size_bytes == 0 && nvme__admin_create(drive)) {
+		say(up, "no memory for the admin queue");
+		return -ENOMEM;
+	}
+	nvme__admin_restart(drive);
+	iova = drive->admin.mem.iova;
+	ops->write32(drive->ctrl, NVME_REG_AQA,
+		     (NVME_ADMIN_DEPTH - 1) << 16 | (NVME_ADMIN_DEPTH - 1));
+	ops->write64(drive->ctrl, NVME_REG_ASQ, iova);
+	ops->write64(drive->ctrl, NVME_REG_ACQ, iova + nvme__rings_cq_offset(NVME_ADMIN_DEPTH));
+	ops->write32(drive->ctrl, NVME_REG_CC, NVME_CC_ENTRIES | NVME_CC_EN);
+	return wait_csts(up, NVME_CSTS_RDY, NVME_CSTS_RDY);
+}
+
+/* ---- what it is ------------------------------------------------------------------------- */
+
+static int begin_controller(struct nvme_up *up)
+{
+	return command(up, nvme__sqe_identify(NVME_CNS_CONTROLLER, 0));
+}
+
+static int end_controller(struct nvme_up *up)
+{
+	const struct nvme_info *known = &up->drive->info, *now = &up->found.info;
+	int err = nvme__read_controller(&up->found, page(up), up->drive->cap, up->text,
+					sizeof(up->text));
+
+	if (err || !up->again)
+		return err;
+	if (strcmp(known->serial, now->serial) == 0 && strcmp(known->model, now->model) == 0)
+		return 0;
+	say(up, "another drive answers: %s, serial %s", now->model, now->serial);
+	return -ENODEV;
+}
+
+static int begin_limits(struct nvme_up *up)
+{
+	if (!(up->found.oncs & (NVME_ONCS_DATASET | NVME_ONCS_ZEROES)))
+		return SKIP;
+	return command(up, nvme__sqe_identify(NVME_CNS_CONTROLLER_NVM, 0));
+}
+
+static int end_limits(struct nvme_up *up)
+{
+	nvme__read_limits(&up->found, page(up));
+	return 0;
+}
+
+static int begin_list(struct nvme_up *up)
+{
+	return command(up, nvme__sqe_identify(NVME_CNS_ACTIVE_LIST, up->list_after));
+}
+
+/* For people: which namespaces there are; the first few. */
+static void list_one(struct nvme_up *up, uint32_t nsid)
+{
+	size_t used = strlen(up->list_text);
+
+	if (up->list_count++ < 8 && used + 12 < sizeof(up->list_text))
+		(void)snprintf(up->list_text + used, sizeof(up->list_text) - used, "%s%u",
+			       used ? ", " : "", nsid);
+}
+
+static int not_listed(struct nvme_up *up, uint32_t wanted)
+{
+	if (wanted && up->list_count)
+		say(up, "the controller has no namespace %u, but %s%s", wanted, up->list_text,
+		    up->list_count > 8 ? ", ..." : "");
+	else
+		say(up, "the controller has no namespace");
+	return wanted ? -ENODEV : -ENOTSUP;
+}
+
+static int end_list(struct nvme_up *up)
+{
+	const le32 *list = page(up);
+	/* After a reset, the one that it was. */
+	uint32_t wanted = up->again ? up->drive->nsid : up->drive->nsid_wanted;
+	uint32_t i;
+
+	for (i = 0; i < LIST_ENTRIES && le32_get(list[i]) != 0; i++) {
+		uint32_t nsid = le32_get(list[i]);
+
+		if (nsid <= up->list_after) {
+			say(up, "the controller's list of namespaces is out of order");
+			return -EIO;
+		}
+		up->list_after = nsid;
+		list_one(up, nsid);
+		if (wanted == 0 || nsid == wanted) {
+			up->found.nsid = nsid;
+			return 0;
+		}
+	}
+	/* The rest is worth reading only for ours; a list's last id has no list after it. */
+	if (i < LIST_ENTRIES || up->list_after > wanted || ++up->list_pages == LIST_PAGES_MAX)
+		return not_listed(up, wanted);
+	return AGAIN;
+}
+
+static int begin_descriptors(struct nvme_up *up)
+{
+	if (up->found.version < VERSION(1, 3))
+		return SKIP;
+	return command(up, nvme__sqe_identify(NVME_CNS_DESCRIPTORS, up->found.nsid));
+}
+
+static int end_descriptors(struct nvme_up *up)
+{
+	return nvme__read_descriptors(page(up), up->text, sizeof(up->text));
+}
+
+static int begin_namespace(struct nvme_up *up)
+{
+	return command(up, nvme__sqe_identify(NVME_CNS_NAMESPACE, up->found.nsid));
+}
+
+/* What the layers above rely on: it may have grown, and must not be other than it was. */
+static int check_again(struct nvme_up *up)
+{
+	const struct nvme_info *known = &up->drive->info, *now = &up->found.info;
+
+	say(up, "namespace %u is not what it was: %llu blocks of %u bytes, now %llu of %u",
+	    up->found.nsid, (unsigned long long)known->nblocks, known->lba_bytes,
+	    (unsigned long long)now->nblocks, now->lba_bytes);
+	if (now->nblocks < known->nblocks || now->lba_bytes != known->lba_bytes)
+		return -ENODEV;
+	if (now->transfer_max_bytes < known->transfer_max_bytes ||
+	    up->found.sgl != up->drive->sgl || now->depth_max < known->depth_max ||
+	    now->volatile_cache != known->volatile_cache) {
+		say(up, "the controller's limits are not what they were");
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int end_namespace(struct nvme_up *up)
+{
+	int err = nvme__read_namespace(&up->found, page(up), up->text, sizeof(up->text));
+
+	return !err && up->again ? check_again(up) : err;
+}
+
+/* ---- what is agreed with it -------------------------------------------------------------- */
+
+static int begin_queue_count(struct nvme_up *up)
+{
+	return command(up, nvme__sqe_queue_count(up->qpair_count_wanted));
+}
+
+static int end_queue_count(struct nvme_up *up)
+{
+	uint32_t sq_count = (up->cmd.result & 0xffff) + 1, cq_count = (up->cmd.result >> 16) + 1;
+	uint32_t granted = min_u32(up->qpair_count_wanted, min_u32(sq_count, cq_count));
+
+	up->found.info.qpair_count_max = granted;
+	if (!up->again || granted >= up->drive->info.qpair_count_max)
+		return 0;
+	say(up, "the controller grants %u queues, where it granted %u before", granted,
+	    up->drive->info.qpair_count_max);
+	return -ENODEV;
+}
+
+static int begin_shadow(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+	uint32_t stride = 4u << NVME_CAP_DSTRD(drive->cap);
+	uint32_t words = 2 * (up->found.info.qpair_count_max + 1);
+	struct nvme_sqe sqe = { .opcode = NVME_ADMIN_DOORBELL_BUFFER };
+
+	if (!(up->found.oacs & NVME_OACS_DOORBELL_BUFFER) || words * stride > NVME_PAGE_SIZE)
+		return SKIP;
+	memset(nvme__admin_page(drive, NVME_PAGE_SHADOW), 0, NVME_PAGE_SIZE);
+	memset(nvme__admin_page(drive, NVME_PAGE_EVENT), 0, NVME_PAGE_SIZE);
+	up->cmd = (struct nvme_admin_cmd){ .sqe = sqe, .deadline_ns = up->deadline_ns };
+	up->cmd.sqe.prp1 = le64_of(nvme__admin_page_iova(drive, NVME_PAGE_SHADOW));
+	up->cmd.sqe.prp2 = le64_of(nvme__admin_page_iova(drive, NVME_PAGE_EVENT));
+	return nvme__admin_submit(drive, &up->cmd);
+}
+
+static int end_shadow(struct nvme_up *up)
+{
+	struct nvme_rings *admin = &up->drive->admin.rings;
+
+	up->drive->shadow = true;
+	nvme__rings_attach(admin, up->drive, 0);
+	*admin->shadow.sq = admin->sq_tail; /* where it is, among those that begin at zero */
+	*admin->shadow.cq = admin->cq_head;
+	return 0;
+}
+
+static int begin_events(struct nvme_up *up)
+{
+	uint32_t wanted = NVME_EVENT_WANT_NAMESPACES | NVME_EVENT_WANT_FIRMWARE;
+
+	return command(up,
+		       nvme__sqe_set_feature(NVME_FEAT_EVENTS,
+					     NVME_EVENT_WANT_HEALTH | (up->found.oaes & wanted)));
+}
+
+/* ---- the way ------------------------------------------------------------------------------ */
+
+static const struct stage {
+	const char *what; /* when it fails, unless the stage itself says */
+	int (*begin)(struct nvme_up *up);
+	int (*end)(struct nvme_up *up);
+	bool registers; /* it waits for CSTS; else for its command */
+	bool may_fail;  /* by being refused, or (settle) by its time being over */
+} stages[] = {
+	{ "no controller answers", begin_settle, NULL, true, true },
+	{ "the controller cannot be disabled", begin_disable, NULL, true, false },
+	{ "the controller does not become ready", begin_enable, NULL, true, false },
+	{ "identify controller failed", begin_controller, end_controller, false, false },
+	{ "identify limits failed", begin_limits, end_limits, false, true },
+	{ "the list of namespaces cannot be read", begin_list, end_list, false, false },
+	{ "identify descriptors failed", begin_descriptors, end_descriptors, false, true },
+	{ "identify namespace failed", begin_namespace, end_namespace, false, false },
+	{ "the controller grants no queues", begin_queue_count, end_queue_count, false, false },
+	{ "doorbells in memory are refused", begin_shadow, end_shadow, false, true },
+	{ "events are refused", begin_events, NULL, false, true },
+};
+
+#define WAIT   1
+#define REPEAT 2
+
+static int look_at_csts(struct nvme_up *up)
+{
+	uint32_t csts = read32(up, NVME_REG_CSTS);
+
+	if (csts == NVME_CSTS_GONE)
+		return -ENODEV;
+	if ((csts & up->csts_mask) == up->csts_want)
+		return 0;
+	if (csts & NVME_CSTS_CFS && up->csts_want)
+		return -EIO;
+	return up->now_ns > up->deadline_ns ? -ETIMEDOUT : WAIT;
+}
+
+static int look_at_command(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+	uint32_t csts;
+	int err = 0;
+
+	(void)nvme__admin_poll(drive);
+	if (up->cmd.state == NVME_ADMIN_DONE)
+		return up->cmd.err;
+	csts = read32(up, NVME_REG_CSTS);
+	if (csts == NVME_CSTS_GONE)
+		err = -ENODEV;
+	else if (drive->failed || csts & NVME_CSTS_CFS)
+		err = -EIO;
+	else if (up->now_ns > up->deadline_ns)
+		err = -ETIMEDOUT;
+	if (!err)
+		return WAIT;
+	nvme__admin_lose(drive, &up->cmd); /* (1) */
+	drive->failed = true;
+	return err;
+}
+
+/* A stage that may fail was refused, and the controller is sound. */
+static bool is_harmless(const struct nvme_up *up, const struct stage *stage, int err)
+{
+	if (!stage->may_fail || err == -ENODEV)
+		return false;
+	return stage->registers || up->cmd.state == NVME_ADMIN_DONE;
+}
+
+/* WAIT, REPEAT, 0: the stage is over, or -errno. */
+static int step(struct nvme_up *up, const struct stage *stage)
+{
+	int rc;
+
+	if (!up->begun) {
+		up->deadline_ns = up->now_ns + up->drive->timeout_ns;
+		say(up, "%s", stage->what);
+		rc = stage->begin(up);
+		if (rc)
+			return rc == SKIP ? 0 : rc;
+		up->begun = true;
+	}
+	rc = stage->registers ? look_at_csts(up) : look_at_command(up);
+	if (rc == WAIT)
+		return WAIT;
+	up->begun = false;
+	if (rc)
+		return is_harmless(up, stage, rc) ? 0 : rc;
+	rc = stage->end ? stage->end(up) : 0;
+	return rc == AGAIN ? REPEAT : rc;
+}
+
+/* (2) */
+static void settle(struct nvme_up *up)
+{
+	struct nvme_drive *drive = up->drive;
+
+	drive->warning_kelvin = up->found.warning_kelvin;
+	drive->shutdown_ns = max_u64(up->found.shutdown_ns, drive->timeout_ns);
+	drive->oaes = up->found.oaes;
+	drive->event_commands = up->found.event_commands;
+	if (up->again)
+		return;
+	drive->info = up->found.info;
+	drive->nsid = up->found.nsid;
+	drive->lba_shift = up->found.lba_shift;
+	drive->sgl = up->found.sgl;
+}
+
+void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
+		    uint32_t qpair_count_wanted)
+{
+	*up = (struct nvme_up){ .drive = drive,
+				.again = again,
+				.qpair_count_wanted = qpair_count_wanted };
+}
+
+int nvme__up_step(struct nvme_up *up, uint64_t now_ns)
+{
+	int rc;
+
+	up->now_ns = now_ns;
+	while (up->stage < ARRAY_LEN(stages)) {
+		rc = step(up, &stages[up->stage]);
+		if (rc == REPEAT)
+			continue;
+		if (rc)
+			return rc;
+		up->stage++;
+		if (up->stage == ARRAY_LEN(stages))
+			settle(up);
+	}
+	return 0;
+}

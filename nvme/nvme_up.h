@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A controller's way up, one step at a time: at nvme_open(), which waits between the steps, and
+ * after a reset, where the drive's owner takes them in its loop.  Private to nvme/ and its tests.
+ */
+#ifndef NVME_UP_H
+#define NVME_UP_H
+
+#include "nvme/nvme_admin.h"
+
+#define NVME_UP_TEXT 160u
+
+/* What the controller and its namespace say of themselves, checked; nothing here is believed
+ * before. */
+struct nvme_found {
+	struct nvme_info info;
+	uint32_t nsid;
+	uint32_t lba_shift;
+	uint64_t size_lbas;
+	uint32_t version;
+	uint32_t oacs, oncs, oaes;
+	uint32_t event_commands; /* that may be outstanding at once                     */
+	uint32_t awupf;          /* of the controller, LBAs less 1                      */
+	uint64_t shutdown_ns;    /* 0: it does not say                                  */
+	uint32_t warning_kelvin; /* 0: it does not say                                  */
+	bool sgl;                /* data may be described as one piece instead of pages */
+	uint32_t zero_max_bytes; /* of one write zeroes; 0: no limit                    */
+	uint64_t free_max_lbas;  /* of one range of a deallocate; 0: no limit           */
+};
+
+struct nvme_up {
+	struct nvme_drive *drive;
+	bool again; /* it was up before: what it says must fit what is known */
+	uint32_t qpair_count_wanted;
+	uint32_t stage;
+	bool begun;
+	uint32_t csts_mask, csts_want; /* what a stage of registers waits for */
+	uint64_t now_ns;
+	uint64_t deadline_ns;
+	struct nvme_admin_cmd cmd;
+	struct nvme_found found;
+	uint32_t list_after; /* the last namespace of the list so far */
+	uint32_t list_count;
+	uint32_t list_pages;
+	char list_text[64];
+	char text[NVME_UP_TEXT]; /* what went wrong, for people */
+};
+
+/* From anywhere: nothing is in flight that the controller has not forgotten by its disabling. */
+void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
+		    uint32_t qpair_count_wanted);
+
+/*
+ * nvme__up_step - go on; never blocks
+ *
+ * Returns 1 while the controller has to be waited for; 0: it is up, and the drive knows what it
+ * is; or -errno, with up->text: -ENODEV it is gone, or another one now; -ETIMEDOUT; -EIO;
+ * -ENOTSUP it is of no use to us.  I/O queues are the caller's to make.
+ */
+must_check int nvme__up_step(struct nvme_up *up, uint64_t now_ns);
+
+/* ---- what identify data says: nvme_ns.c ---------------------------------------------- */
+
+/* Each returns 0, or -errno and a line in `text`. */
+must_check int nvme__read_controller(struct nvme_found *found, const struct nvme_id_ctrl *id,
+				     uint64_t cap, char *text, size_t text_size);
+void nvme__read_limits(struct nvme_found *found, const struct nvme_id_ctrl_nvm *id);
+must_check int nvme__read_descriptors(const uint8_t *page, char *text, size_t text_size);
+must_check int nvme__read_namespace(struct nvme_found *found, const struct nvme_id_ns *ns,
+				    char *text, size_t text_size);
+
+#endif
