@@ -93,12 +93,16 @@ static int take_memory(struct app_core *core)
 	core->memory_iova = cfg->memory_iova;
 	if (core->memory)
 		return 0;
-	err = arena_create(core->memory_bytes, &core->arena);
+	if (nvme_dma_wants_files(cfg->dma))
+		err = arena_create_file(core->memory_bytes, &core->arena);
+	else
+		err = arena_create(core->memory_bytes, &core->arena);
 	if (err)
 		return err;
 	core->memory = arena_base(core->arena);
 	core->memory_bytes = arena_size(core->arena);
-	err = nvme_dma_map(cfg->dma, core->memory, core->memory_bytes, &core->memory_iova);
+	err = nvme_dma_map_file(cfg->dma, core->memory, core->memory_bytes, arena_fd(core->arena),
+				0, &core->memory_iova);
 	if (err) {
 		arena_destroy(core->arena);
 		core->arena = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The arena: one mapping, cut from its start.
+ * The arena: one mapping, of nobody's memory or of a file, cut from its start.
  *
  * Invariants, true between any two calls:
  *
@@ -13,6 +13,7 @@
 #include "base/num.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,6 +31,7 @@ struct arena {
 	uint64_t used_bytes;
 	uint64_t iova;
 	enum arena_pages pages;
+	int fd; /* -1: none */
 	bool locked;
 };
 
@@ -39,8 +41,10 @@ static void arena_assert_valid(const struct arena *a)
 	ASSERT(a->used_bytes <= a->size_bytes);               /* (1) */
 }
 
-/* Reserved huge pages, all or nothing: without MAP_POPULATE a shortage is known here, not at a
- * touch. */
+/*
+ * Reserved huge pages, all or nothing: without MAP_POPULATE a shortage is known here, not at a
+ * touch.
+ */
 static int map_hugetlb(struct arena *a)
 {
 	void *p = mmap(NULL, a->size_bytes, PROT_READ | PROT_WRITE,
@@ -53,8 +57,8 @@ static int map_hugetlb(struct arena *a)
 	return 0;
 }
 
-/* Ordinary pages, from a multiple of 2 MiB so that the kernel can make them huge ones. */
-static int map_pages(struct arena *a)
+/* Room for it from a multiple of 2 MiB on, so that the kernel can make huge pages. */
+static int map_room(struct arena *a)
 {
 	uint64_t room_bytes, head_bytes;
 	char *p;
@@ -69,11 +73,95 @@ static int map_pages(struct arena *a)
 	if (head_bytes)
 		munmap(p, head_bytes);
 	munmap(a->base + a->size_bytes, HUGE_BYTES - head_bytes);
+	return 0;
+}
+
+static int map_pages(struct arena *a)
+{
+	int err = map_room(a);
+
+	if (err)
+		return err;
 	a->pages = madvise(a->base, a->size_bytes, MADV_HUGEPAGE) ? ARENA_SMALL : ARENA_THP;
 	return 0;
 }
 
-/* (2).  A kernel too old to populate is made to by writing; it then kills us if there is no memory.
+/* The file in place of what is mapped there. */
+static int map_fd(struct arena *a)
+{
+	if (ftruncate(a->fd, (off_t)a->size_bytes) < 0)
+		return -errno;
+	return mmap(a->base, a->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd,
+		    0) == MAP_FAILED
+		       ? -errno
+		       : 0;
+}
+
+static int map_hugetlb_file(struct arena *a)
+{
+	int err;
+
+	a->fd = memfd_create("weka-arena", MFD_CLOEXEC | MFD_HUGETLB | (21 << MAP_HUGE_SHIFT));
+	if (a->fd < 0)
+		return -errno;
+	err = map_room(a);
+	if (!err) {
+		err = map_fd(a);
+		if (err)
+			munmap(a->base, a->size_bytes);
+	}
+	if (err) {
+		close(a->fd);
+		a->fd = -1;
+		return err;
+	}
+	a->pages = ARENA_HUGETLB;
+	return 0;
+}
+
+/* Whether madvise() gets shared memory huge pages here. */
+static bool shmem_can_be_huge(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	char line[128] = "";
+	bool can = false;
+
+	if (file && fgets(line, sizeof(line), file))
+		can = !strstr(line, "[never]") && !strstr(line, "[deny]");
+	if (file)
+		fclose(file);
+	return can;
+}
+
+static int map_pages_file(struct arena *a)
+{
+	int err;
+
+	a->fd = memfd_create("weka-arena", MFD_CLOEXEC);
+	if (a->fd < 0)
+		return -errno;
+	err = map_room(a);
+	if (err)
+		goto close_fd;
+	err = map_fd(a);
+	if (err)
+		goto unmap;
+	a->pages = madvise(a->base, a->size_bytes, MADV_HUGEPAGE) == 0 && shmem_can_be_huge()
+			   ? ARENA_THP
+			   : ARENA_SMALL;
+	return 0;
+
+unmap:
+	munmap(a->base, a->size_bytes);
+close_fd:
+	close(a->fd);
+	a->fd = -1;
+	return err;
+}
+
+/*
+ * (2).  A kernel too old to populate is made to by writing; it then kills us if there is no
+ * memory.
  */
 static int prefault(struct arena *a)
 {
@@ -86,7 +174,8 @@ static int prefault(struct arena *a)
 	return 0;
 }
 
-int arena_create(uint64_t size_bytes, struct arena **out)
+static int create(uint64_t size_bytes, struct arena **out, int (*map_huge)(struct arena *),
+		  int (*map_small)(struct arena *))
 {
 	struct arena *a;
 	int err;
@@ -96,10 +185,11 @@ int arena_create(uint64_t size_bytes, struct arena **out)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
+	a->fd = -1;
 	a->size_bytes = align_up(size_bytes, HUGE_BYTES);
-	err = map_hugetlb(a);
+	err = map_huge(a);
 	if (err)
-		err = map_pages(a);
+		err = map_small(a);
 	if (err)
 		goto free_arena;
 	err = prefault(a);
@@ -114,9 +204,26 @@ int arena_create(uint64_t size_bytes, struct arena **out)
 
 unmap:
 	munmap(a->base, a->size_bytes);
+	if (a->fd >= 0)
+		close(a->fd);
 free_arena:
 	free(a);
 	return err;
+}
+
+int arena_create(uint64_t size_bytes, struct arena **out)
+{
+	return create(size_bytes, out, map_hugetlb, map_pages);
+}
+
+int arena_create_file(uint64_t size_bytes, struct arena **out)
+{
+	return create(size_bytes, out, map_hugetlb_file, map_pages_file);
+}
+
+int arena_fd(const struct arena *a)
+{
+	return a->fd;
 }
 
 void arena_destroy(struct arena *a)
@@ -125,6 +232,8 @@ void arena_destroy(struct arena *a)
 		return;
 	arena_assert_valid(a);
 	munmap(a->base, a->size_bytes);
+	if (a->fd >= 0)
+		close(a->fd);
 	free(a);
 }
 

@@ -38,6 +38,17 @@ enum arena_pages {
  */
 must_check int arena_create(uint64_t size_bytes, struct arena **out);
 
+/**
+ * arena_create_file - the same, as a mapping of a file that can be handed to other processes
+ *
+ * Huge pages are used where some are reserved, or where the kernel gives them to shared memory
+ * (/sys/kernel/mm/transparent_hugepage/shmem_enabled: "advise" or more).
+ */
+must_check int arena_create_file(uint64_t size_bytes, struct arena **out);
+
+/** arena_fd - the file that it maps from its beginning on; -1 when it maps none.  The arena's. */
+int arena_fd(const struct arena *a);
+
 /** arena_destroy - give all of it back; nothing may point into it any more.  NULL is fine. */
 void arena_destroy(struct arena *a);
 

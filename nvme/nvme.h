@@ -19,6 +19,8 @@
  *
  * A drive is chosen by its name; above this header nothing knows which kind it is:
  *
+ *	pci:0000:01:00.0     an NVMe controller of this machine that is bound to vfio-pci; its
+ *	                     first namespace, or ?nsid=N
  *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
  *	file:PATH?size=8G    the same; the size of a file that is to be made
  *	mem:4G               memory of this process, gone when closed (no volatile cache)
@@ -67,9 +69,25 @@ void nvme_dma_destroy(struct nvme_dma *dma);
  *
  * Owns:    the memory stays the caller's, and there, until nvme_dma_unmap().
  * Thread:  any; calls exclude each other.  Polling threads are not disturbed.
- * Errors:  -ENOSPC when the 512 GiB of IOVAs are used up.
+ * Errors:  -ENOSPC when the 512 GiB of IOVAs are used up; else as nvme_dma_map_file().
  */
 must_check int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_bytes, uint64_t *iova);
+
+/**
+ * nvme_dma_map_file - the same for memory that is a shared mapping of a file
+ *
+ * `addr` is where `fd` is mapped from `fd_offset`, a multiple of 4096, on.  A drive of another
+ * process can only be told of memory by its file: see nvme_dma_wants_files().
+ *
+ * Owns:    `fd` stays the caller's and may be closed.
+ * Errors:  as nvme_dma_map(), and what a drive's IOMMU or server says: -ENOMEM (the limit of
+ *          locked memory), -EINVAL (a server that needs a file and got none), ...
+ */
+must_check int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int fd,
+				 uint64_t fd_offset, uint64_t *iova);
+
+/* nvme_dma_wants_files - whether a drive is open that nvme_dma_map() would not do for */
+bool nvme_dma_wants_files(struct nvme_dma *dma);
 
 /**
  * nvme_dma_unmap - the reverse; `iova` and `size_bytes` as they were mapped

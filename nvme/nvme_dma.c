@@ -4,9 +4,10 @@
  *
  *   IOVA, 39 bits:   | window, 13 | offset, 26 |
  *
- *   window[0]        never used: IOVA 0 is nobody's
- *   window[1]        | page number in this process, 48 | pages mapped, 16 |
- *   window[2]        a mapping of more than 64 MiB goes on here: full, full, rest
+ *   window[0..63]    never used: IOVA 0 is nobody's, and below 4 GiB lie the ranges that
+ *                    platforms keep for interrupts and firmware
+ *   window[64]       | page number in this process, 48 | pages mapped, 16 |
+ *   window[65]       a mapping of more than 64 MiB goes on here: full, full, rest
  *    ...             0: nothing is mapped
  *
  * A translation is one load and no search, however much is mapped; that is why nothing
@@ -25,15 +26,18 @@
  *      can be, so that a stale one meets nothing.
  *  (3) turn[i] is odd while window i is mapped, and a new number for each mapping: who
  *      remembers a mapping (pinned it) compares the turn, for the word may come again.
- *  (4) The grace is the caller's: memory is unmapped after the last I/O that names it has
+ *  (4) Every target (nvme_dma.h) has mapped exactly what the table has: a mapping that one
+ *      refuses is undone everywhere, and readers have not seen it.
+ *  (5) The grace is the caller's: memory is unmapped after the last I/O that names it has
  *      come back (nvme.h).  The table itself needs none.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_dma.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 int nvme_dma_create(struct nvme_dma **out)
 {
@@ -42,7 +46,10 @@ int nvme_dma_create(struct nvme_dma **out)
 	if (!dma)
 		return -ENOMEM;
 	pthread_mutex_init(&dma->lock, NULL);
-	dma->next_window = 1;
+	pthread_mutex_init(&dma->slab_lock, NULL);
+	list_init(&dma->targets);
+	list_init(&dma->slabs);
+	dma->next_window = NVME_WINDOWS_LOW;
 	*out = dma;
 	return 0;
 }
@@ -51,6 +58,13 @@ void nvme_dma_destroy(struct nvme_dma *dma)
 {
 	if (!dma)
 		return;
+	ASSERT(list_empty(&dma->targets));
+	nvme__mem_forget(dma);
+	for (uint32_t i = NVME_WINDOWS_LOW; i < NVME_WINDOW_COUNT; i++) {
+		if (dma->region[i].size_bytes > 0 && dma->region[i].fd >= 0)
+			close(dma->region[i].fd);
+	}
+	pthread_mutex_destroy(&dma->slab_lock);
 	pthread_mutex_destroy(&dma->lock);
 	free(dma);
 }
@@ -65,9 +79,9 @@ static uint32_t find_free(const struct nvme_dma *dma, uint32_t from, uint32_t co
 {
 	uint32_t run = 0;
 
-	ASSERT(from > 0);
+	ASSERT(from >= NVME_WINDOWS_LOW);
 	for (uint32_t i = from; i < NVME_WINDOW_COUNT; i++) {
-		run = load(dma, i) ? 0 : run + 1;
+		run = load(dma, i) || dma->reserved[i] ? 0 : run + 1;
 		if (run == count)
 			return i + 1 - count;
 	}
@@ -94,48 +108,127 @@ static void fill(struct nvme_dma *dma, uint32_t first, char *addr, uint64_t size
 	}
 }
 
-int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_bytes, uint64_t *iova)
+/* (4) */
+static int tell_map(struct nvme_dma *dma, uint64_t iova, const struct nvme_dma_region *region)
 {
-	uint64_t count = div_up(size_bytes, NVME_WINDOW_BYTES);
-	uint32_t first = 0;
+	struct list *at, *undo;
+	int err;
+
+	list_for_each (at, &dma->targets) {
+		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
+
+		err = target->map(target, iova, region);
+		if (err)
+			goto unmap;
+	}
+	return 0;
+
+unmap:
+	list_for_each (undo, &dma->targets) {
+		struct nvme_dma_target *target = list_entry(undo, struct nvme_dma_target, link);
+
+		if (undo == at)
+			break;
+		target->unmap(target, iova, region->size_bytes);
+	}
+	return err;
+}
+
+static void tell_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
+{
+	struct list *at;
+
+	list_for_each (at, &dma->targets) {
+		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
+
+		target->unmap(target, iova, size_bytes);
+	}
+}
+
+static int map_locked(struct nvme_dma *dma, const struct nvme_dma_region *region, uint64_t *iova)
+{
+	uint32_t count = (uint32_t)div_up(region->size_bytes, NVME_WINDOW_BYTES);
+	uint32_t first = find_free(dma, dma->next_window, count);
+	int err;
+
+	if (!first)
+		first = find_free(dma, NVME_WINDOWS_LOW, count);
+	if (!first)
+		return -ENOSPC;
+	err = tell_map(dma, (uint64_t)first << NVME_WINDOW_SHIFT, region);
+	if (err)
+		return err;
+	fill(dma, first, region->addr, region->size_bytes);
+	dma->region[first] = *region;
+	dma->next_window = first + count; /* (2) */
+	if (dma->next_window == NVME_WINDOW_COUNT)
+		dma->next_window = NVME_WINDOWS_LOW;
+	*iova = (uint64_t)first << NVME_WINDOW_SHIFT;
+	return 0;
+}
+
+int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int fd,
+		      uint64_t fd_offset, uint64_t *iova)
+{
+	struct nvme_dma_region region = { addr, size_bytes, fd, fd_offset };
+	int err;
 
 	ASSERT((uintptr_t)addr % NVME_BLOCK_SIZE == 0 && addr != NULL);
 	ASSERT(size_bytes % NVME_BLOCK_SIZE == 0 && size_bytes > 0);
-	if (count >= NVME_WINDOW_COUNT)
+	ASSERT(fd_offset % NVME_BLOCK_SIZE == 0);
+	if (div_up(size_bytes, NVME_WINDOW_BYTES) >= NVME_WINDOW_COUNT)
 		return -ENOSPC;
-
-	pthread_mutex_lock(&dma->lock);
-	first = find_free(dma, dma->next_window, (uint32_t)count);
-	if (!first)
-		first = find_free(dma, 1, (uint32_t)count);
-	if (first) {
-		fill(dma, first, addr, size_bytes);
-		dma->next_window = (first + (uint32_t)count) % NVME_WINDOW_COUNT; /* (2) */
-		if (dma->next_window == 0)
-			dma->next_window = 1;
-		*iova = (uint64_t)first << NVME_WINDOW_SHIFT;
+	if (fd >= 0) {
+		region.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (region.fd < 0)
+			return -errno;
 	}
+	pthread_mutex_lock(&dma->lock);
+	err = map_locked(dma, &region, iova);
 	pthread_mutex_unlock(&dma->lock);
-	return first ? 0 : -ENOSPC;
+	if (err && fd >= 0)
+		close(region.fd);
+	return err;
+}
+
+int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_bytes, uint64_t *iova)
+{
+	return nvme_dma_map_file(dma, addr, size_bytes, -1, 0, iova);
 }
 
 void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 {
 	uint32_t first = (uint32_t)(iova >> NVME_WINDOW_SHIFT);
 	uint32_t count = (uint32_t)div_up(size_bytes, NVME_WINDOW_BYTES);
-	uint64_t mask = (1u << NVME_WINDOW_LEN_BITS) - 1, pages = 0;
+	struct nvme_dma_region *region = &dma->region[first];
 
 	ASSERT(iova % NVME_WINDOW_BYTES == 0 && first > 0);
 	ASSERT(size_bytes > 0 && first + count <= NVME_WINDOW_COUNT);
 	pthread_mutex_lock(&dma->lock);
+	ASSERT(region->size_bytes == size_bytes); /* what was mapped, all of it */
 	for (uint32_t i = first; i < first + count; i++) {
-		pages += load(dma, i) & mask;
+		ASSERT(load(dma, i)); /* (1) */
 		atomic_store_explicit(&dma->window[i], 0, memory_order_relaxed);
 		next_turn(dma, i);
 	}
+	tell_unmap(dma, iova, size_bytes);
+	if (region->fd >= 0)
+		close(region->fd);
+	region->size_bytes = 0;
 	pthread_mutex_unlock(&dma->lock);
-	ASSERT(pages << NVME_BLOCK_SHIFT == size_bytes); /* (1): what was mapped, all of it */
 	atomic_fetch_add_explicit(&dma->unmap_count, 1, memory_order_release); /* R2 */
+}
+
+bool nvme_dma_wants_files(struct nvme_dma *dma)
+{
+	bool wants = false;
+	struct list *at;
+
+	pthread_mutex_lock(&dma->lock);
+	list_for_each (at, &dma->targets)
+		wants |= list_entry(at, struct nvme_dma_target, link)->wants_files;
+	pthread_mutex_unlock(&dma->lock);
+	return wants;
 }
 
 uint64_t nvme_dma_fault_count(const struct nvme_dma *dma)
@@ -143,35 +236,81 @@ uint64_t nvme_dma_fault_count(const struct nvme_dma *dma)
 	return atomic_load_explicit(&dma->fault_count, memory_order_relaxed);
 }
 
-/* ---- the driver's own ---------------------------------------------------------- */
+/* ---- targets ----------------------------------------------------------------------- */
 
-int nvme__mem_alloc(struct nvme_mem *mem, struct nvme_dma *dma, uint64_t size_bytes)
+int nvme__dma_attach(struct nvme_dma *dma, struct nvme_dma_target *target)
 {
-	int err;
+	uint32_t i, undo;
+	int err = 0;
 
-	ASSERT(size_bytes > 0);
-	*mem = (struct nvme_mem){ .size_bytes = align_up(size_bytes, NVME_BLOCK_SIZE) };
-	mem->addr = mmap(NULL, mem->size_bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (mem->addr == MAP_FAILED) {
-		mem->size_bytes = 0;
-		return -ENOMEM;
+	pthread_mutex_lock(&dma->lock);
+	for (i = 0; i < NVME_WINDOW_COUNT && !err; i++) {
+		if (dma->region[i].size_bytes > 0)
+			err = target->map(target, (uint64_t)i << NVME_WINDOW_SHIFT,
+					  &dma->region[i]);
 	}
-	/* A child's copy-on-write would move our pages away from under the device. */
-	(void)madvise(mem->addr, mem->size_bytes, MADV_DONTFORK);
-	err = nvme_dma_map(dma, mem->addr, mem->size_bytes, &mem->iova);
-	if (err) {
-		munmap(mem->addr, mem->size_bytes);
-		mem->size_bytes = 0;
+	for (undo = 0; err && undo < i - 1; undo++) {
+		if (dma->region[undo].size_bytes > 0)
+			target->unmap(target, (uint64_t)undo << NVME_WINDOW_SHIFT,
+				      dma->region[undo].size_bytes);
 	}
+	list_init(&target->link);
+	if (!err)
+		list_push_back(&dma->targets, &target->link);
+	pthread_mutex_unlock(&dma->lock);
 	return err;
 }
 
-void nvme__mem_free(struct nvme_mem *mem, struct nvme_dma *dma)
+void nvme__dma_detach(struct nvme_dma *dma, struct nvme_dma_target *target)
 {
-	if (mem->size_bytes == 0)
-		return;
-	nvme_dma_unmap(dma, mem->iova, mem->size_bytes);
-	munmap(mem->addr, mem->size_bytes);
-	mem->size_bytes = 0;
+	pthread_mutex_lock(&dma->lock);
+	list_del(&target->link);
+	pthread_mutex_unlock(&dma->lock);
+}
+
+struct nvme_dma_target *nvme__dma_target(struct nvme_dma *dma,
+					 int (*map)(struct nvme_dma_target *, uint64_t,
+						    const struct nvme_dma_region *))
+{
+	struct nvme_dma_target *found = NULL;
+	struct list *at;
+
+	pthread_mutex_lock(&dma->lock);
+	list_for_each (at, &dma->targets) {
+		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
+
+		if (target->map == map)
+			found = target;
+	}
+	pthread_mutex_unlock(&dma->lock);
+	return found;
+}
+
+int nvme__dma_reserve(struct nvme_dma *dma, uint64_t first_iova, uint64_t last_iova)
+{
+	uint64_t first = first_iova >> NVME_WINDOW_SHIFT;
+	uint64_t last = min_u64(last_iova >> NVME_WINDOW_SHIFT, NVME_WINDOW_COUNT - 1);
+	int err = 0;
+
+	ASSERT(first_iova <= last_iova);
+	pthread_mutex_lock(&dma->lock);
+	for (uint64_t i = first; i <= last; i++) {
+		if (load(dma, (uint32_t)i))
+			err = -EBUSY;
+	}
+	for (uint64_t i = first; i <= last && !err; i++)
+		dma->reserved[i] = true;
+	pthread_mutex_unlock(&dma->lock);
+	return err;
+}
+
+uint64_t nvme__dma_mapped_bytes(struct nvme_dma *dma)
+{
+	uint64_t bytes = 0;
+
+	pthread_mutex_lock(&dma->lock);
+	for (uint32_t i = 0; i < NVME_WINDOW_COUNT; i++)
+		bytes += dma->region[i].size_bytes;
+	pthread_mutex_unlock(&dma->lock);
+	return bytes;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MIB (1ull << 20)
 
@@ -98,4 +99,26 @@ Test(base_arena, has_no_iova_for_a_stranger, .signal = SIGABRT)
 	char stranger = 0;
 
 	(void)arena_iova(arena, &stranger);
+}
+
+Test(base_arena, of_a_file_is_that_files_memory)
+{
+	struct arena *shared;
+	char *elsewhere;
+
+	cr_assert_eq(arena_fd(arena), -1);
+	cr_assert_eq(arena_create_file(3 * MIB, &shared), 0);
+	cr_assert_eq(arena_size(shared), 4 * MIB);
+	cr_assert_eq((uintptr_t)arena_base(shared) % (2 * MIB), 0);
+	elsewhere = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd(shared), 0);
+	cr_assert_neq(elsewhere, MAP_FAILED);
+	memset(arena_base(shared), 0x5a, 4 * MIB);
+	cr_assert_eq(elsewhere[0], 0x5a);
+	cr_assert_eq(elsewhere[4 * MIB - 1], 0x5a);
+	elsewhere[12345] = 1;
+	cr_assert_eq(((char *)arena_base(shared))[12345], 1);
+	munmap(elsewhere, 4 * MIB);
+	arena_destroy(shared);
+	cr_assert_eq(arena_create_file((uint64_t)1 << 60, &shared), -ENOMEM);
+	cr_assert_eq(arena_create_file(0, &shared), -EINVAL);
 }
