@@ -208,8 +208,11 @@ lib-check: $(client_libs)
 e2e: all
 	$(run) e2e $(e2e_tests)
 
+# test/guest/NAME.c: a program for the guest's tests.
+$(foreach t,$(guest_tools),$(eval $(call plain_rules,guest/$(t))))
+
 # In a guest: QEMU, a stock kernel, vfio.  GUEST_CACHE=DIR for what several BUILDs share.
-test-guest: all
+test-guest: all $(guest_tools:%=$(B)/test/guest/%)
 	$(run) guest $(guest_tests)
 
 # Each in its variant, as a make of its own, so that one call can go through several.

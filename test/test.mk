@@ -5,6 +5,7 @@ torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(wildcard test/e2e/e2e_*.sh)
 guest_tests   := $(wildcard test/guest/guest_$(T)*.sh)
+guest_tools   := $(patsubst test/guest/%.c,%,$(wildcard test/guest/*.c))
 
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))

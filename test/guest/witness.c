@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A client that changes files for ever and remembers, where a power cut does not reach, how many
+ * changes it was told to be done; and, after the cut, looks whether they are.
+ *
+ *	witness run ADDRESS KEYFILE WITNESS JOURNAL       sector WITNESS of the file JOURNAL
+ *	witness verify ADDRESS KEYFILE WITNESS COUNT      at least COUNT changes are there
+ *
+ * Change number N is the same in every run: it follows from WITNESS and N.  Changes are made one by
+ * one, so after a cut the store holds exactly what COUNT changes make, or COUNT + 1: the last may
+ * have been done without anybody having been told.
+ */
+#define _GNU_SOURCE
+#include "base/le.h"
+#include "base/num.h"
+#include "base/rand.h"
+#include "client-lib/weka_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES = 48, NAME = 64, SECTOR = 512, SIZE_MAX_BYTES = 300000 };
+
+/* Which change wrote each file; 0: it is not there. */
+struct state {
+	uint64_t written_by[FILES];
+};
+
+enum what { WRITE, REMOVE, RENAME };
+
+struct change {
+	enum what what;
+	uint32_t file;
+	uint32_t to;
+	size_t size_bytes;
+};
+
+struct witness {
+	struct weka_client *client;
+	uint64_t number;
+	struct state state;
+	char *bytes;
+};
+
+static struct rand_state of(const struct witness *w, uint64_t n)
+{
+	struct rand_state r;
+
+	rand_seed(&r, w->number << 40 | n);
+	return r;
+}
+
+static void name(const struct witness *w, uint32_t file, char out[NAME])
+{
+	snprintf(out, NAME, "/witness-%llu/file-%u", (unsigned long long)w->number, file);
+}
+
+/* Change `n` of a store in `state`: half of all files are small, and most changes are writes. */
+static struct change change_of(const struct witness *w, const struct state *state, uint64_t n)
+{
+	struct rand_state r = of(w, n);
+	struct change c = { .file = (uint32_t)rand_below(&r, FILES) };
+	uint64_t kind = rand_below(&r, 8);
+
+	c.to = (uint32_t)rand_below(&r, FILES);
+	c.size_bytes = rand_below(&r, rand_below(&r, 2) ? 9000 : SIZE_MAX_BYTES);
+	if (!state->written_by[c.file] || kind > 1 || (kind == 1 && c.to == c.file))
+		c.what = WRITE;
+	else
+		c.what = kind == 1 ? RENAME : REMOVE;
+	return c;
+}
+
+static void apply(struct state *s, const struct change *c, uint64_t n)
+{
+	if (c->what == RENAME)
+		s->written_by[c->to] = s->written_by[c->file];
+	s->written_by[c->file] = c->what == WRITE ? n : 0;
+}
+
+/* The bytes that change `n` wrote. */
+static size_t content(const struct witness *w, uint64_t n, char *out)
+{
+	struct rand_state r = of(w, n);
+	static const struct state all = { .written_by = { [0 ... FILES - 1] = 1 } };
+	size_t size = change_of(w, &all, n).size_bytes;
+	uint64_t word;
+
+	for (size_t at = 0; at < size; at += sizeof(word)) {
+		word = rand_u64(&r);
+		memcpy(out + at, &word, sizeof(word)); /* there is room for a word more */
+	}
+	return size;
+}
+
+static int fail(const struct witness *w, const char *what)
+{
+	fprintf(stderr, "witness: %s: %s\n", what, weka_error(w->client));
+	return 1;
+}
+
+/* ---- run ----------------------------------------------------------------------------------------
+ */
+
+static int do_change(struct witness *w, const struct change *c, uint64_t n)
+{
+	char path[NAME], to[NAME];
+
+	name(w, c->file, path);
+	name(w, c->to, to);
+	switch (c->what) {
+	case WRITE:
+		return weka_write_file(w->client, path, w->bytes, content(w, n, w->bytes), NULL);
+	case REMOVE:
+		return weka_unlink(w->client, path);
+	case RENAME:
+		return weka_rename(w->client, path, to);
+	}
+	return -EINVAL;
+}
+
+static int run(struct witness *w, const char *journal)
+{
+	int fd = open(journal, O_WRONLY | O_DIRECT | O_CLOEXEC);
+	char *sector = aligned_alloc(SECTOR, SECTOR), dir[NAME];
+	le64 done;
+
+	if (fd < 0 || !sector)
+		return fail(w, journal);
+	memset(sector, 0, SECTOR);
+	snprintf(dir, sizeof(dir), "/witness-%llu", (unsigned long long)w->number);
+	if (weka_mkdir(w->client, dir, 0755))
+		return fail(w, dir);
+	for (uint64_t n = 1;; n++) {
+		struct change c = change_of(w, &w->state, n);
+
+		if (do_change(w, &c, n))
+			return fail(w, "a change");
+		apply(&w->state, &c, n);
+		done = le64_of(n);
+		memcpy(sector, &done, sizeof(done));
+		if (pwrite(fd, sector, SECTOR, (off_t)(w->number * SECTOR)) != SECTOR)
+			return fail(w, journal);
+	}
+}
+
+/* ---- verify
+ * --------------------------------------------------------------------------------------- */
+
+/* Does the file hold what change `by` wrote (0: is it not there)? */
+static bool holds(struct witness *w, uint64_t by, int err, const char *bytes, size_t size)
+{
+	if (by == 0)
+		return err == -ENOENT;
+	if (err)
+		return false;
+	return content(w, by, w->bytes) == size && memcmp(w->bytes, bytes, size) == 0;
+}
+
+static int verify(struct witness *w, uint64_t count)
+{
+	struct state after;
+	struct change last;
+	bool as_before = true, as_after = true;
+	char path[NAME];
+
+	for (uint64_t n = 1; n <= count; n++) {
+		last = change_of(w, &w->state, n);
+		apply(&w->state, &last, n);
+	}
+	after = w->state;
+	last = change_of(w, &after, count + 1);
+	apply(&after, &last, count + 1);
+	for (uint32_t i = 0; i < FILES; i++) {
+		size_t size = 0;
+		void *bytes = NULL;
+		int err;
+
+		name(w, i, path);
+		err = weka_read_file(w->client, path, &bytes, &size);
+		if (!holds(w, w->state.written_by[i], err, bytes, size)) {
+			as_before = false;
+			if (!holds(w, after.written_by[i], err, bytes, size))
+				printf("%s is not as change %llu left it: %s, %zu bytes\n", path,
+				       (unsigned long long)w->state.written_by[i],
+				       err ? strerror(-err) : "read", size);
+		}
+		as_after = as_after && holds(w, after.written_by[i], err, bytes, size);
+		free(bytes);
+	}
+	if (!as_before && !as_after)
+		printf("witness %llu: neither what %llu changes make, nor one more\n",
+		       (unsigned long long)w->number, (unsigned long long)count);
+	return as_before || as_after ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct witness w = { .number = argc == 6 ? strtoull(argv[4], NULL, 10) : 0 };
+	struct weka_key key = { 0 };
+	int code;
+
+	if (argc != 6) {
+		fprintf(stderr,
+			"usage: witness run|verify ADDRESS KEYFILE WITNESS JOURNAL|COUNT\n");
+		return 2;
+	}
+	key.file = argv[3];
+	w.bytes = malloc(SIZE_MAX_BYTES + sizeof(uint64_t));
+	if (!w.bytes || weka_connect(argv[2], &key, NULL, &w.client))
+		return fail(&w, "connect");
+	if (strcmp(argv[1], "run") == 0)
+		code = run(&w, argv[5]);
+	else
+		code = verify(&w, strtoull(argv[5], NULL, 10));
+	weka_close(w.client);
+	free(w.bytes);
+	return code;
+}
