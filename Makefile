@@ -58,7 +58,7 @@ CFLAGS  := -std=gnu17 -g $(ARCH) -fPIC -fno-semantic-interposition -fno-omit-fra
 	   -fno-strict-aliasing -I. $(WARN)
 LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now
 # What is not used is not linked (--as-needed).
-LDLIBS  := -lisal -lxxhash -luring -lcrypto -linih -ljansson -lblkid -lpthread
+LDLIBS  := -lisal -lxxhash -luring -lcrypto -linih -ljansson -lblkid -lpci -lpthread
 
 sanitize       := -O1 -DWK_DEBUG -fno-sanitize-recover=all
 CFLAGS_release := -O2 -D_FORTIFY_SOURCE=2
@@ -165,7 +165,7 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples)
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app weka bench,$(1)),appliance client-lib),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app ctl weka bench,$(1)),appliance client-lib),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call archives,$(sort $(foreach l,$(call test_layer,$(1)),$(call closure_of,$(l)))))
 
@@ -177,12 +177,13 @@ endef
 $(foreach t,$(unit_tests),$(eval $(call test_rules,$(t))))
 
 define plain_rules
-$(B)/test/$(1): $(B)/test/$(1).o $(B)/libtest.a $(all_libs)
+$(B)/test/$(1): $(call objects,test/$(1).c $($(notdir $(1))_srcs)) $(B)/libtest.a $(all_libs)
 	$(call say,LD,$$@)
-	$$(call link,$$< $(B)/libtest.a $(all_libs) $(2))
+	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(all_libs) $(2))
 endef
 $(foreach t,$(torture_tests),$(eval $(call plain_rules,torture/$(t))))
 $(foreach t,$(sim_tests),$(eval $(call plain_rules,sim/$(t))))
+$(foreach t,$(test_tools),$(eval $(call plain_rules,tools/$(t))))
 $(foreach t,$(fuzz_tests),$(eval $(call plain_rules,fuzz/$(t),-fsanitize=fuzzer)))
 
 FUZZ_SECONDS ?= 5
@@ -205,7 +206,7 @@ fuzz-run: $(fuzz_tests:%=$(B)/test/fuzz/%)
 lib-check: $(client_libs)
 	$(run) lib $(if $(client_map),test/lib_check.sh)
 
-e2e: all
+e2e: all $(test_tools:%=$(B)/test/tools/%)
 	$(run) e2e $(e2e_tests)
 
 # test/guest/NAME.c: a program for the guest's tests.

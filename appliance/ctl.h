@@ -25,7 +25,10 @@ struct ctl {
 	bool quiet;       /* no progress bar                                          */
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */
-	int argc;         /* the command's own arguments                              */
+	bool once;        /* drives attach, detach: only until the next restart       */
+	const char *user; /* drives attach: who may use it; NULL: root                */
+	const char *group;
+	int argc; /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
 	char address_buffer[256];
@@ -53,6 +56,8 @@ int ctl_cmd_put(struct ctl *c);
 int ctl_cmd_rm(struct ctl *c);
 int ctl_cmd_mkdir(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
+int ctl_cmd_drives(struct ctl *c);
+int ctl_cmd_doctor(struct ctl *c);
 
 /* ---- progress: ctl_progress.c ------------------------------------------------------- */
 

@@ -9,12 +9,11 @@
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
 #include "appliance/ctl.h"
+#include "appliance/ctl_drives.h"
 #include "base/clock.h"
 #include "base/num.h"
 
-#include <blkid/blkid.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,41 +66,20 @@ static int names_of(struct ctl *c, struct drive_set *b)
 
 /* ---- whose is this? --------------------------------------------------------------- */
 
-static int ours(const char *name, const char *path)
-{
-	static uint8_t block[NVME_BLOCK_SIZE];
-	uint8_t uuid[16];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : pread(fd, block, sizeof(block), 0);
-
-	if (fd >= 0)
-		close(fd);
-	if (got == (ssize_t)sizeof(block) && meta_super_recognize(block, uuid))
-		return ctl_fail("%s: holds a store already (--force formats it all the same)",
-				name);
-	return 0;
-}
-
-/* 0: nothing known is on it. */
+/* 0: nothing known is on it; too small for anything, or unreadable: opening will say. */
 static int refuse_signature(const char *name, const char *path)
 {
-	blkid_probe probe = blkid_new_probe_from_filename(path);
-	const char *type = NULL;
-	int found, status = 0;
+	char text[64];
 
-	if (!probe)
-		return 0; /* too small for anything, or unreadable: opening will say */
-	blkid_probe_enable_superblocks(probe, 1);
-	blkid_probe_enable_partitions(probe, 1);
-	found = blkid_do_safeprobe(probe);
-	if (found == 0 && (blkid_probe_lookup_value(probe, "TYPE", &type, NULL) == 0 ||
-			   blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL) == 0))
-		status = ctl_fail("%s: holds %s (--force formats it all the same)", name, type);
-	else if (found == -2)
-		status = ctl_fail("%s: holds several signatures (--force formats it all the same)",
-				  name);
-	blkid_free_probe(probe);
-	return status;
+	switch (ctl_signature(path, text, sizeof(text))) {
+	case CTL_SIGNATURE_STORE:
+		return ctl_fail("%s: holds a store already (--force formats it all the same)",
+				name);
+	case CTL_SIGNATURE_FOREIGN:
+		return ctl_fail("%s: holds %s (--force formats it all the same)", name, text);
+	default:
+		return 0;
+	}
 }
 
 static int look_before(struct ctl *c, struct drive_set *b)
@@ -114,7 +92,7 @@ static int look_before(struct ctl *c, struct drive_set *b)
 			continue;
 		b->made[i] = access(path, F_OK) != 0;
 		if (!b->made[i] && !c->force)
-			status = ours(b->name[i], path) || refuse_signature(b->name[i], path);
+			status = refuse_signature(b->name[i], path);
 	}
 	return status;
 }

@@ -2,8 +2,8 @@
 /*
  * wekactl - the operator's tool: formats and checks drives, and moves files.
  *
- * format and check work on the drives themselves, with no appliance running on them.  All
- * else asks a running appliance: at --connect with --key, or where --config says.
+ * format, check, drives and doctor work on the drives themselves and on this machine.  All else
+ * asks a running appliance: at --connect with --key, or where --config says.
  */
 #include "appliance/ctl.h"
 #include "appliance/app_conf.h"
@@ -19,7 +19,16 @@
 
 #define CONFIG_DEFAULT "/etc/weka-appliance.conf"
 
-enum { OPT_FORCE = 256, OPT_SHARDS, OPT_JSON, OPT_THREADS, OPT_KEY_ID };
+enum {
+	OPT_FORCE = 256,
+	OPT_SHARDS,
+	OPT_JSON,
+	OPT_THREADS,
+	OPT_KEY_ID,
+	OPT_ONCE,
+	OPT_USER,
+	OPT_GROUP
+};
 
 static const struct argp_option options[] = {
 	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
@@ -30,9 +39,12 @@ static const struct argp_option options[] = {
 	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
 	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time", 1 },
 	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
-	{ "force", OPT_FORCE, NULL, 0, "format: even what holds something", 1 },
+	{ "force", OPT_FORCE, NULL, 0, "format, drives attach: even what holds something", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
+	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
+	{ "user", OPT_USER, "NAME", 0, "drives attach: who may use the drive (root)", 1 },
+	{ "group", OPT_GROUP, "NAME", 0, "drives attach: which group may", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -61,6 +73,10 @@ static const struct command {
 	{ "rm", "PATH...", "files, and with -r trees", 1, 1 << 20, true, ctl_cmd_rm },
 	{ "mkdir", "PATH...", "directories", 1, 1 << 20, true, ctl_cmd_mkdir },
 	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },
+	{ "drives", "[ACTION...]", "the machine's NVMe drives; attach, detach, restore them", 0,
+	  CTL_DRIVES_MAX + 1, false, ctl_cmd_drives },
+	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, false,
+	  ctl_cmd_doctor },
 };
 
 int ctl_fail(const char *fmt, ...)
@@ -131,6 +147,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_THREADS:
 		c->threads = count_of(state, "--threads", arg, 64);
 		return 0;
+	case OPT_ONCE:
+		c->once = true;
+		return 0;
+	case OPT_USER:
+		c->user = arg;
+		return 0;
+	case OPT_GROUP:
+		c->group = arg;
+		return 0;
 	case ARGP_KEY_ARGS:
 		c->argc = state->argc - state->next;
 		c->argv = state->argv + state->next;
@@ -167,7 +192,7 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "COMMAND [ARGUMENTS]",
-	.doc = "Format and check an appliance's drives, and move files.\v",
+	.doc = "Attach, format and check an appliance's drives, and move files.\v",
 	.help_filter = list_commands,
 };
 
