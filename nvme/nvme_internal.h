@@ -152,13 +152,13 @@ const char *nvme__status_text(uint32_t status);
 
 /* ---- names: nvme_name.c ------------------------------------------------------------ */
 
-enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI };
+enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VFIO_USER };
 
 struct nvme_name {
 	enum nvme_name_kind kind;
 	uint64_t size_bytes; /* file:, mem:; 0: not given (file: only) */
-	uint32_t nsid;       /* pci:; 0: not given */
-	char path[4096];     /* file:; pci: the address as sysfs writes it, 0000:01:00.0 */
+	uint32_t nsid;       /* pci:, vfio-user:; 0: not given */
+	char path[4096];     /* file:, vfio-user:; pci: as sysfs writes it, 0000:01:00.0 */
 };
 
 must_check int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text,

@@ -6,6 +6,7 @@
  *   mem:SIZE                SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
  *                           multiple of 4096
  *   pci:DOMAIN:BUS:DEV.FN[?nsid=N]     hexadecimal, as lspci -D writes it; N from 1 on
+ *   vfio-user:PATH[?nsid=N]            of a socket; PATH as file: has it
  *
  * They come from people and configuration files: this is the one place that parses
  * them, and each refusal says what to type instead.
@@ -161,6 +162,20 @@ static const char *parse_pci(struct nvme_name *out, const char *rest)
 	return *rest ? parse_nsid(out, rest + 1) : NULL;
 }
 
+static const char *parse_vfio_user(struct nvme_name *out, const char *rest)
+{
+	const char *query = strrchr(rest, '?');
+	size_t path_size = query ? (size_t)(query - rest) : strlen(rest);
+
+	if (path_size == 0)
+		return "no path: a server's drive is called vfio-user:/some/socket";
+	if (path_size >= sizeof(out->path))
+		return "the path is too long";
+	memcpy(out->path, rest, path_size);
+	out->path[path_size] = 0;
+	return query ? parse_nsid(out, query + 1) : NULL;
+}
+
 int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, size_t err_text_size)
 {
 	const char *wrong;
@@ -177,8 +192,12 @@ int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, si
 	} else if (strncmp(name, "pci:", 4) == 0) {
 		out->kind = NVME_NAME_PCI;
 		wrong = parse_pci(out, name + 4);
+	} else if (strncmp(name, "vfio-user:", 10) == 0) {
+		out->kind = NVME_NAME_VFIO_USER;
+		wrong = parse_vfio_user(out, name + 10);
 	} else {
-		wrong = "unknown kind of drive: pci:0000:01:00.0, file:PATH?size=8G or mem:4G";
+		wrong = "unknown kind of drive: pci:0000:01:00.0, vfio-user:SOCKET, "
+			"file:PATH?size=8G or mem:4G";
 	}
 	if (!wrong)
 		return 0;

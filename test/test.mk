@@ -4,6 +4,7 @@ unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(wildcard test/e2e/e2e_*.sh)
+test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
 guest_tests   := $(wildcard test/guest/guest_$(T)*.sh)
 guest_tools   := $(patsubst test/guest/%.c,%,$(wildcard test/guest/*.c))
 

@@ -7,9 +7,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static const char *const kinds[] = {
-	[NVME_NAME_FILE] = "file:", [NVME_NAME_MEM] = "mem:", [NVME_NAME_PCI] = "pci:"
-};
+static const char *const kinds[] = { [NVME_NAME_FILE] = "file:",
+				     [NVME_NAME_MEM] = "mem:",
+				     [NVME_NAME_PCI] = "pci:",
+				     [NVME_NAME_VFIO_USER] = "vfio-user:" };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
@@ -24,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (nvme__name_parse(&out, name, err_text, sizeof(err_text)) == 0) {
 		ASSERT(out.size_bytes % NVME_BLOCK_SIZE == 0);
 		ASSERT(strnlen(out.path, sizeof(out.path)) < sizeof(out.path));
-		ASSERT(strncmp(name, kinds[out.kind], 4) == 0);
+		ASSERT(strncmp(name, kinds[out.kind], strlen(kinds[out.kind])) == 0);
 		ASSERT((out.path[0] != 0) == (out.kind != NVME_NAME_MEM));
 		ASSERT((out.size_bytes > 0) >= (out.kind == NVME_NAME_MEM));
 		ASSERT(out.nsid == nvme__name_nsid(name) && out.nsid != UINT32_MAX);

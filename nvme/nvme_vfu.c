@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A controller in another process, as the seam wants it.
+ *
+ *                 reply late, socket closed, nonsense
+ *   live ----------------------------------------------> gone     registers read all ones,
+ *    ^                                                     |      doorbells reach nobody
+ *    +------ keeper: connected, set up as before <--- reset()
+ *
+ * Registers are messages, waited for; doorbells are words in a page of the server's, or, where it
+ * offers none, words of ours that service() sends when they have changed.  Interrupts are eventfds
+ * that the server holds from the making of a queue on: attaching one needs the server's answer,
+ * and a core that is about to sleep waits for nobody.  A server that would be slowed down by
+ * writing to them while we poll may coalesce interrupts.
+ *
+ * A reset or reconnect waits for the server and allocates memory, neither of which a polling
+ * thread does: a thread of the drive's own does it, the keeper, while reset() says -EAGAIN.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) The connection is opened and closed by the opener before, and by the keeper while, the
+ *      keeper runs.
+ *  (2) Doorbell pointers and eventfds stay the same until the drive is destroyed.
+ *  (3) NVME_ALARM_GONE is said once for each connection.
+ */
+#define _GNU_SOURCE
+#include "nvme/nvme_vfu.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define REPLY_TIMEOUT_NS (2 * NS_PER_S)
+
+enum keeper_job { KEEPER_IDLE, KEEPER_WANTED, KEEPER_DONE, KEEPER_END };
+
+struct nvme_vfu_keeper {
+	pthread_t thread;
+	pthread_mutex_t lock; /* over all of this, and the swapping of connections */
+	pthread_cond_t changed;
+	enum keeper_job job;
+	int result;
+	bool released;
+	bool told; /* (3) */
+	bool running;
+};
+
+static bool is_live(const struct nvme_vfu *vfu)
+{
+	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire);
+}
+
+/* ---- registers ------------------------------------------------------------------------- */
+
+/* Where a register is mapped, or NULL: nearly all servers want to see their accesses. */
+static volatile void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
+{
+	for (uint32_t i = 0; i < vfu->map_count; i++) {
+		const struct nvme_vfu_mapping *m = &vfu->map[i];
+
+		if (offset >= m->offset && offset + size_bytes <= m->offset + m->size_bytes)
+			return m->addr + (offset - m->offset);
+	}
+	return NULL;
+}
+
+static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
+{
+	volatile void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+	uint64_t value;
+
+	if (at)
+		return size_bytes == 8 ? *(volatile uint64_t *)at : *(volatile uint32_t *)at;
+	/* What cannot be read is all ones, as on a bus. */
+	(void)!nvme__vfu_read(vfu, VFU_REGION_BAR0, offset, size_bytes, &value);
+	return value;
+}
+
+static void write_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
+			   uint64_t value)
+{
+	volatile void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+
+	if (at && size_bytes == 8)
+		*(volatile uint64_t *)at = value;
+	else if (at)
+		*(volatile uint32_t *)at = (uint32_t)value;
+	else /* a write that does not arrive shows in CSTS, like one of a bus */
+		(void)!nvme__vfu_write(vfu, VFU_REGION_BAR0, offset, size_bytes, value);
+}
+
+static uint32_t vfu_read32(void *ctrl, uint32_t offset)
+{
+	return (uint32_t)read_register(ctrl, offset, 4);
+}
+
+static uint64_t vfu_read64(void *ctrl, uint32_t offset)
+{
+	return read_register(ctrl, offset, 8);
+}
+
+/* Disabled, a controller forgets its doorbells. */
+static void forget_doorbells(struct nvme_vfu *vfu)
+{
+	for (uint32_t i = 0; i < NVME_VFU_DOORBELLS && vfu->doorbell; i++) {
+		vfu->doorbell[i].word = 0;
+		vfu->doorbell[i].sent = 0;
+	}
+}
+
+static void vfu_write32(void *ctrl, uint32_t offset, uint32_t value)
+{
+	write_register(ctrl, offset, 4, value);
+	if (offset == NVME_REG_CC && !(value & NVME_CC_EN))
+		forget_doorbells(ctrl);
+}
+
+static void vfu_write64(void *ctrl, uint32_t offset, uint64_t value)
+{
+	write_register(ctrl, offset, 8, value);
+}
+
+/* ---- doorbells ------------------------------------------------------------------------- */
+
+static volatile uint32_t *vfu_doorbell(void *ctrl, uint32_t offset) /* MMIO */
+{
+	struct nvme_vfu *vfu = ctrl;
+	uint64_t at = offset - NVME_REG_DOORBELLS;
+	struct nvme_vfu_doorbell *d;
+
+	ASSERT(offset >= NVME_REG_DOORBELLS && at % vfu->doorbell_stride == 0);
+	ASSERT(at / vfu->doorbell_stride < NVME_VFU_DOORBELLS);
+	if (vfu->mapped_doorbells) {
+		/* A server that grants more queues than its BAR has doorbells hears nothing. */
+		if (offset + sizeof(uint32_t) > vfu->bar.size_bytes)
+			return &vfu->nowhere;
+		return vfu->mapped_doorbells + at / sizeof(uint32_t);
+	}
+	d = &vfu->doorbell[at / vfu->doorbell_stride];
+	d->word = 0; /* a new queue's */
+	d->sent = 0;
+	return &d->word;
+}
+
+/* Without waiting: what does not fit into the socket now goes the next time. */
+static void send_doorbell(struct nvme_vfu *vfu, uint32_t index)
+{
+	struct nvme_vfu_doorbell *d = &vfu->doorbell[index];
+	uint32_t value = d->word;
+	struct vfu_region_rw rw = { le64_of(NVME_REG_DOORBELLS + index * vfu->doorbell_stride),
+				    le32_of(VFU_REGION_BAR0), le32_of(sizeof(value)) };
+	struct nvme_vfu_call call = { .command = VFU_REGION_WRITE,
+				      .head = &rw,
+				      .head_bytes = sizeof(rw),
+				      .data = &value,
+				      .data_bytes = sizeof(value) };
+
+	if (value != d->sent && nvme__vfu_post(&vfu->conn, &call) == 0)
+		d->sent = value;
+}
+
+/* The completion queue's first: the server then has room for what it is told of. */
+static void vfu_service(void *ctrl, uint32_t qid)
+{
+	struct nvme_vfu *vfu = ctrl;
+
+	ASSERT(qid <= NVME_QPAIRS_MAX);
+	send_doorbell(vfu, 2 * qid + 1);
+	send_doorbell(vfu, 2 * qid);
+}
+
+/* ---- sleep ----------------------------------------------------------------------------- */
+
+/* Queue and vector have the same number. */
+static int vfu_vector(void *ctrl, uint32_t qid)
+{
+	struct nvme_vfu *vfu = ctrl;
+
+	if (qid >= vfu->vector_count)
+		return -1;
+	if (vfu->wake_fd[qid] >= 0)
+		return (int)qid;
+	vfu->wake_fd[qid] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (vfu->wake_fd[qid] < 0)
+		return -1;
+	if (nvme__vfu_attach_vector(vfu, qid) == 0)
+		return (int)qid;
+	close(vfu->wake_fd[qid]);
+	vfu->wake_fd[qid] = -1;
+	return -1;
+}
+
+static int vfu_wake_fd(void *ctrl, uint32_t qid)
+{
+	return ((struct nvme_vfu *)ctrl)->wake_fd[qid];
+}
+
+static void drain(const struct nvme_vfu *vfu, uint32_t qid)
+{
+	uint64_t count;
+
+	(void)!read(vfu->wake_fd[qid], &count, sizeof(count));
+}
+
+/* What came while we polled must not end the sleep; what comes from here on does. */
+static bool vfu_arm(void *ctrl, uint32_t qid)
+{
+	struct nvme_vfu *vfu = ctrl;
+
+	if (vfu->doorbell)
+		vfu_service(vfu, qid);
+	if (vfu->wake_fd[qid] < 0)
+		return false;
+	drain(vfu, qid);
+	return true;
+}
+
+static void vfu_disarm(void *ctrl, uint32_t qid)
+{
+	struct nvme_vfu *vfu = ctrl;
+
+	if (vfu->wake_fd[qid] >= 0)
+		drain(vfu, qid);
+}
+
+/* ---- when the server goes ---------------------------------------------------------------- */
+
+static int vfu_alarm_fd(void *ctrl)
+{
+	return ((struct nvme_vfu *)ctrl)->alarm_fd;
+}
+
+static uint32_t vfu_alarm(void *ctrl)
+{
+	struct nvme_vfu *vfu = ctrl;
+	struct nvme_vfu_keeper *k = vfu->keeper;
+	uint32_t bits = 0;
+
+	pthread_mutex_lock(&k->lock);
+	if (!k->told && !nvme__vfu_look(&vfu->conn)) {
+		k->told = true;
+		bits = NVME_ALARM_GONE;
+		if (vfu->conn.fd >= 0)
+			(void)!epoll_ctl(vfu->alarm_fd, EPOLL_CTL_DEL, vfu->conn.fd, NULL);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return bits;
+}
+
+/* The connection is new: watch it. */
+static int watch(struct nvme_vfu *vfu)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (epoll_ctl(vfu->alarm_fd, EPOLL_CTL_ADD, vfu->conn.fd, &ev) == 0)
+		return 0;
+	return errno == EEXIST ? 0 : -errno;
+}
+
+static int reset_device(struct nvme_vfu *vfu)
+{
+	struct nvme_vfu_call call = { .command = VFU_DEVICE_RESET };
+	int err;
+
+	if (!vfu->device.resets)
+		return -ENOTSUP;
+	err = nvme__vfu_begin(&vfu->conn, &call);
+	nvme__vfu_end(&vfu->conn, &call);
+	return err ? err : nvme__vfu_bus_master(vfu, true);
+}
+
+static int reconnect(struct nvme_vfu *vfu)
+{
+	struct nvme_vfu_keeper *k = vfu->keeper;
+	int err;
+
+	nvme__vfu_take_down(vfu);
+	err = nvme__vfu_setup(vfu);
+	if (err)
+		return err;
+	pthread_mutex_lock(&k->lock);
+	err = watch(vfu);
+	k->told = false;
+	pthread_mutex_unlock(&k->lock);
+	return err;
+}
+
+static void *keep(void *arg)
+{
+	struct nvme_vfu *vfu = arg;
+	struct nvme_vfu_keeper *k = vfu->keeper;
+
+	pthread_mutex_lock(&k->lock);
+	while (k->job != KEEPER_END) {
+		int err;
+
+		if (k->job != KEEPER_WANTED) {
+			pthread_cond_wait(&k->changed, &k->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&k->lock);
+		err = is_live(vfu) ? reset_device(vfu) : -ENODEV;
+		if (!is_live(vfu))
+			err = reconnect(vfu);
+		pthread_mutex_lock(&k->lock);
+		if (k->job == KEEPER_WANTED)
+			k->job = KEEPER_DONE;
+		k->result = err;
+	}
+	pthread_mutex_unlock(&k->lock);
+	return NULL;
+}
+
+/* -EAGAIN until the keeper is done; then, once, what it came to. */
+static int vfu_reset(void *ctrl)
+{
+	struct nvme_vfu_keeper *k = ((struct nvme_vfu *)ctrl)->keeper;
+	int err = -EAGAIN;
+
+	pthread_mutex_lock(&k->lock);
+	if (k->released) {
+		err = -ENODEV;
+	} else if (k->job == KEEPER_DONE) {
+		k->job = KEEPER_IDLE;
+		err = k->result;
+	} else if (k->job == KEEPER_IDLE) {
+		k->job = KEEPER_WANTED;
+		pthread_cond_signal(&k->changed);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return err;
+}
+
+static int vfu_bus_master(void *ctrl, bool on)
+{
+	return nvme__vfu_bus_master(ctrl, on);
+}
+
+static void end_keeper(struct nvme_vfu *vfu)
+{
+	struct nvme_vfu_keeper *k = vfu->keeper;
+
+	if (!k->running)
+		return;
+	pthread_mutex_lock(&k->lock);
+	k->job = KEEPER_END;
+	pthread_cond_signal(&k->changed);
+	pthread_mutex_unlock(&k->lock);
+	pthread_join(k->thread, NULL);
+	k->running = false;
+}
+
+static void vfu_release(void *ctrl)
+{
+	struct nvme_vfu *vfu = ctrl;
+
+	if (vfu->keeper->released)
+		return;
+	end_keeper(vfu);
+	vfu->keeper->released = true;
+	nvme__vfu_take_down(vfu);
+	nvme__vfu_unmap(vfu);
+}
+
+/* ---- its life ---------------------------------------------------------------------------- */
+
+static void vfu_note(void *ctrl, char *text, size_t text_size)
+{
+	const struct nvme_vfu *vfu = ctrl;
+
+	if (vfu->vector_count == 0)
+		snprintf(text, text_size,
+			 "the server has no eventfd interrupts: cores do not sleep");
+	else if (vfu->doorbell)
+		snprintf(text, text_size,
+			 "doorbells are messages: the server offers no page for them");
+}
+
+static void vfu_destroy(void *ctrl)
+{
+	struct nvme_vfu *vfu = ctrl;
+	struct nvme_vfu_keeper *k = vfu->keeper;
+
+	end_keeper(vfu);
+	nvme__vfu_take_down(vfu);
+	nvme__vfu_forget_mappings(vfu);
+	for (uint32_t i = 0; i < ARRAY_LEN(vfu->wake_fd); i++) {
+		if (vfu->wake_fd[i] >= 0)
+			close(vfu->wake_fd[i]);
+	}
+	if (vfu->alarm_fd >= 0)
+		close(vfu->alarm_fd);
+	nvme__vfu_conn_destroy(&vfu->conn);
+	pthread_cond_destroy(&k->changed);
+	pthread_mutex_destroy(&k->lock);
+	free(vfu->doorbell);
+	free(k);
+	free(vfu);
+}
+
+/* The first for doorbells that are mapped, the second for those that are messages. */
+static const struct nvme_ctrl_ops mapped_ops = {
+	.read32 = vfu_read32,
+	.read64 = vfu_read64,
+	.write32 = vfu_write32,
+	.write64 = vfu_write64,
+	.doorbell = vfu_doorbell,
+	.wake_fd = vfu_wake_fd,
+	.arm = vfu_arm,
+	.disarm = vfu_disarm,
+	.vector = vfu_vector,
+	.reset = vfu_reset,
+	.bus_master = vfu_bus_master,
+	.alarm_fd = vfu_alarm_fd,
+	.alarm = vfu_alarm,
+	.release = vfu_release,
+	.note = vfu_note,
+	.destroy = vfu_destroy,
+};
+static const struct nvme_ctrl_ops message_ops = {
+	.service = vfu_service,
+	.read32 = vfu_read32,
+	.read64 = vfu_read64,
+	.write32 = vfu_write32,
+	.write64 = vfu_write64,
+	.doorbell = vfu_doorbell,
+	.wake_fd = vfu_wake_fd,
+	.arm = vfu_arm,
+	.disarm = vfu_disarm,
+	.vector = vfu_vector,
+	.reset = vfu_reset,
+	.bus_master = vfu_bus_master,
+	.alarm_fd = vfu_alarm_fd,
+	.alarm = vfu_alarm,
+	.release = vfu_release,
+	.note = vfu_note,
+	.destroy = vfu_destroy,
+};
+
+static int dma_map(struct nvme_dma_target *target, uint64_t iova,
+		   const struct nvme_dma_region *region)
+{
+	struct nvme_vfu *vfu = container_of(target, struct nvme_vfu, target);
+	struct vfu_dma_map map = { .argsz = le32_of(sizeof(map)),
+				   .flags = le32_of(VFU_DMA_READABLE | VFU_DMA_WRITABLE),
+				   .fd_offset = le64_of(region->fd_offset),
+				   .iova = le64_of(iova),
+				   .size = le64_of(region->size_bytes) };
+	struct nvme_vfu_call call = { .command = VFU_DMA_MAP,
+				      .head = &map,
+				      .head_bytes = sizeof(map),
+				      .fds = &region->fd,
+				      .fd_count = 1 };
+	int err;
+
+	vfu->refused_memory = region->fd < 0;
+	if (region->fd < 0)
+		return -EINVAL;
+	if (vfu->dma_map_count >= vfu->caps.dma_maps_max)
+		return -ENOSPC;
+	err = nvme__vfu_begin(&vfu->conn, &call);
+	nvme__vfu_end(&vfu->conn, &call);
+	if (!is_live(vfu))
+		return 0; /* it is told of all there is when it comes back */
+	if (!err)
+		vfu->dma_map_count++;
+	return err;
+}
+
+/* The server has let go of it when this returns; one that does not say so is let go itself. */
+static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t size_bytes)
+{
+	struct nvme_vfu *vfu = container_of(target, struct nvme_vfu, target);
+	struct vfu_dma_unmap unmap = { .argsz = le32_of(sizeof(unmap)),
+				       .iova = le64_of(iova),
+				       .size = le64_of(size_bytes) };
+	struct nvme_vfu_call call = { .command = VFU_DMA_UNMAP,
+				      .head = &unmap,
+				      .head_bytes = sizeof(unmap) };
+	int err = nvme__vfu_begin(&vfu->conn, &call);
+
+	if (err && is_live(vfu))
+		(void)nvme__vfu_nonsense(&vfu->conn, "the server does not let go of memory");
+	nvme__vfu_end(&vfu->conn, &call);
+	if (!err)
+		vfu->dma_map_count--;
+}
+
+static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dma)
+{
+	struct nvme_vfu *vfu = calloc(1, sizeof(*vfu));
+	struct nvme_vfu_keeper *k = calloc(1, sizeof(*k));
+
+	if (!vfu || !k || nvme__vfu_conn_init(&vfu->conn, dma, REPLY_TIMEOUT_NS))
+		goto free_both;
+	vfu->dma = dma;
+	vfu->keeper = k;
+	vfu->target =
+		(struct nvme_dma_target){ .wants_files = true, .map = dma_map, .unmap = dma_unmap };
+	list_init(&vfu->target.link);
+	for (uint32_t i = 0; i < ARRAY_LEN(vfu->wake_fd); i++)
+		vfu->wake_fd[i] = -1;
+	snprintf(vfu->path, sizeof(vfu->path), "%s", parsed->path);
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_cond_init(&k->changed, NULL);
+	vfu->alarm_fd = epoll_create1(EPOLL_CLOEXEC);
+	return vfu;
+
+free_both:
+	free(k);
+	free(vfu);
+	return NULL;
+}
+
+static int start(struct nvme_vfu *vfu)
+{
+	int err;
+
+	if (vfu->alarm_fd < 0) {
+		snprintf(vfu->why, sizeof(vfu->why), "no file descriptor for it");
+		return -EMFILE;
+	}
+	err = nvme__vfu_setup(vfu);
+	if (err)
+		return err;
+	snprintf(vfu->why, sizeof(vfu->why), "no thread for it");
+	err = watch(vfu);
+	if (!err)
+		err = -pthread_create(&vfu->keeper->thread, NULL, keep, vfu);
+	vfu->keeper->running = err == 0;
+	return err;
+}
+
+int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, const char *name,
+		   struct nvme_dma *dma, const struct nvme_options *options, char *err_text,
+		   size_t err_text_size)
+{
+	struct nvme_vfu *vfu;
+	int err;
+
+	if (strlen(parsed->path) >= sizeof(vfu->path)) {
+		nvme__err_text(err_text, err_text_size, name,
+			       "a socket's path has at most %zu bytes", sizeof(vfu->path) - 1);
+		return -ENAMETOOLONG;
+	}
+	vfu = make(parsed, dma);
+	if (!vfu) {
+		nvme__err_text(err_text, err_text_size, name, "out of memory");
+		return -ENOMEM;
+	}
+	err = start(vfu);
+	if (err) {
+		nvme__err_text(err_text, err_text_size, name, "%s", vfu->why);
+		vfu_destroy(vfu);
+		return err;
+	}
+	return nvme__drive_up(out, vfu->doorbell ? &message_ops : &mapped_ops, vfu, name, dma,
+			      options, err_text, err_text_size);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Drives in another process, behind a socket that speaks vfio-user.  Private to nvme/ and its
+ * tests.
+ *
+ *   nvme_vfu_parse.c   what a server says: the only place where its bytes are looked at
+ *   nvme_vfu_conn.c    messages: send, wait for the reply, serve the server's own requests
+ *   nvme_vfu_setup.c   from a socket's path to a device whose regions are known and mapped
+ *   nvme_vfu.c         the controller of the seam; what happens when the server goes
+ */
+#ifndef NVME_VFU_H
+#define NVME_VFU_H
+
+#include "nvme/nvme_internal.h"
+#include "nvme/nvme_vfu_spec.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define NVME_VFU_BODY_MAX  4352u /* of a message that we take: 4 KiB and what stands before it */
+#define NVME_VFU_XFER_MAX  4096u /* what we let a server move in one message */
+#define NVME_VFU_FDS_MAX   8u
+#define NVME_VFU_AREAS_MAX 16u
+
+/* ---- what a server says: nvme_vfu_parse.c ---------------------------------------------- */
+
+struct nvme_vfu_head {
+	uint16_t id;
+	uint16_t command;
+	bool reply;
+	bool no_reply;
+	int err; /* of a reply: 0, or -errno */
+	uint32_t body_bytes;
+};
+
+struct nvme_vfu_caps {
+	uint32_t minor;
+	uint32_t msg_fds_max;  /* that it takes in one message */
+	uint64_t xfer_max;     /* bytes of one region read or write */
+	uint64_t dma_maps_max; /* at the same time */
+};
+
+struct nvme_vfu_device {
+	bool resets; /* it knows VFU_DEVICE_RESET */
+	uint32_t region_count;
+	uint32_t irq_count;
+};
+
+struct nvme_vfu_area {
+	uint64_t offset;
+	uint64_t size_bytes;
+};
+
+struct nvme_vfu_region {
+	bool readable;
+	bool writable;
+	uint64_t size_bytes;
+	uint64_t fd_offset;
+	uint32_t area_count; /* that may be mapped: multiples of 4 KiB inside the region */
+	struct nvme_vfu_area area[NVME_VFU_AREAS_MAX];
+};
+
+struct nvme_vfu_dma_request {
+	bool write;
+	uint64_t iova;
+	uint32_t count;
+	const uint8_t *data; /* of a write */
+};
+
+/*
+ * Each returns NULL, or what is wrong, for people.  `body` has `body_bytes` and may be at any
+ * address; nothing outside it is read.
+ */
+must_check const char *nvme__vfu_parse_head(const uint8_t bytes[sizeof(struct vfu_header)],
+					    struct nvme_vfu_head *out);
+must_check const char *nvme__vfu_parse_version(const uint8_t *body, uint32_t body_bytes,
+					       struct nvme_vfu_caps *out);
+must_check const char *nvme__vfu_parse_device(const uint8_t *body, uint32_t body_bytes,
+					      struct nvme_vfu_device *out);
+must_check const char *nvme__vfu_parse_region(const uint8_t *body, uint32_t body_bytes,
+					      uint32_t index, struct nvme_vfu_region *out);
+must_check const char *nvme__vfu_parse_irq(const uint8_t *body, uint32_t body_bytes, uint32_t index,
+					   uint32_t *count);
+/* *data: `asked`.count bytes in `body`, of the reply to a read; NULL to a write. */
+must_check const char *nvme__vfu_parse_rw(const uint8_t *body, uint32_t body_bytes,
+					  const struct vfu_region_rw *asked, const uint8_t **data);
+must_check const char *nvme__vfu_parse_dma(const uint8_t *body, uint32_t body_bytes, bool write,
+					   struct nvme_vfu_dma_request *out);
+
+/* ---- messages: nvme_vfu_conn.c ----------------------------------------------------------- */
+
+struct nvme_vfu_conn {
+	int fd; /* -1: none */
+	struct nvme_dma *dma;
+	pthread_mutex_t send_lock;
+	pthread_mutex_t exchange_lock; /* who holds it reads from the socket */
+	uint16_t next_id;
+	_Atomic bool broken;             /* nothing is sent or read any more */
+	uint64_t timeout_ns;             /* of each reply */
+	char why[96];                    /* what broke it */
+	uint8_t body[NVME_VFU_BODY_MAX]; /* of the last message that came */
+};
+
+/* A command, and where its reply's descriptors go. */
+struct nvme_vfu_call {
+	uint16_t command;
+	const void *head; /* of the body */
+	uint32_t head_bytes;
+	const void *data; /* behind it */
+	uint32_t data_bytes;
+	const int *fds;
+	uint32_t fd_count;
+	/* The reply. */
+	uint32_t body_bytes;            /* in conn->body */
+	int reply_fd[NVME_VFU_FDS_MAX]; /* the caller's to close */
+	uint32_t reply_fd_count;
+};
+
+int nvme__vfu_conn_init(struct nvme_vfu_conn *conn, struct nvme_dma *dma, uint64_t timeout_ns);
+void nvme__vfu_conn_destroy(struct nvme_vfu_conn *conn);
+/* 0, or -errno of socket and connect; never waits. */
+must_check int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path);
+void nvme__vfu_conn_close(struct nvme_vfu_conn *conn);
+
+/*
+ * nvme__vfu_begin, nvme__vfu_end - one exchange: between them conn->body is the caller's
+ *
+ * begin: 0, or -errno that the server has answered; or the connection is broken and it is
+ * -ENODEV (the server is gone), -ETIMEDOUT (no answer in time), -EPROTO (it speaks something
+ * else).  `end` follows in each case.  conn->why says it for people.
+ */
+must_check int nvme__vfu_begin(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call);
+void nvme__vfu_end(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call);
+/* Between the two: the reply made no sense.  The connection is given up; -EPROTO. */
+int nvme__vfu_nonsense(struct nvme_vfu_conn *conn, const char *what);
+
+/* A command without a reply; any thread, never waits: -EAGAIN when the socket is full. */
+must_check int nvme__vfu_post(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call);
+
+/* Serve what the server asks of its own accord; false when the connection is broken. */
+must_check bool nvme__vfu_look(struct nvme_vfu_conn *conn);
+
+/* ---- the device: nvme_vfu_setup.c ---------------------------------------------------------- */
+
+#define NVME_VFU_DOORBELLS (2 * (NVME_QPAIRS_MAX + 1))
+
+struct nvme_vfu_mapping {
+	char *addr;
+	uint64_t offset; /* in BAR 0 */
+	uint64_t size_bytes;
+};
+
+struct nvme_vfu {
+	struct nvme_vfu_conn conn;
+	struct nvme_dma *dma;
+	char path[108];
+	char why[160]; /* why the last setup failed, for people */
+	struct nvme_vfu_caps caps;
+	struct nvme_vfu_device device;
+	struct nvme_vfu_region bar;
+	uint32_t vector_count; /* MSI-X; 0: none that can be an eventfd */
+	struct nvme_vfu_mapping map[NVME_VFU_AREAS_MAX];
+	uint32_t map_count;
+	uint64_t doorbell_stride;
+	volatile uint32_t *mapped_doorbells; /* MMIO; NULL: they go as messages */
+	struct nvme_vfu_doorbell *doorbell;  /* else: NVME_VFU_DOORBELLS of them */
+	volatile uint32_t nowhere;           /* a doorbell that nobody reads */
+	struct nvme_dma_target target;
+	bool attached;
+	uint32_t dma_map_count;
+	bool refused_memory;              /* that is no file's, when it was to be shared last */
+	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1: not made yet */
+	int alarm_fd;                     /* an epoll of the socket: the same over all reconnects */
+	struct nvme_vfu_keeper *keeper;
+};
+
+/* A doorbell that is a message: what the driver wrote, and what the server was told last. */
+struct nvme_vfu_doorbell {
+	_Alignas(64) volatile uint32_t word; /* the driver writes it as if it were a register */
+	uint32_t sent;
+};
+
+/*
+ * nvme__vfu_setup - connect, agree on a version, learn and map the device, hand it our memory
+ *
+ * For the first time or again, after the server had gone: mappings keep their addresses.  One
+ * attempt; waits for the server's replies, each at most the connection's timeout.  Of a failure
+ * vfu->why tells people.
+ */
+must_check int nvme__vfu_setup(struct nvme_vfu *vfu);
+/* The reverse, as far as it went; mappings of BAR 0 stay. */
+void nvme__vfu_take_down(struct nvme_vfu *vfu);
+/* From here on doorbells are memory of ours; then they are none. */
+void nvme__vfu_unmap(struct nvme_vfu *vfu);
+void nvme__vfu_forget_mappings(struct nvme_vfu *vfu);
+
+/* Of `size_bytes`, at most 8; 0 or -errno, after which *value is all ones. */
+must_check int nvme__vfu_read(struct nvme_vfu *vfu, uint32_t region, uint64_t offset,
+			      uint32_t size_bytes, uint64_t *value);
+must_check int nvme__vfu_write(struct nvme_vfu *vfu, uint32_t region, uint64_t offset,
+			       uint32_t size_bytes, uint64_t value);
+must_check int nvme__vfu_bus_master(struct nvme_vfu *vfu, bool on);
+/* The eventfd of `vector`, which the server is to write to. */
+must_check int nvme__vfu_attach_vector(struct nvme_vfu *vfu, uint32_t vector);
+
+/* ---- the controller: nvme_vfu.c -------------------------------------------------------------- */
+
+/* A drive over the server at parsed->path. */
+must_check int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed,
+			      const char *name, struct nvme_dma *dma,
+			      const struct nvme_options *options, char *err_text,
+			      size_t err_text_size);
+
+#endif

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* vfio-user: drives, against a server in a child process; and what a server may say wrong. */
+#define _GNU_SOURCE
+#include "nvme/nvme_vfu.h"
+#include "base/clock.h"
+#include "base/rand.h"
+#include "test/lib/vfu_server.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUF_BYTES (8u << 20)
+
+/* A server, memory that it can be given, a drive and a queue pair. */
+struct rig {
+	char dir[64];
+	char path[96];
+	char name[128];
+	char file[128];
+	struct vfu_child child;
+	struct nvme_dma *dma;
+	uint8_t *buf;
+	uint64_t iova;
+	struct nvme_drive *drive;
+	struct nvme_qpair *qp;
+	char err_text[NVME_ERR_TEXT];
+};
+
+static struct rig rig;
+
+static void memory_up(void)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	cr_assert(fd >= 0 && ftruncate(fd, BUF_BYTES) == 0);
+	rig.buf = mmap(NULL, BUF_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert(rig.buf != MAP_FAILED);
+	cr_assert_eq(nvme_dma_create(&rig.dma), 0);
+	cr_assert_eq(nvme_dma_map_file(rig.dma, rig.buf, BUF_BYTES, fd, 0, &rig.iova), 0);
+	close(fd);
+}
+
+static void paths_up(void)
+{
+	snprintf(rig.dir, sizeof(rig.dir), "/tmp/weka-vfu.XXXXXX");
+	cr_assert(mkdtemp(rig.dir) != NULL);
+	snprintf(rig.path, sizeof(rig.path), "%s/sock", rig.dir);
+	snprintf(rig.name, sizeof(rig.name), "vfio-user:%s", rig.path);
+	snprintf(rig.file, sizeof(rig.file), "file:%s/drive?size=64M", rig.dir);
+}
+
+static int open_drive(void)
+{
+	return nvme_open(&rig.drive, rig.name, rig.dma, NULL, rig.err_text, sizeof(rig.err_text));
+}
+
+static void rig_up(struct vfu_server_options options)
+{
+	paths_up();
+	options.path = rig.path;
+	if (!options.drive)
+		options.drive = "mem:64M";
+	vfu_child_start(&rig.child, &options);
+	memory_up();
+}
+
+static void drive_up(uint32_t depth)
+{
+	int err = open_drive();
+
+	cr_assert_eq(err, 0, "%s", rig.err_text);
+	cr_assert_eq(nvme_qpair_create(rig.drive, depth, &rig.qp), 0);
+}
+
+static void rig_down(void)
+{
+	char command[96];
+
+	nvme_qpair_destroy(rig.qp);
+	nvme_close(rig.drive);
+	if (rig.child.pid)
+		cr_assert_eq(vfu_child_stop(&rig.child), 0);
+	nvme_dma_unmap(rig.dma, rig.iova, BUF_BYTES);
+	nvme_dma_destroy(rig.dma);
+	munmap(rig.buf, BUF_BYTES);
+	snprintf(command, sizeof(command), "rm -rf %s", rig.dir);
+	cr_assert_eq(system(command), 0);
+}
+
+static int run_io(enum nvme_op op, uint64_t block, uint32_t nblocks, uint64_t at)
+{
+	struct nvme_io io = { .op = op, .block = block, .nblocks = nblocks, .iova = rig.iova + at };
+	struct nvme_io *done[1];
+	uint64_t deadline_ns = clock_now_ns() + 20 * NS_PER_S;
+
+	cr_assert_eq(nvme_submit(rig.qp, &io), 0);
+	nvme_ring(rig.qp);
+	while (nvme_poll(rig.qp, done, 1) == 0)
+		cr_assert(clock_now_ns() < deadline_ns, "no answer to an I/O");
+	cr_assert_eq(done[0], &io);
+	return io.status;
+}
+
+static void fill(uint8_t *bytes, uint64_t size, uint64_t seed)
+{
+	struct rand_state r;
+
+	rand_seed(&r, seed);
+	for (uint64_t i = 0; i < size; i += 8) {
+		uint64_t v = rand_u64(&r);
+
+		memcpy(bytes + i, &v, 8);
+	}
+}
+
+/* Every size, written from one half of the buffer, read into the other, which is poisoned. */
+static void write_and_read(void)
+{
+	static const uint32_t sizes[] = { 1, 2, 3, 16, 32, 33, 64, 255, 256, 257, 1000 };
+	uint8_t *to = rig.buf + BUF_BYTES / 2;
+	uint64_t block = 7;
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		uint32_t n = min_u32(sizes[i], nvme_qpair_io_blocks_max(rig.qp));
+		uint64_t bytes = (uint64_t)n * NVME_BLOCK_SIZE;
+
+		fill(rig.buf, bytes, i + 1);
+		memset(to, 0xa5, bytes);
+		cr_assert_eq(run_io(NVME_WRITE, block, n, 0), 0);
+		cr_assert_eq(run_io(NVME_READ, block, n, BUF_BYTES / 2), 0);
+		cr_assert_eq(memcmp(rig.buf, to, bytes), 0, "%u blocks", n);
+		block += n + 1;
+	}
+	cr_assert_eq(run_io(NVME_FLUSH, 0, 0, 0), 0);
+}
+
+/* ---- a server that behaves --------------------------------------------------------------- */
+
+Test(nvme_vfu, a_drive_in_another_process_keeps_what_is_written, .timeout = 60)
+{
+	struct nvme_info info;
+
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(64);
+	nvme_drive_info(rig.drive, &info);
+	cr_assert_eq(info.nblocks, 64u << 20 >> NVME_BLOCK_SHIFT);
+	cr_assert_str_eq(info.note, "");
+	write_and_read();
+	rig_down();
+}
+
+Test(nvme_vfu, doorbells_go_as_messages_where_no_page_is_offered, .timeout = 60)
+{
+	struct nvme_info info;
+
+	rig_up((struct vfu_server_options){ .no_mmap = true });
+	drive_up(8);
+	nvme_drive_info(rig.drive, &info);
+	cr_assert(strstr(info.note, "doorbells are messages"));
+	write_and_read();
+	rig_down();
+}
+
+Test(nvme_vfu, a_queue_pair_made_again_rings_its_first_bell, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ .no_mmap = true });
+	drive_up(8);
+	for (uint32_t i = 0; i < 20; i++) {
+		for (uint32_t k = 0; k <= i % 9; k++)
+			cr_assert_eq(run_io(NVME_READ, i, 1, 0), 0);
+		nvme_qpair_destroy(rig.qp);
+		cr_assert_eq(nvme_qpair_create(rig.drive, 8, &rig.qp), 0);
+	}
+	rig_down();
+}
+
+Test(nvme_vfu, the_server_may_read_and_write_our_memory_by_messages, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ .ask_memory = true });
+	drive_up(8);
+	write_and_read();
+	rig_down(); /* the server exits with 3 when it could not */
+}
+
+Test(nvme_vfu, memory_is_shared_and_taken_back_while_the_drive_runs, .timeout = 60)
+{
+	int fd = memfd_create("more", MFD_CLOEXEC);
+	uint64_t iova;
+	void *more;
+
+	rig_up((struct vfu_server_options){ .dma_maps_max = 8 });
+	drive_up(8);
+	cr_assert_eq(ftruncate(fd, 8 << 20), 0);
+	more = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4 << 20);
+	cr_assert(more != MAP_FAILED);
+	for (uint32_t i = 0; i < 20; i++) { /* more than the server takes at once */
+		struct nvme_io io = { .op = NVME_WRITE, .block = i, .nblocks = 1 }, *done[1];
+
+		cr_assert_eq(nvme_dma_map_file(rig.dma, more, 4 << 20, fd, 4 << 20, &iova), 0);
+		io.iova = iova + 4096 * i;
+		fill((uint8_t *)more + 4096 * i, 4096, i);
+		cr_assert_eq(nvme_submit(rig.qp, &io), 0);
+		nvme_ring(rig.qp);
+		while (nvme_poll(rig.qp, done, 1) == 0)
+			;
+		cr_assert_eq(io.status, 0);
+		nvme_dma_unmap(rig.dma, iova, 4 << 20);
+		cr_assert_eq(run_io(NVME_READ, i, 1, 0), 0);
+		cr_assert_eq(memcmp(rig.buf, (uint8_t *)more + 4096 * i, 4096), 0);
+	}
+	munmap(more, 4 << 20);
+	close(fd);
+	rig_down();
+}
+
+static void sleep_until_done(struct nvme_io *io)
+{
+	struct pollfd p = { .fd = nvme_qpair_fd(rig.qp), .events = POLLIN };
+	struct nvme_io *done[1];
+
+	cr_assert(p.fd >= 0);
+	cr_assert_eq(nvme_submit(rig.qp, io), 0);
+	nvme_ring(rig.qp);
+	for (uint32_t i = 0; nvme_poll(rig.qp, done, 1) == 0; i++) {
+		cr_assert(i < 100);
+		if (nvme_qpair_arm(rig.qp))
+			cr_assert_eq(poll(&p, 1, 20000), 1, "nobody woke us");
+		nvme_qpair_disarm(rig.qp);
+	}
+	cr_assert_eq(io->status, 0);
+}
+
+static void sleep_often(void)
+{
+	struct nvme_io io = { .op = NVME_READ, .block = 1, .nblocks = 1 };
+	struct pollfd p;
+
+	io.iova = rig.iova;
+	for (uint32_t i = 0; i < 100; i++)
+		sleep_until_done(&io);
+	/* What came while we polled does not end a sleep in which nothing happens. */
+	cr_assert_eq(run_io(NVME_READ, 1, 1, 0), 0);
+	cr_assert(nvme_qpair_arm(rig.qp));
+	p = (struct pollfd){ .fd = nvme_qpair_fd(rig.qp), .events = POLLIN };
+	cr_assert_eq(poll(&p, 1, 50), 0);
+	nvme_qpair_disarm(rig.qp);
+}
+
+Test(nvme_vfu, a_sleeper_is_woken_by_the_server, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	sleep_often();
+	rig_down();
+}
+
+Test(nvme_vfu, a_sleeper_is_woken_also_where_doorbells_are_messages, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ .no_mmap = true });
+	drive_up(8);
+	sleep_often();
+	rig_down();
+}
+
+Test(nvme_vfu, without_interrupts_nobody_sleeps, .timeout = 60)
+{
+	struct nvme_info info;
+
+	rig_up((struct vfu_server_options){ .no_irqs = true });
+	drive_up(8);
+	nvme_drive_info(rig.drive, &info);
+	cr_assert(strstr(info.note, "do not sleep"));
+	cr_assert_eq(nvme_qpair_fd(rig.qp), -1);
+	cr_assert(!nvme_qpair_arm(rig.qp));
+	write_and_read();
+	rig_down();
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+/* What nvme_open() says of a server with these options: one line that begins with the name. */
+static void refuses(struct vfu_server_options options, int want, const char *text)
+{
+	int err;
+
+	rig_up(options);
+	err = open_drive();
+	cr_assert_eq(err, want, "%d: %s", err, rig.err_text);
+	cr_assert(strncmp(rig.err_text, rig.name, strlen(rig.name)) == 0, "%s", rig.err_text);
+	cr_assert(strstr(rig.err_text, text), "no '%s' in: %s", text, rig.err_text);
+	cr_assert(!strchr(rig.err_text, '\n'));
+	rig.drive = NULL;
+	rig.qp = NULL;
+	rig_down();
+}
+
+Test(nvme_vfu, what_speaks_something_else_is_refused, .timeout = 60)
+{
+	refuses((struct vfu_server_options){ .nonsense = true }, -EPROTO,
+		"does not speak vfio-user");
+}
+
+Test(nvme_vfu, a_server_that_never_answers_is_given_up, .timeout = 60)
+{
+	refuses((struct vfu_server_options){ .mute_after = 5 }, -ETIMEDOUT, "does not answer");
+}
+
+Test(nvme_vfu, a_server_that_falls_silent_at_the_first_register_is_a_device_that_is_gone,
+     .timeout = 60)
+{
+	refuses((struct vfu_server_options){ .mute_after = 9 }, -ENODEV, "no controller answers");
+}
+
+Test(nvme_vfu, a_device_that_is_no_nvme_controller_is_refused, .timeout = 60)
+{
+	refuses((struct vfu_server_options){ .not_nvme = true }, -ENODEV, "no NVMe controller");
+}
+
+Test(nvme_vfu, a_server_that_takes_too_little_memory_is_refused, .timeout = 60)
+{
+	refuses((struct vfu_server_options){ .dma_maps_max = 1 }, -ENOMEM, "memory");
+}
+
+Test(nvme_vfu, a_socket_that_is_not_there_or_has_no_server_is_refused)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	paths_up();
+	memory_up();
+	cr_assert_eq(open_drive(), -ENOENT);
+	cr_assert(strstr(rig.err_text, "no such socket"), "%s", rig.err_text);
+	memcpy(at.sun_path, rig.path, strlen(rig.path) + 1);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(open_drive(), -ECONNREFUSED);
+	cr_assert(strstr(rig.err_text, "no server listens"), "%s", rig.err_text);
+	close(fd);
+	snprintf(rig.name, sizeof(rig.name), "vfio-user:/%0110d", 1);
+	cr_assert_eq(open_drive(), -ENAMETOOLONG);
+	rig_down();
+}
+
+Test(nvme_vfu, memory_that_is_no_file_is_refused_in_words, .timeout = 60)
+{
+	void *own;
+	uint64_t iova;
+
+	rig_up((struct vfu_server_options){ 0 });
+	own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_eq(nvme_dma_map(rig.dma, own, 4096, &iova), 0);
+	cr_assert_eq(open_drive(), -EINVAL);
+	cr_assert(strstr(rig.err_text, "memory that is no file"), "%s", rig.err_text);
+	nvme_dma_unmap(rig.dma, iova, 4096);
+
+	cr_assert(!nvme_dma_wants_files(rig.dma));
+	drive_up(8);
+	cr_assert(nvme_dma_wants_files(rig.dma));
+	cr_assert_eq(nvme_dma_map(rig.dma, own, 4096, &iova), -EINVAL);
+	write_and_read();
+	munmap(own, 4096);
+	rig_down();
+}
+
+/* ---- a server that goes ------------------------------------------------------------------ */
+
+static uint32_t alarm_within(int timeout_ms)
+{
+	struct pollfd p = { .fd = rig.drive->ops->alarm_fd(rig.drive->ctrl), .events = POLLIN };
+
+	return poll(&p, 1, timeout_ms) == 1 ? rig.drive->ops->alarm(rig.drive->ctrl) : 0;
+}
+
+static int reset_and_wait(void)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+	int err;
+
+	while ((err = rig.drive->ops->reset(rig.drive->ctrl)) == -EAGAIN)
+		nanosleep(&pause, NULL);
+	return err;
+}
+
+static uint32_t csts(void)
+{
+	return rig.drive->ops->read32(rig.drive->ctrl, NVME_REG_CSTS);
+}
+
+static void lose_and_find(struct vfu_server_options options)
+{
+	volatile uint32_t *bell; /* MMIO */
+
+	rig_up(options);
+	drive_up(8);
+	bell = rig.qp->rings.sq_doorbell;
+	cr_assert_eq(alarm_within(0), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		vfu_child_kill(&rig.child);
+		cr_assert_eq(alarm_within(5000), NVME_ALARM_GONE);
+		cr_assert_eq(alarm_within(0), 0, "said twice");
+		cr_assert_eq(csts(), NVME_CSTS_GONE);
+		*bell = 5; /* reaches nobody, and hurts nobody */
+		cr_assert_eq(reset_and_wait(), -ECONNREFUSED);
+		cr_assert_eq(csts(), NVME_CSTS_GONE);
+
+		vfu_child_start(&rig.child, &rig.child.options);
+		cr_assert_eq(reset_and_wait(), 0);
+		cr_assert_eq(csts(), 0, "a new controller, not yet enabled");
+		cr_assert_eq(alarm_within(0), 0);
+	}
+	rig_down();
+}
+
+Test(nvme_vfu, a_killed_server_is_noticed_and_found_again, .timeout = 60)
+{
+	lose_and_find((struct vfu_server_options){ 0 });
+}
+
+Test(nvme_vfu, a_killed_server_without_mapped_doorbells_is_found_again, .timeout = 60)
+{
+	lose_and_find((struct vfu_server_options){ .no_mmap = true });
+}
+
+Test(nvme_vfu, a_server_that_comes_back_as_another_device_is_refused, .timeout = 60)
+{
+	struct vfu_server_options changed;
+
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	vfu_child_kill(&rig.child);
+	changed = rig.child.options;
+	changed.no_mmap = true;
+	vfu_child_start(&rig.child, &changed);
+	cr_assert_eq(reset_and_wait(), -ENODEV);
+	cr_assert_eq(csts(), NVME_CSTS_GONE);
+	rig_down();
+}
+
+Test(nvme_vfu, a_reset_disables_the_device_and_keeps_the_connection, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	cr_assert_eq(csts() & NVME_CSTS_RDY, NVME_CSTS_RDY);
+	cr_assert_eq(reset_and_wait(), 0);
+	cr_assert_eq(csts() & NVME_CSTS_RDY, 0);
+	cr_assert_eq(alarm_within(0), 0);
+	rig_down();
+}
+
+Test(nvme_vfu, a_released_device_reads_all_ones_and_takes_no_bell, .timeout = 60)
+{
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	rig.drive->ops->release(rig.drive->ctrl);
+	cr_assert_eq(csts(), NVME_CSTS_GONE);
+	*rig.qp->rings.sq_doorbell = 7;
+	cr_assert_eq(rig.drive->ops->reset(rig.drive->ctrl), -ENODEV);
+	rig_down();
+}
+
+/* ---- what a server says ------------------------------------------------------------------ */
+
+Test(nvme_vfu_parse, heads_with_impossible_sizes_or_types_are_refused)
+{
+	struct vfu_header h = { .id = le16_of(3), .command = le16_of(9), .size = le32_of(16) };
+	struct nvme_vfu_head out;
+
+	h.flags = le32_of(VFU_TYPE_REPLY);
+	cr_assert_null(nvme__vfu_parse_head((void *)&h, &out));
+	cr_assert(out.reply && out.id == 3 && out.command == 9 && out.body_bytes == 0 && !out.err);
+	h.flags = le32_of(VFU_TYPE_REPLY | VFU_ERROR);
+	cr_assert_null(nvme__vfu_parse_head((void *)&h, &out));
+	cr_assert_eq(out.err, -EIO, "an error without a number");
+	h.error = le32_of(EEXIST);
+	cr_assert_null(nvme__vfu_parse_head((void *)&h, &out));
+	cr_assert_eq(out.err, -EEXIST);
+	h.error = le32_of(0x80000000u);
+	cr_assert_null(nvme__vfu_parse_head((void *)&h, &out));
+	cr_assert_eq(out.err, -EIO);
+	h.size = le32_of(15);
+	cr_assert(nvme__vfu_parse_head((void *)&h, &out));
+	h.size = le32_of(16 + NVME_VFU_BODY_MAX + 1);
+	cr_assert(nvme__vfu_parse_head((void *)&h, &out));
+	h.size = le32_of(16);
+	h.flags = le32_of(2);
+	cr_assert(nvme__vfu_parse_head((void *)&h, &out));
+}
+
+static const char *version(uint32_t major, uint32_t minor, const char *json,
+			   struct nvme_vfu_caps *out)
+{
+	uint8_t body[256];
+	struct vfu_version v = { le16_of((uint16_t)major), le16_of((uint16_t)minor) };
+	size_t size = json ? strlen(json) + 1 : 0;
+
+	memcpy(body, &v, sizeof(v));
+	if (json)
+		memcpy(body + sizeof(v), json, size);
+	return nvme__vfu_parse_version(body, (uint32_t)(sizeof(v) + size), out);
+}
+
+Test(nvme_vfu_parse, versions_and_capabilities)
+{
+	static const char *const wrong[] = {
+		"",
+		"[]",
+		"{",
+		"{\"capabilities\":[]}",
+		"{\"capabilities\":{\"max_msg_fds\":0}}",
+		"{\"capabilities\":{\"max_msg_fds\":-1}}",
+		"{\"capabilities\":{\"max_data_xfer_size\":\"many\"}}",
+		"{\"capabilities\":{\"max_dma_maps\":1.5}}",
+	};
+	struct nvme_vfu_caps caps;
+
+	cr_assert_null(version(0, 1, NULL, &caps));
+	cr_assert(caps.msg_fds_max == 1 && caps.xfer_max == 1048576 && caps.dma_maps_max == 65535);
+	cr_assert_null(version(0, 0, "{}", &caps));
+	cr_assert_null(version(0, 0, "{\"capabilities\":{\"max_msg_fds\":8,\"more\":[1]}}", &caps));
+	cr_assert_eq(caps.msg_fds_max, 8);
+	cr_assert(version(1, 0, NULL, &caps));
+	cr_assert(version(0, 2, NULL, &caps), "newer than what was proposed");
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+		cr_assert(version(0, 1, wrong[i], &caps), "%s", wrong[i]);
+}
+
+struct region_reply {
+	struct vfu_region_info info;
+	struct vfu_cap_sparse sparse;
+	struct vfu_area area[2];
+};
+
+static struct region_reply good_region(void)
+{
+	struct region_reply r = { .info = { .argsz = le32_of(sizeof(r)),
+					    .index = le32_of(VFU_REGION_BAR0),
+					    .cap_offset = le32_of(sizeof(r.info)),
+					    .size = le64_of(0x8000),
+					    .fd_offset = le64_of(0x10000) },
+				  .sparse = { .cap = { .id = le16_of(VFU_CAP_SPARSE_MMAP),
+						       .version = le16_of(1) },
+					      .area_count = le32_of(2) },
+				  .area = { { le64_of(0x1000), le64_of(0x1000) },
+					    { le64_of(0x4000), le64_of(0x4000) } } };
+
+	r.info.flags = le32_of(VFU_REGION_READABLE | VFU_REGION_WRITABLE | VFU_REGION_MMAP |
+			       VFU_REGION_CAPS);
+	return r;
+}
+
+static const char *parse(const struct region_reply *r, uint32_t size, struct nvme_vfu_region *out)
+{
+	return nvme__vfu_parse_region((const void *)r, size, VFU_REGION_BAR0, out);
+}
+
+Test(nvme_vfu_parse, regions_and_the_parts_of_them_that_can_be_mapped)
+{
+	struct region_reply r = good_region();
+	struct nvme_vfu_region out;
+
+	cr_assert_null(parse(&r, sizeof(r), &out));
+	cr_assert(out.readable && out.writable && out.size_bytes == 0x8000);
+	cr_assert(out.area_count == 2 && out.area[1].offset == 0x4000);
+	for (uint32_t size = 0; size < sizeof(r); size++)
+		cr_assert(parse(&r, size, &out), "%u bytes of it", size);
+
+	r.area[0].offset = le64_of(0x800); /* inside a page: goes by messages */
+	cr_assert_null(parse(&r, sizeof(r), &out));
+	cr_assert_eq(out.area_count, 1);
+	r = good_region();
+	r.info.flags = le32_of(le32_get(r.info.flags) & ~VFU_REGION_CAPS); /* all of it */
+	cr_assert_null(parse(&r, sizeof(r.info), &out));
+	cr_assert(out.area_count == 1 && out.area[0].size_bytes == 0x8000);
+	r.info.flags = le32_of(VFU_REGION_READABLE);
+	cr_assert_null(parse(&r, sizeof(r.info), &out));
+	cr_assert(out.area_count == 0 && !out.writable);
+}
+
+Test(nvme_vfu_parse, regions_that_make_no_sense)
+{
+	struct region_reply r = good_region();
+	struct nvme_vfu_region out;
+
+	r.info.index = le32_of(1);
+	cr_assert(parse(&r, sizeof(r), &out));
+	r = good_region();
+	r.area[1].size = le64_of(0x5000);
+	cr_assert(parse(&r, sizeof(r), &out), "beyond the region");
+	r.area[1].size = le64_of(UINT64_MAX - 0xfff);
+	cr_assert(parse(&r, sizeof(r), &out), "around the end of all numbers");
+	r = good_region();
+	r.sparse.area_count = le32_of(UINT32_MAX);
+	cr_assert(parse(&r, sizeof(r), &out));
+	r = good_region();
+	r.sparse.cap.next = le32_of(sizeof(r.info)); /* a circle */
+	cr_assert(parse(&r, sizeof(r), &out));
+	r.sparse.cap.next = le32_of(8); /* into the info */
+	cr_assert(parse(&r, sizeof(r), &out));
+	r = good_region();
+	r.info.fd_offset = le64_of(INT64_MAX);
+	cr_assert(parse(&r, sizeof(r), &out));
+	r = good_region();
+	r.info.argsz = le32_of(1 << 20);
+	cr_assert(parse(&r, sizeof(r), &out));
+}
+
+Test(nvme_vfu_parse, answers_to_register_accesses_are_those_asked_for)
+{
+	struct {
+		struct vfu_region_rw rw;
+		uint8_t data[8];
+	} reply = { .rw = { le64_of(0x1c), le32_of(0), le32_of(4) } };
+	struct vfu_region_rw asked = reply.rw;
+	const uint8_t *data = NULL;
+
+	cr_assert_null(nvme__vfu_parse_rw((void *)&reply, 20, &asked, &data));
+	cr_assert_eq(data, reply.data);
+	cr_assert(nvme__vfu_parse_rw((void *)&reply, 19, &asked, &data));
+	cr_assert(nvme__vfu_parse_rw((void *)&reply, 24, &asked, &data));
+	cr_assert_null(nvme__vfu_parse_rw((void *)&reply, 16, &asked, NULL));
+	reply.rw.count = le32_of(0);
+	cr_assert(nvme__vfu_parse_rw((void *)&reply, 16, &asked, NULL), "it wrote less");
+}
+
+Test(nvme_vfu_parse, accesses_to_our_memory_are_bounded)
+{
+	struct {
+		struct vfu_dma_rw rw;
+		uint8_t data[16];
+	} ask = { .rw = { le64_of(1ull << 32), le64_of(16) } };
+	struct nvme_vfu_dma_request out;
+
+	cr_assert_null(nvme__vfu_parse_dma((void *)&ask, sizeof(ask), true, &out));
+	cr_assert(out.count == 16 && out.data == ask.data);
+	cr_assert(nvme__vfu_parse_dma((void *)&ask, sizeof(ask) - 1, true, &out));
+	cr_assert_null(nvme__vfu_parse_dma((void *)&ask, sizeof(ask.rw), false, &out));
+	ask.rw.count = le64_of(NVME_VFU_XFER_MAX + 1);
+	cr_assert(nvme__vfu_parse_dma((void *)&ask, sizeof(ask.rw), false, &out));
+	ask.rw = (struct vfu_dma_rw){ le64_of(UINT64_MAX - 7), le64_of(16) };
+	cr_assert(nvme__vfu_parse_dma((void *)&ask, sizeof(ask.rw), false, &out));
+}
