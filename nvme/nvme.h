@@ -36,13 +36,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NVME_BLOCK_SIZE       4096u
-#define NVME_BLOCK_SHIFT      12
-#define NVME_IO_BLOCKS_MAX    1024u      /* of one nvme_io: 4 MiB, split as the drive needs it */
+#define NVME_BLOCK_SIZE    4096u
+#define NVME_BLOCK_SHIFT   12
+#define NVME_IO_BLOCKS_MAX 1024u /* of one nvme_io: 4 MiB, split as the drive needs it */
 #define NVME_RANGE_BLOCKS_MAX (1u << 18) /* of one that moves no data: 1 GiB */
-#define NVME_DEPTH_MIN        2u
-#define NVME_DEPTH_MAX        4096u
-#define NVME_ERR_TEXT         256u /* enough for any text that nvme_open() writes */
+#define NVME_DEPTH_MIN     2u
+#define NVME_DEPTH_MAX     4096u
+#define NVME_ERR_TEXT      256u /* enough for any text that nvme_open() writes */
 
 struct nvme_dma;
 struct nvme_drive;
@@ -106,6 +106,9 @@ uint64_t nvme_dma_fault_count(const struct nvme_dma *dma);
 struct nvme_options {
 	bool create;              /* file: make it, and allocate its space, when it is missing */
 	uint32_t qpair_count_max; /* how many queue pairs are wanted; 0: 1 */
+	/* A command that takes longer is aborted, and more, if somebody calls nvme_drive_step();
+	 * 0: 10 s.  file: and mem: drives have none: the kernel below has its own. */
+	uint64_t io_timeout_ns;
 };
 
 struct nvme_info {
@@ -147,8 +150,92 @@ void nvme_close(struct nvme_drive *drive);
 /* nvme_drive_info - what it is like; `note` may change when queue pairs are made. */
 void nvme_drive_info(const struct nvme_drive *drive, struct nvme_info *info);
 
+/* What the drive says of its own state.  Numbers that it has no room for are UINT64_MAX. */
+struct nvme_smart {
+	uint32_t warnings; /* bits: spare, temperature, reliability, read-only, backup; 0: good */
+	bool has_temperature;
+	int32_t celsius;
+	uint32_t spare_percent; /* of its spare blocks, that are left */
+	uint32_t spare_least_percent;
+	uint32_t used_percent; /* of its life, as its maker reckons; may pass 100 */
+	uint64_t read_bytes;
+	uint64_t written_bytes;
+	uint64_t power_hours;
+	uint64_t power_cycles;
+	uint64_t unsafe_shutdowns;
+	uint64_t media_errors;
+	uint64_t error_entries;
+	uint32_t warm_minutes; /* above its warning temperature, and above its critical one */
+	uint32_t hot_minutes;
+};
+
+/*
+ * nvme_drive_smart - as it was read last, once a minute while the drive is stepped; false: never
+ *
+ * Thread:  that of nvme_drive_step().
+ */
+must_check bool nvme_drive_smart(const struct nvme_drive *drive, struct nvme_smart *smart);
+
 /* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */
 must_check int nvme_name_check(const char *name, char *err_text, size_t err_text_size);
+
+/* ---- when it goes wrong ---------------------------------------------------------- */
+
+/*
+ * One thread owns a drive's admin queue, events and timeouts: it calls nvme_drive_step() in its
+ * loop.  A command that does not end is aborted; if that does not help its queue pair is taken
+ * away and made anew; then the controller is reset.  I/Os that were in flight come back from
+ * nvme_poll(), once each, when the controller can write no more, with -ECANCELED and io->retry.
+ * Meanwhile nvme_submit() says -EAGAIN; -ENODEV once the drive is given up.
+ *
+ * A drive that nobody steps works as well, but a queue pair that fails stays so.
+ */
+
+/**
+ * nvme_drive_step - look after the drive: bounded work, never blocks
+ *
+ * `now_ns` is monotonic.  Returns: true: call again at once.
+ *
+ * Thread:  the owner's: the same, or handed over with care.  No nvme_qpair_create(), stop or
+ *          destroy at the same time.
+ */
+bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns);
+
+/* Sleep: readable when the drive has something for nvme_drive_step(), once armed; for epoll. */
+int nvme_drive_fd(const struct nvme_drive *drive);
+/* Like nvme_qpair_arm() and _disarm().  The owner's. */
+must_check bool nvme_drive_arm(struct nvme_drive *drive);
+void nvme_drive_disarm(struct nvme_drive *drive);
+/* When to step it at the latest, readable or not; UINT64_MAX: idle. */
+uint64_t nvme_drive_deadline(const struct nvme_drive *drive);
+
+enum nvme_health {
+	NVME_HEALTH_GOOD,
+	NVME_HEALTH_RESETTING, /* I/Os wait                                                     */
+	NVME_HEALTH_READ_ONLY, /* it was restarted and may have lost what was not flushed: writes
+				* and flushes say -EROFS until it is opened anew */
+	NVME_HEALTH_DEAD,
+};
+
+struct nvme_drive_counts {
+	uint64_t timeout_count;       /* commands that took too long                 */
+	uint64_t abort_count;         /* of these: aborted                           */
+	uint64_t queue_restart_count; /* queue pairs taken away and made anew        */
+	uint64_t reset_count;         /* of the controller, begun                    */
+	uint64_t quarantined_bytes;   /* of the driver's own memory, lost for good   */
+};
+
+/* The owner's thread. */
+enum nvme_health nvme_drive_health(const struct nvme_drive *drive);
+void nvme_drive_counts(const struct nvme_drive *drive, struct nvme_drive_counts *counts);
+
+/**
+ * nvme_drive_line - the next line for people: what happened to the drive, what was done
+ *
+ * Returns: false: there is none.
+ * Thread:  one, any: the control thread.
+ */
+must_check bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size);
 
 /* ---- queue pairs --------------------------------------------------------------- */
 
@@ -170,6 +257,10 @@ struct nvme_io {
 
 	int status; /* when polled: 0, or the first -errno among its commands: nvme_status.c */
 	uint32_t commands_left; /* the driver's: those that have not completed */
+	/* When status is not 0: */
+	bool retry;       /* it may well succeed if submitted again: it was aborted, or a reset came */
+	bool quarantined; /* the drive could not be stopped: it may still write to the buffer, which
+			   * must never be used again */
 };
 
 /**
@@ -191,9 +282,10 @@ void nvme_qpair_destroy(struct nvme_qpair *qp);
  *
  * For a queue pair that has failed, or whose I/Os nobody wants any more.  When this
  * returns the controller touches no buffer; every I/O in flight comes back from
- * nvme_poll(), once, with -ECANCELED or its own status.
+ * nvme_poll(), once, with -ECANCELED or its own status.  A drive that does not give it back
+ * is stopped altogether, and dead from then on.
  *
- * Thread:  not while another polls it.  May block.
+ * Thread:  not while another polls it, or steps the drive.  May block.
  */
 void nvme_qpair_stop(struct nvme_qpair *qp);
 
@@ -211,8 +303,9 @@ uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp);
  *
  * Owns:    `io` and its buffer are lent to the driver until nvme_poll() returns `io`.
  * Thread:  the queue pair's.  Never blocks.
- * Errors:  -EAGAIN when its commands do not fit: poll, then try again.
- *          -EIO when the queue pair has failed or was stopped; every later call says so too.
+ * Errors:  -EAGAIN when its commands do not fit, or the drive is being reset: poll, try again.
+ *          -ENODEV the drive was given up; -EROFS it is read-only now (enum nvme_health).
+ *          -EIO the queue pair was stopped, or has failed and nobody steps the drive.
  */
 must_check int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io);
 
@@ -231,10 +324,7 @@ must_check uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint
 
 /* ---- sleep --------------------------------------------------------------------- */
 
-/*
- * nvme_qpair_fd - readable when an armed queue pair has something to poll; for epoll.
- * -1 when this drive never makes one wait (then nvme_qpair_arm() says when not to sleep).
- */
+/* nvme_qpair_fd - readable when an armed queue pair has something to poll; for epoll */
 int nvme_qpair_fd(const struct nvme_qpair *qp);
 
 /**

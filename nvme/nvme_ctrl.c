@@ -51,8 +51,9 @@ static int disable(struct nvme_drive *drive)
 /* (1), in this order; a device that cannot be disabled keeps its memory for good. */
 static void tear_down(struct nvme_drive *drive)
 {
-	if (disable(drive) == 0)
+	if (drive->reset.stopped || (!drive->reset.quarantine && disable(drive) == 0))
 		nvme__admin_destroy(drive);
+	nvme__watch_fini(drive);
 	drive->ops->destroy(drive->ctrl);
 	free(drive);
 }
@@ -89,7 +90,10 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	drive->dma = dma;
 	drive->nsid_wanted = nvme__name_nsid(name);
 	(void)snprintf(drive->name, sizeof(drive->name), "%s", name);
-	err = come_up(drive, options);
+	drive->up.text[0] = 0;
+	err = nvme__watch_init(drive, options ? options->io_timeout_ns : 0);
+	if (!err)
+		err = come_up(drive, options);
 	if (err) {
 		nvme__err_text(err_text, err_text_size, name, "%s (%s)", drive->up.text,
 			       strerror(-err));
@@ -108,10 +112,12 @@ void nvme_close(struct nvme_drive *drive)
 		return;
 	for (uint32_t i = 0; i < ARRAY_LEN(drive->qpair); i++)
 		ASSERT(drive->qpair[i] == NULL);
-	cc = drive->ops->read32(drive->ctrl, NVME_REG_CC);
-	drive->ops->write32(drive->ctrl, NVME_REG_CC, cc | NVME_CC_SHN_NORMAL);
-	/* One that does not shut down in time is disabled all the same. */
-	(void)!wait_csts(drive, 3u << 2, NVME_CSTS_SHST_DONE << 2, drive->shutdown_ns);
+	if (drive->reset.life != NVME_DEAD) {
+		cc = drive->ops->read32(drive->ctrl, NVME_REG_CC);
+		drive->ops->write32(drive->ctrl, NVME_REG_CC, cc | NVME_CC_SHN_NORMAL);
+		/* One that does not shut down in time is disabled all the same. */
+		(void)!wait_csts(drive, 3u << 2, NVME_CSTS_SHST_DONE << 2, drive->shutdown_ns);
+	}
 	tear_down(drive);
 }
 

@@ -13,11 +13,13 @@
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"
 #include "nvme/nvme_vfio.h"
-#include "nvme/nvme_vfu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 static int make_back(struct nvme_soft_back **back, const struct nvme_name *parsed, const char *name,
 		     const struct nvme_options *options, char *err_text, size_t err_text_size)
@@ -29,7 +31,6 @@ static int make_back(struct nvme_soft_back **back, const struct nvme_name *parse
 		return nvme__soft_file_create(back, parsed, name, options && options->create,
 					      err_text, err_text_size);
 	case NVME_NAME_PCI:
-	case NVME_NAME_VFIO_USER:
 		break;
 	}
 	UNREACHABLE();
@@ -63,12 +64,13 @@ int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 	nvme__err_text(err_text, err_text_size, name, "out of memory"); /* unless it is replaced */
 	if (parsed.kind == NVME_NAME_PCI)
 		return nvme__vfio_open(out, &parsed, name, dma, options, err_text, err_text_size);
-	if (parsed.kind == NVME_NAME_VFIO_USER)
-		return nvme__vfu_open(out, &parsed, name, dma, options, err_text, err_text_size);
 	err = make_back(&back, &parsed, name, options, err_text, err_text_size);
 	if (err)
 		return err;
-	return nvme__open_soft(out, back, name, dma, options, err_text, err_text_size);
+	err = nvme__open_soft(out, back, name, dma, options, err_text, err_text_size);
+	if (!err)
+		(*out)->watch.tick_ns = 0; /* the kernel below has timeouts of its own */
+	return err;
 }
 
 /* ---- queue pairs ---------------------------------------------------------------- */
@@ -99,17 +101,60 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, ui
 	qp->zero_max_blocks = drive->info.zero_max_blocks;
 	qp->deallocate_max_blocks = drive->info.deallocate_max_blocks;
 	qp->cid_free_count = depth - 1;
-	for (uint32_t cid = 0; cid < depth - 1; cid++)
-		qp->cid_free[cid] = depth - 2 - cid;
+	for (uint32_t i = 0; i < depth - 1; i++) {
+		qp->cid_free[i] = (uint16_t)(depth - 2 - i);
+		qp->slot[i].cid = (uint16_t)i;
+	}
+}
+
+/* One descriptor for epoll: of what the controller has to say, and of what its owner has. */
+static int open_fds(struct nvme_qpair *qp)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	qp->wake_fd = -1; /* until there are queues */
+	qp->order_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	qp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (qp->order_fd < 0 || qp->epoll_fd < 0 ||
+	    epoll_ctl(qp->epoll_fd, EPOLL_CTL_ADD, qp->order_fd, &e))
+		return -errno;
+	return 0;
+}
+
+static int watch_queues(struct nvme_qpair *qp)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	qp->wake_fd = qp->ops->wake_fd(qp->ctrl, qp->qid);
+	if (qp->wake_fd >= 0 && epoll_ctl(qp->epoll_fd, EPOLL_CTL_ADD, qp->wake_fd, &e))
+		return -errno;
+	return 0;
+}
+
+void nvme__qpair_order(struct nvme_qpair *qp, uint32_t order)
+{
+	uint64_t one = 1;
+
+	/* R1 (A1 in nvme_qpair.c): all that the order speaks of, before the order. */
+	atomic_store_explicit(&qp->order, order, memory_order_release);
+	(void)!write(qp->order_fd, &one, sizeof(one));
 }
 
 static void free_qpair(struct nvme_qpair *qp)
 {
-	if (qp->drive->failed)
-		qp->mem.size_bytes = 0; /* the controller may still write there: quarantined */
-	nvme__mem_free(&qp->mem, qp->drive->dma);
+	struct nvme_drive *drive = qp->drive;
+
+	if (drive->reset.quarantine || (drive->failed && !drive->reset.stopped)) {
+		drive->counts.quarantined_bytes += qp->mem.size_bytes;
+		qp->mem.size_bytes = 0; /* the controller may still write there */
+	}
+	nvme__mem_free(&qp->mem, drive->dma);
+	if (qp->order_fd >= 0)
+		close(qp->order_fd);
+	if (qp->epoll_fd >= 0)
+		close(qp->epoll_fd);
 	free(qp->cid_free);
-	free(qp->io_by_cid);
+	free(qp->slot);
 	free(qp);
 }
 
@@ -125,10 +170,12 @@ static struct nvme_qpair *make_qpair(struct nvme_drive *drive, uint32_t qid, uin
 	qp->ops = drive->ops;
 	qp->ctrl = drive->ctrl;
 	qp->qid = qid;
+	qp->order_fd = qp->epoll_fd = -1;
+	atomic_init(&qp->stamp, (uint8_t)drive->watch.stamp);
 	qp->prp_list_entries = list_entries(drive);
-	qp->io_by_cid = calloc(depth, sizeof(*qp->io_by_cid));
+	qp->slot = calloc(depth, sizeof(*qp->slot));
 	qp->cid_free = calloc(depth, sizeof(*qp->cid_free));
-	if (!qp->io_by_cid || !qp->cid_free)
+	if (!qp->slot || !qp->cid_free || open_fds(qp))
 		goto free_qp;
 	if (nvme__mem_alloc(&qp->mem, drive->dma,
 			    rings_bytes + (uint64_t)depth * qp->prp_list_entries * sizeof(le64)))
@@ -153,6 +200,8 @@ int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpai
 
 	if (depth < NVME_DEPTH_MIN || depth > drive->info.depth_max)
 		return -EINVAL;
+	if (drive->reset.life != NVME_LIVE)
+		return drive->reset.life == NVME_DEAD ? -ENODEV : -EAGAIN;
 	while (qid <= drive->info.qpair_count_max && drive->qpair[qid])
 		qid++;
 	if (qid > drive->info.qpair_count_max)
@@ -166,18 +215,31 @@ int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpai
 		return err;
 	}
 	drive->qpair[qid] = qp;
+	err = watch_queues(qp);
+	if (err) {
+		nvme_qpair_destroy(qp);
+		return err;
+	}
 	*out = qp;
 	return 0;
 }
 
 void nvme_qpair_stop(struct nvme_qpair *qp)
 {
-	if (qp->state == NVME_QP_STOPPED)
+	struct nvme_drive *drive = qp->drive;
+
+	nvme__qpair_obey(qp);
+	if (qp->state == NVME_QP_STOPPED || qp->state == NVME_QP_DEAD)
 		return;
-	nvme_qpair_disarm(qp);
-	qp->state = NVME_QP_FAILED;
-	if (nvme__admin_delete_queues(qp->drive, qp->qid) == 0)
-		qp->state = NVME_QP_STOPPED;
+	if (drive->reset.life == NVME_LIVE && !drive->failed) {
+		nvme_qpair_disarm(qp);
+		qp->state = NVME_QP_FAILED;
+		if (nvme__admin_delete_queues(drive, qp->qid) == 0) {
+			qp->state = NVME_QP_STOPPED;
+			return;
+		}
+	}
+	nvme__halt(drive, qp);
 }
 
 void nvme_qpair_destroy(struct nvme_qpair *qp)

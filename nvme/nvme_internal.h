@@ -6,6 +6,8 @@
 #include "nvme/nvme.h"
 #include "nvme/nvme_admin.h"
 #include "nvme/nvme_dma.h"
+#include "nvme/nvme_events.h"
+#include "nvme/nvme_reset.h"
 #include "nvme/nvme_spec.h"
 #include "nvme/nvme_up.h"
 
@@ -44,6 +46,8 @@ struct nvme_ctrl_ops {
 	 * ones, and doorbells are words that nobody reads.
 	 */
 	void (*release)(void *ctrl);
+	bool release_stops; /* what was released cannot write to our memory: the kernel sees to it
+			     */
 	/* For people and counters: what does not work as well as it might; a queue's share. */
 	void (*note)(void *ctrl, char *text, size_t text_size);
 	void (*stats)(void *ctrl, uint32_t qid, struct nvme_stats *stats);
@@ -52,18 +56,39 @@ struct nvme_ctrl_ops {
 
 /* ---- queue pairs ---------------------------------------------------------------- */
 
+/* A queue pair's own view, which its thread alone changes; the drive's is enum nvme_life. */
 enum nvme_qpair_state {
 	NVME_QP_LIVE,
-	NVME_QP_FAILED, /* the controller broke the protocol: its I/Os wait for nvme_qpair_stop() */
-	NVME_QP_STOPPED, /* the controller has forgotten it: its I/Os can come back */
+	NVME_QP_FAILED,    /* the controller broke the protocol: its I/Os wait                 */
+	NVME_QP_HALTED,    /* told to stop: the same                                           */
+	NVME_QP_RETURNING, /* the controller writes nothing any more: its I/Os come back       */
+	NVME_QP_PAUSED,    /* they have: it waits for its queues                               */
+	NVME_QP_STOPPED,   /* the controller has forgotten it, for good: its I/Os can come back */
+	NVME_QP_DEAD,      /* so has the drive                                                  */
+};
+
+/* A command id is | turn, 4 | slot, 12 |: one that comes twice is not taken for the next one. */
+#define NVME_CID_SLOT_BITS 12
+#define NVME_CID_SLOT(cid) ((cid) & ((1u << NVME_CID_SLOT_BITS) - 1))
+#define NVME_CID_NEXT(cid) (((cid) + (1u << NVME_CID_SLOT_BITS)) & 0xffffu)
+static_assert(NVME_DEPTH_MAX <= 1u << NVME_CID_SLOT_BITS, "an id has room for each slot");
+
+struct nvme_slot {
+	struct nvme_io *io; /* NULL: free */
+	_Atomic uint16_t cid;
+	_Atomic uint8_t born; /* the watch's stamp when it was submitted; 0: free */
 };
 
 struct nvme_qpair {
 	/* Read on every call. */
 	struct nvme_rings rings;
 	enum nvme_qpair_state state;
-	struct nvme_io **io_by_cid; /* depth entries; NULL: this id is free   */
-	uint32_t *cid_free;         /* a stack of the free command ids        */
+	bool read_only;          /* writes and flushes are refused         */
+	_Atomic uint8_t stamp;   /* the drive's owner's: what time it is   */
+	_Atomic uint32_t order;  /* the drive's owner's                    */
+	_Atomic uint32_t obeyed; /* this thread's: the last order it heard */
+	struct nvme_slot *slot;  /* depth entries                          */
+	uint16_t *cid_free;      /* a stack of the free command ids        */
 	uint32_t cid_free_count;
 	uint32_t io_count;            /* taken, not returned                    */
 	uint32_t transfer_max_blocks; /* of one command                         */
@@ -78,11 +103,16 @@ struct nvme_qpair {
 	const struct nvme_ctrl_ops *ops;
 	void *ctrl;
 	uint32_t qid;
+	bool unflushed; /* the volatile cache may hold writes of this queue pair */
 	struct nvme_stats stats;
-	/* Read at setup only. */
+	_Atomic uint32_t complaint; /* enum nvme_complaint << 16 | id, for the drive's owner */
+	/* Read at setup, and when something is wrong. */
 	struct nvme_drive *drive;
 	uint32_t zero_max_blocks, deallocate_max_blocks; /* as in nvme_info */
-	struct nvme_mem mem;                             /* rings, then PRP lists */
+	int order_fd;        /* readable when there is an order      */
+	int wake_fd;         /* of the controller, as it is in epoll */
+	int epoll_fd;        /* nvme_qpair_fd(): both of them        */
+	struct nvme_mem mem; /* rings, then PRP lists */
 };
 
 /* ---- PRPs: nvme_prp.c ------------------------------------------------------------ */
@@ -129,9 +159,13 @@ struct nvme_drive {
 	uint32_t warning_kelvin; /* 0: it does not say */
 	uint32_t oaes;
 	uint32_t event_commands;                       /* that it takes at once */
+	struct nvme_events events;
 	struct nvme_up up;                             /* its way up, the first or after a reset */
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
 	char name[64];                                 /* as much of it as fits: for messages */
+	struct nvme_watch watch;
+	struct nvme_reset reset;
+	struct nvme_drive_counts counts; /* the owner's */
 };
 
 /* nvme_ctrl.c: a drive from a controller, which is destroyed with it, or at once on failure. */
@@ -148,11 +182,13 @@ volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, 
 
 /* `status` is type << 8 | code; 0 is 0. */
 int nvme__status_errno(uint32_t status);
+/* With bit 14, "do not retry": whether the same command may well succeed later. */
+bool nvme__status_retry(uint32_t status);
 const char *nvme__status_text(uint32_t status);
 
 /* ---- names: nvme_name.c ------------------------------------------------------------ */
 
-enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VFIO_USER };
+enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI };
 
 struct nvme_name {
 	enum nvme_name_kind kind;

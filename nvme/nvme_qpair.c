@@ -12,22 +12,41 @@
  * An I/O longer than the drive's limit is several commands that share it: each of their
  * ids points to it, commands_left counts them.
  *
+ * When something is wrong the drive's owner gives orders (nvme_reset.c), which the queue pair's
+ * thread meets in nvme_poll():
+ *
+ *   live --made-up completion--> failed
+ *    |  \--STOP--> halted <--STOP--/
+ *    |               |RETURN
+ *    |               v                                   nvme_qpair_stop()
+ *    +<--RUN-- paused <-- returning     dead <--DEAD--   --> stopped
+ *                 all I/Os are back
+ *
+ *   R1 -> A1   (R1 in nvme_drive.c) what the owner has set up (queues, or that nothing is written
+ *              any more) is there before the order that says so
+ *   R2 -> A2   (A2 in nvme_reset.c) this thread's last touch of the queues and its doorbells are
+ *              before it says that it has obeyed
+ *
  * Invariants, true between any two calls:
  *
- *  (1) A command id is either on cid_free or has its I/O in io_by_cid, never both.
+ *  (1) A command id is either on cid_free or its slot has an I/O, never both.
  *  (2) At most depth - 1 ids exist.  So the submission queue never overflows, and
  *      neither does the completion queue: no head of the device's need be tracked.
  *  (3) An I/O is the driver's from nvme_submit() == 0 until nvme_poll() returns it;
  *      io_count counts them, and the ids that point to one are its commands_left.
  *  (4) What the device writes is checked, never asserted: a wrong completion fails
- *      the queue pair for good.  Its I/Os come back after nvme_qpair_stop(), and not
- *      before: until then the device may still write to their buffers.
+ *      the queue pair.  Its I/Os come back when the controller has been stopped, or has given
+ *      the queues back, and not before: until then it may still write to their buffers.
  *  (5) An id's PRP list is written only while the id is being submitted.
+ *  (6) Only a live queue pair touches its queues and doorbells.
+ *  (7) slot.born is 0 for a free slot; the owner of the drive may look at it at any time.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
 
 #include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 static void assert_valid(const struct nvme_qpair *qp)
 {
@@ -38,9 +57,12 @@ static void assert_valid(const struct nvme_qpair *qp)
 static uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t cid = qp->cid_free[--qp->cid_free_count];
+	struct nvme_slot *slot = &qp->slot[NVME_CID_SLOT(cid)];
 
-	ASSERT(qp->io_by_cid[cid] == NULL); /* (1) */
-	qp->io_by_cid[cid] = io;
+	ASSERT(slot->io == NULL); /* (1) */
+	slot->io = io;
+	atomic_store_explicit(&slot->born, atomic_load_explicit(&qp->stamp, memory_order_relaxed),
+			      memory_order_relaxed);
 	return cid;
 }
 
@@ -53,7 +75,7 @@ static void push(struct nvme_rings *r, const struct nvme_sqe *command)
 /* Commands of no data of the caller's: flush, zeroes, deallocate. */
 static void push_other(struct nvme_qpair *qp, struct nvme_io *io)
 {
-	uint32_t cid = take_cid(qp, io), list = cid * qp->prp_list_entries;
+	uint32_t cid = take_cid(qp, io), list = NVME_CID_SLOT(cid) * qp->prp_list_entries;
 	uint64_t lba = io->block << qp->lba_per_block_shift;
 	uint32_t lba_count = io->nblocks << qp->lba_per_block_shift;
 	struct nvme_range *range = (void *)(qp->prp_lists + list); /* (5), for this too */
@@ -85,7 +107,7 @@ static void push_transfer(struct nvme_qpair *qp, struct nvme_io *io, uint32_t fi
 			  uint32_t nblocks)
 {
 	uint32_t cid = take_cid(qp, io);
-	uint32_t list = cid * qp->prp_list_entries;
+	uint32_t list = NVME_CID_SLOT(cid) * qp->prp_list_entries;
 	uint64_t lba = (io->block + first) << qp->lba_per_block_shift;
 	bool whole = nblocks > 2 && qp->sgl; /* one descriptor instead of a list */
 	uint64_t iova = io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT);
@@ -108,6 +130,28 @@ static void push_transfer(struct nvme_qpair *qp, struct nvme_io *io, uint32_t fi
 	     });
 }
 
+static wk_cold int refuse(const struct nvme_qpair *qp)
+{
+	switch (qp->state) {
+	case NVME_QP_STOPPED:
+		return -EIO;
+	case NVME_QP_DEAD:
+		return -ENODEV;
+	default: /* who steps the drive mends it */
+		return atomic_load_explicit(&qp->drive->watch.stepped, memory_order_relaxed)
+			       ? -EAGAIN
+			       : -EIO;
+	}
+}
+
+/* One more is in flight.  The watch sleeps while there is none. */
+static inline void count_in(struct nvme_qpair *qp)
+{
+	if (qp->io_count++ == 0 &&
+	    unlikely(!atomic_load_explicit(&qp->drive->watch.on, memory_order_relaxed)))
+		nvme__kick(qp->drive);
+}
+
 static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t limit = io->op == NVME_ZERO         ? qp->zero_max_blocks
@@ -116,14 +160,19 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 
 	ASSERT(io->op == NVME_FLUSH || io->nblocks > 0);
 	if (qp->state != NVME_QP_LIVE)
-		return -EIO;
+		return refuse(qp);
+	if (qp->read_only)
+		return -EROFS;
 	if (io->op != NVME_FLUSH && io->nblocks > limit)
 		return limit ? -EINVAL : -EOPNOTSUPP;
 	if (qp->cid_free_count == 0)
 		return -EAGAIN;
 	io->status = 0;
 	io->commands_left = 1;
-	qp->io_count++;
+	/* A flush covers what is complete: all, if it is alone.  When it fails it covers nothing.
+	 */
+	qp->unflushed = io->op != NVME_FLUSH || (qp->unflushed && qp->io_count > 0);
+	count_in(qp);
 	qp->stats.command_count++;
 	push_other(qp, io);
 	return 0;
@@ -138,15 +187,20 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	ASSERT(io->nblocks > 0 && io->iova % NVME_PAGE_SIZE == 0);
 	ASSERT(io->nblocks <= qp->io_blocks_max);
 	if (unlikely(qp->state != NVME_QP_LIVE))
-		return -EIO;
+		return refuse(qp);
 	if (unlikely(io->nblocks > qp->transfer_max_blocks))
 		commands = (uint32_t)div_up(io->nblocks, qp->transfer_max_blocks);
 	if (qp->cid_free_count < commands)
 		return -EAGAIN;
+	if (io->op == NVME_WRITE) {
+		if (unlikely(qp->read_only))
+			return -EROFS;
+		qp->unflushed = true;
+	}
 
 	io->status = 0;
 	io->commands_left = commands;
-	qp->io_count++;
+	count_in(qp);
 	qp->stats.command_count += commands;
 	for (uint32_t first = 0; first < io->nblocks; first += qp->transfer_max_blocks)
 		push_transfer(qp, io, first, min_u32(io->nblocks - first, qp->transfer_max_blocks));
@@ -165,19 +219,31 @@ void nvme_ring(struct nvme_qpair *qp)
 	qp->stats.ring_count++;
 }
 
-/* Give the id back; its I/O when that was the last of its commands, else NULL. */
-static struct nvme_io *retire(struct nvme_qpair *qp, uint32_t cid, int err)
+/* The first error is the I/O's; it may be retried when all of its errors say so. */
+static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int err, bool retry)
 {
-	struct nvme_io *io = qp->io_by_cid[cid];
-
-	qp->io_by_cid[cid] = NULL;
-	ASSERT(qp->cid_free_count < qp->rings.depth - 1); /* (2) */
-	qp->cid_free[qp->cid_free_count++] = cid;
-	if (unlikely(err)) {
-		qp->stats.error_count++;
-		if (io->status == 0)
-			io->status = err;
+	qp->stats.error_count++;
+	qp->unflushed |= io->op != NVME_READ;
+	if (io->status == 0) {
+		io->status = err;
+		io->retry = retry;
+		io->quarantined = false;
 	}
+	io->retry &= retry;
+}
+
+/* Give the id back; its I/O when that was the last of its commands, else NULL. */
+static struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *slot)
+{
+	struct nvme_io *io = slot->io;
+	uint32_t was = atomic_load_explicit(&slot->cid, memory_order_relaxed);
+	uint16_t cid = (uint16_t)NVME_CID_NEXT(was);
+
+	slot->io = NULL;
+	atomic_store_explicit(&slot->cid, cid, memory_order_relaxed);
+	atomic_store_explicit(&slot->born, 0, memory_order_relaxed); /* (7) */
+	ASSERT(qp->cid_free_count < qp->rings.depth - 1);            /* (2) */
+	qp->cid_free[qp->cid_free_count++] = cid;
 	ASSERT(io->commands_left > 0); /* (3) */
 	if (--io->commands_left > 0)
 		return NULL;
@@ -186,44 +252,162 @@ static struct nvme_io *retire(struct nvme_qpair *qp, uint32_t cid, int err)
 	return io;
 }
 
-/* I/Os of queues that the controller has forgotten: nobody else will end them. */
-static wk_cold uint32_t poll_stopped(struct nvme_qpair *qp, struct nvme_io **done,
-				     uint32_t done_max)
+/* ---- when it goes wrong -------------------------------------------------------------- */
+
+static bool gives_back(const struct nvme_qpair *qp)
 {
+	return qp->state == NVME_QP_RETURNING || qp->state == NVME_QP_STOPPED ||
+	       qp->state == NVME_QP_DEAD;
+}
+
+static void say_obeyed(struct nvme_qpair *qp)
+{
+	uint32_t order = atomic_load_explicit(&qp->order, memory_order_relaxed);
+
+	atomic_store_explicit(&qp->obeyed, order, memory_order_release); /* R2 */
+	nvme__kick(qp->drive);
+}
+
+/* Its I/Os are back: the rings as new, for the queues that will be made. */
+static void pause_it(struct nvme_qpair *qp)
+{
+	nvme__rings_init(&qp->rings, qp->mem.addr, qp->rings.depth);
+	qp->state = NVME_QP_PAUSED;
+	say_obeyed(qp);
+}
+
+static void run_it(struct nvme_qpair *qp)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int fd = qp->ops->wake_fd(qp->ctrl, qp->qid);
+
+	/* Another one, or another of the same number, or the same: then it is there already. */
+	if (qp->wake_fd >= 0 && qp->wake_fd != fd)
+		(void)epoll_ctl(qp->epoll_fd, EPOLL_CTL_DEL, qp->wake_fd, NULL);
+	if (fd >= 0)
+		(void)epoll_ctl(qp->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+	qp->wake_fd = fd;
+	qp->state = NVME_QP_LIVE;
+	say_obeyed(qp);
+}
+
+wk_cold void nvme__qpair_obey(struct nvme_qpair *qp)
+{
+	uint32_t order = atomic_load_explicit(&qp->order, memory_order_acquire); /* A1 */
+	uint64_t count;
+
+	if (order == atomic_load_explicit(&qp->obeyed, memory_order_relaxed))
+		return;
+	(void)!read(qp->order_fd, &count, sizeof(count));
+	if (qp->state == NVME_QP_STOPPED) {
+		say_obeyed(qp);
+		return;
+	}
+	switch (NVME_ORDER_WHAT(order)) {
+	case NVME_ORDER_STOP:
+		qp->state = NVME_QP_HALTED;
+		say_obeyed(qp);
+		break;
+	case NVME_ORDER_RETURN:
+		qp->state = NVME_QP_RETURNING;
+		if (qp->io_count == 0)
+			pause_it(qp);
+		break;
+	case NVME_ORDER_RUN:
+		qp->read_only = qp->drive->reset.read_only;
+		run_it(qp);
+		break;
+	case NVME_ORDER_DEAD:
+		qp->state = NVME_QP_DEAD;
+		say_obeyed(qp);
+		break;
+	}
+}
+
+/* I/Os of a controller that writes no more, or cannot be made to: nobody else will end them. */
+static uint32_t give_back(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
+{
+	const struct nvme_reset *reset = &qp->drive->reset;
+	bool by_reset = qp->state != NVME_QP_STOPPED;
+	bool gone = by_reset && reset->dead && reset->cause != NVME_CAUSE_CLOSING;
 	uint32_t done_count = 0;
 
-	for (uint32_t cid = 0; cid + 1 < qp->rings.depth && done_count < done_max; cid++) {
-		struct nvme_io *io = qp->io_by_cid[cid] ? retire(qp, cid, -ECANCELED) : NULL;
+	for (uint32_t i = 0; i + 1 < qp->rings.depth && done_count < done_max; i++) {
+		struct nvme_io *io = qp->slot[i].io;
 
-		if (io)
+		if (!io)
+			continue;
+		note_error(qp, io, gone ? -ENODEV : -ECANCELED, by_reset && !reset->dead);
+		io->quarantined = by_reset && reset->quarantine;
+		if (retire(qp, &qp->slot[i]))
 			done[done_count++] = io;
 	}
+	if (qp->state == NVME_QP_RETURNING && qp->io_count == 0)
+		pause_it(qp);
 	return done_count;
+}
+
+static wk_cold uint32_t poll_cold(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
+{
+	return gives_back(qp) ? give_back(qp, done, done_max) : 0;
+}
+
+/* (4): the device made it up.  Who steps the drive hears of it. */
+static wk_cold void fail(struct nvme_qpair *qp, enum nvme_complaint what, uint32_t cid)
+{
+	qp->state = NVME_QP_FAILED;
+	atomic_store_explicit(&qp->complaint, (uint32_t)what << 16 | cid, memory_order_relaxed);
+	nvme__kick(qp->drive);
+}
+
+/* The slot of the command that `cqe` ends, or NULL: then nothing of it can be believed. */
+static inline struct nvme_slot *slot_of(struct nvme_qpair *qp, volatile struct nvme_cqe *cqe)
+{
+	uint32_t cid = cqe->cid.raw, index = NVME_CID_SLOT(cid);
+	struct nvme_slot *slot = &qp->slot[index];
+
+	if (unlikely(cqe->sq_id.raw != qp->qid)) {
+		fail(qp, NVME_COMPLAINT_QUEUE, cid);
+		return NULL;
+	}
+	if (unlikely(index >= qp->rings.depth || slot->io == NULL ||
+		     atomic_load_explicit(&slot->cid, memory_order_relaxed) != cid)) {
+		fail(qp, NVME_COMPLAINT_ID, cid);
+		return NULL;
+	}
+	return slot;
 }
 
 uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
 {
 	struct nvme_rings *r = &qp->rings;
-	uint32_t done_count = 0, seen = 0, head = r->cq_head;
+	uint32_t done_count = 0, seen = 0, head;
 
-	if (unlikely(qp->state == NVME_QP_STOPPED))
-		return poll_stopped(qp, done, done_max);
+	if (unlikely(atomic_load_explicit(&qp->order, memory_order_relaxed) !=
+		     atomic_load_explicit(&qp->obeyed, memory_order_relaxed)))
+		nvme__qpair_obey(qp);
+	if (unlikely(qp->state != NVME_QP_LIVE))
+		return poll_cold(qp, done, done_max);
+	head = r->cq_head;
 	if (qp->ops->service)
 		qp->ops->service(qp->ctrl, qp->qid);
-	while (done_count < done_max && qp->state == NVME_QP_LIVE) {
+	while (done_count < done_max) {
 		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head];
-		uint32_t status = cqe->status.raw, cid;
+		uint32_t status = cqe->status.raw;
+		struct nvme_slot *slot;
 		struct nvme_io *io;
 
 		if ((status & 1) != r->phase)
 			break;
 		dma_rmb(); /* the phase bit, before the rest of the entry */
-		cid = cqe->cid.raw;
-		if (unlikely(cid >= r->depth || qp->io_by_cid[cid] == NULL)) {
-			qp->state = NVME_QP_FAILED; /* (4): the device made it up */
+		slot = slot_of(qp, cqe);
+		if (unlikely(!slot))
 			break;
-		}
-		io = retire(qp, cid, nvme__status_errno(status >> 1 & NVME_STATUS_MASK));
+		status >>= 1;
+		if (unlikely(status & NVME_STATUS_MASK))
+			note_error(qp, slot->io, nvme__status_errno(status & NVME_STATUS_MASK),
+				   nvme__status_retry(status));
+		io = retire(qp, slot);
 		if (io)
 			done[done_count++] = io;
 		seen++;
@@ -248,21 +432,27 @@ uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp)
 	return qp->io_count;
 }
 
+/* ---- sleep --------------------------------------------------------------------------- */
+
 int nvme_qpair_fd(const struct nvme_qpair *qp)
 {
-	return qp->ops->wake_fd(qp->ctrl, qp->qid);
+	return qp->epoll_fd;
 }
 
 bool nvme_qpair_arm(struct nvme_qpair *qp)
 {
 	const struct nvme_rings *r = &qp->rings;
+	bool quiet = !gives_back(qp) || qp->io_count == 0;
 
-	if (qp->state != NVME_QP_LIVE)
-		return qp->io_count == 0;
-	if (!qp->ops->arm(qp->ctrl, qp->qid))
-		return false;
-	/* What completed before the arming makes no wake-up. */
-	return r->sq_tail == r->sq_tail_rung && (r->cq[r->cq_head].status.raw & 1) != r->phase;
+	if (qp->state == NVME_QP_LIVE) {
+		if (!qp->ops->arm(qp->ctrl, qp->qid))
+			return false;
+		/* What completed before the arming makes no wake-up. */
+		quiet = r->sq_tail == r->sq_tail_rung &&
+			(r->cq[r->cq_head].status.raw & 1) != r->phase;
+	}
+	return quiet && atomic_load_explicit(&qp->order, memory_order_acquire) ==
+				atomic_load_explicit(&qp->obeyed, memory_order_relaxed);
 }
 
 void nvme_qpair_disarm(struct nvme_qpair *qp)
@@ -274,6 +464,6 @@ void nvme_qpair_disarm(struct nvme_qpair *qp)
 void nvme_qpair_stats(const struct nvme_qpair *qp, struct nvme_stats *stats)
 {
 	*stats = qp->stats;
-	if (qp->ops->stats && qp->state != NVME_QP_STOPPED)
+	if (qp->ops->stats && qp->state == NVME_QP_LIVE)
 		qp->ops->stats(qp->ctrl, qp->qid, stats);
 }

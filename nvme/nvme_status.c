@@ -20,34 +20,39 @@ static const struct status_row {
 	uint32_t status;
 	int err;
 	const char *text;
+	bool retry; /* it was not tried, or says that it passes */
 } rows[] = {
-	{ NVME_SC_SUCCESS, 0, "success" },
-	{ NVME_SC_INVALID_OPCODE, -EOPNOTSUPP, "invalid opcode" },
-	{ NVME_SC_INVALID_FIELD, -EINVAL, "invalid field" },
-	{ NVME_SC_CID_CONFLICT, -EINVAL, "command id conflict" },
-	{ NVME_SC_DATA_TRANSFER, -EFAULT, "data transfer error" },
-	{ NVME_SC_POWER_LOSS, -ECANCELED, "aborted due to power loss" },
-	{ NVME_SC_INTERNAL, -EIO, "internal error" },
-	{ NVME_SC_ABORT_REQUESTED, -ECANCELED, "abort requested" },
-	{ NVME_SC_ABORT_SQ_DELETED, -ECANCELED, "aborted, queue deleted" },
-	{ NVME_SC_INVALID_NAMESPACE, -EINVAL, "invalid namespace" },
-	{ NVME_SC_PRP_OFFSET, -EINVAL, "invalid PRP offset" },
-	{ NVME_SC_LBA_RANGE, -ERANGE, "LBA out of range" },
-	{ NVME_SC_CAPACITY, -ENOSPC, "capacity exceeded" },
-	{ NVME_SC_NS_NOT_READY, -EBUSY, "namespace not ready" },
-	{ NVME_SC_CQ_INVALID, -EINVAL, "completion queue invalid" },
-	{ NVME_SC_QID_INVALID, -EINVAL, "invalid queue identifier" },
-	{ NVME_SC_QUEUE_SIZE, -EINVAL, "invalid queue size" },
-	{ NVME_SC_QUEUE_DELETION, -EINVAL, "invalid queue deletion" },
-	{ NVME_SC_WRITE_FAULT, -EIO, "write fault" },
-	{ NVME_SC_UNRECOVERED_READ, -EIO, "unrecovered read error" },
-	{ NVME_SC_GUARD_CHECK, -EIO, "guard check error" },
-	{ NVME_SC_ACCESS_DENIED, -EACCES, "access denied" },
+	{ NVME_SC_SUCCESS, 0, "success", false },
+	{ NVME_SC_INVALID_OPCODE, -EOPNOTSUPP, "invalid opcode", false },
+	{ NVME_SC_INVALID_FIELD, -EINVAL, "invalid field", false },
+	{ NVME_SC_CID_CONFLICT, -EINVAL, "command id conflict", false },
+	{ NVME_SC_DATA_TRANSFER, -EFAULT, "data transfer error", false },
+	{ NVME_SC_POWER_LOSS, -ECANCELED, "aborted due to power loss", false },
+	{ NVME_SC_INTERNAL, -EIO, "internal error", false },
+	{ NVME_SC_ABORT_REQUESTED, -ECANCELED, "abort requested", true },
+	{ NVME_SC_ABORT_SQ_DELETED, -ECANCELED, "aborted, queue deleted", true },
+	{ NVME_SC_INVALID_NAMESPACE, -EINVAL, "invalid namespace", false },
+	{ NVME_SC_PRP_OFFSET, -EINVAL, "invalid PRP offset", false },
+	{ NVME_SC_LBA_RANGE, -ERANGE, "LBA out of range", false },
+	{ NVME_SC_CAPACITY, -ENOSPC, "capacity exceeded", false },
+	{ NVME_SC_NS_NOT_READY, -EBUSY, "namespace not ready", true },
+	{ NVME_SC_INTERRUPTED, -EBUSY, "command interrupted", true },
+	{ NVME_SC_TRANSIENT, -EIO, "transient transport error", true },
+	{ NVME_SC_PATH_INTERNAL, -EIO, "internal path error", false },
+	{ NVME_SC_PATH_TRANSITION, -EBUSY, "path in transition", true },
+	{ NVME_SC_CQ_INVALID, -EINVAL, "completion queue invalid", false },
+	{ NVME_SC_QID_INVALID, -EINVAL, "invalid queue identifier", false },
+	{ NVME_SC_QUEUE_SIZE, -EINVAL, "invalid queue size", false },
+	{ NVME_SC_QUEUE_DELETION, -EINVAL, "invalid queue deletion", false },
+	{ NVME_SC_WRITE_FAULT, -EIO, "write fault", false },
+	{ NVME_SC_UNRECOVERED_READ, -EIO, "unrecovered read error", false },
+	{ NVME_SC_GUARD_CHECK, -EIO, "guard check error", false },
+	{ NVME_SC_ACCESS_DENIED, -EACCES, "access denied", false },
 };
 
 static wk_cold const struct status_row *row_of(uint32_t status)
 {
-	static const struct status_row unknown = { 0, -EIO, "unknown status" };
+	static const struct status_row unknown = { 0, -EIO, "unknown status", false };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (rows[i].status == status)
@@ -59,6 +64,15 @@ static wk_cold const struct status_row *row_of(uint32_t status)
 int nvme__status_errno(uint32_t status)
 {
 	return likely(status == NVME_SC_SUCCESS) ? 0 : row_of(status)->err;
+}
+
+/*
+ * A flush or a write that failed is not repaired by a second one that says it is fine: only what
+ * was not tried is tried again.
+ */
+bool nvme__status_retry(uint32_t status)
+{
+	return !(status & NVME_STATUS_NO_RETRY) && row_of(status & NVME_STATUS_MASK)->retry;
 }
 
 const char *nvme__status_text(uint32_t status)

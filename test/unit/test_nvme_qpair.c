@@ -278,6 +278,6 @@ Test(nvme_qpair, memory_drive_never_lets_one_sleep_on_what_it_owes)
 	cr_assert_not(nvme_qpair_arm(f.qp), "not rung");
 	nvme_ring(f.qp);
 	cr_assert_not(nvme_qpair_arm(f.qp), "not served");
-	cr_assert_eq(nvme_qpair_fd(f.qp), -1);
+	cr_assert_geq(nvme_qpair_fd(f.qp), 0, "orders of the drive's owner come through it");
 	cr_assert_eq(fixture_finish(&f, &io), 0);
 }

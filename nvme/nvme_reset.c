@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What is done when something is wrong with a drive: its owner's thread takes these steps in
+ * nvme_drive_step(), and waits for nobody; the queue pairs' threads obey in nvme_poll().
+ *
+ *                live
+ *                 | trouble: all queue pairs, or the one that hangs, are told to stop
+ *                 v
+ *             stopping      each thread touches its queues no more, and says so
+ *              |     |
+ *   one queue  |     | the controller
+ *              v     v
+ *       deleting    disabling     CC.EN = 0, RDY falls?
+ *         |  \\         |   \\ no
+ *         |   \\no      |    v
+ *         |    +->*    |   resetting    function-level reset; does it stop?
+ *         |            |    |     \\ no
+ *         |            |    |      v
+ *         |            |    |    bus mastering off, or given back; else quarantine --> dead
+ *         v            v    v
+ *             returning     now, and not before, I/Os come back, once each
+ *              |     |
+ *              |     v
+ *              |   rising       nvme__up_step(): enabled, and still the same drive?
+ *              v     v             |no, three times, or it is another one
+ *             creating             +--> disabled once more --> dead
+ *                 |
+ *                 v
+ *                live       waiting I/Os may be submitted again
+ *
+ * Who asks for the device back, and who closes, is answered the same way, but ends dead.
+ *
+ *   A2 <- R2   (R2 in nvme_qpair.c) what a thread did to its queues, before it said that it
+ *              obeyed
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) The controller is stopped (disabled, reset, cut off) only when every queue pair has
+ *      obeyed STOP: none of them rings a doorbell, or runs a controller of this process.
+ *  (2) RETURN and DEAD are ordered only when the controller can write no more, or when nothing
+ *      stops it: then r->quarantine says so, and the memory that it knows of is never freed.
+ *  (3) Rings are made as new by their thread (RETURN), and told to the controller by this one,
+ *      after the thread has obeyed.
+ *  (4) Every wait has a deadline, at which the next, harder means is taken; the hardest always
+ *      ends.
+ */
+#include "nvme/nvme_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_NS      NS_PER_MS         /* between two looks at a register */
+#define RESET_NS     (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
+#define REQUEST_NS   (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
+#define FORCED_NS    (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
+#define ATTEMPTS_MAX 3u
+#define RECENT_SPAN  20u /* timeouts: as many resets as we remember within so many is too often */
+
+static const char *const cause_text[NVME_CAUSES] = {
+	[NVME_CAUSE_TIMEOUT] = "commands do not end",
+	[NVME_CAUSE_ADMIN] = "admin commands do not end, or nobody asked for them",
+	[NVME_CAUSE_FATAL] = "the controller says that its state is fatal (CSTS.CFS)",
+	[NVME_CAUSE_PROTOCOL] = "completions that nobody asked for",
+	[NVME_CAUSE_GONE] = "it is gone (its registers read all ones, or its server has left)",
+	[NVME_CAUSE_NAMESPACE] = "its namespace is gone, or is another one",
+	[NVME_CAUSE_REQUEST] = "the host asks for the device back",
+	[NVME_CAUSE_CLOSING] = "it does not give its queues back",
+};
+
+static uint32_t csts(const struct nvme_drive *drive)
+{
+	return drive->ops->read32(drive->ctrl, NVME_REG_CSTS);
+}
+
+static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns, uint64_t limit_ns)
+{
+	drive->reset.life = life;
+	drive->reset.look_ns = now_ns;
+	drive->reset.deadline_ns = now_ns + limit_ns;
+}
+
+/* ---- orders -------------------------------------------------------------------------- */
+
+static uint32_t word(const struct nvme_reset *r, enum nvme_order what)
+{
+	return r->turn << NVME_ORDER_BITS | what;
+}
+
+/* The next queue pair at or after `qid` that this reset is about; 0: none. */
+static uint32_t next_qid(const struct nvme_drive *drive, uint32_t qid)
+{
+	const struct nvme_reset *r = &drive->reset;
+
+	for (; qid <= NVME_QPAIRS_MAX; qid++) {
+		if (drive->qpair[qid] && (r->qid == 0 || r->qid == qid))
+			return qid;
+	}
+	return 0;
+}
+
+static void order(struct nvme_drive *drive, enum nvme_order what)
+{
+	for (uint32_t q = next_qid(drive, 1); q; q = next_qid(drive, q + 1))
+		nvme__qpair_order(drive->qpair[q], word(&drive->reset, what));
+}
+
+static bool all_obeyed(const struct nvme_drive *drive, enum nvme_order what)
+{
+	for (uint32_t q = next_qid(drive, 1); q; q = next_qid(drive, q + 1)) {
+		uint32_t obeyed = atomic_load_explicit(&drive->qpair[q]->obeyed,
+						       memory_order_acquire); /* A2 */
+
+		if (obeyed != word(&drive->reset, what))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the ends ------------------------------------------------------------------------- */
+
+static void release(struct nvme_drive *drive)
+{
+	if (drive->reset.released || !drive->ops->release)
+		return;
+	drive->reset.released = true;
+	drive->ops->release(drive->ctrl);
+}
+
+static void bury(struct nvme_drive *drive)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	ASSERT(r->dead && r->qid == 0);
+	ASSERT(r->stopped || r->quarantine); /* (2) */
+	order(drive, NVME_ORDER_DEAD);
+	r->life = NVME_DEAD;
+	nvme__tell(drive, "given up%s%s", r->cause == NVME_CAUSE_REQUEST ? ": handed back" : "",
+		   r->quarantine ? "; nothing stops it from writing to memory that it was told of: "
+				   "that memory is quarantined"
+				 : "");
+}
+
+/* The controller reaches no memory any more, or nothing can be done about it. */
+static void stopped(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	r->stopped = !r->quarantine;
+	if (r->cause == NVME_CAUSE_REQUEST)
+		release(drive);
+	if (r->stopped) {
+		nvme__admin_restart(drive);
+		drive->failed = false;
+	}
+	if (r->dead) {
+		bury(drive);
+		return;
+	}
+	order(drive, NVME_ORDER_RETURN);
+	enter(drive, NVME_RETURNING, now_ns, 0);
+}
+
+/* Neither disabled nor reset: cut it off. */
+static void last_resort(struct nvme_drive *drive, uint64_t now_ns)
+{
+	const struct nvme_ctrl_ops *ops = drive->ops;
+	struct nvme_reset *r = &drive->reset;
+	bool cut_off = ops->bus_master && ops->bus_master(drive->ctrl, false) == 0;
+
+	r->dead = true;
+	if (!cut_off) {
+		release(drive);
+		cut_off = r->released && ops->release_stops;
+	}
+	r->quarantine = !cut_off;
+	nvme__tell(drive, "it can be neither disabled nor reset%s",
+		   cut_off ? ": cut off from memory" : "");
+	stopped(drive, now_ns);
+}
+
+static void stop_controller(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	uint32_t cc = drive->ops->read32(drive->ctrl, NVME_REG_CC);
+
+	if (r->cause == NVME_CAUSE_GONE || cc == NVME_CSTS_GONE) {
+		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
+		return;
+	}
+	drive->ops->write32(drive->ctrl, NVME_REG_CC, cc & ~NVME_CC_EN);
+	enter(drive, NVME_DISABLING, now_ns,
+	      r->cause == NVME_CAUSE_REQUEST ? REQUEST_NS : drive->timeout_ns);
+}
+
+/* ---- trouble ---------------------------------------------------------------------------- */
+
+/* Begun now, and so often lately that it makes no sense any more? */
+static bool too_often(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	uint64_t span_ns = RECENT_SPAN * NVME_TICKS * drive->watch.tick_ns;
+	bool yes = r->recent_ns[0] != 0 && now_ns - r->recent_ns[0] < span_ns;
+
+	memmove(r->recent_ns, r->recent_ns + 1, sizeof(r->recent_ns) - sizeof(r->recent_ns[0]));
+	r->recent_ns[NVME_RESET_RECENT - 1] = max_u64(now_ns, 1);
+	return yes;
+}
+
+void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	const char *what = qid ? "its queue pair is made anew" : "reset";
+
+	if (r->life == NVME_DEAD)
+		return;
+	if (r->cmd.state == NVME_ADMIN_FLYING)
+		nvme__admin_lose(drive, &r->cmd);
+	r->cause = cause;
+	r->qid = qid;
+	r->turn++;
+	r->attempts = 0;
+	r->stopped = false;
+	r->dead |= cause == NVME_CAUSE_REQUEST || cause == NVME_CAUSE_CLOSING ||
+		   cause == NVME_CAUSE_NAMESPACE;
+	r->forced |= cause == NVME_CAUSE_CLOSING;
+	if (qid) {
+		drive->counts.queue_restart_count++;
+	} else {
+		drive->counts.reset_count++;
+		if (!r->dead && too_often(drive, now_ns)) {
+			r->dead = true;
+			what = "again and again: it is stopped";
+		}
+	}
+	nvme__tell(drive, "%s: %s", cause_text[cause], r->dead && !qid ? "it is stopped" : what);
+	order(drive, NVME_ORDER_STOP);
+	enter(drive, NVME_STOPPING, now_ns, FORCED_NS);
+}
+
+/* ---- the steps; each returns false while it waits -------------------------------------- */
+
+/* (1) */
+static bool stopping(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	if (!all_obeyed(drive, NVME_ORDER_STOP) && !(r->forced && now_ns >= r->deadline_ns))
+		return false;
+	if (r->qid == 0) {
+		stop_controller(drive, now_ns);
+		return true;
+	}
+	r->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
+	r->next_sq = true;
+	enter(drive, NVME_DELETING, now_ns, drive->timeout_ns);
+	return true;
+}
+
+/* r->cmd: 1: it flies; 0: it is done, and well, or was never sent; else -errno. */
+static int command_state(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_admin_cmd *cmd = &drive->reset.cmd;
+
+	if (cmd->state == NVME_ADMIN_FLYING && now_ns >= cmd->deadline_ns)
+		return -ETIMEDOUT;
+	if (drive->failed)
+		return -EIO;
+	return cmd->state == NVME_ADMIN_FLYING ? 1 : cmd->err;
+}
+
+static int send(struct nvme_drive *drive, const struct nvme_sqe *sqe, uint64_t now_ns)
+{
+	struct nvme_admin_cmd *cmd = &drive->reset.cmd;
+
+	*cmd = (struct nvme_admin_cmd){ .sqe = *sqe, .deadline_ns = now_ns + drive->timeout_ns };
+	return nvme__admin_submit(drive, cmd);
+}
+
+/* The submission queue first, then the completion queue: then the controller knows no buffer. */
+static bool deleting(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	int err = command_state(drive, now_ns);
+	struct nvme_sqe sqe;
+
+	if (err > 0)
+		return false;
+	if (err == 0 && r->cmd.state == NVME_ADMIN_DONE && !r->next_sq) {
+		r->stopped = true; /* as far as this queue pair goes */
+		order(drive, NVME_ORDER_RETURN);
+		enter(drive, NVME_RETURNING, now_ns, 0);
+		return true;
+	}
+	if (err == 0) {
+		r->next_sq = r->cmd.state == NVME_ADMIN_NEW;
+		sqe = nvme__sqe_delete(r->next_sq ? NVME_ADMIN_DELETE_SQ : NVME_ADMIN_DELETE_CQ,
+				       r->qid);
+		err = send(drive, &sqe, now_ns);
+	}
+	if (err == -EAGAIN)
+		return false;
+	if (err)
+		nvme__trouble(drive, r->cause, 0, now_ns);
+	return true;
+}
+
+static bool disabling(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	uint32_t now;
+
+	if (now_ns < r->look_ns)
+		return false;
+	r->look_ns = now_ns + LOOK_NS;
+	now = csts(drive);
+	if (now != NVME_CSTS_GONE && !(now & NVME_CSTS_RDY))
+		stopped(drive, now_ns);
+	else if (now == NVME_CSTS_GONE || now_ns >= r->deadline_ns)
+		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
+	else
+		return false;
+	return true;
+}
+
+static bool resetting(struct nvme_drive *drive, uint64_t now_ns)
+{
+	const struct nvme_ctrl_ops *ops = drive->ops;
+	struct nvme_reset *r = &drive->reset;
+	int err = -ENOTSUP;
+
+	if (now_ns < r->look_ns)
+		return false;
+	r->look_ns = now_ns + 10 * LOOK_NS;
+	if (ops->reset && r->cause != NVME_CAUSE_REQUEST)
+		err = ops->reset(drive->ctrl);
+	if (err == -EAGAIN && now_ns < r->deadline_ns && !r->forced)
+		return false;
+	if (err >= 0 && ops->bus_master)
+		(void)!ops->bus_master(drive->ctrl, true);
+	if (err < 0 || csts(drive) == NVME_CSTS_GONE || csts(drive) & NVME_CSTS_RDY) {
+		last_resort(drive, now_ns);
+		return true;
+	}
+	r->restarted |= err == 1;
+	nvme__tell(drive, "%s", err == 1 ? "it was started anew" : "function-level reset");
+	stopped(drive, now_ns);
+	return true;
+}
+
+static bool returning(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	ASSERT(r->stopped); /* (2) */
+	if (!all_obeyed(drive, NVME_ORDER_RETURN))
+		return false;
+	r->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
+	r->next_qid = next_qid(drive, 1);
+	r->next_sq = false;
+	r->stopped = false; /* no more: it is made to work again */
+	if (r->qid) {
+		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
+		return true;
+	}
+	nvme__up_begin(&drive->up, drive, true, drive->info.qpair_count_max);
+	enter(drive, NVME_RISING, now_ns, 0);
+	return true;
+}
+
+/* It does not come up again as it was. */
+static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	nvme__tell(drive, "it does not come back: %s (%s)", why, strerror(-err));
+	if (r->cmd.state == NVME_ADMIN_FLYING)
+		nvme__admin_lose(drive, &r->cmd);
+	r->dead |= err == -ENODEV || err == -ENOTSUP || ++r->attempts >= ATTEMPTS_MAX;
+	r->stopped = false;
+	r->qid = 0;
+	stop_controller(drive, now_ns);
+}
+
+static bool rising(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	int err;
+
+	if (now_ns < r->look_ns)
+		return false;
+	err = nvme__up_step(&drive->up, now_ns);
+	if (err > 0) {
+		r->look_ns = now_ns + LOOK_NS / 10;
+		return false;
+	}
+	if (err < 0)
+		failed(drive, err, drive->up.text, now_ns);
+	else
+		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
+	return true;
+}
+
+/* Another incarnation of a drive with a cache: what was written and not flushed may be gone. */
+static void judge_cache(struct nvme_drive *drive)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	if (!r->restarted || !drive->info.volatile_cache || r->read_only)
+		return;
+	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++)
+		r->read_only |= drive->qpair[q] && drive->qpair[q]->unflushed;
+	if (r->read_only)
+		nvme__tell(drive, "what its cache held and was not flushed may be lost: "
+				  "read-only until it is opened anew");
+}
+
+static void live_again(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	judge_cache(drive);
+	r->restarted = false;
+	order(drive, NVME_ORDER_RUN);
+	nvme__tell(drive, "%s", r->qid ? "its queue pair is back" : "back after a reset");
+	r->life = NVME_LIVE;
+	r->qid = 0;
+	nvme__watch_restart(drive, now_ns);
+}
+
+/* (3) */
+static struct nvme_sqe create_command(struct nvme_drive *drive, uint32_t qid, bool sq)
+{
+	struct nvme_qpair *qp = drive->qpair[qid];
+	uint64_t cq_iova = qp->mem.iova + nvme__rings_cq_offset(qp->rings.depth);
+	int vector = drive->ops->vector ? drive->ops->vector(drive->ctrl, qid) : -1;
+
+	if (sq)
+		return nvme__sqe_create_sq(qid, qp->mem.iova, qp->rings.depth);
+	nvme__rings_attach(&qp->rings, drive, qid);
+	return nvme__sqe_create_cq(qid, cq_iova, qp->rings.depth, vector);
+}
+
+static bool creating(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	int err = command_state(drive, now_ns);
+	struct nvme_sqe sqe;
+
+	if (err > 0)
+		return false;
+	if (err) {
+		failed(drive, err, "a queue pair cannot be made", now_ns);
+		return true;
+	}
+	if (r->cmd.state == NVME_ADMIN_DONE) {
+		r->cmd.state = NVME_ADMIN_NEW;
+		r->next_qid = r->next_sq ? next_qid(drive, r->next_qid + 1) : r->next_qid;
+		r->next_sq = !r->next_sq;
+	}
+	/* One that nvme_qpair_stop() has ended needs none. */
+	while (r->next_qid && drive->qpair[r->next_qid]->state != NVME_QP_PAUSED)
+		r->next_qid = next_qid(drive, r->next_qid + 1);
+	if (r->next_qid == 0) {
+		live_again(drive, now_ns);
+		return true;
+	}
+	sqe = create_command(drive, r->next_qid, r->next_sq);
+	err = send(drive, &sqe, now_ns);
+	if (err == -EAGAIN)
+		return false;
+	if (err)
+		failed(drive, err, "a queue pair cannot be made", now_ns);
+	return true;
+}
+
+bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns)
+{
+	switch (drive->reset.life) {
+	case NVME_STOPPING:
+		return stopping(drive, now_ns);
+	case NVME_DELETING:
+		return deleting(drive, now_ns);
+	case NVME_DISABLING:
+		return disabling(drive, now_ns);
+	case NVME_RESETTING:
+		return resetting(drive, now_ns);
+	case NVME_RETURNING:
+		return returning(drive, now_ns);
+	case NVME_RISING:
+		return rising(drive, now_ns);
+	case NVME_CREATING:
+		return creating(drive, now_ns);
+	case NVME_LIVE:
+	case NVME_DEAD:
+		return false;
+	}
+	UNREACHABLE();
+}
+
+void nvme__halt(struct nvme_drive *drive, struct nvme_qpair *own)
+{
+	struct timespec pause = { .tv_nsec = 100000 };
+
+	nvme__trouble(drive, NVME_CAUSE_CLOSING, 0, clock_now_ns());
+	while (drive->reset.life != NVME_DEAD) {
+		nvme__qpair_obey(own);
+		if (!nvme__reset_turn(drive, clock_now_ns()))
+			nanosleep(&pause, NULL);
+	}
+	nvme__qpair_obey(own);
+}

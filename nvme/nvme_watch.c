@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Finding out that something is wrong with a drive: in nvme_drive_step(), on its owner's thread.
+ *
+ *   submit: slot.born = stamp          every eighth of the timeout, while anything is in flight:
+ *   done:   slot.born = 0                a stamp further; who is 8 stamps old has timed out
+ *
+ *   8 old   abort it, through the admin queue
+ *   10      its queue pair is taken away and made anew      (nvme_reset.c)
+ *           again so soon, or that fails: the controller is reset
+ *
+ * So an I/O costs a load and two stores, and no clock.  When nothing was in flight at two ticks
+ * the ticking ends, and the next submit wakes it (watch.on).  A tick is longer by far than a
+ * store takes to be seen, and so the second one sees what the first missed: no fence is needed
+ * between "in flight" and "on".
+ *
+ * Besides: registers that read all ones or CSTS.CFS, at each tick; alarms of the host; queue
+ * pairs that complain; admin commands that do not end.
+ *
+ *   R3 -> A3   a line is written before head says so
+ *   R4 -> A4   a line is copied out before tail gives its place back
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) stamp is 1 .. 255, and the same in each queue pair.
+ *  (2) No tick is due (next_tick_ns is UINT64_MAX) only while `on` is false, or it has not begun.
+ *  (3) A process that was stopped for an hour has aged its commands by one tick.
+ */
+#include "nvme/nvme_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TIMEOUT_NS (10 * NS_PER_S)
+#define LOOK_NS    (100 * NS_PER_MS)
+#define HELPLESS   (NVME_TICKS + 2u) /* stamps: the abort did not help */
+#define TURNS_MAX  16                /* transitions of a reset in one step */
+
+/* ---- lines for people ---------------------------------------------------------------- */
+
+void nvme__tell(struct nvme_drive *drive, const char *format, ...)
+{
+	struct nvme_lines *l = &drive->watch.lines;
+	uint32_t head = atomic_load_explicit(&l->head, memory_order_relaxed);
+	char *text = l->text[head % NVME_LINES];
+	va_list args;
+	int at;
+
+	if (head - atomic_load_explicit(&l->tail, memory_order_acquire) == NVME_LINES) { /* A4 */
+		atomic_fetch_add_explicit(&l->lost_count, 1, memory_order_relaxed);
+		return;
+	}
+	at = snprintf(text, NVME_LINE_BYTES, "%s: ", drive->name);
+	va_start(args, format);
+	(void)vsnprintf(text + at, NVME_LINE_BYTES - (size_t)at, format, args);
+	va_end(args);
+	atomic_store_explicit(&l->head, head + 1, memory_order_release); /* R3 */
+}
+
+bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size)
+{
+	struct nvme_lines *l = &drive->watch.lines;
+	uint32_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), lost;
+
+	if (atomic_load_explicit(&l->head, memory_order_acquire) != tail) { /* A3 */
+		(void)snprintf(text, text_size, "%s", l->text[tail % NVME_LINES]);
+		atomic_store_explicit(&l->tail, tail + 1, memory_order_release); /* R4 */
+		return true;
+	}
+	lost = atomic_exchange_explicit(&l->lost_count, 0, memory_order_relaxed);
+	if (lost)
+		(void)snprintf(text, text_size, "%s: %u more lines, lost", drive->name, lost);
+	return lost > 0;
+}
+
+/* ---- made and ended ---------------------------------------------------------------------- */
+
+static int add(const struct nvme_watch *w, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	return fd >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+int nvme__watch_init(struct nvme_drive *drive, uint64_t timeout_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+	int err;
+
+	timeout_ns = min_u64(timeout_ns ? timeout_ns : TIMEOUT_NS, NVME_TIMEOUT_MAX);
+	w->tick_ns = max_u64(timeout_ns / NVME_TICKS, 1);
+	w->next_tick_ns = UINT64_MAX;
+	w->stamp = 1;
+	atomic_init(&w->on, true); /* until it is stepped for the first time */
+	w->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (w->kick_fd < 0 || w->epoll_fd < 0)
+		return -errno;
+	err = add(w, w->kick_fd);
+	if (!err && drive->ops->alarm_fd)
+		err = add(w, drive->ops->alarm_fd(drive->ctrl));
+	return err ? err : add(w, drive->ops->wake_fd(drive->ctrl, 0));
+}
+
+void nvme__watch_fini(struct nvme_drive *drive)
+{
+	if (drive->watch.epoll_fd >= 0)
+		close(drive->watch.epoll_fd);
+	if (drive->watch.kick_fd >= 0)
+		close(drive->watch.kick_fd);
+}
+
+void nvme__kick(struct nvme_drive *drive)
+{
+	struct nvme_watch *w = &drive->watch;
+	uint64_t one = 1;
+
+	if (!atomic_load_explicit(&w->stepped, memory_order_relaxed))
+		return;
+	if (!atomic_exchange_explicit(&w->kicked, true, memory_order_acq_rel))
+		(void)!write(w->kick_fd, &one, sizeof(one));
+}
+
+/* ---- ticks --------------------------------------------------------------------------------- */
+
+static void begin_ticking(struct nvme_watch *w, uint64_t now_ns)
+{
+	w->cooling = false;
+	if (w->tick_ns == 0)
+		return; /* never: `on` stays true, and nobody kicks */
+	atomic_store_explicit(&w->on, true, memory_order_relaxed);
+	if (w->next_tick_ns == UINT64_MAX)
+		w->next_tick_ns = now_ns + w->tick_ns;
+}
+
+static void abort_command(struct nvme_drive *drive, uint32_t qid, uint32_t cid, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+
+	if (w->abort.state == NVME_ADMIN_FLYING)
+		return; /* one at a time; it gets older, and then its queue pair is made anew */
+	w->abort = (struct nvme_admin_cmd){ .sqe = nvme__sqe_abort(qid, cid),
+					    .deadline_ns = now_ns + drive->timeout_ns };
+	if (nvme__admin_submit(drive, &w->abort) == 0)
+		nvme__tell(drive, "command %u of queue %u takes too long: aborted", cid, qid);
+}
+
+/* The age in stamps of the oldest command of `qp`, or 0; *count: how many are in flight. */
+static uint32_t oldest_of(const struct nvme_drive *drive, struct nvme_qpair *qp, uint32_t *cid,
+			  uint32_t *count, uint32_t *late)
+{
+	uint32_t oldest = 0;
+
+	for (uint32_t i = 0; i + 1 < qp->rings.depth; i++) {
+		uint32_t born = atomic_load_explicit(&qp->slot[i].born, memory_order_relaxed);
+		uint32_t age = (drive->watch.stamp + 255 - born) % 255;
+
+		if (born == 0)
+			continue;
+		++*count;
+		*late += age == NVME_TICKS;
+		if (age > oldest) {
+			oldest = age;
+			*cid = atomic_load_explicit(&qp->slot[i].cid, memory_order_relaxed);
+		}
+	}
+	return oldest;
+}
+
+static void look_at_commands(struct nvme_drive *drive, uint64_t now_ns, uint32_t *in_flight)
+{
+	struct nvme_watch *w = &drive->watch;
+	uint32_t cid = 0, late = 0;
+
+	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
+		struct nvme_qpair *qp = drive->qpair[q];
+		uint32_t age = qp ? oldest_of(drive, qp, &cid, in_flight, &late) : 0;
+
+		if (age >= HELPLESS && drive->reset.life == NVME_LIVE) {
+			bool again = w->restarted_ns &&
+				     now_ns - w->restarted_ns < 2 * NVME_TICKS * w->tick_ns;
+
+			w->restarted_ns = max_u64(now_ns, 1);
+			nvme__trouble(drive, NVME_CAUSE_TIMEOUT, again ? 0 : q, now_ns);
+		} else if (age >= NVME_TICKS && drive->reset.life == NVME_LIVE) {
+			abort_command(drive, q, cid, now_ns);
+		}
+	}
+	drive->counts.timeout_count += late;
+}
+
+static void tick(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+	uint32_t csts = drive->ops->read32(drive->ctrl, NVME_REG_CSTS), in_flight = 0;
+
+	w->next_tick_ns = now_ns + w->tick_ns; /* (3) */
+	if (csts == NVME_CSTS_GONE || csts & NVME_CSTS_CFS) {
+		nvme__trouble(drive, csts == NVME_CSTS_GONE ? NVME_CAUSE_GONE : NVME_CAUSE_FATAL, 0,
+			      now_ns);
+		return;
+	}
+	look_at_commands(drive, now_ns, &in_flight);
+	w->stamp = w->stamp % 255 + 1;
+	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) /* (1) */
+		if (drive->qpair[q])
+			atomic_store_explicit(&drive->qpair[q]->stamp, (uint8_t)w->stamp,
+					      memory_order_relaxed);
+	if (in_flight) {
+		begin_ticking(w, now_ns);
+		return;
+	}
+	atomic_store_explicit(&w->on, false, memory_order_relaxed);
+	if (w->cooling)
+		w->next_tick_ns = UINT64_MAX; /* (2) */
+	w->cooling = !w->cooling;
+}
+
+/* ---- the rest that may be wrong -------------------------------------------------------------- */
+
+static void complaints(struct nvme_drive *drive, uint64_t now_ns)
+{
+	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
+		struct nvme_qpair *qp = drive->qpair[q];
+		uint32_t what =
+			qp ? atomic_exchange_explicit(&qp->complaint, 0, memory_order_relaxed) : 0;
+
+		if (!what)
+			continue;
+		nvme__tell(drive, "queue %u completes command %u, which %s", q, what & 0xffff,
+			   what >> 16 == NVME_COMPLAINT_QUEUE ? "it says is of another queue"
+							      : "is not there");
+		nvme__trouble(drive, NVME_CAUSE_PROTOCOL, 0, now_ns);
+	}
+}
+
+static void kicked(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+	uint64_t count;
+
+	if (!atomic_exchange_explicit(&w->kicked, false, memory_order_acq_rel))
+		return;
+	(void)!read(w->kick_fd, &count, sizeof(count));
+	begin_ticking(w, now_ns);
+	complaints(drive, now_ns);
+}
+
+void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns)
+{
+	uint32_t bits = drive->ops->alarm ? drive->ops->alarm(drive->ctrl) : 0;
+
+	if (bits & NVME_ALARM_GONE && drive->reset.cause != NVME_CAUSE_GONE)
+		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
+	else if (bits & NVME_ALARM_GONE && drive->reset.life == NVME_LIVE)
+		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
+	if (bits & NVME_ALARM_REQUEST)
+		nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, now_ns);
+}
+
+static void look_at_admin(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_admin_cmd *abort = &drive->watch.abort, *overdue;
+
+	(void)nvme__admin_poll(drive);
+	if (abort->state == NVME_ADMIN_DONE) {
+		abort->state = NVME_ADMIN_NEW;
+		drive->counts.abort_count += abort->err == 0 && !(abort->result & 1);
+	}
+	overdue = nvme__admin_overdue(drive, now_ns);
+	if (!overdue && !drive->failed)
+		return;
+	if (overdue)
+		nvme__admin_lose(drive, overdue);
+	nvme__trouble(drive, NVME_CAUSE_ADMIN, 0, now_ns);
+}
+
+void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+
+	if (now_ns >= w->next_look_ns || w->abort.state == NVME_ADMIN_FLYING) {
+		w->next_look_ns = now_ns + LOOK_NS;
+		nvme__watch_alarms(drive, now_ns);
+		if (drive->reset.life == NVME_LIVE)
+			look_at_admin(drive, now_ns);
+	}
+	if (drive->reset.life == NVME_LIVE && now_ns >= w->next_tick_ns)
+		tick(drive, now_ns);
+}
+
+void nvme__watch_restart(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+
+	w->next_look_ns = now_ns;
+	w->next_tick_ns = UINT64_MAX;
+	begin_ticking(w, now_ns);
+}
+
+/* ---- the owner's calls ------------------------------------------------------------------------
+ */
+
+static wk_cold void first_step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	atomic_store_explicit(&drive->watch.stepped, true, memory_order_relaxed);
+	nvme__watch_restart(drive, now_ns);
+	complaints(drive, now_ns); /* from before anybody listened */
+}
+
+bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_watch *w = &drive->watch;
+	bool progress = false;
+
+	if (unlikely(!atomic_load_explicit(&w->stepped, memory_order_relaxed)))
+		first_step(drive, now_ns);
+	if (unlikely(drive->reset.life == NVME_DEAD))
+		return false;
+	if (unlikely(atomic_load_explicit(&w->kicked, memory_order_relaxed)))
+		kicked(drive, now_ns);
+	if (likely(drive->reset.life == NVME_LIVE)) {
+		nvme__watch_look(drive, now_ns);
+		if (likely(drive->reset.life == NVME_LIVE))
+			return false;
+	} else if (now_ns >= w->next_look_ns) {
+		w->next_look_ns = now_ns + LOOK_NS;
+		nvme__watch_alarms(drive, now_ns);
+	}
+	(void)nvme__admin_poll(drive);
+	for (uint32_t i = 0; i < TURNS_MAX && nvme__reset_turn(drive, now_ns); i++)
+		progress = true;
+	return progress;
+}
+
+int nvme_drive_fd(const struct nvme_drive *drive)
+{
+	return drive->watch.epoll_fd;
+}
+
+bool nvme_drive_arm(struct nvme_drive *drive)
+{
+	struct nvme_watch *w = &drive->watch;
+
+	if (drive->reset.life != NVME_DEAD && !drive->ops->arm(drive->ctrl, 0))
+		return false;
+	return !atomic_load_explicit(&w->kicked, memory_order_acquire);
+}
+
+void nvme_drive_disarm(struct nvme_drive *drive)
+{
+	if (drive->reset.life == NVME_DEAD)
+		return;
+	drive->ops->disarm(drive->ctrl, 0);
+	drive->watch.next_look_ns = 0; /* whatever woke us: look at everything */
+}
+
+uint64_t nvme_drive_deadline(const struct nvme_drive *drive)
+{
+	const struct nvme_reset *r = &drive->reset;
+	uint64_t at_ns = drive->watch.next_tick_ns, admin_ns;
+
+	switch (r->life) {
+	case NVME_DEAD:
+		return UINT64_MAX;
+	case NVME_LIVE:
+		admin_ns = nvme__admin_deadline_ns(drive);
+		return admin_ns == UINT64_MAX ? at_ns : min_u64(at_ns, drive->watch.next_look_ns);
+	case NVME_DISABLING:
+	case NVME_RESETTING:
+	case NVME_RISING:
+		return r->look_ns;
+	case NVME_STOPPING: /* woken by who obeys */
+	case NVME_RETURNING:
+		return r->forced ? r->deadline_ns : UINT64_MAX;
+	case NVME_DELETING:
+	case NVME_CREATING:
+		return min_u64(r->cmd.deadline_ns, drive->watch.next_look_ns);
+	}
+	UNREACHABLE();
+}
+
+enum nvme_health nvme_drive_health(const struct nvme_drive *drive)
+{
+	if (drive->reset.life == NVME_DEAD)
+		return NVME_HEALTH_DEAD;
+	if (drive->reset.life != NVME_LIVE)
+		return NVME_HEALTH_RESETTING;
+	return drive->reset.read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
+}
+
+void nvme_drive_counts(const struct nvme_drive *drive, struct nvme_drive_counts *counts)
+{
+	*counts = drive->counts;
+}
