@@ -13,6 +13,7 @@
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"
 #include "nvme/nvme_vfio.h"
+#include "nvme/nvme_vfu.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static int make_back(struct nvme_soft_back **back, const struct nvme_name *parse
 		return nvme__soft_file_create(back, parsed, name, options && options->create,
 					      err_text, err_text_size);
 	case NVME_NAME_PCI:
+	case NVME_NAME_VFIO_USER:
 		break;
 	}
 	UNREACHABLE();
@@ -64,6 +66,8 @@ int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 	nvme__err_text(err_text, err_text_size, name, "out of memory"); /* unless it is replaced */
 	if (parsed.kind == NVME_NAME_PCI)
 		return nvme__vfio_open(out, &parsed, name, dma, options, err_text, err_text_size);
+	if (parsed.kind == NVME_NAME_VFIO_USER)
+		return nvme__vfu_open(out, &parsed, name, dma, options, err_text, err_text_size);
 	err = make_back(&back, &parsed, name, options, err_text, err_text_size);
 	if (err)
 		return err;

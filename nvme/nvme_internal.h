@@ -188,7 +188,7 @@ const char *nvme__status_text(uint32_t status);
 
 /* ---- names: nvme_name.c ------------------------------------------------------------ */
 
-enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI };
+enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VFIO_USER };
 
 struct nvme_name {
 	enum nvme_name_kind kind;
