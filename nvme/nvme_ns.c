@@ -14,8 +14,7 @@
 
 #define PRP_BLOCKS_MAX 256u /* a PRP list lies in half a page at most: 255 entries */
 
-/* Text of the controller: spaces at its end cut off, and nothing in it that a terminal obeys. */
-static void copy_text(char *to, const char *from, size_t size)
+void nvme__copy_text(char *to, const char *from, size_t size)
 {
 	size_t len = size;
 
@@ -50,9 +49,9 @@ int nvme__read_controller(struct nvme_found *found, const struct nvme_id_ctrl *i
 			      "a controller for discovery or administration, not for I/O");
 	if ((id->sqes & 0xf) > 6 || id->sqes >> 4 < 6 || (id->cqes & 0xf) > 4 || id->cqes >> 4 < 4)
 		return refuse(text, text_size, "its queue entries are not of 64 and 16 bytes");
-	copy_text(info->model, id->model, sizeof(id->model));
-	copy_text(info->serial, id->serial, sizeof(id->serial));
-	copy_text(info->firmware, id->firmware, sizeof(id->firmware));
+	nvme__copy_text(info->model, id->model, sizeof(id->model));
+	nvme__copy_text(info->serial, id->serial, sizeof(id->serial));
+	nvme__copy_text(info->firmware, id->firmware, sizeof(id->firmware));
 	found->sgl = (le32_get(id->sgls) & NVME_SGLS_MASK) == 1 ||
 		     (le32_get(id->sgls) & NVME_SGLS_MASK) == 2;
 	info->transfer_max_bytes = transfer_max_blocks(id, cap, found->sgl) * NVME_BLOCK_SIZE;

@@ -3,7 +3,7 @@
  * The soft controller: the registers of an NVMe controller that lives in this process.
  *
  *   nvme_soft.c         registers: enable, disable, shutdown; the seam's functions
- *   nvme_soft_admin.c   the admin queue's commands
+ *   nvme_soft_admin.c   the admin queue's commands; nvme_soft_identify.c, nvme_soft_log.c
  *   nvme_soft_queue.c   a queue pair as the controller sees it: fetch, post
  *   nvme_soft_io.c      read, write, flush: decode, hand to the back end, complete
  *   nvme_soft_prp.c     PRPs to memory of this process, through the table of mapped IOVAs
@@ -33,10 +33,11 @@
 #define DOORBELL_COUNT  (2 * (NVME_QPAIRS_MAX + 1))
 #define VERSION_2_0     0x00020000u
 
-static uint64_t cap(void)
+static uint64_t cap(const struct nvme_soft *soft)
 {
 	return (NVME_SOFT_DEPTH_MAX - 1) | 1ull << 16 /* contiguous queues only */ |
-	       10ull << 24 /* 5 s */ | (uint64_t)NVME_SOFT_DSTRD << 32 | NVME_CAP_CSS_NVM;
+	       10ull << 24 /* 5 s */ | (uint64_t)NVME_SOFT_DSTRD << 32 | NVME_CAP_CSS_NVM |
+	       (soft->back->traits.cmb ? NVME_CAP_CMBS : 0);
 }
 
 static uint32_t soft_read32(void *ctrl, uint32_t offset)
@@ -45,11 +46,11 @@ static uint32_t soft_read32(void *ctrl, uint32_t offset)
 
 	switch (offset) {
 	case NVME_REG_CAP:
-		return (uint32_t)cap();
+		return (uint32_t)cap(soft);
 	case NVME_REG_CAP + 4:
-		return (uint32_t)(cap() >> 32);
+		return (uint32_t)(cap(soft) >> 32);
 	case NVME_REG_VS:
-		return VERSION_2_0;
+		return soft->back->traits.version ? soft->back->traits.version : VERSION_2_0;
 	case NVME_REG_CC:
 		return soft->cc;
 	case NVME_REG_CSTS:
@@ -67,7 +68,7 @@ static uint64_t soft_read64(void *ctrl, uint32_t offset)
 
 	switch (offset) {
 	case NVME_REG_CAP:
-		return cap();
+		return cap(soft);
 	case NVME_REG_ASQ:
 		return soft->asq;
 	case NVME_REG_ACQ:
@@ -120,6 +121,8 @@ static void disable(struct nvme_soft *soft)
 		soft->unpaired_cq_size[qid] = 0;
 	}
 	memset(&soft->admin, 0, sizeof(soft->admin));
+	nvme__soft_forget_events(soft);
+	soft->shadow = NULL;
 	soft->csts = 0;
 }
 
@@ -182,6 +185,19 @@ void nvme__soft_queue_rings(struct nvme_soft *soft, struct nvme_soft_queue *q, u
 	*q->sq_doorbell = 0;
 	*q->cq_doorbell = 0;
 	q->phase = 1;
+	nvme__soft_queue_shadow(soft, q);
+}
+
+/* The admin queue's doorbell is written in any case: that one never sleeps. */
+void nvme__soft_queue_shadow(struct nvme_soft *soft, struct nvme_soft_queue *q)
+{
+	uint32_t at = 2 * q->qid * DOORBELL_STRIDE;
+
+	if (!soft->shadow || q->qid == 0 || at + 2 * DOORBELL_STRIDE > NVME_PAGE_SIZE)
+		return;
+	q->sq_shadow = (void *)(soft->shadow + at);
+	q->cq_shadow = (void *)(soft->shadow + at + DOORBELL_STRIDE);
+	q->sq_event = (void *)(soft->shadow_event + at);
 }
 
 static void soft_service(void *ctrl, uint32_t qid)
@@ -266,6 +282,20 @@ const struct nvme_ctrl_ops nvme__soft_ops = {
 	.destroy = soft_destroy,
 };
 
+static void set_namespaces(struct nvme_soft *soft)
+{
+	const struct nvme_soft_traits *traits = &soft->back->traits;
+
+	soft->own_ns = (struct nvme_soft_ns){
+		.nsid = 1,
+		.lba_shift = traits->lba_shift,
+		.size_lbas = traits->nblocks << (NVME_BLOCK_SHIFT - traits->lba_shift),
+	};
+	soft->ns = traits->ns ? traits->ns : &soft->own_ns;
+	soft->ns_count = traits->ns ? traits->ns_count : 1;
+	ASSERT(soft->ns_count > 0);
+}
+
 int nvme__soft_create(struct nvme_soft **out, struct nvme_dma *dma, struct nvme_soft_back *back)
 {
 	struct nvme_soft *soft = calloc(1, sizeof(*soft));
@@ -279,6 +309,8 @@ int nvme__soft_create(struct nvme_soft **out, struct nvme_dma *dma, struct nvme_
 	memset(soft->doorbells, 0, (size_t)DOORBELL_COUNT * DOORBELL_STRIDE);
 	soft->dma = dma;
 	soft->back = back;
+	set_namespaces(soft);
+	soft->health.spare_percent = 100;
 	*out = soft;
 	return 0;
 

@@ -28,6 +28,21 @@ struct nvme_soft_cmd {
 	uint64_t scratch;      /* the back end's own; 0 when it is new */
 };
 
+/* A namespace: a part of what the back end has. */
+struct nvme_soft_ns {
+	uint32_t nsid;
+	uint32_t lba_shift;
+	uint64_t first_block; /* where it begins, in blocks of 4096 bytes */
+	uint64_t size_lbas;   /* 0: it is not active                      */
+	/* What a driver may not like.  Data moves as if they were zero. */
+	uint32_t metadata_bytes;
+	uint8_t protection;  /* kind of protection information           */
+	uint8_t command_set; /* NVME_COMMAND_SET_*                       */
+	bool write_protected;
+	bool own_atomic; /* the next three count, not the controller's */
+	uint16_t nawupf, nabspf, nabo;
+};
+
 /* What a drive of this back end is like; Identify says so. */
 struct nvme_soft_traits {
 	uint64_t nblocks; /* of 4096 bytes                               */
@@ -37,6 +52,18 @@ struct nvme_soft_traits {
 	bool volatile_cache;
 	char model[41];
 	char serial[21];
+	/* The rest is for tests: of zeroes, it is the plain controller that product drives have. */
+	struct nvme_soft_ns *ns; /* in the order of their ids; NULL: one, of all that there is */
+	uint32_t ns_count;
+	uint32_t queue_count_max; /* that are granted; 0: NVME_QPAIRS_MAX                  */
+	uint32_t range_lbas_max;  /* of a deallocated range; 0: no limit                   */
+	uint32_t version;         /* 0: 2.0                                                */
+	bool sgl;                 /* takes SGLs of one data block                          */
+	bool shadow;              /* takes doorbells in memory, and sleeps between         */
+	bool deallocate;          /* takes ranges, checks them, and keeps what they held   */
+	bool no_zeroes;           /* has no write zeroes                                   */
+	bool cmb;                 /* has a memory buffer, says its register                */
+	uint8_t controller_type;  /* 0: I/O                                                */
 };
 
 /* A back end: chosen when the drive is opened, replaced by tests. */
@@ -75,6 +102,10 @@ must_check int nvme__soft_file_create(struct nvme_soft_back **out, const struct 
 
 /* ---- the controller ---------------------------------------------------------------- */
 
+/* Not a status: the command needs no more work, or is not to be completed yet. */
+#define NVME_SOFT_DONE 0x10000u
+#define NVME_SOFT_HELD 0x20000u
+
 /* One queue pair.  Touched by its thread; made and ended by admin commands. */
 struct nvme_soft_queue {
 	const struct nvme_sqe *sq;
@@ -89,6 +120,12 @@ struct nvme_soft_queue {
 	uint32_t owed_count; /* fetched and not posted: each has a place in cq   */
 	uint16_t qid;
 	bool halted; /* a doorbell made no sense: nothing is fetched any more */
+	/* Doorbells in memory, or NULL; asleep: looks at nothing until sq_doorbell is written. */
+	const volatile uint32_t *sq_shadow; /* DMA */
+	const volatile uint32_t *cq_shadow; /* DMA */
+	volatile uint32_t *sq_event;        /* DMA */
+	bool asleep;
+	uint64_t wake_count;
 	/* I/O queues only. */
 	struct nvme_soft *soft;
 	struct nvme_soft_back *back;
@@ -97,7 +134,10 @@ struct nvme_soft_queue {
 	struct nvme_soft_cmd **cmd_free; /* a stack                    */
 	uint32_t cmd_free_count;
 	struct iovec *segs;
+	uint64_t freed_lbas; /* deallocated: nothing happens to them */
 };
+
+#define NVME_SOFT_EVENTS 4u /* event commands that may wait; events that may */
 
 struct nvme_soft {
 	struct nvme_dma *dma;
@@ -105,7 +145,22 @@ struct nvme_soft {
 	uint32_t *doorbells; /* 2 x (NVME_QPAIRS_MAX + 1) words, a cache line each */
 	uint32_t cc, csts, aqa;
 	uint64_t asq, acq;
-	uint32_t queue_count; /* that Set Features has granted */
+	uint32_t queue_count;       /* that Set Features has granted */
+	struct nvme_soft_ns own_ns; /* when the traits name none */
+	struct nvme_soft_ns *ns;
+	uint32_t ns_count;
+	char *shadow; /* pages of doorbells in memory, of 4096 bytes; NULL: none */
+	char *shadow_event;
+	/* Events: nvme_soft_log.c */
+	uint16_t event_cid[NVME_SOFT_EVENTS];
+	uint32_t event_cid_count;
+	uint32_t event[NVME_SOFT_EVENTS]; /* results that nobody has asked for yet */
+	uint32_t event_count;
+	uint32_t event_masked; /* a bit each kind: held back until its log is read */
+	uint32_t event_wanted; /* by set feature 0bh */
+	struct nvme_log_health health;
+	struct nvme_log_error error;
+	le32 changed_ns[8]; /* ends with a 0 */
 	struct nvme_soft_queue admin;
 	struct nvme_soft_queue *queue[NVME_QPAIRS_MAX + 1]; /* [0] stays NULL */
 	uint32_t unpaired_cq_size[NVME_QPAIRS_MAX + 1];     /* a CQ without its SQ yet; 0: none */
@@ -124,8 +179,11 @@ must_check int nvme__open_soft(struct nvme_drive **out, struct nvme_soft_back *b
 			       const struct nvme_options *options, char *err_text,
 			       size_t err_text_size);
 
-/* nvme_soft_queue.c */
+/* nvme_soft.c: the doorbells of queue pair `qid`; those in memory, if there are any now. */
+void nvme__soft_queue_shadow(struct nvme_soft *soft, struct nvme_soft_queue *q);
 void nvme__soft_queue_rings(struct nvme_soft *soft, struct nvme_soft_queue *q, uint32_t qid);
+
+/* nvme_soft_queue.c */
 bool nvme__soft_can_fetch(struct nvme_soft_queue *q);
 const struct nvme_sqe *nvme__soft_fetch(struct nvme_soft_queue *q);
 void nvme__soft_post(struct nvme_soft_queue *q, uint16_t cid, uint32_t status, uint32_t result);
@@ -133,15 +191,37 @@ void nvme__soft_post(struct nvme_soft_queue *q, uint16_t cid, uint32_t status, u
 /* nvme_soft_admin.c: run what the admin queue holds. */
 void nvme__soft_admin_service(struct nvme_soft *soft);
 void nvme__soft_queue_delete(struct nvme_soft *soft, uint32_t qid);
+/* `size_bytes` (at most 4096) to where the command's PRPs point; a status. */
+must_check uint32_t nvme__soft_give(struct nvme_soft *soft, const struct nvme_sqe *sqe,
+				    const void *data, uint32_t size_bytes);
+
+/* nvme_soft_identify.c: a status. */
+must_check uint32_t nvme__soft_identify(struct nvme_soft *soft, const struct nvme_sqe *sqe);
+/* The active namespace of that id, or NULL. */
+const struct nvme_soft_ns *nvme__soft_ns(const struct nvme_soft *soft, uint32_t nsid);
+
+/* nvme_soft_log.c */
+must_check uint32_t nvme__soft_get_log(struct nvme_soft *soft, const struct nvme_sqe *sqe);
+/* An event command waits from now on, or gets a status. */
+must_check uint32_t nvme__soft_wait_event(struct nvme_soft *soft, uint16_t cid);
+/* For tests: something to say, as dword 0 of a completion has it.  Too many are forgotten. */
+void nvme__soft_event(struct nvme_soft *soft, uint32_t type, uint32_t info, uint32_t log_id);
+/* The controller is disabled. */
+void nvme__soft_forget_events(struct nvme_soft *soft);
 
 /* nvme_soft_io.c */
 must_check int nvme__soft_io_create(struct nvme_soft *soft, uint32_t qid, struct nvme_sqe *sq,
 				    uint32_t sq_size, struct nvme_cqe *cq, uint32_t cq_size);
 void nvme__soft_io_destroy(struct nvme_soft_queue *q);
 void nvme__soft_io_service(struct nvme_soft_queue *q);
+/* Of one write zeroes; a power of two. */
+uint32_t nvme__soft_zero_max_bytes(const struct nvme_soft_back *back);
 
 /* nvme_soft_prp.c: the segments of a transfer, or a status that refuses it. */
 must_check uint32_t nvme__soft_prp(struct nvme_dma *dma, uint64_t prp1, uint64_t prp2,
+				   struct nvme_soft_cmd *cmd, uint32_t seg_max);
+/* The same of an SGL, which must be one data block: its 16 bytes are those of the PRPs. */
+must_check uint32_t nvme__soft_sgl(struct nvme_dma *dma, uint64_t low, uint64_t high,
 				   struct nvme_soft_cmd *cmd, uint32_t seg_max);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Admin commands of the soft controller: identify, features, making and deleting queues.
+ * Admin commands of the soft controller: features, making and deleting queues.
  *
  * A submission queue has the completion queue of its own id and no other: each core's
  * pair is its own.  A completion queue waits in unpaired_cq_* for its submission queue.
@@ -10,82 +10,28 @@
 #include <errno.h>
 #include <string.h>
 
-static void pad_text(char *to, size_t size, const char *text)
+uint32_t nvme__soft_give(struct nvme_soft *soft, const struct nvme_sqe *sqe, const void *data,
+			 uint32_t size_bytes)
 {
-	size_t len = strnlen(text, size);
+	struct iovec seg[4];
+	struct nvme_soft_cmd cmd = { .seg = seg, .size_bytes = size_bytes };
+	const char *from = data;
+	uint32_t status;
 
-	memset(to, ' ', size);
-	memcpy(to, text, len);
-}
-
-static void identify_controller(const struct nvme_soft *soft, struct nvme_id_ctrl *id)
-{
-	const struct nvme_soft_traits *traits = &soft->back->traits;
-
-	pad_text(id->serial, sizeof(id->serial), traits->serial);
-	pad_text(id->model, sizeof(id->model), traits->model);
-	pad_text(id->firmware, sizeof(id->firmware), "1");
-	id->mdts = (uint8_t)traits->mdts;
-	id->cntlid = le16_of(1);
-	id->version = le32_of(0x00020000);
-	id->controller_type = 1;
-	id->sqes = 0x66;
-	id->cqes = 0x44;
-	id->maxcmd = le16_of(NVME_SOFT_DEPTH_MAX - 1);
-	id->namespace_count = le32_of(1);
-	id->volatile_write_cache = traits->volatile_cache;
-	id->awupf = le16_of((uint16_t)(traits->atomic_lbas - 1));
-	memcpy(id->subnqn, "nqn.2014-08.org.nvmexpress:uuid:weka-soft", 41);
-}
-
-static void identify_namespace(const struct nvme_soft *soft, struct nvme_id_ns *ns)
-{
-	const struct nvme_soft_traits *traits = &soft->back->traits;
-	uint64_t lbas = traits->nblocks << (NVME_BLOCK_SHIFT - traits->lba_shift);
-
-	ns->size_lbas = le64_of(lbas);
-	ns->capacity_lbas = le64_of(lbas);
-	ns->used_lbas = le64_of(lbas);
-	ns->lbaf[0].lba_shift = (uint8_t)traits->lba_shift;
-}
-
-static uint32_t identify(struct nvme_soft *soft, const struct nvme_sqe *sqe)
-{
-	uint64_t iova = le64_get(sqe->prp1), room = NVME_PAGE_SIZE;
-	uint32_t nsid = le32_get(sqe->nsid);
-	void *page;
-
-	if (iova % NVME_PAGE_SIZE != 0)
-		return NVME_SC_PRP_OFFSET;
-	page = nvme__dma_at(soft->dma, iova, &room);
-	if (!page) {
-		nvme__dma_fault(soft->dma);
-		return NVME_SC_DATA_TRANSFER;
+	ASSERT(size_bytes > 0 && size_bytes <= NVME_PAGE_SIZE);
+	status = nvme__soft_prp(soft->dma, le64_get(sqe->prp1), le64_get(sqe->prp2), &cmd,
+				ARRAY_LEN(seg));
+	for (uint32_t i = 0; !status && i < cmd.seg_count; i++) {
+		memcpy(seg[i].iov_base, from, seg[i].iov_len);
+		from += seg[i].iov_len;
 	}
-	ASSERT(room == NVME_PAGE_SIZE); /* mappings are made of whole pages */
-	memset(page, 0, NVME_PAGE_SIZE);
-	switch (le32_get(sqe->cdw10) & 0xff) {
-	case NVME_CNS_CONTROLLER:
-		identify_controller(soft, page);
-		return NVME_SC_SUCCESS;
-	case NVME_CNS_NAMESPACE:
-		if (nsid != 1)
-			return NVME_SC_INVALID_NAMESPACE;
-		identify_namespace(soft, page);
-		return NVME_SC_SUCCESS;
-	case NVME_CNS_ACTIVE_LIST:
-		if (nsid == 0)
-			*(le32 *)page = le32_of(1);
-		return NVME_SC_SUCCESS;
-	default:
-		return NVME_SC_INVALID_FIELD;
-	}
+	return status;
 }
 
 static uint32_t features(struct nvme_soft *soft, const struct nvme_sqe *sqe, bool set,
 			 uint32_t *result)
 {
-	uint32_t value = le32_get(sqe->cdw11), count;
+	uint32_t value = le32_get(sqe->cdw11), count, most;
 
 	switch (le32_get(sqe->cdw10) & 0xff) {
 	case NVME_FEAT_QUEUE_COUNT:
@@ -93,7 +39,8 @@ static uint32_t features(struct nvme_soft *soft, const struct nvme_sqe *sqe, boo
 			if ((value & 0xffff) == 0xffff || value >> 16 == 0xffff)
 				return NVME_SC_INVALID_FIELD;
 			count = min_u32(value & 0xffff, value >> 16) + 1;
-			soft->queue_count = min_u32(count, NVME_QPAIRS_MAX);
+			most = soft->back->traits.queue_count_max;
+			soft->queue_count = min_u32(count, most ? most : NVME_QPAIRS_MAX);
 		}
 		*result = (soft->queue_count - 1) << 16 | (soft->queue_count - 1);
 		return NVME_SC_SUCCESS;
@@ -102,9 +49,40 @@ static uint32_t features(struct nvme_soft *soft, const struct nvme_sqe *sqe, boo
 			return NVME_SC_INVALID_FIELD; /* it is what it is */
 		*result = soft->back->traits.volatile_cache;
 		return NVME_SC_SUCCESS;
+	case NVME_FEAT_EVENTS:
+		if (set)
+			soft->event_wanted = value;
+		*result = soft->event_wanted;
+		return NVME_SC_SUCCESS;
 	default:
 		return NVME_SC_INVALID_FIELD;
 	}
+}
+
+/* Doorbells in memory, for the queues there are and those to come. */
+static uint32_t doorbell_buffer(struct nvme_soft *soft, const struct nvme_sqe *sqe)
+{
+	uint64_t room[] = { NVME_PAGE_SIZE, NVME_PAGE_SIZE };
+	uint64_t iova[] = { le64_get(sqe->prp1), le64_get(sqe->prp2) };
+	char *words, *events;
+
+	if (!soft->back->traits.shadow)
+		return NVME_SC_INVALID_OPCODE;
+	if (iova[0] % NVME_PAGE_SIZE || iova[1] % NVME_PAGE_SIZE)
+		return NVME_SC_PRP_OFFSET;
+	words = nvme__dma_at(soft->dma, iova[0], &room[0]);
+	events = nvme__dma_at(soft->dma, iova[1], &room[1]);
+	if (!words || !events) {
+		nvme__dma_fault(soft->dma);
+		return NVME_SC_DATA_TRANSFER;
+	}
+	soft->shadow = words;
+	soft->shadow_event = events;
+	for (uint32_t qid = 1; qid <= NVME_QPAIRS_MAX; qid++) {
+		if (soft->queue[qid])
+			nvme__soft_queue_shadow(soft, soft->queue[qid]);
+	}
+	return NVME_SC_SUCCESS;
 }
 
 /* The memory of a queue that a create command names; *status says why there is none. */
@@ -213,7 +191,13 @@ static uint32_t run(struct nvme_soft *soft, const struct nvme_sqe *sqe, uint32_t
 		return NVME_SC_INVALID_FIELD;
 	switch (sqe->opcode) {
 	case NVME_ADMIN_IDENTIFY:
-		return identify(soft, sqe);
+		return nvme__soft_identify(soft, sqe);
+	case NVME_ADMIN_GET_LOG:
+		return nvme__soft_get_log(soft, sqe);
+	case NVME_ADMIN_ASYNC_EVENT:
+		return nvme__soft_wait_event(soft, le16_get(sqe->cid));
+	case NVME_ADMIN_DOORBELL_BUFFER:
+		return doorbell_buffer(soft, sqe);
 	case NVME_ADMIN_SET_FEATURES:
 		return features(soft, sqe, true, result);
 	case NVME_ADMIN_GET_FEATURES:
@@ -243,7 +227,8 @@ void nvme__soft_admin_service(struct nvme_soft *soft)
 		struct nvme_sqe sqe = *nvme__soft_fetch(q);
 		uint32_t result = 0, status = run(soft, &sqe, &result);
 
-		nvme__soft_post(q, le16_get(sqe.cid), status, result);
+		if (status != NVME_SOFT_HELD)
+			nvme__soft_post(q, le16_get(sqe.cid), status, result);
 	}
 	if (q->halted)
 		soft->csts |= NVME_CSTS_CFS;

@@ -14,6 +14,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define ZEROES_BYTES (64u << 10) /* of memory that is always zero */
 
 /* A transfer of whole pages that begins inside a page touches one more. */
 static uint32_t segs_of(const struct nvme_soft_back *back)
@@ -21,49 +24,147 @@ static uint32_t segs_of(const struct nvme_soft_back *back)
 	return (1u << back->traits.mdts) + 2;
 }
 
-static uint32_t decode_transfer(struct nvme_soft_queue *q, const struct nvme_sqe *sqe,
-				struct nvme_soft_cmd *cmd)
+uint32_t nvme__soft_zero_max_bytes(const struct nvme_soft_back *back)
 {
-	const struct nvme_soft_traits *traits = &q->back->traits;
-	uint64_t lba = (uint64_t)le32_get(sqe->cdw11) << 32 | le32_get(sqe->cdw10);
-	uint64_t nlbas = (le32_get(sqe->cdw12) & 0xffff) + 1ull;
-	uint64_t lbas_total = traits->nblocks << (NVME_BLOCK_SHIFT - traits->lba_shift);
-
-	if (nlbas << traits->lba_shift > NVME_PAGE_SIZE << traits->mdts)
-		return NVME_SC_INVALID_FIELD;
-	if (lba >= lbas_total || nlbas > lbas_total - lba)
-		return NVME_SC_LBA_RANGE;
-	cmd->fua = le32_get(sqe->cdw12) & NVME_FUA;
-	cmd->offset_bytes = lba << traits->lba_shift;
-	cmd->size_bytes = (uint32_t)(nlbas << traits->lba_shift);
-	return nvme__soft_prp(q->soft->dma, le64_get(sqe->prp1), le64_get(sqe->prp2), cmd,
-			      segs_of(q->back));
+	return ZEROES_BYTES << back->traits.mdts; /* a power of two that segs_of() are enough for */
 }
 
+/* LBAs of a namespace: are they there, and where do they lie? */
+static uint32_t check_range(const struct nvme_soft_ns *ns, uint64_t lba, uint64_t lba_count)
+{
+	return lba >= ns->size_lbas || lba_count > ns->size_lbas - lba ? NVME_SC_LBA_RANGE : 0;
+}
+
+static uint32_t decode_lbas(const struct nvme_soft_ns *ns, const struct nvme_sqe *sqe,
+			    struct nvme_soft_cmd *cmd)
+{
+	uint64_t lba = (uint64_t)le32_get(sqe->cdw11) << 32 | le32_get(sqe->cdw10);
+	uint64_t lba_count = (le32_get(sqe->cdw12) & 0xffff) + 1ull;
+
+	cmd->fua = le32_get(sqe->cdw12) & NVME_FUA;
+	cmd->offset_bytes = (ns->first_block << NVME_BLOCK_SHIFT) + (lba << ns->lba_shift);
+	cmd->size_bytes = (uint32_t)(lba_count << ns->lba_shift);
+	return check_range(ns, lba, lba_count);
+}
+
+static uint32_t decode_transfer(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
+				const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
+{
+	uint64_t data[] = { le64_get(sqe->prp1), le64_get(sqe->prp2) };
+	uint32_t status = decode_lbas(ns, sqe, cmd);
+
+	if (cmd->size_bytes > NVME_PAGE_SIZE << q->back->traits.mdts)
+		return NVME_SC_INVALID_FIELD;
+	if (status)
+		return status;
+	if (unlikely(sqe->flags & NVME_SQE_PSDT))
+		return nvme__soft_sgl(q->soft->dma, data[0], data[1], cmd, segs_of(q->back));
+	return nvme__soft_prp(q->soft->dma, data[0], data[1], cmd, segs_of(q->back));
+}
+
+/* For the back end a write, of memory that is all zeroes; window 0 is nobody's. */
+static uint32_t decode_zeroes(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
+			      const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
+{
+	static _Alignas(NVME_PAGE_SIZE) char zeroes[ZEROES_BYTES];
+	uint32_t status, left;
+
+	if (q->back->traits.no_zeroes)
+		return NVME_SC_INVALID_OPCODE;
+	status = decode_lbas(ns, sqe, cmd);
+	left = cmd->size_bytes;
+	if (status)
+		return status;
+	if (left > nvme__soft_zero_max_bytes(q->back))
+		return NVME_SC_INVALID_FIELD;
+	cmd->opcode = NVME_CMD_WRITE;
+	cmd->window = 0;
+	cmd->seg_count = 0;
+	while (left > 0) {
+		uint32_t here = min_u32(left, ZEROES_BYTES);
+
+		cmd->seg[cmd->seg_count++] = (struct iovec){ zeroes, here };
+		left -= here;
+	}
+	return NVME_SC_SUCCESS;
+}
+
+static uint32_t check_ranges(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
+			     const struct nvme_range *range, uint32_t count)
+{
+	uint32_t most = q->back->traits.range_lbas_max;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t lba_count = le32_get(range[i].lba_count);
+
+		if (most && lba_count > most)
+			return NVME_SC_INVALID_FIELD;
+		if (check_range(ns, le64_get(range[i].lba), lba_count))
+			return NVME_SC_LBA_RANGE;
+		q->freed_lbas += lba_count;
+	}
+	return NVME_SOFT_DONE;
+}
+
+/* Ranges that nobody wants any more: they are checked, and what they hold stays. */
+static uint32_t decode_dataset(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
+			       const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
+{
+	struct nvme_range range[256];
+	uint32_t count = (le32_get(sqe->cdw10) & 0xff) + 1, status;
+	char *to = (char *)range;
+
+	if (!q->back->traits.deallocate)
+		return NVME_SC_INVALID_OPCODE;
+	cmd->size_bytes = count * (uint32_t)sizeof(range[0]);
+	status = nvme__soft_prp(q->soft->dma, le64_get(sqe->prp1), le64_get(sqe->prp2), cmd,
+				segs_of(q->back));
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < cmd->seg_count; i++) {
+		memcpy(to, cmd->seg[i].iov_base, cmd->seg[i].iov_len);
+		to += cmd->seg[i].iov_len;
+	}
+	if (!(le32_get(sqe->cdw11) & NVME_DATASET_FREE))
+		return NVME_SOFT_DONE; /* hints of use */
+	return check_ranges(q, ns, range, count);
+}
+
+static uint32_t decode_flush(struct nvme_soft_cmd *cmd)
+{
+	cmd->seg_count = 0;
+	cmd->size_bytes = 0;
+	cmd->offset_bytes = 0;
+	cmd->fua = false;
+	return NVME_SC_SUCCESS;
+}
+
+/* 0: for the back end; NVME_SOFT_DONE; or a status that refuses it. */
 static uint32_t decode(struct nvme_soft_queue *q, const struct nvme_sqe *sqe,
 		       struct nvme_soft_cmd *cmd)
 {
-	uint32_t nsid = le32_get(sqe->nsid);
+	uint32_t nsid = le32_get(sqe->nsid), psdt = sqe->flags & NVME_SQE_PSDT;
+	const struct nvme_soft_ns *ns = nvme__soft_ns(q->soft, nsid);
 
 	cmd->opcode = sqe->opcode;
 	cmd->cid = le16_get(sqe->cid);
 	cmd->scratch = 0;
-	if (sqe->flags & (NVME_SQE_PSDT | NVME_SQE_FUSE))
+	if (sqe->flags & NVME_SQE_FUSE)
 		return NVME_SC_INVALID_FIELD;
+	if (psdt && (psdt != NVME_SQE_SGL || !q->back->traits.sgl))
+		return NVME_SC_INVALID_FIELD;
+	if (!ns && !(nsid == NVME_NSID_ALL && cmd->opcode == NVME_CMD_FLUSH))
+		return NVME_SC_INVALID_NAMESPACE;
 	switch (cmd->opcode) {
 	case NVME_CMD_FLUSH:
-		if (nsid != 1 && nsid != UINT32_MAX)
-			return NVME_SC_INVALID_NAMESPACE;
-		cmd->seg_count = 0;
-		cmd->size_bytes = 0;
-		cmd->offset_bytes = 0;
-		cmd->fua = false;
-		return NVME_SC_SUCCESS;
+		return decode_flush(cmd);
 	case NVME_CMD_READ:
 	case NVME_CMD_WRITE:
-		if (nsid != 1)
-			return NVME_SC_INVALID_NAMESPACE;
-		return decode_transfer(q, sqe, cmd);
+		return decode_transfer(q, ns, sqe, cmd);
+	case NVME_CMD_WRITE_ZEROES:
+		return decode_zeroes(q, ns, sqe, cmd);
+	case NVME_CMD_DATASET:
+		return decode_dataset(q, ns, sqe, cmd);
 	default:
 		return NVME_SC_INVALID_OPCODE;
 	}
@@ -83,7 +184,7 @@ static uint32_t fetch_batch(struct nvme_soft_queue *q, struct nvme_soft_cmd **ba
 		cmd = q->cmd_free[q->cmd_free_count - 1];
 		status = decode(q, nvme__soft_fetch(q), cmd);
 		if (unlikely(status)) {
-			nvme__soft_post(q, cmd->cid, status, 0);
+			nvme__soft_post(q, cmd->cid, status & NVME_STATUS_MASK, 0);
 			continue;
 		}
 		q->cmd_free_count--;

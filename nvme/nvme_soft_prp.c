@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * PRPs to segments of this process's memory, as a controller reads them (base 4.1.1).
+ * PRPs to segments of this process's memory, as a controller reads them (base 4.1.1), and SGLs
+ * of one data block (base 4.1.2).
  *
  *   prp1 -> [..xxxx]            may begin inside a page
  *   prp2 -> [xxxx]              the second of two pages
@@ -115,4 +116,22 @@ uint32_t nvme__soft_prp(struct nvme_dma *dma, uint64_t prp1, uint64_t prp2,
 	if (prp2 % NVME_PAGE_SIZE != 0)
 		return NVME_SC_PRP_OFFSET;
 	return add(&run, prp2, left) ? NVME_SC_DATA_TRANSFER : close_run(&run);
+}
+
+uint32_t nvme__soft_sgl(struct nvme_dma *dma, uint64_t low, uint64_t high,
+			struct nvme_soft_cmd *cmd, uint32_t seg_max)
+{
+	struct run run = { .dma = dma, .cmd = cmd, .seg_max = seg_max };
+	uint64_t length_bytes = high & UINT32_MAX, reserved = high >> 32 & 0xffffff;
+
+	cmd->seg_count = 0;
+	if (high >> 56 != 0) /* a data block, at an address */
+		return NVME_SC_SGL_TYPE;
+	if (reserved != 0)
+		return NVME_SC_INVALID_FIELD;
+	if (length_bytes != cmd->size_bytes)
+		return NVME_SC_SGL_LENGTH;
+	run.iova = low;
+	run.size_bytes = length_bytes;
+	return close_run(&run);
 }

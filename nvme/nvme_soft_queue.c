@@ -16,9 +16,35 @@
 #include "nvme/nvme_soft.h"
 #include "nvme/mmio.h"
 
+#define NOT_RUNG UINT32_MAX /* what the doorbell of a queue that sleeps holds */
+
+/*
+ * The driver's tail by its word in memory.  When there is no more the queue falls asleep, as a
+ * device would that is no poller, and says so before it looks once more.
+ */
+static uint32_t shadow_tail(struct nvme_soft_queue *q)
+{
+	uint32_t tail;
+
+	if (q->asleep && *q->sq_doorbell == NOT_RUNG)
+		return q->sq_head;
+	q->wake_count += q->asleep;
+	q->asleep = false;
+	tail = *q->sq_shadow;
+	if (tail != q->sq_head)
+		return tail;
+	*q->sq_doorbell = NOT_RUNG;
+	*q->sq_event = tail;
+	dma_mb(); /* where we sleep, before the last look */
+	tail = *q->sq_shadow;
+	q->asleep = tail == q->sq_head;
+	return tail;
+}
+
 bool nvme__soft_can_fetch(struct nvme_soft_queue *q)
 {
-	uint32_t sq_tail = mmio_read32(q->sq_doorbell), cq_head = mmio_read32(q->cq_doorbell);
+	uint32_t sq_tail = q->sq_shadow ? shadow_tail(q) : mmio_read32(q->sq_doorbell);
+	uint32_t cq_head = q->cq_shadow ? *q->cq_shadow : mmio_read32(q->cq_doorbell);
 	uint32_t waiting;
 
 	if (sq_tail == q->sq_head || q->halted)

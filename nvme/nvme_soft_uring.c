@@ -138,7 +138,7 @@ static wk_cold bool pin(struct nvme_uring *q, uint32_t window)
 
 static bool is_pinned(struct nvme_uring *q, const struct nvme_soft_cmd *cmd)
 {
-	if (!q->pins || cmd->seg_count != 1)
+	if (!q->pins || cmd->seg_count != 1 || cmd->window == 0) /* 0: not the driver's memory */
 		return false;
 	return likely(q->pinned[cmd->window] == turn_of(q, cmd->window)) || pin(q, cmd->window);
 }

@@ -61,6 +61,12 @@ must_check int nvme__up_step(struct nvme_up *up, uint64_t now_ns);
 
 /* ---- what identify data says: nvme_ns.c ---------------------------------------------- */
 
+/*
+ * Text of the controller, as a string of at most `size` characters: spaces at its end cut off,
+ * and nothing in it that a terminal obeys.
+ */
+void nvme__copy_text(char *to, const char *from, size_t size);
+
 /* Each returns 0, or -errno and a line in `text`. */
 must_check int nvme__read_controller(struct nvme_found *found, const struct nvme_id_ctrl *id,
 				     uint64_t cap, char *text, size_t text_size);

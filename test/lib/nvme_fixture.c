@@ -22,6 +22,12 @@ static void common_up(struct nvme_fixture *f)
 
 void fixture_up(struct nvme_fixture *f, const struct sim_drive_options *options, uint32_t depth)
 {
+	fixture_up_traits(f, options, NULL, depth);
+}
+
+void fixture_up_traits(struct nvme_fixture *f, const struct sim_drive_options *options,
+		       void (*change)(struct nvme_soft_traits *traits), uint32_t depth)
+{
 	struct sim_drive_options own = *options;
 	int err;
 
@@ -31,6 +37,8 @@ void fixture_up(struct nvme_fixture *f, const struct sim_drive_options *options,
 	own.power = &f->power;
 	err = sim_drive_create(&f->sim, &own);
 	ASSERT(err == 0);
+	if (change)
+		change(sim_drive_traits(f->sim));
 	sim_drive_open(f->sim, f->dma, &f->drive);
 	nvme_drive_info(f->drive, &f->info);
 	err = nvme_qpair_create(f->drive, depth, &f->qp);
@@ -65,6 +73,12 @@ void fixture_down(struct nvme_fixture *f)
 	nvme_dma_unmap(f->dma, f->iova, f->buf_bytes);
 	nvme_dma_destroy(f->dma);
 	munmap(f->buf, f->buf_bytes);
+}
+
+struct nvme_soft *fixture_soft(const struct nvme_fixture *f)
+{
+	ASSERT(f->drive->ops == &nvme__soft_ops);
+	return f->drive->ctrl;
 }
 
 void fixture_reopen(struct nvme_fixture *f)

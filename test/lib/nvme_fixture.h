@@ -19,8 +19,14 @@ struct nvme_fixture {
 
 /* Over a simulated drive, or (fixture_up_name) over one that nvme_open() knows. */
 void fixture_up(struct nvme_fixture *f, const struct sim_drive_options *options, uint32_t depth);
+/* The same, after `change` has made another kind of controller of it. */
+void fixture_up_traits(struct nvme_fixture *f, const struct sim_drive_options *options,
+		       void (*change)(struct nvme_soft_traits *traits), uint32_t depth);
 void fixture_up_name(struct nvme_fixture *f, const char *name, uint32_t depth);
 void fixture_down(struct nvme_fixture *f);
+
+/* The controller under the drive, a soft one. */
+struct nvme_soft *fixture_soft(const struct nvme_fixture *f);
 
 /* Close the drive and open it again, with a new queue pair; its power is on. */
 void fixture_reopen(struct nvme_fixture *f);

@@ -111,6 +111,15 @@ static void strange_lbas(struct nvme_soft_traits *traits)
 
 static void no_blocks(struct nvme_soft_traits *traits)
 {
+	static struct nvme_soft_ns tiny;
+
+	tiny = (struct nvme_soft_ns){ .nsid = 1, .lba_shift = 9, .size_lbas = 7 };
+	traits->ns = &tiny;
+	traits->ns_count = 1;
+}
+
+static void no_namespace(struct nvme_soft_traits *traits)
+{
 	traits->nblocks = 0;
 }
 
@@ -118,6 +127,7 @@ Test(nvme_ctrl, namespace_of_no_use_is_refused)
 {
 	expect_refusal(-ENOTSUP, "format", strange_lbas);
 	expect_refusal(-ENOTSUP, "size", no_blocks);
+	expect_refusal(-ENOTSUP, "no namespace", no_namespace);
 }
 
 static void control_characters(struct nvme_soft_traits *traits)

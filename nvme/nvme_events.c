@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Events: commands that the controller completes when it has something to say.
+ *
+ *   wait[]:  new --submit--> flying --it speaks--> done: note what is to be read --> new
+ *
+ *   read:    a bit of `wanted` --> its log page --> done: tell people, look at our namespace
+ *
+ * A log page is read so that the same kind of event may come again (base 5.2): the controller
+ * holds it back until then.  Health is read too when nobody asked, slowly, and only while the
+ * drive's owner is awake: there is no timer.
+ *
+ * Invariants, true between any two steps:
+ *
+ *  (1) `reading` says what `read` is for; it has a page exactly while it is flying.
+ *  (2) What the log says is foreign: it is told to people and compared, and changes no limit.
+ */
+#include "nvme/nvme_internal.h"
+#include "nvme/nvme_events.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEALTH_EVERY_NS (60 * NS_PER_S)
+#define LOG_BYTES       512u
+
+static void want(struct nvme_events *e, enum nvme_reading what)
+{
+	e->wanted |= 1u << what;
+}
+
+/* ---- hearing ---------------------------------------------------------------------------- */
+
+static void want_log(struct nvme_events *e, uint32_t log_id)
+{
+	switch (log_id) {
+	case 0:
+		return;
+	case NVME_LOG_ERROR:
+		want(e, NVME_READING_ERROR);
+		return;
+	case NVME_LOG_HEALTH:
+		want(e, NVME_READING_HEALTH);
+		return;
+	case NVME_LOG_FIRMWARE:
+		want(e, NVME_READING_FIRMWARE);
+		return;
+	case NVME_LOG_CHANGED_NS:
+		want(e, NVME_READING_CHANGED);
+		return;
+	default:
+		e->other_log = log_id;
+		want(e, NVME_READING_OTHER);
+	}
+}
+
+static void hear(struct nvme_drive *drive, uint32_t result)
+{
+	struct nvme_events *e = &drive->events;
+
+	e->event_count++;
+	want_log(e, NVME_EVENT_LOG(result));
+	if (NVME_EVENT_TYPE(result) == NVME_EVENT_NOTICE &&
+	    NVME_EVENT_INFO(result) == NVME_NOTICE_FIRMWARE)
+		nvme__tell(drive, "new firmware is being activated: I/O may pause");
+}
+
+static void listen(struct nvme_drive *drive, uint32_t i)
+{
+	struct nvme_events *e = &drive->events;
+	struct nvme_admin_cmd *cmd = &e->wait[i];
+
+	if (cmd->state == NVME_ADMIN_FLYING || e->off[i])
+		return;
+	if (cmd->state == NVME_ADMIN_DONE && cmd->err == 0)
+		hear(drive, cmd->result);
+	else if (cmd->state == NVME_ADMIN_DONE && cmd->err != -ECANCELED)
+		e->off[i] = true; /* it does not take so many, or none */
+	if (e->off[i])
+		return;
+	*cmd = (struct nvme_admin_cmd){ .sqe = { .opcode = NVME_ADMIN_ASYNC_EVENT },
+					.deadline_ns = UINT64_MAX };
+	(void)!nvme__admin_submit(drive, cmd); /* no room or no drive: later, or never */
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static struct nvme_sqe sqe_of(const struct nvme_drive *drive, enum nvme_reading what)
+{
+	switch (what) {
+	case NVME_READING_HEALTH:
+		return nvme__sqe_get_log(NVME_LOG_HEALTH, NVME_NSID_ALL, LOG_BYTES);
+	case NVME_READING_ERROR:
+		return nvme__sqe_get_log(NVME_LOG_ERROR, NVME_NSID_ALL,
+					 sizeof(struct nvme_log_error));
+	case NVME_READING_FIRMWARE:
+		return nvme__sqe_get_log(NVME_LOG_FIRMWARE, NVME_NSID_ALL, LOG_BYTES);
+	case NVME_READING_CHANGED:
+		return nvme__sqe_get_log(NVME_LOG_CHANGED_NS, NVME_NSID_ALL, NVME_PAGE_SIZE);
+	case NVME_READING_NAMESPACE:
+		return nvme__sqe_identify(NVME_CNS_NAMESPACE, drive->nsid);
+	default:
+		return nvme__sqe_get_log(drive->events.other_log, NVME_NSID_ALL, LOG_BYTES);
+	}
+}
+
+static void begin_reading(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_events *e = &drive->events;
+	uint32_t what = NVME_READING_NOTHING + 1;
+
+	while (!(e->wanted >> what & 1))
+		what++;
+	ASSERT(what < NVME_READINGS);
+	e->read = (struct nvme_admin_cmd){ .sqe = sqe_of(drive, what),
+					   .deadline_ns = now_ns + drive->timeout_ns };
+	if (nvme__admin_page_take(drive, &e->read))
+		return; /* later */
+	if (nvme__admin_submit(drive, &e->read)) {
+		nvme__admin_page_give(drive, &e->read);
+		return;
+	}
+	e->wanted &= ~(1u << what);
+	e->reading = what;
+}
+
+static void health_is_read(struct nvme_drive *drive, const void *page)
+{
+	struct nvme_events *e = &drive->events;
+	char text[128];
+
+	nvme__read_health(&e->smart, page);
+	e->smart_known = true;
+	while (nvme__health_line(&e->told, &e->smart, text, sizeof(text)))
+		nvme__tell(drive, "%s", text);
+}
+
+static void error_is_read(struct nvme_drive *drive, const struct nvme_log_error *log)
+{
+	uint32_t status = le16_get(log->status) >> 1 & NVME_STATUS_MASK;
+
+	if (le64_get(log->count) == 0)
+		return;
+	nvme__tell(drive, "the controller reports error %llu: %s (%03x), queue %u, LBA %llu",
+		   (unsigned long long)le64_get(log->count), nvme__status_text(status), status,
+		   le16_get(log->qid), (unsigned long long)le64_get(log->lba));
+}
+
+static void firmware_is_read(struct nvme_drive *drive, const struct nvme_log_firmware *log)
+{
+	uint32_t slot = log->active & 7;
+	char text[9];
+
+	if (slot == 0)
+		return;
+	nvme__copy_text(text, log->revision[slot - 1], 8);
+	nvme__tell(drive, "its firmware is %s, in slot %u", text, slot);
+}
+
+/* Whether the list names our namespace, or was too short to. */
+static bool names_ours(const struct nvme_drive *drive, const le32 *list)
+{
+	for (uint32_t i = 0; i < NVME_PAGE_SIZE / sizeof(*list); i++) {
+		uint32_t nsid = le32_get(list[i]);
+
+		if (nsid == drive->nsid || nsid == NVME_NSID_ALL)
+			return true;
+		if (nsid == 0)
+			return false;
+	}
+	return false;
+}
+
+static void namespace_vanished(struct nvme_drive *drive)
+{
+	drive->events.lost_namespace = true;
+	nvme__tell(drive, "namespace %u has vanished", drive->nsid);
+}
+
+static void namespace_is_read(struct nvme_drive *drive, const struct nvme_id_ns *ns)
+{
+	struct nvme_found found = { .info = drive->info, .nsid = drive->nsid };
+	unsigned long long had = drive->info.nblocks, has;
+	char text[NVME_UP_TEXT];
+
+	if (le64_get(ns->size_lbas) == 0) {
+		namespace_vanished(drive); /* an inactive one reads as zeroes */
+		return;
+	}
+	if (nvme__read_namespace(&found, ns, text, sizeof(text))) {
+		drive->events.lost_namespace = true;
+		nvme__tell(drive, "namespace %u has changed: %s", drive->nsid, text);
+		return;
+	}
+	has = found.info.nblocks;
+	if (has < had || found.lba_shift != drive->lba_shift) {
+		drive->events.lost_namespace = true;
+		nvme__tell(
+			drive,
+			"namespace %u has changed: %llu blocks with LBAs of %u bytes, now %llu of %u",
+			drive->nsid, had, drive->info.lba_bytes, has, found.info.lba_bytes);
+	} else if (has > had) {
+		nvme__tell(drive, "namespace %u has grown from %llu blocks to %llu: not used yet",
+			   drive->nsid, had, has);
+	}
+}
+
+static void digest(struct nvme_drive *drive, enum nvme_reading what, const void *page)
+{
+	switch (what) {
+	case NVME_READING_HEALTH:
+		health_is_read(drive, page);
+		return;
+	case NVME_READING_ERROR:
+		error_is_read(drive, page);
+		return;
+	case NVME_READING_FIRMWARE:
+		firmware_is_read(drive, page);
+		return;
+	case NVME_READING_CHANGED:
+		if (names_ours(drive, page))
+			want(&drive->events, NVME_READING_NAMESPACE);
+		return;
+	case NVME_READING_NAMESPACE:
+		namespace_is_read(drive, page);
+		return;
+	default:
+		return;
+	}
+}
+
+static void end_reading(struct nvme_drive *drive)
+{
+	struct nvme_events *e = &drive->events;
+	enum nvme_reading what = e->reading;
+
+	e->reading = NVME_READING_NOTHING;
+	if (e->read.state == NVME_ADMIN_LOST)
+		return; /* its page is not ours (nvme_admin.c (2)) */
+	if (e->read.err == 0)
+		digest(drive, what, nvme__admin_page(drive, e->read.page));
+	else if (e->read.err == -ECANCELED)
+		want(e, what); /* a reset came between */
+	else if (what == NVME_READING_NAMESPACE && e->read.status == NVME_SC_INVALID_NAMESPACE)
+		namespace_vanished(drive);
+	nvme__admin_page_give(drive, &e->read);
+}
+
+void nvme__events_step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_events *e = &drive->events;
+	uint32_t count = min_u32(drive->event_commands, NVME_EVENTS_MAX);
+
+	for (uint32_t i = 0; i < count; i++)
+		listen(drive, i);
+	if (e->reading && e->read.state != NVME_ADMIN_FLYING)
+		end_reading(drive);
+	if (now_ns >= e->next_health_ns) {
+		e->next_health_ns = now_ns + HEALTH_EVERY_NS;
+		want(e, NVME_READING_HEALTH);
+	}
+	if (!e->reading && e->wanted)
+		begin_reading(drive, now_ns);
+}
+
+bool nvme_drive_smart(const struct nvme_drive *drive, struct nvme_smart *smart)
+{
+	*smart = drive->events.smart;
+	return drive->events.smart_known;
+}
