@@ -282,6 +282,13 @@ static void look_at_admin(struct nvme_drive *drive, uint64_t now_ns)
 	nvme__trouble(drive, NVME_CAUSE_ADMIN, 0, now_ns);
 }
 
+static void look_at_events(struct nvme_drive *drive, uint64_t now_ns)
+{
+	nvme__events_step(drive, now_ns);
+	if (drive->events.lost_namespace)
+		nvme__trouble(drive, NVME_CAUSE_NAMESPACE, 0, now_ns);
+}
+
 void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_watch *w = &drive->watch;
@@ -291,6 +298,8 @@ void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns)
 		nvme__watch_alarms(drive, now_ns);
 		if (drive->reset.life == NVME_LIVE)
 			look_at_admin(drive, now_ns);
+		if (drive->reset.life == NVME_LIVE)
+			look_at_events(drive, now_ns);
 	}
 	if (drive->reset.life == NVME_LIVE && now_ns >= w->next_tick_ns)
 		tick(drive, now_ns);
