@@ -86,6 +86,9 @@ must_check int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_byte
 must_check int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int fd,
 				 uint64_t fd_offset, uint64_t *iova);
 
+/* nvme_dma_why - why the last mapping failed, for people; "" when its errno says it all */
+const char *nvme_dma_why(const struct nvme_dma *dma);
+
 /* nvme_dma_wants_files - whether a drive is open that nvme_dma_map() would not do for */
 bool nvme_dma_wants_files(struct nvme_dma *dma);
 
@@ -109,6 +112,7 @@ struct nvme_options {
 	/* A command that takes longer is aborted, and more, if somebody calls nvme_drive_step();
 	 * 0: 10 s.  file: and mem: drives have none: the kernel below has its own. */
 	uint64_t io_timeout_ns;
+	uint64_t memory_bytes; /* that will be mapped: a limit that forbids it is found now */
 };
 
 struct nvme_info {

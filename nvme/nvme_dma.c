@@ -36,6 +36,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -184,6 +186,7 @@ int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int
 			return -errno;
 	}
 	pthread_mutex_lock(&dma->lock);
+	dma->why[0] = 0;
 	err = map_locked(dma, &region, iova);
 	pthread_mutex_unlock(&dma->lock);
 	if (err && fd >= 0)
@@ -217,6 +220,20 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	region->size_bytes = 0;
 	pthread_mutex_unlock(&dma->lock);
 	atomic_fetch_add_explicit(&dma->unmap_count, 1, memory_order_release); /* R2 */
+}
+
+const char *nvme_dma_why(const struct nvme_dma *dma)
+{
+	return dma->why;
+}
+
+void nvme__dma_say(struct nvme_dma *dma, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(dma->why, sizeof(dma->why), format, args);
+	va_end(args);
 }
 
 bool nvme_dma_wants_files(struct nvme_dma *dma)

@@ -73,6 +73,10 @@ struct nvme_dma_target *nvme__dma_target(struct nvme_dma *dma,
 					 int (*map)(struct nvme_dma_target *, uint64_t,
 						    const struct nvme_dma_region *));
 
+/* A target's word on why it refuses, for nvme_dma_why(). */
+void nvme__dma_say(struct nvme_dma *dma, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* What is mapped, in bytes. */
 uint64_t nvme__dma_mapped_bytes(struct nvme_dma *dma);
 
@@ -90,6 +94,7 @@ struct nvme_dma {
 	struct list targets;
 	struct nvme_dma_region region[NVME_WINDOW_COUNT]; /* of the mapping that begins there */
 	bool reserved[NVME_WINDOW_COUNT];
+	char why[192]; /* a target refused the last mapping */
 
 	pthread_mutex_t slab_lock; /* taken before `lock` */
 	struct list slabs;         /* nvme_mem.c */

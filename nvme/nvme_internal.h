@@ -15,6 +15,7 @@
 
 #define NVME_ALARM_REQUEST 1u /* the host wants the device back */
 #define NVME_ALARM_GONE    2u /* the device, or the server that plays it, is gone */
+#define NVME_ALARM_ERROR   4u /* the bus reported an error: what it does now, nobody knows */
 
 /*
  * What a controller must do.  Registers are at the offsets of nvme_spec.h; doorbells and

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A BAR whose device is gone: an access to it may be SIGBUS.  It becomes what a bus gives for a
+ * device that is not there: ones to read, and nobody who listens.
+ *
+ *   base  --mmap-->  the device's registers        (before)
+ *   base  --mmap-->  a private file of ones        (tripped; the access is tried again)
+ *
+ * Any other SIGBUS goes to whom it went before.
+ *
+ *   R1 -> A1   a guard's size and file are there before its base can be found
+ *
+ * Invariants:
+ *
+ *  (1) base is 0, or the guard's memory is mapped.  The handler reads guards without a lock;
+ *      adding and removing them is under one.
+ *  (2) The handler calls mmap() only, which is a system call and takes no lock of this process.
+ */
+#define _GNU_SOURCE
+#include "nvme/nvme_vfio.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define GUARDS_MAX 128u
+
+struct guard {
+	_Atomic uintptr_t base; /* 0: free */
+	uint64_t size_bytes;
+	int ones_fd;
+	atomic_bool tripped;
+};
+
+static struct guard guards[GUARDS_MAX + 1]; /* [0] is nobody's */
+static struct sigaction before;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool trip(struct guard *g, uintptr_t base)
+{
+	atomic_store_explicit(&g->tripped, true, memory_order_relaxed);
+	return mmap((void *)base, g->size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+		    g->ones_fd, 0) != MAP_FAILED;
+}
+
+static void on_sigbus(int sig, siginfo_t *info, void *context)
+{
+	uintptr_t addr = (uintptr_t)info->si_addr;
+
+	(void)context;
+	for (uint32_t i = 1; i <= GUARDS_MAX && info->si_code > 0; i++) {
+		struct guard *g = &guards[i];
+		uintptr_t base = atomic_load_explicit(&g->base, memory_order_acquire); /* A1 */
+
+		if (base && addr >= base && addr - base < g->size_bytes && trip(g, base))
+			return;
+	}
+	(void)sigaction(SIGBUS, &before, NULL); /* it comes again, and finds who was there before */
+	if (info->si_code <= 0)
+		(void)raise(sig);
+}
+
+static int install_once(void)
+{
+	static bool installed;
+	struct sigaction action = { .sa_sigaction = on_sigbus,
+				    .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	if (installed)
+		return 0;
+	if (sigaction(SIGBUS, &action, &before))
+		return -errno;
+	installed = true;
+	return 0;
+}
+
+static int make_ones(uint64_t size_bytes)
+{
+	int fd = memfd_create("weka-ones", MFD_CLOEXEC);
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size_bytes) < 0)
+		goto close_fd;
+	p = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		goto close_fd;
+	memset(p, 0xff, size_bytes);
+	munmap(p, size_bytes);
+	return fd;
+
+close_fd:
+	close(fd);
+	return -ENOMEM;
+}
+
+static int add_locked(void *base, uint64_t size_bytes, uint32_t *guard)
+{
+	uint32_t i = 1;
+	int fd, err = install_once();
+
+	if (err)
+		return err;
+	while (i <= GUARDS_MAX && atomic_load_explicit(&guards[i].base, memory_order_relaxed))
+		i++;
+	if (i > GUARDS_MAX)
+		return -ENOSPC;
+	fd = make_ones(size_bytes);
+	if (fd < 0)
+		return fd;
+	guards[i].size_bytes = size_bytes;
+	guards[i].ones_fd = fd;
+	atomic_store_explicit(&guards[i].tripped, false, memory_order_relaxed);
+	atomic_store_explicit(&guards[i].base, (uintptr_t)base, memory_order_release); /* R1 */
+	*guard = i;
+	return 0;
+}
+
+int nvme__guard_add(void *base, uint64_t size_bytes, uint32_t *guard)
+{
+	int err;
+
+	ASSERT((uintptr_t)base % (uintptr_t)sysconf(_SC_PAGESIZE) == 0 && size_bytes > 0);
+	pthread_mutex_lock(&lock);
+	err = add_locked(base, size_bytes, guard);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void nvme__guard_trip(uint32_t guard)
+{
+	ASSERT(guard > 0 && guard <= GUARDS_MAX);
+	ASSERT(trip(&guards[guard],
+		    atomic_load_explicit(&guards[guard].base, memory_order_relaxed)));
+}
+
+bool nvme__guard_tripped(uint32_t guard)
+{
+	ASSERT(guard > 0 && guard <= GUARDS_MAX);
+	return atomic_load_explicit(&guards[guard].tripped, memory_order_relaxed);
+}
+
+void nvme__guard_remove(uint32_t guard)
+{
+	ASSERT(guard > 0 && guard <= GUARDS_MAX);
+	pthread_mutex_lock(&lock);
+	atomic_store_explicit(&guards[guard].base, 0, memory_order_relaxed);
+	close(guards[guard].ones_fd);
+	pthread_mutex_unlock(&lock);
+}
