@@ -79,6 +79,9 @@ int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 
 /* ---- queue pairs ---------------------------------------------------------------- */
 
+/* QEMU's controller says that it has a cache, and takes a write's FUA bit for nothing (7.2). */
+static const char IGNORES_FUA[] = "QEMU NVMe Ctrl";
+
 static uint32_t list_entries(const struct nvme_drive *drive)
 {
 	uint32_t most = nvme__prp_list_len(drive->info.transfer_max_bytes / NVME_PAGE_SIZE);
@@ -102,6 +105,7 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, ui
 	qp->nsid = drive->nsid;
 	qp->sgl = drive->sgl;
 	qp->fua_bit = drive->info.volatile_cache ? NVME_FUA : 0;
+	qp->fua_ignored = qp->fua_bit && strcmp(drive->info.model, IGNORES_FUA) == 0;
 	qp->zero_max_blocks = drive->info.zero_max_blocks;
 	qp->deallocate_max_blocks = drive->info.deallocate_max_blocks;
 	qp->cid_free_count = depth - 1;

@@ -97,6 +97,7 @@ struct nvme_qpair {
 	uint32_t lba_per_block_shift; /* LBAs of a block: 1 << this             */
 	uint32_t nsid;
 	uint32_t fua_bit;          /* of dword 12; 0: the drive has no volatile cache */
+	bool fua_ignored;          /* FUA is a write, then a flush                    */
 	bool sgl;                  /* a long transfer is one descriptor, not a list   */
 	le64 *prp_lists;           /* one a command id                       */
 	uint64_t prp_lists_iova;   /* the same, as the device sees it        */

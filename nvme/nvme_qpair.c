@@ -152,6 +152,13 @@ static inline void count_in(struct nvme_qpair *qp)
 		nvme__kick(qp->drive);
 }
 
+/* A flush follows when the drive would take FUA for nothing.  It is counted from the start. */
+static inline bool owes_flush(const struct nvme_qpair *qp, const struct nvme_io *io)
+{
+	return unlikely(qp->fua_ignored) && io->fua &&
+	       (io->op == NVME_WRITE || io->op == NVME_ZERO);
+}
+
 static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t limit = io->op == NVME_ZERO         ? qp->zero_max_blocks
@@ -168,7 +175,7 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 	if (qp->cid_free_count == 0)
 		return -EAGAIN;
 	io->status = 0;
-	io->commands_left = 1;
+	io->commands_left = 1 + owes_flush(qp, io);
 	/* A flush covers what is complete: all, if it is alone.  When it fails it covers nothing.
 	 */
 	qp->unflushed = io->op != NVME_FLUSH || (qp->unflushed && qp->io_count > 0);
@@ -199,7 +206,7 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	}
 
 	io->status = 0;
-	io->commands_left = commands;
+	io->commands_left = commands + owes_flush(qp, io);
 	count_in(qp);
 	qp->stats.command_count += commands;
 	for (uint32_t first = 0; first < io->nblocks; first += qp->transfer_max_blocks)
@@ -232,6 +239,22 @@ static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int er
 	io->retry &= retry;
 }
 
+/* What `io` wrote is in the drive's cache.  True: a flush is on its way, by an id just freed. */
+static wk_cold bool flush_after(struct nvme_qpair *qp, struct nvme_io *io)
+{
+	uint32_t cid;
+
+	if (io->status) /* it comes back as it is */
+		return false;
+	cid = take_cid(qp, io);
+	push(&qp->rings, &(struct nvme_sqe){ .opcode = NVME_CMD_FLUSH,
+					     .cid = le16_of((uint16_t)cid),
+					     .nsid = le32_of(qp->nsid) });
+	qp->stats.command_count++;
+	nvme_ring(qp);
+	return true;
+}
+
 /* Give the id back; its I/O when that was the last of its commands, else NULL. */
 static struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *slot)
 {
@@ -245,8 +268,11 @@ static struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *slot)
 	ASSERT(qp->cid_free_count < qp->rings.depth - 1);            /* (2) */
 	qp->cid_free[qp->cid_free_count++] = cid;
 	ASSERT(io->commands_left > 0); /* (3) */
-	if (--io->commands_left > 0)
-		return NULL;
+	if (--io->commands_left > 0) {
+		if (io->commands_left > 1 || !owes_flush(qp, io) || flush_after(qp, io))
+			return NULL;
+		io->commands_left = 0;
+	}
 	ASSERT(qp->io_count > 0); /* (3) */
 	qp->io_count--;
 	return io;
