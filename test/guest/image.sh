@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 : "${BUILD:=build}"
 : "${GUEST_CACHE:=$BUILD/guest}"
-MODULES="virtio_pci 9p 9pnet_virtio vfio_iommu_type1 vfio-pci nvme ext4 virtio_blk"
+MODULES="virtio_pci 9p 9pnet_virtio vfio_iommu_type1 vfio-pci nvme ext4 crc32c_generic virtio_blk"
 # The host's, where busybox has none or a lesser one; payloads run in dash, since busybox's own shell
 # would not look for them.
 TOOLS="dash find xargs setpriv prlimit sha256sum"
