@@ -108,10 +108,8 @@ static uint64_t vfu_read64(void *ctrl, uint32_t offset)
 /* Disabled, a controller forgets its doorbells. */
 static void forget_doorbells(struct nvme_vfu *vfu)
 {
-	for (uint32_t i = 0; i < NVME_VFU_DOORBELLS && vfu->doorbell; i++) {
-		vfu->doorbell[i].word = 0;
-		vfu->doorbell[i].sent = 0;
-	}
+	for (uint32_t i = 0; i < NVME_VFU_DOORBELLS && vfu->doorbell; i++)
+		vfu->doorbell[i].word = NVME_VFU_SENT;
 }
 
 static void vfu_write32(void *ctrl, uint32_t offset, uint32_t value)
@@ -143,8 +141,7 @@ static volatile uint32_t *vfu_doorbell(void *ctrl, uint32_t offset) /* MMIO */
 		return vfu->mapped_doorbells + at / sizeof(uint32_t);
 	}
 	d = &vfu->doorbell[at / vfu->doorbell_stride];
-	d->word = 0; /* a new queue's */
-	d->sent = 0;
+	d->word = NVME_VFU_SENT; /* a new queue's */
 	return &d->word;
 }
 
@@ -161,8 +158,8 @@ static void send_doorbell(struct nvme_vfu *vfu, uint32_t index)
 				      .data = &value,
 				      .data_bytes = sizeof(value) };
 
-	if (value != d->sent && nvme__vfu_post(&vfu->conn, &call) == 0)
-		d->sent = value;
+	if (value != NVME_VFU_SENT && nvme__vfu_post(&vfu->conn, &call) == 0)
+		d->word = NVME_VFU_SENT;
 }
 
 /* The completion queue's first: the server then has room for what it is told of. */

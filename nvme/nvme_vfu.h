@@ -174,11 +174,13 @@ struct nvme_vfu {
 	struct nvme_vfu_keeper *keeper;
 };
 
-/* A doorbell that is a message: what the driver wrote, and what the server was told last. */
+/* A doorbell that is a message: a register that the driver only writes. */
 struct nvme_vfu_doorbell {
-	_Alignas(64) volatile uint32_t word; /* the driver writes it as if it were a register */
-	uint32_t sent;
+	_Alignas(64) volatile uint32_t
+		word; /* NVME_VFU_SENT: it was not written since it was sent */
 };
+
+#define NVME_VFU_SENT UINT32_MAX /* no queue has an entry of this number */
 
 /*
  * nvme__vfu_setup - connect, agree on a version, learn and map the device, hand it our memory

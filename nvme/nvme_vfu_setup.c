@@ -279,7 +279,7 @@ static int keep_doorbells(struct nvme_vfu *vfu, volatile uint32_t *found)
 				      NVME_VFU_DOORBELLS * sizeof(*vfu->doorbell));
 	if (!vfu->doorbell)
 		return refuse(vfu, -ENOMEM, "out of memory");
-	memset(vfu->doorbell, 0, NVME_VFU_DOORBELLS * sizeof(*vfu->doorbell));
+	memset(vfu->doorbell, 0xff, NVME_VFU_DOORBELLS * sizeof(*vfu->doorbell)); /* sent */
 	return 0;
 }
 
