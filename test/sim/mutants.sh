@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 TREE=$(mktemp -d "${TMPDIR:-/tmp}/weka-mutant.XXXXXX")
 trap 'rm -rf "$TREE"' EXIT
 trap 'exit 130' INT TERM
-SIMS="reuse sim crowd chop press flip"
+SIMS="reuse slowlog sim crowd chop press flip"
 JOBS=${JOBS:-2} RUN=${RUN-} # RUN=nice, for one
 survivors=0 list=
 [ "${1-}" != -l ] || { list=1; shift; }

@@ -208,12 +208,14 @@ static bool life(uint64_t seed, uint64_t ops)
 	set_faults(false);
 	if (good && (!sim_verify(&w, &model, NULL, false) || sim_world_check(&w)))
 		good = failed(seed, "at the end", w.why);
+	if (!good)
+		return false;
 	count();
 	sim_load_forget(&load);
 	sim_world_destroy(&w);
 	sim_world_destroy(&copy);
 	sim_model_clear(&model);
-	return good;
+	return true;
 }
 
 static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)

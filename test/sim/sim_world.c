@@ -294,6 +294,17 @@ uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t do
 	return count;
 }
 
+void sim_world_turn(struct sim_world *w)
+{
+	(void)turn(w);
+}
+
+void sim_world_disconnect(struct sim_world *w)
+{
+	fab_close(w->conn);
+	w->conn = NULL;
+}
+
 struct sim_call *sim_world_call(struct sim_world *w)
 {
 	for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {

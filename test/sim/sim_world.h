@@ -86,6 +86,10 @@ must_check int sim_world_connect(struct sim_world *w);
 /* One turn of everything.  Returns the calls that came back, in done[]; who has looked at one sets
  * its in_flight to false: until then it is not given out again. */
 uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t done_max);
+/* The same of a world whose client has gone. */
+void sim_world_turn(struct sim_world *w);
+/* The client goes. */
+void sim_world_disconnect(struct sim_world *w);
 /* A free call, emptied; NULL: all are in flight. */
 struct sim_call *sim_world_call(struct sim_world *w);
 void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window);
