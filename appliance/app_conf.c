@@ -90,6 +90,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 				     "files of more than 4 MiB being put at once" },
 	[APP_CONF_QUEUE_DEPTH] = { "queue_depth", KIND_COUNT, AT(queue_depth), 64, 4096, 256,
 				   "commands in flight on one drive" },
+	[APP_CONF_DRIVE_TIMEOUT] = { "drive_timeout", KIND_US, AT(drive_timeout_us), 100000,
+				     600000000, 10000000,
+				     "longest a command to pci: or vfio-user: may take; then it is "
+				     "aborted, or the drive reset" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "of a store on mem: drives, which is formatted at each start" },
 };
@@ -181,6 +185,16 @@ static void size_text(char *out, size_t out_size, uint64_t bytes)
 	snprintf(out, out_size, "%llu%.1s", (unsigned long long)bytes, &suffix[i]);
 }
 
+static void us_text(char *out, size_t out_size, uint64_t us)
+{
+	if (us && us % 1000000 == 0)
+		snprintf(out, out_size, "%llus", (unsigned long long)us / 1000000);
+	else if (us && us % 1000 == 0)
+		snprintf(out, out_size, "%llums", (unsigned long long)us / 1000);
+	else
+		snprintf(out, out_size, "%lluus", (unsigned long long)us);
+}
+
 /* What a key takes, for people: "16M to 64G (a size: bytes, or with K, M, G, T)". */
 static void range_text(char *out, size_t out_size, const struct key *k)
 {
@@ -193,8 +207,9 @@ static void range_text(char *out, size_t out_size, const struct key *k)
 		snprintf(out, out_size, "%s to %s (bytes, or with K, M, G, T)", min, max);
 		return;
 	case KIND_US:
-		snprintf(out, out_size, "%lluus to %llums (us, ms or s)",
-			 (unsigned long long)k->min, (unsigned long long)k->max / 1000);
+		us_text(min, sizeof(min), k->min);
+		us_text(max, sizeof(max), k->max);
+		snprintf(out, out_size, "%s to %s (us, ms or s)", min, max);
 		return;
 	case KIND_COUNT:
 		snprintf(out, out_size, "%llu to %llu", (unsigned long long)k->min,
@@ -600,7 +615,7 @@ void app_conf_print(FILE *to)
 		if (k->kind == KIND_BYTES)
 			size_text(usual, sizeof(usual), k->usual);
 		else if (k->kind == KIND_US)
-			snprintf(usual, sizeof(usual), "%lluus", (unsigned long long)k->usual);
+			us_text(usual, sizeof(usual), k->usual);
 		else if (k->kind == KIND_CORE)
 			snprintf(usual, sizeof(usual), "auto");
 		else

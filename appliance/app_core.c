@@ -508,8 +508,13 @@ static void io_done(struct app_io *io)
 
 	ASSERT(op->ios_out > 0);
 	op->ios_out--;
-	if (unlikely(io->nvme.status) && !op->io_status)
-		op->io_status = io->nvme.status;
+	if (unlikely(io->nvme.status)) {
+		if (!op->io_status)
+			op->io_status = io->nvme.status;
+		if (io->nvme.quarantined)
+			app_staging_lose(&op->core->staging, io->nvme.iova,
+					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
+	}
 	if (op->ios_out == 0)
 		app_op_run(op);
 }
@@ -520,6 +525,8 @@ static void drives_turn(struct app_core *core)
 	uint32_t count;
 	bool some;
 
+	for (uint32_t i = 0; i < core->cfg.ndrives; i++)
+		core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	core->progress |= some;
@@ -633,16 +640,20 @@ void app_core_disarm(struct app_core *core)
 {
 	if (core->cfg.srv)
 		fab_server_disarm(core->cfg.srv);
-	for (uint32_t i = 0; i < core->nqps; i++)
+	for (uint32_t i = 0; i < core->nqps; i++) {
 		nvme_qpair_disarm(core->qp[i]);
+		nvme_drive_disarm(core->cfg.drive[i]);
+	}
 }
 
 bool app_core_arm(struct app_core *core)
 {
 	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
 
-	for (uint32_t i = 0; i < core->nqps; i++)
+	for (uint32_t i = 0; i < core->nqps; i++) {
 		sleep &= nvme_qpair_arm(core->qp[i]);
+		sleep &= nvme_drive_arm(core->cfg.drive[i]);
+	}
 	if (!sleep)
 		app_core_disarm(core);
 	core->stat.sleeps += sleep;
@@ -655,15 +666,29 @@ uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 
 	if (core->cfg.srv && count < fds_max)
 		fds[count++] = fab_server_fd(core->cfg.srv);
-	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
-		if (nvme_qpair_fd(core->qp[i]) >= 0)
-			fds[count++] = nvme_qpair_fd(core->qp[i]);
+	for (uint32_t i = 0; i < core->nqps && count + 2 <= fds_max; i++) {
+		fds[count++] = nvme_qpair_fd(core->qp[i]);
+		fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
+	}
 	return count;
 }
 
 uint64_t app_core_deadline(const struct app_core *core)
 {
-	return core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
+	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
+
+	for (uint32_t i = 0; i < core->nqps; i++)
+		at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
+	return at_ns;
+}
+
+uint32_t app_core_lines(const struct app_core *core)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < core->nqps; i++)
+		count += nvme_drive_line_count(core->cfg.drive[i]);
+	return count;
 }
 
 struct meta *app_core_meta(struct app_core *core)
@@ -677,4 +702,6 @@ void app_core_stat(const struct app_core *core, struct app_core_stat *out)
 	out->drive_read_bytes = core->media.read_bytes;
 	out->drive_written_bytes = core->media.written_bytes;
 	out->drive_errors = core->media.error_count;
+	out->drive_retries = core->media.retry_count;
+	out->staging_lost_bytes = (uint64_t)core->staging.pages_lost * BLOCK_SIZE;
 }

@@ -101,6 +101,9 @@ void app_core_disarm(struct app_core *core);
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
 uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
+/* How many lines for people the drives have had so far: nvme_drive_line(). */
+uint32_t app_core_lines(const struct app_core *core);
+
 /* The store: for checks and tests, between steps. */
 struct meta *app_core_meta(struct app_core *core);
 
@@ -122,6 +125,8 @@ struct app_core_stat {
 	uint64_t drive_read_bytes;
 	uint64_t drive_written_bytes;
 	uint64_t drive_errors;
+	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
+	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps; /* app_core_arm() that said yes                */
 };
 void app_core_stat(const struct app_core *core, struct app_core_stat *out);

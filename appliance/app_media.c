@@ -4,7 +4,9 @@
  *
  *   submit --> queue pair --> done --> operation, or the store
  *      \-> waiting (queue full), in order -^
- *       \-> refused (queue pair failed) -----> done
+ *       \-> refused (drive given up) --------> done
+ *
+ *   done, but the drive had not tried (it was reset) --> waiting, and again, RETRIES_MAX times
  *
  * Invariants, true between any two calls:
  *
@@ -12,13 +14,15 @@
  *  (2) The store's I/O buffers lie in its own memory, which was mapped as one piece.
  *  (3) A flush is submitted after the writes it covers have come back: that is the store's rule,
  *      and nothing here depends on the order of a queue.
+ *  (4) What is retried was not tried, or cut off by a reset: the driver says which.  A write that
+ *      is done twice is the same write, for its blocks are nobody else's until it has come back.
  */
 #include "appliance/app_media.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { POLL_BURST = 64 };
+enum { POLL_BURST = 64, RETRIES_MAX = 8 };
 
 int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
 		   uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova)
@@ -78,6 +82,7 @@ void app_media_submit(struct app_media *md, struct app_io *io)
 
 	ASSERT(io->drive < md->ndrives);
 	io->nvme.owner = io;
+	io->tries = 0;
 	list_init(&io->link);
 	md->in_flight++;
 	if (!list_empty(&d->waiting) || !to_queue(md, io)) /* (1) */
@@ -150,6 +155,21 @@ static void count(struct app_media *md, const struct nvme_io *io)
 		md->error_count++;
 }
 
+/* What a drive's failures are to those above: the drive cannot.  Our own mistakes keep their name.
+ */
+static wk_cold int error_of(int status)
+{
+	switch (status) {
+	case -ENODEV:
+	case -EROFS:
+	case -EBUSY:
+	case -ECANCELED:
+		return -EIO;
+	default:
+		return status;
+	}
+}
+
 /* True: it is an operation's.  The store's goes back to the store. */
 static bool take_back(struct app_media *md, struct app_io *io)
 {
@@ -158,12 +178,25 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	ASSERT(md->in_flight > 0);
 	md->in_flight--;
 	count(md, &io->nvme);
+	if (unlikely(io->nvme.status))
+		io->nvme.status = error_of(io->nvme.status);
 	if (!meta)
 		return true;
 	meta->status = io->nvme.status;
+	meta->lost = meta->status && io->nvme.quarantined;
 	list_push_front(&md->slot_free, &io->link);
 	meta_io_done(md->meta, meta);
 	return false;
+}
+
+/* (4) */
+static bool again(struct app_media *md, struct app_media_drive *d, struct app_io *io)
+{
+	if (likely(io->nvme.status == 0) || !io->nvme.retry || ++io->tries > RETRIES_MAX)
+		return false;
+	md->retry_count++;
+	list_push_back(&d->waiting, &io->link); /* (1) */
+	return true;
 }
 
 static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, struct app_io **done,
@@ -178,10 +211,10 @@ static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, stru
 	for (uint32_t i = 0; i < back_count; i++) {
 		struct app_io *io = back[i]->owner;
 
-		if (take_back(md, io))
+		if (!again(md, d, io) && take_back(md, io))
 			done[done_count++] = io;
 	}
-	while (back_count && !list_empty(&d->waiting)) {
+	while ((back_count || d->out_count == 0) && !list_empty(&d->waiting)) {
 		struct app_io *io = list_entry(d->waiting.next, struct app_io, link);
 
 		list_del(&io->link);
@@ -210,7 +243,7 @@ uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t don
 	for (uint32_t i = 0; i < md->ndrives && done_count < done_max; i++) {
 		struct app_media_drive *d = &md->drive[(md->poll_from + i) % md->ndrives];
 
-		if (d->out_count)
+		if (d->out_count || unlikely(!list_empty(&d->waiting)))
 			done_count += poll_drive(md, d, done + done_count, done_max - done_count,
 						 progress);
 	}

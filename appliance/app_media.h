@@ -21,6 +21,7 @@ struct app_io {
 	uint32_t drive;
 	void *owner;
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
+	uint32_t tries;       /* how often it came back to be retried   */
 	struct list link;     /* while the queue is full, or free slots */
 };
 
@@ -46,6 +47,7 @@ struct app_media {
 	uint64_t read_bytes;
 	uint64_t written_bytes;
 	uint64_t error_count;
+	uint64_t retry_count; /* submitted again, since the drive had not tried: a reset came */
 };
 
 #define APP_MEDIA_SLOTS 512u
@@ -55,7 +57,10 @@ must_check int app_media_init(struct app_media *md, struct meta *meta, struct nv
 			      uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova);
 void app_media_fini(struct app_media *md);
 
-/* It comes back from app_media_poll(), nvme.status set; also when the drive has failed. */
+/*
+ * It comes back from app_media_poll(), nvme.status set: -EIO also when the drive has failed.  What
+ * a reset of the drive stopped is submitted again, so that who waits sees but the delay.
+ */
 void app_media_submit(struct app_media *md, struct app_io *io);
 
 /* Submit what the store wants.  Returns how many I/Os. */

@@ -25,7 +25,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FDS_MAX = META_DRIVES_MAX + 2 };
+enum { FDS_MAX = 2 * META_DRIVES_MAX + 2 };
 
 #define WALL_EVERY_NS NS_PER_MS
 
@@ -37,6 +37,7 @@ struct pace {
 	uint64_t idle_since_ns; /* 0: busy */
 	uint64_t wall_at_ns;    /* monotonic time of the last look at the calendar */
 	uint64_t wall_offset_ns;
+	uint32_t lines; /* of drives, that the control thread was woken for */
 };
 
 static inline void cpu_relax(void)
@@ -120,6 +121,15 @@ static void rest(struct pace *p, struct app_run *run, uint64_t now_ns)
 	p->idle_since_ns = 0;
 }
 
+/* Something happened to a drive: who writes lines for people is to write it. */
+static wk_cold void wake_control(struct pace *p, struct app_run *run)
+{
+	uint64_t one = 1;
+
+	p->lines = app_core_lines(run->core);
+	(void)!write(run->event_fd, &one, sizeof(one));
+}
+
 static void turn(struct pace *p, struct app_run *run)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -128,6 +138,8 @@ static void turn(struct pace *p, struct app_run *run)
 		p->idle_since_ns = 0;
 	else
 		rest(p, run, now_ns);
+	if (unlikely(app_core_lines(run->core) != p->lines))
+		wake_control(p, run);
 }
 
 static void tell(struct app_run *run, enum app_run_at at)

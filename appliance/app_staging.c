@@ -7,6 +7,7 @@
  *
  *  (1) Every page belongs to exactly one piece; page[first].starts marks its first page.
  *  (2) A free piece is on free[its order], and its buddy of that order is not free whole.
+ *  (3) A lost page is in a piece that is used, or that was given back and is on no list.
  */
 #include "appliance/app_staging.h"
 
@@ -93,6 +94,12 @@ void app_staging_give(struct app_staging *s, void *piece)
 	ASSERT(s->page[at].starts && !s->page[at].free);
 	order = s->page[at].order;
 	s->pages_used -= 1u << order;
+	for (uint32_t i = at; i < at + (1u << order); i++) {
+		if (unlikely(s->page[i].lost)) { /* (3) */
+			s->pages_lost += 1u << order;
+			return;
+		}
+	}
 	for (; order + 1 < APP_STAGING_ORDERS; order++) {
 		buddy = at ^ (1u << order);
 		if (buddy >= s->npages || !s->page[buddy].free || s->page[buddy].order != order)
@@ -102,4 +109,14 @@ void app_staging_give(struct app_staging *s, void *piece)
 		at = min_u32(at, buddy);
 	}
 	put_free(s, at, order);
+}
+
+wk_cold void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes)
+{
+	uint64_t first = (iova - s->iova) >> PAGE_SHIFT, count = size_bytes >> PAGE_SHIFT;
+
+	if (iova < s->iova || first + count > s->npages)
+		return;
+	for (uint64_t i = first; i < first + count; i++)
+		s->page[i].lost = true;
 }

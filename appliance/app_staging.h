@@ -23,6 +23,7 @@ struct app_staging_page {
 	uint8_t order;    /* of the piece that starts here */
 	bool free;
 	bool starts;
+	bool lost; /* a drive that nothing stops may still write here: never given out again */
 };
 
 struct app_staging {
@@ -30,6 +31,7 @@ struct app_staging {
 	uint64_t iova;
 	uint32_t npages;
 	uint32_t pages_used;
+	uint32_t pages_lost;
 	struct app_staging_page *page; /* npages */
 	struct list free[APP_STAGING_ORDERS];
 };
@@ -42,6 +44,12 @@ void app_staging_fini(struct app_staging *s);
 /* A piece of at least size_bytes (1 .. 8 MiB), contents undefined; NULL: none now. */
 must_check void *app_staging_take(struct app_staging *s, uint32_t size_bytes);
 void app_staging_give(struct app_staging *s, void *piece);
+
+/*
+ * What lies at `iova` is not ours any more: when the piece it is part of is given back, that is for
+ * good.  Nothing happens when it is not of this memory.
+ */
+void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes);
 
 /* What a piece takes: its bytes rounded up. */
 static inline uint32_t app_staging_size(const struct app_staging *s, const void *piece)

@@ -55,10 +55,12 @@ static void put_bytes(struct text *t, const struct app_core_stat *s)
 {
 	put(t,
 	    "\"bytes\":{\"read\":%llu,\"written\":%llu,\"payload_copied\":%llu,\"inline\":%llu,"
-	    "\"drive_read\":%llu,\"drive_written\":%llu},",
+	    "\"drive_read\":%llu,\"drive_written\":%llu},\"drive_retries\":%llu,"
+	    "\"staging_lost_bytes\":%llu,",
 	    (unsigned long long)s->read_bytes, (unsigned long long)s->written_bytes,
 	    (unsigned long long)s->payload_copied_bytes, (unsigned long long)s->inline_bytes,
-	    (unsigned long long)s->drive_read_bytes, (unsigned long long)s->drive_written_bytes);
+	    (unsigned long long)s->drive_read_bytes, (unsigned long long)s->drive_written_bytes,
+	    (unsigned long long)s->drive_retries, (unsigned long long)s->staging_lost_bytes);
 	put(t, "\"merged_blocks\":%llu,\"bad_sums\":%llu,\"bad_blocks\":%llu,",
 	    (unsigned long long)s->merged_blocks, (unsigned long long)s->bad_sums,
 	    (unsigned long long)s->bad_blocks);
@@ -121,6 +123,27 @@ static void put_text(struct text *t, const char *key, const char *value)
 	put(t, "\"");
 }
 
+static const char *const health_name[] = {
+	[NVME_HEALTH_GOOD] = "good",
+	[NVME_HEALTH_RESETTING] = "resetting",
+	[NVME_HEALTH_READ_ONLY] = "read_only",
+	[NVME_HEALTH_DEAD] = "dead",
+};
+
+/* When it went wrong, and what was done. */
+static void put_trouble(struct text *t, const struct nvme_drive *drive)
+{
+	struct nvme_drive_counts c;
+
+	nvme_drive_counts(drive, &c);
+	put(t,
+	    "\"health\":\"%s\",\"timeouts\":%llu,\"aborts\":%llu,\"queue_restarts\":%llu,"
+	    "\"resets\":%llu,\"quarantined_bytes\":%llu,",
+	    health_name[nvme_drive_health(drive)], (unsigned long long)c.timeout_count,
+	    (unsigned long long)c.abort_count, (unsigned long long)c.queue_restart_count,
+	    (unsigned long long)c.reset_count, (unsigned long long)c.quarantined_bytes);
+}
+
 static void put_drives(struct text *t, const struct app_core *core)
 {
 	struct nvme_stats s;
@@ -136,8 +159,10 @@ static void put_drives(struct text *t, const struct app_core *core)
 		put_text(t, "serial", info.serial);
 		put(t, ",");
 		put_text(t, "note", info.note);
+		put(t, ",");
+		put_trouble(t, core->cfg.drive[i]);
 		put(t,
-		    ",\"bytes\":%llu,\"volatile_cache\":%s,\"in_flight\":%u,\"commands\":%llu,"
+		    "\"bytes\":%llu,\"volatile_cache\":%s,\"in_flight\":%u,\"commands\":%llu,"
 		    "\"doorbells\":%llu,\"errors\":%llu,\"soft_copied_bytes\":%llu,"
 		    "\"syscalls\":%llu}",
 		    (unsigned long long)info.nblocks * BLOCK_SIZE,

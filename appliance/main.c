@@ -133,6 +133,7 @@ static int check(struct daemon *d, const char *path)
 
 static int open_drives(struct daemon *d)
 {
+	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US };
 	struct nvme_info info;
 	int err = nvme_dma_create(&d->dma);
 
@@ -141,7 +142,7 @@ static int open_drives(struct daemon *d)
 		return err;
 	}
 	for (; d->ndrives < d->conf.ndrives; d->ndrives++) {
-		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, NULL,
+		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, &wanted,
 				d->why, NVME_ERR_TEXT);
 		if (err)
 			return err;
@@ -267,6 +268,15 @@ static bool signalled(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) == sizeof(info);
 }
 
+static void write_lines(struct daemon *d)
+{
+	char text[256];
+
+	for (uint32_t i = 0; i < d->ndrives; i++)
+		while (nvme_drive_line(d->drive[i], text, sizeof(text)))
+			log_warn("%s", text);
+}
+
 /* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
 static void control(struct daemon *d)
 {
@@ -287,6 +297,7 @@ static void control(struct daemon *d)
 			app_run_stop(&d->run);
 		}
 		(void)!read(d->run.event_fd, &count, sizeof(count));
+		write_lines(d);
 		at = (enum app_run_at)atomic_load_explicit(&d->run.at,
 							   memory_order_acquire); /* A1 */
 		if (at == was)
@@ -299,6 +310,7 @@ static void control(struct daemon *d)
 			log_info("serving %s", fab_server_address(d->srv, i));
 	}
 	app_run_join(&d->run);
+	write_lines(d);
 }
 
 static void close_all(struct daemon *d)

@@ -81,6 +81,7 @@ struct meta_io {
 	uint64_t block;   /* first block on the drive                   */
 	void *buf;        /* in conf.memory, 4096-aligned               */
 	int status;       /* set by the caller before meta_io_done()    */
+	bool lost;        /* set with it: buf may still be written to, never use it again */
 	struct list link; /* the store's until taken, then the caller's */
 };
 

@@ -385,7 +385,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	ASSERT(f->state == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);
-	if (why && !f->again) { /* a flipped bit on the way is mended by reading it once more */
+	if (why && !f->again && !x->io.lost) { /* a flipped bit on the way is mended by reading it once more */
 		f->again = true;
 		page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
@@ -400,6 +400,8 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 		bad_page(m, f, why);
 		f->fresh = 0;
 		make_free(c, f);
+		if (unlikely(x->io.lost)) /* a drive that nothing stops: the frame is its own */
+			list_del(&f->link);
 	} else {
 		set_state(c, f, FRAME_CLEAN); /* (2) */
 		f->used = true;

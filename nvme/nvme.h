@@ -121,6 +121,7 @@ struct nvme_info {
 	uint32_t atomic_bytes;       /* a power cut tears no aligned write of this size */
 	uint32_t qpair_count_max;    /* how many the controller has granted */
 	uint32_t depth_max;
+	uint32_t buffer_align; /* an I/O's iova is a multiple of this: 4 to 4096 */
 	bool volatile_cache; /* a completed write is durable only after a flush, or by FUA */
 	uint32_t nsid;
 	uint32_t lba_bytes;             /* of its format: 512 to 4096; blocks are made of them */
@@ -240,6 +241,8 @@ void nvme_drive_counts(const struct nvme_drive *drive, struct nvme_drive_counts 
  * Thread:  one, any: the control thread.
  */
 must_check bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size);
+/* How many there have been.  Any thread. */
+uint32_t nvme_drive_line_count(const struct nvme_drive *drive);
 
 /* ---- queue pairs --------------------------------------------------------------- */
 
@@ -256,7 +259,7 @@ struct nvme_io {
 	bool fua;         /* a write (zeroes too) is durable when it is done; else ignored */
 	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(), or of these ops nvme_info; flush: 0 */
 	uint64_t block;   /* the first one */
-	uint64_t iova;    /* the buffer, contiguous, a multiple of 4096 */
+	uint64_t iova;    /* the buffer, contiguous; a multiple of 4096 is fastest, and always good */
 	void *owner;      /* the caller's; the driver does not look at it */
 
 	int status; /* when polled: 0, or the first -errno among its commands: nvme_status.c */

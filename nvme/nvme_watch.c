@@ -80,6 +80,11 @@ bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size)
 	return lost > 0;
 }
 
+uint32_t nvme_drive_line_count(const struct nvme_drive *drive)
+{
+	return atomic_load_explicit(&drive->watch.lines.head, memory_order_relaxed);
+}
+
 /* ---- made and ended ---------------------------------------------------------------------- */
 
 static int add(const struct nvme_watch *w, int fd)
