@@ -49,8 +49,11 @@ int nvme__open_soft(struct nvme_drive **out, struct nvme_soft_back *back, const 
 		nvme__err_text(err_text, err_text_size, name, "out of memory");
 		return err;
 	}
-	return nvme__drive_up(out, &nvme__soft_ops, soft, name, dma, options, err_text,
-			      err_text_size);
+	err = nvme__drive_up(out, &nvme__soft_ops, soft, name, dma, options, err_text,
+			     err_text_size);
+	if (!err && back->buffer_align > (*out)->info.buffer_align)
+		(*out)->info.buffer_align = back->buffer_align;
+	return err;
 }
 
 int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
@@ -84,7 +87,9 @@ static const char IGNORES_FUA[] = "QEMU NVMe Ctrl";
 
 static uint32_t list_entries(const struct nvme_drive *drive)
 {
-	uint32_t most = nvme__prp_list_len(drive->info.transfer_max_bytes / NVME_PAGE_SIZE);
+	/* A buffer that begins inside a page lies on one page more. */
+	uint32_t pages = drive->info.transfer_max_bytes / NVME_PAGE_SIZE + 1;
+	uint32_t most = nvme__prp_list_len(pages);
 	uint32_t entries = 8; /* a cache line */
 
 	while (!drive->sgl && entries < most)
@@ -104,6 +109,7 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, ui
 	qp->lba_per_block_shift = NVME_BLOCK_SHIFT - drive->lba_shift;
 	qp->nsid = drive->nsid;
 	qp->sgl = drive->sgl;
+	qp->buffer_mask = drive->info.buffer_align - 1;
 	qp->fua_bit = drive->info.volatile_cache ? NVME_FUA : 0;
 	qp->fua_ignored = qp->fua_bit && strcmp(drive->info.model, IGNORES_FUA) == 0;
 	qp->zero_max_blocks = drive->info.zero_max_blocks;

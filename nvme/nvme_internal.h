@@ -96,6 +96,7 @@ struct nvme_qpair {
 	uint32_t io_blocks_max;       /* of one I/O: what depth - 1 commands carry */
 	uint32_t lba_per_block_shift; /* LBAs of a block: 1 << this             */
 	uint32_t nsid;
+	uint32_t buffer_mask;      /* of a buffer's address: these bits are 0         */
 	uint32_t fua_bit;          /* of dword 12; 0: the drive has no volatile cache */
 	bool fua_ignored;          /* FUA is a write, then a flush                    */
 	bool sgl;                  /* a long transfer is one descriptor, not a list   */
@@ -124,14 +125,30 @@ struct nvme_prp_pair {
 	uint64_t prp2;
 };
 
-/* Entries that the list of a transfer of `nblocks` holds at most. */
-static inline uint32_t nvme__prp_list_len(uint32_t nblocks)
+/* Pages that `nblocks` at `iova` lie on, and how many of them a list would name. */
+static inline uint32_t nvme__prp_pages(uint64_t iova, uint32_t nblocks)
 {
-	return nblocks > 2 ? nblocks - 1 : 0;
+	return nblocks + (iova % NVME_PAGE_SIZE != 0);
 }
 
-struct nvme_prp_pair nvme__prp_fill(uint64_t iova, uint32_t nblocks, le64 *list,
-				    uint64_t list_iova);
+static inline uint32_t nvme__prp_list_len(uint32_t pages)
+{
+	return pages > 2 ? pages - 1 : 0;
+}
+
+struct nvme_prp_pair nvme__prp_fill_pages(uint64_t iova, uint32_t pages, le64 *list,
+					  uint64_t list_iova);
+
+/* Where `nblocks` at `iova`, a multiple of 4, lie; `list` is written only when they need one. */
+static inline struct nvme_prp_pair nvme__prp_fill(uint64_t iova, uint32_t nblocks, le64 *list,
+						  uint64_t list_iova)
+{
+	uint32_t pages = nvme__prp_pages(iova, nblocks);
+
+	if (likely(pages == 1))
+		return (struct nvme_prp_pair){ iova, 0 };
+	return nvme__prp_fill_pages(iova, pages, list, list_iova);
+}
 
 /* The same 16 bytes as one SGL descriptor: the whole buffer, however long (base 4.1.2). */
 static inline struct nvme_prp_pair nvme__sgl_fill(uint64_t iova, uint32_t nblocks)

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PRP_BLOCKS_MAX 256u /* a PRP list lies in half a page at most: 255 entries */
+#define PRP_BLOCKS_MAX 256u /* a PRP list lies in half a page at most: 256 entries */
 
 void nvme__copy_text(char *to, const char *from, size_t size)
 {
@@ -54,6 +54,7 @@ int nvme__read_controller(struct nvme_found *found, const struct nvme_id_ctrl *i
 	nvme__copy_text(info->firmware, id->firmware, sizeof(id->firmware));
 	found->sgl = (le32_get(id->sgls) & NVME_SGLS_MASK) == 1 ||
 		     (le32_get(id->sgls) & NVME_SGLS_MASK) == 2;
+	info->buffer_align = 4;
 	info->transfer_max_bytes = transfer_max_blocks(id, cap, found->sgl) * NVME_BLOCK_SIZE;
 	info->volatile_cache = id->volatile_write_cache & 1;
 	found->oacs = le16_get(id->oacs);

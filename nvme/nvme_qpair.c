@@ -109,8 +109,8 @@ static void push_transfer(struct nvme_qpair *qp, struct nvme_io *io, uint32_t fi
 	uint32_t cid = take_cid(qp, io);
 	uint32_t list = NVME_CID_SLOT(cid) * qp->prp_list_entries;
 	uint64_t lba = (io->block + first) << qp->lba_per_block_shift;
-	bool whole = nblocks > 2 && qp->sgl; /* one descriptor instead of a list */
 	uint64_t iova = io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT);
+	bool whole = qp->sgl && nvme__prp_pages(iova, nblocks) > 2; /* no list */
 	struct nvme_prp_pair data = whole ? nvme__sgl_fill(iova, nblocks)
 					  : nvme__prp_fill(iova, nblocks, qp->prp_lists + list,
 							   qp->prp_lists_iova + 8ull * list);
@@ -191,7 +191,7 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 
 	if (unlikely(io->op > NVME_WRITE))
 		return submit_other(qp, io);
-	ASSERT(io->nblocks > 0 && io->iova % NVME_PAGE_SIZE == 0);
+	ASSERT(io->nblocks > 0 && (io->iova & qp->buffer_mask) == 0);
 	ASSERT(io->nblocks <= qp->io_blocks_max);
 	if (unlikely(qp->state != NVME_QP_LIVE))
 		return refuse(qp);

@@ -69,7 +69,8 @@ struct nvme_soft_traits {
 /* A back end: chosen when the drive is opened, replaced by tests. */
 struct nvme_soft_back {
 	struct nvme_soft_traits traits;
-	uint32_t batch_bytes; /* that one service() starts at most, so that a turn stays short */
+	uint32_t batch_bytes;  /* that one service() starts at most, so that a turn stays short */
+	uint32_t buffer_align; /* of the memory of a transfer; 0: as the controller, 4 */
 	/* A queue's own state; run() of different queues may run on different threads. */
 	int (*queue_create)(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
 			    void **queue);

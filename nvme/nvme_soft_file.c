@@ -179,6 +179,8 @@ static void fill_in(struct nvme_file_back *file, uint64_t size_bytes)
 			    .volatile_cache = true,
 			    .model = "weka soft controller, file" },
 		.batch_bytes = UINT32_MAX,
+		/* For O_DIRECT 512 would do nearly everywhere, and nobody asks for that. */
+		.buffer_align = file->direct ? NVME_BLOCK_SIZE : 4,
 		.queue_create = nvme__uring_create,
 		.queue_destroy = nvme__uring_destroy,
 		.run = nvme__uring_run,

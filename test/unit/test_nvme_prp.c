@@ -49,21 +49,28 @@ static le64 *list_at(uint64_t list_iova)
 Test(nvme_prp, driver_fills_pair_and_list_by_length)
 {
 	static const struct {
+		uint64_t offset;
 		uint32_t nblocks, entries;
 		uint64_t prp2;
-	} rows[] = { { 1, 0, 0 },
-		     { 2, 0, 0x10001000 },
-		     { 3, 2, 0x20000000 },
-		     { 33, 32, 0x20000000 },
-		     { 257, 256, 0x20000000 } };
+	} rows[] = { { 0, 1, 0, 0 },
+		     { 0, 2, 0, 0x10001000 },
+		     { 0, 3, 2, 0x20000000 },
+		     { 0, 33, 32, 0x20000000 },
+		     { 0, 257, 256, 0x20000000 },
+		     { 4, 1, 0, 0x10001000 },
+		     { 4092, 1, 0, 0x10001000 },
+		     { 4, 2, 2, 0x20000000 },
+		     { 512, 32, 32, 0x20000000 },
+		     { 2048, 256, 256, 0x20000000 } };
 	le64 list[512];
 
 	for (size_t r = 0; r < ARRAY_LEN(rows); r++) {
+		uint64_t at = 0x10000000 + rows[r].offset;
 		struct nvme_prp_pair prp;
 
 		memset(list, 0xee, sizeof(list));
-		prp = nvme__prp_fill(0x10000000, rows[r].nblocks, list, 0x20000000);
-		cr_assert_eq(prp.prp1, 0x10000000);
+		prp = nvme__prp_fill(at, rows[r].nblocks, list, 0x20000000);
+		cr_assert_eq(prp.prp1, at);
 		cr_assert_eq(prp.prp2, rows[r].prp2, "%u blocks", rows[r].nblocks);
 		for (uint32_t i = 0; i < rows[r].entries; i++)
 			cr_assert_eq(le64_get(list[i]), 0x10000000 + (i + 1) * PAGE);
@@ -71,19 +78,65 @@ Test(nvme_prp, driver_fills_pair_and_list_by_length)
 	}
 }
 
-Test(nvme_prp, contiguous_transfer_of_any_length_is_one_segment)
+/* What the controller makes of it is `size_bytes` from `at` on, in one piece. */
+static void expect_whole(uint64_t at, uint64_t size_bytes)
 {
-	uint64_t data = iova + 16 * PAGE;
+	cr_assert_eq(cmd.seg_count, 1, "%lx, %lu bytes", at, size_bytes);
+	cr_assert_eq(segs[0].iov_base, memory + (at - iova));
+	cr_assert_eq(segs[0].iov_len, size_bytes);
+	cr_assert_eq(cmd.window, iova >> NVME_WINDOW_SHIFT);
+}
 
-	for (uint32_t nblocks = 1; nblocks <= 257; nblocks++) {
-		struct nvme_prp_pair prp = nvme__prp_fill(data, nblocks, list_at(iova), iova);
+Test(nvme_prp, transfer_of_any_length_at_any_place_is_what_the_controller_reads)
+{
+	for (uint32_t offset = 0; offset < PAGE; offset += 4) {
+		uint64_t data = iova + 16 * PAGE + offset;
 
-		cr_assert_eq(decode(prp.prp1, prp.prp2, nblocks * 4096, SEGS), 0);
-		cr_assert_eq(cmd.seg_count, 1, "%u blocks", nblocks);
-		cr_assert_eq(segs[0].iov_base, memory + 16 * PAGE);
-		cr_assert_eq(segs[0].iov_len, nblocks * PAGE);
-		cr_assert_eq(cmd.window, iova >> NVME_WINDOW_SHIFT);
+		/* Every length at a few places, every place at a few lengths. */
+		for (uint32_t nblocks = 1; nblocks <= 512;
+		     nblocks += offset % 500 < 8 || nblocks < 40 ? 1 : 59) {
+			uint32_t pages = nblocks + (offset != 0);
+			uint64_t list = iova + (nblocks % 8) * 8;
+			struct nvme_prp_pair prp;
+
+			if (pages - 1 + nblocks % 8 > 512)
+				break; /* the list would not lie in a page */
+			prp = nvme__prp_fill(data, nblocks, list_at(list), list);
+			cr_assert_eq(decode(prp.prp1, prp.prp2, nblocks * 4096, SEGS), 0,
+				     "%u blocks at %u", nblocks, offset);
+			expect_whole(data, nblocks * PAGE);
+		}
 	}
+}
+
+Test(nvme_prp, sgl_of_any_length_at_any_place_is_what_the_controller_reads)
+{
+	for (uint32_t offset = 0; offset < PAGE; offset += 4) {
+		for (uint32_t nblocks = 1; nblocks <= 1024; nblocks += 31) {
+			uint64_t data = iova + 16 * PAGE + offset;
+			struct nvme_prp_pair sgl = nvme__sgl_fill(data, nblocks);
+
+			cmd.size_bytes = nblocks * 4096;
+			cr_assert_eq(nvme__soft_sgl(dma, sgl.prp1, sgl.prp2, &cmd, SEGS), 0);
+			expect_whole(data, nblocks * PAGE);
+		}
+	}
+}
+
+Test(nvme_prp, sgls_that_are_no_data_block_of_that_length_get_their_status)
+{
+	uint64_t faults = nvme_dma_fault_count(dma);
+
+	cmd.size_bytes = 4096;
+	cr_assert_eq(nvme__soft_sgl(dma, iova, 4096 | 3ull << 60, &cmd, SEGS), NVME_SC_SGL_TYPE);
+	cr_assert_eq(nvme__soft_sgl(dma, iova, 4096 | 1ull << 56, &cmd, SEGS), NVME_SC_SGL_TYPE);
+	cr_assert_eq(nvme__soft_sgl(dma, iova, 4096 | 1ull << 40, &cmd, SEGS),
+		     NVME_SC_INVALID_FIELD);
+	cr_assert_eq(nvme__soft_sgl(dma, iova, 4092, &cmd, SEGS), NVME_SC_SGL_LENGTH);
+	cr_assert_eq(nvme__soft_sgl(dma, iova, 8192, &cmd, SEGS), NVME_SC_SGL_LENGTH);
+	cr_assert_eq(nvme_dma_fault_count(dma), faults);
+	cr_assert_eq(nvme__soft_sgl(dma, 1ull << 38, 4096, &cmd, SEGS), NVME_SC_DATA_TRANSFER);
+	cr_assert_eq(nvme_dma_fault_count(dma), faults + 1);
 }
 
 Test(nvme_prp, scattered_pages_are_a_segment_each_in_their_order)
