@@ -1,16 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# The whole way of the data, on NVMe controllers that we did not write.
+# The whole way of the data, on NVMe controllers that we did not write: of different size, block size,
+# transfer size and number of queues; one with several namespaces, one with a controller memory
+# buffer.  With both widths of the IOMMU's addresses.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 make_tree "$OUT/src" 150
 cp -r appliance meta "$OUT/src/"
 describe "$OUT/src" >"$OUT/tree.src"
 
-nvme d0 256M mdts=5 logical_block_size=4096,physical_block_size=4096
-nvme d1 384M max_ioqpairs=4,msix_qsize=5 logical_block_size=512
+nvme d0 256M addr=4,mdts=5 logical_block_size=4096,physical_block_size=4096
+nvme d1 64M addr=5,max_ioqpairs=4,msix_qsize=5 logical_block_size=512
+namespace d1b d1 2 320M logical_block_size=512
+namespace d1c d1 3 64M logical_block_size=4096,physical_block_size=4096
+nvme d2 192M addr=6,cmb_size_mb=16,mdts=3 logical_block_size=4096,physical_block_size=4096
+GUEST_CONF='huge=128
+export DRIVES="pci:0000:00:04.0 pci:0000:00:05.0?nsid=2 pci:0000:00:06.0"'
 
-GUEST_CONF='bind=nvme
-export DRIVES="file:/dev/nvme0n1 file:/dev/nvme1n1"'
-boot tree.sh
+for IOMMU in ,aw-bits=39 ,aw-bits=48; do
+	echo "# $IOMMU"
+	boot tree.sh
+done
 finish

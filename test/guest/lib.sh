@@ -60,7 +60,8 @@ make_initrd() { # PAYLOAD
 	cp -r test/e2e "$root/weka/test/"
 	cp -r test/guest/in "$root/weka/test/guest/"
 	cp -r "$BIN" "$root/weka/release/bin"
-	strip -g "$root"/weka/release/bin/*
+	cp "$BIN"/../test/guest/witness "$root/weka/test/guest/"
+	strip -g "$root"/weka/release/bin/* "$root/weka/test/guest/witness"
 	test/guest/libs.sh "$root"
 	{
 		echo "payload=$1"
@@ -71,12 +72,12 @@ make_initrd() { # PAYLOAD
 	cat "$GUEST_CACHE/base.cpio" "$DIR/boot.cpio" >"$DIR/initrd"
 }
 
-# qemu SECONDS: runs the machine until it is off.
+# qemu SECONDS: runs the machine until it is off.  QEMU's process is in $DIR/qemu.pid.
 qemu() {
 	# shellcheck disable=SC2086 # options are words
 	timeout -k 5 "$1" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 \
 		-machine q35,kernel-irqchip=split -cpu Nehalem -smp $GUEST_CPUS -m $GUEST_MEMORY \
-		-nodefaults -no-user-config -display none -no-reboot -monitor none \
+		-pidfile "$DIR/qemu.pid" -nodefaults -no-user-config -display none -no-reboot -monitor none \
 		-serial "${GUEST_SERIAL:-file:$DIR/console}" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
 		-device "intel-iommu,intremap=on,caching-mode=on$IOMMU" -device virtio-rng-pci \
 		-virtfs "local,path=$OUT,mount_tag=out,security_model=none,id=out,multidevs=remap" \
@@ -86,12 +87,16 @@ qemu() {
 }
 GUEST_CMDLINE=
 
+prepare() { # PAYLOAD
+	make_initrd "$1"
+	rm -f "$OUT/log" "$OUT/status" "$OUT/dmesg" "$OUT/running" "$DIR/qemu.pid"
+}
+
 # boot PAYLOAD: its exit status; 124 when it took too long, 125 when the guest died before its end.
 boot() {
 	boots=$((boots + 1))
 	payload=$1
-	make_initrd "$payload"
-	rm -f "$OUT/log" "$OUT/status" "$OUT/dmesg"
+	prepare "$payload"
 	qemu "$GUEST_SECONDS"
 	code=$?
 	status=$(cat "$OUT/status" 2>/dev/null)

@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Power cuts.  Killing QEMU alone proves nothing, since the host's cache survives it: so QEMU logs
+# every write and flush, in one order for all drives (see cut.c), and the drives are made again as
+# they could have been at flushes and between them.  The shipped appliance mounts each here, and
+# the witnesses look for all that they had been answered.
+cd "$(dirname "$0")/../.." && . test/guest/lib.sh
+
+case ${TEST_LENGTH:-short} in
+short) cuts=${CUTS:-1} boundaries=${BOUNDARIES:-12} ;;
+*)     cuts=${CUTS:-20} boundaries=${BOUNDARIES:-50} ;;
+esac
+drives=2
+size_mb=128
+GUEST_CONF='modules="9p 9pnet_virtio virtio_pci virtio_blk"
+export WITNESSES=3 JOURNAL=/dev/vda DRIVES="pci:0000:00:04.0 pci:0000:00:05.0"'
+CUT=$BIN/../test/guest/cut
+WITNESS=$BIN/../test/guest/witness
+STORE=
+
+# Images are synced all the time when they are mounted: in memory, where there is such a place.
+IMAGE_DIR=$DIR
+[ ! -w /dev/shm ] || IMAGE_DIR=$(mktemp -d /dev/shm/weka-guest.XXXXXX)
+trap '[ -z "$STORE" ] || kill "$STORE"; rm -rf "$IMAGE_DIR"; cleanup' EXIT
+
+# The common log: a slice for the log of each drive and one for the journal.
+start_log() {
+	rm -f "$DIR/common.img" "$DIR/log" "$DIR/nbd"
+	truncate -s $(((drives + 1) << 30)) "$DIR/common.img"
+	: >"$DIR/log"
+	set -- --blockdev "driver=blklogwrites,node-name=all,file.driver=file,file.filename=$DIR/common.img,log.driver=file,log.filename=$DIR/log,log.cache.no-flush=on" \
+		--nbd-server "addr.type=unix,addr.path=$DIR/nbd,max-connections=$((drives + 1))"
+	for i in $(seq 0 $drives); do
+		set -- "$@" --blockdev "driver=raw,node-name=slice$i,file=all,offset=$((i << 30)),size=$((1 << 30))" \
+			--export "type=nbd,id=export$i,node-name=slice$i,name=slice$i,writable=on"
+	done
+	qemu-storage-daemon "$@" --pidfile "$DIR/store.pid" 2>"$DIR/store.log" &
+	STORE=$!
+	n=0
+	until [ -e "$DIR/store.pid" ] || [ $n -gt 100 ]; do n=$((n + 1)); sleep 0.05; done
+}
+
+slice() { echo "driver=nbd,server.type=unix,server.path=$DIR/nbd,export=slice$1"; }
+
+logged_drives() {
+	QEMU_NVME=
+	for i in $(seq 0 $((drives - 1))); do
+		rm -f "$DIR/p$i.img"
+		truncate -s "${size_mb}M" "$DIR/p$i.img"
+		QEMU_NVME="$QEMU_NVME -blockdev driver=blklogwrites,node-name=p$i,file.driver=file,file.filename=$DIR/p$i.img,file.cache.no-flush=on,$(slice $i | sed 's/\(^\|,\)/\1log./g') -device nvme,id=nvme-p$i,serial=p$i,addr=$((4 + i)) -device nvme-ns,bus=nvme-p$i,drive=p$i,nsid=1"
+	done
+	QEMU_MORE="-blockdev $(slice $drives),node-name=journal -device virtio-blk-pci,drive=journal"
+}
+
+# One run until the power goes; the log stays.
+run_until_cut() { # SECONDS under load
+	start_log
+	logged_drives
+	prepare power.sh
+	qemu 120 &
+	n=0
+	until [ -e "$OUT/running" ] || [ $n -gt 600 ] || [ -e "$OUT/status" ]; do n=$((n + 1)); sleep 0.1; done
+	sleep "$1"
+	kill -9 "$(cat "$DIR/qemu.pid")"
+	wait $! 2>/dev/null
+	kill -TERM $STORE
+	wait $STORE
+	STORE=
+	[ -e "$OUT/running" ] && [ ! -e "$OUT/status" ]
+}
+
+# The store as it is after a cut at POINT: check, mount, and every witness.
+survives() { # POINT SEED
+	rm -f "$IMAGE_DIR"/cut*.img
+	# shellcheck disable=SC2046 # names of images
+	"$CUT" "$DIR/log" $drives make "$1" "$2" $((size_mb << 20)) \
+		$(seq -f "$IMAGE_DIR/cut%g.img" 0 $((drives - 1))) >"$DIR/acked" || return 1
+	start || return 1
+	while read -r w count; do
+		"$WITNESS" verify "$SHM" "$DIR/key" "$w" "$count" || { crash; return 1; }
+	done <"$DIR/acked"
+	stop || return 1
+	"$BIN/wekactl" check $IMAGES
+}
+
+IMAGES=$(seq -f "file:$IMAGE_DIR/cut%g.img" 0 $((drives - 1)))
+CACHE=16M write_conf $IMAGES
+
+total=0 lost=0
+for run in $(seq "$cuts"); do
+	seed=${SEED:-$run}
+	run_until_cut "$((2 + seed % 3)).$((seed * 7 % 10))" || { not_ok "run $run: writes until the cut" "$(cat "$OUT/log" "$DIR/qemu.log")"; continue; }
+	"$CUT" "$DIR/log" $drives points "$boundaries" "$seed" >"$DIR/points" || not_ok "run $run: the log can be read"
+	while read -r point; do
+		total=$((total + 1))
+		survives "$point" "$seed" >"$DIR/why" 2>&1 </dev/null && continue
+		lost=$((lost + 1))
+		not_ok "run $run, cut at $point, seed $seed: all that was acknowledged is there" "$(tail -n 5 "$DIR/why" "$DIR/daemon.log")"
+		[ $lost -lt 5 ] || break
+	done <"$DIR/points"
+	echo "# run $run: $(cat "$DIR/acked" | tr '\n' ';') acknowledged at the last cut"
+done
+[ $lost = 0 ] && [ $total -gt 0 ] && ok "power: $cuts runs, $total cuts, all that was acknowledged is there after each"
+finish
