@@ -24,6 +24,7 @@
 #define APP_FILE_BUCKETS 256u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
+#define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
 #define APP_SESSIONS_MAX 4096u
 
 /* What a step tells the loop. */
@@ -129,11 +130,11 @@ struct app_op {
 	char *landing; /* read: of the piece that is under way                 */
 	uint32_t edge; /* write: 0 the first block, 1 the last                 */
 	uint32_t nruns;
-	uint32_t run_from;   /* write: of runs[], not yet given to the store         */
-	uint32_t edge_sum;   /* ... and its checksum as the store knows it           */
-	uint32_t inline_len; /* write: of the file as it was                         */
-	bool merging;        /* write: an old block is being read                    */
-	bool converting;     /* write: its inline bytes become a block first         */
+	uint32_t run_from;    /* write: of runs[], not yet given to the store         */
+	uint32_t edge_sum;    /* ... and its checksum as the store knows it           */
+	uint64_t tail_offset; /* write: of the block whose bytes the index has, as it was */
+	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
+	bool merging;         /* write: an old block is being read                        */
 	struct app_hidden *hidden;
 	struct fab_piece pull[2];
 	struct list file_link; /* of core->file[bucket]: holds or waits */

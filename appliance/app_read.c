@@ -115,9 +115,7 @@ static void clip(struct app_op *op)
 
 static uint32_t piece_blocks(const struct app_op *op)
 {
-	uint32_t there = op->meta.inline_len ? 1 : op->meta.nblocks;
-
-	return min_u32(there, op->nblocks - op->nblocks_done);
+	return min_u32(op->meta.nblocks, op->nblocks - op->nblocks_done);
 }
 
 /* ---- landing ------------------------------------------------------------------------ */
@@ -190,13 +188,6 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 	uint32_t nruns = op->meta.nruns, left = nblocks;
 
 	op->landing = to;
-	if (op->meta.inline_len) {
-		memcpy(to, op->small, op->meta.inline_len);
-		memset(to + op->meta.inline_len, 0, BLOCK_SIZE - op->meta.inline_len);
-		op->crcs[0] = op->meta.inline_crc;
-		op->core->stat.inline_bytes += op->meta.inline_len;
-		return;
-	}
 	for (uint32_t i = 0; i < nruns; i++) { /* no more than the window has room for */
 		op->runs[i].nblocks = min_u32(op->runs[i].nblocks, left);
 		left -= op->runs[i].nblocks;
@@ -204,6 +195,11 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 			nruns = i + 1;
 	}
 	app_op_io(op, NVME_READ, op->runs, nruns, to, iova);
+	if (op->meta.inline_len && op->meta.inline_at < nblocks) { /* into what is zeros now */
+		memcpy(to + (size_t)op->meta.inline_at * BLOCK_SIZE, op->small,
+		       op->meta.inline_len);
+		op->core->stat.inline_bytes += op->meta.inline_len;
+	}
 }
 
 /* It is there, or never will be: the checksums to the others, the part on its way. */

@@ -8,7 +8,8 @@
  *   LOGGED <------------store-------------+<-- ON_DRIVE <-- PLACED <-- zero-tailed, summed
  *
  * A block that is cut in two is rewritten with zeros behind the new end, before the store is
- * told: bytes behind the end of a file are zeros on the drives, always.
+ * told: bytes behind the end of a file are zeros on the drives, always.  If little stays of it, or
+ * there is no other block to be had, that goes into the index instead, as the file's tail.
  */
 #include "appliance/app_op.h"
 
@@ -46,16 +47,27 @@ static bool plan_block(struct app_op *op)
 	return app_op_meta(op, META_OP_READ);
 }
 
-/* A block is cut, and it is not a hole, nor inline bytes, which the store cuts itself. */
+/* A block is cut, and it is not a hole, nor the tail, which the store cuts itself. */
 static bool cuts_a_block(const struct app_op *op)
 {
 	return op->length_bytes % BLOCK_SIZE && op->length_bytes < op->meta.attr.size &&
 	       op->meta.nblocks && op->runs[0].baddr;
 }
 
+static uint32_t keep_bytes(const struct app_op *op)
+{
+	return (uint32_t)(op->length_bytes % BLOCK_SIZE);
+}
+
+/* A file has one tail: what stays may become it, unless an earlier block is it and stays it. */
+static bool tail_is_free(const struct app_op *op)
+{
+	return op->tail_offset >= align_down(op->length_bytes, BLOCK_SIZE);
+}
+
 static int cut(struct app_op *op)
 {
-	uint32_t keep = (uint32_t)(op->length_bytes % BLOCK_SIZE);
+	uint32_t keep = keep_bytes(op);
 
 	meta_read_end(op->core->meta, &op->meta);
 	if (op->io_status)
@@ -74,13 +86,23 @@ static bool log_size(struct app_op *op)
 {
 	meta_read_end(op->core->meta, &op->meta);
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = op->tail_len ? META_BY_INLINE : 0;
 	op->meta.size = op->length_bytes;
+	op->meta.inline_buf = op->buf;
+	op->meta.inline_len = op->tail_len;
+	op->core->stat.inline_bytes += op->tail_len;
 	op->meta.runs = op->runs;
 	op->meta.crcs = op->crcs;
 	op->meta.nruns = op->nruns;
 	op->meta.nblocks = op->nruns;
 	return app_op_meta(op, META_OP_TRUNCATE);
+}
+
+static enum app_next to_tail(struct app_op *op)
+{
+	op->tail_len = keep_bytes(op);
+	op->at = TRUNCATE_LOGGED;
+	return log_size(op) ? APP_AGAIN : APP_WAIT;
 }
 
 enum app_next app_truncate_step(struct app_op *op)
@@ -106,6 +128,7 @@ enum app_next app_truncate_step(struct app_op *op)
 	case TRUNCATE_KNOWN:
 		if (op->meta.status)
 			return app_op_end(op, op->meta.status);
+		op->tail_offset = op->meta.tail_offset;
 		if (!cuts_a_block(op)) {
 			op->at = TRUNCATE_LOGGED;
 			return log_size(op) ? APP_AGAIN : APP_WAIT;
@@ -127,7 +150,11 @@ enum app_next app_truncate_step(struct app_op *op)
 		wk_fallthrough;
 
 	case TRUNCATE_PLACED: /* zero-tailed and summed; a block is to be had */
+		if (tail_is_free(op) && keep_bytes(op) <= APP_TAIL_WRITE)
+			return to_tail(op);
 		err = app_blocks_take(op);
+		if (err == -ENOSPC && tail_is_free(op))
+			return to_tail(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
 		op->at = TRUNCATE_ON_DRIVE;

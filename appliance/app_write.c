@@ -7,6 +7,8 @@
  *                                                                +--- the last block, too -+
  *                                                                                          |
  *   LOGGED <--store-- ON_DRIVES <--drives-- PLACED <--blocks-- PULLED <--pull-- EDGES_DONE <+
+ *      ^                                                          |
+ *      +--------------- all of it goes into the index ------------+
  *
  * Always new blocks: a block that the file can reach is never overwritten.  A block that is
  * written in part is read, verified, merged in staging and summed anew:
@@ -17,8 +19,11 @@
  * The client's checksums are verified over the new bytes alone, before anything is written.
  * Of a write that crosses a multiple of 4 MiB each side is one change of the store.
  *
- * A file whose bytes lie in the index gets them back there if it stays small; else they become
- * its first block, by the write itself or (`converting`) by one of its own before it.
+ * What a small write at the end of the file leaves of its last block goes into the index (the tail;
+ * it may be all of a small file), and becomes a block when the next writes have filled it:
+ *
+ *   blocks   |old old new new|new new zero zero|     2 blocks in staging, one to be placed
+ *            ^ first: a block ^ last: tail_len bytes
  *
  * Invariants:
  *
@@ -114,6 +119,27 @@ static bool edge_is_partial(const struct app_op *op)
 	return head_bytes(op) || (tail && first_block(op) == last_block(op));
 }
 
+/* Is the block whose bytes the index has one of these? */
+static bool has_tail(const struct app_op *op, uint64_t first, uint64_t last)
+{
+	return op->tail_offset != META_NO_TAIL && op->tail_offset / BLOCK_SIZE >= first &&
+	       op->tail_offset / BLOCK_SIZE <= last;
+}
+
+/* Bytes of the last block that go to the index; 0: it becomes a block. */
+static uint32_t tail_wanted(const struct app_op *op)
+{
+	uint64_t last = last_block(op), size = size_after(op);
+
+	if (op->length_bytes > APP_TAIL_WRITE || (size - 1) / BLOCK_SIZE != last)
+		return 0;
+	if (op->tail_offset != META_NO_TAIL && !has_tail(op, first_block(op), last))
+		return 0; /* another block is it, and stays it */
+	if (end_bytes(op) < op->file_size && !has_tail(op, last, last))
+		return 0; /* a change inside a block that is a block */
+	return (uint32_t)(size % BLOCK_SIZE);
+}
+
 /* ---- checksums ------------------------------------------------------------------------ */
 
 /*
@@ -155,7 +181,7 @@ static int verify(struct app_op *op)
 static void sum_anew(struct app_op *op)
 {
 	bool same_grid = grid_skip(op) == head_bytes(op);
-	uint32_t last = op->nblocks - 1;
+	uint32_t last = (uint32_t)(last_block(op) - first_block(op));
 
 	for (uint32_t i = 0; i < op->nblocks; i++) {
 		bool whole =
@@ -183,19 +209,17 @@ static bool plan_block(struct app_op *op, uint64_t block)
 	return app_op_meta(op, META_OP_READ);
 }
 
-/* What block 0 tells: size, and inline bytes. */
+/* What block 0 tells: size, and where the tail is. */
 static int know_file(struct app_op *op)
 {
 	op->file_size = op->meta.attr.size;
-	op->inline_len = op->meta.inline_len;
+	op->tail_offset = op->meta.tail_offset;
 	if (op->flags & FAB_WRITE_APPEND)
 		op->offset_bytes = op->file_size;
 	if (op->offset_bytes > APP_FILE_MAX - op->length_bytes)
 		return -EFBIG;
 	op->nblocks = (uint32_t)(last_block(op) - first_block(op) + 1);
-	op->converting = op->inline_len && first_block(op) > 0;
-	if (op->converting)
-		op->nblocks = 1;
+	op->tail_len = tail_wanted(op);
 	return 0;
 }
 
@@ -204,13 +228,13 @@ static bool read_edge(struct app_op *op)
 {
 	memset(edge_at(op), 0, BLOCK_SIZE);
 	op->io_status = 0;
-	if (op->inline_len && (edge_block(op) == 0 || op->converting)) {
-		memcpy(edge_at(op), op->small, op->inline_len);
+	if (!edge_is_partial(op) || op->meta.nblocks == 0)
 		return true;
-	}
-	if (!edge_is_partial(op) || op->meta.nblocks == 0 || op->runs[0].baddr == 0)
+	op->merging = op->meta.inline_len || op->runs[0].baddr;
+	if (op->meta.inline_len)
+		memcpy(edge_at(op), op->small, op->meta.inline_len);
+	if (op->runs[0].baddr == 0)
 		return true;
-	op->merging = true;
 	op->core->stat.merged_blocks++;
 	app_op_io(op, NVME_READ, op->runs, 1, edge_at(op),
 		  app_staging_iova(&op->core->staging, edge_at(op)));
@@ -252,35 +276,30 @@ static void cut_runs(struct app_op *op, uint32_t nblocks)
 
 static bool log_blocks(struct app_op *op)
 {
-	uint64_t from = op->converting ? 0 : first_block(op) + op->nblocks_done;
-	uint32_t nblocks = op->nblocks - op->nblocks_done;
+	uint64_t from = first_block(op) + op->nblocks_done;
+	uint32_t room = CHUNK_BLOCKS - (uint32_t)(from % CHUNK_BLOCKS);
+	uint32_t nblocks = min_u32(op->nblocks - op->nblocks_done, room);
 
-	nblocks = min_u32(nblocks, CHUNK_BLOCKS - (uint32_t)(from % CHUNK_BLOCKS));
 	op->meta.target = op->target[0];
 	op->meta.flags = 0;
 	op->meta.offset = from * BLOCK_SIZE;
-	op->meta.size = op->converting
-				? op->file_size
-				: min_u64(size_after(op),
-					  max_u64(op->file_size, (from + nblocks) * BLOCK_SIZE));
-	cut_runs(op, nblocks);
+	op->meta.size =
+		min_u64(size_after(op), max_u64(op->file_size, (from + nblocks) * BLOCK_SIZE));
+	op->meta.nruns = 0;
+	if (nblocks)
+		cut_runs(op, nblocks);
 	op->meta.crcs = &op->crcs[op->nblocks_done];
 	op->meta.nblocks = nblocks;
 	op->nblocks_done += nblocks;
 	op->run_from += op->meta.nruns;
-	return app_op_meta(op, META_OP_WRITE);
-}
-
-static bool log_inline(struct app_op *op)
-{
-	op->meta.target = op->target[0];
-	op->meta.flags = META_BY_INLINE;
-	op->meta.offset = 0;
-	op->meta.size = size_after(op);
-	op->meta.inline_buf = op->buf;
-	op->meta.inline_len = (uint32_t)size_after(op);
-	op->nblocks_done = op->nblocks;
-	op->core->stat.inline_bytes += op->meta.inline_len;
+	if (op->tail_len && op->nblocks_done == op->nblocks && nblocks < room) {
+		op->meta.flags = META_BY_INLINE;
+		op->meta.size = size_after(op);
+		op->meta.inline_buf = op->buf + (size_t)op->nblocks * BLOCK_SIZE;
+		op->meta.inline_len = op->tail_len;
+		op->core->stat.inline_bytes += op->tail_len;
+		op->tail_len = 0;
+	}
 	return app_op_meta(op, META_OP_WRITE);
 }
 
@@ -297,18 +316,9 @@ static enum app_next logged(struct app_op *op)
 {
 	if (op->meta.status)
 		return refused(op);
-	if (op->nblocks_done < op->nblocks)
+	if (op->nblocks_done < op->nblocks || op->tail_len)
 		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
 	op->nruns = 0;
-	op->run_from = 0;
-	op->nblocks_done = 0;
-	if (op->converting) { /* its inline bytes are a block now: from the start */
-		app_give(op->core, op->session, op->buf);
-		op->buf = NULL;
-		op->edge = 0;
-		op->at = WRITE_LOCKED;
-		return APP_AGAIN;
-	}
 	op->core->stat.written_bytes += op->length_bytes;
 	return app_op_end(op, 0);
 }
@@ -318,10 +328,6 @@ static enum app_next logged(struct app_op *op)
 /* The edges are in place: the client's bytes over them. */
 static enum app_next pull(struct app_op *op)
 {
-	if (op->converting) {
-		op->at = WRITE_PULLED;
-		return APP_AGAIN;
-	}
 	op->at = WRITE_PULLED;
 	return app_pull(op, op->buf + head_bytes(op), (uint32_t)op->length_bytes, op->crcs,
 			grid_sums(op))
@@ -331,19 +337,15 @@ static enum app_next pull(struct app_op *op)
 
 static enum app_next pulled(struct app_op *op)
 {
-	int err = op->converting ? 0 : verify(op);
+	int err = verify(op);
 
 	if (err)
 		return app_op_end(op, err);
-	if (op->converting) {
-		op->crcs[0] = crc32c(op->buf, BLOCK_SIZE);
-	} else if (size_after(op) <= META_INLINE_MAX && (op->inline_len || op->file_size == 0)) {
-		op->at = WRITE_LOGGED;
-		return log_inline(op) ? APP_AGAIN : APP_WAIT;
-	} else {
-		sum_anew(op);
-	}
-	op->at = WRITE_PLACED;
+	op->nblocks -= op->tail_len > 0;
+	sum_anew(op);
+	op->at = op->nblocks ? WRITE_PLACED : WRITE_LOGGED;
+	if (op->nblocks == 0)
+		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
 	return APP_AGAIN;
 }
 
@@ -354,7 +356,7 @@ static enum app_next edge_read(struct app_op *op)
 	if (err)
 		return app_op_end(op, err);
 	op->at = WRITE_EDGES_DONE;
-	if (op->edge == 0 && !op->converting && last_block(op) > first_block(op)) {
+	if (op->edge == 0 && last_block(op) > first_block(op)) {
 		op->edge = 1;
 		op->at = WRITE_EDGE_KNOWN;
 		if (edge_is_partial(op) && !plan_block(op, edge_block(op)))
@@ -385,7 +387,7 @@ enum app_next app_write_step(struct app_op *op)
 		if (err)
 			return app_op_end(op, err);
 		op->at = WRITE_EDGE_KNOWN;
-		if (edge_block(op) > 0 && !op->converting && !plan_block(op, edge_block(op)))
+		if (edge_block(op) > 0 && !plan_block(op, edge_block(op)))
 			return APP_WAIT;
 		wk_fallthrough;
 

@@ -37,6 +37,8 @@
 #define META_PATH_MAX        4095u
 #define META_SYMLINKS_MAX    40u
 #define META_INLINE_MAX      512u  /* bytes of a file that lie in its inode record       */
+#define META_TAIL_MAX        4095u /* bytes of one block of it that lie in the index     */
+#define META_NO_TAIL         UINT64_MAX
 #define META_CHUNK_BLOCKS    128u  /* one extent record: 512 KiB                         */
 #define META_IO_BLOCKS_MAX   1024u /* one read plan, write or put: 4 MiB                 */
 #define META_ROOT_DIR        1u    /* the number of the root directory                   */
@@ -181,7 +183,7 @@ enum meta_op_type {
 	META_OP_PUT_COMMIT, /* target = path, other.handle = the hidden file; setattr fields too  */
 	META_OP_PUT_ABORT,  /* target.handle = the hidden file                                    */
 	META_OP_WRITE,      /* target.handle; whole blocks from offset; see below                 */
-	META_OP_TRUNCATE,   /* target.handle or path; size; perhaps one replaced tail block       */
+	META_OP_TRUNCATE,   /* target.handle or path; size; perhaps the new last block            */
 	META_OP_SETATTR,    /* target; set_mask, set                                              */
 	META_OP_MKDIR,      /* target = path; mode ... -> attr                                    */
 	META_OP_SYMLINK,    /* target = path; inline_buf, length = the text                       */
@@ -193,7 +195,7 @@ enum meta_op_type {
 enum meta_op_flags {
 	META_NOFOLLOW = 1 << 0,  /* the last component may be a symlink, and is meant itself      */
 	META_EXCL = 1 << 1,      /* put, rename: -EEXIST when the name exists                     */
-	META_BY_INLINE = 1 << 2, /* put, write, truncate: the whole content is in inline_buf      */
+	META_BY_INLINE = 1 << 2, /* put: the content is in inline_buf; write, truncate: a tail is */
 	META_MUST_EXIST = 1 << 3, /* put: replace only */
 };
 
@@ -240,25 +242,27 @@ struct meta_statfs {
  * Pointers must stay good until the operation has come back.
  *
  * READ    covers the block-aligned range around [offset, offset + length), clipped to the end of
- *         the file and to what runs_max and blocks_max hold.  Result: attr; either inline_len > 0
- *         and the file's bytes in inline_buf with inline_crc (of the block, zero-padded): they are
- *         all of block 0, zeros behind them; or runs[0 .. nruns) from block offset / 4096 on,
- *         crcs[] one a block (a hole's is that of zeros), nblocks in all.  Neither: offset is at
- *         or behind the end.  meta_read_end() must follow once the drives have answered: until
- *         then the blocks cannot be reused.
+ *         the file and to what runs_max and blocks_max hold.  Result: attr; runs[0 .. nruns) from
+ *         block offset / 4096 on, crcs[] one a block (a hole's is that of zeros), nblocks in all;
+ *         0 of them: offset is at or behind the end.  If inline_len > 0, block inline_at of these
+ *         is the file's tail, a hole as far as runs[] tell: inline_buf has its first bytes, zeros
+ *         are behind them.  tail_offset: where in the file the tail's block is, asked for or not,
+ *         else META_NO_TAIL.  inline_buf holds 4096 bytes.  meta_read_end() must follow once the
+ *         drives have answered: until then the blocks cannot be reused.
  * LIST    a page without entries is the end.
  * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.
  *         Replacing a file keeps its mode and owners where set_mask does not say.
  * PUT_COMMIT  may name another place than PUT_BEGIN; size, if larger than written, is a hole.
  *         A hidden file that is neither committed nor aborted is freed after the next mount only.
  * WRITE   replaces blocks from offset / 4096 on by runs (allocated by meta_data_alloc(), written
- *         and complete) with crcs; size grows to `size` if that is larger.  An inline file can only
- *         be written by META_BY_INLINE (inline_buf: its first bytes, no fewer than it has), or with
- *         offset 0 and a run that holds its old bytes too.
+ *         and complete) with crcs; size grows to `size` if that is larger.  META_BY_INLINE: and
+ *         the block behind them (or at offset, without runs) becomes the file's tail: inline_buf,
+ *         inline_len bytes of it (META_TAIL_MAX at most, no fewer than a tail there had), zeros
+ *         behind them.  A file has one tail: -EINVAL if another block is it and stays it.
  *         The caller keeps one change of a file in flight at a time (writes, truncates).
- * TRUNCATE to `size`.  Down, and size inside a block that is no hole: runs/crcs hold its
- *         zero-tailed replacement (nblocks 1), or META_BY_INLINE all bytes that remain.  An inline
- *         file needs neither.  Up: size only.
+ * TRUNCATE to `size`.  Down, and size inside a block that is no hole and no tail: runs/crcs hold
+ *         its zero-tailed replacement (nblocks 1), or META_BY_INLINE its size % 4096 bytes, which
+ *         become the tail (as above).  A hole or a tail needs neither.  Up: size only.
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().
  *
@@ -286,7 +290,8 @@ struct meta_op {
 	uint32_t nblocks;
 	void *inline_buf;
 	uint32_t inline_len;
-	uint32_t inline_crc;
+	uint32_t inline_at;        /* READ: which of the blocks it is         */
+	uint64_t tail_offset;      /* READ: of the tail's block, META_NO_TAIL */
 	struct meta_cookie cookie; /* LIST: from; updated                    */
 	void *list_out;            /* 8-aligned; meta_dirents are packed     */
 	uint32_t list_max_bytes;

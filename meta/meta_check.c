@@ -59,6 +59,9 @@ struct meta__checker {
 	struct meta__dir dir_says;
 	struct meta__inode inode;
 	uint64_t inode_blocks;
+	uint64_t tail_block; /* of the inode: what its TAIL records have said so far */
+	uint32_t tail_len;
+	uint8_t tail[META_TAIL_MAX];
 	struct meta_key name_key; /* of the last name, and that name */
 	char name[META_NAME_MAX];
 	uint32_t name_len;
@@ -196,9 +199,31 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 
 /* ---- inodes and extents ------------------------------------------------------------------ */
 
+static void inode_problem(struct meta *m, const struct meta__inode *in, const char *what)
+{
+	problem(m, "inode %llx.%llx.%llx: %s", (unsigned long long)in->handle.dir,
+		(unsigned long long)in->handle.hash, (unsigned long long)in->handle.uniq, what);
+}
+
+static void tail_end(struct meta *m)
+{
+	struct meta__checker *c = m->checker;
+	const struct meta__inode *in = &c->inode;
+
+	if (c->tail_len != in->tail_len)
+		inode_problem(m, in, "its tail is not as long as it says");
+	else if (c->tail_len && crc32c_block(c->tail, c->tail_len) != in->inline_crc)
+		inode_problem(m, in, "its tail does not match its checksum");
+	if (c->tail_len && c->tail_block * BLOCK_SIZE + c->tail_len > in->size)
+		inode_problem(m, in, "its tail lies behind its end");
+}
+
 static void inode_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
+
+	if (c->in_inode && c->pass == PASS_SUM)
+		tail_end(m);
 
 	if (c->in_inode && c->pass == PASS_SUM && c->inode_blocks != c->inode.blocks)
 		problem(m, "inode %llx.%llx.%llx says %llu blocks, %llu are there",
@@ -228,12 +253,12 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 					   meta__key_uniq(key) };
 	c->in_inode = true;
 	c->inode_blocks = 0;
+	c->tail_len = 0;
+	c->tail_block = in->inline_len ? 0 : META_NO_TAIL;
 	c->files++;
 	c->out->inodes += c->pass == PASS_SUM;
 	if (in->inline_len && crc32c_block(in->inline_bytes, in->inline_len) != in->inline_crc)
-		problem(m, "inode %llx.%llx.%llx: its bytes do not match their checksum",
-			(unsigned long long)in->handle.dir, (unsigned long long)in->handle.hash,
-			(unsigned long long)in->handle.uniq);
+		inode_problem(m, in, "its bytes do not match their checksum");
 	if (in->handle.uniq >= m->shard[c->shard].uniq_next && in->handle.uniq)
 		problem(m, "inode %llx.%llx.%llx: its number was never given out",
 			(unsigned long long)in->handle.dir, (unsigned long long)in->handle.hash,
@@ -242,6 +267,40 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	tally_orphan(m, &in->handle, orphan ? 1 : 0, "inode");
 	if (in->child != META_ROOT_DIR)
 		tally_inode(m, &in->handle, in->type, in->child, -(int64_t)in->nlink, "inode");
+}
+
+/* The next piece of a tail; c->tail_len says what there is so far. */
+static void check_tail(struct meta *m, const struct meta_key *key, const void *value, uint32_t len)
+{
+	struct meta__checker *c = m->checker;
+	uint64_t index = meta__key_index(key);
+
+	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_TAIL)) {
+		problem(m, "shard %u: a tail of %llx.%llx.%llx, which is not there", c->shard,
+			(unsigned long long)meta__key_dir(key),
+			(unsigned long long)meta__key_hash(key),
+			(unsigned long long)meta__key_uniq(key));
+		return;
+	}
+	if (c->tail_len == 0)
+		c->tail_block = index / META__TAIL_PIECES;
+	if (len == 0 || len > META__TAIL_PIECE || len > META_TAIL_MAX - c->tail_len ||
+	    c->tail_len % META__TAIL_PIECE ||
+	    index != c->tail_block * META__TAIL_PIECES + c->tail_len / META__TAIL_PIECE) {
+		inode_problem(m, &c->inode, "a piece of its tail is malformed");
+		return;
+	}
+	memcpy(c->tail + c->tail_len, value, len);
+	c->tail_len += len;
+}
+
+/* Blocks [from, from + nblocks) of the file lie on drives: the tail's must not. */
+static void check_no_tail(struct meta *m, uint64_t from, uint32_t nblocks)
+{
+	const struct meta__checker *c = m->checker;
+
+	if (c->tail_block >= from && c->tail_block - from < nblocks)
+		inode_problem(m, &c->inode, "its tail lies on a drive, too");
 }
 
 /* The blocks of a run: in a data zone, and nobody else's (4). */
@@ -283,6 +342,7 @@ static void check_extent(struct meta *m, const struct meta_key *key, const void 
 			 uint32_t len)
 {
 	struct meta__checker *c = m->checker;
+	uint64_t block = meta__key_index(key) * META_CHUNK_BLOCKS;
 	struct meta__extent x;
 
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_EXTENT)) {
@@ -306,8 +366,11 @@ static void check_extent(struct meta *m, const struct meta_key *key, const void 
 	for (uint32_t i = 0; i < x.nruns; i++) {
 		struct meta_run run = meta__extent_run(&x, i);
 
-		if (run.baddr)
+		if (run.baddr) {
+			check_no_tail(m, block, run.nblocks);
 			check_run(m, run);
+		}
+		block += run.nblocks;
 	}
 }
 
@@ -318,6 +381,9 @@ static void check_obj(struct meta *m, const struct meta_key *key, const void *va
 	switch (meta__key_kind(key)) {
 	case META__KIND_INODE:
 		check_inode(m, key, value, len);
+		return;
+	case META__KIND_TAIL:
+		check_tail(m, key, value, len);
 		return;
 	case META__KIND_EXTENT:
 		check_extent(m, key, value, len);

@@ -49,11 +49,12 @@ struct meta_inode_disk {
 	le32 gid;
 	le32 nlink;
 	le32 epoch;      /* truncate epoch                                   */
-	le32 inline_crc; /* of the inline bytes as a zero-padded block       */
+	le32 inline_crc; /* of the inline bytes, or of the tail, as a zero-padded block */
 	le16 inline_len;
 	uint8_t type;
 	uint8_t flags;
-	uint8_t reserved[4];
+	le16 tail_len; /* bytes in TAIL records; then inline_len is 0 */
+	uint8_t reserved[2];
 };
 
 /* FORMAT.md "Directory record": in the shard that holds the entries. */

@@ -49,8 +49,9 @@ enum meta__class {
 enum meta__kind {
 	META__KIND_NONE = 0,
 	META__KIND_INODE = 1,  /* value: inode, then inline bytes               */
-	META__KIND_LINK = 2,   /* a symlink's text, index 0, 1: 2048 bytes each */
+	META__KIND_TAIL = 2,   /* meta_tail.c; index: block * 16 + piece        */
 	META__KIND_EXTENT = 3, /* index: chunk of 512 KiB                       */
+	META__KIND_LINK = 4,   /* a symlink's text, index 0, 1: 2048 bytes each */
 };
 
 static inline struct meta_key meta__key(uint64_t dir, uint64_t hash, enum meta__class class_,

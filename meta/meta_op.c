@@ -139,6 +139,8 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_MKDIR:
 	case META_OP_SYMLINK:
 		return OP_FILLS;
+	case META_OP_TRUNCATE: /* bytes of a block come into the index */
+		return op->flags & META_BY_INLINE ? OP_FILLS : 0;
 	default:
 		return 0;
 	}
@@ -148,8 +150,9 @@ static uint32_t kind_of(const struct meta_op *op)
 
 static bool brings_blocks(const struct meta_op *op)
 {
-	return (op->type == META_OP_PUT || op->type == META_OP_WRITE ||
-		op->type == META_OP_TRUNCATE) &&
+	if (op->type == META_OP_WRITE)
+		return op->nruns > 0;
+	return (op->type == META_OP_PUT || op->type == META_OP_TRUNCATE) &&
 	       !(op->flags & META_BY_INLINE) && op->nruns > 0;
 }
 
@@ -365,6 +368,11 @@ static bool run_or_hold(struct meta *m, struct meta_op *op)
 	return run(m, op);
 }
 
+static uint32_t inline_max(const struct meta_op *op)
+{
+	return op->type == META_OP_PUT ? META_INLINE_MAX : META_TAIL_MAX;
+}
+
 bool meta_op_start(struct meta *m, struct meta_op *op)
 {
 	int rc = 0;
@@ -380,13 +388,12 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	memset(op->scratch, 0, sizeof(op->scratch));
 	if (is_change(op)) {
 		rc = m->failed ? -EROFS : blocks_check(m, op);
-		if (!rc && op->flags & META_BY_INLINE && op->inline_len > META_INLINE_MAX)
+		if (!rc && op->flags & META_BY_INLINE && op->inline_len > inline_max(op))
 			rc = -EINVAL;
-		if (!rc && op->flags & META_BY_INLINE)
-			op->inline_crc = crc32c_block(op->inline_buf, op->inline_len);
 		if (rc) {
 			op->status = rc;
 			set_state(op, OP_OVER);
+			blocks_settle(m, op);
 			return true;
 		}
 		if (!list_empty(&m->ops->stalled[META__STALL_CHANGES]))

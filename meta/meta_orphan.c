@@ -263,11 +263,17 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 /* ---- inodes --------------------------------------------------------------------------------- */
 
 /* All records of `in` but its extents; their end. */
-static int inode_del(struct meta *m, const struct meta__inode *in, bool has_orphan)
+static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
-	int rc = meta__tx_del(m, in->shard, &key), miss = 0;
+	struct meta__tail tail;
+	int rc = in->tail_len ? meta__tail_find(m, in, &tail) : 0, miss = 0;
 
+	if (rc == 0 && in->tail_len)
+		rc = meta__tail_drop(m, in, &tail);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__tx_del(m, in->shard, &key);
 	if (meta__stop(rc, &miss))
 		return rc;
 	if (in->type == META_TYPE_SYMLINK && !in->inline_len) {

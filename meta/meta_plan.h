@@ -61,6 +61,7 @@ struct meta__ops {
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
 	uint8_t value[META_VALUE_MAX];
+	uint8_t tail[META_TAIL_MAX];
 };
 
 /* Remember a miss and go on; true: the plan ends here with rc. */
@@ -175,12 +176,34 @@ must_check int meta__chunk_put(struct meta *m, const struct meta__inode *in, uin
 			       bool had, const struct meta__chunk *c);
 /* 0, or -EINVAL: runs and crcs of `op` do not make `nblocks` blocks. */
 must_check int meta__runs_check(const struct meta_op *op, uint64_t nblocks);
-/* Blocks from file block `first` on become the operation's; in->blocks follows.
- * `fresh`: the file has no extents yet. */
+/* Blocks [first, end) of the file become the operation's, and holes when it has no more;
+ * in->blocks follows.  `fresh`: the file has no extents yet. */
 must_check int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
-				uint64_t first, bool fresh);
-/* inline_buf is the file's content from now on. */
-void meta__write_inline(const struct meta_op *op, struct meta__inode *in);
+				uint64_t first, uint64_t end, bool fresh);
+
+/* ---- meta_tail.c ------------------------------------------------------------------- */
+
+/* Which block's bytes lie in the index, how many, where.  len 0: none. */
+struct meta__tail {
+	uint64_t block;
+	uint32_t len;
+	bool in_inode; /* ... or in TAIL records */
+};
+
+must_check int meta__tail_find(struct meta *m, const struct meta__inode *in,
+			       struct meta__tail *out);
+/* Its bytes; `bytes` holds META_TAIL_MAX. */
+must_check int meta__tail_read(struct meta *m, const struct meta__inode *in,
+			       const struct meta__tail *t, void *bytes);
+/* These change records, and `in`, which the caller puts.  `old`: as found. */
+must_check int meta__tail_drop(struct meta *m, struct meta__inode *in,
+			       const struct meta__tail *old);
+/* The tail becomes t->len bytes of t->block, which stay where they are until the inode is put. */
+must_check int meta__tail_put(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
+			      const struct meta__tail *t, const void *bytes);
+/* Of its bytes the first `keep` stay. */
+must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
+			      uint32_t keep);
 
 /* ---- meta_orphan.c ----------------------------------------------------------------- */
 

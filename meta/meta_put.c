@@ -75,13 +75,15 @@ static int put_content(struct meta *m, const struct meta_op *op, struct meta__in
 	if (op->flags & META_BY_INLINE) {
 		if (op->inline_len != op->size)
 			return -EINVAL;
-		meta__write_inline(op, in);
+		in->inline_len = op->inline_len;
+		in->inline_crc = crc32c_block(op->inline_buf, op->inline_len);
+		in->inline_bytes = op->inline_buf;
 		return 0;
 	}
 	if (op->size > (uint64_t)META_IO_BLOCKS_MAX * BLOCK_SIZE ||
 	    meta__runs_check(op, div_up(op->size, BLOCK_SIZE)))
 		return -EINVAL;
-	return meta__write_runs(m, op, in, 0, true);
+	return meta__write_runs(m, op, in, 0, div_up(op->size, BLOCK_SIZE), true);
 }
 
 int meta__plan_put(struct meta *m, struct meta_op *op)

@@ -10,6 +10,7 @@
  *  (1) The result is as long as asked for, clipped to the file, to blocks_max and to the runs
  *      that runs_max holds; it has no gaps: holes are runs with baddr 0.
  *  (2) Chunks from trim_from on are holes, whatever records there still are.
+ *  (3) The tail's block is a hole, too, but for its checksum; its bytes come beside.
  */
 #include "meta/meta_plan.h"
 
@@ -141,15 +142,14 @@ static int read_chunk(struct meta *m, struct meta_op *op, const struct meta__ino
 }
 
 static int read_blocks(struct meta *m, struct meta_op *op, const struct meta__inode *in,
-		       uint64_t first, uint64_t end)
+		       uint64_t first, uint64_t end, bool *more)
 {
 	int miss = 0;
-	bool more = true;
 
-	for (uint64_t block = first; block < end && more;) {
+	for (uint64_t block = first; block < end && *more;) {
 		const uint64_t chunk_end = (block / META_CHUNK_BLOCKS + 1) * META_CHUNK_BLOCKS;
 		const uint32_t n = (uint32_t)(min_u64(chunk_end, end) - block);
-		int rc = read_chunk(m, op, in, block, n, &more);
+		int rc = read_chunk(m, op, in, block, n, more);
 
 		if (meta__stop(rc, &miss))
 			return rc;
@@ -158,17 +158,33 @@ static int read_blocks(struct meta *m, struct meta_op *op, const struct meta__in
 	return miss;
 }
 
-static void read_inline(struct meta_op *op, const struct meta__inode *in)
+/* A range with the tail's block in it: what is before, the tail, what is behind. */
+static int read_around(struct meta *m, struct meta_op *op, const struct meta__inode *in,
+		       const struct meta__tail *tail, uint64_t first, uint64_t end)
 {
-	memcpy(op->inline_buf, in->inline_bytes, in->inline_len);
-	op->inline_len = in->inline_len;
-	op->inline_crc = in->inline_crc;
+	bool more = true;
+	int rc = read_blocks(m, op, in, first, tail->block, &more), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc;
+	if (!more || !add_hole(op, 1))
+		return miss;
+	op->inline_at = op->nblocks - 1;
+	op->inline_len = tail->len;
+	op->crcs[op->inline_at] = in->inline_crc;
+	rc = meta__tail_read(m, in, tail, op->inline_buf);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = read_blocks(m, op, in, tail->block + 1, end, &more);
+	return rc ? rc : miss;
 }
 
 int meta__plan_read(struct meta *m, struct meta_op *op)
 {
 	struct meta__inode in;
+	struct meta__tail tail;
 	uint64_t first, end;
+	bool more = true;
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
 
 	if (rc)
@@ -178,15 +194,20 @@ int meta__plan_read(struct meta *m, struct meta_op *op)
 	op->nruns = 0;
 	op->nblocks = 0;
 	op->inline_len = 0;
+	op->inline_at = 0;
+	op->tail_offset = META_NO_TAIL;
 	rc = meta__attr(m, &in, &op->attr);
 	if (rc || op->length == 0 || op->offset >= in.size)
 		return rc;
+	rc = meta__tail_find(m, &in, &tail);
+	if (rc)
+		return rc;
+	if (tail.len)
+		op->tail_offset = tail.block * BLOCK_SIZE;
 	first = op->offset / BLOCK_SIZE;
 	end = op->length < in.size - op->offset ? op->offset + op->length : in.size;
 	end = min_u64(div_up(end, BLOCK_SIZE), first + min_u32(op->blocks_max, META_IO_BLOCKS_MAX));
-	if (in.inline_len && first == 0) {
-		read_inline(op, &in);
-		return 0;
-	}
-	return read_blocks(m, op, &in, first, end);
+	if (tail.len && tail.block >= first && tail.block < end)
+		return read_around(m, op, &in, &tail, first, end);
+	return read_blocks(m, op, &in, first, end, &more);
 }

@@ -86,6 +86,10 @@ static bool inode_sane(const struct meta__inode *i)
 		return false;
 	if (i->type == META_TYPE_DIR && i->inline_len)
 		return false;
+	if (i->tail_len && (i->type != META_TYPE_FILE || i->inline_len))
+		return false;
+	if (i->tail_len > min_u64(META_TAIL_MAX, i->size))
+		return false;
 	return i->inline_len <= min_u64(META_INLINE_MAX, i->size);
 }
 
@@ -116,6 +120,7 @@ int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode 
 	out->epoch = le32_get(d.epoch);
 	out->inline_crc = le32_get(d.inline_crc);
 	out->inline_len = le16_get(d.inline_len);
+	out->tail_len = le16_get(d.tail_len);
 	out->inline_bytes = (const uint8_t *)value + sizeof(d);
 	return type_ok(d.type, out->child) && inode_sane(out) ? 0 : -EIO;
 }
@@ -138,6 +143,7 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
 		.epoch = le32_of(in->epoch),
 		.inline_crc = le32_of(in->inline_crc),
 		.inline_len = le16_of((uint16_t)in->inline_len),
+		.tail_len = le16_of((uint16_t)in->tail_len),
 		.type = (uint8_t)in->type,
 		.flags = (uint8_t)in->flags,
 	};

@@ -16,6 +16,8 @@
 #define META__MASK40         0xffffffffffull
 #define META__FILE_BYTES_MAX (1ull << 56)
 #define META__LINK_PIECE     2048u /* bytes of a symlink's text in one LINK record */
+#define META__TAIL_PIECE     256u  /* bytes of a block in one TAIL record          */
+#define META__TAIL_PIECES    16u   /* a block                                      */
 
 /* ---- names -------------------------------------------------------------------- */
 
@@ -61,6 +63,7 @@ struct meta__inode {
 	uint32_t epoch;
 	uint32_t inline_crc;
 	uint32_t inline_len; /* of a symlink: of its text, when that is short */
+	uint32_t tail_len;   /* of a file: bytes in TAIL records              */
 	const void *inline_bytes;
 };
 

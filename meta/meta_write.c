@@ -7,7 +7,7 @@
  *                     [offset ............. + nblocks)
  *   dead              what these slots held before: meta__dead_blocks()
  *
- *  (1) A file with inline bytes has no extents (but such that are being trimmed).
+ *  (1) A block that is the file's tail (meta_tail.c) is a hole in the extents.
  *  (2) No block lies behind the block that holds the file's last byte; bytes behind the last
  *      byte, in its block, are zeros: the caller's promise.
  *  (3) While chunks from trim_from on are being freed, none of them is written, and the file
@@ -57,8 +57,13 @@ struct source {
 static uint64_t source_next(struct source *s, uint32_t *crc)
 {
 	const struct meta_run *r = &s->op->runs[s->run];
-	const uint64_t baddr = r->baddr ? r->baddr + s->used : 0;
+	uint64_t baddr;
 
+	if (s->run == s->op->nruns) { /* the tail behind them: (1) */
+		*crc = CRC32C_ZERO_BLOCK;
+		return 0;
+	}
+	baddr = r->baddr ? r->baddr + s->used : 0;
 	*crc = s->op->crcs[s->at++];
 	if (++s->used == r->nblocks) {
 		s->run++;
@@ -117,6 +122,8 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 		meta__chunk_set(c, i, baddr, crc);
 		came += baddr != 0;
 	}
+	if (came == 0 && dead->nblocks == 0)
+		return miss; /* holes were holes */
 	c->epoch = in->epoch;
 	blocks_moved(in, came, blocks_in(dead));
 	rc = meta__chunk_put(m, in, index, had, c);
@@ -124,8 +131,8 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 }
 
 /* Records of a transaction beside those of zones: an inode, a name, a directory; its extents; the
- * same again for an orphan of dead blocks. */
-#define RECORDS_FIXED 24u
+ * same again for an orphan of dead blocks; a tail that goes. */
+#define RECORDS_FIXED (24u + META__TAIL_PIECES)
 
 /* The blocks come to life; what dies may change as many zones as there are records left. */
 static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
@@ -156,16 +163,13 @@ static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 }
 
 int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
-		     uint64_t first, bool fresh)
+		     uint64_t first, uint64_t end, bool fresh)
 {
 	struct source s = { .op = op };
-	uint64_t end = first;
 	int rc = runs_live(m, op, in->shard), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc;
-	for (uint32_t i = 0; i < op->nruns; i++)
-		end += op->runs[i].nblocks;
 	for (uint64_t block = first; block < end;) {
 		const uint64_t index = block / META_CHUNK_BLOCKS;
 		const uint64_t stop = min_u64((index + 1) * META_CHUNK_BLOCKS, end);
@@ -178,13 +182,6 @@ int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inod
 	}
 	meta__tx_data(m, op->runs, op->nruns);
 	return miss;
-}
-
-void meta__write_inline(const struct meta_op *op, struct meta__inode *in)
-{
-	in->inline_len = op->inline_len;
-	in->inline_crc = op->inline_crc;
-	in->inline_bytes = op->inline_buf;
 }
 
 /* ---- write ------------------------------------------------------------------------------- */
@@ -219,121 +216,157 @@ static bool must_wait(const struct meta__inode *in, uint64_t size)
 	       size > in->trim_from * CHUNK_BYTES; /* (3) */
 }
 
-static int write_inline(struct meta *m, struct meta_op *op, struct meta__inode *in)
+/* What a write says of blocks [first, *end). */
+static int write_check(const struct meta_op *op, uint64_t first, uint64_t *end)
 {
-	const uint64_t size = max_u64(max_u64(in->size, op->size), op->inline_len);
+	const bool to_tail = op->flags & META_BY_INLINE;
+	uint64_t nblocks = 0;
 
-	if (op->inline_len == 0 || op->inline_len < in->inline_len)
+	for (uint32_t i = 0; i < op->nruns; i++)
+		nblocks += op->runs[i].nblocks;
+	if (op->offset % BLOCK_SIZE || nblocks + to_tail == 0 || meta__runs_check(op, nblocks))
 		return -EINVAL;
-	if (must_wait(in, size))
-		return -EINPROGRESS;
-	if (in->blocks && !(in->flags & META__INODE_TRIMMING && in->trim_from == 0))
-		return -EINVAL; /* (1) */
-	meta__write_inline(op, in);
-	in->size = size;
-	return put_changed(m, op, in, 0);
+	if (to_tail && op->inline_len == 0)
+		return -EINVAL;
+	if (op->offset > META__FILE_BYTES_MAX - (nblocks + to_tail) * BLOCK_SIZE)
+		return -EFBIG;
+	*end = first + nblocks + to_tail;
+	return 0;
+}
+
+/* The tail of a file whose blocks [first, end) are replaced. */
+static int write_tail(struct meta *m, const struct meta_op *op, struct meta__inode *in,
+		      const struct meta__tail *old, uint64_t first, uint64_t end)
+{
+	const struct meta__tail t = { .block = end - 1, .len = op->inline_len };
+	const bool replaced = old->len && old->block >= first && old->block < end;
+
+	if (!(op->flags & META_BY_INLINE))
+		return replaced ? meta__tail_drop(m, in, old) : 0;
+	if (old->len && (!replaced || (old->block == t.block && t.len < old->len)))
+		return -EINVAL; /* another, and one only; bytes would be lost */
+	return meta__tail_put(m, in, old, &t, op->inline_buf);
 }
 
 int meta__plan_write(struct meta *m, struct meta_op *op)
 {
 	const uint64_t first = op->offset / BLOCK_SIZE;
 	struct meta__inode in;
-	uint64_t nblocks = 0, size;
-	int rc = file_of(m, op, &in);
+	struct meta__tail old;
+	uint64_t end, size;
+	int rc = file_of(m, op, &in), miss = 0;
 
+	if (!rc)
+		rc = write_check(op, first, &end);
 	if (rc)
 		return rc;
-	if (op->flags & META_BY_INLINE)
-		return write_inline(m, op, &in);
-	for (uint32_t i = 0; i < op->nruns; i++)
-		nblocks += op->runs[i].nblocks;
-	if (op->offset % BLOCK_SIZE || nblocks == 0 || meta__runs_check(op, nblocks))
-		return -EINVAL;
-	if (op->offset > META__FILE_BYTES_MAX - nblocks * BLOCK_SIZE)
-		return -EFBIG;
 	size = max_u64(in.size, op->size);
-	if (first + nblocks > div_up(size, BLOCK_SIZE) || (in.inline_len && op->offset))
-		return -EINVAL; /* (2), (1) */
-	if (must_wait(&in, size) || (in.flags & META__INODE_TRIMMING &&
-				     (first + nblocks - 1) / META_CHUNK_BLOCKS >= in.trim_from))
+	if (op->flags & META_BY_INLINE)
+		size = max_u64(size, (end - 1) * BLOCK_SIZE + op->inline_len);
+	if (end > div_up(size, BLOCK_SIZE))
+		return -EINVAL; /* (2) */
+	if (must_wait(&in, size) ||
+	    (in.flags & META__INODE_TRIMMING && (end - 1) / META_CHUNK_BLOCKS >= in.trim_from))
 		return -EINPROGRESS;
-	in.inline_len = 0;
-	in.inline_crc = 0;
-	in.size = size;
-	rc = meta__write_runs(m, op, &in, first, false);
-	if (rc && rc != -EAGAIN)
+	rc = meta__tail_find(m, &in, &old);
+	if (rc)
 		return rc;
-	return put_changed(m, op, &in, rc);
+	in.size = size;
+	if (op->nruns || (in.blocks && !(old.len && old.block == first)))
+		rc = meta__write_runs(m, op, &in, first, end, false);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = write_tail(m, op, &in, &old, first, end);
+	if (meta__stop(rc, &miss))
+		return rc;
+	return put_changed(m, op, &in, miss);
 }
 
 /* ---- truncate ---------------------------------------------------------------------------- */
 
 /* The chunk with the new end: what is behind it dies, and its last block is replaced by the
- * operation's one, whose tail is zeros. */
+ * operation's one, whose tail is zeros, or by a hole, with a tail in the index. */
 static int cut_chunk(struct meta *m, const struct meta_op *op, struct meta__inode *in)
 {
 	const uint64_t last = op->size / BLOCK_SIZE, index = last / META_CHUNK_BLOCKS;
 	const uint32_t at = (uint32_t)(last % META_CHUNK_BLOCKS);
-	const bool tail = op->size % BLOCK_SIZE != 0;
+	const bool inside = op->size % BLOCK_SIZE != 0, to_tail = op->flags & META_BY_INLINE;
+	const bool keep = inside && !to_tail, has_block = op->nruns && !to_tail;
 	struct meta__chunk *c = &m->ops->chunk, *dead = &m->ops->dead_chunk;
 	int rc, miss = 0;
 	bool had;
 
-	if (!tail && at == 0)
-		return op->nruns ? -EINVAL : 0; /* between two chunks */
+	if (!inside && at == 0)
+		return has_block ? -EINVAL : 0; /* between two chunks */
+	if (!in->blocks && !has_block)
+		return 0;
 	rc = meta__chunk_get(m, in, index, c);
 	if (rc)
 		return rc;
-	if (tail ? op->nruns == 0 && at < c->nblocks && c->baddr[at] : op->nruns != 0)
+	if (keep ? !has_block && at < c->nblocks && c->baddr[at] : has_block)
 		return -EINVAL;
 	had = c->nblocks > 0;
-	if (!had && op->nruns == 0)
+	if (!had && !has_block)
 		return 0;
-	kill_slots(c, op->nruns || !tail ? at : at + 1, META_CHUNK_BLOCKS, dead);
+	kill_slots(c, has_block || !keep ? at : at + 1, META_CHUNK_BLOCKS, dead);
 	if (dead->nblocks)
 		rc = meta__dead_blocks(m, in, index, dead);
 	if (meta__stop(rc, &miss))
 		return rc;
-	blocks_moved(in, op->nruns != 0, blocks_in(dead));
-	meta__chunk_trim(c, tail ? at + 1 : at);
-	if (op->nruns)
+	blocks_moved(in, has_block, blocks_in(dead));
+	meta__chunk_trim(c, keep ? at + 1 : at);
+	if (has_block)
 		meta__chunk_set(c, at, op->runs[0].baddr, op->crcs[0]);
 	rc = meta__chunk_put(m, in, index, had, c);
-	if (meta__stop(rc, &miss))
-		return rc;
+	if (meta__stop(rc, &miss) || !has_block)
+		return rc ? rc : miss;
 	rc = runs_live(m, op, in->shard);
 	meta__tx_data(m, op->runs, op->nruns);
 	return rc ? rc : miss;
 }
 
+/* The tail of a file that ends at op->size from now on. */
+static int cut_tail(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+{
+	const uint64_t last = op->size / BLOCK_SIZE;
+	const uint32_t keep = (uint32_t)(op->size % BLOCK_SIZE);
+	const struct meta__tail t = { .block = last, .len = keep };
+	struct meta__tail old;
+	int rc = meta__tail_find(m, in, &old);
+
+	if (rc)
+		return rc;
+	if (op->flags & META_BY_INLINE && op->inline_len != keep)
+		return -EINVAL;
+	if (op->flags & META_BY_INLINE && keep) {
+		if (old.len && old.block < last)
+			return -EINVAL; /* another, and one only */
+		return meta__tail_put(m, in, &old, &t, op->inline_buf);
+	}
+	if (old.len == 0 || old.block < last)
+		return 0;
+	if (old.block > last || keep == 0)
+		return meta__tail_drop(m, in, &old);
+	return op->nruns ? -EINVAL : meta__tail_cut(m, in, &old, keep);
+}
+
 static int truncate_down(struct meta *m, const struct meta_op *op, struct meta__inode *in)
 {
-	uint64_t from = div_up(op->size, CHUNK_BYTES);
-	int rc = 0, miss = 0;
+	int rc = cut_tail(m, op, in), miss = 0;
 
-	if (in->inline_len) {
-		in->inline_len = (uint32_t)min_u64(in->inline_len, op->size);
-		in->inline_crc = crc32c_block(in->inline_bytes, in->inline_len);
-		in->size = op->size;
-		return op->nruns && !(op->flags & META_BY_INLINE) ? -EINVAL : 0;
-	}
-	if (op->flags & META_BY_INLINE) {
-		if (op->inline_len != op->size)
-			return -EINVAL;
-		meta__write_inline(op, in);
-		from = 0;
-	} else {
-		rc = cut_chunk(m, op, in);
-	}
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = cut_chunk(m, op, in);
 	if (meta__stop(rc, &miss))
 		return rc;
 	in->size = op->size;
-	rc = meta__free_chunks(m, in, from);
+	rc = meta__free_chunks(m, in, div_up(op->size, CHUNK_BYTES));
 	return rc ? rc : miss;
 }
 
 int meta__plan_truncate(struct meta *m, struct meta_op *op)
 {
+	const bool has_block = op->nruns && !(op->flags & META_BY_INLINE);
 	struct meta__inode in;
 	int rc = file_of(m, op, &in);
 
@@ -341,11 +374,10 @@ int meta__plan_truncate(struct meta *m, struct meta_op *op)
 		return rc;
 	if (in.flags & META__INODE_HIDDEN)
 		return -EINVAL; /* its ORPHAN record is taken */
-	if (op->nruns && !(op->flags & META_BY_INLINE) &&
-	    (op->nruns != 1 || meta__runs_check(op, 1)))
+	if (has_block && (op->nruns != 1 || meta__runs_check(op, 1)))
 		return -EINVAL;
 	if (op->size >= in.size) {
-		if (op->nruns && !(op->flags & META_BY_INLINE))
+		if (has_block)
 			return -EINVAL;
 		if (must_wait(&in, op->size))
 			return -EINPROGRESS;

@@ -195,9 +195,7 @@ static int read_all(struct meta_random *r, const struct meta_target *t, uint64_t
 		SAME(r, "a planned read's checksums",
 		     meta_world_fetch(r->w, &op, r->read + at - base), 0);
 		meta_read_end(r->w->m, &op);
-		if (op.inline_len)
-			at += BLOCK_SIZE;
-		else if (op.nblocks)
+		if (op.nblocks)
 			at += (uint64_t)op.nblocks * BLOCK_SIZE;
 		else
 			return 0; /* the end of the file */
@@ -244,8 +242,6 @@ static void do_read(struct meta_random *r, const char *path)
 		return;
 	if (op.offset >= op.attr.size) {
 		SAME(r, "blocks behind the end", op.nblocks + op.inline_len, 0);
-	} else if (op.inline_len) {
-		SAME(r, "inline", memcmp(op.inline_buf, r->bytes, op.inline_len), 0);
 	} else {
 		SAME(r, "fetch", meta_world_fetch(r->w, &op, r->read), 0);
 		SAME(r, "blocks", op.nblocks, div_up((uint64_t)want, BLOCK_SIZE));
@@ -429,7 +425,7 @@ static bool stat_file(struct meta_random *r, const char *path, struct meta_attr 
 	return true;
 }
 
-static bool is_inline(struct meta_random *r, const struct meta_handle *h)
+static uint64_t tail_offset(struct meta_random *r, const struct meta_handle *h)
 {
 	struct meta_op op = op_new(r, META_OP_READ, "");
 
@@ -438,7 +434,7 @@ static bool is_inline(struct meta_random *r, const struct meta_handle *h)
 	op.length = 1;
 	SAME(r, "read of the first byte", run(r, &op), 0);
 	meta_read_end(r->w->m, &op);
-	return op.inline_len > 0;
+	return op.tail_offset;
 }
 
 /* Bytes of ops anywhere in the file, as whole blocks merged with what is there. */
@@ -446,9 +442,10 @@ static int write_merged(struct meta_random *r, const struct meta_attr *a, uint64
 			uint64_t length)
 {
 	struct meta_op op = op_new(r, META_OP_WRITE, "");
-	const bool inl = is_inline(r, &a->handle);
-	const uint64_t first = inl ? 0 : offset / BLOCK_SIZE;
-	const uint64_t end = offset + length, bytes = end - first * BLOCK_SIZE;
+	const uint64_t first = offset / BLOCK_SIZE, end = offset + length;
+	const uint64_t last = (end - 1) / BLOCK_SIZE * BLOCK_SIZE, size = max_u64(end, a->size);
+	const uint64_t bytes = end - first * BLOCK_SIZE, tail = tail_offset(r, &a->handle);
+	uint64_t in_blocks = div_up(bytes, BLOCK_SIZE) * BLOCK_SIZE;
 
 	op.target.path = NULL;
 	op.target.handle = a->handle;
@@ -457,13 +454,15 @@ static int write_merged(struct meta_random *r, const struct meta_attr *a, uint64
 	memset(r->read, 0, div_up(bytes, BLOCK_SIZE) * BLOCK_SIZE);
 	SAME(r, "read for a merge", read_all(r, &op.target, op.offset, bytes), 0);
 	memcpy(r->read + offset - op.offset, r->bytes, length);
-	if (end <= META_INLINE_MAX && a->size <= META_INLINE_MAX && a->blocks == 0 && below(r, 8)) {
+	if ((tail == META_NO_TAIL || (tail >= op.offset && tail <= last)) &&
+	    size - last < BLOCK_SIZE && below(r, 8)) { /* the last block may be the tail */
 		op.flags = META_BY_INLINE;
-		op.inline_len = (uint32_t)max_u64(end, a->size);
-		memcpy(r->inline_buf, r->read, op.inline_len);
-	} else if (!op_bytes(r, &op, r->read, div_up(bytes, BLOCK_SIZE) * BLOCK_SIZE)) {
-		return -ENOSPC;
+		op.inline_len = (uint32_t)(size - last);
+		in_blocks = last - op.offset;
+		memcpy(r->inline_buf, r->read + in_blocks, op.inline_len);
 	}
+	if (in_blocks && !op_bytes(r, &op, r->read, in_blocks))
+		return -ENOSPC;
 	op.wall_ns = ++r->now_ns;
 	return run(r, &op);
 }
@@ -506,9 +505,15 @@ static int truncate_tail(struct meta_random *r, struct meta_op *op)
 	SAME(r, "fetch of a tail", meta_world_fetch(r->w, &rd, r->read), 0);
 	meta_read_end(r->w->m, &rd);
 	op->nruns = 0;
-	if (rd.inline_len || !rd.nblocks || !rd.runs[0].baddr)
+	if (!rd.nblocks || !rd.runs[0].baddr)
 		return 0;
 	memset(r->read + op->size % BLOCK_SIZE, 0, BLOCK_SIZE - op->size % BLOCK_SIZE);
+	if (rd.tail_offset >= rd.offset && below(r, 2)) {
+		op->flags = META_BY_INLINE;
+		op->inline_len = op->size % BLOCK_SIZE;
+		memcpy(r->inline_buf, r->read, op->inline_len);
+		return 0;
+	}
 	return op_bytes(r, op, r->read, BLOCK_SIZE) ? 0 : -ENOSPC;
 }
 
@@ -525,12 +530,7 @@ static void do_truncate(struct meta_random *r, const char *path)
 	op.size = below(r, 3) ? below(r, a.size + 1) : below(r, META_RANDOM_FILE_MAX);
 	if (below(r, 8) == 0)
 		op.size = below(r, META_INLINE_MAX);
-	if (op.size < a.size && op.size <= META_INLINE_MAX && below(r, 2)) {
-		SAME(r, "read of what stays", read_all(r, &op.target, 0, BLOCK_SIZE), 0);
-		op.flags = META_BY_INLINE;
-		op.inline_len = (uint32_t)op.size;
-		memcpy(r->inline_buf, r->read, op.size);
-	} else if (op.size < a.size && op.size % BLOCK_SIZE && truncate_tail(r, &op)) {
+	if (op.size < a.size && op.size % BLOCK_SIZE && truncate_tail(r, &op)) {
 		return;
 	}
 	op.wall_ns = ++r->now_ns;

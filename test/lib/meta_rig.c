@@ -410,7 +410,7 @@ int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
 {
 	struct meta_run runs[128];
 	uint32_t crcs[META_IO_BLOCKS_MAX], at = 0;
-	uint8_t inline_buf[META_INLINE_MAX], block[4096];
+	uint8_t inline_buf[4096], block[4096];
 	struct meta_op op = {
 		.type = META_OP_READ,
 		.target = target_of(path),

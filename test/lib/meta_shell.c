@@ -181,7 +181,7 @@ static int64_t read_target(struct meta_world *w, const struct meta_target *t, ui
 		meta_read_end(w->m, &op);
 		if (rc || at >= op.attr.size)
 			return rc ? rc : (int64_t)op.attr.size;
-		at += op.inline_len ? BLOCK_SIZE : (uint64_t)op.nblocks * BLOCK_SIZE;
+		at += (uint64_t)op.nblocks * BLOCK_SIZE;
 	}
 }
 

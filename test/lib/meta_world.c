@@ -90,11 +90,6 @@ int meta_world_fetch(struct meta_world *w, const struct meta_op *op, void *bytes
 	uint8_t *to = bytes;
 	uint32_t at = 0;
 
-	if (op->inline_len) {
-		memset(to, 0, BLOCK_SIZE);
-		memcpy(to, op->inline_buf, op->inline_len);
-		return crc32c(to, BLOCK_SIZE) == op->inline_crc ? 0 : -EBADMSG;
-	}
 	for (uint32_t i = 0; i < op->nruns; i++) {
 		const struct meta_run *r = &op->runs[i];
 
@@ -106,6 +101,8 @@ int meta_world_fetch(struct meta_world *w, const struct meta_op *op, void *bytes
 				       BLOCK_SIZE);
 			else
 				memset(to, 0, BLOCK_SIZE);
+			if (op->inline_len && at == op->inline_at)
+				memcpy(to, op->inline_buf, op->inline_len);
 			if (crc32c(to, BLOCK_SIZE) != op->crcs[at])
 				return -EBADMSG;
 		}

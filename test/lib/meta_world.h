@@ -42,6 +42,8 @@ int meta_world_fetch(struct meta_world *w, const struct meta_op *op, void *bytes
 uint64_t meta_fake_records(const struct meta_world *w);
 /* Blocks that ZONE records count as alive. */
 uint64_t meta_fake_live(const struct meta_world *w);
+uint64_t meta_fake_mutations(const struct meta_world *w);                  /* applied so far */
+uint64_t meta_fake_kind(const struct meta_world *w, enum meta__kind kind); /* records of it */
 /* Blocks that were allocated and neither applied nor dropped. */
 uint64_t meta_fake_pending(const struct meta_world *w);
 /* The record number `index`, in order of shard and key; its value may be overwritten. */

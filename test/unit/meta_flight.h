@@ -25,6 +25,8 @@ struct flight {
 	uint64_t fill; /* what a put puts */
 	char path[256];
 	uint8_t bytes[META_PATH_MAX + 1];
+	struct meta_run run;
+	uint32_t crc;
 	uint64_t entries[2048];
 };
 
@@ -89,6 +91,10 @@ static inline void choose(struct flight *f, uint64_t fill)
 	case READ:
 		f->op.type = META_OP_READ;
 		f->op.length = 4096;
+		f->op.runs = &f->run;
+		f->op.crcs = &f->crc;
+		f->op.runs_max = 1;
+		f->op.blocks_max = 1;
 		return;
 	case UNLINK:
 		f->op.type = META_OP_UNLINK;

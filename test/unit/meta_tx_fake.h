@@ -69,6 +69,7 @@ struct fake {
 	struct record mut[META__TX_RECORDS_MAX];
 	bool del[META__TX_RECORDS_MAX];
 	uint32_t muts;
+	uint64_t applied; /* mutations, by all transactions so far */
 	uint64_t seen;
 	uint64_t uniq[SHARDS], dir[SHARDS];
 };
@@ -327,6 +328,7 @@ void meta__tx_apply(struct meta *m)
 	if (f->muts == 0)
 		return;
 	f->op->seen_seq = ++f->last;
+	f->applied += f->muts;
 	for (uint32_t i = 0; i < f->muts; i++) {
 		touched[f->mut[i].shard] = true;
 		commit(f, &f->mut[i], f->del[i]);
@@ -621,6 +623,21 @@ struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_
 uint64_t meta_fake_records(const struct meta_world *w)
 {
 	return container_of((struct meta_world *)(uintptr_t)w, struct fake, w)->records;
+}
+
+uint64_t meta_fake_mutations(const struct meta_world *w)
+{
+	return container_of((struct meta_world *)(uintptr_t)w, struct fake, w)->applied;
+}
+
+uint64_t meta_fake_kind(const struct meta_world *w, enum meta__kind kind)
+{
+	const struct fake *f = container_of((struct meta_world *)(uintptr_t)w, struct fake, w);
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < f->records; i++)
+		n += meta__key_kind(&f->record[i].key) == kind;
+	return n;
 }
 
 uint64_t meta_fake_live(const struct meta_world *w)

@@ -163,6 +163,27 @@ Test(meta_extent, inodes_there_and_back)
 	value[offsetof(struct meta_inode_disk, size)] = 3;
 	value[offsetof(struct meta_inode_disk, flags)] = 0x80;
 	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+	value[offsetof(struct meta_inode_disk, flags)] = 0;
+	value[offsetof(struct meta_inode_disk, tail_len)] = 1; /* and inline bytes */
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+}
+
+Test(meta_extent, inodes_with_a_tail)
+{
+	struct meta__inode in = { .type = META_TYPE_FILE, .size = 5000, .tail_len = 904 }, out;
+	uint8_t value[META__INODE_VALUE_MAX];
+	uint32_t len = meta__inode_build(&in, value);
+
+	cr_assert_eq(meta__inode_parse(value, len, &out), 0);
+	cr_assert_eq(out.tail_len, 904);
+	value[offsetof(struct meta_inode_disk, tail_len) + 1] = 16; /* a block, and more */
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+	value[offsetof(struct meta_inode_disk, tail_len) + 1] = 3;
+	value[offsetof(struct meta_inode_disk, size) + 1] = 2; /* fewer than are there */
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
+	value[offsetof(struct meta_inode_disk, size) + 1] = 0x13;
+	value[offsetof(struct meta_inode_disk, type)] = META_TYPE_SYMLINK;
+	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
 }
 
 Test(meta_extent, keys_of_one_object_stand_together)
@@ -187,7 +208,7 @@ Test(meta_extent, keys_of_one_object_stand_together)
 /* One of each record, 512 bytes apart. */
 Test(meta_extent, records_lie_on_drives_as_they_always_did)
 {
-	static uint8_t all[5 * 512];
+	static uint8_t all[6 * 512];
 	const struct meta_handle handle = { 0x1002, 0xa1b2c3d4e5, 77 };
 	const struct meta__name name = {
 		.handle = handle, .type = META_TYPE_DIR, .child = 0x1003, .len = 3, .bytes = "dir"
@@ -212,6 +233,14 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 		.count = 1, .mtime_ns = 2, .ctime_ns = 3, .inode = handle, .parent = 4
 	};
 	const struct meta__orphan orphan = { .handle = handle, .mount_epoch = 9 };
+	const struct meta__inode tailed = { .type = META_TYPE_FILE,
+					    .ino = 12,
+					    .size = 5000,
+					    .blocks = 1,
+					    .mode = 0640,
+					    .nlink = 1,
+					    .inline_crc = 0x87654321,
+					    .tail_len = 0x388 };
 	struct meta_dir_disk dir_disk;
 	struct meta_orphan_disk orphan_disk;
 
@@ -225,5 +254,6 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 	meta__chunk_set(&c, 0, META_BADDR(1, 500), 0xabcdef01);
 	meta__chunk_set(&c, 3, META_BADDR(2, 501), 0xabcdef02);
 	meta__chunk_build(&c, all + 2048);
+	meta__inode_build(&tailed, all + 2560);
 	golden_check("test/golden/meta_records.bin", all, sizeof(all));
 }

@@ -70,6 +70,8 @@ static int truncate_inline(uint32_t len, uint64_t size)
 
 Test(meta_write, a_small_file_grows_in_its_record)
 {
+	const uint64_t before = meta_fake_records(w);
+
 	put(0);
 	cr_assert_eq(write_inline(5, 0), 0);
 	expect(5, 5);
@@ -77,26 +79,31 @@ Test(meta_write, a_small_file_grows_in_its_record)
 	expect(512, 512);
 	cr_assert_eq(write_inline(511, 0), -EINVAL); /* would lose one */
 	cr_assert_eq(write_inline(0, 0), -EINVAL);
-	cr_assert_eq(write_inline(513, 0), -EINVAL);
+	cr_assert_eq(write_inline(4096, 0), -EINVAL); /* a block */
 	cr_assert_eq(write_inline(512, 9000), 0);
 	expect(512, 9000);
+	cr_assert_eq(meta_fake_records(w), before + 2);
 }
 
-Test(meta_write, a_file_with_blocks_takes_no_inline_bytes)
+Test(meta_write, inline_bytes_take_the_place_of_a_block)
 {
 	put(5000);
-	cr_assert_eq(write_inline(512, 0), -EINVAL);
+	cr_assert_eq(write_inline(512, 0), 0);
+	memset(bytes + 512, 0, 4096 - 512);
 	expect(5000, 5000);
+	cr_assert_eq(meta_fake_live(w), 1);
 	cr_assert_eq(sh_truncate(w, &h, 0), 0);
 	cr_assert_eq(write_inline(7, 0), 0);
 	expect(7, 7);
 }
 
-Test(meta_write, inline_bytes_become_a_block_with_the_rest)
+Test(meta_write, inline_bytes_stay_beside_blocks_and_become_one)
 {
 	put(100);
-	cr_assert_eq(sh_write(w, &h, 4096, bytes, 4096, 8192), -EINVAL); /* loses the first ones */
-	expect(100, 100);
+	cr_assert_eq(sh_write(w, &h, 4096, bytes + 4096, 4096, 8192), 0);
+	memset(bytes + 100, 0, 3996);
+	expect(8192, 8192);
+	cr_assert_eq(meta_fake_live(w), 1);
 	cr_assert_eq(sh_write(w, &h, 0, bytes, 8192, 8192), 0);
 	expect(8192, 8192);
 	cr_assert_eq(meta_fake_live(w), 2);
