@@ -20,8 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		for (before = log.at; dm_log_next(&log, &entry) == 1; before = log.at) {
 			ASSERT(log.at > before && log.at <= size);
 			if (entry.data)
-				ASSERT(entry.data + entry.sectors * DM_LOG_SECTOR ==
-				       copy + log.at);
+				ASSERT(entry.data + entry.sectors * DM_LOG_SECTOR == copy + log.at);
 		}
 	}
 	if (dm_log_entry(&entry, copy, size) == 0 && entry.data)

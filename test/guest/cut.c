@@ -2,6 +2,7 @@
 /*
  * Drives as a power cut leaves them, from what QEMU logged.
  *
+ *	cut LOG DRIVES count                       what there is, for people
  *	cut LOG DRIVES points COUNT SEED           where to cut: one number a line
  *	cut LOG DRIVES make POINT SEED SIZE IMAGE...   the images, then "witness acknowledged" lines
  *
@@ -269,16 +270,30 @@ static int make(const struct cut *c, char **args, char **images)
 	return 0;
 }
 
+static int print_counts(const struct cut *c)
+{
+	uint64_t count[OP_ACK + 1] = { 0 };
+
+	for (uint64_t i = 0; i < c->op_count; i++)
+		count[c->op[i].kind]++;
+	printf("%" PRIu64 " writes, %" PRIu64 " flushes, %" PRIu64 " changes acknowledged\n",
+	       count[OP_WRITE] + count[OP_ZERO], count[OP_FLUSH], count[OP_ACK]);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct cut c = { .drives = argc > 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0 };
 	int err = -1;
 
 	if (c.drives == 0 || c.drives > DRIVES_MAX)
-		fprintf(stderr, "usage: cut LOG DRIVES points COUNT SEED\n"
+		fprintf(stderr, "usage: cut LOG DRIVES count\n"
+				"       cut LOG DRIVES points COUNT SEED\n"
 				"       cut LOG DRIVES make POINT SEED SIZE IMAGE...\n");
 	else if (load(&c, argv[1]) == 0) {
-		if (strcmp(argv[3], "points") == 0 && argc == 6)
+		if (strcmp(argv[3], "count") == 0 && argc == 4)
+			err = print_counts(&c);
+		else if (strcmp(argv[3], "points") == 0 && argc == 6)
 			err = print_points(&c, strtoull(argv[4], NULL, 10),
 					   strtoull(argv[5], NULL, 10));
 		else if (strcmp(argv[3], "make") == 0 && argc == 7 + (int)c.drives)

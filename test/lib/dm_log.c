@@ -5,9 +5,9 @@
  *   sector 0    1        2 ..               n        n+1
  *   | super   | entry  | data of it ...   | entry  | data ...   | zeroes
  *
- * An entry is a sector {sector, sectors, flags, 0}; data follows but for discards.  The superblock's
- * count of entries is only as new as the last flush, so it is not used: a log begins as an empty
- * file, and the first sector that is no entry (all zero, or beyond the end) ends it.
+ * An entry is a sector {sector, sectors, flags, 0}; data follows but for discards.  The
+ * superblock's count of entries is only as new as the last flush, so it is not used: a log begins
+ * as an empty file, and the first sector that is no entry (all zero, or beyond the end) ends it.
  */
 #include "test/lib/dm_log.h"
 

@@ -22,7 +22,8 @@ struct dm_log_entry {
 	uint64_t sector;
 	uint64_t sectors;
 	uint64_t flags;
-	const uint8_t *data; /* `sectors` of them; NULL: a discard, or zeroes (see dm_log_entry()) */
+	const uint8_t
+		*data; /* `sectors` of them; NULL: a discard, or zeroes (see dm_log_entry()) */
 };
 
 struct dm_log {
