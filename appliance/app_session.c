@@ -113,7 +113,7 @@ bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now
 
 		switch (e->type) {
 		case FAB_CONTROL_POOL_ADDED:
-			err = nvme_dma_map(dma, e->memory, e->size_bytes, &iova);
+			err = nvme_dma_map_file(dma, e->memory, e->size_bytes, e->fd, 0, &iova);
 			if (err)
 				log_warn("a client's pool of %llu bytes cannot be mapped: %s",
 					 (unsigned long long)e->size_bytes, strerror(-err));

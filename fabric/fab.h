@@ -319,6 +319,7 @@ struct fab_control_event {
 	struct fab_pool *pool;
 	void *memory;
 	uint64_t size_bytes; /* a multiple of 2 MiB; memory is aligned to it */
+	int fd;              /* POOL_ADDED: the file that memory maps; closed by fab_pool_ready() */
 	uint64_t iova;       /* POOL_GONE: as fab_pool_ready() was told it */
 	char text[256];
 };

@@ -334,6 +334,7 @@ uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_eve
 			.pool = pool,
 			.memory = pool->memory,
 			.size_bytes = pool->size_bytes,
+			.fd = pool->fd,
 			.iova = pool->iova,
 		};
 	}
