@@ -15,6 +15,25 @@
 static struct rig r;
 static struct meta_check check;
 
+/* The file's first block becomes its tail. */
+static void give_tail(const char *path)
+{
+	static const char text[1000] = "a tail";
+	struct meta_op op = {
+		.type = META_OP_STAT,
+		.target = { .path = path, .path_len = (uint32_t)strlen(path) },
+		.wall_ns = 6,
+		.inline_buf = (void *)(uintptr_t)text,
+	};
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	op.type = META_OP_WRITE;
+	op.target = (struct meta_target){ .handle = op.attr.handle };
+	op.flags = META_BY_INLINE;
+	op.inline_len = sizeof(text);
+	cr_assert_eq(rig_run(&r, &op), 0);
+}
+
 static void store(void)
 {
 	rig_make(&r, 9, 1, 8u << 20, 4, true);
@@ -27,6 +46,8 @@ static void store(void)
 		(void)snprintf(path, sizeof(path), "/%s/file %u", i % 2 ? "one" : "two", i);
 		cr_assert_eq(rig_put(&r, path, i % 4, i + 1), 0);
 	}
+	give_tail("/one/file 1");
+	give_tail("/two/file 2");
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
 }
@@ -92,8 +113,8 @@ Test(meta_check, sound_store_is_sound_and_counted)
 	cr_assert_eq(check.problems, 0);
 	cr_assert_eq(check.names, 22);
 	cr_assert_eq(check.inodes, 23);
-	cr_assert_eq(check.extents, 15);
-	cr_assert_eq(check.blocks, 5 * (1 + 2 + 3));
+	cr_assert_eq(check.extents, 14);
+	cr_assert_eq(check.blocks, 5 * (1 + 2 + 3) - 2); /* two are tails */
 	cr_assert_gt(check.pages, 1);
 }
 
@@ -219,6 +240,80 @@ Test(meta_check, inline_bytes)
 	while (le16_get(d->inline_len) == 0);
 	((uint8_t *)(d + 1))[0] ^= 1;
 	found(&p, "do not match their checksum");
+}
+
+Test(meta_check, bytes_of_a_tail)
+{
+	struct place p;
+	uint8_t *piece = find(META__CLASS_OBJ, META__KIND_TAIL, 2, &p);
+
+	piece[100] ^= 1;
+	found(&p, "its tail does not match its checksum");
+}
+
+/* The inode of the file with a tail that has this size; *h: its handle. */
+static struct meta_inode_disk *tailed(uint64_t size, struct meta_handle *h, struct place *p)
+{
+	struct meta_inode_disk *d;
+	struct meta_key key;
+	uint32_t n = 0;
+
+	do
+		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, p);
+	while (le16_get(d->tail_len) == 0 || le64_get(d->size) != size);
+	key = meta__leaf_key(p->page, p->at);
+	*h = (struct meta_handle){ meta__key_dir(&key), meta__key_hash(&key),
+				   meta__key_uniq(&key) };
+	return d;
+}
+
+/* The tail of the file of this size stands so many pieces further on, from piece `from` on. */
+static void move_tail(uint64_t size, uint32_t from, uint32_t add, struct place *p)
+{
+	struct meta_leaf_disk *leaf;
+	struct meta_handle h;
+
+	(void)tailed(size, &h, p);
+	leaf = (struct meta_leaf_disk *)p->page;
+	for (uint32_t i = 0; i < meta__page_count(p->page); i++) {
+		struct meta_key key = meta__leaf_key(p->page, i);
+
+		if (meta__key_is_obj(&key, &h, META__KIND_TAIL) && meta__key_index(&key) >= from)
+			leaf->slot[i].w[2] = le64_of(key.w[2] + add);
+	}
+}
+
+Test(meta_check, tail_with_a_gap)
+{
+	struct place p;
+
+	move_tail(4096, 2, 1, &p);
+	found(&p, "a piece of its tail is malformed");
+}
+
+Test(meta_check, tail_that_is_too_short)
+{
+	struct meta_handle h;
+	struct place p;
+
+	tailed(4096, &h, &p)->tail_len = le16_of(1001);
+	found(&p, "its tail is not as long as it says");
+}
+
+Test(meta_check, tail_behind_the_end)
+{
+	struct place p;
+
+	move_tail(4096, 0, META__TAIL_PIECES, &p);
+	found(&p, "its tail lies behind its end");
+}
+
+Test(meta_check, tail_that_is_a_block_too)
+{
+	struct place p;
+
+	move_tail(8192, 0, META__TAIL_PIECES, &p);
+	found(&p, "its tail lies on a drive, too");
 }
 
 Test(meta_check, orphan_record_of_nothing)
