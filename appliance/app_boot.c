@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define STAGING_ALIGN (2u << 20)
+#define HUGE_BYTES    (2ull << 20)
 
 /* Eight pages an operation: with fewer the store runs them one by one, again and again. */
 #define OP_CACHE_BYTES (128ull << 10)
@@ -79,9 +80,15 @@ uint64_t app_core_memory_needed(const struct app_core_cfg *given)
 	return store_bytes ? align_up(cfg.staging_bytes, STAGING_ALIGN) + store_bytes : 0;
 }
 
+uint64_t app_core_dma_needed(const struct app_core_cfg *cfg)
+{
+	/* A drive's queues and lists fit into a huge page. */
+	return align_up(app_core_memory_needed(cfg), HUGE_BYTES) + cfg->ndrives * HUGE_BYTES;
+}
+
 /* ---- parts ------------------------------------------------------------------------------ */
 
-static int take_memory(struct app_core *core)
+static int take_memory(struct app_core *core, char *why)
 {
 	struct app_core_cfg *cfg = &core->cfg;
 	int err;
@@ -104,6 +111,7 @@ static int take_memory(struct app_core *core)
 	err = nvme_dma_map_file(cfg->dma, core->memory, core->memory_bytes, arena_fd(core->arena),
 				0, &core->memory_iova);
 	if (err) {
+		snprintf(why, APP_WHY, "%s", nvme_dma_why(cfg->dma));
 		arena_destroy(core->arena);
 		core->arena = NULL;
 	}
@@ -261,7 +269,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
 	init_lists(core);
-	err = take_memory(core);
+	err = take_memory(core, why);
 	if (err)
 		goto free_core;
 	err = take_slots(core);

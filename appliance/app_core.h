@@ -56,6 +56,9 @@ const char *app_core_cfg_problem(const struct app_core_cfg *cfg);
 /* For app_core_cfg.memory; 0: cfg cannot be. */
 uint64_t app_core_memory_needed(const struct app_core_cfg *cfg);
 
+/* What its drives reach of a core without such memory, their own queues included. */
+uint64_t app_core_dma_needed(const struct app_core_cfg *cfg);
+
 /**
  * app_core_create - take all memory and queue pairs, begin to format or to mount
  *

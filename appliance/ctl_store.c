@@ -99,17 +99,21 @@ static int look_before(struct ctl *c, struct drive_set *b)
 
 /* ---- a core without clients ---------------------------------------------------------- */
 
-static int open_drives(struct drive_set *b, bool create)
+static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 {
+	struct app_core_cfg cfg = { .nshards = c->shards };
 	struct nvme_options options = { .create = create };
 	char err_text[NVME_ERR_TEXT];
 
 	if (nvme_dma_create(&b->dma))
 		return ctl_fail("no memory");
-	for (uint32_t i = 0; i < b->count; i++)
+	for (uint32_t i = 0; i < b->count; i++) {
+		cfg.ndrives = b->count - i;
+		options.memory_bytes = app_core_dma_needed(&cfg);
 		if (nvme_open(&b->drive[i], b->name[i], b->dma, &options, err_text,
 			      sizeof(err_text)))
 			return ctl_fail("%s", err_text);
+	}
 	return 0;
 }
 
@@ -214,7 +218,7 @@ int ctl_cmd_format(struct ctl *c)
 	if (!status)
 		status = look_before(c, &b);
 	if (!status)
-		status = open_drives(&b, true);
+		status = open_drives(c, &b, true);
 	if (!status)
 		status = boot(c, &b, APP_BOOT_FORMAT);
 	if (!status)
@@ -251,7 +255,7 @@ int ctl_cmd_check(struct ctl *c)
 	int status = names_of(c, &b), err;
 
 	if (!status)
-		status = open_drives(&b, false);
+		status = open_drives(c, &b, false);
 	if (!status)
 		status = boot(c, &b, APP_BOOT_MOUNT);
 	if (!status) {

@@ -134,6 +134,7 @@ static int check(struct daemon *d, const char *path)
 static int open_drives(struct daemon *d)
 {
 	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US };
+	struct app_core_cfg cfg;
 	struct nvme_info info;
 	int err = nvme_dma_create(&d->dma);
 
@@ -141,7 +142,10 @@ static int open_drives(struct daemon *d)
 		snprintf(d->why, sizeof(d->why), "no memory");
 		return err;
 	}
+	core_cfg(&d->conf, &cfg);
 	for (; d->ndrives < d->conf.ndrives; d->ndrives++) {
+		cfg.ndrives = d->conf.ndrives - d->ndrives;
+		wanted.memory_bytes = app_core_dma_needed(&cfg);
 		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, &wanted,
 				d->why, NVME_ERR_TEXT);
 		if (err)

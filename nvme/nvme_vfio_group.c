@@ -126,15 +126,14 @@ static int reserve_gaps(struct container *c, const struct nvme_why *why)
 	return err ? nvme__why(why, err, "memory is mapped where its IOMMU cannot map any") : 0;
 }
 
-/* Before anything is pinned: what there is, and what the caller says will come. */
-static int check_memlock(struct container *c, uint64_t memory_bytes, const struct nvme_why *why)
+/* Before it is pinned. */
+static int check_memlock(uint64_t more_bytes, const struct nvme_why *why)
 {
 	struct nvme_memlock limit;
 	char text[160];
 
 	nvme__memlock_read(&limit, "/proc");
-	if (!nvme__memlock_allows(&limit, nvme__dma_mapped_bytes(c->dma) + memory_bytes, text,
-				  sizeof(text)))
+	if (!nvme__memlock_allows(&limit, more_bytes, text, sizeof(text)))
 		return nvme__why(why, -ENOMEM, "%s", text);
 	return 0;
 }
@@ -154,7 +153,7 @@ static int start(struct container *c, uint64_t memory_bytes, const struct nvme_w
 				 strerror(errno));
 	err = reserve_gaps(c, why);
 	if (!err)
-		err = check_memlock(c, memory_bytes, why);
+		err = check_memlock(nvme__dma_mapped_bytes(c->dma) + memory_bytes, why);
 	if (err)
 		return err;
 	err = nvme__dma_attach(c->dma, &c->target);
@@ -264,7 +263,7 @@ static int enter(struct nvme_vfio_group *g, struct nvme_dma *dma, uint64_t memor
 		g->container = c;
 		err = reserve_gaps(c, why); /* the group may have brought ranges of its own */
 		if (!err)
-			err = check_memlock(c, memory_bytes, why);
+			err = check_memlock(memory_bytes, why);
 		if (err)
 			(void)ioctl(g->fd, VFIO_GROUP_UNSET_CONTAINER);
 		return err;
