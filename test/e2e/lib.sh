@@ -65,7 +65,8 @@ write_conf() { # DRIVE...
 }
 
 start() { # returns when the appliance answers
-	"$BIN/weka-appliance" --config "$CONF" >>"$DIR/daemon.log" 2>&1 &
+	# RUN_AS: a command before it, such as one that makes it an ordinary user.
+	${RUN_AS:-} "$BIN/weka-appliance" --config "$CONF" >>"$DIR/daemon.log" 2>&1 &
 	DAEMON=$!
 	n=0
 	until ctl status >/dev/null 2>&1; do
