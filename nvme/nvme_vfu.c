@@ -285,7 +285,7 @@ static int reconnect(struct nvme_vfu *vfu)
 	err = watch(vfu);
 	k->told = false;
 	pthread_mutex_unlock(&k->lock);
-	return err;
+	return err ? err : 1;
 }
 
 static void *keep(void *arg)
@@ -314,7 +314,10 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-/* -EAGAIN until the keeper is done; then, once, what it came to. */
+/*
+ * -EAGAIN while the keeper is at it, and as long as there is no server to connect to; 0: the device
+ * is reset; 1: it is back, and whether it is the same incarnation nobody can know.
+ */
 static int vfu_reset(void *ctrl)
 {
 	struct nvme_vfu_keeper *k = ((struct nvme_vfu *)ctrl)->keeper;
@@ -323,10 +326,11 @@ static int vfu_reset(void *ctrl)
 	pthread_mutex_lock(&k->lock);
 	if (k->released) {
 		err = -ENODEV;
-	} else if (k->job == KEEPER_DONE) {
+	} else if (k->job == KEEPER_DONE &&
+		   (k->result >= 0 || k->result == -ESTALE || k->result == -ENOTSUP)) {
 		k->job = KEEPER_IDLE;
 		err = k->result;
-	} else if (k->job == KEEPER_IDLE) {
+	} else if (k->job != KEEPER_WANTED) {
 		k->job = KEEPER_WANTED;
 		pthread_cond_signal(&k->changed);
 	}
@@ -527,6 +531,7 @@ static int start(struct nvme_vfu *vfu)
 	if (err)
 		return err;
 	snprintf(vfu->why, sizeof(vfu->why), "no thread for it");
+	(void)vfu_vector(vfu, 0); /* of the admin queue; without it nobody sleeps */
 	err = watch(vfu);
 	if (!err)
 		err = -pthread_create(&vfu->keeper->thread, NULL, keep, vfu);

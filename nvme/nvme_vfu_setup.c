@@ -32,6 +32,7 @@
 #define PCI_BUS_MASTER      0x4u
 #define PCI_CLASS_REV       0x08u
 #define PCI_CLASS_NVME      0x010802u
+#define DMA_MAPS_MIN        4u /* queues, buffers, and some clients' */
 #define DOORBELL_BYTES(vfu) (NVME_VFU_DOORBELLS * (vfu)->doorbell_stride)
 
 static int refuse(struct nvme_vfu *vfu, int err, const char *what)
@@ -79,6 +80,8 @@ static int negotiate(struct nvme_vfu *vfu)
 		return refused(vfu, err, "our version");
 	if (vfu->caps.xfer_max < sizeof(uint64_t))
 		return refuse(vfu, -ENOTSUP, "the server takes no registers of 8 bytes");
+	if (vfu->caps.dma_maps_max < DMA_MAPS_MIN)
+		return refuse(vfu, -ENOTSUP, "the server takes too few pieces of memory");
 	return 0;
 }
 
@@ -116,7 +119,7 @@ static int map_area(struct nvme_vfu *vfu, uint32_t i, const struct nvme_vfu_area
 	void *addr;
 
 	if (m->addr && (m->offset != area->offset || m->size_bytes != area->size_bytes))
-		return refuse(vfu, -ENODEV, "the server came back with another device");
+		return refuse(vfu, -ESTALE, "the server came back with another device");
 	if (at % NVME_PAGE_SIZE != 0 || !file_holds(fd, at + area->size_bytes))
 		return refuse(vfu, -EPROTO, "the server's file does not hold its registers");
 	addr = mmap(m->addr, area->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd,
@@ -135,7 +138,7 @@ static int map_bar(struct nvme_vfu *vfu, const struct nvme_vfu_call *call)
 	if (count > 0 && call->reply_fd_count == 0)
 		return refuse(vfu, -EPROTO, "the server offers registers to map, but no file");
 	if (vfu->map_count > 0 && vfu->map_count != count)
-		return refuse(vfu, -ENODEV, "the server came back with another device");
+		return refuse(vfu, -ESTALE, "the server came back with another device");
 	for (uint32_t i = 0; i < count && !err; i++) {
 		err = map_area(vfu, i, &vfu->bar.area[i], call->reply_fd[0]);
 		if (!err && vfu->map_count <= i)
@@ -271,7 +274,7 @@ static int keep_doorbells(struct nvme_vfu *vfu, volatile uint32_t *found)
 	if (vfu->mapped_doorbells)
 		return found == vfu->mapped_doorbells
 			       ? 0
-			       : refuse(vfu, -ENODEV, "the server came back with another device");
+			       : refuse(vfu, -ESTALE, "the server came back with another device");
 	vfu->mapped_doorbells = found;
 	if (found)
 		return 0;
@@ -346,7 +349,7 @@ static int attach_vectors(struct nvme_vfu *vfu)
 		if (vfu->wake_fd[i] < 0)
 			continue;
 		if (i >= vfu->vector_count)
-			return refuse(vfu, -ENODEV, "the server came back with another device");
+			return refuse(vfu, -ESTALE, "the server came back with another device");
 		err = nvme__vfu_attach_vector(vfu, i);
 	}
 	return err ? refused(vfu, err, "our eventfds") : 0;
