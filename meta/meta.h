@@ -336,15 +336,17 @@ void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 struct meta_ahead {
 	const void *leaf;
 	uint64_t key[3];
+	uint32_t block; /* of the record's, whose checksum will be wanted */
+	uint32_t pos;
 };
-#define META_AHEAD_STEPS 3u
+#define META_AHEAD_STEPS 4u
 
 /* Begin to bring what the operation on `t` will look at into the CPU's cache: first for all that
- * will be started, then meta_ahead_step() 0, 1, 2 for all.  Changes nothing; no call in between. */
+ * will be started, then meta_ahead_step() 0, 1, 2, 3 for all.  Changes nothing; no call in between. */
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a);
 /* The next link of its chain: what the step before asked for has had time to come. */
-void meta_ahead_step(const struct meta_ahead *a, uint32_t step);
+void meta_ahead_step(struct meta_ahead *a, uint32_t step);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
 void meta_read_end(struct meta *m, struct meta_op *op);

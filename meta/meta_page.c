@@ -336,6 +336,11 @@ static uint32_t guess(const struct meta_slot_disk *s, uint32_t n, const struct m
 	low = rank_of(first, le64_get(s[0].w[1]));
 	high = rank_of(last, le64_get(s[n - 1].w[1]));
 	rank = rank_of(key->w[0], key->w[1]);
+	if (low == high && rank == low) { /* one file's: by what counts its chunks */
+		low = le64_get(s[0].w[2]);
+		high = le64_get(s[n - 1].w[2]);
+		rank = key->w[2];
+	}
 	if (low == high)
 		return n / 2;
 	if (rank <= low)
@@ -382,23 +387,23 @@ bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos
 	       le64_get(at->w[2]) == key->w[2];
 }
 
-void meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step)
+uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step)
 {
 	const struct meta_slot_disk *s = slots(page);
 	uint32_t n = meta__page_count(page), at;
 
 	if (n == 0)
-		return;
+		return 0;
 	if (step == 0) { /* the header is here: the ends, for the guess */
 		__builtin_prefetch(&s[0]);
 		__builtin_prefetch(&s[n - 1]);
-		return;
+		return 0;
 	}
 	at = guess(s, n, key);
 	if (step == 1) {
 		for (uint32_t i = at > 2 ? at - 2 : 0; i < n && i <= at + 4; i += 2)
 			__builtin_prefetch(&s[i]);
-		return;
+		return at;
 	}
 	at = gallop(s, n, at, key);
 	for (uint32_t i = at; i < n && i < at + 3; i++) { /* name, inode, first extent */
@@ -407,6 +412,7 @@ void meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t ste
 		__builtin_prefetch(value);
 		__builtin_prefetch(value + 64);
 	}
+	return at;
 }
 
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len)

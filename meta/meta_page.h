@@ -51,8 +51,8 @@ static inline uint32_t meta__leaf_bytes(uint32_t value_len)
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
 /* Bring what a search for key will touch into the CPU's cache, a step each time that the step
  * before has had time to come: 0 the ends, 1 the slots, 2 the values.  The header is there already.
- */
-void meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step);
+ * Returns where the key is believed to be; after step 2 it is as meta__leaf_find() says. */
+uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step);
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len);
 /* The record at pos and its neighbours, a name's inode and first extent, are looked at soon. */
 void meta__leaf_ahead(const void *page, uint32_t pos);

@@ -2,11 +2,12 @@
 /*
  * mem: drives.  A command is a copy, done in run(); nothing is ever outstanding.
  *
- * The copy is the cost of the whole path: 4 KiB from memory that no cache holds.  The
+ * The copy is the cost of the whole path: 4 KiB from memory that no cache holds, to memory that
+ * another core has just read.  So it is done as a device would do it, past the caches: an
+ * ordinary store first fetches its line, and takes it away from the core that has it.  And the
  * processor's prefetcher stops at each page, so while one command is copied, line by line, the
  * same lines of the next one are asked for: one request a line, since a burst of them fills the
- * places for lines on their way and then stands in the copy's own.  Into the second cache, not
- * the first.  Measured with 4 KiB random reads, 32 in flight: +15 % over memcpy() after a burst.
+ * places for lines on their way and then stands in the copy's own.
  */
 #include "nvme/nvme_soft.h"
 
@@ -16,9 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #define BATCH_BYTES    (256u << 10) /* copied in one turn: some 30 us */
 #define LINE_BYTES     64u
+#define STORE_BYTES    16u   /* of one store past the caches, and its alignment */
 #define PREFETCH_BYTES 4096u /* of a command: then the processor has caught on */
 
 struct mem_back {
@@ -32,29 +37,61 @@ struct mem_queue {
 	uint64_t copied_bytes;
 };
 
-/* One page, while the page at `next` is asked for. */
-static void copy_page(char *to, const char *from, const char *next)
+#if defined(__x86_64__)
+/* A line, of which `from` may be unaligned; `to` is aligned. */
+static inline void copy_line(char *to, const char *from)
 {
-	for (uint32_t at = 0; at < PREFETCH_BYTES; at += LINE_BYTES) {
+	const __m128i *f = (const void *)from;
+	__m128i *t = (void *)to;
+	const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
+	const __m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
+
+	_mm_stream_si128(t, a);
+	_mm_stream_si128(t + 1, b);
+	_mm_stream_si128(t + 2, c);
+	_mm_stream_si128(t + 3, d);
+}
+
+/* Lines that went past the caches are there before what is stored next: the completion. */
+static inline void copy_end(void)
+{
+	_mm_sfence();
+}
+#else
+static inline void copy_line(char *to, const char *from)
+{
+	memcpy(to, from, LINE_BYTES);
+}
+
+static inline void copy_end(void)
+{
+}
+#endif
+
+/* Line by line, while as many lines at `next` are asked for, up to PREFETCH_BYTES. */
+static void copy_lines(char *to, const char *from, size_t size_bytes, const char *next)
+{
+	size_t at = 0, whole = align_down(size_bytes, LINE_BYTES);
+	size_t ahead = min_u64(whole, PREFETCH_BYTES);
+
+	if (unlikely((uintptr_t)to % STORE_BYTES != 0))
+		whole = ahead = 0; /* a buffer may begin at any multiple of 4 */
+	for (; at < ahead; at += LINE_BYTES) {
 		__builtin_prefetch(next + at, 0, 2);
-		memcpy(to + at, from + at, LINE_BYTES);
+		copy_line(to + at, from + at);
 	}
+	for (; at < whole; at += LINE_BYTES)
+		copy_line(to + at, from + at);
+	memcpy(to + at, from + at, size_bytes - at);
 }
 
 /* To the segments of a read; `next`: what is read after it. */
 static void copy_out(const struct nvme_soft_cmd *cmd, const char *drive, const char *next)
 {
 	for (uint32_t i = 0; i < cmd->seg_count; i++) {
-		char *to = cmd->seg[i].iov_base;
-		size_t size = cmd->seg[i].iov_len;
-
-		if (i == 0 && size >= PREFETCH_BYTES) {
-			copy_page(to, drive, next);
-			memcpy(to + PREFETCH_BYTES, drive + PREFETCH_BYTES, size - PREFETCH_BYTES);
-		} else {
-			memcpy(to, drive, size);
-		}
-		drive += size;
+		copy_lines(cmd->seg[i].iov_base, drive, cmd->seg[i].iov_len, next);
+		drive += cmd->seg[i].iov_len;
+		next = drive;
 	}
 }
 
@@ -84,6 +121,7 @@ static uint32_t mem_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 		cmd[i]->status = NVME_SC_SUCCESS;
 		done[i] = cmd[i];
 	}
+	copy_end();
 	return cmd_count;
 }
 
