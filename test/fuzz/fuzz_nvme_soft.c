@@ -9,6 +9,7 @@
  *     3 register         1 byte offset, 4 bytes value
  *     4 memory           2 bytes offset, 8 bytes: PRP lists, and queues while they are in use
  *     5 serve            1 byte which queue
+ *     6 event            3 bytes: kind, what, log page
  *
  * Addresses are hard to guess, so odd ones are taken as offsets into the mapped memory.  The
  * sanitizers and the asserts are the judges; at the end the controller must come back to life.
@@ -65,8 +66,15 @@ static void enable(void)
 	admin_tail = 0;
 }
 
+static struct nvme_soft_ns namespaces[] = {
+	{ .nsid = 1, .lba_shift = 12, .size_lbas = 16 },
+	{ .nsid = 2, .lba_shift = 9, .first_block = 16, .size_lbas = 100 },
+	{ .nsid = 7, .lba_shift = 9 },
+};
+
 static void start(void)
 {
+	struct nvme_soft_traits *traits;
 	int err = nvme_dma_create(&dma);
 
 	ASSERT(err == 0);
@@ -76,6 +84,13 @@ static void start(void)
 	ASSERT(err == 0);
 	err = sim_drive_create(&sim, &(struct sim_drive_options){ .nblocks = 32, .mdts = 3 });
 	ASSERT(err == 0);
+	traits = sim_drive_traits(sim);
+	traits->sgl = true;
+	traits->shadow = true;
+	traits->deallocate = true;
+	traits->cmb = true;
+	traits->ns = namespaces;
+	traits->ns_count = ARRAY_LEN(namespaces);
 	err = nvme__soft_create(&soft, dma, sim_drive_back(sim));
 	ASSERT(err == 0);
 }
@@ -111,7 +126,7 @@ static void admin_command(struct input *in)
 	struct nvme_sqe sqe = take_sqe(in);
 
 	/* Ids that exist, most of the time. */
-	sqe.opcode %= 16;
+	sqe.opcode = sqe.opcode == 0xff ? NVME_ADMIN_DOORBELL_BUFFER : sqe.opcode % 16;
 	sqe.cdw10 = le32_of(le32_get(sqe.cdw10) & 0xffff0fff);
 	memcpy(memory + admin_tail * sizeof(sqe), &sqe, sizeof(sqe));
 	admin_tail = (admin_tail + 1) % DEPTH;
@@ -129,17 +144,19 @@ static void io_command(struct input *in)
 
 	if (!q)
 		return;
-	tail = *q->sq_doorbell % q->sq_size;
-	sqe.opcode %= 4;
+	tail = (q->sq_shadow ? *q->sq_shadow : *q->sq_doorbell) % q->sq_size;
+	sqe.opcode %= 12;
 	memcpy((struct nvme_sqe *)(uintptr_t)q->sq + tail, &sqe, sizeof(sqe));
 	ring(2 * qid, (tail + 1) % q->sq_size);
+	if (q->sq_shadow)
+		*(uint32_t *)(uintptr_t)q->sq_shadow = (tail + 1) % q->sq_size;
 }
 
 static void step(struct input *in)
 {
 	uint32_t which, value;
 
-	switch (take(in, 1) % 6) {
+	switch (take(in, 1) % 7) {
 	case 0:
 		admin_command(in);
 		break;
@@ -158,9 +175,13 @@ static void step(struct input *in)
 		which = (uint32_t)take(in, 2) * 8 % MEMORY_BYTES;
 		memcpy(memory + which, &(le64){ aim(le64_of(take(in, 8))).raw }, 8);
 		break;
-	default:
+	case 5:
 		value = (uint32_t)take(in, 1) % (QUEUES + 1);
 		nvme__soft_ops.service(soft, value);
+		break;
+	default:
+		value = (uint32_t)take(in, 3);
+		nvme__soft_event(soft, value & 7, value >> 8 & 0xff, value >> 16 & 0xff);
 	}
 }
 
