@@ -143,7 +143,7 @@ static uint32_t vfio_alarm(void *ctrl)
 		bits |= NVME_ALARM_REQUEST;
 	if (was_signalled(v->error_fd))
 		bits |= NVME_ALARM_ERROR;
-	if (nvme__guard_tripped(v->guard))
+	if (was_signalled(v->gone_fd))
 		bits |= NVME_ALARM_GONE;
 	return bits;
 }
@@ -195,7 +195,7 @@ static struct nvme_vfio *make(void)
 
 	if (!v)
 		return NULL;
-	v->fd = v->request_fd = v->error_fd = v->alarm_fd = -1;
+	v->fd = v->request_fd = v->error_fd = v->gone_fd = v->alarm_fd = -1;
 	for (uint32_t i = 0; i < ARRAY_LEN(v->wake_fd); i++)
 		v->wake_fd[i] = -1;
 	return v;
@@ -219,8 +219,7 @@ int nvme__vfio_open(struct nvme_drive **out, const struct nvme_name *parsed, con
 	if (!err)
 		err = nvme__pci_check(&pci, &why);
 	if (!err)
-		err = nvme__vfio_group_get(&v->group, &pci, dma,
-					   options ? options->memory_bytes : 0, &why);
+		err = nvme__vfio_join(v, &pci, dma, options ? options->memory_bytes : 0, &why);
 	if (!err)
 		err = nvme__vfio_device_open(v, &pci, min_u32(max_u32(wanted, 1), NVME_QPAIRS_MAX),
 					     &why);

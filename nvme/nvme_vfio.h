@@ -83,22 +83,25 @@ must_check bool nvme__memlock_allows(const struct nvme_memlock *lock, uint64_t m
 /* ---- the IOMMU: nvme_vfio_group.c ------------------------------------------------------ */
 
 struct nvme_vfio_group;
+struct nvme_vfio;
 
 /*
- * The group that `pci` is in, opened and attached to the container of `dma`, in which all that
- * is mapped now or later is mapped too.  Shared: each get has its put.
+ * Put `v`, the device `pci`, into its group, opened and attached to the container of `dma`, in
+ * which all that is mapped now or later is mapped too.  A device is in its group once.
  */
-must_check int nvme__vfio_group_get(struct nvme_vfio_group **out, const struct nvme_pci *pci,
-				    struct nvme_dma *dma, uint64_t memory_bytes,
-				    const struct nvme_why *why);
-void nvme__vfio_group_put(struct nvme_vfio_group *group);
+must_check int nvme__vfio_join(struct nvme_vfio *v, const struct nvme_pci *pci,
+			       struct nvme_dma *dma, uint64_t memory_bytes,
+			       const struct nvme_why *why);
+void nvme__vfio_leave(struct nvme_vfio *v);
 int nvme__vfio_group_fd(const struct nvme_vfio_group *group);
 
 /* ---- the device: nvme_vfio_device.c ---------------------------------------------------- */
 
 struct nvme_vfio {
 	int fd; /* the device; once it was given back, a file of ones: the number stays ours */
-	struct nvme_vfio_group *group;
+	struct nvme_vfio_group *group; /* NULL: in none */
+	struct list link;              /* in its group  */
+	char address[20];
 	bool released;
 
 	char *bar;                 /* as much of BAR 0 as we need, from its start */
@@ -110,8 +113,8 @@ struct nvme_vfio {
 
 	uint32_t vector_count;            /* 0: no MSI-X */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1 until somebody asked for it */
-	int request_fd, error_fd;
-	int alarm_fd; /* an epoll of both */
+	int request_fd, error_fd, gone_fd;
+	int alarm_fd; /* an epoll of these */
 };
 
 must_check int nvme__vfio_device_open(struct nvme_vfio *v, const struct nvme_pci *pci,
@@ -126,13 +129,12 @@ must_check int nvme__vfio_set_irq(struct nvme_vfio *v, uint32_t index, uint32_t 
 
 /*
  * From now on an access to [base, base + size_bytes) that ends in SIGBUS finds memory of ones
- * there instead.  `size_bytes` is a multiple of the page size.  -ENOSPC: 128 are guarded.
+ * there instead, and the eventfd `tell_fd` (-1: none) is written.  `size_bytes` is a multiple of
+ * the page size.  -ENOSPC: 128 are guarded.
  */
-must_check int nvme__guard_add(void *base, uint64_t size_bytes, uint32_t *guard);
+must_check int nvme__guard_add(void *base, uint64_t size_bytes, int tell_fd, uint32_t *guard);
 /* Put ones there now; whoever reads or writes at this moment gets the one or the other. */
 void nvme__guard_trip(uint32_t guard);
-/* Whether it was tripped, by us or by SIGBUS. */
-bool nvme__guard_tripped(uint32_t guard);
 /* The memory is about to be unmapped. */
 void nvme__guard_remove(uint32_t guard);
 

@@ -88,7 +88,7 @@ static int map_bar(struct nvme_vfio *v, uint64_t mappable_bytes, uint32_t qpair_
 		v->bar = NULL;
 		return nvme__why(why, -errno, "BAR 0 cannot be mapped: %s", strerror(errno));
 	}
-	err = nvme__guard_add(v->bar, want, &v->guard);
+	err = nvme__guard_add(v->bar, want, v->gone_fd, &v->guard);
 	return err ? nvme__why(why, err, "BAR 0 cannot be guarded: %s", strerror(-err)) : 0;
 }
 
@@ -176,30 +176,40 @@ free_set:
 	free(set);
 }
 
+static int watch(const struct nvme_vfio *v, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	return fd < 0 || epoll_ctl(v->alarm_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
 /* An eventfd for what the host says, if it can say it. */
 static int listen_to(struct nvme_vfio *v, uint32_t index)
 {
-	struct epoll_event e = { .events = EPOLLIN };
 	int fd;
 
 	if (irq_count(v, index) == 0)
 		return -1;
 	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd >= 0 && (epoll_ctl(v->alarm_fd, EPOLL_CTL_ADD, fd, &e) ||
-			nvme__vfio_set_irq(v, index, 0, fd))) {
+	if (fd >= 0 && (watch(v, fd) || nvme__vfio_set_irq(v, index, 0, fd))) {
 		close(fd);
 		return -1;
 	}
 	return fd;
 }
 
-static void open_alarms(struct nvme_vfio *v)
+static int open_alarms(struct nvme_vfio *v, const struct nvme_why *why)
 {
+	int err;
+
 	v->alarm_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (v->alarm_fd < 0)
-		return;
+	v->gone_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = watch(v, v->gone_fd);
+	if (err)
+		return nvme__why(why, err, "%s", strerror(-err));
 	v->request_fd = listen_to(v, VFIO_PCI_REQ_IRQ_INDEX);
 	v->error_fd = listen_to(v, VFIO_PCI_ERR_IRQ_INDEX);
+	return 0;
 }
 
 /* ---- all of it ------------------------------------------------------------------------- */
@@ -216,11 +226,12 @@ int nvme__vfio_device_open(struct nvme_vfio *v, const struct nvme_pci *pci, uint
 				 strerror(errno));
 	if (ioctl(v->fd, VFIO_DEVICE_GET_INFO, &info) || !(info.flags & VFIO_DEVICE_FLAGS_PCI))
 		return nvme__why(why, -ENOTSUP, "vfio does not know it as a PCI device");
-	err = open_regions(v, qpair_count, why);
+	err = open_alarms(v, why);
+	if (!err)
+		err = open_regions(v, qpair_count, why);
 	if (err)
 		return err;
 	open_vectors(v, qpair_count);
-	open_alarms(v);
 	err = nvme__vfio_bus_master(v, true);
 	return err ? nvme__why(why, err, "it cannot be made a bus master") : 0;
 }
@@ -249,9 +260,7 @@ void nvme__vfio_device_release(struct nvme_vfio *v)
 	else if (v->fd >= 0)
 		close_fd(&v->fd);
 	close_fd(&nothing);
-	if (v->group)
-		nvme__vfio_group_put(v->group);
-	v->group = NULL;
+	nvme__vfio_leave(v);
 }
 
 void nvme__vfio_device_close(struct nvme_vfio *v)
@@ -265,6 +274,7 @@ void nvme__vfio_device_close(struct nvme_vfio *v)
 		close_fd(&v->wake_fd[i]);
 	close_fd(&v->request_fd);
 	close_fd(&v->error_fd);
+	close_fd(&v->gone_fd);
 	close_fd(&v->alarm_fd);
 	close_fd(&v->fd);
 }

@@ -11,7 +11,7 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A container has a group; the last group takes it along.
+ *  (1) A container has a group, a group has a device; the last one takes it along.
  *  (2) A container that is attached to its table has mapped all that the table has.
  */
 #include "nvme/nvme_vfio.h"
@@ -43,7 +43,7 @@ struct nvme_vfio_group {
 	struct container *container;
 	int id;
 	int fd;
-	uint32_t use_count;
+	struct list devices; /* struct nvme_vfio */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
@@ -234,10 +234,11 @@ static int open_group(const struct nvme_pci *pci, const struct nvme_why *why)
 	if (fd < 0 && errno == EBUSY)
 		return nvme__why(why, -EBUSY, "in use by another process (which has %s open)",
 				 path);
+	if (fd < 0 && errno == EACCES)
+		return nvme__why(why, -EACCES, "%s: %s; type, as root: chown %u %s", path,
+				 strerror(errno), geteuid(), path);
 	if (fd < 0)
-		return nvme__why(why, -errno, "%s: %s%s", path, strerror(errno),
-				 errno == EACCES ? "; type, as root: chown the user's name to it"
-						 : "");
+		return nvme__why(why, -errno, "%s: %s", path, strerror(errno));
 	if (ioctl(fd, VFIO_GROUP_GET_STATUS, &status) == 0 &&
 	    status.flags & VFIO_GROUP_FLAGS_VIABLE)
 		return fd;
@@ -308,35 +309,68 @@ static int group_create(struct nvme_vfio_group **out, const struct nvme_pci *pci
 		return err;
 	}
 	list_init(&g->link);
+	list_init(&g->devices);
 	list_push_back(&g->container->groups, &g->link);
 	*out = g;
 	return 0;
 }
 
-int nvme__vfio_group_get(struct nvme_vfio_group **out, const struct nvme_pci *pci,
-			 struct nvme_dma *dma, uint64_t memory_bytes, const struct nvme_why *why)
+static bool has_device(const struct nvme_vfio_group *g, const char *address)
 {
+	struct list *at;
+
+	list_for_each (at, &g->devices) {
+		if (strcmp(list_entry(at, struct nvme_vfio, link)->address, address) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int join_locked(struct nvme_vfio *v, const struct nvme_pci *pci, struct nvme_dma *dma,
+		       uint64_t memory_bytes, const struct nvme_why *why)
+{
+	struct nvme_vfio_group *g = find_group(dma, pci->group);
 	int err = 0;
 
+	if (g && has_device(g, pci->address))
+		return nvme__why(why, -EBUSY, "its controller is already a drive of this process");
+	if (!g)
+		err = group_create(&g, pci, dma, memory_bytes, why);
+	if (err)
+		return err;
+	v->group = g;
+	(void)snprintf(v->address, sizeof(v->address), "%s", pci->address);
+	list_init(&v->link);
+	list_push_back(&g->devices, &v->link);
+	return 0;
+}
+
+int nvme__vfio_join(struct nvme_vfio *v, const struct nvme_pci *pci, struct nvme_dma *dma,
+		    uint64_t memory_bytes, const struct nvme_why *why)
+{
+	int err;
+
 	pthread_mutex_lock(&lock);
-	*out = find_group(dma, pci->group);
-	if (!*out)
-		err = group_create(out, pci, dma, memory_bytes, why);
-	if (!err)
-		(*out)->use_count++;
+	err = join_locked(v, pci, dma, memory_bytes, why);
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
-void nvme__vfio_group_put(struct nvme_vfio_group *g)
+/* (1) */
+void nvme__vfio_leave(struct nvme_vfio *v)
 {
+	struct nvme_vfio_group *g = v->group;
+
+	if (!g)
+		return;
 	pthread_mutex_lock(&lock);
-	ASSERT(g->use_count > 0);
-	if (--g->use_count == 0) {
+	list_del(&v->link);
+	v->group = NULL;
+	if (list_empty(&g->devices)) {
 		list_del(&g->link);
 		close(g->fd);
 		if (list_empty(&g->container->groups))
-			container_destroy(g->container); /* (1) */
+			container_destroy(g->container);
 		free(g);
 	}
 	pthread_mutex_unlock(&lock);

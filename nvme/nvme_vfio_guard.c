@@ -14,7 +14,8 @@
  *
  *  (1) base is 0, or the guard's memory is mapped.  The handler reads guards without a lock;
  *      adding and removing them is under one.
- *  (2) The handler calls mmap() only, which is a system call and takes no lock of this process.
+ *  (2) The handler calls mmap() and write() only: system calls, which take no lock of this
+ *      process.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfio.h"
@@ -32,16 +33,15 @@ struct guard {
 	_Atomic uintptr_t base; /* 0: free */
 	uint64_t size_bytes;
 	int ones_fd;
-	atomic_bool tripped;
+	int tell_fd; /* -1: none */
 };
 
 static struct guard guards[GUARDS_MAX + 1]; /* [0] is nobody's */
 static struct sigaction before;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool trip(struct guard *g, uintptr_t base)
+static bool trip(const struct guard *g, uintptr_t base)
 {
-	atomic_store_explicit(&g->tripped, true, memory_order_relaxed);
 	return mmap((void *)base, g->size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
 		    g->ones_fd, 0) != MAP_FAILED;
 }
@@ -49,14 +49,20 @@ static bool trip(struct guard *g, uintptr_t base)
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
+	int saved_errno = errno;
+	uint64_t one = 1;
 
 	(void)context;
 	for (uint32_t i = 1; i <= GUARDS_MAX && info->si_code > 0; i++) {
 		struct guard *g = &guards[i];
 		uintptr_t base = atomic_load_explicit(&g->base, memory_order_acquire); /* A1 */
 
-		if (base && addr >= base && addr - base < g->size_bytes && trip(g, base))
-			return;
+		if (!base || addr < base || addr - base >= g->size_bytes || !trip(g, base))
+			continue;
+		if (g->tell_fd >= 0)
+			(void)!write(g->tell_fd, &one, sizeof(one));
+		errno = saved_errno;
+		return;
 	}
 	(void)sigaction(SIGBUS, &before, NULL); /* it comes again, and finds who was there before */
 	if (info->si_code <= 0)
@@ -98,7 +104,7 @@ close_fd:
 	return -ENOMEM;
 }
 
-static int add_locked(void *base, uint64_t size_bytes, uint32_t *guard)
+static int add_locked(void *base, uint64_t size_bytes, int tell_fd, uint32_t *guard)
 {
 	uint32_t i = 1;
 	int fd, err = install_once();
@@ -114,19 +120,19 @@ static int add_locked(void *base, uint64_t size_bytes, uint32_t *guard)
 		return fd;
 	guards[i].size_bytes = size_bytes;
 	guards[i].ones_fd = fd;
-	atomic_store_explicit(&guards[i].tripped, false, memory_order_relaxed);
+	guards[i].tell_fd = tell_fd;
 	atomic_store_explicit(&guards[i].base, (uintptr_t)base, memory_order_release); /* R1 */
 	*guard = i;
 	return 0;
 }
 
-int nvme__guard_add(void *base, uint64_t size_bytes, uint32_t *guard)
+int nvme__guard_add(void *base, uint64_t size_bytes, int tell_fd, uint32_t *guard)
 {
 	int err;
 
 	ASSERT((uintptr_t)base % (uintptr_t)sysconf(_SC_PAGESIZE) == 0 && size_bytes > 0);
 	pthread_mutex_lock(&lock);
-	err = add_locked(base, size_bytes, guard);
+	err = add_locked(base, size_bytes, tell_fd, guard);
 	pthread_mutex_unlock(&lock);
 	return err;
 }
@@ -136,12 +142,6 @@ void nvme__guard_trip(uint32_t guard)
 	ASSERT(guard > 0 && guard <= GUARDS_MAX);
 	ASSERT(trip(&guards[guard],
 		    atomic_load_explicit(&guards[guard].base, memory_order_relaxed)));
-}
-
-bool nvme__guard_tripped(uint32_t guard)
-{
-	ASSERT(guard > 0 && guard <= GUARDS_MAX);
-	return atomic_load_explicit(&guards[guard].tripped, memory_order_relaxed);
 }
 
 void nvme__guard_remove(uint32_t guard)
