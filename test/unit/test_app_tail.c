@@ -29,6 +29,7 @@ static pthread_t control;
 static struct weka_client *client;
 static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 static uint8_t bytes[256 << 10], back[256 << 10];
+static uint8_t large[4 << 20];
 
 static void *control_thread(void *arg)
 {
@@ -289,4 +290,47 @@ Test(app_tail, a_bad_byte_of_it_is_noticed)
 	cr_assert_eq(weka_truncate(client, &attr->handle, 1110), -EIO);
 	cr_assert_eq(weka_truncate(client, &attr->handle, 0), 0);
 	cr_assert_eq(weka_append(client, &attr->handle, "more", 4), 4);
+}
+
+/* Files of `size` until the store is full; returns how many. */
+static uint32_t fill_store(const char *name, size_t size, uint32_t count_max)
+{
+	char path[32];
+	int rc;
+
+	for (uint32_t i = 0; i < count_max; i++) {
+		snprintf(path, sizeof(path), "/%s%u", name, i);
+		rc = weka_write_file(client, path, large, size, NULL);
+		if (rc == -ENOSPC)
+			return i;
+		cr_assert_eq(rc, 0, "%s: %s", path, weka_error(client));
+	}
+	cr_assert(false, "it does not get full");
+	return 0;
+}
+
+/* There is no block for what stays of the last one: it goes into the index. */
+Test(app_tail, a_full_store_cuts_files_inside_blocks)
+{
+	static const size_t sizes[] = { (3 << 20) + 4095, (2 << 20) + 2000, 3000 };
+	struct weka_attr a;
+
+	for (size_t i = 0; i < sizeof(large); i++)
+		large[i] = (uint8_t)(i * 11 + i / 257);
+	cr_assert_gt(fill_store("a", sizeof(large), 1000), 3);
+	(void)fill_store("b", 64 << 10, 1000);
+	(void)fill_store("c", 4096, 10000);
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		void *whole;
+		size_t size;
+
+		cr_assert_eq(weka_open(client, "/a1", 0, 0, &a), 0);
+		cr_assert_eq(weka_truncate(client, &a.handle, sizes[i]), 0, "to %zu: %s", sizes[i],
+			     weka_error(client));
+		cr_assert_eq(weka_read_file(client, "/a1", &whole, &size), 0, "%s",
+			     weka_error(client));
+		cr_assert_eq(size, sizes[i]);
+		cr_assert_eq(memcmp(whole, large, size), 0);
+		free(whole);
+	}
 }
