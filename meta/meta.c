@@ -143,7 +143,7 @@ void meta__error(struct meta *m, const char *fmt, ...)
 
 const char *meta_error(const struct meta *m)
 {
-	return m->error;
+	return m->error[0] ? m->error : m->boot->note;
 }
 
 void meta__fail(struct meta *m)

@@ -13,8 +13,9 @@
  *  (3) The old log's zones are not used again before all roots name the new log.  A crash in
  *      between leaves some roots on the old log and some on the new: then the old one is replayed
  *      again (nothing is in the new one yet), and each root skips what it has.
- *  (4) A single damaged copy of anything is tolerated.  Where both are gone the mount is refused,
- *      by name: no crash does that, for the two are never written at the same time.
+ *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
+ * both are gone the mount is refused, by name: no crash does that, for the two are never written at
+ * the same time.
  */
 #include "meta/meta_store.h"
 
@@ -121,6 +122,18 @@ int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 	return err;
 }
 
+void meta__boot_note(struct meta *m, const char *fmt, ...)
+{
+	struct meta__boot *b = m->boot;
+	va_list args;
+
+	if (b->note[0])
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(b->note, sizeof(b->note), fmt, args);
+	va_end(args);
+}
+
 void meta__boot_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__boot *b = m->boot;
@@ -223,19 +236,24 @@ static int super_take(struct meta *m, uint32_t drive, const struct meta__super *
 /* Copy A, or else copy B; -ENODATA when neither is one. */
 static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 {
+	static const char *const names[2] = { "first", "second" };
 	struct meta__boot *b = m->boot;
+	struct meta__super copies[2];
 	char why[2][128] = { "cannot be read", "cannot be read" };
 	int err[2] = { -EIO, -EIO };
 
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		if (b->io[copy].io.status == 0)
-			err[copy] = meta__super_parse(b->io[copy].io.buf, out, why[copy]);
-		if (err[copy] == 0) {
-			if (copy == 1)
-				meta__error(m, "drive %u: first superblock: %s; second one used",
-					    drive, why[0]);
-			return 0;
-		}
+			err[copy] = meta__super_parse(b->io[copy].io.buf, &copies[copy], why[copy]);
+	}
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		if (err[copy])
+			continue;
+		*out = copies[copy];
+		if (err[copy ^ 1])
+			meta__boot_note(m, "drive %u: %s superblock: %s; the %s one is used", drive,
+					names[copy ^ 1], why[copy ^ 1], names[copy]);
+		return 0;
 	}
 	for (uint32_t copy = 0; copy < 2; copy++)
 		if (err[copy] == -EPROTONOSUPPORT)
@@ -360,10 +378,15 @@ static int mount_roots(struct meta *m)
 			struct meta__root_seen r;
 
 			if (b->io[i].io.status ||
-			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0)
+			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0 ||
+			    r.shard != (b->at + i) % m->nshards) {
+				meta__boot_note(m,
+						"shard %u: copy %u of a root is damaged, or torn "
+						"by a crash; the other one is used",
+						(b->at + i) % m->nshards, b->step);
 				continue; /* the other copy must be good (4) */
-			if (r.shard == (b->at + i) % m->nshards)
-				root_take(m, (b->at + i) / m->nshards, &r);
+			}
+			root_take(m, (b->at + i) / m->nshards, &r);
 		}
 		b->at += b->count;
 	}
@@ -394,6 +417,11 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 		return meta__boot_fail(m, -EUCLEAN,
 				       "drive %u block %llu: header of zone %u damaged",
 				       x->io.drive, (unsigned long long)x->io.block, zone);
+	if (seen.half)
+		meta__boot_note(m,
+				"drive %u block %llu: one half of the header of zone %u is "
+				"damaged, or torn by a crash; the other one is used",
+				x->io.drive, (unsigned long long)x->io.block, zone);
 	meta__zone_at(m, zone)->incarnation = seen.incarnation;
 	b->head_kind[zone] = (uint8_t)seen.kind;
 	if (seen.kind == META__ZONE_LOG && seen.epoch == b->log_epoch)

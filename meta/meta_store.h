@@ -69,6 +69,7 @@ struct meta__zone_seen {
 	uint32_t zone;
 	enum meta__zone_kind kind;
 	uint64_t incarnation, epoch, order, oldest_order;
+	bool half; /* only one of its two halves is whole */
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
 /* 0, -EUCLEAN: neither copy is whole. */
@@ -276,6 +277,7 @@ struct meta__boot_root { /* of a shard, as found */
 
 struct meta__boot {
 	int status;                   /* -EAGAIN while it goes on */
+	char note[160];               /* the first thing that was not whole, and not needed; "" */
 	int (*stage)(struct meta *m); /* 0: go on at once; -EAGAIN: wait; else the end */
 	uint8_t *buf;                 /* META__BOOT_BLOCKS blocks */
 	struct meta__io io[META__BOOT_BLOCKS];
@@ -315,6 +317,8 @@ uint32_t meta__boot_flush(struct meta *m); /* how many drives */
 void meta__boot_next(struct meta *m, int (*stage)(struct meta *m));
 int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Of two copies one is not whole: the mount goes on, and says so in meta_error(). */
+void meta__boot_note(struct meta *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int meta__boot_run_op(struct meta *m, uint32_t type); /* 0: it is over; -EAGAIN; else its status */
 /* The last stages of both: all trees durable; roots that name this mount's log; serve. */
 int meta__boot_settle(struct meta *m);

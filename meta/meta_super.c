@@ -359,9 +359,10 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 	int first_err = zone_parse_half(block, uuid, zone, out);
 	int second_err = zone_parse_half((const uint8_t *)block + ZONE_HALF, uuid, zone, &second);
 
-	if (second_err)
+	if (first_err && second_err)
 		return first_err;
-	if (first_err || second.incarnation > out->incarnation)
+	if (first_err || (!second_err && second.incarnation > out->incarnation))
 		*out = second;
+	out->half = first_err || second_err;
 	return 0;
 }

@@ -345,18 +345,25 @@ int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window)
 	return 0;
 }
 
-int sim_world_check(struct sim_world *w)
+int sim_world_check_all(struct sim_world *w, struct meta_check *found)
 {
 	struct meta *m = app_core_meta(w->core);
-	struct meta_check found = { 0 };
 	uint32_t steps = 0;
 	int err;
 
-	meta_check_start(m, &found);
+	meta_check_start(m, found);
 	while ((err = meta_check_status(m)) == -EAGAIN) {
 		(void)turn(w);
 		ASSERT(steps++ < STEPS_MAX);
 	}
+	return err;
+}
+
+int sim_world_check(struct sim_world *w)
+{
+	struct meta_check found = { 0 };
+	int err = sim_world_check_all(w, &found);
+
 	if (err)
 		snprintf(w->why, sizeof(w->why), "check: %llu problems: %s",
 			 (unsigned long long)found.problems, found.first[0]);

@@ -97,5 +97,7 @@ void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window)
 must_check int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window);
 /* The store's own check: 0, or -EUCLEAN with w->why. */
 must_check int sim_world_check(struct sim_world *w);
+/* The same; what it found. */
+must_check int sim_world_check_all(struct sim_world *w, struct meta_check *found);
 
 #endif

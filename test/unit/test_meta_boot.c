@@ -76,6 +76,8 @@ Test(meta_boot, second_superblock_may_be_damaged_too)
 {
 	flip(0, 1023, 77);
 	is_whole();
+	cr_assert_not_null(strstr(meta_error(r.m), "drive 0: second superblock"), "%s",
+			   meta_error(r.m));
 }
 
 Test(meta_boot, two_damaged_superblocks_are_refused)

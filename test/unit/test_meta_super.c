@@ -286,6 +286,8 @@ Test(meta_super, no_single_bit_of_a_zone_header_matters)
 	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
 		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		cr_assert_eq(meta__zone_parse(block, uuid, 5, &seen), 0, "bit %u", bit);
+		cr_assert(seen.half, "bit %u", bit);
+		seen.half = false;
 		cr_assert_arr_eq(&seen, &a_zone, sizeof(seen));
 		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
