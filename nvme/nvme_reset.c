@@ -79,8 +79,15 @@ static uint32_t csts(const struct nvme_drive *drive)
 static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns, uint64_t limit_ns)
 {
 	drive->reset.life = life;
+	drive->reset.since_ns = now_ns;
 	drive->reset.look_ns = now_ns;
 	drive->reset.deadline_ns = now_ns + limit_ns;
+}
+
+/* Until the next look: the longer it takes the less it matters. */
+static uint64_t pause_ns(const struct nvme_reset *r, uint64_t now_ns)
+{
+	return max_u64((now_ns - r->since_ns) / 16, LOOK_NS / 10);
 }
 
 /* ---- orders -------------------------------------------------------------------------- */
@@ -315,7 +322,7 @@ static bool disabling(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (now_ns < r->look_ns)
 		return false;
-	r->look_ns = now_ns + LOOK_NS;
+	r->look_ns = now_ns + pause_ns(r, now_ns);
 	now = csts(drive);
 	if (now != NVME_CSTS_GONE && !(now & NVME_CSTS_RDY))
 		stopped(drive, now_ns);
@@ -334,7 +341,7 @@ static bool resetting(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (now_ns < r->look_ns)
 		return false;
-	r->look_ns = now_ns + 10 * LOOK_NS;
+	r->look_ns = now_ns + pause_ns(r, now_ns);
 	if (ops->reset && r->cause != NVME_CAUSE_REQUEST)
 		err = ops->reset(drive->ctrl);
 	if (err == -EAGAIN && now_ns < r->deadline_ns && !r->forced)
@@ -394,7 +401,7 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 		return false;
 	err = nvme__up_step(&drive->up, now_ns);
 	if (err > 0) {
-		r->look_ns = now_ns + LOOK_NS / 10;
+		r->look_ns = now_ns + pause_ns(r, now_ns);
 		return false;
 	}
 	if (err < 0)

@@ -65,6 +65,7 @@ struct nvme_reset {
 	enum nvme_cause cause;
 	uint32_t qid;              /* the one queue pair that is restarted; 0: the controller    */
 	uint32_t turn;             /* of the orders that are out                                 */
+	uint64_t since_ns;         /* when this life began */
 	uint64_t deadline_ns;      /* of this life                                               */
 	uint64_t look_ns;          /* not before: a register costs a trip to the device          */
 	uint32_t attempts;         /* to bring it up again                                       */

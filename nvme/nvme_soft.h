@@ -82,6 +82,8 @@ struct nvme_soft_back {
 	 */
 	uint32_t (*run)(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
 			struct nvme_soft_cmd **done, uint32_t done_max);
+	/* Let a command end early, as aborted; false, or NULL: it ends as it would have. */
+	bool (*abort)(void *queue, uint16_t cid);
 	/* Sleep: NULL when run() is always done with what it was given. */
 	int (*wake_fd)(void *queue);
 	bool (*arm)(void *queue);

@@ -185,6 +185,15 @@ static uint32_t delete_queue(struct nvme_soft *soft, const struct nvme_sqe *sqe)
 	return NVME_SC_SUCCESS;
 }
 
+/* The back ends of a process run on other threads: they have no abort(), a test's has. */
+static bool abort_command(struct nvme_soft *soft, uint32_t dword10)
+{
+	uint32_t qid = dword10 & 0xffff;
+	struct nvme_soft_queue *q = qid <= NVME_QPAIRS_MAX ? soft->queue[qid] : NULL;
+
+	return q && q->back->abort && q->back->abort(q->back_queue, (uint16_t)(dword10 >> 16));
+}
+
 static uint32_t run(struct nvme_soft *soft, const struct nvme_sqe *sqe, uint32_t *result)
 {
 	if (sqe->flags & (NVME_SQE_PSDT | NVME_SQE_FUSE))
@@ -210,7 +219,7 @@ static uint32_t run(struct nvme_soft *soft, const struct nvme_sqe *sqe, uint32_t
 	case NVME_ADMIN_DELETE_SQ:
 		return delete_queue(soft, sqe);
 	case NVME_ADMIN_ABORT:
-		*result = 1; /* not aborted: it may do that to any abort */
+		*result = !abort_command(soft, le32_get(sqe->cdw10));
 		return NVME_SC_SUCCESS;
 	default:
 		return NVME_SC_INVALID_OPCODE;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOST_NS 50000000u /* how often a lost command does its work again, at least */
+
 static bool chance(struct sim_drive *sim, uint32_t ppm)
 {
 	return ppm && rand_below(&sim->rand, 1000000) < ppm;
@@ -41,6 +43,19 @@ static uint32_t error_ppm(const struct sim_faults *faults, uint8_t opcode)
 	}
 }
 
+/* Generic, command specific, media, path, vendor; known to the driver or not; DNR now and then. */
+static uint32_t any_status(struct sim_drive *sim)
+{
+	static const uint16_t types[] = { 0x000, 0x100, 0x200, 0x300, 0x700 };
+	uint32_t status = types[rand_below(&sim->rand, ARRAY_LEN(types))];
+
+	status |= rand_below(&sim->rand, 2) ? 1 + (uint32_t)rand_below(&sim->rand, 255)
+					    : 1 + (uint32_t)rand_below(&sim->rand, 16);
+	if (status == NVME_SC_POWER_LOSS) /* that one is the power's own */
+		status = NVME_SC_INTERNAL;
+	return status | (rand_below(&sim->rand, 4) ? 0 : NVME_STATUS_NO_RETRY);
+}
+
 /* The status that `cmd` will have. */
 static uint32_t decide(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
 {
@@ -48,6 +63,8 @@ static uint32_t decide(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
 
 	if (faults->fail_nth && --faults->fail_nth == 0)
 		return faults->fail_status ? faults->fail_status : usual_error(cmd->opcode);
+	if (chance(sim, faults->status_ppm))
+		return any_status(sim);
 	return chance(sim, error_ppm(faults, cmd->opcode)) ? usual_error(cmd->opcode) : 0;
 }
 
@@ -75,6 +92,7 @@ static void arrive(struct sim_queue *q, struct nvme_soft_cmd *cmd)
 	}
 	count(sim, cmd);
 	p->status = decide(sim, cmd);
+	p->lost = chance(sim, sim->faults.lose_ppm);
 	p->drop = cmd->opcode == NVME_CMD_WRITE && chance(sim, sim->faults.drop_write_ppm);
 	p->due_ns = power->now_ns + sim->faults.delay_min_ns;
 	if (span)
@@ -155,10 +173,32 @@ static uint32_t sim_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 		arrive(q, cmd[i]);
 	while (done_count < done_max && (p = first_due(q)) != NULL) {
 		complete(q->sim, p);
+		if (p->lost && p->status != NVME_SC_POWER_LOSS) {
+			/* It reads or writes our memory for as long as nobody stops it. */
+			p->due_ns = q->sim->power->now_ns + 1 + rand_below(&q->sim->rand, LOST_NS);
+			continue;
+		}
 		done[done_count++] = p->cmd;
 		*p = q->pending[--q->pending_count];
 	}
 	return done_count;
+}
+
+static bool sim_abort(void *queue, uint16_t cid)
+{
+	struct sim_queue *q = queue;
+
+	for (uint32_t i = 0; i < q->pending_count; i++) {
+		struct sim_pending *p = &q->pending[i];
+
+		if (p->cmd->cid != cid || q->sim->faults.ignore_aborts)
+			continue;
+		p->status = NVME_SC_ABORT_REQUESTED;
+		p->due_ns = q->sim->power->now_ns;
+		p->lost = false;
+		return true;
+	}
+	return false;
 }
 
 static int sim_queue_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
@@ -237,6 +277,7 @@ int sim_drive_create(struct sim_drive **out, const struct sim_drive_options *opt
 		.queue_create = sim_queue_create,
 		.queue_destroy = sim_queue_destroy,
 		.run = sim_run,
+		.abort = sim_abort,
 		.shutdown = sim_shutdown,
 		.destroy = sim_back_destroy,
 	};
@@ -284,6 +325,12 @@ void sim_drive_open(struct sim_drive *sim, struct nvme_dma *dma, struct nvme_dri
 struct nvme_soft_back *sim_drive_back(struct sim_drive *sim)
 {
 	return &sim->back;
+}
+
+void sim_drive_opens(struct sim_drive *sim)
+{
+	ASSERT(!sim->open && !sim->power->off);
+	sim->open = true;
 }
 
 struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim)

@@ -50,6 +50,8 @@ struct sim_faults {
 	uint32_t read_error_ppm;
 	uint32_t write_error_ppm; /* leaves some of the atomic units written, some not */
 	uint32_t flush_error_ppm;
+	uint32_t status_ppm;  /* with any status that there is, and may be told not to try again */
+	uint32_t lose_ppm;    /* work on, again and again, and never complete: until aborted */
 	uint64_t fail_nth;    /* the n-th command from now fails; 1: the next; 0: none */
 	uint16_t fail_status; /* with this; 0: the kind's usual one */
 	/* A command takes so long, chosen anew for each: they end in another order. */
@@ -58,6 +60,7 @@ struct sim_faults {
 	/* So much longer, for who wants some commands to dawdle; NULL: none does. */
 	uint64_t (*dawdle_ns)(void *user, const struct nvme_soft_cmd *cmd);
 	void *dawdle_user;
+	bool ignore_aborts;
 	/* Lies. */
 	bool ignore_flush;       /* says done, makes nothing durable */
 	bool ignore_fua;         /* the write lands in the cache only */
@@ -137,6 +140,8 @@ void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_d
 
 /* What stands under the soft controller, for tests that open it themselves or change what it is. */
 struct nvme_soft_back *sim_drive_back(struct sim_drive *sim);
+/* Who opens it so says so. */
+void sim_drive_opens(struct sim_drive *sim);
 struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim);
 
 /* ---- a controller that lies --------------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct sim_pending {
 	uint64_t flush_seq; /* a flush: the last write that had completed when it came */
 	uint32_t status;
 	bool drop; /* a lie: nothing is written */
+	bool lost; /* it goes on and on */
 };
 
 struct sim_queue {
