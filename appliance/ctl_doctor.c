@@ -152,7 +152,7 @@ int64_t ctl_list_highest(const char *list)
 	int64_t highest = -1;
 
 	while (next_range(&list, &first, &last))
-		if (last < CTL_CPUS_MAX && (int64_t)last > highest)
+		if (first <= last && last < CTL_CPUS_MAX && (int64_t)last > highest)
 			highest = (int64_t)last;
 	return highest;
 }

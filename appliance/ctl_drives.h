@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define CTL_WHY_SIZE     512u
-#define CTL_PCI_SIZE     16u /* "0000:01:00.0", domains of more digits too */
+#define CTL_PCI_SIZE     20u /* "0000:01:00.0"; a domain may have 8 digits */
 #define CTL_SERIAL_SIZE  24u
 #define CTL_ACCOUNT_SIZE 64u /* the name of a user or a group */
 #define CTL_DRIVES_FILE  "/etc/weka/drives"

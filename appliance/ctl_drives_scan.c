@@ -36,11 +36,19 @@ static uint32_t id_of(const char *root, const char *pci, const char *what)
 	return (uint32_t)v;
 }
 
+__attribute__((format(printf, 1, 2))) static void say_nothing(char *msg, ...)
+{
+	(void)msg;
+}
+
 static void name_product(struct ctl_drive *d)
 {
 	struct pci_access *acc = pci_alloc();
 
-	/* No scan: only the list of ids is used.  It need not be installed. */
+	/* No pci_init(), which looks for devices: only the list of ids is used, if there is one.
+	 * So what pci_init() would fill in is filled in here. */
+	acc->warning = say_nothing;
+	acc->debug = say_nothing;
 	if (!pci_lookup_name(acc, d->product, sizeof(d->product),
 			     PCI_LOOKUP_VENDOR | PCI_LOOKUP_DEVICE, d->vendor_id, d->device_id))
 		d->product[0] = '\0';
@@ -77,7 +85,7 @@ void ctl_group_look(struct ctl_drive *d, const char *root, const struct ctl_save
 			if (*d->blocker || driver_is_harmless(driver) ||
 			    (own && ctl_saved_find(own, e.name[i])))
 				continue;
-			snprintf(d->blocker, sizeof(d->blocker), "%.15s", e.name[i]);
+			snprintf(d->blocker, sizeof(d->blocker), "%.19s", e.name[i]);
 			snprintf(d->blocker_driver, sizeof(d->blocker_driver), "%s", driver);
 		}
 	ctl_entries_free(&e);

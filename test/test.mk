@@ -16,3 +16,7 @@ test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.
 test_base_seal_srcs := base/seal_malloc.c
 test_weka_hot_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
+# wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.
+ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
+	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c))
+$(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
