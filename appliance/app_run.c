@@ -165,6 +165,8 @@ static int boot(struct app_run *run, struct pace *p)
 		turn(p, run);
 	if (err)
 		snprintf(run->why, sizeof(run->why), "%s", app_core_error(run->core));
+	else if (*app_core_error(run->core))
+		log_warn("mounted, but %s", app_core_error(run->core));
 	return err;
 }
 

@@ -259,6 +259,8 @@ int ctl_cmd_check(struct ctl *c)
 	if (!status)
 		status = boot(c, &b, APP_BOOT_MOUNT);
 	if (!status) {
+		if (*app_core_error(b.core)) /* the other copy is good: it counts as no problem */
+			fprintf(stderr, "wekactl: check: %s\n", app_core_error(b.core));
 		meta_check_start(app_core_meta(b.core), &found);
 		while ((err = meta_check_status(app_core_meta(b.core))) == -EAGAIN)
 			turn(b.core);
