@@ -253,6 +253,7 @@ bench:
 	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
 
 man_pages := $(wildcard $(foreach l,$(layers) bench,$(l)/*.[1-8]))
+units     := $(wildcard appliance/*.service)
 R := $(BUILD)/release
 install:
 	$(sub) VARIANT=release all
@@ -264,6 +265,9 @@ install:
 	$(Q)install -m 644 client-lib/weka_client.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weka-client.pc
+	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	$(Q)set -e; for unit in $(units); do \
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
 	$(Q)set -e; for page in $(man_pages); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 
