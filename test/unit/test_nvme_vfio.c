@@ -401,6 +401,7 @@ Test(nvme_vfio, other_accesses_that_fail_end_the_process_as_ever, .signal = SIGB
 	int fd, other_fd;
 	volatile uint32_t *guarded = bar(&fd, 1), *other = bar(&other_fd, 1);
 
+	cr_assert_neq(signal(SIGBUS, SIG_DFL), SIG_ERR); /* a sanitizer has its own */
 	cr_assert_eq(nvme__guard_add((void *)guarded, 4096, -1, &guard), 0);
 	cr_assert_eq(ftruncate(other_fd, 0), 0);
 	other[0] = 1;
@@ -412,6 +413,7 @@ Test(nvme_vfio, access_after_the_guard_has_gone_ends_the_process, .signal = SIGB
 	int fd;
 	volatile uint32_t *p = bar(&fd, 1);
 
+	cr_assert_neq(signal(SIGBUS, SIG_DFL), SIG_ERR); /* a sanitizer has its own */
 	cr_assert_eq(nvme__guard_add((void *)p, 4096, -1, &guard), 0);
 	nvme__guard_remove(guard);
 	cr_assert_eq(ftruncate(fd, 0), 0);
