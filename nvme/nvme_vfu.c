@@ -507,7 +507,8 @@ static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dm
 	list_init(&vfu->target.link);
 	for (uint32_t i = 0; i < ARRAY_LEN(vfu->wake_fd); i++)
 		vfu->wake_fd[i] = -1;
-	snprintf(vfu->path, sizeof(vfu->path), "%s", parsed->path);
+	ASSERT(strlen(parsed->path) < sizeof(vfu->path)); /* nvme__vfu_open() saw to it */
+	memcpy(vfu->path, parsed->path, strlen(parsed->path) + 1);
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->changed, NULL);
 	vfu->alarm_fd = epoll_create1(EPOLL_CLOEXEC);
