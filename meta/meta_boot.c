@@ -54,9 +54,12 @@ static void forget(struct meta__boot *b)
 	free(b->root_seen);
 	free(b->head_kind);
 	free(b->span);
+	free(b->run);
 	b->root_seen = NULL;
 	b->head_kind = NULL;
 	b->span = NULL;
+	b->run = NULL;
+	b->run_count = b->run_max = 0;
 }
 
 void meta__boot_destroy(struct meta *m)

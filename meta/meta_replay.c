@@ -21,6 +21,7 @@
 #include "meta/meta_store.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* ---- going over the zones ----------------------------------------------------- */
 
@@ -137,24 +138,42 @@ static int look_at_records(struct meta *m)
 	return 0;
 }
 
+/* A block that does not follow the last one begins a run.  There may be as many as zones that were
+ * trimmed and are used for something else: nobody needs what was in the gaps, (1) sees to that. */
+static int run_begin(struct meta *m, uint64_t seq)
+{
+	struct meta__boot *b = m->boot;
+
+	if (b->run_count == b->run_max) {
+		uint32_t max = b->run_max ? 2 * b->run_max : 64;
+		struct meta__seq_run *run = realloc(b->run, max * sizeof(*run));
+
+		if (!run)
+			return meta__boot_fail(m, -ENOMEM, "no memory for %u gaps of the log", max);
+		b->run = run;
+		b->run_max = max;
+	}
+	b->run[b->run_count++] = (struct meta__seq_run){ seq, seq };
+	return 0;
+}
+
 static int look_at_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	const struct meta__log_head *h = &b->head;
+	int err = 0;
 
 	if (h->epoch != b->log_epoch || h->seq <= b->seq_last)
 		return meta__boot_fail(m, -EUCLEAN, "log block %llu stands behind block %llu",
 				       (unsigned long long)h->seq, (unsigned long long)b->seq_last);
 	b->durable = max_u64(b->durable, h->durable);
 	b->trim = max_u64(b->trim, h->trim);
-	if (b->run_count && h->seq == b->seq_last + 1) {
+	if (b->run_count && h->seq == b->seq_last + 1)
 		b->run[b->run_count - 1].last = h->seq;
-	} else {
-		if (b->run_count == META__SEQ_RUNS)
-			return meta__boot_fail(m, -EUCLEAN, "the log has more than %u gaps",
-					       META__SEQ_RUNS);
-		b->run[b->run_count++] = (struct meta__seq_run){ h->seq, h->seq };
-	}
+	else
+		err = run_begin(m, h->seq);
+	if (err)
+		return err;
 	b->seq_last = b->span[b->span_at].last_seq = h->seq;
 	return look_at_records(m);
 }

@@ -268,8 +268,6 @@ struct meta__seq_run { /* log blocks that were found, without a gap */
 	uint64_t first, last;
 };
 
-#define META__SEQ_RUNS 64u
-
 struct meta__boot_root { /* of a shard, as found */
 	bool slot[2];    /* a copy of it is whole */
 	uint64_t log_epoch, log_base, log_seq;
@@ -297,8 +295,8 @@ struct meta__boot {
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
 	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
 	uint64_t durable, trim, seq_last;
-	struct meta__seq_run run[META__SEQ_RUNS];
-	uint32_t run_count;
+	struct meta__seq_run *run; /* as many as there are gaps, and one */
+	uint32_t run_count, run_max;
 	uint64_t first, last; /* to be replayed */
 	struct meta__record_reader reader;
 	struct meta__log_head head;
