@@ -212,6 +212,7 @@ enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VF
 struct nvme_name {
 	enum nvme_name_kind kind;
 	uint64_t size_bytes; /* file:, mem:; 0: not given (file: only) */
+	bool no_copy;        /* mem: only: it moves no data */
 	uint32_t nsid;       /* pci:, vfio-user:; 0: not given */
 	char path[4096];     /* file:, vfio-user:; pci: as sysfs writes it, 0000:01:00.0 */
 };

@@ -66,6 +66,7 @@ static const char *const cause_text[NVME_CAUSES] = {
 	[NVME_CAUSE_FATAL] = "the controller says that its state is fatal (CSTS.CFS)",
 	[NVME_CAUSE_PROTOCOL] = "completions that nobody asked for",
 	[NVME_CAUSE_GONE] = "it is gone (its registers read all ones, or its server has left)",
+	[NVME_CAUSE_BUS] = "the bus reports an error of the device",
 	[NVME_CAUSE_NAMESPACE] = "its namespace is gone, or is another one",
 	[NVME_CAUSE_REQUEST] = "the host asks for the device back",
 	[NVME_CAUSE_CLOSING] = "it does not give its queues back",

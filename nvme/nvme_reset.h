@@ -52,6 +52,7 @@ enum nvme_cause {
 	NVME_CAUSE_FATAL,     /* CSTS.CFS                                   */
 	NVME_CAUSE_PROTOCOL,  /* completions that nobody asked for          */
 	NVME_CAUSE_GONE,      /* registers read all ones, or the alarm      */
+	NVME_CAUSE_BUS,       /* the bus says that there was an error */
 	NVME_CAUSE_NAMESPACE, /* ours is not there any more, or is another one */
 	NVME_CAUSE_REQUEST,   /* the host wants the device back             */
 	NVME_CAUSE_CLOSING,   /* nvme_qpair_stop() on a drive that hangs    */

@@ -183,6 +183,7 @@ static const struct nvme_ctrl_ops vfio_ops = {
 	.alarm_fd = vfio_alarm_fd,
 	.alarm = vfio_alarm,
 	.release = vfio_release,
+	.release_stops = true, /* the group is left: the IOMMU lets nothing through any more */
 	.note = vfio_note,
 	.destroy = vfio_destroy,
 };

@@ -261,13 +261,14 @@ static void kicked(struct nvme_drive *drive, uint64_t now_ns)
 void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns)
 {
 	uint32_t bits = drive->ops->alarm ? drive->ops->alarm(drive->ctrl) : 0;
+	bool live = drive->reset.life == NVME_LIVE;
 
-	if (bits & NVME_ALARM_GONE && drive->reset.cause != NVME_CAUSE_GONE)
-		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
-	else if (bits & NVME_ALARM_GONE && drive->reset.life == NVME_LIVE)
-		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
-	if (bits & NVME_ALARM_REQUEST)
+	if (bits & NVME_ALARM_REQUEST) /* whatever else there is: it goes back */
 		nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, now_ns);
+	else if (bits & NVME_ALARM_GONE && (live || drive->reset.cause != NVME_CAUSE_GONE))
+		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
+	else if (bits & NVME_ALARM_ERROR && live)
+		nvme__trouble(drive, NVME_CAUSE_BUS, 0, now_ns);
 }
 
 static void look_at_admin(struct nvme_drive *drive, uint64_t now_ns)

@@ -23,10 +23,34 @@ bool nvme_faulty_lives(const struct nvme_faulty *f)
 	return nvme__soft_ops.read32(f->soft, NVME_REG_CSTS) & NVME_CSTS_RDY;
 }
 
+static volatile uint32_t *doorbell_at(struct nvme_faulty *f, uint32_t index) /* MMIO */
+{
+	return nvme__soft_ops.doorbell(f->soft,
+				       NVME_REG_DOORBELLS + index * (4u << NVME_SOFT_DSTRD));
+}
+
+/* A controller that is stopped must not be rung: what a real one does then nobody knows. */
+static void look_for_rings(struct nvme_faulty *f)
+{
+	for (uint32_t i = 2; f->watching && i < NVME_FAULTY_DOORBELLS; i++)
+		f->late_rings += *doorbell_at(f, i) != f->doorbell[i];
+	f->watching = false;
+}
+
+uint64_t nvme_faulty_late_rings(struct nvme_faulty *f)
+{
+	look_for_rings(f);
+	return f->late_rings;
+}
+
 void nvme_faulty_stop(struct nvme_faulty *f)
 {
 	uint32_t cc = nvme__soft_ops.read32(f->soft, NVME_REG_CC);
 
+	look_for_rings(f);
+	for (uint32_t i = 0; i < NVME_FAULTY_DOORBELLS; i++)
+		f->doorbell[i] = *doorbell_at(f, i);
+	f->watching = true;
 	nvme__soft_ops.write32(f->soft, NVME_REG_CC, cc & ~(NVME_CC_EN | NVME_CC_SHN_NORMAL));
 	f->faults.fatal = false;
 	f->unready = false;
@@ -70,6 +94,8 @@ static void write_cc(struct nvme_faulty *f, uint32_t value)
 		f->faults.slow_up--;
 		f->unready = true;
 	}
+	if (!was && value & NVME_CC_EN)
+		look_for_rings(f);
 	nvme__soft_ops.write32(f->soft, NVME_REG_CC, value);
 }
 

@@ -13,6 +13,8 @@
 
 #include "test/lib/sim_nvme.h"
 
+#define NVME_FAULTY_DOORBELLS 16u /* that are watched: of the first queues */
+
 struct nvme_faults {
 	/* Of each million completions so many are followed by another one: */
 	uint32_t twice_ppm;   /* the same again                            */
@@ -44,6 +46,9 @@ struct nvme_faulty {
 	bool unready;  /* this time, it does not become ready */
 	bool released; /* what is left of it does not answer  */
 	uint64_t made_up_count;
+	uint64_t late_rings;                      /* of doorbells, after it was stopped */
+	uint32_t doorbell[NVME_FAULTY_DOORBELLS]; /* as they were then */
+	bool watching;
 	uint64_t disable_count, reset_count, bus_off_count, release_count;
 };
 
@@ -68,6 +73,9 @@ void nvme_faulty_autonomous(struct nvme_faulty *f, bool yes);
 
 /* Whether it could write to memory now: it is not stopped. */
 bool nvme_faulty_lives(const struct nvme_faulty *f);
+
+/* How many doorbells were rung after it had been stopped, so far. */
+uint64_t nvme_faulty_late_rings(struct nvme_faulty *f);
 
 /* All it knows of queues is gone, as after any reset. */
 void nvme_faulty_stop(struct nvme_faulty *f);

@@ -15,7 +15,8 @@
  *  (3) what is read is what was written, or, where writes failed, one of the versions since;
  *  (4) what was flushed, or written through, is there when the drive is opened again, torn
  *      nowhere inside an atomic unit;
- *  (5) it settles: at the end the drive is good or dead, with a line that says why; it is not dead
+ *  (5) no doorbell is rung of a controller that was stopped;
+ *  (6) it settles: at the end the drive is good or dead, with a line that says why; it is not dead
  *      when one reset would have helped, and nobody is left waiting.
  *
  * test/sim/drive_mutants.sh breaks the rules of nvme_reset.c one by one: each is noticed.
@@ -140,13 +141,14 @@ enum trigger {
 	T_GONE,
 	T_DEAF,
 	T_NAMESPACE,
+	T_BUS,
 	TRIGGERS,
 };
 
 static const char *const trigger_name[TRIGGERS] = {
 	"nothing",    "lost completions", "late completions", "any status", "twice",
 	"unknown id", "another queue",    "fatal status",     "all ones",   "wanted back",
-	"gone",       "deaf admin queue", "namespace",
+	"gone",       "deaf admin queue", "namespace",        "bus error",
 };
 
 static uint32_t pick(uint32_t bound)
@@ -223,6 +225,9 @@ static void pick_scenario(struct scenario *s)
 	case T_REQUEST:
 		s->ctrl.alarms = NVME_ALARM_REQUEST;
 		break;
+	case T_BUS:
+		s->ctrl.alarms = NVME_ALARM_ERROR;
+		break;
 	case T_GONE:
 		s->ctrl.gone = true;
 		s->ctrl.alarms = NVME_ALARM_GONE;
@@ -243,12 +248,13 @@ static void judge_scenario(struct scenario *s)
 {
 	bool registers = s->trigger == T_ONES || s->trigger == T_GONE;
 
+	bool plain = s->trigger == T_FATAL || s->trigger == T_BUS;
+
 	s->fatal = s->trigger == T_REQUEST || s->trigger == T_NAMESPACE ||
 		   (registers && (!s->ctrl.has_reset || s->ctrl.reset_fails)) ||
-		   (s->trigger == T_FATAL && (!s->can_stop || !s->can_rise));
-	s->harmless =
-		s->trigger == T_NOTHING || s->trigger == T_STATUS ||
-		(s->can_stop && s->can_rise && (s->trigger == T_FATAL || (registers && !s->fatal)));
+		   (plain && (!s->can_stop || !s->can_rise));
+	s->harmless = s->trigger == T_NOTHING || s->trigger == T_STATUS ||
+		      (s->can_stop && s->can_rise && (plain || (registers && !s->fatal)));
 	s->invisible = s->harmless && s->trigger != T_STATUS && !s->ctrl.reset_restarts;
 }
 
@@ -634,7 +640,7 @@ static bool settled(void)
 	       health != NVME_HEALTH_RESETTING;
 }
 
-/* (5) */
+/* (6) */
 static bool run_it(void)
 {
 	uint64_t patience_ns = 0;
@@ -698,6 +704,10 @@ static bool judge(void)
 		return wrong("it is not dead, and should be");
 	if (w.s.harmless && health == NVME_HEALTH_DEAD)
 		return wrong("it is dead, and need not be: %s", w.last_line);
+	if (nvme_faulty_late_rings(&w.faulty))
+		return wrong("a controller that was stopped is rung");
+	if (w.s.invisible && w.s.trigger != T_NOTHING && counts.queue_restart_count)
+		return wrong("queues do not work after a reset");
 	if (w.s.invisible && w.failed_count)
 		return wrong("%llu I/Os failed, and one reset was enough for the drive",
 			     (unsigned long long)w.failed_count);
