@@ -16,7 +16,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,13 +96,17 @@ int nvme__pci_read(struct nvme_pci *out, const char *sys, const char *address)
 
 /* ---- names of devices ------------------------------------------------------------------ */
 
-/* libpci ends the process on an error unless one leaves its function this way. */
-static _Thread_local jmp_buf out_of_libpci;
+/* libpci ends whoever meets an error in its list of names: so that is a thread of its own. */
+struct lookup {
+	const struct nvme_pci *pci;
+	char name[128];
+	bool found;
+};
 
 static __attribute__((noreturn)) void on_error(char *format, ...)
 {
 	(void)format;
-	longjmp(out_of_libpci, 1);
+	pthread_exit(NULL);
 }
 
 static void on_message(char *format, ...)
@@ -110,21 +114,32 @@ static void on_message(char *format, ...)
 	(void)format;
 }
 
-void nvme__pci_describe(const struct nvme_pci *pci, char *text, size_t text_size)
+static void *look_up(void *argument)
 {
 	struct pci_access *access = pci_alloc();
-	char name[128];
+	struct lookup *l = argument;
 
-	(void)snprintf(text, text_size, "device %04x:%04x", pci->vendor, pci->device);
 	access->error = on_error;
 	access->warning = on_message;
 	access->debug = on_message;
-	if (setjmp(out_of_libpci) == 0 &&
-	    pci_lookup_name(access, name, sizeof(name), PCI_LOOKUP_VENDOR | PCI_LOOKUP_DEVICE,
-			    (int)pci->vendor, (int)pci->device))
-		(void)snprintf(text, text_size, "%s", name);
-	if (setjmp(out_of_libpci) == 0)
-		pci_cleanup(access);
+	l->found = pci_lookup_name(access, l->name, sizeof(l->name),
+				   PCI_LOOKUP_VENDOR | PCI_LOOKUP_DEVICE, (int)l->pci->vendor,
+				   (int)l->pci->device) != NULL;
+	pci_cleanup(access);
+	return NULL;
+}
+
+void nvme__pci_describe(const struct nvme_pci *pci, char *text, size_t text_size)
+{
+	struct lookup l = { .pci = pci };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, look_up, &l) == 0)
+		(void)pthread_join(thread, NULL);
+	if (l.found)
+		(void)snprintf(text, text_size, "%s", l.name);
+	else
+		(void)snprintf(text, text_size, "Device %04x:%04x", pci->vendor, pci->device);
 }
 
 /* ---- may we drive it? ------------------------------------------------------------------ */
