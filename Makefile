@@ -7,6 +7,7 @@
 # make sim SEED=7    one simulated run again    make fuzz             FUZZ_SECONDS=5 each parser
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
+# make bench-instructions   what a read costs in nvme/, counted by valgrind
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make install       DESTDIR=, PREFIX=/usr/local
 # make clean
@@ -231,7 +232,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy deps demo bench install clean help
+.PHONY: tidy deps demo bench bench-instructions install clean help
 tidy:
 	$(run) tidy test/tidy.sh
 
@@ -251,6 +252,10 @@ demo: deps
 bench:
 	$(sub) VARIANT=release all
 	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
+
+bench-instructions:
+	$(sub) VARIANT=release all
+	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
 
 man_pages := $(wildcard $(foreach l,$(layers) bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*.service)

@@ -9,6 +9,7 @@
  *
  *   vs_pipe   the bare pipeline: memcpy on one core, a ring, CRC32C on the other
  *   vs_copy   memcpy of pieces of that size from 2 GiB into `depth` buffers, one core
+ *   vs_bare   the least that can be done with the same queue pair: nvme/nvme_bare.h
  *   vs_posix  open + read + close (or what fits) by system calls on a local directory
  */
 #ifndef BENCH_BENCH_H
@@ -21,11 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BENCH_CONNECT_MAX = 4 };
+enum { BENCH_CONNECT_MAX = 4, BENCH_DRIVES_MAX = 16, BENCH_THREADS_MAX = 64 };
 
 struct bench_conf {
 	const char *workload;
 	const char *drive;                      /* of the appliance that is started: "mem:2G" */
+	const char *drives[BENCH_DRIVES_MAX];   /* nvme: all that were named                  */
+	uint32_t drive_count;                   /* 0: the default one                         */
 	const char *transport;                  /* to it: "shm" or "tcp"                      */
 	const char *connect[BENCH_CONNECT_MAX]; /* running appliances instead                 */
 	uint32_t connect_count;                 /* 0: start one                               */
@@ -41,8 +44,10 @@ struct bench_conf {
 	double seconds;                         /* of one run                                 */
 	uint32_t runs;
 	uint32_t epochs;
-	bool verify; /* epoch: compare every byte with the local file */
-	bool write;  /* nvme: write instead of read                   */
+	bool verify;           /* epoch: compare every byte with the local file */
+	uint32_t read_percent; /* nvme: the rest are writes                     */
+	uint32_t threads;      /* nvme: polling threads, each on a core         */
+	uint64_t count;        /* nvme: end a run after so many; 0: by time     */
 	bool json;
 	int core_client; /* processors to pin to; -1: not pinned */
 	int core_appliance;
@@ -53,12 +58,21 @@ struct bench_run {
 	uint64_t ops;
 	uint64_t bytes;
 	uint64_t ns;
+	uint64_t instructions; /* of the threads that worked, user mode; 0: nobody can count */
+	uint64_t cycles;
 	struct stat_hist *hist; /* the measurement's; NULL: not wanted */
 };
 
 enum { BENCH_RUNS_MAX = 99 };
 
-enum bench_role { BENCH_WORK, BENCH_VS_PIPE, BENCH_VS_COPY, BENCH_VS_POSIX, BENCH_ROLES };
+enum bench_role {
+	BENCH_WORK,
+	BENCH_VS_PIPE,
+	BENCH_VS_COPY,
+	BENCH_VS_BARE,
+	BENCH_VS_POSIX,
+	BENCH_ROLES
+};
 
 /* run: 0, or non-zero after a line on stderr.  NULL: this is not measured. */
 struct bench_part {
@@ -75,7 +89,10 @@ struct bench_result {
 	double bytes_per_s[BENCH_RUNS_MAX];
 	double ratio[BENCH_ROLES][BENCH_RUNS_MAX]; /* to each role; 0: not measured */
 	uint64_t checked_bytes; /* compared with their source; 0: none                    */
-	uint64_t preempted;     /* how often our thread had to yield: other work ran here */
+	uint64_t instructions;  /* of all counted runs, as in struct bench_run             */
+	uint64_t cycles;
+	uint64_t ops;       /* of all counted runs                                     */
+	uint64_t preempted; /* how often our thread had to yield: other work ran here */
 	struct stat_hist hist;
 };
 
@@ -135,6 +152,17 @@ int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_epoch(const struct bench_conf *conf);
+
+/* ---- bench_count.c: the processor's counters, where it has some and lets us ---------- */
+
+struct bench_count {
+	int instructions_fd; /* -1: cannot be counted */
+	int cycles_fd;
+};
+
+/* Of the calling thread, user mode, from now on. */
+void bench_count_begin(struct bench_count *c);
+void bench_count_end(struct bench_count *c, uint64_t *instructions, uint64_t *cycles);
 
 /* ---- bench_util.c ----------------------------------------------------------------- */
 

@@ -23,9 +23,10 @@ static uint64_t preemptions(void)
 	return (uint64_t)usage.ru_nivcsw;
 }
 
-/* One pass over all parts; the rates of each in rate[]. */
+/* One pass over all parts; the rates of each in rate[].  hist NULL: a warm-up. */
 static int one_round(const struct bench_part part[BENCH_ROLES], double seconds,
-		     struct stat_hist *hist, double rate[BENCH_ROLES], double *bytes_per_s)
+		     struct bench_result *r, struct stat_hist *hist, double rate[BENCH_ROLES],
+		     double *bytes_per_s)
 {
 	for (uint32_t role = 0; role < BENCH_ROLES; role++) {
 		struct bench_run run = { .hist = role == BENCH_WORK ? hist : NULL };
@@ -44,8 +45,14 @@ static int one_round(const struct bench_part part[BENCH_ROLES], double seconds,
 			return bench_fail("nothing was done in %.2f s: --seconds is too short",
 					  seconds);
 		rate[role] = bench_rate(&run);
-		if (role == BENCH_WORK)
-			*bytes_per_s = (double)run.bytes * 1e9 / (double)run.ns;
+		if (role != BENCH_WORK)
+			continue;
+		*bytes_per_s = (double)run.bytes * 1e9 / (double)run.ns;
+		if (hist) { /* a round that counts */
+			r->ops += run.ops;
+			r->instructions += run.instructions;
+			r->cycles += run.cycles;
+		}
 	}
 	return 0;
 }
@@ -66,10 +73,10 @@ int bench_measure(const struct bench_conf *conf, const char *workload, const cha
 		.conf = conf, .workload = workload, .transport = transport, .runs = conf->runs
 	};
 	stat_hist_reset(&r->hist);
-	err = one_round(part, conf->seconds / 2, NULL, rate, &ignored);
+	err = one_round(part, conf->seconds / 2, r, NULL, rate, &ignored);
 	before = preemptions();
 	for (uint32_t i = 0; !err && i < conf->runs; i++) {
-		err = one_round(part, conf->seconds, &r->hist, rate, &r->bytes_per_s[i]);
+		err = one_round(part, conf->seconds, r, &r->hist, rate, &r->bytes_per_s[i]);
 		r->ops_per_s[i] = rate[BENCH_WORK];
 		for (uint32_t role = BENCH_WORK + 1; !err && role < BENCH_ROLES; role++)
 			r->ratio[role][i] = rate[role] > 0 ? rate[BENCH_WORK] / rate[role] : 0;

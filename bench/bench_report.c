@@ -90,6 +90,7 @@ const char *bench_human(char out[16], double v)
 static const char *const ratio_name[BENCH_ROLES] = {
 	[BENCH_VS_PIPE] = "vs_pipe",
 	[BENCH_VS_COPY] = "vs_copy",
+	[BENCH_VS_BARE] = "vs_bare",
 	[BENCH_VS_POSIX] = "vs_posix",
 };
 
@@ -113,6 +114,13 @@ static void report_json(const struct bench_result *r, const double *ops, const d
 	       (unsigned long long)stat_hist_percentile(&r->hist, 99),
 	       (unsigned long long)stat_hist_percentile(&r->hist, 99.9));
 	print_ratios(r, ",\"%s\":%.4f");
+	if (c->drive_count > 0)
+		printf(",\"drives\":%u,\"threads\":%u,\"read_percent\":%u", c->drive_count,
+		       c->threads, c->read_percent);
+	if (r->instructions)
+		printf(",\"instructions_per_op\":%.0f,\"cycles_per_op\":%.0f",
+		       (double)r->instructions / (double)r->ops,
+		       (double)r->cycles / (double)r->ops);
 	if (r->checked_bytes)
 		printf(",\"checked_bytes\":%llu", (unsigned long long)r->checked_bytes);
 	printf(",\"preempted\":%llu", (unsigned long long)r->preempted);
@@ -135,9 +143,14 @@ void bench_report(const struct bench_result *r)
 	       bench_human(a, bench_median(ops, r->runs)), bench_human(lo, ops[0]),
 	       bench_human(hi, ops[r->runs - 1]), bench_human(b, bench_median(bytes, r->runs)));
 	if (stat_hist_count(&r->hist) > 0)
-		printf("  p50 %.2f us  p99 %.2f us",
+		printf("  p50 %.2f us  p99 %.2f us  p99.9 %.2f us",
 		       (double)stat_hist_percentile(&r->hist, 50) / 1000,
-		       (double)stat_hist_percentile(&r->hist, 99) / 1000);
+		       (double)stat_hist_percentile(&r->hist, 99) / 1000,
+		       (double)stat_hist_percentile(&r->hist, 99.9) / 1000);
+	if (r->instructions)
+		printf("  %.0f instructions, %.0f cycles each",
+		       (double)r->instructions / (double)r->ops,
+		       (double)r->cycles / (double)r->ops);
 	print_ratios(r, "  %s %.2f");
 	if ((double)r->preempted > 100 * r->conf->seconds * r->runs)
 		printf("  (preempted %llu times: other work ran here)",

@@ -35,7 +35,8 @@ static const struct workload {
 };
 
 static const struct argp_option options[] = {
-	{ "drive", 'd', "NAME", 0, "drive of the appliance that is started (mem:2G)", 0 },
+	{ "drive", 'd', "NAME", 0,
+	  "drive of the appliance that is started (mem:2G); nvme: several, used together", 0 },
 	{ "transport", 't', "shm|tcp", 0, "how the client reaches it (shm)", 0 },
 	{ "connect", 'c', "ADDRESS", 0,
 	  "use a running appliance instead; with --key (epoch: several, compared)", 0 },
@@ -52,7 +53,10 @@ static const struct argp_option options[] = {
 	{ "prefix", 'P', "PATH", 0, "epoch: where they lie on the appliance (its root)", 1 },
 	{ "epochs", 'E', "N", 0, "epoch: how many, each in its own order (3)", 1 },
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
-	{ "write", 'w', NULL, 0, "nvme: write", 0 },
+	{ "write", 'w', NULL, 0, "nvme: write instead of read: what the drive holds is lost", 2 },
+	{ "reads", 'R', "PERCENT", 0, "nvme: reads among writes, such as 70", 2 },
+	{ "threads", 'n', "N", 0, "nvme: polling threads, each with a queue pair a drive (1)", 2 },
+	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
@@ -105,6 +109,14 @@ static void add_address(struct argp_state *state, const char *arg, struct bench_
 	conf->connect[conf->connect_count++] = arg;
 }
 
+static void add_drive(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	if (conf->drive_count == BENCH_DRIVES_MAX)
+		argp_error(state, "--drive at most %d times", BENCH_DRIVES_MAX);
+	conf->drives[conf->drive_count++] = arg;
+	conf->drive = arg;
+}
+
 /* What says how much; 0, or ARGP_ERR_UNKNOWN. */
 static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 {
@@ -135,6 +147,15 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	case 'E':
 		conf->epochs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
 		return 0;
+	case 'R':
+		conf->read_percent = (uint32_t)number(state, arg, 0, 100);
+		return 0;
+	case 'n':
+		conf->threads = (uint32_t)number(state, arg, 1, BENCH_THREADS_MAX);
+		return 0;
+	case 'N':
+		conf->count = number(state, arg, 1, 1ull << 40);
+		return 0;
 	case 'C':
 		cores(state, arg, conf);
 		return 0;
@@ -150,7 +171,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'd':
-		conf->drive = arg;
+		add_drive(state, arg, conf);
 		return 0;
 	case 't':
 		if (strcmp(arg, "shm") != 0 && strcmp(arg, "tcp") != 0)
@@ -176,7 +197,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		conf->verify = true;
 		return 0;
 	case 'w':
-		conf->write = true;
+		conf->read_percent = 0;
 		return 0;
 	case 'j':
 		conf->json = true;
@@ -237,6 +258,8 @@ int main(int argc, char **argv)
 		.epochs = 3,
 		.seconds = 2,
 		.runs = 5,
+		.read_percent = 100,
+		.threads = 1,
 		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
 		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
 	};
@@ -252,6 +275,8 @@ int main(int argc, char **argv)
 		conf.batch = conf.batch ? conf.batch : w->batch;
 		conf.depth = conf.depth ? conf.depth : w->depth;
 		conf.files = conf.files ? conf.files : w->files;
+		if (conf.drive_count > 1 && strcmp(w->name, "nvme") != 0)
+			return bench_fail("%s takes one --drive", w->name);
 		bench_report_head(&conf);
 		return w->run(&conf);
 	}

@@ -24,6 +24,7 @@
  *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
  *	file:PATH?size=8G    the same; the size of a file that is to be made
  *	mem:4G               memory of this process, gone when closed (no volatile cache)
+ *	mem:4G?copy=off      nothing is moved or kept: what the driver costs, without the drive
  *
  * Units: a block is 4096 bytes, whatever format the namespace has.
  */

@@ -3,7 +3,7 @@
  * Names of drives.
  *
  *   file:PATH[?size=SIZE]   PATH ends at the last '?': "file:a?b?size=1G" is the file "a?b"
- *   mem:SIZE                SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
+ *   mem:SIZE[?copy=off]     SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
  *                           multiple of 4096
  *   pci:DOMAIN:BUS:DEV.FN[?nsid=N]     hexadecimal, as lspci -D writes it; N from 1 on
  *   vfio-user:PATH[?nsid=N]            of a socket; PATH as file: has it
@@ -87,6 +87,22 @@ static const char *parse_size(const char *text, uint64_t *size_bytes)
 		return "the size is not a multiple of 4K";
 	*size_bytes = v;
 	return NULL;
+}
+
+static const char *parse_mem(struct nvme_name *out, const char *rest)
+{
+	const char *query = strchr(rest, '?');
+	size_t size = query ? (size_t)(query - rest) : strlen(rest);
+	char text[32];
+
+	if (query && strcmp(query, "?copy=off") != 0)
+		return "after '?' only copy=off is known: no data is moved, to measure the driver";
+	if (size >= sizeof(text))
+		return "the size is larger than 1024T";
+	memcpy(text, rest, size);
+	text[size] = 0;
+	out->no_copy = query != NULL;
+	return parse_size(text, &out->size_bytes);
 }
 
 static const char *parse_file(struct nvme_name *out, const char *rest)
@@ -183,12 +199,13 @@ int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, si
 	out->size_bytes = 0;
 	out->path[0] = 0;
 	out->nsid = 0;
+	out->no_copy = false;
 	if (strncmp(name, "file:", 5) == 0) {
 		out->kind = NVME_NAME_FILE;
 		wrong = parse_file(out, name + 5);
 	} else if (strncmp(name, "mem:", 4) == 0) {
 		out->kind = NVME_NAME_MEM;
-		wrong = parse_size(name + 4, &out->size_bytes);
+		wrong = parse_mem(out, name + 4);
 	} else if (strncmp(name, "pci:", 4) == 0) {
 		out->kind = NVME_NAME_PCI;
 		wrong = parse_pci(out, name + 4);

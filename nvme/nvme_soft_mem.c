@@ -30,6 +30,7 @@ struct mem_back {
 	struct nvme_soft_back back;
 	struct arena *arena;
 	char *base;
+	bool no_copy;
 };
 
 struct mem_queue {
@@ -125,6 +126,19 @@ static uint32_t mem_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 	return cmd_count;
 }
 
+/* mem:SIZE?copy=off: what is left is the driver, the rings and the controller. */
+static uint32_t idle_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			 struct nvme_soft_cmd **done, uint32_t done_max)
+{
+	(void)queue;
+	ASSERT(cmd_count <= done_max);
+	for (uint32_t i = 0; i < cmd_count; i++) {
+		cmd[i]->status = NVME_SC_SUCCESS;
+		done[i] = cmd[i];
+	}
+	return cmd_count;
+}
+
 static int mem_queue_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
 			    void **queue)
 {
@@ -153,7 +167,9 @@ static void mem_note(struct nvme_soft_back *back, char *text, size_t text_size)
 {
 	const struct mem_back *m = container_of(back, struct mem_back, back);
 
-	if (arena_pages(m->arena) == ARENA_SMALL)
+	if (m->no_copy)
+		snprintf(text, text_size, "copy=off: it moves no data, and keeps none");
+	else if (arena_pages(m->arena) == ARENA_SMALL)
 		snprintf(text, text_size, "no huge pages: random reads will be slower");
 }
 
@@ -204,6 +220,7 @@ int nvme__soft_mem_create(struct nvme_soft_back **out, const struct nvme_name *n
 		return err;
 	}
 	m->base = arena_base(m->arena);
+	m->no_copy = name->no_copy;
 	m->back = (struct nvme_soft_back){
 		.traits = { .nblocks = name->size_bytes / NVME_BLOCK_SIZE,
 			    .lba_shift = NVME_BLOCK_SHIFT,
@@ -214,7 +231,7 @@ int nvme__soft_mem_create(struct nvme_soft_back **out, const struct nvme_name *n
 		.batch_bytes = BATCH_BYTES,
 		.queue_create = mem_queue_create,
 		.queue_destroy = mem_queue_destroy,
-		.run = mem_run,
+		.run = m->no_copy ? idle_run : mem_run,
 		.note = mem_note,
 		.stats = mem_stats,
 		.destroy = mem_destroy,

@@ -23,6 +23,7 @@ Test(nvme_name, sound_names_are_taken_apart)
 		{ "mem:64K", "", 64 << 10 },
 		{ "mem:2g", "", 2ull << 30 },
 		{ "mem:1T", "", 1ull << 40 },
+		{ "mem:1G?copy=off", "", 1ull << 30 },
 		{ "mem:1024T", "", 1ull << 50 },
 	};
 	struct nvme_name out;
@@ -35,6 +36,7 @@ Test(nvme_name, sound_names_are_taken_apart)
 		cr_assert_eq(out.size_bytes, rows[i].size_bytes, "%s", rows[i].name);
 		cr_assert_eq(out.kind, rows[i].path[0] ? NVME_NAME_FILE : NVME_NAME_MEM);
 		cr_assert_eq(out.nsid, 0);
+		cr_assert_eq(out.no_copy, strchr(rows[i].name, '?') && !out.path[0]);
 	}
 }
 
@@ -88,6 +90,9 @@ Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
 		{ "mem:0", "not a multiple" },
 		{ "mem:0G", "not a multiple" },
 		{ "mem:1000", "not a multiple" },
+		{ "mem:1G?copy=on", "only copy=off" },
+		{ "mem:1G?size=1G", "only copy=off" },
+		{ "mem:?copy=off", "a size is" },
 		{ "mem:1025T", "larger" },
 		{ "mem:99999999999999999999999999999", "larger" },
 		{ "mem:18446744073709551615T", "larger" },
