@@ -157,6 +157,7 @@ static int take_slots(struct app_core *core)
 	for (uint32_t i = 0; i < hidden; i++) {
 		list_init(&core->hidden_slot[i].link);
 		list_push_back(&core->hidden_free, &core->hidden_slot[i].link);
+		core->hidden_free_count++;
 	}
 	return 0;
 }

@@ -85,6 +85,11 @@ static int commit_begin(struct app_op *op)
 		return -ESTALE;
 	h->busy = true;
 	op->hidden = h;
+	if (op->req->type == FAB_PUT_ABORT) {
+		op->target[0] = (struct meta_target){ .handle = handle };
+		op->call = META_OP_PUT_ABORT;
+		return 0;
+	}
 	op->target[0] = (struct meta_target){ h->path, h->path_len, h->dir, { 0 } };
 	op->meta.other = (struct meta_target){ .handle = handle };
 	op->meta.size = op->req->args.size.size_bytes;
@@ -145,6 +150,7 @@ void app_name_begin(struct app_op *op)
 		setattr_begin(op);
 		break;
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 		op->begin_status = commit_begin(op);
 		op->names = 0;
 		break;
@@ -169,12 +175,15 @@ void app_stat_item_begin(struct app_op *op)
 static int hidden_take(struct app_op *op)
 {
 	struct app_core *core = op->core;
-	struct list *node = list_pop_front(&core->hidden_free);
+	struct app_session *s = op->session;
 	struct app_hidden *h;
 
-	if (!node)
+	/* As many as it leaves to the others: something is always left. */
+	if (core->hidden_free_count == 0 || s->puts >= core->hidden_free_count)
 		return -EMFILE;
-	h = list_entry(node, struct app_hidden, link);
+	h = list_entry(list_pop_front(&core->hidden_free), struct app_hidden, link);
+	core->hidden_free_count--;
+	s->puts++;
 	h->session = op->req->session;
 	h->busy = true;
 	h->set = op->meta.set;
@@ -188,18 +197,25 @@ static int hidden_take(struct app_op *op)
 	return 0;
 }
 
-/* What became of the hidden file of a PUT_BEGIN or PUT_COMMIT. */
+/* What became of the hidden file of a PUT_BEGIN, PUT_COMMIT or PUT_ABORT.  One that could not be
+ * aborted is an orphan, which the next mount frees. */
 static void hidden_settle(struct app_op *op)
 {
 	struct app_hidden *h = op->hidden;
-	bool exists = op->req->type == FAB_PUT_BEGIN ? op->meta.status == 0 : op->meta.status != 0;
+	bool good = op->meta.status == 0;
+	bool exists = op->req->type == FAB_PUT_BEGIN ? good : !good;
+
+	if (op->req->type == FAB_PUT_ABORT)
+		exists = false;
 
 	if (op->req->type == FAB_PUT_BEGIN)
 		h->handle = op->meta.attr.handle;
 	h->busy = false;
 	op->hidden = NULL;
-	if (!exists)
-		app_hidden_done(op->core, h);
+	if (exists)
+		return;
+	op->session->puts--;
+	app_hidden_done(op->core, h);
 }
 
 enum app_next app_name_step(struct app_op *op)

@@ -62,6 +62,7 @@ enum app_on {
 struct app_session {
 	struct list link; /* of core->session_free */
 	uint32_t ops;
+	uint32_t puts;    /* begun, and neither committed nor aborted */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
 	uint64_t staged_bytes;
 };
@@ -172,7 +173,7 @@ struct app_hidden {
 	struct list link; /* of core->hidden_free, ->hidden, or ->aborts */
 	struct fab_session *session;
 	struct meta_handle handle;
-	bool busy; /* an operation commits it */
+	bool busy; /* an operation begins, commits or aborts it */
 	uint32_t flags;
 	uint32_t set_mask;
 	struct meta_attr set;
@@ -226,6 +227,7 @@ struct app_core {
 	struct list session_free;
 	struct app_hidden *hidden_slot;
 	struct list hidden_free;
+	uint32_t hidden_free_count;
 	struct list hidden;
 	struct list aborts;
 

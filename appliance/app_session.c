@@ -3,7 +3,8 @@
  * What a client leaves behind: its half-done puts on the core, its memory on the control thread.
  *
  *   PUT_BEGIN --> hidden --PUT_COMMIT--> gone, it has a name
- *                    \--its session closed--> aborts --an operation is free--> freed
+ *                  | \--PUT_ABORT--> freed
+ *                   \--its session closed--> aborts --an operation is free--> freed
  */
 #include "appliance/app_op.h"
 
@@ -33,6 +34,7 @@ void app_hidden_done(struct app_core *core, struct app_hidden *h)
 {
 	list_del(&h->link);
 	list_push_front(&core->hidden_free, &h->link);
+	core->hidden_free_count++;
 }
 
 void app_session_opened(struct app_core *core, struct fab_session *session)
@@ -58,8 +60,6 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 	struct app_session *s = session->user;
 
 	ASSERT(s->ops == 0 && s->staged_bytes == 0);
-	list_push_front(&core->session_free, &s->link);
-
 	for (; node != &core->hidden; node = next) {
 		struct app_hidden *h = list_entry(node, struct app_hidden, link);
 
@@ -67,9 +67,12 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 		if (h->session != session)
 			continue;
 		ASSERT(!h->busy);
+		s->puts--;
 		list_del(&h->link);
 		list_push_back(&core->aborts, &h->link);
 	}
+	ASSERT(s->puts == 0);
+	list_push_front(&core->session_free, &s->link);
 }
 
 void app_aborts_begin(struct app_core *core)

@@ -35,7 +35,7 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_PUT] = "put",           [FAB_PUT_BEGIN] = "put_begin", [FAB_PUT_COMMIT] = "put_commit",
 	[FAB_WRITE] = "write",       [FAB_TRUNCATE] = "truncate",   [FAB_SETATTR] = "setattr",
 	[FAB_MKDIR] = "mkdir",       [FAB_RMDIR] = "rmdir",         [FAB_UNLINK] = "unlink",
-	[FAB_RENAME] = "rename",     [FAB_SYMLINK] = "symlink",
+	[FAB_RENAME] = "rename",     [FAB_SYMLINK] = "symlink",     [FAB_PUT_ABORT] = "put_abort",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)

@@ -7,6 +7,8 @@
  */
 #include "client-lib/client_internal.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,10 +409,18 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 		return err;
 	b.handle = attr.handle;
 	err = client__bulk(c, &b);
-	if (err)
-		return client__fail(c, err, "put", ref->name);
-	err = weka_submit_put_commit(c, &req, &attr.handle, size_bytes);
-	return client__run(c, &req, err, "put", ref->name);
+	if (!err)
+		err = client__run(c, &req,
+				  weka_submit_put_commit(c, &req, &attr.handle, size_bytes), "put",
+				  ref->name);
+	if (!err)
+		return 0;
+	/* What is wrong is known: the abort only gives its place back, as a broken session did. */
+	req.timeout_ns = NS_PER_S;
+	if (err != -ECONNRESET)
+		(void)!client__run(c, &req, weka_submit_put_abort(c, &req, &attr.handle), "put",
+				   ref->name);
+	return client__fail(c, err, "put", ref->name);
 }
 
 int weka_write_file(struct weka_client *c, const char *path, const void *bytes, size_t size_bytes,

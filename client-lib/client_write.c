@@ -218,6 +218,12 @@ int weka_submit_put_commit(struct weka_client *c, struct weka_req *req,
 	return submit_size(c, req, FAB_PUT_COMMIT, handle, size_bytes);
 }
 
+int weka_submit_put_abort(struct weka_client *c, struct weka_req *req,
+			  const struct weka_handle *handle)
+{
+	return submit_size(c, req, FAB_PUT_ABORT, handle, 0);
+}
+
 int weka_submit_truncate(struct weka_client *c, struct weka_req *req,
 			 const struct weka_handle *handle, uint64_t size_bytes)
 {

@@ -440,10 +440,11 @@ WEKA_MUST_CHECK int weka_submit_put(struct weka_client *client, struct weka_req 
 				    const struct weka_window *window);
 
 /**
- * weka_submit_put_begin, _commit - a whole file of any size, atomically, in pieces
+ * weka_submit_put_begin, _commit, _abort - a whole file of any size, atomically, in pieces
  *
  * Begin makes a hidden file, whose handle is in *attr; weka_submit_write() fills it, in any
- * order, several at once; commit gives it its name.  Without commit it vanishes with the session.
+ * order, several at once; commit gives it its name.  Without commit it vanishes by abort, or with
+ * the session.  -EMFILE from begin: too many that are neither, of this session or in all.
  */
 WEKA_MUST_CHECK int weka_submit_put_begin(struct weka_client *client, struct weka_req *req,
 					  const struct weka_ref *ref,
@@ -451,6 +452,8 @@ WEKA_MUST_CHECK int weka_submit_put_begin(struct weka_client *client, struct wek
 					  struct weka_attr *attr);
 WEKA_MUST_CHECK int weka_submit_put_commit(struct weka_client *client, struct weka_req *req,
 					   const struct weka_handle *handle, uint64_t size_bytes);
+WEKA_MUST_CHECK int weka_submit_put_abort(struct weka_client *client, struct weka_req *req,
+					  const struct weka_handle *handle);
 
 #define WEKA_APPEND 1u /* at the end, wherever that is then: offset is not looked at */
 

@@ -63,7 +63,8 @@ enum fab_type {
 	FAB_UNLINK,
 	FAB_RENAME,
 	FAB_SYMLINK,
-	FAB_TYPE_END, /* one past the last */
+	FAB_PUT_ABORT, /* PUT_BEGIN's hidden file will not be committed         */
+	FAB_TYPE_END,  /* one past the last */
 };
 
 /* A file's or directory's lasting name.  The fabric carries it and does not look inside. */
@@ -199,7 +200,8 @@ union fab_args {
 	} make;
 	struct {
 		struct fab_handle handle;
-		uint64_t size_bytes; /* TRUNCATE: the new one; PUT_COMMIT: the whole */
+		uint64_t
+			size_bytes; /* TRUNCATE: the new one; PUT_COMMIT: the whole; PUT_ABORT: 0 */
 	} size;
 	struct {
 		struct fab_handle handle;
@@ -500,7 +502,7 @@ uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
 
 /*
  * What a reply carries, by type:
- *   PING, PUT_COMMIT, TRUNCATE, SETATTR, RMDIR, UNLINK, RENAME    nothing
+ *   PING, PUT_COMMIT, PUT_ABORT, TRUNCATE, SETATTR, RMDIR, UNLINK, RENAME    nothing
  *   READ                                  fab_reply_read()
  *   READ_BATCH, PUT                       nothing: count answers at fab_answers_at() of the window
  *   OPEN, PUT_BEGIN, MKDIR, SYMLINK       fab_build_stat(): the new file's attributes

@@ -68,6 +68,7 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_MKDIR:
 		return sizeof(struct fab_make_wire) + named(&call->args.make.name);
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		return sizeof(struct fab_size_wire);
 	case FAB_WRITE:
@@ -353,6 +354,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 		make_build(call, &pen);
 		return;
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		size_build(call, &pen);
 		return;

@@ -49,6 +49,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_UNLINK] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_RENAME] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 	[FAB_SYMLINK] = { .fixed_bytes = sizeof(struct fab_symlink_wire), .names = true },
+	[FAB_PUT_ABORT] = { .fixed_bytes = sizeof(struct fab_size_wire) },
 };
 
 /* A body under the knife. */
@@ -398,6 +399,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_MKDIR:
 		return make_parse(req, &cut);
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		return size_parse(req, &cut);
 	case FAB_SETATTR:

@@ -133,6 +133,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		make_sample(call);
 		return;
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		call->args.size.handle = by_dirhandle.handle;
 		call->args.size.size_bytes = 99999999999;
@@ -241,6 +242,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		return name_same(&a->make.name, &b->make.name) &&
 		       FIELDS_SAME(a->make, b->make, mode, size_bytes);
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		return FIELDS_SAME(a->size, b->size, handle, size_bytes);
 	case FAB_WRITE:

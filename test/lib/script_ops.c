@@ -381,6 +381,10 @@ static int do_size(struct script *s, struct fab_req *req)
 		resize(f, req->args.size.size_bytes);
 		return 0;
 	}
+	if (req->type == FAB_PUT_ABORT && f->hidden) {
+		file_drop(f);
+		return 0;
+	}
 	if (!f->hidden || f->size_bytes != req->args.size.size_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < SCRIPT_FILES_MAX; i++)
@@ -587,6 +591,7 @@ static int simple(struct script *s, struct fab_req *req)
 	case FAB_RENAME:
 		return do_rename(s, req);
 	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		return do_size(s, req);
 	case FAB_SETATTR:

@@ -26,6 +26,8 @@ static struct app_run run;
 static pthread_t control;
 static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 
+enum { PUTS_MAX = 8 };
+
 static void *control_thread(void *arg)
 {
 	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
@@ -60,6 +62,7 @@ static void serve(uint32_t ops_max)
 			 .cache_bytes = 96 << 20,
 			 .staging_bytes = 16 << 20,
 			 .ops_max = ops_max,
+			 .open_puts_max = PUTS_MAX,
 			 .secret = 7,
 			 .wall_ns = (int64_t)clock_wall_ns() },
 		.cpu = -1,
@@ -81,6 +84,17 @@ static struct weka_client *connect_one(void)
 
 	cr_assert_eq(err, 0, "%s", weka_error(NULL));
 	return c;
+}
+
+/* One request, to its end. */
+static int finish(struct weka_client *c, struct weka_req *req, int submitted)
+{
+	struct weka_req *done;
+
+	cr_assert_eq(submitted, 0);
+	while (weka_reap(c, &done, 1) == 0)
+		(void)!weka_wait(c, WEKA_FOREVER);
+	return req->status;
 }
 
 static void end(void)
@@ -211,4 +225,84 @@ Test(app_review, idle_sessions_take_no_share)
 	other.ops = core->op_free_count = 32; /* the first one stalls: there is room for a third */
 	cr_assert(app_session_full(core, &second));
 	free(core);
+}
+
+static int put_begin(struct weka_client *c, struct weka_attr *attr)
+{
+	struct weka_create create = { .mode = 0644 };
+	struct weka_ref ref = weka_ref_path("/long");
+	struct weka_req req = { 0 };
+
+	return finish(c, &req, weka_submit_put_begin(c, &req, &ref, &create, 5 << 20, attr));
+}
+
+static int put_abort(struct weka_client *c, const struct weka_attr *attr)
+{
+	struct weka_req req = { 0 };
+
+	return finish(c, &req, weka_submit_put_abort(c, &req, &attr->handle));
+}
+
+static int put_commit(struct weka_client *c, const struct weka_attr *attr)
+{
+	struct weka_req req = { 0 };
+
+	return finish(c, &req, weka_submit_put_commit(c, &req, &attr->handle, 0));
+}
+
+/* Puts that are begun and neither committed nor aborted: nobody has all places. */
+Test(app_review, one_session_does_not_take_all_puts, .timeout = 60)
+{
+	struct weka_attr mine[PUTS_MAX + 1], other;
+	struct weka_client *greedy, *late;
+	uint32_t count = 0;
+	uint8_t byte = 1;
+
+	serve(32);
+	greedy = connect_one();
+	late = connect_one();
+	while (count <= PUTS_MAX && put_begin(greedy, &mine[count]) == 0)
+		count++;
+	cr_assert_eq(count, PUTS_MAX / 2);
+	cr_assert_eq(put_begin(greedy, &mine[count]), -EMFILE);
+	cr_assert_eq(put_begin(late, &other), 0);
+	cr_assert_eq(put_abort(late, &mine[0]), -ESTALE, "not this session's");
+	cr_assert_eq(put_abort(greedy, &mine[0]), 0);
+	cr_assert_eq(put_abort(greedy, &mine[0]), -ESTALE);
+	cr_assert_eq(put_commit(greedy, &mine[0]), -ESTALE);
+	cr_assert_eq(weka_pwrite(greedy, &mine[0].handle, &byte, 1, 0), -ESTALE);
+	cr_assert_eq(put_commit(greedy, &mine[1]), 0);
+	cr_assert_eq(put_abort(greedy, &mine[1]), -ESTALE, "it has a name");
+	cr_assert_eq(put_begin(greedy, &mine[0]), 0);
+	cr_assert_eq(put_commit(late, &other), 0);
+	weka_close(greedy);
+	weka_close(late);
+	end();
+}
+
+/* A put that fails half-way gives its place back, and says what was wrong. */
+Test(app_review, puts_that_fail_keep_no_places, .timeout = 60)
+{
+	struct weka_create create = { .mode = 0644 };
+	struct weka_ref ref = weka_ref_path("/short");
+	struct weka_client *c;
+	struct weka_attr attr;
+	FILE *f = tmpfile();
+
+	serve(32);
+	c = connect_one();
+	cr_assert_not_null(f);
+	cr_assert_eq(ftruncate(fileno(f), 3 << 20), 0);
+	for (uint32_t i = 0; i < 3 * PUTS_MAX; i++) {
+		int err = weka_put_fd(c, &ref, fileno(f), 5 << 20, &create);
+
+		cr_assert(err != 0 && err != -EMFILE && err != -ESTALE, "%u: %d, %s", i, err,
+			  weka_error(c));
+	}
+	cr_assert_eq(weka_stat(c, "/short", &attr), -ENOENT);
+	for (uint32_t i = 0; i < PUTS_MAX / 2; i++)
+		cr_assert_eq(put_begin(c, &attr), 0, "place %u", i);
+	fclose(f);
+	weka_close(c);
+	end();
 }
