@@ -7,23 +7,22 @@ cd "$(dirname "$0")/../.." || exit 1
 TREE=$(mktemp -d "${TMPDIR:-/tmp}/weka-mutant.XXXXXX")
 trap 'rm -rf "$TREE"' EXIT
 trap 'exit 130' INT TERM
-SIMS="reuse slowlog sim crowd chop press flip"
+SIMS="reuse slowlog crowd chop press flip sim"
 JOBS=${JOBS:-2} RUN=${RUN-} # RUN=nice, for one
-survivors=0 list=
+survivors=0 list= first=
 [ "${1-}" != -l ] || { list=1; shift; }
 wanted="$*"
 
-build() {
-	# shellcheck disable=SC2086 # words are meant to be split
+build() { # SIMULATION
 	$RUN make -s -j"$JOBS" -C "$TREE/src" BUILD="$TREE/build" VARIANT=sim EXTRA_CFLAGS="-Wno-error -w" \
-		$(printf "$TREE/build/sim/test/sim/%s " $SIMS) >"$TREE/log" 2>&1
+		"$TREE/build/sim/test/sim/$1" >"$TREE/log" 2>&1
 }
 
 # A copy of what is committed or changed here; built once, so that a mutant builds what it changes.
 prepare() {
 	mkdir -p "$TREE/src" "$TREE/was"
 	git ls-files -z | xargs -0 cp -p --parents -t "$TREE/src"
-	build || { tail -5 "$TREE/log"; echo "not ok: does not build"; exit 1; }
+	build reuse || { tail -5 "$TREE/log"; echo "not ok: does not build"; exit 1; }
 }
 
 edit() { # FILE OLD NEW: OLD stands there once
@@ -50,7 +49,11 @@ survives() { # nobody notices
 
 # The first simulation that fails, after how many cuts, and what it says.
 look() {
-	for sim in $SIMS; do
+	for sim in $first $SIMS; do
+		if ! build "$sim"; then
+			survives "$1" "does not build: $(grep -m1 error "$TREE/log")"
+			return
+		fi
 		$RUN timeout 900 "$TREE/build/sim/test/sim/$sim" >"$TREE/log" 2>&1 && continue
 		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT' "$TREE/log" | cut -c1-150)
 		after=$(grep -m1 -ohE '[0-9]+ cuts|flip [0-9]+' "$TREE/log")
@@ -60,12 +63,12 @@ look() {
 	survives "$1" survived
 }
 
-# mutant NAME RULE [FILE OLD NEW]...
+# mutant NAME RULE [FILE OLD NEW]...     first=SIMULATION before it: most likely that one notices
 mutant() {
 	name=$1 rule=$2
 	shift 2
-	case " $wanted " in "  " | *" $name "*) ;; *) return ;; esac
-	[ -z "$list" ] || { echo "$name: $rule"; return; }
+	case " $wanted " in "  " | *" $name "*) ;; *) first=; return ;; esac
+	[ -z "$list" ] || { echo "$name: $rule"; first=; return; }
 	[ -d "$TREE/src" ] || prepare
 	while [ $# -gt 0 ]; do
 		edit "$1" "$2" "$3" || {
@@ -75,12 +78,9 @@ mutant() {
 		}
 		shift 3
 	done
-	if build; then
-		look "$name"
-	else
-		survives "$name" "does not build: $(grep -m1 error "$TREE/log")"
-	fi
+	look "$name"
 	restore
+	first=
 }
 
 . test/sim/mutants.list
