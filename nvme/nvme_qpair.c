@@ -40,6 +40,8 @@
  *  (5) An id's PRP list is written only while the id is being submitted.
  *  (6) Only a live queue pair touches its queues and doorbells.
  *  (7) slot.born is 0 for a free slot; the owner of the drive may look at it at any time.
+ *  (8) What no command of ours has in its entry (metadata, dwords 2, 3, 13 to 15) is zero in
+ *      all of them since the rings were made, and is not written again.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
@@ -54,7 +56,7 @@ static void assert_valid(const struct nvme_qpair *qp)
 	ASSERT(qp->io_count <= qp->rings.depth - 1 - qp->cid_free_count); /* (3) */
 }
 
-static uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
+static inline uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t cid = qp->cid_free[--qp->cid_free_count];
 	struct nvme_slot *slot = &qp->slot[NVME_CID_SLOT(cid)];
@@ -66,10 +68,17 @@ static uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 	return cid;
 }
 
+static inline struct nvme_sqe *next_sqe(struct nvme_rings *r)
+{
+	struct nvme_sqe *sqe = &r->sq[r->sq_tail];
+
+	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
+	return sqe;
+}
+
 static void push(struct nvme_rings *r, const struct nvme_sqe *command)
 {
-	r->sq[r->sq_tail] = *command;
-	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
+	*next_sqe(r) = *command;
 }
 
 /* Commands of no data of the caller's: flush, zeroes, deallocate. */
@@ -102,32 +111,49 @@ static void push_other(struct nvme_qpair *qp, struct nvme_io *io)
 	push(&qp->rings, &sqe);
 }
 
-/* One command: `nblocks` of `io`, from its block `first` on. */
-static void push_transfer(struct nvme_qpair *qp, struct nvme_io *io, uint32_t first,
-			  uint32_t nblocks)
+static inline uint32_t fua_bit(const struct nvme_qpair *qp, const struct nvme_io *io)
 {
-	uint32_t cid = take_cid(qp, io);
-	uint32_t list = NVME_CID_SLOT(cid) * qp->prp_list_entries;
-	uint64_t lba = (io->block + first) << qp->lba_per_block_shift;
-	uint64_t iova = io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT);
+	return likely(!io->fua) || io->op == NVME_READ ? 0 : qp->fua_bit;
+}
+
+/*
+ * One command: `nblocks` of `io`, from its block `first` on, as if its data lay on one page.
+ * Written where the device reads it, and only the fields that any command of ours has: (8).
+ */
+static inline struct nvme_sqe *push_transfer(struct nvme_qpair *qp, struct nvme_io *io,
+					     uint32_t first, uint32_t nblocks)
+{
+	uint32_t shift = qp->lba_per_block_shift, cid = take_cid(qp, io);
+	uint64_t lba = (io->block + first) << shift;
+	struct nvme_sqe *sqe = next_sqe(&qp->rings);
+
+	sqe->opcode = (uint8_t)(NVME_CMD_READ - io->op);
+	sqe->flags = 0;
+	sqe->cid = le16_of((uint16_t)cid);
+	sqe->nsid = le32_of(qp->nsid);
+	sqe->prp1 = le64_of(io->iova + ((uint64_t)first << NVME_BLOCK_SHIFT));
+	sqe->prp2 = le64_of(0);
+	sqe->cdw10 = le32_of((uint32_t)lba);
+	sqe->cdw11 = le32_of((uint32_t)(lba >> 32));
+	sqe->cdw12 = le32_of(((nblocks << shift) - 1) | fua_bit(qp, io));
+	return sqe;
+}
+
+static_assert(NVME_CMD_READ - NVME_READ == 2 && NVME_CMD_READ - NVME_WRITE == NVME_CMD_WRITE,
+	      "opcodes by subtraction");
+
+/* Data on more than one page: PRPs, or one SGL descriptor where the controller takes them. */
+static void describe(struct nvme_qpair *qp, struct nvme_sqe *sqe, uint32_t nblocks)
+{
+	uint32_t list = NVME_CID_SLOT(le16_get(sqe->cid)) * qp->prp_list_entries;
+	uint64_t iova = le64_get(sqe->prp1);
 	bool whole = qp->sgl && nvme__prp_pages(iova, nblocks) > 2; /* no list */
 	struct nvme_prp_pair data = whole ? nvme__sgl_fill(iova, nblocks)
 					  : nvme__prp_fill(iova, nblocks, qp->prp_lists + list,
 							   qp->prp_lists_iova + 8ull * list);
 
-	push(&qp->rings,
-	     &(struct nvme_sqe){
-		     .opcode = io->op == NVME_READ ? NVME_CMD_READ : NVME_CMD_WRITE,
-		     .flags = whole ? NVME_SQE_SGL : 0,
-		     .cid = le16_of((uint16_t)cid),
-		     .nsid = le32_of(qp->nsid),
-		     .prp1 = le64_of(data.prp1),
-		     .prp2 = le64_of(data.prp2),
-		     .cdw10 = le32_of((uint32_t)lba),
-		     .cdw11 = le32_of((uint32_t)(lba >> 32)),
-		     .cdw12 = le32_of(((nblocks << qp->lba_per_block_shift) - 1) |
-				      (io->fua && io->op == NVME_WRITE ? qp->fua_bit : 0)),
-	     });
+	sqe->flags = whole ? NVME_SQE_SGL : 0;
+	sqe->prp2 = le64_of(data.prp2);
 }
 
 static wk_cold int refuse(const struct nvme_qpair *qp)
@@ -185,32 +211,64 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 	return 0;
 }
 
-int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
+/* More commands than one; the caller knows that no more than io_blocks_max are asked for. */
+static __attribute__((noinline)) int submit_split(struct nvme_qpair *qp, struct nvme_io *io)
 {
-	uint32_t commands = 1;
+	uint32_t most = qp->transfer_max_blocks;
+	uint32_t commands = (uint32_t)div_up(io->nblocks, most);
 
-	if (unlikely(io->op > NVME_WRITE))
-		return submit_other(qp, io);
-	ASSERT(io->nblocks > 0 && (io->iova & qp->buffer_mask) == 0);
+	ASSERT(io->nblocks > 0);
 	ASSERT(io->nblocks <= qp->io_blocks_max);
-	if (unlikely(qp->state != NVME_QP_LIVE))
-		return refuse(qp);
-	if (unlikely(io->nblocks > qp->transfer_max_blocks))
-		commands = (uint32_t)div_up(io->nblocks, qp->transfer_max_blocks);
 	if (qp->cid_free_count < commands)
 		return -EAGAIN;
-	if (io->op == NVME_WRITE) {
-		if (unlikely(qp->read_only))
-			return -EROFS;
-		qp->unflushed = true;
-	}
-
 	io->status = 0;
 	io->commands_left = commands + owes_flush(qp, io);
 	count_in(qp);
 	qp->stats.command_count += commands;
-	for (uint32_t first = 0; first < io->nblocks; first += qp->transfer_max_blocks)
-		push_transfer(qp, io, first, min_u32(io->nblocks - first, qp->transfer_max_blocks));
+	qp->unflushed |= io->op == NVME_WRITE;
+	for (uint32_t first = 0; first < io->nblocks; first += most) {
+		uint32_t nblocks = min_u32(io->nblocks - first, most);
+
+		describe(qp, push_transfer(qp, io, first, nblocks), nblocks);
+	}
+	return 0;
+}
+
+/* What few commands need: the first one wakes the watch, a long one says where its data lies. */
+static __attribute__((noinline)) int submit_rest(struct nvme_qpair *qp, struct nvme_sqe *sqe,
+						 uint32_t nblocks)
+{
+	describe(qp, sqe, nblocks);
+	if (qp->io_count == 1 &&
+	    unlikely(!atomic_load_explicit(&qp->drive->watch.on, memory_order_relaxed)))
+		nvme__kick(qp->drive);
+	return 0;
+}
+
+int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
+{
+	struct nvme_sqe *sqe;
+
+	if (unlikely(io->op > NVME_WRITE))
+		return submit_other(qp, io);
+	ASSERT((io->iova & qp->buffer_mask) == 0);
+	if (unlikely(qp->state != NVME_QP_LIVE))
+		return refuse(qp);
+	if (unlikely(qp->read_only && io->op == NVME_WRITE))
+		return -EROFS;
+	if (unlikely(io->nblocks - 1 >= qp->transfer_max_blocks)) /* 0, too */
+		return submit_split(qp, io);
+	if (unlikely(qp->cid_free_count == 0))
+		return -EAGAIN;
+
+	io->status = 0;
+	io->commands_left = 1 + owes_flush(qp, io);
+	qp->io_count++;
+	qp->stats.command_count++;
+	qp->unflushed |= io->op == NVME_WRITE;
+	sqe = push_transfer(qp, io, 0, io->nblocks);
+	if (unlikely((io->iova % NVME_PAGE_SIZE | (io->nblocks - 1)) != 0 || qp->io_count == 1))
+		return submit_rest(qp, sqe, io->nblocks);
 	return 0;
 }
 
@@ -255,26 +313,30 @@ static wk_cold bool flush_after(struct nvme_qpair *qp, struct nvme_io *io)
 	return true;
 }
 
+/* One of its commands is done, and not the last; true: that was a flush's turn, and it failed. */
+static wk_cold bool is_over(struct nvme_qpair *qp, struct nvme_io *io)
+{
+	ASSERT(io->commands_left != UINT32_MAX); /* (3): it had none */
+	if (io->commands_left > 1 || !owes_flush(qp, io) || flush_after(qp, io))
+		return false;
+	io->commands_left = 0;
+	return true;
+}
+
 /* Give the id back; its I/O when that was the last of its commands, else NULL. */
-static struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *slot)
+static inline struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *slot, uint32_t was)
 {
 	struct nvme_io *io = slot->io;
-	uint32_t was = atomic_load_explicit(&slot->cid, memory_order_relaxed);
 	uint16_t cid = (uint16_t)NVME_CID_NEXT(was);
 
 	slot->io = NULL;
 	atomic_store_explicit(&slot->cid, cid, memory_order_relaxed);
 	atomic_store_explicit(&slot->born, 0, memory_order_relaxed); /* (7) */
-	ASSERT(qp->cid_free_count < qp->rings.depth - 1);            /* (2) */
 	qp->cid_free[qp->cid_free_count++] = cid;
-	ASSERT(io->commands_left > 0); /* (3) */
-	if (--io->commands_left > 0) {
-		if (io->commands_left > 1 || !owes_flush(qp, io) || flush_after(qp, io))
-			return NULL;
-		io->commands_left = 0;
-	}
-	ASSERT(qp->io_count > 0); /* (3) */
-	qp->io_count--;
+	ASSERT(qp->cid_free_count < qp->rings.depth); /* (2) */
+	if (unlikely(--io->commands_left != 0) && !is_over(qp, io))
+		return NULL;
+	qp->io_count--; /* (3): assert_valid() would see it go below zero */
 	return io;
 }
 
@@ -365,7 +427,8 @@ static uint32_t give_back(struct nvme_qpair *qp, struct nvme_io **done, uint32_t
 			continue;
 		note_error(qp, io, gone ? -ENODEV : -ECANCELED, by_reset && !reset->dead);
 		io->quarantined = by_reset && reset->quarantine;
-		if (retire(qp, &qp->slot[i]))
+		if (retire(qp, &qp->slot[i],
+			   atomic_load_explicit(&qp->slot[i].cid, memory_order_relaxed)))
 			done[done_count++] = io;
 	}
 	if (qp->state == NVME_QP_RETURNING && qp->io_count == 0)
@@ -407,23 +470,24 @@ static inline struct nvme_slot *slot_of(struct nvme_qpair *qp, volatile struct n
 uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
 {
 	struct nvme_rings *r = &qp->rings;
-	uint32_t done_count = 0, seen = 0, head;
+	uint32_t done_count = 0, head, phase;
 
 	if (unlikely(atomic_load_explicit(&qp->order, memory_order_relaxed) !=
 		     atomic_load_explicit(&qp->obeyed, memory_order_relaxed)))
 		nvme__qpair_obey(qp);
 	if (unlikely(qp->state != NVME_QP_LIVE))
 		return poll_cold(qp, done, done_max);
-	head = r->cq_head;
 	if (qp->ops->service)
 		qp->ops->service(qp->ctrl, qp->qid);
+	head = r->cq_head;
+	phase = r->phase;
 	while (done_count < done_max) {
-		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head];
+		volatile struct nvme_cqe *cqe = &r->cq[head];
 		uint32_t status = cqe->status.raw;
 		struct nvme_slot *slot;
 		struct nvme_io *io;
 
-		if ((status & 1) != r->phase)
+		if ((status & 1) != phase)
 			break;
 		dma_rmb(); /* the phase bit, before the rest of the entry */
 		slot = slot_of(qp, cqe);
@@ -433,17 +497,19 @@ uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_m
 		if (unlikely(status & NVME_STATUS_MASK))
 			note_error(qp, slot->io, nvme__status_errno(status & NVME_STATUS_MASK),
 				   nvme__status_retry(status));
-		io = retire(qp, slot);
+		io = retire(qp, slot, atomic_load_explicit(&slot->cid, memory_order_relaxed));
 		if (io)
 			done[done_count++] = io;
-		seen++;
-		if (++r->cq_head == r->depth) {
-			r->cq_head = 0;
-			r->phase ^= 1;
+		if (++head == r->depth) {
+			head = 0;
+			phase ^= 1;
 		}
 	}
-	if (seen > 0)
-		mmio_ring(r->cq_doorbell, r->shadow.cq, r->shadow.cq_event, head, r->cq_head);
+	if (head != r->cq_head) {
+		mmio_ring(r->cq_doorbell, r->shadow.cq, r->shadow.cq_event, r->cq_head, head);
+		r->cq_head = head;
+		r->phase = phase;
+	}
 	assert_valid(qp);
 	return done_count;
 }
