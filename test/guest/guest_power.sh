@@ -18,10 +18,7 @@ CUT=$BIN/../test/guest/cut
 WITNESS=$BIN/../test/guest/witness
 STORE=
 
-# Images are synced all the time when they are mounted: in memory, where there is such a place.
-IMAGE_DIR=$DIR
-[ ! -w /dev/shm ] || IMAGE_DIR=$(mktemp -d /dev/shm/weka-guest.XXXXXX)
-trap '[ -z "$STORE" ] || kill "$STORE"; rm -rf "$IMAGE_DIR"; cleanup' EXIT
+trap '[ -z "$STORE" ] || kill "$STORE"; cleanup' EXIT
 
 # The common log: a slice for the log of each drive and one for the journal.
 start_log() {
@@ -71,10 +68,10 @@ run_until_cut() { # SECONDS under load
 
 # The store as it is after a cut at POINT: check, mount, and every witness.
 survives() { # POINT SEED
-	rm -f "$IMAGE_DIR"/cut*.img
+	rm -f "$DIR"/cut*.img
 	# shellcheck disable=SC2046 # names of images
 	"$CUT" "$DIR/log" $drives make "$1" "$2" $((size_mb << 20)) \
-		$(seq -f "$IMAGE_DIR/cut%g.img" 0 $((drives - 1))) >"$DIR/acked" || return 1
+		$(seq -f "$DIR/cut%g.img" 0 $((drives - 1))) >"$DIR/acked" || return 1
 	start || return 1
 	while read -r w count; do
 		"$WITNESS" verify "$SHM" "$DIR/key" "$w" "$count" || { crash; return 1; }
@@ -83,7 +80,7 @@ survives() { # POINT SEED
 	"$BIN/wekactl" check $IMAGES
 }
 
-IMAGES=$(seq -f "file:$IMAGE_DIR/cut%g.img" 0 $((drives - 1)))
+IMAGES=$(seq -f "file:$DIR/cut%g.img" 0 $((drives - 1)))
 CACHE=16M write_conf $IMAGES
 
 total=0 lost=0

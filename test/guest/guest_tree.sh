@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # The whole way of the data, on NVMe controllers that we did not write: of different size, block size,
 # transfer size and number of queues; one with several namespaces, one with a controller memory
-# buffer.  With both widths of the IOMMU's addresses.
+# buffer.  With both widths of the IOMMU's addresses: once as root with huge pages, once as an ordinary
+# user with ordinary pages and a limit.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 make_tree "$OUT/src" 150
@@ -14,11 +15,14 @@ nvme d1 64M addr=5,max_ioqpairs=4,msix_qsize=5 logical_block_size=512
 namespace d1b d1 2 320M logical_block_size=512
 namespace d1c d1 3 64M logical_block_size=4096,physical_block_size=4096
 nvme d2 192M addr=6,cmb_size_mb=16,mdts=3 logical_block_size=4096,physical_block_size=4096
-GUEST_CONF='huge=128
-export DRIVES="pci:0000:00:04.0 pci:0000:00:05.0?nsid=2 pci:0000:00:06.0"'
+DRIVES="pci:0000:00:04.0 pci:0000:00:05.0?nsid=2 pci:0000:00:06.0"
 
-for IOMMU in ,aw-bits=39 ,aw-bits=48; do
-	echo "# $IOMMU"
-	boot tree.sh
-done
+IOMMU=,aw-bits=39
+GUEST_CONF="huge=160
+export DRIVES='$DRIVES'"
+boot tree.sh
+
+IOMMU=,aw-bits=48
+GUEST_CONF="export DRIVES='$DRIVES' USER_MEMLOCK=$((512 << 20))"
+boot tree.sh
 finish

@@ -12,6 +12,9 @@
 #
 # $OUT is a directory that host and guest share (/out there).  What a failed boot left is kept in
 # $BUILD/guest-failed/: console, dmesg, log, QEMU's own messages.
+#
+# Images lie in memory where there is room: a loaded disk's syncs would be the slowest thing here.
+[ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || export TMPDIR=/dev/shm
 . test/e2e/lib.sh
 
 : "${GUEST_CACHE:=$BUILD/guest}"

@@ -14,6 +14,7 @@ is() { # NAME WANTED GOT
 says() { # NAME TEXT: of the list that was made last
 	if grep -q "$2" "$DIR/list"; then ok "$1"; else not_ok "$1" "$(cat "$DIR/list")"; fi
 }
+show() { sed 's/^/  | /' "$DIR/list"; }
 group() { d=$(readlink $PCI/"$1"/iommu_group) && echo "${d##*/}"; }
 
 modprobe -a crc32c_generic ext4 # which busybox does not know of each other
@@ -33,7 +34,7 @@ listen = shm:/run/x
 key_file = /run/key" >/etc/weka-appliance.conf
 
 wekactl drives >"$DIR/list"
-cat "$DIR/list"
+show
 is "every drive is in the list" 8 "$(wc -l <"$DIR/list")"
 says "a file system is named" "$FS .* holds ext4"
 says "a table of partitions is named" "$PART .* holds dos"
@@ -50,7 +51,7 @@ says "the same for programs" "\"drive\":\"pci:$FS\",\"driver\":\"nvme\",\"contro
 refuses "vfio-pci is not there" "type: modprobe vfio-pci" wekactl drives attach $STORE
 wekactl doctor >"$DIR/list"
 is "the doctor finds something" 1 $?
-cat "$DIR/list"
+show
 says "vfio is not loaded, and what to type" "type: modprobe -a vfio_iommu_type1 vfio-pci"
 says "the IOMMU is on" "ok *iommu *on, "
 says "interrupts are remapped" "ok *interrupts *remapped"
@@ -94,8 +95,10 @@ is "vfio-pci has both" "vfio-pci vfio-pci" "$(echo $(driver $EMPTY; driver $STOR
 is "the group may use them" "660 root weka" "$(stat -c '%a %U %G' /dev/vfio/"$(group $STORE)")"
 wekactl drives >"$DIR/list"
 says "the list says so, and knows the serial" "$STORE .*vfio-pci .* d3 "
+refuses "format: a store that the kernel does not see" "pci:$STORE: holds a store" wekactl format pci:$STORE
 check "attach again is nothing new" wekactl --group weka drives attach $EMPTY $STORE
 check "force takes a foreign signature" wekactl --force --user weka drives attach pci:$FS
+refuses "format: a file system that the kernel does not see" "pci:$FS: holds ext4" wekactl format pci:$FS
 is "the user may use it" "600 weka root" "$(stat -c '%a %U %G' /dev/vfio/"$(group $FS)")"
 check "once is not remembered" wekactl --once drives attach $MANY
 is "vfio-pci has it" vfio-pci "$(driver $MANY)"
@@ -140,7 +143,7 @@ check "a file system is whole after all this" mount -t ext4 "$(node $FS)" /run/m
 
 # ---- doctor ------------------------------------------------------------------------------------------------
 wekactl doctor >"$DIR/list"
-cat "$DIR/list"
+show
 says "doctor: the drive" "ok *drive *pci:$STORE: attached, IOMMU group"
 says "doctor: huge pages" "WRONG *hugepages *.*the configuration wants"
 says "doctor: the unit of the restart" "type: systemctl enable weka-drives.service"
@@ -150,5 +153,5 @@ mkdir -p /etc/systemd/system/multi-user.target.wants
 : >/etc/systemd/system/multi-user.target.wants/weka-drives.service
 wekactl doctor >"$DIR/list"
 is "doctor: what it says mends it" 0 $?
-cat "$DIR/list"
+show
 finish
