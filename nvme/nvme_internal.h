@@ -88,6 +88,7 @@ struct nvme_qpair {
 	_Atomic uint8_t stamp;   /* the drive's owner's: what time it is   */
 	_Atomic uint32_t order;  /* the drive's owner's                    */
 	_Atomic uint32_t obeyed; /* this thread's: the last order it heard */
+	uint32_t heard;          /* the order that it is about to obey     */
 	struct nvme_slot *slot;  /* depth entries                          */
 	uint16_t *cid_free;      /* a stack of the free command ids        */
 	uint32_t cid_free_count;
@@ -112,10 +113,10 @@ struct nvme_qpair {
 	/* Read at setup, and when something is wrong. */
 	struct nvme_drive *drive;
 	uint32_t zero_max_blocks, deallocate_max_blocks; /* as in nvme_info */
-	int order_fd;        /* readable when there is an order      */
-	int wake_fd;         /* of the controller, as it is in epoll */
-	int epoll_fd;        /* nvme_qpair_fd(): both of them        */
-	struct nvme_mem mem; /* rings, then PRP lists */
+	int order_fd;                                    /* readable when there is an order      */
+	int wake_fd;                                     /* of the controller, as it is in epoll */
+	int epoll_fd;                                    /* nvme_qpair_fd(): both of them        */
+	struct nvme_mem mem;                             /* rings, then PRP lists */
 };
 
 /* ---- PRPs: nvme_prp.c ------------------------------------------------------------ */
@@ -177,7 +178,7 @@ struct nvme_drive {
 	uint64_t shutdown_ns;    /* how long it may take */
 	uint32_t warning_kelvin; /* 0: it does not say */
 	uint32_t oaes;
-	uint32_t event_commands;                       /* that it takes at once */
+	uint32_t event_commands; /* that it takes at once */
 	struct nvme_events events;
 	struct nvme_up up;                             /* its way up, the first or after a reset */
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */

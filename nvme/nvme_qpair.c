@@ -348,11 +348,10 @@ static bool gives_back(const struct nvme_qpair *qp)
 	       qp->state == NVME_QP_DEAD;
 }
 
+/* The order that was heard, and not one that may have come since. */
 static void say_obeyed(struct nvme_qpair *qp)
 {
-	uint32_t order = atomic_load_explicit(&qp->order, memory_order_relaxed);
-
-	atomic_store_explicit(&qp->obeyed, order, memory_order_release); /* R2 */
+	atomic_store_explicit(&qp->obeyed, qp->heard, memory_order_release); /* R2 */
 	nvme__kick(qp->drive);
 }
 
@@ -387,6 +386,7 @@ wk_cold void nvme__qpair_obey(struct nvme_qpair *qp)
 	if (order == atomic_load_explicit(&qp->obeyed, memory_order_relaxed))
 		return;
 	(void)!read(qp->order_fd, &count, sizeof(count));
+	qp->heard = order;
 	if (qp->state == NVME_QP_STOPPED) {
 		say_obeyed(qp);
 		return;
