@@ -144,6 +144,22 @@ static void put_trouble(struct text *t, const struct nvme_drive *drive)
 	    (unsigned long long)c.reset_count, (unsigned long long)c.quarantined_bytes);
 }
 
+/* Of a drive that has a temperature; one that is a file or memory has no health to tell of. */
+static void put_smart(struct text *t, const struct nvme_drive *drive)
+{
+	struct nvme_smart s;
+
+	if (!nvme_drive_smart(drive, &s) || !s.has_temperature)
+		return;
+	put(t,
+	    "\"warnings\":%u,\"celsius\":%d,\"used_percent\":%u,\"spare_percent\":%u,"
+	    "\"spare_least_percent\":%u,\"media_errors\":%llu,\"unsafe_shutdowns\":%llu,"
+	    "\"power_hours\":%llu,\"host_written_bytes\":%llu,",
+	    s.warnings, s.celsius, s.used_percent, s.spare_percent, s.spare_least_percent,
+	    (unsigned long long)s.media_errors, (unsigned long long)s.unsafe_shutdowns,
+	    (unsigned long long)s.power_hours, (unsigned long long)s.written_bytes);
+}
+
 static void put_drives(struct text *t, const struct app_core *core)
 {
 	struct nvme_stats s;
@@ -161,6 +177,7 @@ static void put_drives(struct text *t, const struct app_core *core)
 		put_text(t, "note", info.note);
 		put(t, ",");
 		put_trouble(t, core->cfg.drive[i]);
+		put_smart(t, core->cfg.drive[i]);
 		put(t,
 		    "\"bytes\":%llu,\"volatile_cache\":%s,\"in_flight\":%u,\"commands\":%llu,"
 		    "\"doorbells\":%llu,\"errors\":%llu,\"soft_copied_bytes\":%llu,"
