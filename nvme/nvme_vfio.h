@@ -92,7 +92,9 @@ struct nvme_vfio;
 must_check int nvme__vfio_join(struct nvme_vfio *v, const struct nvme_pci *pci,
 			       struct nvme_dma *dma, uint64_t memory_bytes,
 			       const struct nvme_why *why);
+/* On any thread, also one that may not call free(): nvme__vfio_bury() does that for all. */
 void nvme__vfio_leave(struct nvme_vfio *v);
+void nvme__vfio_bury(void);
 int nvme__vfio_group_fd(const struct nvme_vfio_group *group);
 
 /* ---- the device: nvme_vfio_device.c ---------------------------------------------------- */

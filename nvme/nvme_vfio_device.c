@@ -266,6 +266,7 @@ void nvme__vfio_device_release(struct nvme_vfio *v)
 void nvme__vfio_device_close(struct nvme_vfio *v)
 {
 	nvme__vfio_device_release(v);
+	nvme__vfio_bury();
 	if (v->guard)
 		nvme__guard_remove(v->guard);
 	if (v->bar)

@@ -49,6 +49,10 @@ struct nvme_vfio_group {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static struct list containers = { &containers, &containers };
 
+/* Those that were left by a thread that may not call free(). */
+static struct list dead_containers = { &dead_containers, &dead_containers };
+static struct list dead_groups = { &dead_groups, &dead_groups };
+
 /* ---- what the table tells us ----------------------------------------------------------- */
 
 static int target_map(struct nvme_dma_target *target, uint64_t iova,
@@ -213,12 +217,12 @@ free_c:
 	return err;
 }
 
-static void container_destroy(struct container *c)
+static void container_close(struct container *c)
 {
 	nvme__dma_detach(c->dma, &c->target);
 	list_del(&c->link);
 	close(c->fd); /* and with it go the mappings */
-	free(c);
+	list_push_back(&dead_containers, &c->link);
 }
 
 /* ---- groups ---------------------------------------------------------------------------- */
@@ -370,9 +374,19 @@ void nvme__vfio_leave(struct nvme_vfio *v)
 		list_del(&g->link);
 		close(g->fd);
 		if (list_empty(&g->container->groups))
-			container_destroy(g->container);
-		free(g);
+			container_close(g->container);
+		list_push_back(&dead_groups, &g->link);
 	}
+	pthread_mutex_unlock(&lock);
+}
+
+void nvme__vfio_bury(void)
+{
+	pthread_mutex_lock(&lock);
+	while (!list_empty(&dead_groups))
+		free(list_entry(list_pop_front(&dead_groups), struct nvme_vfio_group, link));
+	while (!list_empty(&dead_containers))
+		free(list_entry(list_pop_front(&dead_containers), struct container, link));
 	pthread_mutex_unlock(&lock);
 }
 
