@@ -90,6 +90,13 @@ enum ctl_signature { CTL_SIGNATURE_NONE, CTL_SIGNATURE_STORE, CTL_SIGNATURE_FORE
  * Errors: -errno when it cannot be read.
  */
 must_check int ctl_signature(const char *path, char *text, size_t text_size);
+must_check int ctl_signature_fd(int fd, char *text, size_t text_size);
+
+/* The same of an open drive of any kind, of whose blocks only both ends are read: ctl_look.c. */
+struct nvme_dma;
+struct nvme_drive;
+must_check int ctl_look(struct nvme_drive *drive, struct nvme_dma *dma, char *text,
+			size_t text_size);
 
 /* ---- the drives: ctl_drives_scan.c, ctl_drives_use.c -------------------------------------- */
 

@@ -50,26 +50,33 @@ static int foreign(blkid_probe probe, char *text, size_t text_size)
 	return CTL_SIGNATURE_FOREIGN;
 }
 
-int ctl_signature(const char *path, char *text, size_t text_size)
+int ctl_signature_fd(int fd, char *text, size_t text_size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int found = CTL_SIGNATURE_NONE;
 	blkid_probe probe;
 	uint8_t byte;
 
 	text[0] = '\0';
+	if (pread(fd, &byte, 1, 0) < 0)
+		return -errno;
+	if (is_store(fd, text, text_size))
+		return CTL_SIGNATURE_STORE;
+	probe = blkid_new_probe();
+	ASSERT(probe);
+	if (blkid_probe_set_device(probe, fd, 0, 0) == 0) /* else too small for anything */
+		found = foreign(probe, text, text_size);
+	blkid_free_probe(probe);
+	return found;
+}
+
+int ctl_signature(const char *path, char *text, size_t text_size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), found;
+
+	text[0] = '\0';
 	if (fd < 0)
 		return -errno;
-	if (pread(fd, &byte, 1, 0) < 0) {
-		found = -errno;
-	} else if (is_store(fd, text, text_size)) {
-		found = CTL_SIGNATURE_STORE;
-	} else if ((probe = blkid_new_probe())) {
-		/* Too small for anything: nobody's. */
-		if (blkid_probe_set_device(probe, fd, 0, 0) == 0)
-			found = foreign(probe, text, text_size);
-		blkid_free_probe(probe);
-	}
+	found = ctl_signature_fd(fd, text, text_size);
 	close(fd);
 	return found;
 }

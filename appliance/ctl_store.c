@@ -66,12 +66,10 @@ static int names_of(struct ctl *c, struct drive_set *b)
 
 /* ---- whose is this? --------------------------------------------------------------- */
 
-/* 0: nothing known is on it; too small for anything, or unreadable: opening will say. */
-static int refuse_signature(const char *name, const char *path)
+/* 0: nothing known is on it. */
+static int refuse(const char *name, int found, const char *text)
 {
-	char text[64];
-
-	switch (ctl_signature(path, text, sizeof(text))) {
+	switch (found) {
 	case CTL_SIGNATURE_STORE:
 		return ctl_fail("%s: holds a store already (--force formats it all the same)",
 				name);
@@ -84,7 +82,7 @@ static int refuse_signature(const char *name, const char *path)
 
 static int look_before(struct ctl *c, struct drive_set *b)
 {
-	char path[4096];
+	char path[4096], text[64];
 	int status = 0;
 
 	for (uint32_t i = 0; i < b->count && !status; i++) {
@@ -92,7 +90,27 @@ static int look_before(struct ctl *c, struct drive_set *b)
 			continue;
 		b->made[i] = access(path, F_OK) != 0;
 		if (!b->made[i] && !c->force)
-			status = refuse_signature(b->name[i], path);
+			status = refuse(b->name[i], ctl_signature(path, text, sizeof(text)), text);
+	}
+	return status; /* too small for anything, or unreadable: opening will say */
+}
+
+/* Drives that are no files, which only we can read: when they are open. */
+static int look_inside(struct ctl *c, struct drive_set *b)
+{
+	char path[4096], text[64];
+	int status = 0, found;
+
+	for (uint32_t i = 0; i < b->count && !status && !c->force; i++) {
+		if (path_of(b->name[i], path, sizeof(path)))
+			continue;
+		found = ctl_look(b->drive[i], b->dma, text, sizeof(text));
+		if (found < 0)
+			status = ctl_fail(
+				"%s: cannot be looked at: %s (--force formats it all the same)",
+				b->name[i], strerror(-found));
+		else
+			status = refuse(b->name[i], found, text);
 	}
 	return status;
 }
@@ -219,6 +237,8 @@ int ctl_cmd_format(struct ctl *c)
 		status = look_before(c, &b);
 	if (!status)
 		status = open_drives(c, &b, true);
+	if (!status)
+		status = look_inside(c, &b);
 	if (!status)
 		status = boot(c, &b, APP_BOOT_FORMAT);
 	if (!status)

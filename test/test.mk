@@ -18,5 +18,5 @@ test_weka_hot_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.
 ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
-	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c))
+	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c appliance/ctl_look.c))
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
