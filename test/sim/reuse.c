@@ -8,6 +8,7 @@
  *   readers   what a read fetches comes late: its file is gone by then, and its zone is wanted.
  *             Each answer, and each edge that a write or a truncate keeps, must be what was there.
  *   both      and in an order that no drive is asked for.
+ *   log       blocks of the log are late: that zones of it were given back must be known first.
  *
  *   - a read finds the file whole, as it was at some moment since it was asked for
  *   - after a cut each change is there whole or not at all; the check is clean
@@ -36,23 +37,32 @@ static const enum sim_kind mix[] = {
 static const struct shape {
 	const char *name;
 	struct sim_world_cfg cfg;
-	uint64_t root_ns, read_ns, any_ns; /* at most so much longer */
+	uint64_t root_ns, read_ns, log_ns, any_ns; /* at most so much longer */
 } shapes[] = {
 	{ "roots",
 	  { .ndrives = 1, .nblocks = 768, .nshards = 1, .ops_max = 4, .volatile_cache = true },
 	  8000000,
+	  0,
 	  0,
 	  20000 },
 	{ "readers",
 	  { .ndrives = 1, .nblocks = 768, .nshards = 2, .ops_max = 6, .volatile_cache = false },
 	  0,
 	  20000000,
+	  0,
 	  20000 },
 	{ "both",
 	  { .ndrives = 2, .nblocks = 512, .nshards = 4, .ops_max = 6, .volatile_cache = true },
 	  4000000,
 	  10000000,
+	  0,
 	  60000 },
+	{ "log",
+	  { .ndrives = 2, .nblocks = 512, .nshards = 2, .ops_max = 6, .volatile_cache = true },
+	  0,
+	  0,
+	  1000000,
+	  20000 },
 };
 
 static struct sim_world w, copy;
@@ -81,11 +91,11 @@ static bool is_root(const struct meta__geo *g, uint64_t baddr)
 	       (baddr >= g->root_area[1] && baddr < g->root_area[1] + area);
 }
 
-static bool is_data(const struct meta *m, uint64_t baddr)
+static bool is_of(const struct meta *m, uint64_t baddr, enum meta__zone_kind kind)
 {
 	uint32_t zone = meta__geo_zone_of(&m->zones->geo, baddr);
 
-	return zone != UINT32_MAX && meta__zone_at(m, zone)->kind == META__ZONE_DATA;
+	return zone != UINT32_MAX && meta__zone_at(m, zone)->kind == kind;
 }
 
 /* user: the drive.  One of four is late, and by any time. */
@@ -97,8 +107,10 @@ static uint64_t dawdle(void *user, const struct nvme_soft_cmd *cmd)
 
 	if (cmd->opcode == NVME_CMD_WRITE && is_root(&m->zones->geo, baddr))
 		most = shape->root_ns;
-	else if (cmd->opcode == NVME_CMD_READ && is_data(m, baddr))
+	else if (cmd->opcode == NVME_CMD_READ && is_of(m, baddr, META__ZONE_DATA))
 		most = shape->read_ns;
+	else if (cmd->opcode == NVME_CMD_WRITE && is_of(m, baddr, META__ZONE_LOG))
+		most = shape->log_ns;
 	if (!most || rand_below(&rnd, 4) != 0)
 		return 0;
 	seen.dawdled++;
@@ -161,7 +173,9 @@ static bool work(uint64_t seed, uint64_t ops)
 		roots = watch();
 		/* Cuts while roots are late, mostly: each sees another write. */
 		if (w.power.write_count != writes && cuts <= CUTS_MAX * load.done / ops &&
-		    rand_below(&rnd, roots ? 12 : 200) == 0) {
+		    rand_below(&rnd, roots           ? 12
+				     : shape->log_ns ? 40
+						     : 200) == 0) {
 			writes = w.power.write_count;
 			if (!cut_here(seed, cuts++))
 				return false;
