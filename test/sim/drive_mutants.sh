@@ -5,12 +5,14 @@
 # Results in test/PROOF.md.
 cd "$(dirname "$0")/../.." || exit 1
 : "${RUNS:=3000}"
-TREE=$(mktemp -d "${TMPDIR:-/tmp}/weka-mutant.XXXXXX")
-trap 'rm -rf "$TREE"' EXIT
+if [ -z "${TREE:-}" ]; then # given: it is kept, and what was built there used again
+	TREE=$(mktemp -d "${TMPDIR:-/tmp}/weka-mutant.XXXXXX")
+	trap 'rm -rf "$TREE"' EXIT
+fi
 trap 'exit 130' INT TERM
 mkdir -p "$TREE/src"
 git ls-files -z Makefile base nvme meta fabric client-lib appliance bench test |
-	xargs -0 cp --parents -t "$TREE/src"
+	xargs -0 cp -p --parents -t "$TREE/src"
 PROGRAM=$TREE/build/sim/test/sim/drive
 survivors=0
 
@@ -41,7 +43,7 @@ mutant() {
 	else
 		echo "ok $name: found ($(grep -m1 -E 'not ok|ssert' "$TREE/log" | cut -c1-120))"
 	fi
-	cp "$TREE/original" "$TREE/src/$file"
+	cp "$TREE/original" "$TREE/src/$file" # with a new time: it is compiled anew
 }
 
 wanted="$*"

@@ -74,3 +74,22 @@ Test(app_staging, pieces_do_not_overlap_and_come_together_again)
 	app_staging_give(&s, piece[0]);
 	app_staging_give(&s, piece[1]);
 }
+
+Test(app_staging, piece_that_a_drive_may_still_write_to_is_never_given_out_again)
+{
+	uint32_t count = 0;
+	char *p, *lost = app_staging_take(&s, 64 << 10);
+
+	app_staging_lose(&s, app_staging_iova(&s, lost) + (32 << 10), 4096);
+	app_staging_lose(&s, (1ull << 30) - 4096, 4096); /* of other memory */
+	app_staging_lose(&s, (1ull << 30) + BYTES, 4096);
+	app_staging_give(&s, lost);
+	cr_assert_eq(s.pages_lost, 16);
+	cr_assert_eq(s.pages_used, 0);
+	while ((p = app_staging_take(&s, 4096))) {
+		cr_assert(p < lost || p >= lost + (64 << 10));
+		count++;
+	}
+	cr_assert_eq(count, BYTES / 4096 - 16, "all the rest is there");
+	s.pages_used = 0;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * When a drive goes wrong, one thing at a time; all at once, from seeds, is test/sim/drive.c.
+ */
+#include "test/lib/nvme_faulty.h"
+#include "base/clock.h"
+#include "base/num.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define TIMEOUT_NS NS_PER_S
+#define BUF_BYTES  (64u << 12)
+
+static struct sim_power power;
+static struct sim_drive *sim;
+static struct nvme_dma *dma;
+static struct nvme_faulty faulty;
+static struct nvme_drive *drive;
+static struct nvme_qpair *qp[2];
+static uint8_t *buf;
+static uint64_t iova;
+static char lines[4096];
+
+static void up(bool volatile_cache)
+{
+	struct sim_drive_options options = { .power = &power,
+					     .nblocks = 64,
+					     .volatile_cache = volatile_cache };
+	struct nvme_options how = { .qpair_count_max = 2, .io_timeout_ns = TIMEOUT_NS };
+	char err_text[NVME_ERR_TEXT];
+
+	sim_power_init(&power);
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	buf = mmap(NULL, BUF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_eq(nvme_dma_map(dma, buf, BUF_BYTES, &iova), 0);
+	cr_assert_eq(sim_drive_create(&sim, &options), 0);
+	cr_assert_eq(nvme_faulty_open(&faulty, sim, dma, &how, 1, &drive, err_text), 0, "%s",
+		     err_text);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(nvme_qpair_create(drive, 8, &qp[i]), 0);
+	nvme_faulty_autonomous(&faulty, true);
+	lines[0] = 0;
+	power.now_ns = NS_PER_S;
+	(void)nvme_drive_step(drive, power.now_ns);
+}
+
+static void setup(void)
+{
+	up(false);
+}
+
+static void teardown(void)
+{
+	struct nvme_io *done[8];
+
+	nvme_faulty_autonomous(&faulty, false);
+	for (int i = 0; i < 2; i++) {
+		if (!qp[i])
+			continue;
+		nvme_qpair_stop(qp[i]);
+		while (nvme_poll(qp[i], done, 8))
+			;
+		nvme_qpair_destroy(qp[i]);
+	}
+	nvme_close(drive);
+	sim_drive_destroy(sim);
+	nvme_dma_unmap(dma, iova, BUF_BYTES);
+	nvme_dma_destroy(dma);
+	munmap(buf, BUF_BYTES);
+}
+
+TestSuite(nvme_reset, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(nvme_reset_cache, .fini = teardown, .timeout = 60);
+
+static struct nvme_io an_io(enum nvme_op op, uint64_t block)
+{
+	return (struct nvme_io){
+		.op = op, .nblocks = 1, .block = block, .iova = iova, .status = 1
+	};
+}
+
+static void submit(struct nvme_qpair *q, struct nvme_io *io)
+{
+	cr_assert_eq(nvme_submit(q, io), 0);
+	nvme_ring(q);
+}
+
+/* One turn of everybody; how many I/Os came back. */
+static uint32_t turn(void)
+{
+	struct nvme_io *done[8];
+	char text[NVME_LINE_BYTES];
+	uint32_t count = 0;
+
+	nvme_faulty_run(&faulty);
+	for (int i = 0; i < 2; i++)
+		count += nvme_poll(qp[i], done, 8);
+	(void)nvme_drive_step(drive, power.now_ns);
+	while (nvme_drive_line(drive, text, sizeof(text)))
+		(void)snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", text);
+	return count;
+}
+
+/* Time goes on, step by step, for `span_ns` at most, or until `count` I/Os have come back. */
+static uint32_t run(uint64_t span_ns, uint32_t count)
+{
+	uint64_t end_ns = power.now_ns + span_ns;
+	uint32_t back = 0;
+
+	while (power.now_ns < end_ns && (count == 0 || back < count)) {
+		uint64_t next_ns = 0;
+
+		back += turn();
+		if (nvme_drive_health(drive) != NVME_HEALTH_RESETTING) /* else threads wait, too */
+			next_ns = min_u64(sim_power_next_ns(&power), nvme_drive_deadline(drive));
+		power.now_ns = min_u64(end_ns, max_u64(next_ns, power.now_ns + NS_PER_MS / 10));
+	}
+	return back + turn();
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static int read_now(struct nvme_qpair *q)
+{
+	struct nvme_io io = an_io(NVME_READ, 3);
+
+	submit(q, &io);
+	cr_assert_eq(run(100 * NS_PER_MS, 1), 1);
+	return io.status;
+}
+
+Test(nvme_reset, idle_drive_wants_no_step_and_the_next_io_wakes_its_owner)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+
+	cr_assert_eq(read_now(qp[0]), 0);
+	cr_assert_neq(nvme_drive_deadline(drive), UINT64_MAX, "something was in flight just now");
+	run(TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_deadline(drive), UINT64_MAX);
+	cr_assert(nvme_drive_arm(drive));
+	cr_assert_not(readable(nvme_drive_fd(drive)));
+	submit(qp[0], &io);
+	cr_assert(readable(nvme_drive_fd(drive)), "from another thread it would have to wake it");
+	cr_assert_not(nvme_drive_arm(drive));
+	nvme_drive_disarm(drive);
+	cr_assert_eq(run(NS_PER_S, 1), 1);
+	cr_assert_neq(nvme_drive_deadline(drive), UINT64_MAX);
+	cr_assert_not(readable(nvme_drive_fd(drive)));
+}
+
+Test(nvme_reset, lost_command_is_aborted_and_may_be_tried_again)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+	struct nvme_drive_counts counts;
+
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000 });
+	submit(qp[0], &io);
+	cr_assert_eq(run(TIMEOUT_NS - NS_PER_MS, 1), 0, "not before its time");
+	cr_assert_eq(run(TIMEOUT_NS / 2, 1), 1);
+	cr_assert_eq(io.status, -ECANCELED);
+	cr_assert(io.retry && !io.quarantined);
+	nvme_drive_counts(drive, &counts);
+	cr_assert_eq(counts.timeout_count, 1);
+	run(NS_PER_S, 0);
+	nvme_drive_counts(drive, &counts);
+	cr_assert_eq(counts.abort_count, 1);
+	cr_assert_eq(counts.queue_restart_count + counts.reset_count, 0);
+}
+
+Test(nvme_reset, abort_that_does_not_help_costs_its_queue_pair_and_no_other)
+{
+	struct nvme_io io = an_io(NVME_READ, 0), other;
+	struct nvme_drive_counts counts;
+
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000, .ignore_aborts = true });
+	submit(qp[0], &io);
+	turn();
+	sim_drive_faults(sim, &(struct sim_faults){ .ignore_aborts = true });
+	for (int i = 0; i < 16 && io.commands_left; i++) {
+		other = an_io(NVME_READ, 1);
+		submit(qp[1], &other);
+		(void)!run(TIMEOUT_NS / 10, 0);
+		cr_assert_eq(other.status, 0, "the other queue pair works on");
+	}
+	cr_assert_eq(io.status, -ECANCELED);
+	cr_assert(io.retry);
+	nvme_drive_counts(drive, &counts);
+	cr_assert_eq(counts.queue_restart_count, 1);
+	cr_assert_eq(counts.reset_count, 0);
+	cr_assert_eq(read_now(qp[0]), 0);
+}
+
+Test(nvme_reset, fatal_status_resets_the_controller_and_nothing_is_taken_meanwhile)
+{
+	struct nvme_io io[2] = { an_io(NVME_READ, 0), an_io(NVME_WRITE, 1) };
+
+	sim_drive_faults(sim, &(struct sim_faults){ .delay_min_ns = 10 * TIMEOUT_NS,
+						    .delay_max_ns = 10 * TIMEOUT_NS });
+	submit(qp[0], &io[0]);
+	submit(qp[1], &io[1]);
+	turn();
+	sim_drive_faults(sim, &(struct sim_faults){ 0 });
+	faulty.faults.fatal = true;
+	while (nvme_drive_health(drive) == NVME_HEALTH_GOOD) {
+		power.now_ns += 10 * NS_PER_MS;
+		(void)nvme_drive_step(drive, power.now_ns);
+	}
+	cr_assert(nvme_faulty_lives(&faulty), "nobody has obeyed yet: it is left alone");
+	cr_assert_eq(io[0].status, 0, "and still the drive's");
+	cr_assert_eq(run(NS_PER_S, 2), 2);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_RESETTING);
+	cr_assert_eq(nvme_submit(qp[0], &io[0]), -EAGAIN);
+	for (int i = 0; i < 2; i++)
+		cr_assert(io[i].status == -ECANCELED && io[i].retry && !io[i].quarantined);
+	run(NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	cr_assert_eq(read_now(qp[0]), 0);
+	cr_assert_eq(read_now(qp[1]), 0);
+	cr_assert(strstr(lines, "CSTS.CFS") && strstr(lines, "back after a reset"), "%s", lines);
+}
+
+Test(nvme_reset, thread_that_sleeps_is_woken_to_obey)
+{
+	cr_assert_eq(read_now(qp[0]), 0);
+	cr_assert(nvme_qpair_arm(qp[0]));
+	cr_assert_not(readable(nvme_qpair_fd(qp[0])));
+	nvme__trouble(drive, NVME_CAUSE_BUS, 0, power.now_ns);
+	cr_assert(readable(nvme_qpair_fd(qp[0])));
+	cr_assert_not(nvme_qpair_arm(qp[0]), "it has something to do");
+	nvme_qpair_disarm(qp[0]);
+	run(NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	cr_assert(nvme_qpair_arm(qp[0]));
+	cr_assert_not(readable(nvme_qpair_fd(qp[0])), "and no more than that");
+	nvme_qpair_disarm(qp[0]);
+}
+
+Test(nvme_reset, completion_that_comes_twice_is_not_taken_for_the_next_command_of_that_id)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+	uint16_t cid;
+
+	cr_assert_eq(read_now(qp[0]), 0);
+	cid = le16_get(((const struct nvme_soft *)faulty.soft)->queue[1]->cq[0].cid);
+	sim_drive_faults(sim, &(struct sim_faults){ .delay_min_ns = TIMEOUT_NS / 2,
+						    .delay_max_ns = TIMEOUT_NS / 2 });
+	submit(qp[0], &io);
+	turn();
+	faulty.soft->queue[1]->owed_count++;
+	nvme__soft_post(faulty.soft->queue[1], cid, NVME_SC_SUCCESS, 0);
+	cr_assert_eq(run(NS_PER_MS, 0), 1);
+	cr_assert_eq(io.status, -ECANCELED, "the drive still works on its buffer");
+	cr_assert(strstr(lines, "which is not there"), "%s", lines);
+	run(NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+}
+
+Test(nvme_reset, device_that_is_wanted_back_is_given_back_within_a_second)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+
+	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_release = true,
+							.release_stops = true,
+							.stuck_ready = true,
+							.alarms = NVME_ALARM_REQUEST });
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000 });
+	submit(qp[0], &io);
+	cr_assert_eq(run(NS_PER_S, 1), 1);
+	cr_assert_eq(io.status, -ENODEV);
+	cr_assert(!io.retry && !io.quarantined);
+	cr_assert_eq(faulty.release_count, 1);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	cr_assert_eq(nvme_submit(qp[0], &io), -ENODEV);
+	turn();
+	cr_assert_eq(nvme_submit(qp[1], &io), -ENODEV);
+	cr_assert_eq(nvme_drive_deadline(drive), UINT64_MAX);
+	cr_assert(strstr(lines, "asks for the device back"), "%s", lines);
+}
+
+Test(nvme_reset, what_nothing_stops_is_quarantined_and_said_to_be)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+	struct nvme_drive_counts counts;
+
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000 });
+	submit(qp[0], &io);
+	turn();
+	nvme_faulty_set(&faulty, &(struct nvme_faults){ .stuck_ready = true, .fatal = true });
+	cr_assert_eq(run(20 * NS_PER_S, 1), 1);
+	cr_assert_eq(io.status, -ENODEV);
+	cr_assert(!io.retry && io.quarantined);
+	memset(buf, 0x5a, NVME_BLOCK_SIZE);
+	for (int i = 0; i < 20; i++) {
+		power.now_ns += 10 * NS_PER_MS;
+		nvme_faulty_run(&faulty);
+	}
+	cr_assert_neq(buf[0], 0x5a, "and it does write there");
+	nvme_faulty_autonomous(&faulty, false);
+	for (int i = 0; i < 2; i++)
+		nvme_qpair_destroy(qp[i]);
+	qp[0] = qp[1] = NULL;
+	nvme_drive_counts(drive, &counts);
+	cr_assert_gt(counts.quarantined_bytes, 0);
+	cr_assert(strstr(lines, "quarantined"), "%s", lines);
+}
+
+Test(nvme_reset, another_drive_that_answers_after_a_reset_is_not_written_to)
+{
+	faulty.faults.fatal = true;
+	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
+	(void)!run(2 * TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	cr_assert(strstr(lines, "does not come back"), "%s", lines);
+}
+
+Test(nvme_reset, controller_that_never_gets_ready_is_given_up_after_three_attempts)
+{
+	faulty.faults.fatal = true;
+	faulty.faults.slow_up = 100;
+	(void)!run(60 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	cr_assert_eq(faulty.faults.slow_up, 97);
+}
+
+static void restart_it(void)
+{
+	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_reset = true,
+							.reset_restarts = true,
+							.reset_tries = 3,
+							.gone = true,
+							.alarms = NVME_ALARM_GONE });
+	(void)!run(NS_PER_S, 0);
+}
+
+static void write_one(void)
+{
+	struct nvme_io io = an_io(NVME_WRITE, 5);
+
+	submit(qp[0], &io);
+	cr_assert_eq(run(100 * NS_PER_MS, 1), 1);
+	cr_assert_eq(io.status, 0);
+}
+
+Test(nvme_reset_cache, drive_that_was_restarted_with_an_unflushed_cache_is_read_only)
+{
+	struct nvme_io io = an_io(NVME_WRITE, 5);
+
+	up(true);
+	write_one();
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_READ_ONLY);
+	cr_assert_eq(nvme_submit(qp[0], &io), -EROFS);
+	io.op = NVME_FLUSH;
+	cr_assert_eq(nvme_submit(qp[0], &io), -EROFS, "a flush that says well done would lie");
+	cr_assert_eq(read_now(qp[0]), 0);
+	cr_assert(strstr(lines, "read-only until it is opened anew"), "%s", lines);
+}
+
+Test(nvme_reset_cache, drive_that_was_restarted_with_all_flushed_goes_on)
+{
+	struct nvme_io io = an_io(NVME_FLUSH, 0);
+
+	up(true);
+	write_one();
+	submit(qp[0], &io);
+	cr_assert_eq(run(100 * NS_PER_MS, 1), 1);
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	write_one();
+}
+
+Test(nvme_reset, stopping_a_queue_pair_of_a_drive_that_is_gone_ends)
+{
+	struct nvme_io io = an_io(NVME_READ, 0), *done[2];
+
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000 });
+	submit(qp[0], &io);
+	turn();
+	faulty.faults.gone = true;
+	nvme_qpair_stop(qp[0]);
+	cr_assert_eq(nvme_poll(qp[0], done, 2), 1);
+	cr_assert_eq(io.status, -ECANCELED);
+	cr_assert(io.quarantined, "nobody knows whether it is still there");
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+}
+
+Test(nvme_reset, only_what_the_drive_has_not_tried_is_tried_again)
+{
+	static const struct {
+		uint32_t status;
+		bool retry;
+	} rows[] = {
+		{ NVME_SC_ABORT_REQUESTED, true },    { NVME_SC_ABORT_SQ_DELETED, true },
+		{ NVME_SC_NS_NOT_READY, true },       { NVME_SC_INTERRUPTED, true },
+		{ NVME_SC_PATH_TRANSITION, true },    { NVME_SC_INTERNAL, false },
+		{ NVME_SC_WRITE_FAULT, false },       { NVME_SC_UNRECOVERED_READ, false },
+		{ NVME_SC_LBA_RANGE, false },         { 0x7ff, false },
+		{ NVME_SC_INVALID_NAMESPACE, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme__status_retry(rows[i].status), rows[i].retry, "%x",
+			     rows[i].status);
+		cr_assert_not(nvme__status_retry(rows[i].status | NVME_STATUS_NO_RETRY));
+	}
+}
