@@ -37,13 +37,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NVME_BLOCK_SIZE    4096u
-#define NVME_BLOCK_SHIFT   12
-#define NVME_IO_BLOCKS_MAX 1024u /* of one nvme_io: 4 MiB, split as the drive needs it */
+#define NVME_BLOCK_SIZE       4096u
+#define NVME_BLOCK_SHIFT      12
+#define NVME_IO_BLOCKS_MAX    1024u      /* of one nvme_io: 4 MiB, split as the drive needs it */
 #define NVME_RANGE_BLOCKS_MAX (1u << 18) /* of one that moves no data: 1 GiB */
-#define NVME_DEPTH_MIN     2u
-#define NVME_DEPTH_MAX     4096u
-#define NVME_ERR_TEXT      256u /* enough for any text that nvme_open() writes */
+#define NVME_DEPTH_MIN        2u
+#define NVME_DEPTH_MAX        4096u
+#define NVME_ERR_TEXT         256u /* enough for any text that nvme_open() writes */
 
 struct nvme_dma;
 struct nvme_drive;
@@ -123,7 +123,7 @@ struct nvme_info {
 	uint32_t qpair_count_max;    /* how many the controller has granted */
 	uint32_t depth_max;
 	uint32_t buffer_align; /* an I/O's iova is a multiple of this: 4 to 4096 */
-	bool volatile_cache; /* a completed write is durable only after a flush, or by FUA */
+	bool volatile_cache;   /* a completed write is durable only after a flush, or by FUA */
 	uint32_t nsid;
 	uint32_t lba_bytes;             /* of its format: 512 to 4096; blocks are made of them */
 	uint32_t zero_max_blocks;       /* of one NVME_ZERO; 0: the drive has no such command */
@@ -258,15 +258,15 @@ enum nvme_op { NVME_READ, NVME_WRITE, NVME_FLUSH, NVME_ZERO, NVME_DEALLOCATE };
 struct nvme_io {
 	enum nvme_op op;
 	bool fua;         /* a write (zeroes too) is durable when it is done; else ignored */
-	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(), or of these ops nvme_info; flush: 0 */
+	uint32_t nblocks; /* 1 .. nvme_qpair_io_blocks_max(); of these ops nvme_info; flush: 0 */
 	uint64_t block;   /* the first one */
-	uint64_t iova;    /* the buffer, contiguous; a multiple of 4096 is fastest, and always good */
+	uint64_t iova;    /* the buffer, contiguous; a multiple of 4096 is always good */
 	void *owner;      /* the caller's; the driver does not look at it */
 
 	int status; /* when polled: 0, or the first -errno among its commands: nvme_status.c */
 	uint32_t commands_left; /* the driver's: those that have not completed */
 	/* When status is not 0: */
-	bool retry;       /* it may well succeed if submitted again: it was aborted, or a reset came */
+	bool retry; /* it may well succeed if submitted again: it was aborted, or a reset came */
 	bool quarantined; /* the drive could not be stopped: it may still write to the buffer, which
 			   * must never be used again */
 };

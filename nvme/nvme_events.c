@@ -198,10 +198,10 @@ static void namespace_is_read(struct nvme_drive *drive, const struct nvme_id_ns 
 	has = found.info.nblocks;
 	if (has < had || found.lba_shift != drive->lba_shift) {
 		drive->events.lost_namespace = true;
-		nvme__tell(
-			drive,
-			"namespace %u has changed: %llu blocks with LBAs of %u bytes, now %llu of %u",
-			drive->nsid, had, drive->info.lba_bytes, has, found.info.lba_bytes);
+		nvme__tell(drive,
+			   "namespace %u has changed: %llu blocks with LBAs of %u bytes, now "
+			   "%llu of %u",
+			   drive->nsid, had, drive->info.lba_bytes, has, found.info.lba_bytes);
 	} else if (has > had) {
 		nvme__tell(drive, "namespace %u has grown from %llu blocks to %llu: not used yet",
 			   drive->nsid, had, has);

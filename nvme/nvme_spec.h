@@ -401,6 +401,6 @@ enum {
 };
 
 #define NVME_STATUS_NO_RETRY 0x4000u /* DNR */
-#define NVME_STATUS_MASK 0x7ff /* type and code, once the phase bit is shifted out */
+#define NVME_STATUS_MASK     0x7ff   /* type and code, once the phase bit is shifted out */
 
 #endif

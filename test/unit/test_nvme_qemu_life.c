@@ -243,7 +243,8 @@ Test(nvme_qemu_life, ranges_are_given_up_and_read_as_zeroes, .timeout = 60)
 	memset(buf, 0xcd, BUF_BYTES);
 	cr_assert_eq(run(io), 0);
 	for (uint32_t i = 0; i < 100 * 4096; i++)
-		cr_assert_eq(buf[i], i / 4096 == 0 || i / 4096 == 99 ? 0xab : 0, "byte %u: %02x", i, buf[i]);
+		cr_assert_eq(buf[i], i / 4096 == 0 || i / 4096 == 99 ? 0xab : 0, "byte %u: %02x", i,
+			     buf[i]);
 	down();
 }
 
