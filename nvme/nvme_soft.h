@@ -200,8 +200,15 @@ must_check uint32_t nvme__soft_give(struct nvme_soft *soft, const struct nvme_sq
 
 /* nvme_soft_identify.c: a status. */
 must_check uint32_t nvme__soft_identify(struct nvme_soft *soft, const struct nvme_sqe *sqe);
-/* The active namespace of that id, or NULL. */
-const struct nvme_soft_ns *nvme__soft_ns(const struct nvme_soft *soft, uint32_t nsid);
+/* The active namespace of that id, or NULL; the first is found at once. */
+const struct nvme_soft_ns *nvme__soft_ns_search(const struct nvme_soft *soft, uint32_t nsid);
+
+static inline const struct nvme_soft_ns *nvme__soft_ns(const struct nvme_soft *soft, uint32_t nsid)
+{
+	if (likely(soft->ns->nsid == nsid && soft->ns->size_lbas > 0))
+		return soft->ns;
+	return nvme__soft_ns_search(soft, nsid);
+}
 
 /* nvme_soft_log.c */
 must_check uint32_t nvme__soft_get_log(struct nvme_soft *soft, const struct nvme_sqe *sqe);

@@ -13,13 +13,13 @@ union page {
 	uint8_t bytes[NVME_PAGE_SIZE];
 };
 
-const struct nvme_soft_ns *nvme__soft_ns(const struct nvme_soft *soft, uint32_t nsid)
+const struct nvme_soft_ns *nvme__soft_ns_search(const struct nvme_soft *soft, uint32_t nsid)
 {
 	const struct nvme_soft_ns *ns = soft->ns, *end = ns + soft->ns_count;
 
-	while (unlikely(ns < end && ns->nsid != nsid))
+	while (ns < end && ns->nsid != nsid)
 		ns++;
-	return likely(ns < end && ns->size_lbas > 0) ? ns : NULL;
+	return ns < end && ns->size_lbas > 0 ? ns : NULL;
 }
 
 static void pad_text(char *to, size_t size, const char *text)

@@ -30,13 +30,13 @@ uint32_t nvme__soft_zero_max_bytes(const struct nvme_soft_back *back)
 }
 
 /* LBAs of a namespace: are they there, and where do they lie? */
-static uint32_t check_range(const struct nvme_soft_ns *ns, uint64_t lba, uint64_t lba_count)
+static inline uint32_t check_range(const struct nvme_soft_ns *ns, uint64_t lba, uint64_t lba_count)
 {
 	return lba >= ns->size_lbas || lba_count > ns->size_lbas - lba ? NVME_SC_LBA_RANGE : 0;
 }
 
-static uint32_t decode_lbas(const struct nvme_soft_ns *ns, const struct nvme_sqe *sqe,
-			    struct nvme_soft_cmd *cmd)
+static inline uint32_t decode_lbas(const struct nvme_soft_ns *ns, const struct nvme_sqe *sqe,
+				   struct nvme_soft_cmd *cmd)
 {
 	uint64_t lba = (uint64_t)le32_get(sqe->cdw11) << 32 | le32_get(sqe->cdw10);
 	uint64_t lba_count = (le32_get(sqe->cdw12) & 0xffff) + 1ull;
