@@ -565,3 +565,61 @@ Test(nvme_up, other_drive_than_before_is_refused)
 	traits->queue_count_max = 0;
 	up_again();
 }
+
+/* ---- the end ------------------------------------------------------------------------------------
+ */
+
+static struct nvme_ctrl_ops ending;
+static uint32_t told[8], told_count; /* what was written to CC */
+static bool shutdown_sticks;
+
+static void note_write32(void *ctrl, uint32_t offset, uint32_t value)
+{
+	if (offset == NVME_REG_CC && told_count < ARRAY_LEN(told))
+		told[told_count++] = value;
+	nvme__soft_ops.write32(ctrl, offset, value);
+}
+
+static uint32_t hide_shutdown(void *ctrl, uint32_t offset)
+{
+	uint32_t v = nvme__soft_ops.read32(ctrl, offset);
+
+	return offset == NVME_REG_CSTS && shutdown_sticks ? v & ~(3u << 2) : v;
+}
+
+/* Closes the fixture's drive and opens it again. */
+static void close_and_open(void)
+{
+	ending = nvme__soft_ops;
+	ending.write32 = note_write32;
+	ending.read32 = hide_shutdown;
+	f.drive->ops = &ending;
+	told_count = 0;
+	fixture_reopen(&f);
+	cr_assert_eq(told_count, 2);
+	cr_assert(told[0] & NVME_CC_EN);
+	cr_assert_eq(NVME_CC_SHN(told[0]), 1, "first it is told to shut down");
+	cr_assert_not(told[1] & NVME_CC_EN, "then it is disabled");
+}
+
+Test(nvme_up, controller_is_told_to_shut_down_and_writes_its_cache_back)
+{
+	struct nvme_io io;
+
+	fixture_down(&f);
+	fixture_up(&f, &(struct sim_drive_options){ .nblocks = 256, .volatile_cache = true }, 8);
+	io = write_of(&f, 4, 1, 11);
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	cr_assert_eq(sim_drive_unflushed(f.sim), 1);
+	close_and_open();
+	cr_assert_eq(sim_drive_unflushed(f.sim), 0);
+}
+
+Test(nvme_up, controller_that_never_shuts_down_is_disabled_all_the_same)
+{
+	cr_assert_geq(f.drive->shutdown_ns, 5000000000, "no less than it may take to be ready");
+	f.drive->shutdown_ns = 2000000;
+	shutdown_sticks = true;
+	close_and_open();
+	shutdown_sticks = false;
+}
