@@ -224,6 +224,8 @@ bool fab_arm(struct fab_conn *conn)
 		return false;
 	fab_flush(conn);
 	if (epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0) > 0) {
+		if (conn->direct)
+			fab__shm_bell_read(conn->doorbells[1]);
 		conn->socket_due = true;
 		return false;
 	}

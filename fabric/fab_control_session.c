@@ -31,12 +31,25 @@ static struct fab__session *place_find(struct fab_server *srv)
 	return NULL;
 }
 
+/* fds: the appliance's doorbell, the client's, and where the latter is rung: for sending only. */
+static int doorbells_open(int fds[3])
+{
+	int pair[2];
+
+	fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (fds[0] < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	fds[1] = pair[0];
+	fds[2] = pair[1];
+	return shutdown(fds[2], SHUT_RD) ? -errno : 0;
+}
+
 static int ring_open(struct fab__session *s, struct fab_guest *g)
 {
 	const struct fab_limits *limits = &g->hello.limits;
 	struct fab_shm_layout layout;
 	void *memory;
-	int fds[3] = { -1, -1, -1 };
+	int fds[4] = { -1, -1, -1, -1 };
 	ssize_t sent;
 	int err;
 
@@ -44,9 +57,7 @@ static int ring_open(struct fab__session *s, struct fab_guest *g)
 	err = fab__memfd_create("weka-session", layout.size_bytes, &fds[0], &memory);
 	if (err)
 		return err;
-	fds[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	err = fds[1] < 0 || fds[2] < 0 ? -errno : 0;
+	err = doorbells_open(&fds[1]);
 	if (err)
 		goto undo;
 	sent = fab__send_fds(g->fd, g->hello.out, g->hello.out_bytes, fds, 3);
@@ -55,14 +66,15 @@ static int ring_open(struct fab__session *s, struct fab_guest *g)
 		goto undo;
 	}
 	close(fds[0]);
+	close(fds[2]);
 	s->control.doorbells[0] = fds[1];
-	s->control.doorbells[1] = fds[2];
-	fab__shm_init(&s->shm, memory, limits, true, fds[2]);
+	s->control.doorbells[1] = fds[3];
+	fab__shm_init(&s->shm, memory, limits, true, fds[3]);
 	fab__session_open(s, &s->shm.link, limits, g->hello.key_id, g->hello.session_id);
 	return 0;
 
 undo:
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	fab__memory_unmap(memory, layout.size_bytes);

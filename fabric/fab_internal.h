@@ -169,7 +169,8 @@ struct fab_shm {
 	const uint8_t *in_body; /* shared: behind the header received last */
 	uint8_t *bodies;        /* shared */
 	uint32_t long_bodies;
-	int doorbell_fd; /* wakes the other side */
+	bool server;     /* the appliance's side                    */
+	int doorbell_fd; /* wakes the other side                    */
 	bool unrung;     /* something was sent since the last flush */
 	bool closed;
 	uint64_t rung_count;
@@ -179,6 +180,9 @@ struct fab_shm {
 
 void fab__shm_init(struct fab_shm *shm, void *memory, const struct fab_limits *limits, bool server,
 		   int doorbell_fd);
+
+/* The client's doorbell has rung: read it empty, so that it can ring again. */
+void fab__shm_bell_read(int fd);
 
 /* A sealed memfd with its pages present, mapped at a multiple of 2 MiB. */
 must_check int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd, void **memory);

@@ -89,7 +89,7 @@ struct fab__session_control { /* the control side's share of a session */
 	bool core_done;
 	uint32_t pools_out; /* not yet released                    */
 	int fd;             /* tcp: the stream; shm: the unix socket */
-	int doorbells[2];   /* shm: the appliance's, the client's; else -1 */
+	int doorbells[2];   /* shm: ours, where the client's is rung; else -1 */
 	uint32_t in_bytes;  /* of a POOL_ADD that is coming */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 };

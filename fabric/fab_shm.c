@@ -17,6 +17,15 @@
  *              then looks at the lap.  Whichever exchange comes second sees what was before
  *              the first: either the writer finds 1 and rings, or the reader finds the capsule.
  *
+ * What wakes a side that sleeps differs, since the appliance trusts no client:
+ *
+ *   client's eventfd write ------> the appliance's epoll (edges: it never reads, so it cannot wait)
+ *   appliance's socket, send ----> the client's socket, which reads what has come
+ *
+ * Who shares an eventfd shares its flags, and could make the other's write to it block; so could
+ * who holds a pipe's lock.  The ends of a socket pair have flags of their own, and a send with
+ * MSG_DONTWAIT does not wait, whatever the reader does.
+ *
  * Invariants:
  *  (1) What the other side writes is copied once, and only the copy is looked at.
  *  (2) No word in shared memory is used as an index or a length, except after (1) and a check.
@@ -26,6 +35,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define LAP_AT   offsetof(struct fab_hdr_wire, check)
@@ -156,10 +166,30 @@ static struct fab_tx *shm_sent(struct fab_link *link)
 	return NULL;
 }
 
+/* A doorbell that is full is as good: then the other side is awake, or does not want to be. */
+static int ring(const struct fab_shm *shm)
+{
+	const uint64_t one = 1;
+	ssize_t rc;
+
+	if (shm->server)
+		rc = send(shm->doorbell_fd, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else
+		rc = write(shm->doorbell_fd, &one, sizeof(one));
+	return rc < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+void fab__shm_bell_read(int fd)
+{
+	uint8_t rings[256];
+
+	while (recv(fd, rings, sizeof(rings), MSG_DONTWAIT) == (ssize_t)sizeof(rings))
+		;
+}
+
 static int shm_flush(struct fab_link *link)
 {
 	struct fab_shm *shm = shm_of(link);
-	uint64_t one = 1;
 	uint32_t was;
 
 	if (!shm->unrung)
@@ -169,10 +199,7 @@ static int shm_flush(struct fab_link *link)
 	if (likely(was == AWAKE))
 		return 0;
 	shm->rung_count++;
-	/* The peer could have filled the counter; then it is awake, or it does not want to be. */
-	if (write(shm->doorbell_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		return -errno;
-	return 0;
+	return ring(shm);
 }
 
 static bool shm_arm(struct fab_link *link)
@@ -221,6 +248,7 @@ void fab__shm_init(struct fab_shm *shm, void *memory, const struct fab_limits *l
 		.link = { .ops = &shm_transport },
 		.bodies = base + at.bodies_at,
 		.long_bodies = limits->long_bodies,
+		.server = server,
 		.doorbell_fd = doorbell_fd,
 		.memory = memory,
 		.memory_bytes = at.size_bytes,

@@ -13,7 +13,9 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -403,5 +405,45 @@ Test(fab_hostile, what_was_checked_cannot_be_changed_afterwards)
 	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
 	fab_rig_control(&rig);
 	neighbour_is_well();
+	fab_rig_end(&rig);
+}
+
+/*
+ * A client does all it can to its doorbells: it makes them block, fills them, never reads them, and
+ * pretends to be asleep each time.  The appliance, which rings, never waits for it.
+ */
+Test(fab_hostile, a_doorbell_that_is_full_does_not_hold_up_the_core, .timeout = 20)
+{
+	const uint64_t most = UINT64_MAX - 1;
+	struct transport shm = { "shm" };
+	struct pollfd p = { .events = POLLIN };
+	static char junk[1 << 16];
+	ssize_t got;
+
+	begin(&shm);
+	memset(junk, 1, sizeof(junk));
+	for (int i = 0; i < 2; i++) {
+		int fd = rig.conn->doorbells[i], flags = fcntl(fd, F_GETFL);
+
+		cr_assert_eq(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+		signal(SIGPIPE, SIG_IGN);
+		(void)!write(fd, &most, sizeof(most));
+		while (write(fd, junk, sizeof(junk)) > 0)
+			;
+		cr_assert_eq(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK), 0);
+	}
+	for (int i = 0; i < 3000; i++) {
+		atomic_store(rig.conn->shm.in.bell, 1);
+		neighbour_is_well();
+	}
+	cr_assert_eq(fcntl(rig.conn->doorbells[1], F_SETFL, O_NONBLOCK), 0);
+	do
+		got = read(rig.conn->doorbells[1], junk, sizeof(junk));
+	while (got > 0);
+	p.fd = rig.conn->doorbells[1];
+	cr_assert_eq(poll(&p, 1, 0), 0);
+	atomic_store(rig.conn->shm.in.bell, 1);
+	neighbour_is_well();
+	cr_assert_eq(poll(&p, 1, 0), 1, "who is asleep and has read its bell is woken again");
 	fab_rig_end(&rig);
 }
