@@ -91,6 +91,7 @@ static struct world {
 	struct nvme_drive *drive;
 	struct nvme_qpair *qp[QPAIRS_MAX];
 	uint32_t qpair_count;
+	uint32_t dozing[QPAIRS_MAX]; /* turns */
 	uint8_t *memory;
 	uint64_t iova;
 	struct slot slot[SLOTS];
@@ -543,8 +544,11 @@ static bool thread_turn(uint32_t t)
 	struct nvme_io *done[8];
 	uint32_t count;
 
-	if (pick(4) == 0) /* it does something else */
+	if (w.dozing[t]) { /* it does something else, sometimes for long */
+		w.dozing[t]--;
 		return true;
+	}
+	w.dozing[t] = pick(4) ? 0 : pick(100) ? 1 : pick(100);
 	for (uint32_t i = 0; i < SLOTS; i++)
 		if (w.slot[i].state == WAITING && w.slot[i].thread == t &&
 		    !submit_again(t, &w.slot[i]))
@@ -630,6 +634,15 @@ static bool all_lost(void)
 	return count == SLOTS;
 }
 
+/* Then time does not jump: what a thread has not rung for a second has timed out, and rightly. */
+static bool somebody_dozes(void)
+{
+	for (uint32_t t = 0; t < w.qpair_count; t++)
+		if (w.dozing[t] > 1)
+			return true;
+	return false;
+}
+
 static bool settled(void)
 {
 	enum nvme_health health = nvme_drive_health(w.drive);
@@ -651,7 +664,8 @@ static bool run_it(void)
 				     (int)w.drive->reset.life);
 		if (!turn())
 			return false;
-		if (rounds % 8 == 7 || nvme_drive_health(w.drive) == NVME_HEALTH_RESETTING)
+		if ((rounds % 8 == 7 && !somebody_dozes()) ||
+		    nvme_drive_health(w.drive) == NVME_HEALTH_RESETTING)
 			jump();
 		if (w.struck && w.begun >= w.wanted && !in_flight() &&
 		    nvme_drive_health(w.drive) == NVME_HEALTH_GOOD &&
