@@ -243,7 +243,8 @@ uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t don
 	for (uint32_t i = 0; i < md->ndrives && done_count < done_max; i++) {
 		struct app_media_drive *d = &md->drive[(md->poll_from + i) % md->ndrives];
 
-		if (d->out_count || unlikely(!list_empty(&d->waiting)))
+		if (d->out_count || unlikely(!list_empty(&d->waiting)) ||
+		    unlikely(nvme_qpair_ordered(d->qp)))
 			done_count += poll_drive(md, d, done + done_count, done_max - done_count,
 						 progress);
 	}

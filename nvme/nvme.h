@@ -330,6 +330,10 @@ void nvme_ring(struct nvme_qpair *qp);
  */
 must_check uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max);
 
+/* nvme_qpair_ordered - whether nvme_poll() is due with nothing in flight: its drive is being reset
+ */
+bool nvme_qpair_ordered(const struct nvme_qpair *qp);
+
 /* ---- sleep --------------------------------------------------------------------- */
 
 /* nvme_qpair_fd - readable when an armed queue pair has something to poll; for epoll */

@@ -467,13 +467,18 @@ static inline struct nvme_slot *slot_of(struct nvme_qpair *qp, volatile struct n
 	return slot;
 }
 
+bool nvme_qpair_ordered(const struct nvme_qpair *qp)
+{
+	return atomic_load_explicit(&qp->order, memory_order_relaxed) !=
+	       atomic_load_explicit(&qp->obeyed, memory_order_relaxed);
+}
+
 uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)
 {
 	struct nvme_rings *r = &qp->rings;
 	uint32_t done_count = 0, head, phase;
 
-	if (unlikely(atomic_load_explicit(&qp->order, memory_order_relaxed) !=
-		     atomic_load_explicit(&qp->obeyed, memory_order_relaxed)))
+	if (unlikely(nvme_qpair_ordered(qp)))
 		nvme__qpair_obey(qp);
 	if (unlikely(qp->state != NVME_QP_LIVE))
 		return poll_cold(qp, done, done_max);
