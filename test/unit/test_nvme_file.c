@@ -71,6 +71,40 @@ static void write_read_every_length(void)
 	cr_assert_eq(nvme_dma_fault_count(f.dma), 0);
 }
 
+static void write_zeroes(void)
+{
+	struct nvme_io io = write_of(&f, 10, 40, 3);
+
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	for (uint32_t nblocks = 1; nblocks <= 38; nblocks += 37) {
+		io = (struct nvme_io){
+			.op = NVME_ZERO, .block = 11, .nblocks = nblocks, .fua = nblocks == 1
+		};
+		cr_assert_eq(fixture_run(&f, &io), 0);
+		io = read_of(&f, 10, 40);
+		cr_assert_eq(fixture_run(&f, &io), 0);
+		cr_assert(fixture_holds(&f, 1, 3), "the block before");
+		for (uint32_t i = 4096; i < (1 + nblocks) * 4096; i++)
+			cr_assert_eq(f.buf[i], 0);
+		cr_assert_neq(f.buf[(1 + nblocks) * 4096], 0, "the block behind");
+	}
+	io = (struct nvme_io){ .op = NVME_ZERO, .nblocks = min_u32(f.info.zero_max_blocks, 4096) };
+	cr_assert_gt(io.nblocks, 100);
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	io.nblocks = f.info.zero_max_blocks + 1;
+	cr_assert_eq(nvme_submit(f.qp, &io), -EINVAL);
+}
+
+Test(nvme_file, zeroes_are_written_without_a_buffer)
+{
+	fixture_up_name(&f, name, 32);
+	write_zeroes();
+	fixture_down(&f);
+	fixture_up_name(&f, "mem:16M", 32);
+	write_zeroes();
+	fixture_down(&f);
+}
+
 Test(nvme_file, what_was_written_is_read_back_over_many_lengths)
 {
 	fixture_up_name(&f, name, 64);
