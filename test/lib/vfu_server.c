@@ -273,6 +273,25 @@ void vfu_server_run(struct vfu_server *s, const volatile bool *stop)
 /* ---- its life -----------------------------------------------------------------------------------
  */
 
+/* A filter above the back end, of which a process has one: every write is forced. */
+static uint32_t (*cached_run)(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			      struct nvme_soft_cmd **done, uint32_t done_max);
+
+static uint32_t forced_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			   struct nvme_soft_cmd **done, uint32_t done_max)
+{
+	for (uint32_t i = 0; i < cmd_count; i++)
+		cmd[i]->fua |= cmd[i]->opcode == NVME_CMD_WRITE;
+	return cached_run(queue, cmd, cmd_count, done, done_max);
+}
+
+static void write_through(struct nvme_soft_back *back)
+{
+	back->traits.volatile_cache = false;
+	cached_run = back->run;
+	back->run = forced_run;
+}
+
 static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 {
 	const char *drive = s->options.drive;
@@ -288,7 +307,11 @@ static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 		err = nvme__soft_file_create(&back, &name, drive, true, err_text, err_text_size);
 	else
 		err = -EINVAL;
-	return err ? err : nvme__soft_create(&s->soft, s->dma, back);
+	if (err)
+		return err;
+	if (s->options.write_through)
+		write_through(back);
+	return nvme__soft_create(&s->soft, s->dma, back);
 }
 
 static int make_bar(struct vfu_server *s)

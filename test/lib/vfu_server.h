@@ -22,7 +22,9 @@ struct vfu_server_options {
 	bool ask_memory; /* when it is enabled: read and write the client's memory by messages; exit
 			    3 when that does not work */
 	bool nonsense;   /* speak something else */
-	bool not_nvme;   /* be another kind of device */
+	bool write_through;    /* the drive has no volatile cache: each write is durable when it is
+				  done */
+	bool not_nvme;         /* be another kind of device */
 	uint32_t dma_maps_max; /* 0: VFU_SERVER_MAPS_MAX */
 	/* Faults, once: after so many commands of I/O queues; 0: never. */
 	uint64_t drop_after; /* close the connection */

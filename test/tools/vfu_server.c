@@ -28,6 +28,7 @@ static const struct option longs[] = {
 	{ "no-reset", no_argument, NULL, 'r' },
 	{ "ask-memory", no_argument, NULL, 'a' },
 	{ "nonsense", no_argument, NULL, 'n' },
+	{ "write-through", no_argument, NULL, 'w' },
 	{ "not-nvme", no_argument, NULL, 'c' },
 	{ "drop-after", required_argument, NULL, OPT_DROP },
 	{ "hang-after", required_argument, NULL, OPT_HANG },
@@ -50,6 +51,7 @@ static int parse(int argc, char **argv, struct vfu_server_options *o)
 		o->ask_memory |= c == 'a';
 		o->nonsense |= c == 'n';
 		o->not_nvme |= c == 'c';
+		o->write_through |= c == 'w';
 		if (c == OPT_DROP)
 			o->drop_after = n;
 		else if (c == OPT_HANG)
@@ -78,10 +80,11 @@ int main(int argc, char **argv)
 	char err_text[NVME_ERR_TEXT];
 
 	if (parse(argc, argv, &options)) {
-		fprintf(stderr, "usage: vfu_server [--no-mmap] [--no-irqs] [--no-reset] "
-				"[--ask-memory] [--nonsense] [--not-nvme] [--dma-maps N] "
-				"[--drop-after N] [--hang-after N] [--die-after N] "
-				"[--mute-after N] SOCKET DRIVE\n");
+		fprintf(stderr,
+			"usage: vfu_server [--no-mmap] [--no-irqs] [--no-reset] "
+			"[--ask-memory] [--write-through] [--nonsense] [--not-nvme] [--dma-maps N] "
+			"[--drop-after N] [--hang-after N] [--die-after N] "
+			"[--mute-after N] SOCKET DRIVE\n");
 		return 2;
 	}
 	signal(SIGTERM, on_term);
