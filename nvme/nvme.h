@@ -356,7 +356,7 @@ void nvme_qpair_disarm(struct nvme_qpair *qp);
 
 struct nvme_stats {
 	uint64_t command_count;     /* submitted */
-	uint64_t ring_count;        /* doorbells written */
+	uint64_t ring_count;        /* doorbells, or their words in memory */
 	uint64_t error_count;       /* commands that completed with an error */
 	uint64_t soft_copied_bytes; /* by a soft controller's CPU: mem: drives */
 	uint64_t syscall_count;     /* by a soft controller: file: drives */

@@ -40,21 +40,15 @@ static void make_image(void)
 	close(fd);
 }
 
-/* QEMU with one namespace, and `more` to its controller's arguments. */
-static void up(const char *more)
+/* QEMU with one namespace; `more` to its arguments, and to the controller's. */
+static int open_with(const char *more, const char *more_ns, char *err_text)
 {
-	char blockdev[128], controller[128], err_text[NVME_ERR_TEXT];
-	const char *args[] = { "-device",
-			       "nvme-subsys,id=s0,nqn=life",
-			       "-blockdev",
-			       blockdev,
-			       "-device",
-			       controller,
-			       "-device",
-			       "nvme-ns,bus=nv,drive=d0,nsid=1,logical_block_size=4096,"
-			       "physical_block_size=4096",
+	char blockdev[128], controller[128], namespace[256];
+	const char *args[] = { "-device",   "nvme-subsys,id=s0,nqn=life",
+			       "-blockdev", blockdev,
+			       "-device",   controller,
+			       "-device",   namespace,
 			       NULL };
-	int err;
 
 	if (!qtest_nvme_there()) {
 		fprintf(stderr, "skip: no qemu-system-x86_64 here (package qemu-system-x86)\n");
@@ -64,13 +58,23 @@ static void up(const char *more)
 	snprintf(blockdev, sizeof(blockdev), "driver=file,discard=unmap,node-name=d0,filename=%s",
 		 image);
 	snprintf(controller, sizeof(controller), "nvme,id=nv,serial=LIFE,addr=4,subsys=s0%s", more);
+	snprintf(
+		namespace, sizeof(namespace),
+		"nvme-ns,bus=nv,drive=d0,nsid=1,logical_block_size=4096,physical_block_size=4096%s",
+		more_ns);
 	cr_assert_eq(nvme_dma_create(&dma), 0);
 	buf = mmap(NULL, BUF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(buf != MAP_FAILED);
 	cr_assert_eq(nvme_dma_map(dma, buf, BUF_BYTES, &iova), 0);
-	err = nvme__drive_up(&drive, &qtest_nvme_ops, qtest_nvme_start(dma, args), "qemu", dma,
-			     NULL, err_text, sizeof(err_text));
-	cr_assert_eq(err, 0, "%s", err_text);
+	return nvme__drive_up(&drive, &qtest_nvme_ops, qtest_nvme_start(dma, args), "qemu", dma,
+			      NULL, err_text, NVME_ERR_TEXT);
+}
+
+static void up(const char *more)
+{
+	char err_text[NVME_ERR_TEXT];
+
+	cr_assert_eq(open_with(more, "", err_text), 0, "%s", err_text);
 	nvme_drive_info(drive, &info);
 	cr_assert_eq(nvme_qpair_create(drive, 16, &qp), 0);
 }
@@ -136,6 +140,23 @@ Test(nvme_qemu_life, what_it_offers_is_used, .timeout = 60)
 	cr_assert_gt(info.deallocate_max_blocks, 0);
 	cr_assert_eq(info.atomic_bytes, 4096);
 	down();
+}
+
+static void expect_refusal(const char *more_ns, const char *why)
+{
+	char err_text[NVME_ERR_TEXT] = "";
+
+	cr_assert_eq(open_with("", more_ns, err_text), -ENOTSUP, "%s", err_text);
+	cr_assert_not_null(strstr(err_text, why), "%s", err_text);
+	drive = NULL;
+	qp = NULL;
+	down();
+}
+
+Test(nvme_qemu_life, namespace_that_is_no_plain_store_of_blocks_is_refused_by_name, .timeout = 60)
+{
+	expect_refusal(",zoned=true,zoned.zone_size=4M", "the namespace is zoned");
+	expect_refusal(",ms=8,pi=1", "8 bytes of metadata a block and protection information");
 }
 
 Test(nvme_qemu_life, buffers_begin_anywhere, .timeout = 60)
