@@ -549,6 +549,8 @@ static bool thread_turn(uint32_t t)
 		return true;
 	}
 	w.dozing[t] = pick(4) ? 0 : pick(100) ? 1 : pick(100);
+	if (nvme_drive_health(w.drive) == NVME_HEALTH_RESETTING && pick(20) == 0)
+		w.dozing[t] = pick(100);
 	for (uint32_t i = 0; i < SLOTS; i++)
 		if (w.slot[i].state == WAITING && w.slot[i].thread == t &&
 		    !submit_again(t, &w.slot[i]))

@@ -65,15 +65,12 @@ mutant acknowledge-skipped nvme/nvme_reset.c \
 mutant made-before-all-are-back nvme/nvme_reset.c \
 	'	if (!all_obeyed(drive, NVME_ORDER_RETURN))
 		return false;' ''
-mutant submission-queue-not-deleted nvme/nvme_reset.c \
-	'r->next_sq ? NVME_ADMIN_DELETE_SQ : NVME_ADMIN_DELETE_CQ' \
-	'r->next_sq ? NVME_ADMIN_DELETE_CQ : NVME_ADMIN_DELETE_CQ'
 # What nothing stops.
 mutant no-quarantine nvme/nvme_reset.c 'r->quarantine = !cut_off;' 'r->stopped = true;'
 mutant release-believed nvme/nvme_reset.c \
 	'cut_off = r->released && ops->release_stops;' 'cut_off = true;'
 mutant reset-believed nvme/nvme_reset.c \
-	'if (err < 0 || csts(drive)' 'if (false || csts(drive)'
+	'if (err < 0 || csts(drive) == NVME_CSTS_GONE || csts(drive) & NVME_CSTS_RDY) {' 'if (false) {'
 mutant not-cut-off-at-the-request nvme/nvme_reset.c \
 	'	if (r->cause == NVME_CAUSE_REQUEST)
 		release(drive);' \
