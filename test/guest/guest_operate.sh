@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# What an operator does, and does wrong: names that are no drive, drives in use, limits, wekactl
-# drives and doctor.  The devices are described in in/operate.sh.
+# What an operator does wrong: names that are no drive, drives in use, limits that are too low.  The
+# devices are described in in/operate.sh.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 nvme d0 128M addr=4

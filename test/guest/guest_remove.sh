@@ -6,8 +6,8 @@ cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 make_tree "$OUT/src" 60
 nvme d0 128M addr=4
-QEMU_NVME="$QEMU_NVME -device pcie-root-port,id=port,addr=5,chassis=1,slot=1"
-nvme d1 128M bus=port
+QEMU_NVME="$QEMU_NVME -device pcie-root-port,id=rp,addr=5,chassis=1,slot=1"
+nvme d1 128M bus=rp
 mkfifo "$DIR/qmp.in" "$DIR/qmp.out"
 QEMU_MORE="-chardev pipe,id=qmp,path=$DIR/qmp -mon chardev=qmp,mode=control"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # shellcheck shell=sh
-# What an operator does, and does wrong, with devices that are really there:
+# What an operator does wrong with devices that are really there:
 #
 #   00:04.0  a drive, bound to vfio-pci      00:06.0  a drive with one namespace, the kernel's
 #   00:05.0  a drive, bound to vfio-pci      01:01.0, 01:02.0  drives that share an IOMMU group
@@ -8,7 +8,7 @@
 
 A=pci:0000:00:04.0 B=pci:0000:00:05.0 KERNELS=0000:00:06.0
 APP=$BIN/weka-appliance
-modprobe -a nvme ext4
+modprobe nvme
 
 driver() {
 	d=$(readlink "/sys/bus/pci/devices/$1/driver")
@@ -60,30 +60,9 @@ check "and it was not touched" ctl put "$DIR/f" /f
 
 check "stop" stop
 chown weka:weka /dev/vfio/[0-9]* "$DIR" "$DIR/key"
-as_user() { prlimit --memlock="$1" setpriv --reuid=weka --regid=weka --clear-groups "$BIN/weka-appliance" --config "$CONF"; }
 refuses_user() { refuses "$1" "$2" prlimit --memlock="$3" setpriv --reuid=weka --regid=weka --clear-groups "$APP" --config "$CONF"; }
 refuses_user "an ordinary user with 8 MiB of locked memory" "memlock\|locked" 8388608
 chown root:root /dev/vfio/[0-9]*
 refuses_user "an ordinary user who may not open the group" "permission" 1073741824
 
-# ---- wekactl drives ---------------------------------------------------------------------------------------
-
-wekactl drives
-echo "# exit $?"
-wekactl --json drives
-wekactl drives attach $KERNELS
-echo "# attach $?: $(driver $KERNELS)"
-wekactl drives detach $KERNELS
-echo "# detach $?: $(driver $KERNELS)"
-mke2fs /dev/nvme0n1 >/dev/null 2>&1
-wekactl drives attach $KERNELS
-echo "# attach of ext2 $?: $(driver $KERNELS)"
-mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt
-wekactl drives attach $KERNELS
-echo "# attach of a mounted one $?: $(driver $KERNELS)"
-wekactl --force drives attach $KERNELS
-echo "# forced attach of a mounted one $?: $(driver $KERNELS)"
-umount /mnt
-wekactl doctor
-echo "# doctor $?"
 finish
