@@ -21,7 +21,7 @@
 export GUEST_CACHE BUILD
 GUEST_CPUS=2
 GUEST_MEMORY=1024
-GUEST_SECONDS=150 # of one boot; the payload's own included
+GUEST_SECONDS=${GUEST_SECONDS:-300} # of one boot; a machine of its own needs a tenth
 QEMU_NVME=        # what nvme() gathered
 QEMU_MORE=        # what a script adds
 IOMMU=            # ,aw-bits=48
@@ -68,6 +68,7 @@ make_initrd() { # PAYLOAD
 	test/guest/libs.sh "$root"
 	{
 		echo "payload=$1"
+		[ -z "${GUEST_SHELL:-}" ] || echo shell=1
 		[ -z "${GUEST_CONF:-}" ] || printf '%s\n' "$GUEST_CONF"
 		echo "export TEST_LENGTH=${TEST_LENGTH:-short} BUILD=/weka"
 	} >"$root/guest.conf"
@@ -77,16 +78,18 @@ make_initrd() { # PAYLOAD
 
 # qemu SECONDS: runs the machine until it is off.  QEMU's process is in $DIR/qemu.pid.
 qemu() {
+	serial=file:$DIR/console input=/dev/null foreground=
+	[ -z "${GUEST_SHELL:-}" ] || { serial=mon:stdio input=/dev/tty foreground=--foreground; }
 	# shellcheck disable=SC2086 # options are words
-	timeout -k 5 "$1" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 \
+	timeout $foreground -k 5 "$1" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 \
 		-machine q35,kernel-irqchip=split -cpu Nehalem -smp $GUEST_CPUS -m $GUEST_MEMORY \
 		-pidfile "$DIR/qemu.pid" -nodefaults -no-user-config -display none -no-reboot -monitor none \
-		-serial "${GUEST_SERIAL:-file:$DIR/console}" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
+		-serial "$serial" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
 		-device "intel-iommu,intremap=on,caching-mode=on$IOMMU" -device virtio-rng-pci \
 		-virtfs "local,path=$OUT,mount_tag=out,security_model=none,id=out,multidevs=remap" \
 		$QEMU_NVME $QEMU_MORE -kernel "$GUEST_CACHE/vmlinux" -initrd "$DIR/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check random.trust_cpu=on intel_iommu=on iommu.strict=1 $GUEST_CMDLINE" \
-		</dev/null 2>"$DIR/qemu.log"
+		<"$input" 2>"$DIR/qemu.log"
 }
 GUEST_CMDLINE=
 
