@@ -130,7 +130,7 @@ struct app_core_stat {
 	uint64_t drive_errors;
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
-	uint64_t sleeps; /* app_core_arm() that said yes                */
+	uint64_t sleeps;             /* app_core_arm() that said yes                */
 };
 void app_core_stat(const struct app_core *core, struct app_core_stat *out);
 

@@ -385,7 +385,8 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	ASSERT(f->state == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);
-	if (why && !f->again && !x->io.lost) { /* a flipped bit on the way is mended by reading it once more */
+	/* A flipped bit on the way is mended by reading it once more. */
+	if (why && !f->again && !x->io.lost) {
 		f->again = true;
 		page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;

@@ -9,6 +9,8 @@
  *
  * Its life: memory, then the queues at the controller; back in the reverse order, and when the
  * controller does not give a queue back its memory stays mapped for good.
+ *
+ *   R1 -> A1   (A1 in nvme_qpair.c) all that an order speaks of is there before the order
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"

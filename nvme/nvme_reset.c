@@ -30,7 +30,7 @@
  *
  * Who asks for the device back, and who closes, is answered the same way, but ends dead.
  *
- *   A2 <- R2   (R2 in nvme_qpair.c) what a thread did to its queues, before it said that it
+ *   R2 -> A2   (R2 in nvme_qpair.c) what a thread did to its queues, before it said that it
  *              obeyed
  *
  * Invariants, true between any two calls:

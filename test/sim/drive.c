@@ -23,7 +23,7 @@
  *
  * usage: drive [--seed N] [--runs N] [--verbose]
  */
-#include "test/lib/nvme_faulty.h"
+#include "test/sim/drive_scenario.h"
 #include "base/clock.h"
 #include "base/num.h"
 
@@ -69,18 +69,6 @@ struct block {
 	bool writing;
 };
 
-struct scenario {
-	uint32_t trigger;
-	bool can_stop; /* by disabling or reset: the drive may come back */
-	bool can_rise;
-	bool fatal;     /* it must be dead at the end */
-	bool harmless;  /* it must be good at the end */
-	bool invisible; /* and no I/O may have failed */
-	uint64_t at_ns;
-	struct sim_faults sim;
-	struct nvme_faults ctrl;
-};
-
 static struct world {
 	uint64_t seed;
 	struct rand_state rand;
@@ -96,10 +84,11 @@ static struct world {
 	uint64_t iova;
 	struct slot slot[SLOTS];
 	struct block block[BLOCKS];
-	struct scenario s;
+	struct drive_scenario s;
 	bool struck; /* the scenario's fault has begun */
 	uint64_t struck_ns;
 	uint64_t restarts_seen;
+	bool lost_some; /* that had been acknowledged, and not flushed */
 	uint32_t version;
 	uint32_t wanted, begun;
 	uint64_t taken, returned, retried, failed_count, quarantined;
@@ -126,36 +115,12 @@ __attribute__((format(printf, 1, 2))) static bool wrong(const char *format, ...)
 	return false;
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------- */
-
-enum trigger {
-	T_NOTHING,
-	T_LOSE,
-	T_LATE,
-	T_STATUS,
-	T_TWICE,
-	T_UNKNOWN,
-	T_QUEUE,
-	T_FATAL,
-	T_ONES,
-	T_REQUEST,
-	T_GONE,
-	T_DEAF,
-	T_NAMESPACE,
-	T_BUS,
-	TRIGGERS,
-};
-
-static const char *const trigger_name[TRIGGERS] = {
-	"nothing",    "lost completions", "late completions", "any status", "twice",
-	"unknown id", "another queue",    "fatal status",     "all ones",   "wanted back",
-	"gone",       "deaf admin queue", "namespace",        "bus error",
-};
-
 static uint32_t pick(uint32_t bound)
 {
 	return (uint32_t)rand_below(&w.rand, bound);
 }
+
+/* ---- what goes wrong ---------------------------------------------------------------------- */
 
 /* Now and then a command takes as long as several timeouts. */
 static uint64_t dawdle_ns(void *user, const struct nvme_soft_cmd *cmd)
@@ -163,100 +128,6 @@ static uint64_t dawdle_ns(void *user, const struct nvme_soft_cmd *cmd)
 	(void)user;
 	(void)cmd;
 	return w.struck && pick(12) == 0 ? rand_below(&w.rand, 20 * TIMEOUT_NS) : 0;
-}
-
-static void pick_stop(struct scenario *s)
-{
-	struct nvme_faults *c = &s->ctrl;
-
-	s->can_stop = true;
-	c->has_reset = pick(2);
-	c->reset_tries = pick(3) ? 0 : pick(5);
-	c->has_bus_master = pick(2);
-	c->has_release = pick(2);
-	c->release_stops = c->has_release && pick(2);
-	if (pick(3))
-		return;
-	c->stuck_ready = true;
-	c->reset_fails = pick(2);
-	c->bus_master_fails = pick(2);
-	s->can_stop = c->has_reset && !c->reset_fails;
-}
-
-static void pick_rise(struct scenario *s)
-{
-	s->can_rise = true;
-	if (pick(4))
-		return;
-	s->ctrl.slow_up = pick(2) ? 1 : 5;
-	s->can_rise = s->ctrl.slow_up < 3;
-}
-
-static void pick_scenario(struct scenario *s)
-{
-	*s = (struct scenario){ .trigger = pick(TRIGGERS) };
-	s->at_ns = rand_below(&w.rand, 5 * NS_PER_MS);
-	s->sim.delay_max_ns = 1 + rand_below(&w.rand, 200000);
-	s->sim.dawdle_ns = s->trigger == T_LATE ? dawdle_ns : NULL;
-	s->sim.ignore_aborts = pick(2);
-	pick_stop(s);
-	pick_rise(s);
-	switch (s->trigger) {
-	case T_LOSE:
-		s->sim.lose_ppm = pick(2) ? 20000 : 300000;
-		break;
-	case T_STATUS:
-		s->sim.status_ppm = 200000;
-		break;
-	case T_TWICE:
-		s->ctrl.twice_ppm = 50000;
-		break;
-	case T_UNKNOWN:
-		s->ctrl.unknown_ppm = 50000;
-		break;
-	case T_QUEUE:
-		s->ctrl.queue_ppm = 50000;
-		break;
-	case T_FATAL:
-		s->ctrl.fatal = true;
-		break;
-	case T_ONES:
-		s->ctrl.gone = true;
-		break;
-	case T_REQUEST:
-		s->ctrl.alarms = NVME_ALARM_REQUEST;
-		break;
-	case T_BUS:
-		s->ctrl.alarms = NVME_ALARM_ERROR;
-		break;
-	case T_GONE:
-		s->ctrl.gone = true;
-		s->ctrl.alarms = NVME_ALARM_GONE;
-		s->ctrl.reset_restarts = pick(2);
-		break;
-	case T_DEAF:
-		s->ctrl.deaf = 1 + pick(3);
-		s->ctrl.fatal = false;
-		s->sim.lose_ppm = 50000; /* so that there are aborts to be deaf for */
-		break;
-	default:
-		break;
-	}
-}
-
-/* What the drive must be in the end, where that is sure. */
-static void judge_scenario(struct scenario *s)
-{
-	bool registers = s->trigger == T_ONES || s->trigger == T_GONE;
-
-	bool plain = s->trigger == T_FATAL || s->trigger == T_BUS;
-
-	s->fatal = s->trigger == T_REQUEST || s->trigger == T_NAMESPACE ||
-		   (registers && (!s->ctrl.has_reset || s->ctrl.reset_fails)) ||
-		   (plain && (!s->can_stop || !s->can_rise));
-	s->harmless = s->trigger == T_NOTHING || s->trigger == T_STATUS ||
-		      (s->can_stop && s->can_rise && (plain || (registers && !s->fatal)));
-	s->invisible = s->harmless && s->trigger != T_STATUS && !s->ctrl.reset_restarts;
 }
 
 static void strike(void)
@@ -267,7 +138,7 @@ static void strike(void)
 	w.struck_ns = w.power.now_ns;
 	sim_drive_faults(w.sim, &w.s.sim);
 	nvme_faulty_set(&w.faulty, &ctrl);
-	if (w.s.trigger == T_NAMESPACE) { /* seen at the reset that follows */
+	if (w.s.trigger == DRIVE_NAMESPACE) { /* seen at the reset that follows */
 		if (pick(2))
 			w.faulty.soft->own_ns.size_lbas /= 2;
 		else
@@ -573,8 +444,10 @@ static bool thread_turn(uint32_t t)
 /* The drive was restarted, and has lost what was not flushed: it may say so by old versions. */
 static void forget_cache(void)
 {
-	for (uint32_t b = 0; b < BLOCKS; b++)
+	for (uint32_t b = 0; b < BLOCKS; b++) {
+		w.lost_some |= w.block[b].low > w.block[b].safe;
 		w.block[b].low = w.block[b].safe;
+	}
 	for (uint32_t i = 0; i < SLOTS; i++)
 		for (uint32_t k = 0; k < w.slot[i].io.nblocks; k++)
 			w.slot[i].low[k] = w.block[w.slot[i].io.block + k].low;
@@ -716,13 +589,15 @@ static bool judge(void)
 	if (w.taken != w.returned)
 		return wrong("%llu I/Os were taken, %llu came back", (unsigned long long)w.taken,
 			     (unsigned long long)w.returned);
+	if (w.lost_some && health != NVME_HEALTH_READ_ONLY && health != NVME_HEALTH_DEAD)
+		return wrong("it has lost writes, and goes on as if it had not");
 	if (w.s.fatal && health != NVME_HEALTH_DEAD)
 		return wrong("it is not dead, and should be");
 	if (w.s.harmless && health == NVME_HEALTH_DEAD)
 		return wrong("it is dead, and need not be: %s", w.last_line);
 	if (nvme_faulty_late_rings(&w.faulty))
 		return wrong("a controller that was stopped is rung");
-	if (w.s.invisible && w.s.trigger != T_NOTHING && counts.queue_restart_count)
+	if (w.s.invisible && w.s.trigger != DRIVE_NOTHING && counts.queue_restart_count)
 		return wrong("queues do not work after a reset");
 	if (w.s.invisible && w.failed_count)
 		return wrong("%llu I/Os failed, and one reset was enough for the drive",
@@ -824,12 +699,13 @@ static bool run_seed(uint64_t seed)
 		w.slot[i].words = (uint64_t *)(void *)(w.memory + (uint64_t)i * BUFFER_BYTES);
 		poison_buffer(&w.slot[i]);
 	}
-	pick_scenario(&w.s);
-	judge_scenario(&w.s);
+	drive_scenario_pick(&w.s, &w.rand);
+	if (w.s.trigger == DRIVE_LATE)
+		w.s.sim.dawdle_ns = dawdle_ns;
 	total.by_trigger[w.s.trigger]++;
 	if (total.verbose)
 		printf("seed %llu: %s%s%s, %u queue pairs\n", (unsigned long long)seed,
-		       trigger_name[w.s.trigger], w.s.can_stop ? "" : ", cannot be stopped",
+		       drive_trigger_name[w.s.trigger], w.s.can_stop ? "" : ", cannot be stopped",
 		       w.s.can_rise ? "" : ", does not start again", w.qpair_count);
 	good = open_it() && run_it() && judge();
 	close_it();
@@ -844,7 +720,7 @@ static bool run_seed(uint64_t seed)
 	total.quarantined += w.quarantined;
 	if (!good)
 		printf("not ok seed %llu (%s): %s\n  again: make sim SEED=%llu\n",
-		       (unsigned long long)seed, trigger_name[w.s.trigger], w.why,
+		       (unsigned long long)seed, drive_trigger_name[w.s.trigger], w.why,
 		       (unsigned long long)seed);
 	return good;
 }

@@ -202,8 +202,8 @@ int main(void)
 	ASSERT(nvme_dma_fault_count(dma) == 0);
 	nvme_close(drive);
 	nvme_dma_destroy(dma);
-	printf("torture_nvme_reset: %u resets under %u threads, %llu I/Os, %llu of them cut off and "
-	       "retried, %llu naps\n",
+	printf("torture_nvme_reset: %u resets under %u threads, %llu I/Os, %llu of them cut off "
+	       "and retried, %llu naps\n",
 	       RESETS, THREADS, (unsigned long long)taken, (unsigned long long)retried,
 	       (unsigned long long)sleeps);
 	return 0;
