@@ -25,6 +25,7 @@
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfu.h"
+#include "nvme/mmio.h"
 
 #include "base/clock.h"
 
@@ -59,7 +60,7 @@ static bool is_live(const struct nvme_vfu *vfu)
 /* ---- registers ------------------------------------------------------------------------- */
 
 /* Where a register is mapped, or NULL: nearly all servers want to see their accesses. */
-static volatile void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
+static void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
 {
 	for (uint32_t i = 0; i < vfu->map_count; i++) {
 		const struct nvme_vfu_mapping *m = &vfu->map[i];
@@ -72,11 +73,11 @@ static volatile void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uin
 
 static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
 {
-	volatile void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+	void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
 	uint64_t value;
 
 	if (at)
-		return size_bytes == 8 ? *(volatile uint64_t *)at : *(volatile uint32_t *)at;
+		return size_bytes == 8 ? *(volatile uint64_t *)at : mmio_read32(at); /* MMIO */
 	/* What cannot be read is all ones, as on a bus. */
 	(void)!nvme__vfu_read(vfu, VFU_REGION_BAR0, offset, size_bytes, &value);
 	return value;
@@ -85,12 +86,12 @@ static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t si
 static void write_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
 			   uint64_t value)
 {
-	volatile void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+	void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
 
 	if (at && size_bytes == 8)
-		*(volatile uint64_t *)at = value;
+		*(volatile uint64_t *)at = value; /* MMIO */
 	else if (at)
-		*(volatile uint32_t *)at = (uint32_t)value;
+		mmio_write32(at, (uint32_t)value);
 	else /* a write that does not arrive shows in CSTS, like one of a bus */
 		(void)!nvme__vfu_write(vfu, VFU_REGION_BAR0, offset, size_bytes, value);
 }

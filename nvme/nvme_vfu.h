@@ -174,10 +174,12 @@ struct nvme_vfu {
 	struct nvme_vfu_keeper *keeper;
 };
 
-/* A doorbell that is a message: a register that the driver only writes. */
+/*
+ * A doorbell that is a message: a register that the driver only writes.  NVME_VFU_SENT: it was not
+ * written since it was sent.
+ */
 struct nvme_vfu_doorbell {
-	_Alignas(64) volatile uint32_t
-		word; /* NVME_VFU_SENT: it was not written since it was sent */
+	_Alignas(64) volatile uint32_t word; /* MMIO, played */
 };
 
 #define NVME_VFU_SENT UINT32_MAX /* no queue has an entry of this number */

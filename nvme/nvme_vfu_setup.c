@@ -267,7 +267,7 @@ static int claim_device(struct nvme_vfu *vfu)
 }
 
 /* How they are written is decided once: the driver holds their addresses. */
-static int keep_doorbells(struct nvme_vfu *vfu, volatile uint32_t *found)
+static int keep_doorbells(struct nvme_vfu *vfu, void *found)
 {
 	if (vfu->doorbell)
 		return 0;
@@ -289,7 +289,7 @@ static int keep_doorbells(struct nvme_vfu *vfu, volatile uint32_t *found)
 /* Mapped, when one mapping holds all that the BAR has; else each is a message. */
 static int find_doorbells(struct nvme_vfu *vfu)
 {
-	volatile uint32_t *found = NULL;
+	void *found = NULL;
 	uint64_t cap, begin = NVME_REG_DOORBELLS, end;
 	int err = nvme__vfu_read(vfu, VFU_REGION_BAR0, NVME_REG_CAP, 8, &cap);
 
@@ -301,7 +301,7 @@ static int find_doorbells(struct nvme_vfu *vfu)
 		const struct nvme_vfu_mapping *m = &vfu->map[i];
 
 		if (m->offset <= begin && m->offset + m->size_bytes >= end)
-			found = (void *)(m->addr + (begin - m->offset));
+			found = m->addr + (begin - m->offset);
 	}
 	return keep_doorbells(vfu, found);
 }

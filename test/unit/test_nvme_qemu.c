@@ -362,7 +362,8 @@ Test(nvme_qemu, zeroes_are_written_without_a_buffer, .timeout = 60)
 /* An image in which one sector of 512 cannot be read, and another not be written. */
 static const char *const drive_bad[] = {
 	"-blockdev",
-	"{\"driver\":\"raw\",\"node-name\":\"d0\",\"file\":{\"driver\":\"blkdebug\",\"inject-error\":["
+	"{\"driver\":\"raw\",\"node-name\":\"d0\",\"file\":{\"driver\":\"blkdebug\","
+	"\"inject-error\":["
 	"{\"event\":\"none\",\"iotype\":\"read\",\"errno\":5,\"sector\":85,\"once\":false},"
 	"{\"event\":\"none\",\"iotype\":\"write\",\"errno\":5,\"sector\":160,\"once\":false}],"
 	"\"image\":{\"driver\":\"file\",\"filename\":\"%0\"}}}",

@@ -394,39 +394,174 @@ static uint32_t csts(void)
 	return rig.drive->ops->read32(rig.drive->ctrl, NVME_REG_CSTS);
 }
 
+/* The owner's and the queue pair's turn; I/Os that came back are counted in *back. */
+static void turn(uint32_t *back)
+{
+	struct nvme_io *done[8];
+	uint32_t n = nvme_poll(rig.qp, done, ARRAY_LEN(done));
+
+	for (uint32_t i = 0; i < n; i++)
+		cr_assert(done[i]->status == 0 || (done[i]->status == -ECANCELED && done[i]->retry),
+			  "%d", done[i]->status);
+	*back += n;
+	(void)nvme_drive_step(rig.drive, clock_now_ns());
+}
+
+static void until_health(enum nvme_health health, uint32_t *back)
+{
+	uint64_t deadline_ns = clock_now_ns() + 30 * NS_PER_S;
+
+	while (nvme_drive_health(rig.drive) != health) {
+		cr_assert(clock_now_ns() < deadline_ns, "it is %d", nvme_drive_health(rig.drive));
+		turn(back);
+	}
+}
+
+/* Again and again until the drive has written them; each submit comes back once. */
+static void write_them(struct nvme_io *io, uint32_t count)
+{
+	uint64_t deadline_ns = clock_now_ns() + 30 * NS_PER_S;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t back = 0;
+
+		do {
+			cr_assert(clock_now_ns() < deadline_ns);
+			while (nvme_submit(rig.qp, &io[i]) == -EAGAIN)
+				turn(&back);
+			nvme_ring(rig.qp);
+			for (back = 0; back == 0;)
+				turn(&back);
+			cr_assert_eq(back, 1);
+		} while (io[i].status);
+	}
+}
+
+static bool was_told(const char *text)
+{
+	char line[256];
+	bool told = false;
+
+	while (nvme_drive_line(rig.drive, line, sizeof(line)))
+		told |= strstr(line, text) != NULL;
+	return told;
+}
+
+/* A drive that outlives its server. */
+static void file_up(struct vfu_server_options options)
+{
+	paths_up();
+	options.path = rig.path;
+	options.drive = rig.file;
+	vfu_child_start(&rig.child, &options);
+	memory_up();
+	drive_up(8);
+}
+
+/* Killed with writes in flight, and started again over the same file, three times. */
 static void lose_and_find(struct vfu_server_options options)
 {
-	volatile uint32_t *bell; /* MMIO */
+	struct nvme_io io[6];
+	uint32_t back = 0;
 
-	rig_up(options);
-	drive_up(8);
-	bell = rig.qp->rings.sq_doorbell;
-	cr_assert_eq(alarm_within(0), 0);
+	file_up(options);
 	for (uint32_t i = 0; i < 3; i++) {
+		turn(&back);
+		fill(rig.buf, 6 * 16384, i);
+		for (uint32_t k = 0; k < 6; k++) {
+			io[k] = (struct nvme_io){ .op = NVME_WRITE, .block = 4 * k, .nblocks = 4 };
+			io[k].iova = rig.iova + 16384 * k;
+			cr_assert_eq(nvme_submit(rig.qp, &io[k]), 0);
+		}
+		nvme_ring(rig.qp);
 		vfu_child_kill(&rig.child);
-		cr_assert_eq(alarm_within(5000), NVME_ALARM_GONE);
-		cr_assert_eq(alarm_within(0), 0, "said twice");
+		back = 0;
+		until_health(NVME_HEALTH_RESETTING, &back);
 		cr_assert_eq(csts(), NVME_CSTS_GONE);
-		*bell = 5; /* reaches nobody, and hurts nobody */
-		cr_assert_eq(reset_within(50), -EAGAIN);
-		cr_assert_eq(csts(), NVME_CSTS_GONE);
-
 		vfu_child_start(&rig.child, &rig.child.options);
-		cr_assert_eq(reset_within(20000), 1);
-		cr_assert_eq(csts(), 0, "a new controller, not yet enabled");
-		cr_assert_eq(alarm_within(0), 0);
+		until_health(NVME_HEALTH_GOOD, &back);
+		cr_assert_eq(back, 6, "%u of 6 came back", back);
+		cr_assert(was_told("its server has left"));
+		write_them(io, 6);
+		memset(rig.buf + BUF_BYTES / 2, 0, 6 * 16384);
+		cr_assert_eq(run_io(NVME_READ, 0, 24, BUF_BYTES / 2), 0);
+		cr_assert_eq(memcmp(rig.buf, rig.buf + BUF_BYTES / 2, 6 * 16384), 0);
+		io[0] = (struct nvme_io){ .op = NVME_READ, .nblocks = 1, .iova = rig.iova };
+		sleep_until_done(&io[0]); /* the new server knows our eventfds */
 	}
 	rig_down();
 }
 
 Test(nvme_vfu, a_killed_server_is_noticed_and_found_again, .timeout = 60)
 {
-	lose_and_find((struct vfu_server_options){ 0 });
+	lose_and_find((struct vfu_server_options){ .write_through = true });
 }
 
 Test(nvme_vfu, a_killed_server_without_mapped_doorbells_is_found_again, .timeout = 60)
 {
-	lose_and_find((struct vfu_server_options){ .no_mmap = true });
+	lose_and_find((struct vfu_server_options){ .write_through = true, .no_mmap = true });
+}
+
+Test(nvme_vfu, a_server_that_is_gone_is_said_once_and_reads_all_ones, .timeout = 60)
+{
+	volatile uint32_t *bell; /* MMIO */
+
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	bell = rig.qp->rings.sq_doorbell;
+	cr_assert_eq(alarm_within(0), 0);
+	vfu_child_kill(&rig.child);
+	cr_assert_eq(alarm_within(5000), NVME_ALARM_GONE);
+	cr_assert_eq(alarm_within(0), 0, "said twice");
+	cr_assert_eq(csts(), NVME_CSTS_GONE);
+	*bell = 5; /* reaches nobody, and hurts nobody */
+	cr_assert_eq(reset_within(50), -EAGAIN);
+	vfu_child_start(&rig.child, &rig.child.options);
+	cr_assert_eq(reset_within(20000), 1);
+	cr_assert_eq(csts(), 0, "a new controller, not yet enabled");
+	cr_assert_eq(alarm_within(0), 0);
+	rig.drive->timeout_ns = 50 * NS_PER_MS; /* it has no admin queue now */
+	rig_down();
+}
+
+/* Any writes of before may have been in its cache. */
+Test(nvme_vfu, a_server_with_a_cache_comes_back_read_only, .timeout = 60)
+{
+	uint32_t back = 0;
+
+	file_up((struct vfu_server_options){ 0 });
+	turn(&back);
+	cr_assert_eq(run_io(NVME_WRITE, 1, 1, 0), 0);
+	vfu_child_kill(&rig.child);
+	until_health(NVME_HEALTH_RESETTING, &back);
+	vfu_child_start(&rig.child, &rig.child.options);
+	until_health(NVME_HEALTH_READ_ONLY, &back);
+	cr_assert(was_told("may be lost"));
+	rig_down();
+}
+
+Test(nvme_vfu, a_dropped_connection_and_a_server_that_hangs_are_survived, .timeout = 60)
+{
+	struct nvme_io io[2];
+
+	file_up((struct vfu_server_options){
+		.write_through = true, .drop_after = 20, .hang_after = 45, .hang_ms = 2500 });
+	for (uint32_t i = 0; i < 70; i += 2) {
+		for (uint32_t k = 0; k < 2; k++)
+			io[k] = (struct nvme_io){ .op = NVME_WRITE,
+						  .block = i + k,
+						  .nblocks = 1,
+						  .iova = rig.iova + 4096ull * (i + k) };
+		fill(rig.buf + 4096ull * i, 8192, i);
+		write_them(io, 2);
+	}
+	write_them(&(struct nvme_io){ .op = NVME_READ,
+				      .nblocks = 70,
+				      .iova = rig.iova + BUF_BYTES / 2 },
+		   1);
+	cr_assert_eq(memcmp(rig.buf, rig.buf + BUF_BYTES / 2, 70 * 4096), 0);
+	cr_assert(was_told("its server has left"));
+	rig_down();
 }
 
 Test(nvme_vfu, a_server_that_comes_back_as_another_device_is_refused, .timeout = 60)
@@ -452,6 +587,7 @@ Test(nvme_vfu, a_reset_disables_the_device_and_keeps_the_connection, .timeout = 
 	cr_assert_eq(reset_within(20000), 0);
 	cr_assert_eq(csts() & NVME_CSTS_RDY, 0);
 	cr_assert_eq(alarm_within(0), 0);
+	rig.drive->timeout_ns = 50 * NS_PER_MS; /* it has no admin queue now */
 	rig_down();
 }
 
