@@ -34,6 +34,8 @@
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define VFIO_DRIVER "vfio-pci"
 #define NVME_DRIVER "nvme"
+#define PROBES_MAX  30
+#define PROBE_US    100000
 
 struct move { /* one drive's, and how it was before */
 	struct ctl_drive *d;
@@ -98,14 +100,23 @@ static int unbind(const char *root, const char *pci)
 	return !err && *driver ? -EBUSY : err;
 }
 
-static int probe(const char *root, const char *pci, const char *wanted)
+/*
+ * A process that was asked for its device lets go of the device first, and of the group a moment
+ * later; until then no driver of the host may have it: hence `patient`.
+ */
+static int probe(const char *root, const char *pci, const char *wanted, bool patient)
 {
 	char driver[CTL_ENTRY_SIZE];
-	int err = ctl_sysfs_write(root, "/sys/bus/pci/drivers_probe", pci);
+	int err = 0;
 
-	ctl_pci_driver(root, pci, driver);
-	if (strcmp(driver, wanted) == 0)
-		return 0;
+	for (uint32_t tries = patient ? PROBES_MAX : 1; tries > 0; tries--) {
+		err = ctl_sysfs_write(root, "/sys/bus/pci/drivers_probe", pci);
+		ctl_pci_driver(root, pci, driver);
+		if (strcmp(driver, wanted) == 0)
+			return 0;
+		if (tries > 1)
+			usleep(PROBE_US);
+	}
 	return err ? err : -ENODEV;
 }
 
@@ -122,7 +133,7 @@ static void move_back(struct job *j, const struct move *m)
 		what = *m->driver ? m->driver : "no driver";
 		err = unbind(j->root, pci);
 		if (!err && *m->driver)
-			err = probe(j->root, pci, m->driver);
+			err = probe(j->root, pci, m->driver, false);
 	}
 	if (err)
 		snprintf(j->why + at, CTL_WHY_SIZE - at,
@@ -150,6 +161,14 @@ static void begin_move(struct job *j, struct ctl_drive *d)
 		m->override[0] = '\0';
 }
 
+/* By a process, through vfio. */
+static bool is_held(const struct ctl_drive *d)
+{
+	const struct ctl_use *use = ctl_drive_use(d);
+
+	return strcmp(d->driver, VFIO_DRIVER) == 0 && use && use->kind == CTL_USE_APPLIANCE;
+}
+
 static int move_to(struct job *j, struct ctl_drive *d, const char *override, const char *wanted)
 {
 	int err = set_override(j->root, d->pci, override);
@@ -160,7 +179,7 @@ static int move_to(struct job *j, struct ctl_drive *d, const char *override, con
 	if (err)
 		return say(j, err, "pci:%s: %s does not let it go: %s", d->pci, d->driver,
 			   strerror(-err));
-	err = probe(j->root, d->pci, wanted);
+	err = probe(j->root, d->pci, wanted, is_held(d));
 	if (err)
 		return say(j, err, "pci:%s: %s does not take it (dmesg says more): %s", d->pci,
 			   wanted, strerror(-err));
@@ -309,7 +328,6 @@ static int check_attach(struct job *j, const char *pci, const struct ctl_saved_l
 static int check_detach(struct job *j, const char *pci)
 {
 	struct ctl_drive *d = find_drive(j, pci);
-	const struct ctl_use *use;
 
 	if (!d && ctl_saved_find(&j->saved, pci))
 		return 0; /* it has been taken out of the machine: forget it */
@@ -319,14 +337,9 @@ static int check_detach(struct job *j, const char *pci)
 	    strcmp(d->driver, NVME_DRIVER) != 0)
 		return say(j, -EBUSY, "pci:%s: the driver %s has it, not vfio-pci", pci, d->driver);
 	ctl_drive_uses(d, j->users);
-	use = ctl_drive_use(d);
-	if (strcmp(d->driver, VFIO_DRIVER) == 0 && use && use->kind == CTL_USE_APPLIANCE &&
-	    !j->how->force)
-		return say(
-			j, -EBUSY,
-			"pci:%s: in use by %s; stop that first (--force asks it to give the drive "
-			"back)",
-			pci, use->text);
+	if (is_held(d) && !j->how->force)
+		return say(j, -EBUSY, "pci:%s: in use by %s; stop it (or --force: it is asked)",
+			   pci, ctl_drive_use(d)->text);
 	if (strcmp(d->driver, NVME_DRIVER) != 0 &&
 	    !ctl_sysfs_exists(j->root, "/sys/bus/pci/drivers/" NVME_DRIVER))
 		return say(j, -ENODEV, "pci:%s: the driver nvme is not there; type: modprobe nvme",

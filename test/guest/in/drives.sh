@@ -141,6 +141,16 @@ is "one is left" 1 "$(grep -c '^pci' /etc/weka/drives)"
 check "the rest can go" wekactl drives attach $EMPTY $STORE
 check "a file system is whole after all this" mount -t ext4 "$(node $FS)" /run/mnt
 
+# ---- under an appliance -------------------------------------------------------------------------------------
+write_conf pci:$STORE
+check "the appliance serves from it" start
+refuses "not from under an appliance" "in use by weka-appliance (process" wekactl drives detach $STORE
+check "but when it is asked to give it back" timeout 20 wekactl --force --once drives detach $STORE
+is "nvme has it" nvme "$(driver $STORE)"
+crash
+check "attach it again" wekactl drives attach $EMPTY $STORE
+check "its store is whole" wekactl check pci:$STORE
+
 # ---- doctor ------------------------------------------------------------------------------------------------
 wekactl doctor >"$DIR/list"
 show
