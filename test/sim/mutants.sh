@@ -56,7 +56,7 @@ look() {
 		fi
 		$RUN timeout 900 "$TREE/build/sim/test/sim/$sim" >"$TREE/log" 2>&1 && continue
 		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT' "$TREE/log" | cut -c1-150)
-		after=$(grep -m1 -ohE '[0-9]+ cuts|flip [0-9]+' "$TREE/log")
+		after=$(grep -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
 		echo "ok $1: found by $sim${after:+, $after}: ${said#not ok }"
 		return
 	done

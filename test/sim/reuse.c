@@ -8,6 +8,8 @@
  *   readers   what a read fetches comes late: its file is gone by then, and its zone is wanted.
  *             Each answer, and each edge that a write or a truncate keeps, must be what was there.
  *   both      and in an order that no drive is asked for.
+ *   rivals    and besides: a file is removed while a write or a truncate of it reads the block that
+ *             it keeps a part of; the one may be too late for the other, but never meets garbage.
  *   log       blocks of the log are late: that zones of it were given back must be known first.
  *
  *   - a read finds the file whole, as it was at some moment since it was asked for
@@ -18,6 +20,7 @@
  */
 #include "test/sim/sim_load.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/num.h"
 #include "meta/meta_store.h"
 
@@ -57,6 +60,12 @@ static const struct shape {
 	  10000000,
 	  0,
 	  60000 },
+	{ "rivals",
+	  { .ndrives = 1, .nblocks = 1024, .nshards = 1, .ops_max = 16, .volatile_cache = true },
+	  0,
+	  20000000,
+	  0,
+	  20000 },
 	{ "log",
 	  { .ndrives = 2, .nblocks = 512, .nshards = 2, .ops_max = 6, .volatile_cache = true },
 	  0,
@@ -71,7 +80,7 @@ static struct sim_load load;
 static struct rand_state rnd;
 static const struct shape *shape;
 static struct {
-	uint64_t ops, cuts, frozen, leaving, taken, dawdled, full;
+	uint64_t ops, cuts, frozen, leaving, taken, dawdled, full, rivals, late;
 } seen;
 
 static bool failed(uint64_t seed, const char *where, const char *why)
@@ -130,6 +139,159 @@ static void set_faults(bool slow)
 	}
 }
 
+/* ---- rivals ------------------------------------------------------------------------------------
+ */
+
+#define RIVALS       3u
+#define RIVAL_BLOCKS 24u /* mostly a whole zone among them */
+
+static struct rival {
+	enum { MAKE, OPEN, FIGHT } stage;
+	uint32_t out; /* calls */
+	struct fab_handle handle;
+	struct fab_put_item put;
+	char path[8];
+} rivals[RIVALS];
+
+static struct sim_call *rival_call(struct rival *r, enum fab_type type)
+{
+	struct sim_call *c = sim_world_call(&w);
+
+	if (!c)
+		return NULL;
+	c->call.type = type;
+	c->user = r;
+	r->out++;
+	return c;
+}
+
+static struct fab_name rival_name(struct rival *r)
+{
+	snprintf(r->path, sizeof(r->path), "/r%u", (unsigned)(r - rivals));
+	return (struct fab_name){ .by = FAB_BY_PATH,
+				  .name = r->path,
+				  .name_bytes = (uint16_t)strlen(r->path) };
+}
+
+static void rival_fill(struct sim_call *c, uint32_t bytes, uint32_t head)
+{
+	uint32_t *sums = (uint32_t *)(void *)(c->window + (96u << 10)), piece, n = 0;
+
+	memset(c->window, (int)rand_below(&rnd, 255) + 1, bytes);
+	for (uint32_t at = 0; at < bytes; at += piece) {
+		piece = min_u32(bytes - at, BLOCK_SIZE - (head + at) % BLOCK_SIZE);
+		sums[n++] = crc32c_block(c->window + at, piece);
+	}
+}
+
+static void rival_make(struct rival *r)
+{
+	struct sim_call *c = rival_call(r, FAB_PUT);
+
+	if (!c)
+		return;
+	rival_fill(c, RIVAL_BLOCKS * BLOCK_SIZE, 0);
+	r->put = (struct fab_put_item){ .name = rival_name(r),
+					.mode = 0640,
+					.size_bytes = RIVAL_BLOCKS * BLOCK_SIZE,
+					.sums_at = 96u << 10 };
+	c->call.args.batch.count = 1;
+	c->call.args.batch.puts = &r->put;
+	sim_world_submit(&w, c, true);
+}
+
+static void rival_open(struct rival *r)
+{
+	struct sim_call *c = rival_call(r, FAB_OPEN);
+
+	if (!c)
+		return;
+	c->call.args.open.name = rival_name(r);
+	sim_world_submit(&w, c, false);
+}
+
+/* Both at once: a change that keeps a part of a block, and the end of the file. */
+static void rival_fight(struct rival *r)
+{
+	bool cut = rand_below(&rnd, 2);
+	uint64_t at = (6 + rand_below(&rnd, 12)) * BLOCK_SIZE + 100;
+	struct sim_call *c = rival_call(r, cut ? FAB_TRUNCATE : FAB_WRITE);
+
+	if (!c)
+		return;
+	if (cut) {
+		c->call.args.size.handle = r->handle;
+		c->call.args.size.size_bytes = at;
+	} else {
+		rival_fill(c, 500, (uint32_t)at);
+		c->call.args.write.handle = r->handle;
+		c->call.args.write.offset_bytes = at;
+		c->call.args.write.length_bytes = 500;
+		c->call.args.write.sums_at = 96u << 10;
+	}
+	sim_world_submit(&w, c, !cut);
+	c = rival_call(r, FAB_UNLINK);
+	if (!c)
+		return;
+	c->call.args.name.name = rival_name(r);
+	sim_world_submit(&w, c, false);
+	seen.rivals++;
+}
+
+static void rivals_turn(void)
+{
+	static void (*const how[])(struct rival *) = { rival_make, rival_open, rival_fight };
+
+	for (uint32_t i = 0; i < RIVALS; i++)
+		if (rivals[i].out == 0)
+			how[rivals[i].stage](&rivals[i]);
+}
+
+static bool rival_taken(struct sim_load *l, struct sim_call *c)
+{
+	struct rival *r = c->user;
+	int status = c->call.status;
+	struct fab_attr attr;
+	struct fab_answer a;
+
+	r->out--;
+	if (c->call.type == FAB_PUT) {
+		if (!status)
+			status = fab_call_answer(&c->call, 0, &a) ? -EPROTO : a.status;
+		r->stage = status ? MAKE : OPEN;
+	} else if (c->call.type == FAB_OPEN) {
+		if (!status && fab_call_attr(&c->call, 0, &attr))
+			status = -EPROTO;
+		r->handle = attr.handle;
+		r->stage = status ? MAKE : FIGHT;
+	} else if (r->out == 0) {
+		r->stage = MAKE;
+	}
+	seen.late += status == -ESTALE;
+	if (!status || status == -ENOSPC || (status == -ESTALE && c->call.type != FAB_UNLINK))
+		return true;
+	snprintf(l->why, sizeof(l->why), "%s: type %d: %d", r->path, (int)c->call.type, status);
+	return false;
+}
+
+/* They are done, and nothing of them is left. */
+static bool rivals_end(uint64_t seed)
+{
+	bool good = true;
+
+	for (uint32_t i = 0; i < RIVALS; i++) {
+		struct sim_call *c;
+
+		while (good && rivals[i].out > 0)
+			good = sim_load_step(&load, false);
+		c = rival_call(&rivals[i], FAB_UNLINK);
+		c->call.args.name.name = rival_name(&rivals[i]);
+		good = good && sim_world_do(&w, c, false) == 0 &&
+		       (!c->call.status || c->call.status == -ENOENT);
+	}
+	return good || failed(seed, "rivals", load.why);
+}
+
 /* ---- a life ------------------------------------------------------------------------------------
  */
 
@@ -162,17 +324,23 @@ static bool watch(void)
 
 static bool work(uint64_t seed, uint64_t ops)
 {
+	bool fight = strcmp(shape->name, "rivals") == 0;
 	uint64_t last = 0, cuts = 0, writes = 0;
 	uint32_t steps = 0;
 
 	while (load.done < ops || !sim_load_idle(&load)) {
 		bool roots;
 
+		if (fight) {
+			rivals_turn();
+			if (rand_below(&rnd, 300) == 0)
+				meta__ckpt_want(app_core_meta(w.core));
+		}
 		if (!sim_load_step(&load, load.done < ops))
 			return failed(seed, "answer", load.why);
 		roots = watch();
 		/* Cuts while roots are late, mostly: each sees another write. */
-		if (w.power.write_count != writes && cuts <= CUTS_MAX * load.done / ops &&
+		if (!fight && w.power.write_count != writes && cuts <= CUTS_MAX * load.done / ops &&
 		    rand_below(&rnd, roots           ? 12
 				     : shape->log_ns ? 40
 						     : 200) == 0) {
@@ -185,7 +353,7 @@ static bool work(uint64_t seed, uint64_t ops)
 		if (steps == STEPS_MAX)
 			return failed(seed, "hangs", "nothing comes back");
 	}
-	return true;
+	return !fight || rivals_end(seed);
 }
 
 static void count(void)
@@ -218,6 +386,8 @@ static bool life(uint64_t seed, uint64_t ops)
 	load.mix = mix;
 	load.mix_count = ARRAY_LEN(mix);
 	load.big = true;
+	load.other = rival_taken;
+	memset(rivals, 0, sizeof(rivals));
 	good = work(seed, ops);
 	set_faults(false);
 	if (good && (!sim_verify(&w, &model, NULL, false) || sim_world_check(&w)))
@@ -247,6 +417,9 @@ static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
 	       (unsigned long long)seen.dawdled, (unsigned long long)seen.frozen,
 	       (unsigned long long)seen.leaving, (unsigned long long)seen.taken,
 	       (unsigned long long)seen.full, (double)(clock_now_ns() - begin) / 1e9);
+	if (seen.rivals)
+		printf("# %llu fights, %llu were too late\n", (unsigned long long)seen.rivals,
+		       (unsigned long long)seen.late);
 	if (!seen.frozen || !seen.dawdled || seen.taken < 3 || (s->read_ns && !seen.leaving))
 		return failed(seed, "counts", "what this is about has not happened");
 	return true;

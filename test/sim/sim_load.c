@@ -651,7 +651,7 @@ bool sim_load_step(struct sim_load *l, bool send)
 		struct sim_op *o = done[i]->user;
 
 		done[i]->in_flight = false;
-		if (!take(l, o))
+		if (o >= l->op && o < l->op + SIM_OPS_MAX ? !take(l, o) : !l->other(l, done[i]))
 			return false;
 	}
 	return true;

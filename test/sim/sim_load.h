@@ -62,6 +62,8 @@ struct sim_load {
 	uint64_t full; /* ... with -ENOSPC          */
 	uint64_t by_kind[SIM_KINDS];
 	char why[256]; /* of the first wrong answer; "": none */
+	/* Answers to calls that are not the load's: user is none of op[].  NULL: there are none. */
+	bool (*other)(struct sim_load *l, struct sim_call *c);
 };
 
 void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *model, uint64_t seed);
