@@ -5,8 +5,13 @@
  */
 #include "test/lib/nvme_fixture.h"
 
+#include "base/clock.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +329,51 @@ Test(nvme_up, no_wake_up_is_lost_with_doorbells_in_memory_whatever_the_order)
 	cr_assert_gt(fixture_soft(&f)->queue[1]->wake_count, 100);
 	while (out > 0)
 		out -= nvme_poll(f.qp, done, 7);
+}
+
+/* The controller on a thread of its own, as a device is: it sleeps while nobody calls. */
+static _Atomic bool serving;
+
+static void *serve(void *soft)
+{
+	while (atomic_load_explicit(&serving, memory_order_relaxed)) {
+		for (uint32_t i = 0; i < 100; i++)
+			nvme__soft_ops.service(soft, 1);
+		sched_yield();
+	}
+	return NULL;
+}
+
+Test(nvme_up, no_wake_up_is_lost_when_the_controller_is_on_a_processor_of_its_own)
+{
+	struct nvme_ctrl_ops alone = nvme__soft_ops;
+	struct nvme_io io, *done[1];
+	uint64_t deadline_ns;
+	pthread_t thread;
+
+	other_drive(shadow);
+	alone.service = NULL;
+	f.qp->ops = &alone;
+	serving = true;
+	cr_assert_eq(pthread_create(&thread, NULL, serve, fixture_soft(&f)), 0);
+	for (uint32_t i = 0; i < 30000; i++) {
+		io = read_of(&f, i % 256, 1);
+		cr_assert_eq(nvme_submit(f.qp, &io), 0);
+		nvme_ring(f.qp);
+		deadline_ns = clock_now_ns() + 10 * NS_PER_S;
+		for (uint32_t spins = 1; nvme_poll(f.qp, done, 1) == 0; spins++) {
+			if (spins % 1000 == 0)
+				sched_yield();
+			if (spins % 100000 == 0)
+				cr_assert(clock_now_ns() < deadline_ns, "it sleeps over I/O %u", i);
+		}
+		/* Now and then, or the two would march in step. */
+		for (volatile uint32_t wait = i * 7 % 64; wait > 0; wait--) /* not optimized away */
+			;
+	}
+	serving = false;
+	pthread_join(thread, NULL);
+	f.qp->ops = &nvme__soft_ops;
 }
 
 CHANGE(shadow_many, shadow(traits))
