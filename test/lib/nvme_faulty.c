@@ -180,7 +180,7 @@ static void service(void *ctrl, uint32_t qid)
 
 void nvme_faulty_run(struct nvme_faulty *f)
 {
-	for (uint32_t qid = 0; qid <= NVME_QPAIRS_MAX; qid++) {
+	for (uint32_t qid = 0; qid < NVME_FAULTY_DOORBELLS; qid++) {
 		if (qid == 0 || f->soft->queue[qid])
 			work(f, qid);
 	}

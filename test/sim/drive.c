@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum {
 	QPAIRS_MAX = 3,
@@ -169,26 +170,25 @@ static uint64_t word_of(uint32_t block, uint32_t version, uint32_t index)
 	return (uint64_t)version << 32 ^ (uint64_t)block << 16 ^ index;
 }
 
-static uint64_t poison(const struct slot *s, uint32_t index)
-{
-	return 0xdead000000000000u ^ (uint64_t)(s - w.slot) << 32 ^ index;
-}
+static uint64_t poison[BUFFER_BYTES / 8];
 
 static void poison_buffer(struct slot *s)
 {
-	for (uint32_t i = 0; i < BUFFER_BYTES / 8; i++)
-		s->words[i] = poison(s, i);
+	memcpy(s->words, poison, BUFFER_BYTES);
 	s->poisoned = true;
 }
 
 /* (2) */
 static bool untouched(const struct slot *s)
 {
-	for (uint32_t i = 0; s->poisoned && i < BUFFER_BYTES / 8; i++)
-		if (s->words[i] != poison(s, i))
-			return wrong("buffer %d was written to after its I/O had come back, at %u",
-				     (int)(s - w.slot), 8 * i);
-	return true;
+	uint32_t i = 0;
+
+	if (!s->poisoned || memcmp(s->words, poison, BUFFER_BYTES) == 0)
+		return true;
+	while (s->words[i] == poison[i])
+		i++;
+	return wrong("buffer %d was written to after its I/O had come back, at %u",
+		     (int)(s - w.slot), 8 * i);
 }
 
 /* (3): a unit is of one version, and that one is possible. */
@@ -573,6 +573,14 @@ static bool linger(void)
 /* ---- the end
  * ------------------------------------------------------------------------------------- */
 
+/* Making and closing a drive waits for it; here it is always done. */
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	(void)wanted;
+	(void)left;
+	return 0;
+}
+
 static bool judge(void)
 {
 	enum nvme_health health = nvme_drive_health(w.drive);
@@ -757,6 +765,8 @@ int main(int argc, char **argv)
 	w.memory = mmap(NULL, SLOTS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT(w.memory != MAP_FAILED);
+	for (uint32_t i = 0; i < ARRAY_LEN(poison); i++)
+		poison[i] = 0xdeadbeef00000000u ^ i;
 	for (uint64_t i = 0; i < total.runs; i++)
 		if (!run_seed(total.seed + i))
 			return 1;
