@@ -63,6 +63,11 @@ static bool overlaps(const struct vfu_server *s, uint64_t iova, uint64_t size_by
 	return false;
 }
 
+uint32_t vfu_server_maps_max(const struct vfu_server *s)
+{
+	return s->options.dma_maps_max ? s->options.dma_maps_max : VFU_SERVER_MAPS_MAX;
+}
+
 int vfu_server_map(struct vfu_server *s, uint64_t iova, uint64_t size_bytes, int fd,
 		   uint64_t fd_offset)
 {
@@ -75,7 +80,7 @@ int vfu_server_map(struct vfu_server *s, uint64_t iova, uint64_t size_bytes, int
 		return -EINVAL;
 	if (overlaps(s, iova, size_bytes))
 		return -EEXIST;
-	if (s->map_count == VFU_SERVER_MAPS_MAX)
+	if (s->map_count == vfu_server_maps_max(s))
 		return -ENOSPC;
 	m.addr = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)fd_offset);
 	if (m.addr == MAP_FAILED)

@@ -72,6 +72,7 @@ void vfu_server_down(struct vfu_server *s);
 must_check bool vfu_server_message(struct vfu_server *s);
 
 /* vfu_server.c, for the messages. */
+uint32_t vfu_server_maps_max(const struct vfu_server *s);
 must_check int vfu_server_map(struct vfu_server *s, uint64_t iova, uint64_t size_bytes, int fd,
 			      uint64_t fd_offset);
 must_check int vfu_server_unmap(struct vfu_server *s, uint64_t iova, uint64_t size_bytes);

@@ -140,7 +140,6 @@ static int do_version(struct vfu_server *s, struct exchange *x)
 {
 	const struct vfu_version *asked = (const void *)x->body;
 	struct vfu_version version = { le16_of(VFU_MAJOR), le16_of(VFU_MINOR) };
-	uint32_t maps = s->options.dma_maps_max ? s->options.dma_maps_max : VFU_SERVER_MAPS_MAX;
 	char json[160];
 
 	if (x->body_bytes < sizeof(version) || le16_get(asked->major) != VFU_MAJOR)
@@ -148,7 +147,7 @@ static int do_version(struct vfu_server *s, struct exchange *x)
 	snprintf(json, sizeof(json),
 		 "{\"capabilities\":{\"max_msg_fds\":%u,\"max_data_xfer_size\":4096,"
 		 "\"max_dma_maps\":%u,\"pgsizes\":4096}}",
-		 FDS_MAX, maps);
+		 FDS_MAX, vfu_server_maps_max(s));
 	answer(x, &version, sizeof(version));
 	answer(x, json, (uint32_t)strlen(json) + 1);
 	return 0;

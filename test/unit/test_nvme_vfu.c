@@ -513,6 +513,7 @@ Test(nvme_vfu, a_server_that_is_gone_is_said_once_and_reads_all_ones, .timeout =
 	vfu_child_kill(&rig.child);
 	cr_assert_eq(alarm_within(5000), NVME_ALARM_GONE);
 	cr_assert_eq(alarm_within(0), 0, "said twice");
+	cr_assert_eq(rig.drive->ops->alarm(rig.drive->ctrl), 0, "said twice");
 	cr_assert_eq(csts(), NVME_CSTS_GONE);
 	*bell = 5; /* reaches nobody, and hurts nobody */
 	cr_assert_eq(reset_within(50), -EAGAIN);
