@@ -155,8 +155,10 @@ static int fake_map(struct nvme_dma_target *target, uint64_t iova,
 {
 	struct fake_target *fake = (void *)target;
 
-	if (region->size_bytes == fake->refused_bytes)
+	if (region->size_bytes == fake->refused_bytes) {
+		nvme__dma_say(dma, "%u bytes are too many", (unsigned)region->size_bytes);
 		return -ENOMEM;
+	}
 	fake->map_count++;
 	fake->mapped_bytes += region->size_bytes;
 	fake->last = *region;
@@ -216,12 +218,15 @@ Test(nvme_dma, mapping_that_one_target_refuses_is_nobodys)
 	cr_assert_eq(nvme__dma_attach(dma, &third.target), 0);
 	cr_assert_eq(nvme_dma_map(dma, at(1), 4096, &iova), 0);
 	cr_assert_eq(nvme_dma_map(dma, at(1), 8192, &next), -ENOMEM);
+	cr_assert_str_eq(nvme_dma_why(dma), "8192 bytes are too many");
 	cr_assert_eq(first.mapped_bytes, 4096);
 	cr_assert_eq(first.unmap_count, 1);
 	cr_assert_eq(second.mapped_bytes, 4096);
 	cr_assert_eq(third.map_count, 1);
 	expect(iova + NVME_WINDOW_BYTES, 1, NULL, 0);
 	cr_assert_eq(nvme__dma_mapped_bytes(dma), 4096);
+	cr_assert_eq(nvme_dma_map(dma, at(1), 4096, &next), 0);
+	cr_assert_str_eq(nvme_dma_why(dma), "");
 	nvme__dma_detach(dma, &first.target);
 	nvme__dma_detach(dma, &second.target);
 	nvme__dma_detach(dma, &third.target);
