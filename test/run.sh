@@ -36,12 +36,16 @@ one() {
 		[ "$failed" -gt 0 ] || failed=1
 	fi
 	[ $code = 0 ] || [ "$failed" -gt 0 ] || failed=1
-	[ $code = 0 ] && [ "$passed" = 0 ] && [ "$failed" = 0 ] && passed=1
+	# "skip: why", where something is not installed: no failure, and no pass either.
+	skipped=$(grep -m 1 '^skip: ' "$dir/out")
+	[ $code = 0 ] && [ "$passed" = 0 ] && [ "$failed" = 0 ] && [ -z "$skipped" ] && passed=1
 	[ $code != 124 ] || echo "(stopped after ${TEST_TIMEOUT:-600} s)" >>"$dir/out"
 	echo "$passed $failed" >"$dir/count"
 
 	{
-		if [ "$failed" = 0 ]; then
+		if [ "$failed" = 0 ] && [ -n "$skipped" ]; then
+			printf '  skip  %6s s  %-32s %s\n' "$seconds" "$name" "$passed passed, $skipped"
+		elif [ "$failed" = 0 ]; then
 			printf '  ok    %6s s  %-32s %s\n' "$seconds" "$name" "$passed passed"
 		else
 			printf '  FAIL  %6s s  %-32s %s\n' "$seconds" "$name" \

@@ -342,21 +342,34 @@ Test(nvme_qemu, blocks_beyond_the_end_are_refused_and_the_last_one_is_not, .time
 	rig_down();
 }
 
-Test(nvme_qemu, zeroes_are_written_without_a_buffer, .timeout = 60)
+/* Exactly the blocks named: those on both sides keep what they hold. */
+static void zero_and_deallocate(const char *const *args)
 {
-	uint8_t *zero = rig.buf;
+	static uint8_t want[100 * NVME_BLOCK_SIZE];
 
 	rig_up();
-	drive_up(drive_4k, 0, 8);
-	zero = rig.buf;
+	drive_up(args, 0, 8);
+	cr_assert_geq(rig.info.zero_max_blocks, 30);
+	cr_assert_geq(rig.info.deallocate_max_blocks, 10);
 	write_and_read(0, 10, 100, 3);
-	cr_assert_gt(rig.info.zero_max_blocks, 0);
-	cr_assert_eq(run_io(NVME_ZERO, 20, min_u32(30, rig.info.zero_max_blocks), 0, false), 0);
-	memset(zero, 0, 30 * NVME_BLOCK_SIZE);
-	cr_assert(image_holds(0, 20, zero, 30));
-	cr_assert_gt(rig.info.deallocate_max_blocks, 0);
+	memcpy(want, rig.buf, sizeof(want));
+	cr_assert_eq(run_io(NVME_ZERO, 20, 30, 0, false), 0);
+	memset(want + 10 * NVME_BLOCK_SIZE, 0, 30 * NVME_BLOCK_SIZE);
+	cr_assert(image_holds(0, 10, want, 100));
 	cr_assert_eq(run_io(NVME_DEALLOCATE, 60, 10, 0, false), 0);
+	cr_assert(image_holds(0, 10, want, 50));
+	cr_assert(image_holds(0, 70, want + 60 * NVME_BLOCK_SIZE, 40));
 	rig_down();
+}
+
+Test(nvme_qemu, zeroes_and_deallocation_hit_exactly_their_blocks_of_4096, .timeout = 60)
+{
+	zero_and_deallocate(drive_4k);
+}
+
+Test(nvme_qemu, zeroes_and_deallocation_hit_exactly_their_blocks_of_512, .timeout = 60)
+{
+	zero_and_deallocate(drive_512);
 }
 
 /* An image in which one sector of 512 cannot be read, and another not be written. */
