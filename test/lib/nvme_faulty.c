@@ -147,6 +147,21 @@ static void make_up(struct nvme_faulty *f, struct nvme_soft_queue *q, uint16_t q
 	f->made_up_count++;
 }
 
+/* The id of a command that it has not completed. */
+static bool in_flight(const struct nvme_soft_queue *q, uint16_t *cid)
+{
+	for (uint32_t i = 0; i < q->sq_size; i++) {
+		uint32_t at = 0;
+
+		while (at < q->cmd_free_count && q->cmd_free[at] != &q->cmd[i])
+			at++;
+		*cid = q->cmd[i].cid;
+		if (at == q->cmd_free_count)
+			return true;
+	}
+	return false;
+}
+
 static void work(struct nvme_faulty *f, uint32_t qid)
 {
 	struct nvme_soft_queue *q = qid ? f->soft->queue[qid] : NULL;
@@ -166,7 +181,7 @@ static void work(struct nvme_faulty *f, uint32_t qid)
 		make_up(f, q, q->qid, cid);
 	if (chance(f, f->faults.unknown_ppm))
 		make_up(f, q, q->qid, (uint16_t)rand_u64(&f->rand) | 0x0800);
-	if (chance(f, f->faults.queue_ppm))
+	if (chance(f, f->faults.queue_ppm) && in_flight(q, &cid))
 		make_up(f, q, q->qid + 1, cid);
 }
 

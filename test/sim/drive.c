@@ -59,7 +59,7 @@ struct slot {
 	uint32_t low[IO_BLOCKS];   /* of a read: what it may see at least */
 	uint32_t snapshot[BLOCKS]; /* of a flush: what it covers          */
 	uint64_t *words;
-	bool poisoned;
+	uint32_t poisoned_bytes; /* that nobody may write to now */
 };
 
 /* A block's versions: every unit of it is of one between low and high; durable, of safe at least.
@@ -174,8 +174,8 @@ static uint64_t poison[BUFFER_BYTES / 8];
 
 static void poison_buffer(struct slot *s)
 {
-	memcpy(s->words, poison, BUFFER_BYTES);
-	s->poisoned = true;
+	s->poisoned_bytes = s->io.nblocks * NVME_BLOCK_SIZE;
+	memcpy(s->words, poison, s->poisoned_bytes);
 }
 
 /* (2) */
@@ -183,7 +183,7 @@ static bool untouched(const struct slot *s)
 {
 	uint32_t i = 0;
 
-	if (!s->poisoned || memcmp(s->words, poison, BUFFER_BYTES) == 0)
+	if (memcmp(s->words, poison, s->poisoned_bytes) == 0)
 		return true;
 	while (s->words[i] == poison[i])
 		i++;
@@ -247,7 +247,7 @@ static void prepare(struct slot *s)
 {
 	uint64_t *words = s->words;
 
-	s->poisoned = false;
+	s->poisoned_bytes = 0;
 	if (s->io.op == NVME_WRITE)
 		s->version = ++w.version;
 	for (uint32_t i = 0; i < s->io.nblocks; i++, words += NVME_BLOCK_SIZE / 8) {
@@ -285,11 +285,10 @@ static bool begin(uint32_t t, struct slot *s)
 	int err;
 
 	s->thread = t;
-
-	if (!untouched(s))
-		return false;
 	if (!pick_io(s))
 		return true;
+	if (!untouched(s))
+		return false;
 	prepare(s);
 	s->tries = 0;
 	err = nvme_submit(w.qp[t], &s->io);
@@ -371,7 +370,7 @@ static bool submit_again(uint32_t t, struct slot *s)
 		return ended(s);
 	}
 	s->state = FLYING;
-	s->poisoned = false;
+	s->poisoned_bytes = 0;
 	w.taken++;
 	w.retried++;
 	return true;
