@@ -65,7 +65,7 @@ write_conf() { # DRIVE...
 }
 
 start() { # returns when the appliance answers
-	# RUN_AS: a command before it, such as one that makes it an ordinary user.
+	# RUN_AS: a command before it, such as one that makes it an ordinary user; clients are the same.
 	${RUN_AS:-} "$BIN/weka-appliance" --config "$CONF" >>"$DIR/daemon.log" 2>&1 &
 	DAEMON=$!
 	n=0
@@ -93,7 +93,7 @@ crash() {
 	DAEMON=
 }
 
-ctl() { "$BIN/wekactl" --connect "${ADDRESS:-$SHM}" --key "$DIR/key" "$@"; }
+ctl() { ${RUN_AS:-} "$BIN/wekactl" --connect "${ADDRESS:-$SHM}" --key "$DIR/key" "$@"; }
 
 # Everything that must be the same of two trees: names, types, modes, sizes, times, targets, bytes.
 describe() {

@@ -85,7 +85,7 @@ qemu() {
 		-machine q35,kernel-irqchip=split -cpu Nehalem -smp $GUEST_CPUS -m $GUEST_MEMORY \
 		-pidfile "$DIR/qemu.pid" -nodefaults -no-user-config -display none -no-reboot -monitor none \
 		-serial "$serial" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
-		-device "intel-iommu,intremap=on,caching-mode=on$IOMMU" -device virtio-rng-pci \
+		-device "intel-iommu,intremap=on$IOMMU" -device virtio-rng-pci \
 		-virtfs "local,path=$OUT,mount_tag=out,security_model=none,id=out,multidevs=remap" \
 		$QEMU_NVME $QEMU_MORE -kernel "$GUEST_CACHE/vmlinux" -initrd "$DIR/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check random.trust_cpu=on intel_iommu=on iommu.strict=1 $GUEST_CMDLINE" \

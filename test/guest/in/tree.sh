@@ -2,13 +2,14 @@
 # shellcheck shell=sh
 # The end-to-end test on $DRIVES: format, import of the host's tree /out/src, epochs with every byte
 # compared, restart, export compared, check; and what the appliance takes when nobody asks it.
-# USER_MEMLOCK=BYTES: all that touches drives is done by an ordinary user who may lock so much memory.
+# USER_MEMLOCK=BYTES: all is done by an ordinary user who may lock so much memory.
 . test/e2e/lib.sh
 
 write_conf $DRIVES
 if [ -n "${USER_MEMLOCK:-}" ]; then
 	# As `wekactl drives attach --user` and a udev rule would have it.
 	chown weka:weka /dev/vfio/[0-9]* "$DIR" "$DIR/key"
+	chown -R weka:weka /out/src
 	RUN_AS="prlimit --memlock=$USER_MEMLOCK setpriv --reuid=weka --regid=weka --clear-groups"
 fi
 
@@ -30,7 +31,7 @@ check "format" ${RUN_AS:-} wekactl format $DRIVES
 check "the appliance starts" start
 check "import takes the tree" ctl -q import /out/src /tree
 check "two epochs of random batches: every byte compared" \
-	weka-bench epoch --connect "$SHM" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 2 --verify
+	${RUN_AS:-} weka-bench epoch --connect "$SHM" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 2 --verify
 check "SIGTERM stops it cleanly" stop
 check "check finds nothing wrong" ${RUN_AS:-} wekactl check $DRIVES
 check "it starts again" start
@@ -41,4 +42,5 @@ check "an idle appliance takes less than 1 % of a CPU" sleeps
 ctl cat /tree/size-65536 >"$DIR/woken"
 check "and wakes for the first request" cmp "$DIR/woken" /out/src/size-65536
 check "stop" stop
+[ $failures = 0 ] || tail -n 8 "$DIR/daemon.log"
 finish
