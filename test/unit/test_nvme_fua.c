@@ -10,7 +10,9 @@ static struct nvme_fixture f;
 
 static void is_qemu(struct nvme_soft_traits *traits)
 {
-	strcpy(traits->model, "QEMU NVMe Ctrl");
+	static const char model[] = "QEMU NVMe Ctrl";
+
+	memcpy(traits->model, model, sizeof(model));
 }
 
 static void setup(void)
