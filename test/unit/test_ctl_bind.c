@@ -133,13 +133,19 @@ Test(ctl_bind, an_attach_of_two_has_six_steps)
 
 Test(ctl_bind, each_step_of_an_attach_that_fails_undoes_those_before)
 {
+	static const char *const step[] = { "driver_override: ", "nvme does not let it go",
+					    "vfio-pci does not take it" };
+
 	for (uint32_t n = 1; n <= STEPS_OF_TWO; n++) {
 		ctl_world_kernel = (struct ctl_world_kernel){ .fail_at = n };
 		cr_expect_lt(move(how(), true, A, B), 0);
 		cr_expect_not(strchr(why, '\n') || strstr(why, "given back"), "%s", why);
+		cr_expect(strstr(why, step[(n - 1) % 3]), "%u: %s", n, why);
+		cr_expect(strstr(why, n <= 3 ? A : B), "%u: %s", n, why);
 		expect_untouched("fails", n);
 		ctl_world_kernel = (struct ctl_world_kernel){ .deaf_at = n };
 		cr_expect_lt(move(how(), true, A, B), 0, "deaf %u", n);
+		cr_expect(strstr(why, step[(n - 1) % 3]), "deaf %u: %s", n, why);
 		expect_untouched("deaf", n);
 	}
 }
