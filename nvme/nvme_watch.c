@@ -371,10 +371,14 @@ bool nvme_drive_arm(struct nvme_drive *drive)
 
 void nvme_drive_disarm(struct nvme_drive *drive)
 {
+	struct epoll_event e;
+
 	if (drive->reset.life == NVME_DEAD)
 		return;
+	/* Before the controller's own descriptor is drained: one call instead of one for each. */
+	if (epoll_wait(drive->watch.epoll_fd, &e, 1, 0) == 1)
+		drive->watch.next_look_ns = 0;
 	drive->ops->disarm(drive->ctrl, 0);
-	drive->watch.next_look_ns = 0; /* whatever woke us: look at everything */
 }
 
 uint64_t nvme_drive_deadline(const struct nvme_drive *drive)
