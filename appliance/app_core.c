@@ -530,11 +530,12 @@ static void drives_turn(struct app_core *core)
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	core->progress |= some;
-	for (uint32_t i = 0; i < count; i++) {
-		if (i + 1 < count)
-			__builtin_prefetch(&((struct app_op *)done[i + 1]->owner)->ios_out);
-		io_done(done[i]);
+	for (uint32_t i = 0; i < count; i++) { /* copies went through the cache since */
+		__builtin_prefetch(done[i]->owner);
+		__builtin_prefetch((char *)done[i]->owner + 64);
 	}
+	for (uint32_t i = 0; i < count; i++)
+		io_done(done[i]);
 	while (!list_empty(&core->block_waiters)) /* the store may have zones again */
 		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
 }
