@@ -259,6 +259,16 @@ static int open_drive(struct bed *b, uint32_t d, const char *name)
 	return 0;
 }
 
+/* Anonymous memory is the likelier to be of huge pages, but a server cannot be given it. */
+static int make_arena(const struct bench_conf *conf, uint64_t bytes, struct arena **out)
+{
+	for (uint32_t d = 0; d < conf->drive_count; d++) {
+		if (strncmp(conf->drives[d], "vfio-user:", 10) == 0)
+			return arena_create_file(bytes, out);
+	}
+	return arena_create(bytes, out);
+}
+
 static int open_bed(struct bed *b, const struct bench_conf *conf)
 {
 	uint64_t bytes = conf->size_bytes * conf->depth * conf->threads * conf->drive_count, iova;
@@ -276,7 +286,7 @@ static int open_bed(struct bed *b, const struct bench_conf *conf)
 		w->index = i;
 		rand_seed(&w->rand, i + 3);
 	}
-	if (nvme_dma_create(&b->dma) || arena_create(bytes, &b->arena))
+	if (nvme_dma_create(&b->dma) || make_arena(conf, bytes, &b->arena))
 		return bench_fail("no memory");
 	if (nvme_dma_map_file(b->dma, arena_base(b->arena), arena_size(b->arena),
 			      arena_fd(b->arena), 0, &iova))
