@@ -11,6 +11,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@ struct rig {
 	struct nvme_drive *drive;
 	struct nvme_qpair *qp;
 	struct nvme_info info;
+	uint64_t io_timeout_ns; /* of drives that are opened from now on; 0: the usual */
 	char err_text[NVME_ERR_TEXT];
 };
 
@@ -63,7 +66,7 @@ static int open_drive(const char *const *args, uint32_t nsid)
 {
 	static char text[QTEST_ARGS_MAX][512];
 	const char *argv[QTEST_ARGS_MAX] = { 0 };
-	struct nvme_options options = { .qpair_count_max = 4 };
+	struct nvme_options options = { .qpair_count_max = 4, .io_timeout_ns = rig.io_timeout_ns };
 	char name[64];
 
 	for (size_t i = 0; args[i]; i++) {
@@ -517,5 +520,89 @@ Test(nvme_qemu, a_queue_pair_is_stopped_with_reads_in_flight, .timeout = 60)
 	}
 	cr_assert_eq(back, 10);
 	cr_assert_eq(nvme_qpair_in_flight(rig.qp), 0);
+	rig_down();
+}
+
+/* ---- when it goes wrong ------------------------------------------------------------------------
+ */
+
+#define IN_FLIGHT 10u
+
+static struct nvme_io flying[IN_FLIGHT];
+
+/* Writes are under way when the controller stops hearing, without a word to the driver. */
+static void strike(void)
+{
+	for (uint32_t i = 0; i < IN_FLIGHT; i++) {
+		flying[i] = (struct nvme_io){ .op = NVME_WRITE, .nblocks = 16, .block = i * 16 };
+		flying[i].iova = rig.iova + 65536ull * i;
+	}
+	fill(rig.buf, IN_FLIGHT * 65536, 4);
+	(void)nvme_drive_step(rig.drive, clock_now_ns());
+	for (uint32_t i = 0; i < IN_FLIGHT; i++)
+		cr_assert_eq(nvme_submit(rig.qp, &flying[i]), 0);
+}
+
+/* Polls and steps until the drive is `health` again, or `ms` are over; *back: I/Os returned. */
+static bool recover(enum nvme_health health, uint32_t ms, uint32_t *back)
+{
+	uint64_t deadline_ns = clock_now_ns() + ms * NS_PER_MS;
+	struct nvme_io *done[4];
+	bool troubled = false;
+
+	while (clock_now_ns() < deadline_ns) {
+		enum nvme_health now = nvme_drive_health(rig.drive);
+
+		*back += nvme_poll(rig.qp, done, ARRAY_LEN(done));
+		(void)nvme_drive_step(rig.drive, clock_now_ns());
+		troubled |= now == NVME_HEALTH_RESETTING;
+		if (now == health && troubled && *back == IN_FLIGHT)
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+Test(nvme_qemu, a_controller_that_stops_hearing_is_reset_and_each_write_comes_back_once,
+     .timeout = 60)
+{
+	uint32_t back = 0;
+
+	rig.io_timeout_ns = 200 * NS_PER_MS;
+	rig_up();
+	drive_up(drive_4k, 0, 16);
+	rig.drive->timeout_ns = 500 * NS_PER_MS;
+	strike();
+	qtest_nvme_ops.write32(rig.drive->ctrl, NVME_REG_CC, 0);
+	nvme_ring(rig.qp);
+	cr_assert(recover(NVME_HEALTH_GOOD, 20000, &back), "%u came back, health %d", back,
+		  nvme_drive_health(rig.drive));
+	for (uint32_t i = 0; i < IN_FLIGHT; i++) {
+		cr_assert_eq(flying[i].status, -ECANCELED);
+		cr_assert(flying[i].retry);
+		cr_assert_eq(nvme_submit(rig.qp, &flying[i]), 0);
+		cr_assert_eq(finish(&flying[i]), 0);
+	}
+	cr_assert(image_holds(0, 0, rig.buf, IN_FLIGHT * 16));
+	write_and_read(0, 500, 64, 9);
+	rig_down();
+}
+
+Test(nvme_qemu, a_controller_that_vanishes_is_given_up_and_each_write_comes_back_once,
+     .timeout = 60)
+{
+	uint32_t back = 0;
+
+	rig_up();
+	drive_up(drive_4k, 0, 16);
+	strike();
+	(void)kill(((struct qtest_nvme *)rig.drive->ctrl)->pid, SIGKILL);
+	nvme_ring(rig.qp);
+	cr_assert(recover(NVME_HEALTH_DEAD, 20000, &back), "%u came back, health %d", back,
+		  nvme_drive_health(rig.drive));
+	for (uint32_t i = 0; i < IN_FLIGHT; i++)
+		cr_assert(flying[i].status == -ENODEV || flying[i].status == 0, "%d",
+			  flying[i].status);
+	cr_assert_eq(nvme_submit(rig.qp, &flying[0]), -ENODEV);
 	rig_down();
 }
