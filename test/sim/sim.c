@@ -190,7 +190,7 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 			return failed(seed, "answer", l->why);
 	}
 	if (process_only)
-		sim_world_kill(w);
+		sim_world_kill(w, rand_u64(r));
 	else
 		sim_world_cut(w, 0);
 	run.kills += process_only;

@@ -2,6 +2,7 @@
 #include "test/sim/sim_world.h"
 #include "base/num.h"
 #include "meta/meta_store.h"
+#include "test/lib/sim_nvme_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -108,13 +109,16 @@ void sim_world_destroy(struct sim_world *w)
 	free(w->memory);
 }
 
-/* Zones that became free in this turn go to the front. */
+/* Zones that became free in this turn go to the front.  A mount begins anywhere: no two alike. */
 static void hurry_zones(struct sim_world *w)
 {
 	struct meta__zones *z = app_core_meta(w->core)->zones;
 
 	for (uint32_t d = 0; z->zone && d < w->cfg.ndrives; d++) {
-		uint32_t n = w->free_last[d] ? z->free_count[d] : 0;
+		uint32_t n = z->free_count[d];
+
+		if (!w->free_last[d] && n > 0)
+			n = (uint32_t)((w->power.write_count + w->cfg.seed) * 2654435761u) % n;
 
 		for (; n > 0 && z->free[d].prev != w->free_last[d]; n--) {
 			struct list *l = z->free[d].prev;
@@ -229,9 +233,29 @@ void sim_world_cut(struct sim_world *w, uint64_t seed)
 	down(w);
 }
 
-void sim_world_kill(struct sim_world *w)
+/* A command that the reset finds under way is cut off; a write may have come as far as the cache.
+ */
+static void cut_off(struct sim_drive *sim, struct sim_pending *p, uint64_t dice)
 {
-	w->power.off = true; /* nothing more arrives; what had arrived is done */
+	if (p->cmd->opcode == NVME_CMD_WRITE && !p->status && dice & 1)
+		sim__write_done(sim, p->cmd, !sim->back.traits.volatile_cache);
+	p->status = NVME_SC_POWER_LOSS;
+	p->due_ns = 0;
+}
+
+void sim_world_kill(struct sim_world *w, uint64_t seed)
+{
+	struct rand_state r;
+
+	rand_seed(&r, seed);
+	w->power.off = true; /* nothing more arrives */
+	for (uint32_t d = 0; d < w->cfg.ndrives; d++)
+		for (uint32_t i = 0; i < SIM_QUEUES; i++) {
+			struct sim_queue *q = w->sim[d]->queue[i];
+
+			for (uint32_t p = 0; q && p < q->pending_count; p++)
+				cut_off(w->sim[d], &q->pending[p], rand_u64(&r));
+		}
 	down(w);
 	w->power.off = false;
 }

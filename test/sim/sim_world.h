@@ -73,7 +73,7 @@ must_check int sim_world_stop(struct sim_world *w);
  * not have to keep is, by the seed, kept, lost or torn. */
 void sim_world_cut(struct sim_world *w, uint64_t seed);
 /* The process dies, the drives do not: what they had not to keep stays in their caches. */
-void sim_world_kill(struct sim_world *w);
+void sim_world_kill(struct sim_world *w, uint64_t seed);
 /* `to`, which has no power, gets drives as a power cut of `from` would leave them now. */
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to);
 
