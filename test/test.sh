@@ -12,7 +12,7 @@ rm -f "$RESULTS" "$BUILD/test-total"
 : >"$RESULTS"
 case $TEST_LENGTH in
 short) fuzz=5 ;;
-long)  fuzz=60 ;;
+long)  fuzz=60; export TEST_TIMEOUT=3600 ;;
 proof) fuzz=600; export TEST_TIMEOUT=86400 ;;
 *)     echo "TEST_LENGTH=$TEST_LENGTH: one of short long proof" >&2; exit 2 ;;
 esac
