@@ -51,7 +51,8 @@ struct key {
 
 static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_DRIVE] = { "drive", KIND_DRIVE, 0, 0, 0, 0,
-			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; a line for each" },
+			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
+			     "a line for each" },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH or tcp://127.0.0.1:PORT; once for each address" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
@@ -301,8 +302,8 @@ static void take_drive(struct parser *p, const char *value)
 	if (strncmp(value, "file:", 5) != 0 && strncmp(value, "mem:", 4) != 0 &&
 	    strncmp(value, "pci:", 4) != 0 && strncmp(value, "vfio-user:", 10) != 0) {
 		fail(p,
-		     "drive = %s: no such kind of drive; allowed are pci:ADDRESS, vfio-user:SOCKET, "
-		     "file:PATH and mem:SIZE",
+		     "drive = %s: no such kind of drive; allowed are pci:ADDRESS, "
+		     "vfio-user:SOCKET, file:PATH and mem:SIZE",
 		     value);
 		return;
 	}

@@ -342,7 +342,7 @@ struct meta_ahead {
 #define META_AHEAD_STEPS 4u
 
 /* Begin to bring what the operation on `t` will look at into the CPU's cache: first for all that
- * will be started, then meta_ahead_step() 0, 1, 2, 3 for all.  Changes nothing; no call in between. */
+ * will be started, then meta_ahead_step() 0 .. 3 for all.  Changes nothing; no call in between. */
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a);
 /* The next link of its chain: what the step before asked for has had time to come. */
