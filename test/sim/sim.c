@@ -8,6 +8,7 @@
  *   lives    the power is cut at a random write, also in a mount; the same drives go on, up to
  *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
  *            process alone: the drives keep their caches, and lose them later.
+ *   mounts   as copies, at every write of a mount; and each copy is mounted twice.
  *   formats  the power is cut at a random write of a format over an older store: what is there
  *            then is no store, or a whole new one.
  *
@@ -223,6 +224,81 @@ static bool lives(uint64_t seed)
 	return good;
 }
 
+/* ---- mounts ------------------------------------------------------------------------------ */
+
+static struct {
+	struct sim_world w, copy;
+	struct sim_model model;
+	struct sim_load load;
+	uint64_t seed, writes;
+	bool bad;
+} mnt;
+
+/* Drives as a cut now would leave them are mounted, cut at rest, and mounted again. */
+static bool cut_in_mount(struct sim_world *w)
+{
+	uint64_t cut_seed = mnt.seed * 1000003 + w->power.write_count;
+
+	if (w->power.write_count == mnt.writes)
+		return true;
+	mnt.writes = w->power.write_count;
+	sim_world_cut_copy(w, cut_seed, &mnt.copy);
+	for (int n = 0; n < 2 && !mnt.bad; n++) {
+		mnt.bad = !survives(&mnt.copy, &mnt.model, &mnt.load, false, mnt.seed);
+		if (!mnt.bad)
+			sim_world_cut(&mnt.copy, cut_seed + 1);
+	}
+	return !mnt.bad;
+}
+
+static bool mounts(uint64_t seed)
+{
+	struct sim_world_cfg cfg = config_of(seed);
+	struct rand_state r;
+	bool good = true;
+
+	rand_seed(&r, seed ^ 0x30047);
+	mnt.seed = seed;
+	mnt.bad = false;
+	sim_world_create(&mnt.w, &cfg);
+	sim_world_create(&mnt.copy, &cfg);
+	if (sim_world_up(&mnt.w, APP_BOOT_FORMAT) || sim_world_connect(&mnt.w))
+		return failed(seed, "format", mnt.w.why);
+	sim_load_init(&mnt.load, &mnt.w, &mnt.model, seed);
+	for (int n = 0; good && n < 3; n++) {
+		uint64_t until = mnt.load.done + 10 + rand_below(&r, 60);
+		int err;
+
+		set_faults(&mnt.w, seed);
+		while (good && mnt.load.done < until)
+			good = sim_load_step(&mnt.load, true) ||
+			       failed(seed, "answer", mnt.load.why);
+		if (!good)
+			break;
+		if (rand_below(&r, 2))
+			sim_world_kill(&mnt.w, rand_u64(&r));
+		else
+			sim_world_cut(&mnt.w, rand_u64(&r));
+		mnt.writes = mnt.w.power.write_count;
+		mnt.w.booting = cut_in_mount;
+		err = sim_world_up(&mnt.w, APP_BOOT_MOUNT);
+		mnt.w.booting = NULL;
+		if (mnt.bad)
+			return false;
+		if (err || sim_world_connect(&mnt.w))
+			return failed(seed, "mount", mnt.w.why);
+		good = sim_verify(&mnt.w, &mnt.model, &mnt.load, true) ||
+		       failed(seed, "after a mount", mnt.w.why);
+		sim_load_forget(&mnt.load);
+	}
+	run.ops += mnt.load.done;
+	sim_world_cut(&mnt.w, seed);
+	sim_world_destroy(&mnt.w);
+	sim_world_destroy(&mnt.copy);
+	sim_model_clear(&mnt.model);
+	return good;
+}
+
 /* ---- formats ------------------------------------------------------------------------------ */
 
 /* An older store with something in it. */
@@ -335,6 +411,15 @@ static void arguments(int argc, char **argv)
 	}
 }
 
+static bool run_seed(uint64_t seed)
+{
+	if (seed % 32 == 0)
+		return formats(seed);
+	if (seed % 4 == 0)
+		return lives(seed);
+	return seed % 8 == 2 ? mounts(seed) : copies(seed, 60);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t begin = clock_now_ns(), seed;
@@ -345,7 +430,7 @@ int main(int argc, char **argv)
 	for (seed = run.seed; run.cuts < run.cuts_wanted; seed++) {
 		uint64_t start = clock_now_ns(), before = run.cuts;
 
-		if (!(seed % 4 ? copies(seed, 60) : seed % 32 ? lives(seed) : formats(seed)))
+		if (!run_seed(seed))
 			return 1;
 		if (run.verbose)
 			printf("seed %llu: %llu cuts, %.1f ms each\n", (unsigned long long)seed,

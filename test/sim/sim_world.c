@@ -197,6 +197,8 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 		if (w->power.off)
 			return -ECANCELED;
 		(void)turn(w);
+		if (w->booting && !w->booting(w))
+			return -EINTR;
 		ASSERT(steps++ < STEPS_MAX);
 	}
 	if (err)

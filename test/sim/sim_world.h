@@ -55,6 +55,7 @@ struct sim_world {
 	struct app_core *core;
 	struct fab_conn *conn;
 	struct fab_region *region;
+	bool (*booting)(struct sim_world *w);   /* after each turn of a boot; false ends it */
 	struct list *free_last[SIM_DRIVES_MAX]; /* of the free zones, after the last turn */
 	struct sim_call calls[SIM_CALLS_MAX];
 	char address[128];
