@@ -47,14 +47,14 @@ struct nvme_vfu_keeper {
 	pthread_cond_t changed;
 	enum keeper_job job;
 	int result;
-	bool released;
 	bool told; /* (3) */
 	bool running;
 };
 
 static bool is_live(const struct nvme_vfu *vfu)
 {
-	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire);
+	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) &&
+	       !atomic_load_explicit(&vfu->released, memory_order_acquire);
 }
 
 /* ---- registers ------------------------------------------------------------------------- */
@@ -73,9 +73,11 @@ static void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t siz
 
 static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
 {
-	void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+	void *at = mapped_at(vfu, offset, size_bytes);
 	uint64_t value;
 
+	if (!is_live(vfu))
+		return UINT64_MAX;
 	if (at)
 		return size_bytes == 8 ? *(volatile uint64_t *)at : mmio_read32(at); /* MMIO */
 	/* What cannot be read is all ones, as on a bus. */
@@ -86,8 +88,10 @@ static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t si
 static void write_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
 			   uint64_t value)
 {
-	void *at = is_live(vfu) ? mapped_at(vfu, offset, size_bytes) : NULL;
+	void *at = mapped_at(vfu, offset, size_bytes);
 
+	if (!is_live(vfu))
+		return;
 	if (at && size_bytes == 8)
 		*(volatile uint64_t *)at = value; /* MMIO */
 	else if (at)
@@ -159,7 +163,7 @@ static void send_doorbell(struct nvme_vfu *vfu, uint32_t index)
 				      .data = &value,
 				      .data_bytes = sizeof(value) };
 
-	if (value != NVME_VFU_SENT && nvme__vfu_post(&vfu->conn, &call) == 0)
+	if (value != NVME_VFU_SENT && is_live(vfu) && nvme__vfu_post(&vfu->conn, &call) == 0)
 		d->word = NVME_VFU_SENT;
 }
 
@@ -304,7 +308,7 @@ static void *keep(void *arg)
 		}
 		pthread_mutex_unlock(&k->lock);
 		err = is_live(vfu) ? reset_device(vfu) : -ENODEV;
-		if (!is_live(vfu))
+		if (!is_live(vfu) && !atomic_load_explicit(&vfu->released, memory_order_relaxed))
 			err = reconnect(vfu);
 		pthread_mutex_lock(&k->lock);
 		if (k->job == KEEPER_WANTED)
@@ -312,6 +316,10 @@ static void *keep(void *arg)
 		k->result = err;
 	}
 	pthread_mutex_unlock(&k->lock);
+	if (atomic_load_explicit(&vfu->released, memory_order_acquire)) {
+		nvme__vfu_take_down(vfu);
+		nvme__vfu_unmap(vfu);
+	}
 	return NULL;
 }
 
@@ -321,11 +329,12 @@ static void *keep(void *arg)
  */
 static int vfu_reset(void *ctrl)
 {
-	struct nvme_vfu_keeper *k = ((struct nvme_vfu *)ctrl)->keeper;
+	struct nvme_vfu *vfu = ctrl;
+	struct nvme_vfu_keeper *k = vfu->keeper;
 	int err = -EAGAIN;
 
 	pthread_mutex_lock(&k->lock);
-	if (k->released) {
+	if (atomic_load_explicit(&vfu->released, memory_order_relaxed)) {
 		err = -ENODEV;
 	} else if (k->job == KEEPER_DONE &&
 		   (k->result >= 0 || k->result == -ESTALE || k->result == -ENOTSUP)) {
@@ -341,33 +350,28 @@ static int vfu_reset(void *ctrl)
 
 static int vfu_bus_master(void *ctrl, bool on)
 {
-	return nvme__vfu_bus_master(ctrl, on);
+	return is_live(ctrl) ? nvme__vfu_bus_master(ctrl, on) : -ENODEV;
 }
 
-static void end_keeper(struct nvme_vfu *vfu)
+static void stop_keeper(struct nvme_vfu_keeper *k)
 {
-	struct nvme_vfu_keeper *k = vfu->keeper;
-
-	if (!k->running)
-		return;
 	pthread_mutex_lock(&k->lock);
 	k->job = KEEPER_END;
 	pthread_cond_signal(&k->changed);
 	pthread_mutex_unlock(&k->lock);
-	pthread_join(k->thread, NULL);
-	k->running = false;
 }
 
+/*
+ * From a polling thread, which waits for nobody and frees nothing: the keeper gives back what
+ * there is, when it has done with what it is doing.
+ */
 static void vfu_release(void *ctrl)
 {
 	struct nvme_vfu *vfu = ctrl;
 
-	if (vfu->keeper->released)
-		return;
-	end_keeper(vfu);
-	vfu->keeper->released = true;
-	nvme__vfu_take_down(vfu);
-	nvme__vfu_unmap(vfu);
+	atomic_store_explicit(&vfu->released, true, memory_order_release);
+	nvme__vfu_conn_break(&vfu->conn, "it was given back");
+	stop_keeper(vfu->keeper);
 }
 
 /* ---- its life ---------------------------------------------------------------------------- */
@@ -389,7 +393,10 @@ static void vfu_destroy(void *ctrl)
 	struct nvme_vfu *vfu = ctrl;
 	struct nvme_vfu_keeper *k = vfu->keeper;
 
-	end_keeper(vfu);
+	if (k->running) {
+		stop_keeper(k);
+		pthread_join(k->thread, NULL);
+	}
 	nvme__vfu_take_down(vfu);
 	nvme__vfu_forget_mappings(vfu);
 	for (uint32_t i = 0; i < ARRAY_LEN(vfu->wake_fd); i++) {

@@ -121,6 +121,8 @@ void nvme__vfu_conn_destroy(struct nvme_vfu_conn *conn);
 /* 0, or -errno of socket and connect; never waits. */
 must_check int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path);
 void nvme__vfu_conn_close(struct nvme_vfu_conn *conn);
+/* Whoever waits for the server waits no more.  Any thread; waits for nobody. */
+void nvme__vfu_conn_break(struct nvme_vfu_conn *conn, const char *why);
 
 /*
  * nvme__vfu_begin, nvme__vfu_end - one exchange: between them conn->body is the caller's
@@ -167,6 +169,7 @@ struct nvme_vfu {
 	volatile uint32_t nowhere;           /* a doorbell that nobody reads */
 	struct nvme_dma_target target;
 	bool attached;
+	_Atomic bool released; /* for good: nothing is asked of the server any more */
 	uint32_t dma_map_count;
 	bool refused_memory;              /* that is no file's, when it was to be shared last */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1: not made yet */

@@ -104,6 +104,13 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 	return 0;
 }
 
+void nvme__vfu_conn_break(struct nvme_vfu_conn *conn, const char *why)
+{
+	pthread_mutex_lock(&conn->send_lock);
+	(void)give_up(conn, 0, why);
+	pthread_mutex_unlock(&conn->send_lock);
+}
+
 void nvme__vfu_conn_close(struct nvme_vfu_conn *conn)
 {
 	pthread_mutex_lock(&conn->exchange_lock);
