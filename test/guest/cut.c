@@ -126,14 +126,19 @@ static int add_of_drive(struct cut *c, uint32_t drive, uint64_t at,
 	return 0;
 }
 
+/* Witnesses that write at once are one write, if the guest's kernel joins their sectors. */
 static int add_of_journal(struct cut *c, uint64_t at, const struct dm_log_entry *outer)
 {
 	le64 count;
 
-	if (!outer->data || at >= WITNESSES_MAX)
+	if (!outer->data || at >= WITNESSES_MAX || outer->sectors > WITNESSES_MAX - at)
 		return fail("a write to the journal that no witness makes", "LOG");
-	memcpy(&count, outer->data, sizeof(count));
-	add(c, (struct op){ .kind = OP_ACK, .drive = (uint32_t)at, .sectors = le64_get(count) });
+	for (uint64_t i = 0; i < outer->sectors; i++) {
+		memcpy(&count, outer->data + i * DM_LOG_SECTOR, sizeof(count));
+		add(c, (struct op){ .kind = OP_ACK,
+				    .drive = (uint32_t)(at + i),
+				    .sectors = le64_get(count) });
+	}
 	return 0;
 }
 
