@@ -68,6 +68,35 @@ Test(nvme_name, addresses_of_pci_are_written_as_sysfs_does)
 	cr_assert_eq(nvme__name_nsid("sim:0"), 0);
 }
 
+Test(nvme_name, sockets_of_vfio_user_end_at_the_last_question_mark)
+{
+	static const struct {
+		const char *name, *path;
+		uint32_t nsid;
+	} rows[] = {
+		{ "vfio-user:/run/nvme.sock", "/run/nvme.sock", 0 },
+		{ "vfio-user:s?nsid=2", "s", 2 },
+		{ "vfio-user:/a?b?nsid=3", "/a?b", 3 },
+	};
+	static const char *const wrong[] = { "vfio-user:", "vfio-user:?nsid=1",
+					     "vfio-user:/s?nsid=0", "vfio-user:/s?size=1G",
+					     "vfio-user:/s?" };
+	struct nvme_name out;
+	char err[NVME_ERR_TEXT];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme__name_parse(&out, rows[i].name, err, sizeof(err)), 0, "%s",
+			     rows[i].name);
+		cr_assert_eq(out.kind, NVME_NAME_VFIO_USER);
+		cr_assert_str_eq(out.path, rows[i].path);
+		cr_assert_eq(out.nsid, rows[i].nsid);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		cr_assert_eq(nvme_name_check(wrong[i], err, sizeof(err)), -EINVAL, "%s", wrong[i]);
+		cr_assert_eq(strncmp(err, wrong[i], strlen(wrong[i])), 0);
+	}
+}
+
 Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
 {
 	static const struct {
