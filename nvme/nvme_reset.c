@@ -144,6 +144,8 @@ static void bury(struct nvme_drive *drive)
 
 	ASSERT(r->dead && r->qid == 0);
 	ASSERT(r->stopped || r->quarantine); /* (2) */
+	if (r->cause == NVME_CAUSE_GONE)     /* whoever waits for us to let go of what is left */
+		release(drive);
 	order(drive, NVME_ORDER_DEAD);
 	r->life = NVME_DEAD;
 	nvme__tell(drive, "given up%s%s", r->cause == NVME_CAUSE_REQUEST ? ": handed back" : "",
