@@ -9,8 +9,8 @@
  *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
  *            process alone: the drives keep their caches, and lose them later.
  *   mounts   as copies, at every write of a mount; and each copy is mounted twice.
- *   formats  the power is cut at a random write of a format over an older store: what is there
- *            then is no store, or a whole new one.
+ *   formats  as copies, at every write of a format over an older store: what is there is no store,
+ *            or a whole new one (or the old one, while its superblocks are being taken away).
  *
  * Checkpoints are begun at any time, and in half of the seeds zones are used again as soon as they
  * are free: both are as right as any other time, and show what comes too early.
@@ -230,7 +230,7 @@ static struct {
 	struct sim_world w, copy;
 	struct sim_model model;
 	struct sim_load load;
-	uint64_t seed, writes;
+	uint64_t seed, writes, begun;
 	bool bad;
 } mnt;
 
@@ -320,7 +320,8 @@ static bool older_store(struct sim_world *w, uint64_t seed)
 }
 
 /* What a format that the power cut short has left. */
-static bool none_or_new(struct sim_world *w, uint64_t seed)
+/* old_too: the old superblocks are being taken away, and nothing else has been touched. */
+static bool none_or_new(struct sim_world *w, uint64_t seed, bool old_too)
 {
 	static struct sim_model nothing;
 	int err = sim_world_up(w, APP_BOOT_MOUNT);
@@ -334,45 +335,49 @@ static bool none_or_new(struct sim_world *w, uint64_t seed)
 		err = sim_world_connect(w);
 	if (err)
 		return failed(seed, "mount after a cut in a format", w->why);
-	if (!sim_verify(w, &nothing, NULL, false) || sim_world_check(w))
+	if ((!old_too && !sim_verify(w, &nothing, NULL, false)) || sim_world_check(w))
 		return failed(seed, "after a cut in a format", w->why);
-	run.formats++;
+	run.formats += !old_too;
 	sim_world_cut(w, seed);
 	return true;
 }
 
+/* Drives as a cut now would leave them, a few times: what is in flight may end in any way. */
+static bool cut_in_format(struct sim_world *w)
+{
+	if (w->power.write_count == mnt.writes)
+		return true;
+	mnt.writes = w->power.write_count;
+	for (uint64_t n = 0; n < 4 && !mnt.bad; n++) {
+		sim_world_cut_copy(w, mnt.seed * 1000003 + mnt.writes * 4 + n, &mnt.copy);
+		mnt.bad = !none_or_new(&mnt.copy, mnt.seed,
+				       mnt.writes <= mnt.begun + 2 * w->cfg.ndrives);
+	}
+	return !mnt.bad;
+}
+
 static bool formats(uint64_t seed)
 {
-	static struct sim_world w;
 	struct sim_world_cfg cfg = config_of(seed);
-	struct rand_state r;
-	uint64_t writes;
-	bool good;
+	bool good = true;
 
-	rand_seed(&r, seed ^ 0xf0a7);
-	sim_world_create(&w, &cfg);
-	good = older_store(&w, seed);
-	writes = w.power.write_count;
-	w.cfg.seed += 1ull << 32; /* another secret */
-	if (good && sim_world_up(&w, APP_BOOT_FORMAT))
-		good = failed(seed, "format", w.why);
-	writes = w.power.write_count - writes; /* as many as it takes */
-	sim_world_cut(&w, seed);
-	for (int n = 0; good && n < 12; n++) {
-		good = older_store(&w, seed + (uint64_t)n);
-		w.cfg.seed += 1ull << 32;
-		set_faults(&w, seed);
-		/* Most often near its end, where superblocks are written. */
-		sim_power_cut_at(&w.power,
-				 n % 3 ? max_u64(writes, 12) - rand_below(&r, 12)
-				       : 1 + rand_below(&r, writes),
-				 rand_u64(&r));
-		if (good && sim_world_up(&w, APP_BOOT_FORMAT) == 0 && !w.power.off)
-			sim_power_cut(&w.power, seed); /* right behind it */
-		sim_world_cut(&w, seed);
-		good = good && none_or_new(&w, seed);
+	mnt.seed = seed;
+	mnt.bad = false;
+	sim_world_create(&mnt.w, &cfg);
+	sim_world_create(&mnt.copy, &cfg);
+	for (int n = 0; good && n < 2; n++) {
+		good = older_store(&mnt.w, seed + (uint64_t)n);
+		mnt.w.cfg.seed += 1ull << 32; /* another store: its uuid, its secret */
+		set_faults(&mnt.w, seed);
+		mnt.begun = mnt.writes = mnt.w.power.write_count;
+		mnt.w.booting = cut_in_format;
+		if (good && sim_world_up(&mnt.w, APP_BOOT_FORMAT))
+			good = mnt.bad ? false : failed(seed, "format", mnt.w.why);
+		mnt.w.booting = NULL;
+		sim_world_cut(&mnt.w, seed);
 	}
-	sim_world_destroy(&w);
+	sim_world_destroy(&mnt.w);
+	sim_world_destroy(&mnt.copy);
 	return good;
 }
 
