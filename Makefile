@@ -8,6 +8,7 @@
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
 # make bench-instructions   what a read costs in nvme/, counted by valgrind
+# make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make install       DESTDIR=, PREFIX=/usr/local
 # make clean
@@ -232,7 +233,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy deps demo bench bench-instructions install clean help
+.PHONY: tidy deps demo bench bench-guest bench-instructions install clean help
 tidy:
 	$(run) tidy test/tidy.sh
 
@@ -252,6 +253,10 @@ demo: deps
 bench:
 	$(sub) VARIANT=release all
 	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
+
+bench-guest:
+	$(sub) VARIANT=release all $(BUILD)/release/test/guest/witness
+	$(Q)BUILD='$(BUILD)' ./bench/guest.sh
 
 bench-instructions:
 	$(sub) VARIANT=release all
