@@ -49,21 +49,24 @@ logged_drives() {
 	QEMU_MORE="-blockdev $(slice $drives),node-name=journal -device virtio-blk-pci,drive=journal"
 }
 
+acknowledged() { "$CUT" "$DIR/log" $drives count 2>/dev/null | sed 's/.*, \([0-9]*\) changes.*/\1/' | grep . || echo 0; }
+
 # One run until the power goes; the log stays.
-run_until_cut() { # SECONDS under load
+run_until_cut() { # CHANGES that are acknowledged before it
 	start_log
 	logged_drives
 	prepare power.sh
 	qemu 120 &
 	n=0
 	until [ -e "$OUT/running" ] || [ $n -gt 600 ] || [ -e "$OUT/status" ]; do n=$((n + 1)); sleep 0.1; done
-	sleep "$1"
+	n=0
+	until [ "$(acknowledged)" -ge "$1" ] || [ $n -gt 300 ] || [ -e "$OUT/status" ]; do n=$((n + 1)); sleep 0.2; done
 	kill -9 "$(cat "$DIR/qemu.pid")"
 	wait $! 2>/dev/null
 	kill -TERM $STORE
 	wait $STORE
 	STORE=
-	[ -e "$OUT/running" ] && [ ! -e "$OUT/status" ]
+	[ "$(acknowledged)" -ge "$1" ] && [ ! -e "$OUT/status" ]
 }
 
 # The store as it is after a cut at POINT: check, mount, and every witness.
@@ -86,7 +89,7 @@ CACHE=16M write_conf $IMAGES
 total=0 lost=0
 for run in $(seq "$cuts"); do
 	seed=${SEED:-$run}
-	run_until_cut "$((4 + seed % 3)).$((seed * 7 % 10))" || { not_ok "run $run: writes until the cut" "$(cat "$OUT/log" "$DIR/qemu.log")"; continue; }
+	run_until_cut $((60 + seed * 37 % 100)) || { not_ok "run $run: changes enough before the cut" "$(cat "$OUT/log" "$DIR/qemu.log")"; continue; }
 	"$CUT" "$DIR/log" $drives points "$boundaries" "$seed" >"$DIR/points" || not_ok "run $run: the log can be read"
 	while read -r point; do
 		total=$((total + 1))
