@@ -114,10 +114,13 @@ boot() {
 # What a boot that is over has to say.
 told() {
 	cat "$OUT/log" 2>/dev/null
-	failures=$((failures + $(cat "$OUT/log" 2>/dev/null | grep -c "^not ok ")))
+	wrong=$(cat "$OUT/log" 2>/dev/null | grep -c "^not ok ")
+	failures=$((failures + wrong))
 	case $1 in
+	0) grep -q "^ok " "$OUT/log" || not_ok "$payload: it says what it has tried" "nothing in its log" ;;
 	124) not_ok "$payload ends within $GUEST_SECONDS s" "$(tail -n 5 "$DIR/console")" ;;
 	125) not_ok "$payload: the guest lives to its end" "$(tail -n 15 "$DIR/console" "$DIR/qemu.log")" ;;
+	*) [ "$wrong" != 0 ] || not_ok "$payload: it comes to its end" "it left with $1" ;;
 	esac
 	complaints=$(kernel_complaints)
 	if [ -z "$complaints" ]; then ok "$payload: no DMA fault, no complaint of the kernel's"; else
