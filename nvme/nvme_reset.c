@@ -225,8 +225,11 @@ void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid
 	struct nvme_reset *r = &drive->reset;
 	const char *what = qid ? "its queue pair is made anew" : "reset";
 
-	if (r->life == NVME_DEAD)
+	if (r->life == NVME_DEAD) {
+		if (cause == NVME_CAUSE_REQUEST)
+			release(drive);
 		return;
+	}
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
 	r->cause = cause;
@@ -389,9 +392,12 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 	nvme__tell(drive, "it does not come back: %s (%s)", why, strerror(-err));
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
+	if (r->qid) { /* (1): the others know of nothing yet */
+		nvme__trouble(drive, r->cause, 0, now_ns);
+		return;
+	}
 	r->dead |= err == -ENODEV || err == -ENOTSUP || ++r->attempts >= ATTEMPTS_MAX;
 	r->stopped = false;
-	r->qid = 0;
 	stop_controller(drive, now_ns);
 }
 

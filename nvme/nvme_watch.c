@@ -337,8 +337,6 @@ bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (unlikely(!atomic_load_explicit(&w->stepped, memory_order_relaxed)))
 		first_step(drive, now_ns);
-	if (unlikely(drive->reset.life == NVME_DEAD))
-		return false;
 	if (unlikely(atomic_load_explicit(&w->kicked, memory_order_relaxed)))
 		kicked(drive, now_ns);
 	if (likely(drive->reset.life == NVME_LIVE)) {
@@ -349,6 +347,8 @@ bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
 		w->next_look_ns = now_ns + LOOK_NS;
 		nvme__watch_alarms(drive, now_ns);
 	}
+	if (unlikely(drive->reset.life == NVME_DEAD)) /* the host may still want it back */
+		return false;
 	(void)nvme__admin_poll(drive);
 	for (uint32_t i = 0; i < TURNS_MAX && nvme__reset_turn(drive, now_ns); i++)
 		progress = true;
@@ -362,23 +362,35 @@ int nvme_drive_fd(const struct nvme_drive *drive)
 
 bool nvme_drive_arm(struct nvme_drive *drive)
 {
+	const struct nvme_rings *r = &drive->admin.rings;
 	struct nvme_watch *w = &drive->watch;
 
-	if (drive->reset.life != NVME_DEAD && !drive->ops->arm(drive->ctrl, 0))
-		return false;
+	if (drive->reset.life != NVME_DEAD) {
+		if (!drive->ops->arm(drive->ctrl, 0))
+			return false;
+		/* What completed before the arming makes no wake-up. */
+		if (!drive->failed && (r->cq[r->cq_head].status.raw & 1) == r->phase) {
+			w->next_look_ns = 0;
+			return false;
+		}
+	}
 	return !atomic_load_explicit(&w->kicked, memory_order_acquire);
 }
 
 void nvme_drive_disarm(struct nvme_drive *drive)
 {
+	struct nvme_watch *w = &drive->watch;
 	struct epoll_event e;
+	uint64_t count;
 
-	if (drive->reset.life == NVME_DEAD)
-		return;
 	/* Before the controller's own descriptor is drained: one call instead of one for each. */
-	if (epoll_wait(drive->watch.epoll_fd, &e, 1, 0) == 1)
-		drive->watch.next_look_ns = 0;
-	drive->ops->disarm(drive->ctrl, 0);
+	if (epoll_wait(w->epoll_fd, &e, 1, 0) == 1) {
+		w->next_look_ns = 0;
+		/* A kick that was heard before it was written: w->kicked says what there is. */
+		(void)!read(w->kick_fd, &count, sizeof(count));
+	}
+	if (drive->reset.life != NVME_DEAD)
+		drive->ops->disarm(drive->ctrl, 0);
 }
 
 uint64_t nvme_drive_deadline(const struct nvme_drive *drive)

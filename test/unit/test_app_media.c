@@ -5,47 +5,103 @@
 #include "test/lib/nvme_fixture.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
 
 TestSuite(app_media, .timeout = 30);
 
-/* The host wants a device back that nobody uses just now: it gets it all the same. */
-Test(app_media, idle_queue_pair_obeys_too)
-{
-	struct nvme_options options = { .io_timeout_ns = 1000000000 };
-	struct nvme_faulty faulty = { 0 };
-	struct sim_drive_options sim_options = { .nblocks = 1000 };
+struct rig {
+	struct nvme_faulty faulty;
 	struct sim_power power;
 	struct sim_drive *sim;
 	struct nvme_drive *drive;
 	struct nvme_qpair *qp;
 	struct nvme_dma *dma;
 	struct app_media md;
-	struct app_io *done[4];
-	char err_text[NVME_ERR_TEXT];
-	uint64_t now_ns = 1000000000;
-	bool progress;
+	uint64_t now_ns;
+};
 
-	sim_power_init(&power);
-	sim_options.power = &power;
-	cr_assert_eq(sim_drive_create(&sim, &sim_options), 0);
-	cr_assert_eq(nvme_dma_create(&dma), 0);
-	cr_assert_eq(nvme_faulty_open(&faulty, sim, dma, &options, 1, &drive, err_text), 0);
-	cr_assert_eq(nvme_qpair_create(drive, 64, &qp), 0);
-	cr_assert_eq(app_media_init(&md, NULL, &qp, 1, NULL, 0, 0), 0);
-	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_release = true,
-							.release_stops = true,
-							.alarms = NVME_ALARM_REQUEST });
-	for (uint32_t i = 0; i < 1000 && nvme_drive_health(drive) != NVME_HEALTH_DEAD; i++) {
-		now_ns += 1000000;
-		(void)nvme_drive_step(drive, now_ns);
-		app_media_ring(&md);
-		cr_assert_eq(app_media_poll(&md, done, 4, &progress), 0);
-	}
-	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
-	cr_assert_eq(faulty.release_count, 1);
-	app_media_fini(&md);
-	nvme_qpair_destroy(qp);
-	nvme_close(drive);
-	sim_drive_destroy(sim);
-	nvme_dma_destroy(dma);
+static void rig_up(struct rig *r)
+{
+	struct nvme_options options = { .io_timeout_ns = 1000000000 };
+	struct sim_drive_options sim_options = { .nblocks = 1000, .power = &r->power };
+	char err_text[NVME_ERR_TEXT];
+
+	*r = (struct rig){ .now_ns = 1000000000 };
+	sim_power_init(&r->power);
+	cr_assert_eq(sim_drive_create(&r->sim, &sim_options), 0);
+	cr_assert_eq(nvme_dma_create(&r->dma), 0);
+	cr_assert_eq(nvme_faulty_open(&r->faulty, r->sim, r->dma, &options, 1, &r->drive, err_text),
+		     0);
+	cr_assert_eq(nvme_qpair_create(r->drive, 64, &r->qp), 0);
+	cr_assert_eq(app_media_init(&r->md, NULL, &r->qp, 1, NULL, 0, 0), 0);
+}
+
+static void rig_down(struct rig *r)
+{
+	app_media_fini(&r->md);
+	nvme_qpair_destroy(r->qp);
+	nvme_close(r->drive);
+	sim_drive_destroy(r->sim);
+	nvme_dma_destroy(r->dma);
+}
+
+/* A turn of the core; false: it would sleep. */
+static bool turn(struct rig *r, uint32_t *back_count)
+{
+	struct app_io *done[4];
+	bool progress, more;
+
+	r->now_ns += 1000000;
+	more = nvme_drive_step(r->drive, r->now_ns);
+	app_media_ring(&r->md);
+	*back_count += app_media_poll(&r->md, done, 4, &progress);
+	if (more || progress)
+		return true;
+	more = !nvme_qpair_arm(r->qp) | !nvme_drive_arm(r->drive);
+	nvme_qpair_disarm(r->qp);
+	nvme_drive_disarm(r->drive);
+	return more;
+}
+
+/* The host wants a device back that nobody uses just now: it gets it all the same. */
+Test(app_media, idle_queue_pair_obeys_too)
+{
+	struct rig r;
+	uint32_t back_count = 0;
+
+	rig_up(&r);
+	nvme_faulty_set(&r.faulty, &(struct nvme_faults){ .has_release = true,
+							  .release_stops = true,
+							  .alarms = NVME_ALARM_REQUEST });
+	for (uint32_t i = 0; i < 1000 && nvme_drive_health(r.drive) != NVME_HEALTH_DEAD; i++)
+		(void)turn(&r, &back_count);
+	cr_assert_eq(back_count, 0);
+	cr_assert_eq(nvme_drive_health(r.drive), NVME_HEALTH_DEAD);
+	cr_assert_eq(r.faulty.release_count, 1);
+	rig_down(&r);
+}
+
+/* Who waits for a drive that then dies is told so, and not only when the core is woken. */
+Test(app_media, nobody_sleeps_over_an_io_that_a_dead_drive_refuses)
+{
+	struct app_io io = { .nvme = { .op = NVME_FLUSH } };
+	uint32_t back_count = 0;
+	struct rig r;
+
+	rig_up(&r);
+	r.faulty.faults.fatal = true;
+	(void)snprintf(sim_drive_traits(r.sim)->serial, 21, "another");
+	while (nvme_drive_health(r.drive) != NVME_HEALTH_RESETTING)
+		(void)turn(&r, &back_count);
+	app_media_submit(&r.md, &io);
+	cr_assert_eq(r.md.in_flight, 1);
+	while (nvme_drive_health(r.drive) != NVME_HEALTH_DEAD)
+		(void)turn(&r, &back_count);
+	while (turn(&r, &back_count))
+		;
+	cr_assert_eq(back_count, 1);
+	cr_assert_eq(io.nvme.status, -EIO);
+	cr_assert_eq(r.md.in_flight, 0);
+	rig_down(&r);
 }

@@ -332,6 +332,81 @@ Test(nvme_reset, controller_that_never_gets_ready_is_given_up_after_three_attemp
 	cr_assert_eq(faulty.faults.slow_up, 97);
 }
 
+Test(nvme_reset, owner_of_a_dead_drive_sleeps)
+{
+	faulty.faults.fatal = true;
+	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
+	(void)!run(2 * TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	for (int i = 0; i < 3; i++)
+		(void)!turn(); /* the queue pairs' threads have heard */
+	cr_assert(nvme_drive_arm(drive));
+	cr_assert_not(readable(nvme_drive_fd(drive)));
+	nvme_drive_disarm(drive);
+}
+
+/* The controller speaks after the owner's last look, and before it sleeps. */
+Test(nvme_reset, what_an_idle_controller_says_before_the_arming_is_heard)
+{
+	cr_assert_eq(read_now(qp[0]), 0);
+	(void)!run(2 * TIMEOUT_NS, 0);
+	cr_assert_gt(faulty.soft->event_cid_count, 0);
+	cr_assert(nvme_drive_arm(drive));
+	nvme_drive_disarm(drive);
+	(void)nvme_drive_step(drive, power.now_ns);
+	nvme__soft_event(faulty.soft, NVME_EVENT_HEALTH, 1, NVME_LOG_HEALTH);
+	cr_assert_not(nvme_drive_arm(drive), "its interrupt went to nobody");
+	nvme_drive_disarm(drive);
+	(void)nvme_drive_step(drive, power.now_ns);
+	cr_assert_eq(drive->events.event_count, 1, "at once, and not when it is time to look");
+	(void)!run(TIMEOUT_NS, 0);
+	cr_assert(nvme_drive_arm(drive));
+	nvme_drive_disarm(drive);
+}
+
+Test(nvme_reset, dead_drive_is_given_back_when_it_is_asked_for)
+{
+	faulty.faults.fatal = true;
+	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
+	(void)!run(2 * TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_release = true,
+							.release_stops = true,
+							.alarms = NVME_ALARM_REQUEST });
+	(void)!run(NS_PER_S, 0);
+	cr_assert_eq(faulty.release_count, 1);
+}
+
+Test(nvme_reset, queue_pair_that_cannot_be_made_anew_is_no_reason_to_surprise_the_others)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+	uint64_t end_ns;
+
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000, .ignore_aborts = true });
+	submit(qp[0], &io);
+	turn();
+	sim_drive_faults(sim, &(struct sim_faults){ .ignore_aborts = true });
+	for (int i = 0; i < 10000 && drive->reset.life != NVME_CREATING; i++) {
+		power.now_ns += 10 * NS_PER_MS;
+		(void)!turn();
+		if (drive->reset.life == NVME_RETURNING)
+			faulty.faults.deaf = 1000;
+	}
+	cr_assert_eq(drive->reset.life, NVME_CREATING);
+	cr_assert_eq(drive->reset.qid, 1);
+	for (end_ns = power.now_ns + 2 * drive->timeout_ns; power.now_ns < end_ns;) {
+		power.now_ns += 100 * NS_PER_MS;
+		nvme_faulty_run(&faulty);
+		(void)nvme_drive_step(drive, power.now_ns);
+		cr_assert(nvme_faulty_lives(&faulty), "the other thread has not obeyed yet");
+	}
+	faulty.faults.deaf = 0;
+	(void)!run(2 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	cr_assert_eq(read_now(qp[0]), 0);
+	cr_assert_eq(read_now(qp[1]), 0);
+}
+
 static void restart_it(void)
 {
 	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_reset = true,
