@@ -4,9 +4,10 @@
  * same files in the same order from the local file system, open + read + close; and again,
  * in another order.  All addresses of --connect take part, in turn.
  *
- * With --verify each byte that came is compared with the local file.  That is done between
- * waves of `depth` batches while the clock stands, so that neither the comparison nor what
- * could go on behind it is in the figures.
+ * With --verify each byte that came is compared with the local file, and the window is then
+ * overwritten, so that what was not read anew is noticed.  That is done between waves of `depth`
+ * batches while the clock stands, so that neither the comparison nor what could go on behind it is
+ * in the figures.
  *
  * The local side reads into one buffer again and again, which the caches like, and checks no
  * sums: it is given every advantage.
@@ -169,17 +170,24 @@ static int compare(struct reader *r, const struct batch *b, uint32_t i)
 			  r->e->remote[b->piece[i]], (unsigned long long)(p->offset_bytes + at));
 }
 
+/* What a drive does not write the next time must not look as if it had: a DMA that was lost. */
+static void poison(const struct weka_window *w)
+{
+	memset((uint8_t *)w->lease->data + w->offset_bytes, 0xdb, w->size_bytes);
+}
+
 static int compare_all(void *ctx, struct bench_slot *slots, uint32_t count)
 {
 	struct reader *r = ctx;
 	int err = 0;
 
-	(void)slots;
 	for (uint32_t s = 0; s < count; s++) {
 		struct batch *b = &r->batch[s];
 
 		for (uint32_t i = 0; !err && i < b->count; i++)
 			err = compare(r, b, i);
+		if (b->count > 0)
+			poison(&slots[s].window);
 		b->count = 0; /* the last wave may not use every slot */
 	}
 	return err;
