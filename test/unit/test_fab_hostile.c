@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -445,5 +446,72 @@ Test(fab_hostile, a_doorbell_that_is_full_does_not_hold_up_the_core, .timeout = 
 	atomic_store(rig.conn->shm.in.bell, 1);
 	neighbour_is_well();
 	cr_assert_eq(poll(&p, 1, 0), 1, "who is asleep and has read its bell is woken again");
+	fab_rig_end(&rig);
+}
+
+static uint32_t descriptors(void)
+{
+	uint32_t count = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Turns until that session is gone; what it asks meanwhile is answered. */
+static bool session_ends(const struct fab_session *session)
+{
+	for (int i = 0; i < 100; i++) {
+		struct fab_event events[4];
+		uint32_t n = fab_server_poll(rig.srv, rig.now_ns, events, 4);
+
+		for (uint32_t k = 0; k < n; k++) {
+			if (events[k].type == FAB_EVENT_REQUEST)
+				fab_reply(events[k].req, 0, NULL, 0);
+			if (events[k].type == FAB_EVENT_SESSION_CLOSED)
+				return events[k].session == session;
+		}
+		fab_rig_control(&rig);
+	}
+	return false;
+}
+
+/* A client that cannot be woken any more has ended its session, and nothing else: no signal comes
+ * of it, and no descriptor stays. */
+Test(fab_hostile, a_doorbell_that_is_closed_ends_its_own_session, .timeout = 20)
+{
+	static struct fab_call call;
+	struct transport shm = { "shm" };
+	uint32_t before;
+
+	signal(SIGPIPE, SIG_DFL);
+	begin(&shm);
+	before = descriptors();
+	for (int how = 0; how < 3; how++) {
+		struct fab_conn *conn = shm_dial();
+		struct fab_req *req;
+
+		memset(&call, 0, sizeof(call));
+		call.type = FAB_PING;
+		cr_assert_eq(fab_submit(conn, &call), 0);
+		fab_flush(conn);
+		req = fab_rig_request(&rig);
+		if (how == 0) {
+			close(conn->doorbells[1]);
+			conn->doorbells[1] = -1;
+		} else {
+			cr_assert_eq(shutdown(conn->doorbells[1], how == 1 ? SHUT_RD : SHUT_RDWR),
+				     0);
+		}
+		atomic_store(conn->shm.in.bell, 1);
+		fab_reply(req, 0, NULL, 0);
+		cr_assert(session_ends(req->session), "%d", how);
+		turns(3);
+		fab_close(conn);
+		turns(3);
+		cr_assert_eq(descriptors(), before, "%d: %u instead of %u", how, descriptors(),
+			     before);
+		neighbour_is_well();
+	}
 	fab_rig_end(&rig);
 }
