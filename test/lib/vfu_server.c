@@ -158,14 +158,15 @@ static void drop_client(struct vfu_server *s)
 
 /* ---- interrupts ------------------------------------------------------------------------------ */
 
-/* The soft controller wakes nobody: what Create CQ says of interrupts is read here. */
-static void note_vectors(struct vfu_server *s)
+/*
+ * The soft controller wakes nobody: what Create CQ says of interrupts is read here, of the commands
+ * that it has just fetched, from `from` on.  (Not of those it is about to: more may come between.)
+ */
+static void note_vectors(struct vfu_server *s, uint32_t from)
 {
 	const struct nvme_soft_queue *q = &s->soft->admin;
 
-	if (!(s->soft->csts & NVME_CSTS_RDY) || *q->sq_doorbell >= q->sq_size)
-		return;
-	for (uint32_t i = q->sq_head; i != *q->sq_doorbell; i = i + 1 == q->sq_size ? 0 : i + 1) {
+	for (uint32_t i = from; i != q->sq_head; i = i + 1 == q->sq_size ? 0 : i + 1) {
 		uint32_t qid = le32_get(q->sq[i].cdw10) & 0xffff, how = le32_get(q->sq[i].cdw11);
 
 		if (q->sq[i].opcode != NVME_ADMIN_CREATE_CQ || qid >= VFU_SERVER_VECTORS)
@@ -227,12 +228,14 @@ static bool serve_queue(struct vfu_server *s, uint32_t qid, const struct nvme_so
 static bool serve_device(struct vfu_server *s)
 {
 	uint64_t before = s->command_count;
-	bool worked = false;
+	uint32_t admin_head;
+	bool worked;
 
 	if (s->fd < 0 || !(s->soft->csts & NVME_CSTS_RDY))
 		return false;
-	note_vectors(s);
+	admin_head = s->soft->admin.sq_head;
 	worked = serve_queue(s, 0, &s->soft->admin);
+	note_vectors(s, admin_head);
 	for (uint32_t qid = 1; qid <= NVME_QPAIRS_MAX; qid++) {
 		if (s->soft->queue[qid])
 			worked |= serve_queue(s, qid, s->soft->queue[qid]);
