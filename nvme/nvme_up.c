@@ -84,10 +84,15 @@ static int begin_settle(struct nvme_up *up)
 {
 	struct nvme_drive *drive = up->drive;
 	uint32_t csts = read32(up, NVME_REG_CSTS), cc = read32(up, NVME_REG_CC);
+	uint64_t cap = drive->ops->read64(drive->ctrl, NVME_REG_CAP);
 
-	if (csts == NVME_CSTS_GONE)
+	if (csts == NVME_CSTS_GONE || cap == UINT64_MAX) /* it may have gone between the two */
 		return -ENODEV;
-	drive->cap = drive->ops->read64(drive->ctrl, NVME_REG_CAP);
+	if (up->again && NVME_CAP_DSTRD(cap) != NVME_CAP_DSTRD(drive->cap)) {
+		say(up, "its doorbells are not where they were");
+		return -ENODEV;
+	}
+	drive->cap = cap;
 	drive->timeout_ns = timeout_ns(up, drive->cap);
 	up->deadline_ns = up->now_ns + drive->timeout_ns;
 	up->found.version = read32(up, NVME_REG_VS);

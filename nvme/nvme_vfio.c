@@ -62,7 +62,10 @@ static void vfio_write64(void *ctrl, uint32_t offset, uint64_t value)
 
 static volatile uint32_t *vfio_doorbell(void *ctrl, uint32_t offset) /* MMIO */
 {
-	return reg(ctrl, offset);
+	struct nvme_vfio *v = ctrl;
+
+	/* One whose capabilities were others when it was mapped hears nothing. */
+	return offset + 4ull <= v->bar_mapped_bytes ? reg(v, offset) : &v->nowhere;
 }
 
 /* ---- sleep ----------------------------------------------------------------------------- */

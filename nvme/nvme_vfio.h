@@ -111,7 +111,8 @@ struct nvme_vfio {
 	uint64_t bar_offset;       /* in `fd`                                    */
 	uint64_t bar_bytes;
 	uint64_t config_offset;
-	uint32_t guard; /* of nvme_vfio_guard.c; 0: none */
+	uint32_t guard;            /* of nvme_vfio_guard.c; 0: none */
+	volatile uint32_t nowhere; /* a doorbell that nobody reads */
 
 	uint32_t vector_count;            /* 0: no MSI-X */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1 until somebody asked for it */

@@ -35,6 +35,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define REPLY_TIMEOUT_NS (2 * NS_PER_S)
@@ -137,8 +138,10 @@ static volatile uint32_t *vfu_doorbell(void *ctrl, uint32_t offset) /* MMIO */
 	uint64_t at = offset - NVME_REG_DOORBELLS;
 	struct nvme_vfu_doorbell *d;
 
-	ASSERT(offset >= NVME_REG_DOORBELLS && at % vfu->doorbell_stride == 0);
-	ASSERT(at / vfu->doorbell_stride < NVME_VFU_DOORBELLS);
+	ASSERT(offset >= NVME_REG_DOORBELLS);
+	/* One whose capabilities were others when it was set up hears nothing. */
+	if (at % vfu->doorbell_stride != 0 || at / vfu->doorbell_stride >= NVME_VFU_DOORBELLS)
+		return &vfu->nowhere;
 	if (vfu->mapped_doorbells) {
 		/* A server that grants more queues than its BAR has doorbells hears nothing. */
 		if (offset + sizeof(uint32_t) > vfu->bar.size_bytes)
@@ -210,14 +213,22 @@ static void drain(const struct nvme_vfu *vfu, uint32_t qid)
 	(void)!read(vfu->wake_fd[qid], &count, sizeof(count));
 }
 
+/* Doorbells of `qid` that the server has yet to hear of, since the socket is full. */
+static bool owes_doorbells(struct nvme_vfu *vfu, uint32_t qid)
+{
+	if (!vfu->doorbell)
+		return false;
+	vfu_service(vfu, qid);
+	return is_live(vfu) && (vfu->doorbell[2 * qid].word != NVME_VFU_SENT ||
+				vfu->doorbell[2 * qid + 1].word != NVME_VFU_SENT);
+}
+
 /* What came while we polled must not end the sleep; what comes from here on does. */
 static bool vfu_arm(void *ctrl, uint32_t qid)
 {
 	struct nvme_vfu *vfu = ctrl;
 
-	if (vfu->doorbell)
-		vfu_service(vfu, qid);
-	if (vfu->wake_fd[qid] < 0)
+	if (owes_doorbells(vfu, qid) || vfu->wake_fd[qid] < 0)
 		return false;
 	drain(vfu, qid);
 	return true;
@@ -528,10 +539,42 @@ free_both:
 	return NULL;
 }
 
+static bool same_socket(const char *a, const char *b)
+{
+	struct stat of_a, of_b;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+	       of_a.st_ino == of_b.st_ino;
+}
+
+/* Two drives of one controller would each reset the other's. */
+static bool is_a_drive_already(struct nvme_dma *dma, const char *path)
+{
+	bool found = false;
+	struct list *at;
+
+	pthread_mutex_lock(&dma->lock);
+	list_for_each (at, &dma->targets) {
+		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
+
+		found |= target->map == dma_map &&
+			 same_socket(container_of(target, struct nvme_vfu, target)->path, path);
+	}
+	pthread_mutex_unlock(&dma->lock);
+	return found;
+}
+
 static int start(struct nvme_vfu *vfu)
 {
 	int err;
 
+	if (is_a_drive_already(vfu->dma, vfu->path)) {
+		snprintf(vfu->why, sizeof(vfu->why),
+			 "its controller is already a drive of this process");
+		return -EBUSY;
+	}
 	if (vfu->alarm_fd < 0) {
 		snprintf(vfu->why, sizeof(vfu->why), "no file descriptor for it");
 		return -EMFILE;

@@ -342,6 +342,7 @@ static int serve(struct nvme_vfu_conn *conn, const struct nvme_vfu_head *head)
 
 bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 {
+	uint64_t deadline_ns = clock_now_ns() + conn->timeout_ns; /* of all that comes now */
 	struct arrival in;
 	char byte;
 
@@ -355,7 +356,7 @@ bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		/* A message that has begun is all but there: servers send them whole. */
-		if (read_message(conn, &in, clock_now_ns() + conn->timeout_ns))
+		if (read_message(conn, &in, deadline_ns))
 			break;
 		close_fds(in.fd, &in.fd_count);
 		if (!in.head.reply) /* a reply that nobody waits for is dropped */
