@@ -146,10 +146,13 @@ must_check bool nvme__vfu_look(struct nvme_vfu_conn *conn);
 
 #define NVME_VFU_DOORBELLS (2 * (NVME_QPAIRS_MAX + 1))
 
+#define NVME_VFU_MAPPING_MAX (64ull << 20) /* bytes; more than any doorbells take */
+
 struct nvme_vfu_mapping {
 	char *addr;
 	uint64_t offset; /* in BAR 0 */
 	uint64_t size_bytes;
+	uint32_t guard; /* nvme_vfio_guard.c: its file may be cut off */
 };
 
 struct nvme_vfu {

@@ -18,6 +18,7 @@
  *  (2) The server has our memory exactly while `attached`.
  */
 #define _GNU_SOURCE
+#include "nvme/nvme_vfio.h"
 #include "nvme/nvme_vfu.h"
 
 #include <errno.h>
@@ -122,11 +123,17 @@ static int map_area(struct nvme_vfu *vfu, uint32_t i, const struct nvme_vfu_area
 		return refuse(vfu, -ESTALE, "the server came back with another device");
 	if (at % NVME_PAGE_SIZE != 0 || !file_holds(fd, at + area->size_bytes))
 		return refuse(vfu, -EPROTO, "the server's file does not hold its registers");
+	if (area->size_bytes > NVME_VFU_MAPPING_MAX)
+		return refuse(vfu, -EPROTO, "the server's registers are larger than any are");
 	addr = mmap(m->addr, area->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd,
 		    (off_t)at);
 	if (addr == MAP_FAILED)
 		return refuse(vfu, -errno, "the server's registers cannot be mapped");
-	*m = (struct nvme_vfu_mapping){ addr, area->offset, area->size_bytes };
+	if (!m->addr && nvme__guard_add(addr, area->size_bytes, -1, &m->guard)) {
+		munmap(addr, area->size_bytes);
+		return refuse(vfu, -ENOSPC, "the server's registers cannot be guarded");
+	}
+	*m = (struct nvme_vfu_mapping){ addr, area->offset, area->size_bytes, m->guard };
 	return 0;
 }
 
@@ -411,7 +418,9 @@ void nvme__vfu_unmap(struct nvme_vfu *vfu)
 
 void nvme__vfu_forget_mappings(struct nvme_vfu *vfu)
 {
-	for (uint32_t i = 0; i < vfu->map_count; i++)
+	for (uint32_t i = 0; i < vfu->map_count; i++) {
+		nvme__guard_remove(vfu->map[i].guard);
 		munmap(vfu->map[i].addr, vfu->map[i].size_bytes);
+	}
 	vfu->map_count = 0;
 }

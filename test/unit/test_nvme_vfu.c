@@ -315,6 +315,34 @@ Test(nvme_vfu, a_doorbell_that_the_device_cannot_have_is_nobodys, .timeout = 60)
 	rig_down();
 }
 
+/* The server's page of doorbells goes from under us: that is a drive less, not a process. */
+Test(nvme_vfu, a_server_that_cuts_its_doorbells_off_kills_nobody, .timeout = 60)
+{
+	struct nvme_vfu *vfu;
+	char path[64], target[64];
+	int cut = 0;
+
+	rig_up((struct vfu_server_options){ 0 });
+	drive_up(8);
+	vfu = rig.drive->ctrl;
+	cr_assert_gt(vfu->map_count, 0);
+	kill(rig.child.pid, SIGSTOP); /* it would die of it itself */
+	for (int fd = 0; fd < 64; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", rig.child.pid, fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = 0;
+		if (strstr(target, "vfu-bar"))
+			cut += truncate(path, 0) == 0;
+	}
+	cr_assert_eq(cut, 1);
+	*rig.qp->rings.sq_doorbell = 1;
+	cr_assert_eq(*rig.qp->rings.sq_doorbell, 1, "memory of our own");
+	vfu_child_kill(&rig.child);
+	rig_down();
+}
+
 Test(nvme_vfu, two_drives_of_one_controller_are_refused, .timeout = 60)
 {
 	char name[160], text[NVME_ERR_TEXT];
