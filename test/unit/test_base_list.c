@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "base/list.h"
+#include "test/lib/death.h"
 
 #include <criterion/criterion.h>
-#include <signal.h>
 
 struct item {
 	int value;
@@ -64,8 +64,13 @@ Test(base_list, pops_in_order_and_then_null)
 	cr_assert_null(list_pop_front(&head));
 }
 
-Test(base_list, a_node_is_on_one_list_only, .signal = SIGABRT)
+static void links_twice(void)
 {
 	list_push_back(&head, &a.link);
 	list_push_back(&head, &a.link);
+}
+
+Test(base_list, a_node_is_on_one_list_only)
+{
+	cr_assert(dies_saying(links_twice, "!list_linked(node)"), "%s", death_said());
 }

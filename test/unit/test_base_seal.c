@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Links base/seal_malloc.c (see test.mk), so that the seal bites here as in the daemon. */
 #include "base/seal.h"
+#include "test/lib/death.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 /* Under a sanitizer the seal is off by design, and there is nothing to see. */
@@ -88,16 +88,29 @@ Test(base_seal, seals_this_thread_and_no_other)
 }
 
 #if !SEAL_SANITIZED /* there it is off: nothing would abort, and nothing is claimed */
-Test(base_seal, a_sealed_malloc_aborts, .signal = SIGABRT)
+static void malloc_in_a_sealed_thread(void)
 {
 	seal_thread();
 	sink = malloc(1);
 }
 
-Test(base_seal, a_sealed_free_aborts, .signal = SIGABRT)
+Test(base_seal, a_sealed_malloc_aborts)
+{
+	cr_assert(
+		dies_saying(malloc_in_a_sealed_thread, "malloc: called in a thread that is sealed"),
+		"%s", death_said());
+}
+
+static void free_in_a_sealed_thread(void)
 {
 	sink = malloc(1);
 	seal_thread();
 	free(sink);
+}
+
+Test(base_seal, a_sealed_free_aborts)
+{
+	cr_assert(dies_saying(free_in_a_sealed_thread, "free: called in a thread that is sealed"),
+		  "%s", death_said());
 }
 #endif

@@ -138,22 +138,38 @@ Test(meta_check, name_that_is_gone)
 	cr_assert_geq(check.problems, 2, "its inode has no name, too");
 }
 
+/* "inode of 1.2.3: nothing", of the inode whose record stands at `p`. */
+static const char *disagrees(const char *what, const struct place *p)
+{
+	struct meta_key key = meta__leaf_key(p->page, p->at);
+	static char text[128];
+
+	snprintf(text, sizeof(text), "%s of %llx.%llx.%llx: nothing", what,
+		 (unsigned long long)meta__key_dir(&key), (unsigned long long)meta__key_hash(&key),
+		 (unsigned long long)meta__key_uniq(&key));
+	return text;
+}
+
 Test(meta_check, inode_that_is_gone)
 {
 	struct place p;
+	const char *says;
 
 	(void)find(META__CLASS_OBJ, META__KIND_INODE, 5, &p);
+	says = disagrees("name", &p);
 	meta__leaf_remove(p.page, p.at);
-	found(&p, "name of ");
+	found(&p, says);
 }
 
 Test(meta_check, name_of_another_inode)
 {
 	struct place p;
 	struct meta_name_disk *d = find(META__CLASS_NAME, META__KIND_NONE, 4, &p);
+	char says[64];
 
 	d->uniq = le64_of(le64_get(d->uniq) ^ 1);
-	found(&p, "name of ");
+	snprintf(says, sizeof(says), ".%llx: nothing", (unsigned long long)le64_get(d->uniq));
+	found(&p, says);
 }
 
 Test(meta_check, link_count)
@@ -162,7 +178,7 @@ Test(meta_check, link_count)
 	struct meta_inode_disk *d = find(META__CLASS_OBJ, META__KIND_INODE, 7, &p);
 
 	d->nlink = le32_of(2);
-	found(&p, "inode of ");
+	found(&p, disagrees("inode", &p));
 }
 
 Test(meta_check, inode_without_links_that_is_no_orphan)

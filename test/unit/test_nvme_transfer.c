@@ -6,9 +6,9 @@
  * the controller does them.
  */
 #include "test/lib/nvme_fixture.h"
+#include "test/lib/death.h"
 
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <string.h>
 
 #define NBLOCKS 1100u
@@ -167,25 +167,40 @@ Test(nvme_transfer, sgls_cover_long_commands)
 	table(8, true, 4096);
 }
 
-Test(nvme_transfer, buffer_inside_a_dword_is_our_mistake, .signal = SIGABRT)
+static void submits_a_buffer_inside_a_dword(void)
 {
 	struct nvme_io io = { .op = NVME_READ, .nblocks = 1, .iova = f.iova + 2 };
 
 	(void)!nvme_submit(f.qp, &io);
 }
 
-Test(nvme_transfer, transfer_of_nothing_is_our_mistake, .signal = SIGABRT)
+Test(nvme_transfer, buffer_inside_a_dword_is_our_mistake)
+{
+	cr_assert(dies_saying(submits_a_buffer_inside_a_dword, "buffer_mask"), "%s", death_said());
+}
+
+static void submits_nothing(void)
 {
 	struct nvme_io io = { .op = NVME_READ, .nblocks = 0, .iova = f.iova };
 
 	(void)!nvme_submit(f.qp, &io);
 }
 
-Test(nvme_transfer, transfer_beyond_what_fits_is_our_mistake, .signal = SIGABRT)
+Test(nvme_transfer, transfer_of_nothing_is_our_mistake)
+{
+	cr_assert(dies_saying(submits_nothing, "nblocks"), "%s", death_said());
+}
+
+static void submits_too_much(void)
 {
 	struct nvme_io io = { .op = NVME_READ,
 			      .nblocks = nvme_qpair_io_blocks_max(f.qp) + 1,
 			      .iova = f.iova };
 
 	(void)!nvme_submit(f.qp, &io);
+}
+
+Test(nvme_transfer, transfer_beyond_what_fits_is_our_mistake)
+{
+	cr_assert(dies_saying(submits_too_much, "io_blocks_max"), "%s", death_said());
 }
