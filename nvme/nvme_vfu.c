@@ -424,27 +424,8 @@ static void vfu_destroy(void *ctrl)
 	free(vfu);
 }
 
-/* The first for doorbells that are mapped, the second for those that are messages. */
-static const struct nvme_ctrl_ops mapped_ops = {
-	.read32 = vfu_read32,
-	.read64 = vfu_read64,
-	.write32 = vfu_write32,
-	.write64 = vfu_write64,
-	.doorbell = vfu_doorbell,
-	.wake_fd = vfu_wake_fd,
-	.arm = vfu_arm,
-	.disarm = vfu_disarm,
-	.vector = vfu_vector,
-	.reset = vfu_reset,
-	.bus_master = vfu_bus_master,
-	.alarm_fd = vfu_alarm_fd,
-	.alarm = vfu_alarm,
-	.release = vfu_release,
-	.note = vfu_note,
-	.destroy = vfu_destroy,
-};
-static const struct nvme_ctrl_ops message_ops = {
-	.service = vfu_service,
+/* Doorbells that are messages need service() too: such a drive has a table of its own. */
+static const struct nvme_ctrl_ops vfu_ops = {
 	.read32 = vfu_read32,
 	.read64 = vfu_read64,
 	.write32 = vfu_write32,
@@ -614,6 +595,7 @@ int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, cons
 		vfu_destroy(vfu);
 		return err;
 	}
-	return nvme__drive_up(out, vfu->doorbell ? &message_ops : &mapped_ops, vfu, name, dma,
-			      options, err_text, err_text_size);
+	vfu->ops = vfu_ops;
+	vfu->ops.service = vfu->doorbell ? vfu_service : NULL;
+	return nvme__drive_up(out, &vfu->ops, vfu, name, dma, options, err_text, err_text_size);
 }

@@ -156,6 +156,7 @@ struct nvme_vfu_mapping {
 };
 
 struct nvme_vfu {
+	struct nvme_ctrl_ops ops;
 	struct nvme_vfu_conn conn;
 	struct nvme_dma *dma;
 	char path[108];
