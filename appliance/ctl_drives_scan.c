@@ -10,6 +10,7 @@
  */
 #include "appliance/ctl_drives.h"
 #include "base/num.h"
+#include "nvme/nvme_pci.h"
 
 #include <errno.h>
 #include <pci/pci.h>
@@ -58,16 +59,6 @@ static void name_product(struct ctl_drive *d)
 
 /* ---- IOMMU groups ----------------------------------------------------------------------- */
 
-/*
- * vfio gives a group away when no device in it belongs to a driver of the host; drivers that do
- * no DMA of their own may stay.
- */
-static bool driver_is_harmless(const char *driver)
-{
-	return !*driver || strcmp(driver, "vfio-pci") == 0 || strcmp(driver, "pcieport") == 0 ||
-	       strcmp(driver, "pci-stub") == 0;
-}
-
 void ctl_group_look(struct ctl_drive *d, const char *root, const struct ctl_saved_list *own)
 {
 	struct ctl_entries e = { 0 };
@@ -82,7 +73,7 @@ void ctl_group_look(struct ctl_drive *d, const char *root, const struct ctl_save
 				continue;
 			d->group_others++;
 			ctl_pci_driver(root, e.name[i], driver);
-			if (*d->blocker || driver_is_harmless(driver) ||
+			if (*d->blocker || nvme_pci_shares_group(driver) ||
 			    (own && ctl_saved_find(own, e.name[i])))
 				continue;
 			snprintf(d->blocker, sizeof(d->blocker), "%.19s", e.name[i]);

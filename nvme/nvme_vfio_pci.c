@@ -11,6 +11,7 @@
  *
  * Names of vendors and devices are libpci's.
  */
+#include "nvme/nvme_pci.h"
 #include "nvme/nvme_vfio.h"
 
 #include <dirent.h>
@@ -165,12 +166,9 @@ int nvme__pci_check(const struct nvme_pci *pci, const struct nvme_why *why)
 	return 0;
 }
 
-/* Drivers that a group's other devices may have: they do no DMA of their own. */
 static bool harmless(const struct nvme_pci *pci)
 {
-	return !*pci->driver || strcmp(pci->driver, "vfio-pci") == 0 ||
-	       strcmp(pci->driver, "pci-stub") == 0 || strcmp(pci->driver, "pcieport") == 0 ||
-	       pci->class_code >> 16 == CLASS_BRIDGE;
+	return nvme_pci_shares_group(pci->driver) || pci->class_code >> 16 == CLASS_BRIDGE;
 }
 
 void nvme__pci_neighbours(const struct nvme_pci *pci, const char *sys, char *text, size_t text_size)
