@@ -5,85 +5,29 @@
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"
-#include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "client-lib/weka_client.h"
+#include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
-
-static struct nvme_dma *dma;
-static struct nvme_drive *drive;
-static struct fab_server *srv;
-static struct app_run run;
-static pthread_t control;
-static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 
 enum { PUTS_MAX = 8 };
 
-static void *control_thread(void *arg)
-{
-	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
-				 { .fd = run.event_fd, .events = POLLIN } };
-
-	(void)arg;
-	while (atomic_load(&run.at) != APP_RUN_ENDED) {
-		if (!app_control_step(srv, dma, clock_now_ns()))
-			(void)poll(fds, 2, 100);
-	}
-	return NULL;
-}
+static struct app_rig rig = { .transport = "tcp",
+			      .cfg = { .boot = APP_BOOT_FORMAT,
+				       .cache_bytes = 96 << 20,
+				       .staging_bytes = 16 << 20,
+				       .open_puts_max = PUTS_MAX } };
 
 static void serve(uint32_t ops_max)
 {
-	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
-	char why[256] = "", err_text[NVME_ERR_TEXT];
-
-	memcpy(cfg.key.secret, secret, sizeof(secret));
-	cr_assert_eq(nvme_dma_create(&dma), 0);
-	cr_assert_eq(nvme_open(&drive, "mem:256M", dma, NULL, err_text, sizeof(err_text)), 0, "%s",
-		     err_text);
-	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
-	cr_assert_eq(fab_server_listen(srv, "tcp://127.0.0.1:0", why), 0, "%s", why);
-	run = (struct app_run){
-		.cfg = { .dma = dma,
-			 .drive = &drive,
-			 .ndrives = 1,
-			 .srv = srv,
-			 .boot = APP_BOOT_FORMAT,
-			 .nshards = 16,
-			 .cache_bytes = 96 << 20,
-			 .staging_bytes = 16 << 20,
-			 .ops_max = ops_max,
-			 .open_puts_max = PUTS_MAX,
-			 .secret = 7,
-			 .wall_ns = (int64_t)clock_wall_ns() },
-		.cpu = -1,
-		.spin_max_ns = 50 * NS_PER_US,
-		.event_fd = eventfd(0, EFD_NONBLOCK),
-	};
-	cr_assert_eq(app_run_start(&run), 0);
-	while (atomic_load(&run.at) == APP_RUN_STARTING)
-		usleep(1000);
-	cr_assert_eq(atomic_load(&run.at), APP_RUN_SERVING, "%s", run.why);
-	cr_assert_eq(pthread_create(&control, NULL, control_thread, NULL), 0);
-}
-
-static struct weka_client *connect_one(void)
-{
-	struct weka_key key = { .id = "weka", .secret = secret };
-	struct weka_client *c;
-	int err = weka_connect(fab_server_address(srv, 0), &key, NULL, &c);
-
-	cr_assert_eq(err, 0, "%s", weka_error(NULL));
-	return c;
+	rig.cfg.ops_max = ops_max;
+	app_rig_begin(&rig);
 }
 
 /* One request, to its end. */
@@ -99,15 +43,7 @@ static int finish(struct weka_client *c, struct weka_req *req, int submitted)
 
 static void end(void)
 {
-	app_run_stop(&run);
-	app_run_join(&run);
-	pthread_join(control, NULL);
-	while (app_control_step(srv, dma, clock_now_ns()))
-		;
-	cr_assert_eq(run.status, 0, "%s", run.why);
-	fab_server_destroy(srv);
-	nvme_close(drive);
-	nvme_dma_destroy(dma);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
 
 enum { BATCHES = 16, ITEMS = 24, FILE_BYTES = 30000 };
@@ -127,7 +63,7 @@ Test(app_review, batches_whose_parts_are_half_full_do_not_starve_one_another, .t
 	char *file;
 
 	serve(512);
-	c = connect_one();
+	c = app_rig_connect(&rig);
 	file = calloc(1, FILE_BYTES);
 	memset(file, 0x5a, FILE_BYTES);
 	cr_assert_eq(weka_write_file(c, "/f", file, FILE_BYTES, NULL), 0, "%s", weka_error(c));
@@ -177,7 +113,7 @@ Test(app_review, who_asks_for_much_and_looks_elsewhere_gets_all_of_it, .timeout 
 	char *file;
 
 	serve(16);
-	c = connect_one();
+	c = app_rig_connect(&rig);
 	file = malloc(READ_BYTES);
 	memset(file, 0x5a, READ_BYTES);
 	cr_assert_eq(weka_write_file(c, "/f", file, READ_BYTES, NULL), 0, "%s", weka_error(c));
@@ -259,8 +195,8 @@ Test(app_review, one_session_does_not_take_all_puts, .timeout = 60)
 	uint8_t byte = 1;
 
 	serve(32);
-	greedy = connect_one();
-	late = connect_one();
+	greedy = app_rig_connect(&rig);
+	late = app_rig_connect(&rig);
 	while (count <= PUTS_MAX && put_begin(greedy, &mine[count]) == 0)
 		count++;
 	cr_assert_eq(count, PUTS_MAX / 2);
@@ -290,7 +226,7 @@ Test(app_review, puts_that_fail_keep_no_places, .timeout = 60)
 	FILE *f = tmpfile();
 
 	serve(32);
-	c = connect_one();
+	c = app_rig_connect(&rig);
 	cr_assert_not_null(f);
 	cr_assert_eq(ftruncate(fileno(f), 3 << 20), 0);
 	for (uint32_t i = 0; i < 3 * PUTS_MAX; i++) {

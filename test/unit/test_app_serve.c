@@ -4,120 +4,46 @@
  * clients of libweka-client over both transports.  What is read must be what a model says.
  */
 #define _GNU_SOURCE
-#include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/rand.h"
-#include "client-lib/weka_client.h"
+#include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { FILE_MAX = 6 << 20 };
 
-static struct nvme_dma *dma;
-static struct nvme_drive *drive[2];
-static struct fab_server *srv;
-static struct app_run run;
-static pthread_t control;
 static struct weka_client *client;
-static uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 
 struct way {
 	char transport[8];
 };
 static struct way ways[] = { { "shm" }, { "tcp" } };
 
-static void *control_thread(void *arg)
-{
-	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
-				 { .fd = run.event_fd, .events = POLLIN } };
-
-	(void)arg;
-	while (atomic_load(&run.at) != APP_RUN_ENDED) {
-		if (!app_control_step(srv, dma, clock_now_ns()))
-			(void)poll(fds, 2, 100);
-	}
-	return NULL;
-}
-
-static void serve(const char *transport)
-{
-	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
-	char address[64], why[256] = "", err_text[NVME_ERR_TEXT];
-
-	memcpy(cfg.key.secret, secret, sizeof(secret));
-	snprintf(address, sizeof(address), "shm:/tmp/weka-test-%d.sock", (int)getpid());
-	if (strcmp(transport, "tcp") == 0)
-		snprintf(address, sizeof(address), "tcp://127.0.0.1:0");
-	cr_assert_eq(nvme_dma_create(&dma), 0);
-	for (int i = 0; i < 2; i++)
-		cr_assert_eq(
-			nvme_open(&drive[i], "mem:256M", dma, NULL, err_text, sizeof(err_text)), 0,
-			"%s", err_text);
-	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
-	cr_assert_eq(fab_server_listen(srv, address, why), 0, "%s", why);
-	run = (struct app_run){
-		.cfg = { .dma = dma,
-			 .drive = drive,
-			 .ndrives = 2,
-			 .srv = srv,
-			 .boot = APP_BOOT_FORMAT,
-			 .nshards = 16,
-			 .cache_bytes = 32 << 20,
-			 .staging_bytes = 24 << 20,
-			 .ops_max = 32,
-			 .secret = 7,
-			 .wall_ns = (int64_t)clock_wall_ns() },
-		.cpu = -1,
-		.spin_max_ns = 50 * NS_PER_US,
-		.event_fd = eventfd(0, EFD_NONBLOCK),
-	};
-	cr_assert_eq(app_run_start(&run), 0);
-	while (atomic_load(&run.at) == APP_RUN_STARTING)
-		usleep(1000);
-	cr_assert_eq(atomic_load(&run.at), APP_RUN_SERVING, "%s", run.why);
-	cr_assert_eq(pthread_create(&control, NULL, control_thread, NULL), 0);
-}
-
-static struct weka_client *connect_one(void)
-{
-	struct weka_key key = { .id = "weka", .secret = secret };
-	struct weka_client *c;
-	int err = weka_connect(fab_server_address(srv, 0), &key, NULL, &c);
-
-	cr_assert_eq(err, 0, "%s", weka_error(NULL));
-	return c;
-}
+static struct app_rig rig = { .cfg = { .boot = APP_BOOT_FORMAT,
+				       .ndrives = 2,
+				       .cache_bytes = 32 << 20,
+				       .staging_bytes = 24 << 20,
+				       .ops_max = 32 } };
 
 static void begin(const struct way *way)
 {
-	serve(way->transport);
-	client = connect_one();
+	rig.transport = way->transport;
+	app_rig_begin(&rig);
+	client = app_rig_connect(&rig);
 }
 
 /* The clients are closed by then, or not: the appliance ends its sessions. */
 static void end(void)
 {
 	weka_close(client);
-	app_run_stop(&run);
-	app_run_join(&run);
-	pthread_join(control, NULL);
-	while (app_control_step(srv, dma, clock_now_ns()))
-		;
-	cr_assert_eq(run.status, 0, "%s", run.why);
-	fab_server_destroy(srv);
-	for (int i = 0; i < 2; i++)
-		nvme_close(drive[i]);
-	cr_assert_eq(nvme_dma_fault_count(dma), 0);
-	nvme_dma_destroy(dma);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
 
 static void fill(struct rand_state *r, uint8_t *bytes, size_t size_bytes)
@@ -376,7 +302,7 @@ BOTH(names_are_made_listed_moved_and_removed)
 	char *text;
 
 	begin(way);
-	other = connect_one();
+	other = app_rig_connect(&rig);
 	cr_assert_eq(weka_mkdir(client, "/a", 0750), 0);
 	cr_assert_eq(weka_mkdir(other, "/a", 0750), -EEXIST, "seen by the other at once");
 	for (uint32_t i = 0; i < 300; i++) {
@@ -523,7 +449,7 @@ BOTH(a_put_that_is_not_committed_vanishes_with_its_session)
 	begin(way);
 	cr_assert_eq(weka_write_file(client, "/first", bytes, 1 << 20, NULL), 0);
 	cr_assert_eq(weka_statfs(client, &before), 0);
-	other = connect_one();
+	other = app_rig_connect(&rig);
 	cr_assert_eq(weka_submit_put_begin(other, &req, &ref, &create, 5 << 20, &attr), 0);
 	while (weka_reap(other, &done, 1) == 0)
 		(void)!weka_wait(other, WEKA_FOREVER);
@@ -571,9 +497,9 @@ BOTH(a_stop_answers_what_is_open)
 	}
 	do {
 		weka_flush(client);
-		app_core_stat(run.core, &stat); /* another thread's, but a number is a number */
+		app_core_stat(rig.run.core, &stat); /* another thread's, but a number is a number */
 	} while (stat.requests[FAB_WRITE] < 16);
-	app_run_stop(&run);
+	app_run_stop(&rig.run);
 	while (wanted) {
 		int n = weka_reap(client, done, 16);
 
@@ -595,14 +521,14 @@ BOTH(a_stop_answers_what_is_open)
 /* A peer that asks for a great deal over TCP and then reads nothing. */
 static struct fab_conn *stall(const struct weka_attr *file)
 {
-	struct fab_connect_cfg cfg = { .address = fab_server_address(srv, 0),
+	struct fab_connect_cfg cfg = { .address = fab_server_address(rig.srv, 0),
 				       .key = { .id = "weka" } };
 	static struct fab_call calls[2][64], *done[1];
 	static uint32_t n;
 	struct fab_region *region;
 	struct fab_conn *conn;
 
-	memcpy(cfg.key.secret, secret, sizeof(secret));
+	memcpy(cfg.key.secret, app_rig_secret, FAB_KEY_BYTES);
 	cr_assert_eq(fab_connect(&conn, &cfg, clock_now_ns()), 0);
 	while (fab_connect_step(conn, clock_now_ns()) == -EINPROGRESS)
 		usleep(1000);
@@ -638,7 +564,7 @@ Test(app_serve, one_who_does_not_read_what_he_asked_for_does_not_stop_the_others
 	stalled[0] = stall(&attr);
 	stalled[1] = stall(&attr);
 	do
-		app_core_stat(run.core, &stat);
+		app_core_stat(rig.run.core, &stat);
 	while (stat.staging_waits == 0); /* they have all that they will get */
 	for (uint32_t i = 0; i < 20; i++) {
 		cr_assert_eq(weka_write_file(client, "/other", bytes, 1 << 20, NULL), 0, "%s",
@@ -664,7 +590,7 @@ struct replacer {
 static void *replace(void *arg)
 {
 	struct replacer *r = arg;
-	struct weka_client *c = connect_one();
+	struct weka_client *c = app_rig_connect(&rig);
 
 	while (!atomic_load(&r->stop)) {
 		memset(r->bytes, 'a' + (int)(r->puts % 26), r->size_bytes);

@@ -5,81 +5,34 @@
  * a client of libweka-client over shared memory.
  */
 #define _GNU_SOURCE
-#include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/rand.h"
 #include "client-lib/weka_client.h"
 #include "meta/meta_internal.h"
+#include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct nvme_dma *dma;
-static struct nvme_drive *drive;
-static struct fab_server *srv;
-static struct app_run run;
-static pthread_t control;
 static struct weka_client *client;
-static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 static uint8_t bytes[256 << 10], back[256 << 10];
 static uint8_t large[4 << 20];
 
-static void *control_thread(void *arg)
-{
-	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
-				 { .fd = run.event_fd, .events = POLLIN } };
-
-	(void)arg;
-	while (atomic_load(&run.at) != APP_RUN_ENDED) {
-		if (!app_control_step(srv, dma, clock_now_ns()))
-			(void)poll(fds, 2, 100);
-	}
-	return NULL;
-}
+static struct app_rig rig = { .transport = "shm",
+			      .cfg = { .boot = APP_BOOT_FORMAT,
+				       .cache_bytes = 32 << 20,
+				       .staging_bytes = 16 << 20,
+				       .ops_max = 64 } };
 
 static void begin(void)
 {
-	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = 1, .shard_count = 16 };
-	struct weka_key key = { .id = "weka", .secret = secret };
-	char address[64], why[256] = "", err_text[NVME_ERR_TEXT];
-
-	memcpy(cfg.key.secret, secret, sizeof(secret));
-	snprintf(address, sizeof(address), "shm:/tmp/weka-tail-%d.sock", (int)getpid());
-	cr_assert_eq(nvme_dma_create(&dma), 0);
-	cr_assert_eq(nvme_open(&drive, "mem:256M", dma, NULL, err_text, sizeof(err_text)), 0, "%s",
-		     err_text);
-	cr_assert_eq(fab_server_create(&srv, &cfg), 0);
-	cr_assert_eq(fab_server_listen(srv, address, why), 0, "%s", why);
-	run = (struct app_run){
-		.cfg = { .dma = dma,
-			 .drive = &drive,
-			 .ndrives = 1,
-			 .srv = srv,
-			 .boot = APP_BOOT_FORMAT,
-			 .nshards = 16,
-			 .cache_bytes = 32 << 20,
-			 .staging_bytes = 16 << 20,
-			 .ops_max = 64,
-			 .secret = 7,
-			 .wall_ns = (int64_t)clock_wall_ns() },
-		.cpu = -1,
-		.spin_max_ns = 50 * NS_PER_US,
-		.event_fd = eventfd(0, EFD_NONBLOCK),
-	};
-	cr_assert_eq(app_run_start(&run), 0);
-	while (atomic_load(&run.at) == APP_RUN_STARTING)
-		usleep(1000);
-	cr_assert_eq(atomic_load(&run.at), APP_RUN_SERVING, "%s", run.why);
-	cr_assert_eq(pthread_create(&control, NULL, control_thread, NULL), 0);
-	cr_assert_eq(weka_connect(fab_server_address(srv, 0), &key, NULL, &client), 0, "%s",
-		     weka_error(NULL));
+	app_rig_begin(&rig);
+	client = app_rig_connect(&rig);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 7 + i / 251 + 1);
 }
@@ -87,16 +40,7 @@ static void begin(void)
 static void end(void)
 {
 	weka_close(client);
-	app_run_stop(&run);
-	app_run_join(&run);
-	pthread_join(control, NULL);
-	while (app_control_step(srv, dma, clock_now_ns()))
-		;
-	cr_assert_eq(run.status, 0, "%s", run.why);
-	fab_server_destroy(srv);
-	nvme_close(drive);
-	cr_assert_eq(nvme_dma_fault_count(dma), 0);
-	nvme_dma_destroy(dma);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
 
 TestSuite(app_tail, .init = begin, .fini = end, .timeout = 120);
@@ -271,7 +215,7 @@ Test(app_tail, changes_around_the_end_do_what_a_model_does)
 Test(app_tail, a_bad_byte_of_it_is_noticed)
 {
 	static const char mark[] = "a text that is nowhere else in memory";
-	struct meta *m = app_core_meta(run.core);
+	struct meta *m = app_core_meta(rig.run.core);
 	uint8_t *at = m->conf.memory, *const stop = at + m->conf.memory_bytes;
 	uint32_t found = 0;
 

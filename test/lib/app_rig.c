@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The appliance whole, but for main(): see app_rig.h. */
+#define _GNU_SOURCE
+#include "test/lib/app_rig.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { DRIVES_DEFAULT = 1, SHARDS_DEFAULT = 16 };
+
+const uint8_t app_rig_secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
+
+static void *control_thread(void *arg)
+{
+	struct app_rig *rig = arg;
+	struct pollfd fds[2] = { { .fd = fab_server_control_fd(rig->srv), .events = POLLIN },
+				 { .fd = rig->run.event_fd, .events = POLLIN } };
+	uint64_t count;
+
+	while (atomic_load(&rig->run.at) != APP_RUN_ENDED) {
+		if (rig->turn)
+			rig->turn(rig);
+		if (!app_control_step(rig->srv, rig->dma, clock_now_ns()))
+			(void)poll(fds, 2, 100);
+		(void)!read(rig->run.event_fd, &count, sizeof(count));
+	}
+	if (rig->turn)
+		rig->turn(rig);
+	return NULL;
+}
+
+static void open_drives(struct app_rig *rig)
+{
+	char err_text[NVME_ERR_TEXT];
+
+	cr_assert_leq(rig->cfg.ndrives, APP_RIG_DRIVES);
+	cr_assert_eq(nvme_dma_create(&rig->dma), 0);
+	for (uint32_t i = 0; i < rig->cfg.ndrives; i++) {
+		if (rig->open_drive)
+			rig->open_drive(rig, i);
+		else
+			cr_assert_eq(nvme_open(&rig->drive[i], "mem:256M", rig->dma, NULL, err_text,
+					       sizeof(err_text)),
+				     0, "%s", err_text);
+	}
+}
+
+static void listen_for_clients(struct app_rig *rig)
+{
+	struct fab_server_cfg cfg = { .key = { .id = "weka" },
+				      .core_count = 1,
+				      .shard_count = rig->cfg.nshards };
+	char address[64] = "tcp://127.0.0.1:0", why[256] = "";
+
+	memcpy(cfg.key.secret, app_rig_secret, FAB_KEY_BYTES);
+	if (strcmp(rig->transport, "shm") == 0)
+		snprintf(address, sizeof(address), "shm:/tmp/weka-rig-%d.sock", (int)getpid());
+	cr_assert_eq(fab_server_create(&rig->srv, &cfg), 0);
+	cr_assert_eq(fab_server_listen(rig->srv, address, why), 0, "%s", why);
+}
+
+void app_rig_begin(struct app_rig *rig)
+{
+	if (rig->cfg.ndrives == 0)
+		rig->cfg.ndrives = DRIVES_DEFAULT;
+	if (rig->cfg.nshards == 0)
+		rig->cfg.nshards = SHARDS_DEFAULT;
+	open_drives(rig);
+	listen_for_clients(rig);
+	rig->cfg.dma = rig->dma;
+	rig->cfg.drive = rig->drive;
+	rig->cfg.srv = rig->srv;
+	rig->cfg.secret = 7;
+	rig->cfg.wall_ns = (int64_t)clock_wall_ns();
+	rig->run = (struct app_run){ .cfg = rig->cfg,
+				     .cpu = -1,
+				     .spin_max_ns = 50 * NS_PER_US,
+				     .event_fd = eventfd(0, EFD_NONBLOCK) };
+	cr_assert_eq(app_run_start(&rig->run), 0);
+	while (atomic_load(&rig->run.at) == APP_RUN_STARTING)
+		usleep(1000);
+	cr_assert_eq(atomic_load(&rig->run.at), APP_RUN_SERVING, "%s", rig->run.why);
+	cr_assert_eq(pthread_create(&rig->control, NULL, control_thread, rig), 0);
+}
+
+struct weka_client *app_rig_connect(struct app_rig *rig)
+{
+	struct weka_key key = { .id = "weka", .secret = app_rig_secret };
+	struct weka_client *client;
+	int err = weka_connect(fab_server_address(rig->srv, 0), &key, NULL, &client);
+
+	cr_assert_eq(err, 0, "%s", weka_error(NULL));
+	return client;
+}
+
+int app_rig_end(struct app_rig *rig)
+{
+	app_run_stop(&rig->run);
+	app_run_join(&rig->run);
+	pthread_join(rig->control, NULL);
+	while (app_control_step(rig->srv, rig->dma, clock_now_ns()))
+		;
+	fab_server_destroy(rig->srv);
+	for (uint32_t i = 0; i < rig->cfg.ndrives; i++)
+		nvme_close(rig->drive[i]);
+	cr_assert_eq(nvme_dma_fault_count(rig->dma), 0);
+	nvme_dma_destroy(rig->dma);
+	close(rig->run.event_fd);
+	return rig->run.status;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The appliance whole, but for main(): a core's thread, a control thread, drives, and clients of
+ * libweka-client.  Everything is as in the daemon; what a test does not set is the daemon's
+ *default.
+ *
+ *	static struct app_rig rig = { .transport = "shm", .cfg = { .ops_max = 32 } };
+ *
+ *	app_rig_begin(&rig);
+ *	client = app_rig_connect(&rig);
+ *	...
+ *	weka_close(client);
+ *	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+ */
+#ifndef TEST_LIB_APP_RIG_H
+#define TEST_LIB_APP_RIG_H
+
+#include "appliance/app_run.h"
+#include "client-lib/weka_client.h"
+
+enum { APP_RIG_DRIVES = 2 };
+
+struct app_rig {
+	/* The test's to fill. */
+	const char *transport;   /* "shm" or "tcp"                                           */
+	struct app_core_cfg cfg; /* limits, ndrives (0: 1), nshards (0: 16), boot (MOUNT: 0!)  */
+	/* Opens drive i; fails the test by itself.  NULL: memory of 256 MiB. */
+	void (*open_drive)(struct app_rig *rig, uint32_t i);
+	/* What the control thread does besides, each time it wakes, and once when the core has
+	 * ended. */
+	void (*turn)(struct app_rig *rig);
+
+	/* The rig's. */
+	struct nvme_dma *dma;
+	struct nvme_drive *drive[APP_RIG_DRIVES];
+	struct fab_server *srv;
+	struct app_run run;
+	pthread_t control;
+};
+
+/* The key "weka", which is the only one. */
+extern const uint8_t app_rig_secret[FAB_KEY_BYTES];
+
+/* Until it serves.  May be begun again after its end. */
+void app_rig_begin(struct app_rig *rig);
+
+/* A client more, with the right key; the test closes it. */
+struct weka_client *app_rig_connect(struct app_rig *rig);
+
+/* Stops it, clients' sessions and all.  Returns: how the store ended, with a line in rig->run.why.
+ */
+int app_rig_end(struct app_rig *rig);
+
+#endif
