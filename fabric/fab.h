@@ -270,6 +270,10 @@ struct fab_limits {
  * and the polling core (everything else).  They may be one and the same.  The polling
  * side neither allocates nor waits; accepting, the hello, and making and mapping memory
  * are the control side's.
+ *
+ * Several cores have a server each: fab_server_create() makes the first, fab_server_add() the
+ * others.  The first one listens, and the control side is its alone; a client that it has let in
+ * becomes a session of the core that has fewest, and is polled there for all its life.
  */
 struct fab_server;
 struct fab_pool;
@@ -293,13 +297,20 @@ struct fab_server_cfg {
  *          socket calls say; `why` (256 bytes or NULL) gets one line for people.
  */
 must_check int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg);
+/* Another core's, with the same limits; sessions_max and pools_max_bytes are of all together. */
+must_check int fab_server_add(struct fab_server *first, struct fab_server **out);
 must_check int fab_server_listen(struct fab_server *srv, const char *address, char *why);
 
 /* The i-th listening address as text, or NULL: with the port that was found. */
 const char *fab_server_address(const struct fab_server *srv, uint32_t i);
 
-/* fab_server_destroy - only when stopped and every session is closed and every pool released. */
+/* fab_server_destroy - only when stopped and every session is closed and every pool released; the
+ * first one last. */
 void fab_server_destroy(struct fab_server *srv);
+
+/* Nobody is let in any more; who is in stays.  For a daemon that is about to stop its cores:
+ * before, so that none gets a session that it does not look at any more.  Thread: control. */
+void fab_server_shut(struct fab_server *first);
 
 /* No new sessions, and the old ones closed: each request gets its FAB_EVENT_CANCEL.  Either thread.
  */

@@ -67,11 +67,11 @@ static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, con
 	guest_refuse(srv, g, now_ns);
 }
 
-struct fab_guest *fab__guest_place(struct fab_server *srv)
+struct fab_guest *fab__guest_place(const struct fab_server *srv)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control.guests[i].fd < 0)
-			return &srv->control.guests[i];
+		if (srv->control->guests[i].fd < 0)
+			return &srv->control->guests[i];
 	return NULL;
 }
 
@@ -117,7 +117,7 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 {
 	int err;
 
-	ASSERT(epoll_ctl(srv->control.epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
+	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
 	err = fab__control_open(srv, g);
 	if (!err) {
 		g->fd = -1; /* the session's now */
@@ -162,7 +162,7 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
-		struct fab_guest *g = &srv->control.guests[i];
+		struct fab_guest *g = &srv->control->guests[i];
 
 		if (g->fd < 0 || now_ns < g->deadline_ns)
 			continue;
@@ -176,6 +176,6 @@ void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 void fab__guests_close(struct fab_server *srv)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control.guests[i].fd >= 0)
-			guest_close(&srv->control.guests[i]);
+		if (srv->control->guests[i].fd >= 0)
+			guest_close(&srv->control->guests[i]);
 }

@@ -149,7 +149,9 @@ static void server_free(struct fab_server *srv)
 	free(srv);
 }
 
-int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
+/* `first`: NULL, or whose control side it shares. */
+static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
+		  struct fab_server *first)
 {
 	struct fab_server *srv = aligned_alloc(64, align_up(sizeof(*srv), 64));
 	int err;
@@ -172,14 +174,31 @@ int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
 		err = arena_create(srv);
 	if (!err)
 		err = epoll_create_woken(srv);
-	if (!err)
+	if (!err && !first)
 		err = fab__control_create(srv);
 	if (err) {
 		server_free(srv);
 		return err;
 	}
+	if (first) {
+		srv->control = first->control;
+		srv->control->cores[srv->control->core_count++] = srv;
+	}
 	*out = srv;
 	return 0;
+}
+
+int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
+{
+	return create(out, cfg, NULL);
+}
+
+int fab_server_add(struct fab_server *first, struct fab_server **out)
+{
+	ASSERT(first->control->cores[0] == first);
+	if (first->control->core_count == FAB_CORES_MAX)
+		return -EINVAL;
+	return create(out, &first->cfg, first);
 }
 
 void fab_server_destroy(struct fab_server *srv)
@@ -193,5 +212,5 @@ void fab_server_stop(struct fab_server *srv)
 {
 	atomic_store_explicit(&srv->stop, true, memory_order_relaxed);
 	fab__wake(srv->wake_fd);
-	fab__wake(srv->control.wake_fd);
+	fab__wake(srv->control->wake_fd);
 }

@@ -153,6 +153,7 @@ must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 #define FAB_LISTENERS_MAX 8u
 #define FAB_HELLOS_MAX    32u
 #define FAB_REFUSALS_MAX  8u
+#define FAB_CORES_MAX     64u
 
 struct fab_listener {
 	struct fab_watch watch;
@@ -171,12 +172,16 @@ struct fab_guest { /* a connection that is not yet a session */
 	struct fab_hello hello;
 };
 
-struct fab_control {
+struct fab_control { /* one for all cores */
+	struct fab_server *cores[FAB_CORES_MAX];
+	uint32_t core_count;
+	uint32_t session_count; /* of all cores: their places that are used */
 	int epoll_fd;
-	int wake_fd; /* the core wakes control */
+	int wake_fd; /* a core wakes control */
 	struct fab_watch wake_watch;
 	bool stopped;
-	bool full; /* no guest's place is free: listeners are not watched */
+	bool full;                /* no guest's place is free: listeners are not watched */
+	uint64_t accept_after_ns; /* ... or no descriptor was: not before */
 	uint64_t next_session_id;
 	uint64_t pools_bytes;
 	struct fab_listener listeners[FAB_LISTENERS_MAX];
@@ -188,7 +193,7 @@ struct fab_control {
 	_Atomic uint64_t refused;
 };
 
-struct fab_server {
+struct fab_server { /* of one core */
 	struct fab_server_cfg cfg;
 	struct fab__session *sessions; /* cfg.sessions_max */
 	/* the core's */
@@ -214,7 +219,8 @@ struct fab_server {
 	void **slots;
 	_Atomic bool stop;
 	/* the control side's */
-	struct fab_control control;
+	struct fab_control *control; /* that of the core that was made first */
+	uint32_t places_used;
 	void *arena; /* requests, long bodies and streams of all sessions */
 	uint64_t arena_bytes;
 };
@@ -229,7 +235,7 @@ void fab__refused(struct fab_server *srv, const char *who, const char *why);
 void fab__listeners_watch(struct fab_server *srv, bool full);
 void fab__listeners_close(struct fab_server *srv);
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
-struct fab_guest *fab__guest_place(struct fab_server *srv); /* a free one, or NULL */
+struct fab_guest *fab__guest_place(const struct fab_server *srv); /* a free one, or NULL */
 void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
 		      uint64_t now_ns);
 void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);
