@@ -75,8 +75,6 @@ uint64_t app_core_memory_needed(const struct app_core_cfg *given)
 	uint64_t store_bytes;
 
 	defaults(&cfg);
-	if (cfg.index > 0) /* another has the store */
-		return align_up(cfg.staging_bytes, STAGING_ALIGN);
 	meta_conf_of(&cfg, &conf);
 	store_bytes = meta_memory_needed(&conf);
 	return store_bytes ? align_up(cfg.staging_bytes, STAGING_ALIGN) + store_bytes : 0;
@@ -213,16 +211,14 @@ static int take_store(struct app_core *core)
 	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
 	int err;
 
-	if (core->index == 0)
-		meta_conf_of(&core->cfg, &core->meta_conf);
+	meta_conf_of(&core->cfg, &core->meta_conf);
 	core->meta_conf.memory = core->memory + staging_bytes;
 	core->meta_conf.memory_bytes = core->memory_bytes - staging_bytes;
 	err = app_staging_init(&core->staging, core->memory, core->cfg.staging_bytes,
 			       core->memory_iova);
 	if (err)
 		return err;
-	if (core->index == 0)
-		err = meta_create(&core->meta, &core->meta_conf);
+	err = meta_create(&core->meta, &core->meta_conf);
 	if (err)
 		goto fini_staging;
 	err = app_media_init(&core->media, core->meta, core->qp, core->nqps, core->meta_conf.memory,
@@ -232,8 +228,7 @@ static int take_store(struct app_core *core)
 	return 0;
 
 destroy_meta:
-	if (core->meta)
-		meta_destroy(core->meta);
+	meta_destroy(core->meta);
 fini_staging:
 	app_staging_fini(&core->staging);
 	return err;
@@ -252,7 +247,6 @@ static void init_lists(struct app_core *core)
 	list_init(&core->staging_waiters);
 	list_init(&core->part_waiters);
 	list_init(&core->block_waiters);
-	list_init(&core->block_askers);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);
 }
@@ -273,8 +267,6 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 		goto no_memory;
 	core->cfg = *cfg;
 	defaults(&core->cfg);
-	core->cores = cfg->cores && cfg->cores->count > 1 ? cfg->cores : NULL;
-	core->index = core->cores ? cfg->index : 0;
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
 	init_lists(core);
@@ -290,9 +282,9 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	err = take_store(core);
 	if (err)
 		goto give_queues;
-	if (core->meta && cfg->boot == APP_BOOT_FORMAT)
+	if (cfg->boot == APP_BOOT_FORMAT)
 		meta_format_start(core->meta);
-	else if (core->meta)
+	else
 		meta_mount_start(core->meta);
 	*out = core;
 	return 0;
@@ -333,8 +325,7 @@ void app_core_destroy(struct app_core *core)
 		return;
 	ASSERT(core->media.in_flight == 0);
 	give_queues(core);
-	if (core->meta)
-		meta_destroy(core->meta);
+	meta_destroy(core->meta);
 	app_media_fini(&core->media);
 	app_staging_fini(&core->staging);
 	give_slots(core);
