@@ -275,6 +275,7 @@ install:
 	$(Q)install -m 644 client-lib/weka_client.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weka-client.pc
+	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	$(Q)set -e; for unit in $(units); do \
 		sed 's|/usr/local/bin|$(PREFIX)/bin|' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done

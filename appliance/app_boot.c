@@ -75,6 +75,8 @@ uint64_t app_core_memory_needed(const struct app_core_cfg *given)
 	uint64_t store_bytes;
 
 	defaults(&cfg);
+	if (cfg.index > 0) /* another has the store */
+		return align_up(cfg.staging_bytes, STAGING_ALIGN);
 	meta_conf_of(&cfg, &conf);
 	store_bytes = meta_memory_needed(&conf);
 	return store_bytes ? align_up(cfg.staging_bytes, STAGING_ALIGN) + store_bytes : 0;
@@ -211,14 +213,16 @@ static int take_store(struct app_core *core)
 	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
 	int err;
 
-	meta_conf_of(&core->cfg, &core->meta_conf);
+	if (core->index == 0)
+		meta_conf_of(&core->cfg, &core->meta_conf);
 	core->meta_conf.memory = core->memory + staging_bytes;
 	core->meta_conf.memory_bytes = core->memory_bytes - staging_bytes;
 	err = app_staging_init(&core->staging, core->memory, core->cfg.staging_bytes,
 			       core->memory_iova);
 	if (err)
 		return err;
-	err = meta_create(&core->meta, &core->meta_conf);
+	if (core->index == 0)
+		err = meta_create(&core->meta, &core->meta_conf);
 	if (err)
 		goto fini_staging;
 	err = app_media_init(&core->media, core->meta, core->qp, core->nqps, core->meta_conf.memory,
@@ -228,7 +232,8 @@ static int take_store(struct app_core *core)
 	return 0;
 
 destroy_meta:
-	meta_destroy(core->meta);
+	if (core->meta)
+		meta_destroy(core->meta);
 fini_staging:
 	app_staging_fini(&core->staging);
 	return err;
@@ -247,6 +252,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->staging_waiters);
 	list_init(&core->part_waiters);
 	list_init(&core->block_waiters);
+	list_init(&core->block_askers);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);
 }
@@ -267,6 +273,8 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 		goto no_memory;
 	core->cfg = *cfg;
 	defaults(&core->cfg);
+	core->cores = cfg->cores && cfg->cores->count > 1 ? cfg->cores : NULL;
+	core->index = core->cores ? cfg->index : 0;
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
 	init_lists(core);
@@ -282,9 +290,9 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	err = take_store(core);
 	if (err)
 		goto give_queues;
-	if (cfg->boot == APP_BOOT_FORMAT)
+	if (core->meta && cfg->boot == APP_BOOT_FORMAT)
 		meta_format_start(core->meta);
-	else
+	else if (core->meta)
 		meta_mount_start(core->meta);
 	*out = core;
 	return 0;
@@ -325,7 +333,8 @@ void app_core_destroy(struct app_core *core)
 		return;
 	ASSERT(core->media.in_flight == 0);
 	give_queues(core);
-	meta_destroy(core->meta);
+	if (core->meta)
+		meta_destroy(core->meta);
 	app_media_fini(&core->media);
 	app_staging_fini(&core->staging);
 	give_slots(core);

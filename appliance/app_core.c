@@ -41,6 +41,7 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	memset(op, 0, offsetof(struct app_op, io));
 	list_init(&op->link);
 	list_init(&op->file_link);
+	list_init(&op->store_link);
 	op->core = core;
 	op->kind = kind;
 	op->req = req;
@@ -55,6 +56,7 @@ void app_op_free(struct app_op *op)
 	struct app_core *core = op->core;
 
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
+	ASSERT(op->asks_out == 0);
 	ASSERT(!op->buf && !op->locked && !op->sums);
 	if (op->session)
 		op->session->ops--;
@@ -72,24 +74,6 @@ void app_op_ready(struct app_op *op)
 {
 	list_del(&op->link);
 	app_op_wait(op, APP_ON_READY, &op->core->ready);
-}
-
-void app_op_saw(struct app_op *op)
-{
-	op->seen_seq = max_u64(op->seen_seq, op->meta.seen_seq);
-}
-
-bool app_op_meta(struct app_op *op, enum meta_op_type type)
-{
-	op->meta.type = type;
-	op->meta.wall_ns = op->core->wall_ns;
-	op->meta.owner = op;
-	if (meta_op_start(op->core->meta, &op->meta)) {
-		app_op_saw(op);
-		return true;
-	}
-	op->on = APP_ON_META;
-	return false;
 }
 
 enum app_next app_op_end(struct app_op *op, int status)
@@ -168,7 +152,7 @@ static void release(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
-	meta_read_end(core->meta, &op->meta);
+	app_read_end(op);
 	app_take_passed(op);
 	if (op->buf)
 		app_give(core, op->session, op->buf);
@@ -176,31 +160,24 @@ static void release(struct app_op *op)
 		app_table_give(core, op->sums, op->sums_bytes);
 	op->buf = NULL;
 	op->sums = NULL;
-	if (list_linked(&op->file_link))
-		app_file_unlock(op);
+	if (core->meta && list_linked(&op->file_link))
+		app_file_unlock_here(core, op);
 }
 
 /* (3): false: stepped again when it may be told. */
 static bool may_tell(struct app_op *op)
 {
-	struct app_core *core = op->core;
-
 	if (op->batch && op->kind != APP_OP_BATCH_END) {
 		op->batch->seen_seq = max_u64(op->batch->seen_seq, op->seen_seq);
 		return true;
 	}
-	if (likely(meta_is_durable(core->meta, op->seen_seq)))
+	if (likely(app_is_durable(op->core, op->seen_seq)))
 		return true;
 	if (op->on == APP_ON_META) { /* it came back from waiting: the log has failed */
 		op->status = op->meta.status;
 		return true;
 	}
-	meta_read_end(core->meta, &op->meta);
-	list_init(&op->meta.link);
-	op->meta.seen_seq = op->seen_seq;
-	op->meta.owner = op;
-	op->on = APP_ON_META;
-	meta_op_wait_durable(core->meta, &op->meta);
+	app_wait_durable(op);
 	return false;
 }
 
@@ -211,7 +188,7 @@ void app_op_run(struct app_op *op)
 	struct app_core *core = op->core;
 	struct app_batch *batch;
 
-	ASSERT(op->ios_out == 0 && op->pulls_out == 0);
+	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && op->asks_out == 0);
 	core->progress = true;
 	if (unlikely(op->stalled)) {
 		op->stalled = false;
@@ -234,7 +211,8 @@ void app_op_run(struct app_op *op)
 	batch = op->kind == APP_OP_BATCH_END ? NULL : op->batch;
 	answer(op);
 	release(op);
-	app_op_free(op);
+	if (likely(!app_store_leave(op)))
+		app_op_free(op);
 	if (batch)
 		app_batch_check_end(core, batch);
 }
@@ -428,6 +406,10 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 	op->cancel = status;
 	if (op->on < APP_ON_STAGING)
 		return;
+	if (op->asks_out > 0) {
+		app_store_cancel(op);
+		return;
+	}
 	op->gave_up = true; /* nothing of it is under way: it need not wait any longer */
 	app_op_ready(op);
 }
@@ -490,6 +472,10 @@ static void store_answers(struct app_core *core)
 	for (uint32_t i = 0; i < STEPS_MAX && (meta = meta_op_poll(core->meta)); i++) {
 		struct app_op *op = meta->owner;
 
+		if (unlikely(op->core != core)) {
+			app_serve_done(core, op);
+			continue;
+		}
 		ASSERT(op->on == APP_ON_META);
 		app_op_saw(op);
 		app_op_run(op);
@@ -519,13 +505,19 @@ static void io_done(struct app_io *io)
 		app_op_run(op);
 }
 
+/* One core has their admin queues, events and timeouts. */
+static uint32_t drives_looked_after(const struct app_core *core)
+{
+	return core->index == 0 ? core->nqps : 0;
+}
+
 static void drives_turn(struct app_core *core)
 {
 	struct app_io *done[IOS_MAX];
 	uint32_t count;
 	bool some;
 
-	for (uint32_t i = 0; i < core->cfg.ndrives; i++)
+	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
@@ -538,6 +530,7 @@ static void drives_turn(struct app_core *core)
 		io_done(done[i]);
 	while (!list_empty(&core->block_waiters)) /* the store may have zones again */
 		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
+	app_serve_blocks(core);
 }
 
 static void boot_turn(struct app_core *core)
@@ -550,6 +543,24 @@ static void boot_turn(struct app_core *core)
 	if (core->boot_status)
 		memcpy(core->error, meta_error(core->meta),
 		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
+	app_cores_say_all(core,
+			  (struct app_message){ { .status = core->boot_status }, APP_SAY_SERVE });
+}
+
+/* The store's checkpoint; of a core that has no store nothing is left. */
+static void stop_store(struct app_core *core)
+{
+	core->life = APP_STOPPING;
+	core->progress = true;
+	if (core->meta)
+		meta_stop_start(core->meta);
+	else
+		app_cores_say(core, 0, (struct app_message){ .what = APP_SAY_BYE });
+}
+
+static bool others_gone(const struct app_core *core)
+{
+	return !core->cores || core->index > 0 || core->byes == core->cores->count - 1;
 }
 
 /*
@@ -567,21 +578,32 @@ static void stop_turn(struct app_core *core)
 			fab_server_stop(core->cfg.srv);
 	}
 	if (core->life == APP_CLOSING && core->sessions_open == 0 && core->parts_out == 0 &&
-	    list_empty(&core->aborts) && core->op_free_count == core->cfg.ops_max) {
+	    list_empty(&core->aborts) && core->op_free_count == core->cfg.ops_max &&
+	    others_gone(core)) {
 		ASSERT(!core->waiting);
-		core->life = APP_STOPPING;
-		core->progress = true;
-		meta_stop_start(core->meta);
+		stop_store(core);
 	}
 	if (core->life != APP_STOPPING)
 		return;
-	core->stop_status = meta_stop_status(core->meta);
+	core->stop_status = core->meta ? meta_stop_status(core->meta) : 0;
 	if (core->stop_status == -EAGAIN || core->media.in_flight)
 		return;
 	core->life = APP_STOPPED;
 	if (core->stop_status)
 		memcpy(core->error, meta_error(core->meta),
 		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
+}
+
+/* True: call it again at once. */
+static bool store_turn(struct app_core *core)
+{
+	bool more;
+
+	store_answers(core);
+	more = meta_turn(core->meta);
+	if (app_media_store(&core->media))
+		core->progress = true;
+	return more;
 }
 
 bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
@@ -596,23 +618,27 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		core->start_ns = now_ns;
 	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
 		core->progress = true;
+	if (unlikely(core->cores))
+		app_cores_hear(core);
 	app_core_admit(core);
 	run_ready(core);
-	store_answers(core);
-	more = meta_turn(core->meta);
-	if (app_media_store(&core->media))
-		core->progress = true;
+	if (unlikely(core->cores)) /* what was asked is under way while the drives are looked at */
+		app_cores_tell(core);
+	more = core->meta && store_turn(core);
 	drives_turn(core);
-	store_answers(core);
+	if (core->meta)
+		store_answers(core);
 	run_ready(core);
-	if (unlikely(core->life == APP_BOOTING))
+	if (unlikely(core->life == APP_BOOTING && core->meta))
 		boot_turn(core);
 	if (unlikely(core->life >= APP_DRAINING))
 		stop_turn(core);
+	if (unlikely(core->cores))
+		app_cores_tell(core);
 	if (core->cfg.srv)
 		fab_server_flush(core->cfg.srv);
 	return core->progress || more || !list_empty(&core->ready) ||
-	       !list_empty(&core->block_waiters);
+	       !list_empty(&core->block_waiters) || !list_empty(&core->block_askers);
 }
 
 /* ---- stop, sleep ------------------------------------------------------------------------ */
@@ -637,27 +663,31 @@ int app_core_stop_status(const struct app_core *core)
 
 const char *app_core_error(const struct app_core *core)
 {
-	return core->error[0] ? core->error : meta_error(core->meta);
+	return core->error[0] || !core->meta ? core->error : meta_error(core->meta);
 }
 
 void app_core_disarm(struct app_core *core)
 {
 	if (core->cfg.srv)
 		fab_server_disarm(core->cfg.srv);
-	for (uint32_t i = 0; i < core->nqps; i++) {
+	for (uint32_t i = 0; i < core->nqps; i++)
 		nvme_qpair_disarm(core->qp[i]);
+	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		nvme_drive_disarm(core->cfg.drive[i]);
-	}
+	if (core->cores)
+		app_cores_disarm(core);
 }
 
 bool app_core_arm(struct app_core *core)
 {
 	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
 
-	for (uint32_t i = 0; i < core->nqps; i++) {
+	for (uint32_t i = 0; i < core->nqps; i++)
 		sleep &= nvme_qpair_arm(core->qp[i]);
+	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		sleep &= nvme_drive_arm(core->cfg.drive[i]);
-	}
+	if (core->cores)
+		sleep &= app_cores_arm(core);
 	if (!sleep)
 		app_core_disarm(core);
 	core->stat.sleeps += sleep;
@@ -670,10 +700,12 @@ uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 
 	if (core->cfg.srv && count < fds_max)
 		fds[count++] = fab_server_fd(core->cfg.srv);
-	for (uint32_t i = 0; i < core->nqps && count + 2 <= fds_max; i++) {
+	if (core->cores && count < fds_max)
+		fds[count++] = core->cores->bell[core->index].fd;
+	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
 		fds[count++] = nvme_qpair_fd(core->qp[i]);
+	for (uint32_t i = 0; i < drives_looked_after(core) && count < fds_max; i++)
 		fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
-	}
 	return count;
 }
 
@@ -681,7 +713,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 {
 	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
 
-	for (uint32_t i = 0; i < core->nqps; i++)
+	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
 	return at_ns;
 }
@@ -690,7 +722,7 @@ uint32_t app_core_lines(const struct app_core *core)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < core->nqps; i++)
+	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		count += nvme_drive_line_count(core->cfg.drive[i]);
 	return count;
 }

@@ -21,8 +21,11 @@
 #include "nvme/nvme.h"
 
 struct app_core;
+struct app_cores;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
+
+#define APP_CORES_MAX 16u
 
 enum app_boot { APP_BOOT_MOUNT, APP_BOOT_FORMAT };
 
@@ -44,6 +47,10 @@ struct app_core_cfg {
 	uint64_t secret;
 	uint8_t uuid[16];
 	int64_t wall_ns;
+	/* One of several: number `index`, with clients of its own (srv).  0 has the store and looks
+	 * after the drives.  NULL: alone. */
+	struct app_cores *cores;
+	uint32_t index;
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;
@@ -67,6 +74,17 @@ uint64_t app_core_dma_needed(const struct app_core_cfg *cfg);
  * Errors:  -ENOMEM, -EINVAL, what nvme_qpair_create() says.
  */
 must_check int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char *why);
+
+/**
+ * app_cores_create - what `count` cores, each with ops_max at most, need to talk to each other
+ *
+ * All are created before any is stepped, each is stopped, and all have been stopped (or
+ * abandoned) before the first is destroyed: number 0 first.
+ * Owns:    outlives the cores.
+ * Errors:  -ENOMEM, what eventfd() says.
+ */
+must_check int app_cores_create(struct app_cores **out, uint32_t count, uint32_t ops_max);
+void app_cores_destroy(struct app_cores *cores);
 
 /* Nothing may be in flight to the drives any more: after app_core_stop_status(), or -- power lost
  * -- when the drives are gone too: app_core_abandon() first. */
@@ -107,7 +125,7 @@ uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 /* How many lines for people the drives have had so far: nvme_drive_line(). */
 uint32_t app_core_lines(const struct app_core *core);
 
-/* The store: for checks and tests, between steps. */
+/* The store: for checks and tests, between steps.  NULL: another core has it. */
 struct meta *app_core_meta(struct app_core *core);
 
 struct app_core_stat {
@@ -131,6 +149,9 @@ struct app_core_stat {
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
+	uint64_t asked;              /* what it asked of the store's core           */
+	uint64_t served;             /* what others asked of it                     */
+	uint64_t bells;              /* it woke another core                        */
 };
 void app_core_stat(const struct app_core *core, struct app_core_stat *out);
 

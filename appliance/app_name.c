@@ -104,7 +104,7 @@ static int commit_begin(struct app_op *op)
 static void statfs_begin(struct app_op *op)
 {
 	op->names = 0;
-	op->meta.statfs = &op->core->statfs;
+	op->meta.statfs = (struct meta_statfs *)(void *)op->small;
 	op->call = META_OP_STATFS;
 }
 
@@ -345,16 +345,16 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes)
 	fab_reply(req, 0, body, fab_build_u64(body, bytes));
 }
 
-static uint32_t build_statfs(const struct app_core *core, void *out)
+static uint32_t build_statfs(const struct app_op *op, void *out)
 {
-	const struct meta_statfs *s = &core->statfs;
+	const struct meta_statfs *s = op->meta.statfs;
 	struct fab_statfs f = {
 		.total_bytes = s->blocks_total * BLOCK_SIZE,
 		.free_bytes = s->blocks_free * BLOCK_SIZE,
 		.files = s->files,
 		.dirs = 0,
 		.name_max = META_NAME_MAX,
-		.shard_count = core->cfg.nshards,
+		.shard_count = op->core->cfg.nshards,
 	};
 
 	return fab_build_statfs(out, &f);
@@ -382,7 +382,7 @@ void app_name_answer(struct app_op *op)
 		app_text_answer(op, op->small, (uint32_t)op->meta.length);
 		return;
 	case FAB_STATFS:
-		fab_reply(req, 0, body, build_statfs(op->core, body));
+		fab_reply(req, 0, body, build_statfs(op, body));
 		return;
 	default:
 		fab_reply(req, 0, NULL, 0);

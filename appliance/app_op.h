@@ -12,6 +12,7 @@
 
 #include "appliance/app_core.h"
 #include "appliance/app_media.h"
+#include "appliance/app_ring.h"
 #include "appliance/app_staging.h"
 #include "base/arena.h"
 #include "base/le.h"
@@ -58,6 +59,37 @@ enum app_on {
 	APP_ON_FILE,    /* another change of the same file         */
 };
 
+/* What an operation of another core waits for at the store's. */
+enum app_store_on { APP_STORE_NOTHING, APP_STORE_FILE, APP_STORE_BLOCKS };
+
+/* What one core says to another. */
+enum app_say {
+	/* To the store's core; each comes back as APP_SAY_DONE: */
+	APP_SAY_CALL,    /* run op->meta                                              */
+	APP_SAY_DURABLE, /* wait until op->meta.seen_seq is                           */
+	APP_SAY_LOCK,    /* op->handle's file is to be op's                           */
+	APP_SAY_BLOCKS,  /* op->nblocks of them, into op->runs                        */
+	APP_SAY_CANCEL,  /* LOCK or BLOCKS, which is out: do not wait any longer      */
+	APP_SAY_LEAVE,   /* its lock, and its runs [give_from, ...), are given back   */
+	/* ... and this does not: */
+	APP_SAY_READ_END, /* a pin's end                                              */
+	/* To any: */
+	APP_SAY_STAT, /* add what you have counted to op's sum; comes back            */
+	APP_SAY_BYE,  /* I shall say nothing more                                     */
+	/* From the store's: */
+	APP_SAY_SERVE, /* it is mounted, or could not be                              */
+	APP_SAY_DONE,
+};
+
+/* All cores of one appliance. */
+struct app_cores {
+	uint32_t count;
+	struct app_ring *ring; /* [from * count + to] */
+	struct app_message *slots;
+	struct app_bell bell[APP_CORES_MAX];
+	_Alignas(APP_RING_LINE) _Atomic uint64_t durable_seq; /* as the store's core saw it last */
+};
+
 /* What one client holds: so that one who stalls does not hold everything. */
 struct app_session {
 	struct list link; /* of core->session_free */
@@ -91,14 +123,18 @@ struct app_op {
 	enum app_on on;
 	uint32_t ios_out;
 	uint32_t pulls_out;
-	int io_status; /* the first that was not 0 */
+	uint32_t asks_out; /* of the store's core, when that is another: app_store.c */
+	int io_status;     /* the first that was not 0 */
 	int pull_status;
-	int cancel;   /* the client does not want it any more: what it would be told */
-	bool gave_up; /* ... and waited for its turn only */
-	bool stalled; /* counted in session->stalled */
-	bool woken;   /* from staging_waiters: it is its turn */
-	bool locked;  /* it holds its file */
-	bool ending;  /* status is set: app_op_end() */
+	int cancel;        /* the client does not want it any more: what it would be told */
+	bool gave_up;      /* ... and waited for its turn only */
+	bool stalled;      /* counted in session->stalled */
+	bool woken;        /* from staging_waiters: it is its turn */
+	bool locked;       /* it holds its file */
+	bool ending;       /* status is set: app_op_end() */
+	bool leaving;      /* answered; it comes back from the store's core to be freed */
+	bool blocks_known; /* blocks_status is what app_blocks_take() is to say */
+	int blocks_status;
 	int status;
 	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
 
@@ -138,8 +174,12 @@ struct app_op {
 	bool merging;         /* write: an old block is being read                        */
 	struct app_hidden *hidden;
 	struct fab_piece pull[2];
-	struct list file_link; /* of core->file[bucket]: holds or waits */
+	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
+	struct list store_link;     /* of the store's core's block_askers */
+	enum app_store_on store_on; /* the store's core's, too */
 	uint64_t file_hash;
+	uint32_t give_from; /* of runs[]: to be given back when it leaves */
+	uint32_t give_count;
 	struct meta_handle handle;
 
 	uint32_t few_sums[FAB_SUMS_INLINE];
@@ -202,8 +242,13 @@ struct app_core {
 	char *memory;
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
-	struct meta *meta;
+	struct meta *meta; /* NULL: another core has it */
 	struct meta_conf meta_conf;
+	struct app_cores *cores; /* NULL: it is the only one */
+	uint32_t index;
+	bool said;            /* something that its ring has not been told */
+	uint32_t byes;        /* cores that will say nothing more          */
+	uint64_t durable_seq; /* as it was told the others last            */
 	struct app_media media;
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
@@ -238,6 +283,7 @@ struct app_core {
 	struct list staging_waiters;
 	struct list part_waiters;
 	struct list block_waiters;
+	struct list block_askers; /* of other cores */
 	struct list file[APP_FILE_BUCKETS];
 	uint32_t requests_open;
 	uint32_t sessions_open;
@@ -245,7 +291,6 @@ struct app_core {
 	uint64_t start_ns;      /* now_ns of the first turn */
 	bool progress;          /* in this turn */
 
-	struct meta_statfs statfs;
 	struct app_core_stat stat;
 	char error[APP_WHY];
 };
@@ -259,10 +304,6 @@ void app_op_ready(struct app_op *op);
 /* NULL: none free. */
 struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req);
 void app_op_free(struct app_op *op);
-/* Start op->meta (type and arguments set).  True: over at once.  False: wait; stepped again when
- * it is.  Either way op->seen_seq grows by what it has seen: app_op_saw(). */
-must_check bool app_op_meta(struct app_op *op, enum meta_op_type type);
-void app_op_saw(struct app_op *op);
 /* What a step returns when it is over. */
 enum app_next app_op_end(struct app_op *op, int status);
 /* Wait for a list of the core's, or for the store. */
@@ -272,6 +313,53 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 	       char *buf, uint64_t iova);
 /* Begin whatever waits for a free operation. */
 void app_core_admit(struct app_core *core);
+
+/* ---- app_store.c: the store, whichever core has it ---------------------------------------- */
+
+/* The core that has what op's calls of the store are about. */
+uint32_t app_owner(const struct app_op *op);
+/* Start op->meta (type and arguments set).  True: over at once.  False: wait; stepped again when
+ * it is.  Either way op->seen_seq grows by what it has seen: app_op_saw(). */
+must_check bool app_op_meta(struct app_op *op, enum meta_op_type type);
+void app_op_saw(struct app_op *op);
+/* The blocks that op->meta has planned to read may be reused. */
+void app_read_end(struct app_op *op);
+/* May what has seen `seq` be told?  If not: op is run again when it may. */
+bool app_is_durable(const struct app_core *core, uint64_t seq);
+void app_wait_durable(struct app_op *op);
+/* Blocks for op->nblocks, into op->runs.  0; -EAGAIN: it waits; -ENOSPC ... */
+must_check int app_blocks_take(struct app_op *op);
+/* Those from runs[from] on will not be used. */
+void app_blocks_give(struct app_op *op, uint32_t from);
+/* It waits for its file, or for blocks, and need not any more. */
+void app_store_cancel(struct app_op *op);
+/* True: it has left something with another core, and is freed when that has given it back. */
+must_check bool app_store_leave(struct app_op *op);
+/* An answer of the store's core. */
+void app_store_done(struct app_op *op);
+
+/* ---- app_serve.c: what the store's core does for the others -------------------------------- */
+
+void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count);
+void app_serve(struct app_core *core, enum app_say what, struct app_op *op);
+void app_serve_done(struct app_core *core, struct app_op *op);
+/* The next of its file may go on. */
+void app_serve_unlocked(struct app_core *core, struct app_op *next);
+/* Who waits for blocks looks again. */
+void app_serve_blocks(struct app_core *core);
+
+/* ---- app_cores.c: what cores say to each other ---------------------------------------------- */
+
+/* What has been said to it.  A bounded number. */
+void app_cores_hear(struct app_core *core);
+void app_cores_say(struct app_core *core, uint32_t to, struct app_message m);
+/* What was said is told, who sleeps is woken. */
+void app_cores_tell(struct app_core *core);
+/* Everybody but itself. */
+void app_cores_say_all(struct app_core *core, struct app_message m);
+/* About to sleep.  False: something has come. */
+must_check bool app_cores_arm(struct app_core *core);
+void app_cores_disarm(struct app_core *core);
 
 /* ---- app_memory.c: staging, parts ----------------------------------------------------- */
 
@@ -307,7 +395,9 @@ must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_by
 
 /* True: op holds op->handle.  False: it waits, and is stepped again when it does. */
 must_check bool app_file_lock(struct app_op *op);
-void app_file_unlock(struct app_op *op);
+/* The same on the store's core, for an operation of any. */
+must_check bool app_file_lock_here(struct app_core *core, struct app_op *op);
+void app_file_unlock_here(struct app_core *core, struct app_op *op);
 
 /* ---- app_target.c: what the fabric and the store call the same things --------------------- */
 
@@ -351,12 +441,9 @@ void app_read_item_begin(struct app_op *op);
 void app_put_item_begin(struct app_op *op);
 void app_stat_item_begin(struct app_op *op);
 
-/* ---- app_put.c, for app_write.c and app_truncate.c too --------------------------------------- */
+/* ---- app_put.c, for app_write.c too ------------------------------------------------------------
+ */
 
-/* Blocks for op->nblocks, into op->runs.  0; -EAGAIN: it waits; -ENOSPC ... */
-must_check int app_blocks_take(struct app_op *op);
-/* They will not be used. */
-void app_blocks_give(struct app_op *op);
 /* Pull `bytes` of payload and `nsums` checksums.  True: all here. */
 must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums,
 			 uint32_t nsums);
@@ -388,11 +475,13 @@ void app_aborts_begin(struct app_core *core);
 
 /* ---- app_stat.c ---------------------------------------------------------------------------- */
 
-/* JSON text; returns its length, at most size - 1. */
-uint32_t app_stat_text(const struct app_core *core, char *out, uint32_t size);
+/* This core's share of what STATUS tells. */
+void app_stat_add(struct app_core *core, struct app_op *op);
 
 /* app_name.c */
 void app_text_answer(struct app_op *op, const char *text, uint32_t bytes);
+/* app_target.c: what op will most likely look for first */
+void app_target_guess(const struct app_op *op, struct meta_target *out);
 
 static inline bool app_is_batch(enum fab_type type)
 {

@@ -17,25 +17,7 @@
 
 enum put_at { PUT_ACCEPTED, PUT_PULLED, PUT_PLACED, PUT_ON_DRIVES, PUT_NAMED };
 
-/* ---- shared with writes and truncates ------------------------------------------------ */
-
-int app_blocks_take(struct app_op *op)
-{
-	struct app_core *core = op->core;
-	int err = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs, APP_RUNS_MAX,
-				  &op->nruns);
-
-	if (err == -EAGAIN)
-		app_op_wait(op, APP_ON_BLOCKS, &core->block_waiters);
-	return err;
-}
-
-void app_blocks_give(struct app_op *op)
-{
-	if (op->nruns)
-		meta_data_free(op->core->meta, op->runs, op->nruns);
-	op->nruns = 0;
-}
+/* ---- shared with writes ----------------------------------------------------------------- */
 
 static void pull_piece(struct app_op *op, struct fab_piece *piece, void *to, uint32_t window_at,
 		       uint32_t bytes)
@@ -172,7 +154,7 @@ enum app_next app_put_step(struct app_op *op)
 
 	case PUT_ON_DRIVES: /* the drives have answered; the store sees to flushes */
 		if (op->io_status) {
-			app_blocks_give(op);
+			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);
 		}
 		op->at = PUT_NAMED;

@@ -278,7 +278,7 @@ enum app_next app_read_step(struct app_op *op)
 		else
 			err = 0, clip(op); /* a later piece, or again */
 		if (err == -EAGAIN) {      /* no table for its checksums: from the start, later */
-			meta_read_end(op->core->meta, &op->meta);
+			app_read_end(op);
 			op->nblocks = 0;
 			op->target[0] = op->target[1];
 			op->at = READ_ACCEPTED;
@@ -296,7 +296,7 @@ enum app_next app_read_step(struct app_op *op)
 			return app_op_end(op, -EIO); /* a size with nothing behind it */
 		to = land(op, piece_blocks(op), &iova);
 		if (!to) { /* it may take long: blocks must not be kept from reuse */
-			meta_read_end(op->core->meta, &op->meta);
+			app_read_end(op);
 			op->at = READ_ACCEPTED;
 			return APP_WAIT;
 		}
@@ -307,7 +307,7 @@ enum app_next app_read_step(struct app_op *op)
 		wk_fallthrough;
 
 	case READ_LANDED: /* the drives have answered */
-		meta_read_end(op->core->meta, &op->meta);
+		app_read_end(op);
 		landed(op, piece_blocks(op));
 		if (op->io_status)
 			return app_op_end(op, -EIO);

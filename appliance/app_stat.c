@@ -2,6 +2,10 @@
 /*
  * Counters as JSON text, for FAB_STATUS.  Built by the polling thread itself, without memory
  * of its own; a few microseconds, when somebody asks.
+ *
+ *   statfs of the store --> this core adds its counters --> each other core adds its own --> text
+ *
+ * The sum lies in a table of the operation's core, and goes round with the operation.
  */
 #include "appliance/app_op.h"
 
@@ -9,6 +13,34 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+static_assert(sizeof(struct app_core_stat) % sizeof(uint64_t) == 0 &&
+		      sizeof(struct fab_server_stat) % sizeof(uint64_t) == 0 &&
+		      sizeof(struct nvme_stats) % sizeof(uint64_t) == 0,
+	      "counters, and nothing else: add()");
+
+struct drive_sum {
+	struct nvme_stats queues;
+	uint32_t in_flight;
+	enum nvme_health health;
+	bool has_smart;
+	struct nvme_smart smart;
+	struct nvme_drive_counts counts;
+};
+
+struct sum {
+	uint32_t cores; /* so many have added theirs */
+	struct app_core_stat core;
+	struct app_core_stat of[APP_CORES_MAX];
+	uint64_t uptime_ns;
+	uint32_t ops_max, ops_free;
+	uint64_t staging_bytes, staging_used_bytes;
+	int store_health;
+	struct meta_statfs statfs;
+	uint32_t sessions_open;
+	struct fab_server_stat fabric;
+	struct drive_sum drive[META_DRIVES_MAX];
+};
 
 struct text {
 	char *out;
@@ -66,27 +98,40 @@ static void put_bytes(struct text *t, const struct app_core_stat *s)
 	    (unsigned long long)s->bad_blocks);
 }
 
-static void put_core(struct text *t, const struct app_core *core, const struct app_core_stat *s)
+static void put_core(struct text *t, const struct sum *sum)
 {
+	const struct app_core_stat *s = &sum->core;
+
 	put(t,
 	    "\"core\":{\"uptime_ns\":%llu,\"turns\":%llu,\"sleeps\":%llu,\"ops_max\":%u,"
 	    "\"ops_free\":%u,\"staging_bytes\":%llu,\"staging_used_bytes\":%llu,"
 	    "\"staging_waits\":%llu,\"busy_file_waits\":%llu},",
-	    (unsigned long long)(core->now_ns - core->start_ns), (unsigned long long)s->turns,
-	    (unsigned long long)s->sleeps, core->cfg.ops_max, core->op_free_count,
-	    (unsigned long long)core->cfg.staging_bytes,
-	    (unsigned long long)core->staging.pages_used * BLOCK_SIZE,
+	    (unsigned long long)sum->uptime_ns, (unsigned long long)s->turns,
+	    (unsigned long long)s->sleeps, sum->ops_max, sum->ops_free,
+	    (unsigned long long)sum->staging_bytes, (unsigned long long)sum->staging_used_bytes,
 	    (unsigned long long)s->staging_waits, (unsigned long long)s->busy_file_waits);
+	put(t, "\"cores\":[");
+	for (uint32_t i = 0; i < sum->cores; i++) {
+		s = &sum->of[i];
+		put(t,
+		    "%s{\"turns\":%llu,\"sleeps\":%llu,\"read_bytes\":%llu,"
+		    "\"written_bytes\":%llu,\"asked\":%llu,\"served\":%llu,\"bells\":%llu}",
+		    i ? "," : "", (unsigned long long)s->turns, (unsigned long long)s->sleeps,
+		    (unsigned long long)s->read_bytes, (unsigned long long)s->written_bytes,
+		    (unsigned long long)s->asked, (unsigned long long)s->served,
+		    (unsigned long long)s->bells);
+	}
+	put(t, "],");
 }
 
-static void put_store(struct text *t, const struct app_core *core)
+static void put_store(struct text *t, const struct sum *sum)
 {
-	const struct meta_statfs *s = &core->statfs;
+	const struct meta_statfs *s = &sum->statfs;
 
 	put(t,
 	    "\"store\":{\"health\":%d,\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
 	    "\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,",
-	    meta_health(core->meta), (unsigned long long)(s->blocks_total * BLOCK_SIZE),
+	    sum->store_health, (unsigned long long)(s->blocks_total * BLOCK_SIZE),
 	    (unsigned long long)(s->blocks_free * BLOCK_SIZE), (unsigned long long)s->files,
 	    (unsigned long long)s->zones_total, (unsigned long long)s->zones_free,
 	    (unsigned long long)s->orphans);
@@ -98,19 +143,18 @@ static void put_store(struct text *t, const struct app_core *core)
 	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints);
 }
 
-static void put_fabric(struct text *t, const struct app_core *core)
+static void put_fabric(struct text *t, const struct sum *sum)
 {
-	struct fab_server_stat s;
+	const struct fab_server_stat *s = &sum->fabric;
 
-	fab_server_stat(core->cfg.srv, &s);
 	put(t,
 	    "\"fabric\":{\"sessions_open\":%u,\"sessions\":%llu,\"refused\":%llu,"
 	    "\"protocol_errors\":%llu,\"requests\":%llu,\"replies\":%llu,\"bytes_in\":%llu,"
 	    "\"bytes_out\":%llu,\"wakeups_sent\":%llu},",
-	    core->sessions_open, (unsigned long long)s.sessions, (unsigned long long)s.refused,
-	    (unsigned long long)s.protocol_errors, (unsigned long long)s.requests,
-	    (unsigned long long)s.replies, (unsigned long long)s.bytes_in,
-	    (unsigned long long)s.bytes_out, (unsigned long long)s.wakeups_sent);
+	    sum->sessions_open, (unsigned long long)s->sessions, (unsigned long long)s->refused,
+	    (unsigned long long)s->protocol_errors, (unsigned long long)s->requests,
+	    (unsigned long long)s->replies, (unsigned long long)s->bytes_in,
+	    (unsigned long long)s->bytes_out, (unsigned long long)s->wakeups_sent);
 }
 
 /* What stands in a JSON string: a drive's names are its own, printable or not. */
@@ -131,43 +175,42 @@ static const char *const health_name[] = {
 };
 
 /* When it went wrong, and what was done. */
-static void put_trouble(struct text *t, const struct nvme_drive *drive)
+static void put_trouble(struct text *t, const struct drive_sum *sum)
 {
-	struct nvme_drive_counts c;
+	const struct nvme_drive_counts *c = &sum->counts;
 
-	nvme_drive_counts(drive, &c);
 	put(t,
 	    "\"health\":\"%s\",\"timeouts\":%llu,\"aborts\":%llu,\"queue_restarts\":%llu,"
 	    "\"resets\":%llu,\"quarantined_bytes\":%llu,",
-	    health_name[nvme_drive_health(drive)], (unsigned long long)c.timeout_count,
-	    (unsigned long long)c.abort_count, (unsigned long long)c.queue_restart_count,
-	    (unsigned long long)c.reset_count, (unsigned long long)c.quarantined_bytes);
+	    health_name[sum->health], (unsigned long long)c->timeout_count,
+	    (unsigned long long)c->abort_count, (unsigned long long)c->queue_restart_count,
+	    (unsigned long long)c->reset_count, (unsigned long long)c->quarantined_bytes);
 }
 
 /* Of a drive that has a temperature; one that is a file or memory has no health to tell of. */
-static void put_smart(struct text *t, const struct nvme_drive *drive)
+static void put_smart(struct text *t, const struct drive_sum *sum)
 {
-	struct nvme_smart s;
+	const struct nvme_smart *s = &sum->smart;
 
-	if (!nvme_drive_smart(drive, &s) || !s.has_temperature)
+	if (!sum->has_smart || !s->has_temperature)
 		return;
 	put(t,
 	    "\"warnings\":%u,\"celsius\":%d,\"used_percent\":%u,\"spare_percent\":%u,"
 	    "\"spare_least_percent\":%u,\"media_errors\":%llu,\"unsafe_shutdowns\":%llu,"
 	    "\"power_hours\":%llu,\"host_written_bytes\":%llu,",
-	    s.warnings, s.celsius, s.used_percent, s.spare_percent, s.spare_least_percent,
-	    (unsigned long long)s.media_errors, (unsigned long long)s.unsafe_shutdowns,
-	    (unsigned long long)s.power_hours, (unsigned long long)s.written_bytes);
+	    s->warnings, s->celsius, s->used_percent, s->spare_percent, s->spare_least_percent,
+	    (unsigned long long)s->media_errors, (unsigned long long)s->unsafe_shutdowns,
+	    (unsigned long long)s->power_hours, (unsigned long long)s->written_bytes);
 }
 
-static void put_drives(struct text *t, const struct app_core *core)
+static void put_drives(struct text *t, const struct app_core *core, const struct sum *sum)
 {
-	struct nvme_stats s;
 	struct nvme_info info;
 
 	put(t, "\"drives\":[");
 	for (uint32_t i = 0; i < core->nqps; i++) {
-		nvme_qpair_stats(core->qp[i], &s);
+		const struct drive_sum *d = &sum->drive[i];
+
 		nvme_drive_info(core->cfg.drive[i], &info);
 		put(t, "%s{", i ? "," : "");
 		put_text(t, "model", info.model);
@@ -176,51 +219,139 @@ static void put_drives(struct text *t, const struct app_core *core)
 		put(t, ",");
 		put_text(t, "note", info.note);
 		put(t, ",");
-		put_trouble(t, core->cfg.drive[i]);
-		put_smart(t, core->cfg.drive[i]);
+		put_trouble(t, d);
+		put_smart(t, d);
 		put(t,
 		    "\"bytes\":%llu,\"volatile_cache\":%s,\"in_flight\":%u,\"commands\":%llu,"
 		    "\"doorbells\":%llu,\"errors\":%llu,\"soft_copied_bytes\":%llu,"
 		    "\"syscalls\":%llu}",
 		    (unsigned long long)info.nblocks * BLOCK_SIZE,
-		    info.volatile_cache ? "true" : "false", nvme_qpair_in_flight(core->qp[i]),
-		    (unsigned long long)s.command_count, (unsigned long long)s.ring_count,
-		    (unsigned long long)s.error_count, (unsigned long long)s.soft_copied_bytes,
-		    (unsigned long long)s.syscall_count);
+		    info.volatile_cache ? "true" : "false", d->in_flight,
+		    (unsigned long long)d->queues.command_count,
+		    (unsigned long long)d->queues.ring_count,
+		    (unsigned long long)d->queues.error_count,
+		    (unsigned long long)d->queues.soft_copied_bytes,
+		    (unsigned long long)d->queues.syscall_count);
 	}
 	put(t, "]");
 }
 
-uint32_t app_stat_text(const struct app_core *core, char *out, uint32_t size)
+/* Returns its length, at most size - 1. */
+static uint32_t build(const struct app_core *core, const struct sum *sum, char *out, uint32_t size)
 {
 	struct text t = { .out = out, .size = size };
-	struct app_core_stat s;
 
-	app_core_stat(core, &s);
 	put(&t, "{");
-	put_requests(&t, &s);
-	put_bytes(&t, &s);
-	put_core(&t, core, &s);
-	put_store(&t, core);
-	if (core->cfg.srv)
-		put_fabric(&t, core);
-	put_drives(&t, core);
+	put_requests(&t, &sum->core);
+	put_bytes(&t, &sum->core);
+	put_core(&t, sum);
+	put_store(&t, sum);
+	put_fabric(&t, sum);
+	put_drives(&t, core, sum);
 	put(&t, "}");
 	return t.used;
+}
+
+/* ---- the sum ------------------------------------------------------------------------------ */
+
+static void add(void *to, const void *from, size_t size)
+{
+	uint64_t *sum = to;
+	const uint64_t *more = from;
+
+	for (size_t i = 0; i < size / sizeof(*sum); i++)
+		sum[i] += more[i];
+}
+
+static void add_drives(const struct app_core *core, struct sum *sum)
+{
+	struct nvme_stats s;
+
+	for (uint32_t i = 0; i < core->nqps; i++) {
+		struct drive_sum *d = &sum->drive[i];
+
+		nvme_qpair_stats(core->qp[i], &s);
+		add(&d->queues, &s, sizeof(s));
+		d->in_flight += nvme_qpair_in_flight(core->qp[i]);
+		if (core->index > 0) /* who looks after it knows the rest */
+			continue;
+		d->health = nvme_drive_health(core->cfg.drive[i]);
+		d->has_smart = nvme_drive_smart(core->cfg.drive[i], &d->smart);
+		nvme_drive_counts(core->cfg.drive[i], &d->counts);
+	}
+}
+
+void app_stat_add(struct app_core *core, struct app_op *op)
+{
+	struct sum *sum = (struct sum *)(void *)op->sums;
+	struct app_core_stat *own = &sum->of[core->index];
+	struct fab_server_stat fabric;
+
+	app_core_stat(core, own);
+	add(&sum->core, own, sizeof(*own));
+	sum->cores++;
+	sum->ops_max += core->cfg.ops_max;
+	sum->ops_free += core->op_free_count;
+	sum->staging_bytes += core->cfg.staging_bytes;
+	sum->staging_used_bytes += (uint64_t)core->staging.pages_used * BLOCK_SIZE;
+	if (core->meta) {
+		sum->uptime_ns = core->now_ns - core->start_ns;
+		sum->store_health = meta_health(core->meta);
+	}
+	fab_server_stat(core->cfg.srv, &fabric);
+	sum->sessions_open += core->sessions_open;
+	add(&sum->fabric, &fabric, sizeof(fabric));
+	add_drives(core, sum);
 }
 
 /* ---- the request ------------------------------------------------------------------------- */
 
 enum { STATUS_BYTES = 64 << 10 };
+enum status_at { STATUS_ACCEPTED, STATUS_STORE_KNOWN, STATUS_CORES_ADD };
+
+/* The next core that has not added its share; itself is one of them. */
+static enum app_next status_add(struct app_op *op, struct sum *sum)
+{
+	struct app_core *core = op->core;
+
+	while (sum->cores < (core->cores ? core->cores->count : 1)) {
+		if (sum->cores != core->index) {
+			op->on = APP_ON_META;
+			op->asks_out++;
+			app_cores_say(core, sum->cores,
+				      (struct app_message){ { .op = op }, APP_SAY_STAT });
+			return APP_WAIT;
+		}
+		app_stat_add(core, op);
+	}
+	return app_op_end(op, 0);
+}
 
 enum app_next app_status_step(struct app_op *op)
 {
-	if (op->at == 0) {
-		op->at = 1;
+	struct sum *sum;
+
+	switch ((enum status_at)op->at) {
+	case STATUS_ACCEPTED:
+		op->at = STATUS_STORE_KNOWN;
 		if (!app_op_meta(op, META_OP_STATFS))
 			return APP_WAIT;
+		wk_fallthrough;
+
+	case STATUS_STORE_KNOWN:
+		op->sums = op->meta.status ? NULL : app_table_take(op->core, sizeof(*sum));
+		if (!op->sums)
+			return app_op_end(op, op->meta.status ? op->meta.status : -EAGAIN);
+		op->sums_bytes = sizeof(*sum);
+		sum = memset(op->sums, 0, sizeof(*sum));
+		sum->statfs = *op->meta.statfs;
+		op->at = STATUS_CORES_ADD;
+		wk_fallthrough;
+
+	case STATUS_CORES_ADD:
+		return status_add(op, (struct sum *)(void *)op->sums);
 	}
-	return app_op_end(op, op->meta.status);
+	UNREACHABLE();
 }
 
 void app_status_answer(struct app_op *op)
@@ -231,6 +362,8 @@ void app_status_answer(struct app_op *op)
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;
 	}
-	app_text_answer(op, text, app_stat_text(op->core, text, STATUS_BYTES));
+	app_text_answer(
+		op, text,
+		build(op->core, (const struct sum *)(const void *)op->sums, text, STATUS_BYTES));
 	app_table_give(op->core, text, STATUS_BYTES);
 }

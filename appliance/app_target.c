@@ -106,8 +106,7 @@ static enum app_next directory_known(struct app_op *op, struct meta_target *t)
 	return APP_AGAIN;
 }
 
-/* What op will most likely look for first. */
-static void target_guess(const struct app_op *op, struct meta_target *out)
+void app_target_guess(const struct app_op *op, struct meta_target *out)
 {
 	const struct fab_name *name = &op->name[0];
 
@@ -126,15 +125,16 @@ static void target_guess(const struct app_op *op, struct meta_target *out)
 void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count)
 {
 	struct meta_ahead ahead[APP_AHEAD_MAX];
+	bool look = core->meta && count > 1; /* else who has the store does: app_serve.c */
 
 	ASSERT(count <= APP_AHEAD_MAX);
-	for (uint32_t i = 0; count > 1 && i < count; i++) {
+	for (uint32_t i = 0; look && i < count; i++) {
 		struct meta_target t;
 
-		target_guess(op[i], &t);
+		app_target_guess(op[i], &t);
 		meta_ahead_begin(core->meta, &t, op[i]->offset_bytes, &ahead[i]);
 	}
-	for (uint32_t step = 0; count > 1 && step < META_AHEAD_STEPS; step++)
+	for (uint32_t step = 0; look && step < META_AHEAD_STEPS; step++)
 		for (uint32_t i = 0; i < count; i++)
 			meta_ahead_step(&ahead[i], step);
 	for (uint32_t i = 0; i < count; i++)

@@ -69,7 +69,7 @@ static int cut(struct app_op *op)
 {
 	uint32_t keep = keep_bytes(op);
 
-	meta_read_end(op->core->meta, &op->meta);
+	app_read_end(op);
 	if (op->io_status)
 		return -EIO;
 	if (crc32c(op->buf, BLOCK_SIZE) != op->edge_sum) {
@@ -84,7 +84,7 @@ static int cut(struct app_op *op)
 
 static bool log_size(struct app_op *op)
 {
-	meta_read_end(op->core->meta, &op->meta);
+	app_read_end(op);
 	op->meta.target = op->target[0];
 	op->meta.flags = op->tail_len ? META_BY_INLINE : 0;
 	op->meta.size = op->length_bytes;
@@ -164,7 +164,7 @@ enum app_next app_truncate_step(struct app_op *op)
 
 	case TRUNCATE_ON_DRIVE:
 		if (op->io_status) {
-			app_blocks_give(op);
+			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);
 		}
 		op->at = TRUNCATE_LOGGED;

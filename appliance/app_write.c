@@ -196,7 +196,7 @@ static void sum_anew(struct app_op *op)
 
 static bool plan_block(struct app_op *op, uint64_t block)
 {
-	meta_read_end(op->core->meta, &op->meta);
+	app_read_end(op);
 	op->meta.target = op->target[0];
 	op->meta.flags = 0;
 	op->meta.offset = block * BLOCK_SIZE;
@@ -243,7 +243,7 @@ static bool read_edge(struct app_op *op)
 
 static int check_edge(struct app_op *op)
 {
-	meta_read_end(op->core->meta, &op->meta);
+	app_read_end(op);
 	if (op->io_status)
 		return -EIO;
 	if (op->merging && crc32c(edge_at(op), BLOCK_SIZE) != op->edge_sum) {
@@ -306,9 +306,7 @@ static bool log_blocks(struct app_op *op)
 /* Blocks of a change that was refused are the store's; those of the changes after it ours. */
 static enum app_next refused(struct app_op *op)
 {
-	if (op->run_from < op->nruns)
-		meta_data_free(op->core->meta, &op->runs[op->run_from], op->nruns - op->run_from);
-	op->nruns = 0;
+	app_blocks_give(op, op->run_from);
 	return app_op_end(op, op->meta.status);
 }
 
@@ -423,7 +421,7 @@ enum app_next app_write_step(struct app_op *op)
 
 	case WRITE_ON_DRIVES: /* the drives have answered; the store sees to flushes */
 		if (op->io_status) {
-			app_blocks_give(op);
+			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);
 		}
 		op->at = WRITE_LOGGED;

@@ -4,12 +4,14 @@
  *
  *   listener -> fab_listen.c -> guest -> fab_guest.c -> session, pools -> fab_control_session.c
  *
- * Invariant: (1) every refusal goes through fab__refused().
+ * Invariant: (1) every refusal is reported by FAB_CONTROL_REFUSED, or at least counted.
  */
 #include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -17,16 +19,25 @@
 
 #define EVENTS_AT_ONCE 32
 
+void fab__refused(struct fab_server *srv, const char *who, const char *why)
+{
+	struct fab_control *c = srv->control;
+
+	atomic_fetch_add_explicit(&c->refused, 1, memory_order_relaxed);
+	if (c->refusal_count < FAB_REFUSALS_MAX)
+		snprintf(c->refusals[c->refusal_count++], FAB_WHY_MAX, "%.50s: %.190s", who, why);
+}
+
 void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = watch };
 
-	ASSERT(epoll_ctl(srv->control.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
+	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
 }
 
-static void control_stop(struct fab_server *srv)
+void fab_server_shut(struct fab_server *srv)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 
 	c->stopped = true;
 	fab__listeners_close(srv);
@@ -36,7 +47,7 @@ static void control_stop(struct fab_server *srv)
 static void control_input(struct fab_server *srv, uint64_t now_ns)
 {
 	struct epoll_event evs[EVENTS_AT_ONCE];
-	int count = epoll_wait(srv->control.epoll_fd, evs, EVENTS_AT_ONCE, 0);
+	int count = epoll_wait(srv->control->epoll_fd, evs, EVENTS_AT_ONCE, 0);
 	uint64_t drain;
 
 	for (int i = 0; i < count; i++) {
@@ -48,7 +59,7 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 			fab__guest_input(srv, container_of(w, struct fab_guest, watch), now_ns);
 		else if (w->type == WATCH_SESSION)
 			fab__control_input(container_of(w, struct fab__session, control.watch));
-		else if (read(srv->control.wake_fd, &drain, sizeof(drain)) < 0)
+		else if (read(srv->control->wake_fd, &drain, sizeof(drain)) < 0)
 			continue; /* somebody has read it already */
 	}
 }
@@ -56,7 +67,7 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 static uint32_t refusal_events(struct fab_server *srv, struct fab_control_event *events,
 			       uint32_t events_max)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 	uint32_t n = 0;
 
 	while (c->refusal_count > 0 && n < events_max) {
@@ -71,18 +82,15 @@ static uint32_t refusal_events(struct fab_server *srv, struct fab_control_event 
 uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 				 struct fab_control_event *events, uint32_t events_max)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 	uint32_t n;
 
-	c->now_ns = now_ns;
 	if (!c->stopped && atomic_load_explicit(&srv->stop, memory_order_relaxed))
-		control_stop(srv);
+		fab_server_shut(srv);
 	control_input(srv, now_ns);
 	fab__control_messages(srv);
 	fab__guests_expire(srv, now_ns);
-	fab__refusals_collect(srv);
-	fab__refusals_expire(srv);
-	if (c->full && fab__guest_place(srv))
+	if (c->full && now_ns >= c->accept_after_ns && fab__guest_place(srv))
 		fab__listeners_watch(srv, false);
 	n = fab__control_pool_events(srv, events, events_max);
 	return n + refusal_events(srv, events + n, events_max - n);
@@ -90,37 +98,46 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 
 int fab_server_control_fd(const struct fab_server *srv)
 {
-	return srv->control.epoll_fd;
+	return srv->control->epoll_fd;
 }
 
 uint64_t fab_server_control_deadline(const struct fab_server *srv)
 {
-	uint64_t deadline = fab__refusals_deadline(srv);
+	uint64_t deadline = UINT64_MAX;
 
-	if (srv->control.refusal_count > 0 || !list_empty(&srv->control.pools_due))
+	if (srv->control->refusal_count > 0 || !list_empty(&srv->control->pools_due))
 		return 0;
+	if (srv->control->full && fab__guest_place(srv))
+		deadline = srv->control->accept_after_ns;
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control.guests[i].fd >= 0)
-			deadline = min_u64(deadline, srv->control.guests[i].deadline_ns);
+		if (srv->control->guests[i].fd >= 0)
+			deadline = min_u64(deadline, srv->control->guests[i].deadline_ns);
 	return deadline;
 }
 
 int fab__control_create(struct fab_server *srv)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = calloc(1, sizeof(*c));
 
+	if (!c)
+		return -ENOMEM;
+	srv->control = c;
+	c->cores[c->core_count++] = srv;
 	list_init(&c->pools_due);
 	c->next_session_id = 1;
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		c->guests[i].fd = -1;
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (c->epoll_fd < 0)
+	if (c->epoll_fd < 0) {
+		free(c);
 		return -errno;
+	}
 	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (c->wake_fd < 0) {
 		int err = -errno;
 
 		close(c->epoll_fd);
+		free(c);
 		return err;
 	}
 	c->wake_watch.type = WATCH_WAKE;
@@ -130,9 +147,18 @@ int fab__control_create(struct fab_server *srv)
 
 void fab__control_destroy(struct fab_server *srv)
 {
+	struct fab_control *c = srv->control;
+
 	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++)
 		ASSERT(!srv->sessions[i].control.used);
-	control_stop(srv);
-	close(srv->control.wake_fd);
-	close(srv->control.epoll_fd);
+	if (srv != c->cores[0]) {
+		ASSERT(srv == c->cores[c->core_count - 1]);
+		c->core_count--;
+		return;
+	}
+	ASSERT(c->core_count == 1);
+	fab_server_shut(srv);
+	close(c->wake_fd);
+	close(c->epoll_fd);
+	free(c);
 }

@@ -23,8 +23,22 @@
 
 /* ---- a session begins --------------------------------------------------------------- */
 
-static struct fab__session *place_find(struct fab_server *srv)
+/* The core with the fewest sessions: the first one of them, so that a client alone is where the
+ * store is. */
+static struct fab_server *core_find(const struct fab_control *c)
 {
+	struct fab_server *found = c->cores[0];
+
+	for (uint32_t i = 1; i < c->core_count; i++)
+		if (c->cores[i]->places_used < found->places_used)
+			found = c->cores[i];
+	return found;
+}
+
+static struct fab__session *place_find(const struct fab_server *srv)
+{
+	if (srv->control->session_count == srv->cfg.sessions_max)
+		return NULL;
 	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++)
 		if (!srv->sessions[i].control.used)
 			return &srv->sessions[i];
@@ -94,13 +108,14 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 
 int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 {
-	struct fab__session *s = place_find(srv);
+	struct fab_server *core = core_find(srv->control);
+	struct fab__session *s = place_find(core);
 	int err;
 
 	if (!s)
 		return -EUSERS;
 	ASSERT(g->hello.out_bytes == 0);
-	fab__hello_welcome(&g->hello, srv->control.next_session_id);
+	fab__hello_welcome(&g->hello, srv->control->next_session_id);
 	s->control = (struct fab__session_control){
 		.watch.type = WATCH_SESSION,
 		.fd = g->fd,
@@ -109,19 +124,15 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	err = g->transport == FAB_TRANSPORT_SHM ? ring_open(s, g) : stream_open(s, g);
 	if (err)
 		return err;
-	srv->control.next_session_id++;
+	srv->control->next_session_id++;
 	s->control.used = true;
-	memcpy(s->control.peer, g->peer, sizeof(g->peer));
-	s->control.has_key = true;
-	s->control.key_slot = g->hello.key_slot;
-	fab__keys_enter(&srv->control.keys, g->hello.key_slot);
-	s->pub.rights = fab__keys_rights(&srv->control.keys, g->hello.key_slot);
-	s->pub.scope = fab__keys_scope(&srv->control.keys, g->hello.key_slot);
+	core->places_used++;
+	srv->control->session_count++;
 	if (s->direct)
 		fab__control_watch(srv, g->fd, &s->control.watch);
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
-	ASSERT(spsc_push(&srv->to_core, &s->opened));
-	fab__wake(srv->wake_fd);
+	ASSERT(spsc_push(&core->to_core, &s->opened));
+	fab__wake(core->wake_fd);
 	return 0;
 }
 
@@ -129,7 +140,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 
 static struct fab_control *control_of(struct fab_pool *pool)
 {
-	return &pool->session->srv->control;
+	return pool->session->srv->control;
 }
 
 static void lost(struct fab__session *s)
@@ -137,19 +148,12 @@ static void lost(struct fab__session *s)
 	if (s->control.lost_told)
 		return;
 	s->control.lost_told = true;
-	if (s->direct)
-		ASSERT(epoll_ctl(s->srv->control.epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) ==
-		       0);
+	ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) == 0);
 	if (s->control.core_done)
 		return;
 	s->lost = (struct fab_message){ .type = MESSAGE_LOST, .session = s };
 	ASSERT(spsc_push(&s->srv->to_core, &s->lost));
 	fab__wake(s->srv->wake_fd);
-}
-
-void fab__control_revoke(struct fab__session *s)
-{
-	lost(s);
 }
 
 static void pool_answer(struct fab_pool *pool, int status)
@@ -192,7 +196,7 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	struct fab__session *s = pool->session;
 	struct fab_server *srv = s->srv;
 	uint64_t left = min_u64(s->pub.limits.pool_max_bytes - s->pools_bytes,
-				srv->cfg.pools_max_bytes - srv->control.pools_bytes);
+				srv->cfg.pools_max_bytes - srv->control->pools_bytes);
 	int err;
 
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
@@ -205,10 +209,10 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	pool->at = POOL_OFFERED;
 	pool->event_out = false;
 	s->pools_bytes += size;
-	srv->control.pools_bytes += size;
+	srv->control->pools_bytes += size;
 	s->control.pools_out++;
 	list_init(&pool->due_node);
-	list_push_back(&srv->control.pools_due, &pool->due_node);
+	list_push_back(&srv->control->pools_due, &pool->due_node);
 	return 0;
 }
 
@@ -224,8 +228,7 @@ static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
 	    hdr.type != FAB_POOL_ADD || hdr.body_bytes != sizeof(body) || hdr.window_region == 0 ||
 	    hdr.window_region > FAB_POOLS_MAX || le64_get(body.size_bytes) == 0 ||
 	    s->pools[hdr.window_region - 1].at != POOL_FREE) {
-		fab__refused(s->srv, "shm", s->control.peer,
-			     "its session ended: it broke the protocol at a pool");
+		fab__refused(s->srv, "shm", "a session ended: it broke the protocol at a pool");
 		lost(s);
 		return;
 	}
@@ -271,10 +274,9 @@ static void session_release(struct fab__session *s)
 			close(c->doorbells[i]);
 	if (s->direct)
 		fab__memory_unmap(s->shm.memory, s->shm.memory_bytes);
-	if (c->has_key)
-		fab__keys_leave(&s->srv->control.keys, c->key_slot);
-	c->has_key = false;
 	c->used = false;
+	s->srv->places_used--;
+	s->srv->control->session_count--;
 }
 
 static void pool_end(struct fab_pool *pool)
@@ -321,10 +323,9 @@ static void session_ended(struct fab__session *s)
 	struct fab__session_control *c = &s->control;
 
 	if (s->direct && !c->lost_told)
-		ASSERT(epoll_ctl(s->srv->control.epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
+		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
 	c->lost_told = true;
 	c->core_done = true;
-	fab__session_refusals(s);
 	if (c->fd >= 0) /* a simulated network has none */
 		close(c->fd);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX && s->direct; i++) {
@@ -342,10 +343,11 @@ void fab__control_messages(struct fab_server *srv)
 {
 	struct fab_message *m;
 
-	while ((m = spsc_pop(&srv->to_control)) != NULL) {
-		ASSERT(m->type == MESSAGE_CLOSED);
-		session_ended(m->session);
-	}
+	for (uint32_t i = 0; i < srv->control->core_count; i++)
+		while ((m = spsc_pop(&srv->control->cores[i]->to_control)) != NULL) {
+			ASSERT(m->type == MESSAGE_CLOSED);
+			session_ended(m->session);
+		}
 }
 
 uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_event *events,
@@ -353,8 +355,8 @@ uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_eve
 {
 	uint32_t n = 0;
 
-	while (n < events_max && !list_empty(&srv->control.pools_due)) {
-		struct fab_pool *pool = list_entry(list_pop_front(&srv->control.pools_due),
+	while (n < events_max && !list_empty(&srv->control->pools_due)) {
+		struct fab_pool *pool = list_entry(list_pop_front(&srv->control->pools_due),
 						   struct fab_pool, due_node);
 
 		pool->event_out = pool->at == POOL_OFFERED;

@@ -35,19 +35,6 @@ static const char *transport_name(uint8_t transport)
 	return transport == FAB_TRANSPORT_SHM ? "shm" : "tcp";
 }
 
-/* With the key that it named, once it has: which is not told to the peer. */
-static void refused(struct fab_server *srv, const struct fab_guest *g, const char *why)
-{
-	char line[FAB_WHY_MAX];
-
-	if (g->hello.key_id[0])
-		snprintf(line, sizeof(line), "key \"%s\"%s: %.180s", g->hello.key_id,
-			 g->hello.key_slot == FAB_KEY_NONE ? " (no such key)" : "", why);
-	else
-		snprintf(line, sizeof(line), "%s", why);
-	fab__refused(srv, transport_name(g->transport), g->peer, line);
-}
-
 /* Push what the hello has to say; a guest that does not read loses it. */
 static void guest_push(struct fab_guest *g)
 {
@@ -65,7 +52,7 @@ static void guest_push(struct fab_guest *g)
 
 static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
-	refused(srv, g, g->hello.why);
+	fab__refused(srv, transport_name(g->transport), g->hello.why);
 	guest_push(g);
 	shutdown(g->fd, SHUT_WR);
 	g->refused = true;
@@ -80,11 +67,11 @@ static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, con
 	guest_refuse(srv, g, now_ns);
 }
 
-struct fab_guest *fab__guest_place(struct fab_server *srv)
+struct fab_guest *fab__guest_place(const struct fab_server *srv)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control.guests[i].fd < 0)
-			return &srv->control.guests[i];
+		if (srv->control->guests[i].fd < 0)
+			return &srv->control->guests[i];
 	return NULL;
 }
 
@@ -100,11 +87,9 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
-	fab__peer_text(fd, g->peer);
 	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
 	g->watch.type = WATCH_HELLO;
-	fab__hello_server(&g->hello, &srv->control.keys, transport, &srv->cfg.limits, nonce);
-	g->hello.local = fab__peer_is_local(fd);
+	fab__hello_server(&g->hello, &srv->cfg.key, transport, &srv->cfg.limits, nonce);
 	g->hello.core_count = srv->cfg.core_count;
 	g->hello.shard_count = srv->cfg.shard_count;
 	fab__control_watch(srv, fd, &g->watch);
@@ -132,7 +117,7 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 {
 	int err;
 
-	ASSERT(epoll_ctl(srv->control.epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
+	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
 	err = fab__control_open(srv, g);
 	if (!err) {
 		g->fd = -1; /* the session's now */
@@ -159,9 +144,8 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 	if (got < 0 && errno == EAGAIN)
 		return;
 	if (got <= 0) {
-		refused(srv, g,
-			h->at == HELLO_CHALLENGED ? "it left at our proof: its secret is another"
-						  : "it left in the middle of the hello");
+		fab__refused(srv, transport_name(g->transport),
+			     "the peer left in the middle of the hello");
 		guest_close(g);
 		return;
 	}
@@ -178,7 +162,7 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
-		struct fab_guest *g = &srv->control.guests[i];
+		struct fab_guest *g = &srv->control->guests[i];
 
 		if (g->fd < 0 || now_ns < g->deadline_ns)
 			continue;
@@ -192,6 +176,6 @@ void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 void fab__guests_close(struct fab_server *srv)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control.guests[i].fd >= 0)
-			guest_close(&srv->control.guests[i]);
+		if (srv->control->guests[i].fd >= 0)
+			guest_close(&srv->control->guests[i]);
 }

@@ -3,7 +3,8 @@
  * Listening addresses: made, watched, accepted from, closed.
  *
  * When all places for guests are taken listeners are not watched: who waits, waits in the
- * kernel's backlog.
+ * kernel's backlog.  So too for a second when the kernel cannot accept (no descriptor is left):
+ * the listener stays readable, and a control thread that watched it would spin.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -15,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACKLOG 64
+#define BACKLOG  64
+#define PAUSE_NS UINT64_C(1000000000)
 
 /* A socket file that nobody listens on any more, left behind by a kill, may go. */
 static bool stale(const struct fab_addr *addr)
@@ -62,7 +64,7 @@ static void listener_name(struct fab_listener *l, const char *address)
 
 int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 	struct fab_listener *l = &c->listeners[c->listener_count];
 	char line[FAB_WHY_MAX];
 	int err;
@@ -93,12 +95,12 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 
 const char *fab_server_address(const struct fab_server *srv, uint32_t i)
 {
-	return i < srv->control.listener_count ? srv->control.listeners[i].text : NULL;
+	return i < srv->control->listener_count ? srv->control->listeners[i].text : NULL;
 }
 
 void fab__listeners_close(struct fab_server *srv)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 
 	for (uint32_t i = 0; i < c->listener_count; i++) {
 		close(c->listeners[i].fd);
@@ -110,7 +112,7 @@ void fab__listeners_close(struct fab_server *srv)
 
 void fab__listeners_watch(struct fab_server *srv, bool full)
 {
-	struct fab_control *c = &srv->control;
+	struct fab_control *c = srv->control;
 
 	if (c->full == full)
 		return;
@@ -123,6 +125,13 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 	}
 }
 
+static wk_cold void pause_accepting(struct fab_server *srv, int err, uint64_t now_ns)
+{
+	fab__refused(srv, "accept", strerror(err));
+	srv->control->accept_after_ns = now_ns + PAUSE_NS;
+	fab__listeners_watch(srv, true);
+}
+
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns)
 {
 	struct fab_guest *g;
@@ -130,8 +139,12 @@ void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns
 	while ((g = fab__guest_place(srv)) != NULL) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0)
-			return; /* none left, or out of descriptors: the next step tries again */
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
+				pause_accepting(srv, errno, now_ns);
+			return;
+		}
 		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
 	}
 	fab__listeners_watch(srv, true);

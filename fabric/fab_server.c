@@ -134,7 +134,7 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 		event_put(&events[n++], FAB_EVENT_SESSION_CLOSED, s);
 		s->closed = (struct fab_message){ .type = MESSAGE_CLOSED, .session = s };
 		ASSERT(spsc_push(&srv->to_control, &s->closed));
-		fab__wake(srv->control.wake_fd);
+		fab__wake(srv->control->wake_fd);
 	}
 	return n;
 }
@@ -301,7 +301,8 @@ uint64_t fab_server_deadline(const struct fab_server *srv)
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out)
 {
 	*out = srv->stat;
-	out->refused = atomic_load_explicit(&srv->control.refused, memory_order_relaxed);
+	if (srv == srv->control->cores[0])
+		out->refused = atomic_load_explicit(&srv->control->refused, memory_order_relaxed);
 	for (uint32_t i = 0; i < srv->open_count; i++)
 		if (srv->open[i]->direct)
 			out->wakeups_sent += srv->open[i]->shm.rung_count;

@@ -19,7 +19,6 @@
 
 #define SESSIONS_DEFAULT 64u
 #define SESSIONS_LIMIT   4096u
-#define KEYS_LIMIT       4096u
 #define POOLS_DEFAULT    (UINT64_C(1) << 30)
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
 
@@ -59,14 +58,12 @@ static int cfg_complete(struct fab_server_cfg *cfg)
 		cfg->pools_max_bytes = POOLS_DEFAULT;
 	if (!cfg->hello_timeout_ns)
 		cfg->hello_timeout_ns = HELLO_DEFAULT_NS;
-	if (!cfg->keys_max)
-		cfg->keys_max = FAB_KEYS_DEFAULT;
 	if (!cfg->core_count)
 		cfg->core_count = 1;
 	if (l->credits > FAB_CREDITS_MAX || l->long_bodies > FAB_LONG_MAX ||
 	    l->batch_max > FAB_BATCH_MAX || l->window_max_bytes > FAB_WINDOW_MAX ||
 	    l->window_max_bytes % BLOCK_SIZE != 0 || cfg->sessions_max > SESSIONS_LIMIT ||
-	    cfg->keys_max > KEYS_LIMIT)
+	    cfg->key.id[0] == 0)
 		return -EINVAL;
 	return 0;
 }
@@ -148,55 +145,60 @@ static void server_free(struct fab_server *srv)
 	free(srv->slots);
 	free(srv->open);
 	free(srv->sessions);
-	fab__keys_destroy(&srv->control.keys);
+	explicit_bzero(&srv->cfg.key, sizeof(srv->cfg.key));
 	free(srv);
 }
 
-/* The key of the configuration, into the table: nowhere else. */
-static int first_key(struct fab_server *srv, const struct fab_key *key)
-{
-	struct fab_grant grant = { .key = *key, .rights.may_write = true };
-	int err = key->id[0] ? fab_server_key_set(srv, &grant) : 0;
-
-	secret_wipe(&grant, sizeof(grant));
-	return err;
-}
-
-int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
+/* `first`: NULL, or whose control side it shares. */
+static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
+		  struct fab_server *first)
 {
 	struct fab_server *srv = aligned_alloc(64, align_up(sizeof(*srv), 64));
 	int err;
 
 	if (!srv)
 		return -ENOMEM;
-	memset(srv, 0, sizeof(*srv));
-	srv->cfg = *cfg;
-	secret_wipe(&srv->cfg.key, sizeof(srv->cfg.key));
-	srv->epoll_fd = -1;
-	srv->wake_fd = -1;
-	srv->next_deadline_ns = UINT64_MAX;
+	*srv = (struct fab_server){
+		.cfg = *cfg,
+		.epoll_fd = -1,
+		.wake_fd = -1,
+		.next_deadline_ns = UINT64_MAX,
+	};
 	list_init(&srv->dirty);
 	list_init(&srv->cancels);
 	list_init(&srv->back);
 	err = cfg_complete(&srv->cfg);
-	if (!err)
-		err = fab__keys_create(&srv->control.keys, srv->cfg.keys_max);
 	if (!err)
 		err = tables_create(srv);
 	if (!err)
 		err = arena_create(srv);
 	if (!err)
 		err = epoll_create_woken(srv);
-	if (!err)
-		err = first_key(srv, &cfg->key);
-	if (!err)
+	if (!err && !first)
 		err = fab__control_create(srv);
 	if (err) {
 		server_free(srv);
 		return err;
 	}
+	if (first) {
+		srv->control = first->control;
+		srv->control->cores[srv->control->core_count++] = srv;
+	}
 	*out = srv;
 	return 0;
+}
+
+int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg)
+{
+	return create(out, cfg, NULL);
+}
+
+int fab_server_add(struct fab_server *first, struct fab_server **out)
+{
+	ASSERT(first->control->cores[0] == first);
+	if (first->control->core_count == FAB_CORES_MAX)
+		return -EINVAL;
+	return create(out, &first->cfg, first);
 }
 
 void fab_server_destroy(struct fab_server *srv)
@@ -210,5 +212,5 @@ void fab_server_stop(struct fab_server *srv)
 {
 	atomic_store_explicit(&srv->stop, true, memory_order_relaxed);
 	fab__wake(srv->wake_fd);
-	fab__wake(srv->control.wake_fd);
+	fab__wake(srv->control->wake_fd);
 }

@@ -329,6 +329,7 @@ must_check struct meta_op *meta_op_poll(struct meta *m);
 
 /* May a reply that saw `seq` leave?  If not: */
 bool meta_is_durable(const struct meta *m, uint64_t seq);
+uint64_t meta_durable_seq(const struct meta *m); /* up to here it may */
 /* ... hand the finished operation back; meta_op_poll() returns it when it may. */
 void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 
@@ -350,6 +351,10 @@ void meta_ahead_step(struct meta_ahead *a, uint32_t step);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
 void meta_read_end(struct meta *m, struct meta_op *op);
+/* The same in two halves, for who has finished where the store is not: the operation's pin, which
+ * it has no more then (0: it had none), and its end. */
+must_check uint64_t meta_read_pin_take(struct meta_op *op);
+void meta_read_pin_end(struct meta *m, uint64_t pin);
 
 /**
  * meta_data_alloc - blocks for new bytes: nobody else's until given to an operation or freed

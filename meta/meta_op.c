@@ -307,6 +307,11 @@ bool meta_is_durable(const struct meta *m, uint64_t seq)
 	return seq <= meta__log_durable(m);
 }
 
+uint64_t meta_durable_seq(const struct meta *m)
+{
+	return meta__log_durable(m);
+}
+
 void meta_op_wait_durable(struct meta *m, struct meta_op *op)
 {
 	struct list *l = &m->ops->durable, *at = l->prev;
@@ -522,6 +527,20 @@ void meta_read_end(struct meta *m, struct meta_op *op)
 		return;
 	op->state &= ~(uint32_t)OP_EPOCH;
 	meta__epoch_leave(m, op->epoch);
+}
+
+uint64_t meta_read_pin_take(struct meta_op *op)
+{
+	if (!(op->state & OP_EPOCH))
+		return 0;
+	op->state &= ~(uint32_t)OP_EPOCH;
+	ASSERT(op->epoch > 0);
+	return op->epoch;
+}
+
+void meta_read_pin_end(struct meta *m, uint64_t pin)
+{
+	meta__epoch_leave(m, pin);
 }
 
 /* ---- made, ended ------------------------------------------------------------------------ */

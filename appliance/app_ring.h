@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What one polling core says to another: a queue of messages by value, between two threads, and
+ * the bell of who sleeps.
+ *
+ *        tail                 head      next
+ *          v                    v         v
+ *   [ ] [ ] x  x  x  x  x  x  x  .  .  .  [ ]      put, not yet told: head .. next
+ *   popped from here             put here
+ *
+ * Messages of one turn are told at once: app_ring_tell() moves head, so that its cache line, and
+ * the bell's, is paid for once for many.  Wait-free on both sides.
+ *
+ *   R1 -> A1   messages are stored before head says that they are there;
+ *   R2 -> A2   a message is copied out before tail gives its place back.
+ *   R3 -> A3   who tells moves head, then looks at the bell; who goes to sleep sets the bell, then
+ *              looks at head.  All four are sequentially consistent, so one sees the other: either
+ *              the bell is rung, or the sleeper finds the message.
+ */
+#ifndef APP_RING_H
+#define APP_RING_H
+
+#include "base/assert.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define APP_RING_LINE 64
+
+struct app_op;
+
+struct app_message {
+	union {
+		struct app_op *op;
+		uint64_t pin;
+		int64_t status;
+	};
+	uint64_t what; /* enum app_say */
+};
+
+struct app_ring {
+	_Alignas(APP_RING_LINE) _Atomic uint32_t head; /* written by who puts */
+	uint32_t next;
+	uint32_t tail_seen;
+	_Alignas(APP_RING_LINE) _Atomic uint32_t tail; /* written by who pops */
+	uint32_t head_seen;
+	_Alignas(APP_RING_LINE) uint32_t size; /* a power of two; never changes */
+	struct app_message *slot;
+};
+
+static inline void app_ring_init(struct app_ring *r, struct app_message *slot, uint32_t size)
+{
+	ASSERT(size > 0 && (size & (size - 1)) == 0);
+	atomic_init(&r->head, 0);
+	atomic_init(&r->tail, 0);
+	r->next = 0;
+	r->tail_seen = 0;
+	r->head_seen = 0;
+	r->size = size;
+	r->slot = slot;
+}
+
+/* The putting thread.  There is room: what may be under way is bounded (app_store.c). */
+static inline void app_ring_put(struct app_ring *r, struct app_message m)
+{
+	if (r->next - r->tail_seen == r->size) {
+		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
+		ASSERT(r->next - r->tail_seen < r->size);
+	}
+	r->slot[r->next++ & (r->size - 1)] = m;
+}
+
+/* The putting thread.  True: there was something to tell; look at the other's bell. */
+static inline bool app_ring_tell(struct app_ring *r)
+{
+	if (r->next == atomic_load_explicit(&r->head, memory_order_relaxed))
+		return false;
+	/* R1, R3: an exchange, since a store that is sequentially consistent costs as much. */
+	(void)atomic_exchange_explicit(&r->head, r->next, memory_order_seq_cst);
+	return true;
+}
+
+/* The popping thread.  False: there is none. */
+static inline bool app_ring_pop(struct app_ring *r, struct app_message *out)
+{
+	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+
+	if (tail == r->head_seen) {
+		r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire); /* A1 */
+		ASSERT(r->head_seen - tail <= r->size);
+		if (tail == r->head_seen)
+			return false;
+	}
+	*out = r->slot[tail & (r->size - 1)];
+	atomic_store_explicit(&r->tail, tail + 1, memory_order_release); /* R2 */
+	return true;
+}
+
+/* The popping thread: the one after the next, for its memory to be asked for; NULL: none yet. */
+static inline const struct app_message *app_ring_peek(const struct app_ring *r, uint32_t ahead)
+{
+	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+
+	return r->head_seen - tail > ahead ? &r->slot[(tail + ahead) & (r->size - 1)] : NULL;
+}
+
+/* The popping thread, its bell set: has anything come?  A3 */
+static inline bool app_ring_quiet(const struct app_ring *r)
+{
+	return atomic_load_explicit(&r->head, memory_order_seq_cst) ==
+	       atomic_load_explicit(&r->tail, memory_order_relaxed);
+}
+
+/* ---- the bell ------------------------------------------------------------------------- */
+
+struct app_bell {
+	_Alignas(APP_RING_LINE) _Atomic uint32_t asleep;
+	int fd; /* an eventfd */
+};
+
+/* Who has told: true: it slept, write to its fd.  R3 (the second half) */
+static inline bool app_bell_must_ring(struct app_bell *b)
+{
+	return atomic_load_explicit(&b->asleep, memory_order_seq_cst) &&
+	       atomic_exchange_explicit(&b->asleep, 0, memory_order_seq_cst);
+}
+
+/* Whose bell it is: before app_ring_quiet() of all its rings (A3), and after waking. */
+static inline void app_bell_set(struct app_bell *b, bool asleep)
+{
+	(void)atomic_exchange_explicit(&b->asleep, asleep, memory_order_seq_cst);
+}
+
+#endif

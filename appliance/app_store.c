@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The store, as operations see it whichever core they are on.  One core has it (app_owner()) and
+ * calls it; the others ask that core, by ring:
+ *
+ *    the connection's core                              the store's core
+ *    plan       -------- CALL op -------------------->  meta_op_start(&op->meta)
+ *    drives, the client's window  <---- DONE op ------  over; a change: durable
+ *    all read   -------- READ_END pin --------------->  the blocks may be reused
+ *    blocks     -------- BLOCKS op ----- DONE op -----  meta_data_alloc() into op->runs
+ *    a file     -------- LOCK op ------- DONE op -----  app_file.c
+ *    reply      -------- DURABLE op ---- DONE op -----  (only when durable_seq does not say so)
+ *    replied    -------- LEAVE op ------ DONE op -----  lock and unused blocks back; then freed
+ *
+ * What crosses is calls of the store, and not whole operations: the client's capsules, windows,
+ * checksums, the drives' queues and all payload stay with the connection's core, each core with a
+ * queue pair of its own on every drive.  So a core without the store spares its owner all but the
+ * plan, and whoever adds cores adds fabric, checksums and drives' completions; with whole
+ * operations passed on, the owner would do the drives' part for all.  What it needs is that blocks
+ * planned here are not reused there: the pin that a plan takes comes back as READ_END, by value,
+ * since the operation is answered by then and may be another's.  A call's cost is two messages of
+ * 16 bytes, and the cache lines of struct meta_op there and back: `weka-bench` and the file
+ * bench/RESULTS.md say how much.
+ *
+ * Invariants, true between any two turns:
+ *
+ *  (1) An operation is its connection's core's.  While asks_out > 0 the store's core has op->meta
+ *      and what it points to, name, handle, runs, nruns, crcs, locked, blocks_*; file_link,
+ *      store_link and store_on it has always, once a LOCK or BLOCKS was asked.  The connection's
+ *      core writes only what it alone reads: cancel, gave_up, asks_out.
+ *  (2) Every message to the store's core but READ_END and BYE is answered by one DONE; the
+ *      operation goes on when all of them are here.  So it never runs, and is never freed, while
+ *      the other core could still look at it.
+ *  (3) Of an operation at most a CALL (or LOCK ...), a CANCEL and a READ_END are under way: a
+ *      pin's end comes before the next call of the operation in the same ring, and no pin is
+ *      taken before that call was heard.  So 4 x ops_max places are enough, and a ring is never
+ *      full.
+ *  (4) The store's core says durable_seq before it says DONE: a change that is over needs no
+ *      second message to be replied to.
+ *
+ * Alone (core->cores is NULL) or on the store's core all of this is a call.
+ */
+#include "appliance/app_op.h"
+
+#include <errno.h>
+
+/* All shards are core 0's, so far. */
+uint32_t app_owner(const struct app_op *op)
+{
+	(void)op;
+	return 0;
+}
+
+static void ask(struct app_op *op, enum app_say what)
+{
+	op->asks_out++;
+	op->core->stat.asked++;
+	app_cores_say(op->core, app_owner(op), (struct app_message){ { .op = op }, what });
+}
+
+/* ---- calls ------------------------------------------------------------------------- */
+
+void app_op_saw(struct app_op *op)
+{
+	op->seen_seq = max_u64(op->seen_seq, op->meta.seen_seq);
+}
+
+bool app_op_meta(struct app_op *op, enum meta_op_type type)
+{
+	op->meta.type = type;
+	op->meta.wall_ns = op->core->wall_ns;
+	op->meta.owner = op;
+	if (unlikely(!op->core->meta)) {
+		ask(op, APP_SAY_CALL);
+	} else if (meta_op_start(op->core->meta, &op->meta)) {
+		app_op_saw(op);
+		return true;
+	}
+	op->on = APP_ON_META;
+	return false;
+}
+
+void app_read_end(struct app_op *op)
+{
+	uint64_t pin;
+
+	if (likely(op->core->meta)) {
+		meta_read_end(op->core->meta, &op->meta);
+		return;
+	}
+	pin = meta_read_pin_take(&op->meta);
+	if (pin)
+		app_cores_say(op->core, app_owner(op),
+			      (struct app_message){ { .pin = pin }, APP_SAY_READ_END });
+}
+
+bool app_is_durable(const struct app_core *core, uint64_t seq)
+{
+	if (likely(core->meta))
+		return meta_is_durable(core->meta, seq);
+	/* Only the number counts: what it speaks of lies on drives. */
+	return seq <= atomic_load_explicit(&core->cores->durable_seq, memory_order_relaxed);
+}
+
+void app_wait_durable(struct app_op *op)
+{
+	app_read_end(op);
+	list_init(&op->meta.link);
+	op->meta.seen_seq = op->seen_seq;
+	op->meta.owner = op;
+	op->on = APP_ON_META;
+	if (op->core->meta)
+		meta_op_wait_durable(op->core->meta, &op->meta);
+	else
+		ask(op, APP_SAY_DURABLE);
+}
+
+/* ---- blocks, files ------------------------------------------------------------------ */
+
+int app_blocks_take(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	int err;
+
+	if (unlikely(!core->meta)) {
+		op->blocks_known = !op->blocks_known; /* asked, and now answered */
+		if (!op->blocks_known)
+			return op->blocks_status;
+		op->on = APP_ON_BLOCKS;
+		ask(op, APP_SAY_BLOCKS);
+		return -EAGAIN;
+	}
+	err = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs, APP_RUNS_MAX,
+			      &op->nruns);
+	if (err == -EAGAIN)
+		app_op_wait(op, APP_ON_BLOCKS, &core->block_waiters);
+	return err;
+}
+
+void app_blocks_give(struct app_op *op, uint32_t from)
+{
+	uint32_t count = op->nruns - from;
+
+	ASSERT(from <= op->nruns);
+	if (count && op->core->meta) {
+		meta_data_free(op->core->meta, &op->runs[from], count);
+	} else {
+		op->give_from = from; /* with LEAVE */
+		op->give_count = count;
+	}
+	op->nruns = 0;
+}
+
+bool app_file_lock(struct app_op *op)
+{
+	if (op->locked || (op->core->meta && app_file_lock_here(op->core, op)))
+		return true;
+	if (!op->core->meta)
+		ask(op, APP_SAY_LOCK);
+	op->on = APP_ON_FILE;
+	return false;
+}
+
+/* ---- the end -------------------------------------------------------------------------- */
+
+void app_store_cancel(struct app_op *op)
+{
+	ASSERT(op->asks_out > 0 && op->on >= APP_ON_BLOCKS);
+	if (op->gave_up)
+		return; /* (3) */
+	op->gave_up = true;
+	ask(op, APP_SAY_CANCEL);
+}
+
+bool app_store_leave(struct app_op *op)
+{
+	if (likely(op->core->meta) || (!op->locked && op->give_count == 0))
+		return false;
+	op->leaving = true;
+	if (op->session)
+		op->session->ops--; /* the client has its answer, and may go */
+	op->session = NULL;
+	op->batch = NULL;
+	ask(op, APP_SAY_LEAVE);
+	return true;
+}
+
+void app_store_done(struct app_op *op)
+{
+	ASSERT(op->asks_out > 0);
+	if (--op->asks_out > 0)
+		return; /* (2) */
+	if (op->leaving) {
+		app_op_free(op);
+		return;
+	}
+	if (op->gave_up && op->blocks_known && op->blocks_status == 0)
+		op->gave_up = false; /* it has blocks: they are written, as if it had been later */
+	if (op->on == APP_ON_META)
+		app_op_saw(op);
+	app_op_run(op);
+}
