@@ -52,8 +52,11 @@ static int sim_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 
 	if (l->cut)
 		return -ECONNRESET;
-	if (take(l, out, sizeof(*out)) == 0)
+	l->hdr_bytes += take(l, (uint8_t *)&l->hdr + l->hdr_bytes, sizeof(*out) - l->hdr_bytes);
+	if (l->hdr_bytes < sizeof(*out))
 		return 0;
+	l->hdr_bytes = 0;
+	*out = l->hdr;
 	return fab__hdr_check(out) == le32_get(out->check) ? 1 : -EPROTO;
 }
 

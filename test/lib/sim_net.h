@@ -24,7 +24,9 @@ struct sim_link {
 	struct list in;   /* sim_message, oldest first */
 	struct list lent; /* fab_tx that sent() has not returned */
 	bool cut;
-	uint64_t arrives_ns; /* of the last message sent to us: order is kept */
+	uint64_t arrives_ns;     /* of the last message sent to us: order is kept */
+	struct fab_hdr_wire hdr; /* that is coming in */
+	uint32_t hdr_bytes;      /* of it, so far */
 };
 
 void sim_net_init(struct sim_net *net, uint64_t seed, uint64_t delay_max_ns);

@@ -144,6 +144,8 @@ static bool turn(struct sim_world *w)
 	if (more)
 		return true;
 	next = min_u64(sim_power_next_ns(&w->power), app_core_deadline(w->core));
+	if (w->cfg.leap_max_ns)
+		next = min_u64(next, w->power.now_ns + w->cfg.leap_max_ns);
 	if (next != UINT64_MAX && next > w->power.now_ns)
 		w->power.now_ns = next;
 	return next != UINT64_MAX;
@@ -158,7 +160,7 @@ static int make_server(struct sim_world *w)
 			    .batch_max = 64,
 			    .window_max_bytes = SIM_WINDOW,
 			    .pool_max_bytes = 4u << 20 },
-		.sessions_max = 2,
+		.sessions_max = w->cfg.sessions_max ? w->cfg.sessions_max : 2,
 		.pools_max_bytes = 8u << 20,
 	};
 	int err = fab_server_create(&w->srv, &cfg);

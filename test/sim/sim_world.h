@@ -28,6 +28,8 @@ struct sim_world_cfg {
 	uint32_t nshards;
 	uint64_t cache_bytes;
 	uint32_t ops_max;
+	uint32_t sessions_max; /* 0: 2 */
+	uint64_t leap_max_ns;  /* of the clock, when there is nothing to do; 0: to the next event */
 	/* A zone that has just become free is the next to be used: too early shows at once.  (The
 	 * store takes the one that has been free longest; which one is no rule of its own.) */
 	bool eager_reuse;
