@@ -128,7 +128,7 @@ bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now
 			fab_pool_release(e->pool);
 			break;
 		case FAB_CONTROL_REFUSED:
-			log_info("%s", e->text);
+			log_warn("refused: %s", e->text);
 			break;
 		}
 	}

@@ -23,6 +23,7 @@
 #include "client-lib/client_internal.h"
 
 #include "base/clock.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,11 +80,12 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 {
 	struct fab_connect_cfg cfg = {
 		.address = c->addresses[c->address_at],
-		.key = c->key,
+		.key = *c->key,
 		.want = c->want,
 	};
 	int err = fab_connect(&c->next, &cfg, now_ns);
 
+	secret_wipe(&cfg.key, sizeof(cfg.key));
 	if (err) {
 		try_failed(c, now_ns, err, c->next ? fab_conn_error(c->next) : NULL);
 		return;
@@ -292,6 +294,17 @@ static int connect_first(struct weka_client *c)
 	return client__pool_create(&c->pool, c->pool_bytes);
 }
 
+static int key_create(struct weka_client *c, const struct weka_key *key)
+{
+	void *memory;
+	int err = secret_create(sizeof(*c->key), &memory, NULL);
+
+	if (err)
+		return err;
+	c->key = memory;
+	return client__key(key, c->key, c->error);
+}
+
 static int client_create(struct weka_client *c, const char *addresses, const struct weka_key *key,
 			 const struct weka_options *options)
 {
@@ -301,7 +314,7 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	if (!err)
 		err = client__addresses(c, addresses, c->error);
 	if (!err)
-		err = client__key(key, &c->key, c->error);
+		err = key_create(c, key);
 	if (err)
 		return err;
 	c->timeout_ns = o.timeout_ns;
@@ -365,7 +378,7 @@ void weka_close(struct weka_client *c)
 		free(c->addresses[i]);
 	if (c->alive)
 		munmap((void *)(uintptr_t)c->alive, WEKA_BLOCK);
-	explicit_bzero(c, sizeof(*c));
+	secret_destroy(c->key, sizeof(*c->key));
 	free(c);
 }
 

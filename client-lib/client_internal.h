@@ -164,7 +164,7 @@ struct weka_client {
 	/* client_conn.c */
 	struct fab_conn *next;
 	struct fab_region *next_region;
-	struct fab_key key;
+	struct fab_key *key; /* in a page of its own: base/secret.h */
 	struct fab_limits want;
 	char *addresses[CLIENT_ADDRESSES];
 	uint32_t address_count;

@@ -20,6 +20,7 @@
 #define FABRIC_FAB_H
 
 #include "base/assert.h"
+#include "fabric/fab_key.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +31,6 @@
 #define FAB_WINDOW_MAX    (64u << 20)  /* landing or payload window of one request   */
 #define FAB_BATCH_MAX     1024u        /* items of one request                       */
 #define FAB_PATH_MAX      4095u        /* bytes of a path or a symlink's target      */
-#define FAB_KEY_BYTES     32u
-#define FAB_KEY_ID_MAX    31u /* bytes of a key's name                      */
 #define FAB_HANDLE_BYTES  16u
 #define FAB_COOKIE_BYTES  24u
 #define FAB_ANSWER_BYTES  24u        /* of one item in a batch's table of answers  */
@@ -250,11 +249,6 @@ union fab_args {
 #define FAB_SET_MTIME        8u
 #define FAB_SET_ATIME        16u
 
-struct fab_key {
-	char id[FAB_KEY_ID_MAX + 1]; /* printable, NUL-terminated */
-	uint8_t secret[FAB_KEY_BYTES];
-};
-
 /* What the hello agreed on. */
 struct fab_limits {
 	uint32_t credits;          /* requests in flight, 1 .. 1024                */
@@ -279,7 +273,8 @@ struct fab_server;
 struct fab_pool;
 
 struct fab_server_cfg {
-	struct fab_key key;
+	struct fab_key key;  /* one that may do everything; id "": none, see fab_key.h */
+	uint32_t keys_max;   /* 0: FAB_KEYS_DEFAULT */
 	uint32_t core_count; /* told to clients; 0: 1 */
 	uint32_t shard_count;
 	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
@@ -323,7 +318,7 @@ enum fab_control_type {
 	/* Its session has ended, and no request names it any more: undo, then fab_pool_release().
 	 */
 	FAB_CONTROL_POOL_GONE,
-	/* A connection was refused: one line in `text`, for the log. */
+	/* Somebody was refused: one line in `text`, for the log; rarely, however many are. */
 	FAB_CONTROL_REFUSED,
 };
 
@@ -356,12 +351,25 @@ void fab_pool_release(struct fab_pool *pool);
 
 /* ---- the appliance's side: the polling core ----------------------------------------- */
 
+/* What a client may not do and tried: FAB_CONTROL_REFUSED tells people who it was. */
+enum fab_refusal {
+	FAB_REFUSED_WRITE,    /* a change by a key that may read only        */
+	FAB_REFUSED_PATH,     /* a path that leaves its subtree              */
+	FAB_REFUSED_HANDLE,   /* a handle or number that is not its key's    */
+	FAB_REFUSED_STATUS,   /* the appliance's counters                    */
+	FAB_REFUSED_PROTOCOL, /* the fabric's own: the session ended for it  */
+	FAB_REFUSED_STALLED,  /* ... or for not taking what was sent to it   */
+	FAB_REFUSALS_END,
+};
+
 struct fab_session {
 	uint64_t id;
 	void *user;            /* the appliance's */
 	const char *transport; /* "shm" or "tcp" */
 	struct fab_limits limits;
 	char key_id[FAB_KEY_ID_MAX + 1];
+	const struct fab_rights *rights; /* what its key allows: as long as the session lives */
+	const struct fab__scope *scope;  /* the fabric's: fab_handle_open() */
 };
 
 struct fab_window {
@@ -536,12 +544,15 @@ struct fab_server_stat {
 	uint64_t requests;
 	uint64_t replies;
 	uint64_t sessions;
-	uint64_t refused;         /* connections that never became sessions     */
+	uint64_t refused;         /* connections, and kinds of what sessions may not do */
 	uint64_t protocol_errors; /* sessions closed for what they sent         */
 	uint64_t bytes_in;        /* payload pulled                             */
 	uint64_t bytes_out;       /* payload sent or copied, not what drives wrote */
 	uint64_t wakeups_sent;    /* doorbells to sleeping clients              */
 };
+/* A request of this session was refused.  Thread: the core's; cheap however often it is called. */
+void fab_session_refused(struct fab_session *session, enum fab_refusal what);
+
 /* What they are now.  Thread: the core's. */
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out);
 

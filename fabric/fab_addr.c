@@ -101,3 +101,35 @@ int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX])
 		 geteuid());
 	return -EACCES;
 }
+
+bool fab__peer_is_local(int fd)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t bytes = sizeof(peer);
+	const struct sockaddr_in *in = (const void *)&peer;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
+		return false;
+	if (peer.ss_family == AF_UNIX)
+		return true;
+	return peer.ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == 127;
+}
+
+void fab__peer_text(int fd, char out[64])
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t bytes = sizeof(peer);
+	const struct sockaddr_in *in = (const void *)&peer;
+	struct ucred cred = { 0 };
+	char host[INET_ADDRSTRLEN];
+
+	snprintf(out, 64, "a peer that is gone");
+	if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
+		return;
+	if (peer.ss_family == AF_INET && inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host)))
+		snprintf(out, 64, "%s:%u", host, ntohs(in->sin_port));
+	bytes = sizeof(cred);
+	if (peer.ss_family == AF_UNIX &&
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) == 0)
+		snprintf(out, 64, "user %u, process %d", cred.uid, cred.pid);
+}

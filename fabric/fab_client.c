@@ -44,7 +44,7 @@ void fab_close(struct fab_conn *conn)
 	}
 	if (conn->epoll_fd >= 0)
 		close(conn->epoll_fd);
-	explicit_bzero(&conn->key, sizeof(conn->key));
+	fab__conn_key_forget(conn);
 	free(conn);
 }
 

@@ -71,8 +71,8 @@ struct fab_conn {
 	uint32_t rx_done;
 	/* fab_client.c */
 	struct fab_addr addr;
-	struct fab_key key;
-	pid_t owner; /* the process that connected */
+	struct fab_key *key; /* in a page of its own, until the hello is over */
+	pid_t owner;         /* the process that connected */
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
@@ -100,6 +100,7 @@ void fab__slot_settle(struct fab_conn *conn, struct fab_slot *slot);
 void fab__conn_break(struct fab_conn *conn, int err, const char *why);
 /* As fab__conn_break(), and returns err; `why` may be the connection's own line.  fab_dial.c */
 int fab__conn_broken(struct fab_conn *conn, int err, const char *why);
+void fab__conn_key_forget(struct fab_conn *conn);
 /* POOL_ADDED has come, on whichever way. */
 must_check int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int fd);
 

@@ -4,13 +4,12 @@
  *
  *   listener -> fab_listen.c -> guest -> fab_guest.c -> session, pools -> fab_control_session.c
  *
- * Invariant: (1) every refusal is reported by FAB_CONTROL_REFUSED, or at least counted.
+ * Invariant: (1) every refusal goes through fab__refused().
  */
 #include "fabric/fab_server_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,15 +17,6 @@
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 32
-
-void fab__refused(struct fab_server *srv, const char *who, const char *why)
-{
-	struct fab_control *c = srv->control;
-
-	atomic_fetch_add_explicit(&c->refused, 1, memory_order_relaxed);
-	if (c->refusal_count < FAB_REFUSALS_MAX)
-		snprintf(c->refusals[c->refusal_count++], FAB_WHY_MAX, "%.50s: %.190s", who, why);
-}
 
 void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 {
@@ -85,11 +75,14 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	struct fab_control *c = srv->control;
 	uint32_t n;
 
+	c->now_ns = now_ns;
 	if (!c->stopped && atomic_load_explicit(&srv->stop, memory_order_relaxed))
 		fab_server_shut(srv);
 	control_input(srv, now_ns);
 	fab__control_messages(srv);
 	fab__guests_expire(srv, now_ns);
+	fab__refusals_collect(srv);
+	fab__refusals_expire(srv);
 	if (c->full && now_ns >= c->accept_after_ns && fab__guest_place(srv))
 		fab__listeners_watch(srv, false);
 	n = fab__control_pool_events(srv, events, events_max);
@@ -103,7 +96,7 @@ int fab_server_control_fd(const struct fab_server *srv)
 
 uint64_t fab_server_control_deadline(const struct fab_server *srv)
 {
-	uint64_t deadline = UINT64_MAX;
+	uint64_t deadline = fab__refusals_deadline(srv);
 
 	if (srv->control->refusal_count > 0 || !list_empty(&srv->control->pools_due))
 		return 0;
@@ -115,9 +108,41 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 	return deadline;
 }
 
-int fab__control_create(struct fab_server *srv)
+/* The key of the configuration goes into the table, and nowhere else. */
+static int keys_begin(struct fab_server *srv, const struct fab_key *key)
+{
+	struct fab_grant grant = { .key = *key, .rights.may_write = true };
+	int err = fab__keys_create(&srv->control->keys, srv->cfg.keys_max);
+
+	if (!err && key->id[0])
+		err = fab_server_key_set(srv, &grant);
+	secret_wipe(&grant, sizeof(grant));
+	return err;
+}
+
+static int descriptors_open(struct fab_server *srv)
+{
+	struct fab_control *c = srv->control;
+
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (c->epoll_fd < 0)
+		return -errno;
+	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (c->wake_fd < 0) {
+		int err = -errno;
+
+		close(c->epoll_fd);
+		return err;
+	}
+	c->wake_watch.type = WATCH_WAKE;
+	fab__control_watch(srv, c->wake_fd, &c->wake_watch);
+	return 0;
+}
+
+int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 {
 	struct fab_control *c = calloc(1, sizeof(*c));
+	int err;
 
 	if (!c)
 		return -ENOMEM;
@@ -127,22 +152,14 @@ int fab__control_create(struct fab_server *srv)
 	c->next_session_id = 1;
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		c->guests[i].fd = -1;
-	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (c->epoll_fd < 0) {
-		free(c);
-		return -errno;
-	}
-	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (c->wake_fd < 0) {
-		int err = -errno;
-
-		close(c->epoll_fd);
-		free(c);
-		return err;
-	}
-	c->wake_watch.type = WATCH_WAKE;
-	fab__control_watch(srv, c->wake_fd, &c->wake_watch);
-	return 0;
+	err = keys_begin(srv, key);
+	if (!err)
+		err = descriptors_open(srv);
+	if (!err)
+		return 0;
+	fab__keys_destroy(&c->keys);
+	free(c);
+	return err;
 }
 
 void fab__control_destroy(struct fab_server *srv)
@@ -160,5 +177,6 @@ void fab__control_destroy(struct fab_server *srv)
 	fab_server_shut(srv);
 	close(c->wake_fd);
 	close(c->epoll_fd);
+	fab__keys_destroy(&c->keys);
 	free(c);
 }

@@ -128,6 +128,12 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	s->control.used = true;
 	core->places_used++;
 	srv->control->session_count++;
+	memcpy(s->control.peer, g->peer, sizeof(g->peer));
+	s->control.has_key = true;
+	s->control.key_slot = g->hello.key_slot;
+	fab__keys_enter(&srv->control->keys, g->hello.key_slot);
+	s->pub.rights = fab__keys_rights(&srv->control->keys, g->hello.key_slot);
+	s->pub.scope = fab__keys_scope(&srv->control->keys, g->hello.key_slot);
 	if (s->direct)
 		fab__control_watch(srv, g->fd, &s->control.watch);
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
@@ -148,12 +154,19 @@ static void lost(struct fab__session *s)
 	if (s->control.lost_told)
 		return;
 	s->control.lost_told = true;
-	ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) == 0);
+	if (s->direct)
+		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) ==
+		       0);
 	if (s->control.core_done)
 		return;
 	s->lost = (struct fab_message){ .type = MESSAGE_LOST, .session = s };
 	ASSERT(spsc_push(&s->srv->to_core, &s->lost));
 	fab__wake(s->srv->wake_fd);
+}
+
+void fab__control_revoke(struct fab__session *s)
+{
+	lost(s);
 }
 
 static void pool_answer(struct fab_pool *pool, int status)
@@ -228,7 +241,8 @@ static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
 	    hdr.type != FAB_POOL_ADD || hdr.body_bytes != sizeof(body) || hdr.window_region == 0 ||
 	    hdr.window_region > FAB_POOLS_MAX || le64_get(body.size_bytes) == 0 ||
 	    s->pools[hdr.window_region - 1].at != POOL_FREE) {
-		fab__refused(s->srv, "shm", "a session ended: it broke the protocol at a pool");
+		fab__refused(s->srv, "shm", s->control.peer,
+			     "its session ended: it broke the protocol at a pool");
 		lost(s);
 		return;
 	}
@@ -274,6 +288,9 @@ static void session_release(struct fab__session *s)
 			close(c->doorbells[i]);
 	if (s->direct)
 		fab__memory_unmap(s->shm.memory, s->shm.memory_bytes);
+	if (c->has_key)
+		fab__keys_leave(&s->srv->control->keys, c->key_slot);
+	c->has_key = false;
 	c->used = false;
 	s->srv->places_used--;
 	s->srv->control->session_count--;
@@ -326,6 +343,7 @@ static void session_ended(struct fab__session *s)
 		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
 	c->lost_told = true;
 	c->core_done = true;
+	fab__session_refusals(s);
 	if (c->fd >= 0) /* a simulated network has none */
 		close(c->fd);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX && s->direct; i++) {

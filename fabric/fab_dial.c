@@ -8,6 +8,8 @@
  */
 #include "fabric/fab_client_internal.h"
 
+#include "base/secret.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +52,25 @@ static int dial(struct fab_conn *conn)
 	return fab__conn_broken(conn, err, strerror(-err));
 }
 
+void fab__conn_key_forget(struct fab_conn *conn)
+{
+	secret_destroy(conn->key, sizeof(*conn->key));
+	conn->key = NULL;
+	conn->hello.key = NULL;
+}
+
+static int key_keep(struct fab_conn *conn, const struct fab_key *key)
+{
+	void *memory;
+	int err = secret_create(sizeof(*key), &memory, NULL);
+
+	if (err)
+		return fab__conn_broken(conn, err, strerror(-err));
+	conn->key = memory;
+	*conn->key = *key;
+	return 0;
+}
+
 int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64_t now_ns)
 {
 	struct fab_conn *conn = aligned_alloc(64, align_up(sizeof(*conn), 64));
@@ -62,7 +83,6 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	memset(conn, 0, sizeof(*conn));
 	conn->fd = conn->epoll_fd = conn->in_fd = -1;
 	conn->doorbells[0] = conn->doorbells[1] = -1;
-	conn->key = cfg->key;
 	conn->owner = getpid();
 	conn->deadline_ns =
 		now_ns + (cfg->hello_timeout_ns ? cfg->hello_timeout_ns : HELLO_DEFAULT_NS);
@@ -76,8 +96,11 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 		memcpy(why, conn->why, sizeof(why));
 		return fab__conn_broken(conn, err, why);
 	}
+	err = key_keep(conn, &cfg->key);
+	if (err)
+		return err;
 	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
-	fab__hello_client(&conn->hello, &conn->key, conn->addr.transport, &cfg->want, nonce);
+	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &cfg->want, nonce);
 	return dial(conn);
 }
 
@@ -181,6 +204,8 @@ static int hello_input(struct fab_conn *conn, bool *again)
 	*again = true;
 	h->in_bytes += (uint32_t)got;
 	err = fab__hello_step(h);
+	if (err)
+		fab__conn_key_forget(conn);
 	if (err == 1 && conn->addr.transport == FAB_TRANSPORT_SHM)
 		return rings_open(conn, fds, fd_count);
 	fds_close(fds, fd_count);

@@ -35,6 +35,19 @@ static const char *transport_name(uint8_t transport)
 	return transport == FAB_TRANSPORT_SHM ? "shm" : "tcp";
 }
 
+/* With the key that it named, once it has: which is not told to the peer. */
+static void refused(struct fab_server *srv, const struct fab_guest *g, const char *why)
+{
+	char line[FAB_WHY_MAX];
+
+	if (g->hello.key_id[0])
+		snprintf(line, sizeof(line), "key \"%s\"%s: %.180s", g->hello.key_id,
+			 g->hello.key_slot == FAB_KEY_NONE ? " (no such key)" : "", why);
+	else
+		snprintf(line, sizeof(line), "%s", why);
+	fab__refused(srv, transport_name(g->transport), g->peer, line);
+}
+
 /* Push what the hello has to say; a guest that does not read loses it. */
 static void guest_push(struct fab_guest *g)
 {
@@ -52,7 +65,7 @@ static void guest_push(struct fab_guest *g)
 
 static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
-	fab__refused(srv, transport_name(g->transport), g->hello.why);
+	refused(srv, g, g->hello.why);
 	guest_push(g);
 	shutdown(g->fd, SHUT_WR);
 	g->refused = true;
@@ -87,9 +100,11 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
+	fab__peer_text(fd, g->peer);
 	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
 	g->watch.type = WATCH_HELLO;
-	fab__hello_server(&g->hello, &srv->cfg.key, transport, &srv->cfg.limits, nonce);
+	fab__hello_server(&g->hello, &srv->control->keys, transport, &srv->cfg.limits, nonce);
+	g->hello.local = fab__peer_is_local(fd);
 	g->hello.core_count = srv->cfg.core_count;
 	g->hello.shard_count = srv->cfg.shard_count;
 	fab__control_watch(srv, fd, &g->watch);
@@ -144,8 +159,9 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 	if (got < 0 && errno == EAGAIN)
 		return;
 	if (got <= 0) {
-		fab__refused(srv, transport_name(g->transport),
-			     "the peer left in the middle of the hello");
+		refused(srv, g,
+			h->at == HELLO_CHALLENGED ? "it left at our proof: its secret is another"
+						  : "it left in the middle of the hello");
 		guest_close(g);
 		return;
 	}

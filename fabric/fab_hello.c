@@ -13,6 +13,8 @@
  *  (1) Before the proof only four capsules of fixed size are looked at, each in one state.
  *  (2) The client's secret is used only after the appliance has shown that it knows it.
  *  (3) What is agreed on is never more than either side offered.
+ *  (4) No secret is copied here: they stay in their own pages.  Which key is meant is looked up
+ *      for each proof, so one that was taken away in between is good no more.
  */
 #include "fabric/fab_internal.h"
 
@@ -150,13 +152,14 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 	put_capsule(h, FAB_HELLO, 0, &h->hello, sizeof(h->hello));
 }
 
-void fab__hello_server(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
+void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32])
 {
 	memset(h, 0, sizeof(*h));
 	h->at = HELLO_WAITS;
 	h->server = true;
-	h->key = key;
+	h->keys = keys;
+	h->key_slot = FAB_KEY_NONE;
 	h->transport = transport;
 	h->limits = *most;
 	memcpy(h->challenge.nonce, nonce, sizeof(h->challenge.nonce));
@@ -280,25 +283,10 @@ static bool key_id_sane(const uint8_t id[32])
 	return bytes > 0 && bytes <= FAB_KEY_ID_MAX;
 }
 
-/* A key that nobody has, for an id that nobody has: the exchange looks the same. */
-static void nobodys_key(struct fab_key *out, const struct fab_hello *h)
-{
-	unsigned int bytes = 0;
-
-	*out = (struct fab_key){ 0 };
-	ASSERT(HMAC(EVP_sha256(), h->key->secret, FAB_KEY_BYTES, h->challenge.nonce,
-		    sizeof(h->challenge.nonce), out->secret, &bytes));
-}
-
-static bool key_is_ours(const struct fab_hello *h)
-{
-	return strcmp(h->key_id, h->key->id) == 0;
-}
-
 static int hello_step(struct fab_hello *h, const uint8_t *body)
 {
 	struct fab_limits wish;
-	struct fab_key nobodys;
+	const struct fab_key *key;
 
 	memcpy(&h->hello, body, sizeof(h->hello));
 	if (h->hello.version_min > FAB_VERSION_MAX || h->hello.version_max < FAB_VERSION_MIN) {
@@ -323,9 +311,9 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 	h->challenge.limits = limits_build(&h->limits);
 	h->challenge.core_count = le32_of(h->core_count);
 	h->challenge.shard_count = le32_of(h->shard_count);
-	nobodys_key(&nobodys, h);
-	fab__hello_proof(h->challenge.proof, key_is_ours(h) ? h->key : &nobodys, label_appliance,
-			 &h->hello, &h->challenge);
+	/* An id that nobody has is answered in the same way, by a key that nobody has. */
+	key = fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
+	fab__hello_proof(h->challenge.proof, key, label_appliance, &h->hello, &h->challenge);
 	put_capsule(h, FAB_CHALLENGE, 0, &h->challenge, sizeof(h->challenge));
 	h->at = HELLO_CHALLENGED;
 	return 0;
@@ -360,10 +348,11 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 
 static int proof_step(struct fab_hello *h, const uint8_t *body)
 {
+	const struct fab_key *key = fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
 	uint8_t proof[32];
 
-	fab__hello_proof(proof, h->key, label_client, &h->hello, &h->challenge);
-	if (CRYPTO_memcmp(proof, body, sizeof(proof)) != 0 || !key_is_ours(h))
+	fab__hello_proof(proof, key, label_client, &h->hello, &h->challenge);
+	if (CRYPTO_memcmp(proof, body, sizeof(proof)) != 0 || h->key_slot == FAB_KEY_NONE)
 		return fail(h, -EACCES, "the proof of the key is wrong");
 	h->at = HELLO_DONE;
 	return 1;

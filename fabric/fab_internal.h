@@ -84,15 +84,25 @@ enum fab_hello_at {
 	HELLO_DONE,
 };
 
+struct fab__keys;
+#define FAB_KEY_NONE UINT32_MAX
+
+/* The key of that id, or one that nobody has, and FAB_KEY_NONE in *slot.  fab_keys.c */
+const struct fab_key *fab__keys_find(const struct fab__keys *keys,
+				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot);
+
 struct fab_hello {
 	enum fab_hello_at at;
 	bool server;
+	bool local; /* the appliance: its peer is on this machine */
 	uint8_t transport;
 	uint8_t version;
 	uint32_t core_count;
 	uint32_t shard_count;
-	const struct fab_key *key;
-	struct fab_limits limits; /* asked or offered; then agreed on */
+	const struct fab_key *key;    /* the client's    */
+	const struct fab__keys *keys; /* the appliance's */
+	uint32_t key_slot;            /* ... that was proved */
+	struct fab_limits limits;     /* asked or offered; then agreed on */
 	struct fab_hello_wire hello;
 	struct fab_challenge_wire challenge;
 	uint64_t session_id;
@@ -107,7 +117,7 @@ struct fab_hello {
 /* `nonce`: 32 fresh random bytes. */
 void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
 		       const struct fab_limits *want, const uint8_t nonce[32]);
-void fab__hello_server(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
+void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32]);
 /* How many more bytes `in` wants before fab__hello_step() can go on. */
 uint32_t fab__hello_want(const struct fab_hello *h);
@@ -139,6 +149,10 @@ struct fab_addr {
 must_check int fab__addr_parse(struct fab_addr *out, const char *address, char why[FAB_WHY_MAX]);
 must_check int fab__addr_socket(const struct fab_addr *addr); /* non-blocking; fd or -errno */
 must_check int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX]);
+/* Is it on this machine, as far as its address tells? */
+bool fab__peer_is_local(int fd);
+/* Its address, for people: "127.0.0.1:40000", or "user 0, process 4711". */
+void fab__peer_text(int fd, char out[64]);
 
 /* ---- fab_shm.c, fab_shm_mem.c: rings in shared memory ------------------------------- */
 

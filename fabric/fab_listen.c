@@ -127,7 +127,7 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 
 static wk_cold void pause_accepting(struct fab_server *srv, int err, uint64_t now_ns)
 {
-	fab__refused(srv, "accept", strerror(err));
+	fab__refused(srv, "accept", "nobody", strerror(err));
 	srv->control->accept_after_ns = now_ns + PAUSE_NS;
 	fab__listeners_watch(srv, true);
 }

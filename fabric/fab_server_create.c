@@ -19,6 +19,7 @@
 
 #define SESSIONS_DEFAULT 64u
 #define SESSIONS_LIMIT   4096u
+#define KEYS_LIMIT       4096u
 #define POOLS_DEFAULT    (UINT64_C(1) << 30)
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
 
@@ -58,12 +59,14 @@ static int cfg_complete(struct fab_server_cfg *cfg)
 		cfg->pools_max_bytes = POOLS_DEFAULT;
 	if (!cfg->hello_timeout_ns)
 		cfg->hello_timeout_ns = HELLO_DEFAULT_NS;
+	if (!cfg->keys_max)
+		cfg->keys_max = FAB_KEYS_DEFAULT;
 	if (!cfg->core_count)
 		cfg->core_count = 1;
 	if (l->credits > FAB_CREDITS_MAX || l->long_bodies > FAB_LONG_MAX ||
 	    l->batch_max > FAB_BATCH_MAX || l->window_max_bytes > FAB_WINDOW_MAX ||
 	    l->window_max_bytes % BLOCK_SIZE != 0 || cfg->sessions_max > SESSIONS_LIMIT ||
-	    cfg->key.id[0] == 0)
+	    cfg->keys_max > KEYS_LIMIT)
 		return -EINVAL;
 	return 0;
 }
@@ -145,7 +148,6 @@ static void server_free(struct fab_server *srv)
 	free(srv->slots);
 	free(srv->open);
 	free(srv->sessions);
-	explicit_bzero(&srv->cfg.key, sizeof(srv->cfg.key));
 	free(srv);
 }
 
@@ -158,12 +160,12 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 
 	if (!srv)
 		return -ENOMEM;
-	*srv = (struct fab_server){
-		.cfg = *cfg,
-		.epoll_fd = -1,
-		.wake_fd = -1,
-		.next_deadline_ns = UINT64_MAX,
-	};
+	memset(srv, 0, sizeof(*srv));
+	srv->cfg = *cfg;
+	secret_wipe(&srv->cfg.key, sizeof(srv->cfg.key));
+	srv->epoll_fd = -1;
+	srv->wake_fd = -1;
+	srv->next_deadline_ns = UINT64_MAX;
 	list_init(&srv->dirty);
 	list_init(&srv->cancels);
 	list_init(&srv->back);
@@ -175,7 +177,7 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 	if (!err)
 		err = epoll_create_woken(srv);
 	if (!err && !first)
-		err = fab__control_create(srv);
+		err = fab__control_create(srv, &cfg->key);
 	if (err) {
 		server_free(srv);
 		return err;

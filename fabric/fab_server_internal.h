@@ -5,6 +5,50 @@
 
 #include "fabric/fab_internal.h"
 
+#include "base/secret.h"
+
+#include <openssl/aes.h>
+
+/* ---- fab_keys.c, fab_scope.c: the control side's -------------------------------------- */
+
+struct fab__scope { /* a key's handles */
+	AES_KEY seal;
+	AES_KEY open;
+};
+
+struct fab__secret { /* of one key: in pages of its own */
+	struct fab_key key;
+	uint8_t handle_secret[FAB_KEY_BYTES];
+	struct fab__scope scope;
+};
+
+enum fab__key_at { KEY_FREE, KEY_LIVE, KEY_GONE };
+
+struct fab__key_slot {
+	enum fab__key_at at;
+	uint32_t sessions; /* that are in by it */
+	struct fab_rights rights;
+};
+
+struct fab__keys {
+	uint32_t max;
+	bool locked;
+	struct fab__key_slot *slot;
+	struct fab__secret *secret; /* max + 1: the last is nobody's */
+};
+
+void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES]);
+must_check int fab__keys_create(struct fab__keys *keys, uint32_t keys_max);
+void fab__keys_destroy(struct fab__keys *keys);
+/* `*ended`: a slot whose sessions must end, or FAB_KEY_NONE. */
+must_check int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant,
+			     uint32_t *ended);
+must_check int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended);
+const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t slot);
+const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t slot);
+void fab__keys_enter(struct fab__keys *keys, uint32_t slot);
+void fab__keys_leave(struct fab__keys *keys, uint32_t slot);
+
 /* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
 
 struct fab__session;
@@ -88,9 +132,12 @@ struct fab__session_control { /* the control side's share of a session */
 	bool lost_told;
 	bool core_done;
 	uint32_t pools_out; /* not yet released                    */
-	int fd;             /* tcp: the stream; shm: the unix socket */
-	int doorbells[2];   /* shm: ours, where the client's is rung; else -1 */
-	uint32_t in_bytes;  /* of a POOL_ADD that is coming */
+	char peer[64];      /* its address, for people             */
+	bool has_key;       /* not over a simulated network        */
+	uint32_t key_slot;
+	int fd;            /* tcp: the stream; shm: the unix socket */
+	int doorbells[2];  /* shm: ours, where the client's is rung; else -1 */
+	uint32_t in_bytes; /* of a POOL_ADD that is coming */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 };
 
@@ -104,6 +151,8 @@ struct fab__session {
 	bool quiet_until_told;  /* epoll says when it becomes active */
 	struct list dirty_node; /* on srv->dirty: something to flush */
 	uint64_t next_deadline_ns;
+	_Atomic uint32_t refusals;             /* bits of enum fab_refusal, for control */
+	uint64_t refused_ns[FAB_REFUSALS_END]; /* when control was told last */
 	struct fab__req *reqs;
 	uint16_t *req_free; /* stack of indices */
 	uint32_t req_free_count;
@@ -154,6 +203,15 @@ must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 #define FAB_HELLOS_MAX    32u
 #define FAB_REFUSALS_MAX  8u
 #define FAB_CORES_MAX     64u
+#define FAB_REFUSAL_KINDS 16u
+
+struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c */
+	uint64_t until_ns; /* 0: the place is free; until then only counted */
+	uint32_t more;
+	char transport[8];
+	char peer[64];
+	char why[FAB_WHY_MAX];
+};
 
 struct fab_listener {
 	struct fab_watch watch;
@@ -166,7 +224,8 @@ struct fab_guest { /* a connection that is not yet a session */
 	struct fab_watch watch;
 	int fd; /* -1: none */
 	uint8_t transport;
-	bool refused; /* only the REFUSE still has to arrive */
+	bool refused;  /* only the REFUSE still has to arrive */
+	char peer[64]; /* its address, for people */
 	uint32_t out_at;
 	uint64_t deadline_ns;
 	struct fab_hello hello;
@@ -182,14 +241,18 @@ struct fab_control { /* one for all cores */
 	bool stopped;
 	bool full;                /* no guest's place is free: listeners are not watched */
 	uint64_t accept_after_ns; /* ... or no descriptor was: not before */
+	struct fab__keys keys;
 	uint64_t next_session_id;
 	uint64_t pools_bytes;
 	struct fab_listener listeners[FAB_LISTENERS_MAX];
 	uint32_t listener_count;
 	struct fab_guest guests[FAB_HELLOS_MAX];
 	struct list pools_due;
-	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX];
+	uint64_t now_ns;                              /* of the last step */
+	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
 	uint32_t refusal_count;
+	struct fab__refusal kinds[FAB_REFUSAL_KINDS];
+	_Atomic bool refusals_due; /* some session has bits in `refusals` */
 	_Atomic uint64_t refused;
 };
 
@@ -226,10 +289,16 @@ struct fab_server { /* of one core */
 };
 
 /* fab_control.c */
-must_check int fab__control_create(struct fab_server *srv);
+must_check int fab__control_create(struct fab_server *srv, const struct fab_key *key);
 void fab__control_destroy(struct fab_server *srv);
 void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch);
-void fab__refused(struct fab_server *srv, const char *who, const char *why);
+
+/* fab_refuse.c: the control side's */
+void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);
+void fab__refusals_expire(struct fab_server *srv);
+uint64_t fab__refusals_deadline(const struct fab_server *srv);
+void fab__refusals_collect(struct fab_server *srv);
+void fab__session_refusals(struct fab__session *s);
 
 /* fab_listen.c, fab_guest.c */
 void fab__listeners_watch(struct fab_server *srv, bool full);
@@ -245,6 +314,7 @@ void fab__guests_close(struct fab_server *srv);
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
 void fab__control_input(struct fab__session *s);
+void fab__control_revoke(struct fab__session *s); /* its key is no more: throw it out */
 void fab__control_messages(struct fab_server *srv);
 must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);

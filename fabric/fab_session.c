@@ -34,15 +34,20 @@ static struct fab__req *req_of(struct fab_req *pub)
 void fab__session_open(struct fab__session *s, struct fab_link *link,
 		       const struct fab_limits *limits, const char *key_id, uint64_t id)
 {
+	static const struct fab_rights everything = { .may_write = true };
+
 	s->pub.id = id;
 	s->pub.user = NULL;
 	s->pub.transport = link->ops->name;
 	s->pub.limits = *limits;
 	memcpy(s->pub.key_id, key_id, strlen(key_id) + 1);
+	s->pub.rights = &everything;
+	s->pub.scope = NULL;
 	s->link = link;
 	s->direct = link->ops->direct;
 	s->active = true;
 	list_init(&s->dirty_node);
+	memset(s->refused_ns, 0, sizeof(s->refused_ns));
 	s->next_deadline_ns = UINT64_MAX;
 	s->req_free_count = limits->credits;
 	for (uint32_t i = 0; i < limits->credits; i++) {
@@ -292,8 +297,12 @@ void fab__session_fail(struct fab__session *s, int err)
 {
 	if (s->at != SESSION_OPEN)
 		return;
-	if (err == -EPROTO)
+	if (err == -EPROTO) {
 		s->srv->stat.protocol_errors++;
+		fab_session_refused(&s->pub, FAB_REFUSED_PROTOCOL);
+	} else if (err == -ETIMEDOUT) {
+		fab_session_refused(&s->pub, FAB_REFUSED_STALLED);
+	}
 	s->at = SESSION_CLOSING;
 	s->srv->closing_count++;
 	s->link->ops->close(s->link);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The hello, bytes in and bytes out: who agrees, and everybody who must not. */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_server_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -20,6 +20,20 @@ static const struct fab_limits most = {
 	.pool_max_bytes = 1 << 30,
 };
 
+/* The appliance's, which holds `key`. */
+static struct fab__keys *the_keys(void)
+{
+	static struct fab__keys keys;
+	struct fab_grant grant = { .key = key };
+	uint32_t ended;
+
+	if (!keys.slot) {
+		cr_assert_eq(fab__keys_create(&keys, 4), 0);
+		cr_assert_eq(fab__keys_set(&keys, &grant, &ended), 0);
+	}
+	return &keys;
+}
+
 struct pair {
 	struct fab_hello client, server;
 	int client_err, server_err; /* what the last step said */
@@ -38,7 +52,7 @@ static void pair_begin(struct pair *p, const struct fab_key *client_key,
 	memset(nonce, 'c', sizeof(nonce));
 	fab__hello_client(&p->client, client_key, FAB_TRANSPORT_TCP, want ? want : &none, nonce);
 	memset(nonce, 's', sizeof(nonce));
-	fab__hello_server(&p->server, &key, FAB_TRANSPORT_TCP, &most, nonce);
+	fab__hello_server(&p->server, the_keys(), FAB_TRANSPORT_TCP, &most, nonce);
 }
 
 /* Carry what `from` says to `to`, as much at a time as it wants. */
@@ -155,7 +169,7 @@ Test(fab_hello, a_recorded_hello_is_worth_nothing)
 	tape_bytes = p.heard_bytes;
 	memcpy(tape, p.heard, tape_bytes);
 	memset(nonce, 't', sizeof(nonce)); /* the next connection's */
-	fab__hello_server(&p.server, &key, FAB_TRANSPORT_TCP, &most, nonce);
+	fab__hello_server(&p.server, the_keys(), FAB_TRANSPORT_TCP, &most, nonce);
 	while (at < tape_bytes && err == 0) {
 		uint32_t n = min_u32(fab__hello_want(&p.server), tape_bytes - at);
 

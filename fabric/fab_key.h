@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Keys: what a client proves to hold, and what that allows it.
+ *
+ * The fabric proves keys and ends the sessions of one that is taken away.  Rights are the
+ * appliance's to act on: fab_session.rights.  They never change while a session lives, so every
+ * core may read them; a key whose rights change is another key, and its sessions end.
+ */
+#ifndef FABRIC_FAB_KEY_H
+#define FABRIC_FAB_KEY_H
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAB_KEY_BYTES     32u
+#define FAB_KEY_ID_MAX    31u  /* bytes of a key's name                        */
+#define FAB_SUBTREE_MAX   255u /* bytes of the path that a key is confined to  */
+#define FAB_KEYS_DEFAULT  64u
+#define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which everybody knows */
+
+struct fab_server;
+struct fab_session;
+struct fab_handle;
+
+struct fab_key {
+	char id[FAB_KEY_ID_MAX + 1]; /* printable, NUL-terminated, zeros behind it */
+	uint8_t secret[FAB_KEY_BYTES];
+};
+
+struct fab_rights {
+	char subtree[FAB_SUBTREE_MAX + 1]; /* "": everything; else "/a/b", no slash behind it */
+	bool may_write;
+	bool local_only;      /* good for peers of this machine only */
+	uint64_t ops_per_s;   /* 0: no limit */
+	uint64_t bytes_per_s; /* of payload, both ways; 0: no limit */
+};
+
+/* A key with all that the appliance knows of it. */
+struct fab_grant {
+	struct fab_key key;
+	struct fab_rights rights;
+	/* What handles are sealed with for a key that is confined: never the client's. */
+	uint8_t handle_secret[FAB_KEY_BYTES];
+};
+
+/**
+ * fab_server_key_set - from now on this key is good, and no other of its id
+ *
+ * A key that is the same already stays, with its sessions.  Another of that id ends, as by
+ * fab_server_key_remove().  The caller wipes `grant`.
+ *
+ * Errors:  -EINVAL (id or subtree makes no sense), -ENOSPC (more than cfg.keys_max).
+ * Thread:  control, like all calls here unless they say otherwise.
+ */
+must_check int fab_server_key_set(struct fab_server *srv, const struct fab_grant *grant);
+
+/* From now on nobody gets in with it, and who is in is thrown out: each request in flight gets its
+ * FAB_EVENT_CANCEL with -ECONNRESET.  Returns how many sessions end; -ENOENT: no such key. */
+int fab_server_key_remove(struct fab_server *srv, const char *id);
+
+/* The id of the i-th key, or NULL behind the last.  Setting and removing changes the order. */
+const char *fab_server_key_id(const struct fab_server *srv, uint32_t i);
+
+/* The secret of a key that is good now, for TLS with pre-shared keys; -ENOENT.  Wipe it soon:
+ * secret_wipe(). */
+must_check int fab_server_key_secret(const struct fab_server *srv, const char *id,
+				     uint8_t secret[FAB_KEY_BYTES]);
+
+/* False: RLIMIT_MEMLOCK is too low to keep keys out of swap. */
+bool fab_server_keys_locked(const struct fab_server *srv);
+
+/**
+ * fab_handle_open - a handle as this session's client names it, to the store's
+ * fab_handle_seal - ... and back
+ *
+ * A client whose key is confined to a subtree gets handles enciphered by a secret of the key: what
+ * another key's client was given, or what nobody gave it, opens to a handle that nothing has.
+ * All others get them as they are.
+ * Thread:  any.
+ */
+struct fab_handle fab_handle_open(const struct fab_session *session, const struct fab_handle *h);
+struct fab_handle fab_handle_seal(const struct fab_session *session, const struct fab_handle *h);
+
+#endif

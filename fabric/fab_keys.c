@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The keys of a server, and who is in by each.
+ *
+ *   slot    FREE --set--> LIVE --removed, or set anew--> GONE --its last session is over--> FREE
+ *
+ *   secrets in pages of their own (base/secret.h):  | key 0 | key 1 | ... | nobody's |
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) At most one slot that is LIVE has any one id.
+ *  (2) What a slot holds does not change before it is FREE again: sessions point into it.
+ *  (3) Looking for an id touches every slot in the same way, and finds nobody's key if there is
+ *      none: time and bytes tell nothing about which ids exist.
+ */
+#include "fabric/fab_server_internal.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static struct fab__secret *nobody(const struct fab__keys *keys)
+{
+	return &keys->secret[keys->max];
+}
+
+static size_t secret_bytes(uint32_t keys_max)
+{
+	return (keys_max + (size_t)1) * sizeof(struct fab__secret);
+}
+
+int fab__keys_create(struct fab__keys *keys, uint32_t keys_max)
+{
+	void *memory;
+	int err;
+
+	keys->slot = calloc(keys_max, sizeof(*keys->slot));
+	if (!keys->slot)
+		return -ENOMEM;
+	err = secret_create(secret_bytes(keys_max), &memory, &keys->locked);
+	if (err) {
+		free(keys->slot);
+		keys->slot = NULL;
+		return err;
+	}
+	keys->secret = memory;
+	keys->max = keys_max;
+	ASSERT(getrandom(nobody(keys)->key.secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
+	return 0;
+}
+
+void fab__keys_destroy(struct fab__keys *keys)
+{
+	if (!keys->slot)
+		return;
+	secret_destroy(keys->secret, secret_bytes(keys->max));
+	free(keys->slot);
+	keys->slot = NULL;
+}
+
+/* ---- looking -------------------------------------------------------------------------- */
+
+const struct fab_key *fab__keys_find(const struct fab__keys *keys,
+				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot)
+{
+	uint32_t found = keys->max;
+
+	for (uint32_t i = 0; i < keys->max; i++) { /* (3) */
+		bool good = keys->slot[i].at == KEY_LIVE;
+
+		good &= CRYPTO_memcmp(keys->secret[i].key.id, id, FAB_KEY_ID_MAX + 1) == 0;
+		good &= local | !keys->slot[i].rights.local_only;
+		found = good ? i : found;
+	}
+	*slot = found == keys->max ? FAB_KEY_NONE : found;
+	return &keys->secret[found].key;
+}
+
+/* By an id of ours, which may be shorter than its field. */
+static uint32_t find_text(const struct fab__keys *keys, const char *id)
+{
+	char padded[FAB_KEY_ID_MAX + 1] = { 0 };
+	uint32_t slot;
+
+	if (strlen(id) > FAB_KEY_ID_MAX)
+		return FAB_KEY_NONE;
+	memcpy(padded, id, strlen(id));
+	(void)fab__keys_find(keys, padded, true, &slot);
+	return slot;
+}
+
+const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t slot)
+{
+	return &keys->slot[slot].rights;
+}
+
+const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t slot)
+{
+	return keys->slot[slot].rights.subtree[0] ? &keys->secret[slot].scope : NULL;
+}
+
+void fab__keys_enter(struct fab__keys *keys, uint32_t slot)
+{
+	ASSERT(keys->slot[slot].at == KEY_LIVE);
+	keys->slot[slot].sessions++;
+}
+
+static void slot_free(struct fab__keys *keys, uint32_t slot)
+{
+	secret_wipe(&keys->secret[slot], sizeof(keys->secret[slot]));
+	keys->slot[slot] = (struct fab__key_slot){ .at = KEY_FREE };
+}
+
+void fab__keys_leave(struct fab__keys *keys, uint32_t slot)
+{
+	ASSERT(keys->slot[slot].sessions > 0);
+	if (--keys->slot[slot].sessions == 0 && keys->slot[slot].at == KEY_GONE)
+		slot_free(keys, slot);
+}
+
+/* ---- setting, removing ------------------------------------------------------------------ */
+
+static bool id_sane(const char id[FAB_KEY_ID_MAX + 1])
+{
+	uint32_t bytes = (uint32_t)strnlen(id, FAB_KEY_ID_MAX + 1);
+
+	for (uint32_t i = 0; i <= FAB_KEY_ID_MAX; i++)
+		if (i < bytes ? id[i] <= ' ' || id[i] > '~' : id[i] != 0)
+			return false;
+	return bytes > 0 && bytes <= FAB_KEY_ID_MAX;
+}
+
+static bool subtree_sane(const char *path)
+{
+	size_t bytes = strnlen(path, FAB_SUBTREE_MAX + 1);
+
+	if (bytes == 0)
+		return true;
+	return bytes <= FAB_SUBTREE_MAX && bytes > 1 && path[0] == '/' && path[bytes - 1] != '/';
+}
+
+static bool same_grant(const struct fab__keys *keys, uint32_t slot, const struct fab_grant *g)
+{
+	const struct fab__secret *s = &keys->secret[slot];
+	const struct fab_rights *a = &keys->slot[slot].rights, *b = &g->rights;
+
+	return CRYPTO_memcmp(s->key.secret, g->key.secret, FAB_KEY_BYTES) == 0 &&
+	       CRYPTO_memcmp(s->handle_secret, g->handle_secret, FAB_KEY_BYTES) == 0 &&
+	       strcmp(a->subtree, b->subtree) == 0 && a->may_write == b->may_write &&
+	       a->local_only == b->local_only && a->ops_per_s == b->ops_per_s &&
+	       a->bytes_per_s == b->bytes_per_s;
+}
+
+/* Returns how many sessions are in by it. */
+static int slot_end(struct fab__keys *keys, uint32_t slot)
+{
+	uint32_t sessions = keys->slot[slot].sessions;
+
+	keys->slot[slot].at = KEY_GONE;
+	if (sessions == 0)
+		slot_free(keys, slot);
+	return (int)sessions;
+}
+
+int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_t *ended)
+{
+	uint32_t old, slot;
+
+	*ended = FAB_KEY_NONE;
+	if (!id_sane(grant->key.id) || !subtree_sane(grant->rights.subtree))
+		return -EINVAL;
+	old = find_text(keys, grant->key.id);
+	if (old != FAB_KEY_NONE && same_grant(keys, old, grant))
+		return 0;
+	for (slot = 0; slot < keys->max && keys->slot[slot].at != KEY_FREE; slot++)
+		;
+	/* With no room beside it an idle old one makes room itself. */
+	if (slot == keys->max && old != FAB_KEY_NONE && keys->slot[old].sessions == 0)
+		slot = old;
+	if (slot == keys->max)
+		return -ENOSPC;
+	if (old != FAB_KEY_NONE) {
+		(void)slot_end(keys, old); /* (1) */
+		*ended = old;
+	}
+	keys->slot[slot].at = KEY_LIVE;
+	keys->slot[slot].rights = grant->rights;
+	keys->secret[slot].key = grant->key;
+	memcpy(keys->secret[slot].handle_secret, grant->handle_secret, FAB_KEY_BYTES);
+	fab__scope_init(&keys->secret[slot].scope, grant->handle_secret);
+	return 0;
+}
+
+int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended)
+{
+	uint32_t slot = find_text(keys, id);
+
+	*ended = slot;
+	return slot == FAB_KEY_NONE ? -ENOENT : slot_end(keys, slot);
+}
+
+/* ---- the server's -------------------------------------------------------------------------- */
+
+static void sessions_end(struct fab_server *srv, uint32_t slot)
+{
+	for (uint32_t core = 0; core < srv->control->core_count && slot != FAB_KEY_NONE; core++) {
+		struct fab_server *of = srv->control->cores[core];
+
+		for (uint32_t i = 0; i < of->cfg.sessions_max; i++) {
+			struct fab__session *s = &of->sessions[i];
+
+			if (s->control.has_key && s->control.key_slot == slot)
+				fab__control_revoke(s);
+		}
+	}
+}
+
+int fab_server_key_set(struct fab_server *srv, const struct fab_grant *grant)
+{
+	uint32_t ended;
+	int err = fab__keys_set(&srv->control->keys, grant, &ended);
+
+	if (!err)
+		sessions_end(srv, ended);
+	return err;
+}
+
+int fab_server_key_remove(struct fab_server *srv, const char *id)
+{
+	uint32_t ended;
+	int sessions = fab__keys_remove(&srv->control->keys, id, &ended);
+
+	sessions_end(srv, ended);
+	return sessions;
+}
+
+const char *fab_server_key_id(const struct fab_server *srv, uint32_t i)
+{
+	const struct fab__keys *keys = &srv->control->keys;
+
+	for (uint32_t slot = 0; slot < keys->max; slot++)
+		if (keys->slot[slot].at == KEY_LIVE && i-- == 0)
+			return keys->secret[slot].key.id;
+	return NULL;
+}
+
+int fab_server_key_secret(const struct fab_server *srv, const char *id,
+			  uint8_t secret[FAB_KEY_BYTES])
+{
+	const struct fab__keys *keys = &srv->control->keys;
+	uint32_t slot = find_text(keys, id);
+
+	if (slot == FAB_KEY_NONE)
+		return -ENOENT;
+	memcpy(secret, keys->secret[slot].key.secret, FAB_KEY_BYTES);
+	return 0;
+}
+
+bool fab_server_keys_locked(const struct fab_server *srv)
+{
+	return srv->control->keys.locked;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Keys of a server: who gets in, who is thrown out, whose handles are whose. */
+#include "test/lib/fab_rig.h"
+#include "fabric/fab_server_internal.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct fab_rig rig;
+
+static struct fab_grant grant_of(const char *id, uint8_t secret, const char *subtree, bool write)
+{
+	struct fab_grant g = { .rights.may_write = write };
+
+	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
+	memset(g.key.secret, secret, sizeof(g.key.secret));
+	memset(g.handle_secret, secret ^ 0x55, sizeof(g.handle_secret));
+	snprintf(g.rights.subtree, sizeof(g.rights.subtree), "%s", subtree);
+	return g;
+}
+
+static void set(const struct fab_grant *g)
+{
+	cr_assert_eq(fab_server_key_set(rig.srv, g), 0);
+}
+
+static int dial(const struct fab_grant *g, struct fab_conn **conn)
+{
+	struct fab_connect_cfg cfg = { .address = rig.address, .key = g->key };
+
+	return fab_rig_dial(&rig, &cfg, conn);
+}
+
+/* The core's next event that is no SESSION_NEW, or none in some turns. */
+static bool next_event(struct fab_event *out)
+{
+	for (int i = 0; i < 200; i++) {
+		fab_rig_control(&rig);
+		if (fab_server_poll(rig.srv, rig.now_ns, out, 1) &&
+		    out->type != FAB_EVENT_SESSION_NEW)
+			return true;
+	}
+	return false;
+}
+
+static struct fab_session *session_new(void)
+{
+	struct fab_event e;
+
+	for (int i = 0; i < 200; i++) {
+		fab_rig_control(&rig);
+		if (fab_server_poll(rig.srv, rig.now_ns, &e, 1)) {
+			cr_assert_eq(e.type, FAB_EVENT_SESSION_NEW);
+			return e.session;
+		}
+	}
+	cr_assert_fail("no session came");
+	return NULL;
+}
+
+static void end(struct fab_conn *a, struct fab_conn *b)
+{
+	if (a)
+		fab_close(a);
+	if (b)
+		fab_close(b);
+	fab_rig_end(&rig);
+}
+
+Test(fab_keys, each_key_gets_its_own_session_with_its_own_rights)
+{
+	struct fab_grant a = grant_of("alice", 1, "/a", false), b = grant_of("bob", 2, "", true);
+	struct fab_conn *ca, *cb;
+	struct fab_session *sa, *sb;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	a.rights.ops_per_s = 77;
+	set(&a);
+	set(&b);
+	cr_assert_eq(dial(&a, &ca), 0);
+	sa = session_new();
+	cr_assert_eq(dial(&b, &cb), 0);
+	sb = session_new();
+	cr_assert_str_eq(sa->key_id, "alice");
+	cr_assert_str_eq(sa->rights->subtree, "/a");
+	cr_assert_eq(sa->rights->ops_per_s, 77);
+	cr_assert(!sa->rights->may_write);
+	cr_assert_str_eq(sb->key_id, "bob");
+	cr_assert_str_eq(sb->rights->subtree, "");
+	cr_assert(sb->rights->may_write);
+	end(ca, cb);
+}
+
+/* A key's secret with another's name is nobody's. */
+Test(fab_keys, secrets_do_not_go_by_other_names)
+{
+	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
+	struct fab_grant mixed = grant_of("alice", 2, "", true);
+	struct fab_conn *conn;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	set(&a);
+	set(&b);
+	cr_assert_eq(dial(&mixed, &conn), -EACCES);
+	end(conn, NULL);
+}
+
+static void revoke_while_served(const char *transport, bool anew)
+{
+	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
+	struct fab_call ping = { .type = FAB_PING }, *done = NULL;
+	struct fab_conn *ca, *cb, *again;
+	struct fab_req *req;
+	struct fab_event e;
+
+	fab_rig_serve(&rig, transport, NULL);
+	set(&a);
+	set(&b);
+	cr_assert_eq(dial(&a, &ca), 0);
+	(void)session_new();
+	cr_assert_eq(dial(&b, &cb), 0);
+	(void)session_new();
+	cr_assert_eq(fab_submit(ca, &ping), 0);
+	fab_flush(ca);
+	cr_assert(next_event(&e));
+	cr_assert_eq(e.type, FAB_EVENT_REQUEST);
+	req = e.req;
+
+	if (anew) { /* other rights: another key */
+		a.rights.may_write = false;
+		set(&a);
+	} else {
+		cr_assert_eq(fab_server_key_remove(rig.srv, "alice"), 1);
+		cr_assert_eq(fab_server_key_remove(rig.srv, "alice"), -ENOENT);
+	}
+	cr_assert(next_event(&e));
+	cr_assert_eq(e.type, FAB_EVENT_CANCEL);
+	cr_assert_eq(e.status, -ECONNRESET);
+	cr_assert_eq(e.req, req);
+	fab_reply(req, e.status, NULL, 0);
+	cr_assert(next_event(&e));
+	cr_assert_eq(e.type, FAB_EVENT_SESSION_CLOSED);
+	for (int i = 0; i < 1000 && !done; i++) {
+		rig.now_ns += 1000000000;
+		fab_rig_control(&rig);
+		(void)!fab_poll(ca, rig.now_ns, &done, 1);
+	}
+	cr_assert_eq(done, &ping);
+	cr_assert_eq(ping.status, -ECONNRESET);
+	cr_assert_eq(dial(&a, &again), anew ? 0 : -EACCES);
+
+	/* Nobody else notices. */
+	ping = (struct fab_call){ .type = FAB_PING };
+	cr_assert_eq(fab_submit(cb, &ping), 0);
+	fab_flush(cb);
+	cr_assert(next_event(&e));
+	cr_assert_eq(e.type, FAB_EVENT_REQUEST);
+	fab_reply(e.req, 0, NULL, 0);
+	cr_assert_eq(fab_rig_done(&rig, cb), &ping);
+	cr_assert_eq(ping.status, 0);
+	fab_close(again);
+	end(ca, cb);
+}
+
+Test(fab_keys, a_revoked_key_ends_its_sessions_over_tcp)
+{
+	revoke_while_served("tcp", false);
+}
+
+Test(fab_keys, a_revoked_key_ends_its_sessions_over_shm)
+{
+	revoke_while_served("shm", false);
+}
+
+Test(fab_keys, other_rights_are_another_key)
+{
+	revoke_while_served("tcp", true);
+}
+
+Test(fab_keys, what_is_set_again_as_it_was_disturbs_nobody)
+{
+	struct fab_grant a = grant_of("alice", 1, "/a", true);
+	struct fab_conn *conn;
+	struct fab_event e;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	set(&a);
+	cr_assert_eq(dial(&a, &conn), 0);
+	(void)session_new();
+	set(&a);
+	cr_assert(!next_event(&e));
+	cr_assert_eq(fab_conn_status(conn), 0);
+	end(conn, NULL);
+}
+
+/* Between HELLO and PROOF. */
+Test(fab_keys, a_key_that_is_revoked_in_the_middle_of_the_hello_is_refused)
+{
+	struct fab_grant a = grant_of("alice", 1, "", true);
+	struct fab_limits most = { 4, 1, 4, 1 << 20, 1 << 20 };
+	struct fab_hello client, server;
+	struct fab__keys keys = { 0 };
+	uint8_t nonce[32] = { 3 };
+	uint32_t ended;
+
+	cr_assert_eq(fab__keys_create(&keys, 2), 0);
+	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 0);
+	fab__hello_client(&client, &a.key, FAB_TRANSPORT_TCP, &most, nonce);
+	fab__hello_server(&server, &keys, FAB_TRANSPORT_TCP, &most, nonce);
+	memcpy(server.in, client.out, 64);
+	server.in_bytes = 64;
+	cr_assert_eq(fab__hello_step(&server), 0);
+	memcpy(server.in + 64, client.out + 64, 128);
+	server.in_bytes = 192;
+	cr_assert_eq(fab__hello_step(&server), 0);
+	memcpy(client.in, server.out, 64);
+	client.in_bytes = 64;
+	client.out_bytes = 0;
+	cr_assert_eq(fab__hello_step(&client), 0);
+	memcpy(client.in + 64, server.out + 64, 128);
+	client.in_bytes = 192;
+	cr_assert_eq(fab__hello_step(&client), 0);
+	cr_assert_eq(fab__keys_remove(&keys, "alice", &ended), 0);
+	memcpy(server.in, client.out, 64);
+	server.in_bytes = 64;
+	server.out_bytes = 0;
+	cr_assert_eq(fab__hello_step(&server), 0);
+	memcpy(server.in + 64, client.out + 64, 32);
+	server.in_bytes = 96;
+	cr_assert_eq(fab__hello_step(&server), -EACCES);
+	fab__keys_destroy(&keys);
+}
+
+Test(fab_keys, a_local_key_is_unknown_to_peers_from_elsewhere)
+{
+	struct fab_grant a = grant_of("alice", 1, "", true);
+	struct fab__keys keys = { 0 };
+	uint32_t ended, slot;
+
+	a.rights.local_only = true;
+	cr_assert_eq(fab__keys_create(&keys, 2), 0);
+	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 0);
+	cr_assert_eq(memcmp(fab__keys_find(&keys, a.key.id, true, &slot), &a.key, sizeof(a.key)),
+		     0);
+	cr_assert_eq(slot, 0);
+	cr_assert_neq(memcmp(fab__keys_find(&keys, a.key.id, false, &slot), &a.key, sizeof(a.key)),
+		      0);
+	cr_assert_eq(slot, FAB_KEY_NONE);
+	fab__keys_destroy(&keys);
+}
+
+Test(fab_keys, the_table_has_an_end_and_places_are_used_again)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key, .keys_max = 3 };
+	struct fab_grant g;
+	uint8_t secret[FAB_KEY_BYTES];
+	char id[16];
+
+	fab_rig_serve(&rig, "tcp", &cfg);
+	for (int i = 0; i < 2; i++) {
+		snprintf(id, sizeof(id), "key%d", i);
+		g = grant_of(id, (uint8_t)i, "", true);
+		set(&g);
+	}
+	g = grant_of("one-too-many", 9, "", true);
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), -ENOSPC);
+	g = grant_of("key1", 9, "", true);
+	set(&g); /* another secret: in its own place */
+	cr_assert_eq(fab_server_key_secret(rig.srv, "key1", secret), 0);
+	cr_assert_eq(secret[5], 9);
+	cr_assert_eq(fab_server_key_remove(rig.srv, "key0"), 0);
+	cr_assert_eq(fab_server_key_secret(rig.srv, "key0", secret), -ENOENT);
+	g = grant_of("one-too-many", 9, "", true);
+	set(&g);
+	cr_assert_not_null(fab_server_key_id(rig.srv, 2));
+	cr_assert_null(fab_server_key_id(rig.srv, 3));
+	fab_rig_end(&rig);
+}
+
+Test(fab_keys, nonsense_is_no_key)
+{
+	static const char *const ids[] = { "", "with space", "tab\tbed", "not-ascii-\xc3\xa9" };
+	static const char *const paths[] = { "/", "a", "/a/", "a/b" };
+	struct fab_grant g;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	for (uint32_t i = 0; i < ARRAY_LEN(ids); i++) {
+		g = grant_of(ids[i], 1, "", true);
+		cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL, "%s", ids[i]);
+	}
+	for (uint32_t i = 0; i < ARRAY_LEN(paths); i++) {
+		g = grant_of("ok", 1, paths[i], true);
+		cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL, "%s", paths[i]);
+	}
+	fab_rig_end(&rig);
+}
+
+/* ---- handles ---------------------------------------------------------------------------- */
+
+Test(fab_keys, a_handle_is_good_for_the_key_it_was_given_to_only)
+{
+	struct fab_grant a = grant_of("alice", 1, "/a", true), b = grant_of("bob", 2, "/b", true);
+	struct fab_grant all = grant_of("root", 3, "", true);
+	struct fab_handle h = { { 1, 2, 3 } }, sealed, opened;
+	struct fab__keys keys = { 0 };
+	struct fab_session sa, sb, sr;
+	uint32_t ended;
+
+	cr_assert_eq(fab__keys_create(&keys, 3), 0);
+	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 0);
+	cr_assert_eq(fab__keys_set(&keys, &b, &ended), 0);
+	cr_assert_eq(fab__keys_set(&keys, &all, &ended), 0);
+	sa.scope = fab__keys_scope(&keys, 0);
+	sb.scope = fab__keys_scope(&keys, 1);
+	sr.scope = fab__keys_scope(&keys, 2);
+	sealed = fab_handle_seal(&sa, &h);
+	cr_assert_neq(memcmp(&sealed, &h, sizeof(h)), 0);
+	opened = fab_handle_open(&sa, &sealed);
+	cr_assert_eq(memcmp(&opened, &h, sizeof(h)), 0);
+	opened = fab_handle_open(&sb, &sealed);
+	cr_assert_neq(memcmp(&opened, &h, sizeof(h)), 0);
+	/* Nor as the appliance itself names it. */
+	opened = fab_handle_open(&sa, &h);
+	cr_assert_neq(memcmp(&opened, &h, sizeof(h)), 0);
+	/* Who may do everything gets them as they are. */
+	cr_assert_null(sr.scope);
+	sealed = fab_handle_seal(&sr, &h);
+	cr_assert_eq(memcmp(&sealed, &h, sizeof(h)), 0);
+	fab__keys_destroy(&keys);
+}
+
+/* After a restart too: by the secret alone. */
+Test(fab_keys, handles_outlive_the_table_that_made_them)
+{
+	struct fab_grant a = grant_of("alice", 1, "/a", true);
+	struct fab_handle h = { { 9, 8, 7 } }, sealed[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct fab__keys keys = { 0 };
+		struct fab_session s;
+		uint32_t ended;
+
+		cr_assert_eq(fab__keys_create(&keys, 1), 0);
+		cr_assert_eq(fab__keys_set(&keys, &a, &ended), 0);
+		s.scope = fab__keys_scope(&keys, 0);
+		sealed[i] = fab_handle_seal(&s, &h);
+		fab__keys_destroy(&keys);
+	}
+	cr_assert_eq(memcmp(&sealed[0], &sealed[1], sizeof(h)), 0);
+}
