@@ -69,6 +69,16 @@ run_until_cut() { # CHANGES that are acknowledged before it
 	[ "$(acknowledged)" -ge "$1" ] && [ ! -e "$OUT/status" ]
 }
 
+# What a cut that lost something is made from: `cut LOG DRIVES make POINT SEED ...` makes it again.
+keep_cut() { # POINT SEED
+	mkdir -p "$BUILD/guest-failed"
+	kept=$BUILD/guest-failed/power-$2
+	[ -e "$kept.log" ] || cp --sparse=always "$DIR/log" "$kept.log"
+	cp "$DIR/key" "$kept.key"
+	cat "$DIR/why" "$DIR/daemon.log" >"$kept-$1.why"
+	echo "# kept: $kept.log"
+}
+
 # The store as it is after a cut at POINT: check, mount, and every witness.
 survives() { # POINT SEED
 	rm -f "$DIR"/cut*.img
@@ -96,6 +106,7 @@ for run in $(seq "$cuts"); do
 		survives "$point" "$seed" >"$DIR/why" 2>&1 </dev/null && continue
 		lost=$((lost + 1))
 		not_ok "run $run, cut at $point, seed $seed: all that was acknowledged is there" "$(tail -n 5 "$DIR/why" "$DIR/daemon.log")"
+		keep_cut "$point" "$seed"
 		[ $lost -lt 5 ] || break
 	done <"$DIR/points"
 	echo "# run $run: $("$CUT" "$DIR/log" $drives count)"
