@@ -358,6 +358,8 @@ static int run(struct daemon *d)
 		return err;
 	err = watch(d, d->run.event_fd);
 	ASSERT(!err);
+	if (nvme_poisons_reads())
+		log_info("WEKA_POISON_READS: read buffers are overwritten before each read");
 	log_info("weka-appliance %s (%s, %s), %u drives, cpu %d", version_text, version_commit,
 		 version_variant, d->ndrives, d->run.cpu);
 	control(d);

@@ -152,6 +152,14 @@ struct nvme_info {
 must_check int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 			 const struct nvme_options *options, char *err_text, size_t err_text_size);
 
+/*
+ * nvme_poisons_reads - whether WEKA_POISON_READS is set: for tests
+ *
+ * Drives that are opened then overwrite the buffer of each read before the drive is asked for it,
+ * so that what it has not written cannot pass for what was read.  Reads cost more; off, nothing.
+ */
+bool nvme_poisons_reads(void);
+
 /* nvme_close - shut the controller down (caches flushed); all queue pairs are destroyed before. */
 void nvme_close(struct nvme_drive *drive);
 

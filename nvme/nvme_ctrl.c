@@ -88,6 +88,7 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	drive->ops = ops;
 	drive->ctrl = ctrl;
 	drive->dma = dma;
+	drive->poison_reads = nvme_poisons_reads();
 	drive->nsid_wanted = nvme__name_nsid(name);
 	(void)snprintf(drive->name, sizeof(drive->name), "%s", name);
 	drive->up.text[0] = 0;

@@ -201,6 +201,7 @@ static struct nvme_qpair *make_qpair(struct nvme_drive *drive, uint32_t qid, uin
 	qp->prp_lists = (void *)((char *)qp->mem.addr + rings_bytes);
 	qp->prp_lists_iova = qp->mem.iova + rings_bytes;
 	set_limits(qp, drive, depth);
+	qp->strict = drive->poison_reads ? NVME_STRICT_POISON : 0;
 	return qp;
 
 free_qp:

@@ -80,11 +80,15 @@ struct nvme_slot {
 	_Atomic uint8_t born; /* the watch's stamp when it was submitted; 0: free */
 };
 
+/* What a submit must see to, that is seldom: in one word, so that it costs one look. */
+#define NVME_STRICT_READ_ONLY 1u /* writes and flushes are refused              */
+#define NVME_STRICT_POISON    2u /* a read's buffer is overwritten: nvme_poison.c */
+
 struct nvme_qpair {
 	/* Read on every call. */
 	struct nvme_rings rings;
 	enum nvme_qpair_state state;
-	bool read_only;          /* writes and flushes are refused         */
+	uint32_t strict;         /* NVME_STRICT_* bits: most often none    */
 	_Atomic uint8_t stamp;   /* the drive's owner's: what time it is   */
 	_Atomic uint32_t order;  /* the drive's owner's                    */
 	_Atomic uint32_t obeyed; /* this thread's: the last order it heard */
@@ -157,6 +161,9 @@ static inline struct nvme_prp_pair nvme__sgl_fill(uint64_t iova, uint32_t nblock
 	return (struct nvme_prp_pair){ iova, (uint64_t)nblocks * NVME_PAGE_SIZE };
 }
 
+/* For tests: nvme_poison.c.  What is not mapped is left alone. */
+void nvme__poison(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
+
 /* ---- drives ---------------------------------------------------------------------- */
 
 #define NVME_QPAIRS_MAX 128u
@@ -173,6 +180,7 @@ struct nvme_drive {
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
 	uint32_t lba_shift;
+	bool poison_reads;       /* for tests */
 	bool sgl;                /* it takes a buffer as one piece: no PRP lists */
 	bool shadow;             /* it looks for doorbells in memory */
 	uint64_t shutdown_ns;    /* how long it may take */

@@ -194,7 +194,7 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 	ASSERT(io->op == NVME_FLUSH || io->nblocks > 0);
 	if (qp->state != NVME_QP_LIVE)
 		return refuse(qp);
-	if (qp->read_only)
+	if (qp->strict & NVME_STRICT_READ_ONLY)
 		return -EROFS;
 	if (io->op != NVME_FLUSH && io->nblocks > limit)
 		return limit ? -EINVAL : -EOPNOTSUPP;
@@ -245,6 +245,18 @@ static __attribute__((noinline)) int submit_rest(struct nvme_qpair *qp, struct n
 	return 0;
 }
 
+/* A transfer on a drive that takes no writes, or in a test. */
+static wk_cold bool refused(const struct nvme_qpair *qp, const struct nvme_io *io)
+{
+	bool fits = (uint64_t)qp->cid_free_count * qp->transfer_max_blocks >= io->nblocks;
+
+	if (io->op == NVME_WRITE)
+		return qp->strict & NVME_STRICT_READ_ONLY;
+	if (qp->strict & NVME_STRICT_POISON && fits) /* else it stays the caller's buffer */
+		nvme__poison(qp->drive->dma, io->iova, (uint64_t)io->nblocks << NVME_BLOCK_SHIFT);
+	return false;
+}
+
 int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	struct nvme_sqe *sqe;
@@ -254,7 +266,7 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	ASSERT((io->iova & qp->buffer_mask) == 0);
 	if (unlikely(qp->state != NVME_QP_LIVE))
 		return refuse(qp);
-	if (unlikely(qp->read_only && io->op == NVME_WRITE))
+	if (unlikely(qp->strict) && refused(qp, io))
 		return -EROFS;
 	if (unlikely(io->nblocks - 1 >= qp->transfer_max_blocks)) /* 0, too */
 		return submit_split(qp, io);
@@ -402,7 +414,8 @@ wk_cold void nvme__qpair_obey(struct nvme_qpair *qp)
 			pause_it(qp);
 		break;
 	case NVME_ORDER_RUN:
-		qp->read_only = qp->drive->reset.read_only;
+		if (qp->drive->reset.read_only)
+			qp->strict |= NVME_STRICT_READ_ONLY;
 		run_it(qp);
 		break;
 	case NVME_ORDER_DEAD:

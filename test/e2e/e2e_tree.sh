@@ -9,6 +9,7 @@ make_tree "$DIR/src" 600
 
 check "format takes two drives of different size" "$BIN/wekactl" format "$D0" "$D1"
 check "the appliance starts" start
+check "read buffers are poisoned" grep -q "WEKA_POISON_READS" "$DIR/daemon.log"
 check "import takes the tree" ctl import "$DIR/src" /tree
 check "export runs" ctl export /tree "$DIR/out"
 check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"

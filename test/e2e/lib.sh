@@ -5,6 +5,8 @@
 set -u
 
 : "${BUILD:=build}"
+# A read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c).
+export WEKA_POISON_READS="${WEKA_POISON_READS:-1}"
 BIN=$(realpath "$BUILD/release/bin")
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
 CONF=$DIR/weka.conf

@@ -133,7 +133,8 @@ static void complete(struct sim_drive *sim, const struct sim_pending *p)
 	}
 	switch (cmd->opcode) {
 	case NVME_CMD_READ:
-		read_done(sim, cmd);
+		if (!chance(sim, sim->faults.skip_read_ppm))
+			read_done(sim, cmd);
 		break;
 	case NVME_CMD_WRITE:
 		if (!p->drop)

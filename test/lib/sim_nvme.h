@@ -66,6 +66,7 @@ struct sim_faults {
 	bool ignore_fua;         /* the write lands in the cache only */
 	uint32_t drop_write_ppm; /* says done, writes nothing */
 	uint32_t flip_read_ppm;  /* one bit of what is read is wrong */
+	uint32_t skip_read_ppm;  /* says done, moves nothing: as QEMU's does when its DMA faults */
 };
 
 struct sim_drive_options {

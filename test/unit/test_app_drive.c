@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Drives that go wrong under the appliance, all of it but main(): a reset costs clients nothing
- * but the delay; a drive that dies takes what lies on it, and nothing else, and nothing for good.
+ * but the delay; a drive that dies takes what lies on it, and nothing else, and nothing for good;
+ * what a drive has not written into memory is never taken for what was read.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -177,4 +178,33 @@ Test(app_drive, dead_drive_takes_what_lies_on_it_and_no_more_and_nothing_acknowl
 	for (int i = 0; i < acknowledged; i++)
 		cr_assert_eq(get(i), 0, "%d: %s", i, weka_error(client));
 	cr_assert_eq(stop(), 0, "%s", rig.run.why);
+}
+
+static void setup_poisoned(void)
+{
+	cr_assert_eq(setenv("WEKA_POISON_READS", "1", 1), 0);
+	setup();
+}
+
+TestSuite(app_drive_poison, .init = setup_poisoned, .fini = teardown, .timeout = 120);
+
+/* Over TCP a read goes through staging memory, where the same blocks lay a moment ago. */
+Test(app_drive_poison, drive_that_moves_nothing_is_not_believed)
+{
+	struct sim_faults lies = { .skip_read_ppm = 1000000 };
+	struct weka_counters counters = { .size_bytes = sizeof(counters) };
+
+	cr_assert_eq(put(0), 0, "%s", weka_error(client));
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(get(0), 0, "%s", weka_error(client));
+	for (int d = 0; d < DRIVES; d++)
+		sim_drive_faults(sim[d], &lies);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(get(0), -EIO, "the old bytes pass");
+	cr_assert_eq(weka_get_counters(client, &counters), 0);
+	cr_assert_geq(counters.blocks_lost, 3, "not by their checksums");
+	for (int d = 0; d < DRIVES; d++)
+		sim_drive_faults(sim[d], &(struct sim_faults){ 0 });
+	cr_assert_eq(get(0), 0, "%s", weka_error(client));
+	cr_assert_eq(stop(), 0, "%s", run.why);
 }

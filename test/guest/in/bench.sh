@@ -2,6 +2,7 @@
 # shellcheck shell=sh
 # The runs of bench/guest.sh.  The host may take a processor away at any time: a line that says
 # "preempted" is worth nothing.
+export WEKA_POISON_READS=0 # what is measured is what is shipped
 . test/e2e/lib.sh
 
 measure() { # NAME OPTIONS...

@@ -29,6 +29,7 @@ sleeps() { # under 1 % of a CPU, of 100 ticks a second
 
 check "format" ${RUN_AS:-} wekactl --force format $DRIVES
 check "the appliance starts" start
+check "read buffers are poisoned" grep -q "WEKA_POISON_READS" "$DIR/daemon.log"
 check "import takes the tree" ctl -q import /out/src /tree
 check "two epochs of random batches: every byte compared" \
 	${RUN_AS:-} weka-bench epoch --connect "$SHM" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 2 --verify
