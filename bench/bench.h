@@ -8,6 +8,7 @@
  * ratio that is printed is the median of the ratios of neighbours.
  *
  *   vs_pipe   the bare pipeline: memcpy on one core, a ring, CRC32C on the other
+ *   vs_pair   a bare pair of polled TCP sockets, messages of the same shape: bench_pair.h
  *   vs_copy   memcpy of pieces of that size from 2 GiB into `depth` buffers, one core
  *   vs_bare   the least that can be done with the same queue pair: nvme/nvme_bare.h
  *   vs_posix  open + read + close (or what fits) by system calls on a local directory
@@ -68,6 +69,7 @@ enum { BENCH_RUNS_MAX = 99 };
 enum bench_role {
 	BENCH_WORK,
 	BENCH_VS_PIPE,
+	BENCH_VS_PAIR,
 	BENCH_VS_COPY,
 	BENCH_VS_BARE,
 	BENCH_VS_POSIX,
@@ -125,6 +127,8 @@ must_check int bench__pipe_create(struct bench_pipe **out, uint64_t source_bytes
 int bench_pipe_run(void *pipe, double seconds, struct bench_run *run);
 /* Only the copying, on the calling thread. */
 int bench_copy_run(void *pipe, double seconds, struct bench_run *run);
+/* The memory that is copied from, for others to copy from. */
+const uint8_t *bench_pipe_source(const struct bench_pipe *p, uint64_t *bytes);
 void bench_pipe_destroy(struct bench_pipe *p);
 
 /* ---- bench_posix.c --------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "bench/bench.h"
 #include "bench/bench_env.h"
 #include "bench/bench_load.h"
+#include "bench/bench_pair.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct large {
 	struct weka_client *client;
 	struct bench_load *load;
 	struct bench_pipe *pipe;
+	struct bench_pair *pair; /* over tcp */
 	struct bench_posix *posix;
 	char path[64];
 	bool made;
@@ -206,11 +208,31 @@ static int connect_to(struct large *f, uint64_t read_window)
 static void close_large(struct large *f)
 {
 	bench_posix_destroy(f->posix);
+	bench_pair_destroy(f->pair);
 	bench_pipe_destroy(f->pipe);
 	bench_load_destroy(f->load);
 	if (f->made && !bench_interrupted() && weka_unlink(f->client, f->path) != 0)
 		fprintf(stderr, "weka-bench: %s stays: %s\n", f->path, weka_error(f->client));
 	weka_close(f->client);
+}
+
+/* What a read is in bare sockets: its capsule, and one reply with its blocks. */
+static int open_pair(struct large *f)
+{
+	struct bench_pair_shape shape = {
+		.request_bytes = 64,
+		.items = 1,
+		.item_bytes = f->conf->size_bytes,
+		.depth = f->conf->depth,
+		.conns = 1,
+		.sequential = f->sequential,
+	};
+	int err;
+
+	if (strcmp(bench_env_transport(f->env, 0), "tcp") != 0)
+		return 0;
+	err = bench_pair_create(&f->pair, f->pipe, &shape, f->conf);
+	return err ? bench_fail("the bare pair: %s", strerror(-err)) : 0;
 }
 
 static int open_large(struct large *f)
@@ -228,6 +250,8 @@ static int open_large(struct large *f)
 		err = bench_load_create(&f->load, f->client, conf->depth, window, &read_ops, f);
 	if (!err && bench_pipe_create(&f->pipe, conf->size_bytes, conf->depth, f->sequential, conf))
 		err = bench_fail("no memory for the bare pipeline (2 GiB)");
+	if (!err)
+		err = open_pair(f);
 	if (err || !conf->vs_dir)
 		return err;
 	err = bench_posix_large(&f->posix, conf->vs_dir, f->bytes, conf->size_bytes, f->sequential);
@@ -255,6 +279,8 @@ static int run_large(const struct bench_conf *conf, const char *name, bool seque
 	part[BENCH_WORK] = (struct bench_part){ bench_load_run, f->load };
 	part[BENCH_VS_PIPE] = (struct bench_part){ bench_pipe_run, f->pipe };
 	part[BENCH_VS_COPY] = (struct bench_part){ bench_copy_run, f->pipe };
+	if (f->pair)
+		part[BENCH_VS_PAIR] = (struct bench_part){ bench_pair_run, f->pair };
 	if (f->posix)
 		part[BENCH_VS_POSIX] = (struct bench_part){ bench_posix_pread_run, f->posix };
 	if (!err)

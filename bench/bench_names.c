@@ -10,11 +10,13 @@
  * noticed.
  */
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/num.h"
 #include "base/rand.h"
 #include "bench/bench.h"
 #include "bench/bench_env.h"
 #include "bench/bench_load.h"
+#include "bench/bench_pair.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,6 +44,7 @@ struct names {
 	struct weka_client *client;
 	struct bench_load *load;
 	struct bench_pipe *pipe;
+	struct bench_pair *pair; /* over tcp */
 	struct bench_posix *posix;
 	struct batch *batch; /* one a slot */
 	char path[64];       /* of the directory; "": not made */
@@ -280,6 +283,7 @@ static int close_names(struct names *n, int err)
 		err = remove_dir(n);
 	weka_close(n->client);
 	bench_posix_destroy(n->posix);
+	bench_pair_destroy(n->pair);
 	bench_pipe_destroy(n->pipe);
 	err |= bench_env_close(n->env);
 	free(n->batch);
@@ -332,6 +336,26 @@ static int fill(struct names *n)
 	return err;
 }
 
+/* A batch in bare sockets: a request as long as its names, a reply with all files. */
+static int open_pair(struct names *n)
+{
+	const struct bench_conf *conf = n->conf;
+	struct bench_pair_shape shape = {
+		.request_bytes = 64 + 8 + conf->batch * (40 + NAME_BYTES),
+		.items = conf->batch,
+		.item_bytes = conf->size_bytes,
+		.depth = conf->depth,
+		.conns = 1,
+	};
+	int err;
+
+	if (strcmp(bench_env_transport(n->env, 0), "tcp") != 0 ||
+	    (conf->size_bytes > BLOCK_SIZE && conf->size_bytes % BLOCK_SIZE))
+		return 0;
+	err = bench_pair_create(&n->pair, n->pipe, &shape, conf);
+	return err ? bench_fail("the bare pair: %s", strerror(-err)) : 0;
+}
+
 static int prepare_smallfile(struct names *n)
 {
 	const struct bench_conf *conf = n->conf;
@@ -347,6 +371,8 @@ static int prepare_smallfile(struct names *n)
 					&read_ops, n);
 	if (!err && bench_pipe_create(&n->pipe, conf->size_bytes, depth, false, conf) != 0)
 		err = bench_fail("no memory for the bare pipeline (2 GiB)");
+	if (!err)
+		err = open_pair(n);
 	if (err || !conf->vs_dir)
 		return err;
 	err = bench_posix_create(&n->posix, conf->vs_dir, conf->files, conf->size_bytes);
@@ -367,6 +393,8 @@ int bench_workload_smallfile(const struct bench_conf *conf)
 	part[BENCH_WORK] = (struct bench_part){ bench_load_run, n->load };
 	part[BENCH_VS_PIPE] = (struct bench_part){ bench_pipe_run, n->pipe };
 	part[BENCH_VS_COPY] = (struct bench_part){ bench_copy_run, n->pipe };
+	if (n->pair)
+		part[BENCH_VS_PAIR] = (struct bench_part){ bench_pair_run, n->pair };
 	if (n->posix)
 		part[BENCH_VS_POSIX] = (struct bench_part){ bench_posix_read_run, n->posix };
 	if (!err)

@@ -234,6 +234,12 @@ int bench_pipe_create(struct bench_pipe **out, uint64_t size_bytes, uint32_t dep
 	return bench__pipe_create(out, SOURCE_BYTES, size_bytes, depth, sequential, conf);
 }
 
+const uint8_t *bench_pipe_source(const struct bench_pipe *p, uint64_t *bytes)
+{
+	*bytes = p->source_bytes;
+	return p->source;
+}
+
 void bench_pipe_destroy(struct bench_pipe *p)
 {
 	if (!p)

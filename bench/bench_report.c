@@ -89,6 +89,7 @@ const char *bench_human(char out[16], double v)
 
 static const char *const ratio_name[BENCH_ROLES] = {
 	[BENCH_VS_PIPE] = "vs_pipe",
+	[BENCH_VS_PAIR] = "vs_pair",
 	[BENCH_VS_COPY] = "vs_copy",
 	[BENCH_VS_BARE] = "vs_bare",
 	[BENCH_VS_POSIX] = "vs_posix",
