@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define DIRECT_MIN (16u << 10) /* below, one large read into `in` is cheaper */
-#define IOV_MAX_   24
+#define IOV_MAX_   192
 
 static struct fab_tcp *tcp_of(struct fab_link *link)
 {
