@@ -116,8 +116,10 @@ static int take_memory(struct app_core *core, char *why)
 		snprintf(why, APP_WHY, "%s", nvme_dma_why(cfg->dma));
 		arena_destroy(core->arena);
 		core->arena = NULL;
+		return err;
 	}
-	return err;
+	nvme_dma_near(cfg->dma, core->memory_iova, core->memory_bytes);
+	return 0;
 }
 
 static void give_memory(struct app_core *core)

@@ -9,6 +9,7 @@ bench_test             := bench/bench_util.c bench/bench_report.c
 test_bench_report_srcs  := $(bench_test)
 test_bench_measure_srcs := $(bench_test) bench/bench_measure.c
 test_bench_pipe_srcs    := $(bench_test) bench/bench_pipe.c
+test_bench_pair_srcs    := $(bench_test) bench/bench_pipe.c bench/bench_pair.c
 test_bench_posix_srcs   := $(bench_test) bench/bench_posix.c
 test_bench_load_srcs    := $(bench_test) bench/bench_load.c
 test_bench_tree_srcs    := $(bench_test) bench/bench_tree.c

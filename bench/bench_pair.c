@@ -39,12 +39,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEAD_BYTES  64u
-#define BULK_BYTES  (256u << 10)
-#define DIRECT_MIN  (16u << 10)
-#define CONNS_MAX   256u
-#define IOV_PAIRS   64
-#define MEMORY_MAX  (2ull << 30)
+#define HEAD_BYTES 64u
+#define BULK_BYTES (256u << 10)
+#define DIRECT_MIN (16u << 10)
+#define CONNS_MAX  256u
+#define IOV_PAIRS  64
+#define MEMORY_MAX (2ull << 30)
 
 struct pair_conn {
 	int server_fd;
@@ -414,8 +414,7 @@ static int connect_one(struct bench_pair *p, int listener, const struct sockaddr
 	int err;
 
 	c->client_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (c->client_fd < 0 ||
-	    connect(c->client_fd, (const struct sockaddr *)at, sizeof(*at)) < 0)
+	if (c->client_fd < 0 || connect(c->client_fd, (const struct sockaddr *)at, sizeof(*at)) < 0)
 		return -errno;
 	c->server_fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (c->server_fd < 0)

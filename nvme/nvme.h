@@ -89,6 +89,14 @@ must_check int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_byte
 must_check int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int fd,
 				 uint64_t fd_offset, uint64_t *iova);
 
+/*
+ * nvme_dma_near - of a mapping: the thread that reads into it looks at what came
+ *
+ * A hint, for as long as it is mapped: the soft controller then stores through the caches, as a
+ * card's DMA goes into the last one, and not past them to memory for another core or process.
+ */
+void nvme_dma_near(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
+
 /* nvme_dma_why - why the last mapping failed, for people; "" when its errno says it all */
 const char *nvme_dma_why(const struct nvme_dma *dma);
 

@@ -212,6 +212,7 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	for (uint32_t i = first; i < first + count; i++) {
 		ASSERT(load(dma, i)); /* (1) */
 		atomic_store_explicit(&dma->window[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&dma->near[i], false, memory_order_relaxed);
 		next_turn(dma, i);
 	}
 	tell_unmap(dma, iova, size_bytes);
@@ -220,6 +221,17 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	region->size_bytes = 0;
 	pthread_mutex_unlock(&dma->lock);
 	atomic_fetch_add_explicit(&dma->unmap_count, 1, memory_order_release); /* R2 */
+}
+
+void nvme_dma_near(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
+{
+	uint32_t first = (uint32_t)(iova >> NVME_WINDOW_SHIFT);
+	uint32_t count = (uint32_t)div_up(size_bytes, NVME_WINDOW_BYTES);
+
+	for (uint32_t i = first; i < first + count; i++) {
+		ASSERT(load(dma, i));
+		atomic_store_explicit(&dma->near[i], true, memory_order_relaxed);
+	}
 }
 
 const char *nvme_dma_why(const struct nvme_dma *dma)

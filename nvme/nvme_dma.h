@@ -87,6 +87,7 @@ uint64_t nvme__dma_mapped_bytes(struct nvme_dma *dma);
 struct nvme_dma {
 	_Atomic uint64_t window[NVME_WINDOW_COUNT]; /* 0: nothing is mapped there */
 	_Atomic uint32_t turn[NVME_WINDOW_COUNT];   /* odd: mapped; each mapping has its own */
+	_Atomic bool near[NVME_WINDOW_COUNT];       /* nvme_dma_near() */
 	_Atomic uint64_t fault_count;
 	_Atomic uint32_t unmap_count; /* who caches windows looks here whether to look again */
 	pthread_mutex_t lock;         /* among those that map and unmap: it guards what follows */
@@ -135,6 +136,11 @@ static inline void *nvme__dma_at(struct nvme_dma *dma, uint64_t iova, uint64_t *
 	if (*size_bytes > mapped_bytes - at)
 		*size_bytes = mapped_bytes - at;
 	return base + at;
+}
+
+static inline bool nvme__dma_is_near(const struct nvme_dma *dma, uint32_t window)
+{
+	return atomic_load_explicit(&dma->near[window], memory_order_relaxed);
 }
 
 static inline void nvme__dma_fault(struct nvme_dma *dma)

@@ -47,10 +47,10 @@ static inline void copy_line(char *to, const char *from)
 	const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
 	const __m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
 
-	_mm_store_si128(t, a);
-	_mm_store_si128(t + 1, b);
-	_mm_store_si128(t + 2, c);
-	_mm_store_si128(t + 3, d);
+	_mm_stream_si128(t, a);
+	_mm_stream_si128(t + 1, b);
+	_mm_stream_si128(t + 2, c);
+	_mm_stream_si128(t + 3, d);
 }
 
 /* Lines that went past the caches are there before what is stored next: the completion. */

@@ -129,6 +129,17 @@ Test(nvme_file, memory_drive_reads_back_too_and_has_no_volatile_cache)
 	fixture_down(&f);
 }
 
+Test(nvme_file, memory_drive_reads_back_into_memory_that_is_near)
+{
+	fixture_up_name(&f, "mem:16M", 64);
+	nvme_dma_near(f.dma, f.iova, f.buf_bytes);
+	write_read_every_length();
+	nvme_dma_unmap(f.dma, f.iova, f.buf_bytes);
+	cr_assert_not(nvme__dma_is_near(f.dma, (uint32_t)(f.iova >> NVME_WINDOW_SHIFT)));
+	cr_assert_eq(nvme_dma_map(f.dma, f.buf, f.buf_bytes, &f.iova), 0);
+	fixture_down(&f);
+}
+
 Test(nvme_file, memory_that_the_machine_does_not_have_is_refused_not_taken)
 {
 	cr_assert_eq(open_it("mem:1000T", false), -ENOMEM);
