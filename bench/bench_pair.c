@@ -231,6 +231,7 @@ struct client_run {
 	struct bench_run *run;
 	uint64_t now;
 	uint64_t end;
+	uint64_t last; /* when a reply came that counts */
 };
 
 static _Thread_local struct client_run client; /* of the one thread that runs */
@@ -255,8 +256,9 @@ static void reply_done(struct bench_pair *p, struct pair_conn *c)
 
 	c->next = (c->next + 1) % p->shape.depth;
 	c->in_flight--;
-	if (client.now > client.end)
+	if (client.now > client.end && client.run->ops > 0)
 		return;
+	client.last = client.now;
 	client.run->ops += max_u32(p->shape.items, 1);
 	client.run->bytes += p->payload_bytes;
 	if (client.run->hist)
@@ -372,7 +374,7 @@ int bench_pair_run(void *pair, double seconds, struct bench_run *run)
 	uint64_t start = clock_now_ns();
 
 	bench_pin(p->core_client);
-	client = (struct client_run){ run, start, start + (uint64_t)(seconds * 1e9) };
+	client = (struct client_run){ run, start, start + (uint64_t)(seconds * 1e9), start };
 	atomic_store_explicit(&p->stopped, false, memory_order_relaxed);
 	atomic_store_explicit(&p->running, true, memory_order_release); /* R1 */
 	sem_post(&p->go);
@@ -381,7 +383,7 @@ int bench_pair_run(void *pair, double seconds, struct bench_run *run)
 		each_ready(p, p->epoll[1], client_turn);
 		send_due(p);
 	} while (!all_back(p) && !p->broken && !bench_interrupted());
-	run->ns = min_u64(client.now, client.end) - start;
+	run->ns = client.last - start;
 	atomic_store_explicit(&p->running, false, memory_order_release); /* R1 */
 	while (!atomic_load_explicit(&p->stopped, memory_order_acquire)) /* A2 */
 		;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The bare pair: every reply comes back, checked, in each shape; and a run leaves nothing behind. */
+/* The bare pair: every reply comes back, checked, in each shape, and a run leaves nothing over. */
 #include "bench/bench.h"
 #include "bench/bench_pair.h"
 
