@@ -88,11 +88,8 @@ const char *bench_human(char out[16], double v)
 }
 
 static const char *const ratio_name[BENCH_ROLES] = {
-	[BENCH_VS_PIPE] = "vs_pipe",
-	[BENCH_VS_PAIR] = "vs_pair",
-	[BENCH_VS_COPY] = "vs_copy",
-	[BENCH_VS_BARE] = "vs_bare",
-	[BENCH_VS_POSIX] = "vs_posix",
+	[BENCH_VS_PIPE] = "vs_pipe", [BENCH_VS_PAIR] = "vs_pair",   [BENCH_VS_COPY] = "vs_copy",
+	[BENCH_VS_BARE] = "vs_bare", [BENCH_VS_POSIX] = "vs_posix",
 };
 
 static void print_ratios(const struct bench_result *r, const char *format)
