@@ -10,6 +10,7 @@
  */
 #include "appliance/app_conf.h"
 #include "base/num.h"
+#include "fabric/fab.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define KIB (1ull << 10)
@@ -54,7 +54,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
 			     "a line for each" },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
-			      "shm:/PATH or tcp://127.0.0.1:PORT; once for each address" },
+			      "shm:/PATH or tcp://HOST:PORT, HOST a number; one a line" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
@@ -320,32 +320,13 @@ static void take_drive(struct parser *p, const char *value)
 	memcpy(c->drive[c->ndrives++], value, strlen(value) + 1);
 }
 
-/* "127.A.B.C:PORT"; other addresses come when the wire is encrypted or trusted by choice. */
-static bool is_loopback(const char *text)
-{
-	unsigned int a, b, c, port;
-	int used = 0;
-
-	return sscanf(text, "127.%3u.%3u.%3u:%5u%n", &a, &b, &c, &port, &used) == 4 &&
-	       text[used] == '\0' && a < 256 && b < 256 && c < 256 && port < 65536;
-}
-
 static void take_listen(struct parser *p, const char *value)
 {
 	struct app_conf *c = p->c;
-	bool shm = strncmp(value, "shm:/", 5) == 0;
+	char why[256];
 
-	if (!shm && strncmp(value, "tcp://", 6) != 0) {
-		fail(p, "listen = %s: allowed are shm:/PATH and tcp://127.0.0.1:PORT", value);
-		return;
-	}
-	if (shm && strlen(value + 4) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
-		fail(p, "listen = %s: a socket's path has at most %zu characters", value,
-		     sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
-		return;
-	}
-	if (!shm && !is_loopback(value + 6)) {
-		fail(p, "listen = %s: allowed are tcp://127.A.B.C:PORT, loopback only", value);
+	if (fab_address_check(value, why)) {
+		fail(p, "listen = %s", why);
 		return;
 	}
 	if (c->nlisten == APP_CONF_LISTEN_MAX) {

@@ -14,7 +14,7 @@
  *                    <--- blocks ----------    fab_window_addr()  or fab_send_part()
  *   fab_poll() = call <-- reply ------------   fab_reply()
  *
- * Addresses: "tcp://127.0.0.1:7010" (loopback only) and "shm:/run/weka.sock".
+ * Addresses: "tcp://192.168.1.2:7010", "tcp://[fd00::2]:7010" and "shm:/run/weka.sock".
  */
 #ifndef FABRIC_FAB_H
 #define FABRIC_FAB_H
@@ -288,13 +288,16 @@ struct fab_server_cfg {
  * fab_server_listen - on one more address; port 0 takes a free one, see fab_server_address()
  *
  * Errors:  create: -ENOMEM, -EINVAL (a limit out of range).
- *          listen: -EINVAL (not an address), -EADDRNOTAVAIL (not loopback), -EADDRINUSE, what
+ *          listen: -EINVAL (not an address), -EADDRNOTAVAIL (not ours), -EADDRINUSE, what
  *          socket calls say; `why` (256 bytes or NULL) gets one line for people.
  */
 must_check int fab_server_create(struct fab_server **out, const struct fab_server_cfg *cfg);
 /* Another core's, with the same limits; sessions_max and pools_max_bytes are of all together. */
 must_check int fab_server_add(struct fab_server *first, struct fab_server **out);
 must_check int fab_server_listen(struct fab_server *srv, const char *address, char *why);
+
+/* -EINVAL, -ENAMETOOLONG and a line in `why`: no such address is served, nor dialled. */
+must_check int fab_address_check(const char *address, char why[256]);
 
 /* The i-th listening address as text, or NULL: with the port that was found. */
 const char *fab_server_address(const struct fab_server *srv, uint32_t i);

@@ -15,7 +15,6 @@
 #include "fabric/fab_server_internal.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -93,8 +92,6 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 {
 	uint8_t nonce[32];
 	char why[FAB_WHY_MAX];
-	unsigned int stall_ms = FAB_STALL_NS / 1000000;
-	int one = 1;
 
 	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
 	g->fd = fd;
@@ -113,9 +110,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 			guest_deny(srv, g, -EACCES, why, now_ns);
 		return;
 	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	/* Also of a peer that has stopped reading: what it does not take holds our memory. */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall_ms, sizeof(stall_ms));
+	(void)!fab__tcp_options(fd); /* it may have gone meanwhile */
 }
 
 static void guest_discard(struct fab_guest *g)

@@ -141,11 +141,19 @@ struct fab_addr {
 	union {
 		struct sockaddr sa;
 		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
 		struct sockaddr_un un;
 	};
 };
 
-/* -EINVAL, -EADDRNOTAVAIL (not loopback), -ENAMETOOLONG; `why` gets a line. */
+/* fab_inet.c: "HOST:PORT"; -EINVAL, and what is wrong with it. */
+must_check int fab__inet_parse(struct fab_addr *out, const char *text, const char **wrong);
+void fab__inet_text(const struct sockaddr *sa, char *out, size_t size);
+bool fab__inet_is_loopback(const struct sockaddr *sa);
+must_check int fab__tcp_options(int fd);
+must_check int fab__tcp_listen_options(int fd, const struct fab_addr *addr);
+
+/* -EINVAL, -ENAMETOOLONG; `why` gets a line. */
 must_check int fab__addr_parse(struct fab_addr *out, const char *address, char why[FAB_WHY_MAX]);
 must_check int fab__addr_socket(const struct fab_addr *addr); /* non-blocking; fd or -errno */
 must_check int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX]);

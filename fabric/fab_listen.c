@@ -8,7 +8,6 @@
  */
 #include "fabric/fab_server_internal.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,12 +36,14 @@ static bool stale(const struct fab_addr *addr)
 
 static int bind_listen(int fd, const struct fab_addr *addr)
 {
-	int one = 1;
+	int err = 0;
 
 	if (addr->transport == FAB_TRANSPORT_TCP)
-		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		err = fab__tcp_listen_options(fd, addr);
 	else if (stale(addr))
 		unlink(addr->un.sun_path);
+	if (err)
+		return err;
 	if (bind(fd, &addr->sa, addr->bytes) < 0 || listen(fd, BACKLOG) < 0)
 		return -errno;
 	return 0;
@@ -50,16 +51,16 @@ static int bind_listen(int fd, const struct fab_addr *addr)
 
 static void listener_name(struct fab_listener *l, const char *address)
 {
-	socklen_t bytes = sizeof(l->addr.in);
-	char host[INET_ADDRSTRLEN];
+	socklen_t bytes = l->addr.bytes;
+	char at[64];
 
 	if (l->addr.transport == FAB_TRANSPORT_SHM) {
 		snprintf(l->text, sizeof(l->text), "%s", address);
 		return;
 	}
 	ASSERT(getsockname(l->fd, &l->addr.sa, &bytes) == 0);
-	inet_ntop(AF_INET, &l->addr.in.sin_addr, host, sizeof(host));
-	snprintf(l->text, sizeof(l->text), "tcp://%s:%u", host, ntohs(l->addr.in.sin_port));
+	fab__inet_text(&l->addr.sa, at, sizeof(at));
+	snprintf(l->text, sizeof(l->text), "tcp://%s", at);
 }
 
 int fab_server_listen(struct fab_server *srv, const char *address, char *why)

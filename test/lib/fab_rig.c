@@ -25,6 +25,8 @@ void fab_rig_serve(struct fab_rig *rig, const char *transport, const struct fab_
 	if (strcmp(transport, "shm") == 0)
 		snprintf(address, sizeof(address), "shm:/tmp/fab_rig_%d_%d.sock", getpid(),
 			 serial++);
+	else if (strchr(transport, ':'))
+		snprintf(address, sizeof(address), "%s", transport);
 	else
 		snprintf(address, sizeof(address), "tcp://127.0.0.1:0");
 	ASSERT(fab_server_listen(rig->srv, address, NULL) == 0);

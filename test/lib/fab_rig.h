@@ -25,7 +25,7 @@ struct fab_rig {
 
 extern const struct fab_key fab_rig_key;
 
-/* A server on `transport` ("shm" or "tcp"); cfg may be NULL. */
+/* A server on `transport` ("shm" or "tcp", or an address); cfg may be NULL. */
 void fab_rig_serve(struct fab_rig *rig, const char *transport, const struct fab_server_cfg *cfg);
 /* ... and a client of it, with a pool of `pool_bytes` (0: none). */
 void fab_rig_connect(struct fab_rig *rig, uint64_t pool_bytes);

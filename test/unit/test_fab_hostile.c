@@ -299,19 +299,18 @@ Test(fab_hostile, another_user_is_refused_over_shm)
 	fab_rig_end(&rig);
 }
 
-Test(fab_hostile, only_loopback_is_served)
+Test(fab_hostile, what_is_no_address_is_not_served)
 {
 	char why[FAB_WHY_MAX];
 
 	fab_rig_serve(&rig, "tcp", NULL);
-	cr_assert_eq(fab_server_listen(rig.srv, "tcp://0.0.0.0:0", why), -EADDRNOTAVAIL);
-	cr_assert_not_null(strstr(why, "this machine only"), "%s", why);
-	cr_assert_eq(fab_server_listen(rig.srv, "tcp://10.0.0.1:1", why), -EADDRNOTAVAIL);
 	cr_assert_eq(fab_server_listen(rig.srv, "tcp://127.0.0.1:70000", why), -EINVAL);
 	cr_assert_eq(fab_server_listen(rig.srv, "tcp://127.0.0.1", why), -EINVAL);
 	cr_assert_eq(fab_server_listen(rig.srv, "http://127.0.0.1:80", why), -EINVAL);
 	cr_assert_eq(fab_server_listen(rig.srv, "shm:relative", why), -EINVAL);
 	cr_assert_eq(fab_server_listen(rig.srv, rig.address, why), -EADDRINUSE);
+	cr_assert_eq(fab_server_listen(rig.srv, "tcp://192.0.2.1:0", why), -EADDRNOTAVAIL);
+	cr_assert_not_null(strstr(why, "tcp://192.0.2.1:0"), "%s", why);
 	fab_rig_end(&rig);
 }
 
