@@ -201,7 +201,7 @@ static bool rests(void)
 
 static bool attack(void)
 {
-	hostile_begin(&peer, w.srv, &limits);
+	hostile_begin(&peer, w.srv[0], &limits);
 	for (uint32_t n = 1 + (uint32_t)rand_below(&rnd, 200); n; n--) {
 		hostile_say(&peer);
 		step((uint32_t)rand_below(&rnd, 4) ? (uint32_t)rand_below(&rnd, 3)

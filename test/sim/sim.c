@@ -46,10 +46,14 @@ static struct {
 static struct sim_world_cfg config_of(uint64_t seed)
 {
 	struct rand_state r;
+	uint32_t dice = (uint32_t)(seed * 2654435761u) >> 16 & 7; /* most have one core */
 
 	rand_seed(&r, seed);
 	return (struct sim_world_cfg){
 		.seed = seed,
+		.ncores = dice == 6   ? 2
+			  : dice == 7 ? 4
+				      : 1,
 		.ndrives = 1 + (uint32_t)rand_below(&r, 2),
 		.nblocks = 512 + (uint32_t)rand_below(&r, 2) * 256,
 		.volatile_cache = rand_below(&r, 4) != 0,

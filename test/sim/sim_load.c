@@ -608,7 +608,7 @@ static bool take(struct sim_load *l, struct sim_op *o)
 		if (o->stage == 0)
 			o->handle = attr.handle;
 		o->stage = 1;
-		o->call = sim_world_call(l->w);
+		o->call = sim_world_call_on(l->w, o->call->lane);
 		request(l, o);
 		return true;
 	}

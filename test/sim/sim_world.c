@@ -12,17 +12,20 @@
 #include <unistd.h>
 
 #define STEPS_MAX 2000000u /* of one wait: what takes longer hangs */
+#define ANY_LANE  UINT32_MAX
 #define WALL_NS   1700000000000000000ull
 
 static const struct fab_key key = { .id = "sim", .secret = { 1, 2, 3 } };
 
-static void core_cfg(const struct sim_world *w, struct app_core_cfg *cfg)
+static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_cfg *cfg)
 {
 	*cfg = (struct app_core_cfg){
 		.dma = w->dma,
 		.drive = (struct nvme_drive **)(uintptr_t)w->drive,
 		.ndrives = w->cfg.ndrives,
-		.srv = w->srv,
+		.srv = w->srv[index],
+		.cores = w->cores,
+		.index = index,
 		.cache_bytes = w->cfg.cache_bytes,
 		.staging_bytes = 2u << 20,
 		.ops_max = w->cfg.ops_max,
@@ -34,8 +37,8 @@ static void core_cfg(const struct sim_world *w, struct app_core_cfg *cfg)
 		.uuid = { 's', 'i', 'm', (uint8_t)w->cfg.seed, (uint8_t)(w->cfg.seed >> 8),
 			  (uint8_t)(w->cfg.seed >> 32) },
 		.wall_ns = WALL_NS,
-		.memory = w->memory,
-		.memory_iova = w->memory_iova,
+		.memory = w->memory[index],
+		.memory_iova = w->memory_iova[index],
 	};
 }
 
@@ -55,8 +58,13 @@ void sim_world_tell_cuts(const uint64_t *cuts)
 
 void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 {
+	const char *cores = getenv("APP_CORES");
+
 	memset(w, 0, sizeof(*w));
 	w->cfg = *cfg;
+	w->ncores = cores ? (uint32_t)atoi(cores) : max_u32(cfg->ncores, 1);
+	ASSERT(w->ncores > 0 && w->ncores <= SIM_CORES_MAX);
+	rand_seed(&w->order, cfg->seed ^ 0xc04e5);
 	sim_power_init(&w->power);
 	for (uint32_t i = 0; i < cfg->ndrives; i++) {
 		struct sim_drive_options options = {
@@ -73,25 +81,36 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 		 (void *)w);
 }
 
+static bool step(struct sim_world *w, uint32_t index)
+{
+	return app_core_step(w->each[index], w->power.now_ns, WALL_NS + w->power.now_ns);
+}
+
 /* Clients first: their requests end, with errors if the power is off; then what served them. */
 static void down(struct sim_world *w)
 {
-	if (w->conn)
-		fab_close(w->conn);
-	w->conn = NULL;
+	if (w->conn[0])
+		sim_world_disconnect(w);
 	for (int i = 0; w->core && i < 200; i++) {
-		(void)!app_core_step(w->core, w->power.now_ns, WALL_NS + w->power.now_ns);
-		(void)app_control_step(w->srv, w->dma, w->power.now_ns);
+		for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
+			(void)step(w, c);
+		(void)app_control_step(w->srv[0], w->dma, w->power.now_ns);
 		w->power.now_ns += 1000;
 	}
-	if (w->core) {
-		app_core_abandon(w->core);
-		app_core_destroy(w->core);
+	for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
+		app_core_abandon(w->each[c]);
+	for (uint32_t c = 0; c < w->ncores; c++) {
+		app_core_destroy(w->each[c]);
+		w->each[c] = NULL;
 	}
 	w->core = NULL;
-	if (w->srv)
-		fab_server_destroy(w->srv);
-	w->srv = NULL;
+	app_cores_destroy(w->cores);
+	w->cores = NULL;
+	for (uint32_t c = w->ncores; c-- > 0;) {
+		if (w->srv[c])
+			fab_server_destroy(w->srv[c]);
+		w->srv[c] = NULL;
+	}
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++) {
 		if (w->drive[i])
 			nvme_close(w->drive[i]);
@@ -107,7 +126,8 @@ void sim_world_destroy(struct sim_world *w)
 	down(w);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
 		sim_drive_destroy(w->sim[i]);
-	free(w->memory);
+	for (uint32_t c = 0; c < w->ncores; c++)
+		free(w->memory[c]);
 }
 
 /* Zones that became free in this turn go to the front.  A mount begins anywhere: no two alike. */
@@ -131,19 +151,44 @@ static void hurry_zones(struct sim_world *w)
 	}
 }
 
+/* In any order; now and then one is late. */
+static bool step_all(struct sim_world *w)
+{
+	uint32_t order[SIM_CORES_MAX];
+	bool more = false;
+
+	if (w->ncores == 1)
+		return step(w, 0);
+	for (uint32_t i = 0; i < w->ncores; i++) {
+		uint32_t at = (uint32_t)rand_below(&w->order, i + 1);
+
+		order[i] = order[at];
+		order[at] = i;
+	}
+	for (uint32_t i = 0; i < w->ncores; i++) {
+		if (rand_below(&w->order, 4) == 0)
+			more = true;
+		else
+			more |= step(w, order[i]);
+	}
+	return more;
+}
+
 static bool turn(struct sim_world *w)
 {
-	bool more = app_core_step(w->core, w->power.now_ns, WALL_NS + w->power.now_ns);
+	bool more = step_all(w);
 	uint64_t next;
 
 	if (w->cfg.eager_reuse)
 		hurry_zones(w);
-	if (w->srv)
-		more |= app_control_step(w->srv, w->dma, w->power.now_ns);
+	if (w->srv[0])
+		more |= app_control_step(w->srv[0], w->dma, w->power.now_ns);
 	w->power.now_ns += 1000;
 	if (more)
 		return true;
-	next = min_u64(sim_power_next_ns(&w->power), app_core_deadline(w->core));
+	next = sim_power_next_ns(&w->power);
+	for (uint32_t c = 0; c < w->ncores; c++)
+		next = min_u64(next, app_core_deadline(w->each[c]));
 	if (w->cfg.leap_max_ns)
 		next = min_u64(next, w->power.now_ns + w->cfg.leap_max_ns);
 	if (next != UINT64_MAX && next > w->power.now_ns)
@@ -160,17 +205,51 @@ static int make_server(struct sim_world *w)
 			    .batch_max = 64,
 			    .window_max_bytes = SIM_WINDOW,
 			    .pool_max_bytes = 4u << 20 },
-		.sessions_max = w->cfg.sessions_max ? w->cfg.sessions_max : 2,
-		.pools_max_bytes = 8u << 20,
+		.core_count = w->ncores,
+		.sessions_max = w->cfg.sessions_max ? w->cfg.sessions_max : 2 * w->ncores,
+		.pools_max_bytes = w->ncores * (uint64_t)(8u << 20),
 	};
-	int err = fab_server_create(&w->srv, &cfg);
+	int err = fab_server_create(&w->srv[0], &cfg);
 
-	return err ? err : fab_server_listen(w->srv, w->address, w->why);
+	for (uint32_t c = 1; c < w->ncores && !err; c++)
+		err = fab_server_add(w->srv[0], &w->srv[c]);
+	return err ? err : fab_server_listen(w->srv[0], w->address, w->why);
+}
+
+static int make_core(struct sim_world *w, uint32_t index, enum app_boot boot)
+{
+	struct app_core_cfg cfg;
+	int err;
+
+	core_cfg(w, index, &cfg);
+	if (!w->memory[index]) {
+		w->memory_bytes[index] = align_up(app_core_memory_needed(&cfg), 2u << 20);
+		w->memory[index] = aligned_alloc(2u << 20, w->memory_bytes[index]);
+		ASSERT(w->memory[index]);
+	}
+	err = nvme_dma_map(w->dma, w->memory[index], w->memory_bytes[index],
+			   &w->memory_iova[index]);
+	ASSERT(!err);
+	core_cfg(w, index, &cfg);
+	cfg.boot = boot;
+	return app_core_create(&w->each[index], &cfg, w->why);
+}
+
+/* Of all cores: -EAGAIN while one is not there yet. */
+static int boot_status(const struct sim_world *w)
+{
+	int err = 0;
+
+	for (uint32_t c = 0; c < w->ncores && (!err || err == -EAGAIN); c++) {
+		int of_it = app_core_boot_status(w->each[c]);
+
+		err = of_it ? of_it : err;
+	}
+	return err;
 }
 
 int sim_world_up(struct sim_world *w, enum app_boot boot)
 {
-	struct app_core_cfg cfg;
 	uint32_t steps = 0;
 	int err;
 
@@ -183,20 +262,14 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	err = make_server(w);
 	if (err)
 		return err;
-	core_cfg(w, &cfg);
-	if (!w->memory) {
-		w->memory_bytes = align_up(app_core_memory_needed(&cfg), 2u << 20);
-		w->memory = aligned_alloc(2u << 20, w->memory_bytes);
-		ASSERT(w->memory);
+	ASSERT(app_cores_create(&w->cores, w->ncores, w->cfg.ops_max) == 0);
+	for (uint32_t c = 0; c < w->ncores; c++) {
+		err = make_core(w, c, boot);
+		w->core = w->each[0];
+		if (err)
+			return err;
 	}
-	err = nvme_dma_map(w->dma, w->memory, w->memory_bytes, &w->memory_iova);
-	ASSERT(!err);
-	core_cfg(w, &cfg);
-	cfg.boot = boot;
-	err = app_core_create(&w->core, &cfg, w->why);
-	if (err)
-		return err;
-	while ((err = app_core_boot_status(w->core)) == -EAGAIN) {
+	while ((err = boot_status(w)) == -EAGAIN) {
 		if (w->power.off)
 			return -ECANCELED;
 		(void)turn(w);
@@ -214,10 +287,10 @@ int sim_world_stop(struct sim_world *w)
 	uint32_t steps = 0;
 	int err;
 
-	if (w->conn)
-		fab_close(w->conn);
-	w->conn = NULL;
-	app_core_stop(w->core);
+	if (w->conn[0])
+		sim_world_disconnect(w);
+	for (uint32_t c = 0; c < w->ncores; c++)
+		app_core_stop(w->each[c]);
 	while ((err = app_core_stop_status(w->core)) == -EAGAIN) {
 		if (w->power.off)
 			return -ECANCELED;
@@ -272,38 +345,54 @@ void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_
 		sim_drive_cut_copy(from->sim[i], seed, to->sim[i]);
 }
 
-int sim_world_connect(struct sim_world *w)
+static int connect_lane(struct sim_world *w, uint32_t lane)
 {
 	struct fab_connect_cfg cfg = { .address = w->address, .key = key };
-	int err = fab_connect(&w->conn, &cfg, w->power.now_ns);
+	struct fab_conn **conn = &w->conn[lane];
+	struct fab_region **region = &w->region[lane];
+	int err = fab_connect(conn, &cfg, w->power.now_ns);
 
 	for (uint32_t steps = 0;
-	     !err && (err = fab_connect_step(w->conn, w->power.now_ns)) == -EINPROGRESS; steps++) {
+	     !err && (err = fab_connect_step(*conn, w->power.now_ns)) == -EINPROGRESS; steps++) {
 		ASSERT(steps < STEPS_MAX);
 		(void)turn(w);
 		err = 0;
 	}
 	if (!err)
-		err = fab_pool_add(w->conn, SIM_CALLS_MAX * SIM_WINDOW, &w->region);
-	for (uint32_t steps = 0; !err && (err = fab_region_status(w->region)) == -EINPROGRESS;
+		err = fab_pool_add(*conn, SIM_CALLS_MAX * SIM_WINDOW, region);
+	for (uint32_t steps = 0; !err && (err = fab_region_status(*region)) == -EINPROGRESS;
 	     steps++) {
 		struct fab_call *none[1];
 
 		ASSERT(steps < STEPS_MAX);
 		(void)turn(w);
-		(void)!fab_poll(w->conn, w->power.now_ns, none, 0);
+		(void)!fab_poll(*conn, w->power.now_ns, none, 0);
 		err = 0;
 	}
 	if (w->power.off)
 		return -ECANCELED;
 	if (err) {
 		snprintf(w->why, sizeof(w->why), "connect: %s: %s", strerror(-err),
-			 fab_conn_error(w->conn));
+			 fab_conn_error(*conn));
 		return err;
 	}
+	return 0;
+}
+
+int sim_world_connect(struct sim_world *w)
+{
+	for (uint32_t lane = 0; lane < w->ncores; lane++) {
+		int err = connect_lane(w, lane);
+
+		if (err)
+			return err;
+	}
 	for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
-		w->calls[i].in_flight = false;
-		w->calls[i].window = (uint8_t *)fab_region_memory(w->region) + i * SIM_WINDOW;
+		struct sim_call *c = &w->calls[i];
+
+		c->in_flight = false;
+		c->lane = w->ncores - 1 - i % w->ncores; /* one alone is not where the store is */
+		c->window = (uint8_t *)fab_region_memory(w->region[c->lane]) + i * SIM_WINDOW;
 	}
 	return 0;
 }
@@ -311,11 +400,14 @@ int sim_world_connect(struct sim_world *w)
 uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t done_max)
 {
 	struct fab_call *calls[SIM_CALLS_MAX];
-	uint32_t count;
+	uint32_t count = 0;
 
-	fab_flush(w->conn);
+	for (uint32_t lane = 0; lane < w->ncores; lane++)
+		fab_flush(w->conn[lane]);
 	(void)turn(w);
-	count = fab_poll(w->conn, w->power.now_ns, calls, min_u32(done_max, SIM_CALLS_MAX));
+	done_max = min_u32(done_max, SIM_CALLS_MAX);
+	for (uint32_t lane = 0; lane < w->ncores && count < done_max; lane++)
+		count += fab_poll(w->conn[lane], w->power.now_ns, calls + count, done_max - count);
 	for (uint32_t i = 0; i < count; i++) {
 		done[i] = container_of(calls[i], struct sim_call, call);
 		ASSERT(done[i]->in_flight);
@@ -330,16 +422,24 @@ void sim_world_turn(struct sim_world *w)
 
 void sim_world_disconnect(struct sim_world *w)
 {
-	fab_close(w->conn);
-	w->conn = NULL;
+	for (uint32_t lane = 0; lane < w->ncores; lane++) {
+		if (w->conn[lane])
+			fab_close(w->conn[lane]);
+		w->conn[lane] = NULL;
+	}
 }
 
 struct sim_call *sim_world_call(struct sim_world *w)
 {
+	return sim_world_call_on(w, ANY_LANE);
+}
+
+struct sim_call *sim_world_call_on(struct sim_world *w, uint32_t lane)
+{
 	for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
 		struct sim_call *c = &w->calls[i];
 
-		if (c->in_flight)
+		if (c->in_flight || (lane != ANY_LANE && c->lane != lane))
 			continue;
 		memset(&c->call, 0, sizeof(c->call));
 		c->user = NULL;
@@ -351,11 +451,11 @@ struct sim_call *sim_world_call(struct sim_world *w)
 void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window)
 {
 	if (with_window) {
-		c->call.region = w->region;
+		c->call.region = w->region[c->lane];
 		c->call.window_offset = (uint64_t)(c - w->calls) * SIM_WINDOW;
 		c->call.window_bytes = SIM_WINDOW;
 	}
-	ASSERT(fab_submit(w->conn, &c->call) == 0);
+	ASSERT(fab_submit(w->conn[c->lane], &c->call) == 0);
 	c->in_flight = true;
 }
 

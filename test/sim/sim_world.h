@@ -6,6 +6,9 @@
  *                    (shm, the shipped code)                                  (sim_drive: caches,
  *                                                                              power cuts, faults)
  *
+ * Several cores are stepped in one thread too: in each turn in another order, by the seed, and some
+ * of them not at all.  The client has a connection to each, and its calls take turns.
+ *
  * Everything above the drives is the shipped code.  A power cut forgets the appliance and the
  * client, and lets the drives keep what they must and, by the seed, some of what they may.
  */
@@ -13,14 +16,17 @@
 #define SIM_WORLD_H
 
 #include "appliance/app_core.h"
+#include "base/rand.h"
 #include "test/lib/sim_nvme.h"
 
 #define SIM_DRIVES_MAX 4
 #define SIM_CALLS_MAX  16
+#define SIM_CORES_MAX  4
 #define SIM_WINDOW     (128u << 10) /* of one call */
 
 struct sim_world_cfg {
 	uint64_t seed;
+	uint32_t ncores; /* 0: 1; the environment's APP_CORES, if set, instead */
 	uint32_t ndrives;
 	uint32_t nblocks; /* of each drive */
 	bool volatile_cache;
@@ -39,6 +45,7 @@ struct sim_world_cfg {
 struct sim_call {
 	struct fab_call call;
 	uint8_t *window; /* SIM_WINDOW bytes */
+	uint32_t lane;   /* the connection  */
 	void *user;
 	bool in_flight;
 };
@@ -47,16 +54,20 @@ struct sim_world {
 	struct sim_world_cfg cfg;
 	struct sim_power power;
 	struct sim_drive *sim[SIM_DRIVES_MAX]; /* outlive power cuts */
-	void *memory;                          /* of the core; outlives power cuts too */
-	uint64_t memory_bytes;
+	void *memory[SIM_CORES_MAX];           /* of the cores; outlives power cuts too */
+	uint64_t memory_bytes[SIM_CORES_MAX];
+	uint32_t ncores;
+	struct rand_state order;
 	/* Of one power-up: */
-	uint64_t memory_iova;
+	uint64_t memory_iova[SIM_CORES_MAX];
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[SIM_DRIVES_MAX];
-	struct fab_server *srv;
-	struct app_core *core;
-	struct fab_conn *conn;
-	struct fab_region *region;
+	struct fab_server *srv[SIM_CORES_MAX];
+	struct app_cores *cores;
+	struct app_core *core; /* that has the store: each[0] */
+	struct app_core *each[SIM_CORES_MAX];
+	struct fab_conn *conn[SIM_CORES_MAX];
+	struct fab_region *region[SIM_CORES_MAX];
 	bool (*booting)(struct sim_world *w);   /* after each turn of a boot; false ends it */
 	struct list *free_last[SIM_DRIVES_MAX]; /* of the free zones, after the last turn */
 	struct sim_call calls[SIM_CALLS_MAX];
@@ -95,6 +106,8 @@ void sim_world_turn(struct sim_world *w);
 void sim_world_disconnect(struct sim_world *w);
 /* A free call, emptied; NULL: all are in flight. */
 struct sim_call *sim_world_call(struct sim_world *w);
+/* ... of this connection: for what a session has begun. */
+struct sim_call *sim_world_call_on(struct sim_world *w, uint32_t lane);
 void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window);
 /* Submit and step until it is back (the only one in flight): 0, see call.status; -ECANCELED. */
 must_check int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window);
