@@ -24,7 +24,7 @@ static void defaults(struct app_core_cfg *cfg)
 {
 	cfg->cache_bytes = cfg->cache_bytes ? cfg->cache_bytes : 256u << 20;
 	cfg->staging_bytes = cfg->staging_bytes ? cfg->staging_bytes : 64u << 20;
-	cfg->ops_max = cfg->ops_max ? cfg->ops_max : 128;
+	cfg->ops_max = cfg->ops_max ? cfg->ops_max : APP_OPS_DEFAULT;
 	cfg->batch_in_flight = cfg->batch_in_flight ? cfg->batch_in_flight : 64;
 	cfg->open_puts_max = cfg->open_puts_max ? cfg->open_puts_max : 256;
 	cfg->queue_depth = cfg->queue_depth ? cfg->queue_depth : 256;
@@ -188,8 +188,9 @@ static int take_queues(struct app_core *core, char *why)
 		err = nvme_qpair_create(drive, min_u32(core->cfg.queue_depth, info.depth_max),
 					&core->qp[i]);
 		if (err) {
-			snprintf(why, APP_WHY, "drive %u (%s): no queue pair: %s", i, info.serial,
-				 strerror(-err));
+			snprintf(why, APP_WHY, "drive %u (%s): no queue pair for core %u: %s%s", i,
+				 info.serial, core->index, strerror(-err),
+				 err == -ENOSPC && core->index ? "; configure fewer cores" : "");
 			return err;
 		}
 		core->nqps++;

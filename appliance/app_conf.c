@@ -9,6 +9,7 @@
  * or glue to the key before (an indented line).
  */
 #include "appliance/app_conf.h"
+#include "appliance/app_core.h"
 #include "base/num.h"
 #include "fabric/fab.h"
 
@@ -60,7 +61,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
 				"its file: 64 hexadecimal digits, perhaps behind ID:" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
-			    "CPU of the polling thread; auto: the highest; none: not pinned" },
+			    "CPU of the first polling thread, the others below it; "
+			    "auto: the highest; none: not pinned" },
+	[APP_CONF_CORES] = { "cores", KIND_COUNT, AT(cores), 1, APP_CORES_MAX, 1,
+			     "polling threads; clients are spread over them" },
 	[APP_CONF_SPIN] = { "spin_max", KIND_US, AT(spin_max_us), 0, 1000000, 200,
 			    "longest polling without work before the thread sleeps" },
 	[APP_CONF_CACHE] = { "cache", KIND_BYTES, AT(cache_bytes), 4 * MIB, TIB, 256 * MIB,
@@ -445,6 +449,9 @@ static int check_whole(const struct app_conf *c, char *why)
 			       "more than pools_max, of all clients");
 	else if (c->window_max_bytes % 4096)
 		app_conf_blame(c, APP_CONF_WINDOW_MAX, why, "not a multiple of 4096");
+	else if (c->core != APP_CORE_AUTO && c->core != APP_CORE_NONE && c->core + 1 < c->cores)
+		app_conf_blame(c, APP_CONF_CORES, why,
+			       "more than there are CPUs from `core` downwards");
 	else
 		return 0;
 	return -EINVAL;

@@ -27,6 +27,7 @@ enum app_conf_key {
 	APP_CONF_KEY_ID,
 	APP_CONF_KEY_FILE,
 	APP_CONF_CORE,
+	APP_CONF_CORES,
 	APP_CONF_SPIN,
 	APP_CONF_CACHE,
 	APP_CONF_STAGING,
@@ -56,6 +57,7 @@ struct app_conf {
 	char key_id[APP_CONF_TEXT_MAX];
 	char key_file[APP_CONF_TEXT_MAX];
 	uint64_t core; /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
+	uint64_t cores;
 	uint64_t spin_max_us;
 	uint64_t cache_bytes;
 	uint64_t staging_bytes;

@@ -25,7 +25,8 @@ struct app_cores;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
 
-#define APP_CORES_MAX 16u
+#define APP_CORES_MAX   16u
+#define APP_OPS_DEFAULT 128u
 
 enum app_boot { APP_BOOT_MOUNT, APP_BOOT_FORMAT };
 

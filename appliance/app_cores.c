@@ -199,6 +199,7 @@ int app_cores_create(struct app_cores **out, uint32_t count, uint32_t ops_max)
 	for (uint32_t i = 0; i < APP_CORES_MAX; i++)
 		c->bell[i].fd = -1;
 	/* (3) of app_store.c, and what is said once */
+	ops_max = ops_max ? ops_max : APP_OPS_DEFAULT;
 	while (places < PLACES_PER_OP * ops_max + APP_CORES_MAX)
 		places <<= 1;
 	c->ring = aligned_alloc(APP_RING_LINE, rings * sizeof(*c->ring));

@@ -8,7 +8,15 @@
  * doubles, up to spin_max; after a long one it halves, down to ten times what arming costs.
  * There is no periodic tick: an idle core wakes for nothing.
  *
- *   R1 -> A1   (main.c) what the thread has written of itself, before `at` says so.
+ *   starter         thread 0     thread 1 ...
+ *   create 0 -----> core made,
+ *           <-made- waits
+ *   create 1 -------------------> core made,
+ *           <-made--------------- waits
+ *   go -----------> boots ------> serves        since making a queue pair, and taking it away, is
+ *   join: all have ended; then their cores end    not for while another core looks after the drive
+ *
+ *   R1 -> A1   (main.c) what the threads have written of themselves, before `at` says so.
  */
 #define _GNU_SOURCE
 #include "appliance/app_run.h"
@@ -25,12 +33,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FDS_MAX = 2 * META_DRIVES_MAX + 2 };
+enum { FDS_MAX = 2 * META_DRIVES_MAX + 3 };
 
 #define WALL_EVERY_NS NS_PER_MS
 
 struct pace {
-	int epoll_fd;
 	uint64_t spin_ns;
 	uint64_t spin_max_ns;
 	uint64_t arm_ns;        /* what going to sleep costs, lately */
@@ -59,20 +66,19 @@ static uint64_t wall_ns(struct pace *p, uint64_t now_ns)
 	return now_ns + p->wall_offset_ns;
 }
 
-static int pace_init(struct pace *p, const struct app_run *run)
+static int watch_fds(struct app_thread *t)
 {
 	int fds[FDS_MAX];
-	uint32_t count = app_core_fds(run->core, fds, FDS_MAX - 1);
+	uint32_t count = app_core_fds(t->core, fds, FDS_MAX - 1);
 
-	*p = (struct pace){ .spin_max_ns = run->spin_max_ns, .spin_ns = run->spin_max_ns };
-	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (p->epoll_fd < 0)
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (t->epoll_fd < 0)
 		return -errno;
-	fds[count++] = run->wake_fd;
+	fds[count++] = t->wake_fd;
 	for (uint32_t i = 0; i < count; i++) {
 		struct epoll_event e = { .events = EPOLLIN, .data.fd = fds[i] };
 
-		if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fds[i], &e) && errno != EEXIST)
+		if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fds[i], &e) && errno != EEXIST)
 			return -errno;
 	}
 	return 0;
@@ -88,8 +94,9 @@ static void adapt(struct pace *p, uint64_t slept_ns)
 		p->spin_ns = max_u64(p->spin_ns / 2, least);
 }
 
-static void sleep_until(struct pace *p, struct app_core *core, int wake_fd)
+static void sleep_until(struct pace *p, struct app_thread *t)
 {
+	struct app_core *core = t->core;
 	uint64_t start_ns = clock_now_ns(), deadline_ns = app_core_deadline(core), end_ns, left_ns;
 	struct epoll_event events[4];
 	struct timespec ts;
@@ -102,14 +109,14 @@ static void sleep_until(struct pace *p, struct app_core *core, int wake_fd)
 	left_ns = deadline_ns - start_ns;
 	ts = (struct timespec){ (time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S) };
 	/* EINTR or an error is a wake-up, too: the next turn finds out what there is. */
-	(void)epoll_pwait2(p->epoll_fd, events, ARRAY_LEN(events),
+	(void)epoll_pwait2(t->epoll_fd, events, ARRAY_LEN(events),
 			   deadline_ns == UINT64_MAX ? NULL : &ts, NULL);
 	app_core_disarm(core);
-	(void)!read(wake_fd, &count, sizeof(count));
+	(void)!read(t->wake_fd, &count, sizeof(count));
 	adapt(p, clock_now_ns() - end_ns);
 }
 
-static void rest(struct pace *p, struct app_run *run, uint64_t now_ns)
+static void rest(struct pace *p, struct app_thread *t, uint64_t now_ns)
 {
 	if (!p->idle_since_ns)
 		p->idle_since_ns = now_ns;
@@ -117,120 +124,187 @@ static void rest(struct pace *p, struct app_run *run, uint64_t now_ns)
 		cpu_relax();
 		return;
 	}
-	sleep_until(p, run->core, run->wake_fd);
+	sleep_until(p, t);
 	p->idle_since_ns = 0;
 }
 
 /* Something happened to a drive: who writes lines for people is to write it. */
-static wk_cold void wake_control(struct pace *p, struct app_run *run)
+static wk_cold void wake_control(struct pace *p, struct app_thread *t)
 {
 	uint64_t one = 1;
 
-	p->lines = app_core_lines(run->core);
-	(void)!write(run->event_fd, &one, sizeof(one));
+	p->lines = app_core_lines(t->core);
+	(void)!write(t->run->event_fd, &one, sizeof(one));
 }
 
-static void turn(struct pace *p, struct app_run *run)
+static void turn(struct pace *p, struct app_thread *t)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (app_core_step(run->core, now_ns, wall_ns(p, now_ns)))
+	if (app_core_step(t->core, now_ns, wall_ns(p, now_ns)))
 		p->idle_since_ns = 0;
 	else
-		rest(p, run, now_ns);
-	if (unlikely(app_core_lines(run->core) != p->lines))
-		wake_control(p, run);
+		rest(p, t, now_ns);
+	if (unlikely(app_core_lines(t->core) != p->lines))
+		wake_control(p, t);
 }
 
-static void tell(struct app_run *run, enum app_run_at at)
+/* The first that has something to say. */
+static void conclude(struct app_run *run)
+{
+	for (uint32_t i = 0; i < run->started && !run->status; i++) {
+		run->status = run->thread[i].status;
+		memcpy(run->why, run->thread[i].why, sizeof(run->why));
+	}
+}
+
+/* Of all threads the last one says it. */
+static void tell(struct app_run *run, _Atomic uint32_t *count, enum app_run_at at)
 {
 	uint64_t one = 1;
 
+	if (atomic_fetch_add_explicit(count, 1, memory_order_acq_rel) + 1 != run->started)
+		return;
+	if (at == APP_RUN_ENDED)
+		conclude(run);
 	atomic_store_explicit(&run->at, at, memory_order_release); /* R1 */
 	(void)!write(run->event_fd, &one, sizeof(one));
 }
 
-static int boot(struct app_run *run, struct pace *p)
+static int boot(struct app_thread *t, struct pace *p)
 {
-	int err = app_core_create(&run->core, &run->cfg, run->why);
+	int err;
 
+	while ((err = app_core_boot_status(t->core)) == -EAGAIN)
+		turn(p, t);
 	if (err)
-		return err;
-	err = pace_init(p, run);
-	if (err) {
-		snprintf(run->why, sizeof(run->why), "epoll: %s", strerror(-err));
-		return err;
-	}
-	while ((err = app_core_boot_status(run->core)) == -EAGAIN)
-		turn(p, run);
-	if (err)
-		snprintf(run->why, sizeof(run->why), "%s", app_core_error(run->core));
-	else if (*app_core_error(run->core))
-		log_warn("mounted, but %s", app_core_error(run->core));
+		snprintf(t->why, sizeof(t->why), "%s", app_core_error(t->core));
+	else if (*app_core_error(t->core))
+		log_warn("mounted, but %s", app_core_error(t->core));
 	return err;
 }
 
-static void serve(struct app_run *run, struct pace *p)
+static int serve(struct app_thread *t, struct pace *p)
 {
 	bool stopping = false;
 	int err;
 
-	while ((err = app_core_stop_status(run->core)) == -EAGAIN) {
-		if (!stopping && atomic_load_explicit(&run->stop, memory_order_relaxed)) {
+	while ((err = app_core_stop_status(t->core)) == -EAGAIN) {
+		if (!stopping && atomic_load_explicit(&t->run->stop, memory_order_relaxed)) {
 			stopping = true;
-			app_core_stop(run->core);
+			app_core_stop(t->core);
 		}
-		turn(p, run);
+		turn(p, t);
 	}
-	run->status = err;
 	if (err)
-		snprintf(run->why, sizeof(run->why), "%s", app_core_error(run->core));
+		snprintf(t->why, sizeof(t->why), "%s", app_core_error(t->core));
+	return err;
+}
+
+static void pin(const struct app_thread *t)
+{
+	int cpu = t->run->cpus ? t->run->cpus[t->index] : -1;
+	cpu_set_t cpus;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&cpus);
+	CPU_SET((size_t)cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		log_warn("core %d: cannot be pinned to it: %s", cpu, strerror(errno));
+}
+
+static int make_core(struct app_thread *t)
+{
+	struct app_core_cfg cfg = t->run->cfg;
+	int err;
+
+	cfg.cores = t->run->group;
+	cfg.index = t->index;
+	if (t->index > 0)
+		cfg.srv = t->run->srv[t->index];
+	err = app_core_create(&t->core, &cfg, t->why);
+	if (err)
+		return err;
+	err = watch_fds(t);
+	if (err)
+		snprintf(t->why, sizeof(t->why), "epoll: %s", strerror(-err));
+	return err;
 }
 
 static void *core_thread(void *arg)
 {
-	struct app_run *run = arg;
-	struct pace p = { .epoll_fd = -1 };
-	cpu_set_t cpus;
+	struct app_thread *t = arg;
+	struct app_run *run = t->run;
+	struct pace p = { .spin_max_ns = run->spin_max_ns, .spin_ns = run->spin_max_ns };
 
-	if (run->cpu >= 0) {
-		CPU_ZERO(&cpus);
-		CPU_SET((size_t)run->cpu, &cpus);
-		if (sched_setaffinity(0, sizeof(cpus), &cpus))
-			log_warn("core %d: cannot be pinned to it: %s", run->cpu, strerror(errno));
-	}
-	run->status = boot(run, &p);
-	if (run->status == 0) {
-		tell(run, APP_RUN_SERVING);
+	pin(t); /* before it takes memory: that of its node */
+	t->status = make_core(t);
+	sem_post(&run->made);
+	while (sem_wait(&run->go) && errno == EINTR)
+		;
+	if (!run->failed)
+		t->status = boot(t, &p);
+	if (!run->failed && t->status == 0) {
+		tell(run, &run->serving, APP_RUN_SERVING);
 		seal_thread();
-		serve(run, &p);
+		t->status = serve(t, &p);
 		seal_thread_open();
 	}
-	if (run->core) {
-		app_core_abandon(run->core); /* after a clean stop there is nothing in flight */
-		app_core_destroy(run->core);
-	}
-	if (p.epoll_fd >= 0)
-		close(p.epoll_fd);
-	tell(run, APP_RUN_ENDED);
+	tell(run, &run->ended, APP_RUN_ENDED);
 	return NULL;
+}
+
+static int start_thread(struct app_run *run, uint32_t index)
+{
+	struct app_thread *t = &run->thread[index];
+	int err;
+
+	*t = (struct app_thread){ .run = run, .index = index, .epoll_fd = -1 };
+	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->wake_fd < 0)
+		return -errno;
+	err = pthread_create(&t->thread, NULL, core_thread, t);
+	if (err) {
+		close(t->wake_fd);
+		return -err;
+	}
+	run->started++;
+	while (sem_wait(&run->made) && errno == EINTR)
+		;
+	run->failed = t->status != 0;
+	return 0;
 }
 
 int app_run_start(struct app_run *run)
 {
-	int err;
+	int err = 0;
 
 	run->core = NULL;
+	run->status = 0;
 	run->why[0] = '\0';
+	run->cores = run->cores ? run->cores : 1;
+	run->started = 0;
+	run->failed = false;
 	atomic_init(&run->at, APP_RUN_STARTING);
 	atomic_init(&run->stop, false);
-	run->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (run->wake_fd < 0)
-		return -errno;
-	err = pthread_create(&run->thread, NULL, core_thread, run);
+	atomic_init(&run->serving, 0);
+	atomic_init(&run->ended, 0);
+	run->group = NULL;
+	if (run->cores > 1)
+		err = app_cores_create(&run->group, run->cores, run->cfg.ops_max);
 	if (err)
-		close(run->wake_fd);
-	return -err;
+		return err;
+	ASSERT(sem_init(&run->made, 0, 0) == 0 && sem_init(&run->go, 0, 0) == 0);
+	for (uint32_t i = 0; i < run->cores && !err && !run->failed; i++)
+		err = start_thread(run, i);
+	run->failed |= err != 0;
+	run->core = run->thread[0].core;
+	for (uint32_t i = 0; i < run->started; i++)
+		sem_post(&run->go);
+	if (err)
+		app_run_join(run);
+	return err;
 }
 
 void app_run_stop(struct app_run *run)
@@ -238,11 +312,27 @@ void app_run_stop(struct app_run *run)
 	uint64_t one = 1;
 
 	atomic_store_explicit(&run->stop, true, memory_order_relaxed);
-	(void)!write(run->wake_fd, &one, sizeof(one));
+	for (uint32_t i = 0; i < run->started; i++)
+		(void)!write(run->thread[i].wake_fd, &one, sizeof(one));
 }
 
 void app_run_join(struct app_run *run)
 {
-	pthread_join(run->thread, NULL);
-	close(run->wake_fd);
+	for (uint32_t i = 0; i < run->started; i++)
+		pthread_join(run->thread[i].thread, NULL);
+	for (uint32_t i = 0; i < run->started; i++) /* after a clean stop nothing is in flight */
+		if (run->thread[i].core)
+			app_core_abandon(run->thread[i].core);
+	for (uint32_t i = 0; i < run->started; i++) {
+		struct app_thread *t = &run->thread[i];
+
+		app_core_destroy(t->core);
+		close(t->wake_fd);
+		if (t->epoll_fd >= 0)
+			close(t->epoll_fd);
+	}
+	run->core = NULL;
+	app_cores_destroy(run->group);
+	sem_destroy(&run->made);
+	sem_destroy(&run->go);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The thread of one core: pinned, sealed against malloc once it serves, polling while there is
- * work and asleep when there is none.
+ * The polling threads of an appliance, one a core: pinned, sealed against malloc once they serve,
+ * polling while there is work and asleep when there is none.
  */
 #ifndef APP_RUN_H
 #define APP_RUN_H
@@ -9,31 +9,55 @@
 #include "appliance/app_core.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 enum app_run_at { APP_RUN_STARTING, APP_RUN_SERVING, APP_RUN_ENDED };
 
-struct app_run {
-	/* The starter's to fill. */
-	struct app_core_cfg cfg;
-	int cpu; /* -1: not pinned */
-	uint64_t spin_max_ns;
-	int event_fd; /* becomes readable when `at` changes */
+struct app_run;
 
-	_Atomic int at; /* enum app_run_at */
-	_Atomic bool stop;
+struct app_thread {
+	struct app_run *run;
+	uint32_t index;
 	int wake_fd;
+	int epoll_fd;
 	pthread_t thread;
 	struct app_core *core;
-	int status; /* once ended: 0, or what failed, with a line in `why` */
+	int status;
 	char why[APP_WHY];
 };
 
-/* Errors: what pthread_create() or eventfd() say. */
+struct app_run {
+	/* The starter's to fill. */
+	struct app_core_cfg cfg; /* of core 0; the others': the same limits                 */
+	uint32_t cores;          /* 0: 1                                                     */
+	struct fab_server *srv[APP_CORES_MAX]; /* of cores 1 .. cores - 1, who have clients too */
+	const int *cpus;                       /* one for each; NULL: not pinned                */
+	uint64_t spin_max_ns;
+	int event_fd; /* becomes readable when `at` changes, or a drive has a line for people */
+
+	_Atomic int at; /* enum app_run_at: all serve, all have ended */
+	_Atomic bool stop;
+	struct app_core *core; /* number 0, which has the store */
+	int status;            /* once ended: 0, or what failed, with a line in `why` */
+	char why[APP_WHY];
+
+	/* private: */
+	struct app_thread thread[APP_CORES_MAX];
+	struct app_cores *group;
+	uint32_t started;
+	_Atomic uint32_t serving;
+	_Atomic uint32_t ended;
+	bool failed; /* one could not be made: none shall begin */
+	sem_t made;
+	sem_t go;
+};
+
+/* Errors: what pthread_create() or eventfd() say.  What a core says of its own: run->status. */
 must_check int app_run_start(struct app_run *run);
-/* Ask it to end: open requests are answered, the store is stopped.  Any thread. */
+/* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
-/* Wait for its end, which somebody has asked for; run->status says how it went. */
+/* Wait for the end, which somebody has asked for; run->status says how it went. */
 void app_run_join(struct app_run *run);
 
 #endif

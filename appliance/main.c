@@ -2,11 +2,11 @@
 /*
  * weka-appliance - the daemon.
  *
- * main() reads the configuration, opens drives and addresses, starts the polling thread, and is
+ * main() reads the configuration, opens drives and addresses, starts the polling threads, and is
  * the control thread from then on: it accepts clients, maps their memory, and waits for signals.
  * Nothing is touched before the whole configuration has been checked.
  *
- *   R1 -> A1   (app_run.c) what the core's thread has written of itself, before `at` says so.
+ *   R1 -> A1   (app_run.c) what the cores' threads have written of themselves, before `at` says so.
  */
 #define _GNU_SOURCE
 #include "appliance/app_conf.h"
@@ -42,6 +42,7 @@ struct daemon {
 	uint32_t ndrives;
 	struct fab_server *srv;
 	struct app_run run;
+	int cpus[APP_CORES_MAX];
 	int signal_fd;
 	int epoll_fd;
 	char why[APP_CONF_WHY];
@@ -131,9 +132,20 @@ static int check(struct daemon *d, const char *path)
 
 /* ---- what it stands on ------------------------------------------------------------------ */
 
+/* What drives reach of all cores. */
+static uint64_t dma_needed(const struct app_core_cfg *of_first, uint64_t cores)
+{
+	struct app_core_cfg cfg = *of_first;
+	uint64_t bytes = app_core_dma_needed(&cfg);
+
+	cfg.index = 1; /* it has no store */
+	return bytes + (cores - 1) * app_core_dma_needed(&cfg);
+}
+
 static int open_drives(struct daemon *d)
 {
-	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US };
+	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US,
+				       .qpair_count_max = (uint32_t)d->conf.cores };
 	struct app_core_cfg cfg;
 	struct nvme_info info;
 	int err = nvme_dma_create(&d->dma);
@@ -145,7 +157,7 @@ static int open_drives(struct daemon *d)
 	core_cfg(&d->conf, &cfg);
 	for (; d->ndrives < d->conf.ndrives; d->ndrives++) {
 		cfg.ndrives = d->conf.ndrives - d->ndrives;
-		wanted.memory_bytes = app_core_dma_needed(&cfg);
+		wanted.memory_bytes = dma_needed(&cfg, d->conf.cores);
 		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, &wanted,
 				d->why, NVME_ERR_TEXT);
 		if (err)
@@ -162,7 +174,7 @@ static int open_addresses(struct daemon *d)
 	const struct app_conf *c = &d->conf;
 	struct fab_server_cfg cfg = {
 		.key = d->key,
-		.core_count = 1,
+		.core_count = (uint32_t)c->cores,
 		.shard_count = (uint32_t)c->shards,
 		.limits = {
 			.credits = (uint32_t)c->credits,
@@ -185,25 +197,36 @@ static int open_addresses(struct daemon *d)
 	}
 	for (uint32_t i = 0; i < c->nlisten && !err; i++)
 		err = fab_server_listen(d->srv, c->listen[i], d->why);
+	for (uint32_t i = 1; i < c->cores && !err; i++) {
+		err = fab_server_add(d->srv, &d->run.srv[i]);
+		if (err)
+			snprintf(d->why, sizeof(d->why), "%s: clients of core %u: %s", c->file, i,
+				 strerror(-err));
+	}
 	return err;
 }
 
-static int pick_cpu(const struct app_conf *c)
+/* From the highest that we may have (auto), or from the one that is configured, downwards.  Without
+ * a CPU for everybody else besides, auto pins nobody. */
+static void pick_cpus(struct daemon *d)
 {
+	const struct app_conf *c = &d->conf;
+	uint32_t picked = 0;
 	cpu_set_t cpus;
-	int highest = -1;
 
+	for (uint32_t i = 0; i < APP_CORES_MAX; i++)
+		d->cpus[i] = -1;
 	if (c->core == APP_CORE_NONE || sched_getaffinity(0, sizeof(cpus), &cpus))
-		return -1;
-	if (c->core != APP_CORE_AUTO)
-		return (int)c->core;
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET((size_t)i, &cpus))
-			highest = i;
-	return CPU_COUNT(&cpus) > 1 ? highest : -1;
+		return;
+	if (c->core == APP_CORE_AUTO && (uint64_t)CPU_COUNT(&cpus) < c->cores + (c->cores == 1))
+		return;
+	for (int i = c->core == APP_CORE_AUTO ? CPU_SETSIZE - 1 : (int)c->core;
+	     i >= 0 && picked < c->cores; i--)
+		if (CPU_ISSET((size_t)i, &cpus) || c->core == (uint64_t)i)
+			d->cpus[picked++] = i;
 }
 
-static int start_core(struct daemon *d)
+static int start_cores(struct daemon *d)
 {
 	struct app_run *run = &d->run;
 	int err;
@@ -213,7 +236,9 @@ static int start_core(struct daemon *d)
 	run->cfg.drive = d->drive;
 	run->cfg.srv = d->srv;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
-	run->cpu = pick_cpu(&d->conf);
+	run->cores = (uint32_t)d->conf.cores;
+	pick_cpus(d);
+	run->cpus = d->cpus;
 	run->spin_max_ns = d->conf.spin_max_us * NS_PER_US;
 	if (getrandom(run->cfg.uuid, sizeof(run->cfg.uuid), 0) != sizeof(run->cfg.uuid) ||
 	    getrandom(&run->cfg.secret, sizeof(run->cfg.secret), 0) != sizeof(run->cfg.secret)) {
@@ -298,6 +323,7 @@ static void control(struct daemon *d)
 		(void)epoll_wait(d->epoll_fd, events, ARRAY_LEN(events), timeout);
 		if (signalled(d)) {
 			log_info("stopping");
+			fab_server_shut(d->srv);
 			app_run_stop(&d->run);
 		}
 		(void)!read(d->run.event_fd, &count, sizeof(count));
@@ -323,6 +349,9 @@ static void close_all(struct daemon *d)
 		fab_server_stop(d->srv);
 		while (app_control_step(d->srv, d->dma, clock_now_ns()))
 			;
+		for (uint32_t i = APP_CORES_MAX; i-- > 1;)
+			if (d->run.srv[i])
+				fab_server_destroy(d->run.srv[i]);
 		fab_server_destroy(d->srv);
 	}
 	while (d->ndrives)
@@ -353,15 +382,16 @@ static int run(struct daemon *d)
 	if (!err)
 		err = open_addresses(d);
 	if (!err)
-		err = start_core(d);
+		err = start_cores(d);
 	if (err)
 		return err;
 	err = watch(d, d->run.event_fd);
 	ASSERT(!err);
 	if (nvme_poisons_reads())
 		log_info("WEKA_POISON_READS: read buffers are overwritten before each read");
-	log_info("weka-appliance %s (%s, %s), %u drives, cpu %d", version_text, version_commit,
-		 version_variant, d->ndrives, d->run.cpu);
+	log_info("weka-appliance %s (%s, %s), %u drives, %u cores, the first on cpu %d",
+		 version_text, version_commit, version_variant, d->ndrives, d->run.cores,
+		 d->cpus[0]);
 	control(d);
 	if (d->run.status)
 		explain(d);

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ static void *control_thread(void *arg)
 
 static void open_drives(struct app_rig *rig)
 {
+	struct nvme_options wanted = { .qpair_count_max = rig->cores };
 	char err_text[NVME_ERR_TEXT];
 
 	cr_assert_leq(rig->cfg.ndrives, APP_RIG_DRIVES);
@@ -45,8 +47,8 @@ static void open_drives(struct app_rig *rig)
 		if (rig->open_drive)
 			rig->open_drive(rig, i);
 		else
-			cr_assert_eq(nvme_open(&rig->drive[i], "mem:256M", rig->dma, NULL, err_text,
-					       sizeof(err_text)),
+			cr_assert_eq(nvme_open(&rig->drive[i], "mem:256M", rig->dma, &wanted,
+					       err_text, sizeof(err_text)),
 				     0, "%s", err_text);
 	}
 }
@@ -54,7 +56,7 @@ static void open_drives(struct app_rig *rig)
 static void listen_for_clients(struct app_rig *rig)
 {
 	struct fab_server_cfg cfg = { .key = { .id = "weka" },
-				      .core_count = 1,
+				      .core_count = rig->cores,
 				      .shard_count = rig->cfg.nshards };
 	char address[64] = "tcp://127.0.0.1:0", why[256] = "";
 
@@ -62,6 +64,8 @@ static void listen_for_clients(struct app_rig *rig)
 	if (strcmp(rig->transport, "shm") == 0)
 		snprintf(address, sizeof(address), "shm:/tmp/weka-rig-%d.sock", (int)getpid());
 	cr_assert_eq(fab_server_create(&rig->srv, &cfg), 0);
+	for (uint32_t i = 1; i < rig->cores; i++)
+		cr_assert_eq(fab_server_add(rig->srv, &rig->run.srv[i]), 0);
 	cr_assert_eq(fab_server_listen(rig->srv, address, why), 0, "%s", why);
 }
 
@@ -71,6 +75,10 @@ void app_rig_begin(struct app_rig *rig)
 		rig->cfg.ndrives = DRIVES_DEFAULT;
 	if (rig->cfg.nshards == 0)
 		rig->cfg.nshards = SHARDS_DEFAULT;
+	rig->cores = 1;
+	if (getenv("APP_CORES") && !rig->one_core)
+		rig->cores = (uint32_t)atoi(getenv("APP_CORES"));
+	rig->run = (struct app_run){ 0 };
 	open_drives(rig);
 	listen_for_clients(rig);
 	rig->cfg.dma = rig->dma;
@@ -78,15 +86,32 @@ void app_rig_begin(struct app_rig *rig)
 	rig->cfg.srv = rig->srv;
 	rig->cfg.secret = 7;
 	rig->cfg.wall_ns = (int64_t)clock_wall_ns();
-	rig->run = (struct app_run){ .cfg = rig->cfg,
-				     .cpu = -1,
-				     .spin_max_ns = 50 * NS_PER_US,
-				     .event_fd = eventfd(0, EFD_NONBLOCK) };
+	rig->run.cfg = rig->cfg;
+	rig->run.cores = rig->cores;
+	rig->run.spin_max_ns = 50 * NS_PER_US;
+	rig->run.event_fd = eventfd(0, EFD_NONBLOCK);
 	cr_assert_eq(app_run_start(&rig->run), 0);
 	while (atomic_load(&rig->run.at) == APP_RUN_STARTING)
 		usleep(1000);
 	cr_assert_eq(atomic_load(&rig->run.at), APP_RUN_SERVING, "%s", rig->run.why);
 	cr_assert_eq(pthread_create(&rig->control, NULL, control_thread, rig), 0);
+	for (uint32_t i = 0; i + 1 < rig->cores; i++)
+		rig->parked[i] = app_rig_connect(rig);
+}
+
+void app_rig_stat(const struct app_rig *rig, struct app_core_stat *out)
+{
+	uint64_t *sum = (uint64_t *)(void *)out;
+
+	memset(out, 0, sizeof(*out));
+	for (uint32_t i = 0; i < rig->cores; i++) {
+		struct app_core_stat of_one;
+		const uint64_t *more = (const uint64_t *)(const void *)&of_one;
+
+		app_core_stat(rig->run.thread[i].core, &of_one);
+		for (size_t k = 0; k < sizeof(of_one) / sizeof(*sum); k++)
+			sum[k] += more[k];
+	}
 }
 
 struct weka_client *app_rig_connect(struct app_rig *rig)
@@ -101,11 +126,15 @@ struct weka_client *app_rig_connect(struct app_rig *rig)
 
 int app_rig_end(struct app_rig *rig)
 {
+	for (uint32_t i = 0; i + 1 < rig->cores; i++)
+		weka_close(rig->parked[i]);
 	app_run_stop(&rig->run);
 	app_run_join(&rig->run);
 	pthread_join(rig->control, NULL);
 	while (app_control_step(rig->srv, rig->dma, clock_now_ns()))
 		;
+	for (uint32_t i = rig->cores; i-- > 1;)
+		fab_server_destroy(rig->run.srv[i]);
 	fab_server_destroy(rig->srv);
 	for (uint32_t i = 0; i < rig->cfg.ndrives; i++)
 		nvme_close(rig->drive[i]);

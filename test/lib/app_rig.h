@@ -24,6 +24,7 @@ struct app_rig {
 	/* The test's to fill. */
 	const char *transport;   /* "shm" or "tcp"                                           */
 	struct app_core_cfg cfg; /* limits, ndrives (0: 1), nshards (0: 16), boot (MOUNT: 0!)  */
+	bool one_core; /* whatever APP_CORES says: its drives are simulated by one thread */
 	/* Opens drive i; fails the test by itself.  NULL: memory of 256 MiB. */
 	void (*open_drive)(struct app_rig *rig, uint32_t i);
 	/* What the control thread does besides, each time it wakes, and once when the core has
@@ -36,6 +37,10 @@ struct app_rig {
 	struct fab_server *srv;
 	struct app_run run;
 	pthread_t control;
+	/* As many as the environment's APP_CORES says; 1.  With several each but the last has a
+	 * client that does nothing, so that the test's first client is not where the store is. */
+	uint32_t cores;
+	struct weka_client *parked[APP_CORES_MAX];
 };
 
 /* The key "weka", which is the only one. */
@@ -46,6 +51,9 @@ void app_rig_begin(struct app_rig *rig);
 
 /* A client more, with the right key; the test closes it. */
 struct weka_client *app_rig_connect(struct app_rig *rig);
+
+/* Of all cores; other threads', but a number is a number. */
+void app_rig_stat(const struct app_rig *rig, struct app_core_stat *out);
 
 /* Stops it, clients' sessions and all.  Returns: how the store ended, with a line in rig->run.why.
  */

@@ -51,6 +51,7 @@ static struct app_rig rig = { .transport = "tcp",
 				       .staging_bytes = 24 << 20,
 				       .ops_max = 32 },
 			      .open_drive = open_faulty,
+			      .one_core = true,
 			      .turn = read_lines };
 
 static void serve(enum app_boot boot)
@@ -142,7 +143,7 @@ Test(app_drive, reset_and_lost_commands_cost_clients_nothing_but_the_delay)
 	}
 	for (int i = 0; i < FILES; i++)
 		cr_assert_eq(get(i), 0, "%s", weka_error(client));
-	app_core_stat(rig.run.core, &stat);
+	app_rig_stat(&rig, &stat);
 	cr_assert_eq(stat.errors, 0);
 	cr_assert_gt(stat.drive_retries, 0, "nothing was in flight");
 	cr_assert_eq(stop(), 0, "%s", rig.run.why);

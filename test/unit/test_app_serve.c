@@ -497,7 +497,7 @@ BOTH(a_stop_answers_what_is_open)
 	}
 	do {
 		weka_flush(client);
-		app_core_stat(rig.run.core, &stat); /* another thread's, but a number is a number */
+		app_rig_stat(&rig, &stat);
 	} while (stat.requests[FAB_WRITE] < 16);
 	app_run_stop(&rig.run);
 	while (wanted) {
@@ -564,7 +564,7 @@ Test(app_serve, one_who_does_not_read_what_he_asked_for_does_not_stop_the_others
 	stalled[0] = stall(&attr);
 	stalled[1] = stall(&attr);
 	do
-		app_core_stat(rig.run.core, &stat);
+		app_rig_stat(&rig, &stat);
 	while (stat.staging_waits == 0); /* they have all that they will get */
 	for (uint32_t i = 0; i < 20; i++) {
 		cr_assert_eq(weka_write_file(client, "/other", bytes, 1 << 20, NULL), 0, "%s",
