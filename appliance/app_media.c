@@ -156,14 +156,18 @@ static void count(struct app_media *md, const struct nvme_io *io)
 }
 
 /* What a drive's failures are to those above: the drive cannot.  Our own mistakes keep their name.
+ * The store is told, too, whether only these blocks are lost.
  */
-static wk_cold int error_of(int status)
+static wk_cold int error_of(int status, bool to_store)
 {
+	if (to_store && status == -ENODATA)
+		return status;
 	switch (status) {
 	case -ENODEV:
 	case -EROFS:
 	case -EBUSY:
 	case -ECANCELED:
+	case -ENODATA:
 		return -EIO;
 	default:
 		return status;
@@ -179,7 +183,7 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	md->in_flight--;
 	count(md, &io->nvme);
 	if (unlikely(io->nvme.status))
-		io->nvme.status = error_of(io->nvme.status);
+		io->nvme.status = error_of(io->nvme.status, meta != NULL);
 	if (!meta)
 		return true;
 	meta->status = io->nvme.status;

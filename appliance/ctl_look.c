@@ -52,7 +52,7 @@ static int read_blocks(struct look *l, uint64_t block, uint32_t nblocks)
 	while (nvme_poll(l->qp, done, 1) == 0)
 		nvme_drive_step(l->drive, clock_now_ns());
 	if (io.status)
-		return io.status;
+		return io.status == -ENODATA ? -EIO : io.status;
 	if (pwrite(l->image_fd, l->buffer, (size_t)bytes, (off_t)(block * NVME_BLOCK_SIZE)) !=
 	    bytes)
 		return errno ? -errno : -EIO;

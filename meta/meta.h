@@ -82,7 +82,8 @@ struct meta_io {
 	uint32_t nblocks; /* 0 for a flush                              */
 	uint64_t block;   /* first block on the drive                   */
 	void *buf;        /* in conf.memory, 4096-aligned               */
-	int status;       /* set by the caller before meta_io_done()    */
+	int status;       /* set by the caller before meta_io_done(); -ENODATA: these blocks are
+			   * lost, and the drive is well otherwise */
 	bool lost;        /* set with it: buf may still be written to, never use it again */
 	struct list link; /* the store's until taken, then the caller's */
 };

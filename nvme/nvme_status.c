@@ -3,6 +3,7 @@
  * What a command's status means to the caller.
  *
  *   -EIO         the drive could not; the same command may fail again
+ *   -ENODATA     it has lost what stood in these blocks (a medium error); a write mends them
  *   -EINVAL      it refuses what we asked for: a limit that we did not keep
  *   -EFAULT      it could not reach our memory
  *   -ERANGE      blocks that it does not have
@@ -45,8 +46,8 @@ static const struct status_row {
 	{ NVME_SC_QUEUE_SIZE, -EINVAL, "invalid queue size", false },
 	{ NVME_SC_QUEUE_DELETION, -EINVAL, "invalid queue deletion", false },
 	{ NVME_SC_WRITE_FAULT, -EIO, "write fault", false },
-	{ NVME_SC_UNRECOVERED_READ, -EIO, "unrecovered read error", false },
-	{ NVME_SC_GUARD_CHECK, -EIO, "guard check error", false },
+	{ NVME_SC_UNRECOVERED_READ, -ENODATA, "unrecovered read error", false },
+	{ NVME_SC_GUARD_CHECK, -ENODATA, "guard check error", false },
 	{ NVME_SC_ACCESS_DENIED, -EACCES, "access denied", false },
 };
 

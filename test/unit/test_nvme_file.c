@@ -254,9 +254,9 @@ Test(nvme_file, file_cut_short_under_us_is_a_read_error)
 	fixture_up_name(&f, name, 8);
 	cr_assert_eq(truncate(path, 1 << 20), 0);
 	io = read_of(&f, 1000, 2);
-	cr_assert_eq(fixture_run(&f, &io), -EIO);
+	cr_assert_eq(fixture_run(&f, &io), -ENODATA);
 	io = read_of(&f, 255, 2); /* half of it is there */
-	cr_assert_eq(fixture_run(&f, &io), -EIO);
+	cr_assert_eq(fixture_run(&f, &io), -ENODATA);
 	fixture_down(&f);
 }
 

@@ -395,13 +395,13 @@ Test(nvme_qemu, errors_of_the_medium_hit_exactly_their_blocks, .timeout = 60)
 	rig_up();
 	drive_up(drive_bad, 0, 32);
 	for (uint64_t block = 0; block < 32; block++) {
-		cr_assert_eq(run_io(NVME_READ, block, 1, 0, false), block == 85 / 8 ? -EIO : 0,
+		cr_assert_eq(run_io(NVME_READ, block, 1, 0, false), block == 85 / 8 ? -ENODATA : 0,
 			     "block %lu", block);
 		cr_assert_eq(run_io(NVME_WRITE, block, 1, 0, false), block == 160 / 8 ? -EIO : 0,
 			     "block %lu", block);
 	}
 	/* Of a long one that is several commands the whole is wrong, once. */
-	cr_assert_eq(run_io(NVME_READ, 0, 100, 0, false), -EIO);
+	cr_assert_eq(run_io(NVME_READ, 0, 100, 0, false), -ENODATA);
 	cr_assert_eq(run_io(NVME_READ, 11, 100, 0, false), 0);
 	nvme_qpair_stats(rig.qp, &stats);
 	cr_assert_eq(stats.error_count, 3);

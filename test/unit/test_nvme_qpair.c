@@ -168,7 +168,7 @@ Test(nvme_qpair, device_errors_become_errnos)
 
 	sim_drive_faults(f.sim, &(struct sim_faults){ .read_error_ppm = 1000000,
 						      .write_error_ppm = 1000000 });
-	cr_assert_eq(fixture_run(&f, &read), -EIO);
+	cr_assert_eq(fixture_run(&f, &read), -ENODATA);
 	cr_assert_eq(fixture_run(&f, &write), -EIO);
 }
 
