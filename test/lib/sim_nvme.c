@@ -123,11 +123,14 @@ static void complete(struct sim_drive *sim, const struct sim_pending *p)
 {
 	struct nvme_soft_cmd *cmd = p->cmd;
 	bool durable = !sim->back.traits.volatile_cache || (cmd->fua && !sim->faults.ignore_fua);
+	uint32_t status = p->status;
 
-	cmd->status = (uint16_t)p->status;
-	if (p->status) {
+	if (!status && cmd->opcode == NVME_CMD_READ && sim__unreadable(sim, cmd))
+		status = NVME_SC_UNRECOVERED_READ;
+	cmd->status = (uint16_t)status;
+	if (status) {
 		sim->counts.error_count++;
-		if (cmd->opcode == NVME_CMD_WRITE && p->status != NVME_SC_POWER_LOSS)
+		if (cmd->opcode == NVME_CMD_WRITE && status != NVME_SC_POWER_LOSS)
 			sim__write_failed(sim, cmd);
 		return;
 	}
@@ -254,14 +257,20 @@ int sim_drive_create(struct sim_drive **out, const struct sim_drive_options *opt
 {
 	struct sim_drive *sim = calloc(1, sizeof(*sim));
 	uint32_t lba_shift = options->atomic_bytes == 512 ? 9 : NVME_BLOCK_SHIFT;
+	uint64_t nunits;
 
 	ASSERT(sim && options->nblocks > 0);
 	sim->size_bytes = (uint64_t)options->nblocks * NVME_BLOCK_SIZE;
 	sim->atomic_bytes = 1u << lba_shift;
 	sim->visible = calloc(1, sim->size_bytes);
 	sim->durable = calloc(1, sim->size_bytes);
-	sim->durable_seq = calloc(sim->size_bytes / sim->atomic_bytes, sizeof(*sim->durable_seq));
-	if (!sim->visible || !sim->durable || !sim->durable_seq) {
+	nunits = sim->size_bytes / sim->atomic_bytes;
+	sim->durable_seq = calloc(nunits, sizeof(*sim->durable_seq));
+	sim->visible_bad = calloc(nunits, sizeof(*sim->visible_bad));
+	sim->durable_bad = calloc(nunits, sizeof(*sim->durable_bad));
+	sim->cut_garbles = options->cut_garbles;
+	if (!sim->visible || !sim->durable || !sim->durable_seq || !sim->visible_bad ||
+	    !sim->durable_bad) {
 		sim_drive_destroy(sim);
 		return -ENOMEM;
 	}
@@ -306,6 +315,8 @@ void sim_drive_destroy(struct sim_drive *sim)
 	free(sim->visible);
 	free(sim->durable);
 	free(sim->durable_seq);
+	free(sim->visible_bad);
+	free(sim->durable_bad);
 	free(sim->write);
 	free(sim->log);
 	free(sim);

@@ -9,7 +9,8 @@
  *   write, completed     -> the cache; read back from there            (volatile_cache)
  *   write + FUA, flush   -> durable
  *   power cut            -> each write that is not durable, completed or in flight, is kept,
- *                           lost, or torn at the atomic unit, each by itself
+ *                           lost, or torn at the atomic unit, each by itself; with cut_garbles
+ *                           its units may also be garbage, or not be readable any more
  *
  * A flush makes durable what had completed when it was *submitted*, and no more: the least
  * that the specification promises.  Without a cache a completed write is durable.
@@ -75,6 +76,9 @@ struct sim_drive_options {
 	bool volatile_cache;
 	uint32_t atomic_bytes; /* 4096 or 512; 0: 4096 */
 	uint32_t mdts;         /* transfers up to 4096 << mdts; 0: 5 */
+	/* Of a write that is larger than AWUPF, be it one logical block, the specification promises
+	 * nothing when the power fails.  This drive takes that of every write. */
+	bool cut_garbles;
 	uint64_t seed;
 };
 

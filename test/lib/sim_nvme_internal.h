@@ -45,7 +45,9 @@ struct sim_drive {
 	uint8_t *visible;
 	uint8_t *durable;
 	uint64_t *durable_seq; /* by atomic unit: the write that it is from */
-	uint64_t seq;          /* of the last completed write */
+	bool *visible_bad;     /* by atomic unit: reads of it fail */
+	bool *durable_bad;
+	uint64_t seq; /* of the last completed write */
 	uint64_t arrival;
 	struct sim_write *write; /* oldest first */
 	uint32_t write_count;
@@ -55,11 +57,13 @@ struct sim_drive {
 	uint64_t log_max;
 	struct sim_queue *queue[SIM_QUEUES];
 	bool open;
+	bool cut_garbles;
 };
 
 /* sim_nvme_power.c */
 void sim__write_done(struct sim_drive *sim, const struct nvme_soft_cmd *cmd, bool durable);
 void sim__write_failed(struct sim_drive *sim, const struct nvme_soft_cmd *cmd);
+bool sim__unreadable(const struct sim_drive *sim, const struct nvme_soft_cmd *cmd);
 void sim__flush(struct sim_drive *sim, uint64_t seq);
 
 #endif

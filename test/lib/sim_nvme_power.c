@@ -8,7 +8,8 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) visible and durable differ only in atomic units that some write[] names.
+ *  (1) visible and durable differ only in atomic units that some write[] names; so do
+ *      visible_bad and durable_bad.
  *  (2) durable_seq[u] is the seq of the write that durable's unit u is from: an older write
  *      never lands on a newer one, however late the cache lets it go.
  */
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum fate { FATE_KEPT, FATE_LOST, FATE_TORN };
+enum fate { FATE_KEPT, FATE_LOST, FATE_TORN, FATE_GARBLED, FATES };
 
 void sim_power_init(struct sim_power *power)
 {
@@ -70,7 +71,46 @@ static void make_durable(struct sim_drive *sim, uint64_t offset_bytes, const uin
 	if (sim->durable_seq[unit] > seq)
 		return;
 	sim->durable_seq[unit] = seq;
+	sim->durable_bad[unit] = false;
 	memcpy(sim->durable + offset_bytes, from, sim->atomic_bytes);
+}
+
+/* Garbage is left, that can be read or cannot. */
+static void make_garbage(struct sim_drive *sim, struct rand_state *rand, uint64_t offset_bytes,
+			 uint64_t seq)
+{
+	uint64_t garbage[NVME_BLOCK_SIZE / sizeof(uint64_t)];
+	uint64_t unit = offset_bytes / sim->atomic_bytes;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(garbage); i++)
+		garbage[i] = rand_u64(rand);
+	make_durable(sim, offset_bytes, (const uint8_t *)garbage, seq);
+	if (sim->durable_seq[unit] == seq)
+		sim->durable_bad[unit] = rand_u64(rand) & 1;
+}
+
+static void see_written(struct sim_drive *sim, uint64_t offset_bytes, uint32_t size_bytes)
+{
+	memset(sim->visible_bad + offset_bytes / sim->atomic_bytes, 0,
+	       size_bytes / sim->atomic_bytes * sizeof(*sim->visible_bad));
+}
+
+/* Back to what is durable. */
+static void see_durable(struct sim_drive *sim, uint64_t offset_bytes, uint64_t size_bytes)
+{
+	uint64_t unit = offset_bytes / sim->atomic_bytes;
+
+	memcpy(sim->visible + offset_bytes, sim->durable + offset_bytes, size_bytes);
+	memcpy(sim->visible_bad + unit, sim->durable_bad + unit,
+	       size_bytes / sim->atomic_bytes * sizeof(*sim->visible_bad));
+}
+
+bool sim__unreadable(const struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
+{
+	for (uint32_t i = 0; i < cmd->size_bytes; i += sim->atomic_bytes)
+		if (sim->visible_bad[(cmd->offset_bytes + i) / sim->atomic_bytes])
+			return true;
+	return false;
 }
 
 static uint8_t *log_room(struct sim_drive *sim, uint32_t size_bytes)
@@ -93,6 +133,7 @@ void sim__write_done(struct sim_drive *sim, const struct nvme_soft_cmd *cmd, boo
 	uint8_t *at = sim->visible + cmd->offset_bytes;
 
 	gather(at, cmd);
+	see_written(sim, cmd->offset_bytes, cmd->size_bytes);
 	sim->seq++;
 	if (durable) {
 		for (uint32_t i = 0; i < cmd->size_bytes; i += sim->atomic_bytes)
@@ -120,6 +161,7 @@ void sim__write_failed(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
 		if (rand_u64(&sim->rand) & 1)
 			continue;
 		memcpy(at + i, new_bytes + i, sim->atomic_bytes);
+		see_written(sim, cmd->offset_bytes + i, sim->atomic_bytes);
 		make_durable(sim, cmd->offset_bytes + i, new_bytes + i, sim->seq);
 	}
 	free(new_bytes);
@@ -159,12 +201,15 @@ void sim__flush(struct sim_drive *sim, uint64_t seq)
 static void meet_fate(struct rand_state *rand, struct sim_drive *into, uint64_t offset_bytes,
 		      const uint8_t *bytes, uint32_t size_bytes, uint64_t seq)
 {
-	enum fate fate = (enum fate)rand_below(rand, 3);
+	enum fate fate = (enum fate)rand_below(rand, into->cut_garbles ? FATES : FATE_GARBLED);
 
 	for (uint32_t i = 0; i < size_bytes; i += into->atomic_bytes) {
-		bool kept = fate == FATE_KEPT || (fate == FATE_TORN && (rand_u64(rand) & 1));
+		bool torn = fate == FATE_TORN || fate == FATE_GARBLED;
+		bool kept = fate == FATE_KEPT || (torn && (rand_u64(rand) & 1));
 
-		if (kept)
+		if (fate == FATE_GARBLED && (rand_u64(rand) & 1))
+			make_garbage(into, rand, offset_bytes + i, seq);
+		else if (kept)
 			make_durable(into, offset_bytes + i, bytes + i, seq);
 	}
 }
@@ -209,8 +254,7 @@ static void forget_cache(struct sim_drive *sim)
 	for (uint32_t i = 0; i < sim->write_count; i++) {
 		const struct sim_write *w = &sim->write[i];
 
-		memcpy(sim->visible + w->offset_bytes, sim->durable + w->offset_bytes,
-		       w->size_bytes);
+		see_durable(sim, w->offset_bytes, w->size_bytes);
 	}
 	sim->write_count = 0;
 	sim->log_used = 0;
@@ -225,8 +269,7 @@ static void end_in_flight(struct sim_drive *sim)
 			const struct nvme_soft_cmd *cmd = q->pending[p].cmd;
 
 			if (cmd->opcode == NVME_CMD_WRITE)
-				memcpy(sim->visible + cmd->offset_bytes,
-				       sim->durable + cmd->offset_bytes, cmd->size_bytes);
+				see_durable(sim, cmd->offset_bytes, cmd->size_bytes);
 			q->pending[p].status = NVME_SC_POWER_LOSS;
 			q->pending[p].due_ns = 0;
 		}
@@ -271,12 +314,14 @@ void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_d
 	memcpy(into->durable, sim->durable, sim->size_bytes);
 	memcpy(into->durable_seq, sim->durable_seq,
 	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_seq));
+	memcpy(into->durable_bad, sim->durable_bad,
+	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_bad));
 	cut_completed(sim, &rand, into);
 	cut_in_flight(sim, &rand, into);
 	into->seq = sim->seq + 1025;
 	into->write_count = 0;
 	into->log_used = 0;
-	memcpy(into->visible, into->durable, into->size_bytes);
+	see_durable(into, 0, into->size_bytes);
 }
 
 /* ---- images --------------------------------------------------------------------------------- */
@@ -313,7 +358,9 @@ void sim_drive_restore(struct sim_drive *sim, const uint8_t *image)
 	for (uint32_t i = 0; i < SIM_QUEUES; i++)
 		ASSERT(!sim->queue[i] || sim->queue[i]->pending_count == 0);
 	memcpy(sim->durable, image, sim->size_bytes);
-	memcpy(sim->visible, image, sim->size_bytes);
+	memset(sim->durable_bad, 0,
+	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_bad));
+	see_durable(sim, 0, sim->size_bytes);
 	sim->write_count = 0;
 	sim->log_used = 0;
 }

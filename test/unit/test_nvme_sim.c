@@ -202,6 +202,47 @@ Test(nvme_sim, block_is_never_torn_where_the_atomic_unit_is_a_block)
 	}
 }
 
+/* What was on its way is garbage, or cannot be read until it is written again. */
+Test(nvme_sim, drive_that_garbles_keeps_what_is_durable_and_nothing_else)
+{
+	uint32_t garbage = 0, unreadable = 0, whole = 0;
+	struct nvme_io io, *done[4];
+
+	fixture_up(&f,
+		   &(struct sim_drive_options){
+			   .nblocks = 64, .atomic_bytes = 512, .cut_garbles = true, .seed = 1 },
+		   32);
+	for (uint32_t i = 0; i < 300; i++) {
+		write_block(2, 6, true);
+		write_block(3, 7, true);
+		sim_drive_faults(f.sim,
+				 &(struct sim_faults){ .delay_min_ns = 1, .delay_max_ns = 1 });
+		io = write_of(&f, 3, 1, 8);
+		cr_assert_eq(nvme_submit(f.qp, &io), 0);
+		nvme_ring(f.qp);
+		cr_assert_eq(nvme_poll(f.qp, done, 4), 0);
+		sim_power_cut(&f.power, i);
+		cr_assert_eq(nvme_poll(f.qp, done, 4), 1);
+		sim_drive_faults(f.sim, &(struct sim_faults){ 0 });
+		fixture_reopen(&f);
+		cr_assert(block_holds(2, 6));
+		io = read_of(&f, 3, 1);
+		if (fixture_run(&f, &io) == -ENODATA)
+			unreadable++;
+		else if (block_holds(3, 7) || block_holds(3, 8))
+			whole++;
+		else
+			garbage++;
+		io = read_of(&f, 2, 1);
+		cr_assert_eq(fixture_run(&f, &io), 0);
+		write_block(3, 9, true);
+		io = read_of(&f, 3, 1);
+		cr_assert_eq(fixture_run(&f, &io), 0);
+	}
+	cr_assert(garbage > 30 && unreadable > 30 && whole > 30, "%u %u %u", garbage, unreadable,
+		  whole);
+}
+
 Test(nvme_sim, power_fails_at_the_nth_write_and_every_command_after_it)
 {
 	struct nvme_io io;
