@@ -25,7 +25,7 @@
 
 static uint32_t units_of(const struct meta__zones *z, const struct meta__supply *s)
 {
-	return s == &z->page ? z->geo.zone_pages : z->geo.zone_blocks - 1;
+	return s == &z->page ? z->geo.zone_pages : z->geo.zone_end - 1;
 }
 
 void meta__supply_init(struct meta *m)
@@ -77,7 +77,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t never = max_u32(z->geo.log_zones_max + 4, (z->geo.nzones * 3 + 99) / 100);
-	uint64_t a_zone = z->geo.zone_blocks - 1;
+	uint64_t a_zone = z->geo.zone_end - 1;
 
 	out->zones_total = z->geo.nzones;
 	out->zones_free = z->free_total;
@@ -166,7 +166,7 @@ static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t u
 	struct meta__zone *at = meta__zone_at(m, s->open);
 	uint32_t zone = s->open;
 
-	if (at->used + unit_blocks <= m->zones->geo.zone_blocks)
+	if (at->used + unit_blocks <= m->zones->geo.zone_end)
 		return;
 	s->open = META__ZONE_NONE;
 	meta__zone_close(m, zone);
@@ -247,7 +247,7 @@ static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta_run run = {
 		.baddr = meta__geo_zone_baddr(&m->zones->geo, zone) + at->used,
-		.nblocks = min_u32(nblocks_max, m->zones->geo.zone_blocks - at->used),
+		.nblocks = min_u32(nblocks_max, m->zones->geo.zone_end - at->used),
 	};
 
 	at->used += run.nblocks;
@@ -260,11 +260,11 @@ static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t
 /* How many runs `nblocks` from this supply would be. */
 static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint64_t nblocks)
 {
-	uint32_t a_zone = m->zones->geo.zone_blocks - 1;
+	uint32_t a_zone = m->zones->geo.zone_end - 1;
 	uint32_t here = 0;
 
 	if (s->open != META__ZONE_NONE)
-		here = m->zones->geo.zone_blocks - meta__zone_at(m, s->open)->used;
+		here = m->zones->geo.zone_end - meta__zone_at(m, s->open)->used;
 	if (nblocks <= here)
 		return 1;
 	return (here ? 1 : 0) + (uint32_t)div_up(nblocks - here, a_zone);
@@ -276,7 +276,7 @@ static uint64_t reach(const struct meta *m, uint32_t d)
 	const struct meta__zones *z = m->zones;
 	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
 
-	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_blocks - 1);
+	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
 }
 
 /* All from one drive, the first from `spread` on that can: 0, -EAGAIN, or -ENOSPC. */
@@ -309,11 +309,11 @@ static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint3
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		room += z->data[d].room;
-		total += z->data[d].room + z->data[d].opening * (z->geo.zone_blocks - 1);
+		total += z->data[d].room + z->data[d].opening * (z->geo.zone_end - 1);
 		if (z->data[d].room)
 			need += runs_in(m, &z->data[d], z->data[d].room);
 	}
-	total += (uint64_t)zones_for_data(m) * (z->geo.zone_blocks - 1);
+	total += (uint64_t)zones_for_data(m) * (z->geo.zone_end - 1);
 	if (total < nblocks)
 		return -ENOSPC;
 	if (room < nblocks) {

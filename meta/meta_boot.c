@@ -14,8 +14,8 @@
  *      between leaves some roots on the old log and some on the new: then the old one is replayed
  *      again (nothing is in the new one yet), and each root skips what it has.
  *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
- * both are gone the mount is refused, by name: no crash does that, for the two are never written at
- * the same time.
+ *      both are gone the mount is refused, by name: no crash does that, for the two are never
+ *      written at the same time, and the damaged one first.
  */
 #include "meta/meta_store.h"
 
@@ -244,6 +244,7 @@ static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 	struct meta__super copies[2];
 	char why[2][128] = { "cannot be read", "cannot be read" };
 	int err[2] = { -EIO, -EIO };
+	uint32_t bad;
 
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		if (b->io[copy].io.status == 0)
@@ -261,7 +262,8 @@ static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 	for (uint32_t copy = 0; copy < 2; copy++)
 		if (err[copy] == -EPROTONOSUPPORT)
 			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
-	return meta__boot_fail(m, err[0], "drive %u: %s", drive, why[0]);
+	bad = err[0] == -EIO ? 1 : 0; /* what can be read says more */
+	return meta__boot_fail(m, err[bad], "drive %u: %s", drive, why[bad]);
 }
 
 /* The superblock says where everything lies. */
@@ -387,6 +389,8 @@ static int mount_roots(struct meta *m)
 						"shard %u: copy %u of a root is damaged, or torn "
 						"by a crash; the other one is used",
 						(b->at + i) % m->nshards, b->step);
+				m->shard[(b->at + i) % m->nshards]
+					.copy_first[(b->at + i) / m->nshards] = (uint8_t)b->step;
 				continue; /* the other copy must be good (4) */
 			}
 			root_take(m, (b->at + i) / m->nshards, &r);
@@ -411,20 +415,41 @@ static int mount_roots(struct meta *m)
 
 /* ---- zone headers ---------------------------------------------------------- */
 
+/* Of two copies that are whole the newer one counts: a crash came between them. */
+static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
+		     struct meta__zone_seen *out)
+{
+	uint32_t found = 0;
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const struct meta_io *io = &x[copy].io;
+		struct meta__zone_seen seen;
+
+		if (io->status || meta__zone_parse(io->buf, m->uuid, zone, &seen) != 0) {
+			meta__zone_at(m, zone)->head_first = (uint8_t)copy; /* meta_super.c (2) */
+			meta__boot_note(m,
+					"drive %u block %llu: a copy of the header of zone %u is "
+					"damaged, or torn by a crash; the other one is used",
+					io->drive, (unsigned long long)io->block, zone);
+		} else if (found++ == 0 || seen.incarnation > out->incarnation) {
+			*out = seen;
+		}
+	}
+	if (found)
+		return 0;
+	return meta__boot_fail(m, -EUCLEAN, "drive %u block %llu: header of zone %u damaged",
+			       x->io.drive, (unsigned long long)x->io.block, zone);
+}
+
+/* x: of both copies. */
 static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 {
 	struct meta__boot *b = m->boot;
-	struct meta__zone_seen seen;
+	struct meta__zone_seen seen = { 0 };
+	int err = zone_pick(m, zone, x, &seen);
 
-	if (x->io.status || meta__zone_parse(x->io.buf, m->uuid, zone, &seen) != 0)
-		return meta__boot_fail(m, -EUCLEAN,
-				       "drive %u block %llu: header of zone %u damaged",
-				       x->io.drive, (unsigned long long)x->io.block, zone);
-	if (seen.half)
-		meta__boot_note(m,
-				"drive %u block %llu: one half of the header of zone %u is "
-				"damaged, or torn by a crash; the other one is used",
-				x->io.drive, (unsigned long long)x->io.block, zone);
+	if (err)
+		return err;
 	meta__zone_at(m, zone)->incarnation = seen.incarnation;
 	b->head_kind[zone] = (uint8_t)seen.kind;
 	if (seen.kind == META__ZONE_LOG && seen.epoch == b->log_epoch)
@@ -440,7 +465,7 @@ static int mount_zones(struct meta *m)
 	int err = 0;
 
 	for (uint32_t i = 0; b->sent && !err && i < b->count; i++)
-		err = zone_take(m, b->at + i, &b->io[i]);
+		err = zone_take(m, b->at + i, &b->io[2 * i]);
 	if (err)
 		return err;
 	if (b->sent)
@@ -449,9 +474,10 @@ static int mount_zones(struct meta *m)
 		meta__boot_next(m, meta__replay_scan);
 		return 0;
 	}
-	b->count = min_u32(META__BOOT_BLOCKS, b->geo.nzones - b->at);
-	for (uint32_t i = 0; i < b->count; i++)
-		meta__boot_io(m, META_IO_READ, meta__geo_zone_baddr(&b->geo, b->at + i), 1, i);
+	b->count = min_u32(META__BOOT_BLOCKS / 2, b->geo.nzones - b->at);
+	for (uint32_t i = 0; i < 2 * b->count; i++)
+		meta__boot_io(m, META_IO_READ, meta__geo_zone_head(&b->geo, b->at + i / 2, i & 1),
+			      1, i);
 	return 0;
 }
 
@@ -475,7 +501,7 @@ static struct meta__root root_now(const struct meta *m, uint32_t shard)
 	};
 }
 
-/* step 0: copies 0; 1: copies 1; 2: done, the next ones.  A root's copies one after the other. */
+/* step 0: first copies; 1: second ones; 2: done, the next.  A root's copies one after the other. */
 static int write_roots(struct meta *m, uint32_t shards)
 {
 	struct meta__boot *b = m->boot;
@@ -581,7 +607,7 @@ static int count_leaf(struct meta *m, const struct meta__walk *w)
 		if (err)
 			return err;
 		memcpy(&live, value, sizeof(live));
-		if (le64_get(live) >= m->boot->geo.zone_blocks)
+		if (le64_get(live) >= m->boot->geo.zone_end)
 			return meta__boot_fail(m, -EUCLEAN, "shard %u: zone %u is overfull",
 					       w->shard, zone);
 		meta__zone_live_add(m, zone, (int64_t)le64_get(live));

@@ -314,7 +314,7 @@ static void check_run(struct meta *m, struct meta_run run)
 	c->inode_blocks += run.nblocks;
 	c->out->blocks += run.nblocks;
 	first = zone == META__ZONE_NONE ? 0 : run.baddr - meta__geo_zone_baddr(g, zone);
-	if (first == 0 || first + run.nblocks > g->zone_blocks ||
+	if (first == 0 || first + run.nblocks > g->zone_end ||
 	    meta__zone_at(m, zone)->kind != META__ZONE_DATA) {
 		problem(m, "inode %llx.%llx.%llx has blocks where no data is: drive %u block %llu",
 			(unsigned long long)c->inode.handle.dir,

@@ -2,10 +2,12 @@
 /*
  * Format, as stages.
  *
- *   old superblocks wiped -> zone headers -> roots -> flush -> first log zone -> root directory
- *   -> checkpoint -> superblocks -> serving
+ *   old superblocks wiped -> zone headers -> roots -> first log zone -> root directory
+ *   -> checkpoint, which flushes all drives -> superblocks -> serving
  *
  *  (1) Superblocks go first and come last.  A crash anywhere leaves drives that are no store.
+ *  (2) Nothing but the superblocks says that there is a store, so the one flush of the checkpoint,
+ *      before them, is enough for all that was written without FUA.
  */
 #include "meta/meta_store.h"
 
@@ -100,21 +102,6 @@ static int make_root_dir(struct meta *m)
 
 /* ---- headers and roots ------------------------------------------------------------------ */
 
-/* Zone headers and old superblocks were not forced: now they are. */
-static int flush(struct meta *m)
-{
-	int err = write_failed(m);
-
-	if (err)
-		return err;
-	if (m->boot->step++ == 0) {
-		m->boot->count = meta__boot_flush(m);
-		return 0;
-	}
-	meta__boot_next(m, make_root_dir);
-	return 0;
-}
-
 /* step: slot 0 with version 1, slot 1 with version 0; at: 2 x shard + copy. */
 static int write_roots(struct meta *m)
 {
@@ -134,7 +121,7 @@ static int write_roots(struct meta *m)
 			m->shard[i].root_slot = 0;
 			m->shard[i].root_version = 1;
 		}
-		meta__boot_next(m, flush);
+		meta__boot_next(m, make_root_dir);
 		return 0;
 	}
 	b->count = 0;
@@ -156,7 +143,7 @@ static int write_zones(struct meta *m)
 
 	if (err)
 		return err;
-	b->at += b->sent ? b->count : 0;
+	b->at += b->sent ? b->count / 2 : 0;
 	if (b->at == b->geo.nzones) {
 		err = meta__zones_setup(m, &b->geo);
 		if (err)
@@ -166,13 +153,13 @@ static int write_zones(struct meta *m)
 		meta__boot_next(m, write_roots);
 		return 0;
 	}
-	b->count = min_u32(META__BOOT_BLOCKS, b->geo.nzones - b->at);
+	b->count = 2 * min_u32(META__BOOT_BLOCKS / 2, b->geo.nzones - b->at);
 	for (uint32_t i = 0; i < b->count; i++) {
-		const struct meta__zone_seen z = { .zone = b->at + i, .kind = META__ZONE_FREE };
+		const struct meta__zone_seen z = { .zone = b->at + i / 2, .kind = META__ZONE_FREE };
 
 		meta__zone_build(&z, m->uuid, b->buf + (size_t)i * META__BLOCK);
-		meta__boot_io(m, META_IO_WRITE, meta__geo_zone_baddr(&b->geo, z.zone), 1, i);
-		b->io[i].io.fua = false; /* a flush follows, before anything counts */
+		meta__boot_io(m, META_IO_WRITE, meta__geo_zone_head(&b->geo, z.zone, i & 1), 1, i);
+		b->io[i].io.fua = false; /* the checkpoint flushes, before anything counts */
 	}
 	return 0;
 }

@@ -157,6 +157,7 @@ struct meta__shard {
 	uint64_t durable_seq;
 	uint32_t root_slot;    /* the slot that holds it: the next root goes to the other */
 	uint64_t root_version; /* of that root; the newest valid one of a shard counts at mount */
+	uint8_t copy_first[2]; /* by slot: the copy that is written first: one that is damaged */
 	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
 	uint64_t shape;         /* moves whenever pages of the tree come, go or change places */
 	struct meta__hint hint; /* the leaf that was looked at last                        */

@@ -83,7 +83,7 @@ static uint32_t block_bytes_max(const struct meta_conf *c)
 {
 	uint32_t zone_blocks = meta__geo_zone_blocks(c);
 
-	return min_u32(META__LOG_BLOCKS_MAX, zone_blocks - 1 - META__LOG_KEEP_BLOCKS) * META__BLOCK;
+	return min_u32(META__LOG_BLOCKS_MAX, zone_blocks - 2 - META__LOG_KEEP_BLOCKS) * META__BLOCK;
 }
 
 uint64_t meta__log_memory(const struct meta_conf *c)
@@ -241,7 +241,7 @@ static bool can_place(const struct meta *m, uint32_t at, uint32_t nblocks, uint3
 {
 	const struct meta__log *l = m->log;
 
-	if (l->cur != META__ZONE_NONE && at + nblocks + keep <= m->zones->geo.zone_blocks)
+	if (l->cur != META__ZONE_NONE && at + nblocks + keep <= m->zones->geo.zone_end)
 		return true;
 	return l->ahead != META__ZONE_NONE;
 }
@@ -251,7 +251,7 @@ static bool fits_open(const struct meta *m, const struct log_block *b, uint32_t 
 	uint32_t nblocks = blocks_of(b->bytes + bytes);
 
 	return sizeof(struct meta_log_disk) + b->bytes + bytes <= m->log->block_bytes_max &&
-	       b->at + nblocks + META__LOG_KEEP_BLOCKS <= m->zones->geo.zone_blocks;
+	       b->at + nblocks + META__LOG_KEEP_BLOCKS <= m->zones->geo.zone_end;
 }
 
 bool meta__log_room(struct meta *m, uint32_t bytes)
@@ -353,7 +353,7 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 
 	ASSERT(!l->open && b->state == LOG_IDLE);
 	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
-	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_blocks)
+	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_end)
 		zone_switch(m);
 	b->state = LOG_OPEN;
 	b->seq = l->next++;

@@ -12,7 +12,8 @@
  *      there, without a gap, up to the highest sequence that any block (or root) says was durable:
  *      else something that was acknowledged is damaged, and the mount is refused by name.
  *  (2) Behind that comes the torn tail: what is there without a gap is replayed too (it was whole;
- *      nobody was told), the rest is as if it had never been.
+ *      nobody was told), the rest is as if it had never been.  What was on its way when the power
+ *      failed may also be garbage, or not be readable: such a block is as one that is damaged.
  *  (3) A part of a record is applied to a shard exactly when its number is the shard's next one.
  *      Lower ones are in its tree already.  A higher one means that a record is missing.
  *  (4) Each zone that a record names is held before the first page is written: what the record
@@ -22,6 +23,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- going over the zones ----------------------------------------------------- */
 
@@ -42,12 +44,18 @@ static bool find_block(struct meta *m)
 		uint32_t says = meta__log_peek(chunk_block(b), tag);
 
 		if (b->chunk_at > 0 && says > here && says <= META__LOG_BLOCKS_MAX &&
-		    b->block_at + b->chunk_at + says <= b->geo.zone_blocks)
+		    b->block_at + b->chunk_at + says <= b->geo.zone_end)
 			return false;
 		if (says && meta__log_open(chunk_block(b), here, tag, &b->head) == 0)
 			return true;
 	}
 	return false;
+}
+
+/* Where the chunk begins. */
+static uint64_t chunk_baddr(const struct meta__boot *b)
+{
+	return meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at;
 }
 
 /* The next chunk of this zone, or of the next one; -EALREADY: there is none. */
@@ -57,29 +65,55 @@ static int read_chunk(struct meta *m)
 
 	b->block_at += b->chunk_at;
 	b->chunk_at = b->chunk_end = 0;
-	if (b->block_at == b->geo.zone_blocks) {
+	if (b->block_at == b->geo.zone_end) {
 		b->block_at = 1;
 		b->span_at++;
 	}
 	if (b->span_at == b->span_count)
 		return -EALREADY;
-	b->chunk_end = min_u32(META__BOOT_BLOCKS, b->geo.zone_blocks - b->block_at);
-	meta__boot_io(m, META_IO_READ,
-		      meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at,
-		      b->chunk_end, 0);
+	b->chunk_end = min_u32(META__BOOT_BLOCKS, b->geo.zone_end - b->block_at);
+	b->count = 1;
+	meta__boot_io(m, META_IO_READ, chunk_baddr(b), b->chunk_end, 0);
 	return 0;
+}
+
+/* A chunk that cannot be read is read block by block; a block that is lost is none of the log (2).
+ * 0: the chunk is here; -EAGAIN: it is being read again. */
+static int chunk_here(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	bool again = false;
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++) {
+		const struct meta_io *io = &b->io[i].io;
+
+		if (io->status == 0)
+			continue;
+		if (io->status != -ENODATA)
+			return meta__boot_fail(m, -EIO,
+					       "drive %u block %llu: the log cannot be read",
+					       io->drive, (unsigned long long)io->block);
+		again = io->nblocks > 1;
+		if (!again)
+			memset(io->buf, 0, META__BLOCK);
+	}
+	b->sent = false;
+	if (!again)
+		return 0;
+	b->count = b->chunk_end;
+	for (uint32_t i = 0; i < b->count; i++)
+		meta__boot_io(m, META_IO_READ, chunk_baddr(b) + i, 1, i);
+	return -EAGAIN;
 }
 
 /* visit() each block in its turn; it may say -EAGAIN and is called again for the same block. */
 static int go_over(struct meta *m, int (*visit)(struct meta *m))
 {
 	struct meta__boot *b = m->boot;
-	int err;
+	int err = chunk_here(m);
 
-	if (b->sent && b->io[0].io.status)
-		return meta__boot_fail(m, -EIO, "drive %u block %llu: the log cannot be read",
-				       b->io[0].io.drive, (unsigned long long)b->io[0].io.block);
-	b->sent = false;
+	if (err)
+		return err;
 	while (b->in_block || find_block(m)) {
 		b->in_block = true;
 		err = visit(m);

@@ -26,7 +26,8 @@
 struct meta__geo {
 	uint32_t ndrives;
 	uint32_t nshards;
-	uint32_t zone_blocks;
+	uint32_t zone_blocks; /* with both copies of its header               */
+	uint32_t zone_end;    /* of what is between them, from block 1 on     */
 	uint32_t zone_pages;
 	uint32_t nzones; /* of all drives */
 	uint32_t log_zones_max;
@@ -42,7 +43,8 @@ struct meta__geo {
 void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
 		    uint32_t zone_blocks);
 uint32_t meta__geo_zone_blocks(const struct meta_conf *conf);
-uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of its header */
+uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of its first block */
+uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy);
 /* The zone of a block; UINT32_MAX: it is in none. */
 uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr);
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard);
@@ -69,10 +71,9 @@ struct meta__zone_seen {
 	uint32_t zone;
 	enum meta__zone_kind kind;
 	uint64_t incarnation, epoch, order, oldest_order;
-	bool half; /* only one of its two halves is whole */
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
-/* 0, -EUCLEAN: neither copy is whole. */
+/* One copy.  0, -EUCLEAN: it is not whole. */
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		     struct meta__zone_seen *out);
 
@@ -140,6 +141,7 @@ struct meta__zone {
 	uint32_t used;        /* blocks from its start, header included                   */
 	uint8_t kind;
 	uint8_t state;
+	uint8_t head_first; /* copy of its header that is written first                */
 	bool stuck; /* collection could not empty it: not tried again before a page of it dies */
 	uint64_t closed; /* epoch in which its last page got its place */
 };
@@ -160,6 +162,7 @@ struct meta__supply {
 struct meta__zone_io {
 	struct meta__io x;
 	uint32_t zone; /* META__ZONE_NONE: idle */
+	bool second;   /* copy that is being written */
 };
 
 struct meta__zones {

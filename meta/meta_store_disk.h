@@ -55,10 +55,10 @@ struct meta_root_disk {
 	le64 files;
 };
 
-/* 2048 bytes; a zone's first block has two of them. */
+/* A zone's first block, and its last one again. */
 struct meta_zone_disk {
 	le32 magic;
-	le32 crc; /* of the 2048 bytes with this field zero           */
+	le32 crc; /* of the 4096 bytes with this field zero           */
 	uint8_t uuid[16];
 	le32 zone;        /* index over all drives                     */
 	le32 kind;        /* enum meta__zone_kind                      */

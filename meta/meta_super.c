@@ -10,8 +10,9 @@
  *
  *  (1) The parsers here are the only places where these bytes become ours.  They trust nothing
  *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c.
- *  (2) Both copies of a root's slot are never written at the same time, so a crash tears at most
- *      one of them.
+ *  (2) Both copies of a root's slot, or of a zone's header, are never written at the same time, and
+ *      of two copies one of which is damaged that one is written first.  So a crash, whatever it
+ *      leaves of a write on its way, leaves one of them whole.
  */
 #include "meta/meta_store.h"
 
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ZONE_HALF   2048u
 #define COUNTER_MAX (1ull << 62)
 #define MOUNTS_MAX  (1ull << 31)
 
@@ -49,7 +49,8 @@ void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t 
 
 	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
 	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
-	g->zone_pages = (g->zone_blocks - 1) / META_PAGE_BLOCKS;
+	g->zone_end = g->zone_blocks - 1;
+	g->zone_pages = (g->zone_end - 1) / META_PAGE_BLOCKS;
 	for (uint32_t d = 0; d < conf->ndrives; d++) {
 		uint64_t end = conf->drive[d].nblocks - 1 - (one ? area : 0);
 
@@ -76,6 +77,12 @@ uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone)
 	while (g->zone_base[d] > zone)
 		d--;
 	return META_BADDR(d, g->zones_at[d] + (uint64_t)(zone - g->zone_base[d]) * g->zone_blocks);
+}
+
+uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy)
+{
+	ASSERT(copy < 2);
+	return meta__geo_zone_baddr(g, zone) + (copy ? g->zone_end : 0);
 }
 
 uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr)
@@ -221,7 +228,7 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 		      uint64_t copy_baddr_out[2])
 {
 	const struct meta__shard *s = &m->shard[shard];
-	uint32_t slot = s->root_slot ^ 1;
+	uint32_t slot = s->root_slot ^ 1, first = s->copy_first[slot];
 	struct meta_root_disk d = {
 		.magic = le32_of(META__ROOT_MAGIC),
 		.shard = le32_of(shard),
@@ -246,8 +253,8 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_root_disk, crc)));
 	memcpy(block, &d, sizeof(d));
-	copy_baddr_out[0] = meta__geo_root(&m->zones->geo, 0, slot, shard);
-	copy_baddr_out[1] = meta__geo_root(&m->zones->geo, 1, slot, shard);
+	copy_baddr_out[0] = meta__geo_root(&m->zones->geo, first, slot, shard); /* (2) */
+	copy_baddr_out[1] = meta__geo_root(&m->zones->geo, first ^ 1, slot, shard);
 }
 
 void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r)
@@ -318,25 +325,24 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.order = le64_of(z->order),
 		.oldest_order = le64_of(z->oldest_order),
 	};
-	uint8_t *half = block;
 
 	memcpy(d.uuid, uuid, sizeof(d.uuid));
 	memset(block, 0, META__BLOCK);
-	memcpy(half, &d, sizeof(d));
-	d.crc = le32_of(crc_without(half, ZONE_HALF, offsetof(struct meta_zone_disk, crc)));
-	memcpy(half, &d, sizeof(d));
-	memcpy(half + ZONE_HALF, half, ZONE_HALF);
+	memcpy(block, &d, sizeof(d));
+	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)));
+	memcpy(block, &d, sizeof(d));
 }
 
-static int zone_parse_half(const void *half, const uint8_t uuid[16], uint32_t zone,
-			   struct meta__zone_seen *out)
+int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
+		     struct meta__zone_seen *out)
 {
 	struct meta_zone_disk d;
 
-	memcpy(&d, half, sizeof(d));
+	memcpy(&d, block, sizeof(d));
 	if (le32_get(d.magic) != META__ZONE_MAGIC || memcmp(d.uuid, uuid, sizeof(d.uuid)) != 0)
 		return -EUCLEAN;
-	if (le32_get(d.crc) != crc_without(half, ZONE_HALF, offsetof(struct meta_zone_disk, crc)))
+	if (le32_get(d.crc) !=
+	    crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)))
 		return -EUCLEAN;
 	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_DATA)
 		return -EUCLEAN;
@@ -348,21 +354,5 @@ static int zone_parse_half(const void *half, const uint8_t uuid[16], uint32_t zo
 		.order = le64_get(d.order),
 		.oldest_order = le64_get(d.oldest_order),
 	};
-	return 0;
-}
-
-/* A torn write leaves one half old and one new, each whole: the newer one counts. */
-int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
-		     struct meta__zone_seen *out)
-{
-	struct meta__zone_seen second;
-	int first_err = zone_parse_half(block, uuid, zone, out);
-	int second_err = zone_parse_half((const uint8_t *)block + ZONE_HALF, uuid, zone, &second);
-
-	if (first_err && second_err)
-		return first_err;
-	if (first_err || (!second_err && second.incarnation > out->incarnation))
-		*out = second;
-	out->half = first_err || second_err;
 	return 0;
 }

@@ -56,7 +56,7 @@ static bool is_page_place(const struct meta *m, uint64_t baddr)
 		return false;
 	block = baddr - meta__geo_zone_baddr(g, zone);
 	return block >= 1 && (block - 1) % META_PAGE_BLOCKS == 0 &&
-	       block + META_PAGE_BLOCKS <= g->zone_blocks;
+	       block + META_PAGE_BLOCKS <= g->zone_end;
 }
 
 static enum meta__walk_event read_page(struct meta *m, struct meta__walk *w)

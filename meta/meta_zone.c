@@ -10,7 +10,7 @@
  * roots of that checkpoint being durable, and the end of every read that was planned before the
  * freeze.
  *
- *  (1) Nothing is written to a zone, or promised, before its header is durable.
+ *  (1) Nothing is written to a zone, or promised, before both copies of its header are durable.
  *  (2) A zone that is EMPTY or behind it has live == 0 and pending == 0.
  *  (3) epoch_oldest <= epoch < epoch_oldest + META__EPOCHS, and no reader is in an older one.
  *      When the window is full the epoch stands still: zones wait longer than they had to.
@@ -168,7 +168,7 @@ void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 
 	unset_free(m, zone, kind);
 	at->state = ZONE_CLOSED;
-	at->used = m->zones->geo.zone_blocks;
+	at->used = m->zones->geo.zone_end;
 }
 
 /* From EMPTY or FROZEN back, when replay brings it to life again. */
@@ -277,13 +277,26 @@ static struct meta__zone_io *io_idle(struct meta__zones *z)
 	return NULL;
 }
 
+/* One copy after the other: a crash leaves one whole. */
+static void write_head(struct meta *m, struct meta__zone_io *io)
+{
+	uint32_t copy = meta__zone_at(m, io->zone)->head_first ^ (uint32_t)io->second;
+	uint64_t baddr = meta__geo_zone_head(&m->zones->geo, io->zone, copy);
+
+	io->x.io.op = META_IO_WRITE;
+	io->x.io.fua = true;
+	io->x.io.drive = META_BADDR_DRIVE(baddr);
+	io->x.io.block = META_BADDR_BLOCK(baddr);
+	io->x.io.nblocks = 1;
+	meta__io_want(m, &io->x);
+}
+
 bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta__zone_io *io = io_idle(z);
 	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
-	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone);
 
 	if (!io)
 		return false;
@@ -296,12 +309,8 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	}
 	meta__zone_build(&head, m->uuid, io->x.io.buf);
 	io->zone = zone;
-	io->x.io.op = META_IO_WRITE;
-	io->x.io.fua = true;
-	io->x.io.drive = META_BADDR_DRIVE(baddr);
-	io->x.io.block = META_BADDR_BLOCK(baddr);
-	io->x.io.nblocks = 1;
-	meta__io_want(m, &io->x);
+	io->second = false;
+	write_head(m, io);
 	return true;
 }
 
@@ -312,6 +321,11 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	uint32_t zone = io->zone;
 
 	ASSERT(at->state == ZONE_OPENING);
+	if (!x->io.status && !io->second) {
+		io->second = true;
+		write_head(m, io);
+		return;
+	}
 	io->zone = META__ZONE_NONE;
 	if (x->io.status) {
 		meta__error(m, "zone %u: its header could not be written (error %d)", zone,

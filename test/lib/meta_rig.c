@@ -109,6 +109,9 @@ static void complete(struct rig *r, struct meta_io *io)
 	io->status = 0;
 	switch (io->op) {
 	case META_IO_READ:
+		if (io->drive == 0 && io->block < r->lost_to &&
+		    io->block + io->nblocks > r->lost_from)
+			io->status = r->lost_status;
 		memcpy(io->buf, r->view[io->drive] + io->block * 4096, (size_t)io->nblocks * 4096);
 		break;
 	case META_IO_WRITE:
@@ -142,10 +145,13 @@ void rig_power_cut(struct rig *r)
 	for (uint32_t i = 0; i < r->nwrites; i++) {
 		const struct rig_write *w = &r->write[i];
 		uint8_t *to = r->image[w->drive] + w->block * 4096;
-		uint64_t how = rand_below(&r->rand, 3); /* lost, there, or torn */
+		/* lost, there, torn, or garbage */
+		uint64_t how = rand_below(&r->rand, r->cut_garbles ? 4 : 3);
 
 		for (size_t s = 0; s < (size_t)w->nblocks * 4096; s += SECTOR)
-			if (how == 1 || (how == 2 && rand_below(&r->rand, 2)))
+			if (how == 3 && rand_below(&r->rand, 2))
+				memset(to + s, (int)rand_below(&r->rand, 256), SECTOR);
+			else if (how == 1 || (how >= 2 && rand_below(&r->rand, 2)))
 				memcpy(to + s, w->bytes + s, SECTOR);
 	}
 	while (r->nwrites)

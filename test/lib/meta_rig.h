@@ -41,7 +41,11 @@ struct rig {
 	bool cut;             /* the power is off: nothing completes any more           */
 	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
 	bool lifo;            /* the newest I/O completes first                         */
-	bool ignore_flush;    /* lies: to show that the tests notice                    */
+	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
+	uint64_t lost_from;   /* reads of drive 0 that meet these blocks end with       */
+	uint64_t lost_to;     /* lost_status; of none when the two are equal            */
+	int lost_status;
+	bool ignore_flush; /* lies: to show that the tests notice                    */
 	bool ignore_fua;
 };
 

@@ -11,8 +11,8 @@
  *   a page            the mount is refused and names it; or the check names it, the files whose
  *                     records are there are refused, and no other file is
  *   a superblock, a   the mount goes on with the other copy and names this one; nothing else
- *   root, half of a   changes
- *   zone header
+ *   root, a zone      changes
+ *   header
  *   a log block       the mount is refused and names it: something acknowledged is in it.  Of the
  *                     newest one nobody knows: nothing changes, or a refusal that names the log
  *   anything else     nothing changes: mount, every byte, a clean check

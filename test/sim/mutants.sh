@@ -13,9 +13,14 @@ survivors=0 list= first= spare=
 [ "${1-}" != -l ] || { list=1; shift; }
 wanted="$*"
 
-build() { # SIMULATION
+# A unit test may be named, too: for what takes two crashes, each at one moment.
+program() { # NAME
+	case $1 in test_*) echo "$TREE/build/sim/test/unit/$1" ;; *) echo "$TREE/build/sim/test/sim/$1" ;; esac
+}
+
+build() { # NAME
 	$RUN make -s -j"$JOBS" -C "$TREE/src" BUILD="$TREE/build" VARIANT=sim EXTRA_CFLAGS="-Wno-error -w" \
-		"$TREE/build/sim/test/sim/$1" >"$TREE/log" 2>&1
+		"$(program "$1")" >"$TREE/log" 2>&1
 }
 
 # A copy of what is committed or changed here; built once, so that a mutant builds what it changes.
@@ -54,8 +59,8 @@ look() {
 			survives "$1" "does not build: $(grep -m1 error "$TREE/log")"
 			return
 		fi
-		$RUN timeout 900 "$TREE/build/sim/test/sim/$sim" >"$TREE/log" 2>&1 && continue
-		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT' "$TREE/log" | cut -c1-150)
+		$RUN timeout 900 "$(program "$sim")" >"$TREE/log" 2>&1 && continue
+		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT|FAIL' "$TREE/log" | cut -c1-150)
 		after=$(grep -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
 		echo "ok $1: found by $sim${after:+, $after}: ${said#not ok }"
 		return

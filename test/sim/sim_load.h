@@ -81,6 +81,8 @@ bool sim_answer_holds(const struct sim_call *c, uint32_t i, const struct sim_sta
 /* On drives as a cut has left them, not mounted, of the store that `m` has mounted: each shard has
  * a root of which both copies are whole and the same.  false: see w->why. */
 bool sim_roots_hold(struct sim_world *w, const struct meta *m);
+/* ... and each zone in use both copies of its header.  Of a store that was formatted before. */
+bool sim_heads_hold(struct sim_world *w, const struct meta *m);
 
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle);
 

@@ -53,10 +53,10 @@ static void map_roots(struct sim_map *map, const struct meta__geo *g)
 
 static void map_headers(struct sim_map *map, const struct meta__geo *g)
 {
-	for (uint32_t zone = 0; zone < g->nzones; zone++) {
-		const struct sim_owner o = { .life = SIM_HEADER, .zone = zone };
+	for (uint32_t i = 0; i < 2 * g->nzones; i++) {
+		const struct sim_owner o = { .life = SIM_HEADER, .copy = i & 1, .zone = i / 2 };
 
-		set(map, meta__geo_zone_baddr(g, zone), 1, &o);
+		set(map, meta__geo_zone_head(g, i / 2, i & 1), 1, &o);
 	}
 }
 
@@ -136,10 +136,10 @@ static void map_log_zone(struct sim_map *map, const struct meta *m, const struct
 	uint64_t tag = meta__log_tag(m, z->epoch, z->zone, z->incarnation);
 	uint64_t baddr = meta__geo_zone_baddr(g, z->zone);
 
-	for (uint32_t at = 1; at < g->zone_blocks;) {
+	for (uint32_t at = 1; at < g->zone_end;) {
 		struct meta__log_head h;
 
-		if (meta__log_open(block_at(map, baddr + at), g->zone_blocks - at, tag, &h)) {
+		if (meta__log_open(block_at(map, baddr + at), g->zone_end - at, tag, &h)) {
 			at++;
 			continue;
 		}

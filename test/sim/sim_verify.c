@@ -236,13 +236,17 @@ bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l
 	return true;
 }
 
+static const void *block_at(const struct sim_world *w, uint64_t baddr)
+{
+	return sim_drive_durable(w->sim[META_BADDR_DRIVE(baddr)]) +
+	       META_BADDR_BLOCK(baddr) * BLOCK_SIZE;
+}
+
 /* The root in this place; 0, -EUCLEAN. */
 static int root_at(const struct sim_world *w, const struct meta *m, uint64_t baddr,
 		   struct meta__root_seen *out)
 {
-	const uint8_t *image = sim_drive_durable(w->sim[META_BADDR_DRIVE(baddr)]);
-
-	return meta__root_parse(image + META_BADDR_BLOCK(baddr) * BLOCK_SIZE, m->uuid, out);
+	return meta__root_parse(block_at(w, baddr), m->uuid, out);
 }
 
 bool sim_roots_hold(struct sim_world *w, const struct meta *m)
@@ -261,6 +265,25 @@ bool sim_roots_hold(struct sim_world *w, const struct meta *m)
 		}
 		if (!whole)
 			return wrong(w, "shard %u: no root of it has two whole copies", shard);
+	}
+	return true;
+}
+
+bool sim_heads_hold(struct sim_world *w, const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	for (uint32_t i = 0; i < 2 * g->nzones; i++) {
+		const struct meta__zone *zone = meta__zone_at(m, i / 2);
+		uint64_t baddr = meta__geo_zone_head(g, i / 2, i & 1);
+		struct meta__zone_seen seen;
+
+		if (zone->state == ZONE_FREE || zone->state == ZONE_OPENING)
+			continue;
+		if (meta__zone_parse(block_at(w, baddr), m->uuid, i / 2, &seen) ||
+		    seen.incarnation != zone->incarnation)
+			return wrong(w, "zone %u is in use without copy %u of its header", i / 2,
+				     i & 1);
 	}
 	return true;
 }

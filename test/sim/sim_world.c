@@ -72,6 +72,7 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 			.nblocks = cfg->nblocks,
 			.volatile_cache = cfg->volatile_cache,
 			.atomic_bytes = cfg->atomic_bytes,
+			.cut_garbles = cfg->cut_garbles,
 			.seed = cfg->seed + i,
 		};
 

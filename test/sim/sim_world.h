@@ -31,6 +31,7 @@ struct sim_world_cfg {
 	uint32_t nblocks; /* of each drive */
 	bool volatile_cache;
 	uint32_t atomic_bytes; /* 4096 or 512 */
+	bool cut_garbles;      /* what was on its way at a power cut may be garbage or unreadable */
 	uint32_t nshards;
 	uint64_t cache_bytes;
 	uint32_t ops_max;

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct rig r;
@@ -87,6 +88,17 @@ Test(meta_boot, two_damaged_superblocks_are_refused)
 	is_refused(-ENODATA, "drive 1");
 }
 
+/* As a format that was cut short may leave it: one is gone, the other is lost. */
+Test(meta_boot, superblock_that_cannot_be_read_beside_one_that_is_none_is_no_store)
+{
+	r.lost_to = 1;
+	r.lost_status = -ENODATA;
+	is_whole();
+	rig_power_cut(&r);
+	flip(0, 1023, 3);
+	is_refused(-ENODATA, "drive 0: no superblock");
+}
+
 Test(meta_boot, drives_in_the_wrong_order_are_refused)
 {
 	uint8_t *view = r.view[0];
@@ -145,11 +157,63 @@ Test(meta_boot, both_copies_of_a_root_damaged_are_refused_whichever_slot_it_is)
 	}
 }
 
-Test(meta_boot, zone_header_without_a_whole_half_is_refused)
+/* The copies of the header of zone 1 of drive 0: its first block, and its last. */
+static const uint64_t head_of_zone_1[2] = { 9 + 16, 9 + 31 };
+
+Test(meta_boot, either_copy_of_a_zone_header_may_be_damaged_and_is_named)
 {
-	flip(0, 9 + 16, 3);
-	flip(0, 9 + 16, 3 + 2048);
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		char place[32];
+
+		(void)snprintf(place, sizeof(place),
+			       "drive 0 block %u:", (uint32_t)head_of_zone_1[copy]);
+		flip(0, head_of_zone_1[copy], 3);
+		is_whole();
+		cr_assert_not_null(strstr(meta_error(r.m), place), "%s", meta_error(r.m));
+		cr_assert_not_null(strstr(meta_error(r.m), "header of zone 1"));
+		store_end();
+		store();
+	}
+}
+
+Test(meta_boot, zone_header_of_which_no_copy_is_whole_is_refused)
+{
+	flip(0, head_of_zone_1[0], 3);
+	flip(0, head_of_zone_1[1], 3);
 	is_refused(-EUCLEAN, "header of zone 1");
+}
+
+/* Of which a cut leaves nothing, at every write of a mount that finds one copy damaged already. */
+static void cut_everywhere(uint32_t drive, uint64_t block)
+{
+	for (uint64_t n = 1;; n++) {
+		int err;
+
+		flip(drive, block, 5);
+		r.cut_garbles = true;
+		r.cut_at = r.writes + n;
+		err = rig_mount(&r);
+		rig_power_cut(&r);
+		is_whole();
+		store_end();
+		store();
+		if (err == 0)
+			break;
+		cr_assert_eq(err, -ECANCELED);
+	}
+}
+
+Test(meta_boot, cut_while_a_damaged_copy_of_a_root_is_mended_leaves_the_other)
+{
+	for (uint32_t i = 0; i < 16; i++)
+		cut_everywhere(i / 8, 1 + i % 8);
+}
+
+Test(meta_boot, cut_while_a_damaged_copy_of_a_zone_header_is_mended_leaves_the_other)
+{
+	for (uint32_t zone = 0; zone < 8; zone++)
+		for (uint32_t copy = 0; copy < 2; copy++)
+			cut_everywhere(0, 9 + 16 * zone + 15 * copy);
 }
 
 Test(meta_boot, conf_that_cannot_work_is_refused_with_its_reason)

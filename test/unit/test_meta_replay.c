@@ -35,11 +35,11 @@ static void find_blocks(void)
 		if (seen.kind != META__ZONE_LOG || seen.epoch != r.m->epoch)
 			continue;
 		tag = meta__log_tag(r.m, seen.epoch, z, seen.incarnation);
-		for (uint32_t at = 1; at < g->zone_blocks; at++) {
+		for (uint32_t at = 1; at < g->zone_end; at++) {
 			struct found f = { .baddr = baddr + at };
 			uint32_t k = nfound;
 
-			if (meta__log_open(rig_block(&r, f.baddr), g->zone_blocks - at, tag,
+			if (meta__log_open(rig_block(&r, f.baddr), g->zone_end - at, tag,
 					   &f.head) != 0)
 				continue;
 			cr_assert_lt(nfound++, BLOCKS_MAX);
@@ -179,6 +179,55 @@ Test(meta_replay, last_block_that_nothing_vouches_for_is_a_torn_tail)
 		cr_assert_eq(rig_mount(&r), 0, "byte %u: %s", at, meta_error(r.m));
 		cr_assert_eq(count_files(), FILES - 1);
 	}
+}
+
+static void cannot_be_read(uint64_t baddr, uint32_t nblocks, int status)
+{
+	r.lost_from = META_BADDR_BLOCK(baddr);
+	r.lost_to = r.lost_from + nblocks;
+	r.lost_status = status;
+}
+
+Test(meta_replay, block_of_the_torn_tail_that_cannot_be_read_loses_no_other)
+{
+	const struct found *last;
+
+	find_blocks();
+	last = &found[nfound - 1];
+	cr_assert_gt(last->head.records, 0, "not idle: nothing behind it");
+	image_save();
+	for (uint32_t at = 0; at < 4; at++) {
+		image_restore();
+		cannot_be_read(last->baddr + at, 1 + at % 2, -ENODATA);
+		cr_assert_eq(rig_mount(&r), 0, "block %u: %s", at, meta_error(r.m));
+		cr_assert_eq(count_files(), at < last->head.nblocks ? FILES - 1 : FILES);
+	}
+}
+
+Test(meta_replay, block_that_was_durable_and_cannot_be_read_refuses_the_mount_by_name)
+{
+	char name[32];
+
+	rig_idle(&r);
+	find_blocks();
+	image_save();
+	(void)snprintf(name, sizeof(name), "log block %llu ",
+		       (unsigned long long)found[nfound - 3].head.seq);
+	image_restore();
+	cannot_be_read(found[nfound - 3].baddr, 1, -ENODATA);
+	cr_assert_eq(rig_mount(&r), -EUCLEAN);
+	cr_assert_not_null(strstr(meta_error(r.m), name), "%s", meta_error(r.m));
+}
+
+/* Not these blocks are lost, but the drive: nobody knows what of the log stands there. */
+Test(meta_replay, drive_that_fails_is_no_torn_tail)
+{
+	find_blocks();
+	image_save();
+	image_restore();
+	cannot_be_read(found[nfound - 1].baddr, 1, -EIO);
+	cr_assert_eq(rig_mount(&r), -EIO);
+	cr_assert_not_null(strstr(meta_error(r.m), "cannot be read"), "%s", meta_error(r.m));
 }
 
 Test(meta_replay, damage_in_trimmed_blocks_matters_to_nobody)

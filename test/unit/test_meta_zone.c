@@ -81,13 +81,16 @@ Test(meta_zone, header_is_durable_before_a_block_of_the_zone_is_promised)
 	for (uint32_t i = 0; i < 60; i++) {
 		struct meta_run run = take(i, 7);
 		uint32_t zone = meta__zone_of(r.m, run.baddr);
-		struct meta__zone_seen seen;
 
-		cr_assert_eq(meta__zone_parse(rig_block(&r, meta__geo_zone_baddr(&z->geo, zone)),
-					      r.m->uuid, zone, &seen),
-			     0);
-		cr_assert_eq(seen.kind, META__ZONE_DATA);
-		cr_assert_eq(seen.incarnation, z->zone[zone].incarnation);
+		for (uint32_t copy = 0; copy < 2; copy++) {
+			uint64_t baddr = meta__geo_zone_head(&z->geo, zone, copy);
+			struct meta__zone_seen seen;
+
+			cr_assert_eq(meta__zone_parse(rig_block(&r, baddr), r.m->uuid, zone, &seen),
+				     0);
+			cr_assert_eq(seen.kind, META__ZONE_DATA);
+			cr_assert_eq(seen.incarnation, z->zone[zone].incarnation);
+		}
 	}
 }
 
