@@ -10,6 +10,7 @@
  *
  * usage: chop [--seed N] [--ops N]
  */
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"
 #include "base/crc32c.h"
 #include "base/num.h"
@@ -414,10 +415,8 @@ static bool settle(struct file *f)
 
 static bool mount(void)
 {
-	int err = sim_world_up(&w, APP_BOOT_MOUNT);
+	int err = sim_world_begin(&w, APP_BOOT_MOUNT);
 
-	if (!err)
-		err = sim_world_connect(&w);
 	if (err)
 		return wrong("mount: %s", w.why);
 	for (uint32_t i = 0; i < FILES; i++)
@@ -444,7 +443,7 @@ static bool life(uint64_t seed, uint64_t count)
 
 	rand_seed(&rnd, seed);
 	sim_world_create(&w, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return wrong("format: %s", w.why);
 	for (uint32_t i = 0; i < FILES; i++) {
 		files[i] =
@@ -452,8 +451,7 @@ static bool life(uint64_t seed, uint64_t count)
 		ASSERT(files[i].now && files[i].after);
 	}
 	for (uint64_t until = seen.done + count; seen.done < until; seen.cuts++) {
-		for (uint32_t i = 0; i < cfg.ndrives; i++)
-			sim_drive_faults(w.sim[i], &faults);
+		sim_world_faults(&w, &faults);
 		sim_power_cut_at(&w.power, 1 + rand_below(&rnd, 3000), rand_u64(&rnd));
 		if (!work(count / 4))
 			return false;
@@ -473,20 +471,12 @@ static bool life(uint64_t seed, uint64_t count)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH");
-	bool is_long = length && strcmp(length, "short") != 0, only = false;
-	uint64_t seed = 1, count = is_long ? 20000 : 3000, end;
+	struct sim_args args = sim_args(argc, argv, "ops", 3000, 20000);
+	uint64_t end = args.seed + (args.one_seed ? 1 : 4);
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_world_tell_cuts(&seen.cuts);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seed") == 0)
-			seed = strtoull(argv[i + 1], NULL, 0), only = true;
-		else if (strcmp(argv[i], "--ops") == 0)
-			count = strtoull(argv[i + 1], NULL, 0);
-	}
-	for (end = seed + (only ? 1 : 4); seed < end; seed++) {
-		if (life(seed, count))
+	for (uint64_t seed = args.seed; seed < end; seed++) {
+		if (life(seed, args.count))
 			continue;
 		printf("not ok seed %llu, %llu cuts: %s\n", (unsigned long long)seed,
 		       (unsigned long long)seen.cuts, why);

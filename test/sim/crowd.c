@@ -11,10 +11,10 @@
  *
  * usage: crowd [--seed N] [--ops N] [--shape NAME]
  */
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"
 #include "base/crc32c.h"
 #include "base/num.h"
-#include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -412,29 +412,6 @@ static bool turn(bool more)
 	return true;
 }
 
-static void describe(void)
-{
-	struct meta *m = app_core_meta(w.core);
-	const struct meta__zones *z = m->zones;
-	struct list *l[] = { &m->ops->stalled[0], &m->ops->stalled[1], &m->ops->held,
-			     &m->ops->trimming, &m->ops->ready };
-	struct list *at;
-
-	printf("# zones: %u free (data leaves %u, names %u), %u coming, %u of pages, %u of the "
-	       "log; room for %llu pages, %llu live; room for %u dirty\n",
-	       z->free_total, meta__zone_reserve(m, true), meta__zone_reserve(m, false), z->coming,
-	       z->page_zones, z->log_count, (unsigned long long)z->page.room,
-	       (unsigned long long)z->live_pages, meta__cache_room(m));
-	printf("# collection %s, %s; checkpoint %s; failed %d (%s)\n",
-	       meta__collect_hopes(m) ? "hopes" : "hopes not",
-	       meta__collect_busy(m) ? "busy" : "idle", meta__ckpt_running(m) ? "runs" : "idle",
-	       m->failed, meta_error(m));
-	for (uint32_t i = 0; i < ARRAY_LEN(l); i++)
-		list_for_each (at, l[i])
-			printf("# list %u: type %d\n", i,
-			       list_entry(at, struct meta_op, link)->type);
-}
-
 static bool work(uint64_t count)
 {
 	uint64_t until = seen.done + count, last = 0;
@@ -499,8 +476,7 @@ static void set_faults(const struct shape *s, bool errors)
 	};
 
 	faulty = errors;
-	for (uint32_t i = 0; i < w.cfg.ndrives; i++)
-		sim_drive_faults(w.sim[i], &faults);
+	sim_world_faults(&w, &faults);
 }
 
 /* With errors it may be refused, or fail later: but nothing is lost by it. */
@@ -518,10 +494,7 @@ static bool mount(const struct shape *s)
 	if (s->error_ppm[0] + s->error_ppm[1] + s->error_ppm[2] && rand_below(&rnd, 2))
 		mount_badly(s);
 	set_faults(s, false);
-	err = sim_world_up(&w, APP_BOOT_MOUNT);
-
-	if (!err)
-		err = sim_world_connect(&w);
+	err = sim_world_begin(&w, APP_BOOT_MOUNT);
 	if (err)
 		return wrong("mount: %s", w.why);
 	for (uint32_t i = 0; i < names; i++)
@@ -588,7 +561,7 @@ static bool life(const struct shape *s, uint64_t seed, uint64_t count)
 	memset(file, 0, sizeof(file));
 	rand_seed(&rnd, seed);
 	sim_world_create(&w, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return wrong("format: %s", w.why);
 	set_faults(s, false);
 	if (!make_dir())
@@ -623,28 +596,18 @@ static void report(const char *name)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH"), *only = NULL;
-	uint64_t seed = 1, count = length && strcmp(length, "short") != 0 ? 200000 : 40000;
+	struct sim_args args = sim_args(argc, argv, "ops", 40000, 200000);
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_world_tell_cuts(&seen.cuts);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seed") == 0)
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--ops") == 0)
-			count = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--shape") == 0)
-			only = argv[i + 1];
-	}
 	for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++) {
-		if (only && strcmp(only, shapes[i].name) != 0)
+		if (!sim_args_want(&args, shapes[i].name))
 			continue;
 		memset(&seen, 0, sizeof(seen));
-		if (!life(&shapes[i], seed, count)) {
+		if (!life(&shapes[i], args.seed, args.count)) {
 			if (w.core)
-				describe();
+				sim_world_describe(&w);
 			printf("not ok %s seed %llu, %llu cuts: %s\n", shapes[i].name,
-			       (unsigned long long)seed, (unsigned long long)seen.cuts, why);
+			       (unsigned long long)args.seed, (unsigned long long)seen.cuts, why);
 			return 1;
 		}
 		report(shapes[i].name);

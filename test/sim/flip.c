@@ -24,6 +24,7 @@
  */
 #include "base/clock.h"
 #include "base/num.h"
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_map.h"
 
 #include <errno.h>
@@ -340,7 +341,7 @@ static bool fill(uint64_t seed)
 	};
 
 	sim_world_create(&w, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, w.why);
 	sim_load_init(&load, &w, &model, seed);
 	load.names = 12;
@@ -362,8 +363,7 @@ static bool fill(uint64_t seed)
 		memcpy(image, sim_drive_durable(w.sim[i]), sim_drive_bytes(w.sim[i]));
 		map.image[i] = image;
 	}
-	if (sim_world_up(&w, APP_BOOT_MOUNT) || sim_world_connect(&w) ||
-	    !sim_verify(&w, &model, NULL, false))
+	if (sim_world_begin(&w, APP_BOOT_MOUNT) || !sim_verify(&w, &model, NULL, false))
 		return failed(seed, w.why);
 	sim_map_make(&map, &w, &model);
 	sim_world_cut(&w, seed);
@@ -387,16 +387,10 @@ static void empty(void)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH");
-	uint64_t flips = length && strcmp(length, "short") != 0 ? 60000 : 4000,
-		 begin = clock_now_ns(), seed = 1;
+	struct sim_args args = sim_args(argc, argv, "flips", 4000, 60000);
+	uint64_t flips = args.count, begin = clock_now_ns(), seed = args.seed;
 	struct rand_state r;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		seed = strcmp(argv[i], "--seed") == 0 ? strtoull(argv[i + 1], NULL, 0) : seed;
-		flips = strcmp(argv[i], "--flips") == 0 ? strtoull(argv[i + 1], NULL, 0) : flips;
-	}
 	rand_seed(&r, seed);
 	for (; flips_done < flips; seed++) {
 		if (!fill(seed))

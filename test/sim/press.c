@@ -13,10 +13,10 @@
  *
  * usage: press [--seed N] [--ops N] [--shape NAME]
  */
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_load.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -69,41 +69,10 @@ static bool failed(const struct shape *s, uint64_t seed, const char *where, cons
 	return false;
 }
 
-static void describe_list(struct meta *m, const char *name, struct list *l)
-{
-	struct list *at;
-
-	list_for_each (at, l) {
-		const struct meta_op *op = list_entry(at, struct meta_op, link);
-
-		printf("# %s: type %d, %u reruns%s\n", name, op->type, op->reruns,
-		       m->ops->alone == op ? ", alone" : "");
-	}
-}
-
-/* What a store that hangs looks like. */
+/* What a store that hangs looks like, and who waits for it. */
 static void describe(void)
 {
-	struct meta *m = app_core_meta(w.core);
-	const struct meta__zones *z = m->zones;
-
-	printf("# zones: %u free (data leaves %u, names %u), %u coming, %sleaving, %u of pages, "
-	       "%u of the log; room for %llu pages, %llu live\n",
-	       z->free_total, meta__zone_reserve(m, true), meta__zone_reserve(m, false), z->coming,
-	       list_empty(&z->leaving) ? "none " : "", z->page_zones, z->log_count,
-	       (unsigned long long)z->page.room, (unsigned long long)z->live_pages);
-	printf("# collection %s, %s; checkpoint %s; room for %u dirty pages; read epochs %llu to "
-	       "%llu; failed %d (%s)\n",
-	       meta__collect_hopes(m) ? "hopes" : "hopes not",
-	       meta__collect_busy(m) ? "busy" : "idle", meta__ckpt_running(m) ? "runs" : "idle",
-	       meta__cache_room(m), (unsigned long long)z->epoch_oldest,
-	       (unsigned long long)z->epoch, m->failed, meta_error(m));
-	describe_list(m, "ready", &m->ops->ready);
-	describe_list(m, "stalled read", &m->ops->stalled[0]);
-	describe_list(m, "stalled change", &m->ops->stalled[1]);
-	describe_list(m, "held", &m->ops->held);
-	describe_list(m, "trimming", &m->ops->trimming);
-	describe_list(m, "durable", &m->ops->durable);
+	sim_world_describe(&w);
 	for (uint32_t i = 0; i < SIM_OPS_MAX; i++)
 		if (load.op[i].used)
 			printf("# waits: kind %d, %s %s, stage %u\n", load.op[i].kind,
@@ -261,9 +230,7 @@ static bool again(const struct shape *s, uint64_t seed, bool cut)
 	if (err)
 		return failed(s, seed, "stop", w.why);
 	seen.mounts++;
-	err = sim_world_up(&w, APP_BOOT_MOUNT);
-	if (!err)
-		err = sim_world_connect(&w);
+	err = sim_world_begin(&w, APP_BOOT_MOUNT);
 	return err ? failed(s, seed, "mount", w.why) : true;
 }
 
@@ -278,10 +245,9 @@ static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
 	cfg.atomic_bytes = 512;
 	cfg.cache_bytes = 4u << 20;
 	sim_world_create(&w, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(s, seed, "format", w.why);
-	for (uint32_t i = 0; i < cfg.ndrives; i++)
-		sim_drive_faults(w.sim[i], &faults);
+	sim_world_faults(&w, &faults);
 	sim_load_init(&load, &w, &model, seed);
 	load.names = s->names;
 	before = load.done;
@@ -319,22 +285,12 @@ static bool shape(const struct shape *s, uint64_t seed, uint64_t ops)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH"), *only = NULL;
-	uint64_t seed = 1, ops = length && strcmp(length, "short") != 0 ? 20000 : 2000;
+	struct sim_args args = sim_args(argc, argv, "ops", 2000, 20000);
 	bool good = true;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_world_tell_cuts(&seen.mounts);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seed") == 0)
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--ops") == 0)
-			ops = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--shape") == 0)
-			only = argv[i + 1];
-	}
 	for (uint32_t i = 0; good && i < ARRAY_LEN(shapes); i++)
-		if (!only || strcmp(only, shapes[i].name) == 0)
-			good = shape(&shapes[i], seed, ops);
+		if (sim_args_want(&args, shapes[i].name))
+			good = shape(&shapes[i], args.seed, args.count);
 	return good ? 0 : 1;
 }

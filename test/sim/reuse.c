@@ -18,6 +18,7 @@
  *
  * usage: reuse [--seed N] [--ops N] [--shape NAME]
  */
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_load.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -300,11 +301,9 @@ static bool cut_here(uint64_t seed, uint64_t n)
 	int err;
 
 	sim_world_cut_copy(&w, seed * 1000003 + n, &copy);
-	err = sim_world_up(&copy, APP_BOOT_MOUNT);
-	if (!err)
-		err = sim_world_connect(&copy);
+	err = sim_world_begin(&copy, APP_BOOT_MOUNT);
 	if (err)
-		return failed(seed, "mount after a cut", *copy.why ? copy.why : strerror(-err));
+		return failed(seed, "mount after a cut", copy.why);
 	if (!sim_verify(&copy, &model, &load, false) || sim_world_check(&copy))
 		return failed(seed, "after a cut", copy.why);
 	sim_world_cut(&copy, n);
@@ -378,7 +377,7 @@ static bool life(uint64_t seed, uint64_t ops)
 	rand_seed(&rnd, seed ^ 0x4e05e);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
 	set_faults(true);
 	sim_load_init(&load, &w, &model, seed);
@@ -427,21 +426,12 @@ static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH"), *only = NULL;
-	uint64_t seed = 1, ops = length && strcmp(length, "short") != 0 ? 200000 : 16000;
+	struct sim_args args = sim_args(argc, argv, "ops", 16000, 200000);
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_world_tell_cuts(&seen.cuts);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seed") == 0)
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--ops") == 0)
-			ops = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--shape") == 0)
-			only = argv[i + 1];
-	}
 	for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++)
-		if ((!only || strcmp(only, shapes[i].name) == 0) && !lives(&shapes[i], seed, ops))
+		if (sim_args_want(&args, shapes[i].name) &&
+		    !lives(&shapes[i], args.seed, args.count))
 			return 1;
 	return 0;
 }

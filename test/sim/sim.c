@@ -76,8 +76,7 @@ static void set_faults(struct sim_world *w, uint64_t seed)
 
 	faults.delay_min_ns = seed % 3 ? 2000 : 0;
 	faults.delay_max_ns = seed % 3 ? 2000 + (seed % 5) * 20000 : 0;
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
-		sim_drive_faults(w->sim[i], &faults);
+	sim_world_faults(w, &faults);
 }
 
 static bool failed(uint64_t seed, const char *where, const char *why)
@@ -92,12 +91,10 @@ static bool failed(uint64_t seed, const char *where, const char *why)
 static bool survives(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle,
 		     uint64_t seed)
 {
-	int err = sim_world_up(w, APP_BOOT_MOUNT);
+	int err = sim_world_begin(w, APP_BOOT_MOUNT);
 
-	if (!err)
-		err = sim_world_connect(w);
 	if (err)
-		return failed(seed, "mount after a cut", *w->why ? w->why : strerror(-err));
+		return failed(seed, "mount after a cut", w->why);
 	if (!sim_verify(w, model, l, settle))
 		return failed(seed, "after a cut", w->why);
 	if (sim_world_check(w))
@@ -137,7 +134,7 @@ static bool copies(uint64_t seed, uint64_t ops)
 	rand_seed(&r, seed ^ 0xc0b1e5);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
 	set_faults(&w, seed);
 	sim_load_init(&l, &w, &model, seed);
@@ -218,7 +215,7 @@ static bool lives(uint64_t seed)
 
 	rand_seed(&r, seed ^ 0x11fe5);
 	sim_world_create(&w, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
 	sim_load_init(&l, &w, &model, seed);
 	for (int n = 0; n < 8 && good; n++)
@@ -271,7 +268,7 @@ static bool mounts(uint64_t seed)
 	mnt.bad = false;
 	sim_world_create(&mnt.w, &cfg);
 	sim_world_create(&mnt.copy, &cfg);
-	if (sim_world_up(&mnt.w, APP_BOOT_FORMAT) || sim_world_connect(&mnt.w))
+	if (sim_world_begin(&mnt.w, APP_BOOT_FORMAT))
 		return failed(seed, "format", mnt.w.why);
 	sim_load_init(&mnt.load, &mnt.w, &mnt.model, seed);
 	for (int n = 0; good && n < 3; n++) {
@@ -317,7 +314,7 @@ static bool older_store(struct sim_world *w, uint64_t seed)
 	static struct sim_load l;
 	bool good = true;
 
-	if (sim_world_up(w, APP_BOOT_FORMAT) || sim_world_connect(w))
+	if (sim_world_begin(w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w->why);
 	sim_load_init(&l, w, &model, seed);
 	while (good && (l.done < 20 || !sim_load_idle(&l)))

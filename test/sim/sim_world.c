@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_world.h"
 #include "base/num.h"
+#include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 #include "test/lib/sim_nvme_internal.h"
 
@@ -281,6 +282,61 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	if (err)
 		snprintf(w->why, sizeof(w->why), "%s", app_core_error(w->core));
 	return w->power.off ? -ECANCELED : err;
+}
+
+int sim_world_begin(struct sim_world *w, enum app_boot boot)
+{
+	int err;
+
+	w->why[0] = '\0';
+	err = sim_world_up(w, boot);
+	if (!err)
+		err = sim_world_connect(w);
+	if (err && !w->why[0])
+		snprintf(w->why, sizeof(w->why), "%s", strerror(-err));
+	return err;
+}
+
+void sim_world_faults(struct sim_world *w, const struct sim_faults *faults)
+{
+	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+		sim_drive_faults(w->sim[i], faults);
+}
+
+static void describe_list(const struct meta *m, const char *name, struct list *l)
+{
+	struct list *at;
+
+	list_for_each (at, l) {
+		const struct meta_op *op = list_entry(at, struct meta_op, link);
+
+		printf("# %s: type %d, %u reruns%s\n", name, op->type, op->reruns,
+		       m->ops->alone == op ? ", alone" : "");
+	}
+}
+
+void sim_world_describe(const struct sim_world *w)
+{
+	struct meta *m = app_core_meta(w->core);
+	const struct meta__zones *z = m->zones;
+
+	printf("# zones: %u free (data leaves %u, names %u), %u coming, %sleaving, %u of pages, "
+	       "%u of the log; room for %llu pages, %llu live\n",
+	       z->free_total, meta__zone_reserve(m, true), meta__zone_reserve(m, false), z->coming,
+	       list_empty(&z->leaving) ? "none " : "", z->page_zones, z->log_count,
+	       (unsigned long long)z->page.room, (unsigned long long)z->live_pages);
+	printf("# collection %s, %s; checkpoint %s; room for %u dirty pages; read epochs %llu to "
+	       "%llu; failed %d (%s)\n",
+	       meta__collect_hopes(m) ? "hopes" : "hopes not",
+	       meta__collect_busy(m) ? "busy" : "idle", meta__ckpt_running(m) ? "runs" : "idle",
+	       meta__cache_room(m), (unsigned long long)z->epoch_oldest,
+	       (unsigned long long)z->epoch, m->failed, meta_error(m));
+	describe_list(m, "ready", &m->ops->ready);
+	describe_list(m, "stalled read", &m->ops->stalled[0]);
+	describe_list(m, "stalled change", &m->ops->stalled[1]);
+	describe_list(m, "held", &m->ops->held);
+	describe_list(m, "trimming", &m->ops->trimming);
+	describe_list(m, "durable", &m->ops->durable);
 }
 
 int sim_world_stop(struct sim_world *w)

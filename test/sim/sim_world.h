@@ -82,6 +82,10 @@ void sim_world_destroy(struct sim_world *w);
 
 /* 0, or -errno with a line in w->why.  -ECANCELED: the power failed meanwhile. */
 must_check int sim_world_up(struct sim_world *w, enum app_boot boot);
+/* sim_world_up(), and a client.  w->why says why not, always. */
+must_check int sim_world_begin(struct sim_world *w, enum app_boot boot);
+/* All drives have these faults from now on. */
+void sim_world_faults(struct sim_world *w, const struct sim_faults *faults);
 /* A clean stop: everything answered and checkpointed. */
 must_check int sim_world_stop(struct sim_world *w);
 /* The power fails now (if it has not yet): appliance and client are gone, and what the drives did
@@ -91,6 +95,9 @@ void sim_world_cut(struct sim_world *w, uint64_t seed);
 void sim_world_kill(struct sim_world *w, uint64_t seed);
 /* `to`, which has no power, gets drives as a power cut of `from` would leave them now. */
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to);
+
+/* What a store that hangs looks like, in lines that begin with "# ". */
+void sim_world_describe(const struct sim_world *w);
 
 /* If an assertion ends the program, it says after how many cuts. */
 void sim_world_tell_cuts(const uint64_t *cuts);

@@ -12,12 +12,12 @@
  *
  * usage: slowlog [--seed N] [--seeds N]
  */
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_load.h"
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "meta/meta_store.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,11 +107,9 @@ static bool cut_here(uint64_t seed)
 	int err;
 
 	sim_world_cut_copy(&w, seed * 1000003 + w.power.write_count, &copy);
-	err = sim_world_up(&copy, APP_BOOT_MOUNT);
-	if (!err)
-		err = sim_world_connect(&copy);
+	err = sim_world_begin(&copy, APP_BOOT_MOUNT);
 	if (err)
-		return failed(seed, "mount after a cut", *copy.why ? copy.why : strerror(-err));
+		return failed(seed, "mount after a cut", copy.why);
 	if (!sim_verify(&copy, &nothing, NULL, false) || sim_world_check(&copy))
 		return failed(seed, "after a cut", copy.why);
 	sim_world_cut(&copy, seed);
@@ -167,7 +165,7 @@ static bool emptied(uint64_t seed)
 	rand_seed(&rnd, seed);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
 	set_faults();
 	for (uint32_t n = 0; good && n < ROUNDS; n++)
@@ -266,7 +264,7 @@ static bool stays(uint64_t seed, uint32_t name)
 
 	seen.early++;
 	sim_world_cut_copy(&w, seed + seen.cuts++, &copy);
-	if (sim_world_up(&copy, APP_BOOT_MOUNT) || sim_world_connect(&copy))
+	if (sim_world_begin(&copy, APP_BOOT_MOUNT))
 		return failed(seed, "mount after a cut", copy.why);
 	send_read(&copy, &a, name);
 	good = sim_world_do(&copy, a.call, true) == 0 && holds(&a, version[name] + 1);
@@ -364,7 +362,7 @@ static bool evicted(uint64_t seed, uint32_t rounds)
 
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
-	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
 	for (uint32_t i = 0; good && i < NAMES; i++) {
 		version[i] = 0;
@@ -388,16 +386,10 @@ static bool evicted(uint64_t seed, uint32_t rounds)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH");
-	uint64_t seed = 1, seeds = length && strcmp(length, "short") != 0 ? 300 : 20, end;
+	struct sim_args args = sim_args(argc, argv, "seeds", 20, 300);
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_world_tell_cuts(&seen.cuts);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		seed = strcmp(argv[i], "--seed") == 0 ? strtoull(argv[i + 1], NULL, 0) : seed;
-		seeds = strcmp(argv[i], "--seeds") == 0 ? strtoull(argv[i + 1], NULL, 0) : seeds;
-	}
-	for (end = seed + seeds; seed < end; seed++)
+	for (uint64_t seed = args.seed; seed < args.seed + args.count; seed++)
 		if (!emptied(seed) || (seed % 10 == 1 && !evicted(seed, 20)))
 			return 1;
 	if (!seen.emptied || !seen.looks || seen.evicted < 50 * seen.looks) {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/sim/sim_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --NAME of this argument, with a number behind it. */
+static bool number(char **argv, const char *name, uint64_t *out)
+{
+	char *end;
+
+	if (strncmp(argv[0], "--", 2) != 0 || strcmp(argv[0] + 2, name) != 0 || !argv[1])
+		return false;
+	*out = strtoull(argv[1], &end, 0);
+	return end != argv[1] && !*end;
+}
+
+struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, uint64_t many)
+{
+	const char *length = getenv("TEST_LENGTH");
+	bool is_long = length && strcmp(length, "short") != 0;
+	struct sim_args args = { .seed = 1, .count = is_long ? many : few };
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 1; i < argc; i += 2) {
+		if (number(argv + i, "seed", &args.seed)) {
+			args.one_seed = true;
+		} else if (strcmp(argv[i], "--shape") == 0 && argv[i + 1]) {
+			args.shape = argv[i + 1];
+		} else if (!number(argv + i, unit, &args.count)) {
+			fprintf(stderr, "usage: %s [--seed N] [--%s N] [--shape NAME]\n", argv[0],
+				unit);
+			exit(2);
+		}
+	}
+	return args;
+}
+
+bool sim_args_want(const struct sim_args *args, const char *shape)
+{
+	return !args->shape || strcmp(args->shape, shape) == 0;
+}

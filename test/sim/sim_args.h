@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What the programs of this folder are told: where to begin, how much to do, which shape. */
+#ifndef SIM_ARGS_H
+#define SIM_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_args {
+	uint64_t seed;
+	uint64_t count;    /* of the unit */
+	const char *shape; /* NULL: all of them */
+	bool one_seed;     /* it was named: that one alone */
+};
+
+/*
+ * --seed N, --shape NAME, and --UNIT N, which is `few` by default, `many` in long tests.  Anything
+ * else ends the program.  Lines of output are written as they come.
+ */
+struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, uint64_t many);
+
+bool sim_args_want(const struct sim_args *args, const char *shape);
+
+#endif
