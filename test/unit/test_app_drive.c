@@ -207,5 +207,5 @@ Test(app_drive_poison, drive_that_moves_nothing_is_not_believed)
 	for (int d = 0; d < DRIVES; d++)
 		sim_drive_faults(sim[d], &(struct sim_faults){ 0 });
 	cr_assert_eq(get(0), 0, "%s", weka_error(client));
-	cr_assert_eq(stop(), 0, "%s", run.why);
+	cr_assert_eq(stop(), 0, "%s", rig.run.why);
 }
