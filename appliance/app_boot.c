@@ -242,6 +242,16 @@ fini_staging:
 	return err;
 }
 
+/* What clients write is pulled into operations (checksums) and staging; the rest leaves from there.
+ */
+static void announce_memory(struct app_core *core)
+{
+	if (!core->cfg.srv)
+		return;
+	fab_server_memory(core->cfg.srv, core->staging.base, core->cfg.staging_bytes);
+	fab_server_memory(core->cfg.srv, core->ops, core->cfg.ops_max * sizeof(*core->ops));
+}
+
 static void init_lists(struct app_core *core)
 {
 	list_init(&core->batch_free);
@@ -293,6 +303,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	err = take_store(core);
 	if (err)
 		goto give_queues;
+	announce_memory(core);
 	if (core->meta && cfg->boot == APP_BOOT_FORMAT)
 		meta_format_start(core->meta);
 	else if (core->meta)

@@ -77,10 +77,15 @@ static uint64_t next_deadline(const struct weka_client *c, const struct fab_conn
 	return next;
 }
 
+static struct fab_conn *conn_now(const struct weka_client *c)
+{
+	return c->at == CLIENT_UP ? c->conn : c->next;
+}
+
 /* True: the descriptor will tell.  False: there is something already. */
 static bool arm(struct weka_client *c)
 {
-	struct fab_conn *conn = c->at == CLIENT_UP ? c->conn : c->next;
+	struct fab_conn *conn = conn_now(c);
 	uint64_t deadline_ns = next_deadline(c, conn);
 
 	ASSERT(!c->armed);
@@ -88,8 +93,8 @@ static bool arm(struct weka_client *c)
 	c->armed = 1;
 	if (deadline_ns != UINT64_MAX)
 		timer_set(c, deadline_ns > c->now_ns ? deadline_ns - c->now_ns : 1);
-	if (c->at != CLIENT_UP)
-		return true;
+	if (c->at != CLIENT_UP && c->at != CLIENT_POOL)
+		return true; /* a hello arms for itself */
 	if (!fab_arm(conn))
 		return false;
 	c->armed = 2;
@@ -99,7 +104,7 @@ static bool arm(struct weka_client *c)
 void client__disarm(struct weka_client *c)
 {
 	if (c->armed == 2)
-		fab_disarm(c->conn);
+		fab_disarm(conn_now(c));
 	c->armed = 0;
 	timer_set(c, 0); /* it may have run out: not readable any more */
 }

@@ -145,7 +145,7 @@ struct weka_limits {
 	uint32_t batch_items_max;
 	uint32_t window_max_bytes;
 	uint64_t pool_bytes;
-	char transport[8]; /* "shm" or "tcp"; "" while there is none */
+	char transport[8]; /* "shm", "rdma" or "tcp"; "" while there is none */
 	char address[120]; /* the one that answered, cut where it is longer */
 };
 

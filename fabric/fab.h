@@ -14,7 +14,8 @@
  *                    <--- blocks ----------    fab_window_addr()  or fab_send_part()
  *   fab_poll() = call <-- reply ------------   fab_reply()
  *
- * Addresses: "tcp://192.168.1.2:7010", "tcp://[fd00::2]:7010" and "shm:/run/weka.sock".
+ * Addresses: "rdma://192.168.1.2:7010", "tcp://192.168.1.2:7010", "tcp://[fd00::2]:7010" and
+ * "shm:/run/weka.sock".
  */
 #ifndef FABRIC_FAB_H
 #define FABRIC_FAB_H
@@ -310,6 +311,12 @@ void fab_server_destroy(struct fab_server *srv);
  * before, so that none gets a session that it does not look at any more.  Thread: control. */
 void fab_server_shut(struct fab_server *first);
 
+/*
+ * Memory that pieces lie in (fab_send_part, fab_pull): RDMA cards must know it.  Before the first
+ * session; any thread.  It stays the caller's, and must outlive every session.
+ */
+void fab_server_memory(struct fab_server *srv, void *base, uint64_t size_bytes);
+
 /* No new sessions, and the old ones closed: each request gets its FAB_EVENT_CANCEL.  Either thread.
  */
 void fab_server_stop(struct fab_server *srv);
@@ -368,7 +375,7 @@ enum fab_refusal {
 struct fab_session {
 	uint64_t id;
 	void *user;            /* the appliance's */
-	const char *transport; /* "shm" or "tcp" */
+	const char *transport; /* "shm", "rdma" or "tcp" */
 	struct fab_limits limits;
 	char key_id[FAB_KEY_ID_MAX + 1];
 	const struct fab_rights *rights; /* what its key allows: as long as the session lives */

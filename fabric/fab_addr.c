@@ -3,6 +3,7 @@
 #include "fabric/fab_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,15 +14,15 @@ static int say(char why[FAB_WHY_MAX], int err, const char *address, const char *
 	return err;
 }
 
-static int tcp_parse(struct fab_addr *out, const char *address, const char *rest,
-		     char why[FAB_WHY_MAX])
+static int inet_parse(struct fab_addr *out, const char *address, const char *rest,
+		      uint8_t transport, char why[FAB_WHY_MAX])
 {
 	const char *wrong;
 	int err = fab__inet_parse(out, rest, &wrong);
 
 	if (err)
 		return say(why, err, address, wrong);
-	out->transport = FAB_TRANSPORT_TCP;
+	out->transport = transport;
 	return 0;
 }
 
@@ -44,10 +45,19 @@ int fab__addr_parse(struct fab_addr *out, const char *address, char why[FAB_WHY_
 {
 	memset(out, 0, sizeof(*out));
 	if (strncmp(address, "tcp://", 6) == 0)
-		return tcp_parse(out, address, address + 6, why);
+		return inet_parse(out, address, address + 6, FAB_TRANSPORT_TCP, why);
+	if (strncmp(address, "rdma://", 7) == 0)
+		return inet_parse(out, address, address + 7, FAB_TRANSPORT_RDMA, why);
 	if (strncmp(address, "shm:", 4) == 0)
 		return shm_parse(out, address, address + 4, why);
-	return say(why, -EINVAL, address, "an address begins with tcp:// or shm:");
+	return say(why, -EINVAL, address, "an address begins with rdma://, tcp:// or shm:");
+}
+
+int fab__fd_nonblock(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 int fab_address_check(const char *address, char why[256])

@@ -24,6 +24,8 @@ const char *fab_conn_error(const struct fab_conn *conn)
 
 void fab_close(struct fab_conn *conn)
 {
+	/* First: after it no card knows the memory below. */
+	fab__rdma_dial_free(&conn->rdma, conn->owner != getpid());
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
 		if (conn->regions[i].memory)
 			fab__memory_unmap(conn->regions[i].memory, conn->regions[i].size_bytes);
@@ -79,14 +81,37 @@ static int region_map(struct fab_region *r, uint64_t size)
 	return 0;
 }
 
+/* The card is told of the memory, then the appliance. */
+static int pool_offer(struct fab_conn *conn, struct fab_region *r)
+{
+	struct fab_offer_wire body;
+	struct fab_remote at;
+	int err = fab__rdma_offer(conn->rdma.rdma, r->number, r->memory, r->size_bytes, &at);
+
+	if (err)
+		return err;
+	body = (struct fab_offer_wire){
+		.size_bytes = le64_of(r->size_bytes),
+		.address = le64_of(at.address),
+		.key = le32_of(at.key),
+	};
+	fab__tx_body(&r->tx, &body, sizeof(body));
+	return 0;
+}
+
 static int pool_request(struct fab_conn *conn, struct fab_region *r)
 {
 	struct fab_pool_wire body = { .size_bytes = le64_of(r->size_bytes) };
+	int err = 0;
 
 	fab__hdr_build(&r->tx.hdr, FAB_POOL_ADD, 0);
 	r->tx.hdr.window_region = le16_of((uint16_t)r->number);
 	fab__tx_body(&r->tx, &body, sizeof(body));
 	r->tx.kind = FAB_TX_CONTROL;
+	if (conn->onesided)
+		err = pool_offer(conn, r);
+	if (err)
+		return err;
 	if (!conn->direct) {
 		(void)conn->link->ops->send(conn->link, &r->tx);
 		return 0;
@@ -184,6 +209,17 @@ static void socket_input(struct fab_conn *conn)
 	}
 }
 
+/* rdma: what the connection manager has to say is that it has ended. */
+static void manager_input(struct fab_conn *conn)
+{
+	char why[FAB_WHY_MAX];
+	int err = fab__rdma_dial_events(&conn->rdma, why);
+
+	conn->socket_due = false;
+	if (err)
+		fab__conn_broken(conn, err, why);
+}
+
 /* ---- poll and sleep ----------------------------------------------------------------- */
 
 static bool pool_expected(const struct fab_conn *conn)
@@ -204,14 +240,17 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 	n = fab__conn_poll(conn, done, done_max);
 	if (n > 0)
 		conn->answered_ns = now_ns;
-	if (n > 0 || !conn->direct)
+	if (n > 0 || (!conn->direct && !conn->onesided))
 		return n;
 	/* Who polls without ever sleeping learns here that the appliance has died. */
 	if (conn->at == CONN_OPEN &&
 	    (conn->socket_due || now_ns - conn->answered_ns >= SOCKET_QUIET_NS ||
 	     pool_expected(conn))) {
 		conn->answered_ns = now_ns;
-		socket_input(conn);
+		if (conn->direct)
+			socket_input(conn);
+		else
+			manager_input(conn);
 	}
 	return 0;
 }

@@ -5,6 +5,7 @@
 #define FAB_CLIENT_INTERNAL_H
 
 #include "fabric/fab_internal.h"
+#include "fabric/fab_rdma.h"
 
 enum fab_conn_at { CONN_DIALS, CONN_HELLO, CONN_OPEN, CONN_BROKEN };
 
@@ -14,7 +15,7 @@ struct fab_region {
 	int status; /* -EINPROGRESS until POOL_ADDED has come */
 	void *memory;
 	uint64_t size_bytes;
-	struct fab_tx tx; /* tcp: POOL_ADD */
+	struct fab_tx tx; /* tcp, rdma: POOL_ADD */
 };
 
 struct fab__call { /* in fab_call.opaque */
@@ -50,6 +51,7 @@ struct fab_conn {
 	enum fab_conn_at at;
 	int status; /* why it is broken */
 	bool direct;
+	bool onesided;
 	struct fab_link *link;
 	struct fab_limits limits;
 	struct fab_slot *slots; /* limits.credits */
@@ -58,7 +60,7 @@ struct fab_conn {
 	uint32_t broken_next; /* slots up to here were given back after the break */
 	uint64_t sequence;
 	uint64_t long_free; /* bits */
-	uint8_t *longs;     /* tcp: ours; shm: shared */
+	uint8_t *longs;     /* tcp, rdma: ours; shm: shared */
 	struct fab_region regions[FAB_POOLS_MAX];
 	uint64_t pools_bytes;
 	struct fab_answer_tx answers[FAB_PULLS_MAX]; /* by the PULL's number */
@@ -73,17 +75,20 @@ struct fab_conn {
 	struct fab_addr addr;
 	struct fab_key *key; /* in a page of its own, until the hello is over */
 	pid_t owner;         /* the process that connected */
+	struct fab_limits want;
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
-	bool socket_due;      /* shm: epoll said that the unix socket has something */
+	bool socket_due; /* epoll said something: shm: look at the unix socket; rdma: at events */
 	int fd;
 	int epoll_fd;
 	int doorbells[2]; /* shm: the appliance's, ours */
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
-	uint32_t in_bytes; /* shm: of a POOL_ADDED */
-	int in_fd;         /* ... and what came with it */
+	struct fab_rdma_dial rdma;
+	struct fab_tx longs_tx; /* rdma: POOL_ADD of region 0 */
+	uint32_t in_bytes;      /* shm: of a POOL_ADDED */
+	int in_fd;              /* ... and what came with it */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 	char why[FAB_WHY_MAX];
 };

@@ -32,8 +32,10 @@ int fab__conn_open(struct fab_conn *conn, struct fab_link *link, const struct fa
 	conn->slot_free = calloc(limits->credits, sizeof(*conn->slot_free));
 	conn->longs = shared_longs;
 	if (!shared_longs)
-		conn->longs = calloc(max_u32(limits->long_bodies, 1), FAB_LONG_BODY_MAX);
+		conn->longs = aligned_alloc(BLOCK_SIZE, (size_t)max_u32(limits->long_bodies, 1) *
+								FAB_LONG_BODY_MAX);
 	conn->direct = link->ops->direct;
+	conn->onesided = link->ops->onesided;
 	if (!conn->slots || !conn->slot_free || !conn->longs)
 		return -ENOMEM; /* fab__conn_free() has the rest */
 	memset(conn->slots, 0, slots_bytes);
@@ -96,7 +98,9 @@ static void sent_drain(struct fab_conn *conn)
 	while ((tx = conn->link->ops->sent(conn->link)) != NULL) {
 		struct fab_slot *slot;
 
-		if (tx->kind == FAB_TX_DATA) {
+		if (tx->kind == FAB_TX_CONTROL) {
+			continue; /* POOL_ADD */
+		} else if (tx->kind == FAB_TX_DATA) {
 			container_of(tx, struct fab_answer_tx, tx)->busy = false;
 		} else if (tx->hdr.type == FAB_CANCEL) {
 			slot = container_of(tx, struct fab_slot, cancel);
@@ -182,7 +186,7 @@ static int encode(struct fab_conn *conn, struct fab_slot *slot, const struct fab
 	if (slot->long_slot >= 0)
 		conn->long_free &= ~(UINT64_C(1) << slot->long_slot);
 	fab__tx_body(&slot->tx, body, (uint32_t)bytes);
-	if (conn->direct && slot->long_slot >= 0)
+	if ((conn->direct || conn->onesided) && slot->long_slot >= 0)
 		slot->tx.hdr.body.slot = le32_of((uint32_t)slot->long_slot);
 	return 0;
 }

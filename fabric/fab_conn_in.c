@@ -119,7 +119,7 @@ static int capsule_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 		return reply_begin(conn, w);
 	if (!conn->direct && conn->rx_hdr.type == FAB_POOL_ADDED)
 		return fab__region_added(conn, w, -1);
-	if (conn->direct || fab__piece_parse(&piece, w))
+	if (conn->direct || conn->onesided || fab__piece_parse(&piece, w))
 		return protocol_error(conn, "the appliance sent a capsule that has no place here");
 	if (conn->rx_hdr.type == FAB_PART)
 		return part_begin(conn, &piece);

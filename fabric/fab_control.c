@@ -47,6 +47,8 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 			fab__accept(srv, container_of(w, struct fab_listener, watch), now_ns);
 		else if (w->type == WATCH_HELLO)
 			fab__guest_input(srv, container_of(w, struct fab_guest, watch), now_ns);
+		else if (w->type == WATCH_RDMA)
+			fab__rdma_events(srv, now_ns);
 		else if (w->type == WATCH_SESSION)
 			fab__control_input(container_of(w, struct fab__session, control.watch));
 		else if (read(srv->control->wake_fd, &drain, sizeof(drain)) < 0)
@@ -149,6 +151,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	srv->control = c;
 	c->cores[c->core_count++] = srv;
 	list_init(&c->pools_due);
+	fab__rdma_server_init(&c->rdma);
 	c->next_session_id = 1;
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		c->guests[i].fd = -1;
@@ -175,6 +178,7 @@ void fab__control_destroy(struct fab_server *srv)
 	}
 	ASSERT(c->core_count == 1);
 	fab_server_shut(srv);
+	fab__rdma_server_free(&c->rdma);
 	close(c->wake_fd);
 	close(c->epoll_fd);
 	fab__keys_destroy(&c->keys);

@@ -106,6 +106,30 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 	return 0;
 }
 
+/* All receives are posted before the client may use its credits: WELCOME is what tells it. */
+static int verbs_open(struct fab__session *s, struct fab_guest *g)
+{
+	const struct fab_limits *limits = &g->hello.limits;
+	struct fab_rdma *r = g->rdma;
+	ssize_t sent;
+	int err;
+
+	err = fab__rdma_longs(r, s->longs, (uint64_t)limits->long_bodies * FAB_LONG_BODY_MAX);
+	if (!err)
+		err = fab__rdma_receives(r, limits->credits);
+	if (err)
+		return err;
+	sent = fab__rdma_hello_send(r, g->hello.out, g->hello.out_bytes);
+	if (sent != (ssize_t)g->hello.out_bytes)
+		return -ECONNRESET;
+	r->owner = s;
+	r->owner_is_session = true;
+	s->rdma = r;
+	g->rdma = NULL;
+	fab__session_open(s, &r->link, limits, g->hello.key_id, g->hello.session_id);
+	return 0;
+}
+
 int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 {
 	struct fab_server *core = core_find(srv->control);
@@ -121,7 +145,10 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		.fd = g->fd,
 		.doorbells = { -1, -1 },
 	};
-	err = g->transport == FAB_TRANSPORT_SHM ? ring_open(s, g) : stream_open(s, g);
+	if (g->transport == FAB_TRANSPORT_SHM)
+		err = ring_open(s, g);
+	else
+		err = g->transport == FAB_TRANSPORT_RDMA ? verbs_open(s, g) : stream_open(s, g);
 	if (err)
 		return err;
 	srv->control->next_session_id++;
@@ -149,7 +176,7 @@ static struct fab_control *control_of(struct fab_pool *pool)
 	return pool->session->srv->control;
 }
 
-static void lost(struct fab__session *s)
+void fab__control_lost(struct fab__session *s)
 {
 	if (s->control.lost_told)
 		return;
@@ -162,11 +189,6 @@ static void lost(struct fab__session *s)
 	s->lost = (struct fab_message){ .type = MESSAGE_LOST, .session = s };
 	ASSERT(spsc_push(&s->srv->to_core, &s->lost));
 	fab__wake(s->srv->wake_fd);
-}
-
-void fab__control_revoke(struct fab__session *s)
-{
-	lost(s);
 }
 
 static void pool_answer(struct fab_pool *pool, int status)
@@ -185,7 +207,7 @@ static void pool_answer(struct fab_pool *pool, int status)
 	w.check = le32_of(fab__hdr_check(&w));
 	/* It has room for this much, unless the client has stopped reading. */
 	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd, status == 0) != sizeof(w))
-		lost(s);
+		fab__control_lost(s);
 }
 
 static void pool_forget(struct fab_pool *pool)
@@ -243,7 +265,7 @@ static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
 	    s->pools[hdr.window_region - 1].at != POOL_FREE) {
 		fab__refused(s->srv, "shm", s->control.peer,
 			     "its session ended: it broke the protocol at a pool");
-		lost(s);
+		fab__control_lost(s);
 		return;
 	}
 	pool = &s->pools[hdr.window_region - 1];
@@ -264,7 +286,7 @@ void fab__control_input(struct fab__session *s)
 	if (got < 0 && errno == EAGAIN)
 		return;
 	if (got <= 0) {
-		lost(s);
+		fab__control_lost(s);
 		return;
 	}
 	c->in_bytes += (uint32_t)got;
@@ -344,8 +366,11 @@ static void session_ended(struct fab__session *s)
 	c->lost_told = true;
 	c->core_done = true;
 	fab__session_refusals(s);
-	if (c->fd >= 0) /* a simulated network has none */
+	if (s->onesided)
+		fab__rdma_free(s->rdma); /* c->fd is its channel's */
+	else if (c->fd >= 0)             /* a simulated network has none */
 		close(c->fd);
+	s->rdma = NULL;
 	for (uint32_t i = 0; i < FAB_POOLS_MAX && s->direct; i++) {
 		struct fab_pool *pool = &s->pools[i];
 
@@ -357,14 +382,25 @@ static void session_ended(struct fab__session *s)
 	session_release(s);
 }
 
+static void halt(struct fab__session *s)
+{
+	fab__rdma_halt(s->rdma);
+	s->halted = (struct fab_message){ .type = MESSAGE_HALTED, .session = s };
+	ASSERT(spsc_push(&s->srv->to_core, &s->halted));
+	fab__wake(s->srv->wake_fd);
+}
+
 void fab__control_messages(struct fab_server *srv)
 {
 	struct fab_message *m;
 
 	for (uint32_t i = 0; i < srv->control->core_count; i++)
 		while ((m = spsc_pop(&srv->control->cores[i]->to_control)) != NULL) {
-			ASSERT(m->type == MESSAGE_CLOSED);
-			session_ended(m->session);
+			ASSERT(m->type == MESSAGE_CLOSED || m->type == MESSAGE_HALT);
+			if (m->type == MESSAGE_HALT)
+				halt(m->session);
+			else
+				session_ended(m->session);
 		}
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * From an address to an open connection: dialling and the hello.
+ * From an address to an open connection: dialling and the hello.  Over verbs fab_rdma_dial.c
+ * dials, and the hello's bytes go through the queue pair.
  *
  *   DIALS --connected--> HELLO --WELCOME--> OPEN --+--> BROKEN
  *     |                    |                       |
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
+#define CREDITS_DEFAULT  128u /* over rdma, where receives are posted before the hello */
 
 int fab__conn_broken(struct fab_conn *conn, int err, const char *why)
 {
@@ -71,10 +73,55 @@ static int key_keep(struct fab_conn *conn, const struct fab_key *key)
 	return 0;
 }
 
+static void hello_begin(struct fab_conn *conn)
+{
+	uint8_t nonce[32];
+
+	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
+	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want, nonce);
+}
+
+static int verbs_dial(struct fab_conn *conn)
+{
+	char why[FAB_WHY_MAX];
+	int err;
+
+	if (conn->want.credits == 0)
+		conn->want.credits = CREDITS_DEFAULT;
+	/* A reply for each credit, and an answer for each pool. */
+	err = fab__rdma_dial(&conn->rdma, &conn->addr,
+			     min_u32(conn->want.credits, FAB_CREDITS_MAX) + FAB_POOLS_MAX, why);
+	if (!err)
+		err = watch(conn, conn->rdma.cm->fd, EPOLLIN);
+	return err ? fab__conn_broken(conn, err, why) : 0;
+}
+
+/* 0: the hello may begin. */
+static int verbs_dialled(struct fab_conn *conn)
+{
+	char why[FAB_WHY_MAX];
+	int err = fab__rdma_dial_step(&conn->rdma, why);
+
+	if (err == -EINPROGRESS)
+		return err;
+	if (!err && conn->rdma.rdma->receives_max <= FAB_POOLS_MAX) {
+		snprintf(why, sizeof(why), "RDMA: the device has too few receives");
+		err = -EOPNOTSUPP;
+	}
+	if (!err)
+		err = watch(conn, conn->rdma.rdma->channel->fd, EPOLLIN);
+	if (err)
+		return fab__conn_broken(conn, err, why);
+	conn->want.credits =
+		min_u32(conn->want.credits, conn->rdma.rdma->receives_max - FAB_POOLS_MAX);
+	hello_begin(conn);
+	conn->at = CONN_HELLO;
+	return 0;
+}
+
 int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64_t now_ns)
 {
 	struct fab_conn *conn = aligned_alloc(64, align_up(sizeof(*conn), 64));
-	uint8_t nonce[32];
 	int err;
 
 	*out = conn;
@@ -99,8 +146,10 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	err = key_keep(conn, &cfg->key);
 	if (err)
 		return err;
-	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
-	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &cfg->want, nonce);
+	conn->want = cfg->want;
+	if (conn->addr.transport == FAB_TRANSPORT_RDMA)
+		return verbs_dial(conn);
+	hello_begin(conn);
 	return dial(conn);
 }
 
@@ -124,17 +173,27 @@ static int dialled(struct fab_conn *conn)
 	return 0;
 }
 
+static ssize_t hello_send(struct fab_conn *conn, const void *bytes, uint32_t size_bytes)
+{
+	ssize_t sent;
+
+	if (conn->rdma.rdma)
+		return fab__rdma_hello_send(conn->rdma.rdma, bytes, size_bytes);
+	sent = send(conn->fd, bytes, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sent < 0 ? -errno : sent;
+}
+
 static int hello_push(struct fab_conn *conn)
 {
 	struct fab_hello *h = &conn->hello;
 
 	while (h->out_bytes > 0) {
-		ssize_t sent = send(conn->fd, h->out, h->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = hello_send(conn, h->out, h->out_bytes);
 
-		if (sent < 0 && errno == EAGAIN)
+		if (sent == -EAGAIN)
 			return 0;
 		if (sent < 0)
-			return -errno;
+			return (int)sent;
 		memmove(h->out, h->out + sent, h->out_bytes - (size_t)sent);
 		h->out_bytes -= (uint32_t)sent;
 	}
@@ -185,15 +244,45 @@ static int stream_open(struct fab_conn *conn)
 	return err ? fab__conn_broken(conn, err, strerror(-err)) : 0;
 }
 
+/* Where the long bodies are is the first that the appliance hears. */
+static int verbs_open(struct fab_conn *conn)
+{
+	struct fab_rdma *r = conn->rdma.rdma;
+	uint64_t bytes = (uint64_t)conn->hello.limits.long_bodies * FAB_LONG_BODY_MAX;
+	struct fab_offer_wire body = { .size_bytes = le64_of(bytes) };
+	struct fab_remote at;
+	int err = fab__conn_open(conn, &r->link, &conn->hello.limits, NULL);
+
+	if (!err && bytes > 0)
+		err = fab__rdma_offer(r, 0, conn->longs, bytes, &at);
+	if (err)
+		return fab__conn_broken(conn, err, strerror(-err));
+	if (bytes == 0)
+		return 0;
+	body.address = le64_of(at.address);
+	body.key = le32_of(at.key);
+	fab__hdr_build(&conn->longs_tx.hdr, FAB_POOL_ADD, 0);
+	fab__tx_body(&conn->longs_tx, &body, sizeof(body));
+	conn->longs_tx.kind = FAB_TX_CONTROL;
+	(void)r->link.ops->send(&r->link, &conn->longs_tx);
+	return 0;
+}
+
 /* One read of the hello.  0: open, -EINPROGRESS: go on or wait (*again), else broken. */
 static int hello_input(struct fab_conn *conn, bool *again)
 {
 	struct fab_hello *h = &conn->hello;
+	uint32_t fd_count = 0;
 	int fds[3];
-	uint32_t fd_count;
-	ssize_t got =
-		fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3, &fd_count);
+	ssize_t got;
 	int err;
+
+	if (conn->rdma.rdma)
+		got = fab__rdma_hello_recv(conn->rdma.rdma, h->in + h->in_bytes,
+					   fab__hello_want(h));
+	else
+		got = fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3,
+				    &fd_count);
 
 	*again = false;
 	if (got == -EAGAIN)
@@ -210,7 +299,7 @@ static int hello_input(struct fab_conn *conn, bool *again)
 		return rings_open(conn, fds, fd_count);
 	fds_close(fds, fd_count);
 	if (err == 1)
-		return stream_open(conn);
+		return conn->rdma.rdma ? verbs_open(conn) : stream_open(conn);
 	if (err < 0)
 		return fab__conn_broken(conn, err, h->why);
 	return -EINPROGRESS;
@@ -232,7 +321,7 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 		return fab__conn_broken(conn, -ETIMEDOUT,
 					"the peer did not finish the hello in time");
 	if (conn->at == CONN_DIALS) {
-		err = dialled(conn);
+		err = conn->rdma.cm ? verbs_dialled(conn) : dialled(conn);
 		if (err)
 			return err;
 	}

@@ -25,13 +25,41 @@
 
 static void guest_close(struct fab_guest *g)
 {
-	close(g->fd);
+	if (g->rdma)
+		fab__rdma_free(g->rdma); /* g->fd is its channel's */
+	else
+		close(g->fd);
+	g->rdma = NULL;
 	g->fd = -1;
+}
+
+/* As recv() and send() with MSG_DONTWAIT, but for -errno. */
+static ssize_t guest_recv(struct fab_guest *g, void *dst, uint32_t size_bytes)
+{
+	ssize_t got;
+
+	if (g->rdma)
+		return fab__rdma_hello_recv(g->rdma, dst, size_bytes);
+	got = recv(g->fd, dst, size_bytes, MSG_DONTWAIT);
+	return got < 0 ? -errno : got;
+}
+
+static ssize_t guest_send(struct fab_guest *g, const void *bytes, uint32_t size_bytes)
+{
+	if (g->rdma)
+		return fab__rdma_hello_send(g->rdma, bytes, size_bytes);
+	return send(g->fd, bytes, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static const char *transport_name(uint8_t transport)
 {
-	return transport == FAB_TRANSPORT_SHM ? "shm" : "tcp";
+	static const char *const names[] = {
+		[FAB_TRANSPORT_TCP] = "tcp",
+		[FAB_TRANSPORT_SHM] = "shm",
+		[FAB_TRANSPORT_RDMA] = "rdma",
+	};
+
+	return names[transport];
 }
 
 /* With the key that it named, once it has: which is not told to the peer. */
@@ -53,7 +81,7 @@ static void guest_push(struct fab_guest *g)
 	struct fab_hello *h = &g->hello;
 
 	while (h->out_bytes > 0) {
-		ssize_t sent = send(g->fd, h->out, h->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = guest_send(g, h->out, h->out_bytes);
 
 		if (sent <= 0)
 			return;
@@ -66,7 +94,8 @@ static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t n
 {
 	refused(srv, g, g->hello.why);
 	guest_push(g);
-	shutdown(g->fd, SHUT_WR);
+	if (!g->rdma)
+		shutdown(g->fd, SHUT_WR);
 	g->refused = true;
 	g->deadline_ns = now_ns + LINGER_NS;
 }
@@ -90,6 +119,7 @@ struct fab_guest *fab__guest_place(const struct fab_server *srv)
 void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
 		      uint64_t now_ns)
 {
+	struct fab_limits limits = srv->cfg.limits;
 	uint8_t nonce[32];
 	char why[FAB_WHY_MAX];
 
@@ -97,11 +127,16 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
-	fab__peer_text(fd, g->peer);
+	if (g->rdma)
+		fab__inet_text(&g->rdma->id->route.addr.dst_addr, g->peer, sizeof(g->peer));
+	else
+		fab__peer_text(fd, g->peer);
 	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
 	g->watch.type = WATCH_HELLO;
-	fab__hello_server(&g->hello, &srv->control->keys, transport, &srv->cfg.limits, nonce);
-	g->hello.local = fab__peer_is_local(fd);
+	if (g->rdma) /* a device may have room for fewer */
+		limits.credits = min_u32(limits.credits, g->rdma->receives_max);
+	fab__hello_server(&g->hello, &srv->control->keys, transport, &limits, nonce);
+	g->hello.local = !g->rdma && fab__peer_is_local(fd);
 	g->hello.core_count = srv->cfg.core_count;
 	g->hello.shard_count = srv->cfg.shard_count;
 	fab__control_watch(srv, fd, &g->watch);
@@ -110,15 +145,18 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 			guest_deny(srv, g, -EACCES, why, now_ns);
 		return;
 	}
-	(void)!fab__tcp_options(fd); /* it may have gone meanwhile */
+	if (transport == FAB_TRANSPORT_RDMA)
+		fab__guest_input(srv, g, now_ns); /* its channel is to say when more comes */
+	else
+		(void)!fab__tcp_options(fd); /* it may have gone meanwhile */
 }
 
 static void guest_discard(struct fab_guest *g)
 {
 	uint8_t rest[256];
-	ssize_t got = recv(g->fd, rest, sizeof(rest), MSG_DONTWAIT);
+	ssize_t got = guest_recv(g, rest, sizeof(rest));
 
-	if (got == 0 || (got < 0 && errno != EAGAIN))
+	if (got == 0 || (got < 0 && got != -EAGAIN))
 		guest_close(g);
 }
 
@@ -140,7 +178,18 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 		   now_ns);
 }
 
-void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
+{
+	if (!g->refused)
+		refused(srv, g,
+			g->hello.at == HELLO_CHALLENGED
+				? "it left at our proof: its secret is another"
+				: "it left in the middle of the hello");
+	guest_close(g);
+}
+
+/* One read.  True: there may be more, and nobody else will say so. */
+static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
 	struct fab_hello *h = &g->hello;
 	ssize_t got;
@@ -148,17 +197,14 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 
 	if (g->refused) {
 		guest_discard(g);
-		return;
+		return false;
 	}
-	got = recv(g->fd, h->in + h->in_bytes, fab__hello_want(h), MSG_DONTWAIT);
-	if (got < 0 && errno == EAGAIN)
-		return;
+	got = guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
+	if (got == -EAGAIN)
+		return false;
 	if (got <= 0) {
-		refused(srv, g,
-			h->at == HELLO_CHALLENGED ? "it left at our proof: its secret is another"
-						  : "it left in the middle of the hello");
-		guest_close(g);
-		return;
+		fab__guest_lost(srv, g);
+		return false;
 	}
 	h->in_bytes += (uint32_t)got;
 	err = fab__hello_step(h);
@@ -168,6 +214,13 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 		guest_welcome(srv, g, now_ns);
 	else
 		guest_push(g);
+	return g->rdma != NULL;
+}
+
+void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	while (g->fd >= 0 && guest_turn(srv, g, now_ns))
+		;
 }
 
 void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)

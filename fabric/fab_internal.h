@@ -162,6 +162,8 @@ bool fab__peer_is_local(int fd);
 /* Its address, for people: "127.0.0.1:40000", or "user 0, process 4711". */
 void fab__peer_text(int fd, char out[64]);
 
+must_check int fab__fd_nonblock(int fd);
+
 /* ---- fab_shm.c, fab_shm_mem.c: rings in shared memory ------------------------------- */
 
 #define FAB_SLOT_BYTES 1088u

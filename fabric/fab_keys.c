@@ -212,7 +212,7 @@ static void sessions_end(struct fab_server *srv, uint32_t slot)
 			struct fab__session *s = &of->sessions[i];
 
 			if (s->control.has_key && s->control.key_slot == slot)
-				fab__control_revoke(s);
+				fab__control_lost(s);
 		}
 	}
 }

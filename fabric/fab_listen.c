@@ -79,6 +79,12 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 	err = fab__addr_parse(&l->addr, address, why);
 	if (err)
 		return err;
+	if (l->addr.transport == FAB_TRANSPORT_RDMA) {
+		l->fd = -1;
+		err = fab__rdma_listen(srv, l, why);
+		c->listener_count += !err;
+		return err;
+	}
 	l->fd = fab__addr_socket(&l->addr);
 	err = l->fd < 0 ? l->fd : bind_listen(l->fd, &l->addr);
 	if (err) {
@@ -104,7 +110,10 @@ void fab__listeners_close(struct fab_server *srv)
 	struct fab_control *c = srv->control;
 
 	for (uint32_t i = 0; i < c->listener_count; i++) {
-		close(c->listeners[i].fd);
+		if (c->listeners[i].rdma)
+			fab__rdma_unlisten(srv, &c->listeners[i]);
+		else
+			close(c->listeners[i].fd);
 		if (c->listeners[i].addr.transport == FAB_TRANSPORT_SHM)
 			unlink(c->listeners[i].addr.un.sun_path);
 	}
@@ -121,6 +130,8 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 	for (uint32_t i = 0; i < c->listener_count; i++) {
 		struct epoll_event ev = { .events = full ? 0 : EPOLLIN };
 
+		if (c->listeners[i].rdma) /* a request too many is refused */
+			continue;
 		ev.data.ptr = &c->listeners[i].watch;
 		ASSERT(epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->listeners[i].fd, &ev) == 0);
 	}

@@ -3,6 +3,7 @@
  * Payload and windows, the appliance's end.
  *
  *   shm   the window is memory: copied here and now, or written by a drive.
+ *   rdma  written to, or read from, where the client said that its pool is.
  *   tcp   fab_send_part:  PART + bytes  -->           left: FAB_EVENT_SENT
  *         fab_pull:       PULL  -->  DATA + bytes     there: FAB_EVENT_PULLED
  *                         (at most 32 asked for; the others wait on pull_waits)
@@ -49,7 +50,7 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
 	return window_at(req, offset);
 }
 
-/* ---- tcp ---------------------------------------------------------------------------- */
+/* ---- rdma and tcp ---------------------------------------------------------------------------- */
 
 static void piece_back(struct fab_piece *piece, int status)
 {
@@ -80,6 +81,45 @@ static void piece_send(struct fab__session *s, struct fab_req *req, struct fab_p
 	fab__session_dirty(s);
 	if (s->link->ops->send(s->link, &in->tx) && type == FAB_PART)
 		piece_back(piece, 0);
+}
+
+/* Where the other side's verbs know `at` of the window. */
+static struct fab_remote remote_at(const struct fab_req *req, uint32_t at)
+{
+	struct fab_remote out = req->window.pool->remote;
+
+	out.address += req->window.offset_bytes + at;
+	return out;
+}
+
+/* The appliance's card moves the bytes: there is nothing to tell the client. */
+static void piece_move(struct fab__session *s, struct fab_req *req, struct fab_piece *piece,
+		       enum fab_tx_kind kind)
+{
+	struct fab__piece *in = inside(piece);
+
+	in->tx.kind = kind;
+	in->tx.body = NULL;
+	in->tx.body_bytes = 0;
+	in->tx.payload = piece->bytes;
+	in->tx.payload_bytes = piece->length_bytes;
+	in->tx.remote = remote_at(req, piece->window_at);
+	fab__session_dirty(s);
+	ASSERT(s->link->ops->send(s->link, &in->tx) == 0);
+}
+
+/* Over rdma the card says whether the peer's answers: what was asked of it must get done. */
+void fab__stall_watch(struct fab__session *s)
+{
+	const struct fab_rdma_plan *plan = &s->rdma->plan;
+
+	if (plan->signals_out == 0) {
+		s->stall_ns = UINT64_MAX;
+	} else if (s->stall_ns == UINT64_MAX || s->stall_retired != plan->retired) {
+		s->stall_ns = s->srv->now_ns + FAB_STALL_NS;
+		s->stall_retired = plan->retired;
+		s->srv->next_deadline_ns = min_u64(s->srv->next_deadline_ns, s->stall_ns);
+	}
 }
 
 /* A peer that does not answer holds the appliance's memory: not for ever. */
@@ -132,7 +172,10 @@ int fab_send_part(struct fab_req *req, struct fab_piece *piece)
 		return 1;
 	}
 	piece_init(s, req, piece, false);
-	piece_send(s, req, piece, FAB_PART, 0);
+	if (s->onesided)
+		piece_move(s, req, piece, FAB_TX_PART);
+	else
+		piece_send(s, req, piece, FAB_PART, 0);
 	return 0;
 }
 
@@ -151,6 +194,10 @@ int fab_pull(struct fab_req *req, struct fab_piece *piece)
 	}
 	piece_init(s, req, piece, true);
 	container_of(req, struct fab__req, pub)->pulls++;
+	if (s->onesided) {
+		piece_move(s, req, piece, FAB_TX_FETCH);
+		return 0;
+	}
 	list_push_back(&s->pull_waits, &inside(piece)->node);
 	pulls_send(s);
 	if (s->stall_ns == UINT64_MAX)
@@ -197,7 +244,7 @@ void fab__sent_drain(struct fab__session *s)
 	while ((tx = s->link->ops->sent(s->link)) != NULL) {
 		if (tx->kind == FAB_TX_REPLY)
 			fab__reply_sent(s, tx);
-		else if (tx->kind == FAB_TX_PART)
+		else if (tx->kind == FAB_TX_PART || tx->kind == FAB_TX_FETCH)
 			piece_back(outside(container_of(tx, struct fab__piece, tx)), status);
 		else if (tx->hdr.type == FAB_POOL_ADDED)
 			container_of(tx, struct fab_pool, tx)->tx_busy = false;
@@ -232,20 +279,52 @@ bool fab__pool_is_ready(const struct fab_pool *pool)
 	return atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
 }
 
-/* Over tcp a pool is only a number and a size: the memory is the client's. */
+/* What a POOL_ADD says; over tcp no address. */
+static int offer_parse(const struct fab__session *s, const struct fab_hdr *hdr,
+		       const struct fab_hdr_wire *w, struct fab_remote *remote, uint64_t *size)
+{
+	struct fab_offer_wire body = { 0 };
+	uint32_t bytes = s->onesided ? sizeof(body) : sizeof(struct fab_pool_wire);
+	uint64_t end;
+
+	if (hdr->body_bytes != bytes || hdr->window_region > FAB_POOLS_MAX ||
+	    (hdr->window_region == 0 && !s->onesided))
+		return -EPROTO;
+	memcpy(&body, w->small, bytes);
+	*size = le64_get(body.size_bytes);
+	*remote = (struct fab_remote){ le64_get(body.address), le32_get(body.key) };
+	return add_overflows(remote->address,
+			     align_up(min_u64(*size, UINT64_MAX / 2), FAB_POOL_ALIGN), &end)
+		       ? -EPROTO
+		       : 0;
+}
+
+/* Over rdma, region 0: where the client keeps its long bodies.  Once, and there is no answer. */
+static int longs_offered(struct fab__session *s, const struct fab_remote *remote, uint64_t size)
+{
+	if (s->rdma->longs_count > 0 ||
+	    size != (uint64_t)s->pub.limits.long_bodies * FAB_LONG_BODY_MAX)
+		return -EPROTO;
+	s->rdma->longs = *remote;
+	s->rdma->longs_count = s->pub.limits.long_bodies;
+	return 0;
+}
+
+/* Over tcp and rdma the memory is the client's; over tcp it has not even an address. */
 int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struct fab_hdr_wire *w)
 {
 	struct fab_pool_wire body;
+	struct fab_remote remote;
 	struct fab_pool *pool;
 	uint64_t size;
-	int status = 0;
+	int status = 0, err;
 
-	if (hdr->body_bytes != sizeof(body) || hdr->window_region == 0 ||
-	    hdr->window_region > FAB_POOLS_MAX)
-		return -EPROTO;
+	err = offer_parse(s, hdr, w, &remote, &size);
+	if (err)
+		return err;
+	if (hdr->window_region == 0)
+		return longs_offered(s, &remote, size);
 	pool = &s->pools[hdr->window_region - 1];
-	memcpy(&body, w->small, sizeof(body));
-	size = le64_get(body.size_bytes);
 	if (fab__pool_is_ready(pool) || pool->tx_busy || size == 0)
 		return -EPROTO;
 	if (size > s->pub.limits.pool_max_bytes - s->pools_bytes ||
@@ -253,6 +332,7 @@ int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struc
 		status = -ENOSPC;
 	size = status ? 0 : align_up(size, FAB_POOL_ALIGN);
 	pool->size_bytes = size;
+	pool->remote = remote;
 	s->pools_bytes += size;
 	if (status == 0)
 		fab__pool_publish(pool);

@@ -5,11 +5,13 @@
  *   control thread                        the core
  *   hello done  ----- MESSAGE_OPENED ---> open[]: FAB_EVENT_SESSION_NEW
  *   socket lost ----- MESSAGE_LOST -----> closing: FAB_EVENT_CANCELs
+ *   queue pair <----- MESSAGE_HALT ------ closing, over rdma; lent memory comes back only
+ *   destroyed  ------ MESSAGE_HALTED ---> now
  *   unmap, free <---- MESSAGE_CLOSED ---- drained: FAB_EVENT_SESSION_CLOSED
  *
- * Shared memory is looked at with every poll; sockets when epoll says so (edge-triggered, so
- * that arming costs nothing), and epoll itself with every poll while it has something or there is
- * nothing else, else with every 16th.
+ * Shared memory and completion queues are looked at with every poll; sockets when epoll says so
+ * (edge-triggered, so that arming costs nothing), and epoll itself with every poll while it has
+ * something or there is nothing else, else with every 16th.
  *
  * Invariants:
  *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of them
@@ -35,6 +37,11 @@ static struct fab_event *event_put(struct fab_event *e, enum fab_event_type type
 	return e;
 }
 
+static bool is_stream(const struct fab__session *s)
+{
+	return !s->direct && !s->onesided;
+}
+
 static void session_watch(struct fab_server *srv, struct fab__session *s)
 {
 	struct epoll_event ev = {
@@ -43,8 +50,9 @@ static void session_watch(struct fab_server *srv, struct fab__session *s)
 	};
 	int fd = s->direct ? s->control.doorbells[0] : s->control.fd;
 
-	/* Without a descriptor (a simulated network) it is looked at with every poll. */
-	s->quiet_until_told = !s->direct && fd >= 0;
+	/* Without a descriptor (a simulated network) it is looked at with every poll, and so is
+	 * a completion queue: its channel tells nothing that was not asked for. */
+	s->quiet_until_told = is_stream(s) && fd >= 0;
 	if (fd >= 0)
 		ASSERT(epoll_ctl(srv->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
 }
@@ -71,11 +79,15 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 			fab__session_fail(m->session, -ECONNRESET);
 			continue;
 		}
+		if (m->type == MESSAGE_HALTED) {
+			fab__session_halted(m->session);
+			continue;
+		}
 		ASSERT(m->type == MESSAGE_OPENED && srv->open_count < srv->cfg.sessions_max);
 		m->session->at =
 			SESSION_OPEN; /* only now: a LOST before this was its predecessor's */
 		srv->open[srv->open_count++] = m->session;
-		srv->stream_count += !m->session->direct;
+		srv->stream_count += is_stream(m->session);
 		srv->stat.sessions++;
 		session_watch(srv, m->session);
 		event_put(&events[n++], FAB_EVENT_SESSION_NEW, m->session);
@@ -127,7 +139,7 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 		}
 		s->at = SESSION_FREE;
 		srv->closing_count--;
-		srv->stream_count -= !s->direct;
+		srv->stream_count -= is_stream(s);
 		srv->open[i] = srv->open[--srv->open_count];
 		srv->stat.wakeups_sent += s->direct ? s->shm.rung_count : 0;
 		session_unwatch(srv, s);
@@ -196,6 +208,8 @@ void fab_server_flush(struct fab_server *srv)
 
 		if (!s->direct)
 			fab__sent_drain(s);
+		if (s->onesided)
+			fab__stall_watch(s);
 		if (unlikely(err < 0))
 			fab__session_fail(s, err);
 	}

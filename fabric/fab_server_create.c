@@ -111,8 +111,8 @@ static uint32_t ring_size(uint32_t messages)
 
 static int tables_create(struct fab_server *srv)
 {
-	/* For each place at most: LOST of the session before, OPENED, LOST. */
-	uint32_t size = ring_size(3 * srv->cfg.sessions_max);
+	/* For each place at most: LOST of the session before, OPENED, LOST, HALTED. */
+	uint32_t size = ring_size(4 * srv->cfg.sessions_max);
 
 	srv->sessions = calloc(srv->cfg.sessions_max, sizeof(*srv->sessions));
 	srv->open = calloc(srv->cfg.sessions_max, sizeof(*srv->open));

@@ -4,10 +4,12 @@
 #define FAB_SERVER_INTERNAL_H
 
 #include "fabric/fab_internal.h"
+#include "fabric/fab_rdma.h"
 
 #include "base/secret.h"
 
 #include <openssl/aes.h>
+#include <pthread.h>
 
 /* ---- fab_keys.c, fab_scope.c: the control side's -------------------------------------- */
 
@@ -85,6 +87,8 @@ enum fab_message_type {
 	MESSAGE_OPENED, /* to the core: a session begins                         */
 	MESSAGE_LOST,   /* to the core: the peer of a session is gone            */
 	MESSAGE_CLOSED, /* to control: the core will not touch the session again */
+	MESSAGE_HALT,   /* rdma, to control: the core will not touch the queue pair again */
+	MESSAGE_HALTED, /* rdma, to the core: and nor will the card                       */
 };
 
 struct fab_message {
@@ -95,7 +99,8 @@ struct fab_message {
 struct fab_pool {
 	struct fab__session *session;
 	uint32_t region;
-	void *memory; /* shm */
+	void *memory;             /* shm */
+	struct fab_remote remote; /* rdma */
 	uint64_t size_bytes;
 	uint64_t iova;
 	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
@@ -120,7 +125,7 @@ struct fab__rx {    /* a capsule that is coming in */
 	struct fab_piece *piece; /* whose payload it is */
 };
 
-enum fab_watch_type { WATCH_WAKE, WATCH_LISTENER, WATCH_HELLO, WATCH_SESSION };
+enum fab_watch_type { WATCH_WAKE, WATCH_LISTENER, WATCH_HELLO, WATCH_SESSION, WATCH_RDMA };
 
 struct fab_watch { /* what an epoll entry of the control side points to */
 	enum fab_watch_type type;
@@ -135,7 +140,7 @@ struct fab__session_control { /* the control side's share of a session */
 	char peer[64];      /* its address, for people             */
 	bool has_key;       /* not over a simulated network        */
 	uint32_t key_slot;
-	int fd;            /* tcp: the stream; shm: the unix socket */
+	int fd;            /* tcp: the stream; shm: the unix socket; rdma: rdma->channel's */
 	int doorbells[2];  /* shm: ours, where the client's is rung; else -1 */
 	uint32_t in_bytes; /* of a POOL_ADD that is coming */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
@@ -147,6 +152,8 @@ struct fab__session {
 	struct fab_link *link;
 	enum fab_session_at at;
 	bool direct;
+	bool onesided;
+	bool halting;           /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
 	bool active;            /* there may be something to receive */
 	bool quiet_until_told;  /* epoll says when it becomes active */
 	struct list dirty_node; /* on srv->dirty: something to flush */
@@ -168,7 +175,9 @@ struct fab__session {
 	uint32_t pieces_out;
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
-	struct fab_message opened, lost, closed;
+	struct fab_rdma *rdma;
+	uint32_t stall_retired; /* rdma: what had completed when stall_ns was set */
+	struct fab_message opened, lost, closed, halt, halted;
 	struct fab__session_control control;
 };
 
@@ -179,6 +188,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 must_check uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns,
 				      struct fab_event *events, uint32_t events_max);
 void fab__session_fail(struct fab__session *s, int err);
+void fab__session_halted(struct fab__session *s);
 bool fab__session_drained(const struct fab__session *s);
 /* Requests whose deadline has passed get their FAB_EVENT_CANCEL. */
 void fab__session_expire(struct fab__session *s, uint64_t now_ns);
@@ -194,6 +204,8 @@ void fab__sent_drain(struct fab__session *s);
 must_check int fab__data_begin(struct fab__session *s);
 void fab__data_end(struct fab__session *s);
 void fab__pieces_abort(struct fab__session *s);
+/* rdma: what was asked of the card must get done in FAB_STALL_NS. */
+void fab__stall_watch(struct fab__session *s);
 must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 			     const struct fab_hdr_wire *w);
 
@@ -216,6 +228,7 @@ struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c
 struct fab_listener {
 	struct fab_watch watch;
 	int fd; /* -1: none */
+	struct rdma_cm_id *rdma;
 	struct fab_addr addr;
 	char text[160];
 };
@@ -223,12 +236,32 @@ struct fab_listener {
 struct fab_guest { /* a connection that is not yet a session */
 	struct fab_watch watch;
 	int fd; /* -1: none */
+	struct fab_rdma *rdma;
 	uint8_t transport;
 	bool refused;  /* only the REFUSE still has to arrive */
 	char peer[64]; /* its address, for people */
 	uint32_t out_at;
 	uint64_t deadline_ns;
 	struct fab_hello hello;
+};
+
+#define FAB_RDMA_DEVICES_MAX 8u
+#define FAB_RDMA_PRIVATE_MAX 196u /* of a connection request's private data, looked at */
+
+struct fab_rdma_range {
+	void *base;
+	uint64_t size_bytes;
+};
+
+struct fab_rdma_server { /* the control side's, but for what the lock is for */
+	const struct fab_verbs *v;
+	struct rdma_event_channel *cm; /* NULL: no listener yet */
+	struct fab_watch watch;
+	struct fab_rdma_device devices[FAB_RDMA_DEVICES_MAX];
+	uint32_t device_count;
+	pthread_mutex_t lock; /* ranges: fab_server_memory() may come from any thread */
+	struct fab_rdma_range ranges[FAB_RDMA_RANGES_MAX];
+	uint32_t range_count;
 };
 
 struct fab_control { /* one for all cores */
@@ -248,6 +281,7 @@ struct fab_control { /* one for all cores */
 	uint32_t listener_count;
 	struct fab_guest guests[FAB_HELLOS_MAX];
 	struct list pools_due;
+	struct fab_rdma_server rdma;
 	uint64_t now_ns;                              /* of the last step */
 	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
 	uint32_t refusal_count;
@@ -310,11 +344,20 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);
 void fab__guests_expire(struct fab_server *srv, uint64_t now_ns);
 void fab__guests_close(struct fab_server *srv);
+void fab__guest_lost(struct fab_server *srv, struct fab_guest *g);
+
+/* fab_rdma_listen.c */
+void fab__rdma_server_init(struct fab_rdma_server *rs);
+void fab__rdma_server_free(struct fab_rdma_server *rs);
+must_check int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l,
+				char why[FAB_WHY_MAX]);
+void fab__rdma_unlisten(struct fab_server *srv, struct fab_listener *l);
+void fab__rdma_events(struct fab_server *srv, uint64_t now_ns);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
 void fab__control_input(struct fab__session *s);
-void fab__control_revoke(struct fab__session *s); /* its key is no more: throw it out */
+void fab__control_lost(struct fab__session *s); /* its peer is gone */
 void fab__control_messages(struct fab_server *srv);
 must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);

@@ -45,6 +45,8 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pub.scope = NULL;
 	s->link = link;
 	s->direct = link->ops->direct;
+	s->onesided = link->ops->onesided;
+	s->halting = false;
 	s->active = true;
 	list_init(&s->dirty_node);
 	memset(s->refused_ns, 0, sizeof(s->refused_ns));
@@ -286,12 +288,33 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 			break;
 	}
 	s->active = got != 0;
+	if (s->onesided) { /* completions came with the capsules */
+		fab__sent_drain(s);
+		fab__stall_watch(s);
+	}
 	if (unlikely(got < 0 && got != -EAGAIN))
 		fab__session_fail(s, got);
 	return n;
 }
 
 /* ---- the end ------------------------------------------------------------------------ */
+
+/* Over rdma the card may still move bytes: until the control side has destroyed the queue pair. */
+static void halt(struct fab__session *s)
+{
+	s->halting = true;
+	s->halt = (struct fab_message){ .type = MESSAGE_HALT, .session = s };
+	ASSERT(spsc_push(&s->srv->to_control, &s->halt));
+	fab__wake(s->srv->control->wake_fd);
+}
+
+void fab__session_halted(struct fab__session *s)
+{
+	ASSERT(s->halting && s->at == SESSION_CLOSING);
+	s->halting = false;
+	fab__rdma_halted(s->rdma);
+	fab__sent_drain(s);
+}
 
 void fab__session_fail(struct fab__session *s, int err)
 {
@@ -306,6 +329,8 @@ void fab__session_fail(struct fab__session *s, int err)
 	s->at = SESSION_CLOSING;
 	s->srv->closing_count++;
 	s->link->ops->close(s->link);
+	if (s->onesided)
+		halt(s);
 	fab__sent_drain(s);
 	fab__pieces_abort(s);
 	list_del(&s->dirty_node);
@@ -320,7 +345,7 @@ void fab__session_fail(struct fab__session *s, int err)
 bool fab__session_drained(const struct fab__session *s)
 {
 	ASSERT(s->at == SESSION_CLOSING);
-	return s->req_free_count == s->pub.limits.credits && s->pieces_out == 0;
+	return s->req_free_count == s->pub.limits.credits && s->pieces_out == 0 && !s->halting;
 }
 
 /* ---- replies ------------------------------------------------------------------------ */

@@ -19,6 +19,14 @@ enum fab_tx_kind {
 	FAB_TX_CONTROL, /* nobody waits                           */
 	FAB_TX_REQUEST, /* of a call                              */
 	FAB_TX_DATA,    /* answers a PULL                         */
+	FAB_TX_FETCH,   /* onesided: payload is read: FAB_EVENT_PULLED */
+	FAB_TX_BODY,    /* the transport's own: a long body is read    */
+};
+
+/* Memory of the other side's, as its verbs know it. */
+struct fab_remote {
+	uint64_t address;
+	uint32_t key;
 };
 
 /*
@@ -27,9 +35,10 @@ enum fab_tx_kind {
  */
 struct fab_tx {
 	struct list node;
-	struct fab_hdr_wire hdr; /* check is the transport's */
-	const void *body;        /* over FAB_SMALL_MAX, else NULL */
-	const void *payload;     /* behind PART and DATA, else NULL */
+	struct fab_hdr_wire hdr;  /* check is the transport's */
+	const void *body;         /* over FAB_SMALL_MAX, else NULL */
+	const void *payload;      /* behind PART and DATA, else NULL; of FETCH where it goes */
+	struct fab_remote remote; /* onesided: the payload's other place */
 	uint32_t body_bytes;
 	uint32_t payload_bytes;
 	enum fab_tx_kind kind;
@@ -42,6 +51,9 @@ struct fab_link {
 struct fab_transport {
 	const char *name;
 	bool direct; /* windows are memory of both sides: no PART, PULL, DATA */
+	/* The appliance reaches the client's memory itself: PART is written and FETCH read at
+	 * tx->remote, without a capsule; long bodies lie in slots, as in shared memory. */
+	bool onesided;
 
 	/* The next header, unchecked but for a stream's check.  1: there, 0: none yet, < 0: broken.
 	 */
@@ -66,7 +78,10 @@ struct fab_transport {
 	bool (*arm)(struct fab_link *link);
 	void (*disarm)(struct fab_link *link);
 
-	/* Nothing is touched any more; what was not sent comes out of sent(). */
+	/*
+	 * Nothing is touched any more; what was not sent comes out of sent().  Of an appliance's
+	 * onesided link only when the control side has destroyed the queue pair (fab_rdma.h).
+	 */
 	void (*close)(struct fab_link *link);
 };
 

@@ -31,7 +31,7 @@ enum fab_capsule_type {
 	FAB_REPLY,
 };
 
-enum fab_transport_id { FAB_TRANSPORT_TCP = 1, FAB_TRANSPORT_SHM = 2 };
+enum fab_transport_id { FAB_TRANSPORT_TCP = 1, FAB_TRANSPORT_SHM = 2, FAB_TRANSPORT_RDMA = 3 };
 
 LAYOUT_BEGIN
 /*
@@ -102,6 +102,13 @@ struct fab_welcome_wire {
 
 struct fab_pool_wire { /* of POOL_ADD and, with the status in the header, POOL_ADDED */
 	le64 size_bytes;
+};
+
+struct fab_offer_wire { /* of POOL_ADD over rdma: where the client's memory is */
+	le64 size_bytes;
+	le64 address;
+	le32 key;
+	le32 zero;
 };
 
 struct fab_piece_wire { /* of PART, PULL and DATA */

@@ -11,10 +11,13 @@ set -eu
 cd "$(dirname "$0")/../.."
 : "${BUILD:=build}"
 : "${GUEST_CACHE:=$BUILD/guest}"
-MODULES="virtio_pci 9p 9pnet_virtio vfio_iommu_type1 vfio-pci nvme ext4 crc32c_generic virtio_blk"
+MODULES="virtio_pci 9p 9pnet_virtio vfio_iommu_type1 vfio-pci nvme ext4 crc32c_generic virtio_blk
+	virtio_net crc32_generic rdma_rxe ib_uverbs rdma_ucm"
 # The host's, where busybox has none or a lesser one; payloads run in dash, since busybox's own shell
 # would not look for them.
-TOOLS="dash find xargs setpriv prlimit sha256sum"
+TOOLS="dash find xargs setpriv prlimit sha256sum rdma"
+# What is loaded at run time, and so not found by libs.sh: verbs, and the driver of soft-RoCE.
+LIBRARIES="libibverbs.so.1 librdmacm.so.1 libibverbs/librxe-rdmav34.so"
 
 die() { echo "guest: $*" >&2; exit 1; }
 
@@ -95,6 +98,16 @@ root_tree() {
 		cp "$(command -v $tool)" "$r/bin/$tool"
 	done
 	ln -s dash "$r/bin/sh"
+	at=$(dirname "$(ldconfig -p | sed -n 's/.*libibverbs\.so\.1 .*=> //p' | head -n 1)")
+	for lib in $LIBRARIES; do
+		to=$r/lib/x86_64-linux-gnu/$lib
+		mkdir -p "${to%/*}"
+		cp -L "$at/$lib" "$to"
+		chmod +x "$to" # as a program, for libs.sh
+	done
+	mkdir -p "$r/usr/lib" "$r/etc/libibverbs.d"
+	ln -s ../../lib/x86_64-linux-gnu "$r/usr/lib/x86_64-linux-gnu" # where libibverbs looks for drivers
+	echo "driver rxe" >"$r/etc/libibverbs.d/rxe.driver"
 	test/guest/libs.sh "$r"
 	cp test/guest/init "$r/init"
 	chmod 755 "$r/init"

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Capsules and payload through a reliable queue pair: fab_rdma.c moves, fab_rdma_open.c makes and
+ * unmakes what it moves with, fab_rdma_dial.c and fab_rdma_listen.c find the other side.
+ */
+#ifndef FAB_RDMA_H
+#define FAB_RDMA_H
+
+#include "fabric/fab_internal.h"
+#include "fabric/fab_rdma_plan.h"
+#include "fabric/fab_rdma_verbs.h"
+
+#define FAB_RDMA_RANGES_MAX 128u /* of an appliance's memory             */
+#define FAB_RDMA_CQES_MAX   16u  /* taken from a completion queue at once */
+
+/* What goes with the connection request and its answer: PROTOCOL.md 9. */
+struct fab_rdma_greeting {
+	uint8_t version_min;
+	uint8_t version_max;
+};
+#define FAB_RDMA_GREETING_BYTES 8u
+void fab__rdma_greeting_build(uint8_t out[FAB_RDMA_GREETING_BYTES]);
+/* -EPROTO: not ours; -EPROTONOSUPPORT: no version in common. */
+must_check int fab__rdma_greeting_parse(struct fab_rdma_greeting *out, const void *bytes,
+					uint32_t size_bytes);
+
+/* ---- a device, and memory that it knows ---------------------------------------------- */
+
+struct fab_rdma_device {
+	const struct fab_verbs *v;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	/* Memory in `pd`: grows only. */
+	struct ibv_mr *mrs[FAB_RDMA_RANGES_MAX];
+	_Atomic uint32_t mr_count;
+};
+
+/* ---- one connection ------------------------------------------------------------------- */
+
+struct fab_rdma_cfg {
+	bool server;
+	struct fab_rdma_device *device; /* the appliance's; a client makes its own PD */
+	uint32_t receives_max;
+	uint32_t sends; /* in flight: what is wished for */
+	uint32_t reads_max;
+};
+
+struct fab_rdma {
+	struct fab_link link;
+	const struct fab_verbs *v;
+	bool server;
+	bool closed;
+	int err; /* sticky */
+	struct fab_rdma_plan plan;
+	struct ibv_qp *qp; /* NULL: none any more */
+	struct ibv_cq *cq;
+	/* capsules: receives_max places to receive, then plan.limits.depth to send from */
+	uint8_t *capsules;
+	uint64_t capsules_bytes;
+	uint32_t capsules_key; /* local */
+	/* receives, counted since the start: done <= posted; taken <= done; freed is taken, or one
+	 * less while a capsule is being looked at */
+	uint32_t receives_max;
+	uint32_t receives; /* to be posted at any time */
+	uint32_t posted;
+	uint32_t done;
+	uint32_t taken;
+	uint32_t freed;
+	uint32_t *received_bytes; /* by place */
+	/* a long body on its way */
+	struct fab_remote longs;
+	uint32_t longs_count; /* 0: the peer has not said where they are */
+	struct fab_tx body;
+	bool body_out;
+	/* the hello's bytes */
+	uint32_t hello_at; /* of the capsule that came first, so many were handed out */
+	struct fab_tx hello;
+	/* what is made and unmade: fab_rdma_open.c */
+	struct fab_rdma_device *device; /* the appliance's, or our own */
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *channel;
+	struct ibv_mr *capsules_mr;
+	struct ibv_mr *longs_mr;
+	struct ibv_mr *pool_mrs[FAB_POOLS_MAX];
+	struct fab_rdma_posted *ring;
+	bool established;
+	void *owner; /* the appliance's: a guest, then a session */
+	bool owner_is_session;
+};
+
+/* ---- fab_rdma.c: the transport ---------------------------------------------------------- */
+
+void fab__rdma_link_init(struct fab_rdma *r, const struct fab_verbs *v, bool server);
+/* So many receives are there from now on.  < 0: the queue pair is broken. */
+must_check int fab__rdma_receives(struct fab_rdma *r, uint32_t count);
+/* The queue pair was destroyed: all that was lent comes out of sent(). */
+void fab__rdma_halted(struct fab_rdma *r);
+/* Bytes of the hello, capsule by capsule; as recv() and send() with MSG_DONTWAIT: -EAGAIN. */
+must_check ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes);
+must_check ssize_t fab__rdma_hello_send(struct fab_rdma *r, const void *bytes, uint32_t size_bytes);
+
+/* ---- fab_rdma_dial.c: the client's way there ------------------------------------------- */
+
+struct fab_rdma_dial {
+	const struct fab_verbs *v;
+	struct rdma_event_channel *cm;
+	struct rdma_cm_id *id; /* NULL: none, or `rdma` has it */
+	struct fab_rdma *rdma;
+	uint32_t receives_max;
+};
+/* Begin.  The descriptor that says when to step is cm->fd, and later rdma->channel->fd, too. */
+must_check int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to,
+			      uint32_t receives_max, char why[FAB_WHY_MAX]);
+/* 0: there; -EINPROGRESS; or how it failed. */
+must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
+/* Once there: < 0 when the connection has ended. */
+must_check int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
+/* In a child process only memory goes: the queue pair is the parent's. */
+void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
+
+/* ---- fab_rdma_open.c -------------------------------------------------------------------- */
+
+/* -EOPNOTSUPP: the device can too little; `why` gets a line. */
+must_check int fab__rdma_device_open(struct fab_rdma_device *dev, const struct fab_verbs *v,
+				     struct ibv_context *verbs, char why[FAB_WHY_MAX]);
+void fab__rdma_device_close(struct fab_rdma_device *dev);
+/* The appliance's memory may be moved to and from; control's. */
+must_check int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_bytes);
+
+/* A queue pair on `id`, with everything it wants.  On failure nothing is left but `id`. */
+must_check int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v,
+			      struct rdma_cm_id *id, const struct fab_rdma_cfg *cfg,
+			      char why[FAB_WHY_MAX]);
+/* No work request of ours is carried out after this. */
+void fab__rdma_halt(struct fab_rdma *r);
+/* Undoes fab__rdma_open(), and destroys `id`. */
+void fab__rdma_free(struct fab_rdma *r);
+void fab__rdma_forget(struct fab_rdma *r); /* only our memory: after a fork, in the child */
+/* Our memory for the other side to reach: region 0 are the long bodies. */
+must_check int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory,
+			       uint64_t size_bytes, struct fab_remote *out);
+void fab__rdma_withdraw(struct fab_rdma *r, uint32_t region);
+/* Our memory for long bodies to be read into. */
+must_check int fab__rdma_longs(struct fab_rdma *r, void *memory, uint64_t size_bytes);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a connection over verbs is made of, made and unmade.
+ *
+ *   appliance   one protection domain a device, with all memory that payload moves from and to;
+ *               every registration LOCAL_WRITE only: no key of ours is of use to anybody
+ *   client      one protection domain a session, so a key that was told to one appliance's
+ *               queue pair opens nothing through another's
+ *
+ *   device -- pd -- mr ...           connection:  channel -- cq -- qp -- (id)
+ *                                                 capsules -- mr
+ *
+ * A completion queue belongs to one queue pair, and has room for all it may ever have in flight, so
+ * it cannot overflow, and nobody's completions stand before another's.
+ *
+ *   R1 -> A1   (fab_rdma.c) a registration is stored before the count of them includes it.
+ *
+ * Invariant: (1) what a device may still reach is deregistered only after the queue pair is
+ * destroyed, and freed only after that.
+ */
+#include "fabric/fab_rdma.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define DEPTH_MIN   4u
+#define DEPTH_MAX   1024u
+#define SIGNAL_MAX  16u
+#define INLINE_WANT 256u /* a capsule with a few checksums */
+#define CHUNK_MAX   (1u << 30)
+#define SGES        2
+
+#define LOCAL_ONLY IBV_ACCESS_LOCAL_WRITE
+#define OFFERED    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static int say(char why[FAB_WHY_MAX], int err, const char *what)
+{
+	snprintf(why, FAB_WHY_MAX, "RDMA: %s: %s", what, strerror(-err));
+	return err;
+}
+
+static int errno_now(void)
+{
+	return errno > 0 ? -errno : -EIO; /* not every provider sets it */
+}
+
+/* ---- a device --------------------------------------------------------------------------- */
+
+static int device_check(const struct ibv_device_attr *a, char why[FAB_WHY_MAX])
+{
+	if (a->max_sge >= SGES && a->max_qp_wr >= (int)DEPTH_MIN &&
+	    a->max_cqe >= 2 * (int)DEPTH_MIN)
+		return 0;
+	snprintf(why, FAB_WHY_MAX,
+		 "RDMA: the device can too little: %d pieces, %d work requests, %d completions",
+		 a->max_sge, a->max_qp_wr, a->max_cqe);
+	return -EOPNOTSUPP;
+}
+
+int fab__rdma_device_open(struct fab_rdma_device *dev, const struct fab_verbs *v,
+			  struct ibv_context *verbs, char why[FAB_WHY_MAX])
+{
+	int err;
+
+	memset(dev, 0, sizeof(*dev));
+	dev->v = v;
+	dev->verbs = verbs;
+	err = -v->query_device(verbs, &dev->attr);
+	if (err)
+		return say(why, err, "what the device can do");
+	err = device_check(&dev->attr, why);
+	if (err)
+		return err;
+	dev->pd = v->alloc_pd(verbs);
+	return dev->pd ? 0 : say(why, errno_now(), "a protection domain");
+}
+
+void fab__rdma_device_close(struct fab_rdma_device *dev)
+{
+	uint32_t count = atomic_load_explicit(&dev->mr_count, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < count; i++)
+		(void)dev->v->dereg_mr(dev->mrs[i]);
+	if (dev->pd)
+		(void)dev->v->dealloc_pd(dev->pd);
+	memset(dev, 0, sizeof(*dev));
+}
+
+int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_bytes)
+{
+	uint32_t count = atomic_load_explicit(&dev->mr_count, memory_order_relaxed);
+	struct ibv_mr *mr;
+
+	if (count == FAB_RDMA_RANGES_MAX)
+		return -ENOSPC;
+	mr = dev->v->reg_mr(dev->pd, base, size_bytes, LOCAL_ONLY);
+	if (!mr)
+		return errno_now();
+	dev->mrs[count] = mr;
+	atomic_store_explicit(&dev->mr_count, count + 1, memory_order_release); /* R1 */
+	return 0;
+}
+
+/* ---- a connection ----------------------------------------------------------------------- */
+
+static uint32_t pow2_down(uint32_t v)
+{
+	while (v & (v - 1))
+		v &= v - 1;
+	return v;
+}
+
+/* What the port lets one work request move. */
+static int chunk_of(const struct fab_verbs *v, const struct rdma_cm_id *id, uint32_t *out)
+{
+	struct ibv_port_attr port;
+	int err;
+
+	memset(&port, 0, sizeof(port));
+	err = -v->query_port(id->verbs, id->port_num, (void *)&port);
+	if (err)
+		return err;
+	*out = min_u32(port.max_msg_sz, CHUNK_MAX);
+	if (*out >= BLOCK_SIZE)
+		*out = (uint32_t)align_down(*out, BLOCK_SIZE);
+	return *out >= FAB_SLOT_BYTES ? 0 : -EOPNOTSUPP;
+}
+
+static int limits_of(struct fab_rdma *r, const struct fab_rdma_cfg *cfg,
+		     struct fab_rdma_limits *out)
+{
+	const struct ibv_device_attr *a = &r->device->attr;
+	uint32_t most = min_u32((uint32_t)a->max_qp_wr, DEPTH_MAX);
+
+	r->receives_max = min_u32(cfg->receives_max, (uint32_t)a->max_qp_wr);
+	if ((uint32_t)a->max_cqe < r->receives_max + DEPTH_MIN)
+		r->receives_max = (uint32_t)a->max_cqe / 2;
+	most = min_u32(most, (uint32_t)a->max_cqe - r->receives_max);
+	*out = (struct fab_rdma_limits){
+		.depth = pow2_down(max_u32(min_u32(cfg->sends, most), DEPTH_MIN)),
+		.reads_max = cfg->reads_max,
+	};
+	out->signal_every = min_u32(SIGNAL_MAX, out->depth / 4);
+	return chunk_of(r->v, r->id, &out->chunk_max);
+}
+
+/* How much may go inline is not to be asked for, only to be tried. */
+static int qp_create(struct fab_rdma *r, struct fab_rdma_limits *limits)
+{
+	static const uint32_t tries[] = { INLINE_WANT, 128, 64, 0 };
+	int err = -EINVAL;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(tries) && err; i++) {
+		struct ibv_qp_init_attr attr = {
+			.qp_context = r,
+			.send_cq = r->cq,
+			.recv_cq = r->cq,
+			.qp_type = IBV_QPT_RC,
+			.cap = {
+				.max_send_wr = limits->depth,
+				.max_recv_wr = r->receives_max,
+				.max_send_sge = SGES,
+				.max_recv_sge = 1,
+				.max_inline_data = tries[i],
+			},
+		};
+
+		err = r->v->create_qp(r->id, r->device->pd, &attr) ? errno_now() : 0;
+		/* 64 must fit, or two entries would go where one does. */
+		limits->inline_max = attr.cap.max_inline_data;
+	}
+	if (!err)
+		r->qp = r->id->qp;
+	return err;
+}
+
+static int capsules_create(struct fab_rdma *r, uint32_t sends)
+{
+	r->capsules_bytes =
+		align_up((uint64_t)(r->receives_max + sends) * FAB_SLOT_BYTES, BLOCK_SIZE);
+	r->capsules = mmap(NULL, r->capsules_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (r->capsules == MAP_FAILED) {
+		r->capsules = NULL;
+		return -ENOMEM;
+	}
+	r->ring = calloc(sends, sizeof(*r->ring));
+	r->received_bytes = calloc(r->receives_max, sizeof(*r->received_bytes));
+	if (!r->ring || !r->received_bytes)
+		return -ENOMEM;
+	r->capsules_mr = r->v->reg_mr(r->device->pd, r->capsules, r->capsules_bytes, LOCAL_ONLY);
+	if (!r->capsules_mr)
+		return errno_now();
+	r->capsules_key = r->capsules_mr->lkey;
+	return 0;
+}
+
+static int parts_create(struct fab_rdma *r, const struct fab_rdma_cfg *cfg, char why[FAB_WHY_MAX])
+{
+	struct fab_rdma_limits limits;
+	int err = limits_of(r, cfg, &limits);
+
+	if (err)
+		return say(why, err, "what the port can do");
+	r->channel = r->v->create_comp_channel(r->id->verbs);
+	if (!r->channel)
+		return say(why, errno_now(), "a completion channel");
+	err = fab__fd_nonblock(r->channel->fd);
+	if (err)
+		return say(why, err, "a completion channel");
+	r->cq = r->v->create_cq(r->id->verbs, (int)(r->receives_max + limits.depth), r, r->channel,
+				0);
+	if (!r->cq)
+		return say(why, errno_now(), "a completion queue");
+	err = capsules_create(r, limits.depth);
+	if (err)
+		return say(why, err,
+			   "memory for capsules (is the limit of locked memory too low?)");
+	err = qp_create(r, &limits);
+	if (err)
+		return say(why, err, "a queue pair");
+	fab__rdma_plan_init(&r->plan, &limits, r->ring);
+	return 0;
+}
+
+static int device_own(struct fab_rdma *r, char why[FAB_WHY_MAX])
+{
+	r->device = calloc(1, sizeof(*r->device));
+	if (!r->device)
+		return say(why, -ENOMEM, "a device");
+	return fab__rdma_device_open(r->device, r->v, r->id->verbs, why);
+}
+
+int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v, struct rdma_cm_id *id,
+		   const struct fab_rdma_cfg *cfg, char why[FAB_WHY_MAX])
+{
+	struct fab_rdma *r = calloc(1, sizeof(*r));
+	int err = 0;
+
+	if (!r)
+		return say(why, -ENOMEM, "a connection");
+	fab__rdma_link_init(r, v, cfg->server);
+	list_init(&r->plan.out);
+	list_init(&r->plan.reads);
+	list_init(&r->plan.done);
+	r->id = id;
+	r->device = cfg->device;
+	if (!r->device)
+		err = device_own(r, why);
+	if (!err)
+		err = parts_create(r, cfg, why);
+	if (err) {
+		r->id = NULL; /* the caller's still */
+		if (r->qp)
+			v->destroy_qp(id);
+		r->qp = NULL;
+		fab__rdma_free(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+void fab__rdma_halt(struct fab_rdma *r)
+{
+	if (!r->qp)
+		return;
+	if (r->established)
+		(void)r->v->disconnect(r->id);
+	r->v->destroy_qp(r->id);
+	r->qp = NULL;
+}
+
+void fab__rdma_forget(struct fab_rdma *r)
+{
+	if (r->capsules)
+		munmap(r->capsules, r->capsules_bytes);
+	free(r->ring);
+	free(r->received_bytes);
+	if (!r->server)
+		free(r->device);
+	free(r);
+}
+
+static void dereg(const struct fab_verbs *v, struct ibv_mr *mr)
+{
+	if (mr)
+		(void)v->dereg_mr(mr);
+}
+
+void fab__rdma_free(struct fab_rdma *r)
+{
+	const struct fab_verbs *v = r->v;
+	struct ibv_cq *cq;
+	void *context;
+
+	fab__rdma_halt(r); /* (1) */
+	dereg(v, r->capsules_mr);
+	dereg(v, r->longs_mr);
+	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
+		dereg(v, r->pool_mrs[i]);
+	if (r->cq) {
+		/* One that is not acknowledged would be waited for. */
+		while (v->get_cq_event(r->channel, &cq, &context) == 0)
+			v->ack_cq_events(cq, 1);
+		(void)v->destroy_cq(r->cq);
+	}
+	if (r->channel)
+		(void)v->destroy_comp_channel(r->channel);
+	if (!r->server && r->device)
+		fab__rdma_device_close(r->device);
+	if (r->id)
+		(void)v->destroy_id(r->id);
+	fab__rdma_forget(r);
+}
+
+/* ---- memory of a connection ---------------------------------------------------------------- */
+
+static struct ibv_mr **mr_place(struct fab_rdma *r, uint32_t region)
+{
+	ASSERT(region <= FAB_POOLS_MAX);
+	return region == 0 ? &r->longs_mr : &r->pool_mrs[region - 1];
+}
+
+int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory, uint64_t size_bytes,
+		    struct fab_remote *out)
+{
+	struct ibv_mr **mr = mr_place(r, region);
+
+	ASSERT(!r->server && !*mr);
+	*mr = r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
+	if (!*mr)
+		return errno_now();
+	*out = (struct fab_remote){ .address = (uintptr_t)memory, .key = (*mr)->rkey };
+	return 0;
+}
+
+void fab__rdma_withdraw(struct fab_rdma *r, uint32_t region)
+{
+	struct ibv_mr **mr = mr_place(r, region);
+
+	dereg(r->v, *mr);
+	*mr = NULL;
+}
+
+int fab__rdma_longs(struct fab_rdma *r, void *memory, uint64_t size_bytes)
+{
+	ASSERT(r->server && !r->longs_mr);
+	r->longs_mr = r->v->reg_mr(r->device->pd, memory, size_bytes, LOCAL_ONLY);
+	return r->longs_mr ? 0 : errno_now();
+}

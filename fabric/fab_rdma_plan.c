@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Planning work requests.
+ *
+ *   add --> out:   capsule, write, write, capsule ... --+                     retired    posted
+ *       |                                               +-> next --> ring: [    in flight    |   ]
+ *       +-> reads: read, read ... (reads_max in flight)-+                     done <-- retire
+ *
+ * Capsules and writes keep their order, so a payload that was added before its reply is in
+ * its place when the reply is seen: a queue pair promises that much.  Nothing orders a read
+ * against them, and it waits in a queue of its own, since one too many would stop all
+ * behind it in the card.
+ *
+ * Completion moderation: a completion says that everything before it is done, too.  So only these
+ * ask for one: a read (its place is wanted back), every signal_every-th, and the last of
+ * what can be posted now when a buffer waits for one of those before it.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) At most limits.depth are in flight, of which one in signal_every is signalled: so the
+ *      send queue never overflows, and never fills up with what will not be heard of.
+ *  (2) A fab_tx is on out, reads or done, or in the ring at its last work request; one of them.
+ *  (3) Of what is in flight, nothing that a buffer waits for is behind the last signalled, unless
+ *      something can still be posted.
+ */
+#include "fabric/fab_rdma_plan.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <string.h>
+
+void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limits *limits,
+			 struct fab_rdma_posted *ring)
+{
+	ASSERT(is_pow2(limits->depth) && limits->depth >= 4 && limits->chunk_max > 0);
+	ASSERT(limits->signal_every > 0 && limits->signal_every <= limits->depth / 2);
+	*plan = (struct fab_rdma_plan){ .limits = *limits, .ring = ring };
+	list_init(&plan->out);
+	list_init(&plan->reads);
+	list_init(&plan->done);
+}
+
+static bool is_read(const struct fab_tx *tx)
+{
+	return tx->kind == FAB_TX_FETCH || tx->kind == FAB_TX_BODY;
+}
+
+void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx)
+{
+	ASSERT(!is_read(tx) || plan->limits.reads_max > 0);
+	ASSERT(tx->kind != FAB_TX_PART || tx->payload_bytes > 0);
+	list_init(&tx->node);
+	list_push_back(is_read(tx) ? &plan->reads : &plan->out, &tx->node);
+}
+
+static bool full(const struct fab_rdma_plan *plan)
+{
+	return plan->posted - plan->retired == plan->limits.depth;
+}
+
+/* A piece of the first on `queue`; off it comes with the last. */
+static void cut(struct fab_rdma_work *out, struct list *queue, uint32_t *at, uint32_t chunk_max)
+{
+	struct fab_tx *tx = list_entry(queue->next, struct fab_tx, node);
+
+	out->tx = tx;
+	out->at = *at;
+	out->bytes = min_u32(tx->payload_bytes - *at, chunk_max);
+	*at += out->bytes;
+	if (*at < tx->payload_bytes)
+		return;
+	*at = 0;
+	list_del(&tx->node);
+}
+
+static void post(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
+{
+	bool last = out->op != FAB_RDMA_SEND && out->at + out->bytes == out->tx->payload_bytes;
+	struct fab_rdma_posted *p = &plan->ring[plan->posted & (plan->limits.depth - 1)];
+
+	out->seq = plan->posted++;
+	*p = (struct fab_rdma_posted){
+		.tx = last ? out->tx : NULL,
+		.is_read = out->op == FAB_RDMA_READ,
+	};
+	plan->holds |= last;
+	plan->unsignalled++;
+	out->signalled = out->op == FAB_RDMA_READ ||
+			 plan->unsignalled >= plan->limits.signal_every ||
+			 (plan->holds && (list_empty(&plan->out) || full(plan)));
+	if (!out->signalled)
+		return;
+	p->signalled = true;
+	plan->signals_out++;
+	plan->unsignalled = 0;
+	plan->holds = false; /* (3) */
+}
+
+bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
+{
+	const struct fab_rdma_limits *l = &plan->limits;
+
+	if (full(plan))
+		return false;
+	if (!list_empty(&plan->out)) {
+		out->tx = list_entry(plan->out.next, struct fab_tx, node);
+		out->op = out->tx->kind == FAB_TX_PART ? FAB_RDMA_WRITE : FAB_RDMA_SEND;
+		out->at = 0;
+		out->bytes = 0;
+		if (out->op == FAB_RDMA_WRITE) {
+			cut(out, &plan->out, &plan->out_at, l->chunk_max);
+		} else {
+			list_del(&out->tx->node);
+			list_push_back(&plan->done, &out->tx->node);
+		}
+	} else if (!list_empty(&plan->reads) && plan->reads_out < l->reads_max) {
+		out->op = FAB_RDMA_READ;
+		cut(out, &plan->reads, &plan->reads_at, l->chunk_max);
+		plan->reads_out++;
+	} else {
+		return false;
+	}
+	post(plan, out);
+	return true;
+}
+
+int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq)
+{
+	if (seq - plan->retired >= plan->posted - plan->retired)
+		return -EPROTO;
+	while (plan->retired != seq + 1) {
+		struct fab_rdma_posted *p = &plan->ring[plan->retired & (plan->limits.depth - 1)];
+
+		if (p->tx && p->tx->kind == FAB_TX_BODY)
+			plan->body_here = true;
+		else if (p->tx)
+			list_push_back(&plan->done, &p->tx->node);
+		plan->reads_out -= p->is_read;
+		plan->signals_out -= p->signalled;
+		plan->retired++;
+	}
+	if (plan->retired == plan->posted) {
+		plan->unsignalled = 0;
+		plan->holds = false;
+	}
+	return 0;
+}
+
+void fab__rdma_plan_abort(struct fab_rdma_plan *plan)
+{
+	struct list *node;
+
+	if (plan->posted != plan->retired)
+		ASSERT(fab__rdma_plan_done(plan, plan->posted - 1) == 0);
+	while ((node = list_pop_front(&plan->out)) != NULL)
+		list_push_back(&plan->done, node);
+	while ((node = list_pop_front(&plan->reads)) != NULL)
+		list_push_back(&plan->done, node);
+	plan->out_at = 0;
+	plan->reads_at = 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Which work requests a queue pair gets, in which order, and what is done when one of them
+ * completes.  No verbs in here: fab_rdma.c posts what this plans.
+ */
+#ifndef FAB_RDMA_PLAN_H
+#define FAB_RDMA_PLAN_H
+
+#include "base/list.h"
+#include "fabric/fab_transport.h"
+
+/* What device, port and peer allow. */
+struct fab_rdma_limits {
+	uint32_t depth;        /* of the send queue: a power of two, at least 4 */
+	uint32_t reads_max;    /* RDMA READs in flight; 0: none ever            */
+	uint32_t chunk_max;    /* bytes of one work request                     */
+	uint32_t inline_max;   /* bytes that may go with the work request       */
+	uint32_t signal_every; /* at least one of so many is signalled          */
+};
+
+enum fab_rdma_op { FAB_RDMA_SEND, FAB_RDMA_WRITE, FAB_RDMA_READ };
+
+struct fab_rdma_work {
+	enum fab_rdma_op op;
+	struct fab_tx *tx;
+	uint32_t at; /* of the payload, this piece */
+	uint32_t bytes;
+	uint32_t seq; /* names it in its completion; seq % depth is like no other's in flight */
+	bool signalled;
+};
+
+struct fab_rdma_posted {
+	struct fab_tx *tx; /* done when this completes; NULL: nothing waits for it */
+	bool is_read;
+	bool signalled;
+};
+
+struct fab_rdma_plan {
+	struct fab_rdma_limits limits;
+	struct list out;   /* fab_tx: capsules and writes, in order */
+	struct list reads; /* fab_tx: reads, in order               */
+	struct list done;  /* fab_tx                                */
+	uint32_t out_at;   /* of the first's payload, so much is posted */
+	uint32_t reads_at;
+	uint32_t posted; /* work requests since the start, modulo 2^32 */
+	uint32_t retired;
+	uint32_t reads_out;
+	uint32_t signals_out;
+	uint32_t unsignalled;         /* in a row, up to the last posted           */
+	bool holds;                   /* one of these is what a buffer waits for   */
+	bool body_here;               /* a BODY has completed: it is not on `done` */
+	struct fab_rdma_posted *ring; /* limits.depth, by seq                      */
+};
+
+void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limits *limits,
+			 struct fab_rdma_posted *ring);
+
+/* One more to go: by its kind a capsule, a write (PART) or a read (FETCH, BODY). */
+void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx);
+
+/*
+ * The next work request to post; false: none now.  A SEND's `tx` is on `done` with it: its bytes
+ * are to be copied before anything else is asked of the plan.
+ */
+must_check bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out);
+
+/* `seq` has completed, and so has all before it.  -EPROTO: it is not in flight. */
+must_check int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq);
+
+/* The queue pair is no more: all that was lent is done. */
+void fab__rdma_plan_abort(struct fab_rdma_plan *plan);
+
+#endif
