@@ -193,12 +193,9 @@ struct nvme_smart {
 	uint32_t hot_minutes;
 };
 
-/*
- * nvme_drive_smart - as it was read last, once a minute while the drive is stepped; false: never
- *
- * Thread:  that of nvme_drive_step().
- */
-must_check bool nvme_drive_smart(const struct nvme_drive *drive, struct nvme_smart *smart);
+/* nvme_drive_smart - as it was read last, once a minute while the drive is stepped; false: never.
+ * Any thread. */
+must_check bool nvme_drive_smart(struct nvme_drive *drive, struct nvme_smart *smart);
 
 /* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */
 must_check int nvme_name_check(const char *name, char *err_text, size_t err_text_size);
@@ -206,6 +203,15 @@ must_check int nvme_name_check(const char *name, char *err_text, size_t err_text
 /* ---- when it goes wrong ---------------------------------------------------------- */
 
 /*
+ * Who may call what, when a drive has queue pairs of several threads:
+ *
+ *	the owner, one thread at a time      nvme_drive_step, _fd, _arm, _disarm, _deadline
+ *	a queue pair's thread                nvme_submit, _ring, _poll, nvme_qpair_arm, _disarm, ...
+ *	any that may wait, at any time       nvme_qpair_create
+ *	the queue pair's, if it may wait     nvme_qpair_stop, nvme_qpair_destroy
+ *	any, at any time                     nvme_drive_health, _counts, _smart, _line, _info
+ *	who opened it, when all have ended   nvme_close
+ *
  * One thread owns a drive's admin queue, events and timeouts: it calls nvme_drive_step() in its
  * loop.  A command that does not end is aborted; if that does not help its queue pair is taken
  * away and made anew; then the controller is reset.  I/Os that were in flight come back from
@@ -220,8 +226,8 @@ must_check int nvme_name_check(const char *name, char *err_text, size_t err_text
  *
  * `now_ns` is monotonic.  Returns: true: call again at once.
  *
- * Thread:  the owner's: the same, or handed over with care.  No nvme_qpair_create(), stop or
- *          destroy at the same time.
+ * Thread:  the owner's: one at a time; another may take over between two calls.  Other threads may
+ *          make, stop and destroy queue pairs meanwhile.
  */
 bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns);
 
@@ -230,8 +236,8 @@ int nvme_drive_fd(const struct nvme_drive *drive);
 /* Like nvme_qpair_arm() and _disarm().  The owner's. */
 must_check bool nvme_drive_arm(struct nvme_drive *drive);
 void nvme_drive_disarm(struct nvme_drive *drive);
-/* When to step it at the latest, readable or not; UINT64_MAX: idle. */
-uint64_t nvme_drive_deadline(const struct nvme_drive *drive);
+/* When to step it at the latest, readable or not; UINT64_MAX: idle.  The owner's. */
+uint64_t nvme_drive_deadline(struct nvme_drive *drive);
 
 enum nvme_health {
 	NVME_HEALTH_GOOD,
@@ -249,9 +255,9 @@ struct nvme_drive_counts {
 	uint64_t quarantined_bytes;   /* of the driver's own memory, lost for good   */
 };
 
-/* The owner's thread. */
-enum nvme_health nvme_drive_health(const struct nvme_drive *drive);
-void nvme_drive_counts(const struct nvme_drive *drive, struct nvme_drive_counts *counts);
+/* Any thread. */
+enum nvme_health nvme_drive_health(struct nvme_drive *drive);
+void nvme_drive_counts(struct nvme_drive *drive, struct nvme_drive_counts *counts);
 
 /**
  * nvme_drive_line - the next line for people: what happened to the drive, what was done
@@ -295,10 +301,16 @@ struct nvme_io {
  * At most `depth` - 1 commands are in flight on it; an I/O up to
  * nvme_info.transfer_max_bytes is one command.
  *
+ * A reset gives back the I/Os of all queue pairs of a drive, and makes all of them anew; it waits
+ * until the thread of each has called nvme_poll().
+ *
  * Owns:    ended by nvme_qpair_destroy(), when nothing is in flight.
- * Thread:  any, which hands it on; create, stop and destroy of one drive one at a time.
+ * Thread:  any that may wait, which may hand it on; also while others make or use theirs, and the
+ *          drive's owner steps it.  A thread that has another one on the same drive holds up a
+ *          reset for as long as this takes.
  * Errors:  -EINVAL a depth out of range; -ENOSPC the controller grants no more queue
- *          pairs; -ENOMEM; -EIO, -ETIMEDOUT the controller.
+ *          pairs; -ENOMEM; -EAGAIN the drive is being reset; -ENODEV it was given up;
+ *          -EIO, -ETIMEDOUT the controller.
  */
 must_check int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpair **out);
 void nvme_qpair_destroy(struct nvme_qpair *qp);
@@ -308,10 +320,12 @@ void nvme_qpair_destroy(struct nvme_qpair *qp);
  *
  * For a queue pair that has failed, or whose I/Os nobody wants any more.  When this
  * returns the controller touches no buffer; every I/O in flight comes back from
- * nvme_poll(), once, with -ECANCELED or its own status.  A drive that does not give it back
- * is stopped altogether, and dead from then on.
+ * nvme_poll(), once, with -ECANCELED or its own status.  A reset that is under way gives it back
+ * too; one that does not within 5 s, or has nobody to step it but this thread, and a drive that
+ * does not give the queues back: these drives are stopped altogether, and dead from then on.
  *
- * Thread:  not while another polls it, or steps the drive.  May block.
+ * Thread:  the queue pair's, or any when nobody polls it any more.  May block; others may step the
+ *          drive, and use theirs, meanwhile.
  */
 void nvme_qpair_stop(struct nvme_qpair *qp);
 

@@ -403,71 +403,119 @@ struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid)
 
 /* ---- waited for ----------------------------------------------------------------------- */
 
-/* Until `cmd` is DONE; what does not end, or a controller that is dead, fails the drive. */
-static int wait_for(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+/* 0, and the controller has it; else why not.  A queue that is full empties. */
+static int start(struct nvme_drive *drive, struct nvme_admin_cmd *cmd, uint64_t epoch)
 {
 	struct timespec pause = { .tv_nsec = 50000 };
-	int err = 0;
+	uint64_t now_ns = clock_now_ns();
+	int err;
 
 	for (;;) {
-		(void)nvme__admin_poll(drive);
-		if (cmd->state == NVME_ADMIN_DONE)
-			return cmd->err;
-		if (drive->failed || drive->ops->read32(drive->ctrl, NVME_REG_CSTS) & NVME_CSTS_CFS)
-			err = -EIO; /* CFS, or all ones: it is gone */
-		else if (clock_now_ns() > cmd->deadline_ns)
-			err = -ETIMEDOUT;
-		if (err)
-			break;
+		nvme__helm_take(drive);
+		if (cmd->deadline_ns == 0)
+			cmd->deadline_ns = now_ns + drive->timeout_ns;
+		err = drive->counts.reset_count == epoch ? nvme__admin_submit(drive, cmd)
+							 : -ECANCELED;
+		nvme__helm_leave(drive);
+		if (err != -EAGAIN || clock_now_ns() > cmd->deadline_ns)
+			return err;
 		nanosleep(&pause, NULL);
 	}
+}
+
+/* CSTS.CFS, or all ones: it is gone. */
+static bool is_broken(const struct nvme_drive *drive)
+{
+	return drive->failed || drive->ops->read32(drive->ctrl, NVME_REG_CSTS) & NVME_CSTS_CFS;
+}
+
+/* 1: it flies.  What does not end, or a controller that is dead, fails the drive. */
+static int look_at(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
+{
+	int err = 0;
+
+	(void)nvme__admin_poll(drive);
+	if (cmd->state == NVME_ADMIN_DONE)
+		return cmd->err;
+	if (cmd->state == NVME_ADMIN_LOST) /* by the drive's owner, who resets it */
+		return -ECANCELED;
+	if (clock_now_ns() > cmd->deadline_ns)
+		err = -ETIMEDOUT;
+	else if (drive->reset.life == NVME_LIVE && is_broken(drive))
+		err = -EIO;
+	if (!err)
+		return 1;
 	nvme__admin_lose(drive, cmd);
 	drive->failed = true;
 	return err;
 }
 
-int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command, uint32_t *result)
+static int run(struct nvme_drive *drive, const struct nvme_sqe *command, uint32_t *result,
+	       uint64_t epoch)
 {
-	struct nvme_admin_cmd cmd = { .sqe = *command,
-				      .deadline_ns = clock_now_ns() + drive->timeout_ns };
-	int err;
+	struct nvme_admin_cmd cmd = { .sqe = *command };
+	struct timespec pause = { .tv_nsec = 50000 };
+	int rc = start(drive, &cmd, epoch);
 
-	ASSERT(!drive->admin.waiting);
-	err = nvme__admin_submit(drive, &cmd);
-	if (err)
-		return err;
-	drive->admin.waiting = true;
-	err = wait_for(drive, &cmd);
-	drive->admin.waiting = false;
-	if (!err && result)
+	if (rc)
+		return rc;
+	for (;;) {
+		nvme__helm_take(drive);
+		rc = look_at(drive, &cmd);
+		nvme__helm_leave(drive);
+		if (rc <= 0)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	nvme__kick(drive); /* something of the owner's may have completed besides */
+	if (!rc && result)
 		*result = cmd.result;
-	return err;
+	return rc;
 }
 
-int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid, const struct nvme_mem *mem,
-			      uint32_t depth)
+static uint64_t epoch_now(struct nvme_drive *drive)
 {
-	int vector = drive->ops->vector ? drive->ops->vector(drive->ctrl, qid) : -1;
-	uint64_t cq_iova = mem->iova + nvme__rings_cq_offset(depth);
-	struct nvme_sqe create_cq = nvme__sqe_create_cq(qid, cq_iova, depth, vector);
-	struct nvme_sqe create_sq = nvme__sqe_create_sq(qid, mem->iova, depth);
+	uint64_t epoch;
+
+	nvme__helm_take(drive);
+	epoch = drive->counts.reset_count;
+	nvme__helm_leave(drive);
+	return epoch;
+}
+
+int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command, uint32_t *result)
+{
+	return run(drive, command, result, epoch_now(drive));
+}
+
+int nvme__admin_create_queues(struct nvme_drive *drive, struct nvme_qpair *qp, uint64_t epoch)
+{
+	uint32_t depth = qp->rings.depth, qid = qp->qid;
+	uint64_t cq_iova = qp->mem.iova + nvme__rings_cq_offset(depth);
+	struct nvme_sqe create_cq = nvme__sqe_create_cq(qid, cq_iova, depth, qp->vector);
+	struct nvme_sqe create_sq = nvme__sqe_create_sq(qid, qp->mem.iova, depth);
 	struct nvme_sqe delete_cq = nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, qid);
 	int err;
 
-	err = nvme__admin(drive, &create_cq, NULL);
+	nvme__helm_take(drive); /* a reset changes what is known of doorbells */
+	nvme__rings_attach(&qp->rings, drive, qid);
+	nvme__helm_leave(drive);
+	err = run(drive, &create_cq, NULL, epoch);
 	if (err)
 		return err;
-	err = nvme__admin(drive, &create_sq, NULL);
+	err = run(drive, &create_sq, NULL, epoch);
 	if (err)
-		(void)!nvme__admin(drive, &delete_cq, NULL); /* the first error counts */
+		(void)!run(drive, &delete_cq, NULL, epoch); /* the first error counts */
 	return err;
 }
 
+/* The completion queue's error counts too: after a reset between the two it is forgotten. */
 int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid)
 {
 	struct nvme_sqe delete_sq = nvme__sqe_delete(NVME_ADMIN_DELETE_SQ, qid);
 	struct nvme_sqe delete_cq = nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, qid);
-	int err = nvme__admin(drive, &delete_sq, NULL);
+	uint64_t epoch = epoch_now(drive);
+	int err = run(drive, &delete_sq, NULL, epoch);
 
-	return err ? err : nvme__admin(drive, &delete_cq, NULL);
+	return err ? err : run(drive, &delete_cq, NULL, epoch);
 }

@@ -7,8 +7,8 @@
  *	(void)!nvme__admin_poll(drive);             later, and again
  *	if (cmd.state == NVME_ADMIN_DONE) ...       cmd.err, cmd.status, cmd.result
  *
- * A command is the caller's memory and the driver's from submit until it is DONE or LOST.  One
- * thread owns all of this.  Private to nvme/ and its tests.
+ * A command is the caller's memory and the driver's from submit until it is DONE or LOST.  All of
+ * this is for who is at the helm (nvme_internal.h).  Private to nvme/ and its tests.
  */
 #ifndef NVME_ADMIN_H
 #define NVME_ADMIN_H
@@ -101,7 +101,6 @@ struct nvme_admin {
 	uint32_t slots_used;  /* flying and lost          */
 	uint32_t pages_taken; /* a bit each               */
 	uint32_t lost_count;  /* commands that never ended */
-	bool waiting;         /* one thread at a time     */
 };
 
 /**
@@ -157,13 +156,19 @@ struct nvme_sqe nvme__sqe_create_sq(uint32_t qid, uint64_t iova, uint32_t depth)
 struct nvme_sqe nvme__sqe_delete(uint8_t opcode, uint32_t qid);
 struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid);
 
-/* ---- waited for: bring-up and control threads ---------------------------------------- */
+/* ---- waited for: control threads, away from the helm ----------------------------------- */
 
-/* Each returns 0, -errno of the command's status, or -EIO, -ETIMEDOUT. */
+struct nvme_qpair;
+
+/*
+ * Each returns 0, -errno of the command's status, -EIO, -ETIMEDOUT, or -ECANCELED: a reset has
+ * taken it back.  Any thread, also while another steps the drive.
+ */
 must_check int nvme__admin(struct nvme_drive *drive, const struct nvme_sqe *command,
 			   uint32_t *result);
-must_check int nvme__admin_create_queues(struct nvme_drive *drive, uint32_t qid,
-					 const struct nvme_mem *mem, uint32_t depth);
+/* -ECANCELED, too, when there have been other than `epoch` resets. */
+must_check int nvme__admin_create_queues(struct nvme_drive *drive, struct nvme_qpair *qp,
+					 uint64_t epoch);
 must_check int nvme__admin_delete_queues(struct nvme_drive *drive, uint32_t qid);
 
 #endif

@@ -266,8 +266,13 @@ void nvme__events_step(struct nvme_drive *drive, uint64_t now_ns)
 		begin_reading(drive, now_ns);
 }
 
-bool nvme_drive_smart(const struct nvme_drive *drive, struct nvme_smart *smart)
+bool nvme_drive_smart(struct nvme_drive *drive, struct nvme_smart *smart)
 {
+	bool known;
+
+	nvme__helm_take(drive);
 	*smart = drive->events.smart;
-	return drive->events.smart_known;
+	known = drive->events.smart_known;
+	nvme__helm_leave(drive);
+	return known;
 }

@@ -116,6 +116,9 @@ struct nvme_qpair {
 	_Atomic uint32_t complaint; /* enum nvme_complaint << 16 | id, for the drive's owner */
 	/* Read at setup, and when something is wrong. */
 	struct nvme_drive *drive;
+	bool leaving; /* at the helm: its queues are being taken away: no watch over its commands */
+	bool ended;   /* at the helm: the controller has forgotten it: no orders, no resets */
+	int vector;   /* of its completion queue, -1: none */
 	uint32_t zero_max_blocks, deallocate_max_blocks; /* as in nvme_info */
 	int order_fd;                                    /* readable when there is an order      */
 	int wake_fd;                                     /* of the controller, as it is in epoll */
@@ -173,9 +176,10 @@ struct nvme_drive {
 	void *ctrl;
 	struct nvme_dma *dma;
 	struct nvme_info info;
-	struct nvme_admin admin; /* one thread at a time */
-	bool failed;             /* the controller does not answer, or not sensibly */
-	uint64_t timeout_ns;     /* for enabling, disabling and for an admin command */
+	_Atomic bool helm; /* somebody is at it: nvme__helm_try() */
+	struct nvme_admin admin;
+	bool failed;         /* the controller does not answer, or not sensibly */
+	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
 	uint64_t cap;
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
@@ -190,11 +194,35 @@ struct nvme_drive {
 	struct nvme_events events;
 	struct nvme_up up;                             /* its way up, the first or after a reset */
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
+	bool qid_taken[NVME_QPAIRS_MAX + 1];           /* by one there, or that is being made */
 	char name[64];                                 /* as much of it as fits: for messages */
 	struct nvme_watch watch;
 	struct nvme_reset reset;
 	struct nvme_drive_counts counts; /* the owner's */
 };
+
+/*
+ * The helm: admin queue, table of queue pairs, watch and reset are touched by who is there.  That
+ * is the drive's owner in nvme_drive_step(), and, for a moment at a time, whoever makes or ends a
+ * queue pair.  Nobody waits for anything there, sleeps, or calls what might.
+ *
+ *   R5 -> A5   what one did at the helm is there for the next
+ */
+must_check static inline bool nvme__helm_try(struct nvme_drive *drive)
+{
+	return !atomic_exchange_explicit(&drive->helm, true, memory_order_acquire); /* A5 */
+}
+
+static inline void nvme__helm_leave(struct nvme_drive *drive)
+{
+	atomic_store_explicit(&drive->helm, false, memory_order_release); /* R5 */
+}
+
+/* This thread: a name that no other one has. */
+const void *nvme__me(void);
+
+/* nvme_queues.c: wait until it is free: a moment. */
+void nvme__helm_take(struct nvme_drive *drive);
 
 /* nvme_ctrl.c: a drive from a controller, which is destroyed with it, or at once on failure. */
 must_check int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, void *ctrl,

@@ -22,7 +22,7 @@
  *    +<--RUN-- paused <-- returning     dead <--DEAD--   --> stopped
  *                 all I/Os are back
  *
- *   R1 -> A1   (R1 in nvme_drive.c) what the owner has set up (queues, or that nothing is written
+ *   R1 -> A1   (R1 in nvme_queues.c) what the owner has set up (queues, or that nothing is written
  *              any more) is there before the order that says so
  *   R2 -> A2   (A2 in nvme_reset.c) this thread's last touch of the queues and its doorbells are
  *              before it says that it has obeyed

@@ -104,7 +104,8 @@ static uint32_t next_qid(const struct nvme_drive *drive, uint32_t qid)
 	const struct nvme_reset *r = &drive->reset;
 
 	for (; qid <= NVME_QPAIRS_MAX; qid++) {
-		if (drive->qpair[qid] && (r->qid == 0 || r->qid == qid))
+		if (drive->qpair[qid] && !drive->qpair[qid]->ended &&
+		    (r->qid == 0 || r->qid == qid))
 			return qid;
 	}
 	return 0;
@@ -163,6 +164,7 @@ static void stopped(struct nvme_drive *drive, uint64_t now_ns)
 	if (r->cause == NVME_CAUSE_REQUEST)
 		release(drive);
 	if (r->stopped) {
+		r->stopped_epoch = drive->counts.reset_count;
 		nvme__admin_restart(drive);
 		drive->failed = false;
 	}
@@ -452,12 +454,11 @@ static struct nvme_sqe create_command(struct nvme_drive *drive, uint32_t qid, bo
 {
 	struct nvme_qpair *qp = drive->qpair[qid];
 	uint64_t cq_iova = qp->mem.iova + nvme__rings_cq_offset(qp->rings.depth);
-	int vector = drive->ops->vector ? drive->ops->vector(drive->ctrl, qid) : -1;
 
 	if (sq)
 		return nvme__sqe_create_sq(qid, qp->mem.iova, qp->rings.depth);
 	nvme__rings_attach(&qp->rings, drive, qid);
-	return nvme__sqe_create_cq(qid, cq_iova, qp->rings.depth, vector);
+	return nvme__sqe_create_cq(qid, cq_iova, qp->rings.depth, qp->vector);
 }
 
 static bool creating(struct nvme_drive *drive, uint64_t now_ns)
@@ -477,9 +478,6 @@ static bool creating(struct nvme_drive *drive, uint64_t now_ns)
 		r->next_qid = r->next_sq ? next_qid(drive, r->next_qid + 1) : r->next_qid;
 		r->next_sq = !r->next_sq;
 	}
-	/* One that nvme_qpair_stop() has ended needs none. */
-	while (r->next_qid && drive->qpair[r->next_qid]->state != NVME_QP_PAUSED)
-		r->next_qid = next_qid(drive, r->next_qid + 1);
 	if (r->next_qid == 0) {
 		live_again(drive, now_ns);
 		return true;
@@ -520,11 +518,18 @@ bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns)
 void nvme__halt(struct nvme_drive *drive, struct nvme_qpair *own)
 {
 	struct timespec pause = { .tv_nsec = 100000 };
+	bool progress, dead = false;
 
+	nvme__helm_take(drive);
 	nvme__trouble(drive, NVME_CAUSE_CLOSING, 0, clock_now_ns());
-	while (drive->reset.life != NVME_DEAD) {
+	nvme__helm_leave(drive);
+	while (!dead) {
 		nvme__qpair_obey(own);
-		if (!nvme__reset_turn(drive, clock_now_ns()))
+		nvme__helm_take(drive);
+		progress = nvme__reset_turn(drive, clock_now_ns());
+		dead = drive->reset.life == NVME_DEAD;
+		nvme__helm_leave(drive);
+		if (!progress)
 			nanosleep(&pause, NULL);
 	}
 	nvme__qpair_obey(own);

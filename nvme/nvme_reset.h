@@ -74,6 +74,7 @@ struct nvme_reset {
 	bool forced;               /* waits for no other thread                                  */
 	bool released;             /* ops->release() was called                                  */
 	bool stopped;              /* the controller reaches no memory any more                  */
+	uint64_t stopped_epoch;    /* counts.reset_count when it was so last                     */
 	bool quarantine;           /* it could not be stopped: what it knew of is lost for good  */
 	bool restarted;            /* another incarnation: its volatile cache may have been lost */
 	bool read_only;            /* and it had one, with something in it                       */
@@ -102,6 +103,7 @@ struct nvme_watch {
 	uint64_t tick_ns;      /* 0: commands may take for ever                        */
 	uint64_t next_tick_ns; /* UINT64_MAX: nothing was in flight, twice             */
 	uint64_t next_look_ns; /* at alarms and the admin queue                        */
+	const void *owner;     /* nvme__me() of who took the last step; NULL: nobody   */
 	uint32_t stamp;        /* 1 .. 255: what commands that are submitted now carry */
 	uint64_t restarted_ns; /* a queue pair, the last time; 0: never                */
 	bool cooling;          /* nothing was in flight at the last tick               */
@@ -140,7 +142,7 @@ void nvme__halt(struct nvme_drive *drive, struct nvme_qpair *own);
 
 /* nvme_qpair.c: the queue pair's thread does what it was told. */
 void nvme__qpair_obey(struct nvme_qpair *qp);
-/* nvme_drive.c: an order for one queue pair, and its thread is woken. */
+/* nvme_queues.c: an order for one queue pair, and its thread is woken. */
 void nvme__qpair_order(struct nvme_qpair *qp, uint32_t order);
 
 #endif

@@ -186,7 +186,8 @@ static void look_at_commands(struct nvme_drive *drive, uint64_t now_ns, uint32_t
 
 	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
 		struct nvme_qpair *qp = drive->qpair[q];
-		uint32_t age = qp ? oldest_of(drive, qp, &cid, in_flight, &late) : 0;
+		uint32_t age =
+			qp && !qp->leaving ? oldest_of(drive, qp, &cid, in_flight, &late) : 0;
 
 		if (age >= HELPLESS && drive->reset.life == NVME_LIVE) {
 			bool again = w->restarted_ns &&
@@ -330,10 +331,13 @@ static wk_cold void first_step(struct nvme_drive *drive, uint64_t now_ns)
 	complaints(drive, now_ns); /* from before anybody listened */
 }
 
-bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
+/* At the helm. */
+static bool step(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_watch *w = &drive->watch;
 	bool progress = false;
+
+	w->owner = nvme__me();
 
 	if (unlikely(!atomic_load_explicit(&w->stepped, memory_order_relaxed)))
 		first_step(drive, now_ns);
@@ -355,12 +359,23 @@ bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
 	return progress;
 }
 
+bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	bool progress;
+
+	if (unlikely(!nvme__helm_try(drive)))
+		return true; /* somebody makes or ends a queue pair, and is gone in a moment */
+	progress = step(drive, now_ns);
+	nvme__helm_leave(drive);
+	return progress;
+}
+
 int nvme_drive_fd(const struct nvme_drive *drive)
 {
 	return drive->watch.epoll_fd;
 }
 
-bool nvme_drive_arm(struct nvme_drive *drive)
+static bool arm(struct nvme_drive *drive)
 {
 	const struct nvme_rings *r = &drive->admin.rings;
 	struct nvme_watch *w = &drive->watch;
@@ -377,12 +392,24 @@ bool nvme_drive_arm(struct nvme_drive *drive)
 	return !atomic_load_explicit(&w->kicked, memory_order_acquire);
 }
 
+bool nvme_drive_arm(struct nvme_drive *drive)
+{
+	bool armed;
+
+	if (!nvme__helm_try(drive))
+		return false;
+	armed = arm(drive);
+	nvme__helm_leave(drive);
+	return armed;
+}
+
 void nvme_drive_disarm(struct nvme_drive *drive)
 {
 	struct nvme_watch *w = &drive->watch;
 	struct epoll_event e;
 	uint64_t count;
 
+	nvme__helm_take(drive);
 	/* Before the controller's own descriptor is drained: one call instead of one for each. */
 	if (epoll_wait(w->epoll_fd, &e, 1, 0) == 1) {
 		w->next_look_ns = 0;
@@ -391,9 +418,10 @@ void nvme_drive_disarm(struct nvme_drive *drive)
 	}
 	if (drive->reset.life != NVME_DEAD)
 		drive->ops->disarm(drive->ctrl, 0);
+	nvme__helm_leave(drive);
 }
 
-uint64_t nvme_drive_deadline(const struct nvme_drive *drive)
+static uint64_t deadline_ns(const struct nvme_drive *drive)
 {
 	const struct nvme_reset *r = &drive->reset;
 	uint64_t at_ns = drive->watch.next_tick_ns, admin_ns;
@@ -418,7 +446,17 @@ uint64_t nvme_drive_deadline(const struct nvme_drive *drive)
 	UNREACHABLE();
 }
 
-enum nvme_health nvme_drive_health(const struct nvme_drive *drive)
+uint64_t nvme_drive_deadline(struct nvme_drive *drive)
+{
+	uint64_t at_ns;
+
+	nvme__helm_take(drive);
+	at_ns = deadline_ns(drive);
+	nvme__helm_leave(drive);
+	return at_ns;
+}
+
+static enum nvme_health health(const struct nvme_drive *drive)
 {
 	if (drive->reset.life == NVME_DEAD)
 		return NVME_HEALTH_DEAD;
@@ -427,7 +465,19 @@ enum nvme_health nvme_drive_health(const struct nvme_drive *drive)
 	return drive->reset.read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
 }
 
-void nvme_drive_counts(const struct nvme_drive *drive, struct nvme_drive_counts *counts)
+enum nvme_health nvme_drive_health(struct nvme_drive *drive)
 {
+	enum nvme_health now;
+
+	nvme__helm_take(drive);
+	now = health(drive);
+	nvme__helm_leave(drive);
+	return now;
+}
+
+void nvme_drive_counts(struct nvme_drive *drive, struct nvme_drive_counts *counts)
+{
+	nvme__helm_take(drive);
 	*counts = drive->counts;
+	nvme__helm_leave(drive);
 }

@@ -356,7 +356,7 @@ Test(nvme_ctrl, disabled_controller_forgets_its_queues)
 	cr_assert_eq(soft->csts, NVME_CSTS_RDY);
 	/* The driver's rings began anew, too, in a real reset; here nothing more is asked. */
 	nvme__admin_restart(f.drive);
-	cr_assert_eq(nvme__admin_create_queues(f.drive, 1, &f.qp->mem, 8), 0);
+	cr_assert_eq(nvme__admin_create_queues(f.drive, f.qp, 0), 0);
 }
 
 Test(nvme_ctrl, status_of_every_kind_has_an_errno_and_a_text)
