@@ -24,6 +24,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define APP_RING_LINE 64
@@ -95,14 +96,6 @@ static inline bool app_ring_pop(struct app_ring *r, struct app_message *out)
 	*out = r->slot[tail & (r->size - 1)];
 	atomic_store_explicit(&r->tail, tail + 1, memory_order_release); /* R2 */
 	return true;
-}
-
-/* The popping thread: the one after the next, for its memory to be asked for; NULL: none yet. */
-static inline const struct app_message *app_ring_peek(const struct app_ring *r, uint32_t ahead)
-{
-	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-
-	return r->head_seen - tail > ahead ? &r->slot[(tail + ahead) & (r->size - 1)] : NULL;
 }
 
 /* The popping thread, its bell set: has anything come?  A3 */

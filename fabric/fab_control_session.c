@@ -23,15 +23,18 @@
 
 /* ---- a session begins --------------------------------------------------------------- */
 
-/* The core with the fewest sessions: the first one of them, so that a client alone is where the
- * store is. */
-static struct fab_server *core_find(const struct fab_control *c)
+/* The core with the fewest sessions; of several, they take turns. */
+static struct fab_server *core_find(struct fab_control *c)
 {
-	struct fab_server *found = c->cores[0];
+	struct fab_server *found = c->cores[c->core_next];
 
-	for (uint32_t i = 1; i < c->core_count; i++)
-		if (c->cores[i]->places_used < found->places_used)
-			found = c->cores[i];
+	for (uint32_t i = 1; i < c->core_count; i++) {
+		struct fab_server *core = c->cores[(c->core_next + i) % c->core_count];
+
+		if (core->places_used < found->places_used)
+			found = core;
+	}
+	c->core_next = (c->core_next + 1) % c->core_count;
 	return found;
 }
 

@@ -267,6 +267,7 @@ struct fab_rdma_server { /* the control side's, but for what the lock is for */
 struct fab_control { /* one for all cores */
 	struct fab_server *cores[FAB_CORES_MAX];
 	uint32_t core_count;
+	uint32_t core_next;     /* whose turn it is           */
 	uint32_t session_count; /* of all cores: their places that are used */
 	int epoll_fd;
 	int wake_fd; /* a core wakes control */

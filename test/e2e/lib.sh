@@ -62,6 +62,7 @@ write_conf() { # DRIVE...
 		echo "key_file = $DIR/key"
 		echo "cache = ${CACHE:-64M}"
 		echo "core = none"
+		echo "cores = ${APP_CORES:-1}"
 	} >"$CONF"
 	[ -f "$DIR/key" ] || (umask 077; echo "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$DIR/key")
 }

@@ -82,7 +82,7 @@ Test(fab_cores, sessions_are_spread_and_a_place_that_is_free_again_is_filled)
 	begin("shm");
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		cr_assert_eq(dial(i), 0);
-	cr_assert_eq(sessions_of(0), 3);
+	cr_assert_eq(sessions_of(0), 3); /* in turn */
 	cr_assert_eq(sessions_of(1), 2);
 	cr_assert_eq(sessions_of(2), 2);
 	fab_close(conn[1]); /* the first of core 1 */

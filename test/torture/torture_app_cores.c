@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A whole appliance of four cores, each a thread, and clients over both transports, each a thread:
+ * files of their own written, appended to, read, renamed and removed, and one file that all append
+ * to at once.  Every byte read is compared.  Run under TSan: torture_app_cores [rounds].
+ */
+#define _GNU_SOURCE
+#include "appliance/app_run.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/rand.h"
+#include "client-lib/weka_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { CORES = 4, CLIENTS = 6, DRIVES = 2, FILES = 4, BYTES_MAX = 20000, RECORD = 100 };
+
+static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
+static struct nvme_dma *dma;
+static struct nvme_drive *drive[DRIVES];
+static struct fab_server *srv;
+static struct app_run run = { .cores = CORES, .spin_max_ns = 20 * NS_PER_US };
+static uint32_t rounds = 40;
+
+static void *control_thread(void *arg)
+{
+	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
+				 { .fd = run.event_fd, .events = POLLIN } };
+	uint64_t count;
+
+	(void)arg;
+	while (atomic_load_explicit(&run.at, memory_order_acquire) != APP_RUN_ENDED) {
+		if (!app_control_step(srv, dma, clock_now_ns()))
+			(void)poll(fds, 2, 100);
+		(void)!read(run.event_fd, &count, sizeof(count));
+	}
+	return NULL;
+}
+
+static void listen_for_clients(void)
+{
+	struct fab_server_cfg cfg = { .key = { .id = "weka" }, .core_count = CORES };
+	char address[64];
+
+	memcpy(cfg.key.secret, secret, FAB_KEY_BYTES);
+	snprintf(address, sizeof(address), "shm:/tmp/weka-torture-%d.sock", (int)getpid());
+	ASSERT(fab_server_create(&srv, &cfg) == 0);
+	ASSERT(fab_server_listen(srv, address, NULL) == 0);
+	ASSERT(fab_server_listen(srv, "tcp://127.0.0.1:0", NULL) == 0);
+	for (uint32_t i = 1; i < CORES; i++)
+		ASSERT(fab_server_add(srv, &run.srv[i]) == 0);
+}
+
+static void begin(pthread_t *control)
+{
+	struct nvme_options wanted = { .qpair_count_max = CORES };
+	char err_text[NVME_ERR_TEXT];
+
+	ASSERT(nvme_dma_create(&dma) == 0);
+	for (uint32_t i = 0; i < DRIVES; i++)
+		ASSERT(nvme_open(&drive[i], "mem:128M", dma, &wanted, err_text, sizeof(err_text)) ==
+		       0);
+	listen_for_clients();
+	run.cfg = (struct app_core_cfg){
+		.dma = dma,
+		.drive = drive,
+		.ndrives = DRIVES,
+		.srv = srv,
+		.boot = APP_BOOT_FORMAT,
+		.cache_bytes = 8u << 20,
+		.staging_bytes = 16u << 20,
+		.ops_max = 16, /* fewer than are asked for, so that some wait */
+		.nshards = 16,
+		.secret = 7,
+		.wall_ns = (int64_t)clock_wall_ns(),
+	};
+	run.event_fd = eventfd(0, EFD_NONBLOCK);
+	ASSERT(app_run_start(&run) == 0);
+	while (atomic_load_explicit(&run.at, memory_order_acquire) == APP_RUN_STARTING)
+		usleep(1000);
+	ASSERT(atomic_load_explicit(&run.at, memory_order_acquire) == APP_RUN_SERVING);
+	ASSERT(pthread_create(control, NULL, control_thread, NULL) == 0);
+}
+
+static void end(pthread_t control)
+{
+	app_run_stop(&run);
+	app_run_join(&run);
+	pthread_join(control, NULL);
+	while (app_control_step(srv, dma, clock_now_ns()))
+		;
+	for (uint32_t i = CORES; i-- > 1;)
+		fab_server_destroy(run.srv[i]);
+	fab_server_destroy(srv);
+	for (uint32_t i = 0; i < DRIVES; i++)
+		nvme_close(drive[i]);
+	ASSERT(nvme_dma_fault_count(dma) == 0);
+	nvme_dma_destroy(dma);
+	close(run.event_fd);
+}
+
+/* ---- clients ------------------------------------------------------------------------- */
+
+struct visitor {
+	uint32_t id;
+	pthread_t thread;
+	struct weka_client *client;
+	struct rand_state rand;
+	struct weka_attr together;
+	uint32_t size[FILES]; /* UINT32_MAX: not there */
+	uint8_t bytes[FILES][BYTES_MAX];
+};
+
+#define GOOD(call)                                                                                 \
+	do {                                                                                       \
+		int64_t rc = (call);                                                               \
+		if (rc < 0)                                                                        \
+			fprintf(stderr, "torture_app_cores: %s: %s\n", #call, weka_error(NULL));   \
+		ASSERT(rc >= 0);                                                                   \
+	} while (0)
+
+static void path_of(const struct visitor *v, uint32_t i, char out[32])
+{
+	snprintf(out, 32, "/of%u/file%u", v->id, i);
+}
+
+static void put_file(struct visitor *v, uint32_t i)
+{
+	char path[32];
+
+	path_of(v, i, path);
+	v->size[i] = (uint32_t)rand_below(&v->rand, BYTES_MAX);
+	for (uint32_t k = 0; k < v->size[i]; k++)
+		v->bytes[i][k] = (uint8_t)rand_u64(&v->rand);
+	GOOD(weka_write_file(v->client, path, v->bytes[i], v->size[i], NULL));
+}
+
+/* In place, and behind the end. */
+static void change_file(struct visitor *v, uint32_t i)
+{
+	uint32_t at = (uint32_t)rand_below(&v->rand, v->size[i] + 1);
+	uint32_t bytes = (uint32_t)rand_below(&v->rand, BYTES_MAX - at) + 1;
+	struct weka_attr attr;
+	char path[32];
+
+	path_of(v, i, path);
+	memset(v->bytes[i] + at, (int)rand_below(&v->rand, 256), bytes);
+	v->size[i] = max_u32(v->size[i], at + bytes);
+	GOOD(weka_open(v->client, path, 0, 0, &attr));
+	GOOD(weka_pwrite(v->client, &attr.handle, v->bytes[i] + at, bytes, at));
+}
+
+static void rename_file(struct visitor *v, uint32_t i)
+{
+	uint32_t to = (i + 1) % FILES;
+	char from_path[32], to_path[32];
+
+	path_of(v, i, from_path);
+	path_of(v, to, to_path);
+	GOOD(weka_rename(v->client, from_path, to_path));
+	memcpy(v->bytes[to], v->bytes[i], v->size[i]);
+	v->size[to] = v->size[i];
+	v->size[i] = UINT32_MAX;
+}
+
+static void remove_file(struct visitor *v, uint32_t i)
+{
+	char path[32];
+
+	path_of(v, i, path);
+	GOOD(weka_unlink(v->client, path));
+	v->size[i] = UINT32_MAX;
+}
+
+static void compare(struct visitor *v, uint32_t i)
+{
+	size_t size_bytes;
+	char path[32];
+	void *bytes;
+	int err;
+
+	path_of(v, i, path);
+	err = weka_read_file(v->client, path, &bytes, &size_bytes);
+	if (v->size[i] == UINT32_MAX) {
+		ASSERT(err == -ENOENT);
+		return;
+	}
+	ASSERT(err == 0 && size_bytes == v->size[i]);
+	ASSERT(memcmp(bytes, v->bytes[i], size_bytes) == 0);
+	free(bytes);
+}
+
+static void append_together(struct visitor *v)
+{
+	char record[RECORD];
+
+	memset(record, 'a' + (int)v->id, sizeof(record));
+	GOOD(weka_append(v->client, &v->together.handle, record, sizeof(record)));
+}
+
+static void *visit(void *arg)
+{
+	struct visitor *v = arg;
+	char dir[16];
+
+	snprintf(dir, sizeof(dir), "/of%u", v->id);
+	GOOD(weka_mkdir(v->client, dir, 0755));
+	GOOD(weka_open(v->client, "/together", WEKA_CREATE, 0644, &v->together));
+	for (uint32_t i = 0; i < FILES; i++)
+		put_file(v, i);
+	for (uint32_t round = 0; round < rounds; round++) {
+		uint32_t i = (uint32_t)rand_below(&v->rand, FILES);
+
+		append_together(v);
+		if (v->size[i] == UINT32_MAX || rand_below(&v->rand, 4) == 0)
+			put_file(v, i);
+		else if (rand_below(&v->rand, 4) == 0)
+			rename_file(v, i);
+		else if (rand_below(&v->rand, 6) == 0)
+			remove_file(v, i);
+		else
+			change_file(v, i);
+		for (uint32_t k = 0; k < FILES; k++)
+			compare(v, k);
+	}
+	return NULL;
+}
+
+static void come(struct visitor *v, uint32_t id)
+{
+	struct weka_key key = { .id = "weka", .secret = secret };
+	int err = weka_connect(fab_server_address(srv, id % 2), &key, NULL, &v->client);
+
+	if (err)
+		fprintf(stderr, "torture_app_cores: %s\n", weka_error(NULL));
+	ASSERT(err == 0);
+	v->id = id;
+	rand_seed(&v->rand, id + 1);
+}
+
+/* Whose records, and how many of each: whole ones, and none is lost. */
+static void check_together(struct visitor *v)
+{
+	uint32_t count[CLIENTS] = { 0 };
+	size_t size_bytes;
+	char *bytes;
+
+	GOOD(weka_read_file(v->client, "/together", (void **)&bytes, &size_bytes));
+	ASSERT(size_bytes == (size_t)CLIENTS * rounds * RECORD);
+	for (size_t at = 0; at < size_bytes; at += RECORD) {
+		ASSERT(bytes[at] >= 'a' && bytes[at] < 'a' + CLIENTS);
+		for (size_t k = 1; k < RECORD; k++)
+			ASSERT(bytes[at + k] == bytes[at]);
+		count[bytes[at] - 'a']++;
+	}
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ASSERT(count[i] == rounds);
+	free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+	static struct visitor visitor[CLIENTS];
+	struct app_core_stat stat[CORES];
+	pthread_t control;
+
+	if (argc > 1)
+		rounds = (uint32_t)atoi(argv[1]);
+	begin(&control);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		come(&visitor[i], i);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ASSERT(pthread_create(&visitor[i].thread, NULL, visit, &visitor[i]) == 0);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		pthread_join(visitor[i].thread, NULL);
+	check_together(&visitor[CLIENTS - 1]);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		weka_close(visitor[i].client);
+	app_run_stop(&run);
+	while (atomic_load_explicit(&run.at, memory_order_acquire) != APP_RUN_ENDED)
+		usleep(1000);
+	for (uint32_t i = 0; i < CORES; i++)
+		app_core_stat(run.thread[i].core, &stat[i]);
+	end(control);
+	ASSERT(run.status == 0);
+	for (uint32_t i = 1; i < CORES; i++) /* each had a client, and asked for it */
+		ASSERT(stat[i].asked > 0 && stat[i].read_bytes > 0);
+	ASSERT(stat[0].served > 0);
+	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores\n",
+	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served);
+	return 0;
+}
