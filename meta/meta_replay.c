@@ -94,8 +94,13 @@ static int chunk_here(struct meta *m)
 					       "drive %u block %llu: the log cannot be read",
 					       io->drive, (unsigned long long)io->block);
 		again = io->nblocks > 1;
-		if (!again)
-			memset(io->buf, 0, META__BLOCK);
+		if (again)
+			break;
+		memset(io->buf, 0, META__BLOCK);
+		meta__boot_note(m,
+				"drive %u block %llu: cannot be read; it is taken for no part of "
+				"the log",
+				io->drive, (unsigned long long)io->block);
 	}
 	b->sent = false;
 	if (!again)

@@ -64,7 +64,7 @@ look() {
 			survives "$1" "does not build: $(grep -m1 error "$TREE/log")"
 			return
 		fi
-		$RUN timeout 900 "$(program "$sim")" >"$TREE/log" 2>&1 && continue
+		$RUN timeout --foreground 900 "$(program "$sim")" >"$TREE/log" 2>&1 && continue
 		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT|FAIL' "$TREE/log" | cut -c1-150)
 		after=$(grep -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
 		echo "ok $1: found by $sim${after:+, $after}: ${said#not ok }"

@@ -191,6 +191,7 @@ static void cannot_be_read(uint64_t baddr, uint32_t nblocks, int status)
 Test(meta_replay, block_of_the_torn_tail_that_cannot_be_read_loses_no_other)
 {
 	const struct found *last;
+	char place[64];
 
 	find_blocks();
 	last = &found[nfound - 1];
@@ -200,6 +201,9 @@ Test(meta_replay, block_of_the_torn_tail_that_cannot_be_read_loses_no_other)
 		image_restore();
 		cannot_be_read(last->baddr + at, 1 + at % 2, -ENODATA);
 		cr_assert_eq(rig_mount(&r), 0, "block %u: %s", at, meta_error(r.m));
+		(void)snprintf(place, sizeof(place), "drive 0 block %llu: cannot be read",
+			       (unsigned long long)r.lost_from);
+		cr_assert_not_null(strstr(meta_error(r.m), place), "%s", meta_error(r.m));
 		cr_assert_eq(count_files(), at < last->head.nblocks ? FILES - 1 : FILES);
 	}
 }

@@ -136,6 +136,27 @@ Test(weka_conn, the_next_address_is_tried)
 	cr_assert_eq(limits.pool_bytes, 64 << 20);
 }
 
+/* The end of the time must not come before its beginning. */
+Test(weka_conn, who_has_for_ever_to_connect_connects)
+{
+	options.connect_timeout_ns = WEKA_FOREVER;
+	start("tcp");
+}
+
+Test(weka_conn, a_request_that_has_nearly_for_ever_is_not_over_at_once)
+{
+	struct weka_req req = { .timeout_ns = WEKA_FOREVER - 1 }, *done;
+
+	start("tcp");
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	wait_held(1);
+	for (int i = 0; i < 20; i++) { /* its deadline is looked at each millisecond */
+		cr_assert_eq(weka_reap(client, &done, 1), 0, "%d", req.status);
+		usleep(1000);
+	}
+}
+
 /* A listening socket on a free port, and its address. */
 static int somebody_else(char *address, size_t size)
 {
