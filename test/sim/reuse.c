@@ -280,14 +280,14 @@ static bool rivals_end(uint64_t seed)
 {
 	bool good = true;
 
-	for (uint32_t i = 0; i < RIVALS; i++) {
-		struct sim_call *c;
-
+	for (uint32_t i = 0; i < RIVALS; i++)
 		while (good && rivals[i].out > 0)
 			good = sim_load_step(&load, false);
-		c = rival_call(&rivals[i], FAB_UNLINK);
+	for (uint32_t i = 0; good && i < RIVALS; i++) {
+		struct sim_call *c = rival_call(&rivals[i], FAB_UNLINK);
+
 		c->call.args.name.name = rival_name(&rivals[i]);
-		good = good && sim_world_do(&w, c, false) == 0 &&
+		good = sim_world_do(&w, c, false) == 0 &&
 		       (!c->call.status || c->call.status == -ENOENT);
 	}
 	return good || failed(seed, "rivals", load.why);
