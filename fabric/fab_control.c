@@ -119,7 +119,7 @@ static int keys_begin(struct fab_server *srv, const struct fab_key *key)
 	if (!err && key->id[0])
 		err = fab_server_key_set(srv, &grant);
 	secret_wipe(&grant, sizeof(grant));
-	return err;
+	return err < 0 ? err : 0;
 }
 
 static int descriptors_open(struct fab_server *srv)

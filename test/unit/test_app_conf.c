@@ -74,7 +74,7 @@ static const struct {
 	{ ENOUGH "listen = rdma://x\n", "w.conf:4: listen" },
 	{ "listen = shm:/x\nkey_file = /k\n", "w.conf: drive: not given" },
 	{ "drive = mem:64M\nkey_file = /k\n", "w.conf: listen: not given" },
-	{ "drive = mem:64M\nlisten = shm:/x\n", "w.conf: key_file: not given" },
+	{ "drive = mem:64M\nlisten = shm:/x\n", "w.conf: key_file: not given, nor key_dir" },
 	{ ENOUGH "pools_max = 64M\nsession_pools_max = 128M\n",
 	  "w.conf:5: session_pools_max: more" },
 	{ ENOUGH "window_max = 5000001\n", "w.conf:4: window_max: not a multiple" },
