@@ -56,7 +56,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
 			     "a line for each" },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
-			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, HOST a number; one a line" },
+			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
+			      "HOST a number; one a line" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
