@@ -153,10 +153,11 @@ struct fab__session {
 	enum fab_session_at at;
 	bool direct;
 	bool onesided;
-	bool halting;           /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
-	bool active;            /* there may be something to receive */
-	bool quiet_until_told;  /* epoll says when it becomes active */
-	struct list dirty_node; /* on srv->dirty: something to flush */
+	bool halting;            /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
+	bool active;             /* there may be something to receive */
+	bool quiet_until_told;   /* epoll says when it becomes active */
+	struct list dirty_node;  /* on srv->dirty: something to flush */
+	struct list closed_node; /* on srv->closed: control is not yet told */
 	uint64_t next_deadline_ns;
 	_Atomic uint32_t refusals;             /* bits of enum fab_refusal, for control */
 	uint64_t refused_ns[FAB_REFUSALS_END]; /* when control was told last */
@@ -306,6 +307,7 @@ struct fab_server { /* of one core */
 	uint64_t now_ns; /* of the last poll */
 	uint64_t next_deadline_ns;
 	struct list dirty;   /* sessions to flush           */
+	struct list closed;  /* sessions whose SESSION_CLOSED the caller may still be reading */
 	struct list cancels; /* requests with an event due  */
 	struct list back;    /* pieces with an event due    */
 	int epoll_fd;

@@ -142,6 +142,7 @@ static void revoke_while_served(const char *transport, bool anew)
 	fab_reply(req, e.status, NULL, 0);
 	cr_assert(next_event(&e));
 	cr_assert_eq(e.type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_idle(&rig);
 	for (int i = 0; i < 1000 && !done; i++) {
 		rig.now_ns += 1000000000;
 		fab_rig_control(&rig);
