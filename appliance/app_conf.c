@@ -71,6 +71,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 				 "who has no key: none, read or write, perhaps with :/PATH" },
 	[APP_CONF_ANONYMOUS_FROM] = { "anonymous_from", KIND_TEXT, AT(anonymous_from), 3, 8, 0,
 				      "where he may be: loopback, this machine only, or any" },
+	[APP_CONF_TLS] = { "tls", KIND_TEXT, AT(tls), 3, 8, 0,
+			   "off, or required: TCP is within TLS 1.3, clients say tls://HOST:PORT" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the first polling thread, the others below it; "
 			    "auto: the highest; none: not pinned" },
@@ -426,6 +428,7 @@ void app_conf_defaults(struct app_conf *c)
 	memcpy(c->key_id, "weka", sizeof("weka"));
 	memcpy(c->anonymous, "none", sizeof("none"));
 	memcpy(c->anonymous_from, "loopback", sizeof("loopback"));
+	memcpy(c->tls, "off", sizeof("off"));
 	for (uint32_t i = 0; i < APP_CONF_KEYS; i++)
 		if (keys[i].kind >= KIND_CORE)
 			*(uint64_t *)(void *)((char *)c + keys[i].at) = keys[i].usual;
@@ -473,6 +476,8 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (strcmp(c->anonymous_from, "loopback") != 0 &&
 		 strcmp(c->anonymous_from, "any") != 0)
 		app_conf_blame(c, APP_CONF_ANONYMOUS_FROM, why, "allowed are loopback and any");
+	else if (strcmp(c->tls, "off") != 0 && strcmp(c->tls, "required") != 0)
+		app_conf_blame(c, APP_CONF_TLS, why, "allowed are off and required");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

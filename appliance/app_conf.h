@@ -31,6 +31,7 @@ enum app_conf_key {
 	APP_CONF_KEYS_MAX,
 	APP_CONF_ANONYMOUS,
 	APP_CONF_ANONYMOUS_FROM,
+	APP_CONF_TLS,
 	APP_CONF_CORE,
 	APP_CONF_CORES,
 	APP_CONF_SPIN,
@@ -65,7 +66,8 @@ struct app_conf {
 	uint64_t keys_max;
 	char anonymous[APP_CONF_TEXT_MAX];
 	char anonymous_from[APP_CONF_TEXT_MAX];
-	uint64_t core; /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
+	char tls[APP_CONF_TEXT_MAX]; /* "off" or "required" */
+	uint64_t core;               /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
 	uint64_t cores;
 	uint64_t spin_max_us;
 	uint64_t cache_bytes;

@@ -7,6 +7,7 @@
  * Invariant: (1) every refusal goes through fab__refused().
  */
 #include "fabric/fab_server_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -182,5 +183,6 @@ void fab__control_destroy(struct fab_server *srv)
 	close(c->wake_fd);
 	close(c->epoll_fd);
 	fab__keys_destroy(&c->keys);
+	fab__tls_host_destroy(c->tls);
 	free(c);
 }
