@@ -336,10 +336,13 @@ void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 
 /* An operation that will be started soon, in this turn, and what it will look at. */
 struct meta_ahead {
-	const void *leaf;
+	struct meta *meta;
+	void *frame; /* of the leaf that has it, or had it when last it was looked for */
+	bool known;  /* ... had it */
 	uint64_t key[3];
-	uint32_t block; /* of the record's, whose checksum will be wanted */
+	uint32_t shard;
 	uint32_t pos;
+	uint32_t block; /* of the record's, whose checksum will be wanted */
 };
 #define META_AHEAD_STEPS 4u
 

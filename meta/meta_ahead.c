@@ -7,15 +7,15 @@
  *
  * Nothing here changes anything, reads from a drive, or must succeed.
  */
-#include "meta/meta_page.h"
 #include "meta/meta_plan.h"
+#include "meta/meta_tree.h"
 
 #include <string.h>
 
 static_assert(sizeof(((struct meta_ahead *)0)->key) == sizeof(struct meta_key), "the same words");
 
 /* The leaf for key, when all on the way to it is in memory; only its address is looked at. */
-static const void *leaf_of(struct meta *m, uint32_t shard, const struct meta_key *key)
+static struct meta__frame *leaf_of(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	uint64_t baddr = m->shard[shard].root_baddr, gen;
 	struct meta__frame *f = NULL;
@@ -29,7 +29,7 @@ static const void *leaf_of(struct meta *m, uint32_t shard, const struct meta_key
 		if (!f)
 			return NULL;
 	}
-	return f->page;
+	return f;
 }
 
 /* The directory called name in dir; 0: not known without waiting. */
@@ -37,12 +37,14 @@ static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_
 {
 	uint64_t hash = meta__name_hash(m, dir, name, len);
 	struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0), at;
-	const void *leaf = leaf_of(m, meta__dir_shard(m, dir), &key), *value;
+	const struct meta__frame *f = leaf_of(m, meta__dir_shard(m, dir), &key);
+	const void *leaf, *value;
 	struct meta__name is;
 	uint32_t pos, value_len;
 
-	if (!leaf)
+	if (!f)
 		return 0;
+	leaf = f->page;
 	(void)meta__leaf_find(leaf, &key, &pos);
 	if (pos >= meta__page_count(leaf))
 		return 0;
@@ -59,11 +61,10 @@ void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offs
 {
 	const char *name = t->path, *end = name + t->path_len, *slash;
 	uint64_t dir = t->dir;
+	struct meta__frame *f;
 	struct meta_key key;
 
-	a->leaf = NULL;
-	a->block = 0;
-	a->pos = 0;
+	*a = (struct meta_ahead){ .meta = m };
 	if (!m->mounted)
 		return;
 	if (!name) {
@@ -86,23 +87,31 @@ void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offs
 				META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	}
 	memcpy(a->key, key.w, sizeof(a->key));
-	a->leaf = leaf_of(m, meta__dir_shard(m, dir), &key);
-	if (a->leaf)
-		__builtin_prefetch(a->leaf);
+	a->shard = meta__dir_shard(m, dir);
+	f = meta__found_look(m, &key, &a->pos);
+	a->known = f != NULL;
+	if (f) {
+		__builtin_prefetch(f);
+	} else {
+		f = leaf_of(m, a->shard, &key);
+		if (f)
+			__builtin_prefetch(f->page);
+	}
+	a->frame = f;
 }
 
 /* The record is here, or on its way: the checksum's line.  A record not yet checked is only
  * looked at: what it says decides which line of its page is asked for, and no more.
  */
-static void fetch_checksum(const struct meta_ahead *a)
+static void fetch_checksum(const struct meta_ahead *a, const void *leaf)
 {
 	const struct meta_extent_disk *d;
 	const void *value;
 	uint32_t value_len, at;
 
-	if (a->pos >= meta__page_count(a->leaf))
+	if (a->pos >= meta__page_count(leaf))
 		return;
-	meta__leaf_value(a->leaf, a->pos, &value, &value_len);
+	meta__leaf_value(leaf, a->pos, &value, &value_len);
 	if (value_len < sizeof(*d))
 		return;
 	d = value;
@@ -112,15 +121,43 @@ static void fetch_checksum(const struct meta_ahead *a)
 		__builtin_prefetch((const char *)value + at);
 }
 
+/* Its place is known: the page's head and the slot, then the record if it is still there. */
+static void known_step(struct meta_ahead *a, const struct meta_key *key, uint32_t step)
+{
+	const struct meta__frame *f = a->frame;
+	const void *value;
+	uint32_t value_len;
+
+	if (step == 0) {
+		__builtin_prefetch(f->page);
+		meta__leaf_fetch_slot(f->page, a->pos);
+	} else if (step == 1 && meta__found_holds(f, a->pos, a->shard, key)) {
+		meta__leaf_value(f->page, a->pos, &value, &value_len);
+		__builtin_prefetch(value);
+		__builtin_prefetch((const char *)value + 64);
+	} else if (step == 1) {
+		a->frame = NULL; /* who looks for it will walk */
+	}
+}
+
 void meta_ahead_step(struct meta_ahead *a, uint32_t step)
 {
+	struct meta__frame *f = a->frame;
 	struct meta_key key;
 
-	if (!a->leaf)
+	if (!f)
 		return;
 	memcpy(key.w, a->key, sizeof(a->key));
-	if (step < META_AHEAD_STEPS - 1)
-		a->pos = meta__leaf_fetch(a->leaf, &key, step);
-	else if (a->block)
-		fetch_checksum(a);
+	if (step == META_AHEAD_STEPS - 1) {
+		if (a->block)
+			fetch_checksum(a, f->page);
+		return;
+	}
+	if (a->known) {
+		known_step(a, &key, step);
+		return;
+	}
+	a->pos = meta__leaf_fetch(f->page, &key, step);
+	if (step == META_AHEAD_STEPS - 2)
+		meta__found_note(a->meta, f, a->pos, &key);
 }

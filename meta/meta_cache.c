@@ -20,6 +20,7 @@
  *      a quarter can always be had for something else, less what one plan looks at.
  *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
  *  (5) A frame that the plan of now has looked at is not evicted: values in it are lent out.
+ *  (6) A readable page that is not gone is one of its shard's tree as it is now.
  */
 #include "meta/meta_tree.h"
 #include "base/num.h"
@@ -52,12 +53,13 @@ int meta__cache_create(struct meta *m)
 	m->cache = c;
 	while (buckets < 2ull * n)
 		buckets *= 2;
-	c->frame = calloc(n, sizeof(*c->frame));
+	c->frame = aligned_alloc(64, n * sizeof(*c->frame));
 	c->bucket = calloc(buckets, sizeof(struct meta__frame *));
 	c->waiter = calloc((size_t)n * WAITERS_PER_FRAME, sizeof(*c->waiter));
-	if (!c->frame || !c->bucket || !c->waiter)
+	if (!c->frame || !c->bucket || !c->waiter || meta__found_create(c))
 		return -ENOMEM; /* meta_destroy() frees what there is */
 
+	memset(c->frame, 0, n * sizeof(*c->frame));
 	c->nframes = n;
 	c->bucket_mask = buckets - 1;
 	list_init(&c->waiters_free);
@@ -86,6 +88,7 @@ void meta__cache_destroy(struct meta *m)
 {
 	if (!m->cache)
 		return;
+	meta__found_destroy(m->cache);
 	free(m->cache->waiter);
 	free(m->cache->bucket);
 	free(m->cache->frame);

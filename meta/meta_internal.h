@@ -127,10 +127,11 @@ void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_
 
 struct meta__frame;
 
-/* A leaf and the keys it answers for; good while baddr and shape are what they were. */
+/* A leaf and the keys it answers for; good while baddr, gen and shape are what they were. */
 struct meta__hint {
 	struct meta__frame *leaf;
 	uint64_t baddr;
+	uint64_t gen;
 	uint64_t shape;
 	uint64_t seq;       /* highest log sequence of the path to it */
 	struct meta_key lo; /* lo <= key < hi                         */
@@ -237,20 +238,21 @@ void meta__fail(struct meta *m);
 enum meta__frame_state { FRAME_FREE, FRAME_READING, FRAME_CLEAN, FRAME_DIRTY, FRAME_FROZEN };
 
 struct meta__frame {
-	uint8_t *page;    /* META_PAGE_BYTES                                             */
-	uint64_t baddr;   /* where the page lies or will lie                              */
-	uint64_t gen;     /* generation in which it got that address                      */
-	uint64_t seq;     /* highest log block sequence that changed it; 0 when from disk */
-	uint64_t mark;    /* the plan that looked at it last: not evicted during that     */
-	uint64_t counted; /* the plan that counted it as a page to be made dirty          */
+	_Alignas(64) uint8_t *page; /* META_PAGE_BYTES                                  */
+	uint64_t baddr;             /* where the page lies or will lie                  */
+	uint64_t gen;               /* generation in which it got that address          */
+	uint64_t seq;  /* highest log block sequence that changed it; 0 when from disk */
+	uint64_t mark; /* the plan that looked at it last: not evicted during that     */
 	uint32_t shard;
-	uint32_t level;    /* 0: leaf                                                      */
-	uint32_t fresh;    /* read for so many plans that have not run again yet           */
-	uint32_t last_pos; /* where a record was put last: shows an ascending run          */
-	enum meta__frame_state state;
-	bool used;  /* the clock hand's bit                                         */
-	bool gone;  /* frozen, and no longer of the current tree: dropped when written */
-	bool again; /* reading for the second time                                  */
+	uint32_t level; /* 0: leaf                                                      */
+	uint32_t fresh; /* read for so many plans that have not run again yet           */
+	enum meta__frame_state state : 8;
+	bool used;  /* the clock hand's bit                                             */
+	bool gone;  /* frozen, and no longer of the current tree: dropped when written  */
+	bool again; /* reading for the second time                                      */
+	/* what a lookup needs ends here, with the line */
+	uint64_t counted;  /* the plan that counted it as a page to be made dirty       */
+	uint32_t last_pos; /* where a record was put last: shows an ascending run       */
 	struct meta__frame *hash_next;
 	struct list link;    /* of its state's list; clean: of the fresh ones                */
 	struct list waiters; /* of operations, while reading                                 */

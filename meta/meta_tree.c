@@ -94,8 +94,8 @@ static bool hint_holds(const struct meta__shard *s, const struct meta_key *key)
 	const struct meta__hint *h = &s->hint;
 	const struct meta__frame *f = h->leaf;
 
-	return f && h->shape == s->shape && f->baddr == h->baddr && f->state >= FRAME_CLEAN &&
-	       !f->gone && meta__key_cmp(&h->lo, key) <= 0 &&
+	return f && h->shape == s->shape && f->baddr == h->baddr && f->gen == h->gen &&
+	       f->state >= FRAME_CLEAN && !f->gone && meta__key_cmp(&h->lo, key) <= 0 &&
 	       (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
 }
 
@@ -119,6 +119,7 @@ int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	s->hint = (struct meta__hint){
 		.leaf = path.at[0].frame,
 		.baddr = path.at[0].frame->baddr,
+		.gen = path.at[0].frame->gen,
 		.shape = s->shape,
 		.seq = path.seq,
 		.lo = path.lo,

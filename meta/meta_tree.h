@@ -30,6 +30,7 @@ struct meta__cache {
 	uint64_t plan; /* number of the plan of now: what frame->mark is compared with */
 	uint64_t reads;
 	uint64_t hits;
+	struct meta__found *found; /* meta_found.c's */
 };
 
 /* A plan begins: what it looks at stays in memory until the next one begins. */
@@ -56,6 +57,20 @@ void meta__cache_written(struct meta *m, struct meta__frame *f);
 /* Frozen pages, those being written too. */
 uint32_t meta__cache_frozen_count(const struct meta *m);
 bool meta__cache_quarter_dirty(const struct meta *m);
+
+/* ---- meta_found.c: where records of inodes and extents were found lately ---------------- */
+
+must_check int meta__found_create(struct meta__cache *c);
+void meta__found_destroy(struct meta__cache *c);
+/* The record of key is the one at pos of leaf f: to be looked for there the next time. */
+void meta__found_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
+		      const struct meta_key *key);
+/* Where it was found last, if that is known; the frame itself is not looked at. */
+struct meta__frame *meta__found_look(const struct meta *m, const struct meta_key *key,
+				     uint32_t *pos);
+/* Is it there?  Then there is no other. */
+bool meta__found_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard,
+		       const struct meta_key *key);
 
 /* ---- meta_tree.c ------------------------------------------------------------------- */
 

@@ -49,6 +49,7 @@ void meta__tx_forget(struct meta__tx *tx)
 	tx->clean_pages = 0;
 	tx->buffer_used = 0;
 	tx->touch = false;
+	tx->seek_baddr = 0;
 }
 
 void meta__tx_begin(struct meta *m, struct meta_op *op)
@@ -60,7 +61,6 @@ void meta__tx_begin(struct meta *m, struct meta_op *op)
 	tx->op = op;
 	tx->logged = true;
 	tx->seen = 0;
-	tx->seek_baddr = 0;
 	meta__cache_plan(m);
 }
 
@@ -93,38 +93,65 @@ static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 	return err;
 }
 
-/* Is key in the leaf, where?  Most often behind the record that was looked at last: an inode behind
- * its name, an extent behind its inode. */
-static bool find_in_leaf(struct meta__tx *tx, const struct meta__hint *hint, uint32_t shard,
-			 const struct meta_key *key, uint32_t *pos)
+static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *leaf, uint32_t pos)
 {
-	const void *page = hint->leaf->page;
-
-	if (tx->seek_baddr == hint->baddr && tx->seek_shard == shard &&
-	    tx->seek_pos + 1 < meta__page_count(page)) {
-		const struct meta_key at = meta__leaf_key(page, tx->seek_pos + 1);
-
-		if (meta__key_cmp(&at, key) == 0) {
-			*pos = ++tx->seek_pos;
-			return true;
-		}
-	}
-	if (!meta__leaf_find(page, key, pos))
-		return false;
-	tx->seek_baddr = hint->baddr;
+	tx->seek_baddr = leaf->baddr;
+	tx->seek_leaf = leaf;
 	tx->seek_shard = shard;
-	tx->seek_pos = *pos;
+	tx->seek_pos = pos;
+}
+
+/* Most often behind the record that was looked at last: an inode behind its name, an extent behind
+ * its inode.  That leaf was noted as seen, and does not change within a plan. */
+static bool is_next(struct meta__tx *tx, uint32_t shard, const struct meta_key *key)
+{
+	struct meta_key at;
+
+	if (!tx->seek_baddr || tx->seek_shard != shard ||
+	    tx->seek_pos + 1 >= meta__page_count(tx->seek_leaf->page))
+		return false;
+	at = meta__leaf_key(tx->seek_leaf->page, tx->seek_pos + 1);
+	if (meta__key_cmp(&at, key) != 0)
+		return false;
+	tx->seek_pos++;
 	return true;
+}
+
+/* Or where it was found last.  What changed it is in its leaf's seq, wherever the leaf hangs. */
+static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
+{
+	struct meta__tx *tx = m->tx;
+	uint32_t pos;
+	struct meta__frame *f = meta__found_look(m, key, &pos);
+
+	if (!f || !meta__found_holds(f, pos, shard, key))
+		return false;
+	meta__cache_mark(m, f);
+	tx->seen = max_u64(tx->seen, f->seq);
+	looked_at(tx, shard, f, pos);
+	return true;
+}
+
+static int walk_to(struct meta *m, uint32_t shard, const struct meta_key *key)
+{
+	const struct meta__hint *hint;
+	uint32_t pos;
+	int err = see_leaf(m, shard, key, &hint);
+
+	if (err)
+		return err;
+	if (!meta__leaf_find(hint->leaf->page, key, &pos))
+		return -ENOENT;
+	looked_at(m->tx, shard, hint->leaf, pos);
+	meta__found_note(m, hint->leaf, pos, key);
+	return 0;
 }
 
 int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
 		 uint32_t *value_len)
 {
 	struct meta__tx *tx = m->tx;
-	int i = tx->nmut > 0 ? find_mut(tx, shard, key) : -1;
-	const struct meta__hint *hint;
-	uint32_t pos;
-	int err;
+	int i = tx->nmut > 0 ? find_mut(tx, shard, key) : -1, err;
 
 	if (i >= 0) {
 		if (tx->mut[i].del)
@@ -133,12 +160,12 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 		*value_len = tx->mut[i].value_len;
 		return 0;
 	}
-	err = see_leaf(m, shard, key, &hint);
-	if (err)
-		return err;
-	if (!find_in_leaf(tx, hint, shard, key, &pos))
-		return -ENOENT;
-	meta__leaf_value(hint->leaf->page, pos, value, value_len);
+	if (!is_next(tx, shard, key) && !is_known(m, shard, key)) {
+		err = walk_to(m, shard, key);
+		if (err)
+			return err;
+	}
+	meta__leaf_value(tx->seek_leaf->page, tx->seek_pos, value, value_len);
 	return 0;
 }
 
@@ -178,9 +205,7 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 			return err;
 		pos = seek_in_leaf(tx, hint, shard, key);
 		if (pos < meta__page_count(hint->leaf->page)) {
-			tx->seek_baddr = hint->baddr;
-			tx->seek_shard = shard;
-			tx->seek_pos = pos;
+			looked_at(tx, shard, hint->leaf, pos);
 			meta__leaf_ahead(hint->leaf->page, pos);
 			*key = meta__leaf_key(hint->leaf->page, pos);
 			meta__leaf_value(hint->leaf->page, pos, value, value_len);

@@ -37,7 +37,8 @@ struct meta__tx {
 	uint32_t touch_shard, touch_level;
 	struct meta_key touch_key;
 	uint32_t seek_shard, seek_pos; /* the record that was looked at last */
-	uint64_t seek_baddr;
+	uint64_t seek_baddr;           /* ... in which leaf; 0: none yet           */
+	struct meta__frame *seek_leaf;
 	struct meta__mut mut[META__TX_RECORDS_MAX];
 	bool existed[META__TX_RECORDS_MAX]; /* in the tree */
 	struct meta__tx_leaf leaf[META__TX_RECORDS_MAX];
