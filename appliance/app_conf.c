@@ -10,6 +10,7 @@
  */
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
+#include "appliance/app_keys.h"
 #include "base/num.h"
 #include "fabric/fab.h"
 
@@ -55,11 +56,23 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
 			     "a line for each" },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
-			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, HOST a number; one a line" },
+			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
+			      "HOST a number; one a line" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
-				"its file: 64 hexadecimal digits, perhaps behind ID:" },
+				"its file: 64 hexadecimal digits, perhaps behind ID:; "
+				"it may do everything" },
+	[APP_CONF_KEY_DIR] = { "key_dir", KIND_TEXT, AT(key_dir), 1, APP_CONF_TEXT_MAX - 1, 0,
+			       "directory of more keys, each with its rights: wekactl keys" },
+	[APP_CONF_KEYS_MAX] = { "keys_max", KIND_COUNT, AT(keys_max), 1, APP_KEYS_MAX, 256,
+				"keys at once" },
+	[APP_CONF_ANONYMOUS] = { "anonymous", KIND_TEXT, AT(anonymous), 4, APP_CONF_TEXT_MAX - 1, 0,
+				 "who has no key: none, read or write, perhaps with :/PATH" },
+	[APP_CONF_ANONYMOUS_FROM] = { "anonymous_from", KIND_TEXT, AT(anonymous_from), 3, 8, 0,
+				      "where he may be: loopback, this machine only, or any" },
+	[APP_CONF_TLS] = { "tls", KIND_TEXT, AT(tls), 3, 8, 0,
+			   "off, or required: TCP is within TLS 1.3, clients say tls://HOST:PORT" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the first polling thread, the others below it; "
 			    "auto: the highest; none: not pinned" },
@@ -413,6 +426,9 @@ void app_conf_defaults(struct app_conf *c)
 {
 	memset(c, 0, sizeof(*c));
 	memcpy(c->key_id, "weka", sizeof("weka"));
+	memcpy(c->anonymous, "none", sizeof("none"));
+	memcpy(c->anonymous_from, "loopback", sizeof("loopback"));
+	memcpy(c->tls, "off", sizeof("off"));
 	for (uint32_t i = 0; i < APP_CONF_KEYS; i++)
 		if (keys[i].kind >= KIND_CORE)
 			*(uint64_t *)(void *)((char *)c + keys[i].at) = keys[i].usual;
@@ -427,9 +443,18 @@ void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, 
 		snprintf(why, APP_CONF_WHY, "%s: %s: %s", c->file, keys[key].name, text);
 }
 
+bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
+{
+	if (app_key_rights_parse(c->anonymous, out))
+		return false;
+	out->local_only = strcmp(c->anonymous_from, "any") != 0;
+	return true;
+}
+
 /* What no single line can show: keys that are missing, and keys that do not fit together. */
 static int check_whole(const struct app_conf *c, char *why)
 {
+	struct fab_rights rights;
 	uint32_t mem_count = 0;
 
 	for (uint32_t i = 0; i < c->ndrives; i++)
@@ -442,8 +467,17 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (c->nlisten == 0)
 		app_conf_blame(c, APP_CONF_LISTEN, why,
 			       "not given: at least one address is needed");
-	else if (!c->key_file[0])
-		app_conf_blame(c, APP_CONF_KEY_FILE, why, "not given: clients prove a key");
+	else if (!c->key_file[0] && !c->key_dir[0] && !app_conf_anonymous(c, &rights))
+		app_conf_blame(c, APP_CONF_KEY_FILE, why,
+			       "not given, nor key_dir: clients prove a key");
+	else if (strcmp(c->anonymous, "none") != 0 && app_key_rights_parse(c->anonymous, &rights))
+		app_conf_blame(c, APP_CONF_ANONYMOUS, why,
+			       "allowed are none, read, write, read:/PATH and write:/PATH");
+	else if (strcmp(c->anonymous_from, "loopback") != 0 &&
+		 strcmp(c->anonymous_from, "any") != 0)
+		app_conf_blame(c, APP_CONF_ANONYMOUS_FROM, why, "allowed are loopback and any");
+	else if (strcmp(c->tls, "off") != 0 && strcmp(c->tls, "required") != 0)
+		app_conf_blame(c, APP_CONF_TLS, why, "allowed are off and required");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");
@@ -590,6 +624,11 @@ int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
 	return err;
 }
 
+static const char *text_of(const struct app_conf *c, const struct key *k)
+{
+	return (const char *)c + k->at;
+}
+
 void app_conf_print(FILE *to)
 {
 	struct app_conf c;
@@ -611,8 +650,11 @@ void app_conf_print(FILE *to)
 			snprintf(usual, sizeof(usual), "%llu", (unsigned long long)k->usual);
 		if (k->kind >= KIND_CORE)
 			fprintf(to, "%s = %s\n\n", k->name, usual);
-		else if (i == APP_CONF_KEY_ID)
-			fprintf(to, "%s = %s\n\n", k->name, c.key_id);
+		else if (k->kind == KIND_TEXT && text_of(&c, k)[0])
+			fprintf(to, "%s = %s\n\n", k->name, text_of(&c, k));
+		else if (k->kind == KIND_TEXT)
+			fprintf(to, "#%s = (none; one of key_file and key_dir must be given)\n\n",
+				k->name);
 		else
 			fprintf(to, "#%s = (must be given)\n\n", k->name);
 	}

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,11 @@ enum app_conf_key {
 	APP_CONF_LISTEN,
 	APP_CONF_KEY_ID,
 	APP_CONF_KEY_FILE,
+	APP_CONF_KEY_DIR,
+	APP_CONF_KEYS_MAX,
+	APP_CONF_ANONYMOUS,
+	APP_CONF_ANONYMOUS_FROM,
+	APP_CONF_TLS,
 	APP_CONF_CORE,
 	APP_CONF_CORES,
 	APP_CONF_SPIN,
@@ -55,8 +61,13 @@ struct app_conf {
 	uint32_t nlisten;
 	char listen[APP_CONF_LISTEN_MAX][APP_CONF_TEXT_MAX];
 	char key_id[APP_CONF_TEXT_MAX];
-	char key_file[APP_CONF_TEXT_MAX];
-	uint64_t core; /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
+	char key_file[APP_CONF_TEXT_MAX]; /* "": none */
+	char key_dir[APP_CONF_TEXT_MAX];  /* "": none */
+	uint64_t keys_max;
+	char anonymous[APP_CONF_TEXT_MAX];
+	char anonymous_from[APP_CONF_TEXT_MAX];
+	char tls[APP_CONF_TEXT_MAX]; /* "off" or "required" */
+	uint64_t core;               /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
 	uint64_t cores;
 	uint64_t spin_max_us;
 	uint64_t cache_bytes;
@@ -102,6 +113,10 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  *          open() says.
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
+
+struct fab_rights;
+/* May somebody come without a key?  Then what he may do. */
+bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out);
 
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */
 void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, const char *text);

@@ -18,6 +18,7 @@ struct ctl {
 	const char *address; /* of the appliance                                      */
 	const char *key_file;
 	const char *key_id; /* NULL: "weka" */
+	bool anonymous;     /* prove no key  */
 	bool json;
 	bool force;
 	bool long_list;
@@ -28,6 +29,10 @@ struct ctl {
 	bool once;        /* drives attach, detach: only until the next restart       */
 	const char *user; /* drives attach: who may use it; NULL: root                */
 	const char *group;
+	const char *path; /* keys add: the subtree; NULL: everything */
+	bool write;       /* keys add: not only read                 */
+	uint64_t ops_per_s;
+	uint64_t bytes_per_s;
 	int argc; /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
@@ -58,6 +63,7 @@ int ctl_cmd_mkdir(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
 int ctl_cmd_doctor(struct ctl *c);
+int ctl_cmd_keys(struct ctl *c);
 
 /* ---- progress: ctl_progress.c ------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "appliance/app_conf.h"
+#include "appliance/app_keys.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -36,7 +37,7 @@ struct args {
 
 struct daemon {
 	struct app_conf conf;
-	struct fab_key key;
+	struct app_keys keys;
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[APP_CONF_DRIVES_MAX];
 	uint32_t ndrives;
@@ -124,10 +125,7 @@ static int check(struct daemon *d, const char *path)
 		app_conf_blame(&d->conf, APP_CONF_CACHE, d->why, problem);
 		return -EINVAL;
 	}
-	err = app_conf_read_key(&d->conf, d->key.secret, d->why);
-	if (!err)
-		memcpy(d->key.id, d->conf.key_id, strlen(d->conf.key_id) + 1);
-	return err;
+	return app_keys_check(&d->conf, d->why);
 }
 
 /* ---- what it stands on ------------------------------------------------------------------ */
@@ -172,8 +170,8 @@ static int open_drives(struct daemon *d)
 static int open_addresses(struct daemon *d)
 {
 	const struct app_conf *c = &d->conf;
-	struct fab_server_cfg cfg = {
-		.key = d->key,
+	const struct fab_server_cfg cfg = {
+		.keys_max = (uint32_t)c->keys_max,
 		.core_count = (uint32_t)c->cores,
 		.shard_count = (uint32_t)c->shards,
 		.limits = {
@@ -184,17 +182,20 @@ static int open_addresses(struct daemon *d)
 			.pool_max_bytes = c->session_pools_max_bytes,
 		},
 		.sessions_max = (uint32_t)c->sessions_max,
+		.tls_required = strcmp(c->tls, "required") == 0,
 		.pools_max_bytes = c->pools_max_bytes,
 	};
 	int err = fab_server_create(&d->srv, &cfg);
 
-	explicit_bzero(&cfg.key, sizeof(cfg.key));
-	explicit_bzero(&d->key, sizeof(d->key));
 	if (err) {
 		snprintf(d->why, sizeof(d->why), "%s: the limits of clients: %s", c->file,
 			 strerror(-err));
 		return err;
 	}
+	err = app_keys_start(&d->keys, &d->conf, d->srv, d->why);
+	if (!fab_server_keys_locked(d->srv))
+		log_warn("keys may be written to swap: the limit of locked memory is too low "
+			 "(LimitMEMLOCK=, ulimit -l)");
 	for (uint32_t i = 0; i < c->nlisten && !err; i++)
 		err = fab_server_listen(d->srv, c->listen[i], d->why);
 	for (uint32_t i = 1; i < c->cores && !err; i++) {
@@ -269,6 +270,7 @@ static int open_control(struct daemon *d)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGPIPE); /* blocked and never read: a peer's end is an errno */
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return -EINVAL;
@@ -290,11 +292,12 @@ static int timeout_ms(uint64_t deadline_ns, uint64_t now_ns)
 	return (int)min_u64(div_up(deadline_ns - now_ns, NS_PER_MS), 60000);
 }
 
-static bool signalled(struct daemon *d)
+/* The signal that has come, or 0. */
+static uint32_t signalled(struct daemon *d)
 {
 	struct signalfd_siginfo info;
 
-	return read(d->signal_fd, &info, sizeof(info)) == sizeof(info);
+	return read(d->signal_fd, &info, sizeof(info)) == sizeof(info) ? info.ssi_signo : 0;
 }
 
 static void write_lines(struct daemon *d)
@@ -306,22 +309,32 @@ static void write_lines(struct daemon *d)
 			log_warn("%s", text);
 }
 
+static uint64_t control_deadline(const struct daemon *d)
+{
+	return min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys));
+}
+
 /* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
 static void control(struct daemon *d)
 {
 	struct epoll_event events[8];
 	enum app_run_at at = APP_RUN_STARTING, was = at;
+	uint32_t signal_number;
 	uint64_t count;
 
 	while (at != APP_RUN_ENDED) {
 		int timeout = -1;
 
 		if (at == APP_RUN_SERVING && !app_control_step(d->srv, d->dma, clock_now_ns()))
-			timeout = timeout_ms(fab_server_control_deadline(d->srv), clock_now_ns());
+			timeout = timeout_ms(control_deadline(d), clock_now_ns());
 		else if (at == APP_RUN_SERVING)
 			timeout = 0;
 		(void)epoll_wait(d->epoll_fd, events, ARRAY_LEN(events), timeout);
-		if (signalled(d)) {
+		app_keys_step(&d->keys, clock_now_ns());
+		signal_number = signalled(d);
+		if (signal_number == SIGHUP) {
+			app_keys_reload(&d->keys, clock_now_ns());
+		} else if (signal_number) {
 			log_info("stopping");
 			fab_server_shut(d->srv);
 			app_run_stop(&d->run);
@@ -352,6 +365,7 @@ static void close_all(struct daemon *d)
 		for (uint32_t i = APP_CORES_MAX; i-- > 1;)
 			if (d->run.srv[i])
 				fab_server_destroy(d->run.srv[i]);
+		app_keys_stop(&d->keys);
 		fab_server_destroy(d->srv);
 	}
 	while (d->ndrives)
@@ -389,6 +403,9 @@ static int run(struct daemon *d)
 	ASSERT(!err);
 	if (nvme_poisons_reads())
 		log_info("WEKA_POISON_READS: read buffers are overwritten before each read");
+	if (app_keys_fd(&d->keys) >= 0)
+		err = watch(d, app_keys_fd(&d->keys));
+	ASSERT(!err);
 	log_info("weka-appliance %s (%s, %s), %u drives, %u cores, the first on cpu %d",
 		 version_text, version_commit, version_variant, d->ndrives, d->run.cores,
 		 d->cpus[0]);

@@ -27,13 +27,19 @@ enum {
 	OPT_KEY_ID,
 	OPT_ONCE,
 	OPT_USER,
-	OPT_GROUP
+	OPT_GROUP,
+	OPT_PATH,
+	OPT_WRITE,
+	OPT_OPS,
+	OPT_BYTES,
+	OPT_ANONYMOUS
 };
 
 static const struct argp_option options[] = {
 	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
 	{ "key", 'k', "FILE", 0, "the key to prove: 64 hexadecimal digits", 0 },
 	{ "key-id", OPT_KEY_ID, "NAME", 0, "the key's name (weka)", 0 },
+	{ "anonymous", OPT_ANONYMOUS, NULL, 0, "come without a key", 0 },
 	{ "config", 'f', "FILE", 0, "the daemon's configuration (" CONFIG_DEFAULT ")", 0 },
 	{ "json", OPT_JSON, NULL, 0, "one JSON object a line", 0 },
 	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
@@ -45,6 +51,10 @@ static const struct argp_option options[] = {
 	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
 	{ "user", OPT_USER, "NAME", 0, "drives attach: who may use the drive (root)", 1 },
 	{ "group", OPT_GROUP, "NAME", 0, "drives attach: which group may", 1 },
+	{ "path", OPT_PATH, "PATH", 0, "keys add: all that its clients see (/)", 1 },
+	{ "write", OPT_WRITE, NULL, 0, "keys add: they may change it, too", 1 },
+	{ "ops", OPT_OPS, "N", 0, "keys add: so many operations a second", 1 },
+	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: so many bytes a second", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -75,6 +85,8 @@ static const struct command {
 	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },
 	{ "drives", "[ACTION...]", "the machine's NVMe drives; attach, detach, restore them", 0,
 	  CTL_DRIVES_MAX + 1, false, ctl_cmd_drives },
+	{ "keys", "[ACTION...]", "who may do what: list, show ID, add ID FILE, remove ID", 0, 3,
+	  false, ctl_cmd_keys },
 	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, false,
 	  ctl_cmd_doctor },
 };
@@ -99,6 +111,13 @@ static uint32_t count_of(struct argp_state *state, const char *what, const char 
 	if (*end || end == arg || arg[0] == '-' || v < 1 || v > max)
 		argp_error(state, "%s wants a number from 1 to %u", what, max);
 	return (uint32_t)v;
+}
+
+static error_t rate_of(struct argp_state *state, const char *what, const char *arg, uint64_t *out)
+{
+	if (app_conf_parse_size(arg, out) || *out == 0)
+		argp_error(state, "%s wants a number, or one with K, M, G or T", what);
+	return 0;
 }
 
 static void print_version(FILE *to, struct argp_state *state)
@@ -156,6 +175,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_GROUP:
 		c->group = arg;
 		return 0;
+	case OPT_ANONYMOUS:
+		c->anonymous = true;
+		return 0;
+	case OPT_PATH:
+		c->path = arg;
+		return 0;
+	case OPT_WRITE:
+		c->write = true;
+		return 0;
+	case OPT_OPS:
+		return rate_of(state, "--ops", arg, &c->ops_per_s);
+	case OPT_BYTES:
+		return rate_of(state, "--bytes", arg, &c->bytes_per_s);
 	case ARGP_KEY_ARGS:
 		c->argc = state->argc - state->next;
 		c->argv = state->argv + state->next;
@@ -234,11 +266,12 @@ int ctl_connect(struct ctl *c)
 
 	if (c->client)
 		return 0;
-	if ((!c->address || !c->key_file) && from_config(c))
+	if ((!c->address || (!c->key_file && !c->anonymous)) && from_config(c))
 		return 1;
 	key.file = c->key_file;
 	key.id = c->key_id;
-	err = weka_connect(c->address, &key, NULL, &c->client);
+	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key, NULL,
+			   &c->client);
 	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
 }
 

@@ -26,6 +26,19 @@ void seal_thread_open(void)
 	mode = SEAL_OPEN;
 }
 
+enum seal_mode seal_thread_lift(void)
+{
+	enum seal_mode was = mode;
+
+	mode = SEAL_OPEN;
+	return was;
+}
+
+void seal_thread_back(enum seal_mode was)
+{
+	mode = was;
+}
+
 uint64_t seal_count(void)
 {
 	return count;

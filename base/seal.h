@@ -10,6 +10,8 @@
 #ifndef BASE_SEAL_H
 #define BASE_SEAL_H
 
+#include "base/assert.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +37,13 @@ void seal_thread_count(void);
 
 /* Allow them again: for a thread that leaves its loop and tears down. */
 void seal_thread_open(void);
+
+/*
+ * For a call into a library that allocates when it likes, in the few places that say so: what the
+ * seal was, and back to it.
+ */
+must_check enum seal_mode seal_thread_lift(void);
+void seal_thread_back(enum seal_mode was);
 
 /* Memory calls of this thread since seal_thread_count(). */
 uint64_t seal_count(void);

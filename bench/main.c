@@ -103,8 +103,8 @@ static void positive_seconds(struct argp_state *state, const char *arg, struct b
 static void add_address(struct argp_state *state, const char *arg, struct bench_conf *conf)
 {
 	if (strncmp(arg, "shm:", 4) != 0 && strncmp(arg, "tcp://", 6) != 0 &&
-	    strncmp(arg, "rdma://", 7) != 0)
-		argp_error(state, "--connect wants shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT");
+	    strncmp(arg, "rdma://", 7) != 0 && strncmp(arg, "tls://", 6) != 0)
+		argp_error(state, "--connect wants shm:/PATH, or rdma, tcp or tls://HOST:PORT");
 	if (conf->connect_count == BENCH_CONNECT_MAX)
 		argp_error(state, "--connect at most %d times", BENCH_CONNECT_MAX);
 	conf->connect[conf->connect_count++] = arg;

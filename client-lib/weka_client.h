@@ -76,7 +76,8 @@ struct weka_dir;    /* opaque: a listing under way */
 /* ---- a session ------------------------------------------------------------------- */
 
 /* Who asks: a key that the appliance knows, as a secret of 32 bytes, or in a file that nobody but
- * its owner may read: "SECRET" or "ID:SECRET" on one line, the secret as 64 hexadecimal digits. */
+ * its owner may read: "SECRET" or "ID:SECRET" on one line, the secret as 64 hexadecimal digits.
+ * No key at all (NULL for weka_connect()) is good for an appliance that lets anybody in. */
 struct weka_key {
 	const char *id;     /* at most 31 bytes; NULL: the file's, or "weka" */
 	const void *secret; /* 32 bytes, or NULL ...                     */
@@ -104,6 +105,7 @@ struct weka_options {
  * weka_connect - open a session
  *
  * `addresses` are tried in order, separated by commas: "shm:/run/weka.sock,tcp://127.0.0.1:7010".
+ * "tls://HOST:PORT" is TCP within TLS 1.3; it never falls back to a plain connection.
  * `key` and `options` are read only during the call; `options` may be NULL.
  *
  * When the session breaks later, the library makes a new one by itself (inside weka_reap() and

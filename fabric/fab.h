@@ -15,7 +15,7 @@
  *   fab_poll() = call <-- reply ------------   fab_reply()
  *
  * Addresses: "rdma://192.168.1.2:7010", "tcp://192.168.1.2:7010", "tcp://[fd00::2]:7010" and
- * "shm:/run/weka.sock".
+ * "shm:/run/weka.sock"; "tls://192.168.1.2:7010" is TCP within TLS 1.3, and nothing else.
  */
 #ifndef FABRIC_FAB_H
 #define FABRIC_FAB_H
@@ -276,6 +276,7 @@ struct fab_pool;
 struct fab_server_cfg {
 	struct fab_key key;  /* one that may do everything; id "": none, see fab_key.h */
 	uint32_t keys_max;   /* 0: FAB_KEYS_DEFAULT */
+	bool tls_required;   /* tcp:// listens for TLS, as tls:// does */
 	uint32_t core_count; /* told to clients; 0: 1 */
 	uint32_t shard_count;
 	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */

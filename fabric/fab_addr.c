@@ -46,11 +46,14 @@ int fab__addr_parse(struct fab_addr *out, const char *address, char why[FAB_WHY_
 	memset(out, 0, sizeof(*out));
 	if (strncmp(address, "tcp://", 6) == 0)
 		return inet_parse(out, address, address + 6, FAB_TRANSPORT_TCP, why);
+	out->tls = strncmp(address, "tls://", 6) == 0;
+	if (out->tls)
+		return inet_parse(out, address, address + 6, FAB_TRANSPORT_TCP, why);
 	if (strncmp(address, "rdma://", 7) == 0)
 		return inet_parse(out, address, address + 7, FAB_TRANSPORT_RDMA, why);
 	if (strncmp(address, "shm:", 4) == 0)
 		return shm_parse(out, address, address + 4, why);
-	return say(why, -EINVAL, address, "an address begins with rdma://, tcp:// or shm:");
+	return say(why, -EINVAL, address, "an address begins with rdma://, tcp://, tls:// or shm:");
 }
 
 int fab__fd_nonblock(int fd)

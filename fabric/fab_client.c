@@ -7,6 +7,7 @@
  * sleep only when it was empty and there was nothing to receive either.
  */
 #include "fabric/fab_client_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ void fab_close(struct fab_conn *conn)
 			close(conn->doorbells[i]);
 	fab__conn_free(conn);
 	free(conn->tcp);
+	fab__tls_free(conn->tls);
 	if (conn->in_fd >= 0)
 		close(conn->in_fd);
 	if (conn->fd >= 0) {

@@ -85,6 +85,8 @@ struct fab_conn {
 	int doorbells[2]; /* shm: the appliance's, ours */
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
+	struct fab_tls *tls; /* tls:// */
+	bool secured;        /* its handshake is done */
 	struct fab_rdma_dial rdma;
 	struct fab_tx longs_tx; /* rdma: POOL_ADD of region 0 */
 	uint32_t in_bytes;      /* shm: of a POOL_ADDED */

@@ -7,6 +7,7 @@
  * Invariant: (1) every refusal goes through fab__refused().
  */
 #include "fabric/fab_server_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -119,7 +120,7 @@ static int keys_begin(struct fab_server *srv, const struct fab_key *key)
 	if (!err && key->id[0])
 		err = fab_server_key_set(srv, &grant);
 	secret_wipe(&grant, sizeof(grant));
-	return err;
+	return err < 0 ? err : 0;
 }
 
 static int descriptors_open(struct fab_server *srv)
@@ -182,5 +183,6 @@ void fab__control_destroy(struct fab_server *srv)
 	close(c->wake_fd);
 	close(c->epoll_fd);
 	fab__keys_destroy(&c->keys);
+	fab__tls_host_destroy(c->tls);
 	free(c);
 }

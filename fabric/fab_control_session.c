@@ -13,6 +13,7 @@
  *  (3) A pool's descriptor is ours only until the client has it.
  */
 #include "fabric/fab_server_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -100,11 +101,12 @@ undo:
 
 static int stream_open(struct fab__session *s, struct fab_guest *g)
 {
-	ssize_t sent = send(g->fd, g->hello.out, g->hello.out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = fab__guest_send(g, g->hello.out, g->hello.out_bytes);
 
 	if (sent != (ssize_t)g->hello.out_bytes)
 		return -ECONNRESET;
-	fab__tcp_init(s->tcp, g->fd);
+	fab__tcp_init(s->tcp, g->fd, g->tls);
+	s->control.tls = g->tls;
 	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id, g->hello.session_id);
 	return 0;
 }
@@ -369,6 +371,8 @@ static void session_ended(struct fab__session *s)
 	c->lost_told = true;
 	c->core_done = true;
 	fab__session_refusals(s);
+	fab__tls_free(c->tls);
+	c->tls = NULL;
 	if (s->onesided)
 		fab__rdma_free(s->rdma); /* c->fd is its channel's */
 	else if (c->fd >= 0)             /* a simulated network has none */

@@ -8,6 +8,7 @@
  *     +--------------------+-----------------------+
  */
 #include "fabric/fab_client_internal.h"
+#include "fabric/fab_tls.h"
 
 #include "base/secret.h"
 
@@ -173,13 +174,28 @@ static int dialled(struct fab_conn *conn)
 	return 0;
 }
 
-static ssize_t hello_send(struct fab_conn *conn, const void *bytes, uint32_t size_bytes)
+/* tls://: the handshake, with the key, before the hello. */
+static int secure(struct fab_conn *conn)
 {
+	char why[FAB_WHY_MAX] = "no memory for TLS";
+	int err = conn->tls ? 0 : fab__tls_connect(&conn->tls, conn->key, conn->fd);
+
+	if (!err)
+		err = fab__tls_step(conn->tls, why);
+	conn->secured = err == 0;
+	return err == 0 || err == -EINPROGRESS ? err : fab__conn_broken(conn, err, why);
+}
+
+static ssize_t hello_send(struct fab_conn *conn, const void *bytes, size_t size)
+{
+	struct iovec iov = { (void *)(uintptr_t)bytes, size };
 	ssize_t sent;
 
 	if (conn->rdma.rdma)
-		return fab__rdma_hello_send(conn->rdma.rdma, bytes, size_bytes);
-	sent = send(conn->fd, bytes, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		return fab__rdma_hello_send(conn->rdma.rdma, bytes, (uint32_t)size);
+	if (conn->tls)
+		return fab__tls_send(conn->tls, &iov, 1);
+	sent = send(conn->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sent < 0 ? -errno : sent;
 }
 
@@ -239,7 +255,7 @@ static int stream_open(struct fab_conn *conn)
 	conn->tcp = malloc(sizeof(*conn->tcp));
 	if (!conn->tcp)
 		return fab__conn_broken(conn, -ENOMEM, strerror(ENOMEM));
-	fab__tcp_init(conn->tcp, conn->fd);
+	fab__tcp_init(conn->tcp, conn->fd, conn->tls);
 	err = fab__conn_open(conn, &conn->tcp->link, &conn->hello.limits, NULL);
 	return err ? fab__conn_broken(conn, err, strerror(-err)) : 0;
 }
@@ -274,15 +290,16 @@ static int hello_input(struct fab_conn *conn, bool *again)
 	struct fab_hello *h = &conn->hello;
 	uint32_t fd_count = 0;
 	int fds[3];
+	uint8_t *to = h->in + h->in_bytes;
 	ssize_t got;
 	int err;
 
 	if (conn->rdma.rdma)
-		got = fab__rdma_hello_recv(conn->rdma.rdma, h->in + h->in_bytes,
-					   fab__hello_want(h));
+		got = fab__rdma_hello_recv(conn->rdma.rdma, to, fab__hello_want(h));
+	else if (conn->tls)
+		got = fab__tls_recv(conn->tls, to, fab__hello_want(h));
 	else
-		got = fab__recv_fds(conn->fd, h->in + h->in_bytes, fab__hello_want(h), fds, 3,
-				    &fd_count);
+		got = fab__recv_fds(conn->fd, to, fab__hello_want(h), fds, 3, &fd_count);
 
 	*again = false;
 	if (got == -EAGAIN)
@@ -322,6 +339,11 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 					"the peer did not finish the hello in time");
 	if (conn->at == CONN_DIALS) {
 		err = conn->rdma.cm ? verbs_dialled(conn) : dialled(conn);
+		if (err)
+			return err;
+	}
+	if (conn->addr.tls && !conn->secured) {
+		err = secure(conn);
 		if (err)
 			return err;
 	}

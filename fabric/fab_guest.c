@@ -13,6 +13,7 @@
  *  (2) Every refusal goes through fab__refused().
  */
 #include "fabric/fab_server_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,30 +26,14 @@
 
 static void guest_close(struct fab_guest *g)
 {
+	fab__tls_free(g->tls);
+	g->tls = NULL;
 	if (g->rdma)
 		fab__rdma_free(g->rdma); /* g->fd is its channel's */
 	else
 		close(g->fd);
 	g->rdma = NULL;
 	g->fd = -1;
-}
-
-/* As recv() and send() with MSG_DONTWAIT, but for -errno. */
-static ssize_t guest_recv(struct fab_guest *g, void *dst, uint32_t size_bytes)
-{
-	ssize_t got;
-
-	if (g->rdma)
-		return fab__rdma_hello_recv(g->rdma, dst, size_bytes);
-	got = recv(g->fd, dst, size_bytes, MSG_DONTWAIT);
-	return got < 0 ? -errno : got;
-}
-
-static ssize_t guest_send(struct fab_guest *g, const void *bytes, uint32_t size_bytes)
-{
-	if (g->rdma)
-		return fab__rdma_hello_send(g->rdma, bytes, size_bytes);
-	return send(g->fd, bytes, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static const char *transport_name(uint8_t transport)
@@ -81,7 +66,7 @@ static void guest_push(struct fab_guest *g)
 	struct fab_hello *h = &g->hello;
 
 	while (h->out_bytes > 0) {
-		ssize_t sent = guest_send(g, h->out, h->out_bytes);
+		ssize_t sent = fab__guest_send(g, h->out, h->out_bytes);
 
 		if (sent <= 0)
 			return;
@@ -127,6 +112,9 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
+	g->wants_tls = false;
+	g->secured = false;
+	g->tls = NULL;
 	if (g->rdma)
 		fab__inet_text(&g->rdma->id->route.addr.dst_addr, g->peer, sizeof(g->peer));
 	else
@@ -154,7 +142,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 static void guest_discard(struct fab_guest *g)
 {
 	uint8_t rest[256];
-	ssize_t got = guest_recv(g, rest, sizeof(rest));
+	ssize_t got = fab__guest_recv(g, rest, sizeof(rest));
 
 	if (got == 0 || (got < 0 && got != -EAGAIN))
 		guest_close(g);
@@ -165,10 +153,15 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 {
 	int err;
 
+	if (!fab__guest_key_is_tls(g)) {
+		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
+		return;
+	}
 	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
 	err = fab__control_open(srv, g);
 	if (!err) {
 		g->fd = -1; /* the session's now */
+		g->tls = NULL;
 		return;
 	}
 	fab__control_watch(srv, g->fd, &g->watch);
@@ -188,6 +181,30 @@ void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
 	guest_close(g);
 }
 
+/* False: not secured yet, or never. */
+static bool secured(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	char why[FAB_WHY_MAX];
+	int err;
+
+	if (!g->wants_tls || g->secured)
+		return true;
+	err = fab__guest_secure(srv, g, why);
+	if (err == 0 || err == -EINPROGRESS)
+		return err == 0;
+	if (err == -EPROTONOSUPPORT) { /* it understands us, or we would have to guess */
+		guest_deny(srv, g, -EPROTO, why, now_ns);
+		return false;
+	}
+	refused(srv, g, why);
+	fab__tls_free(g->tls); /* its alert has left */
+	g->tls = NULL;
+	shutdown(g->fd, SHUT_WR);
+	g->refused = true;
+	g->deadline_ns = now_ns + LINGER_NS;
+	return false;
+}
+
 /* One read.  True: there may be more, and nobody else will say so. */
 static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
@@ -199,7 +216,9 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 		guest_discard(g);
 		return false;
 	}
-	got = guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
+	if (!secured(srv, g, now_ns))
+		return false;
+	got = fab__guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
 	if (got == -EAGAIN)
 		return false;
 	if (got <= 0) {
@@ -214,7 +233,7 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 		guest_welcome(srv, g, now_ns);
 	else
 		guest_push(g);
-	return g->rdma != NULL;
+	return g->rdma || g->tls;
 }
 
 void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)

@@ -137,6 +137,7 @@ void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *la
 
 struct fab_addr {
 	uint8_t transport; /* enum fab_transport_id */
+	bool tls;          /* tcp within TLS, and not without */
 	socklen_t bytes;
 	union {
 		struct sockaddr sa;
@@ -222,15 +223,18 @@ must_check ssize_t fab__recv_fds(int fd, void *bytes, size_t size, int *fds, uin
 
 /* ---- fab_tcp.c ---------------------------------------------------------------------- */
 
+struct fab_tls; /* fab_tls.h */
+
 #define FAB_TCP_IN_BYTES (64u << 10)
 
 struct fab_tcp {
 	struct fab_link link;
 	int fd;
-	int err;        /* sticky */
-	bool drained;   /* the last read took all there was */
-	bool stuck;     /* the socket was full: wait until it is writable */
-	uint32_t in_at; /* in[in_at .. in_end) is not yet handed out */
+	struct fab_tls *tls; /* whose owner is who made it; NULL: none */
+	int err;             /* sticky */
+	bool drained;        /* the last read took all there was */
+	bool stuck;          /* the socket was full: wait until it is writable */
+	uint32_t in_at;      /* in[in_at .. in_end) is not yet handed out */
 	uint32_t in_end;
 	struct list out;  /* fab_tx */
 	struct list done; /* fab_tx, for sent() */
@@ -238,6 +242,6 @@ struct fab_tcp {
 	uint8_t in[FAB_TCP_IN_BYTES];
 };
 
-void fab__tcp_init(struct fab_tcp *tcp, int fd);
+void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls);
 
 #endif

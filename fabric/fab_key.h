@@ -48,9 +48,9 @@ struct fab_grant {
 /**
  * fab_server_key_set - from now on this key is good, and no other of its id
  *
- * A key that is the same already stays, with its sessions.  Another of that id ends, as by
- * fab_server_key_remove().  The caller wipes `grant`.
+ * Another of that id ends, as by fab_server_key_remove().  The caller wipes `grant`.
  *
+ * Returns: 1; 0 when it is the same already, and stays with its sessions.
  * Errors:  -EINVAL (id or subtree makes no sense), -ENOSPC (more than cfg.keys_max).
  * Thread:  control, like all calls here unless they say otherwise.
  */

@@ -190,7 +190,7 @@ int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_
 	keys->secret[slot].key = grant->key;
 	memcpy(keys->secret[slot].handle_secret, grant->handle_secret, FAB_KEY_BYTES);
 	fab__scope_init(&keys->secret[slot].scope, grant->handle_secret);
-	return 0;
+	return 1;
 }
 
 int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended)
@@ -220,11 +220,11 @@ static void sessions_end(struct fab_server *srv, uint32_t slot)
 int fab_server_key_set(struct fab_server *srv, const struct fab_grant *grant)
 {
 	uint32_t ended;
-	int err = fab__keys_set(&srv->control->keys, grant, &ended);
+	int rc = fab__keys_set(&srv->control->keys, grant, &ended);
 
-	if (!err)
+	if (rc == 1)
 		sessions_end(srv, ended);
-	return err;
+	return rc;
 }
 
 int fab_server_key_remove(struct fab_server *srv, const char *id)

@@ -60,7 +60,7 @@ static void listener_name(struct fab_listener *l, const char *address)
 	}
 	ASSERT(getsockname(l->fd, &l->addr.sa, &bytes) == 0);
 	fab__inet_text(&l->addr.sa, at, sizeof(at));
-	snprintf(l->text, sizeof(l->text), "tcp://%s", at);
+	snprintf(l->text, sizeof(l->text), "%s://%s", l->addr.tls ? "tls" : "tcp", at);
 }
 
 int fab_server_listen(struct fab_server *srv, const char *address, char *why)
@@ -83,6 +83,12 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 		l->fd = -1;
 		err = fab__rdma_listen(srv, l, why);
 		c->listener_count += !err;
+		return err;
+	}
+	l->addr.tls |= srv->cfg.tls_required && l->addr.transport == FAB_TRANSPORT_TCP;
+	err = l->addr.tls ? fab__guest_tls_prepare(srv) : 0;
+	if (err) {
+		snprintf(why, FAB_WHY_MAX, "\"%.100s\": no memory for TLS", address);
 		return err;
 	}
 	l->fd = fab__addr_socket(&l->addr);
@@ -158,6 +164,7 @@ void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns
 			return;
 		}
 		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
+		g->wants_tls = l->addr.tls;
 	}
 	fab__listeners_watch(srv, true);
 }

@@ -29,10 +29,11 @@ static void line_put(struct fab_control *c, const char *text)
 		snprintf(c->refusals[c->refusal_count++], FAB_WHY_MAX, "%s", text);
 }
 
-/* "127.0.0.1:4711" is of "127.0.0.1", "user 0, process 12" of "user 0". */
+/* "127.0.0.1:4711" is of "127.0.0.1", "[::1]:4711" of "[::1]", "user 0, process 12" of "user 0". */
 static size_t host_bytes(const char *peer)
 {
-	const char *end = strpbrk(peer, ":,");
+	const char *from = peer[0] == '[' ? strchr(peer, ']') : peer;
+	const char *end = from ? strpbrk(from, ":,") : NULL;
 
 	return end ? (size_t)(end - peer) : strlen(peer);
 }

@@ -125,6 +125,23 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 	return n;
 }
 
+/*
+ * Control may give the place to another as soon as it hears of this: so it hears when the caller
+ * has come back, and is done with the events that name the session.
+ */
+static void tell_closed(struct fab_server *srv)
+{
+	struct list *node;
+
+	while (unlikely((node = list_pop_front(&srv->closed)) != NULL)) {
+		struct fab__session *s = list_entry(node, struct fab__session, closed_node);
+
+		s->closed = (struct fab_message){ .type = MESSAGE_CLOSED, .session = s };
+		ASSERT(spsc_push(&srv->to_control, &s->closed));
+		fab__wake(srv->control->wake_fd);
+	}
+}
+
 /* Closing sessions that nothing is out of any more. */
 static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_t events_max)
 {
@@ -144,9 +161,8 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 		srv->stat.wakeups_sent += s->direct ? s->shm.rung_count : 0;
 		session_unwatch(srv, s);
 		event_put(&events[n++], FAB_EVENT_SESSION_CLOSED, s);
-		s->closed = (struct fab_message){ .type = MESSAGE_CLOSED, .session = s };
-		ASSERT(spsc_push(&srv->to_control, &s->closed));
-		fab__wake(srv->control->wake_fd);
+		list_init(&s->closed_node);
+		list_push_back(&srv->closed, &s->closed_node);
 	}
 	return n;
 }
@@ -237,6 +253,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	uint32_t n, count;
 
 	srv->now_ns = now_ns;
+	tell_closed(srv);
 	fab_server_flush(srv);
 	n = poll_due(srv, now_ns, events, events_max);
 	if (srv->stream_count > 0 &&
@@ -275,6 +292,7 @@ static bool anything_due(const struct fab_server *srv)
 
 bool fab_server_arm(struct fab_server *srv)
 {
+	tell_closed(srv);
 	fab_server_flush(srv);
 	harvest(srv);
 	for (uint32_t i = 0; i < srv->open_count; i++) {

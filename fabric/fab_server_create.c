@@ -167,6 +167,7 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 	srv->wake_fd = -1;
 	srv->next_deadline_ns = UINT64_MAX;
 	list_init(&srv->dirty);
+	list_init(&srv->closed);
 	list_init(&srv->cancels);
 	list_init(&srv->back);
 	err = cfg_complete(&srv->cfg);

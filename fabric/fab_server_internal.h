@@ -140,9 +140,10 @@ struct fab__session_control { /* the control side's share of a session */
 	char peer[64];      /* its address, for people             */
 	bool has_key;       /* not over a simulated network        */
 	uint32_t key_slot;
-	int fd;            /* tcp: the stream; shm: the unix socket; rdma: rdma->channel's */
-	int doorbells[2];  /* shm: ours, where the client's is rung; else -1 */
-	uint32_t in_bytes; /* of a POOL_ADD that is coming */
+	int fd;              /* tcp: the stream; shm: the unix socket; rdma: rdma->channel's */
+	struct fab_tls *tls; /* NULL: none */
+	int doorbells[2];    /* shm: ours, where the client's is rung; else -1 */
+	uint32_t in_bytes;   /* of a POOL_ADD that is coming */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 };
 
@@ -153,10 +154,11 @@ struct fab__session {
 	enum fab_session_at at;
 	bool direct;
 	bool onesided;
-	bool halting;           /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
-	bool active;            /* there may be something to receive */
-	bool quiet_until_told;  /* epoll says when it becomes active */
-	struct list dirty_node; /* on srv->dirty: something to flush */
+	bool halting;            /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
+	bool active;             /* there may be something to receive */
+	bool quiet_until_told;   /* epoll says when it becomes active */
+	struct list dirty_node;  /* on srv->dirty: something to flush */
+	struct list closed_node; /* on srv->closed: control is not yet told */
 	uint64_t next_deadline_ns;
 	_Atomic uint32_t refusals;             /* bits of enum fab_refusal, for control */
 	uint64_t refused_ns[FAB_REFUSALS_END]; /* when control was told last */
@@ -238,8 +240,11 @@ struct fab_guest { /* a connection that is not yet a session */
 	int fd; /* -1: none */
 	struct fab_rdma *rdma;
 	uint8_t transport;
-	bool refused;  /* only the REFUSE still has to arrive */
-	char peer[64]; /* its address, for people */
+	bool refused;   /* only the REFUSE still has to arrive */
+	char peer[64];  /* its address, for people */
+	bool wants_tls; /* the hello comes within TLS, or not at all */
+	bool secured;   /* the handshake is done                     */
+	struct fab_tls *tls;
 	uint32_t out_at;
 	uint64_t deadline_ns;
 	struct fab_hello hello;
@@ -264,7 +269,8 @@ struct fab_rdma_server { /* the control side's, but for what the lock is for */
 	uint32_t range_count;
 };
 
-struct fab_control { /* one for all cores */
+struct fab_control {              /* one for all cores */
+	struct fab_tls_host *tls; /* NULL: nobody listens for TLS */
 	struct fab_server *cores[FAB_CORES_MAX];
 	uint32_t core_count;
 	uint32_t core_next;     /* whose turn it is           */
@@ -306,6 +312,7 @@ struct fab_server { /* of one core */
 	uint64_t now_ns; /* of the last poll */
 	uint64_t next_deadline_ns;
 	struct list dirty;   /* sessions to flush           */
+	struct list closed;  /* sessions whose SESSION_CLOSED the caller may still be reading */
 	struct list cancels; /* requests with an event due  */
 	struct list back;    /* pieces with an event due    */
 	int epoll_fd;
@@ -354,6 +361,16 @@ must_check int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l,
 				char why[FAB_WHY_MAX]);
 void fab__rdma_unlisten(struct fab_server *srv, struct fab_listener *l);
 void fab__rdma_events(struct fab_server *srv, uint64_t now_ns);
+
+/* fab_guest_tls.c: as fab__tls_step(), with what is wrong for the log. */
+must_check int fab__guest_tls_prepare(struct fab_server *srv);
+must_check int fab__guest_secure(struct fab_server *srv, struct fab_guest *g,
+				 char why[FAB_WHY_MAX]);
+/* Whether the hello proved the key that TLS did. */
+bool fab__guest_key_is_tls(const struct fab_guest *g);
+/* Bytes of the hello, within TLS if there is one; as send() and recv(), errors are returned. */
+must_check ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size);
+must_check ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);

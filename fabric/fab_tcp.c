@@ -15,7 +15,7 @@
  *  (2) `drained` is set only by a read that met the end of what was there: as long as it is not,
  *      an edge-triggered epoll owes us nothing.
  */
-#include "fabric/fab_internal.h"
+#include "fabric/fab_tls.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,6 +29,19 @@ static struct fab_tcp *tcp_of(struct fab_link *link)
 	return container_of(link, struct fab_tcp, link);
 }
 
+/* Within TLS what comes at once is a record at most: only -EAGAIN says that there is no more. */
+static ssize_t pull_in_tls(struct fab_tcp *tcp, void *dst, size_t size)
+{
+	ssize_t got = fab__tls_recv(tcp->tls, dst, size);
+
+	tcp->drained = got == -EAGAIN;
+	if (got == -EAGAIN)
+		return 0;
+	if (got < 0)
+		tcp->err = (int)got;
+	return got;
+}
+
 /* One recv.  > 0 bytes, 0: nothing there, < 0 broken. */
 static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
 {
@@ -36,6 +49,8 @@ static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
 
 	if (tcp->err)
 		return tcp->err;
+	if (tcp->tls)
+		return pull_in_tls(tcp, dst, size);
 	got = recv(tcp->fd, dst, size, MSG_DONTWAIT);
 	if (got > 0) {
 		tcp->drained = (size_t)got < size;
@@ -61,10 +76,12 @@ static int fill(struct fab_tcp *tcp, uint32_t want)
 		tcp->in_end -= tcp->in_at;
 		tcp->in_at = 0;
 	}
-	got = pull_in(tcp, tcp->in + tcp->in_end, sizeof(tcp->in) - tcp->in_end);
-	if (got < 0)
-		return (int)got;
-	tcp->in_end += (uint32_t)got;
+	do {
+		got = pull_in(tcp, tcp->in + tcp->in_end, sizeof(tcp->in) - tcp->in_end);
+		if (got < 0)
+			return (int)got;
+		tcp->in_end += (uint32_t)got;
+	} while (got > 0 && tcp->in_end < want && !tcp->drained);
 	return tcp->in_end >= want;
 }
 
@@ -189,18 +206,28 @@ static void retire(struct fab_tcp *tcp, uint64_t bytes)
 	ASSERT(tcp->out_at == 0);
 }
 
+static ssize_t push_out(struct fab_tcp *tcp, struct iovec *iov, uint32_t count)
+{
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
+	ssize_t sent;
+
+	if (tcp->tls)
+		return fab__tls_send(tcp->tls, iov, count);
+	sent = sendmsg(tcp->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sent < 0 ? -errno : sent;
+}
+
 static int tcp_flush(struct fab_link *link)
 {
 	struct fab_tcp *tcp = tcp_of(link);
 
 	while (!tcp->err && !list_empty(&tcp->out)) {
 		struct iovec iov[IOV_MAX_];
-		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = gather_all(tcp, iov) };
-		ssize_t sent = sendmsg(tcp->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = push_out(tcp, iov, gather_all(tcp, iov));
 
-		if (sent < 0 && errno == EINTR)
+		if (sent == -EINTR)
 			continue;
-		tcp->stuck = sent < 0 && errno == EAGAIN;
+		tcp->stuck = sent == -EAGAIN;
 		if (tcp->stuck)
 			return 0;
 		if (sent < 0) {
@@ -252,10 +279,11 @@ static const struct fab_transport tcp_transport = {
 	.close = tcp_close,
 };
 
-void fab__tcp_init(struct fab_tcp *tcp, int fd)
+void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 {
 	tcp->link.ops = &tcp_transport;
 	tcp->fd = fd;
+	tcp->tls = tls;
 	tcp->err = 0;
 	tcp->drained = false;
 	tcp->stuck = false;

@@ -60,6 +60,13 @@ must_check int nvme__vfio_iova_ranges(const void *info, size_t size, struct nvme
 				      uint32_t out_max, uint32_t *count);
 
 /*
+ * Reserve in `dma` what the IOMMU of such an answer cannot map, of the table's 39 bits.  -ENOTSUP:
+ * it is narrower; -EBUSY: something is mapped there already; -EPROTO.  `why` says so.
+ */
+must_check int nvme__vfio_reserve(struct nvme_dma *dma, const void *info, size_t size,
+				  const struct nvme_why *why);
+
+/*
  * How many bytes of a region can be mapped from `first` on, by an answer to
  * VFIO_DEVICE_GET_REGION_INFO of `size` bytes; 0: none there.
  */

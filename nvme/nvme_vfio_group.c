@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #define INFO_BYTES 4096u
-#define RANGES_MAX 64u
 
 struct container {
 	struct nvme_dma_target target;
@@ -98,36 +97,16 @@ static void target_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t
 
 /* ---- a container's IOMMU --------------------------------------------------------------- */
 
-/* Of the table's 39 bits, what the IOMMU cannot do is reserved; too narrow: refused. */
 static int reserve_gaps(struct container *c, const struct nvme_why *why)
 {
 	_Alignas(struct vfio_iommu_type1_info) char bytes[INFO_BYTES] = { 0 };
 	struct vfio_iommu_type1_info info = { .argsz = sizeof(bytes) };
-	struct nvme_vfio_range range[RANGES_MAX];
-	uint64_t next = 0, last;
-	uint32_t count;
-	int err;
 
 	memcpy(bytes, &info, sizeof(info));
 	if (ioctl(c->fd, VFIO_IOMMU_GET_INFO, bytes))
 		return nvme__why(why, -errno, "the IOMMU says nothing of itself: %s",
 				 strerror(errno));
-	err = nvme__vfio_iova_ranges(bytes, sizeof(bytes), range, RANGES_MAX, &count);
-	if (err == -ENOENT) /* an old kernel: it refuses what it cannot map */
-		return 0;
-	if (err)
-		return nvme__why(why, err, "the IOMMU's ranges make no sense");
-	last = range[count - 1].last;
-	if (last < (1ull << NVME_IOVA_BITS) - 1)
-		return nvme__why(why, -ENOTSUP,
-				 "its IOMMU has addresses up to %llx only; %u bits are needed",
-				 (unsigned long long)last, NVME_IOVA_BITS);
-	for (uint32_t i = 0; i < count && !err; i++) {
-		if (range[i].first > next)
-			err = nvme__dma_reserve(c->dma, next, range[i].first - 1);
-		next = range[i].last + 1;
-	}
-	return err ? nvme__why(why, err, "memory is mapped where its IOMMU cannot map any") : 0;
+	return nvme__vfio_reserve(c->dma, bytes, sizeof(bytes), why);
 }
 
 /* Before it is pinned. */
@@ -236,7 +215,8 @@ static int open_group(const struct nvme_pci *pci, const struct nvme_why *why)
 	(void)snprintf(path, sizeof(path), "/dev/vfio/%d", pci->group);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && errno == EBUSY)
-		return nvme__why(why, -EBUSY, "in use by another process (which has %s open)",
+		return nvme__why(why, -EBUSY,
+				 "in use by another process, which has its IOMMU group open (%s)",
 				 path);
 	if (fd < 0 && errno == EACCES)
 		return nvme__why(why, -EACCES, "%s: %s; type, as root: chown %u %s", path,

@@ -18,6 +18,8 @@
 #include <linux/vfio.h>
 #include <string.h>
 
+#define RANGES_MAX 64u
+
 struct answer {
 	const char *bytes;
 	size_t size;
@@ -81,6 +83,31 @@ int nvme__vfio_iova_ranges(const void *info, size_t size, struct nvme_vfio_range
 	}
 	*count = cap.nr_iovas;
 	return 0;
+}
+
+int nvme__vfio_reserve(struct nvme_dma *dma, const void *info, size_t size,
+		       const struct nvme_why *why)
+{
+	struct nvme_vfio_range range[RANGES_MAX];
+	uint64_t next = 0, last;
+	uint32_t count;
+	int err = nvme__vfio_iova_ranges(info, size, range, RANGES_MAX, &count);
+
+	if (err == -ENOENT) /* an old kernel: it refuses what it cannot map */
+		return 0;
+	if (err)
+		return nvme__why(why, err, "the IOMMU's ranges make no sense");
+	last = range[count - 1].last;
+	if (last < (1ull << NVME_IOVA_BITS) - 1)
+		return nvme__why(why, -ENOTSUP,
+				 "its IOMMU has addresses up to %llx only; %u bits are needed",
+				 (unsigned long long)last, NVME_IOVA_BITS);
+	for (uint32_t i = 0; i < count && !err; i++) {
+		if (range[i].first > next)
+			err = nvme__dma_reserve(dma, next, range[i].first - 1);
+		next = range[i].last + 1;
+	}
+	return err ? nvme__why(why, err, "memory is mapped where its IOMMU cannot map any") : 0;
 }
 
 uint64_t nvme__vfio_mappable(const void *info, size_t size, uint64_t first)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# wekactl drives and doctor: devices that a real kernel moves from one driver to another.
+# wekactl drives and doctor: devices that a real kernel moves from one driver to another, and that
+# it has again after a restart.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 # A table of partitions with one, from block 64 to the end.
@@ -27,4 +28,6 @@ partition "$DIR/d1.img"
 
 GUEST_CONF='bind=nvme'
 boot drives.sh
+cp appliance/weka-drives.service "$OUT/"
+boot drives_again.sh
 finish

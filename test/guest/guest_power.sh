@@ -51,18 +51,19 @@ logged_drives() {
 
 acknowledged() { "$CUT" "$DIR/log" $drives count 2>/dev/null | sed 's/.*, \([0-9]*\) changes.*/\1/' | grep . || echo 0; }
 
+is_over() { [ -e "$OUT/status" ] || ! kill -0 $machine 2>/dev/null; } # it should not be
+
 # One run until the power goes; the log stays.
 run_until_cut() { # CHANGES that are acknowledged before it
 	start_log
 	logged_drives
 	prepare power.sh
-	qemu 120 &
-	n=0
-	until [ -e "$OUT/running" ] || [ $n -gt 600 ] || [ -e "$OUT/status" ]; do n=$((n + 1)); sleep 0.1; done
-	n=0
-	until [ "$(acknowledged)" -ge "$1" ] || [ $n -gt 300 ] || [ -e "$OUT/status" ]; do n=$((n + 1)); sleep 0.2; done
-	kill -9 "$(cat "$DIR/qemu.pid")"
-	wait $! 2>/dev/null
+	qemu "$GUEST_SECONDS" &
+	machine=$!
+	until [ -e "$OUT/running" ] || is_over; do sleep 0.1; done
+	until [ "$(acknowledged)" -ge "$1" ] || is_over; do sleep 0.2; done
+	kill -9 "$(cat "$DIR/qemu.pid" 2>/dev/null || echo $machine)" 2>/dev/null
+	wait $machine 2>/dev/null
 	kill -TERM $STORE
 	wait $STORE
 	STORE=

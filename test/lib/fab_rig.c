@@ -99,6 +99,14 @@ void fab_rig_connect(struct fab_rig *rig, uint64_t pool_bytes)
 		rig->region = fab_rig_pool(rig, rig->conn, pool_bytes);
 }
 
+void fab_rig_idle(struct fab_rig *rig)
+{
+	struct fab_event none;
+
+	ASSERT(fab_server_poll(rig->srv, rig->now_ns, &none, 1) == 0);
+	fab_rig_control(rig);
+}
+
 struct fab_event fab_rig_event(struct fab_rig *rig)
 {
 	struct fab_event event;

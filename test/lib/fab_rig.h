@@ -35,6 +35,8 @@ struct fab_region *fab_rig_pool(struct fab_rig *rig, struct fab_conn *conn, uint
 
 /* One turn of the control side: pools are mapped and unmapped. */
 void fab_rig_control(struct fab_rig *rig);
+/* One turn of both sides in which the core learns nothing: what was closed goes to control. */
+void fab_rig_idle(struct fab_rig *rig);
 /* Turns until the core has an event other than SESSION_NEW, or ASSERTs after many. */
 struct fab_event fab_rig_event(struct fab_rig *rig);
 struct fab_req *fab_rig_request(struct fab_rig *rig);

@@ -519,6 +519,7 @@ Test(fab_hostile, a_doorbell_that_is_closed_ends_its_own_session, .timeout = 20)
 		cr_assert(session_ends(req->session), "%d", how);
 		turns(3);
 		fab_close(conn);
+		fab_rig_idle(&rig);
 		turns(3);
 		cr_assert_eq(descriptors(), before, "%d: %u instead of %u", how, descriptors(),
 			     before);

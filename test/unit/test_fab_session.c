@@ -151,7 +151,7 @@ BOTH(requests_of_a_client_that_vanishes_are_given_back_before_its_session_closes
 	fab_reply(reqs[2], -EIO, NULL, 0);
 	event = fab_rig_event(&rig);
 	cr_assert_eq(event.type, FAB_EVENT_SESSION_CLOSED);
-	fab_rig_control(&rig);
+	fab_rig_idle(&rig);
 	fab_rig_control(&rig);
 	cr_assert_eq(rig.pools_gone, rig.pools_added);
 	for (int i = 0; i < 3; i++)
@@ -179,6 +179,7 @@ BOTH(calls_in_flight_come_back_when_the_appliance_stops)
 	fab_reply(event.req, -ECONNRESET, NULL, 0);
 	event = fab_rig_event(&rig);
 	cr_assert_eq(event.type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_idle(&rig);
 	rig.conn = conn;
 	for (int i = 0; i < 10000 && n == 0; i++) {
 		rig.now_ns += 1000000; /* over shm the socket is asked now and then */
@@ -461,8 +462,36 @@ BOTH(sessions_beyond_the_limit_are_refused_and_places_are_used_again)
 			cr_assert_eq(event.type, FAB_EVENT_SESSION_CLOSED);
 			closed++;
 		}
-		fab_rig_control(&rig);
+		fab_rig_idle(&rig);
 	}
+	fab_rig_end(&rig);
+}
+
+/* Control on its own thread is as quick as this: the place must not be another's meanwhile. */
+BOTH(a_closed_session_is_the_callers_until_the_next_poll)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key, .sessions_max = 1 };
+	struct fab_event event = { 0 };
+	struct fab_session *session;
+
+	fab_rig_serve(&rig, t->name, &cfg);
+	fab_rig_connect(&rig, 0);
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	for (int i = 0; i < 1000 && event.type != FAB_EVENT_SESSION_CLOSED; i++) {
+		fab_rig_control(&rig);
+		if (fab_server_poll(rig.srv, rig.now_ns, &event, 1) == 0)
+			event.type = FAB_EVENT_SESSION_NEW;
+	}
+	cr_assert_eq(event.type, FAB_EVENT_SESSION_CLOSED);
+	session = event.session;
+	for (int i = 0; i < 10; i++)
+		fab_rig_control(&rig);
+	cr_assert(fab__session_of(session)->control.used, "its place is free already");
+	cr_assert_eq(fab_server_poll(rig.srv, rig.now_ns, &event, 1), 0);
+	for (int i = 0; i < 10; i++)
+		fab_rig_control(&rig);
+	cr_assert_not(fab__session_of(session)->control.used, "its place is never free");
 	fab_rig_end(&rig);
 }
 

@@ -293,6 +293,62 @@ static uint64_t mappable(uint64_t first)
 	return bytes;
 }
 
+/* What nvme__vfio_reserve() makes of an IOMMU with these ranges; `text` gets its line. */
+static int reserve(struct nvme_dma *dma, uint32_t count, const uint64_t *ends, char *text)
+{
+	struct nvme_why why = { "pci:0000:01:00.0", text, NVME_ERR_TEXT };
+
+	text[0] = 0;
+	iommu_answer(VFIO_IOMMU_INFO_CAPS, CAPS_AT);
+	add_ranges(0, count, count, ends);
+	return nvme__vfio_reserve(dma, answer, answer_size, &why);
+}
+
+Test(nvme_vfio, iommu_that_is_too_narrow_is_refused_by_name_and_width)
+{
+	static const uint64_t width[][4] = {
+		{ 0, 0xfedfffff, 0xfef00000, (1ull << 39) - 1 }, /* what is needed */
+		{ 0, 0xfedfffff, 0xfef00000, UINT64_MAX },
+		{ 0, 0xfedfffff, 0xfef00000, (1ull << 39) - 2 },
+		{ 0, 0xfedfffff, 0xfef00000, (1ull << 36) - 1 },
+		{ 0, 0xfedfffff, 0xfef00000, 0xffffffff },
+	};
+	char text[NVME_ERR_TEXT];
+	struct nvme_dma *dma;
+
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	cr_assert_eq(reserve(dma, 2, width[2], text), -ENOTSUP);
+	cr_assert_eq(reserve(dma, 2, width[3], text), -ENOTSUP);
+	cr_assert_str_eq(text, "pci:0000:01:00.0: its IOMMU has addresses up to fffffffff only; "
+			       "39 bits are needed");
+	cr_assert_eq(reserve(dma, 2, width[4], text), -ENOTSUP);
+	cr_assert_eq(reserve(dma, 2, width[0], text), 0, "%s", text);
+	cr_assert_eq(reserve(dma, 2, width[1], text), 0, "%s", text);
+	nvme_dma_destroy(dma);
+}
+
+Test(nvme_vfio, nothing_is_mapped_where_the_iommu_has_a_gap)
+{
+	/* 4 GiB to 6 GiB are the platform's. */
+	static const uint64_t gap[] = { 0, (4ull << 30) - 1, 6ull << 30, (1ull << 39) - 1 };
+	static const uint64_t other[] = { 0, (6ull << 30) - 1, 7ull << 30, (1ull << 39) - 1 };
+	char text[NVME_ERR_TEXT];
+	struct nvme_dma *dma;
+	uint64_t iova;
+	void *page = aligned_alloc(4096, 4096);
+
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	cr_assert_eq(reserve(dma, 2, gap, text), 0);
+	cr_assert_eq(nvme_dma_map(dma, page, 4096, &iova), 0);
+	cr_assert_eq(iova, 6ull << 30);
+	/* A second group's IOMMU has its gap just there. */
+	cr_assert_eq(reserve(dma, 2, other, text), -EBUSY);
+	cr_assert_str_eq(text, "pci:0000:01:00.0: memory is mapped where its IOMMU cannot map any");
+	nvme_dma_unmap(dma, iova, 4096);
+	nvme_dma_destroy(dma);
+	free(page);
+}
+
 Test(nvme_vfio, region_is_mapped_as_far_as_the_kernel_allows)
 {
 	static const uint64_t areas[] = { 0, 0x2000, 0x3000, 0x1000 }, wild[] = { 0, UINT64_MAX };

@@ -144,11 +144,13 @@ check "a file system is whole after all this" mount -t ext4 "$(node $FS)" /run/m
 # ---- under an appliance -------------------------------------------------------------------------------------
 write_conf pci:$STORE
 check "the appliance serves from it" start
+echo "put before the restart" >"$DIR/f"
+check "put" ctl put "$DIR/f" /before
 refuses "not from under an appliance" "in use by weka-appliance (process" wekactl drives detach $STORE
 check "but when it is asked to give it back" timeout 20 wekactl --force --once drives detach $STORE
 is "nvme has it" nvme "$(driver $STORE)"
 crash
-check "attach it again" wekactl drives attach $EMPTY $STORE
+check "attach it again" wekactl --group weka drives attach $EMPTY $STORE
 check "its store is whole" wekactl check pci:$STORE
 
 # ---- doctor ------------------------------------------------------------------------------------------------
@@ -164,4 +166,5 @@ mkdir -p /etc/systemd/system/multi-user.target.wants
 wekactl doctor >"$DIR/list"
 is "doctor: what it says mends it" 0 $?
 show
+cp /etc/weka/drives /out/drives # for drives_again.sh
 finish

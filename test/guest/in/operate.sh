@@ -47,6 +47,31 @@ for what in "wekactl --force format" "$APP --config"; do
 done
 check "the drives are still whose they were" [ "$(driver 0000:00:04.0) $(driver $KERNELS) $(driver 0000:01:01.0)" = "vfio-pci nvme vfio-pci" ]
 
+# ---- a group with two drives, and one controller for one process -------------------------------------
+
+G=pci:0000:01:01.0 H=pci:0000:01:02.0
+second() { # a configuration like $CONF, of another appliance: DRIVE...
+	for d in "$@"; do echo "drive = $d"; done >"$DIR/second.conf"
+	printf 'listen = shm:%s\nkey_file = %s\n' "$DIR/second.sock" "$DIR/key" >>"$DIR/second.conf"
+}
+bind 0000:01:02.0 vfio-pci
+check "both drives of a group are format's" wekactl format $G $H
+write_conf $G $H
+check "and an appliance's" start
+head -c 3000000 /dev/urandom >"$DIR/long"
+check "a file on both" ctl put "$DIR/long" /long
+ctl cat /long >"$DIR/got"
+check "is what it was" cmp "$DIR/long" "$DIR/got"
+refuses "wekactl check: a drive that an appliance has" "$G: in use by another process" wekactl check $G $H
+refuses "wekactl format: the other drive of that group" "$H: in use by another process" wekactl --force format $H
+second $H
+refuses "weka-appliance: the same" "$H: in use by another process" $APP --config "$DIR/second.conf"
+refuses "weka-bench: the same" "$G: in use by another process" weka-bench nvme --drive $G
+check "the first one did not notice" ctl status
+check "stop" stop
+refuses "the same controller twice" "$G?nsid=1: its controller is already a drive" wekactl --force format $G "$G?nsid=1"
+check "the store of both is whole" wekactl check $G $H
+
 # ---- a drive in use ------------------------------------------------------------------------------------
 
 write_conf $A

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * wekactl keys: the files that say who may do what.
+ *
+ *   add ID FILE     --> key_dir/ID.key   secret, rights: the appliance's
+ *                   --> FILE             ID:secret: to be carried to the client
+ *   remove ID       the file goes; a running appliance sees that, and ends the key's sessions
+ *
+ * A secret is never printed, never an argument, and in no file before its permissions are right.
+ */
+#define _GNU_SOURCE
+#include "appliance/app_conf.h"
+#include "appliance/app_keys.h"
+#include "appliance/ctl.h"
+#include "base/num.h"
+#include "base/secret.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CONFIG_DEFAULT "/etc/weka-appliance.conf"
+
+struct keys {
+	struct ctl *c;
+	char dir[APP_CONF_TEXT_MAX];
+};
+
+static int dir_find(struct keys *k)
+{
+	const char *file = k->c->config ? k->c->config : CONFIG_DEFAULT;
+	struct app_conf *conf = malloc(sizeof(*conf));
+	char why[APP_CONF_WHY];
+	int err;
+
+	ASSERT(conf);
+	err = app_conf_load(conf, file, why);
+	if (!err)
+		snprintf(k->dir, sizeof(k->dir), "%s", conf->key_dir);
+	free(conf);
+	if (err)
+		return ctl_fail("%s", why);
+	return k->dir[0] ? 0 : ctl_fail("%s: no key_dir is configured", file);
+}
+
+/* ---- list, show ---------------------------------------------------------------------------- */
+
+static void print_text(const struct fab_grant *g, const char *why)
+{
+	char ops[32] = "-", bytes[32] = "-";
+	const struct fab_rights *r = &g->rights;
+
+	if (why) {
+		printf("%-20s BAD: %s\n", g->key.id, why);
+		return;
+	}
+	if (r->ops_per_s)
+		snprintf(ops, sizeof(ops), "%llu", (unsigned long long)r->ops_per_s);
+	if (r->bytes_per_s)
+		snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)r->bytes_per_s);
+	printf("%-20s %-5s ops/s %-10s bytes/s %-14s %s\n", g->key.id,
+	       r->may_write ? "write" : "read", ops, bytes, r->subtree[0] ? r->subtree : "/");
+}
+
+static void print_quoted(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			printf("\\u%04x", (unsigned char)*text);
+		else
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+static void print_json(const struct fab_grant *g, const char *why)
+{
+	const struct fab_rights *r = &g->rights;
+
+	printf("{\"id\":");
+	print_quoted(g->key.id);
+	if (why) {
+		printf(",\"bad\":");
+		print_quoted(why);
+	} else {
+		printf(",\"rights\":\"%s\",\"path\":", r->may_write ? "write" : "read");
+		print_quoted(r->subtree[0] ? r->subtree : "/");
+		printf(",\"ops_per_s\":%llu,\"bytes_per_s\":%llu", (unsigned long long)r->ops_per_s,
+		       (unsigned long long)r->bytes_per_s);
+	}
+	printf("}\n");
+}
+
+static int show(struct keys *k, const char *id)
+{
+	struct fab_grant g;
+	char why[APP_KEY_WHY];
+	int err = app_key_read(&g, k->dir, id, why);
+
+	secret_wipe(g.key.secret, sizeof(g.key.secret));
+	secret_wipe(g.handle_secret, sizeof(g.handle_secret));
+	if (err == -ENOENT)
+		return ctl_fail("%s", why);
+	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
+	if (k->c->json)
+		print_json(&g, err ? why : NULL);
+	else
+		print_text(&g, err ? why : NULL);
+	return err != 0;
+}
+
+static int key_files(const struct dirent *e)
+{
+	char id[FAB_KEY_ID_MAX + 1];
+
+	return app_key_id_of(e->d_name, id);
+}
+
+static int list(struct keys *k)
+{
+	struct dirent **found;
+	char id[FAB_KEY_ID_MAX + 1];
+	int status = 0, count = scandir(k->dir, &found, key_files, alphasort);
+
+	if (count < 0)
+		return ctl_fail("%s: %s", k->dir, strerror(errno));
+	for (int i = 0; i < count; i++) {
+		if (app_key_id_of(found[i]->d_name, id))
+			status |= show(k, id);
+		free(found[i]);
+	}
+	free(found);
+	return status;
+}
+
+/* ---- add, remove ----------------------------------------------------------------------------- */
+
+/* A new file with these bytes, nobody else's from its first moment; durable. */
+static int file_make(const char *path, const char *text, size_t bytes)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	ssize_t wrote;
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	wrote = write(fd, text, bytes);
+	if (wrote != (ssize_t)bytes)
+		err = wrote < 0 ? -errno : -EIO;
+	if (!err && (fchmod(fd, 0600) || fsync(fd)))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	if (err)
+		unlink(path);
+	return err;
+}
+
+static int dir_sync(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = fd < 0 || fsync(fd) ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* "ID:SECRET" for the client. */
+static size_t client_text(const struct fab_grant *g, char *out)
+{
+	size_t bytes = strlen(g->key.id), digits = 2 * (size_t)FAB_KEY_BYTES;
+	char all[APP_KEY_TEXT_SIZE];
+
+	(void)app_key_print(g, all); /* "secret = DIGITS\n..." */
+	memcpy(out, g->key.id, bytes);
+	out[bytes++] = ':';
+	memcpy(out + bytes, strchr(all, '=') + 2, digits);
+	secret_wipe(all, sizeof(all));
+	out[bytes + digits] = '\n';
+	return bytes + digits + 1;
+}
+
+/* The client's file first: a key that nobody can use does no harm, one that is lost does. */
+static int files_make(const struct keys *k, const struct fab_grant *g, const char *file)
+{
+	char text[APP_KEY_TEXT_SIZE], path[APP_CONF_TEXT_MAX + 64], fresh[APP_CONF_TEXT_MAX + 64];
+	size_t bytes = client_text(g, text);
+	int err = file_make(file, text, bytes);
+
+	if (err) {
+		secret_wipe(text, sizeof(text));
+		return ctl_fail("%s: %s", file, strerror(-err));
+	}
+	snprintf(path, sizeof(path), "%s/%s" APP_KEY_SUFFIX, k->dir, g->key.id);
+	snprintf(fresh, sizeof(fresh), "%s/.%s.new", k->dir, g->key.id);
+	bytes = app_key_print(g, text);
+	err = file_make(fresh, text, bytes);
+	secret_wipe(text, sizeof(text));
+	/* Never over one that is there: two that add the same id do not both succeed. */
+	if (!err && renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE)) {
+		err = -errno;
+		unlink(fresh);
+	}
+	if (!err)
+		err = dir_sync(k->dir);
+	if (!err)
+		return 0;
+	unlink(file);
+	return ctl_fail("%s: %s", err == -EEXIST && access(path, F_OK) ? fresh : path,
+			strerror(-err));
+}
+
+static int add(struct keys *k, const char *id, const char *file)
+{
+	const struct ctl *c = k->c;
+	struct fab_grant g = { .rights = { .may_write = c->write,
+					   .ops_per_s = c->ops_per_s,
+					   .bytes_per_s = c->bytes_per_s } };
+	int status;
+
+	if (!app_key_id_good(id))
+		return ctl_fail("'%s' is no id: 1 to 31 printable characters, without / : \" \\, "
+				"and not \"anonymous\"",
+				id);
+	if (c->path && app_key_subtree(c->path, g.rights.subtree))
+		return ctl_fail("--path %s: a path from the root of at most 255 bytes is wanted",
+				c->path);
+	if (mkdir(k->dir, 0700) && errno != EEXIST)
+		return ctl_fail("%s: %s", k->dir, strerror(errno));
+	memcpy(g.key.id, id, strlen(id));
+	ASSERT(getrandom(g.key.secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
+	ASSERT(getrandom(g.handle_secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
+	status = files_make(k, &g, file);
+	secret_wipe(&g, sizeof(g));
+	if (!status && !c->quiet)
+		printf("%s may %s %s; carry %s to the client\n", id, c->write ? "write" : "read",
+		       c->path ? c->path : "/", file);
+	return status;
+}
+
+static int remove_key(struct keys *k, const char *id)
+{
+	char path[APP_CONF_TEXT_MAX + 64];
+	int err;
+
+	if (!app_key_id_good(id))
+		return ctl_fail("'%s' is no key's id", id);
+	snprintf(path, sizeof(path), "%s/%s" APP_KEY_SUFFIX, k->dir, id);
+	if (unlink(path))
+		return ctl_fail("%s: %s", path, strerror(errno));
+	err = dir_sync(k->dir);
+	return err ? ctl_fail("%s: %s", k->dir, strerror(-err)) : 0;
+}
+
+int ctl_cmd_keys(struct ctl *c)
+{
+	struct keys k = { .c = c };
+	const char *action = c->argc > 0 ? c->argv[0] : "list";
+
+	if (dir_find(&k))
+		return 1;
+	if (strcmp(action, "list") == 0 && c->argc <= 1)
+		return list(&k);
+	if (strcmp(action, "show") == 0 && c->argc == 2)
+		return app_key_id_good(c->argv[1]) ? show(&k, c->argv[1])
+						   : ctl_fail("'%s' is no key's id", c->argv[1]);
+	if (strcmp(action, "add") == 0 && c->argc == 3)
+		return add(&k, c->argv[1], c->argv[2]);
+	if (strcmp(action, "remove") == 0 && c->argc == 2)
+		return remove_key(&k, c->argv[1]);
+	return ctl_fail("usage: wekactl keys [list], show ID, add ID FILE, remove ID") + 1;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * TLS 1.3 under a TCP connection, with the connection's key as pre-shared key: PROTOCOL.md 9.
+ * OpenSSL does it; what is above sees a socket that reads and writes.
+ */
+#ifndef FAB_TLS_H
+#define FAB_TLS_H
+
+#include "fabric/fab_internal.h"
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct fab_tls;
+struct fab_tls_host; /* what all connections of a server share */
+
+/* Of the key `id`: its secret (wiped soon), or -ENOENT. */
+struct fab_tls_keys {
+	int (*secret)(void *ctx, const char *id, uint8_t secret[FAB_KEY_BYTES]);
+	void *ctx;
+};
+
+must_check int fab__tls_host_create(struct fab_tls_host **out, const struct fab_tls_keys *keys);
+void fab__tls_host_destroy(struct fab_tls_host *host);
+
+/* `fd` stays the caller's, and is not blocking.  Errors: -ENOMEM. */
+must_check int fab__tls_accept(struct fab_tls **out, struct fab_tls_host *host, int fd);
+must_check int fab__tls_connect(struct fab_tls **out, const struct fab_key *key, int fd);
+void fab__tls_free(struct fab_tls *tls);
+
+/*
+ * The handshake goes on.  0: done, -EINPROGRESS: when there is more to read, -EACCES (the key),
+ * -EPROTO (the peer speaks something else), -ECONNRESET; `why` gets one line.
+ */
+must_check int fab__tls_step(struct fab_tls *tls, char why[FAB_WHY_MAX]);
+
+/* The name of the key that the peer proved. */
+const char *fab__tls_key_id(const struct fab_tls *tls);
+
+/*
+ * As recv() and sendmsg() that never wait, but errors are returned: -EAGAIN, -ECONNRESET.  What did
+ * not fit must be given again, with what has come behind it.  They may allocate, even in a polling
+ * thread.
+ */
+must_check ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size);
+must_check ssize_t fab__tls_send(struct fab_tls *tls, const struct iovec *iov, uint32_t count);
+
+/* The least that a TLS client's first bytes are known by. */
+static inline bool fab__tls_looks_like(uint8_t first)
+{
+	return first == 0x16; /* a handshake record */
+}
+
+#endif

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# tls = required: a tree goes in and out through it, the shipped daemon's threads sealed; who speaks
+# plainly, or holds another key, is refused with one line on each side; kill -9 in the middle of an
+# import is what it is without TLS.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+D0=file:$DIR/d0?size=256M
+CACHE=16M
+TLS=tls://127.0.0.1:$PORT
+write_conf "$D0"
+echo "tls = required" >>"$CONF"
+make_tree "$DIR/src" 300
+check "format" "$BIN/wekactl" format "$D0"
+check "start" start
+
+ADDRESS=$TLS
+check "import through TLS" ctl -q import "$DIR/src" /tree
+check "export through TLS" ctl -q export /tree "$DIR/back"
+check "what came back is what went in" same_trees "$DIR/src" "$DIR/back"
+
+(umask 077; echo "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$DIR/other")
+refuses "who speaks plainly" "speaks TLS only: use tls://" "$BIN/wekactl" -c "$TCP" -k "$DIR/key" ls /
+refuses "another secret" "TLS: the key is unknown there" "$BIN/wekactl" -c "$TLS" -k "$DIR/other" ls /
+logged() { grep -q "$1" "$DIR/daemon.log"; }
+check "the first is in the log" logged 'refused: tcp 127.0.0.1:.*this address speaks TLS only'
+check "the second too" logged 'refused: tcp 127.0.0.1:.*key "weka": TLS: its key is unknown here'
+
+bad=0
+for round in 1 2 3 4 5; do
+	ctl -q import "$DIR/src" "/again-$round" >/dev/null 2>&1 &
+	importer=$!
+	sleep "0.$round"
+	crash
+	kill $importer 2>/dev/null
+	wait $importer 2>/dev/null
+	start && ctl -q import "$DIR/src" "/again-$round" >/dev/null && ctl -q export "/again-$round" "$DIR/b$round" \
+		>/dev/null && same_trees "$DIR/src" "$DIR/b$round" || bad=1
+done
+[ $bad = 0 ] && ok "five kills in an import" || not_ok "five kills in an import" "$(tail -3 "$DIR/daemon.log")"
+check "a clean stop" stop
+finish
