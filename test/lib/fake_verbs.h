@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Verbs in memory: queue pairs, registrations and the connection manager of one process in one
+ * thread, from a seed.  It stands where the host's libraries stand, so that both ends' shipped
+ * code runs on it unchanged, and it ASSERTs what a card or its driver would silently spoil: queues
+ * that overflow, memory that is not registered, work that is still to be done in what is freed.
+ */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include "fabric/fab_rdma_verbs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fake_verbs_cfg {
+	uint64_t seed;
+	int max_qp_wr; /* 0s: generous */
+	int max_sge;
+	int max_cqe;
+	int max_qp_rd_atom;
+	uint32_t max_inline; /* a queue pair that wants more cannot be made */
+	uint32_t max_msg_sz;
+	uint32_t steps_max; /* work requests carried out in one look at a completion queue */
+};
+
+/* From now on fab__verbs() returns these. */
+void fake_verbs_begin(const struct fake_verbs_cfg *cfg);
+/* ASSERTs that nothing is left of all that was made. */
+void fake_verbs_end(void);
+
+/* Objects there are: domains, registrations, queues, channels, ids. */
+uint32_t fake_verbs_objects(void);
+/* Receives posted to the queue pair that was accepted (server) or connected last. */
+uint32_t fake_verbs_receives(bool server);
+/* Nothing moves any more, and nothing completes: a peer that is gone. */
+void fake_verbs_freeze(bool frozen);
+/*
+ * The queue pairs break: each side sees one completion with an error.  What was posted is "in the
+ * card": it may still be carried out until its queue pair is destroyed.
+ */
+void fake_verbs_break(void);
+/* Is [at, at + bytes) named by work that may still be carried out? */
+bool fake_verbs_busy(const void *at, uint64_t bytes);
+
+/* Counts since begin. */
+struct fake_verbs_stat {
+	uint32_t sends;
+	uint32_t writes;
+	uint32_t reads;
+	uint32_t signalled;
+	uint32_t inlined;
+	uint32_t rnr; /* sends that met no receive */
+	uint32_t chunk_max_bytes;
+	uint32_t reads_out_max;
+};
+extern struct fake_verbs_stat fake_verbs_stat;
+
+#endif

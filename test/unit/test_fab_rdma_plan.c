@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Which work requests are posted, in which order, and what their completions free. */
+#include "base/num.h"
+#include "base/rand.h"
+#include "fabric/fab_rdma_plan.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 64
+#define TXS       64
+
+static struct fab_rdma_plan plan;
+static struct fab_rdma_posted ring[DEPTH_MAX];
+static struct fab_tx txs[TXS];
+
+static void begin(uint32_t depth, uint32_t reads, uint32_t chunk, uint32_t every)
+{
+	struct fab_rdma_limits limits = {
+		.depth = depth, .reads_max = reads, .chunk_max = chunk, .signal_every = every
+	};
+
+	memset(txs, 0, sizeof(txs));
+	fab__rdma_plan_init(&plan, &limits, ring);
+}
+
+static struct fab_tx *add(uint32_t i, enum fab_tx_kind kind, uint32_t payload_bytes)
+{
+	txs[i].kind = kind;
+	txs[i].payload_bytes = payload_bytes;
+	fab__rdma_plan_add(&plan, &txs[i]);
+	return &txs[i];
+}
+
+/* What is posted now: "S" a capsule, "W8" "R8" so many bytes, "!" signalled. */
+static const char *posted(void)
+{
+	static char text[1024];
+	struct fab_rdma_work work;
+	size_t used = 0;
+
+	text[0] = 0;
+	while (fab__rdma_plan_next(&plan, &work)) {
+		const char *name = work.op == FAB_RDMA_SEND    ? "S"
+				   : work.op == FAB_RDMA_WRITE ? "W"
+							       : "R";
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? " " : "",
+					 name);
+		if (work.bytes)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%u",
+						 work.bytes);
+		if (work.signalled)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "!");
+	}
+	return text;
+}
+
+static uint32_t done(void)
+{
+	uint32_t n = 0;
+
+	while (list_pop_front(&plan.done))
+		n++;
+	return n;
+}
+
+/* What is added: S a capsule, Wn a write, Rn a read of n bytes. */
+static const struct {
+	const char *name;
+	uint32_t depth, reads, chunk, every;
+	const char *add;
+	const char *posted;
+} cases[] = {
+	{ "a capsule alone is not heard of", 16, 4, 8, 8, "S", "S" },
+	{ "a payload's place is wanted back", 16, 4, 8, 8, "W8", "W8!" },
+	{ "a reply behind a payload carries the signal of both", 16, 4, 8, 8, "W8 S", "W8 S!" },
+	{ "payload is cut to what one request may move", 16, 4, 8, 8, "W20", "W8 W8 W4!" },
+	{ "payload that fits exactly is not cut into nothing", 16, 4, 8, 8, "W16", "W8 W8!" },
+	{ "one in signal_every is signalled", 16, 4, 8, 4, "S S S S S S S S S",
+	  "S S S S! S S S S! S" },
+	{ "cut payload counts, too", 16, 4, 8, 2, "W32", "W8 W8! W8 W8!" },
+	{ "reads wait for reads only", 16, 1, 8, 8, "R8 R8 S W4", "S W4! R8!" },
+	{ "a long read takes one place at a time", 16, 2, 8, 8, "R24", "R8! R8!" },
+	{ "no more than the queue holds, and the last is heard of", 4, 1, 8, 2, "W8 S W8 S W8 S",
+	  "W8 S! W8 S!" },
+	{ "a queue full of capsules is heard of", 8, 1, 8, 4, "S S S S S S S S S",
+	  "S S S S! S S S S!" },
+	{ "a payload cut by a full queue", 4, 1, 8, 2, "W100", "W8 W8! W8 W8!" },
+};
+
+static void add_all(const char *what)
+{
+	for (uint32_t i = 0; *what; i++) {
+		enum fab_tx_kind kind = *what == 'S'   ? FAB_TX_REPLY
+					: *what == 'W' ? FAB_TX_PART
+						       : FAB_TX_FETCH;
+
+		add(i, kind, (uint32_t)strtoul(what + 1, (char **)&what, 10));
+		what += *what == ' ';
+	}
+}
+
+Test(fab_rdma_plan, posts_what_the_table_says)
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
+		begin(cases[i].depth, cases[i].reads, cases[i].chunk, cases[i].every);
+		add_all(cases[i].add);
+		cr_expect_str_eq(posted(), cases[i].posted, "%s", cases[i].name);
+	}
+}
+
+Test(fab_rdma_plan, a_capsule_is_done_when_posted_and_payload_when_completed)
+{
+	begin(16, 4, 8, 8);
+	add_all("W20 S");
+	cr_assert_str_eq(posted(), "W8 W8 W4 S!");
+	cr_assert_eq(done(), 1); /* the capsule: its bytes were taken */
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), 0);
+	cr_assert_eq(done(), 0); /* two of three pieces */
+	cr_assert_eq(fab__rdma_plan_done(&plan, 3), 0);
+	cr_assert_eq(done(), 1);
+}
+
+Test(fab_rdma_plan, a_completion_makes_room)
+{
+	begin(4, 1, 8, 2);
+	add_all("W8 S W8 S W8 S");
+	cr_assert_str_eq(posted(), "W8 S! W8 S!");
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), 0);
+	cr_assert_str_eq(posted(), "W8 S!");
+	begin(16, 1, 8, 8);
+	add_all("R20");
+	cr_assert_str_eq(posted(), "R8!");
+	cr_assert_eq(fab__rdma_plan_done(&plan, 0), 0);
+	cr_assert_str_eq(posted(), "R8!");
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), 0);
+	cr_assert_str_eq(posted(), "R4!");
+	cr_assert_eq(done(), 0);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 2), 0);
+	cr_assert_eq(done(), 1);
+}
+
+Test(fab_rdma_plan, a_completion_of_what_is_not_in_flight_is_refused)
+{
+	begin(16, 4, 8, 8);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 0), -EPROTO);
+	add_all("W8 W8");
+	cr_assert_str_eq(posted(), "W8 W8!");
+	cr_assert_eq(fab__rdma_plan_done(&plan, 2), -EPROTO);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), 0);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), -EPROTO);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 0), -EPROTO);
+}
+
+Test(fab_rdma_plan, a_long_body_is_told_apart)
+{
+	begin(16, 4, 8, 8);
+	add(0, FAB_TX_BODY, 12);
+	cr_assert_str_eq(posted(), "R8! R4!");
+	cr_assert_eq(fab__rdma_plan_done(&plan, 0), 0);
+	cr_assert_not(plan.body_here);
+	cr_assert_eq(fab__rdma_plan_done(&plan, 1), 0);
+	cr_assert(plan.body_here);
+	cr_assert_eq(done(), 0);
+}
+
+Test(fab_rdma_plan, an_end_gives_everything_back_once)
+{
+	begin(4, 1, 8, 2);
+	add_all("W8 S W20 S R20 R8");
+	cr_assert_str_eq(posted(), "W8 S! W8 W8!");
+	cr_assert_eq(done(), 1);
+	fab__rdma_plan_abort(&plan);
+	cr_assert_eq(done(), 5);
+	cr_assert_eq(plan.reads_out, 0);
+	cr_assert_eq(plan.signals_out, 0);
+	fab__rdma_plan_abort(&plan);
+	cr_assert_eq(done(), 0);
+}
+
+/* Whatever comes, nothing overflows, everything ends, and what was added in order stays in it. */
+Test(fab_rdma_plan, any_mix_ends_within_the_limits)
+{
+	struct rand_state rand;
+
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		uint32_t added = 0, back = 0, last_signal = 0, chunk, turns = 0, written = 0;
+		bool any_signal = false;
+
+		rand_seed(&rand, seed);
+		chunk = 1 + (uint32_t)rand_below(&rand, 30);
+		begin(4u << rand_below(&rand, 4), 1 + (uint32_t)rand_below(&rand, 3), chunk, 2);
+		while ((added < TXS || back < TXS) && turns++ < 10000) {
+			struct fab_rdma_work work;
+
+			for (uint64_t n = rand_below(&rand, 4); n > 0 && added < TXS; n--) {
+				uint64_t kind = rand_below(&rand, 3);
+
+				add(added++,
+				    kind == 0   ? FAB_TX_REPLY
+				    : kind == 1 ? FAB_TX_PART
+						: FAB_TX_FETCH,
+				    kind == 0 ? 0 : 1 + (uint32_t)rand_below(&rand, 100));
+			}
+			while (fab__rdma_plan_next(&plan, &work)) {
+				uint32_t i = (uint32_t)(work.tx - txs);
+
+				cr_assert_leq(plan.posted - plan.retired, plan.limits.depth);
+				cr_assert_leq(plan.reads_out, plan.limits.reads_max);
+				cr_assert_leq(work.bytes, chunk);
+				if (work.op != FAB_RDMA_READ) {
+					cr_assert_geq(i, written, "seed %llu",
+						      (unsigned long long)seed);
+					written = i;
+				}
+				if (work.signalled) {
+					last_signal = work.seq;
+					any_signal = true;
+				}
+			}
+			back += done();
+			/* All that waits is behind no later signal than the last. */
+			if (any_signal && last_signal - plan.retired < plan.posted - plan.retired)
+				cr_assert_eq(fab__rdma_plan_done(&plan, last_signal), 0);
+			back += done();
+		}
+		cr_assert_eq(back, TXS, "seed %llu: %u of %u came back", (unsigned long long)seed,
+			     back, TXS);
+	}
+}
