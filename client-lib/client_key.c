@@ -114,9 +114,28 @@ int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 	return err;
 }
 
+/* Shared memory before a card, a card before the kernel's sockets. */
+static uint32_t rank(const char *address)
+{
+	if (strncmp(address, "shm:", 4) == 0)
+		return 0;
+	return strncmp(address, "rdma:", 5) == 0 ? 1 : 2;
+}
+
+/* The best first; among equals the order of the caller's list. */
+static void address_add(struct weka_client *c, char *address)
+{
+	uint32_t at = c->address_count++;
+
+	for (; at > 0 && rank(c->addresses[at - 1]) > rank(address); at--)
+		c->addresses[at] = c->addresses[at - 1];
+	c->addresses[at] = address;
+}
+
 int client__addresses(struct weka_client *c, const char *text, char *why)
 {
 	const char *end;
+	char *address;
 
 	for (; text; text = *end ? end + 1 : NULL) {
 		end = text + strcspn(text, ",");
@@ -125,10 +144,10 @@ int client__addresses(struct weka_client *c, const char *text, char *why)
 				 CLIENT_ADDRESSES);
 			return -EINVAL;
 		}
-		c->addresses[c->address_count] = strndup(text, (size_t)(end - text));
-		if (!c->addresses[c->address_count])
+		address = strndup(text, (size_t)(end - text));
+		if (!address)
 			return -ENOMEM;
-		c->address_count++;
+		address_add(c, address);
 	}
 	return c->address_count > 0 ? 0 : -EINVAL;
 }

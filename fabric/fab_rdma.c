@@ -337,8 +337,10 @@ static struct fab_tx *rdma_sent(struct fab_link *link)
 static int rdma_flush(struct fab_link *link)
 {
 	struct fab_rdma *r = rdma_of(link);
-	int err = receives_post(r);
+	int err;
 
+	r->freed = r->taken; /* nobody looks at a capsule while others are sent */
+	err = receives_post(r);
 	return err ? err : post(r);
 }
 

@@ -13,7 +13,7 @@
 #define FAB_RDMA_RANGES_MAX 128u /* of an appliance's memory             */
 #define FAB_RDMA_CQES_MAX   16u  /* taken from a completion queue at once */
 
-/* What goes with the connection request and its answer: PROTOCOL.md 9. */
+/* What goes with the connection request and its answer: PROTOCOL.md 10. */
 struct fab_rdma_greeting {
 	uint8_t version_min;
 	uint8_t version_max;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What goes with a connection request, both ways, before anything else: PROTOCOL.md 9.
+ * What goes with a connection request, both ways, before anything else: PROTOCOL.md 10.
  *
  *   0       4             5             6      8
  *   | WKF1  | version_min | version_max | zero |   the carrier may add zeros behind
