@@ -44,10 +44,7 @@
 	X(create_cq)                                                                               \
 	X(destroy_cq)                                                                              \
 	X(get_cq_event)                                                                            \
-	X(ack_cq_events)                                                                           \
-	X(get_async_event)                                                                         \
-	X(ack_async_event)                                                                         \
-	X(wc_status_str)
+	X(ack_cq_events)
 
 static int driver_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {

@@ -51,9 +51,6 @@ struct fab_verbs {
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int count);
-	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
-	void (*ack_async_event)(struct ibv_async_event *event);
-	const char *(*wc_status_str)(enum ibv_wc_status status);
 
 	/* of the device's driver */
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -827,22 +827,6 @@ static int fake_query_port(struct ibv_context *context, uint8_t port,
 	return 0;
 }
 
-static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-	(void)context, (void)event;
-	return no(EAGAIN);
-}
-
-static void fake_ack_async_event(struct ibv_async_event *event)
-{
-	(void)event;
-}
-
-static const char *fake_wc_status_str(enum ibv_wc_status status)
-{
-	return status == IBV_WC_SUCCESS ? "success" : "error";
-}
-
 static const struct fab_verbs verbs = {
 	.create_event_channel = fake_create_event_channel,
 	.destroy_event_channel = fake_destroy_event_channel,
@@ -875,9 +859,6 @@ static const struct fab_verbs verbs = {
 	.destroy_cq = fake_destroy_cq,
 	.get_cq_event = fake_get_cq_event,
 	.ack_cq_events = fake_ack_cq_events,
-	.get_async_event = fake_get_async_event,
-	.ack_async_event = fake_ack_async_event,
-	.wc_status_str = fake_wc_status_str,
 	.post_send = fake_post_send,
 	.post_recv = fake_post_recv,
 	.poll_cq = fake_poll_cq,

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
-#include "client-lib/weka_client.h"
+#include "client-lib/client_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -155,6 +155,36 @@ Test(weka_conn, a_request_that_has_nearly_for_ever_is_not_over_at_once)
 		cr_assert_eq(weka_reap(client, &done, 1), 0, "%d", req.status);
 		usleep(1000);
 	}
+}
+
+Test(weka_conn, the_best_address_is_tried_first_and_the_next_where_there_is_no_card)
+{
+	char all[300];
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
+
+	script_start(&server, "tcp");
+	snprintf(all, sizeof(all),
+		 "%s,tcp://127.0.0.1:1,rdma://127.0.0.1:1,shm:/nonexistent/socket", server.address);
+	cr_assert_eq(weka_connect(all, &key, NULL, &client), 0, "%s", weka_error(NULL));
+	cr_assert_eq(weka_get_limits(client, &limits), 0);
+	cr_assert_str_eq(limits.transport, "tcp");
+}
+
+Test(weka_conn, addresses_are_ranked_by_what_they_are)
+{
+	struct weka_client c = { 0 };
+	char why[256];
+
+	cr_assert_eq(client__addresses(&c, "tcp://b:1,rdma://d:1,tcp://a:1,shm:/e,rdma://c:1", why),
+		     0);
+	cr_assert_eq(c.address_count, 5);
+	cr_assert_str_eq(c.addresses[0], "shm:/e");
+	cr_assert_str_eq(c.addresses[1], "rdma://d:1");
+	cr_assert_str_eq(c.addresses[2], "rdma://c:1");
+	cr_assert_str_eq(c.addresses[3], "tcp://b:1");
+	cr_assert_str_eq(c.addresses[4], "tcp://a:1");
+	for (uint32_t i = 0; i < 5; i++)
+		free(c.addresses[i]);
 }
 
 /* A listening socket on a free port, and its address. */
