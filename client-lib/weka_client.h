@@ -106,7 +106,8 @@ struct weka_options {
  *
  * `addresses`, separated by commas, are tried best first, shm, rdma, tcp, else in their order:
  * "shm:/run/weka.sock,rdma://192.168.1.2:7010,tcp://192.168.1.2:7010".  Which one it was, and
- * with it the transport, weka_get_limits() says.
+ * with it the transport, weka_get_limits() says.  "tls://HOST:PORT" is TCP within TLS 1.3; it never
+ * falls back to a plain connection.
  * `key` and `options` are read only during the call; `options` may be NULL.
  *
  * When the session breaks later, the library makes a new one by itself (inside weka_reap() and
