@@ -426,7 +426,9 @@ static int start(struct nvme_drive *drive, struct nvme_admin_cmd *cmd, uint64_t 
 /* CSTS.CFS, or all ones: it is gone. */
 static bool is_broken(const struct nvme_drive *drive)
 {
-	return drive->failed || drive->ops->read32(drive->ctrl, NVME_REG_CSTS) & NVME_CSTS_CFS;
+	uint32_t csts;
+
+	return drive->failed || (nvme__ask_csts(drive, &csts) == 0 && csts & NVME_CSTS_CFS);
 }
 
 /* 1: it flies.  What does not end, or a controller that is dead, fails the drive. */

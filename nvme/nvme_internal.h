@@ -25,6 +25,12 @@
 struct nvme_ctrl_ops {
 	uint32_t (*read32)(void *ctrl, uint32_t offset);
 	uint64_t (*read64)(void *ctrl, uint32_t offset);
+	/*
+	 * Where registers are messages, read32 and read64 wait for the answer, which a polling
+	 * thread must not: `ask` does not.  0; or -EAGAIN: asked, call it again for the answer.
+	 * NULL: the others do not wait either.  Writes never do.
+	 */
+	int (*ask)(void *ctrl, uint32_t offset, uint32_t size_bytes, uint64_t *value);
 	void (*write32)(void *ctrl, uint32_t offset, uint32_t value);
 	void (*write64)(void *ctrl, uint32_t offset, uint64_t value);
 	volatile uint32_t *(*doorbell)(void *ctrl, uint32_t offset); /* MMIO */
@@ -36,7 +42,10 @@ struct nvme_ctrl_ops {
 	/* The interrupt vector that makes wake_fd readable; -1 or NULL: the queue is made without.
 	 */
 	int (*vector)(void *ctrl, uint32_t qid);
-	/* When all else fails: a function-level reset; reads and writes of the device off or on. */
+	/*
+	 * When all else fails: a function-level reset, after which it may reach memory; reads and
+	 * writes of the device off or on.
+	 */
 	int (*reset)(void *ctrl);
 	int (*bus_master)(void *ctrl, bool on);
 	/* What the host or the server has to say: an eventfd or -1; NVME_ALARM_* bits, once. */
@@ -181,6 +190,7 @@ struct nvme_drive {
 	bool failed;         /* the controller does not answer, or not sensibly */
 	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
 	uint64_t cap;
+	uint32_t cc;          /* as it was written last, or found */
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
 	uint32_t lba_shift;
@@ -216,6 +226,29 @@ must_check static inline bool nvme__helm_try(struct nvme_drive *drive)
 static inline void nvme__helm_leave(struct nvme_drive *drive)
 {
 	atomic_store_explicit(&drive->helm, false, memory_order_release); /* R5 */
+}
+
+/* A register, of 4 or 8 bytes: 0; or -EAGAIN: its answer has yet to come.  Never waits. */
+must_check static inline int nvme__ask(const struct nvme_drive *drive, uint32_t offset,
+				       uint32_t size_bytes, uint64_t *value)
+{
+	const struct nvme_ctrl_ops *ops = drive->ops;
+
+	if (ops->ask)
+		return ops->ask(drive->ctrl, offset, size_bytes, value);
+	*value = size_bytes == 8 ? ops->read64(drive->ctrl, offset)
+				 : ops->read32(drive->ctrl, offset);
+	return 0;
+}
+
+must_check static inline int nvme__ask_csts(const struct nvme_drive *drive, uint32_t *csts)
+{
+	uint64_t value;
+	int err = nvme__ask(drive, NVME_REG_CSTS, sizeof(*csts), &value);
+
+	if (!err)
+		*csts = (uint32_t)value;
+	return err;
 }
 
 /* This thread: a name that no other one has. */

@@ -72,14 +72,10 @@ static const char *const cause_text[NVME_CAUSES] = {
 	[NVME_CAUSE_CLOSING] = "it does not give its queues back",
 };
 
-static uint32_t csts(const struct nvme_drive *drive)
-{
-	return drive->ops->read32(drive->ctrl, NVME_REG_CSTS);
-}
-
 static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns, uint64_t limit_ns)
 {
 	drive->reset.life = life;
+	drive->reset.checking = false;
 	drive->reset.since_ns = now_ns;
 	drive->reset.look_ns = now_ns;
 	drive->reset.deadline_ns = now_ns + limit_ns;
@@ -197,13 +193,13 @@ static void last_resort(struct nvme_drive *drive, uint64_t now_ns)
 static void stop_controller(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
-	uint32_t cc = drive->ops->read32(drive->ctrl, NVME_REG_CC);
 
-	if (r->cause == NVME_CAUSE_GONE || cc == NVME_CSTS_GONE) {
+	if (r->cause == NVME_CAUSE_GONE) {
 		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
 		return;
 	}
-	drive->ops->write32(drive->ctrl, NVME_REG_CC, cc & ~NVME_CC_EN);
+	drive->cc &= ~NVME_CC_EN;
+	drive->ops->write32(drive->ctrl, NVME_REG_CC, drive->cc);
 	enter(drive, NVME_DISABLING, now_ns,
 	      r->cause == NVME_CAUSE_REQUEST ? REQUEST_NS : drive->timeout_ns);
 }
@@ -326,42 +322,58 @@ static bool deleting(struct nvme_drive *drive, uint64_t now_ns)
 static bool disabling(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
-	uint32_t now;
+	uint32_t csts = NVME_CSTS_RDY; /* until it says otherwise */
+	int err;
 
 	if (now_ns < r->look_ns)
 		return false;
 	r->look_ns = now_ns + pause_ns(r, now_ns);
-	now = csts(drive);
-	if (now != NVME_CSTS_GONE && !(now & NVME_CSTS_RDY))
+	err = nvme__ask_csts(drive, &csts);
+	if (!err && csts != NVME_CSTS_GONE && !(csts & NVME_CSTS_RDY))
 		stopped(drive, now_ns);
-	else if (now == NVME_CSTS_GONE || now_ns >= r->deadline_ns)
+	else if (csts == NVME_CSTS_GONE || now_ns >= r->deadline_ns)
 		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
 	else
 		return false;
 	return true;
 }
 
+/* 0: so it says; -EAGAIN; or it cannot be. */
+static int reset_it(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	int rc = -ENOTSUP;
+
+	if (drive->ops->reset && r->cause != NVME_CAUSE_REQUEST)
+		rc = drive->ops->reset(drive->ctrl);
+	if (rc == -EAGAIN && (now_ns >= r->deadline_ns || r->forced))
+		return -ETIMEDOUT;
+	r->checking = rc >= 0;
+	r->reset_rc = rc;
+	return rc < 0 ? rc : 0;
+}
+
 static bool resetting(struct nvme_drive *drive, uint64_t now_ns)
 {
-	const struct nvme_ctrl_ops *ops = drive->ops;
 	struct nvme_reset *r = &drive->reset;
-	int err = -ENOTSUP;
+	uint32_t csts = 0;
+	int err = 0;
 
 	if (now_ns < r->look_ns)
 		return false;
 	r->look_ns = now_ns + pause_ns(r, now_ns);
-	if (ops->reset && r->cause != NVME_CAUSE_REQUEST)
-		err = ops->reset(drive->ctrl);
-	if (err == -EAGAIN && now_ns < r->deadline_ns && !r->forced)
+	if (!r->checking)
+		err = reset_it(drive, now_ns);
+	if (!err)
+		err = nvme__ask_csts(drive, &csts);
+	if (err == -EAGAIN && now_ns < r->deadline_ns)
 		return false;
-	if (err >= 0 && ops->bus_master)
-		(void)!ops->bus_master(drive->ctrl, true);
-	if (err < 0 || csts(drive) == NVME_CSTS_GONE || csts(drive) & NVME_CSTS_RDY) {
+	if (err || csts == NVME_CSTS_GONE || csts & NVME_CSTS_RDY) {
 		last_resort(drive, now_ns);
 		return true;
 	}
-	r->restarted |= err == 1;
-	nvme__tell(drive, "%s", err == 1 ? "it was started anew" : "function-level reset");
+	r->restarted |= r->reset_rc == 1;
+	nvme__tell(drive, "%s", r->reset_rc == 1 ? "it was started anew" : "function-level reset");
 	stopped(drive, now_ns);
 	return true;
 }
@@ -415,7 +427,9 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 		r->look_ns = now_ns + pause_ns(r, now_ns);
 		return false;
 	}
-	if (err < 0)
+	if (err < 0 && drive->up.gone && drive->ops->reset)
+		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns); /* it may yet come back */
+	else if (err < 0)
 		failed(drive, err, drive->up.text, now_ns);
 	else
 		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);

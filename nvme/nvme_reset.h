@@ -70,6 +70,8 @@ struct nvme_reset {
 	uint64_t deadline_ns;      /* of this life                                               */
 	uint64_t look_ns;          /* not before: a register costs a trip to the device          */
 	uint32_t attempts;         /* to bring it up again                                       */
+	bool checking;             /* it was reset: is it?                                       */
+	int reset_rc;              /* what ops->reset() came to                                  */
 	bool dead;                 /* it does not come back: what I/Os are told                  */
 	bool forced;               /* waits for no other thread                                  */
 	bool released;             /* ops->release() was called                                  */
@@ -106,6 +108,7 @@ struct nvme_watch {
 	const void *owner;     /* nvme__me() of who took the last step; NULL: nobody   */
 	uint32_t stamp;        /* 1 .. 255: what commands that are submitted now carry */
 	uint64_t restarted_ns; /* a queue pair, the last time; 0: never                */
+	bool csts_wanted;      /* it was asked for at a tick, and has not been answered */
 	bool cooling;          /* nothing was in flight at the last tick               */
 	_Atomic bool on;       /* there is a next tick: whoever submits need not kick  */
 	_Atomic bool stepped;  /* somebody calls nvme_drive_step()                     */

@@ -33,9 +33,10 @@
 
 #define say(up, ...) ((void)snprintf((up)->text, sizeof((up)->text), __VA_ARGS__))
 
-static uint32_t read32(const struct nvme_up *up, uint32_t offset)
+static int gone(struct nvme_up *up)
 {
-	return up->drive->ops->read32(up->drive->ctrl, offset);
+	up->gone = true;
+	return -ENODEV;
 }
 
 static int wait_csts(struct nvme_up *up, uint32_t mask, uint32_t want)
@@ -66,36 +67,62 @@ static uint64_t timeout_ns(const struct nvme_up *up, uint64_t cap)
 	uint64_t halves = NVME_CAP_TO(cap);
 
 	if (cap & NVME_CAP_CRWMS)
-		halves = max_u64(halves, NVME_CRTO_CRWMT(read32(up, NVME_REG_CRTO)));
+		halves = max_u64(halves, NVME_CRTO_CRWMT((uint32_t)up->reg[UP_CRTO]));
 	return max_u64(halves * 500 * NS_PER_MS, TIMEOUT_MIN_NS);
 }
 
 static void look_for_cmb(struct nvme_up *up, uint64_t cap)
 {
-	uint32_t size = up->found.version < VERSION(1, 2) ? 0 : read32(up, NVME_REG_CMBSZ);
-
 	/* From 1.4 on the size is hidden until it is asked for. */
-	if (cap & NVME_CAP_CMBS || size)
+	if (cap & NVME_CAP_CMBS || up->reg[UP_CMBSZ])
 		(void)snprintf(up->found.info.note, sizeof(up->found.info.note),
 			       "its controller memory buffer is not used");
+}
+
+/* Whether this controller has the register, by those before it. */
+static bool has_register(const struct nvme_up *up, uint32_t i)
+{
+	if (i == UP_CRTO)
+		return up->reg[UP_CAP] & NVME_CAP_CRWMS;
+	return i != UP_CMBSZ || (uint32_t)up->reg[UP_VS] >= VERSION(1, 2);
+}
+
+/* All that is needed to begin with, one after the other: 0, or -EAGAIN. */
+static int read_registers(struct nvme_up *up)
+{
+	static const struct {
+		uint32_t offset, size_bytes;
+	} table[NVME_UP_REGS] = {
+		[UP_CSTS] = { NVME_REG_CSTS, 4 }, [UP_CC] = { NVME_REG_CC, 4 },
+		[UP_CAP] = { NVME_REG_CAP, 8 },   [UP_VS] = { NVME_REG_VS, 4 },
+		[UP_CRTO] = { NVME_REG_CRTO, 4 }, [UP_CMBSZ] = { NVME_REG_CMBSZ, 4 },
+	};
+
+	for (uint32_t *i = &up->reg_next; *i < NVME_UP_REGS; ++*i) {
+		if (has_register(up, *i) &&
+		    nvme__ask(up->drive, table[*i].offset, table[*i].size_bytes, &up->reg[*i]))
+			return -EAGAIN;
+	}
+	return 0;
 }
 
 static int begin_settle(struct nvme_up *up)
 {
 	struct nvme_drive *drive = up->drive;
-	uint32_t csts = read32(up, NVME_REG_CSTS), cc = read32(up, NVME_REG_CC);
-	uint64_t cap = drive->ops->read64(drive->ctrl, NVME_REG_CAP);
+	uint32_t csts = (uint32_t)up->reg[UP_CSTS], cc = (uint32_t)up->reg[UP_CC];
+	uint64_t cap = up->reg[UP_CAP];
 
 	if (csts == NVME_CSTS_GONE || cap == UINT64_MAX) /* it may have gone between the two */
-		return -ENODEV;
+		return gone(up);
 	if (up->again && NVME_CAP_DSTRD(cap) != NVME_CAP_DSTRD(drive->cap)) {
 		say(up, "its doorbells are not where they were");
 		return -ENODEV;
 	}
+	drive->cc = cc;
 	drive->cap = cap;
 	drive->timeout_ns = timeout_ns(up, drive->cap);
 	up->deadline_ns = up->now_ns + drive->timeout_ns;
-	up->found.version = read32(up, NVME_REG_VS);
+	up->found.version = (uint32_t)up->reg[UP_VS];
 	up->found.info.depth_max = min_u32(NVME_CAP_MQES(drive->cap) + 1, NVME_DEPTH_MAX);
 	look_for_cmb(up, drive->cap);
 	say(up, "the controller does not speak the NVM command set with pages of 4 KiB");
@@ -115,7 +142,8 @@ static int begin_disable(struct nvme_up *up)
 {
 	struct nvme_drive *drive = up->drive;
 
-	drive->ops->write32(drive->ctrl, NVME_REG_CC, read32(up, NVME_REG_CC) & ~NVME_CC_EN);
+	drive->cc &= ~NVME_CC_EN;
+	drive->ops->write32(drive->ctrl, NVME_REG_CC, drive->cc);
 	return wait_csts(up, NVME_CSTS_RDY, 0);
 }
 
@@ -137,7 +165,8 @@ static int begin_enable(struct nvme_up *up)
 		     (NVME_ADMIN_DEPTH - 1) << 16 | (NVME_ADMIN_DEPTH - 1));
 	ops->write64(drive->ctrl, NVME_REG_ASQ, iova);
 	ops->write64(drive->ctrl, NVME_REG_ACQ, iova + nvme__rings_cq_offset(NVME_ADMIN_DEPTH));
-	ops->write32(drive->ctrl, NVME_REG_CC, NVME_CC_ENTRIES | NVME_CC_EN);
+	drive->cc = NVME_CC_ENTRIES | NVME_CC_EN;
+	ops->write32(drive->ctrl, NVME_REG_CC, drive->cc);
 	return wait_csts(up, NVME_CSTS_RDY, NVME_CSTS_RDY);
 }
 
@@ -354,10 +383,12 @@ static const struct stage {
 
 static int look_at_csts(struct nvme_up *up)
 {
-	uint32_t csts = read32(up, NVME_REG_CSTS);
+	uint32_t csts;
 
+	if (nvme__ask_csts(up->drive, &csts))
+		return WAIT; /* it is answered, or gone, before long */
 	if (csts == NVME_CSTS_GONE)
-		return -ENODEV;
+		return gone(up);
 	if ((csts & up->csts_mask) == up->csts_want)
 		return 0;
 	if (csts & NVME_CSTS_CFS && up->csts_want)
@@ -368,15 +399,15 @@ static int look_at_csts(struct nvme_up *up)
 static int look_at_command(struct nvme_up *up)
 {
 	struct nvme_drive *drive = up->drive;
-	uint32_t csts;
+	uint32_t csts = 0;
 	int err = 0;
 
 	(void)nvme__admin_poll(drive);
 	if (up->cmd.state == NVME_ADMIN_DONE)
 		return up->cmd.err;
-	csts = read32(up, NVME_REG_CSTS);
+	(void)!nvme__ask_csts(drive, &csts); /* the next time, if it has not answered */
 	if (csts == NVME_CSTS_GONE)
-		err = -ENODEV;
+		err = gone(up);
 	else if (drive->failed || csts & NVME_CSTS_CFS)
 		err = -EIO;
 	else if (up->now_ns > up->deadline_ns)
@@ -449,6 +480,8 @@ int nvme__up_step(struct nvme_up *up, uint64_t now_ns)
 	int rc;
 
 	up->now_ns = now_ns;
+	if (read_registers(up))
+		return WAIT;
 	while (up->stage < ARRAY_LEN(stages)) {
 		rc = step(up, &stages[up->stage]);
 		if (rc == REPEAT)

@@ -10,6 +10,9 @@
 
 #define NVME_UP_TEXT 160u
 
+/* Registers that bring-up begins with. */
+enum { UP_CSTS, UP_CC, UP_CAP, UP_VS, UP_CRTO, UP_CMBSZ, NVME_UP_REGS };
+
 /* What the controller and its namespace say of themselves, checked; nothing here is believed
  * before. */
 struct nvme_found {
@@ -34,6 +37,9 @@ struct nvme_up {
 	uint32_t qpair_count_wanted;
 	uint32_t stage;
 	bool begun;
+	bool gone;         /* it failed because registers read all ones */
+	uint32_t reg_next; /* registers that have been read: of the table in nvme_up.c */
+	uint64_t reg[NVME_UP_REGS];
 	uint32_t csts_mask, csts_want; /* what a stage of registers waits for */
 	uint64_t now_ns;
 	uint64_t deadline_ns;

@@ -113,11 +113,14 @@ static void vfio_disarm(void *ctrl, uint32_t qid)
 
 static int vfio_reset(void *ctrl)
 {
-	const struct nvme_vfio *v = ctrl;
+	struct nvme_vfio *v = ctrl;
 
 	if (v->released)
 		return -ENODEV;
-	return ioctl(v->fd, VFIO_DEVICE_RESET) ? -errno : 0;
+	if (ioctl(v->fd, VFIO_DEVICE_RESET))
+		return -errno;
+	(void)!nvme__vfio_bus_master(v, true); /* without, it does not come up: seen then */
+	return 0;
 }
 
 static int vfio_bus_master(void *ctrl, bool on)

@@ -7,11 +7,11 @@
  *    ^                                                     |      doorbells reach nobody
  *    +------ keeper: connected, set up as before <--- reset()
  *
- * Registers are messages, waited for; doorbells are words in a page of the server's, or, where it
- * offers none, words of ours that service() sends when they have changed.  Interrupts are eventfds
- * that the server holds from the making of a queue on: attaching one needs the server's answer,
- * and a core that is about to sleep waits for nobody.  A server that would be slowed down by
- * writing to them while we poll may coalesce interrupts.
+ * Registers are messages, and their answers are taken later; doorbells are words in a page of the
+ * server's, or, where it offers none, words of ours that service() sends when they have changed.
+ * Interrupts are eventfds that the server holds from the making of a queue on: attaching one needs
+ * the server's answer, and a core that is about to sleep waits for nobody.  A server that would be
+ * slowed down by writing to them while we poll may coalesce interrupts.
  *
  * A reset or reconnect waits for the server and allocates memory, neither of which a polling
  * thread does: a thread of the drive's own does it, the keeper, while reset() says -EAGAIN.
@@ -52,63 +52,21 @@ struct nvme_vfu_keeper {
 	bool running;
 };
 
-static bool is_live(const struct nvme_vfu *vfu)
-{
-	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) &&
-	       !atomic_load_explicit(&vfu->released, memory_order_acquire);
-}
-
 /* ---- registers ------------------------------------------------------------------------- */
-
-/* Where a register is mapped, or NULL: nearly all servers want to see their accesses. */
-static void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
-{
-	for (uint32_t i = 0; i < vfu->map_count; i++) {
-		const struct nvme_vfu_mapping *m = &vfu->map[i];
-
-		if (offset >= m->offset && offset + size_bytes <= m->offset + m->size_bytes)
-			return m->addr + (offset - m->offset);
-	}
-	return NULL;
-}
-
-static uint64_t read_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
-{
-	void *at = mapped_at(vfu, offset, size_bytes);
-	uint64_t value;
-
-	if (!is_live(vfu))
-		return UINT64_MAX;
-	if (at)
-		return size_bytes == 8 ? *(volatile uint64_t *)at : mmio_read32(at); /* MMIO */
-	/* What cannot be read is all ones, as on a bus. */
-	(void)!nvme__vfu_read(vfu, VFU_REGION_BAR0, offset, size_bytes, &value);
-	return value;
-}
-
-static void write_register(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
-			   uint64_t value)
-{
-	void *at = mapped_at(vfu, offset, size_bytes);
-
-	if (!is_live(vfu))
-		return;
-	if (at && size_bytes == 8)
-		*(volatile uint64_t *)at = value; /* MMIO */
-	else if (at)
-		mmio_write32(at, (uint32_t)value);
-	else /* a write that does not arrive shows in CSTS, like one of a bus */
-		(void)!nvme__vfu_write(vfu, VFU_REGION_BAR0, offset, size_bytes, value);
-}
 
 static uint32_t vfu_read32(void *ctrl, uint32_t offset)
 {
-	return (uint32_t)read_register(ctrl, offset, 4);
+	return (uint32_t)nvme__vfu_reg_read(ctrl, offset, 4);
 }
 
 static uint64_t vfu_read64(void *ctrl, uint32_t offset)
 {
-	return read_register(ctrl, offset, 8);
+	return nvme__vfu_reg_read(ctrl, offset, 8);
+}
+
+static int vfu_ask(void *ctrl, uint32_t offset, uint32_t size_bytes, uint64_t *value)
+{
+	return nvme__vfu_reg_ask(ctrl, offset, size_bytes, value);
 }
 
 /* Disabled, a controller forgets its doorbells. */
@@ -120,14 +78,14 @@ static void forget_doorbells(struct nvme_vfu *vfu)
 
 static void vfu_write32(void *ctrl, uint32_t offset, uint32_t value)
 {
-	write_register(ctrl, offset, 4, value);
+	nvme__vfu_reg_write(ctrl, offset, 4, value);
 	if (offset == NVME_REG_CC && !(value & NVME_CC_EN))
 		forget_doorbells(ctrl);
 }
 
 static void vfu_write64(void *ctrl, uint32_t offset, uint64_t value)
 {
-	write_register(ctrl, offset, 8, value);
+	nvme__vfu_reg_write(ctrl, offset, 8, value);
 }
 
 /* ---- doorbells ------------------------------------------------------------------------- */
@@ -166,7 +124,8 @@ static void send_doorbell(struct nvme_vfu *vfu, uint32_t index)
 				      .data = &value,
 				      .data_bytes = sizeof(value) };
 
-	if (value != NVME_VFU_SENT && is_live(vfu) && nvme__vfu_post(&vfu->conn, &call) == 0)
+	if (value != NVME_VFU_SENT && nvme__vfu_is_live(vfu) &&
+	    nvme__vfu_post(&vfu->conn, &call) == 0)
 		d->word = NVME_VFU_SENT;
 }
 
@@ -219,8 +178,8 @@ static bool owes_doorbells(struct nvme_vfu *vfu, uint32_t qid)
 	if (!vfu->doorbell)
 		return false;
 	vfu_service(vfu, qid);
-	return is_live(vfu) && (vfu->doorbell[2 * qid].word != NVME_VFU_SENT ||
-				vfu->doorbell[2 * qid + 1].word != NVME_VFU_SENT);
+	return nvme__vfu_is_live(vfu) && (vfu->doorbell[2 * qid].word != NVME_VFU_SENT ||
+					  vfu->doorbell[2 * qid + 1].word != NVME_VFU_SENT);
 }
 
 /* What came while we polled must not end the sleep; what comes from here on does. */
@@ -318,8 +277,9 @@ static void *keep(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&k->lock);
-		err = is_live(vfu) ? reset_device(vfu) : -ENODEV;
-		if (!is_live(vfu) && !atomic_load_explicit(&vfu->released, memory_order_relaxed))
+		err = nvme__vfu_is_live(vfu) ? reset_device(vfu) : -ENODEV;
+		if (!nvme__vfu_is_live(vfu) &&
+		    !atomic_load_explicit(&vfu->released, memory_order_relaxed))
 			err = reconnect(vfu);
 		pthread_mutex_lock(&k->lock);
 		if (k->job == KEEPER_WANTED)
@@ -357,11 +317,6 @@ static int vfu_reset(void *ctrl)
 	}
 	pthread_mutex_unlock(&k->lock);
 	return err;
-}
-
-static int vfu_bus_master(void *ctrl, bool on)
-{
-	return is_live(ctrl) ? nvme__vfu_bus_master(ctrl, on) : -ENODEV;
 }
 
 static void stop_keeper(struct nvme_vfu_keeper *k)
@@ -424,10 +379,14 @@ static void vfu_destroy(void *ctrl)
 	free(vfu);
 }
 
-/* Doorbells that are messages need service() too: such a drive has a table of its own. */
+/*
+ * Doorbells that are messages need service() too: such a drive has a table of its own.  There is no
+ * bus_master: it would be one more word of a server that has just not kept two others.
+ */
 static const struct nvme_ctrl_ops vfu_ops = {
 	.read32 = vfu_read32,
 	.read64 = vfu_read64,
+	.ask = vfu_ask,
 	.write32 = vfu_write32,
 	.write64 = vfu_write64,
 	.doorbell = vfu_doorbell,
@@ -436,7 +395,6 @@ static const struct nvme_ctrl_ops vfu_ops = {
 	.disarm = vfu_disarm,
 	.vector = vfu_vector,
 	.reset = vfu_reset,
-	.bus_master = vfu_bus_master,
 	.alarm_fd = vfu_alarm_fd,
 	.alarm = vfu_alarm,
 	.release = vfu_release,
@@ -467,7 +425,7 @@ static int dma_map(struct nvme_dma_target *target, uint64_t iova,
 		return -ENOSPC;
 	err = nvme__vfu_begin(&vfu->conn, &call);
 	nvme__vfu_end(&vfu->conn, &call);
-	if (!is_live(vfu))
+	if (!nvme__vfu_is_live(vfu))
 		return 0; /* it is told of all there is when it comes back */
 	if (!err)
 		vfu->dma_map_count++;
@@ -486,7 +444,7 @@ static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t si
 				      .head_bytes = sizeof(unmap) };
 	int err = nvme__vfu_begin(&vfu->conn, &call);
 
-	if (err && is_live(vfu))
+	if (err && nvme__vfu_is_live(vfu))
 		(void)nvme__vfu_nonsense(&vfu->conn, "the server does not let go of memory");
 	nvme__vfu_end(&vfu->conn, &call);
 	if (!err)

@@ -6,6 +6,7 @@
  *   nvme_vfu_parse.c   what a server says: the only place where its bytes are looked at
  *   nvme_vfu_conn.c    messages: send, wait for the reply, serve the server's own requests
  *   nvme_vfu_setup.c   from a socket's path to a device whose regions are known and mapped
+ *   nvme_vfu_reg.c     the device's registers, without waiting for their answers
  *   nvme_vfu.c         the controller of the seam; what happens when the server goes
  */
 #ifndef NVME_VFU_H
@@ -89,12 +90,38 @@ must_check const char *nvme__vfu_parse_dma(const uint8_t *body, uint32_t body_by
 
 /* ---- messages: nvme_vfu_conn.c ----------------------------------------------------------- */
 
+/* A message that is arriving. */
+struct nvme_vfu_arrival {
+	uint8_t bytes[sizeof(struct vfu_header)];
+	uint32_t got_bytes;        /* of the header and the body; the body goes to conn->body */
+	struct nvme_vfu_head head; /* once the header is there */
+	int fd[NVME_VFU_FDS_MAX];
+	uint32_t fd_count;
+};
+
+/* A command whose answer is taken later, by who looks. */
+enum nvme_vfu_question { NVME_VFU_UNASKED, NVME_VFU_ASKED, NVME_VFU_ANSWERED };
+
+#define NVME_VFU_ANSWER_MAX 32u
+
+struct nvme_vfu_asked {
+	_Atomic enum nvme_vfu_question state;
+	_Atomic uint16_t id; /* of the question that is out: any other's answer is nobody's */
+	/* The answer, when there is one. */
+	int err;
+	uint32_t body_bytes;
+	uint8_t body[NVME_VFU_ANSWER_MAX];
+};
+
 struct nvme_vfu_conn {
 	int fd; /* -1: none */
 	struct nvme_dma *dma;
 	pthread_mutex_t send_lock;
 	pthread_mutex_t exchange_lock; /* who holds it reads from the socket */
 	uint16_t next_id;
+	_Atomic uint32_t turn; /* of connections: another one has never heard of a question */
+	struct nvme_vfu_asked asked;
+	struct nvme_vfu_arrival in;      /* under exchange_lock */
 	_Atomic bool broken;             /* nothing is sent or read any more */
 	uint64_t timeout_ns;             /* of each reply */
 	char why[96];                    /* what broke it */
@@ -139,8 +166,28 @@ int nvme__vfu_nonsense(struct nvme_vfu_conn *conn, const char *what);
 /* A command without a reply; any thread, never waits: -EAGAIN when the socket is full. */
 must_check int nvme__vfu_post(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call);
 
-/* Serve what the server asks of its own accord; false when the connection is broken. */
+/*
+ * Serve what the server asks of its own accord, and take the answer that somebody may be waiting
+ * for; false when the connection is broken.  Any thread, never waits.
+ */
 must_check bool nvme__vfu_look(struct nvme_vfu_conn *conn);
+
+/*
+ * A command whose answer, of at most NVME_VFU_ANSWER_MAX bytes, is taken later: conn->asked is
+ * ANSWERED after some nvme__vfu_look(), or never.  One question at a time, from one thread at a
+ * time; a new one makes the last one's answer nobody's.  Never waits: -EAGAIN when the socket is
+ * full.
+ */
+must_check int nvme__vfu_ask(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call);
+/* Whatever comes now answers nothing. */
+void nvme__vfu_unask(struct nvme_vfu_conn *conn);
+
+/* R1 -> A1 (R1 in nvme_vfu_conn.c): the answer is there. */
+static inline bool nvme__vfu_answered(const struct nvme_vfu_conn *conn)
+{
+	return atomic_load_explicit(&conn->asked.state, memory_order_acquire) == /* A1 */
+	       NVME_VFU_ANSWERED;
+}
 
 /* ---- the device: nvme_vfu_setup.c ---------------------------------------------------------- */
 
@@ -155,6 +202,26 @@ struct nvme_vfu_mapping {
 	uint32_t guard; /* nvme_vfio_guard.c: its file may be cut off */
 };
 
+/* A write that is to go, and the one register that was asked for: who is at the helm has them. */
+#define NVME_VFU_WRITES_MAX 16u
+
+struct nvme_vfu_write {
+	uint32_t offset;
+	uint32_t size_bytes;
+	uint64_t value;
+};
+
+struct nvme_vfu_regs {
+	struct nvme_vfu_write write[NVME_VFU_WRITES_MAX]; /* oldest first */
+	uint32_t write_count;
+	uint32_t turn;   /* of the connection that all this is for */
+	bool wanted;     /* there is a question */
+	bool sent;       /* the server has it   */
+	uint32_t offset; /* ... which is of this register */
+	uint32_t size_bytes;
+	uint64_t since_ns; /* and was asked then */
+};
+
 struct nvme_vfu {
 	struct nvme_ctrl_ops ops;
 	struct nvme_vfu_conn conn;
@@ -167,6 +234,7 @@ struct nvme_vfu {
 	uint32_t vector_count; /* MSI-X; 0: none that can be an eventfd */
 	struct nvme_vfu_mapping map[NVME_VFU_AREAS_MAX];
 	uint32_t map_count;
+	struct nvme_vfu_regs regs;
 	uint64_t doorbell_stride;
 	volatile uint32_t *mapped_doorbells; /* MMIO; NULL: they go as messages */
 	struct nvme_vfu_doorbell *doorbell;  /* else: NVME_VFU_DOORBELLS of them */
@@ -213,6 +281,25 @@ must_check int nvme__vfu_write(struct nvme_vfu *vfu, uint32_t region, uint64_t o
 must_check int nvme__vfu_bus_master(struct nvme_vfu *vfu, bool on);
 /* The eventfd of `vector`, which the server is to write to. */
 must_check int nvme__vfu_attach_vector(struct nvme_vfu *vfu, uint32_t vector);
+
+/* ---- registers: nvme_vfu_reg.c ----------------------------------------------------------------
+ */
+
+/* Whether there is a server to speak to. */
+static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)
+{
+	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) &&
+	       !atomic_load_explicit(&vfu->released, memory_order_acquire);
+}
+
+/* As nvme_ctrl_ops.ask wants it.  A server that does not answer in time breaks the connection. */
+must_check int nvme__vfu_reg_ask(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
+				 uint64_t *value);
+/* Never waits: what the socket has no room for goes before the next question. */
+void nvme__vfu_reg_write(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
+			 uint64_t value);
+/* Waits for the answer: not for a polling thread. */
+uint64_t nvme__vfu_reg_read(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes);
 
 /* ---- the controller: nvme_vfu.c -------------------------------------------------------------- */
 

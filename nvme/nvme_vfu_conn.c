@@ -4,6 +4,7 @@
  *
  *   exchange   command ----------------------> reply, within timeout_ns     one at a time
  *   post       command (no reply) ------------>                             any thread, any time
+ *   ask        command ----------------------> reply, kept for who asked    one at a time
  *   request    <------------- DMA read, write; our reply ------------------>
  *              served by whoever reads: an exchange that waits, or nvme__vfu_look()
  *
@@ -11,11 +12,14 @@
  * sense breaks the connection for good: what was asked of it may still happen, so nothing more
  * is, until a new one is made.
  *
+ *   R1 -> A1   (A1 in nvme_vfu.h) an answer is there before it is said to be
+ *
  * Invariants, true between any two calls:
  *
- *  (1) The socket is read only under exchange_lock, and from the start of a message.
+ *  (1) The socket is read only under exchange_lock; conn->in is the message that has come in part.
  *  (2) A message is sent whole, under send_lock, or the connection is broken.
- *  (3) broken is set once a connection, and cleared by nvme__vfu_conn_open() only.
+ *  (3) A question's id has its top bit set, an exchange's has not: no reply is taken for another.
+ *  (4) broken is set once a connection, and cleared by nvme__vfu_conn_open() only.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfu.h"
@@ -31,13 +35,7 @@
 #include <unistd.h>
 
 #define SERVER_REQUESTS_MAX 64u /* served at one look, so that a turn stays short */
-
-/* A message that arrived, and its descriptors. */
-struct arrival {
-	struct nvme_vfu_head head;
-	int fd[NVME_VFU_FDS_MAX];
-	uint32_t fd_count;
-};
+#define QUESTION            0x8000u
 
 int nvme__vfu_conn_init(struct nvme_vfu_conn *conn, struct nvme_dma *dma, uint64_t timeout_ns)
 {
@@ -64,7 +62,7 @@ static bool is_broken(const struct nvme_vfu_conn *conn)
 	return atomic_load_explicit(&conn->broken, memory_order_acquire);
 }
 
-/* (3); under one of the locks, so that the descriptor is not closed meanwhile. */
+/* (4); under one of the locks, so that the descriptor is not closed meanwhile. */
 static wk_cold int give_up(struct nvme_vfu_conn *conn, int err, const char *why)
 {
 	if (!atomic_exchange_explicit(&conn->broken, true, memory_order_acq_rel)) {
@@ -99,6 +97,7 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 	pthread_mutex_lock(&conn->send_lock);
 	conn->fd = fd;
 	conn->why[0] = 0;
+	atomic_fetch_add_explicit(&conn->turn, 1, memory_order_relaxed);
 	atomic_store_explicit(&conn->broken, false, memory_order_release);
 	pthread_mutex_unlock(&conn->send_lock);
 	return 0;
@@ -111,6 +110,20 @@ void nvme__vfu_conn_break(struct nvme_vfu_conn *conn, const char *why)
 	pthread_mutex_unlock(&conn->send_lock);
 }
 
+static void close_fds(int *fd, uint32_t *fd_count)
+{
+	for (uint32_t i = 0; i < *fd_count; i++)
+		close(fd[i]);
+	*fd_count = 0;
+}
+
+/* The message that has come, or has begun to, is done with. */
+static void drop(struct nvme_vfu_conn *conn)
+{
+	close_fds(conn->in.fd, &conn->in.fd_count);
+	conn->in.got_bytes = 0;
+}
+
 void nvme__vfu_conn_close(struct nvme_vfu_conn *conn)
 {
 	pthread_mutex_lock(&conn->exchange_lock);
@@ -119,6 +132,7 @@ void nvme__vfu_conn_close(struct nvme_vfu_conn *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
+	drop(conn);
 	pthread_mutex_unlock(&conn->send_lock);
 	pthread_mutex_unlock(&conn->exchange_lock);
 }
@@ -205,15 +219,8 @@ static int wait_for(struct nvme_vfu_conn *conn, short events, uint64_t deadline_
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
-static void close_fds(int *fd, uint32_t *fd_count)
-{
-	for (uint32_t i = 0; i < *fd_count; i++)
-		close(fd[i]);
-	*fd_count = 0;
-}
-
 /* Descriptors that came with some bytes; false when there were more than we take. */
-static bool keep_fds(struct msghdr *msg, struct arrival *in)
+static bool keep_fds(struct msghdr *msg, struct nvme_vfu_arrival *in)
 {
 	bool fits = !(msg->msg_flags & MSG_CTRUNC);
 
@@ -238,51 +245,66 @@ static bool keep_fds(struct msghdr *msg, struct arrival *in)
 	return fits;
 }
 
-/* Exactly `size` bytes; 0, or the connection is given up. */
-static int read_all(struct nvme_vfu_conn *conn, void *to, uint32_t size, struct arrival *in,
-		    uint64_t deadline_ns)
+/* Of the message, up to its byte `end`: 1; 0: not all has come; or the connection is given up. */
+static int receive(struct nvme_vfu_conn *conn, uint8_t *to, uint32_t end)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(NVME_VFU_FDS_MAX * sizeof(int))];
-	uint32_t at = 0;
+	struct nvme_vfu_arrival *in = &conn->in;
 
-	while (at < size) {
-		struct iovec iov = { (char *)to + at, size - at };
+	while (in->got_bytes < end) {
+		struct iovec iov = { to, end - in->got_bytes };
 		struct msghdr msg = { .msg_iov = &iov,
 				      .msg_iovlen = 1,
 				      .msg_control = control,
 				      .msg_controllen = sizeof(control) };
 		ssize_t n = recvmsg(conn->fd, &msg, MSG_CMSG_CLOEXEC);
 
-		if (n > 0) {
-			at += (uint32_t)n;
-			if (!keep_fds(&msg, in))
-				return nvme__vfu_nonsense(conn, "it sends more files than it may");
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0 && errno == EINTR)
 			continue;
-		}
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		if (n <= 0)
 			return give_up(conn, -ENODEV, "the server is gone");
+		to += n;
+		in->got_bytes += (uint32_t)n;
+		if (!keep_fds(&msg, in))
+			return nvme__vfu_nonsense(conn, "it sends more files than it may");
+	}
+	return 1;
+}
+
+/* What there is of the next message: 1: all; 0: there is more to come; or -errno. */
+static int read_some(struct nvme_vfu_conn *conn)
+{
+	struct nvme_vfu_arrival *in = &conn->in;
+	const uint32_t head_bytes = sizeof(in->bytes);
+	const char *wrong;
+	int rc = 1;
+
+	if (in->got_bytes < head_bytes) {
+		rc = receive(conn, in->bytes + in->got_bytes, head_bytes);
+		if (rc <= 0)
+			return rc;
+		wrong = nvme__vfu_parse_head(in->bytes, &in->head);
+		if (wrong)
+			return nvme__vfu_nonsense(conn, wrong);
+	}
+	return receive(conn, conn->body + (in->got_bytes - head_bytes),
+		       head_bytes + in->head.body_bytes);
+}
+
+/* The next message, waited for: 0 or -errno. */
+static int read_message(struct nvme_vfu_conn *conn, uint64_t deadline_ns)
+{
+	int rc;
+
+	for (;;) {
+		rc = read_some(conn);
+		if (rc)
+			return rc < 0 ? rc : 0;
 		if (wait_for(conn, POLLIN, deadline_ns))
 			return -ETIMEDOUT;
 	}
-	return 0;
-}
-
-static int read_message(struct nvme_vfu_conn *conn, struct arrival *in, uint64_t deadline_ns)
-{
-	uint8_t bytes[sizeof(struct vfu_header)];
-	const char *wrong;
-	int err;
-
-	in->fd_count = 0;
-	err = read_all(conn, bytes, sizeof(bytes), in, deadline_ns);
-	if (!err) {
-		wrong = nvme__vfu_parse_head(bytes, &in->head);
-		err = wrong ? nvme__vfu_nonsense(conn, wrong)
-			    : read_all(conn, conn->body, in->head.body_bytes, in, deadline_ns);
-	}
-	if (err)
-		close_fds(in->fd, &in->fd_count);
-	return err;
 }
 
 /* ---- what the server asks ---------------------------------------------------------------- */
@@ -340,30 +362,73 @@ static int serve(struct nvme_vfu_conn *conn, const struct nvme_vfu_head *head)
 	return 0;
 }
 
+/* R1 (A1 in nvme_vfu.h): the answer is there before it is said to be. */
+static void take_answer(struct nvme_vfu_conn *conn)
+{
+	struct nvme_vfu_asked *a = &conn->asked;
+	const struct nvme_vfu_head *head = &conn->in.head;
+	enum nvme_vfu_question asked = NVME_VFU_ASKED;
+
+	if (head->id != atomic_load_explicit(&a->id, memory_order_relaxed) ||
+	    atomic_load_explicit(&a->state, memory_order_relaxed) != asked)
+		return; /* a reply that nobody waits for */
+	a->err = head->err;
+	a->body_bytes = min_u32(head->body_bytes, sizeof(a->body));
+	memcpy(a->body, conn->body, a->body_bytes);
+	/* Unless it was taken back meanwhile. */
+	(void)atomic_compare_exchange_strong_explicit(&a->state, &asked, NVME_VFU_ANSWERED,
+						      memory_order_release, /* R1 */
+						      memory_order_relaxed);
+}
+
+/* A message that no exchange waits for; 0, or -errno and the connection is given up. */
+static int handle(struct nvme_vfu_conn *conn)
+{
+	int err = 0;
+
+	if (conn->in.head.reply)
+		take_answer(conn);
+	else
+		err = serve(conn, &conn->in.head);
+	drop(conn);
+	return err;
+}
+
 bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 {
-	uint64_t deadline_ns = clock_now_ns() + conn->timeout_ns; /* of all that comes now */
-	struct arrival in;
-	char byte;
-
 	if (is_broken(conn))
 		return false;
 	if (pthread_mutex_trylock(&conn->exchange_lock))
 		return true; /* who holds it looks */
 	for (uint32_t i = 0; i < SERVER_REQUESTS_MAX && !is_broken(conn); i++) {
-		ssize_t n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (read_some(conn) <= 0 || handle(conn))
 			break;
-		/* A message that has begun is all but there: servers send them whole. */
-		if (read_message(conn, &in, deadline_ns))
-			break;
-		close_fds(in.fd, &in.fd_count);
-		if (!in.head.reply) /* a reply that nobody waits for is dropped */
-			(void)!serve(conn, &in.head);
 	}
 	pthread_mutex_unlock(&conn->exchange_lock);
 	return !is_broken(conn);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+int nvme__vfu_ask(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call)
+{
+	struct nvme_vfu_asked *a = &conn->asked;
+	uint16_t id = (uint16_t)(QUESTION | (a->id + 1u)); /* (3) */
+	struct vfu_header header = header_of(call, id, VFU_TYPE_COMMAND);
+	int err;
+
+	nvme__vfu_unask(conn);
+	atomic_store_explicit(&a->id, id, memory_order_relaxed);
+	atomic_store_explicit(&a->state, NVME_VFU_ASKED, memory_order_relaxed);
+	err = send_message(conn, call, &header);
+	if (err)
+		nvme__vfu_unask(conn);
+	return err;
+}
+
+void nvme__vfu_unask(struct nvme_vfu_conn *conn)
+{
+	atomic_store_explicit(&conn->asked.state, NVME_VFU_UNASKED, memory_order_relaxed);
 }
 
 /* ---- exchanges ----------------------------------------------------------------------------- */
@@ -371,26 +436,28 @@ bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 static int wait_reply(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call, uint16_t id,
 		      uint64_t deadline_ns)
 {
-	struct arrival in;
+	struct nvme_vfu_arrival *in = &conn->in;
 	int err;
 
 	for (;;) {
-		err = read_message(conn, &in, deadline_ns);
+		err = read_message(conn, deadline_ns);
 		if (err)
 			return err;
-		if (in.head.reply && in.head.id == id && in.head.command == call->command)
+		if (in->head.reply && in->head.id == id && in->head.command == call->command)
 			break;
-		close_fds(in.fd, &in.fd_count);
-		err = in.head.reply ? 0 : serve(conn, &in.head);
+		err = handle(conn);
 		if (err)
 			return err;
 		if (clock_now_ns() > deadline_ns)
 			return give_up(conn, -ETIMEDOUT, "the server does not answer");
 	}
-	call->body_bytes = in.head.body_bytes;
-	call->reply_fd_count = in.fd_count;
-	memcpy(call->reply_fd, in.fd, in.fd_count * sizeof(in.fd[0]));
-	return in.head.err;
+	call->body_bytes = in->head.body_bytes;
+	call->reply_fd_count = in->fd_count;
+	memcpy(call->reply_fd, in->fd, in->fd_count * sizeof(in->fd[0]));
+	in->fd_count = 0; /* they are the caller's */
+	err = in->head.err;
+	drop(conn);
+	return err;
 }
 
 int nvme__vfu_begin(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call)
@@ -405,7 +472,7 @@ int nvme__vfu_begin(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call)
 	pthread_mutex_lock(&conn->exchange_lock);
 	if (is_broken(conn))
 		return -ENODEV;
-	id = ++conn->next_id;
+	id = ++conn->next_id & (QUESTION - 1); /* (3) */
 	header = header_of(call, id, VFU_TYPE_COMMAND);
 	do {
 		err = send_message(conn, call, &header);

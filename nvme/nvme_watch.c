@@ -202,17 +202,30 @@ static void look_at_commands(struct nvme_drive *drive, uint64_t now_ns, uint32_t
 	drive->counts.timeout_count += late;
 }
 
+/* Its answer may come later: then it is looked for until it does. */
+static void look_at_csts(struct nvme_drive *drive, uint64_t now_ns)
+{
+	uint32_t csts;
+
+	if (!drive->watch.csts_wanted || nvme__ask_csts(drive, &csts))
+		return;
+	drive->watch.csts_wanted = false;
+	if (csts == NVME_CSTS_GONE)
+		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
+	else if (csts & NVME_CSTS_CFS)
+		nvme__trouble(drive, NVME_CAUSE_FATAL, 0, now_ns);
+}
+
 static void tick(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_watch *w = &drive->watch;
-	uint32_t csts = drive->ops->read32(drive->ctrl, NVME_REG_CSTS), in_flight = 0;
+	uint32_t in_flight = 0;
 
 	w->next_tick_ns = now_ns + w->tick_ns; /* (3) */
-	if (csts == NVME_CSTS_GONE || csts & NVME_CSTS_CFS) {
-		nvme__trouble(drive, csts == NVME_CSTS_GONE ? NVME_CAUSE_GONE : NVME_CAUSE_FATAL, 0,
-			      now_ns);
+	w->csts_wanted = true;
+	look_at_csts(drive, now_ns);
+	if (drive->reset.life != NVME_LIVE)
 		return;
-	}
 	look_at_commands(drive, now_ns, &in_flight);
 	w->stamp = w->stamp % 255 + 1;
 	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) /* (1) */
@@ -304,6 +317,8 @@ void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns)
 		w->next_look_ns = now_ns + LOOK_NS;
 		nvme__watch_alarms(drive, now_ns);
 		if (drive->reset.life == NVME_LIVE)
+			look_at_csts(drive, now_ns);
+		if (drive->reset.life == NVME_LIVE)
 			look_at_admin(drive, now_ns);
 		if (drive->reset.life == NVME_LIVE)
 			look_at_events(drive, now_ns);
@@ -318,6 +333,7 @@ void nvme__watch_restart(struct nvme_drive *drive, uint64_t now_ns)
 
 	w->next_look_ns = now_ns;
 	w->next_tick_ns = UINT64_MAX;
+	w->csts_wanted = false;
 	begin_ticking(w, now_ns);
 }
 
@@ -431,7 +447,9 @@ static uint64_t deadline_ns(const struct nvme_drive *drive)
 		return UINT64_MAX;
 	case NVME_LIVE:
 		admin_ns = nvme__admin_deadline_ns(drive);
-		return admin_ns == UINT64_MAX ? at_ns : min_u64(at_ns, drive->watch.next_look_ns);
+		if (admin_ns == UINT64_MAX && !drive->watch.csts_wanted)
+			return at_ns;
+		return min_u64(at_ns, drive->watch.next_look_ns);
 	case NVME_DISABLING:
 	case NVME_RESETTING:
 	case NVME_RISING:

@@ -354,7 +354,37 @@ static void close_fds(struct exchange *x)
 
 /* ---- the other way round -------------------------------------------------------------------- */
 
-/* Ask, and have the reply in *x; what the client asks meanwhile is not expected here. */
+/* What the client asked while we waited for its reply: answered when we have done. */
+static struct exchange deferred[4];
+static uint32_t deferred_count;
+
+static bool read_reply(struct vfu_server *s, struct exchange *x)
+{
+	while (read_message(s, x)) {
+		if ((le32_get(x->head.flags) & VFU_TYPE_MASK) == VFU_TYPE_REPLY) {
+			close_fds(x);
+			return true;
+		}
+		if (deferred_count == ARRAY_LEN(deferred))
+			return false;
+		deferred[deferred_count++] = *x;
+	}
+	return false;
+}
+
+static bool serve_deferred(struct vfu_server *s)
+{
+	bool fine = true;
+
+	for (uint32_t i = 0; i < deferred_count; i++) {
+		fine &= reply(s, &deferred[i], dispatch(s, &deferred[i]));
+		close_fds(&deferred[i]);
+	}
+	deferred_count = 0;
+	return fine;
+}
+
+/* Ask, and have the reply in *x. */
 static bool ask(struct vfu_server *s, struct exchange *x, uint16_t command, const void *body,
 		uint32_t body_bytes)
 {
@@ -363,9 +393,8 @@ static bool ask(struct vfu_server *s, struct exchange *x, uint16_t command, cons
 				   .size = le32_of((uint32_t)sizeof(head) + body_bytes),
 				   .flags = le32_of(VFU_TYPE_COMMAND) };
 
-	if (!send_message(s, &head, body, body_bytes, -1) || !read_message(s, x))
+	if (!send_message(s, &head, body, body_bytes, -1) || !read_reply(s, x))
 		return false;
-	close_fds(x);
 	return le16_get(x->head.id) == 0x5a5a && le16_get(x->head.command) == command &&
 	       le32_get(x->head.flags) == VFU_TYPE_REPLY;
 }
@@ -418,7 +447,7 @@ bool vfu_server_message(struct vfu_server *s)
 	if (fine && (!s->options.mute_after || s->message_count <= s->options.mute_after)) {
 		err = dispatch(s, &x);
 		ask_once(s);
-		fine = reply(s, &x, err);
+		fine = reply(s, &x, err) && serve_deferred(s);
 	}
 	close_fds(&x);
 	return fine;
