@@ -437,6 +437,7 @@ static bool life(uint64_t seed, uint64_t count)
 		.ops_max = 4,
 		.volatile_cache = true,
 		.atomic_bytes = 512,
+		.cut_garbles = seed % 2,
 		.cache_bytes = 4u << 20,
 	};
 	struct sim_faults faults = { .delay_max_ns = 1 + seed % 3 * 30000 };

@@ -556,6 +556,7 @@ static bool life(const struct shape *s, uint64_t seed, uint64_t count)
 
 	cfg.seed = seed;
 	cfg.atomic_bytes = 512;
+	cfg.cut_garbles = s->delay_max_ns > 0; /* else little is on its way */
 	cfg.cache_bytes = 4u << 20;
 	names = s->names;
 	memset(file, 0, sizeof(file));

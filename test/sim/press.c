@@ -243,6 +243,7 @@ static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
 
 	cfg.seed = seed;
 	cfg.atomic_bytes = 512;
+	cfg.cut_garbles = s->delay_max_ns > 0; /* else little is on its way */
 	cfg.cache_bytes = 4u << 20;
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))

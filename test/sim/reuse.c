@@ -374,6 +374,7 @@ static bool life(uint64_t seed, uint64_t ops)
 	cfg.atomic_bytes = 512;
 	cfg.cache_bytes = 4u << 20;
 	cfg.eager_reuse = seed % 2;
+	cfg.cut_garbles = seed % 4 >= 2;
 	rand_seed(&rnd, seed ^ 0x4e05e);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
