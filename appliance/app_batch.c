@@ -181,7 +181,7 @@ void app_batch_item_done(struct app_op *op)
 	b->in_flight--;
 	op->core->batch_ops--;
 	if (b->req->type == FAB_STAT) {
-		app_attr_out(&op->meta.attr, &attr);
+		app_attr_out(op->req->session, &op->meta.attr, &attr);
 		fab_build_stat(b->wire + op->index * FAB_STAT_BYTES, op->status, &attr);
 		return;
 	}
@@ -195,7 +195,7 @@ void app_batch_item_done(struct app_op *op)
 		if (op->status == 0 || op->status == -EMSGSIZE)
 			a->length_bytes = op->done_bytes;
 	} else if (op->status == 0) {
-		a->handle = app_handle_out(&op->meta.attr.handle);
+		a->handle = app_handle_out(op->req->session, &op->meta.attr.handle);
 	}
 }
 

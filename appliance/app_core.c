@@ -46,8 +46,10 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	op->kind = kind;
 	op->req = req;
 	op->session = req ? req->session->user : NULL;
-	if (op->session)
+	if (op->session) {
 		op->session->ops++;
+		op->root = op->session->root;
+	}
 	return op;
 }
 
@@ -116,8 +118,10 @@ static void answer(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
-	if (op->status < 0)
+	if (unlikely(op->status < 0)) {
 		core->stat.errors++;
+		app_rights_tell(op);
+	}
 	if (op->batch && op->kind != APP_OP_BATCH_END) {
 		app_batch_item_done(op);
 		return;
@@ -344,6 +348,13 @@ static void unlink_waiting(struct app_core *core, struct fab_req *before, struct
 
 static void request(struct app_core *core, struct fab_req *req)
 {
+	int err = app_rights_check(req);
+
+	if (unlikely(err)) {
+		core->stat.errors++;
+		fab_reply(req, err, NULL, 0);
+		return;
+	}
 	if (core->waiting || app_session_full(core, req->session) || core->life != APP_SERVING ||
 	    !begin(core, req))
 		queue(core, req);

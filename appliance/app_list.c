@@ -58,7 +58,7 @@ static uint32_t convert(struct app_op *op)
 		from += d.entry_bytes;
 		ASSERT(to + fab_entry_bytes(d.name_len) <= from);
 		entry = (struct fab_entry){ .name_bytes = (uint16_t)d.name_len, .name = name };
-		app_attr_out(&d.attr, &entry.attr);
+		app_attr_out(op->req->session, &d.attr, &entry.attr);
 		to += fab_build_entry(op->buf + to, &entry);
 	}
 	ASSERT(from <= op->meta.list_used_bytes);

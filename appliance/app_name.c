@@ -78,7 +78,7 @@ static void make_begin(struct app_op *op)
 /* The name that PUT_BEGIN gave; -ESTALE when this session has no such file. */
 static int commit_begin(struct app_op *op)
 {
-	struct meta_handle handle = app_handle_in(&op->req->args.size.handle);
+	struct meta_handle handle = app_handle_in(op->req->session, &op->req->args.size.handle);
 	struct app_hidden *h = app_hidden_find(op->core, op->req->session, &handle);
 
 	if (!h)
@@ -90,7 +90,9 @@ static int commit_begin(struct app_op *op)
 		op->call = META_OP_PUT_ABORT;
 		return 0;
 	}
-	op->target[0] = (struct meta_target){ h->path, h->path_len, h->dir, { 0 } };
+	op->target[0] = (struct meta_target){
+		.path = h->path, .path_len = h->path_len, .dir = h->dir, .root = h->root
+	};
 	op->meta.other = (struct meta_target){ .handle = handle };
 	op->meta.size = op->req->args.size.size_bytes;
 	op->meta.set_mask = h->set_mask;
@@ -190,6 +192,7 @@ static int hidden_take(struct app_op *op)
 	h->set_mask = op->meta.set_mask;
 	h->flags = op->flags;
 	h->dir = op->target[0].dir;
+	h->root = op->target[0].root;
 	h->path_len = op->target[0].path_len;
 	memcpy(h->path, op->target[0].path, h->path_len);
 	list_push_back(&core->hidden, &h->link);
@@ -351,7 +354,8 @@ static uint32_t build_statfs(const struct app_op *op, void *out)
 	struct fab_statfs f = {
 		.total_bytes = s->blocks_total * BLOCK_SIZE,
 		.free_bytes = s->blocks_free * BLOCK_SIZE,
-		.files = s->files,
+		/* How many there are elsewhere is not for who is confined. */
+		.files = app_is_confined(op->req->session) ? 0 : s->files,
 		.dirs = 0,
 		.name_max = META_NAME_MAX,
 		.shard_count = op->core->cfg.nshards,
@@ -375,7 +379,7 @@ void app_name_answer(struct app_op *op)
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
 	case FAB_SYMLINK:
-		app_attr_out(&op->meta.attr, &attr);
+		app_attr_out(req->session, &op->meta.attr, &attr);
 		fab_reply(req, 0, body, fab_build_stat(body, 0, &attr));
 		return;
 	case FAB_READLINK:

@@ -97,6 +97,9 @@ struct app_session {
 	uint32_t puts;    /* begun, and neither committed nor aborted */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
 	uint64_t staged_bytes;
+	/* The number of the directory that its key is confined to; 0: to be looked up. */
+	uint64_t root;
+	uint64_t root_ns; /* when it was */
 };
 
 /* Bytes lent to the fabric until FAB_EVENT_SENT. */
@@ -141,7 +144,9 @@ struct app_op {
 	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
 	uint32_t names;
 	uint32_t names_done;
-	bool looking; /* for the directory of name[names_done] */
+	bool looking;  /* for the directory of name[names_done] */
+	uint64_t root; /* what its names are confined to */
+	bool rooting;  /* for the directory that the session is confined to */
 	struct meta_target target[2];
 
 	struct meta_op meta;
@@ -218,6 +223,7 @@ struct app_hidden {
 	uint32_t set_mask;
 	struct meta_attr set;
 	uint64_t dir;
+	uint64_t root;
 	uint32_t path_len;
 	char path[META_PATH_MAX + 1];
 };
@@ -405,9 +411,9 @@ void app_file_unlock_here(struct app_core *core, struct app_op *op);
 /* Run operations that were just taken, at most APP_AHEAD_MAX. */
 void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count);
 must_check enum app_next app_target_step(struct app_op *op);
-struct meta_handle app_handle_in(const struct fab_handle *h);
-struct fab_handle app_handle_out(const struct meta_handle *h);
-void app_attr_out(const struct meta_attr *in, struct fab_attr *out);
+struct meta_handle app_handle_in(const struct fab_session *of, const struct fab_handle *h);
+struct fab_handle app_handle_out(const struct fab_session *to, const struct meta_handle *h);
+void app_attr_out(const struct fab_session *to, const struct meta_attr *in, struct fab_attr *out);
 struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES]);
 void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES]);
 
@@ -461,6 +467,20 @@ void app_batch_item_done(struct app_op *op);
 /* Its last item is done: end it. */
 void app_batch_check_end(struct app_core *core, struct app_batch *b);
 void app_batch_cancel(struct app_core *core, struct app_batch *b, int status);
+
+/* ---- app_rights.c -------------------------------------------------------------------------- */
+
+/* May the session's key ask for that?  0, or -EACCES, which has been told then. */
+must_check int app_rights_check(const struct fab_req *req);
+static inline bool app_is_confined(const struct fab_session *session)
+{
+	return session->rights->subtree[0] != 0;
+}
+/* APP_AGAIN: op's session knows the directory that it is confined to. */
+must_check enum app_next app_root_step(struct app_op *op);
+bool app_root_due(const struct app_op *op);
+/* It ended with an error: tell people, if it is because somebody tried what he may not. */
+wk_cold void app_rights_tell(const struct app_op *op);
 
 /* ---- app_session.c ----------------------------------------------------------------------- */
 

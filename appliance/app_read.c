@@ -46,7 +46,8 @@ void app_read_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
-	op->target[0] = (struct meta_target){ .handle = app_handle_in(&req->args.read.handle) };
+	op->target[0] = (struct meta_target){ .handle = app_handle_in(req->session,
+								      &req->args.read.handle) };
 	op->offset_bytes = req->args.read.offset_bytes;
 	op->length_bytes = req->args.read.length_bytes;
 }

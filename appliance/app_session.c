@@ -40,9 +40,12 @@ void app_hidden_done(struct app_core *core, struct app_hidden *h)
 void app_session_opened(struct app_core *core, struct fab_session *session)
 {
 	struct list *node = list_pop_front(&core->session_free);
+	struct app_session *s;
 
 	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
-	session->user = list_entry(node, struct app_session, link);
+	s = list_entry(node, struct app_session, link);
+	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
+	session->user = s;
 }
 
 /* As much as it leaves to the others: who is idle has no share, and something is always left. */

@@ -16,12 +16,13 @@
 static_assert(sizeof(struct fab_handle) == 16, "PROTOCOL.md 5");
 static_assert(FAB_COOKIE_BYTES == 3 * sizeof(le64), "PROTOCOL.md 5");
 
-struct meta_handle app_handle_in(const struct fab_handle *h)
+struct meta_handle app_handle_in(const struct fab_session *of, const struct fab_handle *h)
 {
+	const struct fab_handle plain = fab_handle_open(of, h);
 	le64 w[2];
 	uint64_t a, b;
 
-	memcpy(w, h->bytes, sizeof(w));
+	memcpy(w, plain.bytes, sizeof(w));
 	a = le64_get(w[0]);
 	b = le64_get(w[1]);
 	return (struct meta_handle){
@@ -31,7 +32,7 @@ struct meta_handle app_handle_in(const struct fab_handle *h)
 	};
 }
 
-struct fab_handle app_handle_out(const struct meta_handle *h)
+struct fab_handle app_handle_out(const struct fab_session *to, const struct meta_handle *h)
 {
 	le64 w[2] = {
 		le64_of(h->dir << 16 | h->hash >> 24),
@@ -40,7 +41,7 @@ struct fab_handle app_handle_out(const struct meta_handle *h)
 	struct fab_handle out;
 
 	memcpy(out.bytes, w, sizeof(w));
-	return out;
+	return fab_handle_seal(to, &out);
 }
 
 static uint32_t format_of(enum meta_type type)
@@ -55,10 +56,10 @@ static uint32_t format_of(enum meta_type type)
 	}
 }
 
-void app_attr_out(const struct meta_attr *in, struct fab_attr *out)
+void app_attr_out(const struct fab_session *to, const struct meta_attr *in, struct fab_attr *out)
 {
 	*out = (struct fab_attr){
-		.handle = app_handle_out(&in->handle),
+		.handle = app_handle_out(to, &in->handle),
 		.ino = in->ino,
 		.dir = in->dir,
 		.size_bytes = in->size,
@@ -100,6 +101,7 @@ static enum app_next directory_known(struct app_op *op, struct meta_target *t)
 		.path = name->name,
 		.path_len = name->name_bytes,
 		.dir = op->meta.attr.dir,
+		.root = op->root,
 	};
 	op->names_done++;
 	op->looking = false;
@@ -110,13 +112,15 @@ void app_target_guess(const struct app_op *op, struct meta_target *out)
 {
 	const struct fab_name *name = &op->name[0];
 
-	*out = op->names ? (struct meta_target){ .path = name->name,
-						 .path_len = name->name_bytes,
-						 .dir = name->by == FAB_BY_DIR ? name->dir
-									       : META_ROOT_DIR }
-			 : op->target[0];
+	*out = op->names
+		       ? (struct meta_target){ .path = name->name,
+					       .path_len = name->name_bytes,
+					       .dir = name->by == FAB_BY_DIR ? name->dir : op->root,
+					       .root = op->root }
+		       : op->target[0];
 	if (op->names && name->by == FAB_BY_HANDLE)
-		*out = (struct meta_target){ .handle = app_handle_in(&name->handle) };
+		*out = (struct meta_target){ .handle = app_handle_in(op->req->session,
+								     &name->handle) };
 	if (op->names && name->by == FAB_BY_DIRHANDLE)
 		out->path_len = 0; /* its directory must be asked for first */
 }
@@ -148,21 +152,27 @@ enum app_next app_target_step(struct app_op *op)
 
 	if (op->looking)
 		return directory_known(op, t);
+	if (unlikely(op->rooting || app_root_due(op)))
+		return app_root_step(op);
+	op->root = op->session->root;
 	switch (name->by) {
 	case FAB_BY_HANDLE:
-		*t = (struct meta_target){ .handle = app_handle_in(&name->handle) };
+		*t = (struct meta_target){ .handle =
+						   app_handle_in(op->req->session, &name->handle) };
 		break;
 	case FAB_BY_PATH:
 	case FAB_BY_DIR:
 		*t = (struct meta_target){
 			.path = name->name,
 			.path_len = name->name_bytes,
-			.dir = name->by == FAB_BY_DIR ? name->dir : META_ROOT_DIR,
+			.dir = name->by == FAB_BY_DIR ? name->dir : op->root,
+			.root = op->root,
 		};
 		break;
 	case FAB_BY_DIRHANDLE:
 		op->looking = true;
-		op->meta.target = (struct meta_target){ .handle = app_handle_in(&name->handle) };
+		op->meta.target = (struct meta_target){ .handle = app_handle_in(op->req->session,
+										&name->handle) };
 		return app_op_meta(op, META_OP_STAT) ? APP_AGAIN : APP_WAIT;
 	}
 	op->names_done++;

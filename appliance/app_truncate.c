@@ -28,7 +28,7 @@ enum truncate_at {
 
 void app_truncate_begin(struct app_op *op)
 {
-	op->handle = app_handle_in(&op->req->args.size.handle);
+	op->handle = app_handle_in(op->req->session, &op->req->args.size.handle);
 	op->target[0] = (struct meta_target){ .handle = op->handle };
 	op->length_bytes = op->req->args.size.size_bytes;
 }

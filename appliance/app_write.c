@@ -55,7 +55,7 @@ void app_write_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
-	op->handle = app_handle_in(&req->args.write.handle);
+	op->handle = app_handle_in(req->session, &req->args.write.handle);
 	op->target[0] = (struct meta_target){ .handle = op->handle };
 	op->offset_bytes = req->args.write.offset_bytes;
 	op->length_bytes = req->args.write.length_bytes;

@@ -158,13 +158,21 @@ struct meta_attr {
 	int64_t atime_ns;
 };
 
-/* One file by handle (path == NULL), or by a path that starts at directory `dir`, or at the root
- * when it begins with '/'.  A name in a directory is a path of one component. */
+/*
+ * One file by handle (path == NULL), or by a path that starts at directory `dir`, or at the root
+ * when it begins with '/'.  A name in a directory is a path of one component.
+ *
+ * A path is confined to what is below directory `root` (0: everything): it begins there, and so do
+ * symlinks that begin with '/'; ".." out of it is -EACCES; a `dir` that is not below it is -ENOENT,
+ * as one that does not exist.  A handle is not: whoever confines must know whose it is.
+ */
 struct meta_target {
 	const char *path;
 	uint32_t path_len;
 	uint64_t dir;
 	struct meta_handle handle;
+	uint64_t root;
+	bool no_links; /* a symlink on the way is -ELOOP */
 };
 
 /* nblocks blocks that lie together; baddr 0: a hole, which reads as zeros. */
@@ -267,10 +275,10 @@ struct meta_statfs {
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().
  *
- * Errors in status: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY, -ELOOP, -ENAMETOOLONG,
- * -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents), -ENOSPC, -EIO (which page
- * is in meta_error()), -EROFS (the log failed), -EFBIG (also: blocks in more zones than one change
- * can count, which takes drives below 128 MiB).
+ * Errors in status: -ENOENT, -EACCES (out of target.root), -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
+ * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents),
+ * -ENOSPC, -EIO (which page is in meta_error()), -EROFS (the log failed), -EFBIG (also: blocks in
+ * more zones than one change can count, which takes drives below 128 MiB).
  */
 struct meta_op {
 	enum meta_op_type type;

@@ -17,6 +17,8 @@
 
 #include "base/hash.h"
 
+#define META__DEPTH_MAX 4096u /* deeper than any path is long */
+
 #include <string.h>
 
 uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len)
@@ -109,7 +111,9 @@ struct walk {
 	const char *end;
 	char *buf; /* META_PATH_MAX bytes, for what symlinks make of it */
 	uint64_t dir;
+	uint64_t root; /* nothing above it can be named */
 	uint32_t links;
+	bool no_links;
 };
 
 /* The next component: [*name, + *len); w->p moves behind it and the slashes that follow. */
@@ -145,7 +149,7 @@ static int follow_link(struct meta *m, struct walk *w, const struct meta__at *at
 	uint64_t left = (uint64_t)(w->end - w->p) + slash, text;
 	int rc;
 
-	if (++w->links > META_SYMLINKS_MAX)
+	if (++w->links > META_SYMLINKS_MAX || w->no_links)
 		return -ELOOP;
 	rc = meta__inode_get(m, &at->is.handle, &link);
 	if (rc)
@@ -164,7 +168,7 @@ static int follow_link(struct meta *m, struct walk *w, const struct meta__at *at
 	w->p = w->buf;
 	w->end = w->buf + text + left;
 	if (*w->p == '/')
-		w->dir = META_ROOT_DIR;
+		w->dir = w->root;
 	skip_slashes(w);
 	return 0;
 }
@@ -187,8 +191,11 @@ static int end_at_dir(struct meta *m, uint64_t dir, enum meta__last last, struct
 static int dot_step(struct meta *m, struct walk *w, uint32_t len)
 {
 	struct meta__dir d;
-	int rc = meta__dir_get(m, w->dir, &d);
+	int rc;
 
+	if (len == 2 && w->dir == w->root && w->root != META_ROOT_DIR)
+		return -EACCES;
+	rc = meta__dir_get(m, w->dir, &d);
 	if (!rc && len == 2)
 		w->dir = d.parent;
 	return rc;
@@ -238,15 +245,37 @@ static int walk_steps(struct meta *m, struct walk *w, bool follow, struct meta__
 	return end_at_dir(m, w->dir, last, at);
 }
 
+/* A directory that is named by its number: is it below the root?  Not there looks the same. */
+static int check_below(struct meta *m, const struct walk *w)
+{
+	uint64_t dir = w->dir;
+
+	for (uint32_t depth = 0; dir != w->root; depth++) {
+		struct meta__dir d;
+		int rc = dir == META_ROOT_DIR || depth == META__DEPTH_MAX
+				 ? -ENOENT
+				 : meta__dir_get(m, dir, &d);
+
+		if (rc)
+			return rc;
+		dir = d.parent;
+	}
+	return 0;
+}
+
 int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool follow,
 	       struct meta__at *at)
 {
+	const uint64_t root = t->root ? t->root : META_ROOT_DIR;
 	struct walk w = {
 		.p = t->path,
 		.end = t->path + t->path_len,
 		.buf = m->ops->path[which],
-		.dir = t->dir ? t->dir : META_ROOT_DIR,
+		.dir = t->dir ? t->dir : root,
+		.root = root,
+		.no_links = t->no_links,
 	};
+	int rc;
 
 	if (!t->path)
 		return -EINVAL;
@@ -257,7 +286,12 @@ int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool
 	if (w.dir > META__MASK48)
 		return -ENOENT;
 	if (*w.p == '/')
-		w.dir = META_ROOT_DIR;
+		w.dir = root;
+	if (root != META_ROOT_DIR) {
+		rc = check_below(m, &w);
+		if (rc)
+			return rc;
+	}
 	skip_slashes(&w);
 	return walk_steps(m, &w, follow, at);
 }

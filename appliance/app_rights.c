@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a session's key allows: reading or writing, everything or what is below one directory.
+ *
+ *   request --may only read?--> -EACCES, before anything is looked at
+ *      |
+ *      +--by path------> the session's root, looked up now and then --> meta_target.root
+ *      +--by number----> the same: the store climbs from it to the root, or does not find it
+ *      +--by handle----> fab_handle_open(): what is not its key's names nothing: -ESTALE
+ *
+ * A path begins at the root, as do symlinks that begin with '/'; ".." out of it is refused, in a
+ * path and in a symlink.  So nothing outside can be named, and asking for it tells nothing: the
+ * answer is the same whatever is there.
+ *
+ * Invariant: (1) No target by path is made for a confined session before its root is known.
+ */
+#include "appliance/app_op.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ROOT_FRESH_NS NS_PER_S /* after so long the directory is looked up again */
+
+static bool is_change(const struct fab_req *req)
+{
+	switch (req->type) {
+	case FAB_PING:
+	case FAB_READ:
+	case FAB_READ_BATCH:
+	case FAB_STAT:
+	case FAB_LIST:
+	case FAB_READLINK:
+	case FAB_STATFS:
+	case FAB_STATUS:
+		return false;
+	case FAB_OPEN:
+		return req->args.open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC);
+	default:
+		return true;
+	}
+}
+
+int app_rights_check(const struct fab_req *req)
+{
+	const struct fab_rights *rights = req->session->rights;
+
+	if (likely(rights->may_write && !rights->subtree[0]))
+		return 0;
+	if (!rights->may_write && is_change(req)) {
+		fab_session_refused(req->session, FAB_REFUSED_WRITE);
+		return -EACCES;
+	}
+	if (req->type == FAB_STATUS && rights->subtree[0]) {
+		fab_session_refused(req->session, FAB_REFUSED_STATUS);
+		return -EACCES;
+	}
+	return 0;
+}
+
+/* ---- the root ------------------------------------------------------------------------------ */
+
+bool app_root_due(const struct app_op *op)
+{
+	const struct app_session *s = op->session;
+
+	if (likely(s->root == META_ROOT_DIR))
+		return false;
+	return s->root == 0 || op->core->now_ns - s->root_ns > ROOT_FRESH_NS;
+}
+
+static enum app_next root_known(struct app_op *op)
+{
+	struct app_session *s = op->session;
+
+	op->rooting = false;
+	s->root = 0;
+	if (op->meta.status == -EIO)
+		return app_op_end(op, -EIO);
+	/* Who made the key may have gone before who makes the directory. */
+	if (op->meta.status || op->meta.attr.dir == 0)
+		return app_op_end(op, -ENOENT);
+	s->root = op->meta.attr.dir;
+	s->root_ns = op->core->now_ns;
+	return APP_AGAIN;
+}
+
+enum app_next app_root_step(struct app_op *op)
+{
+	const char *path = op->req->session->rights->subtree;
+
+	if (op->rooting)
+		return root_known(op);
+	op->rooting = true;
+	op->meta.flags = META_NOFOLLOW;
+	/* No symlinks: somebody else may write above it, and must not move it. */
+	op->meta.target = (struct meta_target){
+		.path = path,
+		.path_len = (uint32_t)strlen(path),
+		.no_links = true,
+	};
+	return app_op_meta(op, META_OP_STAT) ? APP_AGAIN : APP_WAIT;
+}
+
+/* ---- people -------------------------------------------------------------------------------- */
+
+void app_rights_tell(const struct app_op *op)
+{
+	struct fab_session *session = op->req ? op->req->session : NULL;
+	bool by_number = false;
+
+	if (!session || !app_is_confined(session))
+		return;
+	for (uint32_t i = 0; i < op->names; i++)
+		by_number |= op->name[i].by == FAB_BY_DIR;
+	if (op->status == -EACCES)
+		fab_session_refused(session, FAB_REFUSED_PATH);
+	else if (op->status == -ESTALE || (op->status == -ENOENT && by_number))
+		fab_session_refused(session, FAB_REFUSED_HANDLE);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Rights, over the whole appliance: clients whose keys may only read, or see one directory only,
+ * try to get at the rest in every way there is.
+ *
+ *   /            root's key sees all          /team/a    alice's, who may write
+ *   |- secret    alice must not               /team/b    bob's
+ *   `- team/...                               /team/a    carol's, who may read
+ */
+#include "appliance/app_op.h"
+#include "base/log.h"
+#include "test/lib/app_rig.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct app_rig rig = { .transport = "tcp",
+			      .cfg = { .boot = APP_BOOT_FORMAT, .cache_bytes = 64 << 20 } };
+static struct weka_client *root, *alice, *bob, *carol;
+static struct weka_attr attr;
+
+static struct fab_grant grant_of(const char *id, uint8_t secret, const char *subtree, bool write)
+{
+	struct fab_grant g = { .rights.may_write = write };
+
+	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
+	memset(g.key.secret, secret, sizeof(g.key.secret));
+	memset(g.handle_secret, secret + 100, sizeof(g.handle_secret));
+	snprintf(g.rights.subtree, sizeof(g.rights.subtree), "%s", subtree);
+	return g;
+}
+
+/* On the control thread, whose the keys are. */
+static void keys_set(struct app_rig *r)
+{
+	const struct fab_grant grants[] = { grant_of("alice", 1, "/team/a", true),
+					    grant_of("bob", 2, "/team/b", true),
+					    grant_of("carol", 3, "/team/a", false) };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(grants); i++)
+		cr_assert_geq(fab_server_key_set(r->srv, &grants[i]), 0);
+}
+
+static struct weka_client *connect_as(const char *id, uint8_t secret)
+{
+	uint8_t bytes[FAB_KEY_BYTES];
+	struct weka_key key = { .id = id, .secret = bytes };
+	struct weka_client *c;
+	int err = -EACCES;
+
+	memset(bytes, secret, sizeof(bytes));
+	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
+		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
+		if (err) /* the control thread has not woken yet */
+			usleep(10000);
+	}
+	cr_assert_eq(err, 0, "%s", weka_error(NULL));
+	return c;
+}
+
+static void begin(void)
+{
+	rig.turn = keys_set;
+	app_rig_begin(&rig);
+	root = app_rig_connect(&rig);
+	cr_assert_eq(weka_mkdir(root, "/team", 0755), 0);
+	cr_assert_eq(weka_mkdir(root, "/team/a", 0755), 0);
+	cr_assert_eq(weka_mkdir(root, "/team/b", 0755), 0);
+	cr_assert_eq(weka_write_file(root, "/secret", "top", 3, NULL), 0);
+	cr_assert_eq(weka_write_file(root, "/team/a/file", "a's", 3, NULL), 0);
+	cr_assert_eq(weka_write_file(root, "/team/b/file", "b's", 3, NULL), 0);
+	alice = connect_as("alice", 1);
+	bob = connect_as("bob", 2);
+	carol = connect_as("carol", 3);
+}
+
+static void end(void)
+{
+	weka_close(carol);
+	weka_close(bob);
+	weka_close(alice);
+	weka_close(root);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}
+
+static void reads(struct weka_client *c, const char *path, const char *what)
+{
+	void *bytes;
+	size_t size;
+
+	cr_assert_eq(weka_read_file(c, path, &bytes, &size), 0, "%s: %s", path, weka_error(c));
+	cr_assert_eq(size, strlen(what));
+	cr_assert_eq(memcmp(bytes, what, size), 0);
+	free(bytes);
+}
+
+static int stat_of(struct weka_client *c, const char *path)
+{
+	return weka_stat(c, path, &attr);
+}
+
+Test(app_rights, a_path_begins_at_the_keys_directory, .timeout = 60)
+{
+	begin();
+	reads(alice, "/file", "a's");
+	reads(alice, "file", "a's");
+	reads(bob, "/file", "b's");
+	reads(carol, "/file", "a's");
+	cr_assert_eq(weka_write_file(alice, "/new", "by alice", 8, NULL), 0);
+	reads(root, "/team/a/new", "by alice");
+	cr_assert_eq(weka_mkdir(alice, "/sub", 0755), 0);
+	cr_assert_eq(weka_write_file(alice, "/sub/x", "x", 1, NULL), 0);
+	reads(alice, "/sub/../file", "a's"); /* as long as it stays inside */
+	reads(alice, "/sub/./x", "x");
+	cr_assert_eq(weka_rename(alice, "/sub/x", "/y"), 0);
+	reads(root, "/team/a/y", "x");
+	end();
+}
+
+/* What is there and what is not there look alike. */
+Test(app_rights, nothing_outside_can_be_named_by_path, .timeout = 60)
+{
+	static const char *const up[] = {
+		"..",          "/..",           "/../../secret", "/../../nothing",
+		"/../b/file",  "/../b/nothing", "../a/file",     "/./..//secret",
+		"/..//..//..", "/sub/../../b"
+	};
+
+	begin();
+	cr_assert_eq(weka_mkdir(alice, "/sub", 0755), 0);
+	cr_assert_eq(stat_of(alice, "/secret"), -ENOENT);
+	cr_assert_eq(stat_of(alice, "/team/b/file"), -ENOENT);
+	for (uint32_t i = 0; i < ARRAY_LEN(up); i++) {
+		cr_assert_eq(stat_of(alice, up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_write_file(alice, up[i], "!", 1, NULL), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_mkdir(alice, up[i], 0755), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_unlink(alice, up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_rename(alice, "/file", up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_rename(alice, up[i], "/mine"), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_symlink(alice, "x", up[i]), -EACCES, "%s", up[i]);
+	}
+	reads(root, "/secret", "top");
+	reads(root, "/team/b/file", "b's");
+	cr_assert_eq(stat_of(root, "/team/a/mine"), -ENOENT);
+	end();
+}
+
+Test(app_rights, symlinks_lead_nowhere_outside, .timeout = 60)
+{
+	char target[64];
+
+	begin();
+	cr_assert_eq(weka_symlink(alice, "../../secret", "/climbs"), 0);
+	cr_assert_eq(weka_symlink(alice, "../../nothing", "/climbs-to-nothing"), 0);
+	cr_assert_eq(weka_symlink(alice, "/secret", "/absolute"), 0);
+	cr_assert_eq(weka_symlink(alice, "/file", "/inside"), 0);
+	cr_assert_eq(weka_symlink(root, "../b", "/team/a/planted"), 0);
+	cr_assert_eq(weka_symlink(root, "/team/a", "/team/a/by-root"), 0);
+	cr_assert_eq(stat_of(alice, "/climbs"), -EACCES);
+	cr_assert_eq(stat_of(alice, "/climbs-to-nothing"), -EACCES);
+	cr_assert_eq(stat_of(alice, "/absolute"), -ENOENT);
+	cr_assert_eq(stat_of(alice, "/planted/file"), -EACCES);
+	cr_assert_eq(stat_of(alice, "/by-root/file"), -ENOENT);
+	cr_assert_eq(weka_write_file(alice, "/climbs", "!", 1, NULL), -EACCES);
+	cr_assert_eq(weka_write_file(alice, "/planted/file", "!", 1, NULL), -EACCES);
+	reads(alice, "/inside", "a's");
+	cr_assert_eq(weka_readlink(alice, "/climbs", target, sizeof(target)),
+		     12); /* its own text */
+	reads(root, "/secret", "top");
+	reads(root, "/team/b/file", "b's");
+	end();
+}
+
+/* Nor can the directory itself be bent to another by who may write above it. */
+Test(app_rights, a_symlink_is_no_subtree, .timeout = 60)
+{
+	begin();
+	cr_assert_eq(weka_rename(root, "/team/a", "/team/was-a"), 0);
+	cr_assert_eq(weka_symlink(root, "b", "/team/a"), 0);
+	sleep(2); /* it is looked up anew after a second */
+	cr_assert_eq(stat_of(alice, "/file"), -ENOENT);
+	cr_assert_eq(weka_unlink(root, "/team/a"), 0);
+	cr_assert_eq(weka_mkdir(root, "/team/a", 0755), 0);
+	cr_assert_eq(weka_write_file(root, "/team/a/file", "new", 3, NULL), 0);
+	reads(alice, "/file", "new");
+	end();
+}
+
+Test(app_rights, a_read_key_changes_nothing, .timeout = 60)
+{
+	struct weka_ref file = weka_ref_path("/file");
+	struct weka_handle handle;
+	struct weka_setattr mode = { .mask = WEKA_SET_MODE, .mode = 0777 };
+	char byte = '!', *status;
+
+	begin();
+	cr_assert_eq(stat_of(carol, "/file"), 0);
+	handle = attr.handle;
+	cr_assert_eq(weka_write_file(carol, "/new", "!", 1, NULL), -EACCES);
+	cr_assert_eq(weka_write_file(carol, "/file", "!", 1, NULL), -EACCES);
+	cr_assert_eq(weka_pwrite(carol, &handle, &byte, 1, 0), -EACCES);
+	cr_assert_eq(weka_append(carol, &handle, &byte, 1), -EACCES);
+	cr_assert_eq(weka_open(carol, "/file", WEKA_CREATE, 0644, &attr), -EACCES);
+	cr_assert_eq(weka_open(carol, "/file", WEKA_TRUNC, 0644, &attr), -EACCES);
+	cr_assert_eq(weka_open(carol, "/new", WEKA_CREATE, 0644, &attr), -EACCES);
+	cr_assert_eq(weka_open(carol, "/file", 0, 0, &attr), 0);
+	cr_assert_eq(weka_mkdir(carol, "/d", 0755), -EACCES);
+	cr_assert_eq(weka_rmdir(carol, "/d"), -EACCES);
+	cr_assert_eq(weka_unlink(carol, "/file"), -EACCES);
+	cr_assert_eq(weka_rename(carol, "/file", "/new"), -EACCES);
+	cr_assert_eq(weka_symlink(carol, "x", "/new"), -EACCES);
+	cr_assert_eq(weka_setattr(carol, &file, &mode), -EACCES);
+	cr_assert_eq(weka_status(carol, &status), -EACCES);
+	reads(root, "/team/a/file", "a's");
+	cr_assert_eq(stat_of(root, "/team/a/new"), -ENOENT);
+	cr_assert_eq(stat_of(root, "/team/a/d"), -ENOENT);
+	end();
+}
+
+Test(app_rights, a_handle_is_good_for_its_key_only, .timeout = 60)
+{
+	struct weka_handle of_root, of_alice, of_bob;
+	char bytes[4] = "";
+
+	begin();
+	cr_assert_eq(stat_of(root, "/secret"), 0);
+	of_root = attr.handle;
+	cr_assert_eq(stat_of(alice, "/file"), 0);
+	of_alice = attr.handle;
+	cr_assert_eq(stat_of(bob, "/file"), 0);
+	of_bob = attr.handle;
+	cr_assert_eq(weka_pread(alice, &of_alice, bytes, 3, 0), 3);
+	cr_assert_str_eq(bytes, "a's");
+	cr_assert_eq(weka_pread(alice, &of_root, bytes, 3, 0), -ESTALE);
+	cr_assert_eq(weka_pread(alice, &of_bob, bytes, 3, 0), -ESTALE);
+	cr_assert_eq(weka_pread(bob, &of_alice, bytes, 3, 0), -ESTALE);
+	cr_assert_eq(weka_pwrite(alice, &of_bob, "!!!", 3, 0), -ESTALE);
+	cr_assert_eq(weka_pwrite(alice, &of_root, "!!!", 3, 0), -ESTALE);
+	/* What nobody was given looks the same. */
+	of_bob.bytes[7] ^= 1;
+	cr_assert_eq(weka_pread(bob, &of_bob, bytes, 3, 0), -ESTALE);
+	/* The appliance's own name of alice's file is not hers. */
+	cr_assert_eq(stat_of(root, "/team/a/file"), 0);
+	cr_assert_eq(weka_pread(alice, &attr.handle, bytes, 3, 0), -ESTALE);
+	reads(root, "/secret", "top");
+	reads(root, "/team/b/file", "b's");
+	end();
+}
+
+static int list_count(struct weka_client *c, const struct weka_ref *dir)
+{
+	struct weka_entry entry;
+	struct weka_dir *d;
+	int count = 0, rc = weka_list(c, dir, &d);
+
+	if (rc)
+		return rc;
+	while ((rc = weka_list_next(d, &entry)) == 1)
+		count++;
+	weka_list_end(d);
+	return rc < 0 ? rc : count;
+}
+
+static int get(struct weka_client *c, struct weka_ref ref)
+{
+	FILE *f = tmpfile();
+	int64_t got;
+
+	cr_assert_not_null(f);
+	got = weka_get_fd(c, &ref, fileno(f));
+	fclose(f);
+	return (int)got;
+}
+
+Test(app_rights, directories_by_number_or_handle_are_ones_own_or_none, .timeout = 60)
+{
+	uint64_t team, a, b, sub;
+	struct weka_handle ha, hb;
+	struct weka_ref by_handle;
+
+	begin();
+	cr_assert_eq(weka_mkdir(root, "/team/a/sub", 0755), 0);
+	cr_assert_eq(weka_write_file(root, "/team/a/sub/x", "x", 1, NULL), 0);
+	cr_assert_eq(stat_of(root, "/team"), 0);
+	team = attr.dir;
+	cr_assert_eq(stat_of(root, "/team/a/sub"), 0);
+	sub = attr.dir;
+	cr_assert_eq(stat_of(alice, "/"), 0);
+	a = attr.dir;
+	ha = attr.handle;
+	cr_assert_eq(stat_of(bob, "/"), 0);
+	b = attr.dir;
+	hb = attr.handle;
+	cr_assert_eq(get(alice, weka_ref_in(a, "file")), 3);
+	cr_assert_eq(get(alice, weka_ref_in(sub, "x")), 1);
+	cr_assert_eq(get(alice, weka_ref_in(sub, "../file")), 3);
+	cr_assert_eq(get(alice, weka_ref_in(sub, "../../b/file")), -EACCES);
+	cr_assert_eq(get(alice, weka_ref_in(META_ROOT_DIR, "secret")), -ENOENT);
+	cr_assert_eq(get(alice, weka_ref_in(team, "b")), -ENOENT);
+	cr_assert_eq(get(alice, weka_ref_in(b, "file")), -ENOENT);
+	cr_assert_eq(get(alice, weka_ref_in(b, "nothing")), -ENOENT);
+	cr_assert_eq(get(alice, weka_ref_in(b + 77777, "file")), -ENOENT); /* is not there */
+	cr_assert_eq(get(alice, weka_ref_in(b, "../a/file")), -ENOENT);
+	cr_assert_eq(get(alice, weka_ref_at(&ha, "file")), 3);
+	cr_assert_eq(get(alice, weka_ref_at(&hb, "file")), -ESTALE);
+	by_handle = weka_ref_handle(&hb);
+	cr_assert_eq(list_count(alice, &by_handle), -ESTALE);
+	by_handle = weka_ref_handle(&ha);
+	cr_assert_eq(list_count(alice, &by_handle), 2);
+	end();
+}
+
+/* What listings, opens and puts hand out are handles of the key's, too. */
+Test(app_rights, every_handle_that_is_given_is_the_keys, .timeout = 60)
+{
+	struct weka_ref dir = weka_ref_path("/");
+	struct weka_entry entry;
+	struct weka_dir *d;
+	char bytes[4] = "";
+
+	begin();
+	cr_assert_eq(weka_open(alice, "/file", 0, 0, &attr), 0);
+	cr_assert_eq(weka_pread(alice, &attr.handle, bytes, 3, 0), 3);
+	cr_assert_eq(weka_open(alice, "/made", WEKA_CREATE, 0644, &attr), 0);
+	cr_assert_eq(weka_append(alice, &attr.handle, "1", 1), 1);
+	cr_assert_eq(weka_list(alice, &dir, &d), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(weka_list_next(d, &entry), 1);
+		cr_assert_geq(weka_pread(alice, &entry.attr.handle, bytes, 3, 0), 1);
+		cr_assert_eq(weka_pread(bob, &entry.attr.handle, bytes, 3, 0), -ESTALE);
+		cr_assert_eq(weka_pread(root, &entry.attr.handle, bytes, 3, 0), -ESTALE);
+	}
+	weka_list_end(d);
+	end();
+}
+
+/* A put of more than 4 MiB: hidden, written by handle, committed. */
+Test(app_rights, long_puts_land_below, .timeout = 60)
+{
+	static char big[5 << 20];
+
+	begin();
+	memset(big, 'x', sizeof(big));
+	cr_assert_eq(weka_write_file(alice, "/big", big, sizeof(big), NULL), 0);
+	cr_assert_eq(stat_of(root, "/team/a/big"), 0);
+	cr_assert_eq(attr.size_bytes, sizeof(big));
+	cr_assert_eq(weka_write_file(alice, "/../big", big, sizeof(big), NULL), -EACCES);
+	cr_assert_eq(stat_of(root, "/team/big"), -ENOENT);
+	cr_assert_eq(weka_write_file(carol, "/big", big, sizeof(big), NULL), -EACCES);
+	end();
+}
+
+/* The same session goes on, refused or not; nobody learns totals of others. */
+Test(app_rights, who_is_confined_hears_of_no_others, .timeout = 60)
+{
+	struct weka_statfs s;
+	char *text;
+
+	begin();
+	cr_assert_eq(weka_statfs(root, &s), 0);
+	cr_assert_gt(s.files, 0);
+	cr_assert_eq(weka_statfs(alice, &s), 0);
+	cr_assert_eq(s.files, 0);
+	cr_assert_eq(weka_status(alice, &text), -EACCES);
+	reads(alice, "/file", "a's");
+	end();
+}
