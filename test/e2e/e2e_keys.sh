@@ -112,6 +112,43 @@ if [ "$out" = "type 5" ]; then ok "and is refused when it is sent again"; else n
 sleep 0.2
 says "which the log says" "key \"alice\": the proof of the key is wrong" "$DIR/daemon.log"
 
+# ---- rights ------------------------------------------------------------------------------------
+mkdir -p "$DIR/tree/b/sub" "$DIR/tree/a"
+echo "bob's" >"$DIR/tree/b/file"
+echo "alice's" >"$DIR/tree/a/file"
+ln -s ../../top "$DIR/tree/b/climbs"
+ln -s ../../nothing "$DIR/tree/b/climbs-to-nothing"
+ln -s /file "$DIR/tree/b/inside"
+echo top >"$DIR/top"
+check "an operator's tree" ctl import "$DIR/tree" /team
+check "and a file above it" ctl put "$DIR/top" /top
+ctl export / "$DIR/before" >/dev/null 2>&1
+check "bob's root is his directory" sh -c "'$WITH' bob cat /file | grep -q bob"
+check "an absolute symlink begins there" sh -c "'$WITH' bob cat /inside | grep -q bob"
+refuses "what is above is not there" "no such file" "$WITH" bob cat /top
+refuses "nor beside" "no such file" "$WITH" bob cat /team/a/file
+refuses "no way up" "permission denied" "$WITH" bob cat /../a/file
+refuses "nor to what is not there" "permission denied" "$WITH" bob cat /../a/nothing
+refuses "nor by a symlink" "permission denied" "$WITH" bob cat /climbs
+refuses "nor by one to what is not there" "permission denied" "$WITH" bob cat /climbs-to-nothing
+refuses "nor a rename out" "permission denied" "$WITH" bob mv /file /../a/mine
+refuses "nor a rename in" "permission denied" "$WITH" bob mv /../a/file /mine
+refuses "nor a file made there" "permission denied" "$WITH" bob put "$DIR/top" /../new
+sleep 0.2
+says "the log says who tried" "refused: tcp 127.0.0.1:[0-9]*: key \"bob\": named what is outside its key's subtree" "$DIR/daemon.log"
+check "once" [ "$(logged 'key "bob": named what is outside')" = 1 ]
+refuses "a read key does not write" "permission denied" "$WITH" alice put "$DIR/top" /new
+refuses "nor replace" "permission denied" "$WITH" alice put "$DIR/top" /top
+refuses "nor remove" "permission denied" "$WITH" alice rm /top
+refuses "nor rename" "permission denied" "$WITH" alice mv /top /new
+refuses "nor make a directory" "permission denied" "$WITH" alice mkdir /d
+sleep 0.2
+says "the log says that too" "key \"alice\": asked for a change, and its key may only read" "$DIR/daemon.log"
+check "once" [ "$(logged 'key "alice": asked for a change')" = 1 ]
+refuses "the counters are not for the confined" "permission denied" "$WITH" bob status
+ctl export / "$DIR/after" >/dev/null 2>&1
+check "nothing has changed" same_trees "$DIR/before" "$DIR/after"
+
 # Revoked in the middle of work: at once, and for good.
 head -c 60000000 /dev/urandom >"$DIR/big"
 check "keys add while it runs" keys add --write carol "$DIR/carol"
