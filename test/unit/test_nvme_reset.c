@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define TIMEOUT_NS NS_PER_S
 #define BUF_BYTES  (64u << 12)
@@ -242,6 +243,20 @@ Test(nvme_reset, thread_that_sleeps_is_woken_to_obey)
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
 	cr_assert(nvme_qpair_arm(qp[0]));
 	cr_assert_not(readable(nvme_qpair_fd(qp[0])), "and no more than that");
+	nvme_qpair_disarm(qp[0]);
+}
+
+/* The owner stores it, the other thread polls and obeys, and only then the owner wakes it. */
+Test(nvme_reset, order_whose_wake_up_comes_after_it_was_obeyed_keeps_nobody_awake)
+{
+	uint64_t one = 1;
+
+	nvme__trouble(drive, NVME_CAUSE_BUS, 0, power.now_ns);
+	run(NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	cr_assert_eq(write(qp[0]->order_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+	cr_assert(nvme_qpair_arm(qp[0]));
+	cr_assert_not(readable(nvme_qpair_fd(qp[0])), "it would never sleep again");
 	nvme_qpair_disarm(qp[0]);
 }
 
