@@ -555,9 +555,9 @@ bool nvme_qpair_arm(struct nvme_qpair *qp)
 	bool quiet = !gives_back(qp) || qp->io_count == 0;
 	uint64_t count;
 
-	/* An order is stored, then its descriptor written: a poll between the two obeys it, and what
-	 * is written after that would keep a sleeper awake for ever.  One that comes now is seen
-	 * below, or is written after this. */
+	/* An order is stored, then its descriptor written: a poll between the two obeys it, and
+	 * what is written after that would keep a sleeper awake for ever.  One that comes now is
+	 * seen below, or is written after this. */
 	(void)!read(qp->order_fd, &count, sizeof(count));
 	if (qp->state == NVME_QP_LIVE) {
 		if (!qp->ops->arm(qp->ctrl, qp->qid))

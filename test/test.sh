@@ -37,6 +37,9 @@ jobs=-j$(nproc)
 stage build       "$jobs" all
 stage tidy        tidy
 stage unit        "$jobs" unit lib-check
+export APP_CORES=4 # the appliance's again: its clients are then not where the store is
+stage unit-cores  "$jobs" unit T=app_
+unset APP_CORES
 stage asan        check-asan
 stage torture     check-tsan
 stage simulation  sim

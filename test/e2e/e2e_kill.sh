@@ -8,6 +8,7 @@ kills=20
 [ "${TEST_LENGTH:-short}" = short ] || kills=60
 D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=256M
 CACHE=16M
+: "${APP_CORES:=2}"
 write_conf "$D0" "$D1"
 make_tree "$DIR/src" 3000
 check "format" "$BIN/wekactl" format "$D0" "$D1"

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What several polling cores would serve, on a machine that has too few to show it.
+ *
+ *   clock[0]  ----step----step--------step---->      each core has a clock of its own; the one
+ *   clock[1]  --step------step--step---------->      whose clock is behind is stepped next, and
+ *                                                    its clock goes on by what the step took
+ *
+ * The cores are the shipped ones, with their rings, over memory drives, all stepped by this thread;
+ * what a step took is measured.  In one thread a message finds everything in this processor's
+ * cache, so what it costs between two is measured first, with two threads, and is added for each
+ * call that crosses, on both sides.  Clients answer at once and cost nothing; they are spread over
+ * the cores as the appliance does it.
+ *
+ * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [CORES...]     the default: 300 ms, as
+ * measured, 1 2 4
+ */
+#define _GNU_SOURCE
+#include "appliance/app_op.h"
+#include "base/clock.h"
+#include "base/rand.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	CLIENTS = 8, /* in all */
+	FILES = 4096,
+	DIRS = 32,
+	BATCH = 64,
+	BATCHES = 2, /* in flight a client */
+	DEPTH = 16,  /* of single reads    */
+	SLOTS = 16,
+	WINDOW = 512 << 10,
+	LARGE_MIB = 128,
+	NAME_BYTES = 32,
+	ADDRESS_BYTES = 64,
+};
+
+enum shape { BY_NAME, AT_RANDOM };
+
+struct slot {
+	struct fab_call call;
+	struct fab_read_item read[BATCH];
+	struct fab_put_item put[BATCH];
+	char name[BATCH][NAME_BYTES];
+	bool out;
+};
+
+struct client {
+	struct fab_conn *conn;
+	struct fab_region *region;
+	uint32_t core; /* where the appliance has put it */
+	struct rand_state rand;
+	struct slot slot[SLOTS];
+};
+
+static const struct fab_key key = { .id = "clock", .secret = { 1, 2, 3 } };
+static uint32_t ncores;
+static struct nvme_dma *dma;
+static struct nvme_drive *drive;
+static struct fab_server *srv[APP_CORES_MAX];
+static struct app_cores *cores;
+static struct app_core *core[APP_CORES_MAX];
+static struct client client[CLIENTS];
+static struct fab_handle large;
+static uint64_t clock_ns[APP_CORES_MAX], crossing_ns = UINT64_MAX, virtual_ms = 300;
+
+/* ---- what a message costs ---------------------------------------------------------------- */
+
+enum { PAIRS = 40000, BALLS = 64, PER_TELL = 16 };
+static struct app_ring to[2];
+static struct app_op *ball;
+
+static void touch(struct app_op *op)
+{
+	uint64_t *word = (uint64_t *)(void *)&op->meta;
+
+	for (uint32_t i = 0; i < sizeof(op->meta) / sizeof(*word); i += 8)
+		word[i]++;
+	op->runs[0].nblocks++;
+	op->crcs[0]++;
+}
+
+static void *other_core(void *arg)
+{
+	struct app_message m, seen[PER_TELL];
+
+	(void)arg;
+	for (uint32_t done = 0; done < PAIRS;) {
+		uint32_t count = 0;
+
+		while (count < PER_TELL && app_ring_pop(&to[1], &m)) {
+			for (uint32_t i = 0; i < sizeof(struct meta_op); i += APP_RING_LINE)
+				__builtin_prefetch((char *)&m.op->meta + i, 1);
+			seen[count++] = m;
+		}
+		for (uint32_t i = 0; i < count; i++) {
+			touch(seen[i].op);
+			app_ring_put(&to[0], seen[i]);
+		}
+		if (count)
+			(void)app_ring_tell(&to[0]);
+		done += count;
+	}
+	return NULL;
+}
+
+static uint64_t measure_crossing(void)
+{
+	static struct app_message slots[2][256];
+	struct app_message m;
+	uint64_t begin_ns;
+	pthread_t thread;
+
+	ball = aligned_alloc(64, align_up(BALLS * sizeof(*ball), 64));
+	ASSERT(ball);
+	memset(ball, 0, BALLS * sizeof(*ball));
+	for (uint32_t i = 0; i < 2; i++)
+		app_ring_init(&to[i], slots[i], 256);
+	ASSERT(pthread_create(&thread, NULL, other_core, NULL) == 0);
+	for (uint32_t i = 0; i < BALLS; i++)
+		app_ring_put(&to[1], (struct app_message){ { .op = &ball[i] }, APP_SAY_CALL });
+	(void)app_ring_tell(&to[1]);
+	begin_ns = clock_now_ns();
+	for (uint32_t back = 0, sent = BALLS; back < PAIRS;) {
+		uint32_t count = 0;
+
+		while (count < PER_TELL && app_ring_pop(&to[0], &m)) {
+			count++;
+			touch(m.op);
+			if (sent < PAIRS) {
+				app_ring_put(&to[1], m);
+				sent++;
+			}
+		}
+		if (count)
+			(void)app_ring_tell(&to[1]);
+		back += count;
+	}
+	begin_ns = clock_now_ns() - begin_ns;
+	pthread_join(thread, NULL);
+	free(ball);
+	return begin_ns / PAIRS;
+}
+
+/* ---- steps ------------------------------------------------------------------------------ */
+
+static void step(uint32_t i)
+{
+	struct app_core_stat was, is;
+	uint64_t begin_ns, took_ns;
+
+	app_core_stat(core[i], &was);
+	begin_ns = clock_now_ns();
+	(void)app_core_step(core[i], begin_ns, begin_ns);
+	took_ns = clock_now_ns() - begin_ns;
+	app_core_stat(core[i], &is);
+	clock_ns[i] += took_ns + crossing_ns * (is.asked - was.asked + is.served - was.served);
+}
+
+static void step_all(void)
+{
+	for (uint32_t i = 0; i < ncores; i++)
+		step(i);
+	(void)app_control_step(srv[0], dma, clock_now_ns());
+}
+
+static void begin_cores(void)
+{
+	struct nvme_options wanted = { .qpair_count_max = ncores };
+	char why[APP_WHY];
+
+	ASSERT(nvme_dma_create(&dma) == 0);
+	ASSERT(nvme_open(&drive, "mem:384M", dma, &wanted, why, NVME_ERR_TEXT) == 0);
+	ASSERT(app_cores_create(&cores, ncores, 0) == 0);
+	for (uint32_t i = 0; i < ncores; i++) {
+		struct app_core_cfg cfg = {
+			.dma = dma,
+			.drive = &drive,
+			.ndrives = 1,
+			.srv = srv[i],
+			.boot = APP_BOOT_FORMAT,
+			.secret = 7,
+			.cores = cores,
+			.index = i,
+		};
+		int err = app_core_create(&core[i], &cfg, why);
+
+		if (err)
+			fprintf(stderr, "cores_clock: %s\n", why);
+		ASSERT(err == 0);
+	}
+	for (uint32_t i = 0; i < ncores; i++)
+		while (app_core_boot_status(core[i]) == -EAGAIN)
+			step_all();
+}
+
+static void begin_server(char *address)
+{
+	struct fab_server_cfg cfg = { .key = key, .core_count = ncores };
+
+	snprintf(address, ADDRESS_BYTES, "shm:/tmp/weka-clock.%d", (int)getpid());
+	ASSERT(fab_server_create(&srv[0], &cfg) == 0);
+	for (uint32_t i = 1; i < ncores; i++)
+		ASSERT(fab_server_add(srv[0], &srv[i]) == 0);
+	ASSERT(fab_server_listen(srv[0], address, NULL) == 0);
+}
+
+static void begin_client(struct client *c, uint32_t index, const char *address)
+{
+	struct fab_connect_cfg cfg = { .address = address, .key = key };
+	struct fab_call *none[1];
+	int err;
+
+	*c = (struct client){ 0 };
+	rand_seed(&c->rand, index);
+	ASSERT(fab_connect(&c->conn, &cfg, clock_now_ns()) == 0);
+	while ((err = fab_connect_step(c->conn, clock_now_ns())) == -EINPROGRESS)
+		step_all();
+	ASSERT(err == 0);
+	ASSERT(fab_pool_add(c->conn, SLOTS * WINDOW, &c->region) == 0);
+	while (fab_region_status(c->region) == -EINPROGRESS) {
+		step_all();
+		(void)!fab_poll(c->conn, clock_now_ns(), none, 0);
+	}
+	ASSERT(fab_region_status(c->region) == 0);
+	for (uint32_t i = 0; i < ncores; i++) {
+		uint32_t sessions = core[i]->sessions_open;
+
+		for (uint32_t k = 0; k < index; k++)
+			sessions -= client[k].core == i;
+		if (sessions)
+			c->core = i;
+	}
+}
+
+static void end_all(void)
+{
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		fab_close(client[i].conn);
+	fab_server_shut(srv[0]);
+	for (uint32_t i = 0; i < ncores; i++)
+		app_core_stop(core[i]);
+	while (app_core_stop_status(core[0]) == -EAGAIN)
+		step_all();
+	for (uint32_t i = 0; i < ncores; i++)
+		app_core_abandon(core[i]);
+	for (uint32_t i = 0; i < ncores; i++)
+		app_core_destroy(core[i]);
+	app_cores_destroy(cores);
+	while (app_control_step(srv[0], dma, clock_now_ns()))
+		;
+	for (uint32_t i = ncores; i-- > 0;)
+		fab_server_destroy(srv[i]);
+	nvme_close(drive);
+	nvme_dma_destroy(dma);
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static struct fab_name name_of(struct slot *s, uint32_t i, uint32_t file)
+{
+	int bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/f%u", file % DIRS, file);
+
+	return (struct fab_name){ .by = FAB_BY_PATH,
+				  .name = s->name[i],
+				  .name_bytes = (uint16_t)bytes };
+}
+
+static void submit(struct client *c, struct slot *s)
+{
+	s->call.region = c->region;
+	s->call.window_offset = (uint64_t)(s - c->slot) * WINDOW;
+	s->call.window_bytes = WINDOW;
+	ASSERT(fab_submit(c->conn, &s->call) == 0);
+	s->out = true;
+}
+
+/* One call alone, in a window of the first slot. */
+static struct slot *call(struct client *c, struct slot *s)
+{
+	struct fab_call *done[1];
+
+	submit(c, s);
+	do {
+		fab_flush(c->conn);
+		step_all();
+	} while (fab_poll(c->conn, clock_now_ns(), done, 1) == 0);
+	if (s->call.status)
+		fprintf(stderr, "cores_clock: call %d: %s\n", s->call.type,
+			strerror(-s->call.status));
+	ASSERT(s->call.status == 0);
+	s->out = false;
+	return s;
+}
+
+static void make_dirs(struct client *c)
+{
+	for (uint32_t i = 0; i < DIRS; i++) {
+		struct slot *s = &c->slot[0];
+
+		memset(&s->call, 0, sizeof(s->call));
+		s->call.type = FAB_MKDIR;
+		s->call.args.make.name = name_of(s, 0, i);
+		s->call.args.make.name.name_bytes =
+			(uint16_t)(strrchr(s->name[0], '/') - s->name[0]);
+		s->call.args.make.mode = 0755;
+		(void)call(c, s);
+	}
+}
+
+static void make_files(struct client *c)
+{
+	uint8_t *window = fab_region_memory(c->region);
+	uint32_t sum;
+
+	memset(window, 5, BLOCK_SIZE);
+	sum = crc32c_block(window, BLOCK_SIZE);
+	memcpy(window + BLOCK_SIZE, &sum, sizeof(sum));
+	for (uint32_t at = 0; at < FILES; at += BATCH) {
+		struct slot *s = &c->slot[0];
+
+		memset(&s->call, 0, sizeof(s->call));
+		for (uint32_t i = 0; i < BATCH; i++)
+			s->put[i] = (struct fab_put_item){
+				.name = name_of(s, i, at + i),
+				.size_bytes = BLOCK_SIZE,
+				.payload_at = 0,
+				.sums_at = BLOCK_SIZE,
+				.mode = 0644,
+			};
+		s->call.type = FAB_PUT;
+		s->call.args.batch.count = BATCH;
+		s->call.args.batch.puts = s->put;
+		(void)call(c, s);
+	}
+}
+
+static void make_large(struct client *c)
+{
+	uint8_t *window = fab_region_memory(c->region);
+	struct slot *s = &c->slot[0];
+	struct fab_attr attr;
+	uint32_t bytes = WINDOW / 2, sum;
+
+	memset(&s->call, 0, sizeof(s->call));
+	s->call.type = FAB_OPEN;
+	s->call.args.open.name =
+		(struct fab_name){ .by = FAB_BY_PATH, .name = "/large", .name_bytes = 6 };
+	s->call.args.open.flags = FAB_OPEN_CREATE;
+	s->call.args.open.mode = 0644;
+	ASSERT(fab_call_attr(&call(c, s)->call, 0, &attr) == 0);
+	large = attr.handle;
+	memset(window, 5, bytes);
+	sum = crc32c_block(window, BLOCK_SIZE);
+	for (uint32_t i = 0; i < bytes / BLOCK_SIZE; i++)
+		memcpy(window + bytes + i * sizeof(sum), &sum, sizeof(sum));
+	for (uint64_t at = 0; at < (uint64_t)LARGE_MIB << 20; at += bytes) {
+		memset(&s->call, 0, sizeof(s->call));
+		s->call.type = FAB_WRITE;
+		s->call.args.write.handle = large;
+		s->call.args.write.offset_bytes = at;
+		s->call.args.write.length_bytes = bytes;
+		s->call.args.write.sums_at = bytes;
+		(void)call(c, s);
+	}
+}
+
+/* ---- the load ------------------------------------------------------------------------------ */
+
+static void ask(struct client *c, struct slot *s, enum shape shape)
+{
+	memset(&s->call, 0, sizeof(s->call));
+	if (shape == AT_RANDOM) {
+		s->call.type = FAB_READ;
+		s->call.args.read.handle = large;
+		s->call.args.read.offset_bytes =
+			rand_below(&c->rand, ((uint64_t)LARGE_MIB << 20) / BLOCK_SIZE) * BLOCK_SIZE;
+		s->call.args.read.length_bytes = BLOCK_SIZE;
+	} else {
+		s->call.type = FAB_READ_BATCH;
+		for (uint32_t i = 0; i < BATCH; i++)
+			s->read[i] = (struct fab_read_item){
+				.name = name_of(s, i, (uint32_t)rand_below(&c->rand, FILES)),
+				.length_bytes = BLOCK_SIZE,
+			};
+		s->call.args.batch.count = BATCH;
+		s->call.args.batch.reads = s->read;
+	}
+	submit(c, s);
+}
+
+/* What came back is asked again at once.  Returns the files or blocks that came. */
+static uint32_t serve_client(struct client *c, enum shape shape)
+{
+	uint32_t slots = shape == BY_NAME ? BATCHES : DEPTH, count = 0;
+	struct fab_call *done[SLOTS];
+	uint32_t back = fab_poll(c->conn, clock_now_ns(), done, SLOTS);
+
+	for (uint32_t i = 0; i < back; i++) {
+		container_of(done[i], struct slot, call)->out = false;
+		ASSERT(done[i]->status == 0);
+		count += shape == BY_NAME ? BATCH : 1;
+	}
+	for (uint32_t i = 0; i < slots; i++)
+		if (!c->slot[i].out)
+			ask(c, &c->slot[i], shape);
+	fab_flush(c->conn);
+	return count;
+}
+
+static uint32_t behind(void)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 1; i < ncores; i++)
+		if (clock_ns[i] < clock_ns[at])
+			at = i;
+	return at;
+}
+
+/* Until all clocks have gone on by so much.  Returns what came. */
+static uint64_t run_for(enum shape shape, uint64_t ns)
+{
+	uint64_t count = 0, end_ns = clock_ns[behind()] + ns;
+
+	while (clock_ns[behind()] < end_ns) {
+		uint32_t at = behind();
+
+		step(at);
+		for (uint32_t i = 0; i < CLIENTS; i++)
+			if (client[i].core == at)
+				count += serve_client(&client[i], shape);
+	}
+	return count;
+}
+
+static void drain(void)
+{
+	struct fab_call *done[SLOTS];
+	bool some = true;
+
+	while (some) {
+		some = false;
+		step_all();
+		for (uint32_t i = 0; i < CLIENTS; i++) {
+			uint32_t back = fab_poll(client[i].conn, clock_now_ns(), done, SLOTS);
+
+			for (uint32_t k = 0; k < back; k++)
+				container_of(done[k], struct slot, call)->out = false;
+			for (uint32_t k = 0; k < SLOTS; k++)
+				some |= client[i].slot[k].out;
+		}
+	}
+}
+
+static double rate(enum shape shape)
+{
+	uint64_t count;
+
+	memset(clock_ns, 0, sizeof(clock_ns));
+	(void)run_for(shape, virtual_ms * 1000000 / 4); /* to warm up */
+	memset(clock_ns, 0, sizeof(clock_ns));
+	count = run_for(shape, virtual_ms * 1000000);
+	drain();
+	return (double)count * 1000 / (double)virtual_ms;
+}
+
+static void measure(uint32_t count, double *by_name, double *at_random)
+{
+	char address[ADDRESS_BYTES];
+
+	ncores = count;
+	begin_server(address);
+	begin_cores();
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		begin_client(&client[i], i, address);
+	make_dirs(&client[0]);
+	make_files(&client[0]);
+	make_large(&client[0]);
+	*by_name = rate(BY_NAME);
+	*at_random = rate(AT_RANDOM);
+	end_all();
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t counts[APP_CORES_MAX] = { 1, 2, 4 }, n = 0;
+	double name[2], at_random[2];
+	bool told = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--ms") == 0 && i + 1 < argc)
+			virtual_ms = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--crossing") == 0 && i + 1 < argc)
+			crossing_ns = strtoull(argv[++i], NULL, 0), told = true;
+		else if (n < APP_CORES_MAX)
+			counts[n++] = (uint32_t)atoi(argv[i]);
+	}
+	n = n ? n : 3;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; i < 8 && !told; i++) /* the least: the others were disturbed */
+		crossing_ns = min_u64(crossing_ns, measure_crossing());
+	printf("a call that crosses: %llu ns on each side\n", (unsigned long long)crossing_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		measure(counts[i], &name[i > 0], &at_random[i > 0]);
+		printf("%u cores: %8.0f files/s by name (x %.2f), "
+		       "%8.0f reads/s at random (x %.2f)\n",
+		       counts[i], name[i > 0], name[i > 0] / name[0], at_random[i > 0],
+		       at_random[i > 0] / at_random[0]);
+	}
+	return 0;
+}
