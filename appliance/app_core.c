@@ -122,6 +122,8 @@ static void answer(struct app_op *op)
 		core->stat.errors++;
 		app_rights_tell(op);
 	}
+	if (op->session && unlikely(op->req->session->rate))
+		app_rights_spend(op);
 	if (op->batch && op->kind != APP_OP_BATCH_END) {
 		app_batch_item_done(op);
 		return;
@@ -355,6 +357,8 @@ static void request(struct app_core *core, struct fab_req *req)
 		fab_reply(req, err, NULL, 0);
 		return;
 	}
+	if (unlikely(app_rights_busy(core, req)))
+		return;
 	if (core->waiting || app_session_full(core, req->session) || core->life != APP_SERVING ||
 	    !begin(core, req))
 		queue(core, req);

@@ -135,6 +135,7 @@ struct app_core_stat {
 	uint64_t items;                  /* of batches                                  */
 	uint64_t errors;                 /* requests and items answered with an error   */
 	uint64_t cancelled;
+	uint64_t busy;                 /* requests told to come again later           */
 	uint64_t read_bytes;           /* of files, to clients                        */
 	uint64_t written_bytes;        /* of files, from clients                      */
 	uint64_t payload_copied_bytes; /* read payload moved by this CPU: stays 0     */

@@ -476,6 +476,10 @@ static inline bool app_is_confined(const struct fab_session *session)
 {
 	return session->rights->subtree[0] != 0;
 }
+/* Its key has had its share of this second: answered, to be asked again. */
+must_check bool app_rights_busy(struct app_core *core, struct fab_req *req);
+/* Its bytes have gone. */
+void app_rights_spend(const struct app_op *op);
 /* APP_AGAIN: op's session knows the directory that it is confined to. */
 must_check enum app_next app_root_step(struct app_op *op);
 bool app_root_due(const struct app_op *op);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define ROOT_FRESH_NS NS_PER_S /* after so long the directory is looked up again */
+#define RETRY_MAX_MS  1000u    /* who waits longer is told so again */
 
 static bool is_change(const struct fab_req *req)
 {
@@ -56,6 +57,34 @@ int app_rights_check(const struct fab_req *req)
 		return -EACCES;
 	}
 	return 0;
+}
+
+/* ---- rates ----------------------------------------------------------------------------------- */
+
+bool app_rights_busy(struct app_core *core, struct fab_req *req)
+{
+	uint64_t wait_ns = fab_session_rate_take(req->session, core->now_ns);
+
+	if (likely(wait_ns == 0))
+		return false;
+	core->stat.busy++;
+	fab_reply_busy(req, (uint32_t)min_u64(div_up(wait_ns, NS_PER_MS), RETRY_MAX_MS));
+	return true;
+}
+
+void app_rights_spend(const struct app_op *op)
+{
+	uint64_t bytes = 0;
+
+	if (op->status)
+		return;
+	if (op->kind == APP_OP_READ)
+		bytes = op->done_bytes;
+	else if (op->kind == APP_OP_PUT)
+		bytes = op->file_size;
+	else if (op->kind == APP_OP_WRITE)
+		bytes = op->length_bytes;
+	fab_session_rate_spend(op->req->session, bytes, op->core->now_ns);
 }
 
 /* ---- the root ------------------------------------------------------------------------------ */

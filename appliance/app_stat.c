@@ -79,8 +79,9 @@ static void put_requests(struct text *t, const struct app_core_stat *s)
 		put(t, "%s\"%s\":%llu", comma, type_name[i], (unsigned long long)s->requests[i]);
 		comma = ",";
 	}
-	put(t, "},\"items\":%llu,\"errors\":%llu,\"cancelled\":%llu,", (unsigned long long)s->items,
-	    (unsigned long long)s->errors, (unsigned long long)s->cancelled);
+	put(t, "},\"items\":%llu,\"errors\":%llu,\"cancelled\":%llu,\"busy\":%llu,",
+	    (unsigned long long)s->items, (unsigned long long)s->errors,
+	    (unsigned long long)s->cancelled, (unsigned long long)s->busy);
 }
 
 static void put_bytes(struct text *t, const struct app_core_stat *s)

@@ -173,6 +173,7 @@ struct weka_client {
 	uint32_t rounds;       /* of all addresses without success */
 	int conn_error;        /* of the last try */
 	uint64_t retry_ns;     /* DOWN: not before */
+	uint64_t hold_ns;      /* the appliance is busy: what is pending goes then */
 	uint64_t try_until_ns; /* one try's end */
 	uint64_t down_ns;      /* when the session broke */
 	uint64_t pool_bytes;

@@ -175,7 +175,7 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 	int err = 0;
 
 	slot->call.deadline_us = deadline_us(timeout_ns);
-	if (list_empty(&c->pending))
+	if (list_empty(&c->pending) && c->now_ns >= c->hold_ns)
 		err = slot_submit(c, slot);
 	else
 		slot->state = CLIENT_PENDING;
@@ -312,6 +312,12 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	}
 	if (likely(!status && slot->state == CLIENT_SENT))
 		status = answer(c, slot);
+	if (unlikely(status == -EBUSY && slot->call.retry_ms && slot->state == CLIENT_SENT)) {
+		/* Nothing was done.  For a while nothing is sent; its deadline ends it. */
+		c->hold_ns = client__after(c->now_ns, slot->call.retry_ms * NS_PER_MS);
+		again(c, slot);
+		return;
+	}
 	if (unlikely(status == CLIENT_ASK_AGAIN)) {
 		slot->asked_again = 1;
 		again(c, slot);
@@ -327,6 +333,8 @@ static void send_pending(struct weka_client *c)
 	struct client_slot *slot;
 	int err;
 
+	if (unlikely(c->now_ns < c->hold_ns))
+		return;
 	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
 		slot = list_entry(list_pop_front(&c->pending), struct client_slot, node);
 		err = slot_submit(c, slot);

@@ -71,6 +71,8 @@ static uint64_t next_deadline(const struct weka_client *c, const struct fab_conn
 		next = min_u64(next, c->retry_ns);
 	if (c->at == CLIENT_POOL)
 		next = min_u64(next, c->try_until_ns);
+	if (c->at == CLIENT_UP && !list_empty(&c->pending) && c->hold_ns > c->now_ns)
+		next = min_u64(next, c->hold_ns);
 	for (i = 0; i < c->requests_max; i++)
 		if (c->slots[i].req)
 			next = min_u64(next, c->deadline_ns[i]);

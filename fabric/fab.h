@@ -381,6 +381,7 @@ struct fab_session {
 	char key_id[FAB_KEY_ID_MAX + 1];
 	const struct fab_rights *rights; /* what its key allows: as long as the session lives */
 	const struct fab__scope *scope;  /* the fabric's: fab_handle_open() */
+	struct fab__rate *rate;          /* ... fab_session_rate_take(); NULL: no limit */
 };
 
 struct fab_window {
@@ -507,6 +508,9 @@ must_check int fab_pull(struct fab_req *req, struct fab_piece *piece);
  */
 void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_bytes);
 
+/* ... with -EBUSY, and after how many milliseconds it may be asked again. */
+void fab_reply_busy(struct fab_req *req, uint32_t retry_ms);
+
 /* FAB_READ's reply: what was read (less than asked: the file ends), and its blocks' sums in order.
  * More than FAB_SUMS_INLINE blocks: they lie in the window at sums_at, and sums is NULL. */
 void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *sums,
@@ -629,7 +633,8 @@ struct fab_call {
 	uint32_t window_bytes;     /* a multiple of 4096 */
 	uint32_t deadline_us;      /* the appliance gives up after so long; 0: never */
 
-	int status; /* when polled: 0, or what the appliance or the connection said */
+	int status;        /* when polled: 0, or what the appliance or the connection said */
+	uint32_t retry_ms; /* with -EBUSY: ask again then, nothing was done; 0: it was not said */
 	/* READ: what was read; 0: at or behind the end.  READLINK, STATUS: length of the
 	 * text. WRITE: size of the file after it. */
 	uint64_t length_bytes;

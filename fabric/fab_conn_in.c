@@ -63,6 +63,8 @@ static int reply_end(struct fab_conn *conn, struct fab_call **done)
 		return protocol_error(conn, "a reply is damaged");
 	if (unlikely(fab__reply_parse(call, conn->rx_hdr.status, bytes)))
 		return protocol_error(conn, "a reply that makes no sense");
+	call->retry_ms =
+		call->status == -EBUSY ? (uint32_t)(conn->rx_hdr.window_offset / BLOCK_SIZE) : 0;
 	slot->call = NULL;
 	fab__slot_settle(conn, slot);
 	*done = call;

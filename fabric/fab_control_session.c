@@ -165,6 +165,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	s->control.key_slot = g->hello.key_slot;
 	fab__keys_enter(&srv->control->keys, g->hello.key_slot);
 	s->pub.rights = fab__keys_rights(&srv->control->keys, g->hello.key_slot);
+	s->pub.rate = fab__keys_rate(&srv->control->keys, g->hello.key_slot);
 	s->pub.scope = fab__keys_scope(&srv->control->keys, g->hello.key_slot);
 	if (s->direct)
 		fab__control_watch(srv, g->fd, &s->control.watch);

@@ -72,6 +72,16 @@ must_check int fab_server_key_secret(const struct fab_server *srv, const char *i
 bool fab_server_keys_locked(const struct fab_server *srv);
 
 /**
+ * fab_session_rate_take - an operation of this session's: 0 it may begin, else in so many ns
+ * fab_session_rate_spend - so many bytes of payload have gone, either way
+ *
+ * Of all sessions of its key together.
+ * Thread:  any.
+ */
+must_check uint64_t fab_session_rate_take(const struct fab_session *session, uint64_t now_ns);
+void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, uint64_t now_ns);
+
+/**
  * fab_handle_open - a handle as this session's client names it, to the store's
  * fab_handle_seal - ... and back
  *

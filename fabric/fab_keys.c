@@ -101,6 +101,13 @@ const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t 
 	return keys->slot[slot].rights.subtree[0] ? &keys->secret[slot].scope : NULL;
 }
 
+struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot)
+{
+	struct fab__key_slot *s = &keys->slot[slot];
+
+	return s->rights.ops_per_s || s->rights.bytes_per_s ? &s->rate : NULL;
+}
+
 void fab__keys_enter(struct fab__keys *keys, uint32_t slot)
 {
 	ASSERT(keys->slot[slot].at == KEY_LIVE);
@@ -110,7 +117,9 @@ void fab__keys_enter(struct fab__keys *keys, uint32_t slot)
 static void slot_free(struct fab__keys *keys, uint32_t slot)
 {
 	secret_wipe(&keys->secret[slot], sizeof(keys->secret[slot]));
-	keys->slot[slot] = (struct fab__key_slot){ .at = KEY_FREE };
+	keys->slot[slot].at = KEY_FREE;
+	keys->slot[slot].rights = (struct fab_rights){ 0 };
+	keys->slot[slot].rate = (struct fab__rate){ 0 };
 }
 
 void fab__keys_leave(struct fab__keys *keys, uint32_t slot)

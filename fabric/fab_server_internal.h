@@ -24,12 +24,18 @@ struct fab__secret { /* of one key: in pages of its own */
 	struct fab__scope scope;
 };
 
+struct fab__rate { /* up to when what its clients had is paid for: fab_rate.c */
+	_Atomic uint64_t ops_ns;
+	_Atomic uint64_t bytes_ns;
+};
+
 enum fab__key_at { KEY_FREE, KEY_LIVE, KEY_GONE };
 
 struct fab__key_slot {
 	enum fab__key_at at;
 	uint32_t sessions; /* that are in by it */
 	struct fab_rights rights;
+	struct fab__rate rate;
 };
 
 struct fab__keys {
@@ -39,6 +45,12 @@ struct fab__keys {
 	struct fab__secret *secret; /* max + 1: the last is nobody's */
 };
 
+must_check uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights,
+				   uint64_t now_ns);
+void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, uint64_t bytes,
+		     uint64_t now_ns);
+/* NULL: its rights say no limit. */
+struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot);
 void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES]);
 must_check int fab__keys_create(struct fab__keys *keys, uint32_t keys_max);
 void fab__keys_destroy(struct fab__keys *keys);

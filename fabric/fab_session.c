@@ -43,6 +43,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	memcpy(s->pub.key_id, key_id, strlen(key_id) + 1);
 	s->pub.rights = &everything;
 	s->pub.scope = NULL;
+	s->pub.rate = NULL;
 	s->link = link;
 	s->direct = link->ops->direct;
 	s->onesided = link->ops->onesided;
@@ -356,7 +357,8 @@ void fab__session_dirty(struct fab__session *s)
 		list_push_back(&s->srv->dirty, &s->dirty_node);
 }
 
-void fab_reply(struct fab_req *pub, int status, const void *body, uint32_t body_bytes)
+static void reply(struct fab_req *pub, int status, const void *body, uint32_t body_bytes,
+		  uint32_t retry_ms)
 {
 	struct fab__req *req = req_of(pub);
 	struct fab__session *s = fab__session_of(pub->session);
@@ -373,6 +375,7 @@ void fab_reply(struct fab_req *pub, int status, const void *body, uint32_t body_
 	}
 	fab__hdr_build(&req->tx.hdr, FAB_REPLY, pub->id);
 	req->tx.hdr.deadline = le32_of((uint32_t)status);
+	req->tx.hdr.window_block = le32_of(retry_ms);
 	req->tx.kind = FAB_TX_REPLY;
 	if (!s->direct && body_bytes > FAB_SMALL_MAX) {
 		memmove(req->body, body, body_bytes); /* it leaves later */
@@ -383,6 +386,16 @@ void fab_reply(struct fab_req *pub, int status, const void *body, uint32_t body_
 	fab__session_dirty(s);
 	if (s->link->ops->send(s->link, &req->tx))
 		req_free(s, req);
+}
+
+void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_bytes)
+{
+	reply(req, status, body, body_bytes, 0);
+}
+
+void fab_reply_busy(struct fab_req *req, uint32_t retry_ms)
+{
+	reply(req, -EBUSY, NULL, 0, retry_ms);
 }
 
 void fab__reply_sent(struct fab__session *s, struct fab_tx *tx)

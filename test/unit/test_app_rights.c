@@ -36,12 +36,21 @@ static struct fab_grant grant_of(const char *id, uint8_t secret, const char *sub
 	return g;
 }
 
+/* Twenty operations a second. */
+static struct fab_grant slow_grant(void)
+{
+	struct fab_grant g = grant_of("slow", 4, "", true);
+
+	g.rights.ops_per_s = 20;
+	return g;
+}
+
 /* On the control thread, whose the keys are. */
 static void keys_set(struct app_rig *r)
 {
 	const struct fab_grant grants[] = { grant_of("alice", 1, "/team/a", true),
 					    grant_of("bob", 2, "/team/b", true),
-					    grant_of("carol", 3, "/team/a", false) };
+					    grant_of("carol", 3, "/team/a", false), slow_grant() };
 
 	for (uint32_t i = 0; i < ARRAY_LEN(grants); i++)
 		cr_assert_geq(fab_server_key_set(r->srv, &grants[i]), 0);
@@ -369,5 +378,22 @@ Test(app_rights, who_is_confined_hears_of_no_others, .timeout = 60)
 	cr_assert_eq(s.files, 0);
 	cr_assert_eq(weka_status(alice, &text), -EACCES);
 	reads(alice, "/file", "a's");
+	end();
+}
+
+/* The library waits as it is told, and asks again: its caller sees but a delay. */
+Test(app_rights, who_asks_too_often_is_slowed_and_not_failed, .timeout = 60)
+{
+	struct weka_client *slow;
+	struct app_core_stat stat;
+
+	begin();
+	slow = connect_as("slow", 4);
+	for (int i = 0; i < 30; i++)
+		reads(slow, "/secret", "top");
+	app_rig_stat(&rig, &stat);
+	cr_assert_gt(stat.busy, 0);
+	reads(root, "/secret", "top");
+	weka_close(slow);
 	end();
 }

@@ -351,3 +351,83 @@ Test(fab_keys, handles_outlive_the_table_that_made_them)
 	}
 	cr_assert_eq(memcmp(&sealed[0], &sealed[1], sizeof(h)), 0);
 }
+
+/* ---- rates ------------------------------------------------------------------------------- */
+
+/* Whoever asks whenever it may gets what the key says, whatever it did before. */
+Test(fab_keys, a_key_gets_its_operations_a_second_and_no_more)
+{
+	const struct fab_rights rights = { .ops_per_s = 1000 };
+	struct fab__rate rate = { 0 };
+	uint64_t now_ns = 5000000000, begin_ns, went = 0, wait_ns;
+
+	for (int round = 0; round < 3; round++) {
+		begin_ns = now_ns;
+		went = 0;
+		while (now_ns - begin_ns < 1000000000) {
+			wait_ns = fab__rate_take(&rate, &rights, now_ns);
+			went += wait_ns == 0;
+			now_ns += wait_ns; /* as it was told */
+		}
+		cr_assert_geq(went, round ? 999 : 1000, "%llu", (unsigned long long)went);
+		cr_assert_leq(went, round ? 1001 : 1101, "%llu", (unsigned long long)went);
+	}
+	/* An hour without is no stock for an hour. */
+	now_ns += 3600000000000;
+	for (went = 0; fab__rate_take(&rate, &rights, now_ns) == 0; went++)
+		;
+	cr_assert_leq(went, 101);
+}
+
+Test(fab_keys, bytes_are_paid_for_by_what_comes_after_them)
+{
+	const struct fab_rights rights = { .bytes_per_s = 1 << 20 };
+	struct fab__rate rate = { 0 };
+	uint64_t now_ns = 1000000000;
+
+	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns), 0);
+	fab__rate_spend(&rate, &rights, 4 << 20, now_ns); /* four seconds' */
+	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns), 3900000000);
+	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns + 3899999999), 1);
+	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns + 3900000000), 0);
+}
+
+Test(fab_keys, sessions_of_one_key_share_its_rate_and_others_have_theirs)
+{
+	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
+	struct fab_session *s[3];
+	struct fab_conn *conn[3];
+	uint32_t went[3] = { 0 };
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	a.rights.ops_per_s = b.rights.ops_per_s = 100;
+	set(&a);
+	set(&b);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(dial(i < 2 ? &a : &b, &conn[i]), 0);
+		s[i] = session_new();
+	}
+	for (uint64_t now_ns = 1000000000; now_ns < 2000000000; now_ns += 1000000)
+		for (int i = 0; i < 3; i++)
+			went[i] += fab_session_rate_take(s[i], now_ns) == 0;
+	cr_assert_leq(went[0] + went[1], 111);
+	cr_assert_geq(went[0] + went[1], 100);
+	cr_assert_geq(went[2], 100);
+	fab_close(conn[2]);
+	end(conn[0], conn[1]);
+}
+
+Test(fab_keys, who_is_told_to_wait_hears_for_how_long)
+{
+	struct fab_call ping = { .type = FAB_PING };
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	fab_rig_connect(&rig, 0);
+	cr_assert_eq(fab_submit(rig.conn, &ping), 0);
+	fab_flush(rig.conn);
+	fab_reply_busy(fab_rig_request(&rig), 250);
+	cr_assert_eq(fab_rig_done(&rig, rig.conn), &ping);
+	cr_assert_eq(ping.status, -EBUSY);
+	cr_assert_eq(ping.retry_ms, 250);
+	fab_rig_end(&rig);
+}
