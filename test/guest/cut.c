@@ -230,7 +230,8 @@ static int make_image(const struct cut *c, uint32_t drive, uint64_t point, uint6
 
 	if (fd < 0 || ftruncate(fd, (off_t)size_bytes))
 		return fail(strerror(errno), path);
-	rand_seed(&r, seed * DRIVES_MAX + drive);
+	/* Each cut by itself: what one loses says nothing of what the next one does. */
+	rand_seed(&r, (seed << 32 | point) * DRIVES_MAX + drive);
 	kept_of_8 = rand_below(&r, 9); /* from a cache that is lost whole to one that was written */
 	while (safe > 0 && !(c->op[safe - 1].kind == OP_FLUSH && c->op[safe - 1].drive == drive))
 		safe--;
