@@ -255,7 +255,7 @@ bench:
 	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
 
 bench-guest:
-	$(sub) VARIANT=release all $(BUILD)/release/test/guest/witness
+	$(sub) VARIANT=release all $(guest_tools:%=$(BUILD)/release/test/guest/%)
 	$(Q)BUILD='$(BUILD)' ./bench/guest.sh
 
 bench-instructions:
