@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BENCH_CONNECT_MAX = 4, BENCH_DRIVES_MAX = 16, BENCH_THREADS_MAX = 64 };
+enum { BENCH_CONNECT_MAX = 4, BENCH_DRIVES_MAX = 16, BENCH_THREADS_MAX = 256 };
 
 struct bench_conf {
 	const char *workload;
@@ -150,6 +150,7 @@ void bench_posix_destroy(struct bench_posix *p);
 
 int bench_workload_pipe(const struct bench_conf *conf);
 int bench_workload_nvme(const struct bench_conf *conf);
+int bench_workload_fabric(const struct bench_conf *conf);
 int bench_workload_ping(const struct bench_conf *conf);
 int bench_workload_randread(const struct bench_conf *conf);
 int bench_workload_seqread(const struct bench_conf *conf);

@@ -24,6 +24,8 @@ static const struct workload {
 } workloads[] = {
 	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32, 0 },
 	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32, 0 },
+	{ "fabric", bench_workload_fabric,
+	  "a transport alone: a table, or --size, --depth, --threads", 0, 1, 32, 0 },
 	{ "ping", bench_workload_ping, "round trips that do nothing", 0, 1, 1, 0 },
 	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32, 0 },
 	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0 },
@@ -55,7 +57,8 @@ static const struct argp_option options[] = {
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write instead of read: what the drive holds is lost", 2 },
 	{ "reads", 'R', "PERCENT", 0, "nvme: reads among writes, such as 70", 2 },
-	{ "threads", 'n', "N", 0, "nvme: polling threads, each with a queue pair a drive (1)", 2 },
+	{ "threads", 'n', "N", 0,
+	  "nvme: polling threads, each with a queue pair a drive; fabric: connections (1)", 2 },
 	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },

@@ -265,7 +265,7 @@ Test(fab_tls, another_key_in_the_hello_than_in_tls)
 	int err;
 
 	serve();
-	cr_assert_eq(fab_server_key_set(rig.srv, &grant), 0);
+	cr_assert_geq(fab_server_key_set(rig.srv, &grant), 0);
 	cfg.address = rig.address;
 	cr_assert_eq(fab_connect(&conn, &cfg, rig.now_ns), 0);
 	/* Its TLS proves "rig", its hello "second". */
