@@ -10,8 +10,7 @@
  * depths and numbers of connections; each beside a bare pair of sockets (tcp) or the bare pipeline
  * (shm) of the same shape.  One address says which transport.
  *
- *   R1 -> A1   what was set up is there when the server thread runs
- *   R2 -> A2   once `stopped` is seen, no session is left on the server
+ *   R1 -> A1   when the server sees `quit`, every connection has been closed
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -182,7 +181,9 @@ static void *server_main(void *arg)
 	struct fabric *f = arg;
 
 	bench_pin(f->conf->core_appliance);
-	for (uint32_t turn = 0; !atomic_load_explicit(&f->quit, memory_order_acquire); turn++) {
+	for (uint32_t turn = 0;; turn++) {
+		if (atomic_load_explicit(&f->quit, memory_order_acquire)) /* A1 */
+			break;
 		(void)serve(f);
 		if (turn % CONTROL_EACH == 0)
 			control(f);
@@ -354,7 +355,7 @@ static void row_close(struct fabric *f)
 		f->lane[c] = (struct lane){ 0 };
 	}
 	if (f->threaded) {
-		atomic_store_explicit(&f->quit, true, memory_order_release);
+		atomic_store_explicit(&f->quit, true, memory_order_release); /* R1 */
 		pthread_join(f->thread, NULL);
 	}
 	f->threaded = false;
