@@ -193,6 +193,7 @@ struct nvme_drive {
 	uint32_t cc;          /* as it was written last, or found */
 	uint32_t nsid_wanted; /* by its name; 0: the first that is active */
 	uint32_t nsid;
+	uint8_t ns_id[24]; /* its NGUID and EUI64 */
 	uint32_t lba_shift;
 	bool poison_reads;       /* for tests */
 	bool sgl;                /* it takes a buffer as one piece: no PRP lists */

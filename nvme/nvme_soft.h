@@ -41,6 +41,7 @@ struct nvme_soft_ns {
 	bool write_protected;
 	bool own_atomic; /* the next three count, not the controller's */
 	uint16_t nawupf, nabspf, nabo;
+	uint8_t id[24]; /* NGUID, then EUI64 */
 };
 
 /* What a drive of this back end is like; Identify says so. */

@@ -76,6 +76,7 @@ static void identify_namespace(const struct nvme_soft_ns *from, struct nvme_id_n
 	ns->nabspf = le16_of(from->nabspf);
 	ns->nabo = le16_of(from->nabo);
 	ns->nsattr = from->write_protected;
+	memcpy(ns->id, from->id, sizeof(ns->id));
 	ns->lbaf[0].lba_shift = (uint8_t)from->lba_shift;
 	ns->lbaf[0].metadata_bytes = le16_of((uint16_t)from->metadata_bytes);
 }

@@ -234,7 +234,8 @@ struct nvme_id_ns {
 	uint8_t nvmcap[16];
 	uint8_t reserved64[35];
 	uint8_t nsattr; /* bit 0: write protected */
-	uint8_t reserved100[28];
+	uint8_t reserved100[4];
+	uint8_t id[24]; /* NGUID, then EUI64; zeroes: it has none */
 	struct nvme_lbaf lbaf[64];
 	uint8_t reserved384[3712];
 };
@@ -332,6 +333,7 @@ static_assert(offsetof(struct nvme_id_ns, dps) == 29, "NVMe NVM 4.1.5.1");
 static_assert(offsetof(struct nvme_id_ns, nawupf) == 36, "NVMe NVM 4.1.5.1");
 static_assert(offsetof(struct nvme_id_ns, nabspf) == 44, "NVMe NVM 4.1.5.1");
 static_assert(offsetof(struct nvme_id_ns, nsattr) == 99, "NVMe NVM 4.1.5.1");
+static_assert(offsetof(struct nvme_id_ns, id) == 104, "NVMe NVM 4.1.5.1");
 static_assert(sizeof(struct nvme_id_descriptor) == 4, "NVMe base 5.17.2.3");
 static_assert(sizeof(struct nvme_id_ctrl_nvm) == 4096, "NVMe NVM 4.1.5.4");
 static_assert(sizeof(struct nvme_range) == 16, "NVMe NVM 3.2.3");

@@ -283,7 +283,15 @@ static int check_again(struct nvme_up *up)
 	    (unsigned long long)now->nblocks, now->lba_bytes);
 	if (now->nblocks < known->nblocks || now->lba_bytes != known->lba_bytes)
 		return -ENODEV;
-	if (now->transfer_max_bytes < known->transfer_max_bytes ||
+	if (memcmp(up->found.ns_id, up->drive->ns_id, sizeof(up->drive->ns_id)) != 0) {
+		say(up, "namespace %u is another one: its NGUID or EUI64 has changed",
+		    up->found.nsid);
+		return -ENODEV;
+	}
+	if (now->atomic_bytes < known->atomic_bytes ||
+	    now->zero_max_blocks < known->zero_max_blocks ||
+	    now->deallocate_max_blocks < known->deallocate_max_blocks ||
+	    now->transfer_max_bytes < known->transfer_max_bytes ||
 	    up->found.sgl != up->drive->sgl || now->depth_max < known->depth_max ||
 	    now->volatile_cache != known->volatile_cache) {
 		say(up, "the controller's limits are not what they were");
@@ -463,6 +471,7 @@ static void settle(struct nvme_up *up)
 		return;
 	drive->info = up->found.info;
 	drive->nsid = up->found.nsid;
+	memcpy(drive->ns_id, up->found.ns_id, sizeof(drive->ns_id));
 	drive->lba_shift = up->found.lba_shift;
 	drive->sgl = up->found.sgl;
 }

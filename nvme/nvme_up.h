@@ -25,6 +25,7 @@ struct nvme_found {
 	uint32_t event_commands; /* that may be outstanding at once                     */
 	uint32_t awupf;          /* of the controller, LBAs less 1                      */
 	uint64_t shutdown_ns;    /* 0: it does not say                                  */
+	uint8_t ns_id[24];       /* NGUID and EUI64 of the namespace; zeroes: none      */
 	uint32_t warning_kelvin; /* 0: it does not say                                  */
 	bool sgl;                /* data may be described as one piece instead of pages */
 	uint32_t zero_max_bytes; /* of one write zeroes; 0: no limit                    */

@@ -588,6 +588,7 @@ Test(nvme_up, other_drive_than_before_is_refused)
 {
 	struct nvme_soft_traits *traits = sim_drive_traits(f.sim);
 	struct nvme_soft *soft = fixture_soft(&f);
+	uint32_t atomic_lbas;
 
 	down();
 	traits->serial[0] = 'x';
@@ -607,6 +608,20 @@ Test(nvme_up, other_drive_than_before_is_refused)
 	cr_assert_eq(rise_changed(), -ENODEV, "another format");
 	soft->own_ns.lba_shift = 12;
 	soft->own_ns.size_lbas = 256;
+	soft->own_ns.id[23] = 1;
+	cr_assert_eq(rise_changed(), -ENODEV, "another namespace, of the same size and place");
+	soft->own_ns.id[23] = 0;
+	atomic_lbas = traits->atomic_lbas;
+	traits->atomic_lbas = 8;
+	f.drive->info.atomic_bytes = 8 * NVME_BLOCK_SIZE;
+	cr_assert_eq(rise_changed(), 0);
+	traits->atomic_lbas = 4;
+	cr_assert_eq(rise_changed(), -ENODEV, "a power cut tears more");
+	traits->atomic_lbas = atomic_lbas;
+	f.drive->info.atomic_bytes = NVME_BLOCK_SIZE;
+	traits->no_zeroes = true;
+	cr_assert_eq(rise_changed(), -ENODEV, "no more zeroes to be written");
+	traits->no_zeroes = false;
 	traits->mdts = 1;
 	cr_assert_eq(rise_changed(), -ENODEV, "shorter transfers");
 	traits->mdts = 5;
