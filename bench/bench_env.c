@@ -385,6 +385,8 @@ uint32_t bench_env_count(const struct bench_env *env)
 const char *bench_env_transport(const struct bench_env *env, uint32_t i)
 {
 	ASSERT(i < env->count);
+	if (strncmp(env->where[i], "rdma:", 5) == 0)
+		return "rdma";
 	return strncmp(env->where[i], "shm:", 4) == 0 ? "shm" : "tcp";
 }
 

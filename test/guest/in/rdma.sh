@@ -10,6 +10,8 @@ ip link set lo up
 ip addr add $HOST/24 dev eth0
 ip link set eth0 up
 rdma link add rxe0 type rxe netdev eth0
+resources() { rdma resource show | sed 's/ cm_id [0-9]*//'; } # a closed connection's id stays for a while
+without=$(resources)
 
 # What only a running request, a session or a connection holds; asked over shared memory, so that
 # asking changes nothing.
@@ -17,7 +19,7 @@ number_of() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | t
 counts() {
 	echo "sessions $(number_of sessions_open) staging $(number_of staging_used_bytes)" \
 		"busy $(($(number_of ops_max) - $(number_of ops_free)))"
-	rdma resource show | sed 's/ cm_id [0-9]*//' # a closed connection's stays for a while
+	resources
 }
 # counts_are NAME: they come back to $before, soon.
 counts_are() {
@@ -28,16 +30,22 @@ counts_are() {
 is() { # NAME WANTED GOT
 	if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "$3, not $2"; fi
 }
-load() { # EPOCHS: random batches, every byte compared, in the background
-	read_then=$(number_of read_batch)
-	weka-bench epoch --connect "$RDMA" --key "$DIR/key" --tree /out/src --prefix /tree \
-		--epochs "$1" --verify >"$DIR/load" 2>&1 &
+# An export in the background, begun: its reads are asked again when a session breaks.
+load() {
+	read_then=$(number_of drive_read)
+	rm -rf "$DIR/exported"
+	ctl -q export /tree "$DIR/exported" >"$DIR/load" 2>&1 &
 	load=$!
 	n=0
-	until [ "$(number_of read_batch)" -gt $((read_then + 5)) ] || [ $n -gt 100 ]; do n=$((n + 1)); sleep 0.1; done
+	until [ "$(number_of drive_read)" -gt $((read_then + 1000000)) ] || [ $n -gt 100 ]; do n=$((n + 1)); sleep 0.1; done
 }
 load_ends() { # NAME
-	if wait $load; then ok "$1"; else not_ok "$1" "$(tail -n 3 "$DIR/load")"; fi
+	if ! wait $load; then
+		not_ok "$1" "$(tail -n 3 "$DIR/load")"
+		return
+	fi
+	describe "$DIR/exported" >"$DIR/tree.exported"
+	if cmp -s /out/tree.src "$DIR/tree.exported"; then ok "$1"; else not_ok "$1" "other bytes came out"; fi
 }
 
 write_conf $DRIVES
@@ -45,6 +53,8 @@ echo "listen = $RDMA" >>"$CONF"
 check "format" wekactl --force format $DRIVES
 check "the appliance starts" start
 ADDRESS=$RDMA
+time_is() { read -r up rest </proc/uptime; echo "# $up s: $1"; }
+time_is "it serves"
 check "import takes the tree" ctl -q import /out/src /tree
 check "two epochs of random batches: every byte compared" \
 	weka-bench epoch --connect "$RDMA" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 2 --verify
@@ -57,16 +67,15 @@ is "no byte of payload was copied by the CPU" 0 "$(number_of payload_copied)"
 check "but the drives moved many" [ "$(number_of drive_read)" -gt 10000000 ]
 before=$(counts)
 
-time_is() { read -r up rest </proc/uptime; echo "# $up s: $1"; }
 time_is "faults begin"
 for i in $(seq "$FAULTS"); do
-	load 50
+	load
 	kill -9 $load
 	wait $load
 	counts_are "a client is killed ($i)"
 done
 for i in $(seq "$FAULTS"); do
-	load $EPOCHS
+	load
 	ip link set eth0 down
 	sleep 5
 	ip link set eth0 up
@@ -75,7 +84,7 @@ for i in $(seq "$FAULTS"); do
 	counts_are "the link was down ($i)"
 done
 for i in $(seq "$FAULTS"); do
-	load $EPOCHS
+	load
 	crash
 	start
 	time_is "the appliance is up again"
@@ -85,7 +94,6 @@ done
 time_is "the end"
 check "SIGTERM stops it cleanly" stop
 check "check finds nothing wrong" wekactl check $DRIVES
-is "nothing of the appliance is left" "0: rxe0: pd 1 cq 0 qp 1 mr 0 ctx 0 srq 0" \
-	"$(rdma resource show | sed 's/ cm_id [0-9]*//; s/ *$//')"
+is "nothing of the appliance is left" "$without" "$(resources)"
 [ $failures = 0 ] || tail -n 20 "$DIR/daemon.log"
 finish
