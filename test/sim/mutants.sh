@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Takes out one flush, FUA or ordering rule at a time, and runs the simulations as `make test` does:
 # one of them must fail.  A rule that nothing notices is either not tested or not needed.
-# usage: test/sim/mutants.sh [-l] [NAME...]        -l: list them; the results stand in test/PROOF.md
+# usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results stand in test/PROOF.md
+# -n: only whether each can be taken out of the code as it is: make tidy asks.
 # TREE=DIR: where it builds; kept, so that calls for one mutant each build no more than that one.
 cd "$(dirname "$0")/../.." || exit 1
 if [ -z "${TREE:-}" ]; then
@@ -12,8 +13,9 @@ fi
 trap 'exit 130' INT TERM
 SIMS="reuse slowlog crowd chop press flip sim"
 JOBS=${JOBS:-2} RUN=${RUN-} # RUN=nice, for one
-survivors=0 list= first= prepared=
+survivors=0 list= first= prepared= only_edit=
 [ "${1-}" != -l ] || { list=1; shift; }
+[ "${1-}" != -n ] || { only_edit=1; shift; }
 wanted="$*"
 
 # A unit test may be named, too: for what takes two crashes, each at one moment.
@@ -32,7 +34,7 @@ prepare() {
 	restore # what a call that was stopped has left
 	git ls-files -z | xargs -0 cp -p --update --parents -t "$TREE/src"
 	prepared=1
-	build reuse || { tail -5 "$TREE/log"; echo "not ok: does not build"; exit 1; }
+	[ -n "$only_edit" ] || build reuse || { tail -5 "$TREE/log"; echo "not ok: does not build"; exit 1; }
 }
 
 edit() { # FILE OLD NEW: OLD stands there once
@@ -64,9 +66,13 @@ look() {
 			survives "$1" "does not build: $(grep -m1 error "$TREE/log")"
 			return
 		fi
-		$RUN timeout --foreground 900 "$(program "$sim")" >"$TREE/log" 2>&1 && continue
-		said=$(grep -m1 -hE '^not ok|assert|Assert|ASSERT|FAIL' "$TREE/log" | cut -c1-150)
-		after=$(grep -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
+		$RUN timeout --foreground 900 "$(program "$sim")" >"$TREE/log" 2>&1
+		case $? in
+		0) continue ;;
+		124 | 130 | 137 | 143) survives "$1" "$sim was stopped"; return ;;
+		esac
+		said=$(grep -a -m1 -hE '^not ok|assert|Assert|ASSERT|FAIL' "$TREE/log" | cut -c1-150)
+		after=$(grep -a -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
 		echo "ok $1: found by $sim${after:+, $after}: ${said#not ok }"
 		return
 	done
@@ -88,7 +94,7 @@ mutant() {
 		}
 		shift 3
 	done
-	look "$name"
+	[ -n "$only_edit" ] || look "$name"
 	restore
 	first=
 }
