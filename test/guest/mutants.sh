@@ -23,7 +23,8 @@ mutant() {
 		exit 1 if $count != 1;
 		s/\Q$o\E/$n/' "$TREE/src/$2" || { echo "not ok $1: $2 does not have this once: $3"; survivors=1; return; }
 	make -s -j"$JOBS" -C "$TREE/src" BUILD="$TREE/build" EXTRA_CFLAGS=-w \
-		all "$TREE/build/release/test/guest/cut" "$TREE/build/release/test/guest/witness" >"$TREE/log" 2>&1 ||
+		all "$TREE"/build/release/test/guest/cut "$TREE"/build/release/test/guest/witness \
+		"$TREE"/build/release/test/guest/tsc_khz >"$TREE/log" 2>&1 ||
 		{ echo "not ok $1: does not build"; tail -n 3 "$TREE/log"; survivors=1; return; }
 	if (cd "$TREE/src" && BUILD="$TREE/build" CUTS=${CUTS:-1} BOUNDARIES=${BOUNDARIES:-20} test/guest/guest_power.sh) >"$TREE/log" 2>&1; then
 		echo "not ok $1: survives: $(tail -n 1 "$TREE/log")"
