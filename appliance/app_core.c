@@ -597,6 +597,8 @@ static void stop_turn(struct app_core *core)
 	    others_gone(core)) {
 		ASSERT(!core->waiting);
 		stop_store(core);
+		return; /* not before the fabric has been polled once more: it lets go of sessions
+			 */
 	}
 	if (core->life != APP_STOPPING)
 		return;
