@@ -149,7 +149,9 @@ void rig_power_cut(struct rig *r)
 		uint64_t how = rand_below(&r->rand, r->cut_garbles ? 4 : 3);
 
 		for (size_t s = 0; s < (size_t)w->nblocks * 4096; s += SECTOR)
-			if (how == 3 && rand_below(&r->rand, 2))
+			if (r->cut_spoils && !w->complete)
+				memset(to + s, 0xa5, SECTOR);
+			else if (how == 3 && rand_below(&r->rand, 2))
 				memset(to + s, (int)rand_below(&r->rand, 256), SECTOR);
 			else if (how == 1 || (how >= 2 && rand_below(&r->rand, 2)))
 				memcpy(to + s, w->bytes + s, SECTOR);

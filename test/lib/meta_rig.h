@@ -42,6 +42,7 @@ struct rig {
 	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
 	bool lifo;            /* the newest I/O completes first                         */
 	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
+	bool cut_spoils;      /* ... and all of what has not completed surely does      */
 	uint64_t lost_from;   /* reads of drive 0 that meet these blocks end with       */
 	uint64_t lost_to;     /* lost_status; of none when the two are equal            */
 	int lost_status;

@@ -240,6 +240,18 @@ Test(meta_boot, cut_while_damaged_copies_are_mended_leaves_the_others)
 	}
 }
 
+static void damage_nothing(uint32_t copy)
+{
+	(void)copy;
+}
+
+/* However much of it is on its way at once: never both copies of anything. */
+Test(meta_boot, cut_that_spoils_all_that_a_mount_is_writing_leaves_a_store)
+{
+	r.cut_spoils = true;
+	cut_everywhere(damage_nothing, 0);
+}
+
 Test(meta_boot, conf_that_cannot_work_is_refused_with_its_reason)
 {
 	struct meta_conf c = r.conf;
