@@ -443,6 +443,8 @@ struct fab_event {
  *
  * Returns: how many of events[] it filled.  A request's event comes before any other that
  *          names it; at most credits x sessions requests are out.
+ * Owns:    what an event names is the caller's until the next call, or fab_server_arm(): a core
+ *          that ends polls once more after its last SESSION_CLOSED.
  * Thread:  the core's.  Never blocks, never allocates.
  */
 must_check uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns,
