@@ -74,6 +74,15 @@ static int number_take(struct piece v, uint64_t *out)
 	return app_conf_parse_size(text, out);
 }
 
+static bool has_control(const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if ((unsigned char)text[i] < ' ')
+			return true;
+	return false;
+}
+
+/* What a line of the file could not hold, or would lose at its end, is no path of a key's. */
 int app_key_subtree(const char *path, char out[FAB_SUBTREE_MAX + 1])
 {
 	size_t used = 0;
@@ -88,7 +97,7 @@ int app_key_subtree(const char *path, char out[FAB_SUBTREE_MAX + 1])
 		bytes = strcspn(path, "/");
 		if (bytes == 0)
 			break;
-		if ((bytes <= 2 && memcmp(path, "..", bytes) == 0) ||
+		if ((bytes <= 2 && memcmp(path, "..", bytes) == 0) || has_control(path, bytes) ||
 		    used + 1 + bytes > FAB_SUBTREE_MAX)
 			return -EINVAL;
 		out[used++] = '/';
@@ -97,7 +106,7 @@ int app_key_subtree(const char *path, char out[FAB_SUBTREE_MAX + 1])
 		path += bytes;
 	}
 	out[used] = 0;
-	return 0;
+	return used && out[used - 1] == ' ' ? -EINVAL : 0;
 }
 
 static int path_take(struct piece v, struct fab_rights *out)
@@ -158,7 +167,8 @@ static const char *field_wants(enum field f)
 	case FIELD_HANDLES:
 		return "64 hexadecimal digits";
 	case FIELD_PATH:
-		return "a path from the root, of at most 255 bytes, without \"..\"";
+		return "a path from the root, of at most 255 bytes, without \"..\", control "
+		       "characters, or a blank at its end";
 	case FIELD_RIGHTS:
 		return "read or write";
 	default:

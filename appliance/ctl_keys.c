@@ -233,7 +233,8 @@ static int add(struct keys *k, const char *id, const char *file)
 				"and not \"anonymous\"",
 				id);
 	if (c->path && app_key_subtree(c->path, g.rights.subtree))
-		return ctl_fail("--path %s: a path from the root of at most 255 bytes is wanted",
+		return ctl_fail("--path %s: wanted is a path from the root, of at most 255 bytes, "
+				"without \"..\", control characters, or a blank at its end",
 				c->path);
 	if (mkdir(k->dir, 0700) && errno != EEXIST)
 		return ctl_fail("%s: %s", k->dir, strerror(errno));

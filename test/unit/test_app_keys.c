@@ -71,6 +71,8 @@ static const struct {
 	{ SECRET "path = /a\n", "handles: not given" },
 	{ SECRET HANDLES "path = a\n", "line 3: path" },
 	{ SECRET HANDLES "path = /a/../b\n", "line 3: path" },
+	{ SECRET HANDLES "path = /a /\n", "line 3: path" },
+	{ SECRET HANDLES "path = /a\001b\n", "line 3: path" },
 	{ SECRET HANDLES "path = /a/.\n", "line 3: path" },
 	{ SECRET "rights = admin\n", "line 2: rights: read or write" },
 	{ SECRET "rights = \n", "line 2: rights: read or write" },
