@@ -23,32 +23,13 @@
 #define ROOT_FRESH_NS NS_PER_S /* after so long the directory is looked up again */
 #define RETRY_MAX_MS  1000u    /* who waits longer is told so again */
 
-static bool is_change(const struct fab_req *req)
-{
-	switch (req->type) {
-	case FAB_PING:
-	case FAB_READ:
-	case FAB_READ_BATCH:
-	case FAB_STAT:
-	case FAB_LIST:
-	case FAB_READLINK:
-	case FAB_STATFS:
-	case FAB_STATUS:
-		return false;
-	case FAB_OPEN:
-		return req->args.open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC);
-	default:
-		return true;
-	}
-}
-
 int app_rights_check(const struct fab_req *req)
 {
 	const struct fab_rights *rights = req->session->rights;
 
 	if (likely(rights->may_write && !rights->subtree[0]))
 		return 0;
-	if (!rights->may_write && is_change(req)) {
+	if (!rights->may_write && fab_is_change(req->type, &req->args)) {
 		fab_session_refused(req->session, FAB_REFUSED_WRITE);
 		return -EACCES;
 	}

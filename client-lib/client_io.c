@@ -21,25 +21,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool is_read(const struct client_slot *slot)
-{
-	switch (slot->call.type) {
-	case FAB_PING:
-	case FAB_READ:
-	case FAB_READ_BATCH:
-	case FAB_STAT:
-	case FAB_LIST:
-	case FAB_READLINK:
-	case FAB_STATFS:
-	case FAB_STATUS:
-		return true;
-	case FAB_OPEN:
-		return (slot->call.args.open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC)) == 0;
-	default:
-		return false;
-	}
-}
-
 /* ---- slots ------------------------------------------------------------------------- */
 
 static void slot_free(struct weka_client *c, struct client_slot *slot)
@@ -292,7 +273,8 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 {
 	if (slot->lease)
 		slot->lease->lost = true;
-	if (slot->state == CLIENT_SENT && is_read(slot) && slot->replays < CLIENT_REPLAYS_MAX) {
+	if (slot->state == CLIENT_SENT && !fab_is_change(slot->call.type, &slot->call.args) &&
+	    slot->replays < CLIENT_REPLAYS_MAX) {
 		slot->replays++;
 		c->counters.replays++;
 		again(c, slot);

@@ -250,6 +250,10 @@ union fab_args {
 #define FAB_SET_MTIME        8u
 #define FAB_SET_ATIME        16u
 
+/* May the request change anything?  A key that only reads may not send it, and a client does not
+ * send it again when it is not known what became of it. */
+bool fab_is_change(enum fab_type type, const union fab_args *args);
+
 /* What the hello agreed on. */
 struct fab_limits {
 	uint32_t credits;          /* requests in flight, 1 .. 1024                */

@@ -98,3 +98,22 @@ void fab__piece_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_i
 	out->body_bytes = le32_of(sizeof(p));
 	memcpy(out->small, &p, sizeof(p));
 }
+
+bool fab_is_change(enum fab_type type, const union fab_args *args)
+{
+	switch (type) {
+	case FAB_PING:
+	case FAB_READ:
+	case FAB_READ_BATCH:
+	case FAB_STAT:
+	case FAB_LIST:
+	case FAB_READLINK:
+	case FAB_STATFS:
+	case FAB_STATUS:
+		return false;
+	case FAB_OPEN:
+		return args->open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC);
+	default:
+		return true;
+	}
+}

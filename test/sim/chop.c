@@ -18,7 +18,6 @@
 #include "meta/meta_store.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,20 +49,9 @@ struct file {
 static struct sim_world w;
 static struct file files[FILES];
 static struct rand_state rnd;
-static char why[256];
 static struct {
 	uint64_t done, full, cuts, by[KINDS], orphans, halves;
 } seen;
-
-__attribute__((format(printf, 1, 2))) static bool wrong(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return false;
-}
 
 static struct fab_name named(struct file *f)
 {
@@ -253,7 +241,7 @@ static int stat_size(struct file *f, int64_t *size)
 	c->call.args.open.name = named(f);
 	*size = -1;
 	if (sim_world_do(&w, c, false) || (c->call.status && c->call.status != -ENOENT))
-		return wrong("%s: open: %d", f->path, c->call.status);
+		return sim_wrong("%s: open: %d", f->path, c->call.status);
 	if (!c->call.status && !fab_call_attr(&c->call, 0, &attr)) {
 		*size = (int64_t)attr.size_bytes;
 		f->handle = attr.handle;
@@ -292,7 +280,7 @@ static bool take(struct file *f)
 		uint32_t end = min_u32(f->from + f->bytes, f->size);
 
 		return holds(f->call, f->now + f->from, end > f->from ? end - f->from : 0) ||
-		       wrong("%s: a read at %u of %u", f->path, f->from, f->size);
+		       sim_wrong("%s: a read at %u of %u", f->path, f->from, f->size);
 	}
 	if (f->kind == MAKE && !status)
 		status = fab_call_answer(&f->call->call, 0, &a) ? -EPROTO : a.status;
@@ -303,12 +291,12 @@ static bool take(struct file *f)
 		return true;
 	}
 	if (status)
-		return wrong("%s: kind %d: %d", f->path, f->kind, status);
+		return sim_wrong("%s: kind %d: %d", f->path, f->kind, status);
 	seen.by[f->kind]++;
 	if (f->kind == OPEN) {
 		f->known = fab_call_attr(&f->call->call, 0, &attr) == 0;
 		f->handle = attr.handle;
-		return f->known || wrong("%s: no attributes", f->path);
+		return f->known || sim_wrong("%s: no attributes", f->path);
 	}
 	apply(f);
 	return true;
@@ -358,7 +346,7 @@ static bool look_at_halves(void)
 			continue;
 		half(f);
 		if (!is(f, f->now, f->size))
-			return wrong("%s: neither refused nor half", f->path);
+			return sim_wrong("%s: neither refused nor half", f->path);
 	}
 	return true;
 }
@@ -380,7 +368,7 @@ static bool work(uint64_t count)
 		steps = seen.done == last ? steps + 1 : 0;
 		last = seen.done;
 		if (steps == STEPS_MAX)
-			return wrong("nothing comes back any more");
+			return sim_wrong("nothing comes back any more");
 	}
 	return w.power.off || look_at_halves();
 }
@@ -408,9 +396,9 @@ static bool settle(struct file *f)
 	if (f->kind == KINDS)
 		f->kind = WRITE;
 	if (size != (f->there ? (int64_t)f->size : -1))
-		return wrong("%s: has %lld bytes, not %u", f->path, (long long)size, f->size);
+		return sim_wrong("%s: has %lld bytes, not %u", f->path, (long long)size, f->size);
 	return !f->there || is(f, f->now, f->size) ||
-	       wrong("%s: other bytes than were acknowledged", f->path);
+	       sim_wrong("%s: other bytes than were acknowledged", f->path);
 }
 
 static bool mount(void)
@@ -418,11 +406,11 @@ static bool mount(void)
 	int err = sim_world_begin(&w, APP_BOOT_MOUNT);
 
 	if (err)
-		return wrong("mount: %s", w.why);
+		return sim_wrong("mount: %s", w.why);
 	for (uint32_t i = 0; i < FILES; i++)
 		if (!settle(&files[i]))
 			return false;
-	return sim_world_check(&w) == 0 || wrong("%s", w.why);
+	return sim_world_check(&w) == 0 || sim_wrong("%s", w.why);
 }
 
 static bool life(uint64_t seed, uint64_t count)
@@ -445,7 +433,7 @@ static bool life(uint64_t seed, uint64_t count)
 	rand_seed(&rnd, seed);
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
-		return wrong("format: %s", w.why);
+		return sim_wrong("format: %s", w.why);
 	for (uint32_t i = 0; i < FILES; i++) {
 		files[i] =
 			(struct file){ .now = calloc(1, BYTES_MAX), .after = calloc(1, BYTES_MAX) };
@@ -480,7 +468,7 @@ int main(int argc, char **argv)
 		if (life(seed, args.count))
 			continue;
 		printf("not ok seed %llu, %llu cuts: %s\n", (unsigned long long)seed,
-		       (unsigned long long)seen.cuts, why);
+		       (unsigned long long)seen.cuts, sim_why);
 		return 1;
 	}
 	printf("ok %llu operations: %llu writes, %llu truncates, %llu unlinks, %llu times full, "

@@ -18,7 +18,6 @@
 #include "meta/meta_store.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,20 +103,9 @@ static uint32_t names, next_version;
 static uint8_t cookie[FAB_COOKIE_BYTES];
 static struct fab_handle dir;
 static bool deleting, faulty;
-static char why[256];
 static struct {
 	uint64_t done, full, listings, cuts, collecting, dirty_max, present_max, errors, read_only;
 } seen;
-
-__attribute__((format(printf, 1, 2))) static bool wrong(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return false;
-}
 
 /* ---- what a file holds -------------------------------------------------------------------- */
 
@@ -297,26 +285,26 @@ static bool take_list(const struct op *o)
 		return true;
 	}
 	if (o->call->call.status || fab_call_listed(&o->call->call, &count, &end, cookie))
-		return wrong("a listing: %d", o->call->call.status);
+		return sim_wrong("a listing: %d", o->call->call.status);
 	while (fab_call_entry(&o->call->call, &at, &e) == 1) {
 		char name[32];
 
 		snprintf(name, sizeof(name), "%.*s", (int)e.name_bytes, e.name);
 		if (sscanf(name, "name%u", &i) != 1 || i >= names)
-			return wrong("a listing: %s", name);
+			return sim_wrong("a listing: %s", name);
 		if (!file[i].touched && file[i].listed)
-			return wrong("name%u is listed twice", i);
+			return sim_wrong("name%u is listed twice", i);
 		if (!file[i].touched && !file[i].was)
-			return wrong("name%u is listed, and is not there", i);
+			return sim_wrong("name%u is listed, and is not there", i);
 		if (!file[i].touched && e.attr.size_bytes != size_of(&file[i]))
-			return wrong("name%u is listed with another size", i);
+			return sim_wrong("name%u is listed with another size", i);
 		file[i].listed = true;
 	}
 	if (!end)
 		return true;
 	for (i = 0; i < names; i++)
 		if (file[i].was && !file[i].touched && !file[i].listed)
-			return wrong("name%u is there, and is not listed", i);
+			return sim_wrong("name%u is there, and is not listed", i);
 	memset(cookie, 0, sizeof(cookie));
 	seen.listings++;
 	return true;
@@ -347,14 +335,14 @@ static bool take(struct op *o)
 	if (o->kind == READ)
 		return holds(o->call, &file[o->i])
 			       ? true
-			       : wrong("name%u does not hold what was put: %d", o->i, status);
+			       : sim_wrong("name%u does not hold what was put: %d", o->i, status);
 	if (o->kind != PUT && !file[o->i].version)
 		expect = -ENOENT;
 	seen.full += status == -ENOSPC;
 	if (status == -ENOSPC && (o->kind == PUT || (o->kind == RENAME && !expect)))
 		return true;
 	if (status != expect)
-		return wrong("kind %d of name%u: %d, not %d", o->kind, o->i, status, expect);
+		return sim_wrong("kind %d of name%u: %d, not %d", o->kind, o->i, status, expect);
 	if (status)
 		return true;
 	if (o->kind == RENAME) {
@@ -423,7 +411,7 @@ static bool work(uint64_t count)
 		steps = seen.done == last ? steps + 1 : 0;
 		last = seen.done;
 		if (steps == STEPS_MAX)
-			return wrong("nothing comes back any more");
+			return sim_wrong("nothing comes back any more");
 	}
 	return true;
 }
@@ -436,7 +424,7 @@ static bool read_one(uint32_t i, const struct file *as, bool *good)
 
 	send_read(&o);
 	if (sim_world_do(&w, o.call, true) || o.call->call.status)
-		return wrong("a read after a cut");
+		return sim_wrong("a read after a cut");
 	*good = holds(o.call, as);
 	return true;
 }
@@ -463,7 +451,7 @@ static bool settle(struct op *o)
 			set(o->to, &o->after);
 		return true;
 	}
-	return good[0] && good[2] ? true : wrong("name%u: neither before nor after", o->i);
+	return good[0] && good[2] ? true : sim_wrong("name%u: neither before nor after", o->i);
 }
 
 static void set_faults(const struct shape *s, bool errors)
@@ -496,7 +484,7 @@ static bool mount(const struct shape *s)
 	set_faults(s, false);
 	err = sim_world_begin(&w, APP_BOOT_MOUNT);
 	if (err)
-		return wrong("mount: %s", w.why);
+		return sim_wrong("mount: %s", w.why);
 	for (uint32_t i = 0; i < names; i++)
 		file[i].busy = false;
 	for (uint32_t i = 0; i < IN_FLIGHT; i++) {
@@ -524,15 +512,15 @@ static bool compare(void)
 	}
 	for (uint32_t i = 0; i < names; i++) {
 		if (file[i].listed != (file[i].version != 0))
-			return wrong("name%u is %s", i, file[i].listed ? "back" : "gone");
+			return sim_wrong("name%u is %s", i, file[i].listed ? "back" : "gone");
 		present += file[i].listed;
 		if (!read_one(i, &file[i], &good))
 			return false;
 		if (!good)
-			return wrong("name%u does not hold what was put", i);
+			return sim_wrong("name%u does not hold what was put", i);
 	}
 	seen.present_max = max_u64(seen.present_max, present);
-	return sim_world_check(&w) == 0 || wrong("%s", w.why);
+	return sim_world_check(&w) == 0 || sim_wrong("%s", w.why);
 }
 
 static bool make_dir(void)
@@ -545,7 +533,7 @@ static bool make_dir(void)
 		(struct fab_name){ .by = FAB_BY_PATH, .name = "/c", .name_bytes = 2 };
 	c->call.args.make.mode = 0755;
 	if (sim_world_do(&w, c, false) || c->call.status || fab_call_attr(&c->call, 0, &attr))
-		return wrong("mkdir: %d", c->call.status);
+		return sim_wrong("mkdir: %d", c->call.status);
 	dir = attr.handle;
 	return true;
 }
@@ -563,7 +551,7 @@ static bool life(const struct shape *s, uint64_t seed, uint64_t count)
 	rand_seed(&rnd, seed);
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
-		return wrong("format: %s", w.why);
+		return sim_wrong("format: %s", w.why);
 	set_faults(s, false);
 	if (!make_dir())
 		return false;
@@ -608,7 +596,8 @@ int main(int argc, char **argv)
 			if (w.core)
 				sim_world_describe(&w);
 			printf("not ok %s seed %llu, %llu cuts: %s\n", shapes[i].name,
-			       (unsigned long long)args.seed, (unsigned long long)seen.cuts, why);
+			       (unsigned long long)args.seed, (unsigned long long)seen.cuts,
+			       sim_why);
 			return 1;
 		}
 		report(shapes[i].name);

@@ -12,9 +12,10 @@
  * And so that the above means something: requests of each type succeed, and fail, and payload is
  * pulled; a fifth at least of what is said gets past the parser.
  *
- * usage: hostile [--seed N] [--capsules N] [--verbose]
+ * usage: hostile [--seed N] [--capsules N]
  */
 #include "test/sim/hostile_peer.h"
+#include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"
 #include "appliance/app_op.h"
 #include "base/log.h"
@@ -22,7 +23,6 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +48,6 @@ static struct hostile_seen seen;
 static struct hostile peer = { .net = &net, .rand = &rnd, .seen = &seen };
 static struct fab_handle handle;
 static uint64_t dir, honest_reads;
-static char why[256];
-
-__attribute__((format(printf, 1, 2))) static bool wrong(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return false;
-}
 
 /* ---- the honest client ---------------------------------------------------------------------- */
 
@@ -94,7 +83,7 @@ static bool make(const char *path, enum fab_type type, struct fab_attr *attr)
 		c->call.args.open.mode = 0644;
 	}
 	if (sim_world_do(&w, c, false) || c->call.status || fab_call_attr(&c->call, 0, attr))
-		return wrong("%s: %d", path, c->call.status);
+		return sim_wrong("%s: %d", path, c->call.status);
 	return true;
 }
 
@@ -117,7 +106,7 @@ static bool put(uint32_t i)
 	c->call.args.batch.puts = &item;
 	if (sim_world_do(&w, c, true) || c->call.status || fab_call_answer(&c->call, 0, &a) ||
 	    a.status)
-		return wrong("put %u: %d", i, c->call.status);
+		return sim_wrong("put %u: %d", i, c->call.status);
 	return true;
 }
 
@@ -134,13 +123,13 @@ static bool read_back(void)
 	c->call.args.batch.count = 1;
 	c->call.args.batch.reads = &item;
 	if (sim_world_do(&w, c, true) || c->call.status || fab_call_answer(&c->call, 0, &a))
-		return wrong("honest read %u: %d", i, c->call.status);
+		return sim_wrong("honest read %u: %d", i, c->call.status);
 	if (a.status || a.length_bytes != sizes[i])
-		return wrong("honest read %u: %d, %llu bytes", i, a.status,
-			     (unsigned long long)a.length_bytes);
+		return sim_wrong("honest read %u: %d, %llu bytes", i, a.status,
+				 (unsigned long long)a.length_bytes);
 	for (uint32_t at = 0; at < sizes[i]; at++)
 		if (c->window[a.data_at + at] != byte_of(i, at))
-			return wrong("honest read %u: byte %u is wrong", i, at);
+			return sim_wrong("honest read %u: byte %u is wrong", i, at);
 	honest_reads++;
 	return true;
 }
@@ -187,7 +176,7 @@ static bool rests(void)
 		struct left now = left_now();
 
 		if (steps > STEPS_MAX)
-			return wrong(
+			return sim_wrong(
 				"left of a hostile session: %u operations, %u pages of staging, "
 				"%u hidden files, %u sessions, %llu of tables",
 				at_rest.ops - now.ops, now.staging - at_rest.staging,
@@ -224,7 +213,8 @@ static bool attack(void)
 	sim_link_free(&peer.server_end);
 	sim_link_free(&peer.client_end);
 	if (seen.strange)
-		return wrong("a capsule of type %d that nobody had asked for", seen.strange_type);
+		return sim_wrong("a capsule of type %d that nobody had asked for",
+				 seen.strange_type);
 	return true;
 }
 
@@ -246,7 +236,7 @@ static bool begin(uint64_t seed)
 
 	sim_world_create(&w, &cfg);
 	if (sim_world_up(&w, APP_BOOT_FORMAT) || sim_world_connect(&w))
-		return wrong("format: %s", w.why);
+		return sim_wrong("format: %s", w.why);
 	for (uint32_t i = 0; i < cfg.ndrives; i++)
 		sim_drive_faults(w.sim[i], &faults);
 	sim_net_init(&net, seed, seed % 2 ? 3000 : 0);
@@ -271,7 +261,7 @@ static bool end(void)
 		if (!read_back())
 			return false;
 	if (sim_world_check(&w) || sim_world_stop(&w))
-		return wrong("%s", w.why);
+		return sim_wrong("%s", w.why);
 	sim_world_destroy(&w);
 	return true;
 }
@@ -306,60 +296,41 @@ static bool meant_something(void)
 	for (int type = FAB_PING; type < FAB_TYPE_END; type++) {
 		answered += seen.good[type] + seen.refused[type];
 		if (!seen.good[type] && type != FAB_PUT_COMMIT && type != FAB_PUT_ABORT)
-			return wrong("no request of type %d was ever granted", type);
+			return sim_wrong("no request of type %d was ever granted", type);
 		if (!seen.refused[type] && !refuses_items_only(type))
-			return wrong("no request of type %d was ever refused", type);
+			return sim_wrong("no request of type %d was ever refused", type);
 	}
 	if (!seen.pulls || !seen.ended || !honest_reads)
-		return wrong("nothing was pulled, no session ended, or nobody read");
+		return sim_wrong("nothing was pulled, no session ended, or nobody read");
 	if (answered < seen.capsules / 5)
-		return wrong("only %llu of %llu capsules were answered",
-			     (unsigned long long)answered, (unsigned long long)seen.capsules);
+		return sim_wrong("only %llu of %llu capsules were answered",
+				 (unsigned long long)answered, (unsigned long long)seen.capsules);
 	return true;
 }
 
-static void print_counts(void)
+static bool attack_all(uint64_t seed, uint64_t capsules)
 {
-	for (int type = FAB_PING; type < FAB_TYPE_END; type++)
-		printf("type %d: %llu granted, %llu refused\n", type,
-		       (unsigned long long)seen.good[type], (unsigned long long)seen.refused[type]);
+	size_t first = 0, now = 0;
+
+	for (uint64_t s = seed; seen.capsules < capsules; s++) {
+		if (!life(s, min_u64(CAPSULES_A_WORLD, capsules - seen.capsules)))
+			return false;
+		now = mallinfo2().uordblks;
+		first = first ? first : now;
+	}
+	if (now > first + GROWTH_MAX)
+		return sim_wrong("%zu bytes more than after the first world", now - first);
+	return meant_something();
 }
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("TEST_LENGTH");
-	uint64_t seed = 1, capsules = 500000, worlds = 0;
-	size_t grown, first = 0;
+	struct sim_args args = sim_args(argc, argv, "capsules", 500000, 20000000);
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	log_level_set(LOG_ERROR); /* that sessions are refused is what this is about */
-	if (length && strcmp(length, "short") != 0)
-		capsules = strcmp(length, "long") == 0 ? 5000000 : 20000000;
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seed") == 0)
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (strcmp(argv[i], "--capsules") == 0)
-			capsules = strtoull(argv[i + 1], NULL, 0);
-	}
-	for (uint64_t s = seed; seen.capsules < capsules; s++) {
-		if (!life(s, min_u64(CAPSULES_A_WORLD, capsules - seen.capsules))) {
-			printf("not ok seed %llu, after %llu capsules: %s\n", (unsigned long long)s,
-			       (unsigned long long)seen.capsules, why);
-			return 1;
-		}
-		if (++worlds == 1)
-			first = mallinfo2().uordblks;
-	}
-	if (argc % 2 == 0 && strcmp(argv[argc - 1], "--verbose") == 0)
-		print_counts();
-	if (!meant_something()) {
-		printf("not ok: %s\n", why);
-		return 1;
-	}
-	grown = mallinfo2().uordblks;
-	if (worlds > 1 && grown > first + GROWTH_MAX &&
-	    !wrong("%zu bytes more than after the first world", grown - first)) {
-		printf("not ok: %s\n", why);
+	if (!attack_all(args.seed, args.count)) {
+		printf("not ok seed %llu, after %llu capsules: %s\n", (unsigned long long)args.seed,
+		       (unsigned long long)seen.capsules, sim_why);
 		return 1;
 	}
 	printf("ok %llu hostile capsules in %llu sessions, of which the appliance ended %llu; "

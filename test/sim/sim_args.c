@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_args.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +41,16 @@ struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, 
 bool sim_args_want(const struct sim_args *args, const char *shape)
 {
 	return !args->shape || strcmp(args->shape, shape) == 0;
+}
+
+char sim_why[256];
+
+bool sim_wrong(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(sim_why, sizeof(sim_why), format, args);
+	va_end(args);
+	return false;
 }

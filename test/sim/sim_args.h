@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the programs of this folder are told: where to begin, how much to do, which shape. */
+/* What the programs of this folder are told: where to begin, how much to do, which shape; and what
+ * they have to tell: what was wrong. */
 #ifndef SIM_ARGS_H
 #define SIM_ARGS_H
 
@@ -20,5 +21,9 @@ struct sim_args {
 struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, uint64_t many);
 
 bool sim_args_want(const struct sim_args *args, const char *shape);
+
+/* Notes what is wrong, one line, and is false: return sim_wrong("..."); */
+bool sim_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+extern char sim_why[256];
 
 #endif

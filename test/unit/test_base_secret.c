@@ -69,7 +69,17 @@ Test(base_secret, a_child_finds_zeros)
 	secret_destroy(memory, 5000);
 }
 
+/* Who was never given one gives none back, and takes nobody else's. */
 Test(base_secret, nothing_is_nothing)
 {
+	uint8_t *memory;
+	void *at;
+
+	cr_assert_eq(secret_create(100, &at, NULL), 0);
+	memory = at;
+	memset(memory, 'k', 100);
 	secret_destroy(NULL, 100);
+	for (int i = 0; i < 100; i++)
+		cr_assert_eq(memory[i], 'k');
+	secret_destroy(memory, 100);
 }
