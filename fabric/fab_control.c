@@ -72,6 +72,12 @@ static uint32_t refusal_events(struct fab_server *srv, struct fab_control_event 
 	return n;
 }
 
+/* Listeners that are not watched are, from then on. */
+static uint64_t accept_ns(const struct fab_server *srv)
+{
+	return max_u64(srv->control->accept_after_ns, fab__guest_place_ns(srv));
+}
+
 uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 				 struct fab_control_event *events, uint32_t events_max)
 {
@@ -86,7 +92,7 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	fab__guests_expire(srv, now_ns);
 	fab__refusals_collect(srv);
 	fab__refusals_expire(srv);
-	if (c->full && now_ns >= c->accept_after_ns && fab__guest_place(srv))
+	if (c->full && now_ns >= accept_ns(srv))
 		fab__listeners_watch(srv, false);
 	n = fab__control_pool_events(srv, events, events_max);
 	return n + refusal_events(srv, events + n, events_max - n);
@@ -103,8 +109,8 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 
 	if (srv->control->refusal_count > 0 || !list_empty(&srv->control->pools_due))
 		return 0;
-	if (srv->control->full && fab__guest_place(srv))
-		deadline = srv->control->accept_after_ns;
+	if (srv->control->full)
+		deadline = min_u64(deadline, accept_ns(srv));
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		if (srv->control->guests[i].fd >= 0)
 			deadline = min_u64(deadline, srv->control->guests[i].deadline_ns);

@@ -4,6 +4,7 @@
  *
  *   begin -> hello ... --- agreed ---> fab__control_open(): a session
  *              |
+ *              |    +--- all places taken, and it is here for longest: turned out for a newcomer
  *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
  *                   (closing at once would reset what it has not read yet)
  *
@@ -11,6 +12,8 @@
  *  (1) A guest holds a descriptor, some hundred bytes and a deadline; there are at most
  *      FAB_HELLOS_MAX.
  *  (2) Every refusal goes through fab__refused().
+ *  (3) Who does not hold a key cannot keep out who does: a place is somebody's alone for
+ *      FAB_HELLO_GRACE_NS at the most, which an honest hello needs a small part of.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"
@@ -93,12 +96,41 @@ static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, con
 	guest_refuse(srv, g, now_ns);
 }
 
-struct fab_guest *fab__guest_place(const struct fab_server *srv)
+/* A free place, or that of who has been here for longest. */
+static struct fab_guest *first_of(const struct fab_server *srv)
 {
-	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control->guests[i].fd < 0)
-			return &srv->control->guests[i];
-	return NULL;
+	struct fab_guest *first = &srv->control->guests[0];
+
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control->guests[i];
+
+		if (g->fd < 0)
+			return g;
+		if (g->since_ns < first->since_ns)
+			first = g;
+	}
+	return first;
+}
+
+uint64_t fab__guest_place_ns(const struct fab_server *srv)
+{
+	const struct fab_guest *g = first_of(srv);
+
+	return g->fd < 0 ? 0 : g->since_ns + FAB_HELLO_GRACE_NS;
+}
+
+struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns)
+{
+	struct fab_guest *g = first_of(srv);
+
+	if (g->fd < 0)
+		return g;
+	if (now_ns < g->since_ns + FAB_HELLO_GRACE_NS)
+		return NULL;
+	if (!g->refused)
+		refused(srv, g, "its hello had not ended, and more want in");
+	guest_close(g);
+	return g;
 }
 
 void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
@@ -119,6 +151,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 		fab__inet_text(&g->rdma->id->route.addr.dst_addr, g->peer, sizeof(g->peer));
 	else
 		fab__peer_text(fd, g->peer);
+	g->since_ns = now_ns;
 	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
 	g->watch.type = WATCH_HELLO;
 	if (g->rdma) /* a device may have room for fewer */

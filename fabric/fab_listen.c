@@ -154,17 +154,22 @@ void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns
 {
 	struct fab_guest *g;
 
-	while ((g = fab__guest_place(srv)) != NULL) {
-		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	for (;;) {
+		int fd;
 
+		if (now_ns < fab__guest_place_ns(srv)) {
+			fab__listeners_watch(srv, true);
+			return;
+		}
+		fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			    errno == ENOMEM)
 				pause_accepting(srv, errno, now_ns);
 			return;
 		}
+		g = fab__guest_place(srv, now_ns);
 		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
 		g->wants_tls = l->addr.tls;
 	}
-	fab__listeners_watch(srv, true);
 }

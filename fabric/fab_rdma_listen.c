@@ -171,7 +171,7 @@ static void request(struct fab_server *srv, struct rdma_cm_id *id,
 		    const struct rdma_conn_param *asked, uint64_t now_ns)
 {
 	struct fab_rdma_greeting greeting;
-	struct fab_guest *g = fab__guest_place(srv);
+	struct fab_guest *g = fab__guest_place(srv, now_ns);
 	char why[FAB_WHY_MAX];
 	int err;
 

@@ -225,11 +225,12 @@ must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 
 /* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
 
-#define FAB_LISTENERS_MAX 8u
-#define FAB_HELLOS_MAX    32u
-#define FAB_REFUSALS_MAX  8u
-#define FAB_CORES_MAX     64u
-#define FAB_REFUSAL_KINDS 16u
+#define FAB_LISTENERS_MAX  8u
+#define FAB_HELLOS_MAX     32u
+#define FAB_HELLO_GRACE_NS UINT64_C(500000000) /* nobody is turned out for others before */
+#define FAB_REFUSALS_MAX   8u
+#define FAB_CORES_MAX      64u
+#define FAB_REFUSAL_KINDS  16u
 
 struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c */
 	uint64_t until_ns; /* 0: the place is free; until then only counted */
@@ -258,6 +259,7 @@ struct fab_guest { /* a connection that is not yet a session */
 	bool secured;   /* the handshake is done                     */
 	struct fab_tls *tls;
 	uint32_t out_at;
+	uint64_t since_ns;
 	uint64_t deadline_ns;
 	struct fab_hello hello;
 };
@@ -358,7 +360,10 @@ void fab__session_refusals(struct fab__session *s);
 void fab__listeners_watch(struct fab_server *srv, bool full);
 void fab__listeners_close(struct fab_server *srv);
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
-struct fab_guest *fab__guest_place(const struct fab_server *srv); /* a free one, or NULL */
+/* A free place, if need be that of who has been a guest for longest; NULL: none before
+ * fab__guest_place_ns(). */
+struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns);
+uint64_t fab__guest_place_ns(const struct fab_server *srv);
 void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
 		      uint64_t now_ns);
 void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);

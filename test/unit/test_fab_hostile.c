@@ -209,6 +209,49 @@ BOTH(a_crowd_that_only_knocks_does_not_keep_others_out_for_long)
 	fab_rig_end(&rig);
 }
 
+/* As often as one of them is turned out he is there again. */
+static void crowd_stays(int *fds, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct pollfd p = { .fd = fds[i], .events = POLLIN };
+
+		if (poll(&p, 1, 0) == 0)
+			continue;
+		close(fds[i]);
+		fds[i] = dial_bare();
+	}
+}
+
+BOTH(a_crowd_that_never_leaves_does_not_keep_others_out)
+{
+	struct fab_connect_cfg cfg = { .key = fab_rig_key };
+	int fds[FAB_HELLOS_MAX + 8], err = -EINPROGRESS;
+	struct fab_conn *conn;
+	uint64_t since;
+
+	begin(t);
+	for (uint32_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = dial_bare();
+	turns(100);
+	cfg.address = rig.address;
+	since = rig.now_ns;
+	cr_assert_eq(fab_connect(&conn, &cfg, rig.now_ns), 0);
+	while (err == -EINPROGRESS) {
+		crowd_stays(fds, ARRAY_LEN(fds));
+		rig.now_ns += 50000000;
+		turns(2);
+		err = fab_connect_step(conn, rig.now_ns);
+	}
+	cr_assert_eq(err, 0, "%s", fab_conn_error(conn));
+	cr_assert_lt(rig.now_ns - since, 2 * FAB_HELLO_GRACE_NS);
+	cr_assert_not_null(strstr(rig.refusal, "more want in"), "%s", rig.refusal);
+	for (uint32_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	fab_close(conn);
+	neighbour_is_well();
+	fab_rig_end(&rig);
+}
+
 BOTH(a_wrong_key_gets_one_clear_line_on_both_sides)
 {
 	struct fab_connect_cfg cfg = { .key = fab_rig_key };
