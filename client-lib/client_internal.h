@@ -18,6 +18,7 @@
  *                                              appliance has yet to let go of the window
  */
 #ifndef CLIENT_INTERNAL_H
+#define CLIENT_HOLD_MAX_MS 2000u /* nobody puts us off for longer */
 #define CLIENT_INTERNAL_H
 
 #include "base/assert.h"

@@ -17,6 +17,7 @@
 #include "client-lib/client_internal.h"
 
 #include "base/clock.h"
+#include "base/rand.h"
 
 #include <errno.h>
 #include <string.h>
@@ -269,6 +270,21 @@ static void again(struct weka_client *c, struct client_slot *slot)
 	list_push_back(&c->pending, &slot->node);
 }
 
+/*
+ * For so long nothing is sent, and up to a quarter longer: many were told the same at once, and
+ * would come back as one.  What an appliance may say is bounded here, whatever it says.
+ */
+static wk_cold void hold(struct weka_client *c, uint32_t retry_ms)
+{
+	uint64_t wait_ns = min_u64(retry_ms, CLIENT_HOLD_MAX_MS) * NS_PER_MS, until_ns;
+	struct rand_state jitter;
+
+	rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
+	until_ns = client__after(c->now_ns, wait_ns + rand_below(&jitter, wait_ns / 4));
+	c->hold_ns = max_u64(c->hold_ns, until_ns);
+	c->counters.busy++;
+}
+
 static wk_cold void session_broke(struct weka_client *c, struct client_slot *slot)
 {
 	if (slot->lease)
@@ -295,9 +311,8 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	if (likely(!status && slot->state == CLIENT_SENT))
 		status = answer(c, slot);
 	if (unlikely(status == -EBUSY && slot->call.retry_ms && slot->state == CLIENT_SENT)) {
-		/* Nothing was done.  For a while nothing is sent; its deadline ends it. */
-		c->hold_ns = client__after(c->now_ns, slot->call.retry_ms * NS_PER_MS);
-		again(c, slot);
+		hold(c, slot->call.retry_ms);
+		again(c, slot); /* nothing was done; its deadline ends it */
 		return;
 	}
 	if (unlikely(status == CLIENT_ASK_AGAIN)) {

@@ -167,6 +167,7 @@ struct weka_counters {
 	uint64_t blocks_lost;     /* ... and did not the second time either: -EIO          */
 	uint64_t sleeps;          /* of weka_wait()                                        */
 	uint64_t pool_used_bytes; /* in leases, also those waiting for their requests    */
+	uint64_t busy;            /* requests that the appliance put off: asked again      */
 };
 
 /**
@@ -389,6 +390,12 @@ struct weka_req {
 };
 
 /*
+ * An appliance that has more to do than it takes in, or a key that has had its share of a second,
+ * puts a request off and says for how long.  The library waits that long (at most 2 s, and up to a
+ * quarter longer, so that clients do not come back together), sends nothing meanwhile, and asks
+ * again, as often as the request's deadline allows: its caller sees a delay, or -ETIMEDOUT, and
+ * never -EBUSY for it.  weka_counters.busy counts.
+ *
  * All weka_submit_*() have this in common:
  *
  * They queue, and return.  weka_reap() (or weka_flush()) makes the appliance look.

@@ -13,6 +13,7 @@ local weka = Proto("weka", "WEKA fabric")
 local HEADER, SMALL, BODY_MAX, PAYLOAD_MAX = 64, 28, 262144, 4194304
 local PART, PULL, DATA, CANCEL, REPLY = 8, 9, 10, 11, 12
 local FIRST_REQUEST = 16
+local EBUSY = -16
 
 local types = {
 	[1] = "HELLO", [2] = "CHALLENGE", [3] = "PROOF", [4] = "WELCOME", [5] = "REFUSE", [6] = "POOL_ADD",
@@ -45,6 +46,7 @@ local f = {
 	body_bytes = ProtoField.uint32("weka.body_bytes", "Bytes of body"),
 	window_block = ProtoField.uint32("weka.window_block", "First block of the window"),
 	window_blocks = ProtoField.uint32("weka.window_blocks", "Blocks of the window"),
+	retry = ProtoField.uint32("weka.retry_ms", "Ask again after (ms)"),
 	check = ProtoField.uint32("weka.check", "Checksum", base.HEX),
 	body_check = ProtoField.uint32("weka.body_check", "Checksum of the body", base.HEX),
 	body = ProtoField.bytes("weka.body", "Body"),
@@ -245,7 +247,8 @@ local function add_header(buffer, tree, type)
 	tree:add_le(f.id, buffer(8, 8))
 	tree:add_le(has_status(type) and f.status or f.deadline, buffer(16, 4))
 	tree:add_le(f.body_bytes, buffer(20, 4))
-	tree:add_le(f.window_block, buffer(24, 4))
+	local busy = type == REPLY and buffer(16, 4):le_int() == EBUSY
+	tree:add_le(busy and f.retry or f.window_block, buffer(24, 4))
 	tree:add_le(f.window_blocks, buffer(28, 4))
 	local check = tree:add_le(f.check, buffer(60, 4))
 	if crc32c(buffer(0, 60)) ~= buffer(60, 4):le_uint() then
@@ -278,6 +281,9 @@ local function summary(buffer, type, call)
 	local text = types[type]
 	if type == REPLY then
 		local status = buffer(16, 4):le_int()
+		if status == EBUSY then
+			return "REPLY to " .. (call.name or "?") .. ": EBUSY, again after " .. buffer(24, 4):le_uint() .. " ms"
+		end
 		text = "REPLY to " .. (call.name or "?") .. (status < 0 and ": " .. (errors[status] or status) or "")
 	elseif type == PART or type == PULL or type == DATA then
 		text = text .. " of " .. buffer(36, 4):le_uint()

@@ -54,6 +54,20 @@ PY
 CAPTURE=$DIR/flipped.pcap
 check "a flipped bit is an error" test "$(count 'weka.check.bad' frame.number)" -ge 1
 
+# The first REPLY (a PING's) as an appliance with too much to do would have sent it.
+python3 - "$DIR/capture.pcap" "$DIR/busy.pcap" <<'PY'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+at = data.index(b"WKF1\x01\x0c")
+struct.pack_into("<i", data, at + 16, -16)
+struct.pack_into("<I", data, at + 24, 250)
+open(sys.argv[2], "wb").write(data)
+PY
+CAPTURE=$DIR/busy.pcap
+check "a reply that says when to ask again" same "$(shark 'weka.retry_ms == 250' weka.status weka.retry_ms | tr '\t' ' ')" "-16 250"
+CAPTURE=$DIR/capture.pcap
+check "others say nothing of the kind" same "$(count 'weka.retry_ms' frame.number)" 0
+
 check "stop" stop
 check "check finds nothing wrong" "$BIN/wekactl" check "$D0"
 finish

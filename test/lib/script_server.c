@@ -149,7 +149,10 @@ static void event(struct script *s, const struct fab_event *e)
 		break;
 	case FAB_EVENT_REQUEST:
 		atomic_fetch_add(&s->seen[e->req->type], 1);
-		if (atomic_load(&s->silent) >> e->req->type & 1)
+		if (atomic_load(&s->put_off) > 0) {
+			atomic_fetch_sub(&s->put_off, 1);
+			fab_reply_busy(e->req, atomic_load(&s->put_off_ms));
+		} else if (atomic_load(&s->silent) >> e->req->type & 1)
 			hold(s, e->req);
 		else
 			script__request(s, e->req);

@@ -32,6 +32,8 @@ struct script {
 	/* The test's to set at any time. */
 	_Atomic uint32_t lies;        /* so many blocks will be sent with a bit flipped           */
 	_Atomic uint64_t silent;      /* bit t: requests of type t are not answered               */
+	_Atomic uint32_t put_off;     /* so many requests will be told to come again ...          */
+	_Atomic uint32_t put_off_ms;  /* ... after so long                                        */
 	_Atomic bool deaf_to_cancels; /* ... not even when they are cancelled                     */
 
 	/* The server's to count. */

@@ -480,6 +480,51 @@ TEST_BOTH(a_deadline_ends_a_request_not_the_lease)
 	}
 }
 
+/* ---- put off ----------------------------------------------------------------------------------
+ */
+
+TEST_BOTH(who_is_put_off_waits_and_asks_again)
+{
+	struct weka_handle a = handle_of("a");
+	struct weka_window w = window_of(4096);
+	struct weka_req req = { 0 };
+	uint64_t begun_ns = clock_now_ns();
+
+	atomic_store(&server.put_off_ms, 40);
+	atomic_store(&server.put_off, 2);
+	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
+	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(req.status, 0);
+	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 3);
+	cr_assert_eq(counters().busy, 2);
+	cr_assert_geq(clock_now_ns() - begun_ns, 2 * 40 * NS_PER_MS);
+}
+
+/* Nothing else is sent meanwhile, and the deadline holds. */
+TEST_BOTH(who_is_put_off_for_too_long_times_out)
+{
+	struct weka_handle a = handle_of("a");
+	struct weka_window w = window_of(4096);
+	struct weka_req req = { .timeout_ns = 30 * NS_PER_MS },
+			ping = { .timeout_ns = WEKA_FOREVER };
+
+	atomic_store(&server.put_off_ms, 300);
+	atomic_store(&server.put_off, 1);
+	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
+	while (counters().busy == 0) {
+		struct weka_req *done;
+
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	}
+	cr_assert_eq(weka_submit_ping(client, &ping), 0);
+	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(req.status, -ETIMEDOUT);
+	cr_assert_eq(atomic_load(&server.seen[FAB_PING]), 0);
+	cr_assert_eq(reap_one(), &ping);
+	cr_assert_eq(ping.status, 0);
+	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 1);
+}
+
 TEST_BOTH(an_acknowledged_cancel_makes_the_lease_usable_again)
 {
 	struct weka_handle a = handle_of("a");
