@@ -391,6 +391,7 @@ struct nvme_stats {
 	uint64_t ring_count;        /* doorbells, or their words in memory */
 	uint64_t error_count;       /* commands that completed with an error */
 	uint64_t soft_copied_bytes; /* by a soft controller's CPU: mem: drives */
+	uint64_t soft_near_bytes;   /* of these: read into memory that is near */
 	uint64_t syscall_count;     /* by a soft controller: file: drives */
 };
 

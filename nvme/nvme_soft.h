@@ -22,7 +22,7 @@ struct nvme_soft_cmd {
 	uint16_t status;       /* set by the back end: NVME_SC_*               */
 	uint16_t seg_count;    /* 0 for a flush                                */
 	uint32_t size_bytes;   /* the segments' sum                            */
-	uint32_t window;       /* of the mapped memory, when seg_count is 1    */
+	uint32_t window;       /* of the mapped memory: the last segment's     */
 	uint64_t offset_bytes; /* on the drive                                 */
 	struct iovec *seg;     /* where in this process; none crosses a window */
 	uint64_t scratch;      /* the back end's own; 0 when it is new */

@@ -4,9 +4,10 @@
  *
  * The copy is the cost of the whole path: 4 KiB from memory that no cache holds, to memory that
  * another core has just read.  So it is done as a device would do it, past the caches: an
- * ordinary store first fetches its line, and takes it away from the core that has it.  And the
- * processor's prefetcher stops at each page, so while one command is copied, line by line, the
- * same lines of the next one are asked for: one request a line, since a burst of them fills the
+ * ordinary store first fetches its line, and takes it away from the core that has it.  Memory that
+ * is near (nvme_dma_near) is read next by this core, for a socket: there ordinary stores are right.
+ * And the processor's prefetcher stops at each page, so while one command is copied, line by line,
+ * the same lines of the next one are asked for: one request a line, since a burst of them fills the
  * places for lines on their way and then stands in the copy's own.
  */
 #include "nvme/nvme_soft.h"
@@ -35,7 +36,9 @@ struct mem_back {
 
 struct mem_queue {
 	char *base;
+	struct nvme_dma *dma;
 	uint64_t copied_bytes;
+	uint64_t near_bytes; /* of these: read into memory that is near */
 };
 
 #if defined(__x86_64__)
@@ -53,6 +56,19 @@ static inline void copy_line(char *to, const char *from)
 	_mm_stream_si128(t + 3, d);
 }
 
+static inline void copy_line_near(char *to, const char *from)
+{
+	const __m128i *f = (const void *)from;
+	__m128i *t = (void *)to;
+	const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
+	const __m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
+
+	_mm_store_si128(t, a);
+	_mm_store_si128(t + 1, b);
+	_mm_store_si128(t + 2, c);
+	_mm_store_si128(t + 3, d);
+}
+
 /* Lines that went past the caches are there before what is stored next: the completion. */
 static inline void copy_end(void)
 {
@@ -60,6 +76,11 @@ static inline void copy_end(void)
 }
 #else
 static inline void copy_line(char *to, const char *from)
+{
+	memcpy(to, from, LINE_BYTES);
+}
+
+static inline void copy_line_near(char *to, const char *from)
 {
 	memcpy(to, from, LINE_BYTES);
 }
@@ -86,11 +107,29 @@ static void copy_lines(char *to, const char *from, size_t size_bytes, const char
 	memcpy(to + at, from + at, size_bytes - at);
 }
 
+/* The same through the caches; what is long the processor asks for by itself. */
+static void copy_near(char *to, const char *from, size_t size_bytes, const char *next)
+{
+	size_t at = 0, ahead = align_down(min_u64(size_bytes, PREFETCH_BYTES), LINE_BYTES);
+
+	if (unlikely((uintptr_t)to % STORE_BYTES != 0))
+		ahead = 0;
+	for (; at < ahead; at += LINE_BYTES) {
+		__builtin_prefetch(next + at, 0, 2);
+		copy_line_near(to + at, from + at);
+	}
+	memcpy(to + at, from + at, size_bytes - at);
+}
+
 /* To the segments of a read; `next`: what is read after it. */
-static void copy_out(const struct nvme_soft_cmd *cmd, const char *drive, const char *next)
+static void copy_out(const struct nvme_soft_cmd *cmd, const char *drive, const char *next,
+		     bool near)
 {
 	for (uint32_t i = 0; i < cmd->seg_count; i++) {
-		copy_lines(cmd->seg[i].iov_base, drive, cmd->seg[i].iov_len, next);
+		if (near)
+			copy_near(cmd->seg[i].iov_base, drive, cmd->seg[i].iov_len, next);
+		else
+			copy_lines(cmd->seg[i].iov_base, drive, cmd->seg[i].iov_len, next);
 		drive += cmd->seg[i].iov_len;
 		next = drive;
 	}
@@ -112,12 +151,15 @@ static uint32_t mem_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 	ASSERT(cmd_count <= done_max);
 	for (uint32_t i = 0; i < cmd_count; i++) {
 		const struct nvme_soft_cmd *next = cmd[i + 1 < cmd_count ? i + 1 : i];
+		bool near = nvme__dma_is_near(q->dma, cmd[i]->window);
 		char *drive = q->base + cmd[i]->offset_bytes;
 
 		if (cmd[i]->opcode == NVME_CMD_READ)
-			copy_out(cmd[i], drive, q->base + next->offset_bytes);
+			copy_out(cmd[i], drive, q->base + next->offset_bytes, near);
 		else
 			copy_in(cmd[i], drive);
+		if (near && cmd[i]->opcode == NVME_CMD_READ)
+			q->near_bytes += cmd[i]->size_bytes;
 		q->copied_bytes += cmd[i]->size_bytes;
 		cmd[i]->status = NVME_SC_SUCCESS;
 		done[i] = cmd[i];
@@ -145,9 +187,9 @@ static int mem_queue_create(struct nvme_soft_back *back, uint32_t depth, struct 
 	struct mem_queue *q = calloc(1, sizeof(*q));
 
 	(void)depth;
-	(void)dma;
 	if (!q)
 		return -ENOMEM;
+	q->dma = dma;
 	q->base = container_of(back, struct mem_back, back)->base;
 	*queue = q;
 	return 0;
@@ -160,7 +202,10 @@ static void mem_queue_destroy(void *queue)
 
 static void mem_stats(void *queue, struct nvme_stats *stats)
 {
-	stats->soft_copied_bytes = ((const struct mem_queue *)queue)->copied_bytes;
+	const struct mem_queue *q = queue;
+
+	stats->soft_copied_bytes = q->copied_bytes;
+	stats->soft_near_bytes = q->near_bytes;
 }
 
 static void mem_note(struct nvme_soft_back *back, char *text, size_t text_size)
