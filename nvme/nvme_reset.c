@@ -57,6 +57,7 @@
 #define RESET_NS     (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
 #define REQUEST_NS   (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
 #define FORCED_NS    (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
+#define CLOSING_NS   (NS_PER_S)        /* ... and for a reset then: who closes waits for it */
 #define ATTEMPTS_MAX 3u
 #define RECENT_SPAN  20u /* timeouts: as many resets as we remember within so many is too often */
 
@@ -195,7 +196,7 @@ static void stop_controller(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_reset *r = &drive->reset;
 
 	if (r->cause == NVME_CAUSE_GONE) {
-		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
+		enter(drive, NVME_RESETTING, now_ns, r->forced ? CLOSING_NS : RESET_NS);
 		return;
 	}
 	drive->cc &= ~NVME_CC_EN;
@@ -332,7 +333,7 @@ static bool disabling(struct nvme_drive *drive, uint64_t now_ns)
 	if (!err && csts != NVME_CSTS_GONE && !(csts & NVME_CSTS_RDY))
 		stopped(drive, now_ns);
 	else if (csts == NVME_CSTS_GONE || now_ns >= r->deadline_ns)
-		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
+		enter(drive, NVME_RESETTING, now_ns, r->forced ? CLOSING_NS : RESET_NS);
 	else
 		return false;
 	return true;
@@ -346,7 +347,7 @@ static int reset_it(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (drive->ops->reset && r->cause != NVME_CAUSE_REQUEST)
 		rc = drive->ops->reset(drive->ctrl);
-	if (rc == -EAGAIN && (now_ns >= r->deadline_ns || r->forced))
+	if (rc == -EAGAIN && now_ns >= r->deadline_ns)
 		return -ETIMEDOUT;
 	r->checking = rc >= 0;
 	r->reset_rc = rc;

@@ -111,16 +111,24 @@ static void vfio_disarm(void *ctrl, uint32_t qid)
 
 /* ---- when it goes wrong ---------------------------------------------------------------- */
 
+/* The keeper's: a function-level reset takes 100 ms and more, and the kernel waits for it. */
+static int reset_device(void *of)
+{
+	struct nvme_vfio *v = of;
+
+	if (ioctl(v->fd, VFIO_DEVICE_RESET))
+		return errno == EAGAIN ? -EIO : -errno;
+	(void)!nvme__vfio_bus_master(v, true); /* without, it does not come up: seen then */
+	return 0;
+}
+
 static int vfio_reset(void *ctrl)
 {
 	struct nvme_vfio *v = ctrl;
 
-	if (v->released)
+	if (atomic_load_explicit(&v->released, memory_order_relaxed))
 		return -ENODEV;
-	if (ioctl(v->fd, VFIO_DEVICE_RESET))
-		return -errno;
-	(void)!nvme__vfio_bus_master(v, true); /* without, it does not come up: seen then */
-	return 0;
+	return nvme__keeper_ask(&v->keeper);
 }
 
 static int vfio_bus_master(void *ctrl, bool on)
@@ -170,8 +178,11 @@ static void vfio_note(void *ctrl, char *text, size_t text_size)
 
 static void vfio_destroy(void *ctrl)
 {
-	nvme__vfio_device_close(ctrl);
-	free(ctrl);
+	struct nvme_vfio *v = ctrl;
+
+	nvme__keeper_destroy(&v->keeper);
+	nvme__vfio_device_close(v);
+	free(v);
 }
 
 static const struct nvme_ctrl_ops vfio_ops = {
@@ -205,6 +216,7 @@ static struct nvme_vfio *make(void)
 	v->fd = v->request_fd = v->error_fd = v->gone_fd = v->alarm_fd = -1;
 	for (uint32_t i = 0; i < ARRAY_LEN(v->wake_fd); i++)
 		v->wake_fd[i] = -1;
+	nvme__keeper_init(&v->keeper, reset_device, NULL, v);
 	return v;
 }
 
@@ -230,6 +242,11 @@ int nvme__vfio_open(struct nvme_drive **out, const struct nvme_name *parsed, con
 	if (!err)
 		err = nvme__vfio_device_open(v, &pci, min_u32(max_u32(wanted, 1), NVME_QPAIRS_MAX),
 					     &why);
+	if (!err) {
+		err = nvme__keeper_start(&v->keeper);
+		if (err)
+			err = nvme__why(&why, err, "no thread for it: %s", strerror(-err));
+	}
 	if (err) {
 		vfio_destroy(v);
 		return err;

@@ -4,6 +4,7 @@
 #define NVME_VFIO_H
 
 #include "nvme/nvme_internal.h"
+#include "nvme/nvme_keeper.h"
 
 /* A name of this kind, opened. */
 must_check int nvme__vfio_open(struct nvme_drive **out, const struct nvme_name *parsed,
@@ -111,7 +112,8 @@ struct nvme_vfio {
 	struct nvme_vfio_group *group; /* NULL: in none */
 	struct list link;              /* in its group  */
 	char address[20];
-	bool released;
+	_Atomic bool released;
+	struct nvme_keeper keeper; /* resets it */
 
 	char *bar;                 /* as much of BAR 0 as we need, from its start */
 	uint64_t bar_mapped_bytes; /* ... and how much of it is mapped           */

@@ -40,18 +40,6 @@
 
 #define REPLY_TIMEOUT_NS (2 * NS_PER_S)
 
-enum keeper_job { KEEPER_IDLE, KEEPER_WANTED, KEEPER_DONE, KEEPER_END };
-
-struct nvme_vfu_keeper {
-	pthread_t thread;
-	pthread_mutex_t lock; /* over all of this, and the swapping of connections */
-	pthread_cond_t changed;
-	enum keeper_job job;
-	int result;
-	bool told; /* (3) */
-	bool running;
-};
-
 /* ---- registers ------------------------------------------------------------------------- */
 
 static uint32_t vfu_read32(void *ctrl, uint32_t offset)
@@ -211,17 +199,16 @@ static int vfu_alarm_fd(void *ctrl)
 static uint32_t vfu_alarm(void *ctrl)
 {
 	struct nvme_vfu *vfu = ctrl;
-	struct nvme_vfu_keeper *k = vfu->keeper;
 	uint32_t bits = 0;
 
-	pthread_mutex_lock(&k->lock);
-	if (!k->told && !nvme__vfu_look(&vfu->conn)) {
-		k->told = true;
+	pthread_mutex_lock(&vfu->keeper.lock);
+	if (!vfu->told && !nvme__vfu_look(&vfu->conn)) {
+		vfu->told = true;
 		bits = NVME_ALARM_GONE;
 		if (vfu->conn.fd >= 0)
 			(void)!epoll_ctl(vfu->alarm_fd, EPOLL_CTL_DEL, vfu->conn.fd, NULL);
 	}
-	pthread_mutex_unlock(&k->lock);
+	pthread_mutex_unlock(&vfu->keeper.lock);
 	return bits;
 }
 
@@ -249,82 +236,50 @@ static int reset_device(struct nvme_vfu *vfu)
 
 static int reconnect(struct nvme_vfu *vfu)
 {
-	struct nvme_vfu_keeper *k = vfu->keeper;
 	int err;
 
 	nvme__vfu_take_down(vfu);
 	err = nvme__vfu_setup(vfu);
 	if (err)
 		return err;
-	pthread_mutex_lock(&k->lock);
+	pthread_mutex_lock(&vfu->keeper.lock);
 	err = watch(vfu);
-	k->told = false;
-	pthread_mutex_unlock(&k->lock);
+	vfu->told = false;
+	pthread_mutex_unlock(&vfu->keeper.lock);
 	return err ? err : 1;
 }
 
-static void *keep(void *arg)
+/*
+ * The keeper's: 0: the device is reset; 1: it is back, and whether it is the same incarnation
+ * nobody can know; -EAGAIN as long as there is no server to connect to.
+ */
+static int reset_or_reconnect(void *of)
 {
-	struct nvme_vfu *vfu = arg;
-	struct nvme_vfu_keeper *k = vfu->keeper;
+	struct nvme_vfu *vfu = of;
+	int err = nvme__vfu_is_live(vfu) ? reset_device(vfu) : -ENODEV;
 
-	pthread_mutex_lock(&k->lock);
-	while (k->job != KEEPER_END) {
-		int err;
-
-		if (k->job != KEEPER_WANTED) {
-			pthread_cond_wait(&k->changed, &k->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&k->lock);
-		err = nvme__vfu_is_live(vfu) ? reset_device(vfu) : -ENODEV;
-		if (!nvme__vfu_is_live(vfu) &&
-		    !atomic_load_explicit(&vfu->released, memory_order_relaxed))
-			err = reconnect(vfu);
-		pthread_mutex_lock(&k->lock);
-		if (k->job == KEEPER_WANTED)
-			k->job = KEEPER_DONE;
-		k->result = err;
-	}
-	pthread_mutex_unlock(&k->lock);
-	if (atomic_load_explicit(&vfu->released, memory_order_acquire)) {
-		nvme__vfu_take_down(vfu);
-		nvme__vfu_unmap(vfu);
-	}
-	return NULL;
+	if (!nvme__vfu_is_live(vfu) && !atomic_load_explicit(&vfu->released, memory_order_relaxed))
+		err = reconnect(vfu);
+	return err >= 0 || err == -ESTALE || err == -ENOTSUP ? err : -EAGAIN;
 }
 
-/*
- * -EAGAIN while the keeper is at it, and as long as there is no server to connect to; 0: the device
- * is reset; 1: it is back, and whether it is the same incarnation nobody can know.
- */
+static void give_back(void *of)
+{
+	struct nvme_vfu *vfu = of;
+
+	if (!atomic_load_explicit(&vfu->released, memory_order_acquire))
+		return;
+	nvme__vfu_take_down(vfu);
+	nvme__vfu_unmap(vfu);
+}
+
 static int vfu_reset(void *ctrl)
 {
 	struct nvme_vfu *vfu = ctrl;
-	struct nvme_vfu_keeper *k = vfu->keeper;
-	int err = -EAGAIN;
 
-	pthread_mutex_lock(&k->lock);
-	if (atomic_load_explicit(&vfu->released, memory_order_relaxed)) {
-		err = -ENODEV;
-	} else if (k->job == KEEPER_DONE &&
-		   (k->result >= 0 || k->result == -ESTALE || k->result == -ENOTSUP)) {
-		k->job = KEEPER_IDLE;
-		err = k->result;
-	} else if (k->job != KEEPER_WANTED) {
-		k->job = KEEPER_WANTED;
-		pthread_cond_signal(&k->changed);
-	}
-	pthread_mutex_unlock(&k->lock);
-	return err;
-}
-
-static void stop_keeper(struct nvme_vfu_keeper *k)
-{
-	pthread_mutex_lock(&k->lock);
-	k->job = KEEPER_END;
-	pthread_cond_signal(&k->changed);
-	pthread_mutex_unlock(&k->lock);
+	if (atomic_load_explicit(&vfu->released, memory_order_relaxed))
+		return -ENODEV;
+	return nvme__keeper_ask(&vfu->keeper);
 }
 
 /*
@@ -337,7 +292,7 @@ static void vfu_release(void *ctrl)
 
 	atomic_store_explicit(&vfu->released, true, memory_order_release);
 	nvme__vfu_conn_break(&vfu->conn, "it was given back");
-	stop_keeper(vfu->keeper);
+	nvme__keeper_end(&vfu->keeper);
 }
 
 /* ---- its life ---------------------------------------------------------------------------- */
@@ -357,12 +312,8 @@ static void vfu_note(void *ctrl, char *text, size_t text_size)
 static void vfu_destroy(void *ctrl)
 {
 	struct nvme_vfu *vfu = ctrl;
-	struct nvme_vfu_keeper *k = vfu->keeper;
 
-	if (k->running) {
-		stop_keeper(k);
-		pthread_join(k->thread, NULL);
-	}
+	nvme__keeper_destroy(&vfu->keeper);
 	nvme__vfu_take_down(vfu);
 	nvme__vfu_forget_mappings(vfu);
 	for (uint32_t i = 0; i < ARRAY_LEN(vfu->wake_fd); i++) {
@@ -372,10 +323,7 @@ static void vfu_destroy(void *ctrl)
 	if (vfu->alarm_fd >= 0)
 		close(vfu->alarm_fd);
 	nvme__vfu_conn_destroy(&vfu->conn);
-	pthread_cond_destroy(&k->changed);
-	pthread_mutex_destroy(&k->lock);
 	free(vfu->doorbell);
-	free(k);
 	free(vfu);
 }
 
@@ -454,12 +402,12 @@ static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t si
 static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dma)
 {
 	struct nvme_vfu *vfu = calloc(1, sizeof(*vfu));
-	struct nvme_vfu_keeper *k = calloc(1, sizeof(*k));
 
-	if (!vfu || !k || nvme__vfu_conn_init(&vfu->conn, dma, REPLY_TIMEOUT_NS))
-		goto free_both;
+	if (!vfu || nvme__vfu_conn_init(&vfu->conn, dma, REPLY_TIMEOUT_NS)) {
+		free(vfu);
+		return NULL;
+	}
 	vfu->dma = dma;
-	vfu->keeper = k;
 	vfu->target =
 		(struct nvme_dma_target){ .wants_files = true, .map = dma_map, .unmap = dma_unmap };
 	list_init(&vfu->target.link);
@@ -467,15 +415,9 @@ static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dm
 		vfu->wake_fd[i] = -1;
 	ASSERT(strlen(parsed->path) < sizeof(vfu->path)); /* nvme__vfu_open() saw to it */
 	memcpy(vfu->path, parsed->path, strlen(parsed->path) + 1);
-	pthread_mutex_init(&k->lock, NULL);
-	pthread_cond_init(&k->changed, NULL);
+	nvme__keeper_init(&vfu->keeper, reset_or_reconnect, give_back, vfu);
 	vfu->alarm_fd = epoll_create1(EPOLL_CLOEXEC);
 	return vfu;
-
-free_both:
-	free(k);
-	free(vfu);
-	return NULL;
 }
 
 static bool same_socket(const char *a, const char *b)
@@ -524,10 +466,7 @@ static int start(struct nvme_vfu *vfu)
 	snprintf(vfu->why, sizeof(vfu->why), "no thread for it");
 	(void)vfu_vector(vfu, 0); /* of the admin queue; without it nobody sleeps */
 	err = watch(vfu);
-	if (!err)
-		err = -pthread_create(&vfu->keeper->thread, NULL, keep, vfu);
-	vfu->keeper->running = err == 0;
-	return err;
+	return err ? err : nvme__keeper_start(&vfu->keeper);
 }
 
 int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, const char *name,

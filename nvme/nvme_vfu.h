@@ -13,9 +13,9 @@
 #define NVME_VFU_H
 
 #include "nvme/nvme_internal.h"
+#include "nvme/nvme_keeper.h"
 #include "nvme/nvme_vfu_spec.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define NVME_VFU_BODY_MAX  4352u /* of a message that we take: 4 KiB and what stands before it */
@@ -246,7 +246,8 @@ struct nvme_vfu {
 	bool refused_memory;              /* that is no file's, when it was to be shared last */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1: not made yet */
 	int alarm_fd;                     /* an epoll of the socket: the same over all reconnects */
-	struct nvme_vfu_keeper *keeper;
+	bool told;                        /* that it is gone: once a connection; keeper.lock's */
+	struct nvme_keeper keeper;
 };
 
 /*

@@ -63,8 +63,8 @@ make_initrd() { # PAYLOAD
 	cp -r test/e2e "$root/weka/test/"
 	cp -r test/guest/in "$root/weka/test/guest/"
 	cp -r "$BIN" "$root/weka/release/bin"
-	cp "$BIN"/../test/guest/witness "$root/weka/test/guest/"
-	strip -g "$root"/weka/release/bin/* "$root/weka/test/guest/witness"
+	cp "$BIN"/../test/guest/witness "$BIN"/../test/guest/flr "$root/weka/test/guest/"
+	strip -g "$root"/weka/release/bin/* "$root/weka/test/guest/witness" "$root/weka/test/guest/flr"
 	test/guest/libs.sh "$root"
 	{
 		echo "payload=$1"

@@ -72,6 +72,10 @@ check "stop" stop
 refuses "the same controller twice" "$G?nsid=1: its controller is already a drive" wekactl --force format $G "$G?nsid=1"
 check "the store of both is whole" wekactl check $G $H
 
+# ---- a device that must be reset ----------------------------------------------------------------------
+
+test/guest/flr $B 3 || not_ok "function-level resets" "flr left with $?"
+
 # ---- a drive in use ------------------------------------------------------------------------------------
 
 write_conf $A
