@@ -97,7 +97,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_CREDITS] = { "credits", KIND_COUNT, AT(credits), 1, 1024, 64,
 			       "requests that one client may have in flight" },
 	[APP_CONF_SESSIONS_MAX] = { "sessions_max", KIND_COUNT, AT(sessions_max), 1, 4096, 64,
-				    "clients connected at once" },
+				    "connections of all clients at once" },
+	[APP_CONF_LANES_MAX] = { "lanes_max", KIND_COUNT, AT(lanes_max), 1, FAB_LANES_MAX, 4,
+				 "of them of one client, to several cores or over several "
+				 "links; beyond the first they leave a quarter free" },
 	[APP_CONF_LONG_BODIES] = { "long_bodies", KIND_COUNT, AT(long_bodies), 1, 1024, 16,
 				   "requests with long lists of names at once, 256 KiB each" },
 	[APP_CONF_BATCH_MAX] = { "batch_max", KIND_COUNT, AT(batch_max), 1, 1024, 1024,

@@ -43,6 +43,7 @@ enum app_conf_key {
 	APP_CONF_OPS_MAX,
 	APP_CONF_CREDITS,
 	APP_CONF_SESSIONS_MAX,
+	APP_CONF_LANES_MAX,
 	APP_CONF_LONG_BODIES,
 	APP_CONF_BATCH_MAX,
 	APP_CONF_BATCH_IN_FLIGHT,
@@ -78,6 +79,7 @@ struct app_conf {
 	uint64_t ops_max;
 	uint64_t credits;
 	uint64_t sessions_max;
+	uint64_t lanes_max;
 	uint64_t long_bodies;
 	uint64_t batch_max;
 	uint64_t batch_in_flight;

@@ -182,6 +182,7 @@ static int open_addresses(struct daemon *d)
 			.pool_max_bytes = c->session_pools_max_bytes,
 		},
 		.sessions_max = (uint32_t)c->sessions_max,
+		.lanes_max = (uint32_t)c->lanes_max,
 		.tls_required = strcmp(c->tls, "required") == 0,
 		.pools_max_bytes = c->pools_max_bytes,
 	};

@@ -124,7 +124,8 @@ static int adopt(struct weka_client *c)
 		if (fab_region_size(c->next_region) < fab_region_size(c->region))
 			return -ENOSPC;
 		client__leases_move(c, fresh);
-		fab_region_replace(c->next_region, c->region);
+		fab_region_keep(c->region);
+		fab_region_replace(c->next_region, c->memory, fab_region_size(c->region));
 		fab_close(c->conn);
 		c->counters.reconnects++;
 	} else {

@@ -27,17 +27,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAB_BODY_MAX      1024u        /* a request's or reply's own bytes           */
-#define FAB_LONG_BODY_MAX (256u << 10) /* of a request with many names               */
-#define FAB_WINDOW_MAX    (64u << 20)  /* landing or payload window of one request   */
-#define FAB_BATCH_MAX     1024u        /* items of one request                       */
-#define FAB_PATH_MAX      4095u        /* bytes of a path or a symlink's target      */
-#define FAB_HANDLE_BYTES  16u
-#define FAB_COOKIE_BYTES  24u
-#define FAB_ANSWER_BYTES  24u        /* of one item in a batch's table of answers  */
-#define FAB_SUMS_INLINE   32u        /* a FAB_READ of so many blocks has its sums in the reply */
-#define FAB_TO_END        UINT64_MAX /* length: as far as the file goes            */
-#define FAB_POOLS_MAX     8u         /* of one session                             */
+#define FAB_BODY_MAX        1024u        /* a request's or reply's own bytes           */
+#define FAB_LONG_BODY_MAX   (256u << 10) /* of a request with many names               */
+#define FAB_WINDOW_MAX      (64u << 20)  /* landing or payload window of one request   */
+#define FAB_BATCH_MAX       1024u        /* items of one request                       */
+#define FAB_PATH_MAX        4095u        /* bytes of a path or a symlink's target      */
+#define FAB_HANDLE_BYTES    16u
+#define FAB_COOKIE_BYTES    24u
+#define FAB_ANSWER_BYTES    24u        /* of one item in a batch's table of answers  */
+#define FAB_SUMS_INLINE     32u        /* a FAB_READ of so many blocks has its sums in the reply */
+#define FAB_TO_END          UINT64_MAX /* length: as far as the file goes            */
+#define FAB_POOLS_MAX       8u         /* of one connection                          */
+#define FAB_LANES_MAX       8u         /* connections of one session                 */
+#define FAB_APPLIANCE_BYTES 16u
 
 /* ---- what both sides name alike ----------------------------------------------------- */
 
@@ -263,6 +265,16 @@ struct fab_limits {
 	uint64_t pool_max_bytes;   /* all pools of the session together            */
 };
 
+/* Where a connection has got to. */
+struct fab_place {
+	uint64_t session_id; /* that of all its lanes                           */
+	uint32_t core;       /* that serves this connection                     */
+	uint32_t core_count;
+	uint32_t shard_count;
+	uint32_t lanes_max; /* connections of one session                      */
+	uint8_t appliance[FAB_APPLIANCE_BYTES]; /* random, of this run of it    */
+};
+
 /* ---- the appliance's side: set-up and control --------------------------------------- */
 /*
  * Two threads may work on a server: the control thread (fab_server_control_*, fab_pool_*)
@@ -283,8 +295,9 @@ struct fab_server_cfg {
 	bool tls_required;   /* tcp:// listens for TLS, as tls:// does */
 	uint32_t core_count; /* told to clients; 0: 1 */
 	uint32_t shard_count;
-	struct fab_limits limits;  /* the most that one session gets; 0s: defaults     */
-	uint32_t sessions_max;     /* 0: 64                                            */
+	struct fab_limits limits;  /* the most that one connection gets; 0s: defaults  */
+	uint32_t sessions_max;     /* connections, all lanes counted; 0: 64            */
+	uint32_t lanes_max;        /* of them of one session, at most FAB_LANES_MAX; 0: 4 */
 	uint64_t pools_max_bytes;  /* of all sessions together; 0: 1 GiB               */
 	uint64_t hello_timeout_ns; /* 0: 5 s                                           */
 };
@@ -377,8 +390,13 @@ enum fab_refusal {
 	FAB_REFUSALS_END,
 };
 
+/*
+ * One connection of a client's.  A client may have several, its lanes, each on a core of its own
+ * choice: `id` is the same then, and so are key, rights and rate; everything else is apart.
+ */
 struct fab_session {
 	uint64_t id;
+	uint32_t lane;         /* its number */
 	void *user;            /* the appliance's */
 	const char *transport; /* "shm", "rdma" or "tcp" */
 	struct fab_limits limits;
@@ -587,6 +605,14 @@ struct fab_connect_cfg {
 	struct fab_key key;
 	struct fab_limits want;    /* 0s: what the appliance gives */
 	uint64_t hello_timeout_ns; /* 0: 5 s */
+	/*
+	 * NULL: a session of its own.  Else one that was connected, and perhaps broke: this one
+	 * joins its session, with the key that both sides made for that; `key` is not looked at.
+	 * Not over shm: there a pool is the appliance's memory, known to one core.
+	 */
+	const struct fab_conn *lane_of;
+	uint32_t lane; /* its number, below lanes_max; who has it already is thrown out */
+	uint32_t core; /* that it wishes for */
 };
 
 /**
@@ -595,7 +621,8 @@ struct fab_connect_cfg {
  *
  * Returns: step: 0 connected, -EINPROGRESS not yet, or how it failed, with one line for people
  *          in fab_conn_error(): -EACCES (key), -EPROTO (another protocol), -EPROTONOSUPPORT
- *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full).
+ *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full, or the
+ *          session has as many lanes as it may), of a lane -EXDEV (another appliance).
  * Owns:    also a failed connection wants fab_close(), unless *out is NULL (-ENOMEM).
  */
 must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg,
@@ -604,6 +631,7 @@ must_check int fab_connect_step(struct fab_conn *conn, uint64_t now_ns);
 const char *fab_conn_error(const struct fab_conn *conn);
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn);
 const char *fab_conn_transport(const struct fab_conn *conn);
+const struct fab_place *fab_conn_place(const struct fab_conn *conn);
 
 /* Calls still in flight are forgotten, regions unmapped: nothing may use their memory any more. */
 void fab_close(struct fab_conn *conn);
@@ -617,16 +645,23 @@ void fab_close(struct fab_conn *conn);
  * Owns:    the connection, until fab_close(); it stays mapped when the connection breaks.
  */
 must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out);
+/* As fab_pool_add(), of memory of the caller's, a multiple of 2 MiB, which stays his: several
+ * connections may have it.  -EOPNOTSUPP over shm. */
+must_check int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes,
+			     struct fab_region **out);
+/* The region's memory is the caller's from now on, as if he had lent it. */
+void fab_region_keep(struct fab_region *region);
 int fab_region_status(const struct fab_region *region);
 void *fab_region_memory(const struct fab_region *region);  /* page-aligned; zeroed */
 uint64_t fab_region_size(const struct fab_region *region); /* size_bytes rounded up to 2 MiB */
 
 /*
- * `fresh`, of a new connection, takes the place of `old`, of one that broke, in the address space:
- * pointers into old's memory now see fresh's, in one step (mremap), and `old` has none any more.
- * fresh is at least as large as old; its own former address is gone.  Copy before what is to stay.
+ * `fresh`, of a new connection, takes the place of `old` in the address space: pointers into the
+ * memory there now see fresh's, in one step (mremap), and what was there is gone; no region has it
+ * any more.  fresh is at least as large; its own former address is gone.  Copy before what is to
+ * stay.
  */
-void fab_region_replace(struct fab_region *fresh, struct fab_region *old);
+void fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes);
 
 /* One request; the caller keeps it, its items and names where they are until fab_poll() returns it.
  */

@@ -28,8 +28,7 @@ void fab_close(struct fab_conn *conn)
 	/* First: after it no card knows the memory below. */
 	fab__rdma_dial_free(&conn->rdma, conn->owner != getpid());
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
-		if (conn->regions[i].memory)
-			fab__memory_unmap(conn->regions[i].memory, conn->regions[i].size_bytes);
+		fab__region_unmap(&conn->regions[i]);
 	if (conn->shm.memory)
 		fab__memory_unmap(conn->shm.memory, conn->shm.memory_bytes);
 	for (int i = 0; i < 2; i++)
@@ -125,7 +124,9 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r)
 	return 0;
 }
 
-int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out)
+/* `memory`: what is lent, or NULL. */
+static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
+		    struct fab_region **out)
 {
 	struct fab_region *r;
 	uint64_t left = conn->limits.pool_max_bytes - conn->pools_bytes;
@@ -139,7 +140,9 @@ int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region *
 	if (size_bytes == 0)
 		return -EINVAL;
 	size_bytes = align_up(size_bytes, FAB_POOL_ALIGN);
-	if (!conn->direct) {
+	r->lent = memory != NULL;
+	r->memory = memory;
+	if (!conn->direct && !memory) {
 		err = region_map(r, size_bytes);
 		if (err)
 			return err;
@@ -147,9 +150,7 @@ int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region *
 	r->size_bytes = size_bytes;
 	err = pool_request(conn, r);
 	if (err) {
-		if (r->memory)
-			fab__memory_unmap(r->memory, size_bytes);
-		r->memory = NULL;
+		fab__region_unmap(r);
 		return err;
 	}
 	r->status = -EINPROGRESS;
@@ -158,20 +159,36 @@ int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region *
 	return 0;
 }
 
+int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out)
+{
+	return pool_add(conn, NULL, size_bytes, out);
+}
+
+int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, struct fab_region **out)
+{
+	ASSERT(memory && size_bytes % FAB_POOL_ALIGN == 0);
+	if (conn->at == CONN_OPEN && conn->direct)
+		return -EOPNOTSUPP;
+	return pool_add(conn, memory, size_bytes, out);
+}
+
+void fab_region_keep(struct fab_region *region)
+{
+	region->lent = true;
+}
+
 /* mremap() takes the old pages away and puts the new ones there in one step: a thread that
  * reads there meanwhile waits, and sees the one or the other. */
-void fab_region_replace(struct fab_region *fresh, struct fab_region *old)
+void fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes)
 {
-	uint64_t rest = old->size_bytes;
-
-	ASSERT(fresh->memory && old->memory && fresh->size_bytes >= rest);
-	ASSERT(mremap(fresh->memory, rest, rest, MREMAP_MAYMOVE | MREMAP_FIXED, old->memory) ==
-	       old->memory);
-	if (fresh->size_bytes > rest)
-		fab__memory_unmap((uint8_t *)fresh->memory + rest, fresh->size_bytes - rest);
-	fresh->memory = old->memory;
-	fresh->size_bytes = rest;
-	old->memory = NULL;
+	ASSERT(fresh->memory && !fresh->lent && fresh->size_bytes >= old_bytes);
+	ASSERT(mremap(fresh->memory, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old) ==
+	       old);
+	if (fresh->size_bytes > old_bytes)
+		fab__memory_unmap((uint8_t *)fresh->memory + old_bytes,
+				  fresh->size_bytes - old_bytes);
+	fresh->memory = old;
+	fresh->size_bytes = old_bytes;
 }
 
 /* shm: POOL_ADDED comes in the unix socket, with a descriptor; its end is the session's. */

@@ -14,6 +14,7 @@ struct fab_region {
 	uint32_t number;
 	int status; /* -EINPROGRESS until POOL_ADDED has come */
 	void *memory;
+	bool lent; /* it is somebody else's */
 	uint64_t size_bytes;
 	struct fab_tx tx; /* tcp, rdma: POOL_ADD */
 };
@@ -73,9 +74,11 @@ struct fab_conn {
 	uint32_t rx_done;
 	/* fab_client.c */
 	struct fab_addr addr;
-	struct fab_key *key; /* in a page of its own, until the hello is over */
+	struct fab_key *key; /* in a page of its own; after the hello it is the session's */
 	pid_t owner;         /* the process that connected */
 	struct fab_limits want;
+	bool joins; /* a session of others: `join` */
+	struct fab__join join;
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
@@ -108,6 +111,8 @@ void fab__conn_break(struct fab_conn *conn, int err, const char *why);
 /* As fab__conn_break(), and returns err; `why` may be the connection's own line.  fab_dial.c */
 int fab__conn_broken(struct fab_conn *conn, int err, const char *why);
 void fab__conn_key_forget(struct fab_conn *conn);
+/* Unless it is lent. */
+void fab__region_unmap(struct fab_region *r);
 /* POOL_ADDED has come, on whichever way. */
 must_check int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int fd);
 

@@ -267,6 +267,11 @@ const struct fab_limits *fab_conn_limits(const struct fab_conn *conn)
 	return &conn->limits;
 }
 
+const struct fab_place *fab_conn_place(const struct fab_conn *conn)
+{
+	return &conn->hello.place;
+}
+
 const char *fab_conn_transport(const struct fab_conn *conn)
 {
 	return conn->link ? conn->link->ops->name : "none";

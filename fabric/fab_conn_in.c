@@ -211,11 +211,16 @@ uint64_t fab_region_size(const struct fab_region *region)
 	return region->size_bytes;
 }
 
-static void region_forget(struct fab_conn *conn, struct fab_region *r)
+void fab__region_unmap(struct fab_region *r)
 {
-	if (r->memory)
+	if (r->memory && !r->lent)
 		fab__memory_unmap(r->memory, r->size_bytes);
 	r->memory = NULL;
+}
+
+static void region_forget(struct fab_conn *conn, struct fab_region *r)
+{
+	fab__region_unmap(r);
 	conn->pools_bytes -= r->size_bytes;
 	r->size_bytes = 0;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 32
@@ -121,8 +122,12 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 static int keys_begin(struct fab_server *srv, const struct fab_key *key)
 {
 	struct fab_grant grant = { .key = *key, .rights.may_write = true };
-	int err = fab__keys_create(&srv->control->keys, srv->cfg.keys_max);
+	struct fab_control *c = srv->control;
+	int err = fab__keys_create(&c->keys, srv->cfg.keys_max);
 
+	if (!err)
+		err = fab__lanes_create(&c->lanes, &c->keys, srv->cfg.sessions_max,
+					srv->cfg.lanes_max);
 	if (!err && key->id[0])
 		err = fab_server_key_set(srv, &grant);
 	secret_wipe(&grant, sizeof(grant));
@@ -159,7 +164,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	c->cores[c->core_count++] = srv;
 	list_init(&c->pools_due);
 	fab__rdma_server_init(&c->rdma);
-	c->next_session_id = 1;
+	ASSERT(getrandom(c->appliance, sizeof(c->appliance), 0) == sizeof(c->appliance));
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		c->guests[i].fd = -1;
 	err = keys_begin(srv, key);
@@ -167,6 +172,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 		err = descriptors_open(srv);
 	if (!err)
 		return 0;
+	fab__lanes_destroy(&c->lanes);
 	fab__keys_destroy(&c->keys);
 	free(c);
 	return err;
@@ -188,6 +194,7 @@ void fab__control_destroy(struct fab_server *srv)
 	fab__rdma_server_free(&c->rdma);
 	close(c->wake_fd);
 	close(c->epoll_fd);
+	fab__lanes_destroy(&c->lanes);
 	fab__keys_destroy(&c->keys);
 	fab__tls_host_destroy(c->tls);
 	free(c);

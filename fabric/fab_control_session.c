@@ -39,6 +39,23 @@ static struct fab_server *core_find(struct fab_control *c)
 	return found;
 }
 
+/* A lane says where it wants to be. */
+static struct fab_server *core_for(struct fab_control *c, const struct fab_hello *h)
+{
+	uint32_t wish = le16_get(h->hello.lane.core);
+
+	return fab__hello_joins(h) && wish < c->core_count ? c->cores[wish] : core_find(c);
+}
+
+static uint32_t core_number(const struct fab_server *core)
+{
+	uint32_t i = 0;
+
+	while (core->control->cores[i] != core)
+		i++;
+	return i;
+}
+
 static struct fab__session *place_find(const struct fab_server *srv)
 {
 	if (srv->control->session_count == srv->cfg.sessions_max)
@@ -88,7 +105,7 @@ static int ring_open(struct fab__session *s, struct fab_guest *g)
 	s->control.doorbells[0] = fds[1];
 	s->control.doorbells[1] = fds[3];
 	fab__shm_init(&s->shm, memory, limits, true, fds[3]);
-	fab__session_open(s, &s->shm.link, limits, g->hello.key_id, g->hello.session_id);
+	fab__session_open(s, &s->shm.link, limits, g->hello.key_id, g->hello.place.session_id);
 	return 0;
 
 undo:
@@ -107,7 +124,8 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 		return -ECONNRESET;
 	fab__tcp_init(s->tcp, g->fd, g->tls);
 	s->control.tls = g->tls;
-	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id, g->hello.session_id);
+	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id,
+			  g->hello.place.session_id);
 	return 0;
 }
 
@@ -131,20 +149,40 @@ static int verbs_open(struct fab__session *s, struct fab_guest *g)
 	r->owner_is_session = true;
 	s->rdma = r;
 	g->rdma = NULL;
-	fab__session_open(s, &r->link, limits, g->hello.key_id, g->hello.session_id);
+	fab__session_open(s, &r->link, limits, g->hello.key_id, g->hello.place.session_id);
 	return 0;
+}
+
+static void key_enter(struct fab__session *s, uint32_t slot)
+{
+	struct fab__keys *keys = &s->srv->control->keys;
+
+	s->control.has_key = true;
+	s->control.key_slot = slot;
+	fab__keys_enter(keys, slot);
+	s->pub.rights = fab__keys_rights(keys, slot);
+	s->pub.rate = fab__keys_rate(keys, slot);
+	s->pub.scope = fab__keys_scope(keys, slot);
 }
 
 int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 {
-	struct fab_server *core = core_find(srv->control);
+	struct fab_control *c = srv->control;
+	bool joins = fab__hello_joins(&g->hello);
+	struct fab_server *core = core_for(c, &g->hello);
 	struct fab__session *s = place_find(core);
-	int err;
+	uint64_t id = le64_get(g->hello.hello.lane.session_id);
+	int err = 0;
 
-	if (!s)
-		return -EUSERS;
+	if (joins)
+		err = fab__lanes_may_enter(&c->lanes, &g->hello,
+					   srv->cfg.sessions_max - c->session_count);
+	if (err || !s)
+		return err ? err : -EUSERS;
 	ASSERT(g->hello.out_bytes == 0);
-	fab__hello_welcome(&g->hello, srv->control->next_session_id);
+	if (!joins)
+		id = fab__lanes_begin(&c->lanes, &g->hello);
+	fab__hello_welcome(&g->hello, id, core_number(core));
 	s->control = (struct fab__session_control){
 		.watch.type = WATCH_SESSION,
 		.fd = g->fd,
@@ -154,19 +192,17 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		err = ring_open(s, g);
 	else
 		err = g->transport == FAB_TRANSPORT_RDMA ? verbs_open(s, g) : stream_open(s, g);
-	if (err)
+	if (err) {
+		if (!joins)
+			fab__lanes_undo(&c->lanes, id);
 		return err;
-	srv->control->next_session_id++;
+	}
 	s->control.used = true;
 	core->places_used++;
-	srv->control->session_count++;
+	c->session_count++;
 	memcpy(s->control.peer, g->peer, sizeof(g->peer));
-	s->control.has_key = true;
-	s->control.key_slot = g->hello.key_slot;
-	fab__keys_enter(&srv->control->keys, g->hello.key_slot);
-	s->pub.rights = fab__keys_rights(&srv->control->keys, g->hello.key_slot);
-	s->pub.rate = fab__keys_rate(&srv->control->keys, g->hello.key_slot);
-	s->pub.scope = fab__keys_scope(&srv->control->keys, g->hello.key_slot);
+	key_enter(s, g->hello.key_slot);
+	fab__lanes_enter(&c->lanes, s, le16_get(g->hello.hello.lane.number));
 	if (s->direct)
 		fab__control_watch(srv, g->fd, &s->control.watch);
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
@@ -319,6 +355,8 @@ static void session_release(struct fab__session *s)
 	if (c->has_key)
 		fab__keys_leave(&s->srv->control->keys, c->key_slot);
 	c->has_key = false;
+	if (c->in_session)
+		fab__lanes_leave(&s->srv->control->lanes, s);
 	c->used = false;
 	s->srv->places_used--;
 	s->srv->control->session_count--;

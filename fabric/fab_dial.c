@@ -79,7 +79,39 @@ static void hello_begin(struct fab_conn *conn)
 	uint8_t nonce[32];
 
 	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
-	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want, nonce);
+	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want, nonce,
+			  conn->joins ? &conn->join : NULL);
+}
+
+/* Of the session that `of` is one connection of: its key, and where it is. */
+static int join(struct fab_conn *conn, const struct fab_connect_cfg *cfg)
+{
+	const struct fab_place *place = &cfg->lane_of->hello.place;
+
+	ASSERT(place->session_id && cfg->lane_of->key && cfg->lane < FAB_LANES_MAX);
+	if (conn->addr.transport == FAB_TRANSPORT_SHM)
+		return fab__conn_broken(conn, -EOPNOTSUPP, "a session over shm has one connection");
+	conn->joins = true;
+	conn->join = (struct fab__join){
+		.session_id = place->session_id,
+		.number = (uint16_t)cfg->lane,
+		.core = (uint16_t)min_u32(cfg->core, UINT16_MAX),
+	};
+	memcpy(conn->join.appliance, place->appliance, sizeof(conn->join.appliance));
+	return key_keep(conn, cfg->lane_of->key);
+}
+
+/* From here on the client's own key is not needed: what is kept is good for this session. */
+static void key_of_session(struct fab_conn *conn)
+{
+	uint8_t secret[FAB_KEY_BYTES];
+
+	if (!conn->joins) {
+		fab__hello_session_key(&conn->hello, conn->key, secret);
+		memcpy(conn->key->secret, secret, sizeof(secret));
+		secret_wipe(secret, sizeof(secret));
+	}
+	conn->hello.key = NULL;
 }
 
 static int verbs_dial(struct fab_conn *conn)
@@ -144,7 +176,7 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 		memcpy(why, conn->why, sizeof(why));
 		return fab__conn_broken(conn, err, why);
 	}
-	err = key_keep(conn, &cfg->key);
+	err = cfg->lane_of ? join(conn, cfg) : key_keep(conn, &cfg->key);
 	if (err)
 		return err;
 	conn->want = cfg->want;
@@ -178,8 +210,16 @@ static int dialled(struct fab_conn *conn)
 static int secure(struct fab_conn *conn)
 {
 	char why[FAB_WHY_MAX] = "no memory for TLS";
-	int err = conn->tls ? 0 : fab__tls_connect(&conn->tls, conn->key, conn->fd);
+	int err = 0;
 
+	if (!conn->tls) {
+		struct fab_key key = *conn->key;
+
+		if (conn->joins)
+			fab__tls_lane_id(key.id, conn->join.session_id);
+		err = fab__tls_connect(&conn->tls, &key, conn->fd);
+		secret_wipe(&key, sizeof(key));
+	}
 	if (!err)
 		err = fab__tls_step(conn->tls, why);
 	conn->secured = err == 0;
@@ -310,8 +350,10 @@ static int hello_input(struct fab_conn *conn, bool *again)
 	*again = true;
 	h->in_bytes += (uint32_t)got;
 	err = fab__hello_step(h);
-	if (err)
+	if (err < 0)
 		fab__conn_key_forget(conn);
+	else if (err == 1)
+		key_of_session(conn);
 	if (err == 1 && conn->addr.transport == FAB_TRANSPORT_SHM)
 		return rings_open(conn, fds, fd_count);
 	fds_close(fds, fd_count);

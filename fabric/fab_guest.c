@@ -158,8 +158,13 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 		limits.credits = min_u32(limits.credits, g->rdma->receives_max);
 	fab__hello_server(&g->hello, &srv->control->keys, transport, &limits, nonce);
 	g->hello.local = !g->rdma && fab__peer_is_local(fd);
-	g->hello.core_count = srv->cfg.core_count;
-	g->hello.shard_count = srv->cfg.shard_count;
+	g->hello.lanes = &srv->control->lanes;
+	g->hello.place = (struct fab_place){
+		.core_count = srv->cfg.core_count,
+		.shard_count = srv->cfg.shard_count,
+		.lanes_max = srv->cfg.lanes_max,
+	};
+	memcpy(g->hello.place.appliance, srv->control->appliance, FAB_APPLIANCE_BYTES);
 	fab__control_watch(srv, fd, &g->watch);
 	if (transport == FAB_TRANSPORT_SHM) {
 		if (fab__peer_uid_check(fd, why))
@@ -181,6 +186,17 @@ static void guest_discard(struct fab_guest *g)
 		guest_close(g);
 }
 
+static const char *welcome_failed(const struct fab_guest *g, int err)
+{
+	if (err == -EOPNOTSUPP)
+		return "a session over shm has one connection";
+	if (err == -EUSERS && fab__hello_joins(&g->hello))
+		return "its session has as many connections as it may";
+	if (err == -EUSERS)
+		return "the appliance serves as many sessions as it may";
+	return "the appliance could not make the session's memory";
+}
+
 /* The key is proved: a session, if there is room. */
 static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
@@ -198,10 +214,7 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 		return;
 	}
 	fab__control_watch(srv, g->fd, &g->watch);
-	guest_deny(srv, g, err,
-		   err == -EUSERS ? "the appliance serves as many sessions as it may"
-				  : "the appliance could not make the session's memory",
-		   now_ns);
+	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
 }
 
 void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)

@@ -18,7 +18,11 @@
 
 static int secret_of(void *srv, const char *id, uint8_t secret[FAB_KEY_BYTES])
 {
-	return fab_server_key_secret(srv, id, secret);
+	const struct fab_server *of = srv;
+
+	if (strchr(id, ' '))
+		return fab__lanes_secret(&of->control->lanes, id, secret);
+	return fab_server_key_secret(of, id, secret);
 }
 
 int fab__guest_tls_prepare(struct fab_server *srv)
@@ -67,7 +71,12 @@ int fab__guest_secure(struct fab_server *srv, struct fab_guest *g, char why[FAB_
 
 bool fab__guest_key_is_tls(const struct fab_guest *g)
 {
-	return !g->tls || strcmp(fab__tls_key_id(g->tls), g->hello.key_id) == 0;
+	char id[FAB_KEY_ID_MAX + 1];
+
+	memcpy(id, g->hello.key_id, sizeof(id));
+	if (fab__hello_joins(&g->hello))
+		fab__tls_lane_id(id, le64_get(g->hello.hello.lane.session_id));
+	return !g->tls || strcmp(fab__tls_key_id(g->tls), id) == 0;
 }
 
 ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size)

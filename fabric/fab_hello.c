@@ -15,6 +15,8 @@
  *  (3) What is agreed on is never more than either side offered.
  *  (4) No secret is copied here: they stay in their own pages.  Which key is meant is looked up
  *      for each proof, so one that was taken away in between is good no more.
+ *  (5) A lane proves the key that its session's first hello made out of the client's: so that one
+ *      is used once a session, and nobody joins a session that is not his.
  */
 #include "fabric/fab_internal.h"
 
@@ -29,6 +31,7 @@
 
 static const char label_appliance[LABEL_BYTES] = "weka fabric appliance";
 static const char label_client[LABEL_BYTES] = "weka fabric client";
+static const char label_lane[LABEL_BYTES] = "weka fabric lane";
 
 void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
 		      const struct fab_hello_wire *hello,
@@ -44,6 +47,12 @@ void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *la
 	memcpy(text + LABEL_BYTES + sizeof(*hello), &bare, sizeof(bare));
 	ASSERT(HMAC(EVP_sha256(), key->secret, FAB_KEY_BYTES, text, sizeof(text), out, &out_bytes));
 	ASSERT(out_bytes == 32);
+}
+
+void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key,
+			    uint8_t out[FAB_KEY_BYTES])
+{
+	fab__hello_proof(out, key, label_lane, &h->hello, &h->challenge);
 }
 
 static struct fab_limits_wire limits_build(const struct fab_limits *l)
@@ -136,7 +145,8 @@ static int fail(struct fab_hello *h, int err, const char *text)
 }
 
 void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
-		       const struct fab_limits *want, const uint8_t nonce[32])
+		       const struct fab_limits *want, const uint8_t nonce[32],
+		       const struct fab__join *join)
 {
 	memset(h, 0, sizeof(*h));
 	h->at = HELLO_SENT;
@@ -149,6 +159,12 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 	h->hello.limits = limits_build(want);
 	memcpy(h->hello.key_id, key->id, strnlen(key->id, FAB_KEY_ID_MAX));
 	memcpy(h->hello.nonce, nonce, sizeof(h->hello.nonce));
+	if (join) {
+		h->hello.lane.session_id = le64_of(join->session_id);
+		h->hello.lane.number = le16_of(join->number);
+		h->hello.lane.core = le16_of(join->core);
+		memcpy(h->place.appliance, join->appliance, sizeof(h->place.appliance));
+	}
 	put_capsule(h, FAB_HELLO, 0, &h->hello, sizeof(h->hello));
 }
 
@@ -165,12 +181,18 @@ void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_
 	memcpy(h->challenge.nonce, nonce, sizeof(h->challenge.nonce));
 }
 
-void fab__hello_welcome(struct fab_hello *h, uint64_t session_id)
+bool fab__hello_joins(const struct fab_hello *h)
 {
-	struct fab_welcome_wire w = { .session_id = le64_of(session_id) };
+	return le64_get(h->hello.lane.session_id) != 0;
+}
+
+void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core)
+{
+	struct fab_welcome_wire w = { .session_id = le64_of(session_id), .core = le32_of(core) };
 
 	ASSERT(h->server && h->at == HELLO_DONE);
-	h->session_id = session_id;
+	h->place.session_id = session_id;
+	h->place.core = core;
 	put_capsule(h, FAB_WELCOME, 0, &w, sizeof(w));
 }
 
@@ -283,6 +305,23 @@ static bool key_id_sane(const uint8_t id[32])
 	return bytes > 0 && bytes <= FAB_KEY_ID_MAX;
 }
 
+/* An id that nobody has is answered in the same way, by a key that nobody has; so is a session. */
+static const struct fab_key *key_find(struct fab_hello *h)
+{
+	h->key_slot = FAB_KEY_NONE;
+	if (!fab__hello_joins(h))
+		return fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
+	return h->lanes ? fab__lanes_find(h->lanes, h, &h->key_slot) : fab__keys_nobody(h->keys);
+}
+
+/* Who does not join says nothing about lanes. */
+static bool lane_sane(const struct fab_lane_wire *w)
+{
+	if (le32_get(w->zero) || le16_get(w->number) >= FAB_LANES_MAX)
+		return false;
+	return le64_get(w->session_id) || (!le16_get(w->number) && !le16_get(w->core));
+}
+
 static int hello_step(struct fab_hello *h, const uint8_t *body)
 {
 	struct fab_limits wish;
@@ -298,7 +337,8 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 			 h->hello.version_max);
 		return fail(h, -EPROTONOSUPPORT, text);
 	}
-	if (h->hello.transport != h->transport || !key_id_sane(h->hello.key_id))
+	if (h->hello.transport != h->transport || !key_id_sane(h->hello.key_id) ||
+	    !lane_sane(&h->hello.lane))
 		return fail(h, -EPROTO, "a hello that makes no sense");
 	memcpy(h->key_id, h->hello.key_id, FAB_KEY_ID_MAX);
 	h->version = (uint8_t)min_u32(h->hello.version_max, FAB_VERSION_MAX);
@@ -309,10 +349,11 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 
 	h->challenge.version = h->version;
 	h->challenge.limits = limits_build(&h->limits);
-	h->challenge.core_count = le32_of(h->core_count);
-	h->challenge.shard_count = le32_of(h->shard_count);
-	/* An id that nobody has is answered in the same way, by a key that nobody has. */
-	key = fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
+	h->challenge.core_count = le32_of(h->place.core_count);
+	h->challenge.shard_count = le32_of(h->place.shard_count);
+	h->challenge.lanes_max = le32_of(h->place.lanes_max);
+	memcpy(h->challenge.appliance, h->place.appliance, sizeof(h->challenge.appliance));
+	key = key_find(h);
 	fab__hello_proof(h->challenge.proof, key, label_appliance, &h->hello, &h->challenge);
 	put_capsule(h, FAB_CHALLENGE, 0, &h->challenge, sizeof(h->challenge));
 	h->at = HELLO_CHALLENGED;
@@ -325,6 +366,9 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 	uint8_t proof[32];
 
 	memcpy(&h->challenge, body, sizeof(h->challenge));
+	if (fab__hello_joins(h) &&
+	    memcmp(h->place.appliance, h->challenge.appliance, sizeof(h->place.appliance)) != 0)
+		return fail(h, -EXDEV, "another appliance answers at this address");
 	fab__hello_proof(proof, h->key, label_appliance, &h->hello, &h->challenge);
 	if (CRYPTO_memcmp(proof, h->challenge.proof, sizeof(proof)) != 0) {
 		char text[FAB_WHY_MAX];
@@ -338,8 +382,10 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 		return fail(h, -EPROTO, "the appliance granted what was not asked for");
 	h->version = h->challenge.version;
 	h->limits = granted;
-	h->core_count = le32_get(h->challenge.core_count);
-	h->shard_count = le32_get(h->challenge.shard_count);
+	h->place.core_count = le32_get(h->challenge.core_count);
+	h->place.shard_count = le32_get(h->challenge.shard_count);
+	h->place.lanes_max = min_u32(le32_get(h->challenge.lanes_max), FAB_LANES_MAX);
+	memcpy(h->place.appliance, h->challenge.appliance, sizeof(h->place.appliance));
 	fab__hello_proof(proof, h->key, label_client, &h->hello, &h->challenge);
 	put_capsule(h, FAB_PROOF, 0, proof, sizeof(proof));
 	h->at = HELLO_PROVED;
@@ -348,7 +394,7 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 
 static int proof_step(struct fab_hello *h, const uint8_t *body)
 {
-	const struct fab_key *key = fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
+	const struct fab_key *key = key_find(h);
 	uint8_t proof[32];
 
 	fab__hello_proof(proof, key, label_client, &h->hello, &h->challenge);
@@ -363,7 +409,11 @@ static int welcome_step(struct fab_hello *h, const uint8_t *body)
 	struct fab_welcome_wire w;
 
 	memcpy(&w, body, sizeof(w));
-	h->session_id = le64_get(w.session_id);
+	if (le64_get(w.session_id) == 0 ||
+	    (fab__hello_joins(h) && le64_get(w.session_id) != le64_get(h->hello.lane.session_id)))
+		return fail(h, -EPROTO, "the appliance welcomed us to another session");
+	h->place.session_id = le64_get(w.session_id);
+	h->place.core = le32_get(w.core);
 	h->at = HELLO_DONE;
 	return 1;
 }

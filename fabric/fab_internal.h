@@ -85,11 +85,28 @@ enum fab_hello_at {
 };
 
 struct fab__keys;
+struct fab__lanes;
 #define FAB_KEY_NONE UINT32_MAX
 
 /* The key of that id, or one that nobody has, and FAB_KEY_NONE in *slot.  fab_keys.c */
 const struct fab_key *fab__keys_find(const struct fab__keys *keys,
 				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot);
+
+const struct fab_key *fab__keys_nobody(const struct fab__keys *keys);
+
+/* The key of a session that this hello wants to join, and the slot of the key that the session is
+ * in by; one that nobody has, and FAB_KEY_NONE, if there is no such session.  fab_lanes.c */
+struct fab_hello;
+const struct fab_key *fab__lanes_find(const struct fab__lanes *lanes, const struct fab_hello *h,
+				      uint32_t *slot);
+
+/* Which session a client's connection joins, and as what. */
+struct fab__join {
+	uint64_t session_id;
+	uint16_t number;
+	uint16_t core;
+	uint8_t appliance[FAB_APPLIANCE_BYTES]; /* where that session is */
+};
 
 struct fab_hello {
 	enum fab_hello_at at;
@@ -97,15 +114,14 @@ struct fab_hello {
 	bool local; /* the appliance: its peer is on this machine */
 	uint8_t transport;
 	uint8_t version;
-	uint32_t core_count;
-	uint32_t shard_count;
-	const struct fab_key *key;    /* the client's    */
-	const struct fab__keys *keys; /* the appliance's */
-	uint32_t key_slot;            /* ... that was proved */
-	struct fab_limits limits;     /* asked or offered; then agreed on */
+	struct fab_place place;
+	const struct fab_key *key;      /* the client's: of a lane its session's */
+	const struct fab__keys *keys;   /* the appliance's */
+	const struct fab__lanes *lanes; /* ... sessions that may be joined; NULL: none */
+	uint32_t key_slot;              /* ... that was proved */
+	struct fab_limits limits;       /* asked or offered; then agreed on */
 	struct fab_hello_wire hello;
 	struct fab_challenge_wire challenge;
-	uint64_t session_id;
 	char key_id[FAB_KEY_ID_MAX + 1];
 	uint32_t in_bytes; /* of `in`, what has come */
 	uint32_t out_bytes;
@@ -114,9 +130,10 @@ struct fab_hello {
 	char why[FAB_WHY_MAX]; /* when it failed */
 };
 
-/* `nonce`: 32 fresh random bytes. */
+/* `nonce`: 32 fresh random bytes; `join`: NULL, or the session whose key `key` is. */
 void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
-		       const struct fab_limits *want, const uint8_t nonce[32]);
+		       const struct fab_limits *want, const uint8_t nonce[32],
+		       const struct fab__join *join);
 void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32]);
 /* How many more bytes `in` wants before fab__hello_step() can go on. */
@@ -126,12 +143,21 @@ uint32_t fab__hello_want(const struct fab_hello *h);
  * with a line in `why`; the appliance then has a REFUSE in `out`.
  */
 must_check int fab__hello_step(struct fab_hello *h);
+/* Does it want to join a session?  Of a hello that was looked at. */
+bool fab__hello_joins(const struct fab_hello *h);
 /* The appliance's last word: WELCOME into `out`. */
-void fab__hello_welcome(struct fab_hello *h, uint64_t session_id);
+void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core);
+/* The key of the session that a hello with `key` began; both sides know it. */
+void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key,
+			    uint8_t out[FAB_KEY_BYTES]);
 void fab__hello_refuse(struct fab_hello *h, int status, const char *text);
 void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
 		      const struct fab_hello_wire *hello,
 		      const struct fab_challenge_wire *challenge);
+
+/* What a lane of a session calls its key within TLS: no key can be called so, there is a space in
+ * it.  fab_tls.c */
+void fab__tls_lane_id(char id[FAB_KEY_ID_MAX + 1], uint64_t session_id);
 
 /* ---- fab_addr.c --------------------------------------------------------------------- */
 

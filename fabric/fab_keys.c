@@ -78,6 +78,11 @@ const struct fab_key *fab__keys_find(const struct fab__keys *keys,
 	return &keys->secret[found].key;
 }
 
+const struct fab_key *fab__keys_nobody(const struct fab__keys *keys)
+{
+	return &nobody(keys)->key;
+}
+
 /* By an id of ours, which may be shorter than its field. */
 static uint32_t find_text(const struct fab__keys *keys, const char *id)
 {
@@ -269,5 +274,5 @@ int fab_server_key_secret(const struct fab_server *srv, const char *id,
 
 bool fab_server_keys_locked(const struct fab_server *srv)
 {
-	return srv->control->keys.locked;
+	return srv->control->keys.locked && srv->control->lanes.locked;
 }

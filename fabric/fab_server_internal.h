@@ -63,9 +63,45 @@ const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t 
 void fab__keys_enter(struct fab__keys *keys, uint32_t slot);
 void fab__keys_leave(struct fab__keys *keys, uint32_t slot);
 
-/* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
+/* ---- fab_lanes.c: sessions and their connections, the control side's ------------------------ */
 
 struct fab__session;
+
+struct fab__lanes_of { /* one session */
+	uint64_t id;   /* 0: free */
+	uint32_t key_slot;
+	uint32_t count; /* places that its connections have */
+	bool is_shm;
+	struct fab__session *lane[FAB_LANES_MAX]; /* by number; NULL: none */
+};
+
+struct fab__lanes {
+	const struct fab__keys *keys;
+	uint32_t max;
+	uint32_t lanes_max;
+	uint64_t serial;
+	bool locked;
+	struct fab__lanes_of *of;
+	struct fab_key *secret; /* as many: the key's id, and the session's own secret */
+};
+
+must_check int fab__lanes_create(struct fab__lanes *lanes, const struct fab__keys *keys,
+				 uint32_t sessions_max, uint32_t lanes_max);
+void fab__lanes_destroy(struct fab__lanes *lanes);
+/* A hello was proved that joins nobody: a session begins.  Its id. */
+uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h);
+/* ... which did not come to be, after all. */
+void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id);
+/* One was proved that joins: is there room?  -EUSERS, -EOPNOTSUPP. */
+must_check int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello *h,
+				    uint32_t places_free);
+/* A connection of session s->pub.id has its place; gives it up. */
+void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t number);
+void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s);
+/* By what it calls its key over TLS.  -ENOENT. */
+must_check int fab__lanes_secret(const struct fab__lanes *lanes, const char *id,
+				 uint8_t secret[FAB_KEY_BYTES]);
+/* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
 
 struct fab__req {
 	struct fab_req pub;
@@ -151,6 +187,7 @@ struct fab__session_control { /* the control side's share of a session */
 	uint32_t pools_out; /* not yet released                    */
 	char peer[64];      /* its address, for people             */
 	bool has_key;       /* not over a simulated network        */
+	bool in_session;    /* ... fab_lanes.c                     */
 	uint32_t key_slot;
 	int fd;              /* tcp: the stream; shm: the unix socket; rdma: rdma->channel's */
 	struct fab_tls *tls; /* NULL: none */
@@ -296,7 +333,8 @@ struct fab_control {              /* one for all cores */
 	bool full;                /* no guest's place is free: listeners are not watched */
 	uint64_t accept_after_ns; /* ... or no descriptor was: not before */
 	struct fab__keys keys;
-	uint64_t next_session_id;
+	struct fab__lanes lanes;
+	uint8_t appliance[FAB_APPLIANCE_BYTES];
 	uint64_t pools_bytes;
 	struct fab_listener listeners[FAB_LISTENERS_MAX];
 	uint32_t listener_count;

@@ -273,6 +273,12 @@ void fab__tls_free(struct fab_tls *tls)
 	free(tls);
 }
 
+void fab__tls_lane_id(char id[FAB_KEY_ID_MAX + 1], uint64_t session_id)
+{
+	memset(id, 0, FAB_KEY_ID_MAX + 1);
+	snprintf(id, FAB_KEY_ID_MAX + 1, "lane %llu", (unsigned long long)session_id);
+}
+
 const char *fab__tls_key_id(const struct fab_tls *tls)
 {
 	return tls->key_id;

@@ -70,6 +70,13 @@ struct fab_limits_wire {
 	le64 pool_max_bytes;
 };
 
+struct fab_lane_wire { /* one more connection of a session */
+	le64 session_id;
+	le16 number;
+	le16 core; /* that it wishes for; one that there is not: any */
+	le32 zero;
+};
+
 struct fab_hello_wire {
 	uint8_t version_min;
 	uint8_t version_max;
@@ -78,7 +85,8 @@ struct fab_hello_wire {
 	struct fab_limits_wire limits; /* wanted; 0s: whatever is given */
 	uint8_t key_id[32];            /* zero behind it */
 	uint8_t nonce[32];
-	uint8_t zero1[32];
+	uint8_t zero1[16];
+	struct fab_lane_wire lane; /* zeros: a session of its own */
 };
 
 struct fab_challenge_wire {
@@ -89,7 +97,9 @@ struct fab_challenge_wire {
 	uint8_t proof[32]; /* zero while the proofs are made */
 	le32 core_count;
 	le32 shard_count;
-	uint8_t zero1[24];
+	le32 lanes_max; /* connections of one session */
+	le32 zero1;
+	uint8_t appliance[16];
 };
 
 struct fab_proof_wire {
@@ -98,6 +108,8 @@ struct fab_proof_wire {
 
 struct fab_welcome_wire {
 	le64 session_id;
+	le32 core; /* that serves this connection */
+	le32 zero;
 };
 
 struct fab_pool_wire { /* of POOL_ADD and, with the status in the header, POOL_ADDED */

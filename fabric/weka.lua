@@ -65,6 +65,11 @@ local f = {
 	transport = ProtoField.uint8("weka.transport", "Transport", base.DEC, transports),
 	credits = ProtoField.uint32("weka.credits", "Credits"),
 	session = ProtoField.uint64("weka.session", "Session", base.HEX),
+	lane = ProtoField.uint16("weka.lane", "Lane"),
+	core = ProtoField.uint32("weka.core", "Core"),
+	cores = ProtoField.uint32("weka.cores", "Cores"),
+	lanes = ProtoField.uint32("weka.lanes", "Lanes of a session, at most"),
+	appliance = ProtoField.bytes("weka.appliance", "Appliance"),
 	request_in = ProtoField.framenum("weka.request_in", "Request in", base.NONE, frametype.REQUEST),
 	reply_in = ProtoField.framenum("weka.reply_in", "Reply in", base.NONE, frametype.RESPONSE),
 	time = ProtoField.double("weka.time", "Time since the request (s)"),
@@ -182,12 +187,21 @@ local bodies = {
 		tree:add(f.transport, body(2, 1))
 		tree:add_le(f.credits, body(8, 4))
 		tree:add(f.key_id, body(32, 32))
+		if body(112, 4):le_uint() ~= 0 or body(116, 4):le_uint() ~= 0 then
+			tree:add_le(f.session, body(112, 8))
+			tree:add_le(f.lane, body(120, 2))
+			tree:add_le(f.core, body(122, 2))
+		end
 	end,
 	[2] = function(body, tree)
 		tree:add_le(f.credits, body(8, 4))
+		tree:add_le(f.cores, body(96, 4))
+		tree:add_le(f.lanes, body(104, 4))
+		tree:add(f.appliance, body(112, 16))
 	end,
 	[4] = function(body, tree)
 		tree:add_le(f.session, body(0, 8))
+		tree:add_le(f.core, body(8, 4))
 	end,
 	[5] = function(body, tree)
 		tree:add(f.text, body())

@@ -40,7 +40,8 @@ check "and each reply points back to one" same "$(count 'weka.type == 12' weka.r
 check "there were some" test "$requests" -ge 18
 check "names can be looked for" same "$(count 'weka.type == 31 && weka.name == "/peer"' frame.number)" 2
 check "and errors" same "$(shark 'weka.status == -74' _ws.col.Info)" "REPLY to WRITE: EBADMSG"
-check "a wrong key is seen" same "$(count 'weka.status == -13' weka.text)" 2
+check "a wrong key is seen" same "$(count 'weka.status == -13' weka.text)" 3
+check "and that a lane joins its session" same "$(shark 'weka.lane == 1' weka.session | sort -u)" "$(shark 'weka.type == 4' weka.session | sort | uniq -d)"
 check "payload is told from capsules" test "$(count 'weka.type == 8' weka.payload)" -ge 3
 
 # One bit of a header flipped: the dissector must notice (of the first HELLO's checksum).

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (server)
 		fab__hello_server(&h, the_keys(), FAB_TRANSPORT_TCP, &limits, nonce);
 	else
-		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce);
+		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce, NULL);
 	while (at < size && err == 0) {
 		uint32_t n = min_u32(fab__hello_want(&h), (uint32_t)(size - at));
 

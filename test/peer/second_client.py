@@ -74,12 +74,12 @@ class Refused(Exception):
 
 
 class Client:
-    def __init__(self, host, port, key_id, secret):
+    def __init__(self, host, port, key_id, secret, lane=bytes(16)):
         self.sock = socket.create_connection((host, port), timeout=30)
         self.pool = bytearray(POOL)
         self.next_id = 0
         self.parts = 0
-        self.hello(key_id, secret)
+        self.hello(key_id, secret, lane)
         self.send(capsule(POOL_ADD, struct.pack("<Q", POOL), region=1))
         kind, head, _ = self.receive()
         assert kind == POOL_ADDED and head["status"] == 0 and head["region"] == 1
@@ -111,10 +111,10 @@ class Client:
             raise Refused(status, body.decode())
         return kind, {"region": region, "id": request_id, "status": status}, body
 
-    def hello(self, key_id, secret):
+    def hello(self, key_id, secret, lane):
         """Section 3."""
         limits = struct.pack("<IIIIQ", 16, 2, 256, 4 << 20, POOL)
-        hello = struct.pack("<BBB5x", 1, 1, 1) + limits + key_id.encode().ljust(32, b"\0") + os.urandom(32) + bytes(32)
+        hello = struct.pack("<BBB5x", 1, 1, 1) + limits + key_id.encode().ljust(32, b"\0") + os.urandom(32) + bytes(16) + lane
         self.send(capsule(HELLO, hello))
         kind, head, body = self.receive()
         assert kind == CHALLENGE and len(body) == 128 and body[0] == 1
@@ -128,7 +128,8 @@ class Client:
         assert 1 <= granted[0] <= 16 and granted[4] <= POOL, "more was granted than wished for"
         self.send(capsule(PROOF, proof(b"weka fabric client")))
         kind, head, body = self.receive()
-        assert kind == WELCOME and len(body) == 8
+        assert kind == WELCOME and len(body) == 16
+        self.session, self.key = struct.unpack_from("<Q", body)[0], proof(b"weka fabric lane")
 
     def call(self, kind, body=b"", window_bytes=0, at=0):
         """One request, to its reply: (status, body).  PARTs land in the pool, PULLs are answered from it."""
@@ -150,8 +151,6 @@ class Client:
             else:
                 assert got == PULL, f"capsule of type {got}"
                 self.send(capsule(DATA, reply, mine) + bytes(self.pool[at + offset:at + offset + length]))
-
-    # ---- requests --------------------------------------------------------------------------
 
     def named(self, kind, fixed_bytes, name, rest=b"", **window):
         name = name.encode()
@@ -279,16 +278,19 @@ def try_handles(c, t):
 def main():
     host, port, key_file = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     text = open(key_file, encoding="ascii").read().strip()
-    key_id, secret = text.split(":") if ":" in text else ("weka", text)
-    t = Trial()
+    (key_id, secret), t = text.split(":") if ":" in text else ("weka", text), Trial()
     c = Client(host, port, key_id, bytes.fromhex(secret))
     t.check("the appliance proves the key", c.mutual)
     t.check("ping", c.call(PING) == (0, b""))
     try_files(c, t)
     try_handles(c, t)
-    for name, ident, key in (("a wrong key", key_id, bytes(32)), ("an unknown key", "nobody", bytes.fromhex(secret))):
+    lane = struct.pack("<QHHI", c.session, 1, 0, 0)
+    second = Client(host, port, key_id, c.key, lane)
+    t.check("a lane of the session, with its key", second.session == c.session and second.call(PING) == (0, b""))
+    for name, ident, key, of in (("a wrong key", key_id, bytes(32), bytes(16)), ("a lane with the client's key", key_id, bytes.fromhex(secret), lane),
+                                 ("an unknown key", "nobody", bytes.fromhex(secret), bytes(16))):
         try:
-            other = Client(host, port, ident, key)
+            other = Client(host, port, ident, key, of)
             t.check(f"{name} is refused", False, f"it was let in, mutual {other.mutual}")
         except Refused as refused:
             t.check(f"{name} is refused", refused.status == -errno.EACCES, refused)

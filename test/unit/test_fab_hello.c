@@ -50,7 +50,8 @@ static void pair_begin(struct pair *p, const struct fab_key *client_key,
 
 	memset(p, 0, sizeof(*p));
 	memset(nonce, 'c', sizeof(nonce));
-	fab__hello_client(&p->client, client_key, FAB_TRANSPORT_TCP, want ? want : &none, nonce);
+	fab__hello_client(&p->client, client_key, FAB_TRANSPORT_TCP, want ? want : &none, nonce,
+			  NULL);
 	memset(nonce, 's', sizeof(nonce));
 	fab__hello_server(&p->server, the_keys(), FAB_TRANSPORT_TCP, &most, nonce);
 }
@@ -87,7 +88,7 @@ static void talk(struct pair *p)
 	for (int i = 0; i < 4; i++) {
 		p->server_err = carry(p, &p->client, &p->server);
 		if (p->server_err == 1)
-			fab__hello_welcome(&p->server, 77);
+			fab__hello_welcome(&p->server, 77, 3);
 		p->client_err = carry(p, &p->server, &p->client);
 		if (p->server_err < 0 || p->client_err)
 			return;
@@ -103,7 +104,7 @@ Test(fab_hello, two_that_hold_the_key_agree)
 	talk(&p);
 	cr_assert_eq(p.server_err, 1);
 	cr_assert_eq(p.client_err, 1);
-	cr_assert_eq(p.client.session_id, 77);
+	cr_assert_eq(p.client.place.session_id, 77);
 	cr_assert_str_eq(p.server.key_id, "training");
 	cr_assert_eq(memcmp(&p.client.limits, &p.server.limits, sizeof(most)), 0);
 	cr_assert_eq(p.client.limits.credits, 16);
@@ -357,34 +358,57 @@ Test(fab_hello, a_client_does_not_take_more_than_it_asked_for)
 	cr_assert_neq(strstr(p.client.why, "not asked for"), NULL, "%s", p.client.why);
 }
 
+/* Its session's key, and how a lane of it begins. */
+static uint32_t lane_bytes(const struct pair *p, uint8_t *out)
+{
+	struct fab__join join = { .session_id = 0x0102030405060708, .number = 2, .core = 3 };
+	struct fab_hello lane;
+	struct fab_key session = key;
+	uint8_t nonce[32];
+
+	memset(nonce, 'l', sizeof(nonce));
+	fab__hello_session_key(&p->server, &key, session.secret);
+	memcpy(out, session.secret, 32);
+	fab__hello_client(&lane, &session, FAB_TRANSPORT_TCP, &most, nonce, &join);
+	memcpy(out + 32, lane.out, 192);
+	return 32 + 192;
+}
+
 /* The proofs for fixed nonces: PROTOCOL.md 3, frozen. */
 Test(fab_hello, bytes_are_those_of_protocol_version_1)
 {
 	static uint8_t golden[1024];
 	const char *path = "test/golden/fab_hello.bin";
 	bool write = getenv("FAB_GOLDEN_WRITE");
-	uint8_t now[1024];
-	uint32_t bytes = 0;
+	uint8_t now[1024], mine[32];
+	uint32_t bytes = 0, size;
 	struct pair p;
 	FILE *f = fopen(path, write ? "wb" : "rb");
 
 	cr_assert_not_null(f, "run from the top of the tree: %s", path);
 	pair_begin(&p, &key, &most);
+	p.server.place = (struct fab_place){ .core_count = 4, .shard_count = 64, .lanes_max = 4 };
+	memset(p.server.place.appliance, 'a', FAB_APPLIANCE_BYTES);
 	memcpy(now, p.client.out, 192);
 	cr_assert_eq(carry(&p, &p.client, &p.server), 0);
 	memcpy(now + 192, p.server.out, 192);
 	cr_assert_eq(carry(&p, &p.server, &p.client), 0);
 	memcpy(now + 384, p.client.out, 96);
 	cr_assert_eq(carry(&p, &p.client, &p.server), 1);
-	fab__hello_welcome(&p.server, 0x0102030405060708);
+	fab__hello_welcome(&p.server, 0x0102030405060708, 3);
 	memcpy(now + 480, p.server.out, 64);
+	cr_assert_eq(carry(&p, &p.server, &p.client), 1);
+	cr_assert_eq(memcmp(&p.server.place, &p.client.place, sizeof(p.client.place)), 0);
+	size = 544 + lane_bytes(&p, now + 544);
+	fab__hello_session_key(&p.client, &key, mine);
+	cr_assert_arr_eq(mine, now + 544, 32);
 	if (write)
-		cr_assert_eq(fwrite(now, 1, 544, f), 544);
+		cr_assert_eq(fwrite(now, 1, size, f), size);
 	else
 		bytes = (uint32_t)fread(golden, 1, sizeof(golden), f);
 	fclose(f);
 	if (!write) {
-		cr_assert_eq(bytes, 544);
-		cr_assert_arr_eq(golden, now, 544);
+		cr_assert_eq(bytes, size);
+		cr_assert_arr_eq(golden, now, size);
 	}
 }
