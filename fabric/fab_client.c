@@ -229,11 +229,12 @@ static void socket_input(struct fab_conn *conn)
 }
 
 /* rdma: what the connection manager has to say is that it has ended. */
-static void manager_input(struct fab_conn *conn)
+static void manager_input(struct fab_conn *conn, uint64_t now_ns)
 {
 	char why[FAB_WHY_MAX];
 	int err = fab__rdma_dial_events(&conn->rdma, why);
 
+	fab__rdma_leave_step(now_ns);
 	conn->socket_due = false;
 	if (err)
 		fab__conn_broken(conn, err, why);
@@ -269,7 +270,7 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 		if (conn->direct)
 			socket_input(conn);
 		else
-			manager_input(conn);
+			manager_input(conn, now_ns);
 	}
 	return 0;
 }

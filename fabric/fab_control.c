@@ -89,6 +89,7 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	if (!c->stopped && atomic_load_explicit(&srv->stop, memory_order_relaxed))
 		fab_server_shut(srv);
 	control_input(srv, now_ns);
+	fab__rdma_leave_step(now_ns);
 	fab__control_messages(srv);
 	fab__guests_expire(srv, now_ns);
 	fab__refusals_collect(srv);
@@ -106,7 +107,7 @@ int fab_server_control_fd(const struct fab_server *srv)
 
 uint64_t fab_server_control_deadline(const struct fab_server *srv)
 {
-	uint64_t deadline = fab__refusals_deadline(srv);
+	uint64_t deadline = min_u64(fab__refusals_deadline(srv), fab__rdma_leave_deadline());
 
 	if (srv->control->refusal_count > 0 || !list_empty(&srv->control->pools_due))
 		return 0;

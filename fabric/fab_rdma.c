@@ -206,6 +206,9 @@ static void completed(struct fab_rdma *r, const struct ibv_wc *wc)
 	uint32_t place = (uint32_t)wc->wr_id;
 
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) { /* (2): nothing is given back for this */
+		/* soft-RoCE: the latter when there is no route */
+		r->unreachable |=
+			wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_LOC_QP_OP_ERR;
 		broken(r, -ECONNRESET);
 		return;
 	}

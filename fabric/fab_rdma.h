@@ -51,7 +51,8 @@ struct fab_rdma {
 	const struct fab_verbs *v;
 	bool server;
 	bool closed;
-	int err; /* sticky */
+	int err;          /* sticky */
+	bool unreachable; /* it broke because nobody answered */
 	struct fab_rdma_plan plan;
 	struct ibv_qp *qp; /* NULL: none any more */
 	struct ibv_cq *cq;
@@ -79,6 +80,7 @@ struct fab_rdma {
 	/* what is made and unmade: fab_rdma_open.c */
 	struct fab_rdma_device *device; /* the appliance's, or our own */
 	struct rdma_cm_id *id;
+	struct rdma_event_channel *cm; /* goes with it; NULL: it is the listeners', too */
 	struct ibv_comp_channel *channel;
 	struct ibv_mr *capsules_mr;
 	struct ibv_mr *longs_mr;
@@ -118,6 +120,19 @@ must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, char why[FAB_WHY_MAX
 must_check int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
 /* In a child process only memory goes: the queue pair is the parent's. */
 void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
+
+/* ---- fab_rdma_leave.c ------------------------------------------------------------------- */
+
+/* What a connection's id says goes out through this. */
+must_check bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id);
+/* Destroys `id`, which has no queue pair, and `cm` (or NULL): now, or when it may say goodbye. */
+void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
+		     struct rdma_event_channel *cm, bool unreachable);
+/* Those of this process that are due. */
+void fab__rdma_leave_step(uint64_t now_ns);
+must_check uint64_t fab__rdma_leave_deadline(void);
+/* Those with this event channel, at once: it will be destroyed. */
+void fab__rdma_leave_all(const struct rdma_event_channel *cm);
 
 /* ---- fab_rdma_open.c -------------------------------------------------------------------- */
 

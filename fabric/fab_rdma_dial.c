@@ -71,6 +71,7 @@ static int connect_to(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 	if (err)
 		return err;
 	d->id = NULL; /* d->rdma has it */
+	d->rdma->cm = d->cm;
 	err = fab__rdma_receives(d->rdma, d->rdma->receives_max);
 	if (err)
 		return say(why, err, "receives");
@@ -184,10 +185,10 @@ void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child)
 	if (d->rdma && child)
 		fab__rdma_forget(d->rdma);
 	else if (d->rdma)
-		fab__rdma_free(d->rdma);
+		fab__rdma_free(d->rdma); /* and d->cm */
 	if (d->id && !child)
 		(void)d->v->destroy_id(d->id);
-	if (d->cm && !child)
+	if (d->cm && !d->rdma && !child)
 		d->v->destroy_event_channel(d->cm);
 	memset(d, 0, sizeof(*d));
 }

@@ -318,8 +318,10 @@ void fab__rdma_server_free(struct fab_rdma_server *rs)
 {
 	for (uint32_t i = 0; i < rs->device_count; i++)
 		fab__rdma_device_close(&rs->devices[i]);
-	if (rs->cm)
+	if (rs->cm) {
+		fab__rdma_leave_all(rs->cm);
 		rs->v->destroy_event_channel(rs->cm);
+	}
 	rs->cm = NULL;
 	ASSERT(pthread_mutex_destroy(&rs->lock) == 0);
 }

@@ -122,6 +122,8 @@ static int chunk_of(const struct fab_verbs *v, const struct rdma_cm_id *id, uint
 
 	memset(&port, 0, sizeof(port));
 	err = -v->query_port(id->verbs, id->port_num, (void *)&port);
+	if (!err && port.state != IBV_PORT_ACTIVE)
+		err = -ENETDOWN; /* and nothing may be said through it: fab_rdma_leave.c */
 	if (err)
 		return err;
 	*out = min_u32(port.max_msg_sz, CHUNK_MAX);
@@ -205,7 +207,7 @@ static int parts_create(struct fab_rdma *r, const struct fab_rdma_cfg *cfg, char
 	int err = limits_of(r, cfg, &limits);
 
 	if (err)
-		return say(why, err, "what the port can do");
+		return say(why, err, "the port");
 	r->channel = r->v->create_comp_channel(r->id->verbs);
 	if (!r->channel)
 		return say(why, errno_now(), "a completion channel");
@@ -269,7 +271,7 @@ void fab__rdma_halt(struct fab_rdma *r)
 {
 	if (!r->qp)
 		return;
-	if (r->established)
+	if (r->established && !r->unreachable && fab__rdma_port_up(r->v, r->id))
 		(void)r->v->disconnect(r->id);
 	r->v->destroy_qp(r->id);
 	r->qp = NULL;
@@ -314,7 +316,7 @@ void fab__rdma_free(struct fab_rdma *r)
 	if (!r->server && r->device)
 		fab__rdma_device_close(r->device);
 	if (r->id)
-		(void)v->destroy_id(r->id);
+		fab__rdma_leave(v, r->id, r->cm, r->unreachable);
 	fab__rdma_forget(r);
 }
 

@@ -347,12 +347,12 @@ int fake__post_send(struct ibv_qp *pub, struct ibv_send_wr *wr, struct ibv_send_
 	return 0;
 }
 
-void fake__qp_break(struct fake_qp *qp, uint64_t wr_id)
+void fake__qp_break(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status)
 {
 	if (qp->broken)
 		return;
 	qp->broken = true;
-	complete(qp->qp.send_cq, wr_id, IBV_WC_WR_FLUSH_ERR, 0);
+	complete(qp->qp.send_cq, wr_id, status, 0);
 }
 
 static void gather(const struct fake_wr *w, uint8_t *to)
@@ -400,8 +400,8 @@ static bool run_one(struct fake_qp *qp)
 	} else {
 		mr = mr_of(peer->qp.pd, w->wr.wr.rdma.rkey, at, w->length);
 		if (!mr || !(mr->access & need)) {
-			fake__qp_break(qp, w->wr.wr_id);
-			fake__qp_break(peer, 0);
+			fake__qp_break(qp, w->wr.wr_id, IBV_WC_REM_ACCESS_ERR);
+			fake__qp_break(peer, 0, IBV_WC_WR_FLUSH_ERR);
 			return false;
 		}
 		if (need == IBV_ACCESS_REMOTE_READ)

@@ -40,6 +40,11 @@ void fake_verbs_freeze(bool frozen);
  * card": it may still be carried out until its queue pair is destroyed.
  */
 void fake_verbs_break(void);
+/*
+ * The port goes down, and all queue pairs with it; or is up again.  What anybody makes the
+ * connection manager say in between leaves it deaf and dumb for good.
+ */
+void fake_verbs_port(bool up);
 /* Is [at, at + bytes) named by work that may still be carried out? */
 bool fake_verbs_busy(const void *at, uint64_t bytes);
 

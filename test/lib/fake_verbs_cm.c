@@ -105,6 +105,16 @@ static int fake_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	return 0;
 }
 
+/*
+ * A message of the manager's goes out; false: it is lost.  As soft-RoCE of Linux 6.1 does it: one
+ * that is sent while the port is down is the last that this host ever sends or gets.
+ */
+static bool speak(void)
+{
+	f.dumb |= f.port_down;
+	return !f.dumb;
+}
+
 static void end(struct fake_id *id)
 {
 	if (!id->connected)
@@ -121,7 +131,7 @@ static int fake_disconnect(struct rdma_cm_id *pub)
 
 	if (!id->connected)
 		return fake__no(EINVAL);
-	if (id->peer)
+	if (speak() && id->peer)
 		end(id->peer);
 	end(id);
 	return 0;
@@ -135,7 +145,8 @@ static int fake_destroy_id(struct rdma_cm_id *pub)
 
 	ASSERT(!pub->qp && id->unacked == 0);
 	if (id->peer) {
-		end(id->peer);
+		if (id->connected && speak())
+			end(id->peer);
 		id->peer->peer = NULL;
 	}
 	while (*at) {
@@ -215,6 +226,8 @@ static int fake_connect(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 	struct rdma_conn_param seen_by_peer = *param;
 	struct fake_id *peer;
 
+	if (!speak())
+		return 0;
 	if (!listener) {
 		tell(id, RDMA_CM_EVENT_REJECTED, 28, NULL);
 		return 0;
@@ -237,7 +250,7 @@ static int fake_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 
 	ASSERT(fake__qp_of(pub->qp)->recv_posted > 0); /* what the peer sends first must find one */
 	id->initiator_depth = param->initiator_depth;
-	if (!id->peer)
+	if (!id->peer || !speak())
 		return fake__no(ECONNRESET);
 	id->connected = true;
 	id->peer->connected = true;
@@ -294,6 +307,7 @@ static int fake_query_port(struct ibv_context *context, uint8_t port,
 	(void)context;
 	ASSERT(port == 1);
 	attr->max_msg_sz = f.cfg.max_msg_sz;
+	attr->state = f.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	return 0;
 }
 
@@ -385,5 +399,13 @@ void fake_verbs_break(void)
 {
 	for (uint32_t i = 0; i < QPS_MAX; i++)
 		if (f.qps[i])
-			fake__qp_break(f.qps[i], 0);
+			fake__qp_break(f.qps[i], 0, IBV_WC_WR_FLUSH_ERR);
+}
+
+void fake_verbs_port(bool up)
+{
+	f.port_down = !up;
+	for (uint32_t i = 0; i < QPS_MAX && !up; i++)
+		if (f.qps[i])
+			fake__qp_break(f.qps[i], 0, IBV_WC_RETRY_EXC_ERR);
 }

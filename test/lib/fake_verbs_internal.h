@@ -93,6 +93,8 @@ struct fake__state {
 	uint32_t key;
 	uint16_t port;
 	bool frozen;
+	bool port_down;
+	bool dumb; /* no message of the manager's arrives any more */
 };
 
 extern struct fake__state fake__state;
@@ -120,6 +122,6 @@ void fake__unmake(void *p);
 void fake__ring_fd(int fd);
 void fake__drain_fd(int fd);
 struct fake_qp *fake__qp_of(struct ibv_qp *qp);
-void fake__qp_break(struct fake_qp *qp, uint64_t wr_id);
+void fake__qp_break(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status);
 
 #endif

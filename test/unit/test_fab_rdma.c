@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Both ends over verbs in memory: what moves, in which order, and what an end gives back when. */
+#include "base/clock.h"
 #include "fabric/fab_client_internal.h"
 #include "fabric/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
@@ -423,6 +424,49 @@ Test(fab_rdma, a_queue_pair_that_breaks_under_load_lends_until_it_is_destroyed)
 Test(fab_rdma, a_peer_that_is_gone_is_given_up_after_30_s)
 {
 	broken_by(by_nothing_done);
+}
+
+/* What soft-RoCE cannot stand: see fake_verbs_port(). */
+Test(fab_rdma, while_a_port_is_down_nobody_says_anything_and_then_all_goes_on)
+{
+	struct fake_verbs_cfg verbs = { .seed = 20 };
+	struct fab_connect_cfg cfg = { .key = fab_rig_key };
+	struct fab_call calls[8], *done[8];
+	struct fab_piece pieces[10];
+	struct fab_req *reqs[8];
+	struct fab_conn *conn;
+	uint32_t back = 0, before;
+	bool closed = false;
+
+	begin(&verbs, 8);
+	cfg.address = rig.address;
+	settle();
+	before = fake_verbs_objects();
+	load(calls, reqs, pieces);
+	fake_verbs_port(false);
+	drain(reqs, &back, &closed);
+	cr_assert(closed);
+	for (uint32_t n = 0; n < 8;)
+		n += fab_poll(rig.conn, rig.now_ns, done + n, 8 - n);
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	for (uint32_t i = 0; i < 5; i++) {
+		rig.now_ns += NS_PER_S;
+		cr_assert_eq(fab_rig_dial(&rig, &cfg, &conn), -ENETDOWN);
+		cr_assert(strstr(fab_conn_error(conn), "is down"), "%s", fab_conn_error(conn));
+		fab_close(conn);
+		settle();
+	}
+	fake_verbs_port(true);
+	fake_verbs_freeze(false);
+	fab_rig_connect(&rig, POOL);
+	for (uint32_t i = 0; i < 3; i++) {
+		rig.now_ns += NS_PER_S;
+		settle();
+	}
+	cr_assert_eq(fake_verbs_objects(), before); /* the old ones are gone */
+	read_once(0, 50000, 3);
+	end();
 }
 
 Test(fab_rdma, memory_that_no_card_knows_ends_the_session_and_not_the_process)

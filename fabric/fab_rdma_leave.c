@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The last of a connection: its id, whose destruction says goodbye to the peer.
+ *
+ *   fab__rdma_leave --port up, peer reachable--> destroyed
+ *         |
+ *         +--> left --LATER_NS after a look, port up--> destroyed
+ *
+ * A goodbye has to go out through the port.  One that finds no way there is worse than none: the
+ * soft-RoCE of Linux 6.1 takes that for the end of the queue pair which carries all messages of
+ * the connection manager, and then nobody on that host can make a connection any more, until the
+ * device is removed.  So while a port is down nothing is said through it, nor for a moment after a
+ * queue pair found nobody, since a route can be gone before its port is seen to be down.
+ *
+ * Invariant: (1) what is left here has no queue pair any more, and is the manager's only: no memory
+ * of ours is reached by it.
+ */
+#include "fabric/fab_rdma.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LATER_NS UINT64_C(1000000000)
+
+struct left {
+	struct left *next;
+	const struct fab_verbs *v;
+	struct rdma_cm_id *id;
+	struct rdma_event_channel *cm; /* goes with it, unless NULL */
+	pid_t owner;                   /* after a fork it is the parent's */
+	uint64_t due_ns;               /* 0: nobody has looked yet */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct left *first; /* a process has one connection manager */
+
+bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id)
+{
+	struct ibv_port_attr port;
+
+	if (!id->verbs)
+		return true;
+	memset(&port, 0, sizeof(port));
+	/* A device that is gone waits for us to let go. */
+	if (v->query_port(id->verbs, id->port_num, (void *)&port))
+		return true;
+	return port.state == IBV_PORT_ACTIVE;
+}
+
+static void destroy(struct left *l)
+{
+	(void)l->v->destroy_id(l->id);
+	if (l->cm)
+		l->v->destroy_event_channel(l->cm);
+}
+
+void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
+		     struct rdma_event_channel *cm, bool unreachable)
+{
+	struct left now = { .v = v, .id = id, .cm = cm, .owner = getpid() };
+	struct left *l = NULL;
+
+	id->context = NULL;
+	if (unreachable || !fab__rdma_port_up(v, id))
+		l = malloc(sizeof(*l));
+	if (!l) {
+		destroy(&now);
+		return;
+	}
+	*l = now;
+	ASSERT(pthread_mutex_lock(&lock) == 0);
+	l->next = first;
+	first = l;
+	ASSERT(pthread_mutex_unlock(&lock) == 0);
+}
+
+static bool is_due(struct left *l, uint64_t now_ns)
+{
+	if (l->due_ns > now_ns || l->owner != getpid())
+		return false;
+	if (l->due_ns > 0 && fab__rdma_port_up(l->v, l->id))
+		return true;
+	l->due_ns = now_ns + LATER_NS;
+	return false;
+}
+
+/* Those of `cm`, or those that are due. */
+static void sweep(const struct rdma_event_channel *cm, uint64_t now_ns)
+{
+	struct left **at = &first;
+
+	ASSERT(pthread_mutex_lock(&lock) == 0);
+	while (*at) {
+		struct left *l = *at;
+
+		if (cm ? l->id->channel != cm : !is_due(l, now_ns)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		destroy(l);
+		free(l);
+	}
+	ASSERT(pthread_mutex_unlock(&lock) == 0);
+}
+
+void fab__rdma_leave_step(uint64_t now_ns)
+{
+	sweep(NULL, now_ns);
+}
+
+void fab__rdma_leave_all(const struct rdma_event_channel *cm)
+{
+	sweep(cm, 0);
+}
+
+uint64_t fab__rdma_leave_deadline(void)
+{
+	uint64_t deadline = UINT64_MAX;
+
+	ASSERT(pthread_mutex_lock(&lock) == 0);
+	for (const struct left *l = first; l; l = l->next)
+		deadline = min_u64(deadline, l->due_ns);
+	ASSERT(pthread_mutex_unlock(&lock) == 0);
+	return deadline;
+}
