@@ -18,7 +18,11 @@
  *  (2) An unknown key id goes the way of a wrong secret: with a PSK that nobody has.
  *  (3) Pieces of 4 KiB and more are encrypted from where they lie; smaller ones are gathered into
  *      one record.
- *  (4) OpenSSL allocates when it likes.  A TLS connection is the one place where a polling thread
+ *  (4) No key enciphers more than FAB_TLS_RECORDS_MAX records of one direction (RFC 8446 5.5): who
+ *      has sent or received so many asks for new keys of both, ahead of the next record.  OpenSSL
+ *      does not count; it tells of each record and of each KeyUpdate, and a peer's asking it
+ *      answers by itself.
+ *  (5) OpenSSL allocates when it likes.  A TLS connection is the one place where a polling thread
  *      may: its seal is lifted for the call.
  */
 #include "fabric/fab_tls.h"
@@ -51,6 +55,9 @@ struct fab_tls {
 	bool asked; /* a server: some key id was looked up */
 	uint8_t psk[PSK_BYTES];
 	char key_id[FAB_KEY_ID_MAX + 1];
+	uint64_t records[2]; /* received, sent: under the key of now */
+	uint64_t records_max;
+	uint64_t rekeys[2]; /* KeyUpdates received, sent */
 	uint8_t gather[RECORD_BYTES];
 };
 
@@ -170,6 +177,45 @@ static int server_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SE
 	return *session != NULL;
 }
 
+/* ---- records, counted (4) ---------------------------------------------------------------------
+ */
+
+static void saw(int sent, int version, int type, const void *bytes, size_t size, SSL *ssl,
+		void *arg)
+{
+	struct fab_tls *tls = arg;
+	const uint8_t *message = bytes;
+
+	(void)version;
+	(void)ssl;
+	if (type == SSL3_RT_HEADER)
+		tls->records[sent]++;
+	if (type != SSL3_RT_HANDSHAKE || size == 0 || message[0] != SSL3_MT_KEY_UPDATE)
+		return;
+	tls->records[sent] = 0;
+	tls->rekeys[sent]++;
+}
+
+/* Not while a record is half-sent: OpenSSL refuses, and is asked again. */
+static void rekey_when_due(struct fab_tls *tls)
+{
+	if (likely(max_u64(tls->records[0], tls->records[1]) < tls->records_max))
+		return;
+	if (SSL_get_key_update_type(tls->ssl) == SSL_KEY_UPDATE_NONE &&
+	    !SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED))
+		ERR_clear_error();
+}
+
+void fab__tls_rekey_after(struct fab_tls *tls, uint64_t records)
+{
+	tls->records_max = records;
+}
+
+uint64_t fab__tls_rekeys(const struct fab_tls *tls, bool sent)
+{
+	return tls->rekeys[sent];
+}
+
 /* ---- making ------------------------------------------------------------------------------ */
 
 /* (1) */
@@ -236,6 +282,9 @@ static int tls_make(struct fab_tls **out, SSL_CTX *ctx, int fd)
 	BIO_set_init(bio, 1);
 	SSL_set_bio(tls->ssl, bio, bio);
 	SSL_set_app_data(tls->ssl, tls);
+	tls->records_max = FAB_TLS_RECORDS_MAX;
+	SSL_set_msg_callback(tls->ssl, saw);
+	SSL_set_msg_callback_arg(tls->ssl, tls);
 	*out = tls;
 	return 0;
 }
@@ -361,7 +410,7 @@ static ssize_t not_now(const struct fab_tls *tls, int rc)
 
 ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size)
 {
-	enum seal_mode sealed = seal_thread_lift(); /* (4) */
+	enum seal_mode sealed = seal_thread_lift(); /* (5) */
 	ssize_t got;
 
 	ERR_clear_error();
@@ -403,8 +452,10 @@ static ssize_t send_all(struct fab_tls *tls, const struct iovec *iov, uint32_t c
 	while (count > 0) {
 		uint32_t size;
 		const void *record = record_next(tls, iov, count, skip, &size);
-		int sent = SSL_write(tls->ssl, record, (int)size);
+		int sent;
 
+		rekey_when_due(tls);
+		sent = SSL_write(tls->ssl, record, (int)size);
 		if (sent <= 0)
 			return done > 0 ? done : not_now(tls, sent);
 		done += sent;
@@ -420,7 +471,7 @@ static ssize_t send_all(struct fab_tls *tls, const struct iovec *iov, uint32_t c
 
 ssize_t fab__tls_send(struct fab_tls *tls, const struct iovec *iov, uint32_t count)
 {
-	enum seal_mode sealed = seal_thread_lift(); /* (4) */
+	enum seal_mode sealed = seal_thread_lift(); /* (5) */
 	ssize_t done = send_all(tls, iov, count);
 
 	seal_thread_back(sealed);

@@ -11,6 +11,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/* That AES-GCM's security bound allows under one key: 2^24.5, less some that are on their way. */
+#define FAB_TLS_RECORDS_MAX (UINT64_C(1) << 24)
+
 struct fab_tls;
 struct fab_tls_host; /* what all connections of a server share */
 
@@ -44,6 +47,10 @@ const char *fab__tls_key_id(const struct fab_tls *tls);
  */
 must_check ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size);
 must_check ssize_t fab__tls_send(struct fab_tls *tls, const struct iovec *iov, uint32_t count);
+
+/* Instead of after FAB_TLS_RECORDS_MAX; and how often keys were replaced. */
+void fab__tls_rekey_after(struct fab_tls *tls, uint64_t records);
+uint64_t fab__tls_rekeys(const struct fab_tls *tls, bool sent);
 
 /* The least that a TLS client's first bytes are known by. */
 static inline bool fab__tls_looks_like(uint8_t first)

@@ -4,6 +4,8 @@
  * version, none at all, or records that were cut or changed, nothing does, and a line says why.
  */
 #include "fabric/fab_client_internal.h"
+#include "fabric/fab_server_internal.h"
+#include "fabric/fab_tls.h"
 #include "test/lib/fab_rig.h"
 
 #include <arpa/inet.h>
@@ -64,7 +66,7 @@ static void read_one(uint32_t bytes, uint8_t *source)
 		(void)!fab_server_poll(rig.srv, rig.now_ns, &event, 1);
 		(void)!fab_poll(rig.conn, rig.now_ns, &done, 1);
 	}
-	cr_assert_eq(call.length_bytes, bytes);
+	cr_assert_eq(call.length_bytes, bytes, "%s", fab_conn_error(rig.conn));
 	cr_assert_eq(memcmp(window, source, bytes), 0, "%u bytes", bytes);
 	cr_assert_eq(window[bytes], 0);
 }
@@ -84,8 +86,13 @@ Test(fab_tls, payload_of_every_sort_of_size_comes_through)
 	free(source);
 }
 
+static struct fab_tls *tls_of_server(void)
+{
+	return rig.srv->open[0]->control.tls;
+}
+
 /* More than a socket holds, so that a record stays half-sent, and is taken up again. */
-Test(fab_tls, what_a_socket_does_not_take_leaves_later)
+static void leaves_later(uint64_t records)
 {
 	enum { CALLS = 16 };
 	struct fab_call call[CALLS], *done;
@@ -95,6 +102,8 @@ Test(fab_tls, what_a_socket_does_not_take_leaves_later)
 
 	serve();
 	fab_rig_connect(&rig, POOL);
+	fab__tls_rekey_after(rig.conn->tls, records);
+	fab__tls_rekey_after(tls_of_server(), records);
 	numbers(source, LARGE, 7);
 	for (int i = 0; i < CALLS; i++) {
 		call[i] = (struct fab_call){ .type = FAB_READ,
@@ -127,6 +136,17 @@ Test(fab_tls, what_a_socket_does_not_take_leaves_later)
 	free(source);
 }
 
+Test(fab_tls, what_a_socket_does_not_take_leaves_later)
+{
+	leaves_later(FAB_TLS_RECORDS_MAX);
+}
+
+/* Both ends ask for new keys all the time, also while the other cannot send. */
+Test(fab_tls, keys_are_replaced_around_half_sent_records)
+{
+	leaves_later(5);
+}
+
 Test(fab_tls, required_makes_every_tcp_address_one)
 {
 	struct fab_server_cfg cfg = { .key = fab_rig_key, .tls_required = true };
@@ -135,6 +155,55 @@ Test(fab_tls, required_makes_every_tcp_address_one)
 	cr_assert_eq(strncmp(rig.address, "tls://", 6), 0, "%s", rig.address);
 	fab_rig_connect(&rig, 0);
 	fab_rig_end(&rig);
+}
+
+/* ---- new keys ------------------------------------------------------------------------------- */
+
+/* Sixteen records are 256 KiB: each end's counting makes the other's keys new as well. */
+static void outlives_its_keys(bool client_counts)
+{
+	enum { RECORDS = 16, ROUNDS = 40 };
+	struct fab_tls *server, *client;
+	uint8_t *source = malloc(LARGE);
+
+	serve();
+	fab_rig_connect(&rig, POOL);
+	read_one(64, source);
+	server = tls_of_server();
+	client = rig.conn->tls;
+	fab__tls_rekey_after(client_counts ? client : server, RECORDS);
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		read_one(LARGE - 64 * i, source);
+	/* A MiB is 64 records and more from the appliance. */
+	cr_assert_geq(fab__tls_rekeys(server, true), client_counts ? ROUNDS / 2 : 4 * ROUNDS);
+	cr_assert_eq(fab__tls_rekeys(server, true), fab__tls_rekeys(client, false));
+	cr_assert_geq(fab__tls_rekeys(client, true), ROUNDS / 2);
+	fab_rig_end(&rig);
+	free(source);
+}
+
+Test(fab_tls, session_outlives_the_keys_of_who_sends_much)
+{
+	outlives_its_keys(false);
+}
+
+Test(fab_tls, session_outlives_the_keys_of_who_receives_much)
+{
+	outlives_its_keys(true);
+}
+
+Test(fab_tls, keys_are_not_replaced_before_it_is_time)
+{
+	uint8_t *source = malloc(LARGE);
+
+	serve();
+	fab_rig_connect(&rig, POOL);
+	for (uint32_t i = 0; i < 20; i++)
+		read_one(LARGE, source);
+	cr_assert_eq(fab__tls_rekeys(tls_of_server(), true), 0);
+	cr_assert_eq(fab__tls_rekeys(rig.conn->tls, true), 0);
+	fab_rig_end(&rig);
+	free(source);
 }
 
 /* ---- who does not get in ------------------------------------------------------------------ */
