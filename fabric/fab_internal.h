@@ -260,6 +260,7 @@ struct fab_tcp {
 	int err;             /* sticky */
 	bool drained;        /* the last read took all there was */
 	bool stuck;          /* the socket was full: wait until it is writable */
+	uint32_t reach;      /* what is asked for at least when a header is wanted */
 	uint32_t in_at;      /* in[in_at .. in_end) is not yet handed out */
 	uint32_t in_end;
 	struct list out;  /* fab_tx */

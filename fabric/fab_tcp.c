@@ -6,8 +6,10 @@
  *        0            in_at                      in_end
  *
  * Headers and bodies come out of `in`.  Payload of 16 KiB and more is received straight into
- * its place: only what was already in `in` is copied.  Going out nothing is copied: one sendmsg
- * gathers headers, bodies and payload from where they lie.
+ * its place, with the first bytes of what follows into `in` by the same call: only what was
+ * already in `in` is copied.  So while large payload comes, little is read ahead of a header
+ * (`reach`); while none does, all that is there.  Going out nothing is copied: one sendmsg gathers
+ * headers, bodies and payload from where they lie.
  *
  * Invariants:
  *  (1) A fab_tx is on `out` from send() until its last byte was given to the kernel, then on
@@ -22,6 +24,8 @@
 #include <unistd.h>
 
 #define DIRECT_MIN (16u << 10) /* below, one large read into `in` is cheaper */
+#define BEHIND     512u        /* read behind large payload: the next headers */
+#define REACH_MIN  4096u       /* read ahead after large payload */
 #define IOV_MAX_   192
 
 static struct fab_tcp *tcp_of(struct fab_link *link)
@@ -42,16 +46,9 @@ static ssize_t pull_in_tls(struct fab_tcp *tcp, void *dst, size_t size)
 	return got;
 }
 
-/* One recv.  > 0 bytes, 0: nothing there, < 0 broken. */
-static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
+/* What recv() said of `size` bytes: > 0 bytes, 0: nothing there, < 0 broken. */
+static ssize_t pulled(struct fab_tcp *tcp, ssize_t got, size_t size)
 {
-	ssize_t got;
-
-	if (tcp->err)
-		return tcp->err;
-	if (tcp->tls)
-		return pull_in_tls(tcp, dst, size);
-	got = recv(tcp->fd, dst, size, MSG_DONTWAIT);
 	if (got > 0) {
 		tcp->drained = (size_t)got < size;
 		return got;
@@ -62,6 +59,37 @@ static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
 	}
 	tcp->err = -ECONNRESET;
 	return tcp->err;
+}
+
+/* One recv.  > 0 bytes, 0: nothing there, < 0 broken. */
+static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
+{
+	if (tcp->err)
+		return tcp->err;
+	if (tcp->tls)
+		return pull_in_tls(tcp, dst, size);
+	return pulled(tcp, recv(tcp->fd, dst, size, MSG_DONTWAIT), size);
+}
+
+/* The same for large payload: what lies behind it comes into `in`, which is empty, and is not
+ * counted. */
+static ssize_t pull_direct(struct fab_tcp *tcp, void *dst, size_t size)
+{
+	struct iovec iov[2] = { { dst, size }, { tcp->in, BEHIND } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+	ssize_t got;
+
+	ASSERT(tcp->in_at == tcp->in_end);
+	tcp->reach = REACH_MIN;
+	if (tcp->tls || tcp->err)
+		return pull_in(tcp, dst, size);
+	got = pulled(tcp, recvmsg(tcp->fd, &msg, MSG_DONTWAIT), size + BEHIND);
+	tcp->in_at = 0;
+	tcp->in_end = 0;
+	if (got <= (ssize_t)size)
+		return got;
+	tcp->in_end = (uint32_t)((size_t)got - size);
+	return (ssize_t)size;
 }
 
 /* At least `want` bytes in `in`: 1, 0 not yet, < 0. */
@@ -77,10 +105,14 @@ static int fill(struct fab_tcp *tcp, uint32_t want)
 		tcp->in_at = 0;
 	}
 	do {
-		got = pull_in(tcp, tcp->in + tcp->in_end, sizeof(tcp->in) - tcp->in_end);
+		uint32_t room = min_u32(sizeof(tcp->in) - tcp->in_end, max_u32(want, tcp->reach));
+
+		got = pull_in(tcp, tcp->in + tcp->in_end, room);
 		if (got < 0)
 			return (int)got;
 		tcp->in_end += (uint32_t)got;
+		if ((uint32_t)got == room)
+			tcp->reach = min_u32(2 * tcp->reach, sizeof(tcp->in));
 	} while (got > 0 && tcp->in_end < want && !tcp->drained);
 	return tcp->in_end >= want;
 }
@@ -127,7 +159,7 @@ static int tcp_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 				return there;
 			continue;
 		}
-		got = pull_in(tcp, at + *done_bytes, left);
+		got = pull_direct(tcp, at + *done_bytes, left);
 		if (got <= 0)
 			return (int)got;
 		*done_bytes += (uint32_t)got;
@@ -287,6 +319,7 @@ void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 	tcp->err = 0;
 	tcp->drained = false;
 	tcp->stuck = false;
+	tcp->reach = sizeof(tcp->in);
 	tcp->in_at = 0;
 	tcp->in_end = 0;
 	tcp->out_at = 0;
