@@ -80,7 +80,6 @@ static ssize_t pull_direct(struct fab_tcp *tcp, void *dst, size_t size)
 	ssize_t got;
 
 	ASSERT(tcp->in_at == tcp->in_end);
-	tcp->reach = REACH_MIN;
 	if (tcp->tls || tcp->err)
 		return pull_in(tcp, dst, size);
 	got = pulled(tcp, recvmsg(tcp->fd, &msg, MSG_DONTWAIT), size + BEHIND);
@@ -140,6 +139,8 @@ static int tcp_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 	uint8_t *at = dst;
 
 	(void)slot;
+	if (size_bytes >= DIRECT_MIN)
+		tcp->reach = REACH_MIN;
 	while (*done_bytes < size_bytes) {
 		uint32_t left = size_bytes - *done_bytes;
 		uint32_t here = min_u32(left, tcp->in_end - tcp->in_at);
@@ -151,7 +152,7 @@ static int tcp_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 			*done_bytes += here;
 			continue;
 		}
-		if (left < DIRECT_MIN) {
+		if (size_bytes < DIRECT_MIN) {
 			int there = fill(tcp, left);
 
 			/* Take what has come: `in` need not hold all of it. */
