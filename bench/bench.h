@@ -48,6 +48,7 @@ struct bench_conf {
 	bool verify;           /* epoch: compare every byte with the local file */
 	uint32_t read_percent; /* nvme: the rest are writes                     */
 	uint32_t threads;      /* nvme: polling threads, each on a core         */
+	uint32_t lanes;        /* connections of the client; 0: the library's choice */
 	uint64_t count;        /* nvme: end a run after so many; 0: by time     */
 	bool json;
 	int core_client; /* processors to pin to; -1: not pinned */

@@ -397,6 +397,7 @@ int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_optio
 	int err;
 
 	ASSERT(i < env->count);
+	o.lanes = env->conf->lanes;
 	o.reconnect_ns = NS_PER_S; /* a figure with a break in it is none */
 	err = weka_connect(env->where[i], &env->key, &o, out);
 	return err ? bench_fail("%s: %s", env->where[i], weka_error(NULL)) : 0;

@@ -59,6 +59,9 @@ static const struct argp_option options[] = {
 	{ "reads", 'R', "PERCENT", 0, "nvme: reads among writes, such as 70", 2 },
 	{ "threads", 'n', "N", 0,
 	  "nvme: polling threads, each with a queue pair a drive; fabric: connections (1)", 2 },
+	{ "lanes", 'L', "N", 0,
+	  "with --connect: connections of a session (tcp, rdma: one for each core and address)",
+	  2 },
 	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
@@ -156,6 +159,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 		return 0;
 	case 'n':
 		conf->threads = (uint32_t)number(state, arg, 1, BENCH_THREADS_MAX);
+		return 0;
+	case 'L':
+		conf->lanes = (uint32_t)number(state, arg, 1, 8);
 		return 0;
 	case 'N':
 		conf->count = number(state, arg, 1, 1ull << 40);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A client's life, and its sessions, of which it may see several.
+ * A client's life, and its sessions, of which it may see several.  What is drawn here is a
+ * session's first connection; those beside it are client_lane.c's.
  *
  *          retry_ns        agreed         its memory is here
  *    DOWN ---------> HELLO --------> POOL -------------------> UP
@@ -8,17 +9,17 @@
  *     | +-next address-+--------------+                        |
  *     +--------------------------------------------------------+
  *
- * The old session's memory stays until the new one's is there: leases have bytes in it that
- * the caller may be looking at, in any thread.  Then these are copied, and the new memory takes
- * the old one's place in the address space, at once; what a drive may still write for the old
- * session goes where nobody looks.
+ * Over tcp and rdma the pool is ours and lent to each connection: a new session gets the same.
+ * Over shm it is the appliance's.  Then the old session's memory stays until the new one's is
+ * there: leases have bytes in it that the caller may be looking at, in any thread.  Then these are
+ * copied, and the new memory takes the old one's place in the address space, at once; what a drive
+ * may still write for the old session goes where nobody looks.
  *
  * Invariants:
  *
- *  (1) `conn` and `region` are those of the last session that was UP; `memory` is where
- *      `region` lies, and never changes.
- *  (2) `next` is there in HELLO and POOL only.
- *  (3) In any state but UP no call is in the fabric's hands: they came back as it broke.
+ *  (1) `memory` never changes.  It is ours, or the region's of lane 0, which then stays, broken,
+ * until another session is UP. (2) `next` is there in HELLO and POOL only. (3) In any state but UP
+ * no call is in the fabric's hands: they came back as it broke.
  */
 #include "client-lib/client_internal.h"
 
@@ -61,10 +62,11 @@ static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, 
 	if (!why || !why[0])
 		why = strerror(-err);
 	snprintf(c->error, sizeof(c->error), "%s: %s", c->addresses[c->address_at], why);
-	if (c->next)
-		fab_close(c->next);
-	c->next = NULL;
-	c->next_region = NULL;
+	client__unwatch(c, &c->next);
+	if (c->next.conn)
+		fab_close(c->next.conn);
+	c->next.conn = NULL;
+	c->next.region = NULL;
 	c->at = CLIENT_DOWN;
 	c->retry_ns = now_ns;
 	c->address_at++;
@@ -83,67 +85,101 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 		.key = *c->key,
 		.want = c->want,
 	};
-	int err = fab_connect(&c->next, &cfg, now_ns);
+	int err = fab_connect(&c->next.conn, &cfg, now_ns);
 
 	secret_wipe(&cfg.key, sizeof(cfg.key));
 	if (err) {
-		try_failed(c, now_ns, err, c->next ? fab_conn_error(c->next) : NULL);
+		try_failed(c, now_ns, err, c->next.conn ? fab_conn_error(c->next.conn) : NULL);
 		return;
 	}
 	c->at = CLIENT_HELLO;
 }
 
+/* What is ours is lent once more, if the transport can. */
+static int pool_begin(struct weka_client *c)
+{
+	uint64_t bytes = align_down(fab_conn_limits(c->next.conn)->pool_max_bytes, POOL_ALIGN);
+	int err = -EOPNOTSUPP;
+
+	if (c->memory_ours)
+		err = fab_pool_lend(c->next.conn, c->memory, c->pool_bytes, &c->next.region);
+	if (err != -EOPNOTSUPP)
+		return err;
+	return fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
+}
+
 static void try_hello(struct weka_client *c, uint64_t now_ns)
 {
-	int err = fab_connect_step(c->next, now_ns);
-	uint64_t bytes;
+	int err = fab_connect_step(c->next.conn, now_ns);
 
 	if (err == -EINPROGRESS)
 		return;
-	if (!err) {
-		bytes = align_down(fab_conn_limits(c->next)->pool_max_bytes, POOL_ALIGN);
-		err = fab_pool_add(c->next, min_u64(c->pool_bytes, bytes), &c->next_region);
-	}
+	if (!err)
+		err = pool_begin(c);
 	if (err) {
-		try_failed(c, now_ns, err, fab_conn_error(c->next));
+		try_failed(c, now_ns, err, fab_conn_error(c->next.conn));
 		return;
 	}
 	c->at = CLIENT_POOL;
 	c->try_until_ns = client__after(now_ns, c->connect_timeout_ns);
 }
 
-/* The new session's memory is there: let it take the old one's place. */
-static int adopt(struct weka_client *c)
+/* It takes the old one's place, if there is one. */
+static int memory_adopt(struct weka_client *c, struct fab_region *region)
 {
-	const struct fab_limits *limits = fab_conn_limits(c->next);
-	char *fresh = fab_region_memory(c->next_region);
+	char *fresh = fab_region_memory(region);
 
+	if (fresh == c->memory)
+		return 0;
 	/* Faults now rather than later; what is not there in time will be then. */
-	(void)madvise(fresh, fab_region_size(c->next_region), MADV_POPULATE_WRITE);
-	if (c->conn) {
-		if (fab_region_size(c->next_region) < fab_region_size(c->region))
+	(void)madvise(fresh, fab_region_size(region), MADV_POPULATE_WRITE);
+	if (c->memory) {
+		if (fab_region_size(region) < c->pool_bytes)
 			return -ENOSPC;
 		client__leases_move(c, fresh);
-		fab_region_keep(c->region);
-		fab_region_replace(c->next_region, c->memory, fab_region_size(c->region));
-		fab_close(c->conn);
-		c->counters.reconnects++;
+		if (c->lanes[0].region)
+			fab_region_keep(c->lanes[0].region); /* it has none any more */
+		fab_region_replace(region, c->memory, c->pool_bytes);
 	} else {
 		c->memory = fresh;
-		c->pool_bytes = fab_region_size(c->next_region);
+		c->pool_bytes = fab_region_size(region);
 	}
-	c->conn = c->next;
-	c->region = c->next_region;
-	c->next = NULL;
-	c->next_region = NULL;
-	ASSERT(fab_region_memory(c->region) == c->memory); /* (1) */
+	c->memory_ours = strcmp(fab_conn_transport(c->next.conn), "shm") != 0;
+	if (c->memory_ours)
+		fab_region_keep(region);
+	return 0;
+}
+
+/* The new session is there, and so is its memory. */
+static int adopt(struct weka_client *c)
+{
+	const struct fab_limits *limits = fab_conn_limits(c->next.conn);
+	bool is_first = c->memory == NULL;
+	int err = memory_adopt(c, c->next.region);
+
+	if (err)
+		return err;
+	client__lanes_close(c); /* of shm: it has no memory any more */
+	c->counters.reconnects += !is_first;
+	c->lanes[0].conn = c->next.conn;
+	c->lanes[0].region = c->next.region;
+	c->lanes[0].watched = c->next.watched;
+	ASSERT(!c->next.armed);
+	c->lanes[0].at = CLIENT_UP;
+	c->lanes_up = 1;
+	c->next = (struct client_lane){ .watched = -1 };
+	ASSERT(fab_region_memory(c->lanes[0].region) == c->memory); /* (1) */
+	c->place = *fab_conn_place(c->lanes[0].conn);
+	c->foreign = 0;
 	c->window_max_bytes = limits->window_max_bytes;
 	c->batch_items_max = min_u32(c->want.batch_max, limits->batch_max);
 	c->address_up = c->address_at;
+	c->lanes[0].address = (uint8_t)c->address_up;
 	c->address_at = 0;
 	c->rounds = 0;
 	c->dead = false;
 	c->at = CLIENT_UP;
+	client__lanes_plan(c);
 	return 0;
 }
 
@@ -152,10 +188,10 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 	struct fab_call *none;
 	int err;
 
-	ASSERT(fab_poll(c->next, now_ns, &none, 1) == 0);
-	err = fab_region_status(c->next_region);
+	ASSERT(fab_poll(c->next.conn, now_ns, &none, 1) == 0);
+	err = fab_region_status(c->next.region);
 	if (err == -EINPROGRESS)
-		err = fab_conn_status(c->next) ? -ECONNRESET : -EINPROGRESS;
+		err = fab_conn_status(c->next.conn) ? -ECONNRESET : -EINPROGRESS;
 	if (err == -EINPROGRESS && now_ns < c->try_until_ns)
 		return;
 	if (err == -EINPROGRESS)
@@ -168,7 +204,7 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns)
 {
-	if (!c->dead && c->conn && now_ns - c->down_ns > c->reconnect_ns) {
+	if (!c->dead && c->memory && now_ns - c->down_ns > c->reconnect_ns) {
 		c->dead = true;
 		client__end_pending(c, -ENOTCONN);
 	}
@@ -182,8 +218,7 @@ void client__conn_step(struct weka_client *c, uint64_t now_ns)
 
 void client__conn_lost(struct weka_client *c, uint64_t now_ns)
 {
-	ASSERT(c->at == CLIENT_UP && !c->next);
-	snprintf(c->error, sizeof(c->error), "%s: the session broke", c->addresses[c->address_up]);
+	ASSERT(c->at == CLIENT_UP && !c->next.conn && c->lanes_up == 0);
 	c->at = CLIENT_DOWN;
 	c->down_ns = now_ns;
 	c->retry_ns = now_ns;
@@ -220,6 +255,10 @@ static int options_check(struct weka_options *o, const struct weka_options *give
 	o->timeout_ns = or_default_u64(o->timeout_ns, 30 * NS_PER_S);
 	o->reconnect_ns = or_default_u64(o->reconnect_ns, 30 * NS_PER_S);
 	o->spin_ns_max = or_default_u64(o->spin_ns_max, NS_PER_MS);
+	if (o->lanes > CLIENT_LANES_MAX) {
+		snprintf(why, sizeof(connect_error), "options: at most %u lanes", CLIENT_LANES_MAX);
+		return -EINVAL;
+	}
 	if (o->requests_max > 1024 || o->batches_max > 1024 ||
 	    o->batch_items_max > WEKA_BATCH_MAX || o->leases_max > (1u << 24) ||
 	    o->pool_bytes > (1ull << 40)) {
@@ -323,6 +362,7 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	c->connect_timeout_ns = o.connect_timeout_ns;
 	c->spin_ns_max = o.spin_ns_max;
 	c->pool_bytes = o.pool_bytes;
+	c->lanes_asked = o.lanes;
 	c->want.credits = o.requests_max;
 	c->want.long_bodies = min_u32(o.batches_max, o.requests_max);
 	c->want.batch_max = o.batch_items_max;
@@ -345,7 +385,9 @@ int weka_connect(const char *addresses, const struct weka_key *key,
 	if (c) {
 		c->epoll = -1;
 		c->timer = -1;
-		c->watched = -1;
+		c->next.watched = -1;
+		for (uint32_t i = 0; i < CLIENT_LANES_MAX; i++)
+			c->lanes[i].watched = -1;
 		err = client_create(c, addresses, key, options);
 	}
 	if (!err) {
@@ -365,10 +407,11 @@ void weka_close(struct weka_client *c)
 
 	if (!c)
 		return;
-	if (c->next)
-		fab_close(c->next);
-	if (c->conn)
-		fab_close(c->conn);
+	if (c->next.conn)
+		fab_close(c->next.conn);
+	client__lanes_close(c);
+	if (c->memory_ours)
+		munmap(c->memory, c->pool_bytes);
 	client__sleep_destroy(c);
 	client__pool_destroy(&c->pool);
 	free(c->leases);
@@ -393,15 +436,21 @@ int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 		.batch_items_max = c->batch_items_max,
 		.window_max_bytes = c->window_max_bytes,
 		.pool_bytes = c->pool_bytes,
+		.lanes = c->lanes_up,
+		.lanes_wanted = c->lane_count,
+		.cores = c->place.core_count,
 	};
+	const struct client_lane *lane = c->lanes;
 
 	if (client__forked(c))
 		return -ESTALE;
 	if (out->size_bytes < sizeof(out->size_bytes))
 		return -EINVAL;
 	if (c->at == CLIENT_UP) {
-		snprintf(l.transport, sizeof(l.transport), "%s", fab_conn_transport(c->conn));
-		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[c->address_up]);
+		while (lane->at != CLIENT_UP)
+			lane++;
+		snprintf(l.transport, sizeof(l.transport), "%s", fab_conn_transport(lane->conn));
+		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[lane->address]);
 	}
 	memcpy(out, &l, min_u64(out->size_bytes, sizeof(l)));
 	return 0;

@@ -18,7 +18,6 @@
  *                                              appliance has yet to let go of the window
  */
 #ifndef CLIENT_INTERNAL_H
-#define CLIENT_HOLD_MAX_MS 2000u /* nobody puts us off for longer */
 #define CLIENT_INTERNAL_H
 
 #include "base/assert.h"
@@ -30,6 +29,8 @@
 
 #define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one read        */
 #define CLIENT_ADDRESSES   8u
+#define CLIENT_LANES_MAX   FAB_LANES_MAX
+#define CLIENT_HOLD_MAX_MS 2000u    /* nobody puts us off for longer                  */
 #define CLIENT_SCAN_NS     1000000u /* between two looks at the deadlines             */
 #define CLIENT_TURNS       8u       /* between two looks at the clock                 */
 #define CLIENT_DONE_BATCH  32u      /* calls taken from the fabric at once            */
@@ -120,23 +121,40 @@ struct client_slot {
 	uint8_t state;
 	uint8_t replays;
 	uint8_t asked_again; /* for a checksum */
+	uint8_t lane;        /* SENT, ORPHAN: which has it */
 };
 
 enum client_conn_at {
-	CLIENT_DOWN,  /* until retry_ns                       */
-	CLIENT_HELLO, /* `next` is connecting                 */
-	CLIENT_POOL,  /* `next` is connected, its memory not  */
+	CLIENT_DOWN,  /* until retry_ns                        */
+	CLIENT_HELLO, /* it is connecting                      */
+	CLIENT_POOL,  /* it is connected, its memory not       */
 	CLIENT_UP,
+};
+
+/* One connection: client_lane.c. */
+struct client_lane {
+	struct fab_conn *conn;     /* NULL when DOWN, but over shm: client_conn.c (1) */
+	struct fab_region *region; /* in POOL and UP                                  */
+	enum client_conn_at at;
+	int watched;   /* its descriptor in `epoll`, or -1 */
+	uint64_t load; /* see client__cost()               */
+	uint64_t retry_ns;
+	uint64_t try_until_ns;
+	uint32_t rounds; /* tries in a row that failed */
+	uint8_t address;
+	bool armed; /* client_sleep.c */
 };
 
 struct weka_client {
 	/* A page that fork() gives to the child as zeros. */
 	const char *alive;
 
-	struct fab_conn *conn;
-	struct fab_region *region;
-	char *memory;    /* of the pool: stays where it is from one session to the next */
-	uint64_t now_ns; /* at most CLIENT_TURNS turns old */
+	struct client_lane lanes[CLIENT_LANES_MAX];
+	uint32_t lane_count; /* that this session is to have */
+	uint32_t lanes_up;
+	uint64_t lanes_ns; /* when one of them wants to be looked at: client__lanes_step() */
+	char *memory;      /* of the pool: stays where it is from one session to the next */
+	uint64_t now_ns;   /* at most CLIENT_TURNS turns old */
 	uint64_t scan_ns;
 	uint32_t turns;
 	struct list free;
@@ -150,9 +168,10 @@ struct weka_client {
 	union client_batch *batches_free;
 	struct client_lease *leases;
 	struct client_lease *leases_free;
-	uint8_t armed; /* 1: the timer, 2: the fabric too */
-	bool dead;     /* without an appliance for longer than reconnect_ns */
-	enum client_conn_at at;
+	bool armed;             /* for sleep: the timer, and the lanes that say so themselves */
+	bool dead;              /* without an appliance for longer than reconnect_ns */
+	bool memory_ours;       /* else it is a region's of lane 0, shared with the appliance */
+	enum client_conn_at at; /* of the session: HELLO and POOL are those of `next` */
 
 	struct client_pool pool;
 	struct weka_counters counters;
@@ -163,9 +182,11 @@ struct weka_client {
 	void *batch_memory;
 
 	/* client_conn.c */
-	struct fab_conn *next;
-	struct fab_region *next_region;
-	struct fab_key *key; /* in a page of its own: base/secret.h */
+	struct client_lane next; /* a session that is being made; its `at` is not used */
+	struct fab_place place;  /* of the session's first lane */
+	uint32_t lanes_asked;    /* 0: the library's choice */
+	uint32_t foreign;        /* addresses of another appliance than the session's, as bits */
+	struct fab_key *key;     /* in a page of its own: base/secret.h */
 	struct fab_limits want;
 	char *addresses[CLIENT_ADDRESSES];
 	uint32_t address_count;
@@ -184,7 +205,6 @@ struct weka_client {
 	/* client_sleep.c */
 	int epoll;
 	int timer;
-	int watched; /* the connection's descriptor in `epoll`, or -1 */
 	uint64_t spin_ns_max;
 	uint64_t wait_ns; /* how long answers lately took */
 	uint64_t arm_ns;  /* what arming and disarming costs */
@@ -246,6 +266,12 @@ must_check int client__statfs_answer(struct client_slot *slot);
 must_check int client__name(const struct weka_ref *ref, struct fab_name *out);
 void client__attr(const struct fab_attr *from, struct weka_attr *to);
 
+/* Its memory is the appliance's too: it may write there as long as it likes. */
+static inline bool client__is_shared(const struct weka_client *c)
+{
+	return !c->memory_ours;
+}
+
 static inline char *client__window(const struct client_slot *slot)
 {
 	return (char *)slot->lease->client->memory + slot->call.window_offset;
@@ -254,15 +280,46 @@ static inline char *client__window(const struct client_slot *slot)
 /* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns);
+/* The last lane broke: the session is over. */
 void client__conn_lost(struct weka_client *c, uint64_t now_ns);
 must_check int client__key(const struct weka_key *key, struct fab_key *out, char *why);
 must_check int client__addresses(struct weka_client *c, const char *text, char *why);
+
+/* ---- lanes: client_lane.c -------------------------------------------------------------- */
+
+/* How many the session is to have, and where those that are DOWN go. */
+void client__lanes_plan(struct weka_client *c);
+void client__lanes_step(struct weka_client *c, uint64_t now_ns);
+/* It broke, and every call has come back. */
+void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t now_ns);
+void client__lanes_close(struct weka_client *c);
+/* The one with the least to do, but for those in `tried` (bits); NULL: none is UP. */
+struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried);
+/* The first that is UP: there is one while c->at is. */
+static inline struct client_lane *client__lane_first(struct weka_client *c)
+{
+	struct client_lane *lane = c->lanes;
+
+	while (lane->at != CLIENT_UP)
+		lane++;
+	return lane;
+}
+/* When something will happen to it by itself. */
+uint64_t client__lane_deadline(const struct client_lane *lane);
+
+/* What a request weighs: itself, and each block that it may move. */
+static inline uint64_t client__cost(const struct client_slot *slot)
+{
+	return 1 + slot->call.window_bytes / WEKA_BLOCK;
+}
 
 /* ---- sleep: client_sleep.c ------------------------------------------------------------ */
 
 must_check int client__sleep_create(struct weka_client *c);
 void client__sleep_destroy(struct weka_client *c);
 void client__disarm(struct weka_client *c);
+/* Before its connection is closed: the number of its descriptor may soon be another's. */
+void client__unwatch(struct weka_client *c, struct client_lane *lane);
 /* Asleep until something may have happened, or until_ns: 0, -ETIMEDOUT, -EINTR. */
 must_check int client__sleep(struct weka_client *c, uint64_t until_ns);
 /* The next turn looks at the clock, and at every deadline. */

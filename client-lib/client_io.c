@@ -131,20 +131,53 @@ int client__drop(struct weka_client *c, struct client_slot *slot, int err)
 	return err;
 }
 
+/* What its order or its lane matters to: appends, and the beginning and the end of a long put. */
+static bool is_orderly(const struct fab_call *call)
+{
+	switch (call->type) {
+	case FAB_PUT_BEGIN:
+	case FAB_PUT_COMMIT:
+	case FAB_PUT_ABORT:
+		return true;
+	case FAB_WRITE:
+		return call->args.write.flags & FAB_WRITE_APPEND;
+	default:
+		return false;
+	}
+}
+
+/* `tried` has no credit left. */
+static struct client_lane *lane_for(struct weka_client *c, const struct client_slot *slot,
+				    uint32_t tried)
+{
+	if (likely(c->lanes_up == 1) || is_orderly(&slot->call)) {
+		if (tried || c->at != CLIENT_UP)
+			return NULL;
+		return client__lane_first(c);
+	}
+	return client__lane_pick(c, tried);
+}
+
 /* Hand it to the fabric, or let it wait.  Errors: what no waiting would mend. */
 static int slot_submit(struct weka_client *c, struct client_slot *slot)
 {
-	int err = -ENOTCONN;
+	struct client_lane *lane;
+	uint32_t tried = 0;
+	int err;
 
-	slot->call.region = slot->lease ? c->region : NULL;
-	if (likely(c->at == CLIENT_UP))
-		err = fab_submit(c->conn, &slot->call);
-	if (likely(!err)) {
-		slot->state = CLIENT_SENT;
-		return 0;
+	while ((lane = lane_for(c, slot, tried)) != NULL) {
+		slot->lane = (uint8_t)(lane - c->lanes);
+		slot->call.region = slot->lease ? lane->region : NULL;
+		err = fab_submit(lane->conn, &slot->call);
+		if (likely(!err)) {
+			slot->state = CLIENT_SENT;
+			lane->load += client__cost(slot);
+			return 0;
+		}
+		if (err != -EAGAIN && err != -ENOTCONN && err != -ECONNRESET)
+			return err;
+		tried |= 1u << slot->lane;
 	}
-	if (err != -EAGAIN && err != -ENOTCONN && err != -ECONNRESET)
-		return err;
 	slot->state = CLIENT_PENDING;
 	return 0;
 }
@@ -217,7 +250,7 @@ static void slot_orphan(struct weka_client *c, struct client_slot *slot, int sta
 		return;
 	}
 	ASSERT(slot->state == CLIENT_SENT);
-	fab_cancel(c->conn, &slot->call);
+	fab_cancel(c->lanes[slot->lane].conn, &slot->call);
 	slot->state = CLIENT_ORPHAN;
 	if (slot->lease)
 		slot->lease->orphans++;
@@ -287,7 +320,7 @@ static wk_cold void hold(struct weka_client *c, uint32_t retry_ms)
 
 static wk_cold void session_broke(struct weka_client *c, struct client_slot *slot)
 {
-	if (slot->lease)
+	if (slot->lease && client__is_shared(c))
 		slot->lease->lost = true;
 	if (slot->state == CLIENT_SENT && !fab_is_change(slot->call.type, &slot->call.args) &&
 	    slot->replays < CLIENT_REPLAYS_MAX) {
@@ -304,6 +337,7 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	int status = slot->call.status;
 
 	ASSERT(slot->state == CLIENT_SENT || slot->state == CLIENT_ORPHAN); /* (2) */
+	c->lanes[slot->lane].load -= client__cost(slot);
 	if (unlikely(status == -ECONNRESET)) {
 		session_broke(c, slot);
 		return;
@@ -368,36 +402,41 @@ static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
 	}
 }
 
-static void take_in(struct weka_client *c, uint64_t now_ns)
+static void take_in(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
 {
 	struct fab_call *done[CLIENT_DONE_BATCH];
 	uint32_t count, i;
 	bool was_broken;
 
 	do { /* when it breaks: until every call is back (2) */
-		was_broken = fab_conn_status(c->conn) != 0;
-		count = fab_poll(c->conn, now_ns, done, CLIENT_DONE_BATCH);
+		was_broken = fab_conn_status(lane->conn) != 0;
+		count = fab_poll(lane->conn, now_ns, done, CLIENT_DONE_BATCH);
 		for (i = 0; i < count; i++)
 			answered(c, container_of(done[i], struct client_slot, call));
-	} while (unlikely(fab_conn_status(c->conn)) && (count > 0 || !was_broken));
-	if (unlikely(fab_conn_status(c->conn)))
-		client__conn_lost(c, now_ns);
+	} while (unlikely(fab_conn_status(lane->conn)) && (count > 0 || !was_broken));
+	if (unlikely(fab_conn_status(lane->conn)))
+		client__lane_lost(c, lane, now_ns);
 }
 
 void client__progress(struct weka_client *c)
 {
-	uint64_t now_ns;
-
 	/* Asking for the time costs as much as looking for answers: not every turn. */
-	if (c->turns++ % CLIENT_TURNS == 0 || c->at != CLIENT_UP)
+	bool is_time = c->turns++ % CLIENT_TURNS == 0 || c->at != CLIENT_UP;
+	uint64_t now_ns;
+	uint32_t i;
+
+	if (is_time)
 		c->now_ns = clock_now_ns();
 	now_ns = c->now_ns;
 	if (unlikely(c->armed))
 		client__disarm(c);
-	if (likely(c->at == CLIENT_UP))
-		take_in(c, now_ns); /* fab_poll() sends first */
-	else
+	if (unlikely(c->at != CLIENT_UP))
 		client__conn_step(c, now_ns);
+	for (i = 0; i < c->lane_count; i++)
+		if (c->lanes[i].at == CLIENT_UP)
+			take_in(c, &c->lanes[i], now_ns); /* fab_poll() sends first */
+	if (unlikely(now_ns >= c->lanes_ns) && c->at == CLIENT_UP && is_time)
+		client__lanes_step(c, now_ns);
 	if (unlikely(now_ns >= c->scan_ns))
 		scan_deadlines(c, now_ns);
 	if (unlikely(!list_empty(&c->pending)))
@@ -427,8 +466,13 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 
 void weka_flush(struct weka_client *c)
 {
-	if (!client__forked(c) && c->at == CLIENT_UP)
-		fab_flush(c->conn);
+	uint32_t i;
+
+	if (client__forked(c))
+		return;
+	for (i = 0; i < c->lane_count; i++)
+		if (c->lanes[i].at == CLIENT_UP)
+			fab_flush(c->lanes[i].conn);
 }
 
 void weka_cancel(struct weka_client *c, struct weka_req *req)

@@ -2,7 +2,7 @@
 /*
  * Waiting: first polling, then asleep on a descriptor that stays the same.
  *
- *    weka_fd() = epoll -+- the connection's descriptor (changes with each session)
+ *    weka_fd() = epoll -+- each connection's descriptor (they change)
  *                       +- a timer: the next deadline, or the next try to connect
  *
  * How long to poll: four times what answers lately took, and at least ten times what going to
@@ -49,24 +49,33 @@ static void timer_set(struct weka_client *c, uint64_t delay_ns)
 	ASSERT(timerfd_settime(c->timer, 0, &t, NULL) == 0);
 }
 
-/* A number may have been closed and given to another session meanwhile, so it is always told. */
-static void watch(struct weka_client *c, int fd)
+static void watch(struct weka_client *c, struct client_lane *lane)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	if (c->watched >= 0 && c->watched != fd)
-		(void)epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->watched, NULL);
-	c->watched = fd;
-	if (fd >= 0 && epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		ASSERT(errno == EEXIST);
+	if (lane->watched >= 0)
+		return;
+	lane->watched = fab_conn_fd(lane->conn);
+	if (lane->watched >= 0)
+		ASSERT(epoll_ctl(c->epoll, EPOLL_CTL_ADD, lane->watched, &event) == 0);
+}
+
+/* After a fork the child closes its copies, and takes nothing away from the parent's epoll. */
+void client__unwatch(struct weka_client *c, struct client_lane *lane)
+{
+	if (lane->watched >= 0 && !client__forked(c))
+		ASSERT(epoll_ctl(c->epoll, EPOLL_CTL_DEL, lane->watched, NULL) == 0);
+	lane->watched = -1;
 }
 
 /* When something will happen by itself; requests have their deadlines by now. */
-static uint64_t next_deadline(const struct weka_client *c, const struct fab_conn *conn)
+static uint64_t next_deadline(const struct weka_client *c)
 {
-	uint64_t next = conn ? fab_conn_deadline(conn) : UINT64_MAX;
+	uint64_t next = c->next.conn ? fab_conn_deadline(c->next.conn) : UINT64_MAX;
 	uint32_t i;
 
+	for (i = 0; i < c->lane_count && c->at == CLIENT_UP; i++)
+		next = min_u64(next, client__lane_deadline(&c->lanes[i]));
 	if (c->at == CLIENT_DOWN)
 		next = min_u64(next, c->retry_ns);
 	if (c->at == CLIENT_POOL)
@@ -79,35 +88,50 @@ static uint64_t next_deadline(const struct weka_client *c, const struct fab_conn
 	return next;
 }
 
-static struct fab_conn *conn_now(const struct weka_client *c)
+/* False: it has something already.  A hello arms for itself. */
+static bool lane_arm(struct weka_client *c, struct client_lane *lane, enum client_conn_at at)
 {
-	return c->at == CLIENT_UP ? c->conn : c->next;
+	if (at != CLIENT_DOWN)
+		watch(c, lane);
+	if (at != CLIENT_UP && at != CLIENT_POOL)
+		return true;
+	lane->armed = fab_arm(lane->conn);
+	return lane->armed;
+}
+
+static void lane_disarm(struct client_lane *lane)
+{
+	if (lane->armed)
+		fab_disarm(lane->conn);
+	lane->armed = false;
 }
 
 /* True: the descriptor will tell.  False: there is something already. */
 static bool arm(struct weka_client *c)
 {
-	struct fab_conn *conn = conn_now(c);
-	uint64_t deadline_ns = next_deadline(c, conn);
+	uint64_t deadline_ns = next_deadline(c);
+	bool armed = true;
+	uint32_t i;
 
 	ASSERT(!c->armed);
-	watch(c, conn ? fab_conn_fd(conn) : -1);
-	c->armed = 1;
+	c->armed = true;
 	if (deadline_ns != UINT64_MAX)
 		timer_set(c, deadline_ns > c->now_ns ? deadline_ns - c->now_ns : 1);
-	if (c->at != CLIENT_UP && c->at != CLIENT_POOL)
-		return true; /* a hello arms for itself */
-	if (!fab_arm(conn))
-		return false;
-	c->armed = 2;
-	return true;
+	if (c->at != CLIENT_UP)
+		return lane_arm(c, &c->next, c->at);
+	for (i = 0; i < c->lane_count && armed; i++)
+		armed = lane_arm(c, &c->lanes[i], c->lanes[i].at);
+	return armed;
 }
 
 void client__disarm(struct weka_client *c)
 {
-	if (c->armed == 2)
-		fab_disarm(conn_now(c));
-	c->armed = 0;
+	uint32_t i;
+
+	lane_disarm(&c->next);
+	for (i = 0; i < CLIENT_LANES_MAX; i++)
+		lane_disarm(&c->lanes[i]);
+	c->armed = false;
 	timer_set(c, 0); /* it may have run out: not readable any more */
 }
 

@@ -92,7 +92,7 @@ struct weka_options {
 	uint32_t batches_max;        /* of them with many names at once; 16           */
 	uint32_t batch_items_max;    /* items of one of them; 1024                    */
 	uint32_t leases_max;         /* leases out at once; 1024                      */
-	uint32_t reserved0;          /* 0 */
+	uint32_t lanes;              /* connections at once, see weka_connect(); at most 8 */
 	uint64_t pool_bytes;         /* memory that leases are cut from; 64 MiB       */
 	uint64_t connect_timeout_ns; /* for weka_connect(); 10 s                      */
 	uint64_t timeout_ns;         /* of a request that names none; 30 s            */
@@ -108,7 +108,14 @@ struct weka_options {
  * "shm:/run/weka.sock,rdma://192.168.1.2:7010,tcp://192.168.1.2:7010".  Which one it was, and
  * with it the transport, weka_get_limits() says.  "tls://HOST:PORT" is TCP within TLS 1.3; it never
  * falls back to a plain connection.
- * `key` and `options` are read only during the call; `options` may be NULL.
+ * Over tcp, tls and rdma the session may have several connections, its lanes, which the library
+ * opens and uses together: one to each core of the appliance, and over all addresses of its list
+ * that are of the kind that answered and lead to the same appliance.  options->lanes says how many;
+ * 0: as many as the appliance has cores, at most 4, but at least one for each such address.  Never
+ * more than the appliance allows (lanes_max of its configuration, 4 by itself).  A request goes
+ * where least is in flight.  A lane that breaks, or an address that is dead, is left out and tried
+ * again by and by; reads that were on it are asked again over the others at once.  Over shm there
+ * is one. `key` and `options` are read only during the call; `options` may be NULL.
  *
  * When the session breaks later, the library makes a new one by itself (inside weka_reap() and
  * what calls it).  Reads in flight are asked again; changes in flight end with -ECONNRESET: they
@@ -151,6 +158,10 @@ struct weka_limits {
 	uint64_t pool_bytes;
 	char transport[8]; /* "shm", "rdma" or "tcp"; "" while there is none */
 	char address[120]; /* the one that answered, cut where it is longer */
+	uint32_t lanes;    /* connections that are open, and that it would have */
+	uint32_t lanes_wanted;
+	uint32_t cores; /* of the appliance */
+	uint32_t reserved0;
 };
 
 /* What has happened since weka_connect().  Set size_bytes before the call. */
@@ -168,6 +179,7 @@ struct weka_counters {
 	uint64_t sleeps;          /* of weka_wait()                                        */
 	uint64_t pool_used_bytes; /* in leases, also those waiting for their requests    */
 	uint64_t busy;            /* requests that the appliance put off: asked again      */
+	uint64_t lanes_lost;      /* connections that broke while another lived            */
 };
 
 /**

@@ -382,7 +382,7 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 		return fail(h, -EPROTO, "the appliance granted what was not asked for");
 	h->version = h->challenge.version;
 	h->limits = granted;
-	h->place.core_count = le32_get(h->challenge.core_count);
+	h->place.core_count = max_u32(le32_get(h->challenge.core_count), 1);
 	h->place.shard_count = le32_get(h->challenge.shard_count);
 	h->place.lanes_max = min_u32(le32_get(h->challenge.lanes_max), FAB_LANES_MAX);
 	memcpy(h->place.appliance, h->challenge.appliance, sizeof(h->place.appliance));

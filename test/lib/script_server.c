@@ -172,10 +172,31 @@ static void event(struct script *s, const struct fab_event *e)
 	}
 }
 
+static void listen_too(struct script *s)
+{
+	const char *address = atomic_load(&s->listen_too);
+	char why[256] = "";
+
+	if (!address)
+		return;
+	if (fab_server_listen(s->server, address, why))
+		fprintf(stderr, "script: %s: %s\n", address, why);
+	atomic_store(&s->listen_too, NULL);
+}
+
+static uint32_t core_turn(struct script *s, struct fab_server *core, uint64_t now_ns)
+{
+	struct fab_event events[32];
+	uint32_t count = fab_server_poll(core, now_ns, events, 32), i;
+
+	for (i = 0; i < count; i++)
+		event(s, &events[i]);
+	return count;
+}
+
 static bool turn(struct script *s, uint64_t now_ns)
 {
 	struct fab_control_event control[8];
-	struct fab_event events[32];
 	uint32_t count, i, all;
 
 	all = count = fab_server_control_step(s->server, now_ns, control, 8);
@@ -185,12 +206,12 @@ static bool turn(struct script *s, uint64_t now_ns)
 		else if (control[i].type == FAB_CONTROL_POOL_GONE)
 			fab_pool_release(control[i].pool);
 	}
-	count = fab_server_poll(s->server, now_ns, events, 32);
-	all += count;
-	for (i = 0; i < count; i++)
-		event(s, &events[i]);
+	for (i = 0; i < SCRIPT_CORES_MAX && s->core[i]; i++)
+		all += core_turn(s, s->core[i], now_ns);
 	answer_held(s);
-	fab_server_flush(s->server);
+	for (i = 0; i < SCRIPT_CORES_MAX && s->core[i]; i++)
+		fab_server_flush(s->core[i]);
+	listen_too(s);
 	return all > 0;
 }
 
@@ -205,7 +226,8 @@ static void *serve(void *arg)
 		else if (++quiet > 100)
 			usleep(100);
 	}
-	fab_server_stop(s->server);
+	for (quiet = 0; quiet < SCRIPT_CORES_MAX && s->core[quiet]; quiet++)
+		fab_server_stop(s->core[quiet]);
 	for (quiet = 0; quiet < 100; quiet++) {
 		if (turn(s, clock_now_ns()) || atomic_load(&s->sessions) > 0)
 			quiet = 0;
@@ -219,7 +241,10 @@ static void start(struct script *s)
 	char why[256] = "";
 	int err = fab_server_create(&s->server, &s->cfg);
 
-	ASSERT(err == 0);
+	ASSERT(err == 0 && s->cfg.core_count <= SCRIPT_CORES_MAX);
+	s->core[0] = s->server;
+	for (uint32_t i = 1; i < s->cfg.core_count; i++)
+		ASSERT(fab_server_add(s->server, &s->core[i]) == 0);
 	err = fab_server_listen(s->server, s->address, why);
 	if (err)
 		fprintf(stderr, "script: %s: %s\n", s->address, why);
@@ -251,6 +276,9 @@ void script_stop(struct script *s)
 {
 	atomic_store(&s->quit, true);
 	ASSERT(pthread_join(s->thread, NULL) == 0);
-	fab_server_destroy(s->server);
+	for (uint32_t i = SCRIPT_CORES_MAX; i-- > 0;)
+		if (s->core[i])
+			fab_server_destroy(s->core[i]);
+	memset(s->core, 0, sizeof(s->core));
 	s->server = NULL;
 }

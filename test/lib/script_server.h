@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #define SCRIPT_FILES_MAX 1024
+#define SCRIPT_CORES_MAX 4
 
 struct script_file {
 	char *name; /* NULL: free */
@@ -36,6 +37,9 @@ struct script {
 	_Atomic uint32_t put_off_ms;  /* ... after so long                                        */
 	_Atomic bool deaf_to_cancels; /* ... not even when they are cancelled                     */
 
+	/* An address to listen at from now on: NULL once it is done. */
+	const char *_Atomic listen_too;
+
 	/* The server's to count. */
 	_Atomic uint64_t seen[FAB_TYPE_END];
 	_Atomic uint64_t cancels;
@@ -46,7 +50,8 @@ struct script {
 	char address[128];         /* of the running server, with its port */
 
 	struct script_file files[SCRIPT_FILES_MAX];
-	struct fab_server *server;
+	struct fab_server *server;                 /* core 0's */
+	struct fab_server *core[SCRIPT_CORES_MAX]; /* cfg.core_count of them, in one thread */
 	struct fab_req *held_req[1024];
 	pthread_t thread;
 	_Atomic bool quit;

@@ -353,7 +353,8 @@ Test(weka_conn, reads_are_asked_again_and_changes_are_not_tcp)
 	reads_are_asked_again_and_changes_are_not("tcp");
 }
 
-static void memory_in_a_broken_session_is_not_given_out_again(const char *transport)
+static void memory_in_a_broken_session_is_not_given_out_again(const char *transport,
+							      uint64_t used_bytes)
 {
 	struct weka_req read = { .timeout_ns = 30 * NS_PER_MS };
 	struct weka_window w = { .size_bytes = 4096 };
@@ -368,7 +369,7 @@ static void memory_in_a_broken_session_is_not_given_out_again(const char *transp
 	script_stop(&server);
 	cr_assert_eq(reap_one()->status, -ETIMEDOUT);
 	weka_release(client, w.lease);
-	cr_assert_eq(counters().pool_used_bytes, 4096);
+	cr_assert_eq(counters().pool_used_bytes, used_bytes);
 	atomic_store(&server.silent, 0);
 	script_restart(&server);
 	cr_assert_eq(weka_stat(client, "a", &attr), 0);
@@ -377,12 +378,13 @@ static void memory_in_a_broken_session_is_not_given_out_again(const char *transp
 
 Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_shm)
 {
-	memory_in_a_broken_session_is_not_given_out_again("shm");
+	memory_in_a_broken_session_is_not_given_out_again("shm", 4096);
 }
 
-Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_tcp)
+/* Over tcp nobody writes there but we, from a socket that is closed by then. */
+Test(weka_conn, memory_of_a_closed_connection_is_free_at_once)
 {
-	memory_in_a_broken_session_is_not_given_out_again("tcp");
+	memory_in_a_broken_session_is_not_given_out_again("tcp", 0);
 }
 
 Test(weka_conn, without_an_appliance_requests_end_after_a_while)

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The connections of a session: to several cores of the appliance, and over several links.
+ *
+ *            retry_ns       agreed        it knows the pool
+ *    DOWN ----------> HELLO -------> POOL ----------------> UP        each for itself
+ *     ^                 | failed       | failed               | broke
+ *     +-----------------+--------------+----------------------+
+ *
+ * client_conn.c makes the session, with lane 0; the others join it here, and so does lane 0 when it
+ * broke and another lives.  When the last one that is UP breaks the session is over, and begins
+ * anew there.
+ *
+ * A *rail* is an address of the same kind as the one that answered.  Lane i goes to the i-th rail
+ * behind that one (in turn), and to the i-th core behind the first lane's.  A rail that is dead
+ * costs its lanes: they try again, less and less often; the requests go over the others meanwhile.
+ * What turns out to be another appliance's is no rail of this session.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) lanes_up counts those that are UP; while c->at is CLIENT_UP there is one.
+ *  (2) Lanes lend the pool, which is ours: so a lane that broke is closed at once, and nobody
+ *      writes for it any more.  Over shm, where the pool is the appliance's, there is one lane,
+ *      which is kept until the next session's memory has taken the place of its own.
+ *  (3) `load` is what the calls in a lane's hands cost, by client__cost().
+ */
+#include "client-lib/client_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LANES_USUAL   4u /* where the caller does not say */
+#define RETRY_MIN_NS  (10 * NS_PER_MS)
+#define RETRY_MAX_NS  NS_PER_S
+#define RETRY_FULL_NS (30 * NS_PER_S) /* the appliance has no place for one more */
+#define ROUNDS_MAX    10u
+
+/* ---- which ------------------------------------------------------------------------------- */
+
+/* "tcp", "tls", "rdma": with the same scheme the same rights are proved in the same way. */
+static bool same_scheme(const char *a, const char *b)
+{
+	size_t bytes = strcspn(a, ":");
+
+	return bytes == strcspn(b, ":") && memcmp(a, b, bytes) == 0;
+}
+
+static uint32_t rails_find(const struct weka_client *c, uint8_t rails[CLIENT_ADDRESSES])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->address_count; i++) {
+		uint32_t at = (c->address_up + i) %
+			      c->address_count; /* the first is the one that answered */
+
+		if (!(c->foreign >> at & 1) &&
+		    same_scheme(c->addresses[at], c->addresses[c->address_up]))
+			rails[n++] = (uint8_t)at;
+	}
+	return n;
+}
+
+static uint32_t lanes_wanted(const struct weka_client *c, uint32_t rails)
+{
+	uint32_t wanted = c->lanes_asked;
+
+	if (wanted == 0)
+		wanted = max_u32(min_u32(c->place.core_count, LANES_USUAL), rails);
+	return max_u32(min_u32(wanted, min_u32(c->place.lanes_max, CLIENT_LANES_MAX)), 1);
+}
+
+void client__lanes_plan(struct weka_client *c)
+{
+	uint8_t rails[CLIENT_ADDRESSES];
+	uint32_t count = rails_find(c, rails), i;
+
+	c->lane_count = c->memory_ours ? lanes_wanted(c, count) : 1;
+	for (i = 0; i < CLIENT_LANES_MAX; i++) {
+		if (c->lanes[i].at == CLIENT_DOWN)
+			c->lanes[i].address = rails[i % count];
+		else
+			c->lane_count = max_u32(c->lane_count, i + 1);
+	}
+	c->lanes_ns = 0;
+}
+
+/* The one with the least to do of those not in `tried` (bits); NULL: none. */
+struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
+{
+	struct client_lane *best = NULL;
+
+	for (uint32_t i = 0; i < c->lane_count; i++) {
+		struct client_lane *lane = &c->lanes[i];
+
+		if (lane->at == CLIENT_UP && !(tried >> i & 1) &&
+		    (!best || lane->load < best->load))
+			best = lane;
+	}
+	return best;
+}
+
+/* ---- joining ----------------------------------------------------------------------------- */
+
+static void lane_close(struct weka_client *c, struct client_lane *lane)
+{
+	client__unwatch(c, lane);
+	if (lane->conn)
+		fab_close(lane->conn);
+	lane->conn = NULL;
+	lane->region = NULL;
+	lane->at = CLIENT_DOWN;
+}
+
+static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane, uint64_t now_ns,
+				int err)
+{
+	uint64_t pause_ns =
+		min_u64(RETRY_MIN_NS << min_u32(lane->rounds, ROUNDS_MAX), RETRY_MAX_NS);
+
+	snprintf(c->error, sizeof(c->error), "%.120s: a further connection: %.100s",
+		 c->addresses[lane->address],
+		 lane->conn && *fab_conn_error(lane->conn) ? fab_conn_error(lane->conn)
+							   : strerror(-err));
+	lane_close(c, lane);
+	lane->rounds++;
+	if (err == -EUSERS)
+		pause_ns = RETRY_FULL_NS;
+	lane->retry_ns = client__after(now_ns, pause_ns);
+	if (err == -EXDEV) { /* it stays an address for a session to come */
+		c->foreign |= 1u << lane->address;
+		client__lanes_plan(c);
+	}
+}
+
+static void join_begin(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
+{
+	uint32_t number = (uint32_t)(lane - c->lanes);
+	struct fab_connect_cfg cfg = {
+		.address = c->addresses[lane->address],
+		.want = c->want,
+		.lane_of = client__lane_pick(c, 0)->conn,
+		.lane = number,
+		.core = (c->place.core + number) % c->place.core_count,
+	};
+	int err = fab_connect(&lane->conn, &cfg, now_ns);
+
+	if (err)
+		join_failed(c, lane, now_ns, err);
+	else
+		lane->at = CLIENT_HELLO;
+}
+
+static void join_hello(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
+{
+	int err = fab_connect_step(lane->conn, now_ns);
+
+	if (err == -EINPROGRESS)
+		return;
+	if (!err)
+		err = fab_pool_lend(lane->conn, c->memory, c->pool_bytes, &lane->region);
+	if (err) {
+		join_failed(c, lane, now_ns, err);
+		return;
+	}
+	lane->at = CLIENT_POOL;
+	lane->try_until_ns = client__after(now_ns, c->connect_timeout_ns);
+}
+
+static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
+{
+	struct fab_call *none;
+	int err;
+
+	ASSERT(fab_poll(lane->conn, now_ns, &none, 1) == 0);
+	err = fab_region_status(lane->region);
+	if (err == -EINPROGRESS)
+		err = fab_conn_status(lane->conn) ? -ECONNRESET : -EINPROGRESS;
+	if (err == -EINPROGRESS && now_ns < lane->try_until_ns)
+		return;
+	if (err) {
+		join_failed(c, lane, now_ns, err == -EINPROGRESS ? -ETIMEDOUT : err);
+		return;
+	}
+	lane->at = CLIENT_UP;
+	lane->rounds = 0;
+	ASSERT(lane->load == 0);
+	c->lanes_up++;
+}
+
+uint64_t client__lane_deadline(const struct client_lane *lane)
+{
+	if (lane->at == CLIENT_DOWN)
+		return lane->retry_ns;
+	if (lane->at == CLIENT_HELLO)
+		return fab_conn_deadline(lane->conn);
+	return lane->at == CLIENT_POOL ? lane->try_until_ns : UINT64_MAX;
+}
+
+void client__lanes_step(struct weka_client *c, uint64_t now_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+	uint32_t i;
+
+	ASSERT(c->at == CLIENT_UP && c->lanes_up > 0); /* (1) */
+	for (i = 0; i < c->lane_count; i++) {
+		struct client_lane *lane = &c->lanes[i];
+
+		if (lane->at == CLIENT_DOWN && now_ns >= lane->retry_ns)
+			join_begin(c, lane, now_ns);
+		if (lane->at == CLIENT_HELLO)
+			join_hello(c, lane, now_ns);
+		if (lane->at == CLIENT_POOL)
+			join_pool(c, lane, now_ns);
+		if (lane->at == CLIENT_DOWN)
+			next_ns = min_u64(next_ns, lane->retry_ns);
+		else if (lane->at != CLIENT_UP)
+			next_ns = now_ns; /* with every look at the clock */
+	}
+	c->lanes_ns = next_ns;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
+{
+	uint32_t i;
+
+	ASSERT(lane->at == CLIENT_UP && lane->load == 0 && c->lanes_up > 0);
+	snprintf(c->error, sizeof(c->error), "%.120s: the %s broke", c->addresses[lane->address],
+		 c->lanes_up > 1 ? "connection" : "session");
+	c->lanes_up--;
+	if (c->memory_ours) {
+		lane_close(c, lane); /* (2) */
+	} else {
+		client__unwatch(c, lane);
+		lane->at = CLIENT_DOWN;
+	}
+	lane->retry_ns = now_ns;
+	c->lanes_ns = 0;
+	if (c->lanes_up > 0) {
+		c->counters.lanes_lost++;
+		return;
+	}
+	for (i = 0; i < CLIENT_LANES_MAX; i++)
+		if (c->lanes[i].at != CLIENT_DOWN)
+			lane_close(c, &c->lanes[i]);
+	client__conn_lost(c, now_ns);
+}
+
+void client__lanes_close(struct weka_client *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < CLIENT_LANES_MAX; i++) {
+		lane_close(c, &c->lanes[i]);
+		c->lanes[i].rounds = 0;
+		c->lanes[i].retry_ns = 0;
+	}
+}
