@@ -118,10 +118,16 @@ undo:
 
 static int stream_open(struct fab__session *s, struct fab_guest *g)
 {
-	ssize_t sent = fab__guest_send(g, g->hello.out, g->hello.out_bytes);
+	uint32_t at = 0;
 
-	if (sent != (ssize_t)g->hello.out_bytes)
-		return -ECONNRESET;
+	/* A kernel may take it in pieces; who leaves no room for so few bytes does not read. */
+	while (at < g->hello.out_bytes) {
+		ssize_t sent = fab__guest_send(g, g->hello.out + at, g->hello.out_bytes - at);
+
+		if (sent <= 0)
+			return -ECONNRESET;
+		at += (uint32_t)sent;
+	}
 	fab__tcp_init(s->tcp, g->fd, g->tls);
 	s->control.tls = g->tls;
 	fab__session_open(s, &s->tcp->link, &g->hello.limits, g->hello.key_id,

@@ -213,6 +213,10 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 		g->tls = NULL;
 		return;
 	}
+	if (err == -ECONNRESET) { /* a part of WELCOME may have left: nothing can follow it */
+		fab__guest_lost(srv, g);
+		return;
+	}
 	fab__control_watch(srv, g->fd, &g->watch);
 	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
 }
