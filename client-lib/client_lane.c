@@ -77,12 +77,14 @@ void client__lanes_plan(struct weka_client *c)
 	uint8_t rails[CLIENT_ADDRESSES];
 	uint32_t count = rails_find(c, rails), i;
 
-	c->lane_count = c->memory_ours ? lanes_wanted(c, count) : 1;
+	/* An appliance that has begun anew does not know the session: then its last address may go,
+	 * before we hear that the lanes to the old one are dead.  They are all that there is. */
+	c->lane_count = count == 0 ? 0 : c->memory_ours ? lanes_wanted(c, count) : 1;
 	for (i = 0; i < CLIENT_LANES_MAX; i++) {
-		if (c->lanes[i].at == CLIENT_DOWN)
-			c->lanes[i].address = rails[i % count];
-		else
+		if (c->lanes[i].at != CLIENT_DOWN)
 			c->lane_count = max_u32(c->lane_count, i + 1);
+		else if (count > 0)
+			c->lanes[i].address = rails[i % count];
 	}
 	c->lanes_ns = 0;
 }
