@@ -181,7 +181,7 @@ $(foreach t,$(unit_tests),$(eval $(call test_rules,$(t))))
 define plain_rules
 $(B)/test/$(1): $(call objects,test/$(1).c $($(notdir $(1))_srcs)) $(B)/libtest.a $(all_libs)
 	$(call say,LD,$$@)
-	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(all_libs) $(2))
+	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(all_libs) $(2) $$($(notdir $(1))_ldflags))
 endef
 $(foreach t,$(torture_tests),$(eval $(call plain_rules,torture/$(t))))
 $(foreach t,$(sim_tests),$(eval $(call plain_rules,sim/$(t))))

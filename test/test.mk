@@ -16,6 +16,12 @@ test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.
 test_base_seal_srcs := base/seal_malloc.c
 test_weka_hot_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
+# What goes to test/lib/sim_sock.c instead of the system.
+sim_sock_calls := socket bind listen accept4 connect getpeername getsockname getsockopt setsockopt shutdown send sendmsg \
+	recv recvmsg read write close fcntl epoll_create1 epoll_ctl epoll_wait eventfd timerfd_create timerfd_settime ppoll \
+	getrandom clock_now_ns clock_wall_ns
+sim_sock_ldflags := $(sim_sock_calls:%=-Wl,--wrap=%)
+wire_ldflags := $(sim_sock_ldflags)
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.
 ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
 	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c appliance/ctl_look.c))

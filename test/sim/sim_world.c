@@ -79,8 +79,11 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 
 		ASSERT(sim_drive_create(&w->sim[i], &options) == 0);
 	}
-	snprintf(w->address, sizeof(w->address), "shm:/tmp/weka-sim.%d.%p", (int)getpid(),
-		 (void *)w);
+	if (cfg->address)
+		snprintf(w->address, sizeof(w->address), "%s", cfg->address);
+	else
+		snprintf(w->address, sizeof(w->address), "shm:/tmp/weka-sim.%d.%p", (int)getpid(),
+			 (void *)w);
 }
 
 static bool step(struct sim_world *w, uint32_t index)
@@ -205,7 +208,8 @@ static int make_server(struct sim_world *w)
 		.limits = { .credits = SIM_CALLS_MAX,
 			    .long_bodies = 1,
 			    .batch_max = 64,
-			    .window_max_bytes = SIM_WINDOW,
+			    .window_max_bytes =
+				    w->cfg.window_max_bytes ? w->cfg.window_max_bytes : SIM_WINDOW,
 			    .pool_max_bytes = 4u << 20 },
 		.core_count = w->ncores,
 		.sessions_max = w->cfg.sessions_max ? w->cfg.sessions_max : 2 * w->ncores,

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Sockets, and the network between them, in memory and in simulated time: what a kernel gives the
+ * fabric and the client library, so that both run as shipped - fab_tcp.c, hello, epoll, sleep - in
+ * one thread, from a seed.
+ *
+ *   host 1 (10.0.0.1)          host 5 (10.0.0.5)
+ *     listener  stream <======== flow ======== stream     in order; pieces of any size, each with
+ *        |        |    ======== flow ========>   |        its own delay; held up by a partition
+ *        epoll ---+                              +--- epoll
+ *
+ * A program that links this is linked with the flags of sim_sock_ldflags in test/test.mk: the calls
+ * socket, send, epoll_wait, ... of everything in it come here.  Descriptors that are not ours go to
+ * the system.  clock_now_ns() is the simulated time.
+ *
+ * What is like Linux: order and no loss within a connection while it lives; data before the reset
+ * that follows it; a reset for what arrives where nobody knows the connection; TCP_USER_TIMEOUT and
+ * keepalive, as set, end a connection whose peer is not to be reached; edge-triggered epoll, which
+ * forgets what was closed; the lowest free descriptor is the next.
+ */
+#ifndef SIM_SOCK_H
+#define SIM_SOCK_H
+
+#include "base/list.h"
+#include "base/rand.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_HOSTS_MAX 16u
+#define SIM_NO_TIME   UINT64_MAX
+
+/* Everything anew.  `idle` is called by who waits in poll(): it lets time pass. */
+void sim_sock_begin(uint64_t seed, void (*idle)(void));
+/* Gives back everything; returns how many descriptors were still open. */
+uint32_t sim_sock_end(void);
+
+/* The time goes on to `now_ns`: what is due happens. */
+void sim_sock_time(uint64_t now_ns);
+/* When something happens next by itself. */
+uint64_t sim_sock_next(void);
+/* Whether who sleeps on this descriptor of ours would be woken. */
+bool sim_sock_readable(int fd);
+/* Somebody is in a call that waits: looking at the clock lets time pass, too. */
+void sim_sock_waits(bool waits);
+/* Descriptors that are made from now on are this host's (10.0.0.HOST). */
+void sim_sock_as(uint32_t host);
+
+/* Its process dies: the kernel closes what it had.  Calls on it fail from now on, but for close. */
+void sim_sock_kill(uint32_t host);
+/* Its power fails: nobody is told.  With the power back it resets what it knows nothing of. */
+void sim_sock_power(uint32_t host, bool on);
+/* While *fails it sends nothing: until whoever simulates its power has come to sim_sock_power(). */
+void sim_sock_fails(uint32_t host, const bool *fails);
+/* Nothing gets to the host, or from it, or both, until then; it is late, not lost. */
+void sim_sock_partition(uint32_t host, bool to, bool from, uint64_t until_ns);
+/* Who wants to connect to it until then is refused. */
+void sim_sock_refuse(uint32_t host, uint64_t until_ns);
+/* The usual delay of what it sends and gets; each flow has slower moods by itself. */
+void sim_sock_delay(uint32_t host, uint64_t delay_max_ns);
+
+/*
+ * One of the host's connections, by the seed, is cut: of what is on its way any number of bytes
+ * arrives, in each direction, and then a reset; at one of the ends perhaps not before `late_ns`.
+ * False: it has none.
+ */
+bool sim_sock_cut(uint32_t host, uint64_t late_ns);
+
+/* Whether of the connections that `host` made one is still served though the host has given it up.
+ */
+bool sim_sock_lingers(uint32_t host);
+
+struct sim_sock_stat {
+	uint64_t connections, refused, cuts, resets, timeouts, segments, bytes, full, partitions;
+};
+extern struct sim_sock_stat sim_sock_stat;
+
+#endif

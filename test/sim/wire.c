@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Clients, the network and the appliance, all of them as shipped, in one thread and in simulated
+ * time.
+ *
+ *   libweka-client -- fab_dial, fab_conn, fab_tcp --+                     +-- power cuts, kill -9
+ *   libweka-client ---------------------------------+-- sim_sock.c  -- fab_listen, hello, fab_tcp,
+ *   libweka-client ---------------------------------+   (sockets)      fab_session, app_core (1, 2,
+ *     |  requests of all kinds, cancels, deadlines        |            4 cores), meta, nvme
+ *     |  crashes, pauses, sleep                           |                        |
+ *     +-- wire_model.c: what may be answered              |                 simulated drives
+ *                                                         +-- delays by moods, pieces of any size,
+ * cuts at any byte in either direction, half-open connections, partitions, refusals
+ *
+ * Looked at: each request ends once, in time, with an answer that some order of everything
+ * explains; a change that was acknowledged is there, once, for ever; one that was not, once or not
+ * at all; no byte of a buffer at rest changes; and when all is quiet every session, operation,
+ * credit, lease and piece of memory is back, on both sides, and the store is whole.
+ *
+ * usage: wire [--seed N] [--runs N]; WIRE_VERBOSE=1 tells what happens
+ */
+#include "test/sim/wire_client.h"
+
+#include "appliance/app_op.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "client-lib/client_internal.h"
+#include "fabric/fab_server_internal.h"
+#include "test/lib/sim_sock.h"
+#include "test/sim/sim_args.h"
+#include "test/sim/sim_world.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define APPLIANCE   1u
+#define ADDRESS     "tcp://10.0.0.1:7010"
+#define CLIENTS_MAX 5u
+#define FAULTS      24u /* of a run */
+#define QUIET_NS                                                                                   \
+	(90 * NS_PER_S) /* by then every connection that leads nowhere has been given up           \
+			 */
+
+enum fault {
+	FAULT_CUT,
+	FAULT_HALF_OPEN,
+	FAULT_PARTITION,
+	FAULT_PARTITION_ALL,
+	FAULT_CLIENT_DIES,
+	FAULT_CLIENT_OFF,
+	FAULT_CLIENT_PAUSES,
+	FAULT_REFUSED,
+	FAULT_KILL,
+	FAULT_POWER,
+	FAULT_STOP,
+	FAULT_KINDS,
+};
+static const char *const fault_names[] = {
+	"cuts",   "half-open", "partitions", "partitions of all", "client crashes", "clients off",
+	"pauses", "refusals",  "kills",      "power cuts",        "stops",
+};
+
+static struct {
+	struct sim_world w;
+	struct wire_client client[CLIENTS_MAX];
+	uint32_t clients;
+	struct rand_state rand;
+	bool up;   /* there is an appliance           */
+	bool ask;  /* clients ask for more            */
+	bool born; /* clients are born when they are not there */
+	bool faults;
+	bool booting;
+	bool waiting; /* a client, in a call */
+	uint64_t fault_ns, up_ns, power_ns[CLIENTS_MAX];
+	bool good, verbose;
+	uint64_t faulted;
+	uint64_t deliver_ns;
+} run;
+
+static struct {
+	uint64_t faults[FAULT_KINDS];
+	uint64_t runs, simulated_ns;
+} total;
+
+static uint64_t below(uint64_t bound)
+{
+	return rand_below(&run.rand, bound);
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+	va_list args;
+
+	if (!run.verbose)
+		return;
+	printf("# %12.6f ", (double)run.w.power.now_ns / 1e9);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+}
+
+/* ---- time goes on ---------------------------------------------------------------------- */
+
+static void leap(void)
+{
+	uint64_t now_ns = run.w.power.now_ns, next_ns = now_ns + WIRE_LEAP_NS;
+
+	next_ns = min_u64(next_ns, sim_sock_next());
+	if (run.faults)
+		next_ns = min_u64(next_ns, run.fault_ns);
+	next_ns = max_u64(next_ns, now_ns + 1);
+	run.w.cfg.leap_max_ns = next_ns - now_ns;
+	sim_sock_as(APPLIANCE);
+	if (run.up)
+		sim_world_turn(&run.w);
+	else
+		run.w.power.now_ns = next_ns;
+	sim_sock_time(run.w.power.now_ns);
+}
+
+static void client_turn(struct wire_client *cl)
+{
+	uint64_t now_ns = run.w.power.now_ns;
+
+	if (cl->connecting || !run.good || now_ns < cl->pause_ns)
+		return;
+	sim_sock_as(cl->host);
+	if (cl->c) {
+		run.good = wire_client_turn(cl, now_ns, run.ask);
+	} else if (run.born && !run.waiting && !run.booting && now_ns >= cl->born_ns) {
+		run.waiting = true;
+		sim_sock_power(cl->host, true);
+		run.good = wire_client_born(cl, ADDRESS, now_ns) && run.good;
+		run.waiting = false;
+		say("client %u: %s", cl->index, cl->c ? "is born" : weka_error(NULL));
+	}
+}
+
+static void all_turn(void)
+{
+	leap();
+	for (uint32_t i = 0; i < run.clients; i++)
+		client_turn(&run.client[i]);
+	if (below(64) == 0)
+		wire_settle(run.client, run.clients);
+}
+
+static bool booting(struct sim_world *w)
+{
+	sim_sock_time(w->power.now_ns);
+	for (uint32_t i = 0; i < run.clients; i++)
+		client_turn(&run.client[i]);
+	w->cfg.leap_max_ns = WIRE_LEAP_NS;
+	sim_sock_as(APPLIANCE);
+	return run.good;
+}
+
+/* ---- the appliance --------------------------------------------------------------------- */
+
+static bool appliance_up(enum app_boot boot)
+{
+	int err;
+
+	sim_sock_as(APPLIANCE);
+	sim_sock_power(APPLIANCE, true);
+	run.w.why[0] = 0;
+	run.booting = true;
+	run.w.cfg.leap_max_ns = WIRE_LEAP_NS;
+	run.w.booting = booting;
+	err = sim_world_up(&run.w, boot);
+	run.w.booting = NULL;
+	run.booting = false;
+	sim_sock_time(run.w.power.now_ns);
+	run.up = !err;
+	say("the appliance is up: %d", err);
+	if (!run.good)
+		return false;
+	return !err || sim_wrong("mount: %s", run.w.why[0] ? run.w.why : strerror(-err));
+}
+
+/* What the power cut or the kill leaves comes back after a while. */
+static void appliance_down(enum fault fault)
+{
+	sim_sock_as(APPLIANCE);
+	if (fault == FAULT_KILL) {
+		sim_sock_kill(APPLIANCE);
+		sim_world_kill(&run.w, rand_u64(&run.rand));
+	} else {
+		sim_sock_power(APPLIANCE, false);
+		sim_world_cut(&run.w, rand_u64(&run.rand));
+	}
+	sim_sock_time(run.w.power.now_ns);
+	run.up = false;
+	run.up_ns = run.w.power.now_ns + below(below(2) ? NS_PER_S : 6 * NS_PER_S);
+}
+
+static bool appliance_stop(void)
+{
+	int err;
+
+	sim_sock_as(APPLIANCE);
+	sim_power_cut_at(&run.w.power, 0, 0);
+	run.w.cfg.leap_max_ns = WIRE_LEAP_NS;
+	err = sim_world_stop(&run.w);
+	sim_sock_time(run.w.power.now_ns);
+	run.up = false;
+	run.up_ns = run.w.power.now_ns + below(NS_PER_S);
+	return !err || sim_wrong("a clean stop: %d, %s", err, run.w.why);
+}
+
+/* ---- faults ---------------------------------------------------------------------------- */
+
+static uint64_t a_while(void)
+{
+	uint64_t dice = below(8);
+
+	return dice < 4   ? NS_PER_MS + below(50 * NS_PER_MS)
+	       : dice < 7 ? below(6 * NS_PER_S)
+			  : below(50 * NS_PER_S);
+}
+
+static void client_fault(enum fault fault, struct wire_client *cl, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + a_while();
+	uint64_t ways = 1 + below(3);
+
+	switch (fault) {
+	case FAULT_CUT:
+		if (!sim_sock_cut(cl->host, 0))
+			return;
+		break;
+	case FAULT_HALF_OPEN:
+		if (!sim_sock_cut(cl->host, a_while()))
+			return;
+		break;
+	case FAULT_PARTITION:
+		sim_sock_partition(cl->host, ways & 1, ways & 2, until_ns);
+		break;
+	case FAULT_CLIENT_DIES:
+	case FAULT_CLIENT_OFF:
+		if (!cl->c)
+			return;
+		sim_sock_as(cl->host);
+		if (fault == FAULT_CLIENT_DIES)
+			sim_sock_kill(cl->host);
+		else
+			sim_sock_power(cl->host, false);
+		wire_client_die(cl);
+		cl->born_ns = now_ns + a_while();
+		break;
+	case FAULT_CLIENT_PAUSES:
+		cl->pause_ns = now_ns + a_while() / 4;
+		break;
+	default:
+		UNREACHABLE();
+	}
+	total.faults[fault]++;
+	say("client %u: %s", cl->index, fault_names[fault]);
+}
+
+static bool a_fault(void)
+{
+	static const uint8_t mix[] = {
+		FAULT_CUT,           FAULT_CUT,         FAULT_CUT,        FAULT_HALF_OPEN,
+		FAULT_HALF_OPEN,     FAULT_PARTITION,   FAULT_PARTITION,  FAULT_PARTITION_ALL,
+		FAULT_CLIENT_DIES,   FAULT_CLIENT_DIES, FAULT_CLIENT_OFF, FAULT_CLIENT_PAUSES,
+		FAULT_CLIENT_PAUSES, FAULT_REFUSED,     FAULT_KILL,       FAULT_KILL,
+		FAULT_POWER,         FAULT_POWER,       FAULT_POWER,      FAULT_STOP,
+	};
+	enum fault fault = (enum fault)mix[below(ARRAY_LEN(mix))];
+	uint64_t now_ns = run.w.power.now_ns;
+
+	run.faulted++;
+	if (fault < FAULT_REFUSED && fault != FAULT_PARTITION_ALL) {
+		client_fault(fault, &run.client[below(run.clients)], now_ns);
+		return true;
+	}
+	if (!run.up)
+		return true;
+	total.faults[fault]++;
+	say("the appliance: %s", fault_names[fault]);
+	if (fault == FAULT_PARTITION_ALL)
+		sim_sock_partition(APPLIANCE, true, below(2), now_ns + a_while());
+	else if (fault == FAULT_REFUSED)
+		sim_sock_refuse(APPLIANCE, now_ns + below(3 * NS_PER_S));
+	else if (fault == FAULT_POWER && below(2)) /* in the middle of what it writes then */
+		sim_power_cut_at(&run.w.power, 1 + below(60), rand_u64(&run.rand));
+	else if (fault == FAULT_STOP)
+		return appliance_stop();
+	else
+		appliance_down(fault);
+	return true;
+}
+
+static bool step(void)
+{
+	all_turn();
+	if (!run.good || run.booting)
+		return run.good;
+	if (run.up && run.w.power.off)
+		appliance_down(FAULT_POWER);
+	if (!run.up && run.w.power.now_ns >= run.up_ns && !appliance_up(APP_BOOT_MOUNT))
+		return false;
+	if (!run.faults || run.w.power.now_ns < run.fault_ns)
+		return true;
+	run.fault_ns = run.w.power.now_ns + (below(3) ? below(20 * NS_PER_MS) : below(NS_PER_S));
+	return a_fault();
+}
+
+/* Somebody waits in a call. */
+static void idle(void)
+{
+	uint32_t host = APPLIANCE;
+
+	for (uint32_t i = 0; i < run.clients; i++)
+		if (run.client[i].connecting)
+			host = run.client[i].host;
+	run.good = step();
+	sim_sock_as(host);
+}
+
+/* ---- a run ----------------------------------------------------------------------------- */
+
+static void config_of(struct sim_world_cfg *cfg, uint64_t seed)
+{
+	static const uint32_t cores[] = { 1, 2, 4 };
+
+	*cfg = (struct sim_world_cfg){
+		.seed = seed,
+		.address = ADDRESS,
+		.ncores = cores[seed % 3],
+		.ndrives = 1 + (uint32_t)below(2),
+		.nblocks = 2048,
+		.volatile_cache = below(4) != 0,
+		.atomic_bytes = below(3) ? 4096 : 512,
+		.nshards = 4,
+		.cache_bytes = 4u << 20,
+		.ops_max = 8,
+		.sessions_max = 32,
+		.window_max_bytes = 256u << 10,
+		.eager_reuse = below(2),
+		.cut_garbles = below(3) == 0,
+	};
+}
+
+static bool make_dirs(void)
+{
+	struct wire_client *cl = &run.client[0];
+	char path[8];
+
+	while (!cl->c)
+		if (!step())
+			return false;
+	for (uint32_t i = 0; i < WIRE_GROUPS; i++) {
+		int err;
+
+		snprintf(path, sizeof(path), "/g%u", i);
+		cl->connecting = true; /* it waits */
+		sim_sock_as(cl->host);
+		sim_sock_waits(true);
+		err = weka_mkdir(cl->c, path, 0755);
+		sim_sock_waits(false);
+		cl->connecting = false;
+		if (err)
+			return sim_wrong("mkdir: %s", weka_error(cl->c));
+	}
+	return true;
+}
+
+static bool begin(uint64_t seed)
+{
+	struct sim_faults faults = { .delay_min_ns = 2000 };
+	struct sim_world_cfg cfg;
+
+	memset(&run.client, 0, sizeof(run.client));
+	rand_seed(&run.rand, seed * 77 + 5);
+	run.good = run.born = true;
+	run.ask = run.faults = run.up = false;
+	run.booting = run.waiting = false;
+	run.faulted = 0;
+	run.up_ns = 0;
+	wire_model_begin();
+	sim_sock_begin(seed, idle);
+	config_of(&cfg, seed);
+	sim_world_create(&run.w, &cfg);
+	sim_sock_fails(APPLIANCE, &run.w.power.off);
+	run.w.power.now_ns = 2 * NS_PER_MS;
+	run.clients = 1 + (uint32_t)below(CLIENTS_MAX);
+	for (uint32_t i = 0; i < run.clients; i++) {
+		wire_client_begin(&run.client[i], i, seed);
+		sim_sock_delay(run.client[i].host, 2000 + below(below(3) ? 30000 : 400000));
+	}
+	if (!appliance_up(APP_BOOT_FORMAT))
+		return false;
+	faults.delay_max_ns = 2000 + below(200000);
+	sim_world_faults(&run.w, &faults);
+	return make_dirs();
+}
+
+static void heal(void)
+{
+	run.faults = false;
+	sim_power_cut_at(&run.w.power, 0, 0);
+	for (uint32_t h = 1; h < SIM_HOSTS_MAX; h++)
+		sim_sock_partition(h, true, true, 0);
+	sim_sock_refuse(APPLIANCE, 0);
+	for (uint32_t i = 0; i < run.clients; i++) {
+		run.client[i].pause_ns = run.client[i].born_ns = 0;
+		run.client[i].asked = 0; /* it asks at once */
+		sim_sock_power(run.client[i].host, true);
+	}
+	run.up_ns = min_u64(run.up_ns, run.w.power.now_ns);
+}
+
+static bool all_answered_since(uint64_t since_ns)
+{
+	for (uint32_t i = 0; i < run.clients; i++)
+		if (!run.client[i].c || run.client[i].answered_ns < since_ns)
+			return false;
+	return true;
+}
+
+static bool not_served(uint64_t since_ns)
+{
+	for (uint32_t i = 0; i < run.clients; i++) {
+		const struct wire_client *cl = &run.client[i];
+
+		if (!cl->c)
+			return sim_wrong("client %u cannot connect any more", i);
+		if (cl->answered_ns < since_ns)
+			return sim_wrong("client %u is not served again: %s, %u requests out, %s",
+					 i, cl->c->at == CLIENT_UP ? "connected" : cl->c->error,
+					 cl->c->out_count, cl->asleep ? "asleep" : "awake");
+	}
+	UNREACHABLE();
+}
+
+/* By themselves everybody is served again. */
+static bool recovers(void)
+{
+	uint64_t since_ns = run.w.power.now_ns;
+
+	while (!all_answered_since(since_ns)) {
+		if (!step())
+			return false;
+		if (run.w.power.now_ns > since_ns + QUIET_NS)
+			return not_served(since_ns);
+	}
+	return true;
+}
+
+static bool quiet(void)
+{
+	for (uint32_t i = 0; i < run.clients; i++)
+		if (!run.client[i].c || !wire_client_is_quiet(&run.client[i]))
+			return false;
+	return true;
+}
+
+static bool falls_quiet(void)
+{
+	uint64_t since_ns = run.w.power.now_ns;
+
+	run.ask = false;
+	while (!quiet()) {
+		if (!step())
+			return false;
+		if (run.w.power.now_ns > since_ns + QUIET_NS)
+			return sim_wrong("something is still out");
+	}
+	for (uint32_t i = 0; i < run.clients; i++)
+		if (!wire_client_is_clean(&run.client[i]))
+			return false;
+	return true;
+}
+
+static uint32_t sessions(void)
+{
+	uint32_t n = run.w.srv[0]->control->session_count;
+
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
+		n += run.w.srv[0]->control->guests[i].fd >= 0;
+	return n;
+}
+
+static bool core_is_clean(struct app_core *core)
+{
+	if (core->requests_open || core->sessions_open || core->parts_out || core->batch_ops)
+		return sim_wrong("core %u: %u requests, %u sessions, %u parts, %u items are left",
+				 core->index, core->requests_open, core->sessions_open,
+				 core->parts_out, core->batch_ops);
+	if (core->op_free_count != core->cfg.ops_max)
+		return sim_wrong("core %u: %u operations of %u are free", core->index,
+				 core->op_free_count, core->cfg.ops_max);
+	if (core->staging.pages_used || core->table_bytes)
+		return sim_wrong("core %u: %u pages of staging, %llu bytes of tables are used",
+				 core->index, core->staging.pages_used,
+				 (unsigned long long)core->table_bytes);
+	if (core->hidden_free_count != core->cfg.open_puts_max)
+		return sim_wrong("core %u: %u hidden files of %u are free", core->index,
+				 core->hidden_free_count, core->cfg.open_puts_max);
+	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
+		if (!list_empty(&core->file[i]))
+			return sim_wrong("core %u: a file is still locked", core->index);
+	return true;
+}
+
+/* Nobody is there any more: nothing is left of them. */
+static bool appliance_is_clean(void)
+{
+	uint64_t since_ns = run.w.power.now_ns;
+
+	while (sessions() > 0) {
+		if (!step())
+			return false;
+		if (run.w.power.now_ns > since_ns + QUIET_NS)
+			return sim_wrong("%u sessions are left", sessions());
+	}
+	for (uint32_t i = 0; i < 400; i++)
+		if (!step())
+			return false;
+	for (uint32_t i = 0; i < run.w.ncores; i++)
+		if (!core_is_clean(run.w.each[i]))
+			return false;
+	return true;
+}
+
+/* One client looks at everything. */
+static bool last_look(void)
+{
+	struct wire_client *cl = &run.client[0];
+
+	wire_settle(run.client, run.clients);
+	for (uint32_t g = 0; g < WIRE_GROUPS; g++)
+		if (wire_unsure(g) > 0)
+			return sim_wrong("/g%u: something may yet take place", g);
+	run.born = true;
+	run.clients = 1;
+	cl->born_ns = 0;
+	while (!cl->c)
+		if (!step())
+			return false;
+	run.born = false;
+	if (!wire_client_read_all(cl, step))
+		return false;
+	return falls_quiet();
+}
+
+static void part(void)
+{
+	run.born = false;
+	for (uint32_t i = 0; i < run.clients; i++) {
+		sim_sock_as(run.client[i].host);
+		if (run.client[i].c)
+			wire_client_die(&run.client[i]);
+	}
+}
+
+static bool life(uint64_t seed)
+{
+	if (!begin(seed))
+		return false;
+	run.ask = run.faults = true;
+	run.fault_ns = run.w.power.now_ns;
+	while (run.faulted < FAULTS)
+		if (!step())
+			return false;
+	heal();
+	say("everything is well again");
+	if (!recovers())
+		return false;
+	say("everybody is served");
+	if (!falls_quiet())
+		return false;
+	say("all is quiet");
+	part();
+	if (!appliance_is_clean() || !last_look())
+		return false;
+	part();
+	if (!appliance_is_clean())
+		return false;
+	if (sim_world_check(&run.w))
+		return sim_wrong("%s", run.w.why);
+	return appliance_stop();
+}
+
+static void tidy_up(void)
+{
+	total.simulated_ns += run.w.power.now_ns;
+	sim_world_destroy(&run.w);
+	wire_model_end();
+}
+
+static bool one(uint64_t seed)
+{
+	uint32_t open;
+
+	if (!life(seed)) {
+		printf("not ok seed %llu: %s\n  again: make sim SEED=%llu\n",
+		       (unsigned long long)seed, sim_why, (unsigned long long)seed);
+		if (run.verbose)
+			wire_describe();
+		return false;
+	}
+	tidy_up();
+	open = sim_sock_end();
+	if (open > 0)
+		printf("not ok seed %llu: %u descriptors are left\n", (unsigned long long)seed,
+		       open);
+	total.runs++;
+	return open == 0;
+}
+
+static void report(void)
+{
+	printf("# faults:");
+	for (uint32_t i = 0; i < FAULT_KINDS; i++)
+		printf(" %llu %s%s", (unsigned long long)total.faults[i], fault_names[i],
+		       i + 1 < FAULT_KINDS ? "," : "\n");
+	printf("# %llu connections, %llu refused, %llu cut, %llu reset, %llu given up; "
+	       "%llu reconnects, %llu births; %llu pieces, %llu times full\n",
+	       (unsigned long long)sim_sock_stat.connections,
+	       (unsigned long long)sim_sock_stat.refused, (unsigned long long)sim_sock_stat.cuts,
+	       (unsigned long long)sim_sock_stat.resets, (unsigned long long)sim_sock_stat.timeouts,
+	       (unsigned long long)wire_counts.reconnects, (unsigned long long)wire_counts.births,
+	       (unsigned long long)sim_sock_stat.segments, (unsigned long long)sim_sock_stat.full);
+	printf("# %llu requests: %llu answered, %llu timeouts, %llu cancelled, %llu reset, "
+	       "%llu lost contact, %llu refused; %llu changes unsure; %llu buffers at rest; "
+	       "%llu sleeps\n",
+	       (unsigned long long)wire_counts.requests, (unsigned long long)wire_counts.answered,
+	       (unsigned long long)wire_counts.timeouts, (unsigned long long)wire_counts.cancels,
+	       (unsigned long long)wire_counts.resets, (unsigned long long)wire_counts.lost_contact,
+	       (unsigned long long)wire_counts.refused, (unsigned long long)wire_counts.unsure,
+	       (unsigned long long)wire_counts.rested, (unsigned long long)wire_counts.sleeps);
+}
+
+int main(int argc, char **argv)
+{
+	struct sim_args args = sim_args(argc, argv, "runs", 150, 10000);
+
+	run.verbose = getenv("WIRE_VERBOSE") != NULL;
+	log_level_set(run.verbose ? LOG_INFO : LOG_ERROR);
+	if (args.one_seed && argc == 3)
+		args.count = 1;
+	for (uint64_t seed = args.seed; seed < args.seed + args.count; seed++)
+		if (!one(seed))
+			return 1;
+	report();
+	printf("ok wire: %llu runs from seed %llu, %.0f simulated seconds\n",
+	       (unsigned long long)total.runs, (unsigned long long)args.seed,
+	       (double)total.simulated_ns / 1e9);
+	return 0;
+}

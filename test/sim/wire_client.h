@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* A client of the simulation: the library, and a program that uses it at random and looks at all
+ * that it is told.  See wire.c. */
+#ifndef WIRE_CLIENT_H
+#define WIRE_CLIENT_H
+
+#include "base/rand.h"
+#include "client-lib/weka_client.h"
+#include "test/sim/wire_model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WIRE_REQUESTS   8u
+#define WIRE_ITEMS      3u
+#define WIRE_HANDLES    16u
+#define WIRE_RESTING    6u                   /* leases that lie about, poisoned */
+#define WIRE_PIECES     4u                   /* of a long put */
+#define WIRE_TIMEOUT_NS UINT64_C(4000000000) /* of a request that names none */
+
+#define WIRE_HOST_CLIENT 2u                /* the first; the appliance is 1 */
+#define WIRE_LEAP_NS     UINT64_C(5000000) /* the most that time goes on in one turn */
+
+enum wire_ask {
+	ASK_READ,
+	ASK_READ_HANDLE,
+	ASK_PUT,
+	ASK_APPEND,
+	ASK_WRITE,
+	ASK_TRUNCATE,
+	ASK_UNLINK,
+	ASK_RENAME,
+	ASK_STAT,
+	ASK_LIST,
+	ASK_PING,
+	ASK_LONG_PUT,
+	ASK_KINDS,
+};
+
+struct wire_item {
+	uint32_t group, name;
+	int op; /* of the group; -1: none */
+	uint32_t id, size, offset;
+	char path[16], to[16];
+};
+
+struct wire_request {
+	struct weka_req req;
+	bool used, cancelled;
+	enum wire_ask ask;
+	uint64_t asked_ns, timeout_ns, late_ns;
+	struct weka_window window;
+	uint32_t count;
+	struct wire_item item[WIRE_ITEMS];
+	union {
+		struct weka_read_item read[WIRE_ITEMS];
+		struct weka_put_item put[WIRE_ITEMS];
+		struct weka_stat_item stat[WIRE_ITEMS];
+		struct weka_entry entry[8];
+	};
+	struct weka_attr attr;
+	struct weka_cookie cookie;
+	struct weka_handle handle;
+	uint32_t object;
+	/* A long put: begun, pieces written, committed. */
+	uint32_t stage, at;
+};
+
+struct wire_known {
+	uint32_t group, object;
+	struct weka_handle handle;
+};
+
+struct wire_client {
+	uint32_t index, host;
+	uint32_t life; /* how often it was born */
+	uint64_t asked;
+	struct weka_client *c;
+	struct rand_state rand;
+	struct wire_request request[WIRE_REQUESTS];
+	struct weka_lease *resting[WIRE_RESTING];
+	struct wire_known known[WIRE_HANDLES];
+	uint64_t stepped_ns;  /* when it had a turn last                  */
+	uint64_t late_ns;     /* how long it had none, in all             */
+	uint64_t pause_ns;    /* it does nothing until then               */
+	uint64_t born_ns;     /* not before                               */
+	uint64_t answered_ns; /* when something was answered well         */
+	bool sleeps, asleep;  /* between turns it sleeps on its descriptor */
+	bool connecting;
+};
+
+struct wire_counts {
+	uint64_t requests, answered, timeouts, cancels, resets, refused, lost_contact, held, rested,
+		births, unsure, by_ask[ASK_KINDS], reconnects, sleeps, wakes;
+};
+extern struct wire_counts wire_counts;
+
+void wire_client_begin(struct wire_client *cl, uint32_t index, uint64_t seed);
+/* A turn: take in, look, and `ask` for more.  false: something is wrong (sim_why). */
+bool wire_client_turn(struct wire_client *cl, uint64_t now_ns, bool ask);
+/* Connect; waits. */
+bool wire_client_born(struct wire_client *cl, const char *address, uint64_t now_ns);
+/* The object goes; its requests end without an answer. */
+void wire_client_die(struct wire_client *cl);
+/* No request is out; nor does the appliance have one of it; and everything is back: pool, credits.
+ */
+bool wire_client_idle(const struct wire_client *cl);
+bool wire_client_is_quiet(const struct wire_client *cl);
+bool wire_client_is_clean(struct wire_client *cl);
+/* Every name is read until it was answered well, one at a time. */
+bool wire_client_read_all(struct wire_client *cl, bool (*turn)(void));
+/* Changes that have ended and that nobody can carry out any more. */
+void wire_settle(struct wire_client *clients, uint32_t count);
+
+/* ---- wire_client.c, wire_ask.c and wire_look.c among themselves ------------------------ */
+
+/* A piece of the pool, poisoned; NULL: none now.  And one that is ours again, to be left alone for
+ * a while, or given back. */
+struct weka_lease *wire__lease(struct wire_client *cl, uint32_t size);
+void wire__rest(struct wire_client *cl, struct weka_lease *l);
+/* Something at random.  false: see sim_why. */
+bool wire__ask(struct wire_client *cl, uint64_t now_ns);
+int wire__long_next(struct wire_client *cl, struct wire_request *r);
+/* What submitting it said: it is out, or nothing of it was seen. */
+bool wire__sent(struct wire_client *cl, struct wire_request *r, int err, uint64_t now_ns);
+bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool (*turn)(void));
+bool wire__is_read(enum wire_ask ask);
+/* One that came back. */
+bool wire__reaped(struct wire_client *cl, struct wire_request *r, uint64_t now_ns);
+/* Nobody will be told what came of this item. */
+void wire__unknown(const struct wire_request *r, const struct wire_item *it);
+
+#endif
