@@ -211,6 +211,21 @@ static void give_queues(struct app_core *core)
 		nvme_qpair_destroy(core->qp[--core->nqps]);
 }
 
+/* The first core has the store, the others read it. */
+static int take_meta(struct app_core *core)
+{
+	struct app_cores *cores = core->cores;
+	int err;
+
+	if (core->index > 0)
+		return meta_reader_create(&core->reader, cores->store, core->index);
+	err = meta_create(&core->meta, &core->meta_conf);
+	if (err || !cores)
+		return err;
+	cores->store = core->meta;
+	return meta_share(core->meta);
+}
+
 static int take_store(struct app_core *core)
 {
 	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
@@ -224,10 +239,9 @@ static int take_store(struct app_core *core)
 			       core->memory_iova);
 	if (err)
 		return err;
-	if (core->index == 0)
-		err = meta_create(&core->meta, &core->meta_conf);
+	err = take_meta(core);
 	if (err)
-		goto fini_staging;
+		goto destroy_meta;
 	err = app_media_init(&core->media, core->meta, core->qp, core->nqps, core->meta_conf.memory,
 			     core->meta_conf.memory_bytes, core->memory_iova + staging_bytes);
 	if (err)
@@ -237,7 +251,7 @@ static int take_store(struct app_core *core)
 destroy_meta:
 	if (core->meta)
 		meta_destroy(core->meta);
-fini_staging:
+	meta_reader_destroy(core->reader);
 	app_staging_fini(&core->staging);
 	return err;
 }
@@ -349,6 +363,7 @@ void app_core_destroy(struct app_core *core)
 	give_queues(core);
 	if (core->meta)
 		meta_destroy(core->meta);
+	meta_reader_destroy(core->reader);
 	app_media_fini(&core->media);
 	app_staging_fini(&core->staging);
 	give_slots(core);

@@ -567,10 +567,12 @@ static void stop_store(struct app_core *core)
 {
 	core->life = APP_STOPPING;
 	core->progress = true;
-	if (core->meta)
+	if (core->meta) {
 		meta_stop_start(core->meta);
-	else
-		app_cores_say(core, 0, (struct app_message){ .what = APP_SAY_BYE });
+		return;
+	}
+	meta_reader_end(core->reader);
+	app_cores_say(core, 0, (struct app_message){ .what = APP_SAY_BYE });
 }
 
 static bool others_gone(const struct app_core *core)
@@ -633,6 +635,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	core->stat.turns++;
 	if (unlikely(!core->start_ns))
 		core->start_ns = now_ns;
+	if (unlikely(core->reader)) /* what it looked at in its last turn, it has left */
+		meta_reader_enter(core->reader);
 	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
 		core->progress = true;
 	if (unlikely(core->cores))
@@ -654,8 +658,11 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		app_cores_tell(core);
 	if (core->cfg.srv)
 		fab_server_flush(core->cfg.srv);
-	return core->progress || more || !list_empty(&core->ready) ||
-	       !list_empty(&core->block_waiters) || !list_empty(&core->block_askers);
+	more |= core->progress || !list_empty(&core->ready) || !list_empty(&core->block_waiters) ||
+		!list_empty(&core->block_askers);
+	if (unlikely(core->reader) && !more)
+		meta_reader_leave(core->reader); /* it may sleep now */
+	return more;
 }
 
 /* ---- stop, sleep ------------------------------------------------------------------------ */

@@ -80,6 +80,8 @@ static void serve(struct app_core *core, int status)
 	ASSERT(core->life == APP_BOOTING);
 	core->boot_status = status;
 	core->life = status ? APP_STOPPED : APP_SERVING;
+	if (!status)
+		meta_reader_begin(core->reader);
 	if (status)
 		snprintf(core->error, sizeof(core->error), "core 0 could not mount the store");
 }

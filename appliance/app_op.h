@@ -87,6 +87,7 @@ struct app_cores {
 	struct app_ring *ring; /* [from * count + to] */
 	struct app_message *slots;
 	struct app_bell bell[APP_CORES_MAX];
+	struct meta *store; /* the store's core's, for readers to be made of */
 	_Alignas(APP_RING_LINE) _Atomic uint64_t durable_seq; /* as the store's core saw it last */
 };
 
@@ -248,7 +249,8 @@ struct app_core {
 	char *memory;
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
-	struct meta *meta; /* NULL: another core has it */
+	struct meta *meta;          /* NULL: another core has it, and this one a */
+	struct meta_reader *reader; /* ... of it                                 */
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;

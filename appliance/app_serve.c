@@ -34,9 +34,11 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 	for (uint32_t step = 0; count > 1 && step < META_AHEAD_STEPS; step++)
 		for (uint32_t i = 0; i < count; i++)
 			meta_ahead_step(&ahead[i], step);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
+		meta_reader_asked(core->meta, op[i]->meta.unseen);
 		if (meta_op_start(core->meta, &op[i]->meta))
 			done(core, op[i]);
+	}
 	core->stat.served += count;
 }
 

@@ -71,6 +71,10 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
 	if (unlikely(!op->core->meta)) {
+		if (meta_reader_plan(op->core->reader, &op->meta)) {
+			app_op_saw(op);
+			return true;
+		}
 		ask(op, APP_SAY_CALL);
 	} else if (meta_op_start(op->core->meta, &op->meta)) {
 		app_op_saw(op);
@@ -88,6 +92,8 @@ void app_read_end(struct app_op *op)
 		meta_read_end(op->core->meta, &op->meta);
 		return;
 	}
+	if (meta_reader_read_end(op->core->reader, &op->meta))
+		return;
 	pin = meta_read_pin_take(&op->meta);
 	if (pin)
 		app_cores_say(op->core, app_owner(op),

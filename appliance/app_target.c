@@ -129,14 +129,17 @@ void app_target_guess(const struct app_op *op, struct meta_target *out)
 void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count)
 {
 	struct meta_ahead ahead[APP_AHEAD_MAX];
-	bool look = core->meta && count > 1; /* else who has the store does: app_serve.c */
+	bool look = count > 1;
 
 	ASSERT(count <= APP_AHEAD_MAX);
 	for (uint32_t i = 0; look && i < count; i++) {
 		struct meta_target t;
 
 		app_target_guess(op[i], &t);
-		meta_ahead_begin(core->meta, &t, op[i]->offset_bytes, &ahead[i]);
+		if (likely(core->meta))
+			meta_ahead_begin(core->meta, &t, op[i]->offset_bytes, &ahead[i]);
+		else
+			meta_reader_ahead_begin(core->reader, &t, op[i]->offset_bytes, &ahead[i]);
 	}
 	for (uint32_t step = 0; look && step < META_AHEAD_STEPS; step++)
 		for (uint32_t i = 0; i < count; i++)

@@ -9,7 +9,8 @@
  *      it counted.
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
  */
-#include "meta/meta_store.h"
+#include "meta/meta_share.h"
+#include "meta/meta_tree.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -126,6 +127,7 @@ void meta_destroy(struct meta *m)
 {
 	for (size_t i = ARRAY_LEN(modules); i-- > 0;)
 		modules[i].destroy(m); /* each knows that it may not have been made */
+	meta__share_destroy(m);
 	free(m->shard);
 	free(m);
 }
@@ -242,10 +244,26 @@ int meta_stop_status(const struct meta *m)
 	return m->stopping && is_settled(m) ? 0 : -EAGAIN;
 }
 
+/* What readers have left, and who waits for it. */
+static bool share_turn(struct meta *m)
+{
+	bool more = meta__share_turn(m);
+
+	if (m->mounted)
+		more |= meta__cache_turn(m);
+	if (!meta__ops_stalled(m))
+		m->cache->want = 0;
+	else
+		more |= !list_empty(&m->zones->leaving); /* perhaps until a reader's read ends */
+	return more;
+}
+
 bool meta_turn(struct meta *m)
 {
 	bool more = !m->mounted && meta__boot_turn(m);
 
+	if (unlikely(m->share))
+		more |= share_turn(m);
 	more |= meta__ops_turn(m);
 	if (m->mounted) {
 		more |= meta__collect_turn(m);

@@ -18,7 +18,8 @@
  * missed nothing, and cannot fail.  An operation that changed something is handed back
  * when its log record, and all that its plan saw, is durable.
  *
- * Thread:  a store belongs to one thread; every call here is that thread's.
+ * Thread:  a store belongs to one thread; every call here is that thread's.  Others may be its
+ *          readers (struct meta_reader), and plan what changes nothing by themselves.
  */
 #ifndef META_META_H
 #define META_META_H
@@ -42,6 +43,7 @@
 #define META_CHUNK_BLOCKS    128u  /* one extent record: 512 KiB                         */
 #define META_IO_BLOCKS_MAX   1024u /* one read plan, write or put: 4 MiB                 */
 #define META_ROOT_DIR        1u    /* the number of the root directory                   */
+#define META_READERS_MAX     16u
 #define META_DRIVE_BYTES_MIN (2u << 20)
 
 struct meta; /* opaque: one mounted store */
@@ -320,7 +322,9 @@ struct meta_op {
 	uint32_t misses; /* page reads this waits for     */
 	uint32_t reruns;
 	uint32_t state;
-	uint64_t epoch; /* a read's: see meta_zone.c     */
+	uint32_t unseen; /* a reader's: the shard that it may not look at, if that was it */
+	bool pinned;     /* ... by a reader */
+	uint64_t epoch;  /* a read's: see meta_zone.c     */
 	uint64_t scratch[6];
 };
 
@@ -384,6 +388,32 @@ void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
  * checkpoints, collection and the freeing of orphans on, a bounded step a call.
  * Returns true when there is more to do at once. */
 bool meta_turn(struct meta *m);
+
+/* ---- readers: other threads beside the store's ------------------------------------- */
+
+struct meta_reader;
+
+/* There will be readers.  Before the store is formatted or mounted.  -ENOMEM. */
+must_check int meta_share(struct meta *m);
+/* Number `index` of them.  Made, like the store, before any of their threads runs. */
+must_check int meta_reader_create(struct meta_reader **out, struct meta *m, uint32_t index);
+void meta_reader_destroy(struct meta_reader *r); /* the store may be gone */
+
+/* The reader's thread: the store has been mounted (and whoever says so has synchronized). */
+void meta_reader_begin(struct meta_reader *r);
+void meta_reader_end(struct meta_reader *r); /* for good */
+/* Plans are made between these two, and what a plan has found (but for blocks that a READ named) is
+ * no longer there behind the second.  To enter again is both.  Who sleeps has left. */
+void meta_reader_enter(struct meta_reader *r);
+void meta_reader_leave(struct meta_reader *r);
+/* As meta_op_start().  False: the reader cannot; the store's thread is to be asked: it starts it,
+ * and calls meta_reader_asked() with op->unseen as it came. */
+must_check bool meta_reader_plan(struct meta_reader *r, struct meta_op *op);
+void meta_reader_asked(struct meta *m, uint32_t shard);
+/* As meta_read_end().  False: it was not this reader that planned it. */
+bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op);
+void meta_reader_ahead_begin(struct meta_reader *r, const struct meta_target *t, uint64_t offset,
+			     struct meta_ahead *a);
 
 /* ---- check ----------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
  * Nothing here changes anything, reads from a drive, or must succeed.
  */
 #include "meta/meta_plan.h"
+#include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 
 #include <string.h>
@@ -17,11 +18,12 @@ static_assert(sizeof(((struct meta_ahead *)0)->key) == sizeof(struct meta_key), 
 /* The leaf for key, when all on the way to it is in memory; only its address is looked at. */
 static struct meta__frame *leaf_of(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
-	uint64_t baddr = m->shard[shard].root_baddr, gen;
+	uint64_t baddr, gen;
 	struct meta__frame *f = NULL;
 
-	if (m->shard[shard].height == 0)
+	if (!meta__may_look(m, shard) || m->shard[shard].height == 0)
 		return NULL;
+	baddr = m->shard[shard].root_baddr;
 	for (uint32_t level = m->shard[shard].height; level > 0; level--) {
 		if (f)
 			meta__inner_child(f->page, meta__inner_find(f->page, key), &baddr, &gen);
@@ -88,6 +90,8 @@ void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offs
 	}
 	memcpy(a->key, key.w, sizeof(a->key));
 	a->shard = meta__dir_shard(m, dir);
+	if (!meta__may_look(m, a->shard))
+		return;
 	f = meta__found_look(m, &key, &a->pos);
 	a->known = f != NULL;
 	if (f) {

@@ -9,6 +9,7 @@
  * The order: counters, the log record (it carries them), trees.  All within one turn, so
  * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
  */
+#include "meta/meta_share.h"
 #include "meta/meta_tx.h"
 #include "base/num.h"
 
@@ -39,6 +40,17 @@ static uint32_t pages_needed(const struct meta *m)
 	return need;
 }
 
+/* No reader looks at any shard that it changes. */
+static bool shards_taken(struct meta *m)
+{
+	const struct meta__tx *tx = m->tx;
+	bool all = !tx->touch || meta__share_take(m, tx->touch_shard);
+
+	for (uint32_t i = 0; i < tx->nleaf; i++)
+		all &= meta__share_take(m, tx->leaf[i].shard);
+	return all;
+}
+
 int meta__tx_ready(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
@@ -53,8 +65,15 @@ int meta__tx_ready(struct meta *m)
 		meta__error(m, "one change needs %u pages, more than the cache can take", need);
 		return -E2BIG;
 	}
-	if (need > meta__cache_room(m) || need > meta__cache_available(m))
+	if (unlikely(m->share) && !shards_taken(m))
+		return -EBUSY;
+	if (need > meta__cache_room(m))
 		goto busy;
+	if (need > meta__cache_available(m)) {
+		if (meta__cache_clear(m, need))
+			return -EBUSY;
+		goto busy;
+	}
 	err = meta__page_ready(m, need, (int)tx->op->type == META__OP_TOUCH);
 	if (err)
 		return err;

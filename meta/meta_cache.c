@@ -21,7 +21,12 @@
  *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
  *  (5) A frame that the plan of now has looked at is not evicted: values in it are lent out.
  *  (6) A readable page that is not gone is one of its shard's tree as it is now.
+ *  (7) With readers (meta_share.c) a frame that becomes free is another page's only when they have
+ *      left it, and so frames are evicted between turns, ahead of need, and not in a plan, which
+ *      then marks none: (5) is kept by that.  A reader believes a frame's state first, then its
+ *      shard: if that is open, all else of the frame stays as it is until the reader leaves.
  */
+#include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
 
@@ -30,6 +35,9 @@
 #include <string.h>
 
 #define WAITERS_PER_FRAME 2u
+#define AHEAD_MAX         64u  /* frames that are kept free, with readers: (7) */
+#define SWEEP_STEPS       256u /* of the clock's hand, a turn                  */
+#define CHAIN_MAX         256u /* frames that a reader follows: they may be moved under its eyes */
 
 static uint32_t frames_of(const struct meta_conf *c)
 {
@@ -54,7 +62,7 @@ int meta__cache_create(struct meta *m)
 	while (buckets < 2ull * n)
 		buckets *= 2;
 	c->frame = aligned_alloc(64, n * sizeof(*c->frame));
-	c->bucket = calloc(buckets, sizeof(struct meta__frame *));
+	c->bucket = calloc(buckets, sizeof(*c->bucket));
 	c->waiter = calloc((size_t)n * WAITERS_PER_FRAME, sizeof(*c->waiter));
 	if (!c->frame || !c->bucket || !c->waiter || meta__found_create(c))
 		return -ENOMEM; /* meta_destroy() frees what there is */
@@ -67,6 +75,7 @@ int meta__cache_create(struct meta *m)
 	list_init(&c->dirty);
 	list_init(&c->frozen);
 	list_init(&c->fresh);
+	list_init(&c->leaving);
 	for (uint32_t i = 0; i < n * WAITERS_PER_FRAME; i++) {
 		list_init(&c->waiter[i].link);
 		list_push_back(&c->waiters_free, &c->waiter[i].link);
@@ -96,43 +105,88 @@ void meta__cache_destroy(struct meta *m)
 	m->cache = NULL;
 }
 
+int meta__cache_mirror(struct meta *m)
+{
+	const struct meta__cache *of = m->home->cache;
+	struct meta__cache *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	m->cache = c;
+	c->nframes = of->nframes;
+	c->frame = of->frame;
+	c->bucket = of->bucket;
+	c->bucket_mask = of->bucket_mask;
+	c->shared = true;
+	return meta__found_create(c);
+}
+
+void meta__cache_unmirror(struct meta *m)
+{
+	if (m->cache)
+		meta__found_destroy(m->cache);
+	free(m->cache);
+	m->cache = NULL;
+}
+
 /* ---- the hash ------------------------------------------------------------------------ */
 
-static struct meta__frame **bucket_of(struct meta__cache *c, uint64_t baddr)
+static _Atomic(struct meta__frame *) *bucket_of(const struct meta__cache *c, uint64_t baddr)
 {
 	uint64_t h = (baddr / META_PAGE_BLOCKS) * 0x9e3779b97f4a7c15u;
 
 	return &c->bucket[(h >> 32) & c->bucket_mask];
 }
 
-static struct meta__frame *lookup(struct meta__cache *c, uint64_t baddr)
+static struct meta__frame *next_of(const _Atomic(struct meta__frame *) *at)
 {
-	struct meta__frame *f = *bucket_of(c, baddr);
+	return atomic_load_explicit(at, memory_order_acquire);
+}
 
-	while (f && f->baddr != baddr)
-		f = f->hash_next;
+static uint64_t baddr_of(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->baddr, memory_order_relaxed);
+}
+
+static struct meta__frame *lookup(const struct meta__cache *c, uint64_t baddr)
+{
+	struct meta__frame *f = next_of(bucket_of(c, baddr));
+
+	while (f && baddr_of(f) != baddr)
+		f = next_of(&f->hash_next);
 	return f;
+}
+
+/* A reader's: a frame may go to another chain while it stands on it.  Then it finds nothing. */
+static struct meta__frame *lookup_shared(const struct meta__cache *c, uint64_t baddr)
+{
+	struct meta__frame *f = next_of(bucket_of(c, baddr));
+
+	for (uint32_t i = 0; f && i < CHAIN_MAX; i++, f = next_of(&f->hash_next))
+		if (baddr_of(f) == baddr)
+			return f;
+	return NULL;
 }
 
 static void hash_insert(struct meta__cache *c, struct meta__frame *f)
 {
-	struct meta__frame **b = bucket_of(c, f->baddr);
+	_Atomic(struct meta__frame *) *b = bucket_of(c, baddr_of(f));
 
-	ASSERT(!lookup(c, f->baddr)); /* (1) */
-	f->hash_next = *b;
-	*b = f;
+	ASSERT(!lookup(c, baddr_of(f))); /* (1) */
+	atomic_store_explicit(&f->hash_next, next_of(b), memory_order_relaxed);
+	atomic_store_explicit(b, f, memory_order_release);
 }
 
 static void hash_remove(struct meta__cache *c, struct meta__frame *f)
 {
-	struct meta__frame **at = bucket_of(c, f->baddr);
+	_Atomic(struct meta__frame *) *at = bucket_of(c, baddr_of(f));
 
-	while (*at != f) {
-		ASSERT(*at); /* (1) */
-		at = &(*at)->hash_next;
+	while (next_of(at) != f) {
+		ASSERT(next_of(at)); /* (1) */
+		at = &next_of(at)->hash_next;
 	}
-	*at = f->hash_next;
-	f->hash_next = NULL;
+	atomic_store_explicit(at, next_of(&f->hash_next), memory_order_release);
+	atomic_store_explicit(&f->hash_next, NULL, memory_order_relaxed);
 }
 
 static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__frame_state state)
@@ -140,7 +194,13 @@ static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__f
 	ASSERT(c->count[f->state] > 0);
 	c->count[f->state]--;
 	c->count[state]++;
-	f->state = state;
+	atomic_store_explicit(&f->state, state,
+			      memory_order_release); /* (7): it is believed first */
+}
+
+static void set_used(struct meta__frame *f, bool used)
+{
+	atomic_store_explicit(&f->used, used, memory_order_relaxed);
 }
 
 static void unfresh(struct meta__cache *c, struct meta__frame *f)
@@ -152,8 +212,10 @@ static void unfresh(struct meta__cache *c, struct meta__frame *f)
 	list_del(&f->link);
 }
 
-static void make_free(struct meta__cache *c, struct meta__frame *f)
+static void make_free(struct meta *m, struct meta__frame *f)
 {
+	struct meta__cache *c = m->cache;
+
 	ASSERT(list_empty(&f->waiters));
 	unfresh(c, f);
 	list_del(&f->link);
@@ -162,15 +224,26 @@ static void make_free(struct meta__cache *c, struct meta__frame *f)
 	if (f->mark == c->plan)
 		c->marked--;
 	f->mark = 0;
-	list_push_front(&c->free, &f->link);
+	if (likely(!c->shared)) {
+		list_push_front(&c->free, &f->link);
+		return;
+	}
+	f->left = meta__share_leave(m);
+	c->leaving_count++;
+	list_push_back(&c->leaving, &f->link);
 }
 
 /* ---- finding and evicting ---------------------------------------------------------- */
 
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr)
 {
-	struct meta__frame *f = lookup(m->cache, baddr);
+	struct meta__frame *f;
 
+	if (unlikely(m->home)) {
+		f = lookup_shared(m->cache, baddr);
+		return f && f->state >= FRAME_CLEAN ? f : NULL;
+	}
+	f = lookup(m->cache, baddr);
 	if (!f || f->state == FRAME_READING)
 		return NULL;
 	ASSERT(f->state != FRAME_FREE);
@@ -183,20 +256,38 @@ void meta__cache_plan(struct meta *m)
 	m->cache->marked = 0;
 }
 
-void meta__cache_mark(struct meta *m, struct meta__frame *f)
+static void unfresh_one(struct meta__cache *c, struct meta__frame *f)
 {
-	struct meta__cache *c = m->cache;
-
-	f->used = true;
-	c->hits++;
-	if (f->mark == c->plan)
-		return;
-	f->mark = c->plan;
-	c->marked++;
 	if (unlikely(f->fresh > 0) && --f->fresh == 0) {
 		c->fresh_count--;
 		list_del(&f->link);
 	}
+}
+
+/* (7): the frame's line is all cores': it is written to only if it must be. */
+static void mark_shared(struct meta *m, struct meta__frame *f)
+{
+	if (!atomic_load_explicit(&f->used, memory_order_relaxed))
+		set_used(f, true);
+	if (!m->home)
+		unfresh_one(m->cache, f);
+}
+
+void meta__cache_mark(struct meta *m, struct meta__frame *f)
+{
+	struct meta__cache *c = m->cache;
+
+	c->hits++;
+	if (unlikely(c->shared)) {
+		mark_shared(m, f);
+		return;
+	}
+	set_used(f, true);
+	if (f->mark == c->plan)
+		return;
+	f->mark = c->plan;
+	c->marked++;
+	unfresh_one(c, f);
 }
 
 static bool evictable(const struct meta__cache *c, const struct meta__frame *f)
@@ -204,34 +295,87 @@ static bool evictable(const struct meta__cache *c, const struct meta__frame *f)
 	return f->state == FRAME_CLEAN && f->fresh == 0 && f->mark != c->plan;
 }
 
-/* An unused frame, off all lists and out of the hash; NULL when all are needed. */
-static struct meta__frame *frame_get(struct meta__cache *c)
+/* A step of the clock's hand. */
+static void hand_step(struct meta *m)
 {
-	struct list *l = list_pop_front(&c->free);
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f = &c->frame[c->hand];
 
-	for (uint64_t steps = 0; !l && steps < 2ull * c->nframes; steps++) {
-		struct meta__frame *f = &c->frame[c->hand];
+	c->hand = c->hand + 1 == c->nframes ? 0 : c->hand + 1;
+	if (!evictable(c, f))
+		return;
+	if (f->used)
+		set_used(f, false); /* until the hand comes by again */
+	else
+		make_free(m, f);
+}
 
-		c->hand = c->hand + 1 == c->nframes ? 0 : c->hand + 1;
-		if (!evictable(c, f))
-			continue;
-		if (f->used) {
-			f->used = false; /* until the hand comes by again */
-			continue;
-		}
-		make_free(c, f);
-		l = list_pop_front(&c->free);
+/* An unused frame, off all lists and out of the hash; NULL when all are needed. */
+static struct meta__frame *frame_get(struct meta *m)
+{
+	struct meta__cache *c = m->cache;
+	struct list *l;
+
+	for (uint64_t steps = 0; list_empty(&c->free) && steps < 2ull * c->nframes; steps++) {
+		if (c->shared)
+			return NULL; /* (7) */
+		hand_step(m);
 	}
+	l = list_pop_front(&c->free);
 	return l ? list_entry(l, struct meta__frame, link) : NULL;
 }
 
-uint32_t meta__cache_available(const struct meta *m)
+static uint32_t free_now(const struct meta__cache *c)
 {
-	const struct meta__cache *c = m->cache;
+	return c->count[FRAME_FREE] - c->leaving_count;
+}
+
+/* Frames that are free, or could be. */
+static uint32_t could_be_free(const struct meta__cache *c)
+{
 	uint32_t have = c->count[FRAME_FREE] + c->count[FRAME_CLEAN];
 	uint32_t kept = c->fresh_count + c->marked;
 
 	return have > kept ? have - kept : 0;
+}
+
+uint32_t meta__cache_available(const struct meta *m)
+{
+	return m->cache->shared ? free_now(m->cache) : could_be_free(m->cache);
+}
+
+/* ---- evicting ahead: (7) --------------------------------------------------------------- */
+
+bool meta__cache_clear(struct meta *m, uint32_t frames)
+{
+	struct meta__cache *c = m->cache;
+
+	if (!c->shared || could_be_free(c) < frames)
+		return false;
+	c->want = max_u32(c->want, frames);
+	return true;
+}
+
+bool meta__cache_turn(struct meta *m)
+{
+	struct meta__cache *c = m->cache;
+	uint32_t target = min_u32(c->nframes / 16, AHEAD_MAX) + c->want;
+	struct meta__frame *f;
+
+	if (!c->shared)
+		meta__cache_plan(m); /* from now on none is marked */
+	c->shared = true;
+	while (!list_empty(&c->leaving)) {
+		f = list_entry(c->leaving.next, struct meta__frame, link);
+		if (!meta__share_left(m, f->left))
+			break; /* they leave in the order in which they came */
+		list_del(&f->link);
+		list_push_front(&c->free, &f->link);
+		c->leaving_count--;
+	}
+	for (uint32_t i = 0; i < SWEEP_STEPS && c->count[FRAME_FREE] < target; i++)
+		hand_step(m);
+	return c->count[FRAME_FREE] < target && c->count[FRAME_CLEAN] > c->fresh_count;
 }
 
 uint32_t meta__cache_room(const struct meta *m)
@@ -259,7 +403,7 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 	out->cache_pages = c->nframes;
 	out->cache_pages_dirty = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
 	out->page_reads = c->reads;
-	out->page_hits = c->hits;
+	out->page_hits = c->hits + meta__share_hits(m);
 }
 
 /* ---- reading ----------------------------------------------------------------------- */
@@ -320,8 +464,13 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		     struct meta_op *op)
 {
 	struct meta__cache *c = m->cache;
-	struct meta__frame *f = lookup(c, baddr);
+	struct meta__frame *f;
 
+	if (unlikely(m->home)) {
+		c->missed = true;
+		return 0;
+	}
+	f = lookup(c, baddr);
 	if (f) {
 		ASSERT(f->state == FRAME_READING);
 		return wait_for(m, f, op);
@@ -332,13 +481,15 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 			return -EBUSY;
 		unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
 	}
-	f = frame_get(c);
+	if (unlikely(c->shared) && free_now(c) <= c->want)
+		return -EBUSY;
+	f = frame_get(m);
 	if (!f)
 		return -EBUSY;
 
 	f->shard = shard;
 	f->level = level;
-	f->baddr = baddr;
+	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
 	f->gen = gen;
 	f->seq = 0;
 	f->gone = false;
@@ -403,12 +554,12 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	if (why) {
 		bad_page(m, f, why);
 		f->fresh = 0;
-		make_free(c, f);
+		make_free(m, f);
 		if (unlikely(x->io.lost)) /* a drive that nothing stops: the frame is its own */
 			list_del(&f->link);
 	} else {
 		set_state(c, f, FRAME_CLEAN); /* (2) */
-		f->used = true;
+		set_used(f, true);
 		if (f->fresh > 0) {
 			c->fresh_count++;
 			list_push_back(&c->fresh, &f->link);
@@ -421,24 +572,27 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 
 static void place(struct meta *m, struct meta__frame *f)
 {
-	f->baddr = meta__page_take(m);
+	atomic_store_explicit(&f->baddr, meta__page_take(m), memory_order_relaxed);
 	f->gen = meta__ckpt_gen(m);
-	meta__page_place(f->page, f->baddr, f->gen);
+	f->gone = false;
+	meta__page_place(f->page, baddr_of(f), f->gen);
 	hash_insert(m->cache, f);
 	set_state(m->cache, f, FRAME_DIRTY);
 	list_push_back(&m->cache->dirty, &f->link);
-	f->gone = false;
-	f->used = true;
+	set_used(f, true);
 	m->shard[f->shard].changed = true;
 }
 
-static struct meta__frame *take(struct meta__cache *c)
+static struct meta__frame *take(struct meta *m)
 {
-	struct meta__frame *f = frame_get(c);
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f = frame_get(m);
 
 	ASSERT(f); /* (3), and meta__tx_ready() asked for it */
-	f->mark = c->plan;
-	c->marked++;
+	if (!c->shared) {
+		f->mark = c->plan;
+		c->marked++;
+	}
 	f->last_pos = 0;
 	f->counted = 0;
 	return f;
@@ -447,7 +601,7 @@ static struct meta__frame *take(struct meta__cache *c)
 struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
 				    const struct meta_key *first, uint64_t seq)
 {
-	struct meta__frame *f = take(m->cache);
+	struct meta__frame *f = take(m);
 
 	f->shard = shard;
 	f->level = level;
@@ -467,7 +621,7 @@ struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
 	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
 	ASSERT(!f->gone);
 	if (f->state == FRAME_FROZEN) {
-		copy = take(c);
+		copy = take(m);
 		memcpy(copy->page, f->page, META_PAGE_BYTES);
 		copy->shard = f->shard;
 		copy->level = f->level;
@@ -491,7 +645,7 @@ void meta__cache_drop(struct meta *m, struct meta__frame *f)
 	if (f->state == FRAME_FROZEN)
 		f->gone = true;
 	else
-		make_free(m->cache, f);
+		make_free(m, f);
 }
 
 void meta__cache_freeze(struct meta *m)
@@ -526,7 +680,7 @@ void meta__cache_written(struct meta *m, struct meta__frame *f)
 {
 	ASSERT(f->state == FRAME_FROZEN);
 	if (f->gone)
-		make_free(m->cache, f);
+		make_free(m, f);
 	else
 		set_state(m->cache, f, FRAME_CLEAN);
 }

@@ -92,7 +92,7 @@ bool meta__found_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 {
 	struct meta_key at;
 
-	if (f->state < FRAME_CLEAN || f->gone || f->shard != shard || f->level != 0) /* (2) */
+	if (f->state < FRAME_CLEAN || f->shard != shard || f->gone || f->level != 0) /* (2) */
 		return false;
 	if (pos >= meta__page_count(f->page))
 		return false;

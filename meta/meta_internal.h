@@ -14,7 +14,8 @@
  *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim
  *                     meta_super.c, meta_boot.c, meta_replay.c: what is there at mount
  *
- * One thread, so nothing here is atomic.  There is one transaction at a time: a plan runs
+ * One thread, so little here is atomic: what readers look at (meta_share.c, meta_reader.c), without
+ * a plan of theirs ever being waited for.  There is one transaction at a time: a plan runs
  * from its start to its end or to its misses within one call, and an apply follows at once.
  */
 #ifndef META_INTERNAL_H
@@ -22,6 +23,8 @@
 
 #include "meta/meta.h"
 #include "meta/meta_disk.h"
+
+#include <stdatomic.h>
 
 /* ---- keys (meta_key.h would be the same): 192 bits, compared word by word ------------ */
 
@@ -163,6 +166,7 @@ struct meta__shard {
 	uint64_t shape;         /* moves whenever pages of the tree come, go or change places */
 	struct meta__hint hint; /* the leaf that was looked at last                        */
 	uint64_t empty_seq;     /* the log sequence that emptied the tree                     */
+	uint32_t opened;        /* a reader's: which time it was opened that this is of       */
 	bool changed;           /* since the root that was frozen last                        */
 	bool root_pending;      /* `frozen` is not durable yet                                */
 	struct meta__root frozen;
@@ -177,6 +181,7 @@ struct meta__boot;
 struct meta__ops;
 struct meta__collect;
 struct meta__checker;
+struct meta__share;
 
 struct meta {
 	struct meta_conf conf;
@@ -200,6 +205,8 @@ struct meta {
 	struct meta__ops *ops;
 	struct meta__collect *collect;
 	struct meta__checker *checker;
+	struct meta__share *share; /* NULL: there are no readers                */
+	struct meta *home;         /* this is a reader's: the store; else NULL */
 };
 
 /* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
@@ -234,26 +241,28 @@ void meta__fail(struct meta *m);
  *                                        +---- copy ---------+
  *
  * A frame is found by the address of its page.  Clean, unpinned frames are evicted by clock.
+ * Readers find them too, and look at state first: what they may believe is in meta_cache.c.
  */
 enum meta__frame_state { FRAME_FREE, FRAME_READING, FRAME_CLEAN, FRAME_DIRTY, FRAME_FROZEN };
 
 struct meta__frame {
 	_Alignas(64) uint8_t *page; /* META_PAGE_BYTES                                  */
-	uint64_t baddr;             /* where the page lies or will lie                  */
+	_Atomic uint64_t baddr;     /* where the page lies or will lie                  */
 	uint64_t gen;               /* generation in which it got that address          */
 	uint64_t seq;  /* highest log block sequence that changed it; 0 when from disk */
 	uint64_t mark; /* the plan that looked at it last: not evicted during that     */
 	uint32_t shard;
-	uint32_t level; /* 0: leaf                                                      */
-	uint32_t fresh; /* read for so many plans that have not run again yet           */
-	enum meta__frame_state state : 8;
-	bool used;  /* the clock hand's bit                                             */
+	uint32_t level;        /* 0: leaf                                                      */
+	uint32_t fresh;        /* read for so many plans that have not run again yet           */
+	_Atomic uint8_t state; /* enum meta__frame_state                                */
+	_Atomic bool used;     /* the clock hand's bit                                  */
 	bool gone;  /* frozen, and no longer of the current tree: dropped when written  */
 	bool again; /* reading for the second time                                      */
 	/* what a lookup needs ends here, with the line */
 	uint64_t counted;  /* the plan that counted it as a page to be made dirty       */
 	uint32_t last_pos; /* where a record was put last: shows an ascending run       */
-	struct meta__frame *hash_next;
+	uint64_t left;     /* free: readers may still look at it before they left this  */
+	_Atomic(struct meta__frame *) hash_next;
 	struct list link;    /* of its state's list; clean: of the fresh ones                */
 	struct list waiters; /* of operations, while reading                                 */
 	struct meta__io io;
@@ -457,6 +466,9 @@ void meta__ops_mounted(struct meta *m);
 /* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
  * there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
+bool meta__ops_stalled(const struct meta *m); /* some wait for room, or for readers */
+/* A reader's plan.  False: it saw too little for one. */
+must_check bool meta__op_try(struct meta *m, struct meta_op *op);
 bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */
 
 /* ---- names ---------------------------------------------------------------------------- */

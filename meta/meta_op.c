@@ -26,6 +26,7 @@
  *      (The store's own still run: without checkpoints nothing could go on.)
  */
 #include "meta/meta_plan.h"
+#include "meta/meta_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +406,37 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 			return stall(m, op); /* first come, first served */
 	}
 	return run_or_hold(m, op) && may_leave(m, op);
+}
+
+/* A reader's: m is none that could wait for anything. */
+bool meta__op_try(struct meta *m, struct meta_op *op)
+{
+	int rc;
+
+	op->state = kind_of(op);
+	if (!(op->state & OP_NO_CHANGE) || op->type == META_OP_STATFS)
+		return false;
+	list_init(&op->link);
+	op->misses = 0;
+	op->reruns = 0;
+	memset(op->scratch, 0, sizeof(op->scratch));
+	meta__tx_begin(m, op);
+	rc = plan(m, op);
+	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || m->cache->missed)
+		return false;
+	op->status = rc;
+	op->seen_seq = meta__tx_seen(m);
+	set_state(op, OP_OVER);
+	return true;
+}
+
+bool meta__ops_stalled(const struct meta *m)
+{
+	bool none = true;
+
+	for (uint32_t i = 0; i < META__STALLS; i++)
+		none &= list_empty(&m->ops->stalled[i]);
+	return !none;
 }
 
 /* An operation that was kept is over: to its owner. */

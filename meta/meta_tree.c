@@ -23,6 +23,7 @@
  * Where pages lie and how full they are is not part of the store's content: replay may make
  * another tree of the same records.
  */
+#include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
 
@@ -61,9 +62,13 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 		    uint32_t level, struct meta__path *path)
 {
 	struct meta__shard *s = &m->shard[shard];
-	uint64_t baddr = s->root_baddr, gen = s->root_gen;
+	uint64_t baddr, gen;
 
 	ASSERT(shard < m->nshards);
+	if (!meta__may_look(m, shard))
+		return -EAGAIN;
+	baddr = s->root_baddr;
+	gen = s->root_gen;
 	path->height = s->height;
 	path->seq = 0;
 	path->has_hi = false;
@@ -78,7 +83,7 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 
 			return err ? err : -EAGAIN;
 		}
-		if (unlikely(f->gen != gen || f->level != l || f->shard != shard))
+		if (unlikely(f->shard != shard || f->gen != gen || f->level != l))
 			return wrong_page(m, f, shard, l);
 		meta__cache_mark(m, f);
 		path->at[l] = (struct meta__step){ .frame = f };
@@ -89,14 +94,14 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	}
 }
 
-static bool hint_holds(const struct meta__shard *s, const struct meta_key *key)
+static bool hint_holds(const struct meta *m, uint32_t shard, const struct meta_key *key)
 {
-	const struct meta__hint *h = &s->hint;
+	const struct meta__hint *h = &m->shard[shard].hint;
 	const struct meta__frame *f = h->leaf;
 
-	return f && h->shape == s->shape && f->baddr == h->baddr && f->gen == h->gen &&
-	       f->state >= FRAME_CLEAN && !f->gone && meta__key_cmp(&h->lo, key) <= 0 &&
-	       (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
+	return f && h->shape == m->shard[shard].shape && f->state >= FRAME_CLEAN &&
+	       f->shard == shard && f->baddr == h->baddr && f->gen == h->gen && !f->gone &&
+	       meta__key_cmp(&h->lo, key) <= 0 && (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
 }
 
 int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
@@ -108,7 +113,9 @@ int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const st
 
 	ASSERT(shard < m->nshards);
 	*out = &s->hint;
-	if (hint_holds(s, key)) {
+	if (!meta__may_look(m, shard))
+		return -EAGAIN;
+	if (hint_holds(m, shard, key)) {
 		meta__cache_mark(m, s->hint.leaf);
 		s->hint.seq = max_u64(s->hint.seq, s->hint.leaf->seq);
 		return 0;
@@ -137,7 +144,7 @@ void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key
 
 	leaves =
 		min_u32(leaves, m->cache->nframes / 256); /* a small cache has other use for them */
-	if (leaves == 0 || meta__tree_walk(m, NULL, shard, key, 1, &path))
+	if (m->home || leaves == 0 || meta__tree_walk(m, NULL, shard, key, 1, &path))
 		return;
 	for (uint32_t i = meta__inner_find(at->frame->page, key) + 1;
 	     leaves > 0 && i < meta__page_count(at->frame->page); i++, leaves--) {
@@ -325,7 +332,7 @@ void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, 
 		set_root(m, shard, leaf->baddr, leaf->gen, 1);
 		s->shape++;
 	}
-	if (hint_holds(s, key) && s->hint.leaf->state == FRAME_DIRTY &&
+	if (hint_holds(m, shard, key) && s->hint.leaf->state == FRAME_DIRTY &&
 	    meta__leaf_free(s->hint.leaf->page) >= meta__leaf_bytes(value_len)) {
 		leaf = s->hint.leaf; /* and so are its ancestors: (1) */
 	} else {

@@ -15,7 +15,7 @@ struct meta__waiter {
 struct meta__cache {
 	uint32_t nframes;
 	struct meta__frame *frame;
-	struct meta__frame **bucket;
+	_Atomic(struct meta__frame *) *bucket;
 	uint64_t bucket_mask;
 	struct meta__waiter *waiter;
 	struct list waiters_free;
@@ -23,15 +23,30 @@ struct meta__cache {
 	struct list dirty;
 	struct list frozen;               /* not yet being written */
 	struct list fresh;                /* read, and not yet looked at by who waited */
+	struct list leaving;              /* free when readers have left them: (7)     */
 	uint32_t count[FRAME_FROZEN + 1]; /* frames by state */
 	uint32_t fresh_count;
-	uint32_t marked; /* frames that the plan of now looked at */
+	uint32_t leaving_count; /* counted as free, too */
+	bool shared;            /* with readers, or a reader's */
+	bool missed;            /* a reader's plan: something  */
+	uint32_t unseen;        /* ... and this closed shard   */
+	uint32_t want;          /* frames that a change waits for: reads leave so many */
+	uint32_t marked;        /* frames that the plan of now looked at */
 	uint32_t hand;
 	uint64_t plan; /* number of the plan of now: what frame->mark is compared with */
 	uint64_t reads;
 	uint64_t hits;
 	struct meta__found *found; /* meta_found.c's */
 };
+
+/* A reader's: the store's frames and hash. */
+must_check int meta__cache_mirror(struct meta *m);
+void meta__cache_unmirror(struct meta *m);
+/* The store has readers: frames that they have left are free; some are evicted ahead.  True: there
+ * is more to do at once. */
+bool meta__cache_turn(struct meta *m);
+/* So many frames are to be free: true: they will be, soon. */
+bool meta__cache_clear(struct meta *m, uint32_t frames);
 
 /* A plan begins: what it looks at stays in memory until the next one begins. */
 void meta__cache_plan(struct meta *m);

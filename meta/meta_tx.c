@@ -15,6 +15,7 @@
  *  (2) Each key is wanted once: a later put or delete of a key replaces the earlier.
  *  (3) All changes of a transaction are one log record, whatever shards they touch.
  */
+#include "meta/meta_share.h"
 #include "meta/meta_tx.h"
 #include "base/num.h"
 
@@ -124,7 +125,7 @@ static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
 	uint32_t pos;
 	struct meta__frame *f = meta__found_look(m, key, &pos);
 
-	if (!f || !meta__found_holds(f, pos, shard, key))
+	if (!f || !meta__may_look(m, shard) || !meta__found_holds(f, pos, shard, key))
 		return false;
 	meta__cache_mark(m, f);
 	tx->seen = max_u64(tx->seen, f->seq);

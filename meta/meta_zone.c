@@ -16,7 +16,7 @@
  *      When the window is full the epoch stands still: zones wait longer than they had to.
  *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
  */
-#include "meta/meta_store.h"
+#include "meta/meta_share.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -397,10 +397,28 @@ uint64_t meta__epoch_enter(struct meta *m)
 	return z->epoch;
 }
 
-static void epoch_advance_oldest(struct meta__zones *z)
+/* Nor does a reader read what it planned then, or could it still pin that epoch. */
+static bool readers_ended(const struct meta *m, uint64_t epoch)
 {
-	while (z->epoch_oldest < z->epoch && z->readers[z->epoch_oldest % META__EPOCHS] == 0)
+	return !m->share ||
+	       (meta__share_left(m, m->zones->epoch_known) && meta__share_unpinned(m, epoch));
+}
+
+static void epoch_advance_oldest(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	while (z->epoch_oldest < z->epoch && z->readers[z->epoch_oldest % META__EPOCHS] == 0 &&
+	       readers_ended(m, z->epoch_oldest))
 		z->epoch_oldest++;
+}
+
+static void epoch_tell(struct meta *m)
+{
+	if (!m->share)
+		return;
+	atomic_store_explicit(&m->share->epoch, m->zones->epoch, memory_order_release);
+	m->zones->epoch_known = meta__share_leave(m);
 }
 
 void meta__epoch_leave(struct meta *m, uint64_t epoch)
@@ -410,7 +428,7 @@ void meta__epoch_leave(struct meta *m, uint64_t epoch)
 	ASSERT(epoch >= z->epoch_oldest && epoch <= z->epoch);
 	ASSERT(z->readers[epoch % META__EPOCHS] > 0);
 	z->readers[epoch % META__EPOCHS]--;
-	epoch_advance_oldest(z);
+	epoch_advance_oldest(m);
 }
 
 /* ---- checkpoints ------------------------------------------------------- */
@@ -430,7 +448,8 @@ void meta__zone_freeze(struct meta *m)
 	}
 	if (z->epoch + 1 < z->epoch_oldest + META__EPOCHS)
 		z->epoch++;
-	epoch_advance_oldest(z);
+	epoch_tell(m);
+	epoch_advance_oldest(m);
 	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
 }
 
@@ -454,6 +473,8 @@ void meta__zone_turn(struct meta *m)
 
 	if (!z->zone)
 		return;
+	if (m->share && !list_empty(&z->leaving))
+		epoch_advance_oldest(m); /* nobody says that a reader's read has ended */
 	while (!list_empty(&z->leaving)) {
 		struct meta__zone *at = list_entry(z->leaving.next, struct meta__zone, link);
 

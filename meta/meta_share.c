@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Who may look at a shard: the store's thread, which alone changes it, and, while it is open, any
+ * reader (meta_reader.c), each in its own thread, in place, without a message.
+ *
+ *              asked for SHARE_AFTER times, and no change waits
+ *   CLOSED  ------------------------------------------------------>  OPEN   nobody changes it
+ *     ^                                                               |
+ *     |  every reader has left what it began before                   | a change wants it
+ *     +------------------------- LEAVING <----------------------------+
+ *                                nobody changes it, nobody begins to look
+ *
+ *   reader   --[ enter ... plan, plan ... leave ]--[ enter ...       a turn of its loop, most often
+ *   store        close, now = 7               row.in is 0 or >= 7: left
+ *
+ * So a read costs no crossing wherever its client is, also of a file or a directory that all
+ * readers are at; and a change waits for at most one turn of each of them, and only the first
+ * after so many reads.  A reader that finds a shard closed, or a page not in memory, asks the
+ * store's thread, as if it were none.
+ *
+ *   S1 -> T1   who opens a shard has stored its pages before `open` says so;
+ *   S2 -> T2   a reader has looked at its last page, and stored its last pin, before `in` says that
+ *              it has left;
+ *   S3 -> T3   the store's thread closes shards, and unlinks frames, before it looks at `in`, and
+ *              looks by an exchange: whichever of the two comes first, the other sees it.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) Of an open or leaving shard, no page, root or counter that a plan looks at changes.  Frames
+ *      may come, and be unlinked; state goes between clean, dirty and frozen.
+ *  (2) What a reader plans between enter and leave is one moment: a change of two shards waits for
+ *      both, so no reader sees half of it, or what was before it after somebody was told of it.
+ *  (3) A frame is another page's only when every reader has left that could have found it
+ *      (meta_cache.c).  Blocks that a reader has planned to read are pinned in its row before it
+ *      leaves, and so before any change could let them die.
+ */
+#include "meta/meta_share.h"
+
+#include "base/num.h"
+#include "meta/meta_plan.h"
+#include "meta/meta_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE_AFTER 16u /* calls that a reader had to make: what closing it again costs at most */
+
+/* ---- leaving --------------------------------------------------------------------------- */
+
+uint64_t meta__share_leave(struct meta *m)
+{
+	struct meta__share *s = m->share;
+
+	s->wanted = atomic_load_explicit(&s->now, memory_order_relaxed) + 1;
+	return s->wanted;
+}
+
+static void look_who_left(struct meta__share *s)
+{
+	uint64_t left = atomic_load_explicit(&s->now, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < META_READERS_MAX; i++) {
+		/* An exchange of what it is for itself.  T2, S3 */
+		uint64_t in = atomic_fetch_add_explicit(&s->row[i].in, 0, memory_order_acq_rel);
+
+		if (in)
+			left = min_u64(left, in);
+	}
+	s->left = max_u64(s->left, left); /* who has read an old `now` has seen all the same: S3 */
+}
+
+bool meta__share_turn(struct meta *m)
+{
+	struct meta__share *s = m->share;
+	uint64_t now = atomic_load_explicit(&s->now, memory_order_relaxed);
+
+	if (s->wanted > now)
+		atomic_store_explicit(&s->now, now = s->wanted, memory_order_release); /* S3 */
+	if (s->left < now)
+		look_who_left(s);
+	return s->left < now;
+}
+
+/* ---- closing, opening --------------------------------------------------------------------- */
+
+bool meta__share_take(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (atomic_load_explicit(&s->open[shard], memory_order_relaxed)) {
+		atomic_store_explicit(&s->open[shard], 0, memory_order_relaxed); /* S3 */
+		s->closed[shard] = meta__share_leave(m);
+		s->asked[shard] = 0;
+	}
+	return meta__share_left(m, s->closed[shard]); /* (1) */
+}
+
+/* A change that waits must find it closed when its turn comes. */
+static bool change_waits(const struct meta *m)
+{
+	return !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
+	       !list_empty(&m->ops->stalled[META__STALL_OWN]);
+}
+
+void meta_reader_asked(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (shard >= m->nshards || ++s->asked[shard] < SHARE_AFTER || change_waits(m))
+		return;
+	if (!atomic_load_explicit(&s->open[shard], memory_order_relaxed))
+		atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
+}
+
+/* ---- seen by a reader ------------------------------------------------------------------------ */
+
+bool meta__share_sees(struct meta *m, uint32_t shard)
+{
+	const struct meta__share *s = m->home->share;
+	const uint32_t open = atomic_load_explicit(&s->open[shard], memory_order_acquire); /* T1 */
+	const struct meta__shard *is = &m->home->shard[shard];
+	struct meta__shard *seen = &m->shard[shard];
+
+	if (unlikely(open == 0)) {
+		m->cache->missed = true;
+		m->cache->unseen = shard;
+		return false;
+	}
+	if (unlikely(seen->opened != open)) {
+		seen->opened = open;
+		seen->root_baddr = is->root_baddr;
+		seen->root_gen = is->root_gen;
+		seen->height = is->height;
+		seen->shape = is->shape;
+		seen->empty_seq = is->empty_seq;
+	}
+	return true;
+}
+
+/* ---- pins -------------------------------------------------------------------------------------
+ */
+
+bool meta__share_unpinned(const struct meta *m, uint64_t epoch)
+{
+	uint32_t pins = 0;
+
+	for (uint32_t i = 0; i < META_READERS_MAX; i++)
+		pins |= atomic_load_explicit(&m->share->row[i].pins[epoch % META__EPOCHS],
+					     memory_order_acquire);
+	return pins == 0;
+}
+
+uint64_t meta__share_hits(const struct meta *m)
+{
+	uint64_t hits = 0;
+
+	for (uint32_t i = 0; m->share && i < META_READERS_MAX; i++)
+		hits += atomic_load_explicit(&m->share->row[i].hits, memory_order_relaxed);
+	return hits;
+}
+
+/* ---- made, ended --------------------------------------------------------------------------- */
+
+int meta_share(struct meta *m)
+{
+	struct meta__share *s = aligned_alloc(META__LINE, align_up(sizeof(*s), META__LINE));
+
+	if (!s)
+		return -ENOMEM;
+	memset(s, 0, sizeof(*s));
+	atomic_init(&s->now, 1);
+	atomic_init(&s->epoch, 1);
+	s->left = 1;
+	m->share = s;
+	return 0;
+}
+
+void meta__share_destroy(struct meta *m)
+{
+	free(m->share);
+	m->share = NULL;
+}

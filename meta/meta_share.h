@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Between meta_share.c, which says who may look at a shard, and those who look and change. */
+#ifndef META_SHARE_H
+#define META_SHARE_H
+
+#include "meta/meta_store.h"
+
+#include <stdatomic.h>
+
+#define META__LINE 64
+
+/* One reader's; written by its thread, but for `in`, which the store's thread reads by writing. */
+struct meta__row {
+	_Alignas(META__LINE) _Atomic uint64_t in; /* 0: it looks at nothing; else since when */
+	_Alignas(META__LINE) _Atomic uint64_t hits;
+	_Atomic uint32_t pins[META__EPOCHS]; /* of its reads: as meta__zones.readers */
+};
+
+struct meta__share {
+	/* Written by the store's thread, read by all: */
+	_Alignas(META__LINE) _Atomic uint64_t now; /* counts what readers have to leave */
+	_Atomic uint64_t epoch;                    /* of reads: as meta__zones.epoch    */
+	_Alignas(
+		META__LINE) _Atomic uint32_t open[META_SHARDS_MAX]; /* 0: closed; else which time */
+	/* The store's thread's alone: */
+	_Alignas(META__LINE) uint64_t wanted; /* somebody waits until readers have left this */
+	uint64_t left;                        /* ... and they have left all up to this       */
+	uint32_t times;                       /* that shards were opened                     */
+	uint64_t closed[META_SHARDS_MAX];     /* when: nobody looks when that was left       */
+	uint32_t asked[META_SHARDS_MAX];      /* by readers, since it was closed             */
+	struct meta__row row[META_READERS_MAX];
+};
+
+/* ---- the store's thread's; m->share is NULL when there are no readers ----------------- */
+
+/* Nobody else looks at it any more: it may be changed.  False: soon. */
+must_check bool meta__share_take(struct meta *m, uint32_t shard);
+/* Whatever was just given up may be looked at until this was left: meta__share_left(). */
+uint64_t meta__share_leave(struct meta *m);
+static inline bool meta__share_left(const struct meta *m, uint64_t when)
+{
+	return m->share->left >= when;
+}
+/* Has every read of readers ended that was planned in this epoch? */
+bool meta__share_unpinned(const struct meta *m, uint64_t epoch);
+uint64_t meta__share_hits(const struct meta *m);
+/* Look who has left.  True: somebody waits for it: to be called again at once. */
+bool meta__share_turn(struct meta *m);
+void meta__share_destroy(struct meta *m);
+
+/* ---- a reader's, between enter and leave: m->home is the store --------------------------- */
+
+/* May it look at the shard?  Then m->shard[shard] says where its tree is. */
+must_check bool meta__share_sees(struct meta *m, uint32_t shard);
+
+/* May whoever this is look at it?  The store's thread always may. */
+static inline bool meta__may_look(struct meta *m, uint32_t shard)
+{
+	return likely(!m->home) || meta__share_sees(m, shard);
+}
+
+#endif
