@@ -80,7 +80,7 @@ must_check int app_core_create(struct app_core **out, const struct app_core_cfg 
  * app_cores_create - what `count` cores, each with ops_max at most, need to talk to each other
  *
  * All are created before any is stepped, each is stopped, and all have been stopped (or
- * abandoned) before the first is destroyed: number 0 first.
+ * abandoned) before the first is destroyed; number 0 is created and destroyed first.
  * Owns:    outlives the cores.
  * Errors:  -ENOMEM, what eventfd() says.
  */
@@ -151,6 +151,7 @@ struct app_core_stat {
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
+	uint64_t planned;            /* what it planned itself, of another's store  */
 	uint64_t asked;              /* what it asked of the store's core           */
 	uint64_t served;             /* what others asked of it                     */
 	uint64_t bells;              /* it woke another core                        */

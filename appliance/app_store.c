@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The store, as operations see it whichever core they are on.  One core has it (app_owner()) and
- * calls it; the others ask that core, by ring:
+ * calls it.  The others plan what changes nothing by themselves, in place (meta_reader_plan(): no
+ * message at all); for all else, and for what they may not look at now, they ask that core, by
+ * ring:
  *
  *    the connection's core                              the store's core
  *    plan       -------- CALL op -------------------->  meta_op_start(&op->meta)
  *    drives, the client's window  <---- DONE op ------  over; a change: durable
- *    all read   -------- READ_END pin --------------->  the blocks may be reused
+ *    all read   -------- READ_END pin --------------->  the blocks may be reused, if planned there
  *    blocks     -------- BLOCKS op ----- DONE op -----  meta_data_alloc() into op->runs
  *    a file     -------- LOCK op ------- DONE op -----  app_file.c
  *    reply      -------- DURABLE op ---- DONE op -----  (only when durable_seq does not say so)
@@ -72,6 +74,7 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 	op->meta.owner = op;
 	if (unlikely(!op->core->meta)) {
 		if (meta_reader_plan(op->core->reader, &op->meta)) {
+			op->core->stat.planned++;
 			app_op_saw(op);
 			return true;
 		}

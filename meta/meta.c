@@ -244,17 +244,16 @@ int meta_stop_status(const struct meta *m)
 	return m->stopping && is_settled(m) ? 0 : -EAGAIN;
 }
 
-/* What readers have left, and who waits for it. */
+/* What readers have left is free for others. */
 static bool share_turn(struct meta *m)
 {
-	bool more = meta__share_turn(m);
+	bool more = false;
 
+	meta__share_turn(m);
 	if (m->mounted)
-		more |= meta__cache_turn(m);
-	if (!meta__ops_stalled(m))
-		m->cache->want = 0;
-	else
-		more |= !list_empty(&m->zones->leaving); /* perhaps until a reader's read ends */
+		more = meta__cache_turn(m);
+	if (meta__ops_stalled(m)) /* perhaps until a reader's read ends, which nobody says */
+		more |= !list_empty(&m->zones->leaving);
 	return more;
 }
 
@@ -274,5 +273,7 @@ bool meta_turn(struct meta *m)
 	more |= meta__ckpt_turn(m);
 	meta__log_turn(m); /* (2) */
 	meta__zone_turn(m);
+	if (unlikely(m->share))
+		more |= meta__share_more(m);
 	return more || meta__log_more(m);
 }

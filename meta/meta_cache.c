@@ -359,9 +359,12 @@ bool meta__cache_clear(struct meta *m, uint32_t frames)
 bool meta__cache_turn(struct meta *m)
 {
 	struct meta__cache *c = m->cache;
-	uint32_t target = min_u32(c->nframes / 16, AHEAD_MAX) + c->want;
+	uint32_t target;
 	struct meta__frame *f;
 
+	c->wanted = c->want; /* who still waits says so again in each turn */
+	c->want = 0;
+	target = min_u32(c->nframes / 16, AHEAD_MAX) + c->wanted;
 	if (!c->shared)
 		meta__cache_plan(m); /* from now on none is marked */
 	c->shared = true;
@@ -481,7 +484,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 			return -EBUSY;
 		unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
 	}
-	if (unlikely(c->shared) && free_now(c) <= c->want)
+	if (unlikely(c->shared) && free_now(c) <= max_u32(c->want, c->wanted))
 		return -EBUSY;
 	f = frame_get(m);
 	if (!f)

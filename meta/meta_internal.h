@@ -466,7 +466,7 @@ void meta__ops_mounted(struct meta *m);
 /* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
  * there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
-bool meta__ops_stalled(const struct meta *m); /* some wait for room, or for readers */
+bool meta__ops_stalled(const struct meta *m); /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);
 bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */

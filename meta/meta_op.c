@@ -26,6 +26,7 @@
  *      (The store's own still run: without checkpoints nothing could go on.)
  */
 #include "meta/meta_plan.h"
+#include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 
 #include <stdlib.h>
@@ -236,6 +237,26 @@ static bool wait_on(struct meta_op *op, struct list *l)
 	return false;
 }
 
+/* It was not applied: for readers, who still look at a shard of it, or for want of room.  Those who
+ * wait for readers hold up nobody: all of them close their shards in the same turn. */
+static bool wait_room(struct meta *m, struct meta_op *op)
+{
+	if (likely(!m->share || !m->share->waits))
+		return stall(m, op);
+	op->epoch = m->share->waits;
+	m->share->waits = 0;
+	return wait_on(op, &m->ops->leaving);
+}
+
+static void readers_left(struct meta *m)
+{
+	struct list *l = &m->ops->leaving;
+
+	while (!list_empty(l) &&
+	       meta__share_left(m, list_entry(l->next, struct meta_op, link)->epoch))
+		list_push_back(&m->ops->ready, list_pop_front(l));
+}
+
 /* It missed pages.  scratch[3]: how far its plan came so far. */
 static bool wait_pages(struct meta *m, struct meta_op *op)
 {
@@ -288,7 +309,7 @@ static bool run(struct meta *m, struct meta_op *op)
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op);
 	if (rc == -EBUSY)
-		return stall(m, op);
+		return wait_room(m, op);
 	if (rc == -EINPROGRESS) {
 		if (m->ops->alone == op)
 			m->ops->alone = NULL; /* it waits for others now */
@@ -537,6 +558,7 @@ bool meta__ops_turn(struct meta *m)
 
 	if (m->failed)
 		meta__ops_trimmed(m); /* nobody trims any more: they fail too */
+	readers_left(m);
 	retry_own(m);
 	more = retry_stalled(m, &ops->stalled[META__STALL_READS]);
 	more |= retry_stalled(m, &ops->stalled[META__STALL_CHANGES]);
@@ -599,6 +621,7 @@ int meta__ops_create(struct meta *m)
 		list_init(&ops->stalled[i]);
 	list_init(&ops->held);
 	list_init(&ops->trimming);
+	list_init(&ops->leaving);
 	list_init(&ops->over);
 	list_init(&ops->durable);
 	m->ops = ops;

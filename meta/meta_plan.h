@@ -47,6 +47,7 @@ struct meta__ops {
 	struct list stalled[META__STALLS]; /* -EBUSY; in order of arrival */
 	struct list held;      /* not begun: too many at once, or one runs alone        */
 	struct list trimming;  /* wait until a file is trimmed                          */
+	struct list leaving;   /* wait until readers have left their shards, op->epoch  */
 	struct list over;      /* to be handed back                                     */
 	struct list durable;   /* over, but seen_seq is not durable; ordered by it      */
 	uint32_t running;      /* of users, begun and not over                          */

@@ -3,7 +3,7 @@
  * Who may look at a shard: the store's thread, which alone changes it, and, while it is open, any
  * reader (meta_reader.c), each in its own thread, in place, without a message.
  *
- *              asked for SHARE_AFTER times, and no change waits
+ *              asked for OPEN_AFTER times , and no change waits
  *   CLOSED  ------------------------------------------------------>  OPEN   nobody changes it
  *     ^                                                               |
  *     |  every reader has left what it began before                   | a change wants it
@@ -44,7 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE_AFTER 16u /* calls that a reader had to make: what closing it again costs at most */
+#define OPEN_AFTER 16u /* calls that readers had to make: closing it again costs no more */
 
 /* ---- leaving --------------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ static void look_who_left(struct meta__share *s)
 	s->left = max_u64(s->left, left); /* who has read an old `now` has seen all the same: S3 */
 }
 
-bool meta__share_turn(struct meta *m)
+void meta__share_turn(struct meta *m)
 {
 	struct meta__share *s = m->share;
 	uint64_t now = atomic_load_explicit(&s->now, memory_order_relaxed);
@@ -79,7 +79,6 @@ bool meta__share_turn(struct meta *m)
 		atomic_store_explicit(&s->now, now = s->wanted, memory_order_release); /* S3 */
 	if (s->left < now)
 		look_who_left(s);
-	return s->left < now;
 }
 
 /* ---- closing, opening --------------------------------------------------------------------- */
@@ -93,13 +92,17 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 		s->closed[shard] = meta__share_leave(m);
 		s->asked[shard] = 0;
 	}
-	return meta__share_left(m, s->closed[shard]); /* (1) */
+	if (meta__share_left(m, s->closed[shard])) /* (1) */
+		return true;
+	s->waits = max_u64(s->waits, s->closed[shard]);
+	return false;
 }
 
 /* A change that waits must find it closed when its turn comes. */
 static bool change_waits(const struct meta *m)
 {
-	return !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
+	return !list_empty(&m->ops->leaving) ||
+	       !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
 	       !list_empty(&m->ops->stalled[META__STALL_OWN]);
 }
 
@@ -107,7 +110,7 @@ void meta_reader_asked(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
-	if (shard >= m->nshards || ++s->asked[shard] < SHARE_AFTER || change_waits(m))
+	if (shard >= m->nshards || ++s->asked[shard] < s->open_after || change_waits(m))
 		return;
 	if (!atomic_load_explicit(&s->open[shard], memory_order_relaxed))
 		atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
@@ -172,6 +175,7 @@ int meta_share(struct meta *m)
 	atomic_init(&s->now, 1);
 	atomic_init(&s->epoch, 1);
 	s->left = 1;
+	s->open_after = OPEN_AFTER;
 	m->share = s;
 	return 0;
 }

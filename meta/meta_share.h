@@ -25,7 +25,9 @@ struct meta__share {
 	/* The store's thread's alone: */
 	_Alignas(META__LINE) uint64_t wanted; /* somebody waits until readers have left this */
 	uint64_t left;                        /* ... and they have left all up to this       */
+	uint64_t waits;                       /* the operation that runs must wait for this  */
 	uint32_t times;                       /* that shards were opened                     */
+	uint32_t open_after;                  /* so many calls; tests set it                 */
 	uint64_t closed[META_SHARDS_MAX];     /* when: nobody looks when that was left       */
 	uint32_t asked[META_SHARDS_MAX];      /* by readers, since it was closed             */
 	struct meta__row row[META_READERS_MAX];
@@ -44,8 +46,12 @@ static inline bool meta__share_left(const struct meta *m, uint64_t when)
 /* Has every read of readers ended that was planned in this epoch? */
 bool meta__share_unpinned(const struct meta *m, uint64_t epoch);
 uint64_t meta__share_hits(const struct meta *m);
-/* Look who has left.  True: somebody waits for it: to be called again at once. */
-bool meta__share_turn(struct meta *m);
+void meta__share_turn(struct meta *m); /* look who has left */
+/* Somebody waits for it: the next turn is to come at once. */
+static inline bool meta__share_more(const struct meta *m)
+{
+	return m->share->left < m->share->wanted;
+}
 void meta__share_destroy(struct meta *m);
 
 /* ---- a reader's, between enter and leave: m->home is the store --------------------------- */

@@ -30,7 +30,8 @@ struct meta__cache {
 	bool shared;            /* with readers, or a reader's */
 	bool missed;            /* a reader's plan: something  */
 	uint32_t unseen;        /* ... and this closed shard   */
-	uint32_t want;          /* frames that a change waits for: reads leave so many */
+	uint32_t want, wanted;  /* frames that a change waits for, in this turn and the last:
+				 * reads leave so many */
 	uint32_t marked;        /* frames that the plan of now looked at */
 	uint32_t hand;
 	uint64_t plan; /* number of the plan of now: what frame->mark is compared with */

@@ -231,6 +231,7 @@ static int boot(struct rig *r, void (*start)(struct meta *m))
 	uint32_t idle = 0;
 
 	ASSERT(err == 0);
+	ASSERT(!r->shared || meta_share(r->m) == 0);
 	start(r->m);
 	while (meta_boot_status(r->m) == -EAGAIN) {
 		if (r->cut)

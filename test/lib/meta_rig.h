@@ -48,6 +48,7 @@ struct rig {
 	int lost_status;
 	bool ignore_flush; /* lies: to show that the tests notice                    */
 	bool ignore_fua;
+	bool shared; /* the store has readers */
 };
 
 void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,

@@ -2,6 +2,7 @@
 #include "test/sim/sim_world.h"
 #include "base/num.h"
 #include "meta/meta_plan.h"
+#include "meta/meta_share.h"
 #include "meta/meta_store.h"
 #include "test/lib/sim_nvme_internal.h"
 
@@ -275,6 +276,8 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 		if (err)
 			return err;
 	}
+	if (w->ncores > 1) /* from calls of others to none, early */
+		app_core_meta(w->core)->share->open_after = 1 + (uint32_t)(w->cfg.seed % 3) * 4;
 	while ((err = boot_status(w)) == -EAGAIN) {
 		if (w->power.off)
 			return -ECANCELED;
@@ -338,6 +341,7 @@ void sim_world_describe(const struct sim_world *w)
 	describe_list(m, "ready", &m->ops->ready);
 	describe_list(m, "stalled read", &m->ops->stalled[0]);
 	describe_list(m, "stalled change", &m->ops->stalled[1]);
+	describe_list(m, "waits for readers", &m->ops->leaving);
 	describe_list(m, "held", &m->ops->held);
 	describe_list(m, "trimming", &m->ops->trimming);
 	describe_list(m, "durable", &m->ops->durable);

@@ -292,7 +292,7 @@ int main(int argc, char **argv)
 	end(control);
 	ASSERT(run.status == 0);
 	for (uint32_t i = 1; i < CORES; i++) /* each had a client, and asked for it */
-		ASSERT(stat[i].asked > 0 && stat[i].read_bytes > 0);
+		ASSERT(stat[i].asked > 0 && stat[i].planned > 0 && stat[i].read_bytes > 0);
 	ASSERT(stat[0].served > 0);
 	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores\n",
 	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served);
