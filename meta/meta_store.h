@@ -186,7 +186,7 @@ struct meta__zones {
 	uint64_t live_blocks; /* of data */
 	uint32_t dirty_pages_max;
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
-	uint64_t epoch_known;           /* readers that have left this know of it */
+	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
 	struct meta__zone_io io[META__ZONE_IOS];
 };

@@ -400,8 +400,8 @@ uint64_t meta__epoch_enter(struct meta *m)
 /* Nor does a reader read what it planned then, or could it still pin that epoch. */
 static bool readers_ended(const struct meta *m, uint64_t epoch)
 {
-	return !m->share ||
-	       (meta__share_left(m, m->zones->epoch_known) && meta__share_unpinned(m, epoch));
+	return !m->share || (meta__share_left(m, m->zones->ended[epoch % META__EPOCHS]) &&
+			     meta__share_unpinned(m, epoch));
 }
 
 static void epoch_advance_oldest(struct meta *m)
@@ -413,12 +413,15 @@ static void epoch_advance_oldest(struct meta *m)
 		z->epoch_oldest++;
 }
 
-static void epoch_tell(struct meta *m)
+static void epoch_next(struct meta *m)
 {
+	struct meta__zones *z = m->zones;
+
+	z->epoch++;
 	if (!m->share)
 		return;
-	atomic_store_explicit(&m->share->epoch, m->zones->epoch, memory_order_release);
-	m->zones->epoch_known = meta__share_leave(m);
+	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_release);
+	z->ended[(z->epoch - 1) % META__EPOCHS] = meta__share_leave(m);
 }
 
 void meta__epoch_leave(struct meta *m, uint64_t epoch)
@@ -447,8 +450,7 @@ void meta__zone_freeze(struct meta *m)
 		list_push_back(&z->frozen, &at->link);
 	}
 	if (z->epoch + 1 < z->epoch_oldest + META__EPOCHS)
-		z->epoch++;
-	epoch_tell(m);
+		epoch_next(m);
 	epoch_advance_oldest(m);
 	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
 }

@@ -373,6 +373,7 @@ static bool life(uint64_t seed, uint64_t ops)
 	cfg.seed = seed;
 	cfg.atomic_bytes = 512;
 	cfg.cache_bytes = 4u << 20;
+	cfg.ncores = seed % 4 ? 1 : 2;
 	cfg.eager_reuse = seed % 2;
 	cfg.cut_garbles = seed % 4 >= 2;
 	rand_seed(&rnd, seed ^ 0x4e05e);
