@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The hello, of either side: | side | what the other one says |.  Checksums of headers and bodies
+ * The hello, of either side: | side | what the other one says |.  The appliance has a session that
+ * could be joined, and the client may be about to join one.  Checksums of headers and bodies
  * are made good, else nothing would get past them; proofs are not: nobody may ever get in.
  */
 #include "fabric/fab_server_internal.h"
@@ -8,6 +9,8 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define SESSION 4096u
 
 static const struct fab_key key = { .id = "fuzz", .secret = { 1 } };
 static const struct fab_limits limits = {
@@ -31,6 +34,20 @@ static const struct fab__keys *the_keys(void)
 	return &keys;
 }
 
+/* One session, 4096: as if somebody had begun it. */
+static const struct fab__lanes *the_lanes(void)
+{
+	static struct fab__lanes lanes;
+	struct fab_hello h = { .key_id = "fuzz" };
+
+	if (!lanes.of) {
+		ASSERT(fab__lanes_create(&lanes, the_keys(), 2, 2) == 0);
+		(void)fab__keys_find(the_keys(), h.key_id, false, &h.key_slot);
+		ASSERT(fab__lanes_begin(&lanes, &h) == SESSION);
+	}
+	return &lanes;
+}
+
 static void mend(struct fab_hello *h)
 {
 	struct fab_hdr_wire w;
@@ -43,6 +60,7 @@ static void mend(struct fab_hello *h)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
+	static const struct fab__join join = { .session_id = SESSION, .number = 1 };
 	static const uint8_t nonce[32] = { 7 };
 	struct fab_hello h;
 	bool server, mends;
@@ -56,7 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (server)
 		fab__hello_server(&h, the_keys(), FAB_TRANSPORT_TCP, &limits, nonce);
 	else
-		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce, NULL);
+		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce,
+				  bytes[0] & 4 ? &join : NULL);
+	h.lanes = server ? the_lanes() : NULL;
 	while (at < size && err == 0) {
 		uint32_t n = min_u32(fab__hello_want(&h), (uint32_t)(size - at));
 

@@ -3,6 +3,7 @@
 #include "fabric/fab_client_internal.h"
 #include "fabric/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
+#include "test/lib/fake_verbs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -159,24 +160,24 @@ Test(fab_lanes, a_core_that_there_is_not_is_any)
 }
 
 /* A request on any lane is served, into one and the same memory. */
-Test(fab_lanes, lanes_share_what_the_client_lends_them)
+static void lanes_share_what_the_client_lends_them(const char *transport)
 {
-	static const char text[] = "both see it";
+	static _Alignas(4096) char text[4096] = "both see it";
 	static struct fab_piece piece[2]; /* until they are back */
 	struct fab_region *region[2];
 	struct fab_event event = { 0 };
 	uint8_t *memory = aligned_alloc(2 << 20, 2 << 20);
 	struct fab_call *done;
 
-	begin_with("tcp", &fab_rig_key, 2);
+	begin_with(transport, &fab_rig_key, 2);
+	fab_server_memory(rig.srv, text, sizeof(text));
 	cr_assert_eq(dial(0), 0);
 	cr_assert_eq(join(1, 0, 1, !fab_conn_place(conn[0])->core), 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		struct fab_call call = { .type = FAB_READLINK };
 		uint8_t out[8];
 
-		piece[i] = (struct fab_piece){ .bytes = (void *)(uintptr_t)text,
-					       .length_bytes = sizeof(text) };
+		piece[i] = (struct fab_piece){ .bytes = text, .length_bytes = sizeof(text) };
 
 		call.args.name.name = (struct fab_name){ .by = FAB_BY_PATH, .name = "l" };
 		call.args.name.name.name_bytes = 1;
@@ -209,6 +210,39 @@ Test(fab_lanes, lanes_share_what_the_client_lends_them)
 	end();
 }
 
+Test(fab_lanes, lanes_share_what_the_client_lends_them_tcp)
+{
+	lanes_share_what_the_client_lends_them("tcp");
+}
+
+/* Each has registered it with its card, and each takes that back. */
+Test(fab_lanes, lanes_share_what_the_client_lends_them_rdma)
+{
+	fake_verbs_begin(&(struct fake_verbs_cfg){ .seed = 1 });
+	lanes_share_what_the_client_lends_them("rdma://10.0.0.1:0");
+	fake_verbs_end();
+}
+
+Test(fab_lanes, over_rdma_a_lane_is_a_queue_pair)
+{
+	fake_verbs_begin(&(struct fake_verbs_cfg){ .seed = 2 });
+	begin("rdma://10.0.0.1:0");
+	cr_assert_eq(dial(0), 0);
+	for (uint32_t i = 1; i < LANES_MAX; i++) {
+		cr_assert_eq(join(i, 0, i, i), 0);
+		cr_assert_eq(fab_conn_place(conn[i])->core, i);
+	}
+	hang_up(1);
+	cr_assert(lives(0) && lives(2) && lives(3));
+	cr_assert_eq(join(1, 2, 1, 1), 0);
+	conn[4] = NULL;
+	conn[3]->key->secret[0] ^= 1;
+	cr_assert_eq(join(4, 3, 3, 1), -EACCES);
+	cr_assert(lives(3)); /* who does not hold the key throws nobody out */
+	end();
+	fake_verbs_end();
+}
+
 Test(fab_lanes, a_lane_that_ends_takes_nobody_with_it_and_comes_again)
 {
 	begin("tcp");
@@ -232,6 +266,21 @@ Test(fab_lanes, a_number_is_its_last_owners)
 	cr_assert_eq(join(2, 0, 1, 1), 0);
 	cr_assert(lives(2) && lives(0));
 	cr_assert_not(lives(1));
+	end();
+}
+
+/* What its predecessor still holds counts, so that nobody has more than his share. */
+Test(fab_lanes, when_all_are_taken_a_successor_waits_for_the_place)
+{
+	begin("tcp");
+	cr_assert_eq(dial(0), 0);
+	for (uint32_t i = 1; i < LANES_MAX; i++)
+		cr_assert_eq(join(i, 0, i, i), 0);
+	cr_assert_eq(join(4, 0, 1, 1), -EUSERS);
+	fab_close(conn[4]);
+	cr_assert_not(lives(1));
+	cr_assert_eq(join(4, 0, 1, 1), 0);
+	cr_assert(lives(0) && lives(2) && lives(3) && lives(4));
 	end();
 }
 
