@@ -387,6 +387,36 @@ Test(weka_lanes, memory_waits_for_the_lane_that_may_write_there)
 	release_all();
 }
 
+/* Without a deadline nobody but the client ends it: the appliance must hear of it where it is. */
+Test(weka_lanes, a_request_is_cancelled_on_its_own_lane)
+{
+	struct weka_req *done;
+
+	start(2);
+	wait_lanes(2);
+	atomic_store(&server.silent, 1ull << FAB_READ);
+	for (uint32_t i = 0; i < 2; i++) {
+		reads[i].req.timeout_ns = WEKA_FOREVER;
+		cr_assert_eq(submit_read(i), 0);
+	}
+	cr_assert_eq(client->lanes[0].load, client->lanes[1].load);
+	wait_held(2);
+	for (uint32_t i = 0; i < 2; i++)
+		weka_cancel(client, &reads[i].req);
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_assert_eq(weka_reap(client, &done, 1), 1);
+		cr_assert_eq(done->status, -ECANCELED);
+	}
+	for (uint32_t i = 0; i < READS; i++) {
+		weka_release(client, reads[i].window.lease);
+		reads[i].window.lease = NULL;
+	}
+	while (counters().pool_used_bytes > 0)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(atomic_load(&server.cancels), 2);
+	release_all();
+}
+
 /* Any lane at any time, also all of them: every byte comes, nothing is left behind. */
 static void lanes_break_under_load(uint32_t cores)
 {
