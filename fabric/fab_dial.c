@@ -130,10 +130,10 @@ static int verbs_dial(struct fab_conn *conn)
 }
 
 /* 0: the hello may begin. */
-static int verbs_dialled(struct fab_conn *conn)
+static int verbs_dialled(struct fab_conn *conn, uint64_t now_ns)
 {
 	char why[FAB_WHY_MAX];
-	int err = fab__rdma_dial_step(&conn->rdma, why);
+	int err = fab__rdma_dial_step(&conn->rdma, now_ns, why);
 
 	if (err == -EINPROGRESS)
 		return err;
@@ -380,7 +380,7 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 		return fab__conn_broken(conn, -ETIMEDOUT,
 					"the peer did not finish the hello in time");
 	if (conn->at == CONN_DIALS) {
-		err = conn->rdma.cm ? verbs_dialled(conn) : dialled(conn);
+		err = conn->rdma.cm ? verbs_dialled(conn, now_ns) : dialled(conn);
 		if (err)
 			return err;
 	}

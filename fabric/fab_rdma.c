@@ -207,8 +207,11 @@ static void completed(struct fab_rdma *r, const struct ibv_wc *wc)
 
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) { /* (2): nothing is given back for this */
 		/* soft-RoCE: the latter when there is no route */
-		r->unreachable |=
-			wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_LOC_QP_OP_ERR;
+		if (!r->err &&
+		    (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_LOC_QP_OP_ERR)) {
+			r->unreachable = true;
+			fab__rdma_unreachable(r->id);
+		}
 		broken(r, -ECONNRESET);
 		return;
 	}

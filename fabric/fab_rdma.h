@@ -115,7 +115,7 @@ struct fab_rdma_dial {
 must_check int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to,
 			      uint32_t receives_max, char why[FAB_WHY_MAX]);
 /* 0: there; -EINPROGRESS; or how it failed. */
-must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
+must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY_MAX]);
 /* Once there: < 0 when the connection has ended. */
 must_check int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
 /* In a child process only memory goes: the queue pair is the parent's. */
@@ -123,6 +123,10 @@ void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
 
 /* ---- fab_rdma_leave.c ------------------------------------------------------------------- */
 
+/* Nobody was reached through this id's port ... */
+void fab__rdma_unreachable(const struct rdma_cm_id *id);
+/* ... and it is not yet known whether it is down: nothing is said through it. */
+must_check bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns);
 /* What a connection's id says goes out through this. */
 must_check bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id);
 /* Destroys `id`, which has no queue pair, and `cm` (or NULL): now, or when it may say goodbye. */

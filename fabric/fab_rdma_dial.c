@@ -53,7 +53,7 @@ int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t 
 	return 0;
 }
 
-static int connect_to(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
+static int connect_to(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY_MAX])
 {
 	uint8_t greeting[FAB_RDMA_GREETING_BYTES];
 	struct fab_rdma_cfg cfg = {
@@ -66,8 +66,11 @@ static int connect_to(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 		.retry_count = RETRIES,
 		.rnr_retry_count = RNR_FOREVER,
 	};
-	int err = fab__rdma_open(&d->rdma, d->v, d->id, &cfg, why);
+	int err;
 
+	if (fab__rdma_hushed(d->id, now_ns))
+		return say(why, -ENETDOWN, "a moment ago nobody was reached through this port");
+	err = fab__rdma_open(&d->rdma, d->v, d->id, &cfg, why);
 	if (err)
 		return err;
 	d->id = NULL; /* d->rdma has it */
@@ -115,7 +118,7 @@ static int rejected(const struct rdma_cm_event *event, char why[FAB_WHY_MAX])
 }
 
 /* 0: established, -EINPROGRESS: go on, or how it failed. */
-static int event_step(struct fab_rdma_dial *d, const struct rdma_cm_event *event,
+static int event_step(struct fab_rdma_dial *d, const struct rdma_cm_event *event, uint64_t now_ns,
 		      char why[FAB_WHY_MAX])
 {
 	int err;
@@ -126,7 +129,7 @@ static int event_step(struct fab_rdma_dial *d, const struct rdma_cm_event *event
 			return say(why, -errno, "no route to that address");
 		return -EINPROGRESS;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		err = connect_to(d, why);
+		err = connect_to(d, now_ns, why);
 		return err ? err : -EINPROGRESS;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		return established(d, event, why);
@@ -144,13 +147,13 @@ static int event_step(struct fab_rdma_dial *d, const struct rdma_cm_event *event
 	}
 }
 
-int fab__rdma_dial_step(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
+int fab__rdma_dial_step(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY_MAX])
 {
 	struct rdma_cm_event *event;
 	int err = -EINPROGRESS;
 
 	while (err == -EINPROGRESS && d->v->get_cm_event(d->cm, &event) == 0) {
-		err = event_step(d, event, why);
+		err = event_step(d, event, now_ns, why);
 		(void)d->v->ack_cm_event(event);
 	}
 	return err;

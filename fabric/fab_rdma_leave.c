@@ -10,7 +10,7 @@
  * soft-RoCE of Linux 6.1 takes that for the end of the queue pair which carries all messages of
  * the connection manager, and then nobody on that host can make a connection any more, until the
  * device is removed.  So while a port is down nothing is said through it, nor for a moment after a
- * queue pair found nobody, since a route can be gone before its port is seen to be down.
+ * queue pair found nobody ("hush"): a route can be gone before its port is seen to be down.
  *
  * Invariant: (1) what is left here has no queue pair any more, and is the manager's only: no memory
  * of ours is reached by it.
@@ -35,6 +35,45 @@ struct left {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct left *first; /* a process has one connection manager */
+
+/* ---- hush ------------------------------------------------------------------------------------ */
+
+/* Ports through which somebody could not be reached; the last few. */
+static struct hush {
+	const struct ibv_context *verbs;
+	uint8_t port;
+	uint64_t until_ns; /* 0: nobody has looked yet */
+} hushes[8];
+static uint32_t hush_count;
+
+void fab__rdma_unreachable(const struct rdma_cm_id *id)
+{
+	ASSERT(pthread_mutex_lock(&lock) == 0);
+	hushes[hush_count++ % ARRAY_LEN(hushes)] =
+		(struct hush){ .verbs = id->verbs, .port = id->port_num };
+	ASSERT(pthread_mutex_unlock(&lock) == 0);
+}
+
+bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns)
+{
+	bool hushed = false;
+
+	ASSERT(pthread_mutex_lock(&lock) == 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(hushes); i++) {
+		struct hush *h = &hushes[i];
+
+		if (h->verbs != id->verbs || h->port != id->port_num)
+			continue;
+		if (h->until_ns == 0)
+			h->until_ns = now_ns + LATER_NS;
+		hushed |= now_ns < h->until_ns;
+	}
+	ASSERT(pthread_mutex_unlock(&lock) == 0);
+	return hushed;
+}
+
+/* ---- ids that are left ------------------------------------------------------------------------
+ */
 
 bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id)
 {

@@ -45,6 +45,8 @@ void fake_verbs_break(void);
  * connection manager say in between leaves it deaf and dumb for good.
  */
 void fake_verbs_port(bool up);
+/* While it is down: does it look up to who asks for its state? */
+void fake_verbs_port_seen(bool up);
 /* Is [at, at + bytes) named by work that may still be carried out? */
 bool fake_verbs_busy(const void *at, uint64_t bytes);
 

@@ -307,7 +307,7 @@ static int fake_query_port(struct ibv_context *context, uint8_t port,
 	(void)context;
 	ASSERT(port == 1);
 	attr->max_msg_sz = f.cfg.max_msg_sz;
-	attr->state = f.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	attr->state = f.port_down && !f.port_looks_up ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	return 0;
 }
 
@@ -400,6 +400,11 @@ void fake_verbs_break(void)
 	for (uint32_t i = 0; i < QPS_MAX; i++)
 		if (f.qps[i])
 			fake__qp_break(f.qps[i], 0, IBV_WC_WR_FLUSH_ERR);
+}
+
+void fake_verbs_port_seen(bool up)
+{
+	f.port_looks_up = up;
 }
 
 void fake_verbs_port(bool up)

@@ -94,6 +94,7 @@ struct fake__state {
 	uint16_t port;
 	bool frozen;
 	bool port_down;
+	bool port_looks_up;
 	bool dumb; /* no message of the manager's arrives any more */
 };
 
