@@ -211,11 +211,14 @@ lib-check: $(client_libs)
 e2e: all $(test_tools:%=$(B)/test/tools/%)
 	$(run) e2e $(e2e_tests)
 
-# test/guest/NAME.c: a program for the guest's tests.
+# test/guest/NAME.c: a program for the guest's tests; preload_NAME.c: what is loaded before one.
 $(foreach t,$(guest_tools),$(eval $(call plain_rules,guest/$(t))))
+$(B)/test/guest/preload_%.so: $(B)/test/guest/preload_%.o
+	$(call say,LD,$@)
+	$(call link,-shared $<)
 
 # In a guest: QEMU, a stock kernel, vfio.  GUEST_CACHE=DIR for what several BUILDs share.
-test-guest: all $(guest_tools:%=$(B)/test/guest/%)
+test-guest: all $(guest_tools:%=$(B)/test/guest/%) $(guest_preload:%=$(B)/test/guest/%)
 	$(run) guest $(guest_tests)
 
 # Each in its variant, as a make of its own, so that one call can go through several.

@@ -6,7 +6,8 @@ fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(wildcard test/e2e/e2e_*.sh)
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
 guest_tests   := $(wildcard test/guest/guest_$(T)*.sh)
-guest_tools   := $(patsubst test/guest/%.c,%,$(wildcard test/guest/*.c))
+guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
+guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$(wildcard test/guest/*.c)))
 
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))

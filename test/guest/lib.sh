@@ -64,6 +64,7 @@ make_initrd() { # PAYLOAD
 	cp -r test/guest/in "$root/weka/test/guest/"
 	cp -r "$BIN" "$root/weka/release/bin"
 	cp "$BIN"/../test/guest/witness "$BIN"/../test/guest/flr "$root/weka/test/guest/"
+	cp "$BIN"/../test/guest/preload_*.so "$root/weka/test/guest/" 2>/dev/null
 	strip -g "$root"/weka/release/bin/* "$root/weka/test/guest/witness" "$root/weka/test/guest/flr"
 	test/guest/libs.sh "$root"
 	{

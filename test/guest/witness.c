@@ -5,10 +5,16 @@
  *
  *	witness run ADDRESS KEYFILE WITNESS JOURNAL       sector WITNESS of the file JOURNAL
  *	witness verify ADDRESS KEYFILE WITNESS COUNT      at least COUNT changes are there
+ *	witness outlive ADDRESS KEYFILE WITNESS JOURNAL   connections break, processes die
  *
  * Change number N is the same in every run: it follows from WITNESS and N.  Changes are made one by
  * one, so after a cut the store holds exactly what COUNT changes make, or COUNT + 1: the last may
  * have been done without anybody having been told.
+ *
+ * "outlive" goes on whatever becomes of its connection, compares what it reads meanwhile, and at
+ * SIGTERM looks at everything once more.  A change whose outcome is unknown is looked for: it must
+ * have been done once, or not at all.  JOURNAL is a line: changes done, files read and compared,
+ * outcomes unknown; one that is started again goes on from there.
  */
 #define _GNU_SOURCE
 #include "base/le.h"
@@ -18,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +168,8 @@ static bool holds(struct witness *w, uint64_t by, int err, const char *bytes, si
 	return content(w, by, w->bytes) == size && memcmp(w->bytes, bytes, size) == 0;
 }
 
-static int verify(struct witness *w, uint64_t count)
+/* Is all as `count` changes make it, or one more (*found)? */
+static int look_at_all(struct witness *w, uint64_t count, uint64_t *found)
 {
 	struct state after;
 	struct change last;
@@ -192,10 +200,143 @@ static int verify(struct witness *w, uint64_t count)
 		as_after = as_after && holds(w, after.written_by[i], err, bytes, size);
 		free(bytes);
 	}
-	if (!as_before && !as_after)
-		printf("witness %llu: neither what %llu changes make, nor one more\n",
-		       (unsigned long long)w->number, (unsigned long long)count);
-	return as_before || as_after ? 0 : 1;
+	*found = as_before ? count : count + 1;
+	if (as_before || as_after)
+		return 0;
+	printf("witness %llu: neither what %llu changes make, nor one more\n",
+	       (unsigned long long)w->number, (unsigned long long)count);
+	return 1;
+}
+
+static int verify(struct witness *w, uint64_t count)
+{
+	uint64_t found;
+
+	return look_at_all(w, count, &found);
+}
+
+/* ---- outlive ------------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t ended;
+
+static void end(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
+/* Does file `i` hold what `by` wrote? */
+static bool file_is(struct witness *w, uint32_t i, uint64_t by)
+{
+	char path[NAME];
+	void *bytes = NULL;
+	size_t size = 0;
+	bool is;
+	int err;
+
+	name(w, i, path);
+	err = weka_read_file(w->client, path, &bytes, &size);
+	is = holds(w, by, err, bytes, size);
+	free(bytes);
+	return is;
+}
+
+static int check_file(struct witness *w, uint32_t i)
+{
+	unsigned long long by = w->state.written_by[i];
+
+	if (file_is(w, i, by))
+		return 0;
+	for (unsigned long long n = 0; n < by; n++)
+		if (file_is(w, i, n)) {
+			fprintf(stderr, "witness: file %u is as change %llu left it, not as %llu\n",
+				i, n, by);
+			return 1;
+		}
+	fprintf(stderr, "witness: file %u is not as change %llu, or one before, left it\n", i, by);
+	return 1;
+}
+
+/* 1: done, 0: not, -1: something else was. */
+static int was_done(struct witness *w, const struct change *c, uint64_t n)
+{
+	struct state after = w->state;
+
+	apply(&after, c, n);
+	if (file_is(w, c->file, after.written_by[c->file]) &&
+	    (c->what != RENAME || file_is(w, c->to, after.written_by[c->to])))
+		return 1;
+	if (file_is(w, c->file, w->state.written_by[c->file]) &&
+	    (c->what != RENAME || file_is(w, c->to, w->state.written_by[c->to])))
+		return 0;
+	return -1;
+}
+
+/* Change `n` until it is done. */
+static int change_surely(struct witness *w, uint64_t n, unsigned int *unknown)
+{
+	struct change c = change_of(w, &w->state, n);
+	int done = 0;
+
+	while (!done) {
+		int err = do_change(w, &c, n);
+
+		if (err && err != -ECONNRESET && err != -ETIMEDOUT) {
+			fprintf(stderr, "witness: change %llu, of kind %d: %s\n",
+				(unsigned long long)n, (int)c.what, strerror(-err));
+			return 1;
+		}
+		done = err ? was_done(w, &c, n) : 1;
+		*unknown += err != 0;
+	}
+	if (done < 0) {
+		fprintf(stderr, "witness: change %llu, of kind %d: neither done nor not\n",
+			(unsigned long long)n, (int)c.what);
+		return 1;
+	}
+	apply(&w->state, &c, n);
+	return 0;
+}
+
+static int outlive(struct witness *w, const char *journal)
+{
+	int fd = open(journal, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	unsigned int reads = 0, unknown = 0;
+	char line[64] = "", dir[NAME];
+	uint64_t n, found;
+	int err;
+
+	snprintf(dir, sizeof(dir), "/witness-%llu", (unsigned long long)w->number);
+	err = weka_mkdir(w->client, dir, 0755);
+	if (fd < 0 || pread(fd, line, sizeof(line) - 1, 0) < 0 || (err && err != -EEXIST))
+		return fail(w, journal);
+	signal(SIGTERM, end);
+	n = strtoull(line, NULL, 10);
+	if (look_at_all(w, n, &found))
+		return 1;
+	for (n++; !ended; n++) {
+		uint32_t i = (uint32_t)(n * 7 % FILES);
+
+		if (n == found) { /* done by one that was killed before it said so */
+			struct change c = change_of(w, &w->state, n);
+
+			apply(&w->state, &c, n);
+		} else if (change_surely(w, n, &unknown)) {
+			return 1;
+		}
+		if (check_file(w, i))
+			return 1;
+		snprintf(line, sizeof(line), "%llu %u %u\n", (unsigned long long)n, ++reads,
+			 unknown);
+		if (pwrite(fd, line, strlen(line), 0) < 0)
+			return fail(w, journal);
+	}
+	printf("witness: %s", line);
+	for (uint32_t i = 0; i < FILES; i++)
+		if (check_file(w, i))
+			return 1;
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -205,8 +346,8 @@ int main(int argc, char **argv)
 	int code;
 
 	if (argc != 6) {
-		fprintf(stderr,
-			"usage: witness run|verify ADDRESS KEYFILE WITNESS JOURNAL|COUNT\n");
+		fprintf(stderr, "usage: witness run|verify|outlive ADDRESS KEYFILE WITNESS "
+				"JOURNAL|COUNT\n");
 		return 2;
 	}
 	key.file = argv[3];
@@ -215,6 +356,8 @@ int main(int argc, char **argv)
 		return fail(&w, "connect");
 	if (strcmp(argv[1], "run") == 0)
 		code = run(&w, argv[5]);
+	else if (strcmp(argv[1], "outlive") == 0)
+		code = outlive(&w, argv[5]);
 	else
 		code = verify(&w, strtoull(argv[5], NULL, 10));
 	weka_close(w.client);
