@@ -109,6 +109,8 @@ static struct app_op *item_take(struct app_core *core, struct app_batch *b)
 	ASSERT(op);
 	op->batch = b;
 	op->index = b->next++;
+	if (kind == APP_OP_PUT)
+		app_change_begin(op);
 	b->in_flight++;
 	core->batch_ops++;
 	core->stat.items++;

@@ -87,6 +87,8 @@ enum app_next app_op_end(struct app_op *op, int status)
 
 static enum app_next step(struct app_op *op)
 {
+	if (unlikely(op->recall))
+		return app_recall_step(op);
 	if (unlikely(op->names_done < op->names))
 		return app_target_step(op);
 	switch (op->kind) {
@@ -296,6 +298,7 @@ static void begin_op(struct app_core *core, struct fab_req *req)
 			run_fresh(core);
 		return;
 	}
+	app_change_begin(op);
 	if (kind == APP_OP_WRITE)
 		app_write_begin(op);
 	else if (kind == APP_OP_TRUNCATE)
@@ -555,6 +558,8 @@ static void boot_turn(struct app_core *core)
 		return;
 	core->progress = true;
 	core->life = core->boot_status ? APP_STOPPED : APP_SERVING;
+	if (core->life == APP_SERVING)
+		app_clients_turn(core); /* nobody is let in before */
 	if (core->boot_status)
 		memcpy(core->error, meta_error(core->meta),
 		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
@@ -650,6 +655,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (core->meta)
 		store_answers(core);
 	run_ready(core);
+	if (likely(core->life == APP_SERVING && core->meta))
+		app_clients_turn(core);
 	if (unlikely(core->life == APP_BOOTING && core->meta))
 		boot_turn(core);
 	if (unlikely(core->life >= APP_DRAINING))

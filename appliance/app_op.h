@@ -59,6 +59,9 @@ enum app_on {
 	APP_ON_FILE,    /* another change of the same file         */
 };
 
+/* A change that may have been made already: app_replay.c. */
+enum app_recall { APP_RECALL_NO, APP_RECALL_DUE, APP_RECALL_ASKED, APP_RECALL_LOOKED };
+
 /* What an operation of another core waits for at the store's. */
 enum app_store_on { APP_STORE_NOTHING, APP_STORE_FILE, APP_STORE_BLOCKS };
 
@@ -148,6 +151,8 @@ struct app_op {
 	bool looking;  /* for the directory of name[names_done] */
 	uint64_t root; /* what its names are confined to */
 	bool rooting;  /* for the directory that the session is confined to */
+	enum app_recall recall;
+	struct meta_receipt_id receipt; /* which of its client's changes it is; client 0: of none */
 	struct meta_target target[2];
 
 	struct meta_op meta;
@@ -257,6 +262,9 @@ struct app_core {
 	bool said;            /* something that its ring has not been told */
 	uint32_t byes;        /* cores that will say nothing more          */
 	uint64_t durable_seq; /* as it was told the others last            */
+	uint64_t mark;        /* as clients are told */
+	uint64_t forgotten;   /* ... too */
+	uint64_t age_ns;      /* when clients grow older */
 	struct app_media media;
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
@@ -487,6 +495,15 @@ must_check enum app_next app_root_step(struct app_op *op);
 bool app_root_due(const struct app_op *op);
 /* It ended with an error: tell people, if it is because somebody tried what he may not. */
 wk_cold void app_rights_tell(const struct app_op *op);
+
+/* ---- app_replay.c ------------------------------------------------------------------------ */
+
+/* What the client calls it, into a fresh operation. */
+void app_change_begin(struct app_op *op);
+/* While op->recall: was it made?  Then it ends as it did; else it begins. */
+enum app_next app_recall_step(struct app_op *op);
+/* Tells clients that come what they need to know, and ages those that have gone. */
+void app_clients_turn(struct app_core *core);
 
 /* ---- app_session.c ----------------------------------------------------------------------- */
 

@@ -72,6 +72,9 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 	op->meta.type = type;
 	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
+	op->meta.receipt.client = 0;
+	if (op->receipt.client && (type >= META_OP_PUT))
+		op->meta.receipt = op->receipt;
 	if (unlikely(!op->core->meta)) {
 		if (meta_reader_plan(op->core->reader, &op->meta)) {
 			op->core->stat.planned++;

@@ -300,6 +300,7 @@ static bool log_blocks(struct app_op *op)
 		op->core->stat.inline_bytes += op->tail_len;
 		op->tail_len = 0;
 	}
+	op->receipt.part = op->nblocks_done < op->nblocks || op->tail_len;
 	return app_op_meta(op, META_OP_WRITE);
 }
 

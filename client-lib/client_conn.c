@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -85,8 +86,10 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 		.key = *c->key,
 		.want = c->want,
 	};
-	int err = fab_connect(&c->next.conn, &cfg, now_ns);
+	int err;
 
+	memcpy(cfg.client_id, c->id, sizeof(cfg.client_id));
+	err = fab_connect(&c->next.conn, &cfg, now_ns);
 	secret_wipe(&cfg.key, sizeof(cfg.key));
 	if (err) {
 		try_failed(c, now_ns, err, c->next.conn ? fab_conn_error(c->next.conn) : NULL);
@@ -277,6 +280,7 @@ static int slots_create(struct weka_client *c, const struct weka_options *o)
 
 	list_init(&c->free);
 	list_init(&c->pending);
+	list_init(&c->cut);
 	c->done_last = &c->done_first;
 	c->slots = calloc(o->requests_max, sizeof(*c->slots));
 	c->deadline_ns = calloc(o->requests_max, sizeof(*c->deadline_ns));
@@ -366,6 +370,8 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	c->want.credits = o.requests_max;
 	c->want.long_bodies = min_u32(o.batches_max, o.requests_max);
 	c->want.batch_max = o.batch_items_max;
+	if (getrandom(c->id, sizeof(c->id), 0) != sizeof(c->id))
+		return -errno;
 	err = alive_create(c);
 	if (!err)
 		err = slots_create(c, &o);

@@ -12,8 +12,8 @@
  *
  *   FREE -> PENDING -> SENT -> FREE            the usual way; PENDING is passed over when there is
  *              ^         |                     a credit
- *              +---------+                     a read whose session broke, or whose checksum is
- * wrong
+ *              +---------+                     what was cut off by the end of its session, or a
+ *                                              read whose checksum is wrong
  *                        +-> ORPHAN -> FREE    its request ended first (deadline, cancel); the
  *                                              appliance has yet to let go of the window
  */
@@ -27,7 +27,7 @@
 #include "client-lib/weka_client.h"
 #include "fabric/fab.h"
 
-#define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one read        */
+#define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one request     */
 #define CLIENT_ADDRESSES   8u
 #define CLIENT_LANES_MAX   FAB_LANES_MAX
 #define CLIENT_HOLD_MAX_MS 2000u    /* nobody puts us off for longer                  */
@@ -117,11 +117,14 @@ struct client_slot {
 		} list;
 	} out;
 	struct list node; /* free or pending */
+	uint64_t mark;    /* of the session that it was sent in first */
+	uint64_t session; /* that it was sent in last                 */
 	uint32_t index;
 	uint8_t state;
 	uint8_t replays;
+	uint8_t sent;        /* it may have reached an appliance */
 	uint8_t asked_again; /* for a checksum */
-	uint8_t lane;        /* SENT, ORPHAN: which has it */
+	uint8_t lane;        /* SENT, ORPHAN: which has it; on `cut`: which had it */
 };
 
 enum client_conn_at {
@@ -159,6 +162,7 @@ struct weka_client {
 	uint32_t turns;
 	struct list free;
 	struct list pending;
+	struct list cut; /* changes that go by the lane that they went by */
 	struct weka_req *done_first;
 	struct weka_req **done_last;
 	uint32_t out_count; /* requests that are not yet done */
@@ -198,6 +202,8 @@ struct weka_client {
 	uint64_t hold_ns;      /* the appliance is busy: what is pending goes then */
 	uint64_t try_until_ns; /* one try's end */
 	uint64_t down_ns;      /* when the session broke */
+	uint64_t changes;      /* that were numbered */
+	uint8_t id[FAB_CLIENT_ID_BYTES];
 	uint64_t pool_bytes;
 	uint64_t reconnect_ns;
 	uint64_t connect_timeout_ns;
@@ -287,6 +293,8 @@ must_check int client__addresses(struct weka_client *c, const char *text, char *
 
 /* ---- lanes: client_lane.c -------------------------------------------------------------- */
 
+/* Does a change wait for it to come again? */
+bool client__lane_is_missed(const struct weka_client *c, uint32_t number);
 /* How many the session is to have, and where those that are DOWN go. */
 void client__lanes_plan(struct weka_client *c);
 void client__lanes_step(struct weka_client *c, uint64_t now_ns);

@@ -6,13 +6,19 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A slot is on `free` when FREE, on `pending` when PENDING, on neither otherwise.
+ *  (1) A slot is on `free` when FREE, on `pending` or `cut` when PENDING, on none otherwise.
  *  (2) A SENT or ORPHAN slot is in the hands of the fabric, which gives each back exactly
  *      once, also when the connection breaks.
  *  (3) A lease's `calls` counts the slots that name it, `orphans` those among them that are
  *      ORPHAN.  So its memory is in the pool again only when nobody may write there.
- *  (4) A request is OUT while one slot has it, then DONE on the list of what is done
- *      (or seen by the one who waits for it), then IDLE.
+ *  (4) A change of slot n is the client's change n, with a number higher than any before; the slot
+ *      is not used again before the change is answered, or given up.  So the appliance need
+ *      remember but the last change of each (PROTOCOL.md 5).
+ *  (5) What may have reached an appliance says so when it is sent again, with the same number, and
+ *      goes by the lane that it went by, which has come again, or in a new session: only these
+ * begin when what was under way has ended.  Until then it is on `cut` instead of `pending`. (6) A
+ * request is OUT while one slot has it, then DONE on the list of what is done (or seen by the one
+ * who waits for it), then IDLE.
  */
 #include "client-lib/client_internal.h"
 
@@ -101,8 +107,10 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 			(uint64_t)slot->lease->unit * WEKA_BLOCK + window->offset_bytes;
 		slot->call.window_bytes = (uint32_t)window->size_bytes;
 	}
+	slot->call.change.number = 0;
 	slot->req = req;
 	slot->replays = 0;
+	slot->sent = 0;
 	slot->asked_again = 0;
 	*out = slot;
 	return 0;
@@ -146,16 +154,49 @@ static bool is_orderly(const struct fab_call *call)
 	}
 }
 
+/* It may go by this one only: where it was cut off, unless that was in an earlier session (5). */
+static bool is_bound(const struct weka_client *c, const struct client_slot *slot)
+{
+	return slot->sent && slot->call.change.number && slot->session == c->place.session_id;
+}
+
+static struct client_lane *lane_bound(struct weka_client *c, const struct client_slot *slot)
+{
+	struct client_lane *lane = &c->lanes[slot->lane];
+
+	return lane->at == CLIENT_UP ? lane : NULL;
+}
+
 /* `tried` has no credit left. */
 static struct client_lane *lane_for(struct weka_client *c, const struct client_slot *slot,
 				    uint32_t tried)
 {
+	if (unlikely(is_bound(c, slot)))
+		return tried ? NULL : lane_bound(c, slot);
 	if (likely(c->lanes_up == 1) || is_orderly(&slot->call)) {
 		if (tried || c->at != CLIENT_UP)
 			return NULL;
 		return client__lane_first(c);
 	}
 	return client__lane_pick(c, tried);
+}
+
+/* It gets its number (4). */
+static void change_number(struct weka_client *c, struct client_slot *slot)
+{
+	if (likely(!fab_is_change(slot->call.type, &slot->call.args)) ||
+	    slot->index >= FAB_CHANGE_SLOTS)
+		return;
+	slot->call.change = (struct fab_change){ .number = ++c->changes, .slot = slot->index };
+}
+
+/* Before it goes: for the first time, or once more (5). */
+static void change_mark(struct client_slot *slot, const struct fab_conn *conn)
+{
+	if (!slot->sent)
+		slot->mark = fab_conn_mark(conn);
+	slot->call.change.again = slot->sent;
+	slot->call.change.sure = slot->sent && slot->mark >= fab_conn_forgotten(conn);
 }
 
 /* Hand it to the fabric, or let it wait.  Errors: what no waiting would mend. */
@@ -168,9 +209,13 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 	while ((lane = lane_for(c, slot, tried)) != NULL) {
 		slot->lane = (uint8_t)(lane - c->lanes);
 		slot->call.region = slot->lease ? lane->region : NULL;
+		if (slot->call.change.number)
+			change_mark(slot, lane->conn);
 		err = fab_submit(lane->conn, &slot->call);
 		if (likely(!err)) {
 			slot->state = CLIENT_SENT;
+			slot->sent = 1;
+			slot->session = c->place.session_id;
 			lane->load += client__cost(slot);
 			return 0;
 		}
@@ -190,6 +235,7 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 	int err = 0;
 
 	slot->call.deadline_us = deadline_us(timeout_ns);
+	change_number(c, slot);
 	if (list_empty(&c->pending) && c->now_ns >= c->hold_ns)
 		err = slot_submit(c, slot);
 	else
@@ -257,10 +303,22 @@ static void slot_orphan(struct weka_client *c, struct client_slot *slot, int sta
 	req_done(c, slot, status);
 }
 
+static bool is_change(const struct client_slot *slot)
+{
+	return fab_is_change(slot->call.type, &slot->call.args);
+}
+
 void client__end_pending(struct weka_client *c, int status)
 {
-	while (!list_empty(&c->pending))
-		client__end(c, list_entry(c->pending.next, struct client_slot, node), status);
+	struct list *node;
+
+	while ((node = list_pop_front(&c->cut)) != NULL)
+		list_push_back(&c->pending, node);
+	while (!list_empty(&c->pending)) {
+		struct client_slot *slot = list_entry(c->pending.next, struct client_slot, node);
+
+		client__end(c, slot, slot->sent && is_change(slot) ? -ECONNRESET : status);
+	}
 }
 
 /* ---- answers ----------------------------------------------------------------------- */
@@ -300,7 +358,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 static void again(struct weka_client *c, struct client_slot *slot)
 {
 	slot->state = CLIENT_PENDING;
-	list_push_back(&c->pending, &slot->node);
+	list_push_back(is_bound(c, slot) ? &c->cut : &c->pending, &slot->node);
 }
 
 /*
@@ -322,7 +380,7 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 {
 	if (slot->lease && client__is_shared(c))
 		slot->lease->lost = true;
-	if (slot->state == CLIENT_SENT && !fab_is_change(slot->call.type, &slot->call.args) &&
+	if (slot->state == CLIENT_SENT && (slot->call.change.number || !is_change(slot)) &&
 	    slot->replays < CLIENT_REPLAYS_MAX) {
 		slot->replays++;
 		c->counters.replays++;
@@ -359,6 +417,32 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 
 /* ---- the turn ---------------------------------------------------------------------- */
 
+/* Those whose lane, or another session, is there go before all others. */
+static wk_cold void cut_pending(struct weka_client *c)
+{
+	struct list *node = c->cut.next, *next;
+
+	for (; node != &c->cut; node = next) {
+		struct client_slot *slot = list_entry(node, struct client_slot, node);
+
+		next = node->next;
+		if (is_bound(c, slot) && !lane_bound(c, slot))
+			continue;
+		list_del(node);
+		list_push_front(&c->pending, node);
+	}
+}
+
+bool client__lane_is_missed(const struct weka_client *c, uint32_t number)
+{
+	const struct list *node;
+
+	for (node = c->cut.next; node != &c->cut; node = node->next)
+		if (list_entry(node, const struct client_slot, node)->lane == number)
+			return true;
+	return false;
+}
+
 static void send_pending(struct weka_client *c)
 {
 	struct client_slot *slot;
@@ -366,6 +450,8 @@ static void send_pending(struct weka_client *c)
 
 	if (unlikely(c->now_ns < c->hold_ns))
 		return;
+	if (unlikely(!list_empty(&c->cut)) && c->at == CLIENT_UP)
+		cut_pending(c);
 	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
 		slot = list_entry(list_pop_front(&c->pending), struct client_slot, node);
 		err = slot_submit(c, slot);
@@ -439,7 +525,7 @@ void client__progress(struct weka_client *c)
 		client__lanes_step(c, now_ns);
 	if (unlikely(now_ns >= c->scan_ns))
 		scan_deadlines(c, now_ns);
-	if (unlikely(!list_empty(&c->pending)))
+	if (unlikely(!list_empty(&c->pending) || !list_empty(&c->cut)))
 		send_pending(c);
 }
 

@@ -140,10 +140,13 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 static void join_begin(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
 {
 	uint32_t number = (uint32_t)(lane - c->lanes);
+	const struct client_lane *other = client__lane_pick(c, 0);
+	/* What waits for this one alone need not wait for its link. */
+	bool by_another = lane->rounds % 2 && client__lane_is_missed(c, number);
 	struct fab_connect_cfg cfg = {
-		.address = c->addresses[lane->address],
+		.address = c->addresses[by_another ? other->address : lane->address],
 		.want = c->want,
-		.lane_of = client__lane_pick(c, 0)->conn,
+		.lane_of = other->conn,
 		.lane = number,
 		.core = (c->place.core + number) % c->place.core_count,
 	};

@@ -118,8 +118,12 @@ struct weka_options {
  * is one. `key` and `options` are read only during the call; `options` may be NULL.
  *
  * When the session breaks later, the library makes a new one by itself (inside weka_reap() and
- * what calls it).  Reads in flight are asked again; changes in flight end with -ECONNRESET: they
- * may or may not have happened.  Leases keep their address and their bytes.
+ * what calls it), also with an appliance that was killed and started again.  What was in flight is
+ * asked again, reads and changes alike: a change that was made before is not made twice, its first
+ * result comes.  Only when that cannot be told does it end with -ECONNRESET: it may or may not
+ * have happened.  Leases keep their address and their bytes.  A put in pieces
+ * (weka_submit_put_begin()) ends with its session: what follows of it is answered with -ESTALE;
+ * begin it anew.
  *
  * Owns:    *out is the caller's, until weka_close().
  * Thread:  any.  Waits, at most connect_timeout_ns.
@@ -424,7 +428,12 @@ struct weka_req {
  *          in req->status:
  *            -ETIMEDOUT  its deadline passed.  Of a change: it may or may not have happened
  *            -ECANCELED  by weka_cancel(); the same holds
- *            -ECONNRESET a change whose session broke; the same holds
+ *            -ECONNRESET a change whose session broke, and of which the appliance cannot tell
+ *                        whether it was made: it does not answer for more than ten minutes, has
+ *                        forgotten (more than 64 changes in flight, or thousands of other
+ *                        clients since), could not be reached in reconnect_ns, or sessions broke
+ *                        under it four times; or a write of several MiB of which a power failure
+ *                        left a part.  The same holds
  *            -EIO        a block's checksum is wrong, twice; or the appliance could not read it
  *            -EPROTO     the appliance answered nonsense
  *          and what the appliance says of names and files: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST,

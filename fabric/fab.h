@@ -41,6 +41,9 @@
 #define FAB_LANES_MAX       8u         /* connections of one session                 */
 #define FAB_APPLIANCE_BYTES 16u
 
+#define FAB_CLIENT_ID_BYTES 16u
+#define FAB_CHANGE_SLOTS    64u /* of a client, so many changes are remembered at a time */
+
 /* ---- what both sides name alike ----------------------------------------------------- */
 
 /* PROTOCOL.md 5 has each one's body and reply. */
@@ -335,6 +338,14 @@ void fab_server_shut(struct fab_server *first);
  */
 void fab_server_memory(struct fab_server *srv, void *base, uint64_t size_bytes);
 
+/*
+ * What clients are told when they come: `mark`, which whatever they change from then on is newer
+ * than; and up to which mark a client that is not known may have been known once.  Any core.
+ */
+void fab_server_marks(struct fab_server *srv, uint64_t mark, uint64_t forgotten);
+/* Clients that have a session: from *at = 0 on; false: there is none behind.  Any core. */
+must_check bool fab_server_client(const struct fab_server *srv, uint32_t *at, uint64_t *client);
+
 /* No new sessions, and the old ones closed: each request gets its FAB_EVENT_CANCEL.  Either thread.
  */
 void fab_server_stop(struct fab_server *srv);
@@ -403,7 +414,21 @@ struct fab_session {
 	char key_id[FAB_KEY_ID_MAX + 1];
 	const struct fab_rights *rights; /* what its key allows: as long as the session lives */
 	const struct fab__scope *scope;  /* the fabric's: fab_handle_open() */
-	struct fab__rate *rate;          /* ... fab_session_rate_take(); NULL: no limit */
+	uint64_t client;        /* the same for all sessions of one client by one key; 0: unknown */
+	uint64_t forgotten;     /* what fab_server_marks() said when it was told: PROTOCOL.md 5 */
+	struct fab__rate *rate; /* ... fab_session_rate_take(); NULL: no limit */
+};
+
+/*
+ * Which of its changes a client calls a request, so that it may ask for it again in a later
+ * session: PROTOCOL.md 5.  Of one slot at most one change is not answered, and each has a higher
+ * number than those before.
+ */
+struct fab_change {
+	uint64_t number; /* 1 .. 2^48 - 1 */
+	uint32_t slot;   /* below FAB_CHANGE_SLOTS */
+	bool again;      /* it was sent in an earlier session: it may have been made */
+	bool sure;       /* ... and not by a client that may have been forgotten since */
 };
 
 struct fab_window {
@@ -486,6 +511,9 @@ must_check bool fab_server_arm(struct fab_server *srv);
 void fab_server_disarm(struct fab_server *srv);
 int fab_server_fd(const struct fab_server *srv);
 uint64_t fab_server_deadline(const struct fab_server *srv);
+
+/* False: it is no change, or one that its client does not call by a number. */
+must_check bool fab_req_change(const struct fab_req *req, struct fab_change *out);
 
 /* The i-th item (i < args.batch.count) of a batch. */
 void fab_req_read_item(const struct fab_req *req, uint32_t i, struct fab_read_item *out);
@@ -613,6 +641,9 @@ struct fab_connect_cfg {
 	const struct fab_conn *lane_of;
 	uint32_t lane; /* its number, below lanes_max; who has it already is thrown out */
 	uint32_t core; /* that it wishes for */
+	/* Random, the same for all connections of one client: fab_call.change.  Zeros: none.  When
+	 * the appliance lets it in, what its earlier connections had begun is over. */
+	uint8_t client_id[FAB_CLIENT_ID_BYTES];
 };
 
 /**
@@ -630,6 +661,9 @@ must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *
 must_check int fab_connect_step(struct fab_conn *conn, uint64_t now_ns);
 const char *fab_conn_error(const struct fab_conn *conn);
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn);
+/* Of WELCOME: PROTOCOL.md 5. */
+uint64_t fab_conn_mark(const struct fab_conn *conn);
+uint64_t fab_conn_forgotten(const struct fab_conn *conn);
 const char *fab_conn_transport(const struct fab_conn *conn);
 const struct fab_place *fab_conn_place(const struct fab_conn *conn);
 
@@ -673,6 +707,7 @@ struct fab_call {
 	uint64_t window_offset;    /* a multiple of 4096 */
 	uint32_t window_bytes;     /* a multiple of 4096 */
 	uint32_t deadline_us;      /* the appliance gives up after so long; 0: never */
+	struct fab_change change;  /* number 0: not to be remembered */
 
 	int status;        /* when polled: 0, or what the appliance or the connection said */
 	uint32_t retry_ms; /* with -EBUSY: ask again then, nothing was done; 0: it was not said */

@@ -60,8 +60,9 @@ struct fab_conn {
 	uint32_t slot_free_count;
 	uint32_t broken_next; /* slots up to here were given back after the break */
 	uint64_t sequence;
-	uint64_t long_free; /* bits */
-	uint8_t *longs;     /* tcp, rdma: ours; shm: shared */
+	uint16_t change_at[FAB_CHANGE_SLOTS]; /* the slot of the change that was sent last by it */
+	uint64_t long_free;                   /* bits */
+	uint8_t *longs;                       /* tcp, rdma: ours; shm: shared */
 	struct fab_region regions[FAB_POOLS_MAX];
 	uint64_t pools_bytes;
 	struct fab_answer_tx answers[FAB_PULLS_MAX]; /* by the PULL's number */
@@ -79,6 +80,7 @@ struct fab_conn {
 	struct fab_limits want;
 	bool joins; /* a session of others: `join` */
 	struct fab__join join;
+	uint8_t client_id[FAB_CLIENT_ID_BYTES];
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */

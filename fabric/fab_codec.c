@@ -99,6 +99,27 @@ void fab__piece_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_i
 	memcpy(out->small, &p, sizeof(p));
 }
 
+bool fab_req_change(const struct fab_req *req, struct fab_change *out)
+{
+	if (likely(!(req->id & FAB_ID_CHANGE)) || !req->session->client ||
+	    !fab_is_change(req->type, &req->args))
+		return false;
+	*out = (struct fab_change){
+		.number = req->id >> 16,
+		.slot = (uint32_t)req->id & FAB_ID_SLOT,
+		.again = req->id & FAB_ID_AGAIN,
+		.sure = req->id & FAB_ID_SURE,
+	};
+	return out->number > 0 && !(req->id & FAB_ID_RESERVED);
+}
+
+uint64_t fab__change_id(const struct fab_change *c)
+{
+	ASSERT(c->number < UINT64_C(1) << 48 && c->slot < FAB_CHANGE_SLOTS);
+	return c->number << 16 | FAB_ID_CHANGE | (c->again ? FAB_ID_AGAIN : 0) |
+	       (c->sure ? FAB_ID_SURE : 0) | c->slot;
+}
+
 bool fab_is_change(enum fab_type type, const union fab_args *args)
 {
 	switch (type) {

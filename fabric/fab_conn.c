@@ -2,7 +2,8 @@
 /*
  * A connection, the client's end: calls out, replies in; no socket, no clock.
  *
- *   request_id:   | sequence, 48 bits | slot, 16 bits |
+ *   request_id:   | sequence, 48 bits | slot, 16 bits |     of a change that is to be remembered:
+ *                 | number, 48 bits   | 1, flags, change's slot |   change_at[] has its slot
  *
  *   fab_submit: slot_free -> slots[i].call -> (reply) -> done[], slot_free
  *
@@ -208,12 +209,16 @@ int fab_submit(struct fab_conn *conn, struct fab_call *call)
 	if (unlikely(err))
 		return err;
 	slot->id = (conn->sequence + 1) << 16 | i;
+	if (call->change.number)
+		slot->id = fab__change_id(&call->change);
 	fab__hdr_build(&slot->tx.hdr, (uint8_t)call->type, slot->id);
 	err = likely(call->type == FAB_READ) ? read_encode(slot, call) : encode(conn, slot, call);
 	if (unlikely(err))
 		return err;
 	conn->slot_free_count--;
 	conn->sequence++;
+	if (call->change.number)
+		conn->change_at[call->change.slot] = (uint16_t)i;
 	if (call->region) {
 		slot->tx.hdr.window_region = le16_of((uint16_t)call->region->number);
 		slot->tx.hdr.window_block = le32_of((uint32_t)(call->window_offset / BLOCK_SIZE));
@@ -260,6 +265,16 @@ void fab_flush(struct fab_conn *conn)
 int fab_conn_status(const struct fab_conn *conn)
 {
 	return conn->at == CONN_BROKEN ? conn->status : conn->at == CONN_OPEN ? 0 : -ENOTCONN;
+}
+
+uint64_t fab_conn_mark(const struct fab_conn *conn)
+{
+	return conn->hello.mark;
+}
+
+uint64_t fab_conn_forgotten(const struct fab_conn *conn)
+{
+	return conn->hello.forgotten;
 }
 
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn)

@@ -28,6 +28,8 @@ static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
 {
 	uint32_t i = (uint32_t)(id & 0xffff);
 
+	if (i & FAB_ID_CHANGE)
+		i = conn->change_at[i & FAB_ID_SLOT];
 	if (i >= conn->limits.credits || conn->slots[i].id != id || !conn->slots[i].call)
 		return NULL;
 	return &conn->slots[i];

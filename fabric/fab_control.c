@@ -91,6 +91,7 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	control_input(srv, now_ns);
 	fab__rdma_leave_step(now_ns);
 	fab__control_messages(srv);
+	fab__guests_held(srv, now_ns);
 	fab__guests_expire(srv, now_ns);
 	fab__refusals_collect(srv);
 	fab__refusals_expire(srv);
@@ -98,6 +99,30 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 		fab__listeners_watch(srv, false);
 	n = fab__control_pool_events(srv, events, events_max);
 	return n + refusal_events(srv, events + n, events_max - n);
+}
+
+void fab_server_marks(struct fab_server *srv, uint64_t mark, uint64_t forgotten)
+{
+	atomic_store_explicit(&srv->control->mark, mark, memory_order_relaxed);
+	atomic_store_explicit(&srv->control->forgotten, forgotten, memory_order_relaxed);
+}
+
+bool fab_server_client(const struct fab_server *srv, uint32_t *at, uint64_t *client)
+{
+	const struct fab_control *c = srv->control;
+	uint32_t places = c->core_count * srv->cfg.sessions_max;
+
+	for (; *at < places; ++*at) {
+		const struct fab_server *core = c->cores[*at / srv->cfg.sessions_max];
+		const struct fab__session *s = &core->sessions[*at % srv->cfg.sessions_max];
+
+		*client = atomic_load_explicit(&s->here, memory_order_relaxed);
+		if (*client) {
+			++*at;
+			return true;
+		}
+	}
+	return false;
 }
 
 int fab_server_control_fd(const struct fab_server *srv)

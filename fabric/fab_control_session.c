@@ -171,13 +171,51 @@ static void key_enter(struct fab__session *s, uint32_t slot)
 	s->pub.scope = fab__keys_scope(keys, slot);
 }
 
+/* Is what this connection began something that the newcomer could ask for again? */
+static bool is_before(const struct fab__session *s, const struct fab_hello *h, uint64_t client)
+{
+	if (!s->control.used || s->control.core_done || s->pub.client != client)
+		return false;
+	return !fab__hello_joins(h) || (s->pub.id == le64_get(h->hello.lane.session_id) &&
+					s->pub.lane == le16_get(h->hello.lane.number));
+}
+
+bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h)
+{
+	uint64_t client = fab__lanes_client(&srv->control->lanes, h);
+	bool alone = true;
+
+	for (uint32_t i = 0; i < srv->control->core_count && client; i++)
+		for (uint32_t k = 0; k < srv->cfg.sessions_max; k++) {
+			struct fab__session *s = &srv->control->cores[i]->sessions[k];
+
+			if (!is_before(s, h, client))
+				continue;
+			fab__control_lost(s);
+			alone = false;
+		}
+	return alone;
+}
+
+/* Before WELCOME: who is here is not forgotten from now on, and what it is told is so already. */
+static void welcome(struct fab__session *s, struct fab_hello *h, uint64_t id, uint64_t client,
+		    uint32_t core)
+{
+	struct fab_control *c = s->srv->control;
+
+	atomic_store_explicit(&s->here, client, memory_order_relaxed);
+	h->mark = atomic_load_explicit(&c->mark, memory_order_relaxed);
+	h->forgotten = atomic_load_explicit(&c->forgotten, memory_order_relaxed);
+	fab__hello_welcome(h, id, core);
+}
+
 int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 {
 	struct fab_control *c = srv->control;
 	bool joins = fab__hello_joins(&g->hello);
 	struct fab_server *core = core_for(c, &g->hello);
 	struct fab__session *s = place_find(core);
-	uint64_t id = le64_get(g->hello.hello.lane.session_id);
+	uint64_t id = le64_get(g->hello.hello.lane.session_id), client;
 	int err = 0;
 
 	if (joins)
@@ -188,17 +226,19 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	ASSERT(g->hello.out_bytes == 0);
 	if (!joins)
 		id = fab__lanes_begin(&c->lanes, &g->hello);
-	fab__hello_welcome(&g->hello, id, core_number(core));
 	s->control = (struct fab__session_control){
 		.watch.type = WATCH_SESSION,
 		.fd = g->fd,
 		.doorbells = { -1, -1 },
 	};
+	client = fab__lanes_client(&c->lanes, &g->hello);
+	welcome(s, &g->hello, id, client, core_number(core));
 	if (g->transport == FAB_TRANSPORT_SHM)
 		err = ring_open(s, g);
 	else
 		err = g->transport == FAB_TRANSPORT_RDMA ? verbs_open(s, g) : stream_open(s, g);
 	if (err) {
+		atomic_store_explicit(&s->here, 0, memory_order_relaxed);
 		if (!joins)
 			fab__lanes_undo(&c->lanes, id);
 		return err;
@@ -209,6 +249,8 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	memcpy(s->control.peer, g->peer, sizeof(g->peer));
 	key_enter(s, g->hello.key_slot);
 	fab__lanes_enter(&c->lanes, s, le16_get(g->hello.hello.lane.number));
+	s->pub.client = client;
+	s->pub.forgotten = g->hello.forgotten;
 	if (s->direct)
 		fab__control_watch(srv, g->fd, &s->control.watch);
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
@@ -415,6 +457,7 @@ static void session_ended(struct fab__session *s)
 		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
 	c->lost_told = true;
 	c->core_done = true;
+	atomic_store_explicit(&s->here, 0, memory_order_relaxed);
 	fab__session_refusals(s);
 	fab__tls_free(c->tls);
 	c->tls = NULL;

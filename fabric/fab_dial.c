@@ -79,8 +79,8 @@ static void hello_begin(struct fab_conn *conn)
 	uint8_t nonce[32];
 
 	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
-	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want, nonce,
-			  conn->joins ? &conn->join : NULL);
+	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want,
+			  conn->client_id, nonce, conn->joins ? &conn->join : NULL);
 }
 
 /* Of the session that `of` is one connection of: its key, and where it is. */
@@ -180,6 +180,7 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	if (err)
 		return err;
 	conn->want = cfg->want;
+	memcpy(conn->client_id, cfg->client_id, sizeof(conn->client_id));
 	if (conn->addr.transport == FAB_TRANSPORT_RDMA)
 		return verbs_dial(conn);
 	hello_begin(conn);

@@ -3,6 +3,7 @@
  * Guests: connections that have not proved a key yet.
  *
  *   begin -> hello ... --- agreed ---> fab__control_open(): a session
+ *              |            \-- held until earlier connections of the same client have ended
  *              |
  *              |    +--- all places taken, and it is here for longest: turned out for a newcomer
  *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
@@ -14,6 +15,8 @@
  *  (2) Every refusal goes through fab__refused().
  *  (3) Who does not hold a key cannot keep out who does: a place is somebody's alone for
  *      FAB_HELLO_GRACE_NS at the most, which an honest hello needs a small part of.
+ *  (4) A client is let in when nothing that an earlier connection of it began is under way any
+ * more: what it then asks for again has been made, or never will be.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"
@@ -144,6 +147,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
+	g->held = false;
 	g->wants_tls = false;
 	g->secured = false;
 	g->tls = NULL;
@@ -197,16 +201,14 @@ static const char *welcome_failed(const struct fab_guest *g, int err)
 	return "the appliance could not make the session's memory";
 }
 
-/* The key is proved: a session, if there is room. */
-static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+/* A session, if there is room. */
+static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
 	int err;
 
-	if (!fab__guest_key_is_tls(g)) {
-		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
+	g->held = !fab__control_alone(srv, &g->hello);
+	if (g->held)
 		return;
-	}
-	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
 	err = fab__control_open(srv, g);
 	if (!err) {
 		g->fd = -1; /* the session's now */
@@ -219,6 +221,42 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 	}
 	fab__control_watch(srv, g->fd, &g->watch);
 	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
+}
+
+/* The key is proved. */
+static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	if (!fab__guest_key_is_tls(g)) {
+		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
+		return;
+	}
+	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
+	guest_open(srv, g, now_ns);
+}
+
+static void guest_unhold(struct fab_server *srv, struct fab_guest *g)
+{
+	g->held = false;
+	fab__control_watch(srv, g->fd, &g->watch);
+}
+
+void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control->guests[i];
+		uint32_t slot;
+
+		if (g->fd < 0 || !g->held)
+			continue;
+		slot = fab__hello_key_slot(&g->hello);
+		if (slot == g->hello.key_slot) {
+			guest_open(srv, g, now_ns);
+			continue;
+		}
+		guest_unhold(srv, g);
+		guest_deny(srv, g, -EACCES, "its key, or its session, has ended in the hello",
+			   now_ns);
+	}
 }
 
 void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
@@ -262,6 +300,8 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 	ssize_t got;
 	int err;
 
+	if (g->held)
+		return false;
 	if (g->refused) {
 		guest_discard(g);
 		return false;
@@ -299,10 +339,15 @@ void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 
 		if (g->fd < 0 || now_ns < g->deadline_ns)
 			continue;
-		if (g->refused)
+		if (g->refused) {
 			guest_close(g);
-		else
+		} else if (g->held) {
+			guest_unhold(srv, g);
+			guest_deny(srv, g, -ETIMEDOUT, "an earlier session of it does not end",
+				   now_ns);
+		} else {
 			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
+		}
 	}
 }
 

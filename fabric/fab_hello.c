@@ -32,6 +32,7 @@
 static const char label_appliance[LABEL_BYTES] = "weka fabric appliance";
 static const char label_client[LABEL_BYTES] = "weka fabric client";
 static const char label_lane[LABEL_BYTES] = "weka fabric lane";
+static const char label_client_id[LABEL_BYTES] = "weka fabric client id";
 
 void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
 		      const struct fab_hello_wire *hello,
@@ -53,6 +54,27 @@ void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key
 			    uint8_t out[FAB_KEY_BYTES])
 {
 	fab__hello_proof(out, key, label_lane, &h->hello, &h->challenge);
+}
+
+/*
+ * Who the client is: its id, and the key that it proved.  By the secret, so that nobody with
+ * another key can choose an id that becomes the same.
+ */
+static uint64_t client_of(const struct fab_key *key, const uint8_t id[FAB_CLIENT_ID_BYTES])
+{
+	static const uint8_t none[FAB_CLIENT_ID_BYTES];
+	uint8_t text[LABEL_BYTES + FAB_CLIENT_ID_BYTES], mac[32];
+	unsigned int mac_bytes = 0;
+	le64 first;
+
+	if (memcmp(id, none, sizeof(none)) == 0)
+		return 0;
+	memcpy(text, label_client_id, LABEL_BYTES);
+	memcpy(text + LABEL_BYTES, id, FAB_CLIENT_ID_BYTES);
+	ASSERT(HMAC(EVP_sha256(), key->secret, FAB_KEY_BYTES, text, sizeof(text), mac, &mac_bytes));
+	ASSERT(mac_bytes == sizeof(mac));
+	memcpy(&first, mac, sizeof(first));
+	return max_u64(le64_get(first), 1);
 }
 
 static struct fab_limits_wire limits_build(const struct fab_limits *l)
@@ -145,8 +167,8 @@ static int fail(struct fab_hello *h, int err, const char *text)
 }
 
 void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
-		       const struct fab_limits *want, const uint8_t nonce[32],
-		       const struct fab__join *join)
+		       const struct fab_limits *want, const uint8_t client_id[FAB_CLIENT_ID_BYTES],
+		       const uint8_t nonce[32], const struct fab__join *join)
 {
 	memset(h, 0, sizeof(*h));
 	h->at = HELLO_SENT;
@@ -165,6 +187,8 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 		h->hello.lane.core = le16_of(join->core);
 		memcpy(h->place.appliance, join->appliance, sizeof(h->place.appliance));
 	}
+	if (client_id)
+		memcpy(h->hello.client_id, client_id, sizeof(h->hello.client_id));
 	put_capsule(h, FAB_HELLO, 0, &h->hello, sizeof(h->hello));
 }
 
@@ -188,7 +212,15 @@ bool fab__hello_joins(const struct fab_hello *h)
 
 void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core)
 {
-	struct fab_welcome_wire w = { .session_id = le64_of(session_id), .core = le32_of(core) };
+	struct fab_welcome_wire w = {
+		.session_low = le32_of((uint32_t)session_id),
+		.session_high = le32_of((uint32_t)(session_id >> 32)),
+		.core = le32_of(core),
+		.mark_low = le32_of((uint32_t)h->mark),
+		.mark_high = le32_of((uint32_t)(h->mark >> 32)),
+		.forgotten_low = le32_of((uint32_t)h->forgotten),
+		.forgotten_high = le32_of((uint32_t)(h->forgotten >> 32)),
+	};
 
 	ASSERT(h->server && h->at == HELLO_DONE);
 	h->place.session_id = session_id;
@@ -392,6 +424,14 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 	return 0;
 }
 
+uint32_t fab__hello_key_slot(const struct fab_hello *h)
+{
+	struct fab_hello again = *h;
+
+	(void)key_find(&again);
+	return again.key_slot;
+}
+
 static int proof_step(struct fab_hello *h, const uint8_t *body)
 {
 	const struct fab_key *key = key_find(h);
@@ -400,20 +440,29 @@ static int proof_step(struct fab_hello *h, const uint8_t *body)
 	fab__hello_proof(proof, key, label_client, &h->hello, &h->challenge);
 	if (CRYPTO_memcmp(proof, body, sizeof(proof)) != 0 || h->key_slot == FAB_KEY_NONE)
 		return fail(h, -EACCES, "the proof of the key is wrong");
+	h->client = fab__hello_joins(h) ? 0 : client_of(key, h->hello.client_id);
 	h->at = HELLO_DONE;
 	return 1;
+}
+
+static uint64_t word(le32 low, le32 high)
+{
+	return (uint64_t)le32_get(high) << 32 | le32_get(low);
 }
 
 static int welcome_step(struct fab_hello *h, const uint8_t *body)
 {
 	struct fab_welcome_wire w;
+	uint64_t id;
 
 	memcpy(&w, body, sizeof(w));
-	if (le64_get(w.session_id) == 0 ||
-	    (fab__hello_joins(h) && le64_get(w.session_id) != le64_get(h->hello.lane.session_id)))
+	id = word(w.session_low, w.session_high);
+	if (id == 0 || (fab__hello_joins(h) && id != le64_get(h->hello.lane.session_id)))
 		return fail(h, -EPROTO, "the appliance welcomed us to another session");
-	h->place.session_id = le64_get(w.session_id);
+	h->place.session_id = id;
 	h->place.core = le32_get(w.core);
+	h->mark = word(w.mark_low, w.mark_high);
+	h->forgotten = word(w.forgotten_low, w.forgotten_high);
 	h->at = HELLO_DONE;
 	return 1;
 }

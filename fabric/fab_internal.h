@@ -70,6 +70,7 @@ must_check int fab__name_item_parse(struct fab_name *out, const void *body, uint
 /* Bytes of a call's body, or -EMSGSIZE, -EINVAL; then the body itself. */
 must_check int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *limits);
 void fab__call_build(const struct fab_call *call, void *out);
+uint64_t fab__change_id(const struct fab_change *c); /* the request's id: fab_codec.c */
 
 /* A reply's body (in call->body) to the call's results. */
 must_check int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes);
@@ -122,6 +123,9 @@ struct fab_hello {
 	struct fab_limits limits;       /* asked or offered; then agreed on */
 	struct fab_hello_wire hello;
 	struct fab_challenge_wire challenge;
+	uint64_t mark; /* of WELCOME */
+	uint64_t forgotten;
+	uint64_t client; /* the appliance: who it is, as far as the key proves it; 0: nobody */
 	char key_id[FAB_KEY_ID_MAX + 1];
 	uint32_t in_bytes; /* of `in`, what has come */
 	uint32_t out_bytes;
@@ -130,10 +134,11 @@ struct fab_hello {
 	char why[FAB_WHY_MAX]; /* when it failed */
 };
 
-/* `nonce`: 32 fresh random bytes; `join`: NULL, or the session whose key `key` is. */
+/* `nonce`: 32 fresh random bytes; client_id: NULL, or of fab_connect_cfg; `join`: NULL, or the
+ * session whose key `key` is. */
 void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t transport,
-		       const struct fab_limits *want, const uint8_t nonce[32],
-		       const struct fab__join *join);
+		       const struct fab_limits *want, const uint8_t client_id[FAB_CLIENT_ID_BYTES],
+		       const uint8_t nonce[32], const struct fab__join *join);
 void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32]);
 /* How many more bytes `in` wants before fab__hello_step() can go on. */
@@ -143,9 +148,11 @@ uint32_t fab__hello_want(const struct fab_hello *h);
  * with a line in `why`; the appliance then has a REFUSE in `out`.
  */
 must_check int fab__hello_step(struct fab_hello *h);
+/* The slot of its key as it is now; FAB_KEY_NONE: it is good no more. */
+uint32_t fab__hello_key_slot(const struct fab_hello *h);
 /* Does it want to join a session?  Of a hello that was looked at. */
 bool fab__hello_joins(const struct fab_hello *h);
-/* The appliance's last word: WELCOME into `out`. */
+/* The appliance's last word: WELCOME, with h->mark and h->forgotten, into `out`. */
 void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core);
 /* The key of the session that a hello with `key` began; both sides know it. */
 void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key,

@@ -107,10 +107,18 @@ uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)
 	lanes->of[i] = (struct fab__lanes_of){
 		.id = ++lanes->serial << PLACE_BITS | i,
 		.key_slot = slot,
+		.client = h->client,
 	};
 	lanes->secret[i] = *key;
 	fab__hello_session_key(h, key, lanes->secret[i].secret);
 	return lanes->of[i].id;
+}
+
+uint64_t fab__lanes_client(const struct fab__lanes *lanes, const struct fab_hello *h)
+{
+	const struct fab__lanes_of *of = session_find(lanes, le64_get(h->hello.lane.session_id));
+
+	return of ? of->client : h->client;
 }
 
 int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello *h,

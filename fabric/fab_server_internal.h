@@ -70,7 +70,8 @@ struct fab__session;
 struct fab__lanes_of { /* one session */
 	uint64_t id;   /* 0: free */
 	uint32_t key_slot;
-	uint32_t count; /* places that its connections have */
+	uint64_t client; /* whose it is; 0: nobody's */
+	uint32_t count;  /* places that its connections have */
 	bool is_shm;
 	struct fab__session *lane[FAB_LANES_MAX]; /* by number; NULL: none */
 };
@@ -92,6 +93,9 @@ void fab__lanes_destroy(struct fab__lanes *lanes);
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h);
 /* ... which did not come to be, after all. */
 void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id);
+/* Whose connection it is, of a hello that was proved: its session's, or the client that it names.
+ */
+uint64_t fab__lanes_client(const struct fab__lanes *lanes, const struct fab_hello *h);
 /* One was proved that joins: is there room?  -EUSERS, -EOPNOTSUPP. */
 must_check int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello *h,
 				    uint32_t places_free);
@@ -230,6 +234,7 @@ struct fab__session {
 	uint32_t stall_retired; /* rdma: what had completed when stall_ns was set */
 	struct fab_message opened, lost, closed, halt, halted;
 	struct fab__session_control control;
+	_Atomic uint64_t here; /* pub.client while it has this place: fab_server_client() */
 };
 
 /* Make a session ready; memory for requests and long bodies is there (fab_server_create()). */
@@ -294,6 +299,7 @@ struct fab_guest { /* a connection that is not yet a session */
 	char peer[64];  /* its address, for people */
 	bool wants_tls; /* the hello comes within TLS, or not at all */
 	bool secured;   /* the handshake is done                     */
+	bool held;      /* its key is proved; an earlier session of it is ending */
 	struct fab_tls *tls;
 	uint32_t out_at;
 	uint64_t since_ns;
@@ -345,6 +351,8 @@ struct fab_control {              /* one for all cores */
 	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
 	uint32_t refusal_count;
 	struct fab__refusal kinds[FAB_REFUSAL_KINDS];
+	_Atomic uint64_t mark; /* fab_server_marks() */
+	_Atomic uint64_t forgotten;
 	_Atomic bool refusals_due; /* some session has bits in `refusals` */
 	_Atomic uint64_t refused;
 };
@@ -408,6 +416,7 @@ void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_
 void fab__guests_expire(struct fab_server *srv, uint64_t now_ns);
 void fab__guests_close(struct fab_server *srv);
 void fab__guest_lost(struct fab_server *srv, struct fab_guest *g);
+void fab__guests_held(struct fab_server *srv, uint64_t now_ns);
 
 /* fab_rdma_listen.c */
 void fab__rdma_server_init(struct fab_rdma_server *rs);
@@ -429,6 +438,9 @@ must_check ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
+/* What is before this connection of a client ends: all its sessions, or of its session the lane of
+ * the same number.  True: nothing is left. */
+must_check bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h);
 void fab__control_input(struct fab__session *s);
 void fab__control_lost(struct fab__session *s); /* its peer is gone */
 void fab__control_messages(struct fab_server *srv);

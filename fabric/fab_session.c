@@ -43,6 +43,8 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	memcpy(s->pub.key_id, key_id, strlen(key_id) + 1);
 	s->pub.rights = &everything;
 	s->pub.scope = NULL;
+	s->pub.client = 0;
+	s->pub.forgotten = 0;
 	s->pub.rate = NULL;
 	s->link = link;
 	s->direct = link->ops->direct;

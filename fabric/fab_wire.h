@@ -85,7 +85,7 @@ struct fab_hello_wire {
 	struct fab_limits_wire limits; /* wanted; 0s: whatever is given */
 	uint8_t key_id[32];            /* zero behind it */
 	uint8_t nonce[32];
-	uint8_t zero1[16];
+	uint8_t client_id[16];     /* zero: none, nothing is remembered for it */
 	struct fab_lane_wire lane; /* zeros: a session of its own */
 };
 
@@ -107,9 +107,15 @@ struct fab_proof_wire {
 };
 
 struct fab_welcome_wire {
-	le64 session_id;
-	le32 core; /* that serves this connection */
-	le32 zero;
+	/* In halves: 28 bytes fit the header, 32 would not, and over shm it must come in one piece.
+	 */
+	le32 session_low;
+	le32 session_high;
+	le32 core;     /* that serves this connection            */
+	le32 mark_low; /* what is changed in this session is newer */
+	le32 mark_high;
+	le32 forgotten_low; /* up to here a client may be forgotten whole */
+	le32 forgotten_high;
 };
 
 struct fab_pool_wire { /* of POOL_ADD and, with the status in the header, POOL_ADDED */
@@ -304,12 +310,20 @@ LAYOUT_END
 
 #define FAB_NAME_NOFOLLOW 1u
 
+/* The request id of a change that is to be remembered: | number 48 | CHANGE, AGAIN, SURE, slot | */
+#define FAB_ID_CHANGE   0x8000u
+#define FAB_ID_AGAIN    0x4000u /* it was sent in an earlier session                      */
+#define FAB_ID_SURE     0x2000u /* ... whose mark is not below this session's `forgotten` */
+#define FAB_ID_SLOT     0x003fu
+#define FAB_ID_RESERVED 0x1fc0u
+
 static_assert(sizeof(struct fab_hdr_wire) == 64, "PROTOCOL.md 2");
 static_assert(offsetof(struct fab_hdr_wire, request_id) == 8, "PROTOCOL.md 2");
 static_assert(offsetof(struct fab_hdr_wire, small) == 32, "PROTOCOL.md 2");
 static_assert(offsetof(struct fab_hdr_wire, check) == 60, "PROTOCOL.md 2");
 static_assert(sizeof(struct fab_hello_wire) == 128, "PROTOCOL.md 3");
 static_assert(sizeof(struct fab_challenge_wire) == 128, "PROTOCOL.md 3");
+static_assert(sizeof(struct fab_welcome_wire) == 28, "PROTOCOL.md 3");
 static_assert(sizeof(struct fab_name_wire) == 24, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_read_wire) == 28, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_read_item_wire) == 40, "PROTOCOL.md 5");

@@ -71,6 +71,7 @@ static const struct module modules[] = {
 	{ meta__boot_memory, meta__boot_create, meta__boot_destroy },
 	{ meta__collect_memory, meta__collect_create, meta__collect_destroy },
 	{ meta__checker_memory, meta__checker_create, meta__checker_destroy },
+	{ meta__receipts_memory, meta__receipts_create, meta__receipts_destroy },
 };
 
 uint64_t meta_memory_needed(const struct meta_conf *conf)
@@ -223,13 +224,19 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 
 /* ---- turning --------------------------------------------------------------- */
 
-/* Is every change in a durable root, and does the log say so? */
-static bool is_settled(const struct meta *m)
+/* Is every change in a durable root? */
+static bool is_rooted(const struct meta *m)
 {
 	for (uint32_t s = 0; s < m->nshards; s++)
 		if (m->shard[s].changed || m->shard[s].seq != m->shard[s].durable_seq)
 			return false;
-	return !meta__ckpt_running(m) && meta__log_quiet(m);
+	return !meta__ckpt_running(m);
+}
+
+/* ... and does the log say so? */
+static bool is_settled(const struct meta *m)
+{
+	return is_rooted(m) && meta__log_quiet(m);
 }
 
 void meta_stop_start(struct meta *m)
@@ -268,7 +275,8 @@ bool meta_turn(struct meta *m)
 		more |= meta__collect_turn(m);
 		more |= meta__check_turn(m);
 	}
-	if (m->stopping && !m->failed && !is_settled(m) && !meta__ckpt_running(m))
+	/* Not for the log's sake: each that carries receipts over has more to say in it. */
+	if (m->stopping && !m->failed && !meta__ckpt_running(m) && !is_rooted(m))
 		meta__ckpt_want(m);
 	more |= meta__ckpt_turn(m);
 	meta__log_turn(m); /* (2) */

@@ -201,6 +201,7 @@ enum meta_op_type {
 	META_OP_UNLINK,     /* target = path                                                      */
 	META_OP_RMDIR,      /* target = path                                                      */
 	META_OP_RENAME,     /* target = from, other = to                                          */
+	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 
 enum meta_op_flags {
@@ -231,6 +232,24 @@ struct meta_dirent {
 	struct meta_cookie next; /* a listing that starts here goes on behind this entry */
 	uint32_t name_len;
 	uint32_t entry_bytes; /* of this entry with its name and padding */
+};
+
+#define META_RECEIPT_SLOTS 64u
+
+/*
+ * Which change of which client an operation is.  Its receipt is part of its log record, so that
+ * META_OP_RECALL can tell later, also after a crash, whether it was made.  Of each slot the newest
+ * change is remembered, for as long as the client is (meta_clients_age()).
+ */
+struct meta_receipt_id {
+	uint64_t client; /* 0: it wants no receipt */
+	uint64_t number; /* 1 .. 2^48 - 1: of the slot, each higher than all before */
+	uint16_t slot;   /* below META_RECEIPT_SLOTS */
+	uint16_t item;   /* of a batch: each is a change */
+	bool part;       /* more changes of the same follow, and all together are it */
+	/* RECALL: its client cannot have been forgotten if nobody was since `forgotten` */
+	bool sure;
+	uint64_t forgotten;
 };
 
 struct meta_statfs {
@@ -274,6 +293,9 @@ struct meta_statfs {
  * TRUNCATE to `size`.  Down, and size inside a block that is no hole and no tail: runs/crcs hold
  *         its zero-tailed replacement (nblocks 1), or META_BY_INLINE its size % 4096 bytes, which
  *         become the tail (as above).  A hole or a tail needs neither.  Up: size only.
+ * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a PUT,
+ *         MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
+ *         the caller says so.  -ECONNRESET: nobody knows.
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().
  *
@@ -311,6 +333,7 @@ struct meta_op {
 	uint32_t list_count;
 	bool list_end; /* nothing behind what was returned */
 	struct meta_statfs *statfs;
+	struct meta_receipt_id receipt; /* changes, RECALL */
 
 	int status;            /* result                                              */
 	struct meta_attr attr; /* result                                              */
@@ -414,6 +437,18 @@ void meta_reader_asked(struct meta *m, uint32_t shard);
 bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op);
 void meta_reader_ahead_begin(struct meta_reader *r, const struct meta_target *t, uint64_t offset,
 			     struct meta_ahead *a);
+
+/* ---- clients that may ask for their changes again --------------------------------- */
+
+/*
+ * A client is remembered from its first change on, until meta_clients_age() was called three times
+ * with no change, RECALL or meta_client_keep() of it in between, or so many others came that there
+ * is no room.  Call it every five minutes, and meta_client_keep() before, for all who are here.
+ */
+void meta_client_keep(struct meta *m, uint64_t client);
+void meta_clients_age(struct meta *m);
+/* Of who came when meta_durable_seq() was this, or more, nothing was forgotten. */
+uint64_t meta_clients_forgotten(const struct meta *m);
 
 /* ---- check ----------------------------------------------------------------------- */
 

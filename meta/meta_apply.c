@@ -157,7 +157,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 		for (uint32_t i = 0; i < tx->nmut; i++) {
 			const struct meta__mut *mut = &tx->mut[i];
 
-			if (mut->del != (pass == 0))
+			if (mut->del != (pass == 0) || meta__receipt_apply(m, mut, seq))
 				continue;
 			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
 			if (zone)

@@ -669,7 +669,7 @@ static int mount_count(struct meta *m)
 
 /* ---- the end of it ----------------------------------------------------- */
 
-static int name_log(struct meta *m);
+static int carry(struct meta *m);
 
 /* 0: everything that was replayed, or put by a format, is in durable roots. */
 int meta__boot_settled(struct meta *m)
@@ -703,6 +703,20 @@ int meta__boot_settle(struct meta *m)
 			return -EAGAIN;
 		return meta__boot_fail(m, -ENOSPC, "no zone is free for the log");
 	}
+	meta__boot_next(m, carry);
+	return 0;
+}
+
+static int name_log(struct meta *m);
+
+/* What clients may ask for again is in the new log before a root names it. */
+static int carry(struct meta *m)
+{
+	if (m->boot->step == 0)
+		meta__receipts_carry_start(m);
+	m->boot->step = 1;
+	if (!meta__receipts_carry(m) || meta__log_durable(m) < meta__log_last(m))
+		return -EAGAIN;
 	meta__boot_next(m, name_log);
 	return 0;
 }

@@ -2,11 +2,11 @@
 /*
  * Checkpoints: what the log and memory hold becomes pages and roots, and the log is trimmed.
  *
- *   idle --freeze--> pages ---------> flush ---------> roots --------> idle
- *                    written when     all drives that  copy 0, then    zones and log blocks
- *                    the log that     have a cache     copy 1, by FUA  are free again
- *                    changed them
- *                    is durable
+ *   idle --> carry --freeze--> pages ---------> flush ---------> roots --------> idle
+ *            receipts          written when     all drives that  copy 0, then    zones and log
+ *            go into the       the log that     have a cache     copy 1, by FUA  blocks are free
+ *            log again         changed them                                      again
+ *                              is durable
  *
  * Invariants:
  *
@@ -16,6 +16,7 @@
  *  (3) Records that are logged after the freeze are not covered by its roots: shard.seq in each
  *      root says which are.
  *  (4) Pages that become dirty after the freeze are of the next generation.
+ *  (5) What was carried over, and what is behind it, is not trimmed.
  */
 #include "meta/meta_tree.h"
 #include "base/num.h"
@@ -27,7 +28,7 @@
 #define CKPT_SEALS_MAX  8u  /* pages sealed in one step: 1.5 us each, others are waiting */
 #define CKPT_ROOTS_MAX  16u
 
-enum ckpt_stage { CKPT_IDLE, CKPT_PAGES, CKPT_FLUSH, CKPT_ROOTS };
+enum ckpt_stage { CKPT_IDLE, CKPT_CARRY, CKPT_PAGES, CKPT_FLUSH, CKPT_ROOTS };
 
 struct ckpt_root {
 	struct meta__io io;
@@ -243,7 +244,7 @@ static void finish(struct meta *m)
 	c->stage = CKPT_IDLE;
 	c->done++;
 	meta__zone_rooted(m); /* (2) */
-	meta__log_trim(m, c->log_seq);
+	meta__log_trim(m, min_u64(c->log_seq, meta__receipts_trim(m))); /* (5) */
 }
 
 /* ---- the crank ----------------------------------------------------------------------------- */
@@ -260,8 +261,16 @@ bool meta__ckpt_turn(struct meta *m)
 
 	if (m->failed || !m->shard)
 		return false;
-	if (c->stage == CKPT_IDLE && is_due(m))
+	if (c->stage == CKPT_IDLE && is_due(m)) {
+		meta__receipts_carry_start(m);
+		c->stage = CKPT_CARRY;
+	}
+	if (c->stage == CKPT_CARRY) {
+		/* Before a mount serves they are in the log that it replays. */
+		if (m->mounted && !meta__receipts_carry(m))
+			return true;
 		freeze(m);
+	}
 	if (c->stage == CKPT_PAGES) {
 		more = write_pages(m);
 		if (meta__cache_frozen_count(m) == 0 && meta__log_durable(m) >= c->log_seq)

@@ -11,7 +11,7 @@
  *   meta_tree.c           meta_log.c             meta_zone.c      who may write where
  *      |
  *      v
- *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim
+ *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim    meta_receipt.c: whose changes
  *                     meta_super.c, meta_boot.c, meta_replay.c: what is there at mount
  *
  * One thread, so little here is atomic: what readers look at (meta_share.c, meta_reader.c), without
@@ -47,6 +47,7 @@ enum meta__class {
 	/* of directory 0, the store's own records: */
 	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of the shard */
 	META__CLASS_ORPHAN = 4, /* uniq: its handle's; value: what is to be freed or trimmed */
+	META__CLASS_RECEIPT = 5, /* in the log only: meta_receipt.c                          */
 };
 
 enum meta__kind {
@@ -182,6 +183,7 @@ struct meta__ops;
 struct meta__collect;
 struct meta__checker;
 struct meta__share;
+struct meta__receipts;
 
 struct meta {
 	struct meta_conf conf;
@@ -207,6 +209,7 @@ struct meta {
 	struct meta__checker *checker;
 	struct meta__share *share; /* NULL: there are no readers                */
 	struct meta *home;         /* this is a reader's: the store; else NULL */
+	struct meta__receipts *receipts;
 };
 
 /* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
@@ -225,6 +228,7 @@ META__MODULE(boot);
 META__MODULE(ops);
 META__MODULE(collect);
 META__MODULE(checker);
+META__MODULE(receipts);
 
 /* The first problem wins; printf-like, one line. */
 __attribute__((format(printf, 2, 3))) void meta__error(struct meta *m, const char *fmt, ...);
@@ -377,6 +381,26 @@ void meta__log_turn(struct meta *m);               /* close and send what this t
 bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many distinct leaves  */
 void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
 void meta__log_io_done(struct meta *m, struct meta__io *x);
+
+/* Is anything under way that may make room in it? */
+bool meta__log_moves(const struct meta *m);
+
+/* ---- meta_receipt.c ---------------------------------------------------------------- */
+
+/* The transaction of op, which has an id, leaves a receipt.  As meta__tx_put(). */
+must_check int meta__receipt_want(struct meta *m, const struct meta_op *op);
+/* True: it is a receipt, and no change of a tree.  seq: of its log block. */
+bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t seq);
+/* A mutation of the log: 0, or -EUCLEAN: a receipt that is none. */
+must_check int meta__receipt_check(const struct meta__mut *mut);
+int meta__plan_recall(struct meta *m, struct meta_op *op);
+/* Mount: the log from this sequence on is about to be replayed. */
+void meta__receipts_replaying(struct meta *m, uint64_t first);
+/* What is in the table goes into the log again.  A bounded step; true: all is appended. */
+void meta__receipts_carry_start(struct meta *m);
+must_check bool meta__receipts_carry(struct meta *m);
+/* The log may be trimmed up to here, for what was carried last. */
+uint64_t meta__receipts_trim(const struct meta *m);
 
 /* ---- meta_zone.c ------------------------------------------------------------------- */
 

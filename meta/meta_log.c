@@ -498,6 +498,12 @@ bool meta__log_more(const struct meta *m)
 	return l->unvouched && l->durable + 1 == l->next && l->quiet_turns < QUIET_TURNS;
 }
 
+bool meta__log_moves(const struct meta *m)
+{
+	return m->log->durable + 1 != m->log->next || m->zones->log_opening ||
+	       m->zones->log_ready != META__ZONE_NONE;
+}
+
 /* Nothing gathered, nothing in flight, what is trimmed has been said. */
 bool meta__log_quiet(const struct meta *m)
 {

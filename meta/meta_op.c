@@ -121,6 +121,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_rmdir(m, op);
 	case META_OP_RENAME:
 		return meta__plan_rename(m, op);
+	case META_OP_RECALL:
+		return meta__plan_recall(m, op);
 	}
 	return plan_private(m, op);
 }
@@ -133,6 +135,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_LIST:
 	case META_OP_READLINK:
 	case META_OP_STATFS:
+	case META_OP_RECALL:
 		return OP_NO_CHANGE;
 	case META_OP_PUT:
 	case META_OP_PUT_BEGIN:
@@ -302,6 +305,8 @@ static bool run(struct meta *m, struct meta_op *op)
 	m->ops->dead.has_orphan = false;
 	meta__tx_begin(m, op);
 	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);
+	if (rc == 0 && op->receipt.client && is_change(op))
+		rc = meta__receipt_want(m, op);
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
 	if (rc == 0 && !(op->state & OP_NO_CHANGE))

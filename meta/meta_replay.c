@@ -16,7 +16,8 @@
  *      failed may also be garbage, or not be readable: such a block is as one that is damaged.
  *  (3) A part of a record is applied to a shard exactly when its number is the shard's next one.
  *      Lower ones are in its tree already.  A higher one means that a record is missing.
- *  (4) Each zone that a record names is held before the first page is written: what the record
+ *  (4) Receipts are taken from every part, also from those that are in their trees.
+ *  (5) Each zone that a record names is held before the first page is written: what the record
  *      points to is not in any tree yet.
  */
 #include "meta/meta_store.h"
@@ -152,7 +153,16 @@ static int hold_zone(struct meta *m, const struct meta__mut *mut)
 	    (!mut->del && mut->value_len != sizeof(le64)))
 		return meta__boot_fail(m, -EUCLEAN, "log block %llu names a zone that is not one",
 				       (unsigned long long)m->boot->head.seq);
-	meta__zone_hold(m, zone, true); /* (4) */
+	meta__zone_hold(m, zone, true); /* (5) */
+	return 0;
+}
+
+static int receipts_check(struct meta *m)
+{
+	for (uint32_t i = 0; i < m->boot->part.count; i++)
+		if (meta__receipt_check(&m->boot->mut[i]))
+			return meta__boot_fail(m, -EUCLEAN, "log block %llu: a receipt is malformed",
+					       (unsigned long long)m->boot->head.seq);
 	return 0;
 }
 
@@ -163,6 +173,9 @@ static int look_at_records(struct meta *m)
 
 	meta__reader_init(&b->reader, chunk_block(b), &b->head, m->nshards);
 	while ((rc = meta__reader_next(&b->reader, &b->part, b->mut)) == 1) {
+		err = receipts_check(m);
+		if (err)
+			return err;
 		if (b->part.seq <= m->shard[b->part.shard].seq)
 			continue; /* (3) */
 		for (uint32_t i = 0; i < b->part.count; i++) {
@@ -349,8 +362,11 @@ static int replay_block(struct meta *m)
 				return 0;
 			if (rc < 0)
 				return meta__boot_fail(m, rc, "the log changes while it is read");
-			if (b->part.seq <= m->shard[b->part.shard].seq)
+			if (b->part.seq <= m->shard[b->part.shard].seq) {
+				for (uint32_t i = 0; i < b->part.count; i++)
+					(void)meta__receipt_apply(m, &b->mut[i], 0); /* (4) */
 				continue; /* (3) */
+			}
 		}
 		b->in_record = true;
 		rc = replay_part(m);
@@ -373,6 +389,7 @@ static int replay(struct meta *m)
 int meta__replay_begin(struct meta *m)
 {
 	m->zones->counted = true;
+	meta__receipts_replaying(m, m->boot->first);
 	go_over_start(m->boot);
 	meta__boot_next(m, replay);
 	return 0;

@@ -131,8 +131,8 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 }
 
 /* Records of a transaction beside those of zones: an inode, a name, a directory; its extents; the
- * same again for an orphan of dead blocks; a tail that goes. */
-#define RECORDS_FIXED (24u + META__TAIL_PIECES)
+ * same again for an orphan of dead blocks; a tail that goes; a receipt. */
+#define RECORDS_FIXED (25u + META__TAIL_PIECES)
 
 /* The blocks come to life; what dies may change as many zones as there are records left. */
 static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)

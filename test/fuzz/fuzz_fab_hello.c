@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (server)
 		fab__hello_server(&h, the_keys(), FAB_TRANSPORT_TCP, &limits, nonce);
 	else
-		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce,
+		fab__hello_client(&h, &key, FAB_TRANSPORT_TCP, &limits, nonce, nonce,
 				  bytes[0] & 4 ? &join : NULL);
 	h.lanes = server ? the_lanes() : NULL;
 	while (at < size && err == 0) {

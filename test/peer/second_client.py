@@ -128,7 +128,7 @@ class Client:
         assert 1 <= granted[0] <= 16 and granted[4] <= POOL, "more was granted than wished for"
         self.send(capsule(PROOF, proof(b"weka fabric client")))
         kind, head, body = self.receive()
-        assert kind == WELCOME and len(body) == 16
+        assert kind == WELCOME and len(body) == 28
         self.session, self.key = struct.unpack_from("<Q", body)[0], proof(b"weka fabric lane")
 
     def call(self, kind, body=b"", window_bytes=0, at=0):

@@ -45,12 +45,13 @@ struct pair {
 static void pair_begin(struct pair *p, const struct fab_key *client_key,
 		       const struct fab_limits *want)
 {
-	uint8_t nonce[32];
+	uint8_t nonce[32], id[FAB_CLIENT_ID_BYTES];
 	static const struct fab_limits none;
 
 	memset(p, 0, sizeof(*p));
 	memset(nonce, 'c', sizeof(nonce));
-	fab__hello_client(&p->client, client_key, FAB_TRANSPORT_TCP, want ? want : &none, nonce,
+	memset(id, 'i', sizeof(id));
+	fab__hello_client(&p->client, client_key, FAB_TRANSPORT_TCP, want ? want : &none, id, nonce,
 			  NULL);
 	memset(nonce, 's', sizeof(nonce));
 	fab__hello_server(&p->server, the_keys(), FAB_TRANSPORT_TCP, &most, nonce);
@@ -395,6 +396,8 @@ Test(fab_hello, bytes_are_those_of_protocol_version_1)
 	cr_assert_eq(carry(&p, &p.server, &p.client), 0);
 	memcpy(now + 384, p.client.out, 96);
 	cr_assert_eq(carry(&p, &p.client, &p.server), 1);
+	p.server.mark = 0x1112131415161718;
+	p.server.forgotten = 0x2122232425262728;
 	fab__hello_welcome(&p.server, 0x0102030405060708, 3);
 	memcpy(now + 480, p.server.out, 64);
 	cr_assert_eq(carry(&p, &p.server, &p.client), 1);

@@ -136,7 +136,7 @@ BOTH(a_peer_that_leaves_in_the_hello_is_noted)
 	int fd;
 
 	begin(t);
-	fab__hello_client(&h, &fab_rig_key, FAB_TRANSPORT_TCP, &none, nonce, NULL);
+	fab__hello_client(&h, &fab_rig_key, FAB_TRANSPORT_TCP, &none, NULL, nonce, NULL);
 	for (uint32_t bytes = 0; bytes < 192; bytes += 63) {
 		fd = dial_bare();
 		cr_assert_eq(send(fd, h.out, bytes, 0), bytes);

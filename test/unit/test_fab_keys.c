@@ -208,7 +208,7 @@ Test(fab_keys, a_key_that_is_revoked_in_the_middle_of_the_hello_is_refused)
 
 	cr_assert_eq(fab__keys_create(&keys, 2), 0);
 	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
-	fab__hello_client(&client, &a.key, FAB_TRANSPORT_TCP, &most, nonce, NULL);
+	fab__hello_client(&client, &a.key, FAB_TRANSPORT_TCP, &most, NULL, nonce, NULL);
 	fab__hello_server(&server, &keys, FAB_TRANSPORT_TCP, &most, nonce);
 	memcpy(server.in, client.out, 64);
 	server.in_bytes = 64;

@@ -338,7 +338,7 @@ Test(fab_tls, another_key_in_the_hello_than_in_tls)
 	cfg.address = rig.address;
 	cr_assert_eq(fab_connect(&conn, &cfg, rig.now_ns), 0);
 	/* Its TLS proves "rig", its hello "second". */
-	fab__hello_client(&conn->hello, &grant.key, FAB_TRANSPORT_TCP, &cfg.want,
+	fab__hello_client(&conn->hello, &grant.key, FAB_TRANSPORT_TCP, &cfg.want, NULL,
 			  (uint8_t[32]){ 1 }, NULL);
 	do {
 		fab_rig_control(&rig);
