@@ -31,7 +31,8 @@
 
 #include <errno.h>
 
-#define AGE_NS (300 * NS_PER_S) /* a client that has gone is remembered for two of these, or three */
+#define AGE_NS                                                                                     \
+	(300 * NS_PER_S) /* a client that has gone is remembered for two of these, or three */
 
 void app_change_begin(struct app_op *op)
 {
@@ -90,7 +91,8 @@ static enum app_next recalled(struct app_op *op)
 	case FAB_MKDIR:
 	case FAB_SYMLINK:
 		return look(op);
-	case FAB_WRITE: /* app_write_answer() tells the larger of this and the end of what it wrote */
+	case FAB_WRITE: /* app_write_answer() tells the larger of this and the end of what it wrote
+			 */
 		op->file_size = op->meta.attr.size;
 		op->offset_bytes = op->length_bytes = 0;
 		return app_op_end(op, 0);

@@ -455,6 +455,11 @@ static void send_pending(struct weka_client *c)
 	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
 		slot = list_entry(list_pop_front(&c->pending), struct client_slot, node);
 		err = slot_submit(c, slot);
+		if (slot->state == CLIENT_PENDING && !err && is_bound(c, slot) &&
+		    !lane_bound(c, slot)) {
+			list_push_back(&c->cut, &slot->node);
+			continue;
+		}
 		if (slot->state == CLIENT_PENDING && !err) {
 			list_push_front(&c->pending, &slot->node);
 			return;

@@ -70,6 +70,10 @@ local f = {
 	cores = ProtoField.uint32("weka.cores", "Cores"),
 	lanes = ProtoField.uint32("weka.lanes", "Lanes of a session, at most"),
 	appliance = ProtoField.bytes("weka.appliance", "Appliance"),
+	client = ProtoField.bytes("weka.client", "Client"),
+	mark = ProtoField.uint64("weka.mark", "Mark"),
+	forgotten = ProtoField.uint64("weka.forgotten", "Forgotten up to"),
+	again = ProtoField.bool("weka.again", "Asked for again"),
 	request_in = ProtoField.framenum("weka.request_in", "Request in", base.NONE, frametype.REQUEST),
 	reply_in = ProtoField.framenum("weka.reply_in", "Reply in", base.NONE, frametype.RESPONSE),
 	time = ProtoField.double("weka.time", "Time since the request (s)"),
@@ -192,6 +196,7 @@ local bodies = {
 			tree:add_le(f.lane, body(120, 2))
 			tree:add_le(f.core, body(122, 2))
 		end
+		tree:add(f.client, body(96, 16))
 	end,
 	[2] = function(body, tree)
 		tree:add_le(f.credits, body(8, 4))
@@ -202,6 +207,8 @@ local bodies = {
 	[4] = function(body, tree)
 		tree:add_le(f.session, body(0, 8))
 		tree:add_le(f.core, body(8, 4))
+		tree:add_le(f.mark, body(12, 8))
+		tree:add_le(f.forgotten, body(20, 8))
 	end,
 	[5] = function(body, tree)
 		tree:add(f.text, body())
@@ -259,6 +266,9 @@ local function add_header(buffer, tree, type)
 	tree:add(f.type, buffer(5, 1))
 	tree:add_le(f.region, buffer(6, 2))
 	tree:add_le(f.id, buffer(8, 8))
+	if type >= FIRST_REQUEST and bit32.band(buffer(8, 2):le_uint(), 0xC000) == 0xC000 then
+		tree:add(f.again, buffer(8, 2), true)
+	end
 	tree:add_le(has_status(type) and f.status or f.deadline, buffer(16, 4))
 	tree:add_le(f.body_bytes, buffer(20, 4))
 	local busy = type == REPLY and buffer(16, 4):le_int() == EBUSY

@@ -293,8 +293,8 @@ struct meta_statfs {
  * TRUNCATE to `size`.  Down, and size inside a block that is no hole and no tail: runs/crcs hold
  *         its zero-tailed replacement (nblocks 1), or META_BY_INLINE its size % 4096 bytes, which
  *         become the tail (as above).  A hole or a tail needs neither.  Up: size only.
- * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a PUT,
- *         MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
+ * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
+ * PUT, MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
  *         the caller says so.  -ECONNRESET: nobody knows.
  * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
  * them back.  Blocks never given to one: meta_data_free().

@@ -243,7 +243,7 @@ static void finish(struct meta *m)
 
 	c->stage = CKPT_IDLE;
 	c->done++;
-	meta__zone_rooted(m); /* (2) */
+	meta__zone_rooted(m);                                           /* (2) */
 	meta__log_trim(m, min_u64(c->log_seq, meta__receipts_trim(m))); /* (5) */
 }
 

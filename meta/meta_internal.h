@@ -45,8 +45,8 @@ enum meta__class {
 	META__CLASS_NAME = 1, /* uniq: the name's                                                */
 	META__CLASS_OBJ = 2,  /* uniq: the handle's                                              */
 	/* of directory 0, the store's own records: */
-	META__CLASS_ZONE = 3,   /* uniq: drive, index: zone; value: live blocks of the shard */
-	META__CLASS_ORPHAN = 4, /* uniq: its handle's; value: what is to be freed or trimmed */
+	META__CLASS_ZONE = 3,    /* uniq: drive, index: zone; value: live blocks of the shard */
+	META__CLASS_ORPHAN = 4,  /* uniq: its handle's; value: what is to be freed or trimmed */
 	META__CLASS_RECEIPT = 5, /* in the log only: meta_receipt.c                          */
 };
 

@@ -14,10 +14,10 @@
  *   mount  --replay------------------------------------> table               trimmed ^ what is
  *   checkpoint: the table --carried over--> log, behind which it may be trimmed      still kept
  *
- * No page holds receipts and no tree: they live in memory and in the log.  A checkpoint that is about
- * to trim the log writes those that are still kept into it again, first; a mount does so in the
- * log that it begins, before a root names it.  A change pays 32 bytes of log, and 8 or 24 more if
- * it has a result.
+ * No page holds receipts and no tree: they live in memory and in the log.  A checkpoint that is
+ * about to trim the log writes those that are still kept into it again, first; a mount does so in
+ * the log that it begins, before a root names it.  A change pays 32 bytes of log, and 8 or 24 more
+ * if it has a result.
  *
  * Invariants, true between any two calls:
  *
@@ -82,7 +82,7 @@ struct meta__receipts {
 	uint64_t forgotten;
 	bool told; /* the log that is replayed says what was forgotten */
 	/* carrying over: */
-	uint64_t carry_seq; /* of the first block with it; 0: none yet */
+	uint64_t carry_seq;                /* of the first block with it; 0: none yet */
 	uint32_t carry_client, carry_slot; /* what comes next */
 	uint32_t safe_client, safe_slot;   /* what comes next, had nothing been gathered */
 	uint32_t stuck;
@@ -258,7 +258,8 @@ static struct receipt *item_find(struct meta__receipts *r, const struct slot *s,
 	return NULL;
 }
 
-/* ---- to and from mutations (FORMAT.md 5) ------------------------------------------------------ */
+/* ---- to and from mutations (FORMAT.md 5) ------------------------------------------------------
+ */
 
 struct seen { /* a mutation taken apart */
 	uint64_t client, number;
@@ -275,8 +276,7 @@ static struct meta_key key_of(uint64_t client, uint32_t kind, uint32_t item, uin
 
 static bool is_receipt(const struct meta__mut *mut)
 {
-	return meta__key_dir(&mut->key) == 0 &&
-	       meta__key_class(&mut->key) == META__CLASS_RECEIPT;
+	return meta__key_dir(&mut->key) == 0 && meta__key_class(&mut->key) == META__CLASS_RECEIPT;
 }
 
 static bool len_ok(const struct seen *s)
@@ -478,7 +478,8 @@ void meta_clients_age(struct meta *m)
 	}
 }
 
-/* ---- replay ------------------------------------------------------------------------------------ */
+/* ---- replay ------------------------------------------------------------------------------------
+ */
 
 void meta__receipts_replaying(struct meta *m, uint64_t first)
 {

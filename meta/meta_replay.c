@@ -161,7 +161,8 @@ static int receipts_check(struct meta *m)
 {
 	for (uint32_t i = 0; i < m->boot->part.count; i++)
 		if (meta__receipt_check(&m->boot->mut[i]))
-			return meta__boot_fail(m, -EUCLEAN, "log block %llu: a receipt is malformed",
+			return meta__boot_fail(m, -EUCLEAN,
+					       "log block %llu: a receipt is malformed",
 					       (unsigned long long)m->boot->head.seq);
 	return 0;
 }
@@ -365,7 +366,7 @@ static int replay_block(struct meta *m)
 			if (b->part.seq <= m->shard[b->part.shard].seq) {
 				for (uint32_t i = 0; i < b->part.count; i++)
 					(void)meta__receipt_apply(m, &b->mut[i], 0); /* (4) */
-				continue; /* (3) */
+				continue;                                            /* (3) */
 			}
 		}
 		b->in_record = true;

@@ -141,6 +141,17 @@ static void cancel(struct script *s, struct fab_req *req, int status)
 	}
 }
 
+static void note_change(struct script *s, const struct fab_req *req)
+{
+	struct fab_change change;
+
+	if (!fab_req_change(req, &change))
+		return;
+	atomic_store(&s->change_again, change.again);
+	atomic_store(&s->change_sure, change.sure);
+	atomic_store(&s->change, change.number);
+}
+
 static void event(struct script *s, const struct fab_event *e)
 {
 	switch (e->type) {
@@ -149,6 +160,7 @@ static void event(struct script *s, const struct fab_event *e)
 		break;
 	case FAB_EVENT_REQUEST:
 		atomic_fetch_add(&s->seen[e->req->type], 1);
+		note_change(s, e->req);
 		if (atomic_load(&s->put_off) > 0) {
 			atomic_fetch_sub(&s->put_off, 1);
 			fab_reply_busy(e->req, atomic_load(&s->put_off_ms));
@@ -245,6 +257,7 @@ static void start(struct script *s)
 	s->core[0] = s->server;
 	for (uint32_t i = 1; i < s->cfg.core_count; i++)
 		ASSERT(fab_server_add(s->server, &s->core[i]) == 0);
+	fab_server_marks(s->server, s->forgotten, s->forgotten);
 	err = fab_server_listen(s->server, s->address, why);
 	if (err)
 		fprintf(stderr, "script: %s: %s\n", s->address, why);

@@ -36,6 +36,7 @@ struct script {
 	_Atomic uint32_t put_off;     /* so many requests will be told to come again ...          */
 	_Atomic uint32_t put_off_ms;  /* ... after so long                                        */
 	_Atomic bool deaf_to_cancels; /* ... not even when they are cancelled                     */
+	_Atomic uint64_t forgotten; /* its clients are told so from the next start on            */
 
 	/* An address to listen at from now on: NULL once it is done. */
 	const char *_Atomic listen_too;
@@ -43,6 +44,8 @@ struct script {
 	/* The server's to count. */
 	_Atomic uint64_t seen[FAB_TYPE_END];
 	_Atomic uint64_t cancels;
+	_Atomic uint64_t change; /* number of the change that came last, and how it came: */
+	_Atomic bool change_again, change_sure;
 	_Atomic uint64_t sessions;
 	_Atomic uint32_t held; /* requests that it is silent about */
 

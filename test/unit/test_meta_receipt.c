@@ -26,7 +26,9 @@ static void store(uint64_t seed)
 
 static struct meta_receipt_id id_of(uint64_t client, uint32_t slot, uint64_t number)
 {
-	return (struct meta_receipt_id){ .client = client, .slot = (uint16_t)slot, .number = number };
+	return (struct meta_receipt_id){ .client = client,
+					 .slot = (uint16_t)slot,
+					 .number = number };
 }
 
 static int run(enum meta_op_type type, const char *path, const struct meta_receipt_id *id,
@@ -65,9 +67,10 @@ static bool is_there(const char *path)
 	return err == 0;
 }
 
-/* ---- a model of random changes ---------------------------------------------------------------- */
+/* ---- a model of random changes ----------------------------------------------------------------
+ */
 
-struct place { /* of one slot of one client */
+struct place {            /* of one slot of one client */
 	uint64_t made;    /* acknowledged: its directory is there */
 	uint64_t pending; /* may have been made; 0: none */
 	struct meta_handle handle;
@@ -187,7 +190,8 @@ Test(meta_receipt, a_change_was_made_exactly_if_its_receipt_says_so)
 	}
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------ */
+/* ---- one at a time ------------------------------------------------------------------------------
+ */
 
 static void make(struct meta_receipt_id id)
 {
