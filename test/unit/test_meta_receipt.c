@@ -423,3 +423,27 @@ Test(meta_receipt, an_idle_client_is_carried_along)
 	rig_stop(&r);
 	rig_end(&r);
 }
+
+/* At any write of a mount, whichever of them the drives like best. */
+Test(meta_receipt, a_mount_that_is_cut_off_loses_none)
+{
+	store(5);
+	make(id_of(BASE, 9, 77));
+	cr_assert_eq(rig_stop(&r), 0);
+	for (uint32_t round = 0; round < 800; round++) {
+		r.lifo = round / 40 % 4 == 0;
+		r.cut_spoils = round / 40 % 3;
+		r.cut_at = r.writes + 1 + round % 40;
+		if (rig_mount(&r) == 0 && !r.cut)
+			rig_kill(&r);
+		else
+			rig_power_cut(&r);
+		r.cut_at = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert_eq(recall(id_of(BASE, 9, 77), NULL), 0, "cut at write %u", round % 40);
+		rig_kill(&r);
+	}
+	cr_assert_eq(rig_mount(&r), 0);
+	rig_stop(&r);
+	rig_end(&r);
+}
