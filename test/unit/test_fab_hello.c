@@ -370,7 +370,7 @@ static uint32_t lane_bytes(const struct pair *p, uint8_t *out)
 	memset(nonce, 'l', sizeof(nonce));
 	fab__hello_session_key(&p->server, &key, session.secret);
 	memcpy(out, session.secret, 32);
-	fab__hello_client(&lane, &session, FAB_TRANSPORT_TCP, &most, nonce, &join);
+	fab__hello_client(&lane, &session, FAB_TRANSPORT_TCP, &most, NULL, nonce, &join);
 	memcpy(out + 32, lane.out, 192);
 	return 32 + 192;
 }

@@ -494,7 +494,7 @@ Test(fab_lanes, a_recorded_hello_of_a_lane_is_worth_nothing)
 		if (run == 1)
 			break;
 		fab__hello_client(&client, conn[0]->key, FAB_TRANSPORT_TCP, &rig.srv->cfg.limits,
-				  nonce, &how);
+				  NULL, nonce, &how);
 		for (int i = 0; i < 2; i++) {
 			seen = 0;
 			record(&tape, &client, &seen);
@@ -548,7 +548,7 @@ Test(fab_lanes, who_joins_nobody_names_no_lane)
 		if (i == 3)
 			how = (struct fab__join){ .session_id = 4096, .number = FAB_LANES_MAX };
 		fab__hello_client(&client, &fab_rig_key, FAB_TRANSPORT_TCP, &rig.srv->cfg.limits,
-				  nonce, &how);
+				  NULL, nonce, &how);
 		if (i == 2) {
 			struct fab_hdr_wire w;
 
