@@ -440,7 +440,8 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	int rc;
 
 	op->state = kind_of(op);
-	if (!(op->state & OP_NO_CHANGE) || op->type == META_OP_STATFS)
+	if (!(op->state & OP_NO_CHANGE) || op->type == META_OP_STATFS ||
+	    op->type == META_OP_RECALL) /* receipts are the store's alone */
 		return false;
 	list_init(&op->link);
 	op->misses = 0;
