@@ -41,6 +41,8 @@ void sim_sock_time(uint64_t now_ns);
 uint64_t sim_sock_next(void);
 /* Whether who sleeps on this descriptor of ours would be woken. */
 bool sim_sock_readable(int fd);
+/* Something has come for the host that it has not read. */
+bool sim_sock_unread(uint32_t host);
 /* Somebody is in a call that waits: looking at the clock lets time pass, too. */
 void sim_sock_waits(bool waits);
 /* Descriptors that are made from now on are this host's (10.0.0.HOST). */

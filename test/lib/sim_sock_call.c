@@ -536,6 +536,18 @@ static bool epoll_ready(const struct sim_obj *o)
 	return false;
 }
 
+bool sim_sock_unread(uint32_t host)
+{
+	for (uint32_t i = 0; i < sim__sock.fds; i++) {
+		const struct sim_obj *o = sim__sock.fd[i];
+
+		if (o && o->type == SIM_STREAM && o->host == host && !o->dead && o->conn &&
+		    o->conn->flow[1 - o->end].ready_bytes > 0)
+			return true;
+	}
+	return false;
+}
+
 bool sim_sock_readable(int fd)
 {
 	struct sim_obj *o = sim__obj(fd);

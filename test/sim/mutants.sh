@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Takes out one flush, FUA or ordering rule at a time, and runs the simulations as `make test` does:
-# one of them must fail.  A rule that nothing notices is either not tested or not needed.
+# Takes out one rule at a time - of flush, FUA and order, or of what is promised over a network - and runs
+# the simulations as `make test` does: one of them must fail.  A rule that nothing notices is either not tested or not needed.
 # usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results stand in test/PROOF.md
 # -n: only whether each can be taken out of the code as it is: make tidy asks.
 # TREE=DIR: where it builds; kept, so that calls for one mutant each build no more than that one.
@@ -72,7 +72,7 @@ look() {
 		124 | 130 | 137 | 143) survives "$1" "$sim was stopped"; return ;;
 		esac
 		said=$(grep -a -m1 -hE '^not ok|assert|Assert|ASSERT|FAIL' "$TREE/log" | cut -c1-150)
-		after=$(grep -a -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+')
+		after=$(grep -a -hE '^not ok|after [0-9]+ cuts' "$TREE/log" | grep -m1 -oE '[0-9]+ cuts|flip [0-9]+|^not ok seed [0-9]+' | sed 's/not ok //')
 		echo "ok $1: found by $sim${after:+, $after}: ${said#not ok }"
 		return
 	done
@@ -100,4 +100,6 @@ mutant() {
 }
 
 . test/sim/mutants.list
+SIMS=wire
+. test/sim/wire_mutants.list
 [ $survivors = 0 ]

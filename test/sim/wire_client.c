@@ -155,7 +155,8 @@ bool wire_client_turn(struct wire_client *cl, uint64_t now_ns, bool more)
 
 	cl->stepped_ns = now_ns;
 	if (cl->asleep && !sim_sock_readable(weka_fd(cl->c)) && below(cl, 2000))
-		return true;
+		return !sim_sock_unread(cl->host) ||
+		       sim_wrong("client %u: it sleeps, and something has come", cl->index);
 	wire_counts.wakes += cl->asleep;
 	cl->asleep = false;
 	if (gap_ns > WIRE_LEAP_NS + NS_PER_MS)
