@@ -209,6 +209,8 @@ static void harvest(struct fab_server *srv)
 		if (!s || s->at != SESSION_OPEN)
 			continue;
 		s->active = true;
+		if (evs[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			s->hung_up = true;
 		if (evs[i].events & EPOLLOUT)
 			fab__session_dirty(s);
 	}

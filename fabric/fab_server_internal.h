@@ -209,6 +209,7 @@ struct fab__session {
 	bool onesided;
 	bool halting;            /* rdma: from MESSAGE_HALT to MESSAGE_HALTED */
 	bool active;             /* there may be something to receive */
+	bool hung_up;            /* ... and then the end: epoll has said so, once */
 	bool quiet_until_told;   /* epoll says when it becomes active */
 	struct list dirty_node;  /* on srv->dirty: something to flush */
 	struct list closed_node; /* on srv->closed: control is not yet told */

@@ -51,6 +51,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->onesided = link->ops->onesided;
 	s->halting = false;
 	s->active = true;
+	s->hung_up = false;
 	list_init(&s->dirty_node);
 	memset(s->refused_ns, 0, sizeof(s->refused_ns));
 	s->next_deadline_ns = UINT64_MAX;
@@ -290,7 +291,9 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 		else if (got != -EAGAIN)
 			break;
 	}
-	s->active = got != 0;
+	/* A capsule that was cut short and the end of its stream are one event: a read that brought
+	 * less than there was room for does not mean that there is nothing behind it. */
+	s->active = got != 0 || s->hung_up;
 	if (s->onesided) { /* completions came with the capsules */
 		fab__sent_drain(s);
 		fab__stall_watch(s);

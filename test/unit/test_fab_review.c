@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What a hostile reader of the fabric asked: in which order, how often, and who else waits. */
+#include "fabric/fab_client_internal.h"
 #include "fabric/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 
@@ -143,6 +144,23 @@ static bool comes(enum fab_event_type type)
 		usleep(100);
 	}
 	return false;
+}
+
+/* A part of a capsule and the end of the stream are one event of an edge-triggered epoll. */
+Test(fab_review, a_session_ends_when_its_client_dies_in_the_middle_of_a_capsule)
+{
+	static const uint8_t part[56];
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	fab_rig_connect(&rig, 0);
+	cr_assert(comes(FAB_EVENT_SESSION_NEW));
+	for (int i = 0; i < 100; i++)
+		fab_rig_idle(&rig); /* what was told so far is over */
+	cr_assert_eq(send(rig.conn->fd, part, sizeof(part), MSG_NOSIGNAL), (ssize_t)sizeof(part));
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	cr_assert(comes(FAB_EVENT_SESSION_CLOSED));
+	fab_rig_end(&rig);
 }
 
 /* A child process that sleeps keeps a copy of every descriptor: closing ours is not enough. */
