@@ -6,7 +6,8 @@
  *                       +- a timer: the next deadline, or the next try to connect
  *
  * How long to poll: four times what answers lately took, and at least ten times what going to
- * sleep costs; where answers take longer than spin_ns_max, only that least.
+ * sleep costs; where answers take longer than spin_ns_max, only that least.  So long since
+ * something came last: nobody sleeps in the middle of an answer whose bytes are coming.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "client-lib/client_internal.h"
@@ -195,10 +196,20 @@ static uint64_t spin_ns(const struct weka_client *c)
 	return 4 * c->wait_ns > c->spin_ns_max ? least_ns : max_u64(4 * c->wait_ns, least_ns);
 }
 
+static uint64_t came(const struct weka_client *c)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < c->lane_count; i++)
+		if (c->lanes[i].at == CLIENT_UP)
+			sum += fab_conn_came(c->lanes[i].conn);
+	return sum;
+}
+
 int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_ns)
 {
 	uint64_t begin_ns = clock_now_ns(), until_ns = client__after(begin_ns, timeout_ns);
-	uint64_t spin_until_ns;
+	uint64_t spin_until_ns, seen = came(c);
 	int err = 0;
 
 	spin_until_ns = begin_ns + min_u64(spin_ns(c), timeout_ns);
@@ -213,6 +224,11 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 			return err;
 		if (c->now_ns < spin_until_ns) {
 			cpu_relax();
+			continue;
+		}
+		if (came(c) != seen && c->now_ns < until_ns) {
+			seen = came(c);
+			spin_until_ns = client__after(c->now_ns, spin_ns(c));
 			continue;
 		}
 		client__hurry(c);

@@ -752,6 +752,8 @@ must_check bool fab_arm(struct fab_conn *conn);
 void fab_disarm(struct fab_conn *conn);
 int fab_conn_fd(const struct fab_conn *conn);
 uint64_t fab_conn_deadline(const struct fab_conn *conn);
+/* Another number whenever something has come: half an answer, too. */
+uint64_t fab_conn_came(const struct fab_conn *conn);
 
 /*
  * Reading answers, checked: -EPROTO when the appliance wrote nonsense.

@@ -68,6 +68,7 @@ struct fab_conn {
 	struct fab_answer_tx answers[FAB_PULLS_MAX]; /* by the PULL's number */
 	/* a capsule that is coming in */
 	bool rx_wants;
+	uint64_t rx_count; /* headers that came */
 	struct fab_hdr rx_hdr;
 	struct fab_call *rx_call; /* NULL: payload of a PART */
 	uint8_t *rx_dst;

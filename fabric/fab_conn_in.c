@@ -142,6 +142,7 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 		got = conn->link->ops->recv_header(conn->link, &w);
 		if (got <= 0)
 			return got;
+		conn->rx_count++;
 		got = capsule_begin(conn, &w);
 		if (unlikely(got))
 			return got;
@@ -154,6 +155,11 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 		conn->rx_wants = false;
 	}
 	return conn->rx_call ? reply_end(conn, done) : -EAGAIN;
+}
+
+uint64_t fab_conn_came(const struct fab_conn *conn)
+{
+	return (conn->rx_count << 32) + conn->rx_done;
 }
 
 static wk_cold uint32_t broken_return(struct fab_conn *conn, struct fab_call **done,
