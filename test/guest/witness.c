@@ -258,8 +258,8 @@ static int check_file(struct witness *w, uint32_t i)
 	return 1;
 }
 
-/* 1: done, 0: not, -1: something else was. */
-static int was_done(struct witness *w, const struct change *c, uint64_t n)
+/* 1: done, 0: not, -1: something else was, or between the two looks it was done. */
+static int look_for(struct witness *w, const struct change *c, uint64_t n)
 {
 	struct state after = w->state;
 
@@ -271,6 +271,18 @@ static int was_done(struct witness *w, const struct change *c, uint64_t n)
 	    (c->what != RENAME || file_is(w, c->to, w->state.written_by[c->to])))
 		return 0;
 	return -1;
+}
+
+/* The appliance may be at it still, for the connection that broke: then a later look tells. */
+static int was_done(struct witness *w, const struct change *c, uint64_t n)
+{
+	int done = look_for(w, c, n);
+
+	for (int i = 0; i < 20 && done < 0; i++) {
+		usleep(100000);
+		done = look_for(w, c, n);
+	}
+	return done;
 }
 
 /* Change `n` until it is done. */
