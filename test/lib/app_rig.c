@@ -22,11 +22,17 @@ static void *control_thread(void *arg)
 	struct app_rig *rig = arg;
 	struct pollfd fds[2] = { { .fd = fab_server_control_fd(rig->srv), .events = POLLIN },
 				 { .fd = rig->run.event_fd, .events = POLLIN } };
+	bool stopping = false;
 	uint64_t count;
 
 	while (atomic_load(&rig->run.at) != APP_RUN_ENDED) {
 		if (rig->turn)
 			rig->turn(rig);
+		if (!stopping && atomic_load(&rig->stop)) {
+			stopping = true;
+			fab_server_shut(rig->srv);
+			app_run_stop(&rig->run);
+		}
 		if (!app_control_step(rig->srv, rig->dma, clock_now_ns()))
 			(void)poll(fds, 2, 100);
 		(void)!read(rig->run.event_fd, &count, sizeof(count));
@@ -79,6 +85,7 @@ void app_rig_begin(struct app_rig *rig)
 	if (getenv("APP_CORES") && !rig->one_core)
 		rig->cores = (uint32_t)atoi(getenv("APP_CORES"));
 	rig->run = (struct app_run){ 0 };
+	atomic_init(&rig->stop, false);
 	open_drives(rig);
 	listen_for_clients(rig);
 	rig->cfg.dma = rig->dma;
@@ -124,13 +131,21 @@ struct weka_client *app_rig_connect(struct app_rig *rig)
 	return client;
 }
 
+void app_rig_stop(struct app_rig *rig)
+{
+	uint64_t one = 1;
+
+	atomic_store(&rig->stop, true);
+	(void)!write(rig->run.event_fd, &one, sizeof(one));
+}
+
 int app_rig_end(struct app_rig *rig)
 {
 	for (uint32_t i = 0; i + 1 < rig->cores; i++)
 		weka_close(rig->parked[i]);
-	app_run_stop(&rig->run);
-	app_run_join(&rig->run);
+	app_rig_stop(rig);
 	pthread_join(rig->control, NULL);
+	app_run_join(&rig->run);
 	while (app_control_step(rig->srv, rig->dma, clock_now_ns()))
 		;
 	for (uint32_t i = rig->cores; i-- > 1;)

@@ -37,6 +37,7 @@ struct app_rig {
 	struct fab_server *srv;
 	struct app_run run;
 	pthread_t control;
+	_Atomic bool stop; /* control is to stop it */
 	/* As many as the environment's APP_CORES says; 1.  With several each but the last has a
 	 * client that does nothing, so that the test's first client is not where the store is. */
 	uint32_t cores;
@@ -54,6 +55,9 @@ struct weka_client *app_rig_connect(struct app_rig *rig);
 
 /* Of all cores; other threads', but a number is a number. */
 void app_rig_stat(const struct app_rig *rig, struct app_core_stat *out);
+
+/* Told to stop, as a daemon is: the doors first, then the cores.  Does not wait. */
+void app_rig_stop(struct app_rig *rig);
 
 /* Stops it, clients' sessions and all.  Returns: how the store ended, with a line in rig->run.why.
  */

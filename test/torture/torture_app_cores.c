@@ -29,15 +29,22 @@ static struct nvme_drive *drive[DRIVES];
 static struct fab_server *srv;
 static struct app_run run = { .cores = CORES, .spin_max_ns = 20 * NS_PER_US };
 static uint32_t rounds = 40;
+static _Atomic bool stop;
 
 static void *control_thread(void *arg)
 {
 	struct pollfd fds[2] = { { .fd = fab_server_control_fd(srv), .events = POLLIN },
 				 { .fd = run.event_fd, .events = POLLIN } };
+	bool stopping = false;
 	uint64_t count;
 
 	(void)arg;
 	while (atomic_load_explicit(&run.at, memory_order_acquire) != APP_RUN_ENDED) {
+		if (!stopping && atomic_load(&stop)) { /* as a daemon does: the doors first */
+			stopping = true;
+			fab_server_shut(srv);
+			app_run_stop(&run);
+		}
 		if (!app_control_step(srv, dma, clock_now_ns()))
 			(void)poll(fds, 2, 100);
 		(void)!read(run.event_fd, &count, sizeof(count));
@@ -92,9 +99,8 @@ static void begin(pthread_t *control)
 
 static void end(pthread_t control)
 {
-	app_run_stop(&run);
-	app_run_join(&run);
 	pthread_join(control, NULL);
+	app_run_join(&run);
 	while (app_control_step(srv, dma, clock_now_ns()))
 		;
 	for (uint32_t i = CORES; i-- > 1;)
@@ -284,7 +290,8 @@ int main(int argc, char **argv)
 	check_together(&visitor[CLIENTS - 1]);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		weka_close(visitor[i].client);
-	app_run_stop(&run);
+	atomic_store(&stop, true);
+	(void)!write(run.event_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 	while (atomic_load_explicit(&run.at, memory_order_acquire) != APP_RUN_ENDED)
 		usleep(1000);
 	for (uint32_t i = 0; i < CORES; i++)

@@ -499,7 +499,7 @@ BOTH(a_stop_answers_what_is_open)
 		weka_flush(client);
 		app_rig_stat(&rig, &stat);
 	} while (stat.requests[FAB_WRITE] < 16);
-	app_run_stop(&rig.run);
+	app_rig_stop(&rig);
 	while (wanted) {
 		int n = weka_reap(client, done, 16);
 
