@@ -223,7 +223,7 @@ void client__conn_lost(struct weka_client *c, uint64_t now_ns)
 {
 	ASSERT(c->at == CLIENT_UP && !c->next.conn && c->lanes_up == 0);
 	c->at = CLIENT_DOWN;
-	c->down_ns = now_ns;
+	c->down_ns = clock_now_ns(); /* a caller who was away has an old now_ns */
 	c->retry_ns = now_ns;
 }
 

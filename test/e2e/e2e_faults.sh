@@ -20,6 +20,7 @@ held() {
 		sed -n 's/^ *"\(sessions_open\|staging_used_bytes\|ops_free\)": *\([0-9]*\).*/\1 \2/p' | tr '\n' ' '
 }
 writer_start() { # NAME
+	: >"$DIR/$1.said"
 	"$WRITER" "$address" "$DIR/key" "/$1" >"$DIR/$1.said" 2>"$DIR/$1.err" &
 	writer=$!
 }

@@ -450,6 +450,22 @@ Test(weka_conn, without_an_appliance_requests_end_after_a_while)
 	cr_assert_eq(attr.size_bytes, 10000);
 }
 
+/* The time without an appliance begins when the session ends, not when the caller was here last. */
+Test(weka_conn, a_client_that_was_idle_for_long_comes_back_as_well)
+{
+	struct weka_req ping = { 0 };
+
+	options.reconnect_ns = 3 * NS_PER_S;
+	start("tcp");
+	usleep(3300000);
+	script_stop(&server);
+	script_restart(&server);
+	client->turns = 1; /* the next turn does not look at the clock */
+	cr_assert_eq(weka_submit_ping(client, &ping), 0);
+	cr_assert_eq(reap_one(), &ping);
+	cr_assert_eq(ping.status, 0, "%d: %s", ping.status, weka_error(client));
+}
+
 Test(weka_conn, a_read_that_ends_every_session_is_not_asked_for_ever)
 {
 	struct weka_req req = { .timeout_ns = WEKA_FOREVER }, *done;
