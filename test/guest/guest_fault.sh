@@ -4,8 +4,8 @@
 #
 # The store is made here, on file: drives that become the guest's, so it is known where a file lies
 # that then cannot be read.  Where a put will write is not: so block 25 of every zone takes no
-# writes.  Each start begins a new zone for data: three small files are before that block, a
-# long one is not, and neither log nor pages get so far.
+# writes.  Each start begins a new zone for data: a small file is before that block, a
+# long one is not, and neither log (six blocks a put, five for start and stop) nor pages get so far.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 FILES=16 PUT_FAILS=16 READ_FAILS=12
