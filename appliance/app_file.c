@@ -47,7 +47,7 @@ bool app_file_lock_here(struct app_core *core, struct app_op *op)
 
 void app_file_unlock_here(struct app_core *core, struct app_op *op)
 {
-	bool held = op->locked;
+	bool held = holder(core, op) == op; /* though it may have given up before it was told */
 	struct app_op *next;
 
 	list_del(&op->file_link);
