@@ -159,8 +159,8 @@ Test(fab_lanes, a_core_that_there_is_not_is_any)
 	end();
 }
 
-/* A request on any lane is served, into one and the same memory. */
-static void lanes_share_what_the_client_lends_them(const char *transport)
+/* A request on any lane is served, into one and the same memory.  Returns how many were. */
+static uint32_t lanes_share_what_the_client_lends_them(const char *transport)
 {
 	static _Alignas(4096) char text[4096] = "both see it";
 	static struct fab_piece piece[2]; /* until they are back */
@@ -168,6 +168,7 @@ static void lanes_share_what_the_client_lends_them(const char *transport)
 	struct fab_event event = { 0 };
 	uint8_t *memory = aligned_alloc(2 << 20, 2 << 20);
 	struct fab_call *done;
+	uint32_t served = 0;
 
 	begin_with(transport, &fab_rig_key, 2);
 	fab_server_memory(rig.srv, text, sizeof(text));
@@ -202,24 +203,27 @@ static void lanes_share_what_the_client_lends_them(const char *transport)
 			fab_server_flush(core[fab_conn_place(conn[i])->core]);
 		cr_assert_eq(done->status, 0);
 		cr_assert_str_eq((char *)memory + i * 4096, text);
+		served++;
 	}
 	hang_up(0);
 	hang_up(1);
 	memory[0] = 1; /* still ours */
 	free(memory);
 	end();
+	return served;
 }
 
 Test(fab_lanes, lanes_share_what_the_client_lends_them_tcp)
 {
-	lanes_share_what_the_client_lends_them("tcp");
+	cr_assert_eq(lanes_share_what_the_client_lends_them("tcp"), 2);
 }
 
 /* Each has registered it with its card, and each takes that back. */
 Test(fab_lanes, lanes_share_what_the_client_lends_them_rdma)
 {
 	fake_verbs_begin(&(struct fake_verbs_cfg){ .seed = 1 });
-	lanes_share_what_the_client_lends_them("rdma://10.0.0.1:0");
+	cr_assert_eq(lanes_share_what_the_client_lends_them("rdma://10.0.0.1:0"), 2);
+	cr_assert_eq(fake_verbs_objects(), 0);
 	fake_verbs_end();
 }
 

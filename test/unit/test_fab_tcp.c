@@ -122,7 +122,7 @@ static const struct shape {
 	{ 0, 1 }, { 0, 3000 }, { 0, 0 },     { 300, 500 }, { 0, 0 },    { 29, 0 },
 };
 
-enum { COUNT = ARRAY_LEN(shapes), LARGEST = 17000, CAPSULES_MAX = 400 };
+enum { COUNT = ARRAY_LEN(shapes), LARGEST = 17000, CAPSULES_MAX = 400, CUTS_LEAST = 500 };
 
 static struct fab_tcp *out, *in;
 static struct fab_tx tx[CAPSULES_MAX];
@@ -283,9 +283,10 @@ static uint64_t next_cut(uint64_t cut)
 	return cut + 67;
 }
 
-static void cut_at_every_byte(struct plan *p, int err)
+/* Returns at how many. */
+static uint64_t cut_at_every_byte(struct plan *p, int err)
 {
-	uint64_t all;
+	uint64_t all, cuts = 0;
 
 	begin(COUNT);
 	all = total();
@@ -297,23 +298,25 @@ static void cut_at_every_byte(struct plan *p, int err)
 		run();
 		cr_assert(p->failed);
 		end();
+		cuts++;
 	}
+	return cuts;
 }
 
 Test(fab_tcp, no_room_at_any_byte)
 {
-	cut_at_every_byte(&sends, EAGAIN);
+	cr_assert_gt(cut_at_every_byte(&sends, EAGAIN), CUTS_LEAST);
 }
 
 Test(fab_tcp, nothing_there_at_any_byte)
 {
-	cut_at_every_byte(&recvs, EAGAIN);
+	cr_assert_gt(cut_at_every_byte(&recvs, EAGAIN), CUTS_LEAST);
 }
 
 Test(fab_tcp, interrupted_at_any_byte)
 {
-	cut_at_every_byte(&sends, EINTR);
-	cut_at_every_byte(&recvs, EINTR);
+	cr_assert_gt(cut_at_every_byte(&sends, EINTR), CUTS_LEAST);
+	cr_assert_gt(cut_at_every_byte(&recvs, EINTR), CUTS_LEAST);
 }
 
 Test(fab_tcp, a_few_bytes_a_call)
@@ -322,6 +325,7 @@ Test(fab_tcp, a_few_bytes_a_call)
 		begin(COUNT);
 		sends.most = recvs.most = most;
 		run();
+		cr_assert_eq(came, COUNT, "at most %u", most);
 		end();
 	}
 }
