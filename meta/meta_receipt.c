@@ -28,6 +28,8 @@
  *      `forgotten`.  So of one that came later (its mark is not below) nothing is forgotten.
  *  (4) What is in the table is in the log behind `trim`: in the record of its change or carried.
  *      So is `forgotten`, or the log begins behind it.
+ *  (5) A slot's receipts go downwards by item: the items of a batch come upwards, more or less, so
+ *      that the place of the next is near the first however many there are.
  */
 #include "meta/meta_store.h"
 #include "meta/meta_tx.h"
@@ -250,12 +252,32 @@ static uint32_t receipt_take(struct meta__receipts *r)
 	return at;
 }
 
-static struct receipt *item_find(struct meta__receipts *r, const struct slot *s, uint32_t item)
+/* Where the item is, or would be (5). */
+static uint32_t *item_place(struct meta__receipts *r, struct slot *s, uint32_t item)
 {
-	for (uint32_t i = s->first; i != NONE; i = r->receipt[i].next)
-		if (r->receipt[i].item == item)
-			return &r->receipt[i];
-	return NULL;
+	uint32_t *at = &s->first;
+
+	while (*at != NONE && r->receipt[*at].item > item)
+		at = &r->receipt[*at].next;
+	return at;
+}
+
+static struct receipt *item_find(struct meta__receipts *r, struct slot *s, uint32_t item)
+{
+	uint32_t at = *item_place(r, s, item);
+
+	return at != NONE && r->receipt[at].item == item ? &r->receipt[at] : NULL;
+}
+
+static struct receipt *item_add(struct meta__receipts *r, struct slot *s, uint32_t item)
+{
+	uint32_t i = receipt_take(r); /* which may take away this slot's others */
+	uint32_t *at = item_place(r, s, item);
+
+	r->receipt[i].item = (uint16_t)item;
+	r->receipt[i].next = *at;
+	*at = i;
+	return &r->receipt[i];
 }
 
 /* ---- to and from mutations (FORMAT.md 5) ------------------------------------------------------
@@ -338,7 +360,6 @@ bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t s
 	struct receipt *x;
 	struct slot *slot;
 	struct seen s;
-	uint32_t at;
 
 	if (likely(!is_receipt(mut)))
 		return false;
@@ -358,13 +379,8 @@ bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t s
 	if (s.lost)
 		return true;
 	x = item_find(r, slot, s.item);
-	if (!x) {
-		at = receipt_take(r);
-		x = &r->receipt[at];
-		x->item = (uint16_t)s.item;
-		x->next = slot->first;
-		slot->first = at;
-	}
+	if (!x)
+		x = item_add(r, slot, s.item);
 	x->seq = seq;
 	x->part = s.part;
 	x->value_len = (uint8_t)s.value_len;
@@ -433,7 +449,7 @@ int meta__plan_recall(struct meta *m, struct meta_op *op)
 	const struct meta_receipt_id *id = &op->receipt;
 	struct client *c = client_find(r, id->client);
 	const struct receipt *x;
-	const struct slot *s;
+	struct slot *s;
 
 	if (!c) /* (3) */
 		return id->sure && id->forgotten == r->forgotten ? -ENOENT : -ECONNRESET;
