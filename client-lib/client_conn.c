@@ -17,9 +17,10 @@
  *
  * Invariants:
  *
- *  (1) `memory` never changes.  It is ours, or the region's of lane 0, which then stays, broken,
- * until another session is UP. (2) `next` is there in HELLO and POOL only. (3) In any state but UP
- * no call is in the fabric's hands: they came back as it broke.
+ *  (1) `memory` never changes.  It is ours, or the region's of lane 0, which then stays,
+ *      broken, until another session is UP.
+ *  (2) `next` is there in HELLO and POOL only.
+ *  (3) In any state but UP no call is in the fabric's hands: they came back as it broke.
  */
 #include "client-lib/client_internal.h"
 

@@ -15,10 +15,11 @@
  *      is not used again before the change is answered, or given up.  So the appliance need
  *      remember but the last change of each (PROTOCOL.md 5).
  *  (5) What may have reached an appliance says so when it is sent again, with the same number, and
- *      goes by the lane that it went by, which has come again, or in a new session: only these
- * begin when what was under way has ended.  Until then it is on `cut` instead of `pending`. (6) A
- * request is OUT while one slot has it, then DONE on the list of what is done (or seen by the one
- * who waits for it), then IDLE.
+ *      goes by the lane that it went by, which has come again, or in a new session: only
+ *      these begin when what was under way has ended.  Until then it is on `cut` instead of
+ *      `pending`.
+ *  (6) A request is OUT while one slot has it, then DONE on the list of what is done (or seen
+ *      by the one who waits for it), then IDLE.
  */
 #include "client-lib/client_internal.h"
 

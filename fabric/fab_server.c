@@ -14,10 +14,11 @@
  * something or there is nothing else, else with every 16th.
  *
  * Invariants:
- *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of them
- * CLOSING. (2) Events that are due (cancels, back) come out before anything is received. (3)
- * fab_server_arm() asks epoll before it looks at rings and messages: what comes after the look
- *      makes the epoll readable.
+ *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of
+ *      them CLOSING.
+ *  (2) Events that are due (cancels, back) come out before anything is received.
+ *  (3) fab_server_arm() asks epoll before it looks at rings and messages: what comes after
+ *      the look makes the epoll readable.
  */
 #include "fabric/fab_server_internal.h"
 

@@ -3,8 +3,7 @@
  * A reader: another thread, which plans what changes nothing where its client is.
  *
  *   struct meta_reader --+-- a `struct meta` of its own, as plans want one: transaction, scratch,
- *                        |   hints, what was found lately, a copy of where each open shard's tree
- * is
+ *                        |   hints, what was found lately, where each open shard's tree is
  *                        `-- home: the store, whose pages, frames and hash it looks at in place
  *
  * The plans are the shipped ones.  What they cannot see -- a closed shard, a page that is not in
