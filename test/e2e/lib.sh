@@ -37,6 +37,11 @@ check() {
 	# Not in a subshell: start and stop remember the daemon.
 	if "$@" >"$DIR/check.out" 2>&1; then ok "$name"; else not_ok "$name" "$(tail -5 "$DIR/check.out")"; fi
 }
+# is NAME WANTED GOT: the same text.
+is() {
+	if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "it is: ${3:-nothing}${2:+
+  not: $2}"; fi
+}
 # refuses NAME TEXT COMMAND...: it fails, with one line on stderr (but for the daemon's "info") that
 # holds TEXT.
 refuses() {

@@ -10,6 +10,14 @@
 # whether the kernel complained: a DMA fault above all, since this QEMU completes a command whose
 # DMA faulted with success.
 #
+# Several guests at once, which do what they are told (test/guest/in/agent.sh) until they are told to
+# leave, or until their power is cut:
+#
+#     prepare agent.sh
+#     guest appliance; nvme d0 256M; power_on       guest client; QEMU_MORE=...; power_on
+#     at appliance start                            a command in that guest, its output and status
+#     power_cut client                              power_off appliance
+#
 # $OUT is a directory that host and guest share (/out there).  What a failed boot left is kept in
 # $BUILD/guest-failed/: console, dmesg, log, QEMU's own messages.
 #
@@ -19,13 +27,14 @@
 
 : "${GUEST_CACHE:=$BUILD/guest}"
 export GUEST_CACHE BUILD
-GUEST_CPUS=2
+: "${GUEST_CPUS:=2}"
 GUEST_MEMORY=1024
 GUEST_SECONDS=${GUEST_SECONDS:-300} # of one boot; a machine of its own needs a tenth
 QEMU_NVME=        # what nvme() gathered
 QEMU_MORE=        # what a script adds
 IOMMU=            # ,aw-bits=48
-OUT=$DIR/out
+GUEST=$DIR        # what is one guest's own lies there
+OUT=$GUEST/out
 boots=0
 mkdir -p "$OUT"
 
@@ -66,6 +75,10 @@ make_initrd() { # PAYLOAD
 	cp "$BIN"/../test/guest/witness "$BIN"/../test/guest/flr "$root/weka/test/guest/"
 	cp "$BIN"/../test/guest/preload_*.so "$root/weka/test/guest/" 2>/dev/null
 	strip -g "$root"/weka/release/bin/* "$root/weka/test/guest/witness" "$root/weka/test/guest/flr"
+	for tool in ${GUEST_TOOLS:-}; do # others of the host's, that this payload calls
+		mkdir -p "$root/bin"
+		cp "$(command -v "$tool")" "$root/bin/"
+	done
 	test/guest/libs.sh "$root"
 	{
 		echo "payload=$1"
@@ -77,28 +90,29 @@ make_initrd() { # PAYLOAD
 	cat "$GUEST_CACHE/base.cpio" "$DIR/boot.cpio" >"$DIR/initrd"
 }
 
-# qemu SECONDS: runs the machine until it is off.  QEMU's process is in $DIR/qemu.pid.
+# qemu SECONDS: runs the machine until it is off.  QEMU's process is in $GUEST/qemu.pid.
 qemu() {
-	serial=file:$DIR/console input=/dev/null foreground=
+	serial=file:$GUEST/console input=/dev/null foreground=
 	[ -z "${GUEST_SHELL:-}" ] || { serial=mon:stdio input=/dev/tty foreground=--foreground; }
 	# shellcheck disable=SC2086 # options are words
 	timeout $foreground -k 5 "$1" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 \
 		-machine q35,kernel-irqchip=split -cpu Nehalem -smp $GUEST_CPUS -m $GUEST_MEMORY \
-		-pidfile "$DIR/qemu.pid" -nodefaults -no-user-config -display none -no-reboot -monitor none \
+		-pidfile "$GUEST/qemu.pid" -nodefaults -no-user-config -display none -no-reboot -monitor none \
 		-serial "$serial" -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
 		-device "intel-iommu,intremap=on$IOMMU" -device virtio-rng-pci \
 		-virtfs "local,path=$OUT,mount_tag=out,security_model=none,id=out,multidevs=remap" \
 		$QEMU_NVME $QEMU_MORE -kernel "$GUEST_CACHE/vmlinux" -initrd "$DIR/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check random.trust_cpu=on intel_iommu=on iommu.strict=1 $GUEST_CMDLINE" \
-		<"$input" 2>"$DIR/qemu.log"
+		<"$input" 2>"$GUEST/qemu.log"
 }
 # Its clock, which it would measure wrong on a busy machine.
 GUEST_CMDLINE=tsc_early_khz=$("$BIN/../test/guest/tsc_khz") || GUEST_CMDLINE=
 
 prepare() { # PAYLOAD
 	make_initrd "$1"
-	rm -f "$OUT/log" "$OUT/status" "$OUT/dmesg" "$OUT/running" "$DIR/qemu.pid"
+	forget
 }
+forget() { rm -f "$OUT/log" "$OUT/status" "$OUT/dmesg" "$OUT/running" "$GUEST/qemu.pid"; } # the last boot
 
 # boot PAYLOAD: its exit status; 124 when it took too long, 125 when the guest died before its end.
 boot() {
@@ -120,27 +134,100 @@ told() {
 	failures=$((failures + wrong))
 	case $1 in
 	0) grep -q "^ok " "$OUT/log" || not_ok "$payload: it says what it has tried" "nothing in its log" ;;
-	124) not_ok "$payload ends within $GUEST_SECONDS s" "$(tail -n 5 "$DIR/console")" ;;
-	125) not_ok "$payload: the guest lives to its end" "$(tail -n 15 "$DIR/console" "$DIR/qemu.log")" ;;
+	124) not_ok "$payload ends within $GUEST_SECONDS s" "$(tail -n 5 "$GUEST/console")" ;;
+	125) not_ok "$payload: the guest lives to its end" "$(tail -n 15 "$GUEST/console" "$GUEST/qemu.log")" ;;
 	*) [ "$wrong" != 0 ] || not_ok "$payload: it comes to its end" "it left with $1" ;;
 	esac
-	complaints=$(kernel_complaints)
-	if [ -z "$complaints" ]; then ok "$payload: no DMA fault, no complaint of the kernel's"; else
-		not_ok "$payload: no DMA fault, no complaint of the kernel's" "$complaints"; fi
+	no_complaints
 	[ $failures = 0 ] || keep
+}
+no_complaints() {
+	complaints=$(kernel_complaints)
+	is "$payload: no DMA fault, no complaint of the kernel's" "" "$complaints"
 }
 
 # What must never be in a log.  GUEST_EXPECT: an extended regular expression of lines that a test
 # provokes.
 kernel_complaints() {
-	cat "$DIR/console" "$OUT/dmesg" "$DIR/qemu.log" 2>/dev/null | tr -d '\r' |
+	cat "$GUEST/console" "$OUT/dmesg" "$GUEST/qemu.log" 2>/dev/null | tr -d '\r' |
 		grep -aE 'DMAR:.*(fault|\[DMA)|vtd_|WARNING:|BUG:|Oops|Call Trace|general protection|Kernel panic|I/O error|segfault|hung task|soft lockup|rcu_.*stall|qemu-system.*: ' |
 		{ [ -z "${GUEST_EXPECT:-}" ] && cat || grep -aEv "$GUEST_EXPECT"; } | head -n 10
 }
 
 keep() {
 	mkdir -p "$BUILD/guest-failed"
-	for f in "$DIR/console" "$DIR/qemu.log" "$OUT/dmesg" "$OUT/log"; do
+	for f in "$GUEST/console" "$GUEST/qemu.log" "$OUT/dmesg" "$OUT/log"; do
 		[ ! -f "$f" ] || cp "$f" "$BUILD/guest-failed/$boots-$payload.${f##*/}"
 	done
 }
+
+# ---- several at once -------------------------------------------------------------------------------
+
+asked=0 # of all guests
+
+# guest NAME: it is about that one from here on.
+guest() {
+	GUEST=$DIR/$1
+	OUT=$GUEST/out
+	QEMU_NVME=
+	QEMU_MORE=
+	payload=$1
+	mkdir -p "$OUT"
+}
+
+# The guest with what it has in QEMU_NVME and QEMU_MORE is there, and listens to at().  "prepare
+# agent.sh" once, before the first.
+power_on() {
+	boots=$((boots + 1))
+	forget
+	rm -f "$OUT/listens" "$GUEST"/bell.*
+	mkfifo "$GUEST/bell.in" "$GUEST/bell.out" # its second serial line: one who reads it sleeps
+	QEMU_MORE="$QEMU_MORE -serial pipe:$GUEST/bell"
+	qemu "$GUEST_SECONDS" &
+	echo $! >"$GUEST/machine"
+	n=0
+	until [ -e "$OUT/listens" ] || [ $n -gt $((GUEST_SECONDS * 20)) ]; do
+		n=$((n + 1))
+		kill -0 "$(cat "$GUEST/machine")" 2>/dev/null || break
+		sleep 0.05
+	done
+	[ -e "$OUT/listens" ] || not_ok "$payload: the guest comes up" "$(tail -n 15 "$GUEST/console" "$GUEST/qemu.log")"
+	[ -e "$OUT/listens" ]
+}
+
+# at NAME COMMAND...: the shell there runs it; functions too, and variables stay.  124: no answer.
+at() {
+	there=$DIR/$1
+	shift
+	asked=$((asked + 1))
+	for word; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")"; done >"$there/out/ask.$asked"
+	echo $asked 1<>"$there/bell.in" # RDWR: a guest that is off does not hold us up
+	n=0
+	until read -r answered status <"$there/out/answered" && [ "$answered" = $asked ]; do
+		n=$((n + 1))
+		[ $n -lt $((GUEST_SECONDS * 20)) ] && kill -0 "$(cat "$there/machine")" 2>/dev/null || return 124
+		sleep 0.05
+	done 2>/dev/null
+	cat "$there/out/answer"
+	return "$status"
+}
+
+power_cut() { # NAME
+	guest "$1"
+	kill -9 "$(cat "$GUEST/qemu.pid")"
+	wait "$(cat "$GUEST/machine")" 2>/dev/null
+}
+# power_off NAME: it leaves in order; what its kernel had to complain of is told.
+power_off() {
+	guest "$1"
+	at "$1" exit 0
+	wait "$(cat "$GUEST/machine")" 2>/dev/null
+	is "$payload: the guest lives to its end" 0 "$(cat "$OUT/status" 2>/dev/null)"
+	no_complaints
+	[ $failures = 0 ] || keep
+}
+guests_cleanup() {
+	for pid in "$DIR"/*/qemu.pid; do [ ! -e "$pid" ] || kill -9 "$(cat "$pid")" 2>/dev/null; done
+	cleanup
+}
+trap guests_cleanup EXIT

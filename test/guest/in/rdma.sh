@@ -3,32 +3,18 @@
 # The end-to-end test on $DRIVES over rdma://, then what goes wrong with networks and processes, under
 # load: $FAULTS, $FAULT_COUNT times each.
 . test/e2e/lib.sh
+. test/guest/in/verbs.sh
 
 HOST=10.0.0.1
 RDMA=rdma://$HOST:7010
-ip link set lo up
-ip addr add $HOST/24 dev eth0
-ip link set eth0 up
-rdma link add rxe0 type rxe netdev eth0
-resources() { rdma resource show | sed 's/ cm_id [0-9]*//'; } # a closed connection's id stays for a while
+network $HOST
 without=$(resources)
 
-# What only a running request, a session or a connection holds; asked over shared memory, so that
-# asking changes nothing.
-number_of() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | tr '{,' '\n\n' | sed -n "s/^ *\"$1\": *\([0-9]*\).*/\1/p" | head -n 1; }
-counts() {
-	echo "sessions $(number_of sessions_open) staging $(number_of staging_used_bytes)" \
-		"busy $(($(number_of ops_max) - $(number_of ops_free)))"
-	resources
-}
 # counts_are NAME: they come back to $before, soon.
 counts_are() {
 	n=0
 	until after=$(counts) && [ "$after" = "$before" ] || [ $n -gt 50 ]; do n=$((n + 1)); sleep 0.1; done
 	is "$1: sessions, buffers and queue pairs are as before" "$before" "$after"
-}
-is() { # NAME WANTED GOT
-	if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "$3, not $2"; fi
 }
 
 # ---- load ----------------------------------------------------------------------------------------

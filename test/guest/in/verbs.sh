@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# For payloads with soft-RoCE.
+
+# network ADDRESS...: eth0 and on, a verbs device on each.
+network() {
+	ip link set lo up
+	links=0
+	for address; do
+		ip addr add "$address/24" dev eth$links
+		ip link set eth$links up
+		rdma link add rxe$links type rxe netdev eth$links
+		links=$((links + 1))
+	done
+}
+
+# Without the id of a closed connection, which stays for a while.
+resources() { rdma resource show | sed 's/ cm_id [0-9]*//'; }
+
+# What only a running request, a session or a connection holds; asked over shared memory, so that
+# asking changes nothing.
+number_of() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | tr '{,' '\n\n' | sed -n "s/^ *\"$1\": *\([0-9]*\).*/\1/p" | head -n 1; }
+counts() {
+	echo "sessions $(number_of sessions_open) staging $(number_of staging_used_bytes)" \
+		"busy $(($(number_of ops_max) - $(number_of ops_free)))"
+	resources
+}
