@@ -168,7 +168,6 @@ static void key_enter(struct fab__session *s, uint32_t slot)
 	fab__keys_enter(keys, slot);
 	s->pub.rights = fab__keys_rights(keys, slot);
 	s->pub.rate = fab__keys_rate(keys, slot);
-	s->pub.scope = fab__keys_scope(keys, slot);
 }
 
 /* Is what this connection began something that the newcomer could ask for again? */

@@ -85,8 +85,8 @@ void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, u
  * fab_handle_open - a handle as this session's client names it, to the store's
  * fab_handle_seal - ... and back
  *
- * A client whose key is confined to a subtree gets handles enciphered by a secret of the key: what
- * another key's client was given, or what nobody gave it, opens to a handle that nothing has.
+ * A client whose key is confined to a subtree gets handles enciphered for itself: what another
+ * client was given, by this key or another, or nobody, opens to a handle that nothing has.
  * All others get them as they are.
  * Thread:  any.
  */

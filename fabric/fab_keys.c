@@ -101,9 +101,9 @@ const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t
 	return &keys->slot[slot].rights;
 }
 
-const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t slot)
+const uint8_t *fab__keys_handle_secret(const struct fab__keys *keys, uint32_t slot)
 {
-	return keys->slot[slot].rights.subtree[0] ? &keys->secret[slot].scope : NULL;
+	return keys->slot[slot].rights.subtree[0] ? keys->secret[slot].handle_secret : NULL;
 }
 
 struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot)
@@ -203,7 +203,6 @@ int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_
 	keys->slot[slot].rights = grant->rights;
 	keys->secret[slot].key = grant->key;
 	memcpy(keys->secret[slot].handle_secret, grant->handle_secret, FAB_KEY_BYTES);
-	fab__scope_init(&keys->secret[slot].scope, grant->handle_secret);
 	return 1;
 }
 

@@ -78,7 +78,7 @@ const struct fab_key *fab__lanes_find(const struct fab__lanes *lanes, const stru
 	/* The key must still be good, and for this peer. */
 	(void)fab__keys_find(lanes->keys, h->key_id, h->local, slot);
 	if (of && *slot != FAB_KEY_NONE && of->key_slot == *slot)
-		return &lanes->secret[id & PLACE_MASK];
+		return &lanes->secret[id & PLACE_MASK].key;
 	*slot = FAB_KEY_NONE;
 	return fab__keys_nobody(lanes->keys);
 }
@@ -92,8 +92,27 @@ int fab__lanes_secret(const struct fab__lanes *lanes, const char *id, uint8_t se
 	fab__tls_lane_id(same, session);
 	if (!of || strcmp(same, id) != 0 || lanes->keys->slot[of->key_slot].at != KEY_LIVE)
 		return -ENOENT;
-	memcpy(secret, lanes->secret[session & PLACE_MASK].secret, FAB_KEY_BYTES);
+	memcpy(secret, lanes->secret[session & PLACE_MASK].key.secret, FAB_KEY_BYTES);
 	return 0;
+}
+
+static struct fab__session_secret *secret_of(const struct fab__lanes *lanes,
+					     const struct fab__lanes_of *of)
+{
+	return &lanes->secret[of->id & PLACE_MASK];
+}
+
+static void secret_make(struct fab__lanes *lanes, const struct fab__lanes_of *of,
+			const struct fab_hello *h, const struct fab_key *key)
+{
+	const uint8_t *handles = fab__keys_handle_secret(lanes->keys, of->key_slot);
+	struct fab__session_secret *secret = secret_of(lanes, of);
+
+	secret->key = *key;
+	fab__hello_session_key(h, key, secret->key.secret);
+	secret->confined = handles;
+	if (handles)
+		fab__scope_init(&secret->scope, handles, of->client, secret->key.secret);
 }
 
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)
@@ -109,8 +128,7 @@ uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)
 		.key_slot = slot,
 		.client = h->client,
 	};
-	lanes->secret[i] = *key;
-	fab__hello_session_key(h, key, lanes->secret[i].secret);
+	secret_make(lanes, &lanes->of[i], h, key);
 	return lanes->of[i].id;
 }
 
@@ -141,15 +159,18 @@ int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello 
 static void session_end(struct fab__lanes *lanes, struct fab__lanes_of *of)
 {
 	ASSERT(of && of->count == 0);
-	secret_wipe(&lanes->secret[of->id & PLACE_MASK], sizeof(*lanes->secret));
+	secret_wipe(secret_of(lanes, of), sizeof(*lanes->secret));
 	*of = (struct fab__lanes_of){ 0 };
 }
 
 void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t number)
 {
 	struct fab__lanes_of *of = session_find(lanes, s->pub.id);
+	const struct fab__session_secret *secret;
 
 	ASSERT(of && of->count < lanes->lanes_max);
+	secret = secret_of(lanes, of);
+	s->pub.scope = secret->confined ? &secret->scope : NULL;
 	of->count++;
 	of->is_shm |= s->direct;
 	of->lane[number] = s;

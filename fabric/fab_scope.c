@@ -4,10 +4,14 @@
  * is one in 2^128.  A handle fills its 16 bytes, which are one block of AES: there is no room for a
  * mark of who may use it, and none is needed.
  *
- *   store's handle --AES-128 by HMAC-SHA256(handle secret, label)--> the client's handle
+ *   store's handle --AES-128 by HMAC-SHA256(handle secret, label, who)--> the client's handle
  *
- * The handle secret is the appliance's alone and lasts as long as the key: handles outlive sessions
- * and restarts, as a reader that connects again needs.
+ *   who   a client that has an id:   what fab_session.client is: the same in its next session
+ *         one that has none:         its session's own key, which is over with it
+ *
+ * The handle secret is the appliance's alone and lasts as long as the key: handles of a client that
+ * has an id outlive sessions and restarts, as a reader that connects again needs.  To another
+ * client they are worth nothing, not even by the same key.
  */
 /* The block cipher itself is wanted: constant, in memory of our choice, from any core at once. */
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -19,18 +23,28 @@
 
 static_assert(FAB_HANDLE_BYTES == AES_BLOCK_SIZE, "one block");
 
-void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES])
+void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES],
+		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES])
 {
-	static const char label[32] = "weka fabric handles";
+	struct {
+		char label[32];
+		uint8_t who[FAB_KEY_BYTES];
+	} text = { .label = "weka fabric handles" };
 	unsigned int bytes = 0;
 	uint8_t key[32];
+	le64 id = le64_of(client);
 
-	ASSERT(HMAC(EVP_sha256(), handle_secret, FAB_KEY_BYTES, (const uint8_t *)label,
-		    sizeof(label), key, &bytes));
+	if (client)
+		memcpy(text.who, &id, sizeof(id));
+	else
+		memcpy(text.who, session_secret, sizeof(text.who));
+	ASSERT(HMAC(EVP_sha256(), handle_secret, FAB_KEY_BYTES, (const uint8_t *)&text,
+		    sizeof(text), key, &bytes));
 	ASSERT(bytes == sizeof(key));
 	ASSERT(AES_set_encrypt_key(key, 128, &scope->seal) == 0);
 	ASSERT(AES_set_decrypt_key(key, 128, &scope->open) == 0);
 	secret_wipe(key, sizeof(key));
+	secret_wipe(&text, sizeof(text));
 }
 
 struct fab_handle fab_handle_open(const struct fab_session *session, const struct fab_handle *h)

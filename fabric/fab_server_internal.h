@@ -13,7 +13,7 @@
 
 /* ---- fab_keys.c, fab_scope.c: the control side's -------------------------------------- */
 
-struct fab__scope { /* a key's handles */
+struct fab__scope { /* a confined client's handles */
 	AES_KEY seal;
 	AES_KEY open;
 };
@@ -21,7 +21,6 @@ struct fab__scope { /* a key's handles */
 struct fab__secret { /* of one key: in pages of its own */
 	struct fab_key key;
 	uint8_t handle_secret[FAB_KEY_BYTES];
-	struct fab__scope scope;
 };
 
 struct fab__rate { /* up to when what its clients had is paid for: fab_rate.c */
@@ -51,7 +50,9 @@ void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, ui
 		     uint64_t now_ns);
 /* NULL: its rights say no limit. */
 struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot);
-void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES]);
+/* `client`: as in fab_session; 0: its handles are good in the session of this secret only. */
+void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES],
+		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES]);
 must_check int fab__keys_create(struct fab__keys *keys, uint32_t keys_max);
 void fab__keys_destroy(struct fab__keys *keys);
 /* `*ended`: a slot whose sessions must end, or FAB_KEY_NONE. */
@@ -59,7 +60,8 @@ must_check int fab__keys_set(struct fab__keys *keys, const struct fab_grant *gra
 			     uint32_t *ended);
 must_check int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended);
 const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t slot);
-const struct fab__scope *fab__keys_scope(const struct fab__keys *keys, uint32_t slot);
+/* What the handles of its clients are enciphered by; NULL: it is not confined, they are not. */
+const uint8_t *fab__keys_handle_secret(const struct fab__keys *keys, uint32_t slot);
 void fab__keys_enter(struct fab__keys *keys, uint32_t slot);
 void fab__keys_leave(struct fab__keys *keys, uint32_t slot);
 
@@ -76,6 +78,12 @@ struct fab__lanes_of { /* one session */
 	struct fab__session *lane[FAB_LANES_MAX]; /* by number; NULL: none */
 };
 
+struct fab__session_secret { /* of one session: in pages of their own */
+	struct fab_key key;  /* the key's id, and the session's own secret */
+	bool confined;
+	struct fab__scope scope; /* if it is */
+};
+
 struct fab__lanes {
 	const struct fab__keys *keys;
 	uint32_t max;
@@ -83,7 +91,7 @@ struct fab__lanes {
 	uint64_t serial;
 	bool locked;
 	struct fab__lanes_of *of;
-	struct fab_key *secret; /* as many: the key's id, and the session's own secret */
+	struct fab__session_secret *secret; /* as many */
 };
 
 must_check int fab__lanes_create(struct fab__lanes *lanes, const struct fab__keys *keys,
@@ -99,7 +107,7 @@ uint64_t fab__lanes_client(const struct fab__lanes *lanes, const struct fab_hell
 /* One was proved that joins: is there room?  -EUSERS, -EOPNOTSUPP. */
 must_check int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello *h,
 				    uint32_t places_free);
-/* A connection of session s->pub.id has its place; gives it up. */
+/* A connection of session s->pub.id has its place, and its handles; gives it up. */
 void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t number);
 void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s);
 /* By what it calls its key over TLS.  -ENOENT. */

@@ -9,6 +9,8 @@
  */
 #include "appliance/app_op.h"
 #include "base/log.h"
+#include "client-lib/client_internal.h"
+#include "fabric/fab_client_internal.h"
 #include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct app_rig rig = { .transport = "tcp",
@@ -285,6 +288,35 @@ static int get(struct weka_client *c, struct weka_ref ref)
 	got = weka_get_fd(c, &ref, fileno(f));
 	fclose(f);
 	return (int)got;
+}
+
+/*
+ * A second client of the same key may see the same files, and finds them by itself: a handle that
+ * it did not get is worth nothing to it, and the first one's stays good over a lost connection.
+ */
+Test(app_rights, a_handle_is_good_for_its_client_only, .timeout = 60)
+{
+	struct weka_client *other;
+	struct weka_handle of_alice;
+	char bytes[4] = "";
+
+	begin();
+	other = connect_as("alice", 1);
+	cr_assert_eq(stat_of(alice, "/file"), 0);
+	of_alice = attr.handle;
+	cr_assert_eq(stat_of(other, "/file"), 0);
+	cr_assert_neq(memcmp(&of_alice, &attr.handle, sizeof(of_alice)), 0);
+	cr_assert_eq(weka_pread(other, &attr.handle, bytes, 3, 0), 3);
+	cr_assert_eq(weka_pread(other, &of_alice, bytes, 3, 0), -ESTALE);
+	cr_assert_eq(weka_pwrite(other, &of_alice, "!!!", 3, 0), -ESTALE);
+	cr_assert_eq(weka_pread(alice, &attr.handle, bytes, 3, 0), -ESTALE);
+	/* The next session of the same client: its id is what makes it that. */
+	memcpy(other->id, alice->id, sizeof(other->id));
+	cr_assert_eq(shutdown(other->lanes[0].conn->fd, SHUT_RDWR), 0);
+	cr_assert_eq(weka_pread(other, &of_alice, bytes, 3, 0), 3);
+	cr_assert_str_eq(bytes, "a's");
+	weka_close(other);
+	end();
 }
 
 Test(app_rights, directories_by_number_or_handle_are_ones_own_or_none, .timeout = 60)

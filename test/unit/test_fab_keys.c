@@ -303,56 +303,52 @@ Test(fab_keys, nonsense_is_no_key)
 
 /* ---- handles ---------------------------------------------------------------------------- */
 
-Test(fab_keys, a_handle_is_good_for_the_key_it_was_given_to_only)
+/* `client` and `session`: whose, by which session's secret; the key's own is `secret`. */
+static struct fab_session session_of(struct fab__scope *scope, uint8_t secret, uint64_t client,
+				     uint8_t session)
 {
-	struct fab_grant a = grant_of("alice", 1, "/a", true), b = grant_of("bob", 2, "/b", true);
-	struct fab_grant all = grant_of("root", 3, "", true);
-	struct fab_handle h = { { 1, 2, 3 } }, sealed, opened;
-	struct fab__keys keys = { 0 };
-	struct fab_session sa, sb, sr;
-	uint32_t ended;
+	uint8_t handle_secret[FAB_KEY_BYTES], session_secret[FAB_KEY_BYTES];
 
-	cr_assert_eq(fab__keys_create(&keys, 3), 0);
-	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
-	cr_assert_eq(fab__keys_set(&keys, &b, &ended), 1);
-	cr_assert_eq(fab__keys_set(&keys, &all, &ended), 1);
-	sa.scope = fab__keys_scope(&keys, 0);
-	sb.scope = fab__keys_scope(&keys, 1);
-	sr.scope = fab__keys_scope(&keys, 2);
-	sealed = fab_handle_seal(&sa, &h);
-	cr_assert_neq(memcmp(&sealed, &h, sizeof(h)), 0);
-	opened = fab_handle_open(&sa, &sealed);
-	cr_assert_eq(memcmp(&opened, &h, sizeof(h)), 0);
-	opened = fab_handle_open(&sb, &sealed);
-	cr_assert_neq(memcmp(&opened, &h, sizeof(h)), 0);
-	/* Nor as the appliance itself names it. */
-	opened = fab_handle_open(&sa, &h);
-	cr_assert_neq(memcmp(&opened, &h, sizeof(h)), 0);
-	/* Who may do everything gets them as they are. */
-	cr_assert_null(sr.scope);
-	sealed = fab_handle_seal(&sr, &h);
-	cr_assert_eq(memcmp(&sealed, &h, sizeof(h)), 0);
-	fab__keys_destroy(&keys);
+	memset(handle_secret, secret, sizeof(handle_secret));
+	memset(session_secret, session, sizeof(session_secret));
+	fab__scope_init(scope, handle_secret, client, session_secret);
+	return (struct fab_session){ .scope = scope };
 }
 
-/* After a restart too: by the secret alone. */
-Test(fab_keys, handles_outlive_the_table_that_made_them)
+static bool opens(const struct fab_session *by, const struct fab_handle *sealed,
+		  const struct fab_handle *h)
 {
-	struct fab_grant a = grant_of("alice", 1, "/a", true);
-	struct fab_handle h = { { 9, 8, 7 } }, sealed[2];
+	struct fab_handle opened = fab_handle_open(by, sealed);
 
-	for (int i = 0; i < 2; i++) {
-		struct fab__keys keys = { 0 };
-		struct fab_session s;
-		uint32_t ended;
+	return memcmp(&opened, h, sizeof(opened)) == 0;
+}
 
-		cr_assert_eq(fab__keys_create(&keys, 1), 0);
-		cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
-		s.scope = fab__keys_scope(&keys, 0);
-		sealed[i] = fab_handle_seal(&s, &h);
-		fab__keys_destroy(&keys);
-	}
-	cr_assert_eq(memcmp(&sealed[0], &sealed[1], sizeof(h)), 0);
+Test(fab_keys, a_handle_is_good_for_the_client_it_was_given_to_only)
+{
+	const struct fab_handle h = { { 1, 2, 3 } };
+	struct fab__scope scope[6];
+	const struct fab_session all = { 0 }, alice = session_of(&scope[0], 1, 7, 1),
+				 again = session_of(&scope[1], 1, 7, 2),
+				 colleague = session_of(&scope[2], 1, 8, 1),
+				 bob = session_of(&scope[3], 2, 7, 1),
+				 nameless = session_of(&scope[4], 1, 0, 1),
+				 nameless_again = session_of(&scope[5], 1, 0, 2);
+	struct fab_handle sealed = fab_handle_seal(&alice, &h);
+
+	cr_assert(opens(&alice, &sealed, &h));
+	cr_assert(opens(&again, &sealed, &h)); /* in its next session, at a restarted appliance */
+	cr_assert_not(opens(&colleague, &sealed, &h));
+	cr_assert_not(opens(&bob, &sealed, &h));
+	cr_assert_not(opens(&nameless, &sealed, &h));
+	/* Nor as the appliance itself names it. */
+	cr_assert_not(opens(&all, &sealed, &h));
+	cr_assert_not(opens(&alice, &h, &h));
+	/* Who gives no id has no next session. */
+	sealed = fab_handle_seal(&nameless, &h);
+	cr_assert(opens(&nameless, &sealed, &h));
+	cr_assert_not(opens(&nameless_again, &sealed, &h));
+	/* Who may do everything gets them as they are. */
+	cr_assert(opens(&all, &h, &h));
 }
 
 /* ---- rates ------------------------------------------------------------------------------- */
