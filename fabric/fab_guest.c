@@ -264,7 +264,7 @@ void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
 	if (!g->refused)
 		refused(srv, g,
 			g->hello.at == HELLO_CHALLENGED
-				? "it left at our proof: its secret is another"
+				? "it left at our proof: its secret is another, or it was cut off"
 				: "it left in the middle of the hello");
 	guest_close(g);
 }
