@@ -133,6 +133,9 @@ bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now
 		case FAB_CONTROL_REFUSED:
 			log_warn("refused: %s", e->text);
 			break;
+		case FAB_CONTROL_NOTICE:
+			log_warn("%s", e->text);
+			break;
 		}
 	}
 	return count == EVENTS_MAX;

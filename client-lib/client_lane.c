@@ -199,9 +199,9 @@ uint64_t client__lane_deadline(const struct client_lane *lane)
 {
 	if (lane->at == CLIENT_DOWN)
 		return lane->retry_ns;
-	if (lane->at == CLIENT_HELLO)
-		return fab_conn_deadline(lane->conn);
-	return lane->at == CLIENT_POOL ? lane->try_until_ns : UINT64_MAX;
+	if (lane->at == CLIENT_POOL)
+		return lane->try_until_ns;
+	return fab_conn_deadline(lane->conn);
 }
 
 void client__lanes_step(struct weka_client *c, uint64_t now_ns)

@@ -359,6 +359,8 @@ enum fab_control_type {
 	FAB_CONTROL_POOL_GONE,
 	/* Somebody was refused: one line in `text`, for the log; rarely, however many are. */
 	FAB_CONTROL_REFUSED,
+	/* Something happened to a network card: one line in `text`, for the log. */
+	FAB_CONTROL_NOTICE,
 };
 
 struct fab_control_event {

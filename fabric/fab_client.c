@@ -228,14 +228,30 @@ static void socket_input(struct fab_conn *conn)
 	}
 }
 
-/* rdma: what the connection manager has to say is that it has ended. */
+/* Empties the epoll.  Was there anything? */
+static bool harvest(struct fab_conn *conn)
+{
+	struct epoll_event evs[4];
+	int count = epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0);
+
+	for (int i = 0; i < count && conn->onesided; i++)
+		conn->port_due |= evs[i].data.fd == conn->rdma.rdma->id->verbs->async_fd;
+	return count > 0;
+}
+
+/* rdma: what the connection manager has to say is that it has ended; a device, that its port may
+ * be down. */
 static void manager_input(struct fab_conn *conn, uint64_t now_ns)
 {
 	char why[FAB_WHY_MAX];
 	int err = fab__rdma_dial_events(&conn->rdma, why);
 
+	(void)harvest(conn); /* who never sleeps has not looked */
 	fab__rdma_leave_step(now_ns);
 	conn->socket_due = false;
+	if (!err && conn->port_due)
+		err = fab__rdma_dial_port(&conn->rdma, why);
+	conn->port_due = false;
 	if (err)
 		fab__conn_broken(conn, err, why);
 }
@@ -250,6 +266,35 @@ static bool pool_expected(const struct fab_conn *conn)
 	return false;
 }
 
+/* Is an answer owed to us, by the appliance? */
+static bool waits(const struct fab_conn *conn)
+{
+	return conn->slot_free_count < conn->limits.credits || pool_expected(conn);
+}
+
+/*
+ * rdma: whoever waits for an answer asks from time to time whether there is still somebody to give
+ * it: a card does not tell that the other's queue pair has gone, unless something is sent there.
+ */
+static wk_cold void probe(struct fab_conn *conn, uint64_t now_ns)
+{
+	uint32_t heard = fab__rdma_heard(conn->rdma.rdma);
+
+	conn->probe_ns = now_ns + FAB_RDMA_PROBE_NS;
+	if (heard != conn->heard || !waits(conn)) {
+		conn->heard = heard;
+		conn->asked_ns = 0;
+		return;
+	}
+	if (conn->asked_ns && now_ns - conn->asked_ns >= FAB_RDMA_GONE_NS) {
+		fab__conn_broken(conn, -ETIMEDOUT, "the appliance's card does not answer");
+		return;
+	}
+	if (!conn->asked_ns)
+		conn->asked_ns = now_ns;
+	fab__rdma_probe(conn->rdma.rdma);
+}
+
 uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done, uint32_t done_max)
 {
 	uint32_t n;
@@ -262,6 +307,8 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 		conn->answered_ns = now_ns;
 	if (n > 0 || (!conn->direct && !conn->onesided))
 		return n;
+	if (conn->onesided && unlikely(now_ns >= conn->probe_ns) && conn->at == CONN_OPEN)
+		probe(conn, now_ns);
 	/* Who polls without ever sleeping learns here that the appliance has died. */
 	if (conn->at == CONN_OPEN &&
 	    (conn->socket_due || now_ns - conn->answered_ns >= SOCKET_QUIET_NS ||
@@ -277,12 +324,10 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 
 bool fab_arm(struct fab_conn *conn)
 {
-	struct epoll_event evs[4];
-
 	if (conn->at != CONN_OPEN)
 		return false;
 	fab_flush(conn);
-	if (epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0) > 0) {
+	if (harvest(conn)) {
 		if (conn->direct)
 			fab__shm_bell_read(conn->doorbells[1]);
 		conn->socket_due = true;
@@ -309,5 +354,7 @@ int fab_conn_fd(const struct fab_conn *conn)
 
 uint64_t fab_conn_deadline(const struct fab_conn *conn)
 {
-	return conn->at < CONN_OPEN ? conn->deadline_ns : UINT64_MAX;
+	if (conn->at < CONN_OPEN)
+		return conn->deadline_ns;
+	return conn->at == CONN_OPEN && conn->onesided && waits(conn) ? conn->probe_ns : UINT64_MAX;
 }

@@ -85,7 +85,11 @@ struct fab_conn {
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
-	bool socket_due; /* epoll said something: shm: look at the unix socket; rdma: at events */
+	bool port_due;        /* rdma: the device said something: look at its port */
+	bool socket_due;   /* epoll said something: shm: look at the unix socket; rdma: at events */
+	uint64_t probe_ns; /* rdma: when to look next whether the appliance is still there */
+	uint64_t asked_ns; /* ... and since when its card has owed an answer; 0: it does not */
+	uint32_t heard;    /* ... fab__rdma_heard() at the last look */
 	int fd;
 	int epoll_fd;
 	int doorbells[2]; /* shm: the appliance's, ours */

@@ -51,6 +51,8 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 			fab__guest_input(srv, container_of(w, struct fab_guest, watch), now_ns);
 		else if (w->type == WATCH_RDMA)
 			fab__rdma_events(srv, now_ns);
+		else if (w->type == WATCH_DEVICE)
+			fab__rdma_async(srv, w);
 		else if (w->type == WATCH_SESSION)
 			fab__control_input(container_of(w, struct fab__session, control.watch));
 		else if (read(srv->control->wake_fd, &drain, sizeof(drain)) < 0)
@@ -58,17 +60,17 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 	}
 }
 
-static uint32_t refusal_events(struct fab_server *srv, struct fab_control_event *events,
-			       uint32_t events_max)
+/* Lines for people, oldest first. */
+static uint32_t line_events(enum fab_control_type type, char lines[][FAB_WHY_MAX], uint32_t *count,
+			    struct fab_control_event *events, uint32_t events_max)
 {
-	struct fab_control *c = srv->control;
 	uint32_t n = 0;
 
-	while (c->refusal_count > 0 && n < events_max) {
-		events[n] = (struct fab_control_event){ .type = FAB_CONTROL_REFUSED };
-		memcpy(events[n++].text, c->refusals[0], FAB_WHY_MAX);
-		c->refusal_count--;
-		memmove(c->refusals[0], c->refusals[1], c->refusal_count * sizeof(c->refusals[0]));
+	while (*count > 0 && n < events_max) {
+		events[n] = (struct fab_control_event){ .type = type };
+		memcpy(events[n++].text, lines[0], FAB_WHY_MAX);
+		--*count;
+		memmove(lines[0], lines[1], *count * sizeof(lines[0]));
 	}
 	return n;
 }
@@ -98,7 +100,10 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	if (c->full && now_ns >= accept_ns(srv))
 		fab__listeners_watch(srv, false);
 	n = fab__control_pool_events(srv, events, events_max);
-	return n + refusal_events(srv, events + n, events_max - n);
+	n += line_events(FAB_CONTROL_REFUSED, c->refusals, &c->refusal_count, events + n,
+			 events_max - n);
+	return n + line_events(FAB_CONTROL_NOTICE, c->notices, &c->notice_count, events + n,
+			       events_max - n);
 }
 
 void fab_server_marks(struct fab_server *srv, uint64_t mark, uint64_t forgotten)
@@ -134,7 +139,8 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 {
 	uint64_t deadline = min_u64(fab__refusals_deadline(srv), fab__rdma_leave_deadline());
 
-	if (srv->control->refusal_count > 0 || !list_empty(&srv->control->pools_due))
+	if (srv->control->refusal_count > 0 || srv->control->notice_count > 0 ||
+	    !list_empty(&srv->control->pools_due))
 		return 0;
 	if (srv->control->full)
 		deadline = min_u64(deadline, accept_ns(srv));

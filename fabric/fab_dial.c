@@ -143,6 +143,9 @@ static int verbs_dialled(struct fab_conn *conn, uint64_t now_ns)
 	}
 	if (!err)
 		err = watch(conn, conn->rdma.rdma->channel->fd, EPOLLIN);
+	if (!err) /* it is never read here: others of this process may want to know, too */
+		err = watch(conn, conn->rdma.rdma->id->verbs->async_fd, EPOLLIN);
+	conn->port_due = true;
 	if (err)
 		return fab__conn_broken(conn, err, why);
 	conn->want.credits =

@@ -129,6 +129,11 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 		capsule_build(r, work, wr, sge);
 		return 0;
 	}
+	if (work->bytes == 0) { /* a probe: no memory of anybody's is named */
+		wr->opcode = IBV_WR_RDMA_WRITE;
+		wr->num_sge = 0;
+		return 0;
+	}
 	if (unlikely(!key_of(r, at, work->bytes, &key)))
 		return broken(r, -EFAULT); /* memory from after this connection's beginning */
 	wr->opcode = work->op == FAB_RDMA_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
@@ -333,9 +338,11 @@ static struct fab_tx *rdma_sent(struct fab_link *link)
 	struct fab_rdma *r = rdma_of(link);
 	struct list *node;
 
-	do
+	do {
 		node = list_pop_front(&r->plan.done);
-	while (node == &r->body.node || node == &r->hello.node);
+		r->probe_out = r->probe_out && node != &r->probe.node;
+	} while (node &&
+		 (node == &r->body.node || node == &r->hello.node || node == &r->probe.node));
 	return node ? list_entry(node, struct fab_tx, node) : NULL;
 }
 
@@ -418,6 +425,31 @@ void fab__rdma_halted(struct fab_rdma *r)
 	ASSERT(r->closed && !r->qp);
 	fab__rdma_plan_abort(&r->plan);
 	r->body_out = false;
+}
+
+/* ---- is anybody there? ------------------------------------------------------------------ */
+
+/*
+ * An RDMA WRITE of no bytes: the peer's card answers it, and nobody else has to do anything for it,
+ * nor have a receive posted.  It reaches no memory, so neither side needs a key for it.
+ */
+void fab__rdma_probe(struct fab_rdma *r)
+{
+	if (r->err || r->closed || r->probe_out || fab__rdma_plan_waits(&r->plan))
+		return;
+	r->probe = (struct fab_tx){ .kind = FAB_TX_PROBE };
+	r->probe_out = true;
+	fab__rdma_plan_add(&r->plan, &r->probe);
+	(void)post(r); /* an error is met by who looks next */
+}
+
+void fab__rdma_timeout_set(const struct fab_verbs *v, struct rdma_cm_id *id)
+{
+	uint8_t timeout = FAB_RDMA_ACK_TIMEOUT;
+
+	/* Where it cannot be set the device's own is as good. */
+	(void)v->set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			    sizeof(timeout));
 }
 
 /* ---- the hello's bytes ------------------------------------------------------------------ */

@@ -13,6 +13,17 @@
 #define FAB_RDMA_RANGES_MAX 128u /* of an appliance's memory             */
 #define FAB_RDMA_CQES_MAX   16u  /* taken from a completion queue at once */
 
+/* How long a card tries before it says that nobody answers: 4.096 us x 2^17, 0.54 s, seven times;
+ * cards may take up to four times as long.  Not 7 retries: to soft-RoCE that means for ever. */
+#define FAB_RDMA_ACK_TIMEOUT 17
+#define FAB_RDMA_RETRIES     6
+
+/* PROTOCOL.md 10: so long without a word, until the peer's card is asked whether it is there ... */
+#define FAB_RDMA_PROBE_NS UINT64_C(5000000000)
+/* ... and so long a client waits for the answer, whatever its own card says; the appliance as long
+ * as for anything: FAB_STALL_NS. */
+#define FAB_RDMA_GONE_NS UINT64_C(10000000000)
+
 /* What goes with the connection request and its answer: PROTOCOL.md 10. */
 struct fab_rdma_greeting {
 	uint8_t version_min;
@@ -31,6 +42,8 @@ struct fab_rdma_device {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
+	uint32_t users; /* the appliance's: its connections                       */
+	bool gone;      /* ... it has failed or was removed: it is closed with the last of them */
 	/* Memory in `pd`: grows only. */
 	struct ibv_mr *mrs[FAB_RDMA_RANGES_MAX];
 	_Atomic uint32_t mr_count;
@@ -74,6 +87,8 @@ struct fab_rdma {
 	uint32_t longs_count; /* 0: the peer has not said where they are */
 	struct fab_tx body;
 	bool body_out;
+	struct fab_tx probe;
+	bool probe_out;
 	/* the hello's bytes */
 	uint32_t hello_at; /* of the capsule that came first, so many were handed out */
 	struct fab_tx hello;
@@ -98,6 +113,15 @@ void fab__rdma_link_init(struct fab_rdma *r, const struct fab_verbs *v, bool ser
 must_check int fab__rdma_receives(struct fab_rdma *r, uint32_t count);
 /* The queue pair was destroyed: all that was lent comes out of sent(). */
 void fab__rdma_halted(struct fab_rdma *r);
+/* Changes whenever the peer, or its card, has said something. */
+static inline uint32_t fab__rdma_heard(const struct fab_rdma *r)
+{
+	return r->done + r->plan.retired;
+}
+/* Asks the peer's card whether it is there, unless something is on its way that tells. */
+void fab__rdma_probe(struct fab_rdma *r);
+/* `id` gives up a peer that does not answer as FAB_RDMA_ACK_TIMEOUT says. */
+void fab__rdma_timeout_set(const struct fab_verbs *v, struct rdma_cm_id *id);
 /* Bytes of the hello, capsule by capsule; as recv() and send() with MSG_DONTWAIT: -EAGAIN. */
 must_check ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes);
 must_check ssize_t fab__rdma_hello_send(struct fab_rdma *r, const void *bytes, uint32_t size_bytes);
@@ -118,6 +142,8 @@ must_check int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to
 must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY_MAX]);
 /* Once there: < 0 when the connection has ended. */
 must_check int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
+/* ... and when our port is down: to be asked when the device has said something. */
+must_check int fab__rdma_dial_port(const struct fab_rdma_dial *d, char why[FAB_WHY_MAX]);
 /* In a child process only memory goes: the queue pair is the parent's. */
 void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
 

@@ -14,8 +14,6 @@
 #include <string.h>
 
 #define RESOLVE_MS  2000
-#define ACK_TIMEOUT 16 /* 4.096 us x 2^16: 0.27 s, eight times: some seconds without an answer */
-#define RETRIES     7
 #define RNR_FOREVER 7 /* the appliance may be busy, and says so: it is not gone */
 #define SENDS_EXTRA 16u
 
@@ -28,7 +26,6 @@ static int say(char why[FAB_WHY_MAX], int err, const char *what)
 int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t receives_max,
 		   char why[FAB_WHY_MAX])
 {
-	uint8_t ack_timeout = ACK_TIMEOUT;
 	struct fab_addr addr = *to;
 	int err;
 
@@ -45,9 +42,7 @@ int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t 
 		return say(why, err, "the connection manager");
 	if (d->v->create_id(d->cm, &d->id, NULL, RDMA_PS_TCP))
 		return say(why, -errno, "the connection manager");
-	/* Where it cannot be set the device's own is as good. */
-	(void)d->v->set_option(d->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
-			       sizeof(ack_timeout));
+	fab__rdma_timeout_set(d->v, d->id);
 	if (d->v->resolve_addr(d->id, NULL, &addr.sa, RESOLVE_MS))
 		return say(why, -errno, "no way to that address");
 	return 0;
@@ -63,7 +58,7 @@ static int connect_to(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY
 	struct rdma_conn_param param = {
 		.private_data = greeting,
 		.private_data_len = sizeof(greeting),
-		.retry_count = RETRIES,
+		.retry_count = FAB_RDMA_RETRIES,
 		.rnr_retry_count = RNR_FOREVER,
 	};
 	int err;
@@ -181,6 +176,13 @@ int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 		(void)d->v->ack_cm_event(event);
 	}
 	return err;
+}
+
+int fab__rdma_dial_port(const struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
+{
+	if (fab__rdma_port_up(d->v, d->rdma->id))
+		return 0;
+	return say(why, -ENETDOWN, "this host's port");
 }
 
 void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child)

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #define BACKLOG 64
-#define RETRIES 7
 /* Of our sends, when the client has no receive posted: it has one for every reply. */
 #define RNR_RETRIES 6
 #define SENDS_EXTRA 64u /* parts, besides a reply and its like for each credit */
@@ -62,25 +61,53 @@ static int ranges_add(struct fab_rdma_server *rs, struct fab_rdma_device *dev)
 
 /* ---- devices ------------------------------------------------------------------------------ */
 
-static struct fab_rdma_device *device_of(struct fab_rdma_server *rs, struct ibv_context *verbs,
-					 char why[FAB_WHY_MAX])
+static struct fab_rdma_device *device_new(struct fab_server *srv, struct ibv_context *verbs,
+					  char why[FAB_WHY_MAX])
 {
-	struct fab_rdma_device *dev = NULL;
+	struct fab_rdma_server *rs = &srv->control->rdma;
+	struct fab_rdma_device *dev;
+	uint32_t i = 0;
 	int err;
 
-	for (uint32_t i = 0; i < rs->device_count && !dev; i++)
-		if (rs->devices[i].verbs == verbs)
-			dev = &rs->devices[i];
-	if (!dev && rs->device_count == FAB_RDMA_DEVICES_MAX) {
+	while (i < FAB_RDMA_DEVICES_MAX && rs->devices[i].verbs)
+		i++;
+	if (i == FAB_RDMA_DEVICES_MAX) {
 		snprintf(why, FAB_WHY_MAX, "RDMA: at most %u devices", FAB_RDMA_DEVICES_MAX);
 		return NULL;
 	}
-	if (!dev) {
-		dev = &rs->devices[rs->device_count];
+	dev = &rs->devices[i];
+	err = fab__fd_nonblock(verbs->async_fd);
+	if (err)
+		snprintf(why, FAB_WHY_MAX, "RDMA: events of the device: %s", strerror(-err));
+	else
 		err = fab__rdma_device_open(dev, rs->v, verbs, why);
-		if (err)
+	if (err) {
+		fab__rdma_device_close(dev);
+		return NULL;
+	}
+	rs->device_watch[i].type = WATCH_DEVICE;
+	fab__control_watch(srv, verbs->async_fd, &rs->device_watch[i]);
+	return dev;
+}
+
+static struct fab_rdma_device *device_of(struct fab_server *srv, struct ibv_context *verbs,
+					 char why[FAB_WHY_MAX])
+{
+	struct fab_rdma_server *rs = &srv->control->rdma;
+	struct fab_rdma_device *dev = NULL;
+	int err;
+
+	for (uint32_t i = 0; i < FAB_RDMA_DEVICES_MAX && !dev; i++)
+		if (rs->devices[i].verbs == verbs)
+			dev = &rs->devices[i];
+	if (!dev) {
+		dev = device_new(srv, verbs, why);
+		if (!dev)
 			return NULL;
-		rs->device_count++;
+	}
+	if (dev->gone) {
+		snprintf(why, FAB_WHY_MAX, "RDMA: the device has failed");
+		return NULL;
 	}
 	err = ranges_add(rs, dev);
 	if (!err)
@@ -112,13 +139,14 @@ static int accept_it(struct fab_rdma *r)
 		.private_data_len = sizeof(greeting),
 		.responder_resources = 0, /* nobody reads from us */
 		.initiator_depth = (uint8_t)r->plan.limits.reads_max,
-		.retry_count = RETRIES,
+		.retry_count = FAB_RDMA_RETRIES,
 		.rnr_retry_count = RNR_RETRIES,
 	};
 	int err = fab__rdma_receives(r, 1); /* HELLO */
 
 	if (err)
 		return err;
+	fab__rdma_timeout_set(r->v, r->id);
 	fab__rdma_greeting_build(greeting);
 	return r->v->accept(r->id, &param) ? -errno : 0;
 }
@@ -136,7 +164,7 @@ static int begin(struct fab_server *srv, struct fab_guest *g, struct rdma_cm_id 
 	struct fab_rdma *r;
 	int err;
 
-	cfg.device = device_of(rs, id->verbs, why);
+	cfg.device = device_of(srv, id->verbs, why);
 	if (!cfg.device)
 		return -ENOMEM;
 	cfg.reads_max =
@@ -224,11 +252,14 @@ static void event_step(struct fab_server *srv, struct rdma_cm_event *event, uint
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		request(srv, id, &asked, now_ns);
 		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		fab__rdma_removed(srv, id);
+		ended(srv, id->context);
+		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 		ended(srv, id->context);
 		break;
@@ -316,7 +347,7 @@ void fab__rdma_server_init(struct fab_rdma_server *rs)
 
 void fab__rdma_server_free(struct fab_rdma_server *rs)
 {
-	for (uint32_t i = 0; i < rs->device_count; i++)
+	for (uint32_t i = 0; i < FAB_RDMA_DEVICES_MAX; i++)
 		fab__rdma_device_close(&rs->devices[i]);
 	if (rs->cm) {
 		fab__rdma_leave_all(rs->cm);

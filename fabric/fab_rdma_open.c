@@ -251,7 +251,9 @@ int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v, struct rdma
 	list_init(&r->plan.done);
 	r->id = id;
 	r->device = cfg->device;
-	if (!r->device)
+	if (r->device)
+		r->device->users++;
+	else
 		err = device_own(r, why);
 	if (!err)
 		err = parts_create(r, cfg, why);
@@ -313,7 +315,7 @@ void fab__rdma_free(struct fab_rdma *r)
 	}
 	if (r->channel)
 		(void)v->destroy_comp_channel(r->channel);
-	if (!r->server && r->device)
+	if (r->device && (!r->server || (--r->device->users == 0 && r->device->gone)))
 		fab__rdma_device_close(r->device);
 	if (r->id)
 		fab__rdma_leave(v, r->id, r->cm, r->unreachable);

@@ -45,6 +45,11 @@ static bool is_read(const struct fab_tx *tx)
 	return tx->kind == FAB_TX_FETCH || tx->kind == FAB_TX_BODY;
 }
 
+static bool is_write(const struct fab_tx *tx)
+{
+	return tx->kind == FAB_TX_PART || tx->kind == FAB_TX_PROBE;
+}
+
 void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx)
 {
 	ASSERT(!is_read(tx) || plan->limits.reads_max > 0);
@@ -104,7 +109,7 @@ bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 		return false;
 	if (!list_empty(&plan->out)) {
 		out->tx = list_entry(plan->out.next, struct fab_tx, node);
-		out->op = out->tx->kind == FAB_TX_PART ? FAB_RDMA_WRITE : FAB_RDMA_SEND;
+		out->op = is_write(out->tx) ? FAB_RDMA_WRITE : FAB_RDMA_SEND;
 		out->at = 0;
 		out->bytes = 0;
 		if (out->op == FAB_RDMA_WRITE) {
@@ -144,6 +149,11 @@ int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq)
 		plan->holds = false;
 	}
 	return 0;
+}
+
+bool fab__rdma_plan_waits(const struct fab_rdma_plan *plan)
+{
+	return plan->signals_out > 0 || !list_empty(&plan->out) || !list_empty(&plan->reads);
 }
 
 void fab__rdma_plan_abort(struct fab_rdma_plan *plan)

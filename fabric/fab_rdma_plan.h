@@ -55,7 +55,8 @@ struct fab_rdma_plan {
 void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limits *limits,
 			 struct fab_rdma_posted *ring);
 
-/* One more to go: by its kind a capsule, a write (PART) or a read (FETCH, BODY). */
+/* One more to go: by its kind a capsule, a write (PART; PROBE: of no bytes), a read (FETCH, BODY).
+ */
 void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx);
 
 /*
@@ -66,6 +67,9 @@ must_check bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_
 
 /* `seq` has completed, and so has all before it.  -EPROTO: it is not in flight. */
 must_check int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq);
+
+/* Is something on its way, or about to be, whose completion says that the peer's card answers? */
+must_check bool fab__rdma_plan_waits(const struct fab_rdma_plan *plan);
 
 /* The queue pair is no more: all that was lent is done. */
 void fab__rdma_plan_abort(struct fab_rdma_plan *plan);

@@ -35,6 +35,11 @@
 #define OF_IBVERBS(X)                                                                              \
 	X(query_device)                                                                            \
 	X(query_port)                                                                              \
+	X(query_gid)                                                                               \
+	X(get_device_name)                                                                         \
+	X(get_async_event)                                                                         \
+	X(ack_async_event)                                                                         \
+	X(event_type_str)                                                                          \
 	X(alloc_pd)                                                                                \
 	X(dealloc_pd)                                                                              \
 	X(reg_mr)                                                                                  \

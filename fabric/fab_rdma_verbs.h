@@ -40,6 +40,11 @@ struct fab_verbs {
 	/* Zero `out` first: an older library fills less of it. */
 	int (*query_port)(struct ibv_context *context, uint8_t port,
 			  struct _compat_ibv_port_attr *out);
+	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *out);
+	const char *(*get_device_name)(struct ibv_device *device);
+	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *out);
+	void (*ack_async_event)(struct ibv_async_event *event);
+	const char *(*event_type_str)(enum ibv_event_type type);
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *at, size_t bytes, int access);

@@ -16,6 +16,7 @@
  */
 #include "fabric/fab_server_internal.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,18 @@ static void line_put(struct fab_control *c, const char *text)
 {
 	if (c->refusal_count < FAB_REFUSALS_MAX)
 		snprintf(c->refusals[c->refusal_count++], FAB_WHY_MAX, "%s", text);
+}
+
+void fab__notice(struct fab_server *srv, const char *format, ...)
+{
+	struct fab_control *c = srv->control;
+	va_list args;
+
+	if (c->notice_count == FAB_REFUSALS_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(c->notices[c->notice_count++], FAB_WHY_MAX, format, args);
+	va_end(args);
 }
 
 /* "127.0.0.1:4711" is of "127.0.0.1", "[::1]:4711" of "[::1]", "user 0, process 12" of "user 0". */

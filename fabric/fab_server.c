@@ -67,6 +67,16 @@ static void session_unwatch(struct fab_server *srv, struct fab__session *s)
 		ASSERT(epoll_ctl(srv->epoll_fd, EPOLL_CTL_DEL, fd, NULL) == 0);
 }
 
+/* From the first session over rdma on somebody looks whether their clients are there. */
+static void probe_first(struct fab_server *srv)
+{
+	srv->onesided_count++;
+	if (srv->probe_ns != UINT64_MAX)
+		return;
+	srv->probe_ns = srv->now_ns + FAB_RDMA_PROBE_NS;
+	srv->next_deadline_ns = min_u64(srv->next_deadline_ns, srv->probe_ns);
+}
+
 static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint32_t events_max)
 {
 	uint32_t n = 0;
@@ -89,6 +99,8 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 			SESSION_OPEN; /* only now: a LOST before this was its predecessor's */
 		srv->open[srv->open_count++] = m->session;
 		srv->stream_count += is_stream(m->session);
+		if (m->session->onesided)
+			probe_first(srv);
 		srv->stat.sessions++;
 		session_watch(srv, m->session);
 		event_put(&events[n++], FAB_EVENT_SESSION_NEW, m->session);
@@ -158,6 +170,7 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 		s->at = SESSION_FREE;
 		srv->closing_count--;
 		srv->stream_count -= is_stream(s);
+		srv->onesided_count -= s->onesided;
 		srv->open[i] = srv->open[--srv->open_count];
 		srv->stat.wakeups_sent += s->direct ? s->shm.rung_count : 0;
 		session_unwatch(srv, s);
@@ -175,9 +188,31 @@ static wk_cold void stop_all(struct fab_server *srv)
 		fab__session_fail(srv->open[i], -ECONNRESET);
 }
 
+/* All at once, so that a core that sleeps is woken once: who has said nothing since the last look
+ * is asked whether it is there. */
+static void probe(struct fab_server *srv, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < srv->open_count; i++) {
+		struct fab__session *s = srv->open[i];
+
+		if (!s->onesided || s->at != SESSION_OPEN)
+			continue;
+		if (s->heard == fab__rdma_heard(s->rdma)) {
+			fab__rdma_probe(s->rdma);
+			fab__stall_watch(s);
+		}
+		s->heard = fab__rdma_heard(s->rdma);
+	}
+	srv->probe_ns = srv->onesided_count > 0 ? now_ns + FAB_RDMA_PROBE_NS : UINT64_MAX;
+}
+
 static void expire(struct fab_server *srv, uint64_t now_ns)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next;
+
+	if (srv->probe_ns <= now_ns)
+		probe(srv, now_ns);
+	next = srv->probe_ns;
 
 	for (uint32_t i = 0; i < srv->open_count; i++) {
 		struct fab__session *s = srv->open[i];

@@ -169,6 +169,7 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 	srv->epoll_fd = -1;
 	srv->wake_fd = -1;
 	srv->next_deadline_ns = UINT64_MAX;
+	srv->probe_ns = UINT64_MAX;
 	list_init(&srv->dirty);
 	list_init(&srv->closed);
 	list_init(&srv->cancels);

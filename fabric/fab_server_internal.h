@@ -185,7 +185,14 @@ struct fab__rx {    /* a capsule that is coming in */
 	struct fab_piece *piece; /* whose payload it is */
 };
 
-enum fab_watch_type { WATCH_WAKE, WATCH_LISTENER, WATCH_HELLO, WATCH_SESSION, WATCH_RDMA };
+enum fab_watch_type {
+	WATCH_WAKE,
+	WATCH_LISTENER,
+	WATCH_HELLO,
+	WATCH_SESSION,
+	WATCH_RDMA,
+	WATCH_DEVICE,
+};
 
 struct fab_watch { /* what an epoll entry of the control side points to */
 	enum fab_watch_type type;
@@ -241,6 +248,7 @@ struct fab__session {
 	struct fab_tcp *tcp;
 	struct fab_rdma *rdma;
 	uint32_t stall_retired; /* rdma: what had completed when stall_ns was set */
+	uint32_t heard;         /* rdma: fab__rdma_heard() at the last look for the vanished */
 	struct fab_message opened, lost, closed, halt, halted;
 	struct fab__session_control control;
 	_Atomic uint64_t here; /* pub.client while it has this place: fab_server_client() */
@@ -329,7 +337,7 @@ struct fab_rdma_server { /* the control side's, but for what the lock is for */
 	struct rdma_event_channel *cm; /* NULL: no listener yet */
 	struct fab_watch watch;
 	struct fab_rdma_device devices[FAB_RDMA_DEVICES_MAX];
-	uint32_t device_count;
+	struct fab_watch device_watch[FAB_RDMA_DEVICES_MAX]; /* of the same number's events */
 	pthread_mutex_t lock; /* ranges: fab_server_memory() may come from any thread */
 	struct fab_rdma_range ranges[FAB_RDMA_RANGES_MAX];
 	uint32_t range_count;
@@ -359,6 +367,8 @@ struct fab_control {              /* one for all cores */
 	uint64_t now_ns;                              /* of the last step */
 	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
 	uint32_t refusal_count;
+	char notices[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* ... that tell of no refusal */
+	uint32_t notice_count;
 	struct fab__refusal kinds[FAB_REFUSAL_KINDS];
 	_Atomic uint64_t mark; /* fab_server_marks() */
 	_Atomic uint64_t forgotten;
@@ -372,14 +382,16 @@ struct fab_server { /* of one core */
 	/* the core's */
 	struct fab__session **open;
 	uint32_t open_count;
-	uint32_t open_next;    /* where the next poll begins */
-	uint32_t stream_count; /* of them, over tcp          */
+	uint32_t open_next;      /* where the next poll begins */
+	uint32_t stream_count;   /* of them, over tcp          */
+	uint32_t onesided_count; /* ... over rdma            */
 	uint32_t closing_count;
 	uint32_t polls; /* since the epoll was last asked */
 	bool busy;      /* it had something then          */
 	bool stopping;
 	uint64_t now_ns; /* of the last poll */
 	uint64_t next_deadline_ns;
+	uint64_t probe_ns;   /* when those over rdma are asked whether they are there */
 	struct list dirty;   /* sessions to flush           */
 	struct list closed;  /* sessions whose SESSION_CLOSED the caller may still be reading */
 	struct list cancels; /* requests with an event due  */
@@ -406,6 +418,9 @@ void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 
 /* fab_refuse.c: the control side's */
 void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);
+/* Something that people should know, and that nobody outside can bring about at will. */
+void fab__notice(struct fab_server *srv, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 void fab__refusals_expire(struct fab_server *srv);
 uint64_t fab__refusals_deadline(const struct fab_server *srv);
 void fab__refusals_collect(struct fab_server *srv);
@@ -434,6 +449,11 @@ must_check int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l,
 				char why[FAB_WHY_MAX]);
 void fab__rdma_unlisten(struct fab_server *srv, struct fab_listener *l);
 void fab__rdma_events(struct fab_server *srv, uint64_t now_ns);
+
+/* fab_rdma_async.c */
+void fab__rdma_async(struct fab_server *srv, const struct fab_watch *watch);
+/* The connection manager says that the device of `id` is no more. */
+void fab__rdma_removed(struct fab_server *srv, const struct rdma_cm_id *id);
 
 /* fab_guest_tls.c: as fab__tls_step(), with what is wrong for the log. */
 must_check int fab__guest_tls_prepare(struct fab_server *srv);

@@ -55,6 +55,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	list_init(&s->dirty_node);
 	memset(s->refused_ns, 0, sizeof(s->refused_ns));
 	s->next_deadline_ns = UINT64_MAX;
+	s->heard = 0;
 	s->req_free_count = limits->credits;
 	for (uint32_t i = 0; i < limits->credits; i++) {
 		s->req_free[i] = (uint16_t)(limits->credits - 1 - i);

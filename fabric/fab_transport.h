@@ -21,6 +21,7 @@ enum fab_tx_kind {
 	FAB_TX_DATA,    /* answers a PULL                         */
 	FAB_TX_FETCH,   /* onesided: payload is read: FAB_EVENT_PULLED */
 	FAB_TX_BODY,    /* the transport's own: a long body is read    */
+	FAB_TX_PROBE,   /* ... and: does the peer answer?              */
 };
 
 /* Memory of the other side's, as its verbs know it. */

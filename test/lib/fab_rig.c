@@ -52,6 +52,9 @@ void fab_rig_control(struct fab_rig *rig)
 			rig->refused++;
 			memcpy(rig->refusal, events[i].text, sizeof(rig->refusal));
 			break;
+		case FAB_CONTROL_NOTICE:
+			memcpy(rig->notice, events[i].text, sizeof(rig->notice));
+			break;
 		}
 	}
 }
@@ -105,6 +108,19 @@ void fab_rig_idle(struct fab_rig *rig)
 
 	ASSERT(fab_server_poll(rig->srv, rig->now_ns, &none, 1) == 0);
 	fab_rig_control(rig);
+}
+
+void fab_rig_settle(struct fab_rig *rig)
+{
+	struct fab_call *done;
+	struct fab_event event;
+
+	for (int i = 0; i < 200; i++) {
+		fab_rig_control(rig);
+		if (rig->conn)
+			(void)!fab_poll(rig->conn, rig->now_ns, &done, 1);
+		(void)!fab_server_poll(rig->srv, rig->now_ns, &event, 1);
+	}
 }
 
 struct fab_event fab_rig_event(struct fab_rig *rig)

@@ -21,6 +21,7 @@ struct fab_rig {
 	uint32_t pools_gone;
 	uint32_t refused;
 	char refusal[256]; /* the last one */
+	char notice[256];  /* the last one */
 };
 
 extern const struct fab_key fab_rig_key;
@@ -37,6 +38,8 @@ struct fab_region *fab_rig_pool(struct fab_rig *rig, struct fab_conn *conn, uint
 void fab_rig_control(struct fab_rig *rig);
 /* One turn of both sides in which the core learns nothing: what was closed goes to control. */
 void fab_rig_idle(struct fab_rig *rig);
+/* Turns of all until what was begun is done; events are thrown away. */
+void fab_rig_settle(struct fab_rig *rig);
 /* Turns until the core has an event other than SESSION_NEW, or ASSERTs after many. */
 struct fab_event fab_rig_event(struct fab_rig *rig);
 struct fab_req *fab_rig_request(struct fab_rig *rig);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -149,6 +150,13 @@ void fake__drain_fd(int fd)
 	(void)!read(fd, &count, sizeof(count));
 }
 
+bool fake_verbs_readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
 struct ibv_comp_channel *fake__create_comp_channel(struct ibv_context *context)
 {
 	struct fake_channel *c = fake__make(sizeof(*c));
@@ -280,6 +288,7 @@ void fake__destroy_qp(struct rdma_cm_id *id)
 {
 	struct fake_qp *qp = fake__qp_of(id->qp);
 
+	ASSERT(f.async_unacked == 0); /* it would be waited for */
 	for (uint32_t i = 0; i < QPS_MAX; i++)
 		if (f.qps[i] == qp)
 			f.qps[i] = NULL;
@@ -322,7 +331,8 @@ static void take_in(struct fake_qp *qp, struct fake_wr *w, const struct ibv_send
 	fake_verbs_stat.inlined += !!(wr->send_flags & IBV_SEND_INLINE);
 	fake_verbs_stat.signalled += !!(wr->send_flags & IBV_SEND_SIGNALED);
 	fake_verbs_stat.sends += wr->opcode == IBV_WR_SEND;
-	fake_verbs_stat.writes += wr->opcode == IBV_WR_RDMA_WRITE;
+	fake_verbs_stat.writes += wr->opcode == IBV_WR_RDMA_WRITE && w->length > 0;
+	fake_verbs_stat.probes += wr->opcode == IBV_WR_RDMA_WRITE && w->length == 0;
 	fake_verbs_stat.reads += wr->opcode == IBV_WR_RDMA_READ;
 	if (wr->opcode != IBV_WR_SEND)
 		fake_verbs_stat.chunk_max_bytes =
@@ -397,7 +407,7 @@ static bool run_one(struct fake_qp *qp)
 	if (w->wr.opcode == IBV_WR_SEND) {
 		if (!send_run(peer, w))
 			return false;
-	} else {
+	} else if (w->length > 0) { /* one of no bytes needs no memory */
 		mr = mr_of(peer->qp.pd, w->wr.wr.rdma.rkey, at, w->length);
 		if (!mr || !(mr->access & need)) {
 			fake__qp_break(qp, w->wr.wr_id, IBV_WC_REM_ACCESS_ERR);

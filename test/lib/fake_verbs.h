@@ -45,6 +45,15 @@ void fake_verbs_break(void);
  * connection manager say in between leaves it deaf and dumb for good.
  */
 void fake_verbs_port(bool up);
+/* A device's event: of one queue pair that was accepted (QP_*), its completion queue (CQ_ERR), or
+ * port 1 (the others), which PORT_ERR brings down and PORT_ACTIVE up again. */
+void fake_verbs_event(enum ibv_event_type type);
+/* Does a descriptor that somebody sleeps on say so now? */
+bool fake_verbs_readable(int fd);
+/* The port has another address from now on. */
+void fake_verbs_readdress(void);
+/* The connection manager says that the device is no more, to whoever has an id there. */
+void fake_verbs_remove(void);
 /* While it is down: does it look up to who asks for its state? */
 void fake_verbs_port_seen(bool up);
 /* Is [at, at + bytes) named by work that may still be carried out? */
@@ -55,6 +64,7 @@ struct fake_verbs_stat {
 	uint32_t sends;
 	uint32_t writes;
 	uint32_t reads;
+	uint32_t probes; /* writes of no bytes */
 	uint32_t signalled;
 	uint32_t inlined;
 	uint32_t rnr; /* sends that met no receive */

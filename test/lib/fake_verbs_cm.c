@@ -87,6 +87,7 @@ static struct fake_id *id_make(struct rdma_event_channel *channel)
 	id->id.channel = channel;
 	id->id.verbs = &f.context;
 	id->id.port_num = 1;
+	id->id.route.addr.addr.ibaddr.sgid = f.gid;
 	return id;
 }
 
@@ -219,6 +220,14 @@ static struct fake_id *listener_at(__be16 port)
 	return NULL;
 }
 
+/* Who is not told how long to try may try for ever: so soft-RoCE understands 7 retries, and without
+ * a timeout nobody tries again at all. */
+static void patience_check(const struct fake_id *id, const struct rdma_conn_param *param)
+{
+	ASSERT(param->retry_count > 0 && param->retry_count < 7);
+	ASSERT(id->ack_timeout >= 14 && id->ack_timeout <= 20); /* 67 ms to 4.3 s */
+}
+
 static int fake_connect(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 {
 	struct fake_id *id = id_of(pub);
@@ -226,6 +235,7 @@ static int fake_connect(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 	struct rdma_conn_param seen_by_peer = *param;
 	struct fake_id *peer;
 
+	patience_check(id, param);
 	if (!speak())
 		return 0;
 	if (!listener) {
@@ -249,6 +259,7 @@ static int fake_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 	struct fake_id *id = id_of(pub);
 
 	ASSERT(fake__qp_of(pub->qp)->recv_posted > 0); /* what the peer sends first must find one */
+	patience_check(id, param);
 	id->initiator_depth = param->initiator_depth;
 	if (!id->peer || !speak())
 		return fake__no(ECONNRESET);
@@ -275,7 +286,8 @@ static int fake_reject(struct rdma_cm_id *pub, const void *data, uint8_t bytes)
 
 static int fake_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
-	(void)id, (void)level, (void)name, (void)value, (void)bytes;
+	ASSERT(level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_ACK_TIMEOUT && bytes == 1);
+	id_of(id)->ack_timeout = *(uint8_t *)value;
 	return 0;
 }
 
@@ -307,8 +319,51 @@ static int fake_query_port(struct ibv_context *context, uint8_t port,
 	(void)context;
 	ASSERT(port == 1);
 	attr->max_msg_sz = f.cfg.max_msg_sz;
+	attr->gid_tbl_len = 2;
 	attr->state = f.port_down && !f.port_looks_up ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	return 0;
+}
+
+static int fake_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *out)
+{
+	(void)context;
+	ASSERT(port == 1 && index >= 0 && index < 2);
+	if (index == 0) /* a place that is free */
+		return fake__no(ENOENT);
+	*out = f.gid;
+	return 0;
+}
+
+static const char *fake_get_device_name(struct ibv_device *device)
+{
+	ASSERT(device == &f.device);
+	return "fake0";
+}
+
+static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *out)
+{
+	ASSERT(fcntl(context->async_fd, F_GETFL) & O_NONBLOCK);
+	if (f.async_count == 0)
+		return fake__no(EAGAIN);
+	*out = f.async[0];
+	memmove(f.async, f.async + 1, --f.async_count * sizeof(f.async[0]));
+	f.async_unacked++;
+	if (f.async_count == 0)
+		fake__drain_fd(context->async_fd);
+	return 0;
+}
+
+static void fake_ack_async_event(struct ibv_async_event *event)
+{
+	(void)event;
+	f.async_unacked--;
+}
+
+static const char *fake_event_type_str(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ERR       ? "port error"
+	       : type == IBV_EVENT_DEVICE_FATAL ? "device fatal"
+						: "event";
 }
 
 static const struct fab_verbs verbs = {
@@ -333,6 +388,11 @@ static const struct fab_verbs verbs = {
 	.event_str = fake_event_str,
 	.query_device = fake_query_device,
 	.query_port = fake_query_port,
+	.query_gid = fake_query_gid,
+	.get_device_name = fake_get_device_name,
+	.get_async_event = fake_get_async_event,
+	.ack_async_event = fake_ack_async_event,
+	.event_type_str = fake_event_type_str,
 	.alloc_pd = fake__alloc_pd,
 	.dealloc_pd = fake__dealloc_pd,
 	.reg_mr = fake__reg_mr,
@@ -367,13 +427,18 @@ void fake_verbs_begin(const struct fake_verbs_cfg *cfg)
 	f.cfg.steps_max = cfg->steps_max ? cfg->steps_max : 8;
 	ASSERT(f.cfg.max_inline <= INLINE);
 	f.port = 20000;
+	f.context.device = &f.device;
+	f.context.async_fd = eventfd(0, EFD_CLOEXEC);
+	ASSERT(f.context.async_fd >= 0);
+	f.gid.raw[0] = 1;
 	rand_seed(&f.rand, cfg->seed);
 	fab__verbs_set(&verbs);
 }
 
 void fake_verbs_end(void)
 {
-	ASSERT(f.objects == 0);
+	ASSERT(f.objects == 0 && f.async_unacked == 0);
+	close(f.context.async_fd);
 	fab__verbs_set(NULL);
 }
 
@@ -400,6 +465,41 @@ void fake_verbs_break(void)
 	for (uint32_t i = 0; i < QPS_MAX; i++)
 		if (f.qps[i])
 			fake__qp_break(f.qps[i], 0, IBV_WC_WR_FLUSH_ERR);
+}
+
+void fake_verbs_event(enum ibv_event_type type)
+{
+	struct ibv_async_event *e = &f.async[f.async_count++];
+
+	ASSERT(f.async_count <= ARRAY_LEN(f.async));
+	*e = (struct ibv_async_event){ .event_type = type, .element.port_num = 1 };
+	if (type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE)
+		f.port_down = type == IBV_EVENT_PORT_ERR;
+	for (uint32_t i = 0; i < QPS_MAX; i++) {
+		if (!f.qps[i] || !f.qps[i]->id->server)
+			continue;
+		if (type == IBV_EVENT_CQ_ERR)
+			e->element.cq = f.qps[i]->qp.send_cq;
+		else if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+			 type == IBV_EVENT_QP_ACCESS_ERR)
+			e->element.qp = &f.qps[i]->qp;
+	}
+	fake__ring_fd(f.context.async_fd);
+}
+
+void fake_verbs_readdress(void)
+{
+	f.gid.raw[0]++;
+}
+
+void fake_verbs_remove(void)
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(f.listeners); i++)
+		if (f.listeners[i])
+			tell(f.listeners[i], RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+	for (uint32_t i = 0; i < QPS_MAX; i++)
+		if (f.qps[i])
+			tell(f.qps[i]->id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
 }
 
 void fake_verbs_port_seen(bool up)

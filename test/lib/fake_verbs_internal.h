@@ -51,6 +51,7 @@ struct fake_id {
 	bool told_end;
 	uint32_t unacked;
 	uint8_t initiator_depth;
+	uint8_t ack_timeout;
 };
 
 struct fake_qp {
@@ -86,6 +87,11 @@ struct fake__state {
 	struct fake_verbs_cfg cfg;
 	struct rand_state rand;
 	struct ibv_context context;
+	struct ibv_device device;
+	struct ibv_async_event async[8];
+	uint32_t async_count;
+	uint32_t async_unacked;
+	union ibv_gid gid; /* the port's one address */
 	struct fake_qp *qps[QPS_MAX];
 	struct fake_mr *mrs[MRS_MAX];
 	struct fake_id *listeners[8];

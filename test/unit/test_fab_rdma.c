@@ -230,19 +230,6 @@ Test(fab_rdma, what_a_client_writes_is_read_from_its_window)
 	}
 }
 
-static void settle(void)
-{
-	struct fab_call *done;
-	struct fab_event event;
-
-	for (int i = 0; i < 200; i++) {
-		fab_rig_control(&rig);
-		if (rig.conn)
-			(void)!fab_poll(rig.conn, rig.now_ns, &done, 1);
-		(void)!fab_server_poll(rig.srv, rig.now_ns, &event, 1);
-	}
-}
-
 Test(fab_rdma, as_many_receives_are_posted_as_there_are_credits)
 {
 	struct fake_verbs_cfg verbs = { .seed = 11 };
@@ -250,7 +237,7 @@ Test(fab_rdma, as_many_receives_are_posted_as_there_are_credits)
 	struct fab_req *reqs[8];
 
 	begin(&verbs, 8);
-	settle();
+	fab_rig_settle(&rig);
 	cr_assert_eq(fake_verbs_receives(true), 8);
 	for (uint32_t round = 0; round < 50; round++) {
 		for (uint32_t i = 0; i < 8; i++) {
@@ -264,7 +251,7 @@ Test(fab_rdma, as_many_receives_are_posted_as_there_are_credits)
 			fab_reply(reqs[i], 0, NULL, 0);
 		for (uint32_t i = 0; i < 8; i++)
 			(void)fab_rig_done(&rig, rig.conn);
-		settle();
+		fab_rig_settle(&rig);
 		cr_assert_eq(fake_verbs_receives(true), 8);
 	}
 	cr_assert_eq(fake_verbs_stat.rnr,
@@ -388,7 +375,7 @@ static uint32_t broken_by(void (*how)(void))
 	fab_rig_connect(&rig, POOL);
 	fab_close(rig.conn);
 	rig.conn = NULL;
-	settle();
+	fab_rig_settle(&rig);
 	before = fake_verbs_objects(); /* the listener, and the device with its memory */
 	fab_rig_connect(&rig, POOL);
 	load(calls, reqs, pieces);
@@ -404,7 +391,7 @@ static uint32_t broken_by(void (*how)(void))
 	cr_assert_eq(fab_conn_status(rig.conn), -ECONNRESET);
 	fab_close(rig.conn);
 	rig.conn = NULL;
-	settle();
+	fab_rig_settle(&rig);
 	cr_assert_eq(fake_verbs_objects(), before);
 	fab_rig_connect(&rig, POOL); /* and its place is free */
 	read_once(0, 50000, 3);
@@ -441,7 +428,7 @@ Test(fab_rdma, while_a_port_is_down_nobody_says_anything_and_then_all_goes_on)
 
 	begin(&verbs, 8);
 	cfg.address = rig.address;
-	settle();
+	fab_rig_settle(&rig);
 	before = fake_verbs_objects();
 	load(calls, reqs, pieces);
 	fake_verbs_port(false);
@@ -457,7 +444,7 @@ Test(fab_rdma, while_a_port_is_down_nobody_says_anything_and_then_all_goes_on)
 		cr_assert_eq(fab_rig_dial(&rig, &cfg, &conn), -ENETDOWN);
 		cr_assert(strstr(fab_conn_error(conn), "is down"), "%s", fab_conn_error(conn));
 		fab_close(conn);
-		settle();
+		fab_rig_settle(&rig);
 	}
 	fake_verbs_port(true);
 	fake_verbs_freeze(false);
@@ -465,7 +452,7 @@ Test(fab_rdma, while_a_port_is_down_nobody_says_anything_and_then_all_goes_on)
 	fab_rig_connect(&rig, POOL);
 	for (uint32_t i = 0; i < 3; i++) {
 		rig.now_ns += NS_PER_S;
-		settle();
+		fab_rig_settle(&rig);
 	}
 	cr_assert_eq(fake_verbs_objects(), before); /* the old ones are gone */
 	read_once(0, 50000, 3);
@@ -503,7 +490,7 @@ Test(fab_rdma, a_wrong_key_is_refused_and_told_why)
 	cfg.key.secret[0] ^= 1;
 	cr_assert_eq(fab_rig_dial(&rig, &cfg, &conn), -EACCES);
 	fab_close(conn);
-	settle();
+	fab_rig_settle(&rig);
 	cr_assert_eq(rig.refused, 1);
 	end();
 }
@@ -535,7 +522,7 @@ Test(fab_rdma, a_device_that_can_too_little_is_refused_by_name)
 		  fab_conn_error(conn));
 	fab_close(conn);
 	fab_server_stop(rig.srv);
-	settle();
+	fab_rig_settle(&rig);
 	fab_server_destroy(rig.srv);
 	fake_verbs_end();
 }
