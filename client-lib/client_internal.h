@@ -68,6 +68,9 @@ must_check int client__pool_create(struct client_pool *p, uint64_t size_bytes);
 void client__pool_destroy(struct client_pool *p);
 must_check int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *unit);
 void client__pool_give(struct client_pool *p, uint32_t unit);
+/* Of the run that begins at `unit`. */
+must_check uint32_t client__pool_run(const struct client_pool *p, uint32_t unit);
+must_check bool client__pool_is_free(const struct client_pool *p, uint32_t unit);
 
 struct client_lease {
 	struct weka_lease pub;
@@ -85,6 +88,14 @@ must_check int client__leases_create(struct weka_client *c, uint32_t leases_max)
 void client__lease_put(struct client_lease *lease);
 /* The pool has new memory at `fresh`: take along what is in leases, forget who could write. */
 void client__leases_move(struct weka_client *c, char *fresh);
+
+/* client_poison.c: free memory is filled, and looked at when it is taken; for tests. */
+void client__poison_begin(struct weka_client *c);
+void client__poison_given(struct weka_client *c, uint32_t unit, uint32_t units);
+void client__poison_taken(struct weka_client *c, uint32_t unit, uint32_t units);
+/* All of it: the pool has other memory; the end. */
+void client__poison_fill_free(struct weka_client *c);
+void client__poison_look_free(struct weka_client *c);
 
 /* ---- slots: client_io.c ------------------------------------------------------------ */
 
@@ -178,6 +189,8 @@ struct weka_client {
 	enum client_conn_at at; /* of the session: HELLO and POOL are those of `next` */
 
 	struct client_pool pool;
+	bool poisons;          /* client_poison.c */
+	uint64_t poison_looks; /* ... so often */
 	struct weka_counters counters;
 	uint64_t timeout_ns;
 	uint32_t window_max_bytes;

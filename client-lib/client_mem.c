@@ -181,6 +181,16 @@ void client__pool_give(struct client_pool *p, uint32_t unit)
 	run_link(p, unit, units);
 }
 
+uint32_t client__pool_run(const struct client_pool *p, uint32_t unit)
+{
+	return p->run[unit] & ~RUN_FREE;
+}
+
+bool client__pool_is_free(const struct client_pool *p, uint32_t unit)
+{
+	return p->run[unit] & RUN_FREE;
+}
+
 int client__leases_create(struct weka_client *c, uint32_t leases_max)
 {
 	uint32_t i;
@@ -214,6 +224,7 @@ int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **o
 	if (err)
 		return err;
 
+	client__poison_taken(c, lease->unit, (uint32_t)units);
 	c->leases_free = lease->next_free;
 	lease->client = c;
 	lease->units = (uint32_t)units;
@@ -235,6 +246,7 @@ void client__lease_put(struct client_lease *lease)
 
 	if (!lease->released || lease->calls > 0 || lease->lost)
 		return;
+	client__poison_given(c, lease->unit, lease->units);
 	client__pool_give(&c->pool, lease->unit);
 	lease->client = NULL;
 	lease->next_free = c->leases_free;
