@@ -163,8 +163,6 @@ keep() {
 
 # ---- several at once -------------------------------------------------------------------------------
 
-asked=0 # of all guests
-
 # guest NAME: it is about that one from here on.
 guest() {
 	GUEST=$DIR/$1
@@ -180,34 +178,29 @@ guest() {
 power_on() {
 	boots=$((boots + 1))
 	forget
-	rm -f "$OUT/listens" "$GUEST"/bell.*
+	rm -f "$OUT/listens" "$OUT/answered" "$OUT"/ask.* "$GUEST"/bell.* "$GUEST/off"
+	echo 0 >"$GUEST/asked"
 	mkfifo "$GUEST/bell.in" "$GUEST/bell.out" # its second serial line: one who reads it sleeps
 	QEMU_MORE="$QEMU_MORE -serial pipe:$GUEST/bell"
-	qemu "$GUEST_SECONDS" &
+	{ qemu "$GUEST_SECONDS"; : >"$GUEST/off"; } &
 	echo $! >"$GUEST/machine"
-	n=0
-	until [ -e "$OUT/listens" ] || [ $n -gt $((GUEST_SECONDS * 20)) ]; do
-		n=$((n + 1))
-		kill -0 "$(cat "$GUEST/machine")" 2>/dev/null || break
-		sleep 0.05
-	done
+	until [ -e "$OUT/listens" ] || [ -e "$GUEST/off" ]; do sleep 0.05; done
 	[ -e "$OUT/listens" ] || not_ok "$payload: the guest comes up" "$(tail -n 15 "$GUEST/console" "$GUEST/qemu.log")"
 	[ -e "$OUT/listens" ]
 }
 
-# at NAME COMMAND...: the shell there runs it; functions too, and variables stay.  124: no answer.
-at() {
+# at NAME COMMAND...: the shell there runs it; functions too, and variables stay.  124: it is off.
+at() { # a guest that hangs is ended after GUEST_SECONDS
 	there=$DIR/$1
 	shift
-	asked=$((asked + 1))
+	asked=$(($(cat "$there/asked") + 1)) # in a file: who asks may be a subshell
+	echo $asked >"$there/asked"
 	for word; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")"; done >"$there/out/ask.$asked"
 	echo $asked 1<>"$there/bell.in" # RDWR: a guest that is off does not hold us up
-	n=0
-	until read -r answered status <"$there/out/answered" && [ "$answered" = $asked ]; do
-		n=$((n + 1))
-		[ $n -lt $((GUEST_SECONDS * 20)) ] && kill -0 "$(cat "$there/machine")" 2>/dev/null || return 124
+	until { read -r answered status <"$there/out/answered"; } 2>/dev/null && [ "$answered" = $asked ]; do
+		[ ! -e "$there/off" ] || return 124
 		sleep 0.05
-	done 2>/dev/null
+	done
 	cat "$there/out/answer"
 	return "$status"
 }
