@@ -35,8 +35,8 @@ static void look(struct weka_client *c, uint32_t unit, uint32_t units)
 	while (at[i] == POISON)
 		i++;
 	fprintf(stderr,
-		"weka: byte %llu of a free window of %llu bytes was written to: somebody wrote into "
-		"it after it was given back\n",
+		"weka: byte %llu of a free window of %llu bytes was written to: somebody wrote "
+		"into it after it was given back\n",
 		(unsigned long long)i, (unsigned long long)bytes);
 	abort();
 }
