@@ -114,7 +114,7 @@ static void key_of_session(struct fab_conn *conn)
 	conn->hello.key = NULL;
 }
 
-static int verbs_dial(struct fab_conn *conn)
+static int verbs_dial(struct fab_conn *conn, const struct fab_conn *lane_of)
 {
 	char why[FAB_WHY_MAX];
 	int err;
@@ -123,7 +123,8 @@ static int verbs_dial(struct fab_conn *conn)
 		conn->want.credits = CREDITS_DEFAULT;
 	/* A reply for each credit, and an answer for each pool. */
 	err = fab__rdma_dial(&conn->rdma, &conn->addr,
-			     min_u32(conn->want.credits, FAB_CREDITS_MAX) + FAB_POOLS_MAX, why);
+			     min_u32(conn->want.credits, FAB_CREDITS_MAX) + FAB_POOLS_MAX,
+			     lane_of ? lane_of->rdma.rdma : NULL, why);
 	if (!err)
 		err = watch(conn, conn->rdma.cm->fd, EPOLLIN);
 	return err ? fab__conn_broken(conn, err, why) : 0;
@@ -185,7 +186,7 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	conn->want = cfg->want;
 	memcpy(conn->client_id, cfg->client_id, sizeof(conn->client_id));
 	if (conn->addr.transport == FAB_TRANSPORT_RDMA)
-		return verbs_dial(conn);
+		return verbs_dial(conn, cfg->lane_of);
 	hello_begin(conn);
 	return dial(conn);
 }

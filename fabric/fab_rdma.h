@@ -42,8 +42,13 @@ struct fab_rdma_device {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
-	uint32_t users; /* the appliance's: its connections                       */
-	bool gone;      /* ... it has failed or was removed: it is closed with the last of them */
+	uint32_t users; /* its connections; of a client also those that are being made */
+	bool gone;      /* the appliance's: it has failed or was removed */
+	bool of_client; /* ends with the last of them, and is in memory of its own */
+	struct fab_rdma_offered {
+		struct ibv_mr *mr; /* NULL: free */
+		uint32_t users;
+	} offered[FAB_POOLS_MAX]; /* a client's pools, for all lanes of a session */
 	/* Memory in `pd`: grows only. */
 	struct ibv_mr *mrs[FAB_RDMA_RANGES_MAX];
 	_Atomic uint32_t mr_count;
@@ -53,7 +58,9 @@ struct fab_rdma_device {
 
 struct fab_rdma_cfg {
 	bool server;
-	struct fab_rdma_device *device; /* the appliance's; a client makes its own PD */
+	/* The appliance's; a client's other lane's, or NULL: one is made, if that is not of `id`.
+	 */
+	struct fab_rdma_device *device;
 	uint32_t receives_max;
 	uint32_t sends; /* in flight: what is wished for */
 	uint32_t reads_max;
@@ -133,11 +140,14 @@ struct fab_rdma_dial {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id; /* NULL: none, or `rdma` has it */
 	struct fab_rdma *rdma;
+	struct fab_rdma_device *share; /* of another lane, or NULL */
 	uint32_t receives_max;
 };
-/* Begin.  The descriptor that says when to step is cm->fd, and later rdma->channel->fd, too. */
+/* Begin; `lane_of`: another connection of the session, or NULL.  The descriptor that says when to
+ * step is cm->fd, and later rdma->channel->fd, too. */
 must_check int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to,
-			      uint32_t receives_max, char why[FAB_WHY_MAX]);
+			      uint32_t receives_max, const struct fab_rdma *lane_of,
+			      char why[FAB_WHY_MAX]);
 /* 0: there; -EINPROGRESS; or how it failed. */
 must_check int fab__rdma_dial_step(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY_MAX]);
 /* Once there: < 0 when the connection has ended. */
@@ -170,6 +180,8 @@ void fab__rdma_leave_all(const struct rdma_event_channel *cm);
 must_check int fab__rdma_device_open(struct fab_rdma_device *dev, const struct fab_verbs *v,
 				     struct ibv_context *verbs, char why[FAB_WHY_MAX]);
 void fab__rdma_device_close(struct fab_rdma_device *dev);
+/* One user less.  In a child process only memory goes. */
+void fab__rdma_device_put(struct fab_rdma_device *dev, bool child);
 /* The appliance's memory may be moved to and from; control's. */
 must_check int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_bytes);
 
@@ -185,7 +197,6 @@ void fab__rdma_forget(struct fab_rdma *r); /* only our memory: after a fork, in 
 /* Our memory for the other side to reach: region 0 are the long bodies. */
 must_check int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory,
 			       uint64_t size_bytes, struct fab_remote *out);
-void fab__rdma_withdraw(struct fab_rdma *r, uint32_t region);
 /* Our memory for long bodies to be read into. */
 must_check int fab__rdma_longs(struct fab_rdma *r, void *memory, uint64_t size_bytes);
 

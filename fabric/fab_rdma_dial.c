@@ -24,7 +24,7 @@ static int say(char why[FAB_WHY_MAX], int err, const char *what)
 }
 
 int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t receives_max,
-		   char why[FAB_WHY_MAX])
+		   const struct fab_rdma *lane_of, char why[FAB_WHY_MAX])
 {
 	struct fab_addr addr = *to;
 	int err;
@@ -33,6 +33,9 @@ int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t 
 	if (!d->v)
 		return -EOPNOTSUPP;
 	d->receives_max = receives_max;
+	d->share = lane_of ? lane_of->device : NULL;
+	if (d->share)
+		d->share->users++;
 	d->cm = d->v->create_event_channel();
 	if (!d->cm)
 		return say(why, errno == ENOENT || errno == ENODEV ? -ENODEV : -errno,
@@ -52,6 +55,7 @@ static int connect_to(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY
 {
 	uint8_t greeting[FAB_RDMA_GREETING_BYTES];
 	struct fab_rdma_cfg cfg = {
+		.device = d->share,
 		.receives_max = d->receives_max,
 		.sends = 2 * d->receives_max + SENDS_EXTRA,
 	};
@@ -191,6 +195,8 @@ void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child)
 		fab__rdma_forget(d->rdma);
 	else if (d->rdma)
 		fab__rdma_free(d->rdma); /* and d->cm */
+	if (d->share)
+		fab__rdma_device_put(d->share, child);
 	if (d->id && !child)
 		(void)d->v->destroy_id(d->id);
 	if (d->cm && !d->rdma && !child)

@@ -4,8 +4,8 @@
  *
  *   appliance   one protection domain a device, with all memory that payload moves from and to;
  *               every registration LOCAL_WRITE only: no key of ours is of use to anybody
- *   client      one protection domain a session, so a key that was told to one appliance's
- *               queue pair opens nothing through another's
+ *   client      one protection domain a session and device, so a key that was told to one
+ * appliance's queue pair opens nothing through another's; lanes have it, and the pool, in common
  *
  *   device -- pd -- mr ...           connection:  channel -- cq -- qp -- (id)
  *                                                 capsules -- mr
@@ -88,6 +88,17 @@ void fab__rdma_device_close(struct fab_rdma_device *dev)
 	if (dev->pd)
 		(void)dev->v->dealloc_pd(dev->pd);
 	memset(dev, 0, sizeof(*dev));
+}
+
+void fab__rdma_device_put(struct fab_rdma_device *dev, bool child)
+{
+	ASSERT(dev->users > 0);
+	if (--dev->users > 0)
+		return;
+	if (!child && (dev->of_client || dev->gone))
+		fab__rdma_device_close(dev);
+	if (dev->of_client)
+		free(dev);
 }
 
 int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_bytes)
@@ -231,10 +242,15 @@ static int parts_create(struct fab_rdma *r, const struct fab_rdma_cfg *cfg, char
 
 static int device_own(struct fab_rdma *r, char why[FAB_WHY_MAX])
 {
+	int err;
+
 	r->device = calloc(1, sizeof(*r->device));
 	if (!r->device)
 		return say(why, -ENOMEM, "a device");
-	return fab__rdma_device_open(r->device, r->v, r->id->verbs, why);
+	err = fab__rdma_device_open(r->device, r->v, r->id->verbs, why);
+	r->device->of_client = true;
+	r->device->users = 1;
+	return err;
 }
 
 int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v, struct rdma_cm_id *id,
@@ -250,11 +266,12 @@ int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v, struct rdma
 	list_init(&r->plan.reads);
 	list_init(&r->plan.done);
 	r->id = id;
-	r->device = cfg->device;
-	if (r->device)
+	if (cfg->device && cfg->device->verbs == id->verbs) {
+		r->device = cfg->device;
 		r->device->users++;
-	else
+	} else {
 		err = device_own(r, why);
+	}
 	if (!err)
 		err = parts_create(r, cfg, why);
 	if (err) {
@@ -285,8 +302,8 @@ void fab__rdma_forget(struct fab_rdma *r)
 		munmap(r->capsules, r->capsules_bytes);
 	free(r->ring);
 	free(r->received_bytes);
-	if (!r->server)
-		free(r->device);
+	if (r->device)
+		fab__rdma_device_put(r->device, true);
 	free(r);
 }
 
@@ -294,6 +311,52 @@ static void dereg(const struct fab_verbs *v, struct ibv_mr *mr)
 {
 	if (mr)
 		(void)v->dereg_mr(mr);
+}
+
+/* Lanes of a session lend the same pool: it is registered, and counts as locked, once a device. */
+static struct fab_rdma_offered *offered_find(struct fab_rdma_device *dev, const void *memory,
+					     uint64_t size_bytes)
+{
+	struct fab_rdma_offered *free_one = NULL;
+
+	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++) {
+		struct fab_rdma_offered *o = &dev->offered[i];
+
+		if (!o->mr)
+			free_one = o;
+		else if (o->mr->addr == memory && o->mr->length == size_bytes)
+			return o;
+	}
+	return free_one;
+}
+
+static struct ibv_mr *pool_reg(struct fab_rdma *r, void *memory, uint64_t size_bytes)
+{
+	struct fab_rdma_offered *o = offered_find(r->device, memory, size_bytes);
+
+	if (o && o->mr) {
+		o->users++;
+		return o->mr;
+	}
+	if (!o)
+		return r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
+	o->mr = r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
+	o->users = 1;
+	return o->mr;
+}
+
+static void pool_dereg(struct fab_rdma *r, struct ibv_mr *mr)
+{
+	for (uint32_t i = 0; i < FAB_POOLS_MAX && mr; i++) {
+		struct fab_rdma_offered *o = &r->device->offered[i];
+
+		if (o->mr != mr)
+			continue;
+		if (--o->users > 0)
+			return;
+		o->mr = NULL;
+	}
+	dereg(r->v, mr);
 }
 
 void fab__rdma_free(struct fab_rdma *r)
@@ -306,7 +369,7 @@ void fab__rdma_free(struct fab_rdma *r)
 	dereg(v, r->capsules_mr);
 	dereg(v, r->longs_mr);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
-		dereg(v, r->pool_mrs[i]);
+		pool_dereg(r, r->pool_mrs[i]);
 	if (r->cq) {
 		/* One that is not acknowledged would be waited for. */
 		while (v->get_cq_event(r->channel, &cq, &context) == 0)
@@ -315,8 +378,9 @@ void fab__rdma_free(struct fab_rdma *r)
 	}
 	if (r->channel)
 		(void)v->destroy_comp_channel(r->channel);
-	if (r->device && (!r->server || (--r->device->users == 0 && r->device->gone)))
-		fab__rdma_device_close(r->device);
+	if (r->device)
+		fab__rdma_device_put(r->device, false);
+	r->device = NULL;
 	if (r->id)
 		fab__rdma_leave(v, r->id, r->cm, r->unreachable);
 	fab__rdma_forget(r);
@@ -336,19 +400,14 @@ int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory, uint64_t 
 	struct ibv_mr **mr = mr_place(r, region);
 
 	ASSERT(!r->server && !*mr);
-	*mr = r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
+	if (region == 0)
+		*mr = r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
+	else
+		*mr = pool_reg(r, memory, size_bytes);
 	if (!*mr)
 		return errno_now();
 	*out = (struct fab_remote){ .address = (uintptr_t)memory, .key = (*mr)->rkey };
 	return 0;
-}
-
-void fab__rdma_withdraw(struct fab_rdma *r, uint32_t region)
-{
-	struct ibv_mr **mr = mr_place(r, region);
-
-	dereg(r->v, *mr);
-	*mr = NULL;
 }
 
 int fab__rdma_longs(struct fab_rdma *r, void *memory, uint64_t size_bytes)

@@ -111,6 +111,7 @@ struct ibv_mr *fake__reg_mr(struct ibv_pd *pd, void *at, size_t bytes, int acces
 		i++;
 	ASSERT(i < MRS_MAX && bytes > 0);
 	f.mrs[i] = mr;
+	fake_verbs_stat.locked_bytes += bytes;
 	f.key += 256;
 	mr->mr = (struct ibv_mr){
 		.pd = pd, .addr = at, .length = bytes, .lkey = f.key, .rkey = f.key
@@ -127,6 +128,7 @@ int fake__dereg_mr(struct ibv_mr *mr)
 		for (uint32_t q = 0; q < QPS_MAX; q++)
 			ASSERT(!f.qps[q] || f.qps[q]->qp.pd != mr->pd ||
 			       !qp_uses(f.qps[q], (uintptr_t)mr->addr, mr->length));
+		fake_verbs_stat.locked_bytes -= mr->length;
 		fake__unmake(f.mrs[i]);
 		f.mrs[i] = NULL;
 		return 0;

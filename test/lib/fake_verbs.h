@@ -67,7 +67,8 @@ struct fake_verbs_stat {
 	uint32_t probes; /* writes of no bytes */
 	uint32_t signalled;
 	uint32_t inlined;
-	uint32_t rnr; /* sends that met no receive */
+	uint64_t locked_bytes; /* registered now */
+	uint32_t rnr;          /* sends that met no receive */
 	uint32_t chunk_max_bytes;
 	uint32_t reads_out_max;
 };
