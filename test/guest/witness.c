@@ -12,15 +12,16 @@
  * have been done without anybody having been told.
  *
  * "outlive" goes on whatever becomes of its connection, compares what it reads meanwhile, and at
- * SIGTERM looks at everything once more.  A change whose outcome is unknown is looked for: it must
- * have been done once, or not at all.  JOURNAL is a line: changes done, files read and compared,
- * outcomes unknown; one that is started again goes on from there.
+ * SIGTERM looks at everything once more; it also gives up reads before they are answered.  A change
+ *whose outcome is unknown is looked for: it must have been done once, or not at all.  JOURNAL is a
+ *line: changes done, files read and compared, outcomes unknown; one that is started again goes on
+ *from there.
  */
 #define _GNU_SOURCE
 #include "base/le.h"
 #include "base/num.h"
 #include "base/rand.h"
-#include "client-lib/weka_client.h"
+#include "client-lib/client_internal.h" /* how often it looked for poison */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILES = 48, NAME = 64, SECTOR = 512, SIZE_MAX_BYTES = 300000 };
+enum { FILES = 48, NAME = 64, SECTOR = 512, SIZE_MAX_BYTES = 300000, GIVEN_UP_BYTES = 1 << 19 };
 
 /* Which change wrote each file; 0: it is not there. */
 struct state {
@@ -51,6 +52,7 @@ struct witness {
 	uint64_t number;
 	struct state state;
 	char *bytes;
+	unsigned int given_up; /* reads, before their answer came */
 };
 
 static struct rand_state of(const struct witness *w, uint64_t n)
@@ -311,6 +313,33 @@ static int change_surely(struct witness *w, uint64_t n, unsigned int *unknown)
 	return 0;
 }
 
+/*
+ * Asks for file `i`, and gives the answer up before it comes, more often than not: with
+ * WEKA_POISON_WINDOWS the library then looks whether it, or what is late of a connection that
+ * broke, came into memory that was free already.
+ */
+static void impatient(struct witness *w, uint32_t i, uint64_t n)
+{
+	struct weka_window window = { .size_bytes = GIVEN_UP_BYTES };
+	struct weka_req req = { .timeout_ns = 1 + n % 4 * 500000 }, *done;
+	struct weka_lease *again;
+	struct weka_attr attr;
+	char path[NAME];
+
+	name(w, i, path);
+	if (weka_stat(w->client, path, &attr) ||
+	    weka_lease(w->client, GIVEN_UP_BYTES, &window.lease))
+		return;
+	if (weka_submit_read(w->client, &req, &attr.handle, 0, GIVEN_UP_BYTES / 2, &window) == 0) {
+		while (weka_reap(w->client, &done, 1) == 0)
+			(void)!weka_wait(w->client, WEKA_FOREVER);
+		w->given_up += req.status == -ETIMEDOUT;
+	}
+	weka_release(w->client, window.lease);
+	if (weka_lease(w->client, GIVEN_UP_BYTES, &again) == 0)
+		weka_release(w->client, again);
+}
+
 static int outlive(struct witness *w, const char *journal)
 {
 	int fd = open(journal, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -339,12 +368,15 @@ static int outlive(struct witness *w, const char *journal)
 		}
 		if (check_file(w, i))
 			return 1;
+		impatient(w, i, n);
 		snprintf(line, sizeof(line), "%llu %u %u\n", (unsigned long long)n, ++reads,
 			 unknown);
 		if (pwrite(fd, line, strlen(line), 0) < 0)
 			return fail(w, journal);
 	}
 	printf("witness: %s", line);
+	printf("witness: %u reads given up, free windows looked at %llu times\n", w->given_up,
+	       (unsigned long long)w->client->poison_looks);
 	for (uint32_t i = 0; i < FILES; i++)
 		if (check_file(w, i))
 			return 1;
