@@ -62,11 +62,12 @@ prefix() {
 	[ "$VARIANT" = tsan ] && setarch -R true 2>/dev/null && echo "setarch -R"
 }
 
-# Here a read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c);
-# scripts ask for it themselves.
+# Here a read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c), nor
+# may memory be written that a client has given back (client-lib/client_poison.c); scripts ask for
+# it themselves.
 poison() {
 	case "$STAGE" in
-	unit-asan | sim) export WEKA_POISON_READS=1 ;;
+	unit-asan | sim) export WEKA_POISON_READS=1 WEKA_POISON_WINDOWS=1 ;;
 	esac
 }
 

@@ -7,11 +7,13 @@ set -u
 : "${BUILD:=build}"
 # A read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c).
 export WEKA_POISON_READS="${WEKA_POISON_READS:-1}"
+# Nor may anything be written into memory that a client has given back (client-lib/client_poison.c).
+export WEKA_POISON_WINDOWS="${WEKA_POISON_WINDOWS:-1}"
 BIN=$(realpath "$BUILD/release/bin")
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
 CONF=$DIR/weka.conf
 SHM=shm:$DIR/weka.sock
-PORT=${WEKA_TEST_PORT:-$((20000 + $$ % 20000))}
+PORT=${WEKA_TEST_PORT:-$((20000 + $$ % 5000 * 4))} # and the three behind it: scripts run at once
 TCP=tcp://127.0.0.1:$PORT
 DAEMON=
 failures=0
