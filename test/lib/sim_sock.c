@@ -177,7 +177,7 @@ static void fail(struct sim_conn *c, int end, int err)
 
 static void syn(struct sim_conn *c)
 {
-	struct sim_host *h = &sim__sock.host[c->host[1]];
+	struct sim_host *h = sim__owner(c->host[1]);
 	struct sim_obj *l = sim__listener(c->host[1], c->port[1]);
 	uint64_t now_ns = sim__sock.now_ns;
 
@@ -255,7 +255,7 @@ static void flow_run(struct sim_conn *c, int end)
 
 		if (s->arrives_ns == SIM_NO_TIME)
 			return;
-		if (sim__sock.host[c->host[1 - end]].off)
+		if (sim__owner(c->host[1 - end])->off)
 			return; /* it comes back, and says that it does not know us */
 		if (!c->gone[1 - end] && f->ready_bytes >= f->receive_max && !resets(f))
 			return;
@@ -271,7 +271,7 @@ static void flow_run(struct sim_conn *c, int end)
 static void away_watch(struct sim_conn *c, int end)
 {
 	uint32_t here = c->host[end], there = c->host[1 - end];
-	bool away = sim__sock.host[there].off || c->flow[end].lost ||
+	bool away = sim__owner(there)->off || c->flow[end].lost ||
 		    blocked_until(here, there) > sim__sock.now_ns ||
 		    blocked_until(there, here) > sim__sock.now_ns;
 
@@ -390,6 +390,12 @@ void sim_sock_as(uint32_t host)
 {
 	ASSERT(host < SIM_HOSTS_MAX);
 	sim__sock.host_now = host;
+}
+
+void sim_sock_alias(uint32_t address, uint32_t host)
+{
+	ASSERT(address < SIM_HOSTS_MAX && host != address);
+	sim__sock.host[address].owner = host;
 }
 
 void sim_sock_delay(uint32_t host, uint64_t delay_max_ns)

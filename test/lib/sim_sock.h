@@ -48,13 +48,17 @@ void sim_sock_waits(bool waits);
 /* Descriptors that are made from now on are this host's (10.0.0.HOST). */
 void sim_sock_as(uint32_t host);
 
+/* 10.0.0.ADDRESS, which no host has, is a further address of `host`, over a link of its own: it can
+ * be partitioned alone. */
+void sim_sock_alias(uint32_t address, uint32_t host);
+
 /* Its process dies: the kernel closes what it had.  Calls on it fail from now on, but for close. */
 void sim_sock_kill(uint32_t host);
 /* Its power fails: nobody is told.  With the power back it resets what it knows nothing of. */
 void sim_sock_power(uint32_t host, bool on);
 /* While *fails it sends nothing: until whoever simulates its power has come to sim_sock_power(). */
 void sim_sock_fails(uint32_t host, const bool *fails);
-/* Nothing gets to the host, or from it, or both, until then; it is late, not lost. */
+/* Nothing gets to the address, or from it, or both, until then; it is late, not lost. */
 void sim_sock_partition(uint32_t host, bool to, bool from, uint64_t until_ns);
 /* Who wants to connect to it until then is refused. */
 void sim_sock_refuse(uint32_t host, uint64_t until_ns);

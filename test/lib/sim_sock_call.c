@@ -68,13 +68,13 @@ static int obj_new(enum sim_obj_type type)
 	return wrong(EMFILE);
 }
 
-struct sim_obj *sim__listener(uint32_t host, uint16_t port)
+struct sim_obj *sim__listener(uint32_t address, uint16_t port)
 {
 	for (uint32_t i = 0; i < sim__sock.fds; i++) {
 		struct sim_obj *o = sim__sock.fd[i];
 
-		if (o && o->type == SIM_LISTENER && o->listens && !o->dead && o->host == host &&
-		    o->port == port)
+		if (o && o->type == SIM_LISTENER && o->listens && !o->dead &&
+		    o->address == address && o->port == port)
 			return o;
 	}
 	return NULL;
@@ -151,7 +151,10 @@ CALL(int, bind, int fd, const struct sockaddr *sa, socklen_t bytes)
 	o->port = ntohs(in->sin_port);
 	if (!o->port)
 		o->port = sim__sock.port_next++;
-	return sim__listener(o->host, o->port) ? wrong(EADDRINUSE) : 0;
+	o->address = ntohl(in->sin_addr.s_addr) - NET;
+	if (o->address >= SIM_HOSTS_MAX || sim__owner(o->address) != &sim__sock.host[o->host])
+		return wrong(EADDRNOTAVAIL);
+	return sim__listener(o->address, o->port) ? wrong(EADDRINUSE) : 0;
 }
 
 CALL(int, listen, int fd, int backlog)
@@ -248,7 +251,7 @@ CALL(int, getsockname, int fd, struct sockaddr *sa, socklen_t *bytes)
 		return __real_getsockname(fd, sa, bytes);
 	if (!o)
 		return wrong(EBADF);
-	name_of(o->host, o->port, sa, bytes);
+	name_of(o->conn ? o->conn->host[o->end] : o->address, o->port, sa, bytes);
 	return 0;
 }
 

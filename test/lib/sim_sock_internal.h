@@ -48,8 +48,9 @@ struct sim_watch {
 struct sim_obj { /* what a descriptor means */
 	enum sim_obj_type type;
 	uint32_t host;
-	bool dead;      /* its process is */
-	uint64_t event; /* grows with each thing that an edge is    */
+	uint32_t address; /* a listener's, of the host's */
+	bool dead;        /* its process is */
+	uint64_t event;   /* grows with each thing that an edge is    */
 	/* SIM_STREAM */
 	struct sim_conn *conn; /* NULL: neither connected nor connecting */
 	int end;               /* 0: that connected, 1: that accepted    */
@@ -74,7 +75,7 @@ enum sim_conn_at { SIM_SYN, SIM_OPEN, SIM_REFUSED };
 struct sim_conn {
 	struct list node;
 	enum sim_conn_at at;
-	uint32_t host[2];
+	uint32_t host[2]; /* where each end is: an address */
 	uint16_t port[2];
 	uint32_t tries;
 	uint64_t syn_ns;  /* when the peer hears of it                 */
@@ -89,6 +90,7 @@ struct sim_conn {
 };
 
 struct sim_host {
+	uint32_t owner; /* 0: a host; else only another address of that one: a link of its own */
 	bool off;
 	uint64_t to_until_ns, from_until_ns; /* partitions */
 	uint64_t refuse_until_ns;
@@ -120,7 +122,15 @@ void sim__end_close(struct sim_conn *c, int end);
 
 /* sim_sock_call.c */
 struct sim_obj *sim__obj(int fd);
-struct sim_obj *sim__listener(uint32_t host, uint16_t port);
+struct sim_obj *sim__listener(uint32_t address, uint16_t port);
+
+/* Whose address it is. */
+static inline struct sim_host *sim__owner(uint32_t address)
+{
+	struct sim_host *h = &sim__sock.host[address];
+
+	return h->owner ? &sim__sock.host[h->owner] : h;
+}
 
 static inline void sim__event(struct sim_obj *o)
 {

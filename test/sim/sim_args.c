@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_args.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define HANGS_S 300 /* of the processor: what a run never comes near */
 
 /* --NAME of this argument, with a number behind it. */
 static bool number(char **argv, const char *name, uint64_t *out)
@@ -42,6 +47,29 @@ bool sim_args_want(const struct sim_args *args, const char *shape)
 {
 	return !args->shape || strcmp(args->shape, shape) == 0;
 }
+
+/* ---- a run that does not end ----------------------------------------------------------- */
+
+static char hangs[96];
+
+static void on_hang(int signal_number)
+{
+	(void)signal_number;
+	(void)!write(STDOUT_FILENO, hangs, strlen(hangs));
+	_exit(1);
+}
+
+void sim_begins(uint64_t seed)
+{
+	struct itimerval limit = { .it_value.tv_sec = HANGS_S };
+
+	snprintf(hangs, sizeof(hangs), "not ok seed %llu: it hangs\n  again: make sim SEED=%llu\n",
+		 (unsigned long long)seed, (unsigned long long)seed);
+	(void)signal(SIGVTALRM, on_hang);
+	(void)setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
+/* ---- what is wrong --------------------------------------------------------------------- */
 
 char sim_why[256];
 

@@ -22,6 +22,10 @@ struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, 
 
 bool sim_args_want(const struct sim_args *args, const char *shape);
 
+/* A run of this seed begins.  One that takes minutes of a processor hangs: then the seed is named,
+ * and the program ends. */
+void sim_begins(uint64_t seed);
+
 /* Notes what is wrong, one line, and is false: return sim_wrong("..."); */
 bool sim_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern char sim_why[256];

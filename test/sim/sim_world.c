@@ -220,7 +220,11 @@ static int make_server(struct sim_world *w)
 
 	for (uint32_t c = 1; c < w->ncores && !err; c++)
 		err = fab_server_add(w->srv[0], &w->srv[c]);
-	return err ? err : fab_server_listen(w->srv[0], w->address, w->why);
+	if (!err)
+		err = fab_server_listen(w->srv[0], w->address, w->why);
+	if (!err && w->cfg.address_too)
+		err = fab_server_listen(w->srv[0], w->cfg.address_too, w->why);
+	return err;
 }
 
 static int make_core(struct sim_world *w, uint32_t index, enum app_boot boot)

@@ -38,6 +38,7 @@ struct sim_world_cfg {
 	uint32_t sessions_max; /* 0: 2 */
 	uint64_t leap_max_ns;  /* of the clock, when there is nothing to do; 0: to the next event */
 	const char *address;   /* where clients come to; NULL: the world's own, by shared memory */
+	const char *address_too;   /* ... and here, or NULL */
 	uint32_t window_max_bytes; /* of theirs; 0: SIM_WINDOW */
 	/* A zone that has just become free is the next to be used: too early shows at once.  (The
 	 * store takes the one that has been free longest; which one is no rule of its own.) */

@@ -12,6 +12,9 @@
  *                                                         +-- delays by moods, pieces of any size,
  * cuts at any byte in either direction, half-open connections, partitions, refusals
  *
+ * In half of the runs the appliance has two addresses, each over a link of its own, of which one
+ * may be dead from the beginning to the end.
+ *
  * Looked at: each request ends once, in time, with an answer that some order of everything
  * explains; a change that was acknowledged is there, once, for ever; one that was not, once or not
  * at all; no byte of a buffer at rest changes; and when all is quiet every session, operation,
@@ -38,9 +41,12 @@
 #include <string.h>
 
 #define APPLIANCE   1u
+#define LINK_TOO    15u /* its other address, in half of the runs */
 #define ADDRESS     "tcp://10.0.0.1:7010"
+#define ADDRESS_TOO "tcp://10.0.0.15:7010"
 #define CLIENTS_MAX 5u
-#define FAULTS      24u /* of a run */
+#define FAULTS      24u               /* of a run */
+#define STEPS_MAX   UINT64_C(5000000) /* 77,442 of the 90 runs of make test */
 #define QUIET_NS                                                                                   \
 	(90 * NS_PER_S) /* by then every connection that leads nowhere has been given up           \
 			 */
@@ -50,6 +56,7 @@ enum fault {
 	FAULT_HALF_OPEN,
 	FAULT_PARTITION,
 	FAULT_PARTITION_ALL,
+	FAULT_LINK,
 	FAULT_CLIENT_DIES,
 	FAULT_CLIENT_OFF,
 	FAULT_CLIENT_PAUSES,
@@ -60,8 +67,9 @@ enum fault {
 	FAULT_KINDS,
 };
 static const char *const fault_names[] = {
-	"cuts",   "half-open", "partitions", "partitions of all", "client crashes", "clients off",
-	"pauses", "refusals",  "kills",      "power cuts",        "stops",
+	"cuts",       "half-open",      "partitions",  "partitions of all",
+	"dead links", "client crashes", "clients off", "pauses",
+	"refusals",   "kills",          "power cuts",  "stops",
 };
 
 static struct {
@@ -75,6 +83,9 @@ static struct {
 	bool faults;
 	bool booting;
 	bool waiting; /* a client, in a call */
+	bool two_links;
+	uint32_t dead_link; /* for the whole run; 0: none */
+	uint64_t steps;
 	uint64_t fault_ns, up_ns, power_ns[CLIENTS_MAX];
 	bool good, verbose;
 	uint64_t faulted;
@@ -83,7 +94,7 @@ static struct {
 
 static struct {
 	uint64_t faults[FAULT_KINDS];
-	uint64_t runs, simulated_ns;
+	uint64_t runs, simulated_ns, dead_links, steps_max;
 } total;
 
 static uint64_t below(uint64_t bound)
@@ -124,6 +135,14 @@ static void leap(void)
 	sim_sock_time(run.w.power.now_ns);
 }
 
+/* As a client is told them, in any order. */
+static const char *addresses(void)
+{
+	static const char *const both[] = { ADDRESS "," ADDRESS_TOO, ADDRESS_TOO "," ADDRESS };
+
+	return run.two_links ? both[below(2)] : ADDRESS;
+}
+
 static void client_turn(struct wire_client *cl)
 {
 	uint64_t now_ns = run.w.power.now_ns;
@@ -136,7 +155,7 @@ static void client_turn(struct wire_client *cl)
 	} else if (run.born && !run.waiting && !run.booting && now_ns >= cl->born_ns) {
 		run.waiting = true;
 		sim_sock_power(cl->host, true);
-		run.good = wire_client_born(cl, ADDRESS, now_ns) && run.good;
+		run.good = wire_client_born(cl, addresses(), now_ns) && run.good;
 		run.waiting = false;
 		say("client %u: %s", cl->index, cl->c ? "is born" : weka_error(NULL));
 	}
@@ -225,6 +244,30 @@ static uint64_t a_while(void)
 			  : below(50 * NS_PER_S);
 }
 
+/* Nothing gets through one of its links, or one way only. */
+static void link_fault(uint64_t now_ns)
+{
+	uint32_t link = below(2) ? LINK_TOO : APPLIANCE;
+	uint64_t ways = 1 + below(3);
+
+	if (!run.two_links || run.dead_link)
+		return;
+	total.faults[FAULT_LINK]++;
+	say("the link of 10.0.0.%u", link);
+	sim_sock_partition(link, ways & 1, ways & 2, now_ns + a_while());
+}
+
+static void partition_all(uint64_t now_ns)
+{
+	bool from = below(2);
+	uint64_t until_ns = now_ns + a_while();
+
+	if (run.dead_link != APPLIANCE)
+		sim_sock_partition(APPLIANCE, true, from, until_ns);
+	if (run.two_links && run.dead_link != LINK_TOO)
+		sim_sock_partition(LINK_TOO, true, from, until_ns);
+}
+
 static void client_fault(enum fault fault, struct wire_client *cl, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + a_while();
@@ -272,21 +315,24 @@ static bool a_fault(void)
 		FAULT_CLIENT_DIES,   FAULT_CLIENT_DIES, FAULT_CLIENT_OFF, FAULT_CLIENT_PAUSES,
 		FAULT_CLIENT_PAUSES, FAULT_REFUSED,     FAULT_KILL,       FAULT_KILL,
 		FAULT_POWER,         FAULT_POWER,       FAULT_POWER,      FAULT_STOP,
+		FAULT_LINK,          FAULT_LINK,
 	};
 	enum fault fault = (enum fault)mix[below(ARRAY_LEN(mix))];
 	uint64_t now_ns = run.w.power.now_ns;
 
 	run.faulted++;
-	if (fault < FAULT_REFUSED && fault != FAULT_PARTITION_ALL) {
+	if (fault < FAULT_REFUSED && fault != FAULT_PARTITION_ALL && fault != FAULT_LINK) {
 		client_fault(fault, &run.client[below(run.clients)], now_ns);
 		return true;
 	}
-	if (!run.up)
+	if (fault == FAULT_LINK)
+		link_fault(now_ns);
+	if (!run.up || fault == FAULT_LINK)
 		return true;
 	total.faults[fault]++;
 	say("the appliance: %s", fault_names[fault]);
 	if (fault == FAULT_PARTITION_ALL)
-		sim_sock_partition(APPLIANCE, true, below(2), now_ns + a_while());
+		partition_all(now_ns);
 	else if (fault == FAULT_REFUSED)
 		sim_sock_refuse(APPLIANCE, now_ns + below(3 * NS_PER_S));
 	else if (fault == FAULT_POWER && below(2)) /* in the middle of what it writes then */
@@ -300,6 +346,10 @@ static bool a_fault(void)
 
 static bool step(void)
 {
+	if (++run.steps > STEPS_MAX)
+		return sim_wrong("no end in sight after %llu steps and %llu simulated seconds",
+				 (unsigned long long)run.steps,
+				 (unsigned long long)(run.w.power.now_ns / NS_PER_S));
 	all_turn();
 	if (!run.good || run.booting)
 		return run.good;
@@ -334,6 +384,7 @@ static void config_of(struct sim_world_cfg *cfg, uint64_t seed)
 	*cfg = (struct sim_world_cfg){
 		.seed = seed,
 		.address = ADDRESS,
+		.address_too = run.two_links ? ADDRESS_TOO : NULL,
 		.ncores = cores[seed % 3],
 		.ndrives = 1 + (uint32_t)below(2),
 		.nblocks = 2048,
@@ -373,6 +424,20 @@ static bool make_dirs(void)
 	return true;
 }
 
+static void links_begin(void)
+{
+	run.two_links = below(2);
+	run.dead_link = 0;
+	if (!run.two_links)
+		return;
+	sim_sock_alias(LINK_TOO, APPLIANCE);
+	if (below(3))
+		return;
+	run.dead_link = below(2) ? LINK_TOO : APPLIANCE;
+	sim_sock_partition(run.dead_link, true, true, SIM_NO_TIME);
+	total.dead_links++;
+}
+
 static bool begin(uint64_t seed)
 {
 	struct sim_faults faults = { .delay_min_ns = 2000 };
@@ -385,8 +450,10 @@ static bool begin(uint64_t seed)
 	run.booting = run.waiting = false;
 	run.faulted = 0;
 	run.up_ns = 0;
+	run.steps = 0;
 	wire_model_begin();
 	sim_sock_begin(seed, idle);
+	links_begin();
 	config_of(&cfg, seed);
 	sim_world_create(&run.w, &cfg);
 	sim_sock_fails(APPLIANCE, &run.w.power.off);
@@ -408,7 +475,8 @@ static void heal(void)
 	run.faults = false;
 	sim_power_cut_at(&run.w.power, 0, 0);
 	for (uint32_t h = 1; h < SIM_HOSTS_MAX; h++)
-		sim_sock_partition(h, true, true, 0);
+		if (h != run.dead_link)
+			sim_sock_partition(h, true, true, 0);
 	sim_sock_refuse(APPLIANCE, 0);
 	for (uint32_t i = 0; i < run.clients; i++) {
 		run.client[i].pause_ns = run.client[i].born_ns = 0;
@@ -426,6 +494,19 @@ static bool all_answered_since(uint64_t since_ns)
 	return true;
 }
 
+/* The first that has not all of its lanes, but for those over the link that is dead. */
+static uint32_t first_without_lane(void)
+{
+	const char *dead = run.dead_link == APPLIANCE  ? ADDRESS
+			   : run.dead_link == LINK_TOO ? ADDRESS_TOO
+						       : "";
+
+	for (uint32_t i = 0; i < run.clients; i++)
+		if (wire_client_misses(&run.client[i], dead) < CLIENT_LANES_MAX)
+			return i;
+	return run.clients;
+}
+
 static bool not_served(uint64_t since_ns)
 {
 	for (uint32_t i = 0; i < run.clients; i++) {
@@ -438,7 +519,8 @@ static bool not_served(uint64_t since_ns)
 					 i, cl->c->at == CLIENT_UP ? "connected" : cl->c->error,
 					 cl->c->out_count, cl->asleep ? "asleep" : "awake");
 	}
-	UNREACHABLE();
+	return sim_wrong("client %u: a lane does not come again: %s", first_without_lane(),
+			 run.client[first_without_lane()].c->error);
 }
 
 /* By themselves everybody is served again. */
@@ -446,7 +528,7 @@ static bool recovers(void)
 {
 	uint64_t since_ns = run.w.power.now_ns;
 
-	while (!all_answered_since(since_ns)) {
+	while (!all_answered_since(since_ns) || first_without_lane() < run.clients) {
 		if (!step())
 			return false;
 		if (run.w.power.now_ns > since_ns + QUIET_NS)
@@ -593,6 +675,7 @@ static bool life(uint64_t seed)
 static void tidy_up(void)
 {
 	total.simulated_ns += run.w.power.now_ns;
+	total.steps_max = max_u64(total.steps_max, run.steps);
 	sim_world_destroy(&run.w);
 	wire_model_end();
 }
@@ -601,6 +684,7 @@ static bool one(uint64_t seed)
 {
 	uint32_t open;
 
+	sim_begins(seed);
 	if (!life(seed)) {
 		printf("not ok seed %llu: %s\n  again: make sim SEED=%llu\n",
 		       (unsigned long long)seed, sim_why, (unsigned long long)seed);
@@ -623,6 +707,8 @@ static void report(void)
 	for (uint32_t i = 0; i < FAULT_KINDS; i++)
 		printf(" %llu %s%s", (unsigned long long)total.faults[i], fault_names[i],
 		       i + 1 < FAULT_KINDS ? "," : "\n");
+	printf("# %llu runs with one of two links dead from beginning to end; at most %llu steps\n",
+	       (unsigned long long)total.dead_links, (unsigned long long)total.steps_max);
 	printf("# %llu connections, %llu refused, %llu cut, %llu reset, %llu given up; "
 	       "%llu reconnects, %llu births; %llu pieces, %llu times full\n",
 	       (unsigned long long)sim_sock_stat.connections,

@@ -263,6 +263,17 @@ bool wire_client_is_quiet(const struct wire_client *cl)
 	return wire_client_idle(cl) && cl->c->at == CLIENT_UP && !has_orphans(cl->c);
 }
 
+uint32_t wire_client_misses(const struct wire_client *cl, const char *dead)
+{
+	const struct weka_client *c = cl->c;
+
+	for (uint32_t i = 0; i < c->lane_count; i++)
+		if (c->lanes[i].at != CLIENT_UP &&
+		    strcmp(c->addresses[c->lanes[i].address], dead) != 0)
+			return i;
+	return CLIENT_LANES_MAX;
+}
+
 /* Every connection has all of its credits. */
 static bool credits_are_back(const struct wire_client *cl)
 {
