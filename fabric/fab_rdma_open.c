@@ -92,12 +92,14 @@ void fab__rdma_device_close(struct fab_rdma_device *dev)
 
 void fab__rdma_device_put(struct fab_rdma_device *dev, bool child)
 {
+	bool of_client = dev->of_client;
+
 	ASSERT(dev->users > 0);
 	if (--dev->users > 0)
 		return;
-	if (!child && (dev->of_client || dev->gone))
+	if (!child && (of_client || dev->gone))
 		fab__rdma_device_close(dev);
-	if (dev->of_client)
+	if (of_client)
 		free(dev);
 }
 
