@@ -165,6 +165,10 @@ void fab__rdma_unreachable(const struct rdma_cm_id *id);
 must_check bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns);
 /* What a connection's id says goes out through this. */
 must_check bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id);
+/* The port still has the address that the connection goes by. */
+must_check bool fab__rdma_has_address(const struct fab_verbs *v, const struct rdma_cm_id *id);
+/* Both: a goodbye finds its way. */
+must_check bool fab__rdma_may_speak(const struct fab_verbs *v, const struct rdma_cm_id *id);
 /* Destroys `id`, which has no queue pair, and `cm` (or NULL): now, or when it may say goodbye. */
 void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
 		     struct rdma_event_channel *cm, bool unreachable);

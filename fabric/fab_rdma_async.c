@@ -36,23 +36,6 @@ struct about { /* whom an event concerns */
 	uint8_t port;
 };
 
-/* Does the port still have the address that the connection has? */
-static bool has_address(const struct fab_rdma *r)
-{
-	const union ibv_gid *own = &r->id->route.addr.addr.ibaddr.sgid;
-	struct ibv_port_attr port;
-	union ibv_gid gid;
-
-	memset(&port, 0, sizeof(port));
-	if (r->v->query_port(r->id->verbs, r->id->port_num, (void *)&port))
-		return false;
-	for (int i = 0; i < port.gid_tbl_len; i++)
-		if (r->v->query_gid(r->id->verbs, r->id->port_num, i, &gid) == 0 &&
-		    memcmp(&gid, own, sizeof(gid)) == 0)
-			return true;
-	return false;
-}
-
 static bool concerns(const struct about *a, const struct fab_rdma *r)
 {
 	if (!r || !r->id || r->device != a->dev)
@@ -61,7 +44,7 @@ static bool concerns(const struct about *a, const struct fab_rdma *r)
 	case IBV_EVENT_PORT_ERR:
 		return r->id->port_num == a->port && !fab__rdma_port_up(r->v, r->id);
 	case IBV_EVENT_GID_CHANGE:
-		return r->id->port_num == a->port && !has_address(r);
+		return r->id->port_num == a->port && !fab__rdma_has_address(r->v, r->id);
 	case IBV_EVENT_DEVICE_FATAL:
 		return true;
 	case IBV_EVENT_CQ_ERR:

@@ -2,15 +2,16 @@
 /*
  * The last of a connection: its id, whose destruction says goodbye to the peer.
  *
- *   fab__rdma_leave --port up, peer reachable--> destroyed
+ *   fab__rdma_leave --port up, address there, peer reachable--> destroyed
  *         |
- *         +--> left --LATER_NS after a look, port up--> destroyed
+ *         +--> left --LATER_NS after a look, port up, address there--> destroyed
  *
  * A goodbye has to go out through the port.  One that finds no way there is worse than none: the
  * soft-RoCE of Linux 6.1 takes that for the end of the queue pair which carries all messages of
  * the connection manager, and then nobody on that host can make a connection any more, until the
- * device is removed.  So while a port is down nothing is said through it, nor for a moment after a
- * queue pair found nobody ("hush"): a route can be gone before its port is seen to be down.
+ * device is removed.  So while a port is down, or has lost the address that we go by, nothing is
+ * said through it, nor for a moment after a queue pair found nobody ("hush"): a route can be gone
+ * before its port is seen to be down.
  *
  * Invariant: (1) what is left here has no queue pair any more, and is the manager's only: no memory
  * of ours is reached by it.
@@ -88,6 +89,29 @@ bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id)
 	return port.state == IBV_PORT_ACTIVE;
 }
 
+bool fab__rdma_has_address(const struct fab_verbs *v, const struct rdma_cm_id *id)
+{
+	static const union ibv_gid unknown;
+	const union ibv_gid *own = &id->route.addr.addr.ibaddr.sgid;
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	memset(&port, 0, sizeof(port));
+	if (!id->verbs || memcmp(own, &unknown, sizeof(unknown)) == 0 ||
+	    v->query_port(id->verbs, id->port_num, (void *)&port))
+		return true;
+	for (int i = 0; i < port.gid_tbl_len; i++)
+		if (v->query_gid(id->verbs, id->port_num, i, &gid) == 0 &&
+		    memcmp(&gid, own, sizeof(gid)) == 0)
+			return true;
+	return false;
+}
+
+bool fab__rdma_may_speak(const struct fab_verbs *v, const struct rdma_cm_id *id)
+{
+	return fab__rdma_port_up(v, id) && fab__rdma_has_address(v, id);
+}
+
 static void destroy(struct left *l)
 {
 	(void)l->v->destroy_id(l->id);
@@ -102,7 +126,7 @@ void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
 	struct left *l = NULL;
 
 	id->context = NULL;
-	if (unreachable || !fab__rdma_port_up(v, id))
+	if (unreachable || !fab__rdma_may_speak(v, id))
 		l = malloc(sizeof(*l));
 	if (!l) {
 		destroy(&now);
@@ -119,7 +143,7 @@ static bool is_due(struct left *l, uint64_t now_ns)
 {
 	if (l->due_ns > now_ns || l->owner != getpid())
 		return false;
-	if (l->due_ns > 0 && fab__rdma_port_up(l->v, l->id))
+	if (l->due_ns > 0 && fab__rdma_may_speak(l->v, l->id))
 		return true;
 	l->due_ns = now_ns + LATER_NS;
 	return false;

@@ -292,7 +292,7 @@ void fab__rdma_halt(struct fab_rdma *r)
 {
 	if (!r->qp)
 		return;
-	if (r->established && !r->unreachable && fab__rdma_port_up(r->v, r->id))
+	if (r->established && !r->unreachable && fab__rdma_may_speak(r->v, r->id))
 		(void)r->v->disconnect(r->id);
 	r->v->destroy_qp(r->id);
 	r->qp = NULL;

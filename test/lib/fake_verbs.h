@@ -50,8 +50,8 @@ void fake_verbs_port(bool up);
 void fake_verbs_event(enum ibv_event_type type);
 /* Does a descriptor that somebody sleeps on say so now? */
 bool fake_verbs_readable(int fd);
-/* The port has another address from now on. */
-void fake_verbs_readdress(void);
+/* The port's address from now on; in the beginning 1. */
+void fake_verbs_address(uint8_t address);
 /* The connection manager says that the device is no more, to whoever has an id there. */
 void fake_verbs_remove(void);
 /* While it is down: does it look up to who asks for its state? */

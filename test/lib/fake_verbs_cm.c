@@ -110,9 +110,10 @@ static int fake_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
  * A message of the manager's goes out; false: it is lost.  As soft-RoCE of Linux 6.1 does it: one
  * that is sent while the port is down is the last that this host ever sends or gets.
  */
-static bool speak(void)
+static bool speak(const struct fake_id *id)
 {
-	f.dumb |= f.port_down;
+	f.dumb |= f.port_down ||
+		  memcmp(&id->id.route.addr.addr.ibaddr.sgid, &f.gid, sizeof(f.gid)) != 0;
 	return !f.dumb;
 }
 
@@ -132,7 +133,7 @@ static int fake_disconnect(struct rdma_cm_id *pub)
 
 	if (!id->connected)
 		return fake__no(EINVAL);
-	if (speak() && id->peer)
+	if (speak(id) && id->peer)
 		end(id->peer);
 	end(id);
 	return 0;
@@ -146,7 +147,7 @@ static int fake_destroy_id(struct rdma_cm_id *pub)
 
 	ASSERT(!pub->qp && id->unacked == 0);
 	if (id->peer) {
-		if (id->connected && speak())
+		if (id->connected && speak(id))
 			end(id->peer);
 		id->peer->peer = NULL;
 	}
@@ -236,7 +237,7 @@ static int fake_connect(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 	struct fake_id *peer;
 
 	patience_check(id, param);
-	if (!speak())
+	if (!speak(id))
 		return 0;
 	if (!listener) {
 		tell(id, RDMA_CM_EVENT_REJECTED, 28, NULL);
@@ -261,7 +262,7 @@ static int fake_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 	ASSERT(fake__qp_of(pub->qp)->recv_posted > 0); /* what the peer sends first must find one */
 	patience_check(id, param);
 	id->initiator_depth = param->initiator_depth;
-	if (!id->peer || !speak())
+	if (!id->peer || !speak(id))
 		return fake__no(ECONNRESET);
 	id->connected = true;
 	id->peer->connected = true;
@@ -487,9 +488,9 @@ void fake_verbs_event(enum ibv_event_type type)
 	fake__ring_fd(f.context.async_fd);
 }
 
-void fake_verbs_readdress(void)
+void fake_verbs_address(uint8_t address)
 {
-	f.gid.raw[0]++;
+	f.gid.raw[0] = address;
 }
 
 void fake_verbs_remove(void)

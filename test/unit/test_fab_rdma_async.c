@@ -179,10 +179,25 @@ Test(fab_rdma_async, who_has_another_address_now_begins_anew)
 	fake_verbs_event(IBV_EVENT_GID_CHANGE); /* of somebody else */
 	cr_assert_eq(ended(), 0);
 	cr_assert_str_eq(rig.notice, "");
-	fake_verbs_readdress();
+	fake_verbs_address(2);
 	fake_verbs_event(IBV_EVENT_GID_CHANGE);
 	cr_assert_eq(ended(), 2);
 	cr_assert_str_eq(rig.notice, "rdma: fake0, port 1: event: 2 connections ended");
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	for (uint32_t i = 0; i < 3; i++) { /* goodbyes from there would be the last of this host */
+		fab_rig_settle(&rig);
+		rig.now_ns += NS_PER_S;
+	}
+	fab_rig_connect(&rig, POOL);
+	cr_assert_eq(asked(rig.conn), 0);
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	fake_verbs_address(1);
+	for (uint32_t i = 0; i < 3; i++) {
+		fab_rig_settle(&rig);
+		rig.now_ns += NS_PER_S;
+	}
 	end();
 }
 

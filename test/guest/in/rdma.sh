@@ -88,6 +88,19 @@ fault_link() {
 	ip link set eth0 up
 }
 said_down() { grep -c 'rdma: rxe0, port 1: port error: ' "$DIR/daemon.log"; }
+# An address more harms nobody; without its own a connection ends, and says no goodbye.
+fault_address() {
+	ended=$(said_ended)
+	ip addr add 10.0.0.9/24 dev eth0
+	sleep 1
+	ip addr del 10.0.0.9/24 dev eth0
+	sleep 1
+	is "who has another address ends nobody" "$ended" "$(said_ended)"
+	ip addr del $HOST/24 dev eth0
+	sleep 2
+	ip addr add $HOST/24 dev eth0
+}
+said_ended() { grep -c 'rdma: rxe0, port 1: .*: [1-9][0-9]* connections* ended' "$DIR/daemon.log"; }
 fault_appliance() {
 	crash
 	serve
