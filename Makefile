@@ -260,6 +260,7 @@ bench:
 bench-guest:
 	$(sub) VARIANT=release all $(guest_tools:%=$(BUILD)/release/test/guest/%)
 	$(Q)BUILD='$(BUILD)' ./bench/guest.sh
+	$(Q)BUILD='$(BUILD)' ./bench/guest_rdma.sh
 
 bench-instructions:
 	$(sub) VARIANT=release all

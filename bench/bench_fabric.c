@@ -4,11 +4,13 @@
  *
  *   client thread                             server thread
  *   FAB_READ on each of N connections  ----->  memcpy 2 GiB[anywhere] -> the window itself (shared
- *   checks each block's checksum       <-----  memory), or a buffer that fab_send_part() lends
+ *   checks each block's checksum       <-----  memory), or a buffer that fab_send_part() lends;
+ *                                              rdma: written from where it lies, nothing is copied
  *
  * Requests, windows, checksums and credits are the product's; files are not.  The rows are sizes,
- * depths and numbers of connections; each beside a bare pair of sockets (tcp) or the bare pipeline
- * (shm) of the same shape.  One address says which transport.
+ * depths and numbers of connections; each beside a bare pair of sockets of the same shape.  One
+ * address says which transport.  What rdma is compared with is no part of this:
+ * bench/guest_rdma.sh.
  *
  *   R1 -> A1   when the server sees `quit`, every connection has been closed
  */
@@ -33,6 +35,7 @@
 #define BYTES_MAX    (256ull << 20) /* of all windows of a row */
 #define DIAL_NS      (10 * NS_PER_S)
 #define CONTROL_EACH 64u
+#define RDMA_SOURCE  (64ull << 20) /* a card knows all of it, and guests are small */
 
 static const struct row {
 	uint32_t size_bytes;
@@ -46,9 +49,13 @@ static const struct row {
 };
 
 #define PART_BYTES (1u << 20) /* as the appliance cuts them */
-#define PARTS_MAX  5
+#define PARTS_MAX  6
+/* A reply's payload is ours again a while after its client has it and asks for more: when a
+ * completion says so, of a send queue of 1024 places at most, two for each reply. */
+#define RDMA_SLOTS_MORE 512u
 
-/* A request's buffer of the server, lent in parts to a transport that sends from it. */
+/* What the server lends, in parts, to a transport that sends from it: a copy and its checksums, or
+ * (rdma) checksums alone. */
 struct slot {
 	struct slot *next; /* free */
 	uint8_t *bytes;
@@ -65,11 +72,14 @@ struct lane {
 struct fabric {
 	const struct bench_conf *conf;
 	struct row row;
+	bool rdma;
 	struct bench_pipe *pipe;
 	const uint8_t *source;
 	uint64_t source_bytes;
 	uint32_t *sums;
 	uint32_t window_bytes; /* of one request */
+	uint32_t slot_bytes;
+	uint64_t slots;
 	struct fab_server *srv;
 	struct fab_key key;
 	char dir[64];
@@ -77,7 +87,7 @@ struct fabric {
 	pthread_t thread;
 	bool threaded;
 	_Atomic bool quit;
-	struct slot *slot; /* conns x depth: one a request */
+	struct slot *slot;
 	struct slot *slot_free;
 	uint8_t *staging;
 	struct rand_state rand;
@@ -114,20 +124,48 @@ static void slot_sent(struct fabric *f, struct slot *slot)
 	f->slot_free = slot;
 }
 
-static void slot_send(struct fabric *f, struct fab_req *req, struct slot *slot, uint32_t bytes)
+/* `bytes` from `from` to the window at `at`, in as many parts as it takes; those are slot's. */
+static uint32_t slot_send(struct fab_req *req, struct slot *slot, uint32_t i, const uint8_t *from,
+			  uint32_t at, uint32_t bytes)
 {
-	uint32_t at = 0;
-
-	slot->out = 1; /* ours */
-	for (uint32_t i = 0; at < bytes; i++) {
+	for (uint32_t end = at + bytes; at < end; i++) {
 		struct fab_piece *part = &slot->part[i];
 
 		ASSERT(i < PARTS_MAX);
 		*part = (struct fab_piece){ .user = slot, .window_at = at };
-		part->length_bytes = min_u32(bytes - at, PART_BYTES);
-		part->bytes = slot->bytes + at;
+		part->length_bytes = min_u32(end - at, PART_BYTES);
+		part->bytes = (void *)(uintptr_t)from;
+		from += part->length_bytes;
 		at += part->length_bytes;
 		slot->out += fab_send_part(req, part) == 0;
+	}
+	return i;
+}
+
+/* Payload from where it lies, or from a copy; checksums that have no place in the reply behind it.
+ */
+static void answer_lent(struct fabric *f, struct fab_req *req, uint64_t at, uint32_t bytes,
+			uint32_t sums_bytes)
+{
+	struct slot *slot = f->slot_free;
+	const uint32_t *sums = f->sums + at / BLOCK_SIZE;
+	const uint8_t *from = f->source + at;
+	uint8_t *tail;
+	uint32_t parts;
+
+	ASSERT(slot);
+	f->slot_free = slot->next;
+	slot->out = 1; /* ours */
+	if (!f->rdma)
+		from = memcpy(slot->bytes, from, bytes);
+	tail = f->rdma ? slot->bytes : slot->bytes + bytes;
+	if (sums_bytes)
+		memcpy(tail, sums, sums_bytes);
+	if (!f->rdma) {
+		(void)slot_send(req, slot, 0, from, 0, bytes + sums_bytes);
+	} else {
+		parts = slot_send(req, slot, 0, from, 0, bytes);
+		(void)slot_send(req, slot, parts, tail, bytes, sums_bytes);
 	}
 	slot_sent(f, slot);
 }
@@ -141,20 +179,15 @@ static void answer(struct fabric *f, struct fab_req *req)
 	uint32_t sums_bytes = blocks > FAB_SUMS_INLINE ? 4 * blocks : 0;
 	const uint32_t *from = f->sums + at / BLOCK_SIZE;
 	uint8_t *to = fab_window_addr(req, 0, bytes + sums_bytes, &iova);
-	struct slot *slot = NULL;
 
-	if (!to) {
-		slot = f->slot_free;
-		ASSERT(slot);
-		f->slot_free = slot->next;
-		to = slot->bytes;
+	if (to) {
+		memcpy(to, f->source + at, bytes);
+		memcpy(to + bytes, from, sums_bytes);
+	} else {
+		answer_lent(f, req, at, bytes, sums_bytes);
 	}
-	memcpy(to, f->source + at, bytes);
-	memcpy(to + bytes, from, sums_bytes);
 	for (uint32_t i = 0; i < min_u32(blocks, FAB_SUMS_INLINE); i++)
 		sums[i] = from[i];
-	if (slot)
-		slot_send(f, req, slot, bytes + sums_bytes);
 	fab_reply_read(req, bytes, sums_bytes ? NULL : sums, sums_bytes ? bytes : 0);
 }
 
@@ -309,7 +342,7 @@ static int dial(struct fabric *f, struct lane *l, const char *address)
 static int server_open(struct fabric *f)
 {
 	struct fab_server_cfg cfg = { .key = f->key, .sessions_max = CONNS_MAX };
-	uint64_t slots = (uint64_t)f->row.conns * f->row.depth;
+	uint64_t calls = (uint64_t)f->row.conns * f->row.depth;
 	char address[160], why[256];
 	int err;
 
@@ -317,15 +350,17 @@ static int server_open(struct fabric *f)
 	cfg.limits.long_bodies = 1;
 	cfg.limits.pool_max_bytes = align_up(f->row.depth * (uint64_t)f->window_bytes, 2u << 20);
 	cfg.pools_max_bytes = f->row.conns * cfg.limits.pool_max_bytes;
-	f->slot = calloc(slots, sizeof(*f->slot));
-	f->began = calloc(slots, sizeof(*f->began));
-	f->staging = mmap(NULL, slots * f->window_bytes, PROT_READ | PROT_WRITE,
+	f->slots = calls + (f->rdma ? f->row.conns * RDMA_SLOTS_MORE : 0);
+	f->slot_bytes = f->rdma ? BLOCK_SIZE : f->window_bytes;
+	f->slot = calloc(f->slots, sizeof(*f->slot));
+	f->began = calloc(calls, sizeof(*f->began));
+	f->staging = mmap(NULL, f->slots * f->slot_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (!f->slot || !f->began || f->staging == MAP_FAILED)
 		return bench_fail("out of memory");
 	f->slot_free = NULL;
-	for (uint64_t i = 0; i < slots; i++) {
-		f->slot[i].bytes = f->staging + i * f->window_bytes;
+	for (uint64_t i = 0; i < f->slots; i++) {
+		f->slot[i].bytes = f->staging + i * f->slot_bytes;
 		f->slot[i].next = f->slot_free;
 		f->slot_free = &f->slot[i];
 	}
@@ -338,6 +373,8 @@ static int server_open(struct fabric *f)
 	err = fab_server_create(&f->srv, &cfg);
 	if (err)
 		return bench_fail("fabric: %s", strerror(-err));
+	fab_server_memory(f->srv, f->staging, f->slots * f->slot_bytes);
+	fab_server_memory(f->srv, (void *)(uintptr_t)f->source, f->source_bytes);
 	err = fab_server_listen(f->srv, address, why);
 	if (err)
 		return bench_fail("%s", why);
@@ -364,7 +401,7 @@ static void row_close(struct fabric *f)
 		fab_server_destroy(f->srv);
 	f->srv = NULL;
 	if (f->staging && f->staging != MAP_FAILED)
-		munmap(f->staging, (uint64_t)f->row.conns * f->row.depth * f->window_bytes);
+		munmap(f->staging, f->slots * f->slot_bytes);
 	free(f->slot);
 	free(f->began);
 	f->slot = NULL;
@@ -380,7 +417,7 @@ static int row_measure(struct fabric *f, const char *transport)
 					  f->row.conns, false };
 	struct bench_pair *pair = NULL;
 	char name[48];
-	int err = bench_pair_create(&pair, f->pipe, &shape, f->conf);
+	int err = f->rdma ? 0 : bench_pair_create(&pair, f->pipe, &shape, f->conf);
 
 	if (err)
 		err = bench_fail("the bare pair: %s", strerror(-err));
@@ -389,10 +426,12 @@ static int row_measure(struct fabric *f, const char *transport)
 	snprintf(name, sizeof(name), "fabric %u x%u c%u", f->row.size_bytes, f->row.depth,
 		 f->row.conns);
 	part[BENCH_WORK] = (struct bench_part){ fabric_run, f };
-	part[BENCH_VS_PAIR] = (struct bench_part){ bench_pair_run, pair };
+	if (pair)
+		part[BENCH_VS_PAIR] = (struct bench_part){ bench_pair_run, pair };
 	if (!err)
 		err = bench_measure(&conf, name, transport, part);
-	bench_pair_destroy(pair);
+	if (pair)
+		bench_pair_destroy(pair);
 	return err;
 }
 
@@ -431,6 +470,13 @@ static int run_all(struct fabric *f)
 	return err;
 }
 
+static int source_create(struct fabric *f)
+{
+	if (f->rdma)
+		return bench__pipe_create(&f->pipe, RDMA_SOURCE, BLOCK_SIZE, 1, false, f->conf);
+	return bench_pipe_create(&f->pipe, BLOCK_SIZE, 1, false, f->conf);
+}
+
 int bench_workload_fabric(const struct bench_conf *conf)
 {
 	struct fabric *f = calloc(1, sizeof(*f));
@@ -440,13 +486,14 @@ int bench_workload_fabric(const struct bench_conf *conf)
 		return bench_fail("out of memory");
 	bench_catch_signals();
 	f->conf = conf;
+	f->rdma = conf->connect_count > 0 && strncmp(conf->connect[0], "rdma", 4) == 0;
 	f->key = (struct fab_key){ .id = "bench", .secret = { 1 } };
 	rand_seed(&f->rand, 6);
 	snprintf(f->dir, sizeof(f->dir), "/dev/shm/weka-bench.XXXXXX");
 	if (!mkdtemp(f->dir))
 		err = bench_fail("%s: %s", f->dir, strerror(errno));
-	if (!err && bench_pipe_create(&f->pipe, 4096, 1, false, conf))
-		err = bench_fail("no memory for what is sent (2 GiB)");
+	if (!err && source_create(f))
+		err = bench_fail("no memory for what is sent (2 GiB; rdma: 64 MiB)");
 	if (!err) {
 		f->source = bench_pipe_source(f->pipe, &f->source_bytes);
 		f->sums = malloc(f->source_bytes / BLOCK_SIZE * sizeof(*f->sums));
