@@ -12,8 +12,9 @@
  * call that crosses, on both sides.  Clients answer at once and cost nothing; they are spread over
  * the cores as the appliance does it.
  *
- * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [CORES...]     the default: 300 ms, as
- * measured, 1 2 4
+ * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [--only SHAPE] [CORES...]     the default: 300
+ * ms, as measured, 1 2 4; shapes: name (batches by name), random (reads), create (new files of 4
+ * KiB by name, in all directories), own (the same, each client in directories of its own)
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"
@@ -42,7 +43,8 @@ enum {
 	ADDRESS_BYTES = 64,
 };
 
-enum shape { BY_NAME, AT_RANDOM };
+enum shape { BY_NAME, AT_RANDOM, CREATE, CREATE_OWN, SHAPES };
+static const char *const shape_name[SHAPES] = { "name", "random", "create", "own" };
 
 struct slot {
 	struct fab_call call;
@@ -57,6 +59,7 @@ struct client {
 	struct fab_region *region;
 	uint32_t core; /* where the appliance has put it */
 	struct rand_state rand;
+	uint32_t made; /* files */
 	struct slot slot[SLOTS];
 };
 
@@ -177,7 +180,7 @@ static void begin_cores(void)
 	char why[APP_WHY];
 
 	ASSERT(nvme_dma_create(&dma) == 0);
-	ASSERT(nvme_open(&drive, "mem:384M", dma, &wanted, why, NVME_ERR_TEXT) == 0);
+	ASSERT(nvme_open(&drive, "mem:2G", dma, &wanted, why, NVME_ERR_TEXT) == 0);
 	ASSERT(app_cores_create(&cores, ncores, 0) == 0);
 	for (uint32_t i = 0; i < ncores; i++) {
 		struct app_core_cfg cfg = {
@@ -315,14 +318,22 @@ static void make_dirs(struct client *c)
 	}
 }
 
-static void make_files(struct client *c)
+/* What all files are made of: in the window of each call, since any may be the next. */
+static void fill_window(struct client *c, struct slot *s)
 {
-	uint8_t *window = fab_region_memory(c->region);
+	uint8_t *window =
+		(uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
 	uint32_t sum;
 
 	memset(window, 5, BLOCK_SIZE);
 	sum = crc32c_block(window, BLOCK_SIZE);
 	memcpy(window + BLOCK_SIZE, &sum, sizeof(sum));
+}
+
+static void make_files(struct client *c)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		fill_window(c, &c->slot[i]);
 	for (uint32_t at = 0; at < FILES; at += BATCH) {
 		struct slot *s = &c->slot[0];
 
@@ -374,10 +385,37 @@ static void make_large(struct client *c)
 
 /* ---- the load ------------------------------------------------------------------------------ */
 
+/* Of a file that is not there yet. */
+static struct fab_name new_name(struct client *c, struct slot *s, uint32_t i, enum shape shape)
+{
+	const uint32_t index = (uint32_t)(c - client);
+	uint32_t dir = (uint32_t)rand_below(&c->rand, DIRS);
+	int bytes;
+
+	if (shape == CREATE_OWN)
+		dir = dir / CLIENTS * CLIENTS + index;
+	bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/n%u.%u", dir, index, c->made++);
+	return (struct fab_name){ .by = FAB_BY_PATH,
+				  .name = s->name[i],
+				  .name_bytes = (uint16_t)bytes };
+}
+
 static void ask(struct client *c, struct slot *s, enum shape shape)
 {
 	memset(&s->call, 0, sizeof(s->call));
-	if (shape == AT_RANDOM) {
+	if (shape >= CREATE) {
+		s->call.type = FAB_PUT;
+		for (uint32_t i = 0; i < BATCH; i++)
+			s->put[i] = (struct fab_put_item){
+				.name = new_name(c, s, i, shape),
+				.size_bytes = BLOCK_SIZE,
+				.payload_at = 0,
+				.sums_at = BLOCK_SIZE,
+				.mode = 0644,
+			};
+		s->call.args.batch.count = BATCH;
+		s->call.args.batch.puts = s->put;
+	} else if (shape == AT_RANDOM) {
 		s->call.type = FAB_READ;
 		s->call.args.read.handle = large;
 		s->call.args.read.offset_bytes =
@@ -396,17 +434,28 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 	submit(c, s);
 }
 
+static bool all_well(const struct fab_call *call)
+{
+	struct fab_answer answer;
+
+	for (uint32_t i = 0; i < BATCH; i++)
+		if (fab_call_answer(call, i, &answer) || answer.status)
+			return false;
+	return true;
+}
+
 /* What came back is asked again at once.  Returns the files or blocks that came. */
 static uint32_t serve_client(struct client *c, enum shape shape)
 {
-	uint32_t slots = shape == BY_NAME ? BATCHES : DEPTH, count = 0;
+	uint32_t slots = shape == AT_RANDOM ? DEPTH : BATCHES, count = 0;
 	struct fab_call *done[SLOTS];
 	uint32_t back = fab_poll(c->conn, clock_now_ns(), done, SLOTS);
 
 	for (uint32_t i = 0; i < back; i++) {
 		container_of(done[i], struct slot, call)->out = false;
 		ASSERT(done[i]->status == 0);
-		count += shape == BY_NAME ? BATCH : 1;
+		ASSERT(shape == AT_RANDOM || all_well(done[i]));
+		count += shape == AT_RANDOM ? 1 : BATCH;
 	}
 	for (uint32_t i = 0; i < slots; i++)
 		if (!c->slot[i].out)
@@ -464,6 +513,9 @@ static double rate(enum shape shape)
 {
 	uint64_t count;
 
+	for (uint32_t i = 0; shape >= CREATE && i < CLIENTS; i++)
+		for (uint32_t k = 0; k < SLOTS; k++)
+			fill_window(&client[i], &client[i].slot[k]);
 	memset(clock_ns, 0, sizeof(clock_ns));
 	(void)run_for(shape, virtual_ms * 1000000 / 4); /* to warm up */
 	memset(clock_ns, 0, sizeof(clock_ns));
@@ -472,48 +524,67 @@ static double rate(enum shape shape)
 	return (double)count * 1000 / (double)virtual_ms;
 }
 
-static void measure(uint32_t count, double *by_name, double *at_random)
+static void measure(uint32_t count, const bool *wanted, double *rates)
 {
 	char address[ADDRESS_BYTES];
 
-	ncores = count;
-	begin_server(address);
-	begin_cores();
-	for (uint32_t i = 0; i < CLIENTS; i++)
-		begin_client(&client[i], i, address);
-	make_dirs(&client[0]);
-	make_files(&client[0]);
-	make_large(&client[0]);
-	*by_name = rate(BY_NAME);
-	*at_random = rate(AT_RANDOM);
-	end_all();
+	for (uint32_t shape = 0; shape < SHAPES; shape++) {
+		if (!wanted[shape])
+			continue;
+		ncores = count;
+		begin_server(address);
+		begin_cores();
+		for (uint32_t i = 0; i < CLIENTS; i++)
+			begin_client(&client[i], i, address);
+		make_dirs(&client[0]);
+		make_files(&client[0]);
+		if (shape == AT_RANDOM)
+			make_large(&client[0]);
+		rates[shape] = rate(shape);
+		end_all();
+	}
+}
+
+static bool pick(const char *name, bool *wanted)
+{
+	for (uint32_t shape = 0; shape < SHAPES; shape++)
+		if (strcmp(name, shape_name[shape]) == 0)
+			return wanted[shape] = true;
+	fprintf(stderr, "cores_clock: no shape %s: name, random, create or own\n", name);
+	exit(2);
 }
 
 int main(int argc, char **argv)
 {
 	uint32_t counts[APP_CORES_MAX] = { 1, 2, 4 }, n = 0;
-	double name[2], at_random[2];
-	bool told = false;
+	bool wanted[SHAPES] = { false }, told = false, some = false;
+	double rates[2][SHAPES];
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--ms") == 0 && i + 1 < argc)
 			virtual_ms = strtoull(argv[++i], NULL, 0);
 		else if (strcmp(argv[i], "--crossing") == 0 && i + 1 < argc)
 			crossing_ns = strtoull(argv[++i], NULL, 0), told = true;
+		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+			some = pick(argv[++i], wanted);
 		else if (n < APP_CORES_MAX)
 			counts[n++] = (uint32_t)atoi(argv[i]);
 	}
+	for (uint32_t shape = 0; shape < SHAPES; shape++)
+		wanted[shape] |= !some;
 	n = n ? n : 3;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 0; i < 8 && !told; i++) /* the least: the others were disturbed */
 		crossing_ns = min_u64(crossing_ns, measure_crossing());
 	printf("a call that crosses: %llu ns on each side\n", (unsigned long long)crossing_ns);
 	for (uint32_t i = 0; i < n; i++) {
-		measure(counts[i], &name[i > 0], &at_random[i > 0]);
-		printf("%u cores: %8.0f files/s by name (x %.2f), "
-		       "%8.0f reads/s at random (x %.2f)\n",
-		       counts[i], name[i > 0], name[i > 0] / name[0], at_random[i > 0],
-		       at_random[i > 0] / at_random[0]);
+		measure(counts[i], wanted, rates[i > 0]);
+		printf("%u cores:", counts[i]);
+		for (uint32_t shape = 0; shape < SHAPES; shape++)
+			if (wanted[shape])
+				printf("  %s %.0f/s (x %.2f)", shape_name[shape],
+				       rates[i > 0][shape], rates[i > 0][shape] / rates[0][shape]);
+		printf("\n");
 	}
 	return 0;
 }
