@@ -1,22 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # The appliance on NVMe controllers in one guest, its client in another, soft-RoCE between them over two
-# wires (test/guest/wire.c).  First the whole way of the data, then, under load, what only machines do:
-# the power of either is cut, one of two links says nothing for a while.
+# wires (test/guest/wire.c).  First the whole way of the data, then, under load, what only machines
+# do.  DUO_COUNT times each of $DUO:
 #
-# DUO="client appliance link": which of these; DUO_COUNT=20: how often each.
+#   client      its power is cut          another client is served, what was its own comes back
+#   appliance   its power is cut          clients find it again when it is there again
+#   link        one of two links goes down, for 5 s, which the client is told
+#   wire        one of two wires is cut, for 5 s, which nobody is told
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 case ${TEST_LENGTH:-short} in
 short) : "${DUO=}" "${DUO_COUNT:=1}" "${FILES:=0}" ;;
-long) : "${DUO=client appliance link}" "${DUO_COUNT:=1}" ;;
-*) : "${DUO=client appliance link}" "${DUO_COUNT:=20}" ;;
+long) : "${DUO=client appliance link wire}" "${DUO_COUNT:=1}" ;;
+*) : "${DUO=client appliance link wire}" "${DUO_COUNT:=20}" ;;
 esac
 : "${FILES:=900}" # 25 MB with them; 0: 2 MB in 240
 GUEST_SECONDS=3000 # a boot lasts as long as the test
 GUEST_CONF="huge=160
 modules='9p 9pnet_virtio virtio_pci virtio_net crc32_generic rdma_rxe ib_uverbs rdma_ucm'"
 LINK0=rdma://10.0.0.1:7010 LINK1=rdma://10.0.1.1:7010
+DRIVES="pci:0000:00:04.0 pci:0000:00:05.0"
 
 # ---- two machines --------------------------------------------------------------------------------
 
@@ -45,10 +49,21 @@ client_on() {
 	cards 2
 	power_on && at client network 10.0.0.2 10.0.1.2
 }
-# What the client must know, and how it connects: to one address or a list.
+# serve [COMMAND]: the appliance starts on its drives, after COMMAND; the key is what it was.
+serve() {
+	at appliance eval "[ ! -e /out/key ] || cp /out/key \"\$DIR/key\"
+		write_conf $DRIVES
+		printf 'listen = %s\n' $LINK0 $LINK1 >>\"\$CONF\"
+		cp \"\$DIR/key\" /out/key
+		${1:-:}
+		start"
+}
+# client_has ADDRESSES: the key, and where the appliance is.
 client_has() {
+	cp "$DIR/appliance/out/key" "$DIR/client/out/key"
 	at client eval "cp /out/key \"\$DIR/key\"; ADDRESS=$1"
 }
+time_is() { echo "# $(cut -d' ' -f1 /proc/uptime) s: $1"; }
 
 prepare agent.sh
 guest client
@@ -63,16 +78,9 @@ client_on || finish
 
 # ---- the way of the data -------------------------------------------------------------------------
 
-time_is() { echo "# $(cut -d' ' -f1 /proc/uptime) s: $1"; }
 time_is "two guests"
-at appliance eval "write_conf pci:0000:00:04.0 pci:0000:00:05.0
-	printf 'listen = %s\n' $LINK0 $LINK1 >>\"\$CONF\""
-check "format" at appliance wekactl --force format pci:0000:00:04.0 pci:0000:00:05.0
-check "the appliance starts" at appliance start
-at appliance eval 'cp "$DIR/key" /out/key'
-cp "$DIR/appliance/out/key" "$DIR/client/out/key"
+check "the appliance starts" serve "wekactl --force format $DRIVES"
 client_has $LINK0
-before=$(at appliance counts)
 check "import takes the tree" at client ctl -q import /out/src /tree
 check "two epochs of random batches: every byte compared" at client eval \
 	'weka-bench epoch --connect "$ADDRESS" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 2 --verify'
@@ -84,10 +92,101 @@ is "no byte of payload was copied by the appliance's CPU" 0 "$(at appliance numb
 check "but the drives moved many" [ "$(at appliance number_of drive_read)" -gt 4000000 ]
 time_is "the way of the data was gone"
 
+# ---- what machines do, under load ----------------------------------------------------------------
+
+# Clients that change files and compare what they read (test/guest/witness.c): number 0 in the client's
+# guest, over both links; number 1 in the appliance's.  What they remember lies on the host.
+witness_begins() { # GUEST NUMBER ADDRESSES
+	at "$1" eval "test/guest/witness outlive $3 \"\$DIR/key\" $2 /out/journal >>/out/witness 2>&1 & witness=\$!"
+}
+changes() { # GUEST: so many has its witness done
+	{ read -r done rest <"$DIR/$1/out/journal"; } 2>/dev/null
+	echo "${done:-0}"
+}
+goes_on() { # GUEST: its witness works, soon
+	goal=$(($(changes "$1") + 5)) n=0
+	until [ "$(changes "$1")" -ge $goal ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { cat "$DIR/$1/out/witness"; return 1; }
+		sleep 0.2
+	done
+}
+# soon TEXT GUEST COMMAND...: that is what it says in the end.
+soon() {
+	wanted=$1 n=0
+	shift
+	until said=$(at "$@") && [ "$said" = "$wanted" ] || [ $n -gt 120 ]; do n=$((n + 1)); sleep 0.5; done
+	[ "$said" = "$wanted" ] || { printf 'it is: %s\nnot: %s\n' "$said" "$wanted"; return 1; }
+}
+# How much has come to the client over its second link.
+carried() { at client cat /sys/class/infiniband/rxe1/ports/1/hw_counters/rcvd_pkts; }
+is_used() {
+	from=$(carried) n=0
+	until [ "$(carried)" -gt $((from + 200)) ]; do
+		n=$((n + 1))
+		[ $n -lt 300 ] || { echo "$(($(carried) - from)) packets in all that time"; return 1; }
+		sleep 0.2
+	done
+}
+
+fault_client() {
+	power_cut client
+	check "$1: another client is served meanwhile" goes_on appliance
+	# That one, and who asks.
+	check "$1: the appliance ends its session" soon 2 appliance number_of sessions_open
+	client_on && client_has $LINK0,$LINK1
+	witness_begins client 0 $LINK0,$LINK1
+}
+fault_appliance() {
+	power_cut appliance
+	appliance_on
+	check "$1: the appliance starts" serve
+	witness_begins appliance 1 $LINK0
+}
+fault_link() {
+	at client ip link set eth1 down
+	check "$1: while it is down the other link does" goes_on client
+	sleep 5
+	at client ip link set eth1 up
+	check "$1: it is used again" is_used
+}
+fault_wire() {
+	kill -USR1 $WIRE1
+	check "$1: while it is cut the other link does" goes_on client
+	sleep 5
+	kill -USR2 $WIRE1
+	check "$1: it is used again" is_used
+}
+
+if [ -n "$DUO" ]; then
+	witness_begins appliance 1 $LINK0
+	witness_begins client 0 $LINK0,$LINK1
+	check "there is load" goes_on client
+	check "over both links" is_used
+	loaded=$(at appliance loaded)
+fi
+for fault in $DUO; do
+	for i in $(seq "$DUO_COUNT"); do
+		fault_$fault "$fault ($i)"
+		check "$fault ($i): the client goes on" goes_on client
+		check "$fault ($i): the other goes on" goes_on appliance
+		check "$fault ($i): sessions, queue pairs and registrations are as before" soon "$loaded" appliance loaded
+		time_is "$fault ($i)"
+		[ $failures = 0 ] || break 2
+	done
+done
+if [ -n "$DUO" ]; then
+	check "every acknowledged change is there, once" at client eval 'kill -TERM $witness; wait $witness'
+	check "and of the other client" at appliance eval 'kill -TERM $witness; wait $witness'
+	sed 's/^witness:/# changes done, files compared, outcomes unknown:/' "$DIR"/*/out/witness
+fi
+[ $failures = 0 ] || at appliance eval 'tail -n 20 "$DIR/daemon.log"'
+
 # ---- the end -------------------------------------------------------------------------------------
 
 check "SIGTERM stops it cleanly" at appliance stop
-check "check finds nothing wrong" at appliance wekactl check pci:0000:00:04.0 pci:0000:00:05.0
+# shellcheck disable=SC2086 # drives are words
+check "check finds nothing wrong" at appliance wekactl check $DRIVES
 power_off client
 power_off appliance
 finish

@@ -62,8 +62,6 @@ load_ends() {
 	is "both gave reads up, and looked at free windows all the time" 2 \
 		"$(grep -c '^witness: [1-9][0-9]* reads given up.* looked at [1-9][0-9][0-9]* times' "$DIR/witness")"
 }
-# With load: a session and a queue pair for each client, and what they are made of.
-loaded() { echo "sessions $(number_of sessions_open)"; resources; }
 loaded_as_before() {
 	n=0
 	until after=$(loaded) && [ "$after" = "$loaded" ] || [ $n -gt 20 ]; do n=$((n + 1)); sleep 0.5; done

@@ -25,3 +25,5 @@ counts() {
 		"busy $(($(number_of ops_max) - $(number_of ops_free)))"
 	resources
 }
+# With load: a session and a queue pair for each client, and what they are made of.
+loaded() { echo "sessions $(number_of sessions_open)"; resources; }
