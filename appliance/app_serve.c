@@ -31,9 +31,8 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 	ASSERT(count <= APP_AHEAD_MAX);
 	for (uint32_t i = 0; count > 1 && i < count; i++)
 		meta_ahead_begin(core->meta, &op[i]->meta.target, op[i]->meta.offset, &ahead[i]);
-	for (uint32_t step = 0; count > 1 && step < META_AHEAD_STEPS; step++)
-		for (uint32_t i = 0; i < count; i++)
-			meta_ahead_step(&ahead[i], step);
+	if (count > 1)
+		meta_ahead_run(ahead, count);
 	for (uint32_t i = 0; i < count; i++) {
 		meta_reader_asked(core->meta, op[i]->meta.unseen);
 		if (meta_op_start(core->meta, &op[i]->meta))

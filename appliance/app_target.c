@@ -141,9 +141,8 @@ void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count)
 		else
 			meta_reader_ahead_begin(core->reader, &t, op[i]->offset_bytes, &ahead[i]);
 	}
-	for (uint32_t step = 0; look && step < META_AHEAD_STEPS; step++)
-		for (uint32_t i = 0; i < count; i++)
-			meta_ahead_step(&ahead[i], step);
+	if (look)
+		meta_ahead_run(ahead, count);
 	for (uint32_t i = 0; i < count; i++)
 		app_op_run(op[i]);
 }

@@ -372,21 +372,21 @@ void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 /* An operation that will be started soon, in this turn, and what it will look at. */
 struct meta_ahead {
 	struct meta *meta;
-	void *frame; /* of the leaf that has it, or had it when last it was looked for */
-	bool known;  /* ... had it */
+	void *frame;    /* of the leaf that has it, or had it when last it was looked for */
+	uint64_t baddr; /* of that leaf, while its frame is not known */
 	uint64_t key[3];
+	uint32_t link; /* of the chain: meta_ahead.c */
 	uint32_t shard;
 	uint32_t pos;
 	uint32_t block; /* of the record's, whose checksum will be wanted */
 };
-#define META_AHEAD_STEPS 4u
 
-/* Begin to bring what the operation on `t` will look at into the CPU's cache: first for all that
- * will be started, then meta_ahead_step() 0 .. 3 for all.  Changes nothing; no call in between. */
+/* What the operation on `t` will look at: to be told for each that will be started, and then: */
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a);
-/* The next link of its chain: what the step before asked for has had time to come. */
-void meta_ahead_step(struct meta_ahead *a, uint32_t step);
+/* Bring it into the CPU's cache, for all of them together.  Changes nothing of the store; no other
+ * call since the first of them began, and these operations next. */
+void meta_ahead_run(struct meta_ahead *a, uint32_t count);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
 void meta_read_end(struct meta *m, struct meta_op *op);

@@ -5,6 +5,12 @@
  * lookups to do asks for the first link of all of them, then for the second of all, and so on:
  * the chains are waited for together.
  *
+ *   NAMED --known--> KNOWN (frame, header, slots) --is it still?--> VALUES (checksum)
+ *      |                                               no: the plan walks
+ *      `--not--> BUCKET (interior pages are hot) -> FRAME -> ENDS -> SLOTS -> VALUES
+ *
+ * A link names what has been asked for, and is to be looked at next.
+ *
  * Nothing here changes anything, reads from a drive, or must succeed.
  */
 #include "meta/meta_plan.h"
@@ -15,23 +21,51 @@
 
 static_assert(sizeof(((struct meta_ahead *)0)->key) == sizeof(struct meta_key), "the same words");
 
-/* The leaf for key, when all on the way to it is in memory; only its address is looked at. */
-static struct meta__frame *leaf_of(struct meta *m, uint32_t shard, const struct meta_key *key)
+enum link {
+	LINK_NONE,   /* nothing more to ask for                           */
+	LINK_NAMED,  /* where the name was found last                     */
+	LINK_KNOWN,  /* the record, where it was found last               */
+	LINK_BUCKET, /* of the hash, where the leaf's frame stands        */
+	LINK_FRAME,  /* it, or another that stands there, and its header  */
+	LINK_ENDS,   /* the leaf's first slot and its last                */
+	LINK_SLOTS,  /* those about where the key must be                 */
+	LINK_VALUES, /* the record: all but a checksum is here            */
+};
+
+/* Where the leaf for key lies, when all above it is in memory; 0: not known. */
+static uint64_t leaf_at(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	uint64_t baddr, gen;
-	struct meta__frame *f = NULL;
 
 	if (!meta__may_look(m, shard) || m->shard[shard].height == 0)
-		return NULL;
+		return 0;
 	baddr = m->shard[shard].root_baddr;
-	for (uint32_t level = m->shard[shard].height; level > 0; level--) {
-		if (f)
-			meta__inner_child(f->page, meta__inner_find(f->page, key), &baddr, &gen);
-		f = meta__cache_find(m, baddr);
+	for (uint32_t level = m->shard[shard].height - 1; level > 0; level--) {
+		const struct meta__frame *f = meta__cache_find(m, baddr);
+
 		if (!f)
-			return NULL;
+			return 0;
+		meta__inner_child(f->page, meta__inner_find(f->page, key), &baddr, &gen);
 	}
-	return f;
+	return baddr;
+}
+
+/* The leaf and the slot of the first record that is not below key; NULL: not known. */
+static const struct meta__frame *find_name(struct meta *m, uint32_t shard,
+					   const struct meta_key *key, uint32_t *pos)
+{
+	const struct meta__frame *f = meta__named_look(m, key, pos);
+	uint64_t baddr;
+
+	if (f && meta__may_look(m, shard) && meta__named_holds(f, *pos, shard, key))
+		return f;
+	baddr = leaf_at(m, shard, key);
+	f = baddr ? meta__cache_find(m, baddr) : NULL;
+	if (!f)
+		return NULL;
+	(void)meta__leaf_find(f->page, key, pos);
+	meta__named_note(m, f, *pos, key);
+	return *pos < meta__page_count(f->page) ? f : NULL;
 }
 
 /* The directory called name in dir; 0: not known without waiting. */
@@ -39,81 +73,142 @@ static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_
 {
 	uint64_t hash = meta__name_hash(m, dir, name, len);
 	struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0), at;
-	const struct meta__frame *f = leaf_of(m, meta__dir_shard(m, dir), &key);
-	const void *leaf, *value;
+	const void *value;
 	struct meta__name is;
 	uint32_t pos, value_len;
+	const struct meta__frame *f = find_name(m, meta__dir_shard(m, dir), &key, &pos);
 
 	if (!f)
 		return 0;
-	leaf = f->page;
-	(void)meta__leaf_find(leaf, &key, &pos);
-	if (pos >= meta__page_count(leaf))
-		return 0;
-	at = meta__leaf_key(leaf, pos);
+	at = meta__leaf_key(f->page, pos);
 	if (meta__key_dir(&at) != dir || meta__key_hash(&at) != hash ||
 	    meta__key_class(&at) != META__CLASS_NAME)
 		return 0;
-	meta__leaf_value(leaf, pos, &value, &value_len);
+	meta__leaf_value(f->page, pos, &value, &value_len);
 	return meta__name_parse(value, value_len, &is) ? 0 : is.child;
+}
+
+/* Of a handle: its extent.  The inode of a small file stands just before; that of a large one is
+ * hot. */
+static void begin_handle(struct meta *m, const struct meta_target *t, uint64_t offset,
+			 struct meta_ahead *a)
+{
+	const struct meta_key key =
+		meta__key(t->handle.dir, t->handle.hash, META__CLASS_OBJ, t->handle.uniq,
+			  META__KIND_EXTENT, offset / (META_CHUNK_BLOCKS * (uint64_t)BLOCK_SIZE));
+
+	memcpy(a->key, key.w, sizeof(a->key));
+	a->shard = meta__dir_shard(m, t->handle.dir);
+	/* Those of the first few blocks come with the record's own lines. */
+	a->block = (uint32_t)(offset / BLOCK_SIZE % META_CHUNK_BLOCKS);
+	if (!meta__may_look(m, a->shard))
+		return;
+	a->frame = meta__found_look(m, &key, &a->pos);
+	if (a->frame) {
+		meta__cache_fetch(m, a->frame, meta__leaf_slot_at(a->pos));
+		a->link = LINK_KNOWN;
+		return;
+	}
+	a->baddr = leaf_at(m, a->shard, &key);
+	if (a->baddr)
+		meta__cache_fetch_bucket(m, a->baddr);
+	a->link = a->baddr ? LINK_BUCKET : LINK_NONE;
+}
+
+static void begin_name(struct meta *m, const struct meta_target *t, struct meta_ahead *a)
+{
+	const char *name = t->path, *end = name + t->path_len, *slash;
+	uint64_t dir = t->dir;
+	struct meta_key key;
+
+	if (name < end && *name == '/')
+		dir = META_ROOT_DIR;
+	for (; dir && (slash = memchr(name, '/', (size_t)(end - name))); name = slash + 1)
+		if (slash > name)
+			dir = child_of(m, dir, name, (uint32_t)(slash - name));
+	if (!dir || name == end || end - name > META_NAME_MAX)
+		return;
+	key = meta__key(dir, meta__name_hash(m, dir, name, (uint32_t)(end - name)),
+			META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	memcpy(a->key, key.w, sizeof(a->key));
+	a->shard = meta__dir_shard(m, dir);
+	meta__named_fetch(m, &key);
+	a->link = LINK_NAMED;
 }
 
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a)
 {
-	const char *name = t->path, *end = name + t->path_len, *slash;
-	uint64_t dir = t->dir;
-	struct meta__frame *f;
-	struct meta_key key;
-
 	*a = (struct meta_ahead){ .meta = m };
 	if (!m->mounted)
 		return;
-	if (!name) {
-		dir = t->handle.dir;
-		/* The inode of a small file stands just before; that of a large one is hot. */
-		key = meta__key(dir, t->handle.hash, META__CLASS_OBJ, t->handle.uniq,
-				META__KIND_EXTENT,
-				offset / (META_CHUNK_BLOCKS * (uint64_t)BLOCK_SIZE));
-		/* Those of the first few blocks come with the record's own lines. */
-		a->block = (uint32_t)(offset / BLOCK_SIZE % META_CHUNK_BLOCKS);
-	} else {
-		if (name < end && *name == '/')
-			dir = META_ROOT_DIR;
-		for (; dir && (slash = memchr(name, '/', (size_t)(end - name))); name = slash + 1)
-			if (slash > name)
-				dir = child_of(m, dir, name, (uint32_t)(slash - name));
-		if (!dir || name == end || end - name > META_NAME_MAX)
-			return;
-		key = meta__key(dir, meta__name_hash(m, dir, name, (uint32_t)(end - name)),
-				META__CLASS_NAME, 0, META__KIND_NONE, 0);
-	}
-	memcpy(a->key, key.w, sizeof(a->key));
-	a->shard = meta__dir_shard(m, dir);
+	if (t->path)
+		begin_name(m, t, a);
+	else
+		begin_handle(m, t, offset, a);
+}
+
+/* ---- links --------------------------------------------------------------------------- */
+
+static uint32_t named(struct meta_ahead *a, const struct meta_key *key)
+{
+	struct meta *m = a->meta;
+
 	if (!meta__may_look(m, a->shard))
-		return;
-	f = meta__found_look(m, &key, &a->pos);
-	a->known = f != NULL;
-	if (f) {
-		__builtin_prefetch(f);
-	} else {
-		f = leaf_of(m, a->shard, &key);
-		if (f)
-			__builtin_prefetch(f->page);
+		return LINK_NONE;
+	a->frame = meta__named_look(m, key, &a->pos);
+	if (a->frame) {
+		meta__cache_fetch(m, a->frame, meta__leaf_slot_at(a->pos));
+		meta__cache_fetch(m, a->frame, meta__leaf_slot_at(a->pos + 1));
+		return LINK_KNOWN;
 	}
-	a->frame = f;
+	a->baddr = leaf_at(m, a->shard, key);
+	if (!a->baddr)
+		return LINK_NONE;
+	meta__cache_fetch_bucket(m, a->baddr);
+	return LINK_BUCKET;
+}
+
+/* The record of a handle's read, or of a name with its inode and first extent behind it. */
+static uint32_t known(const struct meta_ahead *a, const struct meta_key *key)
+{
+	const struct meta__frame *f = a->frame;
+	const void *value;
+	uint32_t value_len;
+
+	if (meta__key_class(key) == META__CLASS_NAME) {
+		if (meta__named_holds(f, a->pos, a->shard, key))
+			meta__leaf_ahead(f->page, a->pos);
+		return LINK_NONE;
+	}
+	if (!meta__found_holds(f, a->pos, a->shard, key))
+		return LINK_NONE; /* who looks for it will walk */
+	meta__leaf_value(f->page, a->pos, &value, &value_len);
+	__builtin_prefetch(value);
+	__builtin_prefetch((const char *)value + 64);
+	return LINK_VALUES;
+}
+
+static uint32_t slots(struct meta_ahead *a, const struct meta_key *key)
+{
+	const struct meta__frame *f = a->frame;
+
+	a->pos = meta__leaf_fetch(f->page, key, 2);
+	meta__found_note(a->meta, f, a->pos, key);
+	meta__named_note(a->meta, f, a->pos, key);
+	return LINK_VALUES;
 }
 
 /* The record is here, or on its way: the checksum's line.  A record not yet checked is only
  * looked at: what it says decides which line of its page is asked for, and no more.
  */
-static void fetch_checksum(const struct meta_ahead *a, const void *leaf)
+static void fetch_checksum(const struct meta_ahead *a)
 {
+	const void *leaf = ((const struct meta__frame *)a->frame)->page, *value;
 	const struct meta_extent_disk *d;
-	const void *value;
 	uint32_t value_len, at;
 
-	if (a->pos >= meta__page_count(leaf))
+	if (a->block == 0 || a->pos >= meta__page_count(leaf))
 		return;
 	meta__leaf_value(leaf, a->pos, &value, &value_len);
 	if (value_len < sizeof(*d))
@@ -125,43 +220,52 @@ static void fetch_checksum(const struct meta_ahead *a, const void *leaf)
 		__builtin_prefetch((const char *)value + at);
 }
 
-/* Its place is known: the page's head and the slot, then the record if it is still there. */
-static void known_step(struct meta_ahead *a, const struct meta_key *key, uint32_t step)
-{
-	const struct meta__frame *f = a->frame;
-	const void *value;
-	uint32_t value_len;
-
-	if (step == 0) {
-		__builtin_prefetch(f->page);
-		meta__leaf_fetch_slot(f->page, a->pos);
-	} else if (step == 1 && meta__found_holds(f, a->pos, a->shard, key)) {
-		meta__leaf_value(f->page, a->pos, &value, &value_len);
-		__builtin_prefetch(value);
-		__builtin_prefetch((const char *)value + 64);
-	} else if (step == 1) {
-		a->frame = NULL; /* who looks for it will walk */
-	}
-}
-
-void meta_ahead_step(struct meta_ahead *a, uint32_t step)
+/* Look at the link that has come, ask for the next. */
+static uint32_t follow(struct meta_ahead *a)
 {
 	struct meta__frame *f = a->frame;
 	struct meta_key key;
 
-	if (!f)
-		return;
 	memcpy(key.w, a->key, sizeof(a->key));
-	if (step == META_AHEAD_STEPS - 1) {
-		if (a->block)
-			fetch_checksum(a, f->page);
-		return;
+	switch ((enum link)a->link) {
+	case LINK_NONE:
+		return LINK_NONE;
+	case LINK_NAMED:
+		return named(a, &key);
+	case LINK_KNOWN:
+		return known(a, &key);
+	case LINK_BUCKET:
+		return meta__cache_fetch_frame(a->meta, a->baddr) ? LINK_FRAME : LINK_NONE;
+	case LINK_FRAME:
+		a->frame = meta__cache_find(a->meta, a->baddr);
+		if (!a->frame)
+			return LINK_NONE;
+		f = a->frame;
+		(void)meta__leaf_fetch(f->page, &key, 0);
+		return LINK_ENDS;
+	case LINK_ENDS:
+		a->pos = meta__leaf_fetch(f->page, &key, 1);
+		return LINK_SLOTS;
+	case LINK_SLOTS:
+		return slots(a, &key);
+	case LINK_VALUES:
+		fetch_checksum(a);
+		return LINK_NONE;
 	}
-	if (a->known) {
-		known_step(a, &key, step);
-		return;
+	UNREACHABLE();
+}
+
+void meta_ahead_run(struct meta_ahead *a, uint32_t count)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (uint32_t i = 0; i < count; i++) {
+			if (a[i].link == LINK_NONE)
+				continue;
+			a[i].link = follow(&a[i]);
+			more |= a[i].link != LINK_NONE;
+		}
 	}
-	a->pos = meta__leaf_fetch(f->page, &key, step);
-	if (step == META_AHEAD_STEPS - 2)
-		meta__found_note(a->meta, f, a->pos, &key);
 }

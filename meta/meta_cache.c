@@ -54,21 +54,20 @@ int meta__cache_create(struct meta *m)
 	struct meta__cache *c = calloc(1, sizeof(*c));
 	uint32_t n = frames_of(&m->conf);
 	uint64_t buckets = 1;
-	uint8_t *pages;
 
 	if (!c)
 		return -ENOMEM;
 	m->cache = c;
 	while (buckets < 2ull * n)
 		buckets *= 2;
+	c->nframes = n;
 	c->frame = aligned_alloc(64, n * sizeof(*c->frame));
 	c->bucket = calloc(buckets, sizeof(*c->bucket));
 	c->waiter = calloc((size_t)n * WAITERS_PER_FRAME, sizeof(*c->waiter));
-	if (!c->frame || !c->bucket || !c->waiter || meta__found_create(c))
+	if (!c->frame || !c->bucket || !c->waiter || meta__found_create(c) || meta__named_create(c))
 		return -ENOMEM; /* meta_destroy() frees what there is */
 
 	memset(c->frame, 0, n * sizeof(*c->frame));
-	c->nframes = n;
 	c->bucket_mask = buckets - 1;
 	list_init(&c->waiters_free);
 	list_init(&c->free);
@@ -80,9 +79,9 @@ int meta__cache_create(struct meta *m)
 		list_init(&c->waiter[i].link);
 		list_push_back(&c->waiters_free, &c->waiter[i].link);
 	}
-	pages = meta__mem_take(m, meta__cache_memory(&m->conf));
+	c->pages = meta__mem_take(m, meta__cache_memory(&m->conf));
 	for (uint32_t i = 0; i < n; i++) {
-		c->frame[i].page = pages + (uint64_t)i * META_PAGE_BYTES;
+		c->frame[i].page = c->pages + (uint64_t)i * META_PAGE_BYTES;
 		list_init(&c->frame[i].link);
 		list_init(&c->frame[i].waiters);
 		list_init(&c->frame[i].io.io.link);
@@ -97,6 +96,7 @@ void meta__cache_destroy(struct meta *m)
 {
 	if (!m->cache)
 		return;
+	meta__named_destroy(m->cache);
 	meta__found_destroy(m->cache);
 	free(m->cache->waiter);
 	free(m->cache->bucket);
@@ -115,6 +115,9 @@ int meta__cache_mirror(struct meta *m)
 	m->cache = c;
 	c->nframes = of->nframes;
 	c->frame = of->frame;
+	c->pages = of->pages;
+	c->named = of->named;
+	c->named_mask = of->named_mask;
 	c->bucket = of->bucket;
 	c->bucket_mask = of->bucket_mask;
 	c->shared = true;
@@ -248,6 +251,30 @@ struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr)
 		return NULL;
 	ASSERT(f->state != FRAME_FREE);
 	return f;
+}
+
+void meta__cache_fetch_bucket(const struct meta *m, uint64_t baddr)
+{
+	__builtin_prefetch(bucket_of(m->cache, baddr));
+}
+
+bool meta__cache_fetch_frame(const struct meta *m, uint64_t baddr)
+{
+	const struct meta__frame *f = next_of(bucket_of(m->cache, baddr));
+
+	if (f)
+		meta__cache_fetch(m, f, 0);
+	return f != NULL;
+}
+
+void meta__cache_fetch(const struct meta *m, const struct meta__frame *f, uint32_t at)
+{
+	const uint8_t *page = m->cache->pages + (uint64_t)(f - m->cache->frame) * META_PAGE_BYTES;
+
+	__builtin_prefetch(f);
+	__builtin_prefetch(page);
+	if (at)
+		__builtin_prefetch(page + at);
 }
 
 void meta__cache_plan(struct meta *m)

@@ -415,11 +415,6 @@ uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t
 	return at;
 }
 
-void meta__leaf_fetch_slot(const void *page, uint32_t pos)
-{
-	__builtin_prefetch(&slots(page)[pos]);
-}
-
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len)
 {
 	const struct meta_slot_disk *s = &slots(page)[pos];

@@ -54,8 +54,11 @@ bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos
  * Returns where the key is believed to be; after step 2 it is as meta__leaf_find() says. */
 uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step);
 void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len);
-/* The slot at pos, if there is one, is looked at soon. */
-void meta__leaf_fetch_slot(const void *page, uint32_t pos);
+/* Where in its page the slot stands. */
+static inline uint32_t meta__leaf_slot_at(uint32_t pos)
+{
+	return (uint32_t)(sizeof(struct meta_page_disk) + pos * sizeof(struct meta_slot_disk));
+}
 /* The record at pos and its neighbours, a name's inode and first extent, are looked at soon. */
 void meta__leaf_ahead(const void *page, uint32_t pos);
 struct meta_key meta__leaf_key(const void *page, uint32_t pos);

@@ -15,6 +15,7 @@ struct meta__waiter {
 struct meta__cache {
 	uint32_t nframes;
 	struct meta__frame *frame;
+	uint8_t *pages; /* frame i's is the i-th of them */
 	_Atomic(struct meta__frame *) *bucket;
 	uint64_t bucket_mask;
 	struct meta__waiter *waiter;
@@ -38,6 +39,8 @@ struct meta__cache {
 	uint64_t reads;
 	uint64_t hits;
 	struct meta__found *found; /* meta_found.c's */
+	_Atomic uint64_t *named;   /* meta_named.c's; of all readers, too */
+	uint64_t named_mask;
 };
 
 /* A reader's: the store's frames and hash. */
@@ -51,6 +54,12 @@ bool meta__cache_clear(struct meta *m, uint32_t frames);
 
 /* A plan begins: what it looks at stays in memory until the next one begins. */
 void meta__cache_plan(struct meta *m);
+/* Bring it into the CPU's cache, nothing of it being looked at: where in the hash a page's frame
+ * stands; the first frame that stands there, if there is one; a frame, its page's header, and the
+ * page's line at `at` when that is not 0. */
+void meta__cache_fetch_bucket(const struct meta *m, uint64_t baddr);
+bool meta__cache_fetch_frame(const struct meta *m, uint64_t baddr);
+void meta__cache_fetch(const struct meta *m, const struct meta__frame *f, uint32_t at);
 /* The plan of now looks at f. */
 void meta__cache_mark(struct meta *m, struct meta__frame *f);
 /* Frames that can be had for new pages, whatever their state is now. */
@@ -86,6 +95,23 @@ struct meta__frame *meta__found_look(const struct meta *m, const struct meta_key
 				     uint32_t *pos);
 /* Is it there?  Then there is no other. */
 bool meta__found_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard,
+		       const struct meta_key *key);
+
+/* ---- meta_named.c: where names were found lately ---------------------------------------- */
+
+must_check int meta__named_create(struct meta__cache *c);
+void meta__named_destroy(struct meta__cache *c);
+/* The one at pos of leaf f is the first record that is not below key, with which a name is looked
+ * up: if it is of that hash, it is to be looked for there the next time. */
+void meta__named_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
+		      const struct meta_key *key);
+/* What is known of key will be asked for soon. */
+void meta__named_fetch(const struct meta *m, const struct meta_key *key);
+/* Where it was found last, if that is known; the frame itself is not looked at. */
+struct meta__frame *meta__named_look(const struct meta *m, const struct meta_key *key,
+				     uint32_t *pos);
+/* Is it there?  Then it is the first of its hash in the tree. */
+bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard,
 		       const struct meta_key *key);
 
 /* ---- meta_tree.c ------------------------------------------------------------------- */

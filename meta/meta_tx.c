@@ -133,6 +133,21 @@ static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
 	return true;
 }
 
+/* The same of a name, by the first key of its hash. */
+static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
+{
+	struct meta__tx *tx = m->tx;
+	uint32_t pos;
+	struct meta__frame *f = meta__named_look(m, key, &pos);
+
+	if (!f || !meta__may_look(m, shard) || !meta__named_holds(f, pos, shard, key))
+		return false;
+	meta__cache_mark(m, f);
+	tx->seen = max_u64(tx->seen, f->seq);
+	looked_at(tx, shard, f, pos);
+	return true;
+}
+
 static int walk_to(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	const struct meta__hint *hint;
@@ -188,8 +203,8 @@ static uint32_t seek_in_leaf(struct meta__tx *tx, const struct meta__hint *hint,
 	return pos;
 }
 
-int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
-		  uint32_t *value_len)
+/* The first record >= key is then the one at tx->seek_pos of tx->seek_leaf. */
+static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
 {
 	struct meta__tx *tx = m->tx;
 	const struct meta__hint *hint;
@@ -207,9 +222,8 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 		pos = seek_in_leaf(tx, hint, shard, key);
 		if (pos < meta__page_count(hint->leaf->page)) {
 			looked_at(tx, shard, hint->leaf, pos);
+			meta__named_note(m, hint->leaf, pos, key);
 			meta__leaf_ahead(hint->leaf->page, pos);
-			*key = meta__leaf_key(hint->leaf->page, pos);
-			meta__leaf_value(hint->leaf->page, pos, value, value_len);
 			return 0;
 		}
 		if (!hint->has_hi)
@@ -218,6 +232,22 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 	}
 	meta__error(m, "shard %u has a leaf without records", shard);
 	return -EIO;
+}
+
+int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
+		  uint32_t *value_len)
+{
+	const struct meta__tx *tx = m->tx;
+
+	if (!is_named(m, shard, key)) {
+		int err = seek_to(m, shard, key);
+
+		if (err)
+			return err;
+	}
+	*key = meta__leaf_key(tx->seek_leaf->page, tx->seek_pos);
+	meta__leaf_value(tx->seek_leaf->page, tx->seek_pos, value, value_len);
+	return 0;
 }
 
 /* ---- wanting to change ------------------------------------------------------------------- */
