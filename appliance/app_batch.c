@@ -11,15 +11,13 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A batch is on core->batches exactly if an item of it can be begun, or its end can.
+ *  (1) A batch is on its session's list exactly if an item of it can be begun, or its end can.
  *  (2) Items begun are 0 .. next - 1; in_flight of them have not answered.
  */
 #include "appliance/app_op.h"
 
 #include <errno.h>
 #include <string.h>
-
-enum { ITEMS_PER_VISIT = APP_AHEAD_MAX };
 
 static uint32_t wire_bytes(const struct fab_req *req)
 {
@@ -41,16 +39,24 @@ static uint32_t window_blocks(const struct fab_req *req)
 	       (BLOCK_SIZE + (uint32_t)sizeof(le32));
 }
 
+static struct app_session *session_of(const struct app_batch *b)
+{
+	return b->req->session->user;
+}
+
 /* (1) */
 static void enlist(struct app_core *core, struct app_batch *b)
 {
 	bool can = b->next < b->count ? b->in_flight < core->cfg.batch_in_flight
 				      : b->in_flight == 0 && !b->ending;
 
-	if (can && !list_linked(&b->link))
-		list_push_back(&core->batches, &b->link);
-	else if (!can)
+	if (!can) {
 		list_del(&b->link);
+		return;
+	}
+	if (!list_linked(&b->link))
+		list_push_back(&session_of(b)->batches, &b->link);
+	app_turn_want(core, session_of(b));
 }
 
 bool app_batch_begin(struct app_core *core, struct fab_req *req)
@@ -99,7 +105,7 @@ int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at, ui
 
 /* ---- items ------------------------------------------------------------------------ */
 
-static struct app_op *item_take(struct app_core *core, struct app_batch *b)
+static void item_begin(struct app_core *core, struct app_batch *b)
 {
 	enum app_op_kind kind = b->req->type == FAB_READ_BATCH ? APP_OP_READ
 				: b->req->type == FAB_PUT      ? APP_OP_PUT
@@ -120,7 +126,8 @@ static struct app_op *item_take(struct app_core *core, struct app_batch *b)
 		app_put_item_begin(op);
 	else
 		app_stat_item_begin(op);
-	return op;
+	app_turn_item(op);
+	app_fresh(op);
 }
 
 static void end_begin(struct app_core *core, struct app_batch *b)
@@ -134,43 +141,25 @@ static void end_begin(struct app_core *core, struct app_batch *b)
 	app_op_ready(op);
 }
 
-/* Some items of one batch.  Returns how many. */
-static uint32_t visit(struct app_core *core, struct app_batch *b, uint32_t items_max)
+uint32_t app_batch_visit(struct app_core *core, struct app_batch *b, uint32_t items_max)
 {
-	struct app_op *op[ITEMS_PER_VISIT];
-	uint32_t begun = 0;
+	uint32_t ops_max = max_u32(core->cfg.ops_max - core->cfg.ops_max / 4, 1), begun = 0;
 
-	while (begun < ITEMS_PER_VISIT && b->next < b->count &&
-	       b->in_flight < core->cfg.batch_in_flight && core->batch_ops < items_max &&
-	       core->op_free_count > 0 && !app_session_full(core, b->req->session)) {
-		op[begun++] = item_take(core, b);
+	if (b->next == b->count) {
+		if (core->op_free_count == 0)
+			return 0;
+		end_begin(core, b);
+		begun = 1;
 	}
-	app_ops_run(core, op, begun);
+	while (begun < items_max && b->next < b->count &&
+	       b->in_flight < core->cfg.batch_in_flight && core->batch_ops < ops_max &&
+	       core->op_free_count > 0 && !app_session_full(core, session_of(b))) {
+		item_begin(core, b);
+		begun++;
+	}
+	list_del(&b->link); /* to the back: a session's batches take turns */
+	enlist(core, b);
 	return begun;
-}
-
-/* Every batch in turn, until nobody can begin anything. */
-void app_batch_pump(struct app_core *core)
-{
-	uint32_t items_max = max_u32(core->cfg.ops_max - core->cfg.ops_max / 4, 1), begun = 1;
-
-	while (begun > 0) {
-		uint32_t visits = 0;
-		struct list *node;
-
-		list_for_each (node, &core->batches)
-			visits++;
-		for (begun = 0; visits > 0 && !list_empty(&core->batches); visits--) {
-			struct app_batch *b =
-				list_entry(list_pop_front(&core->batches), struct app_batch, link);
-
-			if (b->next < b->count)
-				begun += visit(core, b, items_max);
-			else if (core->op_free_count > 0)
-				end_begin(core, b);
-			enlist(core, b); /* to the back: batches take turns */
-		}
-	}
 }
 
 void app_batch_item_done(struct app_op *op)

@@ -29,6 +29,7 @@ static void defaults(struct app_core_cfg *cfg)
 	cfg->open_puts_max = cfg->open_puts_max ? cfg->open_puts_max : 256;
 	cfg->queue_depth = cfg->queue_depth ? cfg->queue_depth : 256;
 	cfg->nshards = cfg->nshards ? cfg->nshards : 64;
+	cfg->queue_max = cfg->queue_max ? cfg->queue_max : APP_QUEUE_DEFAULT;
 }
 
 static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
@@ -140,9 +141,10 @@ static int take_slots(struct app_core *core)
 	core->batch = calloc(ops, sizeof(*core->batch));
 	core->part = calloc(2 * (size_t)ops, sizeof(*core->part));
 	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
+	core->key = calloc(FAB_KEYS_MAX + 1, sizeof(*core->key));
 	core->session = calloc(APP_SESSIONS_MAX, sizeof(*core->session));
 	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot ||
-	    !core->session)
+	    !core->session || !core->key)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
 		list_init(&core->session[i].link);
@@ -169,6 +171,7 @@ static int take_slots(struct app_core *core)
 static void give_slots(struct app_core *core)
 {
 	free(core->session);
+	free(core->key);
 	free(core->hidden_slot);
 	free(core->part);
 	free(core->batch);
@@ -269,7 +272,9 @@ static void announce_memory(struct app_core *core)
 static void init_lists(struct app_core *core)
 {
 	list_init(&core->batch_free);
-	list_init(&core->batches);
+	app_turns_init(&core->turns);
+	list_init(&core->blocked);
+	list_init(&core->late);
 	list_init(&core->part_free);
 	list_init(&core->session_free);
 	list_init(&core->hidden_free);
@@ -302,6 +307,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	defaults(&core->cfg);
 	core->cores = cfg->cores && cfg->cores->count > 1 ? cfg->cores : NULL;
 	core->index = core->cores ? cfg->index : 0;
+	core->io_max_bytes = (uint64_t)(core->cfg.ndrives + 1) * APP_CHUNK_BYTES;
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
 	init_lists(core);

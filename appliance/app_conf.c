@@ -111,6 +111,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 				     "files of more than 4 MiB being put at once" },
 	[APP_CONF_QUEUE_DEPTH] = { "queue_depth", KIND_COUNT, AT(queue_depth), 64, 4096, 256,
 				   "commands in flight on one drive" },
+	[APP_CONF_QUEUE_MAX] = { "queue_max", KIND_COUNT, AT(queue_max), 16, 1 << 20,
+				 APP_QUEUE_DEFAULT,
+				 "requests that wait on one core; who would have more than it leaves "
+				 "to others is told to come later" },
 	[APP_CONF_DRIVE_TIMEOUT] = { "drive_timeout", KIND_US, AT(drive_timeout_us), 100000,
 				     600000000, 10000000,
 				     "longest a command to pci: or vfio-user: may take; then it is "

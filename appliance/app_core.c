@@ -13,7 +13,7 @@
  *
  * Invariants, true between any two turns:
  *
- *  (1) A request is the core's until it is replied to: it waits in `waiting`, or an app_op
+ *  (1) A request is the core's until it is replied to: it waits (app_turn.c), or an app_op
  *      or app_batch has it, or it was answered.
  *  (2) An operation waits for exactly one thing (app_on), or for its I/Os or pulls, or is free.
  *      `fresh` is empty.
@@ -26,7 +26,12 @@
 #include <errno.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 64, STEPS_MAX = 256, IOS_MAX = 128 };
+enum { EVENTS_MAX = 256, STEPS_MAX = 256, IOS_MAX = 128 };
+
+/* Unless nobody else is there, of one operation no more is with the drives at once: a small read
+ * finds a short queue there, whatever others have asked for. */
+#define IO_AT_ONCE (512u << 10)
+#define IO_SLICE   (256u << 10)
 
 /* ---- operations ------------------------------------------------------------------- */
 
@@ -60,8 +65,9 @@ void app_op_free(struct app_op *op)
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
 	ASSERT(op->asks_out == 0);
 	ASSERT(!op->buf && !op->locked && !op->sums);
-	if (op->session)
-		op->session->ops--;
+	if (op->session && --op->session->ops == 0)
+		app_turn_rest(core, op->session);
+	core->freed = true;
 	core->op_free[core->op_free_count++] = op;
 }
 
@@ -201,6 +207,7 @@ void app_op_run(struct app_op *op)
 	if (unlikely(op->stalled)) {
 		op->stalled = false;
 		op->session->stalled--;
+		app_turn_want(core, op->session);
 	}
 	if (unlikely(op->batch && op->batch->cancel) && op->kind != APP_OP_BATCH_END)
 		op->cancel = op->batch->cancel;
@@ -225,41 +232,64 @@ void app_op_run(struct app_op *op)
 		app_batch_check_end(core, batch);
 }
 
+/* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
+static void submit_some(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	bool alone = app_turn_alone(core);
+
+	while (op->io_next < op->io_count && (alone || op->io_out_bytes < IO_AT_ONCE)) {
+		struct app_io *io = &op->io[op->io_next++];
+
+		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
+		app_media_submit(&core->media, io);
+	}
+}
+
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova)
 {
-	struct app_io *io = op->io;
+	uint32_t slice = app_turn_alone(op->core) ? UINT32_MAX : IO_SLICE / BLOCK_SIZE;
 
 	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
 	op->io_status = 0;
+	op->io_count = op->io_next = op->io_out_bytes = 0;
 	for (uint32_t i = 0; i < nruns; i++) {
-		uint64_t bytes = (uint64_t)runs[i].nblocks * BLOCK_SIZE;
+		struct meta_run run = runs[i];
 
-		if (runs[i].baddr == 0) {
+		if (run.baddr == 0) {
 			ASSERT(what == NVME_READ);
-			memset(buf, 0, bytes);
-		} else {
+			memset(buf, 0, (size_t)run.nblocks * BLOCK_SIZE);
+			buf += (size_t)run.nblocks * BLOCK_SIZE;
+			iova += (uint64_t)run.nblocks * BLOCK_SIZE;
+			continue;
+		}
+		for (uint32_t n; run.nblocks > 0; run.nblocks -= n, run.baddr += n) {
+			struct app_io *io = &op->io[op->io_count++];
+
+			n = min_u32(run.nblocks, slice);
 			io->meta = NULL;
 			io->owner = op;
-			io->drive = META_BADDR_DRIVE(runs[i].baddr);
+			io->drive = META_BADDR_DRIVE(run.baddr);
 			io->nvme = (struct nvme_io){
 				.op = what,
-				.nblocks = runs[i].nblocks,
-				.block = META_BADDR_BLOCK(runs[i].baddr),
+				.nblocks = n,
+				.block = META_BADDR_BLOCK(run.baddr),
 				.iova = iova,
 			};
-			op->ios_out++;
-			app_media_submit(&op->core->media, io++);
+			op->core->io_bytes += (uint64_t)n * BLOCK_SIZE;
+			buf += (size_t)n * BLOCK_SIZE;
+			iova += (uint64_t)n * BLOCK_SIZE;
 		}
-		buf += bytes;
-		iova += bytes;
 	}
+	ASSERT(op->io_count <= ARRAY_LEN(op->io));
+	op->ios_out = op->io_count;
+	submit_some(op);
 }
 
 /* ---- requests ----------------------------------------------------------------------- */
 
-/* Reads that came one behind the other look for their blocks together. */
-static void run_fresh(struct app_core *core)
+void app_run_fresh(struct app_core *core)
 {
 	struct app_op *op[APP_AHEAD_MAX];
 	uint32_t count = core->fresh_count;
@@ -271,7 +301,16 @@ static void run_fresh(struct app_core *core)
 	app_ops_run(core, op, count);
 }
 
-static void begin_op(struct app_core *core, struct fab_req *req)
+void app_fresh(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	core->fresh[core->fresh_count++] = op;
+	if (core->fresh_count == APP_AHEAD_MAX)
+		app_run_fresh(core);
+}
+
+static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 {
 	enum app_op_kind kind = APP_OP_NAME;
 	struct app_op *op;
@@ -291,11 +330,10 @@ static void begin_op(struct app_core *core, struct fab_req *req)
 	op = app_op_take(core, kind, req);
 	ASSERT(op);
 	req->user = op;
+	op->charged_bytes = bytes;
 	if (kind == APP_OP_READ) {
 		app_read_begin(op);
-		core->fresh[core->fresh_count++] = op;
-		if (core->fresh_count == APP_AHEAD_MAX)
-			run_fresh(core);
+		app_fresh(op);
 		return;
 	}
 	app_change_begin(op);
@@ -308,106 +346,38 @@ static void begin_op(struct app_core *core, struct fab_req *req)
 	app_op_run(op);
 }
 
-/* False: nothing is free for it now. */
-static bool begin(struct app_core *core, struct fab_req *req)
+bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes)
 {
-	if (core->op_free_count == 0)
-		return false;
+	ASSERT(core->op_free_count > 0);
 	if (app_is_batch(req->type) && !app_batch_begin(core, req))
 		return false;
 	core->stat.requests[req->type]++;
 	core->requests_open++;
 	core->progress = true;
+	app_turn_pay(core, req->session->user, bytes);
 	if (req->type == FAB_PING) {
 		core->requests_open--;
 		fab_reply(req, 0, NULL, 0);
 	} else if (!app_is_batch(req->type)) {
-		begin_op(core, req);
+		begin_op(core, req, bytes);
 	}
 	return true;
-}
-
-static void queue(struct app_core *core, struct fab_req *req)
-{
-	req->user = NULL;
-	if (core->waiting)
-		core->waiting_last->user = req;
-	else
-		core->waiting = req;
-	core->waiting_last = req;
-}
-
-/* `r`, which stood between `before` (NULL: it was the first) and `next`. */
-static void unlink_waiting(struct app_core *core, struct fab_req *before, struct fab_req *r,
-			   struct fab_req *next)
-{
-	if (before)
-		before->user = next;
-	else
-		core->waiting = next;
-	if (core->waiting_last == r)
-		core->waiting_last = before;
-	if (core->drain_to == r)
-		core->drain_to = before;
 }
 
 static void request(struct app_core *core, struct fab_req *req)
 {
 	int err = app_rights_check(req);
 
+	list_init(&req->link);
+	req->user = NULL;
 	if (unlikely(err)) {
 		core->stat.errors++;
 		fab_reply(req, err, NULL, 0);
-		return;
+	} else if (unlikely(core->life != APP_SERVING)) {
+		list_push_back(&core->late, &req->link);
+	} else if (likely(!app_rights_busy(core, req))) {
+		(void)app_turn_queue(core, req);
 	}
-	if (unlikely(app_rights_busy(core, req)))
-		return;
-	if (core->waiting || app_session_full(core, req->session) || core->life != APP_SERVING ||
-	    !begin(core, req))
-		queue(core, req);
-}
-
-/*
- * In order of arrival, but past those of clients that have their share already.  A quarter of the
- * operations is kept from items of batches, so that a small request never waits behind whole ones.
- */
-void app_core_admit(struct app_core *core)
-{
-	struct fab_req *before = NULL, *r = core->waiting;
-
-	app_aborts_begin(core);
-	while (r && core->op_free_count > 0 && (core->life == APP_SERVING || core->drain_to)) {
-		struct fab_req *next = r->user;
-		bool last = core->drain_to == r;
-
-		if (app_session_full(core, r->session)) {
-			before = r;
-		} else if (begin(core, r)) {
-			unlink_waiting(core, before, r, next);
-		} else {
-			break;
-		}
-		if (last)
-			break;
-		r = next;
-	}
-	run_fresh(core);
-	app_batch_pump(core);
-}
-
-/* True: it had not begun, and is answered. */
-static bool cancel_waiting(struct app_core *core, struct fab_req *req, int status)
-{
-	struct fab_req *before = NULL;
-
-	for (struct fab_req *r = core->waiting; r; before = r, r = r->user) {
-		if (r != req)
-			continue;
-		unlink_waiting(core, before, r, r->user);
-		fab_reply(req, status, NULL, 0);
-		return true;
-	}
-	return false;
 }
 
 static wk_cold void cancel(struct app_core *core, struct fab_req *req, int status)
@@ -415,8 +385,11 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 	struct app_op *op = req->user;
 
 	core->stat.cancelled++;
-	if (cancel_waiting(core, req, status))
+	if (list_linked(&req->link)) { /* it had not begun */
+		app_turn_unqueue(core, req);
+		fab_reply(req, status, NULL, 0);
 		return;
+	}
 	if (app_is_batch(req->type)) {
 		app_batch_cancel(core, req->user, status);
 		return;
@@ -428,6 +401,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		app_store_cancel(op);
 		return;
 	}
+	core->resumers -= op->on == APP_ON_TURN;
 	op->gave_up = true; /* nothing of it is under way: it need not wait any longer */
 	app_op_ready(op);
 }
@@ -452,8 +426,6 @@ static uint32_t fabric_turn(struct app_core *core)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_event *e = &events[i];
 
-		if (e->type != FAB_EVENT_REQUEST)
-			run_fresh(core); /* it may be about one of them */
 		switch (e->type) {
 		case FAB_EVENT_REQUEST:
 			request(core, e->req);
@@ -477,7 +449,6 @@ static uint32_t fabric_turn(struct app_core *core)
 			break;
 		}
 	}
-	run_fresh(core);
 	return count;
 }
 
@@ -512,6 +483,7 @@ static void io_done(struct app_io *io)
 
 	ASSERT(op->ios_out > 0);
 	op->ios_out--;
+	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
 	if (unlikely(io->nvme.status)) {
 		if (!op->io_status)
 			op->io_status = io->nvme.status;
@@ -519,8 +491,11 @@ static void io_done(struct app_io *io)
 			app_staging_lose(&op->core->staging, io->nvme.iova,
 					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	}
+	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
 	if (op->ios_out == 0)
 		app_op_run(op);
+	else if (op->io_next < op->io_count)
+		submit_some(op);
 }
 
 /* One core has their admin queues, events and timeouts. */
@@ -591,7 +566,7 @@ static bool others_gone(const struct app_core *core)
  */
 static void stop_turn(struct app_core *core)
 {
-	if (core->life == APP_DRAINING && core->requests_open == 0 && !core->drain_to) {
+	if (core->life == APP_DRAINING && core->requests_open == 0 && core->queued == 0) {
 		core->progress = true;
 		if (++core->drained_turns < 3)
 			return;
@@ -602,7 +577,7 @@ static void stop_turn(struct app_core *core)
 	if (core->life == APP_CLOSING && core->sessions_open == 0 && core->parts_out == 0 &&
 	    list_empty(&core->aborts) && core->op_free_count == core->cfg.ops_max &&
 	    others_gone(core)) {
-		ASSERT(!core->waiting);
+		ASSERT(core->queued == 0 && list_empty(&core->late));
 		stop_store(core);
 		return; /* not before the fabric has been polled once more: it lets go of sessions
 			 */
@@ -636,6 +611,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 
 	core->now_ns = now_ns;
 	core->wall_ns = (int64_t)wall_ns;
+	core->was_busy = core->progress;
 	core->progress = false;
 	core->stat.turns++;
 	if (unlikely(!core->start_ns))
@@ -646,7 +622,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		core->progress = true;
 	if (unlikely(core->cores))
 		app_cores_hear(core);
-	app_core_admit(core);
+	app_aborts_begin(core);
+	app_turns_take(core);
 	run_ready(core);
 	if (unlikely(core->cores)) /* what was asked is under way while the drives are looked at */
 		app_cores_tell(core);
@@ -684,7 +661,6 @@ void app_core_stop(struct app_core *core)
 	if (core->life != APP_SERVING)
 		return;
 	core->life = APP_DRAINING;
-	core->drain_to = core->waiting ? core->waiting_last : NULL;
 }
 
 int app_core_stop_status(const struct app_core *core)

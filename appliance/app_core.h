@@ -25,8 +25,9 @@ struct app_cores;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
 
-#define APP_CORES_MAX   16u
-#define APP_OPS_DEFAULT 128u
+#define APP_CORES_MAX     16u
+#define APP_OPS_DEFAULT   128u
+#define APP_QUEUE_DEFAULT 4096u
 
 enum app_boot { APP_BOOT_MOUNT, APP_BOOT_FORMAT };
 
@@ -43,6 +44,7 @@ struct app_core_cfg {
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;
 	uint32_t queue_depth;
+	uint32_t queue_max; /* requests that wait to be begun */
 	/* At format only: */
 	uint32_t nshards;
 	uint64_t secret;

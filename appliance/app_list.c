@@ -77,6 +77,7 @@ void app_list_answer(struct app_op *op)
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;
 	}
+	app_turn_cost(op, op->meta.list_used_bytes);
 	bytes = convert(op);
 	part->buf = op->buf;
 	op->buf = NULL;

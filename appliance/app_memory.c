@@ -18,6 +18,10 @@
 
 enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */
 
+#define SMALL_PIECE                                                                                \
+	(64u << 10)           /* of staging: an eighth is kept for such, which need not queue up */
+#define SMALL_HELD (1u << 20) /* ... of sessions that hold no more                              */
+
 static void wake_waiter(struct app_core *core)
 {
 	struct app_op *op;
@@ -62,17 +66,48 @@ static bool session_may(const struct app_op *op, uint32_t size_bytes)
 	       s->staged_bytes + size_bytes <= op->core->cfg.staging_bytes - used_bytes;
 }
 
+/* A small piece of a session that holds little need not wait behind others' large ones. */
+static bool may_pass(const struct app_op *op, uint32_t size_bytes)
+{
+	const struct app_core *core = op->core;
+
+	return size_bytes <= SMALL_PIECE && op->session && op->session->staged_bytes < SMALL_HELD &&
+	       core->small_bytes + size_bytes <= core->cfg.staging_bytes / 8;
+}
+
+static bool large_fits(const struct app_core *core, uint32_t size_bytes)
+{
+	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE - core->small_bytes;
+
+	return size_bytes <= SMALL_PIECE ||
+	       used_bytes + size_bytes <= core->cfg.staging_bytes - core->cfg.staging_bytes / 8;
+}
+
+static void account(struct app_core *core, struct app_session *session, const void *piece,
+		    bool taken)
+{
+	uint64_t bytes = app_staging_size(&core->staging, piece);
+
+	if (session) {
+		ASSERT(taken || session->staged_bytes >= bytes);
+		session->staged_bytes += taken ? bytes : -bytes;
+	}
+	if (bytes <= SMALL_PIECE)
+		core->small_bytes += taken ? bytes : -bytes;
+}
+
 void *app_take(struct app_op *op, uint32_t size_bytes)
 {
 	struct app_core *core = op->core;
-	bool first = op->woken || list_empty(&core->staging_waiters);
+	bool first = op->woken || list_empty(&core->staging_waiters) || may_pass(op, size_bytes);
 	bool may = session_may(op, size_bytes), first_waiter = !somebody_waits(core);
-	void *piece = first && may ? app_staging_take(&core->staging, size_bytes) : NULL;
+	void *piece = NULL;
 
+	if (first && may && large_fits(core, size_bytes))
+		piece = app_staging_take(&core->staging, size_bytes);
 	if (likely(piece)) {
 		app_take_passed(op);
-		if (op->session)
-			op->session->staged_bytes += app_staging_size(&core->staging, piece);
+		account(core, op->session, piece, true);
 		return piece;
 	}
 	core->stat.staging_waits++;
@@ -100,15 +135,17 @@ void app_wake_parts(struct app_core *core)
 		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
 }
 
-void app_give(struct app_core *core, struct app_session *session, void *piece)
+static void give_back(struct app_core *core, void *piece)
 {
-	if (session) {
-		ASSERT(session->staged_bytes >= app_staging_size(&core->staging, piece));
-		session->staged_bytes -= app_staging_size(&core->staging, piece);
-	}
 	app_staging_give(&core->staging, piece);
 	wake_waiter(core);
 	app_wake_parts(core);
+}
+
+void app_give(struct app_core *core, struct app_session *session, void *piece)
+{
+	account(core, session, piece, false);
+	give_back(core, piece);
 }
 
 void *app_table_take(struct app_core *core, uint32_t size_bytes)
@@ -125,7 +162,8 @@ void *app_table_take(struct app_core *core, uint32_t size_bytes)
 void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
 {
 	core->table_bytes -= size_bytes;
-	app_give(core, NULL, table);
+	core->freed = true;
+	give_back(core, table);
 }
 
 /* ---- parts: what is lent to the fabric ------------------------------------------------ */

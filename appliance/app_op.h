@@ -21,12 +21,14 @@
 
 #define APP_AHEAD_MAX    16u  /* operations whose lookups wait for memory together */
 #define APP_RUNS_MAX     128u /* of one read plan or write     */
+#define APP_SLICES_MAX   17u  /* more than there are runs: app_op_io() */
 #define APP_BLOCKS_MAX   (META_IO_BLOCKS_MAX + 1u) /* 4 MiB that begin inside a block */
 #define APP_FILE_BUCKETS 256u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
 #define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
 #define APP_SESSIONS_MAX 4096u
+#define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 
 /* What a step tells the loop. */
 enum app_next {
@@ -53,6 +55,7 @@ enum app_on {
 	APP_ON_NOTHING,
 	APP_ON_META,    /* the store has op->meta                  */
 	APP_ON_READY,   /* core->ready: to be stepped              */
+	APP_ON_TURN,    /* session->resume: app_turn.c             */
 	APP_ON_STAGING, /* core->staging_waiters                   */
 	APP_ON_PART,    /* core->part_waiters: a part or a table   */
 	APP_ON_BLOCKS,  /* core->block_waiters: a zone is opened   */
@@ -94,9 +97,39 @@ struct app_cores {
 	_Alignas(APP_RING_LINE) _Atomic uint64_t durable_seq; /* as the store's core saw it last */
 };
 
+/* One of those who take turns: app_turn.c. */
+struct app_share {
+	struct list link; /* of the ring, when it has something to begin */
+	int64_t tag;      /* what it has had                             */
+	bool present;
+};
+
+struct app_turns {
+	struct list sparse; /* who asks for less than its share: first */
+	struct list ring;
+	uint32_t waiting; /* on both                                           */
+	uint32_t present; /* with something to begin, or under way            */
+	int64_t clock;    /* what each of them has had, if all had the same   */
+};
+
+struct app_key {
+	struct app_share share;
+	struct app_turns sessions;
+	uint32_t users;
+};
+
 /* What one client holds: so that one who stalls does not hold everything. */
 struct app_session {
 	struct list link; /* of core->session_free */
+	struct app_key *key;
+	struct app_share share;
+	struct list blocked; /* of core->blocked              */
+	struct list waiting; /* fab_req, not begun            */
+	struct list resume;  /* app_op, between two pieces    */
+	struct list batches; /* app_batch, with work          */
+	uint32_t queued;     /* on `waiting`                  */
+	uint32_t item_bytes; /* of its batches' items, lately */
+	uint64_t retry_ns;   /* what was put off last was told to come then */
 	uint32_t ops;
 	uint32_t puts;    /* begun, and neither committed nor aborted */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
@@ -129,6 +162,9 @@ struct app_op {
 	uint32_t at; /* the kind's stage */
 	enum app_on on;
 	uint32_t ios_out;
+	uint32_t io_count; /* of io[]; those up to io_next are with the drives, or have ended */
+	uint32_t io_next;
+	uint32_t io_out_bytes;
 	uint32_t pulls_out;
 	uint32_t asks_out; /* of the store's core, when that is another: app_store.c */
 	int io_status;     /* the first that was not 0 */
@@ -136,6 +172,7 @@ struct app_op {
 	int cancel;        /* the client does not want it any more: what it would be told */
 	bool gave_up;      /* ... and waited for its turn only */
 	bool stalled;      /* counted in session->stalled */
+	bool its_turn;     /* to go on with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
 	bool locked;       /* it holds its file */
 	bool ending;       /* status is set: app_op_end() */
@@ -161,9 +198,10 @@ struct app_op {
 	uint32_t tries;         /* open                                */
 
 	/* Bytes. */
-	uint64_t offset_bytes; /* in the file                                          */
-	uint64_t length_bytes; /* asked for                                            */
-	uint64_t done_bytes;   /* read: what there is of it                            */
+	uint64_t offset_bytes;  /* in the file                                          */
+	uint64_t length_bytes;  /* asked for                                            */
+	uint64_t done_bytes;    /* read: what there is of it                            */
+	uint32_t charged_bytes; /* of its session's credit                             */
 	uint64_t file_size;
 	uint32_t window_at; /* read: where its first block lands; put, write: payload */
 	uint32_t sums_at;   /* put, write: in the window                            */
@@ -194,7 +232,7 @@ struct app_op {
 	struct meta_handle handle;
 
 	uint32_t few_sums[FAB_SUMS_INLINE];
-	struct app_io io[APP_RUNS_MAX];
+	struct app_io io[APP_RUNS_MAX + APP_SLICES_MAX];
 	struct meta_run runs[APP_RUNS_MAX + 1];
 	uint32_t crcs[APP_BLOCKS_MAX + 1];
 	_Alignas(8) char small[META_PATH_MAX + 1]; /* inline bytes, links */
@@ -202,7 +240,7 @@ struct app_op {
 
 /* FAB_READ_BATCH, FAB_PUT and FAB_STAT. */
 struct app_batch {
-	struct list link; /* of core->batches while items are to be begun, or of batch_free */
+	struct list link; /* of its session's while items are to be begun, or of batch_free */
 	struct fab_req *req;
 	uint32_t count;
 	uint32_t next;
@@ -270,6 +308,7 @@ struct app_core {
 	uint32_t nqps;
 	struct app_staging staging;
 	uint64_t table_bytes; /* of staging, in tables; at most a quarter */
+	uint64_t small_bytes; /* ... in small pieces: app_memory.c        */
 	uint64_t spread;      /* of the next allocation: over the drives  */
 
 	struct app_op *ops;
@@ -280,21 +319,32 @@ struct app_core {
 	uint32_t batch_ops; /* operations that are items of batches */
 	struct app_batch *batch;
 	struct list batch_free;
-	struct list batches;
 	struct app_part *part;
 	struct list part_free;
 	uint32_t parts_out;
 	struct app_session *session;
 	struct list session_free;
+	struct app_key *key; /* by fab_session.key */
 	struct app_hidden *hidden_slot;
 	struct list hidden_free;
 	uint32_t hidden_free_count;
 	struct list hidden;
 	struct list aborts;
 
-	struct fab_req *waiting; /* not yet admitted, oldest first; linked by fab_req.user */
-	struct fab_req *waiting_last;
-	struct fab_req *drain_to; /* draining: the last of them that is still begun */
+	struct app_turns turns; /* keys */
+	struct list blocked;    /* sessions that could begin nothing, until something is free */
+	struct list late;       /* draining: requests that came then, which are not begun     */
+	uint32_t present;       /* sessions with work, or operations                          */
+	bool was_busy;          /* in the turn before                                         */
+	bool freed;             /* something is                                               */
+	uint32_t queued;        /* requests that wait to be begun                             */
+	uint32_t queuers;       /* sessions that have some                                    */
+	uint32_t resumers;      /* operations that wait for their next piece                  */
+	uint64_t io_bytes;      /* of clients' payload, with the drives                       */
+	uint64_t io_max_bytes;
+	uint64_t rate_from_ns; /* since when `begun` were                                      */
+	uint32_t begun;
+	uint64_t each_ns; /* it takes so long to begin one, lately                            */
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
@@ -327,8 +377,12 @@ void app_op_wait(struct app_op *op, enum app_on on, struct list *list);
 /* Submit runs[0 .. nruns) of the store's addresses against `buf`; holes are zeroed by a read. */
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova);
-/* Begin whatever waits for a free operation. */
-void app_core_admit(struct app_core *core);
+/* Begin a request, which takes an operation; about so many bytes of payload.  False: nothing is
+ * free for it now. */
+must_check bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes);
+/* Reads and items that were just taken look for their blocks together: run, or run later. */
+void app_fresh(struct app_op *op);
+void app_run_fresh(struct app_core *core);
 
 /* ---- app_store.c: the store, whichever core has it ---------------------------------------- */
 
@@ -468,8 +522,8 @@ must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *
 
 /* False: not now (no batch, no tables). */
 must_check bool app_batch_begin(struct app_core *core, struct fab_req *req);
-/* Begin items while there are operations. */
-void app_batch_pump(struct app_core *core);
+/* Begin items of it, or its end.  Returns how many operations. */
+must_check uint32_t app_batch_visit(struct app_core *core, struct app_batch *b, uint32_t items_max);
 /* Room for nblocks in the window: where, and which checksums.  -EMSGSIZE. */
 must_check int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at,
 			       uint32_t *first_sum);
@@ -505,12 +559,37 @@ enum app_next app_recall_step(struct app_op *op);
 /* Tells clients that come what they need to know, and ages those that have gone. */
 void app_clients_turn(struct app_core *core);
 
+/* ---- app_turn.c ------------------------------------------------------------------------------ */
+
+void app_turns_init(struct app_turns *t);
+void app_turn_opened(struct app_core *core, struct app_session *s, struct app_key *key);
+void app_turn_closed(struct app_core *core, struct app_session *s);
+/* There may be something to begin for it. */
+void app_turn_want(struct app_core *core, struct app_session *s);
+/* It may have nothing left to do. */
+void app_turn_rest(struct app_core *core, struct app_session *s);
+/* It has come.  False: it was answered with -EBUSY. */
+bool app_turn_queue(struct app_core *core, struct fab_req *req);
+/* It waits, and need not any more. */
+void app_turn_unqueue(struct app_core *core, struct fab_req *req);
+/* True: op may go on with its next piece.  False: it waits for its turn. */
+must_check bool app_turn_resume(struct app_op *op);
+/* Something of it begins, which moves about so many bytes. */
+void app_turn_pay(struct app_core *core, struct app_session *s, uint64_t bytes);
+void app_turn_item(struct app_op *op); /* an item of a batch */
+/* op moves so many bytes, which were guessed when it began. */
+void app_turn_cost(struct app_op *op, uint64_t bytes);
+/* Nobody else has anything to begin, or under way. */
+bool app_turn_alone(const struct app_core *core);
+/* Begin what may begin now. */
+void app_turns_take(struct app_core *core);
+
 /* ---- app_session.c ----------------------------------------------------------------------- */
 
 void app_session_opened(struct app_core *core, struct fab_session *session);
 void app_session_closed(struct app_core *core, struct fab_session *session);
 /* It has its share of operations, or of staging: nothing more of it is begun now. */
-bool app_session_full(const struct app_core *core, const struct fab_session *session);
+bool app_session_full(const struct app_core *core, const struct app_session *s);
 struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_session *session,
 				   const struct meta_handle *handle);
 void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */

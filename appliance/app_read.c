@@ -24,8 +24,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define CHUNK_BYTES (4ull << 20)
-
 enum { READ_TRIES = 8 };
 enum read_at { READ_ACCEPTED, READ_PLANNED, READ_PLACED, READ_LANDED };
 
@@ -97,6 +95,7 @@ static int place(struct app_op *op)
 	if (nblocks > FAB_WINDOW_MAX / BLOCK_SIZE)
 		return -EMSGSIZE;
 	op->nblocks = (uint32_t)nblocks;
+	app_turn_cost(op, nblocks * BLOCK_SIZE);
 	if (op->batch)
 		return app_batch_place(op->batch, op->nblocks, &op->window_at, &op->first_sum);
 	return place_alone(op);
@@ -231,7 +230,7 @@ static bool plan(struct app_op *op)
 	op->meta.target = op->target[0];
 	op->meta.flags = op->names && op->name[0].nofollow ? META_NOFOLLOW : 0;
 	op->meta.offset = from;
-	op->meta.length = min_u64(end, align_down(from, CHUNK_BYTES) + CHUNK_BYTES) - from;
+	op->meta.length = min_u64(end, align_down(from, APP_CHUNK_BYTES) + APP_CHUNK_BYTES) - from;
 	op->meta.runs = op->runs;
 	op->meta.crcs = op->crcs;
 	op->meta.runs_max = APP_RUNS_MAX;
@@ -256,6 +255,14 @@ static bool replaced(struct app_op *op)
 	return true;
 }
 
+/* No drive is asked for it, or for no more of it. */
+static enum app_next nothing_more(struct app_op *op, int status)
+{
+	if (op->nblocks_done == 0)
+		app_turn_cost(op, 0);
+	return app_op_end(op, status);
+}
+
 enum app_next app_read_step(struct app_op *op)
 {
 	uint64_t iova;
@@ -266,6 +273,8 @@ enum app_next app_read_step(struct app_op *op)
 	case READ_ACCEPTED:
 		if (op->offset_bytes % BLOCK_SIZE)
 			return app_op_end(op, -EINVAL);
+		if (op->nblocks_done > 0 && !app_turn_resume(op))
+			return APP_WAIT;
 		op->at = READ_PLANNED;
 		if (!plan(op))
 			return APP_WAIT;
@@ -273,7 +282,7 @@ enum app_next app_read_step(struct app_op *op)
 
 	case READ_PLANNED: /* op->meta knows the blocks, and keeps them from being reused */
 		if (op->meta.status)
-			return replaced(op) ? APP_AGAIN : app_op_end(op, op->meta.status);
+			return replaced(op) ? APP_AGAIN : nothing_more(op, op->meta.status);
 		if (op->nblocks == 0)
 			err = place(op);
 		else
@@ -288,7 +297,7 @@ enum app_next app_read_step(struct app_op *op)
 			return APP_WAIT;
 		}
 		if (err || op->nblocks_done >= op->nblocks)
-			return app_op_end(op, err);
+			return nothing_more(op, err);
 		op->at = READ_PLACED;
 		wk_fallthrough;
 
@@ -315,6 +324,7 @@ enum app_next app_read_step(struct app_op *op)
 		if (op->nblocks_done >= op->nblocks)
 			return app_op_end(op, 0);
 		op->at = READ_ACCEPTED;
+		op->its_turn = false;
 		return APP_AGAIN;
 	}
 	UNREACHABLE();

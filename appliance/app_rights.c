@@ -46,7 +46,7 @@ bool app_rights_busy(struct app_core *core, struct fab_req *req)
 {
 	uint64_t wait_ns = fab_session_rate_take(req->session, core->now_ns);
 
-	if (likely(wait_ns == 0))
+	if (likely(wait_ns == 0) || req->type == FAB_PUT_ABORT) /* which gives something back */
 		return false;
 	core->stat.busy++;
 	fab_reply_busy(req, (uint32_t)min_u64(div_up(wait_ns, NS_PER_MS), RETRY_MAX_MS));
@@ -65,6 +65,12 @@ void app_rights_spend(const struct app_op *op)
 		bytes = op->file_size;
 	else if (op->kind == APP_OP_WRITE)
 		bytes = op->length_bytes;
+	else if (op->kind == APP_OP_LIST)
+		bytes = op->meta.list_used_bytes;
+	else if (op->kind == APP_OP_NAME && op->req->type == FAB_STAT)
+		bytes = FAB_STAT_BYTES;
+	else if (op->kind == APP_OP_NAME && op->req->type == FAB_READLINK)
+		bytes = op->meta.length;
 	fab_session_rate_spend(op->req->session, bytes, op->core->now_ns);
 }
 

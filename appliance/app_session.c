@@ -46,13 +46,12 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	s = list_entry(node, struct app_session, link);
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
 	session->user = s;
+	app_turn_opened(core, s, &core->key[session->key]);
 }
 
 /* As much as it leaves to the others: who is idle has no share, and something is always left. */
-bool app_session_full(const struct app_core *core, const struct fab_session *session)
+bool app_session_full(const struct app_core *core, const struct app_session *s)
 {
-	const struct app_session *s = session->user;
-
 	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1);
 }
 
@@ -75,6 +74,7 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 		list_push_back(&core->aborts, &h->link);
 	}
 	ASSERT(s->puts == 0);
+	app_turn_closed(core, s);
 	list_push_front(&core->session_free, &s->link);
 }
 

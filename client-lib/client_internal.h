@@ -136,6 +136,7 @@ struct client_slot {
 	uint8_t sent;        /* it may have reached an appliance */
 	uint8_t asked_again; /* for a checksum */
 	uint8_t lane;        /* SENT, ORPHAN: which has it; on `cut`: which had it */
+	uint64_t again_ns;   /* PENDING: the appliance has put it off until then */
 };
 
 enum client_conn_at {
@@ -212,7 +213,6 @@ struct weka_client {
 	uint32_t rounds;       /* of all addresses without success */
 	int conn_error;        /* of the last try */
 	uint64_t retry_ns;     /* DOWN: not before */
-	uint64_t hold_ns;      /* the appliance is busy: what is pending goes then */
 	uint64_t try_until_ns; /* one try's end */
 	uint64_t down_ns;      /* when the session broke */
 	uint64_t changes;      /* that were numbered */

@@ -113,6 +113,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	slot->replays = 0;
 	slot->sent = 0;
 	slot->asked_again = 0;
+	slot->again_ns = 0;
 	*out = slot;
 	return 0;
 }
@@ -237,7 +238,7 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 
 	slot->call.deadline_us = deadline_us(timeout_ns);
 	change_number(c, slot);
-	if (list_empty(&c->pending) && c->now_ns >= c->hold_ns)
+	if (list_empty(&c->pending))
 		err = slot_submit(c, slot);
 	else
 		slot->state = CLIENT_PENDING;
@@ -363,17 +364,17 @@ static void again(struct weka_client *c, struct client_slot *slot)
 }
 
 /*
- * For so long nothing is sent, and up to a quarter longer: many were told the same at once, and
- * would come back as one.  What an appliance may say is bounded here, whatever it says.
+ * It is sent again after so long, and up to a quarter longer: many were told the same at once, and
+ * would come back as one.  What is submitted meanwhile waits behind it.  What an appliance may say
+ * is bounded here, whatever it says.
  */
-static wk_cold void hold(struct weka_client *c, uint32_t retry_ms)
+static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32_t retry_ms)
 {
-	uint64_t wait_ns = min_u64(retry_ms, CLIENT_HOLD_MAX_MS) * NS_PER_MS, until_ns;
+	uint64_t wait_ns = min_u64(retry_ms, CLIENT_HOLD_MAX_MS) * NS_PER_MS;
 	struct rand_state jitter;
 
-	rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
-	until_ns = client__after(c->now_ns, wait_ns + rand_below(&jitter, wait_ns / 4));
-	c->hold_ns = max_u64(c->hold_ns, until_ns);
+	rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)slot);
+	slot->again_ns = client__after(c->now_ns, wait_ns + rand_below(&jitter, wait_ns / 4));
 	c->counters.busy++;
 }
 
@@ -404,7 +405,7 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	if (likely(!status && slot->state == CLIENT_SENT))
 		status = answer(c, slot);
 	if (unlikely(status == -EBUSY && slot->call.retry_ms && slot->state == CLIENT_SENT)) {
-		hold(c, slot->call.retry_ms);
+		hold(c, slot, slot->call.retry_ms);
 		again(c, slot); /* nothing was done; its deadline ends it */
 		return;
 	}
@@ -449,12 +450,13 @@ static void send_pending(struct weka_client *c)
 	struct client_slot *slot;
 	int err;
 
-	if (unlikely(c->now_ns < c->hold_ns))
-		return;
 	if (unlikely(!list_empty(&c->cut)) && c->at == CLIENT_UP)
 		cut_pending(c);
 	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
-		slot = list_entry(list_pop_front(&c->pending), struct client_slot, node);
+		slot = list_entry(c->pending.next, struct client_slot, node);
+		if (unlikely(slot->again_ns > c->now_ns))
+			return;
+		list_del(&slot->node);
 		err = slot_submit(c, slot);
 		if (slot->state == CLIENT_PENDING && !err && is_bound(c, slot) &&
 		    !lane_bound(c, slot)) {

@@ -81,8 +81,12 @@ static uint64_t next_deadline(const struct weka_client *c)
 		next = min_u64(next, c->retry_ns);
 	if (c->at == CLIENT_POOL)
 		next = min_u64(next, c->try_until_ns);
-	if (c->at == CLIENT_UP && !list_empty(&c->pending) && c->hold_ns > c->now_ns)
-		next = min_u64(next, c->hold_ns);
+	if (c->at == CLIENT_UP && !list_empty(&c->pending)) {
+		uint64_t again_ns = list_entry(c->pending.next, struct client_slot, node)->again_ns;
+
+		if (again_ns > c->now_ns) /* else it waits for a credit */
+			next = min_u64(next, again_ns);
+	}
 	for (i = 0; i < c->requests_max; i++)
 		if (c->slots[i].req)
 			next = min_u64(next, c->deadline_ns[i]);

@@ -408,9 +408,9 @@ struct weka_req {
 /*
  * An appliance that has more to do than it takes in, or a key that has had its share of a second,
  * puts a request off and says for how long.  The library waits that long (at most 2 s, and up to a
- * quarter longer, so that clients do not come back together), sends nothing meanwhile, and asks
- * again, as often as the request's deadline allows: its caller sees a delay, or -ETIMEDOUT, and
- * never -EBUSY for it.  weka_counters.busy counts.
+ * quarter longer, so that clients do not come back together) and asks again, as often as the
+ * request's deadline allows; what is submitted meanwhile waits behind it.  Its caller sees a delay,
+ * or -ETIMEDOUT, and never -EBUSY for it.  weka_counters.busy counts.
  *
  * All weka_submit_*() have this in common:
  *

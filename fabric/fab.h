@@ -21,6 +21,7 @@
 #define FABRIC_FAB_H
 
 #include "base/assert.h"
+#include "base/list.h"
 #include "fabric/fab_key.h"
 
 #include <stdbool.h>
@@ -414,6 +415,8 @@ struct fab_session {
 	const char *transport; /* "shm", "rdma" or "tcp" */
 	struct fab_limits limits;
 	char key_id[FAB_KEY_ID_MAX + 1];
+	uint32_t key; /* a number for its key: below FAB_KEYS_MAX + 1, another's when nobody has it
+		       */
 	const struct fab_rights *rights; /* what its key allows: as long as the session lives */
 	const struct fab__scope *scope;  /* the fabric's: fab_handle_open() */
 	uint64_t client;        /* the same for all sessions of one client by one key; 0: unknown */
@@ -447,7 +450,8 @@ struct fab_req {
 	enum fab_type type;
 	uint32_t credit; /* below limits.credits, unlike any other request's of the session */
 	struct fab_session *session;
-	void *user; /* the appliance's */
+	void *user;       /* the appliance's */
+	struct list link; /* the appliance's, too */
 	uint64_t id;
 	uint64_t arrived_ns;
 	uint64_t deadline_ns; /* UINT64_MAX: none */

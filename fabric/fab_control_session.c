@@ -166,6 +166,7 @@ static void key_enter(struct fab__session *s, uint32_t slot)
 	s->control.has_key = true;
 	s->control.key_slot = slot;
 	fab__keys_enter(keys, slot);
+	s->pub.key = slot;
 	s->pub.rights = fab__keys_rights(keys, slot);
 	s->pub.rate = fab__keys_rate(keys, slot);
 }

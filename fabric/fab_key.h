@@ -18,6 +18,7 @@
 #define FAB_KEY_ID_MAX    31u  /* bytes of a key's name                        */
 #define FAB_SUBTREE_MAX   255u /* bytes of the path that a key is confined to  */
 #define FAB_KEYS_DEFAULT  64u
+#define FAB_KEYS_MAX      4096u
 #define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which everybody knows */
 
 struct fab_server;

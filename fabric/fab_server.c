@@ -26,7 +26,8 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-#define TURN_MAX    64u /* requests of one session in one poll */
+#define TURN_MAX    64u /* requests of one session in one poll, if nobody else has any */
+#define TURN_MIN    4u
 #define QUIET_POLLS 16u
 
 /* ---- messages and events that are due ----------------------------------------------- */
@@ -285,10 +286,25 @@ static uint32_t poll_due(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	return n;
 }
 
+/* The next in turn.  When all have been: so many of them had something to say. */
+static struct fab__session *next_of(struct fab_server *srv, uint32_t count)
+{
+	if (++srv->open_next >= count) {
+		srv->open_next = 0;
+		srv->talkers = srv->talking;
+		srv->talking = 0;
+	}
+	return srv->open[srv->open_next];
+}
+
+/*
+ * What a poll returns is shared by those who lately had something: so one who sends as fast as it
+ * can is heard as often as one who sends now and then, and costs as much.
+ */
 uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_event *events,
 			 uint32_t events_max)
 {
-	uint32_t n, count;
+	uint32_t n, count, each, got;
 
 	srv->now_ns = now_ns;
 	tell_closed(srv);
@@ -298,15 +314,15 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	    (srv->busy || srv->stream_count == srv->open_count || ++srv->polls >= QUIET_POLLS))
 		harvest(srv);
 	count = srv->open_count;
+	each = min_u32(max_u32(events_max / max_u32(srv->talkers, 1), TURN_MIN), TURN_MAX);
 	for (uint32_t i = 0; i < count && n < events_max; i++) {
-		struct fab__session *s;
+		struct fab__session *s = next_of(srv, count);
 
-		if (++srv->open_next >= count)
-			srv->open_next = 0;
-		s = srv->open[srv->open_next];
-		if (s->at == SESSION_OPEN && (s->active || !s->quiet_until_told))
-			n += fab__session_poll(s, now_ns, events + n,
-					       min_u32(events_max - n, TURN_MAX));
+		if (s->at != SESSION_OPEN || (!s->active && s->quiet_until_told))
+			continue;
+		got = fab__session_poll(s, now_ns, events + n, min_u32(events_max - n, each));
+		srv->talking += got > 0;
+		n += got;
 	}
 	return n;
 }

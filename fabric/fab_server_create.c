@@ -20,7 +20,6 @@
 #define SESSIONS_DEFAULT 64u
 #define SESSIONS_LIMIT   4096u
 #define LANES_DEFAULT    4u
-#define KEYS_LIMIT       4096u
 #define POOLS_DEFAULT    (UINT64_C(1) << 30)
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
 
@@ -69,7 +68,7 @@ static int cfg_complete(struct fab_server_cfg *cfg)
 	if (l->credits > FAB_CREDITS_MAX || l->long_bodies > FAB_LONG_MAX ||
 	    l->batch_max > FAB_BATCH_MAX || l->window_max_bytes > FAB_WINDOW_MAX ||
 	    l->window_max_bytes % BLOCK_SIZE != 0 || cfg->sessions_max > SESSIONS_LIMIT ||
-	    cfg->keys_max > KEYS_LIMIT || cfg->lanes_max > FAB_LANES_MAX)
+	    cfg->keys_max > FAB_KEYS_MAX || cfg->lanes_max > FAB_LANES_MAX)
 		return -EINVAL;
 	return 0;
 }

@@ -383,6 +383,8 @@ struct fab_server { /* of one core */
 	struct fab__session **open;
 	uint32_t open_count;
 	uint32_t open_next;      /* where the next poll begins */
+	uint32_t talking;        /* since it was 0: sessions with something to say */
+	uint32_t talkers;        /* ... in the round before */
 	uint32_t stream_count;   /* of them, over tcp          */
 	uint32_t onesided_count; /* ... over rdma            */
 	uint32_t closing_count;

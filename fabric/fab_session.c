@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define TURNS_MAX 256u /* capsules of one session in one poll */
+#define TURNS_MAX 4u /* capsules of one session in one poll, for each request that it may send */
 
 struct fab__session *fab__session_of(struct fab_session *pub)
 {
@@ -42,6 +42,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pub.limits = *limits;
 	memcpy(s->pub.key_id, key_id, strlen(key_id) + 1);
 	s->pub.rights = &everything;
+	s->pub.key = 0;
 	s->pub.scope = NULL;
 	s->pub.client = 0;
 	s->pub.forgotten = 0;
@@ -285,7 +286,7 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 
 	ASSERT(s->at == SESSION_OPEN);
 	/* Capsules are counted, too: cancels need no credit, and are no events yet. */
-	for (uint32_t turns = 0; n < events_max && turns < TURNS_MAX; turns++) {
+	for (uint32_t turns = 0; n < events_max && turns < TURNS_MAX * events_max; turns++) {
 		got = session_turn(s, now_ns, &events[n]);
 		if (got == 1)
 			n++;

@@ -157,7 +157,7 @@ static bool is_at_rest(void)
 
 	return now.ops == at_rest.ops && now.staging == at_rest.staging &&
 	       now.hidden == at_rest.hidden && now.sessions == at_rest.sessions &&
-	       now.tables == at_rest.tables && list_empty(&w.core->batches);
+	       now.tables == at_rest.tables && w.core->turns.waiting == 0;
 }
 
 static void step(uint32_t turns)

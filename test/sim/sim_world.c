@@ -29,7 +29,8 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.cores = w->cores,
 		.index = index,
 		.cache_bytes = w->cfg.cache_bytes,
-		.staging_bytes = 2u << 20,
+		.staging_bytes = w->cfg.staging_bytes ? w->cfg.staging_bytes : 2u << 20,
+		.queue_max = w->cfg.queue_max,
 		.ops_max = w->cfg.ops_max,
 		.batch_in_flight = 8,
 		.open_puts_max = 4,
@@ -206,11 +207,10 @@ static int make_server(struct sim_world *w)
 {
 	struct fab_server_cfg cfg = {
 		.key = key,
-		.limits = { .credits = SIM_CALLS_MAX,
-			    .long_bodies = 1,
+		.limits = { .credits = max_u32(w->cfg.credits, SIM_CALLS_MAX),
+			    .long_bodies = max_u32(w->cfg.long_bodies, 1),
 			    .batch_max = 64,
-			    .window_max_bytes =
-				    w->cfg.window_max_bytes ? w->cfg.window_max_bytes : SIM_WINDOW,
+			    .window_max_bytes = max_u32(w->cfg.window_max_bytes, SIM_WINDOW),
 			    .pool_max_bytes = 4u << 20 },
 		.core_count = w->ncores,
 		.sessions_max = w->cfg.sessions_max ? w->cfg.sessions_max : 2 * w->ncores,

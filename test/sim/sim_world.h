@@ -36,10 +36,15 @@ struct sim_world_cfg {
 	uint64_t cache_bytes;
 	uint32_t ops_max;
 	uint32_t sessions_max; /* 0: 2 */
-	uint64_t leap_max_ns;  /* of the clock, when there is nothing to do; 0: to the next event */
-	const char *address;   /* where clients come to; NULL: the world's own, by shared memory */
-	const char *address_too;   /* ... and here, or NULL */
-	uint32_t window_max_bytes; /* of theirs; 0: SIM_WINDOW */
+	/* The core's and the server's, where the least is too small; 0: that. */
+	uint64_t staging_bytes;
+	uint32_t queue_max;
+	uint32_t credits;
+	uint32_t long_bodies;
+	uint32_t window_max_bytes; /* of clients; 0: SIM_WINDOW */
+	uint64_t leap_max_ns; /* of the clock, when there is nothing to do; 0: to the next event */
+	const char *address;  /* where clients come to; NULL: the world's own, by shared memory */
+	const char *address_too; /* ... and here, or NULL */
 	/* A zone that has just become free is the next to be used: too early shows at once.  (The
 	 * store takes the one that has been free longest; which one is no rule of its own.) */
 	bool eager_reuse;

@@ -149,17 +149,16 @@ Test(app_review, idle_sessions_take_no_share)
 {
 	struct app_core *core = calloc(1, sizeof(*core));
 	struct app_session one = { .ops = 63 }, other = { 0 };
-	struct fab_session session = { .user = &one }, second = { .user = &other };
 
 	core->cfg.ops_max = 128;
 	core->sessions_open = 64;
 	core->op_free_count = 65;
-	cr_assert_not(app_session_full(core, &session));
+	cr_assert_not(app_session_full(core, &one));
 	one.ops = core->op_free_count = 64;
-	cr_assert(app_session_full(core, &session));
-	cr_assert_not(app_session_full(core, &second));
+	cr_assert(app_session_full(core, &one));
+	cr_assert_not(app_session_full(core, &other));
 	other.ops = core->op_free_count = 32; /* the first one stalls: there is room for a third */
-	cr_assert(app_session_full(core, &second));
+	cr_assert(app_session_full(core, &other));
 	free(core);
 }
 
