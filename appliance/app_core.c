@@ -642,8 +642,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		app_cores_tell(core);
 	if (core->cfg.srv)
 		fab_server_flush(core->cfg.srv);
-	more |= core->progress || !list_empty(&core->ready) || !list_empty(&core->block_waiters) ||
-		!list_empty(&core->block_askers);
+	more |= core->progress || app_turn_more(core) || !list_empty(&core->ready) ||
+		!list_empty(&core->block_waiters) || !list_empty(&core->block_askers);
 	if (unlikely(core->reader) && !more)
 		meta_reader_leave(core->reader); /* it may sleep now */
 	return more;

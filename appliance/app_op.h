@@ -581,6 +581,8 @@ void app_turn_item(struct app_op *op); /* an item of a batch */
 void app_turn_cost(struct app_op *op, uint64_t bytes);
 /* Nobody else has anything to begin, or under way. */
 bool app_turn_alone(const struct app_core *core);
+/* Somebody has something to begin, and nothing that will wake us stands in the way. */
+bool app_turn_more(const struct app_core *core);
 /* Begin what may begin now. */
 void app_turns_take(struct app_core *core);
 

@@ -502,6 +502,12 @@ static bool is_idle(const struct app_core *core)
 	return !core->progress && !core->was_busy && core->io_bytes < AHEAD_IO;
 }
 
+/* (5): who waits only because this turn was not idle has the next one. */
+bool app_turn_more(const struct app_core *core)
+{
+	return core->turns.waiting > 0 && core->io_bytes < AHEAD_IO && can_begin(core, 0);
+}
+
 static void let_ahead(struct app_core *core)
 {
 	struct list *node;
