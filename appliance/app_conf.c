@@ -113,8 +113,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 				   "commands in flight on one drive" },
 	[APP_CONF_QUEUE_MAX] = { "queue_max", KIND_COUNT, AT(queue_max), 16, 1 << 20,
 				 APP_QUEUE_DEFAULT,
-				 "requests that wait on one core; who would have more than it leaves "
-				 "to others is told to come later" },
+				 "requests that wait on one core; who would have more than it "
+				 "leaves to others is told to come later" },
 	[APP_CONF_DRIVE_TIMEOUT] = { "drive_timeout", KIND_US, AT(drive_timeout_us), 100000,
 				     600000000, 10000000,
 				     "longest a command to pci: or vfio-user: may take; then it is "

@@ -233,54 +233,57 @@ void app_op_run(struct app_op *op)
 }
 
 /* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
-static void submit_some(struct app_op *op)
+static inline void submit_some(struct app_op *op)
 {
-	struct app_core *core = op->core;
-	bool alone = app_turn_alone(core);
-
-	while (op->io_next < op->io_count && (alone || op->io_out_bytes < IO_AT_ONCE)) {
+	while (op->io_next < op->io_count &&
+	       (op->io_out_bytes < IO_AT_ONCE || app_turn_alone(op->core))) {
 		struct app_io *io = &op->io[op->io_next++];
 
 		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
-		app_media_submit(&core->media, io);
+		app_media_submit(&op->core->media, io);
 	}
+}
+
+static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, uint32_t nblocks,
+			  uint64_t iova)
+{
+	struct app_io *io = &op->io[op->io_count++];
+
+	io->meta = NULL;
+	io->owner = op;
+	io->drive = META_BADDR_DRIVE(baddr);
+	io->nvme = (struct nvme_io){
+		.op = what,
+		.nblocks = nblocks,
+		.block = META_BADDR_BLOCK(baddr),
+		.iova = iova,
+	};
+	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
 }
 
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova)
 {
-	uint32_t slice = app_turn_alone(op->core) ? UINT32_MAX : IO_SLICE / BLOCK_SIZE;
-
 	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
 	op->io_status = 0;
 	op->io_count = op->io_next = op->io_out_bytes = 0;
 	for (uint32_t i = 0; i < nruns; i++) {
-		struct meta_run run = runs[i];
+		uint32_t left = runs[i].nblocks, n = left;
+		uint64_t baddr = runs[i].baddr;
 
-		if (run.baddr == 0) {
+		if (baddr == 0) {
 			ASSERT(what == NVME_READ);
-			memset(buf, 0, (size_t)run.nblocks * BLOCK_SIZE);
-			buf += (size_t)run.nblocks * BLOCK_SIZE;
-			iova += (uint64_t)run.nblocks * BLOCK_SIZE;
-			continue;
+			memset(buf, 0, (size_t)left * BLOCK_SIZE);
+			left = 0;
+		} else if (unlikely(n > IO_SLICE / BLOCK_SIZE) && !app_turn_alone(op->core)) {
+			n = IO_SLICE / BLOCK_SIZE;
 		}
-		for (uint32_t n; run.nblocks > 0; run.nblocks -= n, run.baddr += n) {
-			struct app_io *io = &op->io[op->io_count++];
-
-			n = min_u32(run.nblocks, slice);
-			io->meta = NULL;
-			io->owner = op;
-			io->drive = META_BADDR_DRIVE(run.baddr);
-			io->nvme = (struct nvme_io){
-				.op = what,
-				.nblocks = n,
-				.block = META_BADDR_BLOCK(run.baddr),
-				.iova = iova,
-			};
-			op->core->io_bytes += (uint64_t)n * BLOCK_SIZE;
-			buf += (size_t)n * BLOCK_SIZE;
-			iova += (uint64_t)n * BLOCK_SIZE;
+		for (uint64_t at = iova; left > 0; left -= n, baddr += n, at += n * BLOCK_SIZE) {
+			n = min_u32(n, left);
+			add_io(op, what, baddr, n, at);
 		}
+		buf += (size_t)runs[i].nblocks * BLOCK_SIZE;
+		iova += (uint64_t)runs[i].nblocks * BLOCK_SIZE;
 	}
 	ASSERT(op->io_count <= ARRAY_LEN(op->io));
 	op->ios_out = op->io_count;
@@ -395,7 +398,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		return;
 	}
 	op->cancel = status;
-	if (op->on < APP_ON_STAGING)
+	if (op->on < APP_ON_TURN)
 		return;
 	if (op->asks_out > 0) {
 		app_store_cancel(op);
@@ -426,6 +429,8 @@ static uint32_t fabric_turn(struct app_core *core)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_event *e = &events[i];
 
+		if (e->type != FAB_EVENT_REQUEST)
+			app_run_fresh(core); /* it may be about one of them */
 		switch (e->type) {
 		case FAB_EVENT_REQUEST:
 			request(core, e->req);

@@ -110,6 +110,8 @@ struct app_turns {
 	uint32_t waiting; /* on both                                           */
 	uint32_t present; /* with something to begin, or under way            */
 	int64_t clock;    /* what each of them has had, if all had the same   */
+	int64_t inverse;  /* one over `present`, as it was when it was `inverse_of` */
+	uint32_t inverse_of;
 };
 
 struct app_key {
@@ -580,7 +582,10 @@ void app_turn_item(struct app_op *op); /* an item of a batch */
 /* op moves so many bytes, which were guessed when it began. */
 void app_turn_cost(struct app_op *op, uint64_t bytes);
 /* Nobody else has anything to begin, or under way. */
-bool app_turn_alone(const struct app_core *core);
+static inline bool app_turn_alone(const struct app_core *core)
+{
+	return core->present <= 1 && !core->cores;
+}
 /* Somebody has something to begin, and nothing that will wake us stands in the way. */
 bool app_turn_more(const struct app_core *core);
 /* Begin what may begin now. */

@@ -41,12 +41,13 @@
 
 #include <errno.h>
 
-#define OP_COST  (8u << 10) /* bytes that take as long as beginning an operation */
-#define QUANTUM  (32 << 10)
-#define BURST    (64 << 10) /* who was away may have saved */
-#define SAVED    (1 << 20)  /* ... and who was there, and could not begin what it wanted */
-#define AHEAD_IO (1u << 20)
-#define BUSY_DIV 8u /* being told "later" costs so much less than being served */
+#define OP_COST       (8u << 10) /* bytes that take as long as beginning an operation */
+#define QUANTUM       (32 << 10)
+#define BURST         (64 << 10) /* who was away may have saved */
+#define SAVED         (1 << 20)  /* ... and who was there, and could not begin what it wanted */
+#define AHEAD_IO      (1u << 20)
+#define INVERSE_SHIFT 30
+#define BUSY_DIV      8u /* being told "later" costs so much less than being served */
 
 #define BEGUN_MAX    128u /* of one turn of the loop: so that drives and sockets are looked at */
 #define ITEM_GUESS   (64u << 10) /* bytes of a batch's item, before anything is known */
@@ -85,16 +86,22 @@ static void enlist(struct app_turns *t, struct app_share *s)
 	list_push_back(is_sparse(t, s) ? &t->sparse : &t->ring, &s->link);
 }
 
-static void wait_in(struct app_turns *t, struct app_share *s)
+/* It has something to begin. */
+static void arrive(struct app_turns *t, struct app_share *s)
 {
 	int64_t saved = s->present ? SAVED : BURST;
 
 	t->present += !s->present;
 	s->present = true;
-	if (list_linked(&s->link))
-		return;
 	if (s->tag < t->clock - saved)
 		s->tag = t->clock - saved;
+}
+
+static void wait_in(struct app_turns *t, struct app_share *s)
+{
+	if (list_linked(&s->link))
+		return;
+	arrive(t, s);
 	t->waiting++;
 	enlist(t, s);
 }
@@ -127,10 +134,20 @@ static void rotate(struct app_turns *t, struct app_share *s)
 	enlist(t, s);
 }
 
+/* Divisions take as long as all the rest of it: one, when `present` has changed. */
+static int64_t each_of(struct app_turns *t, int64_t cost)
+{
+	if (unlikely(t->inverse_of != t->present)) {
+		t->inverse_of = t->present;
+		t->inverse = (1u << INVERSE_SHIFT) / max_u32(t->present, 1);
+	}
+	return cost * t->inverse >> INVERSE_SHIFT;
+}
+
 static void pay(struct app_turns *t, struct app_share *s, int64_t cost)
 {
 	s->tag += cost;
-	t->clock += cost / (int64_t)max_u32(t->present, 1);
+	t->clock += t->present <= 1 ? cost : each_of(t, cost);
 }
 
 /* All who wait are ahead: the clock goes on to the first of them. */
@@ -214,11 +231,6 @@ void app_turn_closed(struct app_core *core, struct app_session *s)
 	s->key->users--;
 }
 
-bool app_turn_alone(const struct app_core *core)
-{
-	return core->present <= 1 && !core->cores;
-}
-
 static void charge(struct app_core *core, struct app_session *s, int64_t bytes)
 {
 	pay(&s->key->sessions, &s->share, bytes);
@@ -245,8 +257,9 @@ void app_turn_cost(struct app_op *op, uint64_t bytes)
 {
 	struct app_session *s = op->session;
 
-	bytes = min_u64(bytes,
-			APP_CHUNK_BYTES); /* later pieces are paid for when their turn comes */
+	bytes = min_u64(bytes, APP_CHUNK_BYTES); /* later pieces are paid for in their turn */
+	if (likely(bytes == op->charged_bytes))
+		return;
 	charge(op->core, s, (int64_t)bytes - (int64_t)op->charged_bytes);
 	op->charged_bytes = (uint32_t)bytes;
 	if (op->batch)
@@ -281,10 +294,39 @@ static uint32_t retry_ms(const struct app_core *core, struct app_session *s)
 	return (uint32_t)div_up(s->retry_ns - core->now_ns, NS_PER_MS);
 }
 
+/* What it moves, as far as that is known before it begins. */
+static uint32_t bytes_of(const struct fab_req *req)
+{
+	uint64_t bytes = 0;
+
+	if (req->type == FAB_READ)
+		bytes = req->args.read.length_bytes;
+	else if (req->type == FAB_WRITE)
+		bytes = req->args.write.length_bytes;
+	return (uint32_t)min_u64(bytes, APP_CHUNK_BYTES);
+}
+
+/* Nobody else wants anything, and nothing waits: it is its turn, without a ring and a queue. */
+static bool at_once(struct app_core *core, struct app_session *s, struct fab_req *req)
+{
+	if (core->present > s->share.present || core->queued > 0 || core->op_free_count == 0 ||
+	    app_session_full(core, s) || core->io_bytes >= core->io_max_bytes)
+		return false;
+	core->present = 1;
+	arrive(&s->key->sessions, &s->share);
+	arrive(&core->turns, &s->key->share);
+	if (!app_core_begin(core, req, bytes_of(req)))
+		return false;   /* it waits instead */
+	app_turn_rest(core, s); /* of a ping nothing is under way */
+	return true;
+}
+
 bool app_turn_queue(struct app_core *core, struct fab_req *req)
 {
 	struct app_session *s = req->session->user;
 
+	if (likely(at_once(core, s, req)))
+		return true;
 	if (unlikely(!may_wait(core, s, req->type))) {
 		core->stat.busy++;
 		charge(core, s, OP_COST / BUSY_DIV);
@@ -295,7 +337,8 @@ bool app_turn_queue(struct app_core *core, struct fab_req *req)
 	list_push_back(&s->waiting, &req->link);
 	core->queuers += s->queued++ == 0;
 	core->queued++;
-	app_turn_want(core, s);
+	if (!list_linked(&s->share.link))
+		app_turn_want(core, s);
 	return true;
 }
 
@@ -347,17 +390,12 @@ static void measure(struct app_core *core)
 static bool begin_request(struct app_core *core, struct app_session *s)
 {
 	struct fab_req *req;
-	uint64_t bytes = 0;
 
 	if (list_empty(&s->waiting) || core->op_free_count == 0 || core->life > APP_DRAINING)
 		return false;
 	req = list_entry(s->waiting.next, struct fab_req, link);
-	if (req->type == FAB_READ)
-		bytes = req->args.read.length_bytes;
-	else if (req->type == FAB_WRITE)
-		bytes = req->args.write.length_bytes;
 	list_del(&req->link);
-	if (!app_core_begin(core, req, (uint32_t)min_u64(bytes, APP_CHUNK_BYTES))) {
+	if (!app_core_begin(core, req, bytes_of(req))) {
 		list_push_front(&s->waiting, &req->link);
 		return false;
 	}

@@ -314,7 +314,8 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	    (srv->busy || srv->stream_count == srv->open_count || ++srv->polls >= QUIET_POLLS))
 		harvest(srv);
 	count = srv->open_count;
-	each = min_u32(max_u32(events_max / max_u32(srv->talkers, 1), TURN_MIN), TURN_MAX);
+	each = srv->talkers > 1 ? events_max / srv->talkers : TURN_MAX;
+	each = min_u32(max_u32(each, TURN_MIN), TURN_MAX);
 	for (uint32_t i = 0; i < count && n < events_max; i++) {
 		struct fab__session *s = next_of(srv, count);
 
