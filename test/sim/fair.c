@@ -617,8 +617,10 @@ static bool overload(uint64_t seed, uint64_t ms)
 	    !run(seed, ms, &little, &calm) || !tell("little", &calm) ||
 	    !run(seed, 2 * ms, &more, &r) || !tell("four times what may wait", &r))
 		return false;
-	/* Who is put off costs two calls of the socket, too. */
-	if (r.busy == 0 || r.bytes_per_s < 0.8 * full.bytes_per_s || r.slice_least < 0.75)
+	/* Being told costs the core something, too: 470,000 a second (seed 1), each a capsule and a
+	 * reply, 0.22 us, are a tenth of it; with the calls of the socket 0.89 of the rate is left.
+	 */
+	if (r.busy == 0 || r.bytes_per_s < 0.85 * full.bytes_per_s || r.slice_least < 0.75)
 		return sim_wrong("of %.0f MB/s %.0f are left under overload, and %.2f of it in the "
 				 "worst 5 ms; %llu were put off",
 				 full.bytes_per_s / 1e6, r.bytes_per_s / 1e6, r.slice_least,
