@@ -16,4 +16,7 @@ uint64_t clock_now_ns(void);
 /* Nanoseconds since 1970 UTC, which people can set back: for a file's times, nothing else. */
 uint64_t clock_wall_ns(void);
 
+/* What this process has used of CPUs, the kernel's work for it included. */
+uint64_t clock_cpu_ns(void);
+
 #endif

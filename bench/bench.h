@@ -49,6 +49,7 @@ struct bench_conf {
 	uint32_t read_percent; /* nvme: the rest are writes                     */
 	uint32_t threads;      /* nvme: polling threads, each on a core         */
 	uint32_t lanes;        /* connections of the client; 0: the library's choice */
+	uint32_t sessions;     /* fair: clients, all in one thread              */
 	uint64_t count;        /* nvme: end a run after so many; 0: by time     */
 	bool json;
 	int core_client; /* processors to pin to; -1: not pinned */
@@ -158,6 +159,7 @@ int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_epoch(const struct bench_conf *conf);
+int bench_workload_fair(const struct bench_conf *conf);
 
 /* ---- bench_count.c: the processor's counters, where it has some and lets us ---------- */
 

@@ -13,3 +13,4 @@ test_bench_pair_srcs    := $(bench_test) bench/bench_pipe.c bench/bench_pair.c
 test_bench_posix_srcs   := $(bench_test) bench/bench_posix.c
 test_bench_load_srcs    := $(bench_test) bench/bench_load.c
 test_bench_tree_srcs    := $(bench_test) bench/bench_tree.c
+test_bench_fair_srcs    := $(bench_test) bench/bench_shares.c

@@ -37,6 +37,7 @@
 #define STOP_S        20
 #define LOG_TAIL      2000
 #define PROBE_POOL    (2u << 20)
+#define SESSIONS_MORE 16
 #define PROBE_WAIT_NS (5 * NS_PER_S)
 
 struct bench_env {
@@ -150,6 +151,8 @@ static int write_conf(struct bench_env *env)
 		fprintf(f, "core = %d\n", env->conf->core_appliance);
 	else
 		fprintf(f, "core = none\n");
+	if (env->conf->sessions > 0) /* and some that are in nobody's way */
+		fprintf(f, "sessions_max = %u\n", env->conf->sessions + SESSIONS_MORE);
 	return fclose(f) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));
 }
 
@@ -401,6 +404,43 @@ int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_optio
 	o.reconnect_ns = NS_PER_S; /* a figure with a break in it is none */
 	err = weka_connect(env->where[i], &env->key, &o, out);
 	return err ? bench_fail("%s: %s", env->where[i], weka_error(NULL)) : 0;
+}
+
+/* KiB behind `name` in /proc/PID/status; 0: it does not say. */
+static uint64_t status_kib(const struct bench_env *env, const char *name)
+{
+	char path[64], line[256];
+	unsigned long long kib = 0;
+	size_t n = strlen(name);
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)env->pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, n) == 0 && sscanf(line + n, ": %llu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+void bench_env_tell_memory(const struct bench_env *env, bool json)
+{
+	unsigned long long rss, most, locked;
+
+	if (!env->pid)
+		return;
+	rss = status_kib(env, "VmRSS");
+	most = status_kib(env, "VmHWM");
+	locked = status_kib(env, "VmLck") + status_kib(env, "VmPin");
+	if (json)
+		printf("{\"workload\":\"fair\",\"run\":\"memory\",\"resident_kib\":%llu,"
+		       "\"resident_most_kib\":%llu,\"locked_kib\":%llu}\n",
+		       rss, most, locked);
+	else
+		printf("memory   %llu MiB resident, %llu at most, %llu locked; of which the drive "
+		       "%s\n",
+		       rss >> 10, most >> 10, locked >> 10, env->conf->drive);
 }
 
 int bench_env_close(struct bench_env *env)

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "client-lib/weka_client.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct bench_conf;
@@ -30,6 +31,9 @@ const char *bench_env_transport(const struct bench_env *env, uint32_t i);
 /* A session with address `i`; 1, after a line on stderr. */
 must_check int bench_env_connect(struct bench_env *env, uint32_t i,
 				 const struct weka_options *options, struct weka_client **out);
+
+/* A line about the memory of the appliance that we started; of another's we cannot know it. */
+void bench_env_tell_memory(const struct bench_env *env, bool json);
 
 /* Stops what was started and removes what was made.  1 when the appliance did not end well. */
 int bench_env_close(struct bench_env *env);

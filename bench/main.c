@@ -21,25 +21,38 @@ static const struct workload {
 	uint32_t batch;
 	uint32_t depth;
 	uint64_t files;
+	uint32_t sessions;
+	uint32_t runs;
+	uint32_t seconds;
+	const char *transport;
 } workloads[] = {
-	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32, 0 },
-	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32, 0 },
+	{ "pipe", bench_workload_pipe, "the bare pipeline: copy, ring, CRC32C", 4096, 1, 32, 0, 0,
+	  5, 2, "shm" },
+	{ "nvme", bench_workload_nvme, "blocks of a drive, through the driver", 4096, 1, 32, 0, 0,
+	  5, 2, "shm" },
 	{ "fabric", bench_workload_fabric,
-	  "a transport alone: a table, or --size, --depth, --threads", 0, 1, 32, 0 },
-	{ "ping", bench_workload_ping, "round trips that do nothing", 0, 1, 1, 0 },
-	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32, 0 },
-	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0 },
+	  "a transport alone: a table, or --size, --depth, --threads", 0, 1, 32, 0, 0, 5, 2,
+	  "shm" },
+	{ "ping", bench_workload_ping, "round trips that do nothing", 0, 1, 1, 0, 0, 5, 2, "shm" },
+	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32, 0, 0,
+	  5, 2, "shm" },
+	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0, 0,
+	  5, 2, "shm" },
 	{ "smallfile", bench_workload_smallfile, "open + read + close by name, in batches", 4096,
-	  256, 4, 100000 },
-	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0 },
+	  256, 4, 100000, 0, 5, 2, "shm" },
+	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0, 0,
+	  5, 2, "shm" },
 	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4,
-	  10000 },
+	  10000, 0, 5, 2, "shm" },
+	{ "fair", bench_workload_fair,
+	  "shares of many sessions, alone and beside one that means harm", 4096, 1, 4, 0, 256, 1,
+	  30, "tcp" },
 };
 
 static const struct argp_option options[] = {
 	{ "drive", 'd', "NAME", 0,
 	  "drive of the appliance that is started (mem:2G); nvme: several, used together", 0 },
-	{ "transport", 't', "shm|tcp", 0, "how the client reaches it (shm)", 0 },
+	{ "transport", 't', "shm|tcp", 0, "how the client reaches it (shm; fair: tcp)", 0 },
 	{ "connect", 'c', "ADDRESS", 0,
 	  "use a running appliance instead; with --key (epoch: several, compared)", 0 },
 	{ "key", 'k', "FILE", 0, "key file for --connect", 0 },
@@ -48,8 +61,8 @@ static const struct argp_option options[] = {
 	{ "files", 'f', "N", 0, "files in the directory or tree", 0 },
 	{ "batch", 'b', "N", 0, "files a request", 0 },
 	{ "depth", 'q', "N", 0, "requests in flight", 0 },
-	{ "seconds", 'S', "N", 0, "length of one run (2)", 0 },
-	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5)", 0 },
+	{ "seconds", 'S', "N", 0, "length of one run (2; fair: 30)", 0 },
+	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5; fair: 1)", 0 },
 	{ "vs", 'v', "DIR", 0, "the same by system calls in a local directory, interleaved", 0 },
 	{ "tree", 'T', "DIR", 0, "epoch: local files whose names are read (a tree is made)", 1 },
 	{ "prefix", 'P', "PATH", 0, "epoch: where they lie on the appliance (its root)", 1 },
@@ -62,6 +75,7 @@ static const struct argp_option options[] = {
 	{ "lanes", 'L', "N", 0,
 	  "with --connect: connections of a session (tcp, rdma: one for each core and address)",
 	  2 },
+	{ "sessions", 'm', "N", 0, "fair: clients, all driven by one thread (256)", 2 },
 	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
@@ -163,6 +177,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	case 'L':
 		conf->lanes = (uint32_t)number(state, arg, 1, 8);
 		return 0;
+	case 'm':
+		conf->sessions = (uint32_t)number(state, arg, 1, 4000);
+		return 0;
 	case 'N':
 		conf->count = number(state, arg, 1, 1ull << 40);
 		return 0;
@@ -263,11 +280,8 @@ int main(int argc, char **argv)
 {
 	struct bench_conf conf = {
 		.drive = "mem:2G",
-		.transport = "shm",
 		.prefix = "",
 		.epochs = 3,
-		.seconds = 2,
-		.runs = 5,
 		.read_percent = 100,
 		.threads = 1,
 		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
@@ -285,6 +299,10 @@ int main(int argc, char **argv)
 		conf.batch = conf.batch ? conf.batch : w->batch;
 		conf.depth = conf.depth ? conf.depth : w->depth;
 		conf.files = conf.files ? conf.files : w->files;
+		conf.sessions = conf.sessions ? conf.sessions : w->sessions;
+		conf.transport = conf.transport ? conf.transport : w->transport;
+		conf.runs = conf.runs ? conf.runs : w->runs;
+		conf.seconds = conf.seconds > 0 ? conf.seconds : w->seconds;
 		if (conf.drive_count > 1 && strcmp(w->name, "nvme") != 0)
 			return bench_fail("%s takes one --drive", w->name);
 		bench_report_head(&conf);
