@@ -94,7 +94,7 @@ export OUT=$BUILD/out/$STAGE
 export BUILD VARIANT FUZZ_SECONDS SEED MAKE CC
 rm -rf "$OUT"/*/count
 mkdir -p "$OUT"
-case "$STAGE" in e2e | guest | torture-tsan) JOBS=1 ;; esac # these use all cores themselves
+case "$STAGE" in guest | torture-tsan) JOBS=1 ;; esac # these use all cores themselves
 begin=$(date +%s)
 [ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' "$0" --one '{}'
 

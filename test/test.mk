@@ -1,9 +1,11 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
 test_uses     := base nvme meta fabric client-lib appliance bench
+# Those that take long begin first: several run at once.
+first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
-e2e_tests     := $(wildcard test/e2e/e2e_*.sh)
+e2e_tests     := $(call first_ones,%_faults.sh %_kill.sh %_keys.sh,$(wildcard test/e2e/e2e_$(T)*.sh))
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
 guest_tests   := $(wildcard test/guest/guest_$(T)*.sh)
 guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
@@ -11,6 +13,7 @@ guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$
 
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
+sim_tests     := $(call first_ones,sim reuse flip wire,$(sim_tests))
 test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
 
 # Sources that one test needs beside the layers: NAME_srcs.

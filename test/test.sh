@@ -47,6 +47,18 @@ stage fuzz        fuzz FUZZ_SECONDS=$fuzz
 stage end-to-end  e2e
 stage guest       "$jobs" test-guest
 
+# Whatever has an appliance, with each number of cores; above every script and every seed has its own.
+if [ "$TEST_LENGTH" != short ]; then
+	for n in 1 2 4; do
+		export APP_CORES=$n TEST_LENGTH=short
+		stage "unit, $n"       "$jobs" unit T=app_
+		stage "simulation, $n" sim
+		stage "end-to-end, $n" e2e
+		stage "guest, $n"      "$jobs" test-guest T=tree
+		stage "rdma, $n"       "$jobs" test-guest T=rdma
+	done
+fi
+
 echo "== summary"
 awk '{ printf "  %-14s %5d passed %4d failed %5d s\n", $1, $2, $3, $4; pass += $2; fail += $3 }
 	END { if (pass + fail == 0) fail = 1; print pass + 0, fail + 0 > total }' total="$BUILD/test-total" "$RESULTS"

@@ -3,6 +3,7 @@
 # A client that was written from PROTOCOL.md alone, in another language, talks to the appliance;
 # and what both said is read by Wireshark with fabric/weka.lua.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+: "${APP_CORES:=1}"
 
 D0=file:$DIR/d0?size=256M
 RECORDED=$((PORT + 1))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Bad input: a clear line, a non-zero exit, nothing changed.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+: "${APP_CORES:=2}"
 
 D0=file:$DIR/d0?size=128M
 CTL=$BIN/wekactl

@@ -4,6 +4,7 @@
 # appliance and of a server, and comes out the same.  A server that is killed in the middle costs a
 # clear line and a delay, and nothing that was acknowledged.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+: "${APP_CORES:=2}"
 
 SERVER=$(realpath "$BUILD/release/test/tools/vfu_server")
 D0=vfio-user:$DIR/s0 D1=vfio-user:$DIR/s1

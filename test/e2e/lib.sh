@@ -16,6 +16,8 @@ SHM=shm:$DIR/weka.sock
 PORT=${WEKA_TEST_PORT:-$((20000 + $$ % 5000 * 4))} # and the three behind it: scripts run at once
 TCP=tcp://127.0.0.1:$PORT
 DAEMON=
+# APP_CORES: how many cores the appliance has.  Each script has a number of its own for when nobody
+# asks, so that short runs see 1, 2 and 4; long ones ask for each.
 failures=0
 
 cleanup() {

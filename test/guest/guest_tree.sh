@@ -3,7 +3,7 @@
 # The whole way of the data, on NVMe controllers that we did not write: of different size, block size,
 # transfer size and number of queues; one with several namespaces, one with a controller memory
 # buffer.  With both widths of the IOMMU's addresses: once as root with huge pages, once as an ordinary
-# user with ordinary pages and a limit.
+# user with ordinary pages and a limit, and with two cores.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
 make_tree "$OUT/src" 150
@@ -23,6 +23,6 @@ export DRIVES='$DRIVES'"
 boot tree.sh
 
 IOMMU=,aw-bits=48
-GUEST_CONF="export DRIVES='$DRIVES' USER_MEMLOCK=$((512 << 20))"
+GUEST_CONF="export DRIVES='$DRIVES' USER_MEMLOCK=$((512 << 20)) APP_CORES=${APP_CORES:-2}"
 boot tree.sh
 finish

@@ -82,6 +82,7 @@ make_initrd() { # PAYLOAD
 	test/guest/libs.sh "$root"
 	{
 		echo "payload=$1"
+		[ -z "${APP_CORES:-}" ] || echo "export APP_CORES=$APP_CORES"
 		[ -z "${GUEST_SHELL:-}" ] || echo shell=1
 		[ -z "${GUEST_CONF:-}" ] || printf '%s\n' "$GUEST_CONF"
 		echo "export TEST_LENGTH=${TEST_LENGTH:-short} BUILD=/weka"
