@@ -148,7 +148,7 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 		c->memory = fresh;
 		c->pool_bytes = fab_region_size(region);
 	}
-	client__poison_fill_free(c);
+	client__poison_forget(c);
 	c->memory_ours = strcmp(fab_conn_transport(c->next.conn), "shm") != 0;
 	if (c->memory_ours)
 		fab_region_keep(region);
@@ -338,9 +338,7 @@ static int connect_first(struct weka_client *c)
 		}
 	}
 	err = client__pool_create(&c->pool, c->pool_bytes);
-	if (!err)
-		client__poison_begin(c);
-	return err;
+	return err ? err : client__poison_begin(c);
 }
 
 static int key_create(struct weka_client *c, const struct weka_key *key)
@@ -421,10 +419,10 @@ void weka_close(struct weka_client *c)
 	if (c->next.conn)
 		fab_close(c->next.conn);
 	if (!c->memory_ours)
-		client__poison_look_free(c); /* it goes with the session */
+		client__poison_end(c); /* it goes with the session */
 	client__lanes_close(c);
 	if (c->memory_ours)
-		client__poison_look_free(c); /* no card knows it any more */
+		client__poison_end(c); /* no card knows it any more */
 	if (c->memory_ours)
 		munmap(c->memory, c->pool_bytes);
 	client__sleep_destroy(c);

@@ -68,9 +68,6 @@ must_check int client__pool_create(struct client_pool *p, uint64_t size_bytes);
 void client__pool_destroy(struct client_pool *p);
 must_check int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *unit);
 void client__pool_give(struct client_pool *p, uint32_t unit);
-/* Of the run that begins at `unit`. */
-must_check uint32_t client__pool_run(const struct client_pool *p, uint32_t unit);
-must_check bool client__pool_is_free(const struct client_pool *p, uint32_t unit);
 
 struct client_lease {
 	struct weka_lease pub;
@@ -89,13 +86,12 @@ void client__lease_put(struct client_lease *lease);
 /* The pool has new memory at `fresh`: take along what is in leases, forget who could write. */
 void client__leases_move(struct weka_client *c, char *fresh);
 
-/* client_poison.c: free memory is filled, and looked at when it is taken; for tests. */
-void client__poison_begin(struct weka_client *c);
+/* client_poison.c: what is given back is filled, and looked at when it is taken; for tests. */
+must_check int client__poison_begin(struct weka_client *c);
 void client__poison_given(struct weka_client *c, uint32_t unit, uint32_t units);
 void client__poison_taken(struct weka_client *c, uint32_t unit, uint32_t units);
-/* All of it: the pool has other memory; the end. */
-void client__poison_fill_free(struct weka_client *c);
-void client__poison_look_free(struct weka_client *c);
+void client__poison_forget(struct weka_client *c); /* the pool has other memory */
+void client__poison_end(struct weka_client *c);    /* looks at all */
 
 /* ---- slots: client_io.c ------------------------------------------------------------ */
 
@@ -190,7 +186,7 @@ struct weka_client {
 	enum client_conn_at at; /* of the session: HELLO and POOL are those of `next` */
 
 	struct client_pool pool;
-	bool poisons;          /* client_poison.c */
+	uint8_t *poisons;      /* units; client_poison.c */
 	uint64_t poison_looks; /* ... so often */
 	struct weka_counters counters;
 	uint64_t timeout_ns;

@@ -181,16 +181,6 @@ void client__pool_give(struct client_pool *p, uint32_t unit)
 	run_link(p, unit, units);
 }
 
-uint32_t client__pool_run(const struct client_pool *p, uint32_t unit)
-{
-	return p->run[unit] & ~RUN_FREE;
-}
-
-bool client__pool_is_free(const struct client_pool *p, uint32_t unit)
-{
-	return p->run[unit] & RUN_FREE;
-}
-
 int client__leases_create(struct weka_client *c, uint32_t leases_max)
 {
 	uint32_t i;

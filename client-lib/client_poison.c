@@ -9,10 +9,13 @@
  *     taken --give--> [db db db db db db db db] --take--> taken
  *                        nobody writes here      all db?
  *
- * Invariant: (1) every byte of a free run is POISON.
+ * What nobody has had yet is left alone: a client that leases little pays little.
+ *
+ * Invariant: (1) every byte of a unit that poisons[] names is POISON, and nobody has it.
  */
 #include "client-lib/client_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,63 +27,67 @@ static unsigned char *unit_at(const struct weka_client *c, uint32_t unit)
 	return (unsigned char *)c->memory + (uint64_t)unit * WEKA_BLOCK;
 }
 
-static void look(struct weka_client *c, uint32_t unit, uint32_t units)
+static wk_cold _Noreturn void was_written(const struct weka_client *c, uint32_t unit,
+					  uint64_t byte, uint64_t bytes)
 {
 	const unsigned char *at = unit_at(c, unit);
-	uint64_t bytes = (uint64_t)units * WEKA_BLOCK, i = 0;
 
-	c->poison_looks++;
-	if (at[0] == POISON && memcmp(at, at + 1, bytes - 1) == 0)
-		return;
-	while (at[i] == POISON)
-		i++;
+	while (*at == POISON) {
+		at++;
+		byte++;
+	}
 	fprintf(stderr,
 		"weka: byte %llu of a free window of %llu bytes was written to: somebody wrote "
 		"into it after it was given back\n",
-		(unsigned long long)i, (unsigned long long)bytes);
+		(unsigned long long)byte, (unsigned long long)bytes);
 	abort();
 }
 
-static void fill(struct weka_client *c, uint32_t unit, uint32_t units)
+static void look(struct weka_client *c, uint32_t unit, uint32_t units)
 {
-	memset(unit_at(c, unit), POISON, (uint64_t)units * WEKA_BLOCK);
-}
+	c->poison_looks++;
+	for (uint32_t i = 0; i < units; i++) {
+		const unsigned char *at = unit_at(c, unit + i);
 
-static void each_free(struct weka_client *c, void (*act)(struct weka_client *, uint32_t, uint32_t))
-{
-	uint32_t unit = 0, units;
-
-	if (!c->poisons || client__forked(c))
-		return;
-	for (; unit < c->pool.units; unit += units) {
-		units = client__pool_run(&c->pool, unit);
-		if (client__pool_is_free(&c->pool, unit))
-			act(c, unit, units);
+		if (!c->poisons[unit + i])
+			continue;
+		c->poisons[unit + i] = 0;
+		if (at[0] != POISON || memcmp(at, at + 1, WEKA_BLOCK - 1) != 0)
+			was_written(c, unit + i, (uint64_t)i * WEKA_BLOCK,
+				    (uint64_t)units * WEKA_BLOCK);
 	}
 }
 
-void client__poison_begin(struct weka_client *c)
+int client__poison_begin(struct weka_client *c)
 {
 	const char *value = getenv("WEKA_POISON_WINDOWS");
 
-	c->poisons = value && *value && strcmp(value, "0") != 0;
-	client__poison_fill_free(c);
+	if (!value || !*value || strcmp(value, "0") == 0)
+		return 0;
+	c->poisons = calloc(c->pool.units, sizeof(*c->poisons));
+	return c->poisons ? 0 : -ENOMEM;
 }
 
-void client__poison_fill_free(struct weka_client *c)
+void client__poison_forget(struct weka_client *c)
 {
-	each_free(c, fill);
+	if (c->poisons)
+		memset(c->poisons, 0, c->pool.units);
 }
 
-void client__poison_look_free(struct weka_client *c)
+void client__poison_end(struct weka_client *c)
 {
-	each_free(c, look);
+	if (c->poisons && !client__forked(c))
+		look(c, 0, c->pool.units);
+	free(c->poisons);
+	c->poisons = NULL;
 }
 
 void client__poison_given(struct weka_client *c, uint32_t unit, uint32_t units)
 {
-	if (unlikely(c->poisons))
-		fill(c, unit, units);
+	if (likely(!c->poisons))
+		return;
+	memset(unit_at(c, unit), POISON, (uint64_t)units * WEKA_BLOCK);
+	memset(c->poisons + unit, 1, units);
 }
 
 void client__poison_taken(struct weka_client *c, uint32_t unit, uint32_t units)
