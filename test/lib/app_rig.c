@@ -131,6 +131,13 @@ struct weka_client *app_rig_connect(struct app_rig *rig)
 	return client;
 }
 
+struct weka_client *app_rig_begin_over(struct app_rig *rig, const char *transport)
+{
+	rig->transport = transport;
+	app_rig_begin(rig);
+	return app_rig_connect(rig);
+}
+
 void app_rig_stop(struct app_rig *rig)
 {
 	uint64_t one = 1;

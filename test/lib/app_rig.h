@@ -50,6 +50,9 @@ extern const uint8_t app_rig_secret[FAB_KEY_BYTES];
 /* Until it serves.  May be begun again after its end. */
 void app_rig_begin(struct app_rig *rig);
 
+/* ... over "shm" or "tcp", with a client, which the test closes. */
+struct weka_client *app_rig_begin_over(struct app_rig *rig, const char *transport);
+
 /* A client more, with the right key; the test closes it. */
 struct weka_client *app_rig_connect(struct app_rig *rig);
 

@@ -13,6 +13,17 @@ const struct fab_key fab_rig_key = {
 	.secret = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 },
 };
 
+struct fab_grant fab_rig_grant(const char *id, uint8_t secret, const char *subtree, bool may_write)
+{
+	struct fab_grant g = { .rights.may_write = may_write };
+
+	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
+	memset(g.key.secret, secret, sizeof(g.key.secret));
+	memset(g.handle_secret, secret ^ 0x55, sizeof(g.handle_secret));
+	snprintf(g.rights.subtree, sizeof(g.rights.subtree), "%s", subtree);
+	return g;
+}
+
 void fab_rig_serve(struct fab_rig *rig, const char *transport, const struct fab_server_cfg *cfg)
 {
 	struct fab_server_cfg own = { .key = fab_rig_key };

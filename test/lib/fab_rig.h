@@ -26,6 +26,9 @@ struct fab_rig {
 
 extern const struct fab_key fab_rig_key;
 
+/* A key of 32 bytes `secret`, for what is under `subtree`. */
+struct fab_grant fab_rig_grant(const char *id, uint8_t secret, const char *subtree, bool may_write);
+
 /* A server on `transport` ("shm" or "tcp", or an address); cfg may be NULL. */
 void fab_rig_serve(struct fab_rig *rig, const char *transport, const struct fab_server_cfg *cfg);
 /* ... and a client of it, with a pool of `pool_bytes` (0: none). */

@@ -39,13 +39,6 @@ static struct weka_client *client; /* who looks at what became of it */
 
 TestSuite(app_replay, .timeout = 120);
 
-static void begin(const struct way *way)
-{
-	rig.transport = way->transport;
-	app_rig_begin(&rig);
-	client = app_rig_connect(&rig);
-}
-
 static void end(void)
 {
 	weka_close(client);
@@ -162,7 +155,7 @@ BOTH(an_append_is_made_once_and_answered_twice)
 	uint64_t size = 0;
 	struct weka_attr attr;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_write_file(client, "/f", "", 0, NULL), 0);
 	cr_assert_eq(weka_stat(client, "/f", &attr), 0);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -204,7 +197,7 @@ BOTH(names_are_made_once)
 	struct fab_call make = { .type = FAB_MKDIR }, open_ = { .type = FAB_OPEN };
 	struct fab_attr first, second;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	connect_again(1);
 	make.args.make.name = path("/d");
 	make.args.make.mode = 0755;
@@ -247,7 +240,7 @@ BOTH(names_are_moved_and_removed_once)
 	struct fab_call move = { .type = FAB_RENAME }, unlink_ = { .type = FAB_UNLINK },
 			open_ = { .type = FAB_OPEN }, link_ = { .type = FAB_SYMLINK };
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	connect_again(1);
 	cr_assert_eq(weka_write_file(client, "/e", "", 0, NULL), 0);
 	/* A rename whose source is somebody else's by now. */
@@ -302,7 +295,7 @@ BOTH(items_of_a_put_are_put_once)
 	struct fab_answer first[ITEMS], second;
 	static char names[ITEMS][16];
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	connect_again(1);
 	fill(10, 'p');
 	for (uint32_t i = 0; i < ITEMS; i++) {
@@ -349,7 +342,7 @@ BOTH(a_put_in_pieces_is_committed_once)
 			abort_ = { .type = FAB_PUT_ABORT };
 	struct fab_attr attr;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	connect_again(1);
 	begin_.args.make.name = path("/long");
 	begin_.args.make.mode = 0644;
@@ -388,7 +381,7 @@ BOTH(a_receipt_is_for_who_proves_the_same_key_and_id)
 {
 	struct fab_call make = { .type = FAB_MKDIR };
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	connect_again(1);
 	make.args.make.name = path("/d");
 	number = 1;
@@ -506,7 +499,7 @@ BOTH(appends_under_sessions_that_break_all_the_time_are_made_once)
 	void *got;
 	size_t size;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_write_file(client, "/log", "", 0, NULL), 0);
 	cr_assert_eq(weka_stat(client, "/log", &attr), 0);
 	cr_assert_eq(weka_connect(fab_server_address(rig.srv, 0), &key, &options, &writer), 0);

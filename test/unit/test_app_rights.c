@@ -12,6 +12,7 @@
 #include "client-lib/client_internal.h"
 #include "fabric/fab_client_internal.h"
 #include "test/lib/app_rig.h"
+#include "test/lib/fab_rig.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -28,21 +29,10 @@ static struct app_rig rig = { .transport = "tcp",
 static struct weka_client *root, *alice, *bob, *carol;
 static struct weka_attr attr;
 
-static struct fab_grant grant_of(const char *id, uint8_t secret, const char *subtree, bool write)
-{
-	struct fab_grant g = { .rights.may_write = write };
-
-	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
-	memset(g.key.secret, secret, sizeof(g.key.secret));
-	memset(g.handle_secret, secret + 100, sizeof(g.handle_secret));
-	snprintf(g.rights.subtree, sizeof(g.rights.subtree), "%s", subtree);
-	return g;
-}
-
 /* Twenty operations a second. */
 static struct fab_grant slow_grant(void)
 {
-	struct fab_grant g = grant_of("slow", 4, "", true);
+	struct fab_grant g = fab_rig_grant("slow", 4, "", true);
 
 	g.rights.ops_per_s = 20;
 	return g;
@@ -51,9 +41,10 @@ static struct fab_grant slow_grant(void)
 /* On the control thread, whose the keys are. */
 static void keys_set(struct app_rig *r)
 {
-	const struct fab_grant grants[] = { grant_of("alice", 1, "/team/a", true),
-					    grant_of("bob", 2, "/team/b", true),
-					    grant_of("carol", 3, "/team/a", false), slow_grant() };
+	const struct fab_grant grants[] = { fab_rig_grant("alice", 1, "/team/a", true),
+					    fab_rig_grant("bob", 2, "/team/b", true),
+					    fab_rig_grant("carol", 3, "/team/a", false),
+					    slow_grant() };
 
 	for (uint32_t i = 0; i < ARRAY_LEN(grants); i++)
 		cr_assert_geq(fab_server_key_set(r->srv, &grants[i]), 0);

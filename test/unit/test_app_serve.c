@@ -32,13 +32,6 @@ static struct app_rig rig = { .cfg = { .boot = APP_BOOT_FORMAT,
 				       .staging_bytes = 24 << 20,
 				       .ops_max = 32 } };
 
-static void begin(const struct way *way)
-{
-	rig.transport = way->transport;
-	app_rig_begin(&rig);
-	client = app_rig_connect(&rig);
-}
-
 /* The clients are closed by then, or not: the appliance ends its sessions. */
 static void end(void)
 {
@@ -73,7 +66,7 @@ BOTH(whole_files_come_back_as_they_were_put)
 	void *got;
 	size_t size;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	rand_seed(&r, 1);
 	fill(&r, bytes, FILE_MAX);
 	cr_assert_eq(weka_mkdir(client, "/d", 0755), 0, "%s", weka_error(client));
@@ -146,7 +139,7 @@ BOTH(writes_appends_and_truncates_do_what_a_model_does)
 	size_t size = 0;
 	char path[32];
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	for (uint32_t round = 0; round < 12; round++) {
 		rand_seed(&r, 100 + round);
 		snprintf(path, sizeof(path), "/f%u", round);
@@ -174,7 +167,7 @@ BOTH(small_changes_of_a_small_file_do_what_a_model_does)
 	struct rand_state r;
 	size_t size = 0;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_open(client, "/s", WEKA_CREATE, 0644, &attr), 0);
 	rand_seed(&r, 9);
 	for (uint32_t i = 0; i < 400; i++) {
@@ -215,7 +208,7 @@ BOTH(a_batch_reads_many_files_each_with_its_own_status)
 	struct weka_attr dir;
 	struct rand_state r;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	rand_seed(&r, 3);
 	fill(&r, bytes, 8192);
 	cr_assert_eq(weka_mkdir(client, "/b", 0755), 0);
@@ -264,7 +257,7 @@ BOTH(what_does_not_fit_the_window_says_how_large_it_is)
 	struct weka_lease *lease;
 	struct weka_req req = { 0 }, *done;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_write_file(client, "/small", bytes, 5000, NULL), 0);
 	cr_assert_eq(weka_write_file(client, "/large", bytes, 100000, NULL), 0);
 	items[0].ref = weka_ref_path("/large");
@@ -301,7 +294,7 @@ BOTH(names_are_made_listed_moved_and_removed)
 	uint32_t n = 0;
 	char *text;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	other = app_rig_connect(&rig);
 	cr_assert_eq(weka_mkdir(client, "/a", 0750), 0);
 	cr_assert_eq(weka_mkdir(other, "/a", 0750), -EEXIST, "seen by the other at once");
@@ -364,7 +357,7 @@ BOTH(large_requests_at_once_share_little_staging)
 	struct rand_state r;
 	char path[32];
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	rand_seed(&r, 5);
 	for (uint32_t i = 0; i < AT_ONCE; i++) {
 		uint32_t bytes = weka_window_bytes(1, LARGE + 4095);
@@ -413,7 +406,7 @@ BOTH(bytes_that_changed_after_they_were_summed_are_refused)
 	struct weka_req req = { 0 }, *done;
 	struct weka_attr attr;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_lease(client, 65536, &lease), 0);
 	window = (struct weka_window){ lease, 0, 65536 };
 	memset(lease->data, 7, 9000);
@@ -446,7 +439,7 @@ BOTH(a_put_that_is_not_committed_vanishes_with_its_session)
 	struct weka_attr attr;
 	uint8_t *bytes = calloc(1, 1 << 20);
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_write_file(client, "/first", bytes, 1 << 20, NULL), 0);
 	cr_assert_eq(weka_statfs(client, &before), 0);
 	other = app_rig_connect(&rig);
@@ -483,7 +476,7 @@ BOTH(a_stop_answers_what_is_open)
 	uint32_t wanted = 16, good = 0;
 	struct app_core_stat stat;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_write_file(client, "/f", bytes, sizeof(bytes), NULL), 0);
 	cr_assert_eq(weka_stat(client, "/f", &attr), 0);
 	cr_assert_eq(weka_lease(client, 16 * 8192, &lease), 0);
@@ -558,7 +551,7 @@ Test(app_serve, one_who_does_not_read_what_he_asked_for_does_not_stop_the_others
 	struct app_core_stat stat;
 	struct weka_attr attr;
 
-	begin(&tcp);
+	client = app_rig_begin_over(&rig, tcp.transport);
 	cr_assert_eq(weka_write_file(client, "/big", bytes, 4 << 20, NULL), 0);
 	cr_assert_eq(weka_stat(client, "/big", &attr), 0);
 	stalled[0] = stall(&attr);
@@ -610,7 +603,7 @@ BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
 	struct weka_req req = { 0 };
 	pthread_t thread;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	memset(r.bytes, 'z', r.size_bytes);
 	cr_assert_eq(weka_write_file(client, "/torn", r.bytes, r.size_bytes, NULL), 0);
 	cr_assert_eq(weka_lease(client, 32 << 20, &lease), 0);
@@ -650,7 +643,7 @@ BOTH(what_is_cancelled_ends_and_the_rest_goes_on)
 	struct weka_attr attr;
 	struct rand_state r;
 
-	begin(way);
+	client = app_rig_begin_over(&rig, way->transport);
 	rand_seed(&r, 11);
 	cr_assert_eq(weka_write_file(client, "/c", bytes, 1 << 20, NULL), 0);
 	cr_assert_eq(weka_stat(client, "/c", &attr), 0);

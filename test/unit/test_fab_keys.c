@@ -10,17 +10,6 @@
 
 static struct fab_rig rig;
 
-static struct fab_grant grant_of(const char *id, uint8_t secret, const char *subtree, bool write)
-{
-	struct fab_grant g = { .rights.may_write = write };
-
-	snprintf(g.key.id, sizeof(g.key.id), "%s", id);
-	memset(g.key.secret, secret, sizeof(g.key.secret));
-	memset(g.handle_secret, secret ^ 0x55, sizeof(g.handle_secret));
-	snprintf(g.rights.subtree, sizeof(g.rights.subtree), "%s", subtree);
-	return g;
-}
-
 static void set(const struct fab_grant *g)
 {
 	cr_assert_eq(fab_server_key_set(rig.srv, g), 1);
@@ -71,7 +60,8 @@ static void end(struct fab_conn *a, struct fab_conn *b)
 
 Test(fab_keys, each_key_gets_its_own_session_with_its_own_rights)
 {
-	struct fab_grant a = grant_of("alice", 1, "/a", false), b = grant_of("bob", 2, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "/a", false),
+			 b = fab_rig_grant("bob", 2, "", true);
 	struct fab_conn *ca, *cb;
 	struct fab_session *sa, *sb;
 
@@ -96,8 +86,9 @@ Test(fab_keys, each_key_gets_its_own_session_with_its_own_rights)
 /* A key's secret with another's name is nobody's. */
 Test(fab_keys, secrets_do_not_go_by_other_names)
 {
-	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
-	struct fab_grant mixed = grant_of("alice", 2, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "", true),
+			 b = fab_rig_grant("bob", 2, "", true);
+	struct fab_grant mixed = fab_rig_grant("alice", 2, "", true);
 	struct fab_conn *conn;
 
 	fab_rig_serve(&rig, "tcp", NULL);
@@ -110,7 +101,8 @@ Test(fab_keys, secrets_do_not_go_by_other_names)
 /* Returns what who comes again is told. */
 static int revoke_while_served(const char *transport, bool anew)
 {
-	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "", true),
+			 b = fab_rig_grant("bob", 2, "", true);
 	struct fab_call ping = { .type = FAB_PING }, *done = NULL;
 	struct fab_conn *ca, *cb, *again;
 	struct fab_req *req;
@@ -185,7 +177,7 @@ Test(fab_keys, other_rights_are_another_key)
 
 Test(fab_keys, what_is_set_again_as_it_was_disturbs_nobody)
 {
-	struct fab_grant a = grant_of("alice", 1, "/a", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "/a", true);
 	struct fab_conn *conn;
 	struct fab_event e;
 
@@ -202,7 +194,7 @@ Test(fab_keys, what_is_set_again_as_it_was_disturbs_nobody)
 /* Between HELLO and PROOF. */
 Test(fab_keys, a_key_that_is_revoked_in_the_middle_of_the_hello_is_refused)
 {
-	struct fab_grant a = grant_of("alice", 1, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "", true);
 	struct fab_limits most = { 4, 1, 4, 1 << 20, 1 << 20 };
 	struct fab_hello client, server;
 	struct fab__keys keys = { 0 };
@@ -239,7 +231,7 @@ Test(fab_keys, a_key_that_is_revoked_in_the_middle_of_the_hello_is_refused)
 
 Test(fab_keys, a_local_key_is_unknown_to_peers_from_elsewhere)
 {
-	struct fab_grant a = grant_of("alice", 1, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "", true);
 	struct fab__keys keys = { 0 };
 	uint32_t ended, slot;
 
@@ -265,18 +257,18 @@ Test(fab_keys, the_table_has_an_end_and_places_are_used_again)
 	fab_rig_serve(&rig, "tcp", &cfg);
 	for (int i = 0; i < 2; i++) {
 		snprintf(id, sizeof(id), "key%d", i);
-		g = grant_of(id, (uint8_t)i, "", true);
+		g = fab_rig_grant(id, (uint8_t)i, "", true);
 		set(&g);
 	}
-	g = grant_of("one-too-many", 9, "", true);
+	g = fab_rig_grant("one-too-many", 9, "", true);
 	cr_assert_eq(fab_server_key_set(rig.srv, &g), -ENOSPC);
-	g = grant_of("key1", 9, "", true);
+	g = fab_rig_grant("key1", 9, "", true);
 	set(&g); /* another secret: in its own place */
 	cr_assert_eq(fab_server_key_secret(rig.srv, "key1", secret), 0);
 	cr_assert_eq(secret[5], 9);
 	cr_assert_eq(fab_server_key_remove(rig.srv, "key0"), 0);
 	cr_assert_eq(fab_server_key_secret(rig.srv, "key0", secret), -ENOENT);
-	g = grant_of("one-too-many", 9, "", true);
+	g = fab_rig_grant("one-too-many", 9, "", true);
 	set(&g);
 	cr_assert_not_null(fab_server_key_id(rig.srv, 2));
 	cr_assert_null(fab_server_key_id(rig.srv, 3));
@@ -291,11 +283,11 @@ Test(fab_keys, nonsense_is_no_key)
 
 	fab_rig_serve(&rig, "tcp", NULL);
 	for (uint32_t i = 0; i < ARRAY_LEN(ids); i++) {
-		g = grant_of(ids[i], 1, "", true);
+		g = fab_rig_grant(ids[i], 1, "", true);
 		cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL, "%s", ids[i]);
 	}
 	for (uint32_t i = 0; i < ARRAY_LEN(paths); i++) {
-		g = grant_of("ok", 1, paths[i], true);
+		g = fab_rig_grant("ok", 1, paths[i], true);
 		cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL, "%s", paths[i]);
 	}
 	fab_rig_end(&rig);
@@ -393,7 +385,8 @@ Test(fab_keys, bytes_are_paid_for_by_what_comes_after_them)
 
 Test(fab_keys, sessions_of_one_key_share_its_rate_and_others_have_theirs)
 {
-	struct fab_grant a = grant_of("alice", 1, "", true), b = grant_of("bob", 2, "", true);
+	struct fab_grant a = fab_rig_grant("alice", 1, "", true),
+			 b = fab_rig_grant("bob", 2, "", true);
 	struct fab_session *s[3];
 	struct fab_conn *conn[3];
 	uint32_t went[3] = { 0 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Sessions that cannot be had, that break, and that come again. */
+#include "test/lib/client_seen.h"
 #include "test/lib/script_server.h"
 
 #include "base/clock.h"
@@ -44,35 +45,6 @@ static void start(const char *transport)
 	script_start(&server, transport);
 	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
 		     weka_error(NULL));
-}
-
-static struct weka_req *reap_one(void)
-{
-	struct weka_req *done;
-	int got;
-
-	while ((got = weka_reap(client, &done, 1)) == 0)
-		cr_assert_eq(weka_wait(client, 20 * NS_PER_S), 0);
-	cr_assert_eq(got, 1);
-	return done;
-}
-
-static struct weka_counters counters(void)
-{
-	struct weka_counters c = { .size_bytes = sizeof(c) };
-
-	cr_assert_eq(weka_get_counters(client, &c), 0);
-	return c;
-}
-
-static void wait_held(uint32_t count)
-{
-	struct weka_req *done;
-
-	while (atomic_load(&server.held) < count) {
-		cr_assert_eq(weka_reap(client, &done, 1), 0);
-		usleep(100);
-	}
 }
 
 /* ---- what cannot be had ----------------------------------------------------------------- */
@@ -150,7 +122,7 @@ Test(weka_conn, a_request_that_has_nearly_for_ever_is_not_over_at_once)
 	start("tcp");
 	atomic_store(&server.silent, 1ull << FAB_PING);
 	cr_assert_eq(weka_submit_ping(client, &req), 0);
-	wait_held(1);
+	cr_assert(are_held(&server, client, 1));
 	for (int i = 0; i < 20; i++) { /* its deadline is looked at each millisecond */
 		cr_assert_eq(weka_reap(client, &done, 1), 0, "%d", req.status);
 		usleep(1000);
@@ -306,7 +278,7 @@ static void what_was_cut_off_is_asked_again(const char *transport)
 	kept.size_bytes = 8192;
 	kept.offset_bytes = 8192;
 	cr_assert_eq(weka_submit_put(client, &change, &put, 1, &kept), 0);
-	wait_held(2);
+	cr_assert(are_held(&server, client, 2));
 	number = atomic_load(&server.change);
 	cr_assert_gt(number, 0);
 	cr_assert_not(atomic_load(&server.change_again));
@@ -317,7 +289,7 @@ static void what_was_cut_off_is_asked_again(const char *transport)
 	atomic_store(&server.silent, 0);
 	script_restart(&server);
 	for (i = 0; i < 3; i++) {
-		struct weka_req *done = reap_one();
+		struct weka_req *done = reap_one(client);
 
 		cr_assert_eq(done->status, 0, "%s: %s (%s)",
 			     done == &read     ? "read"
@@ -338,20 +310,20 @@ static void what_was_cut_off_is_asked_again(const char *transport)
 	cr_assert_eq(kept.lease->data, address);
 	for (i = 0; i < 8192; i++)
 		cr_assert_eq(address[i], 'k');
-	cr_assert_eq(counters().reconnects, 1);
+	cr_assert_eq(counters_of(client).reconnects, 1);
 	/* The ping may have been sent before the end was seen. */
-	cr_assert(counters().replays == 2 || counters().replays == 3);
+	cr_assert(counters_of(client).replays == 2 || counters_of(client).replays == 3);
 
 	/* And it is known to the new appliance. */
 	memset(address, 'n', 100);
 	kept.offset_bytes = 0;
 	cr_assert_eq(weka_submit_put(client, &change, &put, 1, &kept), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(put.status, 0);
 	cr_assert_eq(script_find(&server, "new")->bytes[99], 'n');
 	weka_release(client, w.lease);
 	weka_release(client, kept.lease);
-	cr_assert_eq(counters().pool_used_bytes, 0);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 0);
 }
 
 Test(weka_conn, what_was_cut_off_is_asked_again_shm)
@@ -376,15 +348,15 @@ Test(weka_conn, a_change_is_asked_again_three_times)
 		weka_submit_mkdir(client, &change, &d, &(struct weka_create){ .mode = 0755 }, NULL),
 		0);
 	for (uint32_t i = 0; i < 4; i++) {
-		wait_held(1);
+		cr_assert(are_held(&server, client, 1));
 		cr_assert_eq(atomic_load(&server.change_again), i > 0);
 		cr_assert_eq(atomic_load(&server.change_sure), i > 0 && i < 2);
 		script_stop(&server);
 		atomic_store(&server.forgotten, i >= 1 ? 7 : 0);
 		script_restart(&server);
 	}
-	cr_assert_eq(reap_one()->status, -ECONNRESET);
-	cr_assert_eq(counters().replays, 3);
+	cr_assert_eq(reap_one(client)->status, -ECONNRESET);
+	cr_assert_eq(counters_of(client).replays, 3);
 }
 
 static void memory_in_a_broken_session_is_not_given_out_again(const char *transport,
@@ -399,15 +371,15 @@ static void memory_in_a_broken_session_is_not_given_out_again(const char *transp
 	cr_assert_eq(weka_lease(client, 4096, &w.lease), 0);
 	atomic_store(&server.silent, 1ull << FAB_READ);
 	cr_assert_eq(weka_submit_read(client, &read, &attr.handle, 0, 4096, &w), 0);
-	wait_held(1);
+	cr_assert(are_held(&server, client, 1));
 	script_stop(&server);
-	cr_assert_eq(reap_one()->status, -ETIMEDOUT);
+	cr_assert_eq(reap_one(client)->status, -ETIMEDOUT);
 	weka_release(client, w.lease);
-	cr_assert_eq(counters().pool_used_bytes, used_bytes);
+	cr_assert_eq(counters_of(client).pool_used_bytes, used_bytes);
 	atomic_store(&server.silent, 0);
 	script_restart(&server);
 	cr_assert_eq(weka_stat(client, "a", &attr), 0);
-	cr_assert_eq(counters().pool_used_bytes, 0);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 0);
 }
 
 Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_shm)
@@ -431,12 +403,12 @@ Test(weka_conn, without_an_appliance_requests_end_after_a_while)
 	start("shm");
 	script_stop(&server);
 	cr_assert_eq(weka_submit_ping(client, &waits), 0);
-	cr_assert_eq(reap_one(), &waits);
+	cr_assert_eq(reap_one(client), &waits);
 	cr_assert(waits.status == -ENOTCONN || waits.status == -ECONNRESET);
 	do { /* the ping may have met the old session's end */
 		err = weka_submit_ping(client, &next);
 		if (!err)
-			(void)reap_one();
+			(void)reap_one(client);
 	} while (err == 0);
 	cr_assert_eq(err, -ENOTCONN);
 	cr_assert_eq(weka_stat(client, "a", &attr), -ENOTCONN);
@@ -462,7 +434,7 @@ Test(weka_conn, a_client_that_was_idle_for_long_comes_back_as_well)
 	script_restart(&server);
 	client->turns = 1; /* the next turn does not look at the clock */
 	cr_assert_eq(weka_submit_ping(client, &ping), 0);
-	cr_assert_eq(reap_one(), &ping);
+	cr_assert_eq(reap_one(client), &ping);
 	cr_assert_eq(ping.status, 0, "%d: %s", ping.status, weka_error(client));
 }
 
@@ -475,7 +447,7 @@ Test(weka_conn, a_read_that_ends_every_session_is_not_asked_for_ever)
 	atomic_store(&server.silent, 1ull << FAB_PING);
 	cr_assert_eq(weka_submit_ping(client, &req), 0);
 	for (sessions = 0; sessions < 4; sessions++) {
-		wait_held(1);
+		cr_assert(are_held(&server, client, 1));
 		script_stop(&server);
 		if (sessions < 3)
 			script_restart(&server);
@@ -483,8 +455,8 @@ Test(weka_conn, a_read_that_ends_every_session_is_not_asked_for_ever)
 	while (weka_reap(client, &done, 1) == 0)
 		usleep(1000);
 	cr_assert_eq(req.status, -ECONNRESET);
-	cr_assert_eq(counters().replays, 3);
-	cr_assert_eq(counters().reconnects, 3);
+	cr_assert_eq(counters_of(client).replays, 3);
+	cr_assert_eq(counters_of(client).reconnects, 3);
 }
 
 /* ---- sleep -------------------------------------------------------------------------------------
@@ -512,7 +484,7 @@ static void the_descriptor_says_when_to_reap(const char *transport)
 	cr_assert_eq(weka_submit_ping(client, &req), 0);
 	while (weka_arm(client) == 0)
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
-	wait_held(1);
+	cr_assert(are_held(&server, client, 1));
 	while (weka_arm(client) == 0)
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
 	cr_assert_not(is_readable(20), "nothing was answered");
@@ -555,7 +527,7 @@ Test(weka_conn, waiting_ends_with_its_timeout_and_sleeps)
 	cr_assert_eq(weka_wait(client, NS_PER_S), -ENOENT);
 	cr_assert_eq(weka_submit_ping(client, &req), 0);
 	cr_assert_eq(weka_wait(client, 30 * NS_PER_MS), -ETIMEDOUT);
-	cr_assert_gt(counters().sleeps, 0);
+	cr_assert_gt(counters_of(client).sleeps, 0);
 	atomic_store(&server.silent, 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 }

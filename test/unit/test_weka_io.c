@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Requests of the client library, over both transports, against an appliance that does as it is
  * told. */
+#include "test/lib/client_seen.h"
 #include "test/lib/script_server.h"
 
 #include "base/clock.h"
@@ -76,17 +77,6 @@ static struct weka_window window_of(uint64_t bytes)
 	return w;
 }
 
-static struct weka_req *reap_one(void)
-{
-	struct weka_req *done;
-	int got;
-
-	while ((got = weka_reap(client, &done, 1)) == 0)
-		cr_assert_eq(weka_wait(client, 20 * NS_PER_S), 0);
-	cr_assert_eq(got, 1);
-	return done;
-}
-
 static struct weka_handle handle_of(const char *name)
 {
 	struct weka_attr attr;
@@ -103,14 +93,6 @@ static void assert_bytes(const char *name, const void *bytes, uint64_t from, uin
 	for (i = 0; i < length; i++)
 		if (b[i] != script_byte(name, from + i))
 			cr_assert_fail("%s differs at %zu", name, (size_t)(from + i));
-}
-
-static struct weka_counters counters(void)
-{
-	struct weka_counters c = { .size_bytes = sizeof(c) };
-
-	cr_assert_eq(weka_get_counters(client, &c), 0);
-	return c;
 }
 
 static void wait_for(_Atomic uint32_t *count, uint32_t at_least)
@@ -145,14 +127,14 @@ TEST_BOTH(a_read_brings_the_bytes_that_were_asked_for)
 		cr_assert_eq(
 			weka_submit_read(client, &req, &a, cases[i].offset, cases[i].length, &w),
 			0);
-		cr_assert_eq(reap_one(), &req);
+		cr_assert_eq(reap_one(client), &req);
 		cr_assert_eq(req.status, 0);
 		cr_assert_eq(req.length_bytes, cases[i].got, "case %zu: %zu", i,
 			     (size_t)req.length_bytes);
 		assert_bytes("a", req.data, cases[i].offset, cases[i].got);
 		cr_assert_eq(req.user, &w);
 	}
-	cr_assert_gt(counters().blocks_checked, 0);
+	cr_assert_gt(counters_of(client).blocks_checked, 0);
 }
 
 TEST_BOTH(a_long_read_has_its_checksums_in_the_window)
@@ -162,10 +144,10 @@ TEST_BOTH(a_long_read_has_its_checksums_in_the_window)
 	struct weka_req req = { 0 };
 
 	cr_assert_eq(weka_submit_read(client, &req, &big, 1 << 20, 1 << 20, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(req.length_bytes, 1 << 20);
 	assert_bytes("big", req.data, 1 << 20, 1 << 20);
-	cr_assert_eq(counters().blocks_checked, 256);
+	cr_assert_eq(counters_of(client).blocks_checked, 256);
 	w.size_bytes = 1 << 20;
 	cr_assert_eq(weka_submit_read(client, &req, &big, 0, 1 << 20, &w), -EMSGSIZE);
 }
@@ -185,7 +167,7 @@ TEST_BOTH(a_batch_has_a_status_for_each_file)
 	struct weka_req req = { 0 };
 
 	cr_assert_eq(weka_submit_read_batch(client, &req, items, 6, &w), 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, 0);
 	cr_assert_eq(items[0].status, 0);
 	cr_assert_eq(items[0].got_bytes, 10000);
@@ -214,7 +196,7 @@ TEST_BOTH(a_batch_of_as_many_as_can_be_fits_the_window_that_the_library_names)
 		items[i] = (struct weka_read_item){ .ref = weka_ref_path("b"),
 						    .length_bytes = WEKA_TO_END };
 	cr_assert_eq(weka_submit_read_batch(client, &req, items, count, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	for (i = 0; i < count; i++)
 		cr_assert_eq(items[i].status, 0);
 	assert_bytes("b", items[count - 1].data, 0, 4096);
@@ -232,11 +214,11 @@ TEST_BOTH(a_block_that_was_wrong_once_is_asked_again)
 
 	atomic_store(&server.lies, 1);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 10000, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	assert_bytes("a", req.data, 0, 10000);
 	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 2);
-	cr_assert_eq(counters().blocks_wrong, 1);
-	cr_assert_eq(counters().blocks_lost, 0);
+	cr_assert_eq(counters_of(client).blocks_wrong, 1);
+	cr_assert_eq(counters_of(client).blocks_lost, 0);
 }
 
 TEST_BOTH(a_block_that_is_wrong_twice_is_an_error)
@@ -247,9 +229,9 @@ TEST_BOTH(a_block_that_is_wrong_twice_is_an_error)
 
 	atomic_store(&server.lies, 1000);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 10000, &w), 0);
-	cr_assert_eq(reap_one()->status, -EIO);
+	cr_assert_eq(reap_one(client)->status, -EIO);
 	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 2);
-	cr_assert_eq(counters().blocks_lost, 3);
+	cr_assert_eq(counters_of(client).blocks_lost, 3);
 }
 
 TEST_BOTH(in_a_batch_only_the_file_with_the_wrong_block_fails)
@@ -263,7 +245,7 @@ TEST_BOTH(in_a_batch_only_the_file_with_the_wrong_block_fails)
 
 	atomic_store(&server.lies, 5); /* the four of the first answer, and b's of the second */
 	cr_assert_eq(weka_submit_read_batch(client, &req, items, 2, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(items[0].status, -EIO);
 	cr_assert_null(items[0].data);
 	cr_assert_eq(items[1].status, 0);
@@ -289,7 +271,7 @@ TEST_BOTH(what_is_put_carries_checksums_that_the_appliance_can_verify)
 		bytes[i] = (char)script_byte("x", i);
 	bytes[9024] = 'y';
 	cr_assert_eq(weka_submit_put(client, &req, items, 3, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(items[0].status, 0);
 	cr_assert_eq(items[1].status, 0);
 	cr_assert_eq(items[2].status, -EEXIST);
@@ -312,7 +294,7 @@ TEST_BOTH(what_changes_after_it_was_summed_is_refused)
 	wait_for(&server.held, 1);
 	((char *)w.lease->data)[5000] ^= 1;
 	atomic_store(&server.silent, 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(item.status, -EBADMSG);
 	cr_assert_null(script_find(&server, "x"));
 }
@@ -326,11 +308,11 @@ TEST_BOTH(a_write_goes_where_it_is_told_and_an_append_to_the_end)
 
 	memset(w.lease->data, 'w', 6000);
 	cr_assert_eq(weka_submit_write(client, &req, &a, 3000, 6000, 0, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(req.length_bytes, 10000);
 	memset(w.lease->data, 'e', 6000);
 	cr_assert_eq(weka_submit_write(client, &req, &a, 0, 6000, WEKA_APPEND, &w), 0);
-	cr_assert_eq(reap_one()->status, 0);
+	cr_assert_eq(reap_one(client)->status, 0);
 	cr_assert_eq(req.length_bytes, 16000);
 	f = script_find(&server, "a");
 	assert_bytes("a", f->bytes, 0, 3000);
@@ -351,7 +333,7 @@ TEST_BOTH(what_cannot_be_is_refused_and_leaves_nothing_behind)
 	struct weka_read_item item = { .ref = weka_ref_path(""), .length_bytes = 1 };
 	struct weka_put_item put = { .ref = weka_ref_path("p"), .size_bytes = 16384 };
 	char *long_name = calloc(1, WEKA_PATH_MAX + 2);
-	uint64_t before = counters().submitted;
+	uint64_t before = counters_of(client).submitted;
 
 	odd.offset_bytes = 1;
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 1, &odd), -EINVAL);
@@ -373,11 +355,11 @@ TEST_BOTH(what_cannot_be_is_refused_and_leaves_nothing_behind)
 	put.window_at = 0;
 	put.ref = weka_ref_handle(&a);
 	cr_assert_eq(weka_submit_put(client, &req, &put, 1, &w), -EINVAL);
-	cr_assert_eq(counters().submitted, before);
+	cr_assert_eq(counters_of(client).submitted, before);
 
 	/* Nothing was leaked: as many requests as ever can be in flight, and the lease is free. */
 	weka_release(client, w.lease);
-	cr_assert_eq(counters().pool_used_bytes, 0);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 0);
 	free(long_name);
 }
 
@@ -443,10 +425,10 @@ Test(weka_io, no_more_batches_than_there_are_arrays_for)
 	cr_assert_eq(weka_submit_read_batch(client, &two, items, 2, &w), -EAGAIN);
 	cr_assert_eq(weka_submit_read_batch(client, &single, &alone, 1, &other), 0);
 	atomic_store(&server.silent, 0);
-	(void)reap_one();
-	(void)reap_one();
+	(void)reap_one(client);
+	(void)reap_one(client);
 	cr_assert_eq(weka_submit_read_batch(client, &two, items, 2, &w), 0);
-	cr_assert_eq(reap_one(), &two);
+	cr_assert_eq(reap_one(client), &two);
 	cr_assert_eq(items[1].status, 0);
 }
 
@@ -462,18 +444,18 @@ TEST_BOTH(a_deadline_ends_a_request_not_the_lease)
 	atomic_store(&server.silent, 1ull << FAB_READ);
 	atomic_store(&server.deaf_to_cancels, true);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, -ETIMEDOUT);
-	cr_assert_eq(counters().timeouts, 1);
+	cr_assert_eq(counters_of(client).timeouts, 1);
 
 	/* The appliance has not let go: the lease takes nothing new, and its memory stays out. */
 	cr_assert_eq(weka_submit_read(client, &again, &a, 0, 4096, &w), -EBUSY);
 	weka_release(client, w.lease);
-	cr_assert_eq(counters().pool_used_bytes, 4096);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 4096);
 
 	/* It does: the memory is there again, and nobody is told of the late answer. */
 	atomic_store(&server.silent, 0);
-	while (counters().pool_used_bytes > 0) {
+	while (counters_of(client).pool_used_bytes > 0) {
 		struct weka_req *done;
 
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
@@ -493,10 +475,10 @@ TEST_BOTH(who_is_put_off_waits_and_asks_again)
 	atomic_store(&server.put_off_ms, 40);
 	atomic_store(&server.put_off, 2);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, 0);
 	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 3);
-	cr_assert_eq(counters().busy, 2);
+	cr_assert_eq(counters_of(client).busy, 2);
 	cr_assert_geq(clock_now_ns() - begun_ns, 2 * 40 * NS_PER_MS);
 }
 
@@ -511,16 +493,16 @@ TEST_BOTH(who_is_put_off_for_too_long_times_out)
 	atomic_store(&server.put_off_ms, 300);
 	atomic_store(&server.put_off, 1);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
-	while (counters().busy == 0) {
+	while (counters_of(client).busy == 0) {
 		struct weka_req *done;
 
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
 	}
 	cr_assert_eq(weka_submit_ping(client, &ping), 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, -ETIMEDOUT);
 	cr_assert_eq(atomic_load(&server.seen[FAB_PING]), 0);
-	cr_assert_eq(reap_one(), &ping);
+	cr_assert_eq(reap_one(client), &ping);
 	cr_assert_eq(ping.status, 0);
 	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 1);
 }
@@ -536,7 +518,7 @@ TEST_BOTH(an_acknowledged_cancel_makes_the_lease_usable_again)
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 4096, &w), 0);
 	wait_for(&server.held, 1);
 	weka_cancel(client, &req);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, -ECANCELED);
 	weka_cancel(client, &req); /* too late: nothing */
 
@@ -547,7 +529,7 @@ TEST_BOTH(an_acknowledged_cancel_makes_the_lease_usable_again)
 	}
 	cr_assert_eq(err, 0);
 	atomic_store(&server.silent, 0);
-	cr_assert_eq(reap_one(), &req);
+	cr_assert_eq(reap_one(client), &req);
 	cr_assert_eq(req.status, 0);
 	cr_assert_eq(atomic_load(&server.cancels), 1);
 }
@@ -562,10 +544,10 @@ Test(weka_io, a_request_that_waits_for_a_credit_times_out_too)
 	atomic_store(&server.silent, 1ull << FAB_PING);
 	cr_assert_eq(weka_submit_ping(client, &reqs[0]), 0);
 	cr_assert_eq(weka_submit_ping(client, &reqs[1]), 0);
-	cr_assert_eq(reap_one(), &reqs[1]);
+	cr_assert_eq(reap_one(client), &reqs[1]);
 	cr_assert_eq(reqs[1].status, -ETIMEDOUT);
 	atomic_store(&server.silent, 0);
-	cr_assert_eq(reap_one(), &reqs[0]);
+	cr_assert_eq(reap_one(client), &reqs[0]);
 	cr_assert_eq(reqs[0].status, 0);
 }
 
@@ -594,5 +576,5 @@ TEST_BOTH(after_a_fork_the_child_has_nothing_and_the_parent_goes_on)
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	cr_assert_eq(weka_stat(client, "a", &attr), 0, "%s", weka_error(client));
 	cr_assert_eq(attr.size_bytes, 10000);
-	cr_assert_eq(counters().reconnects, 0);
+	cr_assert_eq(counters_of(client).reconnects, 0);
 }

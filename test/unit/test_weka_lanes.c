@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A client with several connections: to several cores, over several links, and without some. */
+#include "test/lib/client_seen.h"
 #include "test/lib/script_server.h"
 
 #include "base/clock.h"
@@ -58,14 +59,6 @@ static struct weka_limits limits(void)
 
 	cr_assert_eq(weka_get_limits(client, &l), 0);
 	return l;
-}
-
-static struct weka_counters counters(void)
-{
-	struct weka_counters c = { .size_bytes = sizeof(c) };
-
-	cr_assert_eq(weka_get_counters(client, &c), 0);
-	return c;
 }
 
 static void dial(const char *addresses)
@@ -146,19 +139,9 @@ static void release_all(void)
 		weka_release(client, reads[i].window.lease);
 		reads[i].window.lease = NULL;
 	}
-	cr_assert_eq(counters().pool_used_bytes, 0);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 0);
 	for (uint32_t i = 0; i < CLIENT_LANES_MAX; i++)
 		cr_assert_eq(client->lanes[i].load, 0);
-}
-
-static void wait_held(uint32_t count)
-{
-	struct weka_req *done;
-
-	while (atomic_load(&server.held) < count) {
-		cr_assert_eq(weka_reap(client, &done, 1), 0);
-		usleep(100);
-	}
 }
 
 static uint64_t sessions_of(uint32_t core)
@@ -255,7 +238,7 @@ Test(weka_lanes, what_is_in_flight_is_spread)
 	}
 	cr_assert_gt(least, 0);
 	cr_assert_eq(least, most);
-	wait_held(READS);
+	cr_assert(are_held(&server, client, READS));
 	atomic_store(&server.silent, 0);
 	reap_reads(READS);
 	release_all();
@@ -294,13 +277,13 @@ Test(weka_lanes, a_lane_that_breaks_takes_nothing_with_it)
 	for (uint32_t i = 0; i < client->requests_max; i++)
 		mine += client->slots[i].state == CLIENT_SENT && client->slots[i].lane == 1;
 	cr_assert_eq(mine, READS / 2);
-	wait_held(READS);
+	cr_assert(are_held(&server, client, READS));
 	cut(1);
 	atomic_store(&server.silent, 0);
 	reap_reads(READS);
-	cr_assert_eq(counters().lanes_lost, 1);
-	cr_assert_eq(counters().replays, mine);
-	cr_assert_eq(counters().reconnects, 0); /* the session goes on */
+	cr_assert_eq(counters_of(client).lanes_lost, 1);
+	cr_assert_eq(counters_of(client).replays, mine);
+	cr_assert_eq(counters_of(client).reconnects, 0); /* the session goes on */
 	wait_lanes(2);
 	release_all();
 }
@@ -314,8 +297,8 @@ Test(weka_lanes, the_first_lane_may_break_too)
 		cr_assert_eq(submit_read(i), 0);
 	reap_reads(READS);
 	wait_lanes(2);
-	cr_assert_eq(counters().lanes_lost, 1);
-	cr_assert_eq(counters().reconnects, 0);
+	cr_assert_eq(counters_of(client).lanes_lost, 1);
+	cr_assert_eq(counters_of(client).reconnects, 0);
 	release_all();
 }
 
@@ -332,9 +315,9 @@ Test(weka_lanes, a_change_on_a_lane_that_breaks_waits_for_it_and_one_elsewhere_d
 	for (uint32_t i = 0; i < 2; i++)
 		cr_assert_eq(weka_submit_mkdir(client, &change[i], &ref[i], &how, &made[i]), 0);
 	cr_assert_eq(client->lanes[0].load, client->lanes[1].load);
-	wait_held(2);
+	cr_assert(are_held(&server, client, 2));
 	cut(1);
-	while (counters().lanes_lost == 0 || atomic_load(&server.seen[FAB_MKDIR]) < 3 ||
+	while (counters_of(client).lanes_lost == 0 || atomic_load(&server.seen[FAB_MKDIR]) < 3 ||
 	       atomic_load(&server.held) != 2)
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
 	atomic_store(&server.silent, 0);
@@ -343,8 +326,8 @@ Test(weka_lanes, a_change_on_a_lane_that_breaks_waits_for_it_and_one_elsewhere_d
 			usleep(100);
 		cr_assert_eq(done->status, 0);
 	}
-	cr_assert_eq(counters().replays, 1);
-	cr_assert_eq(counters().reconnects, 0);
+	cr_assert_eq(counters_of(client).replays, 1);
+	cr_assert_eq(counters_of(client).reconnects, 0);
 	cr_assert_eq(atomic_load(&server.seen[FAB_MKDIR]), 3);
 	cr_assert(atomic_load(&server.change_again));
 	wait_lanes(2);
@@ -372,17 +355,17 @@ Test(weka_lanes, memory_waits_for_the_lane_that_may_write_there)
 		weka_flush(client);
 	weka_release(client, reads[0].window.lease);
 	weka_release(client, reads[1].window.lease);
-	cr_assert_eq(counters().pool_used_bytes, 2 * 20480);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 2 * 20480);
 	cut(1); /* and it is closed: half of it is free */
-	while (counters().lanes_lost == 0) {
+	while (counters_of(client).lanes_lost == 0) {
 		struct weka_req *done;
 
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
 	}
-	cr_assert_eq(counters().pool_used_bytes, 20480);
+	cr_assert_eq(counters_of(client).pool_used_bytes, 20480);
 	cr_assert_eq(client->lanes[1].load, 0);
 	atomic_store(&server.silent, 0); /* the other is answered after all */
-	while (counters().pool_used_bytes > 0) {
+	while (counters_of(client).pool_used_bytes > 0) {
 		struct weka_req *done;
 
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
@@ -404,7 +387,7 @@ Test(weka_lanes, a_request_is_cancelled_on_its_own_lane)
 		cr_assert_eq(submit_read(i), 0);
 	}
 	cr_assert_eq(client->lanes[0].load, client->lanes[1].load);
-	wait_held(2);
+	cr_assert(are_held(&server, client, 2));
 	for (uint32_t i = 0; i < 2; i++)
 		weka_cancel(client, &reads[i].req);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -415,7 +398,7 @@ Test(weka_lanes, a_request_is_cancelled_on_its_own_lane)
 		weka_release(client, reads[i].window.lease);
 		reads[i].window.lease = NULL;
 	}
-	while (counters().pool_used_bytes > 0)
+	while (counters_of(client).pool_used_bytes > 0)
 		cr_assert_eq(weka_reap(client, &done, 1), 0);
 	cr_assert_eq(atomic_load(&server.cancels), 2);
 	release_all();
@@ -466,7 +449,7 @@ static void lanes_break_under_load(uint32_t cores)
 	}
 	wait_lanes(4);
 	release_all();
-	cr_assert_gt(counters().lanes_lost, 0);
+	cr_assert_gt(counters_of(client).lanes_lost, 0);
 }
 
 Test(weka_lanes, they_break_under_load_1_core)
@@ -497,13 +480,13 @@ Test(weka_lanes, an_appliance_that_comes_again_gets_all_lanes_again)
 	atomic_store(&server.silent, 1ull << FAB_READ);
 	for (uint32_t i = 0; i < READS; i++)
 		cr_assert_eq(submit_read(i), 0);
-	wait_held(READS);
+	cr_assert(are_held(&server, client, READS));
 	script_stop(&server);
 	atomic_store(&server.silent, 0);
 	script_restart(&server);
 	reap_reads(READS);
 	cr_assert_eq(reads[0].window.lease->data, data);
-	cr_assert_eq(counters().reconnects, 1);
+	cr_assert_eq(counters_of(client).reconnects, 1);
 	wait_lanes(2);
 	release_all();
 }
@@ -542,7 +525,7 @@ Test(weka_lanes, links_of_one_appliance_are_used_together)
 	for (uint32_t i = 0; i < READS; i++)
 		cr_assert_eq(submit_read(i), 0);
 	cr_assert_eq(client->lanes[0].load, client->lanes[1].load);
-	wait_held(READS);
+	cr_assert(are_held(&server, client, READS));
 	cut(0);
 	atomic_store(&server.silent, 0);
 	reap_reads(READS);
@@ -571,7 +554,7 @@ Test(weka_lanes, a_dead_link_is_left_out_and_used_when_it_lives)
 	for (uint32_t i = 0; i < READS; i++)
 		cr_assert_eq(submit_read(i), 0);
 	reap_reads(READS);
-	cr_assert_eq(counters().lanes_lost, 0);
+	cr_assert_eq(counters_of(client).lanes_lost, 0);
 	atomic_store(&server.listen_too, second);
 	wait_lanes(2);
 	cr_assert_eq(peer_of(1), 0x7f000002);
@@ -642,7 +625,7 @@ Test(weka_lanes, an_idle_client_sleeps_and_any_lane_wakes_it)
 		for (i = 0; i < 4; i++)
 			client->lanes[i].load -= i != lane;
 		cr_assert_gt(client->lanes[lane].load, 0);
-		wait_held(1);
+		cr_assert(are_held(&server, client, 1));
 		arm();
 		cr_assert_not(is_readable(20), "nothing was answered");
 		atomic_store(&server.silent, 0);
@@ -660,10 +643,10 @@ Test(weka_lanes, a_lane_that_breaks_wakes_who_sleeps_and_comes_again_while_he_wa
 	wait_lanes(2);
 	atomic_store(&server.silent, 1ull << FAB_READ);
 	cr_assert_eq(submit_read(0), 0);
-	wait_held(1);
+	cr_assert(are_held(&server, client, 1));
 	cut(1);
 	cr_assert_eq(weka_wait(client, 200 * NS_PER_MS), -ETIMEDOUT);
-	cr_assert_eq(counters().lanes_lost, 1);
+	cr_assert_eq(counters_of(client).lanes_lost, 1);
 	cr_assert_eq(limits().lanes, 2);
 	atomic_store(&server.silent, 0);
 	reap_reads(1);
