@@ -27,8 +27,8 @@ static unsigned char *unit_at(const struct weka_client *c, uint32_t unit)
 	return (unsigned char *)c->memory + (uint64_t)unit * WEKA_BLOCK;
 }
 
-static wk_cold _Noreturn void was_written(const struct weka_client *c, uint32_t unit,
-					  uint64_t byte, uint64_t bytes)
+static wk_cold _Noreturn void was_written(const struct weka_client *c, uint32_t unit, uint64_t byte,
+					  uint64_t bytes)
 {
 	const unsigned char *at = unit_at(c, unit);
 

@@ -26,7 +26,7 @@ rounds=2 silences=1
 : "${FAULTS:=die cut silent link}" # and so often each: FAULT_COUNT
 CLIENT=$(dirname "$BIN")/test/tools/fault_client
 D0=file:$DIR/d0?size=512M D1=file:$DIR/d1?size=512M
-: "${APP_CORES:=2}"
+: "${APP_CORES:=4}"
 KINDS=
 for kind in cut silent link; do case " $FAULTS " in *" $kind "*) KINDS="$KINDS $kind" ;; esac; done
 at_exit() { # what this shell began

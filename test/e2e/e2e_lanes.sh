@@ -3,7 +3,7 @@
 # Two links to one appliance, one of which is cut and mended, again and again, while epochs are read
 # with every byte compared.  The second link is a relay (test/peer/link.py): to kill it is to cut it.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
-: "${APP_CORES:=4}"
+: "${APP_CORES:=2}"
 
 cuts=4
 [ "${TEST_LENGTH:-short}" = short ] || cuts=40

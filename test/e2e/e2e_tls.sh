@@ -4,7 +4,7 @@
 # plainly, or holds another key, is refused with one line on each side; kill -9 in the middle of an
 # import is what it is without TLS.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
-: "${APP_CORES:=4}"
+: "${APP_CORES:=2}"
 
 D0=file:$DIR/d0?size=256M
 CACHE=16M

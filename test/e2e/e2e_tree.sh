@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # A tree goes in, survives a restart, comes out the same; two clients see each other's changes.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
-: "${APP_CORES:=4}"
+: "${APP_CORES:=2}"
 
 D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=512M
 write_conf "$D0" "$D1"
