@@ -11,7 +11,7 @@ network $HOST
 perftest() { # SIZE
 	n=$((BENCH_BYTES / $1 + 5))
 	ib_write_bw -F -d rxe0 -s "$1" -n $n >"$DIR/perftest.server" 2>&1 &
-	sleep 1
+	until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done # it listens at 18515
 	ib_write_bw -F -d rxe0 -s "$1" -n $n $HOST >"$DIR/perftest" 2>&1 || cat "$DIR/perftest" >&2
 	wait $!
 	awk -v size="$1" '$1 == size { printf "%.2f\n", $4 * 1.048576 }' "$DIR/perftest"
