@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Takes out one rule at a time - of flush, FUA and order, or of what is promised over a network - and runs
+# Takes out one rule at a time - of flush, FUA and order, of what is promised over a network, of who gets how much - and runs
 # the simulations as `make test` does: one of them must fail.  A rule that nothing notices is either not tested or not needed.
 # usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results stand in test/PROOF.md
 # -n: only whether each can be taken out of the code as it is: make tidy asks.
@@ -102,4 +102,6 @@ mutant() {
 . test/sim/mutants.list
 SIMS=wire
 . test/sim/wire_mutants.list
+SIMS=fair
+. test/sim/fair_mutants.list
 [ $survivors = 0 ]
