@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# 64 clients in one thread, each with a session of its own over soft-RoCE: alone, beside one that
+# floods, and beside one that never takes its answers.
+. test/e2e/lib.sh
+. test/guest/in/verbs.sh
+
+SESSIONS=64
+HOST=10.0.0.1
+RDMA=rdma://$HOST:7010
+network $HOST
+resident_mib() { echo $(($(sed -n "s/^$1:[[:space:]]*\([0-9]*\) kB/\1/p" "/proc/$DAEMON/status") / 1024)); }
+field() { grep "\"run\":\"$1\"" "$DIR/fair" | tr '{,' '\n\n' | sed -n "s/^\"$2\":\([0-9.]*\).*/\1/p"; }
+at_most() { awk -v is="$1" -v bar="$2" 'BEGIN { exit !(is != "" && is + 0 <= bar + 0) }'; }
+
+write_conf $DRIVES
+printf 'listen = %s\nsessions_max = 80\n' $RDMA >>"$CONF"
+check "format" wekactl --force format $DRIVES
+check "the appliance starts" start
+# The first makes the appliance's card known, and all of its memory to that.
+check "one session over rdma" "$BIN/wekactl" --connect $RDMA --key "$DIR/key" status
+n=0
+until [ "$(number_of sessions_open)" = 1 ] || [ $n -gt 50 ]; do n=$((n + 1)); sleep 0.2; done
+sleep 1 # its queue pair goes after its session
+before=$(counts)
+memory=$(resident_mib VmRSS)
+check "$SESSIONS sessions over rdma" weka-bench fair --connect $RDMA --key "$DIR/key" --sessions $SESSIONS \
+	--file-bytes 16M --seconds "$FAIR_SECONDS" --json
+cp "$DIR/check.out" "$DIR/fair"
+sed 's/^/# /' "$DIR/fair"
+# Not beside the flooder: what soft-RoCE does for it is done with the processors of all.
+for run in alone deaf; do
+	share=$(field $run share_worst)
+	check "$run: each has its share, within 20 % of the mean (the worst: $share)" at_most "$share" 0.20
+done
+# Queues and capsules; what is read goes through staging and cache, 64 MiB each, touched or not yet.
+most=$(resident_mib VmHWM)
+check "memory: $most MiB, $memory before them" at_most "$most" $((memory + 64 + 64 + SESSIONS))
+n=0
+until after=$(counts) && [ "$after" = "$before" ] || [ $n -gt 50 ]; do n=$((n + 1)); sleep 0.2; done
+is "sessions, buffers and queue pairs are as before" "$before" "$after"
+check "stop" stop
+finish
