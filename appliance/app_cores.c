@@ -114,10 +114,11 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 /* What the plans will look at comes from the other core's cache: all of it at once. */
 static void ask_for(const struct app_message *m)
 {
-	const char *at = m ? (const char *)&m->op->meta : NULL;
+	const char *at;
 
-	if (!m || m->what != APP_SAY_CALL)
-		return;
+	if (m->what != APP_SAY_CALL)
+		return; /* it may have no op */
+	at = (const char *)&m->op->meta;
 	for (uint32_t i = 0; i < sizeof(struct meta_op); i += APP_RING_LINE)
 		__builtin_prefetch(at + i, 1);
 }
