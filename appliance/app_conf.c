@@ -80,6 +80,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "polling threads; clients are spread over them" },
 	[APP_CONF_SPIN] = { "spin_max", KIND_US, AT(spin_max_us), 0, 1000000, 200,
 			    "longest polling without work before the thread sleeps" },
+	[APP_CONF_MEMORY_MAX] = { "memory_max", KIND_BYTES, AT(memory_max_bytes), 64 * MIB,
+				  16 * TIB, 16 * TIB,
+				  "all memory together, of any number of clients; limits that "
+				  "could come to more are refused" },
 	[APP_CONF_CACHE] = { "cache", KIND_BYTES, AT(cache_bytes), 4 * MIB, TIB, 256 * MIB,
 			     "pages of the store's index in memory" },
 	[APP_CONF_STAGING] = { "staging", KIND_BYTES, AT(staging_bytes), 16 * MIB, 64 * GIB,

@@ -35,6 +35,7 @@ enum app_conf_key {
 	APP_CONF_CORE,
 	APP_CONF_CORES,
 	APP_CONF_SPIN,
+	APP_CONF_MEMORY_MAX,
 	APP_CONF_CACHE,
 	APP_CONF_STAGING,
 	APP_CONF_POOLS,
@@ -72,6 +73,7 @@ struct app_conf {
 	uint64_t core;               /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
 	uint64_t cores;
 	uint64_t spin_max_us;
+	uint64_t memory_max_bytes;
 	uint64_t cache_bytes;
 	uint64_t staging_bytes;
 	uint64_t pools_max_bytes;

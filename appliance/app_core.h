@@ -54,6 +54,7 @@ struct app_core_cfg {
 	 * after the drives.  NULL: alone. */
 	struct app_cores *cores;
 	uint32_t index;
+	const struct app_account *account; /* for the status; NULL: none is kept */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;

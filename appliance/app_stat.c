@@ -7,6 +7,7 @@
  *
  * The sum lies in a table of the operation's core, and goes round with the operation.
  */
+#include "appliance/app_account.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>
@@ -159,6 +160,19 @@ static void put_fabric(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->bytes_out, (unsigned long long)s->wakeups_sent);
 }
 
+static void put_memory(struct text *t, const struct app_account *a)
+{
+	if (!a)
+		return;
+	put(t, "\"memory\":{\"max_bytes\":%llu,\"at_most_bytes\":%llu",
+	    (unsigned long long)a->max_bytes, (unsigned long long)app_account_total(a));
+	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS; i++)
+		put(t, ",\"%s_bytes\":%llu", app_account_name[i],
+		    (unsigned long long)atomic_load_explicit(&a->part_bytes[i],
+							     memory_order_relaxed));
+	put(t, "},");
+}
+
 /* What stands in a JSON string: a drive's names are its own, printable or not. */
 static void put_text(struct text *t, const char *key, const char *value)
 {
@@ -249,6 +263,7 @@ static uint32_t build(const struct app_core *core, const struct sum *sum, char *
 	put_core(&t, sum);
 	put_store(&t, sum);
 	put_fabric(&t, sum);
+	put_memory(&t, core->cfg.account);
 	put_drives(&t, core, sum);
 	put(&t, "}");
 	return t.used;

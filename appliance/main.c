@@ -9,6 +9,7 @@
  *   R1 -> A1   (app_run.c) what the cores' threads have written of themselves, before `at` says so.
  */
 #define _GNU_SOURCE
+#include "appliance/app_account.h"
 #include "appliance/app_conf.h"
 #include "appliance/app_keys.h"
 #include "appliance/app_run.h"
@@ -43,6 +44,8 @@ struct daemon {
 	uint32_t ndrives;
 	struct fab_server *srv;
 	struct app_run run;
+	struct app_account account;
+	int unfit; /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
 	int epoll_fd;
@@ -104,9 +107,30 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 	};
 }
 
+static void fabric_cfg(const struct app_conf *c, struct fab_server_cfg *out)
+{
+	*out = (struct fab_server_cfg){
+		.keys_max = (uint32_t)c->keys_max,
+		.core_count = (uint32_t)c->cores,
+		.shard_count = (uint32_t)c->shards,
+		.limits = {
+			.credits = (uint32_t)c->credits,
+			.long_bodies = (uint32_t)min_u64(c->long_bodies, c->credits),
+			.batch_max = (uint32_t)c->batch_max,
+			.window_max_bytes = (uint32_t)c->window_max_bytes,
+			.pool_max_bytes = c->session_pools_max_bytes,
+		},
+		.sessions_max = (uint32_t)c->sessions_max,
+		.lanes_max = (uint32_t)c->lanes_max,
+		.tls_required = strcmp(c->tls, "required") == 0,
+		.pools_max_bytes = c->pools_max_bytes,
+	};
+}
+
 static int check(struct daemon *d, const char *path)
 {
 	char err_text[NVME_ERR_TEXT];
+	struct fab_server_cfg fabric;
 	struct app_core_cfg cfg;
 	const char *problem;
 	int err = app_conf_load(&d->conf, path, d->why);
@@ -126,7 +150,10 @@ static int check(struct daemon *d, const char *path)
 		app_conf_blame(&d->conf, APP_CONF_CACHE, d->why, problem);
 		return -EINVAL;
 	}
-	return app_keys_check(&d->conf, d->why);
+	fabric_cfg(&d->conf, &fabric);
+	app_account_make(&d->account, &d->conf, &cfg, &fabric);
+	err = app_account_check(&d->account, &d->conf, d->why);
+	return err ? err : app_keys_check(&d->conf, d->why);
 }
 
 /* ---- what it stands on ------------------------------------------------------------------ */
@@ -171,23 +198,11 @@ static int open_drives(struct daemon *d)
 static int open_addresses(struct daemon *d)
 {
 	const struct app_conf *c = &d->conf;
-	const struct fab_server_cfg cfg = {
-		.keys_max = (uint32_t)c->keys_max,
-		.core_count = (uint32_t)c->cores,
-		.shard_count = (uint32_t)c->shards,
-		.limits = {
-			.credits = (uint32_t)c->credits,
-			.long_bodies = (uint32_t)min_u64(c->long_bodies, c->credits),
-			.batch_max = (uint32_t)c->batch_max,
-			.window_max_bytes = (uint32_t)c->window_max_bytes,
-			.pool_max_bytes = c->session_pools_max_bytes,
-		},
-		.sessions_max = (uint32_t)c->sessions_max,
-		.lanes_max = (uint32_t)c->lanes_max,
-		.tls_required = strcmp(c->tls, "required") == 0,
-		.pools_max_bytes = c->pools_max_bytes,
-	};
-	int err = fab_server_create(&d->srv, &cfg);
+	struct fab_server_cfg cfg;
+	int err;
+
+	fabric_cfg(c, &cfg);
+	err = fab_server_create(&d->srv, &cfg);
 
 	if (err) {
 		snprintf(d->why, sizeof(d->why), "%s: the limits of clients: %s", c->file,
@@ -238,6 +253,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.dma = d->dma;
 	run->cfg.drive = d->drive;
 	run->cfg.srv = d->srv;
+	run->cfg.account = &d->account;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	pick_cpus(d);
@@ -317,6 +333,23 @@ static uint64_t control_deadline(const struct daemon *d)
 }
 
 /* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
+static void shut(struct daemon *d)
+{
+	fab_server_shut(d->srv);
+	app_run_stop(&d->run);
+}
+
+/* Everything is taken that ever will be, but what clients have: before the first comes. */
+static bool fits(struct daemon *d)
+{
+	app_account_tables(&d->account);
+	d->unfit = app_account_check(&d->account, &d->conf, d->why);
+	if (!d->unfit)
+		log_info("memory: at most %llu MiB",
+			 (unsigned long long)div_up(app_account_total(&d->account), 1 << 20));
+	return !d->unfit;
+}
+
 static void control(struct daemon *d)
 {
 	struct epoll_event events[8];
@@ -338,8 +371,7 @@ static void control(struct daemon *d)
 			app_keys_reload(&d->keys, clock_now_ns());
 		} else if (signal_number) {
 			log_info("stopping");
-			fab_server_shut(d->srv);
-			app_run_stop(&d->run);
+			shut(d);
 		}
 		(void)!read(d->run.event_fd, &count, sizeof(count));
 		write_lines(d);
@@ -350,6 +382,10 @@ static void control(struct daemon *d)
 		was = at;
 		if (at != APP_RUN_SERVING)
 			continue;
+		if (!fits(d)) {
+			shut(d);
+			continue;
+		}
 		(void)watch(d, fab_server_control_fd(d->srv));
 		for (uint32_t i = 0; fab_server_address(d->srv, i); i++)
 			log_info("serving %s", fab_server_address(d->srv, i));
@@ -414,7 +450,7 @@ static int run(struct daemon *d)
 	control(d);
 	if (d->run.status)
 		explain(d);
-	return d->run.status;
+	return d->run.status ? d->run.status : d->unfit;
 }
 
 int main(int argc, char **argv)

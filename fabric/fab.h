@@ -306,6 +306,10 @@ struct fab_server_cfg {
 	uint64_t hello_timeout_ns; /* 0: 5 s                                           */
 };
 
+/* The most memory that a connection has the appliance take, pools over shm apart; 0: a limit is out
+ * of range. */
+uint64_t fab_server_session_bytes(const struct fab_server_cfg *cfg);
+
 /**
  * fab_server_create - take all the memory that the limits ask for
  * fab_server_listen - on one more address; port 0 takes a free one, see fab_server_address()

@@ -405,6 +405,7 @@ static void session_release(struct fab__session *s)
 	c->has_key = false;
 	if (c->in_session)
 		fab__lanes_leave(&s->srv->control->lanes, s);
+	fab__session_pages_free(s);
 	c->used = false;
 	s->srv->places_used--;
 	s->srv->control->session_count--;

@@ -18,6 +18,9 @@
 #define FAB_RDMA_ACK_TIMEOUT 17
 #define FAB_RDMA_RETRIES     6
 
+/* Work requests of the appliance at once: a reply and its like for each credit, and parts. */
+#define FAB_RDMA_SERVER_SENDS(credits) (2u * (credits) + 64u)
+
 /* PROTOCOL.md 10: so long without a word, until the peer's card is asked whether it is there ... */
 #define FAB_RDMA_PROBE_NS UINT64_C(5000000000)
 /* ... and so long a client waits for the answer, whatever its own card says; the appliance as long
@@ -193,6 +196,8 @@ must_check int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uin
 must_check int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v,
 			      struct rdma_cm_id *id, const struct fab_rdma_cfg *cfg,
 			      char why[FAB_WHY_MAX]);
+/* At most so much memory it takes, the queues of its card's library included. */
+uint64_t fab__rdma_bytes(uint32_t receives, uint32_t sends);
 /* No work request of ours is carried out after this. */
 void fab__rdma_halt(struct fab_rdma *r);
 /* Undoes fab__rdma_open(), and destroys `id`. */

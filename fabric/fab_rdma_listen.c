@@ -27,7 +27,6 @@
 #define BACKLOG 64
 /* Of our sends, when the client has no receive posted: it has one for every reply. */
 #define RNR_RETRIES 6
-#define SENDS_EXTRA 64u /* parts, besides a reply and its like for each credit */
 #define READS_MAX   16u
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -159,7 +158,7 @@ static int begin(struct fab_server *srv, struct fab_guest *g, struct rdma_cm_id 
 	struct fab_rdma_cfg cfg = {
 		.server = true,
 		.receives_max = srv->cfg.limits.credits,
-		.sends = 2 * srv->cfg.limits.credits + SENDS_EXTRA,
+		.sends = FAB_RDMA_SERVER_SENDS(srv->cfg.limits.credits),
 	};
 	struct fab_rdma *r;
 	int err;

@@ -27,6 +27,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Allowed for a work request and its completion in the queues of a card's library: the inline data
+ * that is asked for, 64 bytes of completion, and rounding up to powers of two. */
+#define WORK_BYTES 640u
+
 #define DEPTH_MIN   4u
 #define DEPTH_MAX   1024u
 #define SIGNAL_MAX  16u
@@ -193,10 +197,21 @@ static int qp_create(struct fab_rdma *r, struct fab_rdma_limits *limits)
 	return err;
 }
 
+static uint64_t capsules_bytes(uint32_t receives, uint32_t sends)
+{
+	return align_up((uint64_t)(receives + sends) * FAB_SLOT_BYTES, BLOCK_SIZE);
+}
+
+uint64_t fab__rdma_bytes(uint32_t receives, uint32_t sends)
+{
+	return sizeof(struct fab_rdma) + capsules_bytes(receives, sends) +
+	       sends * sizeof(struct fab_rdma_posted) + receives * sizeof(uint32_t) +
+	       (uint64_t)(receives + sends) * WORK_BYTES;
+}
+
 static int capsules_create(struct fab_rdma *r, uint32_t sends)
 {
-	r->capsules_bytes =
-		align_up((uint64_t)(r->receives_max + sends) * FAB_SLOT_BYTES, BLOCK_SIZE);
+	r->capsules_bytes = capsules_bytes(r->receives_max, sends);
 	r->capsules = mmap(NULL, r->capsules_bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->capsules == MAP_FAILED) {

@@ -4,7 +4,8 @@
  *
  *   arena, for each session:  | requests | long bodies | free list | stream buffer |
  *
- * The arena is mapped without being touched: a session that never comes costs no page.
+ * The arena is mapped without being touched: a session that never comes costs no page, and one that
+ * has gone costs none any more.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -22,6 +23,10 @@
 #define LANES_DEFAULT    4u
 #define POOLS_DEFAULT    (UINT64_C(1) << 30)
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
+
+/* OpenSSL's of a connection, and ours: both ends of one together have 396 KiB of malloc's, whatever
+ * went through it. */
+#define TLS_BYTES (UINT64_C(256) << 10)
 
 static const struct fab_limits limits_default = {
 	.credits = 128,
@@ -73,17 +78,45 @@ static int cfg_complete(struct fab_server_cfg *cfg)
 	return 0;
 }
 
+struct slice {
+	uint64_t reqs, longs, frees, tcp, all; /* bytes */
+};
+
+static struct slice slice_of(const struct fab_limits *l)
+{
+	struct slice s = {
+		.reqs = align_up(l->credits * sizeof(struct fab__req), BLOCK_SIZE),
+		.longs = (uint64_t)l->long_bodies * FAB_LONG_BODY_MAX,
+		.frees = align_up(l->credits * sizeof(uint16_t), BLOCK_SIZE),
+		.tcp = align_up(sizeof(struct fab_tcp), BLOCK_SIZE),
+	};
+
+	s.all = s.reqs + s.longs + s.frees + s.tcp;
+	return s;
+}
+
+uint64_t fab_server_session_bytes(const struct fab_server_cfg *given)
+{
+	struct fab_server_cfg cfg = *given;
+	struct fab_shm_layout rings;
+	uint64_t more;
+
+	if (cfg_complete(&cfg))
+		return 0;
+	fab__shm_layout(&rings, &cfg.limits);
+	more = max_u64(
+		rings.size_bytes,
+		fab__rdma_bytes(cfg.limits.credits, FAB_RDMA_SERVER_SENDS(cfg.limits.credits)));
+	return slice_of(&cfg.limits).all + max_u64(more, TLS_BYTES);
+}
+
 /* One mapping for all that sessions need; the kernel gives pages as they are touched. */
 static int arena_create(struct fab_server *srv)
 {
-	const struct fab_limits *l = &srv->cfg.limits;
-	uint64_t reqs = align_up(l->credits * sizeof(struct fab__req), BLOCK_SIZE);
-	uint64_t frees = align_up(l->credits * sizeof(uint16_t), BLOCK_SIZE);
-	uint64_t longs = (uint64_t)l->long_bodies * FAB_LONG_BODY_MAX;
-	uint64_t tcp = align_up(sizeof(struct fab_tcp), BLOCK_SIZE);
+	const struct slice slice = slice_of(&srv->cfg.limits);
 	uint8_t *at;
 
-	srv->arena_bytes = srv->cfg.sessions_max * (reqs + frees + longs + tcp);
+	srv->arena_bytes = srv->cfg.sessions_max * slice.all;
 	srv->arena = mmap(NULL, srv->arena_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (srv->arena == MAP_FAILED)
@@ -94,12 +127,18 @@ static int arena_create(struct fab_server *srv)
 
 		s->srv = srv;
 		s->reqs = (void *)at;
-		s->longs = at + reqs;
-		s->req_free = (void *)(at + reqs + longs);
-		s->tcp = (void *)(at + reqs + longs + frees);
-		at += reqs + frees + longs + tcp;
+		s->longs = at + slice.reqs;
+		s->req_free = (void *)(at + slice.reqs + slice.longs);
+		s->tcp = (void *)(at + slice.reqs + slice.longs + slice.frees);
+		at += slice.all;
 	}
 	return 0;
+}
+
+void fab__session_pages_free(struct fab__session *s)
+{
+	/* Where all memory is locked it stays, as the daemon then wants it. */
+	(void)madvise(s->reqs, slice_of(&s->srv->cfg.limits).all, MADV_DONTNEED);
 }
 
 static uint32_t ring_size(uint32_t messages)

@@ -479,6 +479,8 @@ must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);
 
 /* fab_server.c */
+/* Nobody has the session's memory any more: its pages go back to the kernel. */
+void fab__session_pages_free(struct fab__session *s);
 void fab__wake(int fd);
 
 #endif

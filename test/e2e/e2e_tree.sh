@@ -43,6 +43,11 @@ refuses "and not under the old one" "no such file" env sh -c "'$BIN/wekactl' -c 
 check "mkdir -r makes parents" ctl -r mkdir /a/b/c
 check "mv into another directory" ctl mv /renamed /a/b/c/moved
 check "the other client reads it there" sees /a/b/c/moved two
+# What it has is within what it says that it may have; only tables (the heap) were not known before.
+account() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")
+check "its memory is within its account" [ "$resident" -gt 0 -a "$resident" -le "$(account at_most_bytes)" ]
+check "the account knows its tables" [ "$(account tables_bytes)" -gt 1000000 ]
 check "rm -r removes a tree" ctl -r rm /a /tree
 check "nothing is left" sh -c "[ -z \"\$('$BIN/wekactl' -c '$SHM' -k '$DIR/key' ls /)\" ]"
 check "stop" stop

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define POOL_BYTES (8u << 20)
 
@@ -233,6 +234,52 @@ Test(fab_session, a_pull_whose_client_vanishes_comes_back_broken)
 	cr_assert_eq(fab_pull(req, &pieces[0]), -ECONNRESET);
 	fab_reply(req, -ECONNRESET, NULL, 0);
 	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_end(&rig);
+}
+
+/* Pages that the sessions of a server have. */
+static uint32_t resident(const struct fab_server *srv)
+{
+	static unsigned char page[1 << 20];
+	uint32_t count = 0;
+
+	if (srv->arena_bytes / BLOCK_SIZE > sizeof(page) ||
+	    mincore(srv->arena, srv->arena_bytes, page))
+		return UINT32_MAX;
+	for (uint64_t i = 0; i < srv->arena_bytes / BLOCK_SIZE; i++)
+		count += page[i] & 1;
+	return count;
+}
+
+/* A long list of names is in memory of the session's own: who has gone keeps none of it. */
+Test(fab_session, memory_of_a_session_goes_with_it)
+{
+	enum { COUNT = 900 };
+	static char text[200] = "/";
+	static struct fab_name names[COUNT];
+	struct transport tcp = { "tcp" };
+	struct fab_call call = { .type = FAB_STAT, .window_bytes = 256 << 10 };
+	uint32_t idle;
+	struct fab_req *req;
+
+	memset(text + 1, 'a', sizeof(text) - 1);
+	for (int i = 0; i < COUNT; i++)
+		names[i] = (struct fab_name){ .by = FAB_BY_PATH, .name = text, .name_bytes = 200 };
+	begin(&tcp);
+	idle = resident(rig.srv);
+	call.args.batch.count = COUNT;
+	call.args.batch.names = names;
+	call.region = rig.region;
+	cr_assert_eq(fab_submit(rig.conn, &call), 0);
+	req = fab_rig_request(&rig);
+	cr_assert_gt(resident(rig.srv), idle + COUNT * 200 / BLOCK_SIZE);
+	fab_reply(req, -ENOENT, NULL, 0);
+	cr_assert_eq(fab_rig_done(&rig, rig.conn), &call);
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_idle(&rig);
+	cr_assert_eq(resident(rig.srv), 0);
 	fab_rig_end(&rig);
 }
 

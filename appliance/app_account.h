@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What memory the appliance takes, and may come to take: part by part, and at most so much in all.
+ */
+#ifndef APP_ACCOUNT_H
+#define APP_ACCOUNT_H
+
+#include "base/assert.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct app_conf;
+struct app_core_cfg;
+struct fab_server_cfg;
+
+enum app_account_part {
+	APP_ACCOUNT_CACHE,    /* pages of the index, and the log's buffers                     */
+	APP_ACCOUNT_STAGING,  /* of all cores                                                  */
+	APP_ACCOUNT_SESSIONS, /* as many connections as there may be, each with all it may have */
+	APP_ACCOUNT_POOLS,    /* over shm, if anybody listens there                            */
+	APP_ACCOUNT_QUEUES,   /* of drives                                                     */
+	APP_ACCOUNT_TABLES,   /* taken at start from the heap: known when it serves            */
+	APP_ACCOUNT_PROGRAM,  /* its text, libraries, stacks                                   */
+	APP_ACCOUNT_PARTS,
+};
+
+/* Of one appliance.  Written by the control thread before clients come, read by any. */
+struct app_account {
+	uint64_t max_bytes; /* as configured */
+	_Atomic uint64_t part_bytes[APP_ACCOUNT_PARTS];
+};
+
+/* The names of parts in the status, and in messages: the configuration's, where one bounds it. */
+extern const char *const app_account_name[APP_ACCOUNT_PARTS];
+
+/* All but the tables, from what is configured. */
+void app_account_make(struct app_account *a, const struct app_conf *c,
+		      const struct app_core_cfg *core, const struct fab_server_cfg *srv);
+
+/* Everything that is taken at start has been taken. */
+void app_account_tables(struct app_account *a);
+
+uint64_t app_account_total(const struct app_account *a);
+
+/* Does it all fit?  -ENOMEM, and what its parts are, for APP_CONF_WHY bytes of `why`. */
+must_check int app_account_check(const struct app_account *a, const struct app_conf *c, char *why);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The account of memory: what each limit adds to it, and that it is kept. */
+#include "appliance/app_account.h"
+#include "appliance/app_conf.h"
+#include "appliance/app_core.h"
+#include "fabric/fab.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+static struct app_conf conf;
+static struct app_core_cfg core;
+static struct fab_server_cfg srv;
+static struct app_account account;
+static char why[APP_CONF_WHY];
+
+static uint64_t part(enum app_account_part which)
+{
+	return atomic_load(&account.part_bytes[which]);
+}
+
+static void make(void)
+{
+	core = (struct app_core_cfg){
+		.ndrives = 2,
+		.cache_bytes = conf.cache_bytes,
+		.staging_bytes = conf.staging_bytes,
+		.ops_max = (uint32_t)conf.ops_max,
+	};
+	srv = (struct fab_server_cfg){ .sessions_max = (uint32_t)conf.sessions_max };
+	app_account_make(&account, &conf, &core, &srv);
+}
+
+static void listen_on(const char *address)
+{
+	snprintf(conf.listen[conf.nlisten++], APP_CONF_TEXT_MAX, "%s", address);
+}
+
+static void begin(void)
+{
+	app_conf_defaults(&conf);
+	snprintf(conf.file, sizeof(conf.file), "w.conf");
+	listen_on("tcp://127.0.0.1:7010");
+	make();
+}
+
+TestSuite(app_account, .init = begin, .timeout = 10);
+
+Test(app_account, each_limit_is_in_it)
+{
+	cr_assert_geq(part(APP_ACCOUNT_CACHE), conf.cache_bytes);
+	cr_assert_lt(part(APP_ACCOUNT_CACHE), conf.cache_bytes + (64 << 20)); /* log buffers */
+	cr_assert_eq(part(APP_ACCOUNT_STAGING), conf.staging_bytes);
+	cr_assert_eq(part(APP_ACCOUNT_SESSIONS),
+		     conf.sessions_max * fab_server_session_bytes(&srv));
+	cr_assert_gt(part(APP_ACCOUNT_QUEUES), 0);
+	cr_assert_eq(part(APP_ACCOUNT_TABLES), 0);
+}
+
+Test(app_account, shared_pools_count_where_they_can_be_had)
+{
+	cr_assert_eq(part(APP_ACCOUNT_POOLS), 0);
+	listen_on("shm:/run/weka/weka.sock");
+	make();
+	cr_assert_eq(part(APP_ACCOUNT_POOLS), conf.pools_max_bytes);
+}
+
+Test(app_account, a_core_more_has_its_own_staging_and_queues)
+{
+	uint64_t cache = part(APP_ACCOUNT_CACHE), queues = part(APP_ACCOUNT_QUEUES);
+
+	conf.cores = 3;
+	make();
+	cr_assert_eq(part(APP_ACCOUNT_CACHE), cache); /* the index is one */
+	cr_assert_eq(part(APP_ACCOUNT_STAGING), 3 * conf.staging_bytes);
+	cr_assert_eq(part(APP_ACCOUNT_QUEUES), 3 * queues);
+}
+
+Test(app_account, a_connection_counts_with_all_it_may_have)
+{
+	struct fab_server_cfg more = srv;
+	uint64_t bytes = fab_server_session_bytes(&srv);
+
+	more.limits.long_bodies = 64; /* instead of 8 */
+	cr_assert_geq(fab_server_session_bytes(&more), bytes + UINT64_C(56) * FAB_LONG_BODY_MAX);
+	more.limits.credits = 1u << 20;
+	cr_assert_eq(fab_server_session_bytes(&more), 0);
+}
+
+Test(app_account, what_does_not_fit_is_refused_and_says_what_it_is_made_of)
+{
+	conf.memory_max_bytes = app_account_total(&account);
+	conf.line[APP_CONF_MEMORY_MAX] = 9;
+	make();
+	cr_assert_eq(app_account_check(&account, &conf, why), 0);
+	conf.memory_max_bytes--;
+	make();
+	cr_assert_eq(app_account_check(&account, &conf, why), -ENOMEM);
+	cr_assert(strstr(why, "w.conf:9: memory_max: less than "), "%s", why);
+	cr_assert(strstr(why, "cache "), "%s", why);
+	cr_assert(strstr(why, ", staging 64, sessions "), "%s", why);
+}
+
+Test(app_account, tables_are_known_when_they_have_been_taken)
+{
+	uint64_t before = app_account_total(&account);
+	void *table = malloc(8 << 20);
+
+	cr_assert(table);
+	app_account_tables(&account);
+	cr_assert_geq(part(APP_ACCOUNT_TABLES), 8 << 20);
+	cr_assert_eq(app_account_total(&account), before + part(APP_ACCOUNT_TABLES));
+	free(table);
+}
