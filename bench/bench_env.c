@@ -424,23 +424,40 @@ static uint64_t status_kib(const struct bench_env *env, const char *name)
 	return kib;
 }
 
-void bench_env_tell_memory(const struct bench_env *env, bool json)
+/* The bound of its account, KiB; 0: it does not say. */
+static uint64_t account_kib(struct weka_client *client)
 {
-	unsigned long long rss, most, locked;
+	static const char name[] = "\"at_most_bytes\":";
+	uint64_t bytes = 0;
+	char *text, *at;
+
+	if (weka_status(client, &text))
+		return 0;
+	at = strstr(text, name);
+	if (at)
+		bytes = strtoull(at + sizeof(name) - 1, NULL, 10);
+	free(text);
+	return bytes >> 10;
+}
+
+void bench_env_tell_memory(const struct bench_env *env, struct weka_client *client, bool json)
+{
+	unsigned long long rss, most, locked, account;
 
 	if (!env->pid)
 		return;
+	account = account_kib(client);
 	rss = status_kib(env, "VmRSS");
 	most = status_kib(env, "VmHWM");
 	locked = status_kib(env, "VmLck") + status_kib(env, "VmPin");
 	if (json)
 		printf("{\"workload\":\"fair\",\"run\":\"memory\",\"resident_kib\":%llu,"
-		       "\"resident_most_kib\":%llu,\"locked_kib\":%llu}\n",
-		       rss, most, locked);
+		       "\"resident_most_kib\":%llu,\"locked_kib\":%llu,\"account_kib\":%llu}\n",
+		       rss, most, locked, account);
 	else
-		printf("memory   %llu MiB resident, %llu at most, %llu locked; of which the drive "
-		       "%s\n",
-		       rss >> 10, most >> 10, locked >> 10, env->conf->drive);
+		printf("memory   %llu MiB resident, %llu at most, %llu locked; its account allows "
+		       "%llu, besides the drive %s\n",
+		       rss >> 10, most >> 10, locked >> 10, account >> 10, env->conf->drive);
 }
 
 int bench_env_close(struct bench_env *env)

@@ -359,7 +359,7 @@ int bench_workload_fair(const struct bench_conf *conf)
 	for (uint32_t i = 0; i < conf->runs && !err; i++)
 		err = round_of(f);
 	if (!err)
-		bench_env_tell_memory(f->env, conf->json);
+		bench_env_tell_memory(f->env, f->maker, conf->json);
 	close_all(f);
 	bench_flood_end(f->flood);
 	err |= bench_env_close(f->env);
