@@ -16,7 +16,7 @@ at_most() { awk -v is="$1" -v bar="$2" 'BEGIN { exit !(is != "" && is + 0 <= bar
 write_conf $DRIVES
 # 16 more than there are, for the flooder and its like.  Limits that are near what is used here, so
 # that the account says something.
-printf 'listen = %s\nsessions_max = %s\nlong_bodies = 2\npools_max = 16M\nsession_pools_max = 16M\n' \
+printf 'listen = %s\nsessions_max = %s\nlong_bodies = 2\npools_max = 128M\nsession_pools_max = 128M\n' \
 	$RDMA $((SESSIONS + 16)) >>"$CONF"
 check "format" wekactl --force format $DRIVES
 check "the appliance starts" start
