@@ -29,8 +29,9 @@ D0=file:$DIR/d0?size=512M D1=file:$DIR/d1?size=512M
 : "${APP_CORES:=4}"
 KINDS=
 for kind in cut silent link; do case " $FAULTS " in *" $kind "*) KINDS="$KINDS $kind" ;; esac; done
-at_exit() { # what this shell began
-	for job in $(jobs -p); do kill -9 "$job" 2>/dev/null; done
+at_exit() { # what this shell began; in a subshell, $(jobs -p), it would have begun nothing
+	jobs -p >"$DIR/jobs"
+	while read -r job; do kill -9 "$job" 2>/dev/null; done <"$DIR/jobs"
 	cleanup
 }
 trap at_exit EXIT
