@@ -220,8 +220,7 @@ void app_keys_reload(struct app_keys *k, uint64_t now_ns)
 	remove_unseen(k);
 }
 
-/* ---- start, step, stop -------------------------------------------------------------------------
- */
+/* ---- start, step, stop ---------------------------------------------------------------------- */
 
 static int key_file_take(struct app_keys *k, char *why)
 {

@@ -18,9 +18,10 @@
 
 enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */
 
-#define SMALL_PIECE                                                                                \
-	(64u << 10)           /* of staging: an eighth is kept for such, which need not queue up */
-#define SMALL_HELD (1u << 20) /* ... of sessions that hold no more                              */
+/* An eighth of staging is kept for pieces that are no larger, which need not queue up, of sessions
+ * that hold no more. */
+#define SMALL_PIECE (64u << 10)
+#define SMALL_HELD  (1u << 20)
 
 static void wake_waiter(struct app_core *core)
 {

@@ -513,8 +513,7 @@ void app_read_item_begin(struct app_op *op);
 void app_put_item_begin(struct app_op *op);
 void app_stat_item_begin(struct app_op *op);
 
-/* ---- app_put.c, for app_write.c too ------------------------------------------------------------
- */
+/* ---- app_put.c, for app_write.c too --------------------------------------------------------- */
 
 /* Pull `bytes` of payload and `nsums` checksums.  True: all here. */
 must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums,

@@ -2,9 +2,9 @@
 /*
  * A put of a whole file of at most 4 MiB: one item of a FAB_PUT, atomic.
  *
- *   ACCEPTED --staging--> STAGED --pull--> PULLED --blocks--> PLACED --drives--> ON_DRIVES -->
- * NAMED |                                      |
- *                                            +-- -EBADMSG, -ENOSPC                  +-- -EIO
+ *   ACCEPTED --staging, pull--> PULLED --blocks--> PLACED --drives--> ON_DRIVES --> NAMED
+ *                                  |                                      |
+ *                                  +-- -EBADMSG, -ENOSPC                  +-- -EIO
  *
  * The bytes are verified where the client cannot change them any more, and only then written;
  * nothing names them before they are on the drives.  What is small goes into the index instead

@@ -266,8 +266,7 @@ void app_turn_cost(struct app_op *op, uint64_t bytes)
 		s->item_bytes += ((int32_t)bytes - (int32_t)s->item_bytes) / 8;
 }
 
-/* ---- what waits --------------------------------------------------------------------------------
- */
+/* ---- what waits ----------------------------------------------------------------------------- */
 
 /* As many as it leaves to the others, and one; what makes room for others is never sent away. */
 static bool may_wait(const struct app_core *core, const struct app_session *s, enum fab_type type)

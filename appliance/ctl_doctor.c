@@ -61,8 +61,7 @@ void ctl_doctor_fix(struct ctl_doctor *d, const char *fmt, ...)
 	ctl_printable(f->fix);
 }
 
-/* ---- what several checks ask ------------------------------------------------------------------
- */
+/* ---- what several checks ask ---------------------------------------------------------------- */
 
 bool ctl_doctor_pci(const char *name, char out[CTL_PCI_SIZE])
 {
@@ -192,8 +191,7 @@ int32_t ctl_doctor_node_of(const struct ctl_doctor *d, int32_t cpu)
 	return node;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 static void look_conf(struct ctl_doctor *d, const char *conf_why)
 {

@@ -27,8 +27,7 @@ void ctl_doctor_kernel(struct ctl_doctor *d)
 	ctl_doctor_fix(d, "apt install linux-image-amd64 && reboot");
 }
 
-/* ---- IOMMU ------------------------------------------------------------------------------------
- */
+/* ---- IOMMU ---------------------------------------------------------------------------------- */
 
 /* Is `word` one of the kernel's command line? */
 static bool booted_with(const char *root, const char *word)
@@ -170,8 +169,7 @@ void ctl_doctor_iommu(struct ctl_doctor *d)
 	ctl_doctor_fix(d, "%s", fix);
 }
 
-/* ---- vfio ---------------------------------------------------------------------------------------
- */
+/* ---- vfio ----------------------------------------------------------------------------------- */
 
 /* Has the running kernel this module, in a file? */
 static bool module_is_there(const struct ctl_doctor *d, const char *file)

@@ -347,8 +347,7 @@ static int check_detach(struct job *j, const char *pci)
 	return 0;
 }
 
-/* ---- one drive ----------------------------------------------------------------------------------
- */
+/* ---- one drive ------------------------------------------------------------------------------ */
 
 static void close_claims(int *claim, uint32_t count)
 {

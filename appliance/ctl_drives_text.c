@@ -139,8 +139,7 @@ bool ctl_mount_parse(char *line, struct ctl_mount *out)
 	return true;
 }
 
-/* ---- health -------------------------------------------------------------------------------------
- */
+/* ---- health --------------------------------------------------------------------------------- */
 
 /* The low half of a number of 128 bits, all ones when the high half is not empty. */
 static uint64_t u128_at(const uint8_t *p)
@@ -186,8 +185,7 @@ const char *ctl_health_word(const struct ctl_health *h)
 	return h->used_percent >= 100 ? "worn out" : "ok";
 }
 
-/* ---- the file of drives -----------------------------------------------------------------------
- */
+/* ---- the file of drives --------------------------------------------------------------------- */
 
 bool ctl_account_ok(const char *name)
 {
@@ -309,8 +307,7 @@ void ctl_saved_print(FILE *to, const struct ctl_saved *s)
 	fprintf(to, "%s\n", s->forced ? " forced" : "");
 }
 
-/* ---- lists of them ------------------------------------------------------------------------------
- */
+/* ---- lists of them -------------------------------------------------------------------------- */
 
 struct ctl_saved *ctl_saved_find(const struct ctl_saved_list *list, const char *pci)
 {

@@ -290,8 +290,7 @@ static void look_namespace(const struct ctl_users *u, struct ctl_drive *d, const
 	ctl_entries_free(&e);
 }
 
-/* ---- one drive ----------------------------------------------------------------------------------
- */
+/* ---- one drive ------------------------------------------------------------------------------ */
 
 void ctl_drive_uses(struct ctl_drive *d, const struct ctl_users *u)
 {

@@ -157,8 +157,7 @@ static int deaf_begin(struct fair *f, struct one *one)
 	return err;
 }
 
-/* ---- a run -------------------------------------------------------------------------------------
- */
+/* ---- a run ---------------------------------------------------------------------------------- */
 
 static int submit(struct fair *f, struct session *s, struct one *one)
 {
@@ -220,8 +219,7 @@ static int drive(struct fair *f, double seconds)
 	return err || bench_interrupted();
 }
 
-/* ---- what is said ------------------------------------------------------------------------------
- */
+/* ---- what is said --------------------------------------------------------------------------- */
 
 static void tell_json(const struct fair *f, enum run run, const struct bench__shares *s)
 {
@@ -289,8 +287,7 @@ static int tell(struct fair *f, enum run run)
 	return 0;
 }
 
-/* ---- the workload ------------------------------------------------------------------------------
- */
+/* ---- the workload --------------------------------------------------------------------------- */
 
 static int measure(struct fair *f)
 {

@@ -151,8 +151,7 @@ static void child(struct bench_flood *f, pid_t parent)
 	_exit(0);
 }
 
-/* ---- the parent -------------------------------------------------------------------------------
- */
+/* ---- the parent ----------------------------------------------------------------------------- */
 
 int bench_flood_start(struct bench_flood **out, struct bench_env *env, const char *path)
 {

@@ -402,8 +402,7 @@ int bench_workload_smallfile(const struct bench_conf *conf)
 	return close_names(n, err);
 }
 
-/* ---- create -----------------------------------------------------------------------------------
- */
+/* ---- create --------------------------------------------------------------------------------- */
 
 /* A run ends early rather than fill the drive: a third of what is free, 8 KiB a small file. */
 static int choose_quota(struct names *n)

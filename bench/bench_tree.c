@@ -221,8 +221,7 @@ void bench_tree_remove(const char *root)
 	free(copy);
 }
 
-/* ---- writing it to an appliance ---------------------------------------------------------------
- */
+/* ---- writing it to an appliance ------------------------------------------------------------- */
 
 static int upload_file(const struct bench_tree_entry *e, struct weka_client *client,
 		       const char *local, const char *remote)

@@ -16,7 +16,7 @@
  *  (3) Who does not hold a key cannot keep out who does: a place is somebody's alone for
  *      FAB_HELLO_GRACE_NS at the most, which an honest hello needs a small part of.
  *  (4) A client is let in when nothing that an earlier connection of it began is under way any
- * more: what it then asks for again has been made, or never will be.
+ *      more: what it then asks for again has been made, or never will be.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"

@@ -17,8 +17,8 @@
  *
  * Invariants:
  *  (1) An event is acknowledged before anything is ended of it: a queue pair that is destroyed
- * waits for that. (2) A device that is gone is closed when the last of its connections has been
- * freed.
+ *      waits for that.
+ *  (2) A device that is gone is closed when the last of its connections has been freed.
  */
 #include "fabric/fab_server_internal.h"
 

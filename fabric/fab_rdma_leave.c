@@ -73,8 +73,7 @@ bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns)
 	return hushed;
 }
 
-/* ---- ids that are left ------------------------------------------------------------------------
- */
+/* ---- ids that are left ---------------------------------------------------------------------- */
 
 bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id)
 {

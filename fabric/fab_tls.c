@@ -177,8 +177,7 @@ static int server_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SE
 	return *session != NULL;
 }
 
-/* ---- records, counted (4) ---------------------------------------------------------------------
- */
+/* ---- records, counted (4) ------------------------------------------------------------------- */
 
 static void saw(int sent, int version, int type, const void *bytes, size_t size, SSL *ssl,
 		void *arg)
@@ -395,8 +394,7 @@ int fab__tls_step(struct fab_tls *tls, char why[FAB_WHY_MAX])
 	return rc;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------
- */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 static ssize_t not_now(const struct fab_tls *tls, int rc)
 {

@@ -12,9 +12,9 @@
  *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
  *      addresses before the old ones die), and two zones for collection to move pages into.  New
  *      names leave alone all of that but the two.  Pages, log and deletion may take the last zone.
- *  (4) But deletion leaves some pages to collection while that hopes to win zones: in
- * a store full of half-dead zones deletes alone would use up all that is free, and win none. (3) A
- * drive's data is taken from that drive only; `spread` turns over the drives.
+ *  (3) A drive's data is taken from that drive only; `spread` turns over the drives.
+ *  (4) But deletion leaves some pages to collection while that hopes to win zones: in a store full
+ *      of half-dead zones deletes alone would use up all that is free, and win none.
  */
 #include "meta/meta_store.h"
 

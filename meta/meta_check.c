@@ -460,8 +460,7 @@ static void check_record(struct meta *m, const struct meta_key *key, const void 
 	problem(m, "shard %u: a record of an unknown class", c->shard);
 }
 
-/* ---- walking -----------------------------------------------------------------------------------
- */
+/* ---- walking -------------------------------------------------------------------------------- */
 
 static void check_page(struct meta *m, const struct meta__walk *w)
 {

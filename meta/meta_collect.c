@@ -18,7 +18,7 @@
  *  (4) Who finds the store full waits while collection hopes to win something; after
  *      FRUITLESS_MAX rounds that won nothing it is told -ENOSPC.
  *  (5) Nor does an idle store go on for ever: moving pages to gain nothing ends after as many
- * rounds, until the log has moved on.
+ *      rounds, until the log has moved on.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"

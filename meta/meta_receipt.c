@@ -280,8 +280,7 @@ static struct receipt *item_add(struct meta__receipts *r, struct slot *s, uint32
 	return &r->receipt[i];
 }
 
-/* ---- to and from mutations (FORMAT.md 5) ------------------------------------------------------
- */
+/* ---- to and from mutations (FORMAT.md 5) ---------------------------------------------------- */
 
 struct seen { /* a mutation taken apart */
 	uint64_t client, number;
@@ -494,8 +493,7 @@ void meta_clients_age(struct meta *m)
 	}
 }
 
-/* ---- replay ------------------------------------------------------------------------------------
- */
+/* ---- replay --------------------------------------------------------------------------------- */
 
 void meta__receipts_replaying(struct meta *m, uint64_t first)
 {

@@ -141,8 +141,7 @@ bool meta__share_sees(struct meta *m, uint32_t shard)
 	return true;
 }
 
-/* ---- pins -------------------------------------------------------------------------------------
- */
+/* ---- pins ----------------------------------------------------------------------------------- */
 
 bool meta__share_unpinned(const struct meta *m, uint64_t epoch)
 {

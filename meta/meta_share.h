@@ -20,8 +20,8 @@ struct meta__share {
 	/* Written by the store's thread, read by all: */
 	_Alignas(META__LINE) _Atomic uint64_t now; /* counts what readers have to leave */
 	_Atomic uint64_t epoch;                    /* of reads: as meta__zones.epoch    */
-	_Alignas(
-		META__LINE) _Atomic uint32_t open[META_SHARDS_MAX]; /* 0: closed; else which time */
+	/* 0: closed; else which time */
+	_Alignas(META__LINE) _Atomic uint32_t open[META_SHARDS_MAX];
 	/* The store's thread's alone: */
 	_Alignas(META__LINE) uint64_t wanted; /* somebody waits until readers have left this */
 	uint64_t left;                        /* ... and they have left all up to this       */

@@ -283,8 +283,7 @@ must_check int nvme__vfu_bus_master(struct nvme_vfu *vfu, bool on);
 /* The eventfd of `vector`, which the server is to write to. */
 must_check int nvme__vfu_attach_vector(struct nvme_vfu *vfu, uint32_t vector);
 
-/* ---- registers: nvme_vfu_reg.c ----------------------------------------------------------------
- */
+/* ---- registers: nvme_vfu_reg.c -------------------------------------------------------------- */
 
 /* Whether there is a server to speak to. */
 static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)

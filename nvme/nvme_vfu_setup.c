@@ -313,8 +313,7 @@ static int find_doorbells(struct nvme_vfu *vfu)
 	return keep_doorbells(vfu, found);
 }
 
-/* ---- our memory, our eventfds ------------------------------------------------------------------
- */
+/* ---- our memory, our eventfds --------------------------------------------------------------- */
 
 static int share_memory(struct nvme_vfu *vfu)
 {

@@ -337,8 +337,7 @@ void nvme__watch_restart(struct nvme_drive *drive, uint64_t now_ns)
 	begin_ticking(w, now_ns);
 }
 
-/* ---- the owner's calls ------------------------------------------------------------------------
- */
+/* ---- the owner's calls ---------------------------------------------------------------------- */
 
 static wk_cold void first_step(struct nvme_drive *drive, uint64_t now_ns)
 {

@@ -112,8 +112,7 @@ static int fail(const struct witness *w, const char *what)
 	return 1;
 }
 
-/* ---- run ----------------------------------------------------------------------------------------
- */
+/* ---- run ------------------------------------------------------------------------------------ */
 
 static int do_change(struct witness *w, const struct change *c, uint64_t n)
 {
@@ -217,8 +216,7 @@ static int verify(struct witness *w, uint64_t count)
 	return look_at_all(w, count, &found);
 }
 
-/* ---- outlive ------------------------------------------------------------------------------------
- */
+/* ---- outlive -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t ended;
 

@@ -640,8 +640,7 @@ int64_t model_readlink(struct model *fs, const char *path, char *buf)
 	return (int64_t)n->attr.size;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 static void path_add(char *path, const char *name)
 {

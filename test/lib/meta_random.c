@@ -157,8 +157,7 @@ static int run(struct meta_random *r, struct meta_op *op)
 	return meta_world_run(r->w, op);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static void check_attr(struct meta_random *r, const struct meta_attr *a, const struct model_attr *b)
 {
@@ -326,8 +325,7 @@ static void do_list(struct meta_random *r, const char *path)
 		check_list(r, path, n);
 }
 
-/* ---- changing ----------------------------------------------------------------------------------
- */
+/* ---- changing ------------------------------------------------------------------------------- */
 
 static void note(struct meta_random *r, const char *what, int rc, int want)
 {
@@ -652,8 +650,7 @@ static void one(struct meta_random *r)
 	}
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 uint64_t meta_random_compare(struct meta_random *r)
 {

@@ -207,8 +207,7 @@ void nvme_faulty_autonomous(struct nvme_faulty *f, bool yes)
 	f->ops.service = yes ? NULL : service;
 }
 
-/* ---- what helps -------------------------------------------------------------------------------
- */
+/* ---- what helps ----------------------------------------------------------------------------- */
 
 static int reset(void *ctrl)
 {

@@ -7,9 +7,9 @@
  *
  * Invariants:
  *  (1) A flow's segments arrive in the order in which they were sent, each byte once, or never:
- * then none that was sent after it. (2) A connection is there until both ends are closed; an end
- * that is closed has no object. (3) next_ns is not later than the first thing that happens by
- * itself.
+ *      then none that was sent after it.
+ *  (2) A connection is there until both ends are closed; an end that is closed has no object.
+ *  (3) next_ns is not later than the first thing that happens by itself.
  */
 #include "test/lib/sim_sock_internal.h"
 

@@ -278,8 +278,7 @@ void vfu_server_run(struct vfu_server *s, const volatile bool *stop)
 	}
 }
 
-/* ---- its life -----------------------------------------------------------------------------------
- */
+/* ---- its life ------------------------------------------------------------------------------- */
 
 /* A filter above the back end, of which a process has one: every write is forced. */
 static uint32_t (*cached_run)(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,

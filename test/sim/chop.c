@@ -197,8 +197,7 @@ static void send(struct file *f)
 	sim_world_submit(&w, f->call, f->kind == MAKE || f->kind == WRITE || f->kind == READ);
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers -------------------------------------------------------------------------------- */
 
 static bool holds(const struct sim_call *c, const uint8_t *bytes, uint32_t length)
 {

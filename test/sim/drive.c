@@ -162,8 +162,7 @@ static void relent(void)
 	w.faulty.faults.twice_ppm = w.faulty.faults.unknown_ppm = w.faulty.faults.queue_ppm = 0;
 }
 
-/* ---- buffers and blocks ------------------------------------------------------------------------
- */
+/* ---- buffers and blocks --------------------------------------------------------------------- */
 
 static uint64_t word_of(uint32_t block, uint32_t version, uint32_t index)
 {
@@ -222,8 +221,7 @@ static bool block_fits(const uint64_t *words, uint32_t block, uint32_t low, uint
 	return true;
 }
 
-/* ---- I/Os -------------------------------------------------------------------------------------
- */
+/* ---- I/Os ----------------------------------------------------------------------------------- */
 
 static bool may_use(uint32_t first, uint32_t count, bool write)
 {
@@ -405,8 +403,7 @@ static uint32_t in_flight(void)
 	return count;
 }
 
-/* ---- one turn -----------------------------------------------------------------------------------
- */
+/* ---- one turn ------------------------------------------------------------------------------- */
 
 static bool thread_turn(uint32_t t)
 {

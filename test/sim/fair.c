@@ -140,8 +140,7 @@ static uint64_t turn_cost_ns(void)
 	return cost;
 }
 
-/* ---- clients -----------------------------------------------------------------------------------
- */
+/* ---- clients -------------------------------------------------------------------------------- */
 
 static void send_request(struct client *c, uint32_t i)
 {
@@ -315,8 +314,7 @@ static uint64_t clients_next_ns(void)
 	return next;
 }
 
-/* ---- the world ---------------------------------------------------------------------------------
- */
+/* ---- the world ------------------------------------------------------------------------------ */
 
 static bool do_call(struct sim_call *c, bool window)
 {
@@ -508,8 +506,7 @@ static bool run(uint64_t seed, uint64_t ms, const struct plan *p, struct result 
 	return true;
 }
 
-/* ---- the shapes -------------------------------------------------------------------------------
- */
+/* ---- the shapes ----------------------------------------------------------------------------- */
 
 static bool tell(const char *name, const struct result *r)
 {

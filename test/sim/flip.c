@@ -148,8 +148,7 @@ static void look(uint32_t drive, uint64_t byte, uint8_t mask)
 	sim_world_cut(&w, flips_done);
 }
 
-/* ---- what must come of it ---------------------------------------------------------------------
- */
+/* ---- what must come of it ------------------------------------------------------------------- */
 
 static char reason[512];
 

@@ -140,8 +140,7 @@ static void set_faults(bool slow)
 	}
 }
 
-/* ---- rivals ------------------------------------------------------------------------------------
- */
+/* ---- rivals --------------------------------------------------------------------------------- */
 
 #define RIVALS       3u
 #define RIVAL_BLOCKS 24u /* mostly a whole zone among them */
@@ -293,8 +292,7 @@ static bool rivals_end(uint64_t seed)
 	return good || failed(seed, "rivals", load.why);
 }
 
-/* ---- a life ------------------------------------------------------------------------------------
- */
+/* ---- a life --------------------------------------------------------------------------------- */
 
 static bool cut_here(uint64_t seed, uint64_t n)
 {

@@ -47,9 +47,8 @@
 #define CLIENTS_MAX 5u
 #define FAULTS      24u               /* of a run */
 #define STEPS_MAX   UINT64_C(5000000) /* 77,442 of the 90 runs of make test */
-#define QUIET_NS                                                                                   \
-	(90 * NS_PER_S) /* by then every connection that leads nowhere has been given up           \
-			 */
+/* By then every connection that leads nowhere has been given up. */
+#define QUIET_NS (90 * NS_PER_S)
 
 enum fault {
 	FAULT_CUT,

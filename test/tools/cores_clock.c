@@ -12,9 +12,11 @@
  * call that crosses, on both sides.  Clients answer at once and cost nothing; they are spread over
  * the cores as the appliance does it.
  *
- * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [--only SHAPE] [CORES...]     the default: 300
- * ms, as measured, 1 2 4; shapes: name (batches by name), random (reads), create (new files of 4
- * KiB by name, in all directories), own (the same, each client in directories of its own)
+ * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [--only SHAPE] [CORES...]
+ *
+ * The default: 300 ms, as measured, 1 2 4.  Shapes: name (batches by name), random (reads), create
+ * (new files of 4 KiB by name, in all directories), own (the same, each client in directories of
+ * its own).
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"

@@ -463,8 +463,7 @@ void meta__epoch_leave(struct meta *m, uint64_t epoch)
 	fake_of(m)->readers--;
 }
 
-/* ---- the rest of a store ----------------------------------------------------------------------
- */
+/* ---- the rest of a store -------------------------------------------------------------------- */
 
 /* meta_receipt.c: nobody asks for any. */
 

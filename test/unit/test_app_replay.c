@@ -397,8 +397,7 @@ BOTH(a_receipt_is_for_who_proves_the_same_key_and_id)
 	end();
 }
 
-/* ---- a client of the library, whose sessions somebody else ends all the time ------------------
- */
+/* ---- a client of the library, whose sessions somebody else ends all the time ---------------- */
 
 enum { RECORDS = 100000, RECORD_BYTES = 200, FLIGHT = 8, CUTS = 12 };
 

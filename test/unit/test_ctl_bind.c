@@ -118,8 +118,7 @@ Test(ctl_bind, once_is_not_remembered_and_not_forgotten)
 	cr_expect(strstr(ctl_world_read(&w, CTL_DRIVES_FILE), "pci:" B));
 }
 
-/* ---- whatever step fails -----------------------------------------------------------------------
- */
+/* ---- whatever step fails -------------------------------------------------------------------- */
 
 enum { STEPS_OF_TWO = 6 }; /* override, unbind, probe, twice */
 
@@ -194,8 +193,7 @@ Test(ctl_bind, a_driver_override_of_somebody_is_put_back)
 	cr_expect_str_eq(ctl_world_driver(&w, A), "nvme");
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------
- */
+/* ---- what is refused ------------------------------------------------------------------------ */
 
 Test(ctl_bind, what_is_in_use_is_refused_with_force_too)
 {

@@ -126,8 +126,7 @@ Test(ctl_drives, the_serial_of_an_attached_drive_is_remembered)
 	cr_expect_not(list.drive[0].saved);
 }
 
-/* ---- who uses it ------------------------------------------------------------------------------
- */
+/* ---- who uses it ---------------------------------------------------------------------------- */
 
 Test(ctl_drives, a_mount_of_the_whole)
 {
@@ -254,8 +253,7 @@ Test(ctl_drives, the_gravest_is_not_lost_among_hundreds)
 	expect_use(CTL_USE_MOUNT, "nvme0n1p1", "ext4 mounted on /late");
 }
 
-/* ---- a hostile /sys ----------------------------------------------------------------------------
- */
+/* ---- a hostile /sys ------------------------------------------------------------------------- */
 
 Test(ctl_drives, attributes_may_be_empty_endless_or_not_text)
 {

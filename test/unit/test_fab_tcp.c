@@ -373,8 +373,7 @@ Test(fab_tcp, large_payload_comes_with_the_next_header_in_one_call)
 	end();
 }
 
-/* ---- what ends it -----------------------------------------------------------------------------
- */
+/* ---- what ends it --------------------------------------------------------------------------- */
 
 static void fails_for_good(int err)
 {

@@ -67,8 +67,7 @@ static bool is_there(const char *path)
 	return err == 0;
 }
 
-/* ---- a model of random changes ----------------------------------------------------------------
- */
+/* ---- a model of random changes -------------------------------------------------------------- */
 
 struct place {            /* of one slot of one client */
 	uint64_t made;    /* acknowledged: its directory is there */
@@ -190,8 +189,7 @@ Test(meta_receipt, a_change_was_made_exactly_if_its_receipt_says_so)
 	}
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------
- */
+/* ---- one at a time -------------------------------------------------------------------------- */
 
 static void make(struct meta_receipt_id id)
 {

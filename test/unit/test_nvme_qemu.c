@@ -523,8 +523,7 @@ Test(nvme_qemu, a_queue_pair_is_stopped_with_reads_in_flight, .timeout = 60)
 	rig_down();
 }
 
-/* ---- when it goes wrong ------------------------------------------------------------------------
- */
+/* ---- when it goes wrong --------------------------------------------------------------------- */
 
 #define IN_FLIGHT 10u
 

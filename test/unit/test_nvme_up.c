@@ -269,8 +269,7 @@ Test(nvme_up, long_transfers_are_one_descriptor_where_the_controller_takes_them)
 	cr_assert_eq(nvme_dma_fault_count(f.dma), 0);
 }
 
-/* ---- doorbells in memory -----------------------------------------------------------------------
- */
+/* ---- doorbells in memory -------------------------------------------------------------------- */
 
 CHANGE(shadow, traits->ns = NULL; traits->shadow = true)
 
@@ -461,8 +460,7 @@ Test(nvme_up, force_unit_access_is_said_only_where_there_is_a_volatile_cache)
 	cr_assert_eq(sim_drive_counts(f.sim).fua_count, 1);
 }
 
-/* ---- time, step by step ------------------------------------------------------------------------
- */
+/* ---- time, step by step --------------------------------------------------------------------- */
 
 static struct nvme_ctrl_ops slow;
 static uint32_t (*read32)(void *ctrl, uint32_t offset);
@@ -631,8 +629,7 @@ Test(nvme_up, other_drive_than_before_is_refused)
 	up_again();
 }
 
-/* ---- the end ------------------------------------------------------------------------------------
- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static struct nvme_ctrl_ops ending;
 static uint32_t told[8], told_count; /* what was written to CC */

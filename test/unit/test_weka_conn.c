@@ -459,8 +459,7 @@ Test(weka_conn, a_read_that_ends_every_session_is_not_asked_for_ever)
 	cr_assert_eq(counters_of(client).reconnects, 3);
 }
 
-/* ---- sleep -------------------------------------------------------------------------------------
- */
+/* ---- sleep ---------------------------------------------------------------------------------- */
 
 static bool is_readable(int timeout_ms)
 {

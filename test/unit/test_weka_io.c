@@ -432,8 +432,7 @@ Test(weka_io, no_more_batches_than_there_are_arrays_for)
 	cr_assert_eq(items[1].status, 0);
 }
 
-/* ---- deadlines ---------------------------------------------------------------------------------
- */
+/* ---- deadlines ------------------------------------------------------------------------------ */
 
 TEST_BOTH(a_deadline_ends_a_request_not_the_lease)
 {
@@ -462,8 +461,7 @@ TEST_BOTH(a_deadline_ends_a_request_not_the_lease)
 	}
 }
 
-/* ---- put off ----------------------------------------------------------------------------------
- */
+/* ---- put off -------------------------------------------------------------------------------- */
 
 TEST_BOTH(who_is_put_off_waits_and_asks_again)
 {
