@@ -100,7 +100,10 @@ Test(app_account, what_does_not_fit_is_refused_and_says_what_it_is_made_of)
 	cr_assert_eq(app_account_check(&account, &conf, why), -ENOMEM);
 	cr_assert(strstr(why, "w.conf:9: memory_max: less than "), "%s", why);
 	cr_assert(strstr(why, "cache "), "%s", why);
-	cr_assert(strstr(why, ", staging 64, sessions "), "%s", why);
+	cr_assert(strstr(why, ", staging 64, sessions (sessions_max, long_bodies, credits) "), "%s",
+		  why);
+	cr_assert(strstr(why, ", pools (pools_max) "), "%s", why);
+	cr_assert(strstr(why, ", program "), "it ends where its room does: %s", why);
 }
 
 Test(app_account, tables_are_known_when_they_have_been_taken)
