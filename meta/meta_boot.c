@@ -3,8 +3,9 @@
  * Mount, as stages.  Each sends a bounded number of reads or writes and is looked at again when
  * all of them are back.
  *
- *   superblocks -> roots -> zone headers -> log, looked at -> claim -> trees, counted -> log,
- *   replayed -> everything in roots -> a log of our own -> roots that name it -> serving
+ *   superblocks -> roots -> zone headers -> log, looked at -> damaged copies, mended -> claim ->
+ *   trees, counted -> log, replayed -> everything in roots -> a log of our own -> roots that name
+ *   it -> serving
  *
  *  (1) Nothing is written before the log has been looked at and found whole: a mount that is
  *      refused has changed nothing.
@@ -16,6 +17,8 @@
  *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
  *      both are gone the mount is refused, by name: no crash does that, for the two are never
  *      written at the same time, and the damaged one first.
+ *  (5) A store of which any copy of a superblock says that it is not for this program is left
+ * alone.
  */
 #include "meta/meta_store.h"
 
@@ -236,6 +239,11 @@ static int super_take(struct meta *m, uint32_t drive, const struct meta__super *
 	return 0;
 }
 
+static uint64_t super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
+{
+	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
+}
+
 /* Copy A, or else copy B; -ENODATA when neither is one. */
 static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 {
@@ -250,18 +258,21 @@ static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 		if (b->io[copy].io.status == 0)
 			err[copy] = meta__super_parse(b->io[copy].io.buf, &copies[copy], why[copy]);
 	}
+	for (uint32_t copy = 0; copy < 2; copy++) /* (5) */
+		if (err[copy] == -EPROTONOSUPPORT)
+			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		if (err[copy])
 			continue;
 		*out = copies[copy];
-		if (err[copy ^ 1])
-			meta__boot_note(m, "drive %u: %s superblock: %s; the %s one is used", drive,
-					names[copy ^ 1], why[copy ^ 1], names[copy]);
+		if (err[copy ^ 1]) {
+			meta__boot_note(m, "drive %u: %s superblock: %s; written again from the %s",
+					drive, names[copy ^ 1], why[copy ^ 1], names[copy]);
+			meta__mend_want(m, super_baddr(m, drive, copy),
+					super_baddr(m, drive, copy ^ 1), META__ZONE_NONE);
+		}
 		return 0;
 	}
-	for (uint32_t copy = 0; copy < 2; copy++)
-		if (err[copy] == -EPROTONOSUPPORT)
-			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
 	bad = err[0] == -EIO ? 1 : 0; /* what can be read says more */
 	return meta__boot_fail(m, err[bad], "drive %u: %s", drive, why[bad]);
 }
@@ -302,9 +313,8 @@ static int mount_supers(struct meta *m)
 		b->at++;
 	}
 	if (b->at < m->conf.ndrives) {
-		meta__boot_io(m, META_IO_READ, META_BADDR(b->at, 0), 1, 0);
-		meta__boot_io(m, META_IO_READ, META_BADDR(b->at, m->conf.drive[b->at].nblocks - 1),
-			      1, 1);
+		meta__boot_io(m, META_IO_READ, super_baddr(m, b->at, 0), 1, 0);
+		meta__boot_io(m, META_IO_READ, super_baddr(m, b->at, 1), 1, 1);
 		return 0;
 	}
 	return supers_done(m);
@@ -419,7 +429,8 @@ static int mount_roots(struct meta *m)
 static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 		     struct meta__zone_seen *out)
 {
-	uint32_t found = 0;
+	const struct meta__geo *g = &m->boot->geo;
+	uint32_t found = 0, bad = 0;
 
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		const struct meta_io *io = &x[copy].io;
@@ -429,12 +440,16 @@ static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 			meta__zone_at(m, zone)->head_first = (uint8_t)copy; /* meta_super.c (2) */
 			meta__boot_note(m,
 					"drive %u block %llu: a copy of the header of zone %u is "
-					"damaged, or torn by a crash; the other one is used",
+					"damaged, or torn by a crash; written again from the other",
 					io->drive, (unsigned long long)io->block, zone);
+			bad = copy;
 		} else if (found++ == 0 || seen.incarnation > out->incarnation) {
 			*out = seen;
 		}
 	}
+	if (found == 1)
+		meta__mend_want(m, meta__geo_zone_head(g, zone, bad ^ 1),
+				meta__geo_zone_head(g, zone, bad), zone);
 	if (found)
 		return 0;
 	return meta__boot_fail(m, -EUCLEAN, "drive %u block %llu: header of zone %u damaged",
@@ -543,6 +558,16 @@ static int claim(struct meta *m)
 	return 0;
 }
 
+static int mend(struct meta *m)
+{
+	int err = meta__mend(m);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, claim);
+	return 0;
+}
+
 /* What was read of the log may still be in a drive's cache, after a crash of this process only: the
  * root says that it is durable, so now it must be. */
 int meta__boot_claim(struct meta *m)
@@ -557,7 +582,7 @@ int meta__boot_claim(struct meta *m)
 		b->count = meta__boot_flush(m);
 		return 0;
 	}
-	meta__boot_next(m, claim);
+	meta__boot_next(m, mend);
 	return 0;
 }
 

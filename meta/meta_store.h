@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Shared by the files that keep the drives in order: meta_super.c, meta_zone.c, meta_alloc.c,
- * meta_log.c, meta_boot.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
+ * meta_log.c, meta_boot.c, meta_mend.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
  * meta_check.c; and by their tests.
  */
 #ifndef META_STORE_H
@@ -277,6 +277,13 @@ struct meta__boot_root { /* of a shard, as found */
 	uint64_t log_epoch, log_base, log_seq;
 };
 
+/* Of a pair of copies: the damaged one is to be written again (meta_mend.c). */
+struct meta__mend {
+	uint64_t good, bad;
+	uint32_t zone; /* META__ZONE_NONE: a superblock */
+};
+#define META__MENDS_MAX 64u
+
 struct meta__boot {
 	int status;                   /* -EAGAIN while it goes on */
 	char note[160];               /* the first thing that was not whole, and not needed; "" */
@@ -289,6 +296,8 @@ struct meta__boot {
 	uint32_t step;
 	struct meta__geo geo;
 	struct meta__super super;
+	struct meta__mend mend[META__MENDS_MAX];
+	uint32_t mend_count;
 	uint64_t mount_max;                /* highest number of a mount that was seen */
 	struct meta__boot_root *root_seen; /* by shard */
 	uint8_t *head_kind;                /* by zone: as its header says */
@@ -327,6 +336,9 @@ int meta__boot_settle(struct meta *m);
 int meta__boot_settled(struct meta *m); /* 0: all trees are in durable roots */
 int meta__boot_serve(struct meta *m);
 int meta__boot_claim(struct meta *m);
+/* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */
+void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone);
+int meta__mend(struct meta *m);
 int meta__format_begin(struct meta *m);
 /* Stages of meta_replay.c: look at the log, then replay it, then go on with meta__boot_settle(). */
 int meta__replay_scan(struct meta *m);

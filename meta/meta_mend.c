@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Mount writes again what it found damaged of a pair of copies that are written once, or seldom:
+ * superblocks and zone headers.  (Of a root the damaged copy is the first that the next root's
+ * write goes to.)
+ *
+ *   found while reading --> list --> ... log looked at, drives flushed --> read the good one -->
+ *   write it over the damaged one by FUA --> the next --> claim
+ *
+ *  (1) Only what is damaged is written, from what is whole at that moment and as it lies there:
+ *      compatible features that this program does not know stay.  So a crash leaves what was there:
+ *      one whole copy.
+ *  (2) Nothing else is on its way to the drives meanwhile.
+ *  (3) What cannot be mended stays as it is, and is said: the mount has its other copy.
+ *  (4) More than META__MENDS_MAX at once are left to the next mount; the rule that the damaged one
+ *      is written first (meta_super.c) keeps those safe.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+
+void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(good != bad);
+	if (b->mend_count < META__MENDS_MAX) /* (4) */
+		b->mend[b->mend_count++] =
+			(struct meta__mend){ .good = good, .bad = bad, .zone = zone };
+}
+
+static bool is_whole(const struct meta *m, const struct meta__mend *e)
+{
+	const struct meta_io *io = &m->boot->io[0].io;
+	struct meta__super super;
+	struct meta__zone_seen head;
+	char why[128];
+
+	if (io->status)
+		return false;
+	if (e->zone == META__ZONE_NONE)
+		return meta__super_parse(io->buf, &super, why) == 0;
+	return meta__zone_parse(io->buf, m->uuid, e->zone, &head) == 0;
+}
+
+static void not_mended(struct meta *m, const struct meta__mend *e, const char *why)
+{
+	m->boot->note[0] = '\0'; /* what is left damaged says more than what is not */
+	meta__boot_note(m, "drive %u block %llu: is damaged, and cannot be written again: %s",
+			META_BADDR_DRIVE(e->bad), (unsigned long long)META_BADDR_BLOCK(e->bad),
+			why);
+}
+
+/* at: of the list; step 0: to be read; 1: was read; 2: was written. */
+int meta__mend(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__mend *e = &b->mend[b->at];
+
+	if (b->step == 2) {
+		if (b->io[0].io.status)
+			not_mended(m, e, "the write failed"); /* (3) */
+		b->at++;
+		b->step = 0;
+	} else if (b->step == 1) {
+		if (is_whole(m, e)) { /* (1) */
+			meta__boot_io(m, META_IO_WRITE, e->bad, 1, 0);
+			b->step = 2;
+			return 0;
+		}
+		not_mended(m, e, "the other copy is no longer whole");
+		b->at++;
+		b->step = 0;
+	}
+	if (b->at == b->mend_count)
+		return -EALREADY;
+	ASSERT(b->in_flight == 0); /* (2) */
+	meta__boot_io(m, META_IO_READ, b->mend[b->at].good, 1, 0);
+	b->step = 1;
+	return 0;
+}
