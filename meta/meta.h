@@ -37,8 +37,9 @@
 #define META_NAME_MAX        255u
 #define META_PATH_MAX        4095u
 #define META_SYMLINKS_MAX    40u
-#define META_INLINE_MAX      512u  /* bytes of a file that lie in its inode record       */
-#define META_TAIL_MAX        4095u /* bytes of one block of it that lie in the index     */
+#define META_LINKS_MAX       0x7fffffffu /* names of one file */
+#define META_INLINE_MAX      512u        /* bytes of a file that lie in its inode record       */
+#define META_TAIL_MAX        4095u       /* bytes of one block of it that lie in the index     */
 #define META_NO_TAIL         UINT64_MAX
 #define META_CHUNK_BLOCKS    128u  /* one extent record: 512 KiB                         */
 #define META_IO_BLOCKS_MAX   1024u /* one read plan, write or put: 4 MiB                 */
@@ -201,6 +202,7 @@ enum meta_op_type {
 	META_OP_UNLINK,     /* target = path                                                      */
 	META_OP_RMDIR,      /* target = path                                                      */
 	META_OP_RENAME,     /* target = from, other = to                                          */
+	META_OP_LINK,       /* target = path of a file, flags NOFOLLOW; other = its new name      */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 

@@ -121,6 +121,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_rmdir(m, op);
 	case META_OP_RENAME:
 		return meta__plan_rename(m, op);
+	case META_OP_LINK:
+		return meta__plan_link(m, op);
 	case META_OP_RECALL:
 		return meta__plan_recall(m, op);
 	}
@@ -143,6 +145,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_WRITE:
 	case META_OP_MKDIR:
 	case META_OP_SYMLINK:
+	case META_OP_LINK:
 		return OP_FILLS;
 	case META_OP_TRUNCATE: /* bytes of a block come into the index */
 		return op->flags & META_BY_INLINE ? OP_FILLS : 0;

@@ -314,6 +314,15 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 	return rc ? rc : miss;
 }
 
+int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns)
+{
+	if (in->nlink <= 1)
+		return meta__free_inode(m, in);
+	in->nlink--;
+	in->ctime_ns = wall_ns;
+	return meta__inode_put(m, in);
+}
+
 /* ---- in the background ----------------------------------------------------------------------- */
 
 /* scratch: [0] the shard, [1] the uniquifier to look from, and after the plan where to go on;

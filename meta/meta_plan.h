@@ -217,6 +217,8 @@ must_check int meta__dead_blocks(struct meta *m, const struct meta__inode *in, u
 must_check int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from);
 /* The object has lost its last name: freed here if small, else it becomes an orphan. */
 must_check int meta__free_inode(struct meta *m, struct meta__inode *in);
+/* It has lost one of its names, perhaps the last. */
+must_check int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns);
 must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
 must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
 /* A bounded step of freeing orphans; true: there is more to do at once. */
@@ -226,10 +228,10 @@ uint64_t meta__orphans_waiting(const struct meta *m); /* shards that may hold so
 
 /* ---- meta_put.c ---------------------------------------------------------------------- */
 
-/* `at` names `in` from now on, in place of `old` when at->found: what put, commit and rename share.
- */
+/* `at` names `in` from now on, in place of `old` when at->found: what put, commit, rename and link
+ * share.  `born`: `in` never had a name. */
 must_check int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in,
-			       struct meta__inode *old);
+			       bool born, struct meta__inode *old, int64_t wall_ns);
 
 /* ---- plans ------------------------------------------------------------------------ */
 
@@ -250,6 +252,7 @@ int meta__plan_symlink(struct meta *m, struct meta_op *op);
 int meta__plan_unlink(struct meta *m, struct meta_op *op);
 int meta__plan_rmdir(struct meta *m, struct meta_op *op);
 int meta__plan_rename(struct meta *m, struct meta_op *op);
+int meta__plan_link(struct meta *m, struct meta_op *op);
 int meta__plan_free_orphan(struct meta *m, struct meta_op *op);
 
 #endif

@@ -11,6 +11,9 @@
  *  (1) Before and after, a name is that of a whole file: the new inode gets the name in the apply
  *      that takes it from the old one.
  *  (2) A hidden file is known by handle only, and has an ORPHAN record with this mount's epoch.
+ *  (3) A name's uniquifier is its inode's only if it is the one that the inode was born with.  That
+ *      key may be taken later, also by a name of another inode: what is named again gets a new one.
+ *  (4) A file that is replaced loses this name only; by its others it stays what it was.
  */
 #include "meta/meta_plan.h"
 
@@ -36,20 +39,19 @@ static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *
 	return rc == -ESTALE ? -EIO : rc;
 }
 
-int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in,
-		    struct meta__inode *old)
+int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in, bool born,
+		    struct meta__inode *old, int64_t wall_ns)
 {
+	const bool here = in->handle.dir == at->dir && in->handle.hash == at->hash;
 	int rc, miss = 0;
 
-	if (!at->found)
-		at->name_uniq = in->handle.dir == at->dir && in->handle.hash == at->hash
-					? in->handle.uniq
-					: meta__tx_uniq(m, at->shard);
+	if (!at->found) /* (3) */
+		at->name_uniq = born && here ? in->handle.uniq : meta__tx_uniq(m, at->shard);
 	rc = meta__name_put(m, at, &in->handle, in->child, in->type);
 	if (meta__stop(rc, &miss))
 		return rc;
 	if (at->found && old->type != META_TYPE_DIR) {
-		rc = meta__free_inode(m, old);
+		rc = meta__unlink_inode(m, old, wall_ns);
 		if (meta__stop(rc, &miss))
 			return rc;
 	}
@@ -101,7 +103,7 @@ int meta__plan_put(struct meta *m, struct meta_op *op)
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__name_give(m, &at, &in, &old);
+	rc = meta__name_give(m, &at, &in, true, &old, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, op->wall_ns);
@@ -170,7 +172,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 	rc = meta__orphan_del(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__name_give(m, &at, &in, &old);
+	rc = meta__name_give(m, &at, &in, true, &old, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, op->wall_ns);

@@ -7,7 +7,8 @@
  *  (1) a handle that names an object (directory not 0, all within their bits);
  *  (2) a type that exists; a child's number if and only if it is a directory;
  *  (3) lengths that agree with the length of the value, reserved bytes zero;
- *  (4) sizes below META__FILE_BYTES_MAX, so that arithmetic on offsets cannot wrap.
+ *  (4) sizes below META__FILE_BYTES_MAX, so that arithmetic on offsets cannot wrap; no more links
+ *      than there may be.
  */
 #include "meta/meta_record.h"
 
@@ -82,7 +83,7 @@ static bool inode_sane(const struct meta__inode *i)
 		return false;
 	if (i->mode & ~07777u || i->flags & ~(META__INODE_TRIMMING | META__INODE_HIDDEN))
 		return false;
-	if (i->type != META_TYPE_FILE && i->flags)
+	if (i->nlink > META_LINKS_MAX || (i->type != META_TYPE_FILE && i->flags))
 		return false;
 	if (i->type == META_TYPE_DIR && i->inline_len)
 		return false;

@@ -28,6 +28,7 @@ struct model_node {
 	uint8_t **block; /* of a file */
 	uint64_t blocks;
 	char *text;                      /* of a symlink */
+	uint64_t round;                  /* of the last visit */
 	struct model_node *next, **link; /* all nodes */
 };
 
@@ -56,6 +57,7 @@ static struct model_node *node_new(struct model *fs, enum meta_type type, uint32
 		.id = fs->id_next++,
 		.type = type,
 		.mode = mode,
+		.nlink = 1,
 		.mtime_ns = now_ns,
 		.ctime_ns = now_ns,
 		.atime_ns = now_ns,
@@ -101,6 +103,14 @@ static void node_free(struct model_node *n)
 	free(n);
 }
 
+/* One of its names went. */
+static void node_unlink(struct model_node *n, int64_t now_ns)
+{
+	n->attr.ctime_ns = now_ns;
+	if (--n->attr.nlink == 0)
+		node_free(n);
+}
+
 struct model *model_new(int64_t now_ns)
 {
 	struct model *fs = must(calloc(1, sizeof(*fs)));
@@ -124,6 +134,14 @@ struct model_node *model_by_id(struct model *fs, uint64_t id)
 		if (n->attr.id == id)
 			return n;
 	return NULL;
+}
+
+bool model_first_visit(struct model_node *n, uint64_t round)
+{
+	bool first = n->round != round;
+
+	n->round = round;
+	return first;
 }
 
 uint64_t model_count(const struct model *fs)
@@ -443,7 +461,7 @@ int model_put(struct model *fs, const char *path, uint32_t flags, const void *by
 	n->attr.size = size;
 	if (old) {
 		entry_del(at.dir, at.name);
-		node_free(old);
+		node_unlink(old, now_ns);
 	}
 	entry_add(at.dir, at.name, n);
 	dir_changed(at.dir, now_ns);
@@ -507,7 +525,7 @@ int model_unlink(struct model *fs, const char *path, int64_t now_ns)
 	if (at.node->attr.type == META_TYPE_DIR)
 		return -EISDIR;
 	entry_del(at.dir, at.name);
-	node_free(at.node);
+	node_unlink(at.node, now_ns);
 	dir_changed(at.dir, now_ns);
 	return 0;
 }
@@ -569,12 +587,36 @@ int model_rename(struct model *fs, const char *from, const char *to, uint32_t fl
 		return err < 0 ? err : 0;
 	if (b.node) {
 		entry_del(b.dir, b.name);
-		node_free(b.node);
+		node_unlink(b.node, now_ns);
 	}
 	entry_del(a.dir, a.name);
 	entry_add(b.dir, b.name, a.node);
 	a.node->attr.ctime_ns = now_ns;
 	dir_changed(a.dir, now_ns);
+	dir_changed(b.dir, now_ns);
+	return 0;
+}
+
+int model_link(struct model *fs, const char *from, const char *to, uint32_t flags, int64_t now_ns)
+{
+	struct place a, b;
+	int err = place(fs, from, !(flags & META_NOFOLLOW), &a);
+
+	if (!err)
+		err = place(fs, to, false, &b);
+	if (err)
+		return err;
+	if (!a.node)
+		return -ENOENT;
+	if (b.node)
+		return -EEXIST;
+	if (a.node->attr.type == META_TYPE_DIR)
+		return -EPERM;
+	if (b.slash)
+		return -ENOENT;
+	entry_add(b.dir, b.name, a.node);
+	a.node->attr.nlink++;
+	a.node->attr.ctime_ns = now_ns;
 	dir_changed(b.dir, now_ns);
 	return 0;
 }
@@ -695,6 +737,7 @@ static uint64_t node_hash(const struct model_node *n, uint64_t h, bool times)
 	h = hash_u64(h, a.mode);
 	h = hash_u64(h, (uint64_t)a.uid << 32 | a.gid);
 	h = hash_u64(h, a.size);
+	h = hash_u64(h, a.nlink);
 	if (times) {
 		h = hash_u64(h, (uint64_t)a.mtime_ns);
 		h = hash_u64(h, (uint64_t)a.ctime_ns);
@@ -715,48 +758,4 @@ uint64_t model_hash(struct model *fs, bool times)
 	while ((n = model_next(fs, path)))
 		h = node_hash(n, hash_bytes(h, path, strlen(path)), times);
 	return h;
-}
-
-/* ---- a copy
- * -------------------------------------------------------------------------------------- */
-
-static void node_copy(struct model_node *to, const struct model_node *from)
-{
-	to->attr = from->attr;
-	if (from->text)
-		to->text = must(strdup(from->text));
-	blocks_grow(to, from->blocks);
-	for (uint64_t i = 0; i < from->blocks; i++) {
-		if (!from->block[i])
-			continue;
-		to->block[i] = must(malloc(BLOCK_SIZE));
-		memcpy(to->block[i], from->block[i], BLOCK_SIZE);
-	}
-}
-
-struct model *model_copy(const struct model *fs)
-{
-	struct model *to = model_new(0);
-	char path[META_PATH_MAX + 1] = "";
-	struct model_node *n, *dir;
-	int err;
-
-	while ((n = model_next((struct model *)(uintptr_t)fs, path))) {
-		struct model_node *c = to->root;
-
-		if (n != fs->root) {
-			char *slash = strrchr(path, '/');
-
-			c = node_new(to, n->attr.type, 0, 0);
-			*slash = 0;
-			dir = *path ? model_node(to, path, META_NOFOLLOW, &err) : to->root;
-			*slash = '/';
-			ASSERT(dir);
-			entry_add(dir, slash + 1, c);
-			c->parent = dir;
-		}
-		node_copy(c, n);
-	}
-	to->id_next = fs->id_next;
-	return to;
 }

@@ -6,8 +6,8 @@
  * order of checks.  Paths are from the root, with or without a leading slash; flags are those of
  * meta.h (META_NOFOLLOW, META_EXCL, META_MUST_EXIST).  `now_ns` is the operation's wall_ns.
  *
- * A node is a file, directory or symlink; it lives until its last name goes.  Its id is never
- * reused: who holds a handle of the store keeps the id beside it (model_by_id()).
+ * A node is a file, directory or symlink; it lives until the last of its names goes.  Its id is
+ * never reused: who holds a handle of the store keeps the id beside it (model_by_id()).
  * Memory is malloc's, and running out of it ends the process: this is a test.
  */
 #ifndef TEST_FS_MODEL_H
@@ -24,7 +24,8 @@ struct model_attr {
 	uint32_t mode;
 	uint32_t uid;
 	uint32_t gid;
-	uint64_t size; /* bytes; of a directory: its entries */
+	uint32_t nlink; /* names */
+	uint64_t size;  /* bytes; of a directory: its entries */
 	int64_t mtime_ns;
 	int64_t ctime_ns;
 	int64_t atime_ns;
@@ -42,8 +43,6 @@ struct model_set {
 
 struct model *model_new(int64_t now_ns);
 void model_end(struct model *fs);
-/* Another one, equal, ids included. */
-struct model *model_copy(const struct model *fs);
 
 /* ---- operations; set may be NULL ------------------------------------------------- */
 
@@ -56,6 +55,8 @@ int model_unlink(struct model *fs, const char *path, int64_t now_ns);
 int model_rmdir(struct model *fs, const char *path, int64_t now_ns);
 int model_rename(struct model *fs, const char *from, const char *to, uint32_t flags,
 		 int64_t now_ns);
+/* flags: META_NOFOLLOW for `from`, which is then a symlink itself. */
+int model_link(struct model *fs, const char *from, const char *to, uint32_t flags, int64_t now_ns);
 int model_setattr(struct model *fs, const char *path, uint32_t flags, const struct model_set *set,
 		  int64_t now_ns);
 /* Any bytes anywhere; the file grows.  By path (symlinks followed), or by node below. */
@@ -91,6 +92,8 @@ bool model_entry(const struct model_node *dir, uint32_t index, const char **name
  * is "" before the first call.  NULL: that was all. */
 struct model_node *model_next(struct model *fs, char *path);
 uint64_t model_count(const struct model *fs); /* nodes */
+/* False: it was called with this node and this round before. */
+bool model_first_visit(struct model_node *n, uint64_t round);
 /* One number of everything: names, types, modes, owners, times if `times`, contents. */
 uint64_t model_hash(struct model *fs, bool times);
 

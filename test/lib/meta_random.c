@@ -166,6 +166,7 @@ static void check_attr(struct meta_random *r, const struct meta_attr *a, const s
 	SAME(r, "uid", a->uid, b->uid);
 	SAME(r, "gid", a->gid, b->gid);
 	SAME(r, "size", a->size, b->size);
+	SAME(r, "names", a->nlink, b->nlink);
 	SAME(r, "mtime", a->mtime_ns, b->mtime_ns);
 	SAME(r, "ctime", a->ctime_ns, b->ctime_ns);
 	SAME(r, "atime", a->atime_ns, b->atime_ns);
@@ -545,6 +546,15 @@ static void do_rename(struct meta_random *r, const char *from, const char *to)
 	note(r, to, run(r, &op), model_rename(r->fs, from, to, op.flags, op.wall_ns));
 }
 
+static void do_link(struct meta_random *r, const char *from, const char *to)
+{
+	struct meta_op op = op_new(r, META_OP_LINK, from);
+
+	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
+	op.flags = below(r, 2) ? META_NOFOLLOW : 0;
+	note(r, to, run(r, &op), model_link(r->fs, from, to, op.flags, op.wall_ns));
+}
+
 static void do_symlink(struct meta_random *r, const char *path)
 {
 	struct meta_op op = op_new(r, META_OP_SYMLINK, path);
@@ -605,7 +615,7 @@ static void one(struct meta_random *r)
 
 	random_path(r, a);
 	random_path(r, b);
-	switch (below(r, 24)) {
+	switch (below(r, 26)) {
 	case 0 ... 3:
 		do_put(r, a);
 		break;
@@ -645,6 +655,9 @@ static void one(struct meta_random *r)
 	case 20 ... 21:
 		do_read(r, a);
 		break;
+	case 22 ... 23:
+		do_link(r, a, b);
+		break;
 	default:
 		do_stat(r, a);
 	}
@@ -666,7 +679,8 @@ uint64_t meta_random_compare(struct meta_random *r)
 		model_node_attr(n, &a);
 		SAME(r, path, run(r, &op), 0);
 		check_attr(r, &op.attr, &a);
-		blocks += op.attr.blocks;
+		if (model_first_visit(n, r->ops + 1))
+			blocks += op.attr.blocks;
 		op.target.path = NULL;
 		op.target.handle = op.attr.handle;
 		if (a.type == META_TYPE_FILE)

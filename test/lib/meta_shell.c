@@ -61,6 +61,15 @@ int sh_rename(struct meta_world *w, const char *from, const char *to, uint32_t f
 	return meta_world_run(w, &op);
 }
 
+int sh_link(struct meta_world *w, const char *from, const char *to)
+{
+	struct meta_op op = sh_op(META_OP_LINK, from);
+
+	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
+	op.flags = META_NOFOLLOW;
+	return meta_world_run(w, &op);
+}
+
 int sh_symlink(struct meta_world *w, const char *text, const char *path)
 {
 	struct meta_op op = sh_op(META_OP_SYMLINK, path);

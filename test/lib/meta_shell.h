@@ -12,6 +12,8 @@ int sh_mkdir(struct meta_world *w, const char *path);
 int sh_symlink(struct meta_world *w, const char *text, const char *path);
 int sh_unlink(struct meta_world *w, const char *path);
 int sh_rmdir(struct meta_world *w, const char *path);
+/* A symlink at `from` is meant itself. */
+int sh_link(struct meta_world *w, const char *from, const char *to);
 int sh_rename(struct meta_world *w, const char *from, const char *to, uint32_t flags);
 int sh_stat(struct meta_world *w, const char *path, uint32_t flags, struct meta_attr *out);
 int sh_stat_handle(struct meta_world *w, const struct meta_handle *h, struct meta_attr *out);

@@ -216,6 +216,27 @@ Test(meta_name, two_names_of_one_hash_are_two_files)
 	cr_assert_eq(sh_count(w, "/", 1), 0);
 }
 
+/* A name that an inode gets later must not take the key that it was born with. */
+Test(meta_name, two_names_of_one_hash_are_two_names_of_one_file)
+{
+	char one[20], two[20], text[BLOCK_SIZE];
+
+	find_collision(one, two);
+	cr_assert_eq(sh_put(w, one, 0, "one", 3), 0);
+	cr_assert_eq(sh_link(w, one, two), 0);
+	cr_assert_eq(sh_stat(w, one, 0, &a), 0);
+	cr_assert_eq(sh_stat(w, two, 0, &b), 0);
+	cr_assert_eq(a.ino, b.ino);
+	cr_assert_eq(a.nlink, 2);
+	cr_assert_eq(sh_count(w, "/", 1), 2);
+	cr_assert_eq(sh_rename(w, two, "x", 0), 0);
+	cr_assert_eq(sh_put(w, one, 0, "eins", 4), 0); /* another inode under that key */
+	cr_assert_eq(sh_rename(w, "x", two, 0), 0);
+	cr_assert_eq(sh_read(w, one, text, sizeof(text)), 4);
+	cr_assert_eq(sh_read(w, two, text, sizeof(text)), 3);
+	cr_assert_eq(sh_count(w, "/", 1), 2);
+}
+
 Test(meta_name, the_hash_depends_on_directory_and_secret)
 {
 	const uint64_t h = meta__name_hash(w->m, 1, "name", 4);
