@@ -179,7 +179,7 @@ static int adopt(struct weka_client *c)
 	c->window_max_bytes = limits->window_max_bytes;
 	c->batch_items_max = min_u32(c->want.batch_max, limits->batch_max);
 	c->address_up = c->address_at;
-	c->lanes[0].address = (uint8_t)c->address_up;
+	c->lanes[0].address = c->lanes[0].via = (uint8_t)c->address_up;
 	c->address_at = 0;
 	c->rounds = 0;
 	c->dead = false;
@@ -463,7 +463,7 @@ int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 		while (lane->at != CLIENT_UP)
 			lane++;
 		snprintf(l.transport, sizeof(l.transport), "%s", fab_conn_transport(lane->conn));
-		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[lane->address]);
+		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[lane->via]);
 	}
 	memcpy(out, &l, min_u64(out->size_bytes, sizeof(l)));
 	return 0;

@@ -152,8 +152,9 @@ struct client_lane {
 	uint64_t retry_ns;
 	uint64_t try_until_ns;
 	uint32_t rounds; /* tries in a row that failed */
-	uint8_t address;
-	bool armed; /* client_sleep.c */
+	uint8_t address; /* its rail: where it belongs       */
+	uint8_t via;     /* where it was dialled last        */
+	bool armed;      /* client_sleep.c                   */
 };
 
 struct weka_client {
@@ -312,14 +313,25 @@ void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t
 void client__lanes_close(struct weka_client *c);
 /* The one with the least to do, but for those in `tried` (bits); NULL: none is UP. */
 struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried);
-/* The first that is UP: there is one while c->at is. */
+/* Over another's rail, for a change that was cut off: client_lane.c. */
+static inline bool client__lane_is_away(const struct client_lane *lane)
+{
+	return lane->at == CLIENT_UP && lane->via != lane->address;
+}
+/* The first that is UP, and not away if there is one: c->at is UP. */
 static inline struct client_lane *client__lane_first(struct weka_client *c)
 {
-	struct client_lane *lane = c->lanes;
+	struct client_lane *away = NULL;
 
-	while (lane->at != CLIENT_UP)
-		lane++;
-	return lane;
+	for (uint32_t i = 0; i < c->lane_count; i++) {
+		if (c->lanes[i].at != CLIENT_UP)
+			continue;
+		if (likely(c->lanes[i].via == c->lanes[i].address))
+			return &c->lanes[i];
+		away = away ? away : &c->lanes[i];
+	}
+	ASSERT(away);
+	return away;
 }
 /* When something will happen to it by itself. */
 uint64_t client__lane_deadline(const struct client_lane *lane);

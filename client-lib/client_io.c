@@ -386,6 +386,10 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 	    slot->replays < CLIENT_REPLAYS_MAX) {
 		slot->replays++;
 		c->counters.replays++;
+		if (slot->call.type == FAB_PUT_BEGIN) { /* it is done anew in any case: anywhere */
+			slot->sent = 0;
+			change_number(c, slot);
+		}
 		again(c, slot);
 		return;
 	}

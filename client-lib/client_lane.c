@@ -14,7 +14,10 @@
  * A *rail* is an address of the same kind as the one that answered.  Lane i goes to the i-th rail
  * behind that one (in turn), and to the i-th core behind the first lane's.  A rail that is dead
  * costs its lanes: they try again, less and less often; the requests go over the others meanwhile.
- * What turns out to be another appliance's is no rail of this session.
+ * A change that was cut off waits for its own lane, though, which then comes back over a rail that
+ * lives.  There it is *away*: it gets nothing else to do, and when that has been answered it ends,
+ * and tries its own rail again.  What turns out to be another appliance's is no rail of this
+ * session.
  *
  * Invariants, true between any two calls:
  *
@@ -89,6 +92,12 @@ void client__lanes_plan(struct weka_client *c)
 	c->lanes_ns = 0;
 }
 
+/* Who is away comes behind all others. */
+static uint64_t load_of(const struct client_lane *lane)
+{
+	return client__lane_is_away(lane) ? lane->load + UINT64_MAX / 2 : lane->load;
+}
+
 /* The one with the least to do of those not in `tried` (bits); NULL: none. */
 struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
 {
@@ -98,7 +107,7 @@ struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
 		struct client_lane *lane = &c->lanes[i];
 
 		if (lane->at == CLIENT_UP && !(tried >> i & 1) &&
-		    (!best || lane->load < best->load))
+		    (!best || load_of(lane) < load_of(best)))
 			best = lane;
 	}
 	return best;
@@ -123,7 +132,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 		min_u64(RETRY_MIN_NS << min_u32(lane->rounds, ROUNDS_MAX), RETRY_MAX_NS);
 
 	snprintf(c->error, sizeof(c->error), "%.120s: a further connection: %.100s",
-		 c->addresses[lane->address],
+		 c->addresses[lane->via],
 		 lane->conn && *fab_conn_error(lane->conn) ? fab_conn_error(lane->conn)
 							   : strerror(-err));
 	lane_close(c, lane);
@@ -132,7 +141,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 		pause_ns = RETRY_FULL_NS;
 	lane->retry_ns = client__after(now_ns, pause_ns);
 	if (err == -EXDEV) { /* it stays an address for a session to come */
-		c->foreign |= 1u << lane->address;
+		c->foreign |= 1u << lane->via;
 		client__lanes_plan(c);
 	}
 }
@@ -144,14 +153,16 @@ static void join_begin(struct weka_client *c, struct client_lane *lane, uint64_t
 	/* What waits for this one alone need not wait for its link. */
 	bool by_another = lane->rounds % 2 && client__lane_is_missed(c, number);
 	struct fab_connect_cfg cfg = {
-		.address = c->addresses[by_another ? other->address : lane->address],
 		.want = c->want,
 		.lane_of = other->conn,
 		.lane = number,
 		.core = (c->place.core + number) % c->place.core_count,
 	};
-	int err = fab_connect(&lane->conn, &cfg, now_ns);
+	int err;
 
+	lane->via = by_another ? other->via : lane->address;
+	cfg.address = c->addresses[lane->via];
+	err = fab_connect(&lane->conn, &cfg, now_ns);
 	if (err)
 		join_failed(c, lane, now_ns, err);
 	else
@@ -195,6 +206,18 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 	c->lanes_up++;
 }
 
+/* What it came back for over another's rail has been answered: to its own, if others are at work.
+ */
+static void go_home(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
+{
+	if (lane->load > 0 || client__lane_is_missed(c, (uint32_t)(lane - c->lanes)) ||
+	    client__lane_is_away(client__lane_pick(c, 0)))
+		return;
+	lane_close(c, lane);
+	lane->retry_ns = now_ns;
+	c->lanes_up--;
+}
+
 uint64_t client__lane_deadline(const struct client_lane *lane)
 {
 	if (lane->at == CLIENT_DOWN)
@@ -213,6 +236,8 @@ void client__lanes_step(struct weka_client *c, uint64_t now_ns)
 	for (i = 0; i < c->lane_count; i++) {
 		struct client_lane *lane = &c->lanes[i];
 
+		if (unlikely(client__lane_is_away(lane)))
+			go_home(c, lane, now_ns);
 		if (lane->at == CLIENT_DOWN && now_ns >= lane->retry_ns)
 			join_begin(c, lane, now_ns);
 		if (lane->at == CLIENT_HELLO)
@@ -221,7 +246,7 @@ void client__lanes_step(struct weka_client *c, uint64_t now_ns)
 			join_pool(c, lane, now_ns);
 		if (lane->at == CLIENT_DOWN)
 			next_ns = min_u64(next_ns, lane->retry_ns);
-		else if (lane->at != CLIENT_UP)
+		else if (lane->at != CLIENT_UP || client__lane_is_away(lane))
 			next_ns = now_ns; /* with every look at the clock */
 	}
 	c->lanes_ns = next_ns;
@@ -234,7 +259,7 @@ void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t
 	uint32_t i;
 
 	ASSERT(lane->at == CLIENT_UP && lane->load == 0 && c->lanes_up > 0);
-	snprintf(c->error, sizeof(c->error), "%.120s: the %s broke", c->addresses[lane->address],
+	snprintf(c->error, sizeof(c->error), "%.120s: the %s broke", c->addresses[lane->via],
 		 c->lanes_up > 1 ? "connection" : "session");
 	c->lanes_up--;
 	if (c->memory_ours) {

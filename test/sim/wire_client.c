@@ -268,7 +268,7 @@ uint32_t wire_client_misses(const struct wire_client *cl, const char *dead)
 	const struct weka_client *c = cl->c;
 
 	for (uint32_t i = 0; i < c->lane_count; i++)
-		if (c->lanes[i].at != CLIENT_UP &&
+		if ((c->lanes[i].at != CLIENT_UP || client__lane_is_away(&c->lanes[i])) &&
 		    strcmp(c->addresses[c->lanes[i].address], dead) != 0)
 			return i;
 	return CLIENT_LANES_MAX;

@@ -107,8 +107,8 @@ void wire_client_die(struct wire_client *cl);
 bool wire_client_idle(const struct wire_client *cl);
 bool wire_client_is_quiet(const struct wire_client *cl);
 bool wire_client_is_clean(struct wire_client *cl);
-/* The first lane that is not there, and would not go to the address `dead`; CLIENT_LANES_MAX:
- * none. */
+/* The first lane that is not where it belongs, and would not go to the address `dead`;
+ * CLIENT_LANES_MAX: none. */
 uint32_t wire_client_misses(const struct wire_client *cl, const char *dead);
 /* Every name is read until it was answered well, one at a time. */
 bool wire_client_read_all(struct wire_client *cl, bool (*turn)(void));

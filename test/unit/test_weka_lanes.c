@@ -561,6 +561,52 @@ Test(weka_lanes, a_dead_link_is_left_out_and_used_when_it_lives)
 	release_all();
 }
 
+/* A change that was cut off needs its lane, not its link: the lane comes over another, and leaves.
+ */
+Test(weka_lanes, a_lane_that_came_for_a_change_over_another_link_goes_back_to_its_own)
+{
+	struct weka_req change[2] = { { 0 }, { 0 } }, *done;
+	struct weka_ref ref[2] = { weka_ref_path("x"), weka_ref_path("y") };
+	struct weka_create how = { .mode = 0755 };
+	struct weka_attr made[2];
+	char second[64], both[200];
+
+	script_start(&server, "tcp");
+	port_of(server.address, second, sizeof(second));
+	atomic_store(&server.listen_too, second);
+	while (atomic_load(&server.listen_too))
+		usleep(100);
+	snprintf(both, sizeof(both), "%s,%s", server.address, second);
+	dial(both);
+	wait_lanes(2);
+	atomic_store(&server.silent, 1ull << FAB_MKDIR | 1ull << FAB_READ);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_assert_eq(weka_submit_mkdir(client, &change[i], &ref[i], &how, &made[i]), 0);
+	cr_assert(are_held(&server, client, 2));
+	client->addresses[1][strlen("tcp://127.0.0.")] = '3'; /* nobody is there */
+	cut(1);
+	while (atomic_load(&server.seen[FAB_MKDIR]) < 3)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(peer_of(1), 0x7f000001);
+	for (uint32_t i = 0; i < READS; i++)
+		cr_assert_eq(submit_read(i), 0);
+	cr_assert_eq(client->lanes[1].load, 1); /* the change, nothing else */
+	atomic_store(&server.silent, 0);
+	for (uint32_t i = 0; i < 2 + READS; i++) {
+		while (weka_reap(client, &done, 1) == 0)
+			usleep(100);
+		cr_assert_eq(done->status, 0);
+	}
+	wait_lanes(1);
+	second[strlen("tcp://127.0.0.")] = '3';
+	atomic_store(&server.listen_too, second);
+	wait_lanes(2);
+	cr_assert_eq(peer_of(1), 0x7f000003);
+	cr_assert_eq(counters_of(client).lanes_lost, 1); /* to leave is no loss */
+	cr_assert_eq(counters_of(client).reconnects, 0);
+	release_all();
+}
+
 /* Same key, same list: but not the same files. */
 Test(weka_lanes, another_appliance_is_an_alternative_and_no_link)
 {
