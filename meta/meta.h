@@ -196,6 +196,8 @@ enum meta_op_type {
 	META_OP_PUT_ABORT,  /* target.handle = the hidden file                                    */
 	META_OP_WRITE,      /* target.handle; whole blocks from offset; see below                 */
 	META_OP_TRUNCATE,   /* target.handle or path; size; perhaps the new last block            */
+	META_OP_PUNCH,      /* target.handle; bytes [offset, + length) become zeros; see below    */
+	META_OP_SEEK,       /* target, offset, flags SEEK_HOLE -> length, seek_more               */
 	META_OP_SETATTR,    /* target; set_mask, set                                              */
 	META_OP_MKDIR,      /* target = path; mode ... -> attr                                    */
 	META_OP_SYMLINK,    /* target = path; inline_buf, length = the text                       */
@@ -211,6 +213,7 @@ enum meta_op_flags {
 	META_EXCL = 1 << 1,      /* put, rename: -EEXIST when the name exists                     */
 	META_BY_INLINE = 1 << 2, /* put: the content is in inline_buf; write, truncate: a tail is */
 	META_MUST_EXIST = 1 << 3, /* put: replace only */
+	META_SEEK_HOLE = 1 << 4,  /* seek: a hole is looked for, not data */
 };
 
 enum meta_set_mask {
@@ -295,11 +298,20 @@ struct meta_statfs {
  * TRUNCATE to `size`.  Down, and size inside a block that is no hole and no tail: runs/crcs hold
  *         its zero-tailed replacement (nblocks 1), or META_BY_INLINE its size % 4096 bytes, which
  *         become the tail (as above).  A hole or a tail needs neither.  Up: size only.
+ * PUNCH   the bytes [offset, + length), META_IO_BLOCKS_MAX blocks of the file at most, become
+ *         zeros; what of them lies behind the end is not looked at, and the size stays.  Whole
+ *         blocks become holes (the last one of the file is whole up to the end).  A block of which
+ *         a part stays, and that is no hole and no tail: runs/crcs hold its replacement, which has
+ *         the zeros; so there are 0, 1 or 2 blocks in them, in the file's order.
+ * SEEK    length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
+ *         end of the file being one.  What has a block, or the tail, is data as a whole.
+ *         seek_more: up to there was none, and it is to be asked again from there on.  -ENXIO:
+ *         offset is not in the file, or no data follows.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
  * PUT, MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
  *         the caller says so.  -ECONNRESET: nobody knows.
- * Blocks given to a PUT, WRITE or TRUNCATE that fails (status != 0) are dead: the store has taken
- * them back.  Blocks never given to one: meta_data_free().
+ * Blocks given to a PUT, WRITE, TRUNCATE or PUNCH that fails (status != 0) are dead: the store has
+ * taken them back.  Blocks never given to one: meta_data_free().
  *
  * Errors in status: -ENOENT, -EACCES (out of target.root), -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
  * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents),
@@ -333,7 +345,8 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end; /* nothing behind what was returned */
+	bool list_end;  /* nothing behind what was returned */
+	bool seek_more; /* SEEK: to be asked again */
 	struct meta_statfs *statfs;
 	struct meta_receipt_id receipt; /* changes, RECALL */
 

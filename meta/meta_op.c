@@ -109,6 +109,10 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_write(m, op);
 	case META_OP_TRUNCATE:
 		return meta__plan_truncate(m, op);
+	case META_OP_PUNCH:
+		return meta__plan_punch(m, op);
+	case META_OP_SEEK:
+		return meta__plan_seek(m, op);
 	case META_OP_SETATTR:
 		return meta__plan_setattr(m, op);
 	case META_OP_MKDIR:
@@ -138,6 +142,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_READLINK:
 	case META_OP_STATFS:
 	case META_OP_RECALL:
+	case META_OP_SEEK:
 		return OP_NO_CHANGE;
 	case META_OP_PUT:
 	case META_OP_PUT_BEGIN:
@@ -158,7 +163,7 @@ static uint32_t kind_of(const struct meta_op *op)
 
 static bool brings_blocks(const struct meta_op *op)
 {
-	if (op->type == META_OP_WRITE)
+	if (op->type == META_OP_WRITE || op->type == META_OP_PUNCH)
 		return op->nruns > 0;
 	return (op->type == META_OP_PUT || op->type == META_OP_TRUNCATE) &&
 	       !(op->flags & META_BY_INLINE) && op->nruns > 0;

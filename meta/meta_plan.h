@@ -182,6 +182,27 @@ must_check int meta__runs_check(const struct meta_op *op, uint64_t nblocks);
 must_check int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
 				uint64_t first, uint64_t end, bool fresh);
 
+/* The operation's blocks, one after the other. */
+struct meta__source {
+	const struct meta_op *op;
+	uint32_t run;
+	uint32_t used; /* of that run */
+	uint32_t at;   /* in all      */
+};
+
+/* The next one's address and checksum; behind the last: a hole. */
+uint64_t meta__source_next(struct meta__source *s, uint32_t *crc);
+/* The file that op is about: -EISDIR, -EINVAL for what is none. */
+must_check int meta__file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in);
+/* Its bytes have changed; op->attr. */
+must_check int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *in);
+/* Slots [from, end) of c die; they go to `dead`, and become holes when the caller says so. */
+void meta__kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
+		      struct meta__chunk *dead);
+void meta__blocks_moved(struct meta__inode *in, uint64_t came, const struct meta__chunk *dead);
+/* The operation's blocks come to life; what dies may change as many zones as records are left. */
+must_check int meta__runs_live(struct meta *m, const struct meta_op *op, uint32_t shard);
+
 /* ---- meta_tail.c ------------------------------------------------------------------- */
 
 /* Which block's bytes lie in the index, how many, where.  len 0: none. */
@@ -202,6 +223,9 @@ must_check int meta__tail_drop(struct meta *m, struct meta__inode *in,
 /* The tail becomes t->len bytes of t->block, which stay where they are until the inode is put. */
 must_check int meta__tail_put(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 			      const struct meta__tail *t, const void *bytes);
+/* Of its bytes those in [from, end) become zeros; if these are all, there is none any more. */
+must_check int meta__tail_punch(struct meta *m, struct meta__inode *in,
+				const struct meta__tail *old, uint32_t from, uint32_t end);
 /* Of its bytes the first `keep` stay. */
 must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 			      uint32_t keep);
@@ -246,6 +270,8 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op);
 int meta__plan_put_abort(struct meta *m, struct meta_op *op);
 int meta__plan_write(struct meta *m, struct meta_op *op);
 int meta__plan_truncate(struct meta *m, struct meta_op *op);
+int meta__plan_punch(struct meta *m, struct meta_op *op);
+int meta__plan_seek(struct meta *m, struct meta_op *op);
 int meta__plan_setattr(struct meta *m, struct meta_op *op);
 int meta__plan_mkdir(struct meta *m, struct meta_op *op);
 int meta__plan_symlink(struct meta *m, struct meta_op *op);

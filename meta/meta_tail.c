@@ -185,21 +185,44 @@ int meta__tail_put(struct meta *m, struct meta__inode *in, const struct meta__ta
 	return rc ? rc : miss;
 }
 
+/* Its bytes, to be changed, in ops->tail: no new sum over bad ones. */
+static int tail_load(struct meta *m, const struct meta__inode *in, const struct meta__tail *t)
+{
+	const struct meta_key key = piece_key(in, t->block, 0);
+	int rc = meta__tail_read(m, in, t, m->ops->tail);
+
+	if (rc == 0 && crc32c_block(m->ops->tail, t->len) != in->inline_crc)
+		return meta__bad_record(m, "tail", in->shard, &key);
+	return rc;
+}
+
 int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 		   uint32_t keep)
 {
 	struct meta__tail t = { .block = old->block, .len = keep };
-	const struct meta_key key = piece_key(in, old->block, 0);
 	int rc;
 
 	if (keep >= old->len)
 		return 0;
 	if (keep == 0)
 		return meta__tail_drop(m, in, old);
-	rc = meta__tail_read(m, in, old, m->ops->tail);
+	rc = tail_load(m, in, old);
+	return rc ? rc : meta__tail_put(m, in, old, &t, m->ops->tail);
+}
+
+int meta__tail_punch(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
+		     uint32_t from, uint32_t end)
+{
+	int rc;
+
+	ASSERT(from < end);
+	if (from >= old->len)
+		return 0; /* zeros already */
+	if (end >= old->len)
+		return meta__tail_cut(m, in, old, from);
+	rc = tail_load(m, in, old);
 	if (rc)
 		return rc;
-	if (crc32c_block(m->ops->tail, old->len) != in->inline_crc) /* no new sum over bad bytes */
-		return meta__bad_record(m, "tail", in->shard, &key);
-	return meta__tail_put(m, in, old, &t, m->ops->tail);
+	memset(m->ops->tail + from, 0, end - from);
+	return meta__tail_put(m, in, old, old, m->ops->tail);
 }

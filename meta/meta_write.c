@@ -46,15 +46,7 @@ int meta__chunk_put(struct meta *m, const struct meta__inode *in, uint64_t index
 
 /* ---- runs into chunks ----------------------------------------------------------------- */
 
-/* The operation's blocks, one after the other. */
-struct source {
-	const struct meta_op *op;
-	uint32_t run;
-	uint32_t used; /* of that run */
-	uint32_t at;   /* in all      */
-};
-
-static uint64_t source_next(struct source *s, uint32_t *crc)
+uint64_t meta__source_next(struct meta__source *s, uint32_t *crc)
 {
 	const struct meta_run *r = &s->op->runs[s->run];
 	uint64_t baddr;
@@ -81,9 +73,8 @@ static uint64_t blocks_in(const struct meta__chunk *c)
 	return n;
 }
 
-/* Slots [from, end) of c die; they go to `dead`. */
-static void kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
-		       struct meta__chunk *dead)
+void meta__kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
+		      struct meta__chunk *dead)
 {
 	meta__chunk_init(dead, c->epoch);
 	for (uint32_t i = from; i < min_u32(end, c->nblocks); i++)
@@ -91,14 +82,14 @@ static void kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
 			meta__chunk_set(dead, i, c->baddr[i], c->crc[i]);
 }
 
-static void blocks_moved(struct meta__inode *in, uint64_t came, uint64_t went)
+void meta__blocks_moved(struct meta__inode *in, uint64_t came, const struct meta__chunk *dead)
 {
 	in->blocks += came;
-	in->blocks -= min_u64(went, in->blocks);
+	in->blocks -= min_u64(blocks_in(dead), in->blocks);
 }
 
-static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in, uint64_t index,
-		       uint32_t from, uint32_t end, bool fresh)
+static int write_chunk(struct meta *m, struct meta__source *s, struct meta__inode *in,
+		       uint64_t index, uint32_t from, uint32_t end, bool fresh)
 {
 	struct meta__chunk *c = &m->ops->chunk, *dead = &m->ops->dead_chunk;
 	uint64_t came = 0;
@@ -111,13 +102,13 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 	if (meta__stop(rc, &miss))
 		return rc;
 	had = c->nblocks > 0;
-	kill_slots(c, from, end, dead);
+	meta__kill_slots(c, from, end, dead);
 	rc = dead->nblocks ? meta__dead_blocks(m, in, index, dead) : 0;
 	if (meta__stop(rc, &miss))
 		return rc;
 	for (uint32_t i = from; i < end; i++) {
 		uint32_t crc;
-		const uint64_t baddr = source_next(s, &crc);
+		const uint64_t baddr = meta__source_next(s, &crc);
 
 		meta__chunk_set(c, i, baddr, crc);
 		came += baddr != 0;
@@ -125,7 +116,7 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
 	if (came == 0 && dead->nblocks == 0)
 		return miss; /* holes were holes */
 	c->epoch = in->epoch;
-	blocks_moved(in, came, blocks_in(dead));
+	meta__blocks_moved(in, came, dead);
 	rc = meta__chunk_put(m, in, index, had, c);
 	return rc ? rc : miss;
 }
@@ -134,8 +125,7 @@ static int write_chunk(struct meta *m, struct source *s, struct meta__inode *in,
  * same again for an orphan of dead blocks; a tail that goes; a receipt. */
 #define RECORDS_FIXED (25u + META__TAIL_PIECES)
 
-/* The blocks come to life; what dies may change as many zones as there are records left. */
-static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
+int meta__runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 {
 	struct meta__dead *dead = &m->ops->dead;
 	uint32_t zones = 0, last = UINT32_MAX, left;
@@ -165,8 +155,8 @@ static int runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inode *in,
 		     uint64_t first, uint64_t end, bool fresh)
 {
-	struct source s = { .op = op };
-	int rc = runs_live(m, op, in->shard), miss = 0;
+	struct meta__source s = { .op = op };
+	int rc = meta__runs_live(m, op, in->shard), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -186,7 +176,7 @@ int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inod
 
 /* ---- write ------------------------------------------------------------------------------- */
 
-static int file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+int meta__file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in)
 {
 	int rc = meta__resolve(m, &op->target, true, in);
 
@@ -197,16 +187,20 @@ static int file_of(struct meta *m, const struct meta_op *op, struct meta__inode 
 	return op->size > META__FILE_BYTES_MAX ? -EFBIG : 0;
 }
 
-static int put_changed(struct meta *m, struct meta_op *op, struct meta__inode *in, int miss)
+int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *in)
 {
 	int rc;
 
 	in->mtime_ns = op->wall_ns;
 	in->ctime_ns = op->wall_ns;
 	rc = meta__inode_put(m, in);
-	if (rc)
-		return rc;
-	rc = meta__attr(m, in, &op->attr);
+	return rc ? rc : meta__attr(m, in, &op->attr);
+}
+
+static int put_changed(struct meta *m, struct meta_op *op, struct meta__inode *in, int miss)
+{
+	int rc = meta__file_changed(m, op, in);
+
 	return rc ? rc : miss;
 }
 
@@ -254,7 +248,7 @@ int meta__plan_write(struct meta *m, struct meta_op *op)
 	struct meta__inode in;
 	struct meta__tail old;
 	uint64_t end, size;
-	int rc = file_of(m, op, &in), miss = 0;
+	int rc = meta__file_of(m, op, &in), miss = 0;
 
 	if (!rc)
 		rc = write_check(op, first, &end);
@@ -308,19 +302,19 @@ static int cut_chunk(struct meta *m, const struct meta_op *op, struct meta__inod
 	had = c->nblocks > 0;
 	if (!had && !has_block)
 		return 0;
-	kill_slots(c, has_block || !keep ? at : at + 1, META_CHUNK_BLOCKS, dead);
+	meta__kill_slots(c, has_block || !keep ? at : at + 1, META_CHUNK_BLOCKS, dead);
 	if (dead->nblocks)
 		rc = meta__dead_blocks(m, in, index, dead);
 	if (meta__stop(rc, &miss))
 		return rc;
-	blocks_moved(in, has_block, blocks_in(dead));
+	meta__blocks_moved(in, has_block, dead);
 	meta__chunk_trim(c, keep ? at + 1 : at);
 	if (has_block)
 		meta__chunk_set(c, at, op->runs[0].baddr, op->crcs[0]);
 	rc = meta__chunk_put(m, in, index, had, c);
 	if (meta__stop(rc, &miss) || !has_block)
 		return rc ? rc : miss;
-	rc = runs_live(m, op, in->shard);
+	rc = meta__runs_live(m, op, in->shard);
 	meta__tx_data(m, op->runs, op->nruns);
 	return rc ? rc : miss;
 }
@@ -368,7 +362,7 @@ int meta__plan_truncate(struct meta *m, struct meta_op *op)
 {
 	const bool has_block = op->nruns && !(op->flags & META_BY_INLINE);
 	struct meta__inode in;
-	int rc = file_of(m, op, &in);
+	int rc = meta__file_of(m, op, &in);
 
 	if (rc)
 		return rc;

@@ -429,6 +429,31 @@ int model_node_truncate(struct model_node *n, uint64_t size, int64_t now_ns)
 	return 0;
 }
 
+int model_node_punch(struct model_node *n, uint64_t offset, uint64_t length, int64_t now_ns)
+{
+	const uint64_t end = min_u64(offset + length, n->attr.size);
+	int err = file_only(n);
+
+	if (err || offset >= n->attr.size)
+		return err;
+	for (uint64_t at = offset; at < end;) {
+		const uint64_t i = at / BLOCK_SIZE, from = at % BLOCK_SIZE;
+		const uint64_t piece = min_u64(end - at, BLOCK_SIZE - from);
+		const bool whole = from == 0 && (piece == BLOCK_SIZE || end == n->attr.size);
+
+		if (i < n->blocks && n->block[i] && whole) {
+			free(n->block[i]);
+			n->block[i] = NULL;
+		} else if (i < n->blocks && n->block[i]) {
+			memset(n->block[i] + from, 0, piece);
+		}
+		at += piece;
+	}
+	n->attr.mtime_ns = now_ns;
+	n->attr.ctime_ns = now_ns;
+	return 0;
+}
+
 /* ---- operations ------------------------------------------------------------------------------ */
 
 int model_put(struct model *fs, const char *path, uint32_t flags, const void *bytes, uint64_t size,

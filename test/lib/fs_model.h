@@ -80,6 +80,7 @@ void model_node_attr(const struct model_node *n, struct model_attr *out);
 int model_node_write(struct model_node *n, uint64_t offset, const void *bytes, uint64_t length,
 		     int64_t now_ns);
 int model_node_truncate(struct model_node *n, uint64_t size, int64_t now_ns);
+int model_node_punch(struct model_node *n, uint64_t offset, uint64_t length, int64_t now_ns);
 int64_t model_node_read(const struct model_node *n, uint64_t offset, void *buf, uint64_t length);
 const char *model_node_text(const struct model_node *n); /* of a symlink */
 

@@ -4,6 +4,7 @@
  * is not overwritten is read and merged.
  */
 #include "test/lib/meta_random.h"
+#include "test/lib/meta_shell.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -537,6 +538,64 @@ static void do_truncate(struct meta_random *r, const char *path)
 	note(r, path, rc, model_truncate(r->fs, path, op.size, op.wall_ns));
 }
 
+/* Zeros anywhere in it, whole blocks often. */
+static void do_punch(struct meta_random *r, const char *path)
+{
+	struct meta_op op = op_new(r, META_OP_PUNCH, "");
+	uint64_t offset, length;
+	struct meta_attr a;
+	int rc, err;
+
+	if (!stat_file(r, path, &a))
+		return;
+	op.target.path = NULL;
+	op.target.handle = a.handle;
+	offset = below(r, a.size + 2);
+	length = 1 + (below(r, 2) ? below(r, 20000) : below(r, a.size + 5000));
+	if (below(r, 2))
+		offset = offset / BLOCK_SIZE * BLOCK_SIZE;
+	if (length > (META_IO_BLOCKS_MAX - 1) * BLOCK_SIZE ||
+	    sh_punch_edges(r->w, &op, offset, length))
+		return; /* full */
+	op.wall_ns = ++r->now_ns;
+	rc = run(r, &op);
+	if (rc == -EFBIG) /* zones too small for so much at once */
+		return;
+	SAME(r, "a punch", rc, 0);
+	note(r, path, rc,
+	     model_node_punch(model_node(r->fs, path, 0, &err), offset, length, op.wall_ns));
+}
+
+/* What is called a hole is zeros. */
+static void do_seek(struct meta_random *r, const char *path)
+{
+	uint64_t offset, end;
+	struct meta_attr a;
+	int64_t at;
+	int err;
+
+	if (!stat_file(r, path, &a))
+		return;
+	offset = below(r, a.size + 2);
+	at = sh_seek(r->w, &a.handle, offset, false);
+	SAME(r, "a seek", at >= (int64_t)offset || at == -ENXIO, 1);
+	end = at < 0 ? a.size : (uint64_t)at;
+	for (; offset < end; offset += BLOCK_SIZE) {
+		const uint64_t piece = min_u64(end - offset, BLOCK_SIZE);
+
+		SAME(r, "bytes of a hole",
+		     model_node_read(model_node(r->fs, path, 0, &err), offset, r->bytes, piece),
+		     piece);
+		for (uint64_t i = 0; i < piece; i++)
+			SAME(r, "a byte of a hole", r->bytes[i], 0);
+	}
+	if (at < 0)
+		return;
+	offset = (uint64_t)at;
+	at = sh_seek(r->w, &a.handle, offset, true);
+	SAME(r, "data has an end", at > (int64_t)offset && at <= (int64_t)a.size, 1);
+}
+
 static void do_rename(struct meta_random *r, const char *from, const char *to)
 {
 	struct meta_op op = op_new(r, META_OP_RENAME, from);
@@ -615,7 +674,7 @@ static void one(struct meta_random *r)
 
 	random_path(r, a);
 	random_path(r, b);
-	switch (below(r, 26)) {
+	switch (below(r, 29)) {
 	case 0 ... 3:
 		do_put(r, a);
 		break;
@@ -657,6 +716,12 @@ static void one(struct meta_random *r)
 		break;
 	case 22 ... 23:
 		do_link(r, a, b);
+		break;
+	case 24 ... 25:
+		do_punch(r, a);
+		break;
+	case 26:
+		do_seek(r, a);
 		break;
 	default:
 		do_stat(r, a);

@@ -170,6 +170,85 @@ int sh_truncate(struct meta_world *w, const struct meta_handle *h, uint64_t size
 	return meta_world_run(w, &op);
 }
 
+/* Block `block` of the file with zeros in [from, end) to `out`; 0: it is none, 1: it is one. */
+static int punch_edge(struct meta_world *w, const struct meta_target *t, uint64_t block,
+		      uint64_t from, uint64_t end, uint8_t *out)
+{
+	static struct meta_run run;
+	static uint32_t crc;
+	struct meta_op op = sh_op(META_OP_READ, NULL);
+	const uint64_t at = block * BLOCK_SIZE, lo = max_u64(from, at);
+	int rc;
+
+	op.target = *t;
+	op.offset = at;
+	op.length = 1;
+	op.runs = &run;
+	op.crcs = &crc;
+	op.blocks_max = op.runs_max = 1;
+	rc = meta_world_run(w, &op);
+	if (rc == 0 && op.nblocks)
+		rc = meta_world_fetch(w, &op, out);
+	meta_read_end(w->m, &op);
+	if (rc || op.nblocks == 0 || !run.baddr)
+		return rc;
+	if (end > lo)
+		memset(out + (lo - at), 0, min_u64(end, at + BLOCK_SIZE) - lo);
+	return 1;
+}
+
+int sh_punch_edges(struct meta_world *w, struct meta_op *op, uint64_t offset, uint64_t length)
+{
+	static uint8_t bytes[2 * BLOCK_SIZE];
+	struct meta_op st = sh_op(META_OP_STAT, NULL);
+	const uint64_t first = offset / BLOCK_SIZE;
+	uint64_t end, last;
+	int rc, n = 0;
+
+	op->offset = offset;
+	op->length = length;
+	st.target = op->target;
+	rc = meta_world_run(w, &st);
+	end = min_u64(offset + length, st.attr.size);
+	if (rc || end <= offset)
+		return rc;
+	last = (end - 1) / BLOCK_SIZE;
+	if (offset % BLOCK_SIZE)
+		n = punch_edge(w, &op->target, first, offset, end, bytes);
+	if (n < 0)
+		return n;
+	if (end % BLOCK_SIZE && end < st.attr.size && !(last == first && offset % BLOCK_SIZE)) {
+		rc = punch_edge(w, &op->target, last, offset, end, bytes + n * BLOCK_SIZE);
+		n += rc;
+	}
+	if (rc < 0 || n == 0)
+		return rc < 0 ? rc : 0;
+	return meta_world_data(w, bytes, (uint64_t)n * BLOCK_SIZE, op->runs, &op->nruns, op->crcs);
+}
+
+int sh_punch(struct meta_world *w, const struct meta_handle *h, uint64_t offset, uint64_t length)
+{
+	struct meta_op op = op_of(META_OP_PUNCH, h);
+	int rc = sh_punch_edges(w, &op, offset, length);
+
+	return rc ? rc : meta_world_run(w, &op);
+}
+
+int64_t sh_seek(struct meta_world *w, const struct meta_handle *h, uint64_t offset, bool hole)
+{
+	struct meta_op op;
+	int rc;
+
+	do {
+		op = op_of(META_OP_SEEK, h);
+		op.offset = offset;
+		op.flags = hole ? META_SEEK_HOLE : 0;
+		rc = meta_world_run(w, &op);
+		offset = op.length;
+	} while (rc == 0 && op.seek_more);
+	return rc ? rc : (int64_t)op.length;
+}
+
 static int64_t read_target(struct meta_world *w, const struct meta_target *t, uint8_t *bytes,
 			   uint64_t bytes_max)
 {

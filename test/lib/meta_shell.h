@@ -29,6 +29,12 @@ int sh_write(struct meta_world *w, const struct meta_handle *h, uint64_t offset,
 	     uint64_t length, uint64_t size);
 /* To a multiple of a block, or up, or of an inline file. */
 int sh_truncate(struct meta_world *w, const struct meta_handle *h, uint64_t size);
+/* Any bytes: the edges are read, zeroed and given as blocks. */
+int sh_punch(struct meta_world *w, const struct meta_handle *h, uint64_t offset, uint64_t length);
+/* Where data (or a hole) is, from there on; -errno. */
+int64_t sh_seek(struct meta_world *w, const struct meta_handle *h, uint64_t offset, bool hole);
+/* The blocks that a punch of these bytes replaces: zeroed, into `op`, which has its target. */
+int sh_punch_edges(struct meta_world *w, struct meta_op *op, uint64_t offset, uint64_t length);
 /* All of a file, in any number of reads; its size, or -errno. */
 int64_t sh_read(struct meta_world *w, const char *path, void *bytes, uint64_t bytes_max);
 int64_t sh_read_handle(struct meta_world *w, const struct meta_handle *h, void *bytes,
