@@ -141,6 +141,12 @@ void app_name_begin(struct app_op *op)
 		op->flags = req->args.rename.flags & FAB_RENAME_NOREPLACE ? META_EXCL : 0;
 		op->call = META_OP_RENAME;
 		break;
+	case FAB_LINK:
+		op->name[0] = req->args.rename.from;
+		op->name[1] = req->args.rename.to;
+		op->names = 2;
+		op->call = META_OP_LINK;
+		break;
 	case FAB_MKDIR:
 	case FAB_PUT_BEGIN:
 		make_begin(op);
@@ -234,7 +240,7 @@ enum app_next app_name_step(struct app_op *op)
 		if (err)
 			return app_op_end(op, err);
 		op->meta.target = op->target[0];
-		if (op->call == META_OP_RENAME)
+		if (op->names == 2)
 			op->meta.other = op->target[1];
 		op->meta.flags = op->flags;
 		op->at = NAME_CALLED;

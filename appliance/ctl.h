@@ -60,6 +60,7 @@ int ctl_cmd_cat(struct ctl *c);
 int ctl_cmd_put(struct ctl *c);
 int ctl_cmd_rm(struct ctl *c);
 int ctl_cmd_mkdir(struct ctl *c);
+int ctl_cmd_ln(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
 int ctl_cmd_doctor(struct ctl *c);

@@ -375,6 +375,16 @@ int ctl_cmd_mkdir(struct ctl *c)
 	return status;
 }
 
+int ctl_cmd_ln(struct ctl *c)
+{
+	int err = weka_link(c->client, c->argv[0], c->argv[1]);
+
+	if (err == -EPERM)
+		return ctl_fail("%s: a directory has one name only; a symlink can lead to it",
+				c->argv[0]);
+	return err ? failed(c, err == -EEXIST ? c->argv[1] : c->argv[0], err) : 0;
+}
+
 int ctl_cmd_mv(struct ctl *c)
 {
 	int err = weka_rename(c->client, c->argv[0], c->argv[1]);

@@ -82,6 +82,7 @@ static const struct command {
 	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, true, ctl_cmd_put },
 	{ "rm", "PATH...", "files, and with -r trees", 1, 1 << 20, true, ctl_cmd_rm },
 	{ "mkdir", "PATH...", "directories", 1, 1 << 20, true, ctl_cmd_mkdir },
+	{ "ln", "FILE PATH", "one more name for a file", 2, 2, true, ctl_cmd_ln },
 	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },
 	{ "drives", "[ACTION...]", "the machine's NVMe drives; attach, detach, restore them", 0,
 	  CTL_DRIVES_MAX + 1, false, ctl_cmd_drives },

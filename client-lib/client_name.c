@@ -306,15 +306,15 @@ int weka_submit_setattr(struct weka_client *c, struct weka_req *req, const struc
 	return client__send(c, slot);
 }
 
-int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct weka_ref *from,
-		       const struct weka_ref *to, uint32_t flags)
+static int submit_two(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		      const struct weka_ref *from, const struct weka_ref *to, uint32_t flags)
 {
 	struct client_slot *slot;
 	int err;
 
-	if (from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE || (flags & ~WEKA_NOREPLACE))
+	if (from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE)
 		return -EINVAL;
-	err = client__take(c, req, FAB_RENAME, NULL, &slot);
+	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(from, &slot->call.args.rename.from);
@@ -322,8 +322,23 @@ int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct
 		err = client__name(to, &slot->call.args.rename.to);
 	if (err)
 		return client__drop(c, slot, err);
-	slot->call.args.rename.flags = flags & WEKA_NOREPLACE ? FAB_RENAME_NOREPLACE : 0;
+	slot->call.args.rename.flags = flags;
 	return client__send(c, slot);
+}
+
+int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct weka_ref *from,
+		       const struct weka_ref *to, uint32_t flags)
+{
+	static_assert(WEKA_NOREPLACE == FAB_RENAME_NOREPLACE, "one set of flags");
+	if (flags & ~WEKA_NOREPLACE)
+		return -EINVAL;
+	return submit_two(c, req, FAB_RENAME, from, to, flags);
+}
+
+int weka_submit_link(struct weka_client *c, struct weka_req *req, const struct weka_ref *from,
+		     const struct weka_ref *to)
+{
+	return submit_two(c, req, FAB_LINK, from, to, 0);
 }
 
 static int submit_name(struct weka_client *c, struct weka_req *req, enum fab_type type,

@@ -137,6 +137,14 @@ int weka_rename(struct weka_client *c, const char *from, const char *to)
 			   from);
 }
 
+int weka_link(struct weka_client *c, const char *from, const char *to)
+{
+	struct weka_ref from_ref = unfollowed(from), to_ref = unfollowed(to);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_link(c, &req, &from_ref, &to_ref), "link", to);
+}
+
 int weka_unlink(struct weka_client *c, const char *path)
 {
 	struct weka_ref ref = unfollowed(path);

@@ -558,6 +558,16 @@ WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_
 WEKA_MUST_CHECK int weka_submit_rename(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *from, const struct weka_ref *to,
 				       uint32_t flags);
+
+/**
+ * weka_submit_link - one more name, `to`, for the file that `from` names
+ *
+ * A symlink that `from` ends at is followed, unless its ref says WEKA_NOFOLLOW: then it gets the
+ * name itself.  Both names are the file's from then on, and it is there until its last name goes.
+ * Errors:  -EPERM (a directory), -EEXIST, -ENOENT, -EMLINK (it has as many as there may be).
+ */
+WEKA_MUST_CHECK int weka_submit_link(struct weka_client *client, struct weka_req *req,
+				     const struct weka_ref *from, const struct weka_ref *to);
 WEKA_MUST_CHECK int weka_submit_unlink(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *ref);
 WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_req *req,
@@ -625,8 +635,8 @@ WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
  * For tools and first steps.  Each submits, waits, and returns what came: 0 or more, or -errno
  * with a line in weka_error().  Requests of the same client that are in flight go on meanwhile,
  * and stay to be reaped.  Paths are followed through symlinks, but for the last name of
- * lstat, readlink, unlink, rename and symlink.  They lease what they need from the pool for as
- * long as they run: 64 KiB, and a write, being atomic, all of its bytes up to 4 MiB.  So all of
+ * lstat, readlink, unlink, rename, link and symlink.  They lease what they need from the pool for
+ * as long as they run: 64 KiB, and a write, being atomic, all of its bytes up to 4 MiB.  So all of
  * them can also answer -EAGAIN (no such lease now, or requests_max are in flight) and -EMSGSIZE
  * (the pool is smaller than that).
  */
@@ -671,6 +681,8 @@ WEKA_MUST_CHECK int weka_lstat(struct weka_client *client, const char *path,
 WEKA_MUST_CHECK int weka_setattr(struct weka_client *client, const struct weka_ref *ref,
 				 const struct weka_setattr *set);
 WEKA_MUST_CHECK int weka_rename(struct weka_client *client, const char *from, const char *to);
+/* As link(2): a symlink at `from` gets the name itself. */
+WEKA_MUST_CHECK int weka_link(struct weka_client *client, const char *from, const char *to);
 WEKA_MUST_CHECK int weka_unlink(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* either */

@@ -70,6 +70,7 @@ enum fab_type {
 	FAB_RENAME,
 	FAB_SYMLINK,
 	FAB_PUT_ABORT, /* PUT_BEGIN's hidden file will not be committed         */
+	FAB_LINK,      /* one more name for a file                              */
 	FAB_TYPE_END,  /* one past the last */
 };
 
@@ -230,9 +231,9 @@ union fab_args {
 		int64_t atime_ns;
 	} setattr;
 	struct {
-		struct fab_name from;
+		struct fab_name from; /* RENAME, LINK: what is there */
 		struct fab_name to;
-		uint32_t flags; /* FAB_RENAME_NOREPLACE */
+		uint32_t flags; /* FAB_RENAME_NOREPLACE; LINK: 0 */
 	} rename;
 	struct {
 		struct fab_name name;

@@ -76,6 +76,7 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_SETATTR:
 		return sizeof(struct fab_setattr_wire) + named(&call->args.setattr.name);
 	case FAB_RENAME:
+	case FAB_LINK:
 		return sizeof(struct fab_rename_wire) + named(&call->args.rename.from) +
 		       named(&call->args.rename.to);
 	case FAB_SYMLINK:
@@ -362,6 +363,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 		setattr_build(call, &pen);
 		return;
 	case FAB_RENAME:
+	case FAB_LINK:
 		rename_build(call, &pen);
 		return;
 	case FAB_SYMLINK:

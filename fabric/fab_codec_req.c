@@ -50,6 +50,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_RENAME] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 	[FAB_SYMLINK] = { .fixed_bytes = sizeof(struct fab_symlink_wire), .names = true },
 	[FAB_PUT_ABORT] = { .fixed_bytes = sizeof(struct fab_size_wire) },
+	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 };
 
 /* A body under the knife. */
@@ -339,7 +340,7 @@ static int rename_parse(struct fab_req *req, const struct cut *cut)
 
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.rename.flags = le32_get(w.flags);
-	if (req->args.rename.flags & ~FAB_RENAME_NOREPLACE)
+	if (req->args.rename.flags & ~(req->type == FAB_LINK ? 0 : FAB_RENAME_NOREPLACE))
 		return -EPROTO;
 	err = place_parse(&req->args.rename.from, cut, &w.from);
 	return err ? err : place_parse(&req->args.rename.to, cut, &w.to);
@@ -405,6 +406,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_SETATTR:
 		return setattr_parse(req, &cut);
 	case FAB_RENAME:
+	case FAB_LINK:
 		return rename_parse(req, &cut);
 	case FAB_SYMLINK:
 		return symlink_parse(req, &cut);

@@ -22,6 +22,7 @@ local types = {
 	[22] = "READLINK", [23] = "STATFS", [24] = "STATUS", [25] = "PUT", [26] = "PUT_BEGIN",
 	[27] = "PUT_COMMIT", [28] = "WRITE", [29] = "TRUNCATE", [30] = "SETATTR", [31] = "MKDIR",
 	[32] = "RMDIR", [33] = "UNLINK", [34] = "RENAME", [35] = "SYMLINK", [36] = "PUT_ABORT",
+	[37] = "LINK",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }
@@ -30,7 +31,7 @@ local errors = {
 	[0] = "ok", [-1] = "EPERM", [-2] = "ENOENT", [-5] = "EIO", [-11] = "EAGAIN", [-12] = "ENOMEM",
 	[-13] = "EACCES", [-16] = "EBUSY", [-17] = "EEXIST", [-18] = "EXDEV", [-19] = "ENODEV", [-20] = "ENOTDIR",
 	[-21] = "EISDIR", [-22] = "EINVAL", [-24] = "EMFILE", [-27] = "EFBIG", [-28] = "ENOSPC", [-30] = "EROFS",
-	[-36] = "ENAMETOOLONG", [-39] = "ENOTEMPTY", [-40] = "ELOOP", [-71] = "EPROTO", [-74] = "EBADMSG",
+	[-31] = "EMLINK", [-36] = "ENAMETOOLONG", [-39] = "ENOTEMPTY", [-40] = "ELOOP", [-71] = "EPROTO", [-74] = "EBADMSG",
 	[-87] = "EUSERS", [-90] = "EMSGSIZE", [-93] = "EPROTONOSUPPORT", [-104] = "ECONNRESET",
 	[-110] = "ETIMEDOUT", [-116] = "ESTALE", [-125] = "ECANCELED",
 }
@@ -234,6 +235,7 @@ local bodies = {
 for _, type in ipairs({ 19, 21, 22, 26, 30, 31, 32, 33, 35 }) do
 	bodies[type] = named
 end
+bodies[37] = bodies[34]
 
 -- ---- capsules -------------------------------------------------------------------------------
 

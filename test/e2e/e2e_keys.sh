@@ -134,6 +134,8 @@ refuses "nor by a symlink" "permission denied" "$WITH" bob cat /climbs
 refuses "nor by one to what is not there" "permission denied" "$WITH" bob cat /climbs-to-nothing
 refuses "nor a rename out" "permission denied" "$WITH" bob mv /file /../a/mine
 refuses "nor a rename in" "permission denied" "$WITH" bob mv /../a/file /mine
+refuses "nor a link to what is there" "permission denied" "$WITH" bob ln /../a/file /mine
+refuses "nor a link from there" "permission denied" "$WITH" bob ln /file /../a/mine
 refuses "nor a file made there" "permission denied" "$WITH" bob put "$DIR/top" /../new
 sleep 0.2
 says "the log says who tried" "refused: tcp 127.0.0.1:[0-9]*: key \"bob\": named what is outside its key's subtree" "$DIR/daemon.log"

@@ -43,6 +43,14 @@ refuses "and not under the old one" "no such file" env sh -c "'$BIN/wekactl' -c 
 check "mkdir -r makes parents" ctl -r mkdir /a/b/c
 check "mv into another directory" ctl mv /renamed /a/b/c/moved
 check "the other client reads it there" sees /a/b/c/moved two
+check "ln" ctl ln /a/b/c/moved /linked
+check "the other client reads it by its second name" sees /linked two
+check "stat says that it has two" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' --json stat /linked | grep -q '\"nlink\":2'"
+echo three >"$DIR/f"
+check "replace it at one" ctl put "$DIR/f" /linked
+check "the other one has what it had" sees /a/b/c/moved two
+refuses "no second name for a directory" "one name only" ctl ln /a /aa
+refuses "nor one that is there" "/linked: file exists" ctl ln /a/b/c/moved /linked
 # What it has is within what it says that it may have; only tables (the heap) were not known before.
 account() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")

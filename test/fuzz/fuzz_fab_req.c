@@ -84,6 +84,7 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 		name_walk(&req->args.list.dir, body, size);
 		return;
 	case FAB_RENAME:
+	case FAB_LINK:
 		name_walk(&req->args.rename.from, body, size);
 		name_walk(&req->args.rename.to, body, size);
 		return;

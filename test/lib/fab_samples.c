@@ -149,6 +149,10 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		call->args.rename.to = by_dirhandle;
 		call->args.rename.flags = FAB_RENAME_NOREPLACE;
 		return;
+	case FAB_LINK:
+		call->args.rename.from = by_dir;
+		call->args.rename.to = by_path;
+		return;
 	case FAB_SYMLINK:
 		symlink_sample(call);
 		return;
@@ -251,6 +255,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		return name_same(&a->setattr.name, &b->setattr.name) &&
 		       FIELDS_SAME(a->setattr, b->setattr, mask, atime_ns);
 	case FAB_RENAME:
+	case FAB_LINK:
 		return name_same(&a->rename.from, &b->rename.from) &&
 		       name_same(&a->rename.to, &b->rename.to) &&
 		       a->rename.flags == b->rename.flags;

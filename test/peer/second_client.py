@@ -20,7 +20,7 @@ BLOCK = 4096
 POOL = 8 << 20
 HELLO, CHALLENGE, PROOF, WELCOME, REFUSE, POOL_ADD, POOL_ADDED, PART, PULL, DATA, CANCEL, REPLY = range(1, 13)
 (PING, READ, READ_BATCH, OPEN, STAT, LIST, READLINK, STATFS, STATUS, PUT, PUT_BEGIN, PUT_COMMIT, WRITE, TRUNCATE,
- SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT) = range(16, 37)
+ SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT, LINK) = range(16, 38)
 BY_PATH, BY_HANDLE, BY_DIRECTORY = 1, 2, 3
 TO_END = (1 << 64) - 1
 
@@ -269,6 +269,14 @@ def try_handles(c, t):
     got = c.read_batch([(BY_PATH, bytes(16), "/peer/4097"), (BY_HANDLE, handle, ""), (BY_PATH, bytes(16), "/peer/new")])
     t.check("renamed: the old name is gone, the handle stays",
             status == 0 and [g[0] for g in got] == [-errno.ENOENT, 0, 0] and got[1][1] == got[2][1] and len(got[1][1]) == 10, got)
+    names = name_of("/peer/new", 56) + name_of("/peer/too", 65)
+    status, _ = c.call(LINK, names + bytes(8) + b"/peer/new/peer/too")
+    attrs = [ATTR.unpack_from(c.call(STAT, struct.pack("<II", 1, 0) + name_of(path, 32) + path.encode())[1], 8)
+             for path in ("/peer/new", "/peer/too")]
+    t.check("linked: one file with two names", status == 0 and attrs[0] == attrs[1] and attrs[0][0] == handle and attrs[0][-1] == 2,
+            (status, attrs))
+    t.check("a name that is there is no new one", c.call(LINK, names + bytes(8) + b"/peer/new/peer/too")[0] == -errno.EEXIST)
+    t.check("one name goes", c.named(UNLINK, 24, "/peer/too")[0] == 0)
     t.check("a directory with files is not removed", c.named(RMDIR, 24, "/peer")[0] == -errno.ENOTEMPTY)
     t.check("a file is", c.named(UNLINK, 24, "/peer/new")[0] == 0)
     got = c.read_batch([(BY_HANDLE, handle, "")])

@@ -223,6 +223,12 @@ static void own_args(struct hostile *h, struct fab_call *call)
 		call->args.rename.to =
 			(struct fab_name){ .by = FAB_BY_PATH, .name = "/h/new", .name_bytes = 6 };
 		return;
+	case FAB_LINK:
+		call->args.rename.from = own_name(h, true);
+		call->args.rename.to =
+			(struct fab_name){ .by = FAB_BY_PATH, .name = "/h/new", .name_bytes = 6 };
+		call->args.rename.flags = 0;
+		return;
 	case FAB_SYMLINK:
 		call->args.symlink.name = own_name(h, true);
 		return;

@@ -285,6 +285,37 @@ BOTH(names_are_moved_and_removed_once)
 	end();
 }
 
+BOTH(a_file_gets_a_name_once)
+{
+	struct fab_call link_ = { .type = FAB_LINK };
+	struct weka_attr a;
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	cr_assert_eq(weka_write_file(client, "/f", "file", 4, NULL), 0);
+	link_.args.rename.from = path("/f");
+	link_.args.rename.to = path("/l");
+	number = 4;
+	cr_assert_eq(ask(&link_, false), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&link_, true), 0);
+	cr_assert_eq(weka_stat(client, "/f", &a), 0);
+	cr_assert_eq(a.nlink, 2);
+	/* Asked for again when somebody has taken both names: nothing is made of theirs. */
+	cr_assert_eq(weka_write_file(client, "/f", "", 0, NULL), 0);
+	cr_assert_eq(weka_unlink(client, "/l"), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&link_, true), 0);
+	cr_assert_eq(weka_stat(client, "/l", &a), -ENOENT);
+	number = 5;
+	cr_assert_eq(ask(&link_, true), 0); /* one that did not arrive is made */
+	cr_assert_eq(weka_stat(client, "/l", &a), 0);
+	cr_assert_eq(a.nlink, 2);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
 /* Of a batch that was cut off in the middle the rest is put, and what was put stays as it is now.
  */
 BOTH(items_of_a_put_are_put_once)

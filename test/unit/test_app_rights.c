@@ -147,6 +147,8 @@ Test(app_rights, nothing_outside_can_be_named_by_path, .timeout = 60)
 		cr_assert_eq(weka_rename(alice, "/file", up[i]), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_rename(alice, up[i], "/mine"), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_symlink(alice, "x", up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_link(alice, "/file", up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_link(alice, up[i], "/mine"), -EACCES, "%s", up[i]);
 	}
 	reads(root, "/secret", "top");
 	reads(root, "/team/b/file", "b's");
@@ -216,6 +218,7 @@ Test(app_rights, a_read_key_changes_nothing, .timeout = 60)
 	cr_assert_eq(weka_mkdir(carol, "/d", 0755), -EACCES);
 	cr_assert_eq(weka_rmdir(carol, "/d"), -EACCES);
 	cr_assert_eq(weka_unlink(carol, "/file"), -EACCES);
+	cr_assert_eq(weka_link(carol, "/file", "/more"), -EACCES);
 	cr_assert_eq(weka_rename(carol, "/file", "/new"), -EACCES);
 	cr_assert_eq(weka_symlink(carol, "x", "/new"), -EACCES);
 	cr_assert_eq(weka_setattr(carol, &file, &mode), -EACCES);

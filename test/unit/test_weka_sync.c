@@ -219,6 +219,11 @@ TEST_BOTH(names_are_made_moved_and_removed)
 	cr_assert_eq(weka_stat(client, "a", &attr), 0);
 	cr_assert_eq(attr.mode & 07777, 0400);
 	cr_assert_eq(attr.mtime_ns, 77);
+	cr_assert_eq(weka_link(client, "a", "b"), 0);
+	cr_assert_eq(weka_link(client, "a", "b"), -EEXIST);
+	cr_assert_not_null(strstr(weka_error(client), "link b"), "%s", weka_error(client));
+	cr_assert_eq(weka_link(client, "d", "c"), -EPERM);
+	cr_assert_eq(weka_remove(client, "b"), 0);
 	cr_assert_eq(weka_rename(client, "a", "l"), 0);
 	cr_assert_eq(weka_stat(client, "a", &attr), -ENOENT);
 	cr_assert_eq(weka_unlink(client, "d"), -EISDIR);
