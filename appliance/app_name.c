@@ -138,7 +138,9 @@ void app_name_begin(struct app_op *op)
 		op->name[0] = req->args.rename.from;
 		op->name[1] = req->args.rename.to;
 		op->names = 2;
-		op->flags = req->args.rename.flags & FAB_RENAME_NOREPLACE ? META_EXCL : 0;
+		op->flags = req->args.rename.flags == FAB_RENAME_NOREPLACE  ? META_EXCL
+			    : req->args.rename.flags == FAB_RENAME_EXCHANGE ? META_EXCHANGE
+									    : 0;
 		op->call = META_OP_RENAME;
 		break;
 	case FAB_LINK:

@@ -389,8 +389,8 @@ int ctl_cmd_mv(struct ctl *c)
 {
 	int err = weka_rename(c->client, c->argv[0], c->argv[1]);
 
-	if (err == -EXDEV)
-		return ctl_fail("%s: a directory stays under its parent; move its files instead",
+	if (err == -EINVAL)
+		return ctl_fail("%s: a directory does not go below itself, nor is \".\" a name",
 				c->argv[0]);
 	return err ? failed(c, c->argv[0], err) : 0;
 }

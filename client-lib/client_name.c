@@ -329,8 +329,10 @@ static int submit_two(struct weka_client *c, struct weka_req *req, enum fab_type
 int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct weka_ref *from,
 		       const struct weka_ref *to, uint32_t flags)
 {
-	static_assert(WEKA_NOREPLACE == FAB_RENAME_NOREPLACE, "one set of flags");
-	if (flags & ~WEKA_NOREPLACE)
+	static_assert(WEKA_NOREPLACE == FAB_RENAME_NOREPLACE &&
+			      WEKA_EXCHANGE == FAB_RENAME_EXCHANGE,
+		      "one set of flags");
+	if (flags > WEKA_EXCHANGE) /* one of them at most */
 		return -EINVAL;
 	return submit_two(c, req, FAB_RENAME, from, to, flags);
 }

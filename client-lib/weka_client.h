@@ -437,7 +437,7 @@ struct weka_req {
  *            -EIO        a block's checksum is wrong, twice; or the appliance could not read it
  *            -EPROTO     the appliance answered nonsense
  *          and what the appliance says of names and files: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST,
- *          -ENOTEMPTY, -ELOOP, -EXDEV, -ENOSPC, -EFBIG, -EROFS, -EACCES, -ESTALE (a handle of
+ *          -ENOTEMPTY, -ELOOP, -EMLINK, -ENOSPC, -EFBIG, -EROFS, -EACCES, -ESTALE (a handle of
  *          what is gone), -EBADMSG (what was written had changed since it was summed).
  */
 
@@ -553,8 +553,16 @@ WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_
 					const struct weka_ref *ref, const struct weka_setattr *set);
 
 #define WEKA_NOREPLACE 1u /* -EEXIST rather than replace */
+#define WEKA_EXCHANGE  2u /* both are there, and get each other's name */
 
-/* Atomic, over an existing file too; a directory stays under its parent (-EXDEV). */
+/**
+ * weka_submit_rename - `from` becomes `to`, at one moment for all who look
+ *
+ * What `to` named loses that name; a directory goes over an empty one only.  If both name the same
+ * file nothing is done.  Symlinks are renamed themselves.  One flag at most.
+ * Errors:  -ENOENT, -EEXIST (WEKA_NOREPLACE), -ENOTDIR, -EISDIR, -ENOTEMPTY, -EINVAL (a directory
+ *          below itself; "." or ".." at the end).
+ */
 WEKA_MUST_CHECK int weka_submit_rename(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *from, const struct weka_ref *to,
 				       uint32_t flags);

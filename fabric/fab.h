@@ -233,7 +233,7 @@ union fab_args {
 	struct {
 		struct fab_name from; /* RENAME, LINK: what is there */
 		struct fab_name to;
-		uint32_t flags; /* FAB_RENAME_NOREPLACE; LINK: 0 */
+		uint32_t flags; /* FAB_RENAME_*, one at most; LINK: 0 */
 	} rename;
 	struct {
 		struct fab_name name;
@@ -251,6 +251,7 @@ union fab_args {
 #define FAB_OPEN_DIRECTORY   8u
 #define FAB_WRITE_APPEND     1u
 #define FAB_RENAME_NOREPLACE 1u
+#define FAB_RENAME_EXCHANGE  2u
 #define FAB_SET_MODE         1u
 #define FAB_SET_UID          2u
 #define FAB_SET_GID          4u

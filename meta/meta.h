@@ -214,6 +214,7 @@ enum meta_op_flags {
 	META_BY_INLINE = 1 << 2, /* put: the content is in inline_buf; write, truncate: a tail is */
 	META_MUST_EXIST = 1 << 3, /* put: replace only */
 	META_SEEK_HOLE = 1 << 4,  /* seek: a hole is looked for, not data */
+	META_EXCHANGE = 1 << 5,   /* rename: both names are there, and get each other's file */
 };
 
 enum meta_set_mask {
@@ -314,7 +315,7 @@ struct meta_statfs {
  * taken them back.  Blocks never given to one: meta_data_free().
  *
  * Errors in status: -ENOENT, -EACCES (out of target.root), -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
- * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EXDEV (a directory between parents),
+ * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EPERM, -EMLINK,
  * -ENOSPC, -EIO (which page is in meta_error()), -EROFS (the log failed), -EFBIG (also: blocks in
  * more zones than one change can count, which takes drives below 128 MiB).
  */

@@ -17,8 +17,6 @@
 
 #include "base/hash.h"
 
-#define META__DEPTH_MAX 4096u /* deeper than any path is long */
-
 #include <string.h>
 
 uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len)

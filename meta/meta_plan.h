@@ -21,6 +21,8 @@
 /* Records and zones that one apply may touch to free a file; more is an orphan's work. */
 #define META__FREE_BUDGET 24u
 #define META__FREE_OPS    4u
+/* Directories above one another that a plan climbs: deeper than any path is long. */
+#define META__DEPTH_MAX 4096u
 
 /* meta_orphan.c: what this mount knows of a shard's ORPHAN records. */
 struct meta__orphan_scan {

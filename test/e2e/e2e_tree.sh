@@ -43,6 +43,9 @@ refuses "and not under the old one" "no such file" env sh -c "'$BIN/wekactl' -c 
 check "mkdir -r makes parents" ctl -r mkdir /a/b/c
 check "mv into another directory" ctl mv /renamed /a/b/c/moved
 check "the other client reads it there" sees /a/b/c/moved two
+check "a directory moves to another, and back" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' mv /a/b/c /c &&
+	'$BIN/wekactl' -c '$TCP' -k '$DIR/key' mv /c /a/b/c"
+refuses "but not below itself" "does not go below itself" ctl mv /a /a/b/c/a
 check "ln" ctl ln /a/b/c/moved /linked
 check "the other client reads it by its second name" sees /linked two
 check "stat says that it has two" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' --json stat /linked | grep -q '\"nlink\":2'"

@@ -8,8 +8,6 @@
  */
 #include "test/lib/fs_model.h"
 
-#include "base/hash.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,10 +136,10 @@ struct model_node *model_by_id(struct model *fs, uint64_t id)
 
 bool model_first_visit(struct model_node *n, uint64_t round)
 {
-	bool first = n->round != round;
+	const uint64_t last = n->round;
 
 	n->round = round;
-	return first;
+	return last != round;
 }
 
 uint64_t model_count(const struct model *fs)
@@ -576,14 +574,23 @@ int model_rmdir(struct model *fs, const char *path, int64_t now_ns)
 	return 0;
 }
 
+/* Is `dir` the node, or below it? */
+static bool is_below(const struct model_node *dir, const struct model_node *node)
+{
+	while (dir != node && dir->parent != dir)
+		dir = dir->parent;
+	return dir == node;
+}
+
 /* 1: nothing to do. */
 static int rename_allowed(const struct place *a, const struct place *b, uint32_t flags)
 {
+	const bool swap = flags & META_EXCHANGE;
 	bool is_dir;
 
 	if (!a->name[0] || !b->name[0])
 		return -EINVAL;
-	if (!a->node)
+	if (!a->node || (swap && !b->node))
 		return -ENOENT;
 	is_dir = a->node->attr.type == META_TYPE_DIR;
 	if (!b->node && b->slash && !is_dir)
@@ -592,17 +599,27 @@ static int rename_allowed(const struct place *a, const struct place *b, uint32_t
 		return -EEXIST;
 	if (b->node == a->node)
 		return 1;
-	if (b->node && is_dir != (b->node->attr.type == META_TYPE_DIR))
+	if (!swap && b->node && is_dir != (b->node->attr.type == META_TYPE_DIR))
 		return is_dir ? -ENOTDIR : -EISDIR;
-	if (is_dir && a->dir != b->dir)
-		return -EXDEV;
-	return b->node && b->node->entries ? -ENOTEMPTY : 0;
+	if (is_below(b->dir, a->node) || (swap && is_below(a->dir, b->node)))
+		return -EINVAL;
+	return !swap && b->node && b->node->entries ? -ENOTEMPTY : 0;
+}
+
+static void entry_give(struct place *at, struct model_node *n, int64_t now_ns)
+{
+	entry_add(at->dir, at->name, n);
+	n->attr.ctime_ns = now_ns;
+	if (n->attr.type == META_TYPE_DIR)
+		n->parent = at->dir;
+	dir_changed(at->dir, now_ns);
 }
 
 int model_rename(struct model *fs, const char *from, const char *to, uint32_t flags, int64_t now_ns)
 {
+	const bool swap = flags & META_EXCHANGE;
 	struct place a, b;
-	int err = place(fs, from, false, &a);
+	int err = swap && flags & META_EXCL ? -EINVAL : place(fs, from, false, &a);
 
 	if (!err)
 		err = place(fs, to, false, &b);
@@ -610,15 +627,15 @@ int model_rename(struct model *fs, const char *from, const char *to, uint32_t fl
 		err = rename_allowed(&a, &b, flags);
 	if (err)
 		return err < 0 ? err : 0;
-	if (b.node) {
+	if (b.node)
 		entry_del(b.dir, b.name);
+	if (b.node && !swap)
 		node_unlink(b.node, now_ns);
-	}
 	entry_del(a.dir, a.name);
-	entry_add(b.dir, b.name, a.node);
-	a.node->attr.ctime_ns = now_ns;
 	dir_changed(a.dir, now_ns);
-	dir_changed(b.dir, now_ns);
+	entry_give(&b, a.node, now_ns);
+	if (swap)
+		entry_give(&a, b.node, now_ns);
 	return 0;
 }
 
@@ -750,37 +767,4 @@ struct model_node *model_next(struct model *fs, char *path)
 		}
 	}
 	return NULL;
-}
-
-static uint64_t node_hash(const struct model_node *n, uint64_t h, bool times)
-{
-	struct model_attr a;
-	static const uint8_t zeros[BLOCK_SIZE];
-
-	model_node_attr(n, &a);
-	h = hash_u64(h, a.type);
-	h = hash_u64(h, a.mode);
-	h = hash_u64(h, (uint64_t)a.uid << 32 | a.gid);
-	h = hash_u64(h, a.size);
-	h = hash_u64(h, a.nlink);
-	if (times) {
-		h = hash_u64(h, (uint64_t)a.mtime_ns);
-		h = hash_u64(h, (uint64_t)a.ctime_ns);
-	}
-	if (n->text)
-		h = hash_bytes(h, n->text, a.size);
-	for (uint64_t i = 0; n->attr.type == META_TYPE_FILE && i < div_up(a.size, BLOCK_SIZE); i++)
-		h = hash_bytes(h, i < n->blocks && n->block[i] ? n->block[i] : zeros, BLOCK_SIZE);
-	return h;
-}
-
-uint64_t model_hash(struct model *fs, bool times)
-{
-	char path[META_PATH_MAX + 1] = "";
-	struct model_node *n;
-	uint64_t h = 0;
-
-	while ((n = model_next(fs, path)))
-		h = node_hash(n, hash_bytes(h, path, strlen(path)), times);
-	return h;
 }

@@ -95,7 +95,5 @@ struct model_node *model_next(struct model *fs, char *path);
 uint64_t model_count(const struct model *fs); /* nodes */
 /* False: it was called with this node and this round before. */
 bool model_first_visit(struct model_node *n, uint64_t round);
-/* One number of everything: names, types, modes, owners, times if `times`, contents. */
-uint64_t model_hash(struct model *fs, bool times);
 
 #endif

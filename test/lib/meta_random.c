@@ -601,7 +601,7 @@ static void do_rename(struct meta_random *r, const char *from, const char *to)
 	struct meta_op op = op_new(r, META_OP_RENAME, from);
 
 	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
-	op.flags = below(r, 8) ? 0 : META_EXCL;
+	op.flags = below(r, 8) ? (below(r, 3) ? 0 : META_EXCHANGE) : META_EXCL;
 	note(r, to, run(r, &op), model_rename(r->fs, from, to, op.flags, op.wall_ns));
 }
 

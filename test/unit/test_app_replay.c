@@ -254,8 +254,18 @@ BOTH(names_are_moved_and_removed_once)
 	cr_assert_eq(size_of("/e"), 5);
 	cr_assert_eq(size_of("/m"), 0);
 
-	unlink_.args.name.name = path("/m");
+	/* An exchange: twice would be none. */
+	move.args.rename.flags = FAB_RENAME_EXCHANGE;
 	number = 5;
+	cr_assert_eq(ask(&move, false), 0);
+	cr_assert_eq(size_of("/e"), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&move, true), 0);
+	cr_assert_eq(size_of("/e"), 0);
+	cr_assert_eq(size_of("/m"), 5);
+
+	unlink_.args.name.name = path("/m");
+	number = 6;
 	cr_assert_eq(ask(&unlink_, false), 0);
 	cr_assert_eq(weka_write_file(client, "/m", "mine", 4, NULL), 0);
 	connect_again(1);
@@ -265,7 +275,7 @@ BOTH(names_are_moved_and_removed_once)
 	link_.args.symlink.name = path("/s");
 	link_.args.symlink.target = "m";
 	link_.args.symlink.target_bytes = 1;
-	number = 6;
+	number = 7;
 	cr_assert_eq(ask(&link_, false), 0);
 	connect_again(1);
 	cr_assert_eq(ask(&link_, true), 0);
@@ -273,7 +283,7 @@ BOTH(names_are_moved_and_removed_once)
 	/* Truncating: what was written since stays. */
 	open_.args.open.name = path("/m");
 	open_.args.open.flags = FAB_OPEN_TRUNC;
-	number = 7;
+	number = 8;
 	cr_assert_eq(ask(&open_, false), 0);
 	cr_assert_eq(weka_write_file(client, "/m2", "mine", 4, NULL), 0);
 	cr_assert_eq(weka_rename(client, "/m2", "/m"), 0);

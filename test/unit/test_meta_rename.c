@@ -76,18 +76,81 @@ Test(meta_rename, directories_and_files_do_not_replace_each_other)
 	cr_assert_eq(sh_rename(w, "d/.", "x", 0), -EINVAL);
 	cr_assert_eq(sh_rename(w, "d/f", "..", 0), -EINVAL);
 	cr_assert_eq(sh_rename(w, "/", "x", 0), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d/f", "/", 0), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d/f", "e/g", META_EXCL | META_EXCHANGE), -EINVAL);
 }
 
-Test(meta_rename, a_directory_moves_within_its_parent_only)
+Test(meta_rename, a_directory_moves_with_all_that_is_in_it)
 {
-	cr_assert_eq(sh_rename(w, "d/full", "e/full", 0), -EXDEV);
-	cr_assert_eq(sh_rename(w, "d", "d/full/d", 0), -EXDEV);
 	cr_assert_eq(sh_rename(w, "d/full/", "d/moved/", 0), 0);
 	cr_assert_eq(sh_stat(w, "d/moved/x", 0, &a), 0);
-	cr_assert_eq(sh_stat(w, "d/moved/..", 0, &a), 0);
-	cr_assert_eq(sh_stat(w, "d", 0, &b), 0);
+	cr_assert_eq(sh_rename(w, "d/moved", "e/full", 0), 0);
+	cr_assert_eq(sh_stat(w, "d/moved", 0, &a), -ENOENT);
+	cr_assert_eq(sh_stat(w, "e/full/x", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e/full/..", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e", 0, &b), 0);
 	cr_assert_eq(a.ino, b.ino);
-	cr_assert_eq(b.size, 3);
+	cr_assert_eq(b.size, 2);
+	cr_assert_eq(sh_stat(w, "d", 0, &b), 0);
+	cr_assert_eq(b.size, 2);
+}
+
+Test(meta_rename, a_directory_does_not_go_below_itself)
+{
+	cr_assert_eq(sh_mkdir(w, "d/full/deep"), 0);
+	cr_assert_eq(sh_rename(w, "d", "d/full/d", 0), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d", "d/full/deep/d", 0), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d", "d/d", 0), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d/full/deep", "d", 0), -ENOTEMPTY);
+	cr_assert_eq(sh_rename(w, "d", "d/full/deep", META_EXCHANGE), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d/full/deep", "d", META_EXCHANGE), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d/full/x", "d", META_EXCHANGE), -EINVAL);
+	cr_assert_eq(sh_rename(w, "d", "d", 0), 0);
+	cr_assert_eq(sh_rename(w, "e", "d/full/deep/e", 0), 0);
+	cr_assert_eq(sh_stat(w, "d/full/deep/e/g", 0, &a), 0);
+	cr_assert_eq(sh_rename(w, "d/full", "d/full/deep/e/f", 0), -EINVAL);
+}
+
+/* Of both names each has what the other had, and nothing in between. */
+Test(meta_rename, two_names_are_exchanged)
+{
+	const uint64_t before = meta_fake_records(w);
+	struct meta_attr f, g;
+
+	cr_assert_eq(sh_stat(w, "d/f", 0, &f), 0);
+	cr_assert_eq(sh_stat(w, "e/g", 0, &g), 0);
+	cr_assert_eq(sh_rename(w, "d/f", "e/g", META_EXCHANGE), 0);
+	cr_assert_eq(sh_stat(w, "d/f", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e/g", 0, &b), 0);
+	cr_assert(meta__handle_eq(&a.handle, &g.handle));
+	cr_assert(meta__handle_eq(&b.handle, &f.handle));
+	cr_assert_gt(a.ctime_ns, g.ctime_ns);
+	cr_assert_gt(b.ctime_ns, f.ctime_ns);
+	cr_assert_eq(sh_count(w, "d", 0), 3);
+	cr_assert_eq(sh_count(w, "e", 0), 1);
+	cr_assert_eq(meta_fake_records(w), before);
+	cr_assert_eq(sh_rename(w, "d/f", "e/no", META_EXCHANGE), -ENOENT);
+	cr_assert_eq(sh_rename(w, "d/no", "e/g", META_EXCHANGE), -ENOENT);
+	cr_assert_eq(sh_rename(w, "d/f", "e/g/", META_EXCHANGE), -ENOTDIR);
+}
+
+Test(meta_rename, a_directory_is_exchanged_with_a_file_or_a_full_one)
+{
+	cr_assert_eq(sh_rename(w, "d/full", "e/g", META_EXCHANGE), 0);
+	cr_assert_eq(sh_stat(w, "e/g/x", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "d/full", 0, &a), 0);
+	cr_assert_eq(a.size, 30000);
+	cr_assert_eq(sh_stat(w, "e/g/..", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e", 0, &b), 0);
+	cr_assert_eq(a.ino, b.ino);
+	cr_assert_eq(sh_rename(w, "d", "e/g", META_EXCHANGE), 0);
+	cr_assert_eq(sh_stat(w, "d/x", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e/g/full", 0, &a), 0);
+	cr_assert_eq(sh_stat(w, "e/g/..", 0, &a), 0);
+	cr_assert_eq(a.ino, b.ino);
+	cr_assert_eq(sh_stat(w, "d/..", 0, &a), 0);
+	cr_assert_eq(a.ino, 1);
+	cr_assert_eq(sh_rename(w, "e/g/f", "e/g/f", META_EXCHANGE), 0);
 }
 
 Test(meta_rename, a_directory_replaces_an_empty_one)
