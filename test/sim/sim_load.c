@@ -15,14 +15,15 @@
 static const char *const dirs[] = { "d0", "d1", "d2", "d0/e0", "d1/e1" };
 
 static const char *const kind_names[SIM_KINDS] = {
-	"put",   "write",  "append",  "truncate", "unlink", "mkdir",
-	"rmdir", "rename", "symlink", "chmod",    "read",   "long put",
+	"put",    "write",   "append", "truncate", "unlink",   "mkdir", "rmdir",
+	"rename", "symlink", "chmod",  "read",     "long put", "link",  "exchange",
 };
 
 static const enum sim_kind anything[] = {
-	SIM_PUT,    SIM_PUT,      SIM_PUT,    SIM_PUT,   SIM_WRITE, SIM_WRITE,    SIM_APPEND,
-	SIM_APPEND, SIM_TRUNCATE, SIM_UNLINK, SIM_MKDIR, SIM_MKDIR, SIM_RMDIR,    SIM_RENAME,
-	SIM_RENAME, SIM_SYMLINK,  SIM_CHMOD,  SIM_READ,  SIM_READ,  SIM_LONG_PUT,
+	SIM_PUT,    SIM_PUT,      SIM_PUT,       SIM_PUT,       SIM_WRITE,    SIM_WRITE,
+	SIM_APPEND, SIM_APPEND,   SIM_TRUNCATE,  SIM_UNLINK,    SIM_MKDIR,    SIM_MKDIR,
+	SIM_RMDIR,  SIM_RENAME,   SIM_RENAME,    SIM_SYMLINK,   SIM_CHMOD,    SIM_READ,
+	SIM_READ,   SIM_LONG_PUT, SIM_GIVE_LINK, SIM_GIVE_LINK, SIM_EXCHANGE,
 };
 
 void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *model, uint64_t seed)
@@ -92,6 +93,16 @@ static struct sim_state *changed(const struct sim_state *old, uint64_t offset,
 	return s;
 }
 
+/* Is one in the way of the other, or are they names of one file? */
+static bool meet(const struct sim_load *l, const char *a, const char *b)
+{
+	const struct sim_state *s = sim_model_get(l->model, a);
+
+	if (!*a || !*b)
+		return false;
+	return sim_paths_meet(a, b) || (s && s == sim_model_get(l->model, b));
+}
+
 static bool meets_any(const struct sim_load *l, const struct sim_op *mine)
 {
 	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
@@ -99,10 +110,8 @@ static bool meets_any(const struct sim_load *l, const struct sim_op *mine)
 
 		if (!o->used || o == mine || o->kind == SIM_READ)
 			continue;
-		if (sim_paths_meet(o->path, mine->path) ||
-		    (*o->other && sim_paths_meet(o->other, mine->path)) ||
-		    (*mine->other && sim_paths_meet(o->path, mine->other)) ||
-		    (*mine->other && *o->other && sim_paths_meet(o->other, mine->other)))
+		if (meet(l, o->path, mine->path) || meet(l, o->other, mine->path) ||
+		    meet(l, o->path, mine->other) || meet(l, o->other, mine->other))
 			return true;
 	}
 	return false;
@@ -146,7 +155,7 @@ static void expect_written(struct sim_load *l, struct sim_op *o)
 		return;
 	if (o->kind == SIM_TRUNCATE) {
 		o->length = pick_size(l);
-		sim_change_add(&o->change, l->model, o->path, changed(old, 0, NULL, o->length));
+		sim_change_file(&o->change, l->model, o->path, changed(old, 0, NULL, o->length));
 		return;
 	}
 	/* Small ones often: what they leave of their last block lies in the index. */
@@ -159,7 +168,7 @@ static void expect_written(struct sim_load *l, struct sim_op *o)
 	if (o->kind == SIM_APPEND && o->offset != old->size)
 		o->kind = SIM_WRITE; /* it has grown enough */
 	size = max_u32(old->size, (uint32_t)o->offset + o->content->size);
-	sim_change_add(&o->change, l->model, o->path, changed(old, o->offset, o->content, size));
+	sim_change_file(&o->change, l->model, o->path, changed(old, o->offset, o->content, size));
 }
 
 static void expect_renamed(struct sim_load *l, struct sim_op *o)
@@ -171,10 +180,36 @@ static void expect_renamed(struct sim_load *l, struct sim_op *o)
 		o->expect = -ENOENT;
 	if (!o->expect)
 		o->expect = sim_model_parent(l->model, o->other);
-	if (o->expect)
-		return;
+	if (o->expect || sim_model_get(l->model, o->other) == old)
+		return; /* two names of one file: nothing is done */
 	sim_change_add(&o->change, l->model, o->path, NULL);
 	sim_change_add(&o->change, l->model, o->other, sim_state_hold(old));
+}
+
+static void expect_exchanged(struct sim_load *l, struct sim_op *o)
+{
+	struct sim_state *a = sim_model_get(l->model, o->path);
+	struct sim_state *b = sim_model_get(l->model, o->other);
+
+	o->expect = a && b ? 0 : -ENOENT;
+	if (o->expect || a == b)
+		return;
+	sim_change_add(&o->change, l->model, o->path, sim_state_hold(b));
+	sim_change_add(&o->change, l->model, o->other, sim_state_hold(a));
+}
+
+/* False: it has as many names as a change of it may have paths. */
+static bool expect_linked(struct sim_load *l, struct sim_op *o)
+{
+	struct sim_state *old = sim_model_get(l->model, o->path);
+
+	o->expect = old ? sim_model_parent(l->model, o->other) : -ENOENT;
+	if (!o->expect && sim_model_get(l->model, o->other))
+		o->expect = -EEXIST;
+	if (o->expect)
+		return true;
+	sim_change_add(&o->change, l->model, o->other, sim_state_hold(old));
+	return sim_model_names(l->model, old) < SIM_LINKS_MAX;
 }
 
 static void expect_chmod(struct sim_load *l, struct sim_op *o)
@@ -188,7 +223,7 @@ static void expect_chmod(struct sim_load *l, struct sim_op *o)
 	o->length = 0600 + (uint32_t)rand_below(&l->rand, 0200);
 	after = changed(old, 0, NULL, old->size);
 	after->mode = o->length;
-	sim_change_add(&o->change, l->model, o->path, after);
+	sim_change_file(&o->change, l->model, o->path, after);
 }
 
 /* ---- what a read may find ---------------------------------------------------------------- */
@@ -275,9 +310,9 @@ static bool prepare(struct sim_load *l, struct sim_op *o)
 		pick_path(l, o->path, o->kind == SIM_SYMLINK ? "l" : "f");
 	if (o->kind == SIM_UNLINK && rand_below(&l->rand, 3) == 0)
 		pick_path(l, o->path, "l");
-	if (o->kind == SIM_RENAME)
+	if (o->kind == SIM_RENAME || o->kind == SIM_GIVE_LINK || o->kind == SIM_EXCHANGE)
 		pick_path(l, o->other, "f");
-	if (o->kind == SIM_RENAME && sim_paths_meet(o->path, o->other))
+	if (*o->other && sim_paths_meet(o->path, o->other))
 		return false;
 	if (o->kind != SIM_READ && meets_any(l, o))
 		return false;
@@ -306,6 +341,14 @@ static bool prepare(struct sim_load *l, struct sim_op *o)
 	case SIM_RENAME:
 		expect_renamed(l, o);
 		return true;
+	case SIM_EXCHANGE:
+		expect_exchanged(l, o);
+		return true;
+	case SIM_GIVE_LINK:
+		if (expect_linked(l, o))
+			return true;
+		sim_change_drop(&o->change);
+		return false;
 	case SIM_CHMOD:
 		expect_chmod(l, o);
 		return true;
@@ -489,7 +532,10 @@ static void request(struct sim_load *l, struct sim_op *o)
 		window = false;
 		break;
 	case SIM_RENAME:
-		c->call.type = FAB_RENAME;
+	case SIM_EXCHANGE:
+	case SIM_GIVE_LINK:
+		c->call.type = o->kind == SIM_GIVE_LINK ? FAB_LINK : FAB_RENAME;
+		c->call.args.rename.flags = o->kind == SIM_EXCHANGE ? FAB_RENAME_EXCHANGE : 0;
 		c->call.args.rename.from = by_path(o->path);
 		c->call.args.rename.to = by_path(o->other);
 		window = false;

@@ -25,6 +25,8 @@ enum sim_kind {
 	SIM_CHMOD,
 	SIM_READ,
 	SIM_LONG_PUT,
+	SIM_GIVE_LINK,
+	SIM_EXCHANGE,
 	SIM_KINDS
 };
 

@@ -117,6 +117,26 @@ void sim_change_add(struct sim_change *c, const struct sim_model *m, const char 
 	c->after[c->count++] = after;
 }
 
+uint32_t sim_model_names(const struct sim_model *m, const struct sim_state *s)
+{
+	uint32_t names = 0;
+
+	for (uint32_t i = 0; i < m->count; i++)
+		names += m->node[i].state == s;
+	return names;
+}
+
+void sim_change_file(struct sim_change *c, const struct sim_model *m, const char *path,
+		     struct sim_state *after)
+{
+	const struct sim_state *old = sim_model_get(m, path);
+
+	for (uint32_t i = 0; i < m->count; i++)
+		if (m->node[i].state == old)
+			sim_change_add(c, m, m->node[i].path, sim_state_hold(after));
+	sim_state_drop(after);
+}
+
 void sim_change_apply(struct sim_change *c, struct sim_model *m)
 {
 	for (uint32_t i = 0; i < c->count; i++)

@@ -16,11 +16,12 @@
 
 #define SIM_PATH_MAX   64
 #define SIM_NODES_MAX  1024
-#define SIM_CHANGE_MAX 2
+#define SIM_LINKS_MAX  6 /* names of one file */
+#define SIM_CHANGE_MAX SIM_LINKS_MAX
 
 enum sim_type { SIM_ABSENT, SIM_FILE, SIM_DIR, SIM_LINK };
 
-/* Immutable once made, shared by count. */
+/* Immutable once made, shared by count: paths that share one are names of the same file. */
 struct sim_state {
 	uint32_t refs;
 	enum sim_type type;
@@ -65,6 +66,11 @@ void sim_model_clear(struct sim_model *m);
 /* Add path: now -> after (NULL: removed); takes over one hold on `after`. */
 void sim_change_add(struct sim_change *c, const struct sim_model *m, const char *path,
 		    struct sim_state *after);
+/* The same for all names of the file at `path`. */
+void sim_change_file(struct sim_change *c, const struct sim_model *m, const char *path,
+		     struct sim_state *after);
+/* Names of the file in this state. */
+uint32_t sim_model_names(const struct sim_model *m, const struct sim_state *s);
 void sim_change_apply(struct sim_change *c, struct sim_model *m);
 void sim_change_drop(struct sim_change *c);
 /* Do two paths get in each other's way: equal, or one above the other? */

@@ -203,6 +203,32 @@ static bool in_flight(const struct sim_load *l, const char *path)
 	return false;
 }
 
+/* Names of one file, and of no other: each is told how many there are. */
+static bool links_hold(struct hunt *h, const struct sim_model *model, const struct sim_load *l)
+{
+	for (uint32_t i = 0; i < h->count; i++) {
+		const struct found *f = &h->found[i];
+		const struct sim_state *s = sim_model_get(model, f->path);
+		uint32_t names = 0;
+
+		for (uint32_t k = 0; !S_ISDIR(f->attr.mode) && k < h->count; k++) {
+			const struct found *other = &h->found[k];
+			bool same = memcmp(&other->attr.handle, &f->attr.handle,
+					   sizeof(f->attr.handle)) == 0;
+
+			names += same;
+			if (in_flight(l, f->path) || in_flight(l, other->path))
+				continue;
+			if (same != (s == sim_model_get(model, other->path)))
+				return wrong(h->w, "%s and %s: %s file", f->path, other->path,
+					     same ? "one" : "not one");
+		}
+		if (!S_ISDIR(f->attr.mode) && f->attr.nlink != names)
+			return wrong(h->w, "%s: %u links, %u names", f->path, f->attr.nlink, names);
+	}
+	return true;
+}
+
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle)
 {
 	static struct hunt h;
@@ -233,7 +259,7 @@ bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l
 	for (uint32_t i = 0; i < h.count; i++)
 		if (!h.found[i].explained)
 			return wrong(w, "%s: nobody made it, or it was removed", h.found[i].path);
-	return true;
+	return links_hold(&h, model, l);
 }
 
 static const void *block_at(const struct sim_world *w, uint64_t baddr)
