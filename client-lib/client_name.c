@@ -49,7 +49,7 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 			return -EINVAL;
 		bytes = ref->name_bytes ? ref->name_bytes : strnlen(ref->name, WEKA_PATH_MAX + 1);
 		if (bytes == 0)
-			return -EINVAL;
+			return -ENOENT; /* as POSIX says of an empty path */
 		if (bytes > WEKA_PATH_MAX)
 			return -ENAMETOOLONG;
 	}
@@ -400,8 +400,10 @@ int weka_submit_symlink(struct weka_client *c, struct weka_req *req, const struc
 	struct client_slot *slot;
 	int err;
 
-	if (ref->by == WEKA_BY_HANDLE || target_bytes == 0 || !create)
+	if (ref->by == WEKA_BY_HANDLE || !target || !create)
 		return -EINVAL;
+	if (target_bytes == 0)
+		return -ENOENT;
 	if (target_bytes > WEKA_PATH_MAX)
 		return -ENAMETOOLONG;
 	err = client__take(c, req, FAB_SYMLINK, NULL, &slot);
