@@ -94,7 +94,7 @@ void ctl_crew_destroy(struct ctl_crew *crew);
 /* ---- trees: what import and export count, and a wave of files: ctl_wave.c ------------- */
 
 struct ctl_tally {
-	uint64_t files, dirs, symlinks, skipped, bytes, errors;
+	uint64_t files, dirs, symlinks, links, skipped, bytes, errors;
 	double seconds;
 };
 

@@ -5,10 +5,12 @@
  *   list --> wave --crew looks what is there--> read batch --> crew writes .wk-part-N, renames
  *
  * A local file appears under its name only when it is whole, with its mode and time; so an export
- * that was cut off is run again, and what has equal size, mode and mtime is skipped.  Names come
+ * that was cut off is run again, and what has equal size, mode and mtime is skipped.  A file with
+ * several names is read once, and linked to the others when all waves are done.  Names come
  * from a peer: one that is no plain name (a slash, ".", "..") is refused, never followed.
  */
 #define _GNU_SOURCE
+#include "appliance/ctl_links.h"
 #include "appliance/ctl_wave.h"
 #include "base/num.h"
 
@@ -33,6 +35,7 @@ struct export_run {
 	uint32_t wave;         /* being filled */
 	struct dir_todo *dirs; /* in the order in which they were found: parents first */
 	size_t ndirs, dirs_room;
+	struct ctl_links links;
 	struct ctl_progress progress;
 	struct ctl_tally tally;
 	int stop;
@@ -264,6 +267,15 @@ static void large_file(struct export_run *ex, const char *local, const struct we
 static void regular_file(struct export_run *ex, char *local, char *remote,
 			 const struct weka_attr *a)
 {
+	uint64_t key[2];
+
+	static_assert(sizeof(key) == sizeof(a->handle), "a handle tells files apart");
+	memcpy(key, &a->handle, sizeof(key));
+	if (a->nlink > 1 && ctl_links_add(&ex->links, key, local)) {
+		free(local);
+		free(remote);
+		return;
+	}
 	ex->progress.files_total++;
 	ex->progress.bytes_total += a->size_bytes;
 	if (a->size_bytes > CTL_SMALL_FILE) {
@@ -394,6 +406,41 @@ static void finish_dir(struct export_run *ex, struct dir_todo *d)
 	free(d->remote);
 }
 
+/* One more name of what is there by now; whatever has it gives way at one moment. */
+static int link_one(struct export_run *ex, const struct ctl_link *l)
+{
+	struct stat first, st;
+	char *part;
+	int err = 0;
+
+	if (lstat(l->first, &first) != 0)
+		return -errno;
+	if (lstat(l->name, &st) == 0 && st.st_dev == first.st_dev && st.st_ino == first.st_ino) {
+		ex->tally.skipped++;
+		return 0;
+	}
+	part = part_name(l->name);
+	if (link(l->first, part) != 0 || rename(part, l->name) != 0)
+		err = -errno;
+	if (err)
+		(void)unlink(part);
+	free(part);
+	ex->tally.links += err == 0;
+	return err;
+}
+
+static void finish_links(struct export_run *ex)
+{
+	for (size_t i = 0; i < ex->links.nlinks && !ex->stop; i++) {
+		int err = link_one(ex, &ex->links.link[i]);
+
+		if (err)
+			ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", ex->links.link[i].name,
+					strerror(-err));
+	}
+	ctl_links_destroy(&ex->links);
+}
+
 /* Each directory that is found is listed in its turn; modes and times come when all waves are done,
  * the deepest first. */
 static void walk(struct export_run *ex)
@@ -404,6 +451,7 @@ static void walk(struct export_run *ex)
 		list_dir(ex, &dir);
 	}
 	finish_waves(ex);
+	finish_links(ex);
 	while (ex->ndirs > 0)
 		finish_dir(ex, &ex->dirs[--ex->ndirs]);
 	free(ex->dirs);

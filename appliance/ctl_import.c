@@ -6,10 +6,12 @@
  *            (256 files)    (size, mode, mtime)                         (next wave meanwhile)
  *
  * An import that was cut off is simply run again: each file is put atomically with its mode and
- * time, so what has equal size, mode and mtime is whole, and is skipped.  Directories get their
+ * time, so what has equal size, mode and mtime is whole, and is skipped.  A file with several names
+ * is put once, and its other names are linked when all waves are done.  Directories get their
  * modes and times last, since filling them changes both.  What cannot be read is named and
  * counted, and the rest goes on.
  */
+#include "appliance/ctl_links.h"
 #include "appliance/ctl_wave.h"
 #include "base/num.h"
 
@@ -36,6 +38,7 @@ struct import {
 	uint32_t wave; /* being filled */
 	struct dir_done *dirs;
 	size_t ndirs, dirs_room;
+	struct ctl_links links;
 	struct ctl_progress progress;
 	struct ctl_tally tally;
 	int stop; /* the appliance is gone: an error that ends the import */
@@ -259,9 +262,14 @@ static void large_file(struct import *im, const FTSENT *e, const char *remote)
 
 static void regular_file(struct import *im, const FTSENT *e, char *remote)
 {
+	const uint64_t key[2] = { e->fts_statp->st_dev, e->fts_statp->st_ino };
 	uint64_t size = (uint64_t)e->fts_statp->st_size;
 	struct ctl_file *f;
 
+	if (e->fts_statp->st_nlink > 1 && ctl_links_add(&im->links, key, remote)) {
+		free(remote);
+		return;
+	}
 	if (size > CTL_SMALL_FILE) {
 		large_file(im, e, remote);
 		free(remote);
@@ -386,6 +394,42 @@ static void entry(struct import *im, const FTSENT *e)
 	free(remote);
 }
 
+/* The other names of what is there by now.  Another file at one of them gives way. */
+static int link_one(struct import *im, const struct ctl_link *l)
+{
+	struct weka_attr first, a;
+	int err = weka_lstat(im->c->client, l->first, &first);
+
+	if (err)
+		return err;
+	if (weka_lstat(im->c->client, l->name, &a) == 0 && a.ino == first.ino) {
+		im->tally.skipped++;
+		return 0;
+	}
+	err = weka_link(im->c->client, l->first, l->name);
+	if (err == -EEXIST) {
+		err = weka_unlink(im->c->client, l->name);
+		if (!err)
+			err = weka_link(im->c->client, l->first, l->name);
+	}
+	im->tally.links += err == 0;
+	return err;
+}
+
+static void finish_links(struct import *im)
+{
+	for (size_t i = 0; i < im->links.nlinks && !im->stop; i++) {
+		int err = link_one(im, &im->links.link[i]);
+
+		if (err)
+			ctl_tally_error(&im->tally, &im->progress, "%s: %s", im->links.link[i].name,
+					strerror(-err));
+		im->stop = is_fatal(err) ? err : 0;
+		im->progress.files++;
+	}
+	ctl_links_destroy(&im->links);
+}
+
 /* ---- the whole ---------------------------------------------------------------------- */
 
 static FTS *open_walk(const char *source)
@@ -467,6 +511,7 @@ int ctl_cmd_import(struct ctl *c)
 	while (!im.stop && (e = fts_read(walk)))
 		entry(&im, e);
 	finish_waves(&im);
+	finish_links(&im);
 	finish_dirs(&im);
 	fts_close(walk);
 	im.tally.seconds = ctl_progress_end(&im.progress);

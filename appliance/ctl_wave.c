@@ -122,16 +122,20 @@ int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tall
 
 	if (c->json)
 		printf("{\"command\":\"%s\",\"files\":%llu,\"dirs\":%llu,\"symlinks\":%llu,"
-		       "\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,\"seconds\":%.3f}\n",
+		       "\"links\":%llu,\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,"
+		       "\"seconds\":%.3f}\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
-		       (unsigned long long)t->symlinks, (unsigned long long)t->skipped,
-		       (unsigned long long)t->bytes, (unsigned long long)t->errors, t->seconds);
+		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
+		       (unsigned long long)t->skipped, (unsigned long long)t->bytes,
+		       (unsigned long long)t->errors, t->seconds);
 	else
-		printf("%s: %llu files, %llu directories, %llu symlinks, %llu bytes (%llu were "
-		       "there already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
+		printf("%s: %llu files, %llu directories, %llu symlinks, %llu more links, %llu "
+		       "bytes (%llu were there already), %llu errors; %.1f s, %.0f files/s, "
+		       "%.1f MB/s\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
-		       (unsigned long long)t->symlinks, (unsigned long long)t->bytes,
-		       (unsigned long long)t->skipped, (unsigned long long)t->errors, t->seconds,
-		       (double)t->files * rate, (double)t->bytes / 1e6 * rate);
+		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
+		       (unsigned long long)t->bytes, (unsigned long long)t->skipped,
+		       (unsigned long long)t->errors, t->seconds, (double)t->files * rate,
+		       (double)t->bytes / 1e6 * rate);
 	return t->errors ? 1 : 0;
 }

@@ -7,6 +7,8 @@ cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=512M
 write_conf "$D0" "$D1"
 make_tree "$DIR/src" 600
+mkdir "$DIR/src/links" && echo one >"$DIR/src/links/a" && ln "$DIR/src/links/a" "$DIR/src/links/b" && ln "$DIR/src/links/a" "$DIR/src/c"
+dd if=/dev/urandom of="$DIR/src/links/large" bs=1M count=3 2>/dev/null && ln "$DIR/src/links/large" "$DIR/src/links/larger"
 
 check "format takes two drives of different size" "$BIN/wekactl" format "$D0" "$D1"
 check "the appliance starts" start
@@ -15,9 +17,15 @@ check "import takes the tree" ctl import "$DIR/src" /tree
 check "export runs" ctl export /tree "$DIR/out"
 check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
 
+one_file() { [ "$(for f; do stat -c %i "$f"; done | sort -u | wc -l)" = 1 ]; }
+check "names of one file are names of one file again" one_file "$DIR/out/links/a" "$DIR/out/links/b" "$DIR/out/c"
+check "large ones, too" one_file "$DIR/out/links/large" "$DIR/out/links/larger"
+check "and no more than that" [ "$(stat -c %h "$DIR/out/links/a" "$DIR/out/links/large" | tr '\n' ' ')" = "3 2 " ]
+check "nothing is left beside them" [ -z "$(find "$DIR/out" -name '.wk-part-*')" ]
+
 again=$(ctl --json import "$DIR/src" /tree)
 case $again in
-*'"files":0,'*'"symlinks":0,'*'"bytes":0,"errors":0,'*) ok "a second import copies nothing" ;;
+*'"files":0,'*'"symlinks":0,"links":0,'*'"bytes":0,"errors":0,'*) ok "a second import copies nothing" ;;
 *) not_ok "a second import copies nothing" "$again" ;;
 esac
 
@@ -45,15 +53,20 @@ check "mv into another directory" ctl mv /renamed /a/b/c/moved
 check "the other client reads it there" sees /a/b/c/moved two
 check "a directory moves to another, and back" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' mv /a/b/c /c &&
 	'$BIN/wekactl' -c '$TCP' -k '$DIR/key' mv /c /a/b/c"
-refuses "but not below itself" "does not go below itself" ctl mv /a /a/b/c/a
+CTL="$BIN/wekactl -c $TCP -k $DIR/key"
+# shellcheck disable=SC2086
+refuses "but not below itself" "does not go below itself" $CTL mv /a /a/b/c/a
 check "ln" ctl ln /a/b/c/moved /linked
 check "the other client reads it by its second name" sees /linked two
 check "stat says that it has two" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' --json stat /linked | grep -q '\"nlink\":2'"
 echo three >"$DIR/f"
 check "replace it at one" ctl put "$DIR/f" /linked
 check "the other one has what it had" sees /a/b/c/moved two
-refuses "no second name for a directory" "one name only" ctl ln /a /aa
-refuses "nor one that is there" "/linked: file exists" ctl ln /a/b/c/moved /linked
+# shellcheck disable=SC2086
+refuses "no second name for a directory" "one name only" $CTL ln /a /aa
+# shellcheck disable=SC2086
+refuses "nor one that is there" "/linked: file exists" $CTL ln /a/b/c/moved /linked
+check "the second name goes" ctl rm /linked
 # What it has is within what it says that it may have; only tables (the heap) were not known before.
 account() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")
