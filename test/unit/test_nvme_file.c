@@ -467,6 +467,29 @@ Test(nvme_file, file_of_a_process_that_is_dying_is_waited_for)
 	cr_assert_neq(wait(NULL), -1);
 }
 
+/* As when its last writes take long: the process is gone, the lock is not. */
+Test(nvme_file, file_of_a_process_that_is_gone_is_waited_for_longer)
+{
+	int fds[2], fd;
+	char byte;
+	pid_t pid;
+
+	cr_assert_eq(open_it(name, true), 0);
+	cr_assert_eq(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		fd = open(path, O_RDWR);
+		if (flock(fd, LOCK_EX) || fork() > 0)
+			_exit(0);
+		(void)!write(fds[1], "x", 1);
+		usleep(6500000);
+		_exit(0);
+	}
+	cr_assert_eq(read(fds[0], &byte, 1), 1);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert_eq(open_it(name, false), 0, "%s", err_text);
+}
+
 /* Writes as fast as it can until it is killed. */
 static void write_for_ever(void)
 {
