@@ -238,9 +238,11 @@ static void tell_json(const struct fair *f, enum run run, const struct bench__sh
 		       (double)f->p99_ns[run] / (double)f->p99_ns[ALONE],
 		       (double)s->all / (double)f->done[ALONE]);
 	if (run == FLOODER)
-		printf(",\"flood_reads\":%llu,\"flood_cancelled\":%llu,\"flood_cpu\":%.4f",
+		printf(",\"flood_reads\":%llu,\"flood_cancelled\":%llu,\"flood_cpu\":%.4f,"
+		       "\"flood_kernel\":%.4f",
 		       (unsigned long long)f->said.reads, (unsigned long long)f->said.cancelled,
-		       (double)f->said.cpu_ns / (double)f->said.wall_ns);
+		       (double)f->said.cpu_ns / (double)f->said.wall_ns,
+		       (double)f->said.kernel_ns / (double)f->said.wall_ns);
 	printf("}\n");
 }
 
@@ -260,9 +262,11 @@ static void tell_people(const struct fair *f, enum run run, const struct bench__
 		       (double)f->p99_ns[run] / (double)f->p99_ns[ALONE],
 		       (double)s->all / (double)f->done[ALONE]);
 	if (run == FLOODER)
-		printf("; it asked for %llu x 4 MiB, cancelled %llu, used %.1f %% of a CPU",
+		printf("; it asked for %llu x 4 MiB, cancelled %llu, used %.1f %% of a CPU and "
+		       "%.1f %% of the kernel's",
 		       (unsigned long long)f->said.reads, (unsigned long long)f->said.cancelled,
-		       100 * (double)f->said.cpu_ns / (double)f->said.wall_ns);
+		       100 * (double)f->said.cpu_ns / (double)f->said.wall_ns,
+		       100 * (double)f->said.kernel_ns / (double)f->said.wall_ns);
 	printf("\n");
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * One that means harm, in a process of its own, held to FLOOD_PERCENT of a CPU: it looks at what it
- * has used (CLOCK_PROCESS_CPUTIME_ID, the kernel's work for it included) after each burst, and
- * sleeps until that is no more than its part of the time that has passed.  What it used is told.
+ * has used (CLOCK_PROCESS_CPUTIME_ID, and what the kernel does for it on nobody's account) after
+ * each burst, and sleeps until that is no more than its part of the time that has passed.  What it
+ * used is told.
  */
 #ifndef BENCH_FLOOD_H
 #define BENCH_FLOOD_H
@@ -20,6 +21,7 @@ struct bench_flood_said {
 	uint64_t reads; /* of 4 MiB, submitted             */
 	uint64_t cancelled;
 	uint64_t cpu_ns;
+	uint64_t kernel_ns; /* besides: bench_flood.c   */
 	uint64_t wall_ns;
 	int32_t failed;
 	uint32_t reserved0;
@@ -27,7 +29,8 @@ struct bench_flood_said {
 
 /* The process, which waits.  Call it before this one has clients: it would hold their sockets. */
 must_check int bench_flood_start(struct bench_flood **out, struct bench_env *env, const char *path);
-/* It connects, and floods the file with reads, until bench_flood_rest(). */
+/* It connects, weighs a read (nobody else should ask for anything meanwhile), returns, and floods
+ * the file with reads until bench_flood_rest(). */
 must_check int bench_flood_go(struct bench_flood *flood);
 must_check int bench_flood_rest(struct bench_flood *flood, struct bench_flood_said *out);
 void bench_flood_end(struct bench_flood *flood); /* NULL is fine */
