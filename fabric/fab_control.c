@@ -92,6 +92,7 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 		fab_server_shut(srv);
 	control_input(srv, now_ns);
 	fab__rdma_leave_step(now_ns);
+	fab__rdma_listeners_step(srv, now_ns);
 	fab__control_messages(srv);
 	fab__guests_held(srv, now_ns);
 	fab__guests_expire(srv, now_ns);
@@ -139,6 +140,7 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 {
 	uint64_t deadline = min_u64(fab__refusals_deadline(srv), fab__rdma_leave_deadline());
 
+	deadline = min_u64(deadline, fab__rdma_listeners_deadline(srv));
 	if (srv->control->refusal_count > 0 || srv->control->notice_count > 0 ||
 	    !list_empty(&srv->control->pools_due))
 		return 0;

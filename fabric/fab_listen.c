@@ -116,7 +116,7 @@ void fab__listeners_close(struct fab_server *srv)
 	struct fab_control *c = srv->control;
 
 	for (uint32_t i = 0; i < c->listener_count; i++) {
-		if (c->listeners[i].rdma)
+		if (c->listeners[i].addr.transport == FAB_TRANSPORT_RDMA)
 			fab__rdma_unlisten(srv, &c->listeners[i]);
 		else
 			close(c->listeners[i].fd);
@@ -136,7 +136,7 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 	for (uint32_t i = 0; i < c->listener_count; i++) {
 		struct epoll_event ev = { .events = full ? 0 : EPOLLIN };
 
-		if (c->listeners[i].rdma) /* a request too many is refused */
+		if (c->listeners[i].fd < 0) /* RDMA: a request too many is refused */
 			continue;
 		ev.data.ptr = &c->listeners[i].watch;
 		ASSERT(epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->listeners[i].fd, &ev) == 0);

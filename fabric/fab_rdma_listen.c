@@ -10,6 +10,8 @@
  *                                                              the core: MESSAGE_HALTED
  *                                -- the core: MESSAGE_CLOSED -> freed
  *
+ *   listener -- its device is removed --> none -- every AGAIN_NS a try --> listener
+ *
  * Invariants:
  *  (1) A queue pair is destroyed by this side only, and a session's only when the core has said
  *      that it does not touch it any more.
@@ -28,6 +30,7 @@
 /* Of our sends, when the client has no receive posted: it has one for every reply. */
 #define RNR_RETRIES 6
 #define READS_MAX   16u
+#define AGAIN_NS    UINT64_C(1000000000)
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -232,6 +235,23 @@ static void ended(struct fab_server *srv, struct fab_rdma *r)
 		fab__guest_lost(srv, r->owner);
 }
 
+static void listener_lost(struct fab_server *srv, const struct rdma_cm_id *id, uint64_t now_ns)
+{
+	struct fab_control *c = srv->control;
+
+	for (uint32_t i = 0; i < c->listener_count; i++) {
+		struct fab_listener *l = &c->listeners[i];
+
+		if (l->rdma != id)
+			continue;
+		fab__rdma_unlisten(srv, l);
+		l->again_ns = now_ns + AGAIN_NS;
+		fab__notice(srv, "%s: its device was removed: not served until it is back",
+			    l->text);
+		return;
+	}
+}
+
 static void event_step(struct fab_server *srv, struct rdma_cm_event *event, uint64_t now_ns)
 {
 	const struct fab_verbs *v = srv->control->rdma.v;
@@ -254,6 +274,7 @@ static void event_step(struct fab_server *srv, struct rdma_cm_event *event, uint
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		fab__rdma_removed(srv, id);
 		ended(srv, id->context);
+		listener_lost(srv, id, now_ns);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -335,8 +356,36 @@ int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l, char why[FA
 
 void fab__rdma_unlisten(struct fab_server *srv, struct fab_listener *l)
 {
-	(void)srv->control->rdma.v->destroy_id(l->rdma);
+	if (l->rdma)
+		(void)srv->control->rdma.v->destroy_id(l->rdma);
 	l->rdma = NULL;
+}
+
+void fab__rdma_listeners_step(struct fab_server *srv, uint64_t now_ns)
+{
+	struct fab_control *c = srv->control;
+	char why[FAB_WHY_MAX];
+
+	for (uint32_t i = 0; i < c->listener_count; i++) {
+		struct fab_listener *l = &c->listeners[i];
+
+		if (l->again_ns == 0 || now_ns < l->again_ns)
+			continue;
+		l->again_ns = fab__rdma_listen(srv, l, why) ? now_ns + AGAIN_NS : 0;
+		if (l->again_ns == 0)
+			fab__notice(srv, "serving %s again", l->text);
+	}
+}
+
+uint64_t fab__rdma_listeners_deadline(const struct fab_server *srv)
+{
+	const struct fab_control *c = srv->control;
+	uint64_t deadline = UINT64_MAX;
+
+	for (uint32_t i = 0; i < c->listener_count; i++)
+		if (c->listeners[i].again_ns)
+			deadline = min_u64(deadline, c->listeners[i].again_ns);
+	return deadline;
 }
 
 void fab__rdma_server_init(struct fab_rdma_server *rs)

@@ -301,8 +301,9 @@ struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c
 
 struct fab_listener {
 	struct fab_watch watch;
-	int fd; /* -1: none */
-	struct rdma_cm_id *rdma;
+	int fd;                  /* -1: none */
+	struct rdma_cm_id *rdma; /* NULL: none */
+	uint64_t again_ns;       /* its device was removed: next try; else 0 */
 	struct fab_addr addr;
 	char text[160];
 };
@@ -451,6 +452,9 @@ must_check int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l,
 				char why[FAB_WHY_MAX]);
 void fab__rdma_unlisten(struct fab_server *srv, struct fab_listener *l);
 void fab__rdma_events(struct fab_server *srv, uint64_t now_ns);
+/* Listeners whose device was removed: those that are due are tried again. */
+void fab__rdma_listeners_step(struct fab_server *srv, uint64_t now_ns);
+uint64_t fab__rdma_listeners_deadline(const struct fab_server *srv);
 
 /* fab_rdma_async.c */
 void fab__rdma_async(struct fab_server *srv, const struct fab_watch *watch);

@@ -52,8 +52,10 @@ void fake_verbs_event(enum ibv_event_type type);
 bool fake_verbs_readable(int fd);
 /* The port's address from now on; in the beginning 1. */
 void fake_verbs_address(uint8_t address);
-/* The connection manager says that the device is no more, to whoever has an id there. */
+/* The connection manager says that the device is no more, to whoever has an id there; nobody can
+ * listen until it is added again. */
 void fake_verbs_remove(void);
+void fake_verbs_add(void);
 /* While it is down: does it look up to who asks for its state? */
 void fake_verbs_port_seen(bool up);
 /* Is [at, at + bytes) named by work that may still be carried out? */

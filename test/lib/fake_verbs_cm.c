@@ -174,6 +174,8 @@ static int fake_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct sockaddr_in *in = (void *)addr;
 
+	if (f.removed)
+		return fake__no(ENODEV);
 	id->route.addr.src_sin = *in;
 	if (in->sin_port == 0)
 		id->route.addr.src_sin.sin_port = htons(++f.port);
@@ -495,12 +497,18 @@ void fake_verbs_address(uint8_t address)
 
 void fake_verbs_remove(void)
 {
+	f.removed = true;
 	for (uint32_t i = 0; i < ARRAY_LEN(f.listeners); i++)
 		if (f.listeners[i])
 			tell(f.listeners[i], RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
 	for (uint32_t i = 0; i < QPS_MAX; i++)
 		if (f.qps[i])
 			tell(f.qps[i]->id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+}
+
+void fake_verbs_add(void)
+{
+	f.removed = false;
 }
 
 void fake_verbs_port_seen(bool up)

@@ -99,6 +99,7 @@ struct fake__state {
 	uint32_t key;
 	uint16_t port;
 	bool frozen;
+	bool removed; /* the device */
 	bool port_down;
 	bool port_looks_up;
 	bool dumb; /* no message of the manager's arrives any more */

@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define POOL (4u << 20)
@@ -201,26 +202,59 @@ Test(fab_rdma_async, who_has_another_address_now_begins_anew)
 	end();
 }
 
-Test(fab_rdma_async, a_device_that_failed_or_was_removed_is_let_go)
+static void both_leave(void)
 {
-	for (uint32_t removed = 0; removed < 2; removed++) {
-		begin(46);
-		if (removed)
-			fake_verbs_remove();
-		else
-			fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
-		cr_assert_eq(ended(), 2);
-		cr_assert_str_eq(rig.notice, "rdma: fake0: device fatal: 2 connections ended");
-		fab_close(rig.conn);
-		fab_close(other);
-		rig.conn = NULL;
+	fab_close(rig.conn);
+	fab_close(other);
+	rig.conn = NULL;
+	fab_rig_settle(&rig);
+}
+
+Test(fab_rdma_async, a_device_that_failed_is_let_go)
+{
+	begin(46);
+	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
+	cr_assert_eq(ended(), 2);
+	cr_assert_str_eq(rig.notice, "rdma: fake0: device fatal: 2 connections ended");
+	both_leave();
+	cr_assert_eq(fake_verbs_objects(), without); /* its domain and memory, too */
+	fab_rig_connect(&rig, POOL);                 /* it is back */
+	cr_assert_eq(asked(rig.conn), 0);
+	fab_rig_end(&rig);
+	fake_verbs_end();
+}
+
+Test(fab_rdma_async, a_device_that_was_removed_and_is_back_is_listened_to_again)
+{
+	struct fab_connect_cfg cfg = { .key = fab_rig_key };
+	char line[200];
+
+	begin(48);
+	cfg.address = rig.address;
+	fake_verbs_remove();
+	cr_assert_eq(ended(), 2);
+	snprintf(line, sizeof(line), "%s: its device was removed: not served until it is back",
+		 rig.address);
+	cr_assert_str_eq(rig.notice, line);
+	both_leave();
+	cr_assert_eq(fake_verbs_objects(), without - 1); /* the listener has gone, too */
+	for (uint32_t i = 0; i < 3; i++) {
+		cr_assert_leq(fab_server_control_deadline(rig.srv), rig.now_ns + NS_PER_S);
+		rig.now_ns += NS_PER_S;
 		fab_rig_settle(&rig);
-		cr_assert_eq(fake_verbs_objects(), without); /* its domain and memory, too */
-		fab_rig_connect(&rig, POOL);                 /* it is back */
-		cr_assert_eq(asked(rig.conn), 0);
-		fab_rig_end(&rig);
-		fake_verbs_end();
+		cr_assert_eq(fab_rig_dial(&rig, &cfg, &other), -ECONNREFUSED);
+		fab_close(other);
 	}
+	fake_verbs_add();
+	rig.now_ns += NS_PER_S;
+	fab_rig_settle(&rig);
+	snprintf(line, sizeof(line), "serving %s again", rig.address); /* the same port */
+	cr_assert_str_eq(rig.notice, line);
+	cr_assert_gt(fab_server_control_deadline(rig.srv), rig.now_ns + NS_PER_S);
+	fab_rig_connect(&rig, POOL);
+	cr_assert_eq(asked(rig.conn), 0);
+	fab_rig_end(&rig);
+	fake_verbs_end();
 }
 
 Test(fab_rdma_async, what_a_session_does_not_end_of_is_taken_and_forgotten)
