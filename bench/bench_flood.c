@@ -58,7 +58,8 @@ struct work {
 	struct weka_attr attr;
 	struct one one[DEPTH];
 	uint32_t out;
-	uint64_t read_ns; /* of the kernel, for one */
+	uint64_t began_ns; /* the flood */
+	uint64_t read_ns;  /* of the kernel, for one */
 	struct rand_state rand;
 	struct bench_flood_said said;
 };
@@ -81,6 +82,12 @@ static int work_begin(struct bench_flood *f, struct work *w)
 	return err ? bench_fail("the flooder: %s", strerror(-err)) : 0;
 }
 
+/* When it will have used its part of the time that has passed, and no more. */
+static uint64_t due_ns(const struct work *w)
+{
+	return w->began_ns + (w->said.cpu_ns + w->said.kernel_ns) * 100 / FLOOD_PERCENT;
+}
+
 static void read_one(struct work *w, struct one *one)
 {
 	uint64_t pieces = w->attr.size_bytes / BYTES;
@@ -91,6 +98,7 @@ static void read_one(struct work *w, struct one *one)
 		return; /* the appliance has not let go of its window */
 	one->out = true;
 	w->out++;
+	w->said.kernel_ns += w->read_ns;
 	if (w->said.reads++ % 2 == 0)
 		return;
 	weka_cancel(w->client, &one->req);
@@ -115,7 +123,7 @@ static void burst(struct work *w)
 	while (clock_cpu_ns() - from_ns < BURST_NS) {
 		reap(w);
 		for (uint32_t i = 0; i < DEPTH; i++)
-			if (!w->one[i].out)
+			if (!w->one[i].out && (!w->read_ns || due_ns(w) <= clock_now_ns()))
 				read_one(w, &w->one[i]);
 		weka_flush(w->client);
 	}
@@ -146,25 +154,22 @@ static void weigh(struct work *w)
 	w->said = (struct bench_flood_said){ 0 };
 }
 
-/* Until what was used is its part of what has passed, or the parent says something. */
-static void sleep_it_off(const struct bench_flood *f, const struct work *w, uint64_t began_ns)
+/* Until it may go on, or the parent says something. */
+static void sleep_it_off(const struct bench_flood *f, const struct work *w)
 {
-	uint64_t due_ns = (w->said.cpu_ns + w->said.kernel_ns) * 100 / FLOOD_PERCENT;
-	uint64_t passed_ns = clock_now_ns() - began_ns;
+	uint64_t now_ns = clock_now_ns(), left_ns = due_ns(w) > now_ns ? due_ns(w) - now_ns : 0;
 	struct pollfd p = { .fd = f->fd, .events = POLLIN };
-	struct timespec t;
+	struct timespec t = { .tv_sec = (time_t)(left_ns / NS_PER_S),
+			      .tv_nsec = (long)(left_ns % NS_PER_S) };
 
-	if (due_ns <= passed_ns)
-		return;
-	t = (struct timespec){ .tv_sec = (time_t)((due_ns - passed_ns) / NS_PER_S),
-			       .tv_nsec = (long)((due_ns - passed_ns) % NS_PER_S) };
-	(void)ppoll(&p, 1, &t, NULL);
+	if (left_ns > 0)
+		(void)ppoll(&p, 1, &t, NULL);
 }
 
 static void flood(struct bench_flood *f)
 {
 	struct work *w = calloc(1, sizeof(*w));
-	uint64_t began_ns, used_ns;
+	uint64_t used_ns;
 	char c;
 
 	if (!w)
@@ -174,15 +179,14 @@ static void flood(struct bench_flood *f)
 	if (!w->said.failed && strcmp(bench_env_transport(f->env, 0), "rdma") == 0)
 		weigh(w);
 	(void)!send(f->fd, "k", 1, MSG_NOSIGNAL);
-	began_ns = clock_now_ns();
+	w->began_ns = clock_now_ns();
 	used_ns = clock_cpu_ns();
 	while (!w->said.failed && recv(f->fd, &c, 1, MSG_DONTWAIT) < 0) {
 		burst(w);
 		w->said.cpu_ns = clock_cpu_ns() - used_ns;
-		w->said.kernel_ns = w->said.reads * w->read_ns;
-		sleep_it_off(f, w, began_ns);
+		sleep_it_off(f, w);
 	}
-	w->said.wall_ns = clock_now_ns() - began_ns;
+	w->said.wall_ns = clock_now_ns() - w->began_ns;
 	if (w->client)
 		weka_close(w->client); /* with all that it has in flight */
 	(void)!send(f->fd, &w->said, sizeof(w->said), MSG_NOSIGNAL);
