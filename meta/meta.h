@@ -205,6 +205,7 @@ enum meta_op_type {
 	META_OP_RMDIR,      /* target = path                                                      */
 	META_OP_RENAME,     /* target = from, other = to                                          */
 	META_OP_LINK,       /* target = path of a file, flags NOFOLLOW; other = its new name      */
+	META_OP_RMTREE,     /* target = path of a directory: it and all in it                     */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 

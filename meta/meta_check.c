@@ -13,7 +13,8 @@
  * BUCKETS it is, once to name what falls into those.
  *
  *  (1) names and inodes agree on {handle, type, directory number}; the root alone has no name.
- *  (2) names of directories and DIR records agree on {number, parent, handle}.
+ *  (2) names of directories and DIR records agree on {number, parent, handle}; of those that go
+ *      with their trees inodes and DIR records, which say so, on {number, handle}.
  *  (3) inodes without a name, hidden or being trimmed, and ORPHAN records agree on {handle}.
  *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory.
  *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files.
@@ -158,7 +159,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	if (c->dir == META_ROOT_DIR)
 		c->root_seen = true;
 	else
-		tally_dir(m, &d->inode, c->dir, d->parent, -1, "directory record");
+		tally_dir(m, &d->inode, c->dir, d->going ? 0 : d->parent, -1, "directory record");
 }
 
 static bool is_twice(struct meta__checker *c, const struct meta_key *key,
@@ -265,6 +266,8 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 			(unsigned long long)in->handle.uniq);
 	orphan = in->nlink == 0 || in->flags & (META__INODE_TRIMMING | META__INODE_HIDDEN);
 	tally_orphan(m, &in->handle, orphan ? 1 : 0, "inode");
+	if (in->type == META_TYPE_DIR && in->nlink == 0)
+		tally_dir(m, &in->handle, in->child, 0, 1, "inode without a name");
 	if (in->child != META_ROOT_DIR)
 		tally_inode(m, &in->handle, in->type, in->child, -(int64_t)in->nlink, "inode");
 }

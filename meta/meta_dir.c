@@ -11,10 +11,11 @@
  *      in a directory that is gone.
  *  (2) Its count is the number of NAME records of the directory.
  *  (3) A number is used once: it carries the shard of the parent that drew it.
+ *  (4) One that is GOING (meta_rmtree.c) is for all others as if it were gone.
  */
 #include "meta/meta_plan.h"
 
-int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out)
+int meta__dir_load(struct meta *m, uint64_t dir, struct meta__dir *out)
 {
 	const struct meta_key key = meta__dir_key(dir);
 	const uint32_t shard = meta__dir_shard(m, dir);
@@ -27,6 +28,13 @@ int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out)
 	return meta__dir_parse(value, value_len, out)
 		       ? meta__bad_record(m, "directory", shard, &key)
 		       : 0;
+}
+
+int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out)
+{
+	int rc = meta__dir_load(m, dir, out);
+
+	return rc == 0 && out->going ? -ENOENT : rc;
 }
 
 int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in)

@@ -65,8 +65,9 @@ struct meta_dir_disk {
 	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
 	le64 parent; /* the number of the parent directory                  */
-	le64 flags;  /* 0; later: spread, fenced                            */
+	le64 flags;  /* META__DIR_*; later: spread, fenced                  */
 };
+#define META__DIR_GOING 1u /* its inode has no link: all in it is being freed */
 
 /* FORMAT.md "Orphan record": key's uniq is the handle's; in the shard of the inode. */
 struct meta_orphan_disk {

@@ -354,6 +354,8 @@ int meta__tx_ready(struct meta *m);
 void meta__tx_apply(struct meta *m);
 /* The highest log sequence seen by what the transaction read. */
 uint64_t meta__tx_seen(const struct meta *m);
+/* Records that it wants to change so far. */
+uint32_t meta__tx_wanted(const struct meta *m);
 
 /* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
  * the shard's seq and counters right after a 0, in the same turn.

@@ -127,6 +127,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_rename(m, op);
 	case META_OP_LINK:
 		return meta__plan_link(m, op);
+	case META_OP_RMTREE:
+		return meta__plan_rmtree(m, op);
 	case META_OP_RECALL:
 		return meta__plan_recall(m, op);
 	}

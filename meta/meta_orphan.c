@@ -10,6 +10,7 @@
  *   inode with TRIMMING, ORPHAN record ----> the same for its chunks from trim_from on
  *   hidden inode (a put in progress), ORPHAN record with this mount's epoch: left alone
  *   dead blocks in too many zones ----> given to an inode without a name, which is an orphan
+ *   a tree that was removed, ORPHAN record of its directory ----> meta_rmtree.c
  *
  *  (1) An inode has an ORPHAN record if and only if it has no name, is hidden, or is trimmed.
  *      The record's uniquifier is the inode's: it is found without a search, and there is one.
@@ -262,8 +263,7 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 
 /* ---- inodes --------------------------------------------------------------------------------- */
 
-/* All records of `in` but its extents; their end. */
-static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
+int meta__inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
 	struct meta__tail tail;
@@ -310,7 +310,7 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 	}
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = inode_del(m, in, has_orphan);
+	rc = meta__inode_del(m, in, has_orphan);
 	return rc ? rc : miss;
 }
 
@@ -352,19 +352,30 @@ static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *
 	return -ENOENT;
 }
 
-static int free_step(struct meta *m, struct meta__inode *in)
+/* scratch[4]: of a directory, from which hash on; after the plan, where the next one begins. */
+static int tree_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
+{
+	const struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
+
+	op->scratch[4] = o->tree == in->handle.uniq ? o->tree_from : 0;
+	return meta__rmtree_step(m, in, &op->scratch[4]);
+}
+
+static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 {
 	const bool nameless = in->nlink == 0;
 	int rc, miss = 0;
 	bool all;
 
+	if (nameless && in->type == META_TYPE_DIR)
+		return tree_step(m, op, in);
 	if (!nameless && !(in->flags & META__INODE_TRIMMING))
 		return meta__orphan_del(m, in); /* no reason for it: (1) again */
 	rc = free_some(m, in, nameless ? 0 : in->trim_from, &all);
 	if (meta__stop(rc, &miss))
 		return rc;
 	if (all && nameless) {
-		rc = inode_del(m, in, true);
+		rc = meta__inode_del(m, in, true);
 		return rc ? rc : miss;
 	}
 	if (all) {
@@ -382,14 +393,16 @@ int meta__plan_free_orphan(struct meta *m, struct meta_op *op)
 {
 	struct meta__inode in;
 	struct meta__orphan o;
-	int rc = next_orphan(m, op, &o);
+	int rc;
 
+	m->ops->tree_freed = 0;
+	rc = next_orphan(m, op, &o);
 	if (rc)
 		return rc == -ENOENT ? 0 : rc; /* [2] tells */
 	rc = meta__inode_load(m, &o.handle, &in);
 	if (rc == -ENOENT)
 		return meta__orphan_del(m, &in); /* handle and shard are set */
-	return rc ? rc : free_step(m, &in);
+	return rc ? rc : free_step(m, op, &in);
 }
 
 void meta__orphan_op_done(struct meta *m, struct meta_op *op)
@@ -398,6 +411,11 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 
 	ASSERT(o->busy);
 	o->busy = false;
+	if (op->status == 0) {
+		o->tree = op->scratch[1];
+		o->tree_from = op->scratch[4];
+		m->ops->tree_entries += m->ops->tree_freed;
+	}
 	if (op->status == -EIO) {
 		op->scratch[1]++; /* left for a check to tell: the others go on */
 		o->bad++;

@@ -26,10 +26,12 @@
 
 /* meta_orphan.c: what this mount knows of a shard's ORPHAN records. */
 struct meta__orphan_scan {
-	bool maybe;    /* there may be one to be freed, from `from` on */
-	bool busy;     /* an operation looks at it now                 */
-	uint32_t bad;  /* could not be read, in this mount             */
-	uint64_t from; /* a uniquifier                                 */
+	bool maybe;         /* there may be one to be freed, from `from` on */
+	bool busy;          /* an operation looks at it now                 */
+	uint32_t bad;       /* could not be read, in this mount             */
+	uint64_t from;      /* a uniquifier                                 */
+	uint64_t tree;      /* the directory's that was stepped last: its uniquifier, */
+	uint64_t tree_from; /* ... and the hash of the entry that is next             */
 };
 
 /* meta_orphan.c: what becomes of the blocks that die in the one plan that runs. */
@@ -57,10 +59,12 @@ struct meta__ops {
 	struct meta_op *alone; /* it has been run again too often: nobody else may run  */
 	struct meta__orphan_scan *orphan; /* nshards */
 	uint32_t orphan_shard;            /* looked at last */
+	uint64_t tree_entries;            /* freed with their trees, since mount */
 	struct meta_op free_op[META__FREE_OPS];
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
 	struct meta__dead dead;
+	uint64_t tree_freed; /* entries that it frees */
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
 	uint8_t value[META_VALUE_MAX];
@@ -158,6 +162,8 @@ must_check int meta__attr(struct meta *m, const struct meta__inode *in, struct m
 /* ---- meta_dir.c ------------------------------------------------------------------- */
 
 must_check int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out);
+/* The same, also of one that is going with its tree. */
+must_check int meta__dir_load(struct meta *m, uint64_t dir, struct meta__dir *out);
 must_check int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in);
 /* An entry came (+1), went (-1), or changed (0) in `dir`, at this time. */
 must_check int meta__dir_entry(struct meta *m, uint64_t dir, int delta, int64_t wall_ns);
@@ -247,10 +253,18 @@ must_check int meta__free_inode(struct meta *m, struct meta__inode *in);
 must_check int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns);
 must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
 must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
+/* All records of `in` but its extents. */
+must_check int meta__inode_del(struct meta *m, struct meta__inode *in, bool has_orphan);
 /* A bounded step of freeing orphans; true: there is more to do at once. */
 bool meta__orphan_turn(struct meta *m);
 void meta__orphan_op_done(struct meta *m, struct meta_op *op);
 uint64_t meta__orphans_waiting(const struct meta *m); /* shards that may hold some */
+
+/* ---- meta_rmtree.c ------------------------------------------------------------------- */
+
+/* Some entries of a directory without a link go, from hash *from on, where the next step begins;
+ * at last itself. */
+must_check int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from);
 
 /* ---- meta_put.c ---------------------------------------------------------------------- */
 
@@ -279,6 +293,7 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op);
 int meta__plan_symlink(struct meta *m, struct meta_op *op);
 int meta__plan_unlink(struct meta *m, struct meta_op *op);
 int meta__plan_rmdir(struct meta *m, struct meta_op *op);
+int meta__plan_rmtree(struct meta *m, struct meta_op *op);
 int meta__plan_rename(struct meta *m, struct meta_op *op);
 int meta__plan_link(struct meta *m, struct meta_op *op);
 int meta__plan_free_orphan(struct meta *m, struct meta_op *op);

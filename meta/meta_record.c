@@ -170,10 +170,11 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		.ctime_ns = (int64_t)le64_get(d.ctime_ns),
 		.inode = handle_of(d.inode_dir, d.inode_hash, d.inode_uniq),
 		.parent = le64_get(d.parent),
+		.going = le64_get(d.flags) & META__DIR_GOING,
 	};
 	if (!meta__handle_ok(&out->inode) || out->parent == 0 || out->parent > META__MASK48)
 		return -EIO;
-	return le64_get(d.flags) == 0 && out->count <= META__MASK48 ? 0 : -EIO;
+	return le64_get(d.flags) <= META__DIR_GOING && out->count <= META__MASK48 ? 0 : -EIO;
 }
 
 void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
@@ -187,6 +188,7 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 		.inode_hash = le64_of(in->inode.hash),
 		.inode_uniq = le64_of(in->inode.uniq),
 		.parent = le64_of(in->parent),
+		.flags = le64_of(in->going ? META__DIR_GOING : 0),
 	};
 }
 

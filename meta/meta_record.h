@@ -80,6 +80,7 @@ struct meta__dir {
 	int64_t ctime_ns;
 	struct meta_handle inode;
 	uint64_t parent;
+	bool going; /* with its tree: meta_rmtree.c */
 };
 
 struct meta__orphan {

@@ -70,6 +70,11 @@ uint64_t meta__tx_seen(const struct meta *m)
 	return m->tx->seen;
 }
 
+uint32_t meta__tx_wanted(const struct meta *m)
+{
+	return m->tx->nmut;
+}
+
 /* ---- reading --------------------------------------------------------------------------- */
 
 static int find_mut(const struct meta__tx *tx, uint32_t shard, const struct meta_key *key)

@@ -553,7 +553,30 @@ int model_unlink(struct model *fs, const char *path, int64_t now_ns)
 	return 0;
 }
 
-int model_rmdir(struct model *fs, const char *path, int64_t now_ns)
+/* The last entry of the last directory goes first, until top has none. */
+static void tree_empty(struct model_node *top, int64_t now_ns)
+{
+	struct model_node *n = top;
+
+	while (top->entries) {
+		struct entry *last = n->entries ? n->entry[n->entries - 1] : NULL;
+
+		if (!last) {
+			n = n->parent;
+		} else if (last->node->entries) {
+			n = last->node;
+		} else {
+			if (last->node->attr.type == META_TYPE_DIR)
+				node_free(last->node);
+			else
+				node_unlink(last->node, now_ns);
+			free(last);
+			n->entries--;
+		}
+	}
+}
+
+static int dir_remove(struct model *fs, const char *path, bool whole, int64_t now_ns)
 {
 	struct place at;
 	int err = place(fs, path, false, &at);
@@ -561,17 +584,28 @@ int model_rmdir(struct model *fs, const char *path, int64_t now_ns)
 	if (err)
 		return err;
 	if (!at.name[0])
-		return at.dots == 2 ? -ENOTEMPTY : -EINVAL;
+		return at.dots == 2 && !whole ? -ENOTEMPTY : -EINVAL;
 	if (!at.node)
 		return -ENOENT;
 	if (at.node->attr.type != META_TYPE_DIR)
 		return -ENOTDIR;
-	if (at.node->entries)
+	if (at.node->entries && !whole)
 		return -ENOTEMPTY;
+	tree_empty(at.node, now_ns);
 	entry_del(at.dir, at.name);
 	node_free(at.node);
 	dir_changed(at.dir, now_ns);
 	return 0;
+}
+
+int model_rmdir(struct model *fs, const char *path, int64_t now_ns)
+{
+	return dir_remove(fs, path, false, now_ns);
+}
+
+int model_rmtree(struct model *fs, const char *path, int64_t now_ns)
+{
+	return dir_remove(fs, path, true, now_ns);
 }
 
 /* Is `dir` the node, or below it? */

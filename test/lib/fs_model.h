@@ -53,6 +53,7 @@ int model_symlink(struct model *fs, const char *text, const char *path, const st
 		  int64_t now_ns);
 int model_unlink(struct model *fs, const char *path, int64_t now_ns);
 int model_rmdir(struct model *fs, const char *path, int64_t now_ns);
+int model_rmtree(struct model *fs, const char *path, int64_t now_ns);
 int model_rename(struct model *fs, const char *from, const char *to, uint32_t flags,
 		 int64_t now_ns);
 /* flags: META_NOFOLLOW for `from`, which is then a symlink itself. */

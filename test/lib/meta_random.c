@@ -668,6 +668,14 @@ static void do_rmdir(struct meta_random *r, const char *path)
 	note(r, path, run(r, &op), model_rmdir(r->fs, path, op.wall_ns));
 }
 
+static void do_rmtree(struct meta_random *r, const char *path)
+{
+	struct meta_op op = op_new(r, META_OP_RMTREE, path);
+
+	note(r, path, run(r, &op), model_rmtree(r->fs, path, op.wall_ns));
+	meta_world_settle(r->w); /* until then files with names elsewhere have all their links */
+}
+
 static void one(struct meta_random *r)
 {
 	char a[1200], b[1200];
@@ -691,7 +699,10 @@ static void one(struct meta_random *r)
 		do_mkdir(r, a);
 		break;
 	case 12:
-		do_rmdir(r, a);
+		if (below(r, 3))
+			do_rmdir(r, a);
+		else
+			do_rmtree(r, a);
 		break;
 	case 13:
 		do_unlink(r, a);

@@ -281,6 +281,11 @@ uint64_t meta__tx_seen(const struct meta *m)
 	return fake_of(m)->seen;
 }
 
+uint32_t meta__tx_wanted(const struct meta *m)
+{
+	return fake_of(m)->muts;
+}
+
 static void commit(struct fake *f, struct record *mut, bool del)
 {
 	const bool zone = meta__key_class(&mut->key) == META__CLASS_ZONE;

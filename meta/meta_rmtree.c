@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A whole tree goes: its name at once, what is in it in the background.
+ *
+ *    /a/t       one apply: name gone, count of /a less by one,       nothing of /a/t can be named
+ *      |        inode of t without a link and an ORPHAN record, t's    any more, whatever its size
+ *      |        directory record GOING
+ *      v
+ *    t: x y u/  a few entries an apply (meta_orphan.c calls):
+ *      |          a file    its name; itself with the last one, as unlink does it
+ *      |          u/        its name; u is GOING then, an orphan of its own
+ *      v
+ *    t: empty   directory record, inode and ORPHAN record go
+ *
+ * So no path is walked and nothing recurses: a tree of any depth is a set of orphans, each shard's
+ * freed by itself, and a cut at any place goes on after the next mount.
+ *
+ *  (1) A directory record is GOING if and only if its inode has no link.
+ *  (2) A GOING directory gets no entry: meta__dir_get() does not find it.  So what a step has
+ *      passed needs no second look, but for a mount, which begins anew.
+ *  (3) A directory below a GOING one is as it was until its turn comes: who knows its number can
+ *      still reach it, and what he makes in it goes with it.
+ *  (4) A step wants RECORDS_ENOUGH records, and those of one entry more, at most.
+ */
+#include "meta/meta_plan.h"
+
+#define STEPS_MAX      256u /* records that a step looks at: objects whose names have gone before */
+#define RECORDS_ENOUGH 16u
+
+/* Of one entry: name, inode, orphan; its tail; its extents and their zones. */
+static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + 2 <=
+		      META__TX_RECORDS_MAX,
+	      "(4)");
+
+/* Its name is the caller's. */
+static int detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
+{
+	struct meta__inode in;
+	struct meta__dir d;
+	int rc = meta__inode_get(m, &is->handle, &in), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc == -ESTALE ? -EIO : rc;
+	rc = meta__dir_get(m, is->child, &d);
+	if (meta__stop(rc, &miss))
+		return rc == -ENOENT ? -EIO : rc;
+	if (miss)
+		return miss;
+	in.nlink = 0; /* (1) */
+	d.going = true;
+	d.ctime_ns = wall_ns;
+	rc = meta__inode_put(m, &in);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_put(m, is->child, &d);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__orphan_put(m, &in, 0);
+	return rc ? rc : miss;
+}
+
+int meta__plan_rmtree(struct meta *m, struct meta_op *op)
+{
+	struct meta__at at;
+	int rc = meta__walk(m, &op->target, 0, false, &at), miss = 0;
+
+	if (rc)
+		return rc;
+	if (at.last != META__LAST_NAME)
+		return -EINVAL; /* ".", ".." and the root */
+	if (!at.found)
+		return -ENOENT;
+	if (at.is.type != META_TYPE_DIR)
+		return -ENOTDIR;
+	rc = detach(m, &at.is, op->wall_ns);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__name_del(m, &at);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_entry(m, at.dir, -1, op->wall_ns);
+	return rc ? rc : miss;
+}
+
+/* ---- in the background ----------------------------------------------------------------------- */
+
+/* wall_ns: when the tree was removed; no clock is at hand here. */
+static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns)
+{
+	struct meta__inode in;
+	int rc, miss = 0;
+
+	if (at->is.type == META_TYPE_DIR) {
+		rc = detach(m, &at->is, wall_ns);
+	} else {
+		rc = meta__inode_get(m, &at->is.handle, &in);
+		if (rc == 0)
+			rc = meta__unlink_inode(m, &in, wall_ns);
+		else if (rc == -ESTALE)
+			rc = -EIO;
+	}
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__name_del(m, at);
+	return rc ? rc : miss;
+}
+
+/* The next entry from *key on.  1: `at` is it; 0: *key is where to go on; -ENOENT: no more. */
+static int entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct meta__at *at)
+{
+	const void *value;
+	uint32_t value_len;
+	uint64_t hash;
+	int rc;
+
+	*at = (struct meta__at){ .dir = dir, .shard = meta__dir_shard(m, dir), .found = true };
+	rc = meta__seek(m, at->shard, key, &value, &value_len);
+	if (rc)
+		return rc;
+	if (meta__key_dir(key) != dir)
+		return -ENOENT;
+	hash = meta__key_hash(key);
+	if (meta__key_class(key) == META__CLASS_NAME) {
+		at->hash = hash;
+		at->name_uniq = meta__key_uniq(key);
+		*key = meta__key_next(*key);
+		return meta__name_parse(value, value_len, &at->is)
+			       ? meta__bad_record(m, "name", at->shard, key)
+			       : 1;
+	}
+	if (meta__key_class(key) > META__CLASS_NAME && hash++ == META__MASK40)
+		return -ENOENT;
+	*key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	return 0;
+}
+
+static bool is_enough(const struct meta *m)
+{
+	return meta__tx_wanted(m) >= RECORDS_ENOUGH || m->ops->dead.zones >= META__FREE_BUDGET / 2;
+}
+
+/* Entries from hash *from on, as many as one apply may free.  *end: none is left behind them. */
+static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t *from,
+			uint64_t *freed, bool *end)
+{
+	struct meta_key key = meta__key(dir, *from, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	struct meta__at at;
+	int miss = 0;
+
+	for (uint32_t steps = 0; steps < STEPS_MAX && !is_enough(m); steps++) {
+		int rc = entry_next(m, dir, &key, &at);
+
+		*end = rc == -ENOENT;
+		if (*end)
+			return miss;
+		if (rc == 1) {
+			++*freed;
+			rc = entry_free(m, &at, wall_ns);
+		}
+		if (meta__stop(rc, &miss))
+			return rc;
+		if (rc == 0)
+			*from = meta__key_hash(&key);
+	}
+	return miss;
+}
+
+int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
+{
+	const struct meta_key key = meta__dir_key(in->child);
+	uint64_t freed = 0;
+	struct meta__dir d;
+	bool end = false;
+	int rc = meta__dir_load(m, in->child, &d), miss = 0;
+
+	if (rc == -ENOENT || (rc == 0 && !d.going)) /* (1) */
+		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
+	if (rc)
+		return rc;
+	rc = entries_free(m, in->child, d.ctime_ns, from, &freed, &end);
+	if (rc)
+		return rc;
+	if (freed > d.count || (end && freed < d.count)) /* (2) */
+		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
+	d.count -= freed;
+	m->ops->tree_freed = freed;
+	if (!end)
+		return freed ? meta__dir_put(m, in->child, &d) : 0;
+	rc = meta__tx_del(m, meta__dir_shard(m, in->child), &key);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__inode_del(m, in, true);
+	return rc ? rc : miss;
+}
