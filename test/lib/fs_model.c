@@ -6,49 +6,18 @@
  *  (1) A directory's entries are sorted by name.
  *  (2) Contents are blocks of 4096 bytes; NULL reads as zeros; bytes behind the size are zeros.
  */
-#include "test/lib/fs_model.h"
+#include "test/lib/fs_model_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct entry {
-	char name[META_NAME_MAX + 1];
-	struct model_node *node;
-};
-
-struct model_node {
-	struct model *fs;
-	struct model_attr attr;    /* size of a directory is not kept here */
-	struct model_node *parent; /* of a directory; the root's is itself */
-	struct entry **entry;      /* of a directory */
-	uint32_t entries, entries_max;
-	uint8_t **block; /* of a file */
-	uint64_t blocks;
-	char *text;                      /* of a symlink */
-	uint64_t round;                  /* of the last visit */
-	struct model_node *next, **link; /* all nodes */
-};
-
-struct model {
-	struct model_node *root;
-	struct model_node *all;
-	uint64_t id_next;
-	uint64_t count;
-};
-
-static void *must(void *p)
-{
-	ASSERT(p);
-	return p;
-}
 
 /* ---- nodes ------------------------------------------------------------------------------ */
 
 static struct model_node *node_new(struct model *fs, enum meta_type type, uint32_t mode,
 				   int64_t now_ns)
 {
-	struct model_node *n = must(calloc(1, sizeof(*n)));
+	struct model_node *n = model__must(calloc(1, sizeof(*n)));
 
 	n->fs = fs;
 	n->attr = (struct model_attr){
@@ -111,7 +80,7 @@ static void node_unlink(struct model_node *n, int64_t now_ns)
 
 struct model *model_new(int64_t now_ns)
 {
-	struct model *fs = must(calloc(1, sizeof(*fs)));
+	struct model *fs = model__must(calloc(1, sizeof(*fs)));
 
 	fs->id_next = 1;
 	fs->root = node_new(fs, META_TYPE_DIR, 0755, now_ns);
@@ -185,13 +154,14 @@ static bool find(const struct model_node *dir, const char *name, uint32_t *index
 
 static void entry_add(struct model_node *dir, const char *name, struct model_node *node)
 {
-	struct entry *e = must(malloc(sizeof(*e)));
+	struct entry *e = model__must(malloc(sizeof(*e)));
 	uint32_t at;
 
 	ASSERT(!find(dir, name, &at));
 	if (dir->entries == dir->entries_max) {
 		dir->entries_max = dir->entries_max ? 2 * dir->entries_max : 8;
-		dir->entry = must(realloc(dir->entry, dir->entries_max * sizeof(*dir->entry)));
+		dir->entry =
+			model__must(realloc(dir->entry, dir->entries_max * sizeof(*dir->entry)));
 	}
 	memmove(&dir->entry[at + 1], &dir->entry[at], (dir->entries - at) * sizeof(*dir->entry));
 	memcpy(e->name, name, strlen(name) + 1);
@@ -329,129 +299,6 @@ struct model_node *model_node(struct model *fs, const char *path, uint32_t flags
 	return at.node;
 }
 
-/* ---- contents ------------------------------------------------------------------------------- */
-
-static void blocks_grow(struct model_node *n, uint64_t blocks)
-{
-	if (blocks <= n->blocks)
-		return;
-	n->block = must(realloc(n->block, blocks * sizeof(*n->block)));
-	memset(n->block + n->blocks, 0, (blocks - n->blocks) * sizeof(*n->block));
-	n->blocks = blocks;
-}
-
-static void content_write(struct model_node *n, uint64_t offset, const uint8_t *bytes,
-			  uint64_t length)
-{
-	blocks_grow(n, div_up(offset + length, BLOCK_SIZE));
-	while (length > 0) {
-		const uint64_t i = offset / BLOCK_SIZE, at = offset % BLOCK_SIZE;
-		const uint64_t piece = min_u64(length, BLOCK_SIZE - at);
-
-		if (!n->block[i])
-			n->block[i] = must(calloc(1, BLOCK_SIZE));
-		memcpy(n->block[i] + at, bytes, piece);
-		offset += piece;
-		bytes += piece;
-		length -= piece;
-	}
-}
-
-/* Blocks behind the size go, and the rest of the last one becomes zeros: (2). */
-static void content_cut(struct model_node *n, uint64_t size)
-{
-	const uint64_t keep = div_up(size, BLOCK_SIZE), tail = size % BLOCK_SIZE;
-
-	for (uint64_t i = keep; i < n->blocks; i++) {
-		free(n->block[i]);
-		n->block[i] = NULL;
-	}
-	if (tail && keep <= n->blocks && n->block[keep - 1])
-		memset(n->block[keep - 1] + tail, 0, BLOCK_SIZE - tail);
-}
-
-int64_t model_node_read(const struct model_node *n, uint64_t offset, void *buf, uint64_t length)
-{
-	uint64_t done = 0;
-
-	if (n->attr.type != META_TYPE_FILE)
-		return n->attr.type == META_TYPE_DIR ? -EISDIR : -ELOOP;
-	if (offset >= n->attr.size)
-		return 0;
-	length = min_u64(length, n->attr.size - offset);
-	while (done < length) {
-		const uint64_t i = (offset + done) / BLOCK_SIZE, at = (offset + done) % BLOCK_SIZE;
-		const uint64_t piece = min_u64(length - done, BLOCK_SIZE - at);
-
-		if (i < n->blocks && n->block[i])
-			memcpy((uint8_t *)buf + done, n->block[i] + at, piece);
-		else
-			memset((uint8_t *)buf + done, 0, piece);
-		done += piece;
-	}
-	return (int64_t)done;
-}
-
-static int file_only(const struct model_node *n)
-{
-	if (n->attr.type == META_TYPE_FILE)
-		return 0;
-	return n->attr.type == META_TYPE_DIR ? -EISDIR : -EINVAL;
-}
-
-int model_node_write(struct model_node *n, uint64_t offset, const void *bytes, uint64_t length,
-		     int64_t now_ns)
-{
-	int err = file_only(n);
-
-	if (err)
-		return err;
-	content_write(n, offset, bytes, length);
-	n->attr.size = max_u64(n->attr.size, offset + length);
-	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
-	return 0;
-}
-
-int model_node_truncate(struct model_node *n, uint64_t size, int64_t now_ns)
-{
-	int err = file_only(n);
-
-	if (err)
-		return err;
-	if (size < n->attr.size)
-		content_cut(n, size);
-	n->attr.size = size;
-	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
-	return 0;
-}
-
-int model_node_punch(struct model_node *n, uint64_t offset, uint64_t length, int64_t now_ns)
-{
-	const uint64_t end = min_u64(offset + length, n->attr.size);
-	int err = file_only(n);
-
-	if (err || offset >= n->attr.size)
-		return err;
-	for (uint64_t at = offset; at < end;) {
-		const uint64_t i = at / BLOCK_SIZE, from = at % BLOCK_SIZE;
-		const uint64_t piece = min_u64(end - at, BLOCK_SIZE - from);
-		const bool whole = from == 0 && (piece == BLOCK_SIZE || end == n->attr.size);
-
-		if (i < n->blocks && n->block[i] && whole) {
-			free(n->block[i]);
-			n->block[i] = NULL;
-		} else if (i < n->blocks && n->block[i]) {
-			memset(n->block[i] + from, 0, piece);
-		}
-		at += piece;
-	}
-	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
-	return 0;
-}
-
 /* ---- operations ------------------------------------------------------------------------------ */
 
 int model_put(struct model *fs, const char *path, uint32_t flags, const void *bytes, uint64_t size,
@@ -480,7 +327,7 @@ int model_put(struct model *fs, const char *path, uint32_t flags, const void *by
 	}
 	node_set(n, set);
 	if (size > 0)
-		content_write(n, 0, bytes, size);
+		model__write(n, 0, bytes, size);
 	n->attr.size = size;
 	if (old) {
 		entry_del(at.dir, at.name);
@@ -529,7 +376,7 @@ int model_symlink(struct model *fs, const char *text, const char *path, const st
 		return -ENOENT;
 	n = node_new(fs, META_TYPE_SYMLINK, 0777, now_ns);
 	node_set(n, set);
-	n->text = must(strdup(text));
+	n->text = model__must(strdup(text));
 	n->attr.size = strlen(text);
 	entry_add(at.dir, at.name, n);
 	dir_changed(at.dir, now_ns);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Between fs_model.c, the tree, and fs_model_bytes.c, what is in its files. */
+#ifndef TEST_FS_MODEL_INTERNAL_H
+#define TEST_FS_MODEL_INTERNAL_H
+
+#include "test/lib/fs_model.h"
+
+struct entry {
+	char name[META_NAME_MAX + 1];
+	struct model_node *node;
+};
+
+struct model_node {
+	struct model *fs;
+	struct model_attr attr;    /* size of a directory is not kept here */
+	struct model_node *parent; /* of a directory; the root's is itself */
+	struct entry **entry;      /* of a directory */
+	uint32_t entries, entries_max;
+	uint8_t **block; /* of a file */
+	uint64_t blocks;
+	char *text;                      /* of a symlink */
+	uint64_t round;                  /* of the last visit */
+	struct model_node *next, **link; /* all nodes */
+};
+
+struct model {
+	struct model_node *root;
+	struct model_node *all;
+	uint64_t id_next;
+	uint64_t count;
+};
+
+static inline void *model__must(void *p)
+{
+	ASSERT(p);
+	return p;
+}
+
+/* 0, or why it is none: -EISDIR, -EINVAL. */
+int model__file_only(const struct model_node *n);
+void model__write(struct model_node *n, uint64_t offset, const uint8_t *bytes, uint64_t length);
+void model__cut(struct model_node *n, uint64_t size);
+
+#endif
