@@ -7,7 +7,7 @@
 # make sim SEED=7    one simulated run again    make fuzz             FUZZ_SECONDS=5 each parser
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
-# make bench-instructions   what a read costs in nvme/, counted by valgrind
+# make bench-instructions   what a read costs in nvme/, and a file that is made or removed: by valgrind
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make install       DESTDIR=, PREFIX=/usr/local
@@ -263,8 +263,9 @@ bench-guest:
 	$(Q)BUILD='$(BUILD)' ./bench/guest_rdma.sh
 
 bench-instructions:
-	$(sub) VARIANT=release all
+	$(sub) VARIANT=release all $(BUILD)/release/test/tools/cores_clock
 	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
+	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
 man_pages := $(wildcard $(foreach l,$(layers) bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*.service)

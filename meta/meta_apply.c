@@ -122,9 +122,9 @@ static void move_counters(struct meta *m)
 static void move_live(struct meta *m, const struct meta__mut *mut)
 {
 	const uint32_t zone = meta__zone_of_key(m, &mut->key);
-	const struct meta__hint *hint;
+	struct meta__hint *hint;
 	const void *value;
-	uint32_t pos, len;
+	uint32_t len;
 	int64_t delta = 0;
 	le64 disk;
 
@@ -133,8 +133,8 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 		return;
 	}
 	if (meta__tree_leaf(m, NULL, mut->shard, &mut->key, &hint) == 0 &&
-	    meta__leaf_find(hint->leaf->page, &mut->key, &pos)) {
-		meta__leaf_value(hint->leaf->page, pos, &value, &len);
+	    meta__leaf_find_near(hint->leaf->page, &mut->key, &hint->pos)) {
+		meta__leaf_value(hint->leaf->page, hint->pos, &value, &len);
 		if (len == sizeof(disk)) {
 			memcpy(&disk, value, sizeof(disk));
 			delta -= (int64_t)le64_get(disk);

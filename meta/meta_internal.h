@@ -131,17 +131,34 @@ void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_
 
 struct meta__frame;
 
-/* A leaf and the keys it answers for; good while baddr, gen and shape are what they were. */
+struct meta__step {
+	struct meta__frame *frame;
+	uint32_t index; /* of the child that was followed; 0 at the end of the walk */
+};
+
+/* From the root to a page: at[level], at[height - 1] is the root. */
+struct meta__path {
+	uint32_t height;
+	bool has_hi;            /* else: no upper bound                           */
+	uint64_t seq;           /* highest of its pages'                          */
+	struct meta_key lo, hi; /* lo <= key < hi: what the last page answers for */
+	struct meta__step at[META_PAGE_LEVELS_MAX];
+};
+
+/* A leaf and how it was come to; good while baddr, gen and shape are what they were.  Of the path
+ * only its bounds and indices are then: the pages above may be others. */
 struct meta__hint {
 	struct meta__frame *leaf;
 	uint64_t baddr;
 	uint64_t gen;
 	uint64_t shape;
-	uint64_t seq;       /* highest log sequence of the path to it */
-	struct meta_key lo; /* lo <= key < hi                         */
-	struct meta_key hi;
-	bool has_hi; /* else: no upper bound                   */
+	uint64_t plan; /* that walked it: in this one all of the path is good */
+	uint32_t pos;  /* of the record that was looked for last, or its place */
+	struct meta__path path;
 };
+
+/* What is changed together lies in few leaves: of the store's own records, of directories' own. */
+enum meta__hint_of { META__HINT_STORE, META__HINT_DIR, META__HINT_ENTRY, META__HINTS };
 
 /* What a root block says of a shard. */
 struct meta__root {
@@ -164,12 +181,12 @@ struct meta__shard {
 	uint64_t root_version; /* of that root; the newest valid one of a shard counts at mount */
 	uint8_t copy_first[2]; /* by slot: the copy that is written first: one that is damaged */
 	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
-	uint64_t shape;         /* moves whenever pages of the tree come, go or change places */
-	struct meta__hint hint; /* the leaf that was looked at last                        */
-	uint64_t empty_seq;     /* the log sequence that emptied the tree                     */
-	uint32_t opened;        /* a reader's: which time it was opened that this is of       */
-	bool changed;           /* since the root that was frozen last                        */
-	bool root_pending;      /* `frozen` is not durable yet                                */
+	uint64_t shape; /* moves whenever pages of the tree come, go or change places */
+	struct meta__hint hint[META__HINTS]; /* the leaves that were looked at last            */
+	uint64_t empty_seq; /* the log sequence that emptied the tree                     */
+	uint32_t opened;    /* a reader's: which time it was opened that this is of       */
+	bool changed;       /* since the root that was frozen last                        */
+	bool root_pending;  /* `frozen` is not durable yet                                */
 	struct meta__root frozen;
 };
 

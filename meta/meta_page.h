@@ -49,6 +49,8 @@ static inline uint32_t meta__leaf_bytes(uint32_t value_len)
 
 /* The first record whose key is >= key: its position in *pos (perhaps count); is it the key? */
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
+/* The same; *pos says where it may be: there, or behind.  Any number will do. */
+bool meta__leaf_find_near(const void *page, const struct meta_key *key, uint32_t *pos);
 /* Bring what a search for key will touch into the CPU's cache, a step each time that the step
  * before has had time to come: 0 the ends, 1 the slots, 2 the values.  The header is there already.
  * Returns where the key is believed to be; after step 2 it is as meta__leaf_find() says. */

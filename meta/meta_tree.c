@@ -94,46 +94,75 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	}
 }
 
-static bool hint_holds(const struct meta *m, uint32_t shard, const struct meta_key *key)
+static struct meta__hint *hint_for(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
-	const struct meta__hint *h = &m->shard[shard].hint;
+	const bool own = (key->w[0] & 0xffff) == 0 && key->w[1] >> 32 == META__CLASS_DIR;
+
+	ASSERT(shard < m->nshards);
+	if (key->w[0] >> 16 == 0)
+		return &m->shard[shard].hint[META__HINT_STORE];
+	return &m->shard[shard].hint[own ? META__HINT_DIR : META__HINT_ENTRY];
+}
+
+static bool hint_holds(const struct meta *m, uint32_t shard, const struct meta__hint *h,
+		       const struct meta_key *key)
+{
 	const struct meta__frame *f = h->leaf;
 
 	return f && h->shape == m->shard[shard].shape && f->state >= FRAME_CLEAN &&
 	       f->shard == shard && f->baddr == h->baddr && f->gen == h->gen && !f->gone &&
-	       meta__key_cmp(&h->lo, key) <= 0 && (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
+	       meta__key_cmp(&h->path.lo, key) <= 0 &&
+	       (!h->path.has_hi || meta__key_cmp(key, &h->path.hi) < 0);
+}
+
+/* h->path has been walked, or its pages have become dirty. */
+static void hint_set(const struct meta *m, uint32_t shard, struct meta__hint *h)
+{
+	h->leaf = h->path.at[0].frame;
+	h->baddr = h->leaf->baddr;
+	h->gen = h->leaf->gen;
+	h->shape = m->shard[shard].shape;
+	h->plan = m->cache->plan;
+}
+
+static int walk_to_hint(struct meta *m, struct meta_op *op, uint32_t shard,
+			const struct meta_key *key, struct meta__hint *h)
+{
+	int err;
+
+	h->leaf = NULL;
+	err = meta__tree_walk(m, op, shard, key, 0, &h->path);
+	if (err)
+		return err;
+	h->pos = UINT32_MAX;
+	hint_set(m, shard, h);
+	return 0;
 }
 
 int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
-		    const struct meta__hint **out)
+		    struct meta__hint **out)
 {
-	struct meta__shard *s = &m->shard[shard];
-	struct meta__path path;
-	int err;
+	struct meta__hint *h = hint_for(m, shard, key);
 
-	ASSERT(shard < m->nshards);
-	*out = &s->hint;
+	*out = h;
 	if (!meta__may_look(m, shard))
 		return -EAGAIN;
-	if (hint_holds(m, shard, key)) {
-		meta__cache_mark(m, s->hint.leaf);
-		s->hint.seq = max_u64(s->hint.seq, s->hint.leaf->seq);
-		return 0;
-	}
-	err = meta__tree_walk(m, op, shard, key, 0, &path);
-	if (err)
-		return err;
-	s->hint = (struct meta__hint){
-		.leaf = path.at[0].frame,
-		.baddr = path.at[0].frame->baddr,
-		.gen = path.at[0].frame->gen,
-		.shape = s->shape,
-		.seq = path.seq,
-		.lo = path.lo,
-		.hi = path.hi,
-		.has_hi = path.has_hi,
-	};
+	if (!hint_holds(m, shard, h, key))
+		return walk_to_hint(m, op, shard, key, h);
+	meta__cache_mark(m, h->leaf);
+	h->path.seq = max_u64(h->path.seq, h->leaf->seq);
 	return 0;
+}
+
+int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
+		    struct meta__hint **out)
+{
+	int err = meta__tree_leaf(m, op, shard, key, out);
+	struct meta__hint *h = *out;
+
+	if (err || h->leaf->state == FRAME_DIRTY || h->plan == m->cache->plan)
+		return err;
+	return walk_to_hint(m, op, shard, key, h);
 }
 
 void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t leaves)
@@ -303,11 +332,27 @@ static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *pat
 	add_child(m, shard, path, right, sep, seq);
 }
 
+/* The leaf of key, dirty; most often it is already, and then so are its ancestors: (1). */
+static struct meta__hint *leaf_to_change(struct meta *m, uint32_t shard, const struct meta_key *key)
+{
+	struct meta__hint *h = hint_for(m, shard, key);
+	bool holds = hint_holds(m, shard, h, key);
+
+	if (holds && h->leaf->state == FRAME_DIRTY)
+		return h;
+	walk_again(m, shard, key, 0, &h->path);
+	dirty_path(m, shard, key, 0, &h->path);
+	if (!holds)
+		h->pos = UINT32_MAX;
+	hint_set(m, shard, h);
+	return h;
+}
+
 /* The record goes into the leaf as it is; false: the leaf must be split first. */
 static bool put_in_place(struct meta__frame *leaf, const struct meta_key *key, const void *value,
 			 uint32_t value_len, uint32_t *pos)
 {
-	if (meta__leaf_find(leaf->page, key, pos)) {
+	if (meta__leaf_find_near(leaf->page, key, pos)) {
 		if (meta__leaf_replace(leaf->page, *pos, value, value_len))
 			return true;
 		meta__leaf_remove(leaf->page, *pos);
@@ -325,37 +370,33 @@ void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, 
 	struct meta__shard *s = &m->shard[shard];
 	struct meta__path path;
 	struct meta__frame *leaf;
-	uint32_t pos;
+	struct meta__hint *h;
 
 	if (s->height == 0) {
 		leaf = meta__cache_new(m, shard, 0, key, seq);
 		set_root(m, shard, leaf->baddr, leaf->gen, 1);
 		s->shape++;
 	}
-	if (hint_holds(m, shard, key) && s->hint.leaf->state == FRAME_DIRTY &&
-	    meta__leaf_free(s->hint.leaf->page) >= meta__leaf_bytes(value_len)) {
-		leaf = s->hint.leaf; /* and so are its ancestors: (1) */
-	} else {
-		walk_again(m, shard, key, 0, &path);
-		dirty_path(m, shard, key, 0, &path);
-		leaf = path.at[0].frame;
-	}
-	changed(leaf, seq);
-	if (!put_in_place(leaf, key, value, value_len, &pos))
-		split_and_put(m, shard, &path, pos, key, value, value_len, seq);
+	h = leaf_to_change(m, shard, key);
+	changed(h->leaf, seq);
+	if (put_in_place(h->leaf, key, value, value_len, &h->pos))
+		return;
+	walk_again(m, shard, key, 0, &path);
+	dirty_path(m, shard, key, 0, &path); /* it is; but the key may be below all of its pages */
+	split_and_put(m, shard, &path, h->pos, key, value, value_len, seq);
 }
 
 void meta__tree_del(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq)
 {
-	struct meta__path path;
-	uint32_t pos;
+	struct meta__hint *h;
 
-	walk_again(m, shard, key, 0, &path);
-	if (path.height == 0 || !meta__leaf_find(path.at[0].frame->page, key, &pos))
+	if (m->shard[shard].height == 0)
 		return;
-	dirty_path(m, shard, key, 0, &path);
-	changed(path.at[0].frame, seq);
-	meta__leaf_remove(path.at[0].frame->page, pos);
+	h = leaf_to_change(m, shard, key);
+	if (!meta__leaf_find_near(h->leaf->page, key, &h->pos))
+		return;
+	changed(h->leaf, seq);
+	meta__leaf_remove(h->leaf->page, h->pos);
 }
 
 void meta__tree_touch(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t level)
@@ -423,9 +464,12 @@ static void lower_root(struct meta *m, uint32_t shard, struct meta__frame *root,
 
 void meta__tree_tidy(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq)
 {
+	const struct meta__hint *h = hint_for(m, shard, key);
 	struct meta__path path;
 	uint32_t level = 0;
 
+	if (hint_holds(m, shard, h, key) && meta__page_used(h->leaf->page) >= META__LEAF_SPARSE)
+		return;
 	walk_again(m, shard, key, 0, &path);
 	if (path.height == 0 || path.at[0].frame->state != FRAME_DIRTY ||
 	    meta__page_used(path.at[0].frame->page) >= META__LEAF_SPARSE)

@@ -116,27 +116,16 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 
 /* ---- meta_tree.c ------------------------------------------------------------------- */
 
-struct meta__step {
-	struct meta__frame *frame;
-	uint32_t index; /* of the child that was followed; 0 at the end of the walk */
-};
-
-/* From the root to a page: at[level], at[height - 1] is the root. */
-struct meta__path {
-	uint32_t height;
-	uint64_t seq; /* highest of its pages' */
-	bool has_hi;
-	struct meta_key lo, hi; /* the keys that the last page answers for */
-	struct meta__step at[META_PAGE_LEVELS_MAX];
-};
-
 /* Walk to the page at `level` that answers for key.  0; -ENOENT: the tree is lower than that;
  * -EAGAIN: asked for what is missing, for op; -EBUSY; -EIO. */
 must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, uint32_t level, struct meta__path *path);
 /* The leaf that answers for key, as a hint that stays with the shard.  Errors as above. */
 must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
-			       const struct meta_key *key, const struct meta__hint **out);
+			       const struct meta_key *key, struct meta__hint **out);
+/* The same, to be changed: it and its ancestors are dirty, or its path is all of this plan. */
+must_check int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard,
+			       const struct meta_key *key, struct meta__hint **out);
 
 /* Begin to read the leaves behind that of key: they are about to be asked for. */
 void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t leaves);

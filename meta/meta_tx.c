@@ -87,13 +87,13 @@ static int find_mut(const struct meta__tx *tx, uint32_t shard, const struct meta
 
 /* The leaf of key, noted as seen; -ENOENT: the shard is empty. */
 static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
-		    const struct meta__hint **hint)
+		    struct meta__hint **hint)
 {
 	struct meta__tx *tx = m->tx;
 	int err = meta__tree_leaf(m, tx->op, shard, key, hint);
 
 	if (err == 0)
-		tx->seen = max_u64(tx->seen, (*hint)->seq);
+		tx->seen = max_u64(tx->seen, (*hint)->path.seq);
 	else if (err == -ENOENT)
 		tx->seen = max_u64(tx->seen, m->shard[shard].empty_seq);
 	return err;
@@ -155,16 +155,15 @@ static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
 
 static int walk_to(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
-	const struct meta__hint *hint;
-	uint32_t pos;
+	struct meta__hint *hint;
 	int err = see_leaf(m, shard, key, &hint);
 
 	if (err)
 		return err;
-	if (!meta__leaf_find(hint->leaf->page, key, &pos))
+	if (!meta__leaf_find_near(hint->leaf->page, key, &hint->pos))
 		return -ENOENT;
-	looked_at(m->tx, shard, hint->leaf, pos);
-	meta__found_note(m, hint->leaf, pos, key);
+	looked_at(m->tx, shard, hint->leaf, hint->pos);
+	meta__found_note(m, hint->leaf, hint->pos, key);
 	return 0;
 }
 
@@ -191,28 +190,20 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 }
 
 /* The position of the first record >= key in the leaf, most often the one behind the last. */
-static uint32_t seek_in_leaf(struct meta__tx *tx, const struct meta__hint *hint, uint32_t shard,
+static uint32_t seek_in_leaf(const struct meta__tx *tx, struct meta__hint *hint, uint32_t shard,
 			     const struct meta_key *key)
 {
-	const void *page = hint->leaf->page;
-	uint32_t pos = tx->seek_pos + 1, count = meta__page_count(page);
-	struct meta_key before, at;
-
-	if (tx->seek_baddr == hint->baddr && tx->seek_shard == shard && pos < count) {
-		before = meta__leaf_key(page, pos - 1);
-		at = meta__leaf_key(page, pos);
-		if (meta__key_cmp(&before, key) < 0 && meta__key_cmp(key, &at) <= 0)
-			return pos;
-	}
-	meta__leaf_find(page, key, &pos);
-	return pos;
+	if (tx->seek_baddr == hint->baddr && tx->seek_shard == shard)
+		hint->pos = tx->seek_pos;
+	(void)meta__leaf_find_near(hint->leaf->page, key, &hint->pos);
+	return hint->pos;
 }
 
 /* The first record >= key is then the one at tx->seek_pos of tx->seek_leaf. */
 static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
 {
 	struct meta__tx *tx = m->tx;
-	const struct meta__hint *hint;
+	struct meta__hint *hint;
 	uint32_t pos;
 	int err;
 
@@ -231,9 +222,9 @@ static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
 			meta__leaf_ahead(hint->leaf->page, pos);
 			return 0;
 		}
-		if (!hint->has_hi)
+		if (!hint->path.has_hi)
 			return -ENOENT;
-		*key = hint->hi;
+		*key = hint->path.hi;
 	}
 	meta__error(m, "shard %u has a leaf without records", shard);
 	return -EIO;
@@ -285,8 +276,8 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 		       struct meta__tx_leaf **out)
 {
 	struct meta__tx *tx = m->tx;
-	struct meta__path path;
 	struct meta__tx_leaf *leaf;
+	struct meta__hint *hint;
 	int err;
 
 	for (uint32_t i = 0; i < tx->nleaf; i++) {
@@ -297,19 +288,20 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 			return 0;
 		}
 	}
-	err = meta__tree_walk(m, tx->op, shard, key, 0, &path);
+	err = meta__tree_path(m, tx->op, shard, key, &hint);
 	if (err && err != -ENOENT)
 		return err;
 	leaf = &tx->leaf[tx->nleaf++];
-	*leaf = (struct meta__tx_leaf){
-		.shard = shard,
-		.frame = err ? NULL : path.at[0].frame,
-		.lo = path.lo,
-		.hi = path.hi,
-		.has_hi = path.has_hi,
-	};
-	if (!err)
-		count_path(m, &path, 0);
+	*leaf = (struct meta__tx_leaf){ .shard = shard }; /* of an empty tree: all keys */
+	if (err == 0) {
+		leaf->frame = hint->leaf;
+		leaf->pos = hint->pos;
+		leaf->lo = hint->path.lo;
+		leaf->hi = hint->path.hi;
+		leaf->has_hi = hint->path.has_hi;
+		if (hint->leaf->state != FRAME_DIRTY) /* else all of the path is */
+			count_path(m, &hint->path, 0);
+	}
 	*out = leaf;
 	return 0;
 }
@@ -317,16 +309,16 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 /* Note a change in its leaf; *existed: the tree has the key. */
 static int change(struct meta *m, const struct meta__mut *mut, bool *existed)
 {
-	uint32_t pos, bytes = meta__leaf_bytes(mut->value_len), old_bytes = 0, len;
+	uint32_t bytes = meta__leaf_bytes(mut->value_len), old_bytes = 0, len;
 	struct meta__tx_leaf *leaf;
 	const void *value;
 	int err = change_leaf(m, mut->shard, &mut->key, &leaf);
 
 	if (err)
 		return err;
-	*existed = leaf->frame && meta__leaf_find(leaf->frame->page, &mut->key, &pos);
+	*existed = leaf->frame && meta__leaf_find_near(leaf->frame->page, &mut->key, &leaf->pos);
 	if (*existed) {
-		meta__leaf_value(leaf->frame->page, pos, &value, &len);
+		meta__leaf_value(leaf->frame->page, leaf->pos, &value, &len);
 		old_bytes = meta__leaf_bytes(len);
 	}
 	if (mut->del) {

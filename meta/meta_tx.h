@@ -18,6 +18,7 @@ struct meta__tx_shard {
 struct meta__tx_leaf {
 	uint32_t shard;
 	struct meta__frame *frame; /* NULL: the tree is empty */
+	uint32_t pos;              /* of the last change in it  */
 	struct meta_key lo, hi;
 	bool has_hi;
 	uint32_t puts;

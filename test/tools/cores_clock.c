@@ -7,20 +7,24 @@
  *                                                    its clock goes on by what the step took
  *
  * The cores are the shipped ones, with their rings, over memory drives, all stepped by this thread;
- * what a step took is measured.  In one thread a message finds everything in this processor's
- * cache, so what it costs between two is measured first, with two threads, and is added for each
- * call that crosses, on both sides.  Clients answer at once and cost nothing; they are spread over
- * the cores as the appliance does it.
+ * what a step took of a processor is measured, so that other programs cost it nothing but caches.
+ * In one thread a message finds everything in this processor's cache, so what it costs between two
+ * is measured first, with two threads, and is added for each call that crosses, on both sides.
+ * Clients answer at once and cost nothing; they are spread over the cores as the appliance does it.
  *
- * usage: cores_clock [--ms VIRTUAL] [--crossing NS] [--only SHAPE] [CORES...]
+ * usage: cores_clock [--ms VIRTUAL | --count N] [--crossing NS] [--only SHAPE] [--drive MEM]
+ *                    [CORES...]
  *
- * The default: 300 ms, as measured, 1 2 4.  Shapes: name (batches by name), random (reads), create
- * (new files of 4 KiB by name, in all directories), own (the same, each client in directories of
- * its own).
+ * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (batches by name), random (reads),
+ * create (new files of 4 KiB by name, in all directories), own (the same, each client in
+ * directories of its own), unlink (files of create, as they were made).  With --count a run ends
+ * when so much has come: two of them under callgrind, less each other, are what one costs
+ * (bench/instructions_store.sh).
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/rand.h"
 
 #include <errno.h>
@@ -45,8 +49,8 @@ enum {
 	ADDRESS_BYTES = 64,
 };
 
-enum shape { BY_NAME, AT_RANDOM, CREATE, CREATE_OWN, SHAPES };
-static const char *const shape_name[SHAPES] = { "name", "random", "create", "own" };
+enum shape { BY_NAME, AT_RANDOM, CREATE, CREATE_OWN, UNLINK, SHAPES };
+static const char *const shape_name[SHAPES] = { "name", "random", "create", "own", "unlink" };
 
 struct slot {
 	struct fab_call call;
@@ -62,6 +66,7 @@ struct client {
 	uint32_t core; /* where the appliance has put it */
 	struct rand_state rand;
 	uint32_t made; /* files */
+	uint32_t gone; /* ... of which so many were removed again */
 	struct slot slot[SLOTS];
 };
 
@@ -75,6 +80,8 @@ static struct app_core *core[APP_CORES_MAX];
 static struct client client[CLIENTS];
 static struct fab_handle large;
 static uint64_t clock_ns[APP_CORES_MAX], crossing_ns = UINT64_MAX, virtual_ms = 300;
+static uint64_t count_max; /* --count; 0: by time */
+static const char *drive_name = "mem:2G";
 
 /* ---- what a message costs ---------------------------------------------------------------- */
 
@@ -159,12 +166,13 @@ static uint64_t measure_crossing(void)
 static void step(uint32_t i)
 {
 	struct app_core_stat was, is;
-	uint64_t begin_ns, took_ns;
+	uint64_t now_ns, begin_ns, took_ns;
 
 	app_core_stat(core[i], &was);
-	begin_ns = clock_now_ns();
-	(void)app_core_step(core[i], begin_ns, begin_ns);
-	took_ns = clock_now_ns() - begin_ns;
+	now_ns = clock_now_ns();
+	begin_ns = clock_cpu_ns();
+	(void)app_core_step(core[i], now_ns, now_ns);
+	took_ns = clock_cpu_ns() - begin_ns;
 	app_core_stat(core[i], &is);
 	clock_ns[i] += took_ns + crossing_ns * (is.asked - was.asked + is.served - was.served);
 }
@@ -182,7 +190,7 @@ static void begin_cores(void)
 	char why[APP_WHY];
 
 	ASSERT(nvme_dma_create(&dma) == 0);
-	ASSERT(nvme_open(&drive, "mem:2G", dma, &wanted, why, NVME_ERR_TEXT) == 0);
+	ASSERT(nvme_open(&drive, drive_name, dma, &wanted, why, NVME_ERR_TEXT) == 0);
 	ASSERT(app_cores_create(&cores, ncores, 0) == 0);
 	for (uint32_t i = 0; i < ncores; i++) {
 		struct app_core_cfg cfg = {
@@ -280,9 +288,11 @@ static struct fab_name name_of(struct slot *s, uint32_t i, uint32_t file)
 
 static void submit(struct client *c, struct slot *s)
 {
-	s->call.region = c->region;
-	s->call.window_offset = (uint64_t)(s - c->slot) * WINDOW;
-	s->call.window_bytes = WINDOW;
+	if (s->call.type != FAB_UNLINK) {
+		s->call.region = c->region;
+		s->call.window_offset = (uint64_t)(s - c->slot) * WINDOW;
+		s->call.window_bytes = WINDOW;
+	}
 	ASSERT(fab_submit(c->conn, &s->call) == 0);
 	s->out = true;
 }
@@ -387,16 +397,17 @@ static void make_large(struct client *c)
 
 /* ---- the load ------------------------------------------------------------------------------ */
 
-/* Of a file that is not there yet. */
-static struct fab_name new_name(struct client *c, struct slot *s, uint32_t i, enum shape shape)
+/* Of a client's file `number`, which may not be there yet. */
+static struct fab_name own_name(struct client *c, struct slot *s, uint32_t i, uint32_t number,
+				enum shape shape)
 {
 	const uint32_t index = (uint32_t)(c - client);
-	uint32_t dir = (uint32_t)rand_below(&c->rand, DIRS);
+	uint32_t dir = (uint32_t)(hash_u64(index, number) % DIRS);
 	int bytes;
 
 	if (shape == CREATE_OWN)
 		dir = dir / CLIENTS * CLIENTS + index;
-	bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/n%u.%u", dir, index, c->made++);
+	bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/n%u.%u", dir, index, number);
 	return (struct fab_name){ .by = FAB_BY_PATH,
 				  .name = s->name[i],
 				  .name_bytes = (uint16_t)bytes };
@@ -405,11 +416,14 @@ static struct fab_name new_name(struct client *c, struct slot *s, uint32_t i, en
 static void ask(struct client *c, struct slot *s, enum shape shape)
 {
 	memset(&s->call, 0, sizeof(s->call));
-	if (shape >= CREATE) {
+	if (shape == UNLINK) {
+		s->call.type = FAB_UNLINK;
+		s->call.args.name.name = own_name(c, s, 0, c->gone++, shape);
+	} else if (shape >= CREATE) {
 		s->call.type = FAB_PUT;
 		for (uint32_t i = 0; i < BATCH; i++)
 			s->put[i] = (struct fab_put_item){
-				.name = new_name(c, s, i, shape),
+				.name = own_name(c, s, i, c->made++, shape),
 				.size_bytes = BLOCK_SIZE,
 				.payload_at = 0,
 				.sums_at = BLOCK_SIZE,
@@ -449,18 +463,19 @@ static bool all_well(const struct fab_call *call)
 /* What came back is asked again at once.  Returns the files or blocks that came. */
 static uint32_t serve_client(struct client *c, enum shape shape)
 {
-	uint32_t slots = shape == AT_RANDOM ? DEPTH : BATCHES, count = 0;
+	const bool batches = shape != AT_RANDOM && shape != UNLINK;
+	uint32_t slots = batches ? BATCHES : DEPTH, count = 0;
 	struct fab_call *done[SLOTS];
 	uint32_t back = fab_poll(c->conn, clock_now_ns(), done, SLOTS);
 
 	for (uint32_t i = 0; i < back; i++) {
 		container_of(done[i], struct slot, call)->out = false;
 		ASSERT(done[i]->status == 0);
-		ASSERT(shape == AT_RANDOM || all_well(done[i]));
-		count += shape == AT_RANDOM ? 1 : BATCH;
+		ASSERT(!batches || all_well(done[i]));
+		count += batches ? BATCH : 1;
 	}
 	for (uint32_t i = 0; i < slots; i++)
-		if (!c->slot[i].out)
+		if (!c->slot[i].out && (shape != UNLINK || c->gone < c->made))
 			ask(c, &c->slot[i], shape);
 	fab_flush(c->conn);
 	return count;
@@ -476,12 +491,20 @@ static uint32_t behind(void)
 	return at;
 }
 
-/* Until all clocks have gone on by so much.  Returns what came. */
-static uint64_t run_for(enum shape shape, uint64_t ns)
+static bool all_gone(void)
+{
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		if (client[i].gone < client[i].made)
+			return false;
+	return true;
+}
+
+/* Until all clocks have gone on by so much, or so much has come.  Returns what came. */
+static uint64_t run_for(enum shape shape, uint64_t ns, uint64_t most)
 {
 	uint64_t count = 0, end_ns = clock_ns[behind()] + ns;
 
-	while (clock_ns[behind()] < end_ns) {
+	while (clock_ns[behind()] < end_ns && count < most && !(shape == UNLINK && all_gone())) {
 		uint32_t at = behind();
 
 		step(at);
@@ -511,19 +534,27 @@ static void drain(void)
 	}
 }
 
+/* After a warm-up of a quarter; what is unlinked is created first. */
 static double rate(enum shape shape)
 {
-	uint64_t count;
+	const uint64_t most = count_max ? count_max : UINT64_MAX;
+	const uint64_t ns = count_max ? UINT64_MAX / 2 : virtual_ms * NS_PER_MS;
+	uint64_t count, took_ns;
 
 	for (uint32_t i = 0; shape >= CREATE && i < CLIENTS; i++)
 		for (uint32_t k = 0; k < SLOTS; k++)
 			fill_window(&client[i], &client[i].slot[k]);
 	memset(clock_ns, 0, sizeof(clock_ns));
-	(void)run_for(shape, virtual_ms * 1000000 / 4); /* to warm up */
-	memset(clock_ns, 0, sizeof(clock_ns));
-	count = run_for(shape, virtual_ms * 1000000);
+	if (shape == UNLINK)
+		(void)run_for(CREATE, ns, most);
+	else
+		(void)run_for(shape, ns / 4, most / 4);
 	drain();
-	return (double)count * 1000 / (double)virtual_ms;
+	memset(clock_ns, 0, sizeof(clock_ns));
+	count = run_for(shape, ns, most);
+	took_ns = clock_ns[behind()];
+	drain();
+	return (double)count * 1e9 / (double)took_ns;
 }
 
 static void measure(uint32_t count, const bool *wanted, double *rates)
@@ -552,7 +583,7 @@ static bool pick(const char *name, bool *wanted)
 	for (uint32_t shape = 0; shape < SHAPES; shape++)
 		if (strcmp(name, shape_name[shape]) == 0)
 			return wanted[shape] = true;
-	fprintf(stderr, "cores_clock: no shape %s: name, random, create or own\n", name);
+	fprintf(stderr, "cores_clock: no shape %s: name, random, create, own or unlink\n", name);
 	exit(2);
 }
 
@@ -565,6 +596,10 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--ms") == 0 && i + 1 < argc)
 			virtual_ms = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
+			count_max = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--drive") == 0 && i + 1 < argc)
+			drive_name = argv[++i];
 		else if (strcmp(argv[i], "--crossing") == 0 && i + 1 < argc)
 			crossing_ns = strtoull(argv[++i], NULL, 0), told = true;
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)

@@ -61,7 +61,9 @@ Test(meta_found, a_record_is_where_it_was)
 	f = place(5, &pos);
 	cr_assert(meta__found_holds(f, pos, 0, &key));
 	hits = d.m.cache->hits;
-	d.m.shard[0].hint.leaf = NULL; /* a walk of one page would count as many: make it longer */
+	memset(d.m.shard[0].hint, 0,
+	       sizeof(d.m.shard[0]
+			      .hint)); /* a walk of one page would count as many: make it longer */
 	d.m.shard[0].root_baddr++;
 	cr_assert_str_eq(get(0, 5), "five", "it was walked to");
 	d.m.shard[0].root_baddr--;
@@ -202,15 +204,17 @@ Test(meta_found, a_hint_is_not_of_the_next_page_in_its_place)
 {
 	struct meta_op op = { .type = META_OP_STAT };
 	const struct meta_key key = chunk(5);
-	const struct meta__hint *hint;
+	struct meta__hint *hint;
+	struct meta__frame *leaf;
 
 	d_start(FRAMES, 1);
 	put(0, 5, "five");
 	meta__tx_begin(&d.m, &op);
 	cr_assert_eq(meta__tree_leaf(&d.m, &op, 0, &key, &hint), 0);
 	cr_assert_eq(meta__tree_leaf(&d.m, &op, 0, &key, &hint), 0);
-	hint->leaf->gen++; /* the tree names another: it is looked for, and this one noticed */
+	leaf = hint->leaf;
+	leaf->gen++; /* the tree names another: it is looked for, and this one noticed */
 	cr_assert_eq(meta__tree_leaf(&d.m, &op, 0, &key, &hint), -EIO);
-	hint->leaf->gen--;
+	leaf->gen--;
 	d_end();
 }

@@ -62,7 +62,7 @@ Test(meta_named, a_name_is_where_it_was)
 		cr_assert_eq(put(0, h, 1, h), 0);
 	cr_assert_eq(seek(0, 5), 5);
 	cr_assert(holds(0, 5));
-	d.m.shard[0].hint.leaf = NULL;
+	memset(d.m.shard[0].hint, 0, sizeof(d.m.shard[0].hint));
 	d.m.shard[0].root_baddr++; /* who walks now is lost */
 	cr_assert_eq(seek(0, 5), 5);
 	d.m.shard[0].root_baddr--;
@@ -108,7 +108,7 @@ static uint64_t first_of_a_leaf(void)
 
 	for (uint64_t h = 10; h < 1000; h += 10) {
 		const struct meta_key key = name(h, 7);
-		const struct meta__hint *hint;
+		struct meta__hint *hint;
 		uint32_t pos;
 
 		if (put(0, h, 7, h))
@@ -269,7 +269,7 @@ Test(meta_named, looking_ahead_finds_the_way_once)
 			known |= (uint32_t)holds(shard, hash_of(files[i])) << i;
 	}
 	cr_assert_eq(__builtin_popcount(known), (int)ARRAY_LEN(files) - 1); /* but slot 0's */
-	d.m.shard[shard].hint.leaf = NULL;
+	memset(d.m.shard[shard].hint, 0, sizeof(d.m.shard[shard].hint));
 	d.m.shard[shard].root_baddr++;
 	for (uint32_t i = 0; i < ARRAY_LEN(files); i++)
 		if (known & 1u << i)

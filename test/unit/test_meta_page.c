@@ -74,7 +74,7 @@ Test(meta_page, a_leaf_is_what_a_table_would_be)
 	struct rand_state r = { .at = 1 };
 	struct meta_key first = { { 0, 0, 0 } }, key;
 	const void *value;
-	uint32_t pos, len, count = 0;
+	uint32_t pos, near, len, count = 0;
 
 	meta__page_init(page, 5, 0, &first);
 	for (uint32_t n = 0; n < 50000; n++) {
@@ -82,6 +82,11 @@ Test(meta_page, a_leaf_is_what_a_table_would_be)
 
 		key = key_of(i);
 		cr_assert_eq(meta__leaf_find(page, &key, &pos), there[i]);
+		for (uint32_t k = 0; k < 5; k++) { /* there, beside, anywhere */
+			near = k < 4 ? pos + k - 2 : (uint32_t)rand_below(&r, 700);
+			cr_assert_eq(meta__leaf_find_near(page, &key, &near), there[i]);
+			cr_assert_eq(near, pos);
+		}
 		if (there[i]) {
 			meta__leaf_value(page, pos, &value, &len);
 			cr_assert_eq(len, length[i]);
