@@ -40,9 +40,10 @@ struct bench_conf {
 	uint64_t size_bytes;                    /* of one read, or of one file                */
 	uint64_t file_bytes;                    /* of the large file; 0: what fits            */
 	uint64_t files;                         /* how many files a directory has             */
-	uint32_t batch;                         /* files a request                            */
-	uint32_t depth;                         /* requests in flight                         */
-	double seconds;                         /* of one run                                 */
+	uint64_t cache_bytes; /* of the appliance that is started; 0: its choice */
+	uint32_t batch;       /* files a request                            */
+	uint32_t depth;       /* requests in flight                         */
+	double seconds;       /* of one run                                 */
 	uint32_t runs;
 	uint32_t epochs;
 	bool verify;           /* epoch: compare every byte with the local file */
@@ -158,6 +159,7 @@ int bench_workload_randread(const struct bench_conf *conf);
 int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
+int bench_workload_names(const struct bench_conf *conf);
 int bench_workload_epoch(const struct bench_conf *conf);
 int bench_workload_fair(const struct bench_conf *conf);
 

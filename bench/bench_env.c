@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "bench/bench_env.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "bench/bench.h"
 
 #include <arpa/inet.h>
@@ -38,6 +39,8 @@
 #define LOG_TAIL      2000
 #define PROBE_POOL    (2u << 20)
 #define SESSIONS_MORE 16
+#define CACHE_OP      (128u << 10) /* what the appliance wants for each of ops_max */
+#define OPS_MAX       128
 #define PROBE_WAIT_NS (5 * NS_PER_S)
 
 struct bench_env {
@@ -151,6 +154,10 @@ static int write_conf(struct bench_env *env)
 		fprintf(f, "core = %d\n", env->conf->core_appliance);
 	else
 		fprintf(f, "core = none\n");
+	if (env->conf->cache_bytes > 0) /* and as many operations as may share it, or the default */
+		fprintf(f, "cache = %llu\nops_max = %llu\n",
+			(unsigned long long)env->conf->cache_bytes,
+			(unsigned long long)min_u64(env->conf->cache_bytes / CACHE_OP, OPS_MAX));
 	if (env->conf->sessions > 0) /* and some that are in nobody's way */
 		fprintf(f, "sessions_max = %u\n", env->conf->sessions + SESSIONS_MORE);
 	return fclose(f) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));

@@ -42,6 +42,9 @@ static const struct workload {
 	  256, 4, 100000, 0, 5, 2, "shm" },
 	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0, 0,
 	  5, 2, "shm" },
+	{ "names", bench_workload_names,
+	  "one directory that grows: what it costs at each power of ten", 100, 256, 4, 100000, 0, 1,
+	  1, "shm" },
 	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4,
 	  10000, 0, 5, 2, "shm" },
 	{ "fair", bench_workload_fair,
@@ -59,13 +62,16 @@ static const struct argp_option options[] = {
 	{ "size", 's', "N", 0, "bytes of one read or file (K, M, G)", 0 },
 	{ "file-bytes", 'F', "N", 0, "of the large file (7 tenths of what is free)", 0 },
 	{ "files", 'f', "N", 0, "files in the directory or tree", 0 },
+	{ "cache", 'K', "N", 0,
+	  "of the appliance that is started, for pages of the index (K, M, G)", 0 },
 	{ "batch", 'b', "N", 0, "files a request", 0 },
 	{ "depth", 'q', "N", 0, "requests in flight", 0 },
 	{ "seconds", 'S', "N", 0, "length of one run (2; fair: 30)", 0 },
 	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5; fair: 1)", 0 },
 	{ "vs", 'v', "DIR", 0, "the same by system calls in a local directory, interleaved", 0 },
 	{ "tree", 'T', "DIR", 0, "epoch: local files whose names are read (a tree is made)", 1 },
-	{ "prefix", 'P', "PATH", 0, "epoch: where they lie on the appliance (its root)", 1 },
+	{ "prefix", 'P', "PATH", 0,
+	  "epoch: where they lie on the appliance (its root); names: the directory", 1 },
 	{ "epochs", 'E', "N", 0, "epoch: how many, each in its own order (3)", 1 },
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write instead of read: what the drive holds is lost", 2 },
@@ -152,6 +158,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 		return 0;
 	case 'f':
 		conf->files = number(state, arg, 1, 1ull << 32);
+		return 0;
+	case 'K':
+		conf->cache_bytes = number(state, arg, 4 << 20, 1ull << 40);
 		return 0;
 	case 'b':
 		conf->batch = (uint32_t)number(state, arg, 1, 1024);
