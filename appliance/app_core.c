@@ -106,6 +106,8 @@ static enum app_next step(struct app_op *op)
 		return app_write_step(op);
 	case APP_OP_TRUNCATE:
 		return app_truncate_step(op);
+	case APP_OP_PUNCH:
+		return app_punch_step(op);
 	case APP_OP_OPEN:
 		return app_open_step(op);
 	case APP_OP_NAME:
@@ -324,6 +326,8 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 		kind = APP_OP_WRITE;
 	else if (req->type == FAB_TRUNCATE)
 		kind = APP_OP_TRUNCATE;
+	else if (req->type == FAB_PUNCH)
+		kind = APP_OP_PUNCH;
 	else if (req->type == FAB_OPEN)
 		kind = APP_OP_OPEN;
 	else if (req->type == FAB_LIST)
@@ -344,6 +348,8 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 		app_write_begin(op);
 	else if (kind == APP_OP_TRUNCATE)
 		app_truncate_begin(op);
+	else if (kind == APP_OP_PUNCH)
+		app_punch_begin(op);
 	else
 		app_name_begin(op);
 	app_op_run(op);

@@ -103,6 +103,18 @@ static int commit_begin(struct app_op *op)
 	return 0;
 }
 
+static void seek_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->names = 0;
+	op->target[0] = (struct meta_target){ .handle = app_handle_in(req->session,
+								      &req->args.range.handle) };
+	op->meta.offset = req->args.range.offset_bytes;
+	op->flags = req->args.range.flags & FAB_SEEK_HOLE ? META_SEEK_HOLE : 0;
+	op->call = META_OP_SEEK;
+}
+
 static void statfs_begin(struct app_op *op)
 {
 	op->names = 0;
@@ -163,6 +175,9 @@ void app_name_begin(struct app_op *op)
 	case FAB_PUT_ABORT:
 		op->begin_status = commit_begin(op);
 		op->names = 0;
+		break;
+	case FAB_SEEK:
+		seek_begin(op);
 		break;
 	default: /* STATFS, STATUS */
 		statfs_begin(op);
@@ -251,6 +266,11 @@ enum app_next app_name_step(struct app_op *op)
 		wk_fallthrough;
 
 	case NAME_CALLED: /* over; a change is durable */
+		if (op->call == META_OP_SEEK && !op->meta.status && op->meta.seek_more) {
+			op->meta.offset = op->meta.length;
+			op->at = NAME_ACCEPTED;
+			return APP_AGAIN;
+		}
 		if (op->hidden)
 			hidden_settle(op);
 		return app_op_end(op, op->meta.status);
@@ -392,6 +412,9 @@ void app_name_answer(struct app_op *op)
 		return;
 	case FAB_READLINK:
 		app_text_answer(op, op->small, (uint32_t)op->meta.length);
+		return;
+	case FAB_SEEK:
+		fab_reply(req, 0, body, fab_build_u64(body, op->meta.length));
 		return;
 	case FAB_STATFS:
 		fab_reply(req, 0, body, build_statfs(op, body));

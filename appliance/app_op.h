@@ -42,6 +42,7 @@ enum app_op_kind {
 	APP_OP_PUT,       /* app_put.c: items of FAB_PUT                       */
 	APP_OP_WRITE,     /* app_write.c                                       */
 	APP_OP_TRUNCATE,  /* app_truncate.c: also for FAB_OPEN_TRUNC           */
+	APP_OP_PUNCH,     /* app_punch.c                                       */
 	APP_OP_OPEN,      /* app_name.c                                        */
 	APP_OP_NAME,      /* app_name.c: all that is one call of the store     */
 	APP_OP_LIST,      /* app_list.c                                        */
@@ -489,6 +490,7 @@ enum app_next app_read_step(struct app_op *op);
 enum app_next app_put_step(struct app_op *op);
 enum app_next app_write_step(struct app_op *op);
 enum app_next app_truncate_step(struct app_op *op);
+enum app_next app_punch_step(struct app_op *op);
 enum app_next app_open_step(struct app_op *op);
 enum app_next app_name_step(struct app_op *op);
 enum app_next app_list_step(struct app_op *op);
@@ -508,6 +510,7 @@ void app_batch_end_answer(struct app_op *op);
 void app_read_begin(struct app_op *op);
 void app_write_begin(struct app_op *op);
 void app_truncate_begin(struct app_op *op);
+void app_punch_begin(struct app_op *op);
 void app_name_begin(struct app_op *op);
 void app_read_item_begin(struct app_op *op);
 void app_put_item_begin(struct app_op *op);

@@ -69,7 +69,7 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_WRITE] = "write",       [FAB_TRUNCATE] = "truncate",   [FAB_SETATTR] = "setattr",
 	[FAB_MKDIR] = "mkdir",       [FAB_RMDIR] = "rmdir",         [FAB_UNLINK] = "unlink",
 	[FAB_RENAME] = "rename",     [FAB_SYMLINK] = "symlink",     [FAB_PUT_ABORT] = "put_abort",
-	[FAB_LINK] = "link",
+	[FAB_LINK] = "link",         [FAB_PUNCH] = "punch",         [FAB_SEEK] = "seek",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)

@@ -349,6 +349,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 	case FAB_STATFS:
 		return client__statfs_answer(slot);
 	case FAB_WRITE:
+	case FAB_SEEK:
 		slot->req->length_bytes = slot->call.length_bytes;
 		return 0;
 	default:

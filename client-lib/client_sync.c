@@ -306,6 +306,25 @@ int weka_truncate(struct weka_client *c, const struct weka_handle *handle, uint6
 			   "a handle");
 }
 
+int weka_punch(struct weka_client *c, const struct weka_handle *handle, uint64_t offset_bytes,
+	       uint64_t length_bytes)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_punch(c, &req, handle, offset_bytes, length_bytes),
+			   "punch", "a handle");
+}
+
+int64_t weka_seek(struct weka_client *c, const struct weka_handle *handle, uint64_t offset_bytes,
+		  uint32_t flags)
+{
+	struct weka_req req = { 0 };
+	int err = client__run(c, &req, weka_submit_seek(c, &req, handle, offset_bytes, flags),
+			      "seek", "a handle");
+
+	return err ? err : (int64_t)req.length_bytes;
+}
+
 /* ---- whole files ------------------------------------------------------------------------ */
 
 /* One file by name into `lease`: 0, -EMSGSIZE with its size in item->got_bytes, or -errno. */

@@ -229,3 +229,40 @@ int weka_submit_truncate(struct weka_client *c, struct weka_req *req,
 {
 	return submit_size(c, req, FAB_TRUNCATE, handle, size_bytes);
 }
+
+static int submit_range(struct weka_client *c, struct weka_req *req, enum fab_type type,
+			const struct weka_handle *handle, uint64_t offset_bytes,
+			uint64_t length_bytes, uint32_t flags)
+{
+	struct client_slot *slot;
+	int err = client__take(c, req, type, NULL, &slot);
+
+	if (err)
+		return err;
+	memcpy(slot->call.args.range.handle.bytes, handle->bytes, sizeof(handle->bytes));
+	slot->call.args.range.offset_bytes = offset_bytes;
+	slot->call.args.range.length_bytes = length_bytes;
+	slot->call.args.range.flags = flags;
+	return client__send(c, slot);
+}
+
+int weka_submit_punch(struct weka_client *c, struct weka_req *req, const struct weka_handle *handle,
+		      uint64_t offset_bytes, uint64_t length_bytes)
+{
+	if (length_bytes == 0 || offset_bytes > INT64_MAX)
+		return -EINVAL;
+	if (length_bytes > INT64_MAX - offset_bytes)
+		return -EFBIG;
+	return submit_range(c, req, FAB_PUNCH, handle, offset_bytes, length_bytes, 0);
+}
+
+int weka_submit_seek(struct weka_client *c, struct weka_req *req, const struct weka_handle *handle,
+		     uint64_t offset_bytes, uint32_t flags)
+{
+	static_assert(WEKA_SEEK_HOLE == FAB_SEEK_HOLE, "passed on as it is");
+	if (flags & ~WEKA_SEEK_HOLE)
+		return -EINVAL;
+	if (offset_bytes > INT64_MAX)
+		return -ENXIO; /* no file is so long */
+	return submit_range(c, req, FAB_SEEK, handle, offset_bytes, 0, flags);
+}

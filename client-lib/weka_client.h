@@ -549,6 +549,32 @@ WEKA_MUST_CHECK int weka_submit_ping(struct weka_client *client, struct weka_req
 
 WEKA_MUST_CHECK int weka_submit_truncate(struct weka_client *client, struct weka_req *req,
 					 const struct weka_handle *handle, uint64_t size_bytes);
+
+/**
+ * weka_submit_punch - a hole: the bytes become zeros, and whole blocks of 4096 are given back
+ *
+ * The size stays; what lies behind the end is not looked at.  Made from front to back, in steps
+ * that end at multiples of 4 MiB, each atomic: a request that ended early may have been done in
+ * part.  It may take as long as there is data in the range.
+ * Errors:  -EINVAL (no length), -EFBIG, -EISDIR, -ESTALE, -ENOSPC (only for the two blocks that
+ *          stay in part).
+ */
+WEKA_MUST_CHECK int weka_submit_punch(struct weka_client *client, struct weka_req *req,
+				      const struct weka_handle *handle, uint64_t offset_bytes,
+				      uint64_t length_bytes);
+
+#define WEKA_SEEK_HOLE 1u /* where the next hole is, rather than the next data */
+
+/**
+ * weka_submit_seek - where data is, from an offset on: req->length_bytes
+ *
+ * As SEEK_DATA and SEEK_HOLE of lseek(2): the end of the file is a hole, too; blocks of 4096 bytes
+ * are data as a whole.  What lies in holes need not be read: it is zeros.
+ * Errors:  -ENXIO (at or behind the end; or no data follows), -EISDIR, -ESTALE.
+ */
+WEKA_MUST_CHECK int weka_submit_seek(struct weka_client *client, struct weka_req *req,
+				     const struct weka_handle *handle, uint64_t offset_bytes,
+				     uint32_t flags);
 WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_req *req,
 					const struct weka_ref *ref, const struct weka_setattr *set);
 
@@ -663,6 +689,12 @@ WEKA_MUST_CHECK int64_t weka_append(struct weka_client *client, const struct wek
 				    const void *bytes, size_t length_bytes);
 WEKA_MUST_CHECK int weka_truncate(struct weka_client *client, const struct weka_handle *handle,
 				  uint64_t size_bytes);
+
+/* As weka_submit_punch(); and as weka_submit_seek(): the offset, or -errno. */
+WEKA_MUST_CHECK int weka_punch(struct weka_client *client, const struct weka_handle *handle,
+			       uint64_t offset_bytes, uint64_t length_bytes);
+WEKA_MUST_CHECK int64_t weka_seek(struct weka_client *client, const struct weka_handle *handle,
+				  uint64_t offset_bytes, uint32_t flags);
 
 /* A whole file into memory of malloc(), which the caller frees; a NUL stands behind it. */
 WEKA_MUST_CHECK int weka_read_file(struct weka_client *client, const char *path, void **bytes,

@@ -71,6 +71,8 @@ enum fab_type {
 	FAB_SYMLINK,
 	FAB_PUT_ABORT, /* PUT_BEGIN's hidden file will not be committed         */
 	FAB_LINK,      /* one more name for a file                              */
+	FAB_PUNCH,     /* bytes of a file become a hole                         */
+	FAB_SEEK,      /* where its next data, or its next hole, is             */
 	FAB_TYPE_END,  /* one past the last */
 };
 
@@ -222,6 +224,12 @@ union fab_args {
 		uint32_t sums_at;
 	} write;
 	struct {
+		struct fab_handle handle; /* PUNCH, SEEK */
+		uint64_t offset_bytes;
+		uint64_t length_bytes; /* PUNCH: 1 and more; SEEK: 0 */
+		uint32_t flags;        /* SEEK: FAB_SEEK_HOLE        */
+	} range;
+	struct {
 		struct fab_name name;
 		uint32_t mask; /* FAB_SET_*: which of those below */
 		uint32_t mode;
@@ -252,6 +260,7 @@ union fab_args {
 #define FAB_WRITE_APPEND     1u
 #define FAB_RENAME_NOREPLACE 1u
 #define FAB_RENAME_EXCHANGE  2u
+#define FAB_SEEK_HOLE        1u
 #define FAB_SET_MODE         1u
 #define FAB_SET_UID          2u
 #define FAB_SET_GID          4u
@@ -608,7 +617,7 @@ uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
  * window (at most 9), else at the window's start LIST fab_build_listed(); entries at the window's
  * start READLINK, STATUS                      text: in the body when there is no window; else at
  * the window's start, and the body is its length (fab_build_u64) STATFS fab_build_statfs() WRITE
- * fab_build_u64(): the file's size after it
+ * fab_build_u64(): the file's size after it SEEK fab_build_u64(): the offset that was found
  */
 uint32_t fab_build_u64(void *out, uint64_t value);
 

@@ -73,6 +73,9 @@ static uint64_t measure(const struct fab_call *call)
 		return sizeof(struct fab_size_wire);
 	case FAB_WRITE:
 		return sizeof(struct fab_write_wire);
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		return sizeof(struct fab_range_wire);
 	case FAB_SETATTR:
 		return sizeof(struct fab_setattr_wire) + named(&call->args.setattr.name);
 	case FAB_RENAME:
@@ -276,6 +279,18 @@ static void size_build(const struct fab_call *call, struct pen *pen)
 	memcpy(pen->body, &w, sizeof(w));
 }
 
+static void range_build(const struct fab_call *call, struct pen *pen)
+{
+	struct fab_range_wire w = {
+		.offset_bytes = le64_of(call->args.range.offset_bytes),
+		.length_bytes = le64_of(call->args.range.length_bytes),
+		.flags = le32_of(call->args.range.flags),
+	};
+
+	memcpy(w.handle, call->args.range.handle.bytes, sizeof(w.handle));
+	memcpy(pen->body, &w, sizeof(w));
+}
+
 static void setattr_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_setattr_wire w;
@@ -358,6 +373,10 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		size_build(call, &pen);
+		return;
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		range_build(call, &pen);
 		return;
 	case FAB_SETATTR:
 		setattr_build(call, &pen);

@@ -241,6 +241,7 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 	case FAB_STATFS:
 		return body_bytes == FAB_STATFS_BYTES ? 0 : -EPROTO;
 	case FAB_WRITE:
+	case FAB_SEEK:
 		return size_reply_parse(call);
 	default:
 		return body_bytes ? -EPROTO : 0;

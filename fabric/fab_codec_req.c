@@ -50,6 +50,8 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_RENAME] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 	[FAB_SYMLINK] = { .fixed_bytes = sizeof(struct fab_symlink_wire), .names = true },
 	[FAB_PUT_ABORT] = { .fixed_bytes = sizeof(struct fab_size_wire) },
+	[FAB_PUNCH] = { .fixed_bytes = sizeof(struct fab_range_wire) },
+	[FAB_SEEK] = { .fixed_bytes = sizeof(struct fab_range_wire) },
 	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 };
 
@@ -317,6 +319,23 @@ static int size_parse(struct fab_req *req, const struct cut *cut)
 	return req->args.size.size_bytes > INT64_MAX ? -EPROTO : 0;
 }
 
+static int range_parse(struct fab_req *req, const struct cut *cut)
+{
+	struct fab_range_wire w;
+
+	memcpy(&w, cut->body, sizeof(w));
+	req->args.range.handle = handle_of(w.handle);
+	req->args.range.offset_bytes = le64_get(w.offset_bytes);
+	req->args.range.length_bytes = le64_get(w.length_bytes);
+	req->args.range.flags = le32_get(w.flags);
+	if (req->args.range.offset_bytes > INT64_MAX ||
+	    req->args.range.length_bytes > INT64_MAX - req->args.range.offset_bytes)
+		return -EPROTO;
+	if (req->args.range.flags & ~(req->type == FAB_SEEK ? FAB_SEEK_HOLE : 0))
+		return -EPROTO;
+	return (req->type == FAB_PUNCH) == (req->args.range.length_bytes > 0) ? 0 : -EPROTO;
+}
+
 static int setattr_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_setattr_wire w;
@@ -403,6 +422,9 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_PUT_ABORT:
 	case FAB_TRUNCATE:
 		return size_parse(req, &cut);
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		return range_parse(req, &cut);
 	case FAB_SETATTR:
 		return setattr_parse(req, &cut);
 	case FAB_RENAME:

@@ -213,6 +213,14 @@ struct fab_write_wire {
 	le32 sums_at;
 };
 
+struct fab_range_wire {
+	uint8_t handle[16];
+	le64 offset_bytes;
+	le64 length_bytes;
+	le32 flags;
+	le32 zero;
+};
+
 struct fab_setattr_wire {
 	struct fab_name_wire name;
 	le32 mask;
@@ -333,6 +341,7 @@ static_assert(sizeof(struct fab_list_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_make_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_size_wire) == 24, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_write_wire) == 40, "PROTOCOL.md 5");
+static_assert(sizeof(struct fab_range_wire) == 40, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_setattr_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_rename_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_symlink_wire) == 48, "PROTOCOL.md 5");

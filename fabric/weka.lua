@@ -22,13 +22,13 @@ local types = {
 	[22] = "READLINK", [23] = "STATFS", [24] = "STATUS", [25] = "PUT", [26] = "PUT_BEGIN",
 	[27] = "PUT_COMMIT", [28] = "WRITE", [29] = "TRUNCATE", [30] = "SETATTR", [31] = "MKDIR",
 	[32] = "RMDIR", [33] = "UNLINK", [34] = "RENAME", [35] = "SYMLINK", [36] = "PUT_ABORT",
-	[37] = "LINK",
+	[37] = "LINK", [38] = "PUNCH", [39] = "SEEK",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }
 -- Linux' numbers, which this host's need not be.
 local errors = {
-	[0] = "ok", [-1] = "EPERM", [-2] = "ENOENT", [-5] = "EIO", [-11] = "EAGAIN", [-12] = "ENOMEM",
+	[0] = "ok", [-1] = "EPERM", [-2] = "ENOENT", [-5] = "EIO", [-6] = "ENXIO", [-11] = "EAGAIN", [-12] = "ENOMEM",
 	[-13] = "EACCES", [-16] = "EBUSY", [-17] = "EEXIST", [-18] = "EXDEV", [-19] = "ENODEV", [-20] = "ENOTDIR",
 	[-21] = "EISDIR", [-22] = "EINVAL", [-24] = "EMFILE", [-27] = "EFBIG", [-28] = "ENOSPC", [-30] = "EROFS",
 	[-31] = "EMLINK", [-36] = "ENAMETOOLONG", [-39] = "ENOTEMPTY", [-40] = "ELOOP", [-71] = "EPROTO", [-74] = "EBADMSG",
@@ -236,6 +236,12 @@ for _, type in ipairs({ 19, 21, 22, 26, 30, 31, 32, 33, 35 }) do
 	bodies[type] = named
 end
 bodies[37] = bodies[34]
+bodies[38] = function(body, tree)
+	handled(body, tree)
+	tree:add_le(f.offset, body(16, 8))
+	tree:add_le(f.bytes, body(24, 8))
+end
+bodies[39] = bodies[28]
 
 -- ---- capsules -------------------------------------------------------------------------------
 

@@ -77,6 +77,16 @@ static void write_sample(struct fab_call *call)
 	call->args.write.sums_at = 200000;
 }
 
+static void range_sample(struct fab_call *call)
+{
+	call->args.range.handle = by_handle.handle;
+	call->args.range.offset_bytes = 12345678901;
+	if (call->type == FAB_PUNCH)
+		call->args.range.length_bytes = UINT64_C(1) << 50;
+	else
+		call->args.range.flags = FAB_SEEK_HOLE;
+}
+
 static void setattr_sample(struct fab_call *call)
 {
 	call->args.setattr.name = by_path;
@@ -148,6 +158,10 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		call->args.rename.from = by_path;
 		call->args.rename.to = by_dirhandle;
 		call->args.rename.flags = FAB_RENAME_NOREPLACE;
+		return;
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		range_sample(call);
 		return;
 	case FAB_LINK:
 		call->args.rename.from = by_dir;
@@ -251,6 +265,9 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		return FIELDS_SAME(a->size, b->size, handle, size_bytes);
 	case FAB_WRITE:
 		return FIELDS_SAME(a->write, b->write, handle, sums_at);
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		return FIELDS_SAME(a->range, b->range, handle, flags);
 	case FAB_SETATTR:
 		return name_same(&a->setattr.name, &b->setattr.name) &&
 		       FIELDS_SAME(a->setattr, b->setattr, mask, atime_ns);

@@ -20,7 +20,7 @@ BLOCK = 4096
 POOL = 8 << 20
 HELLO, CHALLENGE, PROOF, WELCOME, REFUSE, POOL_ADD, POOL_ADDED, PART, PULL, DATA, CANCEL, REPLY = range(1, 13)
 (PING, READ, READ_BATCH, OPEN, STAT, LIST, READLINK, STATFS, STATUS, PUT, PUT_BEGIN, PUT_COMMIT, WRITE, TRUNCATE,
- SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT, LINK) = range(16, 38)
+ SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT, LINK, PUNCH, SEEK) = range(16, 40)
 BY_PATH, BY_HANDLE, BY_DIRECTORY = 1, 2, 3
 TO_END = (1 << 64) - 1
 
@@ -262,6 +262,13 @@ def try_handles(c, t):
     c.pool[0] ^= 1
     status, _ = c.call(WRITE, handle + struct.pack("<QIIII", 4096, 5000, 0, 0, 8192), window_bytes=4 * BLOCK)
     t.check("a wrong checksum is refused", status == -errno.EBADMSG, status)
+    find = lambda offset, hole: c.call(SEEK, handle + struct.pack("<QQII", offset, 0, hole, 0))
+    t.check("all of it is data", find(0, 0) == (0, struct.pack("<Q", 0)) and find(0, 1) == (0, struct.pack("<Q", 9096)), find(0, 1))
+    status, body = c.call(PUNCH, handle + struct.pack("<QQQ", 100, 8092, 0))
+    c.call(READ, handle + struct.pack("<QI", 0, 8192), window_bytes=8 * BLOCK)
+    t.check("punched: zeros, and a hole where a whole block was", (status, body) == (0, b"") and bytes(c.pool[100:8192]) == bytes(8092) and
+            find(0, 1) == (0, struct.pack("<Q", 4096)) and find(4096, 0) == (0, struct.pack("<Q", 8192)), (status, find(0, 1)))
+    t.check("behind the end nothing is found", find(9096, 0)[0] == -errno.ENXIO, find(9096, 0))
     status, _ = c.call(TRUNCATE, handle + struct.pack("<Q", 10))
     t.check("truncated", status == 0, status)
     names = name_of("/peer/4097", 56) + name_of("/peer/new", 66)

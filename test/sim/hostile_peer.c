@@ -168,6 +168,15 @@ static void own_batch(struct hostile *h, struct fab_call *call)
 /* The sample's arguments, with names, handles and sizes that mean something here. */
 static const struct fab_name root = { .by = FAB_BY_PATH, .name = "/", .name_bytes = 1 };
 
+static void own_range(struct hostile *h, struct fab_call *call)
+{
+	call->args.range.handle = h->handle;
+	call->args.range.offset_bytes = below(h, 100000);
+	if (call->type == FAB_PUNCH)
+		call->args.range.length_bytes =
+			below(h, 8) ? 1 + below(h, 20000) : odd_number(h) >> 2;
+}
+
 static void own_args(struct hostile *h, struct fab_call *call)
 {
 	switch (call->type) {
@@ -195,6 +204,10 @@ static void own_args(struct hostile *h, struct fab_call *call)
 	case FAB_TRUNCATE:
 		call->args.size.handle = h->handle;
 		call->args.size.size_bytes = call->type == FAB_PUT_ABORT ? 0 : below(h, 300000);
+		return;
+	case FAB_PUNCH:
+	case FAB_SEEK:
+		own_range(h, call);
 		return;
 	case FAB_LIST:
 		call->args.list.dir = below(h, 2) ? own_name(h, false) : root;

@@ -295,6 +295,38 @@ BOTH(names_are_moved_and_removed_once)
 	end();
 }
 
+/* What was punched, and then written by somebody else, is not punched again. */
+BOTH(a_hole_is_made_once)
+{
+	struct fab_call punch = { .type = FAB_PUNCH };
+	struct weka_attr a;
+	char bytes[9000];
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	memset(bytes, 'x', sizeof(bytes));
+	cr_assert_eq(weka_write_file(client, "/f", bytes, sizeof(bytes), NULL), 0);
+	cr_assert_eq(weka_stat(client, "/f", &a), 0);
+	memcpy(punch.args.range.handle.bytes, a.handle.bytes, sizeof(a.handle.bytes));
+	punch.args.range.offset_bytes = 100;
+	punch.args.range.length_bytes = 8000;
+	number = 6;
+	cr_assert_eq(ask(&punch, false), 0);
+	cr_assert_eq(weka_pwrite(client, &a.handle, "y", 1, 5000), 1);
+	connect_again(1);
+	cr_assert_eq(ask(&punch, true), 0);
+	cr_assert_eq(weka_pread(client, &a.handle, bytes, sizeof(bytes), 0), 9000);
+	cr_assert_eq(bytes[100] | bytes[4999] | bytes[8099], 0);
+	cr_assert_eq(bytes[5000], 'y');
+	number = 7;
+	cr_assert_eq(ask(&punch, true), 0); /* one that did not arrive is made */
+	cr_assert_eq(weka_pread(client, &a.handle, bytes, sizeof(bytes), 0), 9000);
+	cr_assert_eq(bytes[5000], 0);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
 BOTH(a_file_gets_a_name_once)
 {
 	struct fab_call link_ = { .type = FAB_LINK };

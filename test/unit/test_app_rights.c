@@ -218,6 +218,8 @@ Test(app_rights, a_read_key_changes_nothing, .timeout = 60)
 	cr_assert_eq(weka_mkdir(carol, "/d", 0755), -EACCES);
 	cr_assert_eq(weka_rmdir(carol, "/d"), -EACCES);
 	cr_assert_eq(weka_unlink(carol, "/file"), -EACCES);
+	cr_assert_eq(weka_punch(carol, &handle, 0, 1), -EACCES);
+	cr_assert_eq(weka_seek(carol, &handle, 0, 0), 0);
 	cr_assert_eq(weka_link(carol, "/file", "/more"), -EACCES);
 	cr_assert_eq(weka_rename(carol, "/file", "/new"), -EACCES);
 	cr_assert_eq(weka_symlink(carol, "x", "/new"), -EACCES);
