@@ -43,7 +43,10 @@
 #define META_NO_TAIL         UINT64_MAX
 #define META_CHUNK_BLOCKS    128u  /* one extent record: 512 KiB                         */
 #define META_IO_BLOCKS_MAX   1024u /* one read plan, write or put: 4 MiB                 */
-#define META_ROOT_DIR        1u    /* the number of the root directory                   */
+#define META_XATTR_NAME_MAX  255u
+#define META_XATTR_MAX       65536u /* bytes of a value, and of a list of names */
+#define META_XATTRS_MAX      256u   /* of one file or directory: so its list is not longer */
+#define META_ROOT_DIR        1u     /* the number of the root directory                   */
 #define META_READERS_MAX     16u
 #define META_DRIVE_BYTES_MIN (2u << 20)
 
@@ -206,6 +209,10 @@ enum meta_op_type {
 	META_OP_RENAME,     /* target = from, other = to                                          */
 	META_OP_LINK,       /* target = path of a file, flags NOFOLLOW; other = its new name      */
 	META_OP_RMTREE,     /* target = path of a directory: it and all in it                     */
+	META_OP_XATTR_SET,  /* target; xattr, list_out[0 .. list_used); flags EXCL, MUST_EXIST    */
+	META_OP_XATTR_DEL,  /* target; xattr                                                      */
+	META_OP_XATTR_GET,  /* target; xattr -> list_out, list_used                               */
+	META_OP_XATTR_LIST, /* target, offset -> list_out, list_used, seek_more, length: goes on  */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 
@@ -309,6 +316,14 @@ struct meta_statfs {
  *         end of the file being one.  What has a block, or the tail, is data as a whole.
  *         seek_more: up to there was none, and it is to be asked again from there on.  -ENXIO:
  *         offset is not in the file, or no data follows.
+ * XATTR_SET, _DEL, _GET, _LIST: an extended attribute of a file or directory, named by xattr (which
+ *         begins with "user.").  The value that is set is list_out[0 .. list_used_bytes); one that
+ *         is asked for comes there, at most list_max_bytes, and so do the names of a list, a 0
+ *         behind each; with seek_more it goes on from length, as offset.  -ERANGE: a name that is
+ *         empty or too long, or no room in list_out.  -EOPNOTSUPP: another name; -EINVAL: nothing
+ *         behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST: there is
+ *         one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives below
+ *         128 MiB; -ENOSPC: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
  * PUT, MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
  *         the caller says so.  -ECONNRESET: nobody knows.
@@ -347,8 +362,10 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end;  /* nothing behind what was returned */
-	bool seek_more; /* SEEK: to be asked again */
+	bool list_end;     /* nothing behind what was returned */
+	bool seek_more;    /* SEEK: to be asked again */
+	const char *xattr; /* XATTR_*: its name */
+	uint32_t xattr_len;
 	struct meta_statfs *statfs;
 	struct meta_receipt_id receipt; /* changes, RECALL */
 

@@ -63,6 +63,9 @@ struct meta__checker {
 	uint64_t tail_block; /* of the inode: what its TAIL records have said so far */
 	uint32_t tail_len;
 	uint8_t tail[META_TAIL_MAX];
+	uint32_t xattrs;          /* of the inode: heads so far */
+	uint64_t xattr_at;        /* index of the last head     */
+	uint32_t xattr_left;      /* bytes of its value that are still to come */
 	struct meta_key name_key; /* of the last name, and that name */
 	char name[META_NAME_MAX];
 	uint32_t name_len;
@@ -219,12 +222,28 @@ static void tail_end(struct meta *m)
 		inode_problem(m, in, "its tail lies behind its end");
 }
 
+/* What nobody names any more is freed in steps: it may have lost any of them. */
+static void xattrs_end(struct meta *m)
+{
+	struct meta__checker *c = m->checker;
+	const struct meta__inode *in = &c->inode;
+
+	if (in->nlink == 0 && !(in->flags & META__INODE_HIDDEN))
+		return;
+	if (c->xattrs != in->xattrs)
+		inode_problem(m, in, "its attributes are not as many as it says");
+	if (c->xattr_left)
+		inode_problem(m, in, "the end of an attribute's value is not there");
+}
+
 static void inode_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
 
-	if (c->in_inode && c->pass == PASS_SUM)
+	if (c->in_inode && c->pass == PASS_SUM) {
 		tail_end(m);
+		xattrs_end(m);
+	}
 
 	if (c->in_inode && c->pass == PASS_SUM && c->inode_blocks != c->inode.blocks)
 		problem(m, "inode %llx.%llx.%llx says %llu blocks, %llu are there",
@@ -255,6 +274,8 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	c->in_inode = true;
 	c->inode_blocks = 0;
 	c->tail_len = 0;
+	c->xattrs = 0;
+	c->xattr_left = 0;
 	c->tail_block = in->inline_len ? 0 : META_NO_TAIL;
 	c->files++;
 	c->out->inodes += c->pass == PASS_SUM;
@@ -266,8 +287,8 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 			(unsigned long long)in->handle.uniq);
 	orphan = in->nlink == 0 || in->flags & (META__INODE_TRIMMING | META__INODE_HIDDEN);
 	tally_orphan(m, &in->handle, orphan ? 1 : 0, "inode");
-	if (in->type == META_TYPE_DIR && in->nlink == 0)
-		tally_dir(m, &in->handle, in->child, 0, 1, "inode without a name");
+	if (in->flags & META__INODE_TREE)
+		tally_dir(m, &in->handle, in->child, 0, 1, "inode of a tree that goes");
 	if (in->child != META_ROOT_DIR)
 		tally_inode(m, &in->handle, in->type, in->child, -(int64_t)in->nlink, "inode");
 }
@@ -295,6 +316,51 @@ static void check_tail(struct meta *m, const struct meta_key *key, const void *v
 	}
 	memcpy(c->tail + c->tail_len, value, len);
 	c->tail_len += len;
+}
+
+static void check_xattr_head(struct meta *m, uint64_t index, const void *value, uint32_t len)
+{
+	struct meta__checker *c = m->checker;
+	struct meta__xattr x;
+
+	if (c->xattr_left)
+		inode_problem(m, &c->inode, "the end of an attribute's value is not there");
+	c->xattr_left = 0;
+	if (meta__xattr_parse(value, len, &x) != 0 ||
+	    meta__xattr_index(m, x.name, x.name_len) >> 16 != index >> 16) {
+		inode_problem(m, &c->inode, "an attribute is malformed");
+		return;
+	}
+	c->xattrs++;
+	c->xattr_at = index;
+	c->xattr_left = meta__xattr_pieces(x.value_len) ? x.value_len : 0;
+}
+
+static void check_xattr(struct meta *m, const struct meta_key *key, const void *value, uint32_t len)
+{
+	struct meta__checker *c = m->checker;
+	const uint64_t index = meta__key_index(key);
+	const uint32_t piece = (uint32_t)(index & 0xff);
+
+	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_XATTR)) {
+		problem(m, "shard %u: an attribute of %llx.%llx.%llx, which is not there", c->shard,
+			(unsigned long long)meta__key_dir(key),
+			(unsigned long long)meta__key_hash(key),
+			(unsigned long long)meta__key_uniq(key));
+		return;
+	}
+	if (c->pass != PASS_SUM || (c->inode.nlink == 0 && !(c->inode.flags & META__INODE_HIDDEN)))
+		return;
+	if (piece == 0) {
+		check_xattr_head(m, index, value, len);
+		return;
+	}
+	if (c->xattr_left == 0 || index != ++c->xattr_at ||
+	    len != min_u32(c->xattr_left, META__XATTR_PIECE)) {
+		inode_problem(m, &c->inode, "a piece of an attribute's value is malformed");
+		return;
+	}
+	c->xattr_left -= len;
 }
 
 /* Blocks [from, from + nblocks) of the file lie on drives: the tail's must not. */
@@ -390,6 +456,9 @@ static void check_obj(struct meta *m, const struct meta_key *key, const void *va
 		return;
 	case META__KIND_EXTENT:
 		check_extent(m, key, value, len);
+		return;
+	case META__KIND_XATTR:
+		check_xattr(m, key, value, len);
 		return;
 	case META__KIND_LINK:
 		if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_LINK) ||

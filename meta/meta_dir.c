@@ -102,7 +102,7 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 int meta__dir_free(struct meta *m, const struct meta__name *is)
 {
 	const struct meta_key dir_key = meta__dir_key(is->child);
-	const struct meta_key inode_key = meta__obj_key(&is->handle, META__KIND_INODE, 0);
+	struct meta__inode in;
 	struct meta__dir d;
 	int rc = meta__dir_get(m, is->child, &d), miss = 0;
 
@@ -113,7 +113,11 @@ int meta__dir_free(struct meta *m, const struct meta__name *is)
 	rc = meta__tx_del(m, meta__dir_shard(m, is->child), &dir_key);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__tx_del(m, meta__dir_shard(m, is->handle.dir), &inode_key);
+	rc = meta__inode_get(m, &is->handle, &in); /* it may have attributes, which go with it */
+	if (meta__stop(rc, &miss))
+		return rc == -ESTALE ? -EIO : rc;
+	if (rc == 0)
+		rc = meta__free_inode(m, &in);
 	return rc ? rc : miss;
 }
 

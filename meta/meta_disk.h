@@ -54,7 +54,14 @@ struct meta_inode_disk {
 	uint8_t type;
 	uint8_t flags;
 	le16 tail_len; /* bytes in TAIL records; then inline_len is 0 */
-	uint8_t reserved[2];
+	le16 xattrs;   /* extended attributes, in XATTR records       */
+};
+
+/* FORMAT.md "Attribute record", piece 0; followed by the name, and by a value that is short. */
+struct meta_xattr_disk {
+	le32 value_len;
+	uint8_t name_len;
+	uint8_t reserved[3];
 };
 
 /* FORMAT.md "Directory record": in the shard that holds the entries. */
@@ -137,6 +144,7 @@ static_assert(sizeof(struct meta_leaf_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_inner_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
 static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
+static_assert(sizeof(struct meta_xattr_disk) == 8, "FORMAT.md 5");
 static_assert(sizeof(struct meta_dir_disk) == 72, "FORMAT.md 5");
 static_assert(sizeof(struct meta_orphan_disk) == 32, "FORMAT.md 5");
 static_assert(sizeof(struct meta_extent_disk) == 8, "FORMAT.md 5");

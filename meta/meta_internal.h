@@ -56,6 +56,7 @@ enum meta__kind {
 	META__KIND_TAIL = 2,   /* meta_tail.c; index: block * 16 + piece        */
 	META__KIND_EXTENT = 3, /* index: chunk of 512 KiB                       */
 	META__KIND_LINK = 4,   /* a symlink's text, index 0, 1: 2048 bytes each */
+	META__KIND_XATTR = 5,  /* meta_xattr.c; index: hash, twin, piece        */
 };
 
 static inline struct meta_key meta__key(uint64_t dir, uint64_t hash, enum meta__class class_,
@@ -383,7 +384,9 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 /* ---- meta_log.c -------------------------------------------------------------------- */
 
 /* What one record may take, headers included: it lies in one log block, and that in one zone. */
-#define META__RECORD_BYTES_MAX (48u << 10)
+#define META__RECORD_BYTES_MAX   (80u << 10)
+#define META__RECORD_BYTES_SMALL (48u << 10) /* where zones have less than 32 blocks */
+#define META__ZONE_BLOCKS_SMALL  32u
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
 /* Is there room for `bytes` of record now (open block, zones behind it, the log's limit)? */
 bool meta__log_room(struct meta *m, uint32_t bytes);

@@ -129,6 +129,14 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_link(m, op);
 	case META_OP_RMTREE:
 		return meta__plan_rmtree(m, op);
+	case META_OP_XATTR_SET:
+		return meta__plan_xattr_set(m, op);
+	case META_OP_XATTR_DEL:
+		return meta__plan_xattr_del(m, op);
+	case META_OP_XATTR_GET:
+		return meta__plan_xattr_get(m, op);
+	case META_OP_XATTR_LIST:
+		return meta__plan_xattr_list(m, op);
 	case META_OP_RECALL:
 		return meta__plan_recall(m, op);
 	}
@@ -145,6 +153,8 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_STATFS:
 	case META_OP_RECALL:
 	case META_OP_SEEK:
+	case META_OP_XATTR_GET:
+	case META_OP_XATTR_LIST:
 		return OP_NO_CHANGE;
 	case META_OP_PUT:
 	case META_OP_PUT_BEGIN:
@@ -152,6 +162,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_WRITE:
 	case META_OP_MKDIR:
 	case META_OP_SYMLINK:
+	case META_OP_XATTR_SET:
 	case META_OP_LINK:
 		return OP_FILLS;
 	case META_OP_TRUNCATE: /* bytes of a block come into the index */
@@ -208,7 +219,9 @@ static bool over(struct meta *m, struct meta_op *op, int status)
 {
 	struct meta__ops *ops = m->ops;
 
-	op->status = status == -E2BIG ? -EFBIG : status; /* small zones: too many for one record */
+	op->status = status;
+	if (status == -E2BIG && op->type != META_OP_XATTR_SET)
+		op->status = -EFBIG; /* small zones: too many for one record */
 	op->seen_seq = max_u64(op->seen_seq, meta__tx_seen(m));
 	set_state(op, OP_OVER);
 	blocks_settle(m, op);

@@ -16,7 +16,8 @@
  *      The record's uniquifier is the inode's: it is found without a search, and there is one.
  *  (2) Each apply here leaves a whole store behind, with less to be freed: a cut at any place
  *      goes on after the next mount.
- *  (3) An apply changes META__FREE_BUDGET extent and ZONE records at most, and a few more.
+ *  (3) An apply changes META__FREE_BUDGET extent and ZONE records at most, META__XATTR_FREE of
+ *      extended attributes, and a few more.
  *  (4) If a shard holds an ORPHAN record to be freed, orphan[shard] says maybe, or busy.
  */
 #include "meta/meta_plan.h"
@@ -263,7 +264,7 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 
 /* ---- inodes --------------------------------------------------------------------------------- */
 
-int meta__inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
+static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
 	struct meta__tail tail;
@@ -296,8 +297,12 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 	int rc = in->blocks ? free_fits(m, in, 0) : 0, miss = 0;
 	bool all;
 
+	if (rc == 0 && in->xattrs)
+		rc = meta__xattrs_fit(m, in);
 	if (rc == 0 && in->blocks)
 		rc = free_some(m, in, 0, &all);
+	if (rc == 0 && in->xattrs)
+		rc = meta__xattrs_free(m, in, &all);
 	if (rc == -E2BIG) {
 		in->nlink = 0;
 		in->flags = 0;
@@ -310,7 +315,7 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 	}
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__inode_del(m, in, has_orphan);
+	rc = inode_del(m, in, has_orphan);
 	return rc ? rc : miss;
 }
 
@@ -367,15 +372,20 @@ static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 	int rc, miss = 0;
 	bool all;
 
-	if (nameless && in->type == META_TYPE_DIR)
+	if (in->flags & META__INODE_TREE)
 		return tree_step(m, op, in);
 	if (!nameless && !(in->flags & META__INODE_TRIMMING))
 		return meta__orphan_del(m, in); /* no reason for it: (1) again */
 	rc = free_some(m, in, nameless ? 0 : in->trim_from, &all);
 	if (meta__stop(rc, &miss))
 		return rc;
+	if (all && nameless && in->xattrs) {
+		rc = meta__xattrs_free(m, in, &all);
+		if (meta__stop(rc, &miss))
+			return rc;
+	}
 	if (all && nameless) {
-		rc = meta__inode_del(m, in, true);
+		rc = inode_del(m, in, true);
 		return rc ? rc : miss;
 	}
 	if (all) {

@@ -238,6 +238,16 @@ must_check int meta__tail_punch(struct meta *m, struct meta__inode *in,
 must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 			      uint32_t keep);
 
+/* ---- meta_xattr.c ------------------------------------------------------------------ */
+
+/* Records of its attributes that go with an inode in one transaction. */
+#define META__XATTR_FREE 12u
+
+/* Are there no more than that?  0, -E2BIG. */
+must_check int meta__xattrs_fit(struct meta *m, const struct meta__inode *in);
+/* So many go; *all: there are no more. */
+must_check int meta__xattrs_free(struct meta *m, const struct meta__inode *in, bool *all);
+
 /* ---- meta_orphan.c ----------------------------------------------------------------- */
 
 /* The blocks in `dead`, which were those of chunk `index` of `in`, die with this transaction: they
@@ -253,8 +263,6 @@ must_check int meta__free_inode(struct meta *m, struct meta__inode *in);
 must_check int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns);
 must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
 must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
-/* All records of `in` but its extents. */
-must_check int meta__inode_del(struct meta *m, struct meta__inode *in, bool has_orphan);
 /* A bounded step of freeing orphans; true: there is more to do at once. */
 bool meta__orphan_turn(struct meta *m);
 void meta__orphan_op_done(struct meta *m, struct meta_op *op);
@@ -288,6 +296,10 @@ int meta__plan_write(struct meta *m, struct meta_op *op);
 int meta__plan_truncate(struct meta *m, struct meta_op *op);
 int meta__plan_punch(struct meta *m, struct meta_op *op);
 int meta__plan_seek(struct meta *m, struct meta_op *op);
+int meta__plan_xattr_set(struct meta *m, struct meta_op *op);
+int meta__plan_xattr_del(struct meta *m, struct meta_op *op);
+int meta__plan_xattr_get(struct meta *m, struct meta_op *op);
+int meta__plan_xattr_list(struct meta *m, struct meta_op *op);
 int meta__plan_setattr(struct meta *m, struct meta_op *op);
 int meta__plan_mkdir(struct meta *m, struct meta_op *op);
 int meta__plan_symlink(struct meta *m, struct meta_op *op);

@@ -79,15 +79,22 @@ uint32_t meta__name_build(const struct meta__name *in, void *buf)
 
 static bool inode_sane(const struct meta__inode *i)
 {
+	const uint32_t file_flags = META__INODE_TRIMMING | META__INODE_HIDDEN;
+	const uint32_t flags = i->type == META_TYPE_FILE  ? file_flags
+			       : i->type == META_TYPE_DIR ? META__INODE_TREE
+							  : 0;
+
 	if (i->size > META__FILE_BYTES_MAX || i->blocks > META__FILE_BYTES_MAX / BLOCK_SIZE)
 		return false;
-	if (i->mode & ~07777u || i->flags & ~(META__INODE_TRIMMING | META__INODE_HIDDEN))
+	if (i->mode & ~07777u || i->flags & ~flags || i->nlink > META_LINKS_MAX)
 		return false;
-	if (i->nlink > META_LINKS_MAX || (i->type != META_TYPE_FILE && i->flags))
+	if (i->flags & META__INODE_TREE && i->nlink)
 		return false;
 	if (i->type == META_TYPE_DIR && i->inline_len)
 		return false;
 	if (i->tail_len && (i->type != META_TYPE_FILE || i->inline_len))
+		return false;
+	if (i->xattrs > META_XATTRS_MAX || (i->type == META_TYPE_SYMLINK && i->xattrs))
 		return false;
 	if (i->tail_len > min_u64(META_TAIL_MAX, i->size))
 		return false;
@@ -101,8 +108,7 @@ int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode 
 	if (value_len < sizeof(d))
 		return -EIO;
 	memcpy(&d, value, sizeof(d));
-	if (value_len != sizeof(d) + le16_get(d.inline_len) ||
-	    !all_zero(d.reserved, sizeof(d.reserved)))
+	if (value_len != sizeof(d) + le16_get(d.inline_len))
 		return -EIO;
 	out->type = (enum meta_type)d.type;
 	out->flags = d.flags;
@@ -122,6 +128,7 @@ int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode 
 	out->inline_crc = le32_get(d.inline_crc);
 	out->inline_len = le16_get(d.inline_len);
 	out->tail_len = le16_get(d.tail_len);
+	out->xattrs = le16_get(d.xattrs);
 	out->inline_bytes = (const uint8_t *)value + sizeof(d);
 	return type_ok(d.type, out->child) && inode_sane(out) ? 0 : -EIO;
 }
@@ -145,6 +152,7 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
 		.inline_crc = le32_of(in->inline_crc),
 		.inline_len = le16_of((uint16_t)in->inline_len),
 		.tail_len = le16_of((uint16_t)in->tail_len),
+		.xattrs = le16_of((uint16_t)in->xattrs),
 		.type = (uint8_t)in->type,
 		.flags = (uint8_t)in->flags,
 	};
@@ -154,6 +162,46 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
 	if (in->inline_len)
 		memmove((uint8_t *)buf + sizeof(d), in->inline_bytes, in->inline_len);
 	return (uint32_t)sizeof(d) + in->inline_len;
+}
+
+int meta__xattr_parse(const void *value, uint32_t value_len, struct meta__xattr *out)
+{
+	struct meta_xattr_disk d;
+	uint32_t there;
+
+	if (value_len < sizeof(d))
+		return -EIO;
+	memcpy(&d, value, sizeof(d));
+	*out = (struct meta__xattr){
+		.value_len = le32_get(d.value_len),
+		.name_len = d.name_len,
+		.name = (const char *)value + sizeof(d),
+	};
+	if (out->value_len > META_XATTR_MAX || out->name_len == 0 ||
+	    !all_zero(d.reserved, sizeof(d.reserved)))
+		return -EIO;
+	there = meta__xattr_pieces(out->value_len) ? 0 : out->value_len;
+	if (value_len != sizeof(d) + out->name_len + there || memchr(out->name, 0, out->name_len))
+		return -EIO;
+	if (!meta__xattr_pieces(out->value_len))
+		out->value = (const uint8_t *)out->name + out->name_len;
+	return 0;
+}
+
+uint32_t meta__xattr_build(const struct meta__xattr *in, void *buf)
+{
+	const struct meta_xattr_disk d = { .value_len = le32_of(in->value_len),
+					   .name_len = (uint8_t)in->name_len };
+	const uint32_t there = meta__xattr_pieces(in->value_len) ? 0 : in->value_len;
+	uint8_t *p = buf;
+
+	ASSERT(in->name_len > 0 && in->name_len <= META_XATTR_NAME_MAX);
+	ASSERT(in->value_len <= META_XATTR_MAX);
+	memcpy(p, &d, sizeof(d));
+	memcpy(p + sizeof(d), in->name, in->name_len);
+	if (there)
+		memcpy(p + sizeof(d) + in->name_len, in->value, there);
+	return (uint32_t)sizeof(d) + in->name_len + there;
 }
 
 int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out)

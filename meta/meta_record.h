@@ -41,6 +41,7 @@ uint32_t meta__name_build(const struct meta__name *in, void *buf);
 enum meta__inode_flags {
 	META__INODE_TRIMMING = 1 << 0, /* chunks from trim_from on are not the file's any more */
 	META__INODE_HIDDEN = 1 << 1,   /* a put in progress: no name yet, an ORPHAN record     */
+	META__INODE_TREE = 1 << 2,     /* a directory without a name: what is in it is freed   */
 };
 
 struct meta__inode {
@@ -64,12 +65,39 @@ struct meta__inode {
 	uint32_t inline_crc;
 	uint32_t inline_len; /* of a symlink: of its text, when that is short */
 	uint32_t tail_len;   /* of a file: bytes in TAIL records              */
+	uint32_t xattrs;     /* ... of a file or directory                    */
 	const void *inline_bytes;
 };
 
 /* Sets all but handle and shard. */
 must_check int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode *out);
 uint32_t meta__inode_build(const struct meta__inode *in, void *buf);
+
+/* ---- extended attributes ------------------------------------------------------ */
+
+#define META__XATTR_INLINE 1024u /* a value of at most so many bytes stands behind its name */
+#define META__XATTR_PIECE  2048u /* bytes of a longer one in one record, from piece 1 on    */
+#define META__XATTR_VALUE_MAX                                                                      \
+	(sizeof(struct meta_xattr_disk) + META_XATTR_NAME_MAX + META__XATTR_INLINE)
+
+struct meta__xattr {
+	uint32_t value_len;
+	uint32_t name_len;
+	const char *name;
+	const uint8_t *value; /* NULL: in pieces */
+};
+
+/* Piece 0. */
+must_check int meta__xattr_parse(const void *value, uint32_t value_len, struct meta__xattr *out);
+uint32_t meta__xattr_build(const struct meta__xattr *in, void *buf);
+
+/* meta_xattr.c: of piece 0 of the first one with that hash. */
+uint64_t meta__xattr_index(const struct meta *m, const char *name, uint32_t len);
+
+static inline uint32_t meta__xattr_pieces(uint32_t value_len)
+{
+	return value_len <= META__XATTR_INLINE ? 0 : (uint32_t)div_up(value_len, META__XATTR_PIECE);
+}
 
 /* ---- directories, orphans ------------------------------------------------------- */
 

@@ -10,12 +10,13 @@
  *      |          a file    its name; itself with the last one, as unlink does it
  *      |          u/        its name; u is GOING then, an orphan of its own
  *      v
- *    t: empty   directory record, inode and ORPHAN record go
+ *    t: empty   the directory record goes, then the inode and its ORPHAN record
  *
  * So no path is walked and nothing recurses: a tree of any depth is a set of orphans, each shard's
  * freed by itself, and a cut at any place goes on after the next mount.
  *
- *  (1) A directory record is GOING if and only if its inode has no link.
+ *  (1) A directory record is GOING if and only if its inode says TREE, and then that has no link.
+ *      When the record is gone, the inode is as any without a name (meta_orphan.c).
  *  (2) A GOING directory gets no entry: meta__dir_get() does not find it.  So what a step has
  *      passed needs no second look, but for a mount, which begins anew.
  *  (3) A directory below a GOING one is as it was until its turn comes: who knows its number can
@@ -25,10 +26,10 @@
 #include "meta/meta_plan.h"
 
 #define STEPS_MAX      256u /* records that a step looks at: objects whose names have gone before */
-#define RECORDS_ENOUGH 16u
+#define RECORDS_ENOUGH 6u
 
-/* Of one entry: name, inode, orphan; its tail; its extents and their zones. */
-static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + 2 <=
+/* Of one entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
+static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE <=
 		      META__TX_RECORDS_MAX,
 	      "(4)");
 
@@ -46,7 +47,8 @@ static int detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 		return rc == -ENOENT ? -EIO : rc;
 	if (miss)
 		return miss;
-	in.nlink = 0; /* (1) */
+	in.nlink = 0;
+	in.flags = META__INODE_TREE; /* (1) */
 	d.going = true;
 	d.ctime_ns = wall_ns;
 	rc = meta__inode_put(m, &in);
@@ -189,6 +191,7 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 	rc = meta__tx_del(m, meta__dir_shard(m, in->child), &key);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__inode_del(m, in, true);
+	in->flags = 0; /* (1) */
+	rc = meta__inode_put(m, in);
 	return rc ? rc : miss;
 }

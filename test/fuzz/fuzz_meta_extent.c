@@ -10,6 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void xattr(const uint8_t *value, uint32_t len)
+{
+	uint8_t buf[META__XATTR_VALUE_MAX];
+	struct meta__xattr x;
+
+	if (meta__xattr_parse(value, len, &x))
+		return;
+	ASSERT(x.name_len <= META_XATTR_NAME_MAX && x.value_len <= META_XATTR_MAX);
+	ASSERT((x.value == NULL) == (meta__xattr_pieces(x.value_len) > 0));
+	ASSERT(meta__xattr_build(&x, buf) == len && memcmp(buf, value, len) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
 
 static void name(const uint8_t *value, uint32_t len)
@@ -102,8 +114,8 @@ static void extent(const uint8_t *value, uint32_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
 {
-	static void (*const kinds[])(const uint8_t *, uint32_t) = { name, inode, dir, orphan,
-								    extent };
+	static void (*const kinds[])(const uint8_t *, uint32_t) = { name,   inode,  dir,
+								    orphan, extent, xattr };
 	uint8_t *value;
 
 	if (size_bytes < 2 || size_bytes > META_VALUE_MAX)

@@ -67,6 +67,7 @@ static void node_free(struct model_node *n)
 		free(n->block[i]);
 	free(n->block);
 	free(n->text);
+	model__xattrs_free(&n->xattr);
 	free(n);
 }
 
@@ -572,6 +573,16 @@ int model_truncate(struct model *fs, const char *path, uint64_t size, int64_t no
 	struct model_node *n = model_node(fs, path, 0, &err);
 
 	return n ? model_node_truncate(n, size, now_ns) : err;
+}
+
+struct model_xattr **model__node_xattrs(struct model_node *n)
+{
+	return &n->xattr;
+}
+
+void model__node_changed(struct model_node *n, int64_t now_ns)
+{
+	n->attr.ctime_ns = now_ns;
 }
 
 int model_stat(struct model *fs, const char *path, uint32_t flags, struct model_attr *out)

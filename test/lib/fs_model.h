@@ -69,6 +69,14 @@ int model_stat(struct model *fs, const char *path, uint32_t flags, struct model_
 /* Bytes read into buf, fewer than length at the end of the file; or -errno. */
 int64_t model_read(struct model *fs, const char *path, uint64_t offset, void *buf, uint64_t length);
 /* The text in buf (META_PATH_MAX + 1 bytes, ends with a 0), its length; or -errno. */
+/* Extended attributes, as setxattr() and its like. */
+int model_xattr_set(struct model *fs, const char *path, const char *name, const void *value,
+		    uint32_t len, uint32_t flags, int64_t now_ns);
+int model_xattr_del(struct model *fs, const char *path, const char *name, int64_t now_ns);
+int64_t model_xattr_get(struct model *fs, const char *path, const char *name, void *value);
+/* The attribute number `index`; false: there are fewer. */
+bool model_node_xattr(struct model_node *n, uint32_t index, const char **name, const void **value,
+		      uint32_t *len);
 int64_t model_readlink(struct model *fs, const char *path, char *buf);
 
 /* ---- nodes ------------------------------------------------------------------------- */

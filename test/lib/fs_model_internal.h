@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between fs_model.c, the tree, and fs_model_bytes.c, what is in its files. */
+/* Between fs_model.c, the tree, and what is in its files: fs_model_bytes.c, fs_model_xattr.c. */
 #ifndef TEST_FS_MODEL_INTERNAL_H
 #define TEST_FS_MODEL_INTERNAL_H
 
 #include "test/lib/fs_model.h"
+
+struct model_xattr;
 
 struct entry {
 	char name[META_NAME_MAX + 1];
@@ -18,7 +20,8 @@ struct model_node {
 	uint32_t entries, entries_max;
 	uint8_t **block; /* of a file */
 	uint64_t blocks;
-	char *text;                      /* of a symlink */
+	char *text; /* of a symlink */
+	struct model_xattr *xattr;
 	uint64_t round;                  /* of the last visit */
 	struct model_node *next, **link; /* all nodes */
 };
@@ -40,5 +43,10 @@ static inline void *model__must(void *p)
 int model__file_only(const struct model_node *n);
 void model__write(struct model_node *n, uint64_t offset, const uint8_t *bytes, uint64_t length);
 void model__cut(struct model_node *n, uint64_t size);
+
+/* Where a node's attributes hang. */
+struct model_xattr **model__node_xattrs(struct model_node *n);
+void model__node_changed(struct model_node *n, int64_t now_ns); /* its ctime */
+void model__xattrs_free(struct model_xattr **list);
 
 #endif

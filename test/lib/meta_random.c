@@ -3,28 +3,13 @@
  * Random operations.  Bytes at any offset become whole blocks as they do in the appliance: what
  * is not overwritten is read and merged.
  */
-#include "test/lib/meta_random.h"
+#include "test/lib/meta_random_internal.h"
 #include "test/lib/meta_shell.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SAME(r, what, a, b)                                                                        \
-	do {                                                                                       \
-		const long long a_ = (long long)(a), b_ = (long long)(b);                          \
-		if (a_ != b_) {                                                                    \
-			fprintf(stderr, "op %llu, %s: store %lld, model %lld; error: %s\n",        \
-				(unsigned long long)(r)->ops, what, a_, b_, (r)->w->m->error);     \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
-
-static uint64_t below(struct meta_random *r, uint64_t bound)
-{
-	return rand_below(&r->rand, bound);
-}
 
 /* ---- what to do it with ------------------------------------------------------------------- */
 
@@ -123,20 +108,6 @@ static struct model_set random_set(struct meta_random *r)
 	};
 }
 
-static struct meta_op op_new(struct meta_random *r, enum meta_op_type type, const char *path)
-{
-	return (struct meta_op){
-		.type = type,
-		.target = { .path = path, .path_len = (uint32_t)strlen(path) },
-		.wall_ns = ++r->now_ns,
-		.runs = r->runs,
-		.crcs = r->crcs,
-		.runs_max = META_IO_BLOCKS_MAX,
-		.blocks_max = META_IO_BLOCKS_MAX,
-		.inline_buf = r->inline_buf,
-	};
-}
-
 static void op_set(struct meta_op *op, const struct model_set *s)
 {
 	op->set_mask = s->mask;
@@ -151,11 +122,6 @@ static void op_set(struct meta_op *op, const struct model_set *s)
 static bool op_bytes(struct meta_random *r, struct meta_op *op, const uint8_t *bytes, uint64_t size)
 {
 	return meta_world_data(r->w, bytes, size, r->runs, &op->nruns, r->crcs) == 0;
-}
-
-static int run(struct meta_random *r, struct meta_op *op)
-{
-	return meta_world_run(r->w, op);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -328,12 +294,6 @@ static void do_list(struct meta_random *r, const char *path)
 }
 
 /* ---- changing ------------------------------------------------------------------------------- */
-
-static void note(struct meta_random *r, const char *what, int rc, int want)
-{
-	SAME(r, what, rc, want);
-	r->results[rc == 0]++;
-}
 
 static void do_put(struct meta_random *r, const char *path)
 {
@@ -538,64 +498,6 @@ static void do_truncate(struct meta_random *r, const char *path)
 	note(r, path, rc, model_truncate(r->fs, path, op.size, op.wall_ns));
 }
 
-/* Zeros anywhere in it, whole blocks often. */
-static void do_punch(struct meta_random *r, const char *path)
-{
-	struct meta_op op = op_new(r, META_OP_PUNCH, "");
-	uint64_t offset, length;
-	struct meta_attr a;
-	int rc, err;
-
-	if (!stat_file(r, path, &a))
-		return;
-	op.target.path = NULL;
-	op.target.handle = a.handle;
-	offset = below(r, a.size + 2);
-	length = 1 + (below(r, 2) ? below(r, 20000) : below(r, a.size + 5000));
-	if (below(r, 2))
-		offset = offset / BLOCK_SIZE * BLOCK_SIZE;
-	if (length > (META_IO_BLOCKS_MAX - 1) * BLOCK_SIZE ||
-	    sh_punch_edges(r->w, &op, offset, length))
-		return; /* full */
-	op.wall_ns = ++r->now_ns;
-	rc = run(r, &op);
-	if (rc == -EFBIG) /* zones too small for so much at once */
-		return;
-	SAME(r, "a punch", rc, 0);
-	note(r, path, rc,
-	     model_node_punch(model_node(r->fs, path, 0, &err), offset, length, op.wall_ns));
-}
-
-/* What is called a hole is zeros. */
-static void do_seek(struct meta_random *r, const char *path)
-{
-	uint64_t offset, end;
-	struct meta_attr a;
-	int64_t at;
-	int err;
-
-	if (!stat_file(r, path, &a))
-		return;
-	offset = below(r, a.size + 2);
-	at = sh_seek(r->w, &a.handle, offset, false);
-	SAME(r, "a seek", at >= (int64_t)offset || at == -ENXIO, 1);
-	end = at < 0 ? a.size : (uint64_t)at;
-	for (; offset < end; offset += BLOCK_SIZE) {
-		const uint64_t piece = min_u64(end - offset, BLOCK_SIZE);
-
-		SAME(r, "bytes of a hole",
-		     model_node_read(model_node(r->fs, path, 0, &err), offset, r->bytes, piece),
-		     piece);
-		for (uint64_t i = 0; i < piece; i++)
-			SAME(r, "a byte of a hole", r->bytes[i], 0);
-	}
-	if (at < 0)
-		return;
-	offset = (uint64_t)at;
-	at = sh_seek(r->w, &a.handle, offset, true);
-	SAME(r, "data has an end", at > (int64_t)offset && at <= (int64_t)a.size, 1);
-}
-
 static void do_rename(struct meta_random *r, const char *from, const char *to)
 {
 	struct meta_op op = op_new(r, META_OP_RENAME, from);
@@ -682,7 +584,7 @@ static void one(struct meta_random *r)
 
 	random_path(r, a);
 	random_path(r, b);
-	switch (below(r, 29)) {
+	switch (below(r, 34)) {
 	case 0 ... 3:
 		do_put(r, a);
 		break;
@@ -729,10 +631,16 @@ static void one(struct meta_random *r)
 		do_link(r, a, b);
 		break;
 	case 24 ... 25:
-		do_punch(r, a);
+		meta_random__punch(r, a);
 		break;
 	case 26:
-		do_seek(r, a);
+		meta_random__seek(r, a);
+		break;
+	case 27 ... 29:
+		meta_random__xattr_change(r, a);
+		break;
+	case 30 ... 31:
+		meta_random__xattr_get(r, a);
 		break;
 	default:
 		do_stat(r, a);
@@ -765,6 +673,7 @@ uint64_t meta_random_compare(struct meta_random *r)
 			check_list(r, path, n);
 		else
 			do_readlink(r, path);
+		meta_random__compare_xattrs(r, path, n);
 	}
 	return blocks;
 }

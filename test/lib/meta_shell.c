@@ -249,6 +249,70 @@ int64_t sh_seek(struct meta_world *w, const struct meta_handle *h, uint64_t offs
 	return rc ? rc : (int64_t)op.length;
 }
 
+static struct meta_op xattr_op(enum meta_op_type type, const char *path, const char *name)
+{
+	struct meta_op op = sh_op(type, path);
+
+	op.xattr = name;
+	op.xattr_len = name ? (uint32_t)strlen(name) : 0;
+	return op;
+}
+
+int sh_xattr_set(struct meta_world *w, const char *path, const char *name, const void *value,
+		 uint32_t len, uint32_t flags)
+{
+	static uint8_t copy[META_XATTR_MAX + 1];
+	struct meta_op op = xattr_op(META_OP_XATTR_SET, path, name);
+
+	memcpy(copy, value, len);
+	op.list_out = copy;
+	op.list_used_bytes = len;
+	op.flags = flags;
+	return meta_world_run(w, &op);
+}
+
+int sh_xattr_del(struct meta_world *w, const char *path, const char *name)
+{
+	struct meta_op op = xattr_op(META_OP_XATTR_DEL, path, name);
+
+	return meta_world_run(w, &op);
+}
+
+int64_t sh_xattr_get(struct meta_world *w, const char *path, const char *name, void *value,
+		     uint32_t max)
+{
+	struct meta_op op = xattr_op(META_OP_XATTR_GET, path, name);
+	int rc;
+
+	op.list_out = value;
+	op.list_max_bytes = max;
+	rc = meta_world_run(w, &op);
+	return rc ? rc : (int64_t)op.list_used_bytes;
+}
+
+int64_t sh_xattr_list(struct meta_world *w, const char *path, void *names, uint32_t max)
+{
+	uint64_t index = 0;
+	uint32_t used = 0;
+	bool more;
+
+	do {
+		struct meta_op op = xattr_op(META_OP_XATTR_LIST, path, NULL);
+		int rc;
+
+		op.offset = index;
+		op.list_out = (char *)names + used;
+		op.list_max_bytes = max - used;
+		rc = meta_world_run(w, &op);
+		if (rc)
+			return rc;
+		used += op.list_used_bytes;
+		index = op.length;
+		more = op.seek_more;
+	} while (more);
+	return used;
+}
+
 static int64_t read_target(struct meta_world *w, const struct meta_target *t, uint8_t *bytes,
 			   uint64_t bytes_max)
 {

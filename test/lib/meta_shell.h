@@ -35,6 +35,13 @@ int sh_punch(struct meta_world *w, const struct meta_handle *h, uint64_t offset,
 int64_t sh_seek(struct meta_world *w, const struct meta_handle *h, uint64_t offset, bool hole);
 /* The blocks that a punch of these bytes replaces: zeroed, into `op`, which has its target. */
 int sh_punch_edges(struct meta_world *w, struct meta_op *op, uint64_t offset, uint64_t length);
+/* Extended attributes; get and list: bytes, or -errno. */
+int sh_xattr_set(struct meta_world *w, const char *path, const char *name, const void *value,
+		 uint32_t len, uint32_t flags);
+int sh_xattr_del(struct meta_world *w, const char *path, const char *name);
+int64_t sh_xattr_get(struct meta_world *w, const char *path, const char *name, void *value,
+		     uint32_t max);
+int64_t sh_xattr_list(struct meta_world *w, const char *path, void *names, uint32_t max);
 /* All of a file, in any number of reads; its size, or -errno. */
 int64_t sh_read(struct meta_world *w, const char *path, void *bytes, uint64_t bytes_max);
 int64_t sh_read_handle(struct meta_world *w, const struct meta_handle *h, void *bytes,

@@ -34,6 +34,22 @@ static void give_tail(const char *path)
 	cr_assert_eq(rig_run(&r, &op), 0);
 }
 
+static void give_attribute(const char *path, const char *name, uint32_t len)
+{
+	static uint8_t value[5000];
+	struct meta_op op = {
+		.type = META_OP_XATTR_SET,
+		.target = { .path = path, .path_len = (uint32_t)strlen(path) },
+		.wall_ns = 7,
+		.xattr = name,
+		.xattr_len = (uint32_t)strlen(name),
+		.list_out = value,
+		.list_used_bytes = len,
+	};
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+}
+
 static void store(void)
 {
 	rig_make(&r, 9, 1, 8u << 20, 4, true);
@@ -48,6 +64,8 @@ static void store(void)
 	}
 	give_tail("/one/file 1");
 	give_tail("/two/file 2");
+	give_attribute("/two", "user.a", 5);
+	give_attribute("/two/file 4", "user.long", 5000);
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
 }
@@ -330,6 +348,36 @@ Test(meta_check, tail_that_is_a_block_too)
 
 	move_tail(8192, 0, META__TAIL_PIECES, &p);
 	found(&p, "its tail lies on a drive, too");
+}
+
+Test(meta_check, attributes_that_are_not_what_is_said)
+{
+	struct meta_inode_disk *d;
+	struct meta_xattr_disk *x;
+	struct place p;
+	uint32_t n = 0;
+
+	do
+		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
+	while (le16_get(d->xattrs) == 0);
+	d->xattrs = le16_of(2);
+	found(&p, "its attributes are not as many as it says");
+	d->xattrs = le16_of(1);
+	n = 0;
+	do
+		x = find(META__CLASS_OBJ, META__KIND_XATTR, n++, &p);
+	while (le32_get(x->value_len) != 5000);
+	x->value_len = le32_of(5001);
+	found(&p, "a piece of an attribute's value is malformed");
+	x->value_len = le32_of(7000);
+	found(&p, "a piece of an attribute's value is malformed");
+	x->value_len = le32_of(5000);
+	((char *)(x + 1))[5]++; /* of another hash */
+	found(&p, "an attribute is malformed");
+	((char *)(x + 1))[5]--;
+	((struct meta_leaf_disk *)p.page)->slot[p.at + 3].w[2] =
+		le64_of(meta__leaf_key(p.page, p.at + 3).w[2] + 1);
+	found(&p, "a piece of an attribute's value is malformed");
 }
 
 Test(meta_check, orphan_record_of_nothing)

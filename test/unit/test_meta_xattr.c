@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "meta/meta_plan.h"
+#include "test/lib/meta_shell.h"
+#include "test/unit/meta_tx_fake.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct meta_world *w;
+static uint8_t bytes[META_XATTR_MAX + 1], back[META_XATTR_MAX + 1];
+static struct meta_attr a;
+
+static void setup(void)
+{
+	w = meta_world_fake(23, 10, 5);
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 2048);
+	cr_assert_eq(sh_put(w, "f", 0, "file", 4), 0);
+	cr_assert_eq(sh_mkdir(w, "d"), 0);
+}
+
+static void teardown(void)
+{
+	w->end(w);
+}
+
+TestSuite(meta_xattr, .init = setup, .fini = teardown);
+
+static int set(const char *path, const char *name, uint32_t len, uint32_t flags)
+{
+	return sh_xattr_set(w, path, name, bytes, len, flags);
+}
+
+static void expect(const char *path, const char *name, uint32_t len)
+{
+	cr_assert_eq(sh_xattr_get(w, path, name, back, META_XATTR_MAX), len, "%s", name);
+	cr_assert_arr_eq(back, bytes, len);
+}
+
+static uint64_t records(void)
+{
+	return meta_fake_kind(w, META__KIND_XATTR);
+}
+
+Test(meta_xattr, values_of_every_size)
+{
+	static const uint32_t sizes[] = { 0,    1,    1024, 1025,  2048,  2049,          4096,
+					  4097, 9999, 3,    40000, 65535, META_XATTR_MAX };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		cr_assert_eq(set("f", "user.a", sizes[i], 0), 0);
+		expect("f", "user.a", sizes[i]);
+		cr_assert_eq(records(), 1 + meta__xattr_pieces(sizes[i])); /* none is left over */
+		cr_assert_eq(set("d", "user.a", sizes[ARRAY_LEN(sizes) - 1 - i], 0), 0);
+		cr_assert_eq(sh_xattr_del(w, "d", "user.a"), 0);
+	}
+	cr_assert_eq(set("f", "user.a", META_XATTR_MAX + 1, 0), -E2BIG);
+	expect("f", "user.a", META_XATTR_MAX);
+}
+
+Test(meta_xattr, a_short_one_is_one_record_beside_the_inode)
+{
+	const uint64_t before = meta_fake_mutations(w);
+
+	cr_assert_eq(set("f", "user.a", 100, 0), 0);
+	cr_assert_eq(meta_fake_mutations(w) - before, 2); /* and the inode */
+}
+
+Test(meta_xattr, flags_say_whether_it_must_be_there)
+{
+	cr_assert_eq(set("f", "user.a", 5, META_MUST_EXIST), -ENODATA);
+	cr_assert_eq(set("f", "user.a", 5, META_EXCL), 0);
+	cr_assert_eq(set("f", "user.a", 9, META_EXCL), -EEXIST);
+	expect("f", "user.a", 5);
+	cr_assert_eq(set("f", "user.a", 9, META_MUST_EXIST), 0);
+	expect("f", "user.a", 9);
+	cr_assert_eq(sh_xattr_del(w, "f", "user.a"), 0);
+	cr_assert_eq(sh_xattr_del(w, "f", "user.a"), -ENODATA);
+	cr_assert_eq(sh_xattr_get(w, "f", "user.a", back, 9), -ENODATA);
+	cr_assert_eq(records(), 0);
+}
+
+Test(meta_xattr, names_that_are_none)
+{
+	char name[300];
+
+	memset(name, 'x', sizeof(name));
+	memcpy(name, "user.", 5);
+	name[256] = 0;
+	cr_assert_eq(set("f", name, 1, 0), -ERANGE);
+	name[255] = 0;
+	cr_assert_eq(set("f", name, 1024, 0), 0);
+	expect("f", name, 1024);
+	cr_assert_eq(set("f", "", 1, 0), -ERANGE);
+	cr_assert_eq(set("f", "user.", 1, 0), -EINVAL);
+	cr_assert_eq(set("f", "user", 1, 0), -EOPNOTSUPP);
+	cr_assert_eq(set("f", "trusted.x", 1, 0), -EOPNOTSUPP);
+	cr_assert_eq(set("none", "user.x", 1, 0), -ENOENT);
+	cr_assert_eq(sh_symlink(w, "f", "l"), 0);
+	cr_assert_eq(set("l", "user.x", 1, META_NOFOLLOW), -EPERM);
+	cr_assert_eq(set("l", "user.x", 1, 0), 0); /* the file's */
+	expect("f", "user.x", 1);
+}
+
+Test(meta_xattr, there_are_as_many_as_a_list_can_name)
+{
+	char name[256];
+
+	for (uint32_t i = 0; i < META_XATTRS_MAX; i++) {
+		snprintf(name, sizeof(name), "user.%0250u", i);
+		cr_assert_eq(set("d", name, i, 0), 0);
+	}
+	cr_assert_eq(set("d", "user.more", 1, 0), -ENOSPC);
+	cr_assert_eq(set("d", name, 7, 0), 0); /* one that is there */
+	cr_assert_eq(sh_xattr_list(w, "d", back, META_XATTR_MAX), META_XATTR_MAX);
+	for (uint32_t i = 0; i < META_XATTR_MAX; i += 256)
+		cr_assert_eq(strlen((char *)back + i), 255);
+	cr_assert_eq(sh_xattr_list(w, "d", back, META_XATTR_MAX - 1), -ERANGE);
+	cr_assert_eq(sh_xattr_get(w, "d", name, back, 6), -ERANGE);
+	cr_assert_eq(sh_rmdir(w, "d"), 0); /* more than one transaction frees */
+	cr_assert_eq(sh_stat(w, "d", 0, &a), -ENOENT);
+	meta_world_settle(w);
+	cr_assert_eq(records(), 0);
+}
+
+Test(meta_xattr, they_go_with_the_last_name_and_stay_until_then)
+{
+	const uint64_t before = meta_fake_records(w);
+
+	cr_assert_eq(sh_put(w, "g", 0, "g", 1), 0);
+	cr_assert_eq(set("g", "user.a", 10, 0), 0);
+	cr_assert_eq(set("g", "user.b", 60000, 0), 0);
+	cr_assert_eq(sh_rename(w, "g", "d/h", 0), 0);
+	expect("d/h", "user.b", 60000);
+	cr_assert_eq(sh_link(w, "d/h", "i"), 0);
+	cr_assert_eq(sh_unlink(w, "d/h"), 0);
+	expect("i", "user.a", 10);
+	cr_assert_eq(sh_put(w, "k", 0, "k", 1), 0);
+	cr_assert_eq(set("k", "user.a", 3, 0), 0);
+	cr_assert_eq(sh_rename(w, "k", "i", 0), 0); /* over it */
+	expect("i", "user.a", 3);
+	cr_assert_eq(sh_xattr_get(w, "i", "user.b", back, 1), -ENODATA);
+	cr_assert_eq(sh_unlink(w, "i"), 0);
+	meta_world_settle(w);
+	cr_assert_eq(records(), 0);
+	cr_assert_eq(meta_fake_records(w), before);
+}
+
+Test(meta_xattr, the_inode_tells_that_it_changed_and_nothing_else_does)
+{
+	struct meta_attr b;
+
+	cr_assert_eq(sh_stat(w, "f", 0, &a), 0);
+	cr_assert_eq(set("f", "user.a", 5000, 0), 0);
+	cr_assert_eq(sh_stat(w, "f", 0, &b), 0);
+	cr_assert_gt(b.ctime_ns, a.ctime_ns);
+	cr_assert_eq(b.mtime_ns, a.mtime_ns);
+	cr_assert_eq(b.blocks, a.blocks);
+	cr_assert_eq(sh_read(w, "f", back, 10), 4);
+}
