@@ -259,6 +259,15 @@ destroy_meta:
 	return err;
 }
 
+static void give_store(struct app_core *core)
+{
+	if (core->meta)
+		meta_destroy(core->meta);
+	meta_reader_destroy(core->reader);
+	app_media_fini(&core->media);
+	app_staging_fini(&core->staging);
+}
+
 /* What clients write is pulled into operations (checksums) and staging; the rest leaves from there.
  */
 static void announce_memory(struct app_core *core)
@@ -323,6 +332,9 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	err = take_store(core);
 	if (err)
 		goto give_queues;
+	err = app_scrub_create(core);
+	if (err)
+		goto give_store;
 	announce_memory(core);
 	if (core->meta && cfg->boot == APP_BOOT_FORMAT)
 		meta_format_start(core->meta);
@@ -331,6 +343,8 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	*out = core;
 	return 0;
 
+give_store:
+	give_store(core);
 give_queues:
 	give_queues(core);
 give_slots:
@@ -367,11 +381,8 @@ void app_core_destroy(struct app_core *core)
 		return;
 	ASSERT(core->media.in_flight == 0);
 	give_queues(core);
-	if (core->meta)
-		meta_destroy(core->meta);
-	meta_reader_destroy(core->reader);
-	app_media_fini(&core->media);
-	app_staging_fini(&core->staging);
+	app_scrub_destroy(core);
+	give_store(core);
 	give_slots(core);
 	give_memory(core);
 	free(core);

@@ -123,6 +123,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 				     600000000, 10000000,
 				     "longest a command to pci: or vfio-user: may take; then it is "
 				     "aborted, or the drive reset" },
+	[APP_CONF_SCRUB] = { "scrub_bytes_per_second", KIND_BYTES, AT(scrub_rate), 0, 64 * GIB,
+			     16 * MIB,
+			     "read of the drives, round after round, to find damage; 0: none" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "of a store on mem: drives, which is formatted at each start" },
 };

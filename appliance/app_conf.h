@@ -52,6 +52,7 @@ enum app_conf_key {
 	APP_CONF_QUEUE_DEPTH,
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
+	APP_CONF_SCRUB,
 	APP_CONF_SHARDS,
 	APP_CONF_KEYS,
 };
@@ -90,6 +91,7 @@ struct app_conf {
 	uint64_t queue_depth;
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;
+	uint64_t scrub_rate;
 	uint64_t shards;
 };
 

@@ -120,6 +120,8 @@ static enum app_next step(struct app_op *op)
 		return app_abort_step(op);
 	case APP_OP_BATCH_END:
 		return app_batch_end_step(op);
+	case APP_OP_SCRUB:
+		return app_scrub_step(op);
 	}
 	UNREACHABLE();
 }
@@ -128,6 +130,8 @@ static void answer(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	if (op->kind == APP_OP_SCRUB)
+		return;
 	if (unlikely(op->status < 0)) {
 		core->stat.errors++;
 		app_rights_tell(op);
@@ -643,8 +647,10 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (core->meta)
 		store_answers(core);
 	run_ready(core);
-	if (likely(core->life == APP_SERVING && core->meta))
+	if (likely(core->life == APP_SERVING && core->meta)) {
 		app_clients_turn(core);
+		app_scrub_turn(core);
+	}
 	if (unlikely(core->life == APP_BOOTING && core->meta))
 		boot_turn(core);
 	if (unlikely(core->life >= APP_DRAINING))
@@ -731,6 +737,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 {
 	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
 
+	at_ns = min_u64(at_ns, app_scrub_deadline(core));
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
 	return at_ns;
@@ -738,7 +745,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 
 uint32_t app_core_lines(const struct app_core *core)
 {
-	uint32_t count = 0;
+	uint32_t count = core->lines;
 
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		count += nvme_drive_line_count(core->cfg.drive[i]);
@@ -758,4 +765,5 @@ void app_core_stat(const struct app_core *core, struct app_core_stat *out)
 	out->drive_errors = core->media.error_count;
 	out->drive_retries = core->media.retry_count;
 	out->staging_lost_bytes = (uint64_t)core->staging.pages_lost * BLOCK_SIZE;
+	app_scrub_stat(core, out);
 }

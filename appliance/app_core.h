@@ -22,6 +22,7 @@
 
 struct app_core;
 struct app_cores;
+struct app_lines;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
 
@@ -55,6 +56,8 @@ struct app_core_cfg {
 	struct app_cores *cores;
 	uint32_t index;
 	const struct app_account *account; /* for the status; NULL: none is kept */
+	uint64_t scrub_rate;               /* bytes a second; 0: no scrub        */
+	struct app_lines *lines;           /* its lines for people; NULL: nobody reads them */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;
@@ -126,7 +129,7 @@ void app_core_disarm(struct app_core *core);
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
 uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
-/* How many lines for people the drives have had so far: nvme_drive_line(). */
+/* How many lines for people there were so far: nvme_drive_line(), app_lines_take(). */
 uint32_t app_core_lines(const struct app_core *core);
 
 /* The store: for checks and tests, between steps.  NULL: another core has it. */
@@ -158,8 +161,19 @@ struct app_core_stat {
 	uint64_t asked;              /* what it asked of the store's core           */
 	uint64_t served;             /* what others asked of it                     */
 	uint64_t bells;              /* it woke another core                        */
+	/* The scrub's; of the core that has the store. */
+	uint64_t scrub_rate; /* bytes a second; 0: there is none             */
+	uint64_t scrub_rounds;
+	uint64_t scrub_pages;     /* found good, in all rounds                    */
+	uint64_t scrub_blocks;    /* of files; so many, too                       */
+	uint64_t scrub_bad_pages; /* of this round or of the last, the more       */
+	uint64_t scrub_bad_blocks;
+	uint64_t scrub_permille; /* of this round                                */
+	uint64_t scrub_ended_ns; /* the last one, since 1970; 0: none has        */
 };
 void app_core_stat(const struct app_core *core, struct app_core_stat *out);
+/* The scrub's last line; "": it has found nothing yet. */
+const char *app_core_scrub_line(const struct app_core *core);
 
 /* ---- what the control thread does for clients ----------------------------------------- */
 

@@ -49,6 +49,7 @@ enum app_op_kind {
 	APP_OP_STATUS,    /* app_stat.c                                        */
 	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
+	APP_OP_SCRUB,     /* app_scrub.c: our own                              */
 };
 
 /* What an operation waits for, besides `ios_out` and `pulls_out`. */
@@ -348,6 +349,8 @@ struct app_core {
 	uint64_t rate_from_ns; /* since when `begun` were                                      */
 	uint32_t begun;
 	uint64_t each_ns; /* it takes so long to begin one, lately                            */
+	struct app_scrub *scrub; /* NULL: none */
+	uint32_t lines;          /* for people, so far: app_core_lines() */
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
@@ -608,6 +611,17 @@ void app_aborts_begin(struct app_core *core);
 
 /* This core's share of what STATUS tells. */
 void app_stat_add(struct app_core *core, struct app_op *op);
+
+/* ---- app_scrub.c ----------------------------------------------------------------------------- */
+
+/* Only where the store is, and if it is wanted.  -ENOMEM. */
+must_check int app_scrub_create(struct app_core *core);
+void app_scrub_destroy(struct app_core *core);
+/* Is it time for it? */
+void app_scrub_turn(struct app_core *core);
+uint64_t app_scrub_deadline(const struct app_core *core);
+enum app_next app_scrub_step(struct app_op *op);
+void app_scrub_stat(const struct app_core *core, struct app_core_stat *out);
 
 /* app_name.c */
 void app_text_answer(struct app_op *op, const char *text, uint32_t bytes);

@@ -9,6 +9,7 @@
  */
 #include "appliance/app_account.h"
 #include "appliance/app_op.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -128,6 +129,16 @@ static void put_core(struct text *t, const struct sum *sum)
 	put(t, "],");
 }
 
+/* What stands in a JSON string: a drive's names are its own, printable or not. */
+static void put_text(struct text *t, const char *key, const char *value)
+{
+	put(t, "\"%s\":\"", key);
+	for (; *value; value++)
+		if (*value >= ' ' && *value <= '~' && *value != '"' && *value != '\\')
+			put(t, "%c", *value);
+	put(t, "\"");
+}
+
 static void put_store(struct text *t, const struct sum *sum)
 {
 	const struct meta_statfs *s = &sum->statfs;
@@ -145,6 +156,28 @@ static void put_store(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->cache_pages, (unsigned long long)s->cache_pages_dirty,
 	    (unsigned long long)s->page_reads, (unsigned long long)s->page_hits,
 	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints);
+}
+
+static void put_scrub(struct text *t, const struct app_core *core, const struct sum *sum)
+{
+	const struct app_core_stat *s = &sum->core;
+
+	if (!s->scrub_rate)
+		return;
+	put(t,
+	    "\"scrub\":{\"bytes_per_second\":%llu,\"rounds\":%llu,\"pages\":%llu,\"blocks\":%llu,"
+	    "\"bad_pages\":%llu,\"bad_blocks\":%llu,\"position_percent\":%llu,"
+	    "\"last_round_end_s\":%llu",
+	    (unsigned long long)s->scrub_rate, (unsigned long long)s->scrub_rounds,
+	    (unsigned long long)s->scrub_pages, (unsigned long long)s->scrub_blocks,
+	    (unsigned long long)s->scrub_bad_pages, (unsigned long long)s->scrub_bad_blocks,
+	    (unsigned long long)s->scrub_permille / 10,
+	    (unsigned long long)(s->scrub_ended_ns / NS_PER_S));
+	if (*app_core_scrub_line(core)) {
+		put(t, ",");
+		put_text(t, "last_found", app_core_scrub_line(core));
+	}
+	put(t, "},");
 }
 
 static void put_fabric(struct text *t, const struct sum *sum)
@@ -172,16 +205,6 @@ static void put_memory(struct text *t, const struct app_account *a)
 		    (unsigned long long)atomic_load_explicit(&a->part_bytes[i],
 							     memory_order_relaxed));
 	put(t, "},");
-}
-
-/* What stands in a JSON string: a drive's names are its own, printable or not. */
-static void put_text(struct text *t, const char *key, const char *value)
-{
-	put(t, "\"%s\":\"", key);
-	for (; *value; value++)
-		if (*value >= ' ' && *value <= '~' && *value != '"' && *value != '\\')
-			put(t, "%c", *value);
-	put(t, "\"");
 }
 
 static const char *const health_name[] = {
@@ -263,6 +286,7 @@ static uint32_t build(const struct app_core *core, const struct sum *sum, char *
 	put_bytes(&t, &sum->core);
 	put_core(&t, sum);
 	put_store(&t, sum);
+	put_scrub(&t, core, sum);
 	put_fabric(&t, sum);
 	put_memory(&t, core->cfg.account);
 	put_drives(&t, core, sum);

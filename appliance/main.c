@@ -12,6 +12,7 @@
 #include "appliance/app_account.h"
 #include "appliance/app_conf.h"
 #include "appliance/app_keys.h"
+#include "appliance/app_lines.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -45,6 +46,7 @@ struct daemon {
 	struct fab_server *srv;
 	struct app_run run;
 	struct app_account account;
+	struct app_lines lines;
 	int unfit; /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
@@ -104,6 +106,7 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 		.queue_depth = (uint32_t)c->queue_depth,
 		.queue_max = (uint32_t)c->queue_max,
 		.nshards = (uint32_t)c->shards,
+		.scrub_rate = c->scrub_rate,
 	};
 }
 
@@ -254,6 +257,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.drive = d->drive;
 	run->cfg.srv = d->srv;
 	run->cfg.account = &d->account;
+	run->cfg.lines = &d->lines;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	pick_cpus(d);
@@ -320,11 +324,13 @@ static uint32_t signalled(struct daemon *d)
 
 static void write_lines(struct daemon *d)
 {
-	char text[256];
+	char text[256], line[APP_LINE_SIZE];
 
 	for (uint32_t i = 0; i < d->ndrives; i++)
 		while (nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("%s", text);
+	while (app_lines_take(&d->lines, line))
+		log_error("%s", line);
 }
 
 static uint64_t control_deadline(const struct daemon *d)

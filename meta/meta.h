@@ -497,4 +497,44 @@ struct meta_check {
 void meta_check_start(struct meta *m, struct meta_check *out);
 int meta_check_status(const struct meta *m);
 
+/* ---- scrub ------------------------------------------------------------------------- */
+
+/*
+ * Every page of the index, and every block of every file, as the drives have them, round after
+ * round, while the store serves.  It says what to read; whoever has the drives reads it, into
+ * memory that nobody else writes to, and gives it back.
+ */
+#define META_SCRUB_BLOCKS_MAX 64u
+#define META_SCRUB_LINE       512u /* bytes of a line */
+
+enum meta_scrub_next {
+	META_SCRUB_READ,  /* read these blocks, then meta_scrub_done()  */
+	META_SCRUB_MORE,  /* nothing is to be read yet: call it again   */
+	META_SCRUB_FOUND, /* meta_scrub_line() has something for people */
+	META_SCRUB_ROUND, /* a round has ended; the next call begins another */
+};
+
+struct meta_scrub_stat {
+	uint64_t rounds; /* that have ended                                        */
+	uint64_t pages;  /* found to be what they should be, of all rounds          */
+	uint64_t blocks;
+	uint64_t doubts; /* reads that did not match: damage, or changed meanwhile */
+	/* of this round, so far, and of the last: */
+	uint64_t bad_pages, bad_blocks;
+	uint64_t last_bad_pages, last_bad_blocks;
+	uint64_t position_permille; /* of the round */
+};
+
+struct meta_scrub;
+
+/* Beside a store that outlives it, of the store's thread.  -ENOMEM. */
+must_check int meta_scrub_create(struct meta_scrub **out, struct meta *m);
+void meta_scrub_destroy(struct meta_scrub *s);
+/* The store serves, and nothing is being read for it.  At most META_SCRUB_BLOCKS_MAX blocks. */
+must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read);
+void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
+/* Good until the next call. */
+const char *meta_scrub_line(const struct meta_scrub *s);
+void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out);
+
 #endif

@@ -47,6 +47,8 @@ uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of i
 uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy);
 /* The zone of a block; UINT32_MAX: it is in none. */
 uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr);
+/* Does a page fit there: in a zone, on a multiple of pages behind its header? */
+bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr);
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard);
 
 struct meta__super {

@@ -96,6 +96,18 @@ uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr)
 	return zone < g->zone_count[d] ? g->zone_base[d] + (uint32_t)zone : UINT32_MAX;
 }
 
+bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr)
+{
+	uint32_t zone = meta__geo_zone_of(g, baddr);
+	uint64_t block;
+
+	if (zone == META__ZONE_NONE)
+		return false;
+	block = baddr - meta__geo_zone_baddr(g, zone);
+	return block >= 1 && (block - 1) % META_PAGE_BLOCKS == 0 &&
+	       block + META_PAGE_BLOCKS <= g->zone_end;
+}
+
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard)
 {
 	ASSERT(copy < 2 && slot < 2);

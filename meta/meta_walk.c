@@ -45,20 +45,6 @@ static enum meta__walk_event bad(struct meta__walk *w, int err, uint64_t baddr, 
 	return WALK_BAD;
 }
 
-/* Does a page fit there: in a zone, on a multiple of pages behind its header? */
-static bool is_page_place(const struct meta *m, uint64_t baddr)
-{
-	const struct meta__geo *g = &m->zones->geo;
-	uint32_t zone = meta__geo_zone_of(g, baddr);
-	uint64_t block;
-
-	if (zone == META__ZONE_NONE)
-		return false;
-	block = baddr - meta__geo_zone_baddr(g, zone);
-	return block >= 1 && (block - 1) % META_PAGE_BLOCKS == 0 &&
-	       block + META_PAGE_BLOCKS <= g->zone_end;
-}
-
 static enum meta__walk_event read_page(struct meta *m, struct meta__walk *w)
 {
 	const struct meta__walk_level *l = &w->at[w->depth];
@@ -161,7 +147,7 @@ static enum meta__walk_event descend(struct meta *m, struct meta__walk *w)
 	meta__page_child(page, i, &c->low, &c->baddr, &c->gen);
 	if (i == 0)
 		c->low = l->low;
-	if (!is_page_place(m, c->baddr))
+	if (!meta__geo_is_page(&m->zones->geo, c->baddr))
 		return bad(w, -EUCLEAN, c->baddr, "there cannot be one");
 	if (c->level == 0 && !w->all_leaves && meta__key_cmp(&c->low, &w->until) >= 0) {
 		w->leaf_baddr = c->baddr;
@@ -181,7 +167,7 @@ enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w)
 		w->started = true;
 		if (m->shard[w->shard].height == 0)
 			return WALK_END;
-		if (!is_page_place(m, w->at[0].baddr))
+		if (!meta__geo_is_page(&m->zones->geo, w->at[0].baddr))
 			return bad(w, -EUCLEAN, w->at[0].baddr, "there cannot be one");
 		return read_page(m, w);
 	}

@@ -4,24 +4,25 @@
  *
  * A store is filled and stopped, or cut off while it is quiet; its drives are kept as images, of
  * which each block is known (sim_map.h).  Then, thousands of times, one bit of an image flips, and
- * an appliance mounts it, reads every file, and checks it:
+ * an appliance mounts it, reads every file, checks it, and scrubs it once:
  *
  *   data of a file    that file alone is refused, for that block alone; the check, which reads no
- *                     data, is clean
+ *                     data, is clean; the scrub names the file and the block
  *   a page            the mount is refused and names it; or the check names it, the files whose
- *                     records are there are refused, and no other file is
+ *                     records are there are refused, and no other file is; the scrub names it
  *   a superblock, a   the mount goes on with the other copy and names this one; nothing else
  *   root, a zone      changes
  *   header
  *   a log block       the mount is refused and names it: something acknowledged is in it.  Of the
  *                     newest one nobody knows: nothing changes, or a refusal that names the log
- *   anything else     nothing changes: mount, every byte, a clean check
+ *   anything else     nothing changes: mount, every byte, a clean check, a silent scrub
  *
  * Always: no wrong byte is returned as good, and no file is said not to be there; a mount that is
  * refused before it has read any page has written nothing.
  *
  * usage: flip [--seed N] [--flips N]
  */
+#include "appliance/app_lines.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "test/sim/sim_args.h"
@@ -54,7 +55,9 @@ static struct {
 	enum answer answer[SIM_MAP_FILES];
 	uint32_t bad_block[SIM_MAP_FILES];
 	struct meta_check check;
-	char error[256]; /* meta_error() at the end */
+	struct app_core_stat scrub;
+	char found[APP_LINE_SIZE]; /* the scrub's last line */
+	char error[256];           /* meta_error() at the end */
 } got;
 
 static bool failed(uint64_t seed, const char *why)
@@ -129,6 +132,22 @@ static bool images_changed(uint32_t drive, uint64_t byte, uint8_t mask)
 	return changed;
 }
 
+/* A whole round, which began when nothing changed any more. */
+static void scrub(void)
+{
+	uint64_t until;
+	struct sim_call *none[1];
+
+	app_core_stat(w.core, &got.scrub);
+	until = got.scrub.scrub_rounds + 2;
+	for (uint32_t i = 0; got.scrub.scrub_rounds < until; i++) {
+		ASSERT(i < 1000000);
+		(void)!sim_world_step(&w, none, 0);
+		app_core_stat(w.core, &got.scrub);
+	}
+	snprintf(got.found, sizeof(got.found), "%s", app_core_scrub_line(w.core));
+}
+
 static void look(uint32_t drive, uint64_t byte, uint8_t mask)
 {
 	memset(&got, 0, sizeof(got));
@@ -145,6 +164,7 @@ static void look(uint32_t drive, uint64_t byte, uint8_t mask)
 		got.answer[i] = read_file(&map.file[i], &got.bad_block[i]);
 	(void)!sim_world_check_all(&w, &got.check);
 	snprintf(got.error, sizeof(got.error), "%s", meta_error(app_core_meta(w.core)));
+	scrub();
 	sim_world_cut(&w, flips_done);
 }
 
@@ -183,7 +203,25 @@ static bool nothing_else(uint32_t but)
 	for (uint32_t i = 0; i < map.nfiles; i++)
 		if (i != but && got.answer[i] != GOOD)
 			return no("%s is not what it was (%d)", map.file[i].path, got.answer[i]);
-	return !got.check.problems || no("the check says: %s", got.check.first[0]);
+	if (got.check.problems)
+		return no("the check says: %s", got.check.first[0]);
+	return but != UINT32_MAX || !*got.found || no("the scrub says: %s", got.found);
+}
+
+__attribute__((format(printf, 3, 4))) static bool scrub_names(uint64_t pages, uint64_t blocks,
+							      const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (got.scrub.scrub_bad_pages != pages || got.scrub.scrub_bad_blocks != blocks)
+		return no("the scrub counts %llu pages and %llu blocks",
+			  (unsigned long long)got.scrub.scrub_bad_pages,
+			  (unsigned long long)got.scrub.scrub_bad_blocks);
+	return strstr(got.found, text) || no("the scrub says '%s', not '%s'", got.found, text);
 }
 
 static bool nothing(void)
@@ -209,7 +247,8 @@ static bool judge_data(const struct sim_owner *o)
 	if (got.answer[o->file] != BAD_BLOCK || got.bad_block[o->file] != o->file_block)
 		return no("block %u of %s: its read ends as %d, for block %u", o->file_block,
 			  map.file[o->file].path, got.answer[o->file], got.bad_block[o->file]);
-	return true;
+	return scrub_names(0, 1, "scrub: /%s: block %u of the file", map.file[o->file].path,
+			   o->file_block);
 }
 
 static bool judge_page(const struct sim_owner *o)
@@ -231,7 +270,10 @@ static bool judge_page(const struct sim_owner *o)
 		named |= names_page(got.check.first[i], o);
 	if (any && !names_page(got.error, o))
 		return no("reads were refused, and meta_error() says: %s", got.error);
-	return named || no("the check says: %s", got.check.first[0]);
+	if (!named)
+		return no("the check says: %s", got.check.first[0]);
+	return scrub_names(1, 0, "drive %u block %llu is not the page", META_BADDR_DRIVE(o->baddr),
+			   (unsigned long long)META_BADDR_BLOCK(o->baddr));
 }
 
 static bool judge_log(const struct sim_owner *o)
@@ -337,6 +379,7 @@ static bool fill(uint64_t seed)
 		.nshards = seed % 4 < 2 ? 1 : 4,
 		.cache_bytes = 4u << 20,
 		.ops_max = 4,
+		.scrub_rate = 1ull << 40,
 	};
 
 	sim_world_create(&w, &cfg);

@@ -39,6 +39,7 @@ struct sim_world_cfg {
 	/* The core's and the server's, where the least is too small; 0: that. */
 	uint64_t staging_bytes;
 	uint32_t queue_max;
+	uint64_t scrub_rate; /* 0: no scrub */
 	uint32_t credits;
 	uint32_t long_bodies;
 	uint32_t window_max_bytes; /* of clients; 0: SIM_WINDOW */

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The scrub, as an operation of our own that comes and goes:
+ *
+ *   asleep --its time--> begun --> what next? (meta_scrub.c) --> its turn --> read into staging
+ *     ^                               |    ^                                        |
+ *     +--- the burst is used up ------+    +------------- compared -----------------+
+ *
+ * Its rate is kept by a clock of its own: what was read moves `next_ns` on by as long as that may
+ * take, and it rests until then.  It works in bursts of a sixteenth of a second's worth, so a core
+ * that has nothing else to do wakes up 16 times a second for it, and between rounds not at all.
+ *
+ *  (1) It reads into staging, which no client can write to, one piece at a time.
+ *  (2) It is one more session of one more key, with a share like any other's (app_turn.c); and it
+ *      does not begin a burst while requests wait, or little is free, unless it was put off for
+ *      PUT_OFF_NS.
+ *  (3) Time that it was put off is lost: it does not make up for it.
+ *  (4) The core's end waits for the operation, which begins nothing more then.
+ */
+#include "appliance/app_lines.h"
+#include "appliance/app_op.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BURSTS_PER_S  16u
+#define PUT_OFF_NS    NS_PER_S
+#define ROUND_NS      (60 * NS_PER_S) /* a round takes as long at least: a small store rests */
+#define STEPS_AT_ONCE 32u             /* that read nothing */
+#define STEP_BYTES    4096u           /* ... and cost as much as this */
+
+struct app_scrub {
+	struct meta_scrub *of;
+	struct app_key key;
+	struct app_session session;
+	uint64_t rate; /* bytes a second */
+	bool opened;
+	bool under_way;      /* an operation is */
+	uint64_t next_ns;    /* it may go on */
+	uint64_t until_ns;   /* this burst may move next_ns so far */
+	uint64_t waiting_ns; /* since then it is put off; 0: it is not */
+	uint64_t round_ns;   /* this round began */
+	uint64_t ended_ns;   /* wall clock: the last round did */
+	bool untold;         /* a line has found no place */
+	char last[APP_LINE_SIZE];
+};
+
+int app_scrub_create(struct app_core *core)
+{
+	struct app_scrub *s;
+
+	if (!core->meta || core->cfg.scrub_rate == 0)
+		return 0;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->rate = core->cfg.scrub_rate;
+	if (meta_scrub_create(&s->of, core->meta)) {
+		free(s);
+		return -ENOMEM;
+	}
+	core->scrub = s;
+	return 0;
+}
+
+void app_scrub_destroy(struct app_core *core)
+{
+	if (!core->scrub)
+		return;
+	meta_scrub_destroy(core->scrub->of);
+	free(core->scrub);
+	core->scrub = NULL;
+}
+
+/* ---- pace --------------------------------------------------------------------------- */
+
+static void pay(struct app_scrub *s, uint64_t bytes)
+{
+	s->next_ns += bytes * NS_PER_S / s->rate;
+}
+
+/* (2) */
+static bool is_busy(const struct app_core *core)
+{
+	return core->queued > 0 || !list_empty(&core->staging_waiters) ||
+	       core->op_free_count <= core->cfg.ops_max / 4;
+}
+
+static bool is_put_off(struct app_core *core, struct app_scrub *s)
+{
+	if (!is_busy(core) || (s->waiting_ns && core->now_ns - s->waiting_ns >= PUT_OFF_NS)) {
+		s->waiting_ns = 0;
+		return false;
+	}
+	if (!s->waiting_ns)
+		s->waiting_ns = core->now_ns;
+	return true;
+}
+
+static void open_turn(struct app_core *core, struct app_scrub *s)
+{
+	app_turn_opened(core, &s->session, &s->key);
+	list_init(&s->session.link);
+	s->opened = true;
+	s->next_ns = s->round_ns = core->now_ns;
+}
+
+void app_scrub_turn(struct app_core *core)
+{
+	struct app_scrub *s = core->scrub;
+	struct app_op *op;
+
+	if (!s || s->under_way || core->life != APP_SERVING || core->now_ns < s->next_ns)
+		return;
+	if (!s->opened)
+		open_turn(core, s);
+	if (core->op_free_count == 0 || is_put_off(core, s))
+		return;
+	op = app_op_take(core, APP_OP_SCRUB, NULL);
+	op->session = &s->session;
+	s->session.ops++;
+	s->under_way = true;
+	s->next_ns = core->now_ns; /* (3) */
+	s->until_ns = core->now_ns + NS_PER_S / BURSTS_PER_S;
+	app_op_run(op);
+}
+
+uint64_t app_scrub_deadline(const struct app_core *core)
+{
+	const struct app_scrub *s = core->scrub;
+
+	if (!s || s->under_way || core->life != APP_SERVING)
+		return UINT64_MAX;
+	return s->waiting_ns ? s->waiting_ns + PUT_OFF_NS : s->next_ns;
+}
+
+/* ---- the operation ------------------------------------------------------------------ */
+
+/* False: there is no place for it now. */
+static bool tell(struct app_core *core, struct app_scrub *s)
+{
+	if (core->cfg.lines && !app_lines_push(core->cfg.lines, s->last))
+		return false;
+	core->lines++;
+	return true;
+}
+
+static enum app_next rest(struct app_op *op, struct app_scrub *s)
+{
+	s->under_way = false;
+	return app_op_end(op, 0);
+}
+
+static void round_end(struct app_core *core, struct app_scrub *s)
+{
+	s->ended_ns = (uint64_t)core->wall_ns;
+	s->next_ns = max_u64(s->next_ns, s->round_ns + ROUND_NS);
+	s->round_ns = s->next_ns;
+}
+
+/* What there is to do next.  APP_WAIT: op->runs[0] is to be read. */
+static enum app_next what_next(struct app_op *op, struct app_scrub *s)
+{
+	if (s->untold && !tell(op->core, s))
+		return rest(op, s);
+	s->untold = false;
+	if (op->core->life != APP_SERVING || s->next_ns >= s->until_ns ||
+	    op->tries++ == STEPS_AT_ONCE)
+		return rest(op, s);
+	switch (meta_scrub_next(s->of, &op->runs[0])) {
+	case META_SCRUB_READ:
+		return APP_WAIT;
+	case META_SCRUB_MORE:
+		pay(s, STEP_BYTES);
+		return APP_AGAIN;
+	case META_SCRUB_FOUND:
+		(void)snprintf(s->last, sizeof(s->last), "scrub: %.500s", meta_scrub_line(s->of));
+		s->untold = true;
+		return APP_AGAIN;
+	case META_SCRUB_ROUND:
+		round_end(op->core, s);
+		return rest(op, s);
+	}
+	UNREACHABLE();
+}
+
+enum scrub_at { SCRUB_BEGUN, SCRUB_KNOWN, SCRUB_ITS_TURN, SCRUB_READ_DONE };
+
+enum app_next app_scrub_step(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	struct app_scrub *s = core->scrub;
+	enum app_next next;
+
+	switch ((enum scrub_at)op->at) {
+	case SCRUB_BEGUN:
+		next = what_next(op, s);
+		if (next != APP_WAIT)
+			return next;
+		op->nblocks = op->runs[0].nblocks;
+		op->at = SCRUB_KNOWN;
+		wk_fallthrough;
+
+	case SCRUB_KNOWN: /* what is to be read */
+		if (!app_turn_resume(op))
+			return APP_WAIT;
+		op->at = SCRUB_ITS_TURN;
+		wk_fallthrough;
+
+	case SCRUB_ITS_TURN:
+		op->buf = app_take(op, op->nblocks * BLOCK_SIZE); /* (1) */
+		if (!op->buf)
+			return APP_WAIT;
+		op->at = SCRUB_READ_DONE;
+		app_op_io(op, NVME_READ, op->runs, 1, op->buf,
+			  app_staging_iova(&core->staging, op->buf));
+		return APP_WAIT;
+
+	case SCRUB_READ_DONE:
+		meta_scrub_done(s->of, op->buf, op->io_status);
+		app_give(core, op->session, op->buf);
+		op->buf = NULL;
+		pay(s, (uint64_t)op->nblocks * BLOCK_SIZE);
+		op->tries = 0;
+		op->at = SCRUB_BEGUN;
+		return APP_AGAIN;
+	}
+	UNREACHABLE();
+}
+
+/* ---- for people --------------------------------------------------------------------- */
+
+void app_scrub_stat(const struct app_core *core, struct app_core_stat *out)
+{
+	const struct app_scrub *s = core->scrub;
+	struct meta_scrub_stat stat;
+
+	if (!s)
+		return;
+	meta_scrub_stat(s->of, &stat);
+	out->scrub_rate = s->rate;
+	out->scrub_rounds = stat.rounds;
+	out->scrub_pages = stat.pages;
+	out->scrub_blocks = stat.blocks;
+	out->scrub_bad_pages = max_u64(stat.bad_pages, stat.last_bad_pages);
+	out->scrub_bad_blocks = max_u64(stat.bad_blocks, stat.last_bad_blocks);
+	out->scrub_permille = stat.position_permille;
+	out->scrub_ended_ns = s->ended_ns;
+}
+
+const char *app_core_scrub_line(const struct app_core *core)
+{
+	return core->scrub ? core->scrub->last : "";
+}

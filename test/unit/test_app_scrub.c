@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The scrub in the appliance: its pace on a clock of ours, rest, load, lines, and the end.  What it
+ * finds is test_meta_scrub's and test/sim/flip.c's.
+ */
+#include "appliance/app_lines.h"
+#include "appliance/app_op.h"
+#include "base/clock.h"
+#include "meta/meta_page.h"
+#include "test/sim/sim_load.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 1024, FILES_MAX = 300 };
+
+static struct sim_world w;
+static struct sim_model model;
+static struct sim_load load;
+
+/* A store with some files, written without a scrub; then mounted with one. */
+static void begin(uint64_t rate)
+{
+	struct sim_world_cfg cfg = { .seed = 3,
+				     .ndrives = 2,
+				     .nblocks = BLOCKS,
+				     .volatile_cache = true,
+				     .atomic_bytes = 4096,
+				     .nshards = 4,
+				     .cache_bytes = 4u << 20,
+				     .ops_max = 4 };
+
+	sim_world_create(&w, &cfg);
+	cr_assert_eq(sim_world_begin(&w, APP_BOOT_FORMAT), 0, "%s", w.why);
+	sim_load_init(&load, &w, &model, 3);
+	while (load.done < FILES_MAX || !sim_load_idle(&load))
+		cr_assert(sim_load_step(&load, load.done < FILES_MAX), "%s", load.why);
+	cr_assert_eq(sim_world_stop(&w), 0, "%s", w.why);
+	w.cfg.scrub_rate = rate;
+	cr_assert_eq(sim_world_begin(&w, APP_BOOT_MOUNT), 0, "%s", w.why);
+}
+
+static void end(void)
+{
+	sim_world_destroy(&w);
+	sim_model_clear(&model);
+}
+
+TestSuite(app_scrub, .fini = end, .timeout = 120);
+
+static struct app_core_stat stat(void)
+{
+	struct app_core_stat s;
+
+	app_core_stat(w.core, &s);
+	return s;
+}
+
+static uint64_t bytes_of(const struct app_core_stat *s)
+{
+	return s->scrub_blocks * BLOCK_SIZE + s->scrub_pages * META_PAGE_BYTES;
+}
+
+static void until_round(uint64_t rounds)
+{
+	struct sim_call *none[1];
+
+	for (uint32_t i = 0; stat().scrub_rounds < rounds; i++) {
+		cr_assert_lt(i, 1000000);
+		(void)sim_world_step(&w, none, 0);
+	}
+}
+
+Test(app_scrub, round_looks_at_what_a_check_counts)
+{
+	struct meta_check check;
+	struct app_core_stat s;
+
+	begin(1ull << 40);
+	cr_assert_eq(sim_world_check_all(&w, &check), 0);
+	until_round(1);
+	until_round(2);
+	s = stat();
+	until_round(3);
+	cr_assert_eq(stat().scrub_pages - s.scrub_pages, check.pages);
+	cr_assert_eq(stat().scrub_blocks - s.scrub_blocks, check.blocks);
+	cr_assert_gt(check.blocks, 10);
+	cr_assert_eq(stat().scrub_bad_blocks + stat().scrub_bad_pages, 0);
+	cr_assert_gt(stat().scrub_ended_ns, s.scrub_ended_ns);
+	cr_assert_str_eq(app_core_scrub_line(w.core), "");
+}
+
+/* Of so many bytes a second no more, at any time, than that and a burst. */
+Test(app_scrub, rate_is_kept)
+{
+	uint64_t rate = 1u << 20, begin_ns, step_ns = 0, last_ns;
+	struct sim_call *none[1];
+	struct app_core_stat s;
+
+	begin(rate);
+	begin_ns = last_ns = w.power.now_ns;
+	for (uint32_t i = 0; stat().scrub_rounds < 1; i++) {
+		cr_assert_lt(i, 1000000);
+		(void)sim_world_step(&w, none, 0);
+		step_ns = max_u64(step_ns, w.power.now_ns - last_ns);
+		last_ns = w.power.now_ns;
+		s = stat();
+		cr_assert_leq(bytes_of(&s), (w.power.now_ns - begin_ns) * rate / NS_PER_S +
+						    rate / 16 + 2 * 64 * BLOCK_SIZE);
+	}
+	s = stat();
+	cr_assert_gt((w.power.now_ns - begin_ns) * rate / NS_PER_S + rate / 8, bytes_of(&s));
+	cr_assert_gt(step_ns, NS_PER_S / 64); /* it slept in between, for some of a burst's time */
+}
+
+/* Between rounds it asks for nothing before a minute has passed since the round began. */
+Test(app_scrub, small_store_rests_between_rounds)
+{
+	struct sim_call *none[1];
+	uint64_t turns, began_ns;
+
+	begin(1ull << 40);
+	began_ns = w.power.now_ns;
+	until_round(1);
+	for (int i = 0; i < 100; i++)
+		(void)sim_world_step(&w, none, 0);
+	turns = stat().turns;
+	cr_assert_geq(app_core_deadline(w.core), turns ? began_ns : 0);
+	until_round(2);
+	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
+}
+
+Test(app_scrub, none_is_wanted_none_is_there)
+{
+	struct sim_call *none[1];
+
+	begin(0);
+	for (int i = 0; i < 1000; i++)
+		(void)sim_world_step(&w, none, 0);
+	cr_assert_eq(stat().scrub_rate, 0);
+	cr_assert_eq(stat().scrub_pages, 0);
+}
+
+/* Requests wait: it does not begin; after a second of that it does. */
+Test(app_scrub, what_waits_goes_first_but_not_for_ever)
+{
+	struct sim_call *none[1];
+	uint64_t pages, due_ns, waited_ns = 0;
+
+	begin(1ull << 40);
+	until_round(1);
+	pages = stat().scrub_pages;
+	w.core->queued++;
+	w.power.now_ns += 61 * NS_PER_S;
+	due_ns = w.power.now_ns;
+	while (stat().scrub_pages == pages) {
+		waited_ns = w.power.now_ns - due_ns;
+		cr_assert_leq(waited_ns, 2 * NS_PER_S);
+		(void)sim_world_step(&w, none, 0);
+	}
+	cr_assert_geq(waited_ns, NS_PER_S);
+	w.core->queued--;
+}
+
+/* At any moment of a round. */
+Test(app_scrub, it_is_stopped_at_any_time)
+{
+	struct sim_call *none[1];
+
+	begin(1ull << 40);
+	for (uint32_t turns = 0; turns < 60; turns++) {
+		for (uint32_t i = 0; i < turns; i++)
+			(void)sim_world_step(&w, none, 0);
+		cr_assert_eq(sim_world_stop(&w), 0, "%s", w.why);
+		cr_assert_eq(sim_world_begin(&w, APP_BOOT_MOUNT), 0, "%s", w.why);
+	}
+}
+
+/* ---- lines -------------------------------------------------------------------------- */
+
+Test(app_scrub, lines_come_in_order_and_wait_for_a_place)
+{
+	static struct app_lines lines;
+	char text[APP_LINE_SIZE], want[16];
+	uint32_t pushed = 0, taken = 0;
+
+	begin(0);
+	while (taken < 100) {
+		(void)snprintf(want, sizeof(want), "line %u", pushed);
+		if (app_lines_push(&lines, want)) {
+			pushed++;
+			continue;
+		}
+		cr_assert_eq(pushed - taken, APP_LINES);
+		for (int i = 0; i < 5; i++) {
+			cr_assert(app_lines_take(&lines, text));
+			(void)snprintf(want, sizeof(want), "line %u", taken++);
+			cr_assert_str_eq(text, want);
+		}
+	}
+	cr_assert_eq(app_lines_count(&lines), pushed);
+}
