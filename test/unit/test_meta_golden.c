@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A whole store as it was once written, frozen: it must mount, be whole, and read as what was put
+ * into it, for ever.  If this fails, stores in the field can no longer be read: the format's
+ * version must move, and a new image stand beside this one.
+ *
+ *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
+ *
+ * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
+ */
+#include "test/lib/golden_image.h"
+#include "test/lib/meta_rig.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define IMAGE       "test/golden/store-1.img"
+#define DRIVE_BYTES (2u << 20)
+#define FILES       40u
+
+static struct rig r;
+static char longest[META_NAME_MAX + 2]; /* "/" and a name of 255 bytes */
+static char long_text[900];             /* of a symlink; does not fit into its inode */
+static uint8_t tail[700];
+
+static void setup(void)
+{
+	rig_make(&r, 5, 2, DRIVE_BYTES, 4, true);
+	memset(longest, 'n', sizeof(longest) - 1);
+	longest[0] = '/';
+	memset(long_text, 't', sizeof(long_text) - 1);
+	for (uint32_t i = 0; i < sizeof(tail); i++)
+		tail[i] = (uint8_t)(i * 3 + 1);
+}
+
+static void teardown(void)
+{
+	rig_end(&r);
+}
+
+TestSuite(meta_golden, .init = setup, .fini = teardown, .timeout = 60);
+
+static struct meta_target at(const char *path)
+{
+	return (struct meta_target){ .path = path, .path_len = (uint32_t)strlen(path) };
+}
+
+static void run(struct meta_op *op)
+{
+	op->wall_ns = 77;
+	cr_assert_eq(rig_run(&r, op), 0, "%d", op->status);
+}
+
+/* ---- how it was made ----------------------------------------------------------------------- */
+
+static void symlink_to(const char *path, char *text)
+{
+	struct meta_op op = { .type = META_OP_SYMLINK,
+			      .target = at(path),
+			      .inline_buf = text,
+			      .length = strlen(text) };
+
+	run(&op);
+}
+
+static void rename_to(const char *from, const char *to)
+{
+	struct meta_op op = { .type = META_OP_RENAME, .target = at(from), .other = at(to) };
+
+	run(&op);
+}
+
+static struct meta_attr stat_of(const char *path)
+{
+	struct meta_op op = { .type = META_OP_STAT, .target = at(path) };
+
+	run(&op);
+	return op.attr;
+}
+
+/* A hole of a chunk and a block, then a tail. */
+static void write_tail(const char *path, uint64_t offset)
+{
+	struct meta_op op = { .type = META_OP_WRITE,
+			      .flags = META_BY_INLINE,
+			      .offset = offset,
+			      .size = offset + sizeof(tail),
+			      .inline_buf = tail,
+			      .inline_len = sizeof(tail) };
+
+	op.target.handle = stat_of(path).handle;
+	run(&op);
+}
+
+static void set_mode(const char *path)
+{
+	struct meta_op op = { .type = META_OP_SETATTR,
+			      .target = at(path),
+			      .set_mask =
+				      META_SET_MODE | META_SET_UID | META_SET_GID | META_SET_MTIME,
+			      .set = { .mode = 0640, .uid = 12, .gid = 34, .mtime_ns = 5678 } };
+
+	run(&op);
+}
+
+static void put_hidden(void)
+{
+	struct meta_op op = { .type = META_OP_PUT_BEGIN, .target = at("/hidden") };
+
+	run(&op);
+}
+
+static void name_of(char path[32], uint32_t i)
+{
+	(void)snprintf(path, 32, "/dir/f%02u", i);
+}
+
+static void fill(void)
+{
+	char path[32];
+
+	cr_assert_eq(rig_mkdir(&r, "/dir"), 0);
+	cr_assert_eq(rig_mkdir(&r, "/dir/sub"), 0);
+	cr_assert_eq(rig_mkdir(&r, "/empty"), 0);
+	for (uint32_t i = 0; i < FILES; i++) {
+		name_of(path, i);
+		cr_assert_eq(rig_put(&r, path, i % 4, 1000 + i), 0);
+	}
+	cr_assert_eq(rig_put(&r, "/dir/sub/deep", 2, 5), 0);
+	cr_assert_eq(rig_put(&r, longest, 1, 6), 0);
+	cr_assert_eq(rig_put(&r, "/holes", 1, 7), 0);
+	write_tail("/holes", (META_CHUNK_BLOCKS + 1) * 4096);
+	symlink_to("/link", "dir/f01");
+	symlink_to("/long link", long_text);
+	set_mode("/dir/f02");
+	rename_to("/dir/f03", "/dir/sub/was f03");
+	put_hidden();
+}
+
+static void change(void)
+{
+	cr_assert_eq(rig_put(&r, "/late", 3, 8), 0);
+	cr_assert_eq(rig_put(&r, "/dir/f04", 2, 9), 0); /* in place of another */
+	cr_assert_eq(rig_unlink(&r, "/dir/f05"), 0);
+	rename_to("/dir/sub", "/dir/sub2");
+}
+
+static void make(void)
+{
+	cr_assert_eq(rig_format(&r), 0);
+	fill();
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0);
+	change();
+	rig_idle(&r); /* all that was acknowledged, and the log has vouched for it */
+	rig_power_cut(&r);
+	cr_assert_eq(golden_image_save(IMAGE, r.image, 2, DRIVE_BYTES), 0);
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+static void has(const char *path, uint32_t blocks, uint64_t fill_is)
+{
+	uint32_t nblocks;
+	uint64_t filled;
+
+	cr_assert_eq(rig_get(&r, path, &nblocks, &filled), 0, "%s", path);
+	cr_assert_eq(nblocks, blocks, "%s", path);
+	cr_assert_eq(filled, fill_is, "%s", path);
+}
+
+static void has_not(const char *path)
+{
+	struct meta_op op = { .type = META_OP_STAT, .target = at(path) };
+
+	cr_assert_eq(rig_run(&r, &op), -ENOENT, "%s", path);
+}
+
+static void links_to(const char *path, const char *text)
+{
+	static char buf[META_PATH_MAX + 1];
+	struct meta_op op = { .type = META_OP_READLINK, .target = at(path), .inline_buf = buf };
+
+	run(&op);
+	cr_assert_eq(op.length, strlen(text), "%s", path);
+	cr_assert_arr_eq(buf, text, strlen(text), "%s", path);
+}
+
+static void has_tail(const char *path, uint64_t offset)
+{
+	static struct meta_run runs[128];
+	static uint32_t crcs[META_IO_BLOCKS_MAX];
+	static uint8_t buf[4096];
+	struct meta_op op = { .type = META_OP_READ,
+			      .target = at(path),
+			      .offset = offset,
+			      .length = 4096,
+			      .runs = runs,
+			      .crcs = crcs,
+			      .runs_max = 128,
+			      .blocks_max = 1,
+			      .inline_buf = buf };
+
+	run(&op);
+	meta_read_end(r.m, &op);
+	cr_assert_eq(op.attr.size, offset + sizeof(tail));
+	cr_assert_eq(op.tail_offset, offset);
+	cr_assert_eq(op.inline_len, sizeof(tail));
+	cr_assert_arr_eq(buf, tail, sizeof(tail));
+}
+
+static void list_counts(const char *path, uint32_t count)
+{
+	static _Alignas(8) char out[65536];
+	struct meta_op op = { .type = META_OP_LIST,
+			      .target = at(path),
+			      .list_out = out,
+			      .list_max_bytes = sizeof(out),
+			      .list_max_entries = 1000 };
+
+	run(&op);
+	cr_assert_eq(op.list_count, count, "%s: %u", path, op.list_count);
+}
+
+static void is_what_it_was(void)
+{
+	struct meta_attr a;
+	char path[32];
+
+	for (uint32_t i = 0; i < FILES; i++) {
+		name_of(path, i);
+		if (i == 3 || i == 5)
+			has_not(path);
+		else if (i == 4)
+			has(path, 2, 9);
+		else
+			has(path, i % 4, 1000 + i);
+	}
+	has("/dir/sub2/deep", 2, 5);
+	has("/dir/sub2/was f03", 3, 1003);
+	has(longest, 1, 6);
+	has("/late", 3, 8);
+	has_not("/hidden");
+	has_not("/dir/sub");
+	has_tail("/holes", (META_CHUNK_BLOCKS + 1) * 4096);
+	links_to("/link", "dir/f01");
+	links_to("/long link", long_text);
+	a = stat_of("/dir/f02");
+	cr_assert_eq(a.mode, 0640);
+	cr_assert_eq(a.uid, 12);
+	cr_assert_eq(a.gid, 34);
+	cr_assert_eq(a.mtime_ns, 5678);
+	list_counts("/", 7);
+	list_counts("/dir", FILES - 2 + 1);
+	list_counts("/dir/sub2", 2);
+	list_counts("/empty", 0);
+}
+
+static void load(void)
+{
+	struct stat st;
+
+	if (stat(IMAGE, &st) && getenv("WK_GOLDEN_MAKE"))
+		make();
+	cr_assert_eq(stat(IMAGE, &st), 0, "%s", IMAGE);
+	cr_assert_lt(st.st_size, 100 << 10);
+	cr_assert_eq(golden_image_load(IMAGE, r.image, 2, DRIVE_BYTES), 0);
+	memcpy(r.view[0], r.image[0], DRIVE_BYTES);
+	memcpy(r.view[1], r.image[1], DRIVE_BYTES);
+	r.conf.secret = 0; /* what a mount needs to know is on the drives */
+	memset(r.conf.uuid, 0, sizeof(r.conf.uuid));
+}
+
+Test(meta_golden, store_of_version_1_mounts_is_whole_and_reads_as_what_was_written)
+{
+	struct meta_check found;
+
+	load();
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_str_eq(meta_error(r.m), "");
+	is_what_it_was();
+	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+	cr_assert_eq(found.names, 48);
+	cr_assert_eq(found.inodes, 49); /* and the root's */
+}
+
+Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
+{
+	struct meta_check found;
+
+	load();
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(rig_put(&r, "/new", 2, 10), 0);
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	has("/new", 2, 10);
+	has("/dir/f01", 1, 1001);
+	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+}
+
+Test(meta_golden, image_is_refused_when_its_superblocks_say_another_version)
+{
+	load();
+	for (uint32_t d = 0; d < 2; d++)
+		for (uint32_t copy = 0; copy < 2; copy++) {
+			uint8_t *p = r.view[d] + (copy ? DRIVE_BYTES - 4096 : 0);
+			uint32_t crc;
+
+			p[12]++;
+			memset(p + 8, 0, 4);
+			crc = crc32c(p, 4096);
+			memcpy(p + 8, &crc, 4);
+		}
+	cr_assert_eq(rig_mount(&r), -EPROTONOSUPPORT);
+}
