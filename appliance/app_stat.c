@@ -152,10 +152,15 @@ static void put_store(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->orphans);
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
-	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu},",
+	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"
+	    "\"data_blocks\":%llu,\"page_blocks\":%llu,\"moved_blocks\":%llu,"
+	    "\"zones_collected\":%llu,\"unmovable_blocks\":%llu},",
 	    (unsigned long long)s->cache_pages, (unsigned long long)s->cache_pages_dirty,
 	    (unsigned long long)s->page_reads, (unsigned long long)s->page_hits,
-	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints);
+	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints,
+	    (unsigned long long)s->data_blocks, (unsigned long long)s->page_blocks,
+	    (unsigned long long)s->moved_blocks, (unsigned long long)s->zones_collected,
+	    (unsigned long long)s->bad_blocks);
 }
 
 static void put_scrub(struct text *t, const struct app_core *core, const struct sum *sum)

@@ -70,6 +70,7 @@ static const struct module modules[] = {
 	{ meta__ops_memory, meta__ops_create, meta__ops_destroy },
 	{ meta__boot_memory, meta__boot_create, meta__boot_destroy },
 	{ meta__collect_memory, meta__collect_create, meta__collect_destroy },
+	{ meta__gc_memory, meta__gc_create, meta__gc_destroy },
 	{ meta__checker_memory, meta__checker_create, meta__checker_destroy },
 	{ meta__receipts_memory, meta__receipts_create, meta__receipts_destroy },
 };
@@ -166,6 +167,8 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 	ASSERT(x->io.drive < m->conf.ndrives);
 	ASSERT(x->io.op == META_IO_FLUSH ||
 	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
+	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
+		m->index_blocks += x->io.nblocks;
 	list_push_back(&m->io_wanted, &x->io.link);
 }
 
@@ -203,6 +206,9 @@ void meta_io_done(struct meta *m, struct meta_io *io)
 	case META__IO_CHECK:
 		meta__check_io_done(m, x);
 		return;
+	case META__IO_GC:
+		meta__gc_io_done(m, x);
+		return;
 	}
 	UNREACHABLE();
 }
@@ -216,6 +222,11 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 	case META__OP_REPLAY:
 	case META__OP_MKROOT:
 		meta__boot_op_done(m, op);
+		return;
+	case META__OP_GC_FIND:
+	case META__OP_GC_LOOK:
+	case META__OP_GC_MOVE:
+		meta__gc_op_done(m, op);
 		return;
 	default:
 		UNREACHABLE();
@@ -236,7 +247,7 @@ static bool is_rooted(const struct meta *m)
 /* ... and does the log say so? */
 static bool is_settled(const struct meta *m)
 {
-	return is_rooted(m) && meta__log_quiet(m);
+	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m);
 }
 
 void meta_stop_start(struct meta *m)
@@ -273,6 +284,7 @@ bool meta_turn(struct meta *m)
 	more |= meta__ops_turn(m);
 	if (m->mounted) {
 		more |= meta__collect_turn(m);
+		more |= meta__gc_turn(m);
 		more |= meta__check_turn(m);
 	}
 	/* Not for the log's sake: each that carries receipts over has more to say in it. */

@@ -279,6 +279,12 @@ struct meta_statfs {
 	uint64_t log_blocks;  /* written since mount                     */
 	uint64_t checkpoints; /* completed since mount                   */
 	uint64_t orphans;     /* shards with files waiting to be freed   */
+	/* since mount, in blocks of 4096 bytes: what was written for what */
+	uint64_t data_blocks;  /* new bytes of files: places given out      */
+	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
+	uint64_t moved_blocks; /* of files, by collection; log_blocks: log  */
+	uint64_t zones_collected;
+	uint64_t bad_blocks; /* of files, rotten: found so often by collection */
 };
 
 /*

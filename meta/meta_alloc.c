@@ -10,8 +10,9 @@
  *  (1) supply.room is what its open zone and its ready zones still hold.
  *  (2) Data leaves a reserve of free zones alone: 3 % of the store, but at least what the log may
  *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
- *      addresses before the old ones die), and two zones for collection to move pages into.  New
- *      names leave alone all of that but the two.  Pages, log and deletion may take the last zone.
+ *      addresses before the old ones die), and three zones for collection to move pages and data
+ *      into.  New names leave alone one of the three, and data that is moved none; it leaves
+ *      alone all the rest.  Pages, log and deletion may take the last zone.
  *  (3) A drive's data is taken from that drive only; `spread` turns over the drives.
  *  (4) But deletion leaves some pages to collection while that hopes to win zones: in a store full
  *      of half-dead zones deletes alone would use up all that is free, and win none.
@@ -32,6 +33,8 @@ void meta__supply_init(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
 
+	z->moved = (struct meta__supply){ .open = META__ZONE_NONE };
+	list_init(&z->moved.ready);
 	for (uint32_t d = 0; d <= z->geo.ndrives; d++) {
 		struct meta__supply *s = d < z->geo.ndrives ? &z->data[d] : &z->page;
 		uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
@@ -56,13 +59,31 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 		need += z->geo.log_zones_max - z->log_count;
 	if (pages > z->page.room)
 		need += (uint32_t)div_up(pages - z->page.room, z->geo.zone_pages);
-	return data ? max_u32(need + 2, (uint32_t)div_up((uint64_t)z->geo.nzones * 3, 100)) : need;
+	return data ? max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.nzones * 3, 100))
+		    : need + 1;
+}
+
+static uint32_t zones_for_moved(const struct meta *m)
+{
+	uint32_t reserve = meta__zone_reserve(m, false) - 1;
+
+	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+}
+
+/* Zones that what is to be moved will take: data must not, or no zone would be emptied. */
+static uint32_t zones_claimed(const struct meta *m)
+{
+	const struct meta__supply *s = &m->zones->moved;
+	const uint64_t a_zone = m->zones->geo.zone_end - 1, has = s->room + s->opening * a_zone;
+
+	return m->zones->claim > has ? (uint32_t)div_up(m->zones->claim - has, a_zone) : 0;
 }
 
 static uint32_t zones_for_data(const struct meta *m)
 {
 	uint32_t reserve = meta__zone_reserve(m, true);
 
+	reserve = max_u32(reserve, meta__zone_reserve(m, false) + zones_claimed(m));
 	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
 }
 
@@ -86,6 +107,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
 		out->blocks_free += z->data[d].room;
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
+	out->data_blocks = z->given_blocks;
 }
 
 /* ---- opening ahead --------------------------------------------------------- */
@@ -97,6 +119,8 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 
 	if (s == &z->page)
 		return meta__zone_pick(m);
+	if (s == &z->moved)
+		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
 	if (z->free_count[d] == 0 || zones_for_data(m) == 0)
 		return META__ZONE_NONE;
 	return (uint32_t)(list_entry(z->free[d].next, struct meta__zone, link) - z->zone);
@@ -111,6 +135,7 @@ static void supply_fill(struct meta *m, struct meta__supply *s)
 
 		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
 			return;
+		meta__zone_at(m, zone)->moved = s == &m->zones->moved;
 		s->opening++;
 	}
 }
@@ -122,6 +147,7 @@ void meta__supply_turn(struct meta *m)
 	if (m->failed || !z->counted)
 		return;
 	supply_fill(m, &z->page); /* first: without pages nothing can be deleted */
+	supply_fill(m, &z->moved);
 	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)
 		supply_fill(m, &z->data[d]);
 }
@@ -138,7 +164,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 		z->log_ready = zone;
 		return;
 	}
-	if (at->kind == META__ZONE_DATA)
+	if (at->moved)
+		s = &z->moved;
+	else if (at->kind == META__ZONE_DATA)
 		s = &z->data[META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, zone))];
 	ASSERT(s->opening > 0);
 	s->opening--;
@@ -355,6 +383,7 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 			runs[*nruns] = take_run(m, &z->data[drive], left);
 			left -= runs[(*nruns)++].nblocks;
 		}
+	z->given_blocks += err ? 0 : nblocks;
 	if (err == -ENOSPC && meta__collect_hopes(m)) {
 		/* Whole zones are dead already, or will be: soon they are free. */
 		if (!meta__collect_busy(m))
@@ -363,6 +392,34 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 	}
 	meta__supply_turn(m);
 	return err;
+}
+
+int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
+		      uint32_t *nruns)
+{
+	struct meta__supply *s = &m->zones->moved;
+
+	*nruns = 0;
+	if (m->failed)
+		return -EROFS;
+	if (s->room >= nblocks) {
+		m->zones->claim -= min_u64(m->zones->claim, nblocks);
+		ASSERT(runs_in(m, s, nblocks) <= runs_max);
+		for (s->want = 0; nblocks; nblocks -= runs[(*nruns)++].nblocks)
+			runs[*nruns] = take_run(m, s, nblocks);
+		return 0;
+	}
+	s->want = nblocks;
+	meta__supply_turn(m);
+	return s->opening || zones_for_moved(m) ? -EAGAIN : -ENOSPC;
+}
+
+uint64_t meta__moved_room(const struct meta *m)
+{
+	const struct meta__supply *s = &m->zones->moved;
+	const uint64_t zones = (uint64_t)s->opening + zones_for_moved(m);
+
+	return s->room + zones * (m->zones->geo.zone_end - 1);
 }
 
 static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t nruns)
@@ -378,6 +435,8 @@ static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t n
 		at = meta__zone_at(m, zone);
 		ASSERT(at->pending >= runs[i].nblocks);
 		at->pending -= runs[i].nblocks;
+		if (at->pending == 0)
+			m->zones->deaths += m->zones->geo.zone_end; /* it may be collected now */
 		meta__zone_settle(m, zone);
 	}
 }

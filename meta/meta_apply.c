@@ -74,7 +74,9 @@ int meta__tx_ready(struct meta *m)
 			return -EBUSY;
 		goto busy;
 	}
-	err = meta__page_ready(m, need, (int)tx->op->type == META__OP_TOUCH);
+	err = meta__page_ready(m, need,
+			       (int)tx->op->type == META__OP_TOUCH ||
+				       (int)tx->op->type == META__OP_GC_MOVE);
 	if (err)
 		return err;
 	if (tx->logged && tx->nmut > 0) {

@@ -677,7 +677,7 @@ static void walk_begin(struct meta *m)
 
 static int settle(struct meta *m)
 {
-	int err = meta__boot_settled(m);
+	int err = meta__gc_idle(m) ? meta__boot_settled(m) : -EAGAIN;
 
 	if (!err)
 		walk_begin(m);

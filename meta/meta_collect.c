@@ -139,7 +139,7 @@ bool meta__collect_hopes(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;
 
-	if (m->zones->coming || c->zone != META__ZONE_NONE)
+	if (m->zones->coming || c->zone != META__ZONE_NONE || meta__gc_hopes(m))
 		return true;
 	if (!list_empty(&m->zones->leaving))
 		return true;
@@ -152,7 +152,7 @@ bool meta__collect_busy(const struct meta *m)
 
 	if (!m->mounted || m->failed || meta__check_running(m))
 		return false;
-	return c->zone != META__ZONE_NONE ||
+	return c->zone != META__ZONE_NONE || meta__gc_busy(m) ||
 	       (is_due(m) && c->tried != m->zones->epoch && c->fruitless < FRUITLESS_MAX);
 }
 

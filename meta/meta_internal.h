@@ -118,6 +118,7 @@ enum meta__io_kind {                      /* whose it is: meta_io_done() gives i
 		     META__IO_BOOT,       /* meta_boot.c, meta_replay.c             */
 		     META__IO_COLLECT,    /* meta_collect.c                         */
 		     META__IO_CHECK,      /* meta_check.c                           */
+		     META__IO_GC,         /* meta_gc_move.c                         */
 };
 
 struct meta__io {
@@ -199,6 +200,7 @@ struct meta__zones;
 struct meta__boot;
 struct meta__ops;
 struct meta__collect;
+struct meta__gc;
 struct meta__checker;
 struct meta__share;
 struct meta__receipts;
@@ -213,6 +215,7 @@ struct meta {
 	bool mounted;
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
+	uint64_t index_blocks; /* written since mount: pages, roots, headers of zones */
 	struct list io_wanted;
 	uint8_t *mem_next;         /* meta__mem_take() cuts from here */
 	struct meta__shard *shard; /* nshards */
@@ -224,6 +227,7 @@ struct meta {
 	struct meta__boot *boot;
 	struct meta__ops *ops;
 	struct meta__collect *collect;
+	struct meta__gc *gc;
 	struct meta__checker *checker;
 	struct meta__share *share; /* NULL: there are no readers                */
 	struct meta *home;         /* this is a reader's: the store; else NULL */
@@ -245,6 +249,7 @@ META__MODULE(zones);
 META__MODULE(boot);
 META__MODULE(ops);
 META__MODULE(collect);
+META__MODULE(gc);
 META__MODULE(checker);
 META__MODULE(receipts);
 
@@ -499,10 +504,14 @@ enum {
 	META__OP_TOUCH,              /* meta_collect.c                                */
 	META__OP_REPLAY,             /* meta_replay.c                                 */
 	META__OP_MKROOT,             /* meta_boot.c: once, at format                  */
+	META__OP_GC_FIND,            /* meta_gc_find.c                                */
+	META__OP_GC_LOOK,            /* meta_gc_move.c                                */
+	META__OP_GC_MOVE,
 };
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
+void meta__gc_op_done(struct meta *m, struct meta_op *op);
 int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
@@ -512,6 +521,9 @@ void meta__ops_mounted(struct meta *m);
 /* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
  * there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
+int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
+int meta__plan_gc_look(struct meta *m, struct meta_op *op); /* meta_gc_move.c */
+int meta__plan_gc_move(struct meta *m, struct meta_op *op);
 bool meta__ops_stalled(const struct meta *m); /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);

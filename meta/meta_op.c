@@ -80,6 +80,12 @@ static int plan_private(struct meta *m, struct meta_op *op)
 		return meta__plan_replay(m, op);
 	case META__OP_MKROOT:
 		return meta__plan_mkroot(m, op);
+	case META__OP_GC_FIND:
+		return meta__plan_gc_find(m, op);
+	case META__OP_GC_LOOK:
+		return meta__plan_gc_look(m, op);
+	case META__OP_GC_MOVE:
+		return meta__plan_gc_move(m, op);
 	}
 	UNREACHABLE();
 }

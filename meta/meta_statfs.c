@@ -13,6 +13,8 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 	meta__statfs_space(m, s);
 	meta__cache_stat(m, s);
 	meta__ckpt_stat(m, s);
+	meta__gc_stat(m, s);
 	s->log_blocks = meta__log_blocks(m);
+	s->page_blocks = m->index_blocks;
 	return 0;
 }

@@ -145,10 +145,14 @@ struct meta__zone {
 	uint8_t state;
 	uint8_t head_first; /* copy of its header that is written first                */
 	bool stuck; /* collection could not empty it: not tried again before a page of it dies */
-	uint64_t closed; /* epoch in which its last page got its place */
+	uint64_t closed; /* epoch in which its last place was given out */
+	bool moved;      /* of data: opened for what collection moves */
+	bool victim;     /* collection is emptying it */
+	uint32_t kept;   /* blocks that collection had to leave in it; 0: none */
 };
 
-/* A stream of new addresses: the data of one drive (unit: block), or all pages (unit: page). */
+/* A stream of new addresses: the data of one drive, or what collection moves (unit: block), or all
+ * pages (unit: page). */
 struct meta__supply {
 	struct list ready; /* zones, in the order of their use                       */
 	uint32_t open;     /* zone, or META__ZONE_NONE                               */
@@ -174,8 +178,10 @@ struct meta__zones {
 	uint32_t free_count[META_DRIVES_MAX];
 	uint32_t free_total;
 	struct list empty, frozen, leaving;
-	uint32_t coming; /* zones in empty and frozen: free after a checkpoint */
+	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
+	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
 	struct meta__supply data[META_DRIVES_MAX];
+	struct meta__supply moved; /* of data that collection moves, on any drive */
 	struct meta__supply page;
 	bool counted;       /* boot knows what is free: zones may be opened            */
 	uint32_t log_ready; /* taken for the log and not yet given to it       */
@@ -184,8 +190,12 @@ struct meta__zones {
 	uint64_t log_order;  /* of the log zone opened last                     */
 	uint64_t log_oldest; /* order of the oldest one that is needed         */
 	uint32_t page_zones; /* in use                                         */
+	uint32_t data_zones;
 	uint64_t live_pages;
-	uint64_t live_blocks; /* of data */
+	uint64_t live_blocks;  /* of data */
+	uint64_t given_blocks; /* for new data, since mount */
+	uint64_t claim;        /* blocks that collection has yet to find places for */
+	uint64_t deaths;       /* of data blocks, and what else makes zones worth collecting */
 	uint32_t dirty_pages_max;
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
 	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
@@ -208,6 +218,10 @@ void meta__supply_init(struct meta *m);
 void meta__supply_turn(struct meta *m);
 void meta__supply_ready(struct meta *m, uint32_t zone);
 struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone);
+/* Places for data that collection moves: 0, -EAGAIN: a zone is being opened, -ENOSPC, -EROFS. */
+int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
+		      uint32_t *nruns);
+uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 
@@ -354,6 +368,12 @@ bool meta__collect_hopes(const struct meta *m);
 /* Is it emptying zones right now?  Then a checkpoint had better wait for it. */
 bool meta__collect_busy(const struct meta *m);
 void meta__collect_io_done(struct meta *m, struct meta__io *x);
+bool meta__gc_turn(struct meta *m);
+void meta__gc_stat(const struct meta *m, struct meta_statfs *out);
+bool meta__gc_hopes(const struct meta *m); /* will it win zones, without anything deleted? */
+bool meta__gc_busy(const struct meta *m);  /* it is emptying zones */
+bool meta__gc_idle(const struct meta *m);  /* nothing of it is under way */
+void meta__gc_io_done(struct meta *m, struct meta__io *x);
 bool meta__check_turn(struct meta *m);
 bool meta__check_running(const struct meta *m);
 void meta__check_io_done(struct meta *m, struct meta__io *x);

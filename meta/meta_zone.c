@@ -76,6 +76,10 @@ static void set_free(struct meta *m, uint32_t zone)
 	ASSERT(at->live == 0 && at->pending == 0);
 	if (at->kind == META__ZONE_PAGE)
 		z->page_zones--;
+	if (at->kind == META__ZONE_DATA)
+		z->data_zones--;
+	at->moved = false;
+	at->kept = 0;
 	at->state = ZONE_FREE;
 	at->kind = META__ZONE_FREE;
 	at->used = 0;
@@ -96,6 +100,8 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	at->kind = (uint8_t)kind;
 	if (kind == META__ZONE_PAGE)
 		z->page_zones++;
+	if (kind == META__ZONE_DATA)
+		z->data_zones++;
 }
 
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
@@ -108,8 +114,10 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	free(z->zone);
 	z->zone = zone;
 	z->geo = *geo;
-	z->free_total = z->coming = z->log_count = z->page_zones = 0;
-	z->live_pages = z->live_blocks = z->log_order = z->log_oldest = 0;
+	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
+		0;
+	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
+		z->log_oldest = 0;
 	z->log_ready = META__ZONE_NONE;
 	z->log_opening = z->counted = false;
 	z->epoch = z->epoch_oldest = 1;
@@ -189,6 +197,8 @@ void meta__zone_settle(struct meta *m, uint32_t zone)
 	if (at->state != ZONE_CLOSED || at->live || at->pending || at->kind == META__ZONE_LOG)
 		return;
 	at->state = ZONE_EMPTY;
+	at->victim = false;
+	m->zones->coming_data += at->kind == META__ZONE_DATA;
 	list_push_back(&m->zones->empty, &at->link);
 	m->zones->coming++;
 }
@@ -224,6 +234,8 @@ void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta)
 	uint32_t before = live_moved(m, zone, delta);
 
 	m->zones->live_blocks += (uint64_t)at->live - before;
+	if (at->live < before)
+		m->zones->deaths += before - at->live;
 	if (at->live)
 		revive(m, at);
 	else
@@ -442,6 +454,7 @@ void meta__zone_freeze(struct meta *m)
 	struct list *l;
 
 	ASSERT(list_empty(&z->frozen));
+	z->coming_data = 0;
 	while ((l = list_pop_front(&z->empty))) {
 		struct meta__zone *at = list_entry(l, struct meta__zone, link);
 

@@ -3,7 +3,7 @@
 #include "base/num.h"
 #include "meta/meta_plan.h"
 #include "meta/meta_share.h"
-#include "meta/meta_store.h"
+#include "meta/meta_gc.h"
 #include "test/lib/sim_nvme_internal.h"
 
 #include <errno.h>
@@ -343,6 +343,13 @@ void sim_world_describe(const struct sim_world *w)
 	       meta__collect_busy(m) ? "busy" : "idle", meta__ckpt_running(m) ? "runs" : "idle",
 	       meta__cache_room(m), (unsigned long long)z->epoch_oldest,
 	       (unsigned long long)z->epoch, m->failed, meta_error(m));
+	printf("# data zones: %u, %llu blocks live, %llu given; emptying %u, %u extents move, %llu "
+	       "blocks to be placed, room for %llu; %llu moved; %s\n",
+	       z->data_zones, (unsigned long long)z->live_blocks,
+	       (unsigned long long)z->given_blocks, m->gc->victims, m->gc->moving,
+	       (unsigned long long)z->claim, (unsigned long long)meta__moved_room(m),
+	       (unsigned long long)m->gc->moved_blocks,
+	       m->gc->gave_up ? "gave up" : "has not given up");
 	describe_list(m, "ready", &m->ops->ready);
 	describe_list(m, "stalled read", &m->ops->stalled[0]);
 	describe_list(m, "stalled change", &m->ops->stalled[1]);
