@@ -264,6 +264,7 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 
 /* ---- inodes --------------------------------------------------------------------------------- */
 
+/* All records of `in` but its extents; their end. */
 static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
