@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Data zones that are mostly dead are emptied; what lived in them is whole, whatever happens. */
 #include "test/lib/meta_rig.h"
+#include "meta/meta_gc.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -295,5 +296,111 @@ Test(meta_gc, idle_store_does_nothing)
 	for (uint32_t i = 0; i < 1000; i++)
 		cr_assert_not(rig_step(&r));
 	cr_assert_eq(r.writes, writes);
+	all_is_whole();
+}
+
+/* ---- what happens to a file while it moves -------------------------------------------------- */
+
+/* Replace files until some blocks have been read, or are being written to their new places. */
+static struct meta__gc_move *one_moves(uint32_t n)
+{
+	for (uint32_t rounds = 0; rounds < 10000; rounds++) {
+		const uint32_t i = (uint32_t)rand_below(&r.rand, n);
+
+		for (uint32_t k = 0; k < META__GC_MOVES; k++)
+			if (r.m->gc->move[k].stage == GC_READ || r.m->gc->move[k].stage == GC_WRITE)
+				return &r.m->gc->move[k];
+		cr_assert_eq(put(i, blocks_of[i]), 0);
+	}
+	cr_assert_fail("nothing moves");
+	return NULL;
+}
+
+static void read_handle(const struct meta_handle *h, uint64_t block, struct meta_run *run,
+			uint32_t *crc)
+{
+	struct meta_run runs[16];
+	uint32_t crcs[64];
+	uint8_t tail[4096];
+	struct meta_op op = {
+		.type = META_OP_READ,
+		.target.handle = *h,
+		.offset = block * 4096,
+		.length = 4096,
+		.runs = runs,
+		.crcs = crcs,
+		.runs_max = 16,
+		.blocks_max = 64,
+		.inline_buf = tail,
+	};
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	meta_read_end(r.m, &op);
+	*run = runs[0];
+	*crc = crcs[0];
+}
+
+Test(meta_gc, block_that_is_replaced_while_it_moves_stays_replaced)
+{
+	const uint32_t n = fill_up(blocks_for_data() * 75 / 100, 6);
+	uint32_t tested = 0;
+
+	for (uint32_t i = 0; i < 40; i++) {
+		struct meta__gc_move *v = one_moves(n);
+		const struct meta_handle h = v->handle;
+		const uint64_t block = v->chunk * META_CHUNK_BLOCKS + v->block[0].slot;
+		struct meta_run run, is;
+		uint32_t crc = 0x1234567 + i, is_crc;
+		struct meta_op op = {
+			.type = META_OP_WRITE,
+			.target.handle = h,
+			.offset = block * 4096,
+			.runs = &run,
+			.crcs = &crc,
+			.nblocks = 1,
+		};
+
+		if (meta_data_alloc(r.m, i, 1, &run, 1, &op.nruns) != 0) {
+			(void)rig_step(&r);
+			continue; /* no place just now */
+		}
+		if (rig_run(&r, &op) == -ESTALE)
+			continue;
+		cr_assert_eq(op.status, 0);
+		rig_idle(&r);
+		read_handle(&h, block, &is, &is_crc);
+		cr_assert_eq(is_crc, crc);
+		/* Not asked to be whole any more: its bytes are none that were ever written. */
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t blocks;
+			uint64_t fill;
+
+			if (rig_get(&r, path_of(k), &blocks, &fill) == -EBADMSG)
+				cr_assert_eq(put(k, blocks_of[k]), 0);
+		}
+		tested++;
+	}
+	cr_assert_gt(tested, 5);
+	all_is_whole();
+}
+
+Test(meta_gc, block_of_a_zone_that_was_used_again_meanwhile_is_left_alone)
+{
+	const uint32_t n = fill_up(blocks_for_data() * 75 / 100, 6);
+
+	for (uint32_t i = 0; i < 20; i++) {
+		struct meta__gc_move *v = one_moves(n);
+		const struct meta_handle h = v->handle;
+		const uint64_t block = v->chunk * META_CHUNK_BLOCKS + v->block[0].slot;
+		const uint64_t old = v->block[0].old;
+		struct meta_run is;
+		uint32_t crc;
+
+		meta__zone_at(r.m, v->zone)->incarnation++; /* as if */
+		while (v->stage != GC_IDLE)
+			(void)rig_step(&r);
+		read_handle(&h, block, &is, &crc);
+		cr_assert_eq(is.baddr, old);
+	}
 	all_is_whole();
 }
