@@ -81,9 +81,7 @@ int meta__tx_ready(struct meta *m)
 		return err;
 	if (tx->logged && tx->nmut > 0) {
 		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
-		if (bytes > (m->zones->geo.zone_blocks < META__ZONE_BLOCKS_SMALL
-				     ? META__RECORD_BYTES_SMALL
-				     : META__RECORD_BYTES_MAX))
+		if (bytes > meta__log_record_max(m))
 			return -E2BIG;
 		if (!meta__log_room(m, bytes))
 			goto busy;

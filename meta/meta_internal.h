@@ -393,6 +393,7 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 #define META__RECORD_BYTES_SMALL (48u << 10) /* where zones have less than 32 blocks */
 #define META__ZONE_BLOCKS_SMALL  32u
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
+uint32_t meta__log_record_max(const struct meta *m); /* bytes of one, with these zones */
 /* Is there room for `bytes` of record now (open block, zones behind it, the log's limit)? */
 bool meta__log_room(struct meta *m, uint32_t bytes);
 /* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.

@@ -453,6 +453,12 @@ void meta__log_io_done(struct meta *m, struct meta__io *x)
 	advance_durable(m);
 }
 
+uint32_t meta__log_record_max(const struct meta *m)
+{
+	return m->zones->geo.zone_blocks < META__ZONE_BLOCKS_SMALL ? META__RECORD_BYTES_SMALL
+								   : META__RECORD_BYTES_MAX;
+}
+
 uint64_t meta__log_durable(const struct meta *m)
 {
 	return m->log->durable;

@@ -217,6 +217,12 @@ void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta)
 
 /* ---- meta_log.c ---- */
 
+uint32_t meta__log_record_max(const struct meta *m)
+{
+	(void)m;
+	return META__RECORD_BYTES_MAX;
+}
+
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count)
 {
 	uint32_t bytes = 64;

@@ -343,7 +343,7 @@ TEST_BOTH(what_cannot_be_is_refused_and_leaves_nothing_behind)
 	cr_assert_eq(weka_submit_read(client, &req, &a, 0, 0, &w), -EINVAL);
 	cr_assert_eq(weka_submit_read(client, &req, &a, UINT64_MAX, 1, &w), -EINVAL);
 	cr_assert_eq(weka_submit_read(client, &req, &a, 1, 16384, &w), -EMSGSIZE);
-	cr_assert_eq(weka_submit_read_batch(client, &req, &item, 1, &w), -EINVAL);
+	cr_assert_eq(weka_submit_read_batch(client, &req, &item, 1, &w), -ENOENT, "no name");
 	cr_assert_eq(weka_submit_read_batch(client, &req, &item, 0, &w), -EINVAL);
 	memset(long_name, 'n', WEKA_PATH_MAX + 1);
 	item.ref = weka_ref_path(long_name);
