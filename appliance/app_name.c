@@ -142,9 +142,16 @@ void app_name_begin(struct app_op *op)
 		op->call = META_OP_READLINK;
 		break;
 	case FAB_RMDIR:
+		op->name[0] = req->args.name.name;
+		op->call = META_OP_RMDIR;
+		break;
+	case FAB_RMTREE:
+		op->name[0] = req->args.name.name;
+		op->call = META_OP_RMTREE;
+		break;
 	case FAB_UNLINK:
 		op->name[0] = req->args.name.name;
-		op->call = req->type == FAB_RMDIR ? META_OP_RMDIR : META_OP_UNLINK;
+		op->call = META_OP_UNLINK;
 		break;
 	case FAB_RENAME:
 		op->name[0] = req->args.rename.from;

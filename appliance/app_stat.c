@@ -71,6 +71,7 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_MKDIR] = "mkdir",       [FAB_RMDIR] = "rmdir",         [FAB_UNLINK] = "unlink",
 	[FAB_RENAME] = "rename",     [FAB_SYMLINK] = "symlink",     [FAB_PUT_ABORT] = "put_abort",
 	[FAB_LINK] = "link",         [FAB_PUNCH] = "punch",         [FAB_SEEK] = "seek",
+	[FAB_RMTREE] = "rmtree",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)
@@ -145,11 +146,11 @@ static void put_store(struct text *t, const struct sum *sum)
 
 	put(t,
 	    "\"store\":{\"health\":%d,\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
-	    "\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,",
+	    "\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,\"tree_entries\":%llu,",
 	    sum->store_health, (unsigned long long)(s->blocks_total * BLOCK_SIZE),
 	    (unsigned long long)(s->blocks_free * BLOCK_SIZE), (unsigned long long)s->files,
 	    (unsigned long long)s->zones_total, (unsigned long long)s->zones_free,
-	    (unsigned long long)s->orphans);
+	    (unsigned long long)s->orphans, (unsigned long long)s->tree_entries);
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
 	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"

@@ -266,59 +266,6 @@ int ctl_cmd_put(struct ctl *c)
 
 /* ---- rm, mkdir, mv ------------------------------------------------------------------------ */
 
-/* Names of one directory: they are gathered before any is removed, a page of it at a time. */
-static int gather(struct ctl *c, const char *path, struct stack *files, struct stack *dirs)
-{
-	struct weka_ref ref = weka_ref_path(path);
-	struct weka_dir *dir;
-	struct weka_entry e;
-	int got = weka_list(c->client, &ref, &dir);
-
-	if (got)
-		return got;
-	while ((got = weka_list_next(dir, &e)) == 1)
-		stack_push(S_ISDIR(e.attr.mode) ? dirs : files, ctl_join(path, e.name));
-	weka_list_end(dir);
-	return got;
-}
-
-/* Depth first: a directory stays on the stack until a look into it finds nothing more. */
-static int remove_tree(struct ctl *c, const char *top)
-{
-	struct stack dirs = { 0 }, files = { 0 };
-	int status = 0, err = 0;
-
-	stack_push(&dirs, strdup(top));
-	while (dirs.count > 0 && !status) {
-		char *path = dirs.path[dirs.count - 1];
-		size_t before = dirs.count;
-
-		err = gather(c, path, &files, &dirs);
-		if (err)
-			status = failed(c, path, err);
-		while (files.count > 0) {
-			char *file = files.path[--files.count];
-
-			err = status ? 0 : weka_unlink(c->client, file);
-			if (err && err != -ENOENT)
-				status = failed(c, file, err);
-			free(file);
-		}
-		if (status || dirs.count != before)
-			continue;
-		err = weka_rmdir(c->client, path);
-		if (err && err != -ENOENT && err != -ENOTEMPTY)
-			status = failed(c, path, err);
-		if (err != -ENOTEMPTY)
-			free(dirs.path[--dirs.count]);
-	}
-	while (dirs.count > 0)
-		free(dirs.path[--dirs.count]);
-	free(dirs.path);
-	free(files.path);
-	return status;
-}
-
 int ctl_cmd_rm(struct ctl *c)
 {
 	struct weka_attr a;
@@ -328,14 +275,15 @@ int ctl_cmd_rm(struct ctl *c)
 		const char *path = c->argv[i];
 		int err = weka_lstat(c->client, path, &a);
 
-		if (!err && S_ISDIR(a.mode) && c->recursive) {
-			status |= remove_tree(c, path);
-			continue;
-		}
-		if (!err && S_ISDIR(a.mode))
+		if (!err && S_ISDIR(a.mode) && !c->recursive) {
 			status =
 				ctl_fail("%s: is a directory (rm -r removes the whole tree)", path);
-		else if (err || (err = weka_unlink(c->client, path)))
+			continue;
+		}
+		if (!err)
+			err = S_ISDIR(a.mode) ? weka_rmtree(c->client, path)
+					      : weka_unlink(c->client, path);
+		if (err)
 			status = failed(c, path, err);
 	}
 	return status;

@@ -368,6 +368,11 @@ int weka_submit_rmdir(struct weka_client *c, struct weka_req *req, const struct 
 	return submit_name(c, req, FAB_RMDIR, ref);
 }
 
+int weka_submit_rmtree(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
+{
+	return submit_name(c, req, FAB_RMTREE, ref);
+}
+
 int weka_submit_mkdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
 		      const struct weka_create *create, struct weka_attr *attr)
 {

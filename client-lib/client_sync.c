@@ -161,6 +161,14 @@ int weka_rmdir(struct weka_client *c, const char *path)
 	return client__run(c, &req, weka_submit_rmdir(c, &req, &ref), "rmdir", path);
 }
 
+int weka_rmtree(struct weka_client *c, const char *path)
+{
+	struct weka_ref ref = unfollowed(path);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_rmtree(c, &req, &ref), "rmtree", path);
+}
+
 int weka_remove(struct weka_client *c, const char *path)
 {
 	int err = weka_unlink(c, path);

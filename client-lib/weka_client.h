@@ -607,6 +607,18 @@ WEKA_MUST_CHECK int weka_submit_unlink(struct weka_client *client, struct weka_r
 WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_req *req,
 				      const struct weka_ref *ref);
 
+/**
+ * weka_submit_rmtree - a directory and all that is in it are gone, however much it is
+ *
+ * Its name goes at one moment, durably, and with it every path through it.  What was in it is
+ * freed by the appliance in the background, also after a restart: so room comes back by and by,
+ * and a file with a name elsewhere has the links of this tree until its turn has come.
+ * Errors:  -ENOENT, -ENOTDIR (weka_submit_unlink() is for files), -EINVAL ("." or ".." at the end,
+ *          the root).
+ */
+WEKA_MUST_CHECK int weka_submit_rmtree(struct weka_client *client, struct weka_req *req,
+				       const struct weka_ref *ref);
+
 /* The new one's attributes come in *attr, which may be NULL. */
 WEKA_MUST_CHECK int weka_submit_mkdir(struct weka_client *client, struct weka_req *req,
 				      const struct weka_ref *ref, const struct weka_create *create,
@@ -725,6 +737,7 @@ WEKA_MUST_CHECK int weka_rename(struct weka_client *client, const char *from, co
 WEKA_MUST_CHECK int weka_link(struct weka_client *client, const char *from, const char *to);
 WEKA_MUST_CHECK int weka_unlink(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
+WEKA_MUST_CHECK int weka_rmtree(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* either */
 WEKA_MUST_CHECK int weka_mkdir(struct weka_client *client, const char *path, uint32_t mode);
 WEKA_MUST_CHECK int weka_symlink(struct weka_client *client, const char *target, const char *path);

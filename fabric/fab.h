@@ -73,6 +73,7 @@ enum fab_type {
 	FAB_LINK,      /* one more name for a file                              */
 	FAB_PUNCH,     /* bytes of a file become a hole                         */
 	FAB_SEEK,      /* where its next data, or its next hole, is             */
+	FAB_RMTREE,    /* a directory and all that is in it                     */
 	FAB_TYPE_END,  /* one past the last */
 };
 
@@ -196,7 +197,7 @@ union fab_args {
 		uint32_t count_max;
 	} list;
 	struct {
-		struct fab_name name; /* READLINK, RMDIR, UNLINK */
+		struct fab_name name; /* READLINK, RMDIR, UNLINK, RMTREE */
 	} name;
 	struct {
 		struct fab_name name; /* PUT_BEGIN, MKDIR */

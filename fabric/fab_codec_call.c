@@ -62,6 +62,7 @@ static uint64_t measure(const struct fab_call *call)
 		return sizeof(struct fab_list_wire) + named(&call->args.list.dir);
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		return sizeof(struct fab_name_wire) + named(&call->args.name.name);
 	case FAB_PUT_BEGIN:
@@ -390,6 +391,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 		return;
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		name_only_build(call, &pen);
 		return;

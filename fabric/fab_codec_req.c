@@ -52,6 +52,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_PUT_ABORT] = { .fixed_bytes = sizeof(struct fab_size_wire) },
 	[FAB_PUNCH] = { .fixed_bytes = sizeof(struct fab_range_wire) },
 	[FAB_SEEK] = { .fixed_bytes = sizeof(struct fab_range_wire) },
+	[FAB_RMTREE] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 };
 
@@ -434,6 +435,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 		return symlink_parse(req, &cut);
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		return name_only_parse(req, &cut);
 	case FAB_PING:

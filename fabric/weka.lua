@@ -22,7 +22,7 @@ local types = {
 	[22] = "READLINK", [23] = "STATFS", [24] = "STATUS", [25] = "PUT", [26] = "PUT_BEGIN",
 	[27] = "PUT_COMMIT", [28] = "WRITE", [29] = "TRUNCATE", [30] = "SETATTR", [31] = "MKDIR",
 	[32] = "RMDIR", [33] = "UNLINK", [34] = "RENAME", [35] = "SYMLINK", [36] = "PUT_ABORT",
-	[37] = "LINK", [38] = "PUNCH", [39] = "SEEK",
+	[37] = "LINK", [38] = "PUNCH", [39] = "SEEK", [40] = "RMTREE",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }

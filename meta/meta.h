@@ -276,9 +276,10 @@ struct meta_statfs {
 	uint64_t cache_pages_dirty;
 	uint64_t page_reads; /* from drives, since mount                */
 	uint64_t page_hits;
-	uint64_t log_blocks;  /* written since mount                     */
-	uint64_t checkpoints; /* completed since mount                   */
-	uint64_t orphans;     /* shards with files waiting to be freed   */
+	uint64_t log_blocks;   /* written since mount                     */
+	uint64_t checkpoints;  /* completed since mount                   */
+	uint64_t orphans;      /* shards with files waiting to be freed   */
+	uint64_t tree_entries; /* freed with the trees they were in, since mount */
 	/* since mount, in blocks of 4096 bytes: what was written for what */
 	uint64_t data_blocks;  /* new bytes of files: places given out      */
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */

@@ -7,7 +7,10 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 {
 	struct meta_statfs *s = op->statfs;
 
-	*s = (struct meta_statfs){ .orphans = meta__orphans_waiting(m) };
+	*s = (struct meta_statfs){
+		.orphans = meta__orphans_waiting(m),
+		.tree_entries = m->ops->tree_entries,
+	};
 	for (uint32_t i = 0; i < m->nshards; i++)
 		s->files += m->shard[i].files;
 	meta__statfs_space(m, s);

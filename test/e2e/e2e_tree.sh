@@ -73,6 +73,9 @@ resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")
 check "its memory is within its account" [ "$resident" -gt 0 -a "$resident" -le "$(account at_most_bytes)" ]
 check "the account knows its tables" [ "$(account tables_bytes)" -gt 1000000 ]
 check "rm -r removes a tree" ctl -r rm /a /tree
+freed() { for _ in $(seq 100); do [ "$(account orphans)" = 0 ] && return; sleep 0.1; done; return 1; }
+check "what was in it is freed by and by" freed
+check "entry by entry" [ "$(account tree_entries)" -ge 4 ]
 check "nothing is left" sh -c "[ -z \"\$('$BIN/wekactl' -c '$SHM' -k '$DIR/key' ls /)\" ]"
 check "stop" stop
 check "check after all that" "$BIN/wekactl" check "$D0" "$D1"

@@ -101,6 +101,7 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 		return;
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		name_walk(&req->args.name.name, body, size);
 		return;

@@ -172,6 +172,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		return;
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		call->args.name.name = by_dir;
 		return;
@@ -283,6 +284,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		       FIELDS_SAME(a->symlink, b->symlink, uid, mtime_ns);
 	case FAB_READLINK:
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		return name_same(&a->name.name, &b->name.name);
 	default:

@@ -228,6 +228,7 @@ static void own_args(struct hostile *h, struct fab_call *call)
 		call->args.name.name = own_name(h, false);
 		return;
 	case FAB_RMDIR:
+	case FAB_RMTREE:
 	case FAB_UNLINK:
 		call->args.name.name = own_name(h, true);
 		return;

@@ -358,6 +358,38 @@ BOTH(a_file_gets_a_name_once)
 	end();
 }
 
+BOTH(a_tree_is_removed_once)
+{
+	struct fab_call remove = { .type = FAB_RMTREE };
+	struct weka_attr a;
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	cr_assert_eq(weka_mkdir(client, "/t", 0755), 0);
+	cr_assert_eq(weka_write_file(client, "/t/f", "old", 3, NULL), 0);
+	remove.args.name.name = path("/t");
+	number = 4;
+	cr_assert_eq(ask(&remove, false), 0);
+	cr_assert_eq(weka_stat(client, "/t/f", &a), -ENOENT);
+	/* Somebody else's by now. */
+	cr_assert_eq(weka_mkdir(client, "/t", 0755), 0);
+	cr_assert_eq(weka_write_file(client, "/t/f", "newer", 5, NULL), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&remove, true), 0);
+	cr_assert_eq(weka_stat(client, "/t/f", &a), 0);
+	cr_assert_eq(a.size_bytes, 5);
+	number = 5;
+	cr_assert_eq(ask(&remove, true), 0); /* one that did not arrive is made */
+	cr_assert_eq(weka_stat(client, "/t", &a), -ENOENT);
+	cr_assert_eq(weka_write_file(client, "/f", "", 0, NULL), 0);
+	cr_assert_eq(weka_rmtree(client, "/t"), -ENOENT);
+	cr_assert_eq(weka_rmtree(client, "/f"), -ENOTDIR);
+	cr_assert_eq(weka_rmtree(client, "/"), -EINVAL);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
 /* Of a batch that was cut off in the middle the rest is put, and what was put stays as it is now.
  */
 BOTH(items_of_a_put_are_put_once)
