@@ -80,7 +80,7 @@ static const struct command {
 	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, true, ctl_cmd_stat },
 	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, true, ctl_cmd_cat },
 	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, true, ctl_cmd_put },
-	{ "rm", "PATH...", "files, and with -r trees, however large, at once", 1, 1 << 20, true, ctl_cmd_rm },
+	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, true, ctl_cmd_rm },
 	{ "mkdir", "PATH...", "directories", 1, 1 << 20, true, ctl_cmd_mkdir },
 	{ "ln", "FILE PATH", "one more name for a file", 2, 2, true, ctl_cmd_ln },
 	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },

@@ -456,7 +456,7 @@ static int connect_lane(struct sim_world *w, uint32_t lane)
 	return 0;
 }
 
-/* No leaps: the client, which is about to speak, is not among those who are asked for a deadline. */
+/* No leaps: the client, which is about to speak, is not among those asked for a deadline. */
 static int connect_lanes(struct sim_world *w)
 {
 	const uint64_t leap_max_ns = w->cfg.leap_max_ns;
