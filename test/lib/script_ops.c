@@ -378,6 +378,7 @@ static int do_link(struct script *s, struct fab_req *req)
 	f->gid = from->gid;
 	f->mtime_ns = from->mtime_ns;
 	f->size_bytes = from->size_bytes;
+	free(f->bytes);
 	f->bytes = malloc(from->size_bytes + 1);
 	ASSERT(f->bytes);
 	if (from->size_bytes)
