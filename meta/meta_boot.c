@@ -18,7 +18,7 @@
  *      both are gone the mount is refused, by name: no crash does that, for the two are never
  *      written at the same time, and the damaged one first.
  *  (5) A store of which any copy of a superblock says that it is not for this program is left
- * alone.
+ *      alone.
  */
 #include "meta/meta_store.h"
 

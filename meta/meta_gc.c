@@ -13,16 +13,17 @@
  * Pages are collected by meta_collect.c; the two share free zones and nothing else.
  *
  *  (1) A victim is a closed data zone with the best dead * age / (zone + live): what it wins and
- * how long that lasts against what is read and written for it.  While zones are not short one that
- * is nearly all life is left alone; who is about to wait takes any that wins a block. (2) The pace
- * follows free space: of META__GC_MOVES extents at once as many as zones are missing in the margin,
- * so that it is at full speed before anybody waits. (3) Moved data has an open zone of its own:
- * what was found alive is older than what is new, and should not share its zone.  It may take zones
- * of the reserve, and not the last of them. (4) All victims of a round fit into what moved data may
- * take, so a round never waits for itself. (5) A round ends.  Each victim that is emptied leaves
- * less garbage in all; one that cannot be (rot, a page that is bad) is not tried again before more
- * of it dies; and when no zone is worth it, or there is no place to move to, collection gives up
- * until something dies or a zone becomes free.  Then who finds the store full is told -ENOSPC.
+ *      how long that lasts against what is read and written for it.  While zones are not short one
+ *      that is nearly all life is left alone; who is about to wait takes any that wins a block.
+ *  (2) The pace follows free space: of META__GC_MOVES extents at once as many as zones are missing
+ *      in the margin, so that it is at full speed before anybody waits.
+ *  (3) Moved data has an open zone of its own: what was found alive is older than what is new, and
+ *      should not share its zone.  It may take zones of the reserve, and not the last of them.
+ *  (4) All victims of a round fit into what moved data may take, so a round never waits for itself.
+ *  (5) A round ends.  Each victim that is emptied leaves less garbage in all; one that cannot be
+ *      (rot, a page that is bad) is not tried again before more of it dies; and when no zone is
+ *      worth it, or there is no place to move to, collection gives up until something dies or a
+ *      zone becomes free.  Then who finds the store full is told -ENOSPC.
  */
 #include "meta/meta_gc.h"
 
