@@ -144,6 +144,7 @@ Test(app_rights, nothing_outside_can_be_named_by_path, .timeout = 60)
 		cr_assert_eq(weka_write_file(alice, up[i], "!", 1, NULL), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_mkdir(alice, up[i], 0755), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_unlink(alice, up[i]), -EACCES, "%s", up[i]);
+		cr_assert_eq(weka_rmtree(alice, up[i]), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_rename(alice, "/file", up[i]), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_rename(alice, up[i], "/mine"), -EACCES, "%s", up[i]);
 		cr_assert_eq(weka_symlink(alice, "x", up[i]), -EACCES, "%s", up[i]);
@@ -217,6 +218,7 @@ Test(app_rights, a_read_key_changes_nothing, .timeout = 60)
 	cr_assert_eq(weka_open(carol, "/file", 0, 0, &attr), 0);
 	cr_assert_eq(weka_mkdir(carol, "/d", 0755), -EACCES);
 	cr_assert_eq(weka_rmdir(carol, "/d"), -EACCES);
+	cr_assert_eq(weka_rmtree(carol, "/d"), -EACCES);
 	cr_assert_eq(weka_unlink(carol, "/file"), -EACCES);
 	cr_assert_eq(weka_punch(carol, &handle, 0, 1), -EACCES);
 	cr_assert_eq(weka_seek(carol, &handle, 0, 0), 0);

@@ -176,6 +176,22 @@ Test(meta_rmtree, a_file_stays_while_it_has_a_name_elsewhere)
 	is_all_gone();
 }
 
+/* More than go with an inode at once: of the tree itself, and of what is in it. */
+Test(meta_rmtree, attributes_go_with_what_has_them)
+{
+	static const char *const paths[] = { "t", "t/u", "t/u/v/f0", "t/empty" };
+	char name[32];
+
+	grow(1);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		for (uint32_t k = 0; k < 3 * META__XATTR_FREE; k++) {
+			snprintf(name, sizeof(name), "user.n%u", k);
+			cr_assert_eq(sh_xattr_set(w, paths[i], name, bytes, 40, 0), 0);
+		}
+	cr_assert_eq(rmtree("t"), 0);
+	is_all_gone();
+}
+
 Test(meta_rmtree, a_mount_goes_on_where_it_was_cut_off)
 {
 	grow(300);
