@@ -277,7 +277,7 @@ install:
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(PREFIX)/lib
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libweka-client.so
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(PREFIX)/lib
-	$(Q)install -m 644 client-lib/weka_client.h $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weka-client.pc
 	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua

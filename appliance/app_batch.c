@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT.  Each item is an operation of its
- * own, some of them at work at once; the last one's end begins the end of the batch.
+ * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH.  Each item is an
+ * operation of its own, some of them at work at once; the last one's end begins the end of the
+ * batch.
  *
  *   window of a read   | block | block | ... | block | sums | ...       | answers |
  *                      0        taken in the order of the plans         ^ fab_answers_at()
@@ -19,15 +20,25 @@
 #include <errno.h>
 #include <string.h>
 
+/* Names only: an item's answer is in its wire form at once, and comes in the reply or at the
+ * window's start. */
+static bool is_of_names(const struct fab_req *req)
+{
+	return req->type == FAB_STAT || req->type == FAB_UNLINK_BATCH;
+}
+
 static uint32_t wire_bytes(const struct fab_req *req)
 {
-	return req->args.batch.count * (req->type == FAB_STAT ? FAB_STAT_BYTES : FAB_ANSWER_BYTES);
+	uint32_t each = req->type == FAB_STAT           ? FAB_STAT_BYTES
+			: req->type == FAB_UNLINK_BATCH ? FAB_STATUS_BYTES
+							: FAB_ANSWER_BYTES;
+
+	return req->args.batch.count * each;
 }
 
 static uint32_t answers_bytes(const struct fab_req *req)
 {
-	return req->type == FAB_STAT ? 0
-				     : req->args.batch.count * (uint32_t)sizeof(struct fab_answer);
+	return is_of_names(req) ? 0 : req->args.batch.count * (uint32_t)sizeof(struct fab_answer);
 }
 
 /* How many blocks fit before the answers, each with a checksum. */
@@ -115,7 +126,7 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 	ASSERT(op);
 	op->batch = b;
 	op->index = b->next++;
-	if (kind == APP_OP_PUT)
+	if (b->req->type == FAB_PUT || b->req->type == FAB_UNLINK_BATCH)
 		app_change_begin(op);
 	b->in_flight++;
 	core->batch_ops++;
@@ -124,6 +135,8 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 		app_read_item_begin(op);
 	else if (kind == APP_OP_PUT)
 		app_put_item_begin(op);
+	else if (b->req->type == FAB_UNLINK_BATCH)
+		app_unlink_item_begin(op);
 	else
 		app_stat_item_begin(op);
 	app_turn_item(op);
@@ -174,6 +187,10 @@ void app_batch_item_done(struct app_op *op)
 	if (b->req->type == FAB_STAT) {
 		app_attr_out(op->req->session, &op->meta.attr, &attr);
 		fab_build_stat(b->wire + op->index * FAB_STAT_BYTES, op->status, &attr);
+		return;
+	}
+	if (b->req->type == FAB_UNLINK_BATCH) {
+		fab_build_status(b->wire + op->index * FAB_STATUS_BYTES, op->status);
 		return;
 	}
 	*a = (struct fab_answer){ .status = op->status };
@@ -256,11 +273,11 @@ void app_batch_end_answer(struct app_op *op)
 	if (op->status) {
 		give_tables(core, b);
 		fab_reply(req, op->status, NULL, 0);
-	} else if (req->type == FAB_STAT && !req->window.pool && req->window.length_bytes == 0) {
+	} else if (is_of_names(req) && !req->window.pool && req->window.length_bytes == 0) {
 		fab_reply(req, 0, b->wire, bytes);
 		give_tables(core, b);
 	} else {
-		if (req->type != FAB_STAT) {
+		if (!is_of_names(req)) {
 			build_answers(b);
 			at = fab_answers_at(req->window.length_bytes, b->count);
 		}

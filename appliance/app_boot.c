@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A core is made and ended: its memory, its queue pairs, its store.
+ * A core is made and ended: its memory, its queue pairs, its store.  It may get more drives.
  *
  *   memory   |  staging, from a multiple of 4 MiB  |  the store's: page frames, log buffers  |
  *
  * Everything is taken here, in one order, and given back in the reverse one; what the drives
  * could still touch is stopped first.
  */
+#include "appliance/app_drives.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>
@@ -34,8 +35,6 @@ static void defaults(struct app_core_cfg *cfg)
 
 static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 {
-	struct nvme_info info;
-
 	*out = (struct meta_conf){
 		.ndrives = cfg->ndrives,
 		.cache_bytes = cfg->cache_bytes,
@@ -47,11 +46,15 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 	memcpy(out->uuid, cfg->uuid, sizeof(out->uuid));
 	for (uint32_t i = 0; i < cfg->ndrives; i++) {
 		/* Before they are opened: as large as any, so that only limits are judged. */
-		out->drive[i] = (struct meta_drive_info){ 1u << 20, true };
+		out->drive[i] =
+			(struct meta_drive_info){ .nblocks = 1u << 20, .volatile_cache = true };
 		if (!cfg->drive)
 			continue;
-		nvme_drive_info(cfg->drive[i], &info);
-		out->drive[i] = (struct meta_drive_info){ info.nblocks, info.volatile_cache };
+		out->drive[i] = (struct meta_drive_info){ 0 };
+		if (!cfg->drive[i])
+			continue; /* the store has none there any more */
+		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
+			       &out->drive[i]);
 	}
 }
 
@@ -187,6 +190,9 @@ static int take_queues(struct app_core *core, char *why)
 	for (uint32_t i = 0; i < core->cfg.ndrives; i++) {
 		struct nvme_drive *drive = core->cfg.drive[i];
 
+		core->nqps = i + 1;
+		if (!drive)
+			continue;
 		nvme_drive_info(drive, &info);
 		err = nvme_qpair_create(drive, min_u32(core->cfg.queue_depth, info.depth_max),
 					&core->qp[i]);
@@ -196,7 +202,6 @@ static int take_queues(struct app_core *core, char *why)
 				 err == -ENOSPC && core->index ? "; configure fewer cores" : "");
 			return err;
 		}
-		core->nqps++;
 		if (nvme_qpair_io_blocks_max(core->qp[i]) < META_IO_BLOCKS_MAX &&
 		    nvme_qpair_io_blocks_max(core->qp[i]) < info.nblocks) {
 			snprintf(why, APP_WHY,
@@ -211,7 +216,8 @@ static int take_queues(struct app_core *core, char *why)
 static void give_queues(struct app_core *core)
 {
 	while (core->nqps)
-		nvme_qpair_destroy(core->qp[--core->nqps]);
+		if (core->qp[--core->nqps])
+			nvme_qpair_destroy(core->qp[core->nqps]);
 }
 
 /* The first core has the store, the others read it. */
@@ -293,6 +299,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->staging_waiters);
 	list_init(&core->part_waiters);
 	list_init(&core->block_waiters);
+	list_init(&core->shut);
 	list_init(&core->block_askers);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);
@@ -360,14 +367,67 @@ no_memory:
 	return -ENOMEM;
 }
 
+/* ---- a drive more ----------------------------------------------------------------------- */
+
+void app_core_drive(struct app_core *core, uint32_t d, struct nvme_qpair *qp,
+		    const struct meta_drive_info *info)
+{
+	ASSERT(d < META_DRIVES_MAX && d >= core->nqps);
+	while (core->nqps < d) { /* drives that were gone before this start */
+		core->qp[core->nqps++] = NULL;
+		app_media_drive(&core->media, NULL);
+	}
+	core->qp[core->nqps++] = qp;
+	core->cfg.ndrives = core->nqps;
+	core->io_max_bytes = (uint64_t)(core->cfg.ndrives + 1) * APP_CHUNK_BYTES;
+	app_media_drive(&core->media, qp);
+	if (core->reader)
+		meta_reader_drive(core->reader, d, info);
+}
+
+int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info)
+{
+	if (!core->meta || meta_drives(core->meta) + 1 != core->nqps)
+		return -EBUSY;
+	return meta_drive_add(core->meta, info);
+}
+
+int app_core_drive_status(const struct app_core *core)
+{
+	return meta_drive_add_status(core->meta);
+}
+
+uint64_t app_core_drives_gone(const struct app_core *core)
+{
+	return core->meta ? meta_drives_gone(core->meta) : 0;
+}
+
+bool app_core_has_drive(const struct app_core *core, uint32_t d)
+{
+	return d < core->nqps && core->qp[d];
+}
+
+struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d)
+{
+	struct nvme_qpair *qp = core->qp[d];
+
+	if (!qp || nvme_qpair_in_flight(qp) || !app_media_leave(&core->media, d))
+		return NULL;
+	core->qp[d] = NULL; /* and so nobody looks at cfg.drive[d] */
+	return qp;
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
 void app_core_abandon(struct app_core *core)
 {
 	for (uint32_t i = 0; i < core->nqps; i++)
-		nvme_qpair_stop(core->qp[i]);
+		if (core->qp[i])
+			nvme_qpair_stop(core->qp[i]);
 	for (uint32_t i = 0; i < core->nqps; i++) {
 		struct nvme_io *io[64];
 
-		while (nvme_poll(core->qp[i], io, ARRAY_LEN(io)))
+		while (core->qp[i] && nvme_poll(core->qp[i], io, ARRAY_LEN(io)))
 			;
 	}
 	core->media.in_flight = 0;

@@ -42,8 +42,8 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	if (core->op_free_count == 0)
 		return NULL;
 	op = core->op_free[--core->op_free_count];
-	/* All but the large arrays, which are written before they are read. */
-	memset(op, 0, offsetof(struct app_op, io));
+	/* All but what is written before it is read. */
+	memset(op, 0, offsetof(struct app_op, pull));
 	list_init(&op->link);
 	list_init(&op->file_link);
 	list_init(&op->store_link);
@@ -114,6 +114,8 @@ static enum app_next step(struct app_op *op)
 		return app_name_step(op);
 	case APP_OP_LIST:
 		return app_list_step(op);
+	case APP_OP_XATTR:
+		return app_xattr_step(op);
 	case APP_OP_STATUS:
 		return app_status_step(op);
 	case APP_OP_ABORT:
@@ -154,6 +156,9 @@ static void answer(struct app_op *op)
 		break;
 	case APP_OP_LIST:
 		app_list_answer(op);
+		break;
+	case APP_OP_XATTR:
+		app_xattr_answer(op);
 		break;
 	case APP_OP_STATUS:
 		app_status_answer(op);
@@ -336,6 +341,8 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 		kind = APP_OP_OPEN;
 	else if (req->type == FAB_LIST)
 		kind = APP_OP_LIST;
+	else if (req->type >= FAB_XATTR_GET && req->type <= FAB_XATTR_DEL)
+		kind = APP_OP_XATTR;
 	else if (req->type == FAB_STATUS)
 		kind = APP_OP_STATUS;
 	op = app_op_take(core, kind, req);
@@ -354,6 +361,8 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 		app_truncate_begin(op);
 	else if (kind == APP_OP_PUNCH)
 		app_punch_begin(op);
+	else if (kind == APP_OP_XATTR)
+		app_xattr_begin(op);
 	else
 		app_name_begin(op);
 	app_op_run(op);
@@ -526,7 +535,8 @@ static void drives_turn(struct app_core *core)
 	bool some;
 
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
+		if (likely(core->qp[i]))
+			core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	core->progress |= some;
@@ -637,6 +647,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		core->progress = true;
 	if (unlikely(core->cores))
 		app_cores_hear(core);
+	if (unlikely(!list_empty(&core->shut)))
+		app_store_look(core);
 	app_aborts_begin(core);
 	app_turns_take(core);
 	run_ready(core);
@@ -647,6 +659,8 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (core->meta)
 		store_answers(core);
 	run_ready(core);
+	if (unlikely(core->knockers))
+		app_cores_let_in(core);
 	if (likely(core->life == APP_SERVING && core->meta)) {
 		app_clients_turn(core);
 		app_scrub_turn(core);
@@ -695,9 +709,11 @@ void app_core_disarm(struct app_core *core)
 	if (core->cfg.srv)
 		fab_server_disarm(core->cfg.srv);
 	for (uint32_t i = 0; i < core->nqps; i++)
-		nvme_qpair_disarm(core->qp[i]);
+		if (core->qp[i])
+			nvme_qpair_disarm(core->qp[i]);
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		nvme_drive_disarm(core->cfg.drive[i]);
+		if (core->qp[i])
+			nvme_drive_disarm(core->cfg.drive[i]);
 	if (core->cores)
 		app_cores_disarm(core);
 }
@@ -707,9 +723,9 @@ bool app_core_arm(struct app_core *core)
 	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
 
 	for (uint32_t i = 0; i < core->nqps; i++)
-		sleep &= nvme_qpair_arm(core->qp[i]);
+		sleep &= !core->qp[i] || nvme_qpair_arm(core->qp[i]);
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		sleep &= nvme_drive_arm(core->cfg.drive[i]);
+		sleep &= !core->qp[i] || nvme_drive_arm(core->cfg.drive[i]);
 	if (core->cores)
 		sleep &= app_cores_arm(core);
 	if (!sleep)
@@ -727,9 +743,11 @@ uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 	if (core->cores && count < fds_max)
 		fds[count++] = core->cores->bell[core->index].fd;
 	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
-		fds[count++] = nvme_qpair_fd(core->qp[i]);
+		if (core->qp[i])
+			fds[count++] = nvme_qpair_fd(core->qp[i]);
 	for (uint32_t i = 0; i < drives_looked_after(core) && count < fds_max; i++)
-		fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
+		if (core->qp[i])
+			fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
 	return count;
 }
 
@@ -738,8 +756,10 @@ uint64_t app_core_deadline(const struct app_core *core)
 	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
 
 	at_ns = min_u64(at_ns, app_scrub_deadline(core));
+	at_ns = min_u64(at_ns, app_store_deadline(core));
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
+		if (core->qp[i])
+			at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
 	return at_ns;
 }
 
@@ -748,7 +768,7 @@ uint32_t app_core_lines(const struct app_core *core)
 	uint32_t count = core->lines;
 
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		count += nvme_drive_line_count(core->cfg.drive[i]);
+		count += core->qp[i] ? nvme_drive_line_count(core->cfg.drive[i]) : 0;
 	return count;
 }
 

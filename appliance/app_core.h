@@ -16,6 +16,7 @@
 #ifndef APP_CORE_H
 #define APP_CORE_H
 
+#include "appliance/app_conf.h"
 #include "fabric/fab.h"
 #include "meta/meta.h"
 #include "nvme/nvme.h"
@@ -34,7 +35,8 @@ enum app_boot { APP_BOOT_MOUNT, APP_BOOT_FORMAT };
 
 struct app_core_cfg {
 	struct nvme_dma *dma;
-	struct nvme_drive **drive; /* open, in the order of the format */
+	struct nvme_drive **drive; /* open, in the order of the store; those to come, too */
+	char (*drive_name)[APP_CONF_TEXT_MAX]; /* NULL: they have none */
 	uint32_t ndrives;
 	struct fab_server *srv; /* NULL: no clients (format, check) */
 	enum app_boot boot;
@@ -131,6 +133,23 @@ uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
 /* How many lines for people there were so far: nvme_drive_line(), app_lines_take(). */
 uint32_t app_core_lines(const struct app_core *core);
+
+/**
+ * app_core_drive - one more drive, as number d, with a queue pair for this core
+ *
+ * cfg.drive[d] has it already.  All cores are told before the first's app_core_drive_add().
+ */
+void app_core_drive(struct app_core *core, uint32_t d, struct nvme_qpair *qp,
+		    const struct meta_drive_info *info);
+/* Those that the store has let go, by their bits: 0 where another core has it. */
+uint64_t app_core_drives_gone(const struct app_core *core);
+bool app_core_has_drive(const struct app_core *core, uint32_t d);
+/* Of a drive that is gone: its queue pair, which is the caller's again; NULL: something is still on
+ * its way.  cfg.drive[d] is not looked at any more. */
+must_check struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d);
+/* The core that has the store: it is to be part of that, as meta_drive_add().  Allocates. */
+must_check int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info);
+int app_core_drive_status(const struct app_core *core); /* as meta_drive_add_status() */
 
 /* The store: for checks and tests, between steps.  NULL: another core has it. */
 struct meta *app_core_meta(struct app_core *core);

@@ -19,7 +19,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { MESSAGES_MAX = 256, PLACES_PER_OP = 4 };
+enum { MESSAGES_MAX = 256, PLACES_PER_OP = 5, PLACES_KEPT = 4 };
 
 static struct app_ring *ring(struct app_core *core, uint32_t from, uint32_t to)
 {
@@ -33,6 +33,27 @@ void app_cores_say(struct app_core *core, uint32_t to, struct app_message m)
 	ASSERT(to != core->index);
 	app_ring_put(ring(core, core->index, to), m);
 	core->said = true;
+}
+
+bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard)
+{
+	if (app_ring_room(ring(core, core->index, to)) <=
+	    PLACES_KEPT * core->cfg.ops_max + APP_CORES_MAX)
+		return false; /* app_store.c (3) */
+	app_cores_say(core, to,
+		      (struct app_message){ { .shard = shard | (uint64_t)core->index << 32 },
+					    APP_SAY_KNOCK });
+	return true;
+}
+
+void app_cores_let_in(struct app_core *core)
+{
+	if (!meta_readers_let_in(core->meta))
+		return;
+	for (uint32_t to = 0; to < core->cores->count; to++)
+		if (core->knockers >> to & 1)
+			app_cores_say(core, to, (struct app_message){ .what = APP_SAY_OPEN });
+	core->knockers = 0;
 }
 
 void app_cores_say_all(struct app_core *core, struct app_message m)
@@ -94,6 +115,13 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 		break;
 	case APP_SAY_READ_END:
 		meta_read_pin_end(core->meta, m->pin);
+		break;
+	case APP_SAY_KNOCK:
+		meta_reader_knocks(core->meta, (uint32_t)m->shard);
+		core->knockers |= 1u << (m->shard >> 32);
+		break;
+	case APP_SAY_OPEN:
+		core->let_in = true;
 		break;
 	case APP_SAY_STAT:
 		app_stat_add(core, m->op);

@@ -140,8 +140,10 @@ static int take(struct app_keys *k, const char *id, char *why)
 		if (err == -ENOSPC)
 			snprintf(why, APP_KEY_WHY, "%s: more keys than keys_max", id);
 		if (err > 0 && !k->quiet)
-			log_info("key %s: may %s %s", id, access_text(&k->grant->rights),
-				 k->grant->rights.subtree[0] ? k->grant->rights.subtree : "/");
+			log_info("key %s: may %s %s%s", id, access_text(&k->grant->rights),
+				 k->grant->rights.subtree[0] ? k->grant->rights.subtree : "/",
+				 k->grant->rights.has_uid ? ", as modes and owners allow its user"
+							  : "");
 	}
 	secret_wipe(k->grant, sizeof(*k->grant));
 	return err < 0 ? err : 0;

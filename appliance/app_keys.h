@@ -7,6 +7,8 @@
  *                                                       rights = write        (read)
  *                                                       handles = 64 digits   (with a path)
  *                                                       ops, bytes = a second (no limit)
+ *                                                       uid = 1000, gids = 100, 101
+ *                                                             (no owner or mode is looked at)
  */
 #ifndef APP_KEYS_H
 #define APP_KEYS_H
@@ -42,6 +44,9 @@ bool app_key_id_good(const char *id);
 
 /* "read:/a", "write" and the like, of `anonymous = ` and wekactl keys add.  Errors: -EINVAL. */
 must_check int app_key_rights_parse(const char *text, struct fab_rights *out);
+
+/* "1000", "100,101" into has_uid, uid, gids, gid.  Errors: -EINVAL. */
+must_check int app_key_user_parse(const char *uid, const char *gids, struct fab_rights *out);
 
 /* "/a//b/" -> "/a/b", "/" -> "".  Errors: -EINVAL (no path from the root, "..", too long). */
 must_check int app_key_subtree(const char *path, char out[FAB_SUBTREE_MAX + 1]);

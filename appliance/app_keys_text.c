@@ -20,12 +20,15 @@ enum field {
 	FIELD_RIGHTS,
 	FIELD_OPS,
 	FIELD_BYTES,
+	FIELD_UID,
+	FIELD_GIDS,
 	FIELDS
 };
 
 static const char *const field_name[FIELDS] = {
 	[FIELD_SECRET] = "secret", [FIELD_HANDLES] = "handles", [FIELD_PATH] = "path",
 	[FIELD_RIGHTS] = "rights", [FIELD_OPS] = "ops",         [FIELD_BYTES] = "bytes",
+	[FIELD_UID] = "uid",       [FIELD_GIDS] = "gids",
 };
 
 struct piece { /* of the text: not terminated */
@@ -72,6 +75,57 @@ static int number_take(struct piece v, uint64_t *out)
 	memcpy(text, v.at, v.bytes);
 	text[v.bytes] = 0;
 	return app_conf_parse_size(text, out);
+}
+
+static struct piece trimmed(struct piece p)
+{
+	while (p.bytes && strchr(" \t\r", p.at[0])) {
+		p.at++;
+		p.bytes--;
+	}
+	while (p.bytes && strchr(" \t\r", p.at[p.bytes - 1]))
+		p.bytes--;
+	return p;
+}
+
+/* A uid or gid: what all ones are is nobody's (chown() takes it for none). */
+static int id_take(struct piece v, uint32_t *out)
+{
+	uint64_t n = 0;
+
+	if (v.bytes == 0 || v.bytes > 10)
+		return -EINVAL;
+	for (size_t i = 0; i < v.bytes; i++) {
+		if (v.at[i] < '0' || v.at[i] > '9')
+			return -EINVAL;
+		n = n * 10 + (uint64_t)(v.at[i] - '0');
+	}
+	*out = (uint32_t)n;
+	return n < UINT32_MAX ? 0 : -EINVAL;
+}
+
+static int ids_take(struct piece v, struct fab_rights *out)
+{
+	while (out->gids < FAB_GROUPS_MAX) {
+		const char *comma = memchr(v.at, ',', v.bytes);
+		const size_t bytes = comma ? (size_t)(comma - v.at) : v.bytes;
+
+		if (id_take(trimmed((struct piece){ v.at, bytes }), &out->gid[out->gids++]))
+			return -EINVAL;
+		if (!comma)
+			return 0;
+		v.at += bytes + 1;
+		v.bytes -= bytes + 1;
+	}
+	return -EINVAL;
+}
+
+int app_key_user_parse(const char *uid, const char *gids, struct fab_rights *out)
+{
+	out->has_uid = true;
+	if (id_take((struct piece){ uid, strlen(uid) }, &out->uid))
+		return -EINVAL;
+	return ids_take((struct piece){ gids, strlen(gids) }, out);
 }
 
 static bool has_control(const char *text, size_t bytes)
@@ -154,6 +208,11 @@ static int field_take(struct fab_grant *out, enum field f, struct piece v)
 		return number_take(v, &out->rights.ops_per_s);
 	case FIELD_BYTES:
 		return number_take(v, &out->rights.bytes_per_s);
+	case FIELD_UID:
+		out->rights.has_uid = true;
+		return id_take(v, &out->rights.uid);
+	case FIELD_GIDS:
+		return ids_take(v, &out->rights);
 	case FIELDS:
 		break;
 	}
@@ -171,20 +230,13 @@ static const char *field_wants(enum field f)
 		       "characters, or a blank at its end";
 	case FIELD_RIGHTS:
 		return "read or write";
+	case FIELD_UID:
+		return "a number below 4294967295";
+	case FIELD_GIDS:
+		return "1 to 16 numbers, with a comma between two; the first is that of new files";
 	default:
 		return "a number, or one with K, M, G or T";
 	}
-}
-
-static struct piece trimmed(struct piece p)
-{
-	while (p.bytes && strchr(" \t\r", p.at[0])) {
-		p.at++;
-		p.bytes--;
-	}
-	while (p.bytes && strchr(" \t\r", p.at[p.bytes - 1]))
-		p.bytes--;
-	return p;
 }
 
 static int say(char *why, uint32_t line, const char *field, const char *what)
@@ -211,7 +263,8 @@ static int line_take(struct fab_grant *out, struct piece line, uint32_t number, 
 	for (f = 0; f < FIELDS && !is_text(name, field_name[f]); f++)
 		;
 	if (f == FIELDS)
-		return say(why, number, "", "neither secret, handles, path, rights, ops nor bytes");
+		return say(why, number, "",
+			   "neither secret, handles, path, rights, ops, bytes, uid nor gids");
 	if (*seen & 1u << f)
 		return say(why, number, field_name[f], "given before");
 	*seen |= 1u << f;
@@ -268,8 +321,11 @@ int app_key_parse(struct fab_grant *out, const char *id, const char *text, size_
 	}
 	if (!(seen & 1u << FIELD_SECRET))
 		return say(why, number, "secret", "not given");
-	if (out->rights.subtree[0] && !(seen & 1u << FIELD_HANDLES))
-		return say(why, number, "handles", "not given: a key with a path wants it");
+	if (!(seen & 1u << FIELD_UID) != !(seen & 1u << FIELD_GIDS))
+		return say(why, number, "", "uid and gids: both, or neither");
+	if ((out->rights.subtree[0] || out->rights.has_uid) && !(seen & 1u << FIELD_HANDLES))
+		return say(why, number, "handles",
+			   "not given: a key with a path or a uid wants it");
 	return 0;
 }
 
@@ -307,6 +363,21 @@ static char *put_number(char *to, const char *name, uint64_t value)
 	return put(to, text);
 }
 
+static char *put_user(char *to, const struct fab_rights *r)
+{
+	char text[64];
+
+	if (!r->has_uid)
+		return to;
+	snprintf(text, sizeof(text), "uid = %u\ngids = ", r->uid);
+	to = put(to, text);
+	for (uint32_t i = 0; i < r->gids; i++) {
+		snprintf(text, sizeof(text), "%s%u", i ? "," : "", r->gid[i]);
+		to = put(to, text);
+	}
+	return put(to, "\n");
+}
+
 uint32_t app_key_print(const struct fab_grant *g, char *out)
 {
 	char *to = put_secret(out, "secret", g->key.secret);
@@ -316,6 +387,7 @@ uint32_t app_key_print(const struct fab_grant *g, char *out)
 	to = put(to, g->rights.may_write ? "rights = write\n" : "rights = read\n");
 	to = put_number(to, "ops", g->rights.ops_per_s);
 	to = put_number(to, "bytes", g->rights.bytes_per_s);
+	to = put_user(to, &g->rights);
 	ASSERT(to - out < APP_KEY_TEXT_SIZE);
 	return (uint32_t)(to - out);
 }

@@ -30,7 +30,6 @@ int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **
 	ASSERT(ndrives > 0 && ndrives <= META_DRIVES_MAX);
 	*md = (struct app_media){
 		.meta = meta,
-		.ndrives = ndrives,
 		.memory = memory,
 		.memory_bytes = memory_bytes,
 		.memory_iova = iova,
@@ -44,12 +43,30 @@ int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **
 		list_init(&md->slot[i].link);
 		list_push_back(&md->slot_free, &md->slot[i].link);
 	}
-	for (uint32_t i = 0; i < ndrives; i++) {
-		md->drive[i].qp = qp[i];
-		md->drive[i].rung = true;
-		list_init(&md->drive[i].waiting);
-	}
+	for (uint32_t i = 0; i < ndrives; i++)
+		app_media_drive(md, qp[i]);
 	return 0;
+}
+
+void app_media_drive(struct app_media *md, struct nvme_qpair *qp)
+{
+	struct app_media_drive *d = &md->drive[md->ndrives++];
+
+	ASSERT(md->ndrives <= META_DRIVES_MAX);
+	d->qp = qp; /* NULL: there is none in that place */
+	d->rung = true;
+	list_init(&d->waiting);
+}
+
+bool app_media_leave(struct app_media *md, uint32_t drive)
+{
+	struct app_media_drive *d = &md->drive[drive];
+
+	if (d->out_count || !list_empty(&d->waiting))
+		return false;
+	d->qp = NULL;
+	d->rung = true;
+	return true;
 }
 
 void app_media_fini(struct app_media *md)
@@ -62,7 +79,7 @@ void app_media_fini(struct app_media *md)
 static bool to_queue(struct app_media *md, struct app_io *io)
 {
 	struct app_media_drive *d = &md->drive[io->drive];
-	int err = nvme_submit(d->qp, &io->nvme);
+	int err = likely(d->qp) ? nvme_submit(d->qp, &io->nvme) : -ENODEV;
 
 	if (err == -EAGAIN)
 		return false;
@@ -248,7 +265,7 @@ uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t don
 		struct app_media_drive *d = &md->drive[(md->poll_from + i) % md->ndrives];
 
 		if (d->out_count || unlikely(!list_empty(&d->waiting)) ||
-		    unlikely(nvme_qpair_ordered(d->qp)))
+		    unlikely(d->qp && nvme_qpair_ordered(d->qp)))
 			done_count += poll_drive(md, d, done + done_count, done_max - done_count,
 						 progress);
 	}

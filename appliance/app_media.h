@@ -56,6 +56,10 @@ struct app_media {
 must_check int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
 			      uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova);
 void app_media_fini(struct app_media *md);
+/* One more drive. */
+void app_media_drive(struct app_media *md, struct nvme_qpair *qp);
+/* It is gone: its queue pair is not looked at any more.  False: something is still on its way. */
+bool app_media_leave(struct app_media *md, uint32_t drive);
 
 /*
  * It comes back from app_media_poll(), nvme.status set: -EIO also when the drive has failed.  What

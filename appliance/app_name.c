@@ -122,6 +122,68 @@ static void statfs_begin(struct app_op *op)
 	op->call = META_OP_STATFS;
 }
 
+static void rename_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->name[0] = req->args.rename.from;
+	op->name[1] = req->args.rename.to;
+	op->names = 2;
+	op->flags = req->args.rename.flags == FAB_RENAME_NOREPLACE  ? META_EXCL
+		    : req->args.rename.flags == FAB_RENAME_EXCHANGE ? META_EXCHANGE
+								    : 0;
+	op->call = META_OP_RENAME;
+}
+
+static bool is_called(const struct fab_name *name, const char *text)
+{
+	return name->name_bytes && strlen(text) == name->name_bytes &&
+	       memcmp(text, name->name, name->name_bytes) == 0;
+}
+
+static int drive_by_name(const struct app_core *core, const struct fab_name *name)
+{
+	for (uint32_t d = 0; d < core->nqps && core->cfg.drive_name; d++)
+		if (core->qp[d] && is_called(name, core->cfg.drive_name[d]))
+			return (int)d;
+	return -ENODEV;
+}
+
+/* -EINVAL: more than one has it. */
+static int drive_by_serial(const struct app_core *core, const struct fab_name *name)
+{
+	struct nvme_info info;
+	int found = -ENODEV;
+
+	for (uint32_t d = 0; d < core->nqps; d++) {
+		if (!core->qp[d])
+			continue;
+		nvme_drive_info(core->cfg.drive[d], &info);
+		if (!is_called(name, info.serial))
+			continue;
+		if (found >= 0)
+			return -EINVAL;
+		found = (int)d;
+	}
+	return found;
+}
+
+/* A drive by the name that it has in the configuration, else its serial number. */
+static int drive_begin(struct app_op *op)
+{
+	const struct fab_name *name = &op->req->args.name.name;
+	int d = drive_by_name(op->core, name);
+
+	op->call = META_OP_DRIVE;
+	op->flags = op->req->type == FAB_UNDRAIN ? META_UNDRAIN : 0;
+	if (d < 0)
+		d = drive_by_serial(op->core, name);
+	if (d < 0)
+		return d;
+	op->meta.offset = (uint64_t)d;
+	return 0;
+}
+
 void app_name_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
@@ -154,13 +216,7 @@ void app_name_begin(struct app_op *op)
 		op->call = META_OP_UNLINK;
 		break;
 	case FAB_RENAME:
-		op->name[0] = req->args.rename.from;
-		op->name[1] = req->args.rename.to;
-		op->names = 2;
-		op->flags = req->args.rename.flags == FAB_RENAME_NOREPLACE  ? META_EXCL
-			    : req->args.rename.flags == FAB_RENAME_EXCHANGE ? META_EXCHANGE
-									    : 0;
-		op->call = META_OP_RENAME;
+		rename_begin(op);
 		break;
 	case FAB_LINK:
 		op->name[0] = req->args.rename.from;
@@ -186,6 +242,11 @@ void app_name_begin(struct app_op *op)
 	case FAB_SEEK:
 		seek_begin(op);
 		break;
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
+		op->begin_status = drive_begin(op);
+		op->names = 0;
+		return;
 	default: /* STATFS, STATUS */
 		statfs_begin(op);
 	}
@@ -199,6 +260,14 @@ void app_stat_item_begin(struct app_op *op)
 	op->names = 1;
 	op->flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
 	op->call = META_OP_STAT;
+}
+
+void app_unlink_item_begin(struct app_op *op)
+{
+	fab_req_name(op->req, op->index, &op->name[0]);
+	op->names = 1;
+	op->flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
+	op->call = META_OP_UNLINK;
 }
 
 /* ---- one call ------------------------------------------------------------------------ */
@@ -287,10 +356,19 @@ enum app_next app_name_step(struct app_op *op)
 
 /* ---- open ------------------------------------------------------------------------------ */
 
+static bool is_to_be_new(const struct app_op *op)
+{
+	return op->flags & FAB_OPEN_EXCL && op->flags & FAB_OPEN_CREATE;
+}
+
 static bool look_up(struct app_op *op)
 {
 	op->meta.target = op->target[0];
 	op->meta.flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
+	/* Asked here: by the handle that TRUNCATE gets the owner may always, and one that is empty
+	 * does not come to it. */
+	if (op->flags & FAB_OPEN_TRUNC && !is_to_be_new(op))
+		op->meta.flags |= META_TO_WRITE;
 	op->at = OPEN_LOOKED_UP;
 	return app_op_meta(op, META_OP_STAT);
 }
@@ -311,7 +389,7 @@ static bool make(struct app_op *op)
 
 static enum app_next found(struct app_op *op)
 {
-	if (op->flags & FAB_OPEN_EXCL && op->flags & FAB_OPEN_CREATE)
+	if (is_to_be_new(op))
 		return app_op_end(op, -EEXIST);
 	if (op->flags & FAB_OPEN_DIRECTORY && op->meta.attr.type != META_TYPE_DIR)
 		return app_op_end(op, -ENOTDIR);
@@ -391,7 +469,7 @@ static uint32_t build_statfs(const struct app_op *op, void *out)
 		.free_bytes = s->blocks_free * BLOCK_SIZE,
 		/* How many there are elsewhere is not for who is confined. */
 		.files = app_is_confined(op->req->session) ? 0 : s->files,
-		.dirs = 0,
+		.dirs = app_is_confined(op->req->session) ? 0 : s->dirs,
 		.name_max = META_NAME_MAX,
 		.shard_count = op->core->cfg.nshards,
 	};

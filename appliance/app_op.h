@@ -46,6 +46,7 @@ enum app_op_kind {
 	APP_OP_OPEN,      /* app_name.c                                        */
 	APP_OP_NAME,      /* app_name.c: all that is one call of the store     */
 	APP_OP_LIST,      /* app_list.c                                        */
+	APP_OP_XATTR,     /* app_xattr.c                                       */
 	APP_OP_STATUS,    /* app_stat.c                                        */
 	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
@@ -62,6 +63,7 @@ enum app_on {
 	APP_ON_PART,    /* core->part_waiters: a part or a table   */
 	APP_ON_BLOCKS,  /* core->block_waiters: a zone is opened   */
 	APP_ON_FILE,    /* another change of the same file         */
+	APP_ON_SHUT,    /* core->shut: a shard that is closed now  */
 };
 
 /* A change that may have been made already: app_replay.c. */
@@ -81,11 +83,13 @@ enum app_say {
 	APP_SAY_LEAVE,   /* its lock, and its runs [give_from, ...), are given back   */
 	/* ... and this does not: */
 	APP_SAY_READ_END, /* a pin's end                                              */
+	APP_SAY_KNOCK,    /* a reader waits for this shard                            */
 	/* To any: */
 	APP_SAY_STAT, /* add what you have counted to op's sum; comes back            */
 	APP_SAY_BYE,  /* I shall say nothing more                                     */
 	/* From the store's: */
 	APP_SAY_SERVE, /* it is mounted, or could not be                              */
+	APP_SAY_OPEN,  /* who knocked may look                                         */
 	APP_SAY_DONE,
 };
 
@@ -141,6 +145,8 @@ struct app_session {
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */
+	/* By whose modes and owners files are looked at; gids 0: nobody's, it may everything. */
+	struct meta_who who;
 };
 
 /* Bytes lent to the fabric until FAB_EVENT_SENT. */
@@ -185,6 +191,7 @@ struct app_op {
 	int blocks_status;
 	int status;
 	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
+	uint64_t shut_ns;  /* since when it waits for a shard to be opened       */
 
 	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
 	uint32_t names;
@@ -226,7 +233,6 @@ struct app_op {
 	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
 	bool merging;         /* write: an old block is being read                        */
 	struct app_hidden *hidden;
-	struct fab_piece pull[2];
 	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
 	struct list store_link;     /* of the store's core's block_askers */
 	enum app_store_on store_on; /* the store's core's, too */
@@ -235,6 +241,8 @@ struct app_op {
 	uint32_t give_count;
 	struct meta_handle handle;
 
+	/* Written before they are read: not cleared (app_op_take()). */
+	struct fab_piece pull[2];
 	uint32_t few_sums[FAB_SUMS_INLINE];
 	struct app_io io[APP_RUNS_MAX + APP_SLICES_MAX];
 	struct meta_run runs[APP_RUNS_MAX + 1];
@@ -242,7 +250,7 @@ struct app_op {
 	_Alignas(8) char small[META_PATH_MAX + 1]; /* inline bytes, links */
 };
 
-/* FAB_READ_BATCH, FAB_PUT and FAB_STAT. */
+/* FAB_READ_BATCH, FAB_PUT, FAB_STAT and FAB_UNLINK_BATCH. */
 struct app_batch {
 	struct list link; /* of its session's while items are to be begun, or of batch_free */
 	struct fab_req *req;
@@ -356,6 +364,9 @@ struct app_core {
 	struct list part_waiters;
 	struct list block_waiters;
 	struct list block_askers; /* of other cores */
+	struct list shut;         /* reads whose shard is closed now: app_store.c */
+	bool let_in;              /* ... and it was opened, perhaps not for long  */
+	uint32_t knockers;        /* the store's core's: cores with such reads    */
 	struct list file[APP_FILE_BUCKETS];
 	uint32_t requests_open;
 	uint32_t sessions_open;
@@ -411,6 +422,9 @@ void app_blocks_give(struct app_op *op, uint32_t from);
 void app_store_cancel(struct app_op *op);
 /* True: it has left something with another core, and is freed when that has given it back. */
 must_check bool app_store_leave(struct app_op *op);
+/* What waits for shards to be opened looks again. */
+void app_store_look(struct app_core *core);
+uint64_t app_store_deadline(const struct app_core *core);
 /* An answer of the store's core. */
 void app_store_done(struct app_op *op);
 
@@ -429,6 +443,10 @@ void app_serve_blocks(struct app_core *core);
 /* What has been said to it.  A bounded number. */
 void app_cores_hear(struct app_core *core);
 void app_cores_say(struct app_core *core, uint32_t to, struct app_message m);
+/* A reader waits for the shard.  False: no message for this now. */
+must_check bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard);
+/* The store's core: it has run what it could.  Whoever knocked is told when shards are open. */
+void app_cores_let_in(struct app_core *core);
 /* What was said is told, who sleeps is woken. */
 void app_cores_tell(struct app_core *core);
 /* Everybody but itself. */
@@ -497,6 +515,7 @@ enum app_next app_punch_step(struct app_op *op);
 enum app_next app_open_step(struct app_op *op);
 enum app_next app_name_step(struct app_op *op);
 enum app_next app_list_step(struct app_op *op);
+enum app_next app_xattr_step(struct app_op *op);
 enum app_next app_status_step(struct app_op *op);
 enum app_next app_abort_step(struct app_op *op);
 enum app_next app_batch_end_step(struct app_op *op);
@@ -506,6 +525,7 @@ void app_read_answer(struct app_op *op);
 void app_write_answer(struct app_op *op);
 void app_name_answer(struct app_op *op);
 void app_list_answer(struct app_op *op);
+void app_xattr_answer(struct app_op *op);
 void app_status_answer(struct app_op *op);
 void app_batch_end_answer(struct app_op *op);
 
@@ -514,10 +534,12 @@ void app_read_begin(struct app_op *op);
 void app_write_begin(struct app_op *op);
 void app_truncate_begin(struct app_op *op);
 void app_punch_begin(struct app_op *op);
+void app_xattr_begin(struct app_op *op);
 void app_name_begin(struct app_op *op);
 void app_read_item_begin(struct app_op *op);
 void app_put_item_begin(struct app_op *op);
 void app_stat_item_begin(struct app_op *op);
+void app_unlink_item_begin(struct app_op *op);
 
 /* ---- app_put.c, for app_write.c too --------------------------------------------------------- */
 
@@ -548,6 +570,8 @@ static inline bool app_is_confined(const struct fab_session *session)
 	return session->rights->subtree[0] != 0;
 }
 /* Its key has had its share of this second: answered, to be asked again. */
+/* gids is 0 for who may everything: a key without a uid, or with that of the superuser. */
+struct meta_who app_who_of(const struct fab_rights *rights);
 must_check bool app_rights_busy(struct app_core *core, struct fab_req *req);
 /* Its bytes have gone. */
 void app_rights_spend(const struct app_op *op);
@@ -630,7 +654,8 @@ void app_target_guess(const struct app_op *op, struct meta_target *out);
 
 static inline bool app_is_batch(enum fab_type type)
 {
-	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT;
+	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
+	       type == FAB_UNLINK_BATCH;
 }
 
 #endif

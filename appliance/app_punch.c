@@ -60,7 +60,7 @@ static uint64_t piece_end(const struct app_op *op)
 static bool seek(struct app_op *op)
 {
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = op->offset_bytes;
 	op->meta.size = 0;
 	return app_op_meta(op, META_OP_SEEK);
@@ -114,7 +114,7 @@ static bool plan_edge(struct app_op *op)
 {
 	op->at = PUNCH_EDGE_KNOWN;
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = edge_block(op) * BLOCK_SIZE;
 	op->meta.length = BLOCK_SIZE;
 	op->meta.runs = op->runs;

@@ -22,9 +22,9 @@
  *
  * What leaves no receipt: a request that failed (it has changed nothing and may be tried again),
  * PUT_BEGIN and PUT_ABORT (a hidden file ends with its session, so one is made anew, and the other
- * has come true).  A PUT leaves one for each item.  A write across a multiple of 4 MiB is two
- * changes of the store, the first of which says that it is but a part: if a crash came in between,
- * nobody knows what to call that, so -ECONNRESET.
+ * has come true).  A PUT or UNLINK_BATCH leaves one for each item.  A write across a multiple of
+ * 4 MiB is two changes of the store, the first of which says that it is but a part: if a crash came
+ * in between, nobody knows what to call that, so -ECONNRESET.
  */
 #include "appliance/app_op.h"
 #include "base/clock.h"

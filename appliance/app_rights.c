@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a session's key allows: reading or writing, everything or what is below one directory.
+ * What a session's key allows: reading or writing, everything or what is below one directory, and
+ * of that what modes and owners let its user do (which the store checks: meta_access.c).
  *
  *   request --may only read?--> -EACCES, before anything is looked at
  *      |
@@ -23,10 +24,20 @@
 #define ROOT_FRESH_NS NS_PER_S /* after so long the directory is looked up again */
 #define RETRY_MAX_MS  1000u    /* who waits longer is told so again */
 
+/* Drives are for who may do everything. */
+static bool may_drain(const struct fab_rights *rights)
+{
+	return rights->may_write && !rights->subtree[0] && (!rights->has_uid || rights->uid == 0);
+}
+
 int app_rights_check(const struct fab_req *req)
 {
 	const struct fab_rights *rights = req->session->rights;
 
+	if (unlikely(req->type == FAB_DRAIN || req->type == FAB_UNDRAIN) && !may_drain(rights)) {
+		fab_session_refused(req->session, FAB_REFUSED_WRITE);
+		return -EACCES;
+	}
 	if (likely(rights->may_write && !rights->subtree[0]))
 		return 0;
 	if (!rights->may_write && fab_is_change(req->type, &req->args)) {
@@ -40,11 +51,25 @@ int app_rights_check(const struct fab_req *req)
 	return 0;
 }
 
+struct meta_who app_who_of(const struct fab_rights *rights)
+{
+	struct meta_who who = { .uid = rights->uid };
+
+	static_assert(FAB_GROUPS_MAX == META_GROUPS_MAX, "one list");
+	if (!rights->has_uid || rights->uid == 0)
+		return who;
+	ASSERT(rights->gids > 0);
+	who.gids = rights->gids;
+	memcpy(who.gid, rights->gid, sizeof(who.gid));
+	return who;
+}
+
 /* ---- rates ----------------------------------------------------------------------------------- */
 
 bool app_rights_busy(struct app_core *core, struct fab_req *req)
 {
-	uint64_t wait_ns = fab_session_rate_take(req->session, core->now_ns);
+	uint32_t count = app_is_batch(req->type) ? req->args.batch.count : 1;
+	uint64_t wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
 
 	if (likely(wait_ns == 0) || req->type == FAB_PUT_ABORT) /* which gives something back */
 		return false;
@@ -65,7 +90,7 @@ void app_rights_spend(const struct app_op *op)
 		bytes = op->file_size;
 	else if (op->kind == APP_OP_WRITE)
 		bytes = op->length_bytes;
-	else if (op->kind == APP_OP_LIST)
+	else if (op->kind == APP_OP_LIST || op->kind == APP_OP_XATTR)
 		bytes = op->meta.list_used_bytes;
 	else if (op->kind == APP_OP_NAME && op->req->type == FAB_STAT)
 		bytes = FAB_STAT_BYTES;
@@ -123,14 +148,15 @@ enum app_next app_root_step(struct app_op *op)
 void app_rights_tell(const struct app_op *op)
 {
 	struct fab_session *session = op->req ? op->req->session : NULL;
+	const bool is_somebody = op->session && op->session->who.gids;
 	bool by_number = false;
 
-	if (!session || !app_is_confined(session))
+	if (!session || (!app_is_confined(session) && !is_somebody))
 		return;
 	for (uint32_t i = 0; i < op->names; i++)
 		by_number |= op->name[i].by == FAB_BY_DIR;
 	if (op->status == -EACCES)
-		fab_session_refused(session, FAB_REFUSED_PATH);
+		fab_session_refused(session, is_somebody ? FAB_REFUSED_USER : FAB_REFUSED_PATH);
 	else if (op->status == -ESTALE || (op->status == -ENOENT && by_number))
 		fab_session_refused(session, FAB_REFUSED_HANDLE);
 }

@@ -36,6 +36,7 @@ struct app_message {
 		struct app_op *op;
 		uint64_t pin;
 		int64_t status;
+		uint64_t shard; /* and, from bit 32 on, who knocks */
 	};
 	uint64_t what; /* enum app_say */
 };
@@ -70,6 +71,13 @@ static inline void app_ring_put(struct app_ring *r, struct app_message m)
 		ASSERT(r->next - r->tail_seen < r->size);
 	}
 	r->slot[r->next++ & (r->size - 1)] = m;
+}
+
+/* The putting thread: so many places are free, at least. */
+static inline uint32_t app_ring_room(struct app_ring *r)
+{
+	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
+	return r->size - (r->next - r->tail_seen);
 }
 
 /* The putting thread.  True: there was something to tell; look at the other's bell. */

@@ -16,6 +16,21 @@
  *   go -----------> boots ------> serves        since making a queue pair, and taking it away, is
  *   join: all have ended; then their cores end    not for while another core looks after the drive
  *
+ *   control       threads 1 ...      thread 0           a drive that comes while they serve: its
+ *   wanted -----> its queue pair,    waits              blocks are planned only when all can read
+ *                 had -------------> all have theirs:   them
+ *   <--------------------- status    the store is told
+ *
+ *   R2 -> A2   the new drive and its queue pairs, before drives_wanted counts it.
+ *   R3 -> A3   a core can read from it, before drives_had counts that.
+ *   R4 -> A4   the store has it, before the status says so.
+ *   thread 0         threads 1 ...        control      a drive that the store has let go
+ *   gone ----------> nothing of it is
+ *   all have: <----- in flight: left
+ *   the same: left ---------------------> all have: queue pairs away, closed
+ *
+ *   R5 -> A5   the store looks at it no more, before drives_gone says so.
+ *   R6 -> A6   a core's queue pair of it is the control thread's, before drives_left counts that.
  *   R1 -> A1   (main.c) what the threads have written of themselves, before `at` says so.
  */
 #define _GNU_SOURCE
@@ -66,14 +81,12 @@ static uint64_t wall_ns(struct pace *p, uint64_t now_ns)
 	return now_ns + p->wall_offset_ns;
 }
 
+/* Those that are watched already stay so. */
 static int watch_fds(struct app_thread *t)
 {
 	int fds[FDS_MAX];
 	uint32_t count = app_core_fds(t->core, fds, FDS_MAX - 1);
 
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (t->epoll_fd < 0)
-		return -errno;
 	fds[count++] = t->wake_fd;
 	for (uint32_t i = 0; i < count; i++) {
 		struct epoll_event e = { .events = EPOLLIN, .data.fd = fds[i] };
@@ -184,6 +197,111 @@ static int boot(struct app_thread *t, struct pace *p)
 	return err;
 }
 
+static void drive_said(struct app_thread *t, int status)
+{
+	uint64_t one = 1;
+
+	t->adding = false;
+	atomic_store_explicit(&t->run->drive_status, status, memory_order_release); /* R4 */
+	(void)!write(t->run->event_fd, &one, sizeof(one));
+}
+
+/* The store makes room for its zones: the one time that a serving thread takes memory. */
+static wk_cold void drive_add(struct app_thread *t)
+{
+	enum seal_mode was = seal_thread_lift();
+	int err = app_core_drive_add(t->core, &t->run->new_drive.info);
+
+	seal_thread_back(was);
+	t->adding = !err;
+	if (err)
+		drive_said(t, err);
+}
+
+static wk_cold void take_drive(struct app_thread *t, uint32_t wanted)
+{
+	struct app_run *run = t->run;
+	const uint32_t others = (run->cores - 1) * wanted;
+	uint64_t one = 1;
+
+	if (t->index == 0 &&
+	    atomic_load_explicit(&run->drives_had, memory_order_acquire) != others) /* A3 */
+		return;
+	t->drives = wanted;
+	app_core_drive(t->core, run->new_drive.number, run->new_drive.qp[t->index],
+		       &run->new_drive.info);
+	if (watch_fds(t))
+		log_warn("core %u: cannot sleep for the new drive", t->index);
+	if (t->index == 0) {
+		drive_add(t);
+		return;
+	}
+	atomic_fetch_add_explicit(&run->drives_had, 1, memory_order_release); /* R3 */
+	(void)!write(run->thread[0].wake_fd, &one, sizeof(one));
+}
+
+static void wake_all(struct app_run *run)
+{
+	uint64_t one = 1;
+
+	for (uint32_t i = 0; i < run->started; i++)
+		(void)!write(run->thread[i].wake_fd, &one, sizeof(one));
+}
+
+/* The store's core is the last: what others ask it for may still concern the drive. */
+static bool others_left(struct app_run *run, uint32_t d)
+{
+	return atomic_load_explicit(&run->drives_left[d], memory_order_acquire) + 1 ==
+	       run->started; /* A6 */
+}
+
+/* As soon as nothing of it is in flight here. */
+static wk_cold void leave_drives(struct app_thread *t, uint64_t gone)
+{
+	struct app_run *run = t->run;
+	uint64_t one = 1;
+
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		if (!(gone >> d & 1) || t->left >> d & 1)
+			continue;
+		if (t->index == 0 && !others_left(run, d))
+			continue;
+		if (app_core_has_drive(t->core, d)) {
+			t->given[d] = app_core_drive_leave(t->core, d);
+			if (!t->given[d])
+				continue;
+		}
+		t->left |= 1ull << d;
+		atomic_fetch_add_explicit(&run->drives_left[d], 1, memory_order_release); /* R6 */
+		(void)!write(t->index ? run->thread[0].wake_fd : run->event_fd, &one, sizeof(one));
+	}
+}
+
+static void gone_drives(struct app_thread *t)
+{
+	struct app_run *run = t->run;
+	uint64_t gone = atomic_load_explicit(&run->drives_gone, memory_order_acquire); /* A5 */
+
+	if (t->index == 0 && unlikely(app_core_drives_gone(t->core) != gone)) {
+		gone = app_core_drives_gone(t->core);
+		atomic_store_explicit(&run->drives_gone, gone, memory_order_release); /* R5 */
+		wake_all(run);
+	}
+	if (unlikely(gone != t->left))
+		leave_drives(t, gone);
+}
+
+static void drives(struct app_thread *t)
+{
+	uint32_t wanted =
+		atomic_load_explicit(&t->run->drives_wanted, memory_order_acquire); /* A2 */
+
+	if (unlikely(wanted != t->drives))
+		take_drive(t, wanted);
+	else if (unlikely(t->adding) && app_core_drive_status(t->core) != -EAGAIN)
+		drive_said(t, app_core_drive_status(t->core));
+}
+
 static int serve(struct app_thread *t, struct pace *p)
 {
 	bool stopping = false;
@@ -194,6 +312,8 @@ static int serve(struct app_thread *t, struct pace *p)
 			stopping = true;
 			app_core_stop(t->core);
 		}
+		drives(t);
+		gone_drives(t);
 		turn(p, t);
 	}
 	if (err)
@@ -226,7 +346,8 @@ static int make_core(struct app_thread *t)
 	err = app_core_create(&t->core, &cfg, t->why);
 	if (err)
 		return err;
-	err = watch_fds(t);
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = t->epoll_fd < 0 ? -errno : watch_fds(t);
 	if (err)
 		snprintf(t->why, sizeof(t->why), "epoll: %s", strerror(-err));
 	return err;
@@ -290,6 +411,12 @@ int app_run_start(struct app_run *run)
 	atomic_init(&run->stop, false);
 	atomic_init(&run->serving, 0);
 	atomic_init(&run->ended, 0);
+	atomic_init(&run->drives_wanted, 0);
+	atomic_init(&run->drives_had, 0);
+	atomic_init(&run->drive_status, 0);
+	atomic_init(&run->drives_gone, 0);
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		atomic_init(&run->drives_left[d], 0);
 	run->group = NULL;
 	if (run->cores > 1)
 		err = app_cores_create(&run->group, run->cores, run->cfg.ops_max);
@@ -309,11 +436,64 @@ int app_run_start(struct app_run *run)
 
 void app_run_stop(struct app_run *run)
 {
-	uint64_t one = 1;
-
 	atomic_store_explicit(&run->stop, true, memory_order_relaxed);
+	wake_all(run);
+}
+
+void app_run_drive(struct app_run *run, const struct app_new_drive *drive)
+{
+	ASSERT(app_run_drive_status(run) != -EAGAIN);
+	run->new_drive = *drive;
+	atomic_store_explicit(&run->drive_status, -EAGAIN, memory_order_relaxed);
+	atomic_fetch_add_explicit(&run->drives_wanted, 1, memory_order_release); /* R2 */
+	wake_all(run);
+}
+
+int app_run_drive_status(struct app_run *run)
+{
+	return atomic_load_explicit(&run->drive_status, memory_order_acquire); /* A4 */
+}
+
+/* The thread's that had it, or nobody's. */
+static void give_queues(struct app_run *run, uint32_t d)
+{
+	for (uint32_t i = 0; i < run->started; i++) {
+		struct nvme_qpair **qp = &run->thread[i].given[d];
+
+		if (*qp) {
+			nvme_qpair_stop(*qp);
+			nvme_qpair_destroy(*qp);
+		}
+		*qp = NULL;
+	}
+}
+
+int app_run_drive_gone(struct app_run *run)
+{
+	const uint64_t gone = atomic_load_explicit(&run->drives_gone, memory_order_relaxed);
+
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		if (!(gone >> d & 1) || run->closed >> d & 1 ||
+		    atomic_load_explicit(&run->drives_left[d], memory_order_acquire) !=
+			    run->started) /* A6 */
+			continue;
+		run->closed |= 1ull << d;
+		give_queues(run, d);
+		return (int)d;
+	}
+	return -1;
+}
+
+/* Who had ended before it could take its queue pair. */
+static void give_back(struct app_run *run)
+{
+	uint32_t wanted = atomic_load_explicit(&run->drives_wanted, memory_order_relaxed);
+
 	for (uint32_t i = 0; i < run->started; i++)
-		(void)!write(run->thread[i].wake_fd, &one, sizeof(one));
+		if (run->thread[i].core && run->thread[i].drives != wanted) {
+			nvme_qpair_stop(run->new_drive.qp[i]);
+			nvme_qpair_destroy(run->new_drive.qp[i]);
+		}
 }
 
 void app_run_join(struct app_run *run)
@@ -323,6 +503,9 @@ void app_run_join(struct app_run *run)
 	for (uint32_t i = 0; i < run->started; i++) /* after a clean stop nothing is in flight */
 		if (run->thread[i].core)
 			app_core_abandon(run->thread[i].core);
+	give_back(run);
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		give_queues(run, d);
 	for (uint32_t i = 0; i < run->started; i++) {
 		struct app_thread *t = &run->thread[i];
 

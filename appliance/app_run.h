@@ -16,6 +16,13 @@ enum app_run_at { APP_RUN_STARTING, APP_RUN_SERVING, APP_RUN_ENDED };
 
 struct app_run;
 
+/* A drive that joins while all serve: what each core needs of it. */
+struct app_new_drive {
+	struct nvme_qpair *qp[APP_CORES_MAX];
+	struct meta_drive_info info;
+	uint32_t number; /* in the store */
+};
+
 struct app_thread {
 	struct app_run *run;
 	uint32_t index;
@@ -25,6 +32,11 @@ struct app_thread {
 	struct app_core *core;
 	int status;
 	char why[APP_WHY];
+	uint32_t drives; /* new ones that it has */
+	uint64_t left;   /* drives, by their bits, that it has given up: */
+	struct nvme_qpair
+		*given[META_DRIVES_MAX]; /* ... its queue pair, the control thread's now */
+	bool adding;                     /* number 0: the store has been told, too */
 };
 
 struct app_run {
@@ -38,14 +50,21 @@ struct app_run {
 
 	_Atomic int at; /* enum app_run_at: all serve, all have ended */
 	_Atomic bool stop;
-	struct app_core *core; /* number 0, which has the store */
-	int status;            /* once ended: 0, or what failed, with a line in `why` */
+	struct app_new_drive new_drive;
+	_Atomic uint32_t drives_wanted; /* counts: new_drive is another one, for every core */
+	_Atomic uint32_t drives_had;    /* ... each core, and each of them */
+	_Atomic int drive_status;       /* of the last: -EAGAIN, 0: it is the store's, or why not */
+	_Atomic uint64_t drives_gone;   /* by their bits: the store has let them go */
+	_Atomic uint32_t drives_left[META_DRIVES_MAX]; /* cores that have given up a drive */
+	struct app_core *core;                         /* number 0, which has the store */
+	int status; /* once ended: 0, or what failed, with a line in `why` */
 	char why[APP_WHY];
 
 	/* private: */
 	struct app_thread thread[APP_CORES_MAX];
 	struct app_cores *group;
 	uint32_t started;
+	uint64_t closed; /* drives, by their bits, that app_run_drive_gone() has named */
 	_Atomic uint32_t serving;
 	_Atomic uint32_t ended;
 	bool failed; /* one could not be made: none shall begin */
@@ -57,6 +76,14 @@ struct app_run {
 must_check int app_run_start(struct app_run *run);
 /* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
+/* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
+ * pairs are the cores' from now on.  Not while another is -EAGAIN. */
+void app_run_drive(struct app_run *run, const struct app_new_drive *drive);
+/* -EAGAIN: not yet (event_fd says when); 0: it is part of the store; else why not, for good. */
+int app_run_drive_status(struct app_run *run);
+/* A drive that the store has let go and that no core looks at any more: its number, or -1.  Each is
+ * named once, and its queue pairs are away. */
+int app_run_drive_gone(struct app_run *run);
 /* Wait for the end, which somebody has asked for; run->status says how it went. */
 void app_run_join(struct app_run *run);
 

@@ -45,6 +45,7 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
 	s = list_entry(node, struct app_session, link);
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
+	s->who = app_who_of(session->rights);
 	session->user = s;
 	app_turn_opened(core, s, &core->key[session->key]);
 }

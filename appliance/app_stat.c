@@ -28,6 +28,7 @@ struct drive_sum {
 	bool has_smart;
 	struct nvme_smart smart;
 	struct nvme_drive_counts counts;
+	struct meta_drive_stat store;
 };
 
 struct sum {
@@ -63,15 +64,38 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char
 }
 
 static const char *const type_name[FAB_TYPE_END] = {
-	[FAB_PING] = "ping",         [FAB_READ] = "read",           [FAB_READ_BATCH] = "read_batch",
-	[FAB_OPEN] = "open",         [FAB_STAT] = "stat",           [FAB_LIST] = "list",
-	[FAB_READLINK] = "readlink", [FAB_STATFS] = "statfs",       [FAB_STATUS] = "status",
-	[FAB_PUT] = "put",           [FAB_PUT_BEGIN] = "put_begin", [FAB_PUT_COMMIT] = "put_commit",
-	[FAB_WRITE] = "write",       [FAB_TRUNCATE] = "truncate",   [FAB_SETATTR] = "setattr",
-	[FAB_MKDIR] = "mkdir",       [FAB_RMDIR] = "rmdir",         [FAB_UNLINK] = "unlink",
-	[FAB_RENAME] = "rename",     [FAB_SYMLINK] = "symlink",     [FAB_PUT_ABORT] = "put_abort",
-	[FAB_LINK] = "link",         [FAB_PUNCH] = "punch",         [FAB_SEEK] = "seek",
+	[FAB_PING] = "ping",
+	[FAB_READ] = "read",
+	[FAB_READ_BATCH] = "read_batch",
+	[FAB_OPEN] = "open",
+	[FAB_STAT] = "stat",
+	[FAB_LIST] = "list",
+	[FAB_READLINK] = "readlink",
+	[FAB_STATFS] = "statfs",
+	[FAB_STATUS] = "status",
+	[FAB_PUT] = "put",
+	[FAB_PUT_BEGIN] = "put_begin",
+	[FAB_PUT_COMMIT] = "put_commit",
+	[FAB_WRITE] = "write",
+	[FAB_TRUNCATE] = "truncate",
+	[FAB_SETATTR] = "setattr",
+	[FAB_MKDIR] = "mkdir",
+	[FAB_RMDIR] = "rmdir",
+	[FAB_UNLINK] = "unlink",
+	[FAB_RENAME] = "rename",
+	[FAB_SYMLINK] = "symlink",
+	[FAB_PUT_ABORT] = "put_abort",
+	[FAB_LINK] = "link",
+	[FAB_PUNCH] = "punch",
+	[FAB_SEEK] = "seek",
 	[FAB_RMTREE] = "rmtree",
+	[FAB_XATTR_GET] = "xattr_get",
+	[FAB_XATTR_SET] = "xattr_set",
+	[FAB_XATTR_LIST] = "xattr_list",
+	[FAB_XATTR_DEL] = "xattr_del",
+	[FAB_UNLINK_BATCH] = "unlink_batch",
+	[FAB_DRAIN] = "drain",
+	[FAB_UNDRAIN] = "undrain",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)
@@ -146,22 +170,26 @@ static void put_store(struct text *t, const struct sum *sum)
 
 	put(t,
 	    "\"store\":{\"health\":%d,\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
-	    "\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,\"tree_entries\":%llu,",
+	    "\"dirs\":%llu,\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,"
+	    "\"tree_entries\":%llu,",
 	    sum->store_health, (unsigned long long)(s->blocks_total * BLOCK_SIZE),
 	    (unsigned long long)(s->blocks_free * BLOCK_SIZE), (unsigned long long)s->files,
-	    (unsigned long long)s->zones_total, (unsigned long long)s->zones_free,
-	    (unsigned long long)s->orphans, (unsigned long long)s->tree_entries);
+	    (unsigned long long)s->dirs, (unsigned long long)s->zones_total,
+	    (unsigned long long)s->zones_free, (unsigned long long)s->orphans,
+	    (unsigned long long)s->tree_entries);
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
 	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"
 	    "\"data_blocks\":%llu,\"page_blocks\":%llu,\"moved_blocks\":%llu,"
-	    "\"zones_collected\":%llu,\"unmovable_blocks\":%llu},",
+	    "\"zones_collected\":%llu,\"unmovable_blocks\":%llu,\"zone_uses_least\":%llu,"
+	    "\"zone_uses_most\":%llu},",
 	    (unsigned long long)s->cache_pages, (unsigned long long)s->cache_pages_dirty,
 	    (unsigned long long)s->page_reads, (unsigned long long)s->page_hits,
 	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints,
 	    (unsigned long long)s->data_blocks, (unsigned long long)s->page_blocks,
 	    (unsigned long long)s->moved_blocks, (unsigned long long)s->zones_collected,
-	    (unsigned long long)s->bad_blocks);
+	    (unsigned long long)s->bad_blocks, (unsigned long long)s->wear_least,
+	    (unsigned long long)s->wear_most);
 }
 
 static void put_scrub(struct text *t, const struct app_core *core, const struct sum *sum)
@@ -249,16 +277,36 @@ static void put_smart(struct text *t, const struct drive_sum *sum)
 	    (unsigned long long)s->power_hours, (unsigned long long)s->written_bytes);
 }
 
+/* What of the store is there, and whether that is to change. */
+static void put_place(struct text *t, const struct meta_drive_stat *s)
+{
+	put(t,
+	    "\"state\":\"%s\",\"zones\":%u,\"zones_used\":%u,\"live_bytes\":%llu,"
+	    "\"unmoved_bytes\":%llu,\"roots\":%s,",
+	    s->gone       ? "gone"
+	    : s->draining ? "draining"
+			  : "serving",
+	    s->zones, s->zones_used, (unsigned long long)(s->live_blocks * BLOCK_SIZE),
+	    (unsigned long long)(s->kept_blocks * BLOCK_SIZE), s->roots ? "true" : "false");
+}
+
 static void put_drives(struct text *t, const struct app_core *core, const struct sum *sum)
 {
+	const char *comma = "";
 	struct nvme_info info;
 
 	put(t, "\"drives\":[");
 	for (uint32_t i = 0; i < core->nqps; i++) {
 		const struct drive_sum *d = &sum->drive[i];
 
+		if (!core->qp[i])
+			continue;
 		nvme_drive_info(core->cfg.drive[i], &info);
-		put(t, "%s{", i ? "," : "");
+		put(t, "%s{\"number\":%u,", comma, i);
+		comma = ",";
+		put_text(t, "name", core->cfg.drive_name ? core->cfg.drive_name[i] : "");
+		put(t, ",");
+		put_place(t, &d->store);
 		put_text(t, "model", info.model);
 		put(t, ",");
 		put_text(t, "serial", info.serial);
@@ -318,6 +366,8 @@ static void add_drives(const struct app_core *core, struct sum *sum)
 	for (uint32_t i = 0; i < core->nqps; i++) {
 		struct drive_sum *d = &sum->drive[i];
 
+		if (!core->qp[i])
+			continue;
 		nvme_qpair_stats(core->qp[i], &s);
 		add(&d->queues, &s, sizeof(s));
 		d->in_flight += nvme_qpair_in_flight(core->qp[i]);
@@ -326,6 +376,8 @@ static void add_drives(const struct app_core *core, struct sum *sum)
 		d->health = nvme_drive_health(core->cfg.drive[i]);
 		d->has_smart = nvme_drive_smart(core->cfg.drive[i], &d->smart);
 		nvme_drive_counts(core->cfg.drive[i], &d->counts);
+		if (core->meta)
+			meta_drive_stat(core->meta, i, &d->store);
 	}
 }
 

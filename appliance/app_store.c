@@ -6,6 +6,8 @@
  * ring:
  *
  *    the connection's core                              the store's core
+ *    shut       -------- KNOCK shard ---------------->  no change waits: open, for a while
+ *    plan again        <-------- OPEN --------------  (or, if that is late:)
  *    plan       -------- CALL op -------------------->  meta_op_start(&op->meta)
  *    drives, the client's window  <---- DONE op ------  over; a change: durable
  *    all read   -------- READ_END pin --------------->  the blocks may be reused, if planned there
@@ -30,13 +32,13 @@
  *      and what it points to, name, handle, runs, nruns, crcs, locked, blocks_*; file_link,
  *      store_link and store_on it has always, once a LOCK or BLOCKS was asked.  The connection's
  *      core writes only what it alone reads: cancel, gave_up, asks_out.
- *  (2) Every message to the store's core but READ_END and BYE is answered by one DONE; the
+ *  (2) Every message to the store's core but KNOCK, READ_END and BYE is answered by one DONE; the
  *      operation goes on when all of them are here.  So it never runs, and is never freed, while
  *      the other core could still look at it.
  *  (3) Of an operation at most a CALL (or LOCK ...), a CANCEL and a READ_END are under way: a
  *      pin's end comes before the next call of the operation in the same ring, and no pin is
- *      taken before that call was heard.  So 4 x ops_max places are enough, and a ring is never
- *      full.
+ *      taken before that call was heard.  So 3 x ops_max places are enough, and a ring is never
+ *      full: there are more, and who finds only these does not KNOCK, but asks.
  *  (4) The store's core says durable_seq before it says DONE: a change that is over needs no
  *      second message to be replied to.
  *
@@ -45,6 +47,8 @@
 #include "appliance/app_op.h"
 
 #include <errno.h>
+
+#define SHUT_NS 4000000u /* so long a read waits for its shard: some turns of a busy core */
 
 /* All shards are core 0's, so far. */
 uint32_t app_owner(const struct app_op *op)
@@ -67,12 +71,67 @@ void app_op_saw(struct app_op *op)
 	op->seen_seq = max_u64(op->seen_seq, op->meta.seen_seq);
 }
 
+static void call(struct app_op *op)
+{
+	op->on = APP_ON_META;
+	ask(op, APP_SAY_CALL);
+}
+
+/* It was not planned: if its shard is closed, which it is but for a moment, it is looked at again
+ * when it is open; so it costs the store's core nothing. */
+static bool knock(struct app_op *op)
+{
+	struct app_core *core = op->core;
+
+	if (op->meta.unseen >= META_SHARDS_MAX ||
+	    !app_cores_knock(core, app_owner(op), op->meta.unseen))
+		return false;
+	op->shut_ns = core->now_ns;
+	app_op_wait(op, APP_ON_SHUT, &core->shut);
+	return true;
+}
+
+void app_store_look(struct app_core *core)
+{
+	const bool let_in = core->let_in; /* and closed again already: it had its chance */
+	struct list now, *node;
+
+	core->let_in = false;
+	list_init(&now);
+	while ((node = list_pop_front(&core->shut)))
+		list_push_back(&now, node);
+	while ((node = list_pop_front(&now))) {
+		struct app_op *op = list_entry(node, struct app_op, link);
+		const bool sees = meta_reader_sees(core->reader, op->meta.unseen);
+
+		if (!sees && !let_in && core->now_ns - op->shut_ns < SHUT_NS) {
+			list_push_back(&core->shut, node);
+		} else if (sees && meta_reader_plan(core->reader, &op->meta)) {
+			core->stat.planned++;
+			app_op_saw(op);
+			app_op_run(op);
+		} else {
+			call(op); /* it may be another shard now, or a page that is not here */
+		}
+	}
+}
+
+uint64_t app_store_deadline(const struct app_core *core)
+{
+	if (list_empty(&core->shut))
+		return UINT64_MAX;
+	return list_entry(core->shut.next, struct app_op, link)->shut_ns + SHUT_NS;
+}
+
 bool app_op_meta(struct app_op *op, enum meta_op_type type)
 {
 	op->meta.type = type;
 	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
 	op->meta.receipt.client = 0;
+	/* The way to its root was the administrator's. */
+	op->meta.who =
+		op->session && op->session->who.gids && !op->rooting ? &op->session->who : NULL;
 	if (op->receipt.client && (type >= META_OP_PUT))
 		op->meta.receipt = op->receipt;
 	if (unlikely(!op->core->meta)) {
@@ -81,8 +140,11 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 			app_op_saw(op);
 			return true;
 		}
-		ask(op, APP_SAY_CALL);
-	} else if (meta_op_start(op->core->meta, &op->meta)) {
+		if (!knock(op))
+			call(op);
+		return false;
+	}
+	if (meta_op_start(op->core->meta, &op->meta)) {
 		app_op_saw(op);
 		return true;
 	}

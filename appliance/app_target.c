@@ -71,6 +71,7 @@ void app_attr_out(const struct fab_session *to, const struct meta_attr *in, stru
 		.uid = in->uid,
 		.gid = in->gid,
 		.nlink = in->nlink,
+		.xattrs = in->xattrs,
 	};
 }
 
@@ -159,8 +160,8 @@ enum app_next app_target_step(struct app_op *op)
 	op->root = op->session->root;
 	switch (name->by) {
 	case FAB_BY_HANDLE:
-		*t = (struct meta_target){ .handle =
-						   app_handle_in(op->req->session, &name->handle) };
+		*t = (struct meta_target){ .handle = app_handle_in(op->req->session, &name->handle),
+					   .root = op->root };
 		break;
 	case FAB_BY_PATH:
 	case FAB_BY_DIR:
@@ -173,8 +174,9 @@ enum app_next app_target_step(struct app_op *op)
 		break;
 	case FAB_BY_DIRHANDLE:
 		op->looking = true;
-		op->meta.target = (struct meta_target){ .handle = app_handle_in(op->req->session,
-										&name->handle) };
+		op->meta.target = (struct meta_target){
+			.handle = app_handle_in(op->req->session, &name->handle), .root = op->root
+		};
 		return app_op_meta(op, META_OP_STAT) ? APP_AGAIN : APP_WAIT;
 	}
 	op->names_done++;

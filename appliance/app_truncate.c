@@ -36,7 +36,7 @@ void app_truncate_begin(struct app_op *op)
 static bool plan_block(struct app_op *op)
 {
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = align_down(op->length_bytes, BLOCK_SIZE);
 	op->meta.length = BLOCK_SIZE;
 	op->meta.runs = op->runs;

@@ -198,7 +198,7 @@ static bool plan_block(struct app_op *op, uint64_t block)
 {
 	app_read_end(op);
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = block * BLOCK_SIZE;
 	op->meta.length = BLOCK_SIZE;
 	op->meta.runs = op->runs;

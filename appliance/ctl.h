@@ -24,6 +24,7 @@ struct ctl {
 	bool long_list;
 	bool recursive;
 	bool quiet;       /* no progress bar                                          */
+	bool moves;       /* bytes of files: more memory than for questions           */
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */
 	bool once;        /* drives attach, detach: only until the next restart       */
@@ -33,7 +34,10 @@ struct ctl {
 	bool write;       /* keys add: not only read                 */
 	uint64_t ops_per_s;
 	uint64_t bytes_per_s;
-	int argc; /* the command's own arguments                              */
+	const char *uid;
+	const char *gids;
+	const char *salvage; /* check: into this directory, what can be proven */
+	int argc;            /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
 	char address_buffer[256];
@@ -51,6 +55,8 @@ must_check int ctl_connect(struct ctl *c);
 
 int ctl_cmd_format(struct ctl *c);
 int ctl_cmd_check(struct ctl *c);
+int ctl_salvage(struct ctl *c); /* check --salvage */
+int ctl_cmd_dump(struct ctl *c);
 int ctl_cmd_status(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);
@@ -63,8 +69,25 @@ int ctl_cmd_mkdir(struct ctl *c);
 int ctl_cmd_ln(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
+int ctl_drives_add(struct ctl *c);              /* argv: "add", then their names */
+int ctl_drives_drain(struct ctl *c, bool back); /* argv: "drain" or "undrain", then its name */
 int ctl_cmd_doctor(struct ctl *c);
 int ctl_cmd_keys(struct ctl *c);
+
+/* ---- drives that no appliance runs on: ctl_store.c, ctl_raw.c ---------------------- */
+
+/* The drives that the arguments name, or else the configuration (which is to be freed, also after
+ * an error).  0, or 1 after a line on stderr. */
+struct app_conf;
+must_check int ctl_drive_names(struct ctl *c, struct app_conf **conf,
+			       const char *name[CTL_DRIVES_MAX], uint32_t *count);
+
+/* These drives, opened, and the store on them as it lies there: nothing is written. */
+struct ctl_raw;
+struct meta_raw;
+must_check int ctl_raw_open(struct ctl *c, struct ctl_raw **out);
+struct meta_raw *ctl_raw_store(struct ctl_raw *raw);
+void ctl_raw_close(struct ctl_raw *raw);
 
 /* ---- progress: ctl_progress.c ------------------------------------------------------- */
 
@@ -94,7 +117,8 @@ void ctl_crew_destroy(struct ctl_crew *crew);
 /* ---- trees: what import and export count, and a wave of files: ctl_wave.c ------------- */
 
 struct ctl_tally {
-	uint64_t files, dirs, symlinks, links, skipped, bytes, errors;
+	uint64_t files, dirs, symlinks, links, attrs, attrs_left, attrs_failed;
+	uint64_t skipped, bytes, errors;
 	double seconds;
 };
 
@@ -104,6 +128,10 @@ int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tall
 __attribute__((format(printf, 3, 4))) void ctl_tally_error(struct ctl_tally *t,
 							   struct ctl_progress *p, const char *fmt,
 							   ...);
+
+/* A line that is no error. */
+__attribute__((format(printf, 2, 3))) void ctl_tally_note(struct ctl_progress *p, const char *fmt,
+							  ...);
 
 /* a/b without doubled slashes; malloc()ed. */
 char *ctl_join(const char *dir, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl drives: lists, attaches, detaches, restores; what each takes and says. */
+/* wekactl drives: lists, attaches, detaches, restores, adds, drains; what each takes and says. */
 #include "appliance/ctl_drives.h"
 #include "appliance/ctl.h"
 
@@ -90,5 +90,11 @@ int ctl_cmd_drives(struct ctl *c)
 		return ctl_drives_restore(THIS_MACHINE, complain) ? 1 : 0;
 	if ((strcmp(what, "attach") == 0 || strcmp(what, "detach") == 0) && c->argc > 1)
 		return move_drives(c, *what == 'a');
-	return ctl_fail("usage: wekactl drives [attach DRIVE... | detach DRIVE... | restore]") + 1;
+	if (strcmp(what, "add") == 0 && c->argc > 1)
+		return ctl_drives_add(c);
+	if ((strcmp(what, "drain") == 0 || strcmp(what, "undrain") == 0) && c->argc == 2)
+		return ctl_drives_drain(c, *what == 'u');
+	return ctl_fail("usage: wekactl drives [attach DRIVE... | detach DRIVE... | restore | "
+			"add DRIVE... | drain DRIVE | undrain DRIVE]") +
+	       1;
 }

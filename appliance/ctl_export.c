@@ -4,10 +4,10 @@
  *
  *   list --> wave --crew looks what is there--> read batch --> crew writes .wk-part-N, renames
  *
- * A local file appears under its name only when it is whole, with its mode and time; so an export
- * that was cut off is run again, and what has equal size, mode and mtime is skipped.  A file with
- * several names is read once, and linked to the others when all waves are done.  Names come
- * from a peer: one that is no plain name (a slash, ".", "..") is refused, never followed.
+ * A local file appears under its name only when it is whole, with its attributes, mode and time;
+ * so an export that was cut off is run again, and what has equal size, mode and mtime is skipped.
+ * A file with several names is read once, and linked to the others when all waves are done.  Names
+ * come from a peer: one that is no plain name (a slash, ".", "..") is refused, never followed.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl_links.h"
@@ -94,11 +94,13 @@ static int open_part(const char *part)
 	return fd < 0 ? -errno : fd;
 }
 
-static int close_part(int fd, const char *part, const char *local, const struct weka_attr *a)
+static int close_part(int fd, const char *part, const char *local, const struct weka_attr *a,
+		      struct ctl_attrs *attrs)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, ctl_timespec(a->mtime_ns) };
 	int err = 0;
 
+	ctl_attrs_store(attrs, fd); /* while the mode lets us */
 	set_owner(fd, a);
 	if (fchmod(fd, a->mode & 07777) != 0 || futimens(fd, times) != 0)
 		err = -errno;
@@ -140,7 +142,7 @@ static void store(void *arg, uint32_t i)
 	char *part;
 	int fd, err;
 
-	if (item->status)
+	if (item->status || f->err)
 		return;
 	part = part_name(f->local);
 	fd = open_part(part);
@@ -148,11 +150,18 @@ static void store(void *arg, uint32_t i)
 	if (fd >= 0 && err)
 		close(fd);
 	else if (fd >= 0)
-		err = close_part(fd, part, f->local, &f->attr);
+		err = close_part(fd, part, f->local, &f->attr, &f->attrs);
 	if (err)
 		(void)unlink(part);
 	f->err = -err;
 	free(part);
+}
+
+/* Of what has some: most have none, and cost nothing. */
+static int fetch_attrs(struct export_run *ex, struct ctl_attrs *attrs, const char *remote,
+		       const struct weka_attr *a)
+{
+	return a->xattrs ? ctl_attrs_fetch(attrs, ex->c->client, remote) : 0;
 }
 
 /* ---- a wave ----------------------------------------------------------------------------- */
@@ -163,7 +172,13 @@ static void answered(struct export_run *ex, struct ctl_wave *w)
 
 	if (err)
 		broken(ex, "read", err);
-	else
+	for (uint32_t i = 0; !err && i < w->nitems; i++) {
+		struct ctl_file *f = &w->file[w->index[i]];
+
+		if (w->items.read[w->index[i]].status == 0) /* without them it is not stored */
+			f->err = -fetch_attrs(ex, &f->attrs, f->remote, &f->attr);
+	}
+	if (!err)
 		ctl_crew_run(ex->crew, w->nitems, store, w);
 	for (uint32_t i = 0; !err && i < w->nitems; i++) {
 		struct ctl_file *f = &w->file[w->index[i]];
@@ -175,6 +190,7 @@ static void answered(struct export_run *ex, struct ctl_wave *w)
 					strerror(status ? -status : f->err));
 			continue;
 		}
+		ctl_attrs_tell(&f->attrs, &ex->tally, &ex->progress, f->local, true);
 		ex->tally.files++;
 		ex->tally.bytes += w->items.read[i].got_bytes;
 		ex->progress.files++;
@@ -239,28 +255,34 @@ static void finish_waves(struct export_run *ex)
 
 /* ---- one entry of a listing ---------------------------------------------------------------- */
 
-static void large_file(struct export_run *ex, const char *local, const struct weka_attr *a)
+static void large_file(struct export_run *ex, const char *local, const char *remote,
+		       const struct weka_attr *a)
 {
 	struct weka_ref ref = weka_ref_handle(&a->handle);
 	char *part = part_name(local);
+	struct ctl_attrs attrs = { 0 };
 	int64_t got;
 	int fd, err;
 
 	fd = open_part(part);
 	got = fd < 0 ? fd : weka_get_fd(ex->c->client, &ref, fd);
-	if (fd >= 0 && got < 0)
+	err = got < 0 ? (int)got : fetch_attrs(ex, &attrs, remote, a);
+	if (fd >= 0 && err)
 		close(fd);
-	err = got < 0 ? (int)got : close_part(fd, part, local, a);
+	if (!err)
+		err = close_part(fd, part, local, a, &attrs);
 	if (err) {
 		(void)unlink(part);
 		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", local, strerror(-err));
 	} else {
+		ctl_attrs_tell(&attrs, &ex->tally, &ex->progress, local, true);
 		ex->tally.files++;
 		ex->tally.bytes += a->size_bytes;
 		ex->progress.files++;
 		ex->progress.bytes += a->size_bytes;
 		ctl_progress_step(&ex->progress);
 	}
+	ctl_attrs_clear(&attrs);
 	free(part);
 }
 
@@ -282,7 +304,7 @@ static void regular_file(struct export_run *ex, char *local, char *remote,
 		if (is_there(local, a))
 			ex->tally.skipped++;
 		else
-			large_file(ex, local, a);
+			large_file(ex, local, remote, a);
 		free(local);
 		free(remote);
 		return;
@@ -394,9 +416,20 @@ static void list_dir(struct export_run *ex, const struct dir_todo *dir)
 static void finish_dir(struct export_run *ex, struct dir_todo *d)
 {
 	int fd = open(d->local, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	const int why = errno;
+	struct ctl_attrs attrs = { 0 };
+	int err = fetch_attrs(ex, &attrs, *d->remote ? d->remote : "/", &d->attr);
 
+	if (err)
+		ctl_tally_error(&ex->tally, &ex->progress, "%s: its attributes: %s", d->local,
+				strerror(-err));
+	if (fd >= 0)
+		ctl_attrs_store(&attrs, fd);
+	ctl_attrs_tell(&attrs, &ex->tally, &ex->progress, d->local, true);
+	ctl_attrs_clear(&attrs);
 	if (fd < 0 || fchmod(fd, d->attr.mode & 07777) != 0)
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", d->local, strerror(errno));
+		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", d->local,
+				strerror(fd < 0 ? why : errno));
 	if (fd >= 0) {
 		set_owner(fd, &d->attr);
 		close(fd);

@@ -6,8 +6,9 @@
  *            (256 files)    (size, mode, mtime)                         (next wave meanwhile)
  *
  * An import that was cut off is simply run again: each file is put atomically with its mode and
- * time, so what has equal size, mode and mtime is whole, and is skipped.  A file with several names
- * is put once, and its other names are linked when all waves are done.  Directories get their
+ * time, so what has equal size, mode and mtime is whole, and is skipped, but for its extended
+ * attributes: they are set behind the put, and compared when it is skipped.  A file with several
+ * names is put once, and its other names are linked when all waves are done.  Directories get their
  * modes and times last, since filling them changes both.  What cannot be read is named and
  * counted, and the rest goes on.
  */
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 struct dir_done { /* what a directory gets at the end */
+	char *local;
 	char *remote;
 	struct stat st;
 };
@@ -70,6 +72,18 @@ static struct weka_create create_of(const struct stat *st)
 	};
 }
 
+/* The appliance's file has `there` of its own. */
+static void send_attrs(struct import *im, const struct ctl_attrs *a, const char *local,
+		       const char *remote, uint32_t there)
+{
+	int err = ctl_attrs_send(a, im->c->client, remote, there);
+
+	ctl_attrs_tell(a, &im->tally, &im->progress, local, a->partial);
+	if (err)
+		ctl_tally_error(&im->tally, &im->progress, "%s: its attributes: %s", remote,
+				strerror(-err));
+}
+
 /* ---- a wave ------------------------------------------------------------------------ */
 
 static void answered(struct import *im, struct ctl_wave *w)
@@ -88,6 +102,7 @@ static void answered(struct import *im, struct ctl_wave *w)
 			im->stop = is_fatal(status) ? status : im->stop;
 			continue;
 		}
+		send_attrs(im, &f->attrs, f->local, f->remote, 0);
 		im->tally.files++;
 		im->tally.bytes += f->size_bytes;
 		im->progress.files++;
@@ -120,6 +135,7 @@ static int compare(struct import *im, struct ctl_wave *w)
 
 		f->wanted = w->items.stat[i].status != 0 || a->mode != f->st.st_mode ||
 			    a->size_bytes != f->size_bytes || a->mtime_ns != ctl_mtime_ns(&f->st);
+		f->attrs_there = w->items.stat[i].status ? 0 : a->xattrs;
 	}
 	return err;
 }
@@ -133,6 +149,7 @@ static void load(void *arg, uint32_t i)
 	uint64_t at = 0;
 	int fd;
 
+	ctl_attrs_load(&f->attrs, f->local);
 	if (!f->wanted)
 		return;
 	fd = open(f->local, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -157,6 +174,7 @@ static uint32_t make_items(struct import *im, struct ctl_wave *w)
 		struct ctl_file *f = &w->file[i];
 
 		if (!f->wanted) {
+			send_attrs(im, &f->attrs, f->local, f->remote, f->attrs_there);
 			im->tally.skipped++;
 			im->progress.files++;
 			im->progress.bytes += f->size_bytes;
@@ -226,6 +244,15 @@ static void finish_waves(struct import *im)
 
 /* ---- one entry of the walk ------------------------------------------------------------ */
 
+static void large_attrs(struct import *im, const FTSENT *e, const char *remote, uint32_t there)
+{
+	struct ctl_attrs attrs;
+
+	ctl_attrs_load(&attrs, e->fts_accpath);
+	send_attrs(im, &attrs, e->fts_path, remote, there);
+	ctl_attrs_clear(&attrs);
+}
+
 static void large_file(struct import *im, const FTSENT *e, const char *remote)
 {
 	struct weka_create create = create_of(e->fts_statp);
@@ -236,6 +263,7 @@ static void large_file(struct import *im, const FTSENT *e, const char *remote)
 
 	if (!err && a.mode == e->fts_statp->st_mode && a.size_bytes == size &&
 	    a.mtime_ns == create.mtime_ns) {
+		large_attrs(im, e, remote, a.xattrs);
 		im->tally.skipped++;
 		im->progress.bytes += size;
 		im->progress.files++;
@@ -253,6 +281,7 @@ static void large_file(struct import *im, const FTSENT *e, const char *remote)
 		im->stop = is_fatal(err) ? err : 0;
 		return;
 	}
+	large_attrs(im, e, remote, 0);
 	im->tally.files++;
 	im->tally.bytes += size;
 	im->progress.files++;
@@ -286,6 +315,17 @@ static void regular_file(struct import *im, const FTSENT *e, char *remote)
 	f->st = *e->fts_statp;
 }
 
+/* Owners only where we may; with a key that has a user all stays that user's. */
+static int set_attributes(struct import *im, const struct weka_ref *ref, struct weka_setattr set)
+{
+	int err = weka_setattr(im->c->client, ref, &set);
+
+	if (err != -EPERM)
+		return err;
+	set.mask &= ~(WEKA_SET_UID | WEKA_SET_GID);
+	return weka_setattr(im->c->client, ref, &set);
+}
+
 static int make_link(struct import *im, const char *remote, const char *target,
 		     const struct stat *st)
 {
@@ -304,7 +344,7 @@ static int make_link(struct import *im, const char *remote, const char *target,
 			err = weka_symlink(im->c->client, target, remote);
 	}
 	ref.flags = WEKA_NOFOLLOW;
-	return err ? err : weka_setattr(im->c->client, &ref, &set);
+	return err ? err : set_attributes(im, &ref, set);
 }
 
 static void symlink_entry(struct import *im, const FTSENT *e, const char *remote)
@@ -356,7 +396,7 @@ static void directory(struct import *im, const FTSENT *e, char *remote)
 		im->dirs = realloc(im->dirs, im->dirs_room * sizeof(*im->dirs));
 		ASSERT(im->dirs);
 	}
-	im->dirs[im->ndirs++] = (struct dir_done){ remote, *e->fts_statp };
+	im->dirs[im->ndirs++] = (struct dir_done){ strdup(e->fts_path), remote, *e->fts_statp };
 }
 
 static void entry(struct import *im, const FTSENT *e)
@@ -456,13 +496,25 @@ static void count_all(struct import *im)
 }
 
 /* As it should be already?  Then an import that is run again changes nothing. */
-static bool dir_is_done(struct import *im, const struct weka_ref *ref,
-			const struct weka_setattr *set)
+static bool dir_is_done(const struct weka_attr *a, const struct weka_setattr *set)
 {
-	struct weka_attr a;
+	return (a->mode & 07777) == set->mode && a->uid == set->uid && a->gid == set->gid &&
+	       a->mtime_ns == set->mtime_ns;
+}
 
-	return weka_stat(im->c->client, ref->name, &a) == 0 && (a.mode & 07777) == set->mode &&
-	       a.uid == set->uid && a.gid == set->gid && a.mtime_ns == set->mtime_ns;
+static int finish_dir(struct import *im, const struct dir_done *d, const struct weka_setattr *set)
+{
+	struct weka_ref ref = weka_ref_path(*d->remote ? d->remote : "/");
+	struct ctl_attrs attrs;
+	struct weka_attr there;
+	int err = weka_stat(im->c->client, ref.name, &there);
+
+	if (err)
+		return err;
+	ctl_attrs_load(&attrs, d->local);
+	send_attrs(im, &attrs, d->local, ref.name, there.xattrs);
+	ctl_attrs_clear(&attrs);
+	return dir_is_done(&there, set) ? 0 : set_attributes(im, &ref, *set);
 }
 
 /* Deepest first, so that setting one does not change the time of another. */
@@ -477,15 +529,12 @@ static void finish_dirs(struct import *im)
 			.gid = d->st.st_gid,
 			.mtime_ns = ctl_mtime_ns(&d->st),
 		};
-		struct weka_ref ref = weka_ref_path(*d->remote ? d->remote : "/");
-		int err = 0;
-
-		if (!im->stop && !dir_is_done(im, &ref, &set))
-			err = weka_setattr(im->c->client, &ref, &set);
+		int err = im->stop ? 0 : finish_dir(im, d, &set);
 
 		if (err)
 			ctl_tally_error(&im->tally, &im->progress, "%s: %s", d->remote,
 					strerror(-err));
+		free(d->local);
 		free(d->remote);
 	}
 	free(im->dirs);

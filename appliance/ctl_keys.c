@@ -53,7 +53,7 @@ static int dir_find(struct keys *k)
 
 static void print_text(const struct fab_grant *g, const char *why)
 {
-	char ops[32] = "-", bytes[32] = "-";
+	char ops[32] = "-", bytes[32] = "-", uid[32] = "-";
 	const struct fab_rights *r = &g->rights;
 
 	if (why) {
@@ -62,10 +62,12 @@ static void print_text(const struct fab_grant *g, const char *why)
 	}
 	if (r->ops_per_s)
 		snprintf(ops, sizeof(ops), "%llu", (unsigned long long)r->ops_per_s);
+	if (r->has_uid)
+		snprintf(uid, sizeof(uid), "%u", r->uid);
 	if (r->bytes_per_s)
 		snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)r->bytes_per_s);
-	printf("%-20s %-5s ops/s %-10s bytes/s %-14s %s\n", g->key.id,
-	       r->may_write ? "write" : "read", ops, bytes, r->subtree[0] ? r->subtree : "/");
+	printf("%-20s %-5s ops/s %-10s bytes/s %-14s uid %-10s %s\n", g->key.id,
+	       r->may_write ? "write" : "read", ops, bytes, uid, r->subtree[0] ? r->subtree : "/");
 }
 
 static void print_quoted(const char *text)
@@ -82,6 +84,14 @@ static void print_quoted(const char *text)
 	putchar('"');
 }
 
+static void print_user(const struct fab_rights *r)
+{
+	printf(",\"uid\":%u,\"gids\":[", r->uid);
+	for (uint32_t i = 0; i < r->gids; i++)
+		printf("%s%u", i ? "," : "", r->gid[i]);
+	printf("]");
+}
+
 static void print_json(const struct fab_grant *g, const char *why)
 {
 	const struct fab_rights *r = &g->rights;
@@ -96,6 +106,8 @@ static void print_json(const struct fab_grant *g, const char *why)
 		print_quoted(r->subtree[0] ? r->subtree : "/");
 		printf(",\"ops_per_s\":%llu,\"bytes_per_s\":%llu", (unsigned long long)r->ops_per_s,
 		       (unsigned long long)r->bytes_per_s);
+		if (r->has_uid)
+			print_user(r);
 	}
 	printf("}\n");
 }
@@ -236,6 +248,10 @@ static int add(struct keys *k, const char *id, const char *file)
 		return ctl_fail("--path %s: wanted is a path from the root, of at most 255 bytes, "
 				"without \"..\", control characters, or a blank at its end",
 				c->path);
+	if ((c->uid || c->gids) &&
+	    (!c->uid || !c->gids || app_key_user_parse(c->uid, c->gids, &g.rights)))
+		return ctl_fail("--uid and --gids: wanted are a number, and 1 to 16 of them with "
+				"commas between, each below 4294967295");
 	if (mkdir(k->dir, 0700) && errno != EEXIST)
 		return ctl_fail("%s: %s", k->dir, strerror(errno));
 	memcpy(g.key.id, id, strlen(id));
@@ -244,8 +260,9 @@ static int add(struct keys *k, const char *id, const char *file)
 	status = files_make(k, &g, file);
 	secret_wipe(&g, sizeof(g));
 	if (!status && !c->quiet)
-		printf("%s may %s %s; carry %s to the client\n", id, c->write ? "write" : "read",
-		       c->path ? c->path : "/", file);
+		printf("%s may %s %s%s%s; carry %s to the client\n", id,
+		       c->write ? "write" : "read", c->path ? c->path : "/",
+		       c->uid ? " as uid " : "", c->uid ? c->uid : "", file);
 	return status;
 }
 

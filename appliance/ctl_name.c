@@ -72,13 +72,13 @@ static json_t *json_name(const char *name)
 
 static json_t *json_attr(const char *path, const struct weka_attr *a)
 {
-	return json_pack("{so, ss, sI, sI, sI, si, si, si, si, sI, sI, sI}", "path",
+	return json_pack("{so, ss, sI, sI, sI, si, si, si, si, si, sI, sI, sI}", "path",
 			 json_name(path), "type", type_of(a->mode), "size",
 			 (json_int_t)a->size_bytes, "allocated", (json_int_t)a->allocated_bytes,
 			 "ino", (json_int_t)a->ino, "mode", (int)(a->mode & 07777), "uid",
-			 (int)a->uid, "gid", (int)a->gid, "nlink", (int)a->nlink, "mtime_ns",
-			 (json_int_t)a->mtime_ns, "ctime_ns", (json_int_t)a->ctime_ns, "atime_ns",
-			 (json_int_t)a->atime_ns);
+			 (int)a->uid, "gid", (int)a->gid, "nlink", (int)a->nlink, "attributes",
+			 (int)a->xattrs, "mtime_ns", (json_int_t)a->mtime_ns, "ctime_ns",
+			 (json_int_t)a->ctime_ns, "atime_ns", (json_int_t)a->atime_ns);
 }
 
 /* ---- ls ---------------------------------------------------------------------------- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl format and check: the drives themselves, with no appliance running on them.
+ * wekactl format, check and drives add: the drives themselves, with no appliance running on them.
  *
- * format refuses what holds something -- a store of ours, a file system, a partition table
- * (libblkid knows them) -- unless it is forced; and takes back the files that it made when it
- * fails.  Both drive a core without clients, exactly as the daemon would.
+ * format and drives add refuse what holds something -- a store of ours, a file system, a partition
+ * table (libblkid knows them) -- unless they are forced; and take back files that they made when
+ * they fail.  format and check drive a core without clients, exactly as the daemon would.
  */
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
+#include "appliance/app_drives.h"
 #include "appliance/ctl.h"
 #include "appliance/ctl_drives.h"
 #include "base/clock.h"
@@ -22,9 +23,10 @@
 #include <unistd.h>
 
 struct drive_set { /* what format and check work on */
-	const char *name[CTL_DRIVES_MAX];
+	char name[CTL_DRIVES_MAX][APP_CONF_TEXT_MAX];
 	bool made[CTL_DRIVES_MAX]; /* the file was not there before */
 	uint32_t count;
+	uint32_t store_count;  /* the others are offered to it */
 	struct app_conf *conf; /* when the names come from it */
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[CTL_DRIVES_MAX];
@@ -40,28 +42,46 @@ static bool path_of(const char *name, char *out, size_t out_size)
 	return true;
 }
 
-static int names_of(struct ctl *c, struct drive_set *b)
+int ctl_drive_names(struct ctl *c, struct app_conf **conf, const char *name[CTL_DRIVES_MAX],
+		    uint32_t *count)
 {
 	char why[APP_CONF_WHY], err_text[NVME_ERR_TEXT];
 	int err = 0;
 
-	b->conf = calloc(1, sizeof(*b->conf));
-	ASSERT(b->conf);
+	*count = 0;
+	*conf = calloc(1, sizeof(**conf));
+	ASSERT(*conf);
 	if (c->argc == 0) {
-		if (app_conf_load(b->conf, c->config ? c->config : "/etc/weka-appliance.conf", why))
+		if (app_conf_load(*conf, c->config ? c->config : "/etc/weka-appliance.conf", why))
 			return ctl_fail("%s", why);
-		for (; b->count < b->conf->ndrives; b->count++)
-			b->name[b->count] = b->conf->drive[b->count];
+		for (; *count < (*conf)->ndrives; ++*count)
+			name[*count] = (*conf)->drive[*count];
 	}
+	if (c->argc > CTL_DRIVES_MAX)
+		return ctl_fail("%d drives are more than a store can have", c->argc);
 	for (int i = 0; i < c->argc; i++)
-		b->name[b->count++] = c->argv[i];
-	for (uint32_t i = 0; i < b->count && !err; i++) {
-		err = nvme_name_check(b->name[i], err_text, sizeof(err_text));
-		if (!err && strncmp(b->name[i], "mem:", 4) == 0)
+		name[(*count)++] = c->argv[i];
+	for (uint32_t i = 0; i < *count && !err; i++) {
+		err = nvme_name_check(name[i], err_text, sizeof(err_text));
+		if (!err && strncmp(name[i], "mem:", 4) == 0)
 			return ctl_fail("%s: memory is formatted by the daemon at each start",
-					b->name[i]);
+					name[i]);
 	}
 	return err ? ctl_fail("%s", err_text) : 0;
+}
+
+static int names_of(struct ctl *c, struct drive_set *b)
+{
+	const char *name[CTL_DRIVES_MAX];
+	int status = ctl_drive_names(c, &b->conf, name, &b->count);
+
+	for (uint32_t i = 0; i < b->count && !status; i++) {
+		if (strlen(name[i]) >= APP_CONF_TEXT_MAX)
+			return ctl_fail("%s: is too long", name[i]);
+		memcpy(b->name[i], name[i], strlen(name[i]) + 1);
+	}
+	b->store_count = b->count;
+	return status;
 }
 
 /* ---- whose is this? --------------------------------------------------------------- */
@@ -160,7 +180,8 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 	struct app_core_cfg cfg = {
 		.dma = b->dma,
 		.drive = b->drive,
-		.ndrives = b->count,
+		.drive_name = b->name,
+		.ndrives = b->store_count,
 		.boot = how,
 		.nshards = c->shards,
 		.wall_ns = (int64_t)clock_wall_ns(),
@@ -268,14 +289,74 @@ static int report_check(const struct ctl *c, const struct meta_check *found)
 	return found->problems ? 1 : 0;
 }
 
+/* What is said of it when it is offered: what to type next is the administrator's. */
+static int offer(const struct ctl *c, struct drive_set *b)
+{
+	uint64_t tag;
+	int err;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		if (getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
+			return ctl_fail("no random numbers: %s", strerror(errno));
+		err = app_drive_offer(b->drive[i], b->dma, tag);
+		if (err)
+			return ctl_fail("%s: cannot be written: %s", b->name[i], strerror(-err));
+		if (c->json)
+			printf("{\"command\":\"drives add\",\"drive\":\"%s\"}\n", b->name[i]);
+		else
+			printf("drive = %s\n", b->name[i]);
+	}
+	if (!c->json && !c->quiet)
+		fprintf(stderr,
+			"wekactl: add %s to the appliance's configuration, and send it SIGHUP\n",
+			b->count == 1 ? "this line" : "these lines");
+	return 0;
+}
+
+int ctl_drives_add(struct ctl *c)
+{
+	struct drive_set b = { 0 };
+	int status;
+
+	c->argc--; /* "add" */
+	c->argv++;
+	status = names_of(c, &b);
+	if (!status)
+		status = look_before(c, &b);
+	if (!status)
+		status = open_drives(c, &b, true);
+	if (!status)
+		status = look_inside(c, &b);
+	if (!status)
+		status = offer(c, &b);
+	close_all(&b, status != 0);
+	return status;
+}
+
+/* In whatever order they are given. */
+static int sort_drives(struct drive_set *b)
+{
+	char why[APP_WHY];
+
+	if (app_drives_sort(b->drive, b->name, &b->count, b->dma, &b->store_count, why,
+			    sizeof(why)))
+		return ctl_fail("%s", why);
+	return 0;
+}
+
 int ctl_cmd_check(struct ctl *c)
 {
 	struct drive_set b = { 0 };
 	struct meta_check found = { 0 };
-	int status = names_of(c, &b), err;
+	int status, err;
 
+	if (c->salvage)
+		return ctl_salvage(c);
+	status = names_of(c, &b);
 	if (!status)
 		status = open_drives(c, &b, false);
+	if (!status)
+		status = sort_drives(&b);
 	if (!status)
 		status = boot(c, &b, APP_BOOT_MOUNT);
 	if (!status) {

@@ -36,6 +36,7 @@ void ctl_wave_clear(struct ctl_wave *w)
 	for (uint32_t i = 0; i < w->count; i++) {
 		free(w->file[i].local);
 		free(w->file[i].remote);
+		ctl_attrs_clear(&w->file[i].attrs);
 	}
 	w->count = 0;
 	w->payload_bytes = 0;
@@ -102,18 +103,33 @@ char *ctl_join(const char *dir, const char *name)
 	return out;
 }
 
+__attribute__((format(printf, 2, 0))) static void line(struct ctl_progress *p, const char *fmt,
+						       va_list ap)
+{
+	if (p && p->on)
+		fputs("\r\033[K", stderr);
+	fputs("wekactl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
 void ctl_tally_error(struct ctl_tally *t, struct ctl_progress *p, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (p && p->on)
-		fputs("\r\033[K", stderr);
-	fputs("wekactl: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	line(p, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 	t->errors++;
+}
+
+void ctl_tally_note(struct ctl_progress *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	line(p, fmt, ap);
+	va_end(ap);
 }
 
 int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tally *t)
@@ -122,18 +138,21 @@ int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tall
 
 	if (c->json)
 		printf("{\"command\":\"%s\",\"files\":%llu,\"dirs\":%llu,\"symlinks\":%llu,"
-		       "\"links\":%llu,\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,"
+		       "\"links\":%llu,\"attributes\":%llu,\"attributes_left\":%llu,"
+		       "\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,"
 		       "\"seconds\":%.3f}\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
 		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
+		       (unsigned long long)t->attrs, (unsigned long long)t->attrs_left,
 		       (unsigned long long)t->skipped, (unsigned long long)t->bytes,
 		       (unsigned long long)t->errors, t->seconds);
 	else
 		printf("%s: %llu files, %llu directories, %llu symlinks, %llu more links, %llu "
-		       "bytes (%llu were there already), %llu errors; %.1f s, %.0f files/s, "
-		       "%.1f MB/s\n",
+		       "attributes (%llu left), %llu bytes (%llu were there "
+		       "already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
 		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
+		       (unsigned long long)t->attrs, (unsigned long long)t->attrs_left,
 		       (unsigned long long)t->bytes, (unsigned long long)t->skipped,
 		       (unsigned long long)t->errors, t->seconds, (double)t->files * rate,
 		       (double)t->bytes / 1e6 * rate);

@@ -7,7 +7,7 @@
 #ifndef CTL_WAVE_H
 #define CTL_WAVE_H
 
-#include "appliance/ctl.h"
+#include "appliance/ctl_attrs.h"
 
 #define CTL_WAVES        4u
 #define CTL_WAVE_FILES   256u
@@ -20,6 +20,8 @@ struct ctl_file {
 	char *remote;
 	struct stat st;        /* import: the local file as the walk saw it      */
 	struct weka_attr attr; /* export: as the listing showed it               */
+	struct ctl_attrs attrs;
+	uint32_t attrs_there; /* import: how many the appliance's has */
 	uint64_t size_bytes;
 	uint32_t window_at;
 	bool wanted; /* not skipped                                    */

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "appliance/app_account.h"
 #include "appliance/app_conf.h"
+#include "appliance/app_drives.h"
 #include "appliance/app_keys.h"
 #include "appliance/app_lines.h"
 #include "appliance/app_run.h"
@@ -41,8 +42,12 @@ struct daemon {
 	struct app_conf conf;
 	struct app_keys keys;
 	struct nvme_dma *dma;
+	/* As conf.drive[] in the order of the store, those that are offered to it behind. */
 	struct nvme_drive *drive[APP_CONF_DRIVES_MAX];
 	uint32_t ndrives;
+	uint32_t store_drives;
+	bool adding;
+	bool no_more; /* one could not be added: the next start tries again */
 	struct fab_server *srv;
 	struct app_run run;
 	struct app_account account;
@@ -171,31 +176,43 @@ static uint64_t dma_needed(const struct app_core_cfg *of_first, uint64_t cores)
 	return bytes + (cores - 1) * app_core_dma_needed(&cfg);
 }
 
-static int open_drives(struct daemon *d)
+/* The next of conf.drive[], of which `left` are not open. */
+static int open_drive(struct daemon *d, uint32_t left)
 {
 	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US,
 				       .qpair_count_max = (uint32_t)d->conf.cores };
+	const char *name = d->conf.drive[d->ndrives];
 	struct app_core_cfg cfg;
 	struct nvme_info info;
+	int err;
+
+	core_cfg(&d->conf, &cfg);
+	cfg.ndrives = left;
+	wanted.memory_bytes = dma_needed(&cfg, d->conf.cores);
+	err = nvme_open(&d->drive[d->ndrives], name, d->dma, &wanted, d->why, NVME_ERR_TEXT);
+	if (err)
+		return err;
+	nvme_drive_info(d->drive[d->ndrives], &info);
+	if (*info.note)
+		log_warn("%s: %s", name, info.note);
+	d->ndrives++;
+	return 0;
+}
+
+static int open_drives(struct daemon *d)
+{
 	int err = nvme_dma_create(&d->dma);
 
 	if (err) {
 		snprintf(d->why, sizeof(d->why), "no memory");
 		return err;
 	}
-	core_cfg(&d->conf, &cfg);
-	for (; d->ndrives < d->conf.ndrives; d->ndrives++) {
-		cfg.ndrives = d->conf.ndrives - d->ndrives;
-		wanted.memory_bytes = dma_needed(&cfg, d->conf.cores);
-		err = nvme_open(&d->drive[d->ndrives], d->conf.drive[d->ndrives], d->dma, &wanted,
-				d->why, NVME_ERR_TEXT);
-		if (err)
-			return err;
-		nvme_drive_info(d->drive[d->ndrives], &info);
-		if (*info.note)
-			log_warn("%s: %s", d->conf.drive[d->ndrives], info.note);
-	}
-	return 0;
+	while (!err && d->ndrives < d->conf.ndrives)
+		err = open_drive(d, d->conf.ndrives - d->ndrives);
+	if (err)
+		return err;
+	return app_drives_sort(d->drive, d->conf.drive, &d->ndrives, d->dma, &d->store_drives,
+			       d->why, sizeof(d->why));
 }
 
 static int open_addresses(struct daemon *d)
@@ -255,6 +272,8 @@ static int start_cores(struct daemon *d)
 	core_cfg(&d->conf, &run->cfg);
 	run->cfg.dma = d->dma;
 	run->cfg.drive = d->drive;
+	run->cfg.drive_name = d->conf.drive;
+	run->cfg.ndrives = d->store_drives;
 	run->cfg.srv = d->srv;
 	run->cfg.account = &d->account;
 	run->cfg.lines = &d->lines;
@@ -327,10 +346,169 @@ static void write_lines(struct daemon *d)
 	char text[256], line[APP_LINE_SIZE];
 
 	for (uint32_t i = 0; i < d->ndrives; i++)
-		while (nvme_drive_line(d->drive[i], text, sizeof(text)))
+		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("%s", text);
 	while (app_lines_take(&d->lines, line))
 		log_error("%s", line);
+}
+
+/* ---- drives that come while it serves ------------------------------------------------------ */
+
+static int take_queues(struct daemon *d, struct nvme_drive *drive, struct app_new_drive *out)
+{
+	const uint32_t depth = (uint32_t)d->conf.queue_depth;
+	struct nvme_info info;
+	uint32_t n = 0;
+	int err = 0;
+
+	nvme_drive_info(drive, &info);
+	for (; n < d->run.cores && !err; n += !err)
+		err = nvme_qpair_create(drive, min_u32(depth, info.depth_max), &out->qp[n]);
+	if (!err && nvme_qpair_io_blocks_max(out->qp[0]) < META_IO_BLOCKS_MAX &&
+	    nvme_qpair_io_blocks_max(out->qp[0]) < info.nblocks)
+		err = -EINVAL; /* its queues are too short for 4 MiB at once */
+	while (err && n) {
+		nvme_qpair_stop(out->qp[--n]);
+		nvme_qpair_destroy(out->qp[n]);
+	}
+	return err;
+}
+
+/* The next one that was offered. */
+static int add_drive(struct daemon *d)
+{
+	struct nvme_drive *drive = d->drive[d->store_drives];
+	struct app_new_drive new = { .info = { 0 } };
+	struct app_found found;
+	int err = app_drive_look(drive, d->dma, &found);
+
+	if (!err && found.kind != APP_FOUND_OFFER)
+		err = -ENODEV;
+	if (!err)
+		err = take_queues(d, drive, &new);
+	if (err)
+		return err;
+	app_drive_info(drive, d->conf.drive[d->store_drives], found.tag, &new.info);
+	new.number = d->store_drives;
+	log_info("%s: is being added to the store", d->conf.drive[d->store_drives]);
+	app_run_drive(&d->run, &new);
+	d->adding = true;
+	return 0;
+}
+
+/* One after the other. */
+static void add_drives(struct daemon *d)
+{
+	int err = app_run_drive_status(&d->run);
+
+	if (d->adding && err == -EAGAIN)
+		return;
+	if (d->adding && !err) {
+		log_info("%s: is drive %u of the store now", d->conf.drive[d->store_drives],
+			 d->store_drives);
+		d->store_drives++;
+	}
+	d->adding = false;
+	if (!err && !d->no_more && d->store_drives < d->ndrives)
+		err = add_drive(d);
+	if (!err || d->no_more)
+		return;
+	d->no_more = true;
+	log_error("%s: cannot be added to the store: %s; the next start tries again",
+		  d->conf.drive[d->store_drives], strerror(-err));
+}
+
+/* ---- drives that leave while it serves ----------------------------------------------------- */
+
+/* Numbers that were gone before this start, and that no drive stood for: what is offered comes
+ * behind them. */
+static void keep_numbers(struct daemon *d)
+{
+	const uint32_t places = meta_drives(app_core_meta(d->run.core));
+	const uint32_t shift = places - d->store_drives;
+
+	if (d->ndrives + shift > APP_CONF_DRIVES_MAX) {
+		d->no_more = d->ndrives > d->store_drives;
+		return;
+	}
+	for (uint32_t i = d->ndrives; shift && i-- > d->store_drives;) {
+		d->drive[i + shift] = d->drive[i];
+		memcpy(d->conf.drive[i + shift], d->conf.drive[i], APP_CONF_TEXT_MAX);
+		d->drive[i] = NULL;
+		d->conf.drive[i][0] = '\0';
+	}
+	d->ndrives += shift;
+	d->store_drives = places;
+}
+
+/* No core looks at them any more. */
+static void close_gone(struct daemon *d)
+{
+	int i;
+
+	while ((i = app_run_drive_gone(&d->run)) >= 0) {
+		if ((uint32_t)i >= d->ndrives || !d->drive[i])
+			continue;
+		log_info("%s: nothing of the store is there any more; it was taken out, and its "
+			 "line may go",
+			 d->conf.drive[i]);
+		nvme_close(d->drive[i]);
+		d->drive[i] = NULL;
+		d->conf.drive[i][0] = '\0';
+	}
+}
+
+static bool has_drive(const struct daemon *d, const char *name)
+{
+	for (uint32_t i = 0; i < d->ndrives; i++)
+		if (strcmp(d->conf.drive[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* One that stands in the configuration since it was read last. */
+static void take_drive(struct daemon *d, const char *name)
+{
+	struct app_found found;
+	int err;
+
+	if (d->ndrives == APP_CONF_DRIVES_MAX)
+		return;
+	memcpy(d->conf.drive[d->ndrives], name, APP_CONF_TEXT_MAX);
+	err = open_drive(d, 1);
+	if (err) {
+		log_error("%s", d->why);
+		return;
+	}
+	err = app_drive_look(d->drive[d->ndrives - 1], d->dma, &found);
+	if (!err && found.kind == APP_FOUND_OFFER)
+		return;
+	nvme_close(d->drive[--d->ndrives]);
+	d->drive[d->ndrives] = NULL;
+	if (!err && found.gone)
+		log_error("%s: was taken out of its store; to add it again, type: wekactl drives "
+			  "add --force '%s'",
+			  name, name);
+	else if (err)
+		log_error("%s: cannot be read: %s", name, strerror(-err));
+	else
+		log_error("%s: is not offered to a store; type: wekactl drives add '%s'", name,
+			  name);
+}
+
+static void reload_drives(struct daemon *d)
+{
+	struct app_conf *conf = malloc(sizeof(*conf));
+
+	if (!conf || app_conf_load(conf, d->conf.file, d->why)) {
+		log_error("%s", conf ? d->why : "no memory");
+		free(conf);
+		return;
+	}
+	for (uint32_t i = 0; i < conf->ndrives; i++)
+		if (!has_drive(d, conf->drive[i]))
+			take_drive(d, conf->drive[i]);
+	free(conf);
 }
 
 static uint64_t control_deadline(const struct daemon *d)
@@ -375,6 +553,8 @@ static void control(struct daemon *d)
 		signal_number = signalled(d);
 		if (signal_number == SIGHUP) {
 			app_keys_reload(&d->keys, clock_now_ns());
+			if (at == APP_RUN_SERVING)
+				reload_drives(d);
 		} else if (signal_number) {
 			log_info("stopping");
 			shut(d);
@@ -383,6 +563,10 @@ static void control(struct daemon *d)
 		write_lines(d);
 		at = (enum app_run_at)atomic_load_explicit(&d->run.at,
 							   memory_order_acquire); /* A1 */
+		if (at == APP_RUN_SERVING && at == was) {
+			close_gone(d);
+			add_drives(d);
+		}
 		if (at == was)
 			continue;
 		was = at;
@@ -395,6 +579,9 @@ static void control(struct daemon *d)
 		(void)watch(d, fab_server_control_fd(d->srv));
 		for (uint32_t i = 0; fab_server_address(d->srv, i); i++)
 			log_info("serving %s", fab_server_address(d->srv, i));
+		keep_numbers(d);
+		close_gone(d);
+		add_drives(d);
 	}
 	app_run_join(&d->run);
 	write_lines(d);
@@ -413,7 +600,8 @@ static void close_all(struct daemon *d)
 		fab_server_destroy(d->srv);
 	}
 	while (d->ndrives)
-		nvme_close(d->drive[--d->ndrives]);
+		if (d->drive[--d->ndrives])
+			nvme_close(d->drive[d->ndrives]);
 	if (d->dma)
 		nvme_dma_destroy(d->dma);
 }
@@ -428,7 +616,9 @@ static void explain(struct daemon *d)
 		return;
 	at = (size_t)snprintf(d->why, sizeof(d->why), "no store there; type: wekactl format");
 	for (uint32_t i = 0; i < d->conf.ndrives && at < sizeof(d->why); i++)
-		at += (size_t)snprintf(d->why + at, sizeof(d->why) - at, " '%s'", d->conf.drive[i]);
+		if (*d->conf.drive[i])
+			at += (size_t)snprintf(d->why + at, sizeof(d->why) - at, " '%s'",
+					       d->conf.drive[i]);
 }
 
 static int run(struct daemon *d)

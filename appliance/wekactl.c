@@ -32,7 +32,10 @@ enum {
 	OPT_WRITE,
 	OPT_OPS,
 	OPT_BYTES,
-	OPT_ANONYMOUS
+	OPT_UID,
+	OPT_GIDS,
+	OPT_ANONYMOUS,
+	OPT_SALVAGE
 };
 
 static const struct argp_option options[] = {
@@ -46,6 +49,7 @@ static const struct argp_option options[] = {
 	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time", 1 },
 	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
 	{ "force", OPT_FORCE, NULL, 0, "format, drives attach: even what holds something", 1 },
+	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: what can be proven, into a new directory", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
@@ -55,6 +59,8 @@ static const struct argp_option options[] = {
 	{ "write", OPT_WRITE, NULL, 0, "keys add: they may change it, too", 1 },
 	{ "ops", OPT_OPS, "N", 0, "keys add: so many operations a second", 1 },
 	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: so many bytes a second", 1 },
+	{ "uid", OPT_UID, "N", 0, "keys add: only what modes and owners let this user do", 1 },
+	{ "gids", OPT_GIDS, "N,N", 0, "keys add: ... who is in these groups", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -64,31 +70,34 @@ static const struct command {
 	const char *what;
 	int args_min;
 	int args_max;
-	bool needs_appliance;
+	enum { ALONE, ASKS, MOVES } with; /* no appliance; one that is asked; and bytes of files */
 	int (*run)(struct ctl *c);
 } commands[] = {
 	{ "format", "[DRIVE...]", "make an empty store on drives (or those of --config)", 0,
-	  CTL_DRIVES_MAX, false, ctl_cmd_format },
+	  CTL_DRIVES_MAX, ALONE, ctl_cmd_format },
 	{ "check", "[DRIVE...]", "prove every invariant of a store that is not in use", 0,
-	  CTL_DRIVES_MAX, false, ctl_cmd_check },
-	{ "status", "", "what the appliance does and has done", 0, 0, true, ctl_cmd_status },
+	  CTL_DRIVES_MAX, ALONE, ctl_cmd_check },
+	{ "dump", "WHAT [ARG] [DRIVE...]", "print a structure of a store that is not in use", 0,
+	  CTL_DRIVES_MAX + 2, ALONE, ctl_cmd_dump },
+	{ "status", "", "what the appliance does and has done", 0, 0, ASKS, ctl_cmd_status },
 	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
-	  2, true, ctl_cmd_import },
+	  2, MOVES, ctl_cmd_import },
 	{ "export", "PATH DIR", "a tree of the appliance into a local directory; goes on likewise",
-	  2, 2, true, ctl_cmd_export },
-	{ "ls", "[PATH]", "names in a directory", 0, 1, true, ctl_cmd_ls },
-	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, true, ctl_cmd_stat },
-	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, true, ctl_cmd_cat },
-	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, true, ctl_cmd_put },
-	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, true, ctl_cmd_rm },
-	{ "mkdir", "PATH...", "directories", 1, 1 << 20, true, ctl_cmd_mkdir },
-	{ "ln", "FILE PATH", "one more name for a file", 2, 2, true, ctl_cmd_ln },
-	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, true, ctl_cmd_mv },
-	{ "drives", "[ACTION...]", "the machine's NVMe drives; attach, detach, restore them", 0,
-	  CTL_DRIVES_MAX + 1, false, ctl_cmd_drives },
+	  2, 2, MOVES, ctl_cmd_export },
+	{ "ls", "[PATH]", "names in a directory", 0, 1, ASKS, ctl_cmd_ls },
+	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, ASKS, ctl_cmd_stat },
+	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, MOVES, ctl_cmd_cat },
+	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, MOVES, ctl_cmd_put },
+	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, ASKS, ctl_cmd_rm },
+	{ "mkdir", "PATH...", "directories", 1, 1 << 20, ASKS, ctl_cmd_mkdir },
+	{ "ln", "FILE PATH", "one more name for a file", 2, 2, ASKS, ctl_cmd_ln },
+	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, ASKS, ctl_cmd_mv },
+	{ "drives", "[ACTION...]",
+	  "the machine's NVMe drives; attach, detach, restore them; add some to a store, drain one",
+	  0, CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
 	{ "keys", "[ACTION...]", "who may do what: list, show ID, add ID FILE, remove ID", 0, 3,
-	  false, ctl_cmd_keys },
-	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, false,
+	  ALONE, ctl_cmd_keys },
+	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, ALONE,
 	  ctl_cmd_doctor },
 };
 
@@ -125,6 +134,23 @@ static void print_version(FILE *to, struct argp_state *state)
 {
 	(void)state;
 	fprintf(to, "wekactl %s (%s, %s)\n", version_text, version_commit, version_variant);
+}
+
+/* Options whose argument is taken as it is. */
+static error_t parse_word(int key, const char *arg, struct ctl *c)
+{
+	const char **to = key == OPT_USER      ? &c->user
+			  : key == OPT_GROUP   ? &c->group
+			  : key == OPT_PATH    ? &c->path
+			  : key == OPT_UID     ? &c->uid
+			  : key == OPT_GIDS    ? &c->gids
+			  : key == OPT_SALVAGE ? &c->salvage
+					       : NULL;
+
+	if (!to)
+		return ARGP_ERR_UNKNOWN;
+	*to = arg;
+	return 0;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -170,17 +196,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_ONCE:
 		c->once = true;
 		return 0;
-	case OPT_USER:
-		c->user = arg;
-		return 0;
-	case OPT_GROUP:
-		c->group = arg;
-		return 0;
 	case OPT_ANONYMOUS:
 		c->anonymous = true;
-		return 0;
-	case OPT_PATH:
-		c->path = arg;
 		return 0;
 	case OPT_WRITE:
 		c->write = true;
@@ -197,7 +214,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "which command? (--help lists them)");
 		return EINVAL;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_word(key, arg, c);
 	}
 }
 
@@ -262,6 +279,8 @@ static int from_config(struct ctl *c)
 
 int ctl_connect(struct ctl *c)
 {
+	/* Who moves no files needs no more than a page of a listing. */
+	const struct weka_options small = { .size_bytes = sizeof(small), .pool_bytes = 4 << 20 };
 	struct weka_key key = { 0 };
 	int err;
 
@@ -271,8 +290,8 @@ int ctl_connect(struct ctl *c)
 		return 1;
 	key.file = c->key_file;
 	key.id = c->key_id;
-	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key, NULL,
-			   &c->client);
+	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key,
+			   c->moves ? NULL : &small, &c->client);
 	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
 }
 
@@ -294,7 +313,8 @@ int main(int argc, char **argv)
 		c.argv++;
 		if (c.argc < cmd->args_min || c.argc > cmd->args_max)
 			return ctl_fail("usage: wekactl %s %s", cmd->name, cmd->args) + 1;
-		status = cmd->needs_appliance ? ctl_connect(&c) : 0;
+		c.moves = cmd->with == MOVES;
+		status = cmd->with != ALONE ? ctl_connect(&c) : 0;
 		if (!status)
 			status = cmd->run(&c);
 		weka_close(c.client);

@@ -23,7 +23,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BENCH_CONNECT_MAX = 4, BENCH_DRIVES_MAX = 16, BENCH_THREADS_MAX = 256 };
+enum {
+	BENCH_CONNECT_MAX = 4,
+	BENCH_DRIVES_MAX = 16,
+	BENCH_THREADS_MAX = 256,
+	BENCH_VS_MAX = 4,
+	BENCH_FILLS_MAX = 8
+};
 
 struct bench_conf {
 	const char *workload;
@@ -35,23 +41,30 @@ struct bench_conf {
 	uint32_t connect_count;                 /* 0: start one                               */
 	const char *key_file;                   /* for connect                                */
 	const char *vs_dir;                     /* a local directory to compare with, or NULL */
-	const char *tree;                       /* epoch: local files with the same names     */
-	const char *prefix;                     /* epoch: where they lie on the appliance     */
-	uint64_t size_bytes;                    /* of one read, or of one file                */
-	uint64_t file_bytes;                    /* of the large file; 0: what fits            */
-	uint64_t files;                         /* how many files a directory has             */
+	const char *vs_dirs[BENCH_VS_MAX];      /* names: all that were named                 */
+	uint32_t vs_count;
+	const char *tree;     /* epoch: local files with the same names     */
+	const char *prefix;   /* epoch: where they lie on the appliance     */
+	const char *phases;   /* names: only these, by comma; NULL: all     */
+	uint64_t size_bytes;  /* of one read, or of one file                */
+	uint64_t least_bytes; /* names: of the smallest file; size_bytes: of all */
+	uint64_t file_bytes;  /* of the large file; 0: what fits            */
+	uint64_t files;       /* how many files a directory has             */
 	uint64_t cache_bytes; /* of the appliance that is started; 0: its choice */
 	uint32_t batch;       /* files a request                            */
 	uint32_t depth;       /* requests in flight                         */
 	double seconds;       /* of one run                                 */
 	uint32_t runs;
 	uint32_t epochs;
-	bool verify;           /* epoch: compare every byte with the local file */
-	uint32_t read_percent; /* nvme: the rest are writes                     */
-	uint32_t threads;      /* nvme: polling threads, each on a core         */
-	uint32_t lanes;        /* connections of the client; 0: the library's choice */
-	uint32_t sessions;     /* fair: clients, all in one thread              */
-	uint64_t count;        /* nvme: end a run after so many; 0: by time     */
+	bool verify;                    /* epoch: compare every byte with the local file */
+	uint32_t read_percent;          /* nvme: the rest are writes                     */
+	uint32_t threads;               /* nvme: polling threads, each on a core         */
+	uint32_t lanes;                 /* connections of the client; 0: the library's choice */
+	uint32_t sessions;              /* fair: clients, all in one thread              */
+	uint32_t fill[BENCH_FILLS_MAX]; /* collect: percent, one run of each kind for each */
+	uint32_t fill_count;
+	double times;   /* collect: what is written, in capacities           */
+	uint64_t count; /* nvme: end a run after so many; 0: by time     */
 	bool json;
 	int core_client; /* processors to pin to; -1: not pinned */
 	int core_appliance;
@@ -160,8 +173,10 @@ int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_names(const struct bench_conf *conf);
+int bench_workload_rates(const struct bench_conf *conf);
 int bench_workload_epoch(const struct bench_conf *conf);
 int bench_workload_fair(const struct bench_conf *conf);
+int bench_workload_collect(const struct bench_conf *conf);
 
 /* ---- bench_count.c: the processor's counters, where it has some and lets us ---------- */
 
@@ -176,7 +191,10 @@ void bench_count_end(struct bench_count *c, uint64_t *instructions, uint64_t *cy
 
 /* ---- bench_util.c ----------------------------------------------------------------- */
 
+/* The number behind `name` in an appliance's status, such as "\"log_blocks\":"; 0: it has none. */
+uint64_t bench_field(const char *text, const char *name);
 void bench_pin(int core); /* this thread; -1: leave it */
+void bench_unpin(void);   /* it may run where it could before */
 __attribute__((format(printf, 1, 2))) int bench_fail(const char *fmt, ...); /* prints; returns 1 */
 
 /* From now on the first SIGINT, SIGTERM or SIGHUP is only noted, so that what runs can end and

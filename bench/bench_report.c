@@ -137,9 +137,11 @@ void bench_report(const struct bench_result *r)
 		fflush(stdout);
 		return;
 	}
-	printf("%-10s %-4s %7s/s (%s to %s)  %8sB/s", r->workload, r->transport,
+	printf("%-10s %-4s %7s/s (%s to %s)", r->workload, r->transport,
 	       bench_human(a, bench_median(ops, r->runs)), bench_human(lo, ops[0]),
-	       bench_human(hi, ops[r->runs - 1]), bench_human(b, bench_median(bytes, r->runs)));
+	       bench_human(hi, ops[r->runs - 1]));
+	if (bytes[r->runs - 1] > 0)
+		printf("  %8sB/s", bench_human(b, bench_median(bytes, r->runs)));
 	if (stat_hist_count(&r->hist) > 0)
 		printf("  p50 %.2f us  p99 %.2f us  p99.9 %.2f us",
 		       (double)stat_hist_percentile(&r->hist, 50) / 1000,

@@ -45,11 +45,17 @@ static const struct workload {
 	{ "names", bench_workload_names,
 	  "one directory that grows: what it costs at each power of ten", 100, 256, 4, 100000, 0, 1,
 	  1, "shm" },
+	{ "rates", bench_workload_rates,
+	  "new files, lookups, listings and removals of small files, with their bars", 1024, 256, 4,
+	  30000, 0, 5, 1, "shm" },
 	{ "epoch", bench_workload_epoch, "every file of a tree once, in random order", 0, 256, 4,
 	  10000, 0, 5, 2, "shm" },
 	{ "fair", bench_workload_fair,
 	  "shares of many sessions, alone and beside one that means harm", 4096, 1, 4, 0, 256, 1,
 	  30, "tcp" },
+	{ "collect", bench_workload_collect,
+	  "files that come and go in a full appliance: what is written for what", 0, 0, 16, 256, 0,
+	  1, 1, "shm" },
 };
 
 static const struct argp_option options[] = {
@@ -60,6 +66,7 @@ static const struct argp_option options[] = {
 	  "use a running appliance instead; with --key (epoch: several, compared)", 0 },
 	{ "key", 'k', "FILE", 0, "key file for --connect", 0 },
 	{ "size", 's', "N", 0, "bytes of one read or file (K, M, G)", 0 },
+	{ "least", 'l', "N", 0, "names: files of that many bytes up to --size", 0 },
 	{ "file-bytes", 'F', "N", 0, "of the large file (7 tenths of what is free)", 0 },
 	{ "files", 'f', "N", 0, "files in the directory or tree", 0 },
 	{ "cache", 'K', "N", 0,
@@ -72,16 +79,23 @@ static const struct argp_option options[] = {
 	{ "tree", 'T', "DIR", 0, "epoch: local files whose names are read (a tree is made)", 1 },
 	{ "prefix", 'P', "PATH", 0,
 	  "epoch: where they lie on the appliance (its root); names: the directory", 1 },
+	{ "phases", 'p', "LIST", 0,
+	  "names: only these of create,stat,read,list,rename,unlink (all; create: as needed)", 1 },
 	{ "epochs", 'E', "N", 0, "epoch: how many, each in its own order (3)", 1 },
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write instead of read: what the drive holds is lost", 2 },
 	{ "reads", 'R', "PERCENT", 0, "nvme: reads among writes, such as 70", 2 },
 	{ "threads", 'n', "N", 0,
-	  "nvme: polling threads, each with a queue pair a drive; fabric: connections (1)", 2 },
+	  "nvme: polling threads, each with a queue pair a drive; fabric: connections; names: "
+	  "clients (1)",
+	  2 },
 	{ "lanes", 'L', "N", 0,
 	  "with --connect: connections of a session (tcp, rdma: one for each core and address)",
 	  2 },
 	{ "sessions", 'm', "N", 0, "fair: clients, all driven by one thread (256)", 2 },
+	{ "fill", 'u', "PERCENT", 0,
+	  "collect: how full it is; several times: one after the other (60, 80)", 2 },
+	{ "times", 'x', "N", 0, "collect: write so many times the capacity (5)", 2 },
 	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
@@ -126,6 +140,22 @@ static void positive_seconds(struct argp_state *state, const char *arg, struct b
 		argp_error(state, "--seconds wants 0.01 to 3600");
 }
 
+static void times_capacity(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	char *end;
+
+	conf->times = strtod(arg, &end);
+	if (*end || !(conf->times >= 0.1 && conf->times <= 1000))
+		argp_error(state, "--times wants 0.1 to 1000");
+}
+
+static void add_fill(struct argp_state *state, const char *arg, struct bench_conf *conf)
+{
+	if (conf->fill_count == BENCH_FILLS_MAX)
+		argp_error(state, "--fill at most %d times", BENCH_FILLS_MAX);
+	conf->fill[conf->fill_count++] = (uint32_t)number(state, arg, 1, 99);
+}
+
 static void add_address(struct argp_state *state, const char *arg, struct bench_conf *conf)
 {
 	if (strncmp(arg, "shm:", 4) != 0 && strncmp(arg, "tcp://", 6) != 0 &&
@@ -152,6 +182,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	switch (key) {
 	case 's':
 		conf->size_bytes = number(state, arg, 1, 64ull << 20);
+		return 0;
+	case 'l':
+		conf->least_bytes = number(state, arg, 0, 64ull << 20);
 		return 0;
 	case 'F':
 		conf->file_bytes = number(state, arg, 1 << 20, 1ull << 50);
@@ -189,6 +222,12 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	case 'm':
 		conf->sessions = (uint32_t)number(state, arg, 1, 4000);
 		return 0;
+	case 'u':
+		add_fill(state, arg, conf);
+		return 0;
+	case 'x':
+		times_capacity(state, arg, conf);
+		return 0;
 	case 'N':
 		conf->count = number(state, arg, 1, 1ull << 40);
 		return 0;
@@ -221,6 +260,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		conf->key_file = arg;
 		return 0;
 	case 'v':
+		if (conf->vs_count == BENCH_VS_MAX)
+			argp_error(state, "--vs at most %d times", BENCH_VS_MAX);
+		conf->vs_dirs[conf->vs_count++] = arg;
 		conf->vs_dir = arg;
 		return 0;
 	case 'T':
@@ -228,6 +270,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'P':
 		conf->prefix = arg;
+		return 0;
+	case 'p':
+		conf->phases = arg;
 		return 0;
 	case 'V':
 		conf->verify = true;
@@ -293,10 +338,12 @@ int main(int argc, char **argv)
 		.epochs = 3,
 		.read_percent = 100,
 		.threads = 1,
+		.times = 5,
 		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
 		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
 	};
 
+	conf.least_bytes = UINT64_MAX;
 	argp_program_version_hook = print_version;
 	argp_parse(&argp, argc, argv, 0, NULL, &conf);
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++) {
@@ -305,6 +352,7 @@ int main(int argc, char **argv)
 		if (strcmp(conf.workload, w->name) != 0)
 			continue;
 		conf.size_bytes = conf.size_bytes ? conf.size_bytes : w->size_bytes;
+		conf.least_bytes = min_u64(conf.least_bytes, conf.size_bytes);
 		conf.batch = conf.batch ? conf.batch : w->batch;
 		conf.depth = conf.depth ? conf.depth : w->depth;
 		conf.files = conf.files ? conf.files : w->files;
@@ -314,6 +362,8 @@ int main(int argc, char **argv)
 		conf.seconds = conf.seconds > 0 ? conf.seconds : w->seconds;
 		if (conf.drive_count > 1 && strcmp(w->name, "nvme") != 0)
 			return bench_fail("%s takes one --drive", w->name);
+		if (conf.vs_count > 1 && strcmp(w->name, "names") != 0)
+			return bench_fail("%s takes one --vs", w->name);
 		bench_report_head(&conf);
 		return w->run(&conf);
 	}

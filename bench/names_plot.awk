@@ -3,7 +3,7 @@
 # `weka-bench names --json` into an SVG: above, operations a second; below, pages of the index that the
 # drives read for one; both against how many names the directory has, a power of ten a step.
 #
-#   weka-bench names --json --files 1000000 --cache 16M | awk -f bench/names_plot.awk >names.svg
+#   weka-bench names --json --files 1000000 --cache 16M --vs /mnt/xfs | awk -f bench/names_plot.awk >names.svg
 
 function field(key,    at, rest) {
 	at = index($0, "\"" key "\":")
@@ -32,15 +32,22 @@ function line(x1, y1, x2, y2) {
 	printf "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" stroke=\"#ccc\"/>\n", x1, y1, x2, y2
 }
 
-function curve(phase, colour, graph,    i, points) {
+function curve(phase, colour, graph, place, dash,    i, points) {
 	for (i = 1; i <= rows; i++)
-		if (of[i] == phase) points = points sprintf("%.1f,%.1f ", at_x(names[i]), at_y(i, graph))
-	printf "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", points, colour
+		if (of[i] == phase && at[i] == place)
+			points = points sprintf("%.1f,%.1f ", at_x(names[i]), at_y(i, graph))
+	if (points == "") return
+	printf "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>\n", points, colour, dash
 }
 
 /"workload":"names"/ {
 	if (field("ops") + 0 == 0 || field("ops_per_s") + 0 == 0) next
 	rows++
+	at[rows] = field("transport")
+	if (!(at[rows] in seen)) {
+		seen[at[rows]] = 1
+		place[++places] = at[rows]
+	}
 	names[rows] = field("files") + 0
 	of[rows] = field("phase")
 	rate[rows] = field("ops_per_s") + 0
@@ -80,9 +87,15 @@ END {
 		line(at_x(10 ^ x), 2 * top + height, at_x(10 ^ x), 2 * top + 2 * height)
 		text(at_x(10 ^ x), 2 * top + 2 * height + 16, "middle", "10^" x)
 	}
+	split("none|7,4|2,3|10,3,2,3", dashes, "|")
+	for (k = 1; k <= places && places > 1; k++)
+		printf "<text x=\"%d\" y=\"%d\">%s</text><line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"black\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>\n", left + width + 52, top + 16 * (k + count + 1), place[k], left + width + 12, top + 16 * (k + count + 1) - 4, left + width + 46, top + 16 * (k + count + 1) - 4, dashes[(k - 1) % 4 + 1]
 	for (p = 1; p <= count; p++) {
-		curve(phases[p], colours[p], 0)
-		curve(phases[p], colours[p], 1)
+		for (k = 1; k <= places; k++) {
+			curve(phases[p], colours[p], 0, place[k], dashes[(k - 1) % 4 + 1])
+			if (place[k] ~ /^(shm|tcp|rdma)$/) # of a local file system nobody counts them
+				curve(phases[p], colours[p], 1, place[k], dashes[(k - 1) % 4 + 1])
+		}
 		printf "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width + 12, top + 16 * p, colours[p], phases[p]
 	}
 	print "</svg>"

@@ -116,6 +116,7 @@ struct client_slot {
 		struct weka_read_item *reads;
 		struct weka_put_item *puts;
 		struct weka_stat_item *stats;
+		struct weka_unlink_item *unlinks;
 		struct weka_attr *attr;
 		struct weka_statfs *statfs;
 		struct {
@@ -273,6 +274,7 @@ must_check int client__read_answer(struct weka_client *c, struct client_slot *sl
 must_check int client__batch_answer(struct weka_client *c, struct client_slot *slot);
 must_check int client__put_answer(struct client_slot *slot);
 must_check int client__stat_answer(struct client_slot *slot);
+must_check int client__unlink_answer(struct client_slot *slot);
 must_check int client__attr_answer(struct client_slot *slot);
 must_check int client__list_answer(struct client_slot *slot);
 must_check int client__text_answer(struct client_slot *slot);

@@ -336,6 +336,8 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 		return client__put_answer(slot);
 	case FAB_STAT:
 		return client__stat_answer(slot);
+	case FAB_UNLINK_BATCH:
+		return client__unlink_answer(slot);
 	case FAB_OPEN:
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
@@ -345,6 +347,8 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 		return client__list_answer(slot);
 	case FAB_READLINK:
 	case FAB_STATUS:
+	case FAB_XATTR_GET:
+	case FAB_XATTR_LIST:
 		return client__text_answer(slot);
 	case FAB_STATFS:
 		return client__statfs_answer(slot);

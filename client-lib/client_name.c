@@ -76,6 +76,7 @@ void client__attr(const struct fab_attr *from, struct weka_attr *to)
 		.uid = from->uid,
 		.gid = from->gid,
 		.nlink = from->nlink,
+		.xattrs = from->xattrs,
 	};
 	memcpy(to->handle.bytes, from->handle.bytes, sizeof(to->handle.bytes));
 }
@@ -363,6 +364,42 @@ int weka_submit_unlink(struct weka_client *c, struct weka_req *req, const struct
 	return submit_name(c, req, FAB_UNLINK, ref);
 }
 
+int weka_submit_unlink_batch(struct weka_client *c, struct weka_req *req,
+			     struct weka_unlink_item *items, uint32_t count,
+			     const struct weka_window *window)
+{
+	uint64_t room = window ? window->size_bytes : FAB_BODY_MAX;
+	struct fab_name *names;
+	struct client_slot *slot;
+	uint32_t i;
+	int err = client__take(c, req, FAB_UNLINK_BATCH, window, &slot);
+
+	if (err)
+		return err;
+	err = client__take_batch(c, slot, count);
+	if (!err && (uint64_t)count * FAB_STATUS_BYTES > room)
+		err = -EMSGSIZE;
+	names = &slot->batch->name;
+	for (i = 0; i < count && !err; i++)
+		err = items[i].ref.by == WEKA_BY_HANDLE ? -EINVAL
+							: client__name(&items[i].ref, &names[i]);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.unlinks = items;
+	slot->call.args.batch.count = count;
+	slot->call.args.batch.names = names;
+	return client__send(c, slot);
+}
+
+int client__unlink_answer(struct client_slot *slot)
+{
+	uint32_t i;
+
+	for (i = 0; i < slot->call.args.batch.count; i++)
+		slot->out.unlinks[i].status = fab_call_status(&slot->call, i);
+	return 0;
+}
+
 int weka_submit_rmdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
 {
 	return submit_name(c, req, FAB_RMDIR, ref);
@@ -371,6 +408,20 @@ int weka_submit_rmdir(struct weka_client *c, struct weka_req *req, const struct 
 int weka_submit_rmtree(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
 {
 	return submit_name(c, req, FAB_RMTREE, ref);
+}
+
+int weka_submit_drain(struct weka_client *c, struct weka_req *req, const char *drive)
+{
+	const struct weka_ref ref = weka_ref_path(drive);
+
+	return submit_name(c, req, FAB_DRAIN, &ref);
+}
+
+int weka_submit_undrain(struct weka_client *c, struct weka_req *req, const char *drive)
+{
+	const struct weka_ref ref = weka_ref_path(drive);
+
+	return submit_name(c, req, FAB_UNDRAIN, &ref);
 }
 
 int weka_submit_mkdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,

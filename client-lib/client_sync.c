@@ -153,6 +153,44 @@ int weka_unlink(struct weka_client *c, const char *path)
 	return client__run(c, &req, weka_submit_unlink(c, &req, &ref), "unlink", path);
 }
 
+/* As many as are answered without a window. */
+#define UNLINK_ITEMS 256u
+
+/* Of long names fewer make one request, of which nothing was asked then: *count is how many did. */
+static int unlink_some(struct weka_client *c, struct weka_unlink_item *items, uint32_t *count)
+{
+	struct weka_req req = { 0 };
+
+	for (;; *count /= 2) {
+		int err = weka_submit_unlink_batch(c, &req, items, *count, NULL);
+
+		err = client__run(c, &req, err, "unlink", "a batch");
+		if (err != -EMSGSIZE || *count == 1)
+			return err;
+	}
+}
+
+int weka_unlink_batch(struct weka_client *c, struct weka_unlink_item *items, size_t count)
+{
+	const uint32_t most = min_u32(UNLINK_ITEMS, c->batch_items_max);
+	int err = 0, first = 0;
+	size_t i, next = 0;
+
+	for (i = 0; i < count; i++) {
+		if (i == next && !err) {
+			uint32_t some = (uint32_t)min_u64(count - i, most);
+
+			err = unlink_some(c, &items[i], &some);
+			next += some;
+		}
+		if (err)
+			items[i].status = err;
+		if (items[i].status && !first)
+			first = client__fail(c, items[i].status, "unlink", "a name of a batch");
+	}
+	return first;
+}
+
 int weka_rmdir(struct weka_client *c, const char *path)
 {
 	struct weka_ref ref = unfollowed(path);
@@ -167,6 +205,20 @@ int weka_rmtree(struct weka_client *c, const char *path)
 	struct weka_req req = { 0 };
 
 	return client__run(c, &req, weka_submit_rmtree(c, &req, &ref), "rmtree", path);
+}
+
+int weka_drain(struct weka_client *c, const char *drive)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_drain(c, &req, drive), "drain", drive);
+}
+
+int weka_undrain(struct weka_client *c, const char *drive)
+{
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_undrain(c, &req, drive), "undrain", drive);
 }
 
 int weka_remove(struct weka_client *c, const char *path)

@@ -28,7 +28,7 @@
  *	weka_release(client, lease);
  *
  * or, for tools and first steps, called one at a time: weka_read_file(), weka_write_file(),
- * weka_stat(), ... below.
+ * weka_stat(), ... of weka_sync.h, which comes with this header.
  *
  * Promises.  What a change's status calls done is durable and seen by every client.  Every
  * block that is read was checked against the CRC32C that its writer made, and is asked for
@@ -72,6 +72,7 @@ struct weka_dir;    /* opaque: a listing under way */
 #define WEKA_BATCH_MAX 1024u       /* items of one request                         */
 #define WEKA_READ_MAX  (64u << 20) /* bytes of one request's window                */
 #define WEKA_WRITE_MAX (4u << 20)  /* bytes of one write, or of one file of a put  */
+#define WEKA_XATTR_MAX 65536u      /* of an extended attribute's value, or of a list of names */
 
 /* ---- a session ------------------------------------------------------------------- */
 
@@ -186,9 +187,7 @@ struct weka_counters {
 	uint64_t lanes_lost;      /* connections that broke while another lived            */
 };
 
-/**
- * weka_get_limits, weka_get_counters - fill *out, as far as its size_bytes goes
- */
+/* Fill *out, as far as its size_bytes goes. */
 int weka_get_limits(const struct weka_client *client, struct weka_limits *out);
 int weka_get_counters(const struct weka_client *client, struct weka_counters *out);
 
@@ -270,7 +269,7 @@ struct weka_ref {
 	struct weka_handle handle;
 };
 
-/* weka_ref of a path, of a handle, of a name in a directory.  They keep the pointer to `name`. */
+/* Of a path, of a handle, of a name in a directory.  They keep the pointer to `name`. */
 struct weka_ref weka_ref_path(const char *path);
 struct weka_ref weka_ref_handle(const struct weka_handle *handle);
 struct weka_ref weka_ref_in(uint64_t dir, const char *name);
@@ -288,8 +287,10 @@ struct weka_attr {
 	uint32_t mode; /* as st_mode: type and permission bits */
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t nlink;
-	uint64_t reserved[4];
+	uint32_t nlink;  /* of a directory: 2, and one for each directory in it */
+	uint32_t xattrs; /* extended attributes */
+	uint32_t reserved0;
+	uint64_t reserved[3];
 };
 
 /* Flags of weka_submit_open(), and of struct weka_create the second and the last. */
@@ -302,7 +303,7 @@ struct weka_attr {
 /* How something new begins. */
 struct weka_create {
 	uint32_t mode; /* permission bits */
-	uint32_t uid;
+	uint32_t uid;  /* of a key that has a user: that user's, and gid one of its groups */
 	uint32_t gid;
 	uint32_t flags; /* WEKA_EXCL, WEKA_MTIME_GIVEN */
 	int64_t mtime_ns;
@@ -345,6 +346,15 @@ struct weka_stat_item {
 	uint64_t reserved[2];
 };
 
+/* One name of a batch unlink. */
+struct weka_unlink_item {
+	struct weka_ref ref; /* not WEKA_BY_HANDLE */
+	/* Filled in: */
+	int32_t status;
+	uint32_t reserved0;
+	uint64_t reserved[2];
+};
+
 /* One entry of a directory. */
 struct weka_entry {
 	struct weka_attr attr;
@@ -360,7 +370,7 @@ struct weka_cookie {
 
 struct weka_statfs {
 	uint64_t total_bytes;
-	uint64_t free_bytes; /* that a writer may still take */
+	uint64_t free_bytes; /* that a writer may still take; files' names and sums come off it */
 	uint64_t files;
 	uint64_t dirs;
 	uint32_t name_max;
@@ -488,7 +498,6 @@ WEKA_MUST_CHECK int weka_submit_put_abort(struct weka_client *client, struct wek
 					  const struct weka_handle *handle);
 
 #define WEKA_APPEND 1u /* at the end, wherever that is then: offset is not looked at */
-
 /**
  * weka_submit_write - write the window's first `length` bytes into a file
  *
@@ -536,17 +545,14 @@ WEKA_MUST_CHECK int weka_submit_list(struct weka_client *client, struct weka_req
 WEKA_MUST_CHECK int weka_submit_readlink(struct weka_client *client, struct weka_req *req,
 					 const struct weka_ref *ref,
 					 const struct weka_window *window);
-
 WEKA_MUST_CHECK int weka_submit_statfs(struct weka_client *client, struct weka_req *req,
 				       struct weka_statfs *out);
-
 /* The appliance's counters as JSON text in the window; 64 KiB are enough. */
 WEKA_MUST_CHECK int weka_submit_status(struct weka_client *client, struct weka_req *req,
 				       const struct weka_window *window);
 
 /* Nothing but the round trip. */
 WEKA_MUST_CHECK int weka_submit_ping(struct weka_client *client, struct weka_req *req);
-
 WEKA_MUST_CHECK int weka_submit_truncate(struct weka_client *client, struct weka_req *req,
 					 const struct weka_handle *handle, uint64_t size_bytes);
 
@@ -564,7 +570,6 @@ WEKA_MUST_CHECK int weka_submit_punch(struct weka_client *client, struct weka_re
 				      uint64_t length_bytes);
 
 #define WEKA_SEEK_HOLE 1u /* where the next hole is, rather than the next data */
-
 /**
  * weka_submit_seek - where data is, from an offset on: req->length_bytes
  *
@@ -580,7 +585,6 @@ WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_
 
 #define WEKA_NOREPLACE 1u /* -EEXIST rather than replace */
 #define WEKA_EXCHANGE  2u /* both are there, and get each other's name */
-
 /**
  * weka_submit_rename - `from` becomes `to`, at one moment for all who look
  *
@@ -604,6 +608,17 @@ WEKA_MUST_CHECK int weka_submit_link(struct weka_client *client, struct weka_req
 				     const struct weka_ref *from, const struct weka_ref *to);
 WEKA_MUST_CHECK int weka_submit_unlink(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *ref);
+
+/**
+ * weka_submit_unlink_batch - remove `count` names in one round trip
+ *
+ * Each by itself, in no order, as weka_submit_unlink() would: items[i].status says what became of
+ * it.  Up to 256 need no window (NULL); more need 4 bytes each.
+ */
+WEKA_MUST_CHECK int weka_submit_unlink_batch(struct weka_client *client, struct weka_req *req,
+					     struct weka_unlink_item *items, uint32_t count,
+					     const struct weka_window *window);
+
 WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_req *req,
 				      const struct weka_ref *ref);
 
@@ -619,6 +634,20 @@ WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_re
 WEKA_MUST_CHECK int weka_submit_rmtree(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *ref);
 
+/**
+ * weka_submit_drain, _undrain - a drive of the appliance is to leave the store; to stay after all
+ *
+ * drive: as in the appliance's configuration, or its serial number.  From then on, also after a
+ * crash, nothing new is put there, and what lives there goes to the others; when nothing is left
+ * the appliance takes it out.  weka_status() says how far it is.
+ * Errors:  -ENODEV (no such drive), -EALREADY (it is so), -EPERM (the last that is used), -ENOSPC
+ *          (no room for what lives), -EFBIG (roots are there, and zones too small), -EACCES.
+ */
+WEKA_MUST_CHECK int weka_submit_drain(struct weka_client *client, struct weka_req *req,
+				      const char *drive);
+WEKA_MUST_CHECK int weka_submit_undrain(struct weka_client *client, struct weka_req *req,
+					const char *drive);
+
 /* The new one's attributes come in *attr, which may be NULL. */
 WEKA_MUST_CHECK int weka_submit_mkdir(struct weka_client *client, struct weka_req *req,
 				      const struct weka_ref *ref, const struct weka_create *create,
@@ -626,6 +655,32 @@ WEKA_MUST_CHECK int weka_submit_mkdir(struct weka_client *client, struct weka_re
 WEKA_MUST_CHECK int weka_submit_symlink(struct weka_client *client, struct weka_req *req,
 					const struct weka_ref *ref, const char *target,
 					const struct weka_create *create, struct weka_attr *attr);
+
+#define WEKA_XATTR_CREATE  1u /* -EEXIST rather than replace */
+#define WEKA_XATTR_REPLACE 2u /* -ENODATA rather than create */
+/**
+ * weka_submit_getxattr - the value of an extended attribute, in the window: req->length_bytes of it
+ * weka_submit_setxattr - `value`, which must stay until the request is reaped, becomes it, whole
+ * weka_submit_listxattr - the names of all, a 0 behind each, in the window
+ * weka_submit_removexattr - it is gone
+ *
+ * Of a file or directory; they go with it when it is renamed, and when it goes.  A name begins with
+ * "user." and has WEKA_NAME_MAX bytes at most, a value WEKA_XATTR_MAX; one has at most 256.
+ * Errors:  -ENODATA (there is none), -ERANGE (the window is too small; a name's length), -EEXIST,
+ *          -EOPNOTSUPP (another name), -EINVAL ("user." alone; two flags), -E2BIG, -ENOSPC (there
+ *          are 256, too), -EPERM (a symlink).
+ */
+WEKA_MUST_CHECK int weka_submit_getxattr(struct weka_client *client, struct weka_req *req,
+					 const struct weka_ref *ref, const char *name,
+					 const struct weka_window *window);
+WEKA_MUST_CHECK int weka_submit_setxattr(struct weka_client *client, struct weka_req *req,
+					 const struct weka_ref *ref, const char *name,
+					 const void *value, size_t size_bytes, uint32_t flags);
+WEKA_MUST_CHECK int weka_submit_listxattr(struct weka_client *client, struct weka_req *req,
+					  const struct weka_ref *ref,
+					  const struct weka_window *window);
+WEKA_MUST_CHECK int weka_submit_removexattr(struct weka_client *client, struct weka_req *req,
+					    const struct weka_ref *ref, const char *name);
 
 /**
  * weka_reap - collect requests that have ended
@@ -644,7 +699,6 @@ WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done
 
 /* Send what was submitted, when no weka_reap() will follow soon. */
 void weka_flush(struct weka_client *client);
-
 /**
  * weka_cancel - end a request early
  *
@@ -676,94 +730,10 @@ WEKA_MUST_CHECK int weka_wait(struct weka_client *client, uint64_t timeout_ns);
 int weka_fd(const struct weka_client *client);
 WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
 
-/* ---- called one at a time -------------------------------------------------------- */
-/*
- * For tools and first steps.  Each submits, waits, and returns what came: 0 or more, or -errno
- * with a line in weka_error().  Requests of the same client that are in flight go on meanwhile,
- * and stay to be reaped.  Paths are followed through symlinks, but for the last name of
- * lstat, readlink, unlink, rename, link and symlink.  They lease what they need from the pool for
- * as long as they run: 64 KiB, and a write, being atomic, all of its bytes up to 4 MiB.  So all of
- * them can also answer -EAGAIN (no such lease now, or requests_max are in flight) and -EMSGSIZE
- * (the pool is smaller than that).
- */
-
-/* As weka_submit_open(), with a new file's mode; `attr` may be NULL for weka_stat only. */
-WEKA_MUST_CHECK int weka_open(struct weka_client *client, const char *path, uint32_t flags,
-			      uint32_t mode, struct weka_attr *attr);
-
-/* Return the bytes read (less than asked: the file ends) or written (all), or -errno.  A write
- * over more than a chunk that fails may have been done in part. */
-WEKA_MUST_CHECK int64_t weka_pread(struct weka_client *client, const struct weka_handle *handle,
-				   void *bytes, size_t length_bytes, uint64_t offset_bytes);
-WEKA_MUST_CHECK int64_t weka_pwrite(struct weka_client *client, const struct weka_handle *handle,
-				    const void *bytes, size_t length_bytes, uint64_t offset_bytes);
-WEKA_MUST_CHECK int64_t weka_append(struct weka_client *client, const struct weka_handle *handle,
-				    const void *bytes, size_t length_bytes);
-WEKA_MUST_CHECK int weka_truncate(struct weka_client *client, const struct weka_handle *handle,
-				  uint64_t size_bytes);
-
-/* As weka_submit_punch(); and as weka_submit_seek(): the offset, or -errno. */
-WEKA_MUST_CHECK int weka_punch(struct weka_client *client, const struct weka_handle *handle,
-			       uint64_t offset_bytes, uint64_t length_bytes);
-WEKA_MUST_CHECK int64_t weka_seek(struct weka_client *client, const struct weka_handle *handle,
-				  uint64_t offset_bytes, uint32_t flags);
-
-/* A whole file into memory of malloc(), which the caller frees; a NUL stands behind it. */
-WEKA_MUST_CHECK int weka_read_file(struct weka_client *client, const char *path, void **bytes,
-				   size_t *size_bytes);
-
-/* A whole file, atomically at any size; `create` NULL: mode 0644, now, the process's owner. */
-WEKA_MUST_CHECK int weka_write_file(struct weka_client *client, const char *path, const void *bytes,
-				    size_t size_bytes, const struct weka_create *create);
-
-/**
- * weka_put_fd - write a whole file from a descriptor, atomically, several pieces in flight
- * weka_get_fd - write a whole file into one
- *
- * put_fd reads `size_bytes` from the descriptor's start (pread) and answers -EIO when there are
- * fewer; get_fd writes with pwrite from offset 0 and returns the file's size.
- */
-WEKA_MUST_CHECK int weka_put_fd(struct weka_client *client, const struct weka_ref *ref, int fd,
-				uint64_t size_bytes, const struct weka_create *create);
-WEKA_MUST_CHECK int64_t weka_get_fd(struct weka_client *client, const struct weka_ref *ref, int fd);
-
-WEKA_MUST_CHECK int weka_stat(struct weka_client *client, const char *path, struct weka_attr *attr);
-WEKA_MUST_CHECK int weka_lstat(struct weka_client *client, const char *path,
-			       struct weka_attr *attr);
-WEKA_MUST_CHECK int weka_setattr(struct weka_client *client, const struct weka_ref *ref,
-				 const struct weka_setattr *set);
-WEKA_MUST_CHECK int weka_rename(struct weka_client *client, const char *from, const char *to);
-/* As link(2): a symlink at `from` gets the name itself. */
-WEKA_MUST_CHECK int weka_link(struct weka_client *client, const char *from, const char *to);
-WEKA_MUST_CHECK int weka_unlink(struct weka_client *client, const char *path);
-WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
-WEKA_MUST_CHECK int weka_rmtree(struct weka_client *client, const char *path);
-WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* either */
-WEKA_MUST_CHECK int weka_mkdir(struct weka_client *client, const char *path, uint32_t mode);
-WEKA_MUST_CHECK int weka_symlink(struct weka_client *client, const char *target, const char *path);
-
-/* The target, NUL-terminated, and its length; -ERANGE when `size_bytes` cannot hold both. */
-WEKA_MUST_CHECK int64_t weka_readlink(struct weka_client *client, const char *path, char *target,
-				      size_t size_bytes);
-WEKA_MUST_CHECK int weka_statfs(struct weka_client *client, struct weka_statfs *out);
-
-/* The appliance's counters as JSON text of malloc(), NUL-terminated; the caller frees it. */
-WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
-
-/**
- * weka_list - begin to list a directory
- * weka_list_next - the next entry, in no order
- * weka_list_end - the listing is over; NULL is fine
- *
- * Owns:    *out until weka_list_end(); an entry's name is valid until the next call on it.
- * Returns: weka_list_next: 1 an entry, 0 no more, -errno.
- */
-WEKA_MUST_CHECK int weka_list(struct weka_client *client, const struct weka_ref *dir,
-			      struct weka_dir **out);
-WEKA_MUST_CHECK int weka_list_next(struct weka_dir *dir, struct weka_entry *entry);
-void weka_list_end(struct weka_dir *dir);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "weka_sync.h" /* called one at a time, for tools and first steps */
+
 #endif

@@ -22,274 +22,12 @@
 
 #include "base/assert.h"
 #include "base/list.h"
+#include "fabric/fab_call.h"
 #include "fabric/fab_key.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define FAB_BODY_MAX        1024u        /* a request's or reply's own bytes           */
-#define FAB_LONG_BODY_MAX   (256u << 10) /* of a request with many names               */
-#define FAB_WINDOW_MAX      (64u << 20)  /* landing or payload window of one request   */
-#define FAB_BATCH_MAX       1024u        /* items of one request                       */
-#define FAB_PATH_MAX        4095u        /* bytes of a path or a symlink's target      */
-#define FAB_HANDLE_BYTES    16u
-#define FAB_COOKIE_BYTES    24u
-#define FAB_ANSWER_BYTES    24u        /* of one item in a batch's table of answers  */
-#define FAB_SUMS_INLINE     32u        /* a FAB_READ of so many blocks has its sums in the reply */
-#define FAB_TO_END          UINT64_MAX /* length: as far as the file goes            */
-#define FAB_POOLS_MAX       8u         /* of one connection                          */
-#define FAB_LANES_MAX       8u         /* connections of one session                 */
-#define FAB_APPLIANCE_BYTES 16u
-
-#define FAB_CLIENT_ID_BYTES 16u
-#define FAB_CHANGE_SLOTS    64u /* of a client, so many changes are remembered at a time */
-
-/* ---- what both sides name alike ----------------------------------------------------- */
-
-/* PROTOCOL.md 5 has each one's body and reply. */
-enum fab_type {
-	FAB_PING = 16,
-	FAB_READ,       /* one piece of one file by handle: the hot path        */
-	FAB_READ_BATCH, /* items, into one window                               */
-	FAB_OPEN,       /* look up, perhaps create; handle and attributes       */
-	FAB_STAT,       /* names; attributes                                    */
-	FAB_LIST,       /* a page of a directory                                */
-	FAB_READLINK,
-	FAB_STATFS,
-	FAB_STATUS,     /* the appliance's counters, JSON text                  */
-	FAB_PUT,        /* whole files, each atomic                             */
-	FAB_PUT_BEGIN,  /* a hidden file for a put of more than 4 MiB           */
-	FAB_PUT_COMMIT, /* ... takes its name                                   */
-	FAB_WRITE,      /* a piece, at an offset or at the end                  */
-	FAB_TRUNCATE,
-	FAB_SETATTR,
-	FAB_MKDIR,
-	FAB_RMDIR,
-	FAB_UNLINK,
-	FAB_RENAME,
-	FAB_SYMLINK,
-	FAB_PUT_ABORT, /* PUT_BEGIN's hidden file will not be committed         */
-	FAB_LINK,      /* one more name for a file                              */
-	FAB_PUNCH,     /* bytes of a file become a hole                         */
-	FAB_SEEK,      /* where its next data, or its next hole, is             */
-	FAB_RMTREE,    /* a directory and all that is in it                     */
-	FAB_TYPE_END,  /* one past the last */
-};
-
-/* A file's or directory's lasting name.  The fabric carries it and does not look inside. */
-struct fab_handle {
-	uint8_t bytes[FAB_HANDLE_BYTES];
-};
-
-enum fab_by {
-	FAB_BY_PATH = 1,  /* `name` from the root                               */
-	FAB_BY_HANDLE,    /* `handle`; no name                                  */
-	FAB_BY_DIR,       /* `name` from the directory with number `dir`        */
-	FAB_BY_DIRHANDLE, /* `name` from the directory `handle`                 */
-};
-
-/* Which file is meant.  `name` has no NUL and is not terminated; 1 .. FAB_PATH_MAX bytes. */
-struct fab_name {
-	enum fab_by by;
-	bool nofollow; /* a symlink at the end is meant itself */
-	uint16_t name_bytes;
-	const char *name;
-	uint64_t dir; /* below 2^48 */
-	struct fab_handle handle;
-};
-
-/* What one item of a FAB_READ_BATCH wants. */
-struct fab_read_item {
-	struct fab_name name;
-	uint64_t offset_bytes;
-	uint64_t length_bytes; /* FAB_TO_END: all the rest */
-};
-
-/*
- * One whole file of a FAB_PUT, of at most 4 MiB.  Its bytes and their checksums lie in the
- * request's window, at these offsets from its start.
- */
-struct fab_put_item {
-	struct fab_name name; /* not FAB_BY_HANDLE */
-	uint32_t mode;        /* permission bits only */
-	uint32_t uid;
-	uint32_t gid;
-	uint32_t flags; /* FAB_PUT_EXCL */
-	int64_t mtime_ns;
-	uint32_t size_bytes;
-	uint32_t payload_at; /* a multiple of 64             */
-	uint32_t sums_at;    /* a multiple of 4; one le32 a block, crc32c_block()s */
-};
-#define FAB_PUT_EXCL 1u /* -EEXIST rather than replace */
-
-/* 96 bytes on the wire.  Times are nanoseconds since 1970. */
-struct fab_attr {
-	struct fab_handle handle;
-	uint64_t ino; /* a number for people */
-	uint64_t dir; /* a directory's number for FAB_BY_DIR; 0: not a directory */
-	uint64_t size_bytes;
-	uint64_t allocated_bytes;
-	int64_t mtime_ns;
-	int64_t ctime_ns;
-	int64_t atime_ns;
-	uint32_t mode; /* with S_IFMT */
-	uint32_t uid;
-	uint32_t gid;
-	uint32_t nlink;
-};
-
-/* One entry of a directory, in the window of a FAB_LIST. */
-struct fab_entry {
-	struct fab_attr attr;
-	uint16_t name_bytes;
-	const char *name;
-};
-
-struct fab_statfs {
-	uint64_t total_bytes;
-	uint64_t free_bytes; /* that a writer may still take */
-	uint64_t files;
-	uint64_t dirs;
-	uint32_t name_max;
-	uint32_t shard_count;
-};
-
-/*
- * The answer to one item of a batch, 24 bytes at the end of its window.
- * READ_BATCH: status, offset, length and checksums.  On -EMSGSIZE `length_bytes` is what the
- * item has (bytes from its offset to its end), and the rest is 0.
- * PUT: status and the new file's handle.
- */
-struct fab_answer {
-	int32_t status;
-	uint32_t data_at; /* in the window; a multiple of 4096       */
-	uint64_t length_bytes;
-	uint32_t sums_at; /* in the window: one le32 a block         */
-	struct fab_handle handle;
-};
-
-/* The arguments of a request, by type.  FAB_PING and FAB_STATFS and FAB_STATUS have none. */
-union fab_args {
-	struct {
-		struct fab_handle handle;
-		uint64_t offset_bytes;
-		uint32_t length_bytes; /* 1 .. the window's length */
-	} read;
-	struct {
-		/* FAB_READ_BATCH, FAB_PUT, FAB_STAT: the client's arrays, by type; the
-		 * appliance asks fab_req_read_item() and its like instead. */
-		uint32_t count;
-		const struct fab_read_item *reads;
-		const struct fab_put_item *puts;
-		const struct fab_name *names;
-	} batch;
-	struct {
-		struct fab_name name;
-		uint32_t flags; /* FAB_OPEN_* */
-		uint32_t mode;  /* permission bits, when it creates */
-		uint32_t uid;
-		uint32_t gid;
-	} open;
-	struct {
-		struct fab_name dir;
-		uint8_t cookie[FAB_COOKIE_BYTES]; /* zero: from the start */
-		uint32_t count_max;
-	} list;
-	struct {
-		struct fab_name name; /* READLINK, RMDIR, UNLINK, RMTREE */
-	} name;
-	struct {
-		struct fab_name name; /* PUT_BEGIN, MKDIR */
-		uint32_t mode;
-		uint32_t uid;
-		uint32_t gid;
-		uint32_t flags;      /* PUT_BEGIN: FAB_PUT_EXCL           */
-		int64_t mtime_ns;    /* MKDIR: 0 is now                   */
-		uint64_t size_bytes; /* PUT_BEGIN: what will be written   */
-	} make;
-	struct {
-		struct fab_handle handle;
-		uint64_t
-			size_bytes; /* TRUNCATE: the new one; PUT_COMMIT: the whole; PUT_ABORT: 0 */
-	} size;
-	struct {
-		struct fab_handle handle;
-		uint64_t offset_bytes; /* not looked at with FAB_WRITE_APPEND   */
-		uint32_t length_bytes; /* 1 .. 4 MiB                            */
-		uint32_t flags;        /* FAB_WRITE_APPEND                      */
-		uint32_t payload_at;   /* in the window; a multiple of 64       */
-		/* In the window, a multiple of 4: one le32 for each block of the file that
-		 * is touched: crc32c_block() of the bytes that go into it.  An append counts
-		 * blocks from its own first byte. */
-		uint32_t sums_at;
-	} write;
-	struct {
-		struct fab_handle handle; /* PUNCH, SEEK */
-		uint64_t offset_bytes;
-		uint64_t length_bytes; /* PUNCH: 1 and more; SEEK: 0 */
-		uint32_t flags;        /* SEEK: FAB_SEEK_HOLE        */
-	} range;
-	struct {
-		struct fab_name name;
-		uint32_t mask; /* FAB_SET_*: which of those below */
-		uint32_t mode;
-		uint32_t uid;
-		uint32_t gid;
-		int64_t mtime_ns;
-		int64_t atime_ns;
-	} setattr;
-	struct {
-		struct fab_name from; /* RENAME, LINK: what is there */
-		struct fab_name to;
-		uint32_t flags; /* FAB_RENAME_*, one at most; LINK: 0 */
-	} rename;
-	struct {
-		struct fab_name name;
-		uint16_t target_bytes; /* 1 .. FAB_PATH_MAX */
-		const char *target;
-		uint32_t uid;
-		uint32_t gid;
-		int64_t mtime_ns; /* 0: now */
-	} symlink;
-};
-
-#define FAB_OPEN_CREATE      1u
-#define FAB_OPEN_EXCL        2u
-#define FAB_OPEN_TRUNC       4u
-#define FAB_OPEN_DIRECTORY   8u
-#define FAB_WRITE_APPEND     1u
-#define FAB_RENAME_NOREPLACE 1u
-#define FAB_RENAME_EXCHANGE  2u
-#define FAB_SEEK_HOLE        1u
-#define FAB_SET_MODE         1u
-#define FAB_SET_UID          2u
-#define FAB_SET_GID          4u
-#define FAB_SET_MTIME        8u
-#define FAB_SET_ATIME        16u
-
-/* May the request change anything?  A key that only reads may not send it, and a client does not
- * send it again when it is not known what became of it. */
-bool fab_is_change(enum fab_type type, const union fab_args *args);
-
-/* What the hello agreed on. */
-struct fab_limits {
-	uint32_t credits;          /* requests in flight, 1 .. 1024                */
-	uint32_t long_bodies;      /* of them, so many with a body over FAB_BODY_MAX */
-	uint32_t batch_max;        /* items, <= FAB_BATCH_MAX                      */
-	uint32_t window_max_bytes; /* <= FAB_WINDOW_MAX                            */
-	uint64_t pool_max_bytes;   /* all pools of the session together            */
-};
-
-/* Where a connection has got to. */
-struct fab_place {
-	uint64_t session_id; /* that of all its lanes                           */
-	uint32_t core;       /* that serves this connection                     */
-	uint32_t core_count;
-	uint32_t shard_count;
-	uint32_t lanes_max; /* connections of one session                      */
-	uint8_t appliance[FAB_APPLIANCE_BYTES]; /* random, of this run of it    */
-};
 
 /* ---- the appliance's side: set-up and control --------------------------------------- */
 /*
@@ -413,6 +151,7 @@ void fab_pool_release(struct fab_pool *pool);
 enum fab_refusal {
 	FAB_REFUSED_WRITE,    /* a change by a key that may read only        */
 	FAB_REFUSED_PATH,     /* a path that leaves its subtree              */
+	FAB_REFUSED_USER,     /* ... or what modes do not let its user do    */
 	FAB_REFUSED_HANDLE,   /* a handle or number that is not its key's    */
 	FAB_REFUSED_STATUS,   /* the appliance's counters                    */
 	FAB_REFUSED_PROTOCOL, /* the fabric's own: the session ended for it  */
@@ -540,7 +279,8 @@ must_check bool fab_req_change(const struct fab_req *req, struct fab_change *out
 /* The i-th item (i < args.batch.count) of a batch. */
 void fab_req_read_item(const struct fab_req *req, uint32_t i, struct fab_read_item *out);
 void fab_req_put_item(const struct fab_req *req, uint32_t i, struct fab_put_item *out);
-void fab_req_name(const struct fab_req *req, uint32_t i, struct fab_name *out); /* FAB_STAT */
+/* FAB_STAT, FAB_UNLINK_BATCH */
+void fab_req_name(const struct fab_req *req, uint32_t i, struct fab_name *out);
 
 /**
  * fab_window_addr - where a drive may write the window's bytes itself
@@ -592,11 +332,13 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 
 #define FAB_ATTR_BYTES   96u
 #define FAB_STAT_BYTES   104u /* status and attributes: an item of FAB_STAT; FAB_OPEN's reply */
+#define FAB_STATUS_BYTES 4u   /* an item of FAB_UNLINK_BATCH */
 #define FAB_LISTED_BYTES 40u  /* FAB_LIST's reply body */
 #define FAB_STATFS_BYTES 64u
 
 /* Builders: each returns the bytes it made at `out`, which must have room. */
 uint32_t fab_build_stat(void *out, int status, const struct fab_attr *attr);
+uint32_t fab_build_status(void *out, int status);
 /* One row of a table of answers: FAB_ANSWER_BYTES. */
 uint32_t fab_build_answer_read(void *out, const struct fab_answer *answer);
 uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer);
@@ -608,18 +350,7 @@ uint32_t fab_build_listed(void *out, uint32_t count, uint32_t total_bytes, bool 
 			  const uint8_t cookie[FAB_COOKIE_BYTES]);
 uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
 
-/*
- * What a reply carries, by type:
- *   PING, PUT_COMMIT, PUT_ABORT, TRUNCATE, SETATTR, RMDIR, UNLINK, RENAME    nothing
- *   READ                                  fab_reply_read()
- *   READ_BATCH, PUT                       nothing: count answers at fab_answers_at() of the window
- *   OPEN, PUT_BEGIN, MKDIR, SYMLINK       fab_build_stat(): the new file's attributes
- *   STAT                                  count x fab_build_stat(): in the body when there is no
- * window (at most 9), else at the window's start LIST fab_build_listed(); entries at the window's
- * start READLINK, STATUS                      text: in the body when there is no window; else at
- * the window's start, and the body is its length (fab_build_u64) STATFS fab_build_statfs() WRITE
- * fab_build_u64(): the file's size after it SEEK fab_build_u64(): the offset that was found
- */
+/* A size, an offset, or the length of a text in the window: PROTOCOL.md 6. */
 uint32_t fab_build_u64(void *out, uint64_t value);
 
 /* Where the table of answers stands in a window: its end minus count x 24 rounded up to 64. */
@@ -733,8 +464,8 @@ struct fab_call {
 
 	int status;        /* when polled: 0, or what the appliance or the connection said */
 	uint32_t retry_ms; /* with -EBUSY: ask again then, nothing was done; 0: it was not said */
-	/* READ: what was read; 0: at or behind the end.  READLINK, STATUS: length of the
-	 * text. WRITE: size of the file after it. */
+	/* READ: what was read; 0: at or behind the end.  READLINK, STATUS, XATTR_GET, XATTR_LIST:
+	 * length of the text.  WRITE: size of the file after it. */
 	uint64_t length_bytes;
 	uint32_t body_bytes;
 	const void *data; /* the reply's text, attributes or sums: in `body` or in the window */
@@ -782,12 +513,14 @@ uint64_t fab_conn_came(const struct fab_conn *conn);
  * fab_call_answer: item i of READ_BATCH or PUT.  Offsets and lengths lie inside the window.
  * fab_call_sum:    the checksum of block `block` of FAB_READ's data, or of an answer's.
  * fab_call_attr:   item i of STAT (its own status is returned), or OPEN's and its like (i = 0).
+ * fab_call_status: item i of UNLINK_BATCH: its own status.
  */
 must_check int fab_call_answer(const struct fab_call *call, uint32_t i, struct fab_answer *out);
 uint32_t fab_call_sum(const struct fab_call *call, uint32_t block);
 uint32_t fab_answer_sum(const struct fab_call *call, const struct fab_answer *answer,
 			uint32_t block);
 must_check int fab_call_attr(const struct fab_call *call, uint32_t i, struct fab_attr *out);
+must_check int fab_call_status(const struct fab_call *call, uint32_t i);
 must_check int fab_call_statfs(const struct fab_call *call, struct fab_statfs *out);
 /* LIST: walks entries from *at = 0; returns 1 an entry, 0 no more, -EPROTO. */
 must_check int fab_call_entry(const struct fab_call *call, uint32_t *at, struct fab_entry *out);

@@ -53,6 +53,7 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_READ_BATCH:
 	case FAB_PUT:
 	case FAB_STAT:
+	case FAB_UNLINK_BATCH:
 		return batch_measure(call);
 	case FAB_READ:
 		return sizeof(struct fab_read_wire);
@@ -60,9 +61,17 @@ static uint64_t measure(const struct fab_call *call)
 		return sizeof(struct fab_open_wire) + named(&call->args.open.name);
 	case FAB_LIST:
 		return sizeof(struct fab_list_wire) + named(&call->args.list.dir);
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		return sizeof(struct fab_xattr_wire) + named(&call->args.xattr.name) +
+		       call->args.xattr.xattr_bytes + (uint64_t)call->args.xattr.value_bytes;
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return sizeof(struct fab_name_wire) + named(&call->args.name.name);
 	case FAB_PUT_BEGIN:
@@ -93,8 +102,8 @@ static uint64_t measure(const struct fab_call *call)
 
 int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *limits)
 {
-	bool batch =
-		call->type == FAB_READ_BATCH || call->type == FAB_PUT || call->type == FAB_STAT;
+	bool batch = call->type == FAB_READ_BATCH || call->type == FAB_PUT ||
+		     call->type == FAB_STAT || call->type == FAB_UNLINK_BATCH;
 	uint64_t bytes;
 
 	if (call->type < FAB_PING || call->type >= FAB_TYPE_END)
@@ -105,11 +114,12 @@ int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *
 	return bytes > FAB_LONG_BODY_MAX ? -EMSGSIZE : (int64_t)bytes;
 }
 
-static uint32_t text_build(struct pen *pen, const char *text, uint32_t bytes)
+static uint32_t text_build(struct pen *pen, const void *text, uint32_t bytes)
 {
 	uint32_t at = pen->names_at;
 
-	memcpy(pen->body + at, text, bytes);
+	if (bytes)
+		memcpy(pen->body + at, text, bytes);
 	pen->names_at += bytes;
 	return at;
 }
@@ -335,6 +345,23 @@ static void symlink_build(const struct fab_call *call, struct pen *pen)
 	memcpy(pen->body, &w, sizeof(w));
 }
 
+static void xattr_build(const struct fab_call *call, struct pen *pen)
+{
+	struct fab_xattr_wire w = {
+		.xattr_bytes = le16_of(call->args.xattr.xattr_bytes),
+		.value_bytes = le32_of(call->args.xattr.value_bytes),
+		.flags = le32_of(call->args.xattr.flags),
+	};
+
+	pen->names_at = sizeof(w);
+	w.name = name_build(pen, &call->args.xattr.name);
+	w.xattr_at = le32_of(text_build(pen, call->args.xattr.xattr, call->args.xattr.xattr_bytes));
+	if (call->type == FAB_XATTR_SET)
+		w.value_at = le32_of(
+			text_build(pen, call->args.xattr.value, call->args.xattr.value_bytes));
+	memcpy(pen->body, &w, sizeof(w));
+}
+
 static void name_only_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_name_wire w;
@@ -355,6 +382,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_READ_BATCH:
 	case FAB_STAT:
 	case FAB_PUT:
+	case FAB_UNLINK_BATCH:
 		batch_build(call, &pen);
 		return;
 	case FAB_WRITE:
@@ -389,9 +417,17 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_SYMLINK:
 		symlink_build(call, &pen);
 		return;
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		xattr_build(call, &pen);
+		return;
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		name_only_build(call, &pen);
 		return;

@@ -30,6 +30,7 @@ static void attr_build(struct fab_attr_wire *w, const struct fab_attr *attr)
 		.uid = le32_of(attr->uid),
 		.gid = le32_of(attr->gid),
 		.nlink = le32_of(attr->nlink),
+		.xattrs = le32_of(attr->xattrs),
 	};
 	memcpy(w->handle, attr->handle.bytes, sizeof(w->handle));
 }
@@ -41,6 +42,15 @@ uint32_t fab_build_stat(void *out, int status, const struct fab_attr *attr)
 	ASSERT(status <= 0 && status >= STATUS_MIN);
 	if (status == 0)
 		attr_build(&w.attr, attr);
+	memcpy(out, &w, sizeof(w));
+	return sizeof(w);
+}
+
+uint32_t fab_build_status(void *out, int status)
+{
+	le32 w = le32_of((uint32_t)status);
+
+	ASSERT(status <= 0 && status >= STATUS_MIN);
 	memcpy(out, &w, sizeof(w));
 	return sizeof(w);
 }
@@ -179,9 +189,9 @@ static int text_reply_parse(struct fab_call *call)
 	return call->length_bytes <= call->window_bytes ? 0 : -EPROTO;
 }
 
-static int stat_reply_parse(struct fab_call *call)
+static int names_reply_parse(struct fab_call *call, uint32_t each)
 {
-	uint32_t bytes = call->args.batch.count * FAB_STAT_BYTES;
+	uint32_t bytes = call->args.batch.count * each;
 
 	call->data = call->region ? window_of(call) : call->body;
 	return call->body_bytes == (call->region ? 0 : bytes) ? 0 : -EPROTO;
@@ -228,9 +238,13 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 		return read_reply_parse(call);
 	case FAB_READLINK:
 	case FAB_STATUS:
+	case FAB_XATTR_GET:
+	case FAB_XATTR_LIST:
 		return text_reply_parse(call);
 	case FAB_STAT:
-		return stat_reply_parse(call);
+		return names_reply_parse(call, FAB_STAT_BYTES);
+	case FAB_UNLINK_BATCH:
+		return names_reply_parse(call, FAB_STATUS_BYTES);
 	case FAB_OPEN:
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
@@ -330,6 +344,7 @@ static void attr_parse(struct fab_attr *out, const struct fab_attr_wire *w)
 		.uid = le32_get(w->uid),
 		.gid = le32_get(w->gid),
 		.nlink = le32_get(w->nlink),
+		.xattrs = le32_get(w->xattrs),
 	};
 	memcpy(out->handle.bytes, w->handle, sizeof(w->handle));
 }
@@ -347,6 +362,18 @@ int fab_call_attr(const struct fab_call *call, uint32_t i, struct fab_attr *out)
 		return -EPROTO;
 	attr_parse(out, &w.attr);
 	return status;
+}
+
+int fab_call_status(const struct fab_call *call, uint32_t i)
+{
+	int32_t status;
+	le32 w;
+
+	ASSERT(call->type == FAB_UNLINK_BATCH && call->status == 0);
+	ASSERT(i < call->args.batch.count);
+	memcpy(&w, (const uint8_t *)call->data + i * sizeof(w), sizeof(w));
+	status = (int32_t)le32_get(w);
+	return status > 0 || status < STATUS_MIN ? -EPROTO : status;
 }
 
 int fab_call_statfs(const struct fab_call *call, struct fab_statfs *out)

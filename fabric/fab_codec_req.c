@@ -52,7 +52,15 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_PUT_ABORT] = { .fixed_bytes = sizeof(struct fab_size_wire) },
 	[FAB_PUNCH] = { .fixed_bytes = sizeof(struct fab_range_wire) },
 	[FAB_SEEK] = { .fixed_bytes = sizeof(struct fab_range_wire) },
+	[FAB_XATTR_GET] = { .fixed_bytes = sizeof(struct fab_xattr_wire), .names = true },
+	[FAB_XATTR_SET] = { .fixed_bytes = sizeof(struct fab_xattr_wire), .names = true },
+	[FAB_XATTR_LIST] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_XATTR_DEL] = { .fixed_bytes = sizeof(struct fab_xattr_wire), .names = true },
 	[FAB_RMTREE] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_UNLINK_BATCH] = { sizeof(struct fab_count_wire), sizeof(struct fab_name_wire), true,
+			       false, false },
+	[FAB_DRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_UNDRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 };
 
@@ -81,6 +89,15 @@ static int text_parse(const char **out, const struct cut *cut, uint32_t at, uint
 	if (memchr(cut->body + at, 0, bytes))
 		return -EPROTO;
 	*out = (const char *)cut->body + at;
+	return 0;
+}
+
+/* `bytes` of anything at `at`, or nothing. */
+static int value_parse(const void **out, const struct cut *cut, uint32_t at, uint32_t bytes)
+{
+	if (at < cut->names_at || at > cut->body_bytes || bytes > cut->body_bytes - at)
+		return -EPROTO;
+	*out = cut->body + at;
 	return 0;
 }
 
@@ -175,19 +192,22 @@ int fab__put_item_parse(struct fab_put_item *out, const void *body, uint32_t bod
 	return place_parse(&out->name, &cut, &w.name);
 }
 
-int fab__name_item_parse(struct fab_name *out, const void *body, uint32_t body_bytes, uint32_t i)
+int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *body,
+			 uint32_t body_bytes, uint32_t i)
 {
 	struct fab_name_wire w;
 	struct cut cut;
 
-	memcpy(&w, item_at(&cut, FAB_STAT, body, body_bytes, i), sizeof(w));
-	return name_parse(out, &cut, &w);
+	memcpy(&w, item_at(&cut, type, body, body_bytes, i), sizeof(w));
+	return type == FAB_STAT ? name_parse(out, &cut, &w) : place_parse(out, &cut, &w);
 }
 
-/* A FAB_STAT without a window is answered in the reply itself. */
-static uint32_t stat_room(const struct fab_req *req)
+/* FAB_STAT and FAB_UNLINK_BATCH: without a window they are answered in the reply itself. */
+static bool names_have_room(const struct fab_req *req, uint32_t count)
 {
-	return req->window.length_bytes ? req->window.length_bytes : FAB_BODY_MAX;
+	uint32_t each = req->type == FAB_STAT ? FAB_STAT_BYTES : FAB_STATUS_BYTES;
+
+	return count * each <= (req->window.length_bytes ? req->window.length_bytes : FAB_BODY_MAX);
 }
 
 static int batch_parse(struct fab_req *req, const struct cut *cut, const struct shape *shape,
@@ -206,7 +226,7 @@ static int batch_parse(struct fab_req *req, const struct cut *cut, const struct 
 		return -EPROTO;
 	if (shape->answers && align_up(count * FAB_ANSWER_BYTES, 64) > req->window.length_bytes)
 		return -EPROTO;
-	if (req->type == FAB_STAT && count * FAB_STAT_BYTES > stat_room(req))
+	if (!shape->answers && !names_have_room(req, count))
 		return -EPROTO;
 	req->args.batch.count = count;
 	for (uint32_t i = 0; i < count && !err; i++) {
@@ -216,7 +236,7 @@ static int batch_parse(struct fab_req *req, const struct cut *cut, const struct 
 			err = fab__put_item_parse(&put, cut->body, cut->body_bytes,
 						  req->window.length_bytes, i);
 		else
-			err = fab__name_item_parse(&name, cut->body, cut->body_bytes, i);
+			err = fab__name_item_parse(&name, req->type, cut->body, cut->body_bytes, i);
 	}
 	return err;
 }
@@ -381,13 +401,37 @@ static int symlink_parse(struct fab_req *req, const struct cut *cut)
 	return err ? err : place_parse(&req->args.symlink.name, cut, &w.name);
 }
 
+static int xattr_parse(struct fab_req *req, const struct cut *cut)
+{
+	struct fab_xattr_wire w;
+	int err;
+
+	memcpy(&w, cut->body, sizeof(w));
+	req->args.xattr.xattr_bytes = le16_get(w.xattr_bytes);
+	req->args.xattr.value_bytes = le32_get(w.value_bytes);
+	req->args.xattr.value = NULL;
+	req->args.xattr.flags = le32_get(w.flags);
+	err = text_parse(&req->args.xattr.xattr, cut, le32_get(w.xattr_at),
+			 req->args.xattr.xattr_bytes);
+	if (!err && req->type == FAB_XATTR_SET)
+		err = value_parse(&req->args.xattr.value, cut, le32_get(w.value_at),
+				  req->args.xattr.value_bytes);
+	else if (le32_get(w.value_at) | req->args.xattr.value_bytes | req->args.xattr.flags |
+		 le32_get(w.zero1))
+		err = -EPROTO;
+	if (req->args.xattr.flags > FAB_XATTR_REPLACE)
+		return -EPROTO;
+	return err ? err : name_parse(&req->args.xattr.name, cut, &w.name);
+}
+
 static int name_only_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_name_wire w;
 
 	memcpy(&w, cut->body, sizeof(w));
-	return req->type == FAB_READLINK ? name_parse(&req->args.name.name, cut, &w)
-					 : place_parse(&req->args.name.name, cut, &w);
+	return req->type == FAB_READLINK || req->type == FAB_XATTR_LIST
+		       ? name_parse(&req->args.name.name, cut, &w)
+		       : place_parse(&req->args.name.name, cut, &w);
 }
 
 int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
@@ -409,6 +453,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_READ_BATCH:
 	case FAB_STAT:
 	case FAB_PUT:
+	case FAB_UNLINK_BATCH:
 		return batch_parse(req, &cut, shape, limits);
 	case FAB_WRITE:
 		return write_parse(req, &cut);
@@ -433,9 +478,16 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 		return rename_parse(req, &cut);
 	case FAB_SYMLINK:
 		return symlink_parse(req, &cut);
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		return xattr_parse(req, &cut);
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return name_only_parse(req, &cut);
 	case FAB_PING:

@@ -64,8 +64,9 @@ must_check int fab__read_item_parse(struct fab_read_item *out, const void *body,
 				    uint32_t body_bytes, uint32_t i);
 must_check int fab__put_item_parse(struct fab_put_item *out, const void *body, uint32_t body_bytes,
 				   uint32_t window_bytes, uint32_t i);
-must_check int fab__name_item_parse(struct fab_name *out, const void *body, uint32_t body_bytes,
-				    uint32_t i);
+/* Of a FAB_STAT or FAB_UNLINK_BATCH. */
+must_check int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *body,
+				    uint32_t body_bytes, uint32_t i);
 
 /* Bytes of a call's body, or -EMSGSIZE, -EINVAL; then the body itself. */
 must_check int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *limits);

@@ -17,6 +17,7 @@
 #define FAB_KEY_BYTES     32u
 #define FAB_KEY_ID_MAX    31u  /* bytes of a key's name                        */
 #define FAB_SUBTREE_MAX   255u /* bytes of the path that a key is confined to  */
+#define FAB_GROUPS_MAX    16u  /* of a key's user                              */
 #define FAB_KEYS_DEFAULT  64u
 #define FAB_KEYS_MAX      4096u
 #define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which everybody knows */
@@ -36,13 +37,18 @@ struct fab_rights {
 	bool local_only;      /* good for peers of this machine only */
 	uint64_t ops_per_s;   /* 0: no limit */
 	uint64_t bytes_per_s; /* of payload, both ways; 0: no limit */
+	/* Who counts when modes and owners of files are looked at: the appliance's to do. */
+	bool has_uid; /* else it may all that the rest allows */
+	uint32_t uid;
+	uint32_t gids;
+	uint32_t gid[FAB_GROUPS_MAX];
 };
 
 /* A key with all that the appliance knows of it. */
 struct fab_grant {
 	struct fab_key key;
 	struct fab_rights rights;
-	/* What handles are sealed with for a key that is confined: never the client's. */
+	/* What handles are sealed with for a key that may not have all: never the client's. */
 	uint8_t handle_secret[FAB_KEY_BYTES];
 };
 
@@ -73,22 +79,23 @@ must_check int fab_server_key_secret(const struct fab_server *srv, const char *i
 bool fab_server_keys_locked(const struct fab_server *srv);
 
 /**
- * fab_session_rate_take - an operation of this session's: 0 it may begin, else in so many ns
+ * fab_session_rate_take - `count` operations of this session: 0 they may begin, else in so many ns
  * fab_session_rate_spend - so many bytes of payload have gone, either way
  *
  * Of all sessions of its key together.
  * Thread:  any.
  */
-must_check uint64_t fab_session_rate_take(const struct fab_session *session, uint64_t now_ns);
+must_check uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count,
+					  uint64_t now_ns);
 void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, uint64_t now_ns);
 
 /**
  * fab_handle_open - a handle as this session's client names it, to the store's
  * fab_handle_seal - ... and back
  *
- * A client whose key is confined to a subtree gets handles enciphered for itself: what another
- * client was given, by this key or another, or nobody, opens to a handle that nothing has.
- * All others get them as they are.
+ * A client whose key is confined to a subtree, or has a uid, gets handles enciphered for itself:
+ * what another client was given, by this key or another, or nobody, opens to a handle that nothing
+ * has.  All others get them as they are.
  * Thread:  any.
  */
 struct fab_handle fab_handle_open(const struct fab_session *session, const struct fab_handle *h);

@@ -103,7 +103,9 @@ const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t
 
 const uint8_t *fab__keys_handle_secret(const struct fab__keys *keys, uint32_t slot)
 {
-	return keys->slot[slot].rights.subtree[0] ? keys->secret[slot].handle_secret : NULL;
+	const struct fab_rights *r = &keys->slot[slot].rights;
+
+	return r->subtree[0] || r->has_uid ? keys->secret[slot].handle_secret : NULL;
 }
 
 struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot)
@@ -155,6 +157,12 @@ static bool subtree_sane(const char *path)
 	return bytes <= FAB_SUBTREE_MAX && bytes > 1 && path[0] == '/' && path[bytes - 1] != '/';
 }
 
+static bool same_user(const struct fab_rights *a, const struct fab_rights *b)
+{
+	return a->has_uid == b->has_uid && a->uid == b->uid && a->gids == b->gids &&
+	       memcmp(a->gid, b->gid, a->gids * sizeof(a->gid[0])) == 0;
+}
+
 static bool same_grant(const struct fab__keys *keys, uint32_t slot, const struct fab_grant *g)
 {
 	const struct fab__secret *s = &keys->secret[slot];
@@ -164,7 +172,7 @@ static bool same_grant(const struct fab__keys *keys, uint32_t slot, const struct
 	       CRYPTO_memcmp(s->handle_secret, g->handle_secret, FAB_KEY_BYTES) == 0 &&
 	       strcmp(a->subtree, b->subtree) == 0 && a->may_write == b->may_write &&
 	       a->local_only == b->local_only && a->ops_per_s == b->ops_per_s &&
-	       a->bytes_per_s == b->bytes_per_s;
+	       a->bytes_per_s == b->bytes_per_s && same_user(a, b);
 }
 
 /* Returns how many sessions are in by it. */
@@ -183,7 +191,9 @@ int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_
 	uint32_t old, slot;
 
 	*ended = FAB_KEY_NONE;
-	if (!id_sane(grant->key.id) || !subtree_sane(grant->rights.subtree))
+	if (!id_sane(grant->key.id) || !subtree_sane(grant->rights.subtree) ||
+	    grant->rights.gids > FAB_GROUPS_MAX ||
+	    (grant->rights.has_uid && grant->rights.gids == 0))
 		return -EINVAL;
 	old = find_text(keys, grant->key.id);
 	if (old != FAB_KEY_NONE && same_grant(keys, old, grant))

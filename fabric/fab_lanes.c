@@ -112,7 +112,8 @@ static void secret_make(struct fab__lanes *lanes, const struct fab__lanes_of *of
 	fab__hello_session_key(h, key, secret->key.secret);
 	secret->confined = handles;
 	if (handles)
-		fab__scope_init(&secret->scope, handles, of->client, secret->key.secret);
+		fab__scope_init(&secret->scope, handles, of->client, secret->key.secret,
+				fab__keys_rights(lanes->keys, of->key_slot));
 }
 
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)

@@ -6,9 +6,9 @@
  *   |---------|----------------------> paid_ns: up to when what was had is paid for
  *    goes      waits, so much longer
  *
- * An operation costs its share of a second before it begins, bytes when they have gone: so a large
- * one goes, and what follows it waits.  One word for each, advanced by compare and exchange: a loop
- * ends unless another core has made progress.
+ * An operation costs its share of a second before it begins, a batch that of each of its items, and
+ * bytes when they have gone: so a large one goes, and what follows it waits.  One word for each,
+ * advanced by compare and exchange: a loop ends unless another core has made progress.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -33,15 +33,16 @@ static void pay(_Atomic uint64_t *paid, uint64_t now_ns, uint64_t cost_ns)
 		;
 }
 
-uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights, uint64_t now_ns)
+uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights, uint32_t count,
+			uint64_t now_ns)
 {
 	uint64_t ops = atomic_load_explicit(&rate->ops_ns, memory_order_relaxed);
 	uint64_t bytes = atomic_load_explicit(&rate->bytes_ns, memory_order_relaxed);
 	uint64_t wait_ns = max_u64(wait_of(ops, now_ns), wait_of(bytes, now_ns));
 
-	/* Two that look at once may both go: one operation too many, paid for by the next. */
+	/* Two that look at once may both go: one too many, paid for by the next. */
 	if (wait_ns == 0 && rights->ops_per_s)
-		pay(&rate->ops_ns, now_ns, max_u64(SECOND_NS / rights->ops_per_s, 1));
+		pay(&rate->ops_ns, now_ns, count * max_u64(SECOND_NS / rights->ops_per_s, 1));
 	return wait_ns;
 }
 
@@ -53,9 +54,11 @@ void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, ui
 		    (uint64_t)((double)bytes * (double)SECOND_NS / (double)rights->bytes_per_s));
 }
 
-uint64_t fab_session_rate_take(const struct fab_session *session, uint64_t now_ns)
+uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count, uint64_t now_ns)
 {
-	return likely(!session->rate) ? 0 : fab__rate_take(session->rate, session->rights, now_ns);
+	if (likely(!session->rate))
+		return 0;
+	return fab__rate_take(session->rate, session->rights, count, now_ns);
 }
 
 void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, uint64_t now_ns)

@@ -140,6 +140,7 @@ void fab__session_refusals(struct fab__session *s)
 	static const char *const text[FAB_REFUSALS_END] = {
 		[FAB_REFUSED_WRITE] = "asked for a change, and its key may only read",
 		[FAB_REFUSED_PATH] = "named what is outside its key's subtree",
+		[FAB_REFUSED_USER] = "asked for what its key's user or subtree may not have",
 		[FAB_REFUSED_HANDLE] =
 			"named by handle or number what is not its key's, or is gone",
 		[FAB_REFUSED_STATUS] = "asked for counters, and its key is confined to a subtree",

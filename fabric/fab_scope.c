@@ -8,6 +8,7 @@
  *
  *   who   a client that has an id:   what fab_session.client is: the same in its next session
  *         one that has none:         its session's own key, which is over with it
+ *         and of a key with a user:  that, and his groups
  *
  * The handle secret is the appliance's alone and lasts as long as the key: handles of a client that
  * has an id outlive sessions and restarts, as a reader that connects again needs.  To another
@@ -19,17 +20,21 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stddef.h>
 #include <string.h>
 
 static_assert(FAB_HANDLE_BYTES == AES_BLOCK_SIZE, "one block");
 
 void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES],
-		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES])
+		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES],
+		     const struct fab_rights *rights)
 {
-	struct {
+	struct text {
 		char label[32];
 		uint8_t who[FAB_KEY_BYTES];
+		le32 user[2 + FAB_GROUPS_MAX]; /* only of a key that has one */
 	} text = { .label = "weka fabric handles" };
+	size_t text_bytes = rights->has_uid ? sizeof(text) : offsetof(struct text, user);
 	unsigned int bytes = 0;
 	uint8_t key[32];
 	le64 id = le64_of(client);
@@ -38,8 +43,12 @@ void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_K
 		memcpy(text.who, &id, sizeof(id));
 	else
 		memcpy(text.who, session_secret, sizeof(text.who));
-	ASSERT(HMAC(EVP_sha256(), handle_secret, FAB_KEY_BYTES, (const uint8_t *)&text,
-		    sizeof(text), key, &bytes));
+	text.user[0] = le32_of(rights->uid);
+	text.user[1] = le32_of(rights->gids);
+	for (uint32_t i = 0; i < rights->gids; i++)
+		text.user[2 + i] = le32_of(rights->gid[i]);
+	ASSERT(HMAC(EVP_sha256(), handle_secret, FAB_KEY_BYTES, (const uint8_t *)&text, text_bytes,
+		    key, &bytes));
 	ASSERT(bytes == sizeof(key));
 	ASSERT(AES_set_encrypt_key(key, 128, &scope->seal) == 0);
 	ASSERT(AES_set_decrypt_key(key, 128, &scope->open) == 0);

@@ -45,14 +45,16 @@ struct fab__keys {
 };
 
 must_check uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights,
-				   uint64_t now_ns);
+				   uint32_t count, uint64_t now_ns);
 void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, uint64_t bytes,
 		     uint64_t now_ns);
 /* NULL: its rights say no limit. */
 struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot);
-/* `client`: as in fab_session; 0: its handles are good in the session of this secret only. */
+/* `client`: as in fab_session; 0: its handles are good in the session of this secret only.  With
+ * other users in `rights` they are others. */
 void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_KEY_BYTES],
-		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES]);
+		     uint64_t client, const uint8_t session_secret[FAB_KEY_BYTES],
+		     const struct fab_rights *rights);
 must_check int fab__keys_create(struct fab__keys *keys, uint32_t keys_max);
 void fab__keys_destroy(struct fab__keys *keys);
 /* `*ended`: a slot whose sessions must end, or FAB_KEY_NONE. */

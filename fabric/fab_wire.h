@@ -15,7 +15,7 @@
 #define FAB_PULLS_MAX   32u        /* PULLs of a session that wait for their DATA  */
 #define FAB_DIR_BITS    48         /* of a directory's number                      */
 
-/* PROTOCOL.md 3; requests are enum fab_type of fab.h, from 16 on. */
+/* PROTOCOL.md 3; requests are enum fab_type of fab_call.h, from 16 on. */
 enum fab_capsule_type {
 	FAB_HELLO = 1,
 	FAB_CHALLENGE,
@@ -248,6 +248,17 @@ struct fab_symlink_wire {
 	le64 mtime_ns;
 };
 
+struct fab_xattr_wire {
+	struct fab_name_wire name;
+	le32 xattr_at;
+	le16 xattr_bytes;
+	le16 zero0;
+	le32 value_at; /* SET, and zero else */
+	le32 value_bytes;
+	le32 flags;
+	le32 zero1;
+};
+
 struct fab_read_reply_wire { /* and behind it le32 sums[blocks], unless they lie in the window */
 	le32 length_bytes;
 	le32 sums_at; /* in the window; 0: here */
@@ -280,7 +291,8 @@ struct fab_attr_wire {
 	le32 uid;
 	le32 gid;
 	le32 nlink;
-	uint8_t zero[8];
+	le32 xattrs;
+	le32 zero;
 };
 
 struct fab_stat_wire {
@@ -345,6 +357,7 @@ static_assert(sizeof(struct fab_range_wire) == 40, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_setattr_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_rename_wire) == 56, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_symlink_wire) == 48, "PROTOCOL.md 5");
+static_assert(sizeof(struct fab_xattr_wire) == 48, "PROTOCOL.md 5");
 static_assert(sizeof(struct fab_answer_read_wire) == 24, "PROTOCOL.md 6");
 static_assert(sizeof(struct fab_answer_put_wire) == 24, "PROTOCOL.md 6");
 static_assert(sizeof(struct fab_attr_wire) == 96, "PROTOCOL.md 6");

@@ -23,6 +23,8 @@ local types = {
 	[27] = "PUT_COMMIT", [28] = "WRITE", [29] = "TRUNCATE", [30] = "SETATTR", [31] = "MKDIR",
 	[32] = "RMDIR", [33] = "UNLINK", [34] = "RENAME", [35] = "SYMLINK", [36] = "PUT_ABORT",
 	[37] = "LINK", [38] = "PUNCH", [39] = "SEEK", [40] = "RMTREE",
+	[41] = "XATTR_GET", [42] = "XATTR_SET", [43] = "XATTR_LIST", [44] = "XATTR_DEL", [45] = "UNLINK_BATCH",
+	[46] = "DRAIN", [47] = "UNDRAIN",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }
@@ -222,6 +224,7 @@ local bodies = {
 	[18] = function(body, tree) add_items(body, tree, 40, add_extent) end,
 	[20] = function(body, tree) add_items(body, tree, 24) end,
 	[25] = function(body, tree) add_items(body, tree, 64) end,
+	[45] = function(body, tree) add_items(body, tree, 24) end,
 	[27] = handled, [29] = handled, [36] = handled,
 	[28] = function(body, tree)
 		handled(body, tree)

@@ -28,6 +28,8 @@ static const char *drives_problem(const struct meta_conf *c)
 	struct meta__geo geo;
 
 	for (uint32_t d = 0; d < c->ndrives; d++) {
+		if (c->drive[d].nblocks == 0)
+			continue; /* the store may have none there: the mount knows */
 		if (c->drive[d].nblocks < META_DRIVE_BYTES_MIN / META__BLOCK)
 			return "a drive is smaller than 2 MiB";
 		if (c->drive[d].nblocks >= (uint64_t)1 << 44)
@@ -164,7 +166,7 @@ int meta_health(const struct meta *m)
 
 void meta__io_want(struct meta *m, struct meta__io *x)
 {
-	ASSERT(x->io.drive < m->conf.ndrives);
+	ASSERT(x->io.drive < META_DRIVES_MAX);
 	ASSERT(x->io.op == META_IO_FLUSH ||
 	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
 	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
@@ -247,7 +249,8 @@ static bool is_rooted(const struct meta *m)
 /* ... and does the log say so? */
 static bool is_settled(const struct meta *m)
 {
-	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m);
+	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m) && meta__collect_idle(m) &&
+	       !m->boot->adding;
 }
 
 void meta_stop_start(struct meta *m)
@@ -277,7 +280,7 @@ static bool share_turn(struct meta *m)
 
 bool meta_turn(struct meta *m)
 {
-	bool more = !m->mounted && meta__boot_turn(m);
+	bool more = m->mounted ? meta__drives_turn(m) : meta__boot_turn(m);
 
 	if (unlikely(m->share))
 		more |= share_turn(m);
@@ -291,7 +294,7 @@ bool meta_turn(struct meta *m)
 	if (m->stopping && !m->failed && !meta__ckpt_running(m) && !is_rooted(m))
 		meta__ckpt_want(m);
 	more |= meta__ckpt_turn(m);
-	meta__log_turn(m); /* (2) */
+	more |= meta__log_turn(m); /* (2); what waited for room may look again */
 	meta__zone_turn(m);
 	if (unlikely(m->share))
 		more |= meta__share_more(m);

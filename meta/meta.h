@@ -49,6 +49,7 @@
 #define META_ROOT_DIR        1u     /* the number of the root directory                   */
 #define META_READERS_MAX     16u
 #define META_DRIVE_BYTES_MIN (2u << 20)
+#define META_DRIVE_NAME      32u /* bytes of a drive's name that the store keeps, 0 included */
 
 struct meta; /* opaque: one mounted store */
 
@@ -62,6 +63,8 @@ struct meta; /* opaque: one mounted store */
 struct meta_drive_info {
 	uint64_t nblocks;    /* of 4096 bytes */
 	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
+	char name[META_DRIVE_NAME]; /* for people: what is missing at a mount, ... */
+	uint64_t tag;               /* meta_drive_add(): as its offer says */
 };
 
 struct meta_conf {
@@ -127,6 +130,52 @@ int meta_stop_status(const struct meta *m);
 /* 0, or why the store takes no more changes (its log could not be written): reads go on. */
 int meta_health(const struct meta *m);
 
+/**
+ * meta_drive_add - one more drive for a store that serves; it becomes number conf.ndrives
+ *
+ * I/O for it comes from meta_io_next() from now on.  What is on it is overwritten.  When
+ * meta_drive_add_status() is 0 it is part of the store, also after a crash, and in use.
+ *
+ * Allocates.
+ * Errors:  -EBUSY: one is being added, or the store is stopping; -EFBIG: it is too large for the
+ *          zones of this store; -EINVAL: it is too small; -ENOSPC: there are 64; -ENOMEM; -EROFS.
+ */
+must_check int meta_drive_add(struct meta *m, const struct meta_drive_info *drive);
+/* 0, or -EAGAIN: turn the crank; else why not: the store has the drives that it had. */
+int meta_drive_add_status(const struct meta *m);
+uint32_t meta_drives(const struct meta *m); /* numbers that are given, gone ones included */
+
+/**
+ * meta_drive_drain - nothing new is put on this drive, and what lives there goes to the others
+ *
+ * When nothing is left the store takes it out by itself: then meta_drive_stat() says gone, nothing
+ * is asked of the drive any more, and its number is nobody's again.  Durable, as is what
+ * meta_drive_undrain() says (nothing of what has gone comes back for that), when
+ * meta_drive_drain_status() is no longer -EAGAIN.  META_OP_DRIVE is either, waited for.
+ *
+ * Errors:  -EBUSY: the set of drives is being changed, or the store is stopping; -ENODEV: there is
+ *          no such drive; -EALREADY: it is so (but what could not be written is tried again, and
+ *          that is 0); -EPERM: it is the last one that serves; -ENOSPC: the others have not room
+ *          for what lives; -EFBIG: roots lie there, which zones as small as this store's cannot
+ *          hold; -EIO: its superblock cannot be written; -EROFS.
+ */
+must_check int meta_drive_drain(struct meta *m, uint32_t drive);
+must_check int meta_drive_undrain(struct meta *m, uint32_t drive);
+int meta_drive_drain_status(const struct meta *m); /* of either, the last */
+
+struct meta_drive_stat {
+	uint32_t drive;
+	bool draining, gone;
+	bool roots; /* a copy of them is there */
+	uint32_t zones, zones_used;
+	uint64_t live_blocks; /* of files and pages                                        */
+	uint64_t kept_blocks; /* ... in zones of which not all could be moved: damaged, say */
+};
+/* Those that are gone, by their bits. */
+uint64_t meta_drives_gone(const struct meta *m);
+/* The thread that turns the crank; looks at all its zones. */
+void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_stat *out);
+
 /* The next thing that the store wants; NULL: nothing now. */
 must_check struct meta_io *meta_io_next(struct meta *m);
 /* It has been done, io->status says how: the io is the store's again. */
@@ -136,6 +185,12 @@ void meta_io_done(struct meta *m, struct meta_io *io);
 
 /* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
+/* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
+bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
+
+/* A drive is offered to whichever store is told to take it: both of its ends say so. */
+void meta_offer_build(uint64_t tag, void *block);
+bool meta_offer_parse(const void *block, uint64_t *tag);
 
 /* ---- operations ---------------------------------------------------------------- */
 
@@ -157,6 +212,7 @@ struct meta_attr {
 	uint32_t uid;
 	uint32_t gid;
 	uint32_t nlink;
+	uint32_t xattrs;
 	uint64_t size;   /* bytes; of a directory: its entries */
 	uint64_t blocks; /* of 4096 bytes, in use              */
 	int64_t mtime_ns;
@@ -169,8 +225,10 @@ struct meta_attr {
  * when it begins with '/'.  A name in a directory is a path of one component.
  *
  * A path is confined to what is below directory `root` (0: everything): it begins there, and so do
- * symlinks that begin with '/'; ".." out of it is -EACCES; a `dir` that is not below it is -ENOENT,
- * as one that does not exist.  A handle is not: whoever confines must know whose it is.
+ * symlinks that begin with '/'; ".." out of it is -EACCES; a `dir` that is not below it, or to
+ * which op->who could not come, is -ENOENT, as one that does not exist.  A handle is not: whoever
+ * confines must know whose it is; but op->who must be able to come from `root` to a directory by
+ * its handle: -EACCES, and -ESTALE when it is not below.
  */
 struct meta_target {
 	const char *path;
@@ -185,6 +243,15 @@ struct meta_target {
 struct meta_run {
 	uint64_t baddr;
 	uint32_t nblocks;
+};
+
+#define META_GROUPS_MAX 16u
+
+/* On whose behalf an operation is, and what its files are: POSIX's effective user and groups. */
+struct meta_who {
+	uint32_t uid;
+	uint32_t gids;                 /* at least 1 */
+	uint32_t gid[META_GROUPS_MAX]; /* the first one is what is made's */
 };
 
 enum meta_op_type {
@@ -213,6 +280,7 @@ enum meta_op_type {
 	META_OP_XATTR_DEL,  /* target; xattr                                                      */
 	META_OP_XATTR_GET,  /* target; xattr -> list_out, list_used                               */
 	META_OP_XATTR_LIST, /* target, offset -> list_out, list_used, seek_more, length: goes on  */
+	META_OP_DRIVE,      /* offset = number, flags UNDRAIN: as meta_drive_drain()              */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 
@@ -223,6 +291,8 @@ enum meta_op_flags {
 	META_MUST_EXIST = 1 << 3, /* put: replace only */
 	META_SEEK_HOLE = 1 << 4,  /* seek: a hole is looked for, not data */
 	META_EXCHANGE = 1 << 5,   /* rename: both names are there, and get each other's file */
+	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change; who must be allowed that */
+	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
 };
 
 enum meta_set_mask {
@@ -268,8 +338,9 @@ struct meta_receipt_id {
 
 struct meta_statfs {
 	uint64_t blocks_total; /* of 4096 bytes, that files could use     */
-	uint64_t blocks_free;
-	uint64_t files;
+	uint64_t blocks_free;  /* ... and may still have: meta_alloc.c (5)   */
+	uint64_t files;        /* and symlinks, and what is to be freed yet */
+	uint64_t dirs;
 	uint64_t zones_total;
 	uint64_t zones_free;
 	uint64_t cache_pages;
@@ -285,6 +356,8 @@ struct meta_statfs {
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
 	uint64_t moved_blocks; /* of files, by collection; log_blocks: log  */
 	uint64_t zones_collected;
+	uint64_t wear_least; /* how often the zone that was used least was, since format */
+	uint64_t wear_most;
 	uint64_t bad_blocks; /* of files, rotten: found so often by collection */
 };
 
@@ -345,6 +418,8 @@ struct meta_statfs {
 struct meta_op {
 	enum meta_op_type type;
 	uint32_t flags;
+	const struct meta_who
+		*who; /* as long as the operation is the store's; NULL: may everything */
 	struct meta_target target;
 	struct meta_target other;
 	uint64_t offset;
@@ -439,8 +514,8 @@ void meta_read_pin_end(struct meta *m, uint64_t pin);
 /**
  * meta_data_alloc - blocks for new bytes: nobody else's until given to an operation or freed
  *
- * Fills runs[0 .. *nruns) with `nblocks` in all, nruns <= runs_max; successive calls with another
- * `spread` go to other drives.
+ * Fills runs[0 .. *nruns) with `nblocks` in all, nruns <= runs_max; successive calls, each with
+ * the next `spread`, go to all drives, to each by what is free on it.
  * Errors:  -ENOSPC; -EAGAIN: a zone is being opened, try again after the next meta_io_done();
  *          -EROFS.
  */
@@ -466,6 +541,8 @@ void meta_reader_destroy(struct meta_reader *r); /* the store may be gone */
 /* The reader's thread: the store has been mounted (and whoever says so has synchronized). */
 void meta_reader_begin(struct meta_reader *r);
 void meta_reader_end(struct meta_reader *r); /* for good */
+/* The store is going to have one more drive: before meta_drive_add(). */
+void meta_reader_drive(struct meta_reader *r, uint32_t drive, const struct meta_drive_info *info);
 /* Plans are made between these two, and what a plan has found (but for blocks that a READ named) is
  * no longer there behind the second.  To enter again is both.  Who sleeps has left. */
 void meta_reader_enter(struct meta_reader *r);
@@ -474,6 +551,11 @@ void meta_reader_leave(struct meta_reader *r);
  * and calls meta_reader_asked() with op->unseen as it came. */
 must_check bool meta_reader_plan(struct meta_reader *r, struct meta_op *op);
 void meta_reader_asked(struct meta *m, uint32_t shard);
+/* Or the reader waits until it sees that shard, and plans again: the store's thread is told that it
+ * knocks, and lets in who does, each time when it has run what it could and no change waits. */
+bool meta_reader_sees(const struct meta_reader *r, uint32_t shard);
+void meta_reader_knocks(struct meta *m, uint32_t shard);
+bool meta_readers_let_in(struct meta *m); /* true: it did, all of them */
 /* As meta_read_end().  False: it was not this reader that planned it. */
 bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op);
 void meta_reader_ahead_begin(struct meta_reader *r, const struct meta_target *t, uint64_t offset,

@@ -13,9 +13,15 @@
  *      addresses before the old ones die), and three zones for collection to move pages and data
  *      into.  New names leave alone one of the three, and data that is moved none; it leaves
  *      alone all the rest.  Pages, log and deletion may take the last zone.
- *  (3) A drive's data is taken from that drive only; `spread` turns over the drives.
+ *  (3) A drive's data is taken from that drive only.  `spread` turns over the drives, and stops at
+ *      each as often as it has places free: so drives of different size, or of which one is new,
+ *      are full at the same time.
  *  (4) But deletion leaves some pages to collection while that hopes to win zones: in a store full
  *      of half-dead zones deletes alone would use up all that is free, and win none.
+ *  (5) Free is what data can still have before -ENOSPC: all zones but the reserve, the log and what
+ *      pages need, less the blocks that live.  What is dead is free, though it may have to be
+ *      collected first.  Not had, of what is said, are two zones in which nothing more fits, and
+ *      what the index grows by with the files that are written.
  */
 #include "meta/meta_store.h"
 
@@ -29,22 +35,29 @@ static uint32_t units_of(const struct meta__zones *z, const struct meta__supply 
 	return s == &z->page ? z->geo.zone_pages : z->geo.zone_end - 1;
 }
 
+static void supply_make(struct meta__supply *s, uint64_t want)
+{
+	*s = (struct meta__supply){ .open = META__ZONE_NONE, .want = want, .want_min = want };
+	list_init(&s->ready);
+}
+
+void meta__supply_join(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+
+	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, blocks / 64));
+}
+
 void meta__supply_init(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
 
-	z->moved = (struct meta__supply){ .open = META__ZONE_NONE };
-	list_init(&z->moved.ready);
-	for (uint32_t d = 0; d <= z->geo.ndrives; d++) {
-		struct meta__supply *s = d < z->geo.ndrives ? &z->data[d] : &z->page;
-		uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
-
-		*s = (struct meta__supply){ .open = META__ZONE_NONE };
-		list_init(&s->ready);
-		s->want_min = d < z->geo.ndrives ? min_u64(DATA_AHEAD_BLOCKS, blocks / 64)
-						 : min_u64(PAGE_AHEAD, blocks / 64);
-		s->want = s->want_min;
-	}
+	supply_make(&z->moved, 0);
+	supply_make(&z->page, min_u64(PAGE_AHEAD, blocks / 64));
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		meta__supply_join(m, d);
 }
 
 /* ---- how much must be left (2) --------------------------------------------- */
@@ -59,8 +72,10 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 		need += z->geo.log_zones_max - z->log_count;
 	if (pages > z->page.room)
 		need += (uint32_t)div_up(pages - z->page.room, z->geo.zone_pages);
-	return data ? max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.nzones * 3, 100))
-		    : need + 1;
+	if (!data)
+		return need + 1;
+	return z->drain_zones +
+	       max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.zones_serving * 3, 100));
 }
 
 static uint32_t zones_for_moved(const struct meta *m)
@@ -94,18 +109,38 @@ int meta__space_ok(const struct meta *m)
 	return meta__collect_hopes(m) ? -EBUSY : -ENOSPC;
 }
 
+/* Zones of pages, when all that can be has been collected: one in which more than three quarters
+ * live is not emptied. */
+static uint64_t zones_of_pages(const struct meta__zones *z)
+{
+	const uint64_t pages = div_up(z->live_pages * 4, 3) + z->page.room;
+
+	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
+}
+
+/* Places for data, garbage included: it is collected before anybody is told -ENOSPC. */
+static uint64_t places_for_data(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + z->log_count +
+				zones_of_pages(z); /* what is to move lives already */
+	const uint64_t zones = z->geo.zones_serving;
+
+	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
+}
+
+/* (5) */
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__zones *z = m->zones;
-	uint32_t never = max_u32(z->geo.log_zones_max + 4, (z->geo.nzones * 3 + 99) / 100);
-	uint64_t a_zone = z->geo.zone_end - 1;
+	const uint32_t zones = z->geo.zones_serving;
+	const uint32_t never = max_u32(z->geo.log_zones_max + 4, (zones * 3 + 99) / 100);
+	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
-	out->zones_total = z->geo.nzones;
+	out->zones_total = zones;
 	out->zones_free = z->free_total;
-	out->blocks_total = z->geo.nzones > never ? (z->geo.nzones - never) * a_zone : 0;
-	out->blocks_free = zones_for_data(m) * a_zone;
-	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		out->blocks_free += z->data[d].room;
+	out->blocks_total = zones > never ? (zones - never) * a_zone : 0;
+	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
 	out->data_blocks = z->given_blocks;
 }
@@ -121,7 +156,7 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 		return meta__zone_pick(m);
 	if (s == &z->moved)
 		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
-	if (z->free_count[d] == 0 || zones_for_data(m) == 0)
+	if (z->free_count[d] == 0 || !meta__drive_serves(m, d) || zones_for_data(m) == 0)
 		return META__ZONE_NONE;
 	return (uint32_t)(list_entry(z->free[d].next, struct meta__zone, link) - z->zone);
 }
@@ -152,6 +187,38 @@ void meta__supply_turn(struct meta *m)
 		supply_fill(m, &z->data[d]);
 }
 
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+/* What of this drive is open or ready is closed, whatever room it has. */
+static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t unit = s == &z->page ? META_PAGE_BLOCKS : 1;
+	struct list *l = s->ready.next;
+
+	if (s->open != META__ZONE_NONE && drive_of(m, s->open) == drive) {
+		s->room -= (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit;
+		meta__zone_close(m, s->open);
+		s->open = META__ZONE_NONE;
+	}
+	while (l != &s->ready) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+		const uint32_t zone = (uint32_t)(at - z->zone);
+
+		l = l->next;
+		if (drive_of(m, zone) != drive)
+			continue;
+		list_del(&at->link);
+		list_init(&at->link);
+		s->room -= units_of(z, s);
+		at->state = ZONE_OPEN;
+		meta__zone_close(m, zone);
+	}
+}
+
 void meta__supply_ready(struct meta *m, uint32_t zone)
 {
 	struct meta__zones *z = m->zones;
@@ -164,6 +231,10 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 		z->log_ready = zone;
 		return;
 	}
+	if (at->kind == META__ZONE_ROOT) {
+		at->state = ZONE_CLOSED;
+		return;
+	}
 	if (at->moved)
 		s = &z->moved;
 	else if (at->kind == META__ZONE_DATA)
@@ -172,6 +243,15 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	s->opening--;
 	s->room += units_of(z, s);
 	list_push_back(&s->ready, &at->link);
+	if (!meta__drive_serves(m, drive_of(m, zone)))
+		supply_drop(m, s, drive_of(m, zone));
+}
+
+void meta__supply_shut(struct meta *m, uint32_t drive)
+{
+	supply_drop(m, &m->zones->data[drive], drive);
+	supply_drop(m, &m->zones->moved, drive);
+	supply_drop(m, &m->zones->page, drive);
 }
 
 /* The zone that this supply fills; there is room in it. */
@@ -304,16 +384,37 @@ static uint64_t reach(const struct meta *m, uint32_t d)
 	const struct meta__zones *z = m->zones;
 	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
 
+	if (!meta__drive_serves(m, d))
+		return 0;
 	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
+}
+
+/* (3): multiples of the golden ratio lie evenly in [0, 1), however many there are so far; the
+ * drives divide that among them by what is free on each. */
+static uint32_t drive_at(const struct meta *m, uint64_t spread)
+{
+	const uint32_t ndrives = m->zones->geo.ndrives;
+	uint64_t at = (spread * 0x9e3779b97f4a7c15) >> 32, end = 0;
+	uint32_t d = 0;
+
+	if (ndrives == 1)
+		return 0;
+	for (uint32_t i = 0; i < ndrives; i++)
+		end += meta__zone_free_on(m, i);
+	at = at * end >> 32;
+	for (end = meta__zone_free_on(m, 0); end <= at && d + 1 < ndrives;)
+		end += meta__zone_free_on(m, ++d);
+	return d;
 }
 
 /* All from one drive, the first from `spread` on that can: 0, -EAGAIN, or -ENOSPC. */
 static int pick_drive(struct meta *m, uint64_t spread, uint32_t nblocks, uint32_t *drive)
 {
 	struct meta__zones *z = m->zones;
+	const uint32_t first = drive_at(m, spread);
 
 	for (uint32_t i = 0; i < z->geo.ndrives; i++) {
-		uint32_t d = (uint32_t)((spread + i) % z->geo.ndrives);
+		uint32_t d = (first + i) % z->geo.ndrives;
 
 		if (reach(m, d) < nblocks)
 			continue;

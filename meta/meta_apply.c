@@ -83,8 +83,10 @@ int meta__tx_ready(struct meta *m)
 		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
 		if (bytes > meta__log_record_max(m))
 			return -E2BIG;
-		if (!meta__log_room(m, bytes))
+		if (!meta__log_room(m, bytes) && meta__log_full(m, bytes))
 			goto busy;
+		if (!meta__log_room(m, bytes))
+			return -EBUSY; /* blocks of it are on their way */
 	}
 	return 0;
 busy:
@@ -92,29 +94,37 @@ busy:
 	return -EBUSY;
 }
 
+/* Inode records and directory records are counted. */
+static void count_records(struct meta__tx *tx)
+{
+	for (uint32_t i = 0; i < tx->nmut; i++) {
+		const struct meta__mut *mut = &tx->mut[i];
+		const enum meta__class class = meta__key_class(&mut->key);
+
+		if (mut->del != tx->existed[i])
+			continue; /* neither more nor fewer of them */
+		if (class == META__CLASS_DIR)
+			meta__tx_shard_of(tx, mut->shard)->dirs += mut->del ? -1 : 1;
+		else if (class == META__CLASS_OBJ && meta__key_kind(&mut->key) == META__KIND_INODE)
+			meta__tx_shard_of(tx, mut->shard)->files += mut->del ? -1 : 1;
+	}
+}
+
 static void move_counters(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
 
-	for (uint32_t i = 0; i < tx->nmut; i++) {
-		const struct meta__mut *mut = &tx->mut[i];
-
-		if (meta__key_class(&mut->key) != META__CLASS_OBJ ||
-		    meta__key_kind(&mut->key) != META__KIND_INODE)
-			continue;
-		if (!mut->del && !tx->existed[i])
-			meta__tx_shard_of(tx, mut->shard)->files++;
-		if (mut->del && tx->existed[i])
-			meta__tx_shard_of(tx, mut->shard)->files--;
-	}
+	count_records(tx);
 	for (uint32_t i = 0; i < tx->nshard; i++) {
 		const struct meta__tx_shard *t = &tx->shard[i];
 		struct meta__shard *s = &m->shard[t->shard];
 
 		ASSERT(t->put); /* else the record would not carry the counters */
 		s->seq++;
+		m->changes++;
 		s->changed = true; /* the counters, if nothing else */
 		s->files += (uint64_t)(int64_t)t->files;
+		s->dirs += (uint64_t)(int64_t)t->dirs;
 		s->uniq_next = max_u64(s->uniq_next, 1) + t->uniq;
 		s->dir_next = max_u64(s->dir_next, META_ROOT_DIR + 1) + t->dir;
 	}

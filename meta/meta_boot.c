@@ -3,9 +3,9 @@
  * Mount, as stages.  Each sends a bounded number of reads or writes and is looked at again when
  * all of them are back.
  *
- *   superblocks -> roots -> zone headers -> log, looked at -> damaged copies, mended -> claim ->
- *   trees, counted -> log, replayed -> everything in roots -> a log of our own -> roots that name
- *   it -> serving
+ *   superblocks -> roots -> zone headers -> log, looked at -> damaged copies, mended -> set of
+ *   drives, settled (meta_drives.c) -> claim -> trees, counted -> log, replayed -> everything in
+ *   roots -> a log of our own -> roots that name it -> serving
  *
  *  (1) Nothing is written before the log has been looked at and found whole: a mount that is
  *      refused has changed nothing.
@@ -13,7 +13,8 @@
  *      is.  So no two mounts use the same number, and no two pages the same {place, generation}.
  *  (3) The old log's zones are not used again before all roots name the new log.  A crash in
  *      between leaves some roots on the old log and some on the new: then the old one is replayed
- *      again (nothing is in the new one yet), and each root skips what it has.
+ *      again (nothing is in the new one yet), and each root skips what it has.  The new one's zones
+ *      stay until then, too: after another such crash it may be the oldest that a root names.
  *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
  *      both are gone the mount is refused, by name: no crash does that, for the two are never
  *      written at the same time, and the damaged one first.
@@ -105,7 +106,7 @@ void meta__boot_io(struct meta *m, enum meta_io_op op, uint64_t baddr, uint32_t 
 uint32_t meta__boot_flush(struct meta *m)
 {
 	for (uint32_t d = 0; d < m->conf.ndrives; d++)
-		if (m->conf.drive[d].volatile_cache)
+		if (m->conf.drive[d].volatile_cache && m->boot->super.drive_state[d] != DRIVE_GONE)
 			meta__boot_io(m, META_IO_FLUSH, META_BADDR(d, 0), 0, 0);
 	return m->boot->in_flight;
 }
@@ -180,22 +181,30 @@ void meta__boot_op_done(struct meta *m, struct meta_op *op)
 	m->boot->op_over = true;
 }
 
+bool meta__boot_run(struct meta *m, int *rc)
+{
+	struct meta__boot *b = m->boot;
+
+	*rc = 0;
+	for (uint32_t i = 0; i < 16 && *rc == 0 && b->stage && b->in_flight == 0; i++) {
+		*rc = m->failed ? -EIO : b->stage(m);
+		if (b->in_flight == 0 && *rc == 0)
+			b->sent = false;
+	}
+	return *rc == 0 || *rc == -EAGAIN;
+}
+
 bool meta__boot_turn(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	struct meta_op *over;
-	int rc = 0;
+	int rc;
 
 	if (!b->stage || b->status != -EAGAIN)
 		return false;
 	over = meta_op_poll(m); /* runs what waited for pages */
 	ASSERT(over == NULL);   /* nobody else's is there */
-	for (uint32_t i = 0; i < 16 && rc == 0 && b->stage && b->in_flight == 0; i++) {
-		rc = m->failed ? -EIO : b->stage(m);
-		if (b->in_flight == 0 && rc == 0)
-			b->sent = false;
-	}
-	if (rc && rc != -EAGAIN) {
+	if (!meta__boot_run(m, &rc)) {
 		b->status = rc;
 		b->stage = NULL;
 		forget(b);
@@ -217,35 +226,8 @@ int meta_boot_status(const struct meta *m)
 
 static int mount_roots(struct meta *m);
 
-/* The first drive says what the store is; the others must be of the same. */
-static int super_take(struct meta *m, uint32_t drive, const struct meta__super *s)
-{
-	struct meta__boot *b = m->boot;
-
-	if (drive == 0)
-		b->super = *s;
-	if (memcmp(s->uuid, b->super.uuid, sizeof(s->uuid)) != 0)
-		return meta__boot_fail(m, -ENODEV, "drive %u is of another store", drive);
-	if (s->drive != drive)
-		return meta__boot_fail(m, -ENODEV, "in place %u stands drive %u of the store",
-				       drive, s->drive);
-	if (s->ndrives != m->conf.ndrives)
-		return meta__boot_fail(m, -ENODEV, "the store has %u drives, %u are given",
-				       s->ndrives, m->conf.ndrives);
-	if (s->drive_nblocks[drive] != m->conf.drive[drive].nblocks)
-		return meta__boot_fail(m, -ENODEV, "drive %u has %llu blocks, formatted were %llu",
-				       drive, (unsigned long long)m->conf.drive[drive].nblocks,
-				       (unsigned long long)s->drive_nblocks[drive]);
-	return 0;
-}
-
-static uint64_t super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
-{
-	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
-}
-
-/* Copy A, or else copy B; -ENODATA when neither is one. */
-static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
+/* One whole copy is enough. */
+static int super_take(struct meta *m, uint32_t drive)
 {
 	static const char *const names[2] = { "first", "second" };
 	struct meta__boot *b = m->boot;
@@ -254,40 +236,57 @@ static int super_pick(struct meta *m, uint32_t drive, struct meta__super *out)
 	int err[2] = { -EIO, -EIO };
 	uint32_t bad;
 
-	for (uint32_t copy = 0; copy < 2; copy++) {
+	for (uint32_t copy = 0; copy < 2; copy++)
 		if (b->io[copy].io.status == 0)
 			err[copy] = meta__super_parse(b->io[copy].io.buf, &copies[copy], why[copy]);
-	}
+	for (uint32_t copy = 0; copy < 2; copy++) /* a write of another drive's went astray */
+		if (!err[0] && !err[1] && copies[copy].drive != drive &&
+		    copies[copy ^ 1].drive == drive) {
+			err[copy] = -EUCLEAN;
+			(void)snprintf(why[copy], sizeof(why[copy]), "is that of drive %u",
+				       copies[copy].drive);
+		}
 	for (uint32_t copy = 0; copy < 2; copy++) /* (5) */
 		if (err[copy] == -EPROTONOSUPPORT)
 			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		if (err[copy])
-			continue;
-		*out = copies[copy];
-		if (err[copy ^ 1]) {
-			meta__boot_note(m, "drive %u: %s superblock: %s; written again from the %s",
-					drive, names[copy ^ 1], why[copy ^ 1], names[copy]);
-			meta__mend_want(m, super_baddr(m, drive, copy),
-					super_baddr(m, drive, copy ^ 1), META__ZONE_NONE);
-		}
-		return 0;
-	}
 	bad = err[0] == -EIO ? 1 : 0; /* what can be read says more */
-	return meta__boot_fail(m, err[bad], "drive %u: %s", drive, why[bad]);
+	if (err[0] && err[1]) {
+		b->unread[drive] = err[bad];
+		memcpy(b->unread_why[drive], why[bad], sizeof(why[bad]));
+		return 0; /* whether that matters the others say */
+	}
+	b->super_first[drive] = err[0] ? 0 : 1; /* meta_drives.c (3) */
+	bad = err[0] ? 0 : 1;
+	if (err[bad]) {
+		meta__boot_note(m, "drive %u: %s superblock: %s; written again from the %s", drive,
+				names[bad], why[bad], names[bad ^ 1]);
+		meta__mend_want(m, meta__super_baddr(m, drive, bad ^ 1),
+				meta__super_baddr(m, drive, bad), META__ZONE_NONE);
+	}
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		int no = err[copy] ? 0 : meta__drives_take(m, drive, &copies[copy]);
+
+		if (no)
+			return no;
+	}
+	return 0;
 }
 
 /* The superblock says where everything lies. */
 static int supers_done(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
+	int err = meta__drives_choose(m);
 
+	if (err)
+		return err;
 	memcpy(m->uuid, b->super.uuid, sizeof(m->uuid));
 	m->secret = b->super.secret;
 	m->nshards = b->super.nshards;
-	meta__geo_make(&b->geo, &m->conf, m->nshards, b->super.zone_blocks);
-	if (b->super.zone_blocks != meta__geo_zone_blocks(&m->conf) ||
-	    b->super.nzones != b->geo.zone_count[0])
+	meta__geo_of(&b->geo, &b->super);
+	if ((b->super.set == 0 && b->super.zone_blocks != meta__geo_zone_blocks(&m->conf)) ||
+	    b->super.nzones != b->geo.zone_count[b->super.drive] ||
+	    b->geo.zones_serving < b->geo.log_zones_max + 12)
 		return meta__boot_fail(m, -EUCLEAN, "the superblock's zones do not fit the drives");
 	b->root_seen = calloc(m->nshards, sizeof(*b->root_seen));
 	b->head_kind = calloc(b->geo.nzones, 1);
@@ -301,20 +300,19 @@ static int supers_done(struct meta *m)
 static int mount_supers(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	struct meta__super s;
 	int err;
 
 	if (b->sent) {
-		err = super_pick(m, b->at, &s);
-		if (!err)
-			err = super_take(m, b->at, &s);
+		err = super_take(m, b->at);
 		if (err)
 			return err;
 		b->at++;
 	}
+	while (b->at < m->conf.ndrives && !meta__drives_given(m, b->at))
+		b->at++;
 	if (b->at < m->conf.ndrives) {
-		meta__boot_io(m, META_IO_READ, super_baddr(m, b->at, 0), 1, 0);
-		meta__boot_io(m, META_IO_READ, super_baddr(m, b->at, 1), 1, 1);
+		meta__boot_io(m, META_IO_READ, meta__super_baddr(m, b->at, 0), 1, 0);
+		meta__boot_io(m, META_IO_READ, meta__super_baddr(m, b->at, 1), 1, 1);
 		return 0;
 	}
 	return supers_done(m);
@@ -352,6 +350,7 @@ static void root_take(struct meta *m, uint32_t slot, const struct meta__root_see
 	s->uniq_next = r->root.uniq_next;
 	s->dir_next = r->root.dir_next;
 	s->files = r->root.files;
+	s->dirs = r->root.dirs;
 }
 
 /* The log of the oldest root must be replayed; what the others know of it counts too. */
@@ -394,7 +393,8 @@ static int mount_roots(struct meta *m)
 
 			if (b->io[i].io.status ||
 			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0 ||
-			    r.shard != (b->at + i) % m->nshards) {
+			    !meta__root_belongs(&r, (b->at + i) % m->nshards,
+						(b->at + i) / m->nshards)) {
 				meta__boot_note(m,
 						"shard %u: copy %u of a root is damaged, or torn "
 						"by a crash; the other one is used",
@@ -419,7 +419,10 @@ static int mount_roots(struct meta *m)
 	}
 	b->count = min_u32(META__BOOT_BLOCKS, area - b->at);
 	for (uint32_t i = 0; i < b->count; i++)
-		meta__boot_io(m, META_IO_READ, b->geo.root_area[b->step] + b->at + i, 1, i);
+		meta__boot_io(m, META_IO_READ,
+			      meta__geo_root(&b->geo, b->step, (b->at + i) / m->nshards,
+					     (b->at + i) % m->nshards),
+			      1, i);
 	return 0;
 }
 
@@ -467,10 +470,11 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 		return err;
 	meta__zone_at(m, zone)->incarnation = seen.incarnation;
 	b->head_kind[zone] = (uint8_t)seen.kind;
-	if (seen.kind == META__ZONE_LOG && seen.epoch == b->log_epoch)
-		b->span[b->span_count++] = (struct meta__log_span){
-			.zone = zone, .order = seen.order, .oldest_order = seen.oldest_order
-		};
+	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "roots are to be in zone %u, which is not for them", zone);
+	if (seen.kind == META__ZONE_LOG)
+		meta__replay_take(m, &seen);
 	return 0;
 }
 
@@ -485,11 +489,16 @@ static int mount_zones(struct meta *m)
 		return err;
 	if (b->sent)
 		b->at += b->count;
+	while (b->at < b->geo.nzones && !meta__geo_zone_there(&b->geo, b->at))
+		b->at++;
 	if (b->at == b->geo.nzones) {
 		meta__boot_next(m, meta__replay_scan);
 		return 0;
 	}
-	b->count = min_u32(META__BOOT_BLOCKS / 2, b->geo.nzones - b->at);
+	for (b->count = 1; b->count < META__BOOT_BLOCKS / 2; b->count++)
+		if (b->at + b->count == b->geo.nzones ||
+		    !meta__geo_zone_there(&b->geo, b->at + b->count))
+			break;
 	for (uint32_t i = 0; i < 2 * b->count; i++)
 		meta__boot_io(m, META_IO_READ, meta__geo_zone_head(&b->geo, b->at + i / 2, i & 1),
 			      1, i);
@@ -512,6 +521,7 @@ static struct meta__root root_now(const struct meta *m, uint32_t shard)
 		.uniq_next = s->uniq_next,
 		.dir_next = s->dir_next,
 		.files = s->files,
+		.dirs = s->dirs,
 		.height = s->height,
 	};
 }
@@ -558,13 +568,23 @@ static int claim(struct meta *m)
 	return 0;
 }
 
+static int settle_drives(struct meta *m)
+{
+	int err = meta__drives_settle(m);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, claim);
+	return 0;
+}
+
 static int mend(struct meta *m)
 {
 	int err = meta__mend(m);
 
 	if (err != -EALREADY)
 		return err;
-	meta__boot_next(m, claim);
+	meta__boot_next(m, settle_drives);
 	return 0;
 }
 
@@ -762,6 +782,8 @@ int meta__boot_serve(struct meta *m)
 
 	for (uint32_t i = 0; i < b->span_count; i++) /* (3) */
 		meta__zone_give_log(m, b->span[i].zone);
+	for (uint32_t i = 0; i < b->later_count; i++)
+		meta__zone_give_log(m, b->span[b->geo.nzones - 1 - i].zone);
 	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
 		meta__zone_hold(m, i, false);
 	m->mounted = true;

@@ -479,7 +479,7 @@ static bool is_place(const struct meta *m, uint64_t baddr)
 {
 	uint32_t drive = META_BADDR_DRIVE(baddr);
 
-	return drive < m->conf.ndrives && META_BADDR_BLOCK(baddr) > 0 &&
+	return drive < META_DRIVES_MAX && META_BADDR_BLOCK(baddr) > 0 &&
 	       META_BADDR_BLOCK(baddr) + META_PAGE_BLOCKS <= m->conf.drive[drive].nblocks;
 }
 

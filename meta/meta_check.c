@@ -52,11 +52,11 @@ struct meta__checker {
 	uint32_t *zone_total;   /* of all shards, pages too */
 	uint64_t sum[SUMS];
 	uint64_t (*bucket)[BUCKETS]; /* SUMS of them */
-	uint64_t files;              /* inodes of this shard */
+	uint64_t files, dirs;        /* inodes, directory records of this shard */
 	bool root_seen;
 	/* the directory and the inode that the walk is in */
 	bool in_dir, in_inode;
-	uint64_t dir, dir_names;
+	uint64_t dir, dir_names, dir_subdirs;
 	struct meta__dir dir_says;
 	struct meta__inode inode;
 	uint64_t inode_blocks;
@@ -140,6 +140,10 @@ static void dir_end(struct meta *m)
 		problem(m, "directory %llx counts %llu names, %llu are there",
 			(unsigned long long)c->dir, (unsigned long long)c->dir_says.count,
 			(unsigned long long)c->dir_names);
+	if (c->in_dir && c->pass == PASS_SUM && c->dir_subdirs != c->dir_says.subdirs)
+		problem(m, "directory %llx counts %llu directories, %llu are there",
+			(unsigned long long)c->dir, (unsigned long long)c->dir_says.subdirs,
+			(unsigned long long)c->dir_subdirs);
 	c->in_dir = false;
 }
 
@@ -150,6 +154,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 
 	dir_end(m);
 	c->dir = meta__key_dir(key);
+	c->dirs++;
 	if (meta__key_hash(key) || meta__key_uniq(key) || meta__key_kind(key) ||
 	    meta__key_index(key) || meta__dir_parse(value, len, d) != 0 ||
 	    meta__dir_shard(m, c->dir) != c->shard) {
@@ -159,6 +164,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	}
 	c->in_dir = true;
 	c->dir_names = 0;
+	c->dir_subdirs = 0;
 	if (c->dir == META_ROOT_DIR)
 		c->root_seen = true;
 	else
@@ -195,6 +201,7 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 		problem(m, "directory %llx has a name twice: %.*s", (unsigned long long)dir,
 			(int)n.len, n.bytes);
 	c->dir_names++;
+	c->dir_subdirs += n.type == META_TYPE_DIR;
 	c->out->names += c->pass == PASS_SUM;
 	tally_inode(m, &n.handle, n.type, n.child, 1, "name");
 	if (n.type == META_TYPE_DIR)
@@ -568,6 +575,9 @@ static void shard_end(struct meta *m)
 	if (c->files != m->shard[c->shard].files)
 		problem(m, "shard %u counts %llu inodes, %llu are there", c->shard,
 			(unsigned long long)m->shard[c->shard].files, (unsigned long long)c->files);
+	if (c->dirs != m->shard[c->shard].dirs)
+		problem(m, "shard %u counts %llu directories, %llu are there", c->shard,
+			(unsigned long long)m->shard[c->shard].dirs, (unsigned long long)c->dirs);
 	for (uint32_t z = 0; z < m->zones->geo.nzones; z++) {
 		if (c->zone_record[z] != c->zone_counted[z])
 			problem(m, "shard %u says that %u blocks of zone %u live, %u do", c->shard,
@@ -618,6 +628,7 @@ static int walk_shards(struct meta *m)
 		meta__walk_start(m, w, c->shard);
 		c->walking = true;
 		c->files = 0;
+		c->dirs = 0;
 		c->name_len = 0;
 	}
 	event = meta__walk_step(m, w);
@@ -677,7 +688,7 @@ static void walk_begin(struct meta *m)
 
 static int settle(struct meta *m)
 {
-	int err = meta__gc_idle(m) ? meta__boot_settled(m) : -EAGAIN;
+	int err = meta__gc_idle(m) && meta__collect_idle(m) ? meta__boot_settled(m) : -EAGAIN;
 
 	if (!err)
 		walk_begin(m);

@@ -18,6 +18,7 @@
  *  (4) Pages that become dirty after the freeze are of the next generation.
  *  (5) What was carried over, and what is behind it, is not trimmed.
  */
+#include "meta/meta_store.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
 
@@ -42,6 +43,7 @@ struct ckpt_root {
 struct meta__ckpt {
 	enum ckpt_stage stage;
 	bool wanted;
+	bool held;        /* the roots are on their way to another drive: none begins */
 	uint64_t freezes; /* of this mount: the low half of generations */
 	uint64_t log_seq; /* of the newest record at the freeze         */
 	uint64_t done;    /* checkpoints                                */
@@ -91,6 +93,11 @@ void meta__ckpt_want(struct meta *m)
 	m->ckpt->wanted = true;
 }
 
+void meta__ckpt_hold(struct meta *m, bool hold)
+{
+	m->ckpt->held = hold;
+}
+
 bool meta__ckpt_running(const struct meta *m)
 {
 	return m->ckpt->stage != CKPT_IDLE;
@@ -115,7 +122,7 @@ static void freeze(struct meta *m)
 	struct meta__ckpt *c = m->ckpt;
 
 	ASSERT(c->in_flight == 0);
-	meta__log_turn(m); /* what is logged from now on stands in later blocks: (2) */
+	(void)meta__log_turn(m); /* what is logged from now on stands in later blocks: (2) */
 	c->log_seq = meta__log_last(m);
 	for (uint32_t i = 0; i < m->nshards; i++) {
 		struct meta__shard *s = &m->shard[i];
@@ -133,6 +140,7 @@ static void freeze(struct meta *m)
 			.uniq_next = s->uniq_next,
 			.dir_next = s->dir_next,
 			.files = s->files,
+			.dirs = s->dirs,
 			.height = s->height,
 		};
 	}
@@ -171,6 +179,8 @@ static void flush_drives(struct meta *m)
 	c->stage = CKPT_FLUSH;
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
 		if (!m->conf.drive[d].volatile_cache)
+			continue;
+		if (meta__drain_empty(m, d)) /* it may be one that fails */
 			continue;
 		c->flush[d].kind = META__IO_CKPT;
 		c->flush[d].owner = NULL;
@@ -251,7 +261,7 @@ static void finish(struct meta *m)
 
 static bool is_due(const struct meta *m)
 {
-	return m->ckpt->wanted || meta__log_wants_ckpt(m);
+	return !m->ckpt->held && (m->ckpt->wanted || meta__log_wants_ckpt(m));
 }
 
 bool meta__ckpt_turn(struct meta *m)

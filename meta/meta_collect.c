@@ -2,55 +2,77 @@
 /*
  * Collection: a page zone in which little lives is emptied.
  *
- *   pick the emptiest closed page zone -> read headers, 8 pages at a time -> touch each that the
+ *   pick the emptiest closed page zone -> read it, BATCH pages at a time -> touch each that the
  *   tree still has there: it is dirty, its next place is in another zone -> (next checkpoint) the
  *   zone is empty, and free when the roots are durable
  *
  * A header says which shard, level and first key to look for; whether the page still lives there
- * only the tree knows (META__OP_TOUCH asks it).  So a header needs no trust.
+ * only the tree knows (META__OP_TOUCH asks it; the page above is all that it takes to know that it
+ * does not).  So a header needs no trust.
  *
- *  (1) One zone at a time, one touch at a time.  Without need a touch a turn; in need, when free
- *      zones are about to be short, as fast as pages can be made dirty.
+ *  free zones | <- reserve -> | <- soon -> |                                    |
+ *             |     short     |  ever faster   when more is dead than lives and  nothing
+ *             |  full speed   |                more than half is in use: slowly  to do
+ *
+ *  (1) One zone at a time.  The pace follows free space: so many touches at once the more the fewer
+ *      zones are free, all that the cache has room for before anybody waits.
  *  (2) A zone that is nearly full of life is not worth it: emptying it would take as many pages
- *      as it frees.
- *  (3) Zones are emptied one after the other until none is worth it; then comes one checkpoint for
- *      all: pages share the path above them, which each generation writes but once.
+ *      as it frees.  And the longer a zone waits, the less of it lives.
+ *  (3) Zones are emptied one after the other until those that are free or will be are enough, or
+ *      none is worth it; then comes one checkpoint for all: pages share the path above them, which
+ *      each generation writes but once.
  *  (4) Who finds the store full waits while collection hopes to win something; after
  *      FRUITLESS_MAX rounds that won nothing it is told -ENOSPC.
  *  (5) Nor does an idle store go on for ever: moving pages to gain nothing ends after as many
- *      rounds, until the log has moved on.
+ *      rounds, until something is changed.  (The log moves on by checkpoints too.)
+ *  (6) A zone is left when all its touches are over: only then is known whether it is empty.
+ *  (7) Of a drive that is being drained every page is moved, without need and without gain; those
+ *      that could not be are tried again behind the next checkpoint.  This is no round.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"
+#include "meta/meta_tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH         8u
+#define BATCH         32u /* pages; one read takes a quarter of them */
+#define READ_PAGES    8u
+#define TOUCHES_MAX   32u
+#define FRAMES_EACH   64u /* of the cache, for each touch that is under way */
 #define FRUITLESS_MAX 3u
 
+struct touch {
+	struct meta_op op;
+	bool busy;
+};
+
 struct meta__collect {
-	uint8_t *buf; /* BATCH blocks */
+	uint8_t *buf; /* BATCH pages */
 	struct meta__io io[BATCH];
 	uint32_t in_flight;
+	bool one_by_one;        /* a block of the batch cannot be read: the headers alone */
 	uint32_t zone;          /* being emptied; META__ZONE_NONE: none */
+	uint64_t incarnation;   /* in which use of it */
 	uint32_t page;          /* of the zone: the first of this batch */
-	uint32_t count, at;     /* headers in buf; the one that is looked at */
+	uint32_t count, at;     /* pages in buf; the one that is looked at */
 	uint64_t tried;         /* read epoch in which no zone was worth it */
 	bool emptied;           /* some zone, in this round */
 	uint32_t zones, budget; /* tried in this round; as many as there were when it began */
 	bool won;               /* ... in the round that `tried` ended: free behind a checkpoint */
 	uint32_t fruitless, best; /* rounds; free zones after the best one */
-	uint64_t log_seq;         /* when they were counted */
-	struct meta_op op;
-	bool touching;
+	uint64_t changes;         /* when they were counted */
+	struct touch touch[TOUCHES_MAX];
+	uint32_t touching;
+	bool drains;          /* the zone is of a drive that is being drained */
+	uint64_t drain_epoch; /* no zone of it is left to be emptied */
 };
 
 uint64_t meta__collect_memory(const struct meta_conf *c)
 {
 	(void)c;
-	return (uint64_t)BATCH * META__BLOCK;
+	return (uint64_t)BATCH * META_PAGE_BYTES;
 }
 
 int meta__collect_create(struct meta *m)
@@ -84,33 +106,64 @@ static uint64_t garbage(const struct meta__zones *z)
 	return places > used ? places - used : 0;
 }
 
-static bool is_short(const struct meta *m)
+/* Free zones that others need. */
+static uint32_t kept(const struct meta *m)
 {
-	return m->zones->free_total < meta__zone_reserve(m, true) + 2;
+	return meta__zone_reserve(m, true) + 2;
 }
 
-/* Worth a look: zones are short, or more than half of what page zones hold is dead. */
+static bool is_short(const struct meta *m)
+{
+	return m->zones->free_total < kept(m);
+}
+
+/* So many are left when collection begins. */
+static uint32_t soon(const struct meta *m)
+{
+	return max_u32(2, m->zones->geo.zones_serving / 64);
+}
+
+/* More than half of what page zones hold is dead, and others may want the room before long. */
+static bool is_wasted(const struct meta *m, uint64_t dead)
+{
+	const struct meta__zones *z = m->zones;
+
+	return dead > z->live_pages + z->dirty_pages_max &&
+	       z->free_total < z->geo.zones_serving / 2;
+}
+
+/* Worth a look.  Zones that will be free behind a checkpoint are as good as free: (3). */
 static bool is_due(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	uint64_t dead = garbage(z);
+	const uint64_t dead = garbage(z);
 
 	if (dead < 2 * (uint64_t)z->geo.zone_pages)
 		return false;
-	return is_short(m) || dead > z->live_pages + z->dirty_pages_max;
+	return z->free_total + z->coming < kept(m) + soon(m) || is_wasted(m, dead);
+}
+
+/* (1) */
+static uint32_t touches_max(const struct meta *m)
+{
+	const uint32_t most = min_u32(TOUCHES_MAX, m->cache->nframes / FRAMES_EACH);
+	const uint32_t enough = kept(m) + soon(m), zones = min_u32(m->zones->free_total, enough);
+
+	return max_u32(1, is_short(m) ? most : most * (enough - zones) / soon(m));
 }
 
 static uint32_t emptiest(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t best = META__ZONE_NONE, best_live = z->geo.zone_pages * META_PAGE_BLOCKS * 3 / 4;
+	const uint64_t writing = meta__ckpt_running(m); /* the epoch before this one */
 
 	for (uint32_t i = 0; i < z->geo.nzones; i++) {
 		const struct meta__zone *at = &z->zone[i];
 
 		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_PAGE || at->stuck)
 			continue;
-		if (at->closed == z->epoch)
+		if (at->closed + writing >= z->epoch)
 			continue; /* pages of it are not written yet: their headers say nothing */
 		if (at->live > best_live) /* (2) */
 			continue;
@@ -156,19 +209,68 @@ bool meta__collect_busy(const struct meta *m)
 	       (is_due(m) && c->tried != m->zones->epoch && c->fruitless < FRUITLESS_MAX);
 }
 
+/* The log's room, and what dirty pages need, is not for pages that only move. */
+static bool drain_may(const struct meta *m)
+{
+	return m->zones->free_total > meta__zone_reserve(m, false) + 1;
+}
+
+/* (7) */
+static bool pick_drained(struct meta *m)
+{
+	struct meta__collect *c = m->collect;
+	const struct meta__zones *z = m->zones;
+	const uint32_t d = meta__drain_drive(m);
+
+	c->drains = false;
+	if (d == META_DRIVES_MAX || c->drain_epoch == z->epoch || meta__ckpt_running(m) ||
+	    !drain_may(m))
+		return false;
+	for (uint32_t i = 0; i < z->geo.zone_count[d]; i++) {
+		struct meta__zone *at = &z->zone[z->geo.zone_base[d] + i];
+
+		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_PAGE || at->live == 0 ||
+		    at->closed == z->epoch || at->tried == z->epoch)
+			continue;
+		at->tried = z->epoch;
+		c->zone = z->geo.zone_base[d] + i;
+		c->incarnation = at->incarnation;
+		c->page = c->count = c->at = 0;
+		c->drains = true;
+		return true;
+	}
+	c->drain_epoch = z->epoch;
+	return false;
+}
+
+bool meta__drain_moves(const struct meta *m)
+{
+	const struct meta__collect *c = m->collect;
+
+	return c->zone != META__ZONE_NONE || c->drain_epoch != m->zones->epoch ||
+	       meta__gc_drains(m);
+}
+
 static bool pick(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
-	if (!is_short(m) || meta__log_last(m) != c->log_seq)
+	if (pick_drained(m))
+		return true;
+	if (!is_short(m) || m->changes != c->changes)
 		c->fruitless = c->best = 0; /* something has changed: (5) */
 	else if (m->zones->coming ? !meta__collect_busy(m)
 				  : meta__collect_hopes(m) && c->tried == m->zones->epoch)
 		meta__ckpt_want(
 			m); /* what others emptied, also when nothing is to be done here; (3) */
-	c->log_seq = meta__log_last(m);
-	if (!is_due(m) || c->tried == m->zones->epoch || (is_short(m) && meta__ckpt_running(m)))
+	c->changes = m->changes;
+	if (c->tried == m->zones->epoch || (is_short(m) && meta__ckpt_running(m)))
 		return false;
+	if (!is_due(m)) {
+		if (c->zones > 0)
+			round_done(m); /* (3): what is coming is enough */
+		return false;
+	}
 	if (c->fruitless >= FRUITLESS_MAX)
 		return false; /* (5) */
 	if (c->zones == 0 && !c->emptied)
@@ -178,44 +280,84 @@ static bool pick(struct meta *m)
 		round_done(m);
 		return false;
 	}
+	c->incarnation = meta__zone_at(m, c->zone)->incarnation;
 	c->page = c->count = c->at = 0;
 	return true;
 }
 
 /* ---- emptying it ------------------------------------------------------------------ */
 
+/* Closed, and not used again since. */
+static bool is_still(const struct meta *m)
+{
+	const struct meta__zone *at = meta__zone_at(m, m->collect->zone);
+
+	return at->state == ZONE_CLOSED && at->incarnation == m->collect->incarnation;
+}
+
 static void zone_done(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 	struct meta__zone *at = meta__zone_at(m, c->zone);
+	const bool lives = is_still(m) && at->live > 0;
 
-	c->zones++;
-	at->stuck = at->state == ZONE_CLOSED && at->live > 0;
-	c->emptied |= !at->stuck;
 	c->zone = META__ZONE_NONE;
+	if (c->drains)
+		return;
+	c->zones++;
+	if (lives)
+		at->stuck = true;
+	else
+		c->emptied = true;
+}
+
+/* READ_PAGES pages by one read; or, one by one, headers. */
+static void read_pages(struct meta *m)
+{
+	struct meta__collect *c = m->collect;
+	const uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1;
+	const uint32_t each = c->one_by_one ? 1 : READ_PAGES;
+
+	for (uint32_t i = 0; i < c->count; i += each) {
+		const uint64_t page = baddr + (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
+		struct meta__io *x = &c->io[i];
+
+		x->kind = META__IO_COLLECT;
+		x->io.op = META_IO_READ;
+		x->io.drive = META_BADDR_DRIVE(page);
+		x->io.block = META_BADDR_BLOCK(page);
+		x->io.nblocks = c->one_by_one ? 1 : min_u32(each, c->count - i) * META_PAGE_BLOCKS;
+		x->io.buf = c->buf + (size_t)i * META_PAGE_BYTES;
+		x->io.status = 0;
+		c->in_flight++;
+		meta__io_want(m, x);
+	}
 }
 
 static void read_batch(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
-	uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1;
 
 	c->page += c->count;
 	c->count = min_u32(BATCH, m->zones->geo.zone_pages - c->page);
 	c->at = 0;
-	for (uint32_t i = 0; i < c->count; i++) {
-		uint64_t page = baddr + (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
+	c->one_by_one = false;
+	read_pages(m);
+}
 
-		c->io[i].kind = META__IO_COLLECT;
-		c->io[i].io.op = META_IO_READ;
-		c->io[i].io.drive = META_BADDR_DRIVE(page);
-		c->io[i].io.block = META_BADDR_BLOCK(page);
-		c->io[i].io.nblocks = 1;
-		c->io[i].io.buf = c->buf + (size_t)i * META__BLOCK;
-		c->io[i].io.status = 0;
-		c->in_flight++;
-		meta__io_want(m, &c->io[i]);
+/* A block that cannot be read is not to keep its neighbours where they are. */
+static bool reads_again(struct meta *m)
+{
+	struct meta__collect *c = m->collect;
+	bool failed = false;
+
+	for (uint32_t i = 0; i < c->count && c->at == 0 && !c->one_by_one; i += READ_PAGES)
+		failed |= c->io[i].io.status != 0;
+	if (failed) {
+		c->one_by_one = true;
+		read_pages(m);
 	}
+	return failed;
 }
 
 void meta__collect_io_done(struct meta *m, struct meta__io *x)
@@ -245,45 +387,76 @@ static bool header_take(const struct meta *m, uint64_t baddr, const void *block,
 	return true;
 }
 
-/* Touch the next page of the batch that may live; true: over at once. */
-static bool touch_next(struct meta *m)
+static struct touch *idle_touch(struct meta__collect *c)
+{
+	for (uint32_t i = 0; i < TOUCHES_MAX; i++)
+		if (!c->touch[i].busy)
+			return &c->touch[i];
+	UNREACHABLE();
+}
+
+/* Touch the next page of the batch, if it may live. */
+static void touch_next(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
-	uint32_t i = c->at++;
-	uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1 +
-			 (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
+	const uint32_t i = c->at++;
+	const uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1 +
+			       (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
+	struct touch *t = idle_touch(c);
 
-	if (c->io[i].io.status || !header_take(m, baddr, c->buf + (size_t)i * META__BLOCK, &c->op))
-		return true;
-	c->touching = !meta_op_start(m, &c->op);
-	return !c->touching;
+	if ((c->one_by_one && c->io[i].io.status) ||
+	    !header_take(m, baddr, c->buf + (size_t)i * META_PAGE_BYTES, &t->op))
+		return;
+	t->busy = !meta_op_start(m, &t->op);
+	c->touching += t->busy;
 }
 
 void meta__collect_op_done(struct meta *m, struct meta_op *op)
 {
-	ASSERT(op == &m->collect->op);
-	ASSERT(m->collect->touching);
-	m->collect->touching = false; /* if it failed, the page stays where it is */
+	struct touch *t = container_of(op, struct touch, op);
+
+	ASSERT(t->busy && m->collect->touching > 0);
+	t->busy = false; /* if it failed, the page stays where it is */
+	m->collect->touching--;
+}
+
+bool meta__collect_idle(const struct meta *m)
+{
+	return m->collect->in_flight == 0 && m->collect->touching == 0;
 }
 
 bool meta__collect_turn(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
-	if (m->failed || c->in_flight || c->touching || meta__check_running(m))
+	if (m->failed || c->in_flight || meta__check_running(m))
 		return false;
+	if (m->stopping && !is_short(m))
+		return false; /* each touch would ask for one more checkpoint */
 	if (c->zone == META__ZONE_NONE && !pick(m))
 		return false;
-	if (meta__zone_at(m, c->zone)->state != ZONE_CLOSED) {
-		zone_done(m); /* empty already */
-		return true;
+	if (c->drains && !drain_may(m)) {
+		if (c->touching == 0)
+			c->zone = META__ZONE_NONE; /* others may need another one emptied */
+		return c->touching == 0;
 	}
-	if (c->at == c->count) {
-		if (c->page + c->count == m->zones->geo.zone_pages)
-			zone_done(m);
-		else
-			read_batch(m);
-		return c->in_flight == 0;
+	if (!is_still(m))
+		c->at = c->count = m->zones->geo.zone_pages - c->page; /* empty already */
+	if (reads_again(m))
+		return false;
+	for (uint32_t n = 0; c->at < c->count; n++) {
+		if (c->touching >= touches_max(m))
+			return false;
+		if (n == TOUCHES_MAX)
+			return true;
+		touch_next(m);
 	}
-	return touch_next(m) || is_short(m); /* (1) */
+	if (c->page + c->count < m->zones->geo.zone_pages) {
+		read_batch(m);
+		return false;
+	}
+	if (c->touching > 0)
+		return false; /* (6) */
+	zone_done(m);
+	return true;
 }

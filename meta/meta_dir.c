@@ -9,7 +9,8 @@
  *
  *  (1) A DIR record exists from mkdir to rmdir: who makes an entry reads it, so that none is made
  *      in a directory that is gone.
- *  (2) Its count is the number of NAME records of the directory.
+ *  (2) Its count is the number of NAME records of the directory, `subdirs` of those of directories:
+ *      a stat shows two links more, its own name and its ".".
  *  (3) A number is used once: it carries the shard of the parent that drew it.
  *  (4) One that is GOING (meta_rmtree.c) is for all others as if it were gone.
  */
@@ -46,19 +47,20 @@ int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in)
 	return meta__tx_put(m, meta__dir_shard(m, dir), &key, &d, sizeof(d));
 }
 
-int meta__dir_entry(struct meta *m, uint64_t dir, int delta, int64_t wall_ns)
+int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs, int64_t wall_ns)
 {
 	struct meta__dir d;
 	int rc = meta__dir_get(m, dir, &d);
 
 	if (rc)
 		return rc;
-	if (delta < 0 && d.count == 0) {
+	if ((names < 0 && d.count == 0) || (subdirs < 0 && d.subdirs == 0)) {
 		const struct meta_key key = meta__dir_key(dir);
 
 		return meta__bad_record(m, "directory", meta__dir_shard(m, dir), &key);
 	}
-	d.count += (uint64_t)(int64_t)delta;
+	d.count += (uint64_t)(int64_t)names;
+	d.subdirs += (uint64_t)(int64_t)subdirs;
 	d.mtime_ns = wall_ns;
 	d.ctime_ns = wall_ns;
 	return meta__dir_put(m, dir, &d);

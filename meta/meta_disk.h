@@ -67,7 +67,7 @@ struct meta_xattr_disk {
 /* FORMAT.md "Directory record": in the shard that holds the entries. */
 struct meta_dir_disk {
 	le64 count;    /* entries                                             */
-	le64 bytes;    /* sizes of the files in it are not kept here yet: 0   */
+	le64 subdirs;  /* of them, those of directories                       */
 	le64 mtime_ns; /* of the newest change of an entry, or as set         */
 	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */

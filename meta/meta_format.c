@@ -39,22 +39,24 @@ static int super_address(const struct meta *m, uint32_t i, uint64_t *baddr)
 	return 0;
 }
 
-static void super_build(struct meta *m, uint32_t drive)
+static void super_make(struct meta *m)
 {
 	const struct meta__geo *g = &m->zones->geo;
-	struct meta__super s = {
-		.drive = drive,
+	struct meta__super *s = &m->boot->super;
+
+	*s = (struct meta__super){
 		.ndrives = g->ndrives,
 		.nshards = g->nshards,
 		.zone_blocks = g->zone_blocks,
-		.nzones = g->zone_count[drive],
 		.secret = m->secret,
 		.format_ns = m->conf.wall_ns,
 	};
-
-	memcpy(s.uuid, m->uuid, sizeof(s.uuid));
-	memcpy(s.drive_nblocks, g->nblocks, sizeof(s.drive_nblocks));
-	meta__super_build(&s, m->boot->buf);
+	memcpy(s->uuid, m->uuid, sizeof(s->uuid));
+	memcpy(s->drive_nblocks, g->nblocks, sizeof(s->drive_nblocks));
+	for (uint32_t d = 0; d < g->ndrives; d++) {
+		memcpy(s->drive_name[d], m->conf.drive[d].name, META_DRIVE_NAME);
+		m->boot->super_first[d] = 1;
+	}
 }
 
 static int write_supers(struct meta *m)
@@ -69,7 +71,10 @@ static int write_supers(struct meta *m)
 		meta__boot_next(m, meta__boot_serve);
 		return 0;
 	}
-	super_build(m, META_BADDR_DRIVE(baddr));
+	super_make(m);
+	m->boot->super.drive = META_BADDR_DRIVE(baddr);
+	m->boot->super.nzones = m->zones->geo.zone_count[m->boot->super.drive];
+	meta__super_build(&m->boot->super, m->boot->buf);
 	meta__boot_io(m, META_IO_WRITE, baddr, 1, 0);
 	b->at++;
 	b->count = 1;
@@ -187,6 +192,9 @@ int meta__format_begin(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	for (uint32_t d = 0; d < m->conf.ndrives; d++)
+		if (m->conf.drive[d].nblocks == 0)
+			return meta__boot_fail(m, -EINVAL, "drive %u is not given", d);
 	if (m->conf.nshards == 0)
 		return meta__boot_fail(m, -EINVAL, "the number of shards is not given");
 	m->nshards = m->conf.nshards;

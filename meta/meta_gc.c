@@ -2,12 +2,12 @@
 /*
  * Collection of data zones: which are emptied, when, and how fast.
  *
- *   free zones  |<-- reserve -->|<-- margin -->|
- *               |    data waits |  collection  |  nothing to do
+ *   free zones  |<-- reserve -->|<-- soon -->|
+ *               |    data waits | collection |  nothing to do
  *
  *   pick victims --> find what lives in them (meta_gc_find.c) --> move it (meta_gc_move.c)
  *        ^                                                              |
- *        '--- those that are empty: free behind a checkpoint <----------'
+ *        '--- all are free behind one checkpoint <-- all are empty <----'
  *             (meta_zone.c)
  *
  * Pages are collected by meta_collect.c; the two share free zones and nothing else.
@@ -15,8 +15,11 @@
  *  (1) A victim is a closed data zone with the best dead * age / (zone + live): what it wins and
  *      how long that lasts against what is read and written for it.  While zones are not short one
  *      that is nearly all life is left alone; who is about to wait takes any that wins a block.
- *  (2) The pace follows free space: of META__GC_MOVES extents at once as many as zones are missing
- *      in the margin, so that it is at full speed before anybody waits.
+ *  (2) A round is as large as what is free has room for, and one checkpoint frees all that it won:
+ *      who asks for one for each zone writes most of a small index for each.  A round begins when
+ *      `soon` zones are left, no earlier: what is empty, and waits, is a zone in which nothing more
+ *      dies.  The pace follows free space: of META__GC_MOVES extents at once the more the fewer
+ *      zones are free.  What the round is yet to take no data takes: it waits rather.
  *  (3) Moved data has an open zone of its own: what was found alive is older than what is new, and
  *      should not share its zone.  It may take zones of the reserve, and not the last of them.
  *  (4) All victims of a round fit into what moved data may take, so a round never waits for itself.
@@ -24,6 +27,14 @@
  *      (rot, a page that is bad) is not tried again before more of it dies; and when no zone is
  *      worth it, or there is no place to move to, collection gives up until something dies or a
  *      zone becomes free.  Then who finds the store full is told -ENOSPC.
+ *  (6) While zones are not short, and one drive is much fuller for its size than another, which is
+ *      new, what lives on it moves there, until they are about even: one extent at a time, so many
+ *      zones that it does not tip over, then a checkpoint.  A moved block goes to the emptiest
+ *      drive anyway (meta_zone.c).  A round that does not narrow the gap lets ever more checkpoints
+ *      go by before the next: so a store that nobody uses comes to rest, whatever the log and the
+ *      index take where.
+ *  (7) All that lives on a drive that is being drained is moved, whatever has died beside it; in
+ *      turn with what is due.  Nobody who waits for room waits for that: it wins none.
  */
 #include "meta/meta_gc.h"
 
@@ -31,6 +42,10 @@
 
 #define AGE_MAX        32u
 #define FINDS_PER_TURN 4u
+#define EVEN_ZONES     4u /* at once, before a checkpoint frees them */
+#define UNEVEN         8u /* when it begins: an eighth of the drive; it ends at half of that */
+#define EVEN_WHOLE     (1u << 30) /* a drive, in the unit of gaps */
+#define EVEN_PAUSE_MAX 64u        /* checkpoints */
 
 uint64_t meta__gc_memory(const struct meta_conf *c)
 {
@@ -68,9 +83,17 @@ static uint32_t a_zone(const struct meta *m)
 	return m->zones->geo.zone_end - 1;
 }
 
-static uint32_t margin(const struct meta *m)
+/* So many are left for data when a round begins. */
+static uint32_t soon(const struct meta *m)
 {
-	return max_u32(3, m->zones->geo.nzones / 32);
+	return max_u32(2, m->zones->geo.zones_serving / 32);
+}
+
+static uint32_t free_for_data(const struct meta *m)
+{
+	const uint32_t zones = m->zones->free_total, reserve = meta__zone_reserve(m, true);
+
+	return zones > reserve ? zones - reserve : 0;
 }
 
 /* Zones that data may still take, those that are free behind a checkpoint included. */
@@ -111,6 +134,9 @@ static void give_up(struct meta *m)
 	struct meta__gc *g = m->gc;
 	const uint64_t room = meta__moved_room(m);
 
+	if (g->evens)
+		return; /* it looks again behind the next checkpoint */
+
 	if (g->gave_up && g->gave_up_deaths == m->zones->deaths)
 		g->gave_up_room = max_u64(g->gave_up_room, room);
 	else
@@ -121,7 +147,97 @@ static void give_up(struct meta *m)
 
 static bool is_due(const struct meta *m)
 {
-	return reach(m) < margin(m) && garbage(m) >= a_zone(m);
+	return reach(m) < soon(m) && garbage(m) >= a_zone(m);
+}
+
+/* ---- drives that are not equally full (6) ----------------------------------------------- */
+
+/* Of a drive with a few zones one is more than the difference that is looked for. */
+static bool says_much(const struct meta *m, uint32_t drive)
+{
+	return m->zones->geo.zone_count[drive] >= 2 * UNEVEN && meta__drive_serves(m, drive);
+}
+
+static uint64_t free_share(const struct meta *m, uint32_t drive)
+{
+	return EVEN_WHOLE * meta__zone_free_on(m, drive) / m->zones->geo.zone_count[drive];
+}
+
+/* So many zones, moved from one to the other, make them even. */
+static uint32_t zones_between(const struct meta *m, uint64_t gap, uint32_t from, uint32_t to)
+{
+	const uint64_t a = m->zones->geo.zone_count[from], b = m->zones->geo.zone_count[to];
+
+	return (uint32_t)max_u64(1, gap * (a * b / (a + b)) / EVEN_WHOLE);
+}
+
+/* Between the fullest and the emptiest; 0 where there is nothing to compare. */
+static uint64_t look_gap(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	uint64_t least = EVEN_WHOLE, most = 0;
+	uint32_t to = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
+		if (!says_much(m, d))
+			continue;
+		if (free_share(m, d) <= least) {
+			least = free_share(m, d);
+			g->from = d;
+		}
+		if (free_share(m, d) >= most) {
+			most = free_share(m, d);
+			to = d;
+		}
+	}
+	if (most <= least)
+		return 0;
+	g->even_zones = min_u32(EVEN_ZONES, zones_between(m, most - least, g->from, to));
+	return most - least;
+}
+
+void meta__gc_look_even(struct meta *m)
+{
+	m->gc->even_next = m->gc->even_pause = 0;
+}
+
+/* Looked at behind each checkpoint: that frees what was emptied. */
+static bool is_uneven(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	const bool was = g->evens;
+	uint64_t gap;
+
+	if (m->zones->geo.ndrives == 1 || m->zones->epoch < g->even_next)
+		return false;
+	if (free_for_data(m) < soon(m)) {
+		g->evens = false;
+		return false;
+	}
+	gap = look_gap(m);
+	g->even_next = m->zones->epoch + 1;
+	g->evens = gap > EVEN_WHOLE / UNEVEN / (was ? 2 : 1);
+	if (was && gap < g->even_gap) {
+		g->even_pause = 0;
+	} else if (was && g->evens) {
+		g->evens = false;
+		g->even_pause = min_u32(max_u32(1, 2 * g->even_pause), EVEN_PAUSE_MAX);
+		g->even_next += g->even_pause;
+	}
+	g->even_gap = gap;
+	return g->evens;
+}
+
+/* Between two rounds of evening: what the last one emptied is to be free first. */
+static bool even_waits(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	if (!m->gc->evens)
+		return false;
+	if (z->coming_data)
+		meta__ckpt_want(m);
+	return z->coming_data || !list_empty(&z->frozen) || !list_empty(&z->leaving);
 }
 
 bool meta__gc_may(const struct meta *m)
@@ -136,12 +252,43 @@ bool meta__gc_idle(const struct meta *m)
 
 bool meta__gc_busy(const struct meta *m)
 {
-	return m->gc->victims > 0;
+	return m->gc->victims > 0 && !m->gc->drains;
 }
 
 bool meta__gc_hopes(const struct meta *m)
 {
 	return meta__gc_may(m) && (meta__gc_busy(m) || (is_due(m) && !has_given_up(m)));
+}
+
+/* ---- a drive that is to be empty (7) ------------------------------------------------------- */
+
+/* Since it could move nothing something has changed. */
+static bool drain_due(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	const struct meta__zones *z = m->zones;
+
+	if (g->drain_epoch == z->epoch && g->drain_deaths == z->deaths &&
+	    g->drain_free == z->free_total)
+		return false;
+	g->from = meta__drain_drive(m);
+	return g->from < META_DRIVES_MAX;
+}
+
+static void drain_rests(struct meta *m)
+{
+	m->gc->drain_epoch = m->zones->epoch;
+	m->gc->drain_deaths = m->zones->deaths;
+	m->gc->drain_free = m->zones->free_total;
+}
+
+bool meta__gc_drains(const struct meta *m)
+{
+	const struct meta__gc *g = m->gc;
+	const struct meta__zones *z = m->zones;
+
+	return g->victims || g->drain_epoch != z->epoch || g->drain_deaths != z->deaths ||
+	       g->drain_free != z->free_total;
 }
 
 /* ---- which (1) ------------------------------------------------------------------------------ */
@@ -151,13 +298,16 @@ static uint64_t worth(const struct meta *m, const struct meta__zone *at)
 	const uint32_t places = a_zone(m), dead = places - at->live;
 	const uint64_t age = min_u64(m->zones->epoch - at->closed + 1, AGE_MAX);
 
+	if (m->gc->evens || m->gc->drains)
+		return 1 + dead;
 	return ((uint64_t)dead * age << 20) / (places + at->live);
 }
 
 static bool may_be_victim(const struct meta *m, const struct meta__zone *at)
 {
 	const uint32_t places = a_zone(m);
-	const uint32_t most = reach(m) > 1 ? places - places / 8 : places;
+	const bool any = m->gc->evens || m->gc->drains;
+	const uint32_t most = any ? places + 1 : reach(m) > 1 ? places - places / 8 : places;
 
 	return at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA && at->pending == 0 &&
 	       at->live < most && (at->kept == 0 || at->live < at->kept);
@@ -167,16 +317,20 @@ static bool pick(struct meta *m)
 {
 	struct meta__gc *g = m->gc;
 	struct meta__zones *z = m->zones;
+	const uint32_t max = g->evens ? g->even_zones : META__GC_VICTIMS;
+	const bool one = g->evens || g->drains;
+	const uint32_t first = one ? z->geo.zone_base[g->from] : 0;
+	const uint32_t end = one ? first + z->geo.zone_count[g->from] : z->geo.nzones;
 	uint64_t best[META__GC_VICTIMS], left = meta__moved_room(m);
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < z->geo.nzones; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		const uint64_t w = may_be_victim(m, &z->zone[i]) ? worth(m, &z->zone[i]) : 0;
 		uint32_t at;
 
-		if (w == 0 || (n == META__GC_VICTIMS && w <= best[n - 1]))
+		if (w == 0 || (n == max && w <= best[n - 1]))
 			continue;
-		n = min_u32(n + 1, META__GC_VICTIMS);
+		n = min_u32(n + 1, max);
 		for (at = n - 1; at > 0 && best[at - 1] < w; at--) {
 			best[at] = best[at - 1];
 			g->victim[at] = g->victim[at - 1];
@@ -191,7 +345,7 @@ static bool pick(struct meta *m)
 		if (at->live > left)
 			continue;
 		left -= at->live;
-		z->claim += at->live;
+		z->claim += g->drains ? 0 : at->live; /* drain_zones holds the places */
 		at->victim = true;
 		g->victim[g->victims++] = g->victim[i];
 	}
@@ -216,6 +370,10 @@ static void round_done(struct meta *m)
 	g->zones += emptied;
 	g->victims = 0;
 	m->zones->claim = 0;
+	if (g->drains && emptied == 0)
+		drain_rests(m);
+	if (g->drains)
+		return;
 	g->gave_up &= emptied == 0;
 	if (emptied == 0)
 		give_up(m);
@@ -225,19 +383,20 @@ static void round_done(struct meta *m)
 
 static uint32_t moves_max(const struct meta *m)
 {
-	const uint32_t missing = margin(m) - min_u32(reach(m), margin(m));
+	const uint32_t missing = soon(m) - min_u32(free_for_data(m), soon(m));
 
-	return max_u32(1, min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / margin(m)));
+	return max_u32(m->gc->drains ? META__GC_MOVES / 2 : 1,
+		       min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / soon(m)));
 }
 
-/* Zones that are empty become free by a checkpoint; one for several, and before data waits.  Not
+/* Zones that are empty become free by a checkpoint; one for a round, and before data waits.  Not
  * for page zones: each checkpoint leaves some behind, and would ask for the next. */
 static void checkpoint(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 
-	if (z->coming_data && !meta__ckpt_running(m) &&
-	    z->free_total < meta__zone_reserve(m, true) + 2 + margin(m) / 4)
+	if (m->gc->victims == 0 && z->coming_data && !meta__ckpt_running(m) &&
+	    z->free_total < meta__zone_reserve(m, true) + 2 + soon(m) / 8)
 		meta__ckpt_want(m);
 }
 
@@ -258,16 +417,28 @@ bool meta__gc_turn(struct meta *m)
 	meta__gc_moves_turn(m);
 	if (!meta__gc_may(m))
 		return false;
+	checkpoint(m);
 	if (g->victims == 0) {
-		if (!is_due(m) || has_given_up(m))
+		const bool due = is_due(m) && !has_given_up(m);
+
+		g->drains = !(due && g->in_turn) && drain_due(m);
+		g->in_turn = g->drains;
+		g->evens &= !g->drains;
+		if (!due && !g->drains && even_waits(m))
+			return !list_empty(&m->zones->leaving); /* nobody says when they left */
+		if (!due && !g->drains && !is_uneven(m))
 			return false;
+		if (due)
+			g->evens = false;
 		if (!pick(m)) {
-			give_up(m);
-			return false;
+			if (g->drains)
+				drain_rests(m);
+			else
+				give_up(m);
+			return g->drains && due; /* that comes next */
 		}
 		meta__gc_find_begin(m);
 	}
-	checkpoint(m);
 	while (!g->finding && finds < FINDS_PER_TURN) {
 		if (g->found_at < g->found_count) {
 			if (g->moving >= moves_max(m))

@@ -53,6 +53,16 @@ struct meta__gc {
 	uint32_t victim[META__GC_VICTIMS];
 	uint32_t victims;
 	bool no_room; /* something was left for want of a place */
+	bool evens;   /* drives are not equally full: it moves from one to others */
+	bool drains;  /* ... the one that is to be empty (7) */
+	bool in_turn; /* the last round was for that */
+	uint64_t drain_epoch, drain_deaths; /* nothing could be moved, */
+	uint32_t drain_free;                /* ... with so many free zones */
+	uint32_t from;
+	uint32_t even_zones; /* so many at once */
+	uint64_t even_gap;   /* when that was looked at last */
+	uint64_t even_next;  /* and when it will be: an epoch */
+	uint32_t even_pause; /* epochs that it waits for after a round that did not help */
 	/* what lives in the victims: a walk over the index */
 	struct meta_op find_op;
 	bool finding, found_all;

@@ -154,7 +154,7 @@ int meta__plan_punch(struct meta *m, struct meta_op *op)
 {
 	struct meta__inode in;
 	struct punch p = { 0 };
-	int rc = meta__file_of(m, op, &in), miss = 0;
+	int rc = meta__file_of(m, op, META__MAY_W, &in), miss = 0;
 
 	if (rc)
 		return rc;
@@ -286,7 +286,8 @@ int meta__plan_seek(struct meta *m, struct meta_op *op)
 {
 	struct meta__tail tail;
 	struct meta__inode in;
-	int rc = meta__file_of(m, op, &in);
+	const uint32_t want = op->flags & META_TO_WRITE ? META__MAY_W : META__MAY_R;
+	int rc = meta__file_of(m, op, want, &in);
 
 	if (rc)
 		return rc;

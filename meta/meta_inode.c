@@ -6,6 +6,9 @@
  *  (2) nlink 0 and not hidden: freed as far as anyone can tell; the handle is -ESTALE.
  *  (3) A symlink's text of META_INLINE_MAX bytes or less is in the inode record; a longer one is
  *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0.
+ *  (4) A directory's handle leads who is somebody no further than its path does now: else all that
+ *      comes to be below a directory that was closed would be open to who has been there.  A
+ *      file's, as a descriptor, outlives the closing of its path.
  */
 #include "meta/meta_plan.h"
 
@@ -76,6 +79,18 @@ void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta
 		.nlink = 1,
 	};
 	meta__inode_set(out, op);
+	meta__born(m, op, at, out);
+}
+
+/* (4) */
+static int by_handle(struct meta *m, const struct meta_target *t, struct meta__inode *out)
+{
+	int rc = meta__handle_ok(&t->handle) ? meta__inode_get(m, &t->handle, out) : -ESTALE;
+
+	if (rc || likely(!m->ops->who) || out->type != META_TYPE_DIR)
+		return rc;
+	rc = meta__climb(m, out->child, t->root ? t->root : META_ROOT_DIR);
+	return rc == -ENOENT ? -ESTALE : rc;
 }
 
 int meta__resolve(struct meta *m, const struct meta_target *t, bool follow, struct meta__inode *out)
@@ -84,7 +99,7 @@ int meta__resolve(struct meta *m, const struct meta_target *t, bool follow, stru
 	int rc;
 
 	if (!t->path)
-		return meta__handle_ok(&t->handle) ? meta__inode_get(m, &t->handle, out) : -ESTALE;
+		return by_handle(m, t, out);
 	rc = meta__walk(m, t, 0, follow, &at);
 	if (rc)
 		return rc;
@@ -113,6 +128,7 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 		.uid = in->uid,
 		.gid = in->gid,
 		.nlink = in->nlink,
+		.xattrs = in->xattrs,
 		.size = in->size,
 		.blocks = in->blocks,
 		.mtime_ns = in->mtime_ns,
@@ -130,6 +146,7 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 	if (rc)
 		return rc;
 	out->size = d.count;
+	out->nlink = d.subdirs <= META_LINKS_MAX - 2 ? (uint32_t)d.subdirs + 2 : 1;
 	out->mtime_ns = d.mtime_ns;
 	if (d.ctime_ns > out->ctime_ns)
 		out->ctime_ns = d.ctime_ns;
@@ -141,6 +158,8 @@ int meta__plan_stat(struct meta *m, struct meta_op *op)
 	struct meta__inode in;
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
 
+	if (!rc && op->flags & META_TO_WRITE && in.type == META_TYPE_FILE)
+		rc = meta__may_use(m, op, &in, META__MAY_W);
 	return rc ? rc : meta__attr(m, &in, &op->attr);
 }
 
@@ -164,7 +183,13 @@ int meta__plan_setattr(struct meta *m, struct meta_op *op)
 
 	if (rc)
 		return rc;
+	if (in.flags & META__INODE_HIDDEN)
+		return -EINVAL; /* its commit sets what its begin said */
+	rc = meta__may_set(m, op, &in);
+	if (rc)
+		return rc;
 	meta__inode_set(&in, op);
+	meta__was_set(m, op, &in);
 	in.ctime_ns = op->wall_ns;
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
@@ -257,7 +282,7 @@ static int symlink_place(struct meta *m, const struct meta_op *op, struct meta__
 		return rc;
 	if (at->found)
 		return -EEXIST;
-	return at->slash ? -ENOENT : 0;
+	return at->slash ? -ENOENT : meta__may_change(m, at);
 }
 
 int meta__plan_symlink(struct meta *m, struct meta_op *op)
@@ -286,7 +311,7 @@ int meta__plan_symlink(struct meta *m, struct meta_op *op)
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, 1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, 1, 0, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__attr(m, &in, &op->attr);

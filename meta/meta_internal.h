@@ -164,7 +164,7 @@ enum meta__hint_of { META__HINT_STORE, META__HINT_DIR, META__HINT_ENTRY, META__H
 
 /* What a root block says of a shard. */
 struct meta__root {
-	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files;
+	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files, dirs;
 	uint32_t height;
 };
 
@@ -175,7 +175,8 @@ struct meta__shard {
 	uint64_t seq;        /* of the last record applied to this shard      */
 	uint64_t uniq_next;  /* the shard's counter: handles, names, orphans  */
 	uint64_t dir_next;   /* counter of directory numbers born here        */
-	uint64_t files;      /* KIND_INODE records: meta_tx.c counts new ones and deletes */
+	uint64_t files;      /* KIND_INODE records: meta_apply.c counts new ones and deletes */
+	uint64_t dirs;       /* CLASS_DIR records: the same                           */
 	/* as of the last durable root: */
 	uint64_t durable_root_baddr;
 	uint64_t durable_seq;
@@ -215,6 +216,7 @@ struct meta {
 	bool mounted;
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
+	uint64_t changes;      /* of shards, since mount */
 	uint64_t index_blocks; /* written since mount: pages, roots, headers of zones */
 	struct list io_wanted;
 	uint8_t *mem_next;         /* meta__mem_take() cuts from here */
@@ -396,16 +398,19 @@ uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
 uint32_t meta__log_record_max(const struct meta *m); /* bytes of one, with these zones */
 /* Is there room for `bytes` of record now (open block, zones behind it, the log's limit)? */
 bool meta__log_room(struct meta *m, uint32_t bytes);
+/* There is none, and only a checkpoint makes some. */
+bool meta__log_full(const struct meta *m, uint32_t bytes);
 /* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.
  * meta__tx_apply() has already moved seq (by one for each shard that mut names) and the counters
  * of those shards: the record carries them as they are after it.
  * drives_mask: drives whose finished data writes this record names (bit d % 64). */
 uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
 			  uint64_t drives_mask);
-uint64_t meta__log_durable(const struct meta *m);  /* all blocks up to this are durable */
-uint64_t meta__log_last(const struct meta *m);     /* sequence of the newest record's block */
-void meta__log_turn(struct meta *m);               /* close and send what this turn gathered:
-					      no later record joins a block that there is */
+uint64_t meta__log_durable(const struct meta *m); /* all blocks up to this are durable */
+uint64_t meta__log_last(const struct meta *m);    /* sequence of the newest record's block */
+/* Close and send what this turn gathered: no later record joins a block that there is.  True: there
+ * is room that was not, for what waited. */
+bool meta__log_turn(struct meta *m);
 bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many distinct leaves  */
 void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
 void meta__log_io_done(struct meta *m, struct meta__io *x);
@@ -432,7 +437,13 @@ uint64_t meta__receipts_trim(const struct meta *m);
 
 /* ---- meta_zone.c ------------------------------------------------------------------- */
 
-enum meta__zone_kind { META__ZONE_FREE, META__ZONE_LOG, META__ZONE_PAGE, META__ZONE_DATA };
+enum meta__zone_kind {
+	META__ZONE_FREE,
+	META__ZONE_LOG,
+	META__ZONE_PAGE,
+	META__ZONE_DATA,
+	META__ZONE_ROOT, /* a copy of the root area that had to leave its drive */
+};
 
 /* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
  * (mount counts pages anew: it walks the interior pages, which name all others). */
@@ -478,6 +489,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x);
 
 void meta__ckpt_want(struct meta *m); /* start one soon; harmless when one runs            */
 bool meta__ckpt_running(const struct meta *m);
+void meta__ckpt_hold(struct meta *m, bool hold); /* none begins until it is let go */
 bool meta__ckpt_turn(struct meta *m); /* a bounded step; true: more to do at once          */
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x);
 void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoints */

@@ -166,6 +166,9 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return rc;
 	if (in.type != META_TYPE_DIR)
 		return -ENOTDIR;
+	rc = meta__may_use(m, op, &in, META__MAY_R | META__MAY_X); /* attributes come with it */
+	if (rc)
+		return rc;
 	if (op->cookie.hash > META__MASK40 || op->cookie.uniq > META__MASK40)
 		return -EINVAL;
 	op->list_used_bytes = 0;

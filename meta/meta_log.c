@@ -18,6 +18,7 @@
  *      is durable.  Else mount could not tell a zone that was given back from one that is lost.
  *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
  *      however full the log is, two checkpoints can still say what they trimmed.
+ *  (6) A zone of a drive that is being drained is left as soon as there is another.
  */
 #include "meta/meta_store.h"
 
@@ -41,7 +42,7 @@ struct log_block {
 	uint32_t records;
 	uint32_t flushing;
 	struct meta__io write;
-	struct meta__io *flush; /* ndrives */
+	struct meta__io *flush; /* META_DRIVES_MAX */
 };
 
 struct log_zone {
@@ -57,7 +58,7 @@ struct log_mark {
 
 struct meta__log {
 	struct log_block block[META__LOG_BUFS];
-	uint32_t block_bytes_max;
+	uint32_t block_bytes_max; /* what a zone has room for */
 	bool started;
 	uint64_t epoch, base;
 	uint64_t next;    /* sequence of the next block to be opened */
@@ -79,25 +80,20 @@ struct meta__log {
 	uint64_t blocks_written;
 };
 
-static uint32_t block_bytes_max(const struct meta_conf *c)
-{
-	uint32_t zone_blocks = meta__geo_zone_blocks(c);
-
-	return min_u32(META__LOG_BLOCKS_MAX, zone_blocks - 2 - META__LOG_KEEP_BLOCKS) * META__BLOCK;
-}
-
+/* A store may have come to drives of other sizes than its zones are made for: of any. */
 uint64_t meta__log_memory(const struct meta_conf *c)
 {
-	return (uint64_t)META__LOG_BUFS * block_bytes_max(c);
+	(void)c;
+	return (uint64_t)META__LOG_BUFS * META__LOG_BLOCKS_MAX * META__BLOCK;
 }
 
-static int block_create(struct meta *m, struct log_block *b, uint8_t *buf)
+static int block_create(struct log_block *b, uint8_t *buf)
 {
 	b->buf = buf;
-	b->flush = calloc(m->conf.ndrives, sizeof(*b->flush));
+	b->flush = calloc(META_DRIVES_MAX, sizeof(*b->flush));
 	if (!b->flush)
 		return -ENOMEM;
-	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
 		b->flush[d] = (struct meta__io){
 			.io = { .op = META_IO_FLUSH, .drive = d },
 			.kind = META__IO_LOG,
@@ -117,21 +113,19 @@ static int block_create(struct meta *m, struct log_block *b, uint8_t *buf)
 int meta__log_create(struct meta *m)
 {
 	struct meta__log *l = calloc(1, sizeof(*l));
-	struct meta__geo geo;
 	uint8_t *mem;
 
 	m->log = l;
 	if (!l)
 		return -ENOMEM;
-	l->block_bytes_max = block_bytes_max(&m->conf);
 	l->cur = l->ahead = META__ZONE_NONE;
-	meta__geo_make(&geo, &m->conf, 1, 0);
-	l->zones = calloc(geo.log_zones_max, sizeof(*l->zones));
+	l->zones = calloc(META__LOG_ZONES_MAX, sizeof(*l->zones));
 	if (!l->zones)
 		return -ENOMEM;
 	mem = meta__mem_take(m, meta__log_memory(&m->conf));
 	for (uint32_t i = 0; i < META__LOG_BUFS; i++) {
-		int err = block_create(m, &l->block[i], mem + (size_t)i * l->block_bytes_max);
+		int err = block_create(&l->block[i],
+				       mem + (size_t)i * META__LOG_BLOCKS_MAX * META__BLOCK);
 
 		if (err)
 			return err;
@@ -166,6 +160,9 @@ void meta__log_start(struct meta *m, uint64_t base)
 
 	ASSERT(!l->started);
 	l->started = true;
+	l->block_bytes_max =
+		min_u32(META__LOG_BLOCKS_MAX, m->zones->geo.zone_end - 1 - META__LOG_KEEP_BLOCKS) *
+		META__BLOCK;
 	l->epoch = m->epoch;
 	l->base = l->durable = l->last = l->trim = l->trim_said = l->trim_durable = base;
 	l->next = base + 1;
@@ -184,18 +181,25 @@ static uint32_t blocks_of(uint32_t bytes)
 	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
 }
 
-/* One zone ahead, as long as the log may have it. */
-static void zone_ahead(struct meta *m)
+/* One zone ahead, as long as the log may have it.  True: now there is one. */
+static bool zone_ahead(struct meta *m)
 {
 	struct meta__log *l = m->log;
 	int err;
 
 	if (l->ahead != META__ZONE_NONE || l->zones_count + 1 > m->zones->geo.log_zones_max)
-		return;
+		return false;
 	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
 	err = meta__zone_take_log(m, &l->ahead);
 	if (err)
 		l->ahead = META__ZONE_NONE; /* its header is under way, or a zone must die first */
+	return !err;
+}
+
+/* The log leaves the zone of a drive that is being drained, full or not. */
+static bool serves(const struct meta *m, uint32_t zone)
+{
+	return meta__drive_serves(m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone)));
 }
 
 static void zone_switch(struct meta *m)
@@ -273,6 +277,19 @@ bool meta__log_room(struct meta *m, uint32_t bytes)
 	}
 	return l->next - l->durable <= META__LOG_BUFS &&
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+}
+
+/* There will be none without a checkpoint: it is not only blocks, or a zone's header, in flight. */
+bool meta__log_full(const struct meta *m, uint32_t bytes)
+{
+	const struct meta__log *l = m->log;
+
+	if (bytes_used(l) + (uint64_t)blocks_of(bytes) * META__BLOCK > m->zones->geo.log_bytes_max)
+		return true;
+	if (l->ahead != META__ZONE_NONE)
+		return false;
+	return l->zones_count + 1 > m->zones->geo.log_zones_max ||
+	       (m->zones->free_total == 0 && !m->zones->log_opening);
 }
 
 /* ---- sending --------------------------------------------------------------- */
@@ -353,7 +370,8 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 
 	ASSERT(!l->open && b->state == LOG_IDLE);
 	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
-	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_end)
+	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
+	    (l->ahead != META__ZONE_NONE && !serves(m, l->cur)))
 		zone_switch(m);
 	b->state = LOG_OPEN;
 	b->seq = l->next++;
@@ -396,21 +414,23 @@ static void send_empty(struct meta *m, uint32_t keep)
 	block_close(m);
 }
 
-void meta__log_turn(struct meta *m)
+bool meta__log_turn(struct meta *m)
 {
 	struct meta__log *l = m->log;
+	bool room;
 
 	if (!l->started || m->failed)
-		return;
+		return false;
 	if (l->open)
 		block_close(m);
-	zone_ahead(m);
+	room = zone_ahead(m);
 	if (l->trim != l->trim_said)
 		send_empty(m, 0);
 	if (!l->unvouched || l->durable + 1 != l->next)
 		l->quiet_turns = 0;
 	else if (++l->quiet_turns >= QUIET_TURNS)
 		send_empty(m, META__LOG_KEEP_BLOCKS);
+	return room;
 }
 
 /* ---- answers --------------------------------------------------------------- */

@@ -159,6 +159,7 @@ static uint8_t *part_write(const struct meta *m, uint8_t *at, const struct meta_
 		.uniq_next = le64_of(s->uniq_next),
 		.dir_next = le64_of(s->dir_next),
 		.files = le64_of(s->files),
+		.dirs = le64_of(s->dirs),
 	};
 	uint8_t *head = at;
 	uint32_t muts = 0;
@@ -288,6 +289,7 @@ int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
 		.uniq_next = le64_get(d.uniq_next),
 		.dir_next = le64_get(d.dir_next),
 		.files = le64_get(d.files),
+		.dirs = le64_get(d.dirs),
 	};
 	if (part->shard >= r->nshards || part->count == 0 || part->count > META__TX_RECORDS_MAX)
 		return -EUCLEAN;

@@ -16,6 +16,9 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 		return rc;
 	if (at.found)
 		return -EEXIST;
+	rc = meta__may_change(m, &at);
+	if (rc)
+		return rc;
 	meta__inode_new(m, op, &at, META_TYPE_DIR, 0755, &in);
 	in.child = meta__tx_dir(m, at.shard);
 	at.name_uniq = in.handle.uniq;
@@ -25,7 +28,7 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, 1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, 1, 1, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	d.inode = in.handle;
@@ -77,13 +80,16 @@ int meta__plan_rmdir(struct meta *m, struct meta_op *op)
 		return -ENOENT;
 	if (at.is.type != META_TYPE_DIR)
 		return -ENOTDIR;
+	rc = meta__may_change(m, &at);
+	if (rc)
+		return rc;
 	rc = meta__dir_free(m, &at.is);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__name_del(m, &at);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, -1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, -1, -1, op->wall_ns);
 	return rc ? rc : miss;
 }
 

@@ -211,6 +211,9 @@ static int walk_steps(struct meta *m, struct walk *w, bool follow, struct meta__
 
 		if (rc)
 			return rc;
+		rc = meta__may_search(m, w->dir);
+		if (rc)
+			return rc;
 		dot = name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'));
 		if (dot) {
 			rc = dot_step(m, w, len);
@@ -243,12 +246,11 @@ static int walk_steps(struct meta *m, struct walk *w, bool follow, struct meta__
 	return end_at_dir(m, w->dir, last, at);
 }
 
-/* A directory that is named by its number: is it below the root?  Not there looks the same. */
-static int check_below(struct meta *m, const struct walk *w)
+int meta__climb(struct meta *m, uint64_t dir, uint64_t root)
 {
-	uint64_t dir = w->dir;
+	int may = 0;
 
-	for (uint32_t depth = 0; dir != w->root; depth++) {
+	for (uint32_t depth = 0; dir != root; depth++) {
 		struct meta__dir d;
 		int rc = dir == META_ROOT_DIR || depth == META__DEPTH_MAX
 				 ? -ENOENT
@@ -257,8 +259,22 @@ static int check_below(struct meta *m, const struct walk *w)
 		if (rc)
 			return rc;
 		dir = d.parent;
+		rc = may ? 0 : meta__may_search(m, dir);
+		if (rc == -EACCES)
+			may = rc; /* said only if all of the way is below the root */
+		else if (rc)
+			return rc;
 	}
-	return 0;
+	return may;
+}
+
+/* A directory that is named by its number, which can be guessed: outside the root, where whoever
+ * asks could not have come to it, and not there look the same. */
+static int check_below(struct meta *m, const struct walk *w)
+{
+	int rc = meta__climb(m, w->dir, w->root);
+
+	return rc == -EACCES ? -ENOENT : rc;
 }
 
 int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool follow,
@@ -285,7 +301,7 @@ int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool
 		return -ENOENT;
 	if (*w.p == '/')
 		w.dir = root;
-	if (root != META_ROOT_DIR) {
+	if (root != META_ROOT_DIR || unlikely(m->ops->who)) {
 		rc = check_below(m, &w);
 		if (rc)
 			return rc;

@@ -145,6 +145,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_xattr_list(m, op);
 	case META_OP_RECALL:
 		return meta__plan_recall(m, op);
+	case META_OP_DRIVE:
+		return meta__plan_drive(m, op);
 	}
 	return plan_private(m, op);
 }
@@ -158,6 +160,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_READLINK:
 	case META_OP_STATFS:
 	case META_OP_RECALL:
+	case META_OP_DRIVE: /* of no file */
 	case META_OP_SEEK:
 	case META_OP_XATTR_GET:
 	case META_OP_XATTR_LIST:
@@ -332,6 +335,7 @@ static bool run(struct meta *m, struct meta_op *op)
 	m->ops->dead.zones = 0;
 	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
+	m->ops->who = op->who;
 	meta__tx_begin(m, op);
 	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);
 	if (rc == 0 && op->receipt.client && is_change(op))
@@ -470,12 +474,13 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 
 	op->state = kind_of(op);
 	if (!(op->state & OP_NO_CHANGE) || op->type == META_OP_STATFS ||
-	    op->type == META_OP_RECALL) /* receipts are the store's alone */
+	    op->type == META_OP_RECALL || op->type == META_OP_DRIVE) /* the store's alone */
 		return false;
 	list_init(&op->link);
 	op->misses = 0;
 	op->reruns = 0;
 	memset(op->scratch, 0, sizeof(op->scratch));
+	m->ops->who = op->who;
 	meta__tx_begin(m, op);
 	rc = plan(m, op);
 	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || m->cache->missed)

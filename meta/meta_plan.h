@@ -64,7 +64,8 @@ struct meta__ops {
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
 	struct meta__dead dead;
-	uint64_t tree_freed; /* entries that it frees */
+	const struct meta_who *who; /* the operation's */
+	uint64_t tree_freed;        /* entries that it frees */
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
 	uint8_t value[META_VALUE_MAX];
@@ -122,6 +123,8 @@ struct meta__at {
 	uint64_t hash;
 	uint64_t name_uniq;   /* of the NAME record, when found                */
 	struct meta__name is; /* handle, child, type, when found (bytes unset) */
+	bool group_given;     /* what is made here gets the directory's group:    */
+	uint32_t group;       /* ... meta__may_change() says both                 */
 };
 
 /* Symlinks on the way are followed, and in the last place too if `follow`.
@@ -129,6 +132,9 @@ struct meta__at {
  * though then the directory may not be there either. */
 must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool follow,
 			  struct meta__at *at);
+/* From a directory up to `root`.  -ENOENT: it is not below it; -EACCES: it is, and whoever asks may
+ * not come down to it. */
+must_check int meta__climb(struct meta *m, uint64_t dir, uint64_t root);
 /* What `name` in at->dir is; sets all of *at but last and slash. */
 must_check int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len,
 			    struct meta__at *at);
@@ -159,14 +165,44 @@ must_check int meta__link_text(struct meta *m, const struct meta__inode *in, cha
 /* What stat shows; reads a directory's record for it. */
 must_check int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *out);
 
+/* ---- meta_access.c ---------------------------------------------------------------- */
+
+#define META__MAY_X 1u
+#define META__MAY_W 2u
+#define META__MAY_R 4u
+
+/* 0, or -EACCES, or what reading says: the file, or directory, of op->target. */
+must_check int meta__may_use(struct meta *m, const struct meta_op *op, const struct meta__inode *in,
+			     uint32_t want);
+/* Extended attributes of op->target may be changed: -EPERM (sticky), or as meta__may_use(). */
+must_check int meta__may_mark(struct meta *m, const struct meta_op *op,
+			      const struct meta__inode *in);
+/* Names of this directory may be looked up. */
+must_check int meta__may_search(struct meta *m, uint64_t dir);
+/* The name `at`, found or not, may come, go, or become another's: -EACCES, -EPERM (sticky). */
+must_check int meta__may_change(struct meta *m, struct meta__at *at);
+/* What `at` names, if a directory, may get another parent: its ".." changes. */
+must_check int meta__may_move(struct meta *m, const struct meta__at *at, uint64_t to);
+/* Whose `in` is that is made at `at`, of which meta__may_change() was asked. */
+void meta__born(struct meta *m, const struct meta_op *op, const struct meta__at *at,
+		struct meta__inode *in);
+/* setattr, by op->set_mask: -EPERM. */
+must_check int meta__may_set(struct meta *m, const struct meta_op *op,
+			     const struct meta__inode *in);
+/* Bits of the mode that go when bytes, owner or mode were changed. */
+void meta__written(struct meta *m, struct meta__inode *in);
+void meta__was_set(struct meta *m, const struct meta_op *op, struct meta__inode *in);
+
 /* ---- meta_dir.c ------------------------------------------------------------------- */
 
 must_check int meta__dir_get(struct meta *m, uint64_t dir, struct meta__dir *out);
 /* The same, also of one that is going with its tree. */
 must_check int meta__dir_load(struct meta *m, uint64_t dir, struct meta__dir *out);
 must_check int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in);
-/* An entry came (+1), went (-1), or changed (0) in `dir`, at this time. */
-must_check int meta__dir_entry(struct meta *m, uint64_t dir, int delta, int64_t wall_ns);
+/* An entry came (+1), went (-1), or changed (0) in `dir`, at this time; `subdirs`: of directories,
+ * how many more (or fewer) it has. */
+must_check int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs,
+			       int64_t wall_ns);
 
 /* An empty directory's record and inode go; its name is the caller's.  -ENOTEMPTY. */
 must_check int meta__dir_free(struct meta *m, const struct meta__name *is);
@@ -200,8 +236,9 @@ struct meta__source {
 
 /* The next one's address and checksum; behind the last: a hole. */
 uint64_t meta__source_next(struct meta__source *s, uint32_t *crc);
-/* The file that op is about: -EISDIR, -EINVAL for what is none. */
-must_check int meta__file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in);
+/* The file that op is about, to do so much with it: -EISDIR, -EINVAL for what is none. */
+must_check int meta__file_of(struct meta *m, const struct meta_op *op, uint32_t want,
+			     struct meta__inode *in);
 /* Its bytes have changed; op->attr. */
 must_check int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *in);
 /* Slots [from, end) of c die; they go to `dead`, and become holes when the caller says so. */
@@ -288,6 +325,7 @@ int meta__plan_read(struct meta *m, struct meta_op *op);
 int meta__plan_list(struct meta *m, struct meta_op *op);
 int meta__plan_readlink(struct meta *m, struct meta_op *op);
 int meta__plan_statfs(struct meta *m, struct meta_op *op);
+int meta__plan_drive(struct meta *m, struct meta_op *op); /* meta_drain.c */
 int meta__plan_put(struct meta *m, struct meta_op *op);
 int meta__plan_put_begin(struct meta *m, struct meta_op *op);
 int meta__plan_put_commit(struct meta *m, struct meta_op *op);

@@ -33,8 +33,11 @@ static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *
 		return -EISDIR;
 	if (!at->found && op->flags & META_MUST_EXIST)
 		return -ENOENT;
-	if (!at->found)
-		return at->slash ? -EISDIR : 0;
+	if (!at->found && at->slash)
+		return -EISDIR;
+	rc = meta__may_change(m, at);
+	if (rc || !at->found)
+		return rc;
 	rc = meta__inode_get(m, &at->is.handle, old);
 	return rc == -ESTALE ? -EIO : rc;
 }
@@ -68,7 +71,10 @@ static void put_inode(struct meta *m, const struct meta_op *op, const struct met
 	in->mode = old->mode;
 	in->uid = old->uid;
 	in->gid = old->gid;
+	if (m->ops->who && in->uid != m->ops->who->uid)
+		in->mode &= 0777;
 	meta__inode_set(in, op);
+	meta__born(m, op, at, in);
 }
 
 static int put_content(struct meta *m, const struct meta_op *op, struct meta__inode *in)
@@ -106,7 +112,7 @@ int meta__plan_put(struct meta *m, struct meta_op *op)
 	rc = meta__name_give(m, &at, &in, true, &old, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, 0, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__attr(m, &in, &op->attr);
@@ -166,6 +172,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 	in.mtime_ns = op->wall_ns;
 	in.ctime_ns = op->wall_ns;
 	meta__inode_set(&in, op);
+	meta__born(m, op, &at, &in);
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -175,7 +182,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 	rc = meta__name_give(m, &at, &in, true, &old, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, at.found ? 0 : 1, 0, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__attr(m, &in, &op->attr);

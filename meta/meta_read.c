@@ -22,7 +22,7 @@ static bool run_ok(const struct meta *m, const struct meta_run *r)
 
 	if (r->baddr == 0)
 		return true;
-	return drive < m->conf.ndrives &&
+	return drive < META_DRIVES_MAX &&
 	       META_BADDR_BLOCK(r->baddr) + r->nblocks <= m->conf.drive[drive].nblocks;
 }
 
@@ -191,6 +191,9 @@ int meta__plan_read(struct meta *m, struct meta_op *op)
 		return rc;
 	if (in.type != META_TYPE_FILE)
 		return in.type == META_TYPE_DIR ? -EISDIR : -ELOOP;
+	rc = meta__may_use(m, op, &in, op->flags & META_TO_WRITE ? META__MAY_W : META__MAY_R);
+	if (rc)
+		return rc;
 	op->nruns = 0;
 	op->nblocks = 0;
 	op->inline_len = 0;

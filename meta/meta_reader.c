@@ -74,6 +74,12 @@ void meta_reader_begin(struct meta_reader *r)
 	r->begun = true;
 }
 
+void meta_reader_drive(struct meta_reader *r, uint32_t drive, const struct meta_drive_info *info)
+{
+	ASSERT(drive < META_DRIVES_MAX);
+	r->m.conf.drive[drive] = *info;
+}
+
 void meta_reader_end(struct meta_reader *r)
 {
 	meta_reader_leave(r);
@@ -130,6 +136,12 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 		pin(r->row, op->epoch, 1);
 	}
 	return true;
+}
+
+bool meta_reader_sees(const struct meta_reader *r, uint32_t shard)
+{
+	return r->begun && shard < META_SHARDS_MAX &&
+	       atomic_load_explicit(&r->m.home->share->open[shard], memory_order_relaxed) != 0;
 }
 
 bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op)

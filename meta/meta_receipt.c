@@ -27,7 +27,8 @@
  *  (3) Whatever a client that is in no table has had here, the log had it at or before
  *      `forgotten`.  So of one that came later (its mark is not below) nothing is forgotten.
  *  (4) What is in the table is in the log behind `trim`: in the record of its change or carried.
- *      So is `forgotten`, or the log begins behind it.
+ *      So is `forgotten`, also when the table is empty: a client that has changed nothing yet is in
+ *      no table, and what it asks for again is known by that alone (3).
  *  (5) A slot's receipts go downwards by item: the items of a batch come upwards, more or less, so
  *      that the place of the next is near the first however many there are.
  */
@@ -613,7 +614,7 @@ bool meta__receipts_carry(struct meta *m)
 {
 	struct meta__receipts *r = m->receipts;
 
-	if (r->client_count == 0 || r->carry_client == r->client_max)
+	if (r->carry_client == r->client_max)
 		return true;
 	if (carry_some(m)) {
 		r->stuck = 0;

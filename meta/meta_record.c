@@ -213,7 +213,7 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 	memcpy(&d, value, sizeof(d));
 	*out = (struct meta__dir){
 		.count = le64_get(d.count),
-		.bytes = le64_get(d.bytes),
+		.subdirs = le64_get(d.subdirs),
 		.mtime_ns = (int64_t)le64_get(d.mtime_ns),
 		.ctime_ns = (int64_t)le64_get(d.ctime_ns),
 		.inode = handle_of(d.inode_dir, d.inode_hash, d.inode_uniq),
@@ -222,14 +222,16 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 	};
 	if (!meta__handle_ok(&out->inode) || out->parent == 0 || out->parent > META__MASK48)
 		return -EIO;
-	return le64_get(d.flags) <= META__DIR_GOING && out->count <= META__MASK48 ? 0 : -EIO;
+	if (out->count > META__MASK48 || out->subdirs > out->count)
+		return -EIO;
+	return le64_get(d.flags) <= META__DIR_GOING ? 0 : -EIO;
 }
 
 void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 {
 	*out = (struct meta_dir_disk){
 		.count = le64_of(in->count),
-		.bytes = le64_of(in->bytes),
+		.subdirs = le64_of(in->subdirs),
 		.mtime_ns = le64_of((uint64_t)in->mtime_ns),
 		.ctime_ns = le64_of((uint64_t)in->ctime_ns),
 		.inode_dir = le64_of(in->inode.dir),

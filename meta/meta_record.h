@@ -103,7 +103,7 @@ static inline uint32_t meta__xattr_pieces(uint32_t value_len)
 
 struct meta__dir {
 	uint64_t count;
-	uint64_t bytes;
+	uint64_t subdirs;
 	int64_t mtime_ns;
 	int64_t ctime_ns;
 	struct meta_handle inode;

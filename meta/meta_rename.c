@@ -7,7 +7,7 @@
  *   rename    NAME a --del        NAME b --put, value of a; the key b had, if there was a b
  *             INODE of a          where it was born it stays: its ctime only
  *             INODE of b          one link less; freed, or an orphan
- *             DIR of a, DIR of b  counts and times
+ *             DIR of a, DIR of b  counts, of names and of directories, and times
  *             DIR {child of a}    a directory that goes elsewhere: its parent
  *   exchange  NAME a, NAME b --put, each with the other's value; inodes and DIRs as above
  *
@@ -32,6 +32,9 @@ int meta__plan_unlink(struct meta *m, struct meta_op *op)
 		return -ENOENT;
 	if (at.is.type == META_TYPE_DIR)
 		return -EISDIR;
+	rc = meta__may_change(m, &at);
+	if (rc)
+		return rc;
 	rc = meta__inode_get(m, &at.is.handle, &in);
 	if (meta__stop(rc, &miss))
 		return rc == -ESTALE ? -EIO : rc;
@@ -42,7 +45,7 @@ int meta__plan_unlink(struct meta *m, struct meta_op *op)
 	rc = meta__name_del(m, &at);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, -1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, -1, 0, op->wall_ns);
 	return rc ? rc : miss;
 }
 
@@ -70,6 +73,20 @@ static int rename_check(const struct meta_op *op, const struct meta__at *a,
 	if (is_dir(a) == is_dir(b) || op->flags & META_EXCHANGE)
 		return 0;
 	return is_dir(a) ? -ENOTDIR : -EISDIR;
+}
+
+static int may_rename(struct meta *m, const struct meta_op *op, struct meta__at *a,
+		      struct meta__at *b)
+{
+	int rc = meta__may_change(m, a);
+
+	if (!rc)
+		rc = meta__may_change(m, b);
+	if (!rc)
+		rc = meta__may_move(m, a, b->dir);
+	if (!rc && op->flags & META_EXCHANGE)
+		rc = meta__may_move(m, b, a->dir);
+	return rc;
 }
 
 /* What `at` names goes to directory `to`, which must not be it, or below it: (2). */
@@ -114,14 +131,16 @@ static int rename_dirs(struct meta *m, const struct meta_op *op, const struct me
 		       const struct meta__at *b)
 {
 	const bool swap = op->flags & META_EXCHANGE;
+	const int came = is_dir(a), was = b->found && is_dir(b);
 	int rc, miss = 0;
 
 	if (a->dir == b->dir)
-		return meta__dir_entry(m, a->dir, b->found && !swap ? -1 : 0, op->wall_ns);
-	rc = meta__dir_entry(m, a->dir, swap ? 0 : -1, op->wall_ns);
+		return meta__dir_entry(m, a->dir, b->found && !swap ? -1 : 0, swap ? 0 : -was,
+				       op->wall_ns);
+	rc = meta__dir_entry(m, a->dir, swap ? 0 : -1, swap ? was - came : -came, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, b->dir, b->found ? 0 : 1, op->wall_ns);
+	rc = meta__dir_entry(m, b->dir, b->found ? 0 : 1, came - was, op->wall_ns);
 	return rc ? rc : miss;
 }
 
@@ -225,6 +244,9 @@ int meta__plan_rename(struct meta *m, struct meta_op *op)
 	rc = rename_check(op, &a, &b);
 	if (rc)
 		return rc < 0 ? rc : 0;
+	rc = may_rename(m, op, &a, &b);
+	if (rc)
+		return rc;
 	rc = no_cycle(m, &a, b.dir);
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -261,9 +283,11 @@ int meta__plan_link(struct meta *m, struct meta_op *op)
 	if (rc || miss)
 		return rc ? rc : miss;
 	rc = link_check(&a, &b);
+	if (!rc)
+		rc = meta__may_change(m, &b);
 	if (rc)
 		return rc;
-	rc = meta__dir_entry(m, b.dir, 1, op->wall_ns);
+	rc = meta__dir_entry(m, b.dir, 1, 0, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__inode_get(m, &a.is.handle, &in);

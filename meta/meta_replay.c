@@ -26,6 +26,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- which zones ------------------------------------------------------------------ */
+
+static bool is_named(const struct meta *m, uint64_t log_epoch)
+{
+	for (uint32_t i = 0; i < m->nshards; i++)
+		if (m->boot->root_seen[i].log_epoch == log_epoch)
+			return true;
+	return false;
+}
+
+void meta__replay_take(struct meta *m, const struct meta__zone_seen *seen)
+{
+	struct meta__boot *b = m->boot;
+
+	if (seen->epoch == b->log_epoch) {
+		b->span[b->span_count++] = (struct meta__log_span){
+			.zone = seen->zone, .order = seen->order, .oldest_order = seen->oldest_order
+		};
+	} else if (is_named(m, seen->epoch)) { /* meta_boot.c (3) */
+		meta__zone_use(m, seen->zone, META__ZONE_LOG);
+		m->zones->log_count++;
+		b->span[b->geo.nzones - ++b->later_count].zone = seen->zone;
+	}
+}
+
 /* ---- going over the zones ----------------------------------------------------- */
 
 static uint8_t *chunk_block(const struct meta__boot *b)
@@ -343,6 +368,7 @@ static int replay_part(struct meta *m)
 	s->uniq_next = p->uniq_next;
 	s->dir_next = p->dir_next;
 	s->files = p->files;
+	s->dirs = p->dirs;
 	s->changed = true;
 	return 0;
 }

@@ -68,6 +68,8 @@ int meta__plan_rmtree(struct meta *m, struct meta_op *op)
 
 	if (rc)
 		return rc;
+	if (m->ops->who)
+		return -EPERM; /* who would have to be asked of each directory below */
 	if (at.last != META__LAST_NAME)
 		return -EINVAL; /* ".", ".." and the root */
 	if (!at.found)
@@ -80,7 +82,7 @@ int meta__plan_rmtree(struct meta *m, struct meta_op *op)
 	rc = meta__name_del(m, &at);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_entry(m, at.dir, -1, op->wall_ns);
+	rc = meta__dir_entry(m, at.dir, -1, -1, op->wall_ns);
 	return rc ? rc : miss;
 }
 
@@ -141,9 +143,10 @@ static bool is_enough(const struct meta *m)
 	return meta__tx_wanted(m) >= RECORDS_ENOUGH || m->ops->dead.zones >= META__FREE_BUDGET / 2;
 }
 
-/* Entries from hash *from on, as many as one apply may free.  *end: none is left behind them. */
+/* Entries from hash *from on, as many as one apply may free; `gone` counts them.  *end: none is
+ * left behind them. */
 static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t *from,
-			uint64_t *freed, bool *end)
+			struct meta__dir *gone, bool *end)
 {
 	struct meta_key key = meta__key(dir, *from, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	struct meta__at at;
@@ -156,7 +159,8 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 		if (*end)
 			return miss;
 		if (rc == 1) {
-			++*freed;
+			gone->count++;
+			gone->subdirs += at.is.type == META_TYPE_DIR;
 			rc = entry_free(m, &at, wall_ns);
 		}
 		if (meta__stop(rc, &miss))
@@ -170,8 +174,7 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 {
 	const struct meta_key key = meta__dir_key(in->child);
-	uint64_t freed = 0;
-	struct meta__dir d;
+	struct meta__dir d, gone = { 0 };
 	bool end = false;
 	int rc = meta__dir_load(m, in->child, &d), miss = 0;
 
@@ -179,15 +182,17 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
 	if (rc)
 		return rc;
-	rc = entries_free(m, in->child, d.ctime_ns, from, &freed, &end);
+	rc = entries_free(m, in->child, d.ctime_ns, from, &gone, &end);
 	if (rc)
 		return rc;
-	if (freed > d.count || (end && freed < d.count)) /* (2) */
+	if (gone.count > d.count || gone.subdirs > d.subdirs ||
+	    (end && gone.count < d.count)) /* (2) */
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
-	d.count -= freed;
-	m->ops->tree_freed = freed;
+	d.count -= gone.count;
+	d.subdirs -= gone.subdirs;
+	m->ops->tree_freed = gone.count;
 	if (!end)
-		return freed ? meta__dir_put(m, in->child, &d) : 0;
+		return gone.count ? meta__dir_put(m, in->child, &d) : 0;
 	rc = meta__tx_del(m, meta__dir_shard(m, in->child), &key);
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -3,10 +3,10 @@
  * Who may look at a shard: the store's thread, which alone changes it, and, while it is open, any
  * reader (meta_reader.c), each in its own thread, in place, without a message.
  *
- *              asked for OPEN_AFTER times , and no change waits
+ *     asked for OPEN_AFTER times, or knocked at, and no change waits
  *   CLOSED  ------------------------------------------------------>  OPEN   nobody changes it
  *     ^                                                               |
- *     |  every reader has left what it began before                   | a change wants it
+ *     |  every reader has left what it began before                   | a change wants it: (4)
  *     +------------------------- LEAVING <----------------------------+
  *                                nobody changes it, nobody begins to look
  *
@@ -14,9 +14,9 @@
  *   store        close, now = 7               row.in is 0 or >= 7: left
  *
  * So a read costs no crossing wherever its client is, also of a file or a directory that all
- * readers are at; and a change waits for at most one turn of each of them, and only the first
- * after so many reads.  A reader that finds a shard closed, or a page not in memory, asks the
- * store's thread, as if it were none.
+ * readers are at; and a change waits for at most two turns of each of them, and only the first
+ * after it was opened.  A reader that finds a shard closed knocks, and looks again when it is open;
+ * or it asks the store's thread, as for a page that is not in memory, as if it were none.
  *
  *   S1 -> T1   who opens a shard has stored its pages before `open` says so;
  *   S2 -> T2   a reader has looked at its last page, and stored its last pin, before `in` says that
@@ -33,6 +33,11 @@
  *  (3) A frame is another page's only when every reader has left that could have found it
  *      (meta_cache.c).  Blocks that a reader has planned to read are pinned in its row before it
  *      leaves, and so before any change could let them die.
+ *  (4) What was opened is not closed before every reader has begun a turn since, or sleeps: where
+ *      some read and some write all the time, both come to it, mostly by turns (a reader that
+ *      finds it closed again asks).  And what a change has
+ *      closed is not opened before it was applied: it waits for a turn of each reader twice, at
+ *      most, and never for a third.
  */
 #include "meta/meta_share.h"
 
@@ -83,11 +88,20 @@ void meta__share_turn(struct meta *m)
 
 /* ---- closing, opening --------------------------------------------------------------------- */
 
+static bool is_open(const struct meta__share *s, uint32_t shard)
+{
+	return atomic_load_explicit(&s->open[shard], memory_order_relaxed) != 0;
+}
+
 bool meta__share_take(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
-	if (atomic_load_explicit(&s->open[shard], memory_order_relaxed)) {
+	if (is_open(s, shard)) {
+		if (!meta__share_left(m, s->opened[shard])) { /* (4) */
+			s->waits = max_u64(s->waits, s->opened[shard]);
+			return false;
+		}
 		atomic_store_explicit(&s->open[shard], 0, memory_order_relaxed); /* S3 */
 		s->closed[shard] = meta__share_leave(m);
 		s->asked[shard] = 0;
@@ -101,19 +115,60 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 /* A change that waits must find it closed when its turn comes. */
 static bool change_waits(const struct meta *m)
 {
-	return !list_empty(&m->ops->leaving) ||
+	return !list_empty(&m->ops->leaving) || !list_empty(&m->ops->ready) ||
 	       !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
 	       !list_empty(&m->ops->stalled[META__STALL_OWN]);
+}
+
+static void open_it(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (is_open(s, shard))
+		return;
+	s->opened[shard] = meta__share_leave(m);
+	atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
 }
 
 void meta_reader_asked(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
-	if (shard >= m->nshards || ++s->asked[shard] < s->open_after || change_waits(m))
+	if (shard < m->nshards && ++s->asked[shard] >= s->open_after && !change_waits(m))
+		open_it(m, shard);
+}
+
+void meta_reader_knocks(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (shard >= m->nshards || s->knocked[shard])
 		return;
-	if (!atomic_load_explicit(&s->open[shard], memory_order_relaxed))
-		atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
+	s->knocked[shard] = true;
+	s->knock[s->knock_count++] = shard;
+}
+
+/* One that is run within this turn, or when all have left. */
+static bool change_comes(const struct meta *m)
+{
+	return !list_empty(&m->ops->leaving) || !list_empty(&m->ops->ready);
+}
+
+bool meta_readers_let_in(struct meta *m)
+{
+	struct meta__share *s = m->share;
+	const bool opens = !change_waits(m);
+
+	if (s->knock_count == 0 || change_comes(m))
+		return false;
+	while (s->knock_count > 0) {
+		uint32_t shard = s->knock[--s->knock_count];
+
+		s->knocked[shard] = false;
+		if (opens) /* else one waits for room, for long: who knocked had better ask */
+			open_it(m, shard);
+	}
+	return true;
 }
 
 /* ---- seen by a reader ------------------------------------------------------------------------ */

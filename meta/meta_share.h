@@ -28,8 +28,12 @@ struct meta__share {
 	uint64_t waits;                       /* the operation that runs must wait for this  */
 	uint32_t times;                       /* that shards were opened                     */
 	uint32_t open_after;                  /* so many calls; tests set it                 */
+	uint64_t opened[META_SHARDS_MAX];     /* when: all have had a turn when that was left */
 	uint64_t closed[META_SHARDS_MAX];     /* when: nobody looks when that was left       */
 	uint32_t asked[META_SHARDS_MAX];      /* by readers, since it was closed             */
+	bool knocked[META_SHARDS_MAX];        /* readers wait for it: it is one of ...       */
+	uint32_t knock[META_SHARDS_MAX];      /* ... these                                   */
+	uint32_t knock_count;
 	struct meta__row row[META_READERS_MAX];
 };
 

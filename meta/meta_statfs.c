@@ -11,9 +11,12 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 		.orphans = meta__orphans_waiting(m),
 		.tree_entries = m->ops->tree_entries,
 	};
-	for (uint32_t i = 0; i < m->nshards; i++)
-		s->files += m->shard[i].files;
+	for (uint32_t i = 0; i < m->nshards; i++) {
+		s->files += m->shard[i].files - m->shard[i].dirs;
+		s->dirs += m->shard[i].dirs;
+	}
 	meta__statfs_space(m, s);
+	meta__zone_wear(m, s);
 	meta__cache_stat(m, s);
 	meta__ckpt_stat(m, s);
 	meta__gc_stat(m, s);

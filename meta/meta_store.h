@@ -17,11 +17,34 @@
 #define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
+#define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u
 #define META__WALK_HEIGHT_MAX 12u
 #define META__ZONE_IOS        8u
 
 /* ---- meta_super.c: where things lie, and the codecs of what does not move ---- */
+
+/* Of a drive of the set. */
+enum meta__drive_state {
+	DRIVE_SERVES,
+	DRIVE_DRAINS, /* nothing new is put there, what lives there leaves */
+	DRIVE_GONE,   /* nothing is there any more, nor need it be: its numbers stay its own */
+};
+
+struct meta__super {
+	uint8_t uuid[16];
+	uint32_t drive, ndrives, nshards, zone_blocks;
+	uint64_t nzones, secret;
+	int64_t format_ns;
+	uint64_t set; /* 0: as it was formatted; then root_at is not given */
+	uint64_t root_at[2];
+	uint64_t drive_nblocks[META_DRIVES_MAX];
+	uint64_t drive_tag[META_DRIVES_MAX];
+	char drive_name[META_DRIVES_MAX][META_DRIVE_NAME];
+	bool drained; /* once: these may be other than 0 */
+	uint8_t drive_state[META_DRIVES_MAX];
+	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */
+};
 
 struct meta__geo {
 	uint32_t ndrives;
@@ -29,7 +52,8 @@ struct meta__geo {
 	uint32_t zone_blocks; /* with both copies of its header               */
 	uint32_t zone_end;    /* of what is between them, from block 1 on     */
 	uint32_t zone_pages;
-	uint32_t nzones; /* of all drives */
+	uint32_t nzones; /* of all drives, those that are gone included */
+	uint32_t zones_serving;
 	uint32_t log_zones_max;
 	uint64_t log_bytes_max;
 	uint64_t nblocks[META_DRIVES_MAX];
@@ -37,9 +61,14 @@ struct meta__geo {
 	uint32_t zone_base[META_DRIVES_MAX]; /* global index of the first zone       */
 	uint32_t zone_count[META_DRIVES_MAX];
 	uint64_t root_area[2]; /* baddr of each copy: slot 0 of all shards, then slot 1 */
+	uint32_t root_zones;   /* that a copy takes which does not lie there */
+	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* its zones, each + 1; 0: it lies there */
+	uint8_t state[META_DRIVES_MAX];              /* enum meta__drive_state */
 };
 
-/* zone_blocks 0: as format chooses it. */
+/* As a superblock says. */
+void meta__geo_of(struct meta__geo *g, const struct meta__super *s);
+/* As format makes it.  zone_blocks 0: as format chooses it. */
 void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
 		    uint32_t zone_blocks);
 uint32_t meta__geo_zone_blocks(const struct meta_conf *conf);
@@ -50,14 +79,12 @@ uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr);
 /* Does a page fit there: in a zone, on a multiple of pages behind its header? */
 bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr);
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard);
+/* Is this zone on a drive that the store has, and is a copy of the root area in it? */
+bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone);
+bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone);
+/* Does a copy of the root area lie on this drive, or a part of it? */
+bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive);
 
-struct meta__super {
-	uint8_t uuid[16];
-	uint32_t drive, ndrives, nshards, zone_blocks;
-	uint64_t nzones, secret;
-	int64_t format_ns;
-	uint64_t drive_nblocks[META_DRIVES_MAX];
-};
 void meta__super_build(const struct meta__super *s, void *block);
 /* 0, -ENODATA (not ours, or damaged), -EPROTONOSUPPORT (why names it), -EUCLEAN. */
 int meta__super_parse(const void *block, struct meta__super *out, char why[128]);
@@ -68,6 +95,10 @@ struct meta__root_seen {
 	struct meta__root root;
 };
 int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out);
+
+/* Is it this shard's, and of this slot?  Versions are odd in slot 0, even in slot 1: they count on
+ * as the slots take turns.  So what was meant for the other slot is found. */
+bool meta__root_belongs(const struct meta__root_seen *r, uint32_t shard, uint32_t slot);
 
 struct meta__zone_seen {
 	uint32_t zone;
@@ -108,7 +139,7 @@ struct meta__record_reader {
 };
 struct meta__part {
 	uint32_t shard, count;
-	uint64_t seq, uniq_next, dir_next, files;
+	uint64_t seq, uniq_next, dir_next, files, dirs;
 };
 void meta__reader_init(struct meta__record_reader *r, const void *block,
 		       const struct meta__log_head *h, uint32_t nshards);
@@ -132,6 +163,7 @@ enum meta__zone_state {
 	ZONE_EMPTY,
 	ZONE_FROZEN,
 	ZONE_LEAVING,
+	ZONE_GONE, /* its drive is: for ever */
 };
 
 struct meta__zone {
@@ -146,6 +178,7 @@ struct meta__zone {
 	uint8_t head_first; /* copy of its header that is written first                */
 	bool stuck; /* collection could not empty it: not tried again before a page of it dies */
 	uint64_t closed; /* epoch in which its last place was given out */
+	uint64_t tried;  /* ... in which its pages were last moved from a drive that drains */
 	bool moved;      /* of data: opened for what collection moves */
 	bool victim;     /* collection is emptying it */
 	uint32_t kept;   /* blocks that collection had to leave in it; 0: none */
@@ -180,6 +213,8 @@ struct meta__zones {
 	struct list empty, frozen, leaving;
 	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
 	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
+	uint32_t leaving_us;  /* as `coming`, of drives that are to leave: free for nobody */
+	uint32_t drain_zones; /* that what lives on a drive that is to leave needs elsewhere */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply moved; /* of data that collection moves, on any drive */
 	struct meta__supply page;
@@ -196,7 +231,10 @@ struct meta__zones {
 	uint64_t given_blocks; /* for new data, since mount */
 	uint64_t claim;        /* blocks that collection has yet to find places for */
 	uint64_t deaths;       /* of data blocks, and what else makes zones worth collecting */
+	uint64_t gone;         /* drives, by their bits */
 	uint32_t dirty_pages_max;
+	uint64_t wear_least, wear_most; /* incarnations: of any zone                    */
+	uint32_t wear_least_zones;      /* that have the least; 0: to be looked for     */
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
 	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
@@ -205,6 +243,16 @@ struct meta__zones {
 
 /* Boot, when the geometry is known: all zones free.  -ENOMEM. */
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo);
+/* Memory for the zones of one more drive; then they are there, all of them free. */
+int meta__zones_grow(struct meta *m, const struct meta__geo *geo);
+void meta__zones_join(struct meta *m, const struct meta__geo *geo);
+/* What becomes of a drive, and of its zones; where the roots lie from now on. */
+void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state);
+bool meta__drive_serves(const struct meta *m, uint32_t drive);
+/* What lives on the drive that is to leave, if there is one, as zones of others. */
+void meta__zones_drain(struct meta *m, uint32_t drive);
+void meta__zones_root(struct meta *m, const struct meta__geo *geo);
+void meta__zone_give_root(struct meta *m, uint32_t zone); /* taken for them, and not used */
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind); /* free -> closed */
 void meta__zone_page_add(struct meta *m, uint64_t baddr); /* boot: a page that lives */
 void meta__zone_settle(struct meta *m, uint32_t zone);    /* closed and nothing alive: empty */
@@ -212,9 +260,15 @@ void meta__zone_hold(struct meta *m, uint32_t zone, bool hold); /* boot: a log r
 /* meta_alloc.c's half of a zone's life: */
 bool meta__zone_open(struct meta *m, uint32_t zone,
 		     enum meta__zone_kind kind); /* false: no I/O left */
-uint32_t meta__zone_pick(const struct meta *m);  /* a free one, or META__ZONE_NONE */
+/* How often zones have been used: the least, and the most. */
+void meta__zone_wear(struct meta *m, struct meta_statfs *out);
+uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
+/* Zones of a drive that are free, or open ahead for data. */
+uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive);
 void meta__zone_close(struct meta *m, uint32_t zone);
 void meta__supply_init(struct meta *m);
+void meta__supply_join(struct meta *m, uint32_t drive);
+void meta__supply_shut(struct meta *m, uint32_t drive); /* nothing more of this one */
 void meta__supply_turn(struct meta *m);
 void meta__supply_ready(struct meta *m, uint32_t zone);
 struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone);
@@ -300,6 +354,20 @@ struct meta__mend {
 };
 #define META__MENDS_MAX 64u
 
+/* What is being drained, and what was found of it (meta_drain.c). */
+struct meta__drain {
+	uint32_t drive;                         /* that a change of the set concerns */
+	enum meta__drive_state to;              /* ... and what it becomes */
+	bool roots;                             /* the change moves roots */
+	bool writing;                           /* of them: what was read is being written */
+	bool cannot;                            /* move them: not tried again until asked for */
+	uint32_t take[2][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
+	uint32_t taken;                         /* ... how many */
+	uint32_t asked;                         /* checkpoints, since anything was won by one */
+	uint64_t epoch;                         /* as it was when that was looked at last, and: */
+	uint32_t free_count, free_total, coming;
+};
+
 struct meta__boot {
 	int status;                   /* -EAGAIN while it goes on */
 	char note[160];               /* the first thing that was not whole, and not needed; "" */
@@ -311,7 +379,29 @@ struct meta__boot {
 	uint32_t at, count; /* of the stage: drive, shard, zone ...; those in flight */
 	uint32_t step;
 	struct meta__geo geo;
-	struct meta__super super;
+	struct meta__super super;            /* of the set of drives that is in use */
+	struct meta__super top;              /* mount: of the highest number */
+	bool clash;                          /* ... which others say, too, and mean another set */
+	uint32_t clash_count;                /* ... of fewest drives */
+	uint64_t tag[META_DRIVES_MAX];       /* ... each drive's, as it says itself */
+	uint64_t old_set[META_DRIVES_MAX];   /* ... the lowest number that a copy of it says, */
+	uint32_t old_count[META_DRIVES_MAX]; /* ... and how many drives that set has */
+	uint8_t says[META_DRIVES_MAX];       /* ... what the newest says of itself */
+	int unread[META_DRIVES_MAX];         /* ... why it says nothing, and that for people */
+	char unread_why[META_DRIVES_MAX][128];
+	bool mixed;                           /* ... they do not all say the same */
+	bool behind;                          /* ... one that is gone does not say so */
+	uint8_t super_first[META_DRIVES_MAX]; /* the copy that is written first */
+	struct meta__super next;              /* what is being written */
+	uint32_t write_from;                  /* this drive's first, */
+	bool write_both;                      /* ... both its copies before any of the others */
+	bool write_gone;                      /* of those that are gone only */
+	uint64_t set_tried; /* highest number of a change that failed: some may have it */
+	bool adding;        /* the set of drives changes, while serving */
+	int *told;          /* ... of the two below: whose it is; NULL: nobody asked */
+	int add_status;     /* of the last drive that was to be added */
+	int drain_status;   /* of the last one that was to be drained, or to stay */
+	struct meta__drain drain;
 	struct meta__mend mend[META__MENDS_MAX];
 	uint32_t mend_count;
 	uint64_t mount_max;                /* highest number of a mount that was seen */
@@ -321,6 +411,7 @@ struct meta__boot {
 	uint64_t log_epoch, log_base, log_known; /* log_known: roots say that it was durable */
 	struct meta__log_span *span;
 	uint32_t span_count, span_at;
+	uint32_t later_count;         /* zones of newer logs that some root names: span[]'s end */
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
 	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
 	uint64_t durable, trim, seq_last;
@@ -356,19 +447,50 @@ int meta__boot_claim(struct meta *m);
 void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone);
 int meta__mend(struct meta *m);
 int meta__format_begin(struct meta *m);
+/* Mount: the header of a log zone was read. */
+void meta__replay_take(struct meta *m, const struct meta__zone_seen *seen);
 /* Stages of meta_replay.c: look at the log, then replay it, then go on with meta__boot_settle(). */
 int meta__replay_scan(struct meta *m);
 int meta__replay_begin(struct meta *m);
 struct meta__walk *meta__boot_walk(struct meta *m); /* the check's when nothing boots */
 
+/* ---- meta_drives.c: which drives the store has --------------------------------------- */
+
+uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy);
+/* Mount: a whole copy of a drive's superblock; all of them; a stage, -EALREADY when all say the
+ * same. */
+int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *s);
+int meta__drives_choose(struct meta *m);
+int meta__drives_settle(struct meta *m);
+bool meta__drives_turn(struct meta *m);                        /* what is being added, or drained */
+bool meta__drives_given(const struct meta *m, uint32_t drive); /* it is there */
+/* A change of the set begins, stage by stage, and ends; meta__drives_write() is one of them. */
+void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m));
+void meta__drives_end(struct meta *m, int status);
+uint64_t meta__drives_next_set(const struct meta *m);
+int meta__drives_write(struct meta *m); /* boot->next, everywhere: -EALREADY at its end */
+
+/* ---- meta_drain.c: drives that are to be empty, and then gone ----------------------------- */
+
+uint32_t meta__drain_drive(const struct meta *m);             /* META_DRIVES_MAX: none */
+bool meta__drain_empty(const struct meta *m, uint32_t drive); /* all that was there has left */
+void meta__drain_turn(struct meta *m);
+void meta__drain_failed(struct meta *m); /* a change of the set for it */
+/* meta_gc.c, meta_collect.c: what lives there is being moved, or will be in the next turns. */
+bool meta__drain_moves(const struct meta *m);
+bool meta__gc_drains(const struct meta *m);
+
 bool meta__boot_turn(struct meta *m);
+bool meta__boot_run(struct meta *m, int *rc); /* the stages that may run; true: one waits */
 void meta__boot_io_done(struct meta *m, struct meta__io *x);
 bool meta__collect_turn(struct meta *m);
 bool meta__collect_hopes(const struct meta *m);
 /* Is it emptying zones right now?  Then a checkpoint had better wait for it. */
 bool meta__collect_busy(const struct meta *m);
+bool meta__collect_idle(const struct meta *m); /* nothing of it is under way */
 void meta__collect_io_done(struct meta *m, struct meta__io *x);
 bool meta__gc_turn(struct meta *m);
+void meta__gc_look_even(struct meta *m); /* are drives equally full? at the next checkpoint */
 void meta__gc_stat(const struct meta *m, struct meta_statfs *out);
 bool meta__gc_hopes(const struct meta *m); /* will it win zones, without anything deleted? */
 bool meta__gc_busy(const struct meta *m);  /* it is emptying zones */

@@ -12,7 +12,12 @@
 #define META__ZONE_MAGIC  0x454e4f5au           /* "ZONE" */
 #define META__LOG_MAGIC   0x42474f4cu           /* "LOGB" */
 
-#define META__FEATURE_NAMES 16u
+#define META__OFFER_MAGIC 0x52464f414b4557ull /* "WEKAOFR" */
+
+#define META__FEATURE_NAMES  16u
+#define META__FEATURE_DRIVES (1ull << 0) /* drives were added: set is not 0 */
+#define META__FEATURE_DRAIN  (1ull << 1) /* drives were drained: drive_state, root_zone */
+#define META__ROOT_ZONES_MAX 32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
 /* One block.  magic, crc and version keep their places in every version of the format. */
@@ -33,6 +38,22 @@ struct meta_super_disk {
 	le64 drive_nblocks[64];
 	uint8_t incompat_name[META__FEATURE_NAMES]
 			     [16]; /* of bits 0 .. 15, for who does not know them */
+	/* Since drives were added to the store; all zero before (FORMAT.md 2.1). */
+	le64 set;        /* number of this set of drives: the highest counts  */
+	le64 root_at[2]; /* first block of each copy of the root area         */
+	le64 drive_tag[64];
+	uint8_t drive_name[64][META_DRIVE_NAME]; /* as the administrator calls it */
+	/* Since one was drained; all zero before (FORMAT.md 2.5). */
+	uint8_t drive_state[64];                 /* enum meta__drive_state */
+	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
+};
+
+/* Block 0, and the last one, of a drive that any store may take which is told to. */
+struct meta_offer_disk {
+	le64 magic;
+	le32 crc; /* of the 4096 bytes with this field zero */
+	le32 version;
+	le64 tag; /* a random number: tells drives apart */
 };
 
 /* One block: what a shard's tree was when it was durable last. */
@@ -52,7 +73,8 @@ struct meta_root_disk {
 	le64 root_gen;
 	le64 uniq_next;
 	le64 dir_next;
-	le64 files;
+	le64 files; /* inode records                                */
+	le64 dirs;  /* directory records                            */
 };
 
 /* A zone's first block, and its last one again. */
@@ -98,7 +120,8 @@ struct meta_part_disk {
 	le64 seq; /* the shard's, one more than its part before */
 	le64 uniq_next;
 	le64 dir_next;
-	le64 files;
+	le64 files; /* inode records                                */
+	le64 dirs;  /* directory records                            */
 };
 
 /* A head, then the value, padded with zeros to a multiple of 8. */
@@ -110,12 +133,13 @@ struct meta_mut_disk {
 };
 LAYOUT_END
 
-static_assert(sizeof(struct meta_super_disk) == 856, "FORMAT.md 2.1");
-static_assert(sizeof(struct meta_root_disk) == 120, "FORMAT.md 2.2");
+static_assert(sizeof(struct meta_super_disk) == 3760, "FORMAT.md 2.1");
+static_assert(sizeof(struct meta_offer_disk) == 24, "FORMAT.md 2.4");
+static_assert(sizeof(struct meta_root_disk) == 128, "FORMAT.md 2.2");
 static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 2.3");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");
 static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 6");
-static_assert(sizeof(struct meta_part_disk) == 40, "FORMAT.md 6");
+static_assert(sizeof(struct meta_part_disk) == 48, "FORMAT.md 6");
 static_assert(sizeof(struct meta_mut_disk) == 32, "FORMAT.md 6");
 
 #endif

@@ -23,6 +23,8 @@
 #define COUNTER_MAX (1ull << 62)
 #define MOUNTS_MAX  (1ull << 31)
 
+#define META__FEATURES (META__FEATURE_DRIVES | META__FEATURE_DRAIN)
+
 /* ---- geometry -------------------------------------------------------------- */
 
 static uint64_t round_down_pow2(uint64_t v)
@@ -41,32 +43,72 @@ uint32_t meta__geo_zone_blocks(const struct meta_conf *conf)
 	return (uint32_t)(bytes / META__BLOCK);
 }
 
-void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
-		    uint32_t zone_blocks)
+/* Zones lie between what else there is on a drive. */
+static void place_zones(struct meta__geo *g, uint32_t d)
 {
-	uint64_t area = 2 * (uint64_t)nshards, capacity = 0;
-	bool one = conf->ndrives == 1;
+	uint64_t area = 2 * (uint64_t)g->nshards, end = g->nblocks[d] - 1;
 
-	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
-	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
+	g->zones_at[d] = 1;
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint64_t at = META_BADDR_BLOCK(g->root_area[copy]);
+
+		if (META_BADDR_DRIVE(g->root_area[copy]) != d)
+			continue;
+		if (at == 1)
+			g->zones_at[d] = 1 + area;
+		else
+			end = min_u64(end, at);
+	}
+	g->zone_base[d] = g->nzones;
+	if (g->nblocks[d] > 2 + 2 * area && end > g->zones_at[d])
+		g->zone_count[d] = (uint32_t)((end - g->zones_at[d]) / g->zone_blocks);
+	g->nzones += g->zone_count[d];
+}
+
+/* ndrives, nshards, zone_blocks and nblocks are there.  root_at NULL: as format places it. */
+static void geo_build(struct meta__geo *g, const uint64_t *root_at)
+{
+	uint64_t area = 2 * (uint64_t)g->nshards, capacity = 0;
+
 	g->zone_end = g->zone_blocks - 1;
 	g->zone_pages = (g->zone_end - 1) / META_PAGE_BLOCKS;
-	for (uint32_t d = 0; d < conf->ndrives; d++) {
-		uint64_t end = conf->drive[d].nblocks - 1 - (one ? area : 0);
-
-		g->nblocks[d] = conf->drive[d].nblocks;
-		g->zones_at[d] = 1 + (d < 2 ? area : 0);
-		g->zone_base[d] = g->nzones;
-		if (conf->drive[d].nblocks > 2 + 2 * area && end > g->zones_at[d])
-			g->zone_count[d] = (uint32_t)((end - g->zones_at[d]) / g->zone_blocks);
-		g->nzones += g->zone_count[d];
-		capacity += conf->drive[d].nblocks * META__BLOCK;
+	g->root_zones = (uint32_t)div_up(2 * (uint64_t)g->nshards, g->zone_end - 1);
+	g->root_area[0] = root_at ? root_at[0] : META_BADDR(0, 1);
+	g->root_area[1] =
+		g->ndrives == 1 ? META_BADDR(0, g->nblocks[0] - 1 - area) : META_BADDR(1, 1);
+	if (root_at)
+		g->root_area[1] = root_at[1];
+	for (uint32_t d = 0; d < g->ndrives; d++) {
+		place_zones(g, d);
+		if (g->state[d] == DRIVE_SERVES)
+			g->zones_serving += g->zone_count[d];
+		if (g->state[d] != DRIVE_GONE)
+			capacity += g->nblocks[d] * META__BLOCK;
 	}
-	g->root_area[0] = META_BADDR(0, 1);
-	g->root_area[1] = one ? META_BADDR(0, g->nblocks[0] - 1 - area) : META_BADDR(1, 1);
 	g->log_bytes_max = min_u64(META__LOG_BYTES_MAX, capacity / 8);
 	g->log_zones_max = max_u32(
 		4, (uint32_t)div_up(g->log_bytes_max, (uint64_t)g->zone_blocks * META__BLOCK) + 1);
+}
+
+void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
+		    uint32_t zone_blocks)
+{
+	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
+	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
+	for (uint32_t d = 0; d < conf->ndrives; d++)
+		g->nblocks[d] = conf->drive[d].nblocks;
+	geo_build(g, NULL);
+}
+
+void meta__geo_of(struct meta__geo *g, const struct meta__super *s)
+{
+	*g = (struct meta__geo){ .ndrives = s->ndrives,
+				 .nshards = s->nshards,
+				 .zone_blocks = s->zone_blocks };
+	memcpy(g->nblocks, s->drive_nblocks, s->ndrives * sizeof(g->nblocks[0]));
+	memcpy(g->state, s->drive_state, sizeof(g->state));
+	memcpy(g->root_zone, s->root_zone, sizeof(g->root_zone));
+	geo_build(g, s->set ? s->root_at : NULL);
 }
 
 uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone)
@@ -90,7 +132,7 @@ uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr)
 	uint32_t d = META_BADDR_DRIVE(baddr);
 	uint64_t block = META_BADDR_BLOCK(baddr), zone;
 
-	if (d >= g->ndrives || block < g->zones_at[d])
+	if (d >= g->ndrives || block < g->zones_at[d] || g->state[d] == DRIVE_GONE)
 		return UINT32_MAX;
 	zone = (block - g->zones_at[d]) / g->zone_blocks;
 	return zone < g->zone_count[d] ? g->zone_base[d] + (uint32_t)zone : UINT32_MAX;
@@ -110,9 +152,42 @@ bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr)
 
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard)
 {
+	const uint32_t a_zone = g->zone_end - 1;
+	const uint32_t at = slot * g->nshards + shard;
+
 	ASSERT(copy < 2 && slot < 2);
 	ASSERT(shard < g->nshards);
-	return g->root_area[copy] + (uint64_t)slot * g->nshards + shard;
+	if (g->root_zone[copy][0] == 0)
+		return g->root_area[copy] + at;
+	return meta__geo_zone_baddr(g, g->root_zone[copy][at / a_zone] - 1) + 1 + at % a_zone;
+}
+
+static uint32_t drive_of_zone(const struct meta__geo *g, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(g, zone));
+}
+
+bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone)
+{
+	return g->state[drive_of_zone(g, zone)] != DRIVE_GONE;
+}
+
+bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone)
+{
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+		if (g->root_zone[0][i] == zone + 1 || g->root_zone[1][i] == zone + 1)
+			return true;
+	return false;
+}
+
+bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive)
+{
+	if (g->root_zone[copy][0] == 0)
+		return META_BADDR_DRIVE(g->root_area[copy]) == drive;
+	for (uint32_t i = 0; i < g->root_zones; i++)
+		if (g->root_zone[copy][i] && drive_of_zone(g, g->root_zone[copy][i] - 1) == drive)
+			return true;
+	return false;
 }
 
 /* ---- superblock ------------------------------------------------------------ */
@@ -140,12 +215,27 @@ void meta__super_build(const struct meta__super *s, void *block)
 		.nzones = le64_of(s->nzones),
 		.secret = le64_of(s->secret),
 		.format_ns = le64_of((uint64_t)s->format_ns),
+		.incompat = le64_of((s->set ? META__FEATURE_DRIVES : 0) |
+				    (s->drained ? META__FEATURE_DRAIN : 0)),
+		.set = le64_of(s->set),
+		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
 
 	ASSERT(s->ndrives >= 1 && s->ndrives <= META_DRIVES_MAX);
 	memcpy(d.uuid, s->uuid, sizeof(d.uuid));
-	for (uint32_t i = 0; i < s->ndrives; i++)
+	if (s->set)
+		memcpy(d.incompat_name[0], "added drives", 12);
+	if (s->drained)
+		memcpy(d.incompat_name[1], "drained drives", 14);
+	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+		for (uint32_t copy = 0; copy < 2; copy++)
+			d.root_zone[copy][i] = le32_of(s->root_zone[copy][i]);
+	for (uint32_t i = 0; i < s->ndrives; i++) {
 		d.drive_nblocks[i] = le64_of(s->drive_nblocks[i]);
+		d.drive_tag[i] = le64_of(s->drive_tag[i]);
+	}
+	memcpy(d.drive_name, s->drive_name, sizeof(d.drive_name));
 	memset(block, 0, META__BLOCK);
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_super_disk, crc)));
@@ -167,6 +257,67 @@ static void name_feature(const struct meta_super_disk *d, uint64_t unknown, char
 		       name);
 }
 
+/* Each copy of the root area is on a drive, between its superblocks, and they do not overlap. */
+static bool roots_are_sane(const struct meta__super *s)
+{
+	uint64_t area = 2 * (uint64_t)s->nshards;
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint64_t at = META_BADDR_BLOCK(s->root_at[copy]);
+		uint32_t d = META_BADDR_DRIVE(s->root_at[copy]);
+
+		if (d >= s->ndrives || at < 1 || at + area > s->drive_nblocks[d] - 1)
+			return false;
+	}
+	return s->root_at[0] + area <= s->root_at[1] || s->root_at[1] + area <= s->root_at[0];
+}
+
+/* A copy that lies in zones has all that it takes, each once, and on drives that are there. */
+static bool root_zones_are_sane(const struct meta__geo *g, uint32_t copy)
+{
+	const uint32_t n = g->root_zone[copy][0] ? g->root_zones : 0;
+
+	if (n > META__ROOT_ZONES_MAX)
+		return false;
+	if (n == 0 && g->state[META_BADDR_DRIVE(g->root_area[copy])] == DRIVE_GONE)
+		return false;
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++) {
+		const uint32_t zone = g->root_zone[copy][i];
+
+		if ((i < n) != (zone != 0))
+			return false;
+		if (zone && (zone > g->nzones || !meta__geo_zone_there(g, zone - 1)))
+			return false;
+		for (uint32_t k = 0; zone && k < META__ROOT_ZONES_MAX; k++)
+			if ((k != i && g->root_zone[copy][k] == zone) ||
+			    g->root_zone[copy ^ 1][k] == zone)
+				return false;
+	}
+	return true;
+}
+
+/* What is only there since drives were drained. */
+static bool drain_is_sane(const struct meta__super *s)
+{
+	struct meta__geo g;
+	bool any = false, there = false;
+
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		if (s->drive_state[d] > DRIVE_GONE || (s->drive_state[d] && d >= s->ndrives))
+			return false;
+		any |= s->drive_state[d] != DRIVE_SERVES;
+		there |= d < s->ndrives && s->drive_state[d] == DRIVE_SERVES;
+	}
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+		any |= s->root_zone[0][i] || s->root_zone[1][i];
+	if (!any)
+		return true;
+	if (!s->drained || !s->set || !there)
+		return false;
+	meta__geo_of(&g, s);
+	return root_zones_are_sane(&g, 0) && root_zones_are_sane(&g, 1);
+}
+
 static bool super_is_sane(const struct meta__super *s)
 {
 	if (s->ndrives < 1 || s->ndrives > META_DRIVES_MAX || s->drive >= s->ndrives)
@@ -180,7 +331,19 @@ static bool super_is_sane(const struct meta__super *s)
 		if (s->drive_nblocks[i] < META_DRIVE_BYTES_MIN / META__BLOCK ||
 		    s->drive_nblocks[i] >= (uint64_t)1 << 44)
 			return false;
-	return true;
+	if (s->set && (s->set >= COUNTER_MAX || !roots_are_sane(s)))
+		return false;
+	return drain_is_sane(s);
+}
+
+/* It goes into lines for people. */
+static void name_take(char *out, const uint8_t *name)
+{
+	memcpy(out, name, META_DRIVE_NAME - 1);
+	out[META_DRIVE_NAME - 1] = 0;
+	for (char *c = out; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
 }
 
 int meta__super_parse(const void *block, struct meta__super *out, char why[128])
@@ -200,8 +363,8 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 			       le32_get(d.version), META_FORMAT_VERSION);
 		return -EPROTONOSUPPORT;
 	}
-	if (le64_get(d.incompat)) {
-		name_feature(&d, le64_get(d.incompat), why);
+	if (le64_get(d.incompat) & ~META__FEATURES) {
+		name_feature(&d, le64_get(d.incompat) & ~META__FEATURES, why);
 		return -EPROTONOSUPPORT;
 	}
 	*out = (struct meta__super){
@@ -212,10 +375,20 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 		.nzones = le64_get(d.nzones),
 		.secret = le64_get(d.secret),
 		.format_ns = (int64_t)le64_get(d.format_ns),
+		.set = le64_get(d.set),
+		.root_at = { le64_get(d.root_at[0]), le64_get(d.root_at[1]) },
 	};
 	memcpy(out->uuid, d.uuid, sizeof(out->uuid));
-	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++) {
 		out->drive_nblocks[i] = le64_get(d.drive_nblocks[i]);
+		out->drive_tag[i] = le64_get(d.drive_tag[i]);
+		name_take(out->drive_name[i], d.drive_name[i]);
+	}
+	out->drained = le64_get(d.incompat) & META__FEATURE_DRAIN;
+	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+		for (uint32_t copy = 0; copy < 2; copy++)
+			out->root_zone[copy][i] = le32_get(d.root_zone[copy][i]);
 	(void)snprintf(why, 128, "superblock makes no sense");
 	if (!super_is_sane(out))
 		return -EUCLEAN;
@@ -232,6 +405,43 @@ bool meta_super_recognize(const void *block, uint8_t uuid_out[16])
 		return false;
 	memcpy(uuid_out, d.uuid, sizeof(d.uuid)); /* damaged or not: it was a store's drive */
 	return true;
+}
+
+bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone)
+{
+	struct meta__super s;
+	char why[128];
+
+	if (meta__super_parse(block, &s, why) != 0)
+		return false;
+	memcpy(uuid_out, s.uuid, sizeof(s.uuid));
+	*drive = s.drive;
+	*gone = s.drive_state[s.drive] == DRIVE_GONE;
+	return true;
+}
+
+void meta_offer_build(uint64_t tag, void *block)
+{
+	struct meta_offer_disk d = { .magic = le64_of(META__OFFER_MAGIC),
+				     .version = le32_of(META_FORMAT_VERSION),
+				     .tag = le64_of(tag) };
+
+	memset(block, 0, META__BLOCK);
+	memcpy(block, &d, sizeof(d));
+	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_offer_disk, crc)));
+	memcpy(block, &d, sizeof(d));
+}
+
+bool meta_offer_parse(const void *block, uint64_t *tag)
+{
+	struct meta_offer_disk d;
+
+	memcpy(&d, block, sizeof(d));
+	*tag = le64_get(d.tag);
+	return le64_get(d.magic) == META__OFFER_MAGIC &&
+	       le32_get(d.version) == META_FORMAT_VERSION &&
+	       le32_get(d.crc) ==
+		       crc_without(block, META__BLOCK, offsetof(struct meta_offer_disk, crc));
 }
 
 /* ---- root ------------------------------------------------------------------ */
@@ -256,6 +466,7 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 		.uniq_next = le64_of(r->uniq_next),
 		.dir_next = le64_of(r->dir_next),
 		.files = le64_of(r->files),
+		.dirs = le64_of(r->dirs),
 	};
 
 	ASSERT(shard < m->nshards);
@@ -316,12 +527,18 @@ int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__roo
 			.uniq_next = le64_get(d.uniq_next),
 			.dir_next = le64_get(d.dir_next),
 			.files = le64_get(d.files),
+			.dirs = le64_get(d.dirs),
 			.height = le32_get(d.height),
 		},
 	};
 	if (!root_is_sane(out))
 		return -EUCLEAN;
 	return (out->root.height == 0) == (out->root.root_baddr == 0) ? 0 : -EUCLEAN;
+}
+
+bool meta__root_belongs(const struct meta__root_seen *r, uint32_t shard, uint32_t slot)
+{
+	return r->shard == shard && r->version % 2 != slot;
 }
 
 /* ---- zone header ----------------------------------------------------------- */
@@ -356,7 +573,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 	if (le32_get(d.crc) !=
 	    crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)))
 		return -EUCLEAN;
-	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_DATA)
+	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_ROOT)
 		return -EUCLEAN;
 	*out = (struct meta__zone_seen){
 		.zone = zone,

@@ -94,6 +94,28 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	}
 }
 
+int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
+		     uint32_t level, uint64_t baddr)
+{
+	const struct meta__shard *s = &m->shard[shard];
+	uint64_t is_baddr = s->root_baddr, gen;
+	struct meta__path path;
+	int err;
+
+	ASSERT(shard < m->nshards);
+	if (!meta__may_look(m, shard))
+		return -EAGAIN;
+	if (level >= s->height)
+		return 0;
+	if (level + 1 < s->height) {
+		err = meta__tree_walk(m, op, shard, key, level + 1, &path);
+		if (err)
+			return err;
+		step_down(&path, level + 1, key, &is_baddr, &gen);
+	}
+	return is_baddr == baddr;
+}
+
 static struct meta__hint *hint_for(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	const bool own = (key->w[0] & 0xffff) == 0 && key->w[1] >> 32 == META__CLASS_DIR;

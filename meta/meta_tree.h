@@ -120,6 +120,10 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
  * -EAGAIN: asked for what is missing, for op; -EBUSY; -EIO. */
 must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, uint32_t level, struct meta__path *path);
+/* Is the page at `level` for key the one at baddr?  1, 0; -EAGAIN, -EIO, -EBUSY of the pages above
+ * it: it is not read itself. */
+must_check int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard,
+				const struct meta_key *key, uint32_t level, uint64_t baddr);
 /* The leaf that answers for key, as a hint that stays with the shard.  Errors as above. */
 must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, struct meta__hint **out);

@@ -24,6 +24,8 @@
 #include <string.h>
 
 #define SEEK_AHEAD 7u /* leaves that are read with the one a seek goes on to */
+#define SEEK_STEPS 6u /* records behind the last that a seek looks at: of one name, most often */
+#define SEEK_FETCH 4u /* records further on, of one or two names, that are asked for */
 
 uint64_t meta__tx_memory(const struct meta_conf *c)
 {
@@ -189,6 +191,34 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	return 0;
 }
 
+/* Who lists goes on from record to record: the first that is not below key is one of the next few
+ * of that leaf.  What stands further on is asked for: values lie in the order of their making. */
+static bool is_ahead(struct meta__tx *tx, uint32_t shard, const struct meta_key *key)
+{
+	const void *page;
+	struct meta_key at;
+	uint32_t pos, end;
+
+	if (!tx->seek_baddr || tx->seek_shard != shard)
+		return false;
+	page = tx->seek_leaf->page;
+	at = meta__leaf_key(page, tx->seek_pos);
+	if (meta__key_cmp(&at, key) >= 0)
+		return false;
+	end = min_u32(meta__page_count(page), tx->seek_pos + 1 + SEEK_STEPS);
+	for (pos = tx->seek_pos + 1; pos < end; pos++) {
+		at = meta__leaf_key(page, pos);
+		if (meta__key_cmp(&at, key) >= 0)
+			break;
+	}
+	if (pos == end)
+		return false;
+	tx->seek_pos = pos;
+	if (pos + SEEK_FETCH < meta__page_count(page))
+		meta__leaf_ahead(page, pos + SEEK_FETCH);
+	return true;
+}
+
 /* The position of the first record >= key in the leaf, most often the one behind the last. */
 static uint32_t seek_in_leaf(const struct meta__tx *tx, struct meta__hint *hint, uint32_t shard,
 			     const struct meta_key *key)
@@ -235,7 +265,7 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 {
 	const struct meta__tx *tx = m->tx;
 
-	if (!is_named(m, shard, key)) {
+	if (!is_ahead(m->tx, shard, key) && !is_named(m, shard, key)) {
 		int err = seek_to(m, shard, key);
 
 		if (err)
@@ -431,12 +461,14 @@ int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t badd
 {
 	struct meta__tx *tx = m->tx;
 	struct meta__path path;
-	int err = meta__tree_walk(m, tx->op, shard, key, level, &path);
+	int err = meta__tree_names(m, tx->op, shard, key, level, baddr);
 
-	if (err == -ENOENT)
-		return 0; /* the tree has become lower */
-	if (err || path.at[level].frame->baddr != baddr)
+	if (err <= 0)
 		return err;
+	err = meta__tree_walk(m, tx->op, shard, key, level, &path);
+	if (err)
+		return err;
+	ASSERT(path.at[level].frame->baddr == baddr);
 	tx->touch = true;
 	tx->touch_shard = shard;
 	tx->touch_level = level;

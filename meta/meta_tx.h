@@ -11,7 +11,8 @@ struct meta__tx_shard {
 	uint32_t shard;
 	uint32_t uniq; /* taken */
 	uint32_t dir;
-	int32_t files;
+	int32_t files; /* more */
+	int32_t dirs;
 	bool put; /* the log record has a part of it */
 };
 

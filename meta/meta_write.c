@@ -176,7 +176,7 @@ int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inod
 
 /* ---- write ------------------------------------------------------------------------------- */
 
-int meta__file_of(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+int meta__file_of(struct meta *m, const struct meta_op *op, uint32_t want, struct meta__inode *in)
 {
 	int rc = meta__resolve(m, &op->target, true, in);
 
@@ -184,7 +184,9 @@ int meta__file_of(struct meta *m, const struct meta_op *op, struct meta__inode *
 		return rc;
 	if (in->type != META_TYPE_FILE)
 		return in->type == META_TYPE_DIR ? -EISDIR : -EINVAL;
-	return op->size > META__FILE_BYTES_MAX ? -EFBIG : 0;
+	if (op->size > META__FILE_BYTES_MAX)
+		return -EFBIG;
+	return meta__may_use(m, op, in, want);
 }
 
 int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *in)
@@ -193,6 +195,7 @@ int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *i
 
 	in->mtime_ns = op->wall_ns;
 	in->ctime_ns = op->wall_ns;
+	meta__written(m, in);
 	rc = meta__inode_put(m, in);
 	return rc ? rc : meta__attr(m, in, &op->attr);
 }
@@ -248,7 +251,7 @@ int meta__plan_write(struct meta *m, struct meta_op *op)
 	struct meta__inode in;
 	struct meta__tail old;
 	uint64_t end, size;
-	int rc = meta__file_of(m, op, &in), miss = 0;
+	int rc = meta__file_of(m, op, META__MAY_W, &in), miss = 0;
 
 	if (!rc)
 		rc = write_check(op, first, &end);
@@ -362,7 +365,7 @@ int meta__plan_truncate(struct meta *m, struct meta_op *op)
 {
 	const bool has_block = op->nruns && !(op->flags & META_BY_INLINE);
 	struct meta__inode in;
-	int rc = meta__file_of(m, op, &in);
+	int rc = meta__file_of(m, op, META__MAY_W, &in);
 
 	if (rc)
 		return rc;

@@ -123,9 +123,11 @@ static int xattr_of(struct meta *m, const struct meta_op *op, bool changes, stru
 {
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), in);
 
-	if (rc || in->type != META_TYPE_SYMLINK)
+	if (rc)
 		return rc;
-	return changes ? -EPERM : -ENODATA;
+	if (in->type == META_TYPE_SYMLINK)
+		return changes ? -EPERM : -ENODATA;
+	return changes ? meta__may_mark(m, op, in) : 0;
 }
 
 /* ---- changes -------------------------------------------------------------------------- */
@@ -289,6 +291,8 @@ int meta__plan_xattr_get(struct meta *m, struct meta_op *op)
 	if (!rc)
 		rc = xattr_of(m, op, false, &in);
 	if (!rc)
+		rc = meta__may_use(m, op, &in, META__MAY_R);
+	if (!rc)
 		rc = find(m, &in, op, &f);
 	if (rc)
 		return rc;
@@ -324,7 +328,7 @@ int meta__plan_xattr_list(struct meta *m, struct meta_op *op)
 		memcpy((char *)op->list_out + used, x.name, x.name_len);
 		used += x.name_len;
 		((char *)op->list_out)[used++] = 0;
-		index += meta__xattr_pieces(x.value_len) + 1;
+		index |= TWIN - 1; /* behind all pieces that it may have by then */
 	}
 	op->list_used_bytes = used;
 	op->length = index;

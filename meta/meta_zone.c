@@ -15,6 +15,8 @@
  *  (3) epoch_oldest <= epoch < epoch_oldest + META__EPOCHS, and no reader is in an older one.
  *      When the window is full the epoch stands still: zones wait longer than they had to.
  *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
+ *  (5) free_total counts what may be opened: not what is free on a drive that is being drained.
+ *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.
  */
 #include "meta/meta_share.h"
 
@@ -85,7 +87,7 @@ static void set_free(struct meta *m, uint32_t zone)
 	at->used = 0;
 	list_push_back(&z->free[drive], &at->link);
 	z->free_count[drive]++;
-	z->free_total++;
+	z->free_total += meta__drive_serves(m, drive); /* (5) */
 }
 
 static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
@@ -96,7 +98,7 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	ASSERT(at->state == ZONE_FREE);
 	list_del(&at->link);
 	z->free_count[drive_of(m, zone)]--;
-	z->free_total--;
+	z->free_total -= meta__drive_serves(m, drive_of(m, zone));
 	at->kind = (uint8_t)kind;
 	if (kind == META__ZONE_PAGE)
 		z->page_zones++;
@@ -116,11 +118,13 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->geo = *geo;
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
+	z->leaving_us = z->drain_zones = 0;
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
 	z->log_ready = META__ZONE_NONE;
 	z->log_opening = z->counted = false;
 	z->epoch = z->epoch_oldest = 1;
+	z->wear_least_zones = 0;
 	memset(z->readers, 0, sizeof(z->readers));
 	z->dirty_pages_max = (uint32_t)(m->conf.cache_bytes / META_PAGE_BYTES / 2);
 	list_init(&z->empty);
@@ -129,13 +133,138 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	for (uint32_t d = 0; d < geo->ndrives; d++) {
 		list_init(&z->free[d]);
 		z->free_count[d] = 0;
+		z->gone |= (uint64_t)(geo->state[d] == DRIVE_GONE) << d;
 	}
 	for (uint32_t i = 0; i < geo->nzones; i++) {
 		list_init(&zone[i].link);
-		set_free(m, i);
+		if (meta__geo_zone_there(geo, i))
+			set_free(m, i);
+		else
+			zone[i].state = ZONE_GONE;
+		if (meta__geo_zone_roots(geo, i))
+			meta__zone_use(m, i, META__ZONE_ROOT);
 	}
 	meta__supply_init(m);
 	return 0;
+}
+
+/* A zone that lies in a list is in it where it lies now. */
+static void zone_moved(struct meta__zone *to, const struct meta__zone *from)
+{
+	*to = *from;
+	if (from->link.next == &from->link) {
+		list_init(&to->link);
+		return;
+	}
+	to->link.prev->next = &to->link;
+	to->link.next->prev = &to->link;
+}
+
+int meta__zones_grow(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *zone = calloc(geo->nzones, sizeof(*zone));
+
+	if (!zone)
+		return -ENOMEM;
+	ASSERT(geo->nzones >= z->geo.nzones);
+	for (uint32_t i = 0; i < z->geo.nzones; i++)
+		zone_moved(&zone[i], &z->zone[i]);
+	free(z->zone);
+	z->zone = zone;
+	return 0;
+}
+
+void meta__zones_join(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t d = geo->ndrives - 1, first = z->geo.nzones;
+
+	ASSERT(d == z->geo.ndrives && geo->zone_base[d] == first);
+	z->geo = *geo;
+	z->wear_least_zones = 0; /* its zones were never used: the least is looked for anew */
+	list_init(&z->free[d]);
+	z->free_count[d] = 0;
+	meta__supply_join(m, d);
+	for (uint32_t i = first; i < geo->nzones; i++) {
+		list_init(&z->zone[i].link);
+		set_free(m, i);
+	}
+}
+
+void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t first = z->geo.zone_base[drive], count = z->geo.zone_count[drive];
+	const bool served = meta__drive_serves(m, drive);
+	uint32_t coming = 0;
+
+	for (uint32_t i = first; i < first + count; i++)
+		coming += z->zone[i].state == ZONE_EMPTY || z->zone[i].state == ZONE_FROZEN;
+	z->geo.state[drive] = (uint8_t)state;
+	if (served != meta__drive_serves(m, drive)) {
+		z->coming += served ? -coming : coming;
+		z->leaving_us += served ? coming : -coming;
+		z->geo.zones_serving += served ? -count : count;
+		z->free_total += served ? -z->free_count[drive] : z->free_count[drive];
+	}
+	z->drain_zones = 0;
+	if (state == DRIVE_DRAINS) {
+		meta__supply_shut(m, drive);
+		meta__zones_drain(m, drive);
+	}
+	if (state != DRIVE_GONE)
+		return;
+	ASSERT(z->free_count[drive] == count);
+	z->gone |= 1ull << drive;
+	while (list_pop_front(&z->free[drive]))
+		;
+	z->free_count[drive] = 0;
+	for (uint32_t i = first; i < first + count; i++)
+		z->zone[i].state = ZONE_GONE;
+	z->wear_least_zones = 0;
+}
+
+void meta__zones_drain(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	const struct meta__zone *at = &z->zone[z->geo.zone_base[drive]];
+	uint64_t blocks = 0, pages = 0;
+
+	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
+		if (at[i].kind == META__ZONE_DATA)
+			blocks += at[i].live;
+		if (at[i].kind == META__ZONE_PAGE)
+			pages += div_up(at[i].live, META_PAGE_BLOCKS);
+	}
+	z->drain_zones =
+		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
+}
+
+/* The roots lie in these zones now, and not in those that they lay in before. */
+void meta__zones_root(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	const struct meta__geo was = z->geo;
+
+	memcpy(z->geo.root_zone, geo->root_zone, sizeof(z->geo.root_zone));
+	for (uint32_t i = 0; i < 2 * META__ROOT_ZONES_MAX; i++) {
+		uint32_t zone = was.root_zone[i % 2][i / 2];
+
+		if (zone && !meta__geo_zone_roots(&z->geo, zone - 1))
+			set_free(m, zone - 1);
+	}
+}
+
+void meta__zone_give_root(struct meta *m, uint32_t zone)
+{
+	ASSERT(meta__zone_at(m, zone)->kind == META__ZONE_ROOT);
+	set_free(m, zone);
+}
+
+bool meta__drive_serves(const struct meta *m, uint32_t drive)
+{
+	return m->zones->geo.state[drive] == DRIVE_SERVES;
 }
 
 /* ---- names of zones -------------------------------------------------------- */
@@ -179,13 +308,21 @@ void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	at->used = m->zones->geo.zone_end;
 }
 
+/* Zones that the next checkpoint frees: for all, or on a drive that is to leave. */
+static void count_coming(struct meta *m, uint32_t zone, bool more)
+{
+	struct meta__zones *z = m->zones;
+
+	*(meta__drive_serves(m, drive_of(m, zone)) ? &z->coming : &z->leaving_us) += more ? 1 : -1;
+}
+
 /* From EMPTY or FROZEN back, when replay brings it to life again. */
 static void revive(struct meta *m, struct meta__zone *at)
 {
 	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
 		return;
 	if (at->state != ZONE_LEAVING)
-		m->zones->coming--;
+		count_coming(m, (uint32_t)(at - m->zones->zone), false);
 	list_del(&at->link);
 	at->state = ZONE_CLOSED;
 }
@@ -196,11 +333,14 @@ void meta__zone_settle(struct meta *m, uint32_t zone)
 
 	if (at->state != ZONE_CLOSED || at->live || at->pending || at->kind == META__ZONE_LOG)
 		return;
+	if (at->kind == META__ZONE_ROOT) /* (5) */
+		return;
 	at->state = ZONE_EMPTY;
 	at->victim = false;
-	m->zones->coming_data += at->kind == META__ZONE_DATA;
+	m->zones->coming_data +=
+		at->kind == META__ZONE_DATA && meta__drive_serves(m, drive_of(m, zone));
 	list_push_back(&m->zones->empty, &at->link);
-	m->zones->coming++;
+	count_coming(m, zone, true);
 }
 
 void meta__zone_close(struct meta *m, uint32_t zone)
@@ -314,7 +454,10 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		return false;
 	unset_free(m, zone, kind);
 	at->state = ZONE_OPENING;
+	if (at->incarnation == z->wear_least && z->wear_least_zones)
+		z->wear_least_zones--;
 	head.incarnation = ++at->incarnation;
+	z->wear_most = max_u64(z->wear_most, at->incarnation);
 	if (kind == META__ZONE_LOG) {
 		head.order = ++z->log_order;
 		head.oldest_order = z->log_oldest;
@@ -324,6 +467,31 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	io->second = false;
 	write_head(m, io);
 	return true;
+}
+
+/* Looked for anew only when all that were used least have been used again: once a round of all. */
+void meta__zone_wear(struct meta *m, struct meta_statfs *out)
+{
+	struct meta__zones *z = m->zones;
+
+	if (z->wear_least_zones == 0) {
+		z->wear_least = UINT64_MAX;
+		z->wear_most = 0;
+	}
+	for (uint32_t i = 0, looks = z->wear_least_zones ? 0 : z->geo.nzones; i < looks; i++) {
+		const uint64_t uses = z->zone[i].incarnation;
+
+		if (z->zone[i].state == ZONE_GONE)
+			continue;
+		if (uses < z->wear_least) {
+			z->wear_least = uses;
+			z->wear_least_zones = 0;
+		}
+		z->wear_least_zones += uses == z->wear_least;
+		z->wear_most = max_u64(z->wear_most, uses);
+	}
+	out->wear_least = z->wear_least;
+	out->wear_most = z->wear_most;
 }
 
 void meta__zone_io_done(struct meta *m, struct meta__io *x)
@@ -350,15 +518,34 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	meta__supply_ready(m, zone);
 }
 
+uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__supply *s = &z->data[drive];
+
+	if (!meta__drive_serves(m, drive))
+		return 0;
+	return z->free_count[drive] + s->opening + div_up(s->room, z->geo.zone_end - 1);
+}
+
+static bool is_emptier(const struct meta *m, uint32_t a, uint32_t b)
+{
+	const uint32_t *size = m->zones->geo.zone_count;
+
+	return meta__zone_free_on(m, a) * size[b] > meta__zone_free_on(m, b) * size[a];
+}
+
+/* Of the drive that is the emptiest for its size: so they fill alike. */
 uint32_t meta__zone_pick(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	uint32_t best = 0;
+	uint32_t best = META_DRIVES_MAX;
 
-	for (uint32_t d = 1; d < z->geo.ndrives; d++)
-		if (z->free_count[d] > z->free_count[best])
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		if (z->free_count[d] && meta__drive_serves(m, d) &&
+		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
 			best = d;
-	if (z->free_count[best] == 0)
+	if (best == META_DRIVES_MAX)
 		return META__ZONE_NONE;
 	return (uint32_t)(list_entry(z->free[best].next, struct meta__zone, link) - z->zone);
 }
@@ -477,9 +664,11 @@ void meta__zone_rooted(struct meta *m)
 		struct meta__zone *at = list_entry(l, struct meta__zone, link);
 
 		at->state = ZONE_LEAVING;
-		z->coming--;
+		count_coming(m, (uint32_t)(at - z->zone), false);
 		list_push_back(&z->leaving, &at->link);
 	}
+	if (meta__drain_drive(m) < META_DRIVES_MAX)
+		meta__zones_drain(m, meta__drain_drive(m));
 }
 
 void meta__zone_turn(struct meta *m)

@@ -53,6 +53,7 @@ one() {
 				"$passed passed, $failed failed (exit $code)"
 			sed 's/^/        | /' "$dir/out" | tail -n 60
 		fi
+		[ -z "${SEED:-}" ] || ! grep -qa '^# ' "$dir/out" || echo "        what happened: $dir/out"
 	} >"$dir/line"
 	cat "$dir/line" # in one write, so that lines of programs at once do not mix
 }

@@ -13,7 +13,7 @@ guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$
 
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
-sim_tests     := $(call first_ones,sim reuse flip wire,$(sim_tests))
+sim_tests     := $(call first_ones,sim reuse flip rot wire,$(sim_tests))
 test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
 
 # Sources that one test needs beside the layers: NAME_srcs.
@@ -26,7 +26,9 @@ sim_sock_calls := socket bind listen accept4 connect getpeername getsockname get
 	getrandom clock_now_ns clock_wall_ns
 sim_sock_ldflags := $(sim_sock_calls:%=-Wl,--wrap=%)
 wire_ldflags := $(sim_sock_ldflags)
+sim_ldflags := $(sim_sock_ldflags)
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.
 ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
 	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c appliance/ctl_look.c))
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
+test_ctl_attrs_srcs := appliance/ctl_attrs.c appliance/ctl_wave.c

@@ -41,9 +41,13 @@ refuses "keys add: the client's file is there already" "exists" "$KEYSCTL" add c
 check "and no key is left behind" [ ! -e "$KEYS/carol.key" ]
 refuses "keys add: an id that is no file's name" "no id" "$KEYSCTL" add ../x "$DIR/x"
 refuses "keys add: a path that climbs" "path" "$KEYSCTL" add --path /a/../b x "$DIR/x"
+refuses "keys add: a user without groups" "gids" "$KEYSCTL" add --uid 1000 x "$DIR/x"
+refuses "keys add: a user by name" "uid" "$KEYSCTL" add --uid ann --gids 100 x "$DIR/x"
+check "keys add with a user" keys add --write --uid 1000 --gids 100,101 ann "$DIR/ann"
 refuses "keys remove: none of that id" "no such file" "$KEYSCTL" remove nobody
 keys list >"$DIR/list" 2>&1
 says "keys list: rights" "alice  *read .* /$" "$DIR/list"
+says "keys list: user" "ann  *write .* uid 1000 " "$DIR/list"
 says "keys list: path" "bob  *write .*/team/b" "$DIR/list"
 secret=$(cut -d: -f2 "$DIR/alice")
 if grep -q "$secret" "$DIR/list"; then not_ok "keys list shows no secret"; else ok "keys list shows no secret"; fi
@@ -151,6 +155,17 @@ check "once" [ "$(logged 'key "alice": asked for a change')" = 1 ]
 refuses "the counters are not for the confined" "permission denied" "$WITH" bob status
 ctl export / "$DIR/after" >/dev/null 2>&1
 check "nothing has changed" same_trees "$DIR/before" "$DIR/after"
+
+# A user's key: what it imports is the user's, whosever tree it is.
+mkdir -p "$DIR/open" "$DIR/own/sub" && chmod 777 "$DIR/open"
+echo text >"$DIR/own/sub/file" && ln -s file "$DIR/own/sub/link" && chmod 600 "$DIR/own/sub/file"
+check "a directory that all may write to" ctl import "$DIR/open" /open
+check "a user imports there" with ann import "$DIR/own" /open/own
+ctl stat /open/own/sub /open/own/sub/file /open/own/sub/link >"$DIR/owners" 2>&1
+check "and it is all the user's" [ "$(grep -c '\b1000\b' "$DIR/owners")" = 3 ]
+check "who reads it" with ann cat /open/own/sub/file
+refuses "nobody else's directory is changed" "/mine: permission denied" "$WITH" ann mkdir /mine
+refuses "nor a tree removed at once" "not permitted" "$WITH" ann rm -r /open/own
 
 # Revoked in the middle of work: at once, and for good.
 head -c 60000000 /dev/urandom >"$DIR/big"

@@ -27,7 +27,10 @@ logged() { grep -q "$1" "$DIR/daemon.log"; }
 check "the first is in the log" logged 'refused: tcp 127.0.0.1:.*this address speaks TLS only'
 check "the second too" logged 'refused: tcp 127.0.0.1:.*key "weka": TLS: its key is unknown here'
 
-bad=0
+again() {
+	ctl -q import "$DIR/src" "/again-$1" && ctl -q export "/again-$1" "$DIR/b$1" && same_trees "$DIR/src" "$DIR/b$1"
+}
+bad=
 for round in 1 2 3 4 5; do
 	ctl -q import "$DIR/src" "/again-$round" >/dev/null 2>&1 &
 	importer=$!
@@ -35,9 +38,9 @@ for round in 1 2 3 4 5; do
 	crash
 	kill $importer 2>/dev/null
 	wait $importer 2>/dev/null
-	start && ctl -q import "$DIR/src" "/again-$round" >/dev/null && ctl -q export "/again-$round" "$DIR/b$round" \
-		>/dev/null && same_trees "$DIR/src" "$DIR/b$round" || bad=1
+	{ start && again $round; } >"$DIR/step" 2>&1 || bad="kill $round: $(tail -3 "$DIR/step")"
 done
-[ $bad = 0 ] && ok "five kills in an import" || not_ok "five kills in an import" "$(tail -3 "$DIR/daemon.log")"
+[ -z "$bad" ] && ok "five kills in an import" || not_ok "five kills in an import" "$bad
+$(tail -3 "$DIR/daemon.log")"
 check "a clean stop" stop
 finish

@@ -10,6 +10,24 @@ make_tree "$DIR/src" 600
 mkdir "$DIR/src/links" && echo one >"$DIR/src/links/a" && ln "$DIR/src/links/a" "$DIR/src/links/b" && ln "$DIR/src/links/a" "$DIR/src/c"
 dd if=/dev/urandom of="$DIR/src/links/large" bs=1M count=3 2>/dev/null && ln "$DIR/src/links/large" "$DIR/src/links/larger"
 
+attrs() { python3 - "$@" <<'PY'
+import os, sys
+what, top = sys.argv[1:3]
+paths = sorted(os.path.join(d, n) for d, ds, fs in os.walk(top) for n in ["."] + fs)
+if what == "set":
+    for i, p in enumerate(paths):
+        if i % 3 == 0 and not os.path.islink(p):
+            os.setxattr(p, "user.number", str(i).encode())
+            os.setxattr(p, "user.bytes", bytes(range(256)) * (i % 5))
+else:
+    for p in paths:
+        for n in sorted(os.listxattr(p, follow_symlinks=False)):
+            print(os.path.relpath(p, top), n, os.getxattr(p, n).hex())
+PY
+}
+attrs set "$DIR/src" && chmod 444 "$DIR/src/links/a"
+same_attrs() { attrs get "$1" >"$DIR/attrs1" && attrs get "$2" | cmp - "$DIR/attrs1" && [ -s "$DIR/attrs1" ]; }
+
 check "format takes two drives of different size" "$BIN/wekactl" format "$D0" "$D1"
 check "the appliance starts" start
 check "read buffers are poisoned" grep -q "WEKA_POISON_READS" "$DIR/daemon.log"
@@ -17,6 +35,7 @@ check "import takes the tree" ctl import "$DIR/src" /tree
 check "export runs" ctl export /tree "$DIR/out"
 check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
 
+check "with its extended attributes" same_attrs "$DIR/src" "$DIR/out"
 one_file() { [ "$(for f; do stat -c %i "$f"; done | sort -u | wc -l)" = 1 ]; }
 check "names of one file are names of one file again" one_file "$DIR/out/links/a" "$DIR/out/links/b" "$DIR/out/c"
 check "large ones, too" one_file "$DIR/out/links/large" "$DIR/out/links/larger"
@@ -29,6 +48,11 @@ case $again in
 *) not_ok "a second import copies nothing" "$again" ;;
 esac
 
+python3 -c "import os, sys; os.setxattr(sys.argv[1], 'user.number', b'other'); os.removexattr(sys.argv[1], 'user.bytes')" "$DIR/src"
+case $(ctl --json import "$DIR/src" /tree) in
+*'"files":0,'*'"attributes_left":0,'*'"errors":0,'*) ok "a third one only what attributes have become" ;;
+*) not_ok "a third one only what attributes have become" ;;
+esac
 check "SIGTERM stops it cleanly" stop
 check "check finds nothing wrong" "$BIN/wekactl" check "$D0" "$D1"
 check "it starts again" start
@@ -36,6 +60,7 @@ ADDRESS=$TCP
 check "export over TCP" ctl export /tree "$DIR/out2"
 ADDRESS=$SHM
 check "the same after a restart, over TCP" same_trees "$DIR/src" "$DIR/out2"
+check "and its attributes" same_attrs "$DIR/src" "$DIR/out2"
 
 # Two clients: one over shm, one over TCP.
 sees() { [ "$(ADDRESS=$TCP ctl cat "$1")" = "$2" ]; }

@@ -143,3 +143,21 @@ newline"
 	touch -h -d '1999-12-31 23:59:59' "$1/dangling"
 	chmod 0500 "$1/empty"
 }
+
+# ---- drives that come and go, under load ----
+
+drives() { ctl --json status | grep -o '"serial"' | wc -l; }
+said() { # TEXT: the daemon says so within a while
+	n=0
+	until grep -q "$1" "$DIR/daemon.log"; do
+		n=$((n + 1))
+		[ $n -lt 1200 ] || return 1
+		sleep 0.05
+	done
+}
+# What a loader was told, "PATH SUM" a line in told.*: it is so.
+all_there() {
+	cat "$DIR"/told.* | while read -r path sum rest; do
+		[ "$(ctl cat "$path" | sha256sum)" = "$sum  $rest" ] || { echo "$path"; return 1; }
+	done
+}

@@ -54,10 +54,27 @@ static void batch_walk(const struct fab_req *req, const uint8_t *body, uint32_t 
 			       0);
 			put_walk(&put, req->window.length_bytes, body, size);
 		} else {
-			ASSERT(fab__name_item_parse(&name, body, size, i) == 0);
+			ASSERT(fab__name_item_parse(&name, req->type, body, size, i) == 0);
+			ASSERT(req->type == FAB_STAT || name.by != FAB_BY_HANDLE);
 			name_walk(&name, body, size);
 		}
 	}
+}
+
+static void xattr_walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
+{
+	const char *xattr = req->args.xattr.xattr;
+	const uint8_t *value = req->args.xattr.value;
+	uint32_t len = req->args.xattr.value_bytes;
+	uint8_t sum = 0;
+
+	name_walk(&req->args.xattr.name, body, size);
+	ASSERT(req->args.xattr.xattr_bytes > 0 && !memchr(xattr, 0, req->args.xattr.xattr_bytes));
+	ASSERT((const uint8_t *)xattr + req->args.xattr.xattr_bytes <= body + size);
+	ASSERT(req->type == FAB_XATTR_SET || (!value && len == 0 && req->args.xattr.flags == 0));
+	for (uint32_t i = 0; i < len; i++)
+		sum |= value[i];
+	ASSERT(len == 0 || (sum >= value[0] && value + len <= body + size));
 }
 
 static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
@@ -66,6 +83,7 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 	case FAB_READ_BATCH:
 	case FAB_PUT:
 	case FAB_STAT:
+	case FAB_UNLINK_BATCH:
 		batch_walk(req, body, size);
 		return;
 	case FAB_READ:
@@ -99,9 +117,17 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 	case FAB_MKDIR:
 		name_walk(&req->args.make.name, body, size);
 		return;
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		xattr_walk(req, body, size);
+		return;
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		name_walk(&req->args.name.name, body, size);
 		return;

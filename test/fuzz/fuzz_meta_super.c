@@ -25,7 +25,6 @@ static void seal(uint8_t *p, uint32_t size_bytes, uint32_t crc_at)
 static void use_super(void)
 {
 	struct meta__super s;
-	struct meta_conf conf = { 0 };
 	struct meta__geo g;
 	char why[128];
 	uint64_t magic = META__SUPER_MAGIC;
@@ -38,10 +37,9 @@ static void use_super(void)
 	ASSERT((why[0] == 0) == (err == 0));
 	if (err)
 		return;
-	conf.ndrives = s.ndrives;
-	for (uint32_t d = 0; d < s.ndrives; d++)
-		conf.drive[d].nblocks = s.drive_nblocks[d];
-	meta__geo_make(&g, &conf, s.nshards, s.zone_blocks);
+	meta__geo_of(&g, &s);
+	for (uint32_t copy = 0; copy < 2; copy++)
+		ASSERT(meta__geo_zone_of(&g, g.root_area[copy]) == META__ZONE_NONE);
 	if (g.nzones)
 		ASSERT(meta__geo_zone_of(&g, meta__geo_zone_baddr(&g, g.nzones - 1)) ==
 		       g.nzones - 1);
@@ -69,7 +67,7 @@ static void use_zone(void)
 	memcpy(block + 24, &zone, 4);
 	seal(block, sizeof(block), 4);
 	if (meta__zone_parse(block, uuid, zone, &z) == 0)
-		ASSERT(z.zone == zone && z.kind <= META__ZONE_DATA);
+		ASSERT(z.zone == zone && z.kind <= META__ZONE_ROOT);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

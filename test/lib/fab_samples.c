@@ -31,7 +31,7 @@ static void batch_sample(struct fab_call *call)
 	static struct fab_name names[4];
 
 	names[0] = by_path;
-	names[1] = by_handle;
+	names[1] = call->type == FAB_UNLINK_BATCH ? by_path : by_handle;
 	names[2] = by_dir;
 	names[3] = by_dirhandle;
 	for (uint32_t i = 0; i < 4; i++)
@@ -66,6 +66,22 @@ static void make_sample(struct fab_call *call)
 		call->args.make.flags = FAB_PUT_EXCL;
 		call->args.make.size_bytes = UINT64_C(1) << 40;
 	}
+}
+
+static void read_sample(struct fab_call *call)
+{
+	call->args.read.handle = by_handle.handle;
+	call->args.read.offset_bytes = UINT64_C(0xa1b2c3d4e5f60718) >> 1;
+	call->args.read.length_bytes = 4096;
+}
+
+static void open_sample(struct fab_call *call)
+{
+	call->args.open.name = by_dir;
+	call->args.open.flags = FAB_OPEN_CREATE | FAB_OPEN_EXCL;
+	call->args.open.mode = 0600;
+	call->args.open.uid = 3;
+	call->args.open.gid = 4;
 }
 
 static void write_sample(struct fab_call *call)
@@ -109,6 +125,18 @@ static void symlink_sample(struct fab_call *call)
 	call->args.symlink.mtime_ns = 77;
 }
 
+static void xattr_sample(struct fab_call *call)
+{
+	call->args.xattr.name = by_path;
+	call->args.xattr.xattr = "user.color";
+	call->args.xattr.xattr_bytes = 10;
+	if (call->type != FAB_XATTR_SET)
+		return;
+	call->args.xattr.value = "\0red";
+	call->args.xattr.value_bytes = 4;
+	call->args.xattr.flags = FAB_XATTR_REPLACE;
+}
+
 void fab_sample(struct fab_call *call, enum fab_type type)
 {
 	memset(call, 0, sizeof(*call));
@@ -117,21 +145,16 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 	call->deadline_us = 1500000;
 	switch (type) {
 	case FAB_READ:
-		call->args.read.handle = by_handle.handle;
-		call->args.read.offset_bytes = UINT64_C(0xa1b2c3d4e5f60718) >> 1;
-		call->args.read.length_bytes = 4096;
+		read_sample(call);
 		return;
 	case FAB_READ_BATCH:
 	case FAB_PUT:
 	case FAB_STAT:
+	case FAB_UNLINK_BATCH:
 		batch_sample(call);
 		return;
 	case FAB_OPEN:
-		call->args.open.name = by_dir;
-		call->args.open.flags = FAB_OPEN_CREATE | FAB_OPEN_EXCL;
-		call->args.open.mode = 0600;
-		call->args.open.uid = 3;
-		call->args.open.gid = 4;
+		open_sample(call);
 		return;
 	case FAB_LIST:
 		call->args.list.dir = by_handle;
@@ -170,14 +193,21 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 	case FAB_SYMLINK:
 		symlink_sample(call);
 		return;
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		xattr_sample(call);
+		return;
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		call->args.name.name = by_dir;
 		return;
-	default:
-		return;
+	default:;
 	}
 }
 
@@ -224,8 +254,9 @@ static bool batch_same(const struct fab_call *call, const struct fab_req *req, c
 		    (fab__put_item_parse(&put, body, bytes, FAB_SAMPLE_WINDOW, i) ||
 		     !put_same(&put, &call->args.batch.puts[i])))
 			return false;
-		if (call->type == FAB_STAT && (fab__name_item_parse(&name, body, bytes, i) ||
-					       !name_same(&name, &call->args.batch.names[i])))
+		if ((call->type == FAB_STAT || call->type == FAB_UNLINK_BATCH) &&
+		    (fab__name_item_parse(&name, call->type, body, bytes, i) ||
+		     !name_same(&name, &call->args.batch.names[i])))
 			return false;
 	}
 	return true;
@@ -235,6 +266,18 @@ static bool batch_same(const struct fab_call *call, const struct fab_req *req, c
 #define FIELDS_SAME(a, b, first, last)                                                             \
 	(memcmp(&(a).first, &(b).first,                                                            \
 		(size_t)((const char *)(&(a).last + 1) - (const char *)&(a).first)) == 0)
+
+static bool xattr_same(const struct fab_call *call, const struct fab_req *req)
+{
+	const union fab_args *a = &call->args, *b = &req->args;
+
+	return name_same(&a->xattr.name, &b->xattr.name) &&
+	       a->xattr.xattr_bytes == b->xattr.xattr_bytes &&
+	       memcmp(a->xattr.xattr, b->xattr.xattr, a->xattr.xattr_bytes) == 0 &&
+	       a->xattr.value_bytes == b->xattr.value_bytes && a->xattr.flags == b->xattr.flags &&
+	       (call->type != FAB_XATTR_SET ||
+		memcmp(a->xattr.value, b->xattr.value, a->xattr.value_bytes) == 0);
+}
 
 bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, const void *body,
 		     uint32_t body_bytes)
@@ -249,6 +292,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 	case FAB_READ_BATCH:
 	case FAB_PUT:
 	case FAB_STAT:
+	case FAB_UNLINK_BATCH:
 		return batch_same(call, req, body, body_bytes);
 	case FAB_OPEN:
 		return name_same(&a->open.name, &b->open.name) &&
@@ -282,9 +326,16 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		       a->symlink.target_bytes == b->symlink.target_bytes &&
 		       memcmp(a->symlink.target, b->symlink.target, a->symlink.target_bytes) == 0 &&
 		       FIELDS_SAME(a->symlink, b->symlink, uid, mtime_ns);
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		return xattr_same(call, req);
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
+	case FAB_DRAIN:
+	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return name_same(&a->name.name, &b->name.name);
 	default:

@@ -120,8 +120,12 @@ uint64_t model_count(const struct model *fs)
 void model_node_attr(const struct model_node *n, struct model_attr *out)
 {
 	*out = n->attr;
-	if (n->attr.type == META_TYPE_DIR)
-		out->size = n->entries;
+	if (n->attr.type != META_TYPE_DIR)
+		return;
+	out->size = n->entries;
+	out->nlink = 2;
+	for (uint32_t i = 0; i < n->entries; i++)
+		out->nlink += n->entry[i]->node->attr.type == META_TYPE_DIR;
 }
 
 const char *model_node_text(const struct model_node *n)
@@ -245,6 +249,8 @@ static int place(struct model *fs, const char *path, bool follow, struct place *
 		len = strcspn(p, "/");
 		if (len > META_NAME_MAX)
 			return -ENAMETOOLONG;
+		if (!model__may(at, "x"))
+			return -EACCES;
 		memcpy(out->name, p, len);
 		out->name[len] = 0;
 		tail = p + len;
@@ -320,13 +326,19 @@ int model_put(struct model *fs, const char *path, uint32_t flags, const void *by
 		return -ENOENT;
 	if (!old && at.slash)
 		return -EISDIR;
+	err = model__may_change(at.dir, old);
+	if (err)
+		return err;
 	n = node_new(fs, META_TYPE_FILE, 0644, now_ns);
 	if (old && old->attr.type == META_TYPE_FILE) {
 		n->attr.mode = old->attr.mode;
 		n->attr.uid = old->attr.uid;
 		n->attr.gid = old->attr.gid;
+		if (fs->who && fs->who->uid != old->attr.uid)
+			n->attr.mode &= 0777;
 	}
 	node_set(n, set);
+	model__born(n, at.dir, set);
 	if (size > 0)
 		model__write(n, 0, bytes, size);
 	n->attr.size = size;
@@ -349,8 +361,12 @@ int model_mkdir(struct model *fs, const char *path, const struct model_set *set,
 		return err;
 	if (at.node)
 		return -EEXIST;
+	err = model__may_change(at.dir, NULL);
+	if (err)
+		return err;
 	n = node_new(fs, META_TYPE_DIR, 0755, now_ns);
 	node_set(n, set);
+	model__born(n, at.dir, set);
 	n->parent = at.dir;
 	entry_add(at.dir, at.name, n);
 	dir_changed(at.dir, now_ns);
@@ -375,8 +391,12 @@ int model_symlink(struct model *fs, const char *text, const char *path, const st
 		return -EEXIST;
 	if (at.slash)
 		return -ENOENT;
+	err = model__may_change(at.dir, NULL);
+	if (err)
+		return err;
 	n = node_new(fs, META_TYPE_SYMLINK, 0777, now_ns);
 	node_set(n, set);
+	model__born(n, at.dir, set);
 	n->text = model__must(strdup(text));
 	n->attr.size = strlen(text);
 	entry_add(at.dir, at.name, n);
@@ -395,6 +415,9 @@ int model_unlink(struct model *fs, const char *path, int64_t now_ns)
 		return -ENOENT;
 	if (at.node->attr.type == META_TYPE_DIR)
 		return -EISDIR;
+	err = model__may_change(at.dir, at.node);
+	if (err)
+		return err;
 	entry_del(at.dir, at.name);
 	node_unlink(at.node, now_ns);
 	dir_changed(at.dir, now_ns);
@@ -431,12 +454,17 @@ static int dir_remove(struct model *fs, const char *path, bool whole, int64_t no
 
 	if (err)
 		return err;
+	if (whole && fs->who)
+		return -EPERM;
 	if (!at.name[0])
 		return at.dots == 2 && !whole ? -ENOTEMPTY : -EINVAL;
 	if (!at.node)
 		return -ENOENT;
 	if (at.node->attr.type != META_TYPE_DIR)
 		return -ENOTDIR;
+	err = model__may_change(at.dir, at.node);
+	if (err)
+		return err;
 	if (at.node->entries && !whole)
 		return -ENOTEMPTY;
 	tree_empty(at.node, now_ns);
@@ -464,11 +492,20 @@ static bool is_below(const struct model_node *dir, const struct model_node *node
 	return dir == node;
 }
 
+/* Its dot-dot changes. */
+static int may_move(const struct place *at, const struct model_node *to)
+{
+	if (at->node->attr.type != META_TYPE_DIR || at->dir == to)
+		return 0;
+	return model__may(at->node, "w") ? 0 : -EACCES;
+}
+
 /* 1: nothing to do. */
 static int rename_allowed(const struct place *a, const struct place *b, uint32_t flags)
 {
 	const bool swap = flags & META_EXCHANGE;
 	bool is_dir;
+	int err;
 
 	if (!a->name[0] || !b->name[0])
 		return -EINVAL;
@@ -483,6 +520,15 @@ static int rename_allowed(const struct place *a, const struct place *b, uint32_t
 		return 1;
 	if (!swap && b->node && is_dir != (b->node->attr.type == META_TYPE_DIR))
 		return is_dir ? -ENOTDIR : -EISDIR;
+	err = model__may_change(a->dir, a->node);
+	if (!err)
+		err = model__may_change(b->dir, b->node);
+	if (!err)
+		err = may_move(a, b->dir);
+	if (!err && swap)
+		err = may_move(b, a->dir);
+	if (err)
+		return err;
 	if (is_below(b->dir, a->node) || (swap && is_below(a->dir, b->node)))
 		return -EINVAL;
 	return !swap && b->node && b->node->entries ? -ENOTEMPTY : 0;
@@ -538,6 +584,9 @@ int model_link(struct model *fs, const char *from, const char *to, uint32_t flag
 		return -EPERM;
 	if (b.slash)
 		return -ENOENT;
+	err = model__may_change(b.dir, NULL);
+	if (err)
+		return err;
 	entry_add(b.dir, b.name, a.node);
 	a.node->attr.nlink++;
 	a.node->attr.ctime_ns = now_ns;
@@ -551,9 +600,12 @@ int model_setattr(struct model *fs, const char *path, uint32_t flags, const stru
 	int err;
 	struct model_node *n = model_node(fs, path, flags, &err);
 
-	if (!n)
+	if (n)
+		err = model__may_set(n, set);
+	if (err)
 		return err;
 	node_set(n, set);
+	model__was_set(n, set);
 	n->attr.ctime_ns = now_ns;
 	return 0;
 }
@@ -600,6 +652,8 @@ int64_t model_read(struct model *fs, const char *path, uint64_t offset, void *bu
 	int err;
 	struct model_node *n = model_node(fs, path, 0, &err);
 
+	if (n && n->attr.type == META_TYPE_FILE && !model__may(n, "r"))
+		return -EACCES;
 	return n ? model_node_read(n, offset, buf, length) : err;
 }
 

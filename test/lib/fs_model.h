@@ -24,7 +24,7 @@ struct model_attr {
 	uint32_t mode;
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t nlink; /* names */
+	uint32_t nlink; /* names; of a directory: 2, and one for each directory in it */
 	uint64_t size;  /* bytes; of a directory: its entries */
 	int64_t mtime_ns;
 	int64_t ctime_ns;
@@ -43,6 +43,9 @@ struct model_set {
 
 struct model *model_new(int64_t now_ns);
 void model_end(struct model *fs);
+
+/* On whose behalf the next operations are; NULL: may everything.  It is kept. */
+void model_as(struct model *fs, const struct meta_who *who);
 
 /* ---- operations; set may be NULL ------------------------------------------------- */
 
@@ -85,6 +88,8 @@ int64_t model_readlink(struct model *fs, const char *path, char *buf);
 struct model_node *model_node(struct model *fs, const char *path, uint32_t flags, int *err);
 /* NULL: it is gone. */
 struct model_node *model_by_id(struct model *fs, uint64_t id);
+/* May its entries be told, with their attributes?  0 or -EACCES. */
+int model_may_list(const struct model_node *dir);
 void model_node_attr(const struct model_node *n, struct model_attr *out);
 int model_node_write(struct model_node *n, uint64_t offset, const void *bytes, uint64_t length,
 		     int64_t now_ns);

@@ -29,6 +29,7 @@ struct model_node {
 struct model {
 	struct model_node *root;
 	struct model_node *all;
+	const struct meta_who *who; /* fs_model_access.c */
 	uint64_t id_next;
 	uint64_t count;
 };
@@ -43,6 +44,15 @@ static inline void *model__must(void *p)
 int model__file_only(const struct model_node *n);
 void model__write(struct model_node *n, uint64_t offset, const uint8_t *bytes, uint64_t length);
 void model__cut(struct model_node *n, uint64_t size);
+
+/* fs_model_access.c.  want: of "rwx". */
+bool model__may(const struct model_node *n, const char *want);
+bool model__is_others_sticky_dir(const struct model_node *n);
+/* A name in dir comes, or goes from `old`. */
+int model__may_change(const struct model_node *dir, const struct model_node *old);
+int model__may_set(const struct model_node *n, const struct model_set *set);
+void model__born(struct model_node *n, const struct model_node *dir, const struct model_set *set);
+void model__was_set(struct model_node *n, const struct model_set *set);
 
 /* Where a node's attributes hang. */
 struct model_xattr **model__node_xattrs(struct model_node *n);

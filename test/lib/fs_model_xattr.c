@@ -47,6 +47,10 @@ static int find(struct model *fs, const char *path, const char *name, bool chang
 	model_node_attr(*node, &attr);
 	if (attr.type == META_TYPE_SYMLINK)
 		return changes ? -EPERM : -ENODATA;
+	if (changes && model__is_others_sticky_dir(*node))
+		return -EPERM;
+	if (!model__may(*node, changes ? "w" : "r"))
+		return -EACCES;
 	for (*at = model__node_xattrs(*node); **at && strcmp((**at)->name, name) != 0;)
 		*at = &(**at)->next;
 	return 0;

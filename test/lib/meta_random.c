@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define IDS 4u /* users and groups that are somebody's, mostly */
+
 /* ---- what to do it with ------------------------------------------------------------------- */
 
 static void random_name(struct meta_random *r, char *out)
@@ -96,13 +98,24 @@ static void random_bytes(struct meta_random *r, uint64_t size)
 		r->bytes[at] = (uint8_t)rand_u64(&r->rand);
 }
 
+/* One of few users, who are in one or two of as few groups; or nobody, who may everything. */
+static void random_who(struct meta_random *r)
+{
+	r->who = (struct meta_who){ .uid = 1 + (uint32_t)below(r, IDS - 1) };
+	if (below(r, 3) == 0)
+		r->who.gids = 1 + (uint32_t)below(r, 2);
+	for (uint32_t i = 0; i < r->who.gids; i++)
+		r->who.gid[i] = (uint32_t)below(r, IDS);
+	model_as(r->fs, r->who.gids ? &r->who : NULL);
+}
+
 static struct model_set random_set(struct meta_random *r)
 {
 	return (struct model_set){
 		.mask = (uint32_t)below(r, 32),
-		.mode = (uint32_t)below(r, 010000),
-		.uid = (uint32_t)below(r, 3000),
-		.gid = (uint32_t)below(r, 3000),
+		.mode = (uint32_t)below(r, 010000) | (below(r, 2) ? 0333 : 0),
+		.uid = (uint32_t)below(r, below(r, 4) ? IDS : 3000),
+		.gid = (uint32_t)below(r, below(r, 4) ? IDS : 3000),
 		.mtime_ns = (int64_t)below(r, 1000000),
 		.atime_ns = (int64_t)below(r, 1000000),
 	};
@@ -286,7 +299,7 @@ static void do_list(struct meta_random *r, const char *path)
 		struct model_attr a;
 
 		model_node_attr(n, &a);
-		err = a.type == META_TYPE_DIR ? 0 : -ENOTDIR;
+		err = a.type == META_TYPE_DIR ? model_may_list(n) : -ENOTDIR;
 	}
 	SAME(r, path, rc, err);
 	if (rc == 0)
@@ -578,12 +591,50 @@ static void do_rmtree(struct meta_random *r, const char *path)
 	meta_world_settle(r->w); /* until then files with names elsewhere have all their links */
 }
 
+/* What is one operation of the store. */
+static void as_somebody(struct meta_random *r, const char *a, const char *b)
+{
+	static void (*const does[])(struct meta_random *, const char *) = {
+		do_put,
+		do_put,
+		do_put_long,
+		do_mkdir,
+		do_rmdir,
+		do_rmtree,
+		do_unlink,
+		do_symlink,
+		do_setattr,
+		do_setattr,
+		do_list,
+		do_read,
+		do_readlink,
+		do_stat,
+		meta_random__xattr_change,
+		meta_random__xattr_get,
+	};
+	const uint64_t which = below(r, ARRAY_LEN(does) + 4);
+
+	random_who(r);
+	if (which < ARRAY_LEN(does))
+		does[which](r, a);
+	else if (which % 2)
+		do_rename(r, a, b);
+	else
+		do_link(r, a, b);
+	r->who.gids = 0;
+	model_as(r->fs, NULL);
+}
+
 static void one(struct meta_random *r)
 {
 	char a[1200], b[1200];
 
 	random_path(r, a);
 	random_path(r, b);
+	if (below(r, 2)) {
+		as_somebody(r, a, b);
+		return;
+	}
 	switch (below(r, 34)) {
 	case 0 ... 3:
 		do_put(r, a);

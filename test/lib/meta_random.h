@@ -11,6 +11,7 @@
 struct meta_random {
 	struct meta_world *w;
 	struct model *fs;
+	struct meta_who who; /* the operation is on behalf of, if it has groups */
 	struct rand_state rand;
 	int64_t now_ns;
 	uint64_t ops;

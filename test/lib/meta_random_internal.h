@@ -30,6 +30,7 @@ static inline struct meta_op op_new(struct meta_random *r, enum meta_op_type typ
 		.type = type,
 		.target = { .path = path, .path_len = (uint32_t)strlen(path) },
 		.wall_ns = ++r->now_ns,
+		.who = r->who.gids ? &r->who : NULL,
 		.runs = r->runs,
 		.crcs = r->crcs,
 		.runs_max = META_IO_BLOCKS_MAX,

@@ -104,6 +104,12 @@ static void write_lost(struct rig *r, const struct meta_io *io)
 		}
 }
 
+static bool write_is_bad(const struct rig *r, const struct meta_io *io)
+{
+	return r->bad_supers >> io->drive & 1 &&
+	       (io->block == 0 || io->block == r->conf.drive[io->drive].nblocks - 1);
+}
+
 static void complete(struct rig *r, struct meta_io *io)
 {
 	io->status = 0;
@@ -112,18 +118,25 @@ static void complete(struct rig *r, struct meta_io *io)
 		if (io->drive == 0 && io->block < r->lost_to &&
 		    io->block + io->nblocks > r->lost_from)
 			io->status = r->lost_status;
+		if (r->bad_reads >> io->drive & 1)
+			io->status = -EIO;
 		memcpy(io->buf, r->view[io->drive] + io->block * 4096, (size_t)io->nblocks * 4096);
 		break;
 	case META_IO_WRITE:
 		if (r->fail_at && r->writes >= r->fail_at)
 			io->status = -EIO;
-		if (io->status == 0 || rand_below(&r->rand, 2))
+		if (write_is_bad(r, io)) {
+			io->status = -EIO;
+			write_lost(r, io);
+		} else if (io->status == 0 || rand_below(&r->rand, 2))
 			write_complete(r, io);
 		else
 			write_lost(r, io);
 		break;
 	case META_IO_FLUSH:
-		if (!r->ignore_flush)
+		if (r->bad_flushes >> io->drive & 1)
+			io->status = -EIO;
+		else if (!r->ignore_flush)
 			drive_flush(r, io->drive);
 		break;
 	}
@@ -158,7 +171,7 @@ void rig_power_cut(struct rig *r)
 	}
 	while (r->nwrites)
 		write_forget(r, r->nwrites - 1);
-	for (uint32_t d = 0; d < r->conf.ndrives; d++)
+	for (uint32_t d = 0; d < r->ndrives; d++)
 		memcpy(r->view[d], r->image[d], r->conf.drive[d].nblocks * 4096);
 	r->cut = false;
 	r->cut_at = 0;
@@ -176,7 +189,7 @@ void rig_kill(struct rig *r)
 	for (uint32_t i = r->nwrites; i-- > 0;)
 		if (!r->write[i].complete)
 			write_forget(r, i);
-	for (uint32_t d = 0; d < r->conf.ndrives; d++)
+	for (uint32_t d = 0; d < r->ndrives; d++)
 		if (!r->conf.drive[d].volatile_cache)
 			drive_flush(r, d);
 	queue_drop(r);
@@ -187,11 +200,47 @@ void rig_kill(struct rig *r)
 void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,
 	      uint32_t nshards, bool volatile_cache)
 {
+	uint64_t bytes[RIG_DRIVES_MAX];
+
+	for (uint32_t d = 0; d < ndrives; d++)
+		bytes[d] = drive_bytes;
+	rig_make_of(r, seed, ndrives, bytes, nshards, volatile_cache);
+}
+
+uint32_t rig_drive(struct rig *r, uint64_t drive_bytes, bool volatile_cache)
+{
+	uint32_t d = r->ndrives++;
+
+	ASSERT(d < RIG_DRIVES_MAX);
+	r->conf.drive[d].nblocks = drive_bytes / 4096;
+	r->conf.drive[d].volatile_cache = volatile_cache;
+	r->image[d] = calloc(1, drive_bytes);
+	r->view[d] = calloc(1, drive_bytes);
+	ASSERT(r->image[d] && r->view[d]);
+	return d;
+}
+
+int rig_drive_add(struct rig *r, uint32_t drive)
+{
+	int err = meta_drive_add(r->m, &r->conf.drive[drive]);
+	uint32_t idle = 0;
+
+	while (!err && meta_drive_add_status(r->m) == -EAGAIN) {
+		if (r->cut)
+			return -ECANCELED;
+		idle = rig_step(r) ? 0 : idle + 1;
+		ASSERT(idle < 1000); /* else it waits for nothing */
+	}
+	return err ? err : meta_drive_add_status(r->m);
+}
+
+void rig_make_of(struct rig *r, uint64_t seed, uint32_t ndrives, const uint64_t *drive_bytes,
+		 uint32_t nshards, bool volatile_cache)
+{
 	memset(r, 0, sizeof(*r));
 	rand_seed(&r->rand, seed);
 	list_init(&r->queue);
 	r->conf = (struct meta_conf){
-		.ndrives = ndrives,
 		.cache_bytes = 128 * META_PAGE_BYTES,
 		.ops_max = 1,
 		.nshards = nshards,
@@ -199,13 +248,8 @@ void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_byt
 		.wall_ns = 1000,
 	};
 	memcpy(r->conf.uuid, "rig uuid", 8);
-	for (uint32_t d = 0; d < ndrives; d++) {
-		r->conf.drive[d].nblocks = drive_bytes / 4096;
-		r->conf.drive[d].volatile_cache = volatile_cache;
-		r->image[d] = calloc(1, drive_bytes);
-		r->view[d] = calloc(1, drive_bytes);
-		ASSERT(r->image[d] && r->view[d]);
-	}
+	while (r->conf.ndrives < ndrives)
+		r->conf.ndrives = rig_drive(r, drive_bytes[r->conf.ndrives], volatile_cache) + 1;
 	r->conf.memory_bytes = meta_memory_needed(&r->conf);
 	ASSERT(r->conf.memory_bytes > 0);
 	r->conf.memory = aligned_alloc(4096, r->conf.memory_bytes);
@@ -218,7 +262,7 @@ void rig_end(struct rig *r)
 		queue_drop(r);
 	while (r->nwrites)
 		write_forget(r, r->nwrites - 1);
-	for (uint32_t d = 0; d < r->conf.ndrives; d++) {
+	for (uint32_t d = 0; d < r->ndrives; d++) {
 		free(r->image[d]);
 		free(r->view[d]);
 	}
@@ -374,7 +418,8 @@ static int data_alloc(struct rig *r, uint32_t blocks, struct meta_run *runs, uin
 	int err;
 	uint32_t idle = 0;
 
-	while ((err = meta_data_alloc(r->m, r->writes, blocks, runs, 64, nruns)) == -EAGAIN) {
+	r->spread++;
+	while ((err = meta_data_alloc(r->m, r->spread, blocks, runs, 64, nruns)) == -EAGAIN) {
 		if (r->cut)
 			return -ECANCELED;
 		idle = rig_step(r) ? 0 : idle + 1;

@@ -30,16 +30,21 @@ struct rig {
 	struct meta *m;
 	struct meta_conf conf;
 	struct rand_state rand;
-	uint8_t *image[RIG_DRIVES_MAX];         /* what is durable                           */
-	uint8_t *view[RIG_DRIVES_MAX];          /* what a read sees                          */
-	struct list queue;                      /* I/Os that the drives have, in their order */
+	uint32_t ndrives;               /* that there are; conf.ndrives are given to a mount */
+	uint8_t *image[RIG_DRIVES_MAX]; /* what is durable                           */
+	uint8_t *view[RIG_DRIVES_MAX];  /* what a read sees                          */
+	struct list queue;              /* I/Os that the drives have, in their order */
 	struct rig_write write[RIG_WRITES_MAX]; /* not durable yet, oldest first     */
 	uint32_t nwrites;
+	uint64_t spread;      /* of the allocation that was last                     */
 	struct meta_op *over; /* the one that came back last                         */
 	uint64_t writes;      /* all that were taken, since the rig was made            */
 	uint64_t cut_at;      /* stop before this one is complete; 0: never             */
 	bool cut;             /* the power is off: nothing completes any more           */
 	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
+	uint32_t bad_supers;  /* drives, by bits, whose first and last block is not written, */
+	uint32_t bad_flushes; /* ... that do not flush, */
+	uint32_t bad_reads;   /* ... of which nothing is read                          */
 	bool lifo;            /* the newest I/O completes first                         */
 	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
 	bool cut_spoils;      /* ... and all of what has not completed surely does      */
@@ -53,7 +58,14 @@ struct rig {
 
 void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,
 	      uint32_t nshards, bool volatile_cache);
+/* ... with drives of these sizes. */
+void rig_make_of(struct rig *r, uint64_t seed, uint32_t ndrives, const uint64_t *drive_bytes,
+		 uint32_t nshards, bool volatile_cache);
 void rig_end(struct rig *r);
+/* One more drive is there; its number. */
+uint32_t rig_drive(struct rig *r, uint64_t drive_bytes, bool volatile_cache);
+/* The store takes it: to its end, or until the power is off (-ECANCELED). */
+int rig_drive_add(struct rig *r, uint32_t drive);
 
 /* A fresh struct meta on the drives; then to the end of format or mount: its status. */
 int rig_format(struct rig *r);

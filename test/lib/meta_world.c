@@ -68,6 +68,7 @@ int meta_world_data(struct meta_world *w, const void *bytes, uint64_t size_bytes
 			break;
 		ASSERT(steps < STEPS_MAX);
 		w->step(w);
+		ASSERT(meta_op_poll(w->m) == NULL); /* collection goes on by it, too */
 	}
 	for (uint32_t i = 0; !err && i < *nruns; i++) {
 		uint8_t *to = w->drive[META_BADDR_DRIVE(runs[i].baddr)] +

@@ -344,6 +344,23 @@ static int remove_named(struct script *s, const struct fab_name *name, bool dir)
 	return 0;
 }
 
+static void do_unlink_batch(struct script *s, struct fab_req *req)
+{
+	uint32_t count = req->args.batch.count, bytes = count * FAB_STATUS_BYTES, i;
+	uint8_t *table = calloc(count, FAB_STATUS_BYTES);
+
+	for (i = 0; i < count; i++) {
+		struct fab_name name;
+
+		fab_req_name(req, i, &name);
+		fab_build_status(table + i * FAB_STATUS_BYTES, remove_named(s, &name, false));
+	}
+	if (req->window.length_bytes)
+		send_range(req, table, 0, bytes);
+	fab_reply(req, 0, table, req->window.length_bytes ? 0 : bytes);
+	free(table);
+}
+
 static int do_rename(struct script *s, struct fab_req *req)
 {
 	struct script_file *f = named(s, &req->args.rename.from);
@@ -645,6 +662,9 @@ void script__request(struct script *s, struct fab_req *req)
 		return;
 	case FAB_STAT:
 		do_stat(s, req);
+		return;
+	case FAB_UNLINK_BATCH:
+		do_unlink_batch(s, req);
 		return;
 	case FAB_LIST:
 		do_list(s, req);

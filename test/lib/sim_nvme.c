@@ -266,11 +266,13 @@ int sim_drive_create(struct sim_drive **out, const struct sim_drive_options *opt
 	sim->durable = calloc(1, sim->size_bytes);
 	nunits = sim->size_bytes / sim->atomic_bytes;
 	sim->durable_seq = calloc(nunits, sizeof(*sim->durable_seq));
+	sim->copy_seq = calloc(nunits, sizeof(*sim->copy_seq));
+	sim__image_new(sim);
 	sim->visible_bad = calloc(nunits, sizeof(*sim->visible_bad));
 	sim->durable_bad = calloc(nunits, sizeof(*sim->durable_bad));
 	sim->cut_garbles = options->cut_garbles;
 	if (!sim->visible || !sim->durable || !sim->durable_seq || !sim->visible_bad ||
-	    !sim->durable_bad) {
+	    !sim->durable_bad || !sim->copy_seq) {
 		sim_drive_destroy(sim);
 		return -ENOMEM;
 	}
@@ -315,6 +317,7 @@ void sim_drive_destroy(struct sim_drive *sim)
 	free(sim->visible);
 	free(sim->durable);
 	free(sim->durable_seq);
+	free(sim->copy_seq);
 	free(sim->visible_bad);
 	free(sim->durable_bad);
 	free(sim->write);

@@ -47,7 +47,13 @@ struct sim_drive {
 	uint64_t *durable_seq; /* by atomic unit: the write that it is from */
 	bool *visible_bad;     /* by atomic unit: reads of it fail */
 	bool *durable_bad;
-	uint64_t seq; /* of the last completed write */
+	/* By atomic unit: 1 + the durable_seq of the drive `copy_of`, if this unit is a copy of
+	 * that one's, visible and durable; 0: it is not. */
+	uint64_t *copy_seq;
+	const struct sim_drive *copy_of;
+	uint64_t copy_image;
+	uint64_t image; /* sim__image_new() */
+	uint64_t seq;   /* of the last completed write */
 	uint64_t arrival;
 	struct sim_write *write; /* oldest first */
 	uint32_t write_count;
@@ -64,6 +70,8 @@ struct sim_drive {
 void sim__write_done(struct sim_drive *sim, const struct nvme_soft_cmd *cmd, bool durable);
 void sim__write_failed(struct sim_drive *sim, const struct nvme_soft_cmd *cmd);
 bool sim__unreadable(const struct sim_drive *sim, const struct nvme_soft_cmd *cmd);
+/* The image is another, by no write: what is known of copies is not true any more. */
+void sim__image_new(struct sim_drive *sim);
 void sim__flush(struct sim_drive *sim, uint64_t seq);
 
 #endif

@@ -72,6 +72,7 @@ static void make_durable(struct sim_drive *sim, uint64_t offset_bytes, const uin
 		return;
 	sim->durable_seq[unit] = seq;
 	sim->durable_bad[unit] = false;
+	sim->copy_seq[unit] = 0;
 	memcpy(sim->durable + offset_bytes, from, sim->atomic_bytes);
 }
 
@@ -93,6 +94,8 @@ static void see_written(struct sim_drive *sim, uint64_t offset_bytes, uint32_t s
 {
 	memset(sim->visible_bad + offset_bytes / sim->atomic_bytes, 0,
 	       size_bytes / sim->atomic_bytes * sizeof(*sim->visible_bad));
+	memset(sim->copy_seq + offset_bytes / sim->atomic_bytes, 0,
+	       size_bytes / sim->atomic_bytes * sizeof(*sim->copy_seq));
 }
 
 /* Back to what is durable. */
@@ -305,26 +308,53 @@ void sim_power_cut(struct sim_power *power, uint64_t seed)
 	}
 }
 
+/* What has changed on either side since the last copy; all of it the first time. */
+static void copy_durable(const struct sim_drive *sim, struct sim_drive *into)
+{
+	if (into->copy_of != sim || into->copy_image != sim->image)
+		memset(into->copy_seq, 0,
+		       sim->size_bytes / sim->atomic_bytes * sizeof(*into->copy_seq));
+	into->copy_of = sim;
+	into->copy_image = sim->image;
+	for (uint64_t unit = 0; unit < sim->size_bytes / sim->atomic_bytes; unit++) {
+		uint64_t at = unit * sim->atomic_bytes;
+
+		if (into->copy_seq[unit] == sim->durable_seq[unit] + 1)
+			continue;
+		memcpy(into->durable + at, sim->durable + at, sim->atomic_bytes);
+		into->durable_seq[unit] = sim->durable_seq[unit];
+		into->durable_bad[unit] = sim->durable_bad[unit];
+		see_durable(into, at, sim->atomic_bytes);
+		into->copy_seq[unit] = sim->durable_seq[unit] + 1;
+	}
+}
+
 void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_drive *into)
 {
 	struct rand_state rand = rand_of(sim, seed);
 
 	ASSERT(into->size_bytes == sim->size_bytes && into->atomic_bytes == sim->atomic_bytes);
 	ASSERT(!into->open && into != sim);
-	memcpy(into->durable, sim->durable, sim->size_bytes);
-	memcpy(into->durable_seq, sim->durable_seq,
-	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_seq));
-	memcpy(into->durable_bad, sim->durable_bad,
-	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_bad));
+	copy_durable(sim, into);
 	cut_completed(sim, &rand, into);
 	cut_in_flight(sim, &rand, into);
 	into->seq = sim->seq + 1025;
 	into->write_count = 0;
 	into->log_used = 0;
-	see_durable(into, 0, into->size_bytes);
+	for (uint64_t unit = 0; unit < into->size_bytes / into->atomic_bytes; unit++)
+		if (!into->copy_seq[unit]) /* what the cut has made of it */
+			see_durable(into, unit * into->atomic_bytes, into->atomic_bytes);
 }
 
 /* ---- images --------------------------------------------------------------------------------- */
+
+void sim__image_new(struct sim_drive *sim)
+{
+	static uint64_t images;
+
+	sim->image = ++images;
+	sim->copy_of = NULL;
+}
 
 const uint8_t *sim_drive_visible(const struct sim_drive *sim)
 {
@@ -351,6 +381,7 @@ void sim_drive_flip(struct sim_drive *sim, uint64_t byte, uint32_t bit)
 	ASSERT(byte < sim->size_bytes && bit < 8);
 	sim->visible[byte] ^= (uint8_t)(1u << bit);
 	sim->durable[byte] ^= (uint8_t)(1u << bit);
+	sim__image_new(sim);
 }
 
 void sim_drive_restore(struct sim_drive *sim, const uint8_t *image)
@@ -363,4 +394,5 @@ void sim_drive_restore(struct sim_drive *sim, const uint8_t *image)
 	see_durable(sim, 0, sim->size_bytes);
 	sim->write_count = 0;
 	sim->log_used = 0;
+	sim__image_new(sim);
 }

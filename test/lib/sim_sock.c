@@ -20,17 +20,18 @@
 #define SYN_TRIES 6u
 #define NS_PER_S_ UINT64_C(1000000000)
 
-struct sim_sock sim__sock;
+static struct sim_sock the_one; /* of who has no other */
+struct sim_sock *sim__sock = &the_one;
 struct sim_sock_stat sim_sock_stat;
 
 static uint64_t below(uint64_t bound)
 {
-	return rand_below(&sim__sock.rand, bound);
+	return rand_below(&sim__sock->rand, bound);
 }
 
 static void soon(uint64_t at_ns)
 {
-	sim__sock.next_ns = min_u64(sim__sock.next_ns, at_ns);
+	sim__sock->next_ns = min_u64(sim__sock->next_ns, at_ns);
 }
 
 /* ---- flows ----------------------------------------------------------------------------- */
@@ -38,17 +39,17 @@ static void soon(uint64_t at_ns)
 /* Until when nothing gets from `from` to `to`. */
 static uint64_t blocked_until(uint32_t from, uint32_t to)
 {
-	return max_u64(sim__sock.host[from].from_until_ns, sim__sock.host[to].to_until_ns);
+	return max_u64(sim__sock->host[from].from_until_ns, sim__sock->host[to].to_until_ns);
 }
 
 /* Mostly as fast as its host, now and then much slower, for a while. */
 static uint64_t delay(struct sim_conn *c, int end)
 {
 	struct sim_flow *f = &c->flow[end];
-	uint64_t usual = max_u64(sim__sock.host[c->host[0]].delay_max_ns, 1000), dice;
+	uint64_t usual = max_u64(sim__sock->host[c->host[0]].delay_max_ns, 1000), dice;
 
-	if (sim__sock.now_ns >= f->mood_ns) {
-		f->mood_ns = sim__sock.now_ns + 1 + below(2 * SIM_MOODS_NS);
+	if (sim__sock->now_ns >= f->mood_ns) {
+		f->mood_ns = sim__sock->now_ns + 1 + below(2 * SIM_MOODS_NS);
 		dice = below(20);
 		f->delay_max_ns = dice < 14 ? usual : dice < 18 ? 20 * usual : 300 * usual;
 	}
@@ -89,10 +90,10 @@ void sim__send(struct sim_conn *c, int end, enum sim_segment_type type, const vo
 	s->size = size;
 	if (size > 0)
 		memcpy(s->bytes, bytes, size);
-	s->sent_ns = sim__sock.now_ns;
+	s->sent_ns = sim__sock->now_ns;
 	s->arrives_ns = SIM_NO_TIME;
 	if (!f->lost) {
-		s->arrives_ns = max_u64(f->arrives_ns, sim__sock.now_ns + delay(c, end));
+		s->arrives_ns = max_u64(f->arrives_ns, sim__sock->now_ns + delay(c, end));
 		f->arrives_ns = s->arrives_ns;
 	}
 	f->way_bytes += size;
@@ -112,16 +113,16 @@ struct sim_conn *sim__conn_new(struct sim_obj *from, uint32_t host, uint16_t por
 	ASSERT(c);
 	c->host[0] = from->host;
 	c->host[1] = host;
-	c->port[0] = sim__sock.port_next++;
+	c->port[0] = sim__sock->port_next++;
 	c->port[1] = port;
 	c->end[0] = from;
 	c->reset_ns[0] = c->reset_ns[1] = SIM_NO_TIME;
 	c->open_ns = SIM_NO_TIME;
 	flow_init(&c->flow[0]);
 	flow_init(&c->flow[1]);
-	c->syn_ns = sim__sock.now_ns + delay(c, 0);
+	c->syn_ns = sim__sock->now_ns + delay(c, 0);
 	list_init(&c->node);
-	list_push_back(&sim__sock.conns, &c->node);
+	list_push_back(&sim__sock->conns, &c->node);
 	soon(c->syn_ns);
 	sim_sock_stat.connections++;
 	return c;
@@ -179,7 +180,7 @@ static void syn(struct sim_conn *c)
 {
 	struct sim_host *h = sim__owner(c->host[1]);
 	struct sim_obj *l = sim__listener(c->host[1], c->port[1]);
-	uint64_t now_ns = sim__sock.now_ns;
+	uint64_t now_ns = sim__sock->now_ns;
 
 	if (h->off || blocked_until(c->host[0], c->host[1]) > now_ns ||
 	    (l && l->queued == SIM_BACKLOG)) {
@@ -216,7 +217,7 @@ static void arrive(struct sim_conn *c, int end, struct sim_segment *s)
 
 	list_del(&s->node);
 	f->way_bytes -= s->size;
-	f->progress_ns = sim__sock.now_ns;
+	f->progress_ns = sim__sock->now_ns;
 	if (f->stuck && sim__send_room(f) >= f->send_max / 3) {
 		f->stuck = false;
 		sim__event(c->end[end]);
@@ -225,7 +226,7 @@ static void arrive(struct sim_conn *c, int end, struct sim_segment *s)
 		fail(c, 1 - end, -ECONNRESET);
 	} else if (c->gone[1 - end]) { /* nobody reads it */
 		if (s->type == SIM_DATA)
-			reset_later(c, end, sim__sock.now_ns + delay(c, 1 - end));
+			reset_later(c, end, sim__sock->now_ns + delay(c, 1 - end));
 	} else if (s->type == SIM_FIN) {
 		f->fin = true;
 		sim__event(o);
@@ -259,7 +260,7 @@ static void flow_run(struct sim_conn *c, int end)
 			return; /* it comes back, and says that it does not know us */
 		if (!c->gone[1 - end] && f->ready_bytes >= f->receive_max && !resets(f))
 			return;
-		if (s->arrives_ns > sim__sock.now_ns || until_ns > sim__sock.now_ns) {
+		if (s->arrives_ns > sim__sock->now_ns || until_ns > sim__sock->now_ns) {
 			soon(max_u64(s->arrives_ns, until_ns));
 			return;
 		}
@@ -272,13 +273,13 @@ static void away_watch(struct sim_conn *c, int end)
 {
 	uint32_t here = c->host[end], there = c->host[1 - end];
 	bool away = sim__owner(there)->off || c->flow[end].lost ||
-		    blocked_until(here, there) > sim__sock.now_ns ||
-		    blocked_until(there, here) > sim__sock.now_ns;
+		    blocked_until(here, there) > sim__sock->now_ns ||
+		    blocked_until(there, here) > sim__sock->now_ns;
 
 	if (!away)
 		c->away_ns[end] = 0;
 	else if (!c->away_ns[end])
-		c->away_ns[end] = sim__sock.now_ns;
+		c->away_ns[end] = sim__sock->now_ns;
 }
 
 /* When the end's own kernel gives up: nothing is acknowledged, or no probe is answered. */
@@ -302,8 +303,8 @@ static void give_up(struct sim_conn *c, int end)
 	if (o->keepalive && !c->away_ns[end] && c->gone[1 - end] && !f->fin &&
 	    !c->flow[1 - end].fin && list_empty(&c->flow[1 - end].way) &&
 	    c->reset_ns[end] == SIM_NO_TIME)
-		reset_later(c, end, sim__sock.now_ns + o->idle_s * NS_PER_S_);
-	if (at_ns <= sim__sock.now_ns)
+		reset_later(c, end, sim__sock->now_ns + o->idle_s * NS_PER_S_);
+	if (at_ns <= sim__sock->now_ns)
 		fail(c, end, -ETIMEDOUT);
 	else
 		soon(at_ns);
@@ -311,7 +312,7 @@ static void give_up(struct sim_conn *c, int end)
 
 static void conn_run(struct sim_conn *c)
 {
-	uint64_t now_ns = sim__sock.now_ns;
+	uint64_t now_ns = sim__sock->now_ns;
 
 	if (c->at == SIM_SYN && c->end[0] && !c->end[0]->err && now_ns >= c->syn_ns)
 		syn(c);
@@ -343,12 +344,12 @@ void sim_sock_time(uint64_t now_ns)
 {
 	struct list *at, *next;
 
-	ASSERT(now_ns >= sim__sock.now_ns);
-	sim__sock.now_ns = now_ns;
-	if (now_ns < sim__sock.next_ns)
+	ASSERT(now_ns >= sim__sock->now_ns);
+	sim__sock->now_ns = now_ns;
+	if (now_ns < sim__sock->next_ns)
 		return;
-	sim__sock.next_ns = SIM_NO_TIME;
-	for (at = sim__sock.conns.next; at != &sim__sock.conns; at = next) {
+	sim__sock->next_ns = SIM_NO_TIME;
+	for (at = sim__sock->conns.next; at != &sim__sock->conns; at = next) {
 		struct sim_conn *c = list_entry(at, struct sim_conn, node);
 
 		next = at->next;
@@ -357,7 +358,7 @@ void sim_sock_time(uint64_t now_ns)
 			conn_free(c);
 	}
 	for (uint32_t i = 0; i < SIM_HOSTS_MAX; i++) {
-		struct sim_host *h = &sim__sock.host[i];
+		struct sim_host *h = &sim__sock->host[i];
 
 		if (h->to_until_ns > now_ns)
 			soon(h->to_until_ns);
@@ -368,12 +369,12 @@ void sim_sock_time(uint64_t now_ns)
 
 uint64_t sim_sock_next(void)
 {
-	uint64_t next_ns = sim__sock.next_ns;
+	uint64_t next_ns = sim__sock->next_ns;
 
-	for (uint32_t i = 0; i < sim__sock.fds; i++) {
-		const struct sim_obj *o = sim__sock.fd[i];
+	for (uint32_t i = 0; i < sim__sock->fds; i++) {
+		const struct sim_obj *o = sim__sock->fd[i];
 
-		if (o && o->type == SIM_TIMER && o->due_ns > sim__sock.now_ns)
+		if (o && o->type == SIM_TIMER && o->due_ns > sim__sock->now_ns)
 			next_ns = min_u64(next_ns, o->due_ns);
 	}
 	return next_ns;
@@ -383,34 +384,34 @@ uint64_t sim_sock_next(void)
 
 static void hurry(void)
 {
-	sim__sock.next_ns = 0;
+	sim__sock->next_ns = 0;
 }
 
 void sim_sock_as(uint32_t host)
 {
 	ASSERT(host < SIM_HOSTS_MAX);
-	sim__sock.host_now = host;
+	sim__sock->host_now = host;
 }
 
 void sim_sock_alias(uint32_t address, uint32_t host)
 {
 	ASSERT(address < SIM_HOSTS_MAX && host != address);
-	sim__sock.host[address].owner = host;
+	sim__sock->host[address].owner = host;
 }
 
 void sim_sock_delay(uint32_t host, uint64_t delay_max_ns)
 {
-	sim__sock.host[host].delay_max_ns = delay_max_ns;
+	sim__sock->host[host].delay_max_ns = delay_max_ns;
 }
 
 void sim_sock_fails(uint32_t host, const bool *fails)
 {
-	sim__sock.host[host].fails = fails;
+	sim__sock->host[host].fails = fails;
 }
 
 void sim_sock_partition(uint32_t host, bool to, bool from, uint64_t until_ns)
 {
-	struct sim_host *h = &sim__sock.host[host];
+	struct sim_host *h = &sim__sock->host[host];
 
 	if (to)
 		h->to_until_ns = until_ns;
@@ -422,14 +423,14 @@ void sim_sock_partition(uint32_t host, bool to, bool from, uint64_t until_ns)
 
 void sim_sock_refuse(uint32_t host, uint64_t until_ns)
 {
-	sim__sock.host[host].refuse_until_ns = until_ns;
+	sim__sock->host[host].refuse_until_ns = until_ns;
 }
 
 /* With the process, or with the host: `told` the kernel says goodbye. */
 static void die(uint32_t host, bool told)
 {
-	for (uint32_t i = 0; i < sim__sock.fds; i++) {
-		struct sim_obj *o = sim__sock.fd[i];
+	for (uint32_t i = 0; i < sim__sock->fds; i++) {
+		struct sim_obj *o = sim__sock->fd[i];
 
 		if (!o || o->host != host || o->dead ||
 		    (o->type != SIM_STREAM && o->type != SIM_LISTENER))
@@ -461,7 +462,7 @@ void sim_sock_power(uint32_t host, bool on)
 {
 	if (!on)
 		die(host, false);
-	sim__sock.host[host].off = !on;
+	sim__sock->host[host].off = !on;
 	hurry();
 }
 
@@ -496,7 +497,7 @@ static void cut_flow(struct sim_conn *c, int end, uint64_t late_ns)
 	if (late_ns > 0) {
 		struct sim_segment *s = list_entry(f->way.prev, struct sim_segment, node);
 
-		s->arrives_ns = sim__sock.now_ns + late_ns;
+		s->arrives_ns = sim__sock->now_ns + late_ns;
 		f->arrives_ns = s->arrives_ns;
 	}
 	f->lost = true;
@@ -508,7 +509,7 @@ static struct sim_conn *conn_of(uint32_t host)
 	struct list *at;
 	uint32_t count = 0;
 
-	list_for_each (at, &sim__sock.conns) {
+	list_for_each (at, &sim__sock->conns) {
 		struct sim_conn *c = list_entry(at, struct sim_conn, node);
 
 		if (c->host[0] != host || c->at != SIM_OPEN || !c->end[0] || c->flow[0].lost)
@@ -537,7 +538,7 @@ bool sim_sock_lingers(uint32_t host)
 {
 	struct list *at;
 
-	list_for_each (at, &sim__sock.conns) {
+	list_for_each (at, &sim__sock->conns) {
 		struct sim_conn *c = list_entry(at, struct sim_conn, node);
 		const struct sim_obj *o = c->end[0];
 
@@ -550,26 +551,47 @@ bool sim_sock_lingers(uint32_t host)
 
 /* ---- begin and end --------------------------------------------------------------------- */
 
+struct sim_sock *sim_sock_new(void)
+{
+	struct sim_sock *net = calloc(1, sizeof(*net));
+
+	ASSERT(net);
+	return net;
+}
+
+void sim_sock_free(struct sim_sock *net)
+{
+	ASSERT(net != &the_one);
+	if (sim__sock == net)
+		sim__sock = &the_one;
+	free(net);
+}
+
+void sim_sock_use(struct sim_sock *net)
+{
+	sim__sock = net;
+}
+
 void sim_sock_begin(uint64_t seed, void (*idle)(void))
 {
-	memset(&sim__sock, 0, sizeof(sim__sock));
-	rand_seed(&sim__sock.rand, seed);
-	list_init(&sim__sock.conns);
-	sim__sock.port_next = 10000;
-	sim__sock.idle = idle;
-	sim__sock.now_ns = 1000000;
+	memset(sim__sock, 0, sizeof(*sim__sock));
+	rand_seed(&sim__sock->rand, seed);
+	list_init(&sim__sock->conns);
+	sim__sock->port_next = 10000;
+	sim__sock->idle = idle;
+	sim__sock->now_ns = 1000000;
 }
 
 uint32_t sim_sock_end(void)
 {
 	uint32_t open = 0;
 
-	for (uint32_t i = 0; i < sim__sock.fds; i++) {
-		open += sim__sock.fd[i] != NULL;
-		free(sim__sock.fd[i]);
-		sim__sock.fd[i] = NULL;
+	for (uint32_t i = 0; i < sim__sock->fds; i++) {
+		open += sim__sock->fd[i] != NULL;
+		free(sim__sock->fd[i]);
+		sim__sock->fd[i] = NULL;
 	}
-	while (!list_empty(&sim__sock.conns))
-		conn_free(list_entry(sim__sock.conns.next, struct sim_conn, node));
+	while (!list_empty(&sim__sock->conns))
+		conn_free(list_entry(sim__sock->conns.next, struct sim_conn, node));
 	return open;
 }

@@ -30,6 +30,13 @@
 #define SIM_HOSTS_MAX 16u
 #define SIM_NO_TIME   UINT64_MAX
 
+struct sim_sock;
+
+/* A network beside others, each with its own time and descriptors; calls go to the one in use. */
+struct sim_sock *sim_sock_new(void);
+void sim_sock_free(struct sim_sock *net);
+void sim_sock_use(struct sim_sock *net);
+
 /* Everything anew.  `idle` is called by who waits in poll(): it lets time pass. */
 void sim_sock_begin(uint64_t seed, void (*idle)(void));
 /* Gives back everything; returns how many descriptors were still open. */

@@ -37,7 +37,7 @@ struct sim_obj *sim__obj(int fd)
 {
 	uint32_t i = (uint32_t)(fd - SIM_FD_BASE);
 
-	return fd >= SIM_FD_BASE && i < SIM_FDS_MAX ? sim__sock.fd[i] : NULL;
+	return fd >= SIM_FD_BASE && i < SIM_FDS_MAX ? sim__sock->fd[i] : NULL;
 }
 
 static bool ours(int fd)
@@ -54,15 +54,15 @@ static int wrong(int err)
 static int obj_new(enum sim_obj_type type)
 {
 	for (uint32_t i = 0; i < SIM_FDS_MAX; i++) {
-		if (sim__sock.fd[i])
+		if (sim__sock->fd[i])
 			continue;
-		sim__sock.fd[i] = calloc(1, sizeof(struct sim_obj));
-		ASSERT(sim__sock.fd[i]);
-		sim__sock.fds = max_u32(sim__sock.fds, i + 1);
-		sim__sock.fd[i]->type = type;
-		sim__sock.fd[i]->host = sim__sock.host_now;
+		sim__sock->fd[i] = calloc(1, sizeof(struct sim_obj));
+		ASSERT(sim__sock->fd[i]);
+		sim__sock->fds = max_u32(sim__sock->fds, i + 1);
+		sim__sock->fd[i]->type = type;
+		sim__sock->fd[i]->host = sim__sock->host_now;
 		for (uint32_t k = 0; k < SIM_WATCHES; k++)
-			sim__sock.fd[i]->watch[k].fd = -1;
+			sim__sock->fd[i]->watch[k].fd = -1;
 		return SIM_FD_BASE + (int)i;
 	}
 	return wrong(EMFILE);
@@ -70,8 +70,8 @@ static int obj_new(enum sim_obj_type type)
 
 struct sim_obj *sim__listener(uint32_t address, uint16_t port)
 {
-	for (uint32_t i = 0; i < sim__sock.fds; i++) {
-		struct sim_obj *o = sim__sock.fd[i];
+	for (uint32_t i = 0; i < sim__sock->fds; i++) {
+		struct sim_obj *o = sim__sock->fd[i];
 
 		if (o && o->type == SIM_LISTENER && o->listens && !o->dead &&
 		    o->address == address && o->port == port)
@@ -92,10 +92,10 @@ static struct sim_obj *typed(int fd, enum sim_obj_type type)
 
 static void unwatch_all(int fd)
 {
-	for (uint32_t i = 0; i < sim__sock.fds; i++)
-		for (uint32_t k = 0; sim__sock.fd[i] && k < sim__sock.fd[i]->watches; k++)
-			if (sim__sock.fd[i]->watch[k].fd == fd)
-				sim__sock.fd[i]->watch[k].fd = -1;
+	for (uint32_t i = 0; i < sim__sock->fds; i++)
+		for (uint32_t k = 0; sim__sock->fd[i] && k < sim__sock->fd[i]->watches; k++)
+			if (sim__sock->fd[i]->watch[k].fd == fd)
+				sim__sock->fd[i]->watch[k].fd = -1;
 }
 
 CALL(int, close, int fd)
@@ -113,9 +113,9 @@ CALL(int, close, int fd)
 		sim__end_close(o->queue[i], 1);
 	}
 	unwatch_all(fd);
-	sim__sock.fd[fd - SIM_FD_BASE] = NULL;
+	sim__sock->fd[fd - SIM_FD_BASE] = NULL;
 	free(o);
-	sim__sock.next_ns = 0;
+	sim__sock->next_ns = 0;
 	return 0;
 }
 
@@ -150,9 +150,9 @@ CALL(int, bind, int fd, const struct sockaddr *sa, socklen_t bytes)
 		return -1;
 	o->port = ntohs(in->sin_port);
 	if (!o->port)
-		o->port = sim__sock.port_next++;
+		o->port = sim__sock->port_next++;
 	o->address = ntohl(in->sin_addr.s_addr) - NET;
-	if (o->address >= SIM_HOSTS_MAX || sim__owner(o->address) != &sim__sock.host[o->host])
+	if (o->address >= SIM_HOSTS_MAX || sim__owner(o->address) != &sim__sock->host[o->host])
 		return wrong(EADDRNOTAVAIL);
 	return sim__listener(o->address, o->port) ? wrong(EADDRINUSE) : 0;
 }
@@ -322,7 +322,7 @@ static ssize_t stream_send(struct sim_obj *o, const uint8_t *bytes, size_t size)
 
 	if (o->dead || o->shut_write)
 		return wrong(EPIPE);
-	if (sim__sock.host[o->host].fails && *sim__sock.host[o->host].fails)
+	if (sim__sock->host[o->host].fails && *sim__sock->host[o->host].fails)
 		return (ssize_t)size; /* the rest of a turn in which the power has failed */
 	if (o->err)
 		return wrong(-o->err);
@@ -335,16 +335,16 @@ static ssize_t stream_send(struct sim_obj *o, const uint8_t *bytes, size_t size)
 		sim_sock_stat.full++;
 		return wrong(EAGAIN);
 	}
-	if (rand_below(&sim__sock.rand, 16) == 0)
-		taken = 1 + (uint32_t)rand_below(&sim__sock.rand, taken);
-	pieces = rand_below(&sim__sock.rand, 2)
+	if (rand_below(&sim__sock->rand, 16) == 0)
+		taken = 1 + (uint32_t)rand_below(&sim__sock->rand, taken);
+	pieces = rand_below(&sim__sock->rand, 2)
 			 ? 1
-			 : 1 + (uint32_t)rand_below(&sim__sock.rand, PIECES_MAX);
+			 : 1 + (uint32_t)rand_below(&sim__sock->rand, PIECES_MAX);
 	while (at < taken) {
 		uint32_t n = taken - at;
 
 		if (--pieces > 0)
-			n = 1 + (uint32_t)rand_below(&sim__sock.rand, n);
+			n = 1 + (uint32_t)rand_below(&sim__sock->rand, n);
 		else
 			pieces = 1;
 		sim__send(o->conn, o->end, SIM_DATA, bytes + at, n);
@@ -377,7 +377,7 @@ static ssize_t stream_recv(struct sim_obj *o, uint8_t *to, size_t size, bool pee
 			list_del(&s->node);
 			free(s);
 		}
-		sim__sock.next_ns = 0; /* there is room for more */
+		sim__sock->next_ns = 0; /* there is room for more */
 	}
 	if (got > 0)
 		return (ssize_t)got;
@@ -515,7 +515,7 @@ static uint32_t plain_ready(const struct sim_obj *o)
 	if (o->type == SIM_EVENTFD)
 		return EPOLLOUT | (o->count > 0 ? EPOLLIN : 0u);
 	if (o->type == SIM_TIMER)
-		return o->due_ns && sim__sock.now_ns >= o->due_ns ? EPOLLIN : 0;
+		return o->due_ns && sim__sock->now_ns >= o->due_ns ? EPOLLIN : 0;
 	return 0;
 }
 
@@ -541,8 +541,8 @@ static bool epoll_ready(const struct sim_obj *o)
 
 bool sim_sock_unread(uint32_t host)
 {
-	for (uint32_t i = 0; i < sim__sock.fds; i++) {
-		const struct sim_obj *o = sim__sock.fd[i];
+	for (uint32_t i = 0; i < sim__sock->fds; i++) {
+		const struct sim_obj *o = sim__sock->fd[i];
 
 		if (o && o->type == SIM_STREAM && o->host == host && !o->dead && o->conn &&
 		    o->conn->flow[1 - o->end].ready_bytes > 0)
@@ -600,7 +600,7 @@ CALL(int, timerfd_settime, int fd, int flags, const struct itimerspec *t, struct
 	(void)old;
 	ASSERT(o && flags == 0);
 	ns = (uint64_t)t->it_value.tv_sec * NS_PER_S + (uint64_t)t->it_value.tv_nsec;
-	o->due_ns = ns ? sim__sock.now_ns + ns : 0;
+	o->due_ns = ns ? sim__sock->now_ns + ns : 0;
 	return 0;
 }
 
@@ -660,10 +660,10 @@ CALL(int, epoll_wait, int epoll, struct epoll_event *out, int max, int timeout_m
 
 static void idle(void)
 {
-	ASSERT(!sim__sock.in_idle);
-	sim__sock.in_idle = true;
-	sim__sock.idle();
-	sim__sock.in_idle = false;
+	ASSERT(!sim__sock->in_idle);
+	sim__sock->in_idle = true;
+	sim__sock->idle();
+	sim__sock->in_idle = false;
 }
 
 CALL(int, ppoll, struct pollfd *fds, nfds_t count, const struct timespec *timeout,
@@ -674,16 +674,16 @@ CALL(int, ppoll, struct pollfd *fds, nfds_t count, const struct timespec *timeou
 	if (count != 1 || !ours(fds->fd))
 		return __real_ppoll(fds, count, timeout, mask);
 	if (timeout)
-		until_ns = sim__sock.now_ns + (uint64_t)timeout->tv_sec * NS_PER_S +
+		until_ns = sim__sock->now_ns + (uint64_t)timeout->tv_sec * NS_PER_S +
 			   (uint64_t)timeout->tv_nsec;
 	for (;;) {
 		if (sim_sock_readable(fds->fd)) {
 			fds->revents = POLLIN;
 			return 1;
 		}
-		if (sim__sock.now_ns >= until_ns)
+		if (sim__sock->now_ns >= until_ns)
 			return 0;
-		ASSERT(!sim__sock.in_idle);
+		ASSERT(!sim__sock->in_idle);
 		idle();
 	}
 }
@@ -692,19 +692,19 @@ CALL(int, ppoll, struct pollfd *fds, nfds_t count, const struct timespec *timeou
 
 void sim_sock_waits(bool waits)
 {
-	sim__sock.waits = waits;
+	sim__sock->waits = waits;
 }
 
 CALL(uint64_t, clock_now_ns, void)
 {
-	if (sim__sock.waits && !sim__sock.in_idle) /* else it would poll for ever */
+	if (sim__sock->waits && !sim__sock->in_idle) /* else it would poll for ever */
 		idle();
-	return sim__sock.now_ns;
+	return sim__sock->now_ns;
 }
 
 CALL(uint64_t, clock_wall_ns, void)
 {
-	return WALL + sim__sock.now_ns;
+	return WALL + sim__sock->now_ns;
 }
 
 CALL(ssize_t, getrandom, void *to, size_t size, unsigned flags)
@@ -713,6 +713,6 @@ CALL(ssize_t, getrandom, void *to, size_t size, unsigned flags)
 
 	(void)flags;
 	for (size_t i = 0; i < size; i++)
-		at[i] = (uint8_t)rand_u64(&sim__sock.rand);
+		at[i] = (uint8_t)rand_u64(&sim__sock->rand);
 	return (ssize_t)size;
 }

@@ -110,7 +110,7 @@ struct sim_sock {
 	struct sim_obj *fd[SIM_FDS_MAX];
 	uint32_t fds; /* all from here on were never used */
 };
-extern struct sim_sock sim__sock;
+extern struct sim_sock *sim__sock; /* that is in use */
 
 /* sim_sock.c */
 struct sim_conn *sim__conn_new(struct sim_obj *from, uint32_t host, uint16_t port);
@@ -127,9 +127,9 @@ struct sim_obj *sim__listener(uint32_t address, uint16_t port);
 /* Whose address it is. */
 static inline struct sim_host *sim__owner(uint32_t address)
 {
-	struct sim_host *h = &sim__sock.host[address];
+	struct sim_host *h = &sim__sock->host[address];
 
-	return h->owner ? &sim__sock.host[h->owner] : h;
+	return h->owner ? &sim__sock->host[h->owner] : h;
 }
 
 static inline void sim__event(struct sim_obj *o)

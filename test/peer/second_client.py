@@ -8,19 +8,14 @@ tables alone: what it needs and does not find there is a hole in that document.
 It knows nothing of fabric/: no golden file, no header.  One line for each thing it tried; exit
 status 1 if the appliance and the document disagree.
 """
-import errno
-import hashlib
-import hmac
-import os
-import socket
-import struct
-import sys
+import errno, hashlib, hmac, os, socket, struct, sys
 
 BLOCK = 4096
 POOL = 8 << 20
 HELLO, CHALLENGE, PROOF, WELCOME, REFUSE, POOL_ADD, POOL_ADDED, PART, PULL, DATA, CANCEL, REPLY = range(1, 13)
 (PING, READ, READ_BATCH, OPEN, STAT, LIST, READLINK, STATFS, STATUS, PUT, PUT_BEGIN, PUT_COMMIT, WRITE, TRUNCATE,
- SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT, LINK, PUNCH, SEEK, RMTREE) = range(16, 41)
+ SETATTR, MKDIR, RMDIR, UNLINK, RENAME, SYMLINK, PUT_ABORT, LINK, PUNCH, SEEK, RMTREE,
+ XATTR_GET, XATTR_SET, XATTR_LIST, XATTR_DEL, UNLINK_BATCH) = range(16, 46)
 BY_PATH, BY_HANDLE, BY_DIRECTORY = 1, 2, 3
 TO_END = (1 << 64) - 1
 CRC = list(range(256))
@@ -254,6 +249,11 @@ def try_handles(c, t):
             find(0, 1) == (0, struct.pack("<Q", 4096)) and find(4096, 0) == (0, struct.pack("<Q", 8192)), (status, find(0, 1)))
     t.check("behind the end nothing is found", find(9096, 0)[0] == -errno.ENXIO, find(9096, 0))
     t.check("truncated", c.call(TRUNCATE, handle + struct.pack("<Q", 10))[0] == 0)
+    xattr = lambda kind, value=b"", flags=0, path=b"/peer/4097": c.call(kind, name_of(path, 48) + struct.pack(
+        "<IHHIIII", 48 + len(path), 6, 0, 54 + len(path) if kind == XATTR_SET else 0, len(value), flags, 0) + path + b"user.x" + value)
+    t.check("an attribute is set, whole, and listed", xattr(XATTR_SET, b"\0" * 700) == (0, b"") and xattr(XATTR_GET) == (0, b"\0" * 700) and
+            c.named(XATTR_LIST, 24, "/peer/4097") == (0, b"user.x\0") and xattr(XATTR_SET, b"", 1)[0] == -errno.EEXIST)
+    t.check("and removed", xattr(XATTR_DEL) == (0, b"") and xattr(XATTR_GET)[0] == xattr(XATTR_SET, b"v", 2)[0] == -errno.ENODATA)
     names = name_of("/peer/4097", 56) + name_of("/peer/new", 66)
     status, _ = c.call(RENAME, names + bytes(8) + b"/peer/4097/peer/new")
     got = c.read_batch([(BY_PATH, bytes(16), "/peer/4097"), (BY_HANDLE, handle, ""), (BY_PATH, bytes(16), "/peer/new")])
@@ -266,11 +266,11 @@ def try_handles(c, t):
     t.check("linked: one file with two names", status == 0 and attrs[0] == attrs[1] and attrs[0][0] == handle and attrs[0][-1] == 2,
             (status, attrs))
     t.check("a name that is there is no new one", c.call(LINK, names + bytes(8) + b"/peer/new/peer/too")[0] == -errno.EEXIST)
-    t.check("one name goes", c.named(UNLINK, 24, "/peer/too")[0] == 0)
+    two = struct.pack("<II", 2, 0) + name_of("/peer/too", 56) + name_of("/peer/no", 65) + b"/peer/too/peer/no"
+    t.check("one name goes", c.call(UNLINK_BATCH, two) == (0, struct.pack("<ii", 0, -errno.ENOENT)))
     t.check("a directory with files is not removed", c.named(RMDIR, 24, "/peer")[0] == -errno.ENOTEMPTY)
     t.check("a file is", c.named(UNLINK, 24, "/peer/new")[0] == 0)
-    got = c.read_batch([(BY_HANDLE, handle, "")])
-    t.check("and its handle is stale", got == [(-errno.ESTALE, 0)], got)
+    t.check("and its handle is stale", c.read_batch([(BY_HANDLE, handle, "")]) == [(-errno.ESTALE, 0)])
     t.check("the directory goes with all that is in it", c.named(RMTREE, 24, "/peer") == (0, b"") and
             c.named(RMTREE, 24, "/peer")[0] == -errno.ENOENT)
 

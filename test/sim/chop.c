@@ -343,8 +343,12 @@ static bool look_at_halves(void)
 		f->kind = WRITE;
 		if (is(f, f->now, f->size))
 			continue;
+		if (w.power.off) { /* it went while we looked: settle() looks again */
+			f->busy = true;
+			return true;
+		}
 		half(f);
-		if (!is(f, f->now, f->size))
+		if (!is(f, f->now, f->size) && !w.power.off)
 			return sim_wrong("%s: neither refused nor half", f->path);
 	}
 	return true;

@@ -285,7 +285,7 @@ static bool life(uint64_t seed, uint64_t capsules)
 static bool refuses_items_only(int type)
 {
 	return type == FAB_PING || type == FAB_STATFS || type == FAB_STATUS || type == FAB_STAT ||
-	       type == FAB_READ_BATCH || type == FAB_PUT;
+	       type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_UNLINK_BATCH;
 }
 
 /* What this is about has happened: else it shows nothing. */
@@ -295,7 +295,8 @@ static bool meant_something(void)
 
 	for (int type = FAB_PING; type < FAB_TYPE_END; type++) {
 		answered += seen.good[type] + seen.refused[type];
-		if (!seen.good[type] && type != FAB_PUT_COMMIT && type != FAB_PUT_ABORT)
+		if (!seen.good[type] && type != FAB_PUT_COMMIT && type != FAB_PUT_ABORT &&
+		    type != FAB_DRAIN && type != FAB_UNDRAIN) /* of a drive that it cannot name */
 			return sim_wrong("no request of type %d was ever granted", type);
 		if (!seen.refused[type] && !refuses_items_only(type))
 			return sim_wrong("no request of type %d was ever refused", type);

@@ -142,7 +142,7 @@ static void own_batch(struct hostile *h, struct fab_call *call)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_name name = { .by = FAB_BY_PATH, .name = "/h/a", .name_bytes = 4 };
 
-		if (below(h, 2))
+		if (call->type != FAB_UNLINK_BATCH && below(h, 2))
 			name = (struct fab_name){ .by = FAB_BY_HANDLE, .handle = h->handle };
 		names[i] = name;
 		reads[i] = (struct fab_read_item){ name, below(h, 3) ? 0 : odd_number(h) >> 1,
@@ -166,6 +166,7 @@ static void own_batch(struct hostile *h, struct fab_call *call)
 }
 
 /* The sample's arguments, with names, handles and sizes that mean something here. */
+static const struct fab_name fresh = { .by = FAB_BY_PATH, .name = "/h/new", .name_bytes = 6 };
 static const struct fab_name root = { .by = FAB_BY_PATH, .name = "/", .name_bytes = 1 };
 
 static void own_range(struct hostile *h, struct fab_call *call)
@@ -183,6 +184,7 @@ static void own_args(struct hostile *h, struct fab_call *call)
 	case FAB_READ_BATCH:
 	case FAB_PUT:
 	case FAB_STAT:
+	case FAB_UNLINK_BATCH:
 		own_batch(h, call);
 		return;
 	case FAB_READ:
@@ -224,30 +226,29 @@ static void own_args(struct hostile *h, struct fab_call *call)
 	case FAB_MKDIR:
 		call->args.make.name = own_name(h, true);
 		return;
+	case FAB_XATTR_LIST:
 	case FAB_READLINK:
 		call->args.name.name = own_name(h, false);
 		return;
 	case FAB_RMDIR:
 	case FAB_RMTREE:
 	case FAB_UNLINK:
+	case FAB_DRAIN:
 		call->args.name.name = own_name(h, true);
 		return;
 	case FAB_RENAME:
-		call->args.rename.from = own_name(h, true);
-		call->args.rename.to =
-			(struct fab_name){ .by = FAB_BY_PATH, .name = "/h/new", .name_bytes = 6 };
-		return;
 	case FAB_LINK:
 		call->args.rename.from = own_name(h, true);
-		call->args.rename.to =
-			(struct fab_name){ .by = FAB_BY_PATH, .name = "/h/new", .name_bytes = 6 };
-		call->args.rename.flags = 0;
+		call->args.rename.to = fresh;
 		return;
 	case FAB_SYMLINK:
 		call->args.symlink.name = own_name(h, true);
 		return;
-	default:
-		return;
+	default: /* XATTR_GET, XATTR_SET, XATTR_DEL, UNDRAIN, and what names nothing */
+		if (call->type >= FAB_XATTR_GET)
+			call->args.xattr.name = own_name(h, false);
+		if (call->type == FAB_XATTR_SET)
+			call->args.xattr.flags = below(h, 3);
 	}
 }
 

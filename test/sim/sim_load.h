@@ -2,6 +2,10 @@
 /*
  * Random operations of a client against the model, several in flight, each on paths of its
  * own, so that what must come of each is known when it is sent; readers go anywhere.
+ *
+ * They are a list that follows from the seed: what number n is follows from the seed, n and the
+ * model; `only` leaves out all others.  Who has lost its session asks again for what it has in
+ * flight (sim_load_resume), as libweka-client does: each change is then made once.
  */
 #ifndef SIM_LOAD_H
 #define SIM_LOAD_H
@@ -9,8 +13,9 @@
 #include "test/sim/sim_model.h"
 #include "test/sim/sim_world.h"
 
-#define SIM_OPS_MAX 8
-#define SIM_MAY_MAX 64 /* states that one read may find */
+#define SIM_OPS_MAX   8
+#define SIM_MAY_MAX   64 /* states that one read may find */
+#define SIM_NAMES_MAX 48 /* of one directory that is listed */
 
 enum sim_kind {
 	SIM_PUT,
@@ -27,11 +32,29 @@ enum sim_kind {
 	SIM_LONG_PUT,
 	SIM_GIVE_LINK,
 	SIM_EXCHANGE,
+	SIM_MOVE_DIR, /* a rename, or an exchange, of directories with all that is in them */
+	SIM_RMTREE,
+	SIM_PUNCH,
+	SIM_SEEK,
+	SIM_LIST,
 	SIM_KINDS
+};
+
+/* A listing in pieces: what is there throughout comes exactly once, and nothing that never was. */
+struct sim_listing {
+	uint32_t count;
+	struct {
+		char name[16];
+		bool must; /* it was there all the time */
+		uint32_t seen;
+	} entry[SIM_NAMES_MAX];
+	bool lax; /* the directory itself was moved or removed meanwhile, or there are too many */
+	uint8_t cookie[FAB_COOKIE_BYTES];
 };
 
 struct sim_op {
 	bool used;
+	uint64_t number; /* in the list */
 	enum sim_kind kind;
 	uint32_t stage;
 	int expect; /* 0 or -errno: what the last request must answer */
@@ -41,8 +64,19 @@ struct sim_op {
 	struct sim_state *content; /* what is written */
 	uint64_t offset;
 	uint32_t length;
+	bool swap; /* an exchange; of a seek: a hole is looked for */
 	struct fab_handle handle;
 	struct sim_call *call;
+	struct sim_listing listing;
+	/* What it calls its change, and the mark of the session in which that was sent first. */
+	struct fab_change change_id;
+	uint64_t mark;
+	uint64_t begun; /* a long put: the session that began it */
+	union {         /* what the call's arguments point to */
+		struct fab_put_item put;
+		struct fab_read_item read;
+		struct fab_name name;
+	} item;
 	/* A read: what it may find is what there was when it was sent, and what any change has
 	 * made, or may make, of it since. */
 	uint32_t may_count;                 /* SIM_MAY_MAX: too many to tell */
@@ -53,17 +87,31 @@ struct sim_op {
 struct sim_load {
 	struct sim_world *w;
 	struct sim_model *model;
-	struct rand_state rand;
+	struct rand_state rand; /* of this try */
+	uint64_t seed;
+	uint64_t next;        /* number of the next operation of the list */
+	uint64_t tries;       /* of it */
+	const uint64_t *only; /* sorted: these alone are done; NULL: all */
+	uint32_t only_count;
+	uint64_t changes; /* numbers of changes that were given out */
+	uint64_t session; /* how often it has come back */
+	bool tell;        /* what happens, for people */
 	uint32_t in_flight_max;
 	uint32_t names;           /* of files, and of links, in each directory */
 	const enum sim_kind *mix; /* one of these is done next */
 	uint32_t mix_count;
-	bool big; /* files of many blocks */
+	bool big;    /* files of many blocks */
+	bool moves;  /* directories move */
+	bool breaks; /* a drive fails: an error says nothing of what was done */
 	struct sim_op op[SIM_OPS_MAX];
-	uint64_t done; /* operations that came back */
-	uint64_t full; /* ... with -ENOSPC          */
+	uint64_t done;       /* operations that came back */
+	uint64_t full;       /* ... with -ENOSPC          */
+	uint64_t again;      /* ... changes that had to be asked for again, */
+	uint64_t again_done; /* and of them had been made */
+	uint64_t refused;    /* ... since a block of the file had rotted */
+	uint64_t broken;     /* ... since a drive failed */
 	uint64_t by_kind[SIM_KINDS];
-	char why[256]; /* of the first wrong answer; "": none */
+	char why[320]; /* of the first wrong answer; "": none */
 	/* Answers to calls that are not the load's: user is none of op[].  NULL: there are none. */
 	bool (*other)(struct sim_load *l, struct sim_call *c);
 };
@@ -74,6 +122,18 @@ bool sim_load_step(struct sim_load *l, bool send);
 bool sim_load_idle(const struct sim_load *l);
 /* The power went: what was in flight is decided by what is found (sim_verify); then forget it. */
 void sim_load_forget(struct sim_load *l);
+/* ... or, in a new session, after a sim_verify() that does not settle, asked for again. */
+void sim_load_resume(struct sim_load *l);
+/* `to` is the same client, of another world: what it has in flight is not in flight there. */
+void sim_load_copy(struct sim_load *to, const struct sim_load *from, struct sim_world *w,
+		   struct sim_model *model);
+/* A bit of a block of a random file's data is another from now on, on the drives; the drives are at
+ * rest.  False: there is none that could be. */
+bool sim_load_rot(struct sim_load *l, struct rand_state *r);
+extern uint64_t sim_rot_seen; /* answers with a block that does not match its sum, as it must be */
+
+/* All that there is: what programs of their own mix do not do. */
+void sim_load_everything(struct sim_load *l);
 
 /* Everything that is there against the model, with l's changes in flight either way (NULL: none);
  * settles them in `model` when `settle`.  false: see w->why. */

@@ -102,6 +102,28 @@ int sim_model_parent(const struct sim_model *m, const char *path)
 	return 0;
 }
 
+void sim_model_copy(struct sim_model *to, const struct sim_model *from)
+{
+	sim_model_clear(to);
+	memcpy(to->node, from->node, from->count * sizeof(*from->node));
+	to->count = from->count;
+	for (uint32_t i = 0; i < to->count; i++)
+		sim_state_hold(to->node[i].state);
+}
+
+const struct sim_node *sim_model_below(const struct sim_model *m, const char *path, uint32_t *i)
+{
+	const size_t length = strlen(path);
+
+	for (; *i < m->count; (*i)++) {
+		const char *at = m->node[*i].path;
+
+		if (strncmp(at, path, length) == 0 && (at[length] == '/' || !at[length]))
+			return &m->node[(*i)++];
+	}
+	return NULL;
+}
+
 void sim_model_clear(struct sim_model *m)
 {
 	while (m->count > 0)
@@ -115,6 +137,32 @@ void sim_change_add(struct sim_change *c, const struct sim_model *m, const char 
 	snprintf(c->path[c->count], SIM_PATH_MAX, "%s", path);
 	c->before[c->count] = sim_state_hold(sim_model_get(m, path));
 	c->after[c->count++] = after;
+}
+
+bool sim_change_put(struct sim_change *c, const struct sim_model *m, const char *path,
+		    struct sim_state *after)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (strcmp(c->path[i], path) == 0) {
+			sim_state_drop(c->after[i]);
+			c->after[i] = after;
+			return true;
+		}
+	if (c->count == SIM_CHANGE_MAX || strlen(path) >= SIM_PATH_MAX / 2) {
+		sim_state_drop(after);
+		return false;
+	}
+	sim_change_add(c, m, path, after);
+	return true;
+}
+
+void sim_change_copy(struct sim_change *to, const struct sim_change *from)
+{
+	*to = *from;
+	for (uint32_t i = 0; i < to->count; i++) {
+		sim_state_hold(to->before[i]);
+		sim_state_hold(to->after[i]);
+	}
 }
 
 uint32_t sim_model_names(const struct sim_model *m, const struct sim_state *s)
@@ -150,7 +198,7 @@ void sim_change_drop(struct sim_change *c)
 		sim_state_drop(c->after[i]);
 	}
 	c->count = 0;
-	c->seen = false;
+	c->seen = c->found = false;
 }
 
 bool sim_paths_meet(const char *a, const char *b)

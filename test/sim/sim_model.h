@@ -16,8 +16,8 @@
 
 #define SIM_PATH_MAX   64
 #define SIM_NODES_MAX  1024
-#define SIM_LINKS_MAX  6 /* names of one file */
-#define SIM_CHANGE_MAX SIM_LINKS_MAX
+#define SIM_LINKS_MAX  6  /* names of one file */
+#define SIM_CHANGE_MAX 40 /* paths: a tree that is moved or removed */
 
 enum sim_type { SIM_ABSENT, SIM_FILE, SIM_DIR, SIM_LINK };
 
@@ -27,7 +27,8 @@ struct sim_state {
 	enum sim_type type;
 	uint32_t mode;
 	uint32_t size;
-	uint8_t *bytes; /* of a file, or a link's target */
+	uint8_t *bytes;  /* of a file, or a link's target */
+	uint32_t rotten; /* bits: blocks whose only copy is not what was written any more */
 };
 
 struct sim_node {
@@ -40,7 +41,8 @@ struct sim_change {
 	char path[SIM_CHANGE_MAX][SIM_PATH_MAX];
 	struct sim_state *before[SIM_CHANGE_MAX]; /* NULL: absent */
 	struct sim_state *after[SIM_CHANGE_MAX];
-	bool seen; /* a reader has seen it done */
+	bool seen;  /* a reader has seen it done */
+	bool found; /* the last verification has found it done */
 };
 
 struct sim_model {
@@ -61,11 +63,20 @@ bool sim_model_has_children(const struct sim_model *m, const char *dir);
 /* Is the directory above `path` there? ("a/b" -> "a"; what is above "a" always is.)  0 or -errno.
  */
 int sim_model_parent(const struct sim_model *m, const char *path);
+/* ... which takes paths and states as they are; the states are shared. */
+void sim_model_copy(struct sim_model *to, const struct sim_model *from);
 void sim_model_clear(struct sim_model *m);
+/* The i-th path at or below `path` from *i on, NULL: there are no more. */
+const struct sim_node *sim_model_below(const struct sim_model *m, const char *path, uint32_t *i);
 
 /* Add path: now -> after (NULL: removed); takes over one hold on `after`. */
 void sim_change_add(struct sim_change *c, const struct sim_model *m, const char *path,
 		    struct sim_state *after);
+/* The same, of a path that may be part of it already.  False: that are too many, or one too long;
+ * the hold is dropped then. */
+bool sim_change_put(struct sim_change *c, const struct sim_model *m, const char *path,
+		    struct sim_state *after);
+void sim_change_copy(struct sim_change *to, const struct sim_change *from);
 /* The same for all names of the file at `path`. */
 void sim_change_file(struct sim_change *c, const struct sim_model *m, const char *path,
 		     struct sim_state *after);

@@ -174,6 +174,15 @@ static void explain(struct hunt *h, const char *path)
 		f->explained = true;
 }
 
+/* What has rotted shows nothing of what should be there. */
+static bool rots(const struct sim_change *c)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if ((c->before[i] && c->before[i]->rotten) || (c->after[i] && c->after[i]->rotten))
+			return true;
+	return false;
+}
+
 /* A change in flight: before or after, whole; settle it for the checks that follow. */
 static bool verify_change(struct hunt *h, struct sim_change *c, struct sim_model *settle)
 {
@@ -187,6 +196,8 @@ static bool verify_change(struct hunt *h, struct sim_change *c, struct sim_model
 			     c->path[0], describe_state(c->before[0], text[0]),
 			     describe_state(c->after[0], text[1]),
 			     describe(h, c->path[0], text[2]));
+	/* Else it may look like either: one that puts an empty file where one was, too. */
+	c->found = after && !rots(c) && !change_is(h, c, c->before);
 	for (uint32_t i = 0; i < c->count; i++)
 		explain(h, c->path[i]);
 	if (after && settle)
@@ -203,8 +214,10 @@ static bool in_flight(const struct sim_load *l, const char *path)
 	return false;
 }
 
-/* Names of one file, and of no other: each is told how many there are. */
-static bool links_hold(struct hunt *h, const struct sim_model *model, const struct sim_load *l)
+/* Names of one file, and of no other: each is told how many there are.  *late: of one that was
+ * removed with a tree it is not told yet. */
+static bool links_hold(struct hunt *h, const struct sim_model *model, const struct sim_load *l,
+		       bool *late)
 {
 	for (uint32_t i = 0; i < h->count; i++) {
 		const struct found *f = &h->found[i];
@@ -223,33 +236,71 @@ static bool links_hold(struct hunt *h, const struct sim_model *model, const stru
 				return wrong(h->w, "%s and %s: %s file", f->path, other->path,
 					     same ? "one" : "not one");
 		}
-		if (!S_ISDIR(f->attr.mode) && f->attr.nlink != names)
-			return wrong(h->w, "%s: %u links, %u names", f->path, f->attr.nlink, names);
+		if (S_ISDIR(f->attr.mode) || f->attr.nlink == names)
+			continue;
+		*late = f->attr.nlink > names;
+		return wrong(h->w, "%s: %u links, %u names", f->path, f->attr.nlink, names);
 	}
+	return true;
+}
+
+/* `path` is that of an entry of `dir`. */
+static bool is_in(const char *path, const char *dir)
+{
+	const size_t len = strlen(dir);
+
+	return strncmp(path, dir, len) == 0 && path[len] == '/' && !strchr(path + len + 1, '/');
+}
+
+/* A directory tells of two links, and of one for each directory in it. */
+static bool dirs_hold(struct hunt *h)
+{
+	for (uint32_t i = 0; i < h->count; i++) {
+		const struct found *f = &h->found[i];
+		uint32_t links = 2;
+
+		if (!S_ISDIR(f->attr.mode))
+			continue;
+		for (uint32_t k = 0; k < h->count; k++)
+			links += S_ISDIR(h->found[k].attr.mode) && is_in(h->found[k].path, f->path);
+		if (f->attr.nlink != links)
+			return wrong(h->w, "%s: %u links, not %u", f->path, f->attr.nlink, links);
+	}
+	return true;
+}
+
+static bool list_all(struct hunt *h)
+{
+	h->count = 0;
+	if (!list_dir(h, "", NULL))
+		return false;
+	for (uint32_t i = 0; i < h->count; i++)
+		if (S_ISDIR(h->found[i].attr.mode) &&
+		    !list_dir(h, h->found[i].path, &h->found[i].attr.handle))
+			return false;
 	return true;
 }
 
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle)
 {
 	static struct hunt h;
+	bool late = false;
+	char text[2][96];
 
 	h.w = w;
-	h.count = 0;
-	if (!list_dir(&h, "", NULL))
+	if (!list_all(&h))
 		return false;
-	for (uint32_t i = 0; i < h.count; i++)
-		if (S_ISDIR(h.found[i].attr.mode) &&
-		    !list_dir(&h, h.found[i].path, &h.found[i].attr.handle))
-			return false;
 	for (uint32_t i = 0; i < model->count; i++) {
 		const struct sim_node *n = &model->node[i];
 
 		if (in_flight(l, n->path))
 			continue;
 		if (!is_state(&h, n->path, n->state))
-			return wrong(w, "%s: %s", n->path,
+			return wrong(w, "%s: %s: %s, not %s", n->path,
 				     find(&h, n->path) ? "not as it was acknowledged"
-						       : "acknowledged, and it is gone");
+						       : "acknowledged, and it is gone",
+				     describe(&h, n->path, text[0]),
+				     describe_state(n->state, text[1]));
 		explain(&h, n->path);
 	}
 	for (uint32_t i = 0; l && i < SIM_OPS_MAX; i++)
@@ -259,7 +310,14 @@ bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l
 	for (uint32_t i = 0; i < h.count; i++)
 		if (!h.found[i].explained)
 			return wrong(w, "%s: nobody made it, or it was removed", h.found[i].path);
-	return links_hold(&h, model, l);
+	if (!dirs_hold(&h))
+		return false;
+	if (links_hold(&h, model, l, &late))
+		return true;
+	if (!late)
+		return false;
+	sim_world_settle(w);
+	return list_all(&h) && links_hold(&h, model, l, &late);
 }
 
 static const void *block_at(const struct sim_world *w, uint64_t baddr)

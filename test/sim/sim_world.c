@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define STEPS_MAX 2000000u /* of one wait: what takes longer hangs */
+#define SETTLED   8u       /* turns with nothing to do: nothing comes any more */
 #define ANY_LANE  UINT32_MAX
 #define WALL_NS   1700000000000000000ull
 
@@ -82,8 +83,9 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 
 		ASSERT(sim_drive_create(&w->sim[i], &options) == 0);
 	}
-	if (cfg->address)
-		snprintf(w->address, sizeof(w->address), "%s", cfg->address);
+	if (cfg->address || cfg->lan)
+		snprintf(w->address, sizeof(w->address), "%s",
+			 cfg->lan ? cfg->lan->address : cfg->address);
 	else
 		snprintf(w->address, sizeof(w->address), "shm:/tmp/weka-sim.%d.%p", (int)getpid(),
 			 (void *)w);
@@ -94,17 +96,39 @@ static bool step(struct sim_world *w, uint32_t index)
 	return app_core_step(w->each[index], w->power.now_ns, WALL_NS + w->power.now_ns);
 }
 
-/* Clients first: their requests end, with errors if the power is off; then what served them. */
-static void down(struct sim_world *w)
+static void as(struct sim_world *w, bool client)
 {
+	if (w->net)
+		w->cfg.lan->as(w, client);
+}
+
+/* What clients had out ends, and what served them: until nobody has anything to do. */
+static void come_to_rest(struct sim_world *w)
+{
+	uint32_t idle = 0;
+
+	as(w, false);
+	for (int i = 0; w->core && i < 200 && idle < SETTLED; i++) {
+		bool more = false;
+
+		for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
+			more |= step(w, c);
+		more |= app_control_step(w->srv[0], w->dma, w->power.now_ns);
+		idle = more ? 0 : idle + 1;
+		w->power.now_ns += 1000;
+		if (w->cfg.lan)
+			w->cfg.lan->time(w);
+	}
+}
+
+/* Clients first: their requests end, with errors if the power is off; then what served them. */
+static void down(struct sim_world *w, bool told)
+{
+	if (w->net && w->srv[0])
+		w->cfg.lan->down(w, told);
 	if (w->conn[0])
 		sim_world_disconnect(w);
-	for (int i = 0; w->core && i < 200; i++) {
-		for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
-			(void)step(w, c);
-		(void)app_control_step(w->srv[0], w->dma, w->power.now_ns);
-		w->power.now_ns += 1000;
-	}
+	come_to_rest(w);
 	for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
 		app_core_abandon(w->each[c]);
 	for (uint32_t c = 0; c < w->ncores; c++) {
@@ -127,15 +151,19 @@ static void down(struct sim_world *w)
 	if (w->dma)
 		nvme_dma_destroy(w->dma);
 	w->dma = NULL;
+	if (w->net)
+		w->cfg.lan->end(w);
 }
 
 void sim_world_destroy(struct sim_world *w)
 {
-	down(w);
+	down(w, false);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
 		sim_drive_destroy(w->sim[i]);
-	for (uint32_t c = 0; c < w->ncores; c++)
+	for (uint32_t c = 0; c < w->ncores; c++) {
 		free(w->memory[c]);
+		free(w->pool[c]);
+	}
 }
 
 /* Zones that became free in this turn go to the front.  A mount begins anywhere: no two alike. */
@@ -184,23 +212,32 @@ static bool step_all(struct sim_world *w)
 
 static bool turn(struct sim_world *w)
 {
-	bool more = step_all(w);
+	bool more;
 	uint64_t next;
+
+	as(w, false);
+	more = step_all(w);
 
 	if (w->cfg.eager_reuse)
 		hurry_zones(w);
 	if (w->srv[0])
 		more |= app_control_step(w->srv[0], w->dma, w->power.now_ns);
 	w->power.now_ns += 1000;
+	if (w->cfg.lan)
+		w->cfg.lan->time(w);
 	if (more)
 		return true;
 	next = sim_power_next_ns(&w->power);
+	if (w->cfg.lan)
+		next = min_u64(next, w->cfg.lan->next(w));
 	for (uint32_t c = 0; c < w->ncores; c++)
 		next = min_u64(next, app_core_deadline(w->each[c]));
 	if (w->cfg.leap_max_ns)
 		next = min_u64(next, w->power.now_ns + w->cfg.leap_max_ns);
 	if (next != UINT64_MAX && next > w->power.now_ns)
 		w->power.now_ns = next;
+	if (w->cfg.lan)
+		w->cfg.lan->time(w);
 	return next != UINT64_MAX;
 }
 
@@ -268,6 +305,8 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	ASSERT(!w->core);
 	memset(w->free_last, 0, sizeof(w->free_last));
 	sim_power_on(&w->power);
+	if (w->cfg.lan)
+		w->cfg.lan->up(w);
 	ASSERT(nvme_dma_create(&w->dma) == 0);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
 		sim_drive_open(w->sim[i], w->dma, &w->drive[i]);
@@ -377,7 +416,7 @@ int sim_world_stop(struct sim_world *w)
 	if (err)
 		snprintf(w->why, sizeof(w->why), "%s", app_core_error(w->core));
 	else
-		down(w);
+		down(w, true);
 	return w->power.off ? -ECANCELED : err;
 }
 
@@ -385,7 +424,7 @@ void sim_world_cut(struct sim_world *w, uint64_t seed)
 {
 	if (!w->power.off)
 		sim_power_cut(&w->power, seed);
-	down(w);
+	down(w, false);
 }
 
 /* A command that the reset finds under way is cut off; a write may have come as far as the cache.
@@ -411,7 +450,7 @@ void sim_world_kill(struct sim_world *w, uint64_t seed)
 			for (uint32_t p = 0; q && p < q->pending_count; p++)
 				cut_off(w->sim[d], &q->pending[p], rand_u64(&r));
 		}
-	down(w);
+	down(w, true);
 	w->power.off = false;
 }
 
@@ -422,28 +461,49 @@ void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_
 		sim_drive_cut_copy(from->sim[i], seed, to->sim[i]);
 }
 
+/* With a lan the client's own memory, which it keeps. */
+static int add_pool(struct sim_world *w, uint32_t lane)
+{
+	const uint64_t size = SIM_CALLS_MAX * SIM_WINDOW;
+
+	if (!w->cfg.lan)
+		return fab_pool_add(w->conn[lane], size, &w->region[lane]);
+	if (!w->pool[lane])
+		w->pool[lane] = aligned_alloc(2u << 20, size);
+	ASSERT(w->pool[lane]);
+	return fab_pool_lend(w->conn[lane], w->pool[lane], size, &w->region[lane]);
+}
+
 static int connect_lane(struct sim_world *w, uint32_t lane)
 {
 	struct fab_connect_cfg cfg = { .address = w->address, .key = key };
+	const uint64_t id[2] = { w->cfg.seed, lane + 1 };
 	struct fab_conn **conn = &w->conn[lane];
 	struct fab_region **region = &w->region[lane];
-	int err = fab_connect(conn, &cfg, w->power.now_ns);
+	int err;
 
+	if (w->cfg.remember)
+		memcpy(cfg.client_id, id, sizeof(cfg.client_id));
+	as(w, true);
+	err = fab_connect(conn, &cfg, w->power.now_ns);
 	for (uint32_t steps = 0;
 	     !err && (err = fab_connect_step(*conn, w->power.now_ns)) == -EINPROGRESS; steps++) {
 		ASSERT(steps < STEPS_MAX);
 		(void)turn(w);
+		as(w, true);
 		err = 0;
 	}
 	if (!err)
-		err = fab_pool_add(*conn, SIM_CALLS_MAX * SIM_WINDOW, region);
+		err = add_pool(w, lane);
 	for (uint32_t steps = 0; !err && (err = fab_region_status(*region)) == -EINPROGRESS;
 	     steps++) {
 		struct fab_call *none[1];
 
 		ASSERT(steps < STEPS_MAX);
+		fab_flush(*conn);
 		(void)turn(w);
-		(void)!fab_poll(*conn, w->power.now_ns, none, 0);
+		as(w, true);
+		(void)!fab_poll(*conn, w->power.now_ns, none, 1);
 		err = 0;
 	}
 	if (w->power.off)
@@ -490,9 +550,11 @@ uint32_t sim_world_step(struct sim_world *w, struct sim_call **done, uint32_t do
 	struct fab_call *calls[SIM_CALLS_MAX];
 	uint32_t count = 0;
 
+	as(w, true);
 	for (uint32_t lane = 0; lane < w->ncores; lane++)
 		fab_flush(w->conn[lane]);
 	(void)turn(w);
+	as(w, true);
 	done_max = min_u32(done_max, SIM_CALLS_MAX);
 	for (uint32_t lane = 0; lane < w->ncores && count < done_max; lane++)
 		count += fab_poll(w->conn[lane], w->power.now_ns, calls + count, done_max - count);
@@ -510,6 +572,7 @@ void sim_world_turn(struct sim_world *w)
 
 void sim_world_disconnect(struct sim_world *w)
 {
+	as(w, true);
 	for (uint32_t lane = 0; lane < w->ncores; lane++) {
 		if (w->conn[lane])
 			fab_close(w->conn[lane]);
@@ -543,6 +606,7 @@ void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window)
 		c->call.window_offset = (uint64_t)(c - w->calls) * SIM_WINDOW;
 		c->call.window_bytes = SIM_WINDOW;
 	}
+	as(w, true);
 	ASSERT(fab_submit(w->conn[c->lane], &c->call) == 0);
 	c->in_flight = true;
 }
@@ -560,6 +624,14 @@ int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window)
 	ASSERT(done[0] == c);
 	c->in_flight = false;
 	return 0;
+}
+
+void sim_world_settle(struct sim_world *w)
+{
+	for (uint32_t steps = 0; meta__orphans_waiting(app_core_meta(w->core)); steps++) {
+		ASSERT(steps < STEPS_MAX);
+		(void)turn(w);
+	}
 }
 
 int sim_world_check_all(struct sim_world *w, struct meta_check *found)

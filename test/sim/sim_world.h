@@ -24,9 +24,25 @@
 #define SIM_CORES_MAX  4
 #define SIM_WINDOW     (128u << 10) /* of one call */
 
+struct sim_world;
+
+/* A network that is no part of the host's: sim_lan.h.  Called when the world has its power back,
+ * before anything is done as one of the two, after time went on, when the appliance is gone
+ * (`told`: its kernel lives and says goodbye), and when all is closed. */
+struct sim_lan {
+	const char *address;
+	void (*up)(struct sim_world *w);
+	void (*as)(struct sim_world *w, bool client);
+	void (*time)(struct sim_world *w);
+	uint64_t (*next)(struct sim_world *w); /* when something happens by itself */
+	void (*down)(struct sim_world *w, bool told);
+	void (*end)(struct sim_world *w);
+};
+
 struct sim_world_cfg {
 	uint64_t seed;
-	uint32_t ncores; /* 0: 1; the environment's APP_CORES, if set, instead */
+	const struct sim_lan *lan; /* NULL: the host's, by shared memory */
+	uint32_t ncores;           /* 0: 1; the environment's APP_CORES, if set, instead */
 	uint32_t ndrives;
 	uint32_t nblocks; /* of each drive */
 	bool volatile_cache;
@@ -49,6 +65,7 @@ struct sim_world_cfg {
 	/* A zone that has just become free is the next to be used: too early shows at once.  (The
 	 * store takes the one that has been free longest; which one is no rule of its own.) */
 	bool eager_reuse;
+	bool remember; /* clients name themselves: their changes can be asked for again */
 };
 
 /* A call of the client, with its window. */
@@ -68,6 +85,8 @@ struct sim_world {
 	uint64_t memory_bytes[SIM_CORES_MAX];
 	uint32_t ncores;
 	struct rand_state order;
+	void *net;                 /* the lan's */
+	void *pool[SIM_CORES_MAX]; /* the client's memory, with a lan: outlives connections */
 	/* Of one power-up: */
 	uint64_t memory_iova[SIM_CORES_MAX];
 	struct nvme_dma *dma;
@@ -128,6 +147,8 @@ struct sim_call *sim_world_call_on(struct sim_world *w, uint32_t lane);
 void sim_world_submit(struct sim_world *w, struct sim_call *c, bool with_window);
 /* Submit and step until it is back (the only one in flight): 0, see call.status; -ECANCELED. */
 must_check int sim_world_do(struct sim_world *w, struct sim_call *c, bool with_window);
+/* Turn until no file waits to be freed. */
+void sim_world_settle(struct sim_world *w);
 /* The store's own check: 0, or -EUCLEAN with w->why. */
 must_check int sim_world_check(struct sim_world *w);
 /* The same; what it found. */

@@ -213,6 +213,31 @@ static int ask_truncate(struct wire_client *cl, struct wire_request *r)
 	return weka_submit_truncate(cl->c, &r->req, &k->handle, it->size);
 }
 
+static int ask_punch(struct wire_client *cl, struct wire_request *r)
+{
+	struct wire_item *it = &r->item[0];
+	const struct wire_known *k = pick_handle(cl, it);
+	uint32_t offset = (uint32_t)below(cl, 9000);
+
+	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)))
+		return -EAGAIN;
+	open_op(cl, it,
+		&(struct wire_op){ .kind = WIRE_PUNCH,
+				   .object = k->object,
+				   .id = wire_id(),
+				   .offset = below(cl, 2) ? offset : 0,
+				   .size = 1 + (uint32_t)below(cl, 9000) });
+	if (it->op < 0)
+		return -EAGAIN;
+	r->count = 1;
+	return weka_submit_punch(cl->c, &r->req, &k->handle, it->offset, it->size);
+}
+
+static enum wire_kind kind_of(enum wire_ask ask)
+{
+	return ask == ASK_UNLINK ? WIRE_UNLINK : ask == ASK_RENAME ? WIRE_RENAME : WIRE_EXCHANGE;
+}
+
 static int ask_name(struct wire_client *cl, struct wire_request *r)
 {
 	struct wire_item *it = &r->item[0];
@@ -224,10 +249,8 @@ static int ask_name(struct wire_client *cl, struct wire_request *r)
 	if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 		return -EAGAIN;
 	open_op(cl, it,
-		&(struct wire_op){ .kind = r->ask == ASK_UNLINK ? WIRE_UNLINK : WIRE_RENAME,
-				   .name = it->name,
-				   .to = other,
-				   .id = wire_id() });
+		&(struct wire_op){
+			.kind = kind_of(r->ask), .name = it->name, .to = other, .id = wire_id() });
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -236,7 +259,8 @@ static int ask_name(struct wire_client *cl, struct wire_request *r)
 		return weka_submit_unlink(cl->c, &r->req, &ref);
 	snprintf(it->to, sizeof(it->to), "/g%u/n%u", it->group, other);
 	to = weka_ref_path(it->to);
-	return weka_submit_rename(cl->c, &r->req, &ref, &to, 0);
+	return weka_submit_rename(cl->c, &r->req, &ref, &to,
+				  r->ask == ASK_EXCHANGE ? WEKA_EXCHANGE : 0);
 }
 
 static int ask_stat(struct wire_client *cl, struct wire_request *r)
@@ -388,6 +412,7 @@ static const struct {
 	[ASK_UNLINK] = { ask_name, 4 }, [ASK_RENAME] = { ask_name, 6 },
 	[ASK_STAT] = { ask_stat, 6 },   [ASK_LIST] = { ask_list, 4 },
 	[ASK_PING] = { ask_ping, 3 },   [ASK_LONG_PUT] = { long_begin, 5 },
+	[ASK_PUNCH] = { ask_punch, 4 }, [ASK_EXCHANGE] = { ask_name, 4 },
 };
 
 static enum wire_ask pick_ask(struct wire_client *cl)

@@ -143,9 +143,10 @@ static bool look_item(struct wire_client *cl, struct wire_request *r, uint32_t i
 /* Answers that say something about names and files. */
 static bool is_answer(enum wire_ask ask, int status)
 {
-	if (ask == ASK_UNLINK || ask == ASK_RENAME)
+	if (ask == ASK_UNLINK || ask == ASK_RENAME || ask == ASK_EXCHANGE)
 		return status == 0 || status == -ENOENT;
-	if (ask == ASK_READ_HANDLE || ask == ASK_APPEND || ask == ASK_WRITE || ask == ASK_TRUNCATE)
+	if (ask == ASK_READ_HANDLE || ask == ASK_APPEND || ask == ASK_WRITE ||
+	    ask == ASK_TRUNCATE || ask == ASK_PUNCH)
 		return status == 0 || status == -ESTALE;
 	return status == 0;
 }

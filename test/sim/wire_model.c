@@ -105,7 +105,11 @@ static const uint8_t *content_bytes(uint32_t content)
 		const struct content *c = &model.at[chain[--depth]];
 
 		ASSERT(c->size <= WIRE_FILE_MAX);
-		if (c->kind != WIRE_TRUNCATE) {
+		if (c->kind == WIRE_PUNCH) {
+			if (c->offset < end)
+				memset(model.bytes + c->offset, 0,
+				       min_u32(c->length, end - c->offset));
+		} else if (c->kind != WIRE_TRUNCATE) {
 			if (c->offset > end)
 				memset(model.bytes + end, 0, c->offset - end);
 			wire_bytes(c->id, 0, model.bytes + c->offset, c->length);
@@ -149,6 +153,8 @@ static uint32_t content_with(uint32_t parent, const struct wire_op *op)
 	c.length = op->size;
 	if (op->kind == WIRE_TRUNCATE || op->kind == WIRE_PUT)
 		c.size = op->size;
+	else if (op->kind == WIRE_PUNCH)
+		c.size = size;
 	else
 		c.size = max_u32(size, c.offset + c.length);
 	c.next = *first;
@@ -251,6 +257,16 @@ static void change_by_handle(struct wire_state *s, const struct wire_op *op, uin
 	*answer = model.at[s->content[name]].size;
 }
 
+static void exchange(struct wire_state *s, uint32_t a, uint32_t b)
+{
+	const uint32_t object = s->object[a], content = s->content[a];
+
+	s->object[a] = s->object[b];
+	s->content[a] = s->content[b];
+	s->object[b] = object;
+	s->content[b] = content;
+}
+
 static void move(struct wire_state *s, uint32_t from, uint32_t to)
 {
 	s->object[to] = s->object[from];
@@ -280,9 +296,16 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 			move(s, op->name, op->to);
 		s->object[op->name] = s->content[op->name] = WIRE_ABSENT;
 		return;
+	case WIRE_EXCHANGE:
+		if (s->object[op->name] && s->object[op->to])
+			exchange(s, op->name, op->to);
+		else
+			*answer = (uint32_t)-ENOENT;
+		return;
 	case WIRE_APPEND:
 	case WIRE_WRITE:
 	case WIRE_TRUNCATE:
+	case WIRE_PUNCH:
 		change_by_handle(s, op, answer);
 		return;
 	case WIRE_READ:
@@ -339,6 +362,7 @@ static bool fits(const struct wire_op *op, uint32_t answer, const struct answer 
 			return !a->status || a->status == -ESTALE;
 		return !a->status && a->size == answer;
 	case WIRE_TRUNCATE:
+	case WIRE_PUNCH:
 		if (answer == WIRE_DEAD)
 			return !a->status || a->status == -ESTALE;
 		return !a->status;
@@ -353,7 +377,8 @@ static uint32_t names_of(const struct wire_group *g, const struct wire_op *op)
 	uint32_t names = 0;
 
 	if (!op->object)
-		return 1u << op->name | (op->kind == WIRE_RENAME ? 1u << op->to : 0);
+		return 1u << op->name |
+		       (op->kind == WIRE_RENAME || op->kind == WIRE_EXCHANGE ? 1u << op->to : 0);
 	for (uint32_t i = 0; i < g->count; i++)
 		for (uint32_t k = 0; k < WIRE_NAMES; k++)
 			if (g->state[i].object[k] == op->object)
@@ -439,8 +464,9 @@ static bool over(uint32_t group, uint32_t x, const struct answer *a)
 
 static const char *kind_name(enum wire_kind kind)
 {
-	static const char *const names[] = { "put",    "append", "write", "truncate",
-					     "unlink", "rename", "read",  "read by handle" };
+	static const char *const names[] = { "put",   "append",        "write",  "truncate",
+					     "punch", "unlink",        "rename", "exchange",
+					     "read",  "read by handle" };
 
 	return names[kind];
 }

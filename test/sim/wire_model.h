@@ -30,8 +30,10 @@ enum wire_kind {
 	WIRE_APPEND,
 	WIRE_WRITE,
 	WIRE_TRUNCATE,
+	WIRE_PUNCH,
 	WIRE_UNLINK,
 	WIRE_RENAME,
+	WIRE_EXCHANGE,
 	WIRE_READ, /* by name: also what a stat or a listing says of it */
 	WIRE_READ_HANDLE,
 };

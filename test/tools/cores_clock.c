@@ -15,11 +15,12 @@
  * usage: cores_clock [--ms VIRTUAL | --count N] [--crossing NS] [--only SHAPE] [--drive MEM]
  *                    [CORES...]
  *
- * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (batches by name), random (reads),
- * create (new files of 4 KiB by name, in all directories), own (the same, each client in
- * directories of its own), unlink (files of create, as they were made).  With --count a run ends
- * when so much has come: two of them under callgrind, less each other, are what one costs
- * (bench/instructions_store.sh).
+ * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (files read by name), stat (their
+ * attributes), list (a directory of 4096, with attributes), random (reads), create (new files of
+ * 4 KiB by name, in all directories), own (the same, each client in directories of its own), unlink
+ * (files of create, as they were made), mixed (a quarter of the clients create, the others read by
+ * name in the same directories).  With --count a run ends when so much has come: two of them under
+ * callgrind, less each other, are what one costs (bench/instructions_store.sh).
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"
@@ -45,17 +46,21 @@ enum {
 	SLOTS = 16,
 	WINDOW = 512 << 10,
 	LARGE_MIB = 128,
+	LISTED = 512, /* entries a page */
 	NAME_BYTES = 32,
 	ADDRESS_BYTES = 64,
 };
 
-enum shape { BY_NAME, AT_RANDOM, CREATE, CREATE_OWN, UNLINK, SHAPES };
-static const char *const shape_name[SHAPES] = { "name", "random", "create", "own", "unlink" };
+enum shape { BY_NAME, STAT, LIST, AT_RANDOM, CREATE, CREATE_OWN, UNLINK, MIXED, SHAPES };
+static const char *const shape_name[SHAPES] = { "name",   "stat", "list",   "random",
+						"create", "own",  "unlink", "mixed" };
 
 struct slot {
 	struct fab_call call;
 	struct fab_read_item read[BATCH];
 	struct fab_put_item put[BATCH];
+	struct fab_name stat[BATCH];
+	uint8_t cookie[FAB_COOKIE_BYTES]; /* LIST: where the slot's own listing goes on */
 	char name[BATCH][NAME_BYTES];
 	bool out;
 };
@@ -82,6 +87,7 @@ static struct fab_handle large;
 static uint64_t clock_ns[APP_CORES_MAX], crossing_ns = UINT64_MAX, virtual_ms = 300;
 static uint64_t count_max; /* --count; 0: by time */
 static const char *drive_name = "mem:2G";
+static uint32_t dirs = DIRS; /* that files are made in */
 
 /* ---- what a message costs ---------------------------------------------------------------- */
 
@@ -279,7 +285,7 @@ static void end_all(void)
 
 static struct fab_name name_of(struct slot *s, uint32_t i, uint32_t file)
 {
-	int bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/f%u", file % DIRS, file);
+	int bytes = snprintf(s->name[i], NAME_BYTES, "/d%u/f%u", file % dirs, file);
 
 	return (struct fab_name){ .by = FAB_BY_PATH,
 				  .name = s->name[i],
@@ -315,18 +321,26 @@ static struct slot *call(struct client *c, struct slot *s)
 	return s;
 }
 
+static void make_dir(struct client *c, const char *path)
+{
+	struct slot *s = &c->slot[0];
+
+	memset(&s->call, 0, sizeof(s->call));
+	s->call.type = FAB_MKDIR;
+	s->call.args.make.name = (struct fab_name){ .by = FAB_BY_PATH,
+						    .name = path,
+						    .name_bytes = (uint16_t)strlen(path) };
+	s->call.args.make.mode = 0755;
+	(void)call(c, s);
+}
+
 static void make_dirs(struct client *c)
 {
-	for (uint32_t i = 0; i < DIRS; i++) {
-		struct slot *s = &c->slot[0];
+	char path[NAME_BYTES];
 
-		memset(&s->call, 0, sizeof(s->call));
-		s->call.type = FAB_MKDIR;
-		s->call.args.make.name = name_of(s, 0, i);
-		s->call.args.make.name.name_bytes =
-			(uint16_t)(strrchr(s->name[0], '/') - s->name[0]);
-		s->call.args.make.mode = 0755;
-		(void)call(c, s);
+	for (uint32_t i = 0; i < dirs; i++) {
+		snprintf(path, sizeof(path), "/d%u", i);
+		make_dir(c, path);
 	}
 }
 
@@ -413,9 +427,18 @@ static struct fab_name own_name(struct client *c, struct slot *s, uint32_t i, ui
 				  .name_bytes = (uint16_t)bytes };
 }
 
+/* What this client does of it: of a mixed load the first two create, the others read. */
+static enum shape part_of(const struct client *c, enum shape shape)
+{
+	if (shape != MIXED)
+		return shape;
+	return c - client < CLIENTS / 4 ? CREATE : BY_NAME;
+}
+
 static void ask(struct client *c, struct slot *s, enum shape shape)
 {
 	memset(&s->call, 0, sizeof(s->call));
+	shape = part_of(c, shape);
 	if (shape == UNLINK) {
 		s->call.type = FAB_UNLINK;
 		s->call.args.name.name = own_name(c, s, 0, c->gone++, shape);
@@ -431,6 +454,18 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 			};
 		s->call.args.batch.count = BATCH;
 		s->call.args.batch.puts = s->put;
+	} else if (shape == LIST) {
+		s->call.type = FAB_LIST;
+		s->call.args.list.dir =
+			(struct fab_name){ .by = FAB_BY_PATH, .name = "/d0", .name_bytes = 3 };
+		memcpy(s->call.args.list.cookie, s->cookie, sizeof(s->cookie));
+		s->call.args.list.count_max = LISTED;
+	} else if (shape == STAT) {
+		s->call.type = FAB_STAT;
+		for (uint32_t i = 0; i < BATCH; i++)
+			s->stat[i] = name_of(s, i, (uint32_t)rand_below(&c->rand, FILES));
+		s->call.args.batch.count = BATCH;
+		s->call.args.batch.names = s->stat;
 	} else if (shape == AT_RANDOM) {
 		s->call.type = FAB_READ;
 		s->call.args.read.handle = large;
@@ -450,17 +485,52 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 	submit(c, s);
 }
 
-static bool all_well(const struct fab_call *call)
+static uint32_t answers(const struct fab_call *call)
 {
 	struct fab_answer answer;
 
 	for (uint32_t i = 0; i < BATCH; i++)
-		if (fab_call_answer(call, i, &answer) || answer.status)
-			return false;
-	return true;
+		ASSERT(fab_call_answer(call, i, &answer) == 0 && answer.status == 0);
+	return BATCH;
 }
 
-/* What came back is asked again at once.  Returns the files or blocks that came. */
+static uint32_t attributes(const struct fab_call *call)
+{
+	struct fab_attr attr;
+
+	for (uint32_t i = 0; i < BATCH; i++)
+		ASSERT(fab_call_attr(call, i, &attr) == 0 && attr.size_bytes == BLOCK_SIZE);
+	return BATCH;
+}
+
+/* The slot's listing goes on where it ended, or from the start. */
+static uint32_t entries(struct slot *s)
+{
+	uint32_t count, found = 0, at = 0;
+	struct fab_entry entry;
+	bool at_end;
+
+	ASSERT(fab_call_listed(&s->call, &count, &at_end, s->cookie) == 0);
+	while (fab_call_entry(&s->call, &at, &entry) == 1)
+		found += entry.attr.size_bytes == BLOCK_SIZE;
+	ASSERT(found == count);
+	if (at_end)
+		memset(s->cookie, 0, sizeof(s->cookie));
+	return count;
+}
+
+/* What came, looked at: files, entries or blocks. */
+static uint32_t came(struct slot *s, enum shape shape)
+{
+	ASSERT(s->call.status == 0);
+	if (shape == LIST)
+		return entries(s);
+	if (shape == STAT)
+		return attributes(&s->call);
+	return shape == AT_RANDOM || shape == UNLINK ? 1 : answers(&s->call);
+}
+
+/* What came back is asked again at once.  Returns the files, entries or blocks that came. */
 static uint32_t serve_client(struct client *c, enum shape shape)
 {
 	const bool batches = shape != AT_RANDOM && shape != UNLINK;
@@ -469,10 +539,10 @@ static uint32_t serve_client(struct client *c, enum shape shape)
 	uint32_t back = fab_poll(c->conn, clock_now_ns(), done, SLOTS);
 
 	for (uint32_t i = 0; i < back; i++) {
-		container_of(done[i], struct slot, call)->out = false;
-		ASSERT(done[i]->status == 0);
-		ASSERT(!batches || all_well(done[i]));
-		count += batches ? BATCH : 1;
+		struct slot *s = container_of(done[i], struct slot, call);
+
+		s->out = false;
+		count += came(s, shape);
 	}
 	for (uint32_t i = 0; i < slots; i++)
 		if (!c->slot[i].out && (shape != UNLINK || c->gone < c->made))
@@ -569,6 +639,7 @@ static void measure(uint32_t count, const bool *wanted, double *rates)
 		begin_cores();
 		for (uint32_t i = 0; i < CLIENTS; i++)
 			begin_client(&client[i], i, address);
+		dirs = shape == LIST ? 1 : DIRS;
 		make_dirs(&client[0]);
 		make_files(&client[0]);
 		if (shape == AT_RANDOM)
@@ -583,7 +654,9 @@ static bool pick(const char *name, bool *wanted)
 	for (uint32_t shape = 0; shape < SHAPES; shape++)
 		if (strcmp(name, shape_name[shape]) == 0)
 			return wanted[shape] = true;
-	fprintf(stderr, "cores_clock: no shape %s: name, random, create, own or unlink\n", name);
+	fprintf(stderr,
+		"cores_clock: no shape %s: name, stat, list, random, create, own, unlink, mixed\n",
+		name);
 	exit(2);
 }
 

@@ -292,6 +292,7 @@ static void commit(struct fake *f, struct record *mut, bool del)
 	const uint32_t at = place_of(f, mut->shard, &mut->key);
 	const bool there = record_at(f, at, mut->shard, &mut->key);
 	const bool inode = meta__key_kind(&mut->key) == META__KIND_INODE;
+	const bool dir = meta__key_dir(&mut->key) && meta__key_class(&mut->key) == META__CLASS_DIR;
 	int64_t was = 0, is = 0;
 
 	if (zone && there)
@@ -309,6 +310,8 @@ static void commit(struct fake *f, struct record *mut, bool del)
 	}
 	f->m.shard[mut->shard].files += (uint64_t)(inode && !del && !there);
 	f->m.shard[mut->shard].files -= (uint64_t)(inode && del);
+	f->m.shard[mut->shard].dirs += (uint64_t)(dir && !del && !there);
+	f->m.shard[mut->shard].dirs -= (uint64_t)(dir && del);
 	if (del)
 		return;
 	if (!there) {
@@ -531,6 +534,12 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 	op->owner = NULL; /* a test that begins one of its own looks there */
 }
 
+void meta__zone_wear(struct meta *m, struct meta_statfs *out)
+{
+	(void)m;
+	(void)out;
+}
+
 void meta__gc_stat(const struct meta *m, struct meta_statfs *out)
 {
 	(void)m, (void)out;
@@ -567,6 +576,7 @@ int meta__plan_touch(struct meta *m, struct meta_op *op)
 		UNREACHABLE();                                                                     \
 	}
 NOT_HERE(meta__plan_replay)
+NOT_HERE(meta__plan_drive)
 
 /* ---- the crank
  * ------------------------------------------------------------------------------------ */

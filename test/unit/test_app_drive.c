@@ -181,6 +181,27 @@ Test(app_drive, dead_drive_takes_what_lies_on_it_and_no_more_and_nothing_acknowl
 	cr_assert_eq(stop(), 0, "%s", rig.run.why);
 }
 
+/* A serial number may be another drive's name, and need not be one drive's only. */
+Test(app_drive, drive_is_drained_by_its_name_before_any_serial_number)
+{
+	char names[DRIVES][APP_CONF_TEXT_MAX] = { "first", "sim" };
+	struct nvme_info info;
+
+	for (int i = 0; i < DRIVES; i++) {
+		nvme_drive_info(rig.drive[i], &info);
+		cr_assert_str_eq(info.serial, "sim");
+	}
+	cr_assert_eq(weka_drain(client, "sim"), -EINVAL);
+	cr_assert_eq(weka_drain(client, "none"), -ENODEV);
+	cr_assert_eq(stop(), 0, "%s", rig.run.why);
+	rig.cfg.drive_name = names;
+	serve(APP_BOOT_MOUNT);
+	cr_assert_eq(weka_drain(client, "sim"), 0, "%s", weka_error(client));
+	cr_assert_eq(weka_undrain(client, "first"), -EALREADY, "it is the second one's name");
+	cr_assert_eq(stop(), 0, "%s", rig.run.why);
+	rig.cfg.drive_name = NULL;
+}
+
 static void setup_poisoned(void)
 {
 	cr_assert_eq(setenv("WEKA_POISON_READS", "1", 1), 0);

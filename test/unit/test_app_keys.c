@@ -39,12 +39,30 @@ Test(app_keys, a_file_says_secret_and_rights)
 	cr_assert_eq(grant.rights.bytes_per_s, 100 << 20);
 }
 
+Test(app_keys, a_file_says_whose_files_it_is_for)
+{
+	cr_assert_eq(parse(SECRET HANDLES "uid = 1000\ngids = 100 ,7,\t4294967294\n"), 0, "%s",
+		     why);
+	cr_assert(grant.rights.has_uid);
+	cr_assert_eq(grant.rights.uid, 1000);
+	cr_assert_eq(grant.rights.gids, 3);
+	cr_assert_eq(grant.rights.gid[0], 100);
+	cr_assert_eq(grant.rights.gid[1], 7);
+	cr_assert_eq(grant.rights.gid[2], 4294967294u);
+	cr_assert_eq(parse(SECRET HANDLES "gids = 0\nuid = 0\n"), 0, "%s", why);
+	cr_assert(grant.rights.has_uid);
+	cr_assert_eq(parse(SECRET HANDLES "uid = 1\ngids = 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"),
+		     0);
+	cr_assert_eq(grant.rights.gids, FAB_GROUPS_MAX);
+}
+
 Test(app_keys, what_is_not_said_is_the_least)
 {
 	cr_assert_eq(parse(SECRET), 0, "%s", why);
 	cr_assert(!grant.rights.may_write);
 	cr_assert_str_eq(grant.rights.subtree, "");
 	cr_assert_eq(grant.rights.ops_per_s, 0);
+	cr_assert_not(grant.rights.has_uid);
 }
 
 Test(app_keys, what_was_printed_is_read_as_the_same)
@@ -52,7 +70,8 @@ Test(app_keys, what_was_printed_is_read_as_the_same)
 	struct fab_grant was;
 	char text[APP_KEY_TEXT_SIZE];
 
-	cr_assert_eq(parse(SECRET HANDLES "path = /team/a\nrights = write\nops = 7\nbytes = 9\n"),
+	cr_assert_eq(parse(SECRET HANDLES "path = /team/a\nrights = write\nops = 7\nbytes = 9\n"
+					  "uid = 1000\ngids = 100,101\n"),
 		     0);
 	was = grant;
 	cr_assert_eq(app_key_parse(&grant, "alice", text, app_key_print(&was, text), why), 0);
@@ -78,6 +97,19 @@ static const struct {
 	{ SECRET "rights = \n", "line 2: rights: read or write" },
 	{ SECRET "ops = -1\n", "line 2: ops" },
 	{ SECRET "bytes = 7 parsecs\n", "line 2: bytes" },
+	{ SECRET HANDLES "uid = 7\n", "uid and gids: both, or neither" },
+	{ SECRET HANDLES "gids = 7\n", "uid and gids: both, or neither" },
+	{ SECRET "uid = 7\ngids = 7\n", "handles: not given" },
+	{ SECRET HANDLES "uid = -1\n", "line 3: uid: a number" },
+	{ SECRET HANDLES "uid = alice\n", "line 3: uid: a number" },
+	{ SECRET HANDLES "uid = \n", "line 3: uid: a number" },
+	{ SECRET HANDLES "uid = 4294967295\n", "line 3: uid: a number" },
+	{ SECRET HANDLES "uid = 10000000000000\n", "line 3: uid: a number" },
+	{ SECRET HANDLES "gids = 1,,2\n", "line 3: gids: 1 to 16" },
+	{ SECRET HANDLES "gids = 1,2,\n", "line 3: gids: 1 to 16" },
+	{ SECRET HANDLES "gids = 1 2\n", "line 3: gids: 1 to 16" },
+	{ SECRET HANDLES "gids = 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n",
+	  "line 3: gids: 1 to 16" },
 	{ SECRET "colour = red\n", "line 2: neither secret" },
 	{ SECRET "nonsense\n", "line 2: not of the form" },
 };

@@ -358,6 +358,43 @@ BOTH(a_file_gets_a_name_once)
 	end();
 }
 
+/* What was set, and then set by somebody else, is not set again; nor is what was removed. */
+BOTH(an_attribute_is_set_once)
+{
+	struct fab_call set = { .type = FAB_XATTR_SET }, del = { .type = FAB_XATTR_DEL };
+	char value[8];
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	cr_assert_eq(weka_write_file(client, "/f", "file", 4, NULL), 0);
+	set.args.xattr.name = del.args.xattr.name = path("/f");
+	set.args.xattr.xattr = del.args.xattr.xattr = "user.x";
+	set.args.xattr.xattr_bytes = del.args.xattr.xattr_bytes = 6;
+	set.args.xattr.value = "old";
+	set.args.xattr.value_bytes = 3;
+	set.args.xattr.flags = FAB_XATTR_CREATE;
+	number = 4;
+	cr_assert_eq(ask(&set, false), 0);
+	cr_assert_eq(weka_setxattr(client, "/f", "user.x", "newer", 5, 0), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&set, true), 0);
+	cr_assert_eq(weka_getxattr(client, "/f", "user.x", value, 8), 5);
+	number = 5;
+	cr_assert_eq(ask(&set, true), -EEXIST); /* one that did not arrive is tried */
+	number = 6;
+	cr_assert_eq(ask(&del, false), 0);
+	cr_assert_eq(weka_setxattr(client, "/f", "user.x", "newest", 6, 0), 0);
+	connect_again(1);
+	cr_assert_eq(ask(&del, true), 0);
+	cr_assert_eq(weka_getxattr(client, "/f", "user.x", value, 8), 6);
+	number = 7;
+	cr_assert_eq(ask(&del, true), 0);
+	cr_assert_eq(weka_getxattr(client, "/f", "user.x", value, 8), -ENODATA);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
 BOTH(a_tree_is_removed_once)
 {
 	struct fab_call remove = { .type = FAB_RMTREE };
@@ -435,6 +472,42 @@ BOTH(items_of_a_put_are_put_once)
 	}
 	cr_assert_eq(size_of(names[0]), UINT64_MAX);
 	cr_assert_eq(size_of(names[1]), 5);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
+/* Of a batch that was cut off in the middle the rest is removed, and what has a name again by then
+ * keeps it. */
+BOTH(names_of_a_batch_are_removed_once)
+{
+	enum { ITEMS = 20 };
+	static char names[ITEMS][16];
+	struct fab_name items[ITEMS];
+	struct fab_call call = { .type = FAB_UNLINK_BATCH, .args.batch.names = items };
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	for (uint32_t i = 0; i < ITEMS; i++) {
+		snprintf(names[i], sizeof(names[i]), "/u%u", i);
+		items[i] = path(names[i]);
+		cr_assert_eq(weka_write_file(client, names[i], "old", 3, NULL), 0);
+	}
+	call.args.batch.count = ITEMS / 2; /* as far as it came */
+	number = 1;
+	cr_assert_eq(ask(&call, false), 0);
+	cr_assert_eq(weka_write_file(client, names[1], "newer", 5, NULL), 0);
+	connect_again(1);
+	call.args.batch.count = ITEMS;
+	cr_assert_eq(ask(&call, true), 0);
+	for (uint32_t i = 0; i < ITEMS; i++) {
+		cr_assert_eq(fab_call_status(&call, i), 0, "item %u", i);
+		cr_assert_eq(size_of(names[i]), i == 1 ? 5 : UINT64_MAX, "item %u", i);
+	}
+	number = 2;
+	cr_assert_eq(ask(&call, true), 0); /* one that did not arrive is made */
+	for (uint32_t i = 0; i < ITEMS; i++)
+		cr_assert_eq(fab_call_status(&call, i), i == 1 ? 0 : -ENOENT, "item %u", i);
 	fab_close(conn);
 	conn = NULL;
 	end();

@@ -157,6 +157,31 @@ Test(app_rights, nothing_outside_can_be_named_by_path, .timeout = 60)
 	end();
 }
 
+/* Each name of a batch by itself. */
+Test(app_rights, a_batch_of_names_is_confined_name_by_name, .timeout = 60)
+{
+	struct weka_unlink_item item[] = {
+		{ .ref = weka_ref_path("/file") },
+		{ .ref = weka_ref_path("/../b/file") },
+		{ .ref = weka_ref_path("/team/b/file") },
+		{ .ref = weka_ref_in(0, "file") },
+	};
+
+	begin();
+	cr_assert_eq(stat_of(root, "/team/b"), 0);
+	item[3].ref.dir = attr.dir; /* one that alice has not been told */
+	cr_assert_eq(weka_unlink_batch(carol, item, 4), -EACCES); /* she may only read */
+	reads(root, "/team/a/file", "a's");
+	cr_assert_eq(weka_unlink_batch(alice, item, 4), -EACCES);
+	cr_assert_eq(item[0].status, 0);
+	cr_assert_eq(item[1].status, -EACCES);
+	cr_assert_eq(item[2].status, -ENOENT);
+	cr_assert_eq(item[3].status, -ENOENT);
+	cr_assert_eq(stat_of(root, "/team/a/file"), -ENOENT);
+	reads(root, "/team/b/file", "b's");
+	end();
+}
+
 Test(app_rights, symlinks_lead_nowhere_outside, .timeout = 60)
 {
 	char target[64];
@@ -222,6 +247,12 @@ Test(app_rights, a_read_key_changes_nothing, .timeout = 60)
 	cr_assert_eq(weka_unlink(carol, "/file"), -EACCES);
 	cr_assert_eq(weka_punch(carol, &handle, 0, 1), -EACCES);
 	cr_assert_eq(weka_seek(carol, &handle, 0, 0), 0);
+	cr_assert_eq(weka_setxattr(root, "/team/a/file", "user.x", "v", 1, 0), 0);
+	cr_assert_eq(weka_setxattr(carol, "/file", "user.x", "w", 1, 0), -EACCES);
+	cr_assert_eq(weka_removexattr(carol, "/file", "user.x"), -EACCES);
+	cr_assert_eq(weka_getxattr(carol, "/file", "user.x", &byte, 1), 1);
+	cr_assert_eq(byte, 'v');
+	cr_assert_eq(weka_listxattr(carol, "/file", NULL, 0), 7);
 	cr_assert_eq(weka_link(carol, "/file", "/more"), -EACCES);
 	cr_assert_eq(weka_rename(carol, "/file", "/new"), -EACCES);
 	cr_assert_eq(weka_symlink(carol, "x", "/new"), -EACCES);
@@ -406,8 +437,10 @@ Test(app_rights, who_is_confined_hears_of_no_others, .timeout = 60)
 	begin();
 	cr_assert_eq(weka_statfs(root, &s), 0);
 	cr_assert_gt(s.files, 0);
+	cr_assert_gt(s.dirs, 0);
 	cr_assert_eq(weka_statfs(alice, &s), 0);
 	cr_assert_eq(s.files, 0);
+	cr_assert_eq(s.dirs, 0);
 	cr_assert_eq(weka_status(alice, &text), -EACCES);
 	reads(alice, "/file", "a's");
 	end();
@@ -426,6 +459,26 @@ Test(app_rights, who_asks_too_often_is_slowed_and_not_failed, .timeout = 60)
 	app_rig_stat(&rig, &stat);
 	cr_assert_gt(stat.busy, 0);
 	reads(root, "/secret", "top");
+	weka_close(slow);
+	end();
+}
+
+/* Two seconds' in one request: what comes behind it is told to wait. */
+Test(app_rights, a_batch_costs_what_its_items_do, .timeout = 60)
+{
+	static struct weka_unlink_item item[40];
+	struct weka_client *slow;
+	struct app_core_stat before, after;
+
+	begin();
+	slow = connect_as("slow", 4);
+	for (uint32_t i = 0; i < ARRAY_LEN(item); i++)
+		item[i].ref = weka_ref_path("/nothing");
+	app_rig_stat(&rig, &before);
+	cr_assert_eq(weka_unlink_batch(slow, item, ARRAY_LEN(item)), -ENOENT);
+	reads(slow, "/secret", "top");
+	app_rig_stat(&rig, &after);
+	cr_assert_gt(after.busy, before.busy);
 	weka_close(slow);
 	end();
 }

@@ -56,3 +56,16 @@ Test(base_crc32c, short_block_counts_as_padded_with_zeros)
 	cr_assert_eq(crc32c_block(block, 1000), by_definition(block, sizeof(block)));
 	cr_assert_eq(crc32c_block(block, BLOCK_SIZE), by_definition(block, sizeof(block)));
 }
+
+Test(base_crc32c, a_block_of_any_length_is_padded)
+{
+	static unsigned char block[BLOCK_SIZE];
+	struct rand_state r;
+
+	rand_seed(&r, 2);
+	for (uint32_t size = 0; size <= BLOCK_SIZE; size++) { /* it grows by a byte a time */
+		cr_assert_eq(crc32c_block(block, size), crc32c(block, sizeof(block)), "%u", size);
+		if (size < BLOCK_SIZE)
+			block[size] = (unsigned char)rand_u64(&r);
+	}
+}

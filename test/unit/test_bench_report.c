@@ -32,6 +32,15 @@ Test(bench_report, rate_is_operations_a_second_and_nothing_without_time)
 	cr_assert_float_eq(bench_rate(&run), 0, 0);
 }
 
+Test(bench_report, a_field_of_a_status_is_its_number)
+{
+	const char *text = "{\"log_blocks\":12,\"moved_blocks\":18446744073709551615}";
+
+	cr_assert_eq(bench_field(text, "\"log_blocks\":"), 12);
+	cr_assert_eq(bench_field(text, "\"moved_blocks\":"), UINT64_MAX);
+	cr_assert_eq(bench_field(text, "\"blocks\":"), 0, "there is none of that name");
+}
+
 Test(bench_report, people_get_three_digits_and_a_unit)
 {
 	static const struct {

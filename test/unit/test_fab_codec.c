@@ -226,6 +226,39 @@ Test(fab_codec, a_name_that_lies_is_refused)
 	cr_assert_eq(spoiled_name(spoil_place), -EPROTO);
 }
 
+/* A batch of names in `window` bytes, the last of which is by path or by handle. */
+static int names_of(enum fab_type type, uint32_t count, enum fab_by last, uint32_t window)
+{
+	static _Alignas(8) uint8_t body[64 << 10];
+	static struct fab_name names[1024];
+	struct fab_call call = { .type = type, .args.batch = { .count = count, .names = names } };
+	struct fab_req req = { .type = type, .window.length_bytes = window };
+
+	for (uint32_t i = 0; i < count; i++)
+		names[i] = (struct fab_name){ .by = FAB_BY_PATH, .name = "x", .name_bytes = 1 };
+	if (last == FAB_BY_HANDLE)
+		names[count - 1] = (struct fab_name){ .by = FAB_BY_HANDLE };
+	return fab__req_parse(&req, body, encode(&call, body), &limits);
+}
+
+Test(fab_codec, what_is_removed_is_not_named_by_handle)
+{
+	cr_assert_eq(names_of(FAB_STAT, 3, FAB_BY_HANDLE, 0), 0);
+	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 3, FAB_BY_PATH, 0), 0);
+	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 3, FAB_BY_HANDLE, 0), -EPROTO);
+}
+
+Test(fab_codec, answers_to_names_must_have_room)
+{
+	cr_assert_eq(names_of(FAB_STAT, 9, FAB_BY_PATH, 0), 0);
+	cr_assert_eq(names_of(FAB_STAT, 10, FAB_BY_PATH, 0), -EPROTO);
+	cr_assert_eq(names_of(FAB_STAT, 39, FAB_BY_PATH, 4096), 0);
+	cr_assert_eq(names_of(FAB_STAT, 40, FAB_BY_PATH, 4096), -EPROTO);
+	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 256, FAB_BY_PATH, 0), 0);
+	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 257, FAB_BY_PATH, 0), -EPROTO);
+	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 1024, FAB_BY_PATH, 4096), 0);
+}
+
 static int read_of(uint32_t length, uint32_t window)
 {
 	_Alignas(8) uint8_t body[64];

@@ -175,6 +175,30 @@ Test(fab_keys, other_rights_are_another_key)
 	cr_assert_eq(revoke_while_served("tcp", true), 0);
 }
 
+/* 1: what was there has ended. */
+Test(fab_keys, another_user_is_another_key)
+{
+	struct fab_grant g = fab_rig_grant("alice", 1, "/a", true);
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	g.rights.has_uid = true;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL, "a user has a group");
+	g.rights.gids = FAB_GROUPS_MAX + 1;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), -EINVAL);
+	g.rights.gids = 2;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 1);
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 0);
+	g.rights.uid = 7;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 1);
+	g.rights.gid[1] = 7;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 1);
+	g.rights.gids = 1;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 1);
+	g.rights.has_uid = false;
+	cr_assert_eq(fab_server_key_set(rig.srv, &g), 1);
+	fab_rig_end(&rig);
+}
+
 Test(fab_keys, what_is_set_again_as_it_was_disturbs_nobody)
 {
 	struct fab_grant a = fab_rig_grant("alice", 1, "/a", true);
@@ -295,16 +319,24 @@ Test(fab_keys, nonsense_is_no_key)
 
 /* ---- handles ---------------------------------------------------------------------------- */
 
-/* `client` and `session`: whose, by which session's secret; the key's own is `secret`. */
-static struct fab_session session_of(struct fab__scope *scope, uint8_t secret, uint64_t client,
-				     uint8_t session)
+static struct fab_session session_as(struct fab__scope *scope, uint8_t secret, uint64_t client,
+				     uint8_t session, const struct fab_rights *rights)
 {
 	uint8_t handle_secret[FAB_KEY_BYTES], session_secret[FAB_KEY_BYTES];
 
 	memset(handle_secret, secret, sizeof(handle_secret));
 	memset(session_secret, session, sizeof(session_secret));
-	fab__scope_init(scope, handle_secret, client, session_secret);
+	fab__scope_init(scope, handle_secret, client, session_secret, rights);
 	return (struct fab_session){ .scope = scope };
+}
+
+/* `client` and `session`: whose, by which session's secret; the key's own is `secret`. */
+static struct fab_session session_of(struct fab__scope *scope, uint8_t secret, uint64_t client,
+				     uint8_t session)
+{
+	const struct fab_rights rights = { .may_write = true };
+
+	return session_as(scope, secret, client, session, &rights);
 }
 
 static bool opens(const struct fab_session *by, const struct fab_handle *sealed,
@@ -343,6 +375,28 @@ Test(fab_keys, a_handle_is_good_for_the_client_it_was_given_to_only)
 	cr_assert(opens(&all, &h, &h));
 }
 
+/* A key's file may be changed: who is another user then has been nowhere yet. */
+Test(fab_keys, a_handle_is_good_for_the_user_it_was_given_to_only)
+{
+	const struct fab_handle h = { { 1, 2, 3 } };
+	const struct fab_rights rights[] = {
+		{ .has_uid = true, .uid = 7, .gids = 1, .gid = { 8 } },
+		{ .has_uid = true, .uid = 8, .gids = 1, .gid = { 8 } },
+		{ .has_uid = true, .uid = 7, .gids = 1, .gid = { 9 } },
+		{ .has_uid = true, .uid = 7, .gids = 2, .gid = { 8, 0 } },
+		{ .has_uid = true, .uid = 0, .gids = 1, .gid = { 0 } },
+		{ .has_uid = false },
+	};
+	struct fab__scope scope[2];
+	struct fab_session as = session_as(&scope[0], 1, 7, 1, &rights[0]);
+	const struct fab_handle sealed = fab_handle_seal(&as, &h);
+
+	for (uint32_t i = 0; i < ARRAY_LEN(rights); i++) {
+		as = session_as(&scope[1], 1, 7, 2, &rights[i]);
+		cr_assert_eq(opens(&as, &sealed, &h), i == 0, "%u", i);
+	}
+}
+
 /* ---- rates ------------------------------------------------------------------------------- */
 
 /* Whoever asks whenever it may gets what the key says, whatever it did before. */
@@ -356,7 +410,7 @@ Test(fab_keys, a_key_gets_its_operations_a_second_and_no_more)
 		begin_ns = now_ns;
 		went = 0;
 		while (now_ns - begin_ns < 1000000000) {
-			wait_ns = fab__rate_take(&rate, &rights, now_ns);
+			wait_ns = fab__rate_take(&rate, &rights, 1, now_ns);
 			went += wait_ns == 0;
 			now_ns += wait_ns; /* as it was told */
 		}
@@ -365,9 +419,21 @@ Test(fab_keys, a_key_gets_its_operations_a_second_and_no_more)
 	}
 	/* An hour without is no stock for an hour. */
 	now_ns += 3600000000000;
-	for (went = 0; fab__rate_take(&rate, &rights, now_ns) == 0; went++)
+	for (went = 0; fab__rate_take(&rate, &rights, 1, now_ns) == 0; went++)
 		;
 	cr_assert_leq(went, 101);
+}
+
+Test(fab_keys, each_item_of_a_batch_is_an_operation)
+{
+	const struct fab_rights rights = { .ops_per_s = 100 };
+	struct fab__rate rate = { 0 };
+	uint64_t now_ns = 1000000000;
+
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1024, now_ns), 0);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1, now_ns), 10140000000);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1024, now_ns + 10139999999), 1);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1024, now_ns + 10140000000), 0);
 }
 
 Test(fab_keys, bytes_are_paid_for_by_what_comes_after_them)
@@ -376,11 +442,11 @@ Test(fab_keys, bytes_are_paid_for_by_what_comes_after_them)
 	struct fab__rate rate = { 0 };
 	uint64_t now_ns = 1000000000;
 
-	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns), 0);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1, now_ns), 0);
 	fab__rate_spend(&rate, &rights, 4 << 20, now_ns); /* four seconds' */
-	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns), 3900000000);
-	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns + 3899999999), 1);
-	cr_assert_eq(fab__rate_take(&rate, &rights, now_ns + 3900000000), 0);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1, now_ns), 3900000000);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1, now_ns + 3899999999), 1);
+	cr_assert_eq(fab__rate_take(&rate, &rights, 1, now_ns + 3900000000), 0);
 }
 
 Test(fab_keys, sessions_of_one_key_share_its_rate_and_others_have_theirs)
@@ -401,7 +467,7 @@ Test(fab_keys, sessions_of_one_key_share_its_rate_and_others_have_theirs)
 	}
 	for (uint64_t now_ns = 1000000000; now_ns < 2000000000; now_ns += 1000000)
 		for (int i = 0; i < 3; i++)
-			went[i] += fab_session_rate_take(s[i], now_ns) == 0;
+			went[i] += fab_session_rate_take(s[i], 1, now_ns) == 0;
 	cr_assert_leq(went[0] + went[1], 111);
 	cr_assert_geq(went[0] + went[1], 100);
 	cr_assert_geq(went[2], 100);

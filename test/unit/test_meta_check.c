@@ -217,6 +217,18 @@ Test(meta_check, directory_count)
 	cr_assert(says(&p, "names, "), "it says %s", check.first[0]);
 }
 
+Test(meta_check, directory_count_of_directories)
+{
+	struct place p;
+	struct meta_dir_disk *d = find(META__CLASS_DIR, META__KIND_NONE, 0, &p);
+
+	if (meta__leaf_key(p.page, p.at).w[0] >> 16 == META_ROOT_DIR)
+		d = find(META__CLASS_DIR, META__KIND_NONE, 1, &p);
+	cr_assert_gt(le64_get(d->count), 0);
+	d->subdirs = le64_of(le64_get(d->subdirs) + 1);
+	cr_assert(says(&p, "directories, "), "it says %s", check.first[0]);
+}
+
 Test(meta_check, directory_parent)
 {
 	struct place p;

@@ -43,6 +43,66 @@ Test(meta_dir, a_directory_is_made_counted_and_removed)
 	cr_assert_eq(sh_stat_handle(w, &a.handle, &b), -ESTALE);
 }
 
+static uint32_t links_of(const char *path)
+{
+	cr_assert_eq(sh_stat(w, path, 0, &a), 0);
+	return a.nlink;
+}
+
+Test(meta_dir, has_two_links_and_one_for_each_directory_in_it)
+{
+	cr_assert_eq(links_of("/"), 2);
+	cr_assert_eq(sh_mkdir(w, "d"), 0);
+	cr_assert_eq(sh_mkdir(w, "e"), 0);
+	cr_assert_eq(links_of("/"), 4);
+	cr_assert_eq(links_of("d"), 2);
+	cr_assert_eq(sh_put(w, "d/f", 0, "x", 1), 0);
+	cr_assert_eq(sh_link(w, "d/f", "d/g"), 0);
+	cr_assert_eq(sh_symlink(w, "/e", "d/s"), 0);
+	cr_assert_eq(links_of("d"), 2, "files count for nothing");
+	cr_assert_eq(sh_mkdir(w, "d/a"), 0);
+	cr_assert_eq(sh_mkdir(w, "d/b"), 0);
+	cr_assert_eq(links_of("d"), 4);
+	cr_assert_eq(links_of("/"), 4);
+	cr_assert_eq(sh_rename(w, "d/a", "d/c", 0), 0);
+	cr_assert_eq(links_of("d"), 4);
+	cr_assert_eq(sh_rename(w, "d/c", "d/b", 0), 0, "an empty one is replaced");
+	cr_assert_eq(links_of("d"), 3);
+	cr_assert_eq(sh_rmdir(w, "d/b"), 0);
+	cr_assert_eq(links_of("d"), 2);
+}
+
+Test(meta_dir, links_move_with_the_directories_that_are_moved)
+{
+	cr_assert_eq(sh_mkdir(w, "d"), 0);
+	cr_assert_eq(sh_mkdir(w, "e"), 0);
+	cr_assert_eq(sh_mkdir(w, "d/a"), 0);
+	cr_assert_eq(sh_mkdir(w, "d/b"), 0);
+	cr_assert_eq(sh_put(w, "e/f", 0, "x", 1), 0);
+	cr_assert_eq(sh_rename(w, "d/a", "e/a", 0), 0);
+	cr_assert_eq(links_of("d"), 3);
+	cr_assert_eq(links_of("e"), 3);
+	cr_assert_eq(sh_rename(w, "d/b", "e/a", 0), 0, "it takes another's place");
+	cr_assert_eq(links_of("d"), 2);
+	cr_assert_eq(links_of("e"), 3);
+	cr_assert_eq(sh_put(w, "d/g", 0, "x", 1), 0);
+	cr_assert_eq(sh_rename(w, "d/g", "e/f", 0), 0);
+	cr_assert_eq(links_of("e"), 3);
+	cr_assert_eq(sh_put(w, "d/g", 0, "x", 1), 0);
+	cr_assert_eq(sh_rename(w, "e/a", "d/g", META_EXCHANGE), 0);
+	cr_assert_eq(links_of("d"), 3);
+	cr_assert_eq(links_of("e"), 2);
+	cr_assert_eq(sh_rename(w, "e/a", "d/g", META_EXCHANGE), 0);
+	cr_assert_eq(links_of("d"), 2);
+	cr_assert_eq(links_of("e"), 3);
+	cr_assert_eq(sh_mkdir(w, "d/h"), 0);
+	cr_assert_eq(sh_rename(w, "d/h", "e/a", META_EXCHANGE), 0);
+	cr_assert_eq(links_of("d"), 3);
+	cr_assert_eq(links_of("e"), 3);
+	cr_assert_eq(sh_rename(w, "e/a", "e/f", META_EXCHANGE), 0, "of one directory");
+	cr_assert_eq(links_of("e"), 3);
+}
+
 Test(meta_dir, dots_are_not_made_nor_removed)
 {
 	cr_assert_eq(sh_mkdir(w, "."), -EEXIST);

@@ -235,7 +235,7 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 					.inline_len = 5,
 					.inline_bytes = "bytes" };
 	const struct meta__dir dir = {
-		.count = 1, .mtime_ns = 2, .ctime_ns = 3, .inode = handle, .parent = 4
+		.count = 8, .subdirs = 7, .mtime_ns = 2, .ctime_ns = 3, .inode = handle, .parent = 4
 	};
 	const struct meta__orphan orphan = { .handle = handle, .mount_epoch = 9 };
 	const struct meta__inode tailed = { .type = META_TYPE_FILE,
@@ -260,5 +260,5 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 	meta__chunk_set(&c, 3, META_BADDR(2, 501), 0xabcdef02);
 	meta__chunk_build(&c, all + 2048);
 	meta__inode_build(&tailed, all + 2560);
-	golden_check("test/golden/meta_records.bin", all, sizeof(all));
+	cr_assert(golden_is("test/golden/meta_records.bin", all, sizeof(all)));
 }

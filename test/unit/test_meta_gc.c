@@ -108,6 +108,16 @@ static uint32_t fill_to(uint32_t percent, uint32_t most)
 	return n;
 }
 
+static struct meta_statfs counters(void)
+{
+	struct meta_statfs s = { 0 };
+
+	meta__gc_stat(r.m, &s);
+	meta__ckpt_stat(r.m, &s);
+	meta__zone_wear(r.m, &s);
+	return s;
+}
+
 static uint64_t moved(void)
 {
 	struct meta_statfs s = { 0 };
@@ -151,6 +161,50 @@ Test(meta_gc, random_replacement_never_runs_full)
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
 	all_is_whole();
+}
+
+/* Any file of n is replaced by another of its size, until so many blocks have been written. */
+static void replace(uint32_t n, uint64_t most)
+{
+	for (uint64_t blocks = 0; blocks < most;) {
+		const uint32_t i = (uint32_t)rand_below(&r.rand, n);
+
+		cr_assert_eq(put(i, blocks_of[i]), 0, "after %llu", (unsigned long long)blocks);
+		blocks += blocks_of[i];
+	}
+}
+
+Test(meta_gc, one_checkpoint_frees_all_that_a_round_has_won)
+{
+	struct meta_statfs before, after;
+	uint32_t total, n;
+
+	rig_end(&r); /* a larger one, in which the index is small */
+	rig_make(&r, 33, 1, 64u << 20, 4, true);
+	cr_assert_eq(rig_format(&r), 0);
+	total = blocks_for_data();
+	n = fill_up(total * 80 / 100, 12);
+	replace(n, total); /* the first zones are free without it */
+	before = counters();
+	replace(n, 2ull * total);
+	after = counters();
+	before.zones_collected = after.zones_collected - before.zones_collected;
+	before.checkpoints = after.checkpoints - before.checkpoints;
+	cr_assert_gt(before.zones_collected, 10 * before.checkpoints, "%llu by %llu",
+		     (unsigned long long)before.zones_collected,
+		     (unsigned long long)before.checkpoints);
+}
+
+Test(meta_gc, zones_wear_alike_though_files_come_and_go)
+{
+	const uint32_t total = blocks_for_data(), n = fill_up(total * 80 / 100, 6);
+	struct meta_statfs s;
+
+	replace(n, 16ull * total);
+	s = counters();
+	cr_assert_gt(s.wear_least, 16, "each was used once a capacity, at the least");
+	cr_assert_lt(s.wear_most, 3 * s.wear_least, "%llu to %llu",
+		     (unsigned long long)s.wear_least, (unsigned long long)s.wear_most);
 }
 
 Test(meta_gc, store_of_95_percent_keeps_working_and_a_full_one_deletes)

@@ -209,6 +209,22 @@ Test(meta_put, a_long_put_has_no_name_before_its_commit)
 	expect("f", 4500000);
 }
 
+/* They would be there until the commit, which sets those that came with the beginning. */
+Test(meta_put, attributes_of_a_put_in_progress_are_those_it_began_with)
+{
+	struct meta_op op = sh_op(META_OP_SETATTR, NULL);
+
+	begin_with("f", 10);
+	cr_assert_eq(sh_stat_handle(w, &h, &a), 0);
+	op.target = (struct meta_target){ .handle = h };
+	op.set_mask = META_SET_MODE;
+	op.set.mode = 0123;
+	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
+	cr_assert_eq(sh_put_commit(w, &h, "f"), 0);
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(op.attr.mode, 0123);
+}
+
 Test(meta_put, the_background_leaves_a_put_in_progress_alone)
 {
 	begin_with("f", 700000);

@@ -89,6 +89,15 @@ static void turns(uint32_t count)
 		(void)rig_step(&r);
 }
 
+/* All who look have had a turn since the shard was opened: a change may close it. */
+static void all_had_a_turn(uint32_t readers)
+{
+	turns(2);
+	for (uint32_t i = 0; i < readers; i++)
+		meta_reader_enter(reader[i]);
+	turns(2);
+}
+
 static struct meta_op unlink_of(const char *path)
 {
 	return (struct meta_op){
@@ -149,6 +158,7 @@ Test(meta_share, a_change_waits_for_who_looks)
 		(void)meta_reader_read_end(reader[i], &s.op);
 		meta_reader_enter(reader[i]);
 	}
+	all_had_a_turn(2);
 	r.over = NULL;
 	cr_assert(!meta_op_start(r.m, &op));
 	turns(100);
@@ -181,18 +191,62 @@ Test(meta_share, nothing_is_opened_while_a_change_waits)
 	open_for(reader[0], &s, "/a");
 	(void)meta_reader_read_end(reader[0], &s.op);
 	meta_reader_enter(reader[0]);
+	all_had_a_turn(1);
 	r.over = NULL;
 	cr_assert(!meta_op_start(r.m, &op));
 	for (uint32_t i = 0; i < 1000; i++) {
 		want(&s, "/a");
 		cr_assert(!meta_reader_plan(reader[1], &s.op));
 		meta_reader_asked(r.m, s.op.unseen);
+		meta_reader_knocks(r.m, s.op.unseen);
+		cr_assert(!meta_readers_let_in(r.m));
 		meta_reader_enter(reader[1]);
 	}
 	meta_reader_leave(reader[0]);
 	meta_reader_leave(reader[1]);
 	turns(100);
 	cr_assert_eq(r.over, &op);
+	cr_assert(meta_readers_let_in(r.m));
+	meta_reader_enter(reader[1]);
+	want(&s, "/a");
+	cr_assert(meta_reader_plan(reader[1], &s.op), "who had knocked is let in");
+	cr_assert_eq(s.op.status, -ENOENT);
+}
+
+/* One knock opens a shard; and then it stays open for a turn of each reader, whoever wants it. */
+Test(meta_share, what_was_opened_is_looked_at_before_it_is_closed)
+{
+	static struct seen s;
+	struct meta_op op = unlink_of("/a");
+
+	cr_assert_eq(rig_put(&r, "/a", 1, 7), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		meta_reader_enter(reader[i]);
+	want(&s, "/a");
+	cr_assert(!meta_reader_plan(reader[0], &s.op));
+	cr_assert(!meta_reader_sees(reader[0], s.op.unseen));
+	meta_reader_knocks(r.m, s.op.unseen);
+	cr_assert(meta_readers_let_in(r.m));
+	cr_assert(meta_reader_sees(reader[0], s.op.unseen));
+	r.over = NULL;
+	cr_assert(!meta_op_start(r.m, &op));
+	turns(100);
+	meta_reader_enter(reader[0]);
+	turns(100);
+	want(&s, "/a");
+	cr_assert(meta_reader_plan(reader[0], &s.op), "the other had no turn yet");
+	cr_assert_eq(s.op.status, 0);
+	cr_assert(meta_reader_read_end(reader[0], &s.op));
+	meta_reader_enter(reader[1]);
+	turns(100);
+	cr_assert_null(r.over, "it is closed, and both may still look");
+	want(&s, "/a");
+	cr_assert(!meta_reader_plan(reader[1], &s.op));
+	for (uint32_t i = 0; i < 2; i++)
+		meta_reader_enter(reader[i]);
+	turns(100);
+	cr_assert_eq(r.over, &op);
+	cr_assert_eq(op.status, 0);
 }
 
 /* A pin counts from when it was set, though nobody is told of it. */

@@ -117,6 +117,69 @@ Test(meta_super, superblock_comes_back_as_it_went)
 	cr_assert_arr_eq(seen, uuid, 16);
 }
 
+/* That of a store to which drives were added. */
+static struct meta__super a_grown_super(void)
+{
+	struct meta__super s = a_super();
+
+	s.set = 3;
+	s.root_at[0] = META_BADDR(0, 1);
+	s.root_at[1] = META_BADDR(0, 524287 - 128);
+	s.drive_tag[1] = 0x1234567812345678;
+	memcpy(s.drive_name[1], "file:/somewhere/else", 20);
+	return s;
+}
+
+Test(meta_super, superblock_of_a_store_that_grew_comes_back_and_says_where_roots_are)
+{
+	struct meta__super s = a_grown_super(), t;
+	struct meta__geo g;
+	char why[128];
+
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1, "an incompatible feature");
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert_arr_eq(&s, &t, sizeof(s));
+	meta__geo_of(&g, &t);
+	cr_assert_eq(g.root_area[1], s.root_at[1]);
+	cr_assert_eq(g.zones_at[0], 1 + 128);
+	cr_assert_eq(g.zones_at[1], 1, "no roots on it");
+	cr_assert_eq(g.zone_count[0], (524287 - 128 - 129) / 512);
+}
+
+Test(meta_super, roots_that_cannot_be_there_are_refused)
+{
+	const uint64_t bad[] = { 0,
+				 META_BADDR(2, 1),
+				 META_BADDR(0, 64),
+				 META_BADDR(1, 524288),
+				 META_BADDR(0, UINT32_MAX),
+				 UINT64_MAX };
+	struct meta__super s, t;
+	char why[128];
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		s = a_grown_super();
+		s.root_at[1] = bad[i];
+		meta__super_build(&s, block);
+		cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "%zu", i);
+	}
+}
+
+Test(meta_super, offer_of_a_drive_comes_back_and_a_flipped_bit_of_it_is_seen)
+{
+	uint64_t tag;
+
+	meta_offer_build(0x1122334455667788, block);
+	cr_assert(meta_offer_parse(block, &tag));
+	cr_assert_eq(tag, 0x1122334455667788);
+	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		cr_assert(!meta_offer_parse(block, &tag), "bit %u", bit);
+		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+
 Test(meta_super, every_flipped_bit_of_a_superblock_is_seen)
 {
 	struct meta__super s = a_super(), t;
@@ -206,6 +269,7 @@ static const struct meta__root a_root = {
 	.uniq_next = 12,
 	.dir_next = 13,
 	.files = 14,
+	.dirs = 15,
 	.height = 2,
 };
 
@@ -327,11 +391,11 @@ Test(meta_super, bytes_are_what_they_were)
 	uint64_t copy[2];
 
 	meta__super_build(&s, block);
-	golden_check("test/golden/meta_super.bin", block, sizeof(block));
+	cr_assert(golden_is("test/golden/meta_super.bin", block, sizeof(block)));
 	meta__zone_build(&a_zone, uuid, block);
-	golden_check("test/golden/meta_zone.bin", block, sizeof(block));
+	cr_assert(golden_is("test/golden/meta_zone.bin", block, sizeof(block)));
 	store_make();
 	meta__root_build(&m, 3, &a_root, block, copy);
-	golden_check("test/golden/meta_root.bin", block, sizeof(block));
+	cr_assert(golden_is("test/golden/meta_root.bin", block, sizeof(block)));
 	store_end();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "meta/meta_record.h"
 #include "test/unit/meta_double.h"
 
 #define FRAMES 128u
@@ -251,6 +252,25 @@ Test(meta_tx, counts_inodes_and_takes_numbers_only_when_applied)
 	cr_assert_eq(d.m.shard[1].files, 1);
 }
 
+Test(meta_tx, counts_directories)
+{
+	struct meta_key key = meta__dir_key(7), second = meta__dir_key(8);
+
+	begin();
+	cr_assert_eq(meta__tx_put(&d.m, 1, &key, "i", 1), 0);
+	cr_assert_eq(meta__tx_put(&d.m, 2, &second, "j", 1), 0);
+	apply();
+	cr_assert_eq(d.m.shard[1].dirs, 1);
+	cr_assert_eq(d.m.shard[2].dirs, 1);
+	begin();
+	cr_assert_eq(meta__tx_put(&d.m, 1, &key, "k", 1), 0);
+	cr_assert_eq(meta__tx_del(&d.m, 2, &second), 0);
+	apply();
+	cr_assert_eq(d.m.shard[1].dirs, 1);
+	cr_assert_eq(d.m.shard[2].dirs, 0);
+	cr_assert_eq(d.m.shard[1].files, 0);
+}
+
 Test(meta_tx, live_blocks_add_up_and_never_go_below_none)
 {
 	const void *value;
@@ -272,6 +292,20 @@ Test(meta_tx, live_blocks_add_up_and_never_go_below_none)
 	apply();
 	cr_assert_eq(d.zone_live, 1);
 	cr_assert_eq(d_get(0, key, &value, &len), -ENOENT);
+}
+
+/* A checkpoint each time would write most of the index: it was so, and cost more than the log. */
+Test(meta_tx, waits_for_log_blocks_in_flight_without_a_checkpoint)
+{
+	begin();
+	put(0, 1, "a");
+	d.log_in_flight = true;
+	cr_assert_eq(meta__tx_ready(&d.m), -EBUSY);
+	meta__ckpt_turn(&d.m);
+	cr_assert_not(meta__ckpt_running(&d.m));
+	d.log_in_flight = false;
+	apply();
+	cr_assert_eq(d.nrecords, 1);
 }
 
 Test(meta_tx, waits_when_the_log_or_pages_are_short_and_asks_for_a_checkpoint)

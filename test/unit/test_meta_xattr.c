@@ -124,6 +124,39 @@ Test(meta_xattr, there_are_as_many_as_a_list_can_name)
 	cr_assert_eq(records(), 0);
 }
 
+/* A page of a list from `from` on; where the next one begins. */
+static uint64_t list_page(uint64_t from, uint32_t *used)
+{
+	struct meta_op op = sh_op(META_OP_XATTR_LIST, "f");
+
+	op.offset = from;
+	op.list_out = back;
+	op.list_max_bytes = META_XATTR_MAX;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	*used = op.list_used_bytes;
+	return op.seek_more ? op.length : 0;
+}
+
+Test(meta_xattr, a_value_that_grows_between_two_pages_of_a_list_is_no_name)
+{
+	char name[16], last[16];
+	uint32_t used;
+	uint64_t next;
+
+	for (uint32_t i = 0; i < 66; i++) {
+		snprintf(name, sizeof(name), "user.%04u", i);
+		cr_assert_eq(set("f", name, 10, 0), 0);
+	}
+	next = list_page(0, &used);
+	cr_assert_neq(next, 0);
+	cr_assert_eq(used, 64 * 10);
+	memcpy(last, back + used - 10, 10);
+	cr_assert_eq(set("f", last, 5000, 0), 0); /* its pieces stand behind it */
+	cr_assert_eq(list_page(next, &used), 0);
+	cr_assert_eq(used, 2 * 10);
+	expect("f", last, 5000);
+}
+
 Test(meta_xattr, they_go_with_the_last_name_and_stay_until_then)
 {
 	const uint64_t before = meta_fake_records(w);

@@ -300,6 +300,75 @@ TEST_BOTH(many_names_are_looked_up_at_once)
 	weka_release(client, w.lease);
 }
 
+/* In round trips of 256, whatever their number. */
+TEST_BOTH(many_names_are_removed_at_once)
+{
+	static struct weka_unlink_item items[600];
+	static char names[600][8];
+	struct weka_attr attr;
+	uint32_t i;
+
+	for (i = 0; i < 600; i++) {
+		snprintf(names[i], sizeof(names[i]), i % 3 ? "n%u" : "u%u", i);
+		items[i] = (struct weka_unlink_item){ .ref = weka_ref_path(names[i]), .status = 1 };
+		if (i % 3 == 0)
+			cr_assert_eq(weka_write_file(client, names[i], "x", 1, NULL), 0);
+	}
+	cr_assert_eq(weka_unlink_batch(client, items, 600), -ENOENT);
+	for (i = 0; i < 600; i++)
+		cr_assert_eq(items[i].status, i % 3 ? -ENOENT : 0, "%u: %d", i, items[i].status);
+	cr_assert_eq(weka_stat(client, "u597", &attr), -ENOENT);
+	cr_assert_eq(weka_unlink_batch(client, items, 0), 0);
+	cr_assert_eq(weka_write_file(client, names[3], "x", 1, NULL), 0);
+	cr_assert_eq(weka_unlink_batch(client, &items[3], 1), 0);
+	items[1].ref = weka_ref_handle(&attr.handle);
+	cr_assert_eq(weka_unlink_batch(client, items, 2), -EINVAL); /* nothing was asked */
+	cr_assert_eq(items[0].status, -EINVAL);
+}
+
+/* 256 of them are more than the body of a request holds. */
+TEST_BOTH(many_long_names_are_removed_at_once)
+{
+	static struct weka_unlink_item items[300];
+	static char names[300][2000];
+	struct weka_attr attr;
+	uint32_t i, at;
+
+	for (i = 0; i < 300; i++) {
+		for (at = 0; at < 1900; at += 2)
+			memcpy(&names[i][at], "./", 2);
+		snprintf(&names[i][at], sizeof(names[i]) - at, i % 100 ? "n%u" : "u%u", i);
+		items[i] = (struct weka_unlink_item){ .ref = weka_ref_path(names[i]), .status = 1 };
+		if (i % 100 == 0)
+			cr_assert_eq(weka_write_file(client, names[i], "x", 1, NULL), 0);
+	}
+	cr_assert_eq(weka_unlink_batch(client, items, 300), -ENOENT);
+	for (i = 0; i < 300; i++)
+		cr_assert_eq(items[i].status, i % 100 ? -ENOENT : 0, "%u: %d", i, items[i].status);
+	cr_assert_eq(weka_stat(client, names[200], &attr), -ENOENT);
+}
+
+TEST_BOTH(more_names_than_a_reply_holds_need_a_window)
+{
+	static struct weka_unlink_item items[300];
+	struct weka_window w = { .size_bytes = 4096 };
+	struct weka_req req = { 0 }, *done;
+	uint32_t i;
+
+	for (i = 0; i < 300; i++)
+		items[i].ref = weka_ref_path(i == 299 ? "a" : "nothing");
+	cr_assert_eq(weka_submit_unlink_batch(client, &req, items, 300, NULL), -EMSGSIZE);
+	cr_assert_eq(weka_submit_unlink_batch(client, &req, items, 0, NULL), -EINVAL);
+	cr_assert_eq(weka_lease(client, 4096, &w.lease), 0);
+	cr_assert_eq(weka_submit_unlink_batch(client, &req, items, 300, &w), 0);
+	while (weka_reap(client, &done, 1) == 0)
+		cr_assert_eq(weka_wait(client, WEKA_FOREVER), 0);
+	cr_assert_eq(req.status, 0);
+	for (i = 0; i < 300; i++)
+		cr_assert_eq(items[i].status, i == 299 ? 0 : -ENOENT);
+	weka_release(client, w.lease);
+}
+
 TEST_BOTH(what_is_in_flight_stays_to_be_reaped)
 {
 	struct weka_req ping = { 0 }, *done;

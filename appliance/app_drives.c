@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The two ends of a drive, where a store's superblocks are, or an offer to be added to a store.
+ *
+ *   [ first block ] ..................... [ last block ]
+ *     superblock, or offer                  the same
+ *
+ *  (1) A drive that is offered says so at both ends: a store that it once belonged to is gone.
+ *  (2) Who finds a superblock at one end and an offer at the other looks at what a power cut left:
+ *      it was being offered, or it was being added.  The superblock counts; the mount knows more.
+ *      An offer in the first block is one, whatever the last holds: a superblock is written there
+ *      first, and may be torn.
+ *
+ * Only by threads that may wait; the drive has a queue pair for that long, and no other I/O.
+ */
+#define _GNU_SOURCE
+#include "appliance/app_drives.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEPTH  8u
+#define BUFFER ((size_t)NVME_BLOCK_SIZE)
+
+struct ends {
+	struct nvme_drive *drive;
+	struct nvme_dma *dma;
+	struct nvme_qpair *qp;
+	int fd;
+	void *block;
+	uint64_t iova;
+};
+
+static int make(struct ends *e)
+{
+	int err;
+
+	e->fd = memfd_create("weka-ends", MFD_CLOEXEC);
+	if (e->fd < 0 || ftruncate(e->fd, (off_t)BUFFER))
+		return -errno;
+	e->block = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+	if (e->block == MAP_FAILED) {
+		e->block = NULL;
+		return -errno;
+	}
+	err = nvme_dma_map_file(e->dma, e->block, BUFFER, e->fd, 0, &e->iova);
+	if (err) {
+		munmap(e->block, BUFFER);
+		e->block = NULL;
+		return err;
+	}
+	return nvme_qpair_create(e->drive, DEPTH, &e->qp);
+}
+
+static void unmake(struct ends *e)
+{
+	if (e->qp) {
+		nvme_qpair_stop(e->qp);
+		nvme_qpair_destroy(e->qp);
+	}
+	if (e->block) {
+		nvme_dma_unmap(e->dma, e->iova, BUFFER);
+		munmap(e->block, BUFFER);
+	}
+	if (e->fd >= 0)
+		close(e->fd);
+}
+
+/* One I/O, waited for.  A drive that does not answer is ended by its own step. */
+static int run(struct ends *e, enum nvme_op op, uint64_t block)
+{
+	struct nvme_io io = { .op = op, .fua = op == NVME_WRITE, .nblocks = 1, .block = block };
+	struct nvme_io *done[1];
+	int err;
+
+	io.iova = e->iova;
+	while ((err = nvme_submit(e->qp, &io)) == -EAGAIN)
+		(void)nvme_drive_step(e->drive, clock_now_ns());
+	if (err)
+		return err;
+	nvme_ring(e->qp);
+	while (nvme_poll(e->qp, done, 1) == 0)
+		(void)nvme_drive_step(e->drive, clock_now_ns());
+	return io.status;
+}
+
+/* (2) */
+static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
+{
+	bool offered = false, gone;
+	uint64_t tag;
+	int err = 0;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		int bad = run(e, NVME_READ, i ? nblocks - 1 : 0);
+
+		err = bad ? bad : err;
+		if (bad)
+			continue;
+		if (meta_super_place(e->block, out->uuid, &out->place, &gone)) {
+			out->kind = APP_FOUND_STORE;
+			out->gone |= gone;
+		}
+		if (!meta_offer_parse(e->block, &tag))
+			continue;
+		if (i == 0) {
+			offered = true;
+			out->tag = tag;
+		}
+	}
+	if (out->kind == APP_FOUND_STORE)
+		return 0;
+	if (offered)
+		out->kind = APP_FOUND_OFFER;
+	return err;
+}
+
+int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma, struct app_found *out)
+{
+	struct ends e = { .drive = drive, .dma = dma, .fd = -1 };
+	struct nvme_info info;
+	int err = make(&e);
+
+	*out = (struct app_found){ 0 };
+	nvme_drive_info(drive, &info);
+	if (!err)
+		err = look(&e, info.nblocks, out);
+	unmake(&e);
+	return err;
+}
+
+int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag)
+{
+	struct ends e = { .drive = drive, .dma = dma, .fd = -1 };
+	struct nvme_info info;
+	int err = make(&e);
+
+	nvme_drive_info(drive, &info);
+	if (!err) {
+		meta_offer_build(tag, e.block);
+		err = run(&e, NVME_WRITE, 0);
+	}
+	if (!err)
+		err = run(&e, NVME_WRITE, info.nblocks - 1);
+	unmake(&e);
+	return err;
+}
+
+/* ---- in the order of the store ------------------------------------------------------------ */
+
+static uint32_t rank(const struct app_found *f)
+{
+	return f->kind == APP_FOUND_STORE ? f->place : UINT32_MAX;
+}
+
+static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+		 struct app_found *found, uint32_t a, uint32_t b)
+{
+	struct nvme_drive *d = drive[a];
+	struct app_found f = found[a];
+	char text[APP_CONF_TEXT_MAX];
+
+	drive[a] = drive[b];
+	drive[b] = d;
+	found[a] = found[b];
+	found[b] = f;
+	memcpy(text, name[a], sizeof(text));
+	memcpy(name[a], name[b], sizeof(text));
+	memcpy(name[b], text, sizeof(text));
+}
+
+/* Those that the store has let go are none of these any more. */
+static void drop_gone(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+		      struct app_found *found, uint32_t *count)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < *count; i++) {
+		if (!found[i].gone) {
+			swap(drive, name, found, kept++, i);
+			continue;
+		}
+		log_warn("%s: was taken out of its store and is not used: its line may go",
+			 name[i]);
+		nvme_close(drive[i]);
+		drive[i] = NULL;
+		name[i][0] = '\0';
+	}
+	*count = kept;
+}
+
+static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t from,
+		 uint32_t to)
+{
+	if (from == to)
+		return;
+	drive[to] = drive[from];
+	drive[from] = NULL;
+	memcpy(name[to], name[from], sizeof(name[to]));
+	name[from][0] = '\0';
+}
+
+/* What is not the store's yet does not keep it from starting. */
+static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t i)
+{
+	log_error("%s: cannot be added: the store has had %u drives, no place is left", name[i],
+		  META_DRIVES_MAX);
+	nvme_close(drive[i]);
+	drive[i] = NULL;
+	name[i][0] = '\0';
+}
+
+/* Sorted: each to its place, those that are offered behind; unless two say the same of themselves,
+ * which the mount names. */
+static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+		   const struct app_found *found, uint32_t *count, uint32_t *stores)
+{
+	const uint32_t places = found[*stores - 1].place + 1;
+
+	for (uint32_t i = 1; i < *stores; i++)
+		if (found[i].place == found[i - 1].place)
+			return;
+	while (places + *count - *stores > META_DRIVES_MAX)
+		drop_offer(drive, name, --*count);
+	for (uint32_t i = *count; i-- > *stores;)
+		move(drive, name, i, i + places - *stores);
+	for (uint32_t i = *stores; i-- > 0;)
+		move(drive, name, i, found[i].place);
+	*count += places - *stores;
+	*stores = places;
+}
+
+/* What each is. */
+static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t count,
+		   struct nvme_dma *dma, struct app_found *found, char *why, size_t why_size)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int err = app_drive_look(drive[i], dma, &found[i]);
+
+		if (err) {
+			snprintf(why, why_size, "%s: cannot be read: %s", name[i], strerror(-err));
+			return err;
+		}
+		any |= !found[i].gone;
+	}
+	if (!any)
+		snprintf(why, why_size, "%s: was taken out of its store", name[0]);
+	return any ? 0 : -ENODEV;
+}
+
+int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t *count,
+		    struct nvme_dma *dma, uint32_t *store_count, char *why, size_t why_size)
+{
+	struct app_found found[META_DRIVES_MAX];
+	uint32_t stores = 0;
+	int err;
+
+	ASSERT(*count <= META_DRIVES_MAX);
+	err = look_at(drive, name, *count, dma, found, why, why_size);
+	if (err)
+		return err;
+	drop_gone(drive, name, found, count);
+	for (uint32_t i = 0; i < *count; i++)
+		stores += found[i].kind == APP_FOUND_STORE;
+	*store_count = stores ? stores : *count;
+	for (uint32_t i = 0; i < *count && stores; i++)
+		if (found[i].kind == APP_FOUND_OTHER) {
+			snprintf(why, why_size,
+				 "%s: is no drive of the store; to add it, type: wekactl drives "
+				 "add '%s'",
+				 name[i], name[i]);
+			return -ENODEV;
+		}
+	for (uint32_t i = 0; i < *count && stores; i++) /* few, and once */
+		for (uint32_t k = i; k > 0 && rank(&found[k]) < rank(&found[k - 1]); k--)
+			swap(drive, name, found, k, k - 1);
+	if (stores)
+		spread(drive, name, found, count, store_count);
+	return 0;
+}
+
+/* Of a name that is too long its end says more. */
+void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
+		    struct meta_drive_info *out)
+{
+	const size_t length = strlen(name), most = META_DRIVE_NAME - 1;
+	struct nvme_info info;
+
+	nvme_drive_info(drive, &info);
+	*out = (struct meta_drive_info){ .nblocks = info.nblocks,
+					 .volatile_cache = info.volatile_cache,
+					 .tag = tag };
+	memcpy(out->name, name + (length > most ? length - most : 0), min_u64(length, most));
+}

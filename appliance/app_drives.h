@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Whose is a drive, and in which place of its store?  Asked of its two ends, while nobody polls it.
+ */
+#ifndef APP_DRIVES_H
+#define APP_DRIVES_H
+
+#include "appliance/app_conf.h"
+#include "meta/meta.h"
+#include "nvme/nvme.h"
+
+enum app_found_kind {
+	APP_FOUND_OTHER, /* neither of: */
+	APP_FOUND_STORE, /* a whole superblock: it is in `place` */
+	APP_FOUND_OFFER, /* to be added to a store */
+};
+
+struct app_found {
+	enum app_found_kind kind;
+	uint8_t uuid[16];
+	uint32_t place;
+	bool gone;    /* ... and the store has let it go */
+	uint64_t tag; /* of an offer */
+};
+
+/* Errors: what mapping, queue pair and reads say. */
+must_check int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma,
+			      struct app_found *out);
+
+/* Both of its ends say that a store may take it; durable.  Errors: as above. */
+must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag);
+
+/**
+ * app_drives_sort - drives and their names in their places of the store, whatever they were
+ *
+ * A place where none is, since the store has let it go or it is missing, is NULL and "".  One that
+ * was let go is closed, with a line in the log.  Those that are offered come last (where there is
+ * no place left they are closed, with a line, too); *store_count: places before them.  Where none
+ * has a superblock the order stays, and all count: who mounts them says what is wrong.  The arrays
+ * have META_DRIVES_MAX.
+ *
+ * Errors:  -ENODEV: one is neither the store's nor offered, with a line in `why`; as above.
+ */
+must_check int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+			       uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
+			       char *why, size_t why_size);
+
+/* What a store is told of a drive that is to be added. */
+void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
+		    struct meta_drive_info *out);
+
+#endif

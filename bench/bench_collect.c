@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What life on flash costs: an appliance is filled, stays as full as that while its files come and
+ * go (bench_churn.h), and says what it wrote for what.
+ *
+ *   fill -> read alone -> replace, a slice -> a slice -> ... until --times the capacity -> verify
+ *                              ^                 ^
+ *                         nothing is moved    something is: collection is at work
+ *
+ * For each --fill once with files removed one by one, any of all, and once with whole directories.
+ *
+ *  (1) Write amplification is what the drives were given over the payload of the puts, from the
+ *      end of the filling on: so it has in it what sizes lose that are no whole blocks.  Its parts
+ *      are the appliance's own counters, and must add up to what the drives were given.
+ *  (2) The first slices find free space and move nothing: so the last capacity is told apart.
+ *  (3) Reads of both kinds of slices are of one run, beside the same writers: their 99th
+ *      percentiles differ by what collection does.
+ *  (4) How full it is: blocks of files over the total of statfs, in which what an appliance keeps
+ *      for itself does not count.  Nothing else is in it.
+ */
+#include "base/clock.h"
+#include "base/num.h"
+#include "bench/bench.h"
+#include "bench/bench_churn.h"
+#include "bench/bench_env.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICES  20u /* a capacity */
+#define READERS 4u
+
+#define FREED_WITHIN_NS (60 * NS_PER_S)
+
+/* From the appliance's counters, since it began: bytes. */
+struct seen {
+	uint64_t data, pages, log, moved, all;
+	uint64_t zones; /* collected: a count */
+};
+
+struct collect {
+	const struct bench_conf *conf;
+	struct bench_env *env;
+	struct weka_client *client;
+	struct bench_churn *churn;
+	char path[64];
+	bool made; /* the directory */
+	uint32_t fill;
+	bool whole_dirs;
+	uint64_t capacity; /* bytes */
+	uint64_t written;  /* payload */
+	uint64_t late_at;  /* ... before the last capacity */
+	uint64_t ns;
+	struct seen first, late_first, last;
+	struct stat_hist alone, before, during; /* reads: nobody writes; nothing moves; (3) */
+};
+
+/* ---- counters ---------------------------------------------------------------------------- */
+
+static int look(struct collect *t, struct seen *out)
+{
+	char *text;
+
+	if (weka_status(t->client, &text))
+		return bench_fail("status: %s", weka_error(t->client));
+	out->data = bench_field(text, "\"data_blocks\":") * WEKA_BLOCK;
+	out->pages = bench_field(text, "\"page_blocks\":") * WEKA_BLOCK;
+	out->log = bench_field(text, "\"log_blocks\":") * WEKA_BLOCK;
+	out->moved = bench_field(text, "\"moved_blocks\":") * WEKA_BLOCK;
+	out->all = bench_field(text, "\"drive_written\":");
+	out->zones = bench_field(text, "\"zones_collected\":");
+	free(text);
+	return 0;
+}
+
+static struct seen between(const struct seen *a, const struct seen *b)
+{
+	return (struct seen){
+		.data = b->data - a->data,
+		.pages = b->pages - a->pages,
+		.log = b->log - a->log,
+		.moved = b->moved - a->moved,
+		.all = b->all - a->all,
+		.zones = b->zones - a->zones,
+	};
+}
+
+/* (1): but for what is in flight while one looks. */
+static int check_sum(const struct seen *s)
+{
+	const uint64_t sum = s->data + s->pages + s->log + s->moved;
+	const uint64_t off = sum > s->all ? sum - s->all : s->all - sum;
+
+	if (off <= s->all / 100 + (8u << 20))
+		return 0;
+	return bench_fail("the drives were given %llu bytes; the parts of which the appliance "
+			  "tells add up to %llu",
+			  (unsigned long long)s->all, (unsigned long long)sum);
+}
+
+/* ---- what came of it ------------------------------------------------------------------------ */
+
+static double over(uint64_t bytes, uint64_t payload)
+{
+	return (double)bytes / (double)max_u64(payload, 1);
+}
+
+static double p99_us(const struct stat_hist *h)
+{
+	return (double)stat_hist_percentile(h, 99) / 1e3;
+}
+
+/* 0: one of the two was not. */
+static double p99_ratio(const struct collect *t)
+{
+	if (stat_hist_count(&t->before) == 0 || stat_hist_count(&t->during) == 0)
+		return 0;
+	return p99_us(&t->during) / p99_us(&t->before);
+}
+
+static void tell_json(const struct collect *t, const struct seen *s, const struct seen *late)
+{
+	printf("{\"workload\":\"collect\",\"transport\":\"%s\",\"kind\":\"%s\",\"fill\":%u,"
+	       "\"capacity_bytes\":%llu,\"payload_bytes\":%llu,\"seconds\":%.3f,",
+	       bench_env_transport(t->env, 0), t->whole_dirs ? "dirs" : "files", t->fill,
+	       (unsigned long long)t->capacity, (unsigned long long)t->written,
+	       (double)t->ns / 1e9);
+	printf("\"written\":%.4f,\"data\":%.4f,\"pages\":%.4f,\"log\":%.4f,\"moved\":%.4f,"
+	       "\"zones_collected\":%llu,\"late_written\":%.4f,\"late_moved\":%.4f,",
+	       over(s->all, t->written), over(s->data, t->written), over(s->pages, t->written),
+	       over(s->log, t->written), over(s->moved, t->written), (unsigned long long)s->zones,
+	       over(late->all, t->written - t->late_at),
+	       over(late->moved, t->written - t->late_at));
+	printf("\"reads_alone\":%llu,\"reads_before\":%llu,\"reads_during\":%llu,"
+	       "\"p99_alone_us\":%.1f,\"p99_before_us\":%.1f,\"p99_during_us\":%.1f,"
+	       "\"p99_ratio\":%.3f}\n",
+	       (unsigned long long)stat_hist_count(&t->alone),
+	       (unsigned long long)stat_hist_count(&t->before),
+	       (unsigned long long)stat_hist_count(&t->during), p99_us(&t->alone),
+	       p99_us(&t->before), p99_us(&t->during), p99_ratio(t));
+}
+
+static void tell_people(const struct collect *t, const struct seen *s, const struct seen *late)
+{
+	char size[16], rate[16];
+
+	printf("%-5s %2u %% full   written %.2f times: data %.3f, pages %.3f, log %.3f, "
+	       "moved %.3f; of the last capacity %.2f   %sB at %sB/s\n",
+	       t->whole_dirs ? "dirs" : "files", t->fill, over(s->all, t->written),
+	       over(s->data, t->written), over(s->pages, t->written), over(s->log, t->written),
+	       over(s->moved, t->written), over(late->all, t->written - t->late_at),
+	       bench_human(size, (double)t->written),
+	       bench_human(rate, (double)t->written * 1e9 / (double)max_u64(t->ns, 1)));
+	printf("                 p99 of reads: %.0f us alone, %.0f beside writers",
+	       p99_us(&t->alone), p99_us(&t->before));
+	if (p99_ratio(t) > 0)
+		printf(", %.0f while collection moves data: %.2f times\n", p99_us(&t->during),
+		       p99_ratio(t));
+	else
+		printf("; collection moved data in %s slice\n",
+		       stat_hist_count(&t->during) ? "every" : "no");
+}
+
+static int tell(const struct collect *t)
+{
+	const struct seen s = between(&t->first, &t->last);
+	const struct seen late = between(&t->late_first, &t->last);
+
+	if (t->conf->json)
+		tell_json(t, &s, &late);
+	else
+		tell_people(t, &s, &late);
+	fflush(stdout);
+	return check_sum(&s);
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+static int slice(struct collect *t, uint64_t bytes)
+{
+	static struct stat_hist reads;
+	const uint64_t moved = t->last.moved;
+	uint64_t written, began;
+
+	stat_hist_reset(&reads);
+	began = clock_now_ns();
+	if (bench_churn_replace(t->churn, bytes, &reads, &written))
+		return 1;
+	t->ns += clock_now_ns() - began;
+	t->written += written;
+	if (look(t, &t->last))
+		return 1;
+	stat_hist_merge(t->last.moved > moved ? &t->during : &t->before, &reads);
+	return 0;
+}
+
+static int replace(struct collect *t)
+{
+	const uint64_t want = (uint64_t)(t->conf->times * (double)t->capacity);
+	const uint64_t late = want - min_u64(want, t->capacity);
+	int err = look(t, &t->first);
+
+	t->last = t->late_first = t->first;
+	while (!err && t->written < want) {
+		if (t->written <= late) {
+			t->late_first = t->last;
+			t->late_at = t->written;
+		}
+		err = slice(t, min_u64(t->capacity / SLICES, want - t->written));
+	}
+	return err;
+}
+
+static int make_churn(struct collect *t)
+{
+	struct bench_churn_conf conf = {
+		.path = t->path,
+		.dir_files = (uint32_t)t->conf->files,
+		.writers = t->conf->depth,
+		.readers = READERS,
+		.whole_dirs = t->whole_dirs,
+	};
+	struct weka_options o;
+	struct weka_statfs fs;
+	double files;
+	int err;
+
+	bench_churn_options(&conf, &o);
+	err = bench_env_connect(t->env, 0, &o, &t->client);
+	if (err)
+		return err;
+	if (weka_statfs(t->client, &fs) || weka_mkdir(t->client, t->path, 0700))
+		return bench_fail("%s: %s", t->path, weka_error(t->client));
+	t->made = true;
+	t->capacity = fs.total_bytes;
+	files = (double)fs.total_bytes * t->fill / 100 / bench_churn_mean_bytes();
+	conf.dirs = (uint32_t)(files / conf.dir_files + 0.5);
+	return bench_churn_create(&t->churn, t->client, &conf);
+}
+
+static int run(struct collect *t)
+{
+	int err = bench_env_open(&t->env, t->conf);
+
+	bench_pin(t->conf->core_client);
+	snprintf(t->path, sizeof(t->path), "/weka-bench.%d", (int)getpid());
+	if (!err)
+		err = make_churn(t);
+	if (!err)
+		err = bench_churn_fill(t->churn);
+	if (!err)
+		err = bench_churn_read(t->churn, t->conf->seconds, &t->alone);
+	if (!err)
+		err = replace(t);
+	if (!err)
+		err = bench_churn_verify(t->churn);
+	return err ? err : tell(t);
+}
+
+/* What a removed tree held is freed in the background: the next run wants to begin with nothing. */
+static int remove_all(struct collect *t)
+{
+	const uint64_t until = clock_now_ns() + FREED_WITHIN_NS;
+	const struct timespec a_while = { .tv_nsec = 10000000 };
+	uint64_t orphans = 0;
+	char *text;
+
+	if (weka_rmtree(t->client, t->path) != 0)
+		return bench_fail("%s: %s", t->path, weka_error(t->client));
+	do {
+		if (weka_status(t->client, &text))
+			return bench_fail("status: %s", weka_error(t->client));
+		orphans = bench_field(text, "\"orphans\":");
+		free(text);
+		(void)nanosleep(&a_while, NULL);
+	} while (orphans && clock_now_ns() < until && !bench_interrupted());
+	return orphans ? bench_fail("%s is removed, and its files are not freed", t->path) : 0;
+}
+
+/* Of an appliance of our own nothing stays anyway. */
+static int end(struct collect *t, int err)
+{
+	bench_churn_destroy(t->churn);
+	if (t->conf->connect_count && t->made)
+		err |= remove_all(t);
+	weka_close(t->client);
+	bench_unpin(); /* the next run's appliance begins where we may run */
+	return err | bench_env_close(t->env);
+}
+
+static int run_one(const struct bench_conf *conf, uint32_t fill, bool whole_dirs)
+{
+	struct collect *t = calloc(1, sizeof(*t));
+	int err;
+
+	if (!t)
+		return bench_fail("out of memory");
+	t->conf = conf;
+	t->fill = fill;
+	t->whole_dirs = whole_dirs;
+	stat_hist_reset(&t->alone);
+	stat_hist_reset(&t->before);
+	stat_hist_reset(&t->during);
+	err = run(t);
+	err = end(t, err);
+	free(t);
+	return err;
+}
+
+int bench_workload_collect(const struct bench_conf *conf)
+{
+	static const uint32_t usual[] = { 60, 80 };
+	const uint32_t count = conf->fill_count ? conf->fill_count : ARRAY_LEN(usual);
+	int err = 0;
+
+	for (uint32_t i = 0; i < 2 * count && !err; i++)
+		err = run_one(conf, conf->fill_count ? conf->fill[i / 2] : usual[i / 2], i % 2);
+	return err;
+}

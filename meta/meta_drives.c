@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Which drives a store has: chosen by a mount, and changed while it serves.
+ *
+ * Every superblock names the whole set of drives, and which in the row of sets it is; each change
+ * is the next number.
+ *
+ *   serving --meta_drive_add()--> FREE headers into all zones of the new drive --> it is flushed
+ *   --> the new set: into a copy of each drive's superblock, the new drive's first; then into the
+ *   other copy of each --> its zones are free: serving
+ *
+ *   the power is cut        all superblocks have   a mount that is given the
+ *                                                  old drives        new one too
+ *   before the first        the old set            the old set       refused: it is none of them
+ *   among them              some the new one       the old set       the new set
+ *   behind the last         the new set            refused: one is   the new set
+ *                                                  missing, by name
+ *
+ *  (1) No zone of a new drive is used before both superblocks of all drives name it.
+ *  (2) So where any whole copy has an older set, the newest one has not been used, and either is
+ *      right.  The mount takes the one whose drives it is given, and writes that everywhere before
+ *      it writes anything else: the older one under a number above all others.  (A drive whose
+ *      adding was cut, and that came back after mounts without it, has the lower number: it still
+ *      holds nothing but FREE headers, and may join.)
+ *  (3) Of a drive's two superblocks one is whole at any time: one is durable before the other is
+ *      written; where one was found damaged that one goes first.
+ *  (4) Drives that were once to have the same place are told apart by their tags.
+ *  (5) Roots stay where format put them, and zones keep their numbers: a new drive's come behind.
+ *  (6) Nothing depends on a drive that is gone: it is told, where it can be written.
+ *  (7) A number stands for one set: that of a change that failed half-way is not used again.  Where
+ *      two have the same all the same (a drive whose adding was cut missed what came then), neither
+ *      has been used, or one is refused by its drives (2), (4).
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ZONES_MAX (1u << 16) /* of one drive: its zones are as large as those of the first ones */
+
+uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
+{
+	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
+}
+
+/* ---- mount ------------------------------------------------------------------------------- */
+
+bool meta__drives_given(const struct meta *m, uint32_t drive)
+{
+	return drive < m->conf.ndrives && m->conf.drive[drive].nblocks;
+}
+
+static bool is_same_set(const struct meta__super *a, const struct meta__super *b)
+{
+	return a->ndrives == b->ndrives &&
+	       memcmp(a->drive_nblocks, b->drive_nblocks, sizeof(a->drive_nblocks)) == 0 &&
+	       memcmp(a->drive_tag, b->drive_tag, sizeof(a->drive_tag)) == 0 &&
+	       memcmp(a->drive_state, b->drive_state, sizeof(a->drive_state)) == 0 &&
+	       memcmp(a->root_zone, b->root_zone, sizeof(a->root_zone)) == 0;
+}
+
+static void top(struct meta__boot *b, const struct meta__super *s)
+{
+	b->top = *s;
+	b->clash = false;
+	b->clash_count = s->ndrives;
+}
+
+static void clash(struct meta__boot *b, const struct meta__super *s)
+{
+	b->clash = true;
+	b->clash_count = min_u32(b->clash_count, s->ndrives);
+}
+
+int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *s)
+{
+	struct meta__boot *b = m->boot;
+	const bool first = b->top.ndrives == 0;
+
+	if (!first && memcmp(s->uuid, b->top.uuid, sizeof(s->uuid)) != 0)
+		return meta__boot_fail(m, -ENODEV, "drive %u is of another store", drive);
+	if (s->drive != drive)
+		return meta__boot_fail(m, -ENODEV,
+				       "in place %u stands drive %u of the store: drive %u%s%s is "
+				       "missing",
+				       drive, s->drive, drive, *s->drive_name[drive] ? ", " : "",
+				       s->drive_name[drive]);
+	b->tag[drive] = s->drive_tag[drive];
+	if (s->drive_state[drive] > b->says[drive])
+		b->says[drive] = s->drive_state[drive];
+	if (first || s->set > b->top.set)
+		top(b, s);
+	else if (s->set == b->top.set && !is_same_set(s, &b->top))
+		clash(b, s);
+	if (b->old_count[drive] == 0 || s->set < b->old_set[drive]) {
+		b->old_set[drive] = s->set;
+		b->old_count[drive] = s->ndrives;
+	}
+	return 0;
+}
+
+static int fits(struct meta *m, const struct meta__super *s)
+{
+	for (uint32_t d = 0; d < s->ndrives; d++) {
+		if (!meta__drives_given(m, d))
+			continue;
+		if (m->boot->tag[d] != s->drive_tag[d]) /* (4) */
+			return meta__boot_fail(
+				m, -ENODEV, "drive %u is not the one that the store has there", d);
+		if (s->drive_nblocks[d] != m->conf.drive[d].nblocks)
+			return meta__boot_fail(m, -ENODEV,
+					       "drive %u has %llu blocks, formatted were %llu", d,
+					       (unsigned long long)m->conf.drive[d].nblocks,
+					       (unsigned long long)s->drive_nblocks[d]);
+	}
+	return 0;
+}
+
+/* What a set that is not the first one says, and the first one only implies. */
+static void number(struct meta__super *s, uint64_t set)
+{
+	struct meta__geo geo;
+
+	meta__geo_of(&geo, s);
+	memcpy(s->root_at, geo.root_area, sizeof(s->root_at)); /* (5) */
+	s->set = set;
+}
+
+/* Do all say the same?  How many drives the oldest set has.  One that is gone is asked only whether
+ * it knows that: it may come back long after. */
+static uint32_t compare(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint32_t least = b->top.ndrives;
+
+	b->mixed = b->clash;
+	b->behind = false;
+	if (b->clash)
+		least = b->clash_count;
+	for (uint32_t d = 0; d < b->top.ndrives; d++) {
+		if (!meta__drives_given(m, d))
+			continue;
+		if (b->top.drive_state[d] == DRIVE_GONE) {
+			b->behind |= b->says[d] != DRIVE_GONE;
+		} else if (b->old_set[d] != b->top.set) {
+			b->mixed = true;
+			least = min_u32(least, b->old_count[d]);
+		}
+	}
+	return least;
+}
+
+/* (2): the set without its newest drive. */
+static void leave_out(struct meta__super *s)
+{
+	const uint32_t d = --s->ndrives;
+
+	number(s, s->set + 1);
+	s->drive_nblocks[d] = s->drive_tag[d] = 0;
+	memset(s->drive_name[d], 0, sizeof(s->drive_name[d]));
+}
+
+static int all_given(struct meta *m, const struct meta__super *s)
+{
+	uint32_t given = 0;
+
+	for (uint32_t d = 0; d < m->conf.ndrives; d++)
+		given += meta__drives_given(m, d);
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		if (s->drive_state[d] != DRIVE_GONE && !meta__drives_given(m, d))
+			return meta__boot_fail(m, -ENODEV,
+					       "the store has %u drives, %u are given: drive "
+					       "%u%s%s is missing",
+					       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
+					       s->drive_name[d]);
+	for (uint32_t d = s->ndrives; d < m->conf.ndrives; d++)
+		if (meta__drives_given(m, d))
+			return meta__boot_fail(
+				m, -ENODEV, "the store has %u drives, and drive %u is none of them",
+				s->ndrives, d);
+	return 0;
+}
+
+/* What could not be read is not given, if it is gone (6). */
+static int unread(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+		if (!b->unread[d])
+			continue;
+		if (b->top.drive_state[d] != DRIVE_GONE)
+			return meta__boot_fail(m, b->unread[d], "drive %u: %s", d,
+					       b->unread_why[d]);
+		meta__boot_note(m, "drive %u: %s; it was taken out of the store", d,
+				b->unread_why[d]);
+		m->conf.drive[d] = (struct meta_drive_info){ 0 };
+	}
+	return 0;
+}
+
+int meta__drives_choose(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t newest = b->top.ndrives - 1;
+	int err;
+
+	err = unread(m);
+	if (err)
+		return err;
+	b->super = b->top;
+	if (compare(m) == newest && !meta__drives_given(m, newest))
+		leave_out(&b->super);
+	else if (b->clash)
+		number(&b->super, b->top.set + 1);
+	err = all_given(m, &b->super);
+	if (!err)
+		err = fits(m, &b->super);
+	for (uint32_t d = m->conf.ndrives; d < b->super.ndrives; d++)
+		m->conf.drive[d] = (struct meta_drive_info){ 0 };
+	m->conf.ndrives = b->super.ndrives;
+	b->next = b->super;
+	b->write_from = b->super.ndrives - 1;
+	b->write_both = false;
+	return err;
+}
+
+/* ---- superblocks ------------------------------------------------------------------------- */
+
+struct turn {
+	uint32_t drive;
+	bool second;
+};
+
+/* One copy of each drive's, then the other of each; or both of one before all others'. */
+static struct turn turn_of(const struct meta__boot *b)
+{
+	const uint32_t n = b->next.ndrives, first = b->write_both ? 2 : 0, others = n - first / 2;
+	const uint32_t i = b->at - first;
+
+	if (b->at < first)
+		return (struct turn){ b->write_from, b->at == 1 };
+	return (struct turn){ (b->write_from + first / 2 + i % others) % n, i >= others };
+}
+
+static bool is_told(const struct meta *m, uint32_t drive)
+{
+	const struct meta__boot *b = m->boot;
+
+	return m->conf.drive[drive].nblocks &&
+	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
+}
+
+/* One that is gone need not know (6). */
+int meta__drives_write(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t n = b->next.ndrives;
+	struct meta__geo geo;
+	struct turn turn = { 0 };
+	uint32_t d;
+
+	if (b->sent) {
+		if (b->io[0].io.status && b->next.drive_state[b->io[0].io.drive] != DRIVE_GONE)
+			return meta__boot_fail(m, -EIO,
+					       "drive %u: a superblock cannot be written: the "
+					       "store's drives are settled by the next mount",
+					       b->io[0].io.drive);
+		b->at++;
+	}
+	while (b->at < 2 * n && !is_told(m, (turn = turn_of(b)).drive))
+		b->at++;
+	if (b->at == 2 * n)
+		return -EALREADY;
+	d = turn.drive;
+	meta__geo_of(&geo, &b->next);
+	b->next.drive = d;
+	b->next.nzones = geo.zone_count[d];
+	meta__super_build(&b->next, b->buf);
+	meta__boot_io(m, META_IO_WRITE, meta__super_baddr(m, d, b->super_first[d] ^ turn.second), 1,
+		      0); /* (3) */
+	return 0;
+}
+
+/* At its end nothing is asked any more of a drive that is gone. */
+int meta__drives_settle(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = -EALREADY;
+
+	b->write_gone = !b->mixed;
+	if (b->mixed || b->behind)
+		err = meta__drives_write(m);
+	if (err != -EALREADY)
+		return err;
+	b->write_gone = false;
+	for (uint32_t d = 0; d < b->super.ndrives; d++)
+		if (b->super.drive_state[d] == DRIVE_GONE)
+			m->conf.drive[d] = (struct meta_drive_info){ 0 };
+	return err;
+}
+
+/* ---- one more ---------------------------------------------------------------------------- */
+
+/* (7) */
+uint64_t meta__drives_next_set(const struct meta *m)
+{
+	return max_u64(m->boot->super.set, m->boot->set_tried) + 1;
+}
+
+void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m))
+{
+	struct meta__boot *b = m->boot;
+
+	b->adding = true;
+	b->told = status;
+	if (status)
+		*status = -EAGAIN;
+	meta__boot_next(m, stage);
+}
+
+void meta__drives_end(struct meta *m, int status)
+{
+	struct meta__boot *b = m->boot;
+
+	b->adding = false;
+	if (b->told)
+		*b->told = status;
+	b->stage = NULL;
+	if (!status)
+		return;
+	b->set_tried = max_u64(b->set_tried, b->next.set);
+	if (b->next.ndrives > m->conf.ndrives)
+		m->conf.drive[m->conf.ndrives] = (struct meta_drive_info){ 0 };
+	else
+		meta__drain_failed(m);
+}
+
+/* A check counts the zones that there were when it began. */
+static int join(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__geo geo;
+
+	if (meta__check_running(m))
+		return -EAGAIN;
+	b->super = b->next;
+	m->conf.ndrives = b->super.ndrives;
+	meta__geo_of(&geo, &b->super);
+	meta__zones_join(m, &geo);
+	meta__gc_look_even(m);
+	meta__ckpt_want(m); /* behind it collection looks whether drives are equally full */
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+static int add_supers(struct meta *m)
+{
+	int err = meta__drives_write(m);
+
+	if (err != -EALREADY)
+		return err;
+	meta__boot_next(m, join); /* (1) */
+	return 0;
+}
+
+static int add_flush(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t d = m->conf.ndrives;
+
+	if (b->sent && b->io[0].io.status)
+		return meta__boot_fail(m, -EIO, "drive %u: cannot be flushed", d);
+	if (b->step++ == 0 && m->conf.drive[d].volatile_cache) {
+		meta__boot_io(m, META_IO_FLUSH, META_BADDR(d, 0), 0, 0);
+		return 0;
+	}
+	meta__boot_next(m, add_supers);
+	return 0;
+}
+
+/* at: zone of the new drive. */
+static int add_heads(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t d = m->conf.ndrives;
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++)
+		if (b->io[i].io.status)
+			return meta__boot_fail(m, -EIO, "drive %u: block %llu cannot be written", d,
+					       (unsigned long long)b->io[i].io.block);
+	b->at += b->sent ? b->count / 2 : 0;
+	if (b->at == b->geo.zone_count[d]) {
+		meta__boot_next(m, add_flush);
+		return 0;
+	}
+	b->count = 2 * min_u32(META__BOOT_BLOCKS / 2, b->geo.zone_count[d] - b->at);
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct meta__zone_seen z = { .zone = b->geo.zone_base[d] + b->at + i / 2,
+						   .kind = META__ZONE_FREE };
+
+		meta__zone_build(&z, m->uuid, b->buf + (size_t)i * META__BLOCK);
+		meta__boot_io(m, META_IO_WRITE, meta__geo_zone_head(&b->geo, z.zone, i & 1), 1, i);
+		b->io[i].io.fua = false; /* the flush comes before anything names them */
+	}
+	return 0;
+}
+
+int meta_drive_add(struct meta *m, const struct meta_drive_info *drive)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t d = m->conf.ndrives;
+	int err;
+
+	if (m->failed)
+		return -EROFS;
+	if (b->adding || m->stopping || !m->mounted)
+		return -EBUSY;
+	if (d == META_DRIVES_MAX)
+		return -ENOSPC;
+	if (drive->nblocks < META_DRIVE_BYTES_MIN / META__BLOCK)
+		return -EINVAL;
+	b->next = b->super;
+	number(&b->next, meta__drives_next_set(m));
+	b->next.ndrives = d + 1;
+	b->next.drive_nblocks[d] = drive->nblocks;
+	b->next.drive_tag[d] = drive->tag;
+	memcpy(b->next.drive_name[d], drive->name, META_DRIVE_NAME);
+	if (drive->nblocks / b->next.zone_blocks > ZONES_MAX)
+		return -EFBIG;
+	meta__geo_of(&b->geo, &b->next);
+	if (b->geo.zone_count[d] == 0)
+		return -EINVAL;
+	err = meta__zones_grow(m, &b->geo);
+	if (err)
+		return err;
+	m->conf.drive[d] = *drive;
+	b->super_first[d] = 1;
+	b->write_from = d;
+	b->write_both = false;
+	meta__drives_begin(m, &b->add_status, add_heads);
+	return 0;
+}
+
+int meta_drive_add_status(const struct meta *m)
+{
+	return m->boot->add_status;
+}
+
+uint32_t meta_drives(const struct meta *m)
+{
+	return m->conf.ndrives;
+}
+
+bool meta__drives_turn(struct meta *m)
+{
+	int rc;
+
+	if (!m->boot->adding)
+		meta__drain_turn(m);
+	if (!m->boot->adding)
+		return false;
+	if (!meta__boot_run(m, &rc))
+		meta__drives_end(m, rc);
+	return m->boot->adding && m->boot->in_flight == 0;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A store in words, when its drives say whatever they like.
+ *
+ * The golden store with patches: {drive, le16 block, le16 offset, length, bytes}, until the input
+ * ends.  Bit 7 of `drive`: the checksum of what was patched is made right again, as far as what
+ * the block says it is allows, so that the parsers behind it are reached.  Then everything is
+ * shown, as text or as JSON, and salvaged; the sanitizers watch.
+ */
+#include "meta/meta_raw_internal.h"
+#include "test/lib/golden_image.h"
+#include "test/lib/raw_mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define DRIVE_BYTES (2u << 20)
+#define BLOCKS      (DRIVE_BYTES / 4096)
+
+static uint8_t *golden[2], *drive[2];
+
+static void load(void)
+{
+	for (int d = 0; d < 2; d++) {
+		golden[d] = calloc(1, DRIVE_BYTES);
+		drive[d] = calloc(1, DRIVE_BYTES);
+		ASSERT(golden[d] && drive[d]);
+	}
+	ASSERT(golden_image_load("test/golden/store-1.img", golden, 2, DRIVE_BYTES) == 0);
+	for (int d = 0; d < 2; d++)
+		memcpy(drive[d], golden[d], DRIVE_BYTES);
+}
+
+static void crc_at(uint8_t *p, uint32_t at, size_t size_bytes)
+{
+	uint32_t crc;
+
+	memset(p + at, 0, 4);
+	crc = crc32c(p, size_bytes);
+	memcpy(p + at, &crc, 4);
+}
+
+/* Of what begins in this block, or of the page that it is part of. */
+static void seal(uint8_t *all, uint32_t block)
+{
+	uint8_t *p = all + block * 4096ul;
+	uint32_t magic, nblocks;
+
+	memcpy(&magic, p, 4);
+	memcpy(&nblocks, p + 20, 4);
+	if (memcmp(p, "WEKASTOR", 8) == 0)
+		crc_at(p, 8, 4096);
+	else if (magic == META__ROOT_MAGIC || magic == META__ZONE_MAGIC)
+		crc_at(p, 4, 4096);
+	else if (magic == META__LOG_MAGIC && nblocks && nblocks <= BLOCKS - block)
+		crc_at(p, 4, nblocks * 4096ul);
+	for (uint32_t back = 0; back < META_PAGE_BLOCKS && back <= block; back++) {
+		uint8_t *page = all + (block - back) * 4096ul;
+
+		memcpy(&magic, page + 4, 4);
+		if (magic == META_PAGE_MAGIC && block - back + META_PAGE_BLOCKS <= BLOCKS) {
+			uint32_t crc = crc32c(page + 4, META_PAGE_BYTES - 4);
+
+			memcpy(page, &crc, 4);
+			return;
+		}
+	}
+}
+
+/* With undo set the golden bytes come back. */
+static void patch(const uint8_t *bytes, size_t size, bool undo)
+{
+	while (size > 6) {
+		uint8_t *all = drive[bytes[0] & 1];
+		uint32_t block = (bytes[1] | (uint32_t)bytes[2] << 8) % BLOCKS;
+		uint32_t offset = (bytes[3] | (uint32_t)bytes[4] << 8) % 4096;
+		uint32_t n = min_u32(bytes[5], min_u32((uint32_t)size - 6, 4096 - offset));
+		uint32_t from = block < META_PAGE_BLOCKS ? 0 : block - META_PAGE_BLOCKS;
+
+		if (undo) /* and the checksum's, at the begin of a page */
+			memcpy(all + from * 4096ul, golden[bytes[0] & 1] + from * 4096ul,
+			       (block - from + 1) * 4096ul);
+		else
+			memcpy(all + block * 4096ul + offset, bytes + 6, n);
+		if (!undo && bytes[0] & 0x80)
+			seal(all, block);
+		bytes += 6 + n;
+		size -= 6 + n;
+	}
+}
+
+static void show(struct meta_raw *r, const char *what, const char *arg, FILE *out, bool json)
+{
+	rewind(out);
+	(void)!meta_dump(r, what, arg, out, json);
+}
+
+static void show_all(struct meta_raw *r, FILE *out, bool json)
+{
+	static const char *const paths[] = { "/", "/dir/f07", "/holes", "/long link", "/late" };
+	char arg[24];
+
+	show(r, "super", NULL, out, json);
+	show(r, "roots", NULL, out, json);
+	show(r, "zones", NULL, out, json);
+	show(r, "log", NULL, out, json);
+	for (uint32_t i = 0; i < 12; i++) {
+		(void)snprintf(arg, sizeof(arg), "%u", i);
+		show(r, "zone", arg, out, json);
+		(void)snprintf(arg, sizeof(arg), "%u", i + 56);
+		show(r, "log", arg, out, json);
+	}
+	for (uint32_t i = 0; i < 8; i++) {
+		(void)snprintf(arg, sizeof(arg), "%u:%u", i / 4, 10 + i % 4 * 8);
+		show(r, "page", arg, out, json);
+	}
+	for (uint32_t i = 0; i < ARRAY_LEN(paths); i++) {
+		show(r, "path", paths[i], out, json);
+		show(r, "file", paths[i], out, json);
+	}
+}
+
+/* Every object that is left, with all that it has. */
+static void salvage(struct meta_raw *r)
+{
+	static uint8_t value[META_XATTR_MAX];
+	struct meta_raw_loss loss;
+	struct meta_raw_place at = { 0 };
+	struct meta_attr a;
+	bool flag;
+
+	if (meta_raw_salvage(r, &loss))
+		return;
+	while (meta_raw_object_next(r, &at, &a, &flag) == 0) {
+		struct meta_raw_place names = { 0 }, xattrs = { 0 };
+		struct meta_raw_entry e;
+		char text[META_PATH_MAX + 1];
+		uint64_t block = 0;
+		uint32_t len;
+		int err = 0;
+
+		for (; err != -ENOENT; block++)
+			err = meta_raw_block_next(r, &a.handle, &block, value, &flag);
+		while (a.dir && meta_raw_entry_next(r, a.dir, &names, &e) == 0)
+			ASSERT(strlen(e.name) > 0);
+		while (meta_raw_xattr_next(r, &a.handle, &xattrs, text, value, &len) == 0)
+			ASSERT(len <= sizeof(value));
+		if (meta_raw_link(r, &a.handle, text) == 0)
+			ASSERT(strlen(text) <= META_PATH_MAX);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct meta_raw *r;
+	struct raw_mem mem;
+	char *text = NULL;
+	size_t text_size;
+	FILE *out = open_memstream(&text, &text_size);
+
+	if (!golden[0])
+		load();
+	ASSERT(out);
+	patch(bytes, size, false);
+	raw_mem_init(&mem, drive, 2, DRIVE_BYTES);
+	ASSERT(meta_raw_open(&r, &mem.from) == 0);
+	show_all(r, out, size & 1);
+	salvage(r);
+	meta_raw_close(r);
+	ASSERT(fclose(out) == 0);
+	free(text);
+	patch(bytes, size, true);
+	return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The drives of a configuration, each to its place of the store. */
+#define _GNU_SOURCE
+#include "appliance/app_drives.h"
+#include "meta/meta_store.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DRIVES = 2, NBLOCKS = 4096 };
+
+static struct nvme_dma *dma;
+static struct nvme_drive *drive[META_DRIVES_MAX];
+static char name[META_DRIVES_MAX][APP_CONF_TEXT_MAX];
+static char path[DRIVES][64];
+
+static void setup(void)
+{
+	char why[NVME_ERR_TEXT];
+
+	cr_assert_eq(nvme_dma_create(&dma), 0);
+	for (uint32_t i = 0; i < DRIVES; i++) {
+		int fd;
+
+		(void)snprintf(path[i], sizeof(path[i]), "/tmp/weka-drives.XXXXXX");
+		fd = mkstemp(path[i]);
+		cr_assert_eq(ftruncate(fd, (off_t)NBLOCKS * META__BLOCK), 0);
+		close(fd);
+		(void)snprintf(name[i], sizeof(name[i]), "file:%s", path[i]);
+		cr_assert_eq(nvme_open(&drive[i], name[i], dma, NULL, why, sizeof(why)), 0, "%s",
+			     why);
+	}
+}
+
+static void teardown(void)
+{
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		if (drive[d])
+			nvme_close(drive[d]);
+	for (uint32_t i = 0; i < DRIVES; i++)
+		unlink(path[i]);
+	nvme_dma_destroy(dma);
+}
+
+TestSuite(app_drives, .init = setup, .fini = teardown);
+
+/* The last one of a store that has had so many. */
+static void is_last_of(uint32_t i, uint32_t ndrives)
+{
+	struct meta__super s = {
+		.drive = ndrives - 1, .ndrives = ndrives, .nshards = 4, .zone_blocks = 64
+	};
+	static uint8_t block[META__BLOCK];
+	int fd = open(path[i], O_WRONLY);
+
+	for (uint32_t d = 0; d < ndrives; d++)
+		s.drive_nblocks[d] = NBLOCKS;
+	meta__super_build(&s, block);
+	cr_assert_eq(pwrite(fd, block, sizeof(block), 0), (ssize_t)sizeof(block));
+	close(fd);
+}
+
+static uint32_t sorted(uint32_t *stores)
+{
+	uint32_t count = DRIVES;
+	char why[256] = "";
+
+	cr_assert_eq(app_drives_sort(drive, name, &count, dma, stores, why, sizeof(why)), 0, "%s",
+		     why);
+	return count;
+}
+
+Test(app_drives, one_that_is_offered_comes_behind_the_store)
+{
+	uint32_t stores;
+
+	is_last_of(1, META_DRIVES_MAX - 1);
+	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(sorted(&stores), META_DRIVES_MAX);
+	cr_assert_eq(stores, META_DRIVES_MAX - 1);
+	cr_assert(drive[META_DRIVES_MAX - 2] && drive[META_DRIVES_MAX - 1]);
+	cr_assert(strstr(name[META_DRIVES_MAX - 1], path[0]));
+}
+
+Test(app_drives, one_that_is_offered_and_has_no_place_does_not_keep_the_store_from_starting)
+{
+	uint32_t stores;
+
+	is_last_of(1, META_DRIVES_MAX);
+	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(sorted(&stores), META_DRIVES_MAX);
+	cr_assert_eq(stores, META_DRIVES_MAX);
+	cr_assert_not_null(drive[META_DRIVES_MAX - 1]);
+	cr_assert(strstr(name[META_DRIVES_MAX - 1], path[1]));
+	for (uint32_t d = 0; d < META_DRIVES_MAX - 1; d++)
+		cr_assert(!drive[d] && !name[d][0], "place %u", d);
+}
