@@ -19,7 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
 	}
 	ASSERT(c.ndrives >= 1 && c.ndrives <= APP_CONF_DRIVES_MAX);
 	ASSERT(c.nlisten >= 1 && c.nlisten <= APP_CONF_LISTEN_MAX);
-	ASSERT(c.key_file[0] && c.ops_max >= 4 && c.ops_max <= 4096);
+	/* Somebody can come in: with a key of the file or the directory, or with none. */
+	ASSERT(c.key_file[0] || c.key_dir[0] || strcmp(c.anonymous, "none") != 0);
+	ASSERT(c.ops_max >= 4 && c.ops_max <= 4096);
 	ASSERT(c.window_max_bytes % 4096 == 0 && c.session_pools_max_bytes <= c.pools_max_bytes);
 	return 0;
 }
