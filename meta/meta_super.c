@@ -318,6 +318,17 @@ static bool drain_is_sane(const struct meta__super *s)
 	return root_zones_are_sane(&g, 0) && root_zones_are_sane(&g, 1);
 }
 
+/* A zone's number has 32 bits, of which META__ZONE_NONE is none: so many must come out as so many,
+ * since what is kept for each is allocated by their sum. */
+static bool zones_have_numbers(const struct meta__super *s)
+{
+	uint64_t zones = 0;
+
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		zones += s->drive_nblocks[d] / s->zone_blocks;
+	return zones < META__ZONE_NONE;
+}
+
 static bool super_is_sane(const struct meta__super *s)
 {
 	if (s->ndrives < 1 || s->ndrives > META_DRIVES_MAX || s->drive >= s->ndrives)
@@ -331,6 +342,8 @@ static bool super_is_sane(const struct meta__super *s)
 		if (s->drive_nblocks[i] < META_DRIVE_BYTES_MIN / META__BLOCK ||
 		    s->drive_nblocks[i] >= (uint64_t)1 << 44)
 			return false;
+	if (!zones_have_numbers(s))
+		return false;
 	if (s->set && (s->set >= COUNTER_MAX || !roots_are_sane(s)))
 		return false;
 	return drain_is_sane(s);

@@ -234,6 +234,32 @@ Test(meta_super, numbers_that_cannot_be_are_refused_though_the_checksum_is_right
 	}
 }
 
+/* A zone's number has 32 bits: what would not fit must not come out as few. */
+Test(meta_super, more_zones_than_numbers_are_refused)
+{
+	const struct {
+		uint64_t nblocks;
+		uint32_t ndrives;
+		int err;
+	} of[] = {
+		{ 16 * ((1ull << 32) + 100), 2, -EUCLEAN },
+		{ 16 * (1ull << 31), 2, -EUCLEAN },
+		{ 16 * (1ull << 27), META_DRIVES_MAX, -EUCLEAN },
+		{ 16 * (1ull << 30), 2, 0 },
+	};
+	struct meta__super s = a_super(), t;
+	char why[128];
+
+	s.zone_blocks = META__ZONE_BYTES_MIN / META__BLOCK;
+	for (size_t i = 0; i < ARRAY_LEN(of); i++) {
+		s.ndrives = of[i].ndrives;
+		for (uint32_t d = 0; d < s.ndrives; d++)
+			s.drive_nblocks[d] = of[i].nblocks;
+		meta__super_build(&s, block);
+		cr_assert_eq(meta__super_parse(block, &t, why), of[i].err, "%zu: %s", i, why);
+	}
+}
+
 /* ---- root and zone header --------------------------------------------------------------- */
 
 static struct meta m;
