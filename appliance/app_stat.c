@@ -6,8 +6,12 @@
  *   statfs of the store --> this core adds its counters --> each other core adds its own --> text
  *
  * The sum lies in a table of the operation's core, and goes round with the operation.
+ *
+ * Who may not see everything is told of no path: of a file that the scrub has found damaged, or of
+ * a drive on the appliance's machine.  (A key with a subtree is told nothing: app_rights.c.)
  */
 #include "appliance/app_account.h"
+#include "appliance/app_lines.h"
 #include "appliance/app_op.h"
 #include "base/clock.h"
 
@@ -43,6 +47,7 @@ struct sum {
 	uint32_t sessions_open;
 	struct fab_server_stat fabric;
 	struct drive_sum drive[META_DRIVES_MAX];
+	char scrub_line[APP_LINE_SIZE];
 };
 
 struct text {
@@ -192,7 +197,7 @@ static void put_store(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->wear_most);
 }
 
-static void put_scrub(struct text *t, const struct app_core *core, const struct sum *sum)
+static void put_scrub(struct text *t, const struct sum *sum, bool paths)
 {
 	const struct app_core_stat *s = &sum->core;
 
@@ -207,9 +212,9 @@ static void put_scrub(struct text *t, const struct app_core *core, const struct 
 	    (unsigned long long)s->scrub_bad_pages, (unsigned long long)s->scrub_bad_blocks,
 	    (unsigned long long)s->scrub_permille / 10,
 	    (unsigned long long)(s->scrub_ended_ns / NS_PER_S));
-	if (*app_core_scrub_line(core)) {
+	if (paths && *sum->scrub_line) {
 		put(t, ",");
-		put_text(t, "last_found", app_core_scrub_line(core));
+		put_text(t, "last_found", sum->scrub_line);
 	}
 	put(t, "},");
 }
@@ -290,7 +295,8 @@ static void put_place(struct text *t, const struct meta_drive_stat *s)
 	    (unsigned long long)(s->kept_blocks * BLOCK_SIZE), s->roots ? "true" : "false");
 }
 
-static void put_drives(struct text *t, const struct app_core *core, const struct sum *sum)
+static void put_drives(struct text *t, const struct app_core *core, const struct sum *sum,
+		       bool paths)
 {
 	const char *comma = "";
 	struct nvme_info info;
@@ -304,8 +310,10 @@ static void put_drives(struct text *t, const struct app_core *core, const struct
 		nvme_drive_info(core->cfg.drive[i], &info);
 		put(t, "%s{\"number\":%u,", comma, i);
 		comma = ",";
-		put_text(t, "name", core->cfg.drive_name ? core->cfg.drive_name[i] : "");
-		put(t, ",");
+		if (paths) {
+			put_text(t, "name", core->cfg.drive_name ? core->cfg.drive_name[i] : "");
+			put(t, ",");
+		}
 		put_place(t, &d->store);
 		put_text(t, "model", info.model);
 		put(t, ",");
@@ -331,8 +339,11 @@ static void put_drives(struct text *t, const struct app_core *core, const struct
 }
 
 /* Returns its length, at most size - 1. */
-static uint32_t build(const struct app_core *core, const struct sum *sum, char *out, uint32_t size)
+static uint32_t build(const struct app_op *op, char *out, uint32_t size)
 {
+	const struct app_core *core = op->core;
+	const struct sum *sum = (const struct sum *)(const void *)op->sums;
+	const bool paths = op->session->who.gids == 0;
 	struct text t = { .out = out, .size = size };
 
 	put(&t, "{");
@@ -340,10 +351,10 @@ static uint32_t build(const struct app_core *core, const struct sum *sum, char *
 	put_bytes(&t, &sum->core);
 	put_core(&t, sum);
 	put_store(&t, sum);
-	put_scrub(&t, core, sum);
+	put_scrub(&t, sum, paths);
 	put_fabric(&t, sum);
 	put_memory(&t, core->cfg.account);
-	put_drives(&t, core, sum);
+	put_drives(&t, core, sum, paths);
 	put(&t, "}");
 	return t.used;
 }
@@ -397,6 +408,8 @@ void app_stat_add(struct app_core *core, struct app_op *op)
 	if (core->meta) {
 		sum->uptime_ns = core->now_ns - core->start_ns;
 		sum->store_health = meta_health(core->meta);
+		(void)snprintf(sum->scrub_line, sizeof(sum->scrub_line), "%s",
+			       app_core_scrub_line(core));
 	}
 	fab_server_stat(core->cfg.srv, &fabric);
 	sum->sessions_open += core->sessions_open;
@@ -462,8 +475,6 @@ void app_status_answer(struct app_op *op)
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;
 	}
-	app_text_answer(
-		op, text,
-		build(op->core, (const struct sum *)(const void *)op->sums, text, STATUS_BYTES));
+	app_text_answer(op, text, build(op, text, STATUS_BYTES));
 	app_table_give(op->core, text, STATUS_BYTES);
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* STATUS: who is told what.  A file is damaged, so that the scrub has a line that names it. */
+#define _GNU_SOURCE
+#include "base/log.h"
+#include "test/lib/app_rig.h"
+#include "test/lib/fab_rig.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { DRIVE_BYTES = 64 << 20 };
+
+#define SECRET "/private/diary"
+#define TEXT   "Nobody is to know that this is here. "
+
+static char image[64];
+static char drive_name[META_DRIVES_MAX][APP_CONF_TEXT_MAX];
+static void open_drive(struct app_rig *rig, uint32_t i);
+static void keys_set(struct app_rig *rig);
+static struct app_rig rig = { .transport = "tcp", .open_drive = open_drive, .turn = keys_set };
+
+static void open_drive(struct app_rig *r, uint32_t i)
+{
+	struct nvme_options wanted = { .qpair_count_max = r->cores };
+	char why[NVME_ERR_TEXT];
+
+	cr_assert_eq(nvme_open(&r->drive[i], drive_name[i], r->dma, &wanted, why, sizeof(why)), 0,
+		     "%s", why);
+}
+
+static void keys_set(struct app_rig *r)
+{
+	struct fab_grant ann = fab_rig_grant("ann", 1, "", true);
+	struct fab_grant super = fab_rig_grant("super", 2, "", true);
+
+	ann.rights.has_uid = super.rights.has_uid = true;
+	ann.rights.uid = 1000;
+	ann.rights.gids = super.rights.gids = 1;
+	ann.rights.gid[0] = 100;
+	cr_assert_geq(fab_server_key_set(r->srv, &ann), 0);
+	cr_assert_geq(fab_server_key_set(r->srv, &super), 0);
+}
+
+static void setup(void)
+{
+	int fd;
+
+	(void)snprintf(image, sizeof(image), "/tmp/weka-status.XXXXXX");
+	fd = mkstemp(image);
+	cr_assert_eq(ftruncate(fd, DRIVE_BYTES), 0);
+	close(fd);
+	(void)snprintf(drive_name[0], sizeof(drive_name[0]), "file:%s", image);
+	rig.cfg.cache_bytes = 16 << 20;
+	rig.cfg.scrub_rate = 1 << 30;
+	rig.cfg.drive_name = drive_name;
+	log_level_set(LOG_ERROR);
+}
+
+static void teardown(void)
+{
+	unlink(image);
+}
+
+TestSuite(app_status, .init = setup, .fini = teardown, .timeout = 120);
+
+/* Where its bytes lie, another one. */
+static void damage(void)
+{
+	const int fd = open(image, O_RDWR);
+	char *drive, *at;
+
+	cr_assert_geq(fd, 0);
+	drive = mmap(NULL, DRIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(drive, MAP_FAILED);
+	at = memmem(drive, DRIVE_BYTES, TEXT TEXT, sizeof(TEXT TEXT) - 1);
+	cr_assert_not_null(at);
+	*at ^= 1;
+	munmap(drive, DRIVE_BYTES);
+	close(fd);
+}
+
+static void damaged_store(void)
+{
+	static char bytes[64 << 10];
+	struct weka_client *c;
+
+	for (size_t i = 0; i + sizeof(TEXT) < sizeof(bytes); i += sizeof(TEXT) - 1)
+		memcpy(bytes + i, TEXT, sizeof(TEXT) - 1);
+	rig.cfg.boot = APP_BOOT_FORMAT;
+	app_rig_begin(&rig);
+	c = app_rig_connect(&rig);
+	cr_assert_eq(weka_mkdir(c, "/private", 0700), 0);
+	cr_assert_eq(weka_write_file(c, SECRET, bytes, sizeof(bytes), NULL), 0);
+	weka_close(c);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+	damage();
+	rig.cfg.boot = APP_BOOT_MOUNT;
+	app_rig_begin(&rig);
+}
+
+static struct weka_client *connect_as(const char *id, uint8_t secret)
+{
+	uint8_t bytes[FAB_KEY_BYTES];
+	struct weka_key key = { .id = id, .secret = bytes };
+	struct weka_client *c;
+	int err = -EACCES;
+
+	memset(bytes, secret, sizeof(bytes));
+	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
+		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
+		if (err) /* the control thread has not woken yet */
+			usleep(10000);
+	}
+	cr_assert_eq(err, 0, "%s", weka_error(NULL));
+	return c;
+}
+
+static bool is_told(struct weka_client *c, const char *what)
+{
+	char *text;
+	bool told;
+
+	cr_assert_eq(weka_status(c, &text), 0, "%s", weka_error(c));
+	told = strstr(text, what) != NULL;
+	free(text);
+	return told;
+}
+
+Test(app_status, who_may_not_see_a_file_is_not_told_its_name)
+{
+	struct weka_client *admin, *ann, *super;
+
+	damaged_store();
+	admin = app_rig_connect(&rig);
+	ann = connect_as("ann", 1);
+	super = connect_as("super", 2);
+	for (int i = 0; i < 1000 && !is_told(admin, "last_found"); i++)
+		usleep(10000);
+	cr_assert(is_told(admin, SECRET)); /* ... on whatever core he is */
+	cr_assert(is_told(super, SECRET));
+	cr_assert(is_told(admin, image));
+	cr_assert(is_told(ann, "\"bad_blocks\":1"));
+	cr_assert_not(is_told(ann, "last_found"));
+	cr_assert_not(is_told(ann, SECRET));
+	cr_assert_not(is_told(ann, image));
+	weka_close(super);
+	weka_close(ann);
+	weka_close(admin);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}
