@@ -126,6 +126,15 @@ static const char *access_text(const struct fab_rights *r)
 	return r->may_write ? "write" : "read";
 }
 
+/* As the store has it: app_who_of(). */
+static const char *user_text(const struct fab_rights *r)
+{
+	if (!r->has_uid)
+		return "";
+	return r->uid ? ", as modes and owners allow its user"
+		      : ", as uid 0: modes and owners do not count";
+}
+
 /* Read and set one.  `why` is for the caller to tell. */
 static int take(struct app_keys *k, const char *id, char *why)
 {
@@ -142,8 +151,7 @@ static int take(struct app_keys *k, const char *id, char *why)
 		if (err > 0 && !k->quiet)
 			log_info("key %s: may %s %s%s", id, access_text(&k->grant->rights),
 				 k->grant->rights.subtree[0] ? k->grant->rights.subtree : "/",
-				 k->grant->rights.has_uid ? ", as modes and owners allow its user"
-							  : "");
+				 user_text(&k->grant->rights));
 	}
 	secret_wipe(k->grant, sizeof(*k->grant));
 	return err < 0 ? err : 0;

@@ -238,6 +238,7 @@ static int add(struct keys *k, const char *id, const char *file)
 	struct fab_grant g = { .rights = { .may_write = c->write,
 					   .ops_per_s = c->ops_per_s,
 					   .bytes_per_s = c->bytes_per_s } };
+	const char *note = "";
 	int status;
 
 	if (!app_key_id_good(id))
@@ -254,15 +255,17 @@ static int add(struct keys *k, const char *id, const char *file)
 				"commas between, each below 4294967295");
 	if (mkdir(k->dir, 0700) && errno != EEXIST)
 		return ctl_fail("%s: %s", k->dir, strerror(errno));
+	if (g.rights.has_uid && g.rights.uid == 0)
+		note = ": modes and owners do not count";
 	memcpy(g.key.id, id, strlen(id));
 	ASSERT(getrandom(g.key.secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
 	ASSERT(getrandom(g.handle_secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
 	status = files_make(k, &g, file);
 	secret_wipe(&g, sizeof(g));
 	if (!status && !c->quiet)
-		printf("%s may %s %s%s%s; carry %s to the client\n", id,
+		printf("%s may %s %s%s%s%s; carry %s to the client\n", id,
 		       c->write ? "write" : "read", c->path ? c->path : "/",
-		       c->uid ? " as uid " : "", c->uid ? c->uid : "", file);
+		       c->uid ? " as uid " : "", c->uid ? c->uid : "", note, file);
 	return status;
 }
 

@@ -43,7 +43,10 @@ refuses "keys add: an id that is no file's name" "no id" "$KEYSCTL" add ../x "$D
 refuses "keys add: a path that climbs" "path" "$KEYSCTL" add --path /a/../b x "$DIR/x"
 refuses "keys add: a user without groups" "gids" "$KEYSCTL" add --uid 1000 x "$DIR/x"
 refuses "keys add: a user by name" "uid" "$KEYSCTL" add --uid ann --gids 100 x "$DIR/x"
-check "keys add with a user" keys add --write --uid 1000 --gids 100,101 ann "$DIR/ann"
+keys add --write --uid 1000 --gids 100,101 ann "$DIR/ann" >"$DIR/ann.said" 2>&1
+says "keys add with a user" "as uid 1000; carry" "$DIR/ann.said"
+keys add --write --uid 0 --gids 0 toor "$DIR/toor" >"$DIR/toor.said" 2>&1
+says "keys add: what uid 0 may do is said" "as uid 0: modes and owners do not count" "$DIR/toor.said"
 refuses "keys remove: none of that id" "no such file" "$KEYSCTL" remove nobody
 keys list >"$DIR/list" 2>&1
 says "keys list: rights" "alice  *read .* /$" "$DIR/list"
@@ -71,6 +74,8 @@ refuses "without a key nobody does" "does not hold our key" "$CTL" -c "$TCP" --a
 refuses "a wrong secret" "does not hold our key \"alice\"" "$WITH" wrong ls /
 refuses "an id that nobody has looks the same" "does not hold our key \"eve\"" "$WITH" unknown ls /
 sleep 0.2
+says "the log says what a user may" "key ann: may write /, as modes and owners allow its user$" "$DIR/daemon.log"
+says "and uid 0" "key toor: may write /, as uid 0: modes and owners do not count$" "$DIR/daemon.log"
 says "the log says from where, and which key" "refused: tcp 127.0.0.1:[0-9]*: key \"alice\": it left at our proof" "$DIR/daemon.log"
 for i in 1 2 3 4 5; do with wrong ls / 2>/dev/null; done
 check "and only once for so many" [ "$(logged 'key "alice": it left')" = 1 ]

@@ -29,6 +29,8 @@ static struct app_rig rig = { .transport = "tcp",
 static struct weka_client *root, *alice, *bob, *carol;
 static struct weka_attr attr;
 
+#define DRIVE "mem:256M"
+
 /* Twenty operations a second. */
 static struct fab_grant slow_grant(void)
 {
@@ -38,13 +40,27 @@ static struct fab_grant slow_grant(void)
 	return g;
 }
 
+static struct fab_grant user_grant(const char *id, uint8_t secret, uint32_t uid)
+{
+	struct fab_grant g = fab_rig_grant(id, secret, "", true);
+
+	g.rights.has_uid = true;
+	g.rights.uid = uid;
+	g.rights.gids = 1;
+	g.rights.gid[0] = uid;
+	return g;
+}
+
 /* On the control thread, whose the keys are. */
 static void keys_set(struct app_rig *r)
 {
 	const struct fab_grant grants[] = { fab_rig_grant("alice", 1, "/team/a", true),
 					    fab_rig_grant("bob", 2, "/team/b", true),
 					    fab_rig_grant("carol", 3, "/team/a", false),
-					    slow_grant() };
+					    slow_grant(),
+					    user_grant("ann", 5, 1000),
+					    user_grant("super", 6, 0),
+					    fab_rig_grant("reader", 7, "", false) };
 
 	for (uint32_t i = 0; i < ARRAY_LEN(grants); i++)
 		cr_assert_geq(fab_server_key_set(r->srv, &grants[i]), 0);
@@ -480,5 +496,62 @@ Test(app_rights, a_batch_costs_what_its_items_do, .timeout = 60)
 	app_rig_stat(&rig, &after);
 	cr_assert_gt(after.busy, before.busy);
 	weka_close(slow);
+	end();
+}
+
+static void may_not_drain(const char *id, uint8_t secret)
+{
+	struct weka_client *c = connect_as(id, secret);
+
+	cr_assert_eq(weka_drain(c, DRIVE), -EACCES, "%s", id);
+	cr_assert_eq(weka_undrain(c, DRIVE), -EACCES, "%s", id);
+	/* ... whatever is there */
+	cr_assert_eq(weka_drain(c, "none"), -EACCES, "%s", id);
+	weka_close(c);
+}
+
+/* Who gets past his rights is told that it is the last drive, and serves. */
+Test(app_rights, drives_are_for_who_may_do_everything, .timeout = 60)
+{
+	static char name[META_DRIVES_MAX][APP_CONF_TEXT_MAX] = { DRIVE };
+	struct weka_client *super;
+
+	rig.cfg.drive_name = name;
+	begin();
+	may_not_drain("alice", 1);
+	may_not_drain("carol", 3);
+	may_not_drain("ann", 5);
+	may_not_drain("reader", 7);
+	cr_assert_eq(weka_drain(root, DRIVE), -EPERM);
+	cr_assert_eq(weka_undrain(root, DRIVE), -EALREADY);
+	cr_assert_eq(weka_drain(root, "none"), -ENODEV);
+	super = connect_as("super", 6);
+	cr_assert_eq(weka_drain(super, DRIVE), -EPERM);
+	cr_assert_eq(weka_undrain(super, DRIVE), -EALREADY);
+	weka_close(super);
+	end();
+}
+
+/* As POSIX has it: modes and owners do not count for root, and what he makes is whose he says. */
+Test(app_rights, uid_0_may_what_a_key_without_a_user_may, .timeout = 60)
+{
+	const struct weka_setattr set = { .mask = WEKA_SET_UID | WEKA_SET_MODE, .uid = 7 };
+	struct weka_ref ref = weka_ref_path("/secret");
+	struct weka_client *super, *ann;
+
+	begin();
+	super = connect_as("super", 6);
+	ann = connect_as("ann", 5);
+	cr_assert_eq(weka_setattr(super, &ref, &set), 0);
+	reads(super, "/secret", "top");
+	cr_assert_eq(stat_of(super, "/secret"), 0);
+	cr_assert_eq(attr.uid, 7);
+	cr_assert_eq(weka_setattr(ann, &ref, &set), -EPERM);
+	cr_assert_eq(weka_mkdir(super, "/tree", 0), 0);
+	cr_assert_eq(weka_write_file(super, "/tree/x", "x", 1, NULL), 0);
+	cr_assert_eq(weka_rmtree(ann, "/tree"), -EPERM);
+	cr_assert_eq(weka_rmtree(super, "/tree"), 0);
+	weka_close(ann);
+	weka_close(super);
 	end();
 }
