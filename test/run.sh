@@ -32,6 +32,7 @@ one() {
 		/^not ok / { fail++ }
 		END { print pass + 0, fail + 0 }')
 	passed=${sum% *} failed=${sum#* }
+	told=$(wc -c <"$dir/out")
 	if ls "$dir"/report.* >/dev/null 2>&1; then
 		cat "$dir"/report.* >>"$dir/out"
 		[ "$failed" -gt 0 ] || failed=1
@@ -51,11 +52,27 @@ one() {
 		else
 			printf '  FAIL  %6s s  %-32s %s\n' "$seconds" "$name" \
 				"$passed passed, $failed failed (exit $code)"
-			sed 's/^/        | /' "$dir/out" | tail -n 60
+			tell "$dir" "$told" | sed 's/^/        | /'
 		fi
 		[ -z "${SEED:-}" ] || ! grep -qa '^# ' "$dir/out" || echo "        what happened: $dir/out"
 	} >"$dir/line"
 	cat "$dir/line" # in one write, so that lines of programs at once do not mix
+}
+
+# Of a program that failed, what is needed to find out why, the most telling first: the machine may be
+# gone when somebody reads it.
+tell() { # DIR BYTES: so many of its output are the program's own
+	for file in "$1"/report.*; do
+		[ ! -f "$file" ] || head -n 60 "$file"
+	done
+	head -c "$2" "$1/out" | grep -avE '^#[0-9]+[[:space:]]+(REDUCE|NEW|RELOAD|pulse|INITED)' | tail -n 60
+	tail -c +$(($2 + 1)) "$1/out" | grep -a '^(stopped after '
+	for file in "$1"/crash-* "$1"/leak-* "$1"/timeout-* "$1"/oom-*; do
+		[ -f "$file" ] || continue
+		bytes=$(wc -c <"$file")
+		echo "$file: $bytes bytes"
+		[ "$bytes" -gt 2048 ] || base64 "$file"
+	done
 }
 
 # TSan needs the old, narrower address randomisation.

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# What test/run.sh prints of a program that failed is all that is left when the machine is gone: a
+# fuzzer's assertion, stack and input, whatever it printed besides.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+# fuzz_NAME, a shell script, as run.sh starts a fuzzer.
+fuzzer() {
+	printf '#!/bin/sh\nfor a; do case $a in -artifact_prefix=*) at=${a#*=};; esac; done\n' >"$DIR/fuzz_$1"
+	cat >>"$DIR/fuzz_$1"
+	chmod +x "$DIR/fuzz_$1"
+}
+run() { # NAME: what is printed goes to $DIR/said
+	(unset RESULTS SEED; export BUILD="$DIR" FUZZ_SECONDS=1 JOBS=1
+	exec test/run.sh fuzz "$DIR/fuzz_$1") >"$DIR/said" 2>&1
+}
+says() { # NAME TEXT
+	if grep -q -- "$2" "$DIR/said"; then ok "$1"; else not_ok "$1" "no '$2' in: $(head -5 "$DIR/said")"; fi
+}
+
+# libFuzzer's way with an assertion, and then a hundred lines that tell nobody anything.
+fuzzer assert <<'FUZZ'
+printf 'ASSERT failed: a < b (some.c:1)\n==9== ERROR: libFuzzer: deadly signal\n    #0 0x1 in parse some.c:1\n'
+i=0; while [ $i -lt 100 ]; do i=$((i + 1)); printf '#%d\tREDUCE cov: 5 ft: 6 corp: 7/8b lim: 9\n' $i; done
+printf 'some input' >"${at}crash-1"
+echo "artifact_prefix='$at'; Test unit written to ${at}crash-1"
+exit 77
+FUZZ
+run assert && not_ok "an assertion is a failure" || ok "an assertion is a failure"
+says "its text is printed" "ASSERT failed: a < b"
+says "and the stack" "#0 0x1 in parse"
+says "and where the input is" "Test unit written to"
+says "and the input" "$(printf 'some input' | base64)"
+check "but nothing that only counts" [ "$(grep -c REDUCE "$DIR/said")" = 0 ]
+
+# A sanitizer's report is a file beside it, and longer than what is printed of the output.
+fuzzer report <<'FUZZ'
+report=$(echo "$ASAN_OPTIONS" | sed 's/.*log_path=\([^:]*\).*/\1/')
+echo '==9==ERROR: AddressSanitizer: heap-buffer-overflow' >$report.9
+i=0; while [ $i -lt 100 ]; do i=$((i + 1)); echo "    #$i 0x1 in parse some.c:$i" >>$report.9; done
+i=0; while [ $i -lt 100 ]; do i=$((i + 1)); printf '#%d\tNEW    cov: 5 ft: 6\n' $i; done
+head -c 3000 /dev/zero >"${at}crash-2"
+exit 1
+FUZZ
+run report
+says "a report's first line" "heap-buffer-overflow"
+says "and its first frames" "#1 0x1 in parse"
+says "a large input's path" "crash-2: 3000 bytes"
+says "and that something failed" "0 passed, 1 failed"
+finish
