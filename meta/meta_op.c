@@ -247,6 +247,8 @@ static enum meta__stall stall_of(const struct meta_op *op)
 {
 	if (is_private(op))
 		return META__STALL_OWN;
+	if (unlikely(op->type == META_OP_DRIVE))
+		return META__STALL_DRIVES;
 	return op->state & OP_NO_CHANGE ? META__STALL_READS : META__STALL_CHANGES;
 }
 
@@ -602,6 +604,7 @@ bool meta__ops_turn(struct meta *m)
 	retry_own(m);
 	more = retry_stalled(m, &ops->stalled[META__STALL_READS]);
 	more |= retry_stalled(m, &ops->stalled[META__STALL_CHANGES]);
+	more |= retry_stalled(m, &ops->stalled[META__STALL_DRIVES]);
 	more |= meta__orphan_turn(m);
 	return more || !list_empty(&ops->ready) || !list_empty(&ops->over);
 }

@@ -43,8 +43,14 @@ struct meta__dead {
 	struct meta__inode orphan;
 };
 
-/* -EBUSY: whose operations wait for room. */
-enum meta__stall { META__STALL_OWN, META__STALL_READS, META__STALL_CHANGES, META__STALLS };
+/* -EBUSY: whose operations wait for room; those of drives wait for superblocks. */
+enum meta__stall {
+	META__STALL_OWN,
+	META__STALL_READS,
+	META__STALL_CHANGES,
+	META__STALL_DRIVES,
+	META__STALLS
+};
 
 struct meta__ops {
 	struct list ready; /* their pages are here                                  */

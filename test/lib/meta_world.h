@@ -55,6 +55,9 @@ void meta_fake_fail_pages(struct meta_world *w, uint32_t count);
 void meta_fake_space(struct meta_world *w, int space_ok);
 /* What META__OP_TOUCH is told. */
 void meta_fake_touch(struct meta_world *w, int status);
+void meta_fake_drive(struct meta_world *w, int status);
+/* So many of a hundred transactions are told to come later. */
+void meta_fake_busy(struct meta_world *w, uint32_t percent);
 /* What META__OP_FREE_ORPHAN is told instead of being applied. */
 void meta_fake_orphans(struct meta_world *w, int status);
 

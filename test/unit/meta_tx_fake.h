@@ -63,6 +63,7 @@ struct fake {
 	int space_ok;
 	int touch;   /* what plans of collection say   */
 	int orphans; /* ... and applies of orphans' */
+	int drive;   /* ... and plans of draining   */
 	/* the transaction */
 	struct meta_op *op;
 	uint32_t busy_at; /* this plan's so many-th look is told to come later; 0: none */
@@ -576,7 +577,12 @@ int meta__plan_touch(struct meta *m, struct meta_op *op)
 		UNREACHABLE();                                                                     \
 	}
 NOT_HERE(meta__plan_replay)
-NOT_HERE(meta__plan_drive)
+
+int meta__plan_drive(struct meta *m, struct meta_op *op)
+{
+	(void)op;
+	return fake_of(m)->drive;
+}
 
 /* ---- the crank
  * ------------------------------------------------------------------------------------ */
@@ -738,6 +744,16 @@ void meta_fake_space(struct meta_world *w, int space_ok)
 void meta_fake_touch(struct meta_world *w, int status)
 {
 	container_of(w, struct fake, w)->touch = status;
+}
+
+void meta_fake_drive(struct meta_world *w, int status)
+{
+	container_of(w, struct fake, w)->drive = status;
+}
+
+void meta_fake_busy(struct meta_world *w, uint32_t percent)
+{
+	container_of(w, struct fake, w)->busy_percent = percent;
 }
 
 void meta_fake_orphans(struct meta_world *w, int status)

@@ -40,3 +40,36 @@ Test(meta_stall, collection_does_not_wait_behind_those_that_wait_for_it)
 	cr_assert_eq(make.status, 0);
 	world->end(world);
 }
+
+/* Superblocks of all drives are written before a drain is answered. */
+Test(meta_stall, reads_do_not_wait_behind_a_drive_that_is_to_drain)
+{
+	static struct meta_op stat[2048];
+	struct meta_op drain = { .type = META_OP_DRIVE }, *op;
+	uint32_t waiting = 0;
+
+	world = meta_world_fake(1, 0, 0);
+	meta_fake_busy(world, 100);
+	for (uint32_t i = 0; i < ARRAY_LEN(stat) && waiting < 8; i++) {
+		stat[i] = sh_op(META_OP_STAT, "/none");
+		waiting += !meta_op_start(world->m, &stat[i]);
+	}
+	cr_assert_eq(waiting, 8);
+	meta_fake_busy(world, 0);
+	meta_fake_drive(world, -EBUSY);
+	cr_assert(!meta_op_start(world->m, &drain));
+	for (int i = 0; i < 100; i++) {
+		world->step(world);
+		while ((op = meta_op_poll(world->m))) {
+			cr_assert_neq(op, &drain);
+			waiting--;
+		}
+	}
+	cr_assert_eq(waiting, 0);
+	meta_fake_drive(world, 0);
+	while ((op = meta_op_poll(world->m)) == NULL)
+		world->step(world);
+	cr_assert_eq(op, &drain);
+	cr_assert_eq(drain.status, 0);
+	world->end(world);
+}
