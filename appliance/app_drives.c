@@ -175,19 +175,29 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	memcpy(name[b], text, sizeof(text));
 }
 
-/* Those that the store has let go are none of these any more. */
+static void tell_dropped(const char *name, const struct app_found *found)
+{
+	if (found->err)
+		log_error("%s: cannot be read: %s: not used; if it was taken out of its store, its "
+			  "line may go, else the store says that it is missing",
+			  name, strerror(-found->err));
+	else
+		log_warn("%s: was taken out of its store and is not used: its line may go", name);
+}
+
+/* Those that the store has let go are none of these any more, and those that say nothing may be
+ * such: the mount knows. */
 static void drop_gone(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		      struct app_found *found, uint32_t *count)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < *count; i++) {
-		if (!found[i].gone) {
+		if (!found[i].gone && !found[i].err) {
 			swap(drive, name, found, kept++, i);
 			continue;
 		}
-		log_warn("%s: was taken out of its store and is not used: its line may go",
-			 name[i]);
+		tell_dropped(name[i], &found[i]);
 		nvme_close(drive[i]);
 		drive[i] = NULL;
 		name[i][0] = '\0';
@@ -236,24 +246,29 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	*stores = places;
 }
 
-/* What each is. */
+/* What each is.  One that cannot be read is left to the mount if another is of a store. */
 static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t count,
 		   struct nvme_dma *dma, struct app_found *found, char *why, size_t why_size)
 {
-	bool any = false;
+	uint32_t gone = 0, stores = 0, bad = count;
 
 	for (uint32_t i = 0; i < count; i++) {
-		int err = app_drive_look(drive[i], dma, &found[i]);
+		const int err = app_drive_look(drive[i], dma, &found[i]);
 
-		if (err) {
-			snprintf(why, why_size, "%s: cannot be read: %s", name[i], strerror(-err));
-			return err;
-		}
-		any |= !found[i].gone;
+		found[i].err = err;
+		bad = found[i].err && bad == count ? i : bad;
+		gone += found[i].gone;
+		stores += !found[i].err && !found[i].gone && found[i].kind == APP_FOUND_STORE;
 	}
-	if (!any)
-		snprintf(why, why_size, "%s: was taken out of its store", name[0]);
-	return any ? 0 : -ENODEV;
+	if (bad < count && stores == 0) {
+		snprintf(why, why_size, "%s: cannot be read: %s", name[bad],
+			 strerror(-found[bad].err));
+		return found[bad].err;
+	}
+	if (gone < count)
+		return 0;
+	snprintf(why, why_size, "%s: was taken out of its store", name[0]);
+	return -ENODEV;
 }
 
 int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t *count,

@@ -21,6 +21,7 @@ struct app_found {
 	uint32_t place;
 	bool gone;    /* ... and the store has let it go */
 	uint64_t tag; /* of an offer */
+	int err;      /* app_drives_sort(): neither end can be read */
 };
 
 /* Errors: what mapping, queue pair and reads say. */
@@ -34,10 +35,11 @@ must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, u
  * app_drives_sort - drives and their names in their places of the store, whatever they were
  *
  * A place where none is, since the store has let it go or it is missing, is NULL and "".  One that
- * was let go is closed, with a line in the log.  Those that are offered come last (where there is
- * no place left they are closed, with a line, too); *store_count: places before them.  Where none
- * has a superblock the order stays, and all count: who mounts them says what is wrong.  The arrays
- * have META_DRIVES_MAX.
+ * was let go is closed, with a line in the log; so is one that cannot be read, where another is of
+ * a store: it may have been let go, else the mount says that it is missing.  Those that are offered
+ * come last (where there is no place left they are closed, with a line, too); *store_count: places
+ * before them.  Where none has a superblock the order stays, and all count: who mounts them says
+ * what is wrong.  The arrays have META_DRIVES_MAX.
  *
  * Errors:  -ENODEV: one is neither the store's nor offered, with a line in `why`; as above.
  */

@@ -99,3 +99,36 @@ Test(app_drives, one_that_is_offered_and_has_no_place_does_not_keep_the_store_fr
 	for (uint32_t d = 0; d < META_DRIVES_MAX - 1; d++)
 		cr_assert(!drive[d] && !name[d][0], "place %u", d);
 }
+
+static void cannot_be_read(uint32_t i)
+{
+	cr_assert_eq(truncate(path[i], 0), 0);
+}
+
+/* It was drained, and died: whether the store is whole without it, the mount says. */
+Test(app_drives, one_that_cannot_be_read_is_left_out)
+{
+	uint32_t stores;
+
+	is_last_of(1, 1);
+	cannot_be_read(0);
+	cr_assert_eq(sorted(&stores), 1);
+	cr_assert_eq(stores, 1);
+	cr_assert_not_null(drive[0]);
+	cr_assert(strstr(name[0], path[1]));
+	cr_assert_null(drive[1]);
+	cr_assert_str_empty(name[1]);
+}
+
+/* Nor is what is left then taken for a store: it might be formatted. */
+Test(app_drives, where_no_other_has_a_store_one_that_cannot_be_read_is_named)
+{
+	uint32_t stores, count = DRIVES;
+	char why[256] = "";
+
+	cannot_be_read(1);
+	cr_assert_lt(app_drives_sort(drive, name, &count, dma, &stores, why, sizeof(why)), 0);
+	cr_assert(strstr(why, path[1]) && strstr(why, "cannot be read"), "%s", why);
+	cr_assert_eq(count, DRIVES);
+	cr_assert(drive[0] && drive[1]);
+}
