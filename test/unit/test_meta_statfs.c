@@ -153,3 +153,20 @@ Test(meta_statfs, mount_says_the_same)
 	cr_assert_gt(free_blocks(), before - before / 100);
 	cr_assert_lt(free_blocks(), before + before / 100);
 }
+
+/* Where the reserve, and roots of many shards, are much of it. */
+Test(meta_statfs, small_drives_hold_what_they_say)
+{
+	static const uint64_t mib[] = { 16, 24, 32, 48, 96 };
+	int64_t said;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(mib); i++) {
+		rig_end(&r);
+		rig_make(&r, 35, 1, mib[i] << 20, 64, true);
+		cr_assert_eq(rig_format(&r), 0);
+		said = free_blocks();
+		cr_assert_gt(said, (int64_t)(mib[i] << 20) / 4096 / 2);
+		is_promised(said, fill("file", FILE_BLOCKS, UINT32_MAX));
+		is_full();
+	}
+}
