@@ -74,6 +74,9 @@ int ctl_drives_drain(struct ctl *c, bool back); /* argv: "drain" or "undrain", t
 int ctl_cmd_doctor(struct ctl *c);
 int ctl_cmd_keys(struct ctl *c);
 
+/* Name by name, for whom a tree is not removed at once: ctl_rm.c.  An exit status. */
+int ctl_rm_tree(struct ctl *c, const char *path, const struct weka_attr *attr);
+
 /* ---- drives that no appliance runs on: ctl_store.c, ctl_raw.c ---------------------- */
 
 /* The drives that the arguments name, or else the configuration (which is to be freed, also after

@@ -283,7 +283,9 @@ int ctl_cmd_rm(struct ctl *c)
 		if (!err)
 			err = S_ISDIR(a.mode) ? weka_rmtree(c->client, path)
 					      : weka_unlink(c->client, path);
-		if (err)
+		if (err == -EPERM && S_ISDIR(a.mode))
+			status |= ctl_rm_tree(c, path, &a);
+		else if (err)
 			status = failed(c, path, err);
 	}
 	return status;
