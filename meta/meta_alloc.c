@@ -22,17 +22,31 @@
  *      pages need, less the blocks that live.  What is dead is free, though it may have to be
  *      collected first.  Not had, of what is said, are two zones in which nothing more fits, and
  *      what the index grows by with the files that are written.
+ *  (6) Leaves have zones of their own, and so have the pages above them: each checkpoint writes
+ *      most of those anew, so that their zones soon die whole, and would leave holes among leaves.
+ *      Only when no zone is free that either could open do they share what is open; a zone of both
+ *      is right, too, but dear to collect.
  */
 #include "meta/meta_store.h"
 
 #include <errno.h>
 
 #define DATA_AHEAD_BLOCKS (2 * META_IO_BLOCKS_MAX) /* two of the largest writes */
-#define PAGE_AHEAD        64u
+#define PAGE_AHEAD        60u                      /* a fifth of them for pages above leaves */
+
+static bool is_of_pages(const struct meta__zones *z, const struct meta__supply *s)
+{
+	return s >= z->page && s < z->page + META__PAGE_SUPPLIES;
+}
 
 static uint32_t units_of(const struct meta__zones *z, const struct meta__supply *s)
 {
-	return s == &z->page ? z->geo.zone_pages : z->geo.zone_end - 1;
+	return is_of_pages(z, s) ? z->geo.zone_pages : z->geo.zone_end - 1;
+}
+
+uint64_t meta__pages_ahead(const struct meta__zones *z)
+{
+	return z->page[0].room + z->page[1].room;
 }
 
 static void supply_make(struct meta__supply *s, uint64_t want)
@@ -53,9 +67,11 @@ void meta__supply_init(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
 	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+	const uint64_t ahead = min_u64(PAGE_AHEAD, blocks / 64);
 
 	supply_make(&z->moved, 0);
-	supply_make(&z->page, min_u64(PAGE_AHEAD, blocks / 64));
+	supply_make(&z->page[0], ahead - ahead / 5);
+	supply_make(&z->page[1], ahead / 5);
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
 		meta__supply_join(m, d);
 }
@@ -66,12 +82,13 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
 	const struct meta__zones *z = m->zones;
 	uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	const uint64_t ahead = meta__pages_ahead(z);
 	uint32_t need = 1;
 
 	if (z->log_count < z->geo.log_zones_max)
 		need += z->geo.log_zones_max - z->log_count;
-	if (pages > z->page.room)
-		need += (uint32_t)div_up(pages - z->page.room, z->geo.zone_pages);
+	if (pages > ahead)
+		need += (uint32_t)div_up(pages - ahead, z->geo.zone_pages);
 	if (!data)
 		return need + 1;
 	return z->drain_zones +
@@ -113,7 +130,7 @@ int meta__space_ok(const struct meta *m)
  * live is not emptied. */
 static uint64_t zones_of_pages(const struct meta__zones *z)
 {
-	const uint64_t pages = div_up(z->live_pages * 4, 3) + z->page.room;
+	const uint64_t pages = div_up(z->live_pages * 4, 3) + meta__pages_ahead(z);
 
 	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
 }
@@ -152,7 +169,7 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 	const struct meta__zones *z = m->zones;
 	uint32_t d = (uint32_t)(s - z->data);
 
-	if (s == &z->page)
+	if (is_of_pages(z, s))
 		return meta__zone_pick(m);
 	if (s == &z->moved)
 		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
@@ -163,14 +180,16 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 
 static void supply_fill(struct meta *m, struct meta__supply *s)
 {
-	enum meta__zone_kind kind = s == &m->zones->page ? META__ZONE_PAGE : META__ZONE_DATA;
+	const struct meta__zones *z = m->zones;
+	const enum meta__zone_kind kind = is_of_pages(z, s) ? META__ZONE_PAGE : META__ZONE_DATA;
 
-	while (s->room + (uint64_t)s->opening * units_of(m->zones, s) < s->want) {
+	while (s->room + (uint64_t)s->opening * units_of(z, s) < s->want) {
 		uint32_t zone = pick_for(m, s);
 
 		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
 			return;
-		meta__zone_at(m, zone)->moved = s == &m->zones->moved;
+		meta__zone_at(m, zone)->moved = s == &z->moved;
+		meta__zone_at(m, zone)->upper = s == &z->page[1];
 		s->opening++;
 	}
 }
@@ -181,7 +200,8 @@ void meta__supply_turn(struct meta *m)
 
 	if (m->failed || !z->counted)
 		return;
-	supply_fill(m, &z->page); /* first: without pages nothing can be deleted */
+	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
+		supply_fill(m, &z->page[i]); /* first: without pages nothing can be deleted */
 	supply_fill(m, &z->moved);
 	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)
 		supply_fill(m, &z->data[d]);
@@ -196,7 +216,7 @@ static uint32_t drive_of(const struct meta *m, uint32_t zone)
 static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
-	const uint32_t unit = s == &z->page ? META_PAGE_BLOCKS : 1;
+	const uint32_t unit = is_of_pages(z, s) ? META_PAGE_BLOCKS : 1;
 	struct list *l = s->ready.next;
 
 	if (s->open != META__ZONE_NONE && drive_of(m, s->open) == drive) {
@@ -223,7 +243,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
-	struct meta__supply *s = &z->page;
+	struct meta__supply *s = &z->page[at->upper];
 
 	if (at->kind == META__ZONE_LOG) {
 		ASSERT(z->log_opening && z->log_ready == META__ZONE_NONE);
@@ -251,7 +271,8 @@ void meta__supply_shut(struct meta *m, uint32_t drive)
 {
 	supply_drop(m, &m->zones->data[drive], drive);
 	supply_drop(m, &m->zones->moved, drive);
-	supply_drop(m, &m->zones->page, drive);
+	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
+		supply_drop(m, &m->zones->page[i], drive);
 }
 
 /* The zone that this supply fills; there is room in it. */
@@ -284,7 +305,7 @@ static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t u
 
 uint32_t meta__page_room(struct meta *m)
 {
-	return (uint32_t)m->zones->page.room;
+	return (uint32_t)meta__pages_ahead(m->zones);
 }
 
 /* Pages that stay for collection (4), as long as it hopes to win some with them. */
@@ -298,20 +319,39 @@ static uint64_t pages_kept(const struct meta *m)
 	return min_u64(min_u64(z->dirty_pages_max, a_round), 2 * z->live_pages + 16);
 }
 
-int meta__page_ready(struct meta *m, uint32_t pages, bool collects)
+static void page_want(struct meta *m, struct meta__page_need need)
+{
+	struct meta__supply *s = m->zones->page;
+
+	s[0].want = max_u64(s[0].want_min, need.leaves);
+	s[1].want = max_u64(s[1].want_min, need.uppers);
+	meta__supply_turn(m);
+}
+
+/* All its own zones give it, or nothing more can be opened and the two share: (6). */
+static bool page_room_is(struct meta *m, struct meta__page_need need)
 {
 	const struct meta__zones *z = m->zones;
-	uint64_t zones = (uint64_t)z->page.opening + z->free_total;
-	uint64_t reach = z->page.room + zones * z->geo.zone_pages;
+	const struct meta__supply *s = z->page;
+
+	if (s[0].room >= need.leaves && s[1].room >= need.uppers)
+		return true;
+	page_want(m, need);
+	return z->free_total == 0 && s[0].opening + s[1].opening == 0 &&
+	       meta__pages_ahead(z) >= (uint64_t)need.leaves + need.uppers;
+}
+
+int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t pages = (uint64_t)need.leaves + need.uppers;
+	uint64_t zones = (uint64_t)z->page[0].opening + z->page[1].opening + z->free_total;
+	uint64_t reach = meta__pages_ahead(z) + zones * z->geo.zone_pages;
 
 	if (pages == 0)
 		return 0;
-	if (reach >= pages + (collects ? 0 : pages_kept(m))) {
-		if (z->page.room >= pages)
-			return 0;
-		(void)meta__page_room_want(m, pages);
-		return -EBUSY;
-	}
+	if (reach >= pages + (collects ? 0 : pages_kept(m)))
+		return page_room_is(m, need) ? 0 : -EBUSY;
 	if (!z->coming && list_empty(&z->leaving) && (collects || !meta__collect_hopes(m)))
 		return -ENOSPC;
 	if (collects || !meta__collect_busy(m))
@@ -319,31 +359,23 @@ int meta__page_ready(struct meta *m, uint32_t pages, bool collects)
 	return -EBUSY;
 }
 
-int meta__page_room_want(struct meta *m, uint32_t pages)
+uint64_t meta__page_take(struct meta *m, uint32_t level)
 {
 	struct meta__zones *z = m->zones;
-
-	z->page.want = max_u64(z->page.want_min, pages);
-	meta__supply_turn(m);
-	if (z->page.room >= pages || z->page.opening || z->free_total)
-		return 0;
-	return z->coming || !list_empty(&z->leaving) ? 0 : -ENOSPC;
-}
-
-uint64_t meta__page_take(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-	uint32_t zone = supply_open(m, &z->page);
+	const bool shares = z->page[level > 0].room == 0;
+	struct meta__supply *s = &z->page[(level > 0) != shares];
+	uint32_t zone = supply_open(m, s);
 	struct meta__zone *at = meta__zone_at(m, zone);
 	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone) + at->used;
 
+	ASSERT(at->kind == META__ZONE_PAGE && (shares || at->upper == (level > 0))); /* (6) */
 	at->used += META_PAGE_BLOCKS;
 	at->live += META_PAGE_BLOCKS;
 	z->live_pages++;
-	z->page.room--;
-	if (z->page.want > z->page.want_min)
-		z->page.want--; /* what was asked for has been had */
-	supply_close_full(m, &z->page, META_PAGE_BLOCKS);
+	s->room--;
+	if (s->want > s->want_min)
+		s->want--; /* what was asked for has been had */
+	supply_close_full(m, s, META_PAGE_BLOCKS);
 	return baddr;
 }
 

@@ -17,25 +17,32 @@
 #include <string.h>
 
 /* Pages that become dirty at worst. */
-static uint32_t pages_needed(const struct meta *m)
+static struct meta__page_need pages_needed(const struct meta *m)
 {
 	const struct meta__tx *tx = m->tx;
-	uint32_t need = tx->clean_pages;
+	struct meta__page_need need = tx->clean;
 
 	for (uint32_t i = 0; i < tx->nleaf; i++) {
 		const struct meta__tx_leaf *leaf = &tx->leaf[i];
 		uint32_t height = m->shard[leaf->shard].height, free_bytes, used;
 
 		if (!leaf->frame) {
-			need += leaf->grow_bytes <= META__LEAF_SPACE ? 1 : leaf->puts + 2;
+			const bool one = leaf->grow_bytes <= META__LEAF_SPACE;
+
+			need.leaves += one ? 1 : leaf->puts + 1;
+			need.uppers += one ? 0 : 1;
 			continue;
 		}
 		free_bytes = meta__leaf_free(leaf->frame->page);
 		used = meta__page_used(leaf->frame->page);
-		if (leaf->grow_bytes > free_bytes)
-			need += leaf->puts + height;
-		if (leaf->shrink_bytes > 0 && used < leaf->shrink_bytes + META__LEAF_SPARSE)
-			need += height;
+		if (leaf->grow_bytes > free_bytes) {
+			need.leaves += leaf->puts;
+			need.uppers += height;
+		}
+		if (leaf->shrink_bytes > 0 && used < leaf->shrink_bytes + META__LEAF_SPARSE) {
+			need.leaves++;
+			need.uppers += height - 1;
+		}
 	}
 	return need;
 }
@@ -54,7 +61,9 @@ static bool shards_taken(struct meta *m)
 int meta__tx_ready(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
-	uint32_t need = pages_needed(m), bytes;
+	const struct meta__page_need pages = pages_needed(m);
+	const uint32_t need = pages.leaves + pages.uppers;
+	uint32_t bytes;
 	int err;
 
 	if (tx->nmut == 0 && !tx->touch)
@@ -74,7 +83,7 @@ int meta__tx_ready(struct meta *m)
 			return -EBUSY;
 		goto busy;
 	}
-	err = meta__page_ready(m, need,
+	err = meta__page_ready(m, pages,
 			       (int)tx->op->type == META__OP_TOUCH ||
 				       (int)tx->op->type == META__OP_GC_MOVE);
 	if (err)

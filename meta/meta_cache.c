@@ -602,7 +602,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 
 static void place(struct meta *m, struct meta__frame *f)
 {
-	atomic_store_explicit(&f->baddr, meta__page_take(m), memory_order_relaxed);
+	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
 	f->gen = meta__ckpt_gen(m);
 	f->gone = false;
 	meta__page_place(f->page, baddr_of(f), f->gen);

@@ -101,7 +101,7 @@ void meta__collect_destroy(struct meta *m)
 static uint64_t garbage(const struct meta__zones *z)
 {
 	uint64_t places = (uint64_t)z->page_zones * z->geo.zone_pages;
-	uint64_t used = z->live_pages + z->page.room;
+	uint64_t used = z->live_pages + meta__pages_ahead(z);
 
 	return places > used ? places - used : 0;
 }

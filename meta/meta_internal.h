@@ -447,14 +447,15 @@ enum meta__zone_kind {
 
 /* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
  * (mount counts pages anew: it walks the interior pages, which name all others). */
+struct meta__page_need {
+	uint32_t leaves, uppers; /* those above them: they have zones of their own */
+};
 uint32_t meta__page_room(struct meta *m); /* pages that can be taken at once      */
-/* The room is too small for one transaction: zones are opened until so many pages are there.
- * 0: they will be (a checkpoint may be needed: ask for it); -ENOSPC: there is no zone left. */
-int meta__page_room_want(struct meta *m, uint32_t pages);
 /* May a change that needs so many page addresses go on?  0, -EBUSY, -ENOSPC (never).  collects: it
  * is collection's, and may use what is kept for that. */
-int meta__page_ready(struct meta *m, uint32_t pages, bool collects);
-uint64_t meta__page_take(struct meta *m);             /* -> baddr of 4 blocks; ASSERTs room   */
+int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects);
+/* -> baddr of 4 blocks; ASSERTs room. */
+uint64_t meta__page_take(struct meta *m, uint32_t level);
 void meta__page_dead(struct meta *m, uint64_t baddr); /* no current tree will read it again   */
 /* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or
  * delete: new value less old value; at run time and at replay). */

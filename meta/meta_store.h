@@ -180,12 +180,13 @@ struct meta__zone {
 	uint64_t closed; /* epoch in which its last place was given out */
 	uint64_t tried;  /* ... in which its pages were last moved from a drive that drains */
 	bool moved;      /* of data: opened for what collection moves */
+	bool upper;      /* of pages: opened for those above leaves */
 	bool victim;     /* collection is emptying it */
 	uint32_t kept;   /* blocks that collection had to leave in it; 0: none */
 };
 
-/* A stream of new addresses: the data of one drive, or what collection moves (unit: block), or all
- * pages (unit: page). */
+/* A stream of new addresses: the data of one drive, or what collection moves (unit: block), or
+ * leaves, or the pages above them (unit: page). */
 struct meta__supply {
 	struct list ready; /* zones, in the order of their use                       */
 	uint32_t open;     /* zone, or META__ZONE_NONE                               */
@@ -195,8 +196,9 @@ struct meta__supply {
 	uint64_t want_min; /* ... when nobody asks for more                          */
 };
 
-#define META__ZONE_NONE UINT32_MAX
-#define META__EPOCHS    64u
+#define META__ZONE_NONE     UINT32_MAX
+#define META__PAGE_SUPPLIES 2u
+#define META__EPOCHS        64u
 
 struct meta__zone_io {
 	struct meta__io x;
@@ -217,7 +219,7 @@ struct meta__zones {
 	uint32_t drain_zones; /* that what lives on a drive that is to leave needs elsewhere */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply moved; /* of data that collection moves, on any drive */
-	struct meta__supply page;
+	struct meta__supply page[META__PAGE_SUPPLIES]; /* leaves; the pages above them */
 	bool counted;       /* boot knows what is free: zones may be opened            */
 	uint32_t log_ready; /* taken for the log and not yet given to it       */
 	bool log_opening;
@@ -278,6 +280,7 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
+uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 
 /* ---- meta_log.c ------------------------------------------------------------ */
 

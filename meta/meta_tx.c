@@ -49,7 +49,7 @@ void meta__tx_forget(struct meta__tx *tx)
 {
 	tx->drives_mask = 0;
 	tx->nmut = tx->nleaf = tx->nshard = 0;
-	tx->clean_pages = 0;
+	tx->clean = (struct meta__page_need){ 0 };
 	tx->buffer_used = 0;
 	tx->touch = false;
 	tx->seek_baddr = 0;
@@ -297,7 +297,7 @@ static void count_path(struct meta *m, const struct meta__path *path, uint32_t l
 		if (f->state == FRAME_DIRTY || f->counted == m->cache->plan)
 			continue;
 		f->counted = m->cache->plan;
-		m->tx->clean_pages++;
+		*(l ? &m->tx->clean.uppers : &m->tx->clean.leaves) += 1;
 	}
 }
 

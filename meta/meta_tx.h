@@ -33,7 +33,7 @@ struct meta__tx {
 	uint64_t seen;
 	uint64_t drives_mask;
 	uint32_t nmut, nleaf, nshard;
-	uint32_t clean_pages; /* pages of paths that the apply makes dirty */
+	struct meta__page_need clean; /* pages of paths that the apply makes dirty */
 	uint32_t buffer_used;
 	bool touch;
 	uint32_t touch_shard, touch_level;

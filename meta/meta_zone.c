@@ -80,7 +80,7 @@ static void set_free(struct meta *m, uint32_t zone)
 		z->page_zones--;
 	if (at->kind == META__ZONE_DATA)
 		z->data_zones--;
-	at->moved = false;
+	at->moved = at->upper = false;
 	at->kept = 0;
 	at->state = ZONE_FREE;
 	at->kind = META__ZONE_FREE;

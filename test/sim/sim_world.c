@@ -375,7 +375,7 @@ void sim_world_describe(const struct sim_world *w)
 	       "%u of the log; room for %llu pages, %llu live\n",
 	       z->free_total, meta__zone_reserve(m, true), meta__zone_reserve(m, false), z->coming,
 	       list_empty(&z->leaving) ? "none " : "", z->page_zones, z->log_count,
-	       (unsigned long long)z->page.room, (unsigned long long)z->live_pages);
+	       (unsigned long long)meta__pages_ahead(z), (unsigned long long)z->live_pages);
 	printf("# collection %s, %s; checkpoint %s; room for %u dirty pages; read epochs %llu to "
 	       "%llu; failed %d (%s)\n",
 	       meta__collect_hopes(m) ? "hopes" : "hopes not",

@@ -144,18 +144,19 @@ uint32_t meta__page_room(struct meta *m)
 	return D_PAGES - 1 - d.pages_live;
 }
 
-int meta__page_ready(struct meta *m, uint32_t pages, bool collects)
+int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
 {
 	(void)collects;
-	if (pages <= meta__page_room(m))
+	if (need.leaves + need.uppers <= meta__page_room(m))
 		return 0;
 	meta__ckpt_want(m);
 	return -EBUSY;
 }
 
-uint64_t meta__page_take(struct meta *m)
+uint64_t meta__page_take(struct meta *m, uint32_t level)
 {
 	(void)m;
+	(void)level;
 	for (;;) {
 		d.page_next = d.page_next + 1 == D_PAGES ? 1 : d.page_next + 1;
 		if (d.page[d.page_next] == D_FREE)

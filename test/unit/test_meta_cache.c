@@ -18,7 +18,7 @@ static void make_pages(uint32_t n, uint64_t *baddr)
 	for (uint32_t i = 0; i < n; i++) {
 		uint8_t *at;
 
-		baddr[i] = meta__page_take(&d.m);
+		baddr[i] = meta__page_take(&d.m, 0);
 		at = d.drive + baddr[i] * 4096;
 		meta__page_init(at, 0, 0, &zero);
 		meta__leaf_insert(at, 0, &zero, &i, sizeof(i));

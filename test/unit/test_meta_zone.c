@@ -256,6 +256,7 @@ Test(meta_zone, runs_that_were_not_given_out_are_refused)
 
 Test(meta_zone, data_leaves_the_reserve_alone_and_pages_may_take_it)
 {
+	struct meta__page_need need = { 0 };
 	struct meta_run runs[64];
 	uint32_t nruns, room, zones;
 	int err;
@@ -268,9 +269,10 @@ Test(meta_zone, data_leaves_the_reserve_alone_and_pages_may_take_it)
 	zones = z->free_total;
 	cr_assert_geq(zones, (z->geo.nzones * 3 + 99) / 100);
 	room = meta__page_room(r.m);
-	cr_assert_eq(meta__page_room_want(r.m, room + 20), 0);
-	for (uint32_t i = 0; i < 200 && meta__page_room(r.m) < room + 20; i++)
+	need.leaves = (uint32_t)z->page[0].room + 20;
+	for (uint32_t i = 0; i < 200 && meta__page_ready(r.m, need, true) == -EBUSY; i++)
 		(void)rig_step(&r);
+	cr_assert_eq(meta__page_ready(r.m, need, true), 0);
 	cr_assert_geq(meta__page_room(r.m), room + 20);
 	cr_assert_lt(z->free_total, zones);
 }
