@@ -74,6 +74,7 @@ struct meta_conf {
 	uint64_t memory_bytes; /* meta_memory_needed() of this conf                              */
 	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                    */
 	uint32_t ops_max;      /* operations admitted at once                                    */
+	uint32_t holds_max;    /* files held at once (META_HOLD); 0: 1024                        */
 	/* At format only: */
 	uint32_t nshards; /* a power of two; 64 is usual       */
 	uint64_t secret;  /* seeds the hash of names           */
@@ -280,6 +281,7 @@ enum meta_op_type {
 	META_OP_XATTR_DEL,  /* target; xattr                                                      */
 	META_OP_XATTR_GET,  /* target; xattr -> list_out, list_used                               */
 	META_OP_XATTR_LIST, /* target, offset -> list_out, list_used, seek_more, length: goes on  */
+	META_OP_LET_GO,     /* target.handle: a META_HOLD of it less                              */
 	META_OP_DRIVE,      /* offset = number, flags UNDRAIN: as meta_drive_drain()              */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
@@ -293,6 +295,7 @@ enum meta_op_flags {
 	META_EXCHANGE = 1 << 5,   /* rename: both names are there, and get each other's file */
 	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change; who must be allowed that */
 	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
+	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
 };
 
 enum meta_set_mask {
@@ -351,6 +354,7 @@ struct meta_statfs {
 	uint64_t checkpoints;  /* completed since mount                   */
 	uint64_t orphans;      /* shards with files waiting to be freed   */
 	uint64_t tree_entries; /* freed with the trees they were in, since mount */
+	uint64_t holds;        /* of files, now: META_HOLD                       */
 	/* since mount, in blocks of 4096 bytes: what was written for what */
 	uint64_t data_blocks;  /* new bytes of files: places given out      */
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
@@ -404,6 +408,8 @@ struct meta_statfs {
  *         behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST: there is
  *         one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives below
  *         128 MiB; -ENOSPC: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
+ * LET_GO  of what was held with META_HOLD, once for each time: with the last one a file without a
+ *         name is freed.  It counts whatever status says.  Holds end with the mount, too.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
  * PUT, MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
  *         the caller says so.  -ECONNRESET: nobody knows.
@@ -412,6 +418,7 @@ struct meta_statfs {
  *
  * Errors in status: -ENOENT, -EACCES (out of target.root), -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
  * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EPERM, -EMLINK,
+ * -ENFILE (holds_max files are held),
  * -ENOSPC, -EIO (which page is in meta_error()), -EROFS (the log failed), -EFBIG (also: blocks in
  * more zones than one change can count, which takes drives below 128 MiB).
  */

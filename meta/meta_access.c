@@ -7,6 +7,7 @@
  *   a name made, removed, replaced in it       w and x     meta__may_change(); with the sticky bit
  *                                                          only of one's own thing, or directory
  *   bytes, attributes of a file                r or w      meta__may_use()
+ *   a file kept while it is open               r or w      meta__may_hold(): either
  *   attributes of a directory changed          w           meta__may_mark(); with the sticky bit
  *                                                          only its owner
  *   mode, times, group                         the owner   meta__may_set()
@@ -55,6 +56,19 @@ int meta__may_use(struct meta *m, const struct meta_op *op, const struct meta__i
 	if (!op->target.path && in->type == META_TYPE_FILE && who->uid == in->uid) /* (3) */
 		return 0;
 	return -EACCES;
+}
+
+int meta__may_hold(struct meta *m, const struct meta_op *op, const struct meta__inode *in)
+{
+	struct meta_op by_handle = { .target = { .handle = in->handle } };
+	int rc;
+
+	if (!(op->flags & META_HOLD) || in->type != META_TYPE_FILE)
+		return 0;
+	if (in->flags & META__INODE_HIDDEN)
+		return -EINVAL; /* its session's, and nobody else's */
+	rc = meta__may_use(m, &by_handle, in, META__MAY_R);
+	return rc ? meta__may_use(m, &by_handle, in, META__MAY_W) : 0;
 }
 
 int meta__may_mark(struct meta *m, const struct meta_op *op, const struct meta__inode *in)

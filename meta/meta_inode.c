@@ -3,7 +3,8 @@
  * Inodes: found by handle, made, changed, shown; symlinks, whose text is all they have.
  *
  *  (1) An inode lies in the shard of the directory it was born in, under its handle, for ever.
- *  (2) nlink 0 and not hidden: freed as far as anyone can tell; the handle is -ESTALE.
+ *  (2) nlink 0, not hidden, and not kept for who has it open (meta_hold.c): freed as far as anyone
+ *      can tell; the handle is -ESTALE.
  *  (3) A symlink's text of META_INLINE_MAX bytes or less is in the inode record; a longer one is
  *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0.
  *  (4) A directory's handle leads who is somebody no further than its path does now: else all that
@@ -31,13 +32,34 @@ int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__i
 	return 0;
 }
 
+/* Without a name: 0: somebody has it open in this mount (meta_hold.c), else -ESTALE. */
+static int kept(struct meta *m, const struct meta__inode *in)
+{
+	const struct meta_key key = meta__orphan_key(in->handle.uniq);
+	struct meta__orphan o;
+	const void *value;
+	uint32_t value_len;
+	int rc;
+
+	if (in->flags & META__INODE_TREE)
+		return -ESTALE;
+	rc = meta__get(m, in->shard, &key, &value, &value_len);
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
+	if (meta__orphan_parse(value, value_len, &o))
+		return meta__bad_record(m, "orphan", in->shard, &key);
+	return o.mount_epoch == m->epoch ? 0 : -ESTALE;
+}
+
 int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
 {
 	int rc = meta__inode_load(m, h, out);
 
 	if (rc)
 		return rc == -ENOENT ? -ESTALE : rc;
-	return out->nlink == 0 && !(out->flags & META__INODE_HIDDEN) ? -ESTALE : 0; /* (2) */
+	if (likely(out->nlink > 0) || out->flags & META__INODE_HIDDEN)
+		return 0;
+	return kept(m, out); /* (2) */
 }
 
 int meta__inode_put(struct meta *m, const struct meta__inode *in)
@@ -160,6 +182,8 @@ int meta__plan_stat(struct meta *m, struct meta_op *op)
 
 	if (!rc && op->flags & META_TO_WRITE && in.type == META_TYPE_FILE)
 		rc = meta__may_use(m, op, &in, META__MAY_W);
+	if (!rc)
+		rc = meta__may_hold(m, op, &in);
 	return rc ? rc : meta__attr(m, &in, &op->attr);
 }
 

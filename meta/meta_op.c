@@ -145,6 +145,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_xattr_list(m, op);
 	case META_OP_RECALL:
 		return meta__plan_recall(m, op);
+	case META_OP_LET_GO:
+		return meta__plan_let_go(m, op);
 	case META_OP_DRIVE:
 		return meta__plan_drive(m, op);
 	}
@@ -222,6 +224,14 @@ static void blocks_settle(struct meta *m, struct meta_op *op)
 	}
 }
 
+/* What was given with it, and what it was to give up, whatever became of it. */
+static void settle_lent(struct meta *m, struct meta_op *op)
+{
+	blocks_settle(m, op);
+	if (op->type == META_OP_LET_GO)
+		meta__let_go(m, op);
+}
+
 /* ---- run -------------------------------------------------------------------------- */
 
 static bool over(struct meta *m, struct meta_op *op, int status)
@@ -233,7 +243,7 @@ static bool over(struct meta *m, struct meta_op *op, int status)
 		op->status = -EFBIG; /* small zones: too many for one record */
 	op->seen_seq = max_u64(op->seen_seq, meta__tx_seen(m));
 	set_state(op, OP_OVER);
-	blocks_settle(m, op);
+	settle_lent(m, op);
 	if (op->state & OP_RUNNING) {
 		op->state &= ~(uint32_t)OP_RUNNING;
 		ops->running--;
@@ -344,6 +354,8 @@ static bool run(struct meta *m, struct meta_op *op)
 		rc = meta__receipt_want(m, op);
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
+	if (rc == 0 && unlikely(op->flags & META_HOLD))
+		rc = meta__hold_ready(m, op);
 	if (rc == 0 && !(op->state & OP_NO_CHANGE))
 		rc = apply(m, op); /* the store's own too */
 	if (op->misses > 0 || rc == -EAGAIN)
@@ -359,6 +371,8 @@ static bool run(struct meta *m, struct meta_op *op)
 		op->epoch = meta__epoch_enter(m);
 		op->state |= OP_EPOCH;
 	}
+	if (rc == 0 && unlikely(op->flags & META_HOLD))
+		meta__hold_take(m, op);
 	return over(m, op, rc);
 }
 
@@ -460,7 +474,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 		if (rc) {
 			op->status = rc;
 			set_state(op, OP_OVER);
-			blocks_settle(m, op);
+			settle_lent(m, op);
 			return true;
 		}
 		if (!list_empty(&m->ops->stalled[META__STALL_CHANGES]))
@@ -475,7 +489,7 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	int rc;
 
 	op->state = kind_of(op);
-	if (!(op->state & OP_NO_CHANGE) || op->type == META_OP_STATFS ||
+	if (!(op->state & OP_NO_CHANGE) || op->flags & META_HOLD || op->type == META_OP_STATFS ||
 	    op->type == META_OP_RECALL || op->type == META_OP_DRIVE) /* the store's alone */
 		return false;
 	list_init(&op->link);
@@ -668,13 +682,14 @@ int meta__ops_create(struct meta *m)
 	list_init(&ops->over);
 	list_init(&ops->durable);
 	m->ops = ops;
-	return 0;
+	return m->home ? 0 : meta__holds_create(m);
 }
 
 void meta__ops_destroy(struct meta *m)
 {
 	if (!m->ops)
 		return;
+	meta__holds_destroy(m);
 	free(m->ops->orphan);
 	free(m->ops);
 	m->ops = NULL;

@@ -9,6 +9,8 @@
  *   inode with nlink 0, ORPHAN record  ----> META__FREE_BUDGET at a time, an apply each
  *   inode with TRIMMING, ORPHAN record ----> the same for its chunks from trim_from on
  *   hidden inode (a put in progress), ORPHAN record with this mount's epoch: left alone
+ *   kept inode (somebody has it open), ORPHAN record with this mount's epoch: left alone, but for
+ *   what is to be trimmed of it, until it is let go (meta_hold.c)
  *   dead blocks in too many zones ----> given to an inode without a name, which is an orphan
  *   a tree that was removed, ORPHAN record of its directory ----> meta_rmtree.c
  *
@@ -26,7 +28,7 @@
 
 #define BAD_MAX          8u /* orphans of a shard that cannot be read: then its pages cannot */
 #define APPLIES_PER_TURN 8u
-#define SKIPS_MAX        32u /* ORPHAN records of sessions, looked over by one plan */
+#define SKIPS_MAX        32u /* ORPHAN records of sessions' puts, looked over by one plan */
 
 /* ---- ORPHAN records ---------------------------------------------------------------------- */
 
@@ -45,7 +47,7 @@ int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t moun
 	struct meta_orphan_disk d;
 
 	meta__orphan_build(&o, &d);
-	if (mount_epoch != m->epoch)
+	if (mount_epoch != m->epoch || in->flags & META__INODE_TRIMMING)
 		expect_orphan(m, in->shard, in->handle.uniq);
 	return meta__tx_put(m, in->shard, &key, &d, sizeof(d));
 }
@@ -259,7 +261,7 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 		return rc;
 	in->trim_from = trimming ? min_u64(in->trim_from, from) : from;
 	in->flags |= META__INODE_TRIMMING;
-	return trimming ? 0 : meta__orphan_put(m, in, 0);
+	return trimming ? 0 : meta__orphan_put(m, in, in->nlink ? 0 : m->epoch);
 }
 
 /* ---- inodes --------------------------------------------------------------------------------- */
@@ -294,7 +296,8 @@ static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 
 int meta__free_inode(struct meta *m, struct meta__inode *in)
 {
-	const bool has_orphan = in->flags & (META__INODE_TRIMMING | META__INODE_HIDDEN);
+	const bool has_orphan =
+		in->nlink == 0 || in->flags & (META__INODE_TRIMMING | META__INODE_HIDDEN);
 	int rc = in->blocks ? free_fits(m, in, 0) : 0, miss = 0;
 	bool all;
 
@@ -322,11 +325,19 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 
 int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns)
 {
-	if (in->nlink <= 1)
+	const bool held = meta__is_held(m, &in->handle);
+	int rc = 0, miss = 0;
+
+	if (in->nlink <= 1 && !held)
 		return meta__free_inode(m, in);
 	in->nlink--;
 	in->ctime_ns = wall_ns;
-	return meta__inode_put(m, in);
+	if (in->nlink == 0)
+		rc = meta__orphan_put(m, in, m->epoch);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__inode_put(m, in);
+	return rc ? rc : miss;
 }
 
 /* ---- in the background ----------------------------------------------------------------------- */
@@ -351,7 +362,7 @@ static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *
 		    out->handle.uniq != meta__key_uniq(&key) ||
 		    meta__dir_shard(m, out->handle.dir) != op->scratch[0])
 			return meta__bad_record(m, "orphan", (uint32_t)op->scratch[0], &key);
-		if (out->mount_epoch != m->epoch)
+		if (out->mount_epoch != m->epoch || meta__is_held(m, &out->handle))
 			return 0;
 		op->scratch[1]++; /* a session's */
 	}
@@ -367,14 +378,19 @@ static int tree_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 	return meta__rmtree_step(m, in, &op->scratch[4]);
 }
 
-static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
+/* kept: of it nothing is freed but what is trimmed. */
+static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in, bool kept)
 {
-	const bool nameless = in->nlink == 0;
+	const bool nameless = in->nlink == 0 && !kept;
 	int rc, miss = 0;
 	bool all;
 
 	if (in->flags & META__INODE_TREE)
 		return tree_step(m, op, in);
+	if (kept && !(in->flags & META__INODE_TRIMMING)) {
+		op->scratch[1]++;
+		return 0;
+	}
 	if (!nameless && !(in->flags & META__INODE_TRIMMING))
 		return meta__orphan_del(m, in); /* no reason for it: (1) again */
 	rc = free_some(m, in, nameless ? 0 : in->trim_from, &all);
@@ -392,7 +408,7 @@ static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 	if (all) {
 		in->flags &= ~(uint32_t)META__INODE_TRIMMING;
 		in->trim_from = 0;
-		rc = meta__orphan_del(m, in);
+		rc = kept ? 0 : meta__orphan_del(m, in);
 		if (meta__stop(rc, &miss))
 			return rc;
 	}
@@ -413,7 +429,7 @@ int meta__plan_free_orphan(struct meta *m, struct meta_op *op)
 	rc = meta__inode_load(m, &o.handle, &in);
 	if (rc == -ENOENT)
 		return meta__orphan_del(m, &in); /* handle and shard are set */
-	return rc ? rc : free_step(m, op, &in);
+	return rc ? rc : free_step(m, op, &in, o.mount_epoch == m->epoch);
 }
 
 void meta__orphan_op_done(struct meta *m, struct meta_op *op)

@@ -66,6 +66,7 @@ struct meta__ops {
 	struct meta__orphan_scan *orphan; /* nshards */
 	uint32_t orphan_shard;            /* looked at last */
 	uint64_t tree_entries;            /* freed with their trees, since mount */
+	struct meta__holds *holds;        /* meta_hold.c; a reader has none      */
 	struct meta_op free_op[META__FREE_OPS];
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
@@ -183,6 +184,9 @@ must_check int meta__may_use(struct meta *m, const struct meta_op *op, const str
 /* Extended attributes of op->target may be changed: -EPERM (sticky), or as meta__may_use(). */
 must_check int meta__may_mark(struct meta *m, const struct meta_op *op,
 			      const struct meta__inode *in);
+/* META_HOLD: has it a use for it, by handle? */
+must_check int meta__may_hold(struct meta *m, const struct meta_op *op,
+			      const struct meta__inode *in);
 /* Names of this directory may be looked up. */
 must_check int meta__may_search(struct meta *m, uint64_t dir);
 /* The name `at`, found or not, may come, go, or become another's: -EACCES, -EPERM (sticky). */
@@ -290,6 +294,19 @@ must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const stru
 must_check int meta__xattrs_fit(struct meta *m, const struct meta__inode *in);
 /* So many go; *all: there are no more. */
 must_check int meta__xattrs_free(struct meta *m, const struct meta__inode *in, bool *all);
+
+/* ---- meta_hold.c: files that somebody has open --------------------------------------- */
+
+must_check int meta__holds_create(struct meta *m);
+void meta__holds_destroy(struct meta *m);
+bool meta__is_held(const struct meta *m, const struct meta_handle *h);
+uint64_t meta__holds_count(const struct meta *m);
+/* The plan of a STAT or PUT is made: 0, -ENFILE; and in the same turn, when it is applied: */
+must_check int meta__hold_ready(const struct meta *m, const struct meta_op *op);
+void meta__hold_take(struct meta *m, const struct meta_op *op);
+/* A LET_GO is over, whatever became of it. */
+void meta__let_go(struct meta *m, const struct meta_op *op);
+int meta__plan_let_go(struct meta *m, struct meta_op *op);
 
 /* ---- meta_orphan.c ----------------------------------------------------------------- */
 

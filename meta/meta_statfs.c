@@ -10,6 +10,7 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 	*s = (struct meta_statfs){
 		.orphans = meta__orphans_waiting(m),
 		.tree_entries = m->ops->tree_entries,
+		.holds = meta__holds_count(m),
 	};
 	for (uint32_t i = 0; i < m->nshards; i++) {
 		s->files += m->shard[i].files - m->shard[i].dirs;
