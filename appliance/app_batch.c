@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH.  Each item is an
+ * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, ...  Each item is an
  * operation of its own, some of them at work at once; the last one's end begins the end of the
  * batch.
  *
@@ -22,16 +22,21 @@
 
 /* Names only: an item's answer is in its wire form at once, and comes in the reply or at the
  * window's start. */
+static bool answers_statuses(const struct fab_req *req)
+{
+	return req->type == FAB_UNLINK_BATCH || req->type == FAB_HOLD || req->type == FAB_LET_GO;
+}
+
 static bool is_of_names(const struct fab_req *req)
 {
-	return req->type == FAB_STAT || req->type == FAB_UNLINK_BATCH;
+	return req->type == FAB_STAT || answers_statuses(req);
 }
 
 static uint32_t wire_bytes(const struct fab_req *req)
 {
-	uint32_t each = req->type == FAB_STAT           ? FAB_STAT_BYTES
-			: req->type == FAB_UNLINK_BATCH ? FAB_STATUS_BYTES
-							: FAB_ANSWER_BYTES;
+	uint32_t each = req->type == FAB_STAT   ? FAB_STAT_BYTES
+			: answers_statuses(req) ? FAB_STATUS_BYTES
+						: FAB_ANSWER_BYTES;
 
 	return req->args.batch.count * each;
 }
@@ -120,6 +125,7 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 {
 	enum app_op_kind kind = b->req->type == FAB_READ_BATCH ? APP_OP_READ
 				: b->req->type == FAB_PUT      ? APP_OP_PUT
+				: b->req->type == FAB_LET_GO   ? APP_OP_LET_GO
 							       : APP_OP_NAME;
 	struct app_op *op = app_op_take(core, kind, b->req);
 
@@ -137,8 +143,10 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 		app_put_item_begin(op);
 	else if (b->req->type == FAB_UNLINK_BATCH)
 		app_unlink_item_begin(op);
-	else
+	else if (b->req->type == FAB_STAT)
 		app_stat_item_begin(op);
+	else
+		app_hold_item_begin(op);
 	app_turn_item(op);
 	app_fresh(op);
 }
@@ -189,7 +197,7 @@ void app_batch_item_done(struct app_op *op)
 		fab_build_stat(b->wire + op->index * FAB_STAT_BYTES, op->status, &attr);
 		return;
 	}
-	if (b->req->type == FAB_UNLINK_BATCH) {
+	if (answers_statuses(b->req)) {
 		fab_build_status(b->wire + op->index * FAB_STATUS_BYTES, op->status);
 		return;
 	}

@@ -28,6 +28,7 @@ static void defaults(struct app_core_cfg *cfg)
 	cfg->ops_max = cfg->ops_max ? cfg->ops_max : APP_OPS_DEFAULT;
 	cfg->batch_in_flight = cfg->batch_in_flight ? cfg->batch_in_flight : 64;
 	cfg->open_puts_max = cfg->open_puts_max ? cfg->open_puts_max : 256;
+	cfg->opens_max = cfg->opens_max ? cfg->opens_max : 16384;
 	cfg->queue_depth = cfg->queue_depth ? cfg->queue_depth : 256;
 	cfg->nshards = cfg->nshards ? cfg->nshards : 64;
 	cfg->queue_max = cfg->queue_max ? cfg->queue_max : APP_QUEUE_DEFAULT;
@@ -39,6 +40,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.ndrives = cfg->ndrives,
 		.cache_bytes = cfg->cache_bytes,
 		.ops_max = cfg->ops_max,
+		.holds_max = cfg->opens_max * (cfg->cores ? cfg->cores->count : 1),
 		.nshards = cfg->nshards,
 		.secret = cfg->secret,
 		.wall_ns = cfg->wall_ns,
@@ -138,16 +140,18 @@ static void give_memory(struct app_core *core)
 static int take_slots(struct app_core *core)
 {
 	uint32_t ops = core->cfg.ops_max, hidden = core->cfg.open_puts_max;
+	uint32_t holds = core->cfg.opens_max;
 
 	core->ops = aligned_alloc(64, align_up(ops * sizeof(*core->ops), 64));
 	core->op_free = calloc(ops, sizeof(struct app_op *));
 	core->batch = calloc(ops, sizeof(*core->batch));
 	core->part = calloc(2 * (size_t)ops, sizeof(*core->part));
 	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
+	core->hold_slot = calloc(holds, sizeof(*core->hold_slot));
 	core->key = calloc(FAB_KEYS_MAX + 1, sizeof(*core->key));
 	core->session = calloc(APP_SESSIONS_MAX, sizeof(*core->session));
 	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot ||
-	    !core->session || !core->key)
+	    !core->hold_slot || !core->session || !core->key)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
 		list_init(&core->session[i].link);
@@ -168,6 +172,11 @@ static int take_slots(struct app_core *core)
 		list_push_back(&core->hidden_free, &core->hidden_slot[i].link);
 		core->hidden_free_count++;
 	}
+	for (uint32_t i = 0; i < holds; i++) {
+		list_init(&core->hold_slot[i].link);
+		list_push_back(&core->hold_free, &core->hold_slot[i].link);
+		core->hold_free_count++;
+	}
 	return 0;
 }
 
@@ -175,6 +184,7 @@ static void give_slots(struct app_core *core)
 {
 	free(core->session);
 	free(core->key);
+	free(core->hold_slot);
 	free(core->hidden_slot);
 	free(core->part);
 	free(core->batch);
@@ -295,6 +305,10 @@ static void init_lists(struct app_core *core)
 	list_init(&core->hidden_free);
 	list_init(&core->hidden);
 	list_init(&core->aborts);
+	list_init(&core->hold_free);
+	list_init(&core->hold_linger);
+	for (uint32_t i = 0; i < APP_HOLD_BUCKETS; i++)
+		list_init(&core->hold_bucket[i]);
 	list_init(&core->ready);
 	list_init(&core->staging_waiters);
 	list_init(&core->part_waiters);

@@ -113,6 +113,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 				       64, "items of one request at work at once" },
 	[APP_CONF_OPEN_PUTS_MAX] = { "open_puts_max", KIND_COUNT, AT(open_puts_max), 1, 65536, 256,
 				     "files of more than 4 MiB being put at once" },
+	[APP_CONF_OPENS_MAX] = { "opens_max", KIND_COUNT, AT(opens_max), 16, 1 << 20, 16384,
+				 "files that clients may have open on one core" },
 	[APP_CONF_QUEUE_DEPTH] = { "queue_depth", KIND_COUNT, AT(queue_depth), 64, 4096, 256,
 				   "commands in flight on one drive" },
 	[APP_CONF_QUEUE_MAX] = { "queue_max", KIND_COUNT, AT(queue_max), 16, 1 << 20,

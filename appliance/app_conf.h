@@ -49,6 +49,7 @@ enum app_conf_key {
 	APP_CONF_BATCH_MAX,
 	APP_CONF_BATCH_IN_FLIGHT,
 	APP_CONF_OPEN_PUTS_MAX,
+	APP_CONF_OPENS_MAX,
 	APP_CONF_QUEUE_DEPTH,
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
@@ -88,6 +89,7 @@ struct app_conf {
 	uint64_t batch_max;
 	uint64_t batch_in_flight;
 	uint64_t open_puts_max;
+	uint64_t opens_max;
 	uint64_t queue_depth;
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;

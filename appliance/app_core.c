@@ -120,6 +120,8 @@ static enum app_next step(struct app_op *op)
 		return app_status_step(op);
 	case APP_OP_ABORT:
 		return app_abort_step(op);
+	case APP_OP_LET_GO:
+		return app_let_go_step(op);
 	case APP_OP_BATCH_END:
 		return app_batch_end_step(op);
 	case APP_OP_SCRUB:
@@ -134,6 +136,8 @@ static void answer(struct app_op *op)
 
 	if (op->kind == APP_OP_SCRUB)
 		return;
+	if (unlikely(op->hold))
+		app_hold_settle(op);
 	if (unlikely(op->status < 0)) {
 		core->stat.errors++;
 		app_rights_tell(op);
@@ -144,7 +148,7 @@ static void answer(struct app_op *op)
 		app_batch_item_done(op);
 		return;
 	}
-	if (op->kind == APP_OP_ABORT)
+	if (op->kind == APP_OP_ABORT || op->kind == APP_OP_LET_GO)
 		return;
 	core->requests_open--;
 	switch (op->kind) {
@@ -650,6 +654,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (unlikely(!list_empty(&core->shut)))
 		app_store_look(core);
 	app_aborts_begin(core);
+	app_holds_turn(core);
 	app_turns_take(core);
 	run_ready(core);
 	if (unlikely(core->cores)) /* what was asked is under way while the drives are looked at */
@@ -757,6 +762,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 
 	at_ns = min_u64(at_ns, app_scrub_deadline(core));
 	at_ns = min_u64(at_ns, app_store_deadline(core));
+	at_ns = min_u64(at_ns, app_holds_deadline(core));
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		if (core->qp[i])
 			at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));

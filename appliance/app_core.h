@@ -46,6 +46,7 @@ struct app_core_cfg {
 	uint32_t ops_max;
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;
+	uint32_t opens_max; /* files that clients may have open on this core: app_hold.c */
 	uint32_t queue_depth;
 	uint32_t queue_max; /* requests that wait to be begun */
 	/* At format only: */

@@ -262,6 +262,21 @@ void app_stat_item_begin(struct app_op *op)
 	op->call = META_OP_STAT;
 }
 
+/* A name to be held, or a handle to be let go. */
+void app_hold_item_begin(struct app_op *op)
+{
+	struct fab_name name;
+
+	if (op->req->type == FAB_HOLD) {
+		app_stat_item_begin(op);
+		op->flags |= META_HOLD;
+		return;
+	}
+	fab_req_name(op->req, op->index, &name);
+	op->handle = app_handle_in(op->req->session, &name.handle);
+	op->target[0] = (struct meta_target){ .handle = op->handle };
+}
+
 void app_unlink_item_begin(struct app_op *op)
 {
 	fab_req_name(op->req, op->index, &op->name[0]);
@@ -330,6 +345,8 @@ enum app_next app_name_step(struct app_op *op)
 			return app_op_end(op, op->begin_status);
 		if (op->call == META_OP_PUT_BEGIN)
 			err = hidden_take(op);
+		else if (op->flags & META_HOLD)
+			err = app_hold_begin(op);
 		if (err)
 			return app_op_end(op, err);
 		op->meta.target = op->target[0];
@@ -349,6 +366,7 @@ enum app_next app_name_step(struct app_op *op)
 		}
 		if (op->hidden)
 			hidden_settle(op);
+		app_hold_looked(op);
 		return app_op_end(op, op->meta.status);
 	}
 	UNREACHABLE();
@@ -369,6 +387,8 @@ static bool look_up(struct app_op *op)
 	 * does not come to it. */
 	if (op->flags & FAB_OPEN_TRUNC && !is_to_be_new(op))
 		op->meta.flags |= META_TO_WRITE;
+	if (op->flags & FAB_OPEN_HOLD && !is_to_be_new(op))
+		op->meta.flags |= META_HOLD;
 	op->at = OPEN_LOOKED_UP;
 	return app_op_meta(op, META_OP_STAT);
 }
@@ -380,6 +400,8 @@ static bool make(struct app_op *op)
 	set_of_make(op, req->args.open.mode, req->args.open.uid, req->args.open.gid, 0);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_EXCL | META_BY_INLINE;
+	if (op->flags & FAB_OPEN_HOLD)
+		op->meta.flags |= META_HOLD;
 	op->meta.size = 0;
 	op->meta.inline_buf = op->small;
 	op->meta.inline_len = 0;
@@ -407,13 +429,20 @@ static enum app_next found(struct app_op *op)
 
 enum app_next app_open_step(struct app_op *op)
 {
+	int err = 0;
+
 	switch ((enum open_at)op->at) {
 	case OPEN_ACCEPTED:
+		if (op->flags & FAB_OPEN_HOLD)
+			err = app_hold_begin(op);
+		if (err)
+			return app_op_end(op, err);
 		if (!look_up(op))
 			return APP_WAIT;
 		wk_fallthrough;
 
 	case OPEN_LOOKED_UP:
+		app_hold_looked(op);
 		if (op->meta.status == 0)
 			return found(op);
 		if (op->meta.status != -ENOENT || !(op->flags & FAB_OPEN_CREATE) ||
@@ -424,6 +453,7 @@ enum app_next app_open_step(struct app_op *op)
 		wk_fallthrough;
 
 	case OPEN_MADE: /* durable, or somebody else was faster, or a symlink leads to nothing */
+		app_hold_looked(op);
 		if (op->meta.status == -EEXIST && !(op->flags & FAB_OPEN_EXCL) &&
 		    ++op->tries < OPEN_TRIES) {
 			op->at = OPEN_ACCEPTED;

@@ -24,6 +24,7 @@
 #define APP_SLICES_MAX   17u  /* more than there are runs: app_op_io() */
 #define APP_BLOCKS_MAX   (META_IO_BLOCKS_MAX + 1u) /* 4 MiB that begin inside a block */
 #define APP_FILE_BUCKETS 256u
+#define APP_HOLD_BUCKETS 4096u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
 #define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
@@ -49,6 +50,7 @@ enum app_op_kind {
 	APP_OP_XATTR,     /* app_xattr.c                                       */
 	APP_OP_STATUS,    /* app_stat.c                                        */
 	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
+	APP_OP_LET_GO,    /* app_hold.c: items of FAB_LET_GO, and our own      */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
 	APP_OP_SCRUB,     /* app_scrub.c: our own                              */
 };
@@ -140,6 +142,7 @@ struct app_session {
 	uint64_t retry_ns;   /* what was put off last was told to come then */
 	uint32_t ops;
 	uint32_t puts;    /* begun, and neither committed nor aborted */
+	uint32_t holds;   /* of files: app_hold.c */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
 	uint64_t staged_bytes;
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
@@ -233,6 +236,7 @@ struct app_op {
 	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
 	bool merging;         /* write: an old block is being read                        */
 	struct app_hidden *hidden;
+	struct app_hold *hold;      /* that it is to get, or to let go               */
 	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
 	struct list store_link;     /* of the store's core's block_askers */
 	enum app_store_on store_on; /* the store's core's, too */
@@ -250,7 +254,7 @@ struct app_op {
 	_Alignas(8) char small[META_PATH_MAX + 1]; /* inline bytes, links */
 };
 
-/* FAB_READ_BATCH, FAB_PUT, FAB_STAT and FAB_UNLINK_BATCH. */
+/* FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD and FAB_LET_GO. */
 struct app_batch {
 	struct list link; /* of its session's while items are to be begun, or of batch_free */
 	struct fab_req *req;
@@ -282,6 +286,15 @@ struct app_hidden {
 	uint64_t root;
 	uint32_t path_len;
 	char path[META_PATH_MAX + 1];
+};
+
+/* A file that a connection has open, or had: app_hold.c. */
+struct app_hold {
+	struct list link;
+	struct app_session *session; /* NULL: it lingers */
+	struct meta_handle handle;
+	uint64_t until_ns;
+	bool taken; /* the store counts it */
 };
 
 enum app_life {
@@ -342,6 +355,11 @@ struct app_core {
 	uint32_t hidden_free_count;
 	struct list hidden;
 	struct list aborts;
+	struct app_hold *hold_slot;
+	struct list hold_free;
+	uint32_t hold_free_count;
+	struct list hold_linger;
+	struct list hold_bucket[APP_HOLD_BUCKETS];
 
 	struct app_turns turns; /* keys */
 	struct list blocked;    /* sessions that could begin nothing, until something is free */
@@ -540,6 +558,7 @@ void app_read_item_begin(struct app_op *op);
 void app_put_item_begin(struct app_op *op);
 void app_stat_item_begin(struct app_op *op);
 void app_unlink_item_begin(struct app_op *op);
+void app_hold_item_begin(struct app_op *op);
 
 /* ---- app_put.c, for app_write.c too --------------------------------------------------------- */
 
@@ -631,6 +650,19 @@ struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_sessi
 void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */
 void app_aborts_begin(struct app_core *core);
 
+/* ---- app_hold.c -------------------------------------------------------------------------- */
+
+/* op is to hold what it finds: 0, or -EMFILE, -ENFILE. */
+must_check int app_hold_begin(struct app_op *op);
+/* What it had the store look for, with META_HOLD, is over. */
+void app_hold_looked(struct app_op *op);
+/* It is over: its session has op->hold, or nobody. */
+void app_hold_settle(struct app_op *op);
+enum app_next app_let_go_step(struct app_op *op);
+void app_holds_turn(struct app_core *core);
+uint64_t app_holds_deadline(const struct app_core *core);
+void app_holds_closed(struct app_core *core, struct app_session *s);
+
 /* ---- app_stat.c ---------------------------------------------------------------------------- */
 
 /* This core's share of what STATUS tells. */
@@ -655,7 +687,7 @@ void app_target_guess(const struct app_op *op, struct meta_target *out);
 static inline bool app_is_batch(enum fab_type type)
 {
 	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
-	       type == FAB_UNLINK_BATCH;
+	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
 }
 
 #endif

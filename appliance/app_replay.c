@@ -59,10 +59,14 @@ void app_change_begin(struct app_op *op)
 static enum app_next look(struct app_op *op)
 {
 	const struct meta_attr made = op->meta.attr;
+	const bool hold = op->req->type == FAB_OPEN && op->flags & FAB_OPEN_HOLD;
+	int err = hold ? app_hold_begin(op) : 0;
 
+	if (err)
+		return app_op_end(op, err);
 	op->recall = APP_RECALL_LOOKED;
 	op->handle = made.handle;
-	op->meta.flags = META_NOFOLLOW;
+	op->meta.flags = META_NOFOLLOW | (hold ? META_HOLD : 0u);
 	op->meta.target = (struct meta_target){ .handle = made.handle };
 	return app_op_meta(op, META_OP_STAT) ? APP_AGAIN : APP_WAIT;
 }
@@ -70,6 +74,7 @@ static enum app_next look(struct app_op *op)
 /* It is gone meanwhile: it was made all the same. */
 static enum app_next looked(struct app_op *op)
 {
+	app_hold_looked(op);
 	if (op->meta.status && op->meta.status != -ESTALE)
 		return app_op_end(op, op->meta.status);
 	if (op->meta.status)

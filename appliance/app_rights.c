@@ -71,7 +71,8 @@ bool app_rights_busy(struct app_core *core, struct fab_req *req)
 	uint32_t count = app_is_batch(req->type) ? req->args.batch.count : 1;
 	uint64_t wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
 
-	if (likely(wait_ns == 0) || req->type == FAB_PUT_ABORT) /* which gives something back */
+	if (likely(wait_ns == 0) || req->type == FAB_PUT_ABORT || /* which gives something back */
+	    req->type == FAB_LET_GO)
 		return false;
 	core->stat.busy++;
 	fab_reply_busy(req, (uint32_t)min_u64(div_up(wait_ns, NS_PER_MS), RETRY_MAX_MS));

@@ -75,6 +75,7 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 		list_push_back(&core->aborts, &h->link);
 	}
 	ASSERT(s->puts == 0);
+	app_holds_closed(core, s);
 	app_turn_closed(core, s);
 	list_push_front(&core->session_free, &s->link);
 }

@@ -101,6 +101,8 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_UNLINK_BATCH] = "unlink_batch",
 	[FAB_DRAIN] = "drain",
 	[FAB_UNDRAIN] = "undrain",
+	[FAB_HOLD] = "hold",
+	[FAB_LET_GO] = "let_go",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)
@@ -176,12 +178,12 @@ static void put_store(struct text *t, const struct sum *sum)
 	put(t,
 	    "\"store\":{\"health\":%d,\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
 	    "\"dirs\":%llu,\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,"
-	    "\"tree_entries\":%llu,",
+	    "\"tree_entries\":%llu,\"opens\":%llu,",
 	    sum->store_health, (unsigned long long)(s->blocks_total * BLOCK_SIZE),
 	    (unsigned long long)(s->blocks_free * BLOCK_SIZE), (unsigned long long)s->files,
 	    (unsigned long long)s->dirs, (unsigned long long)s->zones_total,
 	    (unsigned long long)s->zones_free, (unsigned long long)s->orphans,
-	    (unsigned long long)s->tree_entries);
+	    (unsigned long long)s->tree_entries, (unsigned long long)s->holds);
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
 	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"

@@ -36,6 +36,7 @@ static uint64_t core_bytes(const struct ctl_doctor *d)
 		.ops_max = (uint32_t)c->ops_max,
 		.batch_in_flight = (uint32_t)c->batch_in_flight,
 		.open_puts_max = (uint32_t)c->open_puts_max,
+		.opens_max = (uint32_t)c->opens_max,
 		.queue_depth = (uint32_t)c->queue_depth,
 		.nshards = (uint32_t)c->shards,
 	};

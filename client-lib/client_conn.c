@@ -171,6 +171,7 @@ static int adopt(struct weka_client *c)
 	c->lanes[0].watched = c->next.watched;
 	ASSERT(!c->next.armed);
 	c->lanes[0].at = CLIENT_UP;
+	c->lanes[0].life = ++c->lives;
 	c->lanes_up = 1;
 	c->next = (struct client_lane){ .watched = -1 };
 	ASSERT(fab_region_memory(c->lanes[0].region) == c->memory); /* (1) */
@@ -255,6 +256,7 @@ static int options_check(struct weka_options *o, const struct weka_options *give
 	o->batches_max = or_default(o->batches_max, 16);
 	o->batch_items_max = or_default(o->batch_items_max, WEKA_BATCH_MAX);
 	o->leases_max = or_default(o->leases_max, 1024);
+	o->opens_max = or_default(o->opens_max, 1024);
 	o->pool_bytes = or_default_u64(o->pool_bytes, 64ull << 20);
 	o->connect_timeout_ns = or_default_u64(o->connect_timeout_ns, 10 * NS_PER_S);
 	o->timeout_ns = or_default_u64(o->timeout_ns, 30 * NS_PER_S);
@@ -266,9 +268,10 @@ static int options_check(struct weka_options *o, const struct weka_options *give
 	}
 	if (o->requests_max > 1024 || o->batches_max > 1024 ||
 	    o->batch_items_max > WEKA_BATCH_MAX || o->leases_max > (1u << 24) ||
-	    o->pool_bytes > (1ull << 40)) {
+	    o->opens_max > (1u << 20) || o->pool_bytes > (1ull << 40)) {
 		snprintf(why, sizeof(connect_error),
-			 "options: at most 1024 requests, batches and items, 2^24 leases, 1 TiB");
+			 "options: at most 1024 requests, batches and items, 2^24 leases, "
+			 "2^20 open files, 1 TiB");
 		return -EINVAL;
 	}
 	return 0;
@@ -381,6 +384,8 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	if (!err)
 		err = client__leases_create(c, o.leases_max);
 	if (!err)
+		err = client__opens_create(c, o.opens_max);
+	if (!err)
 		err = client__sleep_create(c);
 	return err ? err : connect_first(c);
 }
@@ -427,6 +432,7 @@ void weka_close(struct weka_client *c)
 		munmap(c->memory, c->pool_bytes);
 	client__sleep_destroy(c);
 	client__pool_destroy(&c->pool);
+	client__opens_destroy(c);
 	free(c->leases);
 	free(c->batch_memory);
 	free(c->deadline_ns);

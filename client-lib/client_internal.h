@@ -35,6 +35,7 @@
 #define CLIENT_TURNS       8u       /* between two looks at the clock                 */
 #define CLIENT_DONE_BATCH  32u      /* calls taken from the fabric at once            */
 #define CLIENT_CLASSES     256u     /* of free runs in the pool                       */
+#define CLIENT_OPEN_BATCH  42u      /* handles of one request: its body is a short one */
 
 /* What the library keeps in weka_req.opaque. */
 enum client_req_state { CLIENT_REQ_IDLE, CLIENT_REQ_OUT, CLIENT_REQ_DONE };
@@ -132,6 +133,7 @@ struct client_slot {
 	uint8_t replays;
 	uint8_t sent;        /* it may have reached an appliance */
 	uint8_t asked_again; /* for a checksum */
+	bool opens;          /* an OPEN that may take an entry: client_open.c (4) */
 	uint8_t lane;        /* SENT, ORPHAN: which has it; on `cut`: which had it */
 	uint64_t again_ns;   /* PENDING: the appliance has put it off until then */
 };
@@ -156,6 +158,18 @@ struct client_lane {
 	uint8_t address; /* its rail: where it belongs       */
 	uint8_t via;     /* where it was dialled last        */
 	bool armed;      /* client_sleep.c                   */
+	uint64_t life;   /* of its connection: each that comes UP has another */
+};
+
+/* A file that is open: client_open.c. */
+struct client_open {
+	struct list link; /* of its bucket, or of open_free */
+	struct list todo;
+	struct fab_handle handle;
+	uint32_t users;
+	uint32_t held;
+	uint32_t asked; /* items of the request that is out */
+	bool lost;      /* it was gone when it was asked for again */
 };
 
 struct weka_client {
@@ -196,6 +210,26 @@ struct weka_client {
 	uint32_t batch_items_max;
 	uint32_t leases_max;
 	void *batch_memory;
+
+	/* client_open.c */
+	struct client_open *open;
+	struct list open_free;
+	struct list open_todo;
+	struct list *open_bucket;
+	uint32_t open_mask;
+	uint32_t opens; /* entries that are not free */
+	uint32_t opens_max;
+	uint32_t opening;
+	uint32_t keeper; /* a lane */
+	uint64_t keeper_life;
+	uint64_t lives;      /* connections that came UP, so far */
+	struct weka_req own; /* LET_GO or HOLD */
+	bool own_out;
+	enum fab_type own_type;
+	uint32_t own_count;
+	struct fab_name own_name[CLIENT_OPEN_BATCH];
+	struct client_open *own_open[CLIENT_OPEN_BATCH];
+	int own_status[CLIENT_OPEN_BATCH];
 
 	/* client_conn.c */
 	struct client_lane next; /* a session that is being made; its `at` is not used */
@@ -302,6 +336,24 @@ void client__conn_step(struct weka_client *c, uint64_t now_ns);
 void client__conn_lost(struct weka_client *c, uint64_t now_ns);
 must_check int client__key(const struct weka_key *key, struct fab_key *out, char *why);
 must_check int client__addresses(struct weka_client *c, const char *text, char *why);
+
+/* ---- open files: client_open.c --------------------------------------------------------- */
+
+must_check int client__opens_create(struct weka_client *c, uint32_t opens_max);
+void client__opens_destroy(struct weka_client *c);
+/* slot will be an OPEN with HOLD: -EMFILE; and it is given back. */
+must_check int client__open_begin(struct weka_client *c, struct client_slot *slot);
+void client__open_end(struct weka_client *c, struct client_slot *slot);
+/* It was answered, well; not `wanted`: nobody waited for it any more. */
+void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted);
+/* The lane that all about open files goes by: c->at is UP. */
+struct client_lane *client__keeper(struct weka_client *c);
+must_check int client__own_answer(struct weka_client *c, struct client_slot *slot);
+void client__opens_step(struct weka_client *c);
+static inline bool client__is_own(const struct weka_client *c, const struct weka_req *req)
+{
+	return req == &c->own;
+}
 
 /* ---- lanes: client_lane.c -------------------------------------------------------------- */
 

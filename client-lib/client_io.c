@@ -34,6 +34,8 @@
 static void slot_free(struct weka_client *c, struct client_slot *slot)
 {
 	ASSERT(!slot->req && !list_linked(&slot->node));
+	if (unlikely(slot->opens))
+		client__open_end(c, slot);
 	if (slot->lease) {
 		ASSERT(slot->lease->calls > 0);
 		slot->lease->calls--;
@@ -113,6 +115,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	slot->replays = 0;
 	slot->sent = 0;
 	slot->asked_again = 0;
+	slot->opens = false;
 	slot->again_ns = 0;
 	*out = slot;
 	return 0;
@@ -156,6 +159,12 @@ static bool is_orderly(const struct fab_call *call)
 	}
 }
 
+/* About what is open: by the keeper (client_open.c). */
+static bool is_kept(const struct client_slot *slot)
+{
+	return slot->opens || slot->call.type == FAB_HOLD || slot->call.type == FAB_LET_GO;
+}
+
 /* It may go by this one only: where it was cut off, unless that was in an earlier session (5). */
 static bool is_bound(const struct weka_client *c, const struct client_slot *slot)
 {
@@ -175,10 +184,10 @@ static struct client_lane *lane_for(struct weka_client *c, const struct client_s
 {
 	if (unlikely(is_bound(c, slot)))
 		return tried ? NULL : lane_bound(c, slot);
-	if (likely(c->lanes_up == 1) || is_orderly(&slot->call)) {
+	if (likely(c->lanes_up == 1) || is_orderly(&slot->call) || is_kept(slot)) {
 		if (tried || c->at != CLIENT_UP)
 			return NULL;
-		return client__lane_first(c);
+		return is_kept(slot) ? client__keeper(c) : client__lane_first(c);
 	}
 	return client__lane_pick(c, tried);
 }
@@ -251,6 +260,8 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 	priv->slot = slot->index;
 	priv->is_sync = false;
 	priv->next = NULL;
+	if (unlikely(client__is_own(c, req)))
+		return 0;
 	c->out_count++;
 	c->counters.submitted++;
 	return 0;
@@ -264,11 +275,14 @@ static void req_done(struct weka_client *c, struct client_slot *slot, int status
 	struct weka_req *req = slot->req;
 	struct client_req *priv = client__req(req);
 
-	ASSERT(priv->state == CLIENT_REQ_OUT && priv->slot == slot->index && c->out_count > 0);
+	ASSERT(priv->state == CLIENT_REQ_OUT && priv->slot == slot->index);
 	slot->req = NULL;
 	req->status = status;
 	priv->state = CLIENT_REQ_DONE;
 	priv->next = NULL;
+	if (unlikely(client__is_own(c, req)))
+		return;
+	ASSERT(c->out_count > 0);
 	c->out_count--;
 	c->counters.completed++;
 	if (priv->is_sync)
@@ -339,6 +353,12 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 	case FAB_UNLINK_BATCH:
 		return client__unlink_answer(slot);
 	case FAB_OPEN:
+		if (slot->opens)
+			client__opened(c, slot, true);
+		return client__attr_answer(slot);
+	case FAB_HOLD:
+	case FAB_LET_GO:
+		return client__own_answer(c, slot);
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
 	case FAB_SYMLINK:
@@ -413,6 +433,8 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	}
 	if (likely(!status && slot->state == CLIENT_SENT))
 		status = answer(c, slot);
+	else if (unlikely(!status && slot->opens))
+		client__opened(c, slot, false);
 	if (unlikely(status == -EBUSY && slot->call.retry_ms && slot->state == CLIENT_SENT)) {
 		hold(c, slot, slot->call.retry_ms);
 		again(c, slot); /* nothing was done; its deadline ends it */
@@ -540,6 +562,8 @@ void client__progress(struct weka_client *c)
 			take_in(c, &c->lanes[i], now_ns); /* fab_poll() sends first */
 	if (unlikely(now_ns >= c->lanes_ns) && c->at == CLIENT_UP && is_time)
 		client__lanes_step(c, now_ns);
+	if (unlikely(c->opens > 0) && c->at == CLIENT_UP)
+		client__opens_step(c);
 	if (unlikely(now_ns >= c->scan_ns))
 		scan_deadlines(c, now_ns);
 	if (unlikely(!list_empty(&c->pending) || !list_empty(&c->cut)))

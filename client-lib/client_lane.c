@@ -201,6 +201,7 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 		return;
 	}
 	lane->at = CLIENT_UP;
+	lane->life = ++c->lives;
 	lane->rounds = 0;
 	ASSERT(lane->load == 0);
 	c->lanes_up++;

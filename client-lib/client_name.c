@@ -89,7 +89,7 @@ int weka_submit_open(struct weka_client *c, struct weka_req *req, const struct w
 	struct client_slot *slot;
 	int err;
 
-	if (flags & ~(WEKA_CREATE | WEKA_EXCL | WEKA_TRUNC | WEKA_DIRECTORY))
+	if (flags & ~(WEKA_CREATE | WEKA_EXCL | WEKA_TRUNC | WEKA_DIRECTORY | WEKA_HOLD))
 		return -EINVAL;
 	if ((flags & WEKA_CREATE) && (!create || (create->mode & ~07777u)))
 		return -EINVAL;
@@ -97,10 +97,12 @@ int weka_submit_open(struct weka_client *c, struct weka_req *req, const struct w
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.open.name);
+	if (!err && flags & WEKA_HOLD)
+		err = client__open_begin(c, slot);
 	if (err)
 		return client__drop(c, slot, err);
 	slot->out.attr = attr;
-	slot->call.args.open.flags = flags;
+	slot->call.args.open.flags = (flags & ~WEKA_HOLD) | (flags & WEKA_HOLD ? FAB_OPEN_HOLD : 0);
 	slot->call.args.open.mode = create ? create->mode : 0;
 	slot->call.args.open.uid = create ? create->uid : 0;
 	slot->call.args.open.gid = create ? create->gid : 0;

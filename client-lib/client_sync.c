@@ -88,8 +88,32 @@ int weka_open(struct weka_client *c, const char *path, uint32_t flags, uint32_t 
 	struct weka_create create = mine(mode);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_open(c, &req, &ref, flags, &create, attr), "open",
-			   path);
+	int err = weka_submit_open(c, &req, &ref, flags | WEKA_HOLD, &create, attr);
+
+	err = client__run(c, &req, err, "open", path);
+	if (err == -EMFILE || err == -ENFILE)
+		snprintf(c->error, sizeof(c->error),
+			 "open %.100s: too many files are open: weka_close_file() those that are "
+			 "done with, or raise opens_max, of %s",
+			 path, c->opens >= c->opens_max ? "weka_options" : "the appliance");
+	return err;
+}
+
+/* For as long as this call reads it; where no more may be open, as it comes. */
+static int open_here(struct weka_client *c, const struct weka_ref *ref, struct weka_attr *attr,
+		     const char *what)
+{
+	uint32_t flags = WEKA_HOLD;
+	int err;
+
+	do {
+		struct weka_req req = { 0 };
+
+		err = weka_submit_open(c, &req, ref, flags, NULL, attr);
+		err = client__run(c, &req, err, what, ref->name);
+		flags ^= WEKA_HOLD;
+	} while (flags == 0 && (err == -EMFILE || err == -ENFILE));
+	return err;
 }
 
 static int stat_ref(struct weka_client *c, const struct weka_ref *ref, struct weka_attr *attr)
@@ -404,24 +428,25 @@ static int read_small(struct weka_client *c, const struct weka_ref *ref, struct 
 /* A file that is larger than a window; it may change its size while it is read. */
 static int read_large(struct weka_client *c, const char *path, char **bytes, size_t *size_bytes)
 {
+	struct weka_ref ref = weka_ref_path(path);
 	struct weka_attr attr;
-	int64_t got;
-	int err = weka_open(c, path, 0, 0, &attr);
+	int64_t got = 0;
+	int err = open_here(c, &ref, &attr, "read");
 
 	if (err)
 		return err;
-	if (attr.size_bytes >= SIZE_MAX)
-		return client__fail(c, -EFBIG, "read", path);
-	*bytes = malloc(attr.size_bytes + 1);
-	if (!*bytes)
-		return client__fail(c, -ENOMEM, "read", path);
-	got = weka_pread(c, &attr.handle, *bytes, attr.size_bytes, 0);
+	*bytes = attr.size_bytes < SIZE_MAX ? malloc(attr.size_bytes + 1) : NULL;
+	if (*bytes)
+		got = weka_pread(c, &attr.handle, *bytes, attr.size_bytes, 0);
+	else
+		err = client__fail(c, attr.size_bytes < SIZE_MAX ? -ENOMEM : -EFBIG, "read", path);
+	(void)weka_close_file(c, &attr.handle);
 	if (got < 0) {
 		free(*bytes);
 		return (int)got;
 	}
 	*size_bytes = (size_t)got;
-	return 0;
+	return err;
 }
 
 int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
@@ -541,15 +566,15 @@ int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 	};
 	const char *name = ref->by == WEKA_BY_HANDLE ? "a handle" : ref->name;
 	struct weka_attr attr = { .handle = ref->handle };
-	struct weka_req req = { 0 };
 	int err = 0;
 
 	if (ref->by != WEKA_BY_HANDLE)
-		err = client__run(c, &req, weka_submit_open(c, &req, ref, 0, NULL, &attr), "get",
-				  name);
+		err = open_here(c, ref, &attr, "get");
 	if (err)
 		return err;
 	b.handle = attr.handle;
 	err = client__bulk(c, &b);
+	if (ref->by != WEKA_BY_HANDLE)
+		(void)weka_close_file(c, &attr.handle);
 	return err ? client__fail(c, err, "get", name) : (int64_t)b.done_bytes;
 }

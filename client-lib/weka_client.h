@@ -99,7 +99,9 @@ struct weka_options {
 	uint64_t timeout_ns;         /* of a request that names none; 30 s            */
 	uint64_t reconnect_ns;       /* without an appliance requests wait so long; 30 s */
 	uint64_t spin_ns_max;        /* weka_wait() polls at most so long before it sleeps; 1 ms */
-	uint64_t reserved[8];        /* 0 */
+	uint32_t opens_max;          /* files that are open at once; 1024             */
+	uint32_t reserved0;
+	uint64_t reserved[7]; /* 0 */
 };
 
 /**
@@ -185,6 +187,7 @@ struct weka_counters {
 	uint64_t pool_used_bytes; /* in leases, also those waiting for their requests    */
 	uint64_t busy;            /* requests that the appliance put off: asked again      */
 	uint64_t lanes_lost;      /* connections that broke while another lived            */
+	uint64_t opens_lost;      /* open files that were gone when a new session asked for them */
 };
 
 /* Fill *out, as far as its size_bytes goes. */
@@ -244,7 +247,9 @@ uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each);
 /* ---- files, by name and by handle ------------------------------------------------ */
 
 /* A file's or directory's lasting name: survives renames and reconnects; -ESTALE once it is gone.
- */
+ * A file that is open (weka_open(), WEKA_HOLD) is not gone before it is closed: it may lose its
+ * last name, to an unlink, a put or a rename, and is read, written and asked about by its handle
+ * all the same. */
 struct weka_handle {
 	uint8_t bytes[16];
 };
@@ -293,12 +298,13 @@ struct weka_attr {
 	uint64_t reserved[3];
 };
 
-/* Flags of weka_submit_open(), and of struct weka_create the second and the last. */
+/* Flags of weka_submit_open(), and of struct weka_create the second and the fifth. */
 #define WEKA_CREATE      1u
 #define WEKA_EXCL        2u  /* -EEXIST when it is there                */
 #define WEKA_TRUNC       4u  /* ... to nothing                          */
 #define WEKA_DIRECTORY   8u  /* -ENOTDIR for anything else              */
 #define WEKA_MTIME_GIVEN 16u /* mtime_ns is to be taken; without: now   */
+#define WEKA_HOLD        32u /* it stays until weka_close_file()        */
 
 /* How something new begins. */
 struct weka_create {
@@ -513,12 +519,33 @@ WEKA_MUST_CHECK int weka_submit_write(struct weka_client *client, struct weka_re
 /**
  * weka_submit_open - look a name up, perhaps create it: its attributes, with the handle, in *attr
  *
- * The appliance keeps nothing open: there is no close.  `create` (NULL without WEKA_CREATE) gives
- * mode and owner of a new file.
+ * `create` (NULL without WEKA_CREATE) gives mode and owner of a new file.  With WEKA_HOLD a regular
+ * file is open from then on, as POSIX's are: when its last name goes, it stays what it is for its
+ * handle, with a link count of 0, until all who opened it have closed it: weka_close_file(), once
+ * for each time.  Without it (and in batches: they open, read and close) nothing is kept, there is
+ * no close, and the handle of a file that is removed is -ESTALE.
+ *
+ * What is open stays so when the session breaks and the library makes a new one within a minute; it
+ * ends with the client, and when the appliance itself is restarted: then a file without a name is
+ * gone, and its handle -ESTALE (counted in opens_lost).
+ * Errors:  of WEKA_HOLD: -EMFILE (opens_max are open, or the appliance leaves this client no more:
+ *          close some), -ENFILE (the appliance has no place for anybody), -EACCES (the key's user
+ *          may neither read nor write it).
  */
 WEKA_MUST_CHECK int weka_submit_open(struct weka_client *client, struct weka_req *req,
 				     const struct weka_ref *ref, uint32_t flags,
 				     const struct weka_create *create, struct weka_attr *attr);
+
+/**
+ * weka_close_file - a file that was opened with weka_open() or WEKA_HOLD is not needed any more
+ *
+ * The appliance is told with what is sent next, of many files at once: there is nothing to wait
+ * for.  The last one who closes a file without a name gives its room back.
+ *
+ * Thread:  the client's.  Never blocks.
+ * Errors:  -EBADF (it is not open, or was not a regular file), -ESTALE (after a fork).
+ */
+int weka_close_file(struct weka_client *client, const struct weka_handle *handle);
 
 /**
  * weka_submit_stat - attributes of `count` names

@@ -19,7 +19,8 @@
 extern "C" {
 #endif
 
-/* As weka_submit_open(), with a new file's mode; `attr` may be NULL for weka_stat only. */
+/* As weka_submit_open() with WEKA_HOLD, and a new file's mode: a regular file is open until
+ * weka_close_file(client, &attr->handle).  `attr` may be NULL for weka_stat only. */
 WEKA_MUST_CHECK int weka_open(struct weka_client *client, const char *path, uint32_t flags,
 			      uint32_t mode, struct weka_attr *attr);
 

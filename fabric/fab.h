@@ -279,7 +279,7 @@ must_check bool fab_req_change(const struct fab_req *req, struct fab_change *out
 /* The i-th item (i < args.batch.count) of a batch. */
 void fab_req_read_item(const struct fab_req *req, uint32_t i, struct fab_read_item *out);
 void fab_req_put_item(const struct fab_req *req, uint32_t i, struct fab_put_item *out);
-/* FAB_STAT, FAB_UNLINK_BATCH */
+/* FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD, FAB_LET_GO */
 void fab_req_name(const struct fab_req *req, uint32_t i, struct fab_name *out);
 
 /**
@@ -332,7 +332,7 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 
 #define FAB_ATTR_BYTES   96u
 #define FAB_STAT_BYTES   104u /* status and attributes: an item of FAB_STAT; FAB_OPEN's reply */
-#define FAB_STATUS_BYTES 4u   /* an item of FAB_UNLINK_BATCH */
+#define FAB_STATUS_BYTES 4u   /* an item of FAB_UNLINK_BATCH, FAB_HOLD, FAB_LET_GO */
 #define FAB_LISTED_BYTES 40u  /* FAB_LIST's reply body */
 #define FAB_STATFS_BYTES 64u
 
@@ -513,7 +513,7 @@ uint64_t fab_conn_came(const struct fab_conn *conn);
  * fab_call_answer: item i of READ_BATCH or PUT.  Offsets and lengths lie inside the window.
  * fab_call_sum:    the checksum of block `block` of FAB_READ's data, or of an answer's.
  * fab_call_attr:   item i of STAT (its own status is returned), or OPEN's and its like (i = 0).
- * fab_call_status: item i of UNLINK_BATCH: its own status.
+ * fab_call_status: item i of UNLINK_BATCH, HOLD or LET_GO: its own status.
  */
 must_check int fab_call_answer(const struct fab_call *call, uint32_t i, struct fab_answer *out);
 uint32_t fab_call_sum(const struct fab_call *call, uint32_t block);

@@ -61,6 +61,8 @@ enum fab_type {
 	FAB_UNLINK_BATCH, /* many names, each as FAB_UNLINK */
 	FAB_DRAIN,        /* a drive is to leave the store                         */
 	FAB_UNDRAIN,      /* ... is to stay                                        */
+	FAB_HOLD,         /* names: files that stay, unlinked too, until */
+	FAB_LET_GO,       /* ... handles: each is held once less                   */
 	FAB_TYPE_END,     /* one past the last */
 };
 
@@ -165,8 +167,9 @@ union fab_args {
 		uint32_t length_bytes; /* 1 .. the window's length */
 	} read;
 	struct {
-		/* FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH: the client's arrays, by
-		 * type; the appliance asks fab_req_read_item() and its like instead. */
+		/* FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD and FAB_LET_GO:
+		 * the client's arrays, by type; the appliance asks fab_req_read_item() and its like
+		 * instead. */
 		uint32_t count;
 		const struct fab_read_item *reads;
 		const struct fab_put_item *puts;
@@ -255,6 +258,7 @@ union fab_args {
 #define FAB_OPEN_EXCL        2u
 #define FAB_OPEN_TRUNC       4u
 #define FAB_OPEN_DIRECTORY   8u
+#define FAB_OPEN_HOLD        16u /* and FAB_HOLD it, if it is a file */
 #define FAB_WRITE_APPEND     1u
 #define FAB_RENAME_NOREPLACE 1u
 #define FAB_RENAME_EXCHANGE  2u

@@ -54,6 +54,8 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_PUT:
 	case FAB_STAT:
 	case FAB_UNLINK_BATCH:
+	case FAB_HOLD:
+	case FAB_LET_GO:
 		return batch_measure(call);
 	case FAB_READ:
 		return sizeof(struct fab_read_wire);
@@ -103,7 +105,8 @@ static uint64_t measure(const struct fab_call *call)
 int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *limits)
 {
 	bool batch = call->type == FAB_READ_BATCH || call->type == FAB_PUT ||
-		     call->type == FAB_STAT || call->type == FAB_UNLINK_BATCH;
+		     call->type == FAB_STAT || call->type == FAB_UNLINK_BATCH ||
+		     call->type == FAB_HOLD || call->type == FAB_LET_GO;
 	uint64_t bytes;
 
 	if (call->type < FAB_PING || call->type >= FAB_TYPE_END)
@@ -383,6 +386,8 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_STAT:
 	case FAB_PUT:
 	case FAB_UNLINK_BATCH:
+	case FAB_HOLD:
+	case FAB_LET_GO:
 		batch_build(call, &pen);
 		return;
 	case FAB_WRITE:

@@ -244,6 +244,8 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 	case FAB_STAT:
 		return names_reply_parse(call, FAB_STAT_BYTES);
 	case FAB_UNLINK_BATCH:
+	case FAB_HOLD:
+	case FAB_LET_GO:
 		return names_reply_parse(call, FAB_STATUS_BYTES);
 	case FAB_OPEN:
 	case FAB_PUT_BEGIN:
@@ -369,7 +371,9 @@ int fab_call_status(const struct fab_call *call, uint32_t i)
 	int32_t status;
 	le32 w;
 
-	ASSERT(call->type == FAB_UNLINK_BATCH && call->status == 0);
+	ASSERT(call->type == FAB_UNLINK_BATCH || call->type == FAB_HOLD ||
+	       call->type == FAB_LET_GO);
+	ASSERT(call->status == 0);
 	ASSERT(i < call->args.batch.count);
 	memcpy(&w, (const uint8_t *)call->data + i * sizeof(w), sizeof(w));
 	status = (int32_t)le32_get(w);

@@ -59,6 +59,10 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_RMTREE] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_UNLINK_BATCH] = { sizeof(struct fab_count_wire), sizeof(struct fab_name_wire), true,
 			       false, false },
+	[FAB_HOLD] = { sizeof(struct fab_count_wire), sizeof(struct fab_name_wire), true, false,
+		       false },
+	[FAB_LET_GO] = { sizeof(struct fab_count_wire), sizeof(struct fab_name_wire), true, false,
+			 false },
 	[FAB_DRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_UNDRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
@@ -197,12 +201,16 @@ int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *b
 {
 	struct fab_name_wire w;
 	struct cut cut;
+	int err;
 
 	memcpy(&w, item_at(&cut, type, body, body_bytes, i), sizeof(w));
-	return type == FAB_STAT ? name_parse(out, &cut, &w) : place_parse(out, &cut, &w);
+	if (type == FAB_UNLINK_BATCH)
+		return place_parse(out, &cut, &w);
+	err = name_parse(out, &cut, &w);
+	return !err && type == FAB_LET_GO && out->by != FAB_BY_HANDLE ? -EPROTO : err;
 }
 
-/* FAB_STAT and FAB_UNLINK_BATCH: without a window they are answered in the reply itself. */
+/* Of batches of names: without a window they are answered in the reply itself. */
 static bool names_have_room(const struct fab_req *req, uint32_t count)
 {
 	uint32_t each = req->type == FAB_STAT ? FAB_STAT_BYTES : FAB_STATUS_BYTES;
@@ -293,7 +301,7 @@ static int open_parse(struct fab_req *req, const struct cut *cut)
 	req->args.open.mode = le32_get(w.mode);
 	req->args.open.uid = le32_get(w.uid);
 	req->args.open.gid = le32_get(w.gid);
-	if (req->args.open.flags > 15 || req->args.open.mode > MODE_MAX)
+	if (req->args.open.flags > 31 || req->args.open.mode > MODE_MAX)
 		return -EPROTO;
 	return req->args.open.flags & FAB_OPEN_CREATE
 		       ? place_parse(&req->args.open.name, cut, &w.name)
@@ -454,6 +462,8 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_STAT:
 	case FAB_PUT:
 	case FAB_UNLINK_BATCH:
+	case FAB_HOLD:
+	case FAB_LET_GO:
 		return batch_parse(req, &cut, shape, limits);
 	case FAB_WRITE:
 		return write_parse(req, &cut);

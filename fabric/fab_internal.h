@@ -64,7 +64,7 @@ must_check int fab__read_item_parse(struct fab_read_item *out, const void *body,
 				    uint32_t body_bytes, uint32_t i);
 must_check int fab__put_item_parse(struct fab_put_item *out, const void *body, uint32_t body_bytes,
 				   uint32_t window_bytes, uint32_t i);
-/* Of a FAB_STAT or FAB_UNLINK_BATCH. */
+/* Of a FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD or FAB_LET_GO. */
 must_check int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *body,
 				    uint32_t body_bytes, uint32_t i);
 

@@ -461,6 +461,7 @@ void fab_req_name(const struct fab_req *pub, uint32_t i, struct fab_name *out)
 {
 	const struct fab__req *req = req_of_const(pub);
 
-	ASSERT(req->live && (pub->type == FAB_STAT || pub->type == FAB_UNLINK_BATCH));
+	ASSERT(req->live && (pub->type == FAB_STAT || pub->type == FAB_UNLINK_BATCH ||
+			     pub->type == FAB_HOLD || pub->type == FAB_LET_GO));
 	ASSERT(fab__name_item_parse(out, pub->type, req->body_at, req->body_bytes, i) == 0);
 }

@@ -24,7 +24,7 @@ local types = {
 	[32] = "RMDIR", [33] = "UNLINK", [34] = "RENAME", [35] = "SYMLINK", [36] = "PUT_ABORT",
 	[37] = "LINK", [38] = "PUNCH", [39] = "SEEK", [40] = "RMTREE",
 	[41] = "XATTR_GET", [42] = "XATTR_SET", [43] = "XATTR_LIST", [44] = "XATTR_DEL", [45] = "UNLINK_BATCH",
-	[46] = "DRAIN", [47] = "UNDRAIN",
+	[46] = "DRAIN", [47] = "UNDRAIN", [48] = "HOLD", [49] = "LET_GO",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }
@@ -32,7 +32,7 @@ local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory 
 local errors = {
 	[0] = "ok", [-1] = "EPERM", [-2] = "ENOENT", [-5] = "EIO", [-6] = "ENXIO", [-11] = "EAGAIN", [-12] = "ENOMEM",
 	[-13] = "EACCES", [-16] = "EBUSY", [-17] = "EEXIST", [-18] = "EXDEV", [-19] = "ENODEV", [-20] = "ENOTDIR",
-	[-21] = "EISDIR", [-22] = "EINVAL", [-24] = "EMFILE", [-27] = "EFBIG", [-28] = "ENOSPC", [-30] = "EROFS",
+	[-21] = "EISDIR", [-22] = "EINVAL", [-23] = "ENFILE", [-24] = "EMFILE", [-27] = "EFBIG", [-28] = "ENOSPC", [-30] = "EROFS",
 	[-31] = "EMLINK", [-36] = "ENAMETOOLONG", [-39] = "ENOTEMPTY", [-40] = "ELOOP", [-71] = "EPROTO", [-74] = "EBADMSG",
 	[-87] = "EUSERS", [-90] = "EMSGSIZE", [-93] = "EPROTONOSUPPORT", [-104] = "ECONNRESET",
 	[-110] = "ETIMEDOUT", [-116] = "ESTALE", [-125] = "ECANCELED",
@@ -225,6 +225,8 @@ local bodies = {
 	[20] = function(body, tree) add_items(body, tree, 24) end,
 	[25] = function(body, tree) add_items(body, tree, 64) end,
 	[45] = function(body, tree) add_items(body, tree, 24) end,
+	[48] = function(body, tree) add_items(body, tree, 24) end,
+	[49] = function(body, tree) add_items(body, tree, 24) end,
 	[27] = handled, [29] = handled, [36] = handled,
 	[28] = function(body, tree)
 		handled(body, tree)

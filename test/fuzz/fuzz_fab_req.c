@@ -55,7 +55,8 @@ static void batch_walk(const struct fab_req *req, const uint8_t *body, uint32_t 
 			put_walk(&put, req->window.length_bytes, body, size);
 		} else {
 			ASSERT(fab__name_item_parse(&name, req->type, body, size, i) == 0);
-			ASSERT(req->type == FAB_STAT || name.by != FAB_BY_HANDLE);
+			ASSERT(req->type != FAB_UNLINK_BATCH || name.by != FAB_BY_HANDLE);
+			ASSERT(req->type != FAB_LET_GO || name.by == FAB_BY_HANDLE);
 			name_walk(&name, body, size);
 		}
 	}
@@ -84,6 +85,8 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 	case FAB_PUT:
 	case FAB_STAT:
 	case FAB_UNLINK_BATCH:
+	case FAB_HOLD:
+	case FAB_LET_GO:
 		batch_walk(req, body, size);
 		return;
 	case FAB_READ:

@@ -34,6 +34,8 @@ static void batch_sample(struct fab_call *call)
 	names[1] = call->type == FAB_UNLINK_BATCH ? by_path : by_handle;
 	names[2] = by_dir;
 	names[3] = by_dirhandle;
+	for (uint32_t i = 0; call->type == FAB_LET_GO && i < 4; i++)
+		names[i] = by_handle;
 	for (uint32_t i = 0; i < 4; i++)
 		reads[i] = (struct fab_read_item){ names[i], UINT64_C(0x123456789) + i,
 						   i ? 4096 * i : FAB_TO_END };
@@ -137,21 +139,25 @@ static void xattr_sample(struct fab_call *call)
 	call->args.xattr.flags = FAB_XATTR_REPLACE;
 }
 
+static bool is_batch(enum fab_type type)
+{
+	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
+	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
+}
+
 void fab_sample(struct fab_call *call, enum fab_type type)
 {
 	memset(call, 0, sizeof(*call));
 	call->type = type;
 	call->window_bytes = FAB_SAMPLE_WINDOW;
 	call->deadline_us = 1500000;
+	if (is_batch(type)) {
+		batch_sample(call);
+		return;
+	}
 	switch (type) {
 	case FAB_READ:
 		read_sample(call);
-		return;
-	case FAB_READ_BATCH:
-	case FAB_PUT:
-	case FAB_STAT:
-	case FAB_UNLINK_BATCH:
-		batch_sample(call);
 		return;
 	case FAB_OPEN:
 		open_sample(call);
@@ -254,7 +260,7 @@ static bool batch_same(const struct fab_call *call, const struct fab_req *req, c
 		    (fab__put_item_parse(&put, body, bytes, FAB_SAMPLE_WINDOW, i) ||
 		     !put_same(&put, &call->args.batch.puts[i])))
 			return false;
-		if ((call->type == FAB_STAT || call->type == FAB_UNLINK_BATCH) &&
+		if (call->type != FAB_READ_BATCH && call->type != FAB_PUT &&
 		    (fab__name_item_parse(&name, call->type, body, bytes, i) ||
 		     !name_same(&name, &call->args.batch.names[i])))
 			return false;
@@ -286,14 +292,11 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 
 	if (call->type != req->type)
 		return false;
+	if (is_batch(call->type))
+		return batch_same(call, req, body, body_bytes);
 	switch (call->type) {
 	case FAB_READ:
 		return FIELDS_SAME(a->read, b->read, handle, length_bytes);
-	case FAB_READ_BATCH:
-	case FAB_PUT:
-	case FAB_STAT:
-	case FAB_UNLINK_BATCH:
-		return batch_same(call, req, body, body_bytes);
 	case FAB_OPEN:
 		return name_same(&a->open.name, &b->open.name) &&
 		       FIELDS_SAME(a->open, b->open, flags, gid);

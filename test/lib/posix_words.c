@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "base/assert.h"
 #include "base/num.h"
+#include "client-lib/client_internal.h"
 #include "test/lib/posix_words.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ static const struct {
 	{ "EPERM", EPERM },   { "ELOOP", ELOOP },         { "EINVAL", EINVAL },
 	{ "EMLINK", EMLINK }, { "ESTALE", ESTALE },       { "EACCES", EACCES },
 	{ "ERANGE", ERANGE }, { "ENODATA", ENODATA },     { "ENOTSUP", ENOTSUP },
-	{ "E2BIG", E2BIG },   { "ENOSPC", ENOSPC },       { "EFBIG", EFBIG },
+	{ "EBADF", EBADF },   { "E2BIG", E2BIG },         { "ENOSPC", ENOSPC },
+	{ "EFBIG", EFBIG },
 };
 
 /* ---- words to arguments ------------------------------------------------------------------ */
@@ -211,6 +213,16 @@ static int do_open(struct run *r)
 	int err = weka_open(r->client, r->path[0], flags, mode, &a);
 
 	r->held = a.handle;
+	return err;
+}
+
+/* Nobody waits for it, but who wants to see what comes of it. */
+static int do_close(struct run *r)
+{
+	int err = weka_close_file(r->client, &r->held);
+
+	while (!err && r->client->own_out)
+		ASSERT(weka_reap(r->client, NULL, 0) == 0);
 	return err;
 }
 
@@ -626,6 +638,7 @@ static const struct {
 	{ "note", do_note, DOES },
 	{ "hold", do_hold, DOES },
 	{ "open", do_open, DOES },
+	{ "close", do_close, DOES_UNNAMED },
 	{ "lstat", do_lstat, DOES },
 	{ "readlink", do_readlink, DOES },
 	{ "chmod", do_chmod, DOES },

@@ -13,8 +13,8 @@
  * times    note P, then changed|unchanged P (ctime), modified|unmodified P (mtime)
  * handles  hold P, then alive or stale
  *          open P [FLAGS [MODE]] holds what it finds; flags c create, x exclusive, t truncate,
- *          d directory; then of what is held: put AT TEXT   append TEXT   cut SIZE   read AT, and
- *          asserts ends AT TEXT (behind which is the end)
+ *          d directory, and opens it, until close; then of what is held: put AT TEXT
+ *          append TEXT   cut SIZE   read AT, and asserts ends AT TEXT (behind which is the end)
  * attributes lstat P   chmod P MODE   chown P UID GID   utime P NS   readlink P [ROOM]   list P
  *          asserts mode P MODE   owner P UID GID   time P NS   size P N   lookin P COUNT [NAME]
  * extended attributes, of name N: set P N V   create P N V   replace P N V   remove P N

@@ -361,6 +361,18 @@ static void do_unlink_batch(struct script *s, struct fab_req *req)
 	free(table);
 }
 
+/* Nothing is ever removed that a test has open. */
+static void do_holds(struct fab_req *req)
+{
+	uint8_t table[FAB_BODY_MAX];
+	uint32_t count = req->args.batch.count, i;
+
+	ASSERT(count * FAB_STATUS_BYTES <= sizeof(table));
+	for (i = 0; i < count; i++)
+		fab_build_status(table + i * FAB_STATUS_BYTES, 0);
+	fab_reply(req, 0, table, count * FAB_STATUS_BYTES);
+}
+
 static int do_rename(struct script *s, struct fab_req *req)
 {
 	struct script_file *f = named(s, &req->args.rename.from);
@@ -665,6 +677,10 @@ void script__request(struct script *s, struct fab_req *req)
 		return;
 	case FAB_UNLINK_BATCH:
 		do_unlink_batch(s, req);
+		return;
+	case FAB_HOLD:
+	case FAB_LET_GO:
+		do_holds(req);
 		return;
 	case FAB_LIST:
 		do_list(s, req);

@@ -285,7 +285,8 @@ static bool life(uint64_t seed, uint64_t capsules)
 static bool refuses_items_only(int type)
 {
 	return type == FAB_PING || type == FAB_STATFS || type == FAB_STATUS || type == FAB_STAT ||
-	       type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_UNLINK_BATCH;
+	       type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_UNLINK_BATCH ||
+	       type == FAB_HOLD || type == FAB_LET_GO;
 }
 
 /* What this is about has happened: else it shows nothing. */

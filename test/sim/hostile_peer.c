@@ -142,7 +142,7 @@ static void own_batch(struct hostile *h, struct fab_call *call)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_name name = { .by = FAB_BY_PATH, .name = "/h/a", .name_bytes = 4 };
 
-		if (call->type != FAB_UNLINK_BATCH && below(h, 2))
+		if (call->type == FAB_LET_GO || (call->type != FAB_UNLINK_BATCH && below(h, 2)))
 			name = (struct fab_name){ .by = FAB_BY_HANDLE, .handle = h->handle };
 		names[i] = name;
 		reads[i] = (struct fab_read_item){ name, below(h, 3) ? 0 : odd_number(h) >> 1,
@@ -178,15 +178,19 @@ static void own_range(struct hostile *h, struct fab_call *call)
 			below(h, 8) ? 1 + below(h, 20000) : odd_number(h) >> 2;
 }
 
+static bool is_batch(enum fab_type type)
+{
+	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
+	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
+}
+
 static void own_args(struct hostile *h, struct fab_call *call)
 {
-	switch (call->type) {
-	case FAB_READ_BATCH:
-	case FAB_PUT:
-	case FAB_STAT:
-	case FAB_UNLINK_BATCH:
+	if (is_batch(call->type)) {
 		own_batch(h, call);
 		return;
+	}
+	switch (call->type) {
 	case FAB_READ:
 		call->args.read.handle = h->handle;
 		call->args.read.offset_bytes =

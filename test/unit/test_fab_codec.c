@@ -248,6 +248,13 @@ Test(fab_codec, what_is_removed_is_not_named_by_handle)
 	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 3, FAB_BY_HANDLE, 0), -EPROTO);
 }
 
+Test(fab_codec, only_handles_are_let_go)
+{
+	cr_assert_eq(names_of(FAB_HOLD, 3, FAB_BY_HANDLE, 0), 0);
+	cr_assert_eq(names_of(FAB_LET_GO, 1, FAB_BY_HANDLE, 0), 0);
+	cr_assert_eq(names_of(FAB_LET_GO, 3, FAB_BY_HANDLE, 0), -EPROTO);
+}
+
 Test(fab_codec, answers_to_names_must_have_room)
 {
 	cr_assert_eq(names_of(FAB_STAT, 9, FAB_BY_PATH, 0), 0);
@@ -257,6 +264,8 @@ Test(fab_codec, answers_to_names_must_have_room)
 	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 256, FAB_BY_PATH, 0), 0);
 	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 257, FAB_BY_PATH, 0), -EPROTO);
 	cr_assert_eq(names_of(FAB_UNLINK_BATCH, 1024, FAB_BY_PATH, 4096), 0);
+	cr_assert_eq(names_of(FAB_HOLD, 256, FAB_BY_PATH, 0), 0);
+	cr_assert_eq(names_of(FAB_HOLD, 257, FAB_BY_PATH, 0), -EPROTO);
 }
 
 static int read_of(uint32_t length, uint32_t window)

@@ -140,6 +140,8 @@ static void release_all(void)
 		reads[i].window.lease = NULL;
 	}
 	cr_assert_eq(counters_of(client).pool_used_bytes, 0);
+	while (client->own_out) /* what it has closed */
+		cr_assert_eq(weka_reap(client, NULL, 0), 0);
 	for (uint32_t i = 0; i < CLIENT_LANES_MAX; i++)
 		cr_assert_eq(client->lanes[i].load, 0);
 }

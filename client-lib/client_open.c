@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Files that are open: what the program wants held, and what the appliance holds for it.
+ *
+ *   weka_open()  -- OPEN with HOLD answered --> users + 1, held + 1
+ *   weka_close_file() ------------------------> users - 1
+ *
+ *   held > users        --LET_GO--> held - 1       a batch of what is to be done goes by itself,
+ *   users > 0, held 0   --HOLD----> held 1         one at a time, and nobody waits for it
+ *
+ * The appliance holds a file for one connection, so all of it goes by one lane, the *keeper*.  When
+ * that breaks nothing is held any more as far as we know (held 0), and it is asked for again by
+ * handle, over the next keeper, as soon as there is one.  The appliance waits for that for a
+ * while, so a file without a name outlives a session that breaks; when it was gone all the same its
+ * handle is -ESTALE, and counted.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) An entry is in a bucket while users or held is not 0, or a request is about it; else it is
+ *      free.
+ *  (2) It is on `todo` if something is to be done for it; `own` is out for at most one batch.
+ *  (3) held counts what the keeper was answered, by the connection that it is now.
+ *  (4) opening counts requests in flight that will take an entry: there is one for each.
+ */
+#include "client-lib/client_internal.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct list *bucket_of(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
+{
+	return &c->open_bucket[hash_bytes(0, handle, FAB_HANDLE_BYTES) & c->open_mask];
+}
+
+static struct client_open *find(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
+{
+	struct list *node, *bucket = bucket_of(c, handle);
+
+	list_for_each (node, bucket) {
+		struct client_open *o = list_entry(node, struct client_open, link);
+
+		if (memcmp(o->handle.bytes, handle, FAB_HANDLE_BYTES) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+/* After any change of it: (1), (2). */
+static void settle(struct weka_client *c, struct client_open *o)
+{
+	const bool due = o->held > o->users || (o->users > 0 && o->held == 0 && !o->lost);
+
+	if (due && !list_linked(&o->todo))
+		list_push_back(&c->open_todo, &o->todo);
+	if (!due && list_linked(&o->todo))
+		list_del(&o->todo);
+	if (o->users > 0 || o->held > 0 || o->asked > 0)
+		return;
+	list_del(&o->link);
+	list_push_front(&c->open_free, &o->link);
+	c->opens--;
+}
+
+/* ---- the keeper -------------------------------------------------------------------------- */
+
+static bool is_kept_by(const struct weka_client *c, uint32_t number)
+{
+	const struct client_lane *lane = &c->lanes[number];
+
+	return c->keeper == number && lane->at == CLIENT_UP && lane->life == c->keeper_life;
+}
+
+/* Nothing is held by the connection that takes over: (3). */
+static wk_cold void keeper_new(struct weka_client *c)
+{
+	struct client_lane *lane = client__lane_first(c);
+	uint32_t i;
+
+	c->keeper = (uint32_t)(lane - c->lanes);
+	c->keeper_life = lane->life;
+	for (i = 0; i <= c->open_mask; i++) {
+		struct list *node = c->open_bucket[i].next, *next;
+
+		for (; node != &c->open_bucket[i]; node = next) {
+			struct client_open *o = list_entry(node, struct client_open, link);
+
+			next = node->next;
+			o->held = 0;
+			settle(c, o);
+		}
+	}
+}
+
+struct client_lane *client__keeper(struct weka_client *c)
+{
+	ASSERT(c->at == CLIENT_UP);
+	if (unlikely(!is_kept_by(c, c->keeper)))
+		keeper_new(c);
+	return &c->lanes[c->keeper];
+}
+
+/* ---- opened, closed ------------------------------------------------------------------------- */
+
+int client__open_begin(struct weka_client *c, struct client_slot *slot)
+{
+	if (c->opens + c->opening >= c->opens_max)
+		return -EMFILE;
+	c->opening++;
+	slot->opens = true;
+	return 0;
+}
+
+void client__open_end(struct weka_client *c, struct client_slot *slot)
+{
+	ASSERT(c->opening > 0);
+	c->opening--;
+	slot->opens = false;
+}
+
+void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted)
+{
+	const bool kept = is_kept_by(c, slot->lane);
+	struct fab_attr attr;
+	struct client_open *o;
+
+	if (fab_call_attr(&slot->call, 0, &attr) || !S_ISREG(attr.mode))
+		return;
+	if (!wanted && !kept)
+		return; /* it ends with its lane */
+	o = find(c, attr.handle.bytes);
+	if (!o) {
+		o = list_entry(list_pop_front(&c->open_free), struct client_open, link); /* (4) */
+		*o = (struct client_open){ .handle = attr.handle };
+		list_init(&o->link);
+		list_init(&o->todo);
+		list_push_front(bucket_of(c, o->handle.bytes), &o->link);
+		c->opens++;
+	}
+	o->users += wanted;
+	o->held += kept;
+	o->lost &= !kept;
+	settle(c, o);
+}
+
+int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
+{
+	struct client_open *o;
+
+	if (client__forked(c))
+		return -ESTALE;
+	o = find(c, handle->bytes);
+	if (!o || o->users == 0)
+		return -EBADF;
+	o->users--;
+	settle(c, o);
+	if (c->at == CLIENT_UP) {
+		client__opens_step(c);
+		weka_flush(c);
+	}
+	return 0;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* As many of todo as are of the first one's kind; an entry may be there several times. */
+static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
+{
+	uint32_t count = 0, most = min_u32(CLIENT_OPEN_BATCH, c->batch_items_max);
+
+	while (count < most && !list_empty(&c->open_todo)) {
+		struct client_open *o = list_entry(c->open_todo.next, struct client_open, todo);
+		enum fab_type is = o->held > o->users ? FAB_LET_GO : FAB_HOLD;
+		uint32_t times = is == FAB_HOLD ? 1 : o->held - o->users;
+
+		if (count > 0 && is != *type)
+			break;
+		*type = is;
+		list_del(&o->todo); /* back with the answer, if need be */
+		for (; times > 0 && count < most; times--) {
+			c->own_name[count] =
+				(struct fab_name){ .by = FAB_BY_HANDLE, .handle = o->handle };
+			c->own_open[count++] = o;
+			o->asked++;
+		}
+	}
+	return count;
+}
+
+static void own_answered(struct weka_client *c)
+{
+	const bool kept = c->own.status == 0;
+
+	for (uint32_t i = 0; i < c->own_count; i++) {
+		struct client_open *o = c->own_open[i];
+		const int status = c->own_status[i];
+
+		o->asked--;
+		if (kept && c->own_type == FAB_LET_GO)
+			o->held -= o->held > 0;
+		else if (kept && status == 0)
+			o->held++;
+		else if (kept && o->users > 0) {
+			o->lost = true;
+			c->counters.opens_lost++;
+		}
+		settle(c, o);
+	}
+	c->own_count = 0;
+}
+
+/* Before the slot is given back. */
+int client__own_answer(struct weka_client *c, struct client_slot *slot)
+{
+	if (!is_kept_by(c, slot->lane))
+		return -ECONNRESET; /* it was another's */
+	for (uint32_t i = 0; i < c->own_count; i++)
+		c->own_status[i] = fab_call_status(&slot->call, i);
+	return 0;
+}
+
+static void own_send(struct weka_client *c)
+{
+	struct client_slot *slot;
+	int err = client__take(c, &c->own, FAB_HOLD, NULL, &slot);
+
+	if (err)
+		return; /* later */
+	c->own_count = own_fill(c, &c->own_type);
+	slot->call.type = c->own_type;
+	slot->call.args.batch.count = c->own_count;
+	slot->call.args.batch.names = c->own_name;
+	err = client__send(c, slot);
+	if (err) {
+		c->own.status = err;
+		own_answered(c);
+		return;
+	}
+	c->own_out = true;
+}
+
+void client__opens_step(struct weka_client *c)
+{
+	ASSERT(c->at == CLIENT_UP);
+	(void)client__keeper(c);
+	if (c->own_out && client__req(&c->own)->state == CLIENT_REQ_DONE) {
+		c->own_out = false;
+		own_answered(c);
+	}
+	if (!c->own_out && !list_empty(&c->open_todo))
+		own_send(c);
+}
+
+/* ---- made, ended ---------------------------------------------------------------------------- */
+
+int client__opens_create(struct weka_client *c, uint32_t opens_max)
+{
+	uint32_t buckets = 1;
+
+	while (buckets < opens_max)
+		buckets <<= 1;
+	list_init(&c->open_free);
+	list_init(&c->open_todo);
+	c->opens_max = opens_max;
+	c->open_mask = buckets - 1;
+	c->open = calloc(opens_max, sizeof(*c->open));
+	c->open_bucket = calloc(buckets, sizeof(*c->open_bucket));
+	if (!c->open || !c->open_bucket)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < buckets; i++)
+		list_init(&c->open_bucket[i]);
+	for (uint32_t i = 0; i < opens_max; i++) {
+		list_init(&c->open[i].link);
+		list_push_back(&c->open_free, &c->open[i].link);
+	}
+	return 0;
+}
+
+void client__opens_destroy(struct weka_client *c)
+{
+	free(c->open);
+	free(c->open_bucket);
+}
