@@ -212,6 +212,7 @@ static int cat_one(struct ctl *c, const char *path, char *piece)
 			return ctl_fail("standard output: %s", strerror(errno));
 		at += (uint64_t)got;
 	}
+	(void)weka_close_file(c->client, &a.handle);
 	return got < 0 ? failed(c, path, (int)got) : 0;
 }
 

@@ -97,6 +97,21 @@ account() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | sed
 resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")
 check "its memory is within its account" [ "$resident" -gt 0 -a "$resident" -le "$(account at_most_bytes)" ]
 check "the account knows its tables" [ "$(account tables_bytes)" -gt 1000000 ]
+# A reader that is slow: what it has open is replaced meanwhile, and removed.
+dd if=/dev/urandom of="$DIR/long" bs=1M count=20 2>/dev/null
+ctl put "$DIR/long" /long
+mkfifo "$DIR/pipe"
+ctl cat /long >"$DIR/pipe" &
+CAT=$!
+exec 7<"$DIR/pipe"
+dd bs=1 count=1 <&7 >"$DIR/long.got" 2>/dev/null
+check "a file is replaced while somebody reads it" ctl put "$DIR/f" /long
+check "and removed" ctl rm /long
+check "it is open" [ "$(account opens)" = 1 ]
+cat <&7 >>"$DIR/long.got"
+exec 7<&-
+check "who read it ends well" wait $CAT
+check "with all of what it had opened" cmp "$DIR/long" "$DIR/long.got"
 check "rm -r removes a tree" ctl -r rm /a /tree
 freed() { for _ in $(seq 100); do [ "$(account orphans)" = 0 ] && return; sleep 0.1; done; return 1; }
 check "what was in it is freed by and by" freed
