@@ -305,7 +305,7 @@ Test(weka_posix_open, there_are_limits_and_they_say_so)
 		while (weka_open(client, path, 0, 0, &attr) != 0)
 			usleep(1000);
 	}
-	cr_assert_eq(weka_open(client, "/f9", 0, 0, NULL), -EMFILE, "it leaves as many to others");
+	cr_assert_eq(weka_open(client, "/f9", 0, 0, &attr), -EMFILE, "it leaves as many to others");
 	cr_assert(strstr(weka_error(client), "opens_max, of the appliance"), "%s",
 		  weka_error(client));
 	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
@@ -316,8 +316,21 @@ Test(weka_posix_open, there_are_limits_and_they_say_so)
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
+/* So many that nothing lingers: what is open then is what somebody has asked for. */
+static struct weka_client *crowd(uint32_t of_others)
+{
+	struct weka_client *other = app_rig_connect(&rig);
+
+	for (uint32_t i = 0; i < OPENS_MAX / 2 - of_others; i++)
+		while (weka_open(other, "/g", 0, 0, &attr) != 0)
+			usleep(1000);
+	wait_opens(client, OPENS_MAX / 2);
+	return other;
+}
+
 Test(weka_posix_open, it_outlives_a_session_that_breaks)
 {
+	struct weka_client *other;
 	struct weka_attr f;
 
 	begin("tcp");
@@ -334,10 +347,15 @@ Test(weka_posix_open, it_outlives_a_session_that_breaks)
 	}
 	cr_assert_geq(counters().reconnects, 3);
 	cr_assert_eq(counters().opens_lost, 0);
+	other = crowd(2);
+	attr = f;
+	is_kept(client, 100000);
 	cr_assert_eq(weka_close_file(client, &f.handle), 0);
 	is_kept(client, 100000);
 	cr_assert_eq(weka_close_file(client, &f.handle), 0);
 	cr_assert_eq(weka_close_file(client, &f.handle), -EBADF);
+	wait_stale(client, &f.handle);
+	weka_close(other);
 	end();
 }
 
