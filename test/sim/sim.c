@@ -8,6 +8,8 @@
  *   lives    the power is cut at a random write, also in a mount; the same drives go on, up to
  *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
  *            process alone: the drives keep their caches, and lose them later.
+ *            In half of these seeds drives are drained meanwhile, or are to stay after all; one
+ *            that has gone is pulled out at the next cut.
  *   mounts   as copies, at every write of a mount; and each copy is mounted twice.
  *   formats  as copies, at every write of a format over an older store: what is there is no store,
  *            or a whole new one (or the old one, while its superblocks are being taken away).
@@ -278,12 +280,12 @@ int main(int argc, char **argv)
 	if (sim_run.minutes)
 		tell_faults();
 	printf("ok %llu power cuts (%llu more in mounts), %llu ends of the process alone, %llu "
-	       "operations, %llu changes asked for again (%llu had been made), seeds %llu to %llu, "
-	       "%.0f s\n",
+	       "operations, %llu changes asked for again (%llu had been made), %llu drives drained "
+	       "and pulled out, seeds %llu to %llu, %.0f s\n",
 	       (unsigned long long)sim_run.cuts, (unsigned long long)sim_run.cuts_in_mounts,
 	       (unsigned long long)sim_run.kills, (unsigned long long)sim_run.ops,
 	       (unsigned long long)sim_run.asked_again, (unsigned long long)sim_run.had_been_made,
-	       (unsigned long long)sim_run.from,
+	       (unsigned long long)sim_run.pulled, (unsigned long long)sim_run.from,
 	       (unsigned long long)(sim_run.one_seed ? sim_run.from : seed - 1),
 	       (double)(clock_cpu_ns() - begin) / 1e9);
 	return 0;

@@ -3,6 +3,7 @@
  * A run of sim.c: what it is told, what it counts, and its list of events.
  *
  * All that happens in a seed is a list: operation 0, 1, 2, ..., cut c0, c1, ..., fault f0, f1, ...
+ * (of lives: what a drive is to do).
  * Each follows from the seed, its own number and what is there when it is its turn, so that any of
  * them can be left out, and what is left is tried again: --only 3,17,c2.
  */
@@ -34,6 +35,7 @@ struct sim_run {
 	uint64_t cuts;
 	uint64_t cuts_in_mounts;
 	uint64_t kills;
+	uint64_t pulled;  /* drives, drained and taken out */
 	uint64_t formats; /* whole ones, of those that were cut */
 	uint64_t ops;
 	uint64_t asked_again, had_been_made;

@@ -54,6 +54,12 @@ static struct sim_world_cfg config_of(uint64_t seed)
 	};
 }
 
+/* Lives in which drives leave the store. */
+static bool drains(uint64_t seed)
+{
+	return seed % 8 == 4;
+}
+
 /* Drives that take their time, so that much is in flight at once and ends in another order. */
 static void set_delays(struct sim_world *w, uint64_t seed)
 {
@@ -227,18 +233,56 @@ static bool work(struct sim_world *w, struct sim_load *l, uint64_t until, uint64
 	return true;
 }
 
+static void drive_leaves(struct sim_world *w, uint64_t seed, uint64_t n)
+{
+	struct rand_state r;
+	uint32_t d;
+	bool back;
+	int err;
+
+	rand_seed(&r, seed * 977 + n);
+	for (d = (uint32_t)rand_below(&r, w->cfg.ndrives); w->pulled[d];)
+		d = (d + 1) % w->cfg.ndrives;
+	back = rand_below(&r, 4) == 0;
+	if (w->power.off || !sim_run_has(SIM_FAULT + n))
+		return;
+	err = back ? meta_drive_undrain(app_core_meta(w->core), d)
+		   : meta_drive_drain(app_core_meta(w->core), d);
+	sim_run_tell(w, "f%llu: drive %u is to %s: %s", (unsigned long long)n, d,
+		     back ? "stay" : "leave", strerror(-err));
+}
+
+/* Nobody needs what is gone any more, however soon. */
+static void pull_out(struct sim_world *w, uint64_t gone)
+{
+	for (uint32_t d = 0; d < w->cfg.ndrives; d++) {
+		if (w->pulled[d] || !(gone >> d & 1))
+			continue;
+		sim_run_tell(w, "drive %u is pulled out", d);
+		w->pulled[d] = true;
+		sim_run.pulled++;
+	}
+}
+
 static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 		 struct rand_state *r, uint64_t seed, uint64_t cut)
 {
 	uint64_t until = cut * LIFE_OPS + 1 + rand_below(r, LIFE_OPS - MORE_OPS);
-	uint64_t writes = 1 + rand_below(r, 12), cut_seed = rand_u64(r);
+	uint64_t writes = 1 + rand_below(r, 12), cut_seed = rand_u64(r), gone;
 	bool process_only = rand_below(r, 3) == 0;
 
 	set_delays(w, seed);
+	if (drains(seed)) {
+		if (!work(w, l, until - until % LIFE_OPS / 2, 0))
+			return failed(seed, "answer", l->why);
+		drive_leaves(w, seed, cut);
+		writes += cut_seed % 2 ? cut_seed / 2 % 200 : 0;
+	}
 	if (!sim_run_has(SIM_CUT + cut))
 		return true;
 	if (!work(w, l, until, writes))
 		return failed(seed, "answer", l->why);
+	gone = app_core_drives_gone(w->core);
 	sim_run_tell(w, "c%llu: %s", (unsigned long long)cut,
 		     process_only ? "the process ends" : "the power is cut");
 	if (process_only)
@@ -246,6 +290,7 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 	else
 		sim_world_cut(w, cut_seed);
 	sim_run.kills += process_only;
+	pull_out(w, gone);
 	return come_back(w, model, l, r, seed);
 }
 
@@ -259,6 +304,7 @@ static bool lives(uint64_t seed)
 	bool good = true;
 
 	rand_seed(&r, seed ^ 0x11fe5);
+	cfg.ndrives = drains(seed) ? SIM_DRIVES_MAX : cfg.ndrives;
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
@@ -606,6 +652,7 @@ void sim_seed_events(uint64_t seed, uint32_t *ops, uint32_t *cuts, uint32_t *fau
 	if (seed % 32 && seed % 4 == 0) {
 		*ops = LIVES * LIFE_OPS;
 		*cuts = LIVES;
+		*faults = drains(seed) ? LIVES : 0;
 	} else if (seed % 8 == 2) {
 		*ops = MOUNTS * MOUNT_OPS;
 		*cuts = MOUNTS;

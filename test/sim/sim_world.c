@@ -309,7 +309,8 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 		w->cfg.lan->up(w);
 	ASSERT(nvme_dma_create(&w->dma) == 0);
 	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
-		sim_drive_open(w->sim[i], w->dma, &w->drive[i]);
+		if (!w->pulled[i])
+			sim_drive_open(w->sim[i], w->dma, &w->drive[i]);
 	err = make_server(w);
 	if (err)
 		return err;

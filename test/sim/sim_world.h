@@ -81,7 +81,8 @@ struct sim_world {
 	struct sim_world_cfg cfg;
 	struct sim_power power;
 	struct sim_drive *sim[SIM_DRIVES_MAX]; /* outlive power cuts */
-	void *memory[SIM_CORES_MAX];           /* of the cores; outlives power cuts too */
+	bool pulled[SIM_DRIVES_MAX]; /* from the next power-up on there is none in this place */
+	void *memory[SIM_CORES_MAX]; /* of the cores; outlives power cuts too */
 	uint64_t memory_bytes[SIM_CORES_MAX];
 	uint32_t ncores;
 	struct rand_state order;
