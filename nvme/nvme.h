@@ -138,6 +138,7 @@ struct nvme_info {
 	uint32_t lba_bytes;             /* of its format: 512 to 4096; blocks are made of them */
 	uint32_t zero_max_blocks;       /* of one NVME_ZERO; 0: the drive has no such command */
 	uint32_t deallocate_max_blocks; /* of one NVME_DEALLOCATE; the same */
+	bool thin; /* space that it was given back may be others' when it is written again */
 	char model[41];
 	char serial[21];
 	char firmware[9];

@@ -174,6 +174,7 @@ int nvme__read_namespace(struct nvme_found *found, const struct nvme_id_ns *ns, 
 	if (info->nblocks == 0 || info->nblocks >> 52)
 		return refuse(text, text_size, "the namespace has no sensible size");
 	info->nsid = found->nsid;
+	info->thin = ns->nsfeat & NVME_NSFEAT_THIN;
 	memcpy(found->ns_id, ns->id, sizeof(ns->id));
 	info->lba_bytes = 1u << found->lba_shift;
 	info->atomic_bytes = atomic_bytes(found, ns);

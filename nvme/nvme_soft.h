@@ -24,6 +24,7 @@ struct nvme_soft_cmd {
 	uint32_t size_bytes;   /* the segments' sum                            */
 	uint32_t window;       /* of the mapped memory: the last segment's     */
 	uint64_t offset_bytes; /* on the drive                                 */
+	uint64_t freed_bytes;  /* from there on, of a deallocate: it has no segments */
 	struct iovec *seg;     /* where in this process; none crosses a window */
 	uint64_t scratch;      /* the back end's own; 0 when it is new */
 };
@@ -62,6 +63,8 @@ struct nvme_soft_traits {
 	bool sgl;                 /* takes SGLs of one data block                          */
 	bool shadow;              /* takes doorbells in memory, and sleeps between         */
 	bool deallocate;          /* takes ranges, checks them, and keeps what they held   */
+	bool frees;               /* takes one range, for the back end; which gives it up  */
+	bool thin;                /* what is freed may be had by others                    */
 	bool no_zeroes;           /* has no write zeroes                                   */
 	bool cmb;                 /* has a memory buffer, says its register                */
 	uint8_t controller_type;  /* 0: I/O                                                */

@@ -6,6 +6,8 @@
  *
  * Honest about durability: it says that it has a volatile cache, flush is fdatasync, FUA is
  * RWF_DSYNC; it promises no more than 512 bytes at a time to survive a power cut whole.
+ * What is deallocated goes back to the file system, and is had from there again when it is written:
+ * so a file is thin, and says so (a block device does with it what it likes).
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_soft_file.h"
@@ -208,6 +210,9 @@ static void fill_in(struct nvme_file_back *file, uint64_t size_bytes)
 			    .atomic_lbas = 1,
 			    .mdts = 7,
 			    .volatile_cache = true,
+			    .frees = true,
+			    .thin = S_ISREG(st.st_mode),
+			    .range_lbas_max = NVME_RANGE_BLOCKS_MAX << (NVME_BLOCK_SHIFT - 9),
 			    .model = "weka soft controller, file" },
 		.batch_bytes = UINT32_MAX,
 		/* For O_DIRECT 512 would do nearly everywhere, and nobody asks for that. */

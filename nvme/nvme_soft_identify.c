@@ -49,8 +49,9 @@ static void identify_controller(const struct nvme_soft *soft, struct nvme_id_ctr
 	id->cqes = 0x44;
 	id->maxcmd = le16_of(NVME_SOFT_DEPTH_MAX - 1);
 	id->namespace_count = le32_of(soft->ns[soft->ns_count - 1].nsid);
-	id->oncs = le16_of((uint16_t)((traits->deallocate ? NVME_ONCS_DATASET : 0) |
-				      (traits->no_zeroes ? 0 : NVME_ONCS_ZEROES)));
+	id->oncs =
+		le16_of((uint16_t)((traits->deallocate || traits->frees ? NVME_ONCS_DATASET : 0) |
+				   (traits->no_zeroes ? 0 : NVME_ONCS_ZEROES)));
 	id->volatile_write_cache = traits->volatile_cache;
 	id->awupf = le16_of((uint16_t)(traits->atomic_lbas - 1));
 	id->sgls = le32_of(traits->sgl);
@@ -61,16 +62,18 @@ static void identify_nvm(const struct nvme_soft *soft, struct nvme_id_ctrl_nvm *
 {
 	while (NVME_PAGE_SIZE << (id->wzsl + 1u) <= nvme__soft_zero_max_bytes(soft->back))
 		id->wzsl++;
-	id->dmrl = 255;
+	id->dmrl = soft->back->traits.frees ? 1 : 255;
 	id->dmrsl = le32_of(soft->back->traits.range_lbas_max);
 }
 
-static void identify_namespace(const struct nvme_soft_ns *from, struct nvme_id_ns *ns)
+static void identify_namespace(const struct nvme_soft *soft, const struct nvme_soft_ns *from,
+			       struct nvme_id_ns *ns)
 {
 	ns->size_lbas = le64_of(from->size_lbas);
 	ns->capacity_lbas = le64_of(from->size_lbas);
 	ns->used_lbas = le64_of(from->size_lbas);
-	ns->nsfeat = from->own_atomic ? NVME_NSFEAT_ATOMIC : 0;
+	ns->nsfeat = (uint8_t)((from->own_atomic ? NVME_NSFEAT_ATOMIC : 0) |
+			       (soft->back->traits.thin ? NVME_NSFEAT_THIN : 0));
 	ns->dps = from->protection;
 	ns->nawupf = le16_of(from->nawupf);
 	ns->nabspf = le16_of(from->nabspf);
@@ -121,7 +124,7 @@ static uint32_t fill(const struct nvme_soft *soft, const struct nvme_sqe *sqe, u
 		if (!ns)
 			return NVME_SC_INVALID_NAMESPACE;
 		if (cns == NVME_CNS_NAMESPACE)
-			identify_namespace(ns, &page->ns);
+			identify_namespace(soft, ns, &page->ns);
 		else
 			identify_descriptors(ns, page->bytes);
 		return NVME_SC_SUCCESS;

@@ -106,7 +106,21 @@ static uint32_t check_ranges(struct nvme_soft_queue *q, const struct nvme_soft_n
 	return NVME_SOFT_DONE;
 }
 
-/* Ranges that nobody wants any more: they are checked, and what they hold stays. */
+/* For the back end: one range, that was found good. */
+static uint32_t give_range(const struct nvme_soft_ns *ns, const struct nvme_range *range,
+			   struct nvme_soft_cmd *cmd)
+{
+	cmd->offset_bytes =
+		(ns->first_block << NVME_BLOCK_SHIFT) + (le64_get(range->lba) << ns->lba_shift);
+	cmd->freed_bytes = (uint64_t)le32_get(range->lba_count) << ns->lba_shift;
+	cmd->seg_count = 0;
+	cmd->size_bytes = 0;
+	cmd->fua = false;
+	return cmd->freed_bytes ? NVME_SC_SUCCESS : NVME_SOFT_DONE;
+}
+
+/* Ranges that nobody wants any more: they are checked; what they hold stays, or the back end
+ * gives it up. */
 static uint32_t decode_dataset(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
 			       const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
 {
@@ -114,7 +128,7 @@ static uint32_t decode_dataset(struct nvme_soft_queue *q, const struct nvme_soft
 	uint32_t count = (le32_get(sqe->cdw10) & 0xff) + 1, status;
 	char *to = (char *)range;
 
-	if (!q->back->traits.deallocate)
+	if (!q->back->traits.deallocate && !q->back->traits.frees)
 		return NVME_SC_INVALID_OPCODE;
 	cmd->size_bytes = count * (uint32_t)sizeof(range[0]);
 	status = nvme__soft_prp(q->soft->dma, le64_get(sqe->prp1), le64_get(sqe->prp2), cmd,
@@ -127,7 +141,11 @@ static uint32_t decode_dataset(struct nvme_soft_queue *q, const struct nvme_soft
 	}
 	if (!(le32_get(sqe->cdw11) & NVME_DATASET_FREE))
 		return NVME_SOFT_DONE; /* hints of use */
-	return check_ranges(q, ns, range, count);
+	if (q->back->traits.frees && count > 1)
+		return NVME_SC_INVALID_FIELD; /* as Identify said */
+	status = check_ranges(q, ns, range, count);
+	return status == NVME_SOFT_DONE && q->back->traits.frees ? give_range(ns, range, cmd)
+								 : status;
 }
 
 static uint32_t decode_flush(struct nvme_soft_cmd *cmd)

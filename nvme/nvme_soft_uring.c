@@ -8,6 +8,7 @@
  *   read    READ_FIXED, or READV when its memory is in pieces
  *   write   the same; FUA is RWF_DSYNC
  *   flush   FSYNC with DATASYNC: all writes that have completed become durable
+ *   deallocate   FALLOCATE: a hole is punched, which reads as zeros; the size stays
  *
  * Pinned memory: window i of the table of mapped IOVAs is the ring's buffer i, registered when
  * a command first names it, and let go when it was unmapped.  Where the kernel refuses (memlock)
@@ -21,9 +22,11 @@
  *      or CQE there, never both, and the ring has room for all that a queue can hold.
  *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is.
  */
+#define _GNU_SOURCE
 #include "nvme/nvme_soft_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -173,6 +176,9 @@ static void prepare(struct nvme_uring *q, struct nvme_soft_cmd *cmd)
 	ASSERT(sqe != NULL); /* (1) */
 	if (cmd->opcode == NVME_CMD_FLUSH)
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	else if (cmd->opcode == NVME_CMD_DATASET)
+		io_uring_prep_fallocate(sqe, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					(off_t)cmd->offset_bytes, (off_t)cmd->freed_bytes);
 	else
 		prepare_transfer(q, sqe, cmd, fd);
 	if (q->fixed_file)
@@ -188,9 +194,11 @@ static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cm
 	if (unlikely(refused))
 		return NVME_SC_WRITE_FAULT;
 	if (likely(result >= 0 && (uint32_t)result == cmd->size_bytes))
-		return NVME_SC_SUCCESS; /* a flush has 0 bytes and returns 0 */
+		return NVME_SC_SUCCESS; /* what has 0 bytes returns 0 */
 	if (cmd->opcode == NVME_CMD_READ)
 		return NVME_SC_UNRECOVERED_READ;
+	if (cmd->opcode == NVME_CMD_DATASET) /* a file system, or a disk, that cannot */
+		return result == -EOPNOTSUPP ? NVME_SC_INVALID_OPCODE : NVME_SC_INTERNAL;
 	if (cmd->opcode == NVME_CMD_FLUSH || cmd->fua)
 		atomic_store_explicit(&file->sync_failed, true, memory_order_relaxed);
 	return result == -ENOSPC ? NVME_SC_CAPACITY : NVME_SC_WRITE_FAULT;

@@ -351,6 +351,7 @@ enum {
 	NVME_ONCS_DATASET = 1 << 2,
 	NVME_ONCS_ZEROES = 1 << 3,
 	NVME_SGLS_MASK = 3, /* 0: no SGLs; 1: any address; 2: multiples of 4 */
+	NVME_NSFEAT_THIN = 1 << 0,
 	NVME_NSFEAT_ATOMIC = 1 << 1,
 	NVME_DESCRIPTOR_COMMAND_SET = 4,
 	NVME_COMMAND_SET_NVM = 0,

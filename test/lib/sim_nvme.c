@@ -74,6 +74,7 @@ static void count(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
 	sim->counts.write_count += cmd->opcode == NVME_CMD_WRITE;
 	sim->counts.fua_count += cmd->opcode == NVME_CMD_WRITE && cmd->fua;
 	sim->counts.flush_count += cmd->opcode == NVME_CMD_FLUSH;
+	sim->counts.free_count += cmd->opcode == NVME_CMD_DATASET;
 }
 
 static void arrive(struct sim_queue *q, struct nvme_soft_cmd *cmd)
@@ -132,6 +133,8 @@ static void complete(struct sim_drive *sim, const struct sim_pending *p)
 		sim->counts.error_count++;
 		if (cmd->opcode == NVME_CMD_WRITE && status != NVME_SC_POWER_LOSS)
 			sim__write_failed(sim, cmd);
+		if (cmd->opcode == NVME_CMD_DATASET && status != NVME_SC_POWER_LOSS)
+			sim__free(sim, cmd);
 		return;
 	}
 	switch (cmd->opcode) {
@@ -142,6 +145,9 @@ static void complete(struct sim_drive *sim, const struct sim_pending *p)
 	case NVME_CMD_WRITE:
 		if (!p->drop)
 			sim__write_done(sim, cmd, durable);
+		break;
+	case NVME_CMD_DATASET:
+		sim__free(sim, cmd);
 		break;
 	default:
 		if (!sim->faults.ignore_flush)
@@ -270,9 +276,10 @@ int sim_drive_create(struct sim_drive **out, const struct sim_drive_options *opt
 	sim__image_new(sim);
 	sim->visible_bad = calloc(nunits, sizeof(*sim->visible_bad));
 	sim->durable_bad = calloc(nunits, sizeof(*sim->durable_bad));
+	sim->freed = calloc(nunits, sizeof(*sim->freed));
 	sim->cut_garbles = options->cut_garbles;
 	if (!sim->visible || !sim->durable || !sim->durable_seq || !sim->visible_bad ||
-	    !sim->durable_bad || !sim->copy_seq) {
+	    !sim->durable_bad || !sim->copy_seq || !sim->freed) {
 		sim_drive_destroy(sim);
 		return -ENOMEM;
 	}
@@ -283,6 +290,7 @@ int sim_drive_create(struct sim_drive **out, const struct sim_drive_options *opt
 			    .atomic_lbas = 1,
 			    .mdts = options->mdts ? options->mdts : 5,
 			    .volatile_cache = options->volatile_cache,
+			    .frees = options->frees,
 			    .model = "simulated",
 			    .serial = "sim" },
 		.batch_bytes = UINT32_MAX,
@@ -320,6 +328,7 @@ void sim_drive_destroy(struct sim_drive *sim)
 	free(sim->copy_seq);
 	free(sim->visible_bad);
 	free(sim->durable_bad);
+	free(sim->freed);
 	free(sim->write);
 	free(sim->log);
 	free(sim);

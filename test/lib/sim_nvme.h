@@ -12,6 +12,9 @@
  *                           lost, or torn at the atomic unit, each by itself; with cut_garbles
  *                           its units may also be garbage, or not be readable any more
  *
+ *   deallocate           -> (frees) until they are written again the blocks hold what they held, or
+ *                           garbage, at once or from a power cut on; one that fails has done some
+ *
  * A flush makes durable what had completed when it was *submitted*, and no more: the least
  * that the specification promises.  Without a cache a completed write is durable.
  *
@@ -79,6 +82,7 @@ struct sim_drive_options {
 	/* Of a write that is larger than AWUPF, be it one logical block, the specification promises
 	 * nothing when the power fails.  This drive takes that of every write. */
 	bool cut_garbles;
+	bool frees; /* takes deallocations */
 	uint64_t seed;
 };
 
@@ -87,6 +91,7 @@ struct sim_counts {
 	uint64_t write_count;
 	uint64_t fua_count;
 	uint64_t flush_count;
+	uint64_t free_count; /* deallocations */
 	uint64_t error_count;
 };
 

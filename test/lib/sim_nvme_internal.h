@@ -47,6 +47,7 @@ struct sim_drive {
 	uint64_t *durable_seq; /* by atomic unit: the write that it is from */
 	bool *visible_bad;     /* by atomic unit: reads of it fail */
 	bool *durable_bad;
+	bool *freed; /* by atomic unit: not written since it was deallocated */
 	/* By atomic unit: 1 + the durable_seq of the drive `copy_of`, if this unit is a copy of
 	 * that one's, visible and durable; 0: it is not. */
 	uint64_t *copy_seq;
@@ -73,5 +74,6 @@ bool sim__unreadable(const struct sim_drive *sim, const struct nvme_soft_cmd *cm
 /* The image is another, by no write: what is known of copies is not true any more. */
 void sim__image_new(struct sim_drive *sim);
 void sim__flush(struct sim_drive *sim, uint64_t seq);
+void sim__free(struct sim_drive *sim, const struct nvme_soft_cmd *cmd);
 
 #endif

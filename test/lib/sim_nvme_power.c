@@ -96,6 +96,8 @@ static void see_written(struct sim_drive *sim, uint64_t offset_bytes, uint32_t s
 	       size_bytes / sim->atomic_bytes * sizeof(*sim->visible_bad));
 	memset(sim->copy_seq + offset_bytes / sim->atomic_bytes, 0,
 	       size_bytes / sim->atomic_bytes * sizeof(*sim->copy_seq));
+	memset(sim->freed + offset_bytes / sim->atomic_bytes, 0,
+	       size_bytes / sim->atomic_bytes * sizeof(*sim->freed));
 }
 
 /* Back to what is durable. */
@@ -106,6 +108,53 @@ static void see_durable(struct sim_drive *sim, uint64_t offset_bytes, uint64_t s
 	memcpy(sim->visible + offset_bytes, sim->durable + offset_bytes, size_bytes);
 	memcpy(sim->visible_bad + unit, sim->durable_bad + unit,
 	       size_bytes / sim->atomic_bytes * sizeof(*sim->visible_bad));
+}
+
+/* Nobody has promised what it holds: by the dice, garbage. */
+static void forget_unit(struct sim_drive *sim, struct rand_state *rand, uint64_t unit, uint64_t seq)
+{
+	uint64_t at = unit * sim->atomic_bytes;
+
+	if (rand_below(rand, 4) == 0)
+		return;
+	make_garbage(sim, rand, at, seq);
+	if (sim->durable_seq[unit] == seq)
+		sim->durable_bad[unit] = false; /* who wants errors there asks for them (DULBE) */
+	see_durable(sim, at, sim->atomic_bytes);
+}
+
+void sim__free(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
+{
+	uint64_t first = cmd->offset_bytes / sim->atomic_bytes;
+
+	sim->seq++;
+	for (uint64_t u = first; u < first + cmd->freed_bytes / sim->atomic_bytes; u++) {
+		sim->freed[u] = true;
+		forget_unit(sim, &sim->rand, u, sim->seq);
+	}
+}
+
+/* The power fails: what was deallocated, or was being so, is what it likes. */
+static void cut_freed(const struct sim_drive *sim, struct rand_state *rand, struct sim_drive *into)
+{
+	for (uint64_t u = 0; sim->back.traits.frees && u < sim->size_bytes / sim->atomic_bytes; u++)
+		if (sim->freed[u])
+			forget_unit(into, rand, u, sim->seq);
+	for (uint32_t i = 0; i < SIM_QUEUES; i++) {
+		const struct sim_queue *q = sim->queue[i];
+
+		for (uint32_t p = 0; q && p < q->pending_count; p++) {
+			const struct nvme_soft_cmd *cmd = q->pending[p].cmd;
+			uint64_t first = cmd->offset_bytes / sim->atomic_bytes;
+
+			if (cmd->opcode != NVME_CMD_DATASET ||
+			    q->pending[p].status == NVME_SC_POWER_LOSS)
+				continue;
+			for (uint64_t u = 0; u < cmd->freed_bytes / sim->atomic_bytes; u++)
+				forget_unit(into, rand, first + u,
+					    sim->seq + 1 + rand_below(rand, 1024));
+		}
+	}
 }
 
 bool sim__unreadable(const struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
@@ -300,6 +349,7 @@ void sim_power_cut(struct sim_power *power, uint64_t seed)
 		struct sim_drive *sim = power->drive[i];
 		struct rand_state rand = rand_of(sim, seed);
 
+		cut_freed(sim, &rand, sim);
 		cut_completed(sim, &rand, sim);
 		cut_in_flight(sim, &rand, sim);
 		end_in_flight(sim);
@@ -336,6 +386,7 @@ void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_d
 	ASSERT(into->size_bytes == sim->size_bytes && into->atomic_bytes == sim->atomic_bytes);
 	ASSERT(!into->open && into != sim);
 	copy_durable(sim, into);
+	cut_freed(sim, &rand, into);
 	cut_completed(sim, &rand, into);
 	cut_in_flight(sim, &rand, into);
 	into->seq = sim->seq + 1025;
@@ -391,6 +442,7 @@ void sim_drive_restore(struct sim_drive *sim, const uint8_t *image)
 	memcpy(sim->durable, image, sim->size_bytes);
 	memset(sim->durable_bad, 0,
 	       sim->size_bytes / sim->atomic_bytes * sizeof(*sim->durable_bad));
+	memset(sim->freed, 0, sim->size_bytes / sim->atomic_bytes * sizeof(*sim->freed));
 	see_durable(sim, 0, sim->size_bytes);
 	sim->write_count = 0;
 	sim->log_used = 0;

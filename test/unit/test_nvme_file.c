@@ -105,6 +105,64 @@ Test(nvme_file, zeroes_are_written_without_a_buffer)
 	fixture_down(&f);
 }
 
+/* 0: it is done. */
+static int deallocate(uint64_t block, uint32_t nblocks)
+{
+	struct nvme_io io = { .op = NVME_DEALLOCATE, .block = block, .nblocks = nblocks };
+
+	return fixture_run(&f, &io);
+}
+
+static uint64_t file_blocks(void)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	return (uint64_t)st.st_blocks;
+}
+
+Test(nvme_file, what_is_deallocated_is_a_hole_and_reads_as_zeros_and_the_rest_stays)
+{
+	struct nvme_io io;
+	uint64_t before;
+
+	fixture_up_name(&f, name, 32);
+	cr_assert(f.info.thin, "others may have the space before it is written again");
+	cr_assert_eq(f.info.deallocate_max_blocks, NVME_RANGE_BLOCKS_MAX);
+	for (uint32_t i = 0; i < 4; i++) {
+		io = write_of(&f, (uint64_t)i * 16, 16, 7);
+		cr_assert_eq(fixture_run(&f, &io), 0);
+	}
+	io = (struct nvme_io){ .op = NVME_FLUSH };
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	before = file_blocks();
+	cr_assert_eq(deallocate(16, 32), 0);
+	cr_assert_eq(file_blocks(), before - 32 * 8, "32 blocks of 4096");
+	cr_assert_eq(deallocate(4095, 2), -ERANGE);
+	io = read_of(&f, 24, 16);
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	for (uint32_t i = 0; i < 16 * 4096; i++)
+		cr_assert_eq(f.buf[i], 0, "%u", i);
+	for (uint32_t i = 0; i < 4; i += 3) {
+		io = read_of(&f, (uint64_t)i * 16, 16);
+		cr_assert_eq(fixture_run(&f, &io), 0);
+		cr_assert(fixture_holds(&f, 16, 7), "%u", i);
+	}
+	io = write_of(&f, 20, 1, 9);
+	cr_assert_eq(fixture_run(&f, &io), 0);
+	fixture_down(&f);
+}
+
+Test(nvme_file, memory_is_prefaulted_and_locked_and_is_not_given_back)
+{
+	struct nvme_io io = { .op = NVME_DEALLOCATE, .block = 0, .nblocks = 1 };
+
+	fixture_up_name(&f, "mem:16M", 32);
+	cr_assert_eq(f.info.deallocate_max_blocks, 0);
+	cr_assert_eq(nvme_submit(f.qp, &io), -EOPNOTSUPP);
+	fixture_down(&f);
+}
+
 Test(nvme_file, what_was_written_is_read_back_over_many_lengths)
 {
 	fixture_up_name(&f, name, 64);

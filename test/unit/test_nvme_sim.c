@@ -387,3 +387,48 @@ Test(nvme_sim, restored_image_is_what_is_read)
 	cr_assert_eq(memcmp(f.buf, image, 8192), 0);
 	free(image);
 }
+
+/* ---- deallocated ------------------------------------------------------------------------- */
+
+static void free_blocks(uint64_t block, uint32_t nblocks)
+{
+	struct nvme_io io = { .op = NVME_DEALLOCATE, .block = block, .nblocks = nblocks };
+
+	cr_assert_eq(fixture_run(&f, &io), 0);
+}
+
+/* How many of blocks 0 .. 31 hold what was written there. */
+static uint32_t intact(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t b = 0; b < 32; b++)
+		count += holds(sim_drive_visible(f.sim) + b * NVME_BLOCK_SIZE, NVME_BLOCK_SIZE,
+			       100 + b);
+	return count;
+}
+
+Test(nvme_sim, what_was_deallocated_may_be_garbage_at_once_or_after_a_cut_until_it_is_written)
+{
+	uint32_t then, after;
+
+	fixture_up(&f,
+		   &(struct sim_drive_options){
+			   .nblocks = 64, .volatile_cache = true, .frees = true, .seed = 1 },
+		   32);
+	for (uint32_t b = 0; b < 32; b++)
+		write_block(b, 100 + b, true);
+	write_block(40, 7, true);
+	cr_assert_eq(intact(), 32);
+	free_blocks(0, 32);
+	then = intact();
+	cr_assert(then > 0 && then < 32, "%u", then);
+	write_block(3, 103, true);
+	sim_power_cut(&f.power, 5);
+	fixture_reopen(&f);
+	after = intact();
+	cr_assert(after < then, "%u, %u before", after, then);
+	cr_assert(block_holds(3, 103), "it was written again");
+	cr_assert(block_holds(40, 7), "it was none of them");
+	cr_assert_eq(sim_drive_counts(f.sim).free_count, 1);
+}

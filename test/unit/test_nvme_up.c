@@ -445,6 +445,37 @@ Test(nvme_up, drive_without_such_commands_is_not_sent_them)
 	cr_assert_eq(nvme_qpair_in_flight(f.qp), 0);
 }
 
+CHANGE(one_range, traits->frees = true; traits->thin = true; traits->range_lbas_max = 400)
+
+/* NVM command set 1.0c, figures 39 to 42. */
+Test(nvme_up, a_deallocation_is_a_dataset_command_of_one_range_as_the_specification_has_it)
+{
+	struct nvme_io io = { .op = NVME_DEALLOCATE, .block = 20, .nblocks = 50 };
+	const struct nvme_sqe *sqe;
+	const uint8_t *at;
+	uint64_t iova;
+
+	other_drive(one_range);
+	cr_assert(f.info.thin);
+	cr_assert_eq(f.info.deallocate_max_blocks, 50, "400 LBAs of 512");
+	sqe = &f.qp->rings.sq[f.qp->rings.sq_tail];
+	cr_assert_eq(nvme_submit(f.qp, &io), 0);
+	at = (const uint8_t *)sqe;
+	cr_assert_eq(at[0], 0x09, "opcode");
+	cr_assert_eq(at[1], 0, "PRPs, not fused");
+	cr_assert_eq(le32_get(sqe->nsid), f.info.nsid);
+	cr_assert_eq(le32_get(sqe->cdw10), 0, "one range, less one");
+	cr_assert_eq(le32_get(sqe->cdw11), 1 << 2, "attribute: deallocate");
+	cr_assert_eq(le32_get(sqe->cdw12), 0);
+	iova = le64_get(sqe->prp1);
+	cr_assert_eq(le64_get(sqe->prp2), 0);
+	at = (const uint8_t *)f.qp->prp_lists + (iova - f.qp->prp_lists_iova);
+	cr_assert_arr_eq(at, ((const uint8_t[16]){ 0, 0, 0, 0, 0x90, 1, 0, 0, 160 }), 16,
+			 "attributes, 400 LBAs, from 160 on");
+	cr_assert_eq(fixture_finish(&f, &io), 0);
+	cr_assert_eq(fixture_soft(&f)->queue[1]->freed_lbas, 400);
+}
+
 Test(nvme_up, force_unit_access_is_said_only_where_there_is_a_volatile_cache)
 {
 	struct nvme_io io = write_of(&f, 0, 1, 1);
