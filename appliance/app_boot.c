@@ -56,7 +56,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		if (!cfg->drive[i])
 			continue; /* the store has none there any more */
 		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
-			       &out->drive[i]);
+			       cfg->deallocate, &out->drive[i]);
 	}
 }
 

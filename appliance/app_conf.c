@@ -128,6 +128,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_SCRUB] = { "scrub_bytes_per_second", KIND_BYTES, AT(scrub_rate), 0, 64 * GIB,
 			     16 * MIB,
 			     "read of the drives, round after round, to find damage; 0: none" },
+	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
+				  "which drives are told what they need not keep: own (not files, "
+				  "nor others whose space may be had by somebody else then), all, "
+				  "none" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "of a store on mem: drives, which is formatted at each start" },
 };
@@ -445,6 +449,7 @@ void app_conf_defaults(struct app_conf *c)
 	memcpy(c->anonymous, "none", sizeof("none"));
 	memcpy(c->anonymous_from, "loopback", sizeof("loopback"));
 	memcpy(c->tls, "off", sizeof("off"));
+	memcpy(c->deallocate, "own", sizeof("own"));
 	for (uint32_t i = 0; i < APP_CONF_KEYS; i++)
 		if (keys[i].kind >= KIND_CORE)
 			*(uint64_t *)(void *)((char *)c + keys[i].at) = keys[i].usual;
@@ -457,6 +462,13 @@ void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, 
 			 text);
 	else
 		snprintf(why, APP_CONF_WHY, "%s: %s: %s", c->file, keys[key].name, text);
+}
+
+enum app_tell app_conf_tell(const struct app_conf *c)
+{
+	if (strcmp(c->deallocate, "all") == 0)
+		return APP_TELL_ALL;
+	return strcmp(c->deallocate, "none") == 0 ? APP_TELL_NONE : APP_TELL_OWN;
 }
 
 bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
@@ -494,6 +506,9 @@ static int check_whole(const struct app_conf *c, char *why)
 		app_conf_blame(c, APP_CONF_ANONYMOUS_FROM, why, "allowed are loopback and any");
 	else if (strcmp(c->tls, "off") != 0 && strcmp(c->tls, "required") != 0)
 		app_conf_blame(c, APP_CONF_TLS, why, "allowed are off and required");
+	else if (strcmp(c->deallocate, "own") != 0 && strcmp(c->deallocate, "all") != 0 &&
+		 strcmp(c->deallocate, "none") != 0)
+		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

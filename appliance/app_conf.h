@@ -54,8 +54,16 @@ enum app_conf_key {
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
 	APP_CONF_SCRUB,
+	APP_CONF_DEALLOCATE,
 	APP_CONF_SHARDS,
 	APP_CONF_KEYS,
+};
+
+/* Which drives are told what need not be kept. */
+enum app_tell {
+	APP_TELL_OWN, /* that give what they are told of to nobody else */
+	APP_TELL_ALL,
+	APP_TELL_NONE,
 };
 
 struct app_conf {
@@ -94,6 +102,7 @@ struct app_conf {
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;
 	uint64_t scrub_rate;
+	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */
 	uint64_t shards;
 };
 
@@ -123,6 +132,9 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  *          open() says.
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
+
+/* `deallocate` as a core is told. */
+enum app_tell app_conf_tell(const struct app_conf *c);
 
 struct fab_rights;
 /* May somebody come without a key?  Then what he may do. */

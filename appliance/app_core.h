@@ -60,7 +60,8 @@ struct app_core_cfg {
 	uint32_t index;
 	const struct app_account *account; /* for the status; NULL: none is kept */
 	uint64_t scrub_rate;               /* bytes a second; 0: no scrub        */
-	struct app_lines *lines;           /* its lines for people; NULL: nobody reads them */
+	enum app_tell deallocate;
+	struct app_lines *lines; /* its lines for people; NULL: nobody reads them */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;

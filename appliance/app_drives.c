@@ -302,9 +302,17 @@ int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], 
 	return 0;
 }
 
+/* A thin one may have no room any more when what it gave away is written again. */
+static uint32_t told_blocks(const struct nvme_info *info, enum app_tell deallocate)
+{
+	if (deallocate == APP_TELL_NONE || (deallocate == APP_TELL_OWN && info->thin))
+		return 0;
+	return info->deallocate_max_blocks;
+}
+
 /* Of a name that is too long its end says more. */
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
-		    struct meta_drive_info *out)
+		    enum app_tell deallocate, struct meta_drive_info *out)
 {
 	const size_t length = strlen(name), most = META_DRIVE_NAME - 1;
 	struct nvme_info info;
@@ -312,6 +320,7 @@ void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t t
 	nvme_drive_info(drive, &info);
 	*out = (struct meta_drive_info){ .nblocks = info.nblocks,
 					 .volatile_cache = info.volatile_cache,
-					 .tag = tag };
+					 .tag = tag,
+					 .deallocate_max_blocks = told_blocks(&info, deallocate) };
 	memcpy(out->name, name + (length > most ? length - most : 0), min_u64(length, most));
 }

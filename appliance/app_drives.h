@@ -49,6 +49,6 @@ must_check int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_
 
 /* What a store is told of a drive that is to be added. */
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
-		    struct meta_drive_info *out);
+		    enum app_tell deallocate, struct meta_drive_info *out);
 
 #endif

@@ -115,6 +115,8 @@ static enum nvme_op op_of(enum meta_io_op op)
 		return NVME_WRITE;
 	case META_IO_FLUSH:
 		return NVME_FLUSH;
+	case META_IO_DEALLOCATE:
+		return NVME_DEALLOCATE;
 	}
 	UNREACHABLE();
 }
@@ -129,10 +131,11 @@ uint32_t app_media_store(struct app_media *md)
 	while (!list_empty(&md->slot_free) && (want = meta_io_next(md->meta))) {
 		io = list_entry(list_pop_front(&md->slot_free), struct app_io, link);
 		at = (uint64_t)((char *)want->buf - md->memory);
-		if (want->op == META_IO_FLUSH)
+		if (want->op == META_IO_FLUSH || want->op == META_IO_DEALLOCATE)
 			at = 0;
-		ASSERT(at + ((uint64_t)want->nblocks << NVME_BLOCK_SHIFT) <=
-		       md->memory_bytes); /* (2) */
+		else
+			ASSERT(at + ((uint64_t)want->nblocks << NVME_BLOCK_SHIFT) <=
+			       md->memory_bytes); /* (2) */
 		io->meta = want;
 		io->drive = want->drive;
 		io->nvme = (struct nvme_io){
@@ -168,7 +171,7 @@ static void count(struct app_media *md, const struct nvme_io *io)
 		md->read_bytes += bytes;
 	else if (io->op == NVME_WRITE)
 		md->written_bytes += bytes;
-	if (unlikely(io->status))
+	if (unlikely(io->status) && io->op != NVME_DEALLOCATE) /* that one is a hint */
 		md->error_count++;
 }
 

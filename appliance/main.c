@@ -113,6 +113,7 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 		.queue_max = (uint32_t)c->queue_max,
 		.nshards = (uint32_t)c->shards,
 		.scrub_rate = c->scrub_rate,
+		.deallocate = app_conf_tell(c),
 	};
 }
 
@@ -389,7 +390,8 @@ static int add_drive(struct daemon *d)
 		err = take_queues(d, drive, &new);
 	if (err)
 		return err;
-	app_drive_info(drive, d->conf.drive[d->store_drives], found.tag, &new.info);
+	app_drive_info(drive, d->conf.drive[d->store_drives], found.tag, app_conf_tell(&d->conf),
+		       &new.info);
 	new.number = d->store_drives;
 	log_info("%s: is being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);

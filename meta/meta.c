@@ -211,6 +211,9 @@ void meta_io_done(struct meta *m, struct meta_io *io)
 	case META__IO_GC:
 		meta__gc_io_done(m, x);
 		return;
+	case META__IO_TELL:
+		meta__tell_io_done(m, x);
+		return;
 	}
 	UNREACHABLE();
 }
@@ -250,7 +253,7 @@ static bool is_rooted(const struct meta *m)
 static bool is_settled(const struct meta *m)
 {
 	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m) && meta__collect_idle(m) &&
-	       !m->boot->adding;
+	       meta__tell_idle(m) && !m->boot->adding;
 }
 
 void meta_stop_start(struct meta *m)
@@ -296,6 +299,7 @@ bool meta_turn(struct meta *m)
 	more |= meta__ckpt_turn(m);
 	more |= meta__log_turn(m); /* (2); what waited for room may look again */
 	meta__zone_turn(m);
+	meta__tell_turn(m); /* behind all that wanted a zone in this turn */
 	if (unlikely(m->share))
 		more |= meta__share_more(m);
 	return more || meta__log_more(m);

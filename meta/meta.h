@@ -65,6 +65,8 @@ struct meta_drive_info {
 	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
 	char name[META_DRIVE_NAME]; /* for people: what is missing at a mount, ... */
 	uint64_t tag;               /* meta_drive_add(): as its offer says */
+	/* Of one META_IO_DEALLOCATE; 0: it is told nothing. */
+	uint32_t deallocate_max_blocks;
 };
 
 struct meta_conf {
@@ -82,7 +84,8 @@ struct meta_conf {
 	int64_t wall_ns;  /* now, for the root directory       */
 };
 
-enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH };
+/* DEALLOCATE: what these blocks hold is not wanted any more.  It has no buf, and may fail. */
+enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH, META_IO_DEALLOCATE };
 
 /* What the store wants of a drive.  Lent to the caller from meta_io_next() to meta_io_done(). */
 struct meta_io {
@@ -362,7 +365,9 @@ struct meta_statfs {
 	uint64_t zones_collected;
 	uint64_t wear_least; /* how often the zone that was used least was, since format */
 	uint64_t wear_most;
-	uint64_t bad_blocks; /* of files, rotten: found so often by collection */
+	uint64_t bad_blocks;  /* of files, rotten: found so often by collection */
+	uint64_t told_blocks; /* since mount: that drives need not keep any more */
+	uint64_t told_failures;
 };
 
 /*

@@ -160,6 +160,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
 	out->data_blocks = z->given_blocks;
+	meta__tell_stat(m, out);
 }
 
 /* ---- opening ahead --------------------------------------------------------- */
@@ -175,7 +176,7 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
 	if (z->free_count[d] == 0 || !meta__drive_serves(m, d) || zones_for_data(m) == 0)
 		return META__ZONE_NONE;
-	return (uint32_t)(list_entry(z->free[d].next, struct meta__zone, link) - z->zone);
+	return meta__zone_next(m, d);
 }
 
 static void supply_fill(struct meta *m, struct meta__supply *s)

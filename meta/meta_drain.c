@@ -371,7 +371,7 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 				best = d;
 	if (best == META_DRIVES_MAX)
 		return META__ZONE_NONE;
-	return (uint32_t)(list_entry(z->free[best].next, struct meta__zone, link) - z->zone);
+	return meta__zone_next(m, best);
 }
 
 static uint32_t drive_of_take(const struct meta *m, uint32_t take)

@@ -119,6 +119,7 @@ enum meta__io_kind {                      /* whose it is: meta_io_done() gives i
 		     META__IO_COLLECT,    /* meta_collect.c                         */
 		     META__IO_CHECK,      /* meta_check.c                           */
 		     META__IO_GC,         /* meta_gc_move.c                         */
+		     META__IO_TELL,       /* meta_tell.c                            */
 };
 
 struct meta__io {

@@ -153,6 +153,7 @@ int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
  *       header      durable   filled    full   nothing   freeze    rooted     older
  *       written                                 alive                         reads ended
+ *   FREE --> TELLING --> FREE          meta_tell.c
  */
 enum meta__zone_state {
 	ZONE_FREE,
@@ -163,7 +164,8 @@ enum meta__zone_state {
 	ZONE_EMPTY,
 	ZONE_FROZEN,
 	ZONE_LEAVING,
-	ZONE_GONE, /* its drive is: for ever */
+	ZONE_TELLING, /* its drive is being told that it holds nothing */
+	ZONE_GONE,    /* its drive is: for ever */
 };
 
 struct meta__zone {
@@ -206,12 +208,24 @@ struct meta__zone_io {
 	bool second;   /* copy that is being written */
 };
 
+/* Of one drive. */
+struct meta__tell {
+	struct meta__io x;
+	uint32_t zone; /* that it is being told of; META__ZONE_NONE: none */
+	uint32_t at;   /* of its blocks: the next                         */
+	bool refused;  /* it is not asked again                           */
+};
+
 struct meta__zones {
 	struct meta__geo geo;
 	struct meta__zone *zone; /* geo.nzones */
 	struct list free[META_DRIVES_MAX];
+	struct list fresh[META_DRIVES_MAX]; /* free, too, and its drive is to be told */
 	uint32_t free_count[META_DRIVES_MAX];
 	uint32_t free_total;
+	struct meta__tell tell[META_DRIVES_MAX];
+	uint32_t telling; /* zones */
+	uint64_t told_blocks, told_failures;
 	struct list empty, frozen, leaving;
 	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
 	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
@@ -264,7 +278,8 @@ bool meta__zone_open(struct meta *m, uint32_t zone,
 		     enum meta__zone_kind kind); /* false: no I/O left */
 /* How often zones have been used: the least, and the most. */
 void meta__zone_wear(struct meta *m, struct meta_statfs *out);
-uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
+uint32_t meta__zone_pick(const struct meta *m);                 /* a free one, or META__ZONE_NONE */
+uint32_t meta__zone_next(const struct meta *m, uint32_t drive); /* the same of this drive */
 /* Zones of a drive that are free, or open ahead for data. */
 uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive);
 void meta__zone_close(struct meta *m, uint32_t zone);
@@ -281,6 +296,16 @@ uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
+
+/* ---- meta_tell.c --------------------------------------------------------- */
+
+void meta__tell_init(struct meta *m);
+bool meta__tell_wanted(const struct meta *m, uint32_t drive); /* when a zone of it is free */
+void meta__tell_forget(struct meta *m, uint32_t drive);       /* those of it need not be told */
+void meta__tell_turn(struct meta *m);
+void meta__tell_io_done(struct meta *m, struct meta__io *x);
+bool meta__tell_idle(const struct meta *m);
+void meta__tell_stat(const struct meta *m, struct meta_statfs *out);
 
 /* ---- meta_log.c ------------------------------------------------------------ */
 

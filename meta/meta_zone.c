@@ -3,6 +3,7 @@
  * Zones: what each is used for, when it may be used again.
  *
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
+ *   FREE --> TELLING --> FREE          meta_tell.c
  *
  * A block that dies is dead in the tree at once, in the root only after the next checkpoint, and
  * to a reader that planned before, only when that reader has ended.  So a zone in which the last
@@ -16,7 +17,8 @@
  *      When the window is full the epoch stands still: zones wait longer than they had to.
  *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
  *  (5) free_total counts what may be opened: not what is free on a drive that is being drained.
- *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.
+ *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.  What
+ *      its drive is being told of (TELLING) counts, and is free when that has answered.
  */
 #include "meta/meta_share.h"
 
@@ -69,7 +71,8 @@ struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone)
 	return &m->zones->zone[zone];
 }
 
-static void set_free(struct meta *m, uint32_t zone)
+/* to: of its drive, free or fresh. */
+static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
@@ -85,9 +88,23 @@ static void set_free(struct meta *m, uint32_t zone)
 	at->state = ZONE_FREE;
 	at->kind = META__ZONE_FREE;
 	at->used = 0;
-	list_push_back(&z->free[drive], &at->link);
+	list_push_back(to, &at->link);
 	z->free_count[drive]++;
 	z->free_total += meta__drive_serves(m, drive); /* (5) */
+}
+
+static void set_free(struct meta *m, uint32_t zone)
+{
+	set_free_in(m, zone, &m->zones->free[drive_of(m, zone)]);
+}
+
+/* It was in use: its drive may be told. */
+static void set_freed(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t drive = drive_of(m, zone);
+
+	set_free_in(m, zone, meta__tell_wanted(m, drive) ? &z->fresh[drive] : &z->free[drive]);
 }
 
 static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
@@ -130,6 +147,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	list_init(&z->empty);
 	list_init(&z->frozen);
 	list_init(&z->leaving);
+	meta__tell_init(m);
 	for (uint32_t d = 0; d < geo->ndrives; d++) {
 		list_init(&z->free[d]);
 		z->free_count[d] = 0;
@@ -197,6 +215,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	struct meta__zones *z = m->zones;
 	const uint32_t first = z->geo.zone_base[drive], count = z->geo.zone_count[drive];
 	const bool served = meta__drive_serves(m, drive);
+	const uint32_t free_now = z->free_count[drive] + (z->tell[drive].zone != META__ZONE_NONE);
 	uint32_t coming = 0;
 
 	for (uint32_t i = first; i < first + count; i++)
@@ -206,7 +225,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 		z->coming += served ? -coming : coming;
 		z->leaving_us += served ? coming : -coming;
 		z->geo.zones_serving += served ? -count : count;
-		z->free_total += served ? -z->free_count[drive] : z->free_count[drive];
+		z->free_total += served ? -free_now : free_now;
 	}
 	z->drain_zones = 0;
 	if (state == DRIVE_DRAINS) {
@@ -217,6 +236,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 		return;
 	ASSERT(z->free_count[drive] == count);
 	z->gone |= 1ull << drive;
+	meta__tell_forget(m, drive);
 	while (list_pop_front(&z->free[drive]))
 		;
 	z->free_count[drive] = 0;
@@ -535,6 +555,16 @@ static bool is_emptier(const struct meta *m, uint32_t a, uint32_t b)
 	return meta__zone_free_on(m, a) * size[b] > meta__zone_free_on(m, b) * size[a];
 }
 
+uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct list *l = list_empty(&z->free[drive]) ? &z->fresh[drive] : &z->free[drive];
+
+	if (list_empty(l))
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
+}
+
 /* Of the drive that is the emptiest for its size: so they fill alike. */
 uint32_t meta__zone_pick(const struct meta *m)
 {
@@ -547,7 +577,7 @@ uint32_t meta__zone_pick(const struct meta *m)
 			best = d;
 	if (best == META_DRIVES_MAX)
 		return META__ZONE_NONE;
-	return (uint32_t)(list_entry(z->free[best].next, struct meta__zone, link) - z->zone);
+	return meta__zone_next(m, best);
 }
 
 /* ---- the log's zones (4) --------------------------------------------------- */
@@ -567,7 +597,7 @@ int meta__zone_take_log(struct meta *m, uint32_t *zone)
 		return -EAGAIN;
 	pick = meta__zone_pick(m);
 	if (pick == META__ZONE_NONE)
-		return -ENOSPC;
+		return z->telling ? -EAGAIN : -ENOSPC;
 	if (meta__zone_open(m, pick, META__ZONE_LOG)) {
 		z->log_opening = true;
 		z->log_count++;
@@ -583,7 +613,7 @@ void meta__zone_give_log(struct meta *m, uint32_t zone)
 	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
 	ASSERT(m->zones->log_count > 0);
 	m->zones->log_count--;
-	set_free(m, zone);
+	set_freed(m, zone);
 }
 
 /* ---- read epochs ------------------------------------------------------- */
@@ -686,7 +716,7 @@ void meta__zone_turn(struct meta *m)
 			break; /* they leave in the order in which they came */
 		ASSERT(at->live == 0 && at->pending == 0); /* (2) */
 		list_del(&at->link);
-		set_free(m, (uint32_t)(at - z->zone));
+		set_freed(m, (uint32_t)(at - z->zone));
 	}
 	meta__supply_turn(m);
 }

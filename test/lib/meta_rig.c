@@ -110,6 +110,19 @@ static bool write_is_bad(const struct rig *r, const struct meta_io *io)
 	       (io->block == 0 || io->block == r->conf.drive[io->drive].nblocks - 1);
 }
 
+/* Garbage, at once and for good. */
+static void deallocate(struct rig *r, struct meta_io *io)
+{
+	const size_t at = (size_t)io->block * 4096, size = (size_t)io->nblocks * 4096;
+
+	r->deallocated++;
+	io->status = r->refuses_deallocate ? -EOPNOTSUPP : 0;
+	if (io->status)
+		return;
+	memset(r->view[io->drive] + at, 0xd5, size);
+	memset(r->image[io->drive] + at, 0xd5, size);
+}
+
 static void complete(struct rig *r, struct meta_io *io)
 {
 	io->status = 0;
@@ -138,6 +151,9 @@ static void complete(struct rig *r, struct meta_io *io)
 			io->status = -EIO;
 		else if (!r->ignore_flush)
 			drive_flush(r, io->drive);
+		break;
+	case META_IO_DEALLOCATE:
+		deallocate(r, io);
 		break;
 	}
 	meta_io_done(r->m, io);

@@ -53,7 +53,9 @@ struct rig {
 	int lost_status;
 	bool ignore_flush; /* lies: to show that the tests notice                    */
 	bool ignore_fua;
-	bool shared; /* the store has readers */
+	bool shared;             /* the store has readers */
+	uint32_t deallocated;    /* I/Os, of drives that conf.drive[] says take them: garbage, */
+	bool refuses_deallocate; /* ... or an error                                            */
 };
 
 void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,

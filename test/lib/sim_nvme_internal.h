@@ -47,7 +47,7 @@ struct sim_drive {
 	uint64_t *durable_seq; /* by atomic unit: the write that it is from */
 	bool *visible_bad;     /* by atomic unit: reads of it fail */
 	bool *durable_bad;
-	bool *freed; /* by atomic unit: not written since it was deallocated */
+	bool *freed; /* by atomic unit: deallocated, and neither garbage nor written since */
 	/* By atomic unit: 1 + the durable_seq of the drive `copy_of`, if this unit is a copy of
 	 * that one's, visible and durable; 0: it is not. */
 	uint64_t *copy_seq;

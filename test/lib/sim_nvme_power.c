@@ -73,6 +73,7 @@ static void make_durable(struct sim_drive *sim, uint64_t offset_bytes, const uin
 	sim->durable_seq[unit] = seq;
 	sim->durable_bad[unit] = false;
 	sim->copy_seq[unit] = 0;
+	sim->freed[unit] = false; /* also by a write that was on its way when the power failed */
 	memcpy(sim->durable + offset_bytes, from, sim->atomic_bytes);
 }
 
@@ -369,6 +370,7 @@ static void copy_durable(const struct sim_drive *sim, struct sim_drive *into)
 	for (uint64_t unit = 0; unit < sim->size_bytes / sim->atomic_bytes; unit++) {
 		uint64_t at = unit * sim->atomic_bytes;
 
+		into->freed[unit] = sim->freed[unit];
 		if (into->copy_seq[unit] == sim->durable_seq[unit] + 1)
 			continue;
 		memcpy(into->durable + at, sim->durable + at, sim->atomic_bytes);

@@ -51,6 +51,7 @@ static struct sim_world_cfg config_of(uint64_t seed)
 		.ops_max = 4,
 		.eager_reuse = rand_below(&r, 2),
 		.cut_garbles = rand_below(&r, 3) == 0,
+		.keeps_all = rand_below(&r, 4) == 0,
 	};
 }
 

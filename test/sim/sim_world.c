@@ -78,6 +78,7 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 			.volatile_cache = cfg->volatile_cache,
 			.atomic_bytes = cfg->atomic_bytes,
 			.cut_garbles = cfg->cut_garbles,
+			.frees = !cfg->keeps_all,
 			.seed = cfg->seed + i,
 		};
 
@@ -166,13 +167,23 @@ void sim_world_destroy(struct sim_world *w)
 	}
 }
 
+static uint32_t count_of(const struct list *l)
+{
+	const struct list *at;
+	uint32_t n = 0;
+
+	list_for_each (at, l)
+		n++;
+	return n;
+}
+
 /* Zones that became free in this turn go to the front.  A mount begins anywhere: no two alike. */
 static void hurry_zones(struct sim_world *w)
 {
 	struct meta__zones *z = app_core_meta(w->core)->zones;
 
 	for (uint32_t d = 0; z->zone && d < w->cfg.ndrives; d++) {
-		uint32_t n = z->free_count[d];
+		uint32_t n = count_of(&z->free[d]);
 
 		if (!w->free_last[d] && n > 0)
 			n = (uint32_t)((w->power.write_count + w->cfg.seed) * 2654435761u) % n;

@@ -65,7 +65,8 @@ struct sim_world_cfg {
 	/* A zone that has just become free is the next to be used: too early shows at once.  (The
 	 * store takes the one that has been free longest; which one is no rule of its own.) */
 	bool eager_reuse;
-	bool remember; /* clients name themselves: their changes can be asked for again */
+	bool keeps_all; /* the drives have no deallocation */
+	bool remember;  /* clients name themselves: their changes can be asked for again */
 };
 
 /* A call of the client, with its window. */

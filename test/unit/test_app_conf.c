@@ -72,6 +72,7 @@ static const struct {
 	  "w.conf:4: listen = \"http://0.0.0.0:80\": an ad" },
 	{ ENOUGH "listen = tcp://127.0.0.1:70100\n", "w.conf:4: listen" },
 	{ ENOUGH "tls = maybe\n", "w.conf:4: tls: allowed are off and required" },
+	{ ENOUGH "deallocate = some\n", "w.conf:4: deallocate: allowed are own, all and none" },
 	{ ENOUGH "listen = rdma://x\n", "w.conf:4: listen" },
 	{ "listen = shm:/x\nkey_file = /k\n", "w.conf: drive: not given" },
 	{ "drive = mem:64M\nkey_file = /k\n", "w.conf: listen: not given" },

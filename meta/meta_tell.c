@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Drives are told of zones that hold nothing any more, so that they need not keep it: NVMe's
+ * deallocate.
+ *
+ *   LEAVING, or the log's --> FREE, fresh --take--> TELLING --answered--> FREE
+ *                               |                                           ^
+ *                               +---- opened, since it is needed now -------|--> OPENING
+ *                               +---- the drive is not to be told, refuses -+
+ *
+ * A hint: who fails is not asked again before the next mount, and nothing else comes of it.  A
+ * power cut forgets what was fresh; what was free at the mount is not told once more, for it was
+ * when it became free, but for the little that the cut came before.
+ *
+ *  (1) Only a zone that is FREE is told: durable roots name nothing in it, the durable log neither,
+ *      and all reads that were planned before have ended.  So after a power cut at any moment no
+ *      mount looks at what it held.
+ *  (2) What is told is what lies between the copies of its header, never these: a mount reads them,
+ *      and they say how often it was used, which no log block of an earlier use may match.  So no
+ *      two zones are neighbours, and a zone is a range, and a command, of its own.
+ *  (3) A zone that is TELLING is in no list that zones are opened from; it is put back into one
+ *      when the drive has answered, and not before: the drive may do it as late as that.
+ *  (4) It counts as free all the while (free_total), since it is in a moment; but it is taken only
+ *      while so many are free that nobody can have to wait for it.  free_count is without it: a
+ *      drive that is to leave waits for it.
+ *  (5) One at a time of a drive: it is in nobody's way for longer than it takes.
+ *  (6) Nothing is told before the store is mounted: what the log names is not in the trees before.
+ */
+#include "meta/meta_store.h"
+
+#include <string.h>
+
+void meta__tell_init(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		z->tell[d] = (struct meta__tell){ .zone = META__ZONE_NONE };
+		z->tell[d].x.kind = META__IO_TELL;
+		z->tell[d].x.owner = &z->tell[d];
+		list_init(&z->tell[d].x.io.link);
+		list_init(&z->fresh[d]);
+	}
+	z->telling = 0;
+	z->told_blocks = z->told_failures = 0;
+}
+
+bool meta__tell_wanted(const struct meta *m, uint32_t drive)
+{
+	return m->mounted && m->conf.drive[drive].deallocate_max_blocks && /* (6) */
+	       !m->zones->tell[drive].refused;
+}
+
+/* The next piece of a zone that is told. */
+static void send(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__tell *t = &z->tell[drive];
+	const uint64_t baddr = meta__geo_zone_baddr(&z->geo, t->zone) + t->at;
+
+	ASSERT(meta__zone_at(m, t->zone)->state == ZONE_TELLING);
+	ASSERT(t->at >= 1 && t->at < z->geo.zone_end); /* (2) */
+	t->x.io.op = META_IO_DEALLOCATE;
+	t->x.io.drive = drive;
+	t->x.io.block = META_BADDR_BLOCK(baddr);
+	t->x.io.nblocks =
+		min_u32(z->geo.zone_end - t->at, m->conf.drive[drive].deallocate_max_blocks);
+	t->x.io.status = 0;
+	meta__io_want(m, &t->x);
+}
+
+/* The oldest of the fresh ones. */
+static void take(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = list_entry(z->fresh[drive].next, struct meta__zone, link);
+
+	ASSERT(at->state == ZONE_FREE && at->live == 0 && at->pending == 0); /* (1) */
+	list_del(&at->link);
+	list_init(&at->link); /* (3) */
+	at->state = ZONE_TELLING;
+	z->free_count[drive]--;
+	z->telling++;
+	z->tell[drive].zone = (uint32_t)(at - z->zone);
+	z->tell[drive].at = 1;
+	send(m, drive);
+}
+
+static void give_back(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, z->tell[drive].zone);
+
+	ASSERT(at->state == ZONE_TELLING && at->live == 0 && at->pending == 0);
+	ASSERT(z->telling > 0);
+	at->state = ZONE_FREE;
+	list_push_back(&z->free[drive], &at->link);
+	z->free_count[drive]++;
+	z->telling--;
+	z->tell[drive].zone = META__ZONE_NONE;
+}
+
+void meta__tell_forget(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	struct list *l;
+
+	while ((l = list_pop_front(&z->fresh[drive])))
+		list_push_back(&z->free[drive], l);
+}
+
+void meta__tell_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__tell *t = x->owner;
+	struct meta__zones *z = m->zones;
+	const uint32_t drive = x->io.drive;
+
+	if (x->io.status) {
+		z->told_failures++;
+		t->refused = true;
+	} else {
+		z->told_blocks += x->io.nblocks;
+		t->at += x->io.nblocks;
+	}
+	if (!t->refused && t->at < z->geo.zone_end && !m->failed) {
+		send(m, drive);
+		return;
+	}
+	give_back(m, drive);
+	if (t->refused)
+		meta__tell_forget(m, drive);
+}
+
+/* (4): more than all drives together can have out at once. */
+static bool has_plenty(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	return z->free_total > meta__zone_reserve(m, true) + z->geo.ndrives;
+}
+
+void meta__tell_turn(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	if (!m->mounted || m->failed || m->stopping)
+		return;
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		if (list_empty(&z->fresh[d]) || z->tell[d].zone != META__ZONE_NONE) /* (5) */
+			continue;
+		if (meta__drive_serves(m, d) && has_plenty(m))
+			take(m, d);
+	}
+}
+
+bool meta__tell_idle(const struct meta *m)
+{
+	return m->zones->telling == 0;
+}
+
+void meta__tell_stat(const struct meta *m, struct meta_statfs *out)
+{
+	out->told_blocks = m->zones->told_blocks;
+	out->told_failures = m->zones->told_failures;
+}
