@@ -223,6 +223,7 @@ struct app_op {
 	uint32_t first_sum; /* read: in the batch's or its own table                */
 	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
 	uint32_t nblocks_done;
+	uint32_t nblocks_placed; /* read of a batch: there is room for, at window_at   */
 	struct app_part *part; /* read over TCP: what it lands in                      */
 	char *buf;             /* of staging                                           */
 	uint32_t *sums;        /* read of more than FAB_SUMS_INLINE blocks: of staging  */

@@ -5,7 +5,7 @@
  *   ACCEPTED --plan--> PLANNED --room in the window--> PLACED --drives--> LANDED --> answer
  *      ^                  |                               |                  |
  *      |                  +-- -EMSGSIZE, behind the end   +-- no staging:    +-- -EIO
- *      |                                                      plan again     |
+ *      |                                                      from the start   |
  *      +----------------- more than 4 MiB: the next piece -------------------+
  *
  * With shared memory the drives write into the client's window; without, into staging, from
@@ -16,7 +16,8 @@
  *             ^ offset (a multiple of 4096) ^ end             ^ window_at
  *
  * A piece ends at a multiple of 4 MiB of the file: what lies within one is one plan, so a
- * write within it is seen whole or not at all.  Blocks planned are not reused before
+ * write within it is seen whole or not at all: the length that is told comes from the plan of
+ * the first piece, so what is planned again is placed again.  Blocks planned are not reused before
  * meta_read_end().  Nobody here looks at checksums: they are the reader's to check.
  */
 #include "appliance/app_op.h"
@@ -63,7 +64,15 @@ void app_read_item_begin(struct app_op *op)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Room in a window that is this read's alone. */
+static void give_table(struct app_op *op)
+{
+	if (op->sums)
+		app_table_give(op->core, op->sums, op->sums_bytes);
+	op->sums = NULL;
+}
+
+/* Room in a window that is this read's alone.  A read that begins again has its table still: to give
+ * it back would wake others that wait, and itself, for nothing. */
 static int place_alone(struct app_op *op)
 {
 	uint64_t bytes = (uint64_t)op->nblocks * BLOCK_SIZE;
@@ -72,11 +81,26 @@ static int place_alone(struct app_op *op)
 		bytes += op->nblocks * sizeof(le32);
 	if (bytes > op->req->window.length_bytes)
 		return -EMSGSIZE;
-	if (op->nblocks <= FAB_SUMS_INLINE)
+	bytes = op->nblocks * sizeof(le32);
+	if (op->nblocks <= FAB_SUMS_INLINE || (op->sums && bytes <= op->sums_bytes))
 		return 0;
-	op->sums_bytes = op->nblocks * (uint32_t)sizeof(le32);
+	give_table(op);
+	op->sums_bytes = (uint32_t)bytes;
 	op->sums = app_table_take(op->core, op->sums_bytes);
 	return op->sums ? 0 : -EAGAIN;
+}
+
+/* ... or in the batch's; of a read that begins again, where it was if it still fits. */
+static int place_in_batch(struct app_op *op)
+{
+	int err;
+
+	if (op->nblocks <= op->nblocks_placed)
+		return 0;
+	err = app_batch_place(op->batch, op->nblocks, &op->window_at, &op->first_sum);
+	if (!err)
+		op->nblocks_placed = op->nblocks;
+	return err;
 }
 
 /* The first plan has told the size: what there is to read, and where it goes. */
@@ -96,12 +120,19 @@ static int place(struct app_op *op)
 		return -EMSGSIZE;
 	op->nblocks = (uint32_t)nblocks;
 	app_turn_cost(op, nblocks * BLOCK_SIZE);
-	if (op->batch)
-		return app_batch_place(op->batch, op->nblocks, &op->window_at, &op->first_sum);
-	return place_alone(op);
+	return op->batch ? place_in_batch(op) : place_alone(op);
 }
 
-/* A later plan: the file may have become shorter meanwhile. */
+/* As if nothing had been planned: by its name again, which may be another file's now. */
+static void from_the_start(struct app_op *op)
+{
+	op->nblocks = 0;
+	op->nblocks_done = 0;
+	op->target[0] = op->target[1];
+	op->at = READ_ACCEPTED;
+}
+
+/* A later piece: the file may have become shorter meanwhile. */
 static void clip(struct app_op *op)
 {
 	uint64_t end = op->offset_bytes + op->done_bytes;
@@ -245,13 +276,9 @@ static bool replaced(struct app_op *op)
 	if (op->meta.status != -ESTALE || op->nblocks == 0 || !op->names ||
 	    ++op->tries > READ_TRIES)
 		return false;
-	if (op->sums)
-		app_table_give(op->core, op->sums, op->sums_bytes);
-	op->sums = NULL;
-	op->nblocks = 0;
-	op->nblocks_done = 0;
-	op->target[0] = op->target[1];
-	op->at = READ_ACCEPTED;
+	give_table(op);
+	op->nblocks_placed = 0; /* pieces of the other may still be on their way there */
+	from_the_start(op);
 	return true;
 }
 
@@ -286,12 +313,10 @@ enum app_next app_read_step(struct app_op *op)
 		if (op->nblocks == 0)
 			err = place(op);
 		else
-			err = 0, clip(op); /* a later piece, or again */
-		if (err == -EAGAIN) {      /* no table for its checksums: from the start, later */
+			err = 0, clip(op);
+		if (err == -EAGAIN) { /* no table for its checksums: from the start, later */
 			app_read_end(op);
-			op->nblocks = 0;
-			op->target[0] = op->target[1];
-			op->at = READ_ACCEPTED;
+			from_the_start(op);
 			app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
 			app_parts_hurry(op->core);
 			return APP_WAIT;
@@ -308,6 +333,8 @@ enum app_next app_read_step(struct app_op *op)
 		if (!to) { /* it may take long: blocks must not be kept from reuse */
 			app_read_end(op);
 			op->at = READ_ACCEPTED;
+			if (op->nblocks_done == 0)
+				from_the_start(op);
 			return APP_WAIT;
 		}
 		op->at = READ_LANDED;
