@@ -668,6 +668,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		app_cores_let_in(core);
 	if (likely(core->life == APP_SERVING && core->meta)) {
 		app_clients_turn(core);
+		app_totals_turn(core);
 		app_scrub_turn(core);
 	}
 	if (unlikely(core->life == APP_BOOTING && core->meta))
@@ -763,6 +764,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 	at_ns = min_u64(at_ns, app_scrub_deadline(core));
 	at_ns = min_u64(at_ns, app_store_deadline(core));
 	at_ns = min_u64(at_ns, app_holds_deadline(core));
+	at_ns = min_u64(at_ns, app_totals_deadline(core));
 	for (uint32_t i = 0; i < drives_looked_after(core); i++)
 		if (core->qp[i])
 			at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));

@@ -329,6 +329,7 @@ struct app_core {
 	uint64_t mark;        /* as clients are told */
 	uint64_t forgotten;   /* ... too */
 	uint64_t age_ns;      /* when clients grow older */
+	uint64_t totals_ns;   /* when totals are passed up; 0: nothing is pending */
 	struct app_media media;
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
@@ -668,6 +669,12 @@ void app_holds_closed(struct app_core *core, struct app_session *s);
 
 /* This core's share of what STATUS tells. */
 void app_stat_add(struct app_core *core, struct app_op *op);
+
+/* ---- app_totals.c ---------------------------------------------------------------------------- */
+
+/* Is it time to pass totals up? */
+void app_totals_turn(struct app_core *core);
+uint64_t app_totals_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
 /* ---- app_scrub.c ----------------------------------------------------------------------------- */
 

@@ -285,6 +285,7 @@ enum meta_op_type {
 	META_OP_XATTR_GET,  /* target; xattr -> list_out, list_used                               */
 	META_OP_XATTR_LIST, /* target, offset -> list_out, list_used, seek_more, length: goes on  */
 	META_OP_LET_GO,     /* target.handle: a META_HOLD of it less                              */
+	META_OP_TOTALS,     /* target, flags NOFOLLOW -> totals: of all below; attr               */
 	META_OP_DRIVE,      /* offset = number, flags UNDRAIN: as meta_drive_drain()              */
 	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
 };
@@ -340,6 +341,16 @@ struct meta_receipt_id {
 	/* RECALL: its client cannot have been forgotten if nobody was since `forgotten` */
 	bool sure;
 	uint64_t forgotten;
+};
+
+/* Of all that is below a directory; of anything else its own size.  Bytes and blocks of a file with
+ * several names are counted once, where one of them is. */
+struct meta_totals {
+	uint64_t entries;
+	uint64_t dirs; /* of the entries, those that are directories */
+	uint64_t bytes;
+	uint64_t blocks;
+	bool settled; /* exact: nothing is pending (meta_totals_pending()) */
 };
 
 struct meta_statfs {
@@ -461,6 +472,7 @@ struct meta_op {
 	const char *xattr; /* XATTR_*: its name */
 	uint32_t xattr_len;
 	struct meta_statfs *statfs;
+	struct meta_totals *totals;
 	struct meta_receipt_id receipt; /* changes, RECALL */
 
 	int status;            /* result                                              */
@@ -584,6 +596,16 @@ void meta_client_keep(struct meta *m, uint64_t client);
 void meta_clients_age(struct meta *m);
 /* Of who came when meta_durable_seq() was this, or more, nothing was forgotten. */
 uint64_t meta_clients_forgotten(const struct meta *m);
+
+/* ---- totals of whole trees --------------------------------------------------------- */
+
+/*
+ * What changes in a tree reaches the totals of the directories above it in rounds.  Call this once
+ * in about a second while meta_totals_pending(); turn the crank.  Nothing is pending when all is
+ * exact; or what is cannot be read.
+ */
+void meta_totals_round(struct meta *m);
+bool meta_totals_pending(const struct meta *m);
 
 /* ---- check ----------------------------------------------------------------------- */
 

@@ -19,9 +19,8 @@
  *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory.
  *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files.
  */
+#include "meta/meta_check.h"
 #include "meta/meta_page.h"
-#include "meta/meta_record.h"
-#include "meta/meta_store.h"
 
 #include "base/hash.h"
 
@@ -31,47 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS     1024u
-#define AGAIN_MAX   16u /* walks begun again because the store was not quiet */
-#define PASS_SUM    0u
-#define PASS_BUCKET 1u
-#define PASS_NAME   2u
-
-enum sum { SUM_INODES, SUM_DIRS, SUM_ORPHANS, SUMS };
-
-struct meta__checker {
-	struct meta_check *out;
-	int status;
-	int (*stage)(struct meta *m); /* 0: go on; -EAGAIN: wait; -EALREADY: the end */
-	uint32_t pass, shard, again;
-	uint64_t state; /* of all trees when the walk began */
-	bool walking;
-	uint8_t *used;          /* a bit a block of the zones */
-	uint32_t *zone_record;  /* of this shard: as its ZONE records say */
-	uint32_t *zone_counted; /* of this shard: as its extents say */
-	uint32_t *zone_total;   /* of all shards, pages too */
-	uint64_t sum[SUMS];
-	uint64_t (*bucket)[BUCKETS]; /* SUMS of them */
-	uint64_t files, dirs;        /* inodes, directory records of this shard */
-	bool root_seen;
-	/* the directory and the inode that the walk is in */
-	bool in_dir, in_inode;
-	uint64_t dir, dir_names, dir_subdirs;
-	struct meta__dir dir_says;
-	struct meta__inode inode;
-	uint64_t inode_blocks;
-	uint64_t tail_block; /* of the inode: what its TAIL records have said so far */
-	uint32_t tail_len;
-	uint8_t tail[META_TAIL_MAX];
-	uint32_t xattrs;          /* of the inode: heads so far */
-	uint64_t xattr_at;        /* index of the last head     */
-	uint32_t xattr_left;      /* bytes of its value that are still to come */
-	struct meta_key name_key; /* of the last name, and that name */
-	char name[META_NAME_MAX];
-	uint32_t name_len;
-};
-
-__attribute__((format(printf, 2, 3))) static void problem(struct meta *m, const char *fmt, ...)
+void meta__problem(struct meta *m, const char *fmt, ...)
 {
 	struct meta__checker *c = m->checker;
 	va_list args;
@@ -88,8 +47,8 @@ __attribute__((format(printf, 2, 3))) static void problem(struct meta *m, const 
 /* ---- what refers to other shards ---------------------------------------------------- */
 
 /* `times` (perhaps negative) more of this; `what` says who says so, when it must be named. */
-static void tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
-		  int64_t times, const char *what)
+void meta__tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
+		 int64_t times, const char *what)
 {
 	struct meta__checker *c = m->checker;
 	uint64_t hash = hash_bytes(m->secret + sum, words, nwords * sizeof(*words));
@@ -101,9 +60,10 @@ static void tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t 
 	else if (c->pass == PASS_BUCKET)
 		c->bucket[sum][hash % BUCKETS] += hash * (uint64_t)times;
 	else if (c->bucket[sum][hash % BUCKETS])
-		problem(m, "shard %u: %s of %llx.%llx.%llx: nothing, or something else, agrees",
-			c->shard, what, (unsigned long long)words[0], (unsigned long long)words[1],
-			(unsigned long long)words[2]);
+		meta__problem(m,
+			      "shard %u: %s of %llx.%llx.%llx: nothing, or something else, agrees",
+			      c->shard, what, (unsigned long long)words[0],
+			      (unsigned long long)words[1], (unsigned long long)words[2]);
 }
 
 static void tally_inode(struct meta *m, const struct meta_handle *h, enum meta_type type,
@@ -111,7 +71,7 @@ static void tally_inode(struct meta *m, const struct meta_handle *h, enum meta_t
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, type, child };
 
-	tally(m, SUM_INODES, words, 5, times, what);
+	meta__tally(m, SUM_INODES, words, 5, times, what);
 }
 
 static void tally_dir(struct meta *m, const struct meta_handle *h, uint64_t number, uint64_t parent,
@@ -119,7 +79,7 @@ static void tally_dir(struct meta *m, const struct meta_handle *h, uint64_t numb
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, number, parent };
 
-	tally(m, SUM_DIRS, words, 5, times, what);
+	meta__tally(m, SUM_DIRS, words, 5, times, what);
 }
 
 static void tally_orphan(struct meta *m, const struct meta_handle *h, int64_t times,
@@ -127,7 +87,7 @@ static void tally_orphan(struct meta *m, const struct meta_handle *h, int64_t ti
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, m->checker->shard };
 
-	tally(m, SUM_ORPHANS, words, 4, times, what);
+	meta__tally(m, SUM_ORPHANS, words, 4, times, what);
 }
 
 /* ---- directories and names ------------------------------------------------------------ */
@@ -136,14 +96,16 @@ static void dir_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
 
+	if (c->in_dir)
+		meta__totals_end(m);
 	if (c->in_dir && c->pass == PASS_SUM && c->dir_names != c->dir_says.count)
-		problem(m, "directory %llx counts %llu names, %llu are there",
-			(unsigned long long)c->dir, (unsigned long long)c->dir_says.count,
-			(unsigned long long)c->dir_names);
+		meta__problem(m, "directory %llx counts %llu names, %llu are there",
+			      (unsigned long long)c->dir, (unsigned long long)c->dir_says.count,
+			      (unsigned long long)c->dir_names);
 	if (c->in_dir && c->pass == PASS_SUM && c->dir_subdirs != c->dir_says.subdirs)
-		problem(m, "directory %llx counts %llu directories, %llu are there",
-			(unsigned long long)c->dir, (unsigned long long)c->dir_says.subdirs,
-			(unsigned long long)c->dir_subdirs);
+		meta__problem(m, "directory %llx counts %llu directories, %llu are there",
+			      (unsigned long long)c->dir, (unsigned long long)c->dir_says.subdirs,
+			      (unsigned long long)c->dir_subdirs);
 	c->in_dir = false;
 }
 
@@ -152,14 +114,19 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	struct meta__checker *c = m->checker;
 	struct meta__dir *d = &c->dir_says;
 
+	if (meta__key_index(key) == 1) {
+		meta__check_totals(m, key, value, len);
+		return;
+	}
 	dir_end(m);
+	memset(&c->totals, 0, sizeof(c->totals));
 	c->dir = meta__key_dir(key);
 	c->dirs++;
 	if (meta__key_hash(key) || meta__key_uniq(key) || meta__key_kind(key) ||
 	    meta__key_index(key) || meta__dir_parse(value, len, d) != 0 ||
 	    meta__dir_shard(m, c->dir) != c->shard) {
-		problem(m, "shard %u: record of directory %llx is malformed", c->shard,
-			(unsigned long long)c->dir);
+		meta__problem(m, "shard %u: record of directory %llx is malformed", c->shard,
+			      (unsigned long long)c->dir);
 		return;
 	}
 	c->in_dir = true;
@@ -192,19 +159,22 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 
 	if (meta__name_parse(value, len, &n) != 0 || meta__key_kind(key) || meta__key_index(key) ||
 	    meta__name_hash(m, dir, n.bytes, n.len) != meta__key_hash(key)) {
-		problem(m, "directory %llx: a name is malformed", (unsigned long long)dir);
+		meta__problem(m, "directory %llx: a name is malformed", (unsigned long long)dir);
 		return;
 	}
 	if (!c->in_dir || c->dir != dir)
-		problem(m, "directory %llx has a name and no record", (unsigned long long)dir);
+		meta__problem(m, "directory %llx has a name and no record",
+			      (unsigned long long)dir);
 	if (is_twice(c, key, &n))
-		problem(m, "directory %llx has a name twice: %.*s", (unsigned long long)dir,
-			(int)n.len, n.bytes);
+		meta__problem(m, "directory %llx has a name twice: %.*s", (unsigned long long)dir,
+			      (int)n.len, n.bytes);
 	c->dir_names++;
 	c->dir_subdirs += n.type == META_TYPE_DIR;
 	c->out->names += c->pass == PASS_SUM;
 	tally_inode(m, &n.handle, n.type, n.child, 1, "name");
-	if (n.type == META_TYPE_DIR)
+	if (n.type != META_TYPE_DIR)
+		meta__tally_links(m, &n.handle, dir, 1, "name");
+	else
 		tally_dir(m, &n.handle, n.child, dir, 1, "name");
 }
 
@@ -212,8 +182,9 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 
 static void inode_problem(struct meta *m, const struct meta__inode *in, const char *what)
 {
-	problem(m, "inode %llx.%llx.%llx: %s", (unsigned long long)in->handle.dir,
-		(unsigned long long)in->handle.hash, (unsigned long long)in->handle.uniq, what);
+	meta__problem(m, "inode %llx.%llx.%llx: %s", (unsigned long long)in->handle.dir,
+		      (unsigned long long)in->handle.hash, (unsigned long long)in->handle.uniq,
+		      what);
 }
 
 static void tail_end(struct meta *m)
@@ -250,14 +221,17 @@ static void inode_end(struct meta *m)
 	if (c->in_inode && c->pass == PASS_SUM) {
 		tail_end(m);
 		xattrs_end(m);
+		if (!c->counted_seen)
+			inode_problem(m, &c->inode, "no name is in the directory that counts it");
 	}
 
 	if (c->in_inode && c->pass == PASS_SUM && c->inode_blocks != c->inode.blocks)
-		problem(m, "inode %llx.%llx.%llx says %llu blocks, %llu are there",
-			(unsigned long long)c->inode.handle.dir,
-			(unsigned long long)c->inode.handle.hash,
-			(unsigned long long)c->inode.handle.uniq,
-			(unsigned long long)c->inode.blocks, (unsigned long long)c->inode_blocks);
+		meta__problem(m, "inode %llx.%llx.%llx says %llu blocks, %llu are there",
+			      (unsigned long long)c->inode.handle.dir,
+			      (unsigned long long)c->inode.handle.hash,
+			      (unsigned long long)c->inode.handle.uniq,
+			      (unsigned long long)c->inode.blocks,
+			      (unsigned long long)c->inode_blocks);
 	c->in_inode = false;
 }
 
@@ -270,10 +244,10 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	inode_end(m);
 	if (meta__inode_parse(value, len, in) != 0 || meta__key_index(key) ||
 	    meta__dir_shard(m, meta__key_dir(key)) != c->shard) {
-		problem(m, "shard %u: inode %llx.%llx.%llx is malformed", c->shard,
-			(unsigned long long)meta__key_dir(key),
-			(unsigned long long)meta__key_hash(key),
-			(unsigned long long)meta__key_uniq(key));
+		meta__problem(m, "shard %u: inode %llx.%llx.%llx is malformed", c->shard,
+			      (unsigned long long)meta__key_dir(key),
+			      (unsigned long long)meta__key_hash(key),
+			      (unsigned long long)meta__key_uniq(key));
 		return;
 	}
 	in->handle = (struct meta_handle){ meta__key_dir(key), meta__key_hash(key),
@@ -282,6 +256,7 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	c->inode_blocks = 0;
 	c->tail_len = 0;
 	c->xattrs = 0;
+	c->counted_seen = !(in->flags & META__INODE_LINKED);
 	c->xattr_left = 0;
 	c->tail_block = in->inline_len ? 0 : META_NO_TAIL;
 	c->files++;
@@ -289,11 +264,13 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	if (in->inline_len && crc32c_block(in->inline_bytes, in->inline_len) != in->inline_crc)
 		inode_problem(m, in, "its bytes do not match their checksum");
 	if (in->handle.uniq >= m->shard[c->shard].uniq_next && in->handle.uniq)
-		problem(m, "inode %llx.%llx.%llx: its number was never given out",
-			(unsigned long long)in->handle.dir, (unsigned long long)in->handle.hash,
-			(unsigned long long)in->handle.uniq);
+		meta__problem(m, "inode %llx.%llx.%llx: its number was never given out",
+			      (unsigned long long)in->handle.dir,
+			      (unsigned long long)in->handle.hash,
+			      (unsigned long long)in->handle.uniq);
 	orphan = in->nlink == 0 || in->flags & (META__INODE_TRIMMING | META__INODE_HIDDEN);
 	tally_orphan(m, &in->handle, orphan ? 1 : 0, "inode");
+	meta__tally_own(m, in);
 	if (in->flags & META__INODE_TREE)
 		tally_dir(m, &in->handle, in->child, 0, 1, "inode of a tree that goes");
 	if (in->child != META_ROOT_DIR)
@@ -307,10 +284,10 @@ static void check_tail(struct meta *m, const struct meta_key *key, const void *v
 	uint64_t index = meta__key_index(key);
 
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_TAIL)) {
-		problem(m, "shard %u: a tail of %llx.%llx.%llx, which is not there", c->shard,
-			(unsigned long long)meta__key_dir(key),
-			(unsigned long long)meta__key_hash(key),
-			(unsigned long long)meta__key_uniq(key));
+		meta__problem(m, "shard %u: a tail of %llx.%llx.%llx, which is not there", c->shard,
+			      (unsigned long long)meta__key_dir(key),
+			      (unsigned long long)meta__key_hash(key),
+			      (unsigned long long)meta__key_uniq(key));
 		return;
 	}
 	if (c->tail_len == 0)
@@ -350,10 +327,10 @@ static void check_xattr(struct meta *m, const struct meta_key *key, const void *
 	const uint32_t piece = (uint32_t)(index & 0xff);
 
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_XATTR)) {
-		problem(m, "shard %u: an attribute of %llx.%llx.%llx, which is not there", c->shard,
-			(unsigned long long)meta__key_dir(key),
-			(unsigned long long)meta__key_hash(key),
-			(unsigned long long)meta__key_uniq(key));
+		meta__problem(m, "shard %u: an attribute of %llx.%llx.%llx, which is not there",
+			      c->shard, (unsigned long long)meta__key_dir(key),
+			      (unsigned long long)meta__key_hash(key),
+			      (unsigned long long)meta__key_uniq(key));
 		return;
 	}
 	if (c->pass != PASS_SUM || (c->inode.nlink == 0 && !(c->inode.flags & META__INODE_HIDDEN)))
@@ -392,7 +369,8 @@ static void check_run(struct meta *m, struct meta_run run)
 	first = zone == META__ZONE_NONE ? 0 : run.baddr - meta__geo_zone_baddr(g, zone);
 	if (first == 0 || first + run.nblocks > g->zone_end ||
 	    meta__zone_at(m, zone)->kind != META__ZONE_DATA) {
-		problem(m, "inode %llx.%llx.%llx has blocks where no data is: drive %u block %llu",
+		meta__problem(
+			m, "inode %llx.%llx.%llx has blocks where no data is: drive %u block %llu",
 			(unsigned long long)c->inode.handle.dir,
 			(unsigned long long)c->inode.handle.hash,
 			(unsigned long long)c->inode.handle.uniq, META_BADDR_DRIVE(run.baddr),
@@ -403,7 +381,8 @@ static void check_run(struct meta *m, struct meta_run run)
 	for (uint64_t b = (uint64_t)zone * g->zone_blocks + first, n = 0; n < run.nblocks;
 	     n++, b++) {
 		if (c->used[b / 8] >> b % 8 & 1)
-			problem(m,
+			meta__problem(
+				m,
 				"drive %u block %llu belongs to two extents, one of %llx.%llx.%llx",
 				META_BADDR_DRIVE(run.baddr),
 				(unsigned long long)(META_BADDR_BLOCK(run.baddr) + n),
@@ -422,18 +401,18 @@ static void check_extent(struct meta *m, const struct meta_key *key, const void 
 	struct meta__extent x;
 
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_EXTENT)) {
-		problem(m, "shard %u: an extent of %llx.%llx.%llx, which is not there", c->shard,
-			(unsigned long long)meta__key_dir(key),
-			(unsigned long long)meta__key_hash(key),
-			(unsigned long long)meta__key_uniq(key));
+		meta__problem(m, "shard %u: an extent of %llx.%llx.%llx, which is not there",
+			      c->shard, (unsigned long long)meta__key_dir(key),
+			      (unsigned long long)meta__key_hash(key),
+			      (unsigned long long)meta__key_uniq(key));
 		return;
 	}
 	if (meta__extent_parse(value, len, &x) != 0) {
-		problem(m, "inode %llx.%llx.%llx: extent %llu is malformed",
-			(unsigned long long)c->inode.handle.dir,
-			(unsigned long long)c->inode.handle.hash,
-			(unsigned long long)c->inode.handle.uniq,
-			(unsigned long long)meta__key_index(key));
+		meta__problem(m, "inode %llx.%llx.%llx: extent %llu is malformed",
+			      (unsigned long long)c->inode.handle.dir,
+			      (unsigned long long)c->inode.handle.hash,
+			      (unsigned long long)c->inode.handle.uniq,
+			      (unsigned long long)meta__key_index(key));
 		return;
 	}
 	if (c->pass != PASS_SUM)
@@ -467,13 +446,16 @@ static void check_obj(struct meta *m, const struct meta_key *key, const void *va
 	case META__KIND_XATTR:
 		check_xattr(m, key, value, len);
 		return;
+	case META__KIND_LINKS:
+		meta__check_links(m, key, value, len);
+		return;
 	case META__KIND_LINK:
 		if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_LINK) ||
 		    c->inode.type != META_TYPE_SYMLINK)
-			problem(m, "shard %u: a symlink's text without its inode", c->shard);
+			meta__problem(m, "shard %u: a symlink's text without its inode", c->shard);
 		return;
 	default:
-		problem(m, "shard %u: a record of an unknown kind", c->shard);
+		meta__problem(m, "shard %u: a record of an unknown kind", c->shard);
 	}
 }
 
@@ -486,7 +468,7 @@ static void check_zone_record(struct meta *m, const struct meta_key *key, const 
 	le64 live;
 
 	if (zone == META__ZONE_NONE || len != sizeof(live)) {
-		problem(m, "shard %u: a zone record is malformed", m->checker->shard);
+		meta__problem(m, "shard %u: a zone record is malformed", m->checker->shard);
 		return;
 	}
 	memcpy(&live, value, sizeof(live));
@@ -499,7 +481,7 @@ static void check_orphan(struct meta *m, const struct meta_key *key, const void 
 	struct meta__orphan o;
 
 	if (meta__orphan_parse(value, len, &o) != 0 || o.handle.uniq != meta__key_uniq(key)) {
-		problem(m, "shard %u: an orphan record is malformed", m->checker->shard);
+		meta__problem(m, "shard %u: an orphan record is malformed", m->checker->shard);
 		return;
 	}
 	tally_orphan(m, &o.handle, -1, "orphan record");
@@ -533,10 +515,15 @@ static void check_record(struct meta *m, const struct meta_key *key, const void 
 			break;
 		check_orphan(m, key, value, len);
 		return;
+	case META__CLASS_PENDING:
+		if (!own)
+			break;
+		meta__check_pending(m, key, len);
+		return;
 	case META__CLASS_RECEIPT: /* in no tree */
 		break;
 	}
-	problem(m, "shard %u: a record of an unknown class", c->shard);
+	meta__problem(m, "shard %u: a record of an unknown class", c->shard);
 }
 
 /* ---- walking -------------------------------------------------------------------------------- */
@@ -551,8 +538,8 @@ static void check_page(struct meta *m, const struct meta__walk *w)
 		c->out->pages++;
 		c->zone_total[zone] += META_PAGE_BLOCKS;
 		if (meta__zone_at(m, zone)->kind != META__ZONE_PAGE)
-			problem(m, "shard %u: a page lies in zone %u, which is not for pages",
-				c->shard, zone);
+			meta__problem(m, "shard %u: a page lies in zone %u, which is not for pages",
+				      c->shard, zone);
 	}
 	for (uint32_t i = 0; at->level == 0 && i < at->count; i++) {
 		struct meta_key key;
@@ -573,15 +560,17 @@ static void shard_end(struct meta *m)
 	if (c->pass != PASS_SUM)
 		return;
 	if (c->files != m->shard[c->shard].files)
-		problem(m, "shard %u counts %llu inodes, %llu are there", c->shard,
-			(unsigned long long)m->shard[c->shard].files, (unsigned long long)c->files);
+		meta__problem(m, "shard %u counts %llu inodes, %llu are there", c->shard,
+			      (unsigned long long)m->shard[c->shard].files,
+			      (unsigned long long)c->files);
 	if (c->dirs != m->shard[c->shard].dirs)
-		problem(m, "shard %u counts %llu directories, %llu are there", c->shard,
-			(unsigned long long)m->shard[c->shard].dirs, (unsigned long long)c->dirs);
+		meta__problem(m, "shard %u counts %llu directories, %llu are there", c->shard,
+			      (unsigned long long)m->shard[c->shard].dirs,
+			      (unsigned long long)c->dirs);
 	for (uint32_t z = 0; z < m->zones->geo.nzones; z++) {
 		if (c->zone_record[z] != c->zone_counted[z])
-			problem(m, "shard %u says that %u blocks of zone %u live, %u do", c->shard,
-				c->zone_record[z], z, c->zone_counted[z]);
+			meta__problem(m, "shard %u says that %u blocks of zone %u live, %u do",
+				      c->shard, c->zone_record[z], z, c->zone_counted[z]);
 		c->zone_total[z] += c->zone_counted[z];
 		c->zone_record[z] = c->zone_counted[z] = 0;
 	}
@@ -597,15 +586,17 @@ static int shards_end(struct meta *m)
 
 	if (c->pass == PASS_SUM) {
 		if (!c->root_seen)
-			problem(m, "the root directory is missing");
+			meta__problem(m, "the root directory is missing");
 		for (uint32_t z = 0; z < m->zones->geo.nzones; z++)
 			if (c->zone_total[z] != meta__zone_at(m, z)->live)
-				problem(m, "zone %u: %u blocks are thought to live, %u do", z,
-					meta__zone_at(m, z)->live, c->zone_total[z]);
+				meta__problem(m, "zone %u: %u blocks are thought to live, %u do", z,
+					      meta__zone_at(m, z)->live, c->zone_total[z]);
 		for (uint32_t i = 0; i < SUMS; i++)
 			left |= c->sum[i] != 0;
 	} else {
 		left = c->pass == PASS_BUCKET;
+		if (!left && c->out->problems == 0)
+			meta__problem(m, "records do not add up, of what is not there");
 	}
 	if (!left)
 		return -EALREADY;
@@ -639,7 +630,7 @@ static int walk_shards(struct meta *m)
 		return 0;
 	}
 	if (event == WALK_BAD)
-		problem(m, "%s", w->why);
+		meta__problem(m, "%s", w->why);
 	c->walking = false;
 	shard_end(m);
 	c->shard++;

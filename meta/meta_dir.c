@@ -63,5 +63,7 @@ int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs, int64_
 	d.subdirs += (uint64_t)(int64_t)subdirs;
 	d.mtime_ns = wall_ns;
 	d.ctime_ns = wall_ns;
-	return meta__dir_put(m, dir, &d);
+	if (meta__owed_take(m, dir, &d) || names || subdirs)
+		rc = meta__dir_pend(m, dir, &d);
+	return rc ? rc : meta__dir_put(m, dir, &d);
 }

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#define META_FORMAT_VERSION 1u
+#define META_FORMAT_VERSION 2u
 #define META_PAGE_BYTES     16384u
 #define META_PAGE_BLOCKS    4u
 #define META_VALUE_MAX      2304u /* of a record: 6 of the largest fit a page */
@@ -55,6 +55,7 @@ struct meta_inode_disk {
 	uint8_t flags;
 	le16 tail_len; /* bytes in TAIL records; then inline_len is 0 */
 	le16 xattrs;   /* extended attributes, in XATTR records       */
+	le64 counted;  /* the directory that counts its bytes; 0: none does */
 };
 
 /* FORMAT.md "Attribute record", piece 0; followed by the name, and by a value that is short. */
@@ -71,10 +72,25 @@ struct meta_dir_disk {
 	le64 mtime_ns; /* of the newest change of an entry, or as set         */
 	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
-	le64 parent; /* the number of the parent directory                  */
-	le64 flags;  /* META__DIR_*; later: spread, fenced                  */
+	le64 parent;     /* the number of the parent directory                  */
+	le64 flags;      /* META__DIR_*; later: spread, fenced                  */
+	le64 own_bytes;  /* of the files that it counts: the sum of their sizes */
+	le64 own_blocks; /* ... and of their blocks                             */
 };
-#define META__DIR_GOING 1u /* its inode has no link: all in it is being freed */
+#define META__DIR_GOING   1u /* its inode has no link: all in it is being freed      */
+#define META__DIR_PENDING 2u /* its total may be another than what it has passed up  */
+
+/* FORMAT.md "Totals record": beside the directory's.  Of whole trees. */
+struct meta_sums_disk {
+	le64 entries;
+	le64 dirs;
+	le64 bytes;
+	le64 blocks;
+};
+struct meta_totals_disk {
+	struct meta_sums_disk below;  /* what the directories in it have passed up to it */
+	struct meta_sums_disk passed; /* what it has passed up to its parent              */
+};
 
 /* FORMAT.md "Orphan record": key's uniq is the handle's; in the shard of the inode. */
 struct meta_orphan_disk {
@@ -143,9 +159,10 @@ static_assert(sizeof(struct meta_child_disk) == 32, "FORMAT.md 4");
 static_assert(sizeof(struct meta_leaf_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_inner_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
-static_assert(sizeof(struct meta_inode_disk) == 96, "FORMAT.md 5");
+static_assert(sizeof(struct meta_inode_disk) == 104, "FORMAT.md 5");
 static_assert(sizeof(struct meta_xattr_disk) == 8, "FORMAT.md 5");
-static_assert(sizeof(struct meta_dir_disk) == 72, "FORMAT.md 5");
+static_assert(sizeof(struct meta_dir_disk) == 88, "FORMAT.md 5");
+static_assert(sizeof(struct meta_totals_disk) == 64, "FORMAT.md 5");
 static_assert(sizeof(struct meta_orphan_disk) == 32, "FORMAT.md 5");
 static_assert(sizeof(struct meta_extent_disk) == 8, "FORMAT.md 5");
 static_assert(sizeof(struct meta_run_disk) == 8, "FORMAT.md 5");

@@ -65,6 +65,8 @@ static int say_inode(struct words *w, const void *value, uint32_t len)
 		say(w, ", attributes %u", in.xattrs);
 	if (in.flags & META__INODE_TRIMMING)
 		say(w, ", trimming from chunk %llu", (unsigned long long)in.trim_from);
+	if (in.counted)
+		say(w, ", counted by %llx", (unsigned long long)in.counted);
 	if (in.flags & META__INODE_HIDDEN)
 		say(w, ", hidden");
 	if (in.flags & META__INODE_TREE)
@@ -128,8 +130,38 @@ static int say_dir(struct words *w, const void *value, uint32_t len)
 	say(w, "%llu names, %llu of directories, parent %llx, inode ", (unsigned long long)d.count,
 	    (unsigned long long)d.subdirs, (unsigned long long)d.parent);
 	say_handle(w, &d.inode);
-	say(w, ", mtime %lld, ctime %lld%s", (long long)d.mtime_ns, (long long)d.ctime_ns,
-	    d.going ? ", goes with its tree" : "");
+	say(w, ", mtime %lld, ctime %lld, %llu bytes and %llu blocks of files",
+	    (long long)d.mtime_ns, (long long)d.ctime_ns, (unsigned long long)d.own_bytes,
+	    (unsigned long long)d.own_blocks);
+	say(w, "%s", d.going ? ", goes with its tree" : d.pending ? ", pending" : "");
+	return 0;
+}
+
+static void say_sums(struct words *w, const char *what, const struct meta__sums *s)
+{
+	say(w, "%s %llu entries, %llu directories, %llu bytes, %llu blocks", what,
+	    (unsigned long long)s->entries, (unsigned long long)s->dirs,
+	    (unsigned long long)s->bytes, (unsigned long long)s->blocks);
+}
+
+static int say_totals(struct words *w, const void *value, uint32_t len)
+{
+	struct meta__totals t;
+
+	if (meta__totals_parse(value, len, &t))
+		return -EUCLEAN;
+	say_sums(w, "below", &t.below);
+	say_sums(w, "; passed up", &t.passed);
+	return 0;
+}
+
+static int say_links(struct words *w, const void *value, uint32_t len)
+{
+	uint64_t names;
+
+	if (meta__links_parse(value, len, &names))
+		return -EUCLEAN;
+	say(w, "%llu names", (unsigned long long)names);
 	return 0;
 }
 
@@ -142,6 +174,17 @@ static int say_orphan(struct words *w, const void *value, uint32_t len)
 	say_handle(w, &o.handle);
 	if (o.mount_epoch)
 		say(w, ", held by mount %llu", (unsigned long long)o.mount_epoch);
+	return 0;
+}
+
+static int say_pending(struct words *w, const void *value, uint32_t len)
+{
+	le64 round;
+
+	if (len != sizeof(round))
+		return -EUCLEAN;
+	memcpy(&round, value, sizeof(round));
+	say(w, "round %llu", (unsigned long long)le64_get(round));
 	return 0;
 }
 
@@ -173,52 +216,68 @@ static int say_receipt(struct words *w, const struct meta_key *key, const void *
 
 static const char *kind_of(const struct meta_key *key)
 {
-	static const char *const objects[] = { "?", "inode", "tail", "extent", "link", "xattr" };
-	static const char *const stores[] = { "zone", "orphan", "receipt" };
+	static const char *const objects[] = { "?",    "inode", "tail", "extent",
+					       "link", "xattr", "names" };
+	static const char *const stores[] = { "zone", "orphan", "receipt", "pending" };
 	uint32_t class_ = meta__key_class(key), kind = meta__key_kind(key);
 
 	if (meta__key_dir(key) == 0)
-		return class_ >= META__CLASS_ZONE && class_ <= META__CLASS_RECEIPT
+		return class_ >= META__CLASS_ZONE && class_ <= META__CLASS_PENDING
 			       ? stores[class_ - META__CLASS_ZONE]
 			       : "?";
 	if (class_ == META__CLASS_OBJ)
 		return kind < ARRAY_LEN(objects) ? objects[kind] : "?";
+	if (class_ == META__CLASS_DIR && meta__key_index(key))
+		return "sums";
 	return class_ == META__CLASS_DIR ? "dir" : class_ == META__CLASS_NAME ? "name" : "?";
 }
 
-static int say_value(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
+static int say_object(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
 {
-	const char *kind = kind_of(key);
-
-	switch (kind[0]) {
-	case 'n':
-		return say_name(w, value, len);
-	case 'i':
+	switch (meta__key_kind(key)) {
+	case META__KIND_INODE:
 		return say_inode(w, value, len);
-	case 'e':
+	case META__KIND_EXTENT:
 		return say_extent(w, value, len);
-	case 't':
+	case META__KIND_TAIL:
 		say(w, "block %llu, piece %llu: %u bytes",
 		    (unsigned long long)(meta__key_index(key) / META__TAIL_PIECES),
 		    (unsigned long long)(meta__key_index(key) % META__TAIL_PIECES), len);
 		return len && len <= META__TAIL_PIECE ? 0 : -EUCLEAN;
-	case 'l':
+	case META__KIND_LINK:
 		say(w, "piece %llu: '%.*s'", (unsigned long long)meta__key_index(key), (int)len,
 		    (const char *)value);
 		return len && len <= META__LINK_PIECE ? 0 : -EUCLEAN;
-	case 'x':
+	case META__KIND_XATTR:
 		return say_xattr(w, meta__key_index(key), value, len);
-	case 'd':
-		return say_dir(w, value, len);
-	case 'o':
-		return say_orphan(w, value, len);
-	case 'z':
-		return say_zone(w, value, len);
-	case 'r':
-		return say_receipt(w, key, value, len);
+	case META__KIND_LINKS:
+		return say_links(w, value, len);
 	default:
 		return -EUCLEAN;
 	}
+}
+
+static int say_value(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
+{
+	if (kind_of(key)[0] == '?')
+		return -EUCLEAN;
+	switch (meta__key_class(key)) {
+	case META__CLASS_NAME:
+		return say_name(w, value, len);
+	case META__CLASS_OBJ:
+		return say_object(w, key, value, len);
+	case META__CLASS_DIR:
+		return meta__key_index(key) ? say_totals(w, value, len) : say_dir(w, value, len);
+	case META__CLASS_ORPHAN:
+		return say_orphan(w, value, len);
+	case META__CLASS_ZONE:
+		return say_zone(w, value, len);
+	case META__CLASS_RECEIPT:
+		return say_receipt(w, key, value, len);
+	case META__CLASS_PENDING:
+		return say_pending(w, value, len);
+	}
+	return -EUCLEAN;
 }
 
 int meta__dump_record(struct meta__table *t, const struct meta_key *key, bool del,

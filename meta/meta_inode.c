@@ -62,12 +62,14 @@ int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__in
 	return kept(m, out); /* (2) */
 }
 
-int meta__inode_put(struct meta *m, const struct meta__inode *in)
+int meta__inode_put(struct meta *m, struct meta__inode *in)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
+	int rc = meta__owe(m, in, false);
 
-	return meta__tx_put(m, in->shard, &key, m->ops->value,
-			    meta__inode_build(in, m->ops->value));
+	return rc ? rc
+		  : meta__tx_put(m, in->shard, &key, m->ops->value,
+				 meta__inode_build(in, m->ops->value));
 }
 
 void meta__inode_set(struct meta__inode *in, const struct meta_op *op)
@@ -99,6 +101,7 @@ void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta
 		.atime_ns = op->wall_ns,
 		.mode = mode,
 		.nlink = 1,
+		.counted = type == META_TYPE_DIR ? 0 : at->dir,
 	};
 	meta__inode_set(out, op);
 	meta__born(m, op, at, out);

@@ -41,13 +41,15 @@ struct meta_key {
 };
 
 enum meta__class {
-	META__CLASS_DIR = 0,  /* hash 0, uniq 0: the directory's own, in the shard of its entries */
+	/* hash 0, uniq 0: the directory's own, in the shard of its entries; index 1: its totals */
+	META__CLASS_DIR = 0,
 	META__CLASS_NAME = 1, /* uniq: the name's                                                */
 	META__CLASS_OBJ = 2,  /* uniq: the handle's                                              */
 	/* of directory 0, the store's own records: */
 	META__CLASS_ZONE = 3,    /* uniq: drive, index: zone; value: live blocks of the shard */
 	META__CLASS_ORPHAN = 4,  /* uniq: its handle's; value: what is to be freed or trimmed */
 	META__CLASS_RECEIPT = 5, /* in the log only: meta_receipt.c                          */
+	META__CLASS_PENDING = 6, /* index: a directory, whose total is to be passed up       */
 };
 
 enum meta__kind {
@@ -57,6 +59,7 @@ enum meta__kind {
 	META__KIND_EXTENT = 3, /* index: chunk of 512 KiB                       */
 	META__KIND_LINK = 4,   /* a symlink's text, index 0, 1: 2048 bytes each */
 	META__KIND_XATTR = 5,  /* meta_xattr.c; index: hash, twin, piece        */
+	META__KIND_LINKS = 6,  /* meta_links.c; index: a directory with names   */
 };
 
 static inline struct meta_key meta__key(uint64_t dir, uint64_t hash, enum meta__class class_,
@@ -522,11 +525,13 @@ enum {
 	META__OP_GC_FIND,            /* meta_gc_find.c                                */
 	META__OP_GC_LOOK,            /* meta_gc_move.c                                */
 	META__OP_GC_MOVE,
+	META__OP_PASS, /* meta_pass.c                                   */
 };
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
 void meta__gc_op_done(struct meta *m, struct meta_op *op);
+void meta__pass_op_done(struct meta *m, struct meta_op *op);
 int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
@@ -539,7 +544,8 @@ int meta__plan_touch(struct meta *m, struct meta_op *op);
 int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
 int meta__plan_gc_look(struct meta *m, struct meta_op *op); /* meta_gc_move.c */
 int meta__plan_gc_move(struct meta *m, struct meta_op *op);
-bool meta__ops_stalled(const struct meta *m); /* some wait for room */
+int meta__plan_pass(struct meta *m, struct meta_op *op); /* meta_pass.c */
+bool meta__ops_stalled(const struct meta *m);            /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);
 bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */

@@ -54,6 +54,13 @@ int meta__dir_free(struct meta *m, const struct meta__name *is)
 		return rc == -ENOENT ? -EIO : rc;
 	if (rc == 0 && d.count)
 		return -ENOTEMPTY;
+	if (rc == 0)
+		rc = meta__totals_leave(m, is->child, &d);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__totals_del(m, is->child);
+	if (meta__stop(rc, &miss))
+		return rc;
 	rc = meta__tx_del(m, meta__dir_shard(m, is->child), &dir_key);
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -95,7 +102,7 @@ int meta__plan_rmdir(struct meta *m, struct meta_op *op)
 
 int meta__plan_mkroot(struct meta *m, struct meta_op *op)
 {
-	const struct meta__inode in = {
+	struct meta__inode in = {
 		.handle = { META_ROOT_DIR, 0, 0 },
 		.shard = meta__dir_shard(m, META_ROOT_DIR),
 		.type = META_TYPE_DIR,

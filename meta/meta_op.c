@@ -86,6 +86,8 @@ static int plan_private(struct meta *m, struct meta_op *op)
 		return meta__plan_gc_look(m, op);
 	case META__OP_GC_MOVE:
 		return meta__plan_gc_move(m, op);
+	case META__OP_PASS:
+		return meta__plan_pass(m, op);
 	}
 	UNREACHABLE();
 }
@@ -149,6 +151,8 @@ static int plan(struct meta *m, struct meta_op *op)
 		return meta__plan_let_go(m, op);
 	case META_OP_DRIVE:
 		return meta__plan_drive(m, op);
+	case META_OP_TOTALS:
+		return meta__plan_totals(m, op);
 	}
 	return plan_private(m, op);
 }
@@ -164,6 +168,7 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_RECALL:
 	case META_OP_DRIVE: /* of no file */
 	case META_OP_SEEK:
+	case META_OP_TOTALS:
 	case META_OP_XATTR_GET:
 	case META_OP_XATTR_LIST:
 		return OP_NO_CHANGE;
@@ -348,8 +353,11 @@ static bool run(struct meta *m, struct meta_op *op)
 	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
 	m->ops->who = op->who;
+	meta__owed_none(m);
 	meta__tx_begin(m, op);
 	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);
+	if (rc == 0 && m->ops->nowed)
+		rc = meta__owed_settle(m);
 	if (rc == 0 && op->receipt.client && is_change(op))
 		rc = meta__receipt_want(m, op);
 	if (op->misses > 0 || rc == -EAGAIN)
@@ -490,7 +498,8 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 
 	op->state = kind_of(op);
 	if (!(op->state & OP_NO_CHANGE) || op->flags & META_HOLD || op->type == META_OP_STATFS ||
-	    op->type == META_OP_RECALL || op->type == META_OP_DRIVE) /* the store's alone */
+	    op->type == META_OP_RECALL || op->type == META_OP_DRIVE ||
+	    op->type == META_OP_TOTALS) /* the store's alone */
 		return false;
 	list_init(&op->link);
 	op->misses = 0;
@@ -521,6 +530,8 @@ static void settle(struct meta *m, struct meta_op *op)
 {
 	if ((int)op->type == META__OP_FREE_ORPHAN)
 		meta__orphan_op_done(m, op);
+	else if ((int)op->type == META__OP_PASS)
+		meta__pass_op_done(m, op);
 	else if (is_private(op))
 		meta__own_op_done(m, op);
 	else if (may_leave(m, op))
@@ -620,6 +631,7 @@ bool meta__ops_turn(struct meta *m)
 	more |= retry_stalled(m, &ops->stalled[META__STALL_CHANGES]);
 	more |= retry_stalled(m, &ops->stalled[META__STALL_DRIVES]);
 	more |= meta__orphan_turn(m);
+	more |= meta__totals_turn(m);
 	return more || !list_empty(&ops->ready) || !list_empty(&ops->over);
 }
 
@@ -669,7 +681,10 @@ int meta__ops_create(struct meta *m)
 	if (!ops)
 		return -ENOMEM;
 	ops->orphan = calloc(META_SHARDS_MAX, sizeof(*ops->orphan));
-	if (!ops->orphan) {
+	ops->totals = calloc(META_SHARDS_MAX, sizeof(*ops->totals));
+	if (!ops->orphan || !ops->totals) {
+		free(ops->orphan);
+		free(ops->totals);
 		free(ops);
 		return -ENOMEM;
 	}
@@ -691,6 +706,7 @@ void meta__ops_destroy(struct meta *m)
 		return;
 	meta__holds_destroy(m);
 	free(m->ops->orphan);
+	free(m->ops->totals);
 	free(m->ops);
 	m->ops = NULL;
 }

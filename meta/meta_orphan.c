@@ -277,6 +277,9 @@ static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 		rc = meta__tail_drop(m, in, &tail);
 	if (meta__stop(rc, &miss))
 		return rc;
+	rc = meta__owe(m, in, true);
+	if (meta__stop(rc, &miss))
+		return rc;
 	rc = meta__tx_del(m, in->shard, &key);
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -309,6 +312,7 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 		rc = meta__xattrs_free(m, in, &all);
 	if (rc == -E2BIG) {
 		in->nlink = 0;
+		in->counted = 0;
 		in->flags = 0;
 		in->trim_from = 0;
 		rc = meta__inode_put(m, in);
@@ -323,14 +327,19 @@ int meta__free_inode(struct meta *m, struct meta__inode *in)
 	return rc ? rc : miss;
 }
 
-int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns)
+int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int64_t wall_ns)
 {
 	const bool held = meta__is_held(m, &in->handle);
 	int rc = 0, miss = 0;
 
 	if (in->nlink <= 1 && !held)
 		return meta__free_inode(m, in);
-	in->nlink--;
+	if (in->nlink > 1)
+		rc = meta__links_less(m, in, dir);
+	else
+		in->counted = in->nlink = 0;
+	if (rc)
+		return rc; /* a miss, too: `in` is not yet what it will be */
 	in->ctime_ns = wall_ns;
 	if (in->nlink == 0)
 		rc = meta__orphan_put(m, in, m->epoch);
@@ -516,4 +525,5 @@ void meta__ops_mounted(struct meta *m)
 {
 	for (uint32_t s = 0; s < m->nshards; s++)
 		m->ops->orphan[s] = (struct meta__orphan_scan){ .maybe = true };
+	meta__totals_mounted(m);
 }

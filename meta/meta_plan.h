@@ -19,8 +19,9 @@
 #include <errno.h>
 
 /* Records and zones that one apply may touch to free a file; more is an orphan's work. */
-#define META__FREE_BUDGET 24u
+#define META__FREE_BUDGET 20u
 #define META__FREE_OPS    4u
+#define META__PASS_OPS    4u
 /* Directories above one another that a plan climbs: deeper than any path is long. */
 #define META__DEPTH_MAX 4096u
 
@@ -32,6 +33,24 @@ struct meta__orphan_scan {
 	uint64_t from;      /* a uniquifier                                 */
 	uint64_t tree;      /* the directory's that was stepped last: its uniquifier, */
 	uint64_t tree_from; /* ... and the hash of the entry that is next             */
+};
+
+/* meta_totals.c: what this mount knows of a shard's PENDING records. */
+struct meta__totals_scan {
+	bool next;     /* there may be some for the next round             */
+	bool again;    /* ... for the next sweep of this one               */
+	bool maybe;    /* ... for this sweep, from directory `from` on     */
+	bool busy;     /* an operation looks at it now                     */
+	uint32_t bad;  /* could not be read, in this mount                 */
+	uint64_t from; /* a directory's number                             */
+};
+
+/* What the plan that runs has still to add to a directory's records, modulo 2^64. */
+#define META__OWED_MAX 8u
+struct meta__owed {
+	uint64_t dir;
+	uint64_t bytes, blocks;  /* of its own      */
+	struct meta__sums below; /* of its totals   */
 };
 
 /* meta_orphan.c: what becomes of the blocks that die in the one plan that runs. */
@@ -68,6 +87,12 @@ struct meta__ops {
 	uint64_t tree_entries;            /* freed with their trees, since mount */
 	struct meta__holds *holds;        /* meta_hold.c; a reader has none      */
 	struct meta_op free_op[META__FREE_OPS];
+	struct meta__totals_scan *totals; /* nshards */
+	uint32_t totals_shard;            /* looked at last */
+	uint64_t totals_round;            /* begun, in this mount */
+	bool passes;                      /* one is under way     */
+	bool pends;                       /* there may be some for the next one */
+	struct meta_op pass_op[META__PASS_OPS];
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
 	struct meta__dead dead;
@@ -75,6 +100,9 @@ struct meta__ops {
 	uint64_t tree_freed;        /* entries that it frees */
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
+	uint32_t nowed;
+	struct meta__owed owed[META__OWED_MAX];
+	bool passing; /* the plan is one that passes up */
 	uint8_t value[META_VALUE_MAX];
 	uint8_t tail[META_TAIL_MAX];
 };
@@ -158,7 +186,8 @@ must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
 /* The same, freed or not; -ENOENT: none. */
 must_check int meta__inode_load(struct meta *m, const struct meta_handle *h,
 				struct meta__inode *out);
-must_check int meta__inode_put(struct meta *m, const struct meta__inode *in);
+/* What its directory counts of it follows: meta_totals.c. */
+must_check int meta__inode_put(struct meta *m, struct meta__inode *in);
 /* A new one, beside the name that `at` will get: handle and ino are set, the rest from op. */
 void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta__at *at,
 		     enum meta_type type, uint32_t mode, struct meta__inode *out);
@@ -319,8 +348,9 @@ must_check int meta__dead_blocks(struct meta *m, const struct meta__inode *in, u
 must_check int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from);
 /* The object has lost its last name: freed here if small, else it becomes an orphan. */
 must_check int meta__free_inode(struct meta *m, struct meta__inode *in);
-/* It has lost one of its names, perhaps the last. */
-must_check int meta__unlink_inode(struct meta *m, struct meta__inode *in, int64_t wall_ns);
+/* It has lost one of its names, which was in `dir`; perhaps the last. */
+must_check int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir,
+				  int64_t wall_ns);
 must_check int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch);
 must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
 /* A bounded step of freeing orphans; true: there is more to do at once. */
@@ -340,6 +370,50 @@ must_check int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_
  * share.  `born`: `in` never had a name. */
 must_check int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in,
 			       bool born, struct meta__inode *old, int64_t wall_ns);
+
+/* ---- meta_links.c --------------------------------------------------------------------- */
+
+/* These change LINKS records, and `in`, which the caller puts. */
+/* One name more, in `dir`. */
+must_check int meta__links_more(struct meta *m, struct meta__inode *in, uint64_t dir);
+/* One name fewer, in `dir`: not the last. */
+must_check int meta__links_less(struct meta *m, struct meta__inode *in, uint64_t dir);
+/* A name of it, whatever it is, went to another directory. */
+must_check int meta__links_moved(struct meta *m, struct meta__inode *in, uint64_t from,
+				 uint64_t to);
+
+/* ---- meta_totals.c -------------------------------------------------------------------- */
+
+/* A plan begins; it has ended well: what it owes is added to directories' records. */
+void meta__owed_none(struct meta *m);
+must_check int meta__owed_settle(struct meta *m);
+/* Of one without a record: zeros. */
+must_check int meta__totals_get(struct meta *m, uint64_t dir, struct meta__totals *out);
+/* What a directory counts of `in` is no more what it was when it was read: it is owed. */
+must_check int meta__owe(struct meta *m, struct meta__inode *in, bool gone);
+/* What is owed to the directory of its own goes into *d; true: there was something. */
+bool meta__owed_take(struct meta *m, uint64_t dir, struct meta__dir *d);
+/* The total of *d, which the caller puts, may not be what it has passed up. */
+must_check int meta__dir_pend(struct meta *m, uint64_t dir, struct meta__dir *d);
+/* The directory, whose record *d is, is nobody's any more: what it passed up goes with its name.
+ * The caller puts *d, or deletes it. */
+must_check int meta__totals_leave(struct meta *m, uint64_t dir, struct meta__dir *d);
+/* Its records are deleted beside its own. */
+must_check int meta__totals_del(struct meta *m, uint64_t dir);
+/* It has another parent. */
+must_check int meta__totals_moved(struct meta *m, uint64_t dir, uint64_t from, uint64_t to);
+void meta__sums_add(struct meta__sums *to, const struct meta__sums *s, bool minus);
+must_check int meta__totals_put(struct meta *m, uint64_t dir, const struct meta__totals *in);
+/* So much more, or less, is below the directory: it is owed. */
+must_check int meta__owe_below(struct meta *m, uint64_t dir, const struct meta__sums *s,
+			       bool minus);
+must_check int meta__pending_del(struct meta *m, uint64_t dir, struct meta__dir *d);
+
+/* ---- meta_pass.c ---------------------------------------------------------------------- */
+
+/* A bounded step of passing up; true: there is more to do at once. */
+bool meta__totals_turn(struct meta *m);
+void meta__totals_mounted(struct meta *m);
 
 /* ---- plans ------------------------------------------------------------------------ */
 
@@ -367,6 +441,7 @@ int meta__plan_symlink(struct meta *m, struct meta_op *op);
 int meta__plan_unlink(struct meta *m, struct meta_op *op);
 int meta__plan_rmdir(struct meta *m, struct meta_op *op);
 int meta__plan_rmtree(struct meta *m, struct meta_op *op);
+int meta__plan_totals(struct meta *m, struct meta_op *op);
 int meta__plan_rename(struct meta *m, struct meta_op *op);
 int meta__plan_link(struct meta *m, struct meta_op *op);
 int meta__plan_free_orphan(struct meta *m, struct meta_op *op);

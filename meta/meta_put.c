@@ -54,7 +54,7 @@ int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inod
 	if (meta__stop(rc, &miss))
 		return rc;
 	if (at->found && old->type != META_TYPE_DIR) {
-		rc = meta__unlink_inode(m, old, wall_ns);
+		rc = meta__unlink_inode(m, old, at->dir, wall_ns);
 		if (meta__stop(rc, &miss))
 			return rc;
 	}
@@ -135,6 +135,7 @@ int meta__plan_put_begin(struct meta *m, struct meta_op *op)
 		return rc;
 	put_inode(m, op, &at, &old, &in);
 	in.nlink = 0;
+	in.counted = 0;
 	in.flags = META__INODE_HIDDEN;
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
@@ -168,6 +169,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 		return rc ? rc : miss;
 	in.flags &= ~(uint32_t)META__INODE_HIDDEN;
 	in.nlink = 1;
+	in.counted = at.dir;
 	in.size = max_u64(in.size, min_u64(op->size, META__FILE_BYTES_MAX));
 	in.mtime_ns = op->wall_ns;
 	in.ctime_ns = op->wall_ns;

@@ -79,16 +79,20 @@ uint32_t meta__name_build(const struct meta__name *in, void *buf)
 
 static bool inode_sane(const struct meta__inode *i)
 {
-	const uint32_t file_flags = META__INODE_TRIMMING | META__INODE_HIDDEN;
+	const uint32_t file_flags = META__INODE_TRIMMING | META__INODE_HIDDEN | META__INODE_LINKED;
 	const uint32_t flags = i->type == META_TYPE_FILE  ? file_flags
 			       : i->type == META_TYPE_DIR ? META__INODE_TREE
-							  : 0;
+							  : META__INODE_LINKED;
 
 	if (i->size > META__FILE_BYTES_MAX || i->blocks > META__FILE_BYTES_MAX / BLOCK_SIZE)
 		return false;
 	if (i->mode & ~07777u || i->flags & ~flags || i->nlink > META_LINKS_MAX)
 		return false;
 	if (i->flags & META__INODE_TREE && i->nlink)
+		return false;
+	if (i->type != META_TYPE_DIR && (i->nlink > 1) != !!(i->flags & META__INODE_LINKED))
+		return false;
+	if (i->counted > META__MASK48 || meta__inode_counts(i) != (i->counted != 0))
 		return false;
 	if (i->type == META_TYPE_DIR && i->inline_len)
 		return false;
@@ -130,6 +134,8 @@ int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode 
 	out->tail_len = le16_get(d.tail_len);
 	out->xattrs = le16_get(d.xattrs);
 	out->inline_bytes = (const uint8_t *)value + sizeof(d);
+	out->counted = le64_get(d.counted);
+	out->was = (struct meta__counted){ out->counted, out->size, out->blocks };
 	return type_ok(d.type, out->child) && inode_sane(out) ? 0 : -EIO;
 }
 
@@ -155,6 +161,7 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
 		.xattrs = le16_of((uint16_t)in->xattrs),
 		.type = (uint8_t)in->type,
 		.flags = (uint8_t)in->flags,
+		.counted = le64_of(in->counted),
 	};
 
 	ASSERT(inode_sane(in));
@@ -219,12 +226,17 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		.inode = handle_of(d.inode_dir, d.inode_hash, d.inode_uniq),
 		.parent = le64_get(d.parent),
 		.going = le64_get(d.flags) & META__DIR_GOING,
+		.pending = le64_get(d.flags) & META__DIR_PENDING,
+		.own_bytes = le64_get(d.own_bytes),
+		.own_blocks = le64_get(d.own_blocks),
 	};
 	if (!meta__handle_ok(&out->inode) || out->parent == 0 || out->parent > META__MASK48)
 		return -EIO;
 	if (out->count > META__MASK48 || out->subdirs > out->count)
 		return -EIO;
-	return le64_get(d.flags) <= META__DIR_GOING ? 0 : -EIO;
+	if (out->going && out->pending)
+		return -EIO;
+	return le64_get(d.flags) <= META__DIR_PENDING ? 0 : -EIO;
 }
 
 void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
@@ -238,8 +250,51 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 		.inode_hash = le64_of(in->inode.hash),
 		.inode_uniq = le64_of(in->inode.uniq),
 		.parent = le64_of(in->parent),
-		.flags = le64_of(in->going ? META__DIR_GOING : 0),
+		.flags = le64_of(in->going     ? META__DIR_GOING
+				 : in->pending ? META__DIR_PENDING
+					       : 0),
+		.own_bytes = le64_of(in->own_bytes),
+		.own_blocks = le64_of(in->own_blocks),
 	};
+}
+
+static struct meta__sums sums_get(const struct meta_sums_disk *d)
+{
+	return (struct meta__sums){ le64_get(d->entries), le64_get(d->dirs), le64_get(d->bytes),
+				    le64_get(d->blocks) };
+}
+
+static struct meta_sums_disk sums_put(const struct meta__sums *s)
+{
+	return (struct meta_sums_disk){ le64_of(s->entries), le64_of(s->dirs), le64_of(s->bytes),
+					le64_of(s->blocks) };
+}
+
+int meta__totals_parse(const void *value, uint32_t value_len, struct meta__totals *out)
+{
+	struct meta_totals_disk d;
+
+	if (value_len != sizeof(d))
+		return -EIO;
+	memcpy(&d, value, sizeof(d));
+	*out = (struct meta__totals){ .below = sums_get(&d.below), .passed = sums_get(&d.passed) };
+	return 0;
+}
+
+void meta__totals_build(const struct meta__totals *in, struct meta_totals_disk *out)
+{
+	*out = (struct meta_totals_disk){ sums_put(&in->below), sums_put(&in->passed) };
+}
+
+int meta__links_parse(const void *value, uint32_t value_len, uint64_t *names)
+{
+	le64 d;
+
+	if (value_len != sizeof(d))
+		return -EIO;
+	memcpy(&d, value, sizeof(d));
+	*names = le64_get(d);
+	return *names && *names <= META_LINKS_MAX ? 0 : -EIO;
 }
 
 int meta__orphan_parse(const void *value, uint32_t value_len, struct meta__orphan *out)

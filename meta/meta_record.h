@@ -42,6 +42,14 @@ enum meta__inode_flags {
 	META__INODE_TRIMMING = 1 << 0, /* chunks from trim_from on are not the file's any more */
 	META__INODE_HIDDEN = 1 << 1,   /* a put in progress: no name yet, an ORPHAN record     */
 	META__INODE_TREE = 1 << 2,     /* a directory without a name: what is in it is freed   */
+	META__INODE_LINKED = 1 << 3,   /* several names, and LINKS records                     */
+};
+
+/* What a directory counts of a file; none: dir 0. */
+struct meta__counted {
+	uint64_t dir;
+	uint64_t bytes;
+	uint64_t blocks;
 };
 
 struct meta__inode {
@@ -63,11 +71,19 @@ struct meta__inode {
 	uint32_t nlink;
 	uint32_t epoch;
 	uint32_t inline_crc;
-	uint32_t inline_len; /* of a symlink: of its text, when that is short */
-	uint32_t tail_len;   /* of a file: bytes in TAIL records              */
-	uint32_t xattrs;     /* ... of a file or directory                    */
+	uint32_t inline_len;      /* of a symlink: of its text, when that is short */
+	uint32_t tail_len;        /* of a file: bytes in TAIL records              */
+	uint32_t xattrs;          /* ... of a file or directory                    */
+	uint64_t counted;         /* of a file with a name: the directory that counts its bytes */
+	struct meta__counted was; /* as it was read: not in the value       */
 	const void *inline_bytes;
 };
+
+/* Its bytes are counted by a directory: it has a name, and is none itself. */
+static inline bool meta__inode_counts(const struct meta__inode *in)
+{
+	return in->nlink > 0 && in->type != META_TYPE_DIR;
+}
 
 /* Sets all but handle and shard. */
 must_check int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode *out);
@@ -104,11 +120,27 @@ static inline uint32_t meta__xattr_pieces(uint32_t value_len)
 struct meta__dir {
 	uint64_t count;
 	uint64_t subdirs;
+	uint64_t own_bytes; /* of the files that it counts */
+	uint64_t own_blocks;
 	int64_t mtime_ns;
 	int64_t ctime_ns;
 	struct meta_handle inode;
 	uint64_t parent;
-	bool going; /* with its tree: meta_rmtree.c */
+	bool going;   /* with its tree: meta_rmtree.c                 */
+	bool pending; /* has a total to pass up, perhaps: meta_totals.c */
+};
+
+struct meta__sums {
+	uint64_t entries;
+	uint64_t dirs;
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+struct meta__totals {
+	struct meta__sums below;
+	struct meta__sums passed;
+	bool there; /* it has a record: not in the value */
 };
 
 struct meta__orphan {
@@ -118,6 +150,12 @@ struct meta__orphan {
 
 must_check int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out);
 void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out);
+/* LINKS: how many. */
+must_check int meta__links_parse(const void *value, uint32_t value_len, uint64_t *names);
+must_check int meta__totals_parse(const void *value, uint32_t value_len, struct meta__totals *out);
+/* All of a tree, as the directory's records know it. */
+struct meta__sums meta__total_of(const struct meta__dir *d, const struct meta__totals *t);
+void meta__totals_build(const struct meta__totals *in, struct meta_totals_disk *out);
 must_check int meta__orphan_parse(const void *value, uint32_t value_len, struct meta__orphan *out);
 void meta__orphan_build(const struct meta__orphan *in, struct meta_orphan_disk *out);
 
@@ -180,6 +218,16 @@ static inline struct meta_key meta__obj_key(const struct meta_handle *h, enum me
 static inline struct meta_key meta__dir_key(uint64_t dir)
 {
 	return meta__key(dir, 0, META__CLASS_DIR, 0, META__KIND_NONE, 0);
+}
+
+static inline struct meta_key meta__totals_key(uint64_t dir)
+{
+	return meta__key(dir, 0, META__CLASS_DIR, 0, META__KIND_NONE, 1);
+}
+
+static inline struct meta_key meta__pending_key(uint64_t dir)
+{
+	return meta__key(0, 0, META__CLASS_PENDING, 0, META__KIND_NONE, dir);
 }
 
 static inline struct meta_key meta__orphan_key(uint64_t uniq)

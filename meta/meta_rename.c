@@ -39,7 +39,7 @@ int meta__plan_unlink(struct meta *m, struct meta_op *op)
 	if (meta__stop(rc, &miss))
 		return rc == -ESTALE ? -EIO : rc;
 	if (rc == 0)
-		rc = meta__unlink_inode(m, &in, op->wall_ns);
+		rc = meta__unlink_inode(m, &in, at.dir, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__name_del(m, &at);
@@ -123,7 +123,8 @@ static int parent_set(struct meta *m, const struct meta__at *at, uint64_t parent
 		return rc == -ENOENT ? -EIO : rc; /* a name's directory is there */
 	ASSERT(at->is.child != parent);
 	d.parent = parent;
-	return meta__dir_put(m, at->is.child, &d);
+	rc = meta__dir_put(m, at->is.child, &d);
+	return rc ? rc : meta__totals_moved(m, at->is.child, at->dir, parent);
 }
 
 /* Names went from a's directory and came to b's, or what was there changed. */
@@ -151,10 +152,16 @@ static int named_inode(struct meta *m, const struct meta__at *at, struct meta__i
 	return rc == -ESTALE ? -EIO : rc; /* of a name: it is there */
 }
 
-static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__inode *in)
+static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__inode *in,
+		       uint64_t from, uint64_t to)
 {
+	int rc = meta__links_moved(m, in, from, to), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc;
 	in->ctime_ns = op->wall_ns;
-	return meta__inode_put(m, in);
+	rc = meta__inode_put(m, in);
+	return rc ? rc : miss;
 }
 
 /* What b was: an empty directory goes here, a file in meta__name_give(). */
@@ -182,7 +189,7 @@ static int rename_move(struct meta *m, const struct meta_op *op, struct meta__at
 	rc = parent_set(m, a, b->dir);
 	if (rc || miss)
 		return rc ? rc : miss; /* the rest needs both inodes */
-	rc = inode_moved(m, op, &in);
+	rc = inode_moved(m, op, &in, a->dir, b->dir);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__name_del(m, a);
@@ -214,9 +221,10 @@ static int rename_swap(struct meta *m, const struct meta_op *op, const struct me
 	if (rc || miss)
 		return rc ? rc : miss;
 	for (uint32_t i = 0; i < 2; i++) {
+		const struct meta__at *from = i ? b : a;
 		const struct meta__at *to = i ? a : b;
 
-		rc = inode_moved(m, op, &in[i]);
+		rc = inode_moved(m, op, &in[i], from->dir, to->dir);
 		if (meta__stop(rc, &miss))
 			return rc;
 		rc = meta__name_put(m, to, &in[i].handle, in[i].child, in[i].type);
@@ -295,7 +303,9 @@ int meta__plan_link(struct meta *m, struct meta_op *op)
 		return rc == -ESTALE ? -EIO : rc ? rc : miss;
 	if (in.nlink >= META_LINKS_MAX)
 		return -EMLINK;
-	in.nlink++; /* (3) */
+	rc = meta__links_more(m, &in, b.dir); /* (3) */
+	if (meta__stop(rc, &miss))
+		return rc;
 	in.ctime_ns = op->wall_ns;
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))

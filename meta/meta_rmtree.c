@@ -49,6 +49,9 @@ static int detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 		return miss;
 	in.nlink = 0;
 	in.flags = META__INODE_TREE; /* (1) */
+	rc = meta__totals_leave(m, is->child, &d);
+	if (meta__stop(rc, &miss))
+		return rc;
 	d.going = true;
 	d.ctime_ns = wall_ns;
 	rc = meta__inode_put(m, &in);
@@ -99,7 +102,7 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 	} else {
 		rc = meta__inode_get(m, &at->is.handle, &in);
 		if (rc == 0)
-			rc = meta__unlink_inode(m, &in, wall_ns);
+			rc = meta__unlink_inode(m, &in, at->dir, wall_ns);
 		else if (rc == -ESTALE)
 			rc = -EIO;
 	}
@@ -188,11 +191,15 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 	if (gone.count > d.count || gone.subdirs > d.subdirs ||
 	    (end && gone.count < d.count)) /* (2) */
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
+	(void)meta__owed_take(m, in->child, &d);
 	d.count -= gone.count;
 	d.subdirs -= gone.subdirs;
 	m->ops->tree_freed = gone.count;
 	if (!end)
 		return gone.count ? meta__dir_put(m, in->child, &d) : 0;
+	rc = meta__totals_del(m, in->child);
+	if (meta__stop(rc, &miss))
+		return rc;
 	rc = meta__tx_del(m, meta__dir_shard(m, in->child), &key);
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -122,8 +122,9 @@ static int write_chunk(struct meta *m, struct meta__source *s, struct meta__inod
 }
 
 /* Records of a transaction beside those of zones: an inode, a name, a directory; its extents; the
- * same again for an orphan of dead blocks; a tail that goes; a receipt. */
-#define RECORDS_FIXED (25u + META__TAIL_PIECES)
+ * same again for an orphan of dead blocks; a tail that goes; a receipt; totals of directories, and
+ * the names that the file has that is replaced. */
+#define RECORDS_FIXED (32u + META__TAIL_PIECES)
 
 int meta__runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 {

@@ -59,6 +59,26 @@ static void dir(const uint8_t *value, uint32_t len)
 	ASSERT(sizeof(again) == len && memcmp(&again, value, len) == 0);
 }
 
+static void totals(const uint8_t *value, uint32_t len)
+{
+	struct meta_totals_disk again;
+	struct meta__totals t;
+
+	if (meta__totals_parse(value, len, &t))
+		return;
+	meta__totals_build(&t, &again);
+	ASSERT(sizeof(again) == len && memcmp(&again, value, len) == 0);
+}
+
+static void links(const uint8_t *value, uint32_t len)
+{
+	uint64_t names;
+
+	if (meta__links_parse(value, len, &names))
+		return;
+	ASSERT(names > 0 && names <= META_LINKS_MAX);
+}
+
 static void orphan(const uint8_t *value, uint32_t len)
 {
 	struct meta_orphan_disk again;
@@ -114,8 +134,8 @@ static void extent(const uint8_t *value, uint32_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
 {
-	static void (*const kinds[])(const uint8_t *, uint32_t) = { name,   inode,  dir,
-								    orphan, extent, xattr };
+	static void (*const kinds[])(const uint8_t *, uint32_t) = { name,   inode, dir,    orphan,
+								    extent, xattr, totals, links };
 	uint8_t *value;
 
 	if (size_bytes < 2 || size_bytes > META_VALUE_MAX)

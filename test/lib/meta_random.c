@@ -726,6 +726,7 @@ uint64_t meta_random_compare(struct meta_random *r)
 			do_readlink(r, path);
 		meta_random__compare_xattrs(r, path, n);
 	}
+	meta_random__compare_totals(r);
 	return blocks;
 }
 
@@ -733,6 +734,8 @@ void meta_random_run(struct meta_random *r, uint64_t ops)
 {
 	for (const uint64_t end = r->ops + ops; r->ops < end; r->ops++) {
 		one(r);
+		if (r->ops % 16 == 0)
+			meta_totals_round(r->w->m);
 		if (r->remounts_every && below(r, r->remounts_every) == 0)
 			r->w->remount(r->w);
 	}

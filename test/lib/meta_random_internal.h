@@ -58,4 +58,7 @@ void meta_random__xattr_get(struct meta_random *r, const char *path);
 /* All that a node has. */
 void meta_random__compare_xattrs(struct meta_random *r, const char *path, struct model_node *n);
 
+/* meta_random_totals.c: of every directory. */
+void meta_random__compare_totals(struct meta_random *r);
+
 #endif

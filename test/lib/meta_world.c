@@ -41,10 +41,11 @@ void meta_world_settle(struct meta_world *w)
 {
 	struct meta_statfs st = { .orphans = 1 };
 
-	for (uint32_t steps = 0; st.orphans; steps++) {
+	for (uint32_t steps = 0; st.orphans || meta_totals_pending(w->m); steps++) {
 		struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
 
 		ASSERT(steps < STEPS_MAX);
+		meta_totals_round(w->m);
 		w->step(w);
 		ASSERT(meta_op_poll(w->m) == NULL);
 		ASSERT(meta_world_run(w, &op) == 0);

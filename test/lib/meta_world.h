@@ -29,7 +29,7 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 
 /* Start, and turn the crank until it is over and durable; op->status. */
 int meta_world_run(struct meta_world *w, struct meta_op *op);
-/* Turn the crank until no file waits to be freed. */
+/* Turn the crank until no file waits to be freed, and all totals are passed up. */
 void meta_world_settle(struct meta_world *w);
 /* Blocks for `bytes`, with the bytes in them; runs_max 64, crcs for all.  0, -ENOSPC. */
 int meta_world_data(struct meta_world *w, const void *bytes, uint64_t size_bytes,

@@ -293,7 +293,9 @@ static void commit(struct fake *f, struct record *mut, bool del)
 	const uint32_t at = place_of(f, mut->shard, &mut->key);
 	const bool there = record_at(f, at, mut->shard, &mut->key);
 	const bool inode = meta__key_kind(&mut->key) == META__KIND_INODE;
-	const bool dir = meta__key_dir(&mut->key) && meta__key_class(&mut->key) == META__CLASS_DIR;
+	const bool dir = meta__key_dir(&mut->key) &&
+			 meta__key_class(&mut->key) == META__CLASS_DIR &&
+			 meta__key_index(&mut->key) == 0;
 	int64_t was = 0, is = 0;
 
 	if (zone && there)

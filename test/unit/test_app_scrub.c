@@ -31,12 +31,15 @@ static void begin(uint64_t rate)
 				     .nshards = 4,
 				     .cache_bytes = 4u << 20,
 				     .ops_max = 4 };
+	struct sim_call *none[1];
 
 	sim_world_create(&w, &cfg);
 	cr_assert_eq(sim_world_begin(&w, APP_BOOT_FORMAT), 0, "%s", w.why);
 	sim_load_init(&load, &w, &model, 3);
 	while (load.done < FILES_MAX || !sim_load_idle(&load))
 		cr_assert(sim_load_step(&load, load.done < FILES_MAX), "%s", load.why);
+	while (meta_totals_pending(w.core->meta)) /* or pages are to change yet */
+		(void)sim_world_step(&w, none, 0);
 	cr_assert_eq(sim_world_stop(&w), 0, "%s", w.why);
 	w.cfg.scrub_rate = rate;
 	cr_assert_eq(sim_world_begin(&w, APP_BOOT_MOUNT), 0, "%s", w.why);

@@ -152,6 +152,7 @@ Test(meta_extent, inodes_there_and_back)
 				  .size = 3,
 				  .mode = 0644,
 				  .nlink = 1,
+				  .counted = 0x1002,
 				  .mtime_ns = -1,
 				  .inline_len = 3,
 				  .inline_bytes = "abc" },
@@ -213,7 +214,7 @@ Test(meta_extent, keys_of_one_object_stand_together)
 /* One of each record, 512 bytes apart. */
 Test(meta_extent, records_lie_on_drives_as_they_always_did)
 {
-	static uint8_t all[6 * 512];
+	static uint8_t all[7 * 512];
 	const struct meta_handle handle = { 0x1002, 0xa1b2c3d4e5, 77 };
 	const struct meta__name name = {
 		.handle = handle, .type = META_TYPE_DIR, .child = 0x1003, .len = 3, .bytes = "dir"
@@ -231,23 +232,34 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 					.uid = 88,
 					.gid = 99,
 					.nlink = 1,
+					.counted = 0x1002,
 					.inline_crc = 0x12345678,
 					.inline_len = 5,
 					.inline_bytes = "bytes" };
-	const struct meta__dir dir = {
-		.count = 8, .subdirs = 7, .mtime_ns = 2, .ctime_ns = 3, .inode = handle, .parent = 4
-	};
+	const struct meta__dir dir = { .count = 8,
+				       .subdirs = 7,
+				       .mtime_ns = 2,
+				       .ctime_ns = 3,
+				       .inode = handle,
+				       .parent = 4,
+				       .own_bytes = 5,
+				       .own_blocks = 6,
+				       .pending = true };
 	const struct meta__orphan orphan = { .handle = handle, .mount_epoch = 9 };
 	const struct meta__inode tailed = { .type = META_TYPE_FILE,
 					    .ino = 12,
 					    .size = 5000,
 					    .blocks = 1,
 					    .mode = 0640,
-					    .nlink = 1,
+					    .flags = META__INODE_LINKED,
+					    .nlink = 2,
+					    .counted = 0x1004,
 					    .inline_crc = 0x87654321,
 					    .tail_len = 0x388 };
 	struct meta_dir_disk dir_disk;
 	struct meta_orphan_disk orphan_disk;
+	const struct meta__totals totals = { .below = { 1, 2, 3, 4 }, .passed = { 5, 6, 7, 8 } };
+	struct meta_totals_disk totals_disk;
 
 	meta__name_build(&name, all);
 	meta__inode_build(&in, all + 512);
@@ -260,5 +272,7 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 	meta__chunk_set(&c, 3, META_BADDR(2, 501), 0xabcdef02);
 	meta__chunk_build(&c, all + 2048);
 	meta__inode_build(&tailed, all + 2560);
+	meta__totals_build(&totals, &totals_disk);
+	memcpy(all + 3072, &totals_disk, sizeof(totals_disk));
 	cr_assert(golden_is("test/golden/meta_records.bin", all, sizeof(all)));
 }

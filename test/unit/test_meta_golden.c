@@ -18,9 +18,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE       "test/golden/store-1.img"
+#define IMAGE       "test/golden/store-2.img"
 #define DRIVE_BYTES (2u << 20)
 #define FILES       40u
+/* Of /dir: f05 is gone, f04 has two blocks, sub2 the deep file's two. */
+#define TOTAL_BLOCKS (FILES / 4 * (0 + 1 + 2 + 3) - 1 + 2 + 2)
+#define TOTAL_BYTES  (TOTAL_BLOCKS * 4096ull + (FILES / 4 - 1) * 8)
 
 static struct rig r;
 static char longest[META_NAME_MAX + 2]; /* "/" and a name of 255 bytes */
@@ -70,6 +73,13 @@ static void symlink_to(const char *path, char *text)
 static void rename_to(const char *from, const char *to)
 {
 	struct meta_op op = { .type = META_OP_RENAME, .target = at(from), .other = at(to) };
+
+	run(&op);
+}
+
+static void link_to(const char *from, const char *to)
+{
+	struct meta_op op = { .type = META_OP_LINK, .target = at(from), .other = at(to) };
 
 	run(&op);
 }
@@ -138,6 +148,7 @@ static void fill(void)
 	symlink_to("/long link", long_text);
 	set_mode("/dir/f02");
 	rename_to("/dir/f03", "/dir/sub/was f03");
+	link_to("/dir/f06", "/empty/f06 too");
 	put_hidden();
 }
 
@@ -153,6 +164,8 @@ static void make(void)
 {
 	cr_assert_eq(rig_format(&r), 0);
 	fill();
+	meta_totals_round(r.m);
+	rig_idle(&r);
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
 	change();
@@ -257,7 +270,30 @@ static void is_what_it_was(void)
 	list_counts("/", 7);
 	list_counts("/dir", FILES - 2 + 1);
 	list_counts("/dir/sub2", 2);
-	list_counts("/empty", 0);
+	list_counts("/empty", 1);
+	has("/empty/f06 too", 2, 1006);
+}
+
+/* What was passed up before the cut, and what was to be. */
+static void totals_are(void)
+{
+	struct meta_totals t;
+	struct meta_op op = { .type = META_OP_TOTALS, .target = at("/dir"), .totals = &t };
+
+	run(&op);
+	cr_assert_not(t.settled);
+	meta_totals_round(r.m);
+	rig_idle(&r);
+	run(&op);
+	cr_assert(t.settled);
+	cr_assert_eq(t.entries, FILES - 2 + 1 + 2);
+	cr_assert_eq(t.dirs, 1);
+	cr_assert_eq(t.bytes, TOTAL_BYTES);
+	cr_assert_eq(t.blocks, TOTAL_BLOCKS);
+	op.target = at("/empty");
+	run(&op);
+	cr_assert_eq(t.entries, 1);
+	cr_assert_eq(t.bytes, 0); /* counted where it was born */
 }
 
 static void load(void)
@@ -275,7 +311,7 @@ static void load(void)
 	memset(r.conf.uuid, 0, sizeof(r.conf.uuid));
 }
 
-Test(meta_golden, store_of_version_1_mounts_is_whole_and_reads_as_what_was_written)
+Test(meta_golden, store_of_version_2_mounts_is_whole_and_reads_as_what_was_written)
 {
 	struct meta_check found;
 
@@ -284,8 +320,10 @@ Test(meta_golden, store_of_version_1_mounts_is_whole_and_reads_as_what_was_writt
 	cr_assert_str_eq(meta_error(r.m), "");
 	is_what_it_was();
 	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
-	cr_assert_eq(found.names, 48);
+	cr_assert_eq(found.names, 49);
 	cr_assert_eq(found.inodes, 49); /* and the root's */
+	totals_are();
+	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 }
 
 Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)

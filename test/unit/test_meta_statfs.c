@@ -122,7 +122,7 @@ Test(meta_statfs, replacing_files_moves_nothing)
 
 Test(meta_statfs, dead_pages_are_free_and_files_can_have_them)
 {
-	const uint32_t names = fill("name", 0, 20000);
+	const uint32_t names = fill("name", 0, 19000);
 	const struct meta__zones *z = r.m->zones;
 	int64_t said, before;
 
