@@ -213,10 +213,12 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	return false;
 }
 
-/* (4) */
+/* (4); but a hint, which may be what the drive could not bear, is not asked for twice. */
 static bool again(struct app_media *md, struct app_media_drive *d, struct app_io *io)
 {
 	if (likely(io->nvme.status == 0) || !io->nvme.retry || ++io->tries > RETRIES_MAX)
+		return false;
+	if (io->nvme.op == NVME_DEALLOCATE)
 		return false;
 	md->retry_count++;
 	list_push_back(&d->waiting, &io->link); /* (1) */

@@ -224,9 +224,9 @@ struct app_op {
 	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
 	uint32_t nblocks_done;
 	uint32_t nblocks_placed; /* read of a batch: there is room for, at window_at   */
-	struct app_part *part; /* read over TCP: what it lands in                      */
-	char *buf;             /* of staging                                           */
-	uint32_t *sums;        /* read of more than FAB_SUMS_INLINE blocks: of staging  */
+	struct app_part *part;   /* read over TCP: what it lands in                      */
+	char *buf;               /* of staging                                           */
+	uint32_t *sums;          /* read of more than FAB_SUMS_INLINE blocks: of staging  */
 	uint32_t sums_bytes;
 	char *landing; /* read: of the piece that is under way                 */
 	uint32_t edge; /* write: 0 the first block, 1 the last                 */

@@ -71,8 +71,8 @@ static void give_table(struct app_op *op)
 	op->sums = NULL;
 }
 
-/* Room in a window that is this read's alone.  A read that begins again has its table still: to give
- * it back would wake others that wait, and itself, for nothing. */
+/* Room in a window that is this read's alone.  Who begins again has his table still: giving it back
+ * would wake others that wait, and himself, for nothing. */
 static int place_alone(struct app_op *op)
 {
 	uint64_t bytes = (uint64_t)op->nblocks * BLOCK_SIZE;

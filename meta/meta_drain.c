@@ -353,7 +353,8 @@ static void roots_begin(struct meta *m, uint32_t drive)
 	meta__drives_begin(m, NULL, roots_wait);
 }
 
-/* Not on the drive of the other copy, as long as there is a choice. */
+/* Not on the drive of the other copy, as long as there is a choice: or will be, when a drive has
+ * answered what it was told (meta_tell.c). */
 static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 {
 	const struct meta__zones *z = m->zones;
@@ -363,15 +364,22 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 
 	if (take[copy ^ 1][0])
 		memcpy(after.root_zone[copy ^ 1], take[copy ^ 1], sizeof(after.root_zone[0]));
-	for (uint32_t pass = 0; pass < 2 && best == META_DRIVES_MAX; pass++)
-		for (uint32_t d = 0; d < z->geo.ndrives; d++)
-			if (z->free_count[d] && meta__drive_serves(m, d) &&
-			    (pass || !meta__geo_roots_on(&after, copy ^ 1, d)) &&
+	for (uint32_t pass = 0; pass < 2 && best == META_DRIVES_MAX; pass++) {
+		bool soon = false;
+
+		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+			if (!meta__drive_serves(m, d) ||
+			    (!pass && meta__geo_roots_on(&after, copy ^ 1, d)))
+				continue;
+			soon |= z->tell[d].zone != META__ZONE_NONE;
+			if (z->free_count[d] &&
 			    (best == META_DRIVES_MAX || z->free_count[d] > z->free_count[best]))
 				best = d;
-	if (best == META_DRIVES_MAX)
-		return META__ZONE_NONE;
-	return meta__zone_next(m, best);
+		}
+		if (best == META_DRIVES_MAX && soon)
+			return META__ZONE_NONE;
+	}
+	return best == META_DRIVES_MAX ? META__ZONE_NONE : meta__zone_next(m, best);
 }
 
 static uint32_t drive_of_take(const struct meta *m, uint32_t take)

@@ -109,6 +109,12 @@ void meta__tell_forget(struct meta *m, uint32_t drive)
 		list_push_back(&z->free[drive], l);
 }
 
+/* Of a zone that is half told the rest is not: nobody who stops or drains has to wait for it. */
+static bool may_tell(const struct meta *m, uint32_t drive)
+{
+	return m->mounted && !m->failed && !m->stopping && meta__drive_serves(m, drive);
+}
+
 void meta__tell_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__tell *t = x->owner;
@@ -122,7 +128,7 @@ void meta__tell_io_done(struct meta *m, struct meta__io *x)
 		z->told_blocks += x->io.nblocks;
 		t->at += x->io.nblocks;
 	}
-	if (!t->refused && t->at < z->geo.zone_end && !m->failed) {
+	if (!t->refused && t->at < z->geo.zone_end && may_tell(m, drive)) {
 		send(m, drive);
 		return;
 	}
@@ -143,12 +149,10 @@ void meta__tell_turn(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
 
-	if (!m->mounted || m->failed || m->stopping)
-		return;
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		if (list_empty(&z->fresh[d]) || z->tell[d].zone != META__ZONE_NONE) /* (5) */
 			continue;
-		if (meta__drive_serves(m, d) && has_plenty(m))
+		if (may_tell(m, d) && has_plenty(m))
 			take(m, d);
 	}
 }

@@ -7,7 +7,8 @@
  * Honest about durability: it says that it has a volatile cache, flush is fdatasync, FUA is
  * RWF_DSYNC; it promises no more than 512 bytes at a time to survive a power cut whole.
  * What is deallocated goes back to the file system, and is had from there again when it is written:
- * so a file is thin, and says so (a block device does with it what it likes).
+ * so it is thin, and says so.  A block device may be (a thin volume, a loop over a sparse file) and
+ * cannot be asked: it says so too.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_soft_file.h"
@@ -211,7 +212,7 @@ static void fill_in(struct nvme_file_back *file, uint64_t size_bytes)
 			    .mdts = 7,
 			    .volatile_cache = true,
 			    .frees = true,
-			    .thin = S_ISREG(st.st_mode),
+			    .thin = true,
 			    .range_lbas_max = NVME_RANGE_BLOCKS_MAX << (NVME_BLOCK_SHIFT - 9),
 			    .model = "weka soft controller, file" },
 		.batch_bytes = UINT32_MAX,

@@ -24,7 +24,9 @@ struct rig {
 static void rig_up(struct rig *r)
 {
 	struct nvme_options options = { .io_timeout_ns = 1000000000 };
-	struct sim_drive_options sim_options = { .nblocks = 1000, .power = &r->power };
+	struct sim_drive_options sim_options = { .nblocks = 1000,
+						 .power = &r->power,
+						 .frees = true };
 	char err_text[NVME_ERR_TEXT];
 
 	*r = (struct rig){ .now_ns = 1000000000 };
@@ -103,5 +105,32 @@ Test(app_media, nobody_sleeps_over_an_io_that_a_dead_drive_refuses)
 	cr_assert_eq(back_count, 1);
 	cr_assert_eq(io.nvme.status, -EIO);
 	cr_assert_eq(r.md.in_flight, 0);
+	rig_down(&r);
+}
+
+/* A drive that is reset under a hint is not given it again: perhaps it was the hint. */
+Test(app_media, what_a_drive_was_told_before_it_was_reset_is_not_told_again)
+{
+	struct app_io io[2] = { { .nvme = { .op = NVME_DEALLOCATE, .nblocks = 8, .block = 8 } },
+				{ .nvme = { .op = NVME_FLUSH } } };
+	uint32_t back_count = 0;
+	struct rig r;
+
+	rig_up(&r);
+	sim_drive_faults(r.sim, &(struct sim_faults){ .delay_min_ns = 1, .delay_max_ns = 1 });
+	app_media_submit(&r.md, &io[0]);
+	app_media_submit(&r.md, &io[1]);
+	r.faulty.faults.fatal = true;
+	while (nvme_drive_health(r.drive) != NVME_HEALTH_RESETTING)
+		(void)turn(&r, &back_count);
+	cr_assert_eq(back_count, 0, "it was reset with both in flight");
+	r.faulty.faults.fatal = false;
+	sim_drive_faults(r.sim, &(struct sim_faults){ 0 });
+	for (uint32_t i = 0; i < 100000 && back_count < 2; i++)
+		(void)turn(&r, &back_count);
+	cr_assert_eq(back_count, 2);
+	cr_assert_lt(io[0].nvme.status, 0);
+	cr_assert_eq(io[1].nvme.status, 0, "what counts is done again");
+	cr_assert_eq(r.md.retry_count, 1);
 	rig_down(&r);
 }
