@@ -115,6 +115,13 @@ static void seek_begin(struct app_op *op)
 	op->call = META_OP_SEEK;
 }
 
+static void totals_begin(struct app_op *op)
+{
+	op->name[0] = op->req->args.name.name;
+	op->meta.totals = (struct meta_totals *)(void *)op->small;
+	op->call = META_OP_TOTALS;
+}
+
 static void statfs_begin(struct app_op *op)
 {
 	op->names = 0;
@@ -202,6 +209,9 @@ void app_name_begin(struct app_op *op)
 		op->meta.inline_buf = op->small;
 		op->flags = META_NOFOLLOW;
 		op->call = META_OP_READLINK;
+		break;
+	case FAB_TOTALS:
+		totals_begin(op);
 		break;
 	case FAB_RMDIR:
 		op->name[0] = req->args.name.name;
@@ -507,6 +517,20 @@ static uint32_t build_statfs(const struct app_op *op, void *out)
 	return fab_build_statfs(out, &f);
 }
 
+static uint32_t build_totals(const struct app_op *op, void *out)
+{
+	const struct meta_totals *t = op->meta.totals;
+	struct fab_totals f = {
+		.entries = t->entries,
+		.dirs = t->dirs,
+		.bytes = t->bytes,
+		.allocated_bytes = t->blocks * BLOCK_SIZE,
+		.settled = t->settled,
+	};
+
+	return fab_build_totals(out, &f);
+}
+
 void app_name_answer(struct app_op *op)
 {
 	struct fab_req *req = op->req;
@@ -533,6 +557,9 @@ void app_name_answer(struct app_op *op)
 		return;
 	case FAB_STATFS:
 		fab_reply(req, 0, body, build_statfs(op, body));
+		return;
+	case FAB_TOTALS:
+		fab_reply(req, 0, body, build_totals(op, body));
 		return;
 	default:
 		fab_reply(req, 0, NULL, 0);

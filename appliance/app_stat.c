@@ -77,6 +77,7 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_LIST] = "list",
 	[FAB_READLINK] = "readlink",
 	[FAB_STATFS] = "statfs",
+	[FAB_TOTALS] = "totals",
 	[FAB_STATUS] = "status",
 	[FAB_PUT] = "put",
 	[FAB_PUT_BEGIN] = "put_begin",

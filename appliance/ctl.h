@@ -62,6 +62,7 @@ int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);
 int ctl_cmd_ls(struct ctl *c);
 int ctl_cmd_stat(struct ctl *c);
+int ctl_cmd_du(struct ctl *c);
 int ctl_cmd_cat(struct ctl *c);
 int ctl_cmd_put(struct ctl *c);
 int ctl_cmd_rm(struct ctl *c);

@@ -164,6 +164,42 @@ int ctl_cmd_ls(struct ctl *c)
 	return status;
 }
 
+/* ---- du ------------------------------------------------------------------------------- */
+
+static void print_totals(const struct ctl *c, const char *path, const struct weka_totals *t)
+{
+	if (c->json) {
+		json_t *o = json_pack("{s:I,s:I,s:I,s:I,s:b}", "entries", (json_int_t)t->entries,
+				      "dirs", (json_int_t)t->dirs, "bytes", (json_int_t)t->bytes,
+				      "allocated_bytes", (json_int_t)t->allocated_bytes, "settled",
+				      (int)t->settled);
+
+		ASSERT(o && json_object_set_new(o, "path", json_name(path)) == 0);
+		print_json(o);
+		return;
+	}
+	printf("%s: %llu bytes, %llu on drives, in %llu names, %llu of them directories%s\n", path,
+	       (unsigned long long)t->bytes, (unsigned long long)t->allocated_bytes,
+	       (unsigned long long)t->entries, (unsigned long long)t->dirs,
+	       t->settled ? "" : " (changes of the last seconds may be missing)");
+}
+
+int ctl_cmd_du(struct ctl *c)
+{
+	struct weka_totals t;
+	int status = 0;
+
+	for (int i = 0; i < c->argc; i++) {
+		int err = weka_totals(c->client, c->argv[i], &t);
+
+		if (err)
+			status = failed(c, c->argv[i], err);
+		else
+			print_totals(c, c->argv[i], &t);
+	}
+	return status;
+}
+
 /* ---- stat, cat, put -------------------------------------------------------------------- */
 
 int ctl_cmd_stat(struct ctl *c)

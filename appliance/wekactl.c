@@ -86,6 +86,8 @@ static const struct command {
 	  2, 2, MOVES, ctl_cmd_export },
 	{ "ls", "[PATH]", "names in a directory", 0, 1, ASKS, ctl_cmd_ls },
 	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, ASKS, ctl_cmd_stat },
+	{ "du", "PATH...", "how much is in a directory and all below it, at once", 1, 1 << 20, ASKS,
+	  ctl_cmd_du },
 	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, MOVES, ctl_cmd_cat },
 	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, MOVES, ctl_cmd_put },
 	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, ASKS, ctl_cmd_rm },

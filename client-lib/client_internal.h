@@ -120,6 +120,7 @@ struct client_slot {
 		struct weka_unlink_item *unlinks;
 		struct weka_attr *attr;
 		struct weka_statfs *statfs;
+		struct weka_totals *totals;
 		struct {
 			struct weka_cookie *cookie;
 			struct weka_entry *entries;
@@ -313,6 +314,7 @@ must_check int client__attr_answer(struct client_slot *slot);
 must_check int client__list_answer(struct client_slot *slot);
 must_check int client__text_answer(struct client_slot *slot);
 must_check int client__statfs_answer(struct client_slot *slot);
+must_check int client__totals_answer(struct client_slot *slot);
 
 /* A weka_ref as the fabric has it.  Errors: -EINVAL, -ENAMETOOLONG. */
 must_check int client__name(const struct weka_ref *ref, struct fab_name *out);

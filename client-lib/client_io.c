@@ -372,6 +372,8 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 		return client__text_answer(slot);
 	case FAB_STATFS:
 		return client__statfs_answer(slot);
+	case FAB_TOTALS:
+		return client__totals_answer(slot);
 	case FAB_WRITE:
 	case FAB_SEEK:
 		slot->req->length_bytes = slot->call.length_bytes;

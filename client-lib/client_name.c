@@ -273,6 +273,38 @@ int client__statfs_answer(struct client_slot *slot)
 	return 0;
 }
 
+int weka_submit_totals(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
+		       struct weka_totals *out)
+{
+	struct client_slot *slot;
+	int err = client__take(c, req, FAB_TOTALS, NULL, &slot);
+
+	if (err)
+		return err;
+	err = client__name(ref, &slot->call.args.name.name);
+	if (err)
+		return client__drop(c, slot, err);
+	slot->out.totals = out;
+	return client__send(c, slot);
+}
+
+int client__totals_answer(struct client_slot *slot)
+{
+	struct fab_totals from;
+	int err = fab_call_totals(&slot->call, &from);
+
+	if (err)
+		return err;
+	*slot->out.totals = (struct weka_totals){
+		.entries = from.entries,
+		.dirs = from.dirs,
+		.bytes = from.bytes,
+		.allocated_bytes = from.allocated_bytes,
+		.settled = from.settled,
+	};
+	return 0;
+}
+
 int weka_submit_ping(struct weka_client *c, struct weka_req *req)
 {
 	struct client_slot *slot;

@@ -293,6 +293,14 @@ int64_t weka_readlink(struct weka_client *c, const char *path, char *target, siz
 	return err ? err : (int64_t)req.length_bytes;
 }
 
+int weka_totals(struct weka_client *c, const char *path, struct weka_totals *out)
+{
+	struct weka_ref ref = weka_ref_path(path);
+	struct weka_req req = { 0 };
+
+	return client__run(c, &req, weka_submit_totals(c, &req, &ref, out), "totals", path);
+}
+
 int weka_statfs(struct weka_client *c, struct weka_statfs *out)
 {
 	struct weka_req req = { 0 };

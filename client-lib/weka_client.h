@@ -384,6 +384,17 @@ struct weka_statfs {
 	uint64_t reserved[6];
 };
 
+/* Of all that is below a directory; of anything else its own size. */
+struct weka_totals {
+	uint64_t entries;
+	uint64_t dirs;            /* of the entries */
+	uint64_t bytes;           /* a file with several names counts where one of them is */
+	uint64_t allocated_bytes; /* without what lies in the index: files of some 100 bytes */
+	uint32_t settled;         /* 1: exact.  0: the last 5 s may be missing */
+	uint32_t reserved0;
+	uint64_t reserved[3];
+};
+
 #define WEKA_SET_MODE  1u
 #define WEKA_SET_UID   2u
 #define WEKA_SET_GID   4u
@@ -574,6 +585,17 @@ WEKA_MUST_CHECK int weka_submit_readlink(struct weka_client *client, struct weka
 					 const struct weka_window *window);
 WEKA_MUST_CHECK int weka_submit_statfs(struct weka_client *client, struct weka_req *req,
 				       struct weka_statfs *out);
+/**
+ * weka_submit_totals - how many names, and how many bytes, are below a directory
+ *
+ * One lookup, however many they are: the totals of each directory are kept, and follow what is
+ * changed below it within 5 s.  A key with a user needs to read and search that directory, and to
+ * search what leads to it; nothing below.
+ *
+ * Errors:  -ENOENT, -ENOTDIR, -ELOOP, -EACCES.
+ */
+WEKA_MUST_CHECK int weka_submit_totals(struct weka_client *client, struct weka_req *req,
+				       const struct weka_ref *ref, struct weka_totals *out);
 /* The appliance's counters as JSON text in the window; 64 KiB are enough. */
 WEKA_MUST_CHECK int weka_submit_status(struct weka_client *client, struct weka_req *req,
 				       const struct weka_window *window);

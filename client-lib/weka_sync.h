@@ -96,6 +96,8 @@ WEKA_MUST_CHECK int weka_removexattr(struct weka_client *client, const char *pat
 WEKA_MUST_CHECK int64_t weka_readlink(struct weka_client *client, const char *path, char *target,
 				      size_t size_bytes);
 WEKA_MUST_CHECK int weka_statfs(struct weka_client *client, struct weka_statfs *out);
+WEKA_MUST_CHECK int weka_totals(struct weka_client *client, const char *path,
+				struct weka_totals *out);
 
 /* The appliance's counters as JSON text of malloc(), NUL-terminated; the caller frees it. */
 WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);

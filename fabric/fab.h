@@ -335,6 +335,7 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 #define FAB_STATUS_BYTES 4u   /* an item of FAB_UNLINK_BATCH, FAB_HOLD, FAB_LET_GO */
 #define FAB_LISTED_BYTES 40u  /* FAB_LIST's reply body */
 #define FAB_STATFS_BYTES 64u
+#define FAB_TOTALS_BYTES 64u
 
 /* Builders: each returns the bytes it made at `out`, which must have room. */
 uint32_t fab_build_stat(void *out, int status, const struct fab_attr *attr);
@@ -345,10 +346,11 @@ uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer);
 /* An entry takes fab_entry_bytes(); entries lie one behind the other at the window's start. */
 uint32_t fab_entry_bytes(uint32_t name_bytes);
 uint32_t fab_build_entry(void *out, const struct fab_entry *entry);
-/* The reply bodies of FAB_LIST and FAB_STATFS. */
+/* The reply bodies of FAB_LIST, FAB_STATFS and FAB_TOTALS. */
 uint32_t fab_build_listed(void *out, uint32_t count, uint32_t total_bytes, bool at_end,
 			  const uint8_t cookie[FAB_COOKIE_BYTES]);
 uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs);
+uint32_t fab_build_totals(void *out, const struct fab_totals *totals);
 
 /* A size, an offset, or the length of a text in the window: PROTOCOL.md 6. */
 uint32_t fab_build_u64(void *out, uint64_t value);
@@ -522,6 +524,7 @@ uint32_t fab_answer_sum(const struct fab_call *call, const struct fab_answer *an
 must_check int fab_call_attr(const struct fab_call *call, uint32_t i, struct fab_attr *out);
 must_check int fab_call_status(const struct fab_call *call, uint32_t i);
 must_check int fab_call_statfs(const struct fab_call *call, struct fab_statfs *out);
+must_check int fab_call_totals(const struct fab_call *call, struct fab_totals *out);
 /* LIST: walks entries from *at = 0; returns 1 an entry, 0 no more, -EPROTO. */
 must_check int fab_call_entry(const struct fab_call *call, uint32_t *at, struct fab_entry *out);
 must_check int fab_call_listed(const struct fab_call *call, uint32_t *count, bool *at_end,

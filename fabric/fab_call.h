@@ -63,6 +63,7 @@ enum fab_type {
 	FAB_UNDRAIN,      /* ... is to stay                                        */
 	FAB_HOLD,         /* names: files that stay, unlinked too, until */
 	FAB_LET_GO,       /* ... handles: each is held once less                   */
+	FAB_TOTALS,       /* of all that is below a directory                      */
 	FAB_TYPE_END,     /* one past the last */
 };
 
@@ -145,6 +146,15 @@ struct fab_statfs {
 	uint32_t shard_count;
 };
 
+/* Of all that is below a directory; of anything else its own. */
+struct fab_totals {
+	uint64_t entries;
+	uint64_t dirs; /* of the entries */
+	uint64_t bytes;
+	uint64_t allocated_bytes;
+	bool settled; /* exact: else changes of the last seconds may not be in it */
+};
+
 /*
  * The answer to one item of a batch, 24 bytes at the end of its window.
  * READ_BATCH: status, offset, length and checksums.  On -EMSGSIZE `length_bytes` is what the
@@ -188,7 +198,8 @@ union fab_args {
 		uint32_t count_max;
 	} list;
 	struct {
-		struct fab_name name; /* READLINK, RMDIR, UNLINK, RMTREE, XATTR_LIST; DRAIN */
+		struct fab_name
+			name; /* READLINK, RMDIR, UNLINK, RMTREE, XATTR_LIST, TOTALS; DRAIN */
 	} name;
 	struct {
 		struct fab_name name; /* PUT_BEGIN, MKDIR */

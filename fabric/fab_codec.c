@@ -136,6 +136,7 @@ bool fab_is_change(enum fab_type type, const union fab_args *args)
 	case FAB_XATTR_LIST:
 	case FAB_HOLD:
 	case FAB_LET_GO:
+	case FAB_TOTALS:
 		return false;
 	case FAB_OPEN:
 		return args->open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC);

@@ -69,6 +69,7 @@ static uint64_t measure(const struct fab_call *call)
 		return sizeof(struct fab_xattr_wire) + named(&call->args.xattr.name) +
 		       call->args.xattr.xattr_bytes + (uint64_t)call->args.xattr.value_bytes;
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
@@ -428,6 +429,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 		xattr_build(call, &pen);
 		return;
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:

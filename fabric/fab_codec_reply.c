@@ -128,6 +128,20 @@ uint32_t fab_build_statfs(void *out, const struct fab_statfs *statfs)
 	return sizeof(w);
 }
 
+uint32_t fab_build_totals(void *out, const struct fab_totals *totals)
+{
+	struct fab_totals_wire w = {
+		.entries = le64_of(totals->entries),
+		.dirs = le64_of(totals->dirs),
+		.bytes = le64_of(totals->bytes),
+		.allocated_bytes = le64_of(totals->allocated_bytes),
+		.settled = le32_of(totals->settled),
+	};
+
+	memcpy(out, &w, sizeof(w));
+	return sizeof(w);
+}
+
 uint32_t fab_build_u64(void *out, uint64_t value)
 {
 	le64 w = le64_of(value);
@@ -256,6 +270,8 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 		return listed_reply_parse(call);
 	case FAB_STATFS:
 		return body_bytes == FAB_STATFS_BYTES ? 0 : -EPROTO;
+	case FAB_TOTALS:
+		return body_bytes == FAB_TOTALS_BYTES ? 0 : -EPROTO;
 	case FAB_WRITE:
 	case FAB_SEEK:
 		return size_reply_parse(call);
@@ -393,6 +409,22 @@ int fab_call_statfs(const struct fab_call *call, struct fab_statfs *out)
 		.dirs = le64_get(w.dirs),
 		.name_max = le32_get(w.name_max),
 		.shard_count = le32_get(w.shard_count),
+	};
+	return 0;
+}
+
+int fab_call_totals(const struct fab_call *call, struct fab_totals *out)
+{
+	struct fab_totals_wire w;
+
+	ASSERT(call->type == FAB_TOTALS && call->status == 0);
+	memcpy(&w, call->body, sizeof(w));
+	*out = (struct fab_totals){
+		.entries = le64_get(w.entries),
+		.dirs = le64_get(w.dirs),
+		.bytes = le64_get(w.bytes),
+		.allocated_bytes = le64_get(w.allocated_bytes),
+		.settled = le32_get(w.settled) != 0,
 	};
 	return 0;
 }

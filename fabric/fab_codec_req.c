@@ -35,6 +35,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 		       false },
 	[FAB_LIST] = { .fixed_bytes = sizeof(struct fab_list_wire), .names = true, .window = true },
 	[FAB_READLINK] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_TOTALS] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_STATFS] = { 0 },
 	[FAB_STATUS] = { 0 },
 	[FAB_PUT] = { sizeof(struct fab_count_wire), sizeof(struct fab_put_item_wire), true, true,
@@ -437,7 +438,7 @@ static int name_only_parse(struct fab_req *req, const struct cut *cut)
 	struct fab_name_wire w;
 
 	memcpy(&w, cut->body, sizeof(w));
-	return req->type == FAB_READLINK || req->type == FAB_XATTR_LIST
+	return req->type == FAB_READLINK || req->type == FAB_XATTR_LIST || req->type == FAB_TOTALS
 		       ? name_parse(&req->args.name.name, cut, &w)
 		       : place_parse(&req->args.name.name, cut, &w);
 }
@@ -493,6 +494,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_XATTR_DEL:
 		return xattr_parse(req, &cut);
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:

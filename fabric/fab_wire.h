@@ -326,6 +326,15 @@ struct fab_statfs_wire {
 	le32 shard_count;
 	uint8_t zero[24];
 };
+
+struct fab_totals_wire {
+	le64 entries;
+	le64 dirs;
+	le64 bytes;
+	le64 allocated_bytes;
+	le32 settled;
+	uint8_t zero[28];
+};
 LAYOUT_END
 
 #define FAB_NAME_NOFOLLOW 1u
@@ -365,5 +374,6 @@ static_assert(sizeof(struct fab_stat_wire) == 104, "PROTOCOL.md 6");
 static_assert(sizeof(struct fab_entry_wire) == 104, "PROTOCOL.md 6");
 static_assert(sizeof(struct fab_listed_wire) == 40, "PROTOCOL.md 6");
 static_assert(sizeof(struct fab_statfs_wire) == 64, "PROTOCOL.md 6");
+static_assert(sizeof(struct fab_totals_wire) == 64, "PROTOCOL.md 6");
 
 #endif

@@ -126,6 +126,7 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 		xattr_walk(req, body, size);
 		return;
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:

@@ -205,6 +205,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		xattr_sample(call);
 		return;
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:
@@ -334,6 +335,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 	case FAB_XATTR_DEL:
 		return xattr_same(call, req);
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 	case FAB_RMDIR:
 	case FAB_RMTREE:

@@ -637,6 +637,16 @@ static void do_statfs(struct fab_req *req)
 	fab_reply(req, 0, body, fab_build_statfs(body, &fs));
 }
 
+static void do_totals(struct fab_req *req)
+{
+	struct fab_totals t = {
+		.entries = 7, .dirs = 2, .bytes = 12345, .allocated_bytes = 16384, .settled = true
+	};
+	uint8_t body[FAB_TOTALS_BYTES];
+
+	fab_reply(req, 0, body, fab_build_totals(body, &t));
+}
+
 static int simple(struct script *s, struct fab_req *req)
 {
 	switch (req->type) {
@@ -693,6 +703,9 @@ void script__request(struct script *s, struct fab_req *req)
 		return;
 	case FAB_STATFS:
 		do_statfs(req);
+		return;
+	case FAB_TOTALS:
+		do_totals(req);
 		return;
 	case FAB_PUT:
 	case FAB_WRITE:

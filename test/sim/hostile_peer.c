@@ -231,6 +231,7 @@ static void own_args(struct hostile *h, struct fab_call *call)
 		call->args.make.name = own_name(h, true);
 		return;
 	case FAB_XATTR_LIST:
+	case FAB_TOTALS:
 	case FAB_READLINK:
 		call->args.name.name = own_name(h, false);
 		return;
