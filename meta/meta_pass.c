@@ -85,7 +85,7 @@ static int pass(struct meta *m, uint64_t dir)
 
 int meta__plan_pass(struct meta *m, struct meta_op *op)
 {
-	uint64_t dir;
+	uint64_t dir = 0;
 	int rc;
 
 	m->ops->passing = true;
