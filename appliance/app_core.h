@@ -43,6 +43,7 @@ struct app_core_cfg {
 	/* Limits; 0: the defaults of app_conf.c. */
 	uint64_t cache_bytes;
 	uint64_t staging_bytes;
+	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;

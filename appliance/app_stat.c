@@ -188,6 +188,7 @@ static void put_store(struct text *t, const struct sum *sum)
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
 	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"
+	    "\"leaves_early\":%llu,"
 	    "\"data_blocks\":%llu,\"page_blocks\":%llu,\"moved_blocks\":%llu,"
 	    "\"zones_collected\":%llu,\"unmovable_blocks\":%llu,\"zone_uses_least\":%llu,"
 	    "\"zone_uses_most\":%llu,\"deallocated_bytes\":%llu,"
@@ -195,11 +196,11 @@ static void put_store(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->cache_pages, (unsigned long long)s->cache_pages_dirty,
 	    (unsigned long long)s->page_reads, (unsigned long long)s->page_hits,
 	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints,
-	    (unsigned long long)s->data_blocks, (unsigned long long)s->page_blocks,
-	    (unsigned long long)s->moved_blocks, (unsigned long long)s->zones_collected,
-	    (unsigned long long)s->bad_blocks, (unsigned long long)s->wear_least,
-	    (unsigned long long)s->wear_most, (unsigned long long)s->told_blocks * BLOCK_SIZE,
-	    (unsigned long long)s->told_failures);
+	    (unsigned long long)s->leaves_early, (unsigned long long)s->data_blocks,
+	    (unsigned long long)s->page_blocks, (unsigned long long)s->moved_blocks,
+	    (unsigned long long)s->zones_collected, (unsigned long long)s->bad_blocks,
+	    (unsigned long long)s->wear_least, (unsigned long long)s->wear_most,
+	    (unsigned long long)s->told_blocks * BLOCK_SIZE, (unsigned long long)s->told_failures);
 }
 
 static void put_scrub(struct text *t, const struct sum *sum, bool paths)

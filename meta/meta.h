@@ -75,6 +75,7 @@ struct meta_conf {
 	void *memory;          /* 4096-aligned, DMA-able: frames and log buffers are cut from it */
 	uint64_t memory_bytes; /* meta_memory_needed() of this conf                              */
 	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                    */
+	uint32_t early_pages;  /* dirty: leaves are written early then; 0: half of what may be   */
 	uint32_t ops_max;      /* operations admitted at once                                    */
 	uint32_t holds_max;    /* files held at once (META_HOLD); 0: 1024                        */
 	/* At format only: */
@@ -366,6 +367,7 @@ struct meta_statfs {
 	uint64_t page_hits;
 	uint64_t log_blocks;   /* written since mount                     */
 	uint64_t checkpoints;  /* completed since mount                   */
+	uint64_t leaves_early; /* written ahead of one                    */
 	uint64_t orphans;      /* shards with files waiting to be freed   */
 	uint64_t tree_entries; /* freed with the trees they were in, since mount */
 	uint64_t holds;        /* of files, now: META_HOLD                       */

@@ -95,6 +95,16 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 	       max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.zones_serving * 3, 100));
 }
 
+uint32_t meta__zones_kept(const struct meta *m)
+{
+	return meta__zone_reserve(m, true) + 2;
+}
+
+bool meta__zone_short(const struct meta *m)
+{
+	return m->zones->free_total < meta__zones_kept(m);
+}
+
 static uint32_t zones_for_moved(const struct meta *m)
 {
 	uint32_t reserve = meta__zone_reserve(m, false) - 1;

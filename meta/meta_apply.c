@@ -70,19 +70,19 @@ int meta__tx_ready(struct meta *m)
 		return 0;
 	if (m->failed)
 		return -EROFS;
-	if (need > m->cache->nframes / 2) {
+	if (need > m->cache->dirty_max) {
 		meta__error(m, "one change needs %u pages, more than the cache can take", need);
 		return -E2BIG;
 	}
 	if (unlikely(m->share) && !shards_taken(m))
 		return -EBUSY;
-	if (need > meta__cache_room(m))
-		goto busy;
-	if (need > meta__cache_available(m)) {
-		if (meta__cache_clear(m, need))
-			return -EBUSY;
-		goto busy;
+	if (need > meta__cache_room(m) ||
+	    (need > meta__cache_available(m) && !meta__cache_clear(m, need))) {
+		meta__ckpt_make_room(m);
+		return -EBUSY;
 	}
+	if (need > meta__cache_available(m))
+		return -EBUSY; /* soon */
 	err = meta__page_ready(m, pages,
 			       (int)tx->op->type == META__OP_TOUCH ||
 				       (int)tx->op->type == META__OP_GC_MOVE);
@@ -92,15 +92,13 @@ int meta__tx_ready(struct meta *m)
 		bytes = meta__log_record_bytes(tx->mut, tx->nmut);
 		if (bytes > meta__log_record_max(m))
 			return -E2BIG;
-		if (!meta__log_room(m, bytes) && meta__log_full(m, bytes))
-			goto busy;
-		if (!meta__log_room(m, bytes))
+		if (!meta__log_room(m, bytes)) {
+			if (meta__log_full(m, bytes))
+				meta__ckpt_want(m);
 			return -EBUSY; /* blocks of it are on their way */
+		}
 	}
 	return 0;
-busy:
-	meta__ckpt_want(m);
-	return -EBUSY;
 }
 
 /* Inode records and directory records are counted. */
@@ -213,8 +211,7 @@ void meta__tx_apply(struct meta *m)
 		}
 		change_trees(m, seq);
 	}
-	if (meta__cache_quarter_dirty(m))
-		meta__ckpt_want(m);
+	meta__ckpt_dirtied(m);
 	meta__tx_forget(tx);
 }
 

@@ -4,8 +4,8 @@
  *
  *        want              read, checked                  dirty: a new address
  *  free ------> reading ----------------> clean -----------------------------> dirty
- *   ^              | twice bad: -EIO       |  ^ written                          | freeze
- *   +<-------------+                       |  |                                  v
+ *   ^              | twice bad: -EIO       |  ^ written                          | freeze; or, of
+ *   +<-------------+                       |  |                                  v a leaf, early
  *   +<--------------- evicted -------------+  +------------------------------- frozen
  *   +<------------------------- written, but gone from the tree ----------------+
  *
@@ -17,7 +17,9 @@
  *  (1) A frame that is not free is in the hash under its address, and no two have the same.
  *  (2) A readable page (clean, dirty, frozen) has passed meta__page_check() or was made here.
  *  (3) Dirty and frozen frames are at most half of all, reading and fresh ones at most a quarter:
- *      a quarter can always be had for something else, less what one plan looks at.
+ *      a quarter can always be had for something else, less what one plan looks at.  What plans
+ *      need at once does not grow with the cache; so of what a cache has beyond KNEE frames, seven
+ *      eighths may be dirty, and a sixteenth reading.
  *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
  *  (5) A frame that the plan of now has looked at is not evicted: values in it are lent out.
  *  (6) A readable page that is not gone is one of its shard's tree as it is now.
@@ -34,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KNEE              256u /* 4 MiB: (3) */
 #define WAITERS_PER_FRAME 2u
 #define AHEAD_MAX         64u  /* frames that are kept free, with readers: (7) */
 #define SWEEP_STEPS       256u /* of the clock's hand, a turn                  */
@@ -42,6 +45,25 @@
 static uint32_t frames_of(const struct meta_conf *c)
 {
 	return (uint32_t)min_u64(c->cache_bytes / META_PAGE_BYTES, 1u << 28);
+}
+
+/* Of n, in sixteenths: so many up to the knee, and so many of what is beyond it. */
+static uint32_t part_of(uint32_t n, uint32_t upto, uint32_t beyond)
+{
+	const uint64_t small = min_u32(n, KNEE), more = n - small;
+
+	return (uint32_t)((small * upto + more * beyond) / 16);
+}
+
+/* (3) */
+uint32_t meta__cache_dirty_max(const struct meta_conf *c)
+{
+	return part_of(frames_of(c), 8, 14);
+}
+
+static uint32_t reading_max(const struct meta__cache *c)
+{
+	return part_of(c->nframes, 4, 1);
 }
 
 uint64_t meta__cache_memory(const struct meta_conf *c)
@@ -61,6 +83,10 @@ int meta__cache_create(struct meta *m)
 	while (buckets < 2ull * n)
 		buckets *= 2;
 	c->nframes = n;
+	c->dirty_max = meta__cache_dirty_max(&m->conf);
+	c->early_at = c->dirty_max / 2;
+	if (m->conf.early_pages)
+		c->early_at = min_u32(c->early_at, m->conf.early_pages);
 	c->frame = aligned_alloc(64, n * sizeof(*c->frame));
 	c->bucket = calloc(buckets, sizeof(*c->bucket));
 	c->waiter = calloc((size_t)n * WAITERS_PER_FRAME, sizeof(*c->waiter));
@@ -71,7 +97,8 @@ int meta__cache_create(struct meta *m)
 	c->bucket_mask = buckets - 1;
 	list_init(&c->waiters_free);
 	list_init(&c->free);
-	list_init(&c->dirty);
+	list_init(&c->dirty[0]);
+	list_init(&c->dirty[1]);
 	list_init(&c->frozen);
 	list_init(&c->fresh);
 	list_init(&c->leaving);
@@ -197,6 +224,10 @@ static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__f
 	ASSERT(c->count[f->state] > 0);
 	c->count[f->state]--;
 	c->count[state]++;
+	if (f->level > 0) {
+		c->uppers_dirty -= f->state == FRAME_DIRTY;
+		c->uppers_dirty += state == FRAME_DIRTY;
+	}
 	atomic_store_explicit(&f->state, state,
 			      memory_order_release); /* (7): it is believed first */
 }
@@ -411,19 +442,34 @@ bool meta__cache_turn(struct meta *m)
 uint32_t meta__cache_room(const struct meta *m)
 {
 	const struct meta__cache *c = m->cache;
-	uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN], max = c->nframes / 2;
+	const uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
 
-	return used < max ? max - used : 0;
+	return used < c->dirty_max ? c->dirty_max - used : 0;
 }
 
-bool meta__cache_quarter_dirty(const struct meta *m)
+bool meta__cache_early_due(const struct meta *m)
 {
-	return m->cache->count[FRAME_DIRTY] >= m->cache->nframes / 4;
+	return meta__cache_room(m) <= m->cache->dirty_max - m->cache->early_at;
+}
+
+bool meta__cache_half_dirty(const struct meta *m)
+{
+	return meta__cache_room(m) <= m->cache->dirty_max / 2;
+}
+
+bool meta__cache_uppers_dirty(const struct meta *m)
+{
+	return m->cache->uppers_dirty >= m->cache->dirty_max - m->cache->dirty_max / 16;
+}
+
+bool meta__cache_leaves_dirty(const struct meta *m)
+{
+	return !list_empty(&m->cache->dirty[0]);
 }
 
 uint32_t meta__cache_frozen_count(const struct meta *m)
 {
-	return m->cache->count[FRAME_FROZEN];
+	return m->cache->freezing;
 }
 
 void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
@@ -505,17 +551,22 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		ASSERT(f->state == FRAME_READING);
 		return wait_for(m, f, op);
 	}
-	if (c->count[FRAME_READING] + c->fresh_count >= c->nframes / 4) {
+	if (c->count[FRAME_READING] + c->fresh_count >= reading_max(c)) {
 		/* (3); a page that nobody came back for is kept no longer */
 		if (list_empty(&c->fresh))
 			return -EBUSY;
 		unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
 	}
-	if (unlikely(c->shared) && free_now(c) <= max_u32(c->want, c->wanted))
+	if (unlikely(c->shared) && free_now(c) <= max_u32(c->want, c->wanted)) {
+		if (could_be_free(c) <= c->want)
+			meta__ckpt_want(m);
 		return -EBUSY;
+	}
 	f = frame_get(m);
-	if (!f)
+	if (!f) {
+		meta__ckpt_want(m); /* what is not dirty, this plan looks at: (5) */
 		return -EBUSY;
+	}
 
 	f->shard = shard;
 	f->level = level;
@@ -605,10 +656,10 @@ static void place(struct meta *m, struct meta__frame *f)
 	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
 	f->gen = meta__ckpt_gen(m);
 	f->gone = false;
-	meta__page_place(f->page, baddr_of(f), f->gen);
+	meta__page_place(f->page, baddr_of(f), f->gen, meta__ckpt_order(m));
 	hash_insert(m->cache, f);
 	set_state(m->cache, f, FRAME_DIRTY);
-	list_push_back(&m->cache->dirty, &f->link);
+	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
 	set_used(f, true);
 	m->shard[f->shard].changed = true;
 }
@@ -683,32 +734,51 @@ void meta__cache_freeze(struct meta *m)
 	struct meta__cache *c = m->cache;
 	struct list *l;
 
-	ASSERT(c->count[FRAME_FROZEN] == 0);
-	while ((l = list_pop_front(&c->dirty))) {
-		set_state(c, list_entry(l, struct meta__frame, link), FRAME_FROZEN);
-		list_push_back(&c->frozen, l);
+	ASSERT(c->freezing == 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		while ((l = list_pop_front(&c->dirty[i]))) {
+			set_state(c, list_entry(l, struct meta__frame, link), FRAME_FROZEN);
+			list_push_back(&c->frozen, l);
+		}
 	}
+	c->freezing = c->count[FRAME_FROZEN]; /* leaves that are being written early too */
 }
 
-struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
+/* The first of these pages, if its changes are durable: (4). */
+static struct meta__frame *write_first(struct meta *m, struct list *pages, uint64_t durable)
 {
-	struct meta__cache *c = m->cache;
 	struct meta__frame *f;
 
-	if (list_empty(&c->frozen))
+	if (list_empty(pages))
 		return NULL;
-	f = list_entry(c->frozen.next, struct meta__frame, link);
+	f = list_entry(pages->next, struct meta__frame, link);
 	if (f->seq > durable)
-		return NULL; /* (4) */
+		return NULL;
+	if (f->state == FRAME_DIRTY)
+		set_state(m->cache, f, FRAME_FROZEN);
 	list_del(&f->link);
 	meta__page_seal(f->page);
 	page_io(m, f, META_IO_WRITE, META__IO_PAGE_WRITE);
 	return f;
 }
 
+struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
+{
+	return write_first(m, &m->cache->frozen, durable);
+}
+
+struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
+{
+	return write_first(m, &m->cache->dirty[0], durable);
+}
+
 void meta__cache_written(struct meta *m, struct meta__frame *f)
 {
 	ASSERT(f->state == FRAME_FROZEN);
+	if (f->gen != meta__ckpt_gen(m)) {
+		ASSERT(m->cache->freezing > 0);
+		m->cache->freezing--;
+	}
 	if (f->gone)
 		make_free(m, f);
 	else

@@ -17,6 +17,21 @@
  *      root says which are.
  *  (4) Pages that become dirty after the freeze are of the next generation.
  *  (5) What was carried over, and what is behind it, is not trimmed.
+ *
+ * Names come in random order, so each leaf that is dirty may have a page above it that is dirty for
+ * it alone.  Therefore leaves are written early, before there is a checkpoint, and are clean then;
+ * what lies above them is written once for many of them:
+ *
+ *   of the pages that may be dirty:
+ *   |--- less than half are ------|--- more are ----------|--- 15/16, all above leaves ---|
+ *     they wait for other changes   leaves are written      a checkpoint
+ *
+ *  (6) A leaf that was written early is, on the drives, no part of any tree: no root names it, nor
+ *      does what lies above it, before a checkpoint; until then its changes are in the log.
+ *  (7) A mount that replays the log meets at most EARLY_MAX of them, and what may be dirty.
+ *      There may be several of one leaf, of the same generation: their order says which is newer.
+ *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
+ *      written early where zones are short: there, half is when a checkpoint begins.
  */
 #include "meta/meta_store.h"
 #include "meta/meta_tree.h"
@@ -28,6 +43,7 @@
 #define CKPT_WRITES_MAX 32u /* pages in flight                                        */
 #define CKPT_SEALS_MAX  8u  /* pages sealed in one step: 1.5 us each, others are waiting */
 #define CKPT_ROOTS_MAX  16u
+#define EARLY_MAX       50000u /* a mount reads as many in some seconds: (7) */
 
 enum ckpt_stage { CKPT_IDLE, CKPT_CARRY, CKPT_PAGES, CKPT_FLUSH, CKPT_ROOTS };
 
@@ -45,10 +61,13 @@ struct meta__ckpt {
 	bool wanted;
 	bool held;        /* the roots are on their way to another drive: none begins */
 	uint64_t freezes; /* of this mount: the low half of generations */
+	uint32_t order;   /* of the place that a page got last          */
 	uint64_t log_seq; /* of the newest record at the freeze         */
 	uint64_t done;    /* checkpoints                                */
+	uint64_t early_done;
 	uint32_t in_flight;
-	uint32_t next_shard; /* whose root may still have to be written  */
+	uint32_t early, early_in_flight; /* leaves, of the generation of now */
+	uint32_t next_shard;             /* whose root may still have to be written  */
 	struct ckpt_root root[CKPT_ROOTS_MAX];
 	struct meta__io flush[META_DRIVES_MAX];
 };
@@ -88,14 +107,47 @@ uint64_t meta__ckpt_gen(const struct meta *m)
 	return m->epoch << 32 | m->ckpt->freezes;
 }
 
+uint32_t meta__ckpt_order(struct meta *m)
+{
+	ASSERT(m->ckpt->order < UINT32_MAX);
+	return ++m->ckpt->order;
+}
+
 void meta__ckpt_want(struct meta *m)
 {
 	m->ckpt->wanted = true;
 }
 
+/* (6): is it worth while to wait for what is written early? */
+static bool is_early(const struct meta *m)
+{
+	return meta__cache_early_due(m) && !meta__zone_short(m) &&
+	       (m->ckpt->early_in_flight || meta__cache_leaves_dirty(m));
+}
+
+void meta__ckpt_dirtied(struct meta *m)
+{
+	if (!meta__cache_early_due(m))
+		return;
+	if (meta__cache_uppers_dirty(m) || m->ckpt->early >= EARLY_MAX ||
+	    (meta__cache_half_dirty(m) && meta__zone_short(m)))
+		m->ckpt->wanted = true;
+}
+
+void meta__ckpt_make_room(struct meta *m)
+{
+	if (!is_early(m))
+		m->ckpt->wanted = true;
+}
+
 void meta__ckpt_hold(struct meta *m, bool hold)
 {
 	m->ckpt->held = hold;
+}
+
+bool meta__ckpt_was_early(const struct meta *m)
+{
+	return m->ckpt->early > 0;
 }
 
 bool meta__ckpt_running(const struct meta *m)
@@ -106,6 +158,7 @@ bool meta__ckpt_running(const struct meta *m)
 void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out)
 {
 	out->checkpoints = m->ckpt->done;
+	out->leaves_early = m->ckpt->early_done;
 }
 
 static wk_cold void fail(struct meta *m, const char *what, const struct meta_io *io)
@@ -145,8 +198,11 @@ static void freeze(struct meta *m)
 		};
 	}
 	meta__cache_freeze(m);
+	c->in_flight = c->early_in_flight; /* they are this checkpoint's: (1) */
+	c->early = c->early_in_flight = 0;
 	meta__zone_freeze(m);
 	c->freezes++; /* (4) */
+	c->order = 0;
 	c->wanted = false;
 	c->next_shard = 0;
 	c->stage = CKPT_PAGES;
@@ -169,6 +225,25 @@ static bool write_pages(struct meta *m)
 		meta__io_want(m, &f->io);
 	}
 	return c->in_flight < CKPT_WRITES_MAX;
+}
+
+/* (6); whatever the checkpoint does. */
+static bool write_early(struct meta *m)
+{
+	struct meta__ckpt *c = m->ckpt;
+	uint64_t durable = meta__log_durable(m);
+	struct meta__frame *f;
+
+	for (uint32_t n = 0; n < CKPT_SEALS_MAX && c->early_in_flight < CKPT_WRITES_MAX; n++) {
+		f = is_early(m) ? meta__cache_early(m, durable) : NULL;
+		if (!f)
+			return false;
+		c->early++;
+		c->early_done++;
+		c->early_in_flight++;
+		meta__io_want(m, &f->io);
+	}
+	return c->early_in_flight < CKPT_WRITES_MAX;
 }
 
 static void flush_drives(struct meta *m)
@@ -267,10 +342,11 @@ static bool is_due(const struct meta *m)
 bool meta__ckpt_turn(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
-	bool more = false;
+	bool more;
 
 	if (m->failed || !m->shard)
 		return false;
+	more = write_early(m);
 	if (c->stage == CKPT_IDLE && is_due(m)) {
 		meta__receipts_carry_start(m);
 		c->stage = CKPT_CARRY;
@@ -282,7 +358,7 @@ bool meta__ckpt_turn(struct meta *m)
 		freeze(m);
 	}
 	if (c->stage == CKPT_PAGES) {
-		more = write_pages(m);
+		more |= write_pages(m);
 		if (meta__cache_frozen_count(m) == 0 && meta__log_durable(m) >= c->log_seq)
 			flush_drives(m); /* (1) */
 	}
@@ -296,12 +372,22 @@ bool meta__ckpt_turn(struct meta *m)
 	return more || (c->stage == CKPT_IDLE && is_due(m));
 }
 
+/* A leaf that was written early, and no checkpoint was begun since. */
+static bool is_of_now(const struct meta *m, const struct meta__io *x)
+{
+	const struct meta__frame *f = x->owner;
+
+	return x->kind == META__IO_PAGE_WRITE && f->gen == meta__ckpt_gen(m);
+}
+
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__ckpt *c = m->ckpt;
 
-	ASSERT(c->in_flight > 0);
-	c->in_flight--;
+	uint32_t *in_flight = is_of_now(m, x) ? &c->early_in_flight : &c->in_flight;
+
+	ASSERT(*in_flight > 0);
+	*in_flight -= 1;
 	if (m->failed)
 		return;
 	if (x->io.status) {

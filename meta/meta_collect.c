@@ -39,8 +39,8 @@
 
 #define BATCH         32u /* pages; one read takes a quarter of them */
 #define READ_PAGES    8u
-#define TOUCHES_MAX   32u
-#define FRAMES_EACH   64u /* of the cache, for each touch that is under way */
+#define TOUCHES_MAX   128u
+#define FRAMES_EACH   16u /* of the cache, for each touch that is under way */
 #define FRUITLESS_MAX 3u
 
 struct touch {
@@ -106,17 +106,6 @@ static uint64_t garbage(const struct meta__zones *z)
 	return places > used ? places - used : 0;
 }
 
-/* Free zones that others need. */
-static uint32_t kept(const struct meta *m)
-{
-	return meta__zone_reserve(m, true) + 2;
-}
-
-static bool is_short(const struct meta *m)
-{
-	return m->zones->free_total < kept(m);
-}
-
 /* So many are left when collection begins. */
 static uint32_t soon(const struct meta *m)
 {
@@ -140,16 +129,17 @@ static bool is_due(const struct meta *m)
 
 	if (dead < 2 * (uint64_t)z->geo.zone_pages)
 		return false;
-	return z->free_total + z->coming < kept(m) + soon(m) || is_wasted(m, dead);
+	return z->free_total + z->coming < meta__zones_kept(m) + soon(m) || is_wasted(m, dead);
 }
 
 /* (1) */
 static uint32_t touches_max(const struct meta *m)
 {
 	const uint32_t most = min_u32(TOUCHES_MAX, m->cache->nframes / FRAMES_EACH);
-	const uint32_t enough = kept(m) + soon(m), zones = min_u32(m->zones->free_total, enough);
+	const uint32_t enough = meta__zones_kept(m) + soon(m),
+		       zones = min_u32(m->zones->free_total, enough);
 
-	return max_u32(1, is_short(m) ? most : most * (enough - zones) / soon(m));
+	return max_u32(1, meta__zone_short(m) ? most : most * (enough - zones) / soon(m));
 }
 
 static uint32_t emptiest(const struct meta *m)
@@ -194,8 +184,10 @@ bool meta__collect_hopes(const struct meta *m)
 
 	if (m->zones->coming || c->zone != META__ZONE_NONE || meta__gc_hopes(m))
 		return true;
-	if (!list_empty(&m->zones->leaving))
+	if (!list_empty(&m->zones->leaving) || meta__drain_ends(m))
 		return true;
+	if (meta__ckpt_was_early(m))
+		return true; /* zones of this epoch are looked at in the next */
 	return c->fruitless < FRUITLESS_MAX && (c->tried == m->zones->epoch ? c->won : is_due(m));
 }
 
@@ -257,14 +249,14 @@ static bool pick(struct meta *m)
 
 	if (pick_drained(m))
 		return true;
-	if (!is_short(m) || m->changes != c->changes)
+	if (!meta__zone_short(m) || m->changes != c->changes)
 		c->fruitless = c->best = 0; /* something has changed: (5) */
 	else if (m->zones->coming ? !meta__collect_busy(m)
 				  : meta__collect_hopes(m) && c->tried == m->zones->epoch)
 		meta__ckpt_want(
 			m); /* what others emptied, also when nothing is to be done here; (3) */
 	c->changes = m->changes;
-	if (c->tried == m->zones->epoch || (is_short(m) && meta__ckpt_running(m)))
+	if (c->tried == m->zones->epoch || (meta__zone_short(m) && meta__ckpt_running(m)))
 		return false;
 	if (!is_due(m)) {
 		if (c->zones > 0)
@@ -431,7 +423,7 @@ bool meta__collect_turn(struct meta *m)
 
 	if (m->failed || c->in_flight || meta__check_running(m))
 		return false;
-	if (m->stopping && !is_short(m))
+	if (m->stopping && !meta__zone_short(m))
 		return false; /* each touch would ask for one more checkpoint */
 	if (c->zone == META__ZONE_NONE && !pick(m))
 		return false;

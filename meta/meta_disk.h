@@ -117,11 +117,11 @@ struct meta_page_disk {
 	le64 baddr; /* where it lies: a misdirected write is found         */
 	le64 gen;   /* when it got that place: a lost write is found       */
 	le32 shard;
-	le16 level;      /* 0: leaf                                             */
-	le16 count;      /* records of a leaf, children of an interior page     */
-	le16 heap_start; /* leaf: first byte of values; interior page: 0    */
-	le16 heap_dead;  /* leaf: bytes behind it that no record uses       */
-	le32 reserved;
+	le16 level;                 /* 0: leaf                                             */
+	le16 count;                 /* records of a leaf, children of an interior page     */
+	le16 heap_start;            /* leaf: first byte of values; interior page: 0    */
+	le16 heap_dead;             /* leaf: bytes behind it that no record uses       */
+	le32 order;                 /* which of the places given in that generation, from 1 on */
 	struct meta_key_disk first; /* no key of the page is below          */
 };
 

@@ -63,6 +63,14 @@ bool meta__drain_empty(const struct meta *m, uint32_t drive)
 	       z->free_count[drive] == z->geo.zone_count[drive];
 }
 
+/* It is about to be gone: then the log may be smaller, and so what is kept free for it. */
+bool meta__drain_ends(const struct meta *m)
+{
+	const uint32_t d = meta__drain_drive(m);
+
+	return d < META_DRIVES_MAX && meta__drain_empty(m, d) && !m->boot->drain.cannot;
+}
+
 /* ---- a new set ------------------------------------------------------------------------------- */
 
 static void next_set(struct meta *m)

@@ -310,6 +310,8 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		     struct meta_op *op);
 /* Frames that new dirty pages could take now, within the limit of dirty pages. */
 uint32_t meta__cache_room(const struct meta *m);
+/* ... what that limit is. */
+uint32_t meta__cache_dirty_max(const struct meta_conf *c);
 void meta__cache_io_done(struct meta *m, struct meta__io *x);
 void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_* */
 /* The least cache that any store can work with; conf.cache_bytes below it is refused. */
@@ -324,6 +326,7 @@ struct meta__page_look {
 	uint32_t level; /* 0: leaf */
 	uint32_t count; /* records, or children */
 	uint64_t gen;
+	uint32_t order;        /* ... and of the places given in it, which */
 	struct meta_key first; /* as in its header */
 };
 int meta__page_look(const void *page, struct meta__page_look *out); /* 0, -EUCLEAN */
@@ -485,6 +488,8 @@ uint64_t meta__epoch_enter(struct meta *m);
 void meta__epoch_leave(struct meta *m, uint64_t epoch);
 /* A checkpoint: what is empty at freeze is free once its roots are durable and older reads are
  * over. */
+/* So few zones are free that none must be used up but where there is need. */
+bool meta__zone_short(const struct meta *m);
 void meta__zone_freeze(struct meta *m);
 void meta__zone_rooted(struct meta *m);
 void meta__zone_turn(struct meta *m);
@@ -492,7 +497,10 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x);
 
 /* ---- meta_ckpt.c ------------------------------------------------------------------- */
 
-void meta__ckpt_want(struct meta *m); /* start one soon; harmless when one runs            */
+void meta__ckpt_want(struct meta *m);      /* start one soon; harmless when one runs            */
+void meta__ckpt_dirtied(struct meta *m);   /* pages were: is it time for one?           */
+void meta__ckpt_make_room(struct meta *m); /* so that more can be dirty: one, if need be */
+bool meta__ckpt_was_early(const struct meta *m); /* leaves were written since the last one */
 bool meta__ckpt_running(const struct meta *m);
 void meta__ckpt_hold(struct meta *m, bool hold); /* none begins until it is let go */
 bool meta__ckpt_turn(struct meta *m); /* a bounded step; true: more to do at once          */
@@ -502,6 +510,7 @@ void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoi
  * mounts ever give a page the same one.  m->epoch is this mount's before the first record is
  * replayed. */
 uint64_t meta__ckpt_gen(const struct meta *m);
+uint32_t meta__ckpt_order(struct meta *m); /* one more in this generation, from 1 on */
 /* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
 		      uint64_t copy_baddr_out[2]);

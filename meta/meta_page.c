@@ -114,7 +114,7 @@ const char *meta__page_check(const void *page, const struct meta__page_want *wan
 		return "it is of another shard";
 	if (le16_get(h->level) != want->level || want->level >= META_PAGE_LEVELS_MAX)
 		return "it is of another level";
-	if (le32_get(h->reserved) || le16_get(h->count) == 0)
+	if (le32_get(h->order) == 0 || le16_get(h->count) == 0)
 		return "its header is malformed";
 	return want->level == 0 ? leaf_check(page, key_of_disk(&h->first))
 				: inner_check(page, key_of_disk(&h->first));
@@ -137,6 +137,7 @@ int meta__page_look(const void *page, struct meta__page_look *out)
 		.level = itself.level,
 		.count = le16_get(h->count),
 		.gen = itself.gen,
+		.order = le32_get(h->order),
 		.first = key_of_disk(&h->first),
 	};
 	return 0;
@@ -170,10 +171,11 @@ void meta__page_init(void *page, uint32_t shard, uint32_t level, const struct me
 	};
 }
 
-void meta__page_place(void *page, uint64_t baddr, uint64_t gen)
+void meta__page_place(void *page, uint64_t baddr, uint64_t gen, uint32_t order)
 {
 	head_of(page)->baddr = le64_of(baddr);
 	head_of(page)->gen = le64_of(gen);
+	head_of(page)->order = le32_of(order);
 }
 
 void meta__page_seal(void *page)

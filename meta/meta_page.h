@@ -24,7 +24,7 @@ const char *meta__page_check(const void *page, const struct meta__page_want *wan
 
 /* An empty page; its place is set by meta__page_place(), its checksum by meta__page_seal(). */
 void meta__page_init(void *page, uint32_t shard, uint32_t level, const struct meta_key *first);
-void meta__page_place(void *page, uint64_t baddr, uint64_t gen);
+void meta__page_place(void *page, uint64_t baddr, uint64_t gen, uint32_t order);
 void meta__page_seal(void *page);
 
 uint32_t meta__page_count(const void *page);

@@ -11,8 +11,9 @@
  *  (1) A leaf is believed that is whole, lies where it says, is of a mount that may have written
  *      to its zone, and whose directories are of its shard, by the store's secret hash: what an
  *      earlier store, or a client, left there is not.
- *  (2) What was in the tree once, and no more, is in doubt: leaves that are older than what the
- *      parent of a damaged leaf says of it, or that a newer one overlaps.
+ *  (2) What was in the tree once, and no more, is in doubt: leaves that are no newer than what the
+ *      parent of a damaged leaf says of it (one that was written early may be of the same
+ *      generation), or that a newer one overlaps.
  *  (3) Each change that the log has counts before any page: pages are written when the log that
  *      changed them is durable, and the log is trimmed when they are in roots.
  */
@@ -31,7 +32,7 @@ struct hole {
 
 struct found_leaf {
 	uint64_t baddr, gen;
-	uint32_t shard;
+	uint32_t order, shard;
 	struct meta_key first, last;
 };
 
@@ -180,6 +181,7 @@ static int scan_zone(struct salvage *s, uint32_t zone)
 		l = (struct found_leaf){
 			.baddr = meta__geo_zone_baddr(&r->geo, zone) + 1 + i * META_PAGE_BLOCKS,
 			.gen = look.gen,
+			.order = look.order,
 			.shard = look.shard,
 			.first = look.first,
 			.last = meta__leaf_key(page, look.count - 1),
@@ -195,12 +197,17 @@ static int scan_zone(struct salvage *s, uint32_t zone)
 	return 0;
 }
 
+static bool is_newer(const struct found_leaf *x, const struct found_leaf *y)
+{
+	return x->gen != y->gen ? x->gen > y->gen : x->order > y->order;
+}
+
 static int newest_first(const void *a, const void *b)
 {
 	const struct found_leaf *x = a, *y = b;
 
-	if (x->gen != y->gen)
-		return x->gen > y->gen ? -1 : 1;
+	if (is_newer(x, y) || is_newer(y, x))
+		return is_newer(x, y) ? -1 : 1;
 	return x->baddr < y->baddr ? -1 : x->baddr > y->baddr;
 }
 
@@ -238,7 +245,7 @@ static bool is_replaced(const struct salvage *s, uint64_t at)
 	const struct found_leaf *l = &s->leaf[at];
 
 	for (uint64_t i = 0; i < at; i++)
-		if (s->leaf[i].shard == l->shard && s->leaf[i].gen > l->gen &&
+		if (s->leaf[i].shard == l->shard && is_newer(&s->leaf[i], l) &&
 		    meta__key_cmp(&s->leaf[i].first, &l->last) <= 0 &&
 		    meta__key_cmp(&l->first, &s->leaf[i].last) <= 0)
 			return true;
@@ -264,7 +271,7 @@ static int take_leaf(struct salvage *s, uint64_t at)
 		h = hole_of(s, l->shard, &key);
 		if (!h || is_over(s, at, &key))
 			continue;
-		if (replaced || h->gen > l->gen) /* (2) */
+		if (replaced || h->gen >= l->gen) /* (2) */
 			err = meta__raw_over_doubt(s->r, l->shard, &key, value, len, l->gen);
 		else
 			err = meta__raw_over_add(s->r, l->shard, &key, false, value, len, l->gen);

@@ -295,6 +295,8 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
+/* ... and these collection keeps free of everything that it can. */
+uint32_t meta__zones_kept(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 
 /* ---- meta_tell.c --------------------------------------------------------- */
@@ -502,6 +504,7 @@ int meta__drives_write(struct meta *m); /* boot->next, everywhere: -EALREADY at 
 
 uint32_t meta__drain_drive(const struct meta *m);             /* META_DRIVES_MAX: none */
 bool meta__drain_empty(const struct meta *m, uint32_t drive); /* all that was there has left */
+bool meta__drain_ends(const struct meta *m);                  /* ... and soon it is gone      */
 void meta__drain_turn(struct meta *m);
 void meta__drain_failed(struct meta *m); /* a change of the set for it */
 /* meta_gc.c, meta_collect.c: what lives there is being moved, or will be in the next turns. */

@@ -14,6 +14,8 @@ struct meta__waiter {
 
 struct meta__cache {
 	uint32_t nframes;
+	uint32_t dirty_max; /* frames, dirty and frozen together        */
+	uint32_t early_at;  /* ... of which leaves are written early    */
 	struct meta__frame *frame;
 	uint8_t *pages; /* frame i's is the i-th of them */
 	_Atomic(struct meta__frame *) *bucket;
@@ -21,11 +23,13 @@ struct meta__cache {
 	struct meta__waiter *waiter;
 	struct list waiters_free;
 	struct list free;
-	struct list dirty;
+	struct list dirty[2];             /* leaves; pages above them */
 	struct list frozen;               /* not yet being written */
 	struct list fresh;                /* read, and not yet looked at by who waited */
 	struct list leaving;              /* free when readers have left them: (7)     */
 	uint32_t count[FRAME_FROZEN + 1]; /* frames by state */
+	uint32_t uppers_dirty;            /* pages above leaves */
+	uint32_t freezing;                /* frozen, and of the generation that was frozen last */
 	uint32_t fresh_count;
 	uint32_t leaving_count; /* counted as free, too */
 	bool shared;            /* with readers, or a reader's */
@@ -78,10 +82,19 @@ void meta__cache_freeze(struct meta *m);
 /* The oldest frozen page whose changes are durable in the log up to `durable`, sealed, for writing;
  * NULL: none now. */
 struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable);
+/* The leaf that has been dirty for longest, in the same way, before it is frozen. */
+struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable);
 void meta__cache_written(struct meta *m, struct meta__frame *f);
-/* Frozen pages, those being written too. */
+/* Pages of the generation that was frozen last, those being written too. */
 uint32_t meta__cache_frozen_count(const struct meta *m);
-bool meta__cache_quarter_dirty(const struct meta *m);
+/* So many are dirty, or frozen, that leaves are to be written early: half of those that may be, or
+ * as many as the configuration says. */
+bool meta__cache_early_due(const struct meta *m);
+/* Of the pages that may be dirty: half are, or are frozen; those above leaves alone are
+ * fifteen sixteenths; there are leaves among them that are not being written. */
+bool meta__cache_half_dirty(const struct meta *m);
+bool meta__cache_uppers_dirty(const struct meta *m);
+bool meta__cache_leaves_dirty(const struct meta *m);
 
 /* ---- meta_found.c: where records of inodes and extents were found lately ---------------- */
 

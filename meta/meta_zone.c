@@ -143,7 +143,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->epoch = z->epoch_oldest = 1;
 	z->wear_least_zones = 0;
 	memset(z->readers, 0, sizeof(z->readers));
-	z->dirty_pages_max = (uint32_t)(m->conf.cache_bytes / META_PAGE_BYTES / 2);
+	z->dirty_pages_max = meta__cache_dirty_max(&m->conf);
 	list_init(&z->empty);
 	list_init(&z->frozen);
 	list_init(&z->leaving);

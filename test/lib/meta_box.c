@@ -71,6 +71,7 @@ void meta_box_init(struct meta_box *b, uint64_t seed, uint64_t drive_bytes, uint
 		.w = { .step = box_step },
 		.conf = { .ndrives = META_BOX_DRIVES,
 			  .cache_bytes = 160 * META_PAGE_BYTES,
+			  .early_pages = (uint32_t)(seed % 3 * 3),
 			  .ops_max = 4,
 			  .nshards = nshards,
 			  .secret = seed * 77 + 1,

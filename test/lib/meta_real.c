@@ -125,6 +125,7 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 	list_init(&r->taken);
 	r->conf = (struct meta_conf){ .ndrives = DRIVES,
 				      .cache_bytes = cache_bytes,
+				      .early_pages = (uint32_t)(seed % 3 * 3),
 				      .ops_max = 4,
 				      .nshards = 8,
 				      .secret = seed,

@@ -55,7 +55,7 @@ static const struct shape {
 };
 
 static struct {
-	uint64_t ops, full, checkpoints, zones_taken, collecting, mounts;
+	uint64_t ops, full, checkpoints, early, zones_taken, collecting, mounts;
 } seen;
 
 static struct sim_world w;
@@ -88,6 +88,7 @@ static void count(void)
 
 	meta__ckpt_stat(m, &fs);
 	seen.checkpoints += fs.checkpoints;
+	seen.early += fs.leaves_early;
 	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
 		seen.zones_taken = max_u64(seen.zones_taken, meta__zone_at(m, i)->incarnation);
 }
@@ -274,12 +275,16 @@ static bool shape(const struct shape *s, uint64_t seed, uint64_t ops)
 	memset(&seen, 0, sizeof(seen));
 	if (!lives(s, seed, ops))
 		return false;
-	printf("ok %s: %llu operations, %llu mounts, %llu times full, %llu checkpoints, a zone "
+	printf("ok %s: %llu operations, %llu mounts, %llu times full, %llu checkpoints, %llu "
+	       "leaves early, a zone "
 	       "was taken up to %llu times, %llu turns of collection\n",
 	       s->name, (unsigned long long)seen.ops, (unsigned long long)seen.mounts,
 	       (unsigned long long)seen.full, (unsigned long long)seen.checkpoints,
-	       (unsigned long long)seen.zones_taken, (unsigned long long)seen.collecting);
-	if (!seen.full || !seen.checkpoints || seen.zones_taken < 3)
+	       (unsigned long long)seen.early, (unsigned long long)seen.zones_taken,
+	       (unsigned long long)seen.collecting);
+	/* In the smallest, zones are short from the beginning; sim_world.c says of which seeds. */
+	if (!seen.full || !seen.checkpoints || seen.zones_taken < 3 ||
+	    (!seen.early && seed % 3 && strcmp(s->name, "one") != 0))
 		return failed(s, seed, "counts", "what this is about has not happened");
 	return true;
 }

@@ -40,7 +40,7 @@ static struct {
 	enum d_page page[D_PAGES];
 	uint32_t page_next, pages_live;
 	uint64_t log_last, log_durable, log_trimmed;
-	bool log_open, log_full, log_in_flight, log_keep;
+	bool log_open, log_full, log_in_flight, log_keep, zone_short;
 	struct d_record *record;
 	uint32_t nrecords;
 	int64_t zone_live;
@@ -184,6 +184,12 @@ static inline void d_age(enum d_page from, enum d_page to)
 		if (to == D_FREE)
 			d.pages_live--;
 	}
+}
+
+bool meta__zone_short(const struct meta *m)
+{
+	(void)m;
+	return d.zone_short;
 }
 
 void meta__zone_freeze(struct meta *m)

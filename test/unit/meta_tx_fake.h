@@ -528,7 +528,7 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out)
 {
 	(void)m;
-	out->checkpoints = 0;
+	out->checkpoints = out->leaves_early = 0;
 }
 
 void meta__own_op_done(struct meta *m, struct meta_op *op)

@@ -22,7 +22,7 @@ static void make_pages(uint32_t n, uint64_t *baddr)
 		at = d.drive + baddr[i] * 4096;
 		meta__page_init(at, 0, 0, &zero);
 		meta__leaf_insert(at, 0, &zero, &i, sizeof(i));
-		meta__page_place(at, baddr[i], 9);
+		meta__page_place(at, baddr[i], 9, i + 1);
 		meta__page_seal(at);
 	}
 }
@@ -151,6 +151,44 @@ Test(meta_cache, what_the_plan_of_now_looked_at_stays)
 	meta__cache_plan(&d.m); /* the next plan looks at nothing yet */
 	cr_assert_eq(want(baddr[FRAMES], &op), 0);
 	d_pump();
+}
+
+/* Else it would wait for ever: nobody changes anything, so nobody asks for one. */
+Test(meta_cache, a_plan_that_looks_at_all_that_is_not_dirty_is_given_a_checkpoint)
+{
+	uint64_t baddr[FRAMES];
+	struct meta_op op = { 0 };
+	struct meta__frame *f;
+
+	make_pages(FRAMES, baddr);
+	for (uint32_t i = 0; i < FRAMES / 2; i++) {
+		f = meta__cache_new(&d.m, 0, 0, &zero, 0);
+		meta__leaf_insert(f->page, 0, &zero, "x", 1);
+	}
+	meta__cache_plan(&d.m);
+	for (uint32_t i = 0; i < FRAMES / 2; i++) {
+		cr_assert_eq(want(baddr[i], &op), 0);
+		d_pump();
+		meta__cache_mark(&d.m, meta__cache_find(&d.m, baddr[i]));
+	}
+	cr_assert_eq(want(baddr[FRAMES / 2], &op), -EBUSY);
+	meta__ckpt_turn(&d.m);
+	cr_assert(meta__ckpt_running(&d.m));
+	d_turn();
+	cr_assert_eq(want(baddr[FRAMES / 2], &op), 0);
+	d_pump();
+}
+
+/* What is beyond the first 256 frames may nearly all be dirty. */
+Test(meta_cache, of_a_large_cache_more_may_be_dirty)
+{
+	cr_assert_eq(meta__cache_room(&d.m), 32);
+	d_end();
+	d_start(256, 1);
+	cr_assert_eq(meta__cache_room(&d.m), 128);
+	d_end();
+	d_start(256 + 1600, 1);
+	cr_assert_eq(meta__cache_room(&d.m), 128 + 1400);
 }
 
 Test(meta_cache, reads_leave_room_for_what_is_dirty)

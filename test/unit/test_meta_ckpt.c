@@ -174,18 +174,156 @@ Test(meta_ckpt, of_an_unchanged_store_writes_no_root)
 	cr_assert_eq(d.writes, 0);
 }
 
-Test(meta_ckpt, starts_when_a_quarter_of_the_cache_is_dirty)
+static uint32_t dirty_pages(void)
 {
-	uint64_t i = 0;
 	struct meta_statfs st;
 
-	while (!meta__ckpt_running(&d.m) && i < 10000) {
-		put(0, i++);
-		log_durable();
+	meta__cache_stat(&d.m, &st);
+	return (uint32_t)st.cache_pages_dirty;
+}
+
+/* Names in no order: each dirties another leaf, once there are many. */
+static void put_more(uint32_t count)
+{
+	static uint64_t next;
+
+	while (count--)
+		put(0, (++next * 0x9e3779b97f4a7c15) >> 24);
+}
+
+static void until_dirty(uint32_t pages)
+{
+	while (dirty_pages() < pages)
+		put_more(1);
+	cr_assert_not(meta__ckpt_running(&d.m));
+}
+
+Test(meta_ckpt, where_zones_are_short_starts_when_half_of_what_may_be_is_dirty)
+{
+	d.zone_short = true;
+	until_dirty(FRAMES / 4 - 1);
+	log_durable();
+	meta__ckpt_turn(&d.m);
+	cr_assert_not(meta__ckpt_running(&d.m));
+	while (dirty_pages() < FRAMES / 4)
+		put_more(1);
+	log_durable();
+	meta__ckpt_turn(&d.m);
+	cr_assert(meta__ckpt_running(&d.m));
+}
+
+Test(meta_ckpt, elsewhere_leaves_are_written_early_and_nothing_names_them)
+{
+	const uint64_t first = 0x9e3779b97f4a7c15 >> 24;
+
+	while (d.writes < 200) {
+		put_more(1);
+		d_turn();
+		cr_assert_not(meta__ckpt_running(&d.m));
+		cr_assert_leq(dirty_pages(), FRAMES / 4 + 3, "a leaf, and what a split adds");
+	}
+	cr_assert_eq(d.roots + d.flushes, 0);
+	cr_assert_eq(d.log_trimmed, 0);
+	cr_assert(has(0, first));
+	d_cut(FRAMES);
+	cr_assert_not(has(0, first));
+}
+
+Test(meta_ckpt, no_leaf_is_written_early_before_the_log_has_what_changed_it)
+{
+	until_dirty(FRAMES / 4);
+	put_more(1);
+	for (uint32_t i = 0; i < 5; i++) {
+		meta__ckpt_turn(&d.m);
+		d_pump();
+	}
+	cr_assert_eq(d.writes, 0);
+	log_durable();
+	meta__ckpt_turn(&d.m);
+	d_pump();
+	cr_assert_gt(d.writes, 0);
+}
+
+Test(meta_ckpt, its_roots_wait_for_leaves_that_were_being_written_when_it_began)
+{
+	struct list *early;
+
+	until_dirty(FRAMES / 4);
+	put_more(1);
+	log_durable();
+	meta__ckpt_turn(&d.m);
+	early = list_pop_front(&d.m.io_wanted); /* on its way for long */
+	cr_assert_not_null(early);
+	begin();
+	for (uint32_t i = 0; i < 50; i++) {
+		d_pump();
 		meta__ckpt_turn(&d.m);
 	}
-	meta__cache_stat(&d.m, &st);
-	cr_assert_eq(st.cache_pages_dirty, FRAMES / 4);
+	cr_assert_gt(d.writes, 10);
+	cr_assert_eq(d.flushes, 0);
+	list_push_back(&d.m.io_wanted, early);
+	while (meta__ckpt_running(&d.m)) {
+		d_pump();
+		meta__ckpt_turn(&d.m);
+	}
+	cr_assert_eq(d.flushes, 1);
+	cr_assert_eq(d.roots, 2);
+}
+
+Test(meta_ckpt, a_leaf_that_changes_while_it_is_written_early_is_found_as_it_was_changed)
+{
+	uint64_t changed[16], n = 0;
+	struct list *pos;
+
+	until_dirty(FRAMES / 4);
+	put_more(1);
+	log_durable();
+	meta__ckpt_turn(&d.m);
+	list_for_each (pos, &d.m.io_wanted) {
+		const struct meta__io *x = container_of(pos, struct meta__io, io.link);
+		const struct meta__frame *f = x->owner;
+
+		cr_assert_eq(f->level, 0);
+		if (n < 16)
+			changed[n++] =
+				meta__key_hash((struct meta_key[]){ meta__leaf_key(f->page, 0) });
+	}
+	cr_assert_gt(n, 0);
+	for (uint64_t i = 0; i < n; i++)
+		cr_assert_eq(d_put(0, key_of(changed[i]), "new", 3), 0);
+	d_checkpoint();
+	d_cut(FRAMES);
+	for (uint64_t i = 0; i < n; i++) {
+		const void *value;
+		uint32_t len;
+
+		cr_assert_eq(d_get(0, key_of(changed[i]), &value, &len), 0);
+		cr_assert_eq(len, 3);
+	}
+}
+
+static void upper(void)
+{
+	const struct meta_key zero = { 0 };
+	struct meta__frame *f = meta__cache_new(&d.m, 1, 1, &zero, 0);
+
+	meta__inner_insert(f->page, 0, &zero, 4, 1);
+}
+
+/* Nothing but a checkpoint makes them clean. */
+Test(meta_ckpt, starts_when_what_is_dirty_is_pages_above_leaves)
+{
+	const uint32_t most = FRAMES / 2 / 16 * 15;
+
+	for (uint32_t i = 0; i + 1 < most; i++)
+		upper();
+	meta__ckpt_dirtied(&d.m);
+	meta__ckpt_turn(&d.m);
+	cr_assert_not(meta__ckpt_running(&d.m));
+	upper();
+	meta__ckpt_dirtied(&d.m);
+	meta__ckpt_turn(&d.m);
+	cr_assert(meta__ckpt_running(&d.m));
 }
 
 Test(meta_ckpt, a_page_that_cannot_be_written_fails_the_store)

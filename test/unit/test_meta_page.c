@@ -38,7 +38,7 @@ static const char *check(const struct meta__page_want *want)
 {
 	struct meta_page_disk *h = (struct meta_page_disk *)page;
 
-	meta__page_place(page, BADDR, GEN);
+	meta__page_place(page, BADDR, GEN, 1);
 	h->crc32c = le32_of(crc32c(page + 4, META_PAGE_BYTES - 4)); /* seals what no code would */
 	return meta__page_check(page, want);
 }
@@ -215,6 +215,20 @@ Test(meta_page, any_flipped_bit_is_found)
 }
 
 /* With a checksum that is right: what a bug or an attacker would have written. */
+Test(meta_page, a_place_is_of_a_generation_and_has_a_number_in_it)
+{
+	struct meta__page_look look;
+
+	make_leaf();
+	meta__page_place(page, BADDR, GEN, 0);
+	meta__page_seal(page);
+	cr_assert_eq(meta__page_look(page, &look), -EUCLEAN, "they are counted from 1 on");
+	meta__page_place(page, BADDR, GEN, 7);
+	meta__page_seal(page);
+	cr_assert_eq(meta__page_look(page, &look), 0);
+	cr_assert_eq(look.order, 7);
+}
+
 Test(meta_page, malformed_pages_are_refused_whatever_their_checksum)
 {
 	struct meta_leaf_disk *leaf = (struct meta_leaf_disk *)page;
@@ -232,7 +246,6 @@ Test(meta_page, malformed_pages_are_refused_whatever_their_checksum)
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.count = le16_of(0));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.count = le16_of(511));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.count = le16_of(21));
-	REFUSED(make_leaf(), &leaf_wanted, leaf->head.reserved = le32_of(1));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.heap_start = le16_of(600));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.heap_start = le16_of(65528));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.heap_dead = le16_of(8));
