@@ -351,7 +351,7 @@ struct meta_totals {
 	uint64_t dirs; /* of the entries, those that are directories */
 	uint64_t bytes;
 	uint64_t blocks;
-	bool settled; /* exact: nothing is pending (meta_totals_pending()) */
+	bool settled; /* exact: nothing is pending, or going with its tree, or cannot be read */
 };
 
 struct meta_statfs {

@@ -62,6 +62,18 @@ int meta__inode_get(struct meta *m, const struct meta_handle *h, struct meta__in
 	return kept(m, out); /* (2) */
 }
 
+int meta__inode_named(struct meta *m, const struct meta__name *is, struct meta__inode *out)
+{
+	const struct meta_key key = meta__obj_key(&is->handle, META__KIND_INODE, 0);
+	int rc = meta__inode_load(m, &is->handle, out);
+
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (rc || out->nlink == 0 || out->type != is->type || out->child != is->child)
+		return meta__bad_record(m, "inode", out->shard, &key);
+	return 0;
+}
+
 int meta__inode_put(struct meta *m, struct meta__inode *in)
 {
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);

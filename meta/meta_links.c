@@ -63,7 +63,7 @@ static int links_move(struct meta *m, const struct meta__inode *in, uint64_t dir
  * transaction may have taken the last name from some: rmtree frees several entries at once. */
 static int links_other(struct meta *m, const struct meta__inode *in, uint64_t but, uint64_t *dir)
 {
-	struct meta_key key = links_key(in, 0);
+	struct meta_key key = links_key(in, META_ROOT_DIR); /* 0 is no directory */
 
 	for (uint32_t i = 0; i < OTHERS_MAX; i++, key = meta__key_next(key)) {
 		const void *value;

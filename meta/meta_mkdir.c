@@ -64,9 +64,9 @@ int meta__dir_free(struct meta *m, const struct meta__name *is)
 	rc = meta__tx_del(m, meta__dir_shard(m, is->child), &dir_key);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__inode_get(m, &is->handle, &in); /* it may have attributes, which go with it */
+	rc = meta__inode_named(m, is, &in); /* it may have attributes, which go with it */
 	if (meta__stop(rc, &miss))
-		return rc == -ESTALE ? -EIO : rc;
+		return rc;
 	if (rc == 0)
 		rc = meta__free_inode(m, &in);
 	return rc ? rc : miss;

@@ -67,7 +67,7 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 			return rc == -ENOENT ? 0 : rc;
 		if (!same_hash(&key, at))
 			return 0;
-		if (meta__name_parse(value, value_len, &at->is))
+		if (meta__name_parse(value, value_len, &at->is) || meta__key_uniq(&key) == 0)
 			return meta__bad_record(m, "name", at->shard, &key);
 		if (at->is.len == len && memcmp(at->is.bytes, name, len) == 0)
 			break;

@@ -15,14 +15,27 @@
  *  (2) One that another mount left may say any round: it is taken in the first or the second.
  *  (3) A sweep visits each shard once, so children that changed together are passed up before their
  *      parent is.
+ *  (4) On a drive that somebody made up parents may go round in a circle.  So a round ends after
+ *      SWEEPS_MAX; what is deeper is for the next one.
+ *  (5) What cannot be passed up, since a record cannot be read, keeps nothing else from it.  It is
+ *      tried again when something else in its shard is; until then no total is said to be exact.
  */
 #include "meta/meta_plan.h"
 
 #include <string.h>
 
 #define APPLIES_PER_TURN 8u
-#define BAD_MAX          8u  /* of a shard that cannot be read: then its pages cannot */
-#define SKIPS_MAX        32u /* PENDING records of the next round, looked over by one plan */
+#define SWEEPS_MAX       512u /* of a round: see (4) */
+#define BAD_MAX          8u   /* of a shard that cannot be read: then its pages cannot */
+#define SKIPS_MAX        32u  /* PENDING records of the next round, looked over by one plan */
+
+/* What has more in its key comes behind all that have not, and is none. */
+static bool is_pending_key(const struct meta_key *key)
+{
+	const struct meta_key is = meta__pending_key(meta__key_index(key));
+
+	return meta__key_cmp(key, &is) == 0;
+}
 
 /* scratch: [0] the shard, [1] the directory to look from, and after the plan where to go on;
  * [2] 1: nothing behind; [3] under way; [4] some are of the next round. */
@@ -36,13 +49,12 @@ static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 		le64 round;
 		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &value, &len);
 
-		op->scratch[2] = rc == -ENOENT || meta__key_dir(&key) != 0 ||
-				 meta__key_class(&key) != META__CLASS_PENDING;
+		op->scratch[2] = rc == -ENOENT || !is_pending_key(&key);
 		if (rc || op->scratch[2])
 			return rc ? rc : -ENOENT;
 		*dir = meta__key_index(&key);
 		op->scratch[1] = *dir; /* a plan may run again */
-		if (len != sizeof(round))
+		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->scratch[0])
 			return meta__bad_record(m, "pending", (uint32_t)op->scratch[0], &key);
 		memcpy(&round, value, sizeof(round));
 		if (le64_get(round) != m->ops->totals_round + 1) /* (1) */
@@ -109,6 +121,7 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 	} else if (op->status) {
 		op->scratch[2] = s->next = m->ops->pends = true;
 	}
+	s->left |= op->status != 0; /* (5) */
 	s->from = op->scratch[1];
 	s->maybe = !op->scratch[2] && s->bad < BAD_MAX;
 	op->scratch[3] = 0; /* free for another */
@@ -131,21 +144,35 @@ static bool pick_shard(struct meta *m, uint32_t *shard)
 	return false;
 }
 
-/* Is a sweep over all shards under way?  If not, those that it has made pending are the next. */
+/* A sweep begins, and looks at this shard if `maybe`. */
+static void sweep(struct meta__totals_scan *scan, bool maybe)
+{
+	scan->maybe = maybe;
+	scan->again = false;
+	scan->bad = 0;
+	scan->from = 0;
+}
+
+/* Is a sweep over all shards under way?  If not, those that it has made pending are the next, or
+ * of the next round: (4). */
 static bool is_sweeping(struct meta *m)
 {
-	bool any = false;
+	struct meta__ops *ops = m->ops;
+	bool any = false, last;
 
 	for (uint32_t s = 0; s < m->nshards; s++)
-		any |= m->ops->totals[s].maybe || m->ops->totals[s].busy;
-	for (uint32_t s = 0; !any && s < m->nshards; s++) {
-		struct meta__totals_scan *scan = &m->ops->totals[s];
+		any |= ops->totals[s].maybe || ops->totals[s].busy;
+	if (any)
+		return true;
+	last = ++ops->totals_sweeps == SWEEPS_MAX;
+	for (uint32_t s = 0; s < m->nshards; s++) {
+		struct meta__totals_scan *scan = &ops->totals[s];
 
-		scan->maybe = scan->again;
-		scan->again = false;
-		scan->from = 0;
+		if (last && scan->again)
+			scan->next = ops->pends = true;
+		sweep(scan, !last && scan->again);
 	}
-	return any;
+	return false;
 }
 
 bool meta__totals_turn(struct meta *m)
@@ -193,13 +220,14 @@ void meta_totals_round(struct meta *m)
 	ops->passes = true;
 	ops->pends = false;
 	ops->totals_round++;
+	ops->totals_sweeps = 0;
 	for (uint32_t s = 0; s < m->nshards; s++) {
 		struct meta__totals_scan *scan = &ops->totals[s];
 
 		ASSERT(!scan->busy && !scan->maybe && !scan->again);
-		scan->maybe = scan->next;
+		scan->left &= !scan->next;
+		sweep(scan, scan->next);
 		scan->next = false;
-		scan->from = 0;
 	}
 }
 
@@ -229,6 +257,16 @@ static int totals_of(struct meta *m, uint64_t dir, struct meta_totals *out)
 	return 0;
 }
 
+/* Of what goes with its tree a name may be left elsewhere, and counts there when it went. */
+static bool is_exact(const struct meta *m)
+{
+	bool left = false;
+
+	for (uint32_t s = 0; s < m->nshards; s++)
+		left |= m->ops->totals[s].left; /* (5) */
+	return !left && !meta_totals_pending(m) && !meta__orphans_waiting(m);
+}
+
 int meta__plan_totals(struct meta *m, struct meta_op *op)
 {
 	struct meta__inode in;
@@ -241,6 +279,6 @@ int meta__plan_totals(struct meta *m, struct meta_op *op)
 		rc = meta__may_use(m, op, &in, META__MAY_R | META__MAY_X); /* to add it up */
 	if (!rc && in.type == META_TYPE_DIR)
 		rc = totals_of(m, in.child, op->totals);
-	op->totals->settled = in.type != META_TYPE_DIR || !meta_totals_pending(m);
+	op->totals->settled = in.type != META_TYPE_DIR || is_exact(m);
 	return rc ? rc : meta__attr(m, &in, &op->attr);
 }

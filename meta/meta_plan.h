@@ -41,7 +41,8 @@ struct meta__totals_scan {
 	bool again;    /* ... for the next sweep of this one               */
 	bool maybe;    /* ... for this sweep, from directory `from` on     */
 	bool busy;     /* an operation looks at it now                     */
-	uint32_t bad;  /* could not be read, in this mount                 */
+	bool left;     /* the last round that looked could not pass up all */
+	uint32_t bad;  /* could not be read, in this sweep                 */
 	uint64_t from; /* a directory's number                             */
 };
 
@@ -90,6 +91,7 @@ struct meta__ops {
 	struct meta__totals_scan *totals; /* nshards */
 	uint32_t totals_shard;            /* looked at last */
 	uint64_t totals_round;            /* begun, in this mount */
+	uint32_t totals_sweeps;           /* of this round        */
 	bool passes;                      /* one is under way     */
 	bool pends;                       /* there may be some for the next one */
 	struct meta_op pass_op[META__PASS_OPS];
@@ -183,7 +185,10 @@ must_check int meta__name_del(struct meta *m, const struct meta__at *at);
 /* -ESTALE: none, or freed (nlink 0 and not hidden). */
 must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
 			       struct meta__inode *out);
-/* The same, freed or not; -ENOENT: none. */
+/* That of a name, which is to change: it is there, and what the name says; else -EIO. */
+must_check int meta__inode_named(struct meta *m, const struct meta__name *is,
+				 struct meta__inode *out);
+/* The same as meta__inode_get(), freed or not; -ENOENT: none. */
 must_check int meta__inode_load(struct meta *m, const struct meta_handle *h,
 				struct meta__inode *out);
 /* What its directory counts of it follows: meta_totals.c. */

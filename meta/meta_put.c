@@ -38,8 +38,7 @@ static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *
 	rc = meta__may_change(m, at);
 	if (rc || !at->found)
 		return rc;
-	rc = meta__inode_get(m, &at->is.handle, old);
-	return rc == -ESTALE ? -EIO : rc;
+	return meta__inode_named(m, &at->is, old);
 }
 
 int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inode *in, bool born,

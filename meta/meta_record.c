@@ -88,7 +88,7 @@ static bool inode_sane(const struct meta__inode *i)
 		return false;
 	if (i->mode & ~07777u || i->flags & ~flags || i->nlink > META_LINKS_MAX)
 		return false;
-	if (i->flags & META__INODE_TREE && i->nlink)
+	if (i->flags & (META__INODE_TREE | META__INODE_HIDDEN) && i->nlink)
 		return false;
 	if (i->type != META_TYPE_DIR && (i->nlink > 1) != !!(i->flags & META__INODE_LINKED))
 		return false;

@@ -35,9 +35,9 @@ int meta__plan_unlink(struct meta *m, struct meta_op *op)
 	rc = meta__may_change(m, &at);
 	if (rc)
 		return rc;
-	rc = meta__inode_get(m, &at.is.handle, &in);
+	rc = meta__inode_named(m, &at.is, &in);
 	if (meta__stop(rc, &miss))
-		return rc == -ESTALE ? -EIO : rc;
+		return rc;
 	if (rc == 0)
 		rc = meta__unlink_inode(m, &in, at.dir, op->wall_ns);
 	if (meta__stop(rc, &miss))
@@ -145,13 +145,6 @@ static int rename_dirs(struct meta *m, const struct meta_op *op, const struct me
 	return rc ? rc : miss;
 }
 
-static int named_inode(struct meta *m, const struct meta__at *at, struct meta__inode *in)
-{
-	int rc = meta__inode_get(m, &at->is.handle, in);
-
-	return rc == -ESTALE ? -EIO : rc; /* of a name: it is there */
-}
-
 static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__inode *in,
 		       uint64_t from, uint64_t to)
 {
@@ -167,7 +160,7 @@ static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__in
 /* What b was: an empty directory goes here, a file in meta__name_give(). */
 static int rename_old(struct meta *m, const struct meta__at *b, struct meta__inode *old)
 {
-	int rc = b->found ? named_inode(m, b, old) : 0;
+	int rc = b->found ? meta__inode_named(m, &b->is, old) : 0;
 
 	return rc || !b->found || !is_dir(b) ? rc : meta__dir_free(m, &b->is);
 }
@@ -176,7 +169,7 @@ static int rename_move(struct meta *m, const struct meta_op *op, struct meta__at
 		       struct meta__at *b)
 {
 	struct meta__inode in, old = { 0 };
-	int rc = named_inode(m, a, &in), miss = 0;
+	int rc = meta__inode_named(m, &a->is, &in), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc;
@@ -204,11 +197,11 @@ static int rename_swap(struct meta *m, const struct meta_op *op, const struct me
 		       const struct meta__at *b)
 {
 	struct meta__inode in[2];
-	int rc = named_inode(m, a, &in[0]), miss = 0;
+	int rc = meta__inode_named(m, &a->is, &in[0]), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = named_inode(m, b, &in[1]);
+	rc = meta__inode_named(m, &b->is, &in[1]);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = rename_dirs(m, op, a, b);
@@ -298,9 +291,9 @@ int meta__plan_link(struct meta *m, struct meta_op *op)
 	rc = meta__dir_entry(m, b.dir, 1, 0, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__inode_get(m, &a.is.handle, &in);
+	rc = meta__inode_named(m, &a.is, &in);
 	if (rc || miss)
-		return rc == -ESTALE ? -EIO : rc ? rc : miss;
+		return rc ? rc : miss;
 	if (in.nlink >= META_LINKS_MAX)
 		return -EMLINK;
 	rc = meta__links_more(m, &in, b.dir); /* (3) */

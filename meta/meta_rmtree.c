@@ -38,10 +38,10 @@ static int detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 {
 	struct meta__inode in;
 	struct meta__dir d;
-	int rc = meta__inode_get(m, &is->handle, &in), miss = 0;
+	int rc = meta__inode_named(m, is, &in), miss = 0;
 
 	if (meta__stop(rc, &miss))
-		return rc == -ESTALE ? -EIO : rc;
+		return rc;
 	rc = meta__dir_get(m, is->child, &d);
 	if (meta__stop(rc, &miss))
 		return rc == -ENOENT ? -EIO : rc;
@@ -100,11 +100,9 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 	if (at->is.type == META_TYPE_DIR) {
 		rc = detach(m, &at->is, wall_ns);
 	} else {
-		rc = meta__inode_get(m, &at->is.handle, &in);
+		rc = meta__inode_named(m, &at->is, &in);
 		if (rc == 0)
 			rc = meta__unlink_inode(m, &in, at->dir, wall_ns);
-		else if (rc == -ESTALE)
-			rc = -EIO;
 	}
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -336,6 +336,23 @@ Test(meta_totals, a_deep_tree_is_exact_after_one_round)
 	cr_assert_eq(of("/").bytes, BLOCK);
 }
 
+Test(meta_totals, nothing_is_exact_while_a_tree_goes)
+{
+	cr_assert_eq(sh_link(w, "a/b/f", "c/g"), 0);
+	meta_world_settle(w);
+	meta_fake_orphans(w, -EBUSY);
+	cr_assert_eq(rmtree("a/b"), 0);
+	for (uint32_t i = 0; i < 1000; i++) {
+		meta_totals_round(w->m);
+		w->step(w);
+	}
+	cr_assert_not(meta_totals_pending(w->m));
+	cr_assert_eq(of("c").bytes, 0, "it is counted where it goes");
+	cr_assert_not(of("c").settled);
+	meta_fake_orphans(w, 0);
+	cr_assert(is("c", 1, 0, 5 * BLOCK, 5));
+}
+
 Test(meta_totals, of_what_is_not_there_is_an_error)
 {
 	struct meta_totals t;
