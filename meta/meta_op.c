@@ -335,6 +335,8 @@ static int apply(struct meta *m, struct meta_op *op)
 
 	if (op->state & OP_FILLS)
 		rc = meta__space_ok(m);
+	else if (m->ops->passing && m->ops->grows)
+		rc = meta__space_ok(m) ? -ENOSPC : 0; /* nobody waits for it */
 	if (!rc)
 		rc = meta__tx_ready(m);
 	if (!rc)

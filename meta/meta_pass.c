@@ -19,6 +19,8 @@
  *      SWEEPS_MAX; what is deeper is for the next one.
  *  (5) What cannot be passed up, since a record cannot be read, keeps nothing else from it.  It is
  *      tried again when something else in its shard is; until then no total is said to be exact.
+ *  (6) In a store that is full no TOTALS record is made: what is left is for deleting.  It is tried
+ *      again in each round, some of a shard, until there is room.
  */
 #include "meta/meta_plan.h"
 
@@ -26,7 +28,7 @@
 
 #define APPLIES_PER_TURN 8u
 #define SWEEPS_MAX       512u /* of a round: see (4) */
-#define BAD_MAX          8u   /* of a shard that cannot be read: then its pages cannot */
+#define BAD_MAX          8u   /* of a shard that cannot be read, or made: then more cannot */
 #define SKIPS_MAX        32u  /* PENDING records of the next round, looked over by one plan */
 
 /* What has more in its key comes behind all that have not, and is none. */
@@ -115,12 +117,14 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 	s->busy = false;
 	s->next |= op->scratch[4] != 0;
 	m->ops->pends |= s->next;
-	if (op->status == -EIO) {
-		op->scratch[1]++; /* left for a check to tell: the others go on */
+	if (op->status == -EIO || op->status == -ENOSPC) {
+		op->scratch[1]++; /* the others go on */
 		s->bad++;
 	} else if (op->status) {
-		op->scratch[2] = s->next = m->ops->pends = true;
+		op->scratch[2] = true;
 	}
+	if (op->status && op->status != -EIO) /* that is left for a check to tell */
+		s->next = m->ops->pends = true;
 	s->left |= op->status != 0; /* (5) */
 	s->from = op->scratch[1];
 	s->maybe = !op->scratch[2] && s->bad < BAD_MAX;

@@ -42,7 +42,7 @@ struct meta__totals_scan {
 	bool maybe;    /* ... for this sweep, from directory `from` on     */
 	bool busy;     /* an operation looks at it now                     */
 	bool left;     /* the last round that looked could not pass up all */
-	uint32_t bad;  /* could not be read, in this sweep                 */
+	uint32_t bad;  /* could not be read, or made, in this sweep        */
 	uint64_t from; /* a directory's number                             */
 };
 
@@ -105,6 +105,7 @@ struct meta__ops {
 	uint32_t nowed;
 	struct meta__owed owed[META__OWED_MAX];
 	bool passing; /* the plan is one that passes up */
+	bool grows;   /* ... and makes records for it   */
 	uint8_t value[META_VALUE_MAX];
 	uint8_t tail[META_TAIL_MAX];
 };

@@ -21,15 +21,18 @@
  *      passed needs no second look, but for a mount, which begins anew.
  *  (3) A directory below a GOING one is as it was until its turn comes: who knows its number can
  *      still reach it, and what he makes in it goes with it.
- *  (4) A step wants RECORDS_ENOUGH records, and those of one entry more, at most.
+ *  (4) A step wants RECORDS_ENOUGH records, those of one entry more, and what it owes to
+ *      directories, at most.
  */
 #include "meta/meta_plan.h"
 
 #define STEPS_MAX      256u /* records that a step looks at: objects whose names have gone before */
 #define RECORDS_ENOUGH 6u
+#define RECORDS_OWED   5u /* its own total; two that count a file from now on, pending */
 
 /* Of one entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
-static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE <=
+static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE +
+			      RECORDS_OWED <=
 		      META__TX_RECORDS_MAX,
 	      "(4)");
 

@@ -73,6 +73,7 @@ int meta__totals_put(struct meta *m, uint64_t dir, const struct meta__totals *in
 
 	if (sums_none(&in->below) && sums_none(&in->passed))
 		return in->there ? meta__tx_del(m, meta__dir_shard(m, dir), &key) : 0;
+	m->ops->grows |= !in->there;
 	meta__totals_build(in, &d);
 	return meta__tx_put(m, meta__dir_shard(m, dir), &key, &d, sizeof(d));
 }
@@ -127,6 +128,7 @@ void meta__owed_none(struct meta *m)
 {
 	m->ops->nowed = 0;
 	m->ops->passing = false;
+	m->ops->grows = false;
 }
 
 static struct meta__owed *owed_to(struct meta *m, uint64_t dir)
