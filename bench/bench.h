@@ -64,6 +64,7 @@ struct bench_conf {
 	uint32_t fill[BENCH_FILLS_MAX]; /* collect: percent, one run of each kind for each */
 	uint32_t fill_count;
 	double times;   /* collect: what is written, in capacities           */
+	uint32_t rate;  /* collect: reads that are due in a second           */
 	uint64_t count; /* nvme: end a run after so many; 0: by time     */
 	bool json;
 	int core_client; /* processors to pin to; -1: not pinned */

@@ -5,12 +5,12 @@
  *   files   pick some, any of all ---> unlink half of them, one by one ---> put all of them
  *   dirs    pick a directory, any ---> rmtree ---> mkdir ---> put its files, some at a time
  *
- * Each writer goes round so, with one request in flight; each reader reads a file, any of all.
+ * Each writer goes round so, with one request in flight.
  *
  *  (1) What a writer has picked is busy, and no other picks it: so it is known what each file is.
  *  (2) A phase may end anywhere in a round; the next phase goes on with it.
  *  (3) A file begins with its number and how often it was written.  A reader beside writers
- *      expects some version of it, or none; bench_churn_verify() the last one.
+ *      (bench_readers.c) expects some version of it, or none; bench_churn_verify() the last one.
  */
 #include "bench/bench_churn.h"
 #include "base/clock.h"
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_MOST 96
+#define PATH_MOST BENCH_CHURN_PATH_MOST
 #define BATCH     BENCH_CHURN_BATCH
 
 struct file {
@@ -55,11 +55,10 @@ struct bench_churn {
 	struct weka_client *client;
 	struct file *file;
 	uint32_t files;
-	uint32_t next;            /* fill, verify */
-	struct work *work;        /* writers, then readers */
-	struct bench_load *mixed; /* of both, from one bench_churn_replace() to the next */
+	uint32_t next;           /* fill, verify */
+	struct work *work;       /* of each writer */
+	struct bench_load *load; /* from one bench_churn_replace() to the next */
 	uint64_t written, quota;
-	struct stat_hist *reads;
 	struct rand_state rand;
 };
 
@@ -75,7 +74,7 @@ static uint64_t window_bytes(void)
 
 void bench_churn_options(const struct bench_churn_conf *conf, struct weka_options *o)
 {
-	const uint32_t slots = conf->writers + conf->readers;
+	const uint32_t slots = conf->writers;
 
 	*o = (struct weka_options){ .size_bytes = sizeof(*o) };
 	o->requests_max = slots + 1;
@@ -88,12 +87,16 @@ static void dir_path(const struct bench_churn *c, uint32_t dir, char out[PATH_MO
 	snprintf(out, PATH_MOST, "%s/d%u", c->conf.path, dir);
 }
 
+void bench_churn_file_path(const struct bench_churn_conf *conf, uint32_t file,
+			   char out[BENCH_CHURN_PATH_MOST])
+{
+	snprintf(out, PATH_MOST, "%s/d%u/f%u", conf->path, file / conf->dir_files,
+		 file % conf->dir_files);
+}
+
 static const char *file_path(const struct bench_churn *c, struct work *w, uint32_t i)
 {
-	const uint32_t file = w->file[i];
-
-	snprintf(w->path[i], PATH_MOST, "%s/d%u/f%u", c->conf.path, file / c->conf.dir_files,
-		 file % c->conf.dir_files);
+	bench_churn_file_path(&c->conf, w->file[i], w->path[i]);
 	return w->path[i];
 }
 
@@ -156,7 +159,7 @@ static int submit_reads(struct bench_churn *c, struct bench_slot *slot, struct w
 }
 
 /* Some version of it (3). */
-static bool is_file(const struct weka_read_item *item, uint32_t file, uint64_t *version)
+bool bench_churn_is_file(const struct weka_read_item *item, uint32_t file, uint64_t *version)
 {
 	uint64_t head[2];
 
@@ -165,27 +168,6 @@ static bool is_file(const struct weka_read_item *item, uint32_t file, uint64_t *
 	memcpy(head, item->data, sizeof(head));
 	*version = head[1];
 	return head[0] == file;
-}
-
-static int submit_read(struct bench_churn *c, struct bench_slot *slot, struct work *w)
-{
-	w->count = 1;
-	w->file[0] = (uint32_t)rand_below(&c->rand, c->files);
-	return submit_reads(c, slot, w);
-}
-
-static int finish_read(struct bench_churn *c, const struct bench_slot *slot, struct work *w)
-{
-	const struct weka_read_item *item = &w->read[0];
-	uint64_t version;
-
-	if (c->reads)
-		stat_hist_record(c->reads, clock_now_ns() - slot->began_ns);
-	if (item->status == -ENOENT) /* it is being removed, or its directory is */
-		return 0;
-	if (item->status)
-		return failed("read", w->path[0], item->status);
-	return is_file(item, w->file[0], &version) ? 0 : failed("read", w->path[0], -EIO);
 }
 
 /* ---- a writer's round ---------------------------------------------------------------------- */
@@ -299,42 +281,20 @@ static int finish_write(struct bench_churn *c, struct work *w)
 
 /* ---- loads ------------------------------------------------------------------------------ */
 
-static int mixed_submit(void *ctx, struct weka_client *client, struct bench_slot *slot)
-{
-	struct bench_churn *c = ctx;
-	struct work *w = &c->work[slot->index];
-
-	(void)client;
-	if (slot->index < c->conf.writers)
-		return submit_write(c, slot, w);
-	return submit_read(c, slot, w);
-}
-
-static int mixed_finish(void *ctx, struct bench_slot *slot, struct bench_run *run)
-{
-	struct bench_churn *c = ctx;
-	struct work *w = &c->work[slot->index];
-
-	run->ops++;
-	if (slot->index < c->conf.writers)
-		return finish_write(c, w);
-	return finish_read(c, slot, w);
-}
-
-static int read_submit(void *ctx, struct weka_client *client, struct bench_slot *slot)
+static int write_submit(void *ctx, struct weka_client *client, struct bench_slot *slot)
 {
 	struct bench_churn *c = ctx;
 
 	(void)client;
-	return submit_read(c, slot, &c->work[c->conf.writers + slot->index]);
+	return submit_write(c, slot, &c->work[slot->index]);
 }
 
-static int read_finish(void *ctx, struct bench_slot *slot, struct bench_run *run)
+static int write_finish(void *ctx, struct bench_slot *slot, struct bench_run *run)
 {
 	struct bench_churn *c = ctx;
 
 	run->ops++;
-	return finish_read(c, slot, &c->work[c->conf.writers + slot->index]);
+	return finish_write(c, &c->work[slot->index]);
 }
 
 /* The next files of all. */
@@ -363,11 +323,11 @@ static int fill_finish(void *ctx, struct bench_slot *slot, struct bench_run *run
 	return finish_put(c, &c->work[slot->index]);
 }
 
-/* Of readers' slots: writers may be in the middle of a round. */
+/* Writers may be in the middle of a round: they do not go on with it. */
 static int verify_submit(void *ctx, struct weka_client *client, struct bench_slot *slot)
 {
 	struct bench_churn *c = ctx;
-	struct work *w = &c->work[c->conf.writers + slot->index];
+	struct work *w = &c->work[slot->index];
 
 	(void)client;
 	return take_next(c, w) ? submit_reads(c, slot, w) : BENCH_LOAD_NO_MORE;
@@ -376,7 +336,7 @@ static int verify_submit(void *ctx, struct weka_client *client, struct bench_slo
 static int verify_finish(void *ctx, struct bench_slot *slot, struct bench_run *run)
 {
 	struct bench_churn *c = ctx;
-	struct work *w = &c->work[c->conf.writers + slot->index];
+	struct work *w = &c->work[slot->index];
 
 	for (uint32_t i = 0; i < w->count; i++) {
 		const struct file *f = &c->file[w->file[i]];
@@ -387,67 +347,57 @@ static int verify_finish(void *ctx, struct bench_slot *slot, struct bench_run *r
 			return bench_fail("%s %s in the end: %s", w->path[i],
 					  f->there ? "should be there" : "was removed",
 					  strerror(-item->status));
-		if (f->there && (!is_file(item, w->file[i], &version) || version != f->version ||
-				 item->got_bytes != f->size))
+		if (f->there && (!bench_churn_is_file(item, w->file[i], &version) ||
+				 version != f->version || item->got_bytes != f->size))
 			return bench_fail("%s is not what was written last", w->path[i]);
 		run->ops++;
 	}
 	return 0;
 }
 
-static const struct bench_load_ops mixed_ops = { mixed_submit, mixed_finish, NULL, "replacing" };
-static const struct bench_load_ops read_ops = { read_submit, read_finish, NULL, "reading" };
+static const struct bench_load_ops write_ops = { write_submit, write_finish, NULL, "replacing" };
 static const struct bench_load_ops fill_ops = { fill_submit, fill_finish, NULL, "filling" };
 static const struct bench_load_ops verify_ops = { verify_submit, verify_finish, NULL, "verifying" };
 
-static int phase(struct bench_churn *c, const struct bench_load_ops *ops, uint32_t depth,
-		 double seconds)
+static int phase(struct bench_churn *c, const struct bench_load_ops *ops)
 {
 	struct bench_load *load = NULL;
 	struct bench_run run = { 0 };
-	int err = bench_load_create(&load, c->client, depth, window_bytes(), ops, c);
+	int err = bench_load_create(&load, c->client, c->conf.writers, window_bytes(), ops, c);
 
 	c->next = 0;
 	if (!err)
-		err = bench_load_run(load, seconds, &run);
+		err = bench_load_run(load, BENCH_LOAD_ALL, &run);
 	bench_load_destroy(load);
 	return err;
 }
 
 int bench_churn_fill(struct bench_churn *c)
 {
-	return phase(c, &fill_ops, c->conf.writers, BENCH_LOAD_ALL);
+	return phase(c, &fill_ops);
 }
 
-int bench_churn_read(struct bench_churn *c, double seconds, struct stat_hist *reads)
-{
-	c->reads = reads;
-	return phase(c, &read_ops, c->conf.readers, seconds);
-}
-
-int bench_churn_replace(struct bench_churn *c, uint64_t bytes, struct stat_hist *reads,
-			uint64_t *written)
+int bench_churn_replace(struct bench_churn *c, uint64_t bytes, uint64_t *written)
 {
 	struct bench_run run = { 0 };
 	int err = 0;
 
-	c->reads = reads;
 	c->written = 0;
 	c->quota = bytes;
-	if (!c->mixed)
-		err = bench_load_create(&c->mixed, c->client, c->conf.writers + c->conf.readers,
-					window_bytes(), &mixed_ops, c);
+	if (!c->load)
+		err = bench_load_create(&c->load, c->client, c->conf.writers, window_bytes(),
+					&write_ops, c);
 	if (!err)
-		err = bench_load_run(c->mixed, BENCH_LOAD_ALL, &run);
+		err = bench_load_run(c->load, BENCH_LOAD_ALL, &run);
 	*written = c->written;
 	return err;
 }
 
 int bench_churn_verify(struct bench_churn *c)
 {
-	bench_load_destroy(c->mixed);
-	c->mixed = NULL;
-	return phase(c, &verify_ops, c->conf.readers, BENCH_LOAD_ALL);
+	bench_load_destroy(c->load);
+	c->load = NULL;
+	return phase(c, &verify_ops);
 }
 
 /* ---- beginning and end --------------------------------------------------------------------- */
@@ -470,7 +420,7 @@ int bench_churn_create(struct bench_churn **out, struct weka_client *client,
 		return bench_fail(
 			"the drive is too small for files that come and go at that depth");
 	c->file = calloc(c->files, sizeof(*c->file));
-	c->work = calloc(conf->writers + conf->readers, sizeof(*c->work));
+	c->work = calloc(conf->writers, sizeof(*c->work));
 	if (!c->file || !c->work)
 		return bench_fail("out of memory");
 	for (uint32_t i = 0; i < conf->dirs; i++) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Files that come and go in an appliance that stays as full as it is: each one that is removed is
- * written again, with another size, while some are read.
+ * written again, with another size.  Who reads meanwhile is bench_readers.c.
  */
 #ifndef BENCH_CHURN_H
 #define BENCH_CHURN_H
 
 #include "base/assert.h"
-#include "base/stat.h"
 #include "client-lib/weka_client.h"
 
 #include <stdbool.h>
@@ -17,13 +16,14 @@
 #define BENCH_CHURN_MOST  (128u << 10)
 #define BENCH_CHURN_BATCH 16u /* files a put */
 
+#define BENCH_CHURN_PATH_MOST 96
+
 struct bench_churn_conf {
 	const char *path; /* of a directory of its own, which is there */
 	uint32_t dirs;
 	uint32_t dir_files;
 	uint32_t writers; /* requests in flight */
-	uint32_t readers;
-	bool whole_dirs; /* a directory goes with all that is in it; else any file, one by one */
+	bool whole_dirs;  /* a directory goes with all that is in it; else any file, one by one */
 };
 
 struct bench_churn;
@@ -40,12 +40,14 @@ void bench_churn_destroy(struct bench_churn *c);
 
 /* Every file is written once. */
 must_check int bench_churn_fill(struct bench_churn *c);
-/* Only readers work, for so long. */
-must_check int bench_churn_read(struct bench_churn *c, double seconds, struct stat_hist *reads);
 /* Until `bytes` more have been written, or a little more: *written. */
-must_check int bench_churn_replace(struct bench_churn *c, uint64_t bytes, struct stat_hist *reads,
-				   uint64_t *written);
+must_check int bench_churn_replace(struct bench_churn *c, uint64_t bytes, uint64_t *written);
 /* Each file is there as it was written last, or is not, when it was removed last. */
 must_check int bench_churn_verify(struct bench_churn *c);
+
+/* The name of a file, and whether what was read is some version of it: by any thread. */
+void bench_churn_file_path(const struct bench_churn_conf *conf, uint32_t file,
+			   char out[BENCH_CHURN_PATH_MOST]);
+bool bench_churn_is_file(const struct weka_read_item *item, uint32_t file, uint64_t *version);
 
 #endif

@@ -13,8 +13,9 @@
  *      end of the filling on: so it has in it what sizes lose that are no whole blocks.  Its parts
  *      are the appliance's own counters, and must add up to what the drives were given.
  *  (2) The first slices find free space and move nothing: so the last capacity is told apart.
- *  (3) Reads of both kinds of slices are of one run, beside the same writers: their 99th
- *      percentiles differ by what collection does.
+ *  (3) Reads of both kinds of slices are of one run, beside the same writers: their percentiles
+ *      differ by what collection does.  Readers have a client and a thread of their own, and their
+ *      reads begin when they are due (bench_readers.c).
  *  (4) How full it is: blocks of files over the total of statfs, in which what an appliance keeps
  *      for itself does not count.  Nothing else is in it.
  */
@@ -23,6 +24,7 @@
 #include "bench/bench.h"
 #include "bench/bench_churn.h"
 #include "bench/bench_env.h"
+#include "bench/bench_readers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLICES  20u /* a capacity */
-#define READERS 4u
+#define SLICES 20u /* a capacity */
 
 #define FREED_WITHIN_NS (60 * NS_PER_S)
 
@@ -46,6 +47,9 @@ struct collect {
 	struct bench_env *env;
 	struct weka_client *client;
 	struct bench_churn *churn;
+	struct weka_client *readers_client;
+	struct bench_readers *readers;
+	int readers_core;
 	char path[64];
 	bool made; /* the directory */
 	uint32_t fill;
@@ -53,7 +57,7 @@ struct collect {
 	uint64_t capacity; /* bytes */
 	uint64_t written;  /* payload */
 	uint64_t late_at;  /* ... before the last capacity */
-	uint64_t ns;
+	uint64_t ns, before_ns, during_ns;
 	struct seen first, late_first, last;
 	struct stat_hist alone, before, during; /* reads: nobody writes; nothing moves; (3) */
 };
@@ -108,17 +112,22 @@ static double over(uint64_t bytes, uint64_t payload)
 	return (double)bytes / (double)max_u64(payload, 1);
 }
 
-static double p99_us(const struct stat_hist *h)
+static double us(const struct stat_hist *h, double percent)
 {
-	return (double)stat_hist_percentile(h, 99) / 1e3;
+	return (double)stat_hist_percentile(h, percent) / 1e3;
 }
 
 /* 0: one of the two was not. */
-static double p99_ratio(const struct collect *t)
+static double ratio(const struct collect *t, double percent)
 {
 	if (stat_hist_count(&t->before) == 0 || stat_hist_count(&t->during) == 0)
 		return 0;
-	return p99_us(&t->during) / p99_us(&t->before);
+	return us(&t->during, percent) / us(&t->before, percent);
+}
+
+static double a_second(const struct stat_hist *h, uint64_t ns)
+{
+	return (double)stat_hist_count(h) * 1e9 / (double)max_u64(ns, 1);
 }
 
 static void tell_json(const struct collect *t, const struct seen *s, const struct seen *late)
@@ -134,13 +143,50 @@ static void tell_json(const struct collect *t, const struct seen *s, const struc
 	       over(s->log, t->written), over(s->moved, t->written), (unsigned long long)s->zones,
 	       over(late->all, t->written - t->late_at),
 	       over(late->moved, t->written - t->late_at));
+	printf("\"processors\":%ld,\"writers_depth\":%u,\"writers_core\":%d,\"readers_rate\":%u,"
+	       "\"readers_depth_max\":%u,\"readers_core\":%d,\"readers_urgent\":%s,",
+	       sysconf(_SC_NPROCESSORS_ONLN), t->conf->depth, t->conf->core_client, t->conf->rate,
+	       BENCH_READERS_DEPTH, t->readers_core,
+	       bench_readers_are_urgent(t->readers) ? "true" : "false");
 	printf("\"reads_alone\":%llu,\"reads_before\":%llu,\"reads_during\":%llu,"
+	       "\"p50_alone_us\":%.1f,\"p50_before_us\":%.1f,\"p50_during_us\":%.1f,"
 	       "\"p99_alone_us\":%.1f,\"p99_before_us\":%.1f,\"p99_during_us\":%.1f,"
-	       "\"p99_ratio\":%.3f}\n",
+	       "\"p50_ratio\":%.3f,\"p99_ratio\":%.3f}\n",
 	       (unsigned long long)stat_hist_count(&t->alone),
 	       (unsigned long long)stat_hist_count(&t->before),
-	       (unsigned long long)stat_hist_count(&t->during), p99_us(&t->alone),
-	       p99_us(&t->before), p99_us(&t->during), p99_ratio(t));
+	       (unsigned long long)stat_hist_count(&t->during), us(&t->alone, 50),
+	       us(&t->before, 50), us(&t->during, 50), us(&t->alone, 99), us(&t->before, 99),
+	       us(&t->during, 99), ratio(t, 50), ratio(t, 99));
+}
+
+static void tell_hist(const char *when, const struct stat_hist *h)
+{
+	if (stat_hist_count(h) == 0)
+		printf("%s -", when);
+	else
+		printf("%s %.0f / %.0f", when, us(h, 50), us(h, 99));
+}
+
+static void tell_reads(const struct collect *t)
+{
+	printf("      reads, p50 / p99 in us:");
+	tell_hist(" alone", &t->alone);
+	tell_hist(", beside writers", &t->before);
+	tell_hist(", while collection moves data", &t->during);
+	if (ratio(t, 99) > 0)
+		printf(": %.2f / %.2f times\n", ratio(t, 50), ratio(t, 99));
+	else
+		printf("; collection moved data in %s slice\n",
+		       stat_hist_count(&t->during) ? "every" : "no");
+	printf("      %u a second are due (beside writers %.0f were made, while data moves %.0f), "
+	       "at most %u in flight, by a client and a thread of their own%s; %u requests of "
+	       "writers in flight; %ld processors: appliance %d, writers %d, readers %d "
+	       "(-1: any)\n",
+	       t->conf->rate, a_second(&t->before, t->before_ns),
+	       a_second(&t->during, t->during_ns), BENCH_READERS_DEPTH,
+	       bench_readers_are_urgent(t->readers) ? ", which is at a real-time priority" : "",
+	       t->conf->depth, sysconf(_SC_NPROCESSORS_ONLN), t->conf->core_appliance,
+	       t->conf->core_client, t->readers_core);
 }
 
 static void tell_people(const struct collect *t, const struct seen *s, const struct seen *late)
@@ -154,14 +200,7 @@ static void tell_people(const struct collect *t, const struct seen *s, const str
 	       over(s->moved, t->written), over(late->all, t->written - t->late_at),
 	       bench_human(size, (double)t->written),
 	       bench_human(rate, (double)t->written * 1e9 / (double)max_u64(t->ns, 1)));
-	printf("                 p99 of reads: %.0f us alone, %.0f beside writers",
-	       p99_us(&t->alone), p99_us(&t->before));
-	if (p99_ratio(t) > 0)
-		printf(", %.0f while collection moves data: %.2f times\n", p99_us(&t->during),
-		       p99_ratio(t));
-	else
-		printf("; collection moved data in %s slice\n",
-		       stat_hist_count(&t->during) ? "every" : "no");
+	tell_reads(t);
 }
 
 static int tell(const struct collect *t)
@@ -183,18 +222,34 @@ static int slice(struct collect *t, uint64_t bytes)
 {
 	static struct stat_hist reads;
 	const uint64_t moved = t->last.moved;
-	uint64_t written, began;
+	uint64_t written, ns = clock_now_ns();
+	int err;
 
 	stat_hist_reset(&reads);
-	began = clock_now_ns();
-	if (bench_churn_replace(t->churn, bytes, &reads, &written))
+	if (bench_readers_begin(t->readers, &reads))
 		return 1;
-	t->ns += clock_now_ns() - began;
+	err = bench_churn_replace(t->churn, bytes, &written);
+	ns = clock_now_ns() - ns;
+	err |= bench_readers_end(t->readers);
+	if (err || look(t, &t->last))
+		return 1;
+	t->ns += ns;
 	t->written += written;
-	if (look(t, &t->last))
-		return 1;
 	stat_hist_merge(t->last.moved > moved ? &t->during : &t->before, &reads);
+	*(t->last.moved > moved ? &t->during_ns : &t->before_ns) += ns;
 	return 0;
+}
+
+static int read_alone(struct collect *t)
+{
+	const uint64_t ns = (uint64_t)(t->conf->seconds * 1e9);
+	const struct timespec a_while = { .tv_sec = (time_t)(ns / NS_PER_S),
+					  .tv_nsec = (long)(ns % NS_PER_S) };
+
+	if (bench_readers_begin(t->readers, &t->alone))
+		return 1;
+	(void)nanosleep(&a_while, NULL);
+	return bench_readers_end(t->readers);
 }
 
 static int replace(struct collect *t)
@@ -214,13 +269,37 @@ static int replace(struct collect *t)
 	return err;
 }
 
+/* A processor that neither the appliance nor the writers' client is on, or the latter's. */
+static int core_of_readers(const struct bench_conf *conf)
+{
+	const long count = sysconf(_SC_NPROCESSORS_ONLN);
+	int core = 0;
+
+	if (conf->core_client < 0)
+		return -1;
+	while (core == conf->core_client || core == conf->core_appliance)
+		core++;
+	return core < count ? core : conf->core_client;
+}
+
+static int make_readers(struct collect *t, const struct bench_churn_conf *conf)
+{
+	struct weka_options o;
+
+	t->readers_core = core_of_readers(t->conf);
+	bench_readers_options(&o);
+	if (bench_env_connect(t->env, 0, &o, &t->readers_client))
+		return 1;
+	return bench_readers_create(&t->readers, t->readers_client, conf, t->conf->rate,
+				    t->readers_core);
+}
+
 static int make_churn(struct collect *t)
 {
 	struct bench_churn_conf conf = {
 		.path = t->path,
 		.dir_files = (uint32_t)t->conf->files,
 		.writers = t->conf->depth,
-		.readers = READERS,
 		.whole_dirs = t->whole_dirs,
 	};
 	struct weka_options o;
@@ -238,7 +317,8 @@ static int make_churn(struct collect *t)
 	t->capacity = fs.total_bytes;
 	files = (double)fs.total_bytes * t->fill / 100 / bench_churn_mean_bytes();
 	conf.dirs = (uint32_t)(files / conf.dir_files + 0.5);
-	return bench_churn_create(&t->churn, t->client, &conf);
+	err = bench_churn_create(&t->churn, t->client, &conf);
+	return err ? err : make_readers(t, &conf);
 }
 
 static int run(struct collect *t)
@@ -252,7 +332,7 @@ static int run(struct collect *t)
 	if (!err)
 		err = bench_churn_fill(t->churn);
 	if (!err)
-		err = bench_churn_read(t->churn, t->conf->seconds, &t->alone);
+		err = read_alone(t);
 	if (!err)
 		err = replace(t);
 	if (!err)
@@ -284,6 +364,8 @@ static int remove_all(struct collect *t)
 static int end(struct collect *t, int err)
 {
 	bench_churn_destroy(t->churn);
+	bench_readers_destroy(t->readers);
+	weka_close(t->readers_client);
 	if (t->conf->connect_count && t->made)
 		err |= remove_all(t);
 	weka_close(t->client);

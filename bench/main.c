@@ -96,6 +96,7 @@ static const struct argp_option options[] = {
 	{ "fill", 'u', "PERCENT", 0,
 	  "collect: how full it is; several times: one after the other (60, 80)", 2 },
 	{ "times", 'x', "N", 0, "collect: write so many times the capacity (5)", 2 },
+	{ "rate", 'a', "N", 0, "collect: so many reads a second are due (2000)", 2 },
 	{ "count", 'N', "N", 0, "nvme: end a run after N I/Os, not by the clock", 2 },
 	{ "json", 'j', NULL, 0, "one JSON object a line", 0 },
 	{ "cores", 'C', "A,B", 0, "processors of client and appliance (1,0)", 0 },
@@ -228,6 +229,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	case 'x':
 		times_capacity(state, arg, conf);
 		return 0;
+	case 'a':
+		conf->rate = (uint32_t)number(state, arg, 1, 1000000);
+		return 0;
 	case 'N':
 		conf->count = number(state, arg, 1, 1ull << 40);
 		return 0;
@@ -339,6 +343,7 @@ int main(int argc, char **argv)
 		.read_percent = 100,
 		.threads = 1,
 		.times = 5,
+		.rate = 2000,
 		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
 		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
 	};
