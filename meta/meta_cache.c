@@ -536,6 +536,19 @@ static wk_cold void bad_page(struct meta *m, const struct meta__frame *f, const 
 		    (unsigned long long)META_BADDR_BLOCK(f->baddr), why);
 }
 
+static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint64_t baddr,
+		     uint64_t gen)
+{
+	f->shard = shard;
+	f->level = level;
+	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
+	f->gen = gen;
+	f->seq = 0;
+	f->gone = false;
+	f->again = false;
+	f->last_pos = 0;
+}
+
 int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
 		     struct meta_op *op)
 {
@@ -568,14 +581,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		return -EBUSY;
 	}
 
-	f->shard = shard;
-	f->level = level;
-	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
-	f->gen = gen;
-	f->seq = 0;
-	f->gone = false;
-	f->again = false;
-	f->last_pos = 0;
+	describe(f, shard, level, baddr, gen);
 	if (!is_place(m, baddr)) {
 		bad_page(m, f, "there is no such place");
 		list_push_front(&c->free, &f->link);
@@ -589,6 +595,27 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	hash_insert(c, f);
 	page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 	return 0;
+}
+
+void meta__cache_fill(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
+		      const void *page)
+{
+	const struct meta__page_want want = { baddr, gen, shard, level };
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f;
+
+	ASSERT(!m->home);
+	if (lookup(c, baddr) || (c->shared && free_now(c) <= max_u32(c->want, c->wanted)) ||
+	    meta__page_check(page, &want))
+		return;
+	f = frame_get(m);
+	if (!f)
+		return;
+	describe(f, shard, level, baddr, gen);
+	memcpy(f->page, page, META_PAGE_BYTES);
+	hash_insert(c, f);
+	set_state(c, f, FRAME_CLEAN); /* (2) */
+	set_used(f, true);
 }
 
 static void wake(struct meta *m, struct list *waiters, int status)

@@ -8,11 +8,11 @@
  *
  * A header says which shard, level and first key to look for; whether the page still lives there
  * only the tree knows (META__OP_TOUCH asks it; the page above is all that it takes to know that it
- * does not).  So a header needs no trust.
+ * does not).  So a header needs no trust.  A page that lives need not be read again.
  *
  *  free zones | <- reserve -> | <- soon -> |                                    |
  *             |     short     |  ever faster   when more is dead than lives and  nothing
- *             |  full speed   |                more than half is in use: slowly  to do
+ *             |  full speed   |                three quarters are in use: slowly to do
  *
  *  (1) One zone at a time.  The pace follows free space: so many touches at once the more the fewer
  *      zones are free, all that the cache has room for before anybody waits.
@@ -112,13 +112,14 @@ static uint32_t soon(const struct meta *m)
 	return max_u32(2, m->zones->geo.zones_serving / 64);
 }
 
-/* More than half of what page zones hold is dead, and others may want the room before long. */
+/* More than half of what page zones hold is dead, and others may want the room before long: what is
+ * emptied earlier still had something to die in it. */
 static bool is_wasted(const struct meta *m, uint64_t dead)
 {
 	const struct meta__zones *z = m->zones;
 
 	return dead > z->live_pages + z->dirty_pages_max &&
-	       z->free_total < z->geo.zones_serving / 2;
+	       z->free_total < z->geo.zones_serving / 4;
 }
 
 /* Worth a look.  Zones that will be free behind a checkpoint are as good as free: (3). */
@@ -377,6 +378,21 @@ static bool header_take(const struct meta *m, uint64_t baddr, const void *block,
 	for (int i = 0; i < 3; i++)
 		op->scratch[3 + i] = le64_get(h.first.w[i]);
 	return true;
+}
+
+const void *meta__collect_page(const struct meta *m, uint64_t baddr)
+{
+	const struct meta__collect *c = m->collect;
+	uint64_t first, page;
+
+	if (c->zone == META__ZONE_NONE || c->in_flight || c->one_by_one)
+		return NULL;
+	first = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1 +
+		(uint64_t)c->page * META_PAGE_BLOCKS;
+	page = (baddr - first) / META_PAGE_BLOCKS;
+	if (baddr < first || page >= c->count || c->io[page / READ_PAGES * READ_PAGES].io.status)
+		return NULL;
+	return c->buf + page * META_PAGE_BYTES;
 }
 
 static struct touch *idle_touch(struct meta__collect *c)

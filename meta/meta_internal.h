@@ -538,6 +538,8 @@ enum {
 };
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
+/* The page at baddr, if it was just read to be collected; for now.  NULL: it was not. */
+const void *meta__collect_page(const struct meta *m, uint64_t baddr);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
 void meta__gc_op_done(struct meta *m, struct meta_op *op);
 void meta__pass_op_done(struct meta *m, struct meta_op *op);

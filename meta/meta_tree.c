@@ -95,10 +95,10 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 }
 
 int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
-		     uint32_t level, uint64_t baddr)
+		     uint32_t level, uint64_t baddr, uint64_t *gen)
 {
 	const struct meta__shard *s = &m->shard[shard];
-	uint64_t is_baddr = s->root_baddr, gen;
+	uint64_t is_baddr = s->root_baddr;
 	struct meta__path path;
 	int err;
 
@@ -107,11 +107,12 @@ int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard, const s
 		return -EAGAIN;
 	if (level >= s->height)
 		return 0;
+	*gen = s->root_gen;
 	if (level + 1 < s->height) {
 		err = meta__tree_walk(m, op, shard, key, level + 1, &path);
 		if (err)
 			return err;
-		step_down(&path, level + 1, key, &is_baddr, &gen);
+		step_down(&path, level + 1, key, &is_baddr, gen);
 	}
 	return is_baddr == baddr;
 }

@@ -56,6 +56,11 @@ bool meta__cache_turn(struct meta *m);
 /* So many frames are to be free: true: they will be, soon. */
 bool meta__cache_clear(struct meta *m, uint32_t frames);
 
+/* A page that somebody has read from its place, brought in if it is none of memory's yet and there
+ * is a frame for it; if it is not as it must be, who wants it reads it and says so. */
+void meta__cache_fill(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
+		      const void *page);
+
 /* A plan begins: what it looks at stays in memory until the next one begins. */
 void meta__cache_plan(struct meta *m);
 /* Bring it into the CPU's cache, nothing of it being looked at: where in the hash a page's frame
@@ -133,10 +138,11 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
  * -EAGAIN: asked for what is missing, for op; -EBUSY; -EIO. */
 must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, uint32_t level, struct meta__path *path);
-/* Is the page at `level` for key the one at baddr?  1, 0; -EAGAIN, -EIO, -EBUSY of the pages above
- * it: it is not read itself. */
+/* Is the page at `level` for key the one at baddr?  1, and of which generation; 0; -EAGAIN, -EIO,
+ * -EBUSY of the pages above it: it is not read itself. */
 must_check int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard,
-				const struct meta_key *key, uint32_t level, uint64_t baddr);
+				const struct meta_key *key, uint32_t level, uint64_t baddr,
+				uint64_t *gen);
 /* The leaf that answers for key, as a hint that stays with the shard.  Errors as above. */
 must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, struct meta__hint **out);

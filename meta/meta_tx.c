@@ -461,10 +461,15 @@ int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t badd
 {
 	struct meta__tx *tx = m->tx;
 	struct meta__path path;
-	int err = meta__tree_names(m, tx->op, shard, key, level, baddr);
+	const void *page;
+	uint64_t gen;
+	int err = meta__tree_names(m, tx->op, shard, key, level, baddr, &gen);
 
 	if (err <= 0)
 		return err;
+	page = meta__collect_page(m, baddr);
+	if (page)
+		meta__cache_fill(m, shard, level, baddr, gen, page);
 	err = meta__tree_walk(m, tx->op, shard, key, level, &path);
 	if (err)
 		return err;

@@ -52,6 +52,22 @@ Test(meta_cache, one_read_serves_all_who_wait)
 	cr_assert_not_null(meta__cache_find(&d.m, baddr[1]));
 }
 
+Test(meta_cache, a_page_that_somebody_has_read_is_taken_as_it_is_if_it_is_sound)
+{
+	uint64_t baddr[3];
+
+	make_pages(3, baddr);
+	meta__cache_fill(&d.m, 0, 0, baddr[0], 9, d.drive + baddr[0] * 4096);
+	cr_assert_not_null(meta__cache_find(&d.m, baddr[0]));
+	meta__cache_fill(&d.m, 0, 0, baddr[0], 9, d.drive + baddr[0] * 4096); /* it is there */
+	meta__cache_fill(&d.m, 0, 0, baddr[1], 9, d.drive + baddr[2] * 4096);
+	cr_assert_null(meta__cache_find(&d.m, baddr[1]));
+	meta__cache_fill(&d.m, 0, 0, baddr[2], 8, d.drive + baddr[2] * 4096);
+	cr_assert_null(meta__cache_find(&d.m, baddr[2]), "it is of another generation");
+	cr_assert_eq(d.reads, 0);
+	cr_assert_eq(meta__cache_available(&d.m), FRAMES);
+}
+
 Test(meta_cache, a_page_that_is_wrong_once_is_read_again)
 {
 	struct meta_op op = { 0 };
