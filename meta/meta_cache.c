@@ -28,6 +28,7 @@
  *      then marks none: (5) is kept by that.  A reader believes a frame's state first, then its
  *      shard: if that is open, all else of the frame stays as it is until the reader leaves.
  */
+#include "meta/meta_cache.h"
 #include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
@@ -198,7 +199,7 @@ static struct meta__frame *lookup_shared(const struct meta__cache *c, uint64_t b
 	return NULL;
 }
 
-static void hash_insert(struct meta__cache *c, struct meta__frame *f)
+void meta__frame_insert(struct meta__cache *c, struct meta__frame *f)
 {
 	_Atomic(struct meta__frame *) *b = bucket_of(c, baddr_of(f));
 
@@ -207,7 +208,7 @@ static void hash_insert(struct meta__cache *c, struct meta__frame *f)
 	atomic_store_explicit(b, f, memory_order_release);
 }
 
-static void hash_remove(struct meta__cache *c, struct meta__frame *f)
+void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 {
 	_Atomic(struct meta__frame *) *at = bucket_of(c, baddr_of(f));
 
@@ -219,7 +220,8 @@ static void hash_remove(struct meta__cache *c, struct meta__frame *f)
 	atomic_store_explicit(&f->hash_next, NULL, memory_order_relaxed);
 }
 
-static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__frame_state state)
+void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
+			   enum meta__frame_state state)
 {
 	ASSERT(c->count[f->state] > 0);
 	c->count[f->state]--;
@@ -232,12 +234,12 @@ static void set_state(struct meta__cache *c, struct meta__frame *f, enum meta__f
 			      memory_order_release); /* (7): it is believed first */
 }
 
-static void set_used(struct meta__frame *f, bool used)
+void meta__frame_used_set(struct meta__frame *f, bool used)
 {
 	atomic_store_explicit(&f->used, used, memory_order_relaxed);
 }
 
-static void unfresh(struct meta__cache *c, struct meta__frame *f)
+void meta__frame_unfresh(struct meta__cache *c, struct meta__frame *f)
 {
 	if (f->fresh == 0)
 		return;
@@ -246,15 +248,15 @@ static void unfresh(struct meta__cache *c, struct meta__frame *f)
 	list_del(&f->link);
 }
 
-static void make_free(struct meta *m, struct meta__frame *f)
+void meta__frame_free(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
 	ASSERT(list_empty(&f->waiters));
-	unfresh(c, f);
+	meta__frame_unfresh(c, f);
 	list_del(&f->link);
-	hash_remove(c, f);
-	set_state(c, f, FRAME_FREE);
+	meta__frame_remove(c, f);
+	meta__frame_state_set(c, f, FRAME_FREE);
 	if (f->mark == c->plan)
 		c->marked--;
 	f->mark = 0;
@@ -326,7 +328,7 @@ static void unfresh_one(struct meta__cache *c, struct meta__frame *f)
 static void mark_shared(struct meta *m, struct meta__frame *f)
 {
 	if (!atomic_load_explicit(&f->used, memory_order_relaxed))
-		set_used(f, true);
+		meta__frame_used_set(f, true);
 	if (!m->home)
 		unfresh_one(m->cache, f);
 }
@@ -340,7 +342,7 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 		mark_shared(m, f);
 		return;
 	}
-	set_used(f, true);
+	meta__frame_used_set(f, true);
 	if (f->mark == c->plan)
 		return;
 	f->mark = c->plan;
@@ -363,13 +365,12 @@ static void hand_step(struct meta *m)
 	if (!evictable(c, f))
 		return;
 	if (f->used)
-		set_used(f, false); /* until the hand comes by again */
+		meta__frame_used_set(f, false); /* until the hand comes by again */
 	else
-		make_free(m, f);
+		meta__frame_free(m, f);
 }
 
-/* An unused frame, off all lists and out of the hash; NULL when all are needed. */
-static struct meta__frame *frame_get(struct meta *m)
+struct meta__frame *meta__frame_get(struct meta *m)
 {
 	struct meta__cache *c = m->cache;
 	struct list *l;
@@ -439,39 +440,6 @@ bool meta__cache_turn(struct meta *m)
 	return c->count[FRAME_FREE] < target && c->count[FRAME_CLEAN] > c->fresh_count;
 }
 
-uint32_t meta__cache_room(const struct meta *m)
-{
-	const struct meta__cache *c = m->cache;
-	const uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
-
-	return used < c->dirty_max ? c->dirty_max - used : 0;
-}
-
-bool meta__cache_early_due(const struct meta *m)
-{
-	return meta__cache_room(m) <= m->cache->dirty_max - m->cache->early_at;
-}
-
-bool meta__cache_half_dirty(const struct meta *m)
-{
-	return meta__cache_room(m) <= m->cache->dirty_max / 2;
-}
-
-bool meta__cache_uppers_dirty(const struct meta *m)
-{
-	return m->cache->uppers_dirty >= m->cache->dirty_max - m->cache->dirty_max / 16;
-}
-
-bool meta__cache_leaves_dirty(const struct meta *m)
-{
-	return !list_empty(&m->cache->dirty[0]);
-}
-
-uint32_t meta__cache_frozen_count(const struct meta *m)
-{
-	return m->cache->freezing;
-}
-
 void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__cache *c = m->cache;
@@ -484,7 +452,7 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-static void page_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
+void meta__frame_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
 		    enum meta__io_kind kind)
 {
 	f->io.kind = kind;
@@ -568,14 +536,14 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		/* (3); a page that nobody came back for is kept no longer */
 		if (list_empty(&c->fresh))
 			return -EBUSY;
-		unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
+		meta__frame_unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
 	}
 	if (unlikely(c->shared) && free_now(c) <= max_u32(c->want, c->wanted)) {
 		if (could_be_free(c) <= c->want)
 			meta__ckpt_want(m);
 		return -EBUSY;
 	}
-	f = frame_get(m);
+	f = meta__frame_get(m);
 	if (!f) {
 		meta__ckpt_want(m); /* what is not dirty, this plan looks at: (5) */
 		return -EBUSY;
@@ -591,9 +559,9 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		list_push_front(&c->free, &f->link);
 		return -EBUSY;
 	}
-	set_state(c, f, FRAME_READING);
-	hash_insert(c, f);
-	page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
+	meta__frame_state_set(c, f, FRAME_READING);
+	meta__frame_insert(c, f);
+	meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 	return 0;
 }
 
@@ -608,14 +576,14 @@ void meta__cache_fill(struct meta *m, uint32_t shard, uint32_t level, uint64_t b
 	if (lookup(c, baddr) || (c->shared && free_now(c) <= max_u32(c->want, c->wanted)) ||
 	    meta__page_check(page, &want))
 		return;
-	f = frame_get(m);
+	f = meta__frame_get(m);
 	if (!f)
 		return;
 	describe(f, shard, level, baddr, gen);
 	memcpy(f->page, page, META_PAGE_BYTES);
-	hash_insert(c, f);
-	set_state(c, f, FRAME_CLEAN); /* (2) */
-	set_used(f, true);
+	meta__frame_insert(c, f);
+	meta__frame_state_set(c, f, FRAME_CLEAN); /* (2) */
+	meta__frame_used_set(f, true);
 }
 
 static void wake(struct meta *m, struct list *waiters, int status)
@@ -650,7 +618,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	/* A flipped bit on the way is mended by reading it once more. */
 	if (why && !f->again && !x->io.lost) {
 		f->again = true;
-		page_io(m, f, META_IO_READ, META__IO_PAGE_READ);
+		meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
 	}
 	/* Who is woken may run, want pages and evict others, within wake(). */
@@ -662,152 +630,16 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	if (why) {
 		bad_page(m, f, why);
 		f->fresh = 0;
-		make_free(m, f);
+		meta__frame_free(m, f);
 		if (unlikely(x->io.lost)) /* a drive that nothing stops: the frame is its own */
 			list_del(&f->link);
 	} else {
-		set_state(c, f, FRAME_CLEAN); /* (2) */
-		set_used(f, true);
+		meta__frame_state_set(c, f, FRAME_CLEAN); /* (2) */
+		meta__frame_used_set(f, true);
 		if (f->fresh > 0) {
 			c->fresh_count++;
 			list_push_back(&c->fresh, &f->link);
 		}
 	}
 	wake(m, &waiters, why ? -EIO : 0);
-}
-
-/* ---- writing ------------------------------------------------------------------------- */
-
-static void place(struct meta *m, struct meta__frame *f)
-{
-	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
-	f->gen = meta__ckpt_gen(m);
-	f->gone = false;
-	meta__page_place(f->page, baddr_of(f), f->gen, meta__ckpt_order(m));
-	hash_insert(m->cache, f);
-	set_state(m->cache, f, FRAME_DIRTY);
-	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
-	set_used(f, true);
-	m->shard[f->shard].changed = true;
-}
-
-static struct meta__frame *take(struct meta *m)
-{
-	struct meta__cache *c = m->cache;
-	struct meta__frame *f = frame_get(m);
-
-	ASSERT(f); /* (3), and meta__tx_ready() asked for it */
-	if (!c->shared) {
-		f->mark = c->plan;
-		c->marked++;
-	}
-	f->last_pos = 0;
-	f->counted = 0;
-	return f;
-}
-
-struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
-				    const struct meta_key *first, uint64_t seq)
-{
-	struct meta__frame *f = take(m);
-
-	f->shard = shard;
-	f->level = level;
-	f->seq = seq;
-	meta__page_init(f->page, shard, level, first);
-	place(m, f);
-	return f;
-}
-
-struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
-{
-	struct meta__cache *c = m->cache;
-	struct meta__frame *copy = f;
-
-	if (f->state == FRAME_DIRTY)
-		return f;
-	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
-	ASSERT(!f->gone);
-	if (f->state == FRAME_FROZEN) {
-		copy = take(m);
-		memcpy(copy->page, f->page, META_PAGE_BYTES);
-		copy->shard = f->shard;
-		copy->level = f->level;
-		copy->seq = f->seq;
-		copy->last_pos = f->last_pos;
-		f->gone = true;
-	} else {
-		unfresh(c, f);
-		hash_remove(c, f);
-	}
-	meta__page_dead(m, f->baddr);
-	place(m, copy);
-	return copy;
-}
-
-void meta__cache_drop(struct meta *m, struct meta__frame *f)
-{
-	ASSERT(f->state >= FRAME_CLEAN);
-	ASSERT(!f->gone);
-	meta__page_dead(m, f->baddr);
-	if (f->state == FRAME_FROZEN)
-		f->gone = true;
-	else
-		make_free(m, f);
-}
-
-void meta__cache_freeze(struct meta *m)
-{
-	struct meta__cache *c = m->cache;
-	struct list *l;
-
-	ASSERT(c->freezing == 0);
-	for (uint32_t i = 0; i < 2; i++) {
-		while ((l = list_pop_front(&c->dirty[i]))) {
-			set_state(c, list_entry(l, struct meta__frame, link), FRAME_FROZEN);
-			list_push_back(&c->frozen, l);
-		}
-	}
-	c->freezing = c->count[FRAME_FROZEN]; /* leaves that are being written early too */
-}
-
-/* The first of these pages, if its changes are durable: (4). */
-static struct meta__frame *write_first(struct meta *m, struct list *pages, uint64_t durable)
-{
-	struct meta__frame *f;
-
-	if (list_empty(pages))
-		return NULL;
-	f = list_entry(pages->next, struct meta__frame, link);
-	if (f->seq > durable)
-		return NULL;
-	if (f->state == FRAME_DIRTY)
-		set_state(m->cache, f, FRAME_FROZEN);
-	list_del(&f->link);
-	meta__page_seal(f->page);
-	page_io(m, f, META_IO_WRITE, META__IO_PAGE_WRITE);
-	return f;
-}
-
-struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
-{
-	return write_first(m, &m->cache->frozen, durable);
-}
-
-struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
-{
-	return write_first(m, &m->cache->dirty[0], durable);
-}
-
-void meta__cache_written(struct meta *m, struct meta__frame *f)
-{
-	ASSERT(f->state == FRAME_FROZEN);
-	if (f->gen != meta__ckpt_gen(m)) {
-		ASSERT(m->cache->freezing > 0);
-		m->cache->freezing--;
-	}
-	if (f->gone)
-		make_free(m, f);
-	else
-		set_state(m->cache, f, FRAME_CLEAN);
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Pages in memory that were changed: where they will lie, and their writing.  meta_cache.c draws
+ * their states, and says what is true of them.
+ */
+#include "meta/meta_cache.h"
+#include "meta/meta_tree.h"
+
+#include <string.h>
+
+/* ---- how many are, and may be: (3) ---- */
+
+uint32_t meta__cache_room(const struct meta *m)
+{
+	const struct meta__cache *c = m->cache;
+	const uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
+
+	return used < c->dirty_max ? c->dirty_max - used : 0;
+}
+
+bool meta__cache_early_due(const struct meta *m)
+{
+	return meta__cache_room(m) <= m->cache->dirty_max - m->cache->early_at;
+}
+
+bool meta__cache_half_dirty(const struct meta *m)
+{
+	return meta__cache_room(m) <= m->cache->dirty_max / 2;
+}
+
+bool meta__cache_uppers_dirty(const struct meta *m)
+{
+	return m->cache->uppers_dirty >= m->cache->dirty_max - m->cache->dirty_max / 16;
+}
+
+bool meta__cache_leaves_dirty(const struct meta *m)
+{
+	return !list_empty(&m->cache->dirty[0]);
+}
+
+uint32_t meta__cache_frozen_count(const struct meta *m)
+{
+	return m->cache->freezing;
+}
+
+/* ---- becoming dirty ---- */
+
+static void place(struct meta *m, struct meta__frame *f)
+{
+	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
+	f->gen = meta__ckpt_gen(m);
+	f->gone = false;
+	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
+			 meta__ckpt_order(m));
+	meta__frame_insert(m->cache, f);
+	meta__frame_state_set(m->cache, f, FRAME_DIRTY);
+	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
+	meta__frame_used_set(f, true);
+	m->shard[f->shard].changed = true;
+}
+
+static struct meta__frame *take(struct meta *m)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *f = meta__frame_get(m);
+
+	ASSERT(f); /* (3), and meta__tx_ready() asked for it */
+	if (!c->shared) {
+		f->mark = c->plan;
+		c->marked++;
+	}
+	f->last_pos = 0;
+	f->counted = 0;
+	return f;
+}
+
+struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
+				    const struct meta_key *first, uint64_t seq)
+{
+	struct meta__frame *f = take(m);
+
+	f->shard = shard;
+	f->level = level;
+	f->seq = seq;
+	meta__page_init(f->page, shard, level, first);
+	place(m, f);
+	return f;
+}
+
+struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
+{
+	struct meta__cache *c = m->cache;
+	struct meta__frame *copy = f;
+
+	if (f->state == FRAME_DIRTY)
+		return f;
+	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
+	ASSERT(!f->gone);
+	if (f->state == FRAME_FROZEN) {
+		copy = take(m);
+		memcpy(copy->page, f->page, META_PAGE_BYTES);
+		copy->shard = f->shard;
+		copy->level = f->level;
+		copy->seq = f->seq;
+		copy->last_pos = f->last_pos;
+		f->gone = true;
+	} else {
+		meta__frame_unfresh(c, f);
+		meta__frame_remove(c, f);
+	}
+	meta__page_dead(m, f->baddr);
+	place(m, copy);
+	return copy;
+}
+
+void meta__cache_drop(struct meta *m, struct meta__frame *f)
+{
+	ASSERT(f->state >= FRAME_CLEAN);
+	ASSERT(!f->gone);
+	meta__page_dead(m, f->baddr);
+	if (f->state == FRAME_FROZEN)
+		f->gone = true;
+	else
+		meta__frame_free(m, f);
+}
+
+/* ---- going out ---- */
+
+void meta__cache_freeze(struct meta *m)
+{
+	struct meta__cache *c = m->cache;
+	struct list *l;
+
+	ASSERT(c->freezing == 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		while ((l = list_pop_front(&c->dirty[i]))) {
+			meta__frame_state_set(c, list_entry(l, struct meta__frame, link),
+					      FRAME_FROZEN);
+			list_push_back(&c->frozen, l);
+		}
+	}
+	c->freezing = c->count[FRAME_FROZEN]; /* leaves that are being written early too */
+}
+
+/* The first of these pages, if its changes are durable: (4). */
+static struct meta__frame *write_first(struct meta *m, struct list *pages, uint64_t durable)
+{
+	struct meta__frame *f;
+
+	if (list_empty(pages))
+		return NULL;
+	f = list_entry(pages->next, struct meta__frame, link);
+	if (f->seq > durable)
+		return NULL;
+	if (f->state == FRAME_DIRTY)
+		meta__frame_state_set(m->cache, f, FRAME_FROZEN);
+	list_del(&f->link);
+	meta__page_seal(f->page);
+	meta__frame_io(m, f, META_IO_WRITE, META__IO_PAGE_WRITE);
+	return f;
+}
+
+struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
+{
+	return write_first(m, &m->cache->frozen, durable);
+}
+
+struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
+{
+	return write_first(m, &m->cache->dirty[0], durable);
+}
+
+void meta__cache_written(struct meta *m, struct meta__frame *f)
+{
+	ASSERT(f->state == FRAME_FROZEN);
+	if (f->gen != meta__ckpt_gen(m)) {
+		ASSERT(m->cache->freezing > 0);
+		m->cache->freezing--;
+	}
+	if (f->gone)
+		meta__frame_free(m, f);
+	else
+		meta__frame_state_set(m->cache, f, FRAME_CLEAN);
+}
