@@ -9,7 +9,7 @@
  *  (2) Who finds a superblock at one end and an offer at the other looks at what a power cut left:
  *      it was being offered, or it was being added.  The superblock counts; the mount knows more.
  *      An offer in the first block is one, whatever the last holds: a superblock is written there
- *      first, and may be torn.
+ *      first, and may be torn, or not be readable.
  *
  * Only by threads that may wait; the drive has a queue pair for that long, and no other I/O.
  */
@@ -116,9 +116,10 @@ static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 	}
 	if (out->kind == APP_FOUND_STORE)
 		return 0;
-	if (offered)
-		out->kind = APP_FOUND_OFFER;
-	return err;
+	if (!offered)
+		return err;
+	out->kind = APP_FOUND_OFFER;
+	return 0;
 }
 
 int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma, struct app_found *out)

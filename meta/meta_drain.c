@@ -21,6 +21,10 @@
  *                                                                           that it is GONE
  *   behind the last      the new set            the new one                 so it does
  *
+ * Unlike where a drive is added, one whole copy of the new set is enough for a mount to take it: no
+ * mount goes back to an older one.  That all are written is for the change that comes next: a copy
+ * that is torn then leaves its drive the other one, which must not be older than what is used.
+ *
  *  (1) From DRAINS on no zone of it is opened, nor is what is open there filled further.  What was
  *      promised there may still be written, and is found then as all else.
  *  (2) It becomes GONE when all its zones are free: durable roots name nothing there, no log that a

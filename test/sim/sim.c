@@ -9,7 +9,8 @@
  *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
  *            process alone: the drives keep their caches, and lose them later.
  *            In half of these seeds drives are drained meanwhile, or are to stay after all; one
- *            that has gone is pulled out at the next cut.
+ *            that has gone is closed, and is pulled out at the next cut.  In half of them, and in
+ *            some copies, drives are added; a mount may have to do without the new one.
  *   mounts   as copies, at every write of a mount; and each copy is mounted twice.
  *   formats  as copies, at every write of a format over an older store: what is there is no store,
  *            or a whole new one (or the old one, while its superblocks are being taken away).
@@ -36,6 +37,7 @@
  * there.  --lie makes the drives break a promise: then a run must fail.
  */
 #include "test/sim/sim_args.h"
+#include "test/sim/sim_drives.h"
 #include "test/sim/sim_run.h"
 #include "base/clock.h"
 #include "base/num.h"
@@ -279,6 +281,11 @@ int main(int argc, char **argv)
 	}
 	if (sim_run.minutes)
 		tell_faults();
+	printf("# %llu drives added, and %llu cuts meanwhile; of mounts without a new one %llu "
+	       "served, %llu refused; %llu that came back late were not taken\n",
+	       (unsigned long long)sim_drives_added, (unsigned long long)sim_run.cuts_while_added,
+	       (unsigned long long)sim_run.served_without,
+	       (unsigned long long)sim_run.refused_without, (unsigned long long)sim_run.not_taken);
 	printf("ok %llu power cuts (%llu more in mounts), %llu ends of the process alone, %llu "
 	       "operations, %llu changes asked for again (%llu had been made), %llu drives drained "
 	       "and pulled out, seeds %llu to %llu, %.0f s\n",

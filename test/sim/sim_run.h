@@ -35,7 +35,10 @@ struct sim_run {
 	uint64_t cuts;
 	uint64_t cuts_in_mounts;
 	uint64_t kills;
-	uint64_t pulled;  /* drives, drained and taken out */
+	uint64_t pulled;           /* drives, drained and taken out */
+	uint64_t cuts_while_added; /* ... a drive */
+	/* Mounts that were not given a new drive; drives that came back after one. */
+	uint64_t refused_without, served_without, not_taken;
 	uint64_t formats; /* whole ones, of those that were cut */
 	uint64_t ops;
 	uint64_t asked_again, had_been_made;

@@ -6,6 +6,7 @@
  * slow drives, full drives, drives that fail are faults of it (fN); sim_run.h.
  */
 #include "test/sim/sim_run.h"
+#include "test/sim/sim_drives.h"
 #include "test/sim/sim_lan.h"
 #include "base/clock.h"
 #include "base/num.h"
@@ -17,6 +18,7 @@
 
 #define CKPT_ONE_IN 200u /* turns */
 #define COPIES_OPS  60u
+#define GROWS_OPS   100u
 #define FORMAT_OPS  20u
 #define LIVES       8u
 #define LIFE_OPS    50u
@@ -61,6 +63,12 @@ static bool drains(uint64_t seed)
 	return seed % 8 == 4;
 }
 
+/* ... and in which they come, of one store or of both kinds. */
+static bool grows(uint64_t seed)
+{
+	return seed % 16 == 8 || seed % 16 == 12 || seed % 16 == 3;
+}
+
 /* Drives that take their time, so that much is in flight at once and ends in another order. */
 static void set_delays(struct sim_world *w, uint64_t seed)
 {
@@ -89,12 +97,48 @@ static bool failed(uint64_t seed, const char *where, const char *why)
 	return sim_run_failed(where, why);
 }
 
+static bool is_given(const struct sim_world *w, uint32_t d)
+{
+	return w->listed[d] && !w->pulled[d];
+}
+
+/* The one that was listed last, if it is none of those that the store began with, nor all that it
+ * has; 0: none. */
+static uint32_t newest(const struct sim_world *w)
+{
+	uint32_t given = 0, last = 0;
+
+	for (uint32_t d = 0; d < w->sims; d++)
+		if (is_given(w, d)) {
+			given++;
+			last = d;
+		}
+	return given > 1 && last >= w->cfg.ndrives ? last : 0;
+}
+
+/* One that a mount did without, and that is there again, may be none of the store's any more: then
+ * it is to be offered anew. */
+static bool is_refused_for(struct sim_world *w, int err)
+{
+	const uint32_t d = newest(w);
+
+	if (err != -ENODEV || !d || !w->left_out[d])
+		return false;
+	sim_run_tell(w, "drive %u is not taken: %s", d, w->why);
+	sim_world_cut(w, w->power.write_count);
+	w->listed[d] = false;
+	sim_run.not_taken++;
+	return true;
+}
+
 /* Mount what a cut left in `w`, compare, check. */
 static bool survives(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle,
 		     uint64_t seed)
 {
 	int err = sim_world_begin(w, APP_BOOT_MOUNT);
 
+	if (is_refused_for(w, err))
+		err = sim_world_begin(w, APP_BOOT_MOUNT);
 	if (err)
 		return failed(seed, "mount after a cut", w->why);
 	if (!sim_verify(w, model, l, settle))
@@ -103,6 +147,40 @@ static bool survives(struct sim_world *w, struct sim_model *model, struct sim_lo
 		return failed(seed, "after a cut", w->why);
 	sim_run.cuts++;
 	return true;
+}
+
+/* ---- a drive more ------------------------------------------------------------------------- */
+
+/* A mount that is not given drive d: all is there, or it says that d is missing; that it does for
+ * sure when d is part of the store, and does not leave it. */
+static int mount_without(struct sim_world *w, uint32_t d, struct sim_model *model,
+			 struct sim_load *l, uint64_t seed)
+{
+	int err;
+
+	w->listed[d] = false;
+	err = sim_world_begin(w, APP_BOOT_MOUNT);
+	sim_run_tell(w, "it starts without drive %u: %s", d, err ? w->why : "it serves");
+	if (err && (err != -ENODEV || (!strstr(w->why, "is missing") &&
+				       !strstr(w->why, "was taken out of its store")))) {
+		failed(seed, "mount without a new drive", w->why);
+		return -EUCLEAN;
+	}
+	sim_run.refused_without += err != 0;
+	if (err) {
+		w->listed[d] = true;
+		return err;
+	}
+	if (w->joined >> d & 1 && !drains(seed)) {
+		failed(seed, "mount without a drive", "it serves without one that it uses");
+		return -EUCLEAN;
+	}
+	w->left_out[d] = true;
+	sim_run.served_without++;
+	if (sim_verify(w, model, l, false) && !sim_world_check(w))
+		return 0;
+	failed(seed, "without a new drive", w->why);
+	return -EUCLEAN;
 }
 
 /* ---- copies ------------------------------------------------------------------------------ */
@@ -139,10 +217,19 @@ static bool cut_here(struct sim_world *w, struct sim_world *copy, struct sim_mod
 	uint64_t cut_seed = (seed * 1000003 + w->power.write_count) ^ fate << 48;
 	bool good;
 
+	sim_run.cuts_while_added += w->join.under_way;
+
 	sim_world_cut_copy(w, cut_seed, copy);
 	if (!sim_roots_hold(copy, app_core_meta(w->core)) ||
 	    !sim_heads_hold(copy, app_core_meta(w->core)))
 		return failed(seed, "after a cut", copy->why);
+	if (newest(copy) && cut_seed % 8 < 3) {
+		good = mount_without(copy, newest(copy), model, l, seed) != -EUCLEAN;
+		sim_world_cut(copy, cut_seed);
+		if (!good)
+			return false;
+		sim_world_cut_copy(w, cut_seed, copy);
+	}
 	good = survives(copy, model, l, false, seed);
 	if (good && (fate || cut_seed % 4 == 0))
 		good = asked_again(copy, model, l, seed);
@@ -158,10 +245,13 @@ static bool copies(uint64_t seed)
 	static struct sim_load l;
 	struct sim_world_cfg cfg = config_of(seed);
 	struct rand_state r;
-	uint64_t writes;
+	const uint32_t ops = grows(seed) ? GROWS_OPS : COPIES_OPS;
+	uint64_t writes, comes_at;
 	bool good = true;
 
 	rand_seed(&r, seed ^ 0xc0b1e5);
+	cfg.spares = grows(seed);
+	comes_at = 1 + rand_below(&r, COPIES_OPS / 2);
 	sim_world_create(&w, &cfg);
 	sim_world_create(&copy, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
@@ -169,10 +259,16 @@ static bool copies(uint64_t seed)
 	set_delays(&w, seed);
 	begin_load(&l, &w, &model, seed);
 	writes = w.power.write_count;
-	while (good && (l.next < COPIES_OPS || !sim_load_idle(&l))) {
+	while (good && (l.next < ops || !sim_load_idle(&l))) {
 		if (rand_below(&turns, CKPT_ONE_IN) == 0)
 			meta__ckpt_want(app_core_meta(w.core));
-		good = sim_load_step(&l, l.next < COPIES_OPS) || failed(seed, "answer", l.why);
+		if (cfg.spares && l.next >= comes_at && sim_run_has(SIM_FAULT)) {
+			cfg.spares = 0;
+			sim_run_tell(&w, "f0: a drive is added: %s",
+				     strerror(-sim_drives_offer(&w)));
+			writes = w.power.write_count; /* until it was offered nobody knew of it */
+		}
+		good = sim_load_step(&l, l.next < ops) || failed(seed, "answer", l.why);
 		if (good && w.power.write_count != writes) {
 			writes = w.power.write_count;
 			for (uint64_t f = 0; good && f < sim_run.fates; f++)
@@ -191,6 +287,22 @@ static bool copies(uint64_t seed)
 
 /* ---- lives ------------------------------------------------------------------------------- */
 
+/* Who changes the configuration takes the new drive's line out, and puts it in again, or not. */
+static bool tries_without(struct sim_world *w, struct sim_model *model, struct sim_load *l,
+			  struct rand_state *r, uint64_t seed)
+{
+	const uint32_t d = newest(w);
+	int err;
+
+	if (!d || rand_below(r, 3))
+		return true;
+	err = mount_without(w, d, model, l, seed);
+	if (err != -EUCLEAN)
+		sim_world_cut(w, rand_u64(r));
+	w->listed[d] = err || rand_below(r, 2);
+	return err != -EUCLEAN;
+}
+
 /* Power comes back; it may be cut again before the mount is through. */
 static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 		      struct rand_state *r, uint64_t seed)
@@ -200,16 +312,30 @@ static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_l
 
 		sim_power_cut_at(&w->power, 1 + rand_below(r, 12), rand_u64(r));
 		err = sim_world_up(w, APP_BOOT_MOUNT);
+		if (is_refused_for(w, err))
+			continue;
 		if (err && err != -ECANCELED)
 			return failed(seed, "mount after a cut", w->why);
 		sim_world_cut(w, rand_u64(r));
 		sim_run.cuts_in_mounts++;
 	}
 	sim_power_cut_at(&w->power, 0, 0);
+	if (!tries_without(w, model, l, r, seed))
+		return false;
 	if (!survives(w, model, l, false, seed))
 		return false;
 	sim_load_resume(l);
 	return true;
+}
+
+/* At any time, and above all while the roots move to another drive. */
+static void checkpoint_now_and_then(struct sim_world *w)
+{
+	struct meta *m = app_core_meta(w->core);
+	const bool moves = m->boot->adding && m->boot->drain.roots;
+
+	if (rand_below(&turns, moves ? 4 : CKPT_ONE_IN) == 0)
+		meta__ckpt_want(m);
 }
 
 /* Operations up to number `until`, and as many turns as `writes` more writes take. */
@@ -226,15 +352,14 @@ static bool work(struct sim_world *w, struct sim_load *l, uint64_t until, uint64
 			return true;
 		if (end == UINT64_MAX)
 			idle = 0;
-		if (rand_below(&turns, CKPT_ONE_IN) == 0)
-			meta__ckpt_want(app_core_meta(w->core));
+		checkpoint_now_and_then(w);
 		if (!sim_load_step(l, l->next < until + MORE_OPS))
 			return false;
 	}
 	return true;
 }
 
-static void drive_leaves(struct sim_world *w, uint64_t seed, uint64_t n)
+static void drive_comes_or_goes(struct sim_world *w, uint64_t seed, uint64_t n)
 {
 	struct rand_state r;
 	uint32_t d;
@@ -242,11 +367,17 @@ static void drive_leaves(struct sim_world *w, uint64_t seed, uint64_t n)
 	int err;
 
 	rand_seed(&r, seed * 977 + n);
-	for (d = (uint32_t)rand_below(&r, w->cfg.ndrives); w->pulled[d];)
-		d = (d + 1) % w->cfg.ndrives;
-	back = rand_below(&r, 4) == 0;
 	if (w->power.off || !sim_run_has(SIM_FAULT + n))
 		return;
+	if (grows(seed) && (!drains(seed) || rand_below(&r, 2) == 0)) {
+		err = sim_drives_offer(w);
+		sim_run_tell(w, "f%llu: a drive is added: %s", (unsigned long long)n,
+			     strerror(-err));
+		return;
+	}
+	for (d = (uint32_t)rand_below(&r, w->places); w->pulled[d];)
+		d = (d + 1) % w->places;
+	back = rand_below(&r, 4) == 0;
 	err = back ? meta_drive_undrain(app_core_meta(w->core), d)
 		   : meta_drive_drain(app_core_meta(w->core), d);
 	sim_run_tell(w, "f%llu: drive %u is to %s: %s", (unsigned long long)n, d,
@@ -256,7 +387,7 @@ static void drive_leaves(struct sim_world *w, uint64_t seed, uint64_t n)
 /* Nobody needs what is gone any more, however soon. */
 static void pull_out(struct sim_world *w, uint64_t gone)
 {
-	for (uint32_t d = 0; d < w->cfg.ndrives; d++) {
+	for (uint32_t d = 0; d < w->sims; d++) {
 		if (w->pulled[d] || !(gone >> d & 1))
 			continue;
 		sim_run_tell(w, "drive %u is pulled out", d);
@@ -273,10 +404,10 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 	bool process_only = rand_below(r, 3) == 0;
 
 	set_delays(w, seed);
-	if (drains(seed)) {
+	if (drains(seed) || grows(seed)) {
 		if (!work(w, l, until - until % LIFE_OPS / 2, 0))
 			return failed(seed, "answer", l->why);
-		drive_leaves(w, seed, cut);
+		drive_comes_or_goes(w, seed, cut);
 		writes += cut_seed % 2 ? cut_seed / 2 % 200 : 0;
 	}
 	if (!sim_run_has(SIM_CUT + cut))
@@ -284,6 +415,7 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 	if (!work(w, l, until, writes))
 		return failed(seed, "answer", l->why);
 	gone = app_core_drives_gone(w->core);
+	sim_run.cuts_while_added += w->join.under_way;
 	sim_run_tell(w, "c%llu: %s", (unsigned long long)cut,
 		     process_only ? "the process ends" : "the power is cut");
 	if (process_only)
@@ -305,7 +437,9 @@ static bool lives(uint64_t seed)
 	bool good = true;
 
 	rand_seed(&r, seed ^ 0x11fe5);
-	cfg.ndrives = drains(seed) ? SIM_DRIVES_MAX : cfg.ndrives;
+	if (drains(seed)) /* of one alone both copies of the roots leave at once */
+		cfg.ndrives = grows(seed) ? 1 : 4;
+	cfg.spares = grows(seed) ? 5 : 0;
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);
@@ -648,12 +782,13 @@ void sim_seed_events(uint64_t seed, uint32_t *ops, uint32_t *cuts, uint32_t *fau
 		*ops = *cuts * BURST_OPS;
 		return;
 	}
-	*cuts = *faults = 0;
-	*ops = seed % 32 == 0 ? FORMAT_OPS : COPIES_OPS;
+	*cuts = 0;
+	*faults = grows(seed);
+	*ops = seed % 32 == 0 ? FORMAT_OPS : grows(seed) ? GROWS_OPS : COPIES_OPS;
 	if (seed % 32 && seed % 4 == 0) {
 		*ops = LIVES * LIFE_OPS;
 		*cuts = LIVES;
-		*faults = drains(seed) ? LIVES : 0;
+		*faults = drains(seed) || grows(seed) ? LIVES : 0;
 	} else if (seed % 8 == 2) {
 		*ops = MOUNTS * MOUNT_OPS;
 		*cuts = MOUNTS;

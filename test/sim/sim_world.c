@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_world.h"
+#include "test/sim/sim_drives.h"
 #include "base/num.h"
 #include "meta/meta_plan.h"
 #include "meta/meta_share.h"
@@ -25,7 +26,7 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 	*cfg = (struct app_core_cfg){
 		.dma = w->dma,
 		.drive = (struct nvme_drive **)(uintptr_t)w->drive,
-		.ndrives = w->cfg.ndrives,
+		.ndrives = w->places,
 		.srv = w->srv[index],
 		.cores = w->cores,
 		.index = index,
@@ -37,7 +38,7 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.ops_max = w->cfg.ops_max,
 		.batch_in_flight = 8,
 		.open_puts_max = 4,
-		.queue_depth = 64,
+		.queue_depth = SIM_QUEUE_DEPTH,
 		.nshards = w->cfg.nshards,
 		.secret = w->cfg.seed,
 		.uuid = { 's', 'i', 'm', (uint8_t)w->cfg.seed, (uint8_t)(w->cfg.seed >> 8),
@@ -72,7 +73,9 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 	ASSERT(w->ncores > 0 && w->ncores <= SIM_CORES_MAX);
 	rand_seed(&w->order, cfg->seed ^ 0xc04e5);
 	sim_power_init(&w->power);
-	for (uint32_t i = 0; i < cfg->ndrives; i++) {
+	w->sims = cfg->ndrives + cfg->spares;
+	ASSERT(w->sims <= SIM_DRIVES_MAX);
+	for (uint32_t i = 0; i < w->sims; i++) {
 		struct sim_drive_options options = {
 			.power = &w->power,
 			.nblocks = cfg->nblocks,
@@ -84,6 +87,7 @@ void sim_world_create(struct sim_world *w, const struct sim_world_cfg *cfg)
 		};
 
 		ASSERT(sim_drive_create(&w->sim[i], &options) == 0);
+		w->listed[i] = i < cfg->ndrives;
 	}
 	if (cfg->address || cfg->lan)
 		snprintf(w->address, sizeof(w->address), "%s",
@@ -131,6 +135,7 @@ static void down(struct sim_world *w, bool told)
 	if (w->conn[0])
 		sim_world_disconnect(w);
 	come_to_rest(w);
+	w->serving = false;
 	for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
 		app_core_abandon(w->each[c]);
 	for (uint32_t c = 0; c < w->ncores; c++) {
@@ -138,6 +143,7 @@ static void down(struct sim_world *w, bool told)
 		w->each[c] = NULL;
 	}
 	w->core = NULL;
+	sim_drives_down(w);
 	app_cores_destroy(w->cores);
 	w->cores = NULL;
 	for (uint32_t c = w->ncores; c-- > 0;) {
@@ -145,7 +151,7 @@ static void down(struct sim_world *w, bool told)
 			fab_server_destroy(w->srv[c]);
 		w->srv[c] = NULL;
 	}
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++) {
+	for (uint32_t i = 0; i < SIM_DRIVES_MAX; i++) {
 		if (w->drive[i])
 			nvme_close(w->drive[i]);
 		w->drive[i] = NULL;
@@ -160,7 +166,7 @@ static void down(struct sim_world *w, bool told)
 void sim_world_destroy(struct sim_world *w)
 {
 	down(w, false);
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+	for (uint32_t i = 0; i < w->sims; i++)
 		sim_drive_destroy(w->sim[i]);
 	for (uint32_t c = 0; c < w->ncores; c++) {
 		free(w->memory[c]);
@@ -183,7 +189,7 @@ static void hurry_zones(struct sim_world *w)
 {
 	struct meta__zones *z = app_core_meta(w->core)->zones;
 
-	for (uint32_t d = 0; z->zone && d < w->cfg.ndrives; d++) {
+	for (uint32_t d = 0; z->zone && d < z->geo.ndrives; d++) {
 		uint32_t n = count_of(&z->free[d]);
 
 		if (!w->free_last[d] && n > 0)
@@ -232,6 +238,7 @@ static bool turn(struct sim_world *w)
 
 	if (w->cfg.eager_reuse)
 		hurry_zones(w);
+	sim_drives_turn(w);
 	if (w->srv[0])
 		more |= app_control_step(w->srv[0], w->dma, w->power.now_ns);
 	w->power.now_ns += 1000;
@@ -283,7 +290,8 @@ static int make_core(struct sim_world *w, uint32_t index, enum app_boot boot)
 	int err;
 
 	core_cfg(w, index, &cfg);
-	if (!w->memory[index]) {
+	if (app_core_memory_needed(&cfg) > w->memory_bytes[index]) {
+		free(w->memory[index]); /* of fewer drives */
 		w->memory_bytes[index] = align_up(app_core_memory_needed(&cfg), 2u << 20);
 		w->memory[index] = aligned_alloc(2u << 20, w->memory_bytes[index]);
 		ASSERT(w->memory[index]);
@@ -320,10 +328,13 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	if (w->cfg.lan)
 		w->cfg.lan->up(w);
 	ASSERT(nvme_dma_create(&w->dma) == 0);
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+	w->places = w->cfg.ndrives;
+	for (uint32_t i = 0; w->sims == w->places && i < w->places; i++)
 		if (!w->pulled[i])
 			sim_drive_open(w->sim[i], w->dma, &w->drive[i]);
-	err = make_server(w);
+	err = w->sims > w->places ? sim_drives_open(w) : 0;
+	if (!err)
+		err = make_server(w);
 	if (err)
 		return err;
 	ASSERT(app_cores_create(&w->cores, w->ncores, w->cfg.ops_max) == 0);
@@ -345,6 +356,7 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 	}
 	if (err)
 		snprintf(w->why, sizeof(w->why), "%s", app_core_error(w->core));
+	w->serving = !err;
 	return w->power.off ? -ECANCELED : err;
 }
 
@@ -363,7 +375,7 @@ int sim_world_begin(struct sim_world *w, enum app_boot boot)
 
 void sim_world_faults(struct sim_world *w, const struct sim_faults *faults)
 {
-	for (uint32_t i = 0; i < w->cfg.ndrives; i++)
+	for (uint32_t i = 0; i < w->sims; i++)
 		sim_drive_faults(w->sim[i], faults);
 }
 
@@ -456,7 +468,7 @@ void sim_world_kill(struct sim_world *w, uint64_t seed)
 
 	rand_seed(&r, seed);
 	w->power.off = true; /* nothing more arrives */
-	for (uint32_t d = 0; d < w->cfg.ndrives; d++)
+	for (uint32_t d = 0; d < w->sims; d++)
 		for (uint32_t i = 0; i < SIM_QUEUES; i++) {
 			struct sim_queue *q = w->sim[d]->queue[i];
 
@@ -469,9 +481,13 @@ void sim_world_kill(struct sim_world *w, uint64_t seed)
 
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to)
 {
-	ASSERT(!to->core && from->cfg.ndrives == to->cfg.ndrives);
-	for (uint32_t i = 0; i < from->cfg.ndrives; i++)
+	ASSERT(!to->core && from->cfg.ndrives == to->cfg.ndrives && from->sims == to->sims);
+	for (uint32_t i = 0; i < from->sims; i++)
 		sim_drive_cut_copy(from->sim[i], seed, to->sim[i]);
+	memcpy(to->pulled, from->pulled, sizeof(to->pulled));
+	memcpy(to->listed, from->listed, sizeof(to->listed));
+	memcpy(to->left_out, from->left_out, sizeof(to->left_out));
+	to->joined = from->joined;
 }
 
 /* With a lan the client's own memory, which it keeps. */

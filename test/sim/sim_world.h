@@ -16,13 +16,16 @@
 #define SIM_WORLD_H
 
 #include "appliance/app_core.h"
+#include "appliance/app_drives.h"
 #include "base/rand.h"
 #include "test/lib/sim_nvme.h"
 
-#define SIM_DRIVES_MAX 4
+#define SIM_DRIVES_MAX 8
 #define SIM_CALLS_MAX  16
 #define SIM_CORES_MAX  4
 #define SIM_WINDOW     (128u << 10) /* of one call */
+
+#define SIM_QUEUE_DEPTH 64u
 
 struct sim_world;
 
@@ -44,6 +47,7 @@ struct sim_world_cfg {
 	const struct sim_lan *lan; /* NULL: the host's, by shared memory */
 	uint32_t ncores;           /* 0: 1; the environment's APP_CORES, if set, instead */
 	uint32_t ndrives;
+	uint32_t spares;  /* more drives, that may be added while it serves */
 	uint32_t nblocks; /* of each drive */
 	bool volatile_cache;
 	uint32_t atomic_bytes; /* 4096 or 512 */
@@ -78,12 +82,26 @@ struct sim_call {
 	bool in_flight;
 };
 
+/* A drive that is being added: sim_drives.c. */
+struct sim_join {
+	bool looked; /* for one that was offered before this start */
+	bool under_way;
+	int status; /* of the last one */
+	uint32_t number;
+	struct nvme_qpair *qp[SIM_CORES_MAX]; /* until its core has it */
+	struct meta_drive_info info;
+};
+
 struct sim_world {
 	struct sim_world_cfg cfg;
 	struct sim_power power;
 	struct sim_drive *sim[SIM_DRIVES_MAX]; /* outlive power cuts */
-	bool pulled[SIM_DRIVES_MAX]; /* from the next power-up on there is none in this place */
-	void *memory[SIM_CORES_MAX]; /* of the cores; outlives power cuts too */
+	uint32_t sims;                         /* with the spares */
+	bool pulled[SIM_DRIVES_MAX];   /* from the next power-up on there is none in this place */
+	bool listed[SIM_DRIVES_MAX];   /* in the appliance's configuration */
+	bool left_out[SIM_DRIVES_MAX]; /* a mount did without it, since it was offered */
+	uint32_t joined;               /* bits: that it is part of the store was said */
+	void *memory[SIM_CORES_MAX];   /* of the cores; outlives power cuts too */
 	uint64_t memory_bytes[SIM_CORES_MAX];
 	uint32_t ncores;
 	struct rand_state order;
@@ -93,6 +111,10 @@ struct sim_world {
 	uint64_t memory_iova[SIM_CORES_MAX];
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[SIM_DRIVES_MAX];
+	uint32_t places; /* that the store has, as far as its superblocks say */
+	struct sim_join join;
+	uint32_t left; /* bits: drives that left while it served */
+	bool serving;
 	struct fab_server *srv[SIM_CORES_MAX];
 	struct app_cores *cores;
 	struct app_core *core; /* that has the store: each[0] */

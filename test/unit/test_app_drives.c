@@ -120,6 +120,20 @@ Test(app_drives, one_that_cannot_be_read_is_left_out)
 	cr_assert_str_empty(name[1]);
 }
 
+/* The power failed while its first superblock was written, into the last block. */
+Test(app_drives, one_that_is_offered_is_so_whatever_its_last_block_holds)
+{
+	uint32_t stores;
+
+	is_last_of(1, 1);
+	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(truncate(path[0], (off_t)(NBLOCKS - 1) * NVME_BLOCK_SIZE), 0);
+	cr_assert_eq(sorted(&stores), 2);
+	cr_assert_eq(stores, 1);
+	cr_assert_not_null(drive[1]);
+	cr_assert(strstr(name[1], path[0]));
+}
+
 /* Nor is what is left then taken for a store: it might be formatted. */
 Test(app_drives, where_no_other_has_a_store_one_that_cannot_be_read_is_named)
 {
