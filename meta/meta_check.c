@@ -46,20 +46,22 @@ void meta__problem(struct meta *m, const char *fmt, ...)
 
 /* ---- what refers to other shards ---------------------------------------------------- */
 
-/* `times` (perhaps negative) more of this; `what` says who says so, when it must be named. */
+/* `times` (perhaps negative) more of this; `what` says who says so, when it must be named.  An odd
+ * number times what is not 0 is not 0, though that be 2^63: one wrong sum is always found. */
 void meta__tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
 		 int64_t times, const char *what)
 {
 	struct meta__checker *c = m->checker;
-	uint64_t hash = hash_bytes(m->secret + sum, words, nwords * sizeof(*words));
+	const uint64_t hash = hash_bytes(m->secret + sum, words, nwords * sizeof(*words)) | 1;
+	uint64_t *bucket = &c->bucket[sum][(hash >> 1) % BUCKETS];
 
 	if (times == 0)
 		return;
 	if (c->pass == PASS_SUM)
 		c->sum[sum] += hash * (uint64_t)times;
 	else if (c->pass == PASS_BUCKET)
-		c->bucket[sum][hash % BUCKETS] += hash * (uint64_t)times;
-	else if (c->bucket[sum][hash % BUCKETS])
+		*bucket += hash * (uint64_t)times;
+	else if (*bucket)
 		meta__problem(m,
 			      "shard %u: %s of %llx.%llx.%llx: nothing, or something else, agrees",
 			      c->shard, what, (unsigned long long)words[0],

@@ -110,14 +110,21 @@ static void *find(enum meta__class class_, enum meta__kind kind, uint32_t n, str
 	return NULL;
 }
 
-/* What was changed counts: does the check refuse the store, and say `what` of it? */
-static bool says(struct place *p, const char *what)
+/* What was changed is what the drive has. */
+static void seal(struct place *p)
 {
 	struct meta_page_disk *head = (struct meta_page_disk *)p->page;
-	bool named = false;
 
 	head->crc32c = le32_of(crc32c(p->page + 4, META_PAGE_BYTES - 4));
 	memcpy(r.view[0], r.image[0], 8u << 20);
+}
+
+/* What was changed counts: does the check refuse the store, and say `what` of it? */
+static bool says(struct place *p, const char *what)
+{
+	bool named = false;
+
+	seal(p);
 	if (rig_check(&r, &check) != -EUCLEAN || check.problems == 0)
 		return false;
 	for (uint32_t i = 0; i < 8; i++)
@@ -426,4 +433,138 @@ Test(meta_check, record_of_an_unknown_class)
 	meta__page_lower(p.page, &key);
 	meta__leaf_insert(p.page, pos, &key, "x", 1);
 	cr_assert(says(&p, "unknown class"), "it says %s", check.first[0]);
+}
+
+/* ---- what directories count ---------------------------------------------------------------- */
+
+/* Everything is passed up, and in the trees; then /two has a second name of a file of /one. */
+static void counted(void)
+{
+	struct meta_op op = {
+		.type = META_OP_LINK,
+		.target = { .path = "/one/file 1", .path_len = 11 },
+		.other = { .path = "/two/other", .path_len = 10 },
+		.wall_ns = 8,
+	};
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	meta_totals_round(r.m);
+	rig_idle(&r);
+	cr_assert_not(meta_totals_pending(r.m));
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0);
+	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
+}
+
+/* The n-th DIR record (index 0), or TOTALS record (1), of the root or of others. */
+static void *find_dir(uint32_t index, uint32_t n, bool root, struct place *out)
+{
+	for (uint32_t i = 0;; i++) {
+		void *value = find(META__CLASS_DIR, META__KIND_NONE, i, out);
+		struct meta_key key = meta__leaf_key(out->page, out->at);
+
+		if (meta__key_index(&key) == index &&
+		    (meta__key_dir(&key) == META_ROOT_DIR) == root && n-- == 0)
+			return value;
+	}
+}
+
+/* The bit is wrong on the drive, and then as it was; does the check say `what` of it? */
+static bool says_of_bit(le64 *at, uint32_t bit, struct place *p, const char *what)
+{
+	const le64 was = *at;
+	bool said;
+
+	*at = le64_of(le64_get(was) ^ 1ull << bit);
+	said = says(p, what);
+	*at = was;
+	seal(p);
+	return said;
+}
+
+/* Whichever bit it is, and whosever. */
+Test(meta_check, sums_of_a_directory)
+{
+	static const uint32_t bits[] = { 0, 31, 61, 62, 63 };
+	struct meta_totals_disk *t;
+	struct meta_dir_disk *d;
+	struct place p;
+
+	counted();
+	for (uint32_t n = 0; n < 2 * ARRAY_LEN(bits); n++) {
+		d = find_dir(0, n % 2, false, &p);
+		cr_assert(says_of_bit(&d->own_bytes, bits[n / 2], &p, "bytes and blocks of files"),
+			  "%u: %s", n, check.first[0]);
+		cr_assert(says_of_bit(&d->own_blocks, bits[n / 2], &p, "has not passed up its"),
+			  "%u: %s", n, check.first[0]);
+		t = find_dir(1, 0, true, &p);
+		cr_assert(says_of_bit(n % 2 ? &t->below.bytes : &t->below.entries, bits[n / 2], &p,
+				      "totals of directories below"),
+			  "%u: %s", n, check.first[0]);
+		t = find_dir(1, n % 2, false, &p);
+		cr_assert(says_of_bit(&t->passed.blocks, bits[n / 2], &p, "has not passed up its"),
+			  "%u: %s", n, check.first[0]);
+	}
+}
+
+Test(meta_check, directory_that_is_pending_without_a_record)
+{
+	struct meta_dir_disk *d;
+	struct place p;
+
+	counted();
+	d = find_dir(0, 1, false, &p);
+	d->flags = le64_of(META__DIR_PENDING);
+	cr_assert(says(&p, "directory that is pending"), "it says %s", check.first[0]);
+}
+
+Test(meta_check, pending_record_without_a_directory)
+{
+	const le64 round = le64_of(1);
+	struct meta_key key, at;
+	struct place p;
+	uint32_t pos;
+
+	counted();
+	(void)find_dir(0, 1, false, &p);
+	at = meta__leaf_key(p.page, p.at);
+	key = meta__pending_key(meta__key_dir(&at));
+	cr_assert_not(meta__leaf_find(p.page, &key, &pos));
+	meta__page_lower(p.page, &key);
+	meta__leaf_insert(p.page, pos, &key, &round, sizeof(round));
+	cr_assert(says(&p, "pending record"), "it says %s", check.first[0]);
+}
+
+Test(meta_check, directory_that_does_not_count_a_file)
+{
+	struct meta_inode_disk *d;
+	struct place p;
+	uint32_t n = 0;
+
+	counted();
+	do
+		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
+	while (d->type != META_TYPE_FILE || d->flags & META__INODE_LINKED);
+	d->counted = le64_of(META_ROOT_DIR);
+	cr_assert(says(&p, "inode of "), "it says %s", check.first[0]);
+}
+
+Test(meta_check, names_of_a_file_that_has_several)
+{
+	struct meta_inode_disk *d;
+	struct place p;
+	uint32_t n = 0;
+	le64 *names;
+
+	counted();
+	names = find(META__CLASS_OBJ, META__KIND_LINKS, 0, &p);
+	*names = le64_of(2);
+	cr_assert(says(&p, "record of names"), "it says %s", check.first[0]);
+	*names = le64_of(1);
+	do
+		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
+	while (!(d->flags & META__INODE_LINKED));
+	d->counted = le64_of(META_ROOT_DIR);
+	cr_assert(says(&p, "no name is in the directory that counts it"), "it says %s",
+		  check.first[0]);
 }
