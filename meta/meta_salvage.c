@@ -17,6 +17,7 @@
  *  (3) Each change that the log has counts before any page: pages are written when the log that
  *      changed them is durable, and the log is trimmed when they are in roots.
  */
+#include "meta/meta_cover.h"
 #include "meta/meta_raw_internal.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ struct salvage {
 	uint64_t holes, holes_max;
 	struct found_leaf *leaf; /* the newest first */
 	uint64_t leaves, leaves_max;
+	struct meta__cover newer; /* than the one that is looked at: what they reach over */
 };
 
 /* Room for one more. */
@@ -119,17 +121,45 @@ static int look_at_shard(struct salvage *s, uint32_t shard)
 	}
 }
 
+static int hole_cmp(const void *a, const void *b)
+{
+	const struct hole *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return meta__key_cmp(&x->lo, &y->lo);
+}
+
+/* They are sorted, and none reaches into another: the last that begins at or before key; NULL:
+ * it begins before all. */
+static const struct hole *hole_before(const struct salvage *s, uint32_t shard,
+				      const struct meta_key *key)
+{
+	const struct hole want = { .shard = shard, .lo = *key };
+	uint64_t lo = 0, hi = s->holes;
+
+	while (lo < hi) {
+		const uint64_t mid = (lo + hi) / 2;
+
+		if (hole_cmp(&s->hole[mid], &want) <= 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &s->hole[lo - 1] : NULL;
+}
+
+static bool reaches(const struct hole *h, uint32_t shard, const struct meta_key *key)
+{
+	return h && h->shard == shard && (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
+}
+
 static const struct hole *hole_of(const struct salvage *s, uint32_t shard,
 				  const struct meta_key *key)
 {
-	for (uint64_t i = 0; i < s->holes; i++) {
-		const struct hole *h = &s->hole[i];
+	const struct hole *h = hole_before(s, shard, key);
 
-		if (h->shard == shard && meta__key_cmp(&h->lo, key) <= 0 &&
-		    (!h->has_hi || meta__key_cmp(key, &h->hi) < 0))
-			return h;
-	}
-	return NULL;
+	return reaches(h, shard, key) ? h : NULL;
 }
 
 /* ---- leaves ---------------------------------------------------------------------------- */
@@ -151,16 +181,10 @@ static bool is_ours(const struct meta_raw *r, const void *page, const struct met
 	return true;
 }
 
+/* The last that begins at or before its last key is one that does not end before its first. */
 static bool meets_hole(const struct salvage *s, const struct found_leaf *l)
 {
-	for (uint64_t i = 0; i < s->holes; i++) {
-		const struct hole *h = &s->hole[i];
-
-		if (h->shard == l->shard && meta__key_cmp(&h->lo, &l->last) <= 0 &&
-		    (!h->has_hi || meta__key_cmp(&l->first, &h->hi) < 0))
-			return true;
-	}
-	return false;
+	return reaches(hole_before(s, l->shard, &l->last), l->shard, &l->first);
 }
 
 static int scan_zone(struct salvage *s, uint32_t zone)
@@ -228,28 +252,20 @@ static int scan(struct salvage *s)
 	return err;
 }
 
-/* A newer one reaches over this key. */
-static bool is_over(const struct salvage *s, uint64_t before, const struct meta_key *key)
+/* Where leaves begin and end. */
+static int cover_make(struct salvage *s)
 {
-	for (uint64_t i = 0; i < before; i++)
-		if (s->leaf[i].shard == s->leaf[before].shard &&
-		    meta__key_cmp(&s->leaf[i].first, key) <= 0 &&
-		    meta__key_cmp(key, &s->leaf[i].last) <= 0)
-			return true;
-	return false;
-}
+	struct meta__cover_point *end = calloc(2 * s->leaves + 1, sizeof(*end));
 
-/* A newer one has keys among its own: leaves of one tree do not, so this one had left it (2). */
-static bool is_replaced(const struct salvage *s, uint64_t at)
-{
-	const struct found_leaf *l = &s->leaf[at];
+	if (!end)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < s->leaves; i++) {
+		const struct found_leaf *l = &s->leaf[i];
 
-	for (uint64_t i = 0; i < at; i++)
-		if (s->leaf[i].shard == l->shard && is_newer(&s->leaf[i], l) &&
-		    meta__key_cmp(&s->leaf[i].first, &l->last) <= 0 &&
-		    meta__key_cmp(&l->first, &s->leaf[i].last) <= 0)
-			return true;
-	return false;
+		end[2 * i] = (struct meta__cover_point){ l->first, l->shard };
+		end[2 * i + 1] = (struct meta__cover_point){ l->last, l->shard };
+	}
+	return meta__cover_make(&s->newer, end, 2 * s->leaves);
 }
 
 static int take_leaf(struct salvage *s, uint64_t at)
@@ -258,7 +274,8 @@ static int take_leaf(struct salvage *s, uint64_t at)
 	const struct meta__page_want want = { .baddr = l->baddr, .gen = l->gen, .shard = l->shard };
 	const char *why;
 	const void *page = meta__raw_page(s->r, &want, &why);
-	const bool replaced = is_replaced(s, at);
+	/* A newer one has keys among its own: leaves of one tree do not; this one had left it. */
+	const bool replaced = meta__cover_meets(&s->newer, l->shard, &l->first, &l->last);
 	int err = 0;
 
 	for (uint32_t i = 0; page && !err && i < meta__page_count(page); i++) {
@@ -269,13 +286,14 @@ static int take_leaf(struct salvage *s, uint64_t at)
 
 		meta__page_record(page, i, &key, &value, &len);
 		h = hole_of(s, l->shard, &key);
-		if (!h || is_over(s, at, &key))
+		if (!h || meta__cover_has(&s->newer, l->shard, &key))
 			continue;
 		if (replaced || h->gen >= l->gen) /* (2) */
 			err = meta__raw_over_doubt(s->r, l->shard, &key, value, len, l->gen);
 		else
 			err = meta__raw_over_add(s->r, l->shard, &key, false, value, len, l->gen);
 	}
+	meta__cover_add(&s->newer, l->shard, &l->first, &l->last);
 	return err;
 }
 
@@ -287,8 +305,12 @@ int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
 	memset(loss, 0, sizeof(*loss));
 	for (uint32_t i = 0; !err && i < r->geo.nshards; i++)
 		err = look_at_shard(&s, i);
-	if (!err && s.holes)
+	if (!err && s.holes) {
+		qsort(s.hole, s.holes, sizeof(*s.hole), hole_cmp);
 		err = scan(&s);
+	}
+	if (!err)
+		err = cover_make(&s);
 	for (uint64_t i = 0; !err && i < s.leaves; i++)
 		err = take_leaf(&s, i);
 	if (!err && r->log.broken)
@@ -297,6 +319,7 @@ int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
 		loss->zones += meta__geo_zone_there(&r->geo, i) && !meta__raw_zone(r, i);
 	if (!err) /* (3); sorts what lies over the trees */
 		err = meta__raw_log_over(r, r->log.broken);
+	meta__cover_free(&s.newer);
 	free(s.hole);
 	free(s.leaf);
 	return err;
