@@ -80,6 +80,7 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op)
 {
 	struct meta__gc *g = m->gc;
 	struct meta_key key = g->key;
+	const struct meta_key last = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
 	int rc = g->shard_begun ? 1 : concerns(m, g->shard);
 
 	g->found_count = 0;
@@ -90,7 +91,7 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op)
 		const void *value;
 		uint32_t len;
 
-		rc = meta__seek(m, g->shard, &key, &value, &len);
+		rc = meta__seek(m, g->shard, &key, &last, &value, &len);
 		op->scratch[0] = rc == -ENOENT;
 		if (rc)
 			break;

@@ -191,6 +191,7 @@ static uint32_t slot_find(const struct meta__extent *x, uint32_t from, bool hole
 /* The first block at or behind `block` that has one on a drive; UINT64_MAX: none. */
 static int seek_block(struct meta *m, const struct meta__inode *in, uint64_t block, uint64_t *out)
 {
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_EXTENT);
 	struct meta_key key =
 		meta__obj_key(&in->handle, META__KIND_EXTENT, block / META_CHUNK_BLOCKS);
 
@@ -200,7 +201,7 @@ static int seek_block(struct meta *m, const struct meta__inode *in, uint64_t blo
 		const void *value;
 		uint32_t value_len, slot;
 		uint64_t base;
-		int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 		if (rc == -ENOENT)
 			return 0;

@@ -357,11 +357,12 @@ void meta__tx_begin(struct meta *m, struct meta_op *op);
 int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
 		 uint32_t *value_len);
 
-/* The first record with key >= *key (of the tree, without the transaction's own changes).
- * 0 and *key, value set; -ENOENT at the end of the shard; -EAGAIN, -EIO, -EBUSY.
+/* The first record with key >= *key (of the tree, without the transaction's own changes); no leaf
+ * is read that could have none up to `last`, so it may be one behind that.  0 and *key, value set;
+ * -ENOENT: none up to there; -EAGAIN, -EIO, -EBUSY.
  * Cheap when it goes on where the last call left off in the same leaf. */
-int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
-		  uint32_t *value_len);
+int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const struct meta_key *last,
+		  const void **value, uint32_t *value_len);
 
 /* Want to put or delete; copies the value.  Also walks to the leaf, so that a miss shows now.
  * 0, -EAGAIN, -EIO, -EBUSY, -E2BIG (more than META__TX_RECORDS_MAX). */

@@ -64,12 +64,13 @@ static int links_move(struct meta *m, const struct meta__inode *in, uint64_t dir
 static int links_other(struct meta *m, const struct meta__inode *in, uint64_t but, uint64_t *dir)
 {
 	struct meta_key key = links_key(in, META_ROOT_DIR); /* 0 is no directory */
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_LINKS);
 
 	for (uint32_t i = 0; i < OTHERS_MAX; i++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
 		uint64_t names;
-		int rc = meta__seek(m, in->shard, &key, &value, &len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &len);
 
 		if (rc && rc != -ENOENT)
 			return rc;

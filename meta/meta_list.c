@@ -70,10 +70,11 @@ struct listing {
  * on; -ENOENT: the directory is at its end. */
 static int name_at(struct meta *m, struct listing *l, struct meta_key *key, struct meta__name *out)
 {
+	const struct meta_key last = meta__dir_last(l->dir);
 	const void *value;
 	uint32_t value_len;
 	uint64_t hash;
-	int rc = meta__seek(m, l->shard, key, &value, &value_len);
+	int rc = meta__seek(m, l->shard, key, &last, &value, &value_len);
 
 	if (rc)
 		return rc;

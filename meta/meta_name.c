@@ -49,7 +49,7 @@ static bool same_hash(const struct meta_key *k, const struct meta__at *at)
 
 int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, struct meta__at *at)
 {
-	struct meta_key key;
+	struct meta_key key, last;
 	const void *value;
 	uint32_t value_len;
 	int rc;
@@ -61,8 +61,9 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 	at->hash = meta__name_hash(m, dir, name, len);
 	at->found = false;
 	key = meta__key(dir, at->hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	last = meta__key(dir, at->hash, META__CLASS_NAME, META__MASK40, META__KIND_NONE, 0);
 	for (;; key = meta__key_next(key)) {
-		rc = meta__seek(m, at->shard, &key, &value, &value_len);
+		rc = meta__seek(m, at->shard, &key, &last, &value, &value_len);
 		if (rc)
 			return rc == -ENOENT ? 0 : rc;
 		if (!same_hash(&key, at))

@@ -194,13 +194,14 @@ static int free_chunk(struct meta *m, struct meta__inode *in, const struct meta_
 static int free_some(struct meta *m, struct meta__inode *in, uint64_t from, bool *all)
 {
 	struct meta_key key = meta__obj_key(&in->handle, META__KIND_EXTENT, from);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_EXTENT);
 	int miss = 0;
 
 	*all = true;
 	for (uint32_t n = 0; *all; n++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 		if (rc == -ENOENT ||
 		    (rc == 0 && !meta__key_is_obj(&key, &in->handle, META__KIND_EXTENT)))
@@ -222,13 +223,14 @@ static int free_some(struct meta *m, struct meta__inode *in, uint64_t from, bool
 static int free_fits(struct meta *m, const struct meta__inode *in, uint64_t from)
 {
 	struct meta_key key = meta__obj_key(&in->handle, META__KIND_EXTENT, from);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_EXTENT);
 	struct meta__dead trial = m->ops->dead;
 	struct meta__extent x;
 
 	for (uint32_t n = 0;; n++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 		if (rc == -ENOENT ||
 		    (rc == 0 && !meta__key_is_obj(&key, &in->handle, META__KIND_EXTENT)))
@@ -356,11 +358,12 @@ int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int
 static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *out)
 {
 	struct meta_key key = meta__orphan_key(op->scratch[1]);
+	const struct meta_key last = meta__orphan_key(META__MASK40);
 
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &value, &value_len);
+		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &last, &value, &value_len);
 
 		op->scratch[2] = rc == -ENOENT || meta__key_dir(&key) != 0 ||
 				 meta__key_class(&key) != META__CLASS_ORPHAN;

@@ -44,12 +44,13 @@ static bool is_pending_key(const struct meta_key *key)
 static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 {
 	struct meta_key key = meta__pending_key(op->scratch[1]);
+	const struct meta_key last = meta__pending_key(META__MASK48);
 
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
 		le64 round;
-		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &value, &len);
+		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &last, &value, &len);
 
 		op->scratch[2] = rc == -ENOENT || !is_pending_key(&key);
 		if (rc || op->scratch[2])

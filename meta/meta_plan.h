@@ -129,9 +129,9 @@ static inline int meta__get(struct meta *m, uint32_t shard, const struct meta_ke
 }
 
 static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *key,
-			     const void **value, uint32_t *value_len)
+			     const struct meta_key *last, const void **value, uint32_t *value_len)
 {
-	int rc = meta__tx_seek(m, shard, key, value, value_len);
+	int rc = meta__tx_seek(m, shard, key, last, value, value_len);
 
 	m->ops->hits += rc != -EAGAIN;
 	return rc;

@@ -215,6 +215,19 @@ static inline struct meta_key meta__obj_key(const struct meta_handle *h, enum me
 	return meta__key(h->dir, h->hash, META__CLASS_OBJ, h->uniq, kind, index);
 }
 
+/* No record of that kind has a key behind it. */
+static inline struct meta_key meta__obj_last(const struct meta_handle *h, enum meta__kind kind)
+{
+	return meta__obj_key(h, kind, META__MASK48);
+}
+
+/* Nor has any of the directory's entries, or of what was born in it. */
+static inline struct meta_key meta__dir_last(uint64_t dir)
+{
+	return meta__key(dir, META__MASK40, META__CLASS_OBJ, META__MASK40, (enum meta__kind)0xff,
+			 META__MASK48);
+}
+
 static inline struct meta_key meta__dir_key(uint64_t dir)
 {
 	return meta__key(dir, 0, META__CLASS_DIR, 0, META__KIND_NONE, 0);

@@ -116,13 +116,14 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 /* The next entry from *key on.  1: `at` is it; 0: *key is where to go on; -ENOENT: no more. */
 static int entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct meta__at *at)
 {
+	const struct meta_key last = meta__dir_last(dir);
 	const void *value;
 	uint32_t value_len;
 	uint64_t hash;
 	int rc;
 
 	*at = (struct meta__at){ .dir = dir, .shard = meta__dir_shard(m, dir), .found = true };
-	rc = meta__seek(m, at->shard, key, &value, &value_len);
+	rc = meta__seek(m, at->shard, key, &last, &value, &value_len);
 	if (rc)
 		return rc;
 	if (meta__key_dir(key) != dir)

@@ -54,6 +54,7 @@ static uint32_t piece_len(uint32_t len, uint32_t piece)
 int meta__tail_find(struct meta *m, const struct meta__inode *in, struct meta__tail *out)
 {
 	struct meta_key key = meta__obj_key(&in->handle, META__KIND_TAIL, 0);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_TAIL);
 	const void *value;
 	uint32_t value_len;
 	int rc;
@@ -61,7 +62,7 @@ int meta__tail_find(struct meta *m, const struct meta__inode *in, struct meta__t
 	*out = (struct meta__tail){ .len = in->inline_len, .in_inode = true };
 	if (in->type != META_TYPE_FILE || in->tail_len == 0)
 		return 0;
-	rc = meta__seek(m, in->shard, &key, &value, &value_len);
+	rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 	if (rc && rc != -ENOENT)
 		return rc;
 	if (rc || !meta__key_is_obj(&key, &in->handle, META__KIND_TAIL) ||

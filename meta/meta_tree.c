@@ -30,6 +30,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define TOGETHER_MAX 8u /* records of one name hash that a split keeps in one leaf */
+
 /* ---- looking ------------------------------------------------------------------------- */
 
 static wk_cold int wrong_page(struct meta *m, const struct meta__frame *f, uint32_t shard,
@@ -312,18 +314,87 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 	grow_root(m, shard, path->at[path->height - 1].frame, &sep, right, seq);
 }
 
-/* Where a full leaf is split for a record of `bytes` that goes to pos. */
-static uint32_t split_at(const struct meta__frame *leaf, uint32_t pos, uint32_t bytes, bool last)
+/* The first key of a name's hash: of names that have it, and of what was born with them. */
+static struct meta_key hash_begin(const struct meta_key *key)
 {
-	uint32_t count = meta__page_count(leaf->page);
-	bool ascending = pos > 0 && leaf->last_pos + 1 == pos;
+	return (struct meta_key){ { key->w[0], key->w[1] >> 40 << 40, 0 } };
+}
+
+static bool same_hash(const struct meta_key *a, const struct meta_key *b)
+{
+	return a->w[0] == b->w[0] && a->w[1] >> 40 == b->w[1] >> 40;
+}
+
+/* One record of a kind behind the other: a file that grows. */
+static bool is_run(const struct meta__frame *leaf, uint32_t pos, const struct meta_key *key)
+{
+	struct meta_key before;
+
+	if (pos == 0 || leaf->last_pos + 1 != pos)
+		return false;
+	before = meta__leaf_key(leaf->page, pos - 1);
+	return meta__key_class(&before) == meta__key_class(key) &&
+	       meta__key_kind(&before) == meta__key_kind(key);
+}
+
+/* Where a full leaf is split for a record of `bytes` that goes to pos. */
+static uint32_t split_at(const struct meta__frame *leaf, uint32_t pos, const struct meta_key *key,
+			 uint32_t bytes, bool last)
+{
+	const uint32_t count = meta__page_count(leaf->page);
+	const bool run = is_run(leaf, pos, key);
 
 	/* A run of ascending keys leaves full pages behind. */
-	if (pos == count && (ascending || last))
+	if (pos == count && (run || last))
 		return count;
-	if (ascending)
+	if (run)
 		return pos;
 	return meta__leaf_middle(leaf->page, pos, bytes);
+}
+
+/* Would all from `at` on fit into one leaf, with one of `bytes` more? */
+static bool right_fits(const struct meta__frame *leaf, uint32_t at, uint32_t bytes)
+{
+	for (uint32_t i = at; i < meta__page_count(leaf->page); i++) {
+		const void *value;
+		uint32_t len;
+
+		meta__leaf_value(leaf->page, i, &value, &len);
+		bytes += meta__leaf_bytes(len);
+	}
+	return bytes <= META__LEAF_SPACE;
+}
+
+/* A record between the halves goes to the one that has its hash, if it fits. */
+static bool goes_right(const struct meta__frame *leaf, uint32_t at, uint32_t pos,
+		       const struct meta_key *key, uint32_t bytes)
+{
+	struct meta_key next;
+
+	if (pos != at || at == meta__page_count(leaf->page))
+		return pos >= at;
+	next = meta__leaf_key(leaf->page, at);
+	return same_hash(key, &next) && right_fits(leaf, at, bytes);
+}
+
+/* Or a few records earlier, so that a name and what was born with it stay in one leaf: who opens a
+ * small file reads one. */
+static uint32_t split_between(const struct meta__frame *leaf, uint32_t at, uint32_t pos,
+			      const struct meta_key *key, uint32_t bytes)
+{
+	const uint32_t least = at > TOGETHER_MAX ? at - TOGETHER_MAX : 1;
+	struct meta_key right = *key, left;
+	uint32_t to = at;
+
+	if (!goes_right(leaf, at, pos, key, bytes) || pos > at)
+		right = meta__leaf_key(leaf->page, at);
+	for (; to >= least; right = left) {
+		left = meta__leaf_key(leaf->page, to - 1);
+		if (!same_hash(&left, &right))
+			return right_fits(leaf, to, bytes) ? to : at;
+		to--;
+	}
+	return at;
 }
 
 static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *path, uint32_t pos,
@@ -331,16 +402,15 @@ static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *pat
 			  uint64_t seq)
 {
 	struct meta__frame *left = path->at[0].frame, *right;
-	uint32_t bytes = meta__leaf_bytes(value_len);
-	uint32_t at = split_at(left, pos, bytes, !path->has_hi);
-	struct meta_key sep;
-	bool goes_right;
+	const uint32_t bytes = meta__leaf_bytes(value_len);
+	const uint32_t half = split_at(left, pos, key, bytes, !path->has_hi);
+	const uint32_t at = split_between(left, half, pos, key, bytes);
+	const bool to_right = goes_right(left, at, pos, key, bytes);
+	struct meta_key sep, last;
 
 	right = meta__cache_new(m, shard, 0, key, seq);
 	meta__page_split(left->page, right->page, at);
-	goes_right = pos > at || (pos == at && (meta__page_count(right->page) == 0 ||
-						meta__leaf_free(left->page) < bytes));
-	if (goes_right) {
+	if (to_right || (pos == at && meta__leaf_free(left->page) < bytes)) {
 		meta__leaf_insert(right->page, pos - at, key, value, value_len);
 		right->last_pos = pos - at;
 	} else {
@@ -350,6 +420,9 @@ static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *pat
 	ASSERT(meta__page_count(left->page) > 0); /* (3) */
 	ASSERT(meta__page_count(right->page) > 0);
 	sep = meta__leaf_key(right->page, 0);
+	last = meta__leaf_key(left->page, meta__page_count(left->page) - 1);
+	if (!same_hash(&last, &sep))
+		sep = hash_begin(&sep); /* who looks for a name asks for the first of its hash */
 	meta__page_set_first(right->page, &sep);
 	m->shard[shard].shape++; /* (5) */
 	add_child(m, shard, path, right, sep, seq);

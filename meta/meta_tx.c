@@ -230,7 +230,8 @@ static uint32_t seek_in_leaf(const struct meta__tx *tx, struct meta__hint *hint,
 }
 
 /* The first record >= key is then the one at tx->seek_pos of tx->seek_leaf. */
-static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
+static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key,
+		   const struct meta_key *last)
 {
 	struct meta__tx *tx = m->tx;
 	struct meta__hint *hint;
@@ -252,7 +253,7 @@ static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
 			meta__leaf_ahead(hint->leaf->page, pos);
 			return 0;
 		}
-		if (!hint->path.has_hi)
+		if (!hint->path.has_hi || meta__key_cmp(&hint->path.hi, last) > 0)
 			return -ENOENT;
 		*key = hint->path.hi;
 	}
@@ -260,13 +261,13 @@ static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key)
 	return -EIO;
 }
 
-int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
-		  uint32_t *value_len)
+int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const struct meta_key *last,
+		  const void **value, uint32_t *value_len)
 {
 	const struct meta__tx *tx = m->tx;
 
 	if (!is_ahead(m->tx, shard, key) && !is_named(m, shard, key)) {
-		int err = seek_to(m, shard, key);
+		int err = seek_to(m, shard, key, last);
 
 		if (err)
 			return err;

@@ -73,9 +73,10 @@ static int next_head(struct meta *m, const struct meta__inode *in, uint64_t *ind
 		     struct meta__xattr *x)
 {
 	struct meta_key key = xattr_key(in, *index);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_XATTR);
 	const void *value;
 	uint32_t value_len;
-	int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+	int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 	if (rc)
 		return rc;
@@ -340,11 +341,12 @@ int meta__plan_xattr_list(struct meta *m, struct meta_op *op)
 int meta__xattrs_fit(struct meta *m, const struct meta__inode *in)
 {
 	struct meta_key key = xattr_key(in, 0);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_XATTR);
 
 	for (uint32_t n = 0;; n++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 		if (rc == -ENOENT ||
 		    (rc == 0 && !meta__key_is_obj(&key, &in->handle, META__KIND_XATTR)))
@@ -359,13 +361,14 @@ int meta__xattrs_fit(struct meta *m, const struct meta__inode *in)
 int meta__xattrs_free(struct meta *m, const struct meta__inode *in, bool *all)
 {
 	struct meta_key key = xattr_key(in, 0);
+	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_XATTR);
 	int miss = 0;
 
 	*all = false;
 	for (uint32_t n = 0; n <= META__XATTR_FREE; n++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, in->shard, &key, &value, &value_len);
+		int rc = meta__seek(m, in->shard, &key, &last, &value, &value_len);
 
 		if (rc == -ENOENT ||
 		    (rc == 0 && !meta__key_is_obj(&key, &in->handle, META__KIND_XATTR))) {

@@ -161,7 +161,8 @@ static bool judge_page(const struct rot_owner *o)
 		if (got.answer[i] > ROT_REFUSED)
 			return sim_wrong("%.100s: its read ends as %d", it->path, got.answer[i]);
 		if (got.answer[i] == ROT_REFUSED && !rot_may_need(it, o))
-			return sim_wrong("%.100s is refused, and has nothing there", it->path);
+			return sim_wrong("%.100s is refused, and has nothing there: %.200s",
+					 it->path, got.error);
 		if (got.answer[i] == ROT_GOOD && it->leaf == o->page.baddr)
 			return sim_wrong("%.100s is read, and its inode is there", it->path);
 	}

@@ -564,12 +564,13 @@ static inline int d_get(uint32_t shard, struct meta_key key, const void **value,
 
 static inline int d_seek(uint32_t shard, struct meta_key *key, const void **value, uint32_t *len)
 {
+	const struct meta_key last = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
 	struct meta_op op = { .type = META_OP_STAT };
 	int err;
 
 	do {
 		meta__tx_begin(&d.m, &op);
-		err = meta__tx_seek(&d.m, shard, key, value, len);
+		err = meta__tx_seek(&d.m, shard, key, &last, value, len);
 	} while (d_again(&op, err));
 	return err;
 }

@@ -177,8 +177,8 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	return 0;
 }
 
-int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const void **value,
-		  uint32_t *value_len)
+int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const struct meta_key *last,
+		  const void **value, uint32_t *value_len)
 {
 	struct fake *f = fake_of(m);
 	const uint32_t at = place_of(f, shard, key);
@@ -186,7 +186,8 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const vo
 
 	if (rc)
 		return rc;
-	if (at == f->records || f->record[at].shard != shard)
+	if (at == f->records || f->record[at].shard != shard ||
+	    meta__key_cmp(&f->record[at].key, last) > 0)
 		return -ENOENT;
 	rc = look(f, shard, &f->record[at].key);
 	if (rc)

@@ -9,6 +9,8 @@
 #define DIR    9u
 #define NONE   UINT64_MAX
 
+static const struct meta_key end = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+
 TestSuite(meta_named);
 
 static struct meta_key name(uint64_t hash, uint64_t uniq)
@@ -195,7 +197,7 @@ Test(meta_named, it_is_told_when_a_name_will_be_durable)
 	cr_assert_eq(put(0, 5, 1, 6), 0);
 	cr_assert(holds(0, 5));
 	meta__tx_begin(&d.m, &op);
-	cr_assert_eq(meta__tx_seek(&d.m, 0, &key, &value, &len), 0);
+	cr_assert_eq(meta__tx_seek(&d.m, 0, &key, &end, &value, &len), 0);
 	cr_assert_eq(meta__tx_seen(&d.m), d.log_last);
 	d_end();
 }

@@ -189,6 +189,42 @@ Test(meta_tree, filled_in_ascending_order_has_full_pages)
 	d_end();
 }
 
+static struct meta_key of_name(uint64_t hash, enum meta__class class, uint64_t uniq)
+{
+	return meta__key(9, hash, class, uniq,
+			 class == META__CLASS_OBJ ? META__KIND_INODE : META__KIND_NONE, 0);
+}
+
+/* Who opens a small file by its name reads one leaf, wherever leaves were split. */
+Test(meta_tree, a_name_and_its_inode_are_in_one_leaf_and_the_names_hash_leads_there)
+{
+	static const uint8_t value[600];
+	struct rand_state r = { .at = 5 };
+
+	d_start(2048, 5);
+	d.log_keep = false;
+	for (uint32_t i = 1; i <= 5000; i++) {
+		const uint64_t hash = i * 0x9e3779b97f4a7c15u >> 24;
+		const uint32_t len = (uint32_t)rand_below(&r, rand_below(&r, 3) ? 150 : 600);
+
+		cr_assert_eq(d_put(0, of_name(hash, META__CLASS_NAME, i), value, 50), 0);
+		cr_assert_eq(d_put(0, of_name(hash, META__CLASS_OBJ, i), value, len), 0);
+	}
+	for (uint32_t i = 1; i <= 5000; i++) {
+		const uint64_t hash = i * 0x9e3779b97f4a7c15u >> 24;
+		struct meta_key key = of_name(hash, META__CLASS_NAME, 0);
+		struct meta__path path;
+		uint32_t pos;
+
+		cr_assert_eq(meta__tree_walk(&d.m, NULL, 0, &key, 0, &path), 0);
+		key = of_name(hash, META__CLASS_NAME, i);
+		cr_assert(meta__leaf_find(path.at[0].frame->page, &key, &pos), "name %u", i);
+		key = of_name(hash, META__CLASS_OBJ, i);
+		cr_assert(meta__leaf_find(path.at[0].frame->page, &key, &pos), "inode %u", i);
+	}
+	d_end();
+}
+
 Test(meta_tree, that_shrinks_merges_sparse_neighbours)
 {
 	uint32_t full;

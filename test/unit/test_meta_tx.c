@@ -12,6 +12,8 @@ static void setup(void)
 	d.log_keep = true;
 }
 
+static const struct meta_key end = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+
 TestSuite(meta_tx, .init = setup, .fini = d_end);
 
 static struct meta_key key_of(uint64_t i)
@@ -190,13 +192,46 @@ Test(meta_tx, seeks_through_leaves_in_order)
 	for (uint64_t i = 0; i < 500; i++)
 		cr_assert_eq(d_put(2, key_of(i * 613 % 500), value, (uint32_t)(i * 613 % 500)), 0);
 	begin();
-	for (n = 0; meta__tx_seek(&d.m, 2, &key, &v, &len) == 0; n++) {
+	for (n = 0; meta__tx_seek(&d.m, 2, &key, &end, &v, &len) == 0; n++) {
 		cr_assert_eq(meta__key_hash(&key), n);
 		cr_assert_eq(len, n);
 		key.w[2]++;
 	}
 	cr_assert_eq(n, 500);
-	cr_assert_eq(meta__tx_seek(&d.m, 1, &key, &v, &len), -ENOENT);
+	cr_assert_eq(meta__tx_seek(&d.m, 1, &key, &end, &v, &len), -ENOENT);
+}
+
+/* Who reads a file whose records are the last of a leaf need not look into the next one. */
+Test(meta_tx, a_seek_reads_no_leaf_that_cannot_have_what_is_looked_for)
+{
+	static const uint8_t value[1000];
+	const void *v;
+	uint32_t len;
+
+	d.log_keep = false;
+	for (uint64_t i = 0; i < 300; i++)
+		cr_assert_eq(d_put(0, key_of(i), value, sizeof(value)), 0);
+	d_checkpoint();
+	d_cut(2048);
+	for (uint64_t i = 0; i < 300; i++) {
+		struct meta_key key, last;
+		uint32_t reads;
+		int err;
+
+		do {
+			begin();
+			err = meta__tx_get(&d.m, 0, (struct meta_key[]){ key_of(i) }, &v, &len);
+		} while (d_again(&op, err));
+		reads = d.reads;
+		begin();
+		key = last = key_of(i);
+		key.w[2]++;
+		last.w[2] += 9;
+		err = meta__tx_seek(&d.m, 0, &key, &last, &v, &len);
+		cr_assert(err == -ENOENT || (err == 0 && meta__key_cmp(&key, &last) > 0),
+			  "key %llu: %d", (unsigned long long)i, err);
+		cr_assert_eq(d.reads, reads);
+	}
 }
 
 Test(meta_tx, a_seek_that_goes_on_reads_the_leaves_behind_it_too)
@@ -215,7 +250,7 @@ Test(meta_tx, a_seek_that_goes_on_reads_the_leaves_behind_it_too)
 	do { /* as a listing runs: from its start, until nothing is missing */
 		begin();
 		key = (struct meta_key){ { 0, 0, 0 } };
-		for (n = 0; (err = meta__tx_seek(&d.m, 0, &key, &v, &len)) == 0; n++)
+		for (n = 0; (err = meta__tx_seek(&d.m, 0, &key, &end, &v, &len)) == 0; n++)
 			key.w[2]++;
 		runs++;
 		d_pump();
