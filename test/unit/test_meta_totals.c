@@ -68,6 +68,12 @@ static struct meta_handle handle(const char *path)
 	return a.handle;
 }
 
+static uint64_t dir_of(const char *path)
+{
+	(void)handle(path);
+	return a.dir;
+}
+
 static int rmtree(const char *path)
 {
 	struct meta_op op = sh_op(META_OP_RMTREE, path);
@@ -334,6 +340,30 @@ Test(meta_totals, a_deep_tree_is_exact_after_one_round)
 	cr_assert_eq(of("c").entries, 41);
 	cr_assert_eq(of("c").bytes, BLOCK);
 	cr_assert_eq(of("/").bytes, BLOCK);
+}
+
+/* As one makes it who goes down by directory numbers: no path is so long. */
+Test(meta_totals, a_tree_deeper_than_a_round_goes_is_exact_after_some)
+{
+	uint64_t dir = dir_of("c");
+	uint32_t rounds = 0;
+
+	for (uint32_t i = 0; i < 1500; i++) {
+		struct meta_op op = sh_op(META_OP_MKDIR, "d");
+
+		op.target.dir = dir;
+		cr_assert_eq(meta_world_run(w, &op), 0);
+		dir = op.attr.dir;
+	}
+	while (meta_totals_pending(w->m)) {
+		meta_totals_round(w->m);
+		for (rounds++; w->m->ops->passes; w->step(w))
+			cr_assert_null(meta_op_poll(w->m));
+		cr_assert_lt(rounds, 10);
+	}
+	cr_assert_gt(rounds, 1);
+	cr_assert(is("c", 1500, 1500, 0, 0));
+	cr_assert(is("/", 1504, 1503, 5 * BLOCK, 5));
 }
 
 Test(meta_totals, nothing_is_exact_while_a_tree_goes)
