@@ -353,6 +353,14 @@ int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int
 
 /* ---- in the background ----------------------------------------------------------------------- */
 
+/* It has no more in its key than meta__orphan_del() finds it by. */
+static bool is_orphan_key(const struct meta_key *key)
+{
+	const struct meta_key is = meta__orphan_key(meta__key_uniq(key));
+
+	return meta__key_cmp(key, &is) == 0;
+}
+
 /* scratch: [0] the shard, [1] the uniquifier to look from, and after the plan where to go on;
  * [2] 1: nothing behind. */
 static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *out)
@@ -371,7 +379,7 @@ static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *
 			return rc ? rc : -ENOENT;
 		op->scratch[1] = meta__key_uniq(&key);
 		if (meta__orphan_parse(value, value_len, out) ||
-		    out->handle.uniq != meta__key_uniq(&key) ||
+		    out->handle.uniq != meta__key_uniq(&key) || !is_orphan_key(&key) ||
 		    meta__dir_shard(m, out->handle.dir) != op->scratch[0])
 			return meta__bad_record(m, "orphan", (uint32_t)op->scratch[0], &key);
 		if (out->mount_epoch != m->epoch || meta__is_held(m, &out->handle))

@@ -40,7 +40,8 @@ static bool is_pending_key(const struct meta_key *key)
 }
 
 /* scratch: [0] the shard, [1] the directory to look from, and after the plan where to go on;
- * [2] 1: nothing behind; [3] under way; [4] some are of the next round. */
+ * [2] 1: nothing behind; [3] under way; [4] some are of the next round; [5] 1: the directory at [1]
+ * is passed up. */
 static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 {
 	struct meta_key key = meta__pending_key(op->scratch[1]);
@@ -60,7 +61,8 @@ static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->scratch[0])
 			return meta__bad_record(m, "pending", (uint32_t)op->scratch[0], &key);
 		memcpy(&round, value, sizeof(round));
-		if (le64_get(round) != m->ops->totals_round + 1) /* (1) */
+		op->scratch[5] = le64_get(round) != m->ops->totals_round + 1; /* (1) */
+		if (op->scratch[5])
 			return 0;
 		op->scratch[1]++;
 		op->scratch[4] = 1;
@@ -123,6 +125,8 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 		s->bad++;
 	} else if (op->status) {
 		op->scratch[2] = true;
+	} else {
+		op->scratch[1] += op->scratch[5]; /* (3): pending again, it is of the next sweep */
 	}
 	if (op->status && op->status != -EIO) /* that is left for a check to tell */
 		s->next = m->ops->pends = true;

@@ -218,3 +218,30 @@ Test(meta_orphan, a_bad_orphan_is_named_and_does_not_stop_the_others)
 	cr_assert_eq(orphans(), 1);
 	cr_assert_leq(meta_fake_live(w), 1024);
 }
+
+/* It would be looked for by its uniquifier alone, and not be found, without end. */
+Test(meta_orphan, an_orphan_record_with_more_in_its_key_is_left)
+{
+	struct fake *f = container_of(w, struct fake, w);
+	struct meta_orphan_disk d = { .inode_dir = le64_of(META_ROOT_DIR),
+				      .inode_uniq = le64_of(1000) };
+	struct record r = {
+		.shard = meta__dir_shard(w->m, META_ROOT_DIR),
+		.key = meta__key(0, 0, META__CLASS_ORPHAN, 1000, META__KIND_NONE, 5),
+		.value = malloc(sizeof(d)),
+		.len = sizeof(d),
+	};
+	uint64_t before;
+
+	cr_assert_not_null(r.value);
+	memcpy(r.value, &d, sizeof(d));
+	commit(f, &r, false);
+	before = f->last;
+	w->remount(w);
+	put("f", sizeof(bytes));
+	cr_assert_eq(sh_unlink(w, "f"), 0);
+	meta_world_settle(w);
+	cr_assert(strstr(w->m->error, "bad orphan record"));
+	cr_assert_eq(orphans(), 1);
+	cr_assert_lt(f->last - before, 1000);
+}

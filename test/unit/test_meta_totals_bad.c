@@ -156,16 +156,16 @@ Test(meta_totals_bad, a_pending_record_with_more_in_its_key)
 
 Test(meta_totals_bad, directories_that_are_each_other_s_parents)
 {
-	const char *const path[2] = { "a", "c" };
-	uint64_t dir[2];
+	const char *const path[3] = { "a", "c", "a/b" };
+	uint64_t dir[3];
 
-	dir[0] = stat_of("a").dir;
-	dir[1] = stat_of("c").dir;
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 3; i++)
+		dir[i] = stat_of(path[i]).dir;
+	for (uint32_t i = 0; i < 3; i++) {
 		const struct meta__dir d = { .count = 1,
 					     .subdirs = 1,
 					     .inode = stat_of(path[i]).handle,
-					     .parent = dir[!i],
+					     .parent = dir[i < 2 ? !i : i], /* or its own */
 					     .pending = true };
 		struct meta_dir_disk disk;
 
