@@ -21,6 +21,9 @@
  * Checkpoints are begun at any time, and in half of the seeds zones are used again as soon as they
  * are free: both are as right as any other time, and show what comes too early.
  *
+ * Files are opened and held: used by handle when they have lost their names, too, and let go, or
+ * their clients' connections end.  Then, and after a cut, nothing is left of what had no name.
+ *
  * Clients ask again, after each cut, for what they had in flight: each change is made once.  In
  * copies the appliance that mounts a copy is asked, at one of four cuts.
  *
@@ -281,6 +284,8 @@ int main(int argc, char **argv)
 	}
 	if (sim_run.minutes)
 		tell_faults();
+	printf("# %llu files held, %llu requests for those without a name\n",
+	       (unsigned long long)sim_run.opened, (unsigned long long)sim_run.nameless);
 	printf("# %llu drives added, and %llu cuts meanwhile; of mounts without a new one %llu "
 	       "served, %llu refused; %llu that came back late were not taken\n",
 	       (unsigned long long)sim_drives_added, (unsigned long long)sim_run.cuts_while_added,

@@ -90,6 +90,8 @@ static bool more_stages(const struct sim_op *o)
 	case SIM_PUNCH:
 	case SIM_SEEK:
 		return o->stage == 0;
+	case SIM_OPEN:
+		return o->stage == 0 && !sim__holds_at_once(o);
 	default:
 		return false;
 	}
@@ -101,7 +103,7 @@ static bool may_be_full(const struct sim_op *o, int status)
 	if (status == -EMFILE && o->kind == SIM_LONG_PUT)
 		return true; /* those that were refused halfway stay open as long as the session */
 	return status == -ENOSPC && o->kind != SIM_UNLINK && o->kind != SIM_RMDIR &&
-	       o->kind != SIM_RMTREE;
+	       o->kind != SIM_RMTREE && o->kind != SIM_LET_GO;
 }
 
 /* A block that is to be changed in part is looked at first. */
@@ -186,9 +188,27 @@ static int status_of(const struct sim_op *o)
 
 	if (o->kind == SIM_PUT && !status)
 		status = fab_call_answer(&o->call->call, 0, &answer) ? -EPROTO : answer.status;
-	if (o->call->call.type == FAB_UNLINK_BATCH && !status)
+	if ((o->call->call.type == FAB_UNLINK_BATCH || o->call->call.type == FAB_HOLD ||
+	     o->call->call.type == FAB_LET_GO) &&
+	    !status)
 		status = fab_call_status(&o->call->call, 0);
 	return status;
+}
+
+static bool keep_hold(struct sim_load *l, struct sim_op *o)
+{
+	const uint32_t n = (uint32_t)(o->other[1] - '0');
+	struct fab_attr attr;
+
+	if (sim__holds_at_once(o)) {
+		if (fab_call_attr(&o->call->call, 0, &attr))
+			return sim__wrong(l, o, "no attributes");
+		o->handle = attr.handle;
+	}
+	l->hold[n].handle = o->handle;
+	l->hold[n].lane = o->call->lane;
+	l->opened++;
+	return true;
 }
 
 static bool take_stage(struct sim_load *l, struct sim_op *o)
@@ -238,6 +258,8 @@ static bool take(struct sim_load *l, struct sim_op *o)
 	l->again_done += again && o->change.seen;
 	l->full += status == -ENOSPC;
 	l->refused += status && may_be_rotten(o, status);
+	if (!status && o->kind == SIM_OPEN && !keep_hold(l, o))
+		return false;
 	if (!status) {
 		sim__readers_may_find(l, &o->change, true);
 		sim_change_apply(&o->change, l->model);
@@ -268,16 +290,28 @@ static void skip(struct sim_load *l)
 	l->next = i < l->only_count ? l->only[i] : UINT64_MAX;
 }
 
+/* What is held is let go where it is held. */
+static struct sim_call *call_for(struct sim_load *l, const struct sim_op *o)
+{
+	if (o->kind == SIM_LET_GO)
+		return sim_world_call_on(l->w, l->hold[o->path[1] - '0'].lane);
+	return sim_world_call(l->w);
+}
+
 static void send_next(struct sim_load *l, struct sim_op *o)
 {
 	skip(l);
 	if (l->next == UINT64_MAX || !sim__pick(l, o))
 		return;
+	o->call = call_for(l, o);
+	if (!o->call) { /* all of that connection are in flight */
+		sim_change_drop(&o->change);
+		return;
+	}
 	o->number = l->next++;
 	l->tries = 0;
 	sim__readers_may_find(l, &o->change, false);
 	o->used = true;
-	o->call = sim_world_call(l->w);
 	sim__request(l, o, false);
 }
 
@@ -302,8 +336,30 @@ bool sim_load_step(struct sim_load *l, bool send)
 	return true;
 }
 
+/* With its session a hold ends, and with the appliance what has no other name.  What was under way
+ * with that has nothing to ask for any more; a change of what has one is that name's. */
+static void holds_end(struct sim_load *l)
+{
+	sim_model_let_go(l->model);
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
+		struct sim_op *o = &l->op[i];
+
+		if (!o->used)
+			continue;
+		if (o->kind != SIM_OPEN)
+			sim_change_let_go(&o->change);
+		if (!sim_is_hold(o->path))
+			continue;
+		if (o->change.count > 0)
+			memcpy(o->path, o->change.path[0], SIM_PATH_MAX);
+		else
+			finish(l, o);
+	}
+}
+
 void sim_load_forget(struct sim_load *l)
 {
+	holds_end(l);
 	for (uint32_t i = 0; i < SIM_OPS_MAX; i++)
 		if (l->op[i].used)
 			finish(l, &l->op[i]);
@@ -312,6 +368,7 @@ void sim_load_forget(struct sim_load *l)
 void sim_load_resume(struct sim_load *l)
 {
 	l->session++;
+	holds_end(l);
 	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
 		struct sim_op *o = &l->op[i];
 

@@ -16,6 +16,7 @@
 #define SIM_OPS_MAX   8
 #define SIM_MAY_MAX   64 /* states that one read may find */
 #define SIM_NAMES_MAX 48 /* of one directory that is listed */
+#define SIM_HOLDS     4  /* files that are open at once */
 
 enum sim_kind {
 	SIM_PUT,
@@ -37,6 +38,8 @@ enum sim_kind {
 	SIM_PUNCH,
 	SIM_SEEK,
 	SIM_LIST,
+	SIM_OPEN, /* and held */
+	SIM_LET_GO,
 	SIM_KINDS
 };
 
@@ -100,14 +103,20 @@ struct sim_load {
 	uint32_t names;           /* of files, and of links, in each directory */
 	const enum sim_kind *mix; /* one of these is done next */
 	uint32_t mix_count;
-	bool big;    /* files of many blocks */
-	bool moves;  /* directories move */
-	bool breaks; /* a drive fails: an error says nothing of what was done */
+	bool big;   /* files of many blocks */
+	bool moves; /* directories move */
+	struct {
+		struct fab_handle handle;
+		uint32_t lane; /* who has it */
+	} hold[SIM_HOLDS];     /* those that the model has */
+	bool breaks;           /* a drive fails: an error says nothing of what was done */
 	struct sim_op op[SIM_OPS_MAX];
 	uint64_t done;       /* operations that came back */
 	uint64_t full;       /* ... with -ENOSPC          */
 	uint64_t again;      /* ... changes that had to be asked for again, */
 	uint64_t again_done; /* and of them had been made */
+	uint64_t opened;     /* files, */
+	uint64_t nameless;   /* and what was asked of those that had lost their names */
 	uint64_t refused;    /* ... since a block of the file had rotted */
 	uint64_t broken;     /* ... since a drive failed */
 	uint64_t by_kind[SIM_KINDS];
@@ -122,6 +131,11 @@ bool sim_load_step(struct sim_load *l, bool send);
 bool sim_load_idle(const struct sim_load *l);
 /* The power went: what was in flight is decided by what is found (sim_verify); then forget it. */
 void sim_load_forget(struct sim_load *l);
+/* All that is open is as it should be, by handle; nothing is in flight.  false: see why. */
+bool sim_load_holds(struct sim_load *l);
+/* ... and is let go, or its client closes the connections, which ends that a minute later: then
+ * there is nothing but what the model has.  The world has no client any more. */
+bool sim_load_all_let_go(struct sim_load *l, bool closes);
 /* ... or, in a new session, after a sim_verify() that does not settle, asked for again. */
 void sim_load_resume(struct sim_load *l);
 /* `to` is the same client, of another world: what it has in flight is not in flight there. */

@@ -14,7 +14,7 @@
 static const char *const kind_names[SIM_KINDS] = {
 	"put",      "write",   "append", "truncate", "unlink",   "mkdir", "rmdir",
 	"rename",   "symlink", "chmod",  "read",     "long put", "link",  "exchange",
-	"move dir", "rmtree",  "punch",  "seek",     "list",
+	"move dir", "rmtree",  "punch",  "seek",     "list",     "open",  "let go",
 };
 
 static struct fab_name by_path(const char *path)
@@ -25,6 +25,11 @@ static struct fab_name by_path(const char *path)
 		.name = path,
 		.name_bytes = (uint16_t)strlen(path),
 	};
+}
+
+static struct fab_name by_handle(const struct fab_handle *handle)
+{
+	return (struct fab_name){ .by = FAB_BY_HANDLE, .handle = *handle };
 }
 
 /* Payload into the window, and the sum of each piece of a block of the file behind it. */
@@ -127,6 +132,8 @@ static void request_by_handle(struct sim_op *o, struct sim_call *c)
 static void request_read(struct sim_op *o, struct sim_call *c, struct fab_read_item *item)
 {
 	*item = (struct fab_read_item){ .name = by_path(o->path), .length_bytes = FAB_TO_END };
+	if (sim_is_hold(o->path))
+		item->name = by_handle(&o->handle);
 	c->call.type = FAB_READ_BATCH;
 	c->call.args.batch.count = 1;
 	c->call.args.batch.reads = item;
@@ -162,6 +169,22 @@ static void request_rename(struct sim_op *o, struct sim_call *c)
 	c->call.args.rename.flags = swap ? FAB_RENAME_EXCHANGE : 0;
 	c->call.args.rename.from = by_path(o->path);
 	c->call.args.rename.to = by_path(o->other);
+}
+
+/* In one request, or in two: 0 open, 1 hold. */
+static void request_hold(struct sim_op *o, struct sim_call *c)
+{
+	const bool lets_go = o->kind == SIM_LET_GO;
+
+	if (!lets_go && o->stage == 0) {
+		request_open(o, c);
+		c->call.args.open.flags = sim__holds_at_once(o) ? FAB_OPEN_HOLD : 0;
+		return;
+	}
+	c->call.type = lets_go ? FAB_LET_GO : FAB_HOLD;
+	o->item.name = by_handle(&o->handle);
+	c->call.args.batch.count = 1;
+	c->call.args.batch.names = &o->item.name;
 }
 
 static void request_removal(struct sim_op *o, struct sim_call *c)
@@ -204,6 +227,10 @@ static void request_kind(struct sim_op *o, struct sim_call *c, bool again)
 	case SIM_MKDIR:
 	case SIM_SYMLINK:
 		request_make(o, c);
+		return;
+	case SIM_OPEN:
+	case SIM_LET_GO:
+		request_hold(o, c);
 		return;
 	case SIM_CHMOD:
 		c->call.type = FAB_SETATTR;

@@ -17,6 +17,12 @@ static inline bool sim__is_reader(const struct sim_op *o)
 	return o->kind == SIM_READ || o->kind == SIM_LIST;
 }
 
+/* OPEN with hold; else OPEN, and HOLD by handle. */
+static inline bool sim__holds_at_once(const struct sim_op *o)
+{
+	return o->number % 2;
+}
+
 /* What it may find: what is there, and what changes under way may make of it. */
 void sim__may_find_all(struct sim_load *l, struct sim_op *reader);
 /* Readers under way may see what this change makes; when it is acknowledged: for sure. */

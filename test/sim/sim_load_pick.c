@@ -18,7 +18,8 @@ static const enum sim_kind everything[] = {
 	SIM_MKDIR,    SIM_RMDIR,    SIM_RENAME,   SIM_RENAME,   SIM_SYMLINK,   SIM_CHMOD,
 	SIM_READ,     SIM_READ,     SIM_READ,     SIM_LONG_PUT, SIM_GIVE_LINK, SIM_GIVE_LINK,
 	SIM_EXCHANGE, SIM_MOVE_DIR, SIM_MOVE_DIR, SIM_RMTREE,   SIM_PUNCH,     SIM_PUNCH,
-	SIM_SEEK,     SIM_LIST,     SIM_LIST,
+	SIM_SEEK,     SIM_LIST,     SIM_LIST,     SIM_OPEN,     SIM_OPEN,      SIM_OPEN,
+	SIM_OPEN,     SIM_OPEN,     SIM_LET_GO,
 };
 
 void sim_load_everything(struct sim_load *l)
@@ -42,17 +43,68 @@ static void pick_dir(struct sim_load *l, char out[SIM_PATH_MAX])
 		snprintf(out, SIM_PATH_MAX, "%s", m->node[i].path);
 }
 
+/* A name of what is open: NULL: it has none. */
+static const char *name_of_held(const struct sim_load *l, const char *held)
+{
+	const struct sim_state *s = sim_model_get(l->model, held);
+
+	for (uint32_t i = 0; s && i < l->model->count; i++)
+		if (l->model->node[i].state == s && !sim_is_hold(l->model->node[i].path))
+			return l->model->node[i].path;
+	return NULL;
+}
+
+/* A hold, or the place for one. */
+static void pick_hold(struct sim_load *l, char out[SIM_PATH_MAX])
+{
+	snprintf(out, SIM_PATH_MAX, "#%u", (unsigned)rand_below(&l->rand, SIM_HOLDS));
+}
+
+/* What is open loses its names more often than what is not. */
+static bool pick_held_path(struct sim_load *l, char out[SIM_PATH_MAX])
+{
+	const char *name;
+	char held[SIM_PATH_MAX];
+
+	if (!l->moves || rand_below(&l->rand, 2))
+		return false;
+	pick_hold(l, held);
+	name = name_of_held(l, held);
+	if (name)
+		snprintf(out, SIM_PATH_MAX, "%s", name);
+	return name;
+}
+
 static void pick_path(struct sim_load *l, char out[SIM_PATH_MAX], const char *letter)
 {
 	char dir[SIM_PATH_MAX];
 	unsigned n = (unsigned)rand_below(&l->rand, l->names);
 
+	if (*letter == 'f' && pick_held_path(l, out))
+		return;
 	pick_dir(l, dir);
 	if (rand_below(&l->rand, ARRAY_LEN(dirs) + 2) >= ARRAY_LEN(dirs) ||
 	    strlen(dir) >= PATH_LONG)
 		snprintf(out, SIM_PATH_MAX, "%s%u", letter, n);
 	else
 		ASSERT(snprintf(out, SIM_PATH_MAX, "%s/%s%u", dir, letter, n) < SIM_PATH_MAX);
+}
+
+/* What is open is used by handle now and then, whether it has another name or not. */
+static void pick_file(struct sim_load *l, struct sim_op *o)
+{
+	char held[SIM_PATH_MAX];
+
+	pick_path(l, o->path, "f");
+	if (!l->moves || rand_below(&l->rand, 2))
+		return;
+	pick_hold(l, held);
+	if (!sim_model_get(l->model, held))
+		return;
+	memcpy(o->path, held, SIM_PATH_MAX);
+	o->handle = l->hold[held[1] - '0'].handle;
+	o->stage = o->kind != SIM_READ;
+	l->nameless += !name_of_held(l, held);
 }
 
 static enum sim_kind pick_kind(struct sim_load *l)
@@ -308,6 +360,41 @@ static bool expect_linked(struct sim_load *l, struct sim_op *o)
 	return sim_model_names(l->model, old) < SIM_LINKS_MAX;
 }
 
+/* Is one of this kind under way with the same hold? */
+static bool is_used(const struct sim_load *l, const struct sim_op *mine, enum sim_kind kind)
+{
+	for (uint32_t i = 0; i < SIM_OPS_MAX; i++) {
+		const struct sim_op *o = &l->op[i];
+
+		if (o->used && o != mine && o->kind == kind && strcmp(o->path, mine->path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* False: it has too many names, or the place is taken. */
+static bool expect_opened(struct sim_load *l, struct sim_op *o)
+{
+	struct sim_state *old = sim_model_get(l->model, o->path);
+
+	if (sim_model_get(l->model, o->other))
+		return false;
+	o->expect = old ? 0 : -ENOENT;
+	if (o->expect)
+		return true;
+	sim_change_add(&o->change, l->model, o->other, sim_state_hold(old));
+	return sim_model_names(l->model, old) < SIM_LINKS_MAX;
+}
+
+static bool expect_let_go(struct sim_load *l, struct sim_op *o)
+{
+	if (!sim_model_get(l->model, o->path) || is_used(l, o, SIM_READ))
+		return false;
+	o->handle = l->hold[o->path[1] - '0'].handle;
+	sim_change_add(&o->change, l->model, o->path, NULL);
+	return true;
+}
+
 static void expect_chmod(struct sim_load *l, struct sim_op *o)
 {
 	const struct sim_state *old = sim_model_get(l->model, o->path);
@@ -351,6 +438,20 @@ static void pick_names(struct sim_load *l, struct sim_op *o)
 		return;
 	case SIM_UNLINK:
 		pick_path(l, o->path, rand_below(&l->rand, 3) ? "f" : "l");
+		return;
+	case SIM_OPEN:
+		pick_path(l, o->path, "f");
+		pick_hold(l, o->other);
+		return;
+	case SIM_LET_GO:
+		pick_hold(l, o->path);
+		return;
+	case SIM_READ:
+	case SIM_WRITE:
+	case SIM_APPEND:
+	case SIM_TRUNCATE:
+	case SIM_PUNCH:
+		pick_file(l, o);
 		return;
 	default:
 		pick_path(l, o->path, o->kind == SIM_SYMLINK ? "l" : "f");
@@ -407,8 +508,14 @@ static bool expect(struct sim_load *l, struct sim_op *o)
 	case SIM_CHMOD:
 		expect_chmod(l, o);
 		return true;
+	case SIM_OPEN:
+		return expect_opened(l, o);
+	case SIM_LET_GO:
+		return expect_let_go(l, o);
 	case SIM_READ:
 	case SIM_LIST:
+		if (sim_is_hold(o->path) && is_used(l, o, SIM_LET_GO))
+			return false;
 		sim__may_find_all(l, o);
 		return true;
 	default:

@@ -94,6 +94,8 @@ static const char *behind(const char *dir, const char *path)
 {
 	size_t length = strlen(dir);
 
+	if (sim_is_hold(path))
+		return NULL;
 	if (length == 0)
 		return path;
 	return strncmp(path, dir, length) == 0 && path[length] == '/' ? path + length + 1 : NULL;

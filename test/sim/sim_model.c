@@ -174,6 +174,43 @@ uint32_t sim_model_names(const struct sim_model *m, const struct sim_state *s)
 	return names;
 }
 
+void sim_model_let_go(struct sim_model *m)
+{
+	for (uint32_t i = m->count; i-- > 0;)
+		if (sim_is_hold(m->node[i].path)) {
+			sim_state_drop(m->node[i].state);
+			m->node[i] = m->node[--m->count];
+		}
+}
+
+void sim_change_let_go(struct sim_change *c)
+{
+	for (uint32_t i = c->count; i-- > 0;) {
+		if (!sim_is_hold(c->path[i]))
+			continue;
+		sim_state_drop(c->before[i]);
+		sim_state_drop(c->after[i]);
+		c->count--;
+		memmove(c->path[i], c->path[c->count], SIM_PATH_MAX);
+		c->before[i] = c->before[c->count];
+		c->after[i] = c->after[c->count];
+	}
+}
+
+uint32_t sim_model_inodes(const struct sim_model *m)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < m->count; i++) {
+		uint32_t first = 0;
+
+		while (m->node[first].state != m->node[i].state)
+			first++;
+		count += first == i;
+	}
+	return count;
+}
+
 void sim_change_file(struct sim_change *c, const struct sim_model *m, const char *path,
 		     struct sim_state *after)
 {

@@ -5,6 +5,9 @@
  * A change is a set of paths with the state of each before and after it.  While its request is
  * out, a power cut may leave all of them before or all of them after; once it was acknowledged,
  * or a reader has seen one of them after, only after is right.
+ *
+ * A file that is open has one more name, that no directory has: "#2" is hold 2 of it.  So it stays
+ * when its last name goes, and whatever changes it changes it there, too.
  */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
@@ -80,6 +83,17 @@ void sim_change_copy(struct sim_change *to, const struct sim_change *from);
 /* The same for all names of the file at `path`. */
 void sim_change_file(struct sim_change *c, const struct sim_model *m, const char *path,
 		     struct sim_state *after);
+/* The name of a hold. */
+static inline bool sim_is_hold(const char *path)
+{
+	return path[0] == '#';
+}
+/* All holds are over, and what only they kept. */
+void sim_model_let_go(struct sim_model *m);
+/* The change without what it does to holds. */
+void sim_change_let_go(struct sim_change *c);
+/* Files, directories and links that there are. */
+uint32_t sim_model_inodes(const struct sim_model *m);
 /* Names of the file in this state. */
 uint32_t sim_model_names(const struct sim_model *m, const struct sim_state *s);
 void sim_change_apply(struct sim_change *c, struct sim_model *m);

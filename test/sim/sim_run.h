@@ -41,6 +41,7 @@ struct sim_run {
 	uint64_t refused_without, served_without, not_taken;
 	uint64_t formats; /* whole ones, of those that were cut */
 	uint64_t ops;
+	uint64_t opened, nameless; /* files; requests for those that had lost their names */
 	uint64_t asked_again, had_been_made;
 	uint64_t simulated_ns, rotted, rot_refused, full, drives_failed, broken;
 };
@@ -54,6 +55,17 @@ bool sim_run_parse(const char *text);
 void sim_run_tell(const struct sim_world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 bool sim_run_failed(const char *where, const char *why); /* false */
+
+/* The drive that was listed last, if it is none of those that the store began with, nor all that
+ * it has; 0: none. */
+uint32_t sim_newest(const struct sim_world *w);
+/* A mount that is not given drive d: all is there, or -ENODEV, it says that d is missing; that it
+ * does for sure when d is part of the store, and is not to leave.  -EUCLEAN: else, with a line. */
+must_check int sim_mount_without(struct sim_world *w, uint32_t d, struct sim_model *model,
+				 struct sim_load *l, bool leaves);
+/* One that a mount did without, and that is there again, may be none of the store's any more: then
+ * it is to be offered anew. */
+bool sim_is_refused_for(struct sim_world *w, int err);
 
 /* What a seed does, and how many operations and cuts it has at most. */
 bool sim_seed(uint64_t seed);

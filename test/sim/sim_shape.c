@@ -97,47 +97,13 @@ static bool failed(uint64_t seed, const char *where, const char *why)
 	return sim_run_failed(where, why);
 }
 
-static bool is_given(const struct sim_world *w, uint32_t d)
-{
-	return w->listed[d] && !w->pulled[d];
-}
-
-/* The one that was listed last, if it is none of those that the store began with, nor all that it
- * has; 0: none. */
-static uint32_t newest(const struct sim_world *w)
-{
-	uint32_t given = 0, last = 0;
-
-	for (uint32_t d = 0; d < w->sims; d++)
-		if (is_given(w, d)) {
-			given++;
-			last = d;
-		}
-	return given > 1 && last >= w->cfg.ndrives ? last : 0;
-}
-
-/* One that a mount did without, and that is there again, may be none of the store's any more: then
- * it is to be offered anew. */
-static bool is_refused_for(struct sim_world *w, int err)
-{
-	const uint32_t d = newest(w);
-
-	if (err != -ENODEV || !d || !w->left_out[d])
-		return false;
-	sim_run_tell(w, "drive %u is not taken: %s", d, w->why);
-	sim_world_cut(w, w->power.write_count);
-	w->listed[d] = false;
-	sim_run.not_taken++;
-	return true;
-}
-
 /* Mount what a cut left in `w`, compare, check. */
 static bool survives(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle,
 		     uint64_t seed)
 {
 	int err = sim_world_begin(w, APP_BOOT_MOUNT);
 
-	if (is_refused_for(w, err))
+	if (sim_is_refused_for(w, err))
 		err = sim_world_begin(w, APP_BOOT_MOUNT);
 	if (err)
 		return failed(seed, "mount after a cut", w->why);
@@ -147,40 +113,6 @@ static bool survives(struct sim_world *w, struct sim_model *model, struct sim_lo
 		return failed(seed, "after a cut", w->why);
 	sim_run.cuts++;
 	return true;
-}
-
-/* ---- a drive more ------------------------------------------------------------------------- */
-
-/* A mount that is not given drive d: all is there, or it says that d is missing; that it does for
- * sure when d is part of the store, and does not leave it. */
-static int mount_without(struct sim_world *w, uint32_t d, struct sim_model *model,
-			 struct sim_load *l, uint64_t seed)
-{
-	int err;
-
-	w->listed[d] = false;
-	err = sim_world_begin(w, APP_BOOT_MOUNT);
-	sim_run_tell(w, "it starts without drive %u: %s", d, err ? w->why : "it serves");
-	if (err && (err != -ENODEV || (!strstr(w->why, "is missing") &&
-				       !strstr(w->why, "was taken out of its store")))) {
-		failed(seed, "mount without a new drive", w->why);
-		return -EUCLEAN;
-	}
-	sim_run.refused_without += err != 0;
-	if (err) {
-		w->listed[d] = true;
-		return err;
-	}
-	if (w->joined >> d & 1 && !drains(seed)) {
-		failed(seed, "mount without a drive", "it serves without one that it uses");
-		return -EUCLEAN;
-	}
-	w->left_out[d] = true;
-	sim_run.served_without++;
-	if (sim_verify(w, model, l, false) && !sim_world_check(w))
-		return 0;
-	failed(seed, "without a new drive", w->why);
-	return -EUCLEAN;
 }
 
 /* ---- copies ------------------------------------------------------------------------------ */
@@ -223,8 +155,8 @@ static bool cut_here(struct sim_world *w, struct sim_world *copy, struct sim_mod
 	if (!sim_roots_hold(copy, app_core_meta(w->core)) ||
 	    !sim_heads_hold(copy, app_core_meta(w->core)))
 		return failed(seed, "after a cut", copy->why);
-	if (newest(copy) && cut_seed % 8 < 3) {
-		good = mount_without(copy, newest(copy), model, l, seed) != -EUCLEAN;
+	if (sim_newest(copy) && cut_seed % 8 < 3) {
+		good = sim_mount_without(copy, sim_newest(copy), model, l, false) != -EUCLEAN;
 		sim_world_cut(copy, cut_seed);
 		if (!good)
 			return false;
@@ -277,7 +209,11 @@ static bool copies(uint64_t seed)
 	}
 	good = good && (sim_verify(&w, &model, NULL, false) || failed(seed, "at the end", w.why));
 	good = good && (sim_world_check(&w) == 0 || failed(seed, "at the end", w.why));
+	good = good && (sim_load_holds(&l) || failed(seed, "at the end", l.why));
+	good = good && (sim_load_all_let_go(&l, seed % 2) || failed(seed, "let go of all", l.why));
 	sim_run.ops += l.done;
+	sim_run.opened += l.opened;
+	sim_run.nameless += l.nameless;
 	sim_load_forget(&l);
 	sim_world_destroy(&w);
 	sim_world_destroy(&copy);
@@ -291,12 +227,12 @@ static bool copies(uint64_t seed)
 static bool tries_without(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 			  struct rand_state *r, uint64_t seed)
 {
-	const uint32_t d = newest(w);
+	const uint32_t d = sim_newest(w);
 	int err;
 
 	if (!d || rand_below(r, 3))
 		return true;
-	err = mount_without(w, d, model, l, seed);
+	err = sim_mount_without(w, d, model, l, drains(seed));
 	if (err != -EUCLEAN)
 		sim_world_cut(w, rand_u64(r));
 	w->listed[d] = err || rand_below(r, 2);
@@ -312,7 +248,7 @@ static bool come_back(struct sim_world *w, struct sim_model *model, struct sim_l
 
 		sim_power_cut_at(&w->power, 1 + rand_below(r, 12), rand_u64(r));
 		err = sim_world_up(w, APP_BOOT_MOUNT);
-		if (is_refused_for(w, err))
+		if (sim_is_refused_for(w, err))
 			continue;
 		if (err && err != -ECANCELED)
 			return failed(seed, "mount after a cut", w->why);
@@ -448,10 +384,15 @@ static bool lives(uint64_t seed)
 		good = life(&w, &model, &l, &r, seed, n);
 	while (good && !sim_load_idle(&l))
 		good = sim_load_step(&l, false) || failed(seed, "answer", l.why);
+	good = good && (sim_load_holds(&l) || failed(seed, "at the end", l.why));
 	if (good && sim_world_stop(&w))
 		good = failed(seed, "a clean stop", w.why);
+	sim_model_let_go(&model);
 	good = good && survives(&w, &model, NULL, false, seed);
+	good = good && (sim_load_all_let_go(&l, false) || failed(seed, "let go of all", l.why));
 	sim_run.ops += l.done;
+	sim_run.opened += l.opened;
+	sim_run.nameless += l.nameless;
 	sim_run.asked_again += l.again;
 	sim_run.had_been_made += l.again_done;
 	sim_load_forget(&l);

@@ -38,6 +38,7 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.ops_max = w->cfg.ops_max,
 		.batch_in_flight = 8,
 		.open_puts_max = 4,
+		.opens_max = 64,
 		.queue_depth = SIM_QUEUE_DEPTH,
 		.nshards = w->cfg.nshards,
 		.secret = w->cfg.seed,
