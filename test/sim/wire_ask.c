@@ -27,7 +27,7 @@ static uint64_t below(struct wire_client *cl, uint64_t bound)
 
 /* ---- what is asked --------------------------------------------------------------------- */
 
-static void open_op(struct wire_client *cl, struct wire_item *it, const struct wire_op *op)
+void wire__open_op(struct wire_client *cl, struct wire_item *it, const struct wire_op *op)
 {
 	struct wire_op with = *op;
 
@@ -39,7 +39,7 @@ static void open_op(struct wire_client *cl, struct wire_item *it, const struct w
 	it->offset = op->offset;
 }
 
-static void pick_name(struct wire_client *cl, struct wire_item *it)
+void wire__pick_name(struct wire_client *cl, struct wire_item *it)
 {
 	it->group = (uint32_t)below(cl, WIRE_GROUPS);
 	it->name = (uint32_t)below(cl, WIRE_NAMES);
@@ -51,7 +51,7 @@ static const struct wire_known *pick_handle(struct wire_client *cl, struct wire_
 {
 	const struct wire_known *k = &cl->known[below(cl, WIRE_HANDLES)];
 
-	pick_name(cl, it);
+	wire__pick_name(cl, it);
 	if (!k->object)
 		return NULL;
 	it->group = k->group;
@@ -94,13 +94,13 @@ static int ask_read(struct wire_client *cl, struct wire_request *r)
 	for (uint32_t i = 0; i < r->count; i++) {
 		struct wire_item *it = &r->item[i];
 
-		pick_name(cl, it);
+		wire__pick_name(cl, it);
 		if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 			return -EAGAIN;
-		open_op(cl, it,
-			&(struct wire_op){ .kind = WIRE_READ,
-					   .name = it->name,
-					   .offset = whole ? 0 : (uint32_t)below(cl, 9000) });
+		wire__open_op(cl, it,
+			      &(struct wire_op){ .kind = WIRE_READ,
+						 .name = it->name,
+						 .offset = whole ? 0 : (uint32_t)below(cl, 9000) });
 		if (it->op < 0)
 			return -EAGAIN;
 		r->read[i] = (struct weka_read_item){
@@ -121,11 +121,11 @@ static int ask_read_handle(struct wire_client *cl, struct wire_request *r)
 	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)) ||
 	    !take_window(cl, r, weka_window_bytes(1, length + 4095)))
 		return -EAGAIN;
-	open_op(cl, it,
-		&(struct wire_op){ .kind = WIRE_READ_HANDLE,
-				   .object = k->object,
-				   .offset = (uint32_t)below(cl, 9000),
-				   .size = length });
+	wire__open_op(cl, it,
+		      &(struct wire_op){ .kind = WIRE_READ_HANDLE,
+					 .object = k->object,
+					 .offset = (uint32_t)below(cl, 9000),
+					 .size = length });
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -148,14 +148,14 @@ static int ask_put(struct wire_client *cl, struct wire_request *r)
 	for (uint32_t i = 0; i < r->count; i++) {
 		struct wire_item *it = &r->item[i];
 
-		pick_name(cl, it);
+		wire__pick_name(cl, it);
 		if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 			return -EAGAIN;
-		open_op(cl, it,
-			&(struct wire_op){ .kind = WIRE_PUT,
-					   .name = it->name,
-					   .id = wire_id(),
-					   .size = sizes[i] });
+		wire__open_op(cl, it,
+			      &(struct wire_op){ .kind = WIRE_PUT,
+						 .name = it->name,
+						 .id = wire_id(),
+						 .size = sizes[i] });
 		if (it->op < 0)
 			return -EAGAIN;
 		wire_bytes(it->id, 0, (uint8_t *)r->window.lease->data + at, sizes[i]);
@@ -186,7 +186,7 @@ static int ask_write(struct wire_client *cl, struct wire_request *r)
 		return -EAGAIN;
 	op.object = k->object;
 	op.id = wire_id();
-	open_op(cl, it, &op);
+	wire__open_op(cl, it, &op);
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -202,11 +202,11 @@ static int ask_truncate(struct wire_client *cl, struct wire_request *r)
 
 	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)))
 		return -EAGAIN;
-	open_op(cl, it,
-		&(struct wire_op){ .kind = WIRE_TRUNCATE,
-				   .object = k->object,
-				   .id = wire_id(),
-				   .size = (uint32_t)below(cl, 9000) });
+	wire__open_op(cl, it,
+		      &(struct wire_op){ .kind = WIRE_TRUNCATE,
+					 .object = k->object,
+					 .id = wire_id(),
+					 .size = (uint32_t)below(cl, 9000) });
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -221,12 +221,12 @@ static int ask_punch(struct wire_client *cl, struct wire_request *r)
 
 	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)))
 		return -EAGAIN;
-	open_op(cl, it,
-		&(struct wire_op){ .kind = WIRE_PUNCH,
-				   .object = k->object,
-				   .id = wire_id(),
-				   .offset = below(cl, 2) ? offset : 0,
-				   .size = 1 + (uint32_t)below(cl, 9000) });
+	wire__open_op(cl, it,
+		      &(struct wire_op){ .kind = WIRE_PUNCH,
+					 .object = k->object,
+					 .id = wire_id(),
+					 .offset = below(cl, 2) ? offset : 0,
+					 .size = 1 + (uint32_t)below(cl, 9000) });
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -244,11 +244,12 @@ static int ask_name(struct wire_client *cl, struct wire_request *r)
 	struct weka_ref ref, to;
 	uint32_t other;
 
-	pick_name(cl, it);
+	wire__pick_name(cl, it);
 	other = (it->name + 1 + (uint32_t)below(cl, WIRE_NAMES - 1)) % WIRE_NAMES;
 	if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 		return -EAGAIN;
-	open_op(cl, it,
+	wire__open_op(
+		cl, it,
 		&(struct wire_op){
 			.kind = kind_of(r->ask), .name = it->name, .to = other, .id = wire_id() });
 	if (it->op < 0)
@@ -269,10 +270,10 @@ static int ask_stat(struct wire_client *cl, struct wire_request *r)
 	for (uint32_t i = 0; i < r->count; i++) {
 		struct wire_item *it = &r->item[i];
 
-		pick_name(cl, it);
+		wire__pick_name(cl, it);
 		if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 			return -EAGAIN;
-		open_op(cl, it, &(struct wire_op){ .kind = WIRE_READ, .name = it->name });
+		wire__open_op(cl, it, &(struct wire_op){ .kind = WIRE_READ, .name = it->name });
 		if (it->op < 0)
 			return -EAGAIN;
 		r->stat[i] = (struct weka_stat_item){ .ref = weka_ref_path(it->path) };
@@ -293,7 +294,7 @@ static int ask_list(struct wire_client *cl, struct wire_request *r)
 		it->group = group;
 		it->name = r->count;
 		it->op = -1;
-		open_op(cl, it, &(struct wire_op){ .kind = WIRE_READ, .name = it->name });
+		wire__open_op(cl, it, &(struct wire_op){ .kind = WIRE_READ, .name = it->name });
 		if (it->op < 0)
 			return -EAGAIN;
 	}
@@ -317,8 +318,8 @@ static int long_begin(struct wire_client *cl, struct wire_request *r)
 	struct weka_create create = { .mode = 0644 };
 	struct weka_ref ref;
 
-	pick_name(cl, it);
-	it->id = wire_id();
+	wire__pick_name(cl, it);
+	create.uid = it->id = wire_id();
 	it->size = PIECE_MAX + (uint32_t)below(cl, (WIRE_PIECES - 1) * PIECE_MAX);
 	r->count = 0; /* nothing that anybody could see, yet */
 	r->stage = 0;
@@ -343,9 +344,9 @@ int wire__long_next(struct wire_client *cl, struct wire_request *r)
 	r->stage = 2;
 	if (!wire_may_ask(it->group, wire__is_read(r->ask)))
 		return -EAGAIN;
-	open_op(cl, it,
-		&(struct wire_op){
-			.kind = WIRE_PUT, .name = it->name, .id = it->id, .size = it->size });
+	wire__open_op(cl, it,
+		      &(struct wire_op){
+			      .kind = WIRE_PUT, .name = it->name, .id = it->id, .size = it->size });
 	if (it->op < 0)
 		return -EAGAIN;
 	r->count = 1;
@@ -406,13 +407,14 @@ static const struct {
 	int (*ask)(struct wire_client *cl, struct wire_request *r);
 	uint32_t weight;
 } asks[ASK_KINDS] = {
-	[ASK_READ] = { ask_read, 20 },  [ASK_READ_HANDLE] = { ask_read_handle, 10 },
-	[ASK_PUT] = { ask_put, 16 },    [ASK_APPEND] = { ask_write, 20 },
-	[ASK_WRITE] = { ask_write, 6 }, [ASK_TRUNCATE] = { ask_truncate, 4 },
-	[ASK_UNLINK] = { ask_name, 4 }, [ASK_RENAME] = { ask_name, 6 },
-	[ASK_STAT] = { ask_stat, 6 },   [ASK_LIST] = { ask_list, 4 },
-	[ASK_PING] = { ask_ping, 3 },   [ASK_LONG_PUT] = { long_begin, 5 },
-	[ASK_PUNCH] = { ask_punch, 4 }, [ASK_EXCHANGE] = { ask_name, 4 },
+	[ASK_READ] = { ask_read, 20 },      [ASK_READ_HANDLE] = { ask_read_handle, 10 },
+	[ASK_PUT] = { ask_put, 16 },        [ASK_APPEND] = { ask_write, 20 },
+	[ASK_WRITE] = { ask_write, 6 },     [ASK_TRUNCATE] = { ask_truncate, 4 },
+	[ASK_UNLINK] = { ask_name, 4 },     [ASK_RENAME] = { ask_name, 6 },
+	[ASK_STAT] = { ask_stat, 6 },       [ASK_LIST] = { ask_list, 4 },
+	[ASK_PING] = { ask_ping, 3 },       [ASK_LONG_PUT] = { long_begin, 5 },
+	[ASK_PUNCH] = { ask_punch, 4 },     [ASK_EXCHANGE] = { ask_name, 4 },
+	[ASK_OPEN] = { wire__ask_open, 8 }, [ASK_CLOSE] = { wire__ask_close, 3 },
 };
 
 static enum wire_ask pick_ask(struct wire_client *cl)
@@ -443,25 +445,12 @@ bool wire__ask(struct wire_client *cl, uint64_t now_ns)
 	return wire__sent(cl, r, asks[r->ask].ask(cl, r), now_ns);
 }
 
-bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool (*turn)(void))
+/* It is out, and nothing else: what came of it. */
+static bool last_look(struct wire_client *cl, int err, bool (*turn)(void))
 {
 	struct wire_request *r = &cl->request[0];
 
-	memset(r, 0, sizeof(*r));
-	r->used = true;
-	r->ask = ASK_READ;
-	r->count = 1;
-	r->timeout_ns = WIRE_TIMEOUT_NS;
-	r->item[0] = (struct wire_item){ .group = group, .name = name };
-	r->item[1].op = r->item[2].op = -1;
-	snprintf(r->item[0].path, sizeof(r->item[0].path), "/g%u/n%u", group, name);
-	open_op(cl, &r->item[0], &(struct wire_op){ .kind = WIRE_READ, .name = name });
-	r->read[0] = (struct weka_read_item){ .ref = weka_ref_path(r->item[0].path),
-					      .length_bytes = WEKA_TO_END };
-	if (!take_window(cl, r, weka_window_bytes(1, WIRE_FILE_MAX)))
-		return sim_wrong("no lease for a last look");
-	if (!wire__sent(cl, r, weka_submit_read_batch(cl->c, &r->req, r->read, 1, &r->window),
-			clock_now_ns()))
+	if (!wire__sent(cl, r, err, clock_now_ns()))
 		return false;
 	if (!r->used)
 		return sim_wrong("a last look is not taken");
@@ -469,4 +458,47 @@ bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool 
 		if (!turn())
 			return false;
 	return r->req.status == 0 || sim_wrong("a last look ends with %d", r->req.status);
+}
+
+static struct wire_request *first_request(struct wire_client *cl, enum wire_ask ask)
+{
+	struct wire_request *r = &cl->request[0];
+
+	memset(r, 0, sizeof(*r));
+	r->used = true;
+	r->ask = ask;
+	r->count = 1;
+	r->timeout_ns = WIRE_TIMEOUT_NS;
+	r->item[1].op = r->item[2].op = -1;
+	return r;
+}
+
+bool wire__read_held(struct wire_client *cl, const struct wire_held *h, bool (*turn)(void))
+{
+	struct wire_request *r = first_request(cl, ASK_READ_HANDLE);
+
+	r->item[0].group = h->group;
+	wire__open_op(cl, &r->item[0],
+		      &(struct wire_op){ .kind = WIRE_READ_HANDLE,
+					 .object = h->object,
+					 .size = WIRE_FILE_MAX });
+	if (!take_window(cl, r, weka_window_bytes(1, WIRE_FILE_MAX)))
+		return sim_wrong("no lease for a last look");
+	return last_look(cl,
+			 weka_submit_read(cl->c, &r->req, &h->handle, 0, WIRE_FILE_MAX, &r->window),
+			 turn);
+}
+
+bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool (*turn)(void))
+{
+	struct wire_request *r = first_request(cl, ASK_READ);
+
+	r->item[0] = (struct wire_item){ .group = group, .name = name };
+	snprintf(r->item[0].path, sizeof(r->item[0].path), "/g%u/n%u", group, name);
+	wire__open_op(cl, &r->item[0], &(struct wire_op){ .kind = WIRE_READ, .name = name });
+	r->read[0] = (struct weka_read_item){ .ref = weka_ref_path(r->item[0].path),
+					      .length_bytes = WEKA_TO_END };
+	if (!take_window(cl, r, weka_window_bytes(1, WIRE_FILE_MAX)))
+		return sim_wrong("no lease for a last look");
+	return last_look(cl, weka_submit_read_batch(cl->c, &r->req, r->read, 1, &r->window), turn);
 }

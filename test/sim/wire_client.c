@@ -236,6 +236,8 @@ void wire_client_die(struct wire_client *cl)
 		r->used = false;
 	}
 	memset(cl->resting, 0, sizeof(cl->resting));
+	wire_holds_end(cl);
+	memset(cl->held, 0, sizeof(cl->held));
 	weka_close(cl->c);
 	cl->c = NULL;
 	cl->asleep = false;
@@ -260,7 +262,8 @@ static bool has_orphans(const struct weka_client *c)
 
 bool wire_client_is_quiet(const struct wire_client *cl)
 {
-	return wire_client_idle(cl) && cl->c->at == CLIENT_UP && !has_orphans(cl->c);
+	return wire_client_idle(cl) && cl->c->at == CLIENT_UP && !has_orphans(cl->c) &&
+	       !cl->c->own_out && list_empty(&cl->c->open_todo);
 }
 
 uint32_t wire_client_misses(const struct wire_client *cl, const char *dead)

@@ -14,6 +14,7 @@
 #define WIRE_REQUESTS   8u
 #define WIRE_ITEMS      3u
 #define WIRE_HANDLES    16u
+#define WIRE_HELD       4u
 #define WIRE_RESTING    6u                   /* leases that lie about, poisoned */
 #define WIRE_PIECES     4u                   /* of a long put */
 #define WIRE_TIMEOUT_NS UINT64_C(4000000000) /* of a request that names none */
@@ -36,6 +37,8 @@ enum wire_ask {
 	ASK_LIST,
 	ASK_PING,
 	ASK_LONG_PUT,
+	ASK_OPEN,
+	ASK_CLOSE,
 	ASK_KINDS,
 };
 
@@ -73,6 +76,16 @@ struct wire_known {
 	struct weka_handle handle;
 };
 
+/* One that is open: wire_hold.c. */
+struct wire_held {
+	bool used; /* not closed yet */
+	bool sure; /* ... and so it is there, if only by its handle */
+	uint32_t group, hold, object;
+	struct weka_handle handle;
+	uint64_t asked_ns;
+	uint64_t keeper_life;
+};
+
 struct wire_client {
 	uint32_t index, host;
 	uint32_t life; /* how often it was born */
@@ -87,13 +100,15 @@ struct wire_client {
 	uint64_t pause_ns;    /* it does nothing until then               */
 	uint64_t born_ns;     /* not before                               */
 	uint64_t answered_ns; /* when something was answered well         */
-	bool sleeps, asleep;  /* between turns it sleeps on its descriptor */
+	struct wire_held held[WIRE_HELD];
+	uint64_t kept_ns;    /* its connections, and what they hold, were there then */
+	bool sleeps, asleep; /* between turns it sleeps on its descriptor */
 	bool connecting;
 };
 
 struct wire_counts {
 	uint64_t requests, answered, timeouts, cancels, resets, refused, lost_contact, held, rested,
-		births, unsure, by_ask[ASK_KINDS], reconnects, sleeps, wakes;
+		births, unsure, opened, lost, by_ask[ASK_KINDS], reconnects, sleeps, wakes;
 };
 extern struct wire_counts wire_counts;
 
@@ -114,6 +129,8 @@ bool wire_client_is_clean(struct wire_client *cl);
 uint32_t wire_client_misses(const struct wire_client *cl, const char *dead);
 /* Every name is read until it was answered well, one at a time. */
 bool wire_client_read_all(struct wire_client *cl, bool (*turn)(void));
+/* So is what it has open, by handle. */
+bool wire_client_read_held(struct wire_client *cl, bool (*turn)(void));
 /* Changes that have ended and that nobody can carry out any more. */
 void wire_settle(struct wire_client *clients, uint32_t count);
 
@@ -126,9 +143,26 @@ void wire__rest(struct wire_client *cl, struct weka_lease *l);
 /* Something at random.  false: see sim_why. */
 bool wire__ask(struct wire_client *cl, uint64_t now_ns);
 int wire__long_next(struct wire_client *cl, struct wire_request *r);
+/* ---- wire_hold.c ---- */
+
+int wire__ask_open(struct wire_client *cl, struct wire_request *r);
+int wire__ask_close(struct wire_client *cl, struct wire_request *r);
+/* It is open; false: see sim_why. */
+bool wire__opened(struct wire_client *cl, struct wire_request *r, int status);
+/* Something was answered that was asked then. */
+void wire__is_kept(struct wire_client *cl, uint64_t asked_ns);
+/* What it holds may be over: with the appliance (or the client) for sure. */
+void wire_holds_turn(struct wire_client *cl, uint64_t now_ns);
+void wire_holds_end(struct wire_client *cl);
+void wire__open_op(struct wire_client *cl, struct wire_item *it, const struct wire_op *op);
+void wire__pick_name(struct wire_client *cl, struct wire_item *it);
+void wire__learn(struct wire_client *cl, uint32_t group, uint32_t object,
+		 const struct weka_handle *handle);
+
 /* What submitting it said: it is out, or nothing of it was seen. */
 bool wire__sent(struct wire_client *cl, struct wire_request *r, int err, uint64_t now_ns);
 bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool (*turn)(void));
+bool wire__read_held(struct wire_client *cl, const struct wire_held *h, bool (*turn)(void));
 bool wire__is_read(enum wire_ask ask);
 /* One that came back. */
 bool wire__reaped(struct wire_client *cl, struct wire_request *r, uint64_t now_ns);

@@ -16,8 +16,8 @@ struct wire_counts wire_counts;
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
-static void learn(struct wire_client *cl, uint32_t group, uint32_t object,
-		  const struct weka_handle *handle)
+void wire__learn(struct wire_client *cl, uint32_t group, uint32_t object,
+		 const struct weka_handle *handle)
 {
 	cl->known[rand_below(&cl->rand, WIRE_HANDLES)] =
 		(struct wire_known){ .group = group, .object = object, .handle = *handle };
@@ -38,7 +38,8 @@ void wire__unknown(const struct wire_request *r, const struct wire_item *it)
 
 bool wire__is_read(enum wire_ask ask)
 {
-	return ask == ASK_READ || ask == ASK_READ_HANDLE || ask == ASK_STAT || ask == ASK_LIST;
+	return ask == ASK_READ || ask == ASK_READ_HANDLE || ask == ASK_STAT || ask == ASK_LIST ||
+	       ask == ASK_OPEN;
 }
 
 static bool is_unknown(int status)
@@ -66,6 +67,11 @@ static bool item_failed(struct wire_client *cl, struct wire_request *r, struct w
 	if (is_refusal(status) && !wire__is_read(r->ask)) {
 		wire_counts.refused++;
 		return wire_not_done(it->group, it->op);
+	}
+	if (r->ask == ASK_OPEN && (is_refusal(status) || status == -ENFILE)) {
+		wire_counts.refused++;
+		wire_dropped(it->group, it->op);
+		return true;
 	}
 	/* The session that began it is gone, and the hidden file with it. */
 	if (r->ask == ASK_LONG_PUT && (status == -ESTALE || status == -ENOENT))
@@ -128,12 +134,14 @@ static bool look_item(struct wire_client *cl, struct wire_request *r, uint32_t i
 	case ASK_PUT:
 		if (r->put[i].status && r->put[i].status != -ENOENT)
 			return item_failed(cl, r, it, r->put[i].status);
-		learn(cl, it->group, it->id, &r->put[i].handle);
+		wire__learn(cl, it->group, it->id, &r->put[i].handle);
 		return wire_did(it->group, it->op, r->put[i].status, 0);
 	case ASK_STAT:
 		return wire_saw(it->group, it->op, r->stat[i].status, r->stat[i].attr.size_bytes);
+	case ASK_OPEN:
+		return wire__opened(cl, r, status);
 	case ASK_LONG_PUT:
-		learn(cl, it->group, it->id, &r->attr.handle);
+		wire__learn(cl, it->group, it->id, &r->attr.handle);
 		return wire_did(it->group, it->op, status, 0);
 	default:
 		return wire_did(it->group, it->op, status, r->req.length_bytes);
@@ -143,7 +151,7 @@ static bool look_item(struct wire_client *cl, struct wire_request *r, uint32_t i
 /* Answers that say something about names and files. */
 static bool is_answer(enum wire_ask ask, int status)
 {
-	if (ask == ASK_UNLINK || ask == ASK_RENAME || ask == ASK_EXCHANGE)
+	if (ask == ASK_UNLINK || ask == ASK_RENAME || ask == ASK_EXCHANGE || ask == ASK_OPEN)
 		return status == 0 || status == -ENOENT;
 	if (ask == ASK_READ_HANDLE || ask == ASK_APPEND || ask == ASK_WRITE ||
 	    ask == ASK_TRUNCATE || ask == ASK_PUNCH)
@@ -162,6 +170,7 @@ static void count(struct wire_client *cl, const struct wire_request *r, uint64_t
 	if (is_unknown(status))
 		return;
 	wire_counts.answered++;
+	wire__is_kept(cl, r->asked_ns);
 	wire_counts.by_ask[r->ask]++;
 	cl->answered_ns = now_ns;
 }

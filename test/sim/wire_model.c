@@ -27,10 +27,13 @@
 #define STATES_ENOUGH 64u /* before anybody asks more */
 #define BUCKETS       4096u
 #define UNSURE_MAX    3u
+#define NAMELESS      (1u << 31) /* of an answer by handle */
 
 struct wire_state {
 	uint32_t object[WIRE_NAMES]; /* 0: absent */
 	uint32_t content[WIRE_NAMES];
+	uint32_t held[WIRE_HOLDS];  /* the object of each; 0: none */
+	uint32_t kept[WIRE_HOLDS];  /* its content, once it has no name; 0: it has one */
 	uint32_t done;              /* bits: open operations that have taken place */
 	uint32_t answer[WIRE_OPEN]; /* of those: a content, or a size, or -errno    */
 };
@@ -47,6 +50,7 @@ struct content {
 };
 
 struct wire_group wire_group[WIRE_GROUPS];
+uint64_t wire_nameless;
 
 static struct {
 	struct content *at;
@@ -246,13 +250,36 @@ static int name_of(const struct wire_state *s, uint32_t object)
 	return -1;
 }
 
+/* The content of one without a name that somebody holds; WIRE_DEAD: nobody does. */
+static uint32_t kept_of(const struct wire_state *s, uint32_t object)
+{
+	for (uint32_t i = 0; i < WIRE_HOLDS; i++)
+		if (s->held[i] == object && s->kept[i])
+			return s->kept[i];
+	return WIRE_DEAD;
+}
+
+static void keep(struct wire_state *s, uint32_t object, uint32_t content)
+{
+	for (uint32_t i = 0; i < WIRE_HOLDS; i++)
+		if (object && s->held[i] == object)
+			s->kept[i] = content;
+}
+
 static void change_by_handle(struct wire_state *s, const struct wire_op *op, uint32_t *answer)
 {
 	int name = name_of(s, op->object);
+	uint32_t kept = kept_of(s, op->object);
 
 	*answer = WIRE_DEAD;
-	if (name < 0)
+	if (name < 0 && kept == WIRE_DEAD)
 		return;
+	if (name < 0) {
+		kept = content_with(kept, op);
+		keep(s, op->object, kept);
+		*answer = model.at[kept].size | NAMELESS;
+		return;
+	}
 	s->content[name] = content_with(s->content[name], op);
 	*answer = model.at[s->content[name]].size;
 }
@@ -269,6 +296,7 @@ static void exchange(struct wire_state *s, uint32_t a, uint32_t b)
 
 static void move(struct wire_state *s, uint32_t from, uint32_t to)
 {
+	keep(s, s->object[to], s->content[to]);
 	s->object[to] = s->object[from];
 	s->content[to] = s->content[from];
 	s->object[from] = s->content[from] = WIRE_ABSENT;
@@ -285,6 +313,7 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 	*answer = 0;
 	switch (op->kind) {
 	case WIRE_PUT:
+		keep(s, s->object[op->name], s->content[op->name]);
 		s->object[op->name] = op->id;
 		s->content[op->name] = content_with(0, op);
 		return;
@@ -294,6 +323,8 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 			*answer = (uint32_t)-ENOENT;
 		else if (op->kind == WIRE_RENAME)
 			move(s, op->name, op->to);
+		else
+			keep(s, s->object[op->name], s->content[op->name]);
 		s->object[op->name] = s->content[op->name] = WIRE_ABSENT;
 		return;
 	case WIRE_EXCHANGE:
@@ -313,7 +344,10 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 		return;
 	case WIRE_READ_HANDLE:
 		name = name_of(s, op->object);
-		*answer = name < 0 ? WIRE_DEAD : s->content[name];
+		*answer = name >= 0 ? s->content[name] : kept_of(s, op->object) | NAMELESS;
+		return;
+	case WIRE_HOLD:
+		*answer = s->held[op->hold] = s->object[op->name];
 		return;
 	}
 }
@@ -355,12 +389,14 @@ static bool fits(const struct wire_op *op, uint32_t answer, const struct answer 
 		return reads_like(answer, a);
 	case WIRE_READ_HANDLE:
 		return answer == WIRE_DEAD ? !a->status || a->status == -ESTALE
-					   : reads_like(answer, a);
+					   : reads_like(answer & ~NAMELESS, a);
+	case WIRE_HOLD:
+		return answer ? !a->status && a->size == answer : a->status == -ENOENT;
 	case WIRE_APPEND:
 	case WIRE_WRITE:
 		if (answer == WIRE_DEAD)
 			return !a->status || a->status == -ESTALE;
-		return !a->status && a->size == answer;
+		return !a->status && a->size == (answer & ~NAMELESS);
 	case WIRE_TRUNCATE:
 	case WIRE_PUNCH:
 		if (answer == WIRE_DEAD)
@@ -371,17 +407,20 @@ static bool fits(const struct wire_op *op, uint32_t answer, const struct answer 
 	}
 }
 
-/* The names that an operation may look at or change, as bits. */
+/* The names and holds that an operation may look at or change, as bits. */
 static uint32_t names_of(const struct wire_group *g, const struct wire_op *op)
 {
 	uint32_t names = 0;
 
+	if (op->kind == WIRE_HOLD)
+		return 1u << op->name | 1u << (WIRE_NAMES + op->hold);
 	if (!op->object)
 		return 1u << op->name |
 		       (op->kind == WIRE_RENAME || op->kind == WIRE_EXCHANGE ? 1u << op->to : 0);
 	for (uint32_t i = 0; i < g->count; i++)
-		for (uint32_t k = 0; k < WIRE_NAMES; k++)
-			if (g->state[i].object[k] == op->object)
+		for (uint32_t k = 0; k < WIRE_NAMES + WIRE_HOLDS; k++)
+			if ((k < WIRE_NAMES ? g->state[i].object[k]
+					    : g->state[i].held[k - WIRE_NAMES]) == op->object)
 				names |= 1u << k;
 	return names;
 }
@@ -439,6 +478,7 @@ static void clear(struct wire_state *s, uint32_t x)
 static bool over(uint32_t group, uint32_t x, const struct answer *a)
 {
 	struct wire_group *g = &wire_group[group];
+	bool nameless = g->op[x].object;
 	uint32_t all;
 
 	ASSERT(g->op[x].used && !g->op[x].ended);
@@ -452,11 +492,13 @@ static bool over(uint32_t group, uint32_t x, const struct answer *a)
 			happen(g, &s, x);
 		if (!fits(&g->op[x], s.answer[x], a))
 			continue;
+		nameless &= s.answer[x] != WIRE_DEAD && s.answer[x] & NAMELESS;
 		clear(&s, x);
 		set_add(&s);
 	}
 	if (model.set_count == all)
 		return false;
+	wire_nameless += nameless;
 	group_take(g, all);
 	g->op[x].used = false;
 	return true;
@@ -464,9 +506,9 @@ static bool over(uint32_t group, uint32_t x, const struct answer *a)
 
 static const char *kind_name(enum wire_kind kind)
 {
-	static const char *const names[] = { "put",   "append",        "write",  "truncate",
-					     "punch", "unlink",        "rename", "exchange",
-					     "read",  "read by handle" };
+	static const char *const names[] = { "put",   "append",         "write",  "truncate",
+					     "punch", "unlink",         "rename", "exchange",
+					     "read",  "read by handle", "hold" };
 
 	return names[kind];
 }
@@ -536,7 +578,60 @@ static bool forget(uint32_t group, uint32_t x, bool only_not_done)
 
 void wire_dropped(uint32_t group, int op)
 {
+	const struct wire_op was = wire_group[group].op[op];
+
 	ASSERT(forget(group, (uint32_t)op, false));
+	if (was.kind == WIRE_HOLD)
+		wire_hold_end(group, was.hold);
+}
+
+/* ---- holds ------------------------------------------------------------------------------- */
+
+int wire_hold_take(uint32_t group)
+{
+	for (int i = 0; i < (int)WIRE_HOLDS; i++)
+		if (!wire_group[group].holds[i]) {
+			wire_group[group].holds[i] = true;
+			return i;
+		}
+	return -1;
+}
+
+/* What is on its way by handle may find it, or nothing. */
+static void slacken(const struct wire_group *g, struct wire_state *s, uint32_t object)
+{
+	for (uint32_t k = 0; k < WIRE_OPEN; k++)
+		if (g->op[k].used && g->op[k].object == object && s->answer[k] & NAMELESS)
+			s->answer[k] = WIRE_DEAD;
+}
+
+void wire_hold_end(uint32_t group, uint32_t hold)
+{
+	struct wire_group *g = &wire_group[group];
+
+	ASSERT(g->holds[hold]);
+	g->holds[hold] = false;
+	set_begin();
+	for (uint32_t i = 0; i < g->count; i++) {
+		struct wire_state s = g->state[i];
+
+		if (s.kept[hold])
+			slacken(g, &s, s.held[hold]);
+		s.held[hold] = s.kept[hold] = 0;
+		set_add(&s);
+	}
+	group_take(g, 0);
+}
+
+bool wire_held(uint32_t group, int op, int status, uint32_t object)
+{
+	const struct wire_op was = wire_group[group].op[op];
+
+	if (!told(group, op, &(struct answer){ .status = status, .size = object }))
+		return false;
+	if (status)
+		wire_hold_end(group, was.hold);
+	return true;
 }
 
 bool wire_not_done(uint32_t group, int op)
@@ -667,6 +762,9 @@ uint32_t wire_size_most(uint32_t group)
 	for (uint32_t i = 0; i < g->count; i++)
 		for (uint32_t k = 0; k < WIRE_NAMES; k++)
 			most = max_u32(most, model.at[g->state[i].content[k]].size);
+	for (uint32_t i = 0; i < g->count; i++)
+		for (uint32_t k = 0; k < WIRE_HOLDS; k++)
+			most = max_u32(most, model.at[g->state[i].kept[k]].size);
 	for (uint32_t i = 0; i < WIRE_OPEN; i++)
 		if (g->op[i].used)
 			more += g->op[i].size + g->op[i].offset;
@@ -688,6 +786,12 @@ void wire_describe(void)
 		for (uint32_t k = 0; k < WIRE_NAMES; k++) {
 			printf("# state %u: n%u is file %u,", i, k, g->state[i].object[k]);
 			describe_content(g->state[i].content[k]);
+			printf("\n");
+		}
+	for (uint32_t i = 0; i < min_u32(g->count, 8); i++)
+		for (uint32_t k = 0; k < WIRE_HOLDS; k++) {
+			printf("# state %u: hold %u is of file %u,", i, k, g->state[i].held[k]);
+			describe_content(g->state[i].kept[k]);
 			printf("\n");
 		}
 }

@@ -9,6 +9,9 @@
  * acknowledged is there from then on, once; one whose answer was lost may be there, and once it was
  * seen it is.
  *
+ * A file that is held stays in the group's states when it loses its name: what is asked by handle
+ * is then as strict as before.  Of one that nobody holds for sure nothing is known but that.
+ *
  * What a file holds is a chain of changes: a put of its own bytes, appends, writes, truncates; each
  * byte names the change that it came from and where it stood in it.
  */
@@ -20,6 +23,7 @@
 
 #define WIRE_GROUPS   12u
 #define WIRE_NAMES    3u
+#define WIRE_HOLDS    2u /* files of one group that are held at once */
 #define WIRE_OPEN     5u /* operations of one group: each more makes states many times as many */
 #define WIRE_FILE_MAX (96u << 10)
 #define WIRE_ABSENT   0u
@@ -36,6 +40,7 @@ enum wire_kind {
 	WIRE_EXCHANGE,
 	WIRE_READ, /* by name: also what a stat or a listing says of it */
 	WIRE_READ_HANDLE,
+	WIRE_HOLD, /* the file that has the name now stays */
 };
 
 struct wire_op {
@@ -44,6 +49,7 @@ struct wire_op {
 	enum wire_kind kind;
 	uint32_t name, to; /* of the group */
 	uint32_t object;   /* by handle: the put that made it */
+	uint32_t hold;     /* of a WIRE_HOLD: wire_hold_take() */
 	uint32_t id;       /* of a change: unlike any other */
 	uint32_t offset, size;
 	uint32_t client; /* of an ended one, whose it was: see wire_client.c */
@@ -54,9 +60,11 @@ struct wire_group {
 	struct wire_op op[WIRE_OPEN];
 	struct wire_state *state;
 	uint32_t count, room;
+	bool holds[WIRE_HOLDS]; /* given out */
 };
 
 extern struct wire_group wire_group[WIRE_GROUPS];
+extern uint64_t wire_nameless; /* answers about a file that had no name, and was held */
 
 void wire_model_begin(void);
 void wire_model_end(void);
@@ -78,6 +86,11 @@ bool wire_found(uint32_t group, int op, int status, const uint8_t *bytes, uint32
 		uint32_t asked, uint32_t got);
 /* ... a stat or a listing: absent, or so large. */
 bool wire_saw(uint32_t group, int op, int status, uint64_t size);
+/* ... a WIRE_HOLD: of this file, which stays for whoever has its handle; an error: of none. */
+bool wire_held(uint32_t group, int op, int status, uint32_t object);
+/* A place for one, before it is asked for; -1: none.  And when it may be over. */
+int wire_hold_take(uint32_t group);
+void wire_hold_end(uint32_t group, uint32_t hold);
 /* It was a read, and has no answer; or a change that certainly did not take place: false as above.
  */
 void wire_dropped(uint32_t group, int op);
