@@ -61,9 +61,10 @@ struct fake {
 	uint32_t zone_open[DRIVES];
 	uint32_t readers;
 	int space_ok;
-	int touch;   /* what plans of collection say   */
-	int orphans; /* ... and applies of orphans' */
-	int drive;   /* ... and plans of draining   */
+	int touch;    /* what plans of collection say   */
+	int orphans;  /* ... and applies of orphans' */
+	int drive;    /* ... and plans of draining   */
+	bool spoiled; /* a test changes records as no operation would */
 	/* the transaction */
 	struct meta_op *op;
 	uint32_t busy_at; /* this plan's so many-th look is told to come later; 0: none */
@@ -247,6 +248,8 @@ int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblock
 	if (rc == 0)
 		memcpy(&live, value, sizeof(live));
 	live += nblocks;
+	if (live < 0 && fake_of(m)->spoiled)
+		return -EIO; /* as the real one */
 	ASSERT(live >= 0);
 	return live ? meta__tx_put(m, shard, &key, &live, sizeof(live))
 		    : meta__tx_del(m, shard, &key);
@@ -305,7 +308,9 @@ static void commit(struct fake *f, struct record *mut, bool del)
 		memcpy(&is, mut->value, sizeof(is));
 	if (zone)
 		f->live[meta__key_index(&mut->key)] += is - was;
-	ASSERT(there || !del || zone);
+	ASSERT(there || !del || zone || f->spoiled);
+	if (del && !there)
+		return;
 	if (there)
 		free(f->record[at].value);
 	if (del && there) {
@@ -439,7 +444,8 @@ void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 {
 	for (uint32_t i = 0; i < nruns; i++)
-		ASSERT(fake_of(m)->live[meta__zone_of(m, runs[i].baddr)] >= 0);
+		ASSERT(fake_of(m)->live[meta__zone_of(m, runs[i].baddr)] >= 0 ||
+		       fake_of(m)->spoiled);
 	no_longer_pending(m, runs, nruns);
 }
 
