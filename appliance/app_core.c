@@ -65,7 +65,8 @@ void app_op_free(struct app_op *op)
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
 	ASSERT(op->asks_out == 0);
 	ASSERT(!op->buf && !op->locked && !op->sums);
-	if (op->session && --op->session->ops == 0)
+	app_turn_starve(op, false);
+	if (op->session && --op->session->ops == op->session->starved)
 		app_turn_rest(core, op->session);
 	core->freed = true;
 	core->op_free[core->op_free_count++] = op;
@@ -219,6 +220,7 @@ void app_op_run(struct app_op *op)
 
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && op->asks_out == 0);
 	core->progress = true;
+	core->serves |= !op->starved;
 	if (unlikely(op->stalled)) {
 		op->stalled = false;
 		op->session->stalled--;
@@ -640,15 +642,15 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 
 	core->now_ns = now_ns;
 	core->wall_ns = (int64_t)wall_ns;
-	core->was_busy = core->progress;
-	core->progress = false;
+	core->was_serving = core->serves;
+	core->progress = core->serves = false;
 	core->stat.turns++;
 	if (unlikely(!core->start_ns))
 		core->start_ns = now_ns;
 	if (unlikely(core->reader)) /* what it looked at in its last turn, it has left */
 		meta_reader_enter(core->reader);
 	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
-		core->progress = true;
+		core->progress = core->serves = true;
 	if (unlikely(core->cores))
 		app_cores_hear(core);
 	if (unlikely(!list_empty(&core->shut)))

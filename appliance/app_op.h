@@ -144,6 +144,7 @@ struct app_session {
 	uint32_t puts;    /* begun, and neither committed nor aborted */
 	uint32_t holds;   /* of files: app_hold.c */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
+	uint32_t starved; /* ... and those that wait for the store to have room again   */
 	uint64_t staged_bytes;
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
@@ -185,6 +186,7 @@ struct app_op {
 	int cancel;        /* the client does not want it any more: what it would be told */
 	bool gave_up;      /* ... and waited for its turn only */
 	bool stalled;      /* counted in session->stalled */
+	bool starved;      /* ... and in session->starved */
 	bool its_turn;     /* to go on with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
 	bool locked;       /* it holds its file */
@@ -363,16 +365,16 @@ struct app_core {
 	struct list hold_linger;
 	struct list hold_bucket[APP_HOLD_BUCKETS];
 
-	struct app_turns turns; /* keys */
-	struct list blocked;    /* sessions that could begin nothing, until something is free */
-	struct list late;       /* draining: requests that came then, which are not begun     */
-	uint32_t present;       /* sessions with work, or operations                          */
-	bool was_busy;          /* in the turn before                                         */
-	bool freed;             /* something is                                               */
-	uint32_t queued;        /* requests that wait to be begun                             */
-	uint32_t queuers;       /* sessions that have some                                    */
-	uint32_t resumers;      /* operations that wait for their next piece                  */
-	uint64_t io_bytes;      /* of clients' payload, with the drives                       */
+	struct app_turns turns;   /* keys */
+	struct list blocked;      /* sessions that could begin nothing, until something is free */
+	struct list late;         /* draining: requests that came then, which are not begun     */
+	uint32_t present;         /* sessions with work, or operations                          */
+	bool serves, was_serving; /* clients: in this turn, in the one before                 */
+	bool freed;               /* something is                                               */
+	uint32_t queued;          /* requests that wait to be begun                             */
+	uint32_t queuers;         /* sessions that have some                                    */
+	uint32_t resumers;        /* operations that wait for their next piece                  */
+	uint64_t io_bytes;        /* of clients' payload, with the drives                       */
 	uint64_t io_max_bytes;
 	uint64_t rate_from_ns; /* since when `begun` were                                      */
 	uint32_t begun;
@@ -620,6 +622,8 @@ void app_turn_closed(struct app_core *core, struct app_session *s);
 void app_turn_want(struct app_core *core, struct app_session *s);
 /* It may have nothing left to do. */
 void app_turn_rest(struct app_core *core, struct app_session *s);
+/* It waits for the store to have room, or does no longer. */
+void app_turn_starve(struct app_op *op, bool starved);
 /* It has come.  False: it was answered with -EBUSY. */
 bool app_turn_queue(struct app_core *core, struct fab_req *req);
 /* It waits, and need not any more. */

@@ -206,6 +206,7 @@ int app_blocks_take(struct app_op *op)
 	}
 	err = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs, APP_RUNS_MAX,
 			      &op->nruns);
+	app_turn_starve(op, err == -EAGAIN);
 	if (err == -EAGAIN)
 		app_op_wait(op, APP_ON_BLOCKS, &core->block_waiters);
 	return err;
@@ -251,8 +252,8 @@ bool app_store_leave(struct app_op *op)
 	if (likely(op->core->meta) || (!op->locked && op->give_count == 0))
 		return false;
 	op->leaving = true;
-	if (op->session)
-		op->session->ops--; /* the client has its answer, and may go */
+	if (op->session && --op->session->ops == 0) /* the client has its answer, and may go */
+		app_turn_rest(op->core, op->session);
 	op->session = NULL;
 	op->batch = NULL;
 	ask(op, APP_SAY_LEAVE);

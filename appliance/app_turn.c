@@ -33,7 +33,11 @@
  *  (2) A key is on core->turns exactly if one of its sessions is on its ring.
  *  (3) core->queued is the number of requests on all `waiting`; queuers, of sessions with any.
  *  (4) `present` counts the sessions with work or operations, and the keys that have such.
+ *      But not who is starved (6).
  *  (5) The core does not sleep while somebody has work, unless a drive, or a client, is to answer.
+ *  (6) A session all of whose operations wait for the store to have room, and that can begin
+ *      nothing, takes nothing: it is not present.  Else the clock would stand nearly still with it,
+ *      and readers beside it be ahead, until collection has won room for what it writes.
  */
 #include "appliance/app_op.h"
 
@@ -193,15 +197,43 @@ static void leave_ring(struct app_core *core, struct app_session *s)
 		leave(&core->turns, &s->key->share);
 }
 
+/* (6) */
+static bool is_starved(const struct app_session *s)
+{
+	return s->starved > 0 && s->starved == s->ops && !list_linked(&s->share.link);
+}
+
 void app_turn_rest(struct app_core *core, struct app_session *s)
 {
-	if (s->ops > 0 || has_work(s))
+	if ((s->ops > 0 || has_work(s)) && !is_starved(s))
 		return;
 	leave_ring(core, s);
 	core->present -= s->share.present;
 	be_absent(&s->key->sessions, &s->share);
 	if (s->key->sessions.present == 0)
 		be_absent(&core->turns, &s->key->share);
+}
+
+/* It is present, though nothing of it may be to begin. */
+static void be_present(struct app_core *core, struct app_session *s)
+{
+	core->present += !s->share.present;
+	arrive(&s->key->sessions, &s->share);
+	arrive(&core->turns, &s->key->share);
+}
+
+void app_turn_starve(struct app_op *op, bool starved)
+{
+	struct app_session *s = op->session;
+
+	if (likely(op->starved == starved) || !s)
+		return;
+	op->starved = starved;
+	s->starved += starved ? 1 : -1;
+	if (starved)
+		app_turn_rest(op->core, s);
+	else if (!s->share.present)
+		be_present(op->core, s);
 }
 
 void app_turn_opened(struct app_core *core, struct app_session *s, struct app_key *key)
@@ -534,10 +566,11 @@ static void unblock(struct app_core *core)
 		app_turn_want(core, list_entry(node, struct app_session, blocked));
 }
 
-/* Nobody whose turn it is has anything to begin, and nor is there anything else to do. */
+/* Nobody whose turn it is has anything to begin, and nor is there anything else to do for them:
+ * what the store does of its own, and who asks it for room in vain, may go on for long. */
 static bool is_idle(const struct app_core *core)
 {
-	return !core->progress && !core->was_busy && core->io_bytes < AHEAD_IO;
+	return !core->serves && !core->was_serving && core->io_bytes < AHEAD_IO;
 }
 
 /* (5): who waits only because this turn was not idle has the next one. */
@@ -573,4 +606,5 @@ void app_turns_take(struct app_core *core)
 	app_run_fresh(core);
 	measure(core);
 	core->progress |= begun > 0;
+	core->serves |= begun > 0;
 }

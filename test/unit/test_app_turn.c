@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Whose turn has not come: requests that wait to be begun, when there is no place for more, and a
- * long read that waits between two pieces and is not wanted any more.  The world is stepped turn by
+ * long read that waits between two pieces and is not wanted any more; and what is beside a write
+ * that waits for the store to have room.  The world is stepped turn by
  * turn, with a clock of its own: a drive takes as long as the test wants.
  */
 #include "appliance/app_op.h"
@@ -176,11 +177,11 @@ static int write_step(const struct fab_handle *handle, uint32_t at)
 }
 
 /* A file whose bytes lie around the end of the first 4 MiB. */
-static struct fab_handle begin(void)
+static struct fab_handle begin_in(const struct sim_world_cfg *in)
 {
 	struct fab_handle handle;
 
-	sim_world_create(&w, &cfg);
+	sim_world_create(&w, in);
 	cr_assert_eq(sim_world_begin(&w, APP_BOOT_FORMAT), 0, "%s", w.why);
 	fresh(&ping_it, FAB_PING);
 	send(&ping_it);
@@ -194,6 +195,11 @@ static struct fab_handle begin(void)
 		cr_assert_eq(write_step(&handle, at), 0);
 	turns(TURNS, NULL);
 	return handle;
+}
+
+static struct fab_handle begin(void)
+{
+	return begin_in(&cfg);
 }
 
 static void end(void)
@@ -416,4 +422,101 @@ Test(app_turn, a_long_read_whose_client_goes_does_not_wait_for_its_turn)
 	cr_assert_eq(now.present, 0);
 	cr_assert_eq(now.turns, 0);
 	end();
+}
+
+/* ---- no room --------------------------------------------------------------------------------- */
+
+enum { STARVED_BYTES = 192 * BLOCK_SIZE, PINGS = 200 };
+
+/* More than the store has ready at once: for the rest zones are opened, which the drive delays. */
+static void send_starved(struct sim_call *c, const struct fab_handle *handle)
+{
+	struct fab_call *f = fresh(c, FAB_WRITE);
+	uint8_t *bytes = fab_region_memory(w.region[c->lane]);
+	le32 *sums = (le32 *)(void *)(bytes + STARVED_BYTES);
+
+	memset(bytes, 7, STARVED_BYTES);
+	for (uint32_t i = 0; i < STARVED_BYTES / BLOCK_SIZE; i++)
+		sums[i] = le32_of(crc32c_block(bytes, BLOCK_SIZE));
+	f->args.write.handle = *handle;
+	f->args.write.length_bytes = STARVED_BYTES;
+	f->args.write.sums_at = STARVED_BYTES;
+	f->region = w.region[c->lane];
+	f->window_bytes = cfg.window_max_bytes;
+	cr_assert_eq(fab_submit(w.conn[c->lane], f), 0);
+	c->in_flight = true;
+}
+
+/* A second client of the same key. */
+static struct fab_conn *dial(void)
+{
+	struct fab_connect_cfg conf = { .address = w.address,
+					.key = { .id = "sim", .secret = { 1, 2, 3 } } };
+	struct fab_conn *c;
+	int err;
+
+	cr_assert_eq(fab_connect(&c, &conf, w.power.now_ns), 0);
+	while ((err = fab_connect_step(c, w.power.now_ns)) == -EINPROGRESS)
+		sim_world_turn(&w);
+	cr_assert_eq(err, 0, "%s", fab_conn_error(c));
+	return c;
+}
+
+/* One after the other, each within some turns: how many were answered. */
+static uint32_t pings(struct fab_conn *c, uint32_t count)
+{
+	struct fab_call ping = { .type = FAB_PING }, *done;
+	uint32_t answered = 0, left = TURNS;
+
+	for (; answered < count && left > 0; answered += left > 0) {
+		cr_assert_eq(fab_submit(c, &ping), 0);
+		fab_flush(c);
+		for (left = TURNS; left > 0 && fab_poll(c, w.power.now_ns, &done, 1) == 0; left--)
+			sim_world_turn(&w);
+	}
+	return answered;
+}
+
+/* Many small requests of one session, while another's write waits for room: and `reads` of that
+ * other one are with the drives meanwhile.  Its share is all that the other cannot use. */
+static void who_waits_for_room_is_in_nobodys_way(uint32_t reads)
+{
+	struct sim_world_cfg small = cfg;
+	struct fab_handle handle;
+	struct fab_conn *other;
+
+	small.nblocks = 8192; /* so few that no more than 128 blocks are made ready ahead */
+	handle = begin_in(&small);
+	other = dial();
+	drives_take(SLOW_NS);
+	for (uint32_t i = 0; i < reads; i++)
+		send_read(&slow[i], &handle, BLOCK_SIZE);
+	send_starved(&more, &handle);
+	turns(TURNS, NULL);
+	cr_assert_eq(list_empty(&w.core->block_waiters) && list_empty(&w.core->block_askers), false,
+		     "it waits for room");
+	cr_assert_eq(pings(other, PINGS), PINGS, "and nobody else does");
+	cr_assert_eq(status_of(&more), 1, "it still waits");
+	drives_take(0);
+	w.power.now_ns += SLOW_NS; /* who waits for room looks again and again: nothing leaps */
+	cr_assert_eq(ended(&more), 0);
+	for (uint32_t i = 0; i < reads; i++)
+		cr_assert_eq(ended(&slow[i]), 0);
+	cr_assert_eq(pings(other, 1), 1);
+	turns(TURNS, NULL);
+	cr_assert_eq(held_now().present, 0);
+	fab_close(other);
+	end();
+}
+
+Test(app_turn, who_waits_for_room_is_in_nobodys_way)
+{
+	who_waits_for_room_is_in_nobodys_way(0);
+	cr_assert_eq(w.core, NULL);
+}
+
+Test(app_turn, nor_is_who_has_something_else_under_way_besides)
+{
+	who_waits_for_room_is_in_nobodys_way(1);
+	cr_assert_eq(core->sessions_open, 0);
 }
