@@ -51,8 +51,9 @@
 #define FAULTS      24u               /* of a run */
 #define STEPS_MAX   UINT64_C(5000000) /* 77,442 of the 90 runs of make test */
 /* By then every connection that leads nowhere has been given up. */
-#define QUIET_NS (90 * NS_PER_S)
-#define HOLDS_NS (62 * NS_PER_S) /* a minute, says PROTOCOL.md */
+#define QUIET_NS  (90 * NS_PER_S)
+#define TOTALS_NS (8 * NS_PER_S)  /* 5 s, says PROTOCOL.md */
+#define HOLDS_NS  (62 * NS_PER_S) /* a minute, says PROTOCOL.md */
 
 enum fault {
 	FAULT_CUT,
@@ -414,6 +415,20 @@ static void config_of(struct sim_world_cfg *cfg, uint64_t seed)
 	};
 }
 
+/* A call that waits. */
+static void call_begins(struct wire_client *cl)
+{
+	cl->connecting = true;
+	sim_sock_as(cl->host);
+	sim_sock_waits(true);
+}
+
+static void call_ends(struct wire_client *cl)
+{
+	sim_sock_waits(false);
+	cl->connecting = false;
+}
+
 static bool make_dirs(void)
 {
 	struct wire_client *cl = &run.client[0];
@@ -426,12 +441,9 @@ static bool make_dirs(void)
 		int err;
 
 		snprintf(path, sizeof(path), "/g%u", i);
-		cl->connecting = true; /* it waits */
-		sim_sock_as(cl->host);
-		sim_sock_waits(true);
+		call_begins(cl);
 		err = weka_mkdir(cl->c, path, 0755);
-		sim_sock_waits(false);
-		cl->connecting = false;
+		call_ends(cl);
 		if (err)
 			return sim_wrong("mkdir: %s", weka_error(cl->c));
 	}
@@ -609,6 +621,27 @@ static bool appliance_is_clean(void)
 	return true;
 }
 
+/* What is below each directory, when it has been passed up. */
+static bool totals_are(struct wire_client *cl)
+{
+	for (uint64_t end = run.w.power.now_ns + TOTALS_NS; run.w.power.now_ns < end;)
+		if (!step())
+			return false;
+	for (uint32_t g = 0; g < WIRE_GROUPS; g++) {
+		struct weka_totals totals = { 0 };
+		char path[8];
+		int err;
+
+		snprintf(path, sizeof(path), "/g%u", g);
+		call_begins(cl);
+		err = weka_totals(cl->c, path, &totals);
+		call_ends(cl);
+		if (!wire_totals_are(g, err, totals.entries, totals.bytes))
+			return false;
+	}
+	return true;
+}
+
 /* One client looks at everything. */
 static bool last_look(void)
 {
@@ -625,7 +658,7 @@ static bool last_look(void)
 		if (!step())
 			return false;
 	run.born = false;
-	if (!wire_client_read_all(cl, step))
+	if (!wire_client_read_all(cl, step) || !totals_are(cl))
 		return false;
 	return falls_quiet();
 }

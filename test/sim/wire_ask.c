@@ -235,7 +235,10 @@ static int ask_punch(struct wire_client *cl, struct wire_request *r)
 
 static enum wire_kind kind_of(enum wire_ask ask)
 {
-	return ask == ASK_UNLINK ? WIRE_UNLINK : ask == ASK_RENAME ? WIRE_RENAME : WIRE_EXCHANGE;
+	return ask == ASK_UNLINK   ? WIRE_UNLINK
+	       : ask == ASK_RENAME ? WIRE_RENAME
+	       : ask == ASK_LINK   ? WIRE_LINK
+				   : WIRE_EXCHANGE;
 }
 
 static int ask_name(struct wire_client *cl, struct wire_request *r)
@@ -260,8 +263,57 @@ static int ask_name(struct wire_client *cl, struct wire_request *r)
 		return weka_submit_unlink(cl->c, &r->req, &ref);
 	snprintf(it->to, sizeof(it->to), "/g%u/n%u", it->group, other);
 	to = weka_ref_path(it->to);
+	if (r->ask == ASK_LINK)
+		return weka_submit_link(cl->c, &r->req, &ref, &to);
 	return weka_submit_rename(cl->c, &r->req, &ref, &to,
 				  r->ask == ASK_EXCHANGE ? WEKA_EXCHANGE : 0);
+}
+
+static int ask_attr(struct wire_client *cl, struct wire_request *r)
+{
+	struct wire_item *it = &r->item[0];
+	const struct wire_known *k = pick_handle(cl, it);
+	const bool sets = r->ask == ASK_SET_ATTR;
+	struct wire_op op = { .kind = sets ? WIRE_SET_ATTR : WIRE_GET_ATTR };
+	struct weka_ref ref;
+
+	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)) ||
+	    (!sets && !take_window(cl, r, WEKA_BLOCK)))
+		return -EAGAIN;
+	op.object = k->object;
+	r->value = op.id = wire_id();
+	wire__open_op(cl, it, &op);
+	if (it->op < 0)
+		return -EAGAIN;
+	r->count = 1;
+	ref = weka_ref_handle(&k->handle);
+	if (sets)
+		return weka_submit_setxattr(cl->c, &r->req, &ref, "user.a", &r->value,
+					    sizeof(r->value), 0);
+	return weka_submit_getxattr(cl->c, &r->req, &ref, "user.a", &r->window);
+}
+
+/* One of the directories that come and go. */
+static int ask_tree(struct wire_client *cl, struct wire_request *r)
+{
+	struct wire_item *it = &r->item[0];
+	const struct weka_create create = { .mode = 0755 };
+	struct weka_ref ref;
+
+	it->group = (uint32_t)below(cl, WIRE_TREES);
+	if (!wire_may_ask(it->group, false))
+		return -EAGAIN;
+	wire__open_op(cl, it,
+		      &(struct wire_op){ .kind = r->ask == ASK_MKDIR ? WIRE_MKDIR : WIRE_RMTREE,
+					 .id = wire_id() });
+	if (it->op < 0)
+		return -EAGAIN;
+	r->count = 1;
+	snprintf(it->path, sizeof(it->path), "/g%u", it->group);
+	ref = weka_ref_path(it->path);
+	if (r->ask == ASK_MKDIR)
+		return weka_submit_mkdir(cl->c, &r->req, &ref, &create, NULL);
+	return weka_submit_rmtree(cl->c, &r->req, &ref);
 }
 
 static int ask_stat(struct wire_client *cl, struct wire_request *r)
@@ -319,6 +371,8 @@ static int long_begin(struct wire_client *cl, struct wire_request *r)
 	struct weka_ref ref;
 
 	wire__pick_name(cl, it);
+	if (it->group < WIRE_TREES) /* it would know the directory that was there when it began */
+		return -EAGAIN;
 	create.uid = it->id = wire_id();
 	it->size = PIECE_MAX + (uint32_t)below(cl, (WIRE_PIECES - 1) * PIECE_MAX);
 	r->count = 0; /* nothing that anybody could see, yet */
@@ -415,6 +469,9 @@ static const struct {
 	[ASK_PING] = { ask_ping, 3 },       [ASK_LONG_PUT] = { long_begin, 5 },
 	[ASK_PUNCH] = { ask_punch, 4 },     [ASK_EXCHANGE] = { ask_name, 4 },
 	[ASK_OPEN] = { wire__ask_open, 8 }, [ASK_CLOSE] = { wire__ask_close, 3 },
+	[ASK_LINK] = { ask_name, 5 },       [ASK_SET_ATTR] = { ask_attr, 4 },
+	[ASK_GET_ATTR] = { ask_attr, 5 },   [ASK_MKDIR] = { ask_tree, 3 },
+	[ASK_RMTREE] = { ask_tree, 1 },
 };
 
 static enum wire_ask pick_ask(struct wire_client *cl)

@@ -39,6 +39,11 @@ enum wire_ask {
 	ASK_LONG_PUT,
 	ASK_OPEN,
 	ASK_CLOSE,
+	ASK_LINK,
+	ASK_SET_ATTR,
+	ASK_GET_ATTR,
+	ASK_MKDIR,
+	ASK_RMTREE,
 	ASK_KINDS,
 };
 
@@ -67,6 +72,7 @@ struct wire_request {
 	struct weka_cookie cookie;
 	struct weka_handle handle;
 	uint32_t object;
+	uint64_t value; /* of an attribute */
 	/* A long put: begun, pieces written, committed. */
 	uint32_t stage, at;
 };

@@ -11,6 +11,7 @@
 #include "test/sim/sim_args.h"
 
 #include <errno.h>
+#include <string.h>
 
 struct wire_counts wire_counts;
 
@@ -39,7 +40,7 @@ void wire__unknown(const struct wire_request *r, const struct wire_item *it)
 bool wire__is_read(enum wire_ask ask)
 {
 	return ask == ASK_READ || ask == ASK_READ_HANDLE || ask == ASK_STAT || ask == ASK_LIST ||
-	       ask == ASK_OPEN;
+	       ask == ASK_OPEN || ask == ASK_GET_ATTR;
 }
 
 static bool is_unknown(int status)
@@ -102,7 +103,9 @@ static bool look_list(struct wire_request *r)
 	uint64_t size[WIRE_NAMES] = { 0 };
 	bool there[WIRE_NAMES] = { false };
 
-	if (r->req.length_bytes != 0 || r->req.count > WIRE_NAMES)
+	if (r->req.status) /* the directory is gone */
+		r->req.count = 0;
+	else if (r->req.length_bytes != 0 || r->req.count > WIRE_NAMES)
 		return sim_wrong("a listing of /g%u has %u names", r->item[0].group, r->req.count);
 	for (uint32_t i = 0; i < r->req.count; i++) {
 		const struct weka_entry *e = &r->entry[i];
@@ -118,6 +121,18 @@ static bool look_list(struct wire_request *r)
 		if (!wire_saw(r->item[n].group, r->item[n].op, there[n] ? 0 : -ENOENT, size[n]))
 			return false;
 	return true;
+}
+
+static bool look_attr(struct wire_request *r)
+{
+	uint64_t value = 0;
+
+	if (!r->req.status && r->req.length_bytes != sizeof(value))
+		return sim_wrong("an attribute has %llu bytes",
+				 (unsigned long long)r->req.length_bytes);
+	if (!r->req.status)
+		memcpy(&value, r->window.lease->data, sizeof(value));
+	return wire_did(r->item[0].group, r->item[0].op, r->req.status, value);
 }
 
 static bool look_item(struct wire_client *cl, struct wire_request *r, uint32_t i)
@@ -138,6 +153,8 @@ static bool look_item(struct wire_client *cl, struct wire_request *r, uint32_t i
 		return wire_did(it->group, it->op, r->put[i].status, 0);
 	case ASK_STAT:
 		return wire_saw(it->group, it->op, r->stat[i].status, r->stat[i].attr.size_bytes);
+	case ASK_GET_ATTR:
+		return look_attr(r);
 	case ASK_OPEN:
 		return wire__opened(cl, r, status);
 	case ASK_LONG_PUT:
@@ -153,8 +170,14 @@ static bool is_answer(enum wire_ask ask, int status)
 {
 	if (ask == ASK_UNLINK || ask == ASK_RENAME || ask == ASK_EXCHANGE || ask == ASK_OPEN)
 		return status == 0 || status == -ENOENT;
-	if (ask == ASK_READ_HANDLE || ask == ASK_APPEND || ask == ASK_WRITE ||
-	    ask == ASK_TRUNCATE || ask == ASK_PUNCH)
+	if (ask == ASK_LINK || ask == ASK_MKDIR || ask == ASK_RMTREE)
+		return status == 0 || status == -ENOENT || status == -EEXIST;
+	if (ask == ASK_GET_ATTR && status == -ENODATA)
+		return true;
+	if (ask == ASK_LIST && status == -ENOENT)
+		return true;
+	if (ask == ASK_SET_ATTR || ask == ASK_GET_ATTR || ask == ASK_READ_HANDLE ||
+	    ask == ASK_APPEND || ask == ASK_WRITE || ask == ASK_TRUNCATE || ask == ASK_PUNCH)
 		return status == 0 || status == -ESTALE;
 	return status == 0;
 }

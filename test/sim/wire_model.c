@@ -11,7 +11,7 @@
  * Contents are nodes of a tree, each a change on top of another content, so that equal histories
  * are equal numbers.
  */
-#include "test/sim/wire_model.h"
+#include "test/sim/wire_model_internal.h"
 
 #include "base/assert.h"
 #include "base/hash.h"
@@ -25,41 +25,27 @@
 
 #define STATES_MAX    400000u
 #define STATES_ENOUGH 64u /* before anybody asks more */
-#define BUCKETS       4096u
 #define UNSURE_MAX    3u
 #define NAMELESS      (1u << 31) /* of an answer by handle */
 
 struct wire_state {
 	uint32_t object[WIRE_NAMES]; /* 0: absent */
 	uint32_t content[WIRE_NAMES];
+	uint32_t attr[WIRE_NAMES]; /* the value of its attribute; 0: it has none */
+	uint32_t gone;             /* the directory is */
+	uint32_t kept_attr[WIRE_HOLDS];
 	uint32_t held[WIRE_HOLDS];  /* the object of each; 0: none */
 	uint32_t kept[WIRE_HOLDS];  /* its content, once it has no name; 0: it has one */
 	uint32_t done;              /* bits: open operations that have taken place */
 	uint32_t answer[WIRE_OPEN]; /* of those: a content, or a size, or -errno    */
 };
 
-struct content {
-	enum wire_kind kind;
-	uint32_t parent, id, offset, length, size;
-	uint32_t next;  /* of the same change, on top of another */
-	uint32_t same;  /* the content that has the same bytes */
-	uint32_t alike; /* in the same bucket                   */
-	uint64_t hash;
-	uint64_t compared; /* with this answer last, and */
-	bool equal;
-};
-
 struct wire_group wire_group[WIRE_GROUPS];
 uint64_t wire_nameless;
 
 static struct {
-	struct content *at;
-	uint32_t count, room;
 	uint32_t id_next, wrong;
 	uint64_t answers;
-	uint32_t bucket[BUCKETS], by_id[BUCKETS];
-	uint32_t cached; /* content whose bytes are in `bytes` */
-	uint8_t bytes[WIRE_FILE_MAX];
 	/* the set that is being made */
 	struct wire_state *set;
 	uint32_t set_count, set_room;
@@ -67,106 +53,6 @@ static struct {
 	uint32_t *hash;    /* 1 + index, by hash */
 	uint32_t hash_size;
 } model;
-
-/* ---- contents -------------------------------------------------------------------------- */
-
-static uint32_t content_new(const struct content *c)
-{
-	if (model.count == model.room) {
-		model.room = max_u32(2 * model.room, 1024);
-		model.at = realloc(model.at, model.room * sizeof(*model.at));
-		ASSERT(model.at);
-	}
-	model.at[model.count] = *c;
-	return model.count++;
-}
-
-void wire_bytes(uint32_t id, uint32_t offset, uint8_t *to, uint32_t size)
-{
-	uint32_t i = 0;
-
-	while (i < size) {
-		uint64_t word = (uint64_t)id << 32 | (offset + i) / 8;
-		uint32_t skip = (offset + i) % 8, n = min_u32(8 - skip, size - i);
-
-		memcpy(to + i, (const uint8_t *)&word + skip, n);
-		i += n;
-	}
-}
-
-/* From the oldest change to the newest. */
-static const uint8_t *content_bytes(uint32_t content)
-{
-	uint32_t chain[4096], depth = 0, end = 0;
-
-	if (model.cached == content)
-		return model.bytes;
-	for (uint32_t at = content; at; at = model.at[at].parent) {
-		ASSERT(depth < ARRAY_LEN(chain));
-		chain[depth++] = at;
-	}
-	while (depth > 0) {
-		const struct content *c = &model.at[chain[--depth]];
-
-		ASSERT(c->size <= WIRE_FILE_MAX);
-		if (c->kind == WIRE_PUNCH) {
-			if (c->offset < end)
-				memset(model.bytes + c->offset, 0,
-				       min_u32(c->length, end - c->offset));
-		} else if (c->kind != WIRE_TRUNCATE) {
-			if (c->offset > end)
-				memset(model.bytes + end, 0, c->offset - end);
-			wire_bytes(c->id, 0, model.bytes + c->offset, c->length);
-		} else if (c->size > end) {
-			memset(model.bytes + end, 0, c->size - end);
-		}
-		end = c->size;
-	}
-	model.cached = content;
-	return model.bytes;
-}
-
-/* The first content that has these bytes: histories that nobody can tell apart are one. */
-static uint32_t content_same(uint32_t content)
-{
-	const uint8_t *bytes = content_bytes(content);
-	uint64_t h = model.at[content].size;
-
-	for (uint32_t i = 0; i < model.at[content].size; i++)
-		h = (h ^ bytes[i]) * 1099511628211u;
-	h ^= h >> 29;
-	model.at[content].hash = h;
-	for (uint32_t at = model.bucket[h % BUCKETS]; at; at = model.at[at].alike)
-		if (model.at[at].hash == h && model.at[at].size == model.at[content].size)
-			return at;
-	model.at[content].alike = model.bucket[h % BUCKETS];
-	model.bucket[h % BUCKETS] = content;
-	return content;
-}
-
-/* `parent` with the change on top. */
-static uint32_t content_with(uint32_t parent, const struct wire_op *op)
-{
-	uint32_t *first = &model.by_id[op->id % BUCKETS], size = model.at[parent].size, at;
-	struct content c = { .kind = op->kind, .parent = parent, .id = op->id };
-
-	for (at = *first; at; at = model.at[at].next)
-		if (model.at[at].id == op->id && model.at[at].parent == parent)
-			return model.at[at].same;
-	c.offset = op->kind == WIRE_APPEND ? size : op->offset;
-	c.length = op->size;
-	if (op->kind == WIRE_TRUNCATE || op->kind == WIRE_PUT)
-		c.size = op->size;
-	else if (op->kind == WIRE_PUNCH)
-		c.size = size;
-	else
-		c.size = max_u32(size, c.offset + c.length);
-	c.next = *first;
-	at = content_new(&c);
-	*first = at;
-	model.at[at].same = content_same(at);
-	return model.at[at].same;
-}
 
 /* ---- sets of states -------------------------------------------------------------------- */
 
@@ -250,56 +136,111 @@ static int name_of(const struct wire_state *s, uint32_t object)
 	return -1;
 }
 
-/* The content of one without a name that somebody holds; WIRE_DEAD: nobody does. */
-static uint32_t kept_of(const struct wire_state *s, uint32_t object)
+/* Where one without a name is kept for somebody; -1: nowhere. */
+static int kept_at(const struct wire_state *s, uint32_t object)
 {
 	for (uint32_t i = 0; i < WIRE_HOLDS; i++)
 		if (s->held[i] == object && s->kept[i])
-			return s->kept[i];
-	return WIRE_DEAD;
+			return (int)i;
+	return -1;
 }
 
-static void keep(struct wire_state *s, uint32_t object, uint32_t content)
+/* The file is so at all of its names, and for who holds it without one. */
+static void set_file(struct wire_state *s, uint32_t object, uint32_t content, uint32_t attr)
 {
-	for (uint32_t i = 0; i < WIRE_HOLDS; i++)
-		if (object && s->held[i] == object)
+	bool named = name_of(s, object) >= 0;
+
+	for (uint32_t i = 0; i < WIRE_NAMES; i++)
+		if (s->object[i] == object) {
+			s->content[i] = content;
+			s->attr[i] = attr;
+		}
+	for (uint32_t i = 0; !named && i < WIRE_HOLDS; i++)
+		if (s->held[i] == object) {
 			s->kept[i] = content;
+			s->kept_attr[i] = attr;
+		}
 }
 
-static void change_by_handle(struct wire_state *s, const struct wire_op *op, uint32_t *answer)
+static void set_name(struct wire_state *s, uint32_t name, uint32_t object, uint32_t content,
+		     uint32_t attr)
 {
-	int name = name_of(s, op->object);
-	uint32_t kept = kept_of(s, op->object);
+	s->object[name] = object;
+	s->content[name] = content;
+	s->attr[name] = attr;
+}
+
+/* The name goes, and what it was of stays for who has another name of it, or holds it. */
+static void drop_name(struct wire_state *s, uint32_t name)
+{
+	const uint32_t object = s->object[name], content = s->content[name], attr = s->attr[name];
+
+	set_name(s, name, WIRE_ABSENT, 0, 0);
+	if (object && name_of(s, object) < 0)
+		set_file(s, object, content, attr);
+}
+
+/* What is asked by handle. */
+static void by_handle(struct wire_state *s, const struct wire_op *op, uint32_t *answer)
+{
+	int name = name_of(s, op->object), kept = kept_at(s, op->object);
+	uint32_t content, attr, nameless = name < 0 ? NAMELESS : 0;
 
 	*answer = WIRE_DEAD;
-	if (name < 0 && kept == WIRE_DEAD)
+	if (name < 0 && kept < 0)
 		return;
-	if (name < 0) {
-		kept = content_with(kept, op);
-		keep(s, op->object, kept);
-		*answer = model.at[kept].size | NAMELESS;
+	content = name < 0 ? s->kept[kept] : s->content[name];
+	attr = name < 0 ? s->kept_attr[kept] : s->attr[name];
+	if (op->kind == WIRE_READ_HANDLE || op->kind == WIRE_GET_ATTR) {
+		*answer = (op->kind == WIRE_GET_ATTR ? attr : content) | nameless;
 		return;
 	}
-	s->content[name] = content_with(s->content[name], op);
-	*answer = model.at[s->content[name]].size;
+	if (op->kind == WIRE_SET_ATTR)
+		attr = op->id;
+	else
+		content = wire__content_with(content, op);
+	set_file(s, op->object, content, attr);
+	*answer = wire__content_size(content) | nameless;
 }
 
-static void exchange(struct wire_state *s, uint32_t a, uint32_t b)
+static void copy_name(struct wire_state *s, uint32_t from, uint32_t to)
 {
-	const uint32_t object = s->object[a], content = s->content[a];
-
-	s->object[a] = s->object[b];
-	s->content[a] = s->content[b];
-	s->object[b] = object;
-	s->content[b] = content;
+	set_name(s, to, s->object[from], s->content[from], s->attr[from]);
 }
 
-static void move(struct wire_state *s, uint32_t from, uint32_t to)
+/* To names that the group has, two of them may be; 0 or -errno. */
+static int of_two_names(struct wire_state *s, const struct wire_op *op)
 {
-	keep(s, s->object[to], s->content[to]);
-	s->object[to] = s->object[from];
-	s->content[to] = s->content[from];
-	s->object[from] = s->content[from] = WIRE_ABSENT;
+	const uint32_t a = op->name, b = op->to;
+	const struct wire_state was = *s;
+
+	if (!s->object[a] || (op->kind == WIRE_EXCHANGE && !s->object[b]))
+		return -ENOENT;
+	if (op->kind == WIRE_LINK && s->object[b])
+		return -EEXIST;
+	if (s->object[a] == s->object[b])
+		return 0;
+	if (op->kind == WIRE_RENAME)
+		drop_name(s, b);
+	copy_name(s, a, b);
+	if (op->kind == WIRE_RENAME)
+		set_name(s, a, WIRE_ABSENT, 0, 0);
+	if (op->kind == WIRE_EXCHANGE)
+		set_name(s, a, was.object[b], was.content[b], was.attr[b]);
+	return 0;
+}
+
+/* The directory itself. */
+static int of_the_tree(struct wire_state *s, const struct wire_op *op)
+{
+	if (op->kind == WIRE_MKDIR && !s->gone)
+		return -EEXIST;
+	if (op->kind == WIRE_RMTREE && s->gone)
+		return -ENOENT;
+	s->gone = op->kind == WIRE_RMTREE;
+	for (uint32_t i = 0; i < WIRE_NAMES; i++)
+		drop_name(s, i);
+	return 0;
 }
 
 /* Operation i takes place. */
@@ -307,47 +248,39 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 {
 	const struct wire_op *op = &g->op[i];
 	uint32_t nobody_asks, *answer = op->ended ? &nobody_asks : &s->answer[i];
-	int name;
 
 	s->done |= 1u << i;
 	*answer = 0;
 	switch (op->kind) {
 	case WIRE_PUT:
-		keep(s, s->object[op->name], s->content[op->name]);
-		s->object[op->name] = op->id;
-		s->content[op->name] = content_with(0, op);
+		if (s->gone) {
+			*answer = (uint32_t)-ENOENT;
+			return;
+		}
+		drop_name(s, op->name);
+		set_name(s, op->name, op->id, wire__content_with(0, op), 0);
 		return;
 	case WIRE_UNLINK:
+		*answer = s->object[op->name] ? 0 : (uint32_t)-ENOENT;
+		drop_name(s, op->name);
+		return;
 	case WIRE_RENAME:
-		if (!s->object[op->name])
-			*answer = (uint32_t)-ENOENT;
-		else if (op->kind == WIRE_RENAME)
-			move(s, op->name, op->to);
-		else
-			keep(s, s->object[op->name], s->content[op->name]);
-		s->object[op->name] = s->content[op->name] = WIRE_ABSENT;
-		return;
 	case WIRE_EXCHANGE:
-		if (s->object[op->name] && s->object[op->to])
-			exchange(s, op->name, op->to);
-		else
-			*answer = (uint32_t)-ENOENT;
+	case WIRE_LINK:
+		*answer = (uint32_t)of_two_names(s, op);
 		return;
-	case WIRE_APPEND:
-	case WIRE_WRITE:
-	case WIRE_TRUNCATE:
-	case WIRE_PUNCH:
-		change_by_handle(s, op, answer);
+	case WIRE_MKDIR:
+	case WIRE_RMTREE:
+		*answer = (uint32_t)of_the_tree(s, op);
 		return;
 	case WIRE_READ:
 		*answer = s->content[op->name];
 		return;
-	case WIRE_READ_HANDLE:
-		name = name_of(s, op->object);
-		*answer = name >= 0 ? s->content[name] : kept_of(s, op->object) | NAMELESS;
-		return;
 	case WIRE_HOLD:
 		*answer = s->held[op->hold] = s->object[op->name];
+		return;
+	default:
+		by_handle(s, op, answer);
 		return;
 	}
 }
@@ -363,7 +296,7 @@ struct answer {
 
 static bool reads_like(uint32_t content, const struct answer *a)
 {
-	uint32_t size = model.at[content].size;
+	uint32_t size = wire__content_size(content);
 
 	if (a->status == -ENOENT || content == WIRE_ABSENT)
 		return a->status == -ENOENT && content == WIRE_ABSENT;
@@ -373,12 +306,7 @@ static bool reads_like(uint32_t content, const struct answer *a)
 		return true;
 	if (a->got != (a->offset < size ? min_u32(a->asked, size - a->offset) : 0))
 		return false;
-	if (model.at[content].compared != model.answers) {
-		model.at[content].equal =
-			memcmp(content_bytes(content) + a->offset, a->bytes, a->got) == 0;
-		model.at[content].compared = model.answers;
-	}
-	return model.at[content].equal;
+	return wire__content_has(content, a->bytes, a->offset, a->got, model.answers);
 }
 
 /* Of a file that has lost its names nothing is known but that. */
@@ -397,8 +325,14 @@ static bool fits(const struct wire_op *op, uint32_t answer, const struct answer 
 		if (answer == WIRE_DEAD)
 			return !a->status || a->status == -ESTALE;
 		return !a->status && a->size == (answer & ~NAMELESS);
+	case WIRE_GET_ATTR:
+		if (answer == WIRE_DEAD)
+			return !a->status || a->status == -ESTALE || a->status == -ENODATA;
+		answer &= ~NAMELESS;
+		return answer ? !a->status && a->size == answer : a->status == -ENODATA;
 	case WIRE_TRUNCATE:
 	case WIRE_PUNCH:
+	case WIRE_SET_ATTR:
 		if (answer == WIRE_DEAD)
 			return !a->status || a->status == -ESTALE;
 		return !a->status;
@@ -414,9 +348,13 @@ static uint32_t names_of(const struct wire_group *g, const struct wire_op *op)
 
 	if (op->kind == WIRE_HOLD)
 		return 1u << op->name | 1u << (WIRE_NAMES + op->hold);
+	if (op->kind == WIRE_MKDIR || op->kind == WIRE_RMTREE)
+		return (1u << WIRE_NAMES) - 1;
 	if (!op->object)
-		return 1u << op->name |
-		       (op->kind == WIRE_RENAME || op->kind == WIRE_EXCHANGE ? 1u << op->to : 0);
+		return 1u << op->name | (op->kind == WIRE_RENAME || op->kind == WIRE_EXCHANGE ||
+							 op->kind == WIRE_LINK
+						 ? 1u << op->to
+						 : 0);
 	for (uint32_t i = 0; i < g->count; i++)
 		for (uint32_t k = 0; k < WIRE_NAMES + WIRE_HOLDS; k++)
 			if ((k < WIRE_NAMES ? g->state[i].object[k]
@@ -504,11 +442,13 @@ static bool over(uint32_t group, uint32_t x, const struct answer *a)
 	return true;
 }
 
-static const char *kind_name(enum wire_kind kind)
+const char *wire__kind_name(enum wire_kind kind)
 {
-	static const char *const names[] = { "put",   "append",         "write",  "truncate",
-					     "punch", "unlink",         "rename", "exchange",
-					     "read",  "read by handle", "hold" };
+	static const char *const names[] = {
+		"put",           "append",        "write", "truncate",       "punch", "unlink",
+		"rename",        "exchange",      "read",  "read by handle", "hold",  "link",
+		"set attribute", "get attribute", "mkdir", "rmtree"
+	};
 
 	return names[kind];
 }
@@ -527,9 +467,9 @@ static bool told(uint32_t group, int x, const struct answer *a)
 	return sim_wrong(
 		"no order explains %s of /g%u/n%u (change %u, of file %u, %u bytes at %u): "
 		"status %d, size %lld, %u bytes from %u, change %u's %llu first",
-		kind_name(was.kind), group, was.name, was.id, was.object, was.size, was.offset,
-		a->status, (long long)a->size, a->got, a->offset, (unsigned)(word >> 32),
-		(unsigned long long)(word & UINT32_MAX) * 8);
+		wire__kind_name(was.kind), group, was.name, was.id, was.object, was.size,
+		was.offset, a->status, (long long)a->size, a->got, a->offset,
+		(unsigned)(word >> 32), (unsigned long long)(word & UINT32_MAX) * 8);
 }
 
 bool wire_did(uint32_t group, int op, int status, uint64_t size)
@@ -617,7 +557,7 @@ void wire_hold_end(uint32_t group, uint32_t hold)
 
 		if (s.kept[hold])
 			slacken(g, &s, s.held[hold]);
-		s.held[hold] = s.kept[hold] = 0;
+		s.held[hold] = s.kept[hold] = s.kept_attr[hold] = 0;
 		set_add(&s);
 	}
 	group_take(g, 0);
@@ -640,7 +580,7 @@ bool wire_not_done(uint32_t group, int op)
 
 	return forget(group, (uint32_t)op, true) ||
 	       sim_wrong("%s of /g%u/n%u (change %u) was refused, and it took place",
-			 kind_name(was.kind), group, was.name, was.id);
+			 wire__kind_name(was.kind), group, was.name, was.id);
 }
 
 void wire_ended(uint32_t group, int op)
@@ -726,7 +666,7 @@ uint32_t wire_id(void)
 void wire_model_begin(void)
 {
 	wire_model_end();
-	(void)content_new(&(struct content){ 0 }); /* 0 is absent */
+	wire__contents_begin();
 	set_grow();
 	for (uint32_t i = 0; i < WIRE_GROUPS; i++) {
 		set_begin();
@@ -740,18 +680,64 @@ void wire_model_end(void)
 	for (uint32_t i = 0; i < WIRE_GROUPS; i++)
 		free(wire_group[i].state);
 	memset(wire_group, 0, sizeof(wire_group));
-	free(model.at);
+	wire__contents_end();
 	free(model.set);
 	free(model.hash);
 	memset(&model, 0, sizeof(model));
 }
 
-static void describe_content(uint32_t content)
+/* Files, not names; *bytes of them. */
+static uint32_t files_in(const struct wire_state *s, uint64_t *bytes)
 {
-	printf(" %u bytes:", model.at[content].size);
-	for (uint32_t at = content; at; at = model.at[at].parent)
-		printf(" %s %u (%u+%u)", kind_name(model.at[at].kind), model.at[at].id,
-		       model.at[at].offset, model.at[at].length);
+	uint32_t files = 0;
+
+	*bytes = 0;
+	for (uint32_t k = 0; k < WIRE_NAMES; k++) {
+		if (!s->object[k] || name_of(s, s->object[k]) != (int)k)
+			continue;
+		files++;
+		*bytes += wire__content_size(s->content[k]);
+	}
+	return files;
+}
+
+bool wire_totals_are(uint32_t group, int status, uint64_t entries, uint64_t bytes)
+{
+	const struct wire_group *g = &wire_group[group];
+
+	for (uint32_t i = 0; i < g->count; i++) {
+		const struct wire_state *s = &g->state[i];
+		uint64_t in_all, names = 0;
+
+		(void)files_in(s, &in_all);
+		for (uint32_t k = 0; k < WIRE_NAMES; k++)
+			names += s->object[k] != 0;
+		if (s->gone ? status == -ENOENT : !status && entries == names && bytes == in_all)
+			return true;
+	}
+	model.wrong = group;
+	return sim_wrong("/g%u has totals of %llu names, %llu bytes: %d", group,
+			 (unsigned long long)entries, (unsigned long long)bytes, status);
+}
+
+void wire_inodes(uint64_t *least, uint64_t *most)
+{
+	uint64_t bytes;
+
+	*least = *most = 1; /* the root */
+	for (uint32_t n = 0; n < WIRE_GROUPS; n++) {
+		const struct wire_group *g = &wire_group[n];
+		uint32_t few = UINT32_MAX, many = 0;
+
+		for (uint32_t i = 0; i < g->count; i++) {
+			uint32_t inodes = files_in(&g->state[i], &bytes) + !g->state[i].gone;
+
+			few = min_u32(few, inodes);
+			many = max_u32(many, inodes);
+		}
+		*least += few;
+		*most += many;
+	}
 }
 
 uint32_t wire_size_most(uint32_t group)
@@ -761,10 +747,10 @@ uint32_t wire_size_most(uint32_t group)
 
 	for (uint32_t i = 0; i < g->count; i++)
 		for (uint32_t k = 0; k < WIRE_NAMES; k++)
-			most = max_u32(most, model.at[g->state[i].content[k]].size);
+			most = max_u32(most, wire__content_size(g->state[i].content[k]));
 	for (uint32_t i = 0; i < g->count; i++)
 		for (uint32_t k = 0; k < WIRE_HOLDS; k++)
-			most = max_u32(most, model.at[g->state[i].kept[k]].size);
+			most = max_u32(most, wire__content_size(g->state[i].kept[k]));
 	for (uint32_t i = 0; i < WIRE_OPEN; i++)
 		if (g->op[i].used)
 			more += g->op[i].size + g->op[i].offset;
@@ -779,19 +765,19 @@ void wire_describe(void)
 	for (uint32_t i = 0; i < WIRE_OPEN; i++)
 		if (g->op[i].used)
 			printf("# open: %s of n%u (n%u), change %u, file %u, %u+%u, client %u%s\n",
-			       kind_name(g->op[i].kind), g->op[i].name, g->op[i].to, g->op[i].id,
-			       g->op[i].object, g->op[i].offset, g->op[i].size, g->op[i].client,
-			       g->op[i].ended ? ", ended" : "");
+			       wire__kind_name(g->op[i].kind), g->op[i].name, g->op[i].to,
+			       g->op[i].id, g->op[i].object, g->op[i].offset, g->op[i].size,
+			       g->op[i].client, g->op[i].ended ? ", ended" : "");
 	for (uint32_t i = 0; i < min_u32(g->count, 8); i++)
 		for (uint32_t k = 0; k < WIRE_NAMES; k++) {
 			printf("# state %u: n%u is file %u,", i, k, g->state[i].object[k]);
-			describe_content(g->state[i].content[k]);
+			wire__content_describe(g->state[i].content[k]);
 			printf("\n");
 		}
 	for (uint32_t i = 0; i < min_u32(g->count, 8); i++)
 		for (uint32_t k = 0; k < WIRE_HOLDS; k++) {
 			printf("# state %u: hold %u is of file %u,", i, k, g->state[i].held[k]);
-			describe_content(g->state[i].kept[k]);
+			wire__content_describe(g->state[i].kept[k]);
 			printf("\n");
 		}
 }

@@ -12,6 +12,9 @@
  * A file that is held stays in the group's states when it loses its name: what is asked by handle
  * is then as strict as before.  Of one that nobody holds for sure nothing is known but that.
  *
+ * A file may have several names in its group, and an attribute; some groups are removed whole, and
+ * made again.  What is below them, as the appliance counts it, is compared at the end.
+ *
  * What a file holds is a chain of changes: a put of its own bytes, appends, writes, truncates; each
  * byte names the change that it came from and where it stood in it.
  */
@@ -22,6 +25,7 @@
 #include <stdint.h>
 
 #define WIRE_GROUPS   12u
+#define WIRE_TREES    2u /* the first groups are removed with all that is in them, and made again */
 #define WIRE_NAMES    3u
 #define WIRE_HOLDS    2u /* files of one group that are held at once */
 #define WIRE_OPEN     5u /* operations of one group: each more makes states many times as many */
@@ -41,6 +45,11 @@ enum wire_kind {
 	WIRE_READ, /* by name: also what a stat or a listing says of it */
 	WIRE_READ_HANDLE,
 	WIRE_HOLD, /* the file that has the name now stays */
+	WIRE_LINK,
+	WIRE_SET_ATTR, /* by handle: the change's number is the value */
+	WIRE_GET_ATTR,
+	WIRE_MKDIR, /* the group's directory */
+	WIRE_RMTREE,
 };
 
 struct wire_op {
@@ -102,6 +111,11 @@ void wire_closed(uint32_t group, int op);
 
 /* No file of the group is longer than that, whatever takes place. */
 uint32_t wire_size_most(uint32_t group);
+
+/* May these be the totals of its directory, now that nothing is under way?  And so many inodes are
+ * there then. */
+bool wire_totals_are(uint32_t group, int status, uint64_t entries, uint64_t bytes);
+void wire_inodes(uint64_t *least, uint64_t *most);
 
 /* The bytes of change `id` from `offset` on. */
 void wire_bytes(uint32_t id, uint32_t offset, uint8_t *to, uint32_t size);
