@@ -175,6 +175,7 @@ static int take_slots(struct app_core *core)
 	}
 	for (uint32_t i = 0; i < holds; i++) {
 		list_init(&core->hold_slot[i].link);
+		list_init(&core->hold_slot[i].late);
 		list_push_back(&core->hold_free, &core->hold_slot[i].link);
 		core->hold_free_count++;
 	}

@@ -355,7 +355,7 @@ enum app_next app_name_step(struct app_op *op)
 			return app_op_end(op, op->begin_status);
 		if (op->call == META_OP_PUT_BEGIN)
 			err = hidden_take(op);
-		else if (op->flags & META_HOLD)
+		else if (op->flags & META_HOLD && !app_hold_again(op))
 			err = app_hold_begin(op);
 		if (err)
 			return app_op_end(op, err);
@@ -363,6 +363,8 @@ enum app_next app_name_step(struct app_op *op)
 		if (op->names == 2)
 			op->meta.other = op->target[1];
 		op->meta.flags = op->flags;
+		if (op->hold && op->hold->taken)
+			op->meta.flags ^= META_HOLD | META_MAY_HOLD;
 		op->at = NAME_CALLED;
 		if (!app_op_meta(op, op->call))
 			return APP_WAIT;

@@ -293,8 +293,10 @@ struct app_hidden {
 
 /* A file that a connection has open, or had: app_hold.c. */
 struct app_hold {
-	struct list link;
+	struct list link;            /* of hold_free, or of its bucket */
+	struct list late;            /* of hold_linger */
 	struct app_session *session; /* NULL: it lingers */
+	uint64_t client;             /* fab_session's */
 	struct meta_handle handle;
 	uint64_t until_ns;
 	bool taken; /* the store counts it */
@@ -363,6 +365,8 @@ struct app_core {
 	struct list hold_free;
 	uint32_t hold_free_count;
 	struct list hold_linger;
+	uint32_t hold_linger_count;
+	uint32_t hold_going; /* of them, let go just now */
 	struct list hold_bucket[APP_HOLD_BUCKETS];
 
 	struct app_turns turns;   /* keys */
@@ -660,6 +664,8 @@ void app_aborts_begin(struct app_core *core);
 
 /* op is to hold what it finds: 0, or -EMFILE, -ENFILE. */
 must_check int app_hold_begin(struct app_op *op);
+/* An earlier connection of the client held what op names by handle: op->hold is that. */
+bool app_hold_again(struct app_op *op);
 /* What it had the store look for, with META_HOLD, is over. */
 void app_hold_looked(struct app_op *op);
 /* It is over: its session has op->hold, or nobody. */

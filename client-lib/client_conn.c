@@ -287,18 +287,19 @@ static int slots_create(struct weka_client *c, const struct weka_options *o)
 	list_init(&c->pending);
 	list_init(&c->cut);
 	c->done_last = &c->done_first;
-	c->slots = calloc(o->requests_max, sizeof(*c->slots));
-	c->deadline_ns = calloc(o->requests_max, sizeof(*c->deadline_ns));
+	c->slots = calloc(o->requests_max + 1, sizeof(*c->slots));
+	c->deadline_ns = calloc(o->requests_max + 1, sizeof(*c->deadline_ns));
 	c->batch_memory = malloc(batch_bytes * o->batches_max);
 	if (!c->slots || !c->deadline_ns || !c->batch_memory)
 		return -ENOMEM;
 	memset(c->batch_memory, 0, batch_bytes * o->batches_max);
 	c->requests_max = o->requests_max;
-	for (i = 0; i < o->requests_max; i++) {
+	for (i = 0; i <= o->requests_max; i++) { /* the last is the library's own */
 		list_init(&c->slots[i].node);
 		c->slots[i].index = i;
 		c->slots[i].batch = &c->slots[i].one;
-		list_push_back(&c->free, &c->slots[i].node);
+		if (i < o->requests_max)
+			list_push_back(&c->free, &c->slots[i].node);
 	}
 	for (i = 0; i < o->batches_max; i++) {
 		union client_batch *b = (void *)((char *)c->batch_memory + i * batch_bytes);

@@ -192,8 +192,8 @@ struct weka_client {
 	struct weka_req **done_last;
 	uint32_t out_count; /* requests that are not yet done */
 	uint32_t requests_max;
-	uint64_t *deadline_ns; /* a slot's; 0: none yet, UINT64_MAX: none */
-	struct client_slot *slots;
+	uint64_t *deadline_ns;     /* a slot's; 0: none yet, UINT64_MAX: none */
+	struct client_slot *slots; /* requests_max, and one for `own` */
 	union client_batch *batches_free;
 	struct client_lease *leases;
 	struct client_lease *leases_free;

@@ -48,7 +48,8 @@ static void slot_free(struct weka_client *c, struct client_slot *slot)
 		slot->batch = &slot->one;
 	}
 	slot->state = CLIENT_FREE;
-	list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
+	if (likely(slot->index < c->requests_max))
+		list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
 }
 
 static int window_check(const struct weka_client *c, const struct weka_window *w)
@@ -93,11 +94,13 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 		if (c->dead)
 			return -ENOTCONN;
 	}
-	if (unlikely(list_empty(&c->free)))
+	if (unlikely(list_empty(&c->free)) && !client__is_own(c, req))
 		return -EAGAIN;
 	ASSERT(priv->state != CLIENT_REQ_OUT); /* submitted twice */
 
-	slot = list_entry(list_pop_front(&c->free), struct client_slot, node);
+	slot = client__is_own(c, req)
+		       ? &c->slots[c->requests_max]
+		       : list_entry(list_pop_front(&c->free), struct client_slot, node);
 	ASSERT(slot->state == CLIENT_FREE && !slot->lease);
 	slot->call.type = type;
 	slot->call.region = NULL;

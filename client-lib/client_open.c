@@ -18,7 +18,9 @@
  *
  *  (1) An entry is in a bucket while users or held is not 0, or a request is about it; else it is
  *      free.
- *  (2) It is on `todo` if something is to be done for it; `own` is out for at most one batch.
+ *  (2) It is on `todo` if something is to be done for it; `own` is out for at most one batch, in a
+ *      slot that no request of the program's can have, and without a deadline: who gave it up could
+ *      not tell what of it was done, and would let go too often.
  *  (3) held counts what the keeper was answered, by the connection that it is now.
  *  (4) opening counts requests in flight that will take an entry: there is one for each.
  */
@@ -74,25 +76,31 @@ static bool is_kept_by(const struct weka_client *c, uint32_t number)
 	return c->keeper == number && lane->at == CLIENT_UP && lane->life == c->keeper_life;
 }
 
-/* Nothing is held by the connection that takes over: (3). */
-static wk_cold void keeper_new(struct weka_client *c)
+/* All that is open: nobody has it open any more, or nobody holds it for us. */
+static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 {
-	struct client_lane *lane = client__lane_first(c);
-	uint32_t i;
-
-	c->keeper = (uint32_t)(lane - c->lanes);
-	c->keeper_life = lane->life;
-	for (i = 0; i <= c->open_mask; i++) {
+	for (uint32_t i = 0; i <= c->open_mask; i++) {
 		struct list *node = c->open_bucket[i].next, *next;
 
 		for (; node != &c->open_bucket[i]; node = next) {
 			struct client_open *o = list_entry(node, struct client_open, link);
 
 			next = node->next;
-			o->held = 0;
+			o->users = used ? o->users : 0;
+			o->held = held ? o->held : 0;
 			settle(c, o);
 		}
 	}
+}
+
+/* Nothing is held by the connection that takes over: (3). */
+static wk_cold void keeper_new(struct weka_client *c)
+{
+	struct client_lane *lane = client__lane_first(c);
+
+	c->keeper = (uint32_t)(lane - c->lanes);
+	c->keeper_life = lane->life;
+	each_open(c, true, false);
 }
 
 struct client_lane *client__keeper(struct weka_client *c)
@@ -229,6 +237,7 @@ static void own_send(struct weka_client *c)
 
 	if (err)
 		return; /* later */
+	c->own.timeout_ns = WEKA_FOREVER;
 	c->own_count = own_fill(c, &c->own_type);
 	slot->call.type = c->own_type;
 	slot->call.args.batch.count = c->own_count;

@@ -301,6 +301,7 @@ enum meta_op_flags {
 	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change; who must be allowed that */
 	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
 	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
+	META_MAY_HOLD = 1 << 9,   /* stat: for who holds it already: may it still? */
 };
 
 enum meta_set_mask {

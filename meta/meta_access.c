@@ -63,7 +63,7 @@ int meta__may_hold(struct meta *m, const struct meta_op *op, const struct meta__
 	struct meta_op by_handle = { .target = { .handle = in->handle } };
 	int rc;
 
-	if (!(op->flags & META_HOLD) || in->type != META_TYPE_FILE)
+	if (!(op->flags & (META_HOLD | META_MAY_HOLD)) || in->type != META_TYPE_FILE)
 		return 0;
 	if (in->flags & META__INODE_HIDDEN)
 		return -EINVAL; /* its session's, and nobody else's */

@@ -316,21 +316,32 @@ Test(weka_posix_open, there_are_limits_and_they_say_so)
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
-/* So many that nothing lingers: what is open then is what somebody has asked for. */
-static struct weka_client *crowd(uint32_t of_others)
-{
-	struct weka_client *other = app_rig_connect(&rig);
+/* So many that nothing lingers beside `held`: what is open then is what somebody has asked for. */
+enum { CROWD = 8 };
+static struct weka_client *others[CROWD];
 
-	for (uint32_t i = 0; i < OPENS_MAX / 2 - of_others; i++)
-		while (weka_open(other, "/g", 0, 0, &attr) != 0)
-			usleep(1000);
-	wait_opens(client, OPENS_MAX / 2);
-	return other;
+static void crowd(uint32_t held)
+{
+	for (int i = 0; i < CROWD; i++) {
+		int err;
+
+		others[i] = app_rig_connect(&rig);
+		while (held < OPENS_MAX - 1 &&
+		       (err = weka_open(others[i], "/g", 0, 0, &attr)) != -EMFILE)
+			held += err == 0;
+	}
+	cr_assert_eq(held, OPENS_MAX - 1);
+	wait_opens(client, held);
+}
+
+static void crowd_ends(void)
+{
+	for (int i = 0; i < CROWD; i++)
+		weka_close(others[i]);
 }
 
 Test(weka_posix_open, it_outlives_a_session_that_breaks)
 {
-	struct weka_client *other;
 	struct weka_attr f;
 
 	begin("tcp");
@@ -347,7 +358,7 @@ Test(weka_posix_open, it_outlives_a_session_that_breaks)
 	}
 	cr_assert_geq(counters().reconnects, 3);
 	cr_assert_eq(counters().opens_lost, 0);
-	other = crowd(2);
+	crowd(2);
 	attr = f;
 	is_kept(client, 100000);
 	cr_assert_eq(weka_close_file(client, &f.handle), 0);
@@ -355,7 +366,54 @@ Test(weka_posix_open, it_outlives_a_session_that_breaks)
 	cr_assert_eq(weka_close_file(client, &f.handle), 0);
 	cr_assert_eq(weka_close_file(client, &f.handle), -EBADF);
 	wait_stale(client, &f.handle);
-	weka_close(other);
+	crowd_ends();
+	end();
+}
+
+/* Held twice for a while, and what lingers is the same client's: that is no want of places. */
+Test(weka_posix_open, so_does_all_that_it_may_have_open)
+{
+	struct weka_attr f[OPENS_MAX / 2];
+	char path[16];
+
+	begin("tcp");
+	for (int i = 0; i < OPENS_MAX / 2; i++) {
+		snprintf(path, sizeof(path), "/f%d", i);
+		put(path, 5000);
+		open_as(client, path);
+		f[i] = attr;
+		cr_assert_eq(weka_unlink(client, path), 0);
+	}
+	for (int round = 0; round < 4; round++) {
+		cut(0);
+		for (int i = 0; i < OPENS_MAX / 2; i++) {
+			attr = f[i];
+			is_kept(client, 5000);
+		}
+		wait_opens(client, OPENS_MAX / 2);
+	}
+	cr_assert_eq(counters().opens_lost, 0);
+	for (int i = 0; i < OPENS_MAX / 2; i++)
+		cr_assert_eq(weka_close_file(client, &f[i].handle), 0);
+	wait_opens(client, 0);
+	end();
+}
+
+/* Its LET_GO is in nobody's way: who may have one request gets one. */
+Test(weka_posix_open, closing_takes_no_place_of_a_request)
+{
+	struct weka_options options = { .size_bytes = sizeof(options), .requests_max = 1 };
+	struct weka_key key = { .id = "weka", .secret = app_rig_secret };
+	struct weka_client *one;
+
+	begin_any("shm");
+	put("/f", 10);
+	cr_assert_eq(weka_connect(fab_server_address(rig.srv, 0), &key, &options, &one), 0);
+	for (int i = 0; i < 100; i++) {
+		open_as(one, "/f");
+		cr_assert_eq(weka_close_file(one, &attr.handle), 0);
+	}
+	weka_close(one);
 	end();
 }
 
@@ -389,23 +447,19 @@ Test(weka_posix_open, a_client_that_is_gone_keeps_nothing_that_is_wanted)
 {
 	struct weka_client *killed;
 	struct weka_attr f;
-	char path[16];
 
 	begin("tcp");
 	killed = app_rig_connect(&rig);
 	put("/f", 100000);
+	put("/g", 10);
 	open_as(killed, "/f");
 	f = attr;
 	cr_assert_eq(weka_unlink(client, "/f"), 0);
+	shutdown(killed->lanes[0].conn->fd, SHUT_RDWR);
 	weka_close(killed);
-	for (int i = 0; i < OPENS_MAX / 2; i++) {
-		snprintf(path, sizeof(path), "/g%d", i);
-		put(path, 10);
-		while (weka_open(client, path, 0, 0, &attr) != 0)
-			usleep(1000);
-	}
+	crowd(0);
 	wait_stale(client, &f.handle);
-	wait_opens(client, OPENS_MAX / 2);
+	crowd_ends();
 	end();
 }
 
