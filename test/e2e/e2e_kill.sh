@@ -54,6 +54,41 @@ done <"$DIR/all"
 check "the import completes" ctl -q import "$DIR/src" /tree
 check "export" ctl -q export /tree "$DIR/out"
 check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
+
+# A reader with a file open that has no name any more: it is killed, then the appliance is.
+free() { ctl --json status | sed -n 's/.*"free_bytes":\([0-9]*\).*/\1/p'; }
+opens() { ctl --json status | sed -n 's/.*"opens":\([0-9]*\).*/\1/p'; }
+read_slowly() { # the first byte comes: /held is open, and then it has no name
+	ctl put "$DIR/long" /held
+	rm -f "$DIR/pipe" && mkfifo "$DIR/pipe"
+	ctl cat /held >"$DIR/pipe" 2>"$DIR/cat.err" &
+	CAT=$!
+	exec 7<"$DIR/pipe"
+	dd bs=1 count=1 <&7 >"$DIR/long.got" 2>/dev/null
+	ctl rm /held
+}
+freed() { for _ in $(seq 200); do [ "$(free)" -ge "$1" ] && return; sleep 0.1; done; free; return 1; }
+dd if=/dev/urandom of="$DIR/long" bs=1M count=40 2>/dev/null
+before=$(free)
+read_slowly
+kill -9 $CAT
+wait $CAT 2>/dev/null
+exec 7<&-
+is "what a killed client had open lingers" 1 "$(opens)"
+read_slowly
+is "another one's beside it" 2 "$(opens)"
+crash
+check "a restart while files without names are open" start
+cat <&7 >>"$DIR/long.got"
+exec 7<&-
+if wait $CAT; then
+	not_ok "who has one open is told that it is gone"
+else
+	check "who has one open is told that it is gone" grep -qi "stale" "$DIR/cat.err"
+fi
+check "what it got until then is the file's" cmp -n "$(stat -c %s "$DIR/long.got")" "$DIR/long" "$DIR/long.got"
+is "nobody has anything open" 0 "$(opens)"
+check "and its room is there again" freed $((before - 4 * 1024 * 1024))
 check "a clean stop" stop
 check "check finds nothing wrong" "$BIN/wekactl" check "$D0" "$D1"
 finish
