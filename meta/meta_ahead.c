@@ -85,7 +85,7 @@ static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_
 	    meta__key_class(&at) != META__CLASS_NAME)
 		return 0;
 	meta__leaf_value(f->page, pos, &value, &value_len);
-	return meta__name_parse(value, value_len, &is) ? 0 : is.child;
+	return meta__name_parse(&at, value, value_len, &is) ? 0 : is.child;
 }
 
 /* Of a handle: its extent.  The inode of a small file stands just before; that of a large one is

@@ -159,7 +159,8 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 	uint64_t dir = meta__key_dir(key);
 	struct meta__name n;
 
-	if (meta__name_parse(value, len, &n) != 0 || meta__key_kind(key) || meta__key_index(key) ||
+	if (meta__name_parse(key, value, len, &n) != 0 || meta__key_kind(key) ||
+	    meta__key_index(key) ||
 	    meta__name_hash(m, dir, n.bytes, n.len) != meta__key_hash(key)) {
 		meta__problem(m, "directory %llx: a name is malformed", (unsigned long long)dir);
 		return;
@@ -240,20 +241,18 @@ static void inode_end(struct meta *m)
 static void check_inode(struct meta *m, const struct meta_key *key, const void *value, uint32_t len)
 {
 	struct meta__checker *c = m->checker;
+	const struct meta_handle h = meta__key_handle(key);
 	struct meta__inode *in = &c->inode;
 	bool orphan;
 
 	inode_end(m);
-	if (meta__inode_parse(value, len, in) != 0 || meta__key_index(key) ||
+	if (meta__inode_parse(c->shard, &h, value, len, in) != 0 || meta__key_index(key) ||
 	    meta__dir_shard(m, meta__key_dir(key)) != c->shard) {
 		meta__problem(m, "shard %u: inode %llx.%llx.%llx is malformed", c->shard,
-			      (unsigned long long)meta__key_dir(key),
-			      (unsigned long long)meta__key_hash(key),
-			      (unsigned long long)meta__key_uniq(key));
+			      (unsigned long long)h.dir, (unsigned long long)h.hash,
+			      (unsigned long long)h.uniq);
 		return;
 	}
-	in->handle = (struct meta_handle){ meta__key_dir(key), meta__key_hash(key),
-					   meta__key_uniq(key) };
 	c->in_inode = true;
 	c->inode_blocks = 0;
 	c->tail_len = 0;

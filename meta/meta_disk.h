@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#define META_FORMAT_VERSION 2u
+#define META_FORMAT_VERSION 3u
 #define META_PAGE_BYTES     16384u
 #define META_PAGE_BLOCKS    4u
 #define META_VALUE_MAX      2304u /* of a record: 6 of the largest fit a page */
@@ -23,40 +23,30 @@ struct meta_key_disk {
 	le64 w[3];
 };
 
-/* Names: FORMAT.md "Name record"; followed by the name's bytes. */
-struct meta_name_disk {
-	le64 dir;     /* of the handle                         */
-	le64 hash;    /* of the handle                         */
-	le64 uniq;    /* of the handle                         */
-	le64 child;   /* a directory's own number; else 0      */
-	uint8_t type; /* enum meta_type                        */
-	uint8_t name_len;
-	uint8_t reserved[6];
-};
+/* FORMAT.md "Name record": a byte; then what it says is there, and the name's bytes. */
+#define META__NAME_HANDLE 0x80u /* beside enum meta_type: another handle than the key's */
 
-/* FORMAT.md "Inode record"; followed by inline_len bytes. */
+/* FORMAT.md "Inode record": then mtime_ns, what `fields` says is there, checksum, inline bytes. */
 struct meta_inode_disk {
-	le64 ino;
-	le64 child; /* a directory's own number; else 0                 */
-	le64 size;
-	le64 blocks;
-	le64 mtime_ns;
-	le64 ctime_ns;
-	le64 atime_ns;
-	le64 trim_from; /* while META__INODE_TRIMMING: chunks from here on are being freed */
-	le32 mode;
-	le32 uid;
-	le32 gid;
-	le32 nlink;
-	le32 epoch;      /* truncate epoch                                   */
-	le32 inline_crc; /* of the inline bytes, or of the tail, as a zero-padded block */
-	le16 inline_len;
-	uint8_t type;
-	uint8_t flags;
-	le16 tail_len; /* bytes in TAIL records; then inline_len is 0 */
-	le16 xattrs;   /* extended attributes, in XATTR records       */
-	le64 counted;  /* the directory that counts its bytes; 0: none does */
+	le16 mode; /* and from bit 12 on the type */
+	le16 fields;
 };
+#define META__INODE_TYPE_SHIFT 12u
+#define META__INODE_FLAGS      0x000fu /* enum meta__inode_flags */
+/* What is there, in this order: of four a le32, of the others a le64. */
+#define META__HAS_NLINK     0x0010u /* else 1                                              */
+#define META__HAS_TAIL      0x0020u /* tail_len; else 0                                    */
+#define META__HAS_XATTRS    0x0040u /* else 0                                              */
+#define META__HAS_EPOCH     0x0080u /* else 0                                              */
+#define META__HAS_NUMBER    0x0100u /* a directory's; counted, else the key's directory    */
+#define META__HAS_TRIM_FROM 0x0200u /* else 0                                              */
+#define META__HAS_CTIME     0x0400u /* else it is mtime                                    */
+#define META__HAS_ATIME     0x0800u /* else it is ctime                                    */
+#define META__HAS_OWNER     0x1000u /* uid, gid, a le32 each; else 0 and 0                 */
+#define META__HAS_SIZE      0x2000u /* else the bytes of it that the index holds           */
+#define META__HAS_BLOCKS    0x4000u /* else what a file's other bytes take                 */
+#define META__INODE_FIELDS  0x7fffu /* with the flags */
+#define META__INODE_RARE    0x03ffu /* most files have none of these */
 
 /* FORMAT.md "Attribute record", piece 0; followed by the name, and by a value that is short. */
 struct meta_xattr_disk {
@@ -158,8 +148,7 @@ static_assert(sizeof(struct meta_slot_disk) == 32, "FORMAT.md 4");
 static_assert(sizeof(struct meta_child_disk) == 32, "FORMAT.md 4");
 static_assert(sizeof(struct meta_leaf_disk) == META_PAGE_BYTES, "FORMAT.md 4");
 static_assert(sizeof(struct meta_inner_disk) == META_PAGE_BYTES, "FORMAT.md 4");
-static_assert(sizeof(struct meta_name_disk) == 40, "FORMAT.md 5");
-static_assert(sizeof(struct meta_inode_disk) == 104, "FORMAT.md 5");
+static_assert(sizeof(struct meta_inode_disk) == 4, "FORMAT.md 5");
 static_assert(sizeof(struct meta_xattr_disk) == 8, "FORMAT.md 5");
 static_assert(sizeof(struct meta_dir_disk) == 88, "FORMAT.md 5");
 static_assert(sizeof(struct meta_totals_disk) == 64, "FORMAT.md 5");

@@ -26,7 +26,7 @@ static int records(struct meta_raw *r, const struct meta_handle *h, struct meta_
 	meta__table_begin(t, "record", record_columns);
 	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
 	       meta__key_cmp(&key, &end) <= 0) {
-		if (meta__dump_record(t, &key, false, value, len))
+		if (meta__dump_record(t, shard, &key, false, value, len))
 			err = -EUCLEAN;
 		key = meta__key_next(key);
 	}

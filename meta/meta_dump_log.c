@@ -97,7 +97,7 @@ static int records(struct meta_raw *r, const struct meta__raw_block *b, struct m
 			meta__cell(t, number);
 			meta__cell(t, part.shard);
 			meta__cell(t, part.seq);
-			if (meta__dump_record(t, &mut[i].key, mut[i].del, mut[i].value,
+			if (meta__dump_record(t, part.shard, &mut[i].key, mut[i].del, mut[i].value,
 					      mut[i].value_len))
 				err = -EUCLEAN;
 		}

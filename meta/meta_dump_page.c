@@ -71,6 +71,7 @@ static void head_row(const void *page, uint64_t baddr, const char *why, struct m
 
 static int leaf_rows(const void *page, const char *what, struct meta__table *t)
 {
+	const uint32_t shard = le32_get(((const struct meta_page_disk *)page)->shard);
 	int err = 0;
 
 	meta__table_begin(t, what, leaf_columns);
@@ -80,7 +81,7 @@ static int leaf_rows(const void *page, const char *what, struct meta__table *t)
 		uint32_t len;
 
 		meta__page_record(page, i, &key, &value, &len);
-		if (meta__dump_record(t, &key, false, value, len))
+		if (meta__dump_record(t, shard, &key, false, value, len))
 			err = -EUCLEAN;
 	}
 	return err;
@@ -204,7 +205,7 @@ static int follow(struct meta_raw *r, struct meta__raw_path *p, struct meta__tab
 		if (way_rows(r, "its inode", meta__dir_shard(&r->m, p->name.handle.dir), &key, t))
 			err = -EUCLEAN;
 		meta__table_begin(t, "record", leaf_columns);
-		if (meta__dump_record(t, &p->key, false, p->value, p->value_len))
+		if (meta__dump_record(t, p->shard, &p->key, false, p->value, p->value_len))
 			err = -EUCLEAN;
 	}
 	if (rc == -EIO || rc == -ENOENT) { /* where it ended */

@@ -33,11 +33,11 @@ static void say_handle(struct words *w, const struct meta_handle *h)
 
 static const char *const types[] = { "?", "file", "directory", "symlink" };
 
-static int say_name(struct words *w, const void *value, uint32_t len)
+static int say_name(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
 {
 	struct meta__name n;
 
-	if (meta__name_parse(value, len, &n))
+	if (meta__name_parse(key, value, len, &n))
 		return -EUCLEAN;
 	say(w, "'%.*s' is %s ", (int)n.len, n.bytes, types[n.type]);
 	say_handle(w, &n.handle);
@@ -46,17 +46,20 @@ static int say_name(struct words *w, const void *value, uint32_t len)
 	return 0;
 }
 
-static int say_inode(struct words *w, const void *value, uint32_t len)
+static int say_inode(struct words *w, uint32_t shard, const struct meta_key *key, const void *value,
+		     uint32_t len)
 {
+	const struct meta_handle h = meta__key_handle(key);
 	struct meta__inode in;
 
-	if (meta__inode_parse(value, len, &in))
+	if (meta__inode_parse(shard, &h, value, len, &in))
 		return -EUCLEAN;
 	say(w, "%s, mode %04o, uid %u, gid %u, names %u, size %llu, blocks %llu", types[in.type],
 	    in.mode, in.uid, in.gid, in.nlink, (unsigned long long)in.size,
 	    (unsigned long long)in.blocks);
 	say(w, ", mtime %lld, ctime %lld, atime %lld, ino %llx", (long long)in.mtime_ns,
-	    (long long)in.ctime_ns, (long long)in.atime_ns, (unsigned long long)in.ino);
+	    (long long)in.ctime_ns, (long long)in.atime_ns,
+	    (unsigned long long)meta__inode_ino(shard, &h));
 	if (in.child)
 		say(w, ", number %llx", (unsigned long long)in.child);
 	if (in.tail_len)
@@ -232,11 +235,12 @@ static const char *kind_of(const struct meta_key *key)
 	return class_ == META__CLASS_DIR ? "dir" : class_ == META__CLASS_NAME ? "name" : "?";
 }
 
-static int say_object(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
+static int say_object(struct words *w, uint32_t shard, const struct meta_key *key,
+		      const void *value, uint32_t len)
 {
 	switch (meta__key_kind(key)) {
 	case META__KIND_INODE:
-		return say_inode(w, value, len);
+		return say_inode(w, shard, key, value, len);
 	case META__KIND_EXTENT:
 		return say_extent(w, value, len);
 	case META__KIND_TAIL:
@@ -257,15 +261,16 @@ static int say_object(struct words *w, const struct meta_key *key, const void *v
 	}
 }
 
-static int say_value(struct words *w, const struct meta_key *key, const void *value, uint32_t len)
+static int say_value(struct words *w, uint32_t shard, const struct meta_key *key, const void *value,
+		     uint32_t len)
 {
 	if (kind_of(key)[0] == '?')
 		return -EUCLEAN;
 	switch (meta__key_class(key)) {
 	case META__CLASS_NAME:
-		return say_name(w, value, len);
+		return say_name(w, key, value, len);
 	case META__CLASS_OBJ:
-		return say_object(w, key, value, len);
+		return say_object(w, shard, key, value, len);
 	case META__CLASS_DIR:
 		return meta__key_index(key) ? say_totals(w, value, len) : say_dir(w, value, len);
 	case META__CLASS_ORPHAN:
@@ -280,7 +285,7 @@ static int say_value(struct words *w, const struct meta_key *key, const void *va
 	return -EUCLEAN;
 }
 
-int meta__dump_record(struct meta__table *t, const struct meta_key *key, bool del,
+int meta__dump_record(struct meta__table *t, uint32_t shard, const struct meta_key *key, bool del,
 		      const void *value, uint32_t value_len)
 {
 	const bool zone = meta__key_dir(key) == 0 && meta__key_class(key) == META__CLASS_ZONE;
@@ -299,7 +304,7 @@ int meta__dump_record(struct meta__table *t, const struct meta_key *key, bool de
 				(unsigned long long)meta__key_index(key));
 	if (del) {
 		say(&w, "deleted");
-	} else if (say_value(&w, key, value, value_len)) {
+	} else if (say_value(&w, shard, key, value, value_len)) {
 		err = -EUCLEAN;
 		say(&w, "malformed: %u bytes", value_len);
 	}

@@ -69,7 +69,7 @@ static void look_at(struct meta *m, const struct meta_key *key, const void *valu
 		if (zone == META__ZONE_NONE || !meta__zone_at(m, zone)->victim)
 			continue;
 		g->found[g->found_count++] = (struct meta__gc_found){
-			.handle = { meta__key_dir(key), meta__key_hash(key), meta__key_uniq(key) },
+			.handle = meta__key_handle(key),
 			.chunk = meta__key_index(key),
 		};
 		return;

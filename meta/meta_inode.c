@@ -18,17 +18,17 @@
 int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__inode *out)
 {
 	const struct meta_key key = meta__obj_key(h, META__KIND_INODE, 0);
+	const uint32_t shard = meta__dir_shard(m, h->dir);
 	const void *value;
 	uint32_t value_len;
 	int rc;
 
-	out->handle = *h;
-	out->shard = meta__dir_shard(m, h->dir);
-	rc = meta__get(m, out->shard, &key, &value, &value_len);
+	out->shard = shard;
+	rc = meta__get(m, shard, &key, &value, &value_len);
 	if (rc)
 		return rc;
-	if (meta__inode_parse(value, value_len, out))
-		return meta__bad_record(m, "inode", out->shard, &key);
+	if (meta__inode_parse(shard, h, value, value_len, out))
+		return meta__bad_record(m, "inode", shard, &key);
 	return 0;
 }
 
@@ -107,7 +107,6 @@ void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta
 		.handle = { at->dir, at->hash, uniq },
 		.shard = at->shard,
 		.type = type,
-		.ino = ((uint64_t)at->shard << META__HASH_BITS | uniq) + 1, /* 1: the root's */
 		.mtime_ns = op->wall_ns,
 		.ctime_ns = op->wall_ns,
 		.atime_ns = op->wall_ns,
@@ -158,7 +157,7 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 
 	*out = (struct meta_attr){
 		.handle = in->handle,
-		.ino = in->ino,
+		.ino = meta__inode_ino(in->shard, &in->handle),
 		.dir = in->child,
 		.type = in->type,
 		.mode = in->mode,

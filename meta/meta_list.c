@@ -82,7 +82,7 @@ static int name_at(struct meta *m, struct listing *l, struct meta_key *key, stru
 	if (meta__key_dir(key) != l->dir)
 		return -ENOENT;
 	if (meta__key_class(key) == META__CLASS_NAME)
-		return meta__name_parse(value, value_len, out)
+		return meta__name_parse(key, value, value_len, out)
 			       ? meta__bad_record(m, "name", l->shard, key)
 			       : 1;
 	if (meta__key_class(key) > META__CLASS_NAME && hash++ == META__MASK40)

@@ -106,7 +106,6 @@ int meta__plan_mkroot(struct meta *m, struct meta_op *op)
 		.handle = { META_ROOT_DIR, 0, 0 },
 		.shard = meta__dir_shard(m, META_ROOT_DIR),
 		.type = META_TYPE_DIR,
-		.ino = 1,
 		.child = META_ROOT_DIR,
 		.mtime_ns = op->wall_ns,
 		.ctime_ns = op->wall_ns,

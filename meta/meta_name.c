@@ -68,7 +68,7 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 			return rc == -ENOENT ? 0 : rc;
 		if (!same_hash(&key, at))
 			return 0;
-		if (meta__name_parse(value, value_len, &at->is) || meta__key_uniq(&key) == 0)
+		if (meta__name_parse(&key, value, value_len, &at->is) || meta__key_uniq(&key) == 0)
 			return meta__bad_record(m, "name", at->shard, &key);
 		if (at->is.len == len && memcmp(at->is.bytes, name, len) == 0)
 			break;
@@ -92,7 +92,8 @@ int meta__name_put(struct meta *m, const struct meta__at *at, const struct meta_
 	const struct meta_key key = name_key(at);
 
 	ASSERT(at->last == META__LAST_NAME && at->name_uniq != 0);
-	return meta__tx_put(m, at->shard, &key, m->ops->value, meta__name_build(&n, m->ops->value));
+	return meta__tx_put(m, at->shard, &key, m->ops->value,
+			    meta__name_build(&key, &n, m->ops->value));
 }
 
 int meta__name_del(struct meta *m, const struct meta__at *at)

@@ -107,7 +107,6 @@ static void orphan_make(struct meta *m, const struct meta__inode *in, struct met
 		.atime_ns = in->atime_ns,
 		.epoch = in->epoch,
 	};
-	d->orphan.ino = ((uint64_t)in->shard << META__HASH_BITS | d->orphan.handle.uniq) + 1;
 }
 
 static int dead_to_orphan(struct meta *m, const struct meta__inode *in, uint64_t index,

@@ -61,7 +61,8 @@ int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place 
 		r->doubt = false;
 		if (next_record(r, at, &key, value, &len) || meta__key_dir(&key) != dir)
 			return -ENOENT;
-		if (meta__key_class(&key) != META__CLASS_NAME || meta__name_parse(value, len, &n) ||
+		if (meta__key_class(&key) != META__CLASS_NAME ||
+		    meta__name_parse(&key, value, len, &n) ||
 		    meta__name_hash(&r->m, dir, n.bytes, n.len) != meta__key_hash(&key))
 			continue;
 		*out = (struct meta_raw_entry){
@@ -74,12 +75,11 @@ int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place 
 
 /* ---- inodes ------------------------------------------------------------------------------ */
 
-static void attr_of(const struct meta__inode *in, const struct meta_handle *h,
-		    struct meta_attr *out)
+static void attr_of(const struct meta__inode *in, struct meta_attr *out)
 {
 	*out = (struct meta_attr){
-		.handle = *h,
-		.ino = in->ino,
+		.handle = in->handle,
+		.ino = meta__inode_ino(in->shard, &in->handle),
 		.dir = in->child,
 		.type = in->type,
 		.mode = in->mode,
@@ -105,17 +105,18 @@ int meta_raw_object_next(struct meta_raw *r, struct meta_raw_place *at, struct m
 	uint32_t len;
 
 	while (at->shard < r->geo.nshards) {
+		const uint32_t shard = at->shard;
+		struct meta_handle h;
+
 		if (next_record(r, at, &key, value, &len)) {
-			*at = (struct meta_raw_place){ .shard = at->shard + 1 };
+			*at = (struct meta_raw_place){ .shard = shard + 1 };
 			continue;
 		}
+		h = meta__key_handle(&key);
 		if (meta__key_dir(&key) && meta__key_class(&key) == META__CLASS_OBJ &&
 		    meta__key_kind(&key) == META__KIND_INODE &&
-		    meta__inode_parse(value, len, &in) == 0) {
-			const struct meta_handle h = { meta__key_dir(&key), meta__key_hash(&key),
-						       meta__key_uniq(&key) };
-
-			attr_of(&in, &h, out);
+		    meta__inode_parse(shard, &h, value, len, &in) == 0) {
+			attr_of(&in, out);
 			*going = in.nlink == 0 || in.flags & META__INODE_HIDDEN;
 			return 0;
 		}
@@ -129,7 +130,7 @@ static int get_inode(struct meta_raw *r, const struct meta_handle *h, void *valu
 	uint32_t len;
 
 	if (one_record(r, h, META__KIND_INODE, 0, value, &len, doubt) ||
-	    meta__inode_parse(value, len, in))
+	    meta__inode_parse(meta__dir_shard(&r->m, h->dir), h, value, len, in))
 		return -ENOENT;
 	return 0;
 }
@@ -144,7 +145,7 @@ int meta_raw_attr(struct meta_raw *r, const struct meta_handle *h, struct meta_a
 	*doubt = false;
 	err = get_inode(r, h, value, &in, doubt);
 	if (!err)
-		attr_of(&in, h, out);
+		attr_of(&in, out);
 	return err;
 }
 

@@ -193,8 +193,8 @@ static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *n
 		    meta__key_dir(&key) != p->dir || meta__key_hash(&key) != hash ||
 		    meta__key_class(&key) != META__CLASS_NAME)
 			return lost ? -EIO : -ENOENT;
-		if (meta__name_parse(p->value, p->value_len, &p->name) == 0 && p->name.len == len &&
-		    memcmp(p->name.bytes, name, len) == 0) {
+		if (meta__name_parse(&key, p->value, p->value_len, &p->name) == 0 &&
+		    p->name.len == len && memcmp(p->name.bytes, name, len) == 0) {
 			p->key = key;
 			return 0;
 		}

@@ -198,7 +198,7 @@ int meta__dump_path(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_file(struct meta_raw *r, const char *arg, struct meta__table *t);
 must_check int meta__dump_number(const char *arg, uint64_t max, uint64_t *out); /* 0, -EINVAL */
 /* A record in words: what it is, its key, what it says.  Three cells.  -EUCLEAN: malformed. */
-int meta__dump_record(struct meta__table *t, const struct meta_key *key, bool del,
+int meta__dump_record(struct meta__table *t, uint32_t shard, const struct meta_key *key, bool del,
 		      const void *value, uint32_t value_len);
 #define META__RECORD_COLUMNS                                                                       \
 	{ "record", -7 }, { "key", -28 },                                                          \

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The values of name, inode, directory and orphan records: bytes to checked structs and back.
+ * The values of attribute, directory, links and orphan records: bytes to checked structs and back.
+ * (Those of names and inodes: meta_object.c.)
  *
  * What a parser lets through:
  *
  *  (1) a handle that names an object (directory not 0, all within their bits);
- *  (2) a type that exists; a child's number if and only if it is a directory;
- *  (3) lengths that agree with the length of the value, reserved bytes zero;
- *  (4) sizes below META__FILE_BYTES_MAX, so that arithmetic on offsets cannot wrap; no more links
- *      than there may be.
+ *  (2) lengths that agree with the length of the value, reserved bytes zero.
  */
 #include "meta/meta_record.h"
 
@@ -24,151 +22,9 @@ static bool all_zero(const uint8_t *bytes, size_t size_bytes)
 	return any == 0;
 }
 
-static bool type_ok(uint32_t type, uint64_t child)
-{
-	if (type < META_TYPE_FILE || type > META_TYPE_SYMLINK || child > META__MASK48)
-		return false;
-	return (type == META_TYPE_DIR) == (child != 0);
-}
-
 static struct meta_handle handle_of(le64 dir, le64 hash, le64 uniq)
 {
 	return (struct meta_handle){ le64_get(dir), le64_get(hash), le64_get(uniq) };
-}
-
-int meta__name_parse(const void *value, uint32_t value_len, struct meta__name *out)
-{
-	struct meta_name_disk d;
-
-	if (value_len < sizeof(d))
-		return -EIO;
-	memcpy(&d, value, sizeof(d));
-	*out = (struct meta__name){
-		.handle = handle_of(d.dir, d.hash, d.uniq),
-		.child = le64_get(d.child),
-		.type = (enum meta_type)d.type,
-		.len = d.name_len,
-		.bytes = (const char *)value + sizeof(d),
-	};
-	if (!meta__handle_ok(&out->handle) || !type_ok(d.type, out->child))
-		return -EIO;
-	if (d.name_len == 0 || value_len != sizeof(d) + d.name_len)
-		return -EIO;
-	if (!all_zero(d.reserved, sizeof(d.reserved)) || memchr(out->bytes, 0, out->len) ||
-	    memchr(out->bytes, '/', out->len))
-		return -EIO;
-	return 0;
-}
-
-uint32_t meta__name_build(const struct meta__name *in, void *buf)
-{
-	struct meta_name_disk d = {
-		.dir = le64_of(in->handle.dir),
-		.hash = le64_of(in->handle.hash),
-		.uniq = le64_of(in->handle.uniq),
-		.child = le64_of(in->child),
-		.type = (uint8_t)in->type,
-		.name_len = (uint8_t)in->len,
-	};
-
-	ASSERT(in->len > 0 && in->len <= META_NAME_MAX);
-	memcpy(buf, &d, sizeof(d));
-	memmove((uint8_t *)buf + sizeof(d), in->bytes, in->len);
-	return (uint32_t)sizeof(d) + in->len;
-}
-
-static bool inode_sane(const struct meta__inode *i)
-{
-	const uint32_t file_flags = META__INODE_TRIMMING | META__INODE_HIDDEN | META__INODE_LINKED;
-	const uint32_t flags = i->type == META_TYPE_FILE  ? file_flags
-			       : i->type == META_TYPE_DIR ? META__INODE_TREE
-							  : META__INODE_LINKED;
-
-	if (i->size > META__FILE_BYTES_MAX || i->blocks > META__FILE_BYTES_MAX / BLOCK_SIZE)
-		return false;
-	if (i->mode & ~07777u || i->flags & ~flags || i->nlink > META_LINKS_MAX)
-		return false;
-	if (i->flags & (META__INODE_TREE | META__INODE_HIDDEN) && i->nlink)
-		return false;
-	if (i->type != META_TYPE_DIR && (i->nlink > 1) != !!(i->flags & META__INODE_LINKED))
-		return false;
-	if (i->counted > META__MASK48 || meta__inode_counts(i) != (i->counted != 0))
-		return false;
-	if (i->type == META_TYPE_DIR && i->inline_len)
-		return false;
-	if (i->tail_len && (i->type != META_TYPE_FILE || i->inline_len))
-		return false;
-	if (i->xattrs > META_XATTRS_MAX || (i->type == META_TYPE_SYMLINK && i->xattrs))
-		return false;
-	if (i->tail_len > min_u64(META_TAIL_MAX, i->size))
-		return false;
-	return i->inline_len <= min_u64(META_INLINE_MAX, i->size);
-}
-
-int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode *out)
-{
-	struct meta_inode_disk d;
-
-	if (value_len < sizeof(d))
-		return -EIO;
-	memcpy(&d, value, sizeof(d));
-	if (value_len != sizeof(d) + le16_get(d.inline_len))
-		return -EIO;
-	out->type = (enum meta_type)d.type;
-	out->flags = d.flags;
-	out->ino = le64_get(d.ino);
-	out->child = le64_get(d.child);
-	out->size = le64_get(d.size);
-	out->blocks = le64_get(d.blocks);
-	out->mtime_ns = (int64_t)le64_get(d.mtime_ns);
-	out->ctime_ns = (int64_t)le64_get(d.ctime_ns);
-	out->atime_ns = (int64_t)le64_get(d.atime_ns);
-	out->trim_from = le64_get(d.trim_from);
-	out->mode = le32_get(d.mode);
-	out->uid = le32_get(d.uid);
-	out->gid = le32_get(d.gid);
-	out->nlink = le32_get(d.nlink);
-	out->epoch = le32_get(d.epoch);
-	out->inline_crc = le32_get(d.inline_crc);
-	out->inline_len = le16_get(d.inline_len);
-	out->tail_len = le16_get(d.tail_len);
-	out->xattrs = le16_get(d.xattrs);
-	out->inline_bytes = (const uint8_t *)value + sizeof(d);
-	out->counted = le64_get(d.counted);
-	out->was = (struct meta__counted){ out->counted, out->size, out->blocks };
-	return type_ok(d.type, out->child) && inode_sane(out) ? 0 : -EIO;
-}
-
-uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
-{
-	struct meta_inode_disk d = {
-		.ino = le64_of(in->ino),
-		.child = le64_of(in->child),
-		.size = le64_of(in->size),
-		.blocks = le64_of(in->blocks),
-		.mtime_ns = le64_of((uint64_t)in->mtime_ns),
-		.ctime_ns = le64_of((uint64_t)in->ctime_ns),
-		.atime_ns = le64_of((uint64_t)in->atime_ns),
-		.trim_from = le64_of(in->trim_from),
-		.mode = le32_of(in->mode),
-		.uid = le32_of(in->uid),
-		.gid = le32_of(in->gid),
-		.nlink = le32_of(in->nlink),
-		.epoch = le32_of(in->epoch),
-		.inline_crc = le32_of(in->inline_crc),
-		.inline_len = le16_of((uint16_t)in->inline_len),
-		.tail_len = le16_of((uint16_t)in->tail_len),
-		.xattrs = le16_of((uint16_t)in->xattrs),
-		.type = (uint8_t)in->type,
-		.flags = (uint8_t)in->flags,
-		.counted = le64_of(in->counted),
-	};
-
-	ASSERT(inode_sane(in));
-	memcpy(buf, &d, sizeof(d));
-	if (in->inline_len)
-		memmove((uint8_t *)buf + sizeof(d), in->inline_bytes, in->inline_len);
-	return (uint32_t)sizeof(d) + in->inline_len;
 }
 
 int meta__xattr_parse(const void *value, uint32_t value_len, struct meta__xattr *out)

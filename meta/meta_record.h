@@ -21,7 +21,8 @@
 
 /* ---- names -------------------------------------------------------------------- */
 
-#define META__NAME_VALUE_MAX (sizeof(struct meta_name_disk) + META_NAME_MAX)
+/* Head, handle, a directory's number. */
+#define META__NAME_VALUE_MAX (1u + 16u + 8u + META_NAME_MAX)
 
 struct meta__name {
 	struct meta_handle handle;
@@ -31,12 +32,17 @@ struct meta__name {
 	const char *bytes;
 };
 
-must_check int meta__name_parse(const void *value, uint32_t value_len, struct meta__name *out);
-uint32_t meta__name_build(const struct meta__name *in, void *buf);
+/* meta_object.c.  The key is part of what it says. */
+must_check int meta__name_parse(const struct meta_key *key, const void *value, uint32_t value_len,
+				struct meta__name *out);
+uint32_t meta__name_build(const struct meta_key *key, const struct meta__name *in, void *buf);
 
 /* ---- inodes ------------------------------------------------------------------- */
 
-#define META__INODE_VALUE_MAX (sizeof(struct meta_inode_disk) + META_INLINE_MAX)
+/* Head, mtime, seven fields of 8 bytes (a directory's number, or who counts it, is one of them),
+ * three of 4, checksum; with a tail there is one of 4 more, and no bytes. */
+#define META__INODE_VALUE_MAX                                                                      \
+	(sizeof(struct meta_inode_disk) + 8u + 7 * 8u + 3 * 4u + 4u + META_INLINE_MAX)
 
 enum meta__inode_flags {
 	META__INODE_TRIMMING = 1 << 0, /* chunks from trim_from on are not the file's any more */
@@ -57,7 +63,6 @@ struct meta__inode {
 	uint32_t shard;            /* where it lies               */
 	enum meta_type type;
 	uint32_t flags;
-	uint64_t ino;
 	uint64_t child;
 	uint64_t size;
 	uint64_t blocks;
@@ -85,8 +90,15 @@ static inline bool meta__inode_counts(const struct meta__inode *in)
 	return in->nlink > 0 && in->type != META_TYPE_DIR;
 }
 
-/* Sets all but handle and shard. */
-must_check int meta__inode_parse(const void *value, uint32_t value_len, struct meta__inode *out);
+/* Its number for people; the root's, which no counter gave a uniquifier, is 1. */
+static inline uint64_t meta__inode_ino(uint32_t shard, const struct meta_handle *h)
+{
+	return h->uniq ? ((uint64_t)shard << META__HASH_BITS) + h->uniq + 1 : 1;
+}
+
+/* meta_object.c.  Handle and shard are where it stands. */
+must_check int meta__inode_parse(uint32_t shard, const struct meta_handle *h, const void *value,
+				 uint32_t value_len, struct meta__inode *out);
 uint32_t meta__inode_build(const struct meta__inode *in, void *buf);
 
 /* ---- extended attributes ------------------------------------------------------ */
@@ -207,6 +219,12 @@ static inline bool meta__handle_ok(const struct meta_handle *h)
 {
 	return h->dir != 0 && h->dir <= META__MASK48 && h->hash <= META__MASK40 &&
 	       h->uniq <= META__MASK40;
+}
+
+/* Of an OBJ record; of a NAME record: of what was born with that name. */
+static inline struct meta_handle meta__key_handle(const struct meta_key *k)
+{
+	return (struct meta_handle){ meta__key_dir(k), meta__key_hash(k), meta__key_uniq(k) };
 }
 
 static inline struct meta_key meta__obj_key(const struct meta_handle *h, enum meta__kind kind,

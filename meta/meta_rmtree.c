@@ -132,10 +132,10 @@ static int entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct
 	if (meta__key_class(key) == META__CLASS_NAME) {
 		at->hash = hash;
 		at->name_uniq = meta__key_uniq(key);
+		if (meta__name_parse(key, value, value_len, &at->is))
+			return meta__bad_record(m, "name", at->shard, key);
 		*key = meta__key_next(*key);
-		return meta__name_parse(value, value_len, &at->is)
-			       ? meta__bad_record(m, "name", at->shard, key)
-			       : 1;
+		return 1;
 	}
 	if (meta__key_class(key) > META__CLASS_NAME && hash++ == META__MASK40)
 		return -ENOENT;

@@ -191,7 +191,7 @@ static void look(struct meta_scrub *s, const struct meta__scrub_place *at)
 		if (meta__key_class(&key) != META__CLASS_NAME)
 			continue;
 		meta__leaf_value(at->leaf, pos, &value, &len);
-		if (meta__name_parse(value, len, &name) == 0 &&
+		if (meta__name_parse(&key, value, len, &name) == 0 &&
 		    meta__handle_eq(&name.handle, &n->want)) {
 			named(s, n->dir, &name);
 			return;
@@ -266,7 +266,7 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 	struct meta__name name;
 
 	if (meta__key_class(key) != META__CLASS_NAME || meta__key_dir(key) == 0 ||
-	    meta__name_parse(value, len, &name) != 0)
+	    meta__name_parse(key, value, len, &name) != 0)
 		return;
 	for (uint32_t i = 0; i < s->lost_count; i++) {
 		struct meta__scrub_bad bad;

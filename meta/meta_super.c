@@ -372,8 +372,11 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	    crc_without(block, META__BLOCK, offsetof(struct meta_super_disk, crc)))
 		return -ENODATA;
 	if (le32_get(d.version) != META_FORMAT_VERSION) {
-		(void)snprintf(why, 128, "has format version %u, this program knows %u",
-			       le32_get(d.version), META_FORMAT_VERSION);
+		(void)snprintf(why, 128, "has format version %u, this program knows %u: %s",
+			       le32_get(d.version), META_FORMAT_VERSION,
+			       le32_get(d.version) < META_FORMAT_VERSION
+				       ? "copy what is on it with the older program, and format it"
+				       : "a newer program is needed");
 		return -EPROTONOSUPPORT;
 	}
 	if (le64_get(d.incompat) & ~META__FEATURES) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Records from a page: the first byte of an input says which kind, the rest is the value.  What a
- * parser lets through is built again, and must be the same bytes; an extent's blocks are set,
- * trimmed and walked in every way a plan does.
+ * Records from a page: the first byte of an input says which kind, the rest is the value; of names
+ * and inodes the three words of the key stand before it.  What a parser lets through is built
+ * again, and must be the same bytes; an extent's blocks are set, trimmed and walked in every way a
+ * plan does.
  */
 #include "meta/meta_record.h"
 #include "base/num.h"
@@ -24,28 +25,57 @@ static void xattr(const uint8_t *value, uint32_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
 
-static void name(const uint8_t *value, uint32_t len)
+/* The key in front of a value, which gets memory of its own: the sanitizer sees where it begins. */
+static const uint8_t *key_and_value(const uint8_t *bytes, uint32_t *len, struct meta_key *key)
+{
+	uint8_t *value;
+
+	if (*len <= sizeof(*key))
+		return NULL;
+	memcpy(key, bytes, sizeof(*key));
+	*len -= (uint32_t)sizeof(*key);
+	value = malloc(*len);
+	ASSERT(value);
+	memcpy(value, bytes + sizeof(*key), *len);
+	return value;
+}
+
+static void name(const uint8_t *bytes, uint32_t len)
 {
 	uint8_t again[META__NAME_VALUE_MAX];
 	struct meta__name n;
+	struct meta_key key;
+	const uint8_t *value = key_and_value(bytes, &len, &key);
 
-	if (meta__name_parse(value, len, &n))
-		return;
-	ASSERT(meta__handle_ok(&n.handle));
-	ASSERT(meta__name_build(&n, again) == len);
-	ASSERT(memcmp(again, value, len) == 0);
+	if (value && meta__name_parse(&key, value, len, &n) == 0) {
+		ASSERT(meta__handle_ok(&n.handle));
+		ASSERT(n.len > 0 && n.len <= META_NAME_MAX);
+		ASSERT(!memchr(n.bytes, 0, n.len) && !memchr(n.bytes, '/', n.len));
+		ASSERT((n.type == META_TYPE_DIR) == (n.child != 0));
+		ASSERT(meta__name_build(&key, &n, again) == len);
+		ASSERT(memcmp(again, value, len) == 0);
+	}
+	free((void *)(uintptr_t)value);
 }
 
-static void inode(const uint8_t *value, uint32_t len)
+static void inode(const uint8_t *bytes, uint32_t len)
 {
 	uint8_t again[META__INODE_VALUE_MAX];
 	struct meta__inode in;
+	struct meta_handle h;
+	struct meta_key key;
+	const uint8_t *value = key_and_value(bytes, &len, &key);
 
-	if (meta__inode_parse(value, len, &in))
-		return;
-	ASSERT(in.size <= META__FILE_BYTES_MAX);
-	ASSERT(meta__inode_build(&in, again) == len);
-	ASSERT(memcmp(again, value, len) == 0);
+	if (value) {
+		h = meta__key_handle(&key);
+		if (meta__inode_parse(key.w[2] & 0xfff, &h, value, len, &in) == 0) {
+			ASSERT(in.size <= META__FILE_BYTES_MAX);
+			ASSERT(meta__inode_counts(&in) == (in.counted != 0));
+			ASSERT(meta__inode_build(&in, again) == len);
+			ASSERT(memcmp(again, value, len) == 0);
+		}
+	}
+	free((void *)(uintptr_t)value);
 }
 
 static void dir(const uint8_t *value, uint32_t len)

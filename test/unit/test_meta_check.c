@@ -110,6 +110,37 @@ static void *find(enum meta__class class_, enum meta__kind kind, uint32_t n, str
 	return NULL;
 }
 
+/* The record at `p` becomes another, perhaps of another length. */
+static void put_value(const struct place *p, const void *value, uint32_t len)
+{
+	const struct meta_key key = meta__leaf_key(p->page, p->at);
+
+	if (meta__leaf_replace(p->page, p->at, value, len))
+		return;
+	meta__leaf_remove(p->page, p->at);
+	meta__leaf_insert(p->page, p->at, &key, value, len);
+}
+
+static struct meta__inode inode_at(uint32_t n, struct place *p)
+{
+	const void *value = find(META__CLASS_OBJ, META__KIND_INODE, n, p);
+	const struct meta_key key = meta__leaf_key(p->page, p->at);
+	const struct meta_handle h = meta__key_handle(&key);
+	struct meta__inode in;
+	uint32_t len;
+
+	meta__leaf_value(p->page, p->at, &value, &len);
+	cr_assert_eq(meta__inode_parse(p->shard, &h, value, len, &in), 0);
+	return in;
+}
+
+static void put_inode(const struct place *p, const struct meta__inode *in)
+{
+	uint8_t value[META__INODE_VALUE_MAX];
+
+	put_value(p, value, meta__inode_build(in, value));
+}
+
 /* What was changed is what the drive has. */
 static void seal(struct place *p)
 {
@@ -189,34 +220,43 @@ Test(meta_check, inode_that_is_gone)
 Test(meta_check, name_of_another_inode)
 {
 	struct place p;
-	struct meta_name_disk *d = find(META__CLASS_NAME, META__KIND_NONE, 4, &p);
+	const void *value = find(META__CLASS_NAME, META__KIND_NONE, 4, &p);
+	const struct meta_key key = meta__leaf_key(p.page, p.at);
+	uint8_t again[META__NAME_VALUE_MAX];
+	struct meta__name n;
 	char text[64];
+	uint32_t len;
 
-	d->uniq = le64_of(le64_get(d->uniq) ^ 1);
-	snprintf(text, sizeof(text), ".%llx: nothing", (unsigned long long)le64_get(d->uniq));
+	meta__leaf_value(p.page, p.at, &value, &len);
+	cr_assert_eq(meta__name_parse(&key, value, len, &n), 0);
+	n.handle.uniq ^= 1;
+	put_value(&p, again, meta__name_build(&key, &n, again));
+	snprintf(text, sizeof(text), ".%llx: nothing", (unsigned long long)n.handle.uniq);
 	cr_assert(says(&p, text), "it says %s", check.first[0]);
 }
 
 Test(meta_check, link_count)
 {
 	struct place p;
-	struct meta_inode_disk *d;
+	struct meta__inode in;
 	uint32_t n = 0;
 
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
-	while (d->type != META_TYPE_DIR || le64_get(d->child) == META_ROOT_DIR);
-	d->nlink = le32_of(2);
+		in = inode_at(n++, &p);
+	while (in.type != META_TYPE_DIR || in.child == META_ROOT_DIR);
+	in.nlink = 2;
+	put_inode(&p, &in);
 	cr_assert(says(&p, disagrees("inode", &p)), "it says %s", check.first[0]);
 }
 
 Test(meta_check, inode_without_links_that_is_no_orphan)
 {
 	struct place p;
-	struct meta_inode_disk *d = find(META__CLASS_OBJ, META__KIND_INODE, 7, &p);
+	struct meta__inode in = inode_at(7, &p);
 
-	d->nlink = le32_of(0);
-	d->counted = le64_of(0);
+	in.nlink = 0;
+	in.counted = 0;
+	put_inode(&p, &in);
 	cr_assert(says(&p, "nothing, or something else, agrees"), "it says %s", check.first[0]);
 }
 
@@ -290,13 +330,13 @@ Test(meta_check, block_that_is_no_data)
 Test(meta_check, inline_bytes)
 {
 	struct place p;
-	struct meta_inode_disk *d;
+	struct meta__inode in;
 	uint32_t n = 0;
 
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
-	while (le16_get(d->inline_len) == 0);
-	((uint8_t *)(d + 1))[0] ^= 1;
+		in = inode_at(n++, &p);
+	while (in.inline_len == 0);
+	p.page[(const uint8_t *)in.inline_bytes - p.page] ^= 1;
 	cr_assert(says(&p, "do not match their checksum"), "it says %s", check.first[0]);
 }
 
@@ -309,20 +349,16 @@ Test(meta_check, bytes_of_a_tail)
 	cr_assert(says(&p, "its tail does not match its checksum"), "it says %s", check.first[0]);
 }
 
-/* The inode of the file with a tail that has this size; *h: its handle. */
-static struct meta_inode_disk *tailed(uint64_t size, struct meta_handle *h, struct place *p)
+/* The inode of the file with a tail that has this size. */
+static struct meta__inode tailed(uint64_t size, struct place *p)
 {
-	struct meta_inode_disk *d;
-	struct meta_key key;
+	struct meta__inode in;
 	uint32_t n = 0;
 
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, p);
-	while (le16_get(d->tail_len) == 0 || le64_get(d->size) != size);
-	key = meta__leaf_key(p->page, p->at);
-	*h = (struct meta_handle){ meta__key_dir(&key), meta__key_hash(&key),
-				   meta__key_uniq(&key) };
-	return d;
+		in = inode_at(n++, p);
+	while (in.tail_len == 0 || in.size != size);
+	return in;
 }
 
 /* The tail of the file of this size stands so many pieces further on, from piece `from` on. */
@@ -331,7 +367,7 @@ static void move_tail(uint64_t size, uint32_t from, uint32_t add, struct place *
 	struct meta_leaf_disk *leaf;
 	struct meta_handle h;
 
-	(void)tailed(size, &h, p);
+	h = tailed(size, p).handle;
 	leaf = (struct meta_leaf_disk *)p->page;
 	for (uint32_t i = 0; i < meta__page_count(p->page); i++) {
 		struct meta_key key = meta__leaf_key(p->page, i);
@@ -351,10 +387,11 @@ Test(meta_check, tail_with_a_gap)
 
 Test(meta_check, tail_that_is_too_short)
 {
-	struct meta_handle h;
 	struct place p;
+	struct meta__inode in = tailed(4096, &p);
 
-	tailed(4096, &h, &p)->tail_len = le16_of(1001);
+	in.tail_len = 1001;
+	put_inode(&p, &in);
 	cr_assert(says(&p, "its tail is not as long as it says"), "it says %s", check.first[0]);
 }
 
@@ -376,18 +413,20 @@ Test(meta_check, tail_that_is_a_block_too)
 
 Test(meta_check, attributes_that_are_not_what_is_said)
 {
-	struct meta_inode_disk *d;
+	struct meta__inode in;
 	struct meta_xattr_disk *x;
 	struct place p;
 	uint32_t n = 0;
 
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
-	while (le16_get(d->xattrs) == 0);
-	d->xattrs = le16_of(2);
+		in = inode_at(n++, &p);
+	while (in.xattrs == 0);
+	in.xattrs = 2;
+	put_inode(&p, &in);
 	cr_assert(says(&p, "its attributes are not as many as it says"), "it says %s",
 		  check.first[0]);
-	d->xattrs = le16_of(1);
+	in.xattrs = 1;
+	put_inode(&p, &in);
 	n = 0;
 	do
 		x = find(META__CLASS_OBJ, META__KIND_XATTR, n++, &p);
@@ -537,21 +576,22 @@ Test(meta_check, pending_record_without_a_directory)
 
 Test(meta_check, directory_that_does_not_count_a_file)
 {
-	struct meta_inode_disk *d;
+	struct meta__inode in;
 	struct place p;
 	uint32_t n = 0;
 
 	counted();
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
-	while (d->type != META_TYPE_FILE || d->flags & META__INODE_LINKED);
-	d->counted = le64_of(META_ROOT_DIR);
+		in = inode_at(n++, &p);
+	while (in.type != META_TYPE_FILE || in.flags & META__INODE_LINKED);
+	in.counted = META_ROOT_DIR;
+	put_inode(&p, &in);
 	cr_assert(says(&p, "inode of "), "it says %s", check.first[0]);
 }
 
 Test(meta_check, names_of_a_file_that_has_several)
 {
-	struct meta_inode_disk *d;
+	struct meta__inode in;
 	struct place p;
 	uint32_t n = 0;
 	le64 *names;
@@ -562,9 +602,10 @@ Test(meta_check, names_of_a_file_that_has_several)
 	cr_assert(says(&p, "record of names"), "it says %s", check.first[0]);
 	*names = le64_of(1);
 	do
-		d = find(META__CLASS_OBJ, META__KIND_INODE, n++, &p);
-	while (!(d->flags & META__INODE_LINKED));
-	d->counted = le64_of(META_ROOT_DIR);
+		in = inode_at(n++, &p);
+	while (!(in.flags & META__INODE_LINKED));
+	in.counted = META_ROOT_DIR;
+	put_inode(&p, &in);
 	cr_assert(says(&p, "no name is in the directory that counts it"), "it says %s",
 		  check.first[0]);
 }

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE       "test/golden/store-2.img"
-#define WORDS       "test/golden/store-2.dump"
+#define IMAGE       "test/golden/store-3.img"
+#define WORDS       "test/golden/store-3.dump"
 #define DRIVE_BYTES (2u << 20)
 
 static uint8_t *drive[2];

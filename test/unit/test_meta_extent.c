@@ -122,76 +122,6 @@ Test(meta_extent, a_block_outside_the_chunk_is_our_mistake)
 
 /* ---- the other records ------------------------------------------------------------- */
 
-Test(meta_extent, names_there_and_back)
-{
-	struct meta__name n = { .handle = { 7, 8, 9 }, .child = 0, .type = META_TYPE_FILE }, out;
-	uint8_t value[META__NAME_VALUE_MAX];
-	uint32_t len;
-
-	n.bytes = "tusk";
-	n.len = 4;
-	len = meta__name_build(&n, value);
-	cr_assert_eq(meta__name_parse(value, len, &out), 0);
-	cr_assert(meta__handle_eq(&out.handle, &n.handle));
-	cr_assert_eq(out.len, 4);
-	cr_assert_eq(memcmp(out.bytes, "tusk", 4), 0);
-	cr_assert_eq(meta__name_parse(value, len - 1, &out), -EIO);
-	value[len - 1] = '/';
-	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
-	value[len - 1] = 0;
-	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
-	value[len - 1] = 'k';
-	value[offsetof(struct meta_name_disk, type)] = META_TYPE_DIR; /* without a number */
-	cr_assert_eq(meta__name_parse(value, len, &out), -EIO);
-}
-
-Test(meta_extent, inodes_there_and_back)
-{
-	struct meta__inode in = { .type = META_TYPE_FILE,
-				  .ino = 5,
-				  .size = 3,
-				  .mode = 0644,
-				  .nlink = 1,
-				  .counted = 0x1002,
-				  .mtime_ns = -1,
-				  .inline_len = 3,
-				  .inline_bytes = "abc" },
-			   out;
-	uint8_t value[META__INODE_VALUE_MAX];
-	uint32_t len = meta__inode_build(&in, value);
-
-	cr_assert_eq(meta__inode_parse(value, len, &out), 0);
-	cr_assert_eq(out.mtime_ns, -1);
-	cr_assert_eq(memcmp(out.inline_bytes, "abc", 3), 0);
-	cr_assert_eq(meta__inode_parse(value, len + 1, &out), -EIO);
-	value[offsetof(struct meta_inode_disk, size)] = 2; /* fewer than are there */
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-	value[offsetof(struct meta_inode_disk, size)] = 3;
-	value[offsetof(struct meta_inode_disk, flags)] = 0x80;
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-	value[offsetof(struct meta_inode_disk, flags)] = 0;
-	value[offsetof(struct meta_inode_disk, tail_len)] = 1; /* and inline bytes */
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-}
-
-Test(meta_extent, inodes_with_a_tail)
-{
-	struct meta__inode in = { .type = META_TYPE_FILE, .size = 5000, .tail_len = 904 }, out;
-	uint8_t value[META__INODE_VALUE_MAX];
-	uint32_t len = meta__inode_build(&in, value);
-
-	cr_assert_eq(meta__inode_parse(value, len, &out), 0);
-	cr_assert_eq(out.tail_len, 904);
-	value[offsetof(struct meta_inode_disk, tail_len) + 1] = 16; /* a block, and more */
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-	value[offsetof(struct meta_inode_disk, tail_len) + 1] = 3;
-	value[offsetof(struct meta_inode_disk, size) + 1] = 2; /* fewer than are there */
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-	value[offsetof(struct meta_inode_disk, size) + 1] = 0x13;
-	value[offsetof(struct meta_inode_disk, type)] = META_TYPE_SYMLINK;
-	cr_assert_eq(meta__inode_parse(value, len, &out), -EIO);
-}
-
 Test(meta_extent, keys_of_one_object_stand_together)
 {
 	const struct meta_handle h = { 0xabcdef012345, 0xffeeddccbb, 0x1122334455 };
@@ -211,23 +141,23 @@ Test(meta_extent, keys_of_one_object_stand_together)
 	cr_assert_eq(next.w[2], 0);
 }
 
-/* One of each record, 512 bytes apart. */
-Test(meta_extent, records_lie_on_drives_as_they_always_did)
+static const struct meta_handle handle = { 0x1002, 0xa1b2c3d4e5, 77 };
+
+static void names_and_inodes(uint8_t *all)
 {
-	static uint8_t all[7 * 512];
-	const struct meta_handle handle = { 0x1002, 0xa1b2c3d4e5, 77 };
+	const struct meta_key name_key = meta__key(0x1001, 7, META__CLASS_NAME, 8, 0, 0);
 	const struct meta__name name = {
 		.handle = handle, .type = META_TYPE_DIR, .child = 0x1003, .len = 3, .bytes = "dir"
 	};
-	const struct meta__inode in = { .type = META_TYPE_FILE,
+	const struct meta__inode in = { .handle = handle,
+					.type = META_TYPE_FILE,
 					.flags = META__INODE_TRIMMING,
-					.ino = 11,
 					.size = 22,
 					.blocks = 33,
 					.mtime_ns = -44,
 					.ctime_ns = 55,
 					.atime_ns = 66,
-					.trim_from = 0,
+					.trim_from = 77,
 					.mode = 0751,
 					.uid = 88,
 					.gid = 99,
@@ -236,6 +166,48 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 					.inline_crc = 0x12345678,
 					.inline_len = 5,
 					.inline_bytes = "bytes" };
+	const struct meta__inode tailed = { .handle = handle,
+					    .type = META_TYPE_FILE,
+					    .size = 5000,
+					    .blocks = 1,
+					    .mode = 0640,
+					    .flags = META__INODE_LINKED,
+					    .nlink = 2,
+					    .epoch = 3,
+					    .xattrs = 4,
+					    .counted = 0x1004,
+					    .inline_crc = 0x87654321,
+					    .tail_len = 0x388 };
+	/* As most are: what they say follows from the key. */
+	const struct meta__name usual_name = {
+		.handle = handle, .type = META_TYPE_FILE, .len = 4, .bytes = "file"
+	};
+	const struct meta__inode usual = { .handle = handle,
+					   .type = META_TYPE_FILE,
+					   .size = 6,
+					   .mtime_ns = 11,
+					   .ctime_ns = 11,
+					   .atime_ns = 11,
+					   .mode = 0644,
+					   .nlink = 1,
+					   .counted = handle.dir,
+					   .inline_crc = 0xabcd1234,
+					   .inline_len = 6,
+					   .inline_bytes = "inline" };
+	const struct meta_key usual_key =
+		meta__key(handle.dir, handle.hash, META__CLASS_NAME, handle.uniq, 0, 0);
+
+	meta__name_build(&name_key, &name, all);
+	meta__inode_build(&in, all + 512);
+	meta__inode_build(&tailed, all + 2560);
+	meta__name_build(&usual_key, &usual_name, all + 3584);
+	meta__inode_build(&usual, all + 4096);
+}
+
+/* One of each record, 512 bytes apart; of names and inodes what most are, too. */
+Test(meta_extent, records_lie_on_drives_as_they_always_did)
+{
+	static uint8_t all[9 * 512];
 	const struct meta__dir dir = { .count = 8,
 				       .subdirs = 7,
 				       .mtime_ns = 2,
@@ -246,23 +218,12 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 				       .own_blocks = 6,
 				       .pending = true };
 	const struct meta__orphan orphan = { .handle = handle, .mount_epoch = 9 };
-	const struct meta__inode tailed = { .type = META_TYPE_FILE,
-					    .ino = 12,
-					    .size = 5000,
-					    .blocks = 1,
-					    .mode = 0640,
-					    .flags = META__INODE_LINKED,
-					    .nlink = 2,
-					    .counted = 0x1004,
-					    .inline_crc = 0x87654321,
-					    .tail_len = 0x388 };
 	struct meta_dir_disk dir_disk;
 	struct meta_orphan_disk orphan_disk;
 	const struct meta__totals totals = { .below = { 1, 2, 3, 4 }, .passed = { 5, 6, 7, 8 } };
 	struct meta_totals_disk totals_disk;
 
-	meta__name_build(&name, all);
-	meta__inode_build(&in, all + 512);
+	names_and_inodes(all);
 	meta__dir_build(&dir, &dir_disk);
 	memcpy(all + 1024, &dir_disk, sizeof(dir_disk));
 	meta__orphan_build(&orphan, &orphan_disk);
@@ -271,7 +232,6 @@ Test(meta_extent, records_lie_on_drives_as_they_always_did)
 	meta__chunk_set(&c, 0, META_BADDR(1, 500), 0xabcdef01);
 	meta__chunk_set(&c, 3, META_BADDR(2, 501), 0xabcdef02);
 	meta__chunk_build(&c, all + 2048);
-	meta__inode_build(&tailed, all + 2560);
 	meta__totals_build(&totals, &totals_disk);
 	memcpy(all + 3072, &totals_disk, sizeof(totals_disk));
 	cr_assert(golden_is("test/golden/meta_records.bin", all, sizeof(all)));

@@ -353,7 +353,7 @@ Test(meta_receipt, with_no_room_left_it_says_that_it_does_not_know)
 	struct meta_receipt_id id = id_of(BASE, 0, 1), first = id_of(BASE + 1, 5, 9);
 	uint32_t lost = 0;
 
-	store(1);
+	store(2);
 	make(first);
 	for (id.item = 0; id.item < 1023; id.item++)
 		make(id);

@@ -285,7 +285,7 @@ Test(meta_share, blocks_that_a_reader_reads_are_not_reused)
 /* All that a reader could have found stays what it is, whatever is read meanwhile. */
 Test(meta_share, no_page_that_a_reader_may_look_at_is_replaced)
 {
-	enum { FILES = 9000, FRAMES = 128 };
+	enum { FILES = 18000, FRAMES = 128 };
 	static struct seen s;
 	static uint8_t copy[FRAMES][META_PAGE_BYTES];
 	const struct meta__frame *f = r.m->cache->frame;

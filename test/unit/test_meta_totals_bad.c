@@ -58,9 +58,9 @@ static void plant_inode(const char *path, enum meta_type type, uint32_t flags, u
 	const struct meta_handle h = stat_of(path).handle;
 	const struct meta__inode in = {
 		.handle = h,
+		.shard = meta__dir_shard(w->m, h.dir),
 		.type = type,
 		.child = type == META_TYPE_DIR ? a.dir : 0,
-		.ino = a.ino,
 		.mode = 0644,
 		.nlink = nlink,
 		.flags = flags & ~(nlink ? (uint32_t)META__INODE_HIDDEN : 0),
@@ -69,7 +69,7 @@ static void plant_inode(const char *path, enum meta_type type, uint32_t flags, u
 	uint8_t value[META_VALUE_MAX];
 	const uint32_t len = meta__inode_build(&in, value);
 
-	value[offsetof(struct meta_inode_disk, flags)] = (uint8_t)flags;
+	value[offsetof(struct meta_inode_disk, fields)] |= (uint8_t)flags;
 	plant(meta__dir_shard(w->m, h.dir), meta__obj_key(&h, META__KIND_INODE, 0), value, len);
 }
 
