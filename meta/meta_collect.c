@@ -244,6 +244,14 @@ bool meta__drain_moves(const struct meta *m)
 	       meta__gc_drains(m);
 }
 
+/* What others emptied, or wrote early, waits for a checkpoint, and so does who hopes for it. */
+static bool is_behind(const struct meta *m)
+{
+	if (m->zones->coming || meta__ckpt_was_early(m))
+		return !meta__collect_busy(m);
+	return meta__collect_hopes(m) && m->collect->tried == m->zones->epoch;
+}
+
 static bool pick(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
@@ -252,10 +260,8 @@ static bool pick(struct meta *m)
 		return true;
 	if (!meta__zone_short(m) || m->changes != c->changes)
 		c->fruitless = c->best = 0; /* something has changed: (5) */
-	else if (m->zones->coming ? !meta__collect_busy(m)
-				  : meta__collect_hopes(m) && c->tried == m->zones->epoch)
-		meta__ckpt_want(
-			m); /* what others emptied, also when nothing is to be done here; (3) */
+	else if (is_behind(m))
+		meta__ckpt_want(m); /* also when nothing is to be done here; (3) */
 	c->changes = m->changes;
 	if (c->tried == m->zones->epoch || (meta__zone_short(m) && meta__ckpt_running(m)))
 		return false;
