@@ -75,7 +75,7 @@ struct meta_conf {
 	void *memory;          /* 4096-aligned, DMA-able: frames and log buffers are cut from it */
 	uint64_t memory_bytes; /* meta_memory_needed() of this conf                              */
 	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                    */
-	uint32_t early_pages;  /* dirty: leaves are written early then; 0: half of what may be   */
+	uint32_t early_pages;  /* dirty leaves: more are written early; 0: half of what may be   */
 	uint32_t ops_max;      /* operations admitted at once                                    */
 	uint32_t holds_max;    /* files held at once (META_HOLD); 0: 1024                        */
 	/* At format only: */

@@ -78,7 +78,7 @@ int meta__tx_ready(struct meta *m)
 		return -EBUSY;
 	if (need > meta__cache_room(m) ||
 	    (need > meta__cache_available(m) && !meta__cache_clear(m, need))) {
-		meta__ckpt_make_room(m);
+		meta__ckpt_make_room(m, need);
 		return -EBUSY;
 	}
 	if (need > meta__cache_available(m))

@@ -20,7 +20,16 @@ uint32_t meta__cache_room(const struct meta *m)
 
 bool meta__cache_early_due(const struct meta *m)
 {
-	return meta__cache_room(m) <= m->cache->dirty_max - m->cache->early_at;
+	const struct meta__cache *c = m->cache;
+	const uint64_t leaves = c->count[FRAME_DIRTY] - c->uppers_dirty;
+
+	return leaves * c->dirty_max >= (meta__cache_room(m) + leaves) * c->early_at;
+}
+
+/* Is it, when all leaves are clean? */
+bool meta__cache_leaves_room(const struct meta *m, uint32_t pages)
+{
+	return m->cache->uppers_dirty + pages <= m->cache->dirty_max;
 }
 
 bool meta__cache_half_dirty(const struct meta *m)

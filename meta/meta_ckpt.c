@@ -23,8 +23,12 @@
  * what lies above them is written once for many of them:
  *
  *   of the pages that may be dirty:
- *   |--- less than half are ------|--- more are ----------|--- 15/16, all above leaves ---|
- *     they wait for other changes   leaves are written      a checkpoint
+ *   |--- above leaves ---|--- leaves ---|--- as much room --|       15/16 above leaves:
+ *                          more of them: those that are           a checkpoint
+ *                          dirty for longest are written
+ *
+ * So leaves wait for other changes, however many pages above them are dirty, and one that changes
+ * always is not written with each block of the log.
  *
  *  (6) A leaf that was written early is, on the drives, no part of any tree: no root names it, nor
  *      does what lies above it, before a checkpoint; until then its changes are in the log.
@@ -59,6 +63,7 @@ struct ckpt_root {
 struct meta__ckpt {
 	enum ckpt_stage stage;
 	bool wanted;
+	bool pressed;     /* somebody waits for leaves to be clean      */
 	bool held;        /* the roots are on their way to another drive: none begins */
 	uint64_t freezes; /* of this mount: the low half of generations */
 	uint32_t order;   /* of the place that a page got last          */
@@ -118,26 +123,22 @@ void meta__ckpt_want(struct meta *m)
 	m->ckpt->wanted = true;
 }
 
-/* (6): is it worth while to wait for what is written early? */
-static bool is_early(const struct meta *m)
-{
-	return meta__cache_early_due(m) && !meta__zone_short(m) &&
-	       (m->ckpt->early_in_flight || meta__cache_leaves_dirty(m));
-}
-
 void meta__ckpt_dirtied(struct meta *m)
 {
-	if (!meta__cache_early_due(m))
-		return;
 	if (meta__cache_uppers_dirty(m) || m->ckpt->early >= EARLY_MAX ||
 	    (meta__cache_half_dirty(m) && meta__zone_short(m)))
 		m->ckpt->wanted = true;
 }
 
-void meta__ckpt_make_room(struct meta *m)
+void meta__ckpt_make_room(struct meta *m, uint32_t pages)
 {
-	if (!is_early(m))
-		m->ckpt->wanted = true;
+	struct meta__ckpt *c = m->ckpt;
+
+	if (meta__cache_leaves_room(m, pages) && !meta__zone_short(m) &&
+	    (c->early_in_flight || meta__cache_leaves_dirty(m)))
+		c->pressed = true;
+	else
+		c->wanted = true;
 }
 
 void meta__ckpt_hold(struct meta *m, bool hold)
@@ -232,10 +233,14 @@ static bool write_early(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 	uint64_t durable = meta__log_durable(m);
+	const bool pressed = c->pressed && c->early_in_flight == 0;
 	struct meta__frame *f;
 
+	c->pressed = false; /* who still waits says so again in each turn */
 	for (uint32_t n = 0; n < CKPT_SEALS_MAX && c->early_in_flight < CKPT_WRITES_MAX; n++) {
-		f = is_early(m) ? meta__cache_early(m, durable) : NULL;
+		if (!(pressed || meta__cache_early_due(m)) || meta__zone_short(m)) /* (8) */
+			return false;
+		f = meta__cache_early(m, durable);
 		if (!f)
 			return false;
 		c->early++;

