@@ -23,6 +23,7 @@ int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__i
 	uint32_t value_len;
 	int rc;
 
+	out->handle = *h; /* also of one that is not there */
 	out->shard = shard;
 	rc = meta__get(m, shard, &key, &value, &value_len);
 	if (rc)

@@ -189,7 +189,7 @@ must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
 /* That of a name, which is to change: it is there, and what the name says; else -EIO. */
 must_check int meta__inode_named(struct meta *m, const struct meta__name *is,
 				 struct meta__inode *out);
-/* The same as meta__inode_get(), freed or not; -ENOENT: none. */
+/* The same as meta__inode_get(), freed or not; -ENOENT: none, but handle and shard are set. */
 must_check int meta__inode_load(struct meta *m, const struct meta_handle *h,
 				struct meta__inode *out);
 /* What its directory counts of it follows: meta_totals.c. */
