@@ -47,6 +47,8 @@
 #define CARRY_TURN   256u /* receipts that one turn carries, and the rest of a slot */
 #define STUCK_TURNS  4u
 
+#define NO_ITEM UINT32_MAX
+
 #define KIND_SLOT 0x3fu
 #define KIND_PART 0x40u /* more changes of the same were to follow */
 #define KIND_LOST 0x80u
@@ -64,6 +66,13 @@ struct slot {
 	uint64_t number; /* 0: none yet */
 	uint32_t first;
 	bool lost;
+};
+
+/* How far a checkpoint has come with carrying receipts over. */
+struct carry {
+	uint32_t client, slot;
+	uint64_t number; /* of the slot, when it was begun; 0: it was not */
+	uint32_t item;   /* those from this one on have been */
 };
 
 struct client {
@@ -85,9 +94,9 @@ struct meta__receipts {
 	uint64_t forgotten;
 	bool told; /* the log that is replayed says what was forgotten */
 	/* carrying over: */
-	uint64_t carry_seq;                /* of the first block with it; 0: none yet */
-	uint32_t carry_client, carry_slot; /* what comes next */
-	uint32_t safe_client, safe_slot;   /* what comes next, had nothing been gathered */
+	uint64_t carry_seq; /* of the first block with it; 0: none yet */
+	struct carry carry; /* what comes next */
+	struct carry safe;  /* what comes next, had nothing been gathered */
 	uint32_t stuck;
 	struct meta__mut mut[META__TX_RECORDS_MAX];
 	uint32_t muts;
@@ -508,8 +517,8 @@ void meta__receipts_carry_start(struct meta *m)
 	struct meta__receipts *r = m->receipts;
 
 	r->carry_seq = 0;
-	r->carry_client = r->carry_slot = r->stuck = 0;
-	r->safe_client = r->safe_slot = 0;
+	r->stuck = 0;
+	r->carry = r->safe = (struct carry){ 0 };
 	r->muts = 0;
 }
 
@@ -531,8 +540,7 @@ static bool carry_flush(struct meta *m)
 	if (!r->carry_seq)
 		r->carry_seq = seq;
 	r->muts = 0;
-	r->safe_client = r->carry_client;
-	r->safe_slot = r->carry_slot;
+	r->safe = r->carry;
 	return true;
 }
 
@@ -546,11 +554,16 @@ static bool carry_mut(struct meta *m, struct meta_key key, const void *value, ui
 	return true;
 }
 
+/* A slot may have more receipts than a record takes, and a turn may end between two: the next one
+ * goes on behind those that the log has, if the slot is still about the same change. */
 static bool carry_slot(struct meta *m, const struct client *c, uint32_t at, uint32_t *count)
 {
-	const struct meta__receipts *r = m->receipts;
+	struct meta__receipts *r = m->receipts;
 	const struct slot *s = &c->slot[at];
 
+	if (r->carry.number != s->number)
+		r->carry.item = NO_ITEM;
+	r->carry.number = s->number;
 	if (s->number && s->lost) {
 		if (!carry_mut(m, key_of(c->id, at | KIND_LOST, 0, s->number), NULL, 0))
 			return false;
@@ -559,22 +572,25 @@ static bool carry_slot(struct meta *m, const struct client *c, uint32_t at, uint
 		const struct receipt *x = &r->receipt[i];
 		const uint32_t kind = at | (x->part ? KIND_PART : 0);
 
+		if (x->item >= r->carry.item) /* (5) */
+			continue;
 		if (!carry_mut(m, key_of(c->id, kind, x->item, s->number), x->value, x->value_len))
 			return false;
+		r->carry.item = x->item;
 		++*count;
 	}
+	r->carry.number = 0;
 	return true;
 }
 
-/* A slot is carried whole, or again: its receipts may be others in the next turn. */
 static bool carry_client(struct meta *m, const struct client *c, uint32_t *count)
 {
 	struct meta__receipts *r = m->receipts;
 
-	if (r->carry_slot == 0 && !carry_mut(m, key_of(c->id, 0, 0, 0), NULL, 0))
+	if (r->carry.slot == 0 && !carry_mut(m, key_of(c->id, 0, 0, 0), NULL, 0))
 		return false;
-	for (; r->carry_slot < META_RECEIPT_SLOTS; r->carry_slot++)
-		if (!carry_slot(m, c, r->carry_slot, count))
+	for (; r->carry.slot < META_RECEIPT_SLOTS; r->carry.slot++)
+		if (!carry_slot(m, c, r->carry.slot, count))
 			return false;
 	return true;
 }
@@ -588,11 +604,11 @@ static bool carry_some(struct meta *m)
 	r->muts = 0;
 	if (!carry_mut(m, key_of(0, 0, 0, 0), &forgotten, sizeof(forgotten)))
 		return false;
-	for (; r->carry_client < r->client_max; r->carry_client++, r->carry_slot = 0) {
+	for (; r->carry.client < r->client_max; r->carry.client++, r->carry.slot = 0) {
 		if (count >= CARRY_TURN)
 			break;
-		if (r->client[r->carry_client].id &&
-		    !carry_client(m, &r->client[r->carry_client], &count))
+		if (r->client[r->carry.client].id &&
+		    !carry_client(m, &r->client[r->carry.client], &count))
 			return false;
 	}
 	return carry_flush(m);
@@ -607,24 +623,23 @@ static wk_cold void forget_all(struct meta *m)
 	while (!list_empty(&r->lru))
 		client_forget(m, list_entry(r->lru.next, struct client, lru));
 	r->carry_seq = 0;
-	r->carry_client = r->client_max;
+	r->carry.client = r->client_max;
 }
 
 bool meta__receipts_carry(struct meta *m)
 {
 	struct meta__receipts *r = m->receipts;
 
-	if (r->carry_client == r->client_max)
+	if (r->carry.client == r->client_max)
 		return true;
 	if (carry_some(m)) {
 		r->stuck = 0;
-		return r->carry_client == r->client_max;
+		return r->carry.client == r->client_max;
 	}
-	r->carry_client = r->safe_client; /* what was gathered is this turn's */
-	r->carry_slot = r->safe_slot;
+	r->carry = r->safe; /* what was gathered is this turn's */
 	if (meta__log_moves(m))
 		r->stuck = 0;
 	else if (++r->stuck >= STUCK_TURNS)
 		forget_all(m);
-	return r->carry_client == r->client_max;
+	return r->carry.client == r->client_max;
 }

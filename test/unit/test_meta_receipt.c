@@ -348,12 +348,12 @@ Test(meta_receipt, what_was_forgotten_is_not_forgotten)
 }
 
 /* Here are 227 receipts at most: who was not heard of for longest loses his. */
-Test(meta_receipt, with_no_room_left_it_says_that_it_does_not_know)
+static void more_than_there_is_room_for(uint64_t seed)
 {
 	struct meta_receipt_id id = id_of(BASE, 0, 1), first = id_of(BASE + 1, 5, 9);
 	uint32_t lost = 0;
 
-	store(2);
+	store(seed);
 	make(first);
 	for (id.item = 0; id.item < 1023; id.item++)
 		make(id);
@@ -377,6 +377,19 @@ Test(meta_receipt, with_no_room_left_it_says_that_it_does_not_know)
 	cr_assert_eq(recall(first, NULL), -ECONNRESET);
 	rig_stop(&r);
 	rig_end(&r);
+}
+
+Test(meta_receipt, with_no_room_left_it_says_that_it_does_not_know)
+{
+	more_than_there_is_room_for(1);
+}
+
+/* With these a checkpoint waits for a zone of the log between two records of one slot: it had
+ * written the first one again in each turn, until the log was full, and all was forgotten. */
+Test(meta_receipt, a_slot_of_many_is_carried_over_once)
+{
+	more_than_there_is_room_for(32);
+	more_than_there_is_room_for(44);
 }
 
 Test(meta_receipt, of_too_many_clients_the_oldest_is_forgotten)
