@@ -32,7 +32,9 @@
  *
  *  (6) A leaf that was written early is, on the drives, no part of any tree: no root names it, nor
  *      does what lies above it, before a checkpoint; until then its changes are in the log.
- *  (7) A mount that replays the log meets at most EARLY_MAX of them, and what may be dirty.
+ *  (7) A mount that replays the log meets about EARLY_MAX of them, and what may be dirty; when a
+ *      checkpoint was under way those of two generations; while checkpoints are held, all that the
+ *      log has room for.
  *      There may be several of one leaf, of the same generation: their order says which is newer.
  *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
  *      written early where zones are short: there, half is when a checkpoint begins.
