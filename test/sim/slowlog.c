@@ -9,6 +9,8 @@
  *   evicted   a change -> checkpoint -> so many others are read that no page stays in the cache ->
  *             who reads the changed file is answered when the change is durable, and no sooner:
  *             a power cut then must not undo what was seen.
+ *   overtaken changes -> leaves are written early, and these writes are slow -> a checkpoint: when
+ *             it is over they are durable, since its roots name them and the log is trimmed.
  *
  * usage: slowlog [--seed N] [--seeds N]
  */
@@ -31,10 +33,10 @@
 
 static struct sim_world w, copy;
 static struct rand_state rnd;
-static bool slow;
+static bool slow, slow_pages;
 static uint32_t version[NAMES];
 static struct {
-	uint64_t cuts, emptied, looks, early, evicted;
+	uint64_t cuts, emptied, looks, early, evicted, tried, overtaken;
 } seen;
 
 static bool failed(uint64_t seed, const char *where, const char *why)
@@ -44,15 +46,18 @@ static bool failed(uint64_t seed, const char *where, const char *why)
 	return false;
 }
 
-/* Writes to the log are late.  user: the drive. */
+/* Writes to the log are late, or those of pages.  user: the drive. */
 static uint64_t dawdle(void *user, const struct nvme_soft_cmd *cmd)
 {
 	const struct meta *m = app_core_meta(w.core);
 	uint32_t drive = (uint32_t)((struct sim_drive **)user - w.sim), zone;
 
 	zone = meta__geo_zone_of(&m->zones->geo, META_BADDR(drive, cmd->offset_bytes / BLOCK_SIZE));
-	if (cmd->opcode != NVME_CMD_WRITE || zone == UINT32_MAX ||
-	    meta__zone_at(m, zone)->kind != META__ZONE_LOG)
+	if (cmd->opcode != NVME_CMD_WRITE || zone == UINT32_MAX)
+		return 0;
+	if (meta__zone_at(m, zone)->kind == META__ZONE_PAGE)
+		return slow_pages ? 50000000 : 0;
+	if (meta__zone_at(m, zone)->kind != META__ZONE_LOG)
 		return 0;
 	return slow ? 50000000 : rand_below(&rnd, 500000);
 }
@@ -345,6 +350,59 @@ static bool look_at_a_change(uint64_t seed)
 	return steps < STEPS_MAX || failed(seed, "hangs", "nothing comes back");
 }
 
+/* ---- overtaken ----------------------------------------------------------------------------- */
+
+#define CHANGES 12u
+
+static bool are_there(uint64_t seed, const struct ask *change)
+{
+	struct ask a;
+	bool good = true;
+
+	sim_world_cut_copy(&w, seed + seen.cuts++, &copy);
+	if (sim_world_begin(&copy, APP_BOOT_MOUNT))
+		return failed(seed, "mount after a cut", copy.why);
+	for (uint32_t i = 0; good && i < CHANGES; i++) {
+		send_read(&copy, &a, change[i].name);
+		good = sim_world_do(&copy, a.call, true) == 0 && holds(&a, version[a.name]);
+	}
+	if (!good)
+		return failed(seed, a.path, "a root was written before a leaf was durable");
+	sim_world_cut(&copy, seed);
+	return true;
+}
+
+static bool overtake_leaves(uint64_t seed)
+{
+	static struct ask change[CHANGES];
+	struct meta *m = app_core_meta(w.core);
+	const uint32_t first = (uint32_t)rand_below(&rnd, NAMES);
+	struct meta_statfs was = { 0 }, fs = { 0 };
+	uint32_t steps = 0;
+
+	meta__ckpt_stat(m, &was);
+	slow_pages = true;
+	for (uint32_t i = 0; i < CHANGES; i++) {
+		const uint32_t name = (first + i * (NAMES / CHANGES)) % NAMES;
+
+		send_put(&change[i], name, ++version[name]);
+		while (!change[i].done && steps++ < STEPS_MAX)
+			step();
+	}
+	slow_pages = false;
+	meta__ckpt_stat(m, &fs);
+	seen.overtaken += fs.leaves_early - was.leaves_early;
+	was = fs;
+	meta__ckpt_want(m);
+	for (; fs.checkpoints == was.checkpoints && steps++ < STEPS_MAX; meta__ckpt_stat(m, &fs))
+		step();
+	if (!are_there(seed, change))
+		return false;
+	while (!is_quiet(m) && steps++ < STEPS_MAX)
+		step();
+	return steps < STEPS_MAX || failed(seed, "hangs", "nothing comes back");
+}
+
 static bool evicted(uint64_t seed, uint32_t rounds)
 {
 	struct sim_world_cfg cfg = {
@@ -375,7 +433,8 @@ static bool evicted(uint64_t seed, uint32_t rounds)
 		return failed(seed, a.path, "is not put");
 	set_faults();
 	for (uint32_t i = 0; good && i < rounds; i++)
-		good = look_at_a_change(seed);
+		good = look_at_a_change(seed) && overtake_leaves(seed);
+	seen.tried += seed % 3; /* of others few are early: sim_world.c */
 	if (!good)
 		return false;
 	sim_world_cut(&w, seed);
@@ -392,17 +451,18 @@ int main(int argc, char **argv)
 	for (uint64_t seed = args.seed; seed < args.seed + args.count; seed++)
 		if (!emptied(seed) || (seed % 10 == 1 && !evicted(seed, 20)))
 			return 1;
-	if (!seen.emptied || !seen.looks || seen.evicted < 50 * seen.looks) {
+	if (!seen.emptied || !seen.looks || seen.evicted < 50 * seen.looks ||
+	    (seen.tried && !seen.overtaken)) {
 		printf("not ok: what this is about has not happened: %llu times emptied, %llu "
-		       "looks, %llu page reads\n",
+		       "looks, %llu page reads, %llu leaves overtaken\n",
 		       (unsigned long long)seen.emptied, (unsigned long long)seen.looks,
-		       (unsigned long long)seen.evicted);
+		       (unsigned long long)seen.evicted, (unsigned long long)seen.overtaken);
 		return 1;
 	}
 	printf("ok %llu cuts; %llu times a shard was emptied; %llu looks at a change under way, "
-	       "%llu of them before its answer, after %llu page reads\n",
+	       "%llu of them before its answer, after %llu page reads; %llu slow leaves\n",
 	       (unsigned long long)seen.cuts, (unsigned long long)seen.emptied,
 	       (unsigned long long)seen.looks, (unsigned long long)seen.early,
-	       (unsigned long long)seen.evicted);
+	       (unsigned long long)seen.evicted, (unsigned long long)seen.overtaken);
 	return 0;
 }
