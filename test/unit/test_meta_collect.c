@@ -136,19 +136,21 @@ Test(meta_collect, mostly_dead_page_zones_are_emptied_and_what_lived_in_them_is_
 
 static void store_of_large_zones(void)
 {
+	rig_end(&r);
 	rig_make(&r, 21, 1, 512u << 20, 4, true);
 	r.conf.early_pages = 3;
 	cr_assert_eq(rig_format(&r), 0);
 }
 
 /* Nobody waits for a checkpoint that nobody asks for: too little is dead to be collected. */
-Test(meta_collect, who_finds_a_store_full_in_which_leaves_were_written_early_is_told,
-     .init = store_of_large_zones)
+Test(meta_collect, who_finds_a_store_full_in_which_leaves_were_written_early_is_told)
 {
-	const struct meta__zones *z = r.m->zones;
+	const struct meta__zones *z;
 	uint32_t i;
 	char path[48];
 
+	store_of_large_zones();
+	z = r.m->zones;
 	for (i = 0; !meta__ckpt_was_early(r.m); i++) {
 		path_of(path, 0, i);
 		cr_assert_eq(rig_put(&r, path, 0, i + 1), 0);
