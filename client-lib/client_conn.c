@@ -412,16 +412,15 @@ int weka_connect(const char *addresses, const struct weka_key *key,
 	}
 	snprintf(connect_error, sizeof(connect_error), "%s",
 		 c && c->error[0] ? c->error : strerror(-err));
-	weka_close(c);
+	if (c)
+		client__destroy(c);
 	return err;
 }
 
-void weka_close(struct weka_client *c)
+void client__destroy(struct weka_client *c)
 {
 	uint32_t i;
 
-	if (!c)
-		return;
 	if (c->next.conn)
 		fab_close(c->next.conn);
 	if (!c->memory_ours)
@@ -444,6 +443,14 @@ void weka_close(struct weka_client *c)
 		munmap((void *)(uintptr_t)c->alive, WEKA_BLOCK);
 	secret_destroy(c->key, sizeof(*c->key));
 	free(c);
+}
+
+void weka_close(struct weka_client *c)
+{
+	if (!c)
+		return;
+	client__opens_leave(c);
+	client__destroy(c);
 }
 
 /* ---- asking about it ------------------------------------------------------------------- */

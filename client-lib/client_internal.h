@@ -302,6 +302,8 @@ void client__end(struct weka_client *c, struct client_slot *slot, int status);
 
 /* Every request that waits for a connection ends. */
 wk_cold void client__end_pending(struct weka_client *c, int status);
+/* All of them are nobody's any more, and are not looked at again: weka_close(). */
+wk_cold void client__forget_all(struct weka_client *c);
 
 /* Take one sort of answer in, by type: 0, -errno, or CLIENT_ASK_AGAIN. */
 #define CLIENT_ASK_AGAIN 1
@@ -334,6 +336,8 @@ static inline char *client__window(const struct client_slot *slot)
 /* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns);
+/* Without a word to the appliance: weka_close() has said it, or there is nobody to say it to. */
+void client__destroy(struct weka_client *c);
 /* The last lane broke: the session is over. */
 void client__conn_lost(struct weka_client *c, uint64_t now_ns);
 must_check int client__key(const struct weka_key *key, struct fab_key *out, char *why);
@@ -343,6 +347,8 @@ must_check int client__addresses(struct weka_client *c, const char *text, char *
 
 must_check int client__opens_create(struct weka_client *c, uint32_t opens_max);
 void client__opens_destroy(struct weka_client *c);
+/* Lets go of all that is open, and waits for that, for a while. */
+void client__opens_leave(struct weka_client *c);
 /* slot will be an OPEN with HOLD: -EMFILE; and it is given back. */
 must_check int client__open_begin(struct weka_client *c, struct client_slot *slot);
 void client__open_end(struct weka_client *c, struct client_slot *slot);

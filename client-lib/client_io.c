@@ -307,6 +307,15 @@ void client__end(struct weka_client *c, struct client_slot *slot, int status)
 	slot_free(c, slot);
 }
 
+static void orphan(struct weka_client *c, struct client_slot *slot)
+{
+	ASSERT(slot->state == CLIENT_SENT);
+	fab_cancel(c->lanes[slot->lane].conn, &slot->call);
+	slot->state = CLIENT_ORPHAN;
+	if (slot->lease)
+		slot->lease->orphans++;
+}
+
 /* End the request; the slot lives on until the appliance has let go. */
 static void slot_orphan(struct weka_client *c, struct client_slot *slot, int status)
 {
@@ -314,12 +323,24 @@ static void slot_orphan(struct weka_client *c, struct client_slot *slot, int sta
 		client__end(c, slot, status);
 		return;
 	}
-	ASSERT(slot->state == CLIENT_SENT);
-	fab_cancel(c->lanes[slot->lane].conn, &slot->call);
-	slot->state = CLIENT_ORPHAN;
-	if (slot->lease)
-		slot->lease->orphans++;
+	orphan(c, slot);
 	req_done(c, slot, status);
+}
+
+void client__forget_all(struct weka_client *c)
+{
+	for (uint32_t i = 0; i < c->requests_max; i++) {
+		struct client_slot *slot = &c->slots[i];
+
+		if (!slot->req)
+			continue;
+		slot->req = NULL;
+		c->out_count--;
+		if (slot->state == CLIENT_PENDING)
+			client__end(c, slot, -ECANCELED);
+		else
+			orphan(c, slot);
+	}
 }
 
 static bool is_change(const struct client_slot *slot)

@@ -6,7 +6,8 @@
  *   weka_close_file() ------------------------> users - 1
  *
  *   held > users        --LET_GO--> held - 1       a batch of what is to be done goes by itself,
- *   users > 0, held 0   --HOLD----> held 1         one at a time, and nobody waits for it
+ *   users > 0, held 0   --HOLD----> held 1         one at a time, and nobody waits for it but
+ *                                                  weka_close(), where users is 0
  *
  * The appliance holds a file for one connection, so all of it goes by one lane, the *keeper*.  When
  * that breaks nothing is held any more as far as we know (held 0), and it is asked for again by
@@ -26,12 +27,15 @@
  */
 #include "client-lib/client_internal.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define LEAVE_NS NS_PER_S /* an appliance that has not answered by then does without */
 
 static struct list *bucket_of(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
 {
@@ -261,6 +265,24 @@ void client__opens_step(struct weka_client *c)
 	}
 	if (!c->own_out && !list_empty(&c->open_todo))
 		own_send(c);
+}
+
+/* Who goes without a word keeps the room of what it had open for as long as it might come again. */
+void client__opens_leave(struct weka_client *c)
+{
+	uint64_t until_ns;
+
+	if (client__forked(c) || c->at != CLIENT_UP || c->opens + c->opening == 0)
+		return;
+	until_ns = client__after(clock_now_ns(), LEAVE_NS);
+	client__forget_all(c);
+	each_open(c, false, true);
+	while (c->at == CLIENT_UP && c->opens + c->opening > 0) {
+		c->turns = 0; /* the time now */
+		client__progress(c);
+		if (c->opens + c->opening == 0 || client__sleep(c, until_ns) == -ETIMEDOUT)
+			return;
+	}
 }
 
 /* ---- made, ended ---------------------------------------------------------------------------- */

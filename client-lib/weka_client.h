@@ -142,7 +142,8 @@ WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *k
 /**
  * weka_close - end the session and give back all of its memory
  *
- * Requests in flight are forgotten, leases are gone.  NULL is fine.
+ * Requests in flight are forgotten, leases are gone, files that are open are closed: for the
+ * appliance's word on that it waits, for a second at most.  NULL is fine.
  */
 void weka_close(struct weka_client *client);
 

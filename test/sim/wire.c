@@ -64,6 +64,7 @@ enum fault {
 	FAULT_CLIENT_DIES,
 	FAULT_CLIENT_OFF,
 	FAULT_CLIENT_PAUSES,
+	FAULT_CLIENT_LEAVES,
 	FAULT_REFUSED,
 	FAULT_KILL,
 	FAULT_POWER,
@@ -73,7 +74,8 @@ enum fault {
 static const char *const fault_names[] = {
 	"cuts",       "half-open",      "partitions",  "partitions of all",
 	"dead links", "client crashes", "clients off", "pauses",
-	"refusals",   "kills",          "power cuts",  "stops",
+	"leaves",     "refusals",       "kills",       "power cuts",
+	"stops",
 };
 
 static struct {
@@ -147,6 +149,15 @@ static const char *addresses(void)
 	return run.two_links ? both[below(2)] : ADDRESS;
 }
 
+static uint64_t a_while(void)
+{
+	const uint64_t dice = below(8);
+
+	return dice < 4   ? NS_PER_MS + below(50 * NS_PER_MS)
+	       : dice < 7 ? below(6 * NS_PER_S)
+			  : below(50 * NS_PER_S);
+}
+
 static void client_turn(struct wire_client *cl)
 {
 	uint64_t now_ns = run.w.power.now_ns;
@@ -154,7 +165,12 @@ static void client_turn(struct wire_client *cl)
 	if (cl->connecting || !run.good || now_ns < cl->pause_ns)
 		return;
 	sim_sock_as(cl->host);
-	if (cl->c) {
+	if (cl->c && cl->leaving && !run.waiting && !run.booting) {
+		run.waiting = true;
+		wire_client_leave(cl);
+		run.waiting = false;
+		cl->born_ns = run.w.power.now_ns + a_while();
+	} else if (cl->c) {
 		run.good = wire_client_turn(cl, now_ns, run.ask);
 	} else if (run.born && !run.waiting && !run.booting && now_ns >= cl->born_ns) {
 		run.waiting = true;
@@ -165,13 +181,18 @@ static void client_turn(struct wire_client *cl)
 	}
 }
 
+static void clients_turn(void)
+{
+	for (uint32_t i = 0; i < run.clients; i++)
+		client_turn(&run.client[i]);
+}
+
 static void all_turn(void)
 {
 	leap();
 	for (uint32_t i = 0; i < run.clients; i++)
 		wire_holds_turn(&run.client[i], run.w.power.now_ns);
-	for (uint32_t i = 0; i < run.clients; i++)
-		client_turn(&run.client[i]);
+	clients_turn();
 	if (below(64) == 0)
 		wire_settle(run.client, run.clients);
 }
@@ -179,8 +200,7 @@ static void all_turn(void)
 static bool booting(struct sim_world *w)
 {
 	sim_sock_time(w->power.now_ns);
-	for (uint32_t i = 0; i < run.clients; i++)
-		client_turn(&run.client[i]);
+	clients_turn();
 	w->cfg.leap_max_ns = WIRE_LEAP_NS;
 	sim_sock_as(APPLIANCE);
 	return run.good;
@@ -250,15 +270,6 @@ static bool appliance_stop(void)
 
 /* ---- faults ---------------------------------------------------------------------------- */
 
-static uint64_t a_while(void)
-{
-	uint64_t dice = below(8);
-
-	return dice < 4   ? NS_PER_MS + below(50 * NS_PER_MS)
-	       : dice < 7 ? below(6 * NS_PER_S)
-			  : below(50 * NS_PER_S);
-}
-
 /* Nothing gets through one of its links, or one way only. */
 static void link_fault(uint64_t now_ns)
 {
@@ -315,6 +326,11 @@ static void client_fault(enum fault fault, struct wire_client *cl, uint64_t now_
 	case FAULT_CLIENT_PAUSES:
 		cl->pause_ns = now_ns + a_while() / 4;
 		break;
+	case FAULT_CLIENT_LEAVES:
+		if (!cl->c || cl->leaving)
+			return;
+		cl->leaving = true;
+		break;
 	default:
 		UNREACHABLE();
 	}
@@ -325,12 +341,12 @@ static void client_fault(enum fault fault, struct wire_client *cl, uint64_t now_
 static bool a_fault(void)
 {
 	static const uint8_t mix[] = {
-		FAULT_CUT,           FAULT_CUT,         FAULT_CUT,        FAULT_HALF_OPEN,
-		FAULT_HALF_OPEN,     FAULT_PARTITION,   FAULT_PARTITION,  FAULT_PARTITION_ALL,
-		FAULT_CLIENT_DIES,   FAULT_CLIENT_DIES, FAULT_CLIENT_OFF, FAULT_CLIENT_PAUSES,
-		FAULT_CLIENT_PAUSES, FAULT_REFUSED,     FAULT_KILL,       FAULT_KILL,
-		FAULT_POWER,         FAULT_POWER,       FAULT_POWER,      FAULT_STOP,
-		FAULT_LINK,          FAULT_LINK,
+		FAULT_CUT,           FAULT_CUT,         FAULT_CUT,           FAULT_HALF_OPEN,
+		FAULT_HALF_OPEN,     FAULT_PARTITION,   FAULT_PARTITION,     FAULT_PARTITION_ALL,
+		FAULT_CLIENT_DIES,   FAULT_CLIENT_DIES, FAULT_CLIENT_OFF,    FAULT_CLIENT_PAUSES,
+		FAULT_CLIENT_PAUSES, FAULT_REFUSED,     FAULT_KILL,          FAULT_KILL,
+		FAULT_POWER,         FAULT_POWER,       FAULT_POWER,         FAULT_STOP,
+		FAULT_LINK,          FAULT_LINK,        FAULT_CLIENT_LEAVES, FAULT_CLIENT_LEAVES,
 	};
 	enum fault fault = (enum fault)mix[below(ARRAY_LEN(mix))];
 	uint64_t now_ns = run.w.power.now_ns;
@@ -686,10 +702,10 @@ static bool stays_open(void)
 static void part(void)
 {
 	run.born = false;
-	for (uint32_t i = 0; i < run.clients; i++) {
-		sim_sock_as(run.client[i].host);
-		if (run.client[i].c)
-			wire_client_die(&run.client[i]);
+	for (struct wire_client *cl = run.client; cl < run.client + run.clients; cl++) {
+		sim_sock_as(cl->host);
+		if (cl->c)
+			(below(2) ? wire_client_leave : wire_client_die)(cl);
 	}
 }
 
@@ -760,25 +776,7 @@ static void report(void)
 		       i + 1 < FAULT_KINDS ? "," : "\n");
 	printf("# %llu runs with one of two links dead from beginning to end; at most %llu steps\n",
 	       (unsigned long long)total.dead_links, (unsigned long long)total.steps_max);
-	printf("# %llu connections, %llu refused, %llu cut, %llu reset, %llu given up; "
-	       "%llu reconnects, %llu births; %llu pieces, %llu times full\n",
-	       (unsigned long long)sim_sock_stat.connections,
-	       (unsigned long long)sim_sock_stat.refused, (unsigned long long)sim_sock_stat.cuts,
-	       (unsigned long long)sim_sock_stat.resets, (unsigned long long)sim_sock_stat.timeouts,
-	       (unsigned long long)wire_counts.reconnects, (unsigned long long)wire_counts.births,
-	       (unsigned long long)sim_sock_stat.segments, (unsigned long long)sim_sock_stat.full);
-	printf("# %llu requests: %llu answered, %llu timeouts, %llu cancelled, %llu reset, "
-	       "%llu lost contact, %llu refused; %llu changes unsure; %llu buffers at rest; "
-	       "%llu sleeps\n",
-	       (unsigned long long)wire_counts.requests, (unsigned long long)wire_counts.answered,
-	       (unsigned long long)wire_counts.timeouts, (unsigned long long)wire_counts.cancels,
-	       (unsigned long long)wire_counts.resets, (unsigned long long)wire_counts.lost_contact,
-	       (unsigned long long)wire_counts.refused, (unsigned long long)wire_counts.unsure,
-	       (unsigned long long)wire_counts.rested, (unsigned long long)wire_counts.sleeps);
-	printf("# %llu files opened; %llu answers about one without a name, all held; %llu holds "
-	       "that were sure no more\n",
-	       (unsigned long long)wire_counts.opened, (unsigned long long)wire_nameless,
-	       (unsigned long long)wire_counts.lost);
+	wire_client_report();
 }
 
 int main(int argc, char **argv)

@@ -222,8 +222,10 @@ bool wire_client_born(struct wire_client *cl, const char *address, uint64_t now_
 	return true;
 }
 
-void wire_client_die(struct wire_client *cl)
+/* All that the caller has is gone. */
+static struct weka_client *parted(struct wire_client *cl)
 {
+	struct weka_client *c = cl->c;
 	struct weka_counters counters = { .size_bytes = sizeof(counters) };
 
 	(void)weka_get_counters(cl->c, &counters);
@@ -238,9 +240,25 @@ void wire_client_die(struct wire_client *cl)
 	memset(cl->resting, 0, sizeof(cl->resting));
 	wire_holds_end(cl);
 	memset(cl->held, 0, sizeof(cl->held));
-	weka_close(cl->c);
 	cl->c = NULL;
 	cl->asleep = false;
+	return c;
+}
+
+void wire_client_die(struct wire_client *cl)
+{
+	client__destroy(parted(cl));
+}
+
+void wire_client_leave(struct wire_client *cl)
+{
+	struct weka_client *c = parted(cl);
+
+	cl->leaving = cl->connecting = true;
+	sim_sock_waits(true);
+	weka_close(c);
+	sim_sock_waits(false);
+	cl->leaving = cl->connecting = false;
 }
 
 bool wire_client_idle(const struct wire_client *cl)
@@ -317,7 +335,7 @@ bool wire_client_is_clean(struct wire_client *cl)
  */
 static bool is_over(const struct wire_op *op, const struct wire_client *cl)
 {
-	if (sim_sock_lingers(cl->host))
+	if (sim_sock_lingers(cl->host) || (cl->leaving && cl->connecting))
 		return false;
 	return !cl->c || cl->life != op->life || !has_orphans(cl->c);
 }
@@ -343,4 +361,27 @@ bool wire_client_read_all(struct wire_client *cl, bool (*turn)(void))
 			if (!wire__read_one(cl, g, n, turn))
 				return false;
 	return true;
+}
+
+void wire_client_report(void)
+{
+	printf("# %llu connections, %llu refused, %llu cut, %llu reset, %llu given up; "
+	       "%llu reconnects, %llu births; %llu pieces, %llu times full\n",
+	       (unsigned long long)sim_sock_stat.connections,
+	       (unsigned long long)sim_sock_stat.refused, (unsigned long long)sim_sock_stat.cuts,
+	       (unsigned long long)sim_sock_stat.resets, (unsigned long long)sim_sock_stat.timeouts,
+	       (unsigned long long)wire_counts.reconnects, (unsigned long long)wire_counts.births,
+	       (unsigned long long)sim_sock_stat.segments, (unsigned long long)sim_sock_stat.full);
+	printf("# %llu requests: %llu answered, %llu timeouts, %llu cancelled, %llu reset, "
+	       "%llu lost contact, %llu refused; %llu changes unsure; %llu buffers at rest; "
+	       "%llu sleeps\n",
+	       (unsigned long long)wire_counts.requests, (unsigned long long)wire_counts.answered,
+	       (unsigned long long)wire_counts.timeouts, (unsigned long long)wire_counts.cancels,
+	       (unsigned long long)wire_counts.resets, (unsigned long long)wire_counts.lost_contact,
+	       (unsigned long long)wire_counts.refused, (unsigned long long)wire_counts.unsure,
+	       (unsigned long long)wire_counts.rested, (unsigned long long)wire_counts.sleeps);
+	printf("# %llu files opened; %llu answers about one without a name, all held; %llu holds "
+	       "that were sure no more\n",
+	       (unsigned long long)wire_counts.opened, (unsigned long long)wire_nameless,
+	       (unsigned long long)wire_counts.lost);
 }

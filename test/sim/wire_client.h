@@ -107,9 +107,11 @@ struct wire_client {
 	uint64_t born_ns;     /* not before                               */
 	uint64_t answered_ns; /* when something was answered well         */
 	struct wire_held held[WIRE_HELD];
+	uint64_t ended_ns;   /* the appliance that held for it went then */
 	uint64_t kept_ns;    /* its connections, and what they hold, were there then */
 	bool sleeps, asleep; /* between turns it sleeps on its descriptor */
-	bool connecting;
+	bool leaving;        /* in its next turn */
+	bool connecting;     /* or closing: in a call */
 };
 
 struct wire_counts {
@@ -118,13 +120,17 @@ struct wire_counts {
 };
 extern struct wire_counts wire_counts;
 
+/* What all of them saw, in words. */
+void wire_client_report(void);
 void wire_client_begin(struct wire_client *cl, uint32_t index, uint64_t seed);
 /* A turn: take in, look, and `ask` for more.  false: something is wrong (sim_why). */
 bool wire_client_turn(struct wire_client *cl, uint64_t now_ns, bool ask);
 /* Connect; waits. */
 bool wire_client_born(struct wire_client *cl, const char *address, uint64_t now_ns);
-/* The object goes; its requests end without an answer. */
+/* The object goes, with the program; its requests end without an answer. */
 void wire_client_die(struct wire_client *cl);
+/* ... as the program closes it; waits. */
+void wire_client_leave(struct wire_client *cl);
 /* No request is out; nor does the appliance have one of it; and everything is back: pool, credits.
  */
 bool wire_client_idle(const struct wire_client *cl);

@@ -58,6 +58,7 @@ void wire_holds_turn(struct wire_client *cl, uint64_t now_ns)
 
 void wire_holds_end(struct wire_client *cl)
 {
+	cl->ended_ns = clock_now_ns();
 	for (uint32_t i = 0; i < WIRE_HELD; i++)
 		slacken(&cl->held[i]);
 }
@@ -133,6 +134,8 @@ bool wire__opened(struct wire_client *cl, struct wire_request *r, int status)
 		return false;
 	if (status)
 		return true;
+	if (r->asked_ns <= cl->ended_ns) /* it was the last answer of one that is gone */
+		slacken(&h);
 	wire_counts.opened++;
 	wire__learn(cl, it->group, r->attr.uid, &h.handle);
 	for (uint32_t i = 0; i < WIRE_HELD; i++)

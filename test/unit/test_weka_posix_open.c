@@ -463,6 +463,43 @@ Test(weka_posix_open, a_client_that_is_gone_keeps_nothing_that_is_wanted)
 	end();
 }
 
+/* It has said so, and was answered: nothing lingers, and the room is there again. */
+static void closes(const char *transport)
+{
+	struct weka_ref ref = weka_ref_path("/f");
+	struct weka_client *closing;
+
+	begin_any(transport);
+	put("/f", 10);
+	put("/g", 10);
+	for (int i = 0; i < 8; i++) {
+		struct weka_req req = { 0 };
+
+		closing = app_rig_connect(&rig);
+		open_as(closing, "/f");
+		open_as(closing, "/f");
+		open_as(closing, "/g");
+		if (i & 1)
+			cr_assert_eq(weka_close_file(closing, &attr.handle), 0);
+		if (i & 2)
+			cr_assert_eq(weka_submit_open(closing, &req, &ref, WEKA_HOLD, NULL, &attr),
+				     0);
+		if (i & 4)
+			weka_flush(closing);
+		weka_close(closing);
+		cr_assert_eq(opens(client), 0, "%d", i);
+	}
+	end();
+}
+
+Test(weka_posix_open, a_client_that_closes_keeps_nothing)
+{
+	closes("shm");
+	teardown();
+	setup();
+	closes("tcp");
+}
+
 Test(weka_posix_open, an_appliance_that_starts_again_knows_of_none)
 {
 	struct weka_attr f, g, a;
