@@ -27,6 +27,11 @@
  *      left it, and so frames are evicted between turns, ahead of need, and not in a plan, which
  *      then marks none: (5) is kept by that.  A reader believes a frame's state first, then its
  *      shard: if that is open, all else of the frame stays as it is until the reader leaves.
+ *  (8) What is used least goes first, by the clock's hand.  A page above leaves is needed for all
+ *      that is below it: where the cache has room for hardly more than those pages they must not
+ *      go with leaves that were read once.  There the hand comes round once for some 100 leaves
+ *      read, and a page that is one of 500 would be asked for too late in every fifth time; with
+ *      so many turns, in one of some ten thousand.
  */
 #include "meta/meta_cache.h"
 #include "meta/meta_share.h"
@@ -41,6 +46,10 @@
 #define WAITERS_PER_FRAME 2u
 #define AHEAD_MAX         64u  /* frames that are kept free, with readers: (7) */
 #define SWEEP_STEPS       256u /* of the clock's hand, a turn                  */
+#define TURNS_LEAF        1u   /* of the clock's hand, until who is not used goes: (8) */
+#define TURNS_UPPER       48u
+#define BARREN_LAPS       2ull /* then there are no leaves to be had */
+#define LAPS_MAX          (BARREN_LAPS + 1)
 #define CHAIN_MAX         256u /* frames that a reader follows: they may be moved under its eyes */
 
 static uint32_t frames_of(const struct meta_conf *c)
@@ -234,9 +243,19 @@ void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
 			      memory_order_release); /* (7): it is believed first */
 }
 
-void meta__frame_used_set(struct meta__frame *f, bool used)
+static uint8_t turns_left(const struct meta__frame *f)
 {
-	atomic_store_explicit(&f->used, used, memory_order_relaxed);
+	return atomic_load_explicit(&f->turns, memory_order_relaxed);
+}
+
+static uint8_t turns_of(const struct meta__frame *f)
+{
+	return f->level > 0 ? TURNS_UPPER : TURNS_LEAF;
+}
+
+void meta__frame_used(struct meta__frame *f)
+{
+	atomic_store_explicit(&f->turns, turns_of(f), memory_order_relaxed);
 }
 
 void meta__frame_unfresh(struct meta__cache *c, struct meta__frame *f)
@@ -327,8 +346,8 @@ static void unfresh_one(struct meta__cache *c, struct meta__frame *f)
 /* (7): the frame's line is all cores': it is written to only if it must be. */
 static void mark_shared(struct meta *m, struct meta__frame *f)
 {
-	if (!atomic_load_explicit(&f->used, memory_order_relaxed))
-		meta__frame_used_set(f, true);
+	if (turns_left(f) <= turns_of(f) / 2)
+		meta__frame_used(f);
 	if (!m->home)
 		unfresh_one(m->cache, f);
 }
@@ -342,7 +361,7 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 		mark_shared(m, f);
 		return;
 	}
-	meta__frame_used_set(f, true);
+	meta__frame_used(f);
 	if (f->mark == c->plan)
 		return;
 	f->mark = c->plan;
@@ -362,12 +381,15 @@ static void hand_step(struct meta *m)
 	struct meta__frame *f = &c->frame[c->hand];
 
 	c->hand = c->hand + 1 == c->nframes ? 0 : c->hand + 1;
+	c->barren++;
 	if (!evictable(c, f))
 		return;
-	if (f->used)
-		meta__frame_used_set(f, false); /* until the hand comes by again */
-	else
-		meta__frame_free(m, f);
+	if (turns_left(f) > 0 && c->barren <= BARREN_LAPS * c->nframes) {
+		atomic_store_explicit(&f->turns, turns_left(f) - 1, memory_order_relaxed);
+		return;
+	}
+	meta__frame_free(m, f);
+	c->barren = 0;
 }
 
 struct meta__frame *meta__frame_get(struct meta *m)
@@ -375,7 +397,7 @@ struct meta__frame *meta__frame_get(struct meta *m)
 	struct meta__cache *c = m->cache;
 	struct list *l;
 
-	for (uint64_t steps = 0; list_empty(&c->free) && steps < 2ull * c->nframes; steps++) {
+	for (uint64_t steps = 0; list_empty(&c->free) && steps < LAPS_MAX * c->nframes; steps++) {
 		if (c->shared)
 			return NULL; /* (7) */
 		hand_step(m);
@@ -583,7 +605,7 @@ void meta__cache_fill(struct meta *m, uint32_t shard, uint32_t level, uint64_t b
 	memcpy(f->page, page, META_PAGE_BYTES);
 	meta__frame_insert(c, f);
 	meta__frame_state_set(c, f, FRAME_CLEAN); /* (2) */
-	meta__frame_used_set(f, true);
+	meta__frame_used(f);
 }
 
 static void wake(struct meta *m, struct list *waiters, int status)
@@ -635,7 +657,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 			list_del(&f->link);
 	} else {
 		meta__frame_state_set(c, f, FRAME_CLEAN); /* (2) */
-		meta__frame_used_set(f, true);
+		meta__frame_used(f);
 		if (f->fresh > 0) {
 			c->fresh_count++;
 			list_push_back(&c->fresh, &f->link);

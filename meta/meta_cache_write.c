@@ -64,7 +64,7 @@ static void place(struct meta *m, struct meta__frame *f)
 	meta__frame_insert(m->cache, f);
 	meta__frame_state_set(m->cache, f, FRAME_DIRTY);
 	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
-	meta__frame_used_set(f, true);
+	meta__frame_used(f);
 	m->shard[f->shard].changed = true;
 }
 

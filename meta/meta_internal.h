@@ -288,7 +288,7 @@ struct meta__frame {
 	uint32_t level;        /* 0: leaf                                                      */
 	uint32_t fresh;        /* read for so many plans that have not run again yet           */
 	_Atomic uint8_t state; /* enum meta__frame_state                                */
-	_Atomic bool used;     /* the clock hand's bit                                  */
+	_Atomic uint8_t turns; /* so often the clock's hand passes it by                 */
 	bool gone;  /* frozen, and no longer of the current tree: dropped when written  */
 	bool again; /* reading for the second time                                      */
 	/* what a lookup needs ends here, with the line */

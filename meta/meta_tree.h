@@ -39,7 +39,8 @@ struct meta__cache {
 				 * reads leave so many */
 	uint32_t marked;        /* frames that the plan of now looked at */
 	uint32_t hand;
-	uint64_t plan; /* number of the plan of now: what frame->mark is compared with */
+	uint64_t barren; /* its steps since it freed a frame */
+	uint64_t plan;   /* number of the plan of now: what frame->mark is compared with */
 	uint64_t reads;
 	uint64_t hits;
 	struct meta__found *found; /* meta_found.c's */

@@ -27,6 +27,20 @@ static void make_pages(uint32_t n, uint64_t *baddr)
 	}
 }
 
+/* A page above leaves, in memory, as if it had been read. */
+static void make_upper(uint64_t *baddr)
+{
+	uint8_t page[META_PAGE_BYTES];
+
+	*baddr = meta__page_take(&d.m, 1);
+	meta__page_init(page, 0, 1, &zero);
+	meta__inner_insert(page, 0, &zero, *baddr, 9);
+	meta__page_place(page, *baddr, 9, 1);
+	meta__page_seal(page);
+	meta__cache_fill(&d.m, 0, 1, *baddr, 9, page);
+	cr_assert_not_null(meta__cache_find(&d.m, *baddr));
+}
+
 static int want(uint64_t baddr, struct meta_op *op)
 {
 	return meta__cache_want(&d.m, 0, 0, baddr, 9, op);
@@ -145,6 +159,52 @@ Test(meta_cache, what_was_used_last_stays_longest)
 		d_pump();
 	}
 	cr_assert_eq(d.reads, 200);
+}
+
+static void look_once(uint64_t baddr)
+{
+	struct meta_op op = { 0 };
+
+	meta__cache_plan(&d.m);
+	cr_assert_eq(want(baddr, &op), 0);
+	d_pump();
+	meta__cache_mark(&d.m, meta__cache_find(&d.m, baddr));
+}
+
+/* As many leaves as there are frames pass by; then nobody has needed it for long. */
+Test(meta_cache, a_page_above_leaves_stays_longer_than_they_but_not_for_ever)
+{
+	static uint64_t upper[FRAMES - 8], leaf[FRAMES * 48];
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_LEN(upper); i++)
+		make_upper(&upper[i]);
+	make_pages(ARRAY_LEN(leaf), leaf);
+	for (i = 0; i < FRAMES; i++)
+		look_once(leaf[i]);
+	for (uint32_t k = 0; k < ARRAY_LEN(upper); k++)
+		cr_assert_not_null(meta__cache_find(&d.m, upper[k]), "%u", k);
+	for (; i < ARRAY_LEN(leaf); i++)
+		look_once(leaf[i]);
+	for (uint32_t k = 0; k < ARRAY_LEN(upper); k++)
+		cr_assert_null(meta__cache_find(&d.m, upper[k]), "%u", k);
+}
+
+/* There is nothing but pages above leaves: one of them goes, before long. */
+Test(meta_cache, pages_above_leaves_make_room_if_there_is_nothing_else)
+{
+	uint64_t upper[FRAMES], leaf[8];
+	struct meta_op op = { 0 };
+
+	for (uint32_t i = 0; i < FRAMES; i++)
+		make_upper(&upper[i]);
+	make_pages(8, leaf);
+	for (uint32_t i = 0; i < 8; i++) {
+		meta__cache_plan(&d.m);
+		cr_assert_eq(want(leaf[i], &op), 0);
+		cr_assert_leq(d.m.cache->barren, 3 * FRAMES);
+		d_pump();
+	}
 }
 
 Test(meta_cache, what_the_plan_of_now_looked_at_stays)
