@@ -1,86 +1,73 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl status: the appliance's counters, as it sends them (--json) or as a page of text. */
+/* wekactl status: as the appliance sends it (--json), every counter (--long), or a page. */
 #include "appliance/ctl.h"
+#include "appliance/ctl_status_text.h"
+#include "base/clock.h"
 
 #include <errno.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static void print_value(const json_t *v)
+#define SECONDS_MAX 3600ul
+
+static int get(struct ctl *c, char **text, json_t **out)
 {
-	if (json_is_integer(v))
-		printf("%lld", (long long)json_integer_value(v));
-	else if (json_is_real(v))
-		printf("%.3f", json_real_value(v));
-	else if (json_is_string(v))
-		printf("%s", json_string_value(v));
-	else
-		printf("%s", json_is_true(v) ? "yes" : json_is_false(v) ? "no" : "-");
+	json_error_t why;
+	int err = weka_status(c->client, text);
+
+	if (err)
+		return ctl_fail("status: %s", strerror(-err));
+	*out = json_loads(*text, 0, &why);
+	if (*out)
+		return 0;
+	free(*text);
+	return ctl_fail("status: the appliance sent what is no JSON: %s", why.text);
 }
 
-/* name value, name value, ... of one flat object, on one line. */
-static void print_flat(json_t *o)
+/* Again and again, until somebody stops it. */
+static int watch(struct ctl *c, json_t *before, unsigned seconds)
 {
-	const char *key, *between = "";
-	json_t *v;
+	for (;;) {
+		uint64_t since_ns = clock_now_ns();
+		char *text;
+		json_t *now;
 
-	json_object_foreach(o, key, v)
-	{
-		printf("%s%s ", between, key);
-		print_value(v);
-		between = ", ";
-	}
-	printf("\n");
-}
-
-static void print_section(const char *key, json_t *v)
-{
-	size_t i;
-	json_t *item;
-
-	if (json_is_object(v)) {
-		printf("%-12s ", key);
-		print_flat(v);
-		return;
-	}
-	if (!json_is_array(v)) {
-		printf("%-12s ", key);
-		print_value(v);
+		sleep(seconds);
+		if (get(c, &text, &now))
+			return 1;
 		printf("\n");
-		return;
-	}
-	json_array_foreach(v, i, item)
-	{
-		printf("%-9s %2zu ", key, i);
-		if (json_is_object(item))
-			print_flat(item);
-		else
-			print_value(item);
+		ctl_status_page(stdout, now, before, (double)(clock_now_ns() - since_ns) / 1e9);
+		fflush(stdout);
+		json_decref(before);
+		free(text);
+		before = now;
 	}
 }
 
 int ctl_cmd_status(struct ctl *c)
 {
-	const char *key;
-	json_error_t why;
-	json_t *o, *v;
-	char *text;
-	int err = weka_status(c->client, &text);
+	unsigned long seconds = 0;
+	char *text, *end;
+	json_t *o;
 
-	if (err)
-		return ctl_fail("status: %s", strerror(-err));
-	o = json_loads(text, 0, &why);
-	if (!o) {
-		free(text);
-		return ctl_fail("status: the appliance sent what is no JSON: %s", why.text);
+	if (c->argc > 0) {
+		seconds = strtoul(c->argv[0], &end, 10);
+		if (*end || seconds < 1 || seconds > SECONDS_MAX)
+			return ctl_fail("status: '%s' is no number of seconds from 1 to %lu",
+					c->argv[0], SECONDS_MAX);
 	}
+	if (get(c, &text, &o))
+		return 1;
 	if (c->json)
 		puts(text);
+	else if (c->long_list)
+		ctl_status_all(stdout, o);
 	else
-		json_object_foreach(o, key, v) print_section(key, v);
-	json_decref(o);
+		ctl_status_page(stdout, o, NULL, 0);
 	free(text);
+	if (seconds && !c->json && !c->long_list)
+		return watch(c, o, (unsigned)seconds);
+	json_decref(o);
 	return 0;
 }

@@ -76,7 +76,7 @@ done
 began=$(now)
 start "$last"
 printf 'mounted after SIGKILL in %s s; %s\n' "$(since "$began")" "$(memory)"
-ctl status | grep -i "drive\|page\|log" || :
+ctl --long status | grep -i "drive\|page\|log" || :
 kill -TERM "$daemon"
 wait "$daemon"
 daemon=

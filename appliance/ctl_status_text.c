@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* wekactl status: the appliance's counters, in words and lines. */
+#include "appliance/ctl_status_text.h"
+#include "base/assert.h"
+#include "base/num.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- numbers and words of it -------------------------------------------------------------- */
+
+/* Of a flat object, or of one in it: group.key. */
+static uint64_t num(const json_t *o, const char *group, const char *key)
+{
+	const json_t *v = json_object_get(group ? json_object_get(o, group) : o, key);
+	const json_int_t n = json_is_integer(v) ? json_integer_value(v) : 0;
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+struct text {
+	char s[96];
+};
+
+/* A peer's word, on a terminal. */
+static struct text word(const json_t *o, const char *key)
+{
+	const char *from = json_string_value(json_object_get(o, key));
+	struct text t = { "" };
+
+	for (size_t i = 0; from && from[i] && i + 1 < sizeof(t.s); i++)
+		t.s[i] = isprint((unsigned char)from[i]) ? from[i] : '?';
+	return t;
+}
+
+/* Three digits are as many as anybody reads. */
+static struct text bytes_of(double v)
+{
+	static const char *const unit[] = { "bytes", "kB", "MB", "GB", "TB", "PB", "EB" };
+	struct text t;
+	uint32_t i = 0;
+
+	for (; v >= 999.5 && i + 1 < ARRAY_LEN(unit); i++)
+		v /= 1000;
+	snprintf(t.s, sizeof(t.s), "%.*f %s", i == 0 || v >= 99.95 ? 0 : 1, v, unit[i]);
+	return t;
+}
+
+static struct text time_of(uint64_t seconds)
+{
+	const unsigned long long s = seconds;
+	struct text t;
+
+	if (s < 60)
+		snprintf(t.s, sizeof(t.s), "%llu s", s);
+	else if (s < 3600)
+		snprintf(t.s, sizeof(t.s), "%llu min %llu s", s / 60, s % 60);
+	else if (s < 86400)
+		snprintf(t.s, sizeof(t.s), "%llu h %llu min", s / 3600, s / 60 % 60);
+	else
+		snprintf(t.s, sizeof(t.s), "%llu d %llu h", s / 86400, s / 3600 % 24);
+	return t;
+}
+
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned)(100.0 * (double)part / (double)whole) : 0;
+}
+
+/* ---- what wants attention ------------------------------------------------------------------- */
+
+static void of_store(FILE *to, const json_t *s)
+{
+	const uint64_t all = num(s, "store", "total_bytes"), left = num(s, "store", "free_bytes");
+	const uint64_t bad = num(s, "scrub", "bad_pages") + num(s, "scrub", "bad_blocks");
+	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
+
+	if (json_is_integer(health) && json_integer_value(health))
+		fprintf(to, "! it takes no more changes, as its log could not be written: see the "
+			    "daemon's log, and restart it when its drives are well\n");
+	if (all && left < all / 20)
+		fprintf(to, "! only %s are free\n", bytes_of((double)left).s);
+	if (bad)
+		fprintf(to,
+			"! the scrub found %llu damaged pages and blocks: the daemon's log names "
+			"the files\n",
+			(unsigned long long)bad);
+	if (num(s, "store", "unmovable_blocks"))
+		fprintf(to,
+			"! %llu damaged blocks keep their zones from being collected: remove or "
+			"replace the files that the daemon's log names\n",
+			(unsigned long long)num(s, "store", "unmovable_blocks"));
+	if (num(s, NULL, "bad_sums"))
+		fprintf(to, "! %llu writes came with a wrong checksum, and were refused\n",
+			(unsigned long long)num(s, NULL, "bad_sums"));
+}
+
+static void of_drive(FILE *to, const json_t *d)
+{
+	static const char *const trouble[] = { "errors",         "timeouts", "aborts",
+					       "queue_restarts", "resets",   "media_errors" };
+	const unsigned number = (unsigned)num(d, NULL, "number");
+	const struct text health = word(d, "health"), note = word(d, "note");
+	const char *between = ": ";
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(trouble); i++)
+		any |= num(d, NULL, trouble[i]) > 0;
+	if (*health.s && strcmp(health.s, "good") != 0)
+		fprintf(to, "! drive %u is %s\n", number, health.s);
+	if (*note.s)
+		fprintf(to, "! drive %u: %s\n", number, note.s);
+	if (num(d, NULL, "warnings") ||
+	    num(d, NULL, "spare_percent") < num(d, NULL, "spare_least_percent"))
+		fprintf(to, "! drive %u warns of itself: wekactl drives says of what\n", number);
+	if (num(d, NULL, "quarantined_bytes"))
+		fprintf(to, "! drive %u may still write to %s of memory, which nobody else uses\n",
+			number, bytes_of((double)num(d, NULL, "quarantined_bytes")).s);
+	if (!any)
+		return;
+	fprintf(to, "! drive %u", number);
+	for (size_t i = 0; i < ARRAY_LEN(trouble); i++)
+		if (num(d, NULL, trouble[i])) {
+			fprintf(to, "%s%s %llu", between, trouble[i],
+				(unsigned long long)num(d, NULL, trouble[i]));
+			between = ", ";
+		}
+	fprintf(to, "\n");
+}
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static void line_of_store(FILE *to, const json_t *s)
+{
+	const uint64_t all = num(s, "store", "total_bytes"), left = num(s, "store", "free_bytes");
+
+	fprintf(to, "store     %llu files, %llu directories; %s of %s free (%u %%)",
+		(unsigned long long)num(s, "store", "files"),
+		(unsigned long long)num(s, "store", "dirs"), bytes_of((double)left).s,
+		bytes_of((double)all).s, percent(left, all));
+	if (num(s, "store", "opens"))
+		fprintf(to, "; %llu files are open", (unsigned long long)num(s, "store", "opens"));
+	fprintf(to, "\n");
+	if (num(s, "store", "orphans"))
+		fprintf(to, "          still to be freed: %llu files and trees that were removed\n",
+			(unsigned long long)num(s, "store", "orphans"));
+}
+
+static void line_of_requests(FILE *to, const json_t *s)
+{
+	fprintf(to, "served    %llu requests in %llu sessions, %llu of them open: %s read, ",
+		(unsigned long long)num(s, "fabric", "requests"),
+		(unsigned long long)num(s, "fabric", "sessions"),
+		(unsigned long long)num(s, "fabric", "sessions_open"),
+		bytes_of((double)num(s, "bytes", "read")).s);
+	fprintf(to, "%s written", bytes_of((double)num(s, "bytes", "written")).s);
+	if (num(s, NULL, "errors"))
+		fprintf(to, "; %llu with an error", (unsigned long long)num(s, NULL, "errors"));
+	if (num(s, NULL, "busy"))
+		fprintf(to, "; %llu were put off", (unsigned long long)num(s, NULL, "busy"));
+	if (num(s, "fabric", "refused"))
+		fprintf(to, "; %llu connections refused",
+			(unsigned long long)num(s, "fabric", "refused"));
+	fprintf(to, "\n");
+}
+
+static double rate(const json_t *now, const json_t *before, const char *group, const char *key,
+		   double seconds)
+{
+	const uint64_t to = num(now, group, key), from = num(before, group, key);
+
+	return to > from ? (double)(to - from) / seconds : 0; /* it may have been restarted */
+}
+
+static void line_of_rates(FILE *to, const json_t *s, const json_t *b, double seconds)
+{
+	fprintf(to, "now       %.0f requests/s: %s/s read, ",
+		rate(s, b, "fabric", "requests", seconds),
+		bytes_of(rate(s, b, "bytes", "read", seconds)).s);
+	fprintf(to, "%s/s written; of the drives ",
+		bytes_of(rate(s, b, "bytes", "written", seconds)).s);
+	fprintf(to, "%s/s read, ", bytes_of(rate(s, b, "bytes", "drive_read", seconds)).s);
+	fprintf(to, "%s/s written\n", bytes_of(rate(s, b, "bytes", "drive_written", seconds)).s);
+}
+
+/* What flash got for each byte of files. */
+static void line_of_flash(FILE *to, const json_t *s)
+{
+	const double data = (double)num(s, "store", "data_blocks");
+	const double all =
+		data + (double)(num(s, "store", "page_blocks") + num(s, "store", "log_blocks") +
+				num(s, "store", "moved_blocks"));
+
+	fprintf(to, "flash     %s written in all", bytes_of(4096 * all).s);
+	if (data > 0)
+		fprintf(to, ", %.2f for each byte of files", all / data);
+	fprintf(to, "; %llu zones collected\n",
+		(unsigned long long)num(s, "store", "zones_collected"));
+}
+
+static void line_of_index(FILE *to, const json_t *s)
+{
+	const uint64_t hits = num(s, "store", "page_hits"), reads = num(s, "store", "page_reads");
+
+	fprintf(to, "index     cache of %s",
+		bytes_of(16384.0 * (double)num(s, "store", "cache_pages")).s);
+	if (hits + reads)
+		fprintf(to, ", %.1f %% found there", 100.0 * (double)hits / (double)(hits + reads));
+	fprintf(to, "; %s of it to be written\n",
+		bytes_of(16384.0 * (double)num(s, "store", "cache_pages_dirty")).s);
+}
+
+static void line_of_scrub(FILE *to, const json_t *s)
+{
+	const uint64_t speed = num(s, "scrub", "bytes_per_second");
+
+	if (!speed) {
+		fprintf(to, "scrub     off\n");
+		return;
+	}
+	fprintf(to, "scrub     round %llu, %llu %%, at %s/s\n",
+		(unsigned long long)num(s, "scrub", "rounds") + 1,
+		(unsigned long long)num(s, "scrub", "position_percent"), bytes_of((double)speed).s);
+}
+
+static void line_of_memory(FILE *to, const json_t *s)
+{
+	fprintf(to,
+		"memory    %s at most: ", bytes_of((double)num(s, "memory", "at_most_bytes")).s);
+	fprintf(to, "cache %s, ", bytes_of((double)num(s, "memory", "cache_bytes")).s);
+	fprintf(to, "staging %s, ", bytes_of((double)num(s, "memory", "staging_bytes")).s);
+	fprintf(to, "clients %s\n",
+		bytes_of((double)(num(s, "memory", "sessions_bytes") +
+				  num(s, "memory", "pools_bytes")))
+			.s);
+}
+
+static void line_of_drive(FILE *to, const json_t *d)
+{
+	fprintf(to, "drive %-3u %s, %s, %u %% of zones in use, ", (unsigned)num(d, NULL, "number"),
+		word(d, "state").s, bytes_of((double)num(d, NULL, "bytes")).s,
+		percent(num(d, NULL, "zones_used"), num(d, NULL, "zones")));
+	fprintf(to, "%s live%s; ", bytes_of((double)num(d, NULL, "live_bytes")).s,
+		strcmp(word(d, "state").s, "draining") == 0 ? " and to be moved" : "");
+	if (json_object_get(d, "celsius"))
+		fprintf(to, "%lld C, %u %% worn; ",
+			(long long)json_integer_value(json_object_get(d, "celsius")),
+			(unsigned)num(d, NULL, "used_percent"));
+	fprintf(to, "%s", word(d, "model").s);
+	if (*word(d, "name").s)
+		fprintf(to, ", %s", word(d, "name").s);
+	if (*word(d, "serial").s)
+		fprintf(to, ", serial %s", word(d, "serial").s);
+	fprintf(to, "\n");
+}
+
+void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds)
+{
+	const json_t *drives = json_object_get(status, "drives"), *d;
+	const size_t cores = json_array_size(json_object_get(status, "cores"));
+	size_t i;
+
+	of_store(to, status);
+	json_array_foreach(drives, i, d) of_drive(to, d);
+	fprintf(to, "up        %s, %zu polling core%s\n",
+		time_of(num(status, "core", "uptime_ns") / 1000000000).s, cores,
+		cores == 1 ? "" : "s");
+	line_of_store(to, status);
+	line_of_requests(to, status);
+	if (before)
+		line_of_rates(to, status, before, seconds);
+	line_of_flash(to, status);
+	line_of_index(to, status);
+	line_of_scrub(to, status);
+	line_of_memory(to, status);
+	json_array_foreach(drives, i, d) line_of_drive(to, d);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void print_value(FILE *to, const json_t *v)
+{
+	if (json_is_integer(v))
+		fprintf(to, "%lld", (long long)json_integer_value(v));
+	else if (json_is_real(v))
+		fprintf(to, "%.3f", json_real_value(v));
+	else if (json_is_string(v))
+		fprintf(to, "%s", json_string_value(v));
+	else
+		fprintf(to, "%s", json_is_true(v) ? "yes" : json_is_false(v) ? "no" : "-");
+}
+
+/* name value, name value, ... of one flat object, on one line. */
+static void print_flat(FILE *to, json_t *o)
+{
+	const char *key, *between = "";
+	json_t *v;
+
+	json_object_foreach(o, key, v)
+	{
+		fprintf(to, "%s%s ", between, key);
+		print_value(to, v);
+		between = ", ";
+	}
+	fprintf(to, "\n");
+}
+
+static void print_section(FILE *to, const char *key, json_t *v)
+{
+	size_t i;
+	json_t *item;
+
+	if (json_is_object(v)) {
+		fprintf(to, "%-12s ", key);
+		print_flat(to, v);
+		return;
+	}
+	if (!json_is_array(v)) {
+		fprintf(to, "%-12s ", key);
+		print_value(to, v);
+		fprintf(to, "\n");
+		return;
+	}
+	json_array_foreach(v, i, item)
+	{
+		fprintf(to, "%-9s %2zu ", key, i);
+		if (json_is_object(item))
+			print_flat(to, item);
+		else
+			print_value(to, item);
+	}
+}
+
+void ctl_status_all(FILE *to, json_t *status)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(status, key, v) print_section(to, key, v);
+}
