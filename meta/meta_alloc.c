@@ -78,15 +78,25 @@ void meta__supply_init(struct meta *m)
 
 /* ---- how much must be left (2) --------------------------------------------- */
 
+static uint32_t log_copies(const struct meta *m)
+{
+	uint32_t drives = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		drives += meta__drive_serves(m, d);
+	return min_u32(max_u32(drives, 1), META__LOG_COPIES);
+}
+
 uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
 	const struct meta__zones *z = m->zones;
+	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
 	uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t ahead = meta__pages_ahead(z);
 	uint32_t need = 1;
 
-	if (z->log_count < z->geo.log_zones_max)
-		need += z->geo.log_zones_max - z->log_count;
+	if (z->log_count < log_zones)
+		need += log_zones - z->log_count;
 	if (pages > ahead)
 		need += (uint32_t)div_up(pages - ahead, z->geo.zone_pages);
 	if (!data)
@@ -161,7 +171,8 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__zones *z = m->zones;
 	const uint32_t zones = z->geo.zones_serving;
-	const uint32_t never = max_u32(z->geo.log_zones_max + 4, (zones * 3 + 99) / 100);
+	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
+	const uint32_t never = max_u32(log_zones + 4, (zones * 3 + 99) / 100);
 	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
 	out->zones_total = zones;
@@ -257,9 +268,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	struct meta__supply *s = &z->page[at->upper];
 
 	if (at->kind == META__ZONE_LOG) {
-		ASSERT(z->log_opening && z->log_ready == META__ZONE_NONE);
-		z->log_opening = false;
-		z->log_ready = zone;
+		ASSERT(z->log_opening > 0 && z->log_ready[1] == META__ZONE_NONE);
+		z->log_opening--;
+		z->log_ready[z->log_ready[0] != META__ZONE_NONE] = zone;
 		return;
 	}
 	if (at->kind == META__ZONE_ROOT) {

@@ -744,7 +744,7 @@ int meta__boot_settle(struct meta *m)
 		const struct meta__zones *z = m->zones;
 
 		if (z->free_total || z->coming || !list_empty(&z->leaving) || z->log_opening ||
-		    z->log_ready != META__ZONE_NONE)
+		    z->log_ready[0] != META__ZONE_NONE)
 			return -EAGAIN;
 		return meta__boot_fail(m, -ENOSPC, "no zone is free for the log");
 	}

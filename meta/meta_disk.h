@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#define META_FORMAT_VERSION 3u
+#define META_FORMAT_VERSION 4u
 #define META_PAGE_BYTES     16384u
 #define META_PAGE_BLOCKS    4u
 #define META_VALUE_MAX      2304u /* of a record: 6 of the largest fit a page */

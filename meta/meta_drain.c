@@ -153,7 +153,7 @@ static bool rest_has_room(const struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
 	const uint64_t rest = g->zones_serving - g->zone_count[drive];
-	uint64_t need = max_u64(g->log_zones_max + 12, (rest * 3 + 99) / 100);
+	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
 
 	need += div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
 	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
@@ -508,7 +508,7 @@ static bool log_fits(const struct meta *m, uint32_t drive)
 
 	rest.drive_state[drive] = DRIVE_GONE;
 	meta__geo_of(&geo, &rest);
-	return m->zones->log_count + 1 < geo.log_zones_max;
+	return meta__log_zones(m) + 1 < geo.log_zones_max;
 }
 
 void meta__drain_turn(struct meta *m)

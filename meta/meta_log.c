@@ -19,11 +19,15 @@
  *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
  *      however full the log is, two checkpoints can still say what they trimmed.
  *  (6) A zone of a drive that is being drained is left as soon as there is another.
+ *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
+ *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
+ *      store that is all but full one copy must do.
  */
 #include "meta/meta_store.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define QUIET_TURNS 32u  /* that nothing came in, before an empty block vouches for the last */
 #define MARKS       256u /* so many points of the log are known in bytes                    */
@@ -36,17 +40,17 @@ struct log_block {
 	uint64_t seq;
 	uint64_t trim; /* as it says */
 	uint64_t drives_mask;
-	uint32_t zone;
-	uint32_t at;    /* block of the zone */
-	uint32_t bytes; /* of records */
+	uint32_t zone[META__LOG_COPIES]; /* the second, or META__ZONE_NONE */
+	uint32_t at;                     /* block of the zone */
+	uint32_t bytes;                  /* of records */
 	uint32_t records;
-	uint32_t flushing;
-	struct meta__io write;
+	uint32_t flushing, writing;
+	struct meta__io write[META__LOG_COPIES];
 	struct meta__io *flush; /* META_DRIVES_MAX */
 };
 
 struct log_zone {
-	uint32_t zone;
+	uint32_t zone[META__LOG_COPIES];
 	uint64_t order;
 	uint64_t last_seq;
 };
@@ -70,9 +74,9 @@ struct meta__log {
 	bool open;      /* block next - 1 is open */
 	bool unvouched; /* the newest block has records and none behind it */
 	uint32_t quiet_turns;
-	uint32_t cur, cur_at;   /* zone being filled, its next free block */
-	uint32_t ahead;         /* zone whose header is durable */
-	struct log_zone *zones; /* oldest first; the last one is cur */
+	uint32_t cur_at;                  /* next free block of the zone that is being filled */
+	uint32_t ahead[META__LOG_COPIES]; /* zones whose headers are durable, or NONE */
+	struct log_zone *zones;           /* oldest first; the last one is being filled */
 	uint32_t zones_count;
 	uint64_t bytes, bytes_trimmed;
 	struct log_mark mark[MARKS];
@@ -101,12 +105,14 @@ static int block_create(struct log_block *b, uint8_t *buf)
 		};
 		list_init(&b->flush[d].io.link);
 	}
-	b->write = (struct meta__io){
-		.io = { .op = META_IO_WRITE, .fua = true, .buf = buf },
-		.kind = META__IO_LOG,
-		.owner = b,
-	};
-	list_init(&b->write.io.link);
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		b->write[i] = (struct meta__io){
+			.io = { .op = META_IO_WRITE, .fua = true, .buf = buf },
+			.kind = META__IO_LOG,
+			.owner = b,
+		};
+		list_init(&b->write[i].io.link);
+	}
 	return 0;
 }
 
@@ -118,7 +124,7 @@ int meta__log_create(struct meta *m)
 	m->log = l;
 	if (!l)
 		return -ENOMEM;
-	l->cur = l->ahead = META__ZONE_NONE;
+	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
 	l->zones = calloc(META__LOG_ZONES_MAX, sizeof(*l->zones));
 	if (!l->zones)
 		return -ENOMEM;
@@ -142,6 +148,11 @@ void meta__log_destroy(struct meta *m)
 	free(m->log->zones);
 	free(m->log);
 	m->log = NULL;
+}
+
+static bool has_ahead(const struct meta__log *l)
+{
+	return l->ahead[0] != META__ZONE_NONE;
 }
 
 /* ---- boot ------------------------------------------------------------------ */
@@ -171,7 +182,7 @@ void meta__log_start(struct meta *m, uint64_t base)
 
 bool meta__log_ready(const struct meta *m)
 {
-	return m->log->started && m->log->ahead != META__ZONE_NONE;
+	return m->log->started && has_ahead(m->log);
 }
 
 /* ---- zones ----------------------------------------------------------------- */
@@ -187,32 +198,42 @@ static bool zone_ahead(struct meta *m)
 	struct meta__log *l = m->log;
 	int err;
 
-	if (l->ahead != META__ZONE_NONE || l->zones_count + 1 > m->zones->geo.log_zones_max)
+	if (has_ahead(l) || l->zones_count + 1 > m->zones->geo.log_zones_max)
 		return false;
 	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
-	err = meta__zone_take_log(m, &l->ahead);
-	if (err)
-		l->ahead = META__ZONE_NONE; /* its header is under way, or a zone must die first */
+	err = meta__zone_take_log(m, l->ahead);
+	if (err) /* a header is under way, or a zone must die first */
+		l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
 	return !err;
 }
 
 /* The log leaves the zone of a drive that is being drained, full or not. */
-static bool serves(const struct meta *m, uint32_t zone)
+static bool serves(const struct meta *m, const struct log_zone *z)
 {
-	return meta__drive_serves(m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone)));
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+		if (z->zone[i] != META__ZONE_NONE &&
+		    !meta__drive_serves(
+			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, z->zone[i]))))
+			return false;
+	return true;
+}
+
+static struct log_zone *zone_now(const struct meta__log *l)
+{
+	return l->zones_count ? &l->zones[l->zones_count - 1] : NULL;
 }
 
 static void zone_switch(struct meta *m)
 {
 	struct meta__log *l = m->log;
-	uint64_t order = l->zones_count ? l->zones[l->zones_count - 1].order + 1 : 1;
-
-	ASSERT(l->ahead != META__ZONE_NONE);
+	ASSERT(has_ahead(l));
 	ASSERT(l->zones_count < m->zones->geo.log_zones_max);
-	l->zones[l->zones_count++] = (struct log_zone){ .zone = l->ahead, .order = order };
-	l->cur = l->ahead;
+	l->zones[l->zones_count++] = (struct log_zone){
+		.zone = { l->ahead[0], l->ahead[1] },
+		.order = m->zones->log_order, /* no other was opened since */
+	};
 	l->cur_at = 1;
-	l->ahead = META__ZONE_NONE;
+	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
 }
 
 /* Give back what a durable block says is trimmed (4). */
@@ -221,8 +242,10 @@ static void zones_release(struct meta *m)
 	struct meta__log *l = m->log;
 	uint32_t gone = 0;
 
-	while (gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable)
-		meta__zone_give_log(m, l->zones[gone++].zone);
+	for (; gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable; gone++)
+		for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+			if (l->zones[gone].zone[i] != META__ZONE_NONE)
+				meta__zone_give_log(m, l->zones[gone].zone[i]);
 	l->zones_count -= gone;
 	for (uint32_t i = 0; gone && i < l->zones_count; i++)
 		l->zones[i] = l->zones[i + gone];
@@ -245,9 +268,9 @@ static bool can_place(const struct meta *m, uint32_t at, uint32_t nblocks, uint3
 {
 	const struct meta__log *l = m->log;
 
-	if (l->cur != META__ZONE_NONE && at + nblocks + keep <= m->zones->geo.zone_end)
+	if (l->zones_count && at + nblocks + keep <= m->zones->geo.zone_end)
 		return true;
-	return l->ahead != META__ZONE_NONE;
+	return has_ahead(l);
 }
 
 static bool fits_open(const struct meta *m, const struct log_block *b, uint32_t bytes)
@@ -286,7 +309,7 @@ bool meta__log_full(const struct meta *m, uint32_t bytes)
 
 	if (bytes_used(l) + (uint64_t)blocks_of(bytes) * META__BLOCK > m->zones->geo.log_bytes_max)
 		return true;
-	if (l->ahead != META__ZONE_NONE)
+	if (has_ahead(l))
 		return false;
 	return l->zones_count + 1 > m->zones->geo.log_zones_max ||
 	       (m->zones->free_total == 0 && !m->zones->log_opening);
@@ -296,13 +319,20 @@ bool meta__log_full(const struct meta *m, uint32_t bytes)
 
 static void block_write(struct meta *m, struct log_block *b)
 {
-	uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone) + b->at;
-
 	b->state = LOG_WRITING;
-	b->write.io.drive = META_BADDR_DRIVE(baddr);
-	b->write.io.block = META_BADDR_BLOCK(baddr);
-	b->write.io.nblocks = blocks_of(b->bytes);
-	meta__io_want(m, &b->write);
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		struct meta_io *io = &b->write[i].io;
+		uint64_t baddr;
+
+		if (b->zone[i] == META__ZONE_NONE)
+			continue;
+		baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
+		io->drive = META_BADDR_DRIVE(baddr);
+		io->block = META_BADDR_BLOCK(baddr);
+		io->nblocks = blocks_of(b->bytes);
+		b->writing++;
+		meta__io_want(m, &b->write[i]);
+	}
 }
 
 /* What its records name must be on the drives before it is (2). */
@@ -339,7 +369,7 @@ static void block_close(struct meta *m)
 	struct log_block *b = block_of(l, l->next - 1);
 	uint32_t nblocks = blocks_of(b->bytes);
 	struct meta__log_head head = {
-		.tag = meta__log_tag(m, l->epoch, b->zone, meta__zone_at(m, b->zone)->incarnation),
+		.tag = meta__log_tag(m, l->epoch, zone_now(l)->order),
 		.epoch = l->epoch,
 		.seq = b->seq,
 		.durable = l->durable,
@@ -355,7 +385,7 @@ static void block_close(struct meta *m)
 	l->trim_said = l->trim;
 	l->unvouched = b->records > 0;
 	l->cur_at = b->at + nblocks;
-	l->zones[l->zones_count - 1].last_seq = b->seq;
+	zone_now(l)->last_seq = b->seq;
 	l->bytes += (uint64_t)nblocks * META__BLOCK;
 	l->blocks_written++;
 	mark_block(m, b->seq);
@@ -370,14 +400,14 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 
 	ASSERT(!l->open && b->state == LOG_IDLE);
 	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
-	if (l->cur == META__ZONE_NONE || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
-	    (l->ahead != META__ZONE_NONE && !serves(m, l->cur)))
+	if (!zone_now(l) || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
+	    (has_ahead(l) && !serves(m, zone_now(l))))
 		zone_switch(m);
 	b->state = LOG_OPEN;
 	b->seq = l->next++;
-	b->zone = l->cur;
+	memcpy(b->zone, zone_now(l)->zone, sizeof(b->zone));
 	b->at = l->cur_at;
-	b->bytes = b->records = b->flushing = 0;
+	b->bytes = b->records = b->flushing = b->writing = 0;
 	b->drives_mask = 0;
 	l->open = true;
 }
@@ -468,7 +498,9 @@ void meta__log_io_done(struct meta *m, struct meta__io *x)
 			block_write(m, b);
 		return;
 	}
-	ASSERT(b->state == LOG_WRITING);
+	ASSERT(b->state == LOG_WRITING && b->writing > 0);
+	if (--b->writing > 0)
+		return; /* (7) */
 	b->state = LOG_DURABLE;
 	advance_durable(m);
 }
@@ -527,7 +559,13 @@ bool meta__log_more(const struct meta *m)
 bool meta__log_moves(const struct meta *m)
 {
 	return m->log->durable + 1 != m->log->next || m->zones->log_opening ||
-	       m->zones->log_ready != META__ZONE_NONE;
+	       m->zones->log_ready[0] != META__ZONE_NONE;
+}
+
+uint32_t meta__log_zones(const struct meta *m)
+{
+	return m->log->zones_count + has_ahead(m->log) +
+	       (m->zones->log_opening || m->zones->log_ready[0] != META__ZONE_NONE);
 }
 
 /* Nothing gathered, nothing in flight, what is trimmed has been said. */

@@ -19,11 +19,11 @@
 
 #define SEQ_MAX (1ull << 62) /* that no store reaches */
 
-uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint32_t zone, uint64_t incarnation)
+uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order)
 {
-	le64 words[5] = { le64_of(epoch), le64_of(zone), le64_of(incarnation) };
+	le64 words[4] = { le64_of(epoch), le64_of(order) };
 
-	memcpy(&words[3], m->uuid, sizeof(m->uuid));
+	memcpy(&words[2], m->uuid, sizeof(m->uuid));
 	return hash_bytes(m->secret, words, sizeof(words));
 }
 

@@ -296,6 +296,7 @@ void meta_raw_close(struct meta_raw *r)
 	free(r->zone_buf);
 	free(r->log.zone);
 	free(r->log.block);
+	free(r->log.whole);
 	free(r->over);
 	free(r->over_bytes);
 	free(r);

@@ -56,6 +56,8 @@ struct meta__raw_log {
 	uint32_t zones;
 	struct meta__raw_block *block; /* by place, damaged ones too */
 	uint32_t blocks, blocks_max;
+	struct meta__raw_block **whole; /* by sequence, one copy of each */
+	uint32_t wholes;
 };
 
 /* A record that is not, or not only, in the tree. */

@@ -8,6 +8,7 @@
  *
  *  (1) A change that lies over a tree counts before what the tree says; of several the last one.
  *  (2) Behind a gap blocks are shown, and not believed: a mount would not replay them.
+ *  (3) Zones of the same order are copies: all of their blocks are shown, one of each is believed.
  */
 #include "meta/meta_raw_internal.h"
 
@@ -117,7 +118,7 @@ static struct meta__raw_block *block_new(struct meta__raw_log *l)
 static int scan_zone(struct meta_raw *r, uint32_t zone)
 {
 	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
-	uint64_t tag = meta__log_tag(&r->m, z->epoch, zone, z->incarnation);
+	uint64_t tag = meta__log_tag(&r->m, z->epoch, z->order);
 	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
 
 	if (!bytes)
@@ -143,6 +144,36 @@ static int scan_zone(struct meta_raw *r, uint32_t zone)
 	return 0;
 }
 
+static int by_seq(const void *a, const void *b)
+{
+	const struct meta__raw_block *x = *(struct meta__raw_block *const *)a;
+	const struct meta__raw_block *y = *(struct meta__raw_block *const *)b;
+
+	if (x->head.seq != y->head.seq)
+		return x->head.seq < y->head.seq ? -1 : 1;
+	return x < y ? -1 : x > y; /* of copies the first */
+}
+
+/* (3) */
+static int choose(struct meta_raw *r)
+{
+	struct meta__raw_log *l = &r->log;
+	uint32_t kept = 0;
+
+	l->whole = calloc(l->blocks + 1, sizeof(struct meta__raw_block *));
+	if (!l->whole)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < l->blocks; i++)
+		if (!l->block[i].why)
+			l->whole[l->wholes++] = &l->block[i];
+	qsort(l->whole, l->wholes, sizeof(struct meta__raw_block *), by_seq);
+	for (uint32_t i = 0; i < l->wholes; i++)
+		if (kept == 0 || l->whole[kept - 1]->head.seq != l->whole[i]->head.seq)
+			l->whole[kept++] = l->whole[i];
+	l->wholes = kept;
+	return 0;
+}
+
 /* What a mount would replay, and whether it would. */
 static void judge(struct meta_raw *r)
 {
@@ -155,10 +186,10 @@ static void judge(struct meta_raw *r)
 	}
 	l->first = max_u64(l->trim, l->base) + 1;
 	l->last = l->first - 1;
-	for (uint32_t i = 0; i < l->blocks; i++) {
-		const struct meta__raw_block *b = &l->block[i];
+	for (uint32_t i = 0; i < l->wholes; i++) {
+		const struct meta__raw_block *b = l->whole[i];
 
-		if (b->why || b->head.seq > l->last + 1)
+		if (b->head.seq > l->last + 1)
 			continue;
 		if (b->head.seq == l->last + 1)
 			l->last++;
@@ -176,6 +207,8 @@ int meta__raw_log_scan(struct meta_raw *r)
 	err = find_zones(r);
 	for (uint32_t i = 0; !err && i < r->log.zones; i++)
 		err = scan_zone(r, r->log.zone[i]);
+	if (!err)
+		err = choose(r);
 	if (!err)
 		judge(r);
 	return err;
@@ -294,14 +327,14 @@ int meta__raw_log_over(struct meta_raw *r, bool all)
 	if (r->over_log)
 		return 0;
 	r->over_log = true;
-	for (uint32_t i = 0; !err && i < l->blocks; i++) {
-		const struct meta__raw_block *b = &l->block[i];
+	for (uint32_t i = 0; !err && i < l->wholes; i++) {
+		const struct meta__raw_block *b = l->whole[i];
 
-		if (i == 0 || b->zone != l->block[i - 1].zone)
+		if (i == 0 || b->zone != l->whole[i - 1]->zone)
 			zone = meta__raw_zone_bytes(r, b->zone);
 		if (!zone)
 			return -ENOMEM;
-		if (!b->why && b->head.seq >= l->first && (all || b->head.seq <= l->last)) /* (2) */
+		if (b->head.seq >= l->first && (all || b->head.seq <= l->last)) /* (2) */
 			err = over_block(r, b, zone);
 	}
 	if (!err)

@@ -19,6 +19,9 @@
  *  (4) Receipts are taken from every part, also from those that are in their trees.
  *  (5) Each zone that a record names is held before the first page is written: what the record
  *      points to is not in any tree yet.
+ *  (6) Two zones may have the same order, on two drives: each block is in both, and either will do.
+ *      Blocks are replayed in order of their sequences, whichever zone they are found in: a zone in
+ *      which one is missing is gone over again when the other one has given it.
  */
 #include "meta/meta_store.h"
 
@@ -62,8 +65,7 @@ static uint8_t *chunk_block(const struct meta__boot *b)
 static bool find_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	uint32_t zone = b->span[b->span_at].zone;
-	uint64_t tag = meta__log_tag(m, b->log_epoch, zone, meta__zone_at(m, zone)->incarnation);
+	uint64_t tag = meta__log_tag(m, b->log_epoch, b->span[b->span_at].order);
 
 	for (; b->chunk_at < b->chunk_end; b->chunk_at++) {
 		uint32_t here = b->chunk_end - b->chunk_at;
@@ -84,6 +86,60 @@ static uint64_t chunk_baddr(const struct meta__boot *b)
 	return meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at;
 }
 
+/* Those of one order: a zone, or both copies of it, side by side. */
+struct group {
+	uint32_t first, count;
+	uint64_t last; /* the highest sequence in it */
+};
+
+static struct group group_of(const struct meta__boot *b)
+{
+	const struct meta__log_span *at = &b->span[b->span_at];
+	const bool is_second = b->span_at > 0 && at[-1].order == at->order;
+	const bool has_second = b->span_at + 1 < b->span_count && at[1].order == at->order;
+	struct group g = { .first = b->span_at - is_second,
+			   .count = 1 + (is_second || has_second) };
+
+	for (uint32_t i = 0; i < g.count; i++)
+		g.last = max_u64(g.last, b->span[g.first + i].last_seq);
+	return g;
+}
+
+/* A copy that lacks what was durable was whole once. */
+static void copies_judge(struct meta *m, const struct group *g)
+{
+	struct meta__boot *b = m->boot;
+	const uint64_t end = min_u64(g->last, b->must) + 1; /* must is at most b->last */
+
+	for (uint32_t i = 0; g->count > 1 && i < g->count; i++) {
+		const struct meta__log_span *s = &b->span[g->first + i];
+
+		if (end > b->group_first && s->count < end - b->group_first)
+			meta__boot_note(m,
+					"drive %u: a copy of the log is damaged in zone %u; the "
+					"other one is whole there",
+					META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, s->zone)),
+					s->zone);
+	}
+	b->group_first = max_u64(b->group_first, b->seq_next);
+}
+
+/* While it is replayed, until both copies of a zone have given what they have. */
+static uint32_t span_next(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct group g = group_of(b);
+	const bool got_some = b->got_some;
+
+	if (!b->replaying || b->span_at + 1 < g.first + g.count)
+		return b->span_at + 1;
+	b->got_some = false;
+	if (got_some && b->seq_next <= min_u64(g.last, b->last))
+		return g.first; /* (6) */
+	copies_judge(m, &g);
+	return g.first + g.count;
+}
+
 /* The next chunk of this zone, or of the next one; -EALREADY: there is none. */
 static int read_chunk(struct meta *m)
 {
@@ -93,7 +149,7 @@ static int read_chunk(struct meta *m)
 	b->chunk_at = b->chunk_end = 0;
 	if (b->block_at == b->geo.zone_end) {
 		b->block_at = 1;
-		b->span_at++;
+		b->span_at = span_next(m);
 	}
 	if (b->span_at == b->span_count)
 		return -EALREADY;
@@ -216,9 +272,10 @@ static int look_at_records(struct meta *m)
 	return 0;
 }
 
-/* A block that does not follow the last one begins a run.  There may be as many as zones that were
- * trimmed and are used for something else: nobody needs what was in the gaps, (1) sees to that. */
-static int run_begin(struct meta *m, uint64_t seq)
+/* A block that follows none, nor is followed by one, is a run.  There may be as many as zones that
+ * were trimmed and are used for something else: nobody needs what was in the gaps, (1) sees to
+ * that. */
+static int run_begin(struct meta *m, uint32_t at, uint64_t seq)
 {
 	struct meta__boot *b = m->boot;
 
@@ -231,29 +288,55 @@ static int run_begin(struct meta *m, uint64_t seq)
 		b->run = run;
 		b->run_max = max;
 	}
-	b->run[b->run_count++] = (struct meta__seq_run){ seq, seq };
+	memmove(&b->run[at + 1], &b->run[at], (b->run_count++ - at) * sizeof(*b->run));
+	b->run[at] = (struct meta__seq_run){ seq, seq };
+	return 0;
+}
+
+/* In any order: a copy may have what the other one lacks (6). */
+static int run_add(struct meta *m, uint64_t seq)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__seq_run *run = b->run;
+	uint32_t at = b->run_count;
+	bool follows, leads;
+
+	while (at > 0 && run[at - 1].first > seq)
+		at--;
+	if (at > 0 && seq <= run[at - 1].last)
+		return 0;
+	follows = at > 0 && run[at - 1].last + 1 == seq;
+	leads = at < b->run_count && run[at].first == seq + 1;
+	if (follows && leads) {
+		run[at - 1].last = run[at].last;
+		memmove(&run[at], &run[at + 1], (--b->run_count - at) * sizeof(*run));
+	} else if (follows) {
+		run[at - 1].last = seq;
+	} else if (leads) {
+		run[at].first = seq;
+	} else {
+		return run_begin(m, at, seq);
+	}
 	return 0;
 }
 
 static int look_at_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
+	struct meta__log_span *span = &b->span[b->span_at];
 	const struct meta__log_head *h = &b->head;
-	int err = 0;
+	int err;
 
-	if (h->epoch != b->log_epoch || h->seq <= b->seq_last)
-		return meta__boot_fail(m, -EUCLEAN, "log block %llu stands behind block %llu",
-				       (unsigned long long)h->seq, (unsigned long long)b->seq_last);
+	if (h->epoch != b->log_epoch)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "log block %llu is of mount %llu, in the log of %llu",
+				       (unsigned long long)h->seq, (unsigned long long)h->epoch,
+				       (unsigned long long)b->log_epoch);
 	b->durable = max_u64(b->durable, h->durable);
 	b->trim = max_u64(b->trim, h->trim);
-	if (b->run_count && h->seq == b->seq_last + 1)
-		b->run[b->run_count - 1].last = h->seq;
-	else
-		err = run_begin(m, h->seq);
-	if (err)
-		return err;
-	b->seq_last = b->span[b->span_at].last_seq = h->seq;
-	return look_at_records(m);
+	span->last_seq = max_u64(span->last_seq, h->seq);
+	err = run_add(m, h->seq);
+	return err ? err : look_at_records(m);
 }
 
 /* Zones in which nothing is to be replayed are free now: a full store needs them to mount. */
@@ -262,11 +345,15 @@ static void drop_spans(struct meta *m)
 	struct meta__boot *b = m->boot;
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < b->span_count; i++) {
-		if (b->span[i].last_seq < b->first)
-			meta__zone_give_log(m, b->span[i].zone);
-		else
-			b->span[kept++] = b->span[i];
+	for (b->span_at = 0; b->span_at < b->span_count;) {
+		const struct group g = group_of(b);
+
+		for (uint32_t i = 0; i < g.count; i++, b->span_at++) {
+			if (g.last < b->first)
+				meta__zone_give_log(m, b->span[b->span_at].zone);
+			else
+				b->span[kept++] = b->span[b->span_at];
+		}
 	}
 	b->span_count = kept;
 }
@@ -275,8 +362,9 @@ static void drop_spans(struct meta *m)
 static int judge(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	uint64_t must = max_u64(b->durable, b->log_known);
+	const uint64_t must = max_u64(b->durable, b->log_known);
 
+	b->must = must;
 	b->first = max_u64(b->trim, b->log_base) + 1;
 	b->last = b->first - 1;
 	for (uint32_t i = 0; i < b->run_count; i++)
@@ -290,6 +378,11 @@ static int judge(struct meta *m)
 	meta__log_replaying(m, b->log_epoch, b->log_base, b->last);
 	meta__boot_next(m, meta__boot_claim);
 	return 0;
+}
+
+static uint32_t drive_of(const struct meta__boot *b, uint32_t span)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, b->span[span].zone));
 }
 
 /* By order, and without those that a newer one says are not needed. */
@@ -318,7 +411,9 @@ static int sort_spans(struct meta *m)
 	}
 	b->span_count = kept;
 	for (uint32_t i = 0; i < kept; i++) {
-		if (i && b->span[i].order == b->span[i - 1].order)
+		if (i && b->span[i].order == b->span[i - 1].order &&
+		    (drive_of(b, i) == drive_of(b, i - 1) ||
+		     (i > 1 && b->span[i].order == b->span[i - 2].order)))
 			return meta__boot_fail(m, -EUCLEAN, "zones %u and %u: the same log zone",
 					       b->span[i].zone, b->span[i - 1].zone);
 		meta__zone_use(m, b->span[i].zone, META__ZONE_LOG);
@@ -373,20 +468,37 @@ static int replay_part(struct meta *m)
 	return 0;
 }
 
+/* Of what must be there, once. */
+static void block_counts(struct meta__boot *b)
+{
+	struct meta__log_span *s = &b->span[b->span_at];
+	const uint64_t seq = b->head.seq;
+
+	if (seq < b->group_first || seq > b->must || seq <= s->counted)
+		return;
+	s->counted = seq;
+	s->count++;
+}
+
 static int replay_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	int rc;
 
-	if (b->head.seq < b->first || b->head.seq > b->last)
+	if (!b->in_record)
+		block_counts(b);
+	if (b->head.seq != b->seq_next || b->head.seq > b->last)
 		return 0;
 	if (!b->in_record)
 		meta__reader_init(&b->reader, chunk_block(b), &b->head, m->nshards);
 	for (;;) {
 		if (!b->in_record) {
 			rc = meta__reader_next(&b->reader, &b->part, b->mut);
-			if (rc == 0)
+			if (rc == 0) {
+				b->seq_next++;
+				b->got_some = true;
 				return 0;
+			}
 			if (rc < 0)
 				return meta__boot_fail(m, rc, "the log changes while it is read");
 			if (b->part.seq <= m->shard[b->part.shard].seq) {
@@ -409,6 +521,9 @@ static int replay(struct meta *m)
 
 	if (err != -EALREADY)
 		return err;
+	if (m->boot->seq_next <= m->boot->last)
+		return meta__boot_fail(m, -EIO, "log block %llu was there, and cannot be read now",
+				       (unsigned long long)m->boot->seq_next);
 	meta__boot_next(m, meta__boot_settle);
 	return 0;
 }
@@ -417,6 +532,8 @@ int meta__replay_begin(struct meta *m)
 {
 	m->zones->counted = true;
 	meta__receipts_replaying(m, m->boot->first);
+	m->boot->seq_next = m->boot->group_first = m->boot->first;
+	m->boot->replaying = true;
 	go_over_start(m->boot);
 	meta__boot_next(m, replay);
 	return 0;

@@ -17,6 +17,7 @@
 #define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
+#define META__LOG_COPIES      2u /* of each block, where there are so many drives */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u
 #define META__WALK_HEIGHT_MAX 12u
@@ -118,7 +119,7 @@ struct meta__log_head {
 };
 /* Names the store, the zone and how often it was used: blocks that an earlier use or a client
  * left in the zone are none of this log. */
-uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint32_t zone, uint64_t incarnation);
+uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order);
 void meta__log_seal(void *block, const struct meta__log_head *h);
 /* What the block that starts here says of its length, when it carries our tag; else 0. */
 uint32_t meta__log_peek(const void *block, uint64_t tag);
@@ -234,13 +235,13 @@ struct meta__zones {
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply moved; /* of data that collection moves, on any drive */
 	struct meta__supply page[META__PAGE_SUPPLIES]; /* leaves; the pages above them */
-	bool counted;       /* boot knows what is free: zones may be opened            */
-	uint32_t log_ready; /* taken for the log and not yet given to it       */
-	bool log_opening;
-	uint32_t log_count;  /* the log's zones, the one ahead included         */
-	uint64_t log_order;  /* of the log zone opened last                     */
-	uint64_t log_oldest; /* order of the oldest one that is needed         */
-	uint32_t page_zones; /* in use                                         */
+	bool counted; /* boot knows what is free: zones may be opened            */
+	uint32_t log_ready[META__LOG_COPIES]; /* taken for the log, not yet given to it */
+	uint32_t log_opening;                 /* ... and so many whose headers are under way */
+	uint32_t log_count;                   /* the log's zones, copies and those ahead included */
+	uint64_t log_order;                   /* of the log zone opened last                     */
+	uint64_t log_oldest;                  /* order of the oldest one that is needed         */
+	uint32_t page_zones;                  /* in use                                         */
 	uint32_t data_zones;
 	uint64_t live_pages;
 	uint64_t live_blocks;  /* of data */
@@ -314,6 +315,8 @@ void meta__tell_stat(const struct meta *m, struct meta_statfs *out);
 /* Begin a stream behind `base`, all of it durable; then turn until meta__log_ready(). */
 void meta__log_start(struct meta *m, uint64_t base);
 bool meta__log_ready(const struct meta *m);
+/* By order, of which each may have two; with the one that is coming. */
+uint32_t meta__log_zones(const struct meta *m);
 /* Boot: roots written now say that the log of this epoch is to be replayed on them; all of it up
  * to seq is in the trees, and durable. */
 void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq);
@@ -365,7 +368,8 @@ void meta__walk_io_done(struct meta__walk *w);
 struct meta__log_span { /* a zone of the log that is being scanned */
 	uint32_t zone;
 	uint64_t order, oldest_order;
-	uint64_t last_seq; /* of the blocks found in it; 0: none */
+	uint64_t last_seq;       /* of the blocks found in it; 0: none */
+	uint64_t counted, count; /* replay: how many of those that must be there, and the last */
 };
 
 struct meta__seq_run { /* log blocks that were found, without a gap */
@@ -444,10 +448,15 @@ struct meta__boot {
 	uint32_t later_count;         /* zones of newer logs that some root names: span[]'s end */
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
 	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
-	uint64_t durable, trim, seq_last;
-	struct meta__seq_run *run; /* as many as there are gaps, and one */
+	uint64_t durable, trim;
+	struct meta__seq_run *run; /* in order; as many as there are gaps, and one */
 	uint32_t run_count, run_max;
 	uint64_t first, last; /* to be replayed */
+	uint64_t seq_next;    /* ... now */
+	bool replaying;       /* the second pass */
+	bool got_some;        /* ... of this zone, or the two copies of it */
+	uint64_t group_first; /* ... whose first block that is, or may be */
+	uint64_t must;        /* all up to this were durable */
 	struct meta__record_reader reader;
 	struct meta__log_head head;
 	bool in_block, in_record;

@@ -19,6 +19,7 @@
  *  (5) free_total counts what may be opened: not what is free on a drive that is being drained.
  *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.  What
  *      its drive is being told of (TELLING) counts, and is free when that has answered.
+ *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
  */
 #include "meta/meta_share.h"
 
@@ -138,8 +139,9 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->leaving_us = z->drain_zones = 0;
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
-	z->log_ready = META__ZONE_NONE;
-	z->log_opening = z->counted = false;
+	z->log_ready[0] = z->log_ready[1] = META__ZONE_NONE;
+	z->log_opening = 0;
+	z->counted = false;
 	z->epoch = z->epoch_oldest = 1;
 	z->wear_least_zones = 0;
 	memset(z->readers, 0, sizeof(z->readers));
@@ -449,6 +451,21 @@ static struct meta__zone_io *io_idle(struct meta__zones *z)
 	return NULL;
 }
 
+static uint32_t ios_idle(const struct meta__zones *z)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
+		idle += z->io[i].zone == META__ZONE_NONE;
+	return idle;
+}
+
+/* One of the log's next zones is there already, or its header is under way. */
+static bool log_has_begun(const struct meta__zones *z)
+{
+	return z->log_opening > 0 || z->log_ready[0] != META__ZONE_NONE;
+}
+
 /* One copy after the other: a crash leaves one whole. */
 static void write_head(struct meta *m, struct meta__zone_io *io)
 {
@@ -479,8 +496,11 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	head.incarnation = ++at->incarnation;
 	z->wear_most = max_u64(z->wear_most, at->incarnation);
 	if (kind == META__ZONE_LOG) {
-		head.order = ++z->log_order;
+		z->log_order += !log_has_begun(z); /* (6) */
+		head.order = z->log_order;
 		head.oldest_order = z->log_oldest;
+		z->log_opening++;
+		z->log_count++;
 	}
 	meta__zone_build(&head, m->uuid, io->x.io.buf);
 	io->zone = zone;
@@ -565,14 +585,13 @@ uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
 	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
 }
 
-/* Of the drive that is the emptiest for its size: so they fill alike. */
-uint32_t meta__zone_pick(const struct meta *m)
+static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t best = META_DRIVES_MAX;
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		if (z->free_count[d] && meta__drive_serves(m, d) &&
+		if (d != drive && z->free_count[d] && meta__drive_serves(m, d) &&
 		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
 			best = d;
 	if (best == META_DRIVES_MAX)
@@ -580,29 +599,47 @@ uint32_t meta__zone_pick(const struct meta *m)
 	return meta__zone_next(m, best);
 }
 
+/* Of the drive that is the emptiest for its size: so they fill alike. */
+uint32_t meta__zone_pick(const struct meta *m)
+{
+	return pick_but_of(m, META_DRIVES_MAX);
+}
+
 /* ---- the log's zones (4) --------------------------------------------------- */
 
-int meta__zone_take_log(struct meta *m, uint32_t *zone)
+/* Both headers at once.  The last free zone is no second copy. */
+static int log_open(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t first = meta__zone_pick(m);
+	uint32_t second;
+
+	if (first == META__ZONE_NONE)
+		return z->telling ? -EAGAIN : -ENOSPC;
+	if (ios_idle(z) < META__LOG_COPIES)
+		return -EAGAIN;
+	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
+	second = pick_but_of(m, drive_of(m, first));
+	if (second != META__ZONE_NONE && z->free_total > 1)
+		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
+	return -EAGAIN;
+}
+
+int meta__zone_take_log(struct meta *m, uint32_t zone[])
 {
 	struct meta__zones *z = m->zones;
-	uint32_t pick;
 
-	if (z->log_ready != META__ZONE_NONE) {
-		*zone = z->log_ready;
-		meta__zone_at(m, *zone)->state = ZONE_OPEN;
-		z->log_ready = META__ZONE_NONE;
-		return 0;
-	}
 	if (z->log_opening)
 		return -EAGAIN;
-	pick = meta__zone_pick(m);
-	if (pick == META__ZONE_NONE)
-		return z->telling ? -EAGAIN : -ENOSPC;
-	if (meta__zone_open(m, pick, META__ZONE_LOG)) {
-		z->log_opening = true;
-		z->log_count++;
+	if (z->log_ready[0] == META__ZONE_NONE)
+		return log_open(m);
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		zone[i] = z->log_ready[i];
+		z->log_ready[i] = META__ZONE_NONE;
+		if (zone[i] != META__ZONE_NONE)
+			meta__zone_at(m, zone[i])->state = ZONE_OPEN;
 	}
-	return -EAGAIN;
+	return 0;
 }
 
 void meta__zone_give_log(struct meta *m, uint32_t zone)

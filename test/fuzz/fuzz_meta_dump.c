@@ -29,7 +29,7 @@ static void load(void)
 		drive[d] = calloc(1, DRIVE_BYTES);
 		ASSERT(golden[d] && drive[d]);
 	}
-	ASSERT(golden_image_load("test/golden/store-3.img", golden, 2, DRIVE_BYTES) == 0);
+	ASSERT(golden_image_load("test/golden/store-4.img", golden, 2, DRIVE_BYTES) == 0);
 	for (int d = 0; d < 2; d++)
 		memcpy(drive[d], golden[d], DRIVE_BYTES);
 }

@@ -282,6 +282,8 @@ static bool judge_log(const struct sim_owner *o)
 
 	if (o->life == SIM_LOG_END && !got.mount)
 		return nothing();
+	if (o->copied)
+		return nothing_else(UINT32_MAX) && names_it("a copy of the log is damaged");
 	snprintf(text, sizeof(text), "log block %llu is damaged", (unsigned long long)o->seq);
 	if (!got.mount)
 		return no("nobody noticed");

@@ -17,11 +17,13 @@
  *   a superblock, a   the mount goes on with the other copy and names this one; nothing else
  *   root, a zone      changes
  *   header
- *   a log block       the mount is refused and names it.  Of the newest one nobody knows: nothing
- *                     changes, or a refusal that names the log
+ *   a log block       as above if the log is on two drives; else the mount is refused and names
+ *                     it.  Of the newest one nobody knows: nothing changes, or a refusal that names
+ *                     the log
  *   anything else     nothing changes: mount, every byte, a clean check, a silent scrub
  *
- * Besides, now and then both copies of a root or of a header: the mount is refused and names them.
+ * Besides, now and then both copies of a root, a header, or a block of the log: the mount is
+ * refused and names them.
  * Where it is refused, salvage (meta_salvage.c) brings back what has nothing there, as it was;
  * after a page it calls nothing proven that is not so.  After the log, paths that a record touches
  * are not judged; nor is what is told of the loss after both copies of something.
@@ -55,7 +57,7 @@ static struct {
 } counts[ROT_LIVES];
 static struct {
 	uint64_t done, saved[ROT_OTHER + 1];
-} pairs; /* both copies of a root, or of a header */
+} pairs; /* both copies of a root, of a header, or of a block of the log */
 
 static struct {
 	int mount;
@@ -181,11 +183,12 @@ static bool judge_log(const struct rot_owner *o)
 
 	if (o->life == ROT_LOG_END && !got.mount)
 		return nothing_else(NULL);
+	if (o->copied && !got.mount)
+		return nothing_else(NULL) &&
+		       names(got.said, "a copy of the log is damaged", "the mount");
 	(void)snprintf(text, sizeof(text), "log block %llu is damaged", (unsigned long long)o->seq);
 	if (!got.mount)
 		return sim_wrong("nobody noticed");
-	if (strstr(got.said, "stands behind block")) /* it is a block of the log, elsewhere */
-		return true;
 	return names(got.said, o->life == ROT_LOG ? text : "log block", "the mount");
 }
 
@@ -316,7 +319,7 @@ static void rot(struct rand_state *r, uint64_t baddr, enum rot_life kind, enum h
 	}
 }
 
-/* The other copy of a root's slot, or of a zone's header. */
+/* The other copy of a root's slot, of a zone's header, or (of) a block of the log. */
 static uint64_t twin_of(const struct rot_owner *o)
 {
 	for (uint32_t d = 0; d < META_BOX_DRIVES; d++)
@@ -324,7 +327,7 @@ static uint64_t twin_of(const struct rot_owner *o)
 			const struct rot_owner *t = &map.owner[d][i];
 
 			if (t->life == o->life && t->copy != o->copy && t->shard == o->shard &&
-			    t->zone == o->zone && t->slot == o->slot)
+			    t->zone == o->zone && t->slot == o->slot && t->seq == o->seq)
 				return META_BADDR(d, i);
 		}
 	ASSERT(false);
@@ -339,6 +342,9 @@ static bool judge_pair(const struct rot_owner *o)
 
 	if (o->life == ROT_ROOT)
 		(void)snprintf(text, sizeof(text), "shard %u: both copies of a root", o->shard);
+	else if (o->life == ROT_LOG)
+		(void)snprintf(text, sizeof(text), "log block %llu is damaged",
+			       (unsigned long long)o->seq);
 	else
 		(void)snprintf(text, sizeof(text), "header of zone %u damaged", o->zone);
 	if (!got.mount || box.writes)
@@ -362,7 +368,8 @@ static bool judge_pair(const struct rot_owner *o)
 
 static bool both(struct rand_state *r, uint64_t seed)
 {
-	enum rot_life kind = rand_below(r, 2) ? ROT_ROOT : ROT_HEADER;
+	static const enum rot_life kinds[] = { ROT_ROOT, ROT_HEADER, ROT_LOG };
+	enum rot_life kind = kinds[rand_below(r, 2 + (map.blocks_of[ROT_LOG] > 0))];
 	const struct rot_owner *o;
 	uint64_t baddr;
 	bool good;
@@ -477,8 +484,8 @@ int main(int argc, char **argv)
 			       (unsigned long long)counts[i].saved[ROT_OLDER],
 			       (unsigned long long)counts[i].saved[ROT_LOST],
 			       (unsigned long long)counts[i].saved[ROT_OTHER]);
-	printf("# both copies: %llu roots or headers refused; salvage: %llu paths as they were, "
-	       "%llu in doubt, %llu lost, %llu as before\n",
+	printf("# both copies: %llu roots, headers or log blocks refused; "
+	       "salvage: %llu paths as they were, %llu in doubt, %llu lost, %llu as before\n",
 	       (unsigned long long)pairs.done, (unsigned long long)pairs.saved[ROT_SAVED],
 	       (unsigned long long)pairs.saved[ROT_OLDER],
 	       (unsigned long long)pairs.saved[ROT_LOST],

@@ -52,9 +52,15 @@ static void map_log(struct rot_map *map, const struct meta_raw *r)
 	ASSERT(!l->broken);
 	for (uint32_t i = 0; i < l->blocks; i++) {
 		const struct meta__raw_block *b = &l->block[i];
-		struct rot_owner o = { .life = ROT_LOG, .seq = b->head.seq };
+		struct rot_owner o = {
+			.life = ROT_LOG,
+			.seq = b->head.seq,
+			.copy = META_BADDR_DRIVE(meta__geo_zone_baddr(&r->geo, b->zone)),
+		};
 
 		ASSERT(!b->why);
+		for (uint32_t k = 0; k < l->blocks; k++)
+			o.copied |= k != i && l->block[k].head.seq == b->head.seq;
 		if (b->head.seq > max_u64(l->durable, l->known))
 			o.life = ROT_LOG_END;
 		if (b->head.seq >= l->first)

@@ -33,6 +33,7 @@ struct rot_owner {
 	uint32_t slot;  /* roots */
 	uint32_t zone;  /* headers */
 	uint64_t seq;   /* of the log */
+	bool copied;    /* ... and there is another of it */
 	struct meta__page_want page;
 	struct meta_key lo, hi; /* what the page answers for */
 	bool has_hi;

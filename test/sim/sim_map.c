@@ -128,12 +128,26 @@ static bool log_zone_is_open(const struct sim_map *map, const struct meta *m, ui
 	       head->kind == META__ZONE_LOG && head->epoch == epoch;
 }
 
+/* Another zone has the same blocks. */
+static bool is_copied(const struct sim_map *map, const struct meta *m,
+		      const struct meta__zone_seen *z)
+{
+	for (uint32_t zone = 0; zone < m->zones->geo.nzones; zone++) {
+		struct meta__zone_seen head;
+
+		if (zone != z->zone && log_zone_is_open(map, m, zone, z->epoch, &head) &&
+		    head.order == z->order)
+			return true;
+	}
+	return false;
+}
+
 /* Twice: once to learn what a mount must find, once to set it. */
 static void map_log_zone(struct sim_map *map, const struct meta *m, const struct meta__zone_seen *z,
 			 bool second)
 {
 	const struct meta__geo *g = &m->zones->geo;
-	uint64_t tag = meta__log_tag(m, z->epoch, z->zone, z->incarnation);
+	uint64_t tag = meta__log_tag(m, z->epoch, z->order);
 	uint64_t baddr = meta__geo_zone_baddr(g, z->zone);
 
 	for (uint32_t at = 1; at < g->zone_end;) {
@@ -147,6 +161,7 @@ static void map_log_zone(struct sim_map *map, const struct meta *m, const struct
 			const struct sim_owner o = {
 				.life = h.seq <= map->log_known ? SIM_LOG : SIM_LOG_END,
 				.seq = h.seq,
+				.copied = is_copied(map, m, z),
 			};
 
 			set(map, baddr + at, h.nblocks, &o);

@@ -43,6 +43,7 @@ struct sim_owner {
 	uint32_t copy; /* SUPER, ROOT                                       */
 	uint32_t zone; /* HEADER                                            */
 	uint64_t seq;  /* LOG                                               */
+	bool copied;   /* LOG: another zone has it, too                     */
 };
 
 struct sim_map_span {

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE       "test/golden/store-3.img"
-#define WORDS       "test/golden/store-3.dump"
+#define IMAGE       "test/golden/store-4.img"
+#define WORDS       "test/golden/store-4.dump"
 #define DRIVE_BYTES (2u << 20)
 
 static uint8_t *drive[2];
@@ -269,17 +269,25 @@ Test(meta_dump, changed_byte_of_a_zone_header_is_named_by_its_field)
 Test(meta_dump, changed_byte_of_a_log_block_is_named_and_so_is_the_gap)
 {
 	struct meta_raw *r = look();
-	const struct meta__raw_block *b = &r->log.block[0];
-	uint64_t baddr;
+	uint64_t baddr[2];
+	uint32_t n = 0;
+	char *text;
 
 	for (uint32_t i = 0; i < r->log.blocks; i++)
-		if (r->log.block[i].head.seq == r->log.first)
-			b = &r->log.block[i];
-	baddr = meta__geo_zone_baddr(&r->geo, b->zone) + b->at;
+		if (r->log.block[i].head.seq == r->log.first && n < 2)
+			baddr[n++] = meta__geo_zone_baddr(&r->geo, r->log.block[i].zone) +
+				     r->log.block[i].at;
 	meta_raw_close(r);
-	block_at(baddr)[200] ^= 1;
-	cr_assert(names(dump("log", NULL, -EUCLEAN), place_of(baddr), "its checksum is wrong"));
-	cr_assert(names(dump("log", NULL, -EUCLEAN), place_of(baddr), "damaged or missing"));
+	cr_assert_eq(n, 2, "a copy on each drive");
+	cr_assert_neq(META_BADDR_DRIVE(baddr[0]), META_BADDR_DRIVE(baddr[1]));
+	block_at(baddr[0])[200] ^= 1;
+	cr_assert(names(dump("log", NULL, -EUCLEAN), place_of(baddr[0]), "its checksum is wrong"));
+	text = dump("log", NULL, -EUCLEAN);
+	cr_assert_not(line_with(text, "", "damaged or missing"), "%s", text);
+	free(text);
+	block_at(baddr[1])[200] ^= 1;
+	cr_assert(names(dump("log", NULL, -EUCLEAN), place_of(baddr[1]), "its checksum is wrong"));
+	cr_assert(names(dump("log", NULL, -EUCLEAN), "0:", "damaged or missing"));
 }
 
 Test(meta_dump, changed_byte_of_a_page_is_named_and_its_records_are_called_unproven)

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE       "test/golden/store-3.img"
+#define IMAGE       "test/golden/store-4.img"
 #define DRIVE_BYTES (2u << 20)
 #define FILES       40u
 /* Of /dir: f05 is gone, f04 has two blocks, sub2 the deep file's two. */

@@ -123,18 +123,17 @@ Test(meta_log, block_of_another_use_of_the_zone_is_none)
 {
 	struct meta__log_head h;
 	struct meta other = { .secret = 1 };
-	uint64_t tag = meta__log_tag(&m, 2, 3, 4);
+	uint64_t tag = meta__log_tag(&m, 2, 3);
 
 	records_make(&h);
 	cr_assert_eq(meta__log_open(block, 64, a_head.tag + 1, &h), -ENODATA);
-	cr_assert_neq(tag, meta__log_tag(&other, 2, 3, 4));
+	cr_assert_neq(tag, meta__log_tag(&other, 2, 3));
 	other.secret = m.secret;
-	cr_assert_eq(tag, meta__log_tag(&other, 2, 3, 4));
+	cr_assert_eq(tag, meta__log_tag(&other, 2, 3));
 	other.uuid[15] = 1;
-	cr_assert_neq(tag, meta__log_tag(&other, 2, 3, 4));
-	cr_assert_neq(tag, meta__log_tag(&m, 3, 3, 4));
-	cr_assert_neq(tag, meta__log_tag(&m, 2, 4, 4));
-	cr_assert_neq(tag, meta__log_tag(&m, 2, 3, 5));
+	cr_assert_neq(tag, meta__log_tag(&other, 2, 3));
+	cr_assert_neq(tag, meta__log_tag(&m, 3, 3));
+	cr_assert_neq(tag, meta__log_tag(&m, 2, 4));
 }
 
 Test(meta_log, bytes_are_what_they_were)
@@ -177,8 +176,7 @@ static uint64_t append(uint64_t drives)
 	return meta__log_append(r.m, &mut, 1, drives);
 }
 
-/* The next I/O that the log wants, straight from the store. */
-static struct meta__io *log_io(void)
+static struct meta__io *one_io(void)
 {
 	struct meta_io *io = meta_io_next(r.m);
 
@@ -187,10 +185,42 @@ static struct meta__io *log_io(void)
 	return container_of(io, struct meta__io, io);
 }
 
-static void done(struct meta__io *x, int status)
+static void one_done(struct meta__io *x, int status)
 {
 	x->io.status = status;
 	meta_io_done(r.m, &x->io);
+}
+
+static struct meta__io *write_of[META__LOG_BUFS][META__LOG_COPIES];
+static uint32_t writes;
+
+/* The next I/O that the log wants, straight from the store.  A write is two, of the same bytes to
+ * two drives: done() both at once. */
+static struct meta__io *log_io(void)
+{
+	struct meta__io *x = one_io(), *second;
+
+	if (x->io.op != META_IO_WRITE)
+		return x;
+	second = one_io();
+	cr_assert_eq(second->io.op, META_IO_WRITE);
+	cr_assert(second->io.fua);
+	cr_assert_eq(second->io.buf, x->io.buf);
+	cr_assert_eq(second->io.nblocks, x->io.nblocks);
+	cr_assert_neq(second->io.drive, x->io.drive);
+	write_of[writes % META__LOG_BUFS][0] = x;
+	write_of[writes++ % META__LOG_BUFS][1] = second;
+	return x;
+}
+
+static void done(struct meta__io *x, int status)
+{
+	one_done(x, status);
+	for (uint32_t i = 0; i < META__LOG_BUFS; i++)
+		if (write_of[i][0] == x) {
+			write_of[i][0] = NULL;
+			one_done(write_of[i][1], status);
+		}
 }
 
 Test(meta_log_store, one_turn_is_one_block_by_fua)
@@ -248,6 +278,22 @@ Test(meta_log_store, block_counts_when_all_before_it_are_durable)
 	cr_assert_not(meta_is_durable(r.m, seq[2]));
 	done(x[0], 0);
 	cr_assert(meta_is_durable(r.m, seq[2]));
+}
+
+Test(meta_log_store, block_counts_when_both_copies_of_it_are_durable)
+{
+	for (uint32_t first = 0; first < META__LOG_COPIES; first++) {
+		const uint64_t seq = append(0);
+		struct meta__io *x[META__LOG_COPIES];
+
+		meta__log_turn(r.m);
+		x[0] = one_io();
+		x[1] = one_io();
+		one_done(x[first], 0);
+		cr_assert_not(meta_is_durable(r.m, seq));
+		one_done(x[!first], 0);
+		cr_assert(meta_is_durable(r.m, seq));
+	}
 }
 
 Test(meta_log_store, only_so_many_blocks_are_in_flight)
@@ -325,7 +371,7 @@ Test(meta_log_store, zones_come_back_only_when_a_durable_block_says_so)
 	uint32_t zones = 0;
 	struct meta__io *x;
 
-	while (r.m->zones->log_count < 4) {
+	while (r.m->zones->log_count < 4 * META__LOG_COPIES) {
 		(void)append(0);
 		meta__log_turn(r.m);
 		while (meta__log_durable(r.m) < meta__log_last(r.m))

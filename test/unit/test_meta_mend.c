@@ -189,8 +189,8 @@ Test(meta_mend, write_that_fails_leaves_the_other_one)
 	cr_assert_neq(rig_mount(&r), 0);
 	cr_assert(is_as_it_was(0, BLOCKS - 1));
 	rig_power_cut(&r);
-	r.fail_at = 0;
-	cr_assert(mounts("drive 0: first superblock"));
+	r.fail_at = 0; /* what failed may be there all the same */
+	cr_assert(mounts(is_as_it_was(0, 0) ? "" : "drive 0: first superblock"));
 }
 
 /* ---- features -------------------------------------------------------------------------------- */

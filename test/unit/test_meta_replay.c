@@ -34,7 +34,7 @@ static void find_blocks(void)
 		cr_assert_eq(meta__zone_parse(rig_block(&r, baddr), r.m->uuid, z, &seen), 0);
 		if (seen.kind != META__ZONE_LOG || seen.epoch != r.m->epoch)
 			continue;
-		tag = meta__log_tag(r.m, seen.epoch, z, seen.incarnation);
+		tag = meta__log_tag(r.m, seen.epoch, seen.order);
 		for (uint32_t at = 1; at < g->zone_end; at++) {
 			struct found f = { .baddr = baddr + at };
 			uint32_t k = nfound;

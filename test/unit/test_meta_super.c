@@ -202,7 +202,7 @@ Test(meta_super, another_version_and_unknown_feature_are_refused_by_name)
 	block[12] = 1;
 	resum(8);
 	cr_assert_eq(meta__super_parse(block, &t, why), -EPROTONOSUPPORT);
-	cr_assert_not_null(strstr(why, "version 1, this program knows 3"), "%s", why);
+	cr_assert_not_null(strstr(why, "version 1, this program knows 4"), "%s", why);
 	cr_assert_not_null(strstr(why, "with the older program, and format it"), "%s", why);
 	block[12] = META_FORMAT_VERSION + 1;
 	resum(8);

@@ -113,7 +113,7 @@ Test(meta_tell, a_zone_that_is_told_is_not_opened_by_anybody_however_few_are_lef
 {
 	const uint32_t zone = freed(0);
 	struct meta_io *io;
-	uint32_t next, log;
+	uint32_t next, log[2];
 
 	meta__tell_turn(r.m);
 	io = wanted();
@@ -124,15 +124,15 @@ Test(meta_tell, a_zone_that_is_told_is_not_opened_by_anybody_however_few_are_lef
 			meta__zone_use(r.m, next, META__ZONE_DATA);
 		}
 	cr_assert_eq(meta__zone_pick(r.m), META__ZONE_NONE);
-	if (z->log_ready != META__ZONE_NONE)
-		cr_assert_eq(meta__zone_take_log(r.m, &log), 0);
-	z->log_opening = false;
-	cr_assert_eq(meta__zone_take_log(r.m, &log), -EAGAIN, "there will be one");
+	if (z->log_ready[0] != META__ZONE_NONE)
+		cr_assert_eq(meta__zone_take_log(r.m, log), 0);
+	z->log_opening = 0;
+	cr_assert_eq(meta__zone_take_log(r.m, log), -EAGAIN, "there will be one");
 	r.m->failed = -EROFS; /* the rest of it is not asked for any more */
 	answer(io, 0);
 	cr_assert_eq(meta__zone_pick(r.m), zone);
 	meta__zone_use(r.m, zone, META__ZONE_DATA);
-	cr_assert_eq(meta__zone_take_log(r.m, &log), -ENOSPC);
+	cr_assert_eq(meta__zone_take_log(r.m, log), -ENOSPC);
 }
 
 Test(meta_tell, a_zone_that_is_opened_before_is_not_told)

@@ -86,12 +86,16 @@ Test(meta_zone, runs_are_whole_apart_and_turn_over_the_drives)
 	cr_assert(calls[0] >= 18 && calls[1] >= 18, "%u and %u", calls[0], calls[1]);
 }
 
-/* Permille of drive d that is free; what is open ahead, is. */
+/* Permille of drive d that is free; what is open ahead, is, and so are the log's zones: as many of
+ * each of two drives, now more, now less. */
 static int free_permille(uint32_t d)
 {
 	const uint64_t a_zone = z->geo.zone_end - 1;
 	uint64_t blocks = (z->free_count[d] + z->data[d].opening) * a_zone + z->data[d].room;
 
+	for (uint32_t i = 0; i < z->geo.zone_count[d]; i++)
+		if (z->zone[z->geo.zone_base[d] + i].kind == META__ZONE_LOG)
+			blocks += a_zone;
 	return (int)(1000 * blocks / (z->geo.zone_count[d] * a_zone));
 }
 
