@@ -352,6 +352,9 @@ void client__opens_leave(struct weka_client *c);
 /* slot will be an OPEN with HOLD: -EMFILE; and it is given back. */
 must_check int client__open_begin(struct weka_client *c, struct client_slot *slot);
 void client__open_end(struct weka_client *c, struct client_slot *slot);
+/* It goes by that one: with HOLD, if that is the keeper. */
+void client__open_by(struct weka_client *c, struct client_slot *slot,
+		     const struct client_lane *lane);
 /* It was answered, well; not `wanted`: nobody waited for it any more. */
 void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted);
 /* The lane that all about open files goes by: c->at is UP. */

@@ -225,6 +225,8 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 		slot->call.region = slot->lease ? lane->region : NULL;
 		if (slot->call.change.number)
 			change_mark(slot, lane->conn);
+		if (unlikely(slot->opens))
+			client__open_by(c, slot, lane);
 		err = fab_submit(lane->conn, &slot->call);
 		if (likely(!err)) {
 			slot->state = CLIENT_SENT;

@@ -15,6 +15,11 @@
  * while, so a file without a name outlives a session that breaks; when it was gone all the same its
  * handle is -ESTALE, and counted.
  *
+ * An OPEN that made its file, or was to, goes again by the lane that broke under it.  Is that not
+ * the keeper when it is back, the OPEN asks for no hold there, which nobody would let go; HOLD
+ * follows, by the keeper.  Meanwhile the file is kept by what lingers of the first OPEN, if there
+ * was one.
+ *
  * Invariants, true between any two calls:
  *
  *  (1) An entry is in a bucket while users or held is not 0, or a request is about it; else it is
@@ -133,9 +138,18 @@ void client__open_end(struct weka_client *c, struct client_slot *slot)
 	slot->opens = false;
 }
 
+void client__open_by(struct weka_client *c, struct client_slot *slot,
+		     const struct client_lane *lane)
+{
+	slot->call.args.open.flags &= ~FAB_OPEN_HOLD;
+	if (lane == client__keeper(c))
+		slot->call.args.open.flags |= FAB_OPEN_HOLD;
+}
+
 void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted)
 {
-	const bool kept = is_kept_by(c, slot->lane);
+	const bool asked = slot->call.args.open.flags & FAB_OPEN_HOLD;
+	const bool kept = asked && is_kept_by(c, slot->lane);
 	struct fab_attr attr;
 	struct client_open *o;
 

@@ -87,18 +87,28 @@ static void end(void)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-static uint64_t opens(struct weka_client *c)
+static uint64_t number(struct weka_client *c, const char *name)
 {
 	const char *at;
 	uint64_t count;
 	char *text;
 
 	cr_assert_eq(weka_status(c, &text), 0, "%s", weka_error(c));
-	at = strstr(text, "\"opens\":");
+	at = strstr(text, name);
 	cr_assert(at, "%s", text);
-	count = strtoull(at + strlen("\"opens\":"), NULL, 10);
+	count = strtoull(at + strlen(name), NULL, 10);
 	free(text);
 	return count;
+}
+
+static uint64_t opens(struct weka_client *c)
+{
+	return number(c, "\"opens\":");
+}
+
+static uint64_t connections(struct weka_client *c)
+{
+	return number(c, "\"sessions_open\":");
 }
 
 static void wait_opens(struct weka_client *c, uint64_t want)
@@ -440,6 +450,73 @@ Test(weka_posix_open, it_outlives_a_lane)
 	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
 	weka_close(first);
 	end();
+}
+
+/*
+ * An OPEN that makes its file goes again by the lane that broke under it, which is not the keeper
+ * any more when it is back: `done`, it had been made and the answer was lost, else not.  Either way
+ * it is held once, and by the keeper.
+ */
+static void opens_over_an_old_lane(bool done)
+{
+	struct weka_options options = { .size_bytes = sizeof(options), .lanes = 2 };
+	struct weka_key key = { .id = "weka", .secret = app_rig_secret };
+	struct weka_ref ref = weka_ref_path("/made");
+	struct weka_req req = { 0 }, *reaped;
+	struct weka_create create = { .mode = 0644 };
+	struct weka_client *first;
+	struct weka_attr f, a;
+	uint64_t before;
+	uint32_t old;
+
+	begin("tcp");
+	first = client;
+	cr_assert_eq(weka_connect(fab_server_address(rig.srv, 0), &key, &options, &client), 0);
+	put("/f", 10);
+	open_as(client, "/f");
+	f = attr;
+	while (client->lanes_up < 2)
+		cr_assert_eq(weka_reap(client, NULL, 0), 0);
+	old = client->keeper;
+	cr_assert_eq(weka_submit_open(client, &req, &ref, WEKA_CREATE | WEKA_HOLD, &create, &attr),
+		     0);
+	if (done)
+		weka_flush(client);
+	while (done && weka_stat(first, "/made", &a) != 0)
+		usleep(1000);
+	before = connections(first);
+	cut(old);
+	while (connections(first) == before) /* and what it held lingers */
+		usleep(1000);
+	while (recv(client->lanes[old].conn->fd, back, sizeof(back), 0) > 0)
+		; /* the answer is lost */
+	while (weka_reap(client, &reaped, 1) == 0)
+		cr_assert_eq(weka_wait(client, WEKA_FOREVER), 0);
+	cr_assert_eq(req.status, 0);
+	cr_assert_eq(counters().replays, 1);
+	cr_assert_eq(counters().reconnects, 0);
+	cr_assert_neq(client->keeper, old);
+	while (client->own_out || !list_empty(&client->open_todo))
+		cr_assert_eq(weka_reap(client, NULL, 0), 0);
+	cr_assert_eq(opens(first), 2);
+	cr_assert_eq(weka_unlink(first, "/made"), 0);
+	is_kept(client, 0);
+	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
+	cr_assert_eq(weka_close_file(client, &f.handle), 0);
+	while (client->opens > 0)
+		cr_assert_eq(weka_reap(client, NULL, 0), 0);
+	cr_assert_eq(opens(first), 0, "nobody would let go of it");
+	cr_assert_eq(counters().opens_lost, 0);
+	weka_close(first);
+	end();
+}
+
+Test(weka_posix_open, an_open_that_goes_by_an_old_lane_is_held_by_the_keeper)
+{
+	opens_over_an_old_lane(false);
+	teardown();
+	setup();
+	opens_over_an_old_lane(true);
 }
 
 /* Its connection ends, as if it broke; places that others want come back at once. */
