@@ -216,6 +216,8 @@ struct weka_client {
 	struct client_open *open;
 	struct list open_free;
 	struct list open_todo;
+	struct list open_late;
+	uint64_t open_late_ns;
 	struct list *open_bucket;
 	uint32_t open_mask;
 	uint32_t opens; /* entries that are not free */

@@ -13,7 +13,8 @@
  * that breaks nothing is held any more as far as we know (held 0), and it is asked for again by
  * handle, over the next keeper, as soon as there is one.  The appliance waits for that for a
  * while, so a file without a name outlives a session that breaks; when it was gone all the same its
- * handle is -ESTALE, and counted.
+ * handle is -ESTALE, and counted.  It may have no place for it, though, where the old hold is
+ * another core's: what is refused for that is put off, and asked for again by and by.
  *
  * An OPEN that made its file, or was to, goes again by the lane that broke under it.  Is that not
  * the keeper when it is back, the OPEN asks for no hold there, which nobody would let go; HOLD
@@ -24,9 +25,10 @@
  *
  *  (1) An entry is in a bucket while users or held is not 0, or a request is about it; else it is
  *      free.
- *  (2) It is on `todo` if something is to be done for it; `own` is out for at most one batch, in a
- *      slot that no request of the program's can have, and without a deadline: who gave it up could
- *      not tell what of it was done, and would let go too often.
+ *  (2) It is on `open_todo` if something is to be done for it, or on `open_late`, until
+ *      open_late_ns, if that was refused; `own` is out for at most one batch, in a slot that no
+ *      request of the program's can have, and without a deadline: who gave it up could not tell
+ *      what of it was done, and would let go too often.
  *  (3) held counts what the keeper was answered, by the connection that it is now.
  *  (4) opening counts requests in flight that will take an entry: there is one for each.
  */
@@ -34,13 +36,15 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/rand.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define LEAVE_NS NS_PER_S /* an appliance that has not answered by then does without */
+#define LEAVE_NS NS_PER_S          /* an appliance that has not answered by then does without */
+#define LATE_NS  (200 * NS_PER_MS) /* what is refused is asked for again so long after     */
 
 static struct list *bucket_of(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
 {
@@ -102,6 +106,32 @@ static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 	}
 }
 
+/* ---- what is refused for now --------------------------------------------------------------- */
+
+static void late_end(struct weka_client *c)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(&c->open_late)) != NULL)
+		list_push_back(&c->open_todo, node);
+}
+
+/* All that wait do so together, and not with those of other clients, who were refused as well. */
+static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
+{
+	struct rand_state jitter;
+
+	if (!list_linked(&o->todo))
+		return; /* nobody wants it any more */
+	if (list_empty(&c->open_late)) {
+		rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
+		c->open_late_ns =
+			client__after(c->now_ns, LATE_NS + rand_below(&jitter, LATE_NS / 4));
+	}
+	list_del(&o->todo);
+	list_push_back(&c->open_late, &o->todo);
+}
+
 /* Nothing is held by the connection that takes over: (3). */
 static wk_cold void keeper_new(struct weka_client *c)
 {
@@ -110,6 +140,7 @@ static wk_cold void keeper_new(struct weka_client *c)
 	c->keeper = (uint32_t)(lane - c->lanes);
 	c->keeper_life = lane->life;
 	each_open(c, true, false);
+	late_end(c); /* it may be another core's */
 }
 
 struct client_lane *client__keeper(struct weka_client *c)
@@ -216,9 +247,24 @@ static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 	return count;
 }
 
+/* What time does not mend: of this file as it is, or of this key. */
+static bool is_lost(int status)
+{
+	switch (status) {
+	case -ESTALE:
+	case -ENOENT:
+	case -EACCES:
+	case -EPERM:
+	case -EINVAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void own_answered(struct weka_client *c)
 {
-	const bool kept = c->own.status == 0;
+	const bool kept = c->own.status == 0, refused = !kept && c->own.status != -ECONNRESET;
 
 	for (uint32_t i = 0; i < c->own_count; i++) {
 		struct client_open *o = c->own_open[i];
@@ -229,11 +275,13 @@ static void own_answered(struct weka_client *c)
 			o->held -= o->held > 0;
 		else if (kept && status == 0)
 			o->held++;
-		else if (kept && o->users > 0) {
+		else if (kept && o->users > 0 && is_lost(status)) {
 			o->lost = true;
 			c->counters.opens_lost++;
 		}
 		settle(c, o);
+		if (unlikely(refused || (kept && status)))
+			late_begin(c, o);
 	}
 	c->own_count = 0;
 }
@@ -277,6 +325,8 @@ void client__opens_step(struct weka_client *c)
 		c->own_out = false;
 		own_answered(c);
 	}
+	if (unlikely(!list_empty(&c->open_late)) && c->now_ns >= c->open_late_ns)
+		late_end(c);
 	if (!c->own_out && !list_empty(&c->open_todo))
 		own_send(c);
 }
@@ -309,6 +359,7 @@ int client__opens_create(struct weka_client *c, uint32_t opens_max)
 		buckets <<= 1;
 	list_init(&c->open_free);
 	list_init(&c->open_todo);
+	list_init(&c->open_late);
 	c->opens_max = opens_max;
 	c->open_mask = buckets - 1;
 	c->open = calloc(opens_max, sizeof(*c->open));

@@ -87,6 +87,8 @@ static uint64_t next_deadline(const struct weka_client *c)
 		if (again_ns > c->now_ns) /* else it waits for a credit */
 			next = min_u64(next, again_ns);
 	}
+	if (c->at == CLIENT_UP && !list_empty(&c->open_late))
+		next = min_u64(next, c->open_late_ns);
 	for (i = 0; i < c->requests_max; i++)
 		if (c->slots[i].req)
 			next = min_u64(next, c->deadline_ns[i]);

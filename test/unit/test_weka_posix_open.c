@@ -13,6 +13,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -449,6 +450,57 @@ Test(weka_posix_open, it_outlives_a_lane)
 	cr_assert_eq(counters().opens_lost, 0);
 	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
 	weka_close(first);
+	end();
+}
+
+/* A turn, and a sleep if there is nothing for it. */
+static void turn_asleep(struct weka_client *c)
+{
+	struct pollfd fd = { .fd = weka_fd(c), .events = POLLIN };
+
+	if (weka_arm(c))
+		cr_assert_eq(poll(&fd, 1, -1), 1);
+	cr_assert_eq(weka_reap(c, NULL, 0), 0);
+}
+
+/* Others have all the places, and it is still there: so it is asked for until there is one. */
+Test(weka_posix_open, no_place_for_it_is_not_the_end_of_it)
+{
+	struct weka_client *first;
+	struct weka_attr f;
+	uint32_t held = 0;
+
+	begin("tcp");
+	put("/f", 1000);
+	put("/g", 10);
+	first = client;
+	client = app_rig_connect(&rig);
+	open_as(client, "/f");
+	f = attr;
+	cut(0);
+	for (int i = 0; i < CROWD; i++) {
+		others[i] = app_rig_connect(&rig);
+		while (weka_open(others[i], "/g", 0, 0, &attr) == 0)
+			held++;
+	}
+	while (held < OPENS_MAX) /* the last of them is what lingers */
+		held += weka_open(others[CROWD - 1], "/g", 0, 0, &attr) == 0;
+	cr_assert_eq(opens(first), OPENS_MAX);
+	while (list_empty(&client->open_late) && counters().opens_lost == 0)
+		cr_assert_eq(weka_reap(client, NULL, 0), 0);
+	cr_assert_eq(counters().opens_lost, 0);
+	crowd_ends();
+	while (client->own_out || !list_empty(&client->open_late) ||
+	       !list_empty(&client->open_todo))
+		turn_asleep(client);
+	cr_assert_eq(counters().opens_lost, 0);
+	cr_assert_eq(opens(first), 1);
+	cr_assert_eq(weka_unlink(first, "/f"), 0);
+	attr = f;
+	is_kept(client, 1000);
+	weka_close(client);
+	client = first;
+	cr_assert_eq(opens(client), 0);
 	end();
 }
 
