@@ -47,6 +47,17 @@ static struct meta__page_need pages_needed(const struct meta *m)
 	return need;
 }
 
+bool meta__tx_splits(const struct meta *m)
+{
+	for (uint32_t i = 0; i < m->tx->nleaf; i++) {
+		const struct meta__tx_leaf *leaf = &m->tx->leaf[i];
+
+		if (leaf->frame && leaf->grow_bytes > meta__leaf_free(leaf->frame->page))
+			return true;
+	}
+	return false;
+}
+
 /* No reader looks at any shard that it changes. */
 static bool shards_taken(struct meta *m)
 {

@@ -383,6 +383,7 @@ void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns);
 /* Can it be applied now?  0, -EBUSY (frames, page blocks or log room are short: a checkpoint has
  * been asked for; try again later), -ENOSPC, -EROFS. */
 int meta__tx_ready(struct meta *m);
+bool meta__tx_splits(const struct meta *m); /* a leaf has no room for what is put */
 /* Apply: cannot fail.  op->seen_seq becomes its log block's sequence.  Nothing to change: none. */
 void meta__tx_apply(struct meta *m);
 /* The highest log sequence seen by what the transaction read. */

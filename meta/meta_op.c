@@ -49,7 +49,8 @@ enum op_state {
 	OP_BLOCKS = 1 << 6,   /* its runs are checked, and must find an owner: (4)   */
 	OP_RUNNING = 1 << 7,  /* counted in ops->running                             */
 	OP_NO_CHANGE = 1 << 8,
-	OP_FILLS = 1 << 9, /* makes a store fuller: -ENOSPC when that is so       */
+	OP_FILLS = 1 << 9,      /* makes a store fuller: -ENOSPC when that is so  */
+	OP_LENGTHENS = 1 << 10, /* so does this if a page has no room for it      */
 };
 
 static void set_state(struct meta_op *op, enum op_state s)
@@ -181,6 +182,9 @@ static uint32_t kind_of(const struct meta_op *op)
 	case META_OP_XATTR_SET:
 	case META_OP_LINK:
 		return OP_FILLS;
+	case META_OP_SETATTR:
+	case META_OP_RENAME:
+		return OP_LENGTHENS;
 	case META_OP_TRUNCATE: /* bytes of a block come into the index */
 		return op->flags & META_BY_INLINE ? OP_FILLS : 0;
 	default:
@@ -333,7 +337,7 @@ static int apply(struct meta *m, struct meta_op *op)
 {
 	int rc = 0;
 
-	if (op->state & OP_FILLS)
+	if (op->state & OP_FILLS || (op->state & OP_LENGTHENS && meta__tx_splits(m)))
 		rc = meta__space_ok(m);
 	else if (m->ops->passing && m->ops->grows)
 		rc = meta__space_ok(m) ? -ENOSPC : 0; /* nobody waits for it */
