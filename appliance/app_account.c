@@ -8,10 +8,10 @@
  *   program                             what the kernel maps for it
  *
  * Each part has a bound of its own, which is configured or follows from what is; so their sum is
- * one, and is known before anything is taken (the tables: before the first client is served).  It
- * is not an estimate of what is in use.  Not in it: mem: drives, which are what is stored and not
- * what serves it, and the kernel's own memory, socket buffers among it, which it bounds itself
- * (tcp_mem).
+ * one, and is known before anything is taken (of the tables those of open files; the others before
+ * the first client is served).  It is not an estimate of what is in use.  Not in it: mem: drives,
+ * which are what is stored and not what serves it, and the kernel's own memory, socket buffers
+ * among it, which it bounds itself (tcp_mem).
  *
  * Invariant: while the daemon serves, its resident memory without mem: drives is not above
  * app_account_total().
@@ -68,15 +68,17 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 	set(a, APP_ACCOUNT_SESSIONS, c->sessions_max * fab_server_session_bytes(srv));
 	set(a, APP_ACCOUNT_POOLS, listens_shm(c) ? c->pools_max_bytes : 0);
 	set(a, APP_ACCOUNT_QUEUES, c->cores * queues_bytes);
-	set(a, APP_ACCOUNT_TABLES, 0);
+	set(a, APP_ACCOUNT_TABLES, app_core_holds_bytes(&cfg, (uint32_t)c->cores));
 	set(a, APP_ACCOUNT_PROGRAM, PROGRAM_BYTES);
 }
 
 void app_account_tables(struct app_account *a)
 {
+	const uint64_t known =
+		atomic_load_explicit(&a->part_bytes[APP_ACCOUNT_TABLES], memory_order_relaxed);
 	struct mallinfo2 info = mallinfo2();
 
-	set(a, APP_ACCOUNT_TABLES, info.arena + info.hblkhd);
+	set(a, APP_ACCOUNT_TABLES, max_u64(known, info.arena + info.hblkhd));
 }
 
 /* The keys that bound it, where the part's own name is none. */
@@ -87,6 +89,8 @@ static const char *bounded_by(uint32_t part)
 		return " (sessions_max, long_bodies, credits)";
 	case APP_ACCOUNT_POOLS:
 		return " (pools_max)";
+	case APP_ACCOUNT_TABLES:
+		return " (opens_max)";
 	default:
 		return "";
 	}

@@ -19,7 +19,7 @@ enum app_account_part {
 	APP_ACCOUNT_SESSIONS, /* as many connections as there may be, each with all it may have */
 	APP_ACCOUNT_POOLS,    /* over shm, if anybody listens there                            */
 	APP_ACCOUNT_QUEUES,   /* of drives                                                     */
-	APP_ACCOUNT_TABLES,   /* taken at start from the heap: known when it serves            */
+	APP_ACCOUNT_TABLES,   /* taken at start from the heap: until then those of open files  */
 	APP_ACCOUNT_PROGRAM,  /* its text, libraries, stacks                                   */
 	APP_ACCOUNT_PARTS,
 };
@@ -33,7 +33,7 @@ struct app_account {
 /* The names of parts in the status, and in messages: the configuration's, where one bounds it. */
 extern const char *const app_account_name[APP_ACCOUNT_PARTS];
 
-/* All but the tables, from what is configured. */
+/* From what is configured: all but those tables that no limit makes large. */
 void app_account_make(struct app_account *a, const struct app_conf *c,
 		      const struct app_core_cfg *core, const struct fab_server_cfg *srv);
 

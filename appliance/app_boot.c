@@ -89,6 +89,16 @@ uint64_t app_core_memory_needed(const struct app_core_cfg *given)
 	return store_bytes ? align_up(cfg.staging_bytes, STAGING_ALIGN) + store_bytes : 0;
 }
 
+uint64_t app_core_holds_bytes(const struct app_core_cfg *given, uint32_t cores)
+{
+	struct app_core_cfg cfg = *given;
+	struct app_core *core;
+
+	defaults(&cfg);
+	return cores * (sizeof(core->hold_bucket) + cfg.opens_max * sizeof(*core->hold_slot)) +
+	       meta_holds_bytes(cfg.opens_max * cores);
+}
+
 uint64_t app_core_dma_needed(const struct app_core_cfg *cfg)
 {
 	/* A drive's queues and lists fit into a huge page. */

@@ -75,6 +75,9 @@ const char *app_core_cfg_problem(const struct app_core_cfg *cfg);
 /* For app_core_cfg.memory; 0: cfg cannot be. */
 uint64_t app_core_memory_needed(const struct app_core_cfg *cfg);
 
+/* On the heap: tables of the files that clients may have open, of all `cores` and the store. */
+uint64_t app_core_holds_bytes(const struct app_core_cfg *cfg, uint32_t cores);
+
 /* What its drives reach of a core without such memory, their own queues included. */
 uint64_t app_core_dma_needed(const struct app_core_cfg *cfg);
 

@@ -105,6 +105,9 @@ struct meta_io {
 /* Bytes of DMA-able memory that a store with this configuration takes; 0: conf is impossible. */
 uint64_t meta_memory_needed(const struct meta_conf *conf);
 
+/* On the heap, for so many files that are held at once; 0: the usual number. */
+uint64_t meta_holds_bytes(uint32_t holds_max);
+
 /* Why `conf` is refused, as one line; NULL when it is fine. */
 const char *meta_conf_problem(const struct meta_conf *conf);
 

@@ -148,6 +148,14 @@ static uint32_t buckets_for(uint32_t holds_max)
 	return n;
 }
 
+uint64_t meta_holds_bytes(uint32_t holds_max)
+{
+	const uint64_t max = holds_max ? holds_max : HOLDS_USUAL;
+
+	return sizeof(struct meta__holds) + buckets_for((uint32_t)max) * sizeof(struct list) +
+	       max * sizeof(struct hold);
+}
+
 int meta__holds_create(struct meta *m)
 {
 	const uint32_t max = m->conf.holds_max ? m->conf.holds_max : HOLDS_USUAL;

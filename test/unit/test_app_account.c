@@ -3,11 +3,14 @@
 #include "appliance/app_account.h"
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
+#include "appliance/app_op.h"
 #include "base/seal.h"
 #include "fabric/fab.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct app_conf conf;
@@ -33,6 +36,13 @@ static void make(void)
 	app_account_make(&account, &conf, &core, &srv);
 }
 
+static uint64_t heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
 static void listen_on(const char *address)
 {
 	snprintf(conf.listen[conf.nlisten++], APP_CONF_TEXT_MAX, "%s", address);
@@ -56,7 +66,60 @@ Test(app_account, each_limit_is_in_it)
 	cr_assert_eq(part(APP_ACCOUNT_SESSIONS),
 		     conf.sessions_max * fab_server_session_bytes(&srv));
 	cr_assert_gt(part(APP_ACCOUNT_QUEUES), 0);
-	cr_assert_eq(part(APP_ACCOUNT_TABLES), 0);
+}
+
+/* Before any are taken: a core's own, and the store's of all. */
+Test(app_account, tables_of_open_files_are_in_it)
+{
+	const uint64_t usual = part(APP_ACCOUNT_TABLES);
+
+	core.opens_max = 1 << 20;
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_geq(part(APP_ACCOUNT_TABLES),
+		      usual + ((1 << 20) - 16384) *
+				      (sizeof(struct app_hold) + sizeof(struct list)));
+	conf.cores = 3;
+	core.opens_max = 0;
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_geq(part(APP_ACCOUNT_TABLES), 3 * usual);
+}
+
+Test(app_account, so_they_are_refused_before_they_are_taken)
+{
+	core.opens_max = 1 << 20;
+	conf.memory_max_bytes = app_account_total(&account);
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_eq(app_account_check(&account, &conf, why), -ENOMEM);
+	cr_assert(strstr(why, ", tables (opens_max) "), "%s", why);
+}
+
+/* What a store takes for them is what it says of itself. */
+Test(app_account, what_a_store_takes_for_open_files_is_what_is_counted)
+{
+	struct meta_conf mc = { .ndrives = 1,
+				.cache_bytes = 16 << 20,
+				.ops_max = 32,
+				.nshards = 4,
+				.drive[0].nblocks = 1u << 20 };
+	uint64_t heap[2], base;
+
+	if (SEAL_SANITIZED)
+		cr_skip_test("malloc belongs to the sanitizer");
+	for (uint32_t i = 0; i < 2; i++) {
+		struct meta *m;
+
+		mc.holds_max = i ? 200000 : 1;
+		mc.memory_bytes = meta_memory_needed(&mc);
+		mc.memory = aligned_alloc(4096, mc.memory_bytes);
+		base = heap_bytes();
+		cr_assert_eq(meta_create(&m, &mc), 0);
+		heap[i] = heap_bytes() - base;
+		meta_destroy(m);
+		free(mc.memory);
+	}
+	/* malloc rounds: to pages, or not. */
+	cr_assert_leq(heap[1], heap[0] + meta_holds_bytes(200000) + (64 << 10));
+	cr_assert_geq(heap[1] + (64 << 10), heap[0] + meta_holds_bytes(200000));
 }
 
 Test(app_account, shared_pools_count_where_they_can_be_had)
@@ -108,7 +171,7 @@ Test(app_account, what_does_not_fit_is_refused_and_says_what_it_is_made_of)
 
 Test(app_account, tables_are_known_when_they_have_been_taken)
 {
-	uint64_t before = app_account_total(&account);
+	uint64_t before = app_account_total(&account) - part(APP_ACCOUNT_TABLES);
 	void *table;
 
 	if (SEAL_SANITIZED)
