@@ -87,18 +87,23 @@ static uint32_t log_copies(const struct meta *m)
 	return min_u32(max_u32(drives, 1), META__LOG_COPIES);
 }
 
+uint32_t meta__zones_of_reserve(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	const uint64_t ahead = meta__pages_ahead(z);
+
+	return 1 + (pages > ahead ? (uint32_t)div_up(pages - ahead, z->geo.zone_pages) : 0);
+}
+
 uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
 	const struct meta__zones *z = m->zones;
 	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
-	uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
-	const uint64_t ahead = meta__pages_ahead(z);
-	uint32_t need = 1;
+	uint32_t need = meta__zones_of_reserve(m);
 
 	if (z->log_count < log_zones)
 		need += log_zones - z->log_count;
-	if (pages > ahead)
-		need += (uint32_t)div_up(pages - ahead, z->geo.zone_pages);
 	if (!data)
 		return need + 1;
 	return z->drain_zones +

@@ -517,7 +517,7 @@ static struct meta__root root_now(const struct meta *m, uint32_t shard)
 		.root_baddr = s->root_baddr,
 		.root_gen = s->root_gen,
 		.seq = s->seq,
-		.log_seq = meta__log_last(m),
+		.log_seq = m->boot->claims ? m->boot->must : meta__log_last(m),
 		.uniq_next = s->uniq_next,
 		.dir_next = s->dir_next,
 		.files = s->files,
@@ -560,10 +560,13 @@ static int write_roots(struct meta *m, uint32_t shards)
 
 static int claim(struct meta *m)
 {
-	int err = write_roots(m, 1);
+	int err;
 
+	m->boot->claims = true; /* a torn tail is not in any tree yet: it may be lost still */
+	err = write_roots(m, 1);
 	if (err != -EALREADY)
 		return err;
+	m->boot->claims = false;
 	meta__boot_next(m, mount_count);
 	return 0;
 }

@@ -18,7 +18,8 @@
  *      is durable.  Else mount could not tell a zone that was given back from one that is lost.
  *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
  *      however full the log is, two checkpoints can still say what they trimmed.
- *  (6) A zone of a drive that is being drained is left as soon as there is another.
+ *  (6) A zone of a drive that is being drained is left as soon as there is another, be it the one
+ *      that is filled or the one ahead.
  *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
  *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
  *      store that is all but full one copy must do.
@@ -208,12 +209,12 @@ static bool zone_ahead(struct meta *m)
 }
 
 /* The log leaves the zone of a drive that is being drained, full or not. */
-static bool serves(const struct meta *m, const struct log_zone *z)
+static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 {
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
-		if (z->zone[i] != META__ZONE_NONE &&
+		if (zone[i] != META__ZONE_NONE &&
 		    !meta__drive_serves(
-			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, z->zone[i]))))
+			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]))))
 			return false;
 	return true;
 }
@@ -401,7 +402,7 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	ASSERT(!l->open && b->state == LOG_IDLE);
 	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
 	if (!zone_now(l) || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
-	    (has_ahead(l) && !serves(m, zone_now(l))))
+	    (has_ahead(l) && !(serves(m, zone_now(l)->zone) && serves(m, l->ahead))))
 		zone_switch(m);
 	b->state = LOG_OPEN;
 	b->seq = l->next++;

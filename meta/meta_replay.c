@@ -105,11 +105,12 @@ static struct group group_of(const struct meta__boot *b)
 	return g;
 }
 
-/* A copy that lacks what was durable was whole once. */
+/* A copy that lacks what a block says was durable was whole once.  (What roots say besides may be
+ * a torn tail that an earlier mount found in the other one.) */
 static void copies_judge(struct meta *m, const struct group *g)
 {
 	struct meta__boot *b = m->boot;
-	const uint64_t end = min_u64(g->last, b->must) + 1; /* must is at most b->last */
+	const uint64_t end = min_u64(g->last, b->durable) + 1;
 
 	for (uint32_t i = 0; g->count > 1 && i < g->count; i++) {
 		const struct meta__log_span *s = &b->span[g->first + i];
@@ -468,13 +469,13 @@ static int replay_part(struct meta *m)
 	return 0;
 }
 
-/* Of what must be there, once. */
+/* Of what must be in both, once. */
 static void block_counts(struct meta__boot *b)
 {
 	struct meta__log_span *s = &b->span[b->span_at];
 	const uint64_t seq = b->head.seq;
 
-	if (seq < b->group_first || seq > b->must || seq <= s->counted)
+	if (seq < b->group_first || seq > b->durable || seq <= s->counted)
 		return;
 	s->counted = seq;
 	s->count++;

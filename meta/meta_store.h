@@ -117,8 +117,8 @@ struct meta__log_head {
 	uint64_t tag, epoch, seq, durable, trim;
 	uint32_t nblocks, bytes, records;
 };
-/* Names the store, the zone and how often it was used: blocks that an earlier use or a client
- * left in the zone are none of this log. */
+/* Names the store, the mount and the zone's order in its log, which a second copy has too: blocks
+ * that an earlier use or a client left in the zone are none of this log. */
 uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order);
 void meta__log_seal(void *block, const struct meta__log_head *h);
 /* What the block that starts here says of its length, when it carries our tag; else 0. */
@@ -296,6 +296,7 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
+uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
 /* ... and these collection keeps free of everything that it can. */
 uint32_t meta__zones_kept(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
@@ -456,7 +457,8 @@ struct meta__boot {
 	bool replaying;       /* the second pass */
 	bool got_some;        /* ... of this zone, or the two copies of it */
 	uint64_t group_first; /* ... whose first block that is, or may be */
-	uint64_t must;        /* all up to this were durable */
+	uint64_t must;        /* all up to this were durable, or an earlier mount took them */
+	bool claims;          /* its root is being written: nothing is replayed yet */
 	struct meta__record_reader reader;
 	struct meta__log_head head;
 	bool in_block, in_record;

@@ -200,8 +200,13 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 	struct meta__zones *z = m->zones;
 	uint32_t d = geo->ndrives - 1, first = z->geo.nzones;
 
+	const uint64_t log_bytes_max = z->geo.log_bytes_max;
+	const uint32_t log_zones_max = z->geo.log_zones_max;
+
 	ASSERT(d == z->geo.ndrives && geo->zone_base[d] == first);
-	z->geo = *geo;
+	z->geo = *geo; /* the log may be larger than a mount would let it be by now */
+	z->geo.log_bytes_max = max_u64(z->geo.log_bytes_max, log_bytes_max);
+	z->geo.log_zones_max = max_u32(z->geo.log_zones_max, log_zones_max);
 	z->wear_least_zones = 0; /* its zones were never used: the least is looked for anew */
 	list_init(&z->free[d]);
 	z->free_count[d] = 0;
@@ -607,7 +612,8 @@ uint32_t meta__zone_pick(const struct meta *m)
 
 /* ---- the log's zones (4) --------------------------------------------------- */
 
-/* Both headers at once.  The last free zone is no second copy. */
+/* Both headers at once.  Zones that pages need are no second copies, nor those that a mount may
+ * need, which has the old log beside the new one. */
 static int log_open(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
@@ -620,7 +626,8 @@ static int log_open(struct meta *m)
 		return -EAGAIN;
 	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
 	second = pick_but_of(m, drive_of(m, first));
-	if (second != META__ZONE_NONE && z->free_total > 1)
+	if (second != META__ZONE_NONE &&
+	    z->free_total > meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
 		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
 	return -EAGAIN;
 }

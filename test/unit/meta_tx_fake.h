@@ -281,6 +281,13 @@ int meta__tx_ready(struct meta *m)
 	return chance(f, f->busy_percent) ? -EBUSY : 0;
 }
 
+/* It has no pages. */
+bool meta__tx_splits(const struct meta *m)
+{
+	(void)m;
+	return false;
+}
+
 uint64_t meta__tx_seen(const struct meta *m)
 {
 	return fake_of(m)->seen;
