@@ -229,8 +229,8 @@ Test(meta_copies, what_both_have_lost_refuses_the_mount_by_name)
 	}
 }
 
-/* One copy got the last block, the other did not; the mount that found that is cut off as soon as it
- * has said that it is there. */
+/* One copy got the last block, the other did not; the mount that found that is cut off as soon as
+ * it has said that it is there. */
 Test(meta_copies, torn_tail_is_no_damage_to_the_next_mount_either)
 {
 	for (uint32_t then = 0; then < 2; then++) {
