@@ -7,12 +7,12 @@
 # time until it answers is told.  A run that was cut off between two phases goes on where it was (in a rename or an
 # unlink: not; begin anew): the drive, the rows and the key stay in NAMES_DIR.
 # NAMES_BYTES=228: of the index, a name: live_bytes of `wekactl status` with 300,000 of them, divided by that.
-# NAMES_DRIVE=40G: bytes of the drive; NAMES_SECONDS=2: of each phase; files have 0 to NAMES_SIZE=100 bytes;
+# NAMES_DRIVE=40G: bytes of the drive; NAMES_SECONDS=2: of each phase; files have NAMES_LEAST=0 to NAMES_SIZE=100 bytes;
 # NAMES_VS="/mnt/xfs /mnt/ext4": local directories to compare with; the plot is NAMES_DIR/names.svg.
 set -eu
 cd "$(dirname "$0")/.."
 : "${BUILD:=build}" "${FILES:=1000000}" "${NAMES_DIR:=$BUILD/names}" "${NAMES_DRIVE:=4G}"
-: "${NAMES_SECONDS:=2}" "${NAMES_SIZE:=100}" "${NAMES_VS:=}" "${NAMES_BYTES:=228}"
+: "${NAMES_SECONDS:=2}" "${NAMES_SIZE:=100}" "${NAMES_LEAST:=0}" "${NAMES_VS:=}" "${NAMES_BYTES:=228}"
 mkdir -p "$NAMES_DIR"
 dir=$(realpath "$NAMES_DIR") bin=$(realpath "$BUILD/release/bin")
 drive="file:$dir/d0?size=$NAMES_DRIVE" shm=shm:$dir/weka.sock daemon=
@@ -49,7 +49,7 @@ memory() {
 
 names() { # FILES OPTIONS...
 	"$bin/weka-bench" names --json --connect "$shm" --key "$dir/key" --prefix /names --files "$@" \
-		--size "$NAMES_SIZE" --least 0 --seconds "$NAMES_SECONDS" --cores=-1,-1
+		--size "$NAMES_SIZE" --least "$NAMES_LEAST" --seconds "$NAMES_SECONDS" --cores=-1,-1
 }
 
 [ -f "$dir/key" ] || (umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >"$dir/key")

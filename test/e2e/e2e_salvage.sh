@@ -74,14 +74,18 @@ check "it starts again" start
 for i in 1 2 3 4 5 6; do ctl put "$DIR/src/large" "/new$i"; done
 kill -9 "$DAEMON" && wait "$DAEMON" 2>/dev/null
 DAEMON=
+# Both places of a block, and its number.
 # shellcheck disable=SC2046
-set -- $(dump log | awk '$NF == "replayed" && $8 > 0 { sub(/:/, " ", $2); print $2, $1; exit }')
+set -- $(dump log | awk '$NF == "replayed" && $8 > 0 && (!seq || $1 == seq) { seq = $1; sub(/:/, " ", $2); print $2 }
+	END { print seq }')
 spoil "$1" "$2"
-refuses "the mount is refused, and names the block of the log" "log block $3 is damaged" "$BIN/wekactl" check "$D0" "$D1"
+spoil "$3" "$4"
+refuses "the mount is refused, and names the block of the log" "log block $5 is damaged" "$BIN/wekactl" check "$D0" "$D1"
 salvage log >/dev/null 2>&1
-check "the report names it, too" grep -q "^log: block $3 is lost" "$DIR/log/report"
+check "the report names it, too" grep -q "^log: block $5 is lost" "$DIR/log/report"
 check "the tree, which the log did not change, is there" same_trees "$DIR/src" "$DIR/log/tree/tree"
-spoil "$1" "$2"
+spoil "$3" "$4"
+check "what one drive has lost of it is on the other" "$BIN/wekactl" check "$D0" "$D1" # and the log begins anew
 
 # Both copies of all roots of a shard.
 cp "$DIR/d0" "$DIR/keep0" && cp "$DIR/d1" "$DIR/keep1"
