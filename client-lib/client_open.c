@@ -80,6 +80,32 @@ static void settle(struct weka_client *c, struct client_open *o)
 	c->opens--;
 }
 
+/* ---- what was refused, and is asked for again ------------------------------------------------ */
+
+static void late_end(struct weka_client *c)
+{
+	struct list *node;
+
+	while ((node = list_pop_front(&c->open_late)) != NULL)
+		list_push_back(&c->open_todo, node);
+}
+
+/* All that wait do so together, and not with those of other clients, who were refused as well. */
+static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
+{
+	struct rand_state jitter;
+
+	if (!list_linked(&o->todo))
+		return; /* nobody wants it any more */
+	if (list_empty(&c->open_late)) {
+		rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
+		c->open_late_ns =
+			client__after(c->now_ns, LATE_NS + rand_below(&jitter, LATE_NS / 4));
+	}
+	list_del(&o->todo);
+	list_push_back(&c->open_late, &o->todo);
+}
+
 /* ---- the keeper -------------------------------------------------------------------------- */
 
 static bool is_kept_by(const struct weka_client *c, uint32_t number)
@@ -104,32 +130,6 @@ static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 			settle(c, o);
 		}
 	}
-}
-
-/* ---- what is refused for now --------------------------------------------------------------- */
-
-static void late_end(struct weka_client *c)
-{
-	struct list *node;
-
-	while ((node = list_pop_front(&c->open_late)) != NULL)
-		list_push_back(&c->open_todo, node);
-}
-
-/* All that wait do so together, and not with those of other clients, who were refused as well. */
-static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
-{
-	struct rand_state jitter;
-
-	if (!list_linked(&o->todo))
-		return; /* nobody wants it any more */
-	if (list_empty(&c->open_late)) {
-		rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
-		c->open_late_ns =
-			client__after(c->now_ns, LATE_NS + rand_below(&jitter, LATE_NS / 4));
-	}
-	list_del(&o->todo);
-	list_push_back(&c->open_late, &o->todo);
 }
 
 /* Nothing is held by the connection that takes over: (3). */

@@ -80,11 +80,7 @@ void meta__supply_init(struct meta *m)
 
 static uint32_t log_copies(const struct meta *m)
 {
-	uint32_t drives = 0;
-
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		drives += meta__drive_serves(m, d);
-	return min_u32(max_u32(drives, 1), META__LOG_COPIES);
+	return m->zones->geo.drives_serving < META__LOG_COPIES ? 1 : META__LOG_COPIES;
 }
 
 uint32_t meta__zones_of_reserve(const struct meta *m)

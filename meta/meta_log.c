@@ -227,6 +227,7 @@ static struct log_zone *zone_now(const struct meta__log *l)
 static void zone_switch(struct meta *m)
 {
 	struct meta__log *l = m->log;
+
 	ASSERT(has_ahead(l));
 	ASSERT(l->zones_count < m->zones->geo.log_zones_max);
 	l->zones[l->zones_count++] = (struct log_zone){

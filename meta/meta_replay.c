@@ -363,18 +363,17 @@ static void drop_spans(struct meta *m)
 static int judge(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	const uint64_t must = max_u64(b->durable, b->log_known);
 
-	b->must = must;
+	b->must = max_u64(b->durable, b->log_known);
 	b->first = max_u64(b->trim, b->log_base) + 1;
 	b->last = b->first - 1;
 	for (uint32_t i = 0; i < b->run_count; i++)
 		if (b->run[i].first <= b->first && b->run[i].last >= b->first)
 			b->last = b->run[i].last;
-	if (b->last < must)
-		return meta__boot_fail(m, -EUCLEAN,
-				       "log block %llu is damaged or missing, and %llu was durable",
-				       (unsigned long long)b->last + 1, (unsigned long long)must);
+	if (b->last < b->must)
+		return meta__boot_fail(
+			m, -EUCLEAN, "log block %llu is damaged or missing, and %llu was durable",
+			(unsigned long long)b->last + 1, (unsigned long long)b->must);
 	drop_spans(m);
 	meta__log_replaying(m, b->log_epoch, b->log_base, b->last);
 	meta__boot_next(m, meta__boot_claim);

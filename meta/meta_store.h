@@ -55,6 +55,7 @@ struct meta__geo {
 	uint32_t zone_pages;
 	uint32_t nzones; /* of all drives, those that are gone included */
 	uint32_t zones_serving;
+	uint32_t drives_serving;
 	uint32_t log_zones_max;
 	uint64_t log_bytes_max;
 	uint64_t nblocks[META_DRIVES_MAX];

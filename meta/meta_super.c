@@ -81,8 +81,10 @@ static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 		g->root_area[1] = root_at[1];
 	for (uint32_t d = 0; d < g->ndrives; d++) {
 		place_zones(g, d);
-		if (g->state[d] == DRIVE_SERVES)
+		if (g->state[d] == DRIVE_SERVES) {
 			g->zones_serving += g->zone_count[d];
+			g->drives_serving++;
+		}
 		if (g->state[d] == DRIVE_GONE)
 			continue;
 		capacity += g->nblocks[d] * META__BLOCK;

@@ -199,7 +199,6 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 {
 	struct meta__zones *z = m->zones;
 	uint32_t d = geo->ndrives - 1, first = z->geo.nzones;
-
 	const uint64_t log_bytes_max = z->geo.log_bytes_max;
 	const uint32_t log_zones_max = z->geo.log_zones_max;
 
@@ -232,6 +231,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 		z->coming += served ? -coming : coming;
 		z->leaving_us += served ? coming : -coming;
 		z->geo.zones_serving += served ? -count : count;
+		z->geo.drives_serving += served ? -1 : 1;
 		z->free_total += served ? -free_now : free_now;
 	}
 	z->drain_zones = 0;
