@@ -142,3 +142,20 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 	boot(r, true);
 	return &r->w;
 }
+
+const char *meta_world_check(struct meta_world *w, uint64_t inodes)
+{
+	struct meta_check found = { 0 };
+	static char why[256];
+
+	meta_check_start(w->m, &found);
+	while (meta_check_status(w->m) == -EAGAIN)
+		w->step(w);
+	if (meta_check_status(w->m) == 0 && found.inodes == inodes)
+		return NULL;
+	(void)snprintf(why, sizeof(why), "%d, %llu inodes of %llu, %llu problems: %.150s",
+		       meta_check_status(w->m), (unsigned long long)found.inodes,
+		       (unsigned long long)inodes, (unsigned long long)found.problems,
+		       found.first[0]);
+	return why;
+}

@@ -31,6 +31,8 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 int meta_world_run(struct meta_world *w, struct meta_op *op);
 /* Turn the crank until no file waits to be freed, and all totals are passed up. */
 void meta_world_settle(struct meta_world *w);
+/* Of the shipped store: all invariants, and how many inodes there are.  NULL, or what is wrong. */
+const char *meta_world_check(struct meta_world *w, uint64_t inodes);
 /* Blocks for `bytes`, with the bytes in them; runs_max 64, crcs for all.  0, -ENOSPC. */
 int meta_world_data(struct meta_world *w, const void *bytes, uint64_t size_bytes,
 		    struct meta_run *runs, uint32_t *nruns, uint32_t *crcs);

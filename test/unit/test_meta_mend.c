@@ -214,14 +214,15 @@ static void set_feature(uint32_t drive, uint64_t block, uint32_t at, uint32_t bi
 #define INCOMPAT offsetof(struct meta_super_disk, incompat)
 #define COMPAT   offsetof(struct meta_super_disk, compat)
 
-static void is_refused_untouched(const char *why)
+must_check static bool is_refused_untouched(const char *why)
 {
 	uint64_t writes = r.writes;
+	bool is = rig_mount(&r) == -EPROTONOSUPPORT && strstr(meta_error(r.m), why);
 
-	cr_assert_eq(rig_mount(&r), -EPROTONOSUPPORT);
-	cr_assert_not_null(strstr(meta_error(r.m), why), "%s", meta_error(r.m));
-	cr_assert_eq(r.writes, writes);
+	if (!is)
+		fprintf(stderr, "it says: %s\n", meta_error(r.m));
 	rig_power_cut(&r);
+	return is && r.writes == writes;
 }
 
 Test(meta_mend, store_with_an_unknown_incompatible_feature_is_refused_by_name)
@@ -230,24 +231,24 @@ Test(meta_mend, store_with_an_unknown_incompatible_feature_is_refused_by_name)
 		set_feature(drive, 0, INCOMPAT, 3, "parity");
 		set_feature(drive, BLOCKS - 1, INCOMPAT, 3, "parity");
 	}
-	is_refused_untouched("drive 0: needs feature 3 'parity'");
+	cr_assert(is_refused_untouched("drive 0: needs feature 3 'parity'"));
 }
 
 Test(meta_mend, feature_without_a_name_is_refused_by_its_bit)
 {
 	set_feature(1, 0, INCOMPAT, 41, NULL);
 	set_feature(1, BLOCKS - 1, INCOMPAT, 41, NULL);
-	is_refused_untouched("drive 1: needs feature 41");
+	cr_assert(is_refused_untouched("drive 1: needs feature 41"));
 }
 
 /* A newer program was cut while it wrote them: the older copy is no leave to write. */
 Test(meta_mend, one_copy_with_an_unknown_feature_is_enough)
 {
 	set_feature(0, 0, INCOMPAT, 2, "chunks");
-	is_refused_untouched("needs feature 2 'chunks'");
+	cr_assert(is_refused_untouched("needs feature 2 'chunks'"));
 	images_back();
 	set_feature(1, BLOCKS - 1, INCOMPAT, 2, "chunks");
-	is_refused_untouched("needs feature 2 'chunks'");
+	cr_assert(is_refused_untouched("needs feature 2 'chunks'"));
 }
 
 Test(meta_mend, unknown_compatible_features_are_mounted_and_kept)
