@@ -13,7 +13,8 @@ BIN=$(realpath "$BUILD/release/bin")
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
 CONF=$DIR/weka.conf
 SHM=shm:$DIR/weka.sock
-PORT=${WEKA_TEST_PORT:-$((20000 + $$ % 5000 * 4))} # and the three behind it: scripts run at once
+# And the three behind it: scripts run at once.  Below 32768: from there on the kernel gives ports to who connects.
+PORT=${WEKA_TEST_PORT:-$((12000 + $$ % 5000 * 4))}
 TCP=tcp://127.0.0.1:$PORT
 DAEMON=
 # APP_CORES: how many cores the appliance has.  Each script has a number of its own for when nobody
