@@ -128,6 +128,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_SCRUB] = { "scrub_bytes_per_second", KIND_BYTES, AT(scrub_rate), 0, 64 * GIB,
 			     16 * MIB,
 			     "read of the drives, round after round, to find damage; 0: none" },
+	[APP_CONF_SPARE] = { "spare_percent", KIND_COUNT, AT(spare_percent), 0, 50, 9,
+			     "of the drives, that files never fill, so that collecting moves less "
+			     "where they are changed all the time" },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
 				  "which drives are told what they need not keep: own (not files, "
 				  "nor others whose space may be had by somebody else then), all, "

@@ -54,6 +54,7 @@ enum app_conf_key {
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
 	APP_CONF_SCRUB,
+	APP_CONF_SPARE,
 	APP_CONF_DEALLOCATE,
 	APP_CONF_SHARDS,
 	APP_CONF_KEYS,
@@ -102,6 +103,7 @@ struct app_conf {
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;
 	uint64_t scrub_rate;
+	uint64_t spare_percent;
 	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */
 	uint64_t shards;
 };

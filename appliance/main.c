@@ -109,6 +109,7 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 		.batch_in_flight = (uint32_t)c->batch_in_flight,
 		.open_puts_max = (uint32_t)c->open_puts_max,
 		.opens_max = (uint32_t)c->opens_max,
+		.spare_percent = (uint32_t)c->spare_percent,
 		.queue_depth = (uint32_t)c->queue_depth,
 		.queue_max = (uint32_t)c->queue_max,
 		.nshards = (uint32_t)c->shards,

@@ -72,12 +72,13 @@ struct meta_drive_info {
 struct meta_conf {
 	uint32_t ndrives;
 	struct meta_drive_info drive[META_DRIVES_MAX];
-	void *memory;          /* 4096-aligned, DMA-able: frames and log buffers are cut from it */
-	uint64_t memory_bytes; /* meta_memory_needed() of this conf                              */
-	uint64_t cache_bytes;  /* of page frames, 16 KiB each                                    */
-	uint32_t early_pages;  /* dirty leaves: more are written early; 0: half of what may be   */
-	uint32_t ops_max;      /* operations admitted at once                                    */
-	uint32_t holds_max;    /* files held at once (META_HOLD); 0: 1024                        */
+	void *memory;           /* 4096-aligned, DMA-able: frames and log buffers are cut from it */
+	uint64_t memory_bytes;  /* meta_memory_needed() of this conf                              */
+	uint64_t cache_bytes;   /* of page frames, 16 KiB each                                    */
+	uint32_t early_pages;   /* dirty leaves: more are written early; 0: half of what may be   */
+	uint32_t ops_max;       /* operations admitted at once                                    */
+	uint32_t holds_max;     /* files held at once (META_HOLD); 0: 1024                        */
+	uint32_t spare_percent; /* of zones, that no file fills: what is collected costs less so */
 	/* At format only: */
 	uint32_t nshards; /* a power of two; 64 is usual       */
 	uint64_t secret;  /* seeds the hash of names           */

@@ -26,7 +26,12 @@
  *      most of those anew, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share what is open; a zone of both
  *      is right, too, but dear to collect.
+ *  (7) Files never fill the spare zones, conf.spare_percent of all.  These are not kept empty: what
+ *      is dead lies there, so that a zone that must be collected has fewer blocks alive (what that
+ *      is worth: bench/RESULTS.md, "Files that come and go").  Of files blocks are counted for it,
+ *      not zones.  Pages and what is moved know nothing of it.
  */
+#include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -156,12 +161,19 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
 }
 
+/* (7) */
+static uint32_t spare_zones(const struct meta *m)
+{
+	return (uint32_t)div_up((uint64_t)m->zones->geo.zones_serving * m->conf.spare_percent, 100);
+}
+
 /* Places for data, garbage included: it is collected before anybody is told -ENOSPC. */
 static uint64_t places_for_data(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + z->log_count +
-				zones_of_pages(z); /* what is to move lives already */
+				zones_of_pages(z) + /* what is to move lives already */
+				spare_zones(m);
 	const uint64_t zones = z->geo.zones_serving;
 
 	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
@@ -173,7 +185,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	const struct meta__zones *z = m->zones;
 	const uint32_t zones = z->geo.zones_serving;
 	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
-	const uint32_t never = max_u32(log_zones + 4, (zones * 3 + 99) / 100);
+	const uint32_t never = max_u32(log_zones + 4, (zones * 3 + 99) / 100) + spare_zones(m);
 	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
 	out->zones_total = zones;
@@ -415,6 +427,7 @@ static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t
 
 	at->used += run.nblocks;
 	at->pending += run.nblocks;
+	m->zones->promised += at->moved ? 0 : run.nblocks;
 	s->room -= run.nblocks;
 	supply_close_full(m, s, 1);
 	return run;
@@ -518,6 +531,17 @@ static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint3
 	return 0;
 }
 
+/* (7).  0; -EAGAIN: what has no name any more is being freed; -ENOSPC. */
+static int leaves_spare(const struct meta *m, uint32_t nblocks)
+{
+	const struct meta__zones *z = m->zones;
+
+	if (m->conf.spare_percent == 0 ||
+	    z->live_blocks + z->promised + nblocks <= places_for_data(m))
+		return 0;
+	return meta__orphans_waiting(m) ? -EAGAIN : -ENOSPC;
+}
+
 int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct meta_run *runs,
 		    uint32_t runs_max, uint32_t *nruns)
 {
@@ -529,6 +553,9 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 	*nruns = 0;
 	if (m->failed)
 		return -EROFS;
+	err = leaves_spare(m, nblocks);
+	if (err)
+		return err;
 	err = pick_drive(m, spread, nblocks, &drive);
 	if (err == -ENOSPC)
 		err = gather(m, nblocks, runs, runs_max, nruns);
@@ -591,6 +618,7 @@ static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t n
 		at = meta__zone_at(m, zone);
 		ASSERT(at->pending >= runs[i].nblocks);
 		at->pending -= runs[i].nblocks;
+		m->zones->promised -= at->moved ? 0 : runs[i].nblocks;
 		if (at->pending == 0)
 			m->zones->deaths += m->zones->geo.zone_end; /* it may be collected now */
 		meta__zone_settle(m, zone);

@@ -247,6 +247,7 @@ struct meta__zones {
 	uint64_t live_pages;
 	uint64_t live_blocks;  /* of data */
 	uint64_t given_blocks; /* for new data, since mount */
+	uint64_t promised;     /* blocks for new data that are pending */
 	uint64_t claim;        /* blocks that collection has yet to find places for */
 	uint64_t deaths;       /* of data blocks, and what else makes zones worth collecting */
 	uint64_t gone;         /* drives, by their bits */

@@ -31,7 +31,8 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.cores = w->cores,
 		.index = index,
 		.cache_bytes = w->cfg.cache_bytes,
-		.early_pages = (uint32_t)(w->cfg.seed % 3 * 3), /* 0, 3, 6 */
+		.spare_percent = (uint32_t)(w->cfg.seed % 4 * 4), /* 0, 4, 8, 12 */
+		.early_pages = (uint32_t)(w->cfg.seed % 3 * 3),   /* 0, 3, 6 */
 		.staging_bytes = w->cfg.staging_bytes ? w->cfg.staging_bytes : 2u << 20,
 		.queue_max = w->cfg.queue_max,
 		.scrub_rate = w->cfg.scrub_rate,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FILE_BLOCKS 16u
 
@@ -169,4 +170,64 @@ Test(meta_statfs, small_drives_hold_what_they_say)
 		is_promised(said, fill("file", FILE_BLOCKS, UINT32_MAX));
 		is_full();
 	}
+}
+
+static int64_t spare_blocks(void)
+{
+	const uint32_t zones = r.m->zones->geo.zones_serving;
+
+	return (zones * r.m->conf.spare_percent + 99) / 100 * a_zone();
+}
+
+/* meta_alloc.c (7) */
+Test(meta_statfs, files_never_fill_the_spare_zones_and_what_is_dead_does)
+{
+	const int64_t whole = free_blocks();
+	uint32_t n, at;
+	int64_t said;
+
+	r.m->conf.spare_percent = 20;
+	said = free_blocks();
+	cr_assert_eq(whole - said, spare_blocks());
+	n = fill("file", FILE_BLOCKS, UINT32_MAX);
+	is_promised(said, n);
+	cr_assert_leq((int64_t)n * FILE_BLOCKS, said);
+	cr_assert_lt(free_blocks(), FILE_BLOCKS, "counted, not guessed from zones");
+	cr_assert_gt(r.m->zones->free_total * a_zone(), spare_blocks());
+
+	n -= n / 20; /* the index grows, too */
+	for (uint32_t i = n; i < n + n / 19; i++)
+		cr_assert_eq(rig_unlink(&r, path_of("file", i)), 0);
+	for (uint32_t i = 0; i < 2 * n; i++) { /* one goes, another comes */
+		at = (uint32_t)(rand_u64(&r.rand) % n);
+		cr_assert_eq(rig_unlink(&r, path_of("file", at)), 0);
+		cr_assert_eq(rig_put(&r, path_of("file", at), FILE_BLOCKS, i), 0, "%u of %u", i, n);
+	}
+	cr_assert_lt(r.m->zones->free_total * a_zone(), spare_blocks());
+	(void)fill("again", FILE_BLOCKS, UINT32_MAX);
+	r.m->conf.spare_percent = 0;
+	cr_assert_eq(rig_put(&r, "/one more", FILE_BLOCKS, 1), 0);
+}
+
+Test(meta_statfs, blocks_that_are_promised_count_as_if_they_lived)
+{
+	struct meta_run runs[64], first[64];
+	uint32_t nruns, nfirst = 0;
+	int64_t said, had = 0;
+	int err;
+
+	r.m->conf.spare_percent = 20;
+	said = free_blocks();
+	while ((err = meta_data_alloc(r.m, 0, FILE_BLOCKS, runs, 64, &nruns)) != -ENOSPC) {
+		cr_assert(err == 0 || err == -EAGAIN, "%d", err);
+		(void)rig_step(&r);
+		had += err ? 0 : FILE_BLOCKS;
+		if (had == FILE_BLOCKS && !nfirst)
+			memcpy(first, runs, sizeof(runs[0]) * (nfirst = nruns));
+	}
+	cr_assert_leq(had, said);
+	cr_assert_gt(had, said - 2 * a_zone());
+	meta_data_free(r.m, first, nfirst);
+	cr_assert_eq(meta_data_alloc(r.m, 0, FILE_BLOCKS, runs, 64, &nruns), 0);
+	cr_assert_eq(meta_data_alloc(r.m, 0, FILE_BLOCKS, runs, 64, &nruns), -ENOSPC);
 }
