@@ -66,7 +66,7 @@ esac
 check "the rest is there" ctl cat /imported/a
 
 # A full store answers so, still deletes, and takes new bytes again.
-head -c 100000000 /dev/urandom >"$DIR/big"
+head -c 80000000 /dev/urandom >"$DIR/big"
 full=0
 for i in 1 2 3; do
 	ctl put "$DIR/big" "/big$i" 2>"$DIR/full" || { full=1; break; }
