@@ -22,6 +22,8 @@
  *  (6) Two zones may have the same order, on two drives: each block is in both, and either will do.
  *      Blocks are replayed in order of their sequences, whichever zone they are found in: a zone in
  *      which one is missing is gone over again when the other one has given it.
+ *  (7) A block that is lost was none, or is damaged; one that cannot be read for another reason may
+ *      be whole, and readable tomorrow.  Of two copies one may be such; else the mount is refused.
  */
 #include "meta/meta_store.h"
 
@@ -160,6 +162,17 @@ static int read_chunk(struct meta *m)
 	return 0;
 }
 
+/* (7) */
+static bool other_copy_is_read(const struct meta__boot *b)
+{
+	const struct group g = group_of(b);
+
+	for (uint32_t i = g.first; i < g.first + g.count; i++)
+		if (i != b->span_at)
+			return !b->span[i].unread;
+	return false;
+}
+
 /* A chunk that cannot be read is read block by block; a block that is lost is none of the log (2).
  * 0: the chunk is here; -EAGAIN: it is being read again. */
 static int chunk_here(struct meta *m)
@@ -172,10 +185,11 @@ static int chunk_here(struct meta *m)
 
 		if (io->status == 0)
 			continue;
-		if (io->status != -ENODATA)
+		if (io->status != -ENODATA && !other_copy_is_read(b))
 			return meta__boot_fail(m, -EIO,
 					       "drive %u block %llu: the log cannot be read",
 					       io->drive, (unsigned long long)io->block);
+		b->span[b->span_at].unread |= io->status != -ENODATA;
 		again = io->nblocks > 1;
 		if (again)
 			break;

@@ -372,6 +372,7 @@ struct meta__log_span { /* a zone of the log that is being scanned */
 	uint32_t zone;
 	uint64_t order, oldest_order;
 	uint64_t last_seq;       /* of the blocks found in it; 0: none */
+	bool unread;             /* some of it cannot be, and nobody knows what is there */
 	uint64_t counted, count; /* replay: how many of those that must be there, and the last */
 };
 

@@ -128,6 +128,9 @@ static void complete(struct rig *r, struct meta_io *io)
 	io->status = 0;
 	switch (io->op) {
 	case META_IO_READ:
+		if (io->block < r->unread[io->drive].to &&
+		    io->block + io->nblocks > r->unread[io->drive].from)
+			io->status = -EIO;
 		if (io->drive == 0 && io->block < r->lost_to &&
 		    io->block + io->nblocks > r->lost_from)
 			io->status = r->lost_status;

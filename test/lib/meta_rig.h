@@ -51,6 +51,9 @@ struct rig {
 	uint64_t lost_from;   /* reads of drive 0 that meet these blocks end with       */
 	uint64_t lost_to;     /* lost_status; of none when the two are equal            */
 	int lost_status;
+	struct { /* of each drive: reads that meet these end with -EIO     */
+		uint64_t from, to;
+	} unread[META_DRIVES_MAX];
 	bool ignore_flush; /* lies: to show that the tests notice                    */
 	bool ignore_fua;
 	bool shared;             /* the store has readers */

@@ -229,6 +229,48 @@ Test(meta_copies, what_both_have_lost_refuses_the_mount_by_name)
 	}
 }
 
+/* Reads of the zone that this block is in fail, as those of a drive that is about to go. */
+static void zone_unreadable(uint64_t baddr)
+{
+	const struct meta__geo *g = &r.m->zones->geo;
+	const uint64_t head = meta__geo_zone_baddr(g, meta__geo_zone_of(g, baddr));
+
+	r.unread[META_BADDR_DRIVE(baddr)].from = META_BADDR_BLOCK(head) + 1;
+	r.unread[META_BADDR_DRIVE(baddr)].to = META_BADDR_BLOCK(head) + g->zone_end;
+}
+
+Test(meta_copies, one_that_cannot_be_read_is_not_needed)
+{
+	cr_assert_eq(rig_mount(&r), 0); /* for its geometry */
+	for (uint32_t d = 0; d < 2; d++) {
+		memset(r.unread, 0, sizeof(r.unread));
+		zone_unreadable(found[nfound / 2].baddr[d]);
+		images_back();
+		cr_assert_eq(rig_mount(&r), 0, "drive %u: %s", d, meta_error(r.m));
+		cr_assert(says("cannot be read"), "%s", meta_error(r.m));
+		all_is_there();
+	}
+}
+
+/* What was written there may have been acknowledged, or not: nobody knows. */
+Test(meta_copies, both_that_cannot_be_read_refuse_the_mount)
+{
+	const struct found *f = &found[nfound / 2];
+
+	cr_assert_eq(rig_mount(&r), 0);
+	zone_unreadable(f->baddr[0]);
+	zone_unreadable(f->baddr[1]);
+	images_back();
+	cr_assert_eq(rig_mount(&r), -EIO);
+	cr_assert(says("the log cannot be read"), "%s", meta_error(r.m));
+
+	images_back(); /* of one only, and of the other a block is damaged */
+	memset(&r.unread[1], 0, sizeof(r.unread[1]));
+	damage(f->baddr[1], 100);
+	cr_assert_eq(rig_mount(&r), -EUCLEAN);
+	cr_assert(says("log block"), "%s", meta_error(r.m));
+}
+
 /* One copy got the last block, the other did not; the mount that found that is cut off as soon as
  * it has said that it is there. */
 Test(meta_copies, torn_tail_is_no_damage_to_the_next_mount_either)
