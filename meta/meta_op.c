@@ -335,9 +335,10 @@ static bool wait_pages(struct meta *m, struct meta_op *op)
 
 static int apply(struct meta *m, struct meta_op *op)
 {
+	const bool lengthens = op->state & OP_LENGTHENS || m->ops->lengthens;
 	int rc = 0;
 
-	if (op->state & OP_FILLS || (op->state & OP_LENGTHENS && meta__tx_splits(m)))
+	if (op->state & OP_FILLS || (lengthens && meta__tx_splits(m)))
 		rc = meta__space_ok(m);
 	else if (m->ops->passing && m->ops->grows)
 		rc = meta__space_ok(m) ? -ENOSPC : 0; /* nobody waits for it */
@@ -358,6 +359,7 @@ static bool run(struct meta *m, struct meta_op *op)
 	m->ops->dead.zones = 0;
 	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
+	m->ops->lengthens = false;
 	m->ops->who = op->who;
 	meta__owed_none(m);
 	meta__tx_begin(m, op);

@@ -104,8 +104,9 @@ struct meta__ops {
 	struct meta__chunk dead_chunk;
 	uint32_t nowed;
 	struct meta__owed owed[META__OWED_MAX];
-	bool passing; /* the plan is one that passes up */
-	bool grows;   /* ... and makes records for it   */
+	bool passing;   /* the plan is one that passes up */
+	bool grows;     /* ... and makes records for it   */
+	bool lengthens; /* the plan makes a record longer, and frees nothing for it */
 	uint8_t value[META_VALUE_MAX];
 	uint8_t tail[META_TAIL_MAX];
 };

@@ -380,6 +380,7 @@ int meta__plan_truncate(struct meta *m, struct meta_op *op)
 		if (must_wait(&in, op->size))
 			return -EINPROGRESS;
 		in.size = op->size;
+		m->ops->lengthens = true;
 	} else {
 		rc = truncate_down(m, op, &in);
 		if (rc && rc != -EAGAIN)

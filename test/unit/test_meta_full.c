@@ -99,3 +99,33 @@ Test(meta_full, longer_names_take_no_page_that_deleting_needs)
 	cr_assert_gt(refused, 0);
 	empty(more);
 }
+
+static int stretch(uint32_t i)
+{
+	struct meta_op op = sh_op(META_OP_TRUNCATE, path_of(i, ""));
+
+	op.size = (1ull << 40) + i;
+	op.wall_ns = 1000000007ll * (i + 1);
+	return meta_world_run(w, &op);
+}
+
+Test(meta_full, longer_files_take_no_page_that_deleting_needs_and_shorter_ones_may)
+{
+	uint32_t refused = 0;
+
+	fill();
+	for (uint32_t i = 0; i < files; i++) {
+		int rc = stretch(i);
+
+		cr_assert(rc == 0 || rc == -ENOSPC, "%d: %s", rc, w->m->error);
+		refused += rc == -ENOSPC;
+	}
+	cr_assert_gt(refused, 0);
+	cr_assert_lt(refused, files);
+	for (uint32_t i = 0; i < files; i += 97) {
+		struct meta_op op = sh_op(META_OP_TRUNCATE, path_of(i, ""));
+
+		cr_assert_eq(meta_world_run(w, &op), 0, "%s", w->m->error);
+	}
+	empty("");
+}
