@@ -187,7 +187,7 @@ static void put_store(struct text *t, const struct sum *sum)
 	    (unsigned long long)s->tree_entries, (unsigned long long)s->holds);
 	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
-	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"checkpoints\":%llu,"
+	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"log_copies\":%llu,\"checkpoints\":%llu,"
 	    "\"leaves_early\":%llu,"
 	    "\"data_blocks\":%llu,\"page_blocks\":%llu,\"moved_blocks\":%llu,"
 	    "\"zones_collected\":%llu,\"unmovable_blocks\":%llu,\"zone_uses_least\":%llu,"
@@ -195,12 +195,13 @@ static void put_store(struct text *t, const struct sum *sum)
 	    "\"deallocate_failures\":%llu},",
 	    (unsigned long long)s->cache_pages, (unsigned long long)s->cache_pages_dirty,
 	    (unsigned long long)s->page_reads, (unsigned long long)s->page_hits,
-	    (unsigned long long)s->log_blocks, (unsigned long long)s->checkpoints,
-	    (unsigned long long)s->leaves_early, (unsigned long long)s->data_blocks,
-	    (unsigned long long)s->page_blocks, (unsigned long long)s->moved_blocks,
-	    (unsigned long long)s->zones_collected, (unsigned long long)s->bad_blocks,
-	    (unsigned long long)s->wear_least, (unsigned long long)s->wear_most,
-	    (unsigned long long)s->told_blocks * BLOCK_SIZE, (unsigned long long)s->told_failures);
+	    (unsigned long long)s->log_blocks, (unsigned long long)s->log_copies,
+	    (unsigned long long)s->checkpoints, (unsigned long long)s->leaves_early,
+	    (unsigned long long)s->data_blocks, (unsigned long long)s->page_blocks,
+	    (unsigned long long)s->moved_blocks, (unsigned long long)s->zones_collected,
+	    (unsigned long long)s->bad_blocks, (unsigned long long)s->wear_least,
+	    (unsigned long long)s->wear_most, (unsigned long long)s->told_blocks * BLOCK_SIZE,
+	    (unsigned long long)s->told_failures);
 }
 
 static void put_scrub(struct text *t, const struct sum *sum, bool paths)

@@ -25,14 +25,29 @@ struct text {
 };
 
 /* A peer's word, on a terminal. */
-static struct text word(const json_t *o, const char *key)
+static char shown(char c)
 {
-	const char *from = json_string_value(json_object_get(o, key));
+	return isprint((unsigned char)c) ? c : '?';
+}
+
+static void print_shown(FILE *to, const char *s)
+{
+	while (*s)
+		fputc(shown(*s++), to);
+}
+
+static struct text shown_text(const char *from)
+{
 	struct text t = { "" };
 
 	for (size_t i = 0; from && from[i] && i + 1 < sizeof(t.s); i++)
-		t.s[i] = isprint((unsigned char)from[i]) ? from[i] : '?';
+		t.s[i] = shown(from[i]);
 	return t;
+}
+
+static struct text word(const json_t *o, const char *key)
+{
+	return shown_text(json_string_value(json_object_get(o, key)));
 }
 
 /* Three digits are as many as anybody reads. */
@@ -71,6 +86,17 @@ static unsigned percent(uint64_t part, uint64_t whole)
 
 /* ---- what wants attention ------------------------------------------------------------------- */
 
+static bool has_two_drives(const json_t *s)
+{
+	const json_t *d;
+	unsigned serving = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(s, "drives"), i, d) serving +=
+		strcmp(word(d, "state").s, "serving") == 0;
+	return serving > 1;
+}
+
 static void of_store(FILE *to, const json_t *s)
 {
 	const uint64_t all = num(s, "store", "total_bytes"), left = num(s, "store", "free_bytes");
@@ -80,6 +106,10 @@ static void of_store(FILE *to, const json_t *s)
 	if (json_is_integer(health) && json_integer_value(health))
 		fprintf(to, "! it takes no more changes, as its log could not be written: see the "
 			    "daemon's log, and restart it when its drives are well\n");
+	if (num(s, "store", "log_copies") == 1 && has_two_drives(s))
+		fprintf(to,
+			"! the log is on one drive only: there was no room for its second copy, "
+			"or nothing was changed since a drive was added\n");
 	if (all && left < all / 20)
 		fprintf(to, "! only %s are free\n", bytes_of((double)left).s);
 	if (bad)
@@ -287,7 +317,7 @@ static void print_value(FILE *to, const json_t *v)
 	else if (json_is_real(v))
 		fprintf(to, "%.3f", json_real_value(v));
 	else if (json_is_string(v))
-		fprintf(to, "%s", json_string_value(v));
+		print_shown(to, json_string_value(v));
 	else
 		fprintf(to, "%s", json_is_true(v) ? "yes" : json_is_false(v) ? "no" : "-");
 }
@@ -300,7 +330,9 @@ static void print_flat(FILE *to, json_t *o)
 
 	json_object_foreach(o, key, v)
 	{
-		fprintf(to, "%s%s ", between, key);
+		fprintf(to, "%s", between);
+		print_shown(to, key);
+		fputc(' ', to);
 		print_value(to, v);
 		between = ", ";
 	}
@@ -313,19 +345,19 @@ static void print_section(FILE *to, const char *key, json_t *v)
 	json_t *item;
 
 	if (json_is_object(v)) {
-		fprintf(to, "%-12s ", key);
+		fprintf(to, "%-12s ", shown_text(key).s);
 		print_flat(to, v);
 		return;
 	}
 	if (!json_is_array(v)) {
-		fprintf(to, "%-12s ", key);
+		fprintf(to, "%-12s ", shown_text(key).s);
 		print_value(to, v);
 		fprintf(to, "\n");
 		return;
 	}
 	json_array_foreach(v, i, item)
 	{
-		fprintf(to, "%-9s %2zu ", key, i);
+		fprintf(to, "%-9s %2zu ", shown_text(key).s, i);
 		if (json_is_object(item))
 			print_flat(to, item);
 		else

@@ -371,6 +371,7 @@ struct meta_statfs {
 	uint64_t page_reads; /* from drives, since mount                */
 	uint64_t page_hits;
 	uint64_t log_blocks;   /* written since mount                     */
+	uint64_t log_copies;   /* of each block that is written now: 1, 2 */
 	uint64_t checkpoints;  /* completed since mount                   */
 	uint64_t leaves_early; /* written ahead of one                    */
 	uint64_t orphans;      /* shards with files waiting to be freed   */

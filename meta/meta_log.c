@@ -23,6 +23,9 @@
  *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
  *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
  *      store that is all but full one copy must do.
+ *  (8) A zone without a second copy is left as soon as a pair is ahead; and so is one ahead that was
+ *      taken when there was one drive: at most two zones are given up half used when a second one
+ *      comes.  Never for a lone one that was all there was room for.
  */
 #include "meta/meta_store.h"
 
@@ -77,6 +80,7 @@ struct meta__log {
 	uint32_t quiet_turns;
 	uint32_t cur_at;                  /* next free block of the zone that is being filled */
 	uint32_t ahead[META__LOG_COPIES]; /* zones whose headers are durable, or NONE */
+	uint32_t ahead_drives;            /* that served when these were taken        */
 	struct log_zone *zones;           /* oldest first; the last one is being filled */
 	uint32_t zones_count;
 	uint64_t bytes, bytes_trimmed;
@@ -205,6 +209,7 @@ static bool zone_ahead(struct meta *m)
 	err = meta__zone_take_log(m, l->ahead);
 	if (err) /* a header is under way, or a zone must die first */
 		l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+	l->ahead_drives = m->zones->geo.drives_serving;
 	return !err;
 }
 
@@ -217,6 +222,16 @@ static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]))))
 			return false;
 	return true;
+}
+
+/* (8) */
+static bool wants_pair(const struct meta *m, const uint32_t now[META__LOG_COPIES])
+{
+	const struct meta__log *l = m->log;
+
+	if (now[1] != META__ZONE_NONE || m->zones->geo.drives_serving < META__LOG_COPIES)
+		return false;
+	return l->ahead[1] != META__ZONE_NONE || l->ahead_drives < META__LOG_COPIES;
 }
 
 static struct log_zone *zone_now(const struct meta__log *l)
@@ -395,6 +410,12 @@ static void block_close(struct meta *m)
 	block_flush(m, b);
 }
 
+/* For the one ahead, with room in it: (6), (8). */
+static bool is_left(const struct meta *m, const uint32_t now[META__LOG_COPIES])
+{
+	return !serves(m, now) || !serves(m, m->log->ahead) || wants_pair(m, now);
+}
+
 static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 {
 	struct meta__log *l = m->log;
@@ -403,7 +424,7 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	ASSERT(!l->open && b->state == LOG_IDLE);
 	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
 	if (!zone_now(l) || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
-	    (has_ahead(l) && !(serves(m, zone_now(l)->zone) && serves(m, l->ahead))))
+	    (has_ahead(l) && is_left(m, zone_now(l)->zone)))
 		zone_switch(m);
 	b->state = LOG_OPEN;
 	b->seq = l->next++;
@@ -531,6 +552,14 @@ uint64_t meta__log_base(const struct meta *m)
 uint64_t meta__log_epoch(const struct meta *m)
 {
 	return m->log->epoch;
+}
+
+void meta__log_stat(const struct meta *m, struct meta_statfs *out)
+{
+	const struct log_zone *now = zone_now(m->log);
+
+	out->log_blocks = m->log->blocks_written;
+	out->log_copies = now && now->zone[1] != META__ZONE_NONE ? 2 : 1;
 }
 
 uint64_t meta__log_blocks(const struct meta *m)

@@ -21,7 +21,7 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 	meta__cache_stat(m, s);
 	meta__ckpt_stat(m, s);
 	meta__gc_stat(m, s);
-	s->log_blocks = meta__log_blocks(m);
+	meta__log_stat(m, s);
 	s->page_blocks = m->index_blocks;
 	return 0;
 }

@@ -522,6 +522,11 @@ uint64_t meta__log_durable(const struct meta *m)
 	return fake_of(m)->durable;
 }
 
+void meta__log_stat(const struct meta *m, struct meta_statfs *out)
+{
+	out->log_blocks = meta__log_blocks(m);
+}
+
 uint64_t meta__log_blocks(const struct meta *m)
 {
 	return fake_of(m)->last;

@@ -108,6 +108,27 @@ Test(ctl_status, what_wants_attention_comes_first)
 	has("drive 3   draining, 0 bytes, 0 % of zones in use, 0 bytes live and to be moved;");
 }
 
+Test(ctl_status, log_on_one_drive_of_two_wants_attention)
+{
+	static const char *const drives[] = { "{\"state\":\"serving\"}",
+					      "{\"state\":\"serving\"},"
+					      "{\"state\":\"draining\"}",
+					      "{\"state\":\"serving\"},{\"state\":\"serving\"}" };
+	char json[160];
+
+	for (int copies = 1; copies <= 2; copies++)
+		for (int i = 0; i < 3; i++) {
+			snprintf(json, sizeof(json),
+				 "{\"store\":{\"log_copies\":%d},\"drives\":[%s]}", copies,
+				 drives[i]);
+			page(json, NULL, 0);
+			cr_assert_eq(!!strstr(text, "! the log is on one drive only"),
+				     copies == 1 && i == 2, "%s: %s", json, text);
+			free(text);
+			text = NULL;
+		}
+}
+
 /* Of an older or a newer appliance, or one that lies: a page all the same. */
 Test(ctl_status, what_is_missing_or_strange_is_nothing)
 {
@@ -125,7 +146,8 @@ Test(ctl_status, what_is_missing_or_strange_is_nothing)
 
 Test(ctl_status, all_of_it_is_a_line_a_group)
 {
-	json_t *o = parse("{\"a\":{\"x\":1,\"y\":\"z\"},\"b\":true,\"c\":[{\"d\":2},{\"d\":3}]}");
+	json_t *o = parse(
+		"{\"a\":{\"x\":1,\"y\":\"z\\u001b[2J\"},\"b\":true,\"c\":[{\"d\":2},{\"d\":3}]}");
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
@@ -133,7 +155,7 @@ Test(ctl_status, all_of_it_is_a_line_a_group)
 	ctl_status_all(f, o);
 	fclose(f);
 	json_decref(o);
-	cr_assert_str_eq(text, "a            x 1, y z\n"
+	cr_assert_str_eq(text, "a            x 1, y z?[2J\n"
 			       "b            yes\n"
 			       "c          0 d 2\n"
 			       "c          1 d 3\n");

@@ -138,6 +138,26 @@ Test(meta_drives, store_serves_meanwhile)
 	has_its_files(files);
 }
 
+/* Blocks of the log that was lone go to both drives as soon as there are two, full zone or not. */
+Test(meta_drives, log_is_soon_on_both)
+{
+	struct meta_statfs s = { 0 };
+	char path[16];
+
+	store_on(21, 1);
+	meta__log_stat(r.m, &s);
+	cr_assert_eq(s.log_copies, 1);
+	cr_assert_eq(rig_drive_add(&r, added(DRIVE_BYTES, 1)), 0);
+	for (uint32_t n = 0; n < 3; n++) {
+		snprintf(path, sizeof(path), "/g%u", n);
+		cr_assert_eq(rig_put(&r, path, 1, n), 0);
+		rig_idle(&r);
+	}
+	meta__log_stat(r.m, &s);
+	cr_assert_eq(s.log_copies, 2);
+	cr_assert_leq(r.m->zones->log_count, 6, "zones are left half full once only");
+}
+
 /* Permille of a drive that is free. */
 static uint32_t free_permille(uint32_t d)
 {
