@@ -23,9 +23,9 @@
  *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
  *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
  *      store that is all but full one copy must do.
- *  (8) A zone without a second copy is left as soon as a pair is ahead; and so is one ahead that was
- *      taken when there was one drive: at most two zones are given up half used when a second one
- *      comes.  Never for a lone one that was all there was room for.
+ *  (8) A zone without a second copy is left as soon as a pair is ahead, or one that was
+ *      taken when there was one drive: at most two zones are given up half used when a second
+ *      drive comes.  Never for a lone one that was all there was room for.
  */
 #include "meta/meta_store.h"
 

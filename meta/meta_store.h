@@ -325,10 +325,10 @@ uint32_t meta__log_zones(const struct meta *m);
 void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq);
 bool meta__log_quiet(const struct meta *m); /* nothing open, in flight, to be vouched for */
 bool meta__log_more(const struct meta *m);
-uint64_t meta__log_blocks(const struct meta *m); /* written since mount */
+uint64_t meta__log_blocks(const struct meta *m);                    /* written since mount */
 void meta__log_stat(const struct meta *m, struct meta_statfs *out); /* log_* */
-uint64_t meta__log_base(const struct meta *m);   /* roots written now say: this log, */
-uint64_t meta__log_epoch(const struct meta *m);  /* ... of this epoch, is to be replayed on them */
+uint64_t meta__log_base(const struct meta *m);  /* roots written now say: this log, */
+uint64_t meta__log_epoch(const struct meta *m); /* ... of this epoch, is to be replayed on them */
 
 /* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page ---- */
 
