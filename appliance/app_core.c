@@ -423,7 +423,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		return;
 	}
 	op->cancel = status;
-	if (op->on < APP_ON_TURN)
+	if (op->on < APP_ON_TURN || app_store_is_near(op))
 		return;
 	if (op->asks_out > 0) {
 		app_store_cancel(op);

@@ -46,6 +46,7 @@ struct app_core_cfg {
 	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
 	uint32_t spare_percent; /* the store's: meta.h; 0: none */
+	uint32_t lend_after;    /* the store's: meta.h; tests set it */
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;
 	uint32_t opens_max; /* files that clients may have open on this core: app_hold.c */
@@ -184,6 +185,7 @@ struct app_core_stat {
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
 	uint64_t planned;            /* what it planned itself, of another's store  */
+	uint64_t made;               /* what it changed itself, in what it was lent  */
 	uint64_t asked;              /* what it asked of the store's core           */
 	uint64_t served;             /* what others asked of it                     */
 	uint64_t bells;              /* it woke another core                        */

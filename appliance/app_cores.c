@@ -117,7 +117,7 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 		meta_read_pin_end(core->meta, m->pin);
 		break;
 	case APP_SAY_KNOCK:
-		meta_reader_knocks(core->meta, (uint32_t)m->shard);
+		meta_reader_knocks(core->meta, (uint32_t)m->shard, (uint32_t)(m->shard >> 32));
 		core->knockers |= 1u << (m->shard >> 32);
 		break;
 	case APP_SAY_OPEN:
@@ -137,6 +137,17 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 	default:
 		app_serve(core, (enum app_say)m->what, m->op);
 	}
+}
+
+/* Its shard was lent meanwhile: what was asked for is done where it came from. */
+static bool again(struct app_core *core, const struct app_message *m)
+{
+	if (m->what != APP_SAY_CALL || !meta_reader_has(core->meta, &m->op->meta))
+		return false;
+	m->op->meta.again = true;
+	app_cores_say(core, m->op->core->index,
+		      (struct app_message){ { .op = m->op }, APP_SAY_DONE });
+	return true;
 }
 
 /* What the plans will look at comes from the other core's cache: all of it at once. */
@@ -160,6 +171,8 @@ static void hear_from(struct app_core *core, uint32_t from)
 
 	while (heard < MESSAGES_MAX && app_ring_pop(r, &m)) {
 		heard++;
+		if (again(core, &m))
+			continue;
 		ask_for(&m);
 		if (m.what == APP_SAY_CALL) {
 			call[count++] = m.op;

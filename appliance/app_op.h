@@ -77,7 +77,8 @@ enum app_store_on { APP_STORE_NOTHING, APP_STORE_FILE, APP_STORE_BLOCKS };
 /* What one core says to another. */
 enum app_say {
 	/* To the store's core; each comes back as APP_SAY_DONE: */
-	APP_SAY_CALL,    /* run op->meta                                              */
+	APP_SAY_CALL,    /* run op->meta, or say that it is lent there                */
+	APP_SAY_MADE,    /* op->meta was run, in what was lent: to the log            */
 	APP_SAY_DURABLE, /* wait until op->meta.seen_seq is                           */
 	APP_SAY_LOCK,    /* op->handle's file is to be op's                           */
 	APP_SAY_BLOCKS,  /* op->nblocks of them, into op->runs                        */
@@ -191,6 +192,7 @@ struct app_op {
 	bool woken;        /* from staging_waiters: it is its turn */
 	bool locked;       /* it holds its file */
 	bool ending;       /* status is set: app_op_end() */
+	bool saw_made;     /* it waits for what its core has made to be durable */
 	bool leaving;      /* answered; it comes back from the store's core to be freed */
 	bool blocks_known; /* blocks_status is what app_blocks_take() is to say */
 	int blocks_status;
@@ -446,6 +448,7 @@ must_check int app_blocks_take(struct app_op *op);
 void app_blocks_give(struct app_op *op, uint32_t from);
 /* It waits for its file, or for blocks, and need not any more. */
 void app_store_cancel(struct app_op *op);
+bool app_store_is_near(const struct app_op *op); /* its change is about to be made */
 /* True: it has left something with another core, and is freed when that has given it back. */
 must_check bool app_store_leave(struct app_op *op);
 /* What waits for shards to be opened looks again. */

@@ -34,7 +34,8 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 	if (count > 1)
 		meta_ahead_run(ahead, count);
 	for (uint32_t i = 0; i < count; i++) {
-		meta_reader_asked(core->meta, op[i]->meta.unseen);
+		if (!meta_op_changes(&op[i]->meta))
+			meta_reader_asked(core->meta, op[i]->meta.unseen);
 		if (meta_op_start(core->meta, &op[i]->meta))
 			done(core, op[i]);
 	}
@@ -121,8 +122,14 @@ void app_serve(struct app_core *core, enum app_say what, struct app_op *op)
 	ASSERT(core->meta && op->core != core);
 	core->stat.served++;
 	switch (what) {
+	case APP_SAY_MADE:
+		meta_op_made(core->meta, &op->meta);
+		break;
 	case APP_SAY_DURABLE:
-		meta_op_wait_durable(core->meta, &op->meta);
+		if (op->meta.seen_seq == META_SEEN_MADE)
+			meta_op_made(core->meta, &op->meta);
+		else
+			meta_op_wait_durable(core->meta, &op->meta);
 		break;
 	case APP_SAY_LOCK:
 		lock(core, op);

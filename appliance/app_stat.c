@@ -152,12 +152,13 @@ static void put_core(struct text *t, const struct sum *sum)
 		s = &sum->of[i];
 		put(t,
 		    "%s{\"turns\":%llu,\"sleeps\":%llu,\"read_bytes\":%llu,"
-		    "\"written_bytes\":%llu,\"planned\":%llu,\"asked\":%llu,\"served\":%llu,"
-		    "\"bells\":%llu}",
+		    "\"written_bytes\":%llu,\"planned\":%llu,\"made\":%llu,\"asked\":%llu,"
+		    "\"served\":%llu,\"bells\":%llu}",
 		    i ? "," : "", (unsigned long long)s->turns, (unsigned long long)s->sleeps,
 		    (unsigned long long)s->read_bytes, (unsigned long long)s->written_bytes,
-		    (unsigned long long)s->planned, (unsigned long long)s->asked,
-		    (unsigned long long)s->served, (unsigned long long)s->bells);
+		    (unsigned long long)s->planned, (unsigned long long)s->made,
+		    (unsigned long long)s->asked, (unsigned long long)s->served,
+		    (unsigned long long)s->bells);
 	}
 	put(t, "],");
 }

@@ -9,6 +9,8 @@
  *    shut       -------- KNOCK shard ---------------->  no change waits: open, for a while
  *    plan again        <-------- OPEN --------------  (or, if that is late:)
  *    plan       -------- CALL op -------------------->  meta_op_start(&op->meta)
+ *    plan again <------- DONE op, again ---------------  ... or, lent meanwhile: it is yours
+ *    change     -------- MADE op -------------------->  its record goes to the log: meta_lend.c
  *    drives, the client's window  <---- DONE op ------  over; a change: durable
  *    all read   -------- READ_END pin --------------->  the blocks may be reused, if planned there
  *    blocks     -------- BLOCKS op ----- DONE op -----  meta_data_alloc() into op->runs
@@ -73,6 +75,8 @@ void app_op_saw(struct app_op *op)
 
 static void call(struct app_op *op)
 {
+	if (meta_reader_short(&op->meta)) /* what it waited for did not come: its shard goes home */
+		op->meta.into = op->meta.unseen = META_SHARDS_MAX;
 	op->on = APP_ON_META;
 	ask(op, APP_SAY_CALL);
 }
@@ -91,6 +95,66 @@ static bool knock(struct app_op *op)
 	return true;
 }
 
+enum here { HERE_NOT, HERE_OVER, HERE_MADE };
+
+/* What this core can do itself: look at shards that are open, change those that it was lent. */
+static enum here try_here(struct app_op *op)
+{
+	struct meta_reader *reader = op->core->reader;
+
+	if (!meta_op_changes(&op->meta)) {
+		if (!meta_reader_plan(reader, &op->meta))
+			return HERE_NOT;
+		op->core->stat.planned++;
+		app_op_saw(op);
+		return HERE_OVER;
+	}
+	if (!meta_reader_change(reader, &op->meta))
+		return HERE_NOT;
+	op->core->stat.made += op->meta.status == 0;
+	op->on = APP_ON_META;
+	ask(op, APP_SAY_MADE);
+	return HERE_MADE;
+}
+
+/* A change that waits for its shard to be open would close it. */
+static bool may_wait(const struct app_op *op)
+{
+	return !meta_op_changes(&op->meta) || meta_reader_short(&op->meta);
+}
+
+/* True: over. */
+static bool try_or_ask(struct app_op *op)
+{
+	const enum here here = try_here(op);
+
+	if (here == HERE_NOT && !(may_wait(op) && knock(op)))
+		call(op);
+	return here == HERE_OVER;
+}
+
+/* It was let in, or it is late: now or never. */
+static void look(struct app_op *op, bool last)
+{
+	struct app_core *core = op->core;
+
+	if (meta_reader_sees(core->reader, op->meta.unseen)) {
+		switch (try_here(op)) {
+		case HERE_OVER:
+			app_op_run(op);
+			return;
+		case HERE_MADE:
+			return;
+		case HERE_NOT: /* another shard now, or a page that is not here, or no blanks */
+			last |= !meta_op_changes(&op->meta) || !may_wait(op);
+		}
+	}
+	if (last)
+		call(op);
+	else
+		list_push_back(&core->shut, &op->link);
+}
+
 void app_store_look(struct app_core *core)
 {
 	const bool let_in = core->let_in; /* and closed again already: it had its chance */
@@ -102,17 +166,8 @@ void app_store_look(struct app_core *core)
 		list_push_back(&now, node);
 	while ((node = list_pop_front(&now))) {
 		struct app_op *op = list_entry(node, struct app_op, link);
-		const bool sees = meta_reader_sees(core->reader, op->meta.unseen);
 
-		if (!sees && !let_in && core->now_ns - op->shut_ns < SHUT_NS) {
-			list_push_back(&core->shut, node);
-		} else if (sees && meta_reader_plan(core->reader, &op->meta)) {
-			core->stat.planned++;
-			app_op_saw(op);
-			app_op_run(op);
-		} else {
-			call(op); /* it may be another shard now, or a page that is not here */
-		}
+		look(op, let_in || core->now_ns - op->shut_ns >= SHUT_NS);
 	}
 }
 
@@ -134,16 +189,9 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 		op->session && op->session->who.gids && !op->rooting ? &op->session->who : NULL;
 	if (op->receipt.client && (type >= META_OP_PUT))
 		op->meta.receipt = op->receipt;
-	if (unlikely(!op->core->meta)) {
-		if (meta_reader_plan(op->core->reader, &op->meta)) {
-			op->core->stat.planned++;
-			app_op_saw(op);
-			return true;
-		}
-		if (!knock(op))
-			call(op);
-		return false;
-	}
+	if (unlikely(!op->core->meta))
+		return try_or_ask(op);
+	op->meta.reader = 0;
 	if (meta_op_start(op->core->meta, &op->meta)) {
 		app_op_saw(op);
 		return true;
@@ -183,6 +231,7 @@ void app_wait_durable(struct app_op *op)
 	op->meta.seen_seq = op->seen_seq;
 	op->meta.owner = op;
 	op->on = APP_ON_META;
+	op->saw_made = op->seen_seq == META_SEEN_MADE;
 	if (op->core->meta)
 		meta_op_wait_durable(op->core->meta, &op->meta);
 	else
@@ -238,6 +287,12 @@ bool app_file_lock(struct app_op *op)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
+/* A change that waits for blanks, some turns long, has what it brings with it: it goes on. */
+bool app_store_is_near(const struct app_op *op)
+{
+	return op->on == APP_ON_SHUT && meta_op_changes(&op->meta);
+}
+
 void app_store_cancel(struct app_op *op)
 {
 	ASSERT(op->asks_out > 0 && op->on >= APP_ON_BLOCKS);
@@ -271,6 +326,16 @@ void app_store_done(struct app_op *op)
 	}
 	if (op->gave_up && op->blocks_known && op->blocks_status == 0)
 		op->gave_up = false; /* it has blocks: they are written, as if it had been later */
+	if (op->meta.again) {        /* only a CALL comes back so */
+		op->meta.again = false;
+		if (!try_or_ask(op))
+			return;
+	}
+	if (op->meta.made)
+		meta_reader_made_end(op->core->reader, &op->meta);
+	if (op->saw_made) /* now it is known what that was */
+		op->seen_seq = op->meta.seen_seq;
+	op->saw_made = false;
 	if (op->on == APP_ON_META)
 		app_op_saw(op);
 	app_op_run(op);

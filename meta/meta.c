@@ -9,7 +9,7 @@
  *      it counted.
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
  */
-#include "meta/meta_share.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_tree.h"
 
 #include <errno.h>
@@ -301,6 +301,6 @@ bool meta_turn(struct meta *m)
 	meta__zone_turn(m);
 	meta__tell_turn(m); /* behind all that wanted a zone in this turn */
 	if (unlikely(m->share))
-		more |= meta__share_more(m);
+		more |= meta__lend_turn(m) | meta__share_more(m);
 	return more || meta__log_more(m);
 }

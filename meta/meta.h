@@ -79,6 +79,7 @@ struct meta_conf {
 	uint32_t ops_max;       /* operations admitted at once                                    */
 	uint32_t holds_max;     /* files held at once (META_HOLD); 0: 1024                        */
 	uint32_t spare_percent; /* of zones, that no file fills: what is collected costs less so */
+	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
 	/* At format only: */
 	uint32_t nshards; /* a power of two; 64 is usual       */
 	uint64_t secret;  /* seeds the hash of names           */
@@ -493,9 +494,13 @@ struct meta_op {
 	uint32_t misses; /* page reads this waits for     */
 	uint32_t reruns;
 	uint32_t state;
-	uint32_t unseen; /* a reader's: the shard that it may not look at, if that was it */
-	bool pinned;     /* ... by a reader */
-	uint64_t epoch;  /* a read's: see meta_zone.c     */
+	uint32_t unseen;         /* a reader's: the shard that it may not look at, if that was it */
+	uint32_t into;           /* ... that it would change, if it is known which */
+	uint32_t reader;         /* ... 1 + its number; 0: the store's thread's    */
+	bool again;              /* ... it may do it itself now                    */
+	struct meta__made *made; /* ... what it has changed */
+	bool pinned;             /* ... by a reader */
+	uint64_t epoch;          /* a read's: see meta_zone.c     */
 	uint64_t scratch[6];
 };
 
@@ -507,6 +512,7 @@ struct meta_op {
  * store keeps it: it comes back from meta_op_poll(), over.  A change is over only when durable.
  */
 must_check bool meta_op_start(struct meta *m, struct meta_op *op);
+bool meta_op_changes(const struct meta_op *op); /* by its type: it may, something */
 
 /* The next operation that is over, oldest first; NULL when there is none now. */
 must_check struct meta_op *meta_op_poll(struct meta *m);
@@ -586,12 +592,40 @@ void meta_reader_asked(struct meta *m, uint32_t shard);
 /* Or the reader waits until it sees that shard, and plans again: the store's thread is told that it
  * knocks, and lets in who does, each time when it has run what it could and no change waits. */
 bool meta_reader_sees(const struct meta_reader *r, uint32_t shard);
-void meta_reader_knocks(struct meta *m, uint32_t shard);
+void meta_reader_knocks(struct meta *m, uint32_t shard, uint32_t reader);
 bool meta_readers_let_in(struct meta *m); /* true: it did, all of them */
 /* As meta_read_end().  False: it was not this reader that planned it. */
 bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op);
 void meta_reader_ahead_begin(struct meta_reader *r, const struct meta_target *t, uint64_t offset,
 			     struct meta_ahead *a);
+
+/*
+ * Who alone changes a shard for a while is lent it: then changes are planned and applied there,
+ * too, and the store's thread is given the log record.
+ *
+ *   the reader's thread                          the store's
+ *   meta_reader_change(op) -- true -----------> meta_op_made(op) ... meta_op_poll(): op, durable
+ *   meta_reader_made_end(op) <----------------
+ *        \-- false --> meta_reader_has(op)? ---> no: meta_op_start(op)
+ *   again <----------- yes ------------------'
+ *
+ * What is given to the store's thread, changes and other operations, is to come in the order in
+ * which the reader planned it.
+ */
+must_check bool meta_reader_change(struct meta_reader *r, struct meta_op *op);
+/* It could not, for want of something that comes in a moment: it had better knock. */
+static inline bool meta_reader_short(const struct meta_op *op)
+{
+	return op->into < META_SHARDS_MAX && op->unseen == op->into;
+}
+/* It has come back from the store's thread: durable, or it failed. */
+void meta_reader_made_end(struct meta_reader *r, struct meta_op *op);
+/* The store's thread: it is lent to who asks. */
+bool meta_reader_has(const struct meta *m, const struct meta_op *op);
+void meta_op_made(struct meta *m, struct meta_op *op);
+/* op->seen_seq of a plan that has seen what its reader changed: meta_op_made() says which that is,
+ * when it is durable. */
+#define META_SEEN_MADE UINT64_MAX
 
 /* ---- clients that may ask for their changes again --------------------------------- */
 

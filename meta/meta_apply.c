@@ -9,15 +9,14 @@
  * The order: counters, the log record (it carries them), trees.  All within one turn, so
  * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
  */
-#include "meta/meta_share.h"
-#include "meta/meta_tx.h"
+#include "meta/meta_lend.h"
 #include "base/num.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* Pages that become dirty at worst. */
-static struct meta__page_need pages_needed(const struct meta *m)
+struct meta__page_need meta__tx_pages(const struct meta *m)
 {
 	const struct meta__tx *tx = m->tx;
 	struct meta__page_need need = tx->clean;
@@ -72,7 +71,7 @@ static bool shards_taken(struct meta *m)
 int meta__tx_ready(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
-	const struct meta__page_need pages = pages_needed(m);
+	const struct meta__page_need pages = meta__tx_pages(m);
 	const uint32_t need = pages.leaves + pages.uppers;
 	uint32_t bytes;
 	int err;
@@ -174,7 +173,15 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 		memcpy(&disk, mut->value, sizeof(disk));
 		delta += (int64_t)le64_get(disk);
 	}
-	meta__zone_live_add(m, zone, delta);
+	if (likely(!m->home))
+		meta__zone_live_add(m, zone, delta);
+	else
+		meta__borrow_live(m, zone, delta);
+}
+
+static bool is_receipt(struct meta *m, const struct meta__mut *mut, uint64_t seq)
+{
+	return likely(!m->home) ? meta__receipt_apply(m, mut, seq) : meta__borrow_receipt(m, mut);
 }
 
 /* Deletes, then puts, then sparse leaves: so a leaf that was sparse for a moment only stays. */
@@ -187,7 +194,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 		for (uint32_t i = 0; i < tx->nmut; i++) {
 			const struct meta__mut *mut = &tx->mut[i];
 
-			if (mut->del != (pass == 0) || meta__receipt_apply(m, mut, seq))
+			if (mut->del != (pass == 0) || is_receipt(m, mut, seq))
 				continue;
 			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
 			if (zone)
@@ -207,6 +214,17 @@ static void change_trees(struct meta *m, uint64_t seq)
 	}
 }
 
+/* A borrower's record is on its way only, and of no block yet. */
+static uint64_t to_log(struct meta *m)
+{
+	struct meta__tx *tx = m->tx;
+
+	if (likely(!m->home))
+		return meta__log_append(m, tx->mut, tx->nmut, tx->drives_mask);
+	meta__borrow_log(m);
+	return 0;
+}
+
 void meta__tx_apply(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;
@@ -217,12 +235,15 @@ void meta__tx_apply(struct meta *m)
 	if (tx->nmut > 0) {
 		if (tx->logged) {
 			move_counters(m);
-			seq = meta__log_append(m, tx->mut, tx->nmut, tx->drives_mask); /* (3) */
+			seq = to_log(m); /* (3) */
 			tx->op->seen_seq = seq;
 		}
 		change_trees(m, seq);
 	}
-	meta__ckpt_dirtied(m);
+	if (likely(!m->home))
+		meta__ckpt_dirtied(m);
+	if (unlikely(m->lend) && tx->nshard == 1)
+		meta__lend_changed(m, tx->shard[0].shard);
 	meta__tx_forget(tx);
 }
 

@@ -32,6 +32,8 @@
  *      go with leaves that were read once.  There the hand comes round once for some 100 leaves
  *      read, and a page that is one of 500 would be asked for too late in every fifth time; with
  *      so many turns, in one of some ten thousand.
+ *  (9) Of a shard that is lent nothing is evicted: from its plan to its apply a borrower's pages
+ *      must stay.  Where frames are short for that, all is called home (meta__cache_is_short()).
  */
 #include "meta/meta_cache.h"
 #include "meta/meta_share.h"
@@ -212,20 +214,28 @@ void meta__frame_insert(struct meta__cache *c, struct meta__frame *f)
 {
 	_Atomic(struct meta__frame *) *b = bucket_of(c, baddr_of(f));
 
-	ASSERT(!lookup(c, baddr_of(f))); /* (1) */
-	atomic_store_explicit(&f->hash_next, next_of(b), memory_order_relaxed);
-	atomic_store_explicit(b, f, memory_order_release);
+	struct meta__frame *first = next_of(b);
+
+	do /* borrowers insert, too; only the store removes */
+		atomic_store_explicit(&f->hash_next, first, memory_order_relaxed);
+	while (unlikely(!atomic_compare_exchange_strong_explicit(b, &first, f, memory_order_acq_rel,
+								 memory_order_acquire)));
 }
 
 void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 {
-	_Atomic(struct meta__frame *) *at = bucket_of(c, baddr_of(f));
+	_Atomic(struct meta__frame *) *at;
+	struct meta__frame *is;
 
-	while (next_of(at) != f) {
-		ASSERT(next_of(at)); /* (1) */
-		at = &next_of(at)->hash_next;
-	}
-	atomic_store_explicit(at, next_of(&f->hash_next), memory_order_release);
+	do { /* again, if a borrower has put one before it, where the chain begins */
+		at = bucket_of(c, baddr_of(f));
+		while (next_of(at) != f) {
+			ASSERT(next_of(at)); /* (1) */
+			at = &next_of(at)->hash_next;
+		}
+		is = f;
+	} while (unlikely(!atomic_compare_exchange_strong_explicit(
+		at, &is, next_of(&f->hash_next), memory_order_acq_rel, memory_order_acquire)));
 	atomic_store_explicit(&f->hash_next, NULL, memory_order_relaxed);
 }
 
@@ -369,9 +379,11 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 	unfresh_one(c, f);
 }
 
-static bool evictable(const struct meta__cache *c, const struct meta__frame *f)
+/* (5); (9) */
+static bool evictable(const struct meta *m, const struct meta__frame *f)
 {
-	return f->state == FRAME_CLEAN && f->fresh == 0 && f->mark != c->plan;
+	return f->state == FRAME_CLEAN && f->fresh == 0 && f->mark != m->cache->plan &&
+	       (likely(!m->share) || !m->share->away[f->shard]);
 }
 
 /* A step of the clock's hand. */
@@ -382,7 +394,7 @@ static void hand_step(struct meta *m)
 
 	c->hand = c->hand + 1 == c->nframes ? 0 : c->hand + 1;
 	c->barren++;
-	if (!evictable(c, f))
+	if (!evictable(m, f))
 		return;
 	if (turns_left(f) > 0 && c->barren <= BARREN_LAPS * c->nframes) {
 		atomic_store_explicit(&f->turns, turns_left(f) - 1, memory_order_relaxed);
@@ -437,6 +449,16 @@ bool meta__cache_clear(struct meta *m, uint32_t frames)
 	return true;
 }
 
+static uint32_t free_target(const struct meta__cache *c)
+{
+	return min_u32(c->nframes / 16, AHEAD_MAX);
+}
+
+bool meta__cache_is_short(const struct meta *m)
+{
+	return m->cache->count[FRAME_FREE] < free_target(m->cache) / 2;
+}
+
 bool meta__cache_turn(struct meta *m)
 {
 	struct meta__cache *c = m->cache;
@@ -445,7 +467,7 @@ bool meta__cache_turn(struct meta *m)
 
 	c->wanted = c->want; /* who still waits says so again in each turn */
 	c->want = 0;
-	target = min_u32(c->nframes / 16, AHEAD_MAX) + c->wanted;
+	target = free_target(c) + c->wanted;
 	if (!c->shared)
 		meta__cache_plan(m); /* from now on none is marked */
 	c->shared = true;
@@ -533,7 +555,7 @@ static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint
 	f->level = level;
 	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
 	f->gen = gen;
-	f->seq = 0;
+	meta__frame_seq_set(f, 0);
 	f->gone = false;
 	f->again = false;
 	f->last_pos = 0;

@@ -4,6 +4,7 @@
  * their states, and says what is true of them.
  */
 #include "meta/meta_cache.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_tree.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 uint32_t meta__cache_room(const struct meta *m)
 {
 	const struct meta__cache *c = m->cache;
-	const uint32_t used = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
+	const uint32_t used =
+		c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN] + c->count[FRAME_BLANK];
 
 	return used < c->dirty_max ? c->dirty_max - used : 0;
 }
@@ -61,6 +63,7 @@ static void place(struct meta *m, struct meta__frame *f)
 	f->gone = false;
 	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
 			 meta__ckpt_order(m));
+	ASSERT(!meta__cache_find(m, f->baddr)); /* (1) */
 	meta__frame_insert(m->cache, f);
 	meta__frame_state_set(m->cache, f, FRAME_DIRTY);
 	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
@@ -86,14 +89,38 @@ static struct meta__frame *take(struct meta *m)
 struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t level,
 				    const struct meta_key *first, uint64_t seq)
 {
-	struct meta__frame *f = take(m);
+	struct meta__frame *f = likely(!m->home) ? take(m) : meta__borrow_frame(m, level);
 
 	f->shard = shard;
 	f->level = level;
-	f->seq = seq;
+	meta__frame_seq_set(f, seq);
 	meta__page_init(f->page, shard, level, first);
-	place(m, f);
+	if (likely(!m->home))
+		place(m, f);
+	else
+		meta__borrow_placed(m, f);
 	return f;
+}
+
+static void copy_page(struct meta__frame *copy, const struct meta__frame *f)
+{
+	/* The checksum may be being written, and is nothing to a copy. */
+	memcpy(copy->page + 4, f->page + 4, META_PAGE_BYTES - 4);
+	copy->shard = f->shard;
+	copy->level = f->level;
+	meta__frame_seq_set(copy, meta__frame_seq(f));
+	copy->last_pos = f->last_pos;
+}
+
+/* The old one is the store's to take away, clean or not: nobody finds it any more. */
+static struct meta__frame *dirty_borrowed(struct meta *m, struct meta__frame *f)
+{
+	struct meta__frame *copy = meta__borrow_frame(m, f->level);
+
+	copy_page(copy, f);
+	meta__borrow_dead(m, f);
+	meta__borrow_placed(m, copy);
+	return copy;
 }
 
 struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
@@ -105,13 +132,11 @@ struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
 		return f;
 	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
 	ASSERT(!f->gone);
+	if (unlikely(m->home))
+		return dirty_borrowed(m, f);
 	if (f->state == FRAME_FROZEN) {
 		copy = take(m);
-		memcpy(copy->page, f->page, META_PAGE_BYTES);
-		copy->shard = f->shard;
-		copy->level = f->level;
-		copy->seq = f->seq;
-		copy->last_pos = f->last_pos;
+		copy_page(copy, f);
 		f->gone = true;
 	} else {
 		meta__frame_unfresh(c, f);
@@ -122,8 +147,30 @@ struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
 	return copy;
 }
 
+void meta__cache_adopt(struct meta *m, struct meta__frame *f)
+{
+	struct meta__cache *c = m->cache;
+
+	ASSERT(f->state == FRAME_DIRTY && c->count[FRAME_BLANK] > 0);
+	c->count[FRAME_BLANK]--;
+	c->count[FRAME_DIRTY]++;
+	c->uppers_dirty += f->level > 0;
+	list_push_back(&c->dirty[f->level > 0], &f->link);
+}
+
+void meta__cache_replaced(struct meta *m, uint64_t baddr)
+{
+	struct meta__frame *f = meta__cache_find(m, baddr);
+
+	meta__page_dead(m, baddr);
+	if (f && f->state == FRAME_CLEAN)
+		meta__frame_free(m, f);
+	ASSERT(!f || f->state == FRAME_FREE || (f->state == FRAME_FROZEN && f->gone));
+}
+
 void meta__cache_drop(struct meta *m, struct meta__frame *f)
 {
+	ASSERT(!m->home);
 	ASSERT(f->state >= FRAME_CLEAN);
 	ASSERT(!f->gone);
 	meta__page_dead(m, f->baddr);
@@ -159,7 +206,7 @@ static struct meta__frame *write_first(struct meta *m, struct list *pages, uint6
 	if (list_empty(pages))
 		return NULL;
 	f = list_entry(pages->next, struct meta__frame, link);
-	if (f->seq > durable)
+	if (meta__frame_seq(f) > durable)
 		return NULL;
 	if (f->state == FRAME_DIRTY)
 		meta__frame_state_set(m->cache, f, FRAME_FROZEN);
@@ -176,6 +223,11 @@ struct meta__frame *meta__cache_frozen(struct meta *m, uint64_t durable)
 
 struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
 {
+	const struct list *l = &m->cache->dirty[0];
+
+	if (unlikely(m->share) && !list_empty(l) &&
+	    !meta__may_look(m, list_entry(l->next, struct meta__frame, link)->shard))
+		return NULL; /* who has it changes it */
 	return write_first(m, &m->cache->dirty[0], durable);
 }
 

@@ -20,6 +20,7 @@
  *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files.
  */
 #include "meta/meta_check.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_page.h"
 
 #include "base/hash.h"
@@ -680,8 +681,10 @@ static void walk_begin(struct meta *m)
 
 static int settle(struct meta *m)
 {
-	int err = meta__gc_idle(m) && meta__collect_idle(m) ? meta__boot_settled(m) : -EAGAIN;
+	int err = -EAGAIN;
 
+	if (meta__gc_idle(m) && meta__collect_idle(m) && meta__lend_is_back(m))
+		err = meta__boot_settled(m);
 	if (!err)
 		walk_begin(m);
 	return err;

@@ -39,8 +39,7 @@
  *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
  *      written early where zones are short: there, half is when a checkpoint begins.
  */
-#include "meta/meta_store.h"
-#include "meta/meta_tree.h"
+#include "meta/meta_lend.h"
 #include "base/num.h"
 
 #include <errno.h>
@@ -151,6 +150,26 @@ void meta__ckpt_hold(struct meta *m, bool hold)
 bool meta__ckpt_was_early(const struct meta *m)
 {
 	return m->ckpt->early > 0;
+}
+
+static bool is_due(const struct meta *m)
+{
+	return !m->ckpt->held && (m->ckpt->wanted || meta__log_wants_ckpt(m));
+}
+
+uint32_t meta__ckpt_order_now(const struct meta *m)
+{
+	return m->ckpt->order;
+}
+
+void meta__ckpt_order_least(struct meta *m, uint32_t order)
+{
+	m->ckpt->order = max_u32(m->ckpt->order, order);
+}
+
+bool meta__ckpt_freezes(const struct meta *m)
+{
+	return m->ckpt->stage == CKPT_CARRY || (m->ckpt->stage == CKPT_IDLE && is_due(m));
 }
 
 bool meta__ckpt_running(const struct meta *m)
@@ -341,11 +360,6 @@ static void finish(struct meta *m)
 
 /* ---- the crank ----------------------------------------------------------------------------- */
 
-static bool is_due(const struct meta *m)
-{
-	return !m->ckpt->held && (m->ckpt->wanted || meta__log_wants_ckpt(m));
-}
-
 bool meta__ckpt_turn(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
@@ -361,6 +375,8 @@ bool meta__ckpt_turn(struct meta *m)
 	if (c->stage == CKPT_CARRY) {
 		/* Before a mount serves they are in the log that it replays. */
 		if (m->mounted && !meta__receipts_carry(m))
+			return true;
+		if (!meta__lend_all_home(m))
 			return true;
 		freeze(m);
 	}

@@ -32,6 +32,7 @@ struct hold {
 
 struct meta__holds {
 	uint64_t count; /* of all files */
+	uint32_t *of;   /* of each shard: files that are held */
 	uint32_t bucket_mask;
 	struct list *bucket;
 	struct list free;
@@ -65,7 +66,14 @@ static struct hold *find(const struct meta *m, const struct meta_handle *h)
 
 bool meta__is_held(const struct meta *m, const struct meta_handle *h)
 {
+	if (unlikely(m->home))
+		return false; /* a borrower's shard has none: meta_lend.c */
 	return m->ops->holds->count > 0 && find(m, h);
+}
+
+bool meta__holds_of(const struct meta *m, uint32_t shard)
+{
+	return m->ops->holds->of[shard] > 0;
 }
 
 uint64_t meta__holds_count(const struct meta *m)
@@ -104,6 +112,7 @@ void meta__hold_take(struct meta *m, const struct meta_op *op)
 	hold = list_entry(list_pop_front(&h->free), struct hold, link);
 	hold->handle = op->attr.handle;
 	hold->count = 1;
+	h->of[meta__dir_shard(m, hold->handle.dir)]++;
 	list_push_front(bucket_of(m, &hold->handle), &hold->link);
 }
 
@@ -133,6 +142,7 @@ void meta__let_go(struct meta *m, const struct meta_op *op)
 	h->count--;
 	if (--hold->count > 0)
 		return;
+	h->of[meta__dir_shard(m, hold->handle.dir)]--;
 	list_del(&hold->link);
 	list_push_front(&h->free, &hold->link);
 }
@@ -152,8 +162,8 @@ uint64_t meta_holds_bytes(uint32_t holds_max)
 {
 	const uint64_t max = holds_max ? holds_max : HOLDS_USUAL;
 
-	return sizeof(struct meta__holds) + buckets_for((uint32_t)max) * sizeof(struct list) +
-	       max * sizeof(struct hold);
+	return sizeof(struct meta__holds) + META_SHARDS_MAX * sizeof(uint32_t) +
+	       buckets_for((uint32_t)max) * sizeof(struct list) + max * sizeof(struct hold);
 }
 
 int meta__holds_create(struct meta *m)
@@ -167,7 +177,8 @@ int meta__holds_create(struct meta *m)
 		return -ENOMEM;
 	h->bucket = calloc(buckets, sizeof(*h->bucket));
 	h->hold = calloc(max, sizeof(*h->hold));
-	if (!h->bucket || !h->hold)
+	h->of = calloc(META_SHARDS_MAX, sizeof(*h->of));
+	if (!h->bucket || !h->hold || !h->of)
 		return -ENOMEM;
 	h->bucket_mask = buckets - 1;
 	for (uint32_t i = 0; i < buckets; i++)
@@ -188,6 +199,7 @@ void meta__holds_destroy(struct meta *m)
 		return;
 	free(h->bucket);
 	free(h->hold);
+	free(h->of);
 	free(h);
 	m->ops->holds = NULL;
 }

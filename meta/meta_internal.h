@@ -191,7 +191,8 @@ struct meta__shard {
 	uint64_t shape; /* moves whenever pages of the tree come, go or change places */
 	struct meta__hint hint[META__HINTS]; /* the leaves that were looked at last            */
 	uint64_t empty_seq; /* the log sequence that emptied the tree                     */
-	uint32_t opened;    /* a reader's: which time it was opened that this is of       */
+	uint64_t opened;    /* a reader's: which time it was opened, or lent, that this is of */
+	uint64_t turn;      /* a borrower's: in this turn it is lent to it                */
 	bool changed;       /* since the root that was frozen last                        */
 	bool root_pending;  /* `frozen` is not durable yet                                */
 	struct meta__root frozen;
@@ -209,6 +210,8 @@ struct meta__gc;
 struct meta__checker;
 struct meta__share;
 struct meta__receipts;
+struct meta__lend;
+struct meta__made;
 
 struct meta {
 	struct meta_conf conf;
@@ -236,7 +239,13 @@ struct meta {
 	struct meta__gc *gc;
 	struct meta__checker *checker;
 	struct meta__share *share; /* NULL: there are no readers                */
+	struct meta__lend *lend;   /* ... what is lent to them                  */
 	struct meta *home;         /* this is a reader's: the store; else NULL */
+	uint32_t reader;           /* ... its number                           */
+	uint32_t order;            /* ... of the place that it gave last,      */
+	uint64_t gen;              /* ... in this generation                   */
+	uint64_t turn;             /* ... which this is, of its turns          */
+	struct meta__made *made;   /* ... the change that it is making         */
 	struct meta__receipts *receipts;
 };
 
@@ -276,20 +285,27 @@ void meta__fail(struct meta *m);
  * A frame is found by the address of its page.  Clean, unpinned frames are evicted by clock.
  * Readers find them too, and look at state first: what they may believe is in meta_cache.c.
  */
-enum meta__frame_state { FRAME_FREE, FRAME_READING, FRAME_CLEAN, FRAME_DIRTY, FRAME_FROZEN };
+enum meta__frame_state {
+	FRAME_FREE,
+	FRAME_READING,
+	FRAME_BLANK, /* given to a borrower, with a place: meta_borrow.c makes it dirty */
+	FRAME_CLEAN,
+	FRAME_DIRTY,
+	FRAME_FROZEN
+};
 
 struct meta__frame {
 	_Alignas(64) uint8_t *page; /* META_PAGE_BYTES                                  */
 	_Atomic uint64_t baddr;     /* where the page lies or will lie                  */
 	uint64_t gen;               /* generation in which it got that address          */
-	uint64_t seq;  /* highest log block sequence that changed it; 0 when from disk */
-	uint64_t mark; /* the plan that looked at it last: not evicted during that     */
+	_Atomic uint64_t seq; /* highest log block sequence that changed it; 0 when from disk */
+	uint64_t mark;        /* the plan that looked at it last: not evicted during that     */
 	uint32_t shard;
 	uint32_t level;        /* 0: leaf                                                      */
 	uint32_t fresh;        /* read for so many plans that have not run again yet           */
 	_Atomic uint8_t state; /* enum meta__frame_state                                */
 	_Atomic uint8_t turns; /* so often the clock's hand passes it by                 */
-	bool gone;  /* frozen, and no longer of the current tree: dropped when written  */
+	_Atomic bool gone;     /* no longer of the current tree; frozen: dropped when written */
 	bool again; /* reading for the second time                                      */
 	/* what a lookup needs ends here, with the line */
 	uint64_t counted;  /* the plan that counted it as a page to be made dirty       */
@@ -300,6 +316,17 @@ struct meta__frame {
 	struct list waiters; /* of operations, while reading                                 */
 	struct meta__io io;
 };
+
+/* A borrower changes pages before the store knows of which log block. */
+static inline uint64_t meta__frame_seq(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->seq, memory_order_relaxed);
+}
+
+static inline void meta__frame_seq_set(struct meta__frame *f, uint64_t seq)
+{
+	atomic_store_explicit(&f->seq, seq, memory_order_relaxed);
+}
 
 /* The frame of the page at baddr if it is in memory and readable, else NULL. */
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
@@ -415,6 +442,12 @@ bool meta__log_full(const struct meta *m, uint32_t bytes);
  * drives_mask: drives whose finished data writes this record names (bit d % 64). */
 uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
 			  uint64_t drives_mask);
+/* The same of a record that a borrower has written; for it room was kept. */
+must_check bool meta__log_room_made(struct meta *m, uint32_t bytes);
+uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t bytes,
+			       uint64_t drives_mask);
+/* Could so many bytes more be appended whatever else comes? */
+must_check bool meta__log_lends(const struct meta *m, uint64_t bytes);
 uint64_t meta__log_durable(const struct meta *m); /* all blocks up to this are durable */
 uint64_t meta__log_last(const struct meta *m);    /* sequence of the newest record's block */
 /* Close and send what this turn gathered: no later record joins a block that there is.  True: there
@@ -506,6 +539,7 @@ void meta__ckpt_dirtied(struct meta *m); /* pages were: is it time for one?     
 void meta__ckpt_make_room(struct meta *m, uint32_t pages);
 bool meta__ckpt_was_early(const struct meta *m); /* leaves were written since the last one */
 bool meta__ckpt_running(const struct meta *m);
+bool meta__ckpt_freezes(const struct meta *m);   /* soon */
 void meta__ckpt_hold(struct meta *m, bool hold); /* none begins until it is let go */
 bool meta__ckpt_turn(struct meta *m); /* a bounded step; true: more to do at once          */
 void meta__ckpt_io_done(struct meta *m, struct meta__io *x);
@@ -515,6 +549,9 @@ void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoi
  * replayed. */
 uint64_t meta__ckpt_gen(const struct meta *m);
 uint32_t meta__ckpt_order(struct meta *m); /* one more in this generation, from 1 on */
+/* Of the last one; and of one that a borrower gave. */
+uint32_t meta__ckpt_order_now(const struct meta *m);
+void meta__ckpt_order_least(struct meta *m, uint32_t order);
 /* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
 void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
 		      uint64_t copy_baddr_out[2]);
@@ -563,6 +600,11 @@ int meta__plan_pass(struct meta *m, struct meta_op *op); /* meta_pass.c */
 bool meta__ops_stalled(const struct meta *m);            /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);
+/* A borrower's change.  0: it is over, and made if op->status is 0; -EBUSY: not now; -EAGAIN: it is
+ * the store's. */
+must_check int meta__op_change(struct meta *m, struct meta_op *op);
+/* The blocks that came with it are the tree's, or nobody's. */
+void meta__op_settle_made(struct meta *m, struct meta_op *op);
 bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */
 
 /* ---- names ---------------------------------------------------------------------------- */

@@ -26,8 +26,10 @@
  *  (8) A zone without a second copy is left as soon as a pair is ahead, or one that was
  *      taken when there was one drive: at most two zones are given up half used when a second
  *      drive comes.  Never for a lone one that was all there was room for.
+ *  (9) While shards are lent, room is kept for all that borrowers may have changed there and that
+ *      is on its way: a checkpoint waits for that, so what is on its way must never wait for one.
  */
-#include "meta/meta_store.h"
+#include "meta/meta_lend.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -298,15 +300,13 @@ static bool fits_open(const struct meta *m, const struct log_block *b, uint32_t 
 	       b->at + nblocks + META__LOG_KEEP_BLOCKS <= m->zones->geo.zone_end;
 }
 
-bool meta__log_room(struct meta *m, uint32_t bytes)
+static bool has_room(struct meta *m, uint32_t bytes)
 {
 	struct meta__log *l = m->log;
 	uint32_t at = l->cur_at;
 
 	ASSERT(bytes <= META__RECORD_BYTES_MAX);
 	if (!l->started || m->failed)
-		return false;
-	if (bytes_used(l) + (uint64_t)blocks_of(bytes) * META__BLOCK > m->zones->geo.log_bytes_max)
 		return false;
 	if (l->open) {
 		const struct log_block *b = block_of(l, l->next - 1);
@@ -317,6 +317,36 @@ bool meta__log_room(struct meta *m, uint32_t bytes)
 	}
 	return l->next - l->durable <= META__LOG_BUFS &&
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+}
+
+/* Within what the log may have, and `kept` bytes beside it that are somebody else's (9). */
+static bool within(const struct meta *m, uint64_t bytes, uint64_t kept)
+{
+	const struct meta__log *l = m->log;
+	const uint32_t blocks = blocks_of(META__RECORD_BYTES_MAX);
+
+	if (bytes_used(l) + bytes + kept > m->zones->geo.log_bytes_max)
+		return false;
+	if (kept == 0 || has_ahead(l))
+		return true;
+	return l->cur_at + 2 * blocks + kept / META__BLOCK + META__LOG_KEEP_BLOCKS <=
+	       m->zones->geo.zone_end;
+}
+
+bool meta__log_room(struct meta *m, uint32_t bytes)
+{
+	return within(m, (uint64_t)blocks_of(bytes) * META__BLOCK, meta__lend_log_bytes(m)) &&
+	       has_room(m, bytes);
+}
+
+bool meta__log_room_made(struct meta *m, uint32_t bytes)
+{
+	return has_room(m, bytes);
+}
+
+bool meta__log_lends(const struct meta *m, uint64_t bytes)
+{
+	return m->log->started && within(m, m->zones->geo.log_bytes_max / 4, bytes);
 }
 
 /* There will be none without a checkpoint: it is not only blocks, or a zone's header, in flight. */
@@ -435,26 +465,43 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	l->open = true;
 }
 
-uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
-			  uint64_t drives_mask)
+/* Where one more record of so many bytes stands: there is room. */
+static uint8_t *take_place(struct meta *m, uint32_t bytes, uint64_t drives_mask)
 {
 	struct meta__log *l = m->log;
-	uint32_t bytes = meta__log_record_bytes(mut, count);
 	struct log_block *b;
+	uint8_t *at;
 
-	ASSERT(meta__log_room(m, bytes));
+	ASSERT(has_room(m, bytes));
 	if (l->open && !fits_open(m, block_of(l, l->next - 1), bytes))
 		block_close(m);
 	if (!l->open)
 		block_open(m, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
 	b = block_of(l, l->next - 1);
-	b->bytes +=
-		meta__record_write(m, b->buf + sizeof(struct meta_log_disk) + b->bytes, mut, count);
+	at = b->buf + sizeof(struct meta_log_disk) + b->bytes;
+	b->bytes += bytes;
 	b->records++;
 	b->drives_mask |= drives_mask;
 	l->last = b->seq;
 	l->quiet_turns = 0;
-	return b->seq;
+	return at;
+}
+
+uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
+			  uint64_t drives_mask)
+{
+	const uint32_t bytes = meta__log_record_bytes(mut, count);
+	uint8_t *at = take_place(m, bytes, drives_mask);
+
+	ASSERT(meta__record_write(m, at, mut, count) == bytes);
+	return m->log->last;
+}
+
+uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t bytes,
+			       uint64_t drives_mask)
+{
+	memcpy(take_place(m, bytes, drives_mask), record, bytes);
+	return m->log->last;
 }
 
 static void send_empty(struct meta *m, uint32_t keep)

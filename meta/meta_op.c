@@ -25,8 +25,8 @@
  *      alone: no other operation of a user takes page frames from it.  So each ends at last.
  *      (The store's own still run: without checkpoints nothing could go on.)
  */
+#include "meta/meta_lend.h"
 #include "meta/meta_plan.h"
-#include "meta/meta_share.h"
 #include "meta/meta_tree.h"
 
 #include <stdlib.h>
@@ -192,6 +192,11 @@ static uint32_t kind_of(const struct meta_op *op)
 	}
 }
 
+bool meta_op_changes(const struct meta_op *op)
+{
+	return !(kind_of(op) & OP_NO_CHANGE);
+}
+
 /* ---- blocks that came with it ------------------------------------------------------ */
 
 static bool brings_blocks(const struct meta_op *op)
@@ -349,25 +354,36 @@ static int apply(struct meta *m, struct meta_op *op)
 	return rc;
 }
 
-/* True: over.  False: it waits on some list, or for pages. */
-static bool run(struct meta *m, struct meta_op *op)
+static int plan_whole(struct meta *m, struct meta_op *op)
 {
 	int rc;
 
-	ASSERT(op->misses == 0);
 	m->ops->hits = 0;
 	m->ops->dead.zones = 0;
 	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
 	m->ops->lengthens = false;
 	m->ops->who = op->who;
+	m->ops->by = is_private(op) ? META__BY_STORE : op->reader;
+	if (unlikely(m->share))
+		m->share->waits = 0;
 	meta__owed_none(m);
 	meta__tx_begin(m, op);
-	rc = m->failed && is_change(op) ? -EROFS : plan(m, op);
+	rc = plan(m, op);
 	if (rc == 0 && m->ops->nowed)
 		rc = meta__owed_settle(m);
 	if (rc == 0 && op->receipt.client && is_change(op))
 		rc = meta__receipt_want(m, op);
+	return rc;
+}
+
+/* True: over.  False: it waits on some list, or for pages. */
+static bool run(struct meta *m, struct meta_op *op)
+{
+	int rc;
+
+	ASSERT(op->misses == 0);
+	rc = m->failed && is_change(op) ? -EROFS : plan_whole(m, op);
 	if (op->misses > 0 || rc == -EAGAIN)
 		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
 	if (rc == 0 && unlikely(op->flags & META_HOLD))
@@ -522,6 +538,55 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	op->seen_seq = meta__tx_seen(m);
 	set_state(op, OP_OVER);
 	return true;
+}
+
+/* What needs more of the store than a shard's pages. */
+static bool is_only_stores(const struct meta_op *op)
+{
+	switch (op->type) {
+	case META_OP_PUT_BEGIN:
+	case META_OP_PUT_COMMIT:
+	case META_OP_PUT_ABORT:
+	case META_OP_RMTREE:
+	case META_OP_LET_GO:
+		return true;
+	default:
+		return op->flags & META_HOLD || op->state & OP_NO_CHANGE;
+	}
+}
+
+int meta__op_change(struct meta *m, struct meta_op *op)
+{
+	int rc;
+
+	op->state = kind_of(op);
+	if (is_only_stores(op) || (op->flags & META_BY_INLINE && op->inline_len > inline_max(op)))
+		return -EAGAIN;
+	list_init(&op->link);
+	op->misses = 0;
+	op->reruns = 0;
+	memset(op->scratch, 0, sizeof(op->scratch));
+	rc = plan_whole(m, op);
+	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || rc == -EINPROGRESS || rc == -E2BIG ||
+	    m->cache->missed)
+		return -EAGAIN;
+	if (rc == 0) {
+		rc = meta__borrow_ready(m);
+		if (rc)
+			return rc;
+		meta__tx_apply(m);
+	}
+	op->status = rc;
+	set_state(op, OP_OVER);
+	return 0;
+}
+
+void meta__op_settle_made(struct meta *m, struct meta_op *op)
+{
+	if (!brings_blocks(op))
+		return;
+	op->state |= OP_BLOCKS;
+	blocks_settle(m, op);
 }
 
 bool meta__ops_stalled(const struct meta *m)

@@ -522,12 +522,17 @@ bool meta__orphan_turn(struct meta *m)
 	return good == APPLIES_PER_TURN; /* what fails is tried again, but not at once */
 }
 
+bool meta__orphans_of(const struct meta *m, uint32_t shard)
+{
+	return m->ops->orphan[shard].maybe || m->ops->orphan[shard].busy;
+}
+
 uint64_t meta__orphans_waiting(const struct meta *m)
 {
 	uint64_t n = 0;
 
 	for (uint32_t s = 0; s < m->nshards; s++)
-		n += m->ops->orphan[s].maybe || m->ops->orphan[s].busy;
+		n += meta__orphans_of(m, s);
 	return n;
 }
 

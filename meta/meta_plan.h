@@ -22,6 +22,7 @@
 #define META__FREE_BUDGET 20u
 #define META__FREE_OPS    4u
 #define META__PASS_OPS    4u
+#define META__BY_STORE    UINT32_MAX /* an operation of its own */
 /* Directories above one another that a plan climbs: deeper than any path is long. */
 #define META__DEPTH_MAX 4096u
 
@@ -99,6 +100,7 @@ struct meta__ops {
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
 	struct meta__dead dead;
 	const struct meta_who *who; /* the operation's */
+	uint32_t by;                /* ... reader, or META__BY_STORE */
 	uint64_t tree_freed;        /* entries that it frees */
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
@@ -337,6 +339,7 @@ must_check int meta__holds_create(struct meta *m);
 void meta__holds_destroy(struct meta *m);
 bool meta__is_held(const struct meta *m, const struct meta_handle *h);
 uint64_t meta__holds_count(const struct meta *m);
+bool meta__holds_of(const struct meta *m, uint32_t shard); /* there are some */
 /* The plan of a STAT or PUT is made: 0, -ENFILE; and in the same turn, when it is applied: */
 must_check int meta__hold_ready(const struct meta *m, const struct meta_op *op);
 void meta__hold_take(struct meta *m, const struct meta_op *op);
@@ -364,6 +367,7 @@ must_check int meta__orphan_del(struct meta *m, const struct meta__inode *in);
 bool meta__orphan_turn(struct meta *m);
 void meta__orphan_op_done(struct meta *m, struct meta_op *op);
 uint64_t meta__orphans_waiting(const struct meta *m); /* shards that may hold some */
+bool meta__orphans_of(const struct meta *m, uint32_t shard);
 
 /* ---- meta_rmtree.c ------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  * thread's then, which begins it anew.  Nothing here is ever waited for.
  */
 #include "meta/meta_plan.h"
-#include "meta/meta_share.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
 
@@ -23,6 +23,10 @@ struct meta_reader {
 	struct meta m;
 	struct meta__row *row;
 	bool begun;
+	const struct meta__geo *geo; /* that m.zones has */
+	struct list made_free;       /* as a borrower: records that are not on their way */
+	struct meta__made *made;
+	uint32_t made_count;
 };
 
 int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t index)
@@ -35,9 +39,14 @@ int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t ind
 		return -ENOMEM;
 	r->row = &home->share->row[index];
 	r->m.home = home;
+	r->m.reader = index;
+	r->m.turn = 1; /* meta__shard.turn is 0 */
+	list_init(&r->made_free);
+	r->m.zones = calloc(1, sizeof(*r->m.zones)); /* of which plans want the geometry */
+	r->made = calloc(META__MADES_MAX, sizeof(*r->made));
 	r->m.conf = home->conf;
 	r->m.shard = calloc(META_SHARDS_MAX, sizeof(*r->m.shard));
-	err = r->m.shard ? meta__cache_mirror(&r->m) : -ENOMEM;
+	err = r->m.shard && r->m.zones && r->made ? meta__cache_mirror(&r->m) : -ENOMEM;
 	if (!err)
 		err = meta__tx_create(&r->m);
 	if (!err)
@@ -46,6 +55,8 @@ int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t ind
 		meta_reader_destroy(r);
 		return err;
 	}
+	r->m.cache->plan = (uint64_t)(index + 1) << 48; /* no number of another's */
+	meta__lend_to(home, &r->m);
 	*out = r;
 	return 0;
 }
@@ -58,6 +69,8 @@ void meta_reader_destroy(struct meta_reader *r)
 	meta__tx_destroy(&r->m);
 	meta__cache_unmirror(&r->m);
 	free(r->m.shard);
+	free(r->m.zones);
+	free(r->made);
 	free(r);
 }
 
@@ -95,12 +108,14 @@ void meta_reader_enter(struct meta_reader *r)
 	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire);
 	/* What it saw until now, it has left; what was closed until now, it will see.  S2, T3 */
 	(void)atomic_exchange_explicit(&r->row->in, now, memory_order_acq_rel);
+	r->m.turn++;
 }
 
 void meta_reader_leave(struct meta_reader *r)
 {
 	if (!r->begun)
 		return;
+	r->m.turn++; /* nothing is known to be lent any more */
 	atomic_store_explicit(&r->row->hits, r->m.cache->hits, memory_order_relaxed);
 	atomic_store_explicit(&r->row->in, 0, memory_order_release); /* S2 */
 }
@@ -121,7 +136,8 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 {
 	struct meta *m = &r->m;
 
-	op->unseen = META_SHARDS_MAX;
+	op->unseen = op->into = META_SHARDS_MAX;
+	op->reader = m->reader + 1;
 	if (unlikely(!r->begun))
 		return false;
 	m->cache->unseen = META_SHARDS_MAX;
@@ -138,10 +154,118 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 	return true;
 }
 
+static bool is_lent(const struct meta_reader *r, uint32_t shard)
+{
+	const struct meta__share *s = r->m.home->share;
+
+	return (atomic_load_explicit(&s->lent[shard], memory_order_relaxed) & 0xff) ==
+	       r->m.reader + 1u;
+}
+
 bool meta_reader_sees(const struct meta_reader *r, uint32_t shard)
 {
-	return r->begun && shard < META_SHARDS_MAX &&
-	       atomic_load_explicit(&r->m.home->share->open[shard], memory_order_relaxed) != 0;
+	const struct meta__share *s = r->m.home->share;
+
+	if (!r->begun || shard >= META_SHARDS_MAX)
+		return false;
+	return atomic_load_explicit(&s->open[shard], memory_order_relaxed) != 0 ||
+	       is_lent(r, shard);
+}
+
+/* ---- changes, of what is lent -------------------- */
+
+/* Where the operation begins, if that is told without looking; most change nothing else. */
+static uint32_t shard_of(const struct meta *m, const struct meta_target *t)
+{
+	if (!t->path)
+		return meta__dir_shard(m, t->handle.dir);
+	if (memchr(t->path, '/', t->path_len))
+		return META_SHARDS_MAX;
+	return meta__dir_shard(m, t->dir);
+}
+
+static bool may_change(struct meta_reader *r, struct meta_op *op)
+{
+	const struct meta__share *s = r->m.home->share;
+
+	if (!r->begun)
+		return false;
+	op->into = shard_of(&r->m, &op->target);
+	if (op->into < META_SHARDS_MAX)
+		return is_lent(r, op->into);
+	return atomic_load_explicit(&s->lends, memory_order_relaxed) > 0;
+}
+
+/* False: nothing was ever lent. */
+static bool look_at_drives(struct meta_reader *r)
+{
+	const struct meta__geo *geo =
+		atomic_load_explicit(&r->m.home->share->geo, memory_order_acquire);
+
+	if (unlikely(geo != r->geo))
+		r->m.zones->geo = *geo;
+	r->geo = geo;
+	return geo != NULL;
+}
+
+/* Something is lent: it is known how many there may be. */
+static void made_begin(struct meta_reader *r)
+{
+	for (; r->made_count < r->m.home->lend->made_max; r->made_count++) {
+		list_init(&r->made[r->made_count].link);
+		list_push_back(&r->made_free, &r->made[r->made_count].link);
+	}
+}
+
+static struct meta__made *made_take(struct meta_reader *r)
+{
+	struct meta__made *made;
+	struct list *l;
+
+	if (unlikely(r->made_count == 0))
+		made_begin(r);
+	l = list_pop_front(&r->made_free);
+	if (!l)
+		return NULL;
+	made = list_entry(l, struct meta__made, link);
+	made->bytes = made->nzones = made->nchanged = made->nfresh = made->ndead = 0;
+	made->has_receipt = false;
+	return made;
+}
+
+bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
+{
+	struct meta *m = &r->m;
+	int rc;
+
+	op->unseen = op->into = META_SHARDS_MAX;
+	op->reader = m->reader + 1;
+	op->made = NULL;
+	if (!may_change(r, op) || !look_at_drives(r))
+		return false;
+	m->cache->missed = false;
+	m->cache->unseen = META_SHARDS_MAX;
+	op->made = m->made = made_take(r);
+	rc = m->made ? meta__op_change(m, op) : -EBUSY;
+	if (rc == 0) {
+		if (m->made->bytes > 0)
+			atomic_fetch_add_explicit(&r->row->made, 1, memory_order_release);
+		return true;
+	}
+	if (rc == -EBUSY && m->made) /* blanks, else records */
+		op->into = m->tx->shard[0].shard;
+	else if (rc != -EBUSY)
+		op->into = META_SHARDS_MAX;
+	op->unseen = rc == -EBUSY ? op->into : m->cache->unseen;
+	meta_reader_made_end(r, op);
+	return false;
+}
+
+void meta_reader_made_end(struct meta_reader *r, struct meta_op *op)
+{
+	if (op->made)
+		list_push_front(&r->made_free, &op->made->link);
+	op->made = NULL;
 }
 
 bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op)

@@ -32,7 +32,7 @@
  *  (5) A slot's receipts go downwards by item: the items of a batch come upwards, more or less, so
  *      that the place of the next is near the first however many there are.
  */
-#include "meta/meta_store.h"
+#include "meta/meta_share.h"
 #include "meta/meta_tx.h"
 
 #include <errno.h>
@@ -430,6 +430,8 @@ int meta__receipt_want(struct meta *m, const struct meta_op *op)
 	uint32_t len = result_of(op, value);
 
 	ASSERT(id->client && id->slot < META_RECEIPT_SLOTS);
+	if (!meta__may_look(m, shard))
+		return meta__later(m);                   /* its part moves that shard's counters */
 	return meta__tx_put(m, shard, &key, value, len); /* (1) */
 }
 

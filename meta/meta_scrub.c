@@ -298,6 +298,8 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 	case SCRUB_EMPTY:
 		next_shard(s);
 		return META_SCRUB_MORE;
+	case SCRUB_AWAY:
+		return META_SCRUB_MORE;
 	case SCRUB_DAMAGED: /* what is below it cannot be found */
 		if (at.has_hi)
 			go_to(s, &at.hi);

@@ -29,7 +29,13 @@ struct meta__scrub_place {
 	struct meta_key hi; /* the first key that it does not answer for */
 };
 
-enum meta__scrub_walk { SCRUB_LEAF, SCRUB_READ, SCRUB_DAMAGED, SCRUB_EMPTY };
+enum meta__scrub_walk {
+	SCRUB_LEAF,
+	SCRUB_READ,
+	SCRUB_DAMAGED,
+	SCRUB_EMPTY,
+	SCRUB_AWAY, /* its shard is lent: soon */
+};
 
 struct meta__scrub_bad {
 	bool page;

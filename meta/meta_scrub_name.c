@@ -232,6 +232,8 @@ enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s)
 	switch (meta__scrub_walk(s, meta__dir_shard(s->m, n->dir), &key, false, &at)) {
 	case SCRUB_READ:
 		return META_SCRUB_READ;
+	case SCRUB_AWAY:
+		return META_SCRUB_MORE;
 	case SCRUB_EMPTY:
 	case SCRUB_DAMAGED: /* (2) */
 		n->whole = true;

@@ -17,6 +17,7 @@
  *      since is none.
  */
 #include "meta/meta_scrub.h"
+#include "meta/meta_share.h"
 
 #include "meta/meta_tree.h"
 
@@ -94,12 +95,14 @@ enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 				       struct meta__scrub_place *out)
 {
 	const struct meta__shard *of = &s->m->shard[shard];
-	struct meta__page_want want = { .baddr = of->root_baddr,
-					.gen = of->root_gen,
-					.shard = shard };
+	struct meta__page_want want = { .shard = shard };
 	enum meta__scrub_walk how = SCRUB_LEAF;
 
 	*out = (struct meta__scrub_place){ 0 };
+	if (!meta__may_look(s->m, shard))
+		return SCRUB_AWAY;
+	want.baddr = of->root_baddr;
+	want.gen = of->root_gen;
 	if (of->height == 0)
 		return SCRUB_EMPTY;
 	for (uint32_t level = of->height - 1;; level--) {

@@ -39,7 +39,7 @@
  *      closed is not opened before it was applied: it waits for a turn of each reader twice, at
  *      most, and never for a third.
  */
-#include "meta/meta_share.h"
+#include "meta/meta_lend.h"
 
 #include "base/num.h"
 #include "meta/meta_plan.h"
@@ -97,6 +97,7 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
+	ASSERT(!s->away[shard]); /* its plan has looked at it */
 	if (is_open(s, shard)) {
 		if (!meta__share_left(m, s->opened[shard])) { /* (4) */
 			s->waits = max_u64(s->waits, s->opened[shard]);
@@ -113,7 +114,7 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 }
 
 /* A change that waits must find it closed when its turn comes. */
-static bool change_waits(const struct meta *m)
+bool meta__share_change_waits(const struct meta *m)
 {
 	return !list_empty(&m->ops->leaving) || !list_empty(&m->ops->ready) ||
 	       !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
@@ -126,6 +127,9 @@ static void open_it(struct meta *m, uint32_t shard)
 
 	if (is_open(s, shard))
 		return;
+	meta__lend_others(m, shard);
+	if (s->away[shard] && !meta__lend_home(m, shard))
+		return;
 	s->opened[shard] = meta__share_leave(m);
 	atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
 }
@@ -134,18 +138,22 @@ void meta_reader_asked(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
-	if (shard < m->nshards && ++s->asked[shard] >= s->open_after && !change_waits(m))
+	if (shard < m->nshards && ++s->asked[shard] >= s->open_after &&
+	    !meta__share_change_waits(m))
 		open_it(m, shard);
 }
 
-void meta_reader_knocks(struct meta *m, uint32_t shard)
+void meta_reader_knocks(struct meta *m, uint32_t shard, uint32_t reader)
 {
 	struct meta__share *s = m->share;
 
-	if (shard >= m->nshards || s->knocked[shard])
+	if (shard >= m->nshards)
 		return;
-	s->knocked[shard] = true;
-	s->knock[s->knock_count++] = shard;
+	if (!s->knocked[shard])
+		s->knock[s->knock_count++] = shard;
+	else if (s->knocked[shard] != reader + 1)
+		reader = META_READERS_MAX; /* several */
+	s->knocked[shard] = (uint8_t)(reader + 1);
 }
 
 /* One that is run within this turn, or when all have left. */
@@ -157,42 +165,79 @@ static bool change_comes(const struct meta *m)
 bool meta_readers_let_in(struct meta *m)
 {
 	struct meta__share *s = m->share;
-	const bool opens = !change_waits(m);
+	const bool opens = !meta__share_change_waits(m);
 
 	if (s->knock_count == 0 || change_comes(m))
 		return false;
 	while (s->knock_count > 0) {
 		uint32_t shard = s->knock[--s->knock_count];
 
-		s->knocked[shard] = false;
-		if (opens) /* else one waits for room, for long: who knocked had better ask */
+		/* Else one waits for room, for long: who knocked had better ask.  Who has it waits
+		 * for blanks, which come in each turn. */
+		if (opens && s->knocked[shard] != s->away[shard])
 			open_it(m, shard);
+		s->knocked[shard] = 0;
 	}
 	return true;
 }
 
 /* ---- seen by a reader ------------------------------------------------------------------------ */
 
+/* Where its tree is; a borrower goes on counting from there, too. */
+static void look_at(struct meta *m, uint32_t shard, uint64_t opened)
+{
+	const struct meta__shard *is = &m->home->shard[shard];
+	struct meta__shard *seen = &m->shard[shard];
+
+	seen->opened = opened;
+	seen->root_baddr = is->root_baddr;
+	seen->root_gen = is->root_gen;
+	seen->height = is->height;
+	seen->shape = is->shape;
+	seen->empty_seq = is->empty_seq;
+	seen->seq = is->seq;
+	seen->uniq_next = is->uniq_next;
+	seen->dir_next = is->dir_next;
+	seen->files = is->files;
+	seen->dirs = is->dirs;
+	seen->changed = false;
+}
+
+/* Once known to be, it is so for the rest of the turn: an apply cannot end halfway. */
+static bool is_lent(struct meta *m, uint32_t shard)
+{
+	struct meta__shard *seen = &m->shard[shard];
+	uint64_t lent;
+
+	if (seen->turn != m->turn) {
+		lent = atomic_load_explicit(&m->home->share->lent[shard], memory_order_acquire);
+		if ((lent & 0xff) != m->reader + 1u) /* T1 */
+			return false;
+		if (seen->opened != lent) {
+			look_at(m, shard, lent);
+			meta__borrow_begin(m, shard);
+		}
+		seen->turn = m->turn;
+	}
+	if (seen->changed)
+		m->tx->seen = META_SEEN_MADE;
+	return true;
+}
+
 bool meta__share_sees(struct meta *m, uint32_t shard)
 {
 	const struct meta__share *s = m->home->share;
 	const uint32_t open = atomic_load_explicit(&s->open[shard], memory_order_acquire); /* T1 */
-	const struct meta__shard *is = &m->home->shard[shard];
-	struct meta__shard *seen = &m->shard[shard];
 
 	if (unlikely(open == 0)) {
+		if (is_lent(m, shard))
+			return true;
 		m->cache->missed = true;
 		m->cache->unseen = shard;
 		return false;
 	}
-	if (unlikely(seen->opened != open)) {
-		seen->opened = open;
-		seen->root_baddr = is->root_baddr;
-		seen->root_gen = is->root_gen;
-		seen->height = is->height;
-		seen->shape = is->shape;
-		seen->empty_seq = is->empty_seq;
-	}
+	if (unlikely(m->shard[shard].opened != (uint64_t)open << 8))
+		look_at(m, shard, (uint64_t)open << 8);
 	return true;
 }
 
@@ -231,11 +276,12 @@ int meta_share(struct meta *m)
 	s->left = 1;
 	s->open_after = OPEN_AFTER;
 	m->share = s;
-	return 0;
+	return meta__lend_create(m);
 }
 
 void meta__share_destroy(struct meta *m)
 {
+	meta__lend_destroy(m);
 	free(m->share);
 	m->share = NULL;
 }

@@ -5,6 +5,7 @@
 
 #include "meta/meta_store.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 #define META__LINE 64
@@ -13,6 +14,7 @@
 struct meta__row {
 	_Alignas(META__LINE) _Atomic uint64_t in; /* 0: it looks at nothing; else since when */
 	_Alignas(META__LINE) _Atomic uint64_t hits;
+	_Atomic uint64_t made;               /* changes, as a borrower: meta_borrow.c */
 	_Atomic uint32_t pins[META__EPOCHS]; /* of its reads: as meta__zones.readers */
 };
 
@@ -22,6 +24,10 @@ struct meta__share {
 	_Atomic uint64_t epoch;                    /* of reads: as meta__zones.epoch    */
 	/* 0: closed; else which time */
 	_Alignas(META__LINE) _Atomic uint32_t open[META_SHARDS_MAX];
+	/* 0: to nobody; else which time << 8 | to whom: index + 1 */
+	_Atomic uint64_t lent[META_SHARDS_MAX];
+	_Atomic uint32_t lends;                /* how many are */
+	_Atomic(const struct meta__geo *) geo; /* of the drives that there are */
 	/* The store's thread's alone: */
 	_Alignas(META__LINE) uint64_t wanted; /* somebody waits until readers have left this */
 	uint64_t left;                        /* ... and they have left all up to this       */
@@ -31,9 +37,10 @@ struct meta__share {
 	uint64_t opened[META_SHARDS_MAX];     /* when: all have had a turn when that was left */
 	uint64_t closed[META_SHARDS_MAX];     /* when: nobody looks when that was left       */
 	uint32_t asked[META_SHARDS_MAX];      /* by readers, since it was closed             */
-	bool knocked[META_SHARDS_MAX];        /* readers wait for it: it is one of ...       */
-	uint32_t knock[META_SHARDS_MAX];      /* ... these                                   */
+	uint8_t knocked[META_SHARDS_MAX];     /* 0, or this reader, + 1, or several wait for it: */
+	uint32_t knock[META_SHARDS_MAX];      /* ... it is one of these                      */
 	uint32_t knock_count;
+	uint8_t away[META_SHARDS_MAX]; /* lent, or not yet home again: to whom, index + 1 */
 	struct meta__row row[META_READERS_MAX];
 };
 
@@ -41,6 +48,8 @@ struct meta__share {
 
 /* Nobody else looks at it any more: it may be changed.  False: soon. */
 must_check bool meta__share_take(struct meta *m, uint32_t shard);
+/* A change waits, or one comes within this turn or when all have left. */
+bool meta__share_change_waits(const struct meta *m);
 /* Whatever was just given up may be looked at until this was left: meta__share_left(). */
 uint64_t meta__share_leave(struct meta *m);
 static inline bool meta__share_left(const struct meta *m, uint64_t when)
@@ -63,10 +72,21 @@ void meta__share_destroy(struct meta *m);
 /* May it look at the shard?  Then m->shard[shard] says where its tree is. */
 must_check bool meta__share_sees(struct meta *m, uint32_t shard);
 
-/* May whoever this is look at it?  The store's thread always may. */
+/* meta_lend.c: is it home again?  If not, it comes soon: m->share->waits says when. */
+must_check bool meta__lend_home(struct meta *m, uint32_t shard);
+
+/* May whoever this is look at it?  The store's thread may if it is not lent. */
 static inline bool meta__may_look(struct meta *m, uint32_t shard)
 {
-	return likely(!m->home) || meta__share_sees(m, shard);
+	if (unlikely(m->home))
+		return meta__share_sees(m, shard);
+	return likely(!m->share) || likely(!m->share->away[shard]) || meta__lend_home(m, shard);
+}
+
+/* What a plan ends with that may not. */
+static inline int meta__later(const struct meta *m)
+{
+	return m->home ? -EAGAIN : -EBUSY;
 }
 
 #endif

@@ -23,7 +23,7 @@
  * Where pages lie and how full they are is not part of the store's content: replay may make
  * another tree of the same records.
  */
-#include "meta/meta_share.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_tree.h"
 #include "base/num.h"
 
@@ -68,7 +68,7 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 
 	ASSERT(shard < m->nshards);
 	if (!meta__may_look(m, shard))
-		return -EAGAIN;
+		return meta__later(m);
 	baddr = s->root_baddr;
 	gen = s->root_gen;
 	path->height = s->height;
@@ -89,7 +89,7 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 			return wrong_page(m, f, shard, l);
 		meta__cache_mark(m, f);
 		path->at[l] = (struct meta__step){ .frame = f };
-		path->seq = max_u64(path->seq, f->seq);
+		path->seq = max_u64(path->seq, meta__frame_seq(f));
 		if (l == level)
 			return 0;
 		step_down(path, l, key, &baddr, &gen);
@@ -106,7 +106,7 @@ int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard, const s
 
 	ASSERT(shard < m->nshards);
 	if (!meta__may_look(m, shard))
-		return -EAGAIN;
+		return meta__later(m);
 	if (level >= s->height)
 		return 0;
 	*gen = s->root_gen;
@@ -171,11 +171,11 @@ int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const st
 
 	*out = h;
 	if (!meta__may_look(m, shard))
-		return -EAGAIN;
+		return meta__later(m);
 	if (!hint_holds(m, shard, h, key))
 		return walk_to_hint(m, op, shard, key, h);
 	meta__cache_mark(m, h->leaf);
-	h->path.seq = max_u64(h->path.seq, h->leaf->seq);
+	h->path.seq = max_u64(h->path.seq, meta__frame_seq(h->leaf));
 	return 0;
 }
 
@@ -259,10 +259,13 @@ static void dirty_path(struct meta *m, uint32_t shard, const struct meta_key *ke
 	}
 }
 
-static void changed(struct meta__frame *f, uint64_t seq)
+static void changed(struct meta *m, struct meta__frame *f, uint64_t seq)
 {
 	ASSERT(f->state == FRAME_DIRTY);
-	f->seq = max_u64(f->seq, seq);
+	if (unlikely(m->home))
+		meta__borrow_changed(m, f);
+	else
+		meta__frame_seq_set(f, max_u64(meta__frame_seq(f), seq));
 }
 
 /* A page of two: the root that was, and its new right neighbour. */
@@ -294,7 +297,7 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 		uint32_t i = path->at[l].index + 1, count = meta__page_count(parent->page), at;
 		struct meta_key low = meta__page_first(path->at[l - 1].frame->page);
 
-		changed(parent, seq);
+		changed(m, parent, seq);
 		meta__page_lower(parent->page, &low); /* sep is above it, so also above child 0 */
 		if (count < META_INNER_MAX) {
 			meta__inner_insert(parent->page, i, &sep, right->baddr, right->gen);
@@ -474,7 +477,7 @@ void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, 
 		s->shape++;
 	}
 	h = leaf_to_change(m, shard, key);
-	changed(h->leaf, seq);
+	changed(m, h->leaf, seq);
 	if (put_in_place(h->leaf, key, value, value_len, &h->pos))
 		return;
 	walk_again(m, shard, key, 0, &path);
@@ -491,7 +494,7 @@ void meta__tree_del(struct meta *m, uint32_t shard, const struct meta_key *key, 
 	h = leaf_to_change(m, shard, key);
 	if (!meta__leaf_find_near(h->leaf->page, key, &h->pos))
 		return;
-	changed(h->leaf, seq);
+	changed(m, h->leaf, seq);
 	meta__leaf_remove(h->leaf->page, h->pos);
 }
 
@@ -535,7 +538,7 @@ static bool merge(struct meta *m, uint32_t shard, struct meta__path *path, uint3
 		at->frame = left;
 		left = dirty_step(m, shard, path, level);
 	}
-	changed(left, seq); /* not below right's: sequences ascend */
+	changed(m, left, seq); /* not below right's: sequences ascend */
 	meta__page_append(left->page, right->page);
 	meta__cache_drop(m, right);
 	meta__inner_remove(parent->frame->page, parent->index + 1);
@@ -576,7 +579,7 @@ void meta__tree_tidy(struct meta *m, uint32_t shard, const struct meta_key *key,
 		if (meta__page_used(f->page) >= META__LEAF_SPARSE)
 			break;
 		if (meta__page_count(f->page) == 0) {
-			changed(parent, seq);
+			changed(m, parent, seq);
 			meta__inner_remove(parent->page, path.at[level + 1].index);
 			meta__cache_drop(m, f);
 		} else if (!merge(m, shard, &path, level, seq)) {

@@ -54,6 +54,8 @@ void meta__cache_unmirror(struct meta *m);
 /* The store has readers: frames that they have left are free; some are evicted ahead.  True: there
  * is more to do at once. */
 bool meta__cache_turn(struct meta *m);
+/* Frames that are free are few: of what is lent none comes. */
+bool meta__cache_is_short(const struct meta *m);
 /* So many frames are to be free: true: they will be, soon. */
 bool meta__cache_clear(struct meta *m, uint32_t frames);
 
@@ -80,6 +82,10 @@ struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t lev
 				    const struct meta_key *first, uint64_t seq);
 /* The page of f, to be written to: f itself or a copy, dirty, at its address of this generation. */
 struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f);
+/* What a borrower has done is in the log: a blank frame became dirty; the page at baddr is no
+ * longer of the tree, having been copied. */
+void meta__cache_adopt(struct meta *m, struct meta__frame *f);
+void meta__cache_replaced(struct meta *m, uint64_t baddr);
 /* The page of f is no longer of the tree. */
 void meta__cache_drop(struct meta *m, struct meta__frame *f);
 

@@ -135,7 +135,7 @@ static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
 	if (!f || !meta__may_look(m, shard) || !meta__found_holds(f, pos, shard, key))
 		return false;
 	meta__cache_mark(m, f);
-	tx->seen = max_u64(tx->seen, f->seq);
+	tx->seen = max_u64(tx->seen, meta__frame_seq(f));
 	looked_at(tx, shard, f, pos);
 	return true;
 }
@@ -150,7 +150,7 @@ static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
 	if (!f || !meta__may_look(m, shard) || !meta__named_holds(f, pos, shard, key))
 		return false;
 	meta__cache_mark(m, f);
-	tx->seen = max_u64(tx->seen, f->seq);
+	tx->seen = max_u64(tx->seen, meta__frame_seq(f));
 	looked_at(tx, shard, f, pos);
 	return true;
 }

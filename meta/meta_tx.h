@@ -49,6 +49,8 @@ struct meta__tx {
 };
 
 void meta__tx_forget(struct meta__tx *tx);
+/* Pages that become dirty, at worst, when it is applied. */
+struct meta__page_need meta__tx_pages(const struct meta *m);
 struct meta__tx_shard *meta__tx_shard_of(struct meta__tx *tx, uint32_t shard);
 /* Want a change; a put's value stays where it is until the apply. */
 int meta__tx_want(struct meta *m, const struct meta__mut *mut);

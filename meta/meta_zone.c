@@ -21,6 +21,7 @@
  *      its drive is being told of (TELLING) counts, and is free when that has answered.
  *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
  */
+#include "meta/meta_lend.h"
 #include "meta/meta_share.h"
 
 #include <errno.h>
@@ -214,6 +215,7 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 		list_init(&z->zone[i].link);
 		set_free(m, i);
 	}
+	meta__lend_geo(m);
 }
 
 void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state)
@@ -227,6 +229,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	for (uint32_t i = first; i < first + count; i++)
 		coming += z->zone[i].state == ZONE_EMPTY || z->zone[i].state == ZONE_FROZEN;
 	z->geo.state[drive] = (uint8_t)state;
+	meta__lend_back(m);
 	if (served != meta__drive_serves(m, drive)) {
 		z->coming += served ? -coming : coming;
 		z->leaving_us += served ? coming : -coming;

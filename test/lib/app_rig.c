@@ -92,6 +92,7 @@ void app_rig_begin(struct app_rig *rig)
 	rig->cfg.drive = rig->drive;
 	rig->cfg.srv = rig->srv;
 	rig->cfg.secret = 7;
+	rig->cfg.lend_after = 1;
 	rig->cfg.wall_ns = (int64_t)clock_wall_ns();
 	rig->run.cfg = rig->cfg;
 	rig->run.cores = rig->cores;

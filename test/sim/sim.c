@@ -284,6 +284,8 @@ int main(int argc, char **argv)
 	}
 	if (sim_run.minutes)
 		tell_faults();
+	printf("# %llu changes were made where they were asked for, in shards that were lent\n",
+	       (unsigned long long)sim_world_made);
 	printf("# %llu files held, %llu requests for those without a name\n",
 	       (unsigned long long)sim_run.opened, (unsigned long long)sim_run.nameless);
 	printf("# %llu drives added, and %llu cuts meanwhile; of mounts without a new one %llu "

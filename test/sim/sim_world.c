@@ -3,7 +3,7 @@
 #include "test/sim/sim_drives.h"
 #include "base/num.h"
 #include "meta/meta_plan.h"
-#include "meta/meta_share.h"
+#include "meta/meta_lend.h"
 #include "meta/meta_gc.h"
 #include "test/lib/sim_nvme_internal.h"
 
@@ -17,7 +17,10 @@
 #define STEPS_MAX 2000000u /* of one wait: what takes longer hangs */
 #define SETTLED   8u       /* turns with nothing to do: nothing comes any more */
 #define ANY_LANE  UINT32_MAX
+#define STRETCH   24u
 #define WALL_NS   1700000000000000000ull
+
+uint64_t sim_world_made;
 
 static const struct fab_key key = { .id = "sim", .secret = { 1, 2, 3 } };
 
@@ -129,6 +132,14 @@ static void come_to_rest(struct sim_world *w)
 	}
 }
 
+static void count_made(const struct app_core *core)
+{
+	struct app_core_stat stat;
+
+	app_core_stat(core, &stat);
+	sim_world_made += stat.made;
+}
+
 /* Clients first: their requests end, with errors if the power is off; then what served them. */
 static void down(struct sim_world *w, bool told)
 {
@@ -141,6 +152,8 @@ static void down(struct sim_world *w, bool told)
 	for (uint32_t c = 0; c < w->ncores && w->each[c]; c++)
 		app_core_abandon(w->each[c]);
 	for (uint32_t c = 0; c < w->ncores; c++) {
+		if (w->each[c])
+			count_made(w->each[c]);
 		app_core_destroy(w->each[c]);
 		w->each[c] = NULL;
 	}
@@ -319,6 +332,13 @@ static int boot_status(const struct sim_world *w)
 	return err;
 }
 
+/* From calls of others to none, early; and shards are lent after a few changes in a row. */
+static void easily_shared(struct meta *m, uint64_t seed)
+{
+	m->share->open_after = 1 + (uint32_t)(seed % 3) * 4;
+	m->lend->after = seed % 2 ? 1 : 1 + (uint32_t)(seed / 3 % 3) * 2;
+}
+
 int sim_world_up(struct sim_world *w, enum app_boot boot)
 {
 	uint32_t steps = 0;
@@ -347,7 +367,7 @@ int sim_world_up(struct sim_world *w, enum app_boot boot)
 			return err;
 	}
 	if (w->ncores > 1) /* from calls of others to none, early */
-		app_core_meta(w->core)->share->open_after = 1 + (uint32_t)(w->cfg.seed % 3) * 4;
+		easily_shared(app_core_meta(w->core), w->cfg.seed);
 	while ((err = boot_status(w)) == -EAGAIN) {
 		if (w->power.off)
 			return -ECANCELED;
@@ -611,9 +631,13 @@ void sim_world_disconnect(struct sim_world *w)
 	}
 }
 
+/* In every second seed most calls come by one core for a while, so that shards are lent to it. */
 struct sim_call *sim_world_call(struct sim_world *w)
 {
-	return sim_world_call_on(w, ANY_LANE);
+	const uint32_t lane = w->called++ / STRETCH % w->ncores;
+	struct sim_call *c = w->cfg.seed % 2 ? sim_world_call_on(w, lane) : NULL;
+
+	return c ? c : sim_world_call_on(w, ANY_LANE);
 }
 
 struct sim_call *sim_world_call_on(struct sim_world *w, uint32_t lane)

@@ -123,6 +123,7 @@ struct sim_world {
 	struct fab_region *region[SIM_CORES_MAX];
 	bool (*booting)(struct sim_world *w);   /* after each turn of a boot; false ends it */
 	struct list *free_last[SIM_DRIVES_MAX]; /* of the free zones, after the last turn */
+	uint32_t called;
 	struct sim_call calls[SIM_CALLS_MAX];
 	char address[128];
 	char why[APP_WHY]; /* of the last failure */
@@ -177,5 +178,8 @@ void sim_world_settle(struct sim_world *w);
 must_check int sim_world_check(struct sim_world *w);
 /* The same; what it found. */
 must_check int sim_world_check_all(struct sim_world *w, struct meta_check *found);
+
+/* Changes that were made on other cores than the store's, in what these were lent. */
+extern uint64_t sim_world_made;
 
 #endif

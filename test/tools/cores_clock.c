@@ -627,6 +627,20 @@ static double rate(enum shape shape)
 	return (double)count * 1e9 / (double)took_ns;
 }
 
+/* Of the changes that other cores than the store's had, so many in a hundred were made there. */
+static double made_percent(void)
+{
+	uint64_t made = 0, asked = 0;
+	struct app_core_stat stat;
+
+	for (uint32_t i = 1; i < ncores; i++) {
+		app_core_stat(core[i], &stat);
+		made += stat.made;
+		asked += stat.requests[FAB_PUT] * BATCH;
+	}
+	return asked ? 100.0 * (double)made / (double)asked : 0;
+}
+
 static void measure(uint32_t count, const bool *wanted, double *rates)
 {
 	char address[ADDRESS_BYTES];
@@ -645,6 +659,9 @@ static void measure(uint32_t count, const bool *wanted, double *rates)
 		if (shape == AT_RANDOM)
 			make_large(&client[0]);
 		rates[shape] = rate(shape);
+		if (shape == CREATE || shape == CREATE_OWN)
+			printf("# %u cores, %s: %.0f %% of what others had they made themselves\n",
+			       count, shape_name[shape], made_percent());
 		end_all();
 	}
 }

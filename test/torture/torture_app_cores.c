@@ -2,7 +2,8 @@
 /*
  * A whole appliance of four cores, each a thread, and clients over both transports, each a thread:
  * files of their own written, appended to, read, renamed and removed, and one file that all append
- * to at once.  Every byte read is compared.  Run under TSan: torture_app_cores [rounds].
+ * to at once.  Many are made in a row at first, in a directory of one's own, whose shard is lent.
+ * Every byte read is compared.  Run under TSan: torture_app_cores [rounds].
  */
 #define _GNU_SOURCE
 #include "appliance/app_run.h"
@@ -212,6 +213,48 @@ static void append_together(struct visitor *v)
 	GOOD(weka_append(v->client, &v->together.handle, record, sizeof(record)));
 }
 
+static void many_path(const struct visitor *v, uint32_t i, char out[32])
+{
+	snprintf(out, 32, "/of%u/many%u", v->id, i);
+}
+
+/* Files of 0 to 5000 bytes, every third of them replaced, every second removed; the others are what
+ * was written last. */
+static void make_many(struct visitor *v)
+{
+	static const uint32_t size_of[] = { 0, 100, 900, 5000 };
+	const uint32_t count = 3 * rounds;
+	uint8_t *bytes = v->bytes[0];
+	char path[32];
+
+	for (uint32_t i = 0; i < count + count / 3; i++) {
+		const uint32_t n = i < count ? i : 3 * (i - count);
+
+		many_path(v, n, path);
+		memset(bytes, (int)(i % 251), BYTES_MAX);
+		GOOD(weka_write_file(v->client, path, bytes, size_of[i % 4], NULL));
+	}
+	for (uint32_t n = 0; n < count; n += 2) {
+		many_path(v, n, path);
+		GOOD(weka_unlink(v->client, path));
+	}
+	for (uint32_t n = 0; n < count; n++) {
+		const uint32_t i = n % 3 ? n : count + n / 3;
+		size_t size_bytes;
+		void *is;
+		int err;
+
+		many_path(v, n, path);
+		err = weka_read_file(v->client, path, &is, &size_bytes);
+		ASSERT(err == (n % 2 ? 0 : -ENOENT));
+		if (err)
+			continue;
+		memset(bytes, (int)(i % 251), BYTES_MAX);
+		ASSERT(size_bytes == size_of[i % 4] && memcmp(is, bytes, size_bytes) == 0);
+		free(is);
+	}
+}
+
 static void *visit(void *arg)
 {
 	struct visitor *v = arg;
@@ -220,6 +263,7 @@ static void *visit(void *arg)
 	snprintf(dir, sizeof(dir), "/of%u", v->id);
 	GOOD(weka_mkdir(v->client, dir, 0755));
 	GOOD(weka_open(v->client, "/together", WEKA_CREATE, 0644, &v->together));
+	make_many(v);
 	for (uint32_t i = 0; i < FILES; i++)
 		put_file(v, i);
 	for (uint32_t round = 0; round < rounds; round++) {
@@ -277,6 +321,7 @@ int main(int argc, char **argv)
 	static struct visitor visitor[CLIENTS];
 	struct app_core_stat stat[CORES];
 	pthread_t control;
+	uint64_t made = 0;
 
 	if (argc > 1)
 		rounds = (uint32_t)atoi(argv[1]);
@@ -300,8 +345,12 @@ int main(int argc, char **argv)
 	ASSERT(run.status == 0);
 	for (uint32_t i = 1; i < CORES; i++) /* each had a client, and asked for it */
 		ASSERT(stat[i].asked > 0 && stat[i].planned > 0 && stat[i].read_bytes > 0);
-	ASSERT(stat[0].served > 0);
-	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores\n",
-	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served);
+	for (uint32_t i = 0; i < CORES; i++)
+		made += stat[i].made;
+	ASSERT(stat[0].served > 0 && made > 0);
+	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores, "
+	       "%llu changes made there\n",
+	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served,
+	       (unsigned long long)made);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "meta/meta_store.h"
 #include "meta/meta_tree.h"
+#include "test/unit/meta_lend_double.h"
 #include "base/num.h"
 #include "base/rand.h"
 

@@ -14,6 +14,7 @@
 #ifndef TEST_META_TX_FAKE_H
 #define TEST_META_TX_FAKE_H
 
+#include "meta/meta_lend.h"
 #include "meta/meta_plan.h"
 #include "meta/meta_store.h"
 #include "test/lib/meta_world.h"
@@ -598,6 +599,12 @@ int meta__plan_touch(struct meta *m, struct meta_op *op)
 		UNREACHABLE();                                                                     \
 	}
 NOT_HERE(meta__plan_replay)
+
+int meta__borrow_ready(struct meta *m)
+{
+	(void)m;
+	UNREACHABLE();
+}
 
 int meta__plan_drive(struct meta *m, struct meta_op *op)
 {

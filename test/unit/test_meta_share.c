@@ -198,7 +198,7 @@ Test(meta_share, nothing_is_opened_while_a_change_waits)
 		want(&s, "/a");
 		cr_assert(!meta_reader_plan(reader[1], &s.op));
 		meta_reader_asked(r.m, s.op.unseen);
-		meta_reader_knocks(r.m, s.op.unseen);
+		meta_reader_knocks(r.m, s.op.unseen, 1);
 		cr_assert(!meta_readers_let_in(r.m));
 		meta_reader_enter(reader[1]);
 	}
@@ -225,7 +225,7 @@ Test(meta_share, what_was_opened_is_looked_at_before_it_is_closed)
 	want(&s, "/a");
 	cr_assert(!meta_reader_plan(reader[0], &s.op));
 	cr_assert(!meta_reader_sees(reader[0], s.op.unseen));
-	meta_reader_knocks(r.m, s.op.unseen);
+	meta_reader_knocks(r.m, s.op.unseen, 0);
 	cr_assert(meta_readers_let_in(r.m));
 	cr_assert(meta_reader_sees(reader[0], s.op.unseen));
 	r.over = NULL;
