@@ -40,7 +40,7 @@ files() { ctl --json status | grep -o '"files":[0-9]*' | cut -d: -f2; }
 
 check "$FILES names are made" names create
 at_most "a page is read for one, and some for the pages above" 1.5 "$(field create pages_per_op)"
-at_most "resident: cache, staging and 64 MiB" $((MIB + 16 + 64)) "$(resident)"
+at_most "resident: cache, staging and 64 MiB" $((MIB + 16 * APP_CORES + 64)) "$(resident)"
 crash
 check "it answers again after SIGKILL" start
 is "all are counted" $FILES "$(files)"
@@ -49,7 +49,7 @@ check "read, told about, listed" names stat,read,list
 at_most "open + read + close: one leaf" 1.05 "$(field read pages_per_op)"
 at_most "lookup + stat: the same" 1.05 "$(field stat pages_per_op)"
 at_most "a listed name: its share of a leaf" 0.05 "$(field list pages_per_op)"
-at_most "resident, still" $((MIB + 16 + 64)) "$(resident)"
+at_most "resident, still" $((MIB + 16 * APP_CORES + 64)) "$(resident)"
 is "each name is listed once" $FILES "$(ctl ls /names | sort -u | grep -c '^f[0-9]*$')"
 is "and nothing else" $FILES "$(ctl ls /names | wc -l)"
 check "the appliance stops" stop
