@@ -161,7 +161,7 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
 		return;
 	}
-	if (meta__tree_leaf(m, NULL, mut->shard, &mut->key, &hint) == 0 &&
+	if (meta__tree_leaf_again(m, mut->shard, &mut->key, &hint) == 0 &&
 	    meta__leaf_find_near(hint->leaf->page, &mut->key, &hint->pos)) {
 		meta__leaf_value(hint->leaf->page, hint->pos, &value, &len);
 		if (len == sizeof(disk)) {

@@ -33,7 +33,10 @@
  *      read, and a page that is one of 500 would be asked for too late in every fifth time; with
  *      so many turns, in one of some ten thousand.
  *  (9) Of a shard that is lent nothing is evicted: from its plan to its apply a borrower's pages
- *      must stay.  Where frames are short for that, all is called home (meta__cache_is_short()).
+ *      must stay.  Where frames are short for it, all is called home (meta__cache_is_short()).
+ * (10) The search of a reader, or of a borrower, may end early, at a frame that the store moves to
+ *      another place in the hash.  A plan takes that for a miss; an apply, which knows that its
+ *      pages are there, searches again.
  */
 #include "meta/meta_cache.h"
 #include "meta/meta_share.h"
@@ -236,7 +239,6 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 		is = f;
 	} while (unlikely(!atomic_compare_exchange_strong_explicit(
 		at, &is, next_of(&f->hash_next), memory_order_acq_rel, memory_order_acquire)));
-	atomic_store_explicit(&f->hash_next, NULL, memory_order_relaxed);
 }
 
 void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,

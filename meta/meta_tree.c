@@ -179,6 +179,17 @@ int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	return 0;
 }
 
+int meta__tree_leaf_again(struct meta *m, uint32_t shard, const struct meta_key *key,
+			  struct meta__hint **out)
+{
+	int err;
+
+	do
+		err = meta__tree_leaf(m, NULL, shard, key, out);
+	while (unlikely(m->home) && err == -EAGAIN);
+	return err;
+}
+
 int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard, const struct meta_key *key,
 		    struct meta__hint **out)
 {
@@ -214,8 +225,11 @@ void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key
 static void walk_again(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t level,
 		       struct meta__path *path)
 {
-	int err = meta__tree_walk(m, NULL, shard, key, level, path);
+	int err;
 
+	do /* a borrower's search may end early: meta_cache.c (10) */
+		err = meta__tree_walk(m, NULL, shard, key, level, path);
+	while (unlikely(m->home) && err == -EAGAIN);
 	ASSERT(err == 0 || (err == -ENOENT && m->shard[shard].height == 0));
 }
 

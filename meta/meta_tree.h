@@ -155,6 +155,9 @@ must_check int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t sha
 /* The leaf that answers for key, as a hint that stays with the shard.  Errors as above. */
 must_check int meta__tree_leaf(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, struct meta__hint **out);
+/* The same while a transaction is applied: all of it is there. */
+must_check int meta__tree_leaf_again(struct meta *m, uint32_t shard, const struct meta_key *key,
+				     struct meta__hint **out);
 /* The same, to be changed: it and its ancestors are dirty, or its path is all of this plan. */
 must_check int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, struct meta__hint **out);
