@@ -24,7 +24,13 @@
 
 /* ---- a session begins --------------------------------------------------------------- */
 
-/* The core with the fewest sessions; of several, they take turns. */
+/* Who asks for little asks by the first lane alone. */
+static bool has_fewer(const struct fab_server *a, const struct fab_server *b)
+{
+	return a->firsts == b->firsts ? a->places_used < b->places_used : a->firsts < b->firsts;
+}
+
+/* The core with the fewest sessions' first lanes; of several, they take turns. */
 static struct fab_server *core_find(struct fab_control *c)
 {
 	struct fab_server *found = c->cores[c->core_next];
@@ -32,7 +38,7 @@ static struct fab_server *core_find(struct fab_control *c)
 	for (uint32_t i = 1; i < c->core_count; i++) {
 		struct fab_server *core = c->cores[(c->core_next + i) % c->core_count];
 
-		if (core->places_used < found->places_used)
+		if (has_fewer(core, found))
 			found = core;
 	}
 	c->core_next = (c->core_next + 1) % c->core_count;
@@ -244,7 +250,9 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		return err;
 	}
 	s->control.used = true;
+	s->control.first = le16_get(g->hello.hello.lane.number) == 0;
 	core->places_used++;
+	core->firsts += s->control.first;
 	c->session_count++;
 	memcpy(s->control.peer, g->peer, sizeof(g->peer));
 	key_enter(s, g->hello.key_slot);
@@ -408,6 +416,7 @@ static void session_release(struct fab__session *s)
 	fab__session_pages_free(s);
 	c->used = false;
 	s->srv->places_used--;
+	s->srv->firsts -= c->first;
 	s->srv->control->session_count--;
 }
 

@@ -208,6 +208,7 @@ struct fab__session_control { /* the control side's share of a session */
 	uint32_t pools_out; /* not yet released                    */
 	char peer[64];      /* its address, for people             */
 	bool has_key;       /* not over a simulated network        */
+	bool first;         /* the first of its session's lanes    */
 	bool in_session;    /* ... fab_lanes.c                     */
 	uint32_t key_slot;
 	int fd;              /* tcp: the stream; shm: the unix socket; rdma: rdma->channel's */
@@ -412,7 +413,8 @@ struct fab_server { /* of one core */
 	/* the control side's */
 	struct fab_control *control; /* that of the core that was made first */
 	uint32_t places_used;
-	void *arena; /* requests, long bodies and streams of all sessions */
+	uint32_t firsts; /* of them: sessions' first lanes */
+	void *arena;     /* requests, long bodies and streams of all sessions */
 	uint64_t arena_bytes;
 };
 

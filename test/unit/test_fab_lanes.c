@@ -150,6 +150,33 @@ Test(fab_lanes, each_is_on_the_core_that_it_asked_for)
 	end();
 }
 
+/* Lanes come when they come; where they are must not push two clients onto one core. */
+Test(fab_lanes, a_new_session_is_where_the_fewest_begin_whatever_lanes_there_are)
+{
+	uint32_t first, second, third;
+
+	begin("tcp");
+	cr_assert_eq(dial(0), 0);
+	cr_assert_eq(dial(1), 0);
+	first = fab_conn_place(conn[0])->core;
+	second = fab_conn_place(conn[1])->core;
+	cr_assert_neq(second, first);
+	for (uint32_t i = 2; i < 2 + 4; i++) /* two on each of the others */
+		cr_assert_eq(join(i, i % 2, i / 2, (second + 1 + i / 4) % CORES), 0);
+	cr_assert_eq(dial(6), 0);
+	third = fab_conn_place(conn[6])->core;
+	cr_assert(third != first && third != second, "core %u", third);
+	hang_up(6);
+	hang_up(0);
+	cr_assert_eq(join(0, 2, 0, third), 0); /* a first lane that came back elsewhere */
+	for (uint32_t i = 7; i < 9; i++) {
+		cr_assert_eq(dial(i), 0);
+		cr_assert_neq(fab_conn_place(conn[i])->core, second);
+		cr_assert_neq(fab_conn_place(conn[i])->core, third);
+	}
+	end();
+}
+
 Test(fab_lanes, a_core_that_there_is_not_is_any)
 {
 	begin_with("tcp", &fab_rig_key, 1);
