@@ -42,11 +42,8 @@ static uint32_t blanks_left(const struct meta *m, uint32_t level)
 /* No checkpoint freezes while anything is lent: it is all of one generation. */
 void meta__borrow_begin(struct meta *m, uint32_t shard)
 {
-	const uint64_t gen = meta__ckpt_gen(m->home);
-	const uint32_t order = m->home->lend->order[shard];
-
-	m->order = m->gen == gen ? max_u32(m->order, order) : order;
-	m->gen = gen;
+	m->gen = meta__ckpt_gen(m->home);
+	m->shard[shard].order = m->home->lend->order[shard];
 }
 
 /* ---- may it be made here? -------------------- */
@@ -194,7 +191,7 @@ void meta__borrow_placed(struct meta *m, struct meta__frame *f)
 	f->gen = m->gen;
 	f->gone = false;
 	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
-			 ++m->order);
+			 ++m->shard[f->shard].order);
 	meta__frame_insert(m->cache, f);
 	atomic_store_explicit(&f->state, FRAME_DIRTY, memory_order_release);
 	meta__frame_used(f);

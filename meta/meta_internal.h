@@ -192,7 +192,8 @@ struct meta__shard {
 	struct meta__hint hint[META__HINTS]; /* the leaves that were looked at last            */
 	uint64_t empty_seq; /* the log sequence that emptied the tree                     */
 	uint64_t opened;    /* a reader's: which time it was opened, or lent, that this is of */
-	uint64_t turn;      /* a borrower's: in this turn it is lent to it                */
+	uint64_t turn;      /* a borrower's: in this turn it is lent to it, ...           */
+	uint32_t order;     /* ... of the place that it gave here last                    */
 	bool changed;       /* since the root that was frozen last                        */
 	bool root_pending;  /* `frozen` is not durable yet                                */
 	struct meta__root frozen;
@@ -242,8 +243,7 @@ struct meta {
 	struct meta__lend *lend;   /* ... what is lent to them                  */
 	struct meta *home;         /* this is a reader's: the store; else NULL */
 	uint32_t reader;           /* ... its number                           */
-	uint32_t order;            /* ... of the place that it gave last,      */
-	uint64_t gen;              /* ... in this generation                   */
+	uint64_t gen;              /* ... in which it gives places             */
 	uint64_t turn;             /* ... which this is, of its turns          */
 	struct meta__made *made;   /* ... the change that it is making         */
 	struct meta__receipts *receipts;

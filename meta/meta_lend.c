@@ -148,7 +148,7 @@ static void came_home(struct meta *m, uint32_t shard, struct meta__borrower *b)
 		to->root_gen = from->root_gen;
 		to->height = from->height;
 		to->shape = from->shape;
-		meta__ckpt_order_least(m, b->m->order);
+		meta__ckpt_order_least(m, from->order);
 	}
 	m->share->away[shard] = 0;
 	m->lend->away_count--;
