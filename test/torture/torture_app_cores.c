@@ -3,7 +3,8 @@
  * A whole appliance of four cores, each a thread, and clients over both transports, each a thread:
  * files of their own written, appended to, read, renamed and removed, and one file that all append
  * to at once.  Many are made in a row at first, in a directory of one's own, whose shard is lent.
- * Every byte read is compared.  Run under TSan: torture_app_cores [rounds].
+ * Every byte read is compared.  Twice: where all pages stay in memory, and where some are written
+ * and read again beside what is changed.  Run under TSan: torture_app_cores [rounds].
  */
 #define _GNU_SOURCE
 #include "appliance/app_run.h"
@@ -28,7 +29,7 @@ static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 static struct nvme_dma *dma;
 static struct nvme_drive *drive[DRIVES];
 static struct fab_server *srv;
-static struct app_run run = { .cores = CORES, .spin_max_ns = 20 * NS_PER_US };
+static struct app_run run;
 static uint32_t rounds = 40;
 static _Atomic bool stop;
 
@@ -67,7 +68,7 @@ static void listen_for_clients(void)
 		ASSERT(fab_server_add(srv, &run.srv[i]) == 0);
 }
 
-static void begin(pthread_t *control)
+static void begin(pthread_t *control, uint64_t cache_bytes, uint32_t early_pages)
 {
 	struct nvme_options wanted = { .qpair_count_max = CORES };
 	char err_text[NVME_ERR_TEXT];
@@ -76,6 +77,8 @@ static void begin(pthread_t *control)
 	for (uint32_t i = 0; i < DRIVES; i++)
 		ASSERT(nvme_open(&drive[i], "mem:128M", dma, &wanted, err_text, sizeof(err_text)) ==
 		       0);
+	atomic_store(&stop, false);
+	run = (struct app_run){ .cores = CORES, .spin_max_ns = 20 * NS_PER_US };
 	listen_for_clients();
 	run.cfg = (struct app_core_cfg){
 		.dma = dma,
@@ -83,7 +86,8 @@ static void begin(pthread_t *control)
 		.ndrives = DRIVES,
 		.srv = srv,
 		.boot = APP_BOOT_FORMAT,
-		.cache_bytes = 8u << 20,
+		.cache_bytes = cache_bytes,
+		.early_pages = early_pages,
 		.staging_bytes = 16u << 20,
 		.ops_max = 16, /* fewer than are asked for, so that some wait */
 		.nshards = 16,
@@ -316,16 +320,14 @@ static void check_together(struct visitor *v)
 	free(bytes);
 }
 
-int main(int argc, char **argv)
+static void life(uint64_t cache_bytes, uint32_t early_pages)
 {
 	static struct visitor visitor[CLIENTS];
 	struct app_core_stat stat[CORES];
 	pthread_t control;
 	uint64_t made = 0;
 
-	if (argc > 1)
-		rounds = (uint32_t)atoi(argv[1]);
-	begin(&control);
+	begin(&control, cache_bytes, early_pages);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		come(&visitor[i], i);
 	for (uint32_t i = 0; i < CLIENTS; i++)
@@ -352,5 +354,13 @@ int main(int argc, char **argv)
 	       "%llu changes made there\n",
 	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served,
 	       (unsigned long long)made);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		rounds = (uint32_t)atoi(argv[1]);
+	life(8u << 20, 0);
+	life(2u << 20, 8);
 	return 0;
 }
