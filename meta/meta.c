@@ -300,7 +300,9 @@ bool meta_turn(struct meta *m)
 	more |= meta__log_turn(m); /* (2); what waited for room may look again */
 	meta__zone_turn(m);
 	meta__tell_turn(m); /* behind all that wanted a zone in this turn */
-	if (unlikely(m->share))
-		more |= meta__lend_turn(m) | meta__share_more(m);
+	if (unlikely(m->share)) {
+		more |= meta__lend_turn(m);
+		more |= meta__share_more(m);
+	}
 	return more || meta__log_more(m);
 }
