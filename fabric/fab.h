@@ -266,7 +266,8 @@ void fab_server_flush(struct fab_server *srv);
  * fab_server_arm - about to sleep: make fab_server_fd() readable when there is something to poll
  *
  * Returns: true: sleep on the fd, at most until fab_server_deadline() (UINT64_MAX: for ever).
- *          false: something is there already: poll.  After waking: fab_server_disarm().
+ *          false: something is there already, or was when it was polled last: poll.  After waking:
+ *          fab_server_disarm().
  */
 must_check bool fab_server_arm(struct fab_server *srv);
 void fab_server_disarm(struct fab_server *srv);

@@ -303,6 +303,7 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 		return 0;
 	fab_flush(conn);
 	n = fab__conn_poll(conn, done, done_max);
+	conn->found = n > 0;
 	if (n > 0)
 		conn->answered_ns = now_ns;
 	if (n > 0 || (!conn->direct && !conn->onesided))
@@ -324,7 +325,7 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 
 bool fab_arm(struct fab_conn *conn)
 {
-	if (conn->at != CONN_OPEN)
+	if (conn->at != CONN_OPEN || conn->found) /* there may be more: a poll is to say no */
 		return false;
 	fab_flush(conn);
 	if (harvest(conn)) {

@@ -86,6 +86,7 @@ struct fab_conn {
 	uint64_t deadline_ns; /* of the hello */
 	uint64_t answered_ns; /* when something came last, or the socket was asked */
 	bool port_due;        /* rdma: the device said something: look at its port */
+	bool found;           /* the last poll found something */
 	bool socket_due;   /* epoll said something: shm: look at the unix socket; rdma: at events */
 	uint64_t probe_ns; /* rdma: when to look next whether the appliance is still there */
 	uint64_t asked_ns; /* ... and since when its card has owed an answer; 0: it does not */

@@ -325,6 +325,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 		srv->talking += got > 0;
 		n += got;
 	}
+	srv->found = n > 0;
 	return n;
 }
 
@@ -347,6 +348,8 @@ static bool anything_due(const struct fab_server *srv)
 
 bool fab_server_arm(struct fab_server *srv)
 {
+	if (srv->found) /* of what a stream brought there may be more, which wakes nobody again */
+		return false;
 	tell_closed(srv);
 	fab_server_flush(srv);
 	harvest(srv);

@@ -395,7 +395,8 @@ struct fab_server { /* of one core */
 	uint32_t polls; /* since the epoll was last asked */
 	bool busy;      /* it had something then          */
 	bool stopping;
-	uint64_t now_ns; /* of the last poll */
+	uint64_t now_ns; /* of the last poll, */
+	bool found;      /* ... which found something */
 	uint64_t next_deadline_ns;
 	uint64_t probe_ns;   /* when those over rdma are asked whether they are there */
 	struct list dirty;   /* sessions to flush           */

@@ -467,6 +467,39 @@ BOTH(who_has_something_to_do_may_not_sleep)
 	fab_rig_end(&rig);
 }
 
+/* What has come in one piece, and was not asked for yet, wakes nobody again. */
+BOTH(who_has_not_taken_all_may_not_sleep)
+{
+	struct fab_call *call[3], *done;
+	struct fab_event event[3];
+
+	begin(t);
+	for (int i = 0; i < 3; i++) {
+		call[i] = ping();
+		cr_assert_eq(fab_submit(rig.conn, call[i]), 0);
+	}
+	fab_flush(rig.conn);
+	for (int n = 0; n < 3; n++) {
+		cr_assert_not(fab_server_arm(rig.srv), "%d of 3 taken", n);
+		cr_assert_eq(fab_server_poll(rig.srv, rig.now_ns, &event[n], 1), 1);
+		cr_assert_eq(event[n].type, FAB_EVENT_REQUEST);
+	}
+	for (int i = 0; i < 3; i++)
+		fab_reply(event[i].req, 0, NULL, 0);
+	fab_server_flush(rig.srv);
+	for (int n = 0; n < 3; n++) {
+		cr_assert_not(fab_arm(rig.conn), "%d of 3 taken", n);
+		cr_assert_eq(fab_poll(rig.conn, rig.now_ns, &done, 1), 1);
+		cr_assert_eq(done, call[n]);
+	}
+	for (int i = 0; i < 100 && !fab_arm(rig.conn); i++)
+		cr_assert_eq(fab_poll(rig.conn, rig.now_ns, &done, 1), 0);
+	cr_assert_not(readable(fab_conn_fd(rig.conn)));
+	for (int i = 0; i < 3; i++)
+		free(call[i]);
+	fab_rig_end(&rig);
+}
+
 BOTH(a_sleeping_client_learns_that_the_appliance_is_gone)
 {
 	struct fab_call *done;
