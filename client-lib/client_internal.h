@@ -33,9 +33,10 @@
 #define CLIENT_HOLD_MAX_MS 2000u    /* nobody puts us off for longer                  */
 #define CLIENT_SCAN_NS     1000000u /* between two looks at the deadlines             */
 #define CLIENT_TURNS       8u       /* between two looks at the clock                 */
-#define CLIENT_DONE_BATCH  32u      /* calls taken from the fabric at once            */
-#define CLIENT_CLASSES     256u     /* of free runs in the pool                       */
-#define CLIENT_OPEN_BATCH  42u      /* handles of one request: its body is a short one */
+#define CLIENT_DONE_FEW    8u
+#define CLIENT_DONE_BATCH  32u  /* calls taken from the fabric at once            */
+#define CLIENT_CLASSES     256u /* of free runs in the pool                       */
+#define CLIENT_OPEN_BATCH  42u  /* handles of one request: its body is a short one */
 
 /* What the library keeps in weka_req.opaque. */
 enum client_req_state { CLIENT_REQ_IDLE, CLIENT_REQ_OUT, CLIENT_REQ_DONE };

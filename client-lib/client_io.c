@@ -555,15 +555,23 @@ static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
 	}
 }
 
+/* Not all that is out: what the caller asks for next is on its way while the rest is taken in, so
+ * that neither side waits until the other has done everything. */
+static uint32_t done_most(const struct weka_client *c)
+{
+	return min_u32(max_u32(c->out_count / 4, CLIENT_DONE_FEW), CLIENT_DONE_BATCH);
+}
+
 static void take_in(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
 {
 	struct fab_call *done[CLIENT_DONE_BATCH];
+	const uint32_t most = done_most(c);
 	uint32_t count, i;
 	bool was_broken;
 
 	do { /* when it breaks: until every call is back (2) */
 		was_broken = fab_conn_status(lane->conn) != 0;
-		count = fab_poll(lane->conn, now_ns, done, CLIENT_DONE_BATCH);
+		count = fab_poll(lane->conn, now_ns, done, most);
 		for (i = 0; i < count; i++)
 			answered(c, container_of(done[i], struct client_slot, call));
 	} while (unlikely(fab_conn_status(lane->conn)) && (count > 0 || !was_broken));
