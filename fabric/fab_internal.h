@@ -271,9 +271,10 @@ struct fab_tcp {
 	uint32_t reach;      /* what is asked for at least when a header is wanted */
 	uint32_t in_at;      /* in[in_at .. in_end) is not yet handed out */
 	uint32_t in_end;
-	struct list out;  /* fab_tx */
-	struct list done; /* fab_tx, for sent() */
-	uint64_t out_at;  /* bytes of the first of `out` that have left */
+	struct list out;       /* fab_tx */
+	struct list done;      /* fab_tx, for sent() */
+	uint64_t out_at;       /* bytes of the first of `out` that have left */
+	struct list *unsummed; /* the first of `out` without checksums yet; NULL: none */
 	uint8_t in[FAB_TCP_IN_BYTES];
 };
 

@@ -172,12 +172,25 @@ static int tcp_send(struct fab_link *link, struct fab_tx *tx)
 {
 	struct fab_tcp *tcp = tcp_of(link);
 
-	if (tx->body)
-		tx->hdr.body.crc32c = le32_of(crc32c(tx->body, tx->body_bytes));
-	tx->hdr.check = le32_of(fab__hdr_check(&tx->hdr));
 	list_init(&tx->node);
 	list_push_back(tcp->err ? &tcp->done : &tcp->out, &tx->node);
+	if (!tcp->unsummed && !tcp->err)
+		tcp->unsummed = &tx->node;
 	return 0;
+}
+
+/* All that a turn has gathered.  A sum of what was just written would wait for all stores before
+ * it, which beside payload are misses of the cache: 70 ns each, instead of 11. */
+static void sum_all(struct fab_tcp *tcp)
+{
+	for (struct list *at = tcp->unsummed; at && at != &tcp->out; at = at->next) {
+		struct fab_tx *tx = list_entry(at, struct fab_tx, node);
+
+		if (tx->body)
+			tx->hdr.body.crc32c = le32_of(crc32c(tx->body, tx->body_bytes));
+		tx->hdr.check = le32_of(fab__hdr_check(&tx->hdr));
+	}
+	tcp->unsummed = NULL;
 }
 
 static struct fab_tx *tcp_sent(struct fab_link *link)
@@ -254,6 +267,7 @@ static int tcp_flush(struct fab_link *link)
 {
 	struct fab_tcp *tcp = tcp_of(link);
 
+	sum_all(tcp);
 	while (!tcp->err && !list_empty(&tcp->out)) {
 		struct iovec iov[IOV_MAX_];
 		ssize_t sent = push_out(tcp, iov, gather_all(tcp, iov));
@@ -296,6 +310,7 @@ static void tcp_close(struct fab_link *link)
 	shutdown(tcp->fd, SHUT_RDWR);
 	while ((node = list_pop_front(&tcp->out)) != NULL)
 		list_push_back(&tcp->done, node);
+	tcp->unsummed = NULL;
 	tcp->out_at = 0;
 }
 
@@ -318,6 +333,7 @@ void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 	tcp->fd = fd;
 	tcp->tls = tls;
 	tcp->err = 0;
+	tcp->unsummed = NULL;
 	tcp->drained = false;
 	tcp->stuck = false;
 	tcp->reach = sizeof(tcp->in);

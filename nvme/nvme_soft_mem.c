@@ -56,19 +56,6 @@ static inline void copy_line(char *to, const char *from)
 	_mm_stream_si128(t + 3, d);
 }
 
-static inline void copy_line_near(char *to, const char *from)
-{
-	const __m128i *f = (const void *)from;
-	__m128i *t = (void *)to;
-	const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
-	const __m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
-
-	_mm_store_si128(t, a);
-	_mm_store_si128(t + 1, b);
-	_mm_store_si128(t + 2, c);
-	_mm_store_si128(t + 3, d);
-}
-
 /* Lines that went past the caches are there before what is stored next: the completion. */
 static inline void copy_end(void)
 {
@@ -76,11 +63,6 @@ static inline void copy_end(void)
 }
 #else
 static inline void copy_line(char *to, const char *from)
-{
-	memcpy(to, from, LINE_BYTES);
-}
-
-static inline void copy_line_near(char *to, const char *from)
 {
 	memcpy(to, from, LINE_BYTES);
 }
@@ -107,18 +89,15 @@ static void copy_lines(char *to, const char *from, size_t size_bytes, const char
 	memcpy(to + at, from + at, size_bytes - at);
 }
 
-/* The same through the caches; what is long the processor asks for by itself. */
+/* The same through the caches; what is long the processor asks for by itself.  The whole of what is
+ * next is asked for first: copies in between would be waited for (3 % of TCP's 4 KiB reads). */
 static void copy_near(char *to, const char *from, size_t size_bytes, const char *next)
 {
-	size_t at = 0, ahead = align_down(min_u64(size_bytes, PREFETCH_BYTES), LINE_BYTES);
+	const size_t ahead = min_u64(size_bytes, PREFETCH_BYTES);
 
-	if (unlikely((uintptr_t)to % STORE_BYTES != 0))
-		ahead = 0;
-	for (; at < ahead; at += LINE_BYTES) {
+	for (size_t at = 0; at < ahead; at += LINE_BYTES)
 		__builtin_prefetch(next + at, 0, 2);
-		copy_line_near(to + at, from + at);
-	}
-	memcpy(to + at, from + at, size_bytes - at);
+	memcpy(to, from, size_bytes);
 }
 
 /* To the segments of a read; `next`: what is read after it. */
