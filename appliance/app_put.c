@@ -59,7 +59,8 @@ void app_put_item_begin(struct app_op *op)
 	op->window_at = item.payload_at;
 	op->sums_at = item.sums_at;
 	op->nblocks = (uint32_t)div_up(item.size_bytes, BLOCK_SIZE);
-	op->flags = item.flags & FAB_PUT_EXCL ? META_EXCL : 0;
+	op->flags = (item.flags & FAB_PUT_EXCL ? META_EXCL : 0u) |
+		    (item.name.nofollow ? META_NOFOLLOW : 0u);
 	op->meta.set = (struct meta_attr){
 		.mode = item.mode,
 		.uid = item.uid,

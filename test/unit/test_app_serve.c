@@ -429,6 +429,42 @@ BOTH(bytes_that_changed_after_they_were_summed_are_refused)
 	end();
 }
 
+/* To where a symlink leads, or, if it is said so, in its place. */
+BOTH(a_put_follows_a_symlink_or_replaces_it)
+{
+	struct weka_put_item item[2] = { { .size_bytes = 100 }, { .size_bytes = 200 } };
+	struct weka_window window;
+	struct weka_lease *lease;
+	struct weka_req req = { 0 }, *done;
+	struct weka_attr attr;
+	char text[8];
+
+	client = app_rig_begin_over(&rig, way->transport);
+	cr_assert_eq(weka_lease(client, 65536, &lease), 0);
+	memset(lease->data, 7, 65536);
+	cr_assert_eq(weka_symlink(client, "a", "/follow"), 0);
+	cr_assert_eq(weka_symlink(client, "b", "/replace"), 0);
+	window = (struct weka_window){ lease, 0, 65536 };
+	item[0].ref = weka_ref_path("/follow");
+	item[1].ref = weka_ref_path("/replace");
+	item[1].ref.flags = WEKA_NOFOLLOW;
+	item[1].window_at = 4096;
+	cr_assert_eq(weka_submit_put(client, &req, item, 2, &window), 0);
+	while (weka_reap(client, &done, 1) == 0)
+		(void)!weka_wait(client, WEKA_FOREVER);
+	cr_assert_eq(item[0].status, 0);
+	cr_assert_eq(item[1].status, 0);
+	cr_assert_eq(weka_readlink(client, "/follow", text, sizeof(text)), 1);
+	cr_assert_eq(weka_stat(client, "/a", &attr), 0);
+	cr_assert_eq(attr.size_bytes, 100);
+	cr_assert_eq(weka_readlink(client, "/replace", text, sizeof(text)), -EINVAL);
+	cr_assert_eq(weka_stat(client, "/replace", &attr), 0);
+	cr_assert_eq(attr.size_bytes, 200);
+	cr_assert_eq(weka_stat(client, "/b", &attr), -ENOENT);
+	weka_release(client, lease);
+	end();
+}
+
 BOTH(a_put_that_is_not_committed_vanishes_with_its_session)
 {
 	struct weka_client *other;
