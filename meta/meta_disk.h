@@ -111,7 +111,7 @@ struct meta_page_disk {
 	le16 count;                 /* records of a leaf, children of an interior page     */
 	le16 heap_start;            /* leaf: first byte of values; interior page: 0    */
 	le16 heap_dead;             /* leaf: bytes behind it that no record uses       */
-	le32 order;                 /* which of the places given in that generation, from 1 on */
+	le32 order;                 /* ascends over those that its shard's pages were given in it */
 	struct meta_key_disk first; /* no key of the page is below          */
 };
 
