@@ -26,6 +26,7 @@
 #include "test/sim/sim_args.h"
 
 #include "base/num.h"
+#include "meta/meta_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -34,7 +35,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SEEDS     12u
+#define SEEDS     60u
 #define STEPS_MAX 400000u
 
 static uint64_t seed_now;
@@ -225,6 +226,8 @@ static bool epoch(uint32_t in_flight)
 			begun++;
 			out++;
 		}
+		if (rand_below(&order.rnd, 100) == 0) /* pages get other places */
+			meta__ckpt_want(app_core_meta(order.w.core));
 		count = sim_world_step(&order.w, done, SIM_CALLS_MAX);
 		for (uint32_t i = 0; i < count; i++)
 			order_ask_take(done[i]);
@@ -235,14 +238,14 @@ static bool epoch(uint32_t in_flight)
 
 static bool run(uint64_t seed, uint64_t ops)
 {
-	static const uint32_t cores[] = { 1, 2, 4 };
+	static const uint32_t cores[] = { 4, 2, 1, 4, 2 };
 	const struct sim_world_cfg cfg = {
 		.seed = seed,
 		.ndrives = 2,
 		.nblocks = 4096,
 		.nshards = 1u << seed % 7,
 		.lend_after = 1,
-		.ncores = cores[seed % 3],
+		.ncores = cores[seed % ARRAY_LEN(cores)],
 		.ops_max = 8,
 		.cache_bytes = 4u << 20,
 		.atomic_bytes = 4096,
