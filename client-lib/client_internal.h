@@ -27,7 +27,7 @@
 #include "client-lib/weka_client.h"
 #include "fabric/fab.h"
 
-#define CLIENT_REPLAYS_MAX 3u /* sessions that may break under one request     */
+#define CLIENT_REPLAYS_MAX 3u /* faults that may break what one request went by */
 #define CLIENT_ADDRESSES   8u
 #define CLIENT_LANES_MAX   FAB_LANES_MAX
 #define CLIENT_HOLD_MAX_MS 2000u    /* nobody puts us off for longer                  */
@@ -127,9 +127,10 @@ struct client_slot {
 			struct weka_entry *entries;
 		} list;
 	} out;
-	struct list node; /* free or pending */
-	uint64_t mark;    /* of the session that it was sent in first */
-	uint64_t session; /* that it was sent in last                 */
+	struct list node;    /* free or pending */
+	uint64_t mark;       /* of the session that it was sent in first */
+	uint64_t session;    /* that it was sent in last                 */
+	uint64_t broke_life; /* of the newest connection when one broke under it, or 0 */
 	uint32_t index;
 	uint8_t state;
 	uint8_t replays;

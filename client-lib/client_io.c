@@ -116,6 +116,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	slot->call.change.number = 0;
 	slot->req = req;
 	slot->replays = 0;
+	slot->broke_life = 0;
 	slot->sent = 0;
 	slot->asked_again = 0;
 	slot->opens = false;
@@ -431,13 +432,24 @@ static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32
 	c->counters.busy++;
 }
 
+/*
+ * What breaks under a request time and again may break of it.  Connections that were all there when
+ * the first of them broke break of one fault, and are met one by one: they are one try.
+ */
+static bool may_ask_again(const struct weka_client *c, struct client_slot *slot)
+{
+	if (c->lanes[slot->lane].life <= slot->broke_life)
+		return true;
+	slot->broke_life = c->lives;
+	return slot->replays++ < CLIENT_REPLAYS_MAX;
+}
+
 static wk_cold void session_broke(struct weka_client *c, struct client_slot *slot)
 {
 	if (slot->lease && client__is_shared(c))
 		slot->lease->lost = true;
 	if (slot->state == CLIENT_SENT && (slot->call.change.number || !is_change(slot)) &&
-	    slot->replays < CLIENT_REPLAYS_MAX) {
-		slot->replays++;
+	    may_ask_again(c, slot)) {
 		c->counters.replays++;
 		if (slot->call.type == FAB_PUT_BEGIN) { /* it is done anew in any case: anywhere */
 			slot->sent = 0;

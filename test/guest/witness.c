@@ -226,8 +226,27 @@ static void end(int number)
 	ended = 1;
 }
 
-/* Does file `i` hold what `by` wrote? */
-static bool file_is(struct witness *w, uint32_t i, uint64_t by)
+/* For who looks for the cause: where `bytes` are not those of change `by`, and what they are. */
+static void tell(struct witness *w, const char *path, uint64_t by, int err, const char *bytes,
+		 size_t size)
+{
+	size_t want = by ? content(w, by, w->bytes) : 0;
+
+	fprintf(stderr, "witness: %s: %s, %zu bytes, not the %zu of change %llu\n", path,
+		err ? strerror(-err) : "read", size, want, (unsigned long long)by);
+	size = err ? 0 : min_u64(size, want);
+	for (size_t at = 0, end; at < size; at = end + 1) {
+		for (end = at; end < size && bytes[end] != w->bytes[end];)
+			end++;
+		if (end > at + 8)
+			fprintf(stderr, "witness:   bytes %zu to %zu are %02x %02x %02x %02x ...\n",
+				at, end - 1, (uint8_t)bytes[at], (uint8_t)bytes[at + 1],
+				(uint8_t)bytes[at + 2], (uint8_t)bytes[at + 3]);
+	}
+}
+
+/* Does file `i` hold what `by` wrote?  `why`: say what is not so. */
+static bool file_is(struct witness *w, uint32_t i, uint64_t by, bool why)
 {
 	char path[NAME];
 	void *bytes = NULL;
@@ -238,6 +257,8 @@ static bool file_is(struct witness *w, uint32_t i, uint64_t by)
 	name(w, i, path);
 	err = weka_read_file(w->client, path, &bytes, &size);
 	is = holds(w, by, err, bytes, size);
+	if (!is && why)
+		tell(w, path, by, err, bytes, size);
 	free(bytes);
 	return is;
 }
@@ -246,10 +267,11 @@ static int check_file(struct witness *w, uint32_t i)
 {
 	unsigned long long by = w->state.written_by[i];
 
-	if (file_is(w, i, by))
+	if (file_is(w, i, by, true))
 		return 0;
+	(void)file_is(w, i, by, true); /* is it so in the store? */
 	for (unsigned long long n = 0; n < by; n++)
-		if (file_is(w, i, n)) {
+		if (file_is(w, i, n, false)) {
 			fprintf(stderr, "witness: file %u is as change %llu left it, not as %llu\n",
 				i, n, by);
 			return 1;
@@ -264,11 +286,11 @@ static int look_for(struct witness *w, const struct change *c, uint64_t n)
 	struct state after = w->state;
 
 	apply(&after, c, n);
-	if (file_is(w, c->file, after.written_by[c->file]) &&
-	    (c->what != RENAME || file_is(w, c->to, after.written_by[c->to])))
+	if (file_is(w, c->file, after.written_by[c->file], false) &&
+	    (c->what != RENAME || file_is(w, c->to, after.written_by[c->to], false)))
 		return 1;
-	if (file_is(w, c->file, w->state.written_by[c->file]) &&
-	    (c->what != RENAME || file_is(w, c->to, w->state.written_by[c->to])))
+	if (file_is(w, c->file, w->state.written_by[c->file], false) &&
+	    (c->what != RENAME || file_is(w, c->to, w->state.written_by[c->to], false)))
 		return 0;
 	return -1;
 }

@@ -304,6 +304,42 @@ Test(weka_lanes, the_first_lane_may_break_too)
 	release_all();
 }
 
+static uint32_t lane_of(const struct weka_req *req)
+{
+	for (uint32_t i = 0; i < client->requests_max; i++)
+		if (client->slots[i].req == req && client->slots[i].state == CLIENT_SENT)
+			return client->slots[i].lane;
+	return UINT32_MAX;
+}
+
+/* One fault, met lane by lane: it is one try of a request, however many lanes it goes through. */
+Test(weka_lanes, lanes_that_break_of_the_same_are_one_try)
+{
+	char nowhere[] = "tcp://127.0.0.1:1", *there;
+	struct weka_req *done;
+
+	server.cfg.lanes_max = 8;
+	options.lanes = 8;
+	start(4);
+	wait_lanes(8);
+	there = client->addresses[0];
+	client->addresses[0] = nowhere; /* none of them comes back meanwhile */
+	atomic_store(&server.silent, 1ull << FAB_READ);
+	cr_assert_eq(submit_read(0), 0);
+	for (uint32_t i = 0; i < 7; i++) {
+		while (atomic_load(&server.seen[FAB_READ]) <= i)
+			cr_assert_eq(weka_reap(client, &done, 1), 0);
+		cut(lane_of(&reads[0].req));
+		while (counters_of(client).lanes_lost <= i)
+			cr_assert_eq(weka_reap(client, &done, 1), 0);
+	}
+	atomic_store(&server.silent, 0);
+	reap_reads(1);
+	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 8);
+	client->addresses[0] = there;
+	release_all();
+}
+
 Test(weka_lanes, a_change_on_a_lane_that_breaks_waits_for_it_and_one_elsewhere_does_not)
 {
 	struct weka_req change[2] = { { 0 }, { 0 } }, *done;
