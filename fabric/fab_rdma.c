@@ -9,9 +9,10 @@
  *     window                <== RDMA WRITE ==   PART: what a client reads
  *     receive               <---------------    SEND reply, behind its payload
  *
- * A capsule goes out with its work request when it is small enough, else from a place of its own;
- * so whoever sends has its memory back at once.  Payload goes from and to where it lies, and
- * is lent until a completion has said so.
+ * Capsules go out with their work request when they are small enough, else from a place of its own;
+ * so whoever sends has its memory back at once.  What is to go when the doorbell is rung goes
+ * together (fab_rdma_plan.c): a SEND is several capsules then, and so is what a receive takes.
+ * Payload goes from and to where it lies, and is lent until a completion has said so.
  *
  * The order of receives, places 0 .. receives_max - 1 one after the other:
  *
@@ -19,12 +20,15 @@
  *    ---|---------|--------------|----------------|--->
  *       looked at   has come       may be filled
  *
+ * Of the receive at `taken` so many bytes were handed out, capsule by capsule: taken_bytes.
+ *
  *   R1 -> A1   (fab_rdma_open.c) a registration is stored before the count of them includes it.
  *
  * Invariants, true between any two calls:
  *
- *  (1) posted - freed <= receives, and each is posted again before a reply goes out that
- *      could make the peer send one more: no credit meets a queue pair that is not ready.
+ *  (1) posted - freed <= receives, and each is posted again before a reply goes out to the last
+ *      of its capsules: one that is not has a credit in it that is not free, so no credit meets a
+ *      queue pair that is not ready.
  *  (2) What is on the plan's ring, or in a posted receive, is the card's: it comes back with a
  *      completion, or when the queue pair was destroyed.  An error is no proof: a completion
  *      that says so does not tell that those behind it are done.
@@ -84,36 +88,39 @@ static struct ibv_sge sge_of(const void *at, uint32_t bytes, uint32_t key)
 	return (struct ibv_sge){ .addr = (uintptr_t)at, .length = bytes, .lkey = key };
 }
 
-/* A capsule: with the work request, or from a place of its own. */
-static void capsule_build(struct fab_rdma *r, const struct fab_rdma_work *work,
-			  struct ibv_send_wr *wr, struct ibv_sge sge[2])
+/* A capsule as it travels; how many bytes that were. */
+static uint32_t capsule_build(uint8_t *at, struct fab_tx *tx)
 {
-	struct fab_tx *tx = work->tx;
-	uint32_t body = tx->body && tx->body_bytes <= FAB_BODY_MAX ? tx->body_bytes : 0;
-	uint32_t bytes = (uint32_t)sizeof(tx->hdr) + body;
-	uint8_t *at;
+	uint32_t bytes = fab__rdma_capsule_bytes(tx), header = (uint32_t)sizeof(tx->hdr);
 
 	if (tx->body)
 		tx->hdr.body.crc32c = le32_of(crc32c(tx->body, tx->body_bytes));
 	tx->hdr.check = le32_of(fab__hdr_check(&tx->hdr));
+	memcpy(at, &tx->hdr, header);
+	if (bytes > header)
+		memcpy(at + header, tx->body, bytes - header);
+	return bytes;
+}
+
+/* Capsules: from a place of their own, or with the work request when they are small enough. */
+static void send_build(struct fab_rdma *r, const struct fab_rdma_work *work, struct ibv_send_wr *wr,
+		       struct ibv_sge *sge)
+{
+	uint8_t *place = send_place(r, work->seq);
+	struct list *node = &work->tx->node;
+	uint32_t bytes = 0;
+
+	for (uint32_t i = 0; i < work->count; i++, node = node->next)
+		bytes += capsule_build(place + bytes, list_entry(node, struct fab_tx, node));
+	ASSERT(bytes == work->bytes && bytes <= FAB_SLOT_BYTES);
 	wr->opcode = IBV_WR_SEND;
-	wr->num_sge = 1;
-	if (bytes <= r->plan.limits.inline_max) {
+	if (bytes <= r->plan.limits.inline_max)
 		wr->send_flags |= IBV_SEND_INLINE;
-		sge[0] = sge_of(&tx->hdr, sizeof(tx->hdr), 0);
-		if (body > 0)
-			sge[wr->num_sge++] = sge_of(tx->body, body, 0);
-		return;
-	}
-	at = send_place(r, work->seq);
-	memcpy(at, &tx->hdr, sizeof(tx->hdr));
-	if (body > 0)
-		memcpy(at + sizeof(tx->hdr), tx->body, body);
-	sge[0] = sge_of(at, bytes, r->capsules_key);
+	*sge = sge_of(place, bytes, r->capsules_key);
 }
 
 static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, struct ibv_send_wr *wr,
-		      struct ibv_sge sge[2])
+		      struct ibv_sge *sge)
 {
 	const struct fab_tx *tx = work->tx;
 	const uint8_t *at = (const uint8_t *)tx->payload + work->at;
@@ -126,7 +133,7 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 		.send_flags = work->signalled ? IBV_SEND_SIGNALED : 0,
 	};
 	if (work->op == FAB_RDMA_SEND) {
-		capsule_build(r, work, wr, sge);
+		send_build(r, work, wr, sge);
 		return 0;
 	}
 	if (work->bytes == 0) { /* a probe: no memory of anybody's is named */
@@ -139,7 +146,7 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 	wr->opcode = work->op == FAB_RDMA_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	wr->wr.rdma.remote_addr = tx->remote.address + work->at;
 	wr->wr.rdma.rkey = tx->remote.key;
-	sge[0] = sge_of(at, work->bytes, key);
+	*sge = sge_of(at, work->bytes, key);
 	return 0;
 }
 
@@ -147,13 +154,13 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 static int post(struct fab_rdma *r)
 {
 	struct ibv_send_wr wr[POST_MAX], *bad;
-	struct ibv_sge sge[POST_MAX][2];
+	struct ibv_sge sge[POST_MAX];
 	struct fab_rdma_work work;
 	int n = POST_MAX;
 
 	while (n == POST_MAX && !r->err && !r->closed) {
 		for (n = 0; n < POST_MAX && fab__rdma_plan_next(&r->plan, &work); n++) {
-			if (work_build(r, &work, &wr[n], sge[n]))
+			if (work_build(r, &work, &wr[n], &sge[n]))
 				return r->err;
 			if (n > 0)
 				wr[n - 1].next = &wr[n];
@@ -252,10 +259,32 @@ static int poll(struct fab_rdma *r)
 	return all;
 }
 
+/* The next capsule of what was received, header and body whole. */
+static int capsule_take(struct fab_rdma *r, struct fab_hdr_wire *out)
+{
+	uint32_t left = r->received_bytes[r->taken % r->receives_max] - r->taken_bytes, body;
+	const uint8_t *at = receive_place(r, r->taken) + r->taken_bytes;
+
+	if (unlikely(left < sizeof(*out)))
+		return broken(r, -EPROTO);
+	memcpy(out, at, sizeof(*out));
+	body = le32_get(out->body_bytes);
+	if (body <= FAB_SMALL_MAX || body > FAB_BODY_MAX)
+		body = 0;
+	if (unlikely(fab__hdr_check(out) != le32_get(out->check) || left < sizeof(*out) + body))
+		return broken(r, -EPROTO);
+	r->behind = at + sizeof(*out);
+	r->taken_bytes += (uint32_t)sizeof(*out) + body;
+	if (left == sizeof(*out) + body) {
+		r->taken_bytes = 0;
+		r->taken++;
+	}
+	return 1;
+}
+
 static int rdma_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 {
 	struct fab_rdma *r = rdma_of(link);
-	uint32_t bytes, body;
 
 	if (unlikely(r->closed))
 		return -ECONNRESET;
@@ -266,17 +295,7 @@ static int rdma_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 		if (r->taken == r->done)
 			return r->err; /* (3) */
 	}
-	bytes = r->received_bytes[r->taken % r->receives_max];
-	if (unlikely(bytes < sizeof(*out)))
-		return broken(r, -EPROTO);
-	memcpy(out, receive_place(r, r->taken), sizeof(*out));
-	r->taken++;
-	body = le32_get(out->body_bytes);
-	if (body <= FAB_SMALL_MAX || body > FAB_BODY_MAX)
-		body = 0;
-	if (unlikely(fab__hdr_check(out) != le32_get(out->check) || bytes != sizeof(*out) + body))
-		return broken(r, -EPROTO);
-	return 1;
+	return capsule_take(r, out);
 }
 
 /* A long body is read from where the peer keeps them. */
@@ -302,8 +321,7 @@ static int rdma_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint
 
 	if (size_bytes <= FAB_BODY_MAX) {
 		/* Invariant of recv_header(): so many have come. */
-		memcpy(dst, receive_place(r, r->taken - 1) + sizeof(struct fab_hdr_wire),
-		       size_bytes);
+		memcpy(dst, r->behind, size_bytes);
 		*done_bytes = size_bytes;
 		return 1;
 	}

@@ -18,6 +18,14 @@
 #define FAB_RDMA_ACK_TIMEOUT 17
 #define FAB_RDMA_RETRIES     6
 
+/*
+ * Capsules in one SEND: a packet of the usual smallest path MTU full; a single one may take a
+ * whole receive, FAB_SLOT_BYTES.  They wait for no more payload than this, which takes a link of
+ * 10 Gbit/s 50 us.
+ */
+#define FAB_RDMA_PACK_MAX 1024u
+#define FAB_RDMA_PASS_MAX 65536u
+
 /* Work requests of the appliance at once: a reply and its like for each credit, and parts. */
 #define FAB_RDMA_SERVER_SENDS(credits) (2u * (credits) + 64u)
 
@@ -84,7 +92,7 @@ struct fab_rdma {
 	uint64_t capsules_bytes;
 	uint32_t capsules_key; /* local */
 	/* receives, counted since the start: done <= posted; taken <= done; freed is taken, or one
-	 * less while a capsule is being looked at */
+	 * less while its last capsule is being looked at */
 	uint32_t receives_max;
 	uint32_t receives; /* to be posted at any time */
 	uint32_t posted;
@@ -92,6 +100,8 @@ struct fab_rdma {
 	uint32_t taken;
 	uint32_t freed;
 	uint32_t *received_bytes; /* by place */
+	uint32_t taken_bytes;     /* of the receive at `taken`, handed out already */
+	const uint8_t *behind;    /* the header that was handed out last */
 	/* a long body on its way */
 	struct fab_remote longs;
 	uint32_t longs_count; /* 0: the peer has not said where they are */

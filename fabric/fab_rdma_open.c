@@ -36,7 +36,7 @@
 #define SIGNAL_MAX  16u
 #define INLINE_WANT 256u /* a capsule with a few checksums */
 #define CHUNK_MAX   (1u << 30)
-#define SGES        2
+#define SGES        1
 
 #define LOCAL_ONLY IBV_ACCESS_LOCAL_WRITE
 #define OFFERED    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -162,6 +162,8 @@ static int limits_of(struct fab_rdma *r, const struct fab_rdma_cfg *cfg,
 	*out = (struct fab_rdma_limits){
 		.depth = pow2_down(max_u32(min_u32(cfg->sends, most), DEPTH_MIN)),
 		.reads_max = cfg->reads_max,
+		.pack_max = FAB_RDMA_PACK_MAX,
+		.pass_max = FAB_RDMA_PASS_MAX,
 	};
 	out->signal_every = min_u32(SIGNAL_MAX, out->depth / 4);
 	return chunk_of(r->v, r->id, &out->chunk_max);

@@ -2,14 +2,18 @@
 /*
  * Planning work requests.
  *
- *   add --> out:   capsule, write, write, capsule ... --+                     retired    posted
- *       |                                               +-> next --> ring: [    in flight    |   ]
- *       +-> reads: read, read ... (reads_max in flight)-+                     done <-- retire
+ *   add --> out: capsule, write, write, capsule ... -- writes --+            retired    posted
+ *       |     `-- capsules --> pack ----------------------------+-> next --> ring: [ in flight | ]
+ *       +-> reads: read, read ... (reads_max in flight) --------+                done <-- retire
  *
- * Capsules and writes keep their order, so a payload that was added before its reply is in
- * its place when the reply is seen: a queue pair promises that much.  Nothing orders a read
- * against them, and it waits in a queue of its own, since one too many would stop all
- * behind it in the card.
+ * A packet costs a card, and the kernel in place of one, as much as the 64 bytes that are a reply
+ * cost us.  So capsules that are there together go together, in one SEND behind the payload of all
+ * of them: a capsule at the front of `out` steps aside into the pack, which leaves when nothing is
+ * left that it could wait for, when the next capsule does not fit, or before it would wait for
+ * more than pass_max bytes.  It is only ever later than it would have been, so a payload that was
+ * added before its reply is in its place when the reply is seen: a queue pair promises that much.
+ * Nothing orders a read against them, and it waits in a queue of its own, since one too many would
+ * stop all behind it in the card.
  *
  * Completion moderation: a completion says that everything before it is done, too.  So only these
  * ask for one: a read (its place is wanted back), every signal_every-th, and the last of
@@ -19,9 +23,11 @@
  *
  *  (1) At most limits.depth are in flight, of which one in signal_every is signalled: so the
  *      send queue never overflows, and never fills up with what will not be heard of.
- *  (2) A fab_tx is on out, reads or done, or in the ring at its last work request; one of them.
+ *  (2) A fab_tx is on out, pack, reads or done, or in the ring at its last work request; one of them.
  *  (3) Of what is in flight, nothing that a buffer waits for is behind the last signalled, unless
  *      something can still be posted.
+ *  (4) pack_count and pack_bytes are those of pack; all that was added before a capsule in it was
+ *      posted.
  */
 #include "fabric/fab_rdma_plan.h"
 #include "base/num.h"
@@ -36,6 +42,7 @@ void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limit
 	ASSERT(limits->signal_every > 0 && limits->signal_every <= limits->depth / 2);
 	*plan = (struct fab_rdma_plan){ .limits = *limits, .ring = ring };
 	list_init(&plan->out);
+	list_init(&plan->pack);
 	list_init(&plan->reads);
 	list_init(&plan->done);
 }
@@ -61,6 +68,59 @@ void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx)
 static bool full(const struct fab_rdma_plan *plan)
 {
 	return plan->posted - plan->retired == plan->limits.depth;
+}
+
+/* Of capsules and writes; then only reads can be posted, each of which is signalled. */
+static bool nothing_follows(const struct fab_rdma_plan *plan)
+{
+	return list_empty(&plan->out) && list_empty(&plan->pack);
+}
+
+static struct fab_tx *first(const struct list *queue)
+{
+	return list_empty(queue) ? NULL : list_entry(queue->next, struct fab_tx, node);
+}
+
+/* Capsules at the front step aside, as far as they fit: the first always does. */
+static void pack_fill(struct fab_rdma_plan *plan)
+{
+	struct fab_tx *tx;
+
+	while ((tx = first(&plan->out)) != NULL && !is_write(tx)) {
+		uint32_t bytes = fab__rdma_capsule_bytes(tx);
+
+		if (plan->pack_count > 0 && plan->pack_bytes + bytes > plan->limits.pack_max)
+			return;
+		list_del(&tx->node);
+		list_push_back(&plan->pack, &tx->node);
+		plan->pack_count++;
+		plan->pack_bytes += bytes;
+	}
+}
+
+/* Does the pack leave before what is first on `out`? */
+static bool pack_leaves(const struct fab_rdma_plan *plan)
+{
+	const struct fab_tx *next = first(&plan->out);
+
+	if (plan->pack_count == 0)
+		return false;
+	return !next || !is_write(next) ||
+	       next->payload_bytes - plan->out_at > plan->limits.pass_max - plan->passed;
+}
+
+static void pack_cut(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
+{
+	struct list *node;
+
+	out->tx = first(&plan->pack);
+	out->count = plan->pack_count;
+	out->bytes = plan->pack_bytes;
+	while ((node = list_pop_front(&plan->pack)) != NULL)
+		list_push_back(&plan->done, node);
+	plan->pack_count = 0;
+	plan->pack_bytes = 0;
+	plan->passed = 0;
 }
 
 /* A piece of the first on `queue`; off it comes with the last. */
@@ -92,7 +152,7 @@ static void post(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 	plan->unsignalled++;
 	out->signalled = out->op == FAB_RDMA_READ ||
 			 plan->unsignalled >= plan->limits.signal_every ||
-			 (plan->holds && (list_empty(&plan->out) || full(plan)));
+			 (plan->holds && (nothing_follows(plan) || full(plan)));
 	if (!out->signalled)
 		return;
 	p->signalled = true;
@@ -107,17 +167,14 @@ bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 
 	if (full(plan))
 		return false;
-	if (!list_empty(&plan->out)) {
-		out->tx = list_entry(plan->out.next, struct fab_tx, node);
-		out->op = is_write(out->tx) ? FAB_RDMA_WRITE : FAB_RDMA_SEND;
-		out->at = 0;
-		out->bytes = 0;
-		if (out->op == FAB_RDMA_WRITE) {
-			cut(out, &plan->out, &plan->out_at, l->chunk_max);
-		} else {
-			list_del(&out->tx->node);
-			list_push_back(&plan->done, &out->tx->node);
-		}
+	pack_fill(plan);
+	*out = (struct fab_rdma_work){ .op = FAB_RDMA_SEND };
+	if (pack_leaves(plan)) {
+		pack_cut(plan, out);
+	} else if (!list_empty(&plan->out)) {
+		out->op = FAB_RDMA_WRITE;
+		cut(out, &plan->out, &plan->out_at, l->chunk_max);
+		plan->passed += plan->pack_count > 0 ? out->bytes : 0;
 	} else if (!list_empty(&plan->reads) && plan->reads_out < l->reads_max) {
 		out->op = FAB_RDMA_READ;
 		cut(out, &plan->reads, &plan->reads_at, l->chunk_max);
@@ -153,7 +210,7 @@ int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq)
 
 bool fab__rdma_plan_waits(const struct fab_rdma_plan *plan)
 {
-	return plan->signals_out > 0 || !list_empty(&plan->out) || !list_empty(&plan->reads);
+	return plan->signals_out > 0 || !nothing_follows(plan) || !list_empty(&plan->reads);
 }
 
 void fab__rdma_plan_abort(struct fab_rdma_plan *plan)
@@ -162,10 +219,15 @@ void fab__rdma_plan_abort(struct fab_rdma_plan *plan)
 
 	if (plan->posted != plan->retired)
 		ASSERT(fab__rdma_plan_done(plan, plan->posted - 1) == 0);
+	while ((node = list_pop_front(&plan->pack)) != NULL)
+		list_push_back(&plan->done, node);
 	while ((node = list_pop_front(&plan->out)) != NULL)
 		list_push_back(&plan->done, node);
 	while ((node = list_pop_front(&plan->reads)) != NULL)
 		list_push_back(&plan->done, node);
+	plan->pack_count = 0;
+	plan->pack_bytes = 0;
+	plan->passed = 0;
 	plan->out_at = 0;
 	plan->reads_at = 0;
 }

@@ -16,16 +16,19 @@ struct fab_rdma_limits {
 	uint32_t chunk_max;    /* bytes of one work request                     */
 	uint32_t inline_max;   /* bytes that may go with the work request       */
 	uint32_t signal_every; /* at least one of so many is signalled          */
+	uint32_t pack_max;     /* bytes of several capsules in one SEND         */
+	uint32_t pass_max;     /* ... that wait for so many of payload behind   */
 };
 
 enum fab_rdma_op { FAB_RDMA_SEND, FAB_RDMA_WRITE, FAB_RDMA_READ };
 
 struct fab_rdma_work {
 	enum fab_rdma_op op;
-	struct fab_tx *tx;
-	uint32_t at; /* of the payload, this piece */
-	uint32_t bytes;
-	uint32_t seq; /* names it in its completion; seq % depth is like no other's in flight */
+	struct fab_tx *tx; /* of a SEND the first of `count`, one behind the other on `done` */
+	uint32_t count;
+	uint32_t at;    /* of the payload, this piece */
+	uint32_t bytes; /* of it; of a SEND all there is in it */
+	uint32_t seq;   /* names it in its completion; seq % depth is like no other's in flight */
 	bool signalled;
 };
 
@@ -38,10 +41,14 @@ struct fab_rdma_posted {
 struct fab_rdma_plan {
 	struct fab_rdma_limits limits;
 	struct list out;   /* fab_tx: capsules and writes, in order */
+	struct list pack;  /* fab_tx: capsules of the next SEND     */
 	struct list reads; /* fab_tx: reads, in order               */
 	struct list done;  /* fab_tx                                */
 	uint32_t out_at;   /* of the first's payload, so much is posted */
 	uint32_t reads_at;
+	uint32_t pack_count;
+	uint32_t pack_bytes;
+	uint32_t passed; /* bytes of payload posted since the pack was begun */
 	uint32_t posted; /* work requests since the start, modulo 2^32 */
 	uint32_t retired;
 	uint32_t reads_out;
@@ -59,9 +66,17 @@ void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limit
  */
 void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx);
 
+/* What a SEND takes of a capsule: its header, and its body unless that is long. */
+static inline uint32_t fab__rdma_capsule_bytes(const struct fab_tx *tx)
+{
+	bool behind = tx->body && tx->body_bytes <= FAB_BODY_MAX;
+
+	return (uint32_t)sizeof(tx->hdr) + (behind ? tx->body_bytes : 0);
+}
+
 /*
- * The next work request to post; false: none now.  A SEND's `tx` is on `done` with it: its bytes
- * are to be copied before anything else is asked of the plan.
+ * The next work request to post; false: none now.  The capsules of a SEND are on `done` with it:
+ * their bytes are to be copied before anything else is asked of the plan.
  */
 must_check bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out);
 

@@ -16,6 +16,7 @@
 static struct fab_rdma_plan plan;
 static struct fab_rdma_posted ring[DEPTH_MAX];
 static struct fab_tx txs[TXS];
+static const uint8_t some[2000];
 
 static void begin(uint32_t depth, uint32_t reads, uint32_t chunk, uint32_t every)
 {
@@ -35,7 +36,7 @@ static struct fab_tx *add(uint32_t i, enum fab_tx_kind kind, uint32_t payload_by
 	return &txs[i];
 }
 
-/* What is posted now: "S" a capsule, "W8" "R8" so many bytes, "!" signalled. */
+/* What is posted now: "S" a capsule, "S*3" several, "W8" "R8" so many bytes, "!" signalled. */
 static const char *posted(void)
 {
 	static char text[1024];
@@ -50,7 +51,10 @@ static const char *posted(void)
 
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? " " : "",
 					 name);
-		if (work.bytes)
+		if (work.count > 1)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "*%u",
+						 work.count);
+		if (work.op != FAB_RDMA_SEND && work.bytes)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%u",
 						 work.bytes);
 		if (work.signalled)
@@ -92,14 +96,55 @@ static const struct {
 	{ "a payload cut by a full queue", 4, 1, 8, 2, "W100", "W8 W8! W8 W8!" },
 };
 
+/* With up to three headers, or 200 bytes, in a SEND, which wait for up to 16 bytes of payload: Bn is
+ * a capsule whose body has n bytes. */
+static const struct {
+	const char *name;
+	uint32_t depth, chunk, every;
+	const char *add;
+	const char *posted;
+} packed[] = {
+	{ "capsules go together", 16, 8, 8, "S S S", "S*3" },
+	{ "as far as they fit", 16, 8, 8, "S S S S S S S", "S*3 S*3 S" },
+	{ "bodies count", 16, 8, 8, "S B72 S S B100 B1024 S", "S*2 S*2 S S S" },
+	{ "a long body does not", 16, 8, 8, "S B2000 S", "S*3" },
+	{ "behind the payload of all of them", 16, 8, 8, "W8 S W8 S W8 S", "W8 W8 W8 S*3!" },
+	{ "but they do not wait for ever", 16, 8, 8, "S W8 S W8 S W8 S", "W8 W8 S*3 W8 S!" },
+	{ "nor for a payload that is long", 16, 8, 8, "S W17 S", "S W8 W8 W1 S!" },
+	{ "what went before a capsule came is none that it waited for", 16, 8, 8, "W64 S W16 S",
+	  "W8 W8 W8 W8 W8 W8 W8 W8! W8 W8 S*2!" },
+	{ "the first that does not fit stays behind its like", 16, 8, 8, "S S S S W8",
+	  "S*3 W8 S!" },
+	{ "reads wait for all of them", 16, 8, 8, "R8 S W8 S", "W8 S*2! R8!" },
+	{ "a queue that is full is heard of, and the capsules come later", 4, 8, 2,
+	  "S W8 W8 S W24 S", "W8 W8! S*2 W8!" },
+};
+
+static void add_all(const char *what);
+
+Test(fab_rdma_plan, packs_what_the_table_says)
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(packed); i++) {
+		begin(packed[i].depth, 4, packed[i].chunk, packed[i].every);
+		plan.limits.pack_max = 200;
+		plan.limits.pass_max = 16;
+		add_all(packed[i].add);
+		cr_expect_str_eq(posted(), packed[i].posted, "%s", packed[i].name);
+	}
+}
+
 static void add_all(const char *what)
 {
 	for (uint32_t i = 0; *what; i++) {
-		enum fab_tx_kind kind = *what == 'S'   ? FAB_TX_REPLY
-					: *what == 'W' ? FAB_TX_PART
-						       : FAB_TX_FETCH;
+		bool body = *what == 'B';
+		enum fab_tx_kind kind = *what == 'S' || body ? FAB_TX_REPLY
+					: *what == 'W'       ? FAB_TX_PART
+							     : FAB_TX_FETCH;
+		uint32_t bytes = (uint32_t)strtoul(what + 1, (char **)&what, 10);
 
-		add(i, kind, (uint32_t)strtoul(what + 1, (char **)&what, 10));
+		txs[i].body = body ? some : NULL;
+		txs[i].body_bytes = body ? bytes : 0;
+		add(i, kind, body ? 0 : bytes);
 		what += *what == ' ';
 	}
 }
@@ -182,18 +227,42 @@ Test(fab_rdma_plan, an_end_gives_everything_back_once)
 	cr_assert_eq(done(), 0);
 }
 
+static bool gone[TXS]; /* posted, to its last byte */
+
+/* No capsule before one that was added earlier, nor before a payload that was. */
+static uint32_t sent_in_order(const struct fab_rdma_work *work, uint32_t sent, uint64_t seed)
+{
+	const struct list *node = &work->tx->node;
+
+	cr_assert(work->count == 1 || work->bytes <= plan.limits.pack_max);
+	for (uint32_t n = 0; n < work->count; n++, node = node->next) {
+		uint32_t i = (uint32_t)(list_entry(node, struct fab_tx, node) - txs);
+
+		cr_assert_geq(i, sent, "seed %llu", (unsigned long long)seed);
+		gone[i] = true;
+		for (; sent < i; sent++)
+			cr_assert(gone[sent] || txs[sent].kind == FAB_TX_FETCH, "seed %llu: %u, %u",
+				  (unsigned long long)seed, sent, i);
+	}
+	return sent;
+}
+
 /* Whatever comes, nothing overflows, everything ends, and what was added in order stays in it. */
 Test(fab_rdma_plan, any_mix_ends_within_the_limits)
 {
 	struct rand_state rand;
 
 	for (uint64_t seed = 1; seed <= 2000; seed++) {
-		uint32_t added = 0, back = 0, last_signal = 0, chunk, turns = 0, written = 0;
+		uint32_t added = 0, back = 0, last_signal = 0, chunk, turns = 0, written = 0,
+			 sent = 0;
 		bool any_signal = false;
 
+		memset(gone, 0, sizeof(gone));
 		rand_seed(&rand, seed);
 		chunk = 1 + (uint32_t)rand_below(&rand, 30);
 		begin(4u << rand_below(&rand, 4), 1 + (uint32_t)rand_below(&rand, 3), chunk, 2);
+		plan.limits.pack_max = 64 * (uint32_t)rand_below(&rand, 6);
+		plan.limits.pass_max = 20 * (uint32_t)rand_below(&rand, 6);
 		while ((added < TXS || back < TXS) && turns++ < 10000) {
 			struct fab_rdma_work work;
 
@@ -211,12 +280,15 @@ Test(fab_rdma_plan, any_mix_ends_within_the_limits)
 
 				cr_assert_leq(plan.posted - plan.retired, plan.limits.depth);
 				cr_assert_leq(plan.reads_out, plan.limits.reads_max);
-				cr_assert_leq(work.bytes, chunk);
-				if (work.op != FAB_RDMA_READ) {
+				cr_assert(work.op == FAB_RDMA_SEND || work.bytes <= chunk);
+				if (work.op == FAB_RDMA_WRITE) {
 					cr_assert_geq(i, written, "seed %llu",
 						      (unsigned long long)seed);
 					written = i;
+					gone[i] = work.at + work.bytes == txs[i].payload_bytes;
 				}
+				if (work.op == FAB_RDMA_SEND)
+					sent = sent_in_order(&work, sent, seed);
 				if (work.signalled) {
 					last_signal = work.seq;
 					any_signal = true;
