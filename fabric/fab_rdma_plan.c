@@ -2,9 +2,9 @@
 /*
  * Planning work requests.
  *
- *   add --> out: capsule, write, write, capsule ... -- writes --+            retired    posted
- *       |     `-- capsules --> pack ----------------------------+-> next --> ring: [ in flight | ]
- *       +-> reads: read, read ... (reads_max in flight) --------+                done <-- retire
+ *   add --> out: capsule, write, capsule ... -- writes -------+          retired    posted
+ *       |     `-- capsules --> pack ------------------------+-> next --> ring: [ in flight | ]
+ *       +-> reads: read, read ... (reads_max in flight) ----+                done <-- retire
  *
  * A packet costs a card, and the kernel in place of one, as much as the 64 bytes that are a reply
  * cost us.  So capsules that are there together go together, in one SEND behind the payload of all
@@ -23,7 +23,8 @@
  *
  *  (1) At most limits.depth are in flight, of which one in signal_every is signalled: so the
  *      send queue never overflows, and never fills up with what will not be heard of.
- *  (2) A fab_tx is on out, pack, reads or done, or in the ring at its last work request; one of them.
+ *  (2) A fab_tx is on out, pack, reads or done, or in the ring at its last work request; one of
+ *      them.
  *  (3) Of what is in flight, nothing that a buffer waits for is behind the last signalled, unless
  *      something can still be posted.
  *  (4) pack_count and pack_bytes are those of pack; all that was added before a capsule in it was

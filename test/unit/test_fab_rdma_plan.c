@@ -96,8 +96,8 @@ static const struct {
 	{ "a payload cut by a full queue", 4, 1, 8, 2, "W100", "W8 W8! W8 W8!" },
 };
 
-/* With up to three headers, or 200 bytes, in a SEND, which wait for up to 16 bytes of payload: Bn is
- * a capsule whose body has n bytes. */
+/* With up to three headers, or 200 bytes, in a SEND, which wait for up to 16 bytes of payload: Bn
+ * is a capsule whose body has n bytes. */
 static const struct {
 	const char *name;
 	uint32_t depth, chunk, every;
