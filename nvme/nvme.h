@@ -26,7 +26,8 @@
  *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
  *	file:PATH?size=8G    the same; the size of a file that is to be made
  *	mem:4G               memory of this process, gone when closed (no volatile cache)
- *	mem:4G?copy=off      nothing is moved or kept: what the driver costs, without the drive
+ *	mem:4G?copy=off      nothing is moved or kept: what the driver costs, without the drive;
+ *	                     copy=past, copy=through: the caches, whatever this machine's cards do
  *
  * Units: a block is 4096 bytes, whatever format the namespace has.
  */
@@ -388,12 +389,12 @@ void nvme_qpair_disarm(struct nvme_qpair *qp);
 /* ---- counters ------------------------------------------------------------------ */
 
 struct nvme_stats {
-	uint64_t command_count;     /* submitted */
-	uint64_t ring_count;        /* doorbells, or their words in memory */
-	uint64_t error_count;       /* commands that completed with an error */
-	uint64_t soft_copied_bytes; /* by a soft controller's CPU: mem: drives */
-	uint64_t soft_near_bytes;   /* of these: read into memory that is near */
-	uint64_t syscall_count;     /* by a soft controller: file: drives */
+	uint64_t command_count;      /* submitted */
+	uint64_t ring_count;         /* doorbells, or their words in memory */
+	uint64_t error_count;        /* commands that completed with an error */
+	uint64_t soft_copied_bytes;  /* by a soft controller's CPU: mem: drives */
+	uint64_t soft_through_bytes; /* of these: read with stores through the caches */
+	uint64_t syscall_count;      /* by a soft controller: file: drives */
 };
 
 /* nvme_qpair_stats - of this queue pair since its creation.  The queue pair's thread. */

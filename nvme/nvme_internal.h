@@ -280,12 +280,20 @@ const char *nvme__status_text(uint32_t status);
 
 enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VFIO_USER };
 
+/* How a memory drive gives out what is read. */
+enum nvme_mem_copy {
+	NVME_COPY_AS_CARDS, /* past the caches, unless cards of this machine write into them */
+	NVME_COPY_PAST,
+	NVME_COPY_THROUGH,
+	NVME_COPY_OFF, /* not at all */
+};
+
 struct nvme_name {
 	enum nvme_name_kind kind;
-	uint64_t size_bytes; /* file:, mem:; 0: not given (file: only) */
-	bool no_copy;        /* mem: only: it moves no data */
-	uint32_t nsid;       /* pci:, vfio-user:; 0: not given */
-	char path[4096];     /* file:, vfio-user:; pci: as sysfs writes it, 0000:01:00.0 */
+	uint64_t size_bytes;     /* file:, mem:; 0: not given (file: only) */
+	enum nvme_mem_copy copy; /* mem: only */
+	uint32_t nsid;           /* pci:, vfio-user:; 0: not given */
+	char path[4096];         /* file:, vfio-user:; pci: as sysfs writes it, 0000:01:00.0 */
 };
 
 must_check int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text,

@@ -3,7 +3,7 @@
  * Names of drives.
  *
  *   file:PATH[?size=SIZE]   PATH ends at the last '?': "file:a?b?size=1G" is the file "a?b"
- *   mem:SIZE[?copy=off]     SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
+ *   mem:SIZE[?copy=HOW]     SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
  *                           multiple of 4096
  *   pci:DOMAIN:BUS:DEV.FN[?nsid=N]     hexadecimal, as lspci -D writes it; N from 1 on
  *   vfio-user:PATH[?nsid=N]            of a socket; PATH as file: has it
@@ -95,13 +95,19 @@ static const char *parse_mem(struct nvme_name *out, const char *rest)
 	size_t size = query ? (size_t)(query - rest) : strlen(rest);
 	char text[32];
 
-	if (query && strcmp(query, "?copy=off") != 0)
-		return "after '?' only copy=off is known: no data is moved, to measure the driver";
+	out->copy = NVME_COPY_AS_CARDS;
+	if (query && strcmp(query, "?copy=off") == 0)
+		out->copy = NVME_COPY_OFF;
+	else if (query && strcmp(query, "?copy=past") == 0)
+		out->copy = NVME_COPY_PAST;
+	else if (query && strcmp(query, "?copy=through") == 0)
+		out->copy = NVME_COPY_THROUGH;
+	else if (query)
+		return "after '?' only copy= is known: off, past, through (the caches), to measure";
 	if (size >= sizeof(text))
 		return "the size is larger than 1024T";
 	memcpy(text, rest, size);
 	text[size] = 0;
-	out->no_copy = query != NULL;
 	return parse_size(text, &out->size_bytes);
 }
 
@@ -199,7 +205,7 @@ int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text, si
 	out->size_bytes = 0;
 	out->path[0] = 0;
 	out->nsid = 0;
-	out->no_copy = false;
+	out->copy = NVME_COPY_AS_CARDS;
 	if (strncmp(name, "file:", 5) == 0) {
 		out->kind = NVME_NAME_FILE;
 		wrong = parse_file(out, name + 5);

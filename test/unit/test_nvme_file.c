@@ -191,18 +191,29 @@ Test(nvme_file, memory_drive_reads_back_into_memory_that_is_near)
 {
 	struct nvme_stats far, near;
 
-	fixture_up_name(&f, "mem:16M", 64);
+	fixture_up_name(&f, "mem:16M?copy=past", 64);
 	write_read_every_length();
 	nvme_qpair_stats(f.qp, &far);
-	cr_assert_eq(far.soft_near_bytes, 0);
+	cr_assert_eq(far.soft_through_bytes, 0);
 	nvme_dma_near(f.dma, f.iova, f.buf_bytes);
 	write_read_every_length();
 	nvme_qpair_stats(f.qp, &near);
-	cr_assert_eq(near.soft_near_bytes * 2, near.soft_copied_bytes - far.soft_copied_bytes,
+	cr_assert_eq(near.soft_through_bytes * 2, near.soft_copied_bytes - far.soft_copied_bytes,
 		     "what was read, and not what was written");
 	nvme_dma_unmap(f.dma, f.iova, f.buf_bytes);
 	cr_assert_not(nvme__dma_is_near(f.dma, (uint32_t)(f.iova >> NVME_WINDOW_SHIFT)));
 	cr_assert_eq(nvme_dma_map(f.dma, f.buf, f.buf_bytes, &f.iova), 0);
+	fixture_down(&f);
+}
+
+Test(nvme_file, memory_drive_reads_back_through_the_caches)
+{
+	struct nvme_stats stats;
+
+	fixture_up_name(&f, "mem:16M?copy=through", 64);
+	write_read_every_length();
+	nvme_qpair_stats(f.qp, &stats);
+	cr_assert_eq(stats.soft_through_bytes * 2, stats.soft_copied_bytes);
 	fixture_down(&f);
 }
 

@@ -23,7 +23,6 @@ Test(nvme_name, sound_names_are_taken_apart)
 		{ "mem:64K", "", 64 << 10 },
 		{ "mem:2g", "", 2ull << 30 },
 		{ "mem:1T", "", 1ull << 40 },
-		{ "mem:1G?copy=off", "", 1ull << 30 },
 		{ "mem:1024T", "", 1ull << 50 },
 	};
 	struct nvme_name out;
@@ -36,7 +35,29 @@ Test(nvme_name, sound_names_are_taken_apart)
 		cr_assert_eq(out.size_bytes, rows[i].size_bytes, "%s", rows[i].name);
 		cr_assert_eq(out.kind, rows[i].path[0] ? NVME_NAME_FILE : NVME_NAME_MEM);
 		cr_assert_eq(out.nsid, 0);
-		cr_assert_eq(out.no_copy, strchr(rows[i].name, '?') && !out.path[0]);
+		cr_assert_eq(out.copy, NVME_COPY_AS_CARDS);
+	}
+}
+
+Test(nvme_name, memory_drives_say_how_they_copy)
+{
+	static const struct {
+		const char *name;
+		enum nvme_mem_copy copy;
+	} rows[] = {
+		{ "mem:1G", NVME_COPY_AS_CARDS },
+		{ "mem:1G?copy=off", NVME_COPY_OFF },
+		{ "mem:1G?copy=past", NVME_COPY_PAST },
+		{ "mem:1G?copy=through", NVME_COPY_THROUGH },
+	};
+	struct nvme_name out;
+	char err[NVME_ERR_TEXT];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(nvme__name_parse(&out, rows[i].name, err, sizeof(err)), 0, "%s",
+			     rows[i].name);
+		cr_assert_eq(out.copy, rows[i].copy, "%s", rows[i].name);
+		cr_assert_eq(out.size_bytes, 1ull << 30);
 	}
 }
 
@@ -119,8 +140,9 @@ Test(nvme_name, each_refusal_begins_with_the_name_and_says_why)
 		{ "mem:0", "not a multiple" },
 		{ "mem:0G", "not a multiple" },
 		{ "mem:1000", "not a multiple" },
-		{ "mem:1G?copy=on", "only copy=off" },
-		{ "mem:1G?size=1G", "only copy=off" },
+		{ "mem:1G?copy=on", "only copy= is" },
+		{ "mem:1G?copy=offf", "only copy= is" },
+		{ "mem:1G?size=1G", "only copy= is" },
 		{ "mem:?copy=off", "a size is" },
 		{ "mem:1025T", "larger" },
 		{ "mem:99999999999999999999999999999", "larger" },
