@@ -296,8 +296,9 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
  * fab_send_part - put piece->bytes into the client's window at piece->window_at
  *
  * shm: copies (meant for what is small: tables, lists, inline files).  tcp: sends from where it
- * lies.  A reply given later announces it, so there is no need to wait for FAB_EVENT_SENT
- * before fab_reply(); only `bytes` stay lent until then.
+ * lies, and with the reply, if that is what is given next and these are whole blocks.  A reply
+ * given later announces it, so there is no need to wait for FAB_EVENT_SENT before fab_reply();
+ * only `bytes` stay lent until then.
  *
  * Returns: 1 done, no event comes; 0: FAB_EVENT_SENT follows.
  * Errors:  -ECONNRESET.  The piece stays the caller's.

@@ -71,6 +71,7 @@ struct fab_conn {
 	uint64_t rx_count; /* headers that came */
 	struct fab_hdr rx_hdr;
 	struct fab_call *rx_call; /* NULL: payload of a PART */
+	uint8_t *rx_payload;      /* where what lies behind the reply's body belongs; NULL: none */
 	uint8_t *rx_dst;
 	uint32_t rx_need;
 	uint32_t rx_done;

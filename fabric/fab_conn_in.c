@@ -2,7 +2,8 @@
 /*
  * A connection, the client's end: what comes in.
  *
- *   REPLY       header -> (body into call->body) -> fab__reply_parse() -> done[]
+ *   REPLY       header -> (body into call->body) -> (payload straight into the window)
+ *               -> fab__reply_parse() -> done[]
  *   PART        header -> payload straight into the window
  *   PULL        header -> DATA, from where it lies in the window
  *   POOL_ADDED  the region may be used
@@ -35,21 +36,53 @@ static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
 	return &conn->slots[i];
 }
 
+static void want(struct fab_conn *conn, uint8_t *dst, uint32_t bytes)
+{
+	conn->rx_wants = true;
+	conn->rx_dst = dst;
+	conn->rx_need = bytes;
+	conn->rx_done = 0;
+}
+
+/* So many bytes of a call's window; NULL: they are not in it. */
+static uint8_t *window_find(const struct fab_call *call, uint64_t at, uint32_t bytes)
+{
+	if (!call || !call->region || at > call->window_bytes || bytes > call->window_bytes - at)
+		return NULL;
+	return (uint8_t *)call->region->memory + call->window_offset + at;
+}
+
+/* Behind a reply and its body.  True: there is some. */
+static bool payload_next(struct fab_conn *conn)
+{
+	if (!conn->rx_payload)
+		return false;
+	want(conn, conn->rx_payload, conn->rx_hdr.window_bytes);
+	conn->rx_payload = NULL;
+	return true;
+}
+
 static int reply_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 {
-	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
+	const struct fab_hdr *hdr = &conn->rx_hdr;
+	struct fab_slot *slot = slot_find(conn, hdr->request_id);
 
 	if (unlikely(!slot))
 		return protocol_error(conn, "the appliance answered what was not asked");
+	if (hdr->window_bytes) {
+		conn->rx_payload = window_find(slot->call, hdr->window_offset, hdr->window_bytes);
+		if (conn->direct || conn->onesided || hdr->status || !conn->rx_payload ||
+		    hdr->window_bytes > FAB_PAYLOAD_MAX)
+			return protocol_error(conn,
+					      "the appliance sent bytes that no window asked for");
+	}
 	conn->rx_call = slot->call;
-	if (conn->rx_hdr.body_bytes <= FAB_SMALL_MAX) {
-		memcpy(slot->call->body, w->small, FAB_SMALL_MAX);
+	if (hdr->body_bytes > FAB_SMALL_MAX) {
+		want(conn, slot->call->body, hdr->body_bytes);
 		return 0;
 	}
-	conn->rx_wants = true;
-	conn->rx_dst = slot->call->body;
-	conn->rx_need = conn->rx_hdr.body_bytes;
-	conn->rx_done = 0;
+	memcpy(slot->call->body, w->small, FAB_SMALL_MAX);
+	(void)payload_next(conn);
 	return 0;
 }
 
@@ -77,22 +110,17 @@ static int reply_end(struct fab_conn *conn, struct fab_call **done)
 static uint8_t *piece_find(struct fab_conn *conn, const struct fab_piece_hdr *p)
 {
 	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
-	struct fab_call *call = slot ? slot->call : NULL;
 
-	if (!call || !call->region || p->window_at > call->window_bytes ||
-	    p->length_bytes > call->window_bytes - p->window_at)
-		return NULL;
-	return (uint8_t *)call->region->memory + call->window_offset + p->window_at;
+	return window_find(slot ? slot->call : NULL, p->window_at, p->length_bytes);
 }
 
 static int part_begin(struct fab_conn *conn, const struct fab_piece_hdr *p)
 {
-	conn->rx_dst = piece_find(conn, p);
-	if (!conn->rx_dst)
+	uint8_t *dst = piece_find(conn, p);
+
+	if (!dst)
 		return protocol_error(conn, "the appliance sent bytes that no window asked for");
-	conn->rx_wants = true;
-	conn->rx_need = p->length_bytes;
-	conn->rx_done = 0;
+	want(conn, dst, p->length_bytes);
 	return 0;
 }
 
@@ -153,6 +181,8 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 		if (got <= 0)
 			return got;
 		conn->rx_wants = false;
+		if (payload_next(conn))
+			return -EAGAIN;
 	}
 	return conn->rx_call ? reply_end(conn, done) : -EAGAIN;
 }

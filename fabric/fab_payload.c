@@ -5,11 +5,15 @@
  *   shm   the window is memory: copied here and now, or written by a drive.
  *   rdma  written to, or read from, where the client said that its pool is.
  *   tcp   fab_send_part:  PART + bytes  -->           left: FAB_EVENT_SENT
+ *                         or, when the reply is what is sent next, REPLY + bytes
  *         fab_pull:       PULL  -->  DATA + bytes     there: FAB_EVENT_PULLED
  *                         (at most 32 asked for; the others wait on pull_waits)
  *
- * Invariant: (1) a piece counts in pieces_out from fab_send_part() or fab_pull() == 0 until
- * its event has been returned, and goes onto srv->back once.
+ * Invariants:
+ *  (1) A piece counts in pieces_out from fab_send_part() or fab_pull() == 0 until its event has
+ *      been returned, and goes onto srv->back once.
+ *  (2) One PART of a session may be held back, until anything else is sent there or the session is
+ *      flushed: so what is sent leaves in its order, and nothing waits longer than without.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -66,21 +70,53 @@ static void piece_back(struct fab_piece *piece, int status)
 	list_push_back(&in->session->srv->back, &in->node);
 }
 
-static void piece_send(struct fab__session *s, struct fab_req *req, struct fab_piece *piece,
-		       uint8_t type, uint32_t pull)
+/* A capsule of a piece's own: PULL, or PART with its bytes behind it. */
+static void piece_build(struct fab_piece *piece, uint8_t type, uint32_t pull)
 {
 	struct fab__piece *in = inside(piece);
 	struct fab_piece_hdr hdr = { piece->window_at, piece->length_bytes, pull };
 
-	fab__piece_build(&in->tx.hdr, type, req->id, &hdr);
+	fab__piece_build(&in->tx.hdr, type, piece->req->id, &hdr);
 	in->tx.body = NULL;
 	in->tx.body_bytes = 0;
 	in->tx.payload = type == FAB_PART ? piece->bytes : NULL;
 	in->tx.payload_bytes = type == FAB_PART ? piece->length_bytes : 0;
 	in->tx.kind = type == FAB_PART ? FAB_TX_PART : FAB_TX_CONTROL;
-	fab__session_dirty(s);
-	if (s->link->ops->send(s->link, &in->tx) && type == FAB_PART)
+}
+
+void fab__part_release(struct fab__session *s)
+{
+	struct fab_piece *piece = s->held;
+
+	if (!piece)
+		return;
+	s->held = NULL;
+	piece_build(piece, FAB_PART, 0);
+	if (s->link->ops->send(s->link, &inside(piece)->tx))
 		piece_back(piece, 0);
+}
+
+bool fab__session_send(struct fab__session *s, struct fab_tx *tx)
+{
+	fab__part_release(s);
+	fab__session_dirty(s);
+	return s->link->ops->send(s->link, tx);
+}
+
+struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *req)
+{
+	struct fab_piece *piece = s->held;
+
+	if (!piece || piece->req != req ||
+	    (piece->window_at | piece->length_bytes) % BLOCK_SIZE != 0)
+		return NULL;
+	s->held = NULL;
+	return piece;
+}
+
+void fab__part_sent(struct fab_piece *piece, int status)
+{
+	piece_back(piece, status);
 }
 
 /* Where the other side's verbs know `at` of the window. */
@@ -104,8 +140,7 @@ static void piece_move(struct fab__session *s, struct fab_req *req, struct fab_p
 	in->tx.payload = piece->bytes;
 	in->tx.payload_bytes = piece->length_bytes;
 	in->tx.remote = remote_at(req, piece->window_at);
-	fab__session_dirty(s);
-	ASSERT(s->link->ops->send(s->link, &in->tx) == 0);
+	ASSERT(!fab__session_send(s, &in->tx));
 }
 
 /* Over rdma the card says whether the peer's answers: what was asked of it must get done. */
@@ -139,7 +174,8 @@ static void pulls_send(struct fab__session *s)
 
 		s->pull_free &= s->pull_free - 1;
 		s->pulls[pull] = piece;
-		piece_send(s, piece->req, piece, FAB_PULL, pull);
+		piece_build(piece, FAB_PULL, pull);
+		(void)fab__session_send(s, &inside(piece)->tx);
 	}
 }
 
@@ -172,10 +208,13 @@ int fab_send_part(struct fab_req *req, struct fab_piece *piece)
 		return 1;
 	}
 	piece_init(s, req, piece, false);
-	if (s->onesided)
+	if (s->onesided) {
 		piece_move(s, req, piece, FAB_TX_PART);
-	else
-		piece_send(s, req, piece, FAB_PART, 0);
+		return 0;
+	}
+	fab__part_release(s);
+	fab__session_dirty(s);
+	s->held = piece;
 	return 0;
 }
 
@@ -243,7 +282,7 @@ void fab__sent_drain(struct fab__session *s)
 
 	while ((tx = s->link->ops->sent(s->link)) != NULL) {
 		if (tx->kind == FAB_TX_REPLY)
-			fab__reply_sent(s, tx);
+			fab__reply_sent(s, tx, status);
 		else if (tx->kind == FAB_TX_PART || tx->kind == FAB_TX_FETCH)
 			piece_back(outside(container_of(tx, struct fab__piece, tx)), status);
 		else if (tx->hdr.type == FAB_POOL_ADDED)
@@ -256,6 +295,9 @@ void fab__pieces_abort(struct fab__session *s)
 {
 	struct list *node;
 
+	if (s->held)
+		piece_back(s->held, -ECONNRESET);
+	s->held = NULL;
 	for (uint32_t i = 0; i < FAB_PULLS_MAX; i++) {
 		if (s->pulls[i])
 			piece_back(s->pulls[i], -ECONNRESET);
@@ -263,87 +305,4 @@ void fab__pieces_abort(struct fab__session *s)
 	}
 	while ((node = list_pop_front(&s->pull_waits)) != NULL)
 		piece_back(outside(list_entry(node, struct fab__piece, node)), -ECONNRESET);
-}
-
-/*
- * Over shm the control side makes pools ready and the core looks at them:
- *   R1 -> A1   memory, size and IOVA are stored before `ready` says so.
- */
-void fab__pool_publish(struct fab_pool *pool)
-{
-	atomic_store_explicit(&pool->ready, true, memory_order_release); /* R1 */
-}
-
-bool fab__pool_is_ready(const struct fab_pool *pool)
-{
-	return atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
-}
-
-/* What a POOL_ADD says; over tcp no address. */
-static int offer_parse(const struct fab__session *s, const struct fab_hdr *hdr,
-		       const struct fab_hdr_wire *w, struct fab_remote *remote, uint64_t *size)
-{
-	struct fab_offer_wire body = { 0 };
-	uint32_t bytes = s->onesided ? sizeof(body) : sizeof(struct fab_pool_wire);
-	uint64_t end;
-
-	if (hdr->body_bytes != bytes || hdr->window_region > FAB_POOLS_MAX ||
-	    (hdr->window_region == 0 && !s->onesided))
-		return -EPROTO;
-	memcpy(&body, w->small, bytes);
-	*size = le64_get(body.size_bytes);
-	*remote = (struct fab_remote){ le64_get(body.address), le32_get(body.key) };
-	return add_overflows(remote->address,
-			     align_up(min_u64(*size, UINT64_MAX / 2), FAB_POOL_ALIGN), &end)
-		       ? -EPROTO
-		       : 0;
-}
-
-/* Over rdma, region 0: where the client keeps its long bodies.  Once, and there is no answer. */
-static int longs_offered(struct fab__session *s, const struct fab_remote *remote, uint64_t size)
-{
-	if (s->rdma->longs_count > 0 ||
-	    size != (uint64_t)s->pub.limits.long_bodies * FAB_LONG_BODY_MAX)
-		return -EPROTO;
-	s->rdma->longs = *remote;
-	s->rdma->longs_count = s->pub.limits.long_bodies;
-	return 0;
-}
-
-/* Over tcp and rdma the memory is the client's; over tcp it has not even an address. */
-int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struct fab_hdr_wire *w)
-{
-	struct fab_pool_wire body;
-	struct fab_remote remote;
-	struct fab_pool *pool;
-	uint64_t size;
-	int status = 0, err;
-
-	err = offer_parse(s, hdr, w, &remote, &size);
-	if (err)
-		return err;
-	if (hdr->window_region == 0)
-		return longs_offered(s, &remote, size);
-	pool = &s->pools[hdr->window_region - 1];
-	if (fab__pool_is_ready(pool) || pool->tx_busy || size == 0)
-		return -EPROTO;
-	if (size > s->pub.limits.pool_max_bytes - s->pools_bytes ||
-	    align_up(size, FAB_POOL_ALIGN) > s->pub.limits.pool_max_bytes - s->pools_bytes)
-		status = -ENOSPC;
-	size = status ? 0 : align_up(size, FAB_POOL_ALIGN);
-	pool->size_bytes = size;
-	pool->remote = remote;
-	s->pools_bytes += size;
-	if (status == 0)
-		fab__pool_publish(pool);
-
-	fab__hdr_build(&pool->tx.hdr, FAB_POOL_ADDED, hdr->request_id);
-	pool->tx.hdr.window_region = le16_of(hdr->window_region);
-	pool->tx.hdr.deadline = le32_of((uint32_t)status);
-	pool->tx.kind = FAB_TX_CONTROL;
-	body.size_bytes = le64_of(size);
-	fab__tx_body(&pool->tx, &body, sizeof(body));
-	fab__session_dirty(s);
-	pool->tx_busy = !s->link->ops->send(s->link, &pool->tx);
-	return 0;
 }

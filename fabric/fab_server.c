@@ -259,8 +259,10 @@ void fab_server_flush(struct fab_server *srv)
 
 	while ((node = list_pop_front(&srv->dirty)) != NULL) {
 		struct fab__session *s = list_entry(node, struct fab__session, dirty_node);
-		int err = s->link->ops->flush(s->link);
+		int err;
 
+		fab__part_release(s);
+		err = s->link->ops->flush(s->link);
 		if (!s->direct)
 			fab__sent_drain(s);
 		if (s->onesided)

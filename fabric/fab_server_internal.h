@@ -126,6 +126,7 @@ struct fab__req {
 	int32_t long_slot;       /* -1: none                         */
 	uint32_t body_bytes;
 	const uint8_t *body_at; /* `body` or a long one */
+	struct fab_piece *part; /* whose payload the reply takes along; NULL: none */
 	struct fab_tx tx;
 	_Alignas(64) uint8_t body[FAB_BODY_MAX]; /* the request's, then the reply's */
 };
@@ -246,6 +247,7 @@ struct fab__session {
 	uint32_t pull_free; /* bits */
 	uint64_t stall_ns;  /* when the peer must have answered a PULL; UINT64_MAX: none is out */
 	struct list pull_waits;
+	struct fab_piece *held; /* tcp: a PART that a reply may take along; NULL: none */
 	uint32_t pieces_out;
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
@@ -271,19 +273,28 @@ void fab__session_expire(struct fab__session *s, uint64_t now_ns);
 void fab__session_dirty(struct fab__session *s);
 struct fab__session *fab__session_of(struct fab_session *pub);
 
-/* fab_payload.c */
+/* fab_pool.c */
 void fab__pool_publish(struct fab_pool *pool);
 bool fab__pool_is_ready(const struct fab_pool *pool);
-/* fab_session.c: a reply has left */
-void fab__reply_sent(struct fab__session *s, struct fab_tx *tx);
+must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
+			     const struct fab_hdr_wire *w);
+/* fab_session.c: a reply has left, and what it took along */
+void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status);
+
+/* fab_payload.c */
+/* Everything of an open session goes through here.  True: it has left, else sent() returns it. */
+bool fab__session_send(struct fab__session *s, struct fab_tx *tx);
+/* The PART that is held back, if any: out with it. */
+void fab__part_release(struct fab__session *s);
+/* ... or to a reply of the same request, which is sent next; NULL: there is none to take along. */
+struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *req);
+void fab__part_sent(struct fab_piece *piece, int status);
 void fab__sent_drain(struct fab__session *s);
 must_check int fab__data_begin(struct fab__session *s);
 void fab__data_end(struct fab__session *s);
 void fab__pieces_abort(struct fab__session *s);
 /* rdma: what was asked of the card must get done in FAB_STALL_NS. */
 void fab__stall_watch(struct fab__session *s);
-must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
-			     const struct fab_hdr_wire *w);
 
 /* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
 

@@ -63,6 +63,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 		s->reqs[i].pub.credit = i;
 		s->reqs[i].pub.session = &s->pub;
 		s->reqs[i].live = false;
+		s->reqs[i].part = NULL;
 		list_init(&s->reqs[i].cancel_node);
 	}
 	s->long_free =
@@ -75,6 +76,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pull_free = UINT32_MAX;
 	s->stall_ns = UINT64_MAX;
 	list_init(&s->pull_waits);
+	s->held = NULL;
 	s->pieces_out = 0;
 }
 
@@ -364,6 +366,15 @@ void fab__session_dirty(struct fab__session *s)
 		list_push_back(&s->srv->dirty, &s->dirty_node);
 }
 
+/* The bytes that would have gone before a reply as a PART: behind it, and no header more. */
+static void take_along(struct fab_tx *tx, const struct fab_piece *part)
+{
+	tx->hdr.window_block = le32_of(part->window_at / BLOCK_SIZE);
+	tx->hdr.window_blocks = le32_of(part->length_bytes / BLOCK_SIZE);
+	tx->payload = part->bytes;
+	tx->payload_bytes = part->length_bytes;
+}
+
 static void reply(struct fab_req *pub, int status, const void *body, uint32_t body_bytes,
 		  uint32_t retry_ms)
 {
@@ -389,10 +400,12 @@ static void reply(struct fab_req *pub, int status, const void *body, uint32_t bo
 		body = req->body;
 	}
 	fab__tx_body(&req->tx, body, body_bytes);
+	req->part = status == 0 ? fab__part_adopt(s, pub) : NULL;
+	if (req->part)
+		take_along(&req->tx, req->part);
 	s->srv->stat.replies++;
-	fab__session_dirty(s);
-	if (s->link->ops->send(s->link, &req->tx))
-		req_free(s, req);
+	if (fab__session_send(s, &req->tx))
+		fab__reply_sent(s, &req->tx, 0);
 }
 
 void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_bytes)
@@ -405,9 +418,14 @@ void fab_reply_busy(struct fab_req *req, uint32_t retry_ms)
 	reply(req, -EBUSY, NULL, 0, retry_ms);
 }
 
-void fab__reply_sent(struct fab__session *s, struct fab_tx *tx)
+void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status)
 {
-	req_free(s, container_of(tx, struct fab__req, tx));
+	struct fab__req *req = container_of(tx, struct fab__req, tx);
+
+	if (req->part)
+		fab__part_sent(req->part, status);
+	req->part = NULL;
+	req_free(s, req);
 }
 
 void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *sums,

@@ -5,7 +5,7 @@
 --     tshark    -X lua_script:fabric/weka.lua -r capture.pcap -Y 'weka.status < 0'
 --
 -- Any port: a stream whose first word is the magic is ours.  A capsule is a header of 64 bytes, its
--- body if that is longer than 28 bytes, and behind PART and DATA as much payload as they say.
+-- body if that is longer than 28 bytes, and behind PART, DATA and REPLY as much payload as they say.
 -- Each request and its reply point at each other, with the time between them.
 
 local weka = Proto("weka", "WEKA fabric")
@@ -264,6 +264,8 @@ local function capsule_bytes(buffer, at)
 	local whole = HEADER + (body > SMALL and body or 0)
 	if type == PART or type == DATA then
 		whole = whole + buffer(at + 36, 4):le_uint()
+	elseif type == REPLY then
+		whole = whole + 4096 * buffer(at + 28, 4):le_uint()
 	end
 	return whole
 end

@@ -59,8 +59,7 @@ class Client:
     def __init__(self, host, port, key_id, secret, lane=bytes(16)):
         self.sock = socket.create_connection((host, port), timeout=30)
         self.pool = bytearray(POOL)
-        self.next_id = 0
-        self.parts = 0
+        self.next_id, self.brought = 0, {PART: 0, REPLY: 0}
         self.hello(key_id, secret, lane)
         self.sock.sendall(capsule(POOL_ADD, struct.pack("<Q", POOL), region=1))
         kind, head, _ = self.receive()
@@ -77,7 +76,7 @@ class Client:
 
     def receive(self):
         head = self.take(64)
-        magic, version, kind, region, request_id, status, size, _, _ = struct.unpack_from("<4sBBHQiIII", head)
+        magic, version, kind, region, request_id, status, size, block, blocks = struct.unpack_from("<4sBBHQiIII", head)
         assert magic == b"WKF1" and version == 1, "header"
         assert struct.unpack_from("<I", head, 60)[0] == crc32c(head[:60]), "check of the header"
         if size <= 28:
@@ -88,7 +87,7 @@ class Client:
             assert struct.unpack_from("<I", head, 32)[0] == crc32c(body), "check of the body"
         if kind == REFUSE:
             raise Refused(status, body.decode())
-        return kind, {"region": region, "id": request_id, "status": status}, body
+        return kind, {"region": region, "id": request_id, "status": status, "behind": (block * BLOCK, blocks * BLOCK) if blocks else (0, 0)}, body
 
     def hello(self, key_id, secret, lane):
         """Section 3."""
@@ -111,7 +110,7 @@ class Client:
         self.session, self.key = struct.unpack_from("<Q", body)[0], proof(b"weka fabric lane")
 
     def call(self, kind, body=b"", window_bytes=0, at=0):
-        """One request, to its reply: (status, body).  PARTs land in the pool, PULLs are answered from it."""
+        """One request, to its reply: (status, body).  Payload lands in the pool, PULLs are answered from it."""
         self.next_id += 1
         mine = self.next_id
         window = (at // BLOCK, window_bytes // BLOCK)
@@ -119,17 +118,18 @@ class Client:
         while True:
             got, head, reply = self.receive()
             assert head["id"] == mine, "an answer to nobody"
+            offset, length = head["behind"] if got == REPLY else struct.unpack_from("<II", reply)
+            assert (got == REPLY or length > 0) and length <= 4 << 20 and offset + length <= window_bytes, "outside the window"
+            place = slice(at + offset, at + offset + length)
+            if got == PULL:
+                self.sock.sendall(capsule(DATA, reply, mine) + bytes(self.pool[place]))
+                continue
+            assert got in (PART, REPLY), f"capsule of type {got}"
+            self.pool[place] = self.take(length)
+            self.brought[got] += length > 0
             if got == REPLY:
                 assert head["status"] >= 0 or reply == b"", "an error has no body"
                 return head["status"], reply
-            offset, length = struct.unpack_from("<II", reply)
-            assert 1 <= length <= 4 << 20 and offset + length <= window_bytes, "outside the window"
-            if got == PART:
-                self.pool[at + offset:at + offset + length] = self.take(length)
-                self.parts += 1
-            else:
-                assert got == PULL, f"capsule of type {got}"
-                self.sock.sendall(capsule(DATA, reply, mine) + bytes(self.pool[at + offset:at + offset + length]))
 
     def named(self, kind, fixed_bytes, name, rest=b"", **window):
         name = name.encode()
@@ -220,7 +220,7 @@ def try_files(c, t):
     got = c.read_batch([(BY_PATH, bytes(16), "/peer/300001")], window=8 * BLOCK)
     t.check("what does not fit is told with its size", got == [(-errno.EMSGSIZE, 300001)], got)
     t.check("a listing in pages of three", sorted(c.list("/peer", 3)) == sorted(map(str, sizes)))
-    t.check("payload came in PARTs", c.parts > 0)
+    t.check("payload came in PARTs", c.brought[PART] > 0)
 
 
 def try_handles(c, t):
@@ -237,7 +237,7 @@ def try_handles(c, t):
     status, body = c.call(READ, handle + struct.pack("<QI", 4096, 8192), window_bytes=8 * BLOCK)
     length, sums_at = struct.unpack_from("<II", body)
     t.check("is read back, with its checksums in the reply", (status, length, sums_at) == (0, 5000, 0) and
-            bytes(c.pool[:5000]) == data and body[8:] == sums_of(data), (status, body))
+            bytes(c.pool[:5000]) == data and body[8:] == sums_of(data) and c.brought[REPLY] > 0, (status, body))
     c.pool[0] ^= 1
     status, _ = c.call(WRITE, handle + struct.pack("<QIIII", 4096, 5000, 0, 0, 8192), window_bytes=4 * BLOCK)
     t.check("a wrong checksum is refused", status == -errno.EBADMSG, status)

@@ -419,8 +419,10 @@ static void note(struct hostile *h, const struct fab_hdr_wire *w)
 
 	h->skip_bytes = bytes > FAB_SMALL_MAX ? bytes : 0;
 	memcpy(&piece, w->small, sizeof(piece));
-	if (w->type == FAB_REPLY)
+	if (w->type == FAB_REPLY) {
 		note_reply(h, w);
+		h->skip_bytes += le32_get(w->window_blocks) * BLOCK_SIZE;
+	}
 	if (w->type == FAB_POOL_ADDED && le16_get(w->window_region) == 1)
 		h->has_pool = le32_get(w->deadline) == 0;
 	if (w->type == FAB_PART)

@@ -401,6 +401,8 @@ Test(fab_liar, noise_with_a_good_checksum_does_no_harm)
 
 /* ---- an appliance that is none ------------------------------------------------------ */
 
+static bool one_sided; /* as over rdma */
+
 static int client_hears(struct fab_hdr_wire *w, const void *body, uint32_t bytes)
 {
 	struct fab_call call = { .type = FAB_READ, .window_bytes = 8192 }, *done;
@@ -433,6 +435,7 @@ static int client_hears(struct fab_hdr_wire *w, const void *body, uint32_t bytes
 	memcpy(out, w, 64);
 	if (bytes > FAB_SMALL_MAX)
 		memcpy(out + 64, body, bytes);
+	b.conn->onesided = one_sided;
 	sim_link_inject(&b.ends[1], out, 64 + (bytes > FAB_SMALL_MAX ? bytes : 0));
 	n = fab_poll(b.conn, 0, &done, 1);
 	cr_assert_eq(n, 1);
@@ -446,6 +449,20 @@ Test(fab_liar, a_client_believes_no_nonsense)
 	struct fab_read_reply_wire read = { .length_bytes = le32_of(5000) };
 	uint8_t body[64] = { 0 };
 	struct fab_piece_hdr piece = { .window_at = 8192 - 100, .length_bytes = 101 };
+	static const struct { /* payload behind a reply: its window has two blocks */
+		uint32_t block, blocks;
+		int status;
+		bool one_sided;
+	} behind[] = {
+		{ 0, 3, 0, false },
+		{ 1, 2, 0, false },
+		{ 2, 1, 0, false },
+		{ UINT32_MAX, 1, 0, false },
+		{ 0, FAB_WINDOW_MAX / BLOCK_SIZE, 0, false },
+		{ 0, FAB_WINDOW_MAX / BLOCK_SIZE + 1, 0, false },
+		{ 0, 1, -EIO, false },
+		{ 0, 1, 0, true }, /* where payload goes another way */
+	};
 	struct fab_hdr_wire w;
 
 	memcpy(body, &read, sizeof(read));
@@ -467,6 +484,16 @@ Test(fab_liar, a_client_believes_no_nonsense)
 	fab__hdr_build(&w, FAB_REPLY, 1);
 	w.deadline = le32_of((uint32_t)-5);
 	cr_assert_eq(client_hears(&w, NULL, 0), -EIO);
+	for (uint32_t i = 0; i < ARRAY_LEN(behind); i++) {
+		fab__hdr_build(&w, FAB_REPLY, 1);
+		w.window_block = le32_of(behind[i].block);
+		w.window_blocks = le32_of(behind[i].blocks);
+		w.deadline = le32_of((uint32_t)behind[i].status);
+		one_sided = behind[i].one_sided;
+		cr_assert_eq(client_hears(&w, body, behind[i].status ? 0 : 16), -EPROTO, "row %u",
+			     i);
+		one_sided = false;
+	}
 	fab__piece_build(&w, FAB_PART, 1, &piece); /* beyond the window */
 	cr_assert_eq(client_hears(&w, NULL, 0), -EPROTO);
 	fab__piece_build(&w, FAB_PULL, 1, &piece);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { CALLS = 24, STEPS = 3000, PIECE_BYTES = 20000, POOL = 4 << 20 };
+enum { BLOCKS_BYTES = (PIECE_BYTES + BLOCK_SIZE - 1) / BLOCK_SIZE * BLOCK_SIZE };
 
 static const struct fab_limits limits = {
 	.credits = 16,
@@ -26,7 +27,7 @@ static const struct fab_limits limits = {
 struct op { /* a request, at the appliance */
 	struct fab_req *req;
 	struct fab_piece piece;
-	uint8_t bytes[PIECE_BYTES];
+	uint8_t bytes[BLOCKS_BYTES];
 	uint32_t pieces_out;
 	bool reply_due;
 	bool broken;
@@ -78,6 +79,10 @@ static void op_begin(struct world *w, struct fab_req *req)
 	if (req->type == FAB_READ) {
 		for (uint32_t i = 0; i < PIECE_BYTES; i++)
 			op->bytes[i] = pattern(req->args.read.offset_bytes, i);
+		if (req->args.read.offset_bytes % 2 == 0) { /* behind its reply, perhaps */
+			memset(op->bytes + PIECE_BYTES, 0xee, BLOCKS_BYTES - PIECE_BYTES);
+			op->piece.length_bytes = BLOCKS_BYTES;
+		}
 		err = fab_send_part(req, &op->piece);
 		op->reply_due = true;
 	} else if (req->type == FAB_PUT) {
