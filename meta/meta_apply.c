@@ -4,7 +4,9 @@
  *
  * The worst case of a leaf that is changed: its path becomes dirty (the pages of it that are
  * not yet); if what is put does not fit, each put splits it, and each page above it once; if it may
- * become sparse, at each level one neighbour is merged.
+ * become sparse, at each level one neighbour is merged.  A split may leave a half that is sparse,
+ * too.  A borrower merges nothing (its leaves do not become sparse by what goes, meta_borrow.c):
+ * such a half stays until the store's thread takes something out of it.
  *
  * The order: counters, the log record (it carries them), trees.  All within one turn, so
  * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
@@ -38,7 +40,8 @@ struct meta__page_need meta__tx_pages(const struct meta *m)
 			need.leaves += leaf->puts;
 			need.uppers += height;
 		}
-		if (leaf->shrink_bytes > 0 && used < leaf->shrink_bytes + META__LEAF_SPARSE) {
+		if (leaf->shrink_bytes > 0 && (used < leaf->shrink_bytes + META__LEAF_SPARSE ||
+					       leaf->grow_bytes > free_bytes)) {
 			need.leaves++;
 			need.uppers += height - 1;
 		}
@@ -65,6 +68,8 @@ static bool shards_taken(struct meta *m)
 
 	for (uint32_t i = 0; i < tx->nleaf; i++)
 		all &= meta__share_take(m, tx->leaf[i].shard);
+	for (uint32_t i = 0; i < tx->nshard; i++) /* a receipt alone moves its shard's counters */
+		all &= meta__share_take(m, tx->shard[i].shard);
 	return all;
 }
 
@@ -206,7 +211,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 					       seq);
 		}
 	}
-	for (uint32_t i = 0; i < tx->nleaf; i++) {
+	for (uint32_t i = 0; i < tx->nleaf && !m->home; i++) {
 		const struct meta__tx_leaf *leaf = &tx->leaf[i];
 
 		if (leaf->frame && leaf->shrink_bytes > 0)

@@ -8,8 +8,8 @@
  *                             the store's                 zones, lists, the hash's old: told
  *
  * Ours alone is what changes records of one lent shard whose pages are in memory, and needs nothing
- * that the store knows beside them: no orphan, no directory that is to be passed up, no leaves that
- * merge; splits are.
+ * that the store knows beside them: no orphan, no directory that is to be passed up, no leaf that
+ * becomes sparse by what goes out of it.  Leaves are split here, and never merged.
  *
  *  (1) Nothing is changed before meta__borrow_ready() has said 0; then nothing can be missing.
  *  (2) `made` counts what has been changed and is told to the store in that order, each once.
@@ -71,7 +71,7 @@ static bool records_ok(const struct meta__tx *tx)
 	return zones <= META__MADE_ZONES && receipts <= 1;
 }
 
-/* Leaves that merge, and trees that begin, are the store's. */
+/* Leaves that become sparse, and trees that begin, are the store's. */
 static bool leaves_ok(const struct meta *m, uint32_t shard)
 {
 	const struct meta__tx *tx = m->tx;

@@ -154,11 +154,12 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 	return true;
 }
 
+/* Whoever plans a change after it knows the drives that there were when it was lent. */
 static bool is_lent(const struct meta_reader *r, uint32_t shard)
 {
 	const struct meta__share *s = r->m.home->share;
 
-	return (atomic_load_explicit(&s->lent[shard], memory_order_relaxed) & 0xff) ==
+	return (atomic_load_explicit(&s->lent[shard], memory_order_acquire) & 0xff) == /* T1 */
 	       r->m.reader + 1u;
 }
 

@@ -500,3 +500,46 @@ Test(meta_lend, removing_and_replacing_there)
 	cr_assert_eq(by_store(&a), -ENOENT);
 	is_whole();
 }
+
+/* A file's inline bytes make room, its tail splits the leaf: one half may then be nearly empty. */
+static void grow(struct asked *a, struct meta_handle handle, uint32_t bytes)
+{
+	static uint8_t tail[2048];
+
+	memset(&a->op, 0, sizeof(a->op));
+	a->op.type = META_OP_WRITE;
+	a->op.target.handle = handle;
+	a->op.flags = META_BY_INLINE;
+	a->op.inline_buf = tail;
+	a->op.inline_len = bytes;
+	a->op.size = bytes;
+	a->op.wall_ns = 7000;
+}
+
+Test(meta_lend, files_that_grow_split_leaves_and_merge_none)
+{
+	enum { FILES = 1000, GROWN = 600 };
+	uint32_t n = until_lent(0, dir[0]), made = 0;
+	const uint64_t shapes = r.m->shard[meta__dir_shard(r.m, dir[0])].shape;
+	static struct asked a, b;
+	struct rand_state rand;
+
+	rand_seed(&rand, 5);
+	for (; n < FILES; n++) {
+		put_of(&a, dir[0], n, (uint8_t)n);
+		(void)change(0, &a);
+		all_turn(2);
+	}
+	for (uint32_t i = 0; i < GROWN; i++) {
+		put_of(&a, dir[0], FILES + i, 1);
+		(void)change(0, &a);
+		all_turn(2);
+		grow(&b, a.op.attr.handle, 513 + (uint32_t)rand_below(&rand, 1000));
+		made += change(0, &b);
+		all_turn(2);
+	}
+	cr_assert(made > GROWN / 2, "%u of %u", made, GROWN);
+	cr_assert(r.m->shard[meta__dir_shard(r.m, dir[0])].shape > shapes, "leaves were split");
+	all_there(dir[0], n);
+	is_whole();
+}
