@@ -56,13 +56,23 @@ static int errno_now(void)
 
 static int device_check(const struct ibv_device_attr *a, char why[FAB_WHY_MAX])
 {
-	if (a->max_sge >= SGES && a->max_qp_wr >= (int)DEPTH_MIN &&
-	    a->max_cqe >= 2 * (int)DEPTH_MIN)
-		return 0;
-	snprintf(why, FAB_WHY_MAX,
-		 "RDMA: the device can too little: %d pieces, %d work requests, %d completions",
-		 a->max_sge, a->max_qp_wr, a->max_cqe);
-	return -EOPNOTSUPP;
+	const struct {
+		const char *what;
+		int has, needs;
+	} rows[] = {
+		{ "pieces", a->max_sge, SGES },
+		{ "work requests", a->max_qp_wr, (int)DEPTH_MIN },
+		{ "completions", a->max_cqe, 2 * (int)DEPTH_MIN },
+	};
+
+	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].has >= rows[i].needs)
+			continue;
+		snprintf(why, FAB_WHY_MAX, "RDMA: the device can too little: %d %s, %d are needed",
+			 rows[i].has, rows[i].what, rows[i].needs);
+		return -EOPNOTSUPP;
+	}
+	return 0;
 }
 
 int fab__rdma_device_open(struct fab_rdma_device *dev, const struct fab_verbs *v,

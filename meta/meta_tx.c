@@ -322,8 +322,9 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 	err = meta__tree_path(m, tx->op, shard, key, &hint);
 	if (err && err != -ENOENT)
 		return err;
+	/* Only open to us: nothing of it is ours to write, not even counts. */
 	if (unlikely(m->home) && m->shard[shard].turn != m->turn)
-		return -EAGAIN; /* only open to us: nothing of it is ours to write, no count either */
+		return -EAGAIN;
 	leaf = &tx->leaf[tx->nleaf++];
 	*leaf = (struct meta__tx_leaf){ .shard = shard }; /* of an empty tree: all keys */
 	if (err == 0) {

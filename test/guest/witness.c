@@ -234,6 +234,8 @@ static void tell(struct witness *w, const char *path, uint64_t by, int err, cons
 
 	fprintf(stderr, "witness: %s: %s, %zu bytes, not the %zu of change %llu\n", path,
 		err ? strerror(-err) : "read", size, want, (unsigned long long)by);
+	if (err)
+		fprintf(stderr, "witness: the client says: %s\n", weka_error(w->client));
 	size = err ? 0 : min_u64(size, want);
 	for (size_t at = 0, end; at < size; at = end + 1) {
 		for (end = at; end < size && bytes[end] != w->bytes[end];)
@@ -319,6 +321,7 @@ static int change_surely(struct witness *w, uint64_t n, unsigned int *unknown)
 		if (err && err != -ECONNRESET && err != -ETIMEDOUT) {
 			fprintf(stderr, "witness: change %llu, of kind %d: %s\n",
 				(unsigned long long)n, (int)c.what, strerror(-err));
+			fprintf(stderr, "witness: the client says: %s\n", weka_error(w->client));
 			return 1;
 		}
 		done = err ? was_done(w, &c, n) : 1;

@@ -96,6 +96,31 @@ static const struct {
 	{ "a payload cut by a full queue", 4, 1, 8, 2, "W100", "W8 W8! W8 W8!" },
 };
 
+static void add_all(const char *what)
+{
+	for (uint32_t i = 0; *what; i++) {
+		bool body = *what == 'B';
+		enum fab_tx_kind kind = *what == 'S' || body ? FAB_TX_REPLY
+					: *what == 'W'       ? FAB_TX_PART
+							     : FAB_TX_FETCH;
+		uint32_t bytes = (uint32_t)strtoul(what + 1, (char **)&what, 10);
+
+		txs[i].body = body ? some : NULL;
+		txs[i].body_bytes = body ? bytes : 0;
+		add(i, kind, body ? 0 : bytes);
+		what += *what == ' ';
+	}
+}
+
+Test(fab_rdma_plan, posts_what_the_table_says)
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
+		begin(cases[i].depth, cases[i].reads, cases[i].chunk, cases[i].every);
+		add_all(cases[i].add);
+		cr_expect_str_eq(posted(), cases[i].posted, "%s", cases[i].name);
+	}
+}
+
 /* With up to three headers, or 200 bytes, in a SEND, which wait for up to 16 bytes of payload: Bn
  * is a capsule whose body has n bytes. */
 static const struct {
@@ -120,8 +145,6 @@ static const struct {
 	  "S W8 W8 S W24 S", "W8 W8! S*2 W8!" },
 };
 
-static void add_all(const char *what);
-
 Test(fab_rdma_plan, packs_what_the_table_says)
 {
 	for (uint32_t i = 0; i < ARRAY_LEN(packed); i++) {
@@ -130,31 +153,6 @@ Test(fab_rdma_plan, packs_what_the_table_says)
 		plan.limits.pass_max = 16;
 		add_all(packed[i].add);
 		cr_expect_str_eq(posted(), packed[i].posted, "%s", packed[i].name);
-	}
-}
-
-static void add_all(const char *what)
-{
-	for (uint32_t i = 0; *what; i++) {
-		bool body = *what == 'B';
-		enum fab_tx_kind kind = *what == 'S' || body ? FAB_TX_REPLY
-					: *what == 'W'       ? FAB_TX_PART
-							     : FAB_TX_FETCH;
-		uint32_t bytes = (uint32_t)strtoul(what + 1, (char **)&what, 10);
-
-		txs[i].body = body ? some : NULL;
-		txs[i].body_bytes = body ? bytes : 0;
-		add(i, kind, body ? 0 : bytes);
-		what += *what == ' ';
-	}
-}
-
-Test(fab_rdma_plan, posts_what_the_table_says)
-{
-	for (uint32_t i = 0; i < ARRAY_LEN(cases); i++) {
-		begin(cases[i].depth, cases[i].reads, cases[i].chunk, cases[i].every);
-		add_all(cases[i].add);
-		cr_expect_str_eq(posted(), cases[i].posted, "%s", cases[i].name);
 	}
 }
 

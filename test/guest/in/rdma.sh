@@ -71,10 +71,11 @@ loaded_as_before() {
 # ---- faults --------------------------------------------------------------------------------------
 
 fault_client() {
+	open=$(number_of sessions_open) # ours that asks, and as many lanes of each of the two
 	kill -9 $witness
 	wait $witness
 	n=0 # what it had asked for last may still be done until its session is gone
-	until [ "$(number_of sessions_open)" = 2 ] || [ $n -gt 50 ]; do n=$((n + 1)); sleep 0.1; done
+	until [ "$(number_of sessions_open)" = $(((open + 1) / 2)) ] || [ $n -gt 50 ]; do n=$((n + 1)); sleep 0.1; done
 	witness_begins
 }
 fault_link() {
@@ -149,7 +150,17 @@ for fault in $FAULTS; do
 		[ $failures = 0 ] || break 2
 	done
 done
+# Is it the host that has none any more, the appliance, or a client?
+anybody() {
+	timeout 20 wekactl --connect "$RDMA" --key "$DIR/key" status 2>&1 | head -n 3
+	rdma link show
+	rdma resource show cm_id
+	ip -brief address show dev eth0
+	ip route get $HOST
+	grep -H . /sys/class/infiniband/rxe0/ports/1/hw_counters/*err* /sys/class/infiniband/rxe0/ports/1/hw_counters/send*
+}
 if [ $failures != 0 ]; then
+	anybody 2>&1 | sed 's/^/# /'
 	tail -n 20 "$DIR/daemon.log"
 	kill -9 $witness $other
 	kill -9 "$DAEMON"
