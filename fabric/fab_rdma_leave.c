@@ -4,7 +4,7 @@
  *
  *   fab__rdma_leave --port up, address there, peer reachable--> destroyed
  *         |
- *         +--> left --LATER_NS after a look, port up, address there--> destroyed
+ *         +--> left --port up, address there, at two looks LATER_NS apart--> destroyed
  *
  * A goodbye has to go out through the port.  One that finds no way there is worse than none: the
  * soft-RoCE of Linux 6.1 takes that for the end of the queue pair which carries all messages of
@@ -12,6 +12,10 @@
  * device is removed.  So while a port is down, or has lost the address that we go by, nothing is
  * said through it, nor for a moment after a queue pair found nobody ("hush"): a route can be gone
  * before its port is seen to be down.
+ *
+ * Two looks, since one may come just when the port goes down once more: what is said then is on
+ * its way some milliseconds later.  A link that was down every six seconds for five, and looked at
+ * each second, met that once in some thirty times.
  *
  * Invariant: (1) what is left here has no queue pair any more, and is the manager's only: no memory
  * of ours is reached by it.
@@ -32,6 +36,7 @@ struct left {
 	struct rdma_event_channel *cm; /* goes with it, unless NULL */
 	pid_t owner;                   /* after a fork it is the parent's */
 	uint64_t due_ns;               /* 0: nobody has looked yet */
+	bool was_up;                   /* at the last look */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -140,10 +145,14 @@ void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
 
 static bool is_due(struct left *l, uint64_t now_ns)
 {
+	bool is_up;
+
 	if (l->due_ns > now_ns || l->owner != getpid())
 		return false;
-	if (l->due_ns > 0 && fab__rdma_may_speak(l->v, l->id))
+	is_up = l->due_ns > 0 && fab__rdma_may_speak(l->v, l->id);
+	if (is_up && l->was_up)
 		return true;
+	l->was_up = is_up;
 	l->due_ns = now_ns + LATER_NS;
 	return false;
 }

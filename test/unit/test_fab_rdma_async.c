@@ -202,6 +202,36 @@ Test(fab_rdma_async, who_has_another_address_now_begins_anew)
 	end();
 }
 
+/* Control's turns, a second later. */
+static uint32_t objects_later(void)
+{
+	rig.now_ns += NS_PER_S;
+	fab_rig_settle(&rig);
+	return fake_verbs_objects();
+}
+
+Test(fab_rdma_async, a_port_that_goes_up_and_down_hears_no_goodbye)
+{
+	uint32_t left;
+
+	begin(49);
+	fake_verbs_event(IBV_EVENT_PORT_ERR);
+	cr_assert_eq(ended(), 2);
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	left = objects_later();
+	for (uint32_t i = 0; i < 5; i++) { /* up for a second, and for one look */
+		fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
+		cr_assert_eq(objects_later(), left, "round %u", i);
+		fake_verbs_event(IBV_EVENT_PORT_ERR);
+		cr_assert_eq(objects_later(), left, "round %u", i);
+	}
+	fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
+	cr_assert_eq(objects_later(), left);
+	cr_assert_lt(objects_later(), left, "it is up to stay");
+	end();
+}
+
 static void both_leave(void)
 {
 	fab_close(rig.conn);

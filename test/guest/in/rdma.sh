@@ -155,7 +155,7 @@ anybody() {
 	timeout 20 wekactl --connect "$RDMA" --key "$DIR/key" status 2>&1 | head -n 3
 	rdma link show
 	rdma resource show cm_id
-	ip -brief address show dev eth0
+	ip address show dev eth0
 	ip route get $HOST
 	grep -H . /sys/class/infiniband/rxe0/ports/1/hw_counters/*err* /sys/class/infiniband/rxe0/ports/1/hw_counters/send*
 }
