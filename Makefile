@@ -192,7 +192,7 @@ FUZZ_SECONDS ?= 5
 run = $(Q)BUILD='$(BUILD)' VARIANT='$(VARIANT)' JOBS='$(JOBS)' FUZZ_SECONDS='$(FUZZ_SECONDS)' SEED='$(SEED)' \
 	CC='$(CC)' MAKE='$(MAKE)' ./test/run.sh
 
-.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check test-guest
+.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check guest-tools test-guest
 unit: $(unit_tests:%=$(B)/test/unit/%)
 	$(run) unit-$(VARIANT) $^
 
@@ -218,7 +218,8 @@ $(B)/test/guest/preload_%.so: $(B)/test/guest/preload_%.o
 	$(call link,-shared $<)
 
 # In a guest: QEMU, a stock kernel, vfio.  GUEST_CACHE=DIR for what several BUILDs share.
-test-guest: all $(guest_tools:%=$(B)/test/guest/%) $(guest_preload:%=$(B)/test/guest/%)
+guest-tools: all $(guest_tools:%=$(B)/test/guest/%) $(guest_preload:%=$(B)/test/guest/%)
+test-guest: guest-tools
 	$(run) guest $(guest_tests)
 
 # Each in its variant, as a make of its own, so that one call can go through several.

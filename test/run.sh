@@ -10,6 +10,7 @@
 # "not ok ..." lines (they are), or is one test.  Anything but exit 0 is a failure; so is a
 # sanitizer's report: a Criterion test that leaks under ASan passes, so reports go to files.
 set -u
+: "${TEST_TIMEOUT:=$((600 + ${FUZZ_SECONDS:-0}))}" # of one program, in seconds
 
 one() {
 	program=$1 name=${1##*/} dir=$OUT/${1##*/}
@@ -20,7 +21,7 @@ one() {
 	poison
 	start=$(date +%s.%N)
 	# shellcheck disable=SC2046 # words are meant to be split
-	timeout -k 5 "${TEST_TIMEOUT:-600}" $(prefix) "$program" $(arguments "$dir") >"$dir/out" 2>&1
+	timeout -k 5 "$TEST_TIMEOUT" $(prefix) "$program" $(arguments "$dir") >"$dir/out" 2>&1
 	code=$?
 	seconds=$(echo "$start $(date +%s.%N)" | awk '{ printf "%.1f", $2 - $1 }')
 
@@ -41,7 +42,7 @@ one() {
 	# "skip: why", where something is not installed: no failure, and no pass either.
 	skipped=$(grep -m 1 '^skip: ' "$dir/out")
 	[ $code = 0 ] && [ "$passed" = 0 ] && [ "$failed" = 0 ] && [ -z "$skipped" ] && passed=1
-	[ $code != 124 ] || echo "(stopped after ${TEST_TIMEOUT:-600} s)" >>"$dir/out"
+	[ $code != 124 ] || echo "(stopped after $TEST_TIMEOUT s)" >>"$dir/out"
 	echo "$passed $failed" >"$dir/count"
 
 	{
