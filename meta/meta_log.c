@@ -319,23 +319,39 @@ static bool has_room(struct meta *m, uint32_t bytes)
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
 }
 
+/* A record of so many blocks may fill what is left of its zone, and most of the one ahead.  Is there
+ * still place for `kept` bytes: in the one ahead, behind the record, or in one more? */
+static bool keeps(const struct meta *m, uint32_t nblocks, uint64_t kept)
+{
+	const struct meta__log *l = m->log;
+	const uint32_t open = blocks_of(META__RECORD_BYTES_MAX);
+	const uint32_t end = m->zones->geo.zone_end - META__LOG_KEEP_BLOCKS;
+
+	return l->cur_at + open + nblocks <= end || 1 + nblocks + kept / META__BLOCK <= end ||
+	       (l->zones_count + 1 < m->zones->geo.log_zones_max && m->zones->free_total > 0);
+}
+
 /* Within what the log may have, and `kept` bytes beside it that are somebody else's (9). */
-static bool within(const struct meta *m, uint64_t bytes, uint64_t kept)
+static bool within(const struct meta *m, uint64_t bytes, uint32_t nblocks, uint64_t kept)
 {
 	const struct meta__log *l = m->log;
 	const uint32_t blocks = blocks_of(META__RECORD_BYTES_MAX);
 
 	if (bytes_used(l) + bytes + kept > m->zones->geo.log_bytes_max)
 		return false;
-	if (kept == 0 || has_ahead(l))
+	if (kept == 0)
 		return true;
+	if (has_ahead(l))
+		return keeps(m, nblocks, kept);
 	return l->cur_at + 2 * blocks + kept / META__BLOCK + META__LOG_KEEP_BLOCKS <=
 	       m->zones->geo.zone_end;
 }
 
 bool meta__log_room(struct meta *m, uint32_t bytes)
 {
-	return within(m, (uint64_t)blocks_of(bytes) * META__BLOCK, meta__lend_log_bytes(m)) &&
+	const uint32_t nblocks = blocks_of(bytes);
+
+	return within(m, (uint64_t)nblocks * META__BLOCK, nblocks, meta__lend_log_bytes(m)) &&
 	       has_room(m, bytes);
 }
 
@@ -346,7 +362,7 @@ bool meta__log_room_made(struct meta *m, uint32_t bytes)
 
 bool meta__log_lends(const struct meta *m, uint64_t bytes)
 {
-	return m->log->started && within(m, m->zones->geo.log_bytes_max / 4, bytes);
+	return m->log->started && within(m, m->zones->geo.log_bytes_max / 4, 0, bytes);
 }
 
 /* There will be none without a checkpoint: it is not only blocks, or a zone's header, in flight. */

@@ -269,6 +269,12 @@ void rig_make_of(struct rig *r, uint64_t seed, uint32_t ndrives, const uint64_t 
 	memcpy(r->conf.uuid, "rig uuid", 8);
 	while (r->conf.ndrives < ndrives)
 		r->conf.ndrives = rig_drive(r, drive_bytes[r->conf.ndrives], volatile_cache) + 1;
+	rig_memory(r);
+}
+
+void rig_memory(struct rig *r)
+{
+	free(r->conf.memory);
 	r->conf.memory_bytes = meta_memory_needed(&r->conf);
 	ASSERT(r->conf.memory_bytes > 0);
 	r->conf.memory = aligned_alloc(4096, r->conf.memory_bytes);
@@ -363,8 +369,11 @@ bool rig_step(struct rig *r)
 	}
 	for (uint64_t n = 1 + rand_below(&r->rand, 4); n > 0 && !r->cut; n--)
 		more |= complete_one(r);
-	while ((op = meta_op_poll(r->m)))
+	while ((op = meta_op_poll(r->m))) {
 		r->over = op;
+		if (r->on_over)
+			r->on_over(r->on_over_user, op);
+	}
 	return more || !list_empty(&r->queue);
 }
 
@@ -432,6 +441,26 @@ static void data_write(struct rig *r, struct meta_run run, uint64_t fill, uint32
 	}
 }
 
+void rig_data(struct rig *r, const struct meta_run *runs, uint32_t nruns, uint64_t fill,
+	      uint32_t *crcs)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < nruns && !r->cut; i++) {
+		data_write(r, runs[i], fill, at, crcs);
+		at += runs[i].nblocks;
+	}
+}
+
+bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc)
+{
+	const uint8_t *p = r->view[META_BADDR_DRIVE(baddr)] + META_BADDR_BLOCK(baddr) * 4096;
+	uint8_t block[4096];
+
+	fill_block(block, fill, index);
+	return memcmp(block, p, 4096) == 0 && crc == crc32c(p, 4096);
+}
+
 static int data_alloc(struct rig *r, uint32_t blocks, struct meta_run *runs, uint32_t *nruns)
 {
 	int err;
@@ -450,7 +479,7 @@ static int data_alloc(struct rig *r, uint32_t blocks, struct meta_run *runs, uin
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)
 {
 	struct meta_run runs[64];
-	uint32_t crcs[META_IO_BLOCKS_MAX], at = 0;
+	uint32_t crcs[META_IO_BLOCKS_MAX];
 	struct meta_op op = {
 		.type = META_OP_PUT,
 		.target = target_of(path),
@@ -472,10 +501,7 @@ int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)
 	err = data_alloc(r, blocks, runs, &op.nruns);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < op.nruns && !r->cut; i++) {
-		data_write(r, runs[i], fill, at, crcs);
-		at += runs[i].nblocks;
-	}
+	rig_data(r, runs, op.nruns, fill, crcs);
 	return r->cut ? -ECANCELED : rig_run(r, &op);
 }
 
@@ -483,7 +509,7 @@ int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
 {
 	struct meta_run runs[128];
 	uint32_t crcs[META_IO_BLOCKS_MAX], at = 0;
-	uint8_t inline_buf[4096], block[4096];
+	uint8_t inline_buf[4096];
 	struct meta_op op = {
 		.type = META_OP_READ,
 		.target = target_of(path),
@@ -505,15 +531,16 @@ int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
 	}
 	for (uint32_t i = 0; i < op.nruns && !op.inline_len; i++) {
 		for (uint32_t k = 0; k < runs[i].nblocks; k++, at++) {
-			const uint8_t *p = r->view[META_BADDR_DRIVE(runs[i].baddr)] +
-					   (META_BADDR_BLOCK(runs[i].baddr) + k) * 4096;
+			const uint64_t baddr = runs[i].baddr + k;
 
 			if (at == 0)
-				memcpy(fill, p, 8);
+				memcpy(fill,
+				       r->view[META_BADDR_DRIVE(baddr)] +
+					       META_BADDR_BLOCK(baddr) * 4096,
+				       8);
 			if (at == 0)
 				*fill /= 1000;
-			fill_block(block, *fill, at);
-			if (memcmp(block, p, 4096) != 0 || crcs[at] != crc32c(p, 4096))
+			if (!rig_is_data(r, baddr, *fill, at, crcs[at]))
 				err = -EBADMSG;
 		}
 	}

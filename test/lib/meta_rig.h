@@ -56,7 +56,9 @@ struct rig {
 	} unread[META_DRIVES_MAX];
 	bool ignore_flush; /* lies: to show that the tests notice                    */
 	bool ignore_fua;
-	bool shared;             /* the store has readers */
+	bool shared;                                     /* the store has readers */
+	void (*on_over)(void *user, struct meta_op *op); /* each that comes back; NULL: nobody's */
+	void *on_over_user;
 	uint32_t deallocated;    /* I/Os, of drives that conf.drive[] says take them: garbage, */
 	bool refuses_deallocate; /* ... or an error                                            */
 };
@@ -67,6 +69,8 @@ void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_byt
 void rig_make_of(struct rig *r, uint64_t seed, uint32_t ndrives, const uint64_t *drive_bytes,
 		 uint32_t nshards, bool volatile_cache);
 void rig_end(struct rig *r);
+/* conf has changed: what memory it takes. */
+void rig_memory(struct rig *r);
 /* One more drive is there; its number. */
 uint32_t rig_drive(struct rig *r, uint64_t drive_bytes, bool volatile_cache);
 /* The store takes it: to its end, or until the power is off (-ECANCELED). */
@@ -92,6 +96,12 @@ int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill);
 int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill);
 int rig_unlink(struct rig *r, const char *path);
 int rig_mkdir(struct rig *r, const char *path);
+
+/* These blocks, filled from `fill`, and their sums: complete, as the appliance writes new bytes. */
+void rig_data(struct rig *r, const struct meta_run *runs, uint32_t nruns, uint64_t fill,
+	      uint32_t *crcs);
+/* Is a block of them, number `index`, as that left it, and as its sum says? */
+bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc);
 
 /* The bytes of a block as a drive has them. */
 uint8_t *rig_block(struct rig *r, uint64_t baddr);

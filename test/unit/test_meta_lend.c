@@ -57,9 +57,7 @@ static void store(void)
 {
 	rig_make(&r, 31, 1, 32u << 20, SHARDS, true);
 	r.conf.cache_bytes = 512 * META_PAGE_BYTES;
-	free(r.conf.memory);
-	r.conf.memory_bytes = meta_memory_needed(&r.conf);
-	r.conf.memory = aligned_alloc(4096, r.conf.memory_bytes);
+	rig_memory(&r);
 	r.shared = true;
 	cr_assert_eq(rig_format(&r), 0);
 	cr_assert_eq(rig_mkdir(&r, "/a"), 0);
