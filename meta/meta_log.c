@@ -319,8 +319,8 @@ static bool has_room(struct meta *m, uint32_t bytes)
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
 }
 
-/* A record of so many blocks may fill what is left of its zone, and most of the one ahead.  Is there
- * still place for `kept` bytes: in the one ahead, behind the record, or in one more? */
+/* A record of so many blocks may fill what is left of its zone, and most of the one ahead.  Is
+ * there still place for `kept` bytes: in the one ahead, behind the record, or in one more? */
 static bool keeps(const struct meta *m, uint32_t nblocks, uint64_t kept)
 {
 	const struct meta__log *l = m->log;
