@@ -26,6 +26,7 @@
  *      them were given up for want of room, it is `lost`.
  *  (3) Whatever a client that is in no table has had here, the log had it at or before
  *      `forgotten`.  So of one that came later (its mark is not below) nothing is forgotten.
+ *      The same of a slot that has no number: who was forgotten may be back, by another slot.
  *  (4) What is in the table is in the log behind `trim`: in the record of its change or carried.
  *      So is `forgotten`, also when the table is empty: a client that has changed nothing yet is in
  *      no table, and what it asks for again is known by that alone (3).
@@ -462,9 +463,11 @@ int meta__plan_recall(struct meta *m, struct meta_op *op)
 	const struct receipt *x;
 	struct slot *s;
 
-	if (!c) /* (3) */
+	if (c)
+		client_heard(r, c);
+	/* (3); who is in the table may be there anew, by a change of another slot */
+	if (!c || c->slot[id->slot].number == 0)
 		return id->sure && id->forgotten == r->forgotten ? -ENOENT : -ECONNRESET;
-	client_heard(r, c);
 	s = &c->slot[id->slot];
 	if (id->number != s->number)
 		return id->number > s->number ? -ENOENT : -ECONNRESET;

@@ -32,34 +32,37 @@ static struct fit fit_of(struct lend_world *w, struct lend_name *n)
 			     lend_state_is(&w->r, &n->after, &asks.op) };
 }
 
-static bool is_recalled(struct lend_world *w, const struct lend_slot *s, uint64_t number)
+/* What a client is told that asks again in a later session. */
+static int recall(struct lend_world *w, const struct lend_slot *s, const struct lend_receipt *r)
 {
 	struct meta_op op = {
 		.type = META_OP_RECALL,
 		.receipt = { .client = LEND_CLIENT + s->borrower,
-			     .number = number,
+			     .number = r->number,
 			     .slot = (uint16_t)s->number,
-			     .sure = true },
+			     .sure = true,
+			     .forgotten = r->forgotten },
 	};
 
-	return rig_run(&w->r, &op) == 0;
+	return rig_run(&w->r, &op);
 }
 
 /* Of a change that is there its receipt is, too; and of none that is not. */
 static void receipt_is(struct lend_world *w, const struct lend_slot *s, struct fit f)
 {
 	struct lend_receipt *r = &w->receipt[s->borrower][s->number];
+	const struct lend_receipt is = { s->change.tag, s->forgotten };
 
 	if (!s->op.receipt.client || s->change.want)
 		return;
 	if (f.now && f.after) /* a file was given its own name: who knows? */
 		r->number = 0;
 	else if (s->forgotten == meta_clients_forgotten(w->r.m) &&
-		 is_recalled(w, s, s->change.tag) != f.after)
+		 (recall(w, s, &is) == 0) != f.after)
 		lend_wrong(w, "%s: change %llu is %sthere, its receipt is not so", s->path,
 			   (unsigned long long)s->change.tag, f.after ? "" : "not ");
 	if (!f.now)
-		*r = (struct lend_receipt){ s->change.tag, s->forgotten };
+		*r = is;
 }
 
 /* Only what the store has heard of can be there; what it has said is over, is. */
@@ -148,18 +151,22 @@ static void name_is(struct lend_world *w, struct lend_name *n)
 			xattr_is(w, n, i);
 }
 
-/* A store that has no room for them forgets whose they are, and says so. */
-static bool is_kept(const struct lend_world *w, const struct lend_receipt *r)
+/* A store that has no room for them forgets whose they are, and says so: it never says that one was
+ * not made. */
+static bool is_known(struct lend_world *w, const struct lend_slot *s, const struct lend_receipt *r)
 {
-	return r->number && r->forgotten == meta_clients_forgotten(w->r.m);
+	const int status = recall(w, s, r);
+
+	return status == 0 ||
+	       (status == -ECONNRESET && r->forgotten != meta_clients_forgotten(w->r.m));
 }
 
 static void receipts_are(struct lend_world *w)
 {
 	for (uint32_t i = 0; i < LEND_BORROWERS; i++)
 		for (uint32_t k = 0; k < LEND_SLOTS; k++)
-			if (is_kept(w, &w->receipt[i][k]) &&
-			    !is_recalled(w, &w->slot[i][k], w->receipt[i][k].number))
+			if (w->receipt[i][k].number &&
+			    !is_known(w, &w->slot[i][k], &w->receipt[i][k]))
 				lend_wrong(w, "the receipt of change %llu is gone",
 					   (unsigned long long)w->receipt[i][k].number);
 }

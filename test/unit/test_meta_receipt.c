@@ -320,6 +320,25 @@ Test(meta_receipt, of_a_stranger_nothing_is_known_unless_nobody_was_forgotten)
 	rig_end(&r);
 }
 
+/* Who was forgotten, and is known again by a change that came later, is known from then on only. */
+Test(meta_receipt, of_a_slot_without_a_change_no_more_is_known_than_of_a_stranger)
+{
+	uint64_t forgotten;
+
+	store(1);
+	forgotten = meta_clients_forgotten(r.m);
+	make(id_of(BASE, 0, 1));
+	while (meta_clients_forgotten(r.m) == forgotten)
+		meta_clients_age(r.m);
+	make(id_of(BASE, 1, 2));
+	cr_assert_eq(recall(id_of(BASE, 0, 1), NULL), -ECONNRESET, "it was made");
+	cr_assert_eq(recall(sure_of(BASE, forgotten), NULL), -ECONNRESET);
+	cr_assert_eq(recall(sure_of(BASE, meta_clients_forgotten(r.m)), NULL), -ENOENT);
+	cr_assert_eq(recall(id_of(BASE, 1, 3), NULL), -ENOENT, "a slot that has one");
+	rig_stop(&r);
+	rig_end(&r);
+}
+
 /* Also after a crash nobody is told that it was never here who was. */
 Test(meta_receipt, what_was_forgotten_is_not_forgotten)
 {
