@@ -56,7 +56,7 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
 
 /* ---- rdma and tcp ---------------------------------------------------------------------------- */
 
-static void piece_back(struct fab_piece *piece, int status)
+void fab__piece_back(struct fab_piece *piece, int status)
 {
 	struct fab__piece *in = inside(piece);
 
@@ -93,7 +93,7 @@ void fab__part_release(struct fab__session *s)
 	s->held = NULL;
 	piece_build(piece, FAB_PART, 0);
 	if (s->link->ops->send(s->link, &inside(piece)->tx))
-		piece_back(piece, 0);
+		fab__piece_back(piece, 0);
 }
 
 bool fab__session_send(struct fab__session *s, struct fab_tx *tx)
@@ -112,11 +112,6 @@ struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *
 		return NULL;
 	s->held = NULL;
 	return piece;
-}
-
-void fab__part_sent(struct fab_piece *piece, int status)
-{
-	piece_back(piece, status);
 }
 
 /* Where the other side's verbs know `at` of the window. */
@@ -268,7 +263,7 @@ void fab__data_end(struct fab__session *s)
 	ASSERT(s->pulls[pull] == s->rx.piece);
 	s->pulls[pull] = NULL;
 	s->pull_free |= 1u << pull;
-	piece_back(s->rx.piece, 0);
+	fab__piece_back(s->rx.piece, 0);
 	s->rx.piece = NULL;
 	pulls_send(s);
 	stall_watch(s);
@@ -284,7 +279,7 @@ void fab__sent_drain(struct fab__session *s)
 		if (tx->kind == FAB_TX_REPLY)
 			fab__reply_sent(s, tx, status);
 		else if (tx->kind == FAB_TX_PART || tx->kind == FAB_TX_FETCH)
-			piece_back(outside(container_of(tx, struct fab__piece, tx)), status);
+			fab__piece_back(outside(container_of(tx, struct fab__piece, tx)), status);
 		else if (tx->hdr.type == FAB_POOL_ADDED)
 			container_of(tx, struct fab_pool, tx)->tx_busy = false;
 	}
@@ -296,13 +291,13 @@ void fab__pieces_abort(struct fab__session *s)
 	struct list *node;
 
 	if (s->held)
-		piece_back(s->held, -ECONNRESET);
+		fab__piece_back(s->held, -ECONNRESET);
 	s->held = NULL;
 	for (uint32_t i = 0; i < FAB_PULLS_MAX; i++) {
 		if (s->pulls[i])
-			piece_back(s->pulls[i], -ECONNRESET);
+			fab__piece_back(s->pulls[i], -ECONNRESET);
 		s->pulls[i] = NULL;
 	}
 	while ((node = list_pop_front(&s->pull_waits)) != NULL)
-		piece_back(outside(list_entry(node, struct fab__piece, node)), -ECONNRESET);
+		fab__piece_back(outside(list_entry(node, struct fab__piece, node)), -ECONNRESET);
 }

@@ -288,7 +288,8 @@ bool fab__session_send(struct fab__session *s, struct fab_tx *tx);
 void fab__part_release(struct fab__session *s);
 /* ... or to a reply of the same request, which is sent next; NULL: there is none to take along. */
 struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *req);
-void fab__part_sent(struct fab_piece *piece, int status);
+/* Its bytes are not needed any more: its event is due. */
+void fab__piece_back(struct fab_piece *piece, int status);
 void fab__sent_drain(struct fab__session *s);
 must_check int fab__data_begin(struct fab__session *s);
 void fab__data_end(struct fab__session *s);

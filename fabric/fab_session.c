@@ -423,7 +423,7 @@ void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status)
 	struct fab__req *req = container_of(tx, struct fab__req, tx);
 
 	if (req->part)
-		fab__part_sent(req->part, status);
+		fab__piece_back(req->part, status);
 	req->part = NULL;
 	req_free(s, req);
 }

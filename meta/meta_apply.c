@@ -66,9 +66,7 @@ static bool shards_taken(struct meta *m)
 	const struct meta__tx *tx = m->tx;
 	bool all = !tx->touch || meta__share_take(m, tx->touch_shard);
 
-	for (uint32_t i = 0; i < tx->nleaf; i++)
-		all &= meta__share_take(m, tx->leaf[i].shard);
-	for (uint32_t i = 0; i < tx->nshard; i++) /* a receipt alone moves its shard's counters */
+	for (uint32_t i = 0; i < tx->nshard; i++) /* of a receipt alone: its counters move */
 		all &= meta__share_take(m, tx->shard[i].shard);
 	return all;
 }

@@ -34,14 +34,13 @@ struct mem_back {
 	struct nvme_soft_back back;
 	struct arena *arena;
 	char *base;
-	enum nvme_mem_copy copy;
-	bool through; /* the caches, whatever is near */
+	enum nvme_mem_copy copy; /* past the caches, through them, or not at all */
 };
 
 struct mem_queue {
 	char *base;
 	struct nvme_dma *dma;
-	bool through;
+	bool through; /* the caches, whatever is near */
 	uint64_t copied_bytes;
 	uint64_t through_bytes; /* of these: read with stores through the caches */
 };
@@ -185,7 +184,7 @@ static int mem_queue_create(struct nvme_soft_back *back, uint32_t depth, struct 
 		return -ENOMEM;
 	q->dma = dma;
 	q->base = container_of(back, struct mem_back, back)->base;
-	q->through = container_of(back, struct mem_back, back)->through;
+	q->through = container_of(back, struct mem_back, back)->copy == NVME_COPY_THROUGH;
 	*queue = q;
 	return 0;
 }
@@ -261,8 +260,8 @@ int nvme__soft_mem_create(struct nvme_soft_back **out, const struct nvme_name *n
 	}
 	m->base = arena_base(m->arena);
 	m->copy = name->copy;
-	m->through = m->copy == NVME_COPY_THROUGH ||
-		     (m->copy == NVME_COPY_AS_CARDS && cards_reach_cache());
+	if (m->copy == NVME_COPY_AS_CARDS)
+		m->copy = cards_reach_cache() ? NVME_COPY_THROUGH : NVME_COPY_PAST;
 	m->back = (struct nvme_soft_back){
 		.traits = { .nblocks = name->size_bytes / NVME_BLOCK_SIZE,
 			    .lba_shift = NVME_BLOCK_SHIFT,
