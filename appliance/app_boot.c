@@ -42,6 +42,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.early_pages = cfg->early_pages,
 		.ops_max = cfg->ops_max,
 		.spare_percent = cfg->spare_percent,
+		.spread_at = cfg->spread_at,
 		.lend_after = cfg->lend_after,
 		.holds_max = cfg->opens_max * (cfg->cores ? cfg->cores->count : 1),
 		.nshards = cfg->nshards,

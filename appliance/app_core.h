@@ -46,7 +46,8 @@ struct app_core_cfg {
 	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
 	uint32_t spare_percent; /* the store's: meta.h; 0: none */
-	uint32_t lend_after;    /* the store's: meta.h; tests set it */
+	uint32_t spread_at;     /* the store's: meta.h; tests set it */
+	uint32_t lend_after;    /* the same                          */
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;
 	uint32_t opens_max; /* files that clients may have open on this core: app_hold.c */

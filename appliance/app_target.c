@@ -85,7 +85,7 @@ struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES])
 
 void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES])
 {
-	le64 w[3] = { le64_of(in->shard), le64_of(in->hash), le64_of(in->uniq) };
+	le64 w[3] = { le64_of(in->part), le64_of(in->hash), le64_of(in->uniq) };
 
 	memcpy(bytes, w, sizeof(w));
 }

@@ -79,6 +79,7 @@ struct meta_conf {
 	uint32_t ops_max;       /* operations admitted at once                                    */
 	uint32_t holds_max;     /* files held at once (META_HOLD); 0: 1024                        */
 	uint32_t spare_percent; /* of zones, that no file fills: what is collected costs less so */
+	uint32_t spread_at;     /* names, then a directory is spread over shards; 0: 4096 */
 	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
 	/* At format only: */
 	uint32_t nshards; /* a power of two; 64 is usual       */
@@ -319,7 +320,7 @@ enum meta_set_mask {
 
 /* Where a listing goes on; zeros: from the start.  Stays valid while files come and go. */
 struct meta_cookie {
-	uint64_t shard;
+	uint64_t part; /* of a directory that is spread; 0: itself, or none of it yet */
 	uint64_t hash;
 	uint64_t uniq;
 };

@@ -83,7 +83,7 @@ int meta__may_mark(struct meta *m, const struct meta_op *op, const struct meta__
 static int dir_inode(struct meta *m, uint64_t dir, struct meta__inode *out)
 {
 	struct meta__dir d;
-	int rc = meta__dir_get(m, dir, &d);
+	int rc = meta__dir_get(m, meta__whole_of(dir), &d);
 
 	return rc ? rc : meta__inode_get(m, &d.inode, out);
 }
@@ -132,7 +132,8 @@ int meta__may_move(struct meta *m, const struct meta__at *at, uint64_t to)
 	struct meta__inode in;
 	int rc;
 
-	if (likely(!who) || at->is.type != META_TYPE_DIR || at->dir == to)
+	if (likely(!who) || at->is.type != META_TYPE_DIR ||
+	    meta__whole_of(at->dir) == meta__whole_of(to))
 		return 0;
 	rc = meta__inode_get(m, &at->is.handle, &in);
 	if (rc)

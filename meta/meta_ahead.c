@@ -69,9 +69,10 @@ static const struct meta__frame *find_name(struct meta *m, uint32_t shard,
 }
 
 /* The directory called name in dir; 0: not known without waiting. */
-static uint64_t child_of(struct meta *m, uint64_t dir, const char *name, uint32_t len)
+static uint64_t child_of(struct meta *m, uint64_t of, const char *name, uint32_t len)
 {
-	uint64_t hash = meta__name_hash(m, dir, name, len);
+	const uint64_t hash = meta__name_hash(m, of, name, len);
+	const uint64_t dir = meta__spread_known(m, of) ? meta__part_of(of, hash) : of;
 	struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0), at;
 	const void *value;
 	struct meta__name is;
@@ -118,7 +119,7 @@ static void begin_handle(struct meta *m, const struct meta_target *t, uint64_t o
 static void begin_name(struct meta *m, const struct meta_target *t, struct meta_ahead *a)
 {
 	const char *name = t->path, *end = name + t->path_len, *slash;
-	uint64_t dir = t->dir;
+	uint64_t dir = t->dir, hash;
 	struct meta_key key;
 
 	if (name < end && *name == '/')
@@ -128,8 +129,10 @@ static void begin_name(struct meta *m, const struct meta_target *t, struct meta_
 			dir = child_of(m, dir, name, (uint32_t)(slash - name));
 	if (!dir || name == end || end - name > META_NAME_MAX)
 		return;
-	key = meta__key(dir, meta__name_hash(m, dir, name, (uint32_t)(end - name)),
-			META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	hash = meta__name_hash(m, dir, name, (uint32_t)(end - name));
+	if (meta__spread_known(m, dir))
+		dir = meta__part_of(dir, hash);
+	key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	memcpy(a->key, key.w, sizeof(a->key));
 	a->shard = meta__dir_shard(m, dir);
 	meta__named_fetch(m, &key);

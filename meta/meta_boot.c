@@ -283,6 +283,7 @@ static int supers_done(struct meta *m)
 	memcpy(m->uuid, b->super.uuid, sizeof(m->uuid));
 	m->secret = b->super.secret;
 	m->nshards = b->super.nshards;
+	m->spread_at = b->super.spread ? meta__spread_at(&m->conf) : 0;
 	meta__geo_of(&b->geo, &b->super);
 	if ((b->super.set == 0 && b->super.zone_blocks != meta__geo_zone_blocks(&m->conf)) ||
 	    b->super.nzones != b->geo.zone_count[b->super.drive] ||

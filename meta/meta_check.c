@@ -15,6 +15,7 @@
  *  (1) names and inodes agree on {handle, type, directory number}; the root alone has no name.
  *  (2) names of directories and DIR records agree on {number, parent, handle}; of those that go
  *      with their trees inodes and DIR records, which say so, on {number, handle}.
+ *      (Parts of directories have no name: meta_check_sums.c.)
  *  (3) inodes without a name, hidden or being trimmed, and ORPHAN records agree on {handle}.
  *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory.
  *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files.
@@ -124,7 +125,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	dir_end(m);
 	memset(&c->totals, 0, sizeof(c->totals));
 	c->dir = meta__key_dir(key);
-	c->dirs++;
+	c->dirs += !meta__is_part(c->dir);
 	if (meta__key_hash(key) || meta__key_uniq(key) || meta__key_kind(key) ||
 	    meta__key_index(key) || meta__dir_parse(value, len, d) != 0 ||
 	    meta__dir_shard(m, c->dir) != c->shard) {
@@ -135,9 +136,10 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	c->in_dir = true;
 	c->dir_names = 0;
 	c->dir_subdirs = 0;
+	meta__check_parts(m);
 	if (c->dir == META_ROOT_DIR)
 		c->root_seen = true;
-	else
+	else if (!meta__is_part(c->dir))
 		tally_dir(m, &d->inode, c->dir, d->going ? 0 : d->parent, -1, "directory record");
 }
 
@@ -162,6 +164,8 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 
 	if (meta__name_parse(key, value, len, &n) != 0 || meta__key_kind(key) ||
 	    meta__key_index(key) ||
+	    (meta__is_part(dir) &&
+	     meta__part_of(meta__whole_of(dir), meta__key_hash(key)) != dir) ||
 	    meta__name_hash(m, dir, n.bytes, n.len) != meta__key_hash(key)) {
 		meta__problem(m, "directory %llx: a name is malformed", (unsigned long long)dir);
 		return;

@@ -12,7 +12,17 @@
 #define PASS_BUCKET 1u
 #define PASS_NAME   2u
 
-enum sum { SUM_INODES, SUM_DIRS, SUM_ORPHANS, SUM_LINKS, SUM_PENDING, SUM_OWN, SUM_BELOW, SUMS };
+enum sum {
+	SUM_INODES,
+	SUM_DIRS,
+	SUM_ORPHANS,
+	SUM_LINKS,
+	SUM_PENDING,
+	SUM_OWN,
+	SUM_BELOW,
+	SUM_PARTS,
+	SUMS
+};
 
 struct meta__checker {
 	struct meta_check *out;
@@ -62,6 +72,8 @@ void meta__tally_links(struct meta *m, const struct meta_handle *h, uint64_t dir
 void meta__tally_own(struct meta *m, const struct meta__inode *in);
 /* The directory that the walk is in ends here. */
 void meta__totals_end(struct meta *m);
+/* A part, or the parts that a directory says that it has. */
+void meta__check_parts(struct meta *m);
 void meta__check_totals(struct meta *m, const struct meta_key *key, const void *value,
 			uint32_t len);
 void meta__check_links(struct meta *m, const struct meta_key *key, const void *value, uint32_t len);

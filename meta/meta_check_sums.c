@@ -7,6 +7,7 @@
  *  (2) TOTALS records have below what the directories in that one have passed up.
  *  (3) Who has not passed up its total is pending; DIR and PENDING records agree on who is.
  *  (4) Names of files agree with LINKS records, or else with the one directory that counts.
+ *  (5) What directories say of their parts and what parts are agree.
  */
 #include "meta/meta_check.h"
 
@@ -73,6 +74,34 @@ void meta__totals_end(struct meta *m)
 			      (unsigned long long)c->dir);
 	if (c->pass == PASS_SUM && c->dir == META_ROOT_DIR && d->pending)
 		meta__problem(m, "the root directory is pending");
+}
+
+static void tally_part(struct meta *m, uint64_t part, const struct meta_handle *h, int64_t times,
+		       const char *what)
+{
+	const uint64_t words[] = { part, meta__whole_of(part), 0, h->dir, h->hash, h->uniq };
+
+	meta__tally(m, SUM_PARTS, words, 6, times, what);
+}
+
+void meta__check_parts(struct meta *m)
+{
+	struct meta__checker *c = m->checker;
+	const struct meta__dir *d = &c->dir_says;
+
+	for (uint32_t i = 0; i < META__PARTS; i++)
+		if (d->parts >> i & 1)
+			tally_part(m, meta__part_at(c->dir, i), &d->inode, 1, "directory");
+	if (meta__is_part(c->dir))
+		tally_part(m, c->dir, &d->inode, -1, "part of a directory");
+	if (c->pass != PASS_SUM)
+		return;
+	if (meta__is_part(c->dir) && (d->spread || d->parent != meta__whole_of(c->dir)))
+		meta__problem(m, "part %llx of a directory is not what it should be",
+			      (unsigned long long)c->dir);
+	if (!meta__is_part(c->dir) && !d->spread && d->resets)
+		meta__problem(m, "directory %llx is not spread, and says how often it was set",
+			      (unsigned long long)c->dir);
 }
 
 void meta__check_totals(struct meta *m, const struct meta_key *key, const void *value, uint32_t len)

@@ -13,6 +13,7 @@
  *      a stat shows two links more, its own name and its ".".
  *  (3) A number is used once: it carries the shard of the parent that drew it.
  *  (4) One that is GOING (meta_rmtree.c) is for all others as if it were gone.
+ *  (5) One that has grown large has parts (meta_spread.c), each with a record and a count as these.
  */
 #include "meta/meta_plan.h"
 
@@ -50,7 +51,7 @@ int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in)
 int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs, int64_t wall_ns)
 {
 	struct meta__dir d;
-	int rc = meta__dir_get(m, dir, &d);
+	int rc = meta__is_part(dir) ? meta__part_get(m, dir, &d) : meta__dir_get(m, dir, &d);
 
 	if (rc)
 		return rc;
@@ -63,6 +64,9 @@ int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs, int64_
 	d.subdirs += (uint64_t)(int64_t)subdirs;
 	d.mtime_ns = wall_ns;
 	d.ctime_ns = wall_ns;
+	d.mtime_set = false;
+	if (names > 0)
+		meta__spread_grown(m, dir, &d);
 	if (meta__owed_take(m, dir, &d) || names || subdirs)
 		rc = meta__dir_pend(m, dir, &d);
 	return rc ? rc : meta__dir_put(m, dir, &d);

@@ -137,6 +137,10 @@ static int say_dir(struct words *w, const void *value, uint32_t len)
 	    (long long)d.mtime_ns, (long long)d.ctime_ns, (unsigned long long)d.own_bytes,
 	    (unsigned long long)d.own_blocks);
 	say(w, "%s", d.going ? ", goes with its tree" : d.pending ? ", pending" : "");
+	if (d.spread)
+		say(w, ", spread over parts %04x%s", d.parts, d.mtime_set ? ", mtime set" : "");
+	if (d.resets)
+		say(w, ", resets %u", d.resets);
 	return 0;
 }
 

@@ -50,6 +50,7 @@ static void super_make(struct meta *m)
 		.zone_blocks = g->zone_blocks,
 		.secret = m->secret,
 		.format_ns = m->conf.wall_ns,
+		.spread = true,
 	};
 	memcpy(s->uuid, m->uuid, sizeof(s->uuid));
 	memcpy(s->drive_nblocks, g->nblocks, sizeof(s->drive_nblocks));
@@ -200,6 +201,7 @@ int meta__format_begin(struct meta *m)
 	m->nshards = m->conf.nshards;
 	m->secret = m->conf.secret;
 	m->epoch = 1;
+	m->spread_at = meta__spread_at(&m->conf);
 	memcpy(m->uuid, m->conf.uuid, sizeof(m->uuid));
 	meta__geo_make(&b->geo, &m->conf, m->nshards, 0);
 	meta__boot_next(m, wipe_supers);

@@ -174,7 +174,7 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 	};
 	if (in->type != META_TYPE_DIR)
 		return 0;
-	rc = meta__dir_get(m, in->child, &d);
+	rc = meta__dir_whole(m, in->child, &d);
 	if (rc == -ENOENT) { /* they come and go together */
 		const struct meta_key key = meta__dir_key(in->child);
 
@@ -211,6 +211,8 @@ static int set_dir_mtime(struct meta *m, const struct meta__inode *in)
 	if (rc)
 		return rc;
 	d.mtime_ns = in->mtime_ns;
+	d.mtime_set = d.spread;
+	d.resets += d.spread;
 	return meta__dir_put(m, in->child, &d);
 }
 

@@ -199,6 +199,9 @@ struct meta__shard {
 	struct meta__root frozen;
 };
 
+/* Directories that are known to be spread. */
+#define META__SPREAD_KNOWN 256u
+
 struct meta__cache;
 struct meta__tx;
 struct meta__ckpt;
@@ -218,6 +221,8 @@ struct meta {
 	struct meta_conf conf;
 	uint32_t nshards;
 	uint64_t secret;
+	uint64_t spread[META__SPREAD_KNOWN]; /* meta_spread.c: directories */
+	uint32_t spread_at; /* names, then a directory is spread; 0: none is, in this store */
 	uint8_t uuid[16];
 	uint64_t epoch; /* of this mount: log blocks of other mounts are not ours       */
 	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
@@ -612,5 +617,6 @@ bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded s
 /* 40 bits. */
 uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len);
 uint32_t meta__dir_shard(const struct meta *m, uint64_t dir); /* where a directory's entries lie */
+uint32_t meta__spread_at(const struct meta_conf *c);          /* meta_spread.c */
 
 #endif

@@ -7,7 +7,9 @@
  *     ^        ^        `-- seen an object: seek NAME 0 of hash 18, over all extents
  *     `--------`-- entries, in the order of {hash, uniq}: that pair is the cookie
  *
- *  (1) A cookie says: all entries up to and with {hash, uniq} have been returned.  A name's
+ *   d, then those of its parts that have records, one after the other (meta_spread.c)
+ *
+ *  (1) A cookie says: all entries up to and with {part, hash, uniq} have been returned.  A name's
  *      record keeps its key as long as the name stays, so an entry that stays is returned once.
  *  (2) Pages of inodes born elsewhere may be missed one by one; after META__LIST_RERUNS a listing
  *      is content with what stands in front of the next miss, so that it ends in any cache.
@@ -20,6 +22,7 @@
 
 #define META__LIST_RERUNS 3u
 #define META__LIST_MISSES 16u
+#define META__LIST_WAITS  16u /* turns: a shard that is lent comes home in fewer */
 #define META__LIST_STEPS  2048u
 
 /* Copied behind what is there; false: it does not fit. */
@@ -55,12 +58,16 @@ static int entry_attr(struct meta *m, const struct meta__name *n, struct meta_at
 
 /* What a plan has gathered; the operation gets it when nothing was missed. */
 struct listing {
-	uint32_t shard;
-	uint64_t dir;
+	uint64_t whole;          /* the directory                     */
+	uint32_t parts;          /* ... those that have records       */
+	uint64_t dir;            /* it, or the part that is listed now */
+	uint32_t shard;          /* ... of its names                  */
+	uint64_t part;           /* ... 0: the directory itself, else which part + 1 */
 	struct meta_cookie last; /* all up to here is gathered or passed over */
 	uint32_t entries_max;
 	uint32_t steps_max;
 	uint32_t steps; /* entries and skips in front of the first miss */
+	uint32_t looks; /* ... and behind it                            */
 	uint32_t misses;
 	bool full; /* an entry did not fit */
 	bool end;
@@ -89,14 +96,14 @@ static int name_at(struct meta *m, struct listing *l, struct meta_key *key, stru
 		return -ENOENT;
 	*key = meta__key(l->dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	if (!l->misses)
-		l->last = (struct meta_cookie){ l->shard, hash, 0 };
+		l->last = (struct meta_cookie){ l->part, hash, 0 };
 	return 0;
 }
 
 static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 		    const struct meta_key *key, const struct meta__name *n)
 {
-	const struct meta_cookie at = { l->shard, meta__key_hash(key), meta__key_uniq(key) };
+	const struct meta_cookie at = { l->part, meta__key_hash(key), meta__key_uniq(key) };
 	struct meta_attr attr;
 	int rc = entry_attr(m, n, &attr);
 
@@ -110,13 +117,22 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 	return 0;
 }
 
-static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
+/* `part` as in a cookie: what is listed from now on, from its first name. */
+static void to_part(const struct meta *m, struct listing *l, uint64_t part)
+{
+	l->part = part;
+	l->dir = part ? meta__part_at(l->whole, (uint32_t)part - 1) : l->whole;
+	l->shard = meta__dir_shard(m, l->dir);
+}
+
+/* Names of what l->dir is, from l->last on; l->end: there are no more. */
+static int list_names(struct meta *m, struct meta_op *op, struct listing *l)
 {
 	struct meta_key key = meta__key_next(meta__key(l->dir, l->last.hash, META__CLASS_NAME,
 						       l->last.uniq, META__KIND_NONE, 0));
 	struct meta__name n;
 
-	while (!l->full && l->steps < l->steps_max) {
+	while (!l->full && l->steps < l->steps_max && l->looks++ < META__LIST_STEPS) {
 		int rc = name_at(m, l, &key, &n);
 
 		l->end = rc == -ENOENT;
@@ -133,12 +149,55 @@ static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 	return 0;
 }
 
-/* scratch[0]: steps that the last run made in front of its first miss; see (2). */
-static struct listing listing_of(const struct meta *m, const struct meta_op *op, uint64_t dir)
+/* To the next part that has a record; false: there is none. */
+static bool next_part(const struct meta *m, struct listing *l)
+{
+	const struct meta__dir has = { .parts = l->parts };
+	const uint32_t next = meta__part_next(&has, (uint32_t)l->part);
+
+	if (next == META__PARTS)
+		return false;
+	to_part(m, l, next + 1);
+	return true;
+}
+
+/* A page that begins where a part does, and misses: the parts behind it may be as small, and all of
+ * them this page's.  Their first leaves are asked for at once. */
+static void ask_for_parts(struct meta *m, struct listing *l)
+{
+	struct meta__name n;
+
+	while (next_part(m, l)) {
+		struct meta_key key = meta__key(l->dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+
+		(void)!name_at(m, l, &key, &n);
+	}
+}
+
+static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
+{
+	for (;;) {
+		int rc = list_names(m, op, l);
+
+		if (rc == -EAGAIN && !op->cookie.hash && !op->cookie.uniq) {
+			l->misses++;
+			ask_for_parts(m, l);
+		}
+		if (rc || !l->end || !next_part(m, l))
+			return rc;
+		l->end = false;
+		l->last = (struct meta_cookie){ .part = l->part };
+	}
+}
+
+/* scratch[0]: steps that the last run made in front of its first miss; see (2).  [1]: how often it
+ * was told to come later. */
+static struct listing listing_of(const struct meta *m, const struct meta_op *op, uint64_t dir,
+				 const struct meta__dir *d)
 {
 	struct listing l = {
-		.shard = meta__dir_shard(m, dir),
-		.dir = dir,
+		.whole = dir,
+		.parts = d->parts,
 		.last = op->cookie,
 		.entries_max = op->list_max_entries ? op->list_max_entries : UINT32_MAX,
 		.steps_max = META__LIST_STEPS,
@@ -146,6 +205,7 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 
 	if (op->reruns >= META__LIST_RERUNS && op->scratch[0])
 		l.steps_max = (uint32_t)op->scratch[0];
+	to_part(m, &l, op->cookie.part);
 	return l;
 }
 
@@ -161,6 +221,7 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 {
 	struct listing l;
 	struct meta__inode in;
+	struct meta__dir d;
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
 
 	if (rc)
@@ -170,17 +231,18 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	rc = meta__may_use(m, op, &in, META__MAY_R | META__MAY_X); /* attributes come with it */
 	if (rc)
 		return rc;
-	if (op->cookie.hash > META__MASK40 || op->cookie.uniq > META__MASK40)
+	if (op->cookie.part > META__PARTS || op->cookie.hash > META__MASK40 ||
+	    op->cookie.uniq > META__MASK40)
 		return -EINVAL;
 	op->list_used_bytes = 0;
 	op->list_count = 0;
-	rc = meta__attr(m, &in, &op->attr);
+	rc = meta__dir_get(m, in.child, &d);
 	if (rc)
-		return rc;
-	l = listing_of(m, op, in.child);
+		return rc == -ENOENT ? -EIO : rc; /* they come and go together */
+	l = listing_of(m, op, in.child, &d);
 	rc = list_dir(m, op, &l);
 	op->scratch[0] = l.steps;
-	if (rc == -EBUSY && l.steps && !l.misses)
+	if (rc == -EBUSY && l.steps && !l.misses && op->scratch[1]++ >= META__LIST_WAITS)
 		rc = 0; /* its pages fill the cache: the next call goes on */
 	if (rc || l.misses)
 		return rc ? rc : -EAGAIN;

@@ -21,6 +21,8 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 		return rc;
 	meta__inode_new(m, op, &at, META_TYPE_DIR, 0755, &in);
 	in.child = meta__tx_dir(m, at.shard);
+	if (meta__is_part(in.child))
+		return -ENOSPC; /* the shard has given 2^35 of them: there are no more */
 	at.name_uniq = in.handle.uniq;
 	rc = meta__name_put(m, &at, &in.handle, in.child, META_TYPE_DIR);
 	if (meta__stop(rc, &miss))
@@ -43,17 +45,19 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 }
 
 /* An empty directory's record and inode go; its name is the caller's.  -ENOTEMPTY. */
-int meta__dir_free(struct meta *m, const struct meta__name *is)
+int meta__dir_free(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 {
 	const struct meta_key dir_key = meta__dir_key(is->child);
 	struct meta__inode in;
 	struct meta__dir d;
-	int rc = meta__dir_get(m, is->child, &d), miss = 0;
+	int rc = meta__dir_whole(m, is->child, &d), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc == -ENOENT ? -EIO : rc;
 	if (rc == 0 && d.count)
 		return -ENOTEMPTY;
+	if (rc == 0 && d.parts)
+		return meta__tree_detach(m, is, wall_ns);
 	if (rc == 0)
 		rc = meta__totals_leave(m, is->child, &d);
 	if (meta__stop(rc, &miss))
@@ -90,7 +94,7 @@ int meta__plan_rmdir(struct meta *m, struct meta_op *op)
 	rc = meta__may_change(m, &at);
 	if (rc)
 		return rc;
-	rc = meta__dir_free(m, &at.is);
+	rc = meta__dir_free(m, &at.is, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__name_del(m, &at);

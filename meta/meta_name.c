@@ -11,7 +11,8 @@
  *                          one record, whatever the depth
  *
  * Two names of one hash are two NAME records with one beginning and other uniquifiers: a lookup
- * compares all of them, and meets no object of that hash (its class is higher).
+ * compares all of them, and meets no object of that hash (its class is higher).  Of a directory
+ * that is spread it looks in the part for that hash, and in the directory itself (meta_spread.c).
  */
 #include "meta/meta_plan.h"
 
@@ -21,7 +22,9 @@
 
 uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len)
 {
-	return hash_bytes(m->secret + dir * 0x9e3779b97f4a7c15ull, name, len) & META__MASK40;
+	const uint64_t seed = m->secret + meta__whole_of(dir) * 0x9e3779b97f4a7c15ull;
+
+	return hash_bytes(seed, name, len) & META__MASK40;
 }
 
 uint32_t meta__dir_shard(const struct meta *m, uint64_t dir)
@@ -47,7 +50,8 @@ static bool same_hash(const struct meta_key *k, const struct meta__at *at)
 	       meta__key_class(k) == META__CLASS_NAME;
 }
 
-int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, struct meta__at *at)
+/* at->name, in the directory itself or in a part of it. */
+static int look_in(struct meta *m, uint64_t dir, struct meta__at *at)
 {
 	struct meta_key key, last;
 	const void *value;
@@ -56,10 +60,6 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 
 	at->dir = dir;
 	at->shard = meta__dir_shard(m, dir);
-	at->name = name;
-	at->len = len;
-	at->hash = meta__name_hash(m, dir, name, len);
-	at->found = false;
 	key = meta__key(dir, at->hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	last = meta__key(dir, at->hash, META__CLASS_NAME, META__MASK40, META__KIND_NONE, 0);
 	for (;; key = meta__key_next(key)) {
@@ -70,12 +70,48 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 			return 0;
 		if (meta__name_parse(&key, value, value_len, &at->is) || meta__key_uniq(&key) == 0)
 			return meta__bad_record(m, "name", at->shard, &key);
-		if (at->is.len == len && memcmp(at->is.bytes, name, len) == 0)
+		if (at->is.len == at->len && memcmp(at->is.bytes, at->name, at->len) == 0)
 			break;
 	}
 	at->found = true;
 	at->name_uniq = meta__key_uniq(&key);
 	return 0;
+}
+
+/* Not found in a directory of which it is not known that it is spread. */
+static int look_in_part(struct meta *m, struct meta__at *at)
+{
+	int rc = meta__is_spread(m, at->dir);
+
+	return rc <= 0 ? rc : look_in(m, meta__part_of(at->dir, at->hash), at);
+}
+
+/* Not found in the part where it would be put. */
+static int look_in_whole(struct meta *m, struct meta__at *at)
+{
+	const uint64_t part = at->dir;
+	int rc = look_in(m, meta__whole_of(part), at);
+
+	if (rc || at->found)
+		return rc;
+	at->dir = part;
+	at->shard = meta__dir_shard(m, part);
+	return 0;
+}
+
+int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, struct meta__at *at)
+{
+	const bool known = meta__spread_known(m, dir);
+	int rc;
+
+	at->name = name;
+	at->len = len;
+	at->hash = meta__name_hash(m, dir, name, len);
+	at->found = false;
+	rc = look_in(m, known ? meta__part_of(dir, at->hash) : dir, at);
+	if (rc || at->found)
+		return rc;
+	return known ? look_in_whole(m, at) : look_in_part(m, at);
 }
 
 static struct meta_key name_key(const struct meta__at *at)
@@ -197,7 +233,7 @@ static int dot_step(struct meta *m, struct walk *w, uint32_t len)
 		return -EACCES;
 	rc = meta__dir_get(m, w->dir, &d);
 	if (!rc && len == 2)
-		w->dir = d.parent;
+		w->dir = meta__whole_of(d.parent);
 	return rc;
 }
 
@@ -260,7 +296,7 @@ int meta__climb(struct meta *m, uint64_t dir, uint64_t root)
 
 		if (rc)
 			return rc;
-		dir = d.parent;
+		dir = meta__whole_of(d.parent);
 		rc = may ? 0 : meta__may_search(m, dir);
 		if (rc == -EACCES)
 			may = rc; /* said only if all of the way is below the root */
@@ -299,7 +335,7 @@ int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool
 		return -ENOENT;
 	if (t->path_len > META_PATH_MAX)
 		return -ENAMETOOLONG;
-	if (w.dir > META__MASK48)
+	if (w.dir > META__MASK48 || meta__is_part(w.dir))
 		return -ENOENT;
 	if (*w.p == '/')
 		w.dir = root;

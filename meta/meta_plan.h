@@ -253,7 +253,24 @@ must_check int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subd
 			       int64_t wall_ns);
 
 /* An empty directory's record and inode go; its name is the caller's.  -ENOTEMPTY. */
-must_check int meta__dir_free(struct meta *m, const struct meta__name *is);
+must_check int meta__dir_free(struct meta *m, const struct meta__name *is, int64_t wall_ns);
+
+/* ---- meta_spread.c ---------------------------------------------------------------- */
+
+/* It has been seen to be spread: which it is for ever. */
+bool meta__spread_known(const struct meta *m, uint64_t dir);
+/* The part, or directory, where this name would be put, as far as is known without looking. */
+uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len);
+/* 1: it is; 0: it is not, or there is none. */
+must_check int meta__is_spread(struct meta *m, uint64_t dir);
+/* One more name is in it: does it become spread? */
+void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d);
+/* A part, in which a name comes, goes or changes; made with its first. */
+must_check int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out);
+/* As meta__dir_get(), with what its parts count and when they changed. */
+must_check int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out);
+/* The next part that has a record, `from` or behind; META__PARTS: none. */
+uint32_t meta__part_next(const struct meta__dir *d, uint32_t from);
 
 /* ---- meta_read.c, meta_write.c -------------------------------------------------------- */
 
@@ -374,6 +391,8 @@ bool meta__orphans_of(const struct meta *m, uint32_t shard);
 /* Some entries of a directory without a link go, from hash *from on, where the next step begins;
  * at last itself. */
 must_check int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from);
+/* A directory without its name, which is the caller's: it goes with all that is in it. */
+must_check int meta__tree_detach(struct meta *m, const struct meta__name *is, int64_t wall_ns);
 
 /* ---- meta_put.c ---------------------------------------------------------------------- */
 

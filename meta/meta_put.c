@@ -129,7 +129,7 @@ int meta__plan_put_begin(struct meta *m, struct meta_op *op)
 
 	if (rc)
 		return rc;
-	rc = meta__dir_get(m, at.dir, &d); /* there is one */
+	rc = meta__dir_get(m, meta__whole_of(at.dir), &d); /* there is one */
 	if (meta__stop(rc, &miss))
 		return rc;
 	put_inode(m, op, &at, &old, &in);

@@ -43,24 +43,47 @@ static int one_record(struct meta_raw *r, const struct meta_handle *h, enum meta
 
 /* ---- names ------------------------------------------------------------------------------ */
 
+/* From the first name of the directory, or part, on. */
+static void entries_begin(const struct meta_raw *r, uint64_t dir, struct meta_raw_place *at)
+{
+	const struct meta_key begin = meta__key(dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+
+	memcpy(at->key, begin.w, sizeof(at->key));
+	at->shard = meta__dir_shard(&r->m, dir);
+}
+
+/* Behind `dir`, itself or a part: the part to go on with; 0: none. */
+static uint64_t next_part(struct meta_raw *r, uint64_t dir)
+{
+	const uint64_t whole = meta__whole_of(dir);
+	const uint32_t from = meta__is_part(dir) ? meta__part_index(dir) + 1 : 0;
+	const uint32_t left = meta__raw_parts(r, whole) >> from << from;
+
+	return left ? meta__part_at(whole, (uint32_t)__builtin_ctz(left)) : 0;
+}
+
 int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place *at,
 			struct meta_raw_entry *out)
 {
-	const struct meta_key begin = meta__key(dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	uint8_t value[META_VALUE_MAX];
 	struct meta_key key;
 	uint32_t len;
 
-	if (!at->key[0] && !at->key[1] && !at->key[2]) {
-		memcpy(at->key, begin.w, sizeof(at->key));
-		at->shard = meta__dir_shard(&r->m, dir);
-	}
+	if (!at->key[0] && !at->key[1] && !at->key[2])
+		entries_begin(r, dir, at);
+	memcpy(key.w, at->key, sizeof(key.w));
+	dir = meta__key_dir(&key); /* or a part of it */
 	for (;;) {
 		struct meta__name n;
 
 		r->doubt = false;
-		if (next_record(r, at, &key, value, &len) || meta__key_dir(&key) != dir)
-			return -ENOENT;
+		if (next_record(r, at, &key, value, &len) || meta__key_dir(&key) != dir) {
+			dir = next_part(r, dir);
+			if (!dir)
+				return -ENOENT;
+			entries_begin(r, dir, at);
+			continue;
+		}
 		if (meta__key_class(&key) != META__CLASS_NAME ||
 		    meta__name_parse(&key, value, len, &n) ||
 		    meta__name_hash(&r->m, dir, n.bytes, n.len) != meta__key_hash(&key))

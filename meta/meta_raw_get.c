@@ -171,6 +171,23 @@ int meta__raw_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, voi
 	}
 }
 
+uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir)
+{
+	const struct meta_key key = meta__dir_key(dir);
+	uint8_t value[META_VALUE_MAX];
+	struct meta__raw_way way;
+	struct meta__dir d;
+	uint32_t len;
+
+	if (!meta__may_spread(dir))
+		return 0;
+	r->doubt = false;
+	if (meta__raw_get(r, meta__dir_shard(&r->m, dir), &key, value, &len, &way) || r->doubt ||
+	    meta__dir_parse(value, len, &d))
+		return (1u << META__PARTS) - 1;
+	return d.parts;
+}
+
 /* ---- a path --------------------------------------------------------------------------------- */
 
 void meta__raw_path_begin(struct meta__raw_path *p, const char *path)
@@ -180,17 +197,17 @@ void meta__raw_path_begin(struct meta__raw_path *p, const char *path)
 	p->dir = META_ROOT_DIR;
 }
 
-/* Of all names with its hash, the one that is it. */
-static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *name, uint32_t len)
+/* Of all names with its hash in a directory, or a part of one, the one that is it. */
+static int find_in(struct meta_raw *r, struct meta__raw_path *p, uint64_t dir, uint64_t hash,
+		   const char *name, uint32_t len)
 {
-	const uint64_t hash = meta__name_hash(&r->m, p->dir, name, len);
 	uint64_t lost = 0;
 
-	p->shard = meta__dir_shard(&r->m, p->dir);
-	p->key = meta__key(p->dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	p->shard = meta__dir_shard(&r->m, dir);
+	p->key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	for (struct meta_key key = p->key;; key = meta__key_next(key)) {
 		if (meta__raw_next(r, p->shard, &key, p->value, &p->value_len, &lost) ||
-		    meta__key_dir(&key) != p->dir || meta__key_hash(&key) != hash ||
+		    meta__key_dir(&key) != dir || meta__key_hash(&key) != hash ||
 		    meta__key_class(&key) != META__CLASS_NAME)
 			return lost ? -EIO : -ENOENT;
 		if (meta__name_parse(&key, p->value, p->value_len, &p->name) == 0 &&
@@ -199,6 +216,26 @@ static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *n
 			return 0;
 		}
 	}
+}
+
+/* In the directory, else in the part for its hash.  p says where it was, or is not. */
+static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *name, uint32_t len)
+{
+	const uint64_t hash = meta__name_hash(&r->m, p->dir, name, len);
+	const uint64_t part = meta__part_of(p->dir, hash);
+	int err = find_in(r, p, p->dir, hash, name, len), rc;
+	const struct meta_key key = p->key;
+	const uint32_t shard = p->shard;
+
+	if (err == 0 || !(meta__raw_parts(r, p->dir) >> meta__part_index(part) & 1))
+		return err;
+	rc = find_in(r, p, part, hash, name, len);
+	if (rc == -ENOENT && err == -EIO) {
+		p->key = key;
+		p->shard = shard;
+		return err;
+	}
+	return rc;
 }
 
 int meta__raw_path_next(struct meta_raw *r, struct meta__raw_path *p)

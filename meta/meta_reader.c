@@ -81,6 +81,7 @@ void meta_reader_begin(struct meta_reader *r)
 	ASSERT(home->mounted);
 	r->m.nshards = home->nshards;
 	r->m.secret = home->secret;
+	r->m.spread_at = home->spread_at;
 	memcpy(r->m.uuid, home->uuid, sizeof(r->m.uuid));
 	r->m.epoch = home->epoch;
 	r->m.mounted = true;
@@ -182,7 +183,7 @@ static uint32_t shard_of(const struct meta *m, const struct meta_target *t)
 		return meta__dir_shard(m, t->handle.dir);
 	if (memchr(t->path, '/', t->path_len))
 		return META_SHARDS_MAX;
-	return meta__dir_shard(m, t->dir);
+	return meta__dir_shard(m, meta__names_in(m, t->dir, t->path, t->path_len));
 }
 
 static bool may_change(struct meta_reader *r, struct meta_op *op)

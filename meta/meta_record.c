@@ -70,10 +70,12 @@ uint32_t meta__xattr_build(const struct meta__xattr *in, void *buf)
 int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out)
 {
 	struct meta_dir_disk d;
+	uint64_t flags;
 
 	if (value_len != sizeof(d))
 		return -EIO;
 	memcpy(&d, value, sizeof(d));
+	flags = le64_get(d.flags);
 	*out = (struct meta__dir){
 		.count = le64_get(d.count),
 		.subdirs = le64_get(d.subdirs),
@@ -81,8 +83,12 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		.ctime_ns = (int64_t)le64_get(d.ctime_ns),
 		.inode = handle_of(d.inode_dir, d.inode_hash, d.inode_uniq),
 		.parent = le64_get(d.parent),
-		.going = le64_get(d.flags) & META__DIR_GOING,
-		.pending = le64_get(d.flags) & META__DIR_PENDING,
+		.going = flags & META__DIR_GOING,
+		.pending = flags & META__DIR_PENDING,
+		.spread = flags & META__DIR_SPREAD,
+		.mtime_set = flags & META__DIR_MTIME_SET,
+		.parts = (uint32_t)(flags >> META__DIR_PARTS_SHIFT) & 0xffff,
+		.resets = (uint32_t)(flags >> META__DIR_RESETS_SHIFT),
 		.own_bytes = le64_get(d.own_bytes),
 		.own_blocks = le64_get(d.own_blocks),
 	};
@@ -92,11 +98,18 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		return -EIO;
 	if (out->going && out->pending)
 		return -EIO;
-	return le64_get(d.flags) <= META__DIR_PENDING ? 0 : -EIO;
+	if (!out->spread && (out->mtime_set || out->parts))
+		return -EIO;
+	return (flags & 0xffff) <= META__DIR_FLAGS ? 0 : -EIO;
 }
 
 void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 {
+	const uint64_t flags =
+		(in->going ? META__DIR_GOING : 0) | (in->pending ? META__DIR_PENDING : 0) |
+		(in->spread ? META__DIR_SPREAD : 0) | (in->mtime_set ? META__DIR_MTIME_SET : 0);
+
+	ASSERT(!(in->going && in->pending));
 	*out = (struct meta_dir_disk){
 		.count = le64_of(in->count),
 		.subdirs = le64_of(in->subdirs),
@@ -106,9 +119,8 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 		.inode_hash = le64_of(in->inode.hash),
 		.inode_uniq = le64_of(in->inode.uniq),
 		.parent = le64_of(in->parent),
-		.flags = le64_of(in->going     ? META__DIR_GOING
-				 : in->pending ? META__DIR_PENDING
-					       : 0),
+		.flags = le64_of(flags | (uint64_t)in->parts << META__DIR_PARTS_SHIFT |
+				 (uint64_t)in->resets << META__DIR_RESETS_SHIFT),
 		.own_bytes = le64_of(in->own_bytes),
 		.own_blocks = le64_of(in->own_blocks),
 	};

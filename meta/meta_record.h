@@ -127,7 +127,49 @@ static inline uint32_t meta__xattr_pieces(uint32_t value_len)
 	return value_len <= META__XATTR_INLINE ? 0 : (uint32_t)div_up(value_len, META__XATTR_PIECE);
 }
 
-/* ---- directories, orphans ------------------------------------------------------- */
+/* ---- directories, and their parts (meta_spread.c) -------------------------------- */
+
+/* A directory's number has 12 bits of a shard and 36 of a counter.  No counter reaches bit 35: that
+ * and the four below are a part's, of which the others say whose. */
+#define META__PARTS        16u
+#define META__PART_SHIFT   31u
+#define META__PART         (1ull << 35)
+#define META__PART_MASK    (META__PART | (uint64_t)(META__PARTS - 1) << META__PART_SHIFT)
+#define META__COUNTER_MASK ((1ull << 36) - 1)
+
+static inline bool meta__is_part(uint64_t dir)
+{
+	return (dir & META__PART) != 0;
+}
+
+/* The directory that it is a part of; of what is none: itself. */
+static inline uint64_t meta__whole_of(uint64_t dir)
+{
+	return meta__is_part(dir) ? dir & ~META__PART_MASK : dir;
+}
+
+static inline uint32_t meta__part_index(uint64_t part)
+{
+	return (uint32_t)(part >> META__PART_SHIFT) & (META__PARTS - 1);
+}
+
+static inline uint64_t meta__part_at(uint64_t dir, uint32_t index)
+{
+	return dir | META__PART | (uint64_t)index << META__PART_SHIFT;
+}
+
+/* Where names of this hash are put. */
+static inline uint64_t meta__part_of(uint64_t dir, uint64_t hash)
+{
+	return meta__part_at(dir, (uint32_t)(hash >> (META__HASH_BITS - 4)));
+}
+static_assert(META__PARTS == 1u << 4, "four bits of a number, and of a hash");
+
+/* Its number leaves room for those of parts. */
+static inline bool meta__may_spread(uint64_t dir)
+{
+	return (dir & META__COUNTER_MASK) < 1ull << META__PART_SHIFT;
+}
 
 struct meta__dir {
 	uint64_t count;
@@ -138,8 +180,12 @@ struct meta__dir {
 	int64_t ctime_ns;
 	struct meta_handle inode;
 	uint64_t parent;
-	bool going;   /* with its tree: meta_rmtree.c                 */
-	bool pending; /* has a total to pass up, perhaps: meta_totals.c */
+	bool going;      /* with its tree: meta_rmtree.c                 */
+	bool pending;    /* has a total to pass up, perhaps: meta_totals.c */
+	bool spread;     /* new names go to its parts: meta_spread.c       */
+	bool mtime_set;  /* of one that is spread: by nothing that came, or went, in itself  */
+	uint32_t parts;  /* ... a bit for each that has a record                             */
+	uint32_t resets; /* ... how often mtime was set; of a part: when it changed last     */
 };
 
 struct meta__sums {

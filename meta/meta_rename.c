@@ -92,7 +92,8 @@ static int may_rename(struct meta *m, const struct meta_op *op, struct meta__at 
 /* What `at` names goes to directory `to`, which must not be it, or below it: (2). */
 static int no_cycle(struct meta *m, const struct meta__at *at, uint64_t to)
 {
-	if (!is_dir(at) || at->dir == to)
+	to = meta__whole_of(to);
+	if (!is_dir(at) || meta__whole_of(at->dir) == to)
 		return 0;
 	for (uint32_t depth = 0; to != at->is.child; depth++) {
 		struct meta__dir d;
@@ -105,7 +106,7 @@ static int no_cycle(struct meta *m, const struct meta__at *at, uint64_t to)
 		rc = meta__dir_get(m, to, &d);
 		if (rc)
 			return rc;
-		to = d.parent;
+		to = meta__whole_of(d.parent);
 	}
 	return -EINVAL;
 }
@@ -158,11 +159,12 @@ static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__in
 }
 
 /* What b was: an empty directory goes here, a file in meta__name_give(). */
-static int rename_old(struct meta *m, const struct meta__at *b, struct meta__inode *old)
+static int rename_old(struct meta *m, const struct meta__at *b, struct meta__inode *old,
+		      int64_t wall_ns)
 {
 	int rc = b->found ? meta__inode_named(m, &b->is, old) : 0;
 
-	return rc || !b->found || !is_dir(b) ? rc : meta__dir_free(m, &b->is);
+	return rc || !b->found || !is_dir(b) ? rc : meta__dir_free(m, &b->is, wall_ns);
 }
 
 static int rename_move(struct meta *m, const struct meta_op *op, struct meta__at *a,
@@ -173,7 +175,7 @@ static int rename_move(struct meta *m, const struct meta_op *op, struct meta__at
 
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = rename_old(m, b, &old);
+	rc = rename_old(m, b, &old, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = rename_dirs(m, op, a, b);

@@ -21,23 +21,24 @@
  *      passed needs no second look, but for a mount, which begins anew.
  *  (3) A directory below a GOING one is as it was until its turn comes: who knows its number can
  *      still reach it, and what he makes in it goes with it.
- *  (4) A step wants RECORDS_ENOUGH records, those of one entry more, and what it owes to
+ *  (4) Of one that is spread the parts go first, one after the other: GOING, emptied, the record.
+ *  (5) A step wants RECORDS_ENOUGH records, those of one entry more, and what it owes to
  *      directories, at most.
  */
 #include "meta/meta_plan.h"
 
 #define STEPS_MAX      256u /* records that a step looks at: objects whose names have gone before */
 #define RECORDS_ENOUGH 6u
-#define RECORDS_OWED   5u /* its own total; two that count a file from now on, pending */
+#define RECORDS_OWED   7u /* its own, of a part and the whole; two that count a file from now on */
 
 /* Of one entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
 static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE +
 			      RECORDS_OWED <=
 		      META__TX_RECORDS_MAX,
-	      "(4)");
+	      "(5)");
 
 /* Its name is the caller's. */
-static int detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
+int meta__tree_detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 {
 	struct meta__inode in;
 	struct meta__dir d;
@@ -82,7 +83,7 @@ int meta__plan_rmtree(struct meta *m, struct meta_op *op)
 		return -ENOENT;
 	if (at.is.type != META_TYPE_DIR)
 		return -ENOTDIR;
-	rc = detach(m, &at.is, op->wall_ns);
+	rc = meta__tree_detach(m, &at.is, op->wall_ns);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__name_del(m, &at);
@@ -101,7 +102,7 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 	int rc, miss = 0;
 
 	if (at->is.type == META_TYPE_DIR) {
-		rc = detach(m, &at->is, wall_ns);
+		rc = meta__tree_detach(m, &at->is, wall_ns);
 	} else {
 		rc = meta__inode_named(m, &at->is, &in);
 		if (rc == 0)
@@ -176,10 +177,79 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 	return miss;
 }
 
+/* Entries of one of those that it is: itself, or a part. */
+static int step_in(struct meta *m, uint64_t dir, struct meta__dir *d, int64_t wall_ns,
+		   uint64_t *from, bool *end)
+{
+	const struct meta_key key = meta__dir_key(dir);
+	struct meta__dir gone = { 0 };
+	int rc = entries_free(m, dir, wall_ns, from, &gone, end);
+
+	if (rc)
+		return rc;
+	if (gone.count > d->count || gone.subdirs > d->subdirs ||
+	    (*end && gone.count < d->count)) /* (2) */
+		return meta__bad_record(m, "directory", meta__dir_shard(m, dir), &key);
+	(void)meta__owed_take(m, dir, d);
+	d->count -= gone.count;
+	d->subdirs -= gone.subdirs;
+	m->ops->tree_freed = gone.count;
+	return *end || !gone.count ? 0 : meta__dir_put(m, dir, d);
+}
+
+static int records_del(struct meta *m, uint64_t dir)
+{
+	const struct meta_key key = meta__dir_key(dir);
+	int rc = meta__totals_del(m, dir), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__tx_del(m, meta__dir_shard(m, dir), &key);
+	return rc ? rc : miss;
+}
+
+/* GOING first, in a step of its own, as what is in the tree is; when it is empty its record goes,
+ * and `whole` knows of it no more. */
+static int part_step(struct meta *m, uint64_t dir, struct meta__dir *whole, uint32_t index,
+		     uint64_t *from)
+{
+	const uint64_t part = meta__part_at(dir, index);
+	struct meta__dir d;
+	bool end = false;
+	int rc = meta__dir_load(m, part, &d), miss = 0;
+
+	if (rc == -ENOENT) {
+		const struct meta_key key = meta__dir_key(part);
+
+		return meta__bad_record(m, "directory", meta__dir_shard(m, part), &key);
+	}
+	if (rc)
+		return rc;
+	if (!d.going) {
+		*from = 0;
+		rc = meta__totals_leave(m, part, &d);
+		d.going = true;
+		if (meta__stop(rc, &miss))
+			return rc;
+		rc = meta__dir_put(m, part, &d);
+		return rc ? rc : miss;
+	}
+	rc = step_in(m, part, &d, whole->ctime_ns, from, &end);
+	if (rc || !end)
+		return rc;
+	*from = 0;
+	rc = records_del(m, part);
+	if (meta__stop(rc, &miss))
+		return rc;
+	whole->parts &= ~(1u << index);
+	rc = meta__dir_put(m, dir, whole);
+	return rc ? rc : miss;
+}
+
 int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 {
 	const struct meta_key key = meta__dir_key(in->child);
-	struct meta__dir d, gone = { 0 };
+	struct meta__dir d;
 	bool end = false;
 	int rc = meta__dir_load(m, in->child, &d), miss = 0;
 
@@ -187,22 +257,12 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
 	if (rc)
 		return rc;
-	rc = entries_free(m, in->child, d.ctime_ns, from, &gone, &end);
-	if (rc)
+	if (d.parts)
+		return part_step(m, in->child, &d, meta__part_next(&d, 0), from);
+	rc = step_in(m, in->child, &d, d.ctime_ns, from, &end);
+	if (rc || !end)
 		return rc;
-	if (gone.count > d.count || gone.subdirs > d.subdirs ||
-	    (end && gone.count < d.count)) /* (2) */
-		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
-	(void)meta__owed_take(m, in->child, &d);
-	d.count -= gone.count;
-	d.subdirs -= gone.subdirs;
-	m->ops->tree_freed = gone.count;
-	if (!end)
-		return gone.count ? meta__dir_put(m, in->child, &d) : 0;
-	rc = meta__totals_del(m, in->child);
-	if (meta__stop(rc, &miss))
-		return rc;
-	rc = meta__tx_del(m, meta__dir_shard(m, in->child), &key);
+	rc = records_del(m, in->child);
 	if (meta__stop(rc, &miss))
 		return rc;
 	in->flags = 0; /* (1) */

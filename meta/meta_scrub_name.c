@@ -105,9 +105,9 @@ static void named(struct meta_scrub *s, uint64_t dir, const struct meta__name *n
 
 	if (!prepend(s, name->bytes, name->len))
 		return; /* (1) */
-	n->dir = dir;
+	n->dir = meta__whole_of(dir);
 	n->climbing = true;
-	if (dir == META_ROOT_DIR)
+	if (n->dir == META_ROOT_DIR)
 		finish(s);
 }
 
@@ -146,7 +146,9 @@ void meta__scrub_name_begin(struct meta_scrub *s, const struct meta__scrub_bad *
 	n->from = META__SCRUB_PATH;
 	look_for(s, bad->file.dir, &bad->file);
 	n->climbing = bad->page; /* of a directory itself */
-	if (bad->file.dir == META_ROOT_DIR && bad->page)
+	if (bad->page)
+		n->dir = meta__whole_of(n->dir);
+	if (n->dir == META_ROOT_DIR && bad->page)
 		finish(s);
 	else if (bad->file.dir == 0)
 		tell(s, bad, "the shard's own records");

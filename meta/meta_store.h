@@ -42,6 +42,7 @@ struct meta__super {
 	uint64_t drive_nblocks[META_DRIVES_MAX];
 	uint64_t drive_tag[META_DRIVES_MAX];
 	char drive_name[META_DRIVES_MAX][META_DRIVE_NAME];
+	bool spread;  /* directories may have parts      */
 	bool drained; /* once: these may be other than 0 */
 	uint8_t drive_state[META_DRIVES_MAX];
 	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */

@@ -17,6 +17,7 @@
 #define META__FEATURE_NAMES  16u
 #define META__FEATURE_DRIVES (1ull << 0) /* drives were added: set is not 0 */
 #define META__FEATURE_DRAIN  (1ull << 1) /* drives were drained: drive_state, root_zone */
+#define META__FEATURE_SPREAD (1ull << 2) /* directories may have parts: since format    */
 #define META__ROOT_ZONES_MAX 32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN

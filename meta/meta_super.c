@@ -23,7 +23,7 @@
 #define COUNTER_MAX (1ull << 62)
 #define MOUNTS_MAX  (1ull << 31)
 
-#define META__FEATURES (META__FEATURE_DRIVES | META__FEATURE_DRAIN)
+#define META__FEATURES (META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -221,7 +221,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		.secret = le64_of(s->secret),
 		.format_ns = le64_of((uint64_t)s->format_ns),
 		.incompat = le64_of((s->set ? META__FEATURE_DRIVES : 0) |
-				    (s->drained ? META__FEATURE_DRAIN : 0)),
+				    (s->drained ? META__FEATURE_DRAIN : 0) |
+				    (s->spread ? META__FEATURE_SPREAD : 0)),
 		.set = le64_of(s->set),
 		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
@@ -232,6 +233,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		memcpy(d.incompat_name[0], "added drives", 12);
 	if (s->drained)
 		memcpy(d.incompat_name[1], "drained drives", 14);
+	if (s->spread)
+		memcpy(d.incompat_name[2], "spread dirs", 11);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -406,6 +409,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 		name_take(out->drive_name[i], d.drive_name[i]);
 	}
 	out->drained = le64_get(d.incompat) & META__FEATURE_DRAIN;
+	out->spread = le64_get(d.incompat) & META__FEATURE_SPREAD;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)

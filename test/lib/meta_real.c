@@ -129,6 +129,7 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 				      .ops_max = 4,
 				      .nshards = 8,
 				      .secret = seed,
+				      .spread_at = seed % 2 ? 3 : 0,
 				      .wall_ns = 1 };
 	for (uint32_t d = 0; d < DRIVES; d++) {
 		r->conf.drive[d].nblocks = drive_bytes / BLOCK_SIZE;

@@ -22,6 +22,8 @@ struct meta_world {
 	void (*end)(struct meta_world *w);
 };
 
+/* Of an odd seed's store, fake or real, directories are spread from three names on. */
+
 /* In 100: how often a page is not there; how often a plan is told to come again later. */
 struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_t busy_percent);
 /* The shipped store on two memory drives, with a cache of so many bytes. */

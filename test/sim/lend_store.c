@@ -101,6 +101,7 @@ void lend_store_make(struct lend_world *w, uint64_t seed)
 		 lend_pick(w, 4) != 0);
 	w->r.conf.cache_bytes = (uint64_t)shape->frames * META_PAGE_BYTES;
 	w->r.conf.ops_max = 8;
+	w->r.conf.spread_at = seed % 4 == 3 ? 3 : 0;
 	w->r.conf.early_pages = lend_pick(w, 2) ? 0 : 20;
 	w->r.cut_garbles = lend_pick(w, 2);
 	w->r.lifo = lend_pick(w, 8) == 0;

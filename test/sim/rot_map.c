@@ -160,16 +160,31 @@ static void span_object(struct rot_item *it, const struct meta_raw *r, const str
 		       META__MASK48));
 }
 
+/* All names of this hash in a directory, or a part of one. */
+static void span_hash(struct rot_item *it, const struct meta_raw *r, uint64_t dir, uint64_t hash)
+{
+	span(it, meta__dir_shard(&r->m, dir),
+	     meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0),
+	     meta__key(dir, hash, META__CLASS_NAME, META__MASK40, (enum meta__kind)255,
+		       META__MASK48));
+}
+
 /* All names of the directory, its record, and the objects that were born in it. */
 static void span_dir(struct rot_item *it, struct meta_raw *r, uint64_t dir)
 {
 	struct meta__raw_path p;
+	const uint32_t parts = meta__raw_parts(r, dir);
 	struct model_node *n;
 	const char *name;
 
-	span(it, meta__dir_shard(&r->m, dir), meta__dir_key(dir),
-	     meta__key(dir, META__MASK40, (enum meta__class)255, META__MASK40, (enum meta__kind)255,
-		       META__MASK48));
+	for (uint32_t i = 0; i <= META__PARTS; i++) {
+		const uint64_t in = i < META__PARTS ? meta__part_at(dir, i) : dir;
+
+		if (i == META__PARTS || parts >> i & 1)
+			span(it, meta__dir_shard(&r->m, in), meta__dir_key(in),
+			     meta__key(in, META__MASK40, (enum meta__class)255, META__MASK40,
+				       (enum meta__kind)255, META__MASK48));
+	}
 	for (uint32_t i = 0; model_entry(it->node, i, &name, &n); i++) {
 		meta__raw_path_begin(&p, name);
 		p.dir = dir;
@@ -196,11 +211,9 @@ static void resolve(struct rot_item *it, struct meta_raw *r)
 	meta__raw_path_begin(&p, it->path);
 	while (meta__raw_path_next(r, &p) == 1) {
 		span(it, meta__dir_shard(&r->m, dir), meta__dir_key(dir), meta__dir_key(dir));
-		span(it, p.shard,
-		     meta__key(dir, meta__key_hash(&p.key), META__CLASS_NAME, 0, META__KIND_NONE,
-			       0),
-		     meta__key(dir, meta__key_hash(&p.key), META__CLASS_NAME, META__MASK40,
-			       (enum meta__kind)255, META__MASK48));
+		span_hash(it, r, meta__key_dir(&p.key), meta__key_hash(&p.key));
+		if (meta__is_part(meta__key_dir(&p.key))) /* it is looked for here first */
+			span_hash(it, r, dir, meta__key_hash(&p.key));
 		it->handle = p.name.handle;
 		span_object(it, r, &it->handle);
 		dir = p.name.child;

@@ -2,6 +2,7 @@
 #include "test/sim/sim_map.h"
 #include "base/num.h"
 #include "meta/meta_page.h"
+#include "meta/meta_plan.h"
 
 #include <errno.h>
 #include <string.h>
@@ -229,21 +230,34 @@ static void span_object(struct sim_map_file *f, const struct meta *m, const stru
 			   META__MASK48));
 }
 
-/* One component: its name in `dir`, where lookups begin with uniquifier 0; the directory itself. */
-static void span_name(struct sim_map_file *f, const struct meta *m, uint64_t dir, const char *name,
+/* Names of this hash in a directory, or in a part of one; lookups begin with uniquifier 0. */
+static void span_hash(struct sim_map_file *f, const struct meta *m, bool must, uint64_t dir,
+		      uint64_t hash)
+{
+	span_add(f, must, meta__dir_shard(m, dir),
+		 meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0),
+		 meta__key(dir, hash, META__CLASS_NAME, META__MASK40, META__KIND_NONE, 0));
+}
+
+/* One component: its name in `dir`, or where else it is looked for; the directory itself. */
+static void span_name(struct sim_map_file *f, struct meta *m, uint64_t dir, const char *name,
 		      size_t length)
 {
-	uint64_t hash = meta__name_hash(m, dir, name, (uint32_t)length);
-	uint32_t shard = meta__dir_shard(m, dir);
+	struct meta_op op = op_of(META_OP_STAT, name, length);
+	struct meta__at at;
 
-	span_add(f, true, shard, meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0),
-		 meta__key(dir, hash, META__CLASS_NAME, META__MASK40, META__KIND_NONE, 0));
-	span_add(f, false, shard, meta__dir_key(dir), meta__dir_key(dir));
+	meta__tx_begin(m, &op);
+	ASSERT(meta__lookup(m, dir, name, (uint32_t)length, &at) == 0 && at.found);
+	span_hash(f, m, true, at.dir, at.hash);
+	if (meta__spread_known(m, dir)) /* what is so looks in both */
+		span_hash(f, m, false, meta__is_part(at.dir) ? dir : meta__part_of(dir, at.hash),
+			  at.hash);
+	span_add(f, false, meta__dir_shard(m, dir), meta__dir_key(dir), meta__dir_key(dir));
 }
 
 static void map_lookup(struct sim_map_file *f, struct sim_world *w)
 {
-	const struct meta *m = app_core_meta(w->core);
+	struct meta *m = app_core_meta(w->core);
 	const char *name = f->path, *slash;
 	uint64_t dir = META_ROOT_DIR;
 

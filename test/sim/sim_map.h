@@ -17,7 +17,7 @@
 
 #define SIM_MAP_BLOCKS 1024u
 #define SIM_MAP_FILES  256u
-#define SIM_MAP_SPANS  12u /* of keys, of one file */
+#define SIM_MAP_SPANS  20u /* of keys, of one file */
 
 enum sim_life {
 	SIM_DEAD,

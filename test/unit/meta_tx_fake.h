@@ -31,6 +31,7 @@
 #define ZONE_BLOCKS  32u /* small: files lie in many of them */
 #define ZONES        (DRIVES * DRIVE_BLOCKS / ZONE_BLOCKS)
 #define SHARDS       8u
+#define SPREAD_AT    3u
 #define PAGES        4096u
 #define WAITS_MAX    65536u
 
@@ -685,6 +686,7 @@ struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_
 	f->m.conf.ops_max = 16;
 	f->m.nshards = SHARDS;
 	f->m.secret = seed;
+	f->m.spread_at = seed % 2 ? SPREAD_AT : 0;
 	f->m.epoch = 7;
 	f->m.mounted = true;
 	f->m.shard = calloc(SHARDS, sizeof(*f->m.shard));

@@ -18,14 +18,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE       "test/golden/store-4.img"
-#define DRIVE_BYTES (2u << 20)
-#define FILES       40u
+#define BEFORE_PARTS "test/golden/store-4.img"        /* no directory of it is ever spread */
+#define WITH_PARTS   "test/golden/store-4-spread.img" /* /dir is: from 39 names on */
+#define DRIVE_BYTES  (2u << 20)
+#define FILES        40u
 /* Of /dir: f05 is gone, f04 has two blocks, sub2 the deep file's two. */
 #define TOTAL_BLOCKS (FILES / 4 * (0 + 1 + 2 + 3) - 1 + 2 + 2)
 #define TOTAL_BYTES  (TOTAL_BLOCKS * 4096ull + (FILES / 4 - 1) * 8)
 
 static struct rig r;
+static const char *image;
 static char longest[META_NAME_MAX + 2]; /* "/" and a name of 255 bytes */
 static char long_text[900];             /* of a symlink; does not fit into its inode */
 static uint8_t tail[700];
@@ -162,6 +164,7 @@ static void change(void)
 
 static void make(void)
 {
+	r.conf.spread_at = 39;
 	cr_assert_eq(rig_format(&r), 0);
 	fill();
 	meta_totals_round(r.m);
@@ -171,7 +174,7 @@ static void make(void)
 	change();
 	rig_idle(&r); /* all that was acknowledged, and the log has vouched for it */
 	rig_power_cut(&r);
-	cr_assert_eq(golden_image_save(IMAGE, r.image, 2, DRIVE_BYTES), 0);
+	cr_assert_eq(golden_image_save(image, r.image, 2, DRIVE_BYTES), 0);
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -296,26 +299,27 @@ static void totals_are(void)
 	cr_assert_eq(t.bytes, 0); /* counted where it was born */
 }
 
-static void load(void)
+static void load(const char *path)
 {
 	struct stat st;
 
-	if (stat(IMAGE, &st) && getenv("WK_GOLDEN_MAKE"))
+	image = path;
+	if (stat(image, &st) && getenv("WK_GOLDEN_MAKE"))
 		make();
-	cr_assert_eq(stat(IMAGE, &st), 0, "%s", IMAGE);
+	cr_assert_eq(stat(image, &st), 0, "%s", image);
 	cr_assert_lt(st.st_size, 100 << 10);
-	cr_assert_eq(golden_image_load(IMAGE, r.image, 2, DRIVE_BYTES), 0);
+	cr_assert_eq(golden_image_load(image, r.image, 2, DRIVE_BYTES), 0);
 	memcpy(r.view[0], r.image[0], DRIVE_BYTES);
 	memcpy(r.view[1], r.image[1], DRIVE_BYTES);
 	r.conf.secret = 0; /* what a mount needs to know is on the drives */
 	memset(r.conf.uuid, 0, sizeof(r.conf.uuid));
 }
 
-Test(meta_golden, store_of_version_2_mounts_is_whole_and_reads_as_what_was_written)
+static void mounts_and_reads(const char *path)
 {
 	struct meta_check found;
 
-	load();
+	load(path);
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 	cr_assert_str_eq(meta_error(r.m), "");
 	is_what_it_was();
@@ -326,11 +330,23 @@ Test(meta_golden, store_of_version_2_mounts_is_whole_and_reads_as_what_was_writt
 	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 }
 
-Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
+Test(meta_golden, store_of_version_4_mounts_is_whole_and_reads_as_what_was_written)
+{
+	mounts_and_reads(BEFORE_PARTS);
+	cr_assert_eq(r.m->spread_at, 0);
+}
+
+Test(meta_golden, store_with_parts_mounts_is_whole_and_reads_as_what_was_written)
+{
+	mounts_and_reads(WITH_PARTS);
+	cr_assert_neq(r.m->spread_at, 0);
+}
+
+static void can_be_changed(const char *path)
 {
 	struct meta_check found;
 
-	load();
+	load(path);
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 	cr_assert_eq(rig_put(&r, "/new", 2, 10), 0);
 	cr_assert_eq(rig_stop(&r), 0);
@@ -340,9 +356,15 @@ Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
 	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 }
 
+Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
+{
+	can_be_changed(BEFORE_PARTS);
+	can_be_changed(WITH_PARTS);
+}
+
 Test(meta_golden, image_is_refused_when_its_superblocks_say_another_version)
 {
-	load();
+	load(WITH_PARTS);
 	for (uint32_t d = 0; d < 2; d++)
 		for (uint32_t copy = 0; copy < 2; copy++) {
 			uint8_t *p = r.view[d] + (copy ? DRIVE_BYTES - 4096 : 0);

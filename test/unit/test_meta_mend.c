@@ -244,11 +244,11 @@ Test(meta_mend, feature_without_a_name_is_refused_by_its_bit)
 /* A newer program was cut while it wrote them: the older copy is no leave to write. */
 Test(meta_mend, one_copy_with_an_unknown_feature_is_enough)
 {
-	set_feature(0, 0, INCOMPAT, 2, "chunks");
-	cr_assert(is_refused_untouched("needs feature 2 'chunks'"));
+	set_feature(0, 0, INCOMPAT, 3, "chunks");
+	cr_assert(is_refused_untouched("needs feature 3 'chunks'"));
 	images_back();
-	set_feature(1, BLOCKS - 1, INCOMPAT, 2, "chunks");
-	cr_assert(is_refused_untouched("needs feature 2 'chunks'"));
+	set_feature(1, BLOCKS - 1, INCOMPAT, 3, "chunks");
+	cr_assert(is_refused_untouched("needs feature 3 'chunks'"));
 }
 
 Test(meta_mend, unknown_compatible_features_are_mounted_and_kept)

@@ -89,12 +89,14 @@ Test(meta_orphan, what_a_mount_finds_half_freed_is_freed)
 Test(meta_orphan, a_write_over_blocks_in_many_zones_is_one_apply)
 {
 	put("f", sizeof(bytes));
+	meta_fake_orphans(w, -EBUSY); /* none is freed while we look */
 	cr_assert_eq(sh_write(w, &h, 0, bytes, sizeof(bytes), 0), 0);
 	cr_assert_eq(sh_stat_handle(w, &h, &a), 0);
 	cr_assert_eq(a.blocks, 1024);
 	cr_assert_eq(sh_read(w, "f", back, sizeof(back)), (int64_t)sizeof(back));
 	cr_assert_eq(memcmp(back, bytes, sizeof(back)), 0);
 	cr_assert_gt(meta_fake_live(w), 1024); /* the old ones, an orphan's now */
+	meta_fake_orphans(w, 0);
 	meta_world_settle(w);
 	cr_assert_eq(meta_fake_live(w), 1024);
 	cr_assert_eq(orphans(), 0);

@@ -14,7 +14,7 @@ static uint64_t before;
 
 static void setup(void)
 {
-	w = meta_world_fake(17, 10, 5);
+	w = meta_world_fake(18, 10, 5);
 	for (uint32_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 13 + i / 4096);
 	before = meta_fake_records(w);

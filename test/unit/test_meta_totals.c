@@ -372,11 +372,12 @@ Test(meta_totals, nothing_is_exact_while_a_tree_goes)
 	meta_world_settle(w);
 	meta_fake_orphans(w, -EBUSY);
 	cr_assert_eq(rmtree("a/b"), 0);
-	for (uint32_t i = 0; i < 1000; i++) {
+	for (uint32_t rounds = 0; meta_totals_pending(w->m); rounds++) {
+		cr_assert_lt(rounds, 10);
 		meta_totals_round(w->m);
-		w->step(w);
+		for (; w->m->ops->passes; w->step(w))
+			cr_assert_null(meta_op_poll(w->m));
 	}
-	cr_assert_not(meta_totals_pending(w->m));
 	cr_assert_eq(of("c").bytes, 0, "it is counted where it goes");
 	cr_assert_not(of("c").settled);
 	meta_fake_orphans(w, 0);

@@ -13,7 +13,7 @@ static struct meta_attr a;
 
 static void setup(void)
 {
-	w = meta_world_fake(23, 10, 5);
+	w = meta_world_fake(24, 10, 5);
 	for (uint32_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 7 + i / 2048);
 	cr_assert_eq(sh_put(w, "f", 0, "file", 4), 0);

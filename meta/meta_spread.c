@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Directories that are spread over shards: a huge one is changed and looked at in many of them.
+ *
+ *   DIR {d}        count 4096, spread, parts 0 and 7 ---.   shard hash(d)
+ *   NAME {d, h}    what was there before                |
+ *                                                       |
+ *   DIR {d.0}      count 911, parent d <----------------+   shard hash(d.0)
+ *   NAME {d.0, h}  of hashes that begin with 0          |
+ *                                                       |
+ *   DIR {d.7}      count 870, parent d <----------------'   shard hash(d.7)
+ *   NAME {d.7, h}  of hashes that begin with 7
+ *
+ * A part is a directory in all that nobody sees: it has a number, and so a shard, a record, a
+ * count, and totals, which it passes up to d as a directory in d would.  What is born in it has its
+ * number in its handle, and a directory there has it as its parent.  So trees, listings, names of
+ * damaged files and sums need to know little of parts.
+ *
+ *  (1) Which names go to which part is told by their hash, and a part's number by d's: nothing has
+ *      to be read for it.  d's record says which parts have one; they get it with their first name.
+ *  (2) Spread is for ever, and nothing is moved: a name stays where it was put.  A lookup that does
+ *      not find it there looks in the other place.  So what has once been seen to be spread may be
+ *      remembered, and never needs to be asked for again.
+ *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record tells
+ *      d's), none can be named by its number, and ".." of what is in one is d.
+ *  (4) count, mtime and ctime of the whole are added up when somebody asks: d's and its parts'.
+ *      mtime may be set: parts that have not changed since, as their `resets` tell, do not count.
+ *  (5) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
+ */
+#include "meta/meta_plan.h"
+
+#define SPREAD_AT 4096u /* DESIGN: a small directory is listed from one place */
+
+uint32_t meta__spread_at(const struct meta_conf *c)
+{
+	return c->spread_at ? c->spread_at : SPREAD_AT;
+}
+
+static_assert(META__SPREAD_KNOWN == 1u << 8, "as many as eight bits say");
+
+static uint32_t known_at(uint64_t dir)
+{
+	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 56);
+}
+
+bool meta__spread_known(const struct meta *m, uint64_t dir)
+{
+	return m->spread[known_at(dir)] == dir;
+}
+
+uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len)
+{
+	if (!meta__spread_known(m, dir) || len > META_NAME_MAX)
+		return dir;
+	return meta__part_of(dir, meta__name_hash(m, dir, name, (uint32_t)len));
+}
+
+int meta__is_spread(struct meta *m, uint64_t dir)
+{
+	struct meta__dir d;
+	int rc = meta__dir_load(m, dir, &d);
+
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	if (d.spread)
+		m->spread[known_at(dir)] = dir; /* (2) */
+	return d.spread;
+}
+
+void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d)
+{
+	if (m->spread_at && d->count >= m->spread_at && !meta__is_part(dir) &&
+	    meta__may_spread(dir))
+		d->spread = true;
+}
+
+static int part_missing(struct meta *m, uint64_t part)
+{
+	const struct meta_key key = meta__dir_key(part);
+
+	return meta__bad_record(m, "part of a directory", meta__dir_shard(m, part), &key);
+}
+
+int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out)
+{
+	const uint64_t dir = meta__whole_of(part);
+	const uint32_t bit = 1u << meta__part_index(part);
+	struct meta__dir whole;
+	int rc = meta__dir_get(m, dir, &whole), miss = 0;
+	bool there;
+
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_get(m, part, out);
+	there = rc == 0;
+	if (rc != -ENOENT && meta__stop(rc, &miss))
+		return rc;
+	if (miss)
+		return miss;
+	if (!whole.spread || there != !!(whole.parts & bit))
+		return part_missing(m, part);
+	if (there) {
+		out->resets = whole.resets; /* (4) */
+		return 0;
+	}
+	*out = (struct meta__dir){ .inode = whole.inode, .parent = dir, .resets = whole.resets };
+	whole.parts |= bit;
+	return meta__dir_put(m, dir, &whole);
+}
+
+uint32_t meta__part_next(const struct meta__dir *d, uint32_t from)
+{
+	const uint32_t left = from < META__PARTS ? d->parts >> from << from : 0;
+
+	return left ? (uint32_t)__builtin_ctz(left) : META__PARTS;
+}
+
+int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out)
+{
+	int rc = meta__dir_get(m, dir, out), miss = 0;
+	bool counts;
+
+	if (rc)
+		return rc;
+	counts = !out->mtime_set;
+	for (uint32_t i = meta__part_next(out, 0); i < META__PARTS;
+	     i = meta__part_next(out, i + 1)) {
+		struct meta__dir part;
+
+		rc = meta__dir_load(m, meta__part_at(dir, i), &part);
+		if (rc == -ENOENT)
+			return part_missing(m, meta__part_at(dir, i));
+		if (meta__stop(rc, &miss))
+			return rc;
+		if (rc)
+			continue;
+		out->count += part.count;
+		out->subdirs += part.subdirs;
+		out->ctime_ns = part.ctime_ns > out->ctime_ns ? part.ctime_ns : out->ctime_ns;
+		if (part.resets != out->resets) /* (4) */
+			continue;
+		if (!counts || part.mtime_ns > out->mtime_ns)
+			out->mtime_ns = part.mtime_ns;
+		counts = true;
+	}
+	return miss;
+}
