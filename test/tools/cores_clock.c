@@ -13,7 +13,7 @@
  * Clients answer at once and cost nothing; they are spread over the cores as the appliance does it.
  *
  * usage: cores_clock [--ms VIRTUAL | --count N] [--crossing NS] [--only SHAPE] [--drive MEM]
- *                    [CORES...]
+ *                    [--spread NAMES] [CORES...]
  *
  * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (files read by name), stat (their
  * attributes), list (a directory of 4096, with attributes), random (reads), create (new files of
@@ -85,6 +85,7 @@ static struct app_core *core[APP_CORES_MAX];
 static struct client client[CLIENTS];
 static struct fab_handle large;
 static uint64_t clock_ns[APP_CORES_MAX], crossing_ns = UINT64_MAX, virtual_ms = 300;
+static uint32_t spread_at; /* names of a directory; 0: as in a store */
 static uint64_t count_max; /* --count; 0: by time */
 static const char *drive_name = "mem:2G";
 static uint32_t dirs = DIRS; /* that files are made in */
@@ -200,6 +201,7 @@ static void begin_cores(void)
 	ASSERT(app_cores_create(&cores, ncores, 0) == 0);
 	for (uint32_t i = 0; i < ncores; i++) {
 		struct app_core_cfg cfg = {
+			.spread_at = spread_at,
 			.dma = dma,
 			.drive = &drive,
 			.ndrives = 1,
@@ -692,6 +694,8 @@ int main(int argc, char **argv)
 			drive_name = argv[++i];
 		else if (strcmp(argv[i], "--crossing") == 0 && i + 1 < argc)
 			crossing_ns = strtoull(argv[++i], NULL, 0), told = true;
+		else if (strcmp(argv[i], "--spread") == 0 && i + 1 < argc)
+			spread_at = (uint32_t)strtoul(argv[++i], NULL, 0);
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			some = pick(argv[++i], wanted);
 		else if (n < APP_CORES_MAX)

@@ -322,6 +322,28 @@ Test(meta_spread, a_tree_goes_with_the_parts_of_all_that_is_in_it)
 	cr_assert_eq(meta_fake_records(w), before, "records of it are left");
 }
 
+/* Its parts are there for a while; nothing is put into them. */
+Test(meta_spread, nothing_is_made_in_one_that_goes)
+{
+	struct meta_op op = sh_op(META_OP_RMTREE, "d");
+	char name[16];
+
+	fill("d", 0, 20);
+	meta_fake_orphans(w, -EBUSY);
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	for (uint32_t i = 100; i < 140; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		op = sh_op(META_OP_PUT, name);
+		op.target.dir = a.dir;
+		op.flags = META_BY_INLINE;
+		op.inline_buf = buf;
+		cr_assert_eq(meta_world_run(w, &op), -ENOENT, "%s", name);
+	}
+	meta_fake_orphans(w, 0);
+	meta_world_settle(w);
+	cr_assert_eq(meta_fake_live(w), 0);
+}
+
 Test(meta_spread, no_part_is_named_by_its_number)
 {
 	struct meta_op op = sh_op(META_OP_STAT, "f20");
