@@ -420,6 +420,18 @@ bool meta__tx_splits(const struct meta *m); /* a leaf has no room for what is pu
 void meta__tx_apply(struct meta *m);
 /* The highest log sequence seen by what the transaction read. */
 uint64_t meta__tx_seen(const struct meta *m);
+/* The plan relies upon what was seen earlier, when this was the newest of it. */
+void meta__tx_saw(struct meta *m, uint64_t seq);
+/* The leaf that answers for key, of which this plan has just looked at a record.  False: it is not
+ * in memory, or of no log sequence yet. */
+struct meta__leaf_seen {
+	const void *page;
+	uint64_t seq;
+	struct meta_key lo, hi; /* it has all of lo <= key < hi */
+	bool has_hi;
+};
+must_check bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
+			      struct meta__leaf_seen *out);
 /* Records that it wants to change so far. */
 uint32_t meta__tx_wanted(const struct meta *m);
 

@@ -89,11 +89,18 @@ static int look_in_part(struct meta *m, struct meta__at *at)
 /* Not found in the part where it would be put. */
 static int look_in_whole(struct meta *m, struct meta__at *at)
 {
-	const uint64_t part = at->dir;
-	int rc = look_in(m, meta__whole_of(part), at);
+	const uint64_t part = at->dir, whole = meta__whole_of(part);
+	uint64_t seq;
+	int rc;
 
+	if (meta__home_lacks(m, whole, at->hash, &seq)) {
+		meta__tx_saw(m, seq);
+		return 0;
+	}
+	rc = look_in(m, whole, at);
 	if (rc || at->found)
 		return rc;
+	meta__home_note(m, whole, at->hash);
 	at->dir = part;
 	at->shard = meta__dir_shard(m, part);
 	return 0;

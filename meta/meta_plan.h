@@ -47,6 +47,18 @@ struct meta__totals_scan {
 	uint64_t from; /* a directory's number                             */
 };
 
+/* meta_spread.c: what is known of the names that a directory had before it was spread. */
+#define META__HOMES      64u
+#define META__HOME_SEEN  1024u
+#define META__HOME_MAYBE 32768u
+struct meta__home {
+	uint64_t dir;
+	uint64_t seq;    /* of what was seen of it: what it lacks may be as new as that */
+	uint32_t others; /* names of directories that would have the place, too         */
+	uint64_t seen[META__HOME_SEEN / 64];   /* ranges of hashes: all names of them */
+	uint64_t maybe[META__HOME_MAYBE / 64]; /* smaller ones: there was one         */
+};
+
 /* What the plan that runs has still to add to a directory's records, modulo 2^64. */
 #define META__OWED_MAX 8u
 struct meta__owed {
@@ -99,9 +111,10 @@ struct meta__ops {
 	/* of the one plan that runs: */
 	char path[2][META_PATH_MAX + 1]; /* while symlinks are followed */
 	struct meta__dead dead;
-	const struct meta_who *who; /* the operation's */
-	uint32_t by;                /* ... reader, or META__BY_STORE */
-	uint64_t tree_freed;        /* entries that it frees */
+	const struct meta_who *who;          /* the operation's */
+	uint32_t by;                         /* ... reader, or META__BY_STORE */
+	struct meta__home home[META__HOMES]; /* not of the plan: meta_spread.c */
+	uint64_t tree_freed;                 /* entries that it frees          */
 	struct meta__chunk chunk;
 	struct meta__chunk dead_chunk;
 	uint32_t nowed;
@@ -263,6 +276,10 @@ bool meta__spread_known(const struct meta *m, uint64_t dir);
 uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len);
 /* 1: it is; 0: it is not, or there is none. */
 must_check int meta__is_spread(struct meta *m, uint64_t dir);
+/* Of what is spread: it has no name of this hash itself; a plan that knows that has seen *seq. */
+must_check bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_t *seq);
+/* The plan that runs has found none; look around. */
+void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash);
 /* One more name is in it: does it become spread? */
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d);
 /* A part, in which a name comes, goes or changes; made with its first. */

@@ -25,9 +25,16 @@
  *      d's), none can be named by its number, and ".." of what is in one is d.
  *  (4) count, mtime and ctime of the whole are added up when somebody asks: d's and its parts'.
  *      mtime may be set: parts that have not changed since, as their `resets` tell, do not count.
- *  (5) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
+ *  (5) Who makes a name in a part must know that it is not in d, where new ones never come (2).  So
+ *      which hashes d has none of is remembered, too, leaf by leaf as they are looked at, in as many
+ *      bits as a few thousand names need; and of which log sequence that was, as what is seen of d.
+ *  (6) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
  */
+#include "meta/meta_page.h"
 #include "meta/meta_plan.h"
+#include "base/num.h"
+
+#include <string.h>
 
 #define SPREAD_AT 4096u /* DESIGN: a small directory is listed from one place */
 
@@ -53,6 +60,75 @@ uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, ui
 	if (!meta__spread_known(m, dir) || len > META_NAME_MAX)
 		return dir;
 	return meta__part_of(dir, meta__name_hash(m, dir, name, (uint32_t)len));
+}
+
+/* ---- names that were there before: (5) ------------------------------------------------- */
+
+#define OTHERS_MAX       255u /* names of other directories, until one gets the place */
+#define HOME_SEEN_SHIFT  (META__HASH_BITS - 10u)
+#define HOME_MAYBE_SHIFT (META__HASH_BITS - 15u)
+static_assert(META__HOME_SEEN == 1u << 10 && META__HOME_MAYBE == 1u << 15, "bits of a hash");
+
+static struct meta__home *home_at(const struct meta *m, uint64_t dir)
+{
+	static_assert(META__HOMES == 1u << 6, "as many as six bits say");
+	return &m->ops->home[dir * 0x9e3779b97f4a7c15ull >> 58];
+}
+
+static bool bit_of(const uint64_t *bits, uint64_t i)
+{
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+static void bit_set(uint64_t *bits, uint64_t i)
+{
+	bits[i / 64] |= 1ull << i % 64;
+}
+
+bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_t *seq)
+{
+	const struct meta__home *h = home_at(m, dir);
+
+	*seq = h->seq;
+	return h->dir == dir && bit_of(h->seen, hash >> HOME_SEEN_SHIFT) &&
+	       !bit_of(h->maybe, hash >> HOME_MAYBE_SHIFT);
+}
+
+/* Of the ranges of hashes that the leaf has all names of: those of which it has some. */
+static void note_names(struct meta__home *h, const struct meta__leaf_seen *l)
+{
+	for (uint32_t i = 0; i < meta__page_count(l->page); i++) {
+		const struct meta_key key = meta__leaf_key(l->page, i);
+
+		if (meta__key_dir(&key) == h->dir && meta__key_class(&key) == META__CLASS_NAME)
+			bit_set(h->maybe, meta__key_hash(&key) >> HOME_MAYBE_SHIFT);
+	}
+}
+
+void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
+{
+	const struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	struct meta__home *h = home_at(m, dir);
+	struct meta__leaf_seen l;
+	uint64_t from, to;
+
+	if (h->dir != dir) {
+		if (h->dir && h->others++ < OTHERS_MAX)
+			return;
+		memset(h, 0, sizeof(*h));
+		h->dir = dir;
+	}
+	if (bit_of(h->seen, hash >> HOME_SEEN_SHIFT) ||
+	    !meta__tx_leaf(m, meta__dir_shard(m, dir), &key, &l))
+		return;
+	/* Whole ranges: what begins behind the first key, and ends before the next leaf's. */
+	from = meta__key_dir(&l.lo) < dir ? 0 : (meta__key_hash(&l.lo) >> HOME_SEEN_SHIFT) + 1;
+	to = !l.has_hi || meta__key_dir(&l.hi) > dir ? META__HOME_SEEN
+						     : meta__key_hash(&l.hi) >> HOME_SEEN_SHIFT;
+	note_names(h, &l);
+	for (; from < to; from++)
+		bit_set(h->seen, from);
+	h->seq = max_u64(h->seq, l.seq);
 }
 
 int meta__is_spread(struct meta *m, uint64_t dir)

@@ -72,6 +72,11 @@ uint64_t meta__tx_seen(const struct meta *m)
 	return m->tx->seen;
 }
 
+void meta__tx_saw(struct meta *m, uint64_t seq)
+{
+	m->tx->seen = max_u64(m->tx->seen, seq);
+}
+
 uint32_t meta__tx_wanted(const struct meta *m)
 {
 	return m->tx->nmut;
@@ -275,6 +280,21 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const st
 	*key = meta__leaf_key(tx->seek_leaf->page, tx->seek_pos);
 	meta__leaf_value(tx->seek_leaf->page, tx->seek_pos, value, value_len);
 	return 0;
+}
+
+bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
+		   struct meta__leaf_seen *out)
+{
+	struct meta__hint *hint;
+
+	if (meta__tree_leaf(m, m->tx->op, shard, key, &hint))
+		return false;
+	*out = (struct meta__leaf_seen){ .page = hint->leaf->page,
+					 .seq = hint->path.seq,
+					 .lo = hint->path.lo,
+					 .hi = hint->path.hi,
+					 .has_hi = hint->path.has_hi };
+	return out->seq < META_SEEN_MADE;
 }
 
 /* ---- wanting to change ------------------------------------------------------------------- */

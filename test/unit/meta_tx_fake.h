@@ -295,6 +295,18 @@ uint64_t meta__tx_seen(const struct meta *m)
 	return fake_of(m)->seen;
 }
 
+void meta__tx_saw(struct meta *m, uint64_t seq)
+{
+	fake_of(m)->seen = max_u64(fake_of(m)->seen, seq);
+}
+
+bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
+		   struct meta__leaf_seen *out)
+{
+	(void)m, (void)shard, (void)key, (void)out;
+	return false;
+}
+
 uint32_t meta__tx_wanted(const struct meta *m)
 {
 	return fake_of(m)->muts;

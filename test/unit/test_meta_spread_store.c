@@ -186,6 +186,56 @@ Test(meta_spread_store, a_name_in_the_wrong_part_is_wrong)
 	cr_assert(is_refused(page, "a name is malformed"));
 }
 
+/* ---- what the directory itself has no names of ---------------------------------------- */
+
+static bool lacks(const char *name)
+{
+	uint64_t seq;
+
+	return meta__home_lacks(r.m, dir, meta__name_hash(r.m, dir, name, (uint32_t)strlen(name)),
+				&seq);
+}
+
+static int look_for(const char *format, uint32_t i)
+{
+	char path[64];
+	struct meta_op op = { .type = META_OP_STAT };
+
+	(void)snprintf(path, sizeof(path), "/d/");
+	(void)snprintf(path + 3, sizeof(path) - 3, format, i);
+	op.target = (struct meta_target){ .path = path, .path_len = (uint32_t)strlen(path) };
+	return rig_run(&r, &op);
+}
+
+Test(meta_spread_store, names_that_are_not_in_the_directory_itself_need_not_be_looked_for_there)
+{
+	uint32_t known = 0;
+	char name[32];
+
+	rig_end(&r);
+	rig_make(&r, 9, 1, DRIVE_BYTES, 4, true);
+	r.conf.spread_at = 500; /* some leaves */
+	cr_assert_eq(rig_format(&r), 0);
+	cr_assert_eq(rig_mkdir(&r, "/d"), 0);
+	dir = stat_of("/d").dir;
+	for (uint32_t i = 0; i < 600; i++) {
+		(void)snprintf(name, sizeof(name), "/d/f%u", i);
+		cr_assert_eq(rig_put(&r, name, 0, i + 1), 0);
+	}
+	for (uint32_t i = 0; i < 400; i++)
+		cr_assert_eq(look_for("none%u", i), -ENOENT);
+	for (uint32_t i = 0; i < 500; i++) {
+		(void)snprintf(name, sizeof(name), "f%u", i);
+		cr_assert_not(lacks(name), "%s is there", name);
+		cr_assert_eq(look_for("f%u", i), 0);
+	}
+	for (uint32_t i = 1000; i < 2000; i++) {
+		(void)snprintf(name, sizeof(name), "none%u", i);
+		known += lacks(name);
+	}
+	cr_assert_gt(known, 950, "of names that were never looked for: %u", known);
+}
+
 /* ---- dump and salvage -------------------------------------------------------------- */
 
 static uint32_t entries(struct meta_raw *raw)
