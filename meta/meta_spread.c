@@ -25,9 +25,10 @@
  *      d's), none can be named by its number, and ".." of what is in one is d.
  *  (4) count, mtime and ctime of the whole are added up when somebody asks: d's and its parts'.
  *      mtime may be set: parts that have not changed since, as their `resets` tell, do not count.
- *  (5) Who makes a name in a part must know that it is not in d, where new ones never come (2).  So
- *      which hashes d has none of is remembered, too, leaf by leaf as they are looked at, in as many
- *      bits as a few thousand names need; and of which log sequence that was, as what is seen of d.
+ *  (5) Who makes a name in a part must know that it is not in d, where new ones never come (2).
+ *      So which hashes d has none of is remembered, too, leaf by leaf as they are looked at, in as
+ *      many bits as a few thousand names need; and the log sequence of that, as seen by who relies
+ *      upon it.
  *  (6) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
  */
 #include "meta/meta_page.h"

@@ -625,8 +625,7 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	return fake_of(m)->drive;
 }
 
-/* ---- the crank
- * ------------------------------------------------------------------------------------ */
+/* ---- the crank --------------------------------------------------------------------- */
 
 static void fake_step(struct meta_world *w)
 {
@@ -716,8 +715,7 @@ struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_
 	return &f->w;
 }
 
-/* ---- what tests ask
- * ---------------------------------------------------------------------------------- */
+/* ---- what tests ask ---------------------------------------------------------------- */
 
 uint64_t meta_fake_records(const struct meta_world *w)
 {
