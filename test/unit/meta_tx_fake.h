@@ -269,8 +269,7 @@ uint64_t meta__tx_dir(struct meta *m, uint32_t shard)
 
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 {
-	(void)m;
-	(void)runs;
+	(void)m, (void)runs;
 	(void)nruns;
 }
 
@@ -508,15 +507,13 @@ void meta__epoch_leave(struct meta *m, uint64_t epoch)
 
 int meta__receipt_want(struct meta *m, const struct meta_op *op)
 {
-	(void)m;
-	(void)op;
+	(void)m, (void)op;
 	UNREACHABLE();
 }
 
 int meta__plan_recall(struct meta *m, struct meta_op *op)
 {
-	(void)m;
-	(void)op;
+	(void)m, (void)op;
 	UNREACHABLE();
 }
 
@@ -572,8 +569,7 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 
 void meta__zone_wear(struct meta *m, struct meta_statfs *out)
 {
-	(void)m;
-	(void)out;
+	(void)m, (void)out;
 }
 
 void meta__gc_stat(const struct meta *m, struct meta_statfs *out)

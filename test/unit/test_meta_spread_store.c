@@ -210,8 +210,8 @@ static int look_for(enum meta_op_type type, const char *name, uint64_t *seq)
 	return rc;
 }
 
-/* /d has 500 names, on some leaves, and 100 in parts. */
-static void many_names(void)
+/* /d has so many names: 500 of its own, on some leaves, the others in parts. */
+static void many_names(uint32_t count)
 {
 	char name[32];
 
@@ -221,7 +221,7 @@ static void many_names(void)
 	cr_assert_eq(rig_format(&r), 0);
 	cr_assert_eq(rig_mkdir(&r, "/d"), 0);
 	dir = stat_of("/d").dir;
-	for (uint32_t i = 0; i < 600; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		(void)snprintf(name, sizeof(name), "/d/f%u", i);
 		cr_assert_eq(rig_put(&r, name, 0, i + 1), 0);
 	}
@@ -238,13 +238,13 @@ static void look_around(void)
 	}
 }
 
-Test(meta_spread_store, names_that_are_not_in_the_directory_itself_need_not_be_looked_for_there)
+Test(meta_spread_store, names_that_are_in_parts_only_need_not_be_looked_for_elsewhere)
 {
 	uint32_t known = 0;
 	char name[32];
 	uint64_t seq;
 
-	many_names();
+	many_names(600);
 	look_around();
 	for (uint32_t i = 0; i < 500; i++) {
 		(void)snprintf(name, sizeof(name), "f%u", i);
@@ -258,14 +258,14 @@ Test(meta_spread_store, names_that_are_not_in_the_directory_itself_need_not_be_l
 	cr_assert_gt(known, 950, "of names that were never looked for: %u", known);
 }
 
-/* A cut could bring back the name that went; then nobody may have been told that it is not there. */
-Test(meta_spread_store, who_knows_what_is_not_there_has_seen_what_took_it_away)
+/* A cut could bring back the name that went; then nobody may have been told that it is gone. */
+Test(meta_spread_store, who_knows_that_it_is_not_there_has_seen_what_took_it_away)
 {
 	uint64_t gone, seq;
 	uint32_t known = 0;
 	char name[32];
 
-	many_names();
+	many_names(500);
 	cr_assert_eq(look_for(META_OP_UNLINK, "f3", &gone), 0);
 	look_around();
 	for (uint32_t i = 1000; i < 1100; i++) {
