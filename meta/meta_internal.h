@@ -200,7 +200,7 @@ struct meta__shard {
 };
 
 /* Directories that are known to be spread. */
-#define META__SPREAD_KNOWN 256u
+#define META__SPREAD_KNOWN 4096u
 
 struct meta__cache;
 struct meta__tx;

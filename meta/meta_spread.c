@@ -44,11 +44,11 @@ uint32_t meta__spread_at(const struct meta_conf *c)
 	return c->spread_at ? c->spread_at : SPREAD_AT;
 }
 
-static_assert(META__SPREAD_KNOWN == 1u << 8, "as many as eight bits say");
+static_assert(META__SPREAD_KNOWN == 1u << 12, "as many as twelve bits say");
 
 static uint32_t known_at(uint64_t dir)
 {
-	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 56);
+	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 52);
 }
 
 bool meta__spread_known(const struct meta *m, uint64_t dir)
