@@ -217,6 +217,15 @@ static int go_on(struct meta_op *op)
 	return -EAGAIN;
 }
 
+/* Could it be one that was given out?  It comes from a client: of what has no part i, that could be
+ * another directory's. */
+static bool is_cookie(const struct meta_cookie *c, const struct meta__dir *d)
+{
+	if (c->hash > META__MASK40 || c->uniq > META__MASK40 || c->part > META__PARTS)
+		return false;
+	return c->part == 0 || d->parts >> (c->part - 1) & 1;
+}
+
 int meta__plan_list(struct meta *m, struct meta_op *op)
 {
 	struct listing l;
@@ -231,14 +240,13 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	rc = meta__may_use(m, op, &in, META__MAY_R | META__MAY_X); /* attributes come with it */
 	if (rc)
 		return rc;
-	if (op->cookie.part > META__PARTS || op->cookie.hash > META__MASK40 ||
-	    op->cookie.uniq > META__MASK40)
-		return -EINVAL;
 	op->list_used_bytes = 0;
 	op->list_count = 0;
 	rc = meta__dir_get(m, in.child, &d);
 	if (rc)
 		return rc == -ENOENT ? -EIO : rc; /* they come and go together */
+	if (!is_cookie(&op->cookie, &d))
+		return -EINVAL;
 	l = listing_of(m, op, in.child, &d);
 	rc = list_dir(m, op, &l);
 	op->scratch[0] = l.steps;

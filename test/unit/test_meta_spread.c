@@ -186,11 +186,38 @@ Test(meta_spread, a_cookie_of_no_part_is_an_error)
 
 	op.list_out = buf;
 	op.list_max_bytes = sizeof(buf);
+	op.cookie.part = 1; /* it is not spread */
+	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
+	fill("d", 0, 200);
 	op.cookie.part = META__PARTS;
 	cr_assert_eq(meta_world_run(w, &op), 0);
-	cr_assert(op.list_end);
-	op.cookie.part = META__PARTS + 1;
+	cr_assert_gt(op.list_count, 0, "of the last part");
+	op.cookie = (struct meta_cookie){ .part = META__PARTS + 1 };
 	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
+}
+
+/* Of a number that leaves no room for parts, what would be a part's is another directory's. */
+Test(meta_spread, a_cookie_leads_into_no_other_directory)
+{
+	struct meta_op op;
+	uint64_t lower;
+
+	fill("d", 0, 200);
+	lower = a.dir & META__COUNTER_MASK;
+	for (uint32_t s = 0; s < w->m->nshards; s++)
+		w->m->shard[s].dir_next = 1ull << META__PART_SHIFT | lower;
+	for (uint32_t i = 0; i < 30; i++) { /* one of them in the shard that gave d its number */
+		char path[16];
+
+		snprintf(path, sizeof(path), "e%u", i);
+		cr_assert_eq(sh_mkdir(w, path), 0);
+		cr_assert_eq(sh_stat(w, path, 0, &b), 0);
+		op = sh_op(META_OP_LIST, path);
+		op.list_out = buf;
+		op.list_max_bytes = sizeof(buf);
+		for (op.cookie.part = 1; op.cookie.part <= META__PARTS; op.cookie.part++)
+			cr_assert_eq(meta_world_run(w, &op), -EINVAL);
+	}
 }
 
 Test(meta_spread, directories_in_parts_know_the_whole_as_their_parent)
