@@ -96,8 +96,9 @@ void meta__check_parts(struct meta *m)
 		tally_part(m, c->dir, &d->inode, -1, "part of a directory");
 	if (c->pass != PASS_SUM)
 		return;
-	if (meta__is_part(c->dir) && (d->spread || d->parent != meta__whole_of(c->dir)))
-		meta__problem(m, "part %llx of a directory is not what it should be",
+	if (!meta__dir_fits(c->dir, d))
+		meta__problem(m, "%s %llx is not what it should be",
+			      meta__is_part(c->dir) ? "part of a directory" : "directory",
 			      (unsigned long long)c->dir);
 	if (!meta__is_part(c->dir) && !d->spread && d->resets)
 		meta__problem(m, "directory %llx is not spread, and says how often it was set",

@@ -27,7 +27,7 @@ int meta__dir_load(struct meta *m, uint64_t dir, struct meta__dir *out)
 
 	if (rc)
 		return rc;
-	return meta__dir_parse(value, value_len, out)
+	return meta__dir_parse(value, value_len, out) || !meta__dir_fits(dir, out)
 		       ? meta__bad_record(m, "directory", shard, &key)
 		       : 0;
 }

@@ -188,6 +188,14 @@ struct meta__dir {
 	uint32_t resets; /* ... how often mtime was set; of a part: when it changed last     */
 };
 
+/* Could it be the record of the directory, or part, with this number? */
+static inline bool meta__dir_fits(uint64_t dir, const struct meta__dir *d)
+{
+	if (meta__is_part(dir))
+		return !d->spread && d->parent == meta__whole_of(dir);
+	return !d->spread || meta__may_spread(dir);
+}
+
 struct meta__sums {
 	uint64_t entries;
 	uint64_t dirs;

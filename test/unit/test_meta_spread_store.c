@@ -149,6 +149,23 @@ Test(meta_spread_store, a_part_of_another_directory_is_wrong)
 	cr_assert(is_refused(leaf_of(part), "is not what it should be"));
 }
 
+/* Told by who reads it, too: what is not so would lead into another directory. */
+Test(meta_spread_store, a_record_that_cannot_be_a_parts_is_not_believed)
+{
+	uint32_t pos;
+	const uint64_t part = meta__part_at(dir, 5);
+	struct meta__dir d = record_of(part, &pos);
+	struct meta_op op = { .type = META_OP_STAT, .target = { .path = "/d", .path_len = 2 } };
+
+	d.spread = true;
+	change_record(part, &d);
+	cr_assert(is_refused(leaf_of(part), "is not what it should be"));
+	rig_kill(&r);
+	cr_assert_eq(rig_mount(&r), 0);
+	cr_assert_eq(rig_run(&r, &op), -EIO);
+	cr_assert(strstr(meta_error(r.m), "bad directory record"), "%s", meta_error(r.m));
+}
+
 Test(meta_spread_store, a_part_that_counts_wrongly_is_wrong)
 {
 	uint32_t pos;
