@@ -75,6 +75,7 @@ struct fab_conn {
 	uint8_t *rx_dst;
 	uint32_t rx_need;
 	uint32_t rx_done;
+	uint64_t rx_before; /* since that header: of what came behind it before that */
 	/* fab_client.c */
 	struct fab_addr addr;
 	struct fab_key *key; /* in a page of its own; after the hello it is the session's */

@@ -41,6 +41,7 @@ static void want(struct fab_conn *conn, uint8_t *dst, uint32_t bytes)
 	conn->rx_wants = true;
 	conn->rx_dst = dst;
 	conn->rx_need = bytes;
+	conn->rx_before += conn->rx_done;
 	conn->rx_done = 0;
 }
 
@@ -171,6 +172,7 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 		if (got <= 0)
 			return got;
 		conn->rx_count++;
+		conn->rx_before = 0;
 		got = capsule_begin(conn, &w);
 		if (unlikely(got))
 			return got;
@@ -189,7 +191,7 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 
 uint64_t fab_conn_came(const struct fab_conn *conn)
 {
-	return (conn->rx_count << 32) + conn->rx_done;
+	return (conn->rx_count << 32) + conn->rx_before + conn->rx_done;
 }
 
 static wk_cold uint32_t broken_return(struct fab_conn *conn, struct fab_call **done,

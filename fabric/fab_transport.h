@@ -38,7 +38,7 @@ struct fab_tx {
 	struct list node;
 	struct fab_hdr_wire hdr;  /* check is the transport's */
 	const void *body;         /* over FAB_SMALL_MAX, else NULL */
-	const void *payload;      /* behind PART and DATA, else NULL; of FETCH where it goes */
+	const void *payload;      /* behind PART, DATA, REPLY, or NULL; of FETCH where it goes */
 	struct fab_remote remote; /* onesided: the payload's other place */
 	uint32_t body_bytes;
 	uint32_t payload_bytes;

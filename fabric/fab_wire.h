@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 #define FAB_MAGIC       0x31464b57u /* "WKF1" in the order of the wire           */
-#define FAB_VERSION_MIN 1u
-#define FAB_VERSION_MAX 1u
+#define FAB_VERSION_MIN 2u /* 1 had neither SENDs of several capsules nor replies with payload */
+#define FAB_VERSION_MAX 2u
 #define FAB_SMALL_MAX   28u        /* a body of at most so much lies in the header */
-#define FAB_PAYLOAD_MAX (4u << 20) /* behind one PART or DATA                      */
+#define FAB_PAYLOAD_MAX (4u << 20) /* behind one PART, DATA or REPLY               */
 #define FAB_PULLS_MAX   32u        /* PULLs of a session that wait for their DATA  */
 #define FAB_DIR_BITS    48         /* of a directory's number                      */
 

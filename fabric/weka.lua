@@ -289,7 +289,10 @@ local function add_header(buffer, tree, type)
 	tree:add_le(f.body_bytes, buffer(20, 4))
 	local busy = type == REPLY and buffer(16, 4):le_int() == EBUSY
 	tree:add_le(busy and f.retry or f.window_block, buffer(24, 4))
-	tree:add_le(f.window_blocks, buffer(28, 4))
+	local blocks = tree:add_le(f.window_blocks, buffer(28, 4))
+	if type == REPLY and buffer(16, 4):le_int() ~= 0 and buffer(28, 4):le_uint() > 0 then
+		blocks:add_proto_expert_info(bad_capsule)
+	end
 	local check = tree:add_le(f.check, buffer(60, 4))
 	if crc32c(buffer(0, 60)) ~= buffer(60, 4):le_uint() then
 		check:add_proto_expert_info(bad_check)

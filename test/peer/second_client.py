@@ -92,7 +92,7 @@ class Client:
     def hello(self, key_id, secret, lane):
         """Section 3."""
         limits = struct.pack("<IIIIQ", 16, 2, 256, 4 << 20, POOL)
-        hello = struct.pack("<BBB5x", 1, 1, 1) + limits + key_id.encode().ljust(32, b"\0") + os.urandom(32) + bytes(16) + lane
+        hello = struct.pack("<BBB5x", 2, 2, 1) + limits + key_id.encode().ljust(32, b"\0") + os.urandom(32) + bytes(16) + lane
         self.sock.sendall(capsule(HELLO, hello))
         kind, head, body = self.receive()
         assert kind == CHALLENGE and len(body) == 128 and body[0] == 1
@@ -119,7 +119,7 @@ class Client:
             got, head, reply = self.receive()
             assert head["id"] == mine, "an answer to nobody"
             offset, length = head["behind"] if got == REPLY else struct.unpack_from("<II", reply)
-            assert (got == REPLY or length > 0) and length <= 4 << 20 and offset + length <= window_bytes, "outside the window"
+            assert (not head["status"] or not length if got == REPLY else length > 0) and length <= 4 << 20 and offset + length <= window_bytes, "outside the window"
             place = slice(at + offset, at + offset + length)
             if got == PULL:
                 self.sock.sendall(capsule(DATA, reply, mine) + bytes(self.pool[place]))

@@ -70,7 +70,7 @@ Test(fab_codec, every_request_comes_back_as_it_went)
 	}
 }
 
-Test(fab_codec, bytes_are_those_of_protocol_version_1)
+Test(fab_codec, bytes_are_those_of_protocol_version_2)
 {
 	static uint8_t now[32 << 10], golden[sizeof(now)];
 	const char *path = "test/golden/fab_requests.bin";

@@ -298,14 +298,14 @@ Test(fab_hello, versions_that_do_not_meet_are_named)
 	struct pair p;
 
 	pair_begin(&p, &key, NULL);
-	p.client.hello.version_min = 2;
-	p.client.hello.version_max = 3;
+	p.client.hello.version_min = FAB_VERSION_MAX + 1;
+	p.client.hello.version_max = FAB_VERSION_MAX + 2;
 	memcpy(p.client.out + 64, &p.client.hello, sizeof(p.client.hello));
 	mend(p.client.out, p.client.out_bytes);
 	talk(&p);
 	cr_assert_eq(p.server_err, -EPROTONOSUPPORT);
 	cr_assert_eq(p.client_err, -EPROTONOSUPPORT);
-	cr_assert_neq(strstr(p.client.why, "versions 1 to 1, the peer 2 to 3"), NULL, "%s",
+	cr_assert_neq(strstr(p.client.why, "versions 2 to 2, the peer 3 to 4"), NULL, "%s",
 		      p.client.why);
 }
 
@@ -376,7 +376,7 @@ static uint32_t lane_bytes(const struct pair *p, uint8_t *out)
 }
 
 /* The proofs for fixed nonces: PROTOCOL.md 3, frozen. */
-Test(fab_hello, bytes_are_those_of_protocol_version_1)
+Test(fab_hello, bytes_are_those_of_protocol_version_2)
 {
 	static uint8_t golden[1024];
 	const char *path = "test/golden/fab_hello.bin";

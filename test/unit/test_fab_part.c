@@ -209,3 +209,25 @@ Test(fab_part, so_does_what_a_reply_had_taken_along)
 	cr_assert_eq(comes_back(&piece, -ECONNRESET), 1);
 	fab_rig_end(&rig);
 }
+
+Test(fab_part, what_is_held_back_leaves_with_the_next_flush_if_nothing_else_is_due)
+{
+	struct fab_call call = read_call(0);
+	struct fab_req *req = asked(&call);
+	struct fab__session *s = fab__session_of(req->session);
+	struct fab_piece piece;
+
+	for (int i = 0; i < 3; i++) { /* nothing is to flush: not even EPOLLOUT's first word */
+		struct fab_event event;
+
+		cr_assert_eq(fab_server_poll(rig.srv, rig.now_ns, &event, 1), 0);
+		fab_server_flush(rig.srv);
+	}
+	part(req, &piece, 0, BLOCK_SIZE);
+	fab_server_flush(rig.srv);
+	cr_assert_null(s->held);
+	cr_assert_eq(comes_back(&piece, 0), 1);
+	reply(req, BLOCK_SIZE);
+	cr_assert_eq(headers(1), 2);
+	fab_rig_end(&rig);
+}
