@@ -221,3 +221,27 @@ struct fab_conn *sim_net_connect(struct fab_server *srv, struct sim_link *server
 	ASSERT(fab__conn_open(conn, &client_end->link, limits, NULL) == 0);
 	return conn;
 }
+
+uint32_t sim_net_end(struct fab_server *srv, struct fab_conn *conn, struct sim_link ends[2])
+{
+	struct fab_control_event control;
+	struct fab_event events[8];
+	uint32_t n, closed = 0;
+
+	sim_link_cut(&ends[0]);
+	for (int i = 0; i < 5; i++) {
+		n = fab_server_poll(srv, 0, events, 8);
+		for (uint32_t k = 0; k < n; k++) {
+			if (events[k].type == FAB_EVENT_CANCEL)
+				fab_reply(events[k].req, events[k].status, NULL, 0);
+			closed += events[k].type == FAB_EVENT_SESSION_CLOSED;
+		}
+		if (fab_server_control_step(srv, 0, &control, 1))
+			ASSERT(control.type == FAB_CONTROL_REFUSED);
+	}
+	fab_close(conn);
+	sim_link_free(&ends[0]);
+	sim_link_free(&ends[1]);
+	fab_server_destroy(srv);
+	return closed;
+}

@@ -42,5 +42,7 @@ void sim_link_inject(struct sim_link *link, const void *bytes, uint32_t size_byt
 /* A session and a client on the two ends, as after a hello. */
 struct fab_conn *sim_net_connect(struct fab_server *srv, struct sim_link *server_end,
 				 struct sim_link *client_end, const struct fab_limits *limits);
+/* Cuts it, and frees all of it, the appliance too; so many sessions were said to be closed. */
+uint32_t sim_net_end(struct fab_server *srv, struct fab_conn *conn, struct sim_link ends[2]);
 
 #endif

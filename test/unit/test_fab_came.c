@@ -64,6 +64,7 @@ Test(fab_came, another_number_whenever_something_has_come)
 	at += 20;
 	cr_assert_eq(fab_poll(conn, 0, &done, 1), 0);
 	cr_assert_neq(fab_conn_came(conn), before, "40 bytes have come, and nobody says so");
+	cr_assert_eq(sim_net_end(srv, conn, ends), 1);
 }
 
 /* What no row of test_fab_liar.c's behind[] says: its window has two blocks, its link is no shm. */
@@ -107,6 +108,7 @@ static int hears_payload(uint32_t blocks, bool direct)
 	(void)!fab_poll(conn, 0, &done, 1);
 	status = fab_conn_status(conn);
 	conn->direct = false;
+	ASSERT(sim_net_end(srv, conn, ends) == 1);
 	return status;
 }
 

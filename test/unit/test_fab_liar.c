@@ -46,26 +46,7 @@ static void bad_begin(struct bad *b)
 
 static void bad_end(struct bad *b)
 {
-	struct fab_control_event control;
-	struct fab_event events[8];
-	uint32_t n, closed = 0;
-
-	sim_link_cut(&b->ends[0]);
-	for (int i = 0; i < 5; i++) {
-		n = fab_server_poll(b->srv, 0, events, 8);
-		for (uint32_t k = 0; k < n; k++) {
-			if (events[k].type == FAB_EVENT_CANCEL)
-				fab_reply(events[k].req, events[k].status, NULL, 0);
-			closed += events[k].type == FAB_EVENT_SESSION_CLOSED;
-		}
-		if (fab_server_control_step(b->srv, 0, &control, 1))
-			ASSERT(control.type == FAB_CONTROL_REFUSED);
-	}
-	cr_assert_leq(closed, 1);
-	fab_close(b->conn);
-	sim_link_free(&b->ends[0]);
-	sim_link_free(&b->ends[1]);
-	fab_server_destroy(b->srv);
+	cr_assert_leq(sim_net_end(b->srv, b->conn, b->ends), 1);
 }
 
 static void bad_send(struct bad *b, struct fab_hdr_wire *w, const void *body, uint32_t bytes)
