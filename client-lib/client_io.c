@@ -434,11 +434,14 @@ static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32
 
 /*
  * What breaks under a request time and again may break of it.  Connections that were all there when
- * the first of them broke break of one fault, and are met one by one: they are one try.
+ * the first of them broke break of one fault, and are met one by one: they are one try.  One that
+ * lives has brought the answer that its appliance cannot tell (PROTOCOL.md 5): each is a try.
  */
 static bool may_ask_again(const struct weka_client *c, struct client_slot *slot)
 {
-	if (c->lanes[slot->lane].life <= slot->broke_life)
+	const struct client_lane *lane = &c->lanes[slot->lane];
+
+	if (fab_conn_status(lane->conn) && lane->life <= slot->broke_life)
 		return true;
 	slot->broke_life = c->lives;
 	return slot->replays++ < CLIENT_REPLAYS_MAX;

@@ -28,7 +28,9 @@
  *
  *  (1) posted - freed <= receives, and each is posted again before a reply goes out to the last
  *      of its capsules: one that is not has a credit in it that is not free, so no credit meets a
- *      queue pair that is not ready.
+ *      queue pair that is not ready.  But for a CANCEL or a POOL_ADD, which have none: they may
+ *      meet one, or be what is left to look at of a receive whose credits are all free.  Then the
+ *      peer's card tries again until there is a receive (PROTOCOL.md 10).
  *  (2) What is on the plan's ring, or in a posted receive, is the card's: it comes back with a
  *      completion, or when the queue pair was destroyed.  An error is no proof: a completion
  *      that says so does not tell that those behind it are done.
@@ -173,7 +175,7 @@ static int post(struct fab_rdma *r)
 
 /* ---- in --------------------------------------------------------------------------------- */
 
-static uint8_t *receive_place(const struct fab_rdma *r, uint32_t count)
+static uint8_t *receive_place(const struct fab_rdma *r, uint64_t count)
 {
 	return r->capsules + (size_t)(count % r->receives_max) * FAB_SLOT_BYTES;
 }
@@ -186,9 +188,9 @@ static int receives_post(struct fab_rdma *r)
 	uint32_t n = POST_MAX;
 
 	while (n == POST_MAX && !r->err && !r->closed) {
-		n = min_u32(r->receives - (r->posted - r->freed), POST_MAX);
+		n = min_u32(r->receives - (uint32_t)(r->posted - r->freed), POST_MAX);
 		for (uint32_t i = 0; i < n; i++) {
-			uint32_t place = (r->posted + i) % r->receives_max;
+			uint64_t place = (r->posted + i) % r->receives_max;
 
 			sge[i] = sge_of(receive_place(r, r->posted + i), FAB_SLOT_BYTES,
 					r->capsules_key);
@@ -234,6 +236,11 @@ static void completed(struct fab_rdma *r, const struct ibv_wc *wc)
 	}
 	if (unlikely(r->done == r->posted || place != r->done % r->receives_max)) {
 		broken(r, -EIO);
+		return;
+	}
+	/* An RDMA WRITE with immediate data takes a receive, too, and is as long as it likes. */
+	if (unlikely(wc->opcode != IBV_WC_RECV || wc->byte_len > FAB_SLOT_BYTES)) {
+		broken(r, -EPROTO);
 		return;
 	}
 	r->received_bytes[place] = wc->byte_len;
@@ -495,7 +502,7 @@ ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes)
 		if (r->taken == r->done && r->err)
 			return r->err;
 	}
-	bytes = min_u32(r->received_bytes[r->taken % r->receives_max], FAB_SLOT_BYTES);
+	bytes = r->received_bytes[r->taken % r->receives_max];
 	ASSERT(r->hello_at <= bytes);
 	size_bytes = min_u32(size_bytes, bytes - r->hello_at);
 	memcpy(dst, receive_place(r, r->taken) + r->hello_at, size_bytes);

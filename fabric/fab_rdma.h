@@ -91,14 +91,15 @@ struct fab_rdma {
 	uint8_t *capsules;
 	uint64_t capsules_bytes;
 	uint32_t capsules_key; /* local */
-	/* receives, counted since the start: done <= posted; taken <= done; freed is taken, or one
-	 * less while its last capsule is being looked at */
+	/* receives, counted since the start and beyond 2^32, which is no multiple of receives_max:
+	 * done <= posted; taken <= done; freed is taken, or one less while its last capsule is
+	 * being looked at */
 	uint32_t receives_max;
 	uint32_t receives; /* to be posted at any time */
-	uint32_t posted;
-	uint32_t done;
-	uint32_t taken;
-	uint32_t freed;
+	uint64_t posted;
+	uint64_t done;
+	uint64_t taken;
+	uint64_t freed;
 	uint32_t *received_bytes; /* by place */
 	uint32_t taken_bytes;     /* of the receive at `taken`, handed out already */
 	const uint8_t *behind;    /* the header that was handed out last */
@@ -136,7 +137,7 @@ void fab__rdma_halted(struct fab_rdma *r);
 /* Changes whenever the peer, or its card, has said something. */
 static inline uint32_t fab__rdma_heard(const struct fab_rdma *r)
 {
-	return r->done + r->plan.retired;
+	return (uint32_t)r->done + r->plan.retired;
 }
 /* Asks the peer's card whether it is there, unless something is on its way that tells. */
 void fab__rdma_probe(struct fab_rdma *r);

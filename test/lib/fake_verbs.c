@@ -207,14 +207,16 @@ int fake__destroy_cq(struct ibv_cq *pub)
 	return 0;
 }
 
-static void complete(struct ibv_cq *pub, uint64_t wr_id, enum ibv_wc_status status, uint32_t bytes)
+static void complete(struct ibv_cq *pub, uint64_t wr_id, enum ibv_wc_status status,
+		     enum ibv_wc_opcode opcode, uint32_t bytes)
 {
 	struct fake_cq *cq = container_of(pub, struct fake_cq, cq);
 	struct fake_channel *c = container_of(pub->channel, struct fake_channel, channel);
 
 	ASSERT(cq->tail - cq->head < (uint32_t)pub->cqe); /* overflow */
-	cq->wc[cq->tail++ % WRS_MAX] =
-		(struct ibv_wc){ .wr_id = wr_id, .status = status, .byte_len = bytes };
+	cq->wc[cq->tail++ % WRS_MAX] = (struct ibv_wc){
+		.wr_id = wr_id, .status = status, .opcode = opcode, .byte_len = bytes
+	};
 	if (!cq->armed)
 		return;
 	cq->armed = false;
@@ -341,22 +343,9 @@ static void take_in(struct fake_qp *qp, struct fake_wr *w, const struct ibv_send
 			max_u32(fake_verbs_stat.chunk_max_bytes, w->length);
 }
 
-int fake__post_send(struct ibv_qp *pub, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+uint64_t fake__last_wr(const struct fake_qp *qp)
 {
-	struct fake_qp *qp = fake__qp_of(pub);
-	uint32_t reads = 0;
-
-	(void)bad;
-	for (; wr; wr = wr->next) {
-		/* A place is free only when a completion at or behind it was taken. */
-		ASSERT(qp->posted - qp->freed < qp->cap.max_send_wr);
-		take_in(qp, &qp->wrs[qp->posted++ % WRS_MAX], wr);
-	}
-	for (uint32_t i = qp->done; i != qp->posted; i++)
-		reads += qp->wrs[i % WRS_MAX].wr.opcode == IBV_WR_RDMA_READ;
-	fake_verbs_stat.reads_out_max = max_u32(fake_verbs_stat.reads_out_max, reads);
-	ASSERT(reads <= qp->id->initiator_depth);
-	return 0;
+	return qp->posted > 0 ? qp->wrs[(qp->posted - 1) % WRS_MAX].wr.wr_id : 0;
 }
 
 void fake__qp_break(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status)
@@ -364,7 +353,7 @@ void fake__qp_break(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status statu
 	if (qp->broken)
 		return;
 	qp->broken = true;
-	complete(qp->qp.send_cq, wr_id, status, 0);
+	complete(qp->qp.send_cq, wr_id, status, 0, 0); /* of an error no more is said */
 }
 
 static void gather(const struct fake_wr *w, uint8_t *to)
@@ -390,7 +379,7 @@ static bool send_run(struct fake_qp *peer, const struct fake_wr *w)
 	r = &peer->recvs[peer->recv_done++ % WRS_MAX];
 	ASSERT(w->length <= r->sge.length);
 	gather(w, (uint8_t *)(uintptr_t)r->sge.addr);
-	complete(peer->qp.recv_cq, r->wr_id, IBV_WC_SUCCESS, w->length);
+	complete(peer->qp.recv_cq, r->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, w->length);
 	return true;
 }
 
@@ -423,7 +412,11 @@ static bool run_one(struct fake_qp *qp)
 	}
 	qp->done++;
 	if ((w->wr.send_flags & IBV_SEND_SIGNALED) && !qp->broken)
-		complete(qp->qp.send_cq, w->wr.wr_id, IBV_WC_SUCCESS, 0);
+		complete(qp->qp.send_cq, w->wr.wr_id, IBV_WC_SUCCESS,
+			 w->wr.opcode == IBV_WR_SEND      ? IBV_WC_SEND
+			 : need == IBV_ACCESS_REMOTE_READ ? IBV_WC_RDMA_READ
+							  : IBV_WC_RDMA_WRITE,
+			 0);
 	return true;
 }
 
@@ -434,6 +427,25 @@ static void run(void)
 	for (uint32_t i = 0; i < QPS_MAX && !f.frozen; i++)
 		for (uint32_t s = 0; s < steps && f.qps[i] && run_one(f.qps[i]); s++)
 			;
+}
+
+int fake__post_send(struct ibv_qp *pub, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake_qp *qp = fake__qp_of(pub);
+	uint32_t reads = 0;
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		/* A place is free only when a completion at or behind it was taken. */
+		ASSERT(qp->posted - qp->freed < qp->cap.max_send_wr);
+		take_in(qp, &qp->wrs[qp->posted++ % WRS_MAX], wr);
+	}
+	for (uint32_t i = qp->done; i != qp->posted; i++)
+		reads += qp->wrs[i % WRS_MAX].wr.opcode == IBV_WR_RDMA_READ;
+	fake_verbs_stat.reads_out_max = max_u32(fake_verbs_stat.reads_out_max, reads);
+	ASSERT(reads <= qp->id->initiator_depth);
+	run(); /* a card does not wait until somebody looks */
+	return 0;
 }
 
 /* What was completed and seen: places up to it are free. */

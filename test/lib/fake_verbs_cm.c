@@ -466,8 +466,8 @@ void fake_verbs_freeze(bool frozen)
 void fake_verbs_break(void)
 {
 	for (uint32_t i = 0; i < QPS_MAX; i++)
-		if (f.qps[i])
-			fake__qp_break(f.qps[i], 0, IBV_WC_WR_FLUSH_ERR);
+		if (f.qps[i]) /* named is the last, and the others may still be carried out */
+			fake__qp_break(f.qps[i], fake__last_wr(f.qps[i]), IBV_WC_WR_FLUSH_ERR);
 }
 
 void fake_verbs_event(enum ibv_event_type type)

@@ -161,7 +161,9 @@ static void event(struct script *s, const struct fab_event *e)
 	case FAB_EVENT_REQUEST:
 		atomic_fetch_add(&s->seen[e->req->type], 1);
 		note_change(s, e->req);
-		if (atomic_load(&s->put_off) > 0) {
+		if (atomic_load(&s->cannot_tell) >> e->req->type & 1) {
+			fab_reply(e->req, -ECONNRESET, NULL, 0);
+		} else if (atomic_load(&s->put_off) > 0) {
 			atomic_fetch_sub(&s->put_off, 1);
 			fab_reply_busy(e->req, atomic_load(&s->put_off_ms));
 		} else if (atomic_load(&s->silent) >> e->req->type & 1)

@@ -35,6 +35,7 @@ struct script {
 	_Atomic uint64_t silent;      /* bit t: requests of type t are not answered               */
 	_Atomic uint32_t put_off;     /* so many requests will be told to come again ...          */
 	_Atomic uint32_t put_off_ms;  /* ... after so long                                        */
+	_Atomic uint64_t cannot_tell; /* by FAB_ type: are answered so, PROTOCOL.md 5           */
 	_Atomic bool deaf_to_cancels; /* ... not even when they are cancelled                     */
 	_Atomic uint64_t forgotten; /* its clients are told so from the next start on            */
 

@@ -140,6 +140,7 @@ static const struct {
 	  "W8 W8 W8 W8 W8 W8 W8 W8! W8 W8 S*2!" },
 	{ "the first that does not fit stays behind its like", 16, 8, 8, "S S S S W8",
 	  "S*3 W8 S!" },
+	{ "each SEND of them waits anew", 16, 8, 8, "S W8 W8 W8 S W8 S", "W8 W8 S W8 W8 S*2!" },
 	{ "reads wait for all of them", 16, 8, 8, "R8 S W8 S", "W8 S*2! R8!" },
 	{ "a queue that is full is heard of, and the capsules come later", 4, 8, 2,
 	  "S W8 W8 S W24 S", "W8 W8! S*2 W8!" },
@@ -223,6 +224,37 @@ Test(fab_rdma_plan, an_end_gives_everything_back_once)
 	cr_assert_eq(plan.signals_out, 0);
 	fab__rdma_plan_abort(&plan);
 	cr_assert_eq(done(), 0);
+}
+
+/* ... also what stood aside for payload, which fills the queue now; the next begins anew. */
+Test(fab_rdma_plan, an_end_gives_back_the_capsules_that_wait)
+{
+	begin(4, 1, 8, 2);
+	plan.limits.pack_max = 200;
+	plan.limits.pass_max = 64;
+	add_all("S W8 W8 W8 W8 S");
+	cr_assert_str_eq(posted(), "W8 W8! W8 W8!");
+	cr_assert_eq(done(), 0);
+	fab__rdma_plan_abort(&plan);
+	cr_assert_eq(done(), 6);
+	add_all("S W48 S");
+	cr_assert_str_eq(posted(), "W8 W8! W8 W8!"); /* of 64 bytes none were passed */
+	cr_assert_eq(fab__rdma_plan_done(&plan, 7), 0);
+	cr_assert_str_eq(posted(), "W8 W8! S*2");
+}
+
+Test(fab_rdma_plan, the_last_that_fits_is_heard_of_wherever_the_signals_fall)
+{
+	begin(4, 1, 8, 2);
+	add_all("R8");
+	cr_assert_str_eq(posted(), "R8!");
+	add_all("W32");
+	cr_assert_str_eq(posted(), "W8 W8! W8"); /* of a payload nothing waits for a piece */
+	begin(4, 1, 8, 2);
+	add_all("R8");
+	cr_assert_str_eq(posted(), "R8!");
+	add_all("W8 W8 W8 W8");
+	cr_assert_str_eq(posted(), "W8 W8! W8!");
 }
 
 static bool gone[TXS]; /* posted, to its last byte */

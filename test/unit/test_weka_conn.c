@@ -530,3 +530,24 @@ Test(weka_conn, waiting_ends_with_its_timeout_and_sleeps)
 	atomic_store(&server.silent, 0);
 	cr_assert_eq(reap_one(client), &req);
 }
+
+/* It answers -ECONNRESET while it lives: the change may or may not be done (PROTOCOL.md 5). */
+Test(weka_conn, an_appliance_that_cannot_tell_is_not_asked_for_ever)
+{
+	struct weka_ref d = weka_ref_path("d");
+	struct weka_create how = { .mode = 0755 };
+	struct weka_req change = { .timeout_ns = WEKA_FOREVER };
+
+	start("tcp");
+	atomic_store(&server.silent, 1ull << FAB_MKDIR);
+	cr_assert_eq(weka_submit_mkdir(client, &change, &d, &how, NULL), 0);
+	cr_assert(are_held(&server, client, 1));
+	script_stop(&server);
+	atomic_store(&server.silent, 0);
+	atomic_store(&server.seen[FAB_MKDIR], 0);
+	atomic_store(&server.cannot_tell, 1ull << FAB_MKDIR);
+	script_restart(&server);
+	cr_assert_eq(reap_one(client), &change);
+	cr_assert_eq(change.status, -ECONNRESET);
+	cr_assert_eq(atomic_load(&server.seen[FAB_MKDIR]), CLIENT_REPLAYS_MAX);
+}

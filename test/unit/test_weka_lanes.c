@@ -309,18 +309,32 @@ Test(weka_lanes, the_first_lane_may_break_too)
 	release_all();
 }
 
-static uint32_t lane_of(const struct weka_req *req)
+/* The slot of a request that is at an appliance. */
+static const struct client_slot *slot_of(const struct weka_req *req)
 {
 	for (uint32_t i = 0; i < client->requests_max; i++)
 		if (client->slots[i].req == req && client->slots[i].state == CLIENT_SENT)
-			return client->slots[i].lane;
-	return UINT32_MAX;
+			return &client->slots[i];
+	cr_assert_fail("it is not sent");
+	return NULL;
+}
+
+/* The lane that it goes by is cut, and that is seen. */
+static void cut_under(const struct weka_req *req)
+{
+	uint64_t lost = counters_of(client).lanes_lost, again = counters_of(client).reconnects;
+	struct weka_req *done;
+
+	cut(slot_of(req)->lane);
+	while (counters_of(client).lanes_lost == lost && counters_of(client).reconnects == again)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
 }
 
 /* One fault, met lane by lane: it is one try of a request, however many lanes it goes through. */
 Test(weka_lanes, lanes_that_break_of_the_same_are_one_try)
 {
 	char nowhere[] = "tcp://127.0.0.1:1", *there;
+	const struct client_slot *slot;
 	struct weka_req *done;
 
 	server.cfg.lanes_max = 8;
@@ -334,14 +348,24 @@ Test(weka_lanes, lanes_that_break_of_the_same_are_one_try)
 	for (uint32_t i = 0; i < 7; i++) {
 		while (atomic_load(&server.seen[FAB_READ]) <= i)
 			cr_assert_eq(weka_reap(client, &done, 1), 0);
-		cut(lane_of(&reads[0].req));
-		while (counters_of(client).lanes_lost <= i)
-			cr_assert_eq(weka_reap(client, &done, 1), 0);
+		cut_under(&reads[0].req);
 	}
+	slot = slot_of(&reads[0].req);
+	cr_assert_eq(slot->replays, 1);
 	atomic_store(&server.silent, 0);
 	reap_reads(1);
 	cr_assert_eq(atomic_load(&server.seen[FAB_READ]), 8);
 	client->addresses[0] = there;
+	/* who has its slot next knows nothing of that fault */
+	atomic_store(&server.silent, 1ull << FAB_READ);
+	cr_assert_eq(submit_read(1), 0);
+	while (atomic_load(&server.seen[FAB_READ]) < 9)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(slot_of(&reads[1].req), slot);
+	cut_under(&reads[1].req);
+	cr_assert_eq(slot->replays, 1);
+	atomic_store(&server.silent, 0);
+	reap_reads(1);
 	release_all();
 }
 
