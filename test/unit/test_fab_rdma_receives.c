@@ -209,6 +209,38 @@ Test(fab_rdma_receives, what_follows_a_cancel_waits_for_its_receive_and_is_serve
 	end();
 }
 
+static uint32_t replies; /* that were posted by poised() */
+
+static int poised(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (qp == server_side()->qp) {
+		cr_assert_eq(fake_verbs_receives(true), server_side()->receives);
+		replies++;
+	}
+	return honest->post_send(qp, wr, bad);
+}
+
+/* A card may bring the next request before post_send() has returned. */
+Test(fab_rdma_receives, a_reply_is_posted_when_its_receive_is)
+{
+	struct fab_call call = { .type = FAB_PING };
+	struct fab_verbs watched;
+
+	begin(8, 0);
+	honest = server_side()->v;
+	watched = *honest;
+	watched.post_send = poised;
+	cr_assert_eq(fab_submit(rig.conn, &call), 0);
+	fab_reply(fab_rig_request(&rig), 0, NULL, 0);
+	cr_assert_eq(fake_verbs_receives(true), server_side()->receives - 1);
+	server_side()->v = &watched;
+	fab_server_flush(rig.srv);
+	server_side()->v = honest;
+	cr_assert_eq(replies, 1);
+	cr_assert_eq(fab_rig_done(&rig, rig.conn), &call);
+	end();
+}
+
 /* ---- may who looks at them sleep? ---------------------------------------------------------- */
 
 Test(fab_rdma_receives, nobody_sleeps_over_what_has_come)
