@@ -369,6 +369,34 @@ Test(weka_lanes, lanes_that_break_of_the_same_are_one_try)
 	release_all();
 }
 
+/* ... and so is the end of the session, with the newest of them. */
+Test(weka_lanes, a_session_that_breaks_lane_by_lane_is_one_try)
+{
+	char nowhere[] = "tcp://127.0.0.1:1", *there;
+	const struct client_slot *slot;
+	struct weka_req *done;
+
+	start(2);
+	wait_lanes(2);
+	there = client->addresses[0];
+	client->addresses[0] = nowhere;
+	atomic_store(&server.silent, 1ull << FAB_READ);
+	cr_assert_eq(submit_read(0), 0);
+	weka_flush(client);
+	slot = slot_of(&reads[0].req);
+	cut_under(&reads[0].req);
+	while (slot->state != CLIENT_SENT)
+		cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(client->lanes[slot->lane].life, client->lives);
+	client->addresses[0] = there;
+	cut_under(&reads[0].req);
+	cr_assert_eq(counters_of(client).reconnects, 1);
+	cr_assert_eq(slot->replays, 1);
+	atomic_store(&server.silent, 0);
+	reap_reads(1);
+	release_all();
+}
+
 Test(weka_lanes, a_change_on_a_lane_that_breaks_waits_for_it_and_one_elsewhere_does_not)
 {
 	struct weka_req change[2] = { { 0 }, { 0 } }, *done;
