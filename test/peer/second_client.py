@@ -95,7 +95,7 @@ class Client:
         hello = struct.pack("<BBB5x", 2, 2, 1) + limits + key_id.encode().ljust(32, b"\0") + os.urandom(32) + bytes(16) + lane
         self.sock.sendall(capsule(HELLO, hello))
         kind, head, body = self.receive()
-        assert kind == CHALLENGE and len(body) == 128 and body[0] == 1
+        assert kind == CHALLENGE and len(body) == 128 and body[0] == 2
         transcript = hello + body[:64] + bytes(32) + body[96:]
 
         def proof(label):
