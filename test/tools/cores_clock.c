@@ -16,10 +16,10 @@
  *                    [--spread NAMES] [CORES...]
  *
  * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (files read by name), stat (their
- * attributes), list (a directory of 4096, with attributes), random (reads), create (new files of
- * 4 KiB by name, in all directories), own (the same, each client in directories of its own), unlink
- * (files of create, as they were made), mixed (a quarter of the clients create, the others read by
- * name in the same directories).  With --count a run ends when so much has come: two of them under
+ * attributes), list (a directory of 4096, with attributes), random (reads), write (256 KiB at random
+ * places of the one large file), create (new files of 4 KiB by name, in all directories), own (the
+ * same, each client in directories of its own), unlink (files of create, as they were made), mixed
+ * (a quarter of the clients create, the others read by name in the same directories).  With --count a run ends when so much has come: two of them under
  * callgrind, less each other, are what one costs (bench/instructions_store.sh).
  */
 #define _GNU_SOURCE
@@ -46,13 +46,14 @@ enum {
 	SLOTS = 16,
 	WINDOW = 512 << 10,
 	LARGE_MIB = 128,
-	LISTED = 512, /* entries a page */
+	PIECE = WINDOW / 2, /* of a write: the rest is for its checksums */
+	LISTED = 512,       /* entries a page */
 	NAME_BYTES = 32,
 	ADDRESS_BYTES = 64,
 };
 
-enum shape { BY_NAME, STAT, LIST, AT_RANDOM, CREATE, CREATE_OWN, UNLINK, MIXED, SHAPES };
-static const char *const shape_name[SHAPES] = { "name",   "stat", "list",   "random",
+enum shape { BY_NAME, STAT, LIST, AT_RANDOM, WRITE, CREATE, CREATE_OWN, UNLINK, MIXED, SHAPES };
+static const char *const shape_name[SHAPES] = { "name",   "stat", "list",   "random", "write",
 						"create", "own",  "unlink", "mixed" };
 
 struct slot {
@@ -381,12 +382,33 @@ static void make_files(struct client *c)
 	}
 }
 
+/* What the large file is made of. */
+static void fill_piece(struct client *c, struct slot *s)
+{
+	uint8_t *window =
+		(uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
+	uint32_t sum;
+
+	memset(window, 5, PIECE);
+	sum = crc32c_block(window, BLOCK_SIZE);
+	for (uint32_t i = 0; i < PIECE / BLOCK_SIZE; i++)
+		memcpy(window + PIECE + i * sizeof(sum), &sum, sizeof(sum));
+}
+
+static void set_write(struct slot *s, uint64_t at)
+{
+	memset(&s->call, 0, sizeof(s->call));
+	s->call.type = FAB_WRITE;
+	s->call.args.write.handle = large;
+	s->call.args.write.offset_bytes = at;
+	s->call.args.write.length_bytes = PIECE;
+	s->call.args.write.sums_at = PIECE;
+}
+
 static void make_large(struct client *c)
 {
-	uint8_t *window = fab_region_memory(c->region);
 	struct slot *s = &c->slot[0];
 	struct fab_attr attr;
-	uint32_t bytes = WINDOW / 2, sum;
 
 	memset(&s->call, 0, sizeof(s->call));
 	s->call.type = FAB_OPEN;
@@ -396,17 +418,9 @@ static void make_large(struct client *c)
 	s->call.args.open.mode = 0644;
 	ASSERT(fab_call_attr(&call(c, s)->call, 0, &attr) == 0);
 	large = attr.handle;
-	memset(window, 5, bytes);
-	sum = crc32c_block(window, BLOCK_SIZE);
-	for (uint32_t i = 0; i < bytes / BLOCK_SIZE; i++)
-		memcpy(window + bytes + i * sizeof(sum), &sum, sizeof(sum));
-	for (uint64_t at = 0; at < (uint64_t)LARGE_MIB << 20; at += bytes) {
-		memset(&s->call, 0, sizeof(s->call));
-		s->call.type = FAB_WRITE;
-		s->call.args.write.handle = large;
-		s->call.args.write.offset_bytes = at;
-		s->call.args.write.length_bytes = bytes;
-		s->call.args.write.sums_at = bytes;
+	fill_piece(c, s);
+	for (uint64_t at = 0; at < (uint64_t)LARGE_MIB << 20; at += PIECE) {
+		set_write(s, at);
 		(void)call(c, s);
 	}
 }
@@ -441,7 +455,9 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 {
 	memset(&s->call, 0, sizeof(s->call));
 	shape = part_of(c, shape);
-	if (shape == UNLINK) {
+	if (shape == WRITE) {
+		set_write(s, rand_below(&c->rand, ((uint64_t)LARGE_MIB << 20) / PIECE) * PIECE);
+	} else if (shape == UNLINK) {
 		s->call.type = FAB_UNLINK;
 		s->call.args.name.name = own_name(c, s, 0, c->gone++, shape);
 	} else if (shape >= CREATE) {
@@ -529,13 +545,15 @@ static uint32_t came(struct slot *s, enum shape shape)
 		return entries(s);
 	if (shape == STAT)
 		return attributes(&s->call);
+	if (shape == WRITE)
+		return PIECE / BLOCK_SIZE;
 	return shape == AT_RANDOM || shape == UNLINK ? 1 : answers(&s->call);
 }
 
 /* What came back is asked again at once.  Returns the files, entries or blocks that came. */
 static uint32_t serve_client(struct client *c, enum shape shape)
 {
-	const bool batches = shape != AT_RANDOM && shape != UNLINK;
+	const bool batches = shape != AT_RANDOM && shape != WRITE && shape != UNLINK;
 	uint32_t slots = batches ? BATCHES : DEPTH, count = 0;
 	struct fab_call *done[SLOTS];
 	uint32_t back = fab_poll(c->conn, clock_now_ns(), done, SLOTS);
@@ -613,9 +631,9 @@ static double rate(enum shape shape)
 	const uint64_t ns = count_max ? UINT64_MAX / 2 : virtual_ms * NS_PER_MS;
 	uint64_t count, took_ns;
 
-	for (uint32_t i = 0; shape >= CREATE && i < CLIENTS; i++)
+	for (uint32_t i = 0; shape >= WRITE && i < CLIENTS; i++)
 		for (uint32_t k = 0; k < SLOTS; k++)
-			fill_window(&client[i], &client[i].slot[k]);
+			(shape == WRITE ? fill_piece : fill_window)(&client[i], &client[i].slot[k]);
 	memset(clock_ns, 0, sizeof(clock_ns));
 	if (shape == UNLINK)
 		(void)run_for(CREATE, ns, most);
@@ -658,7 +676,7 @@ static void measure(uint32_t count, const bool *wanted, double *rates)
 		dirs = shape == LIST ? 1 : DIRS;
 		make_dirs(&client[0]);
 		make_files(&client[0]);
-		if (shape == AT_RANDOM)
+		if (shape == AT_RANDOM || shape == WRITE)
 			make_large(&client[0]);
 		rates[shape] = rate(shape);
 		if (shape == CREATE || shape == CREATE_OWN)
@@ -674,7 +692,7 @@ static bool pick(const char *name, bool *wanted)
 		if (strcmp(name, shape_name[shape]) == 0)
 			return wanted[shape] = true;
 	fprintf(stderr,
-		"cores_clock: no shape %s: name, stat, list, random, create, own, unlink, mixed\n",
+		"cores_clock: no shape %s: name, stat, list, random, write, create, own, unlink, mixed\n",
 		name);
 	exit(2);
 }
