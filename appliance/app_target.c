@@ -75,17 +75,25 @@ void app_attr_out(const struct fab_session *to, const struct meta_attr *in, stru
 	};
 }
 
+/* As a client has it: directory 48 and part 16 bits, hash, uniquifier. */
+#define COOKIE_DIR_SHIFT 16u
+#define COOKIE_PART_MASK ((1u << COOKIE_DIR_SHIFT) - 1)
+
 struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES])
 {
 	le64 w[3];
 
 	memcpy(w, bytes, sizeof(w));
-	return (struct meta_cookie){ le64_get(w[0]), le64_get(w[1]), le64_get(w[2]) };
+	return (struct meta_cookie){ .part = le64_get(w[0]) & COOKIE_PART_MASK,
+				     .hash = le64_get(w[1]),
+				     .uniq = le64_get(w[2]),
+				     .dir = le64_get(w[0]) >> COOKIE_DIR_SHIFT };
 }
 
 void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES])
 {
-	le64 w[3] = { le64_of(in->part), le64_of(in->hash), le64_of(in->uniq) };
+	le64 w[3] = { le64_of(in->dir << COOKIE_DIR_SHIFT | in->part), le64_of(in->hash),
+		      le64_of(in->uniq) };
 
 	memcpy(bytes, w, sizeof(w));
 }

@@ -323,6 +323,7 @@ struct meta_cookie {
 	uint64_t part; /* of a directory that is spread; 0: itself, or none of it yet */
 	uint64_t hash;
 	uint64_t uniq;
+	uint64_t dir; /* the directory's number; 0: not told */
 };
 
 /* One entry of a listing, followed by its name; the next begins at the next multiple of 8. */

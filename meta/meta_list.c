@@ -11,6 +11,7 @@
  *
  *  (1) A cookie says: all entries up to and with {part, hash, uniq} have been returned.  A name's
  *      record keeps its key as long as the name stays, so an entry that stays is returned once.
+ *      It says of which directory, too: another may have its name by the next page.
  *  (2) Pages of inodes born elsewhere may be missed one by one; after META__LIST_RERUNS a listing
  *      is content with what stands in front of the next miss, so that it ends in any cache.
  *  (3) Objects are passed over, those too whose names have moved away, META__LIST_STEPS at most in
@@ -73,6 +74,11 @@ struct listing {
 	bool end;
 };
 
+static struct meta_cookie cookie_at(const struct listing *l, uint64_t hash, uint64_t uniq)
+{
+	return (struct meta_cookie){ l->part, hash, uniq, l->whole };
+}
+
 /* Is this NAME record the next entry?  1; 0: skipped over what it is instead, *key is where to go
  * on; -ENOENT: the directory is at its end. */
 static int name_at(struct meta *m, struct listing *l, struct meta_key *key, struct meta__name *out)
@@ -96,14 +102,14 @@ static int name_at(struct meta *m, struct listing *l, struct meta_key *key, stru
 		return -ENOENT;
 	*key = meta__key(l->dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	if (!l->misses)
-		l->last = (struct meta_cookie){ l->part, hash, 0 };
+		l->last = cookie_at(l, hash, 0);
 	return 0;
 }
 
 static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 		    const struct meta_key *key, const struct meta__name *n)
 {
-	const struct meta_cookie at = { l->part, meta__key_hash(key), meta__key_uniq(key) };
+	const struct meta_cookie at = cookie_at(l, meta__key_hash(key), meta__key_uniq(key));
 	struct meta_attr attr;
 	int rc = entry_attr(m, n, &attr);
 
@@ -186,7 +192,7 @@ static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 		if (rc || !l->end || !next_part(m, l))
 			return rc;
 		l->end = false;
-		l->last = (struct meta_cookie){ .part = l->part };
+		l->last = cookie_at(l, 0, 0);
 	}
 }
 
@@ -245,6 +251,8 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	rc = meta__dir_get(m, in.child, &d);
 	if (rc)
 		return rc == -ENOENT ? -EIO : rc; /* they come and go together */
+	if (op->cookie.dir && op->cookie.dir != in.child)
+		return -ESTALE;
 	if (!is_cookie(&op->cookie, &d))
 		return -EINVAL;
 	l = listing_of(m, op, in.child, &d);

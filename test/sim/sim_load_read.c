@@ -196,6 +196,8 @@ static bool take_list(struct sim_load *l, struct sim_op *o, bool *more)
 	if (status == -ENOENT && *o->path &&
 	    (g->lax || o->expect || !sim_model_get(l->model, o->path)))
 		return true;
+	if (status == -ESTALE && g->lax) /* another directory has the name now */
+		return true;
 	if (status)
 		return sim__wrong(l, o, "status %d", status);
 	if (o->expect && !g->lax)

@@ -288,6 +288,32 @@ Test(meta_dir, a_buffer_for_no_entry_is_an_error_and_a_wild_cookie_too)
 	cr_assert_eq(op.list_count, 0);
 }
 
+/* From seed 3 of ten simulated minutes: a page asked for by path behind an exchange. */
+Test(meta_dir, a_listing_goes_on_in_its_own_directory_only)
+{
+	struct meta_op op = sh_op(META_OP_LIST, "d");
+	char name[16];
+
+	cr_assert_eq(sh_mkdir(w, "d"), 0);
+	cr_assert_eq(sh_mkdir(w, "e"), 0);
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "%s/%d", i % 2 ? "d" : "e", i);
+		cr_assert_eq(sh_put(w, name, META_EXCL, "x", 1), 0);
+	}
+	op.list_out = buf;
+	op.list_max_bytes = sizeof(buf);
+	op.list_max_entries = 3;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(op.list_count, 3);
+	cr_assert_eq(sh_rename(w, "d", "e", META_EXCHANGE), 0);
+	cr_assert_eq(meta_world_run(w, &op), -ESTALE);
+	cr_assert_eq(op.list_count, 0);
+	op.target = sh_op(META_OP_LIST, "e").target;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(op.list_count, 2);
+	cr_assert(op.list_end);
+}
+
 Test(meta_dir, times_of_a_directory_follow_its_entries_and_setattr)
 {
 	struct meta_op op = sh_op(META_OP_SETATTR, "d");
