@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One change of a file at a time: writes, appends, truncates.
+ * One change of a block of a file at a time: writes, appends, truncates, punches.
  *
- * A bucket lists operations in the order they came; of those with the same handle the first
- * holds the file, the others wait.  So it is fair, and a lock costs no memory of its own.
- * The store's core has the buckets, for operations of all cores.
+ *   file     |       |#######|       |###|            |   blocks held by who changes them
+ *   waiting      |-- a --|              |--- b ---|         ... of which they want some
+ *                                             |-- c --|   and c some of b's, which came first
+ *
+ * A write of whole blocks needs to know nothing of the file, so many of them run at once, as many
+ * as one large file's writers have in flight, where they change other blocks.  All else looks at
+ * what is there and then changes it, the file's end in particular: it has all of the file.
+ *
+ * A bucket lists operations in the order they came; one holds its blocks when none before it, of
+ * the same file, has or waits for one of them.  So it is fair: who wants all of a file is not
+ * overtaken.  And a lock costs no memory of its own.  The store's core has the buckets, for
+ * operations of all cores; file_held is its alone, and what it reads of others' operations (handle,
+ * blocks) does not change while they are listed.
  */
 #include "appliance/app_op.h"
 #include "base/hash.h"
+
+static struct list *bucket_of(struct app_core *core, const struct app_op *op)
+{
+	return &core->file[op->file_hash % APP_FILE_BUCKETS];
+}
 
 static bool same(const struct app_op *a, const struct app_op *b)
 {
@@ -15,48 +30,72 @@ static bool same(const struct app_op *a, const struct app_op *b)
 	       a->handle.hash == b->handle.hash && a->handle.uniq == b->handle.uniq;
 }
 
-static struct list *bucket_of(struct app_core *core, const struct app_op *op)
+static bool overlap(const struct app_op *a, const struct app_op *b)
 {
-	return &core->file[op->file_hash % APP_FILE_BUCKETS];
+	return a->file_from < b->file_end && b->file_from < a->file_end;
 }
 
-/* The first of the bucket with op's handle: the holder. */
-static struct app_op *holder(struct app_core *core, const struct app_op *op)
+/* None before it is in its way. */
+static bool may_hold(struct app_core *core, const struct app_op *op)
 {
 	struct list *node;
 
 	list_for_each (node, bucket_of(core, op)) {
-		struct app_op *other = list_entry(node, struct app_op, file_link);
+		const struct app_op *other = list_entry(node, struct app_op, file_link);
 
-		if (same(other, op))
-			return other;
+		if (other == op)
+			return true;
+		if (same(other, op) && overlap(other, op))
+			return false;
 	}
-	return NULL;
+	UNREACHABLE();
 }
 
 bool app_file_lock_here(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->file_from < op->file_end);
 	if (!list_linked(&op->file_link)) {
 		op->file_hash = hash_bytes(0, &op->handle, sizeof(op->handle));
+		op->file_held = false;
 		list_push_back(bucket_of(core, op), &op->file_link);
 	}
-	op->locked = holder(core, op) == op;
+	if (!op->file_held)
+		op->file_held = may_hold(core, op);
+	op->locked = op->file_held;
 	core->stat.busy_file_waits += !op->locked;
 	return op->locked;
 }
 
-void app_file_unlock_here(struct app_core *core, struct app_op *op)
+static void tell(struct app_core *core, struct app_op *next)
 {
-	bool held = holder(core, op) == op; /* though it may have given up before it was told */
-	struct app_op *next;
-
-	list_del(&op->file_link);
-	op->locked = false;
-	next = held ? holder(core, op) : NULL;
-	if (next && next->core != core) {
+	next->file_held = true;
+	if (next->core != core) {
 		app_serve_unlocked(core, next);
-	} else if (next) {
+	} else {
 		ASSERT(next->on == APP_ON_FILE || next->on == APP_ON_READY);
 		app_op_ready(next);
 	}
+}
+
+/* Those that waited for what `gone` had, or wanted, in the order they came. */
+static void tell_waiting(struct app_core *core, const struct app_op *gone)
+{
+	struct list *node;
+
+	list_for_each (node, bucket_of(core, gone)) {
+		struct app_op *next = list_entry(node, struct app_op, file_link);
+
+		if (next->file_held || !same(next, gone) || !overlap(next, gone))
+			continue;
+		if (may_hold(core, next))
+			tell(core, next);
+	}
+}
+
+void app_file_unlock_here(struct app_core *core, struct app_op *op)
+{
+	list_del(&op->file_link);
+	op->locked = false;
+	op->file_held = false;
+	tell_waiting(core, op);
 }

@@ -190,7 +190,7 @@ struct app_op {
 	bool starved;      /* ... and in session->starved */
 	bool its_turn;     /* to go on with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
-	bool locked;       /* it holds its file */
+	bool locked;       /* it holds its blocks of the file */
 	bool ending;       /* status is set: app_op_end() */
 	bool saw_made;     /* it waits for what its core has made to be durable */
 	bool leaving;      /* answered; it comes back from the store's core to be freed */
@@ -246,7 +246,9 @@ struct app_op {
 	struct list store_link;     /* of the store's core's block_askers */
 	enum app_store_on store_on; /* the store's core's, too */
 	uint64_t file_hash;
-	uint32_t give_from; /* of runs[]: to be given back when it leaves */
+	uint64_t file_from, file_end; /* blocks of the file that it changes: app_file.c */
+	bool file_held;               /* the store's core's, as file_link */
+	uint32_t give_from;           /* of runs[]: to be given back when it leaves */
 	uint32_t give_count;
 	struct meta_handle handle;
 
@@ -514,10 +516,22 @@ void app_parts_hurry(struct app_core *core);
 must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
 			       uint32_t window_at, uint32_t length_bytes);
 
-/* ---- app_file.c: one change of a file at a time ----------------------------------------- */
+/* ---- app_file.c: one change of a block of a file at a time ------------------------------- */
 
-/* True: op holds op->handle.  False: it waits, and is stepped again when it does. */
+/* It changes all of the file, whatever it is. */
+static inline void app_file_all(struct app_op *op)
+{
+	op->file_from = 0;
+	op->file_end = UINT64_MAX;
+}
+
+/* True: op holds its blocks of op->handle.  False: it waits, and is stepped again when it does. */
 must_check bool app_file_lock(struct app_op *op);
+must_check static inline bool app_file_lock_all(struct app_op *op)
+{
+	app_file_all(op);
+	return app_file_lock(op);
+}
 /* The same on the store's core, for an operation of any. */
 must_check bool app_file_lock_here(struct app_core *core, struct app_op *op);
 void app_file_unlock_here(struct app_core *core, struct app_op *op);

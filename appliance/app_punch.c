@@ -218,7 +218,7 @@ enum app_next app_punch_step(struct app_op *op)
 
 	switch ((enum punch_at)op->at) {
 	case PUNCH_ACCEPTED:
-		if (!app_file_lock(op))
+		if (!app_file_lock_all(op))
 			return APP_WAIT;
 		op->at = PUNCH_SEEK;
 		wk_fallthrough;

@@ -114,12 +114,12 @@ enum app_next app_truncate_step(struct app_op *op)
 	case TRUNCATE_ACCEPTED:
 		if (op->length_bytes > APP_FILE_MAX)
 			return app_op_end(op, -EFBIG);
-		if (!app_file_lock(op))
+		if (!app_file_lock_all(op))
 			return APP_WAIT;
 		op->at = TRUNCATE_LOCKED;
 		wk_fallthrough;
 
-	case TRUNCATE_LOCKED: /* no write or other truncate of the file runs */
+	case TRUNCATE_LOCKED: /* no other change of the file runs */
 		op->at = TRUNCATE_KNOWN;
 		if (!plan_block(op))
 			return APP_WAIT;

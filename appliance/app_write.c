@@ -27,8 +27,10 @@
  *
  * Invariants:
  *
- *  (1) From LOCKED on no other write or truncate of the file runs: what the edges were is what
- *      they are when the store applies this.
+ *  (1) From LOCKED on no other change of these blocks runs, and of one that is not of whole blocks
+ *      none of the file at all (app_file.c): what the edges were, and the end, is what they are
+ *      when the store applies this.  Whole blocks have no edges, and leave no tail; a file that
+ *      others made longer meanwhile stays as long.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  */
 #include "appliance/app_op.h"
@@ -51,6 +53,13 @@ enum write_at {
 	WRITE_LOGGED,
 };
 
+/* Nothing of what is there is looked at for it: (1). */
+static bool is_whole(const struct app_op *op)
+{
+	return !(op->flags & FAB_WRITE_APPEND) && op->offset_bytes % BLOCK_SIZE == 0 &&
+	       op->length_bytes % BLOCK_SIZE == 0;
+}
+
 void app_write_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
@@ -62,6 +71,11 @@ void app_write_begin(struct app_op *op)
 	op->flags = req->args.write.flags;
 	op->window_at = req->args.write.payload_at;
 	op->sums_at = req->args.write.sums_at;
+	app_file_all(op);
+	if (is_whole(op)) {
+		op->file_from = op->offset_bytes / BLOCK_SIZE;
+		op->file_end = op->file_from + op->length_bytes / BLOCK_SIZE;
+	}
 }
 
 /* ---- geometry ----------------------------------------------------------------------- */
@@ -315,6 +329,7 @@ static enum app_next logged(struct app_op *op)
 {
 	if (op->meta.status)
 		return refused(op);
+	op->file_size = op->meta.attr.size; /* others may have made it longer */
 	if (op->nblocks_done < op->nblocks || op->tail_len)
 		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
 	op->nruns = 0;
@@ -386,7 +401,7 @@ enum app_next app_write_step(struct app_op *op)
 		if (err)
 			return app_op_end(op, err);
 		op->at = WRITE_EDGE_KNOWN;
-		if (edge_block(op) > 0 && !plan_block(op, edge_block(op)))
+		if (edge_block(op) > 0 && edge_is_partial(op) && !plan_block(op, edge_block(op)))
 			return APP_WAIT;
 		wk_fallthrough;
 

@@ -180,6 +180,10 @@ static int ask_write(struct wire_client *cl, struct wire_request *r)
 	op.size = append && below(cl, 3) ? 1 + (uint32_t)below(cl, 300) : random_size(cl);
 	if (!append)
 		op.offset = (uint32_t)below(cl, 12000);
+	if (!append && below(cl, 2)) { /* whole blocks: several of them at once */
+		op.offset = (uint32_t)below(cl, 4) * WEKA_BLOCK;
+		op.size = (1 + (uint32_t)below(cl, 2)) * WEKA_BLOCK;
+	}
 	if (!k || !wire_may_ask(k->group, wire__is_read(r->ask)) ||
 	    wire_size_most(k->group) + op.offset + op.size > WIRE_FILE_MAX ||
 	    !take_window(cl, r, weka_window_bytes(1, op.size + 4095)))
@@ -463,7 +467,7 @@ static const struct {
 } asks[ASK_KINDS] = {
 	[ASK_READ] = { ask_read, 20 },      [ASK_READ_HANDLE] = { ask_read_handle, 10 },
 	[ASK_PUT] = { ask_put, 16 },        [ASK_APPEND] = { ask_write, 20 },
-	[ASK_WRITE] = { ask_write, 6 },     [ASK_TRUNCATE] = { ask_truncate, 4 },
+	[ASK_WRITE] = { ask_write, 10 },    [ASK_TRUNCATE] = { ask_truncate, 4 },
 	[ASK_UNLINK] = { ask_name, 4 },     [ASK_RENAME] = { ask_name, 6 },
 	[ASK_STAT] = { ask_stat, 6 },       [ASK_LIST] = { ask_list, 4 },
 	[ASK_PING] = { ask_ping, 3 },       [ASK_LONG_PUT] = { long_begin, 5 },

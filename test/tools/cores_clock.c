@@ -16,11 +16,12 @@
  *                    [--spread NAMES] [CORES...]
  *
  * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (files read by name), stat (their
- * attributes), list (a directory of 4096, with attributes), random (reads), write (256 KiB at random
- * places of the one large file), create (new files of 4 KiB by name, in all directories), own (the
- * same, each client in directories of its own), unlink (files of create, as they were made), mixed
- * (a quarter of the clients create, the others read by name in the same directories).  With --count a run ends when so much has come: two of them under
- * callgrind, less each other, are what one costs (bench/instructions_store.sh).
+ * attributes), list (a directory of 4096, with attributes), random (reads), write (256 KiB at
+ * random places of the one large file), create (new files of 4 KiB by name, in all directories),
+ * own (the same, each client in directories of its own), unlink (files of create, as they were
+ * made), mixed (a quarter of the clients create, the others read by name in the same directories).
+ * With --count a run ends when so much has come: two of them under callgrind, less each other, are
+ * what one costs (bench/instructions_store.sh).
  */
 #define _GNU_SOURCE
 #include "appliance/app_op.h"
@@ -692,7 +693,8 @@ static bool pick(const char *name, bool *wanted)
 		if (strcmp(name, shape_name[shape]) == 0)
 			return wanted[shape] = true;
 	fprintf(stderr,
-		"cores_clock: no shape %s: name, stat, list, random, write, create, own, unlink, mixed\n",
+		"cores_clock: no shape %s: name, stat, list, random, write, create, own, unlink, "
+		"mixed\n",
 		name);
 	exit(2);
 }

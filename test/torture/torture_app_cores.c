@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A whole appliance of four cores, each a thread, and clients over both transports, each a thread:
- * files of their own written, appended to, read, renamed and removed, and one file that all append
- * to at once.  Many are made in a row at first, in a directory of one's own, whose shard is lent.
- * Every byte read is compared.  Three times: where all pages stay in memory, where some are written
- * and read again beside what is changed, and where directories are spread over shards.  Run under
- * TSan: torture_app_cores [rounds].
+ * files of their own written, appended to, read, renamed and removed, one file that all append to
+ * at once, and one of which each writes blocks of its own.  Many are made in a row at first, in a
+ * directory of one's own, whose shard is lent.  Every byte read is compared.  Three times: where
+ * all pages stay in memory, where some are written and read again beside what is changed, and where
+ * directories are spread over shards.  Run under TSan: torture_app_cores [rounds].
  */
 #define _GNU_SOURCE
 #include "appliance/app_run.h"
@@ -24,7 +24,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { CORES = 4, CLIENTS = 6, DRIVES = 2, FILES = 4, BYTES_MAX = 20000, RECORD = 100 };
+enum {
+	CORES = 4,
+	CLIENTS = 6,
+	DRIVES = 2,
+	FILES = 4,
+	BYTES_MAX = 20000,
+	RECORD = 100,
+	APART_BLOCKS = 4
+};
 
 static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 static struct nvme_dma *dma;
@@ -129,8 +137,9 @@ struct visitor {
 	pthread_t thread;
 	struct weka_client *client;
 	struct rand_state rand;
-	struct weka_attr together;
-	uint32_t size[FILES]; /* UINT32_MAX: not there */
+	struct weka_attr together, apart;
+	uint8_t own[APART_BLOCKS * WEKA_BLOCK]; /* of /apart */
+	uint32_t size[FILES];                   /* UINT32_MAX: not there */
 	uint8_t bytes[FILES][BYTES_MAX];
 };
 
@@ -221,6 +230,24 @@ static void append_together(struct visitor *v)
 	GOOD(weka_append(v->client, &v->together.handle, record, sizeof(record)));
 }
 
+/* Blocks of its own in a file that all write, whole ones most of the time, and what is there. */
+static void write_apart(struct visitor *v)
+{
+	const uint64_t own_at = (uint64_t)v->id * sizeof(v->own);
+	uint64_t at = rand_below(&v->rand, APART_BLOCKS) * WEKA_BLOCK;
+	uint64_t bytes = (1 + rand_below(&v->rand, APART_BLOCKS - at / WEKA_BLOCK)) * WEKA_BLOCK;
+	uint8_t is[sizeof(v->own)];
+
+	if (rand_below(&v->rand, 4) == 0) {
+		at += 100;
+		bytes -= 200;
+	}
+	memset(v->own + at, (int)rand_below(&v->rand, 256), bytes);
+	GOOD(weka_pwrite(v->client, &v->apart.handle, v->own + at, bytes, own_at + at));
+	GOOD(weka_pread(v->client, &v->apart.handle, is, sizeof(is), own_at));
+	ASSERT(memcmp(is, v->own, at + bytes) == 0);
+}
+
 static void many_path(const struct visitor *v, uint32_t i, char out[32])
 {
 	snprintf(out, 32, "/of%u/many%u", v->id, i);
@@ -271,6 +298,7 @@ static void *visit(void *arg)
 	snprintf(dir, sizeof(dir), "/of%u", v->id);
 	GOOD(weka_mkdir(v->client, dir, 0755));
 	GOOD(weka_open(v->client, "/together", WEKA_CREATE, 0644, &v->together));
+	GOOD(weka_open(v->client, "/apart", WEKA_CREATE, 0644, &v->apart));
 	make_many(v);
 	for (uint32_t i = 0; i < FILES; i++)
 		put_file(v, i);
@@ -278,6 +306,7 @@ static void *visit(void *arg)
 		uint32_t i = (uint32_t)rand_below(&v->rand, FILES);
 
 		append_together(v);
+		write_apart(v);
 		if (v->size[i] == UINT32_MAX || rand_below(&v->rand, 4) == 0)
 			put_file(v, i);
 		else if (rand_below(&v->rand, 4) == 0)
@@ -301,6 +330,7 @@ static void come(struct visitor *v, uint32_t id)
 		fprintf(stderr, "torture_app_cores: %s\n", weka_error(NULL));
 	ASSERT(err == 0);
 	v->id = id;
+	memset(v->own, 0, sizeof(v->own));
 	rand_seed(&v->rand, id + 1);
 }
 
