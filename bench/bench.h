@@ -161,6 +161,8 @@ int bench_posix_create_run(void *posix, double seconds, struct bench_run *run);
 must_check int bench_posix_large(struct bench_posix **out, const char *dir, uint64_t file_bytes,
 				 uint64_t size_bytes, bool sequential);
 int bench_posix_pread_run(void *posix, double seconds, struct bench_run *run);
+/* ... written from its start, each piece on the drive when the call returns (O_DSYNC). */
+int bench_posix_pwrite_run(void *posix, double seconds, struct bench_run *run);
 void bench_posix_destroy(struct bench_posix *p);
 
 /* ---- workloads: 0, or non-zero after a line on stderr ----------------------------- */
@@ -171,6 +173,7 @@ int bench_workload_fabric(const struct bench_conf *conf);
 int bench_workload_ping(const struct bench_conf *conf);
 int bench_workload_randread(const struct bench_conf *conf);
 int bench_workload_seqread(const struct bench_conf *conf);
+int bench_workload_seqwrite(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_names(const struct bench_conf *conf);

@@ -55,6 +55,7 @@ for transport in shm tcp; do
 		run "randread 4 KiB, depth 1, $transport" randread --depth 1 $t --vs "$BENCH_DIR"
 		run "randread 4 KiB, depth 32, $transport" randread $t --vs "$BENCH_DIR"
 		run "seqread 128 KiB, depth 8, $transport" seqread $t --vs "$BENCH_DIR"
+		run "seqwrite 1 MiB, depth 8, durable, $transport" seqwrite $t --vs "$BENCH_DIR"
 		run "smallfile 4 KiB, batch 256, $transport" smallfile $t --vs "$BENCH_DIR"
 		# Not on BENCH_DIR: some file systems take a millisecond to find a free inode.
 		run "create 1 KiB, batch 256, durable (tmpfs: not), $transport" create $t --vs /dev/shm

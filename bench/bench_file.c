@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Workloads on one large file, by handle: randread, seqread; and ping, the bare round trip.
+ * Workloads on one large file, by handle: randread, seqread, seqwrite; and ping, the bare round
+ * trip.
  *
  * The file fills most of the drive, so that no cache helps.  Each of its blocks begins with
  * its own number, so that bytes from the wrong place are noticed too: their checksums, which
@@ -37,9 +38,58 @@ struct large {
 	struct weka_handle handle;
 	uint64_t bytes; /* of the file */
 	bool sequential;
-	uint64_t next;     /* seqread: the next piece; fill: the next byte */
+	uint64_t next;     /* sequential: the next piece; fill: the next byte */
+	bool *filled;      /* seqwrite: a slot's window has bytes         */
 	uint64_t at[1024]; /* of each slot's request                       */
 	struct rand_state rand;
+};
+
+/* ---- writing ------------------------------------------------------------------------ */
+
+/* Bytes that nothing could make smaller, each block with its number in the file. */
+static void make_bytes(struct large *f, uint64_t *word, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes / sizeof(*word); i++)
+		word[i] = rand_u64(&f->rand);
+}
+
+static void number_blocks(uint64_t *word, uint64_t at, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i += WEKA_BLOCK)
+		word[i / sizeof(*word)] = (at + i) / WEKA_BLOCK;
+}
+
+/* Round and round, so that after the first one each write replaces something. */
+static int submit_write(void *ctx, struct weka_client *client, struct bench_slot *slot)
+{
+	struct large *f = ctx;
+	const uint64_t size = f->conf->size_bytes, at = f->next++ % (f->bytes / size) * size;
+	uint64_t *word = (void *)((uint8_t *)slot->window.lease->data + slot->window.offset_bytes);
+	int err;
+
+	if (!f->filled[slot->index])
+		make_bytes(f, word, size);
+	f->filled[slot->index] = true;
+	number_blocks(word, at, size);
+	err = weka_submit_write(client, &slot->req, &f->handle, at, (uint32_t)size, 0,
+				&slot->window);
+	return err ? bench_fail("write %s: %s", f->path, strerror(-err)) : BENCH_LOAD_SUBMITTED;
+}
+
+static int finish_write(void *ctx, struct bench_slot *slot, struct bench_run *run)
+{
+	const struct large *f = ctx;
+
+	(void)slot;
+	run->ops++;
+	run->bytes += f->conf->size_bytes;
+	return 0;
+}
+
+static const struct bench_load_ops write_ops = {
+	.submit = submit_write,
+	.finish = finish_write,
+	.what = "writing the large file",
 };
 
 /* ---- filling ------------------------------------------------------------------------ */
@@ -52,10 +102,8 @@ static int submit_fill(void *ctx, struct weka_client *client, struct bench_slot 
 
 	if (f->next >= f->bytes)
 		return BENCH_LOAD_NO_MORE;
-	for (uint64_t i = 0; i < FILL_BYTES / sizeof(*word); i++)
-		word[i] = rand_u64(&f->rand);
-	for (uint64_t i = 0; i < FILL_BYTES; i += WEKA_BLOCK)
-		word[i / sizeof(*word)] = (f->next + i) / WEKA_BLOCK;
+	make_bytes(f, word, FILL_BYTES);
+	number_blocks(word, f->next, FILL_BYTES);
 	err = weka_submit_write(client, &slot->req, &f->handle, f->next, FILL_BYTES, 0,
 				&slot->window);
 	if (err)
@@ -98,10 +146,8 @@ static int choose_size(struct large *f)
 	return 0;
 }
 
-static int fill(struct large *f)
+static int make_file(struct large *f)
 {
-	struct bench_run run = { 0 };
-	struct bench_load *load = NULL;
 	struct weka_attr attr;
 	int err = choose_size(f);
 
@@ -113,6 +159,15 @@ static int fill(struct large *f)
 		return bench_fail("%s: %s", f->path, weka_error(f->client));
 	f->made = true;
 	f->handle = attr.handle;
+	return 0;
+}
+
+static int fill(struct large *f)
+{
+	struct bench_run run = { 0 };
+	struct bench_load *load = NULL;
+	int err;
+
 	f->next = 0;
 	err = bench_load_create(&load, f->client, FILL_DEPTH,
 				weka_window_bytes(1, FILL_BYTES + WEKA_BLOCK - 1), &fill_ops, f);
@@ -214,6 +269,7 @@ static void close_large(struct large *f)
 	if (f->made && !bench_interrupted() && weka_unlink(f->client, f->path) != 0)
 		fprintf(stderr, "weka-bench: %s stays: %s\n", f->path, weka_error(f->client));
 	weka_close(f->client);
+	free(f->filled);
 }
 
 /* What a read is in bare sockets: its capsule, and one reply with its blocks. */
@@ -244,6 +300,8 @@ static int open_large(struct large *f)
 	if (conf->size_bytes > 32 * WEKA_BLOCK)
 		window = weka_window_bytes(1, conf->size_bytes);
 	err = connect_to(f, window);
+	if (!err)
+		err = make_file(f);
 	if (!err)
 		err = fill(f);
 	if (!err)
@@ -285,6 +343,53 @@ static int run_large(const struct bench_conf *conf, const char *name, bool seque
 		part[BENCH_VS_POSIX] = (struct bench_part){ bench_posix_pread_run, f->posix };
 	if (!err)
 		err = bench_measure(conf, name, bench_env_transport(f->env, 0), part);
+	close_large(f);
+	err |= bench_env_close(f->env);
+	free(f);
+	return err;
+}
+
+static int open_written(struct large *f)
+{
+	const struct bench_conf *conf = f->conf;
+	const uint64_t window = weka_window_bytes(1, conf->size_bytes + WEKA_BLOCK - 1);
+	int err = connect_to(f, window);
+
+	f->filled = calloc(conf->depth, sizeof(*f->filled));
+	if (!err && !f->filled)
+		err = bench_fail("out of memory");
+	if (!err)
+		err = make_file(f);
+	if (!err)
+		err = bench_load_create(&f->load, f->client, conf->depth, window, &write_ops, f);
+	if (err || !conf->vs_dir)
+		return err;
+	err = bench_posix_large(&f->posix, conf->vs_dir, f->bytes, conf->size_bytes, true);
+	return err ? bench_fail("%s: %s", conf->vs_dir, strerror(-err)) : 0;
+}
+
+int bench_workload_seqwrite(const struct bench_conf *conf)
+{
+	struct bench_part part[BENCH_ROLES] = { 0 };
+	struct large *f;
+	int err;
+
+	if (conf->size_bytes % WEKA_BLOCK || conf->size_bytes > WEKA_WRITE_MAX)
+		return bench_fail("--size of seqwrite is a multiple of 4K, up to 4M");
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return bench_fail("out of memory");
+	f->conf = conf;
+	rand_seed(&f->rand, 4);
+	err = bench_env_open(&f->env, conf);
+	bench_pin(conf->core_client);
+	if (!err)
+		err = open_written(f);
+	part[BENCH_WORK] = (struct bench_part){ bench_load_run, f->load };
+	if (f->posix)
+		part[BENCH_VS_POSIX] = (struct bench_part){ bench_posix_pwrite_run, f->posix };
+	if (!err)
+		err = bench_measure(conf, "seqwrite", bench_env_transport(f->env, 0), part);
 	close_large(f);
 	err |= bench_env_close(f->env);
 	free(f);

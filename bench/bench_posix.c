@@ -210,6 +210,30 @@ int bench_posix_pread_run(void *posix, double seconds, struct bench_run *run)
 	return 0;
 }
 
+int bench_posix_pwrite_run(void *posix, double seconds, struct bench_run *run)
+{
+	struct bench_posix *p = posix;
+	uint64_t start, end, now, pieces = p->large_bytes / p->size_bytes;
+	int fd = openat(p->dir_fd, "large", O_WRONLY | O_DSYNC), err = 0;
+
+	if (fd < 0)
+		return failed(p, -errno);
+	start = clock_now_ns();
+	end = start + (uint64_t)(seconds * 1e9);
+	do {
+		off_t at = (off_t)(p->next++ % pieces * p->size_bytes);
+		ssize_t put = pwrite(fd, p->buffer, p->size_bytes, at);
+
+		if (put != (ssize_t)p->size_bytes)
+			err = put < 0 ? -errno : -ENOSPC;
+		run->ops += !err;
+		now = clock_now_ns();
+	} while (!err && now < end && !bench_interrupted());
+	finish(p, start, now, run);
+	close(fd);
+	return err ? failed(p, err) : 0;
+}
+
 void bench_posix_destroy(struct bench_posix *p)
 {
 	char name[32];

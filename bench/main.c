@@ -38,6 +38,8 @@ static const struct workload {
 	  5, 2, "shm" },
 	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0, 0,
 	  5, 2, "shm" },
+	{ "seqwrite", bench_workload_seqwrite, "one large file, durable when answered", 1 << 20, 1,
+	  8, 0, 0, 5, 2, "shm" },
 	{ "smallfile", bench_workload_smallfile, "open + read + close by name, in batches", 4096,
 	  256, 4, 100000, 0, 5, 2, "shm" },
 	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0, 0,
