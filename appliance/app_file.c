@@ -6,9 +6,9 @@
  *   waiting      |-- a --|              |--- b ---|         ... of which they want some
  *                                             |-- c --|   and c some of b's, which came first
  *
- * A write of whole blocks needs to know nothing of the file, so many of them run at once, as many
- * as one large file's writers have in flight, where they change other blocks.  All else looks at
- * what is there and then changes it, the file's end in particular: it has all of the file.
+ * A write needs to know nothing of the file but its own blocks, so many of them run at once, as
+ * many as one large file's writers have in flight, where they change other blocks.  Who looks at
+ * the file's end, or its tail, and then changes it, has all of the file.
  *
  * A bucket lists operations in the order they came; one holds its blocks when none before it, of
  * the same file, has or waits for one of them.  So it is fair: who wants all of a file is not

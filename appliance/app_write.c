@@ -27,10 +27,10 @@
  *
  * Invariants:
  *
- *  (1) From LOCKED on no other change of these blocks runs, and of one that is not of whole blocks
- *      none of the file at all (app_file.c): what the edges were, and the end, is what they are
- *      when the store applies this.  Whole blocks have no edges, and leave no tail; a file that
- *      others made longer meanwhile stays as long.
+ *  (1) From LOCKED on no other change of these blocks runs, and of an append or a small write none
+ *      of the file at all (app_file.c): what the edges were, and for those the end and the tail,
+ *      is what they are when the store applies this.  To the others it does not matter if the file
+ *      is made longer meanwhile: behind its end it was zeros, and is, until somebody writes there.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  */
 #include "appliance/app_op.h"
@@ -52,31 +52,6 @@ enum write_at {
 	WRITE_ON_DRIVES,
 	WRITE_LOGGED,
 };
-
-/* Nothing of what is there is looked at for it: (1). */
-static bool is_whole(const struct app_op *op)
-{
-	return !(op->flags & FAB_WRITE_APPEND) && op->offset_bytes % BLOCK_SIZE == 0 &&
-	       op->length_bytes % BLOCK_SIZE == 0;
-}
-
-void app_write_begin(struct app_op *op)
-{
-	const struct fab_req *req = op->req;
-
-	op->handle = app_handle_in(req->session, &req->args.write.handle);
-	op->target[0] = (struct meta_target){ .handle = op->handle };
-	op->offset_bytes = req->args.write.offset_bytes;
-	op->length_bytes = req->args.write.length_bytes;
-	op->flags = req->args.write.flags;
-	op->window_at = req->args.write.payload_at;
-	op->sums_at = req->args.write.sums_at;
-	app_file_all(op);
-	if (is_whole(op)) {
-		op->file_from = op->offset_bytes / BLOCK_SIZE;
-		op->file_end = op->file_from + op->length_bytes / BLOCK_SIZE;
-	}
-}
 
 /* ---- geometry ----------------------------------------------------------------------- */
 
@@ -152,6 +127,32 @@ static uint32_t tail_wanted(const struct app_op *op)
 	if (end_bytes(op) < op->file_size && !has_tail(op, last, last))
 		return 0; /* a change inside a block that is a block */
 	return (uint32_t)(size % BLOCK_SIZE);
+}
+
+/* It looks at nothing of the file but its own blocks.  An append begins at the end; a small write
+ * may leave a tail, of which a file has one; and what is too far away is refused later. */
+static bool keeps_to_its_blocks(const struct app_op *op)
+{
+	return !(op->flags & FAB_WRITE_APPEND) && op->length_bytes > APP_TAIL_WRITE &&
+	       op->offset_bytes <= APP_FILE_MAX - op->length_bytes;
+}
+
+void app_write_begin(struct app_op *op)
+{
+	const struct fab_req *req = op->req;
+
+	op->handle = app_handle_in(req->session, &req->args.write.handle);
+	op->target[0] = (struct meta_target){ .handle = op->handle };
+	op->offset_bytes = req->args.write.offset_bytes;
+	op->length_bytes = req->args.write.length_bytes;
+	op->flags = req->args.write.flags;
+	op->window_at = req->args.write.payload_at;
+	op->sums_at = req->args.write.sums_at;
+	app_file_all(op);
+	if (keeps_to_its_blocks(op)) {
+		op->file_from = first_block(op);
+		op->file_end = last_block(op) + 1;
+	}
 }
 
 /* ---- checksums ------------------------------------------------------------------------ */

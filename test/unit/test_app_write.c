@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "client-lib/weka_client.h"
 #include "client-lib/weka_sync.h"
+#include "appliance/app_op.h"
 #include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>
@@ -114,8 +115,8 @@ static void shuffle(uint32_t place[PLACES], uint32_t places)
 	}
 }
 
-/* One round; `parts` of 16 are not of whole blocks. */
-static void round_of(uint32_t places, uint32_t parts)
+/* One round; `parts` of 16 are not of whole blocks, of which so many of 4 are `small`. */
+static void round_of(uint32_t places, uint32_t parts, uint32_t small)
 {
 	uint32_t place[PLACES];
 
@@ -128,7 +129,9 @@ static void round_of(uint32_t places, uint32_t parts)
 			uint32_t skip = (uint32_t)rand_below(&rnd, PIECE / 2);
 
 			at += skip;
-			length = 1 + (uint32_t)rand_below(&rnd, PIECE - skip);
+			length = PIECE - skip - (uint32_t)rand_below(&rnd, PIECE / 3);
+			if (rand_below(&rnd, 4) < small)
+				length = 1 + length % APP_TAIL_WRITE;
 		}
 		submit(i % CLIENTS, i / CLIENTS, at, length);
 	}
@@ -146,10 +149,11 @@ static uint64_t waits(void)
 	return stat.busy_file_waits;
 }
 
-Test(app_write, of_whole_blocks_none_waits_for_another)
+/* Those of other blocks, whole or not. */
+Test(app_write, none_waits_for_another)
 {
 	for (uint32_t i = 0; i < ROUNDS; i++) {
-		round_of(i < ROUNDS / 2 ? 16 + i * 4 : PLACES, 0);
+		round_of(i < ROUNDS / 2 ? 16 + i * 4 : PLACES, i % 2 ? 0 : 6, 0);
 		for (uint32_t c = 0; c < CLIENTS; c++)
 			for (uint32_t k = 0; k < AT_ONCE; k++)
 				cr_assert_leq(req[c][k].length_bytes, model_bytes);
@@ -158,10 +162,10 @@ Test(app_write, of_whole_blocks_none_waits_for_another)
 	cr_assert_eq(waits(), 0);
 }
 
-Test(app_write, those_of_parts_between_them_find_what_is_there)
+Test(app_write, small_ones_between_them_find_what_is_there)
 {
 	for (uint32_t i = 0; i < ROUNDS; i++) {
-		round_of(i < ROUNDS / 2 ? 16 + i * 4 : PLACES, 6);
+		round_of(i < ROUNDS / 2 ? 16 + i * 4 : PLACES, 10, 1);
 		compare();
 	}
 	cr_assert_gt(waits(), 0);
