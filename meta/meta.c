@@ -233,6 +233,9 @@ void meta__own_op_done(struct meta *m, struct meta_op *op)
 	case META__OP_GC_MOVE:
 		meta__gc_op_done(m, op);
 		return;
+	case META__OP_TWICE:
+		meta__twice_op_done(m, op);
+		return;
 	default:
 		UNREACHABLE();
 	}

@@ -659,8 +659,9 @@ struct meta_check {
 	char first[8][160];
 };
 
-/* Walk everything of a mounted, quiet store (turn the crank until meta_check_status() is not
- * -EAGAIN): every invariant of FORMAT.md.  0, or -EUCLEAN with out->problems > 0. */
+/* Walk everything of a mounted, quiet store (turn the crank, meta_op_poll() too, until
+ * meta_check_status() is not -EAGAIN): every invariant of FORMAT.md.  0, or -EUCLEAN with
+ * out->problems > 0. */
 void meta_check_start(struct meta *m, struct meta_check *out);
 int meta_check_status(const struct meta *m);
 

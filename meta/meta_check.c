@@ -604,8 +604,10 @@ static int shards_end(struct meta *m)
 		if (!left && c->out->problems == 0)
 			meta__problem(m, "records do not add up, of what is not there");
 	}
-	if (!left)
-		return -EALREADY;
+	if (!left) {
+		c->stage = meta__check_twice;
+		return 0;
+	}
 	c->pass++;
 	c->shard = 0;
 	return 0;
@@ -670,6 +672,7 @@ static void walk_begin(struct meta *m)
 	struct meta__checker *c = m->checker;
 	const struct meta__geo *g = &m->zones->geo;
 
+	meta__twice_forget(c);
 	c->state = state_now(m);
 	c->pass = c->shard = 0;
 	c->walking = c->in_dir = c->in_inode = c->root_seen = false;
@@ -701,6 +704,8 @@ static void forget(struct meta__checker *c)
 	free(c->zone_counted);
 	free(c->zone_total);
 	free(c->bucket);
+	if (!c->twice.busy) /* else the store has failed, and its end is near */
+		meta__twice_forget(c);
 	c->used = NULL;
 	c->zone_record = c->zone_counted = c->zone_total = NULL;
 	c->bucket = NULL;
@@ -712,7 +717,7 @@ void meta_check_start(struct meta *m, struct meta_check *out)
 	const struct meta__geo *g = &m->zones->geo;
 
 	ASSERT(m->mounted);
-	ASSERT(!c->stage);
+	ASSERT(!c->stage && !c->twice.busy);
 	*c = (struct meta__checker){ .out = out, .status = -EAGAIN, .stage = settle };
 	memset(out, 0, sizeof(*out));
 	c->used = calloc(div_up((uint64_t)g->nzones * g->zone_blocks, 8), 1);

@@ -24,6 +24,16 @@ enum sum {
 	SUMS
 };
 
+/* meta_check_twice.c */
+struct meta__twice {
+	uint64_t *dir; /* those that are spread */
+	size_t count, room, at;
+	bool lost, busy; /* no memory for one; op is under way */
+	bool begun;      /* dir[at]: its names from `from` on are left */
+	struct meta_key from;
+	struct meta_op op;
+};
+
 struct meta__checker {
 	struct meta_check *out;
 	int status;
@@ -56,6 +66,7 @@ struct meta__checker {
 	struct meta_key name_key; /* of the last name, and that name */
 	char name[META_NAME_MAX];
 	uint32_t name_len;
+	struct meta__twice twice;
 };
 
 __attribute__((format(printf, 2, 3))) void meta__problem(struct meta *m, const char *fmt, ...);
@@ -78,5 +89,13 @@ void meta__check_totals(struct meta *m, const struct meta_key *key, const void *
 			uint32_t len);
 void meta__check_links(struct meta *m, const struct meta_key *key, const void *value, uint32_t len);
 void meta__check_pending(struct meta *m, const struct meta_key *key, uint32_t len);
+
+/* ---- meta_check_twice.c ----------------------------------------------------------------- */
+
+/* A directory that is spread. */
+void meta__twice_remember(struct meta__checker *c, uint64_t dir);
+void meta__twice_forget(struct meta__checker *c);
+/* A stage: is a name of those in a part as well? */
+int meta__check_twice(struct meta *m);
 
 #endif

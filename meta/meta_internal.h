@@ -592,7 +592,8 @@ enum {
 	META__OP_GC_FIND,            /* meta_gc_find.c                                */
 	META__OP_GC_LOOK,            /* meta_gc_move.c                                */
 	META__OP_GC_MOVE,
-	META__OP_PASS, /* meta_pass.c                                   */
+	META__OP_PASS,  /* meta_pass.c                                   */
+	META__OP_TWICE, /* meta_check_twice.c                            */
 };
 void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
@@ -601,6 +602,7 @@ const void *meta__collect_page(const struct meta *m, uint64_t baddr);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
 void meta__gc_op_done(struct meta *m, struct meta_op *op);
 void meta__pass_op_done(struct meta *m, struct meta_op *op);
+void meta__twice_op_done(struct meta *m, struct meta_op *op);
 int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
@@ -614,7 +616,9 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
 int meta__plan_gc_look(struct meta *m, struct meta_op *op); /* meta_gc_move.c */
 int meta__plan_gc_move(struct meta *m, struct meta_op *op);
 int meta__plan_pass(struct meta *m, struct meta_op *op); /* meta_pass.c */
-bool meta__ops_stalled(const struct meta *m);            /* some wait for room */
+/* meta_spread_twice.c */
+int meta__plan_twice(struct meta *m, struct meta_op *op);
+bool meta__ops_stalled(const struct meta *m); /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);
 /* A borrower's change.  0: it is over, and made if op->status is 0; -EBUSY: not now; -EAGAIN: it is

@@ -50,8 +50,7 @@ static bool same_hash(const struct meta_key *k, const struct meta__at *at)
 	       meta__key_class(k) == META__CLASS_NAME;
 }
 
-/* at->name, in the directory itself or in a part of it. */
-static int look_in(struct meta *m, uint64_t dir, struct meta__at *at)
+int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at)
 {
 	struct meta_key key, last;
 	const void *value;
@@ -83,7 +82,7 @@ static int look_in_part(struct meta *m, struct meta__at *at)
 {
 	int rc = meta__is_spread(m, at->dir);
 
-	return rc <= 0 ? rc : look_in(m, meta__part_of(at->dir, at->hash), at);
+	return rc <= 0 ? rc : meta__name_in(m, meta__part_of(at->dir, at->hash), at);
 }
 
 /* Not found in the part where it would be put. */
@@ -97,7 +96,7 @@ static int look_in_whole(struct meta *m, struct meta__at *at)
 		meta__tx_saw(m, seq);
 		return 0;
 	}
-	rc = look_in(m, whole, at);
+	rc = meta__name_in(m, whole, at);
 	if (rc || at->found)
 		return rc;
 	meta__home_note(m, whole, at->hash);
@@ -115,7 +114,7 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 	at->len = len;
 	at->hash = meta__name_hash(m, dir, name, len);
 	at->found = false;
-	rc = look_in(m, known ? meta__part_of(dir, at->hash) : dir, at);
+	rc = meta__name_in(m, known ? meta__part_of(dir, at->hash) : dir, at);
 	if (rc || at->found)
 		return rc;
 	return known ? look_in_whole(m, at) : look_in_part(m, at);

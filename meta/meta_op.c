@@ -89,6 +89,8 @@ static int plan_private(struct meta *m, struct meta_op *op)
 		return meta__plan_gc_move(m, op);
 	case META__OP_PASS:
 		return meta__plan_pass(m, op);
+	case META__OP_TWICE:
+		return meta__plan_twice(m, op);
 	}
 	UNREACHABLE();
 }

@@ -189,6 +189,12 @@ must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t 
 /* From a directory up to `root`.  -ENOENT: it is not below it; -EACCES: it is, and whoever asks may
  * not come down to it. */
 must_check int meta__climb(struct meta *m, uint64_t dir, uint64_t root);
+/* at->name, of at->hash, in the directory itself, or in a part, and nowhere else. */
+must_check int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at);
+/* The next name from *key on, which is one of the directory's, or part's.  1: `at` is it; 0: *key
+ * is where to go on; -ENOENT: no more. */
+must_check int meta__entry_next(struct meta *m, uint64_t dir, struct meta_key *key,
+				struct meta__at *at);
 /* What `name` in at->dir is; sets all of *at but last and slash. */
 must_check int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len,
 			    struct meta__at *at);

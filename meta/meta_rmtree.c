@@ -114,8 +114,7 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 	return rc ? rc : miss;
 }
 
-/* The next entry from *key on.  1: `at` is it; 0: *key is where to go on; -ENOENT: no more. */
-static int entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct meta__at *at)
+int meta__entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct meta__at *at)
 {
 	const struct meta_key last = meta__dir_last(dir);
 	const void *value;
@@ -159,7 +158,7 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 	int miss = 0;
 
 	for (uint32_t steps = 0; steps < STEPS_MAX && !is_enough(m); steps++) {
-		int rc = entry_next(m, dir, &key, &at);
+		int rc = meta__entry_next(m, dir, &key, &at);
 
 		*end = rc == -ENOENT;
 		if (*end)

@@ -150,8 +150,10 @@ const char *meta_world_check(struct meta_world *w, uint64_t inodes)
 	static char why[256];
 
 	meta_check_start(w->m, &found);
-	while (meta_check_status(w->m) == -EAGAIN)
+	while (meta_check_status(w->m) == -EAGAIN) {
 		w->step(w);
+		ASSERT(meta_op_poll(w->m) == NULL); /* it goes on by that, too */
+	}
 	if (meta_check_status(w->m) == 0 && found.inodes == inodes)
 		return NULL;
 	(void)snprintf(why, sizeof(why), "%d, %llu inodes of %llu, %llu problems: %.150s",

@@ -177,6 +177,35 @@ Test(meta_spread_store, a_part_that_counts_wrongly_is_wrong)
 	cr_assert(is_refused(leaf_of(part), "counts"));
 }
 
+/* The store is made to believe that no name lies in the directory itself. */
+static void forget_home(void)
+{
+	for (uint32_t i = 0; i < META__HOMES; i++) {
+		struct meta__home *h = &r.m->ops->home[i];
+
+		*h = (struct meta__home){ .dir = dir };
+		memset(h->seen, 0xff, sizeof(h->seen));
+	}
+}
+
+Test(meta_spread_store, a_name_in_the_directory_and_in_a_part_is_wrong)
+{
+	bool named = false;
+
+	(void)stat_of("/d/f0"); /* that it is spread is known now */
+	(void)stat_of("/d/f30");
+	forget_home();
+	cr_assert_eq(rig_put(&r, "/d/f2", 0, 7), 0);
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0);
+	cr_assert_eq(stat_of("/d").size, FILES + 1, "it did not find the one that is there");
+	cr_assert_eq(rig_check(&r, &check), -EUCLEAN);
+	for (uint32_t i = 0; i < ARRAY_LEN(check.first); i++)
+		named |= strstr(check.first[i], "a part: f2") != NULL;
+	cr_assert(named, "%s", check.first[0]);
+	cr_assert_eq(check.problems, 1);
+}
+
 Test(meta_spread_store, a_name_in_the_wrong_part_is_wrong)
 {
 	const uint64_t part = meta__part_at(dir, 5);
