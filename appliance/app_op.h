@@ -529,7 +529,8 @@ static inline void app_file_all(struct app_op *op)
 must_check bool app_file_lock(struct app_op *op);
 must_check static inline bool app_file_lock_all(struct app_op *op)
 {
-	app_file_all(op);
+	if (!op->locked) /* else it is listed, and another core may look at what it has */
+		app_file_all(op);
 	return app_file_lock(op);
 }
 /* The same on the store's core, for an operation of any. */

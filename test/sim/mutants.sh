@@ -14,7 +14,7 @@ trap 'exit 130' INT TERM
 SIMS="reuse slowlog crowd chop press order flip rot sim"
 JOBS=${JOBS:-2} RUN=${RUN-} # RUN=nice, for one
 export SIM_SHRINK=no # whether, not why
-survivors=0 list= first= prepared= only_edit=
+survivors=0 list= first= more= prepared= only_edit=
 [ "${1-}" != -l ] || { list=1; shift; }
 [ "${1-}" != -n ] || { only_edit=1; shift; }
 wanted="$*"
@@ -62,13 +62,16 @@ survives() { # nobody notices
 
 # The first simulation that fails, after how many cuts, and what it says.
 look() {
+	arguments=$more
 	for sim in $first $SIMS; do
 		if ! build "$sim"; then
 			survives "$1" "does not build: $(grep -m1 error "$TREE/log")"
 			return
 		fi
-		$RUN timeout --foreground 900 "$(program "$sim")" >"$TREE/log" 2>&1
-		case $? in
+		# shellcheck disable=SC2086 # several words
+		$RUN timeout --foreground 900 "$(program "$sim")" $arguments >"$TREE/log" 2>&1
+		status=$? arguments=
+		case $status in
 		0) continue ;;
 		124 | 130 | 137 | 143) survives "$1" "$sim was stopped"; return ;;
 		esac
@@ -80,12 +83,12 @@ look() {
 	survives "$1" survived
 }
 
-# mutant NAME RULE [FILE OLD NEW]...     before it: first=NAME, most likely that one notices
+# mutant NAME RULE [FILE OLD NEW]...     before it: first=NAME, most likely that one notices; more=ARGUMENTS for it
 mutant() {
 	name=$1 rule=$2
 	shift 2
-	case " $wanted " in "  " | *" $name "*) ;; *) first=; return ;; esac
-	[ -z "$list" ] || { echo "$name: $rule"; first=; return; }
+	case " $wanted " in "  " | *" $name "*) ;; *) first= more=; return ;; esac
+	[ -z "$list" ] || { echo "$name: $rule"; first= more=; return; }
 	[ -n "$prepared" ] || prepare
 	while [ $# -gt 0 ]; do
 		edit "$1" "$2" "$3" || {
@@ -97,7 +100,7 @@ mutant() {
 	done
 	[ -n "$only_edit" ] || look "$name"
 	restore
-	first=
+	first= more=
 }
 
 . test/sim/mutants.list

@@ -242,6 +242,8 @@ static void write_apart(struct visitor *v)
 		at += 100;
 		bytes -= 200;
 	}
+	if (rand_below(&v->rand, 4) == 0) /* as long as it will ever be */
+		GOOD(weka_truncate(v->client, &v->apart.handle, CLIENTS * sizeof(v->own)));
 	memset(v->own + at, (int)rand_below(&v->rand, 256), bytes);
 	GOOD(weka_pwrite(v->client, &v->apart.handle, v->own + at, bytes, own_at + at));
 	GOOD(weka_pread(v->client, &v->apart.handle, is, sizeof(is), own_at));
