@@ -521,7 +521,8 @@ WEKA_MUST_CHECK int weka_submit_put_abort(struct weka_client *client, struct wek
  *
  * At most WEKA_WRITE_MAX; atomic within a chunk of 4 MiB of the file.  The window holds the bytes
  * and room for checksums behind them: weka_window_bytes(1, length + 4095).  The bytes must not
- * change until the request is reaped.
+ * change until the request is reaped.  Several of one file in flight are under way at once, as far
+ * as they change other blocks, and have no order: who wants one waits for the one before.
  */
 WEKA_MUST_CHECK int weka_submit_write(struct weka_client *client, struct weka_req *req,
 				      const struct weka_handle *handle, uint64_t offset_bytes,
