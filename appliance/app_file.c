@@ -56,7 +56,6 @@ bool app_file_lock_here(struct app_core *core, struct app_op *op)
 	ASSERT(op->file_from < op->file_end);
 	if (!list_linked(&op->file_link)) {
 		op->file_hash = hash_bytes(0, &op->handle, sizeof(op->handle));
-		op->file_held = false;
 		list_push_back(bucket_of(core, op), &op->file_link);
 	}
 	if (!op->file_held)

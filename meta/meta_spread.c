@@ -37,8 +37,7 @@
 
 #include <string.h>
 
-#define TWICE_LOOKS 32u   /* records of a plan */
-#define SPREAD_AT   4096u /* DESIGN: a small directory is listed from one place */
+#define SPREAD_AT 4096u /* DESIGN: a small directory is listed from one place */
 
 uint32_t meta__spread_at(const struct meta_conf *c)
 {

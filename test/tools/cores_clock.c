@@ -348,11 +348,15 @@ static void make_dirs(struct client *c)
 	}
 }
 
+static uint8_t *window_of(struct client *c, const struct slot *s)
+{
+	return (uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
+}
+
 /* What all files are made of: in the window of each call, since any may be the next. */
 static void fill_window(struct client *c, struct slot *s)
 {
-	uint8_t *window =
-		(uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
+	uint8_t *window = window_of(c, s);
 	uint32_t sum;
 
 	memset(window, 5, BLOCK_SIZE);
@@ -386,8 +390,7 @@ static void make_files(struct client *c)
 /* What the large file is made of. */
 static void fill_piece(struct client *c, struct slot *s)
 {
-	uint8_t *window =
-		(uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
+	uint8_t *window = window_of(c, s);
 	uint32_t sum;
 
 	memset(window, 5, PIECE);
