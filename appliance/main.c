@@ -667,6 +667,8 @@ int main(int argc, char **argv)
 	argp_program_version_hook = print_version;
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (!args.check_only)
+		log_style_set(log_style_of_stderr());
 	err = check(&d, args.config);
 	if (!err && args.check_only) {
 		printf("%s: fine\n", args.config);

@@ -19,4 +19,10 @@ uint64_t clock_wall_ns(void);
 /* What this process has used of CPUs, the kernel's work for it included. */
 uint64_t clock_cpu_ns(void);
 
+#define CLOCK_TEXT 25
+
+/* Prints nanoseconds since 1970 as "2026-11-24T17:52:07.123Z".  Unlike gmtime_r(), it never
+ * allocates: a sealed thread may log. */
+void clock_print_utc(char out[CLOCK_TEXT], uint64_t wall_ns);
+
 #endif

@@ -9,7 +9,10 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 Test(base_clock, never_goes_back)
@@ -21,6 +24,19 @@ Test(base_clock, never_goes_back)
 
 		cr_assert_geq(now, last);
 		last = now;
+	}
+}
+
+Test(base_clock, a_time_is_printed_as_the_calendar_has_it)
+{
+	char text[CLOCK_TEXT], wanted[CLOCK_TEXT];
+
+	for (uint64_t s = 0; s < UINT64_MAX / NS_PER_S; s += 86400 * 7 + 12345) {
+		time_t at = (time_t)s;
+
+		strftime(wanted, sizeof(wanted), "%Y-%m-%dT%H:%M:%S.007Z", gmtime(&at));
+		clock_print_utc(text, s * NS_PER_S + 7 * NS_PER_MS);
+		cr_assert_str_eq(text, wanted);
 	}
 }
 
@@ -117,6 +133,64 @@ Test(base_log, a_line_has_program_and_level)
 		strncmp(line, program_invocation_short_name, strlen(program_invocation_short_name)),
 		0);
 	cr_assert_str_eq(strchr(line, ':'), ": warning: it rains\n");
+}
+
+Test(base_log, a_line_for_the_journal_begins_with_its_priority)
+{
+	static const char *const wanted[] = {
+		[LOG_ERROR] = "<3>it rains\n",
+		[LOG_WARN] = "<4>it rains\n",
+		[LOG_INFO] = "<6>it rains\n",
+		[LOG_DEBUG] = "<7>it rains\n",
+	};
+	char line[200];
+
+	log_level_set(LOG_DEBUG);
+	log_style_set(LOG_STYLE_JOURNAL);
+	for (int level = LOG_ERROR; level <= LOG_DEBUG; level++) {
+		cr_assert_gt(logged(line, sizeof(line), (enum log_level)level, "it rains"), 0);
+		cr_expect_str_eq(line, wanted[level]);
+	}
+}
+
+Test(base_log, elsewhere_a_line_begins_with_its_time)
+{
+	char line[200], date[20];
+	time_t before = (time_t)(clock_wall_ns() / NS_PER_S), at;
+	struct tm tm = { 0 };
+
+	log_style_set(LOG_STYLE_TIME);
+	cr_assert_gt(logged(line, sizeof(line), LOG_WARN, "it rains"), 0);
+	cr_assert_not_null(strptime(line, "%Y-%m-%dT%H:%M:%S", &tm), "%s", line);
+	at = timegm(&tm);
+	cr_expect(at >= before && at <= (time_t)(clock_wall_ns() / NS_PER_S), "%s", line);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", gmtime(&at));
+	cr_expect_eq(strncmp(line, date, 19), 0, "%s", line);
+	cr_expect(line[19] == '.' && line[23] == 'Z' && line[24] == ' ', "%s", line);
+	cr_expect_eq(strncmp(line + 25, program_invocation_short_name,
+			     strlen(program_invocation_short_name)),
+		     0, "%s", line);
+	cr_expect_not_null(strstr(line, ": warning: it rains\n"), "%s", line);
+}
+
+Test(base_log, only_the_stream_that_JOURNAL_STREAM_names_is_the_journal)
+{
+	char text[64];
+	struct stat st;
+
+	unsetenv("JOURNAL_STREAM");
+	cr_expect_eq(log_style_of_stderr(), LOG_STYLE_TIME);
+	cr_assert_eq(fstat(STDERR_FILENO, &st), 0);
+	snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", text, 1);
+	cr_expect_eq(log_style_of_stderr(), LOG_STYLE_JOURNAL);
+	snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino + 1);
+	setenv("JOURNAL_STREAM", text, 1);
+	cr_expect_eq(log_style_of_stderr(), LOG_STYLE_TIME);
+	setenv("JOURNAL_STREAM", "no numbers", 1);
+	cr_expect_eq(log_style_of_stderr(), LOG_STYLE_TIME);
 }
 
 Test(base_log, what_is_above_the_level_is_counted_but_not_written)
