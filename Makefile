@@ -237,9 +237,13 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy deps demo bench bench-guest bench-instructions install clean help
-tidy:
+.PHONY: tidy sealed deps demo bench bench-guest bench-instructions install clean help
+tidy: sealed
 	$(run) tidy test/tidy.sh
+
+# Reads the code of the archives: what a polling thread may call never allocates.
+sealed: $(all_libs)
+	$(run) sealed test/sealed.sh
 
 # What may include what, for test/tidy.sh: "folder or file=folders".
 print-uses:

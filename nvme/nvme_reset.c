@@ -47,6 +47,7 @@
 #include "nvme/nvme_internal.h"
 
 #include "base/clock.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -404,7 +405,7 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 {
 	struct nvme_reset *r = &drive->reset;
 
-	nvme__tell(drive, "it does not come back: %s (%s)", why, strerror(-err));
+	nvme__tell(drive, "it does not come back: %s (%s)", why, errno_words(err));
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
 	if (r->qid) { /* (1): the others know of nothing yet */

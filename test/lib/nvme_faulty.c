@@ -3,6 +3,7 @@
 #include "test/lib/sim_nvme_internal.h"
 
 #include "base/num.h"
+#include "base/seal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ uint64_t nvme_faulty_late_rings(struct nvme_faulty *f)
 void nvme_faulty_stop(struct nvme_faulty *f)
 {
 	uint32_t cc = nvme__soft_ops.read32(f->soft, NVME_REG_CC);
+	enum seal_mode was = seal_thread_lift(); /* a device has memory of its own */
 
 	look_for_rings(f);
 	for (uint32_t i = 0; i < NVME_FAULTY_DOORBELLS; i++)
@@ -54,6 +56,7 @@ void nvme_faulty_stop(struct nvme_faulty *f)
 	nvme__soft_ops.write32(f->soft, NVME_REG_CC, cc & ~(NVME_CC_EN | NVME_CC_SHN_NORMAL));
 	f->faults.fatal = false;
 	f->unready = false;
+	seal_thread_back(was);
 }
 
 /* ---- registers ---------------------------------------------------------------------------- */
@@ -212,6 +215,7 @@ void nvme_faulty_autonomous(struct nvme_faulty *f, bool yes)
 static int reset(void *ctrl)
 {
 	struct nvme_faulty *f = ctrl;
+	enum seal_mode was;
 
 	if (f->faults.reset_fails)
 		return -EIO;
@@ -224,8 +228,10 @@ static int reset(void *ctrl)
 	f->faults.gone = false;
 	if (!f->faults.reset_restarts)
 		return 0;
+	was = seal_thread_lift();
 	sim_power_cut(f->sim->power, rand_u64(&f->rand));
 	sim_power_on(f->sim->power);
+	seal_thread_back(was);
 	return 1;
 }
 

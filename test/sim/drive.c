@@ -16,16 +16,19 @@
  *  (4) what was flushed, or written through, is there when the drive is opened again, torn
  *      nowhere inside an atomic unit;
  *  (5) no doorbell is rung of a controller that was stopped;
- *  (6) it settles: at the end the drive is good or dead, with a line that says why; it is not dead
+ *  (6) nothing that a polling thread calls allocates memory, or calls what may (strerror);
+ *  (7) it settles: at the end the drive is good or dead, with a line that says why; it is not dead
  *      when one reset would have helped, and nobody is left waiting.
  *
  * test/sim/drive_mutants.sh breaks the rules of nvme_reset.c one by one: each is noticed.
  *
  * usage: drive [--seed N] [--runs N] [--verbose]
  */
+#include "test/sim/drive_content.h"
 #include "test/sim/drive_scenario.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/seal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -45,7 +48,6 @@ enum {
 };
 
 #define BUFFER_BYTES (IO_BLOCKS * NVME_BLOCK_SIZE)
-#define UNIT_WORDS   64u /* 512 bytes: no atomic unit is smaller */
 #define TIMEOUT_NS   (1000 * NS_PER_MS)
 
 enum slot_state { IDLE, FLYING, WAITING, LOST };
@@ -164,11 +166,6 @@ static void relent(void)
 
 /* ---- buffers and blocks --------------------------------------------------------------------- */
 
-static uint64_t word_of(uint32_t block, uint32_t version, uint32_t index)
-{
-	return (uint64_t)version << 32 ^ (uint64_t)block << 16 ^ index;
-}
-
 static uint64_t poison[BUFFER_BYTES / 8];
 
 static void poison_buffer(struct slot *s)
@@ -190,35 +187,12 @@ static bool untouched(const struct slot *s)
 		     (int)(s - w.slot), 8 * i);
 }
 
-/* (3): a unit is of one version, and that one is possible. */
-static bool unit_fits(const uint64_t *words, uint32_t block, uint32_t unit, uint32_t low,
-		      uint32_t high)
-{
-	uint32_t first = unit * UNIT_WORDS;
-	uint32_t version = (uint32_t)(words[first] >> 32);
-
-	if (version == 0 && low == 0 && words[first] == 0) {
-		for (uint32_t i = 0; i < UNIT_WORDS; i++)
-			if (words[first + i] != 0)
-				return wrong("block %u, unit %u: torn", block, unit);
-		return true;
-	}
-	for (uint32_t i = 0; i < UNIT_WORDS; i++)
-		if (words[first + i] != word_of(block, version, first + i))
-			return wrong("block %u, unit %u: torn, or of elsewhere: %llx", block, unit,
-				     (unsigned long long)words[first + i]);
-	if (version < low || version > high)
-		return wrong("block %u, unit %u: version %u, not %u to %u", block, unit, version,
-			     low, high);
-	return true;
-}
-
+/* (3) */
 static bool block_fits(const uint64_t *words, uint32_t block, uint32_t low, uint32_t high)
 {
-	for (uint32_t unit = 0; unit < NVME_BLOCK_SIZE / 512; unit++)
-		if (!unit_fits(words, block, unit, low, high))
-			return false;
-	return true;
+	char why[128];
+
+	return drive_block_fits(words, block, low, high, why, sizeof(why)) || wrong("%s", why);
 }
 
 /* ---- I/Os ----------------------------------------------------------------------------------- */
@@ -256,7 +230,7 @@ static void prepare(struct slot *s)
 			continue;
 		b->high = s->version;
 		for (uint32_t k = 0; k < NVME_BLOCK_SIZE / 8; k++)
-			words[k] = word_of((uint32_t)s->io.block + i, s->version, k);
+			words[k] = drive_word((uint32_t)s->io.block + i, s->version, k);
 	}
 	for (uint32_t b = 0; s->io.op == NVME_FLUSH && b < BLOCKS; b++)
 		s->snapshot[b] = w.block[b].low;
@@ -461,6 +435,32 @@ static void read_lines(void)
 	}
 }
 
+/* In front of libc's, which allocates memory only in some locales. */
+char *strerror(int err)
+{
+	static char text[32];
+
+	seal_check("strerror");
+	(void)snprintf(text, sizeof(text), "errno %d", err);
+	return text;
+}
+
+/* (6): the threads' turns and the owner's. */
+static bool driver_turn(bool *progress)
+{
+	bool good = true;
+
+	seal_thread_count();
+	for (uint32_t t = 0; t < w.qpair_count && good; t++)
+		good = thread_turn(t);
+	if (good && pick(8))
+		*progress = nvme_drive_step(w.drive, w.power.now_ns);
+	seal_thread_open();
+	if (good && seal_count() > 0)
+		return wrong("a polling thread allocates memory");
+	return good;
+}
+
 static bool turn(void)
 {
 	bool progress = false;
@@ -469,11 +469,8 @@ static bool turn(void)
 		strike();
 	if (w.faulty.autonomous)
 		nvme_faulty_run(&w.faulty);
-	for (uint32_t t = 0; t < w.qpair_count; t++)
-		if (!thread_turn(t))
-			return false;
-	if (pick(8))
-		progress = nvme_drive_step(w.drive, w.power.now_ns);
+	if (!driver_turn(&progress))
+		return false;
 	if (w.s.ctrl.reset_restarts && w.faulty.reset_count != w.restarts_seen)
 		forget_cache();
 	read_lines();
@@ -524,7 +521,7 @@ static bool settled(void)
 	       health != NVME_HEALTH_RESETTING;
 }
 
-/* (6) */
+/* (7) */
 static bool run_it(void)
 {
 	uint64_t patience_ns = 0;
@@ -758,6 +755,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	arguments(argc, argv);
+	ASSERT(SEAL_SANITIZED || seal_works());
 	w.memory = mmap(NULL, SLOTS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT(w.memory != MAP_FAILED);
