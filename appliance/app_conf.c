@@ -467,6 +467,17 @@ void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, 
 		snprintf(why, APP_CONF_WHY, "%s: %s: %s", c->file, keys[key].name, text);
 }
 
+bool app_conf_differs(const struct app_conf *a, const struct app_conf *b, enum app_conf_key key)
+{
+	const char *at_a = (const char *)a + keys[key].at, *at_b = (const char *)b + keys[key].at;
+
+	if (keys[key].kind == KIND_DRIVE || keys[key].kind == KIND_LISTEN)
+		return false;
+	if (keys[key].kind == KIND_TEXT)
+		return strcmp(at_a, at_b) != 0;
+	return memcmp(at_a, at_b, sizeof(uint64_t)) != 0;
+}
+
 enum app_tell app_conf_tell(const struct app_conf *c)
 {
 	if (strcmp(c->deallocate, "all") == 0)

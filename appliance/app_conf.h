@@ -145,6 +145,9 @@ bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out);
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */
 void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, const char *text);
 
+/* Returns true if `key` differs; false for drive and listen, which are lists. */
+bool app_conf_differs(const struct app_conf *a, const struct app_conf *b, enum app_conf_key key);
+
 /* Every key with unit, range, default and meaning, as a configuration file that holds the defaults.
  */
 void app_conf_print(FILE *to);

@@ -14,6 +14,7 @@
 #include "appliance/app_drives.h"
 #include "appliance/app_keys.h"
 #include "appliance/app_lines.h"
+#include "appliance/app_listen.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct app_run run;
 	struct app_account account;
 	struct app_lines lines;
+	struct app_listen listen;
 	int unfit; /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
@@ -236,8 +238,8 @@ static int open_addresses(struct daemon *d)
 	if (!fab_server_keys_locked(d->srv))
 		log_warn("keys may be written to swap: the limit of locked memory is too low "
 			 "(LimitMEMLOCK=, ulimit -l)");
-	for (uint32_t i = 0; i < c->nlisten && !err; i++)
-		err = fab_server_listen(d->srv, c->listen[i], d->why);
+	if (!err)
+		err = app_listen_start(&d->listen, c, d->srv, d->why);
 	for (uint32_t i = 1; i < c->cores && !err; i++) {
 		err = fab_server_add(d->srv, &d->run.srv[i]);
 		if (err)
@@ -500,24 +502,43 @@ static void take_drive(struct daemon *d, const char *name)
 			  name);
 }
 
-static void reload_drives(struct daemon *d)
+/* Names the keys that only a start reads. */
+static void tell_changed(const struct daemon *d, const struct app_conf *fresh)
 {
-	struct app_conf *conf = malloc(sizeof(*conf));
+	char line[APP_CONF_WHY];
 
-	if (!conf || app_conf_load(conf, d->conf.file, d->why)) {
-		log_error("%s", conf ? d->why : "no memory");
-		free(conf);
+	for (uint32_t i = 0; i < APP_CONF_KEYS; i++) {
+		if (!app_conf_differs(&d->conf, fresh, (enum app_conf_key)i) ||
+		    (i == APP_CONF_KEY_ID && !fresh->line[i])) /* key_file names it */
+			continue;
+		app_conf_blame(fresh, (enum app_conf_key)i, line,
+			       "has changed; that takes effect at the next start");
+		log_warn("%s", line);
+	}
+}
+
+static void reload_conf(struct daemon *d)
+{
+	struct app_conf *fresh = malloc(sizeof(*fresh));
+
+	if (!fresh || app_conf_load(fresh, d->conf.file, d->why)) {
+		log_error("%s; nothing was reloaded but keys", fresh ? d->why : "no memory");
+		free(fresh);
 		return;
 	}
-	for (uint32_t i = 0; i < conf->ndrives; i++)
-		if (!has_drive(d, conf->drive[i]))
-			take_drive(d, conf->drive[i]);
-	free(conf);
+	for (uint32_t i = 0; i < fresh->ndrives; i++)
+		if (!has_drive(d, fresh->drive[i]))
+			take_drive(d, fresh->drive[i]);
+	app_listen_reload(&d->listen, &d->conf, d->srv, fresh);
+	tell_changed(d, fresh);
+	log_info("%s was read again", fresh->file);
+	free(fresh);
 }
 
 static uint64_t control_deadline(const struct daemon *d)
 {
-	return min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys));
+	return min_u64(min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys)),
+		       app_listen_deadline(&d->listen));
 }
 
 /* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
@@ -558,7 +579,7 @@ static void control(struct daemon *d)
 		if (signal_number == SIGHUP) {
 			app_keys_reload(&d->keys, clock_now_ns());
 			if (at == APP_RUN_SERVING)
-				reload_drives(d);
+				reload_conf(d);
 		} else if (signal_number) {
 			log_info("stopping");
 			shut(d);
@@ -570,6 +591,7 @@ static void control(struct daemon *d)
 		if (at == APP_RUN_SERVING && at == was) {
 			close_gone(d);
 			add_drives(d);
+			app_listen_step(&d->listen, &d->conf, d->srv, clock_now_ns());
 		}
 		if (at == was)
 			continue;
