@@ -291,6 +291,7 @@ struct nvme_io {
 
 	int status; /* when polled: 0, or the first -errno among its commands: nvme_status.c */
 	uint32_t commands_left; /* the driver's: those that have not completed */
+	uint64_t covers;        /* the driver's: cached writes that this flush makes durable */
 	/* When status is not 0: */
 	bool retry; /* it may well succeed if submitted again: it was aborted, or a reset came */
 	bool quarantined; /* the drive could not be stopped: it may still write to the buffer, which

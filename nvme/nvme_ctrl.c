@@ -55,6 +55,7 @@ static void tear_down(struct nvme_drive *drive)
 		nvme__admin_destroy(drive);
 	nvme__watch_fini(drive);
 	drive->ops->destroy(drive->ctrl);
+	free(drive->cached);
 	free(drive);
 }
 
@@ -88,6 +89,15 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	drive->ops = ops;
 	drive->ctrl = ctrl;
 	drive->dma = dma;
+	drive->cached = aligned_alloc(_Alignof(struct nvme_cached),
+				      (NVME_QPAIRS_MAX + 1) * sizeof(*drive->cached));
+	if (!drive->cached) {
+		free(drive);
+		ops->destroy(ctrl);
+		nvme__err_text(err_text, err_text_size, name, "out of memory");
+		return -ENOMEM;
+	}
+	memset(drive->cached, 0, (NVME_QPAIRS_MAX + 1) * sizeof(*drive->cached));
 	drive->poison_reads = nvme_poisons_reads();
 	drive->nsid_wanted = nvme__name_nsid(name);
 	(void)snprintf(drive->name, sizeof(drive->name), "%s", name);

@@ -112,6 +112,7 @@ struct nvme_qpair {
 	uint32_t nsid;
 	uint32_t buffer_mask;      /* of a buffer's address: these bits are 0         */
 	uint32_t fua_bit;          /* of dword 12; 0: the drive has no volatile cache */
+	_Atomic uint64_t *cached;  /* drive->cached[qid].done                         */
 	bool fua_ignored;          /* FUA is a write, then a flush                    */
 	bool sgl;                  /* a long transfer is one descriptor, not a list   */
 	le64 *prp_lists;           /* one a command id                       */
@@ -120,7 +121,6 @@ struct nvme_qpair {
 	const struct nvme_ctrl_ops *ops;
 	void *ctrl;
 	uint32_t qid;
-	bool unflushed; /* the volatile cache may hold writes of this queue pair */
 	struct nvme_stats stats;
 	_Atomic uint32_t complaint; /* enum nvme_complaint << 16 | id, for the drive's owner */
 	/* Read at setup, and when something is wrong. */
@@ -180,6 +180,17 @@ void nvme__poison(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
 
 #define NVME_QPAIRS_MAX 128u
 
+/*
+ * What a volatile cache may hold: writes that were acknowledged, and not written through (FUA).
+ * Each queue pair counts its own, and a flush on any of them covers all that were done before it:
+ * the numbers of all queue pairs are added up when it is submitted (io.covers), and when it has
+ * succeeded that sum, if it is more than any flush before it covered, is `flushed`.  So if the sum
+ * is more than `flushed`, and only then, a restart may have lost what was acknowledged.
+ */
+struct nvme_cached {
+	_Alignas(64) _Atomic uint64_t done;
+};
+
 struct nvme_drive {
 	const struct nvme_ctrl_ops *ops;
 	void *ctrl;
@@ -201,7 +212,9 @@ struct nvme_drive {
 	uint64_t shutdown_ns;    /* how long it may take */
 	uint32_t warning_kelvin; /* 0: it does not say */
 	uint32_t oaes;
-	uint32_t event_commands; /* that it takes at once */
+	uint32_t event_commands;    /* that it takes at once */
+	struct nvme_cached *cached; /* by queue id; counts go on when a queue pair is made anew */
+	_Atomic uint64_t flushed;
 	struct nvme_events events;
 	struct nvme_up up;                             /* its way up, the first or after a reset */
 	struct nvme_qpair *qpair[NVME_QPAIRS_MAX + 1]; /* by queue id; [0] stays NULL */
@@ -251,6 +264,9 @@ must_check static inline int nvme__ask_csts(const struct nvme_drive *drive, uint
 		*csts = (uint32_t)value;
 	return err;
 }
+
+/* nvme_qpair.c: the writes that the cache was ever given, of all queue pairs. */
+uint64_t nvme__cached_count(const struct nvme_drive *drive);
 
 /* This thread: a name that no other one has. */
 const void *nvme__me(void);

@@ -24,6 +24,8 @@
  *
  *   R1 -> A1   (R1 in nvme_queues.c) what the owner has set up (queues, or that nothing is written
  *              any more) is there before the order that says so
+ *   R6 -> A6   a write that came back from nvme_poll() is counted before a flush that is submitted
+ *              after it adds up what it covers
  *   R2 -> A2   (A2 in nvme_reset.c) this thread's last touch of the queues and its doorbells are
  *              before it says that it has obeyed
  *
@@ -202,9 +204,7 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 		return -EAGAIN;
 	io->status = 0;
 	io->commands_left = 1 + owes_flush(qp, io);
-	/* A flush covers what is complete: all, if it is alone.  When it fails it covers nothing.
-	 */
-	qp->unflushed = io->op != NVME_FLUSH || (qp->unflushed && qp->io_count > 0);
+	io->covers = io->op == NVME_FLUSH ? nvme__cached_count(qp->drive) : 0; /* done before it */
 	count_in(qp);
 	qp->stats.command_count++;
 	push_other(qp, io);
@@ -225,7 +225,6 @@ static __attribute__((noinline)) int submit_split(struct nvme_qpair *qp, struct 
 	io->commands_left = commands + owes_flush(qp, io);
 	count_in(qp);
 	qp->stats.command_count += commands;
-	qp->unflushed |= io->op == NVME_WRITE;
 	for (uint32_t first = 0; first < io->nblocks; first += most) {
 		uint32_t nblocks = min_u32(io->nblocks - first, most);
 
@@ -277,7 +276,6 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	io->commands_left = 1 + owes_flush(qp, io);
 	qp->io_count++;
 	qp->stats.command_count++;
-	qp->unflushed |= io->op == NVME_WRITE;
 	sqe = push_transfer(qp, io, 0, io->nblocks);
 	if (unlikely((io->iova % NVME_PAGE_SIZE | (io->nblocks - 1)) != 0 || qp->io_count == 1))
 		return submit_rest(qp, sqe, io->nblocks);
@@ -300,7 +298,6 @@ void nvme_ring(struct nvme_qpair *qp)
 static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int err, bool retry)
 {
 	qp->stats.error_count++;
-	qp->unflushed |= io->op != NVME_READ;
 	if (io->status == 0) {
 		io->status = err;
 		io->retry = retry;
@@ -350,6 +347,37 @@ static inline struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *sl
 		return NULL;
 	qp->io_count--; /* (3): assert_valid() would see it go below zero */
 	return io;
+}
+
+/* ---- what the cache holds: struct nvme_cached ------------------------------------------ */
+
+uint64_t nvme__cached_count(const struct nvme_drive *drive)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t q = 1; q <= drive->info.qpair_count_max; q++)
+		sum += atomic_load_explicit(&drive->cached[q].done, memory_order_acquire); /* A6 */
+	return sum;
+}
+
+/* A flush that failed covers nothing; a deallocation that is lost is a hint that is lost. */
+static inline void count_done(struct nvme_qpair *qp, const struct nvme_io *io)
+{
+	_Atomic uint64_t *flushed = &qp->drive->flushed;
+	uint64_t was;
+
+	if (io->op == NVME_READ || unlikely(io->status) || !qp->fua_bit)
+		return;
+	if (io->op == NVME_FLUSH) {
+		was = atomic_load_explicit(flushed, memory_order_relaxed);
+		while (was < io->covers && !atomic_compare_exchange_weak_explicit(
+						   flushed, &was, io->covers, memory_order_relaxed,
+						   memory_order_relaxed))
+			;
+	} else if (io->op != NVME_DEALLOCATE && !io->fua) {
+		was = atomic_load_explicit(qp->cached, memory_order_relaxed);
+		atomic_store_explicit(qp->cached, was + 1, memory_order_release); /* R6 */
+	}
 }
 
 /* ---- when it goes wrong -------------------------------------------------------------- */
@@ -516,8 +544,10 @@ uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_m
 			note_error(qp, slot->io, nvme__status_errno(status & NVME_STATUS_MASK),
 				   nvme__status_retry(status));
 		io = retire(qp, slot, atomic_load_explicit(&slot->cid, memory_order_relaxed));
-		if (io)
+		if (io) {
+			count_done(qp, io);
 			done[done_count++] = io;
+		}
 		if (++head == r->depth) {
 			head = 0;
 			phase ^= 1;

@@ -93,6 +93,7 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, ui
 	qp->sgl = drive->sgl;
 	qp->buffer_mask = drive->info.buffer_align - 1;
 	qp->fua_bit = drive->info.volatile_cache ? NVME_FUA : 0;
+	qp->cached = &drive->cached[qp->qid].done;
 	qp->fua_ignored = qp->fua_bit && strcmp(drive->info.model, IGNORES_FUA) == 0;
 	qp->zero_max_blocks = drive->info.zero_max_blocks;
 	qp->deallocate_max_blocks = drive->info.deallocate_max_blocks;

@@ -445,8 +445,8 @@ static void judge_cache(struct nvme_drive *drive)
 
 	if (!r->restarted || !drive->info.volatile_cache || r->read_only)
 		return;
-	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++)
-		r->read_only |= drive->qpair[q] && drive->qpair[q]->unflushed;
+	r->read_only = nvme__cached_count(drive) >
+		       atomic_load_explicit(&drive->flushed, memory_order_relaxed);
 	if (r->read_only)
 		nvme__tell(drive, "what its cache held and was not flushed may be lost: "
 				  "read-only until it is opened anew");

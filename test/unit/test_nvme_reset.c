@@ -29,9 +29,9 @@ static char lines[4096];
 
 static void up(bool volatile_cache)
 {
-	struct sim_drive_options options = { .power = &power,
-					     .nblocks = 64,
-					     .volatile_cache = volatile_cache };
+	struct sim_drive_options options = {
+		.power = &power, .nblocks = 64, .volatile_cache = volatile_cache, .frees = true
+	};
 	struct nvme_options how = { .qpair_count_max = 2, .io_timeout_ns = TIMEOUT_NS };
 	char err_text[NVME_ERR_TEXT];
 
@@ -459,11 +459,13 @@ Test(nvme_reset_cache, drive_that_was_restarted_with_an_unflushed_cache_is_read_
 /* What holds for those that lived through the reset holds for those that come later. */
 Test(nvme_reset_cache, queue_pair_made_on_a_read_only_drive_takes_no_writes)
 {
-	struct nvme_io io = an_io(NVME_WRITE, 0);
+	struct nvme_io io;
 
 	up(true);
+	io = an_io(NVME_WRITE, 0);
 	submit(qp[0], &io);
 	cr_assert_eq(run(NS_PER_S, 1), 1);
+	cr_assert_eq(io.status, 0);
 	nvme_faulty_set(&faulty, &(struct nvme_faults){
 					 .gone = true, .has_reset = true, .reset_restarts = true });
 	run(20 * NS_PER_S, 0);
@@ -507,6 +509,68 @@ Test(nvme_reset_cache, drive_that_was_restarted_with_all_flushed_goes_on)
 	restart_it();
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
 	write_one();
+}
+
+/* A flush is the drive's: it covers what was done on any queue pair, whatever else is in flight. */
+Test(nvme_reset_cache, flush_on_another_queue_pair_with_a_read_in_flight_covers_all)
+{
+	struct nvme_io read, flush;
+
+	up(true);
+	read = an_io(NVME_READ, 9);
+	flush = an_io(NVME_FLUSH, 0);
+	write_one();
+	submit(qp[1], &read);
+	submit(qp[1], &flush);
+	cr_assert_eq(run(100 * NS_PER_MS, 2), 2);
+	cr_assert_eq(flush.status, 0);
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	write_one();
+}
+
+Test(nvme_reset_cache, write_through_leaves_nothing_to_flush)
+{
+	struct nvme_io io;
+
+	up(true);
+	io = an_io(NVME_WRITE, 7);
+	io.fua = true;
+	submit(qp[0], &io);
+	cr_assert_eq(run(100 * NS_PER_MS, 1), 1);
+	cr_assert_eq(io.status, 0);
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+}
+
+/* A hint that is lost is no loss. */
+Test(nvme_reset_cache, deallocation_needs_no_flush)
+{
+	struct nvme_io io;
+
+	up(true);
+	io = an_io(NVME_DEALLOCATE, 7);
+	submit(qp[0], &io);
+	cr_assert_eq(run(100 * NS_PER_MS, 1), 1);
+	cr_assert_eq(io.status, 0);
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+}
+
+/* What comes back while a flush is under way may be newer than what it covers. */
+Test(nvme_reset_cache, flush_does_not_cover_a_write_that_was_done_after_it_was_submitted)
+{
+	struct nvme_io write, flush;
+
+	up(true);
+	write = an_io(NVME_WRITE, 7);
+	flush = an_io(NVME_FLUSH, 0);
+	submit(qp[1], &write);
+	submit(qp[0], &flush);
+	cr_assert_eq(run(100 * NS_PER_MS, 2), 2);
+	cr_assert_eq(flush.status | write.status, 0);
+	restart_it();
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_READ_ONLY);
 }
 
 Test(nvme_reset, stopping_a_queue_pair_of_a_drive_that_is_gone_ends)
