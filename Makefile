@@ -288,7 +288,9 @@ install:
 	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	$(Q)set -e; for unit in $(units); do \
-		sed 's|/usr/local/bin|$(PREFIX)/bin|' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
+		sed 's|/usr/local/bin|$(PREFIX)/bin|g' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
+	$(Q)install -D -m 644 appliance/weka.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weka.conf
+	$(Q)install -m 644 appliance/weka-appliance.conf.example $(DESTDIR)$(PREFIX)/share/weka
 	$(Q)set -e; for page in $(man_pages); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 

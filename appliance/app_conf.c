@@ -637,7 +637,7 @@ static int parse_key(struct app_conf *c, const char *text, size_t size_bytes,
 
 int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
 {
-	char text[256], line[APP_CONF_TEXT_MAX + 128];
+	char text[256], line[2 * APP_CONF_TEXT_MAX + 128];
 	size_t size_bytes = 0;
 	struct stat st;
 	const char *what = NULL;
@@ -664,7 +664,13 @@ int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
 		close(fd);
 	if (!err)
 		return 0;
-	snprintf(line, sizeof(line), "%s: %s", c->key_file, what ? what : strerror(-err));
+	if (err == -EACCES && !what)
+		snprintf(line, sizeof(line),
+			 "%s: the daemon's user may not read it; type: chown %u %s", c->key_file,
+			 geteuid(), c->key_file);
+	else
+		snprintf(line, sizeof(line), "%s: %s%s", c->key_file, what ? what : strerror(-err),
+			 err == -ENOENT ? "; type: wekactl keys init" : "");
 	app_conf_blame(c, APP_CONF_KEY_FILE, why, line);
 	return err;
 }

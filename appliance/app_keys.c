@@ -86,7 +86,11 @@ int app_key_read(struct fab_grant *out, const char *dir, const char *id, char *w
 	secret_wipe(text, sizeof(text));
 	if (fd >= 0)
 		close(fd);
-	if (err)
+	if (err == -EACCES && !what)
+		snprintf(why, APP_KEY_WHY,
+			 "%.220s: the daemon's user may not read it; type: chown %u %.220s", path,
+			 geteuid(), path);
+	else if (err)
 		snprintf(why, APP_KEY_WHY, "%.250s: %.250s", path, what ? what : strerror(-err));
 	return err;
 }
@@ -114,7 +118,12 @@ static int dir_open(const char *path, DIR **out, char *why)
 		*out = fdopendir(fd);
 		err = *out ? 0 : -errno;
 	}
-	if (err)
+	if (err == -EACCES && !what)
+		snprintf(why, APP_KEY_WHY,
+			 "key_dir: %.200s: the daemon's user may not read it; type: chown -R %u "
+			 "%.200s",
+			 path, geteuid(), path);
+	else if (err)
 		snprintf(why, APP_KEY_WHY, "key_dir: %s: %s", path, what ? what : strerror(-err));
 	if (err && fd >= 0)
 		close(fd);
@@ -295,6 +304,25 @@ int app_keys_start(struct app_keys *k, struct app_conf *conf, struct fab_server 
 	}
 	watch(k, 0);
 	return read_all(k, true, why);
+}
+
+uid_t app_keys_as_owner(const char *path)
+{
+	const uid_t was = geteuid();
+	struct stat st;
+
+	if (was == 0 && stat(path, &st) == 0 && st.st_uid != 0 && seteuid(st.st_uid))
+		return was; /* the files are read as root, and refused with a line */
+	return was;
+}
+
+void app_keys_as_before(uid_t was)
+{
+	if (geteuid() != was) {
+		int err = seteuid(was);
+
+		ASSERT(err == 0);
+	}
 }
 
 int app_keys_check(struct app_conf *conf, char *why)

@@ -16,6 +16,7 @@
 #include "fabric/fab.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #define APP_KEYS_MAX      4096u
 #define APP_KEY_FILE_MAX  4096u /* bytes */
@@ -94,5 +95,16 @@ void app_keys_reload(struct app_keys *k, uint64_t now_ns);
 void app_keys_step(struct app_keys *k, uint64_t now_ns);
 int app_keys_fd(const struct app_keys *k);            /* -1: none */
 uint64_t app_keys_deadline(const struct app_keys *k); /* UINT64_MAX: none */
+
+/**
+ * app_keys_as_owner - if we are root, become the user that `path`, a file of keys, belongs to
+ *
+ * The daemon takes keys of root and of its own user only.  A root that looks at the keys of a
+ * service that has a user sees them as that service would.
+ *
+ * Thread:  a process with one thread only.  Returns what app_keys_as_before() wants.
+ */
+uid_t app_keys_as_owner(const char *path);
+void app_keys_as_before(uid_t was);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * wekactl keys: the files that say who may do what.
  *
+ *   init [FILE]     --> key_file         the first key: ctl_keys_init.c
  *   add ID FILE     --> key_dir/ID.key   secret, rights: the appliance's
  *                   --> FILE             ID:secret: to be carried to the client
  *   remove ID       the file goes; a running appliance sees that, and ends the key's sessions
@@ -11,7 +12,7 @@
 #define _GNU_SOURCE
 #include "appliance/app_conf.h"
 #include "appliance/app_keys.h"
-#include "appliance/ctl.h"
+#include "appliance/ctl_keys.h"
 #include "base/num.h"
 #include "base/secret.h"
 
@@ -25,8 +26,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CONFIG_DEFAULT "/etc/weka-appliance.conf"
-
 struct keys {
 	struct ctl *c;
 	char dir[APP_CONF_TEXT_MAX];
@@ -34,7 +33,7 @@ struct keys {
 
 static int dir_find(struct keys *k)
 {
-	const char *file = k->c->config ? k->c->config : CONFIG_DEFAULT;
+	const char *file = k->c->config ? k->c->config : CTL_CONFIG_DEFAULT;
 	struct app_conf *conf = malloc(sizeof(*conf));
 	char why[APP_CONF_WHY];
 	int err;
@@ -46,7 +45,10 @@ static int dir_find(struct keys *k)
 	free(conf);
 	if (err)
 		return ctl_fail("%s", why);
-	return k->dir[0] ? 0 : ctl_fail("%s: no key_dir is configured", file);
+	return k->dir[0] ? 0
+			 : ctl_fail("%s: no key_dir is configured; the first key, which needs "
+				    "none: wekactl keys init",
+				    file);
 }
 
 /* ---- list, show ---------------------------------------------------------------------------- */
@@ -116,8 +118,10 @@ static int show(struct keys *k, const char *id)
 {
 	struct fab_grant g;
 	char why[APP_KEY_WHY];
+	const uid_t was = app_keys_as_owner(k->dir);
 	int err = app_key_read(&g, k->dir, id, why);
 
+	app_keys_as_before(was);
 	secret_wipe(g.key.secret, sizeof(g.key.secret));
 	secret_wipe(g.handle_secret, sizeof(g.handle_secret));
 	if (err == -ENOENT)
@@ -156,37 +160,6 @@ static int list(struct keys *k)
 
 /* ---- add, remove ----------------------------------------------------------------------------- */
 
-/* A new file with these bytes, nobody else's from its first moment; durable. */
-static int file_make(const char *path, const char *text, size_t bytes)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	ssize_t wrote;
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	wrote = write(fd, text, bytes);
-	if (wrote != (ssize_t)bytes)
-		err = wrote < 0 ? -errno : -EIO;
-	if (!err && (fchmod(fd, 0600) || fsync(fd)))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	if (err)
-		unlink(path);
-	return err;
-}
-
-static int dir_sync(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int err = fd < 0 || fsync(fd) ? -errno : 0;
-
-	if (fd >= 0)
-		close(fd);
-	return err;
-}
-
 /* "ID:SECRET" for the client. */
 static size_t client_text(const struct fab_grant *g, char *out)
 {
@@ -202,12 +175,26 @@ static size_t client_text(const struct fab_grant *g, char *out)
 	return bytes + digits + 1;
 }
 
+/* The daemon reads the files of its directory: they belong to the directory's owner. */
+static int dir_owner(const char *dir, uid_t *uid, gid_t *gid)
+{
+	struct stat st;
+
+	if (stat(dir, &st))
+		return -errno;
+	*uid = geteuid() == 0 ? st.st_uid : geteuid();
+	*gid = geteuid() == 0 ? st.st_gid : getegid();
+	return 0;
+}
+
 /* The client's file first: a key that nobody can use does no harm, one that is lost does. */
 static int files_make(const struct keys *k, const struct fab_grant *g, const char *file)
 {
 	char text[APP_KEY_TEXT_SIZE], path[APP_CONF_TEXT_MAX + 64], fresh[APP_CONF_TEXT_MAX + 64];
 	size_t bytes = client_text(g, text);
-	int err = file_make(file, text, bytes);
+	int err = ctl_key_file_make(file, text, bytes, geteuid(), getegid());
+	uid_t uid = 0;
+	gid_t gid = 0;
 
 	if (err) {
 		secret_wipe(text, sizeof(text));
@@ -216,7 +203,9 @@ static int files_make(const struct keys *k, const struct fab_grant *g, const cha
 	snprintf(path, sizeof(path), "%s/%s" APP_KEY_SUFFIX, k->dir, g->key.id);
 	snprintf(fresh, sizeof(fresh), "%s/.%s.new", k->dir, g->key.id);
 	bytes = app_key_print(g, text);
-	err = file_make(fresh, text, bytes);
+	err = dir_owner(k->dir, &uid, &gid);
+	if (!err)
+		err = ctl_key_file_make(fresh, text, bytes, uid, gid);
 	secret_wipe(text, sizeof(text));
 	/* Never over one that is there: two that add the same id do not both succeed. */
 	if (!err && renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE)) {
@@ -224,12 +213,26 @@ static int files_make(const struct keys *k, const struct fab_grant *g, const cha
 		unlink(fresh);
 	}
 	if (!err)
-		err = dir_sync(k->dir);
+		err = ctl_keys_dir_sync(k->dir);
 	if (!err)
 		return 0;
 	unlink(file);
 	return ctl_fail("%s: %s", err == -EEXIST && access(path, F_OK) ? fresh : path,
 			strerror(-err));
+}
+
+/* Makes the directory, for the user that the daemon runs as, if it is not there. */
+static int make_dir(const struct keys *k)
+{
+	struct ctl_owner owner = { 0 };
+
+	if (mkdir(k->dir, 0700))
+		return errno == EEXIST ? 0 : ctl_fail("%s: %s", k->dir, strerror(errno));
+	if (ctl_keys_owner(k->c->user, &owner))
+		return 1;
+	if (geteuid() == 0 && chown(k->dir, owner.uid, owner.gid))
+		return ctl_fail("%s: %s", k->dir, strerror(errno));
+	return 0;
 }
 
 static int add(struct keys *k, const char *id, const char *file)
@@ -253,8 +256,8 @@ static int add(struct keys *k, const char *id, const char *file)
 	    (!c->uid || !c->gids || app_key_user_parse(c->uid, c->gids, &g.rights)))
 		return ctl_fail("--uid and --gids: wanted are a number, and 1 to 16 of them with "
 				"commas between, each below 4294967295");
-	if (mkdir(k->dir, 0700) && errno != EEXIST)
-		return ctl_fail("%s: %s", k->dir, strerror(errno));
+	if (make_dir(k))
+		return 1;
 	if (g.rights.has_uid && g.rights.uid == 0)
 		note = ": modes and owners do not count";
 	memcpy(g.key.id, id, strlen(id));
@@ -279,7 +282,7 @@ static int remove_key(struct keys *k, const char *id)
 	snprintf(path, sizeof(path), "%s/%s" APP_KEY_SUFFIX, k->dir, id);
 	if (unlink(path))
 		return ctl_fail("%s: %s", path, strerror(errno));
-	err = dir_sync(k->dir);
+	err = ctl_keys_dir_sync(k->dir);
 	return err ? ctl_fail("%s: %s", k->dir, strerror(-err)) : 0;
 }
 
@@ -288,6 +291,8 @@ int ctl_cmd_keys(struct ctl *c)
 	struct keys k = { .c = c };
 	const char *action = c->argc > 0 ? c->argv[0] : "list";
 
+	if (strcmp(action, "init") == 0 && c->argc <= 2)
+		return ctl_keys_init(c);
 	if (dir_find(&k))
 		return 1;
 	if (strcmp(action, "list") == 0 && c->argc <= 1)
@@ -299,5 +304,7 @@ int ctl_cmd_keys(struct ctl *c)
 		return add(&k, c->argv[1], c->argv[2]);
 	if (strcmp(action, "remove") == 0 && c->argc == 2)
 		return remove_key(&k, c->argv[1]);
-	return ctl_fail("usage: wekactl keys [list], show ID, add ID FILE, remove ID") + 1;
+	return ctl_fail(
+		       "usage: wekactl keys [list], init [FILE], show ID, add ID FILE, remove ID") +
+	       1;
 }

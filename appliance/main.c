@@ -140,7 +140,18 @@ static void fabric_cfg(const struct app_conf *c, struct fab_server_cfg *out)
 	};
 }
 
-static int check(struct daemon *d, const char *path)
+/* Reads the keys, for --check-config as the service's user does. */
+static int check_keys(struct daemon *d, bool check_only)
+{
+	const char *of = d->conf.key_file[0] ? d->conf.key_file : d->conf.key_dir;
+	uid_t was = check_only ? app_keys_as_owner(of) : geteuid();
+	int err = app_keys_check(&d->conf, d->why);
+
+	app_keys_as_before(was);
+	return err;
+}
+
+static int check(struct daemon *d, const char *path, bool check_only)
 {
 	char err_text[NVME_ERR_TEXT];
 	struct fab_server_cfg fabric;
@@ -166,7 +177,7 @@ static int check(struct daemon *d, const char *path)
 	fabric_cfg(&d->conf, &fabric);
 	app_account_make(&d->account, &d->conf, &cfg, &fabric);
 	err = app_account_check(&d->account, &d->conf, d->why);
-	return err ? err : app_keys_check(&d->conf, d->why);
+	return err ? err : check_keys(d, check_only);
 }
 
 /* ---- what it stands on ------------------------------------------------------------------ */
@@ -691,7 +702,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
 	if (!args.check_only)
 		log_style_set(log_style_of_stderr());
-	err = check(&d, args.config);
+	err = check(&d, args.config, args.check_only);
 	if (!err && args.check_only) {
 		printf("%s: fine\n", args.config);
 		return 0;

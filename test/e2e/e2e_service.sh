@@ -66,4 +66,71 @@ check "and changes nothing" ctl ls /
 cp "$DIR/conf.saved" "$CONF"
 check "stop" stop
 
+# ---- the first key -----------------------------------------------------------------------------
+cat >"$DIR/init.sh" <<EOF
+#!/bin/sh
+exec "$CTL" --config "$DIR/init.conf" keys init "\$@"
+EOF
+chmod +x "$DIR/init.sh"
+sed "s|^key_file.*|key_file = $DIR/first.key|; s|^drive.*|drive = mem:64M|" "$DIR/conf.saved" >"$DIR/init.conf"
+"$DIR/init.sh" >"$DIR/init.said" 2>&1
+is "keys init makes the configured file" 0 $?
+check "for its owner only" [ "$(stat -c %a "$DIR/first.key")" = 600 ]
+check "says where, and what it may do" grep -q "first.key: the key \"weka\" .* mode 600 and owner .*; it may do everything" "$DIR/init.said"
+check "and what comes next" grep -q "wekactl format" "$DIR/init.said"
+check "the daemon takes it" "$APP" --config "$DIR/init.conf" --check-config
+sum=$(cat "$DIR/first.key")
+refuses "a second time is refused" "is there already, and was left alone" "$DIR/init.sh"
+is "and the key is as it was" "$sum" "$(cat "$DIR/first.key")"
+check "keys init FILE needs no configuration" sh -c "cd '$DIR' && '$CTL' --config /nothing keys init here.key"
+is "two keys are not the same" 2 "$(cat "$DIR/first.key" "$DIR/here.key" | sort -u | wc -l)"
+refuses "keys init: no directory" "no such file" "$DIR/init.sh" "$DIR/no/such.key"
+refuses "keys init: no such user" "no such user" "$DIR/init.sh" --user nobody-of-this-name "$DIR/other.key"
+if [ "$(id -u)" = 0 ]; then
+	check "keys init for a user" "$DIR/init.sh" --user nobody "$DIR/nobody.key"
+	is "whose it is" "nobody 600" "$(stat -c '%U %a' "$DIR/nobody.key")"
+	echo "key_dir = $DIR/keys" >>"$DIR/init.conf"
+	check "keys add --user makes the directory" "$CTL" --config "$DIR/init.conf" --user nobody keys add loader "$DIR/loader"
+	is "for that user, with the key in it" "nobody nobody" "$(stat -c %U "$DIR/keys" "$DIR/keys/loader.key" | xargs)"
+	chmod 711 "$DIR"
+	is "root's keys list finds no fault with it" 1 \
+		"$("$CTL" --config "$DIR/init.conf" keys list 2>&1 | grep -c '^loader  *read')"
+	sed "s|^key_file.*|key_file = $DIR/nobody.key|" "$DIR/init.conf" >"$DIR/theirs.conf"
+	check "root's --check-config sees a service's keys as the service does" "$APP" --check-config --config "$DIR/theirs.conf"
+	chmod 644 "$DIR/init.conf"
+	cat >"$DIR/as_nobody.sh" <<EOF
+#!/bin/sh
+exec setpriv --reuid nobody --regid nogroup --clear-groups "$APP" --check-config --config "$DIR/init.conf"
+EOF
+	chmod 755 "$DIR/as_nobody.sh"
+	if setpriv --reuid nobody --regid nogroup --clear-groups test -x "$APP"; then
+		refuses "a key of root's: an ordinary user is told what to type" \
+			"first.key: the daemon's user may not read it; type: chown $(id -u nobody) $DIR/first.key" "$DIR/as_nobody.sh"
+		chown nobody "$DIR/first.key"
+		check "and reads it then" "$DIR/as_nobody.sh"
+	fi
+fi
+
+# ---- what make install brings --------------------------------------------------------------------
+# As if PREFIX were this directory: the unit names programs that are there.
+check "install" env -u MAKEFLAGS -u MAKELEVEL make -s install BUILD="$BUILD" PREFIX="$DIR/inst"
+UNIT=$DIR/inst/lib/systemd/system/weka-appliance.service
+check "an example of the configuration" cmp appliance/weka-appliance.conf.example "$DIR/inst/share/weka/weka-appliance.conf.example"
+check "the unit runs as a user" grep -q '^User=weka$' "$UNIT"
+check "which is in sysusers.d" grep -q '^u weka ' "$DIR/inst/lib/sysusers.d/weka.conf"
+# Four descriptors for each of as many clients as there may be.
+most=$("$APP" --list-keys | grep -B2 '^sessions_max' | sed -n 's/^# 1 to //p')
+check "and has descriptors for all clients" [ "$(sed -n 's/^LimitNOFILE=//p' "$UNIT")" -ge $((4 * most)) ]
+check "starts when the network is there" grep -q '^After=.*network-online.target' "$UNIT"
+check "which it asks for" grep -q '^Wants=.*network-online.target' "$UNIT"
+check "and can be reloaded" grep -q '^ExecReload=/bin/kill -HUP' "$UNIT"
+if command -v systemd-analyze >/dev/null; then
+	check "systemd finds nothing wrong with it" systemd-analyze verify --man=no "$UNIT"
+	systemd-analyze verify --man=no "$UNIT" >"$DIR/verify" 2>&1
+	is "and says nothing" "" "$(cat "$DIR/verify")"
+fi
+if command -v systemd-sysusers >/dev/null; then
+	check "nor with its user" systemd-sysusers --dry-run "$DIR/inst/lib/sysusers.d/weka.conf"
+fi
+
 finish

@@ -150,6 +150,7 @@ Test(app_conf, a_key_that_others_may_read_is_refused)
 	cr_expect_not(strstr(why, "0011"), "the key stays out of messages");
 	unlink(path);
 	cr_expect_eq(app_conf_read_key(&c, key, why), -ENOENT);
+	cr_expect(strstr(why, "type: wekactl keys init"), "%s", why);
 }
 
 Test(app_conf, the_example_is_one)
