@@ -44,6 +44,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.spare_percent = cfg->spare_percent,
 		.spread_at = cfg->spread_at,
 		.lend_after = cfg->lend_after,
+		.vouch_later = true,
 		.holds_max = cfg->opens_max * (cfg->cores ? cfg->cores->count : 1),
 		.nshards = cfg->nshards,
 		.secret = cfg->secret,

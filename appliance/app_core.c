@@ -274,6 +274,7 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 		.nblocks = nblocks,
 		.block = META_BADDR_BLOCK(baddr),
 		.iova = iova,
+		.fua = op->safe,
 	};
 	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
 }
@@ -528,19 +529,13 @@ static void io_done(struct app_io *io)
 		submit_some(op);
 }
 
-/* One core has their admin queues, events and timeouts. */
-static uint32_t drives_looked_after(const struct app_core *core)
-{
-	return core->index == 0 ? core->nqps : 0;
-}
-
 static void drives_turn(struct app_core *core)
 {
 	struct app_io *done[IOS_MAX];
 	uint32_t count;
 	bool some;
 
-	for (uint32_t i = 0; i < drives_looked_after(core); i++)
+	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		if (likely(core->qp[i]))
 			core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_media_ring(&core->media);
@@ -671,6 +666,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (likely(core->life == APP_SERVING && core->meta)) {
 		app_clients_turn(core);
 		app_totals_turn(core);
+		app_vouch_turn(core);
 		app_scrub_turn(core);
 	}
 	if (unlikely(core->life == APP_BOOTING && core->meta))
@@ -688,7 +684,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	return more;
 }
 
-/* ---- stop, sleep ------------------------------------------------------------------------ */
+/* ---- stop ------------------------------------------------------------------------ */
 
 int app_core_boot_status(const struct app_core *core)
 {
@@ -712,72 +708,11 @@ const char *app_core_error(const struct app_core *core)
 	return core->error[0] || !core->meta ? core->error : meta_error(core->meta);
 }
 
-void app_core_disarm(struct app_core *core)
-{
-	if (core->cfg.srv)
-		fab_server_disarm(core->cfg.srv);
-	for (uint32_t i = 0; i < core->nqps; i++)
-		if (core->qp[i])
-			nvme_qpair_disarm(core->qp[i]);
-	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		if (core->qp[i])
-			nvme_drive_disarm(core->cfg.drive[i]);
-	if (core->cores)
-		app_cores_disarm(core);
-}
-
-bool app_core_arm(struct app_core *core)
-{
-	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
-
-	for (uint32_t i = 0; i < core->nqps; i++)
-		sleep &= !core->qp[i] || nvme_qpair_arm(core->qp[i]);
-	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		sleep &= !core->qp[i] || nvme_drive_arm(core->cfg.drive[i]);
-	if (core->cores)
-		sleep &= app_cores_arm(core);
-	if (!sleep)
-		app_core_disarm(core);
-	core->stat.sleeps += sleep;
-	return sleep;
-}
-
-uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
-{
-	uint32_t count = 0;
-
-	if (core->cfg.srv && count < fds_max)
-		fds[count++] = fab_server_fd(core->cfg.srv);
-	if (core->cores && count < fds_max)
-		fds[count++] = core->cores->bell[core->index].fd;
-	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
-		if (core->qp[i])
-			fds[count++] = nvme_qpair_fd(core->qp[i]);
-	for (uint32_t i = 0; i < drives_looked_after(core) && count < fds_max; i++)
-		if (core->qp[i])
-			fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
-	return count;
-}
-
-uint64_t app_core_deadline(const struct app_core *core)
-{
-	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
-
-	at_ns = min_u64(at_ns, app_scrub_deadline(core));
-	at_ns = min_u64(at_ns, app_store_deadline(core));
-	at_ns = min_u64(at_ns, app_holds_deadline(core));
-	at_ns = min_u64(at_ns, app_totals_deadline(core));
-	for (uint32_t i = 0; i < drives_looked_after(core); i++)
-		if (core->qp[i])
-			at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));
-	return at_ns;
-}
-
 uint32_t app_core_lines(const struct app_core *core)
 {
 	uint32_t count = core->lines;
 
-	for (uint32_t i = 0; i < drives_looked_after(core); i++)
+	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		count += core->qp[i] ? nvme_drive_line_count(core->cfg.drive[i]) : 0;
 	return count;
 }

@@ -191,6 +191,7 @@ struct app_op {
 	bool its_turn;     /* to go on with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
 	bool locked;       /* it holds its blocks of the file */
+	bool safe;         /* its blocks were written durably: the log needs no flush for them */
 	bool ending;       /* status is set: app_op_end() */
 	bool saw_made;     /* it waits for what its core has made to be durable */
 	bool leaving;      /* answered; it comes back from the store's core to be freed */
@@ -338,6 +339,7 @@ struct app_core {
 	uint64_t forgotten;   /* ... too */
 	uint64_t age_ns;      /* when clients grow older */
 	uint64_t totals_ns;   /* when totals are passed up; 0: nothing is pending */
+	uint64_t vouch_ns;    /* when the log vouches for its newest block; 0: no need */
 	struct app_media media;
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
@@ -662,6 +664,20 @@ static inline bool app_turn_alone(const struct app_core *core)
 {
 	return core->present <= 1 && !core->cores;
 }
+/* Returns whether `op` is all that its core has under way.  The blocks of a lone write are written
+ * durably (op->safe), so that the log need not flush the drive first: one step less to wait for.
+ * Of several writes under way, one flush serves all. */
+static inline bool app_op_is_lone(const struct app_op *op)
+{
+	ASSERT(op->core->op_free_count < op->core->cfg.ops_max); /* it is one of them */
+	return op->core->op_free_count + 1 == op->core->cfg.ops_max;
+}
+/* Returns the number of drives whose admin queues, events and timeouts this core sees to: one core
+ * does it for all. */
+static inline uint32_t app_drives_looked_after(const struct app_core *core)
+{
+	return core->index == 0 ? core->nqps : 0;
+}
 /* Somebody has something to begin, and nothing that will wake us stands in the way. */
 bool app_turn_more(const struct app_core *core);
 /* Begin what may begin now. */
@@ -703,6 +719,12 @@ void app_stat_add(struct app_core *core, struct app_op *op);
 /* Is it time to pass totals up? */
 void app_totals_turn(struct app_core *core);
 uint64_t app_totals_deadline(const struct app_core *core); /* UINT64_MAX: none */
+
+/* ---- app_vouch.c ----------------------------------------------------------------------------- */
+
+/* Is it time for the log to vouch for its newest block? */
+void app_vouch_turn(struct app_core *core);
+uint64_t app_vouch_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
 /* ---- app_scrub.c ----------------------------------------------------------------------------- */
 

@@ -92,7 +92,8 @@ static int verify(struct app_op *op)
 static bool name_it(struct app_op *op, bool by_inline)
 {
 	op->meta.target = op->target[0];
-	op->meta.flags = op->flags | (by_inline ? META_BY_INLINE : 0u);
+	op->meta.flags = op->flags | (by_inline ? META_BY_INLINE : 0u) |
+			 (!by_inline && op->safe ? META_SAFE : 0u);
 	op->meta.size = op->file_size;
 	op->meta.set_mask = META_SET_MODE | META_SET_UID | META_SET_GID | META_SET_MTIME;
 	if (by_inline) {
@@ -149,6 +150,7 @@ enum app_next app_put_step(struct app_op *op)
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
 		op->at = PUT_ON_DRIVES;
+		op->safe = app_op_is_lone(op);
 		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf,
 			  app_staging_iova(&op->core->staging, op->buf));
 		return APP_WAIT;

@@ -296,7 +296,7 @@ static bool log_blocks(struct app_op *op)
 	uint32_t nblocks = min_u32(op->nblocks - op->nblocks_done, room);
 
 	op->meta.target = op->target[0];
-	op->meta.flags = 0;
+	op->meta.flags = op->safe ? META_SAFE : 0u;
 	op->meta.offset = from * BLOCK_SIZE;
 	op->meta.size =
 		min_u64(size_after(op), max_u64(op->file_size, (from + nblocks) * BLOCK_SIZE));
@@ -308,7 +308,7 @@ static bool log_blocks(struct app_op *op)
 	op->nblocks_done += nblocks;
 	op->run_from += op->meta.nruns;
 	if (op->tail_len && op->nblocks_done == op->nblocks && nblocks < room) {
-		op->meta.flags = META_BY_INLINE;
+		op->meta.flags |= META_BY_INLINE;
 		op->meta.size = size_after(op);
 		op->meta.inline_buf = op->buf + (size_t)op->nblocks * BLOCK_SIZE;
 		op->meta.inline_len = op->tail_len;
@@ -432,6 +432,7 @@ enum app_next app_write_step(struct app_op *op)
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
 		op->at = WRITE_ON_DRIVES;
+		op->safe = app_op_is_lone(op);
 		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf,
 			  app_staging_iova(&op->core->staging, op->buf));
 		return APP_WAIT;

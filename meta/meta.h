@@ -81,6 +81,7 @@ struct meta_conf {
 	uint32_t spare_percent; /* of zones, that no file fills: what is collected costs less so */
 	uint32_t spread_at;     /* names, then a directory is spread over shards; 0: 4096 */
 	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
+	bool vouch_later;    /* the caller calls meta_log_vouch(); else 32 quiet turns are enough */
 	/* At format only: */
 	uint32_t nshards; /* a power of two; 64 is usual       */
 	uint64_t secret;  /* seeds the hash of names           */
@@ -308,6 +309,7 @@ enum meta_op_flags {
 	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
 	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
 	META_MAY_HOLD = 1 << 9,   /* stat: for who holds it already: may it still? */
+	META_SAFE = 1 << 10,      /* put, write: the blocks of `runs` are durable: no flush first */
 };
 
 enum meta_set_mask {
@@ -567,6 +569,14 @@ void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
  * checkpoints, collection and the freeing of orphans on, a bounded step a call.
  * Returns true when there is more to do at once. */
 bool meta_turn(struct meta *m);
+
+/* Returns true while the newest log block is durable and no later block says so.  Until one does,
+ * a mount takes damage of that block for a torn write. */
+bool meta_log_unvouched(const struct meta *m);
+/* Writes an empty log block that vouches for the newest one, if that is still needed.  For a caller
+ * with a clock, which calls it after a pause in changes: the block competes with the next change
+ * for the drives, so one change after the other must not bring one each. */
+void meta_log_vouch(struct meta *m);
 
 /* ---- readers: other threads beside the store's ------------------------------------- */
 

@@ -11,7 +11,8 @@
  *
  *  (1) Block s has buffer s % META__LOG_BUFS; at most META__LOG_BUFS are not durable.
  *  (2) A block is submitted only after a flush, begun when its last record had been appended, of
- *      every drive with a volatile cache that its records name.  It is written FUA.
+ *      every drive with a volatile cache that its records name, but for blocks that were written
+ *      FUA (META_SAFE).  It is written FUA.
  *  (3) A block says which sequence was durable when it was closed.  So an invalid block at or below
  *      what any valid one says was not torn, it is damaged.
  *  (4) Roots cover what is trimmed; but a zone of it is given back only when a block that says so
@@ -542,11 +543,24 @@ bool meta__log_turn(struct meta *m)
 	room = zone_ahead(m);
 	if (l->trim != l->trim_said)
 		send_empty(m, 0);
-	if (!l->unvouched || l->durable + 1 != l->next)
+	if (!meta_log_unvouched(m) || m->conf.vouch_later)
 		l->quiet_turns = 0;
 	else if (++l->quiet_turns >= QUIET_TURNS)
 		send_empty(m, META__LOG_KEEP_BLOCKS);
 	return room;
+}
+
+bool meta_log_unvouched(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	return l->started && l->unvouched && l->durable + 1 == l->next && !m->failed;
+}
+
+void meta_log_vouch(struct meta *m)
+{
+	if (meta_log_unvouched(m))
+		send_empty(m, META__LOG_KEEP_BLOCKS);
 }
 
 /* ---- answers --------------------------------------------------------------- */
@@ -645,9 +659,7 @@ bool meta__log_more(const struct meta *m)
 {
 	const struct meta__log *l = m->log;
 
-	if (!l->started || m->failed)
-		return false;
-	return l->unvouched && l->durable + 1 == l->next && l->quiet_turns < QUIET_TURNS;
+	return meta_log_unvouched(m) && !m->conf.vouch_later && l->quiet_turns < QUIET_TURNS;
 }
 
 bool meta__log_moves(const struct meta *m)

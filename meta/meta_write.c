@@ -171,7 +171,8 @@ int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inod
 			return rc;
 		block = stop;
 	}
-	meta__tx_data(m, op->runs, op->nruns);
+	if (!(op->flags & META_SAFE))
+		meta__tx_data(m, op->runs, op->nruns);
 	return miss;
 }
 
