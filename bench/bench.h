@@ -178,6 +178,7 @@ int bench_workload_smallfile(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_names(const struct bench_conf *conf);
 int bench_workload_rates(const struct bench_conf *conf);
+int bench_workload_lone(const struct bench_conf *conf);
 int bench_workload_epoch(const struct bench_conf *conf);
 int bench_workload_fair(const struct bench_conf *conf);
 int bench_workload_collect(const struct bench_conf *conf);
