@@ -25,6 +25,7 @@
 #include "client-lib/client_internal.h"
 
 #include "base/clock.h"
+#include "base/rand.h"
 #include "base/secret.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -56,11 +58,54 @@ const char *weka_error(const struct weka_client *c)
 
 /* ---- connecting ---------------------------------------------------------------------- */
 
+/* Errors that a second try may not meet: many clients connect at once, or a peer was cut off. */
+bool client__may_pass(int err)
+{
+	switch (err) {
+	case -EAGAIN:
+	case -EBUSY:
+	case -ECONNABORTED:
+	case -ECONNRESET:
+	case -EPIPE:
+	case -ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Every address has failed.  The pause before the next round grows, and half of it is random, so
+ * that clients that failed together do not come back together.
+ */
+static wk_cold void round_failed(struct weka_client *c)
+{
+	uint64_t pause_ns = min_u64(BACKOFF_MIN_NS << min_u32(c->rounds, 10), BACKOFF_MAX_NS);
+	struct rand_state jitter;
+
+	pause_ns = max_u64(pause_ns, min_u64(c->busy_ns, CLIENT_HOLD_MAX_MS * NS_PER_MS));
+	rand_seed(&jitter, c->retry_ns ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)c);
+	c->retry_ns += pause_ns / 2 + rand_below(&jitter, pause_ns);
+	c->address_at = 0;
+	c->rounds++;
+	c->may_pass = c->passing;
+	if (c->memory && c->denied && !c->passing && !c->dead) {
+		c->dead = -EACCES;
+		client__end_pending(c, c->dead);
+	}
+	c->passing = false;
+	c->denied = false;
+	c->busy_ns = 0;
+}
+
 static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, const char *why)
 {
-	uint64_t pause_ns = BACKOFF_MIN_NS;
-
 	c->conn_error = err;
+	c->passing |= client__may_pass(err);
+	c->denied |= err == -EACCES;
+	if (c->next.conn)
+		c->busy_ns =
+			max_u64(c->busy_ns, fab_conn_retry_ms(c->next.conn) * (uint64_t)NS_PER_MS);
 	if (!why || !why[0])
 		why = strerror(-err);
 	snprintf(c->error, sizeof(c->error), "%s: %s", c->addresses[c->address_at], why);
@@ -72,12 +117,8 @@ static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, 
 	c->at = CLIENT_DOWN;
 	c->retry_ns = now_ns;
 	c->address_at++;
-	if (c->address_at == c->address_count) {
-		c->address_at = 0;
-		pause_ns <<= min_u32(c->rounds, 10);
-		c->retry_ns += min_u64(pause_ns, BACKOFF_MAX_NS);
-		c->rounds++;
-	}
+	if (c->address_at == c->address_count)
+		round_failed(c);
 }
 
 static void try_begin(struct weka_client *c, uint64_t now_ns)
@@ -183,7 +224,7 @@ static int adopt(struct weka_client *c)
 	c->lanes[0].address = c->lanes[0].via = (uint8_t)c->address_up;
 	c->address_at = 0;
 	c->rounds = 0;
-	c->dead = false;
+	c->dead = 0;
 	c->at = CLIENT_UP;
 	client__lanes_plan(c);
 	return 0;
@@ -211,8 +252,8 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 void client__conn_step(struct weka_client *c, uint64_t now_ns)
 {
 	if (!c->dead && c->memory && now_ns - c->down_ns > c->reconnect_ns) {
-		c->dead = true;
-		client__end_pending(c, -ENOTCONN);
+		c->dead = -ENOTCONN;
+		client__end_pending(c, c->dead);
 	}
 	if (c->at == CLIENT_DOWN && now_ns >= c->retry_ns)
 		try_begin(c, now_ns);
@@ -322,7 +363,22 @@ static int alive_create(struct weka_client *c)
 	return madvise(page, WEKA_BLOCK, MADV_WIPEONFORK) < 0 ? -errno : 0;
 }
 
-/* The first session: every address once, within the time. */
+/* The time to connect is over: the last failure is worth more than "timed out". */
+static wk_cold int connect_late(struct weka_client *c)
+{
+	char last[sizeof(c->error)];
+
+	if (!c->conn_error) {
+		snprintf(c->error, sizeof(c->error), "%s: no answer", c->addresses[c->address_at]);
+		return -ETIMEDOUT;
+	}
+	memcpy(last, c->error, sizeof(last));
+	snprintf(c->error, sizeof(c->error), "%.200s (tried for %llu ms)", last,
+		 (unsigned long long)(c->connect_timeout_ns / NS_PER_MS));
+	return c->conn_error;
+}
+
+/* The first session: every address, again and again while an error may pass. */
 static int connect_first(struct weka_client *c)
 {
 	uint64_t until_ns = client__after(clock_now_ns(), c->connect_timeout_ns);
@@ -332,14 +388,10 @@ static int connect_first(struct weka_client *c)
 		client__progress(c);
 		if (c->at == CLIENT_UP)
 			break;
-		if (c->rounds > 0)
+		if (c->rounds > 0 && !c->may_pass)
 			return c->conn_error;
-		err = client__sleep(c, until_ns);
-		if (err == -ETIMEDOUT) {
-			snprintf(c->error, sizeof(c->error), "%s: no answer",
-				 c->addresses[c->address_at]);
-			return err;
-		}
+		if (client__sleep(c, until_ns) == -ETIMEDOUT || c->now_ns >= until_ns)
+			return connect_late(c);
 	}
 	err = client__pool_create(&c->pool, c->pool_bytes);
 	return err ? err : client__poison_begin(c);

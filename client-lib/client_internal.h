@@ -200,7 +200,8 @@ struct weka_client {
 	struct client_lease *leases;
 	struct client_lease *leases_free;
 	bool armed;             /* for sleep: the timer, and the lanes that say so themselves */
-	bool dead;              /* without an appliance for longer than reconnect_ns */
+	int dead;               /* 0, or what requests end with: no appliance for reconnect_ns, or
+				 * one that does not take the key any more */
 	bool memory_ours;       /* else it is a region's of lane 0, shared with the appliance */
 	enum client_conn_at at; /* of the session: HELLO and POOL are those of `next` */
 
@@ -248,6 +249,10 @@ struct weka_client {
 	uint32_t address_at;   /* the one being tried */
 	uint32_t address_up;   /* the one that answered */
 	uint32_t rounds;       /* of all addresses without success */
+	bool passing;          /* in this round an address failed for what time mends */
+	bool denied;           /* ... the appliance did not take the key */
+	bool may_pass;         /* `passing` of the last round */
+	uint64_t busy_ns;      /* in this round an appliance asked for so long a pause */
 	int conn_error;        /* of the last try */
 	uint64_t retry_ns;     /* DOWN: not before */
 	uint64_t try_until_ns; /* one try's end */
@@ -340,6 +345,8 @@ static inline char *client__window(const struct client_slot *slot)
 /* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns);
+/* A try that failed with this may go well a little later. */
+bool client__may_pass(int err);
 /* Without a word to the appliance: weka_close() has said it, or there is nobody to say it to. */
 void client__destroy(struct weka_client *c);
 /* The last lane broke: the session is over. */

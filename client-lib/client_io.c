@@ -92,7 +92,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	if (unlikely(c->dead)) {
 		client__progress(c); /* who only submits, or calls one at a time, connects here */
 		if (c->dead)
-			return -ENOTCONN;
+			return c->dead;
 	}
 	if (unlikely(list_empty(&c->free)) && !client__is_own(c, req))
 		return -EAGAIN;

@@ -130,6 +130,8 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 {
 	uint64_t pause_ns =
 		min_u64(RETRY_MIN_NS << min_u32(lane->rounds, ROUNDS_MAX), RETRY_MAX_NS);
+	uint64_t busy_ms =
+		lane->conn ? min_u32(fab_conn_retry_ms(lane->conn), CLIENT_HOLD_MAX_MS) : 0;
 
 	snprintf(c->error, sizeof(c->error), "%.120s: a further connection: %.100s",
 		 c->addresses[lane->via],
@@ -139,6 +141,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 	lane->rounds++;
 	if (err == -EUSERS)
 		pause_ns = RETRY_FULL_NS;
+	pause_ns = max_u64(pause_ns, busy_ms * NS_PER_MS);
 	lane->retry_ns = client__after(now_ns, pause_ns);
 	if (err == -EXDEV) { /* it stays an address for a session to come */
 		c->foreign |= 1u << lane->via;

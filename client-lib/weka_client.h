@@ -128,13 +128,18 @@ struct weka_options {
  * (weka_submit_put_begin()) ends with its session: what follows of it is answered with -ESTALE;
  * begin it anew.
  *
+ * Failures that may pass (a connection that is cut off, an appliance that is busy or does not
+ * answer) are tried again, with growing pauses, until connect_timeout_ns is over.  All other
+ * errors end the call once every address has failed.
+ *
  * Owns:    *out is the caller's, until weka_close().
  * Thread:  any.  Waits, at most connect_timeout_ns.
  * Errors:  of the last address; weka_error(NULL) has one line for people.
  *          -EINVAL (address, key or option), -EACCES (the appliance does not take this key),
- *          -ECONNREFUSED, -ENOENT, -ETIMEDOUT, -EPROTO (something else answers there),
- *          -EPROTONOSUPPORT (another version), -EUSERS (it is full), -ENOMEM, -ENOSPC (no memory
- *          here or there for the pool), -EIO (the key file; the line says what).
+ *          -ECONNREFUSED, -ENOENT, -EPROTO (something else answers there), -EPROTONOSUPPORT
+ *          (another version), -ETIMEDOUT, -ECONNRESET and -EBUSY (at the end of the time), -EUSERS
+ *          (it is full), -ENOMEM, -ENOSPC (no memory here or there for the pool), -EIO (the key
+ *          file; the line says what).
  */
 WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *key,
 				 const struct weka_options *options, struct weka_client **out);

@@ -410,13 +410,17 @@ struct fab_connect_cfg {
  * Returns: step: 0 connected, -EINPROGRESS not yet, or how it failed, with one line for people
  *          in fab_conn_error(): -EACCES (key), -EPROTO (another protocol), -EPROTONOSUPPORT
  *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full, or the
- *          session has as many lanes as it may), of a lane -EXDEV (another appliance).
+ *          session has as many lanes as it may), -EBUSY (too many connect at once: try again after
+ *          fab_conn_retry_ms()), -EAGAIN (the same, over shm), of a lane -EXDEV (another
+ *          appliance).
  * Owns:    also a failed connection wants fab_close(), unless *out is NULL (-ENOMEM).
  */
 must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg,
 			   uint64_t now_ns);
 must_check int fab_connect_step(struct fab_conn *conn, uint64_t now_ns);
 const char *fab_conn_error(const struct fab_conn *conn);
+/* With -EBUSY: what the appliance said; 0: nothing. */
+uint32_t fab_conn_retry_ms(const struct fab_conn *conn);
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn);
 /* Of WELCOME: PROTOCOL.md 5. */
 uint64_t fab_conn_mark(const struct fab_conn *conn);

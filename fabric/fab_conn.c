@@ -277,6 +277,11 @@ uint64_t fab_conn_forgotten(const struct fab_conn *conn)
 	return conn->hello.forgotten;
 }
 
+uint32_t fab_conn_retry_ms(const struct fab_conn *conn)
+{
+	return conn->hello.retry_ms;
+}
+
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn)
 {
 	return &conn->limits;

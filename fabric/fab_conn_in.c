@@ -281,7 +281,7 @@ int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int f
 	if (r->status != -EINPROGRESS || (status == 0 && le64_get(size) != r->size_bytes))
 		return protocol_error(conn, "the appliance answered nonsense about a pool");
 	if (status == 0 && conn->direct) {
-		err = fab__memfd_map(fd, le64_get(size), &r->memory);
+		err = fab__memfd_map(fd, le64_get(size), le64_get(size), &r->memory);
 		status = err == -ENOMEM ? err : 0;
 		if (err && !status)
 			return protocol_error(conn,

@@ -100,6 +100,7 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	fab__refusals_expire(srv);
 	if (c->full && now_ns >= accept_ns(srv))
 		fab__listeners_watch(srv, false);
+	fab__control_pools_step(srv);
 	n = fab__control_pool_events(srv, events, events_max);
 	n += line_events(FAB_CONTROL_REFUSED, c->refusals, &c->refusal_count, events + n,
 			 events_max - n);
@@ -142,7 +143,7 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 
 	deadline = min_u64(deadline, fab__rdma_listeners_deadline(srv));
 	if (srv->control->refusal_count > 0 || srv->control->notice_count > 0 ||
-	    !list_empty(&srv->control->pools_due))
+	    !list_empty(&srv->control->pools_due) || !list_empty(&srv->control->pools_making))
 		return 0;
 	if (srv->control->full)
 		deadline = min_u64(deadline, accept_ns(srv));
@@ -197,6 +198,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	srv->control = c;
 	c->cores[c->core_count++] = srv;
 	list_init(&c->pools_due);
+	list_init(&c->pools_making);
 	fab__rdma_server_init(&c->rdma);
 	ASSERT(getrandom(c->appliance, sizeof(c->appliance), 0) == sizeof(c->appliance));
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)

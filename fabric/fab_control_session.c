@@ -2,9 +2,14 @@
 /*
  * Sessions and their pools, the control side's part: descriptors and mappings.
  *
- *   pool, shm:   POOL_ADD -> OFFERED --fab_pool_ready()--> READY -> (session over) -> ENDED -> FREE
- *                              |  FAB_CONTROL_POOL_ADDED                  FAB_CONTROL_POOL_GONE
- *                              +-- status < 0: FREE
+ *   pool, shm:
+ *   POOL_ADD -> MAKING -> OFFERED --fab_pool_ready()--> READY -> (session over) -> ENDED -> FREE
+ *                           |  FAB_CONTROL_POOL_ADDED                  FAB_CONTROL_POOL_GONE
+ *                           +-- status < 0: FREE
+ *
+ * A pool of 1 GiB has 262,144 pages, which take a second or so to make.  Each control step makes
+ * STEP_BYTES of the first pool on pools_making and puts it last, so hellos and small pools do not
+ * wait for a large one.
  *
  * Invariants:
  *  (1) A session's place is used from fab__control_open() until the core has said MESSAGE_CLOSED
@@ -21,6 +26,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#define STEP_BYTES (UINT64_C(2) << 20)
 
 /* ---- a session begins --------------------------------------------------------------- */
 
@@ -98,7 +105,10 @@ static int ring_open(struct fab__session *s, struct fab_guest *g)
 	err = fab__memfd_create("weka-session", layout.size_bytes, &fds[0], &memory);
 	if (err)
 		return err;
-	err = doorbells_open(&fds[1]);
+	/* Not the long bodies: few clients use them, and the first touch makes their pages. */
+	err = fab__memory_populate(memory, layout.bodies_at);
+	if (!err)
+		err = doorbells_open(&fds[1]);
 	if (err)
 		goto undo;
 	sent = fab__send_fds(g->fd, g->hello.out, g->hello.out_bytes, fds, 3);
@@ -339,14 +349,41 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	if (err)
 		return err;
 	pool->size_bytes = size;
-	pool->at = POOL_OFFERED;
+	pool->made_bytes = 0;
+	pool->at = POOL_MAKING;
 	pool->event_out = false;
 	s->pools_bytes += size;
 	srv->control->pools_bytes += size;
 	s->control.pools_out++;
 	list_init(&pool->due_node);
-	list_push_back(&srv->control->pools_due, &pool->due_node);
+	list_push_back(&srv->control->pools_making, &pool->due_node);
 	return 0;
+}
+
+void fab__control_pools_step(struct fab_server *srv)
+{
+	struct list *node = list_pop_front(&srv->control->pools_making);
+	struct fab_pool *pool;
+	uint64_t bytes;
+	int err;
+
+	if (likely(!node))
+		return;
+	pool = list_entry(node, struct fab_pool, due_node);
+	bytes = min_u64(STEP_BYTES, pool->size_bytes - pool->made_bytes);
+	err = fab__memory_populate((uint8_t *)pool->memory + pool->made_bytes, bytes);
+	if (err) {
+		pool_answer(pool, err);
+		pool_forget(pool);
+		return;
+	}
+	pool->made_bytes += bytes;
+	if (pool->made_bytes < pool->size_bytes) {
+		list_push_back(&srv->control->pools_making, &pool->due_node);
+		return;
+	}
+	pool->at = POOL_OFFERED;
+	list_push_back(&srv->control->pools_due, &pool->due_node);
 }
 
 static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
@@ -481,7 +518,7 @@ static void session_ended(struct fab__session *s)
 
 		if (pool->at == POOL_READY)
 			pool_end(pool);
-		else if (pool->at == POOL_OFFERED && !pool->event_out)
+		else if (pool->at == POOL_MAKING || (pool->at == POOL_OFFERED && !pool->event_out))
 			pool_forget(pool); /* nobody has heard of it */
 	}
 	session_release(s);

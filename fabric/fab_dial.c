@@ -51,8 +51,9 @@ static int dial(struct fab_conn *conn)
 		return fab__conn_broken(conn, err, strerror(-err));
 	if (connect(conn->fd, &conn->addr.sa, conn->addr.bytes) == 0 || errno == EINPROGRESS)
 		return 0;
-	err = errno == EAGAIN ? -ECONNREFUSED : -errno; /* a unix socket's backlog is full */
-	return fab__conn_broken(conn, err, strerror(-err));
+	err = -errno;
+	return fab__conn_broken(
+		conn, err, err == -EAGAIN ? "its backlog of connections is full" : strerror(-err));
 }
 
 void fab__conn_key_forget(struct fab_conn *conn)
@@ -280,7 +281,7 @@ static int rings_open(struct fab_conn *conn, int fds[3], uint32_t fd_count)
 					"the appliance did not hand out its shared memory");
 	}
 	fab__shm_layout(&layout, &conn->hello.limits);
-	err = fab__memfd_map(fds[0], layout.size_bytes, &memory);
+	err = fab__memfd_map(fds[0], layout.size_bytes, layout.bodies_at, &memory);
 	close(fds[0]);
 	conn->doorbells[0] = fds[1];
 	conn->doorbells[1] = fds[2];

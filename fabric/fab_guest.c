@@ -5,7 +5,8 @@
  *   begin -> hello ... --- agreed ---> fab__control_open(): a session
  *              |            \-- held until earlier connections of the same client have ended
  *              |
- *              |    +--- all places taken, and it is here for longest: turned out for a newcomer
+ *              |    +--- all places taken, and it is here for longest: REFUSE with -EBUSY: to come
+ *              |         back, and its place is a newcomer's
  *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
  *                   (closing at once would reset what it has not read yet)
  *
@@ -115,6 +116,23 @@ static struct fab_guest *first_of(const struct fab_server *srv)
 	return first;
 }
 
+/*
+ * Makes room for a newcomer.  An honest client is told when to try again.  What it has sent is read
+ * first: closing a socket with unread bytes resets it, and the peer may lose what it was told.
+ */
+static void turn_out(struct fab_server *srv, struct fab_guest *g)
+{
+	static const char text[] = "the appliance has too many hellos under way: try again";
+	uint8_t rest[256];
+
+	refused(srv, g, "its hello had not ended, and more want in");
+	if (g->hello.out_bytes > 0 || (g->wants_tls && !g->secured))
+		return; /* it would not understand */
+	fab__hello_refuse_busy(&g->hello, FAB_BUSY_MS, text);
+	guest_push(g);
+	(void)!fab__guest_recv(g, rest, sizeof(rest));
+}
+
 uint64_t fab__guest_place_ns(const struct fab_server *srv)
 {
 	const struct fab_guest *g = first_of(srv);
@@ -131,7 +149,7 @@ struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns)
 	if (now_ns < g->since_ns + FAB_HELLO_GRACE_NS)
 		return NULL;
 	if (!g->refused)
-		refused(srv, g, "its hello had not ended, and more want in");
+		turn_out(srv, g);
 	guest_close(g);
 	return g;
 }

@@ -129,14 +129,15 @@ static bool limits_sane(const struct fab_limits *l, const struct fab_limits *wis
 
 /* ---- capsules out ------------------------------------------------------------------- */
 
-static void put_capsule(struct fab_hello *h, uint8_t type, int status, const void *body,
-			uint32_t bytes)
+static void put_capsule_retry(struct fab_hello *h, uint8_t type, int status, uint32_t retry_ms,
+			      const void *body, uint32_t bytes)
 {
 	struct fab_hdr_wire w;
 
 	ASSERT(h->out_bytes + sizeof(w) + bytes <= sizeof(h->out));
 	fab__hdr_build(&w, type, 0);
 	w.deadline = le32_of((uint32_t)status);
+	w.window_block = le32_of(retry_ms);
 	w.body_bytes = le32_of(bytes);
 	if (bytes <= FAB_SMALL_MAX)
 		memcpy(w.small, body, bytes);
@@ -151,11 +152,25 @@ static void put_capsule(struct fab_hello *h, uint8_t type, int status, const voi
 	}
 }
 
+static void put_capsule(struct fab_hello *h, uint8_t type, int status, const void *body,
+			uint32_t bytes)
+{
+	put_capsule_retry(h, type, status, 0, body, bytes);
+}
+
 void fab__hello_refuse(struct fab_hello *h, int status, const char *text)
 {
 	ASSERT(h->server);
 	h->out_bytes = 0;
 	put_capsule(h, FAB_REFUSE, status, text, (uint32_t)strnlen(text, FAB_REFUSE_MAX));
+}
+
+void fab__hello_refuse_busy(struct fab_hello *h, uint32_t retry_ms, const char *text)
+{
+	ASSERT(h->server);
+	h->out_bytes = 0;
+	put_capsule_retry(h, FAB_REFUSE, -EBUSY, retry_ms, text,
+			  (uint32_t)strnlen(text, FAB_REFUSE_MAX));
 }
 
 static int fail(struct fab_hello *h, int err, const char *text)
@@ -324,6 +339,7 @@ static int refused(struct fab_hello *h, const struct fab_hdr_wire *w, const uint
 	for (uint32_t i = 0; i < bytes; i++)
 		h->why[used++] = (char)(body[i] >= ' ' && body[i] < 127 ? body[i] : '.');
 	h->why[used] = 0;
+	h->retry_ms = status == -EBUSY ? le32_get(w->window_block) : 0;
 	return status < 0 && status >= -4095 ? status : -EPROTO;
 }
 

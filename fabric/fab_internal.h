@@ -133,6 +133,7 @@ struct fab_hello {
 	uint8_t in[64 + 256];
 	uint8_t out[64 + 256];
 	char why[FAB_WHY_MAX]; /* when it failed */
+	uint32_t retry_ms;     /* the client, with -EBUSY: when it may try again; 0: not said */
 };
 
 /* `nonce`: 32 fresh random bytes; client_id: NULL, or of fab_connect_cfg; `join`: NULL, or the
@@ -159,6 +160,8 @@ void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core)
 void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key,
 			    uint8_t out[FAB_KEY_BYTES]);
 void fab__hello_refuse(struct fab_hello *h, int status, const char *text);
+/* ... with -EBUSY: the client is to come back in `retry_ms`. */
+void fab__hello_refuse_busy(struct fab_hello *h, uint32_t retry_ms, const char *text);
 void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
 		      const struct fab_hello_wire *hello,
 		      const struct fab_challenge_wire *challenge);
@@ -243,10 +246,12 @@ void fab__shm_init(struct fab_shm *shm, void *memory, const struct fab_limits *l
 /* The client's doorbell has rung: read it empty, so that it can ring again. */
 void fab__shm_bell_read(int fd);
 
-/* A sealed memfd with its pages present, mapped at a multiple of 2 MiB. */
+/* A sealed memfd, mapped at a multiple of 2 MiB.  Its pages come with fab__memory_populate(). */
 must_check int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd, void **memory);
-/* The other's: refused unless it is sealed and has this size. */
-must_check int fab__memfd_map(int fd, uint64_t size_bytes, void **memory);
+/* The other's: refused unless it is sealed and has this size.  Maps its first pages at once. */
+must_check int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **memory);
+/* Makes the pages present. */
+must_check int fab__memory_populate(void *memory, uint64_t size_bytes);
 void fab__memory_unmap(void *memory, uint64_t size_bytes);
 
 /* One send or receive with descriptors; returns bytes or -errno. */

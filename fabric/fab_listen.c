@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACKLOG  64
 #define PAUSE_NS UINT64_C(1000000000)
 
 /* A socket file that nobody listens on any more, left behind by a kill, may go. */
@@ -44,7 +43,7 @@ static int bind_listen(int fd, const struct fab_addr *addr)
 		unlink(addr->un.sun_path);
 	if (err)
 		return err;
-	if (bind(fd, &addr->sa, addr->bytes) < 0 || listen(fd, BACKLOG) < 0)
+	if (bind(fd, &addr->sa, addr->bytes) < 0 || listen(fd, FAB_BACKLOG) < 0)
 		return -errno;
 	return 0;
 }

@@ -41,6 +41,7 @@ struct fab_rdma_greeting {
 	uint8_t version_max;
 };
 #define FAB_RDMA_GREETING_BYTES 8u
+#define FAB_RDMA_BUSY           "busy" /* the text of a rejection begins with it: try again */
 void fab__rdma_greeting_build(uint8_t out[FAB_RDMA_GREETING_BYTES]);
 /* -EPROTO: not ours; -EPROTONOSUPPORT: no version in common. */
 must_check int fab__rdma_greeting_parse(struct fab_rdma_greeting *out, const void *bytes,

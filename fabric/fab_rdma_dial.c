@@ -113,6 +113,9 @@ static int rejected(const struct rdma_cm_event *event, char why[FAB_WHY_MAX])
 			why[used++] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '.');
 	}
 	why[used] = 0;
+	if (text && event->status != 8 && p->private_data_len > strlen(FAB_RDMA_BUSY) &&
+	    memcmp(text, FAB_RDMA_BUSY, strlen(FAB_RDMA_BUSY)) == 0)
+		return -EBUSY;
 	return -ECONNREFUSED;
 }
 

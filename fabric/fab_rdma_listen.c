@@ -26,7 +26,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG 64
 /* Of our sends, when the client has no receive posted: it has one for every reply. */
 #define RNR_RETRIES 6
 #define READS_MAX   16u
@@ -206,7 +205,8 @@ static void request(struct fab_server *srv, struct rdma_cm_id *id,
 	int err;
 
 	if (srv->control->stopped || !g) {
-		refuse(srv, id, "the appliance has no place for one more hello now");
+		refuse(srv, id,
+		       FAB_RDMA_BUSY ": the appliance has no place for one more hello now");
 		return;
 	}
 	err = fab__rdma_greeting_parse(&greeting, asked->private_data, asked->private_data_len);
@@ -339,7 +339,7 @@ int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l, char why[FA
 		return -errno;
 	}
 	fab__inet_text(&l->addr.sa, host, sizeof(host));
-	if (rs->v->bind_addr(l->rdma, &l->addr.sa) || rs->v->listen(l->rdma, BACKLOG)) {
+	if (rs->v->bind_addr(l->rdma, &l->addr.sa) || rs->v->listen(l->rdma, FAB_BACKLOG)) {
 		err = -errno;
 		(void)rs->v->destroy_id(l->rdma);
 		l->rdma = NULL;

@@ -140,6 +140,7 @@ struct fab__piece { /* in fab_piece.opaque */
 
 enum fab_pool_at {
 	POOL_FREE,
+	POOL_MAKING,  /* shm: its pages come, piece by piece       */
 	POOL_OFFERED, /* shm: FAB_CONTROL_POOL_ADDED is due or out */
 	POOL_READY,   /* requests may name it                      */
 	POOL_ENDED,   /* shm: FAB_CONTROL_POOL_GONE is due or out  */
@@ -170,7 +171,8 @@ struct fab_pool {
 	enum fab_pool_at at; /* control's */
 	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
 	int fd;         /* control's: until the client has it */
-	struct list due_node; /* control's: an event is due */
+	uint64_t made_bytes;  /* control's: MAKING: pages that are there */
+	struct list due_node; /* control's: MAKING, or an event is due */
 	struct fab_tx tx;     /* tcp: POOL_ADDED */
 	bool tx_busy;
 };
@@ -300,7 +302,9 @@ void fab__stall_watch(struct fab__session *s);
 /* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
 
 #define FAB_LISTENERS_MAX  8u
-#define FAB_HELLOS_MAX     32u
+#define FAB_HELLOS_MAX     256u
+#define FAB_BACKLOG        1024 /* connections that wait in the kernel; it may allow fewer */
+#define FAB_BUSY_MS        100u /* a client whose hello is turned out comes back after so long */
 #define FAB_HELLO_GRACE_NS UINT64_C(500000000) /* nobody is turned out for others before */
 #define FAB_REFUSALS_MAX   8u
 #define FAB_CORES_MAX      64u
@@ -379,6 +383,7 @@ struct fab_control {              /* one for all cores */
 	uint32_t listener_count;
 	struct fab_guest guests[FAB_HELLOS_MAX];
 	struct list pools_due;
+	struct list pools_making;
 	struct fab_rdma_server rdma;
 	uint64_t now_ns;                              /* of the last step */
 	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
@@ -496,6 +501,8 @@ must_check bool fab__control_alone(struct fab_server *srv, const struct fab_hell
 void fab__control_input(struct fab__session *s);
 void fab__control_lost(struct fab__session *s); /* its peer is gone */
 void fab__control_messages(struct fab_server *srv);
+/* Makes a few more pages of the pools that clients wait for. */
+void fab__control_pools_step(struct fab_server *srv);
 must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);
 

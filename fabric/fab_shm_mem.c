@@ -2,9 +2,10 @@
 /*
  * Memory that two processes share, and how it changes hands.
  *
- * The appliance makes every memfd: sized, its pages present, sealed against shrinking
- * and growing, so that no client can make a page disappear under the appliance's feet
- * (a hole that is punched reads as zeros and harms who punched it).
+ * The appliance makes every memfd: sized, sealed against shrinking and growing, so that no client
+ * can make a page disappear under the appliance's feet (a hole that is punched reads as zeros and
+ * harms who punched it).  Making a page costs a microsecond or more, so large memory is populated
+ * piece by piece, by its owner's leave: fab_control_session.c.
  */
 #include "fabric/fab_internal.h"
 
@@ -63,10 +64,6 @@ int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd_out, void *
 		goto close_fd;
 	/* Before the first page: only a wish, kernels may be built or set not to. */
 	(void)madvise(*memory, size_bytes, MADV_HUGEPAGE);
-	if (madvise(*memory, size_bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-		err = -errno;
-		goto unmap;
-	}
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
 		err = -errno;
 		goto unmap;
@@ -81,7 +78,14 @@ close_fd:
 	return err;
 }
 
-int fab__memfd_map(int fd, uint64_t size_bytes, void **memory)
+int fab__memory_populate(void *memory, uint64_t size_bytes)
+{
+	if (madvise(memory, size_bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+		return 0; /* EINVAL: a kernel before 5.14; the first touch does it there */
+	return -errno;
+}
+
+int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **memory)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -94,8 +98,8 @@ int fab__memfd_map(int fd, uint64_t size_bytes, void **memory)
 	err = map_aligned(fd, size_bytes, memory);
 	if (err)
 		return err;
-	/* The pages are there; this only saves the faults of the first touch. */
-	(void)madvise(*memory, size_bytes, MADV_POPULATE_WRITE);
+	/* Only saves the faults of the first touch. */
+	(void)!fab__memory_populate(*memory, populate_bytes);
 	return 0;
 }
 

@@ -252,6 +252,33 @@ BOTH(a_crowd_that_never_leaves_does_not_keep_others_out)
 	fab_rig_end(&rig);
 }
 
+BOTH(who_is_turned_out_of_a_crowd_is_told_when_to_come_back)
+{
+	int fds[FAB_HELLOS_MAX + 1];
+	struct fab_hdr_wire w;
+	char heard[512] = { 0 };
+	bool eof;
+
+	begin(t);
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
+		fds[i] = dial_bare();
+	turns(20);
+	rig.now_ns += FAB_HELLO_GRACE_NS;
+	fds[FAB_HELLOS_MAX] = dial_bare();
+	turns(20);
+	cr_assert_geq(hear(fds[0], heard, sizeof(heard) - 1, &eof), (ssize_t)sizeof(w));
+	cr_assert(eof);
+	memcpy(&w, heard, sizeof(w));
+	cr_assert_eq(w.type, FAB_REFUSE);
+	cr_assert_eq((int32_t)le32_get(w.deadline), -EBUSY);
+	cr_assert_eq(le32_get(w.window_block), FAB_BUSY_MS);
+	cr_assert_not_null(strstr(heard + sizeof(w), "try again"));
+	for (uint32_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	neighbour_is_well();
+	fab_rig_end(&rig);
+}
+
 BOTH(a_wrong_key_gets_one_clear_line_on_both_sides)
 {
 	struct fab_connect_cfg cfg = { .key = fab_rig_key };

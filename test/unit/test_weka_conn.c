@@ -6,12 +6,15 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "client-lib/client_internal.h"
+#include "fabric/fab_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -45,6 +48,129 @@ static void start(const char *transport)
 	script_start(&server, transport);
 	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
 		     weka_error(NULL));
+}
+
+/* ---- what is had at the second try -------------------------------------------------------- */
+
+/* Stands before the server: the first connections are cut off, or told to come back. */
+struct door {
+	int fd;
+	int turned_away; /* so many */
+	bool says_busy;
+	_Atomic int knocks;
+	char behind[128];
+	char address[64];
+	pthread_t thread;
+};
+
+static void turn_away(int fd, bool says_busy)
+{
+	struct fab_hello hello = { .server = true };
+	const struct linger reset = { .l_onoff = 1 };
+
+	if (says_busy) {
+		fab__hello_refuse_busy(&hello, 30, "too many");
+		cr_assert_eq(send(fd, hello.out, hello.out_bytes, MSG_NOSIGNAL), hello.out_bytes);
+		shutdown(fd, SHUT_WR);
+		while (recv(fd, hello.in, sizeof(hello.in), 0) > 0)
+			;
+	} else {
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	}
+	close(fd);
+}
+
+/* Carries bytes between the two until either has gone. */
+static void carry(int a, int b)
+{
+	struct pollfd p[2] = { { .fd = a, .events = POLLIN }, { .fd = b, .events = POLLIN } };
+	char bytes[4096];
+
+	while (poll(p, 2, -1) > 0)
+		for (int i = 0; i < 2; i++) {
+			ssize_t got;
+
+			if (!p[i].revents)
+				continue;
+			got = recv(p[i].fd, bytes, sizeof(bytes), 0);
+			if (got <= 0 || send(p[!i].fd, bytes, (size_t)got, MSG_NOSIGNAL) != got) {
+				close(a);
+				close(b);
+				return;
+			}
+		}
+}
+
+static void *door_main(void *arg)
+{
+	struct door *d = arg;
+	struct fab_addr addr;
+	char why[FAB_WHY_MAX];
+	int fd;
+
+	for (;;) {
+		int in = accept(d->fd, NULL, NULL);
+
+		if (in < 0)
+			return NULL;
+		if (atomic_fetch_add(&d->knocks, 1) < d->turned_away) {
+			turn_away(in, d->says_busy);
+			continue;
+		}
+		cr_assert_eq(fab__addr_parse(&addr, d->behind, why), 0);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		cr_assert_eq(connect(fd, &addr.sa, addr.bytes), 0);
+		carry(in, fd);
+	}
+}
+
+static void door_open(struct door *d)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(in);
+
+	script_start(&server, "tcp");
+	snprintf(d->behind, sizeof(d->behind), "%s", server.address);
+	d->fd = socket(AF_INET, SOCK_STREAM, 0);
+	cr_assert_eq(bind(d->fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	cr_assert_eq(listen(d->fd, 16), 0);
+	cr_assert_eq(getsockname(d->fd, (struct sockaddr *)&in, &bytes), 0);
+	snprintf(d->address, sizeof(d->address), "tcp://127.0.0.1:%u", ntohs(in.sin_port));
+	cr_assert_eq(pthread_create(&d->thread, NULL, door_main, d), 0);
+}
+
+static void connects_after(int turned_away, bool says_busy)
+{
+	static struct door d;
+
+	d = (struct door){ .turned_away = turned_away, .says_busy = says_busy };
+	door_open(&d);
+	options.lanes = 1;
+	cr_assert_eq(weka_connect(d.address, &key, &options, &client), 0, "%s", weka_error(NULL));
+	cr_assert_eq(atomic_load(&d.knocks), turned_away + 1);
+}
+
+Test(weka_conn, a_connection_that_is_cut_off_in_the_hello_is_tried_again)
+{
+	connects_after(3, false);
+}
+
+Test(weka_conn, an_appliance_that_is_busy_is_asked_again)
+{
+	connects_after(3, true);
+}
+
+Test(weka_conn, who_is_cut_off_all_the_time_is_told_why)
+{
+	static struct door d = { .turned_away = 1000000 };
+
+	door_open(&d);
+	options.connect_timeout_ns = 300 * NS_PER_MS;
+	cr_assert_eq(weka_connect(d.address, &key, &options, &client), -ECONNRESET, "%s",
+		     weka_error(NULL));
+	cr_assert(strstr(weka_error(NULL), "300 ms"), "%s", weka_error(NULL));
+	cr_assert_gt(atomic_load(&d.knocks), 1);
 }
 
 /* ---- what cannot be had ----------------------------------------------------------------- */
