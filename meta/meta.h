@@ -701,6 +701,7 @@ struct meta_scrub_stat {
 	uint64_t bad_pages, bad_blocks;
 	uint64_t last_bad_pages, last_bad_blocks;
 	uint64_t position_permille; /* of the round */
+	uint64_t heads_mended;      /* headers of zones that were damaged and written again */
 };
 
 struct meta_scrub;

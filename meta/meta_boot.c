@@ -3,12 +3,13 @@
  * Mount, as stages.  Each sends a bounded number of reads or writes and is looked at again when
  * all of them are back.
  *
- *   superblocks -> roots -> zone headers -> log, looked at -> damaged copies, mended -> set of
- *   drives, settled (meta_drives.c) -> claim -> trees, counted -> log, replayed -> everything in
- *   roots -> a log of our own -> roots that name it -> serving
+ *   superblocks -> roots -> zone headers -> log, looked at -> trees, counted -> damaged copies,
+ *   mended -> set of drives, settled (meta_drives.c) -> claim -> log, replayed -> everything in
+ *   roots -> a log of our own -> roots that name it -> headers that were lost (meta_heads.c) ->
+ *   serving
  *
- *  (1) Nothing is written before the log has been looked at and found whole: a mount that is
- *      refused has changed nothing.
+ *  (1) Nothing is written before the log has been looked at and found whole, and the trees counted:
+ *      a mount that is refused has changed nothing.
  *  (2) claim: the root of shard 0 is written again with the number of this mount, before any page
  *      is.  So no two mounts use the same number, and no two pages the same {place, generation}.
  *  (3) The old log's zones are not used again before all roots name the new log.  A crash in
@@ -16,8 +17,8 @@
  *      again (nothing is in the new one yet), and each root skips what it has.  The new one's zones
  *      stay until then, too: after another such crash it may be the oldest that a root names.
  *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
- *      both are gone the mount is refused, by name: no crash does that, for the two are never
- *      written at the same time, and the damaged one first.
+ *      both are gone the mount is refused, by name, but for the header of a zone (meta_heads.c): no
+ *      crash does that, for the two are never written at the same time, and the damaged one first.
  *  (5) A store of which any copy of a superblock says that it is not for this program is left
  *      alone.
  */
@@ -141,6 +142,15 @@ void meta__boot_note(struct meta *m, const char *fmt, ...)
 	va_end(args);
 }
 
+/* What is damaged for good can still be read, if not mounted. */
+static void name_salvage(struct meta *m)
+{
+	const size_t used = strlen(m->error);
+
+	(void)snprintf(m->error + used, sizeof(m->error) - used,
+		       "; to save what is whole, type: wekactl check --salvage DIR");
+}
+
 void meta__boot_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__boot *b = m->boot;
@@ -205,6 +215,8 @@ bool meta__boot_turn(struct meta *m)
 	over = meta_op_poll(m); /* runs what waited for pages */
 	ASSERT(over == NULL);   /* nobody else's is there */
 	if (!meta__boot_run(m, &rc)) {
+		if (rc == -EUCLEAN)
+			name_salvage(m);
 		b->status = rc;
 		b->stage = NULL;
 		forget(b);
@@ -326,8 +338,6 @@ void meta_mount_start(struct meta *m)
 
 /* ---- roots ----------------------------------------------------------------- */
 
-static int mount_zones(struct meta *m);
-
 /* A shard's newest valid root is what it goes on from. */
 static void root_take(struct meta *m, uint32_t slot, const struct meta__root_seen *r)
 {
@@ -415,7 +425,7 @@ static int mount_roots(struct meta *m)
 	if (b->step == 2) {
 		err = roots_agree(m);
 		if (!err)
-			meta__boot_next(m, mount_zones);
+			meta__boot_next(m, meta__heads_read);
 		return err;
 	}
 	b->count = min_u32(META__BOOT_BLOCKS, area - b->at);
@@ -427,88 +437,7 @@ static int mount_roots(struct meta *m)
 	return 0;
 }
 
-/* ---- zone headers ---------------------------------------------------------- */
-
-/* Of two copies that are whole the newer one counts: a crash came between them. */
-static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
-		     struct meta__zone_seen *out)
-{
-	const struct meta__geo *g = &m->boot->geo;
-	uint32_t found = 0, bad = 0;
-
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		const struct meta_io *io = &x[copy].io;
-		struct meta__zone_seen seen;
-
-		if (io->status || meta__zone_parse(io->buf, m->uuid, zone, &seen) != 0) {
-			meta__zone_at(m, zone)->head_first = (uint8_t)copy; /* meta_super.c (2) */
-			meta__boot_note(m,
-					"drive %u block %llu: a copy of the header of zone %u is "
-					"damaged, or torn by a crash; written again from the other",
-					io->drive, (unsigned long long)io->block, zone);
-			bad = copy;
-		} else if (found++ == 0 || seen.incarnation > out->incarnation) {
-			*out = seen;
-		}
-	}
-	if (found == 1)
-		meta__mend_want(m, meta__geo_zone_head(g, zone, bad ^ 1),
-				meta__geo_zone_head(g, zone, bad), zone);
-	if (found)
-		return 0;
-	return meta__boot_fail(m, -EUCLEAN, "drive %u block %llu: header of zone %u damaged",
-			       x->io.drive, (unsigned long long)x->io.block, zone);
-}
-
-/* x: of both copies. */
-static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
-{
-	struct meta__boot *b = m->boot;
-	struct meta__zone_seen seen = { 0 };
-	int err = zone_pick(m, zone, x, &seen);
-
-	if (err)
-		return err;
-	meta__zone_at(m, zone)->incarnation = seen.incarnation;
-	b->head_kind[zone] = (uint8_t)seen.kind;
-	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
-		return meta__boot_fail(m, -EUCLEAN,
-				       "roots are to be in zone %u, which is not for them", zone);
-	if (seen.kind == META__ZONE_LOG)
-		meta__replay_take(m, &seen);
-	return 0;
-}
-
-static int mount_zones(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	int err = 0;
-
-	for (uint32_t i = 0; b->sent && !err && i < b->count; i++)
-		err = zone_take(m, b->at + i, &b->io[2 * i]);
-	if (err)
-		return err;
-	if (b->sent)
-		b->at += b->count;
-	while (b->at < b->geo.nzones && !meta__geo_zone_there(&b->geo, b->at))
-		b->at++;
-	if (b->at == b->geo.nzones) {
-		meta__boot_next(m, meta__replay_scan);
-		return 0;
-	}
-	for (b->count = 1; b->count < META__BOOT_BLOCKS / 2; b->count++)
-		if (b->at + b->count == b->geo.nzones ||
-		    !meta__geo_zone_there(&b->geo, b->at + b->count))
-			break;
-	for (uint32_t i = 0; i < 2 * b->count; i++)
-		meta__boot_io(m, META_IO_READ, meta__geo_zone_head(&b->geo, b->at + i / 2, i & 1),
-			      1, i);
-	return 0;
-}
-
 /* ---- claim (2) ------------------------------------------------------------- */
-
-static int mount_count(struct meta *m);
 
 static struct meta__root root_now(const struct meta *m, uint32_t shard)
 {
@@ -568,7 +497,7 @@ static int claim(struct meta *m)
 	if (err != -EALREADY)
 		return err;
 	m->boot->claims = false;
-	meta__boot_next(m, mount_count);
+	meta__boot_next(m, meta__replay_begin);
 	return 0;
 }
 
@@ -615,7 +544,7 @@ int meta__boot_claim(struct meta *m)
 /* A page, or data, lives in a zone whose header says that it is for such. */
 static int zone_of_kind(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
-	if (m->boot->head_kind[zone] != kind)
+	if (!meta__heads_adopt(m, zone, kind))
 		return meta__boot_fail(m, -EUCLEAN,
 				       "shard %u: something lives in zone %u, which is not for it",
 				       m->boot->at, zone);
@@ -687,14 +616,14 @@ static int count_event(struct meta *m, enum meta__walk_event event)
 }
 
 /* at: shard. */
-static int mount_count(struct meta *m)
+int meta__boot_count(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	enum meta__walk_event event;
 	int err;
 
 	if (b->at == m->nshards) {
-		meta__boot_next(m, meta__replay_begin);
+		meta__boot_next(m, meta__heads_judge);
 		return 0;
 	}
 	if (b->step == 0) {
@@ -776,7 +705,7 @@ static int name_log(struct meta *m)
 
 	if (err != -EALREADY)
 		return err;
-	meta__boot_next(m, meta__boot_serve);
+	meta__boot_next(m, meta__heads_write);
 	return 0;
 }
 

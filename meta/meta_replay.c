@@ -245,7 +245,7 @@ static int hold_zone(struct meta *m, const struct meta__mut *mut)
 	if (meta__key_dir(key) || meta__key_class(key) != META__CLASS_ZONE)
 		return 0;
 	zone = meta__zone_of_key(m, key);
-	if (zone == META__ZONE_NONE || m->boot->head_kind[zone] != META__ZONE_DATA ||
+	if (zone == META__ZONE_NONE || !meta__heads_adopt(m, zone, META__ZONE_DATA) ||
 	    (!mut->del && mut->value_len != sizeof(le64)))
 		return meta__boot_fail(m, -EUCLEAN, "log block %llu names a zone that is not one",
 				       (unsigned long long)m->boot->head.seq);
@@ -350,6 +350,7 @@ static int look_at_block(struct meta *m)
 	b->durable = max_u64(b->durable, h->durable);
 	b->trim = max_u64(b->trim, h->trim);
 	span->last_seq = max_u64(span->last_seq, h->seq);
+	span->end = max_u32(span->end, b->block_at + b->chunk_at + h->nblocks);
 	err = run_add(m, h->seq);
 	return err ? err : look_at_records(m);
 }
@@ -364,6 +365,8 @@ static void drop_spans(struct meta *m)
 		const struct group g = group_of(b);
 
 		for (uint32_t i = 0; i < g.count; i++, b->span_at++) {
+			if (b->span[b->span_at].stale)
+				continue;
 			if (g.last < b->first)
 				meta__zone_give_log(m, b->span[b->span_at].zone);
 			else
@@ -371,6 +374,23 @@ static void drop_spans(struct meta *m)
 		}
 	}
 	b->span_count = kept;
+}
+
+/* How far the newest zone of the log is filled: what meta_heads.c (4) goes by. */
+static void note_end(struct meta__boot *b)
+{
+	uint32_t i = b->span_count;
+
+	b->log_end = UINT32_MAX;
+	while (i > 0 && b->span[i - 1].stale)
+		i--;
+	if (i == 0)
+		return;
+	b->span_at = i - 1;
+	b->log_end = b->span[i - 1].end;
+	b->log_pair = group_of(b).count > 1;
+	if (b->log_pair)
+		b->log_end = max_u32(b->log_end, b->span[i - 2].end);
 }
 
 /* What must be there, is it?  (1), (2) */
@@ -388,9 +408,11 @@ static int judge(struct meta *m)
 		return meta__boot_fail(
 			m, -EUCLEAN, "log block %llu is damaged or missing, and %llu was durable",
 			(unsigned long long)b->last + 1, (unsigned long long)b->must);
+	note_end(b);
 	drop_spans(m);
+	b->log_judged = true;
 	meta__log_replaying(m, b->log_epoch, b->log_base, b->last);
-	meta__boot_next(m, meta__boot_claim);
+	meta__boot_next(m, meta__boot_count);
 	return 0;
 }
 

@@ -194,10 +194,14 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 {
 	ASSERT(s->reading);
 	s->reading = false;
-	if (s->reading_page)
+	if (s->reading_head) {
+		s->reading_head = false;
+		meta__scrub_head_done(s, bytes, status);
+	} else if (s->reading_page) {
 		meta__scrub_page_done(s, bytes, status);
-	else
+	} else {
 		blocks_done(s, bytes, status);
+	}
 }
 
 /* ---- the round ---------------------------------------------------------------------- */
@@ -259,6 +263,7 @@ static void round_begin(struct meta_scrub *s)
 	s->shard = 0;
 	s->lost_count = 0;
 	s->stat.bad_pages = s->stat.bad_blocks = 0;
+	meta__scrub_heads_begin(s);
 	go_to(s, &first);
 	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* what is good is read again */
 		s->page[i].baddr = s->page[i].seen_baddr = 0;
@@ -279,6 +284,8 @@ static enum meta_scrub_next round_end(struct meta_scrub *s)
 		s->has_line = false;
 		return META_SCRUB_FOUND;
 	}
+	if (!s->heads.done)
+		return meta__scrub_heads_step(s);
 	s->in_round = s->names_only = false;
 	s->stat.rounds++;
 	s->stat.last_bad_pages = s->stat.bad_pages;

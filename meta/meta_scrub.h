@@ -59,6 +59,21 @@ struct meta__scrub_naming {
 	char path[META__SCRUB_PATH];
 };
 
+/* Headers of zones. */
+struct meta__scrub_heads {
+	bool done;       /* of this round */
+	uint32_t zone;   /* the next one  */
+	uint64_t looked; /* zones, in this round */
+	uint64_t blocks; /* stat.blocks when it began */
+	uint32_t copy;   /* that is read next */
+	uint32_t fails;
+	bool mends; /* it is being written */
+	bool unreadable;
+	bool whole[2];
+	struct meta__zone_seen seen[2];
+	uint64_t incarnation; /* before the first read */
+};
+
 struct meta_scrub {
 	struct meta *m;
 	struct meta__scrub_page page[META_PAGE_LEVELS_MAX];
@@ -70,7 +85,7 @@ struct meta_scrub {
 	uint32_t block;
 	uint32_t single_until; /* blocks below are read one by one: one of them cannot be */
 	/* what is being read */
-	bool reading, reading_page;
+	bool reading, reading_page, reading_head;
 	struct meta_run run;
 	struct meta__page_want want;
 	uint32_t crc[META_SCRUB_BLOCKS_MAX];
@@ -78,6 +93,7 @@ struct meta_scrub {
 	uint64_t doubt_baddr;
 	uint32_t doubt_crc, doubt_fails;
 	bool doubt_unreadable;
+	struct meta__scrub_heads heads;
 	struct meta__scrub_naming naming;
 	struct meta__scrub_bad lost[META__SCRUB_LOST];
 	uint32_t lost_count;
@@ -104,6 +120,13 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status);
 
 /* Found; said once, by name. */
 void meta__scrub_found(struct meta_scrub *s, const struct meta__scrub_bad *bad, uint64_t id);
+
+/* ---- meta_scrub_heads.c ------------------------------------------------------------- */
+
+void meta__scrub_heads_begin(struct meta_scrub *s);
+/* One step, until heads.done. */
+enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s);
+void meta__scrub_head_done(struct meta_scrub *s, const void *bytes, int status);
 
 /* ---- meta_scrub_name.c -------------------------------------------------------------- */
 

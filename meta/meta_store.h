@@ -168,6 +168,7 @@ enum meta__zone_state {
 	ZONE_FROZEN,
 	ZONE_LEAVING,
 	ZONE_TELLING, /* its drive is being told that it holds nothing */
+	ZONE_MENDING, /* free, and its header is being written as it was */
 	ZONE_GONE,    /* its drive is: for ever */
 };
 
@@ -181,7 +182,12 @@ struct meta__zone {
 	uint8_t kind;
 	uint8_t state;
 	uint8_t head_first; /* copy of its header that is written first                */
+	bool head_lost;     /* mount: no copy of it is whole                           */
+	bool mending;       /* it is being written as it was (meta_zone_mend.c)        */
+	bool mend_failed;   /* ... which could not be done: not tried again            */
+	bool freed;         /* ... and the zone is free when that is over              */
 	bool stuck; /* collection could not empty it: not tried again before a page of it dies */
+	uint64_t order;  /* as in its header */
 	uint64_t closed; /* epoch in which its last place was given out */
 	uint64_t tried;  /* ... in which its pages were last moved from a drive that drains */
 	bool moved;      /* of data: opened for what collection moves */
@@ -207,8 +213,10 @@ struct meta__supply {
 
 struct meta__zone_io {
 	struct meta__io x;
-	uint32_t zone; /* META__ZONE_NONE: idle */
-	bool second;   /* copy that is being written */
+	uint32_t zone;  /* META__ZONE_NONE: idle */
+	bool second;    /* copy that is being written */
+	bool mends;     /* the header of a zone that has one: */
+	uint8_t copies; /* ... those that are to be written yet, by bits */
 };
 
 /* Of one drive. */
@@ -258,6 +266,7 @@ struct meta__zones {
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
 	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
+	uint64_t mended;                /* headers that were damaged */
 	struct meta__zone_io io[META__ZONE_IOS];
 };
 
@@ -303,6 +312,16 @@ uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
 /* ... and these collection keeps free of everything that it can. */
 uint32_t meta__zones_kept(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
+
+/* ---- meta_zone_mend.c ---------------------------------------------------- */
+
+/* Write these copies of a header (by bits), which say what the zone is.  False: not now. */
+struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z); /* NULL: none */
+void meta__zone_freed(struct meta *m, uint32_t zone);            /* nothing lives there any more */
+bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies);
+void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
+/* What a header says that the store serves by. */
+struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
 
 /* ---- meta_tell.c --------------------------------------------------------- */
 
@@ -374,6 +393,8 @@ struct meta__log_span { /* a zone of the log that is being scanned */
 	uint32_t zone;
 	uint64_t order, oldest_order;
 	uint64_t last_seq;       /* of the blocks found in it; 0: none */
+	uint32_t end;            /* block behind the last one found    */
+	bool stale;              /* its zone is something else by now  */
 	bool unread;             /* some of it cannot be, and nobody knows what is there */
 	uint64_t counted, count; /* replay: how many of those that must be there, and the last */
 };
@@ -447,6 +468,7 @@ struct meta__boot {
 	uint64_t mount_max;                /* highest number of a mount that was seen */
 	struct meta__boot_root *root_seen; /* by shard */
 	uint8_t *head_kind;                /* by zone: as its header says */
+	uint32_t lost_heads, lost_first;   /* zones of which no header is whole (meta_heads.c) */
 	/* the log that is replayed */
 	uint64_t log_epoch, log_base, log_known; /* log_known: roots say that it was durable */
 	struct meta__log_span *span;
@@ -455,6 +477,9 @@ struct meta__boot {
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
 	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
 	uint64_t durable, trim;
+	bool log_judged;           /* what must be there is */
+	uint32_t log_end;          /* block behind the last one of its newest zone, */
+	bool log_pair;             /* ... of which there are two */
 	struct meta__seq_run *run; /* in order; as many as there are gaps, and one */
 	uint32_t run_count, run_max;
 	uint64_t first, last; /* to be replayed */
@@ -489,6 +514,13 @@ int meta__boot_settle(struct meta *m);
 int meta__boot_settled(struct meta *m); /* 0: all trees are in durable roots */
 int meta__boot_serve(struct meta *m);
 int meta__boot_claim(struct meta *m);
+int meta__boot_count(struct meta *m); /* mount: the trees */
+/* meta_heads.c, stages of a mount: headers of zones, and those that no copy of is whole. */
+int meta__heads_read(struct meta *m);
+int meta__heads_judge(struct meta *m);
+int meta__heads_write(struct meta *m);
+/* Something of this kind is said to be in the zone.  False: its header says that it is not. */
+bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
 /* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */
 void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone);
 int meta__mend(struct meta *m);

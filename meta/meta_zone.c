@@ -95,17 +95,30 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 	z->free_total += meta__drive_serves(m, drive); /* (5) */
 }
 
+/* Not while its header is being written: nobody else may write that then. */
+static bool is_late(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	at->freed = at->mending;
+	return at->mending;
+}
+
 static void set_free(struct meta *m, uint32_t zone)
 {
+	if (is_late(m, zone))
+		return;
 	set_free_in(m, zone, &m->zones->free[drive_of(m, zone)]);
 }
 
 /* It was in use: its drive may be told. */
-static void set_freed(struct meta *m, uint32_t zone)
+void meta__zone_freed(struct meta *m, uint32_t zone)
 {
 	struct meta__zones *z = m->zones;
 	const uint32_t drive = drive_of(m, zone);
 
+	if (is_late(m, zone))
+		return;
 	set_free_in(m, zone, meta__tell_wanted(m, drive) ? &z->fresh[drive] : &z->free[drive]);
 }
 
@@ -451,7 +464,7 @@ void meta__zone_hold(struct meta *m, uint32_t zone, bool hold)
 
 /* ---- opening: the header, durable before use (1) --------------------------- */
 
-static struct meta__zone_io *io_idle(struct meta__zones *z)
+struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z)
 {
 	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
 		if (z->io[i].zone == META__ZONE_NONE)
@@ -492,7 +505,7 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
-	struct meta__zone_io *io = io_idle(z);
+	struct meta__zone_io *io = meta__zone_io_idle(z);
 	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
 
 	if (!io)
@@ -507,6 +520,7 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->log_order += !log_has_begun(z); /* (6) */
 		head.order = z->log_order;
 		head.oldest_order = z->log_oldest;
+		at->order = head.order;
 		z->log_opening++;
 		z->log_count++;
 	}
@@ -548,6 +562,10 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	struct meta__zone *at = meta__zone_at(m, io->zone);
 	uint32_t zone = io->zone;
 
+	if (io->mends) {
+		meta__zone_mend_done(m, io);
+		return;
+	}
 	ASSERT(at->state == ZONE_OPENING);
 	if (!x->io.status && !io->second) {
 		io->second = true;
@@ -561,6 +579,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 		meta__fail(m);
 		return; /* stays OPENING: nobody ever writes there */
 	}
+	at->head_lost = at->mend_failed = false;
 	at->state = ZONE_READY;
 	at->used = 1;
 	meta__supply_ready(m, zone);
@@ -660,7 +679,7 @@ void meta__zone_give_log(struct meta *m, uint32_t zone)
 	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
 	ASSERT(m->zones->log_count > 0);
 	m->zones->log_count--;
-	set_freed(m, zone);
+	meta__zone_freed(m, zone);
 }
 
 /* ---- read epochs ------------------------------------------------------- */
@@ -763,7 +782,7 @@ void meta__zone_turn(struct meta *m)
 			break; /* they leave in the order in which they came */
 		ASSERT(at->live == 0 && at->pending == 0); /* (2) */
 		list_del(&at->link);
-		set_freed(m, (uint32_t)(at - z->zone));
+		meta__zone_freed(m, (uint32_t)(at - z->zone));
 	}
 	meta__supply_turn(m);
 }

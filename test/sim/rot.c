@@ -23,7 +23,8 @@
  *   anything else     nothing changes: mount, every byte, a clean check, a silent scrub
  *
  * Besides, now and then both copies of a root, a header, or a block of the log: the mount is
- * refused and names them.
+ * refused and names them.  But for a header, where what the zone holds is known without it: the
+ * mount goes on, names it, and everything is as it was.
  * Where it is refused, salvage (meta_salvage.c) brings back what has nothing there, as it was;
  * after a page it calls nothing proven that is not so.  After the log, paths that a record touches
  * are not judged; nor is what is told of the loss after both copies of something.
@@ -56,7 +57,7 @@ static struct {
 	uint64_t bits, blocks, mounts_refused, reads_refused, saved[ROT_OTHER + 1];
 } counts[ROT_LIVES];
 static struct {
-	uint64_t done, saved[ROT_OTHER + 1];
+	uint64_t done, mounted, saved[ROT_OTHER + 1];
 } pairs; /* both copies of a root, of a header, or of a block of the log */
 
 static struct {
@@ -334,19 +335,24 @@ static uint64_t twin_of(const struct rot_owner *o)
 	return 0;
 }
 
-/* Both copies are gone: a refusal that names them, with nothing written, and what is left saved. */
+/* Both copies are gone: a refusal that names them, with nothing written, and what is left saved;
+ * or, of a header, nothing is lost. */
 static bool judge_pair(const struct rot_owner *o)
 {
 	static struct rot_salvage saved;
 	char text[80];
 
+	(void)snprintf(text, sizeof(text), "both copies of the header of zone %u are damaged",
+		       o->zone);
+	if (o->life == ROT_HEADER && !got.mount) {
+		pairs.mounted++;
+		return nothing_else(NULL) && names(got.said, text, "the mount");
+	}
 	if (o->life == ROT_ROOT)
 		(void)snprintf(text, sizeof(text), "shard %u: both copies of a root", o->shard);
 	else if (o->life == ROT_LOG)
 		(void)snprintf(text, sizeof(text), "log block %llu is damaged",
 			       (unsigned long long)o->seq);
-	else
-		(void)snprintf(text, sizeof(text), "header of zone %u damaged", o->zone);
 	if (!got.mount || box.writes)
 		return sim_wrong("both copies are damaged: mounted, or written to");
 	if (!names(got.said, text, "the mount"))
@@ -484,9 +490,10 @@ int main(int argc, char **argv)
 			       (unsigned long long)counts[i].saved[ROT_OLDER],
 			       (unsigned long long)counts[i].saved[ROT_LOST],
 			       (unsigned long long)counts[i].saved[ROT_OTHER]);
-	printf("# both copies: %llu roots, headers or log blocks refused; "
-	       "salvage: %llu paths as they were, %llu in doubt, %llu lost, %llu as before\n",
-	       (unsigned long long)pairs.done, (unsigned long long)pairs.saved[ROT_SAVED],
+	printf("# both copies: %llu roots, headers or log blocks, %llu headers of which are no "
+	       "loss; salvage: %llu paths as they were, %llu in doubt, %llu lost, %llu as before\n",
+	       (unsigned long long)pairs.done, (unsigned long long)pairs.mounted,
+	       (unsigned long long)pairs.saved[ROT_SAVED],
 	       (unsigned long long)pairs.saved[ROT_OLDER],
 	       (unsigned long long)pairs.saved[ROT_LOST],
 	       (unsigned long long)pairs.saved[ROT_OTHER]);

@@ -365,7 +365,7 @@ bool sim_heads_hold(struct sim_world *w, const struct meta *m)
 		struct meta__zone_seen seen;
 
 		if (zone->state == ZONE_FREE || zone->state == ZONE_TELLING ||
-		    zone->state == ZONE_OPENING)
+		    zone->state == ZONE_MENDING || zone->state == ZONE_OPENING)
 			continue;
 		if (meta__zone_parse(block_at(w, baddr), m->uuid, i / 2, &seen) ||
 		    seen.incarnation != zone->incarnation)

@@ -371,6 +371,15 @@ static void change_something(uint64_t i)
 		(void)rig_put(&r, path, (uint32_t)rand_below(&r.rand, 20), i);
 }
 
+static bool is_head(struct meta_run run)
+{
+	const struct meta__geo *g = &r.m->zones->geo;
+	const uint32_t zone = meta__zone_of(r.m, run.baddr);
+
+	return run.baddr == meta__geo_zone_head(g, zone, 0) ||
+	       run.baddr == meta__geo_zone_head(g, zone, 1);
+}
+
 /* What is to be read is read later, often when its zone is another's already. */
 static void read_late(struct meta_run run, uint64_t i)
 {
@@ -400,7 +409,12 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 
 		switch (meta_scrub_next(scrub, &run)) {
 		case META_SCRUB_READ:
-			read_late(run, i);
+			if (is_head(run)) {
+				meta_scrub_done(scrub, bytes, read_run(run));
+				i--; /* this is about what lives in zones */
+			} else {
+				read_late(run, i);
+			}
 			break;
 		case META_SCRUB_FOUND:
 			cr_assert_fail("%s", meta_scrub_line(scrub));

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The headers of zones at mount, and what is done where both copies of one are damaged.
+ *
+ *   headers read --> zones without one: does log lie there? --> log read --> trees counted -->
+ *   what is such a zone, and may the mount go on? --> ... all roots name the new log --> their
+ *   headers written --> serving
+ *
+ * A zone of which no header is whole holds data or pages if the index or a record of the log says
+ * so, and a copy of the roots if the superblock does.  It holds log if a block of this log is found
+ * in it.  Else nothing in it counts, if the log cannot have gone on there unseen.
+ *
+ *  (1) A mount that is refused for such a zone has written nothing.
+ *  (2) Such a zone is not used before all roots name the new log: an older log that a later mount
+ *      needs may lie there.  Nor is its header written before that.
+ *  (3) A header is written in place only where no copy of it is whole, or from the other copy
+ *      (meta_mend.c), or while the store serves with what it said before (meta_zone_mend.c).  One
+ *      copy is durable before the other is written.  So a power cut leaves the header as it was, or
+ *      whole.
+ *  (4) The log leaves a zone only when that has no room for the largest record, when a drive is
+ *      drained, or for a pair of zones.  Of a pair that lies on two drives one header is whole, or
+ *      zones of both drives are lost.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEAD_LOST 0xffu /* in head_kind[]: nothing has said yet what the zone holds */
+
+static void no_head(struct meta *m, uint32_t zone)
+{
+	struct meta__boot *b = m->boot;
+
+	if (b->lost_heads++ == 0)
+		b->lost_first = zone;
+	meta__zone_at(m, zone)->head_lost = true;
+	b->head_kind[zone] =
+		meta__geo_zone_roots(&b->geo, zone) ? (uint8_t)META__ZONE_ROOT : HEAD_LOST;
+}
+
+/* This says more than a copy that is damaged. */
+static void note_lost(struct meta *m, const char *what)
+{
+	struct meta__boot *b = m->boot;
+	const uint64_t at = meta__geo_zone_head(&b->geo, b->lost_first, 0);
+	char more[40] = "";
+
+	if (b->lost_heads > 1)
+		(void)snprintf(more, sizeof(more), ", and of %u more,", b->lost_heads - 1);
+	b->note[0] = '\0';
+	meta__boot_note(m, "drive %u block %llu: both copies of the header of zone %u%s are %s",
+			META_BADDR_DRIVE(at), (unsigned long long)META_BADDR_BLOCK(at),
+			b->lost_first, more, what);
+}
+
+/* Nobody knows what a block holds that may be readable tomorrow. */
+static bool may_be_whole(const struct meta__io *x)
+{
+	return x->io.status && x->io.status != -ENODATA;
+}
+
+/* Of two copies that are whole the newer one counts: a crash came between them. */
+static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
+		     struct meta__zone_seen *out)
+{
+	const struct meta__geo *g = &m->boot->geo;
+	uint32_t found = 0, bad = 0;
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const struct meta_io *io = &x[copy].io;
+		struct meta__zone_seen seen;
+
+		if (io->status || meta__zone_parse(io->buf, m->uuid, zone, &seen) != 0) {
+			meta__zone_at(m, zone)->head_first = (uint8_t)copy; /* meta_super.c (2) */
+			meta__boot_note(m,
+					"drive %u block %llu: a copy of the header of zone %u is "
+					"damaged, or torn by a crash; written again from the other",
+					io->drive, (unsigned long long)io->block, zone);
+			bad = copy;
+		} else if (found++ == 0 || seen.incarnation > out->incarnation) {
+			*out = seen;
+		}
+	}
+	if (found == 1)
+		meta__mend_want(m, meta__geo_zone_head(g, zone, bad ^ 1),
+				meta__geo_zone_head(g, zone, bad), zone);
+	if (found)
+		return 0;
+	if (may_be_whole(&x[0]) || may_be_whole(&x[1]))
+		return meta__boot_fail(m, -EIO,
+				       "drive %u block %llu: the header of zone %u cannot be read",
+				       x->io.drive, (unsigned long long)x->io.block, zone);
+	no_head(m, zone);
+	return -ENOENT;
+}
+
+/* x: of both copies. */
+static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__zone_seen seen = { 0 };
+	int err = zone_pick(m, zone, x, &seen);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	meta__zone_at(m, zone)->incarnation = seen.incarnation;
+	b->head_kind[zone] = (uint8_t)seen.kind;
+	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
+		return meta__boot_fail(m, -EUCLEAN,
+				       "roots are to be in zone %u, which is not for them", zone);
+	if (seen.kind == META__ZONE_LOG)
+		meta__replay_take(m, &seen);
+	return 0;
+}
+
+static int look(struct meta *m);
+
+int meta__heads_read(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = 0;
+
+	for (uint32_t i = 0; b->sent && !err && i < b->count; i++)
+		err = zone_take(m, b->at + i, &b->io[2 * i]);
+	if (err)
+		return err;
+	if (b->sent)
+		b->at += b->count;
+	while (b->at < b->geo.nzones && !meta__geo_zone_there(&b->geo, b->at))
+		b->at++;
+	if (b->at == b->geo.nzones) {
+		if (b->lost_heads)
+			note_lost(m, "damaged; written again from what the index says");
+		meta__boot_next(m, b->lost_heads ? look : meta__replay_scan);
+		return 0;
+	}
+	for (b->count = 1; b->count < META__BOOT_BLOCKS / 2; b->count++)
+		if (b->at + b->count == b->geo.nzones ||
+		    !meta__geo_zone_there(&b->geo, b->at + b->count))
+			break;
+	for (uint32_t i = 0; i < 2 * b->count; i++)
+		meta__boot_io(m, META_IO_READ, meta__geo_zone_head(&b->geo, b->at + i / 2, i & 1),
+			      1, i);
+	return 0;
+}
+
+/* ---- zones without a header: is log there? ---------------------------------------------- */
+
+static bool is_lost(const struct meta *m, uint32_t zone)
+{
+	return meta__zone_at(m, zone)->head_lost;
+}
+
+static void next_lost(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	while (b->at < b->geo.nzones && !is_lost(m, b->at))
+		b->at++;
+}
+
+/* Orders of zones that the log may need: of which headers tell, and those that may come behind. */
+static void orders(const struct meta__boot *b, uint64_t *oldest, uint64_t *newest)
+{
+	*oldest = 1;
+	*newest = 0;
+	for (uint32_t i = 0; i < b->span_count; i++) {
+		if (b->span[i].order <= *newest)
+			continue;
+		*newest = b->span[i].order;
+		*oldest = b->span[i].oldest_order;
+	}
+	*newest += b->lost_heads;
+}
+
+/* The order of the log zone whose block this is; 0: it is none of this log. */
+static uint64_t order_of(const struct meta *m, const void *block)
+{
+	const struct meta__boot *b = m->boot;
+	struct meta_log_disk d;
+	uint64_t oldest, newest;
+
+	memcpy(&d, block, sizeof(d));
+	if (le32_get(d.magic) != META__LOG_MAGIC || le64_get(d.epoch) != b->log_epoch)
+		return 0;
+	orders(b, &oldest, &newest);
+	for (uint64_t order = oldest; order <= newest; order++)
+		if (meta__log_peek(block, meta__log_tag(m, b->log_epoch, order)))
+			return order;
+	return 0;
+}
+
+static void found_log(struct meta *m, uint32_t zone, uint64_t order)
+{
+	const struct meta__zone_seen seen = {
+		.zone = zone, .kind = META__ZONE_LOG, .epoch = m->boot->log_epoch, .order = order
+	};
+
+	m->boot->head_kind[zone] = META__ZONE_LOG;
+	meta__replay_take(m, &seen);
+}
+
+/* at: zone; step: the next block of it. */
+static int look(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t i = 0; b->sent && i < b->count; i++) {
+		const struct meta_io *io = &b->io[i].io;
+		const uint64_t order = io->status ? 0 : order_of(m, io->buf);
+
+		if (order == 0 || b->head_kind[b->at] != HEAD_LOST)
+			continue;
+		found_log(m, b->at, order);
+		b->step = b->geo.zone_end;
+	}
+	next_lost(m);
+	if (b->step == 0)
+		b->step = 1;
+	if (b->at < b->geo.nzones && b->step >= b->geo.zone_end) {
+		b->at++;
+		b->step = 1;
+		next_lost(m);
+	}
+	if (b->at == b->geo.nzones) {
+		meta__boot_next(m, meta__replay_scan);
+		return 0;
+	}
+	b->count = min_u32(META__BOOT_BLOCKS, b->geo.zone_end - b->step);
+	for (uint32_t i = 0; i < b->count; i++)
+		meta__boot_io(m, META_IO_READ, meta__geo_zone_baddr(&b->geo, b->at) + b->step + i,
+			      1, i);
+	b->step += b->count;
+	return 0;
+}
+
+/* Log that was found there is from before, and nobody needs it. */
+static void forget_log(struct meta *m, uint32_t zone)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (at->state == ZONE_CLOSED && at->kind == META__ZONE_LOG) {
+		uint32_t i = 0;
+
+		while (i < b->span_count && b->span[i].zone != zone)
+			i++;
+		if (b->log_judged || i == b->span_count)
+			return; /* it is needed */
+		b->span[i].stale = true;
+		meta__zone_give_log(m, zone);
+	}
+	b->head_kind[zone] = HEAD_LOST;
+}
+
+bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	uint8_t *is = &m->boot->head_kind[zone];
+
+	if (meta__zone_at(m, zone)->head_lost && *is == META__ZONE_LOG)
+		forget_log(m, zone);
+	if (*is == HEAD_LOST)
+		*is = (uint8_t)kind;
+	return *is == kind;
+}
+
+/* ---- may the mount go on? ------------------------------------------------------------------ */
+
+/* (4) */
+static bool log_is_here(const struct meta *m, uint32_t drives)
+{
+	const struct meta__boot *b = m->boot;
+	const uint32_t record = (uint32_t)div_up(
+		sizeof(struct meta_log_disk) + meta__log_record_max(m), META__BLOCK);
+	bool drains = false;
+
+	for (uint32_t d = 0; d < b->geo.ndrives; d++)
+		drains |= b->geo.state[d] == DRIVE_DRAINS;
+	if (b->log_pair && drives == 1)
+		return true;
+	return !drains && b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
+}
+
+static int may_hide_log(struct meta *m, uint32_t zone)
+{
+	const uint64_t at = meta__geo_zone_head(&m->boot->geo, zone, 0);
+
+	return meta__boot_fail(m, -EUCLEAN,
+			       "drive %u block %llu: both copies of the header of zone %u are "
+			       "damaged, and the log may have gone on there",
+			       META_BADDR_DRIVE(at), (unsigned long long)META_BADDR_BLOCK(at),
+			       zone);
+}
+
+/* Out of use, as log is: (2). */
+static void hold(struct meta *m, uint32_t zone)
+{
+	m->boot->head_kind[zone] = HEAD_LOST;
+	meta__zone_use(m, zone, META__ZONE_LOG);
+	m->zones->log_count++;
+}
+
+int meta__heads_judge(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint64_t drives = 0;
+	uint32_t last = META__ZONE_NONE;
+
+	for (uint32_t i = 0; b->lost_heads && i < b->geo.nzones; i++) {
+		if (b->head_kind[i] != HEAD_LOST)
+			continue;
+		drives |= 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, i));
+		last = i;
+	}
+	if (drives && !log_is_here(m, (uint32_t)__builtin_popcountll(drives)))
+		return may_hide_log(m, last);
+	for (uint32_t i = 0; b->lost_heads && i < b->geo.nzones; i++)
+		if (is_lost(m, i) && meta__zone_at(m, i)->state == ZONE_FREE)
+			hold(m, i);
+	meta__boot_next(m, meta__boot_claim);
+	return 0;
+}
+
+/* ---- written again ------------------------------------------------------------------------- */
+
+/* What it was nobody knows: as much as any has. */
+static uint64_t incarnation_of(const struct meta *m)
+{
+	uint64_t most = 1;
+
+	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
+		most = max_u64(most, meta__zone_at(m, i)->incarnation);
+	return most;
+}
+
+static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	const bool lives = at->state == ZONE_CLOSED && at->kind != META__ZONE_LOG;
+
+	at->incarnation = incarnation_of(m);
+	return (struct meta__zone_seen){
+		.zone = zone,
+		.kind = lives ? (enum meta__zone_kind)at->kind : META__ZONE_FREE,
+		.incarnation = at->incarnation,
+		.epoch = m->epoch,
+	};
+}
+
+/* One that cannot be written is left as it is, and if nothing lives in its zone, that is not used.
+ */
+static void written(struct meta *m, uint32_t zone)
+{
+	struct meta__boot *b = m->boot;
+	const bool held = b->head_kind[zone] == HEAD_LOST;
+
+	if (!meta__zone_at(m, zone)->mend_failed) {
+		if (held)
+			meta__zone_give_log(m, zone);
+		return;
+	}
+	m->zones->log_count -= held;
+	note_lost(m, "damaged, and not all can be written again");
+}
+
+/* at: zone; step 1: it is being written. */
+int meta__heads_write(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (;; b->at++, b->step = 0) {
+		struct meta__zone *at;
+
+		next_lost(m);
+		if (b->at == b->geo.nzones) {
+			meta__boot_next(m, meta__boot_serve);
+			return 0;
+		}
+		at = meta__zone_at(m, b->at);
+		if (at->mending || at->state == ZONE_OPENING)
+			return -EAGAIN;
+		if (b->step == 0) {
+			const struct meta__zone_seen head = head_of(m, b->at);
+
+			b->step = meta__zone_mend(m, &head, 3);
+			return -EAGAIN;
+		}
+		at->head_lost = false;
+		written(m, b->at);
+	}
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The header of a zone, written again as it was while the store serves.
+ *
+ *   any but OPENING, TELLING: a copy is damaged --> written by FUA --> the other one --> as before
+ *                             if it is free: out of the list of free zones meanwhile
+ *
+ *  (1) Of a header one copy at a time is written, and by one only: a zone whose header is being
+ *      written is not free, and so is not opened, before that is over.
+ *  (2) What is written is what the other copy says, or else what the store serves by.  So whatever
+ *      a power cut leaves of the write, the header says nothing that is not so.
+ *  (3) Nothing depends on it: where it fails, the header is as it was.
+ */
+#include "meta/meta_store.h"
+
+struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__zone_seen head = { .zone = zone,
+					.kind = (enum meta__zone_kind)at->kind,
+					.incarnation = at->incarnation,
+					.epoch = m->epoch };
+
+	if (at->kind == META__ZONE_LOG) {
+		head.order = at->order;
+		head.oldest_order = m->zones->log_oldest;
+	}
+	return head;
+}
+
+static void write_copy(struct meta *m, struct meta__zone_io *io)
+{
+	const uint32_t copy = (uint32_t)__builtin_ctz(io->copies);
+	const uint64_t baddr = meta__geo_zone_head(&m->zones->geo, io->zone, copy);
+
+	io->copies &= (uint8_t) ~(1u << copy);
+	io->x.io.op = META_IO_WRITE;
+	io->x.io.fua = true;
+	io->x.io.drive = META_BADDR_DRIVE(baddr);
+	io->x.io.block = META_BADDR_BLOCK(baddr);
+	io->x.io.nblocks = 1;
+	io->x.io.status = 0;
+	meta__io_want(m, &io->x);
+}
+
+bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, head->zone);
+	struct meta__zone_io *io = meta__zone_io_idle(z);
+	const uint32_t drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, head->zone));
+
+	ASSERT(copies >= 1 && copies <= 3);
+	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
+	    at->state == ZONE_TELLING || at->state == ZONE_GONE)
+		return false;
+	if (at->state == ZONE_FREE) { /* (1) */
+		list_del(&at->link);
+		list_init(&at->link);
+		at->state = ZONE_MENDING;
+		z->free_count[drive]--;
+		z->free_total -= meta__drive_serves(m, drive);
+	}
+	at->mending = true;
+	meta__zone_build(head, m->uuid, io->x.io.buf);
+	io->zone = head->zone;
+	io->mends = true;
+	io->copies = (uint8_t)copies;
+	write_copy(m, io);
+	return true;
+}
+
+static void free_again(struct meta *m, struct meta__zone *at, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+
+	at->state = ZONE_FREE;
+	list_push_back(&z->free[drive], &at->link);
+	z->free_count[drive]++;
+	z->free_total += meta__drive_serves(m, drive);
+}
+
+void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
+{
+	struct meta__zone *at = meta__zone_at(m, io->zone);
+	const uint32_t zone = io->zone;
+
+	ASSERT(at->mending);
+	if (io->x.io.status) {
+		at->mend_failed = true; /* (3) */
+	} else if (io->copies) {
+		write_copy(m, io);
+		return;
+	} else {
+		m->zones->mended++;
+	}
+	io->zone = META__ZONE_NONE;
+	io->mends = false;
+	at->mending = false;
+	if (at->state == ZONE_MENDING)
+		free_again(m, at, io->x.io.drive);
+	else if (at->freed)
+		meta__zone_freed(m, zone);
+	at->freed = false;
+}
