@@ -538,6 +538,7 @@ static void drives_turn(struct app_core *core)
 	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		if (likely(core->qp[i]))
 			core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
+	app_patience_turn(core);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	core->progress |= some;
@@ -605,8 +606,7 @@ static void stop_turn(struct app_core *core)
 	    others_gone(core)) {
 		ASSERT(core->queued == 0 && list_empty(&core->late));
 		stop_store(core);
-		return; /* not before the fabric has been polled once more: it lets go of sessions
-			 */
+		return; /* not before the fabric has been polled once more: it ends sessions */
 	}
 	if (core->life != APP_STOPPING)
 		return;

@@ -65,6 +65,9 @@ struct app_core_cfg {
 	const struct app_account *account; /* for the status; NULL: none is kept */
 	uint64_t scrub_rate;               /* bytes a second; 0: no scrub        */
 	enum app_tell deallocate;
+	/* What the store must write, and cannot, is tried again for so long: app_patience.c.  0: it
+	 * has failed. */
+	uint64_t patience_ns;
 	struct app_lines *lines; /* its lines for people; NULL: nobody reads them */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */

@@ -7,6 +7,7 @@
  *       \-> refused (drive given up) --------> done
  *
  *   done, but the drive had not tried (it was reset) --> waiting, and again, RETRIES_MAX times
+ *   done, and the store cannot do without it --> app_patience.c, and again after a pause
  *
  * Invariants, true between any two calls:
  *
@@ -39,6 +40,7 @@ int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **
 		return -ENOMEM;
 	list_init(&md->slot_free);
 	list_init(&md->refused);
+	app_patience_init(&md->patience);
 	for (uint32_t i = 0; i < APP_MEDIA_SLOTS; i++) {
 		list_init(&md->slot[i].link);
 		list_push_back(&md->slot_free, &md->slot[i].link);
@@ -106,6 +108,29 @@ void app_media_submit(struct app_media *md, struct app_io *io)
 		list_push_back(&d->waiting, &io->link);
 }
 
+/* Once more. */
+static void submit_again(struct app_media *md, struct app_io *io)
+{
+	struct app_media_drive *d = &md->drive[io->drive];
+
+	io->tries = 0;
+	if (!list_empty(&d->waiting) || !to_queue(md, io)) /* (1) */
+		list_push_back(&d->waiting, &io->link);
+}
+
+void app_media_again(struct app_media *md, uint64_t now_ns)
+{
+	struct app_io *io;
+
+	md->now_ns = now_ns;
+	while (unlikely((io = app_patience_next(&md->patience, now_ns)) != NULL)) {
+		if (md->patience.gave_up)
+			list_push_back(&md->refused, &io->link);
+		else
+			submit_again(md, io);
+	}
+}
+
 static enum nvme_op op_of(enum meta_io_op op)
 {
 	switch (op) {
@@ -137,6 +162,7 @@ uint32_t app_media_store(struct app_media *md)
 			ASSERT(at + ((uint64_t)want->nblocks << NVME_BLOCK_SHIFT) <=
 			       md->memory_bytes); /* (2) */
 		io->meta = want;
+		io->failed = false;
 		io->drive = want->drive;
 		io->nvme = (struct nvme_io){
 			.op = op_of(want->op),
@@ -200,14 +226,18 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	struct meta_io *meta = io->meta;
 
 	ASSERT(md->in_flight > 0);
-	md->in_flight--;
 	count(md, &io->nvme);
+	if (unlikely(io->nvme.status) && meta && app_patience_park(&md->patience, io, md->now_ns))
+		return false;
+	md->in_flight--;
 	if (unlikely(io->nvme.status))
 		io->nvme.status = error_of(io->nvme.status, meta != NULL);
 	if (!meta)
 		return true;
 	meta->status = io->nvme.status;
 	meta->lost = meta->status && io->nvme.quarantined;
+	if (unlikely(io->failed))
+		app_patience_done(&md->patience, io);
 	list_push_front(&md->slot_free, &io->link);
 	meta_io_done(md->meta, meta);
 	return false;

@@ -11,6 +11,7 @@
 #ifndef APP_MEDIA_H
 #define APP_MEDIA_H
 
+#include "appliance/app_patience.h"
 #include "base/list.h"
 #include "meta/meta.h"
 #include "nvme/nvme.h"
@@ -22,6 +23,7 @@ struct app_io {
 	void *owner;
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
+	bool failed;          /* the store's, which knows nothing of it: app_patience.c */
 	struct list link;     /* while the queue is full, or free slots */
 };
 
@@ -44,6 +46,8 @@ struct app_media {
 	struct list slot_free;
 	struct list refused; /* their queue pair has failed: back at the next poll */
 	uint32_t in_flight;  /* submitted, not yet returned or handed to the store */
+	struct app_patience patience;
+	uint64_t now_ns;
 	uint64_t read_bytes;
 	uint64_t written_bytes;
 	uint64_t error_count;
@@ -69,6 +73,9 @@ void app_media_submit(struct app_media *md, struct app_io *io);
 
 /* Submit what the store wants.  Returns how many I/Os. */
 uint32_t app_media_store(struct app_media *md);
+
+/* It is now_ns: what the store could not write is submitted again, if that is due. */
+void app_media_again(struct app_media *md, uint64_t now_ns);
 
 void app_media_ring(struct app_media *md);
 

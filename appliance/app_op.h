@@ -410,6 +410,11 @@ struct app_core {
 	char error[APP_WHY];
 };
 
+/* ---- app_patience.c --------------------------------------------------------------- */
+
+/* Behind a look at the clock: what the store could not write is tried again; people are told. */
+void app_patience_turn(struct app_core *core);
+
 /* ---- app_core.c ------------------------------------------------------------------- */
 
 /* Step it until it waits or is done. */

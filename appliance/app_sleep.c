@@ -62,6 +62,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 {
 	uint64_t at_ns = core->cfg.srv ? fab_server_deadline(core->cfg.srv) : UINT64_MAX;
 
+	at_ns = min_u64(at_ns, app_patience_deadline(&core->media.patience));
 	at_ns = min_u64(at_ns, app_scrub_deadline(core));
 	at_ns = min_u64(at_ns, app_store_deadline(core));
 	at_ns = min_u64(at_ns, app_holds_deadline(core));

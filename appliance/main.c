@@ -34,6 +34,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* A drive that comes back does so within this; clients wait three times as long for an answer. */
+#define PATIENCE_NS (10 * NS_PER_S)
+
 struct args {
 	const char *config;
 	bool check_only;
@@ -117,6 +120,7 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 		.nshards = (uint32_t)c->shards,
 		.scrub_rate = c->scrub_rate,
 		.deallocate = app_conf_tell(c),
+		.patience_ns = PATIENCE_NS,
 	};
 }
 

@@ -164,6 +164,14 @@ int meta_health(const struct meta *m)
 
 /* ---- I/O ------------------------------------------------------------------- */
 
+/* What makes a store fail. */
+static bool is_must(const struct meta__io *x)
+{
+	return x->io.op != META_IO_READ &&
+	       (x->kind == META__IO_LOG || x->kind == META__IO_ZONE || x->kind == META__IO_CKPT ||
+		x->kind == META__IO_PAGE_WRITE);
+}
+
 void meta__io_want(struct meta *m, struct meta__io *x)
 {
 	ASSERT(x->io.drive < META_DRIVES_MAX);
@@ -171,6 +179,7 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
 	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
 		m->index_blocks += x->io.nblocks;
+	x->io.must = is_must(x);
 	list_push_back(&m->io_wanted, &x->io.link);
 }
 

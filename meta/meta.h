@@ -95,7 +95,9 @@ enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH, META_IO_DEALLOCATE
 /* What the store wants of a drive.  Lent to the caller from meta_io_next() to meta_io_done(). */
 struct meta_io {
 	enum meta_io_op op;
-	bool fua; /* a write: durable when it completes         */
+	bool fua;  /* a write: durable when it completes         */
+	bool must; /* a write or flush without which the store takes no more changes: who can had
+		    * better try again than say that it failed */
 	uint32_t drive;
 	uint32_t nblocks; /* 0 for a flush                              */
 	uint64_t block;   /* first block on the drive                   */

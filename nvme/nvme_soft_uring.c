@@ -186,6 +186,13 @@ static void prepare(struct nvme_uring *q, struct nvme_soft_cmd *cmd)
 	io_uring_sqe_set_data(sqe, cmd);
 }
 
+/* There is no room for a write, or not for all of it: O_DIRECT finds that out before anything is in
+ * the kernel's hands.  Nothing was lost, and it may be tried again. */
+static bool is_full(const struct nvme_file_back *file, const struct nvme_soft_cmd *cmd, int result)
+{
+	return file->direct && cmd->opcode == NVME_CMD_WRITE && (result == -ENOSPC || result >= 0);
+}
+
 static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cmd *cmd, int result)
 {
 	bool refused = cmd->opcode != NVME_CMD_READ &&
@@ -199,6 +206,8 @@ static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cm
 		return NVME_SC_UNRECOVERED_READ;
 	if (cmd->opcode == NVME_CMD_DATASET) /* a file system, or a disk, that cannot */
 		return result == -EOPNOTSUPP ? NVME_SC_INVALID_OPCODE : NVME_SC_INTERNAL;
+	if (is_full(file, cmd, result))
+		return NVME_SC_CAPACITY;
 	if (cmd->opcode == NVME_CMD_FLUSH || cmd->fua)
 		atomic_store_explicit(&file->sync_failed, true, memory_order_relaxed);
 	return result == -ENOSPC ? NVME_SC_CAPACITY : NVME_SC_WRITE_FAULT;

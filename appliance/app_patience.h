@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Writes of the store that a drive did not take, until it takes them.
+ *
+ *	app_patience_park(p, io, now_ns)      it came back with an error: kept, if that can pass
+ *	app_patience_next(p, now_ns)          one that is to be tried again now
+ *	app_patience_done(p, io)              it was written at last, or given up
+ */
+#ifndef APP_PATIENCE_H
+#define APP_PATIENCE_H
+
+#include "base/assert.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct app_io;
+
+struct app_patience {
+	struct list parked;
+	uint32_t count;    /* that failed once and are not written yet, parked or under way */
+	uint64_t since_ns; /* the first of these failed; 0: there is none                   */
+	uint64_t again_ns; /* the parked ones are tried then */
+	uint64_t pause_ns; /* between two tries              */
+	uint32_t drive;    /* of the last that failed, and why: */
+	int status;
+	uint64_t limit_ns; /* so long one is tried; 0: not again */
+	bool gave_up;
+	bool said; /* that some fail: to people */
+};
+
+void app_patience_init(struct app_patience *p);
+
+/* False: trying again cannot help, or may not be.  Else it is kept. */
+must_check bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_ns);
+
+/* NULL: none is due.  With p->gave_up set it has failed. */
+must_check struct app_io *app_patience_next(struct app_patience *p, uint64_t now_ns);
+
+/* It has come back for good, written or not. */
+void app_patience_done(struct app_patience *p, struct app_io *io);
+
+/* When the next one is due; UINT64_MAX: none. */
+uint64_t app_patience_deadline(const struct app_patience *p);
+
+#endif
