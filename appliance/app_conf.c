@@ -47,6 +47,7 @@ struct key {
 	size_t at; /* of its field in struct app_conf */
 	uint64_t min, max, usual;
 	const char *meaning;
+	const char *values; /* NULL: any text or number within min and max */
 };
 
 #define AT(field) offsetof(struct app_conf, field)
@@ -68,11 +69,14 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_KEYS_MAX] = { "keys_max", KIND_COUNT, AT(keys_max), 1, APP_KEYS_MAX, 256,
 				"keys at once" },
 	[APP_CONF_ANONYMOUS] = { "anonymous", KIND_TEXT, AT(anonymous), 4, APP_CONF_TEXT_MAX - 1, 0,
-				 "who has no key: none, read or write, perhaps with :/PATH" },
+				 "what clients without a key may do; none: they are refused",
+				 "none, read, write, read:/PATH or write:/PATH" },
 	[APP_CONF_ANONYMOUS_FROM] = { "anonymous_from", KIND_TEXT, AT(anonymous_from), 3, 8, 0,
-				      "where he may be: loopback, this machine only, or any" },
+				      "where such clients may be; loopback: on this machine only",
+				      "loopback or any" },
 	[APP_CONF_TLS] = { "tls", KIND_TEXT, AT(tls), 3, 8, 0,
-			   "off, or required: TCP is within TLS 1.3, clients say tls://HOST:PORT" },
+			   "required: TCP is within TLS 1.3, clients say tls://HOST:PORT",
+			   "off or required" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the first polling thread, the others below it; "
 			    "auto: the highest; none: not pinned" },
@@ -132,9 +136,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "of the drives, that files never fill, so that collecting moves less "
 			     "where they are changed all the time" },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
-				  "which drives are told what they need not keep: own (not files, "
-				  "nor others whose space may be had by somebody else then), all, "
-				  "none" },
+				  "which drives are told what they need not keep; own: not files, "
+				  "nor others whose space may be had by somebody else then",
+				  "own, all or none" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "of a store on mem: drives, which is formatted at each start" },
 };
@@ -265,6 +269,10 @@ static void range_text(char *out, size_t out_size, const struct key *k)
 			 (unsigned long long)k->max);
 		return;
 	case KIND_TEXT:
+		if (k->values) {
+			snprintf(out, out_size, "%s", k->values);
+			return;
+		}
 		snprintf(out, out_size, "%llu to %llu characters", (unsigned long long)k->min,
 			 (unsigned long long)k->max);
 		return;
@@ -329,7 +337,7 @@ static void take_text(struct parser *p, const struct key *k, const char *value)
 
 	if (strlen(value) < k->min || strlen(value) > k->max) {
 		range_text(range, sizeof(range), k);
-		fail(p, "%s = %s: allowed are %s", k->name, value, range);
+		fail(p, "%s = %s: allowed %s %s", k->name, value, k->values ? "is" : "are", range);
 		return;
 	}
 	memcpy((char *)p->c + k->at, value, strlen(value) + 1);

@@ -286,25 +286,30 @@ static int remove_key(struct keys *k, const char *id)
 	return err ? ctl_fail("%s: %s", k->dir, strerror(-err)) : 0;
 }
 
+static bool is_action(const struct ctl *c, const char *name, int argc)
+{
+	return c->argc == argc && strcmp(c->argv[0], name) == 0;
+}
+
 int ctl_cmd_keys(struct ctl *c)
 {
 	struct keys k = { .c = c };
-	const char *action = c->argc > 0 ? c->argv[0] : "list";
 
-	if (strcmp(action, "init") == 0 && c->argc <= 2)
+	if (is_action(c, "init", 1) || is_action(c, "init", 2))
 		return ctl_keys_init(c);
+	if (c->argc > 0 && !is_action(c, "list", 1) && !is_action(c, "show", 2) &&
+	    !is_action(c, "add", 3) && !is_action(c, "remove", 2))
+		return ctl_fail("usage: wekactl keys [list], init [FILE], show ID, add ID FILE, "
+				"remove ID") +
+		       1;
 	if (dir_find(&k))
 		return 1;
-	if (strcmp(action, "list") == 0 && c->argc <= 1)
-		return list(&k);
-	if (strcmp(action, "show") == 0 && c->argc == 2)
+	if (is_action(c, "add", 3))
+		return add(&k, c->argv[1], c->argv[2]);
+	if (is_action(c, "remove", 2))
+		return remove_key(&k, c->argv[1]);
+	if (is_action(c, "show", 2))
 		return app_key_id_good(c->argv[1]) ? show(&k, c->argv[1])
 						   : ctl_fail("'%s' is no key's id", c->argv[1]);
-	if (strcmp(action, "add") == 0 && c->argc == 3)
-		return add(&k, c->argv[1], c->argv[2]);
-	if (strcmp(action, "remove") == 0 && c->argc == 2)
-		return remove_key(&k, c->argv[1]);
-	return ctl_fail(
-		       "usage: wekactl keys [list], init [FILE], show ID, add ID FILE, remove ID") +
-	       1;
+	return list(&k);
 }

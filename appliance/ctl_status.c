@@ -55,7 +55,8 @@ int ctl_cmd_status(struct ctl *c)
 		seconds = strtoul(c->argv[0], &end, 10);
 		if (*end || seconds < 1 || seconds > SECONDS_MAX)
 			return ctl_fail("status: '%s' is no number of seconds from 1 to %lu",
-					c->argv[0], SECONDS_MAX);
+					c->argv[0], SECONDS_MAX) +
+			       1;
 	}
 	if (get(c, &text, &o))
 		return 1;

@@ -15,6 +15,7 @@
 #include "appliance/app_keys.h"
 #include "appliance/app_lines.h"
 #include "appliance/app_listen.h"
+#include "appliance/app_machine.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,7 +24,6 @@
 
 #include <argp.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,13 @@ static int check(struct daemon *d, const char *path, bool check_only)
 	fabric_cfg(&d->conf, &fabric);
 	app_account_make(&d->account, &d->conf, &cfg, &fabric);
 	err = app_account_check(&d->account, &d->conf, d->why);
-	return err ? err : check_keys(d, check_only);
+	if (!err)
+		err = app_machine_check(&d->conf, &d->account, d->why);
+	if (!err)
+		err = check_keys(d, check_only);
+	if (!err && check_only)
+		err = app_machine_look(&d->conf, stdout, d->why);
+	return err;
 }
 
 /* ---- what it stands on ------------------------------------------------------------------ */
@@ -264,26 +270,6 @@ static int open_addresses(struct daemon *d)
 	return err;
 }
 
-/* From the highest that we may have (auto), or from the one that is configured, downwards.  Without
- * a CPU for everybody else besides, auto pins nobody. */
-static void pick_cpus(struct daemon *d)
-{
-	const struct app_conf *c = &d->conf;
-	uint32_t picked = 0;
-	cpu_set_t cpus;
-
-	for (uint32_t i = 0; i < APP_CORES_MAX; i++)
-		d->cpus[i] = -1;
-	if (c->core == APP_CORE_NONE || sched_getaffinity(0, sizeof(cpus), &cpus))
-		return;
-	if (c->core == APP_CORE_AUTO && (uint64_t)CPU_COUNT(&cpus) < c->cores + (c->cores == 1))
-		return;
-	for (int i = c->core == APP_CORE_AUTO ? CPU_SETSIZE - 1 : (int)c->core;
-	     i >= 0 && picked < c->cores; i--)
-		if (CPU_ISSET((size_t)i, &cpus) || c->core == (uint64_t)i)
-			d->cpus[picked++] = i;
-}
-
 static int start_cores(struct daemon *d)
 {
 	struct app_run *run = &d->run;
@@ -299,7 +285,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.lines = &d->lines;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
-	pick_cpus(d);
+	app_machine_cpus(&d->conf, d->cpus);
 	run->cpus = d->cpus;
 	run->spin_max_ns = d->conf.spin_max_us * NS_PER_US;
 	if (getrandom(run->cfg.uuid, sizeof(run->cfg.uuid), 0) != sizeof(run->cfg.uuid) ||
@@ -666,6 +652,7 @@ static int run(struct daemon *d)
 {
 	int err = open_control(d);
 
+	app_machine_files(&d->conf);
 	if (!err)
 		err = open_drives(d);
 	if (!err)

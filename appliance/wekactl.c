@@ -309,6 +309,7 @@ int main(int argc, char **argv)
 	c.address = getenv("WEKA_ADDRESS");
 	c.key_file = getenv("WEKA_KEY_FILE");
 	argp_program_version_hook = print_version;
+	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &c);
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		const struct command *cmd = &commands[i];

@@ -2,12 +2,14 @@
 /*
  * weka-bench WORKLOAD [options]: one workload, measured beside what it is compared with.
  */
+#define _GNU_SOURCE
 #include "bench/bench.h"
 #include "base/num.h"
 #include "base/version.h"
 
 #include <argp.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,6 +341,19 @@ static const struct argp argp = {
 	.help_filter = list_workloads,
 };
 
+/* Returns the n-th CPU that this process may use, or -1. */
+static int allowed_cpu(int n)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus))
+		return -1;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET((size_t)i, &cpus) && n-- == 0)
+			return i;
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_conf conf = {
@@ -349,12 +364,13 @@ int main(int argc, char **argv)
 		.threads = 1,
 		.times = 5,
 		.rate = 2000,
-		.core_client = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : -1,
-		.core_appliance = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 0 : -1,
+		.core_client = allowed_cpu(1),
+		.core_appliance = allowed_cpu(1) < 0 ? -1 : allowed_cpu(0),
 	};
 
 	conf.least_bytes = UINT64_MAX;
 	argp_program_version_hook = print_version;
+	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &conf);
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++) {
 		const struct workload *w = &workloads[i];

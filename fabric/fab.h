@@ -76,6 +76,14 @@ must_check int fab_server_listen(struct fab_server *srv, const char *address, ch
 /* -EINVAL, -ENAMETOOLONG and a line in `why`: no such address is served, nor dialled. */
 must_check int fab_address_check(const char *address, char why[256]);
 
+/**
+ * fab_address_look - could fab_server_listen() serve this address?  Listens nowhere
+ *
+ * Errors:  -EADDRINUSE: another process listens there, perhaps the appliance itself;
+ *          -EADDRNOTAVAIL: no interface has it; -EINVAL, what the system says; a line in `why`.
+ */
+must_check int fab_address_look(const char *address, char why[256]);
+
 /* The i-th listening address as text, or NULL: with the port that was found. */
 const char *fab_server_address(const struct fab_server *srv, uint32_t i);
 

@@ -105,6 +105,51 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 	return 0;
 }
 
+/* A socket of a path that nobody listens on would be replaced. */
+static int look_path(const struct fab_addr *addr)
+{
+	const char *path = addr->un.sun_path, *slash = strrchr(path, '/');
+	char dir[sizeof(addr->un.sun_path)];
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return !S_ISSOCK(st.st_mode) ? -EEXIST : stale(addr) ? 0 : -EADDRINUSE;
+	if (errno != ENOENT || !slash)
+		return -errno;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path) + 1, path);
+	return access(dir, W_OK | X_OK) ? -errno : 0;
+}
+
+static int look_inet(const struct fab_addr *addr)
+{
+	int fd = fab__addr_socket(addr), err;
+
+	if (fd < 0)
+		return fd;
+	err = fab__tcp_listen_options(fd, addr);
+	if (!err && bind(fd, &addr->sa, addr->bytes) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int fab_address_look(const char *address, char why[FAB_WHY_MAX])
+{
+	struct fab_addr addr;
+	int err = fab__addr_parse(&addr, address, why);
+
+	if (err)
+		return err;
+	if (addr.transport == FAB_TRANSPORT_SHM)
+		err = look_path(&addr);
+	else if (addr.transport == FAB_TRANSPORT_TCP)
+		err = look_inet(&addr);
+	if (err)
+		snprintf(why, FAB_WHY_MAX, "\"%.100s\": %s", address,
+			 err == -EEXIST ? "there is a file that is no socket" : strerror(-err));
+	return err;
+}
+
 const char *fab_server_address(const struct fab_server *srv, uint32_t i)
 {
 	return i < srv->control->listener_count ? srv->control->listeners[i].text : NULL;

@@ -202,6 +202,15 @@ must_check bool nvme_drive_smart(struct nvme_drive *drive, struct nvme_smart *sm
 /* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */
 must_check int nvme_name_check(const char *name, char *err_text, size_t err_text_size);
 
+/**
+ * nvme_name_look - could this drive be opened?  As far as that shows without opening it
+ *
+ * A drive that another process has in use is no error.
+ * Errors:  -EINVAL (no drive's name), -ENOENT, -ENODEV, -EACCES, -EBUSY (it has another driver),
+ *          with a line in `err_text`.
+ */
+must_check int nvme_name_look(const char *name, char *err_text, size_t err_text_size);
+
 /* ---- when it goes wrong ---------------------------------------------------------- */
 
 /*

@@ -71,6 +71,11 @@ static const struct {
 	{ ENOUGH "listen = http://0.0.0.0:80\n",
 	  "w.conf:4: listen = \"http://0.0.0.0:80\": an ad" },
 	{ ENOUGH "listen = tcp://127.0.0.1:70100\n", "w.conf:4: listen" },
+	{ ENOUGH "anonymous = on\n", "w.conf:4: anonymous = on: allowed is none, read, write, " },
+	{ ENOUGH "anonymous = all of it\n",
+	  "w.conf:4: anonymous: allowed are none, read, write, " },
+	{ ENOUGH "anonymous_from = a\n",
+	  "w.conf:4: anonymous_from = a: allowed is loopback or any" },
 	{ ENOUGH "tls = maybe\n", "w.conf:4: tls: allowed are off and required" },
 	{ ENOUGH "deallocate = some\n", "w.conf:4: deallocate: allowed are own, all and none" },
 	{ ENOUGH "listen = rdma://x\n", "w.conf:4: listen" },
@@ -104,6 +109,25 @@ Test(app_conf, a_nul_byte_is_refused)
 {
 	cr_assert_eq(app_conf_parse(&c, "w.conf", "drive\0 = x\n", 11, why), -EINVAL);
 	cr_assert(strstr(why, "w.conf:1: a NUL byte"), "%s", why);
+}
+
+Test(app_conf, each_key_of_few_values_lists_them)
+{
+	static const char *const lines[] = {
+		"\n# none, read, write, read:/PATH or write:/PATH\nanonymous = none\n",
+		"\n# loopback or any\nanonymous_from = loopback\n",
+		"\n# off or required\ntls = off\n",
+		"\n# own, all or none\ndeallocate = own\n",
+	};
+	size_t size_bytes;
+	char *text;
+	FILE *f = open_memstream(&text, &size_bytes);
+
+	app_conf_print(f);
+	fclose(f);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		cr_expect_not_null(strstr(text, lines[i]), "%s is not in %s", lines[i], text);
+	free(text);
 }
 
 Test(app_conf, what_it_prints_it_reads)
