@@ -216,7 +216,7 @@ int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
 		client__opens_step(c);
-		weka_flush(c);
+		fab_flush_later(client__keeper(c)->conn); /* with the next request, most likely */
 	}
 	return 0;
 }

@@ -514,6 +514,9 @@ must_check uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_
 			     uint32_t done_max);
 void fab_flush(
 	struct fab_conn *conn); /* wake a sleeping appliance: once after a batch of submits */
+/* As fab_flush(), for what nobody waits for: over tcp it goes out with what is sent next, or after
+ * the kernel's time for a corked socket (200 ms), in one segment. */
+void fab_flush_later(struct fab_conn *conn);
 int fab_conn_status(const struct fab_conn *conn); /* 0, -ENOTCONN, -ECONNRESET, -EPROTO */
 
 /* As fab_server_arm(): true: sleep on the fd; then fab_disarm() and poll. */

@@ -262,6 +262,16 @@ void fab_flush(struct fab_conn *conn)
 		fab__conn_break(conn, err, "the appliance closed the connection");
 }
 
+void fab_flush_later(struct fab_conn *conn)
+{
+	if (conn->at != CONN_OPEN)
+		return;
+	conn->link->later = true;
+	fab_flush(conn);
+	if (conn->at == CONN_OPEN)
+		conn->link->later = false;
+}
+
 int fab_conn_status(const struct fab_conn *conn)
 {
 	return conn->at == CONN_BROKEN ? conn->status : conn->at == CONN_OPEN ? 0 : -ENOTCONN;

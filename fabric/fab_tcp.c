@@ -259,7 +259,8 @@ static ssize_t push_out(struct fab_tcp *tcp, struct iovec *iov, uint32_t count)
 
 	if (tcp->tls)
 		return fab__tls_send(tcp->tls, iov, count);
-	sent = sendmsg(tcp->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sent = sendmsg(tcp->fd, &msg,
+		       MSG_NOSIGNAL | MSG_DONTWAIT | (tcp->link.later ? MSG_MORE : 0));
 	return sent < 0 ? -errno : sent;
 }
 
@@ -330,6 +331,7 @@ static const struct fab_transport tcp_transport = {
 void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 {
 	tcp->link.ops = &tcp_transport;
+	tcp->link.later = false;
 	tcp->fd = fd;
 	tcp->tls = tls;
 	tcp->err = 0;

@@ -47,6 +47,7 @@ struct fab_tx {
 
 struct fab_link {
 	const struct fab_transport *ops;
+	bool later; /* nobody waits for what is flushed now: fab_flush_later() */
 };
 
 struct fab_transport {

@@ -34,6 +34,7 @@ struct plan {
 	uint32_t most; /* bytes of a call; 0: all */
 	uint32_t calls;
 	bool failed;
+	int flags; /* of the last call */
 };
 
 static struct plan sends, recvs;
@@ -73,6 +74,7 @@ static ssize_t through(struct plan *p, long call, int fd, const struct msghdr *m
 	ssize_t got;
 
 	cr_assert(flags & MSG_DONTWAIT, "nothing waits");
+	p->flags = flags;
 	cr_assert_leq(msg->msg_iovlen, 256);
 	for (size_t i = 0; i < msg->msg_iovlen; i++)
 		wanted += msg->msg_iov[i].iov_len;
@@ -336,6 +338,25 @@ Test(fab_tcp, more_than_one_call_takes)
 	begin(CAPSULES_MAX);
 	run();
 	cr_assert_lt(sends.calls, CAPSULES_MAX / 2);
+	end();
+}
+
+/* A capsule that nobody waits for shares the segment of the next one; it still goes to the kernel
+ * at once, which bounds how long it may stay there. */
+Test(fab_tcp, what_nobody_waits_for_leaves_with_what_is_sent_next)
+{
+	begin(2);
+	queue(0);
+	out->link.later = true;
+	cr_assert_eq(out->link.ops->flush(&out->link), 0);
+	cr_assert(sends.flags & MSG_MORE);
+	take_back();
+	cr_assert_eq(gone, 1);
+	out->link.later = false;
+	queue(1);
+	cr_assert_eq(turn(), 0);
+	cr_assert_not(sends.flags & MSG_MORE);
+	cr_assert_eq(came, 2);
 	end();
 }
 
