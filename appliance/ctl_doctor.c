@@ -90,6 +90,13 @@ uint32_t ctl_doctor_kind(const struct ctl_doctor *d, const char *kind)
 	return count;
 }
 
+bool ctl_doctor_wants_vfio(const struct ctl_doctor *d)
+{
+	const bool any = !d->conf || d->conf->ndrives == 0;
+
+	return ctl_doctor_kind(d, "pci:") > 0 || d->saved.count > 0 || (any && d->drives.count > 0);
+}
+
 /* "Name:  value" of a file of such lines. */
 static bool status_value(const struct ctl_doctor *d, const char *name, char *out, size_t out_size)
 {

@@ -50,6 +50,9 @@ bool ctl_doctor_pci(const char *name, char out[CTL_PCI_SIZE]);
 const struct ctl_drive *ctl_doctor_drive(const struct ctl_doctor *d, const char *pci);
 /* How many of the configured drives have names that start so. */
 uint32_t ctl_doctor_kind(const struct ctl_doctor *d, const char *kind);
+/* Does anything here go through vfio?  Drives of the configuration or attached ones; without a
+ * configuration, any NVMe device of the machine may be meant. */
+bool ctl_doctor_wants_vfio(const struct ctl_doctor *d);
 /* Has this process the capability of that number? */
 bool ctl_doctor_capable(const struct ctl_doctor *d, uint32_t capability);
 /* The CPU of the polling thread, -1 when it is not pinned; and a CPU's node, -1 unknown. */

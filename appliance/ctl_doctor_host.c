@@ -213,7 +213,7 @@ static void look_unit(struct ctl_doctor *d, uint64_t limit, uint64_t needed)
 
 	print_bytes(is, sizeof(is), limit);
 	print_bytes(wants, sizeof(wants), needed);
-	if (limit >= needed) {
+	if (limit >= needed || !ctl_doctor_wants_vfio(d)) {
 		ctl_doctor_ok(d, "memlock", UNIT ": %s", is);
 		return;
 	}
@@ -244,6 +244,8 @@ void ctl_doctor_memlock(struct ctl_doctor *d)
 	print_bytes(wants, sizeof(wants), needed);
 	if (limit >= needed) {
 		ctl_doctor_ok(d, "memlock", "this shell: %s", is);
+	} else if (!ctl_doctor_wants_vfio(d)) {
+		ctl_doctor_ok(d, "memlock", "this shell: %s; only pci: drives need more", is);
 	} else if (service) {
 		ctl_doctor_ok(d, "memlock", "this shell: %s; the service has a limit of its own",
 			      is);

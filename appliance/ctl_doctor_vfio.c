@@ -118,9 +118,12 @@ static void look_remapping(struct ctl_doctor *d)
 	char unsafe[8];
 	bool is_x86;
 
-	if (interrupts_remapped(d->root, &is_x86) || !is_x86) {
+	if (interrupts_remapped(d->root, &is_x86) || !is_x86 || !ctl_doctor_wants_vfio(d)) {
 		ctl_doctor_ok(d, "interrupts", "%s",
-			      is_x86 ? "remapped" : "not of this kind of machine");
+			      !is_x86 ? "not of this kind of machine"
+			      : ctl_doctor_wants_vfio(d)
+				      ? "remapped"
+				      : "only pci: drives need them remapped, and there are none");
 		return;
 	}
 	if (ctl_sysfs_read(unsafe, sizeof(unsafe), d->root,
@@ -159,6 +162,10 @@ void ctl_doctor_iommu(struct ctl_doctor *d)
 		look_remapping(d);
 		return;
 	}
+	if (!ctl_doctor_wants_vfio(d)) {
+		ctl_doctor_ok(d, "iommu", "off; only pci: drives need it, and there are none");
+		return;
+	}
 	if (off)
 		ctl_doctor_wrong_is(d, "iommu", "off: the kernel was started with %s", off);
 	else if (!firmware_has(d->root))
@@ -193,6 +200,11 @@ void ctl_doctor_vfio(struct ctl_doctor *d)
 
 	if (driver && type1 && ctl_sysfs_exists(d->root, "/dev/vfio/vfio")) {
 		ctl_doctor_ok(d, "vfio", "vfio-pci and vfio_iommu_type1 are loaded");
+		return;
+	}
+	if (!ctl_doctor_wants_vfio(d)) {
+		ctl_doctor_ok(d, "vfio",
+			      "not loaded; only pci: drives need it, and there are none");
 		return;
 	}
 	if (!driver && !module_is_there(d, "/vfio-pci.ko")) {

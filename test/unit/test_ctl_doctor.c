@@ -290,6 +290,27 @@ Test(ctl_doctor, io_uring_is_forbidden)
 	expect_fine();
 }
 
+/* Files need nothing of what a controller needs: no IOMMU, no vfio, no locked memory. */
+Test(ctl_doctor, a_configuration_of_files_only_is_not_wrong_for_what_files_do_not_need)
+{
+	snprintf(conf.drive[0], sizeof(conf.drive[0]), "file:/var/lib/weka/d0");
+	ctl_world_remove(&w, "/sys/kernel/iommu_groups");
+	ctl_world_remove(&w, "/sys/firmware/acpi");
+	ctl_world_remove(&w, "/sys/bus/pci/drivers/vfio-pci");
+	ctl_world_remove(&w, "/sys/module/vfio_iommu_type1");
+	ctl_world_remove(&w, "/lib/modules");
+	ctl_world_file(&w, UNIT, "[Service]\nLimitMEMLOCK=64K\n");
+	expect_fine();
+	ctl_world_remove(&w, UNIT);
+	expect_fine();
+	cr_expect(said(true, "iommu", "only pci: drives need it"));
+	cr_expect(said(true, "vfio", "only pci: drives need it"));
+	cr_expect(said(true, "memlock", "only pci: drives need more"));
+	ctl_world_file(&w, CTL_DRIVES_FILE, "pci:" A "\n");
+	look(&conf, "");
+	cr_expect(said(false, "iommu", "off"), "an attached drive needs it all the same");
+}
+
 Test(ctl_doctor, no_configuration_and_a_wrong_one)
 {
 	look(NULL, "");
