@@ -3,10 +3,12 @@
 #include "appliance/ctl.h"
 #include "appliance/ctl_status_text.h"
 #include "base/clock.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define SECONDS_MAX 3600ul
@@ -25,6 +27,21 @@ static int get(struct ctl *c, char **text, json_t **out)
 	return ctl_fail("status: the appliance sent what is no JSON: %s", why.text);
 }
 
+/* Draws the page over the one before, where stdout is a terminal: what wants attention is at its
+ * top and stays there, however many drives there are. */
+static void redraw(const json_t *now, const json_t *before, double seconds)
+{
+	struct winsize w = { 0 };
+	bool terminal = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0;
+	uint32_t columns = terminal && w.ws_col ? w.ws_col : CTL_STATUS_COLUMNS;
+
+	printf(terminal ? "\033[H\033[J" : "\n");
+	/* The last row stays empty: a newline there would scroll. */
+	ctl_status_page(stdout, now, before, seconds, min_u32(columns, CTL_STATUS_COLUMNS),
+			terminal && w.ws_row > 3 ? w.ws_row - 1u : 0);
+	fflush(stdout);
+}
+
 /* Again and again, until somebody stops it. */
 static int watch(struct ctl *c, json_t *before, unsigned seconds)
 {
@@ -36,9 +53,7 @@ static int watch(struct ctl *c, json_t *before, unsigned seconds)
 		sleep(seconds);
 		if (get(c, &text, &now))
 			return 1;
-		printf("\n");
-		ctl_status_page(stdout, now, before, (double)(clock_now_ns() - since_ns) / 1e9);
-		fflush(stdout);
+		redraw(now, before, (double)(clock_now_ns() - since_ns) / 1e9);
 		json_decref(before);
 		free(text);
 		before = now;
@@ -64,8 +79,10 @@ int ctl_cmd_status(struct ctl *c)
 		puts(text);
 	else if (c->long_list)
 		ctl_status_all(stdout, o);
+	else if (seconds && isatty(STDOUT_FILENO))
+		redraw(o, NULL, 0);
 	else
-		ctl_status_page(stdout, o, NULL, 0);
+		ctl_status_page(stdout, o, NULL, 0, CTL_STATUS_COLUMNS, 0);
 	free(text);
 	if (seconds && !c->json && !c->long_list)
 		return watch(c, o, (unsigned)seconds);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* wekactl status: the appliance's counters, in words and lines. */
 #include "appliance/ctl_status_text.h"
+#include "appliance/ctl_fold.h"
 #include "base/assert.h"
 #include "base/num.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- numbers and words of it -------------------------------------------------------------- */
@@ -267,26 +269,69 @@ static void line_of_memory(FILE *to, const json_t *s)
 			.s);
 }
 
-static void line_of_drive(FILE *to, const json_t *d)
+/* A size in a table: "271 MB", "0 B". */
+static struct text short_bytes_of(double v)
 {
-	fprintf(to, "drive %-3u %s, %s, %u %% of zones in use, ", (unsigned)num(d, NULL, "number"),
-		word(d, "state").s, bytes_of((double)num(d, NULL, "bytes")).s,
-		percent(num(d, NULL, "zones_used"), num(d, NULL, "zones")));
-	fprintf(to, "%s live%s; ", bytes_of((double)num(d, NULL, "live_bytes")).s,
-		strcmp(word(d, "state").s, "draining") == 0 ? " and to be moved" : "");
-	if (json_object_get(d, "celsius"))
-		fprintf(to, "%lld C, %u %% worn; ",
-			(long long)json_integer_value(json_object_get(d, "celsius")),
-			(unsigned)num(d, NULL, "used_percent"));
-	fprintf(to, "%s", word(d, "model").s);
-	if (*word(d, "name").s)
-		fprintf(to, ", %s", word(d, "name").s);
-	if (*word(d, "serial").s)
-		fprintf(to, ", serial %s", word(d, "serial").s);
+	struct text t = bytes_of(v);
+	char *unit = strstr(t.s, " bytes");
+
+	if (unit)
+		memcpy(unit, " B", sizeof(" B"));
+	return t;
+}
+
+#define NAME_WIDTH 29
+
+/* The end of a long name tells drives apart. */
+static void print_name(FILE *to, const json_t *d)
+{
+	const char *name = json_string_value(json_object_get(d, "name"));
+	size_t bytes;
+
+	if (!name || !*name)
+		name = json_string_value(json_object_get(d, "model"));
+	bytes = name ? strlen(name) : 0;
+	if (bytes > NAME_WIDTH) {
+		fprintf(to, "...");
+		name += bytes - (NAME_WIDTH - 3);
+	}
+	print_shown(to, name ? name : "-");
+}
+
+/* "41 C", or "-" where the drive says nothing. */
+static struct text reading(const json_t *d, const char *key, const char *unit)
+{
+	const json_t *v = json_object_get(d, key);
+	struct text t = { "-" };
+
+	if (json_is_integer(v))
+		snprintf(t.s, sizeof(t.s), "%lld%s", (long long)json_integer_value(v), unit);
+	return t;
+}
+
+static void row_of_drive(FILE *to, const json_t *d)
+{
+	fprintf(to, "%-5u %-9.9s ", (unsigned)num(d, NULL, "number"), word(d, "state").s);
+	fprintf(to, "%7s ", short_bytes_of((double)num(d, NULL, "bytes")).s);
+	fprintf(to, "%4u%% ", percent(num(d, NULL, "zones_used"), num(d, NULL, "zones")));
+	fprintf(to, "%8s ", short_bytes_of((double)num(d, NULL, "live_bytes")).s);
+	fprintf(to, "%5s %4s  ", reading(d, "celsius", " C").s, reading(d, "used_percent", "%").s);
+	print_name(to, d);
 	fprintf(to, "\n");
 }
 
-void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds)
+static void table_of_drives(FILE *to, const json_t *drives)
+{
+	const json_t *d;
+	size_t i;
+
+	if (json_is_array(drives) && json_array_size(drives) > 0)
+		fprintf(to, "%-5s %-9s %7s %5s %8s %5s %4s  %s\n", "drive", "state", "size",
+			"zones", "live", "temp", "worn", "name");
+	json_array_foreach(drives, i, d) row_of_drive(to, d);
+}
+
+static void print_page(FILE *to, const json_t *status, const json_t *before, double seconds)
 {
 	const json_t *drives = json_object_get(status, "drives"), *d;
 	const size_t cores = json_array_size(json_object_get(status, "cores"));
@@ -305,7 +350,22 @@ void ctl_status_page(FILE *to, const json_t *status, const json_t *before, doubl
 	line_of_index(to, status);
 	line_of_scrub(to, status);
 	line_of_memory(to, status);
-	json_array_foreach(drives, i, d) line_of_drive(to, d);
+	table_of_drives(to, drives);
+}
+
+void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds,
+		     uint32_t columns, uint32_t rows)
+{
+	size_t size;
+	char *text;
+	FILE *f = open_memstream(&text, &size);
+
+	ASSERT(f);
+	print_page(f, status, before, seconds);
+	if (fclose(f))
+		UNREACHABLE();
+	ctl_fold(to, text, columns, rows);
+	free(text);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

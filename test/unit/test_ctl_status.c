@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What an operator reads of an appliance: a page, and before it what wants attention. */
 #define _GNU_SOURCE
+#include "appliance/ctl_fold.h"
 #include "appliance/ctl_status_text.h"
 
 #include <criterion/criterion.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 static char *text;
+static uint32_t rows;
 
 static void unmake(void)
 {
@@ -32,7 +34,7 @@ static void page(const char *json, const char *json_before, double seconds)
 	FILE *f = open_memstream(&text, &size);
 
 	cr_assert_not_null(f);
-	ctl_status_page(f, o, before, seconds);
+	ctl_status_page(f, o, before, seconds, 1000, rows);
 	fclose(f);
 	json_decref(o);
 	json_decref(before);
@@ -71,8 +73,8 @@ Test(ctl_status, a_page_of_one_that_is_well)
 		"index     cache of 268 MB, 99.9 % found there; 0 bytes of it to be written\n"
 		"scrub     round 3, 45 %, at 16.8 MB/s\n"
 		"memory    5.3 GB at most: cache 0 bytes, staging 0 bytes, clients 0 bytes\n"
-		"drive 0   serving, 271 MB, 36 % of zones in use, 83.5 MB live; 41 C, 3 % worn; M, "
-		"pci:0000:01:00.0, serial S\n");
+		"drive state        size zones     live  temp worn  name\n"
+		"0     serving    271 MB   36%  83.5 MB  41 C   3%  pci:0000:01:00.0\n");
 }
 
 Test(ctl_status, rates_are_of_what_came_since)
@@ -105,7 +107,7 @@ Test(ctl_status, what_wants_attention_comes_first)
 	has("! drive 3: errors 1, resets 2\n");
 	has("! drive 4 warns of itself");
 	has("scrub     off\n");
-	has("drive 3   draining, 0 bytes, 0 % of zones in use, 0 bytes live and to be moved;");
+	has("3     draining      0 B    0%      0 B     -    -  -\n");
 }
 
 Test(ctl_status, log_on_one_drive_of_two_wants_attention)
@@ -142,6 +144,83 @@ Test(ctl_status, what_is_missing_or_strange_is_nothing)
 	free(text);
 	page("{\"drives\":[7,{\"model\":\"a\\u001b[31mb\",\"state\":5}]}", NULL, 0);
 	has("a?[31mb");
+}
+
+/* As a terminal shows it: 80 columns, 24 rows. */
+static void screen(const json_t *o, uint32_t most)
+{
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	cr_assert_not_null(f);
+	ctl_status_page(f, o, o, 1, CTL_STATUS_COLUMNS, most);
+	fclose(f);
+}
+
+static json_t *twelve_drives(void)
+{
+	static const char drive[] =
+		"{\"number\":11,\"state\":\"draining\",\"bytes\":7681501126656,\"zones\":10,"
+		"\"zones_used\":10,\"live_bytes\":999900000000,\"celsius\":101,"
+		"\"used_percent\":100,\"errors\":18446744073709,\"timeouts\":123456789,"
+		"\"aborts\":123456789,\"queue_restarts\":123456789,\"resets\":123456789,"
+		"\"media_errors\":123456789,\"note\":\"a long note of the driver about what this "
+		"drive cannot do, and why that matters\","
+		"\"name\":\"vfio-user:/a/very/long/path/to/a/socket/of/a/server-11/cntrl\"}";
+	json_t *o = parse(WELL), *drives = json_array();
+
+	for (int i = 0; i < 12; i++)
+		json_array_append_new(drives, parse(drive));
+	json_object_set_new(o, "drives", drives);
+	json_object_set_new(o, "bad_sums", json_integer(1));
+	json_object_set_new(o, "busy", json_integer(INT64_MAX));
+	return o;
+}
+
+Test(ctl_status, twelve_drives_fit_into_eighty_columns)
+{
+	json_t *o = twelve_drives();
+	uint32_t rows_seen = 0;
+
+	screen(o, 0);
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+		cr_expect_leq(strcspn(line, "\n"), 80, "%.*s", (int)strcspn(line, "\n"), line);
+		rows_seen++;
+	}
+	cr_expect_gt(rows_seen, 24);
+	has("101 C");
+	has("  ...ocket/of/a/server-11/cntrl\n");
+	json_decref(o);
+}
+
+Test(ctl_status, what_wants_attention_stays_on_a_screen_that_is_too_small)
+{
+	json_t *o = twelve_drives();
+	uint32_t rows_seen = 0;
+
+	screen(o, 23);
+	for (const char *c = text; *c; c++)
+		rows_seen += *c == '\n';
+	cr_expect_eq(rows_seen, 23, "%s", text);
+	cr_expect_eq(strncmp(text, "! 1 writes came with a wrong", 28), 0, "%s", text);
+	has(" more lines: a taller window shows them)\n");
+	free(text);
+	text = NULL;
+	json_object_set_new(o, "drives", json_array());
+	screen(o, 23);
+	cr_expect_null(strstr(text, "taller window"), "%s", text);
+	json_decref(o);
+}
+
+Test(ctl_status, a_line_without_blanks_is_cut_at_the_edge)
+{
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	ctl_fold(f, "! aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n\nb\n", 40, 0);
+	fclose(f);
+	cr_expect_str_eq(text,
+			 "!\n  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n  aaaaaaaaaaaaaaaa\n\nb\n");
 }
 
 Test(ctl_status, all_of_it_is_a_line_a_group)
