@@ -281,6 +281,7 @@ static int take_store(struct app_core *core)
 			     core->meta_conf.memory_bytes, core->memory_iova + staging_bytes);
 	if (err)
 		goto destroy_meta;
+	core->media.faults = core->cfg.faults ? &core->cfg.faults[core->index] : NULL;
 	return 0;
 
 destroy_meta:
@@ -444,6 +445,7 @@ struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d)
 	if (!qp || nvme_qpair_in_flight(qp) || !app_media_leave(&core->media, d))
 		return NULL;
 	core->qp[d] = NULL; /* and so nobody looks at cfg.drive[d] */
+	app_failing_forget(&core->failing, d);
 	return qp;
 }
 

@@ -268,6 +268,7 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 
 	io->meta = NULL;
 	io->owner = op;
+	io->quiet = op->quiet;
 	io->drive = META_BADDR_DRIVE(baddr);
 	io->nvme = (struct nvme_io){
 		.op = what,
@@ -663,6 +664,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	run_ready(core);
 	if (unlikely(core->knockers))
 		app_cores_let_in(core);
+	app_ailing_turn(core);
 	if (likely(core->life == APP_SERVING && core->meta)) {
 		app_clients_turn(core);
 		app_totals_turn(core);
@@ -710,7 +712,7 @@ const char *app_core_error(const struct app_core *core)
 
 uint32_t app_core_lines(const struct app_core *core)
 {
-	uint32_t count = core->lines;
+	uint32_t count = core->lines + core->media.fault_calls;
 
 	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		count += core->qp[i] ? nvme_drive_line_count(core->cfg.drive[i]) : 0;

@@ -24,6 +24,7 @@
 struct app_core;
 struct app_cores;
 struct app_lines;
+struct app_faults;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
 
@@ -68,7 +69,8 @@ struct app_core_cfg {
 	/* What the store must write, and cannot, is tried again for so long: app_patience.c.  0: it
 	 * has failed. */
 	uint64_t patience_ns;
-	struct app_lines *lines; /* its lines for people; NULL: nobody reads them */
+	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
+	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;
@@ -200,6 +202,8 @@ struct app_core_stat {
 	uint64_t scrub_blocks;    /* of files; so many, too                       */
 	uint64_t scrub_bad_pages; /* of this round or of the last, the more       */
 	uint64_t scrub_bad_blocks;
+	uint64_t scrub_unreachable_pages; /* on drives that have failed or are dead; likewise */
+	uint64_t scrub_unreachable_blocks;
 	uint64_t scrub_permille; /* of this round                                */
 	uint64_t scrub_ended_ns; /* the last one, since 1970; 0: none has        */
 };

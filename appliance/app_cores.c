@@ -46,6 +46,15 @@ bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard)
 	return true;
 }
 
+bool app_cores_ailing(struct app_core *core, uint64_t drives)
+{
+	if (app_ring_room(ring(core, core->index, 0)) <=
+	    PLACES_KEPT * core->cfg.ops_max + APP_CORES_MAX)
+		return false; /* app_store.c (3) */
+	app_cores_say(core, 0, (struct app_message){ { .drives = drives }, APP_SAY_AILING });
+	return true;
+}
+
 void app_cores_let_in(struct app_core *core)
 {
 	if (!meta_readers_let_in(core->meta))
@@ -119,6 +128,9 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 	case APP_SAY_KNOCK:
 		meta_reader_knocks(core->meta, (uint32_t)m->shard, (uint32_t)(m->shard >> 32));
 		core->knockers |= 1u << (m->shard >> 32);
+		break;
+	case APP_SAY_AILING:
+		core->media.ailing |= m->drives;
 		break;
 	case APP_SAY_OPEN:
 		core->let_in = true;

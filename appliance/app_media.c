@@ -17,6 +17,9 @@
  *      and nothing here depends on the order of a queue.
  *  (4) What is retried was not tried, or cut off by a reset: the driver says which.  A write that
  *      is done twice is the same write, for its blocks are nobody else's until it has come back.
+ *  (5) A drive refuses writes when APP_WRITES_FAILED writes and flushes in a row have failed; the
+ *      first that succeeds ends that.  Drives replace bad blocks when they are written, so one
+ *      failed write says little, and eight say that no write will do.
  */
 #include "appliance/app_media.h"
 
@@ -87,6 +90,7 @@ static bool to_queue(struct app_media *md, struct app_io *io)
 		return false;
 	if (unlikely(err)) {
 		io->nvme.status = err;
+		io->nvme.nvme_status = 0;
 		list_push_back(&md->refused, &io->link);
 		return true;
 	}
@@ -189,8 +193,53 @@ void app_media_ring(struct app_media *md)
 	}
 }
 
-static void count(struct app_media *md, const struct nvme_io *io)
+static wk_cold void tell(struct app_media *md, const struct app_fault *f)
 {
+	if (md->faults && app_faults_push(md->faults, f))
+		md->fault_calls++;
+}
+
+/* It failed, and is not tried again: for the log, and for app_failing.c. */
+static wk_cold void failed(struct app_media *md, const struct app_io *io)
+{
+	struct app_media_drive *d = &md->drive[io->drive];
+	struct app_fault f = {
+		.block = io->nvme.block,
+		.nblocks = io->nvme.nblocks,
+		.err = io->nvme.status,
+		.nvme_status = io->nvme.nvme_status,
+		.drive = (uint8_t)io->drive,
+		.op = io->nvme.op == NVME_READ    ? APP_FAULT_READ
+		      : io->nvme.op == NVME_FLUSH ? APP_FAULT_FLUSH
+						  : APP_FAULT_WRITE,
+		.store = io->meta != NULL,
+	};
+
+	if (io->quiet)
+		return;
+	md->error_count++;
+	md->ailing |= 1ull << io->drive;
+	tell(md, &f);
+	if (f.op == APP_FAULT_READ || f.err == -ENODEV || f.err == -EROFS)
+		return; /* the driver has given it up, or made it read-only, and says so */
+	if (++d->writes_failed != APP_WRITES_FAILED) /* (5) */
+		return;
+	f.what = APP_FAULT_NO_WRITES;
+	tell(md, &f);
+}
+
+static wk_cold void takes_writes(struct app_media *md, uint32_t drive)
+{
+	const struct app_fault f = { .drive = (uint8_t)drive, .what = APP_FAULT_TAKES_WRITES };
+
+	if (app_media_refuses_writes(md, drive))
+		tell(md, &f);
+	md->drive[drive].writes_failed = 0;
+}
+
+static void count(struct app_media *md, const struct app_io *of)
+{
+	const struct nvme_io *io = &of->nvme;
 	uint64_t bytes = (uint64_t)io->nblocks << NVME_BLOCK_SHIFT;
 
 	if (io->op == NVME_READ)
@@ -198,7 +247,10 @@ static void count(struct app_media *md, const struct nvme_io *io)
 	else if (io->op == NVME_WRITE)
 		md->written_bytes += bytes;
 	if (unlikely(io->status) && io->op != NVME_DEALLOCATE) /* that one is a hint */
-		md->error_count++;
+		failed(md, of);
+	else if (unlikely(md->drive[of->drive].writes_failed) && io->op != NVME_READ &&
+		 io->op != NVME_DEALLOCATE)
+		takes_writes(md, of->drive);
 }
 
 /* What a drive's failures are to those above: the drive cannot.  Our own mistakes keep their name.
@@ -226,7 +278,7 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	struct meta_io *meta = io->meta;
 
 	ASSERT(md->in_flight > 0);
-	count(md, &io->nvme);
+	count(md, io);
 	if (unlikely(io->nvme.status) && meta && app_patience_park(&md->patience, io, md->now_ns))
 		return false;
 	md->in_flight--;

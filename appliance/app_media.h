@@ -11,6 +11,7 @@
 #ifndef APP_MEDIA_H
 #define APP_MEDIA_H
 
+#include "appliance/app_faults.h"
 #include "appliance/app_patience.h"
 #include "base/list.h"
 #include "meta/meta.h"
@@ -24,14 +25,16 @@ struct app_io {
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
 	bool failed;          /* the store's, which knows nothing of it: app_patience.c */
+	bool quiet;           /* its error is told to nobody else: a probe */
 	struct list link;     /* while the queue is full, or free slots */
 };
 
 struct app_media_drive {
 	struct nvme_qpair *qp;
-	struct list waiting; /* app_ios for which the queue had no room */
-	uint32_t out_count;  /* submitted to the queue, not yet back    */
-	bool rung;           /* nothing was submitted since the last ring */
+	struct list waiting;    /* app_ios for which the queue had no room */
+	uint32_t out_count;     /* submitted to the queue, not yet back    */
+	bool rung;              /* nothing was submitted since the last ring */
+	uint32_t writes_failed; /* writes and flushes in a row; see app_media_refuses_writes() */
 };
 
 struct app_media {
@@ -52,7 +55,17 @@ struct app_media {
 	uint64_t written_bytes;
 	uint64_t error_count;
 	uint64_t retry_count; /* submitted again, since the drive had not tried: a reset came */
+	struct app_faults *faults; /* for the log; NULL: nobody reads it */
+	uint32_t fault_calls;      /* times that the log's thread was to be woken for them */
+	uint64_t ailing; /* drives, by their bits, with errors that app_failing.c has not seen */
 };
+
+/* app_media.c (5) */
+#define APP_WRITES_FAILED 8u
+static inline bool app_media_refuses_writes(const struct app_media *md, uint32_t drive)
+{
+	return md->drive[drive].writes_failed >= APP_WRITES_FAILED;
+}
 
 #define APP_MEDIA_SLOTS 512u
 

@@ -11,6 +11,7 @@
 #define APP_OP_H
 
 #include "appliance/app_core.h"
+#include "appliance/app_failing.h"
 #include "appliance/app_media.h"
 #include "appliance/app_ring.h"
 #include "appliance/app_staging.h"
@@ -87,6 +88,7 @@ enum app_say {
 	/* ... and this does not: */
 	APP_SAY_READ_END, /* a pin's end                                              */
 	APP_SAY_KNOCK,    /* a reader waits for this shard                            */
+	APP_SAY_AILING,   /* I/Os of these drives, by their bits, have failed         */
 	/* To any: */
 	APP_SAY_STAT, /* add what you have counted to op's sum; comes back            */
 	APP_SAY_BYE,  /* I shall say nothing more                                     */
@@ -241,6 +243,7 @@ struct app_op {
 	uint64_t tail_offset; /* write: of the block whose bytes the index has, as it was */
 	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
 	bool merging;         /* write: an old block is being read                        */
+	bool quiet;           /* its I/Os that fail are not told to the log: a probe      */
 	struct app_hidden *hidden;
 	struct app_hold *hold;      /* that it is to get, or to let go               */
 	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
@@ -341,6 +344,7 @@ struct app_core {
 	uint64_t totals_ns;   /* when totals are passed up; 0: nothing is pending */
 	uint64_t vouch_ns;    /* when the log vouches for its newest block; 0: no need */
 	struct app_media media;
+	struct app_failing failing; /* the store's core's */
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
 	struct app_staging staging;
@@ -483,6 +487,8 @@ void app_cores_hear(struct app_core *core);
 void app_cores_say(struct app_core *core, uint32_t to, struct app_message m);
 /* A reader waits for the shard.  False: no message for this now. */
 must_check bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard);
+/* These drives have had errors.  False: no message for this now. */
+must_check bool app_cores_ailing(struct app_core *core, uint64_t drives);
 /* The store's core: it has run what it could.  Whoever knocked is told when shards are open. */
 void app_cores_let_in(struct app_core *core);
 /* What was said is told, who sleeps is woken. */
@@ -718,6 +724,22 @@ void app_holds_closed(struct app_core *core, struct app_session *s);
 
 /* This core's share of what STATUS tells. */
 void app_stat_add(struct app_core *core, struct app_op *op);
+
+/* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
+
+/* Errors that this core's drives have had since go to the store's core. */
+void app_ailing_tell(struct app_core *core);
+static inline void app_ailing_turn(struct app_core *core)
+{
+	if (unlikely(core->media.ailing))
+		app_ailing_tell(core);
+}
+/* Drives whose blocks cannot be reached, by their bits: failed, or given up by the driver. */
+uint64_t app_ailing_unreachable(const struct app_core *core);
+/* A probe is to be made now: op->runs and op->nblocks say what to read.  False: none. */
+must_check bool app_ailing_probe(struct app_op *op, uint32_t *drive);
+/* ... and has been. */
+void app_ailing_probed(struct app_op *op, uint32_t drive);
 
 /* ---- app_totals.c ---------------------------------------------------------------------------- */
 

@@ -36,7 +36,8 @@ struct app_message {
 		struct app_op *op;
 		uint64_t pin;
 		int64_t status;
-		uint64_t shard; /* and, from bit 32 on, who knocks */
+		uint64_t shard;  /* and, from bit 32 on, who knocks */
+		uint64_t drives; /* by their bits */
 	};
 	uint64_t what; /* enum app_say */
 };

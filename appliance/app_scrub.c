@@ -16,6 +16,11 @@
  *      PUT_OFF_NS.
  *  (3) Time that it was put off is lost: it does not make up for it.
  *  (4) The core's end waits for the operation, which begins nothing more then.
+ *  (5) It also makes probes of drives (app_failing.c), which wait for nothing; with a rate of 0 it
+ *      does nothing else.
+ *  (6) While a drive is doubted it rests: a read that failed on it is neither good nor bad, and is
+ *      made again when the probe has said what the drive is.  Nothing is read from a drive that has
+ *      failed or was given up: its blocks are unreachable, not damaged.
  */
 #include "appliance/app_lines.h"
 #include "appliance/app_op.h"
@@ -45,6 +50,8 @@ struct app_scrub {
 	uint64_t round_ns;   /* this round began */
 	uint64_t ended_ns;   /* wall clock: the last round did */
 	bool untold;         /* a line has found no place */
+	bool probing;        /* this drive is being probed: */
+	uint32_t probed;
 	char last[APP_LINE_SIZE];
 };
 
@@ -52,7 +59,7 @@ int app_scrub_create(struct app_core *core)
 {
 	struct app_scrub *s;
 
-	if (!core->meta || core->cfg.scrub_rate == 0)
+	if (!core->meta)
 		return 0;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -108,16 +115,31 @@ static void open_turn(struct app_core *core, struct app_scrub *s)
 	s->next_ns = s->round_ns = core->now_ns;
 }
 
+/* (5), (6) */
+static uint64_t errand_ns(const struct app_core *core)
+{
+	return app_failing_deadline(&core->failing);
+}
+
+static bool may_go_on(const struct app_core *core, const struct app_scrub *s)
+{
+	return s->rate && !core->failing.doubted;
+}
+
 void app_scrub_turn(struct app_core *core)
 {
 	struct app_scrub *s = core->scrub;
 	struct app_op *op;
+	bool errand;
 
-	if (!s || s->under_way || core->life != APP_SERVING || core->now_ns < s->next_ns)
+	if (!s || s->under_way || core->life != APP_SERVING)
+		return;
+	errand = errand_ns(core) <= core->now_ns;
+	if (!errand && (core->now_ns < s->next_ns || !may_go_on(core, s)))
 		return;
 	if (!s->opened)
 		open_turn(core, s);
-	if (core->op_free_count == 0 || is_put_off(core, s))
+	if (core->op_free_count == 0 || (!errand && is_put_off(core, s)))
 		return;
 	op = app_op_take(core, APP_OP_SCRUB, NULL);
 	op->session = &s->session;
@@ -132,9 +154,12 @@ uint64_t app_scrub_deadline(const struct app_core *core)
 {
 	const struct app_scrub *s = core->scrub;
 
+	uint64_t at_ns;
+
 	if (!s || s->under_way || core->life != APP_SERVING)
 		return UINT64_MAX;
-	return s->waiting_ns ? s->waiting_ns + PUT_OFF_NS : s->next_ns;
+	at_ns = s->waiting_ns ? s->waiting_ns + PUT_OFF_NS : s->next_ns;
+	return min_u64(errand_ns(core), may_go_on(core, s) ? at_ns : UINT64_MAX);
 }
 
 /* ---- the operation ------------------------------------------------------------------ */
@@ -167,9 +192,14 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	if (s->untold && !tell(op->core, s))
 		return rest(op, s);
 	s->untold = false;
-	if (op->core->life != APP_SERVING || s->next_ns >= s->until_ns ||
-	    op->tries++ == STEPS_AT_ONCE)
+	if (op->core->life != APP_SERVING)
 		return rest(op, s);
+	s->probing = app_ailing_probe(op, &s->probed);
+	if (s->probing)
+		return APP_WAIT;
+	if (!may_go_on(op->core, s) || s->next_ns >= s->until_ns || op->tries++ == STEPS_AT_ONCE)
+		return rest(op, s);
+	meta_scrub_unreachable(s->of, app_ailing_unreachable(op->core));
 	switch (meta_scrub_next(s->of, &op->runs[0])) {
 	case META_SCRUB_READ:
 		return APP_WAIT;
@@ -187,6 +217,23 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	UNREACHABLE();
 }
 
+/* What was read, of which nobody knows anything when the drive is doubted now (6). */
+static void take_in(struct app_op *op, struct app_scrub *s)
+{
+	const uint64_t drive = 1ull << META_BADDR_DRIVE(op->runs[0].baddr);
+	int status = op->io_status;
+
+	if (s->probing) {
+		app_ailing_probed(op, s->probed);
+		return;
+	}
+	if (unlikely(status))
+		app_ailing_tell(op->core);
+	if (status && (op->core->failing.doubted | op->core->failing.failed) & drive)
+		status = -EAGAIN;
+	meta_scrub_done(s->of, op->buf, status);
+}
+
 enum scrub_at { SCRUB_BEGUN, SCRUB_KNOWN, SCRUB_ITS_TURN, SCRUB_READ_DONE };
 
 enum app_next app_scrub_step(struct app_op *op)
@@ -200,7 +247,9 @@ enum app_next app_scrub_step(struct app_op *op)
 		next = what_next(op, s);
 		if (next != APP_WAIT)
 			return next;
-		op->nblocks = op->runs[0].nblocks;
+		op->nruns = s->probing ? op->nblocks : 1;
+		if (!s->probing)
+			op->nblocks = op->runs[0].nblocks;
 		op->at = SCRUB_KNOWN;
 		wk_fallthrough;
 
@@ -215,15 +264,16 @@ enum app_next app_scrub_step(struct app_op *op)
 		if (!op->buf)
 			return APP_WAIT;
 		op->at = SCRUB_READ_DONE;
-		app_op_io(op, NVME_READ, op->runs, 1, op->buf,
+		app_op_io(op, NVME_READ, op->runs, op->nruns, op->buf,
 			  app_staging_iova(&core->staging, op->buf));
 		return APP_WAIT;
 
 	case SCRUB_READ_DONE:
-		meta_scrub_done(s->of, op->buf, op->io_status);
+		take_in(op, s);
 		app_give(core, op->session, op->buf);
 		op->buf = NULL;
-		pay(s, (uint64_t)op->nblocks * BLOCK_SIZE);
+		if (s->rate)
+			pay(s, (uint64_t)op->nblocks * BLOCK_SIZE);
 		op->tries = 0;
 		op->at = SCRUB_BEGUN;
 		return APP_AGAIN;
@@ -247,6 +297,8 @@ void app_scrub_stat(const struct app_core *core, struct app_core_stat *out)
 	out->scrub_blocks = stat.blocks;
 	out->scrub_bad_pages = max_u64(stat.bad_pages, stat.last_bad_pages);
 	out->scrub_bad_blocks = max_u64(stat.bad_blocks, stat.last_bad_blocks);
+	out->scrub_unreachable_pages = stat.unreachable_pages;
+	out->scrub_unreachable_blocks = stat.unreachable_blocks;
 	out->scrub_permille = stat.position_permille;
 	out->scrub_ended_ns = s->ended_ns;
 }

@@ -33,6 +33,8 @@ struct drive_sum {
 	struct nvme_smart smart;
 	struct nvme_drive_counts counts;
 	struct meta_drive_stat store;
+	bool failed;    /* nothing can be read from it: app_failing.c   */
+	bool no_writes; /* it refuses all writes, of one core at least */
 };
 
 struct sum {
@@ -213,11 +215,13 @@ static void put_scrub(struct text *t, const struct sum *sum, bool paths)
 		return;
 	put(t,
 	    "\"scrub\":{\"bytes_per_second\":%llu,\"rounds\":%llu,\"pages\":%llu,\"blocks\":%llu,"
-	    "\"bad_pages\":%llu,\"bad_blocks\":%llu,\"position_percent\":%llu,"
-	    "\"last_round_end_s\":%llu",
+	    "\"bad_pages\":%llu,\"bad_blocks\":%llu,\"unreachable_pages\":%llu,"
+	    "\"unreachable_blocks\":%llu,\"position_percent\":%llu,\"last_round_end_s\":%llu",
 	    (unsigned long long)s->scrub_rate, (unsigned long long)s->scrub_rounds,
 	    (unsigned long long)s->scrub_pages, (unsigned long long)s->scrub_blocks,
 	    (unsigned long long)s->scrub_bad_pages, (unsigned long long)s->scrub_bad_blocks,
+	    (unsigned long long)s->scrub_unreachable_pages,
+	    (unsigned long long)s->scrub_unreachable_blocks,
 	    (unsigned long long)s->scrub_permille / 10,
 	    (unsigned long long)(s->scrub_ended_ns / NS_PER_S));
 	if (paths && *sum->scrub_line) {
@@ -261,15 +265,25 @@ static const char *const health_name[] = {
 	[NVME_HEALTH_DEAD] = "dead",
 };
 
+static const char *health_of(const struct drive_sum *d)
+{
+	if (d->health == NVME_HEALTH_GOOD && (d->failed || d->no_writes))
+		return "failed";
+	return health_name[d->health];
+}
+
 /* When it went wrong, and what was done. */
 static void put_trouble(struct text *t, const struct drive_sum *sum)
 {
 	const struct nvme_drive_counts *c = &sum->counts;
 
+	if (sum->failed || sum->no_writes)
+		put(t, "\"failing\":\"%s\",", sum->failed ? "reads" : "writes");
+
 	put(t,
 	    "\"health\":\"%s\",\"timeouts\":%llu,\"aborts\":%llu,\"queue_restarts\":%llu,"
 	    "\"resets\":%llu,\"quarantined_bytes\":%llu,",
-	    health_name[sum->health], (unsigned long long)c->timeout_count,
+	    health_of(sum), (unsigned long long)c->timeout_count,
 	    (unsigned long long)c->abort_count, (unsigned long long)c->queue_restart_count,
 	    (unsigned long long)c->reset_count, (unsigned long long)c->quarantined_bytes);
 }
@@ -390,9 +404,11 @@ static void add_drives(const struct app_core *core, struct sum *sum)
 		nvme_qpair_stats(core->qp[i], &s);
 		add(&d->queues, &s, sizeof(s));
 		d->in_flight += nvme_qpair_in_flight(core->qp[i]);
+		d->no_writes |= app_media_refuses_writes(&core->media, i);
 		if (core->index > 0) /* who looks after it knows the rest */
 			continue;
 		d->health = nvme_drive_health(core->cfg.drive[i]);
+		d->failed = core->failing.failed >> i & 1;
 		d->has_smart = nvme_drive_smart(core->cfg.drive[i], &d->smart);
 		nvme_drive_counts(core->cfg.drive[i], &d->counts);
 		if (core->meta)

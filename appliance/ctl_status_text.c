@@ -88,15 +88,47 @@ static unsigned percent(uint64_t part, uint64_t whole)
 
 /* ---- what wants attention ------------------------------------------------------------------- */
 
+static bool is_serving(const json_t *d)
+{
+	return strcmp(word(d, "state").s, "serving") == 0;
+}
+
 static bool has_two_drives(const json_t *s)
 {
 	const json_t *d;
 	unsigned serving = 0;
 	size_t i;
 
-	json_array_foreach(json_object_get(s, "drives"), i, d) serving +=
-		strcmp(word(d, "state").s, "serving") == 0;
+	json_array_foreach(json_object_get(s, "drives"), i, d) serving += is_serving(d);
 	return serving > 1;
+}
+
+static bool is_well(const json_t *d)
+{
+	const struct text health = word(d, "health");
+
+	return !*health.s || strcmp(health.s, "good") == 0 || strcmp(health.s, "resetting") == 0;
+}
+
+/* What keeps it from serving everything. */
+static void headline(FILE *to, const json_t *s)
+{
+	const char *between = "! serving, degraded: ";
+	bool degraded = false;
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(s, "drives"), i, d)
+	{
+		if (is_well(d))
+			continue;
+		fprintf(to, "%sdrive %u is %s", between, (unsigned)num(d, NULL, "number"),
+			word(d, "health").s);
+		between = ", ";
+		degraded = true;
+	}
+	if (degraded)
+		fprintf(to, "\n");
 }
 
 static void of_store(FILE *to, const json_t *s)
@@ -108,6 +140,7 @@ static void of_store(FILE *to, const json_t *s)
 	if (json_is_integer(health) && json_integer_value(health))
 		fprintf(to, "! it takes no more changes, as its log could not be written: see the "
 			    "daemon's log, and restart it when its drives are well\n");
+	headline(to, s);
 	if (num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
 			"! the log is on one drive only: there was no room for its second copy, "
@@ -129,6 +162,26 @@ static void of_store(FILE *to, const json_t *s)
 			(unsigned long long)num(s, NULL, "bad_sums"));
 }
 
+/* What a drive that does not serve as it should is to people. */
+static void of_health(FILE *to, const json_t *d)
+{
+	const struct text failing = word(d, "failing");
+	const unsigned number = (unsigned)num(d, NULL, "number");
+
+	if (strcmp(failing.s, "reads") == 0)
+		fprintf(to,
+			"! drive %u has failed, nothing can be read from it: check its power, "
+			"cabling and slot; it is used again when it answers\n",
+			number);
+	else if (*failing.s)
+		fprintf(to,
+			"! drive %u has failed, it refuses all writes: check its space and its "
+			"health (wekactl drives)\n",
+			number);
+	else
+		fprintf(to, "! drive %u is %s\n", number, word(d, "health").s);
+}
+
 static void of_drive(FILE *to, const json_t *d)
 {
 	static const char *const trouble[] = { "errors",         "timeouts", "aborts",
@@ -141,7 +194,7 @@ static void of_drive(FILE *to, const json_t *d)
 	for (size_t i = 0; i < ARRAY_LEN(trouble); i++)
 		any |= num(d, NULL, trouble[i]) > 0;
 	if (*health.s && strcmp(health.s, "good") != 0)
-		fprintf(to, "! drive %u is %s\n", number, health.s);
+		of_health(to, d);
 	if (*note.s)
 		fprintf(to, "! drive %u: %s\n", number, note.s);
 	if (num(d, NULL, "warnings") ||
@@ -311,7 +364,8 @@ static struct text reading(const json_t *d, const char *key, const char *unit)
 
 static void row_of_drive(FILE *to, const json_t *d)
 {
-	fprintf(to, "%-5u %-9.9s ", (unsigned)num(d, NULL, "number"), word(d, "state").s);
+	fprintf(to, "%-5u %-9.9s ", (unsigned)num(d, NULL, "number"),
+		word(d, is_well(d) || !is_serving(d) ? "state" : "health").s);
 	fprintf(to, "%7s ", short_bytes_of((double)num(d, NULL, "bytes")).s);
 	fprintf(to, "%4u%% ", percent(num(d, NULL, "zones_used"), num(d, NULL, "zones")));
 	fprintf(to, "%8s ", short_bytes_of((double)num(d, NULL, "live_bytes")).s);

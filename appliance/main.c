@@ -12,6 +12,7 @@
 #include "appliance/app_account.h"
 #include "appliance/app_conf.h"
 #include "appliance/app_drives.h"
+#include "appliance/app_fault_log.h"
 #include "appliance/app_keys.h"
 #include "appliance/app_lines.h"
 #include "appliance/app_listen.h"
@@ -57,6 +58,8 @@ struct daemon {
 	struct app_account account;
 	struct app_lines lines;
 	struct app_listen listen;
+	struct app_faults faults[APP_CORES_MAX];
+	struct app_fault_log fault_log;
 	int unfit; /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
@@ -283,6 +286,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.srv = d->srv;
 	run->cfg.account = &d->account;
 	run->cfg.lines = &d->lines;
+	run->cfg.faults = d->faults;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	app_machine_cpus(&d->conf, d->cpus);
@@ -355,6 +359,9 @@ static void write_lines(struct daemon *d)
 		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("%s", text);
 	while (app_lines_take(&d->lines, line))
+		log_error("%s", line);
+	while (app_fault_log_line(&d->fault_log, d->faults, d->run.cores, d->conf.drive,
+				  clock_now_ns(), line))
 		log_error("%s", line);
 }
 
@@ -538,8 +545,10 @@ static void reload_conf(struct daemon *d)
 
 static uint64_t control_deadline(const struct daemon *d)
 {
-	return min_u64(min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys)),
-		       app_listen_deadline(&d->listen));
+	uint64_t at_ns = min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys));
+
+	at_ns = min_u64(at_ns, app_listen_deadline(&d->listen));
+	return min_u64(at_ns, app_fault_log_deadline(&d->fault_log, d->faults, d->run.cores));
 }
 
 /* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */

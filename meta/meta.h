@@ -702,6 +702,8 @@ struct meta_scrub_stat {
 	/* of this round, so far, and of the last: */
 	uint64_t bad_pages, bad_blocks;
 	uint64_t last_bad_pages, last_bad_blocks;
+	/* On drives that cannot be reached, of this round, so far, or of the last, the more: */
+	uint64_t unreachable_pages, unreachable_blocks;
 	uint64_t position_permille; /* of the round */
 	uint64_t heads_mended;      /* headers of zones that were damaged and written again */
 };
@@ -713,7 +715,10 @@ must_check int meta_scrub_create(struct meta_scrub **out, struct meta *m);
 void meta_scrub_destroy(struct meta_scrub *s);
 /* The store serves, and nothing is being read for it.  At most META_SCRUB_BLOCKS_MAX blocks. */
 must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read);
+/* status -EAGAIN: nobody knows whether that can be read; it is asked for again. */
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
+/* These drives, by their bits, cannot be reached: what lies there is not read, and not damaged. */
+void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);
 /* Good until the next call. */
 const char *meta_scrub_line(const struct meta_scrub *s);
 void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out);

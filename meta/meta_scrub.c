@@ -16,6 +16,8 @@
  *  (2) A damaged block is said once, by {place, checksum or generation}, and counted in each round.
  *  (3) While a name is looked for, and while a line waits for somebody, the round stands still.
  *  (4) Each step is bounded: a leaf's records, or one read.
+ *  (5) Nothing is read from a drive that cannot be reached.  What lies there is counted apart: it
+ *      may well be whole, and no line names it.
  */
 #include "meta/meta_scrub.h"
 
@@ -65,6 +67,13 @@ void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out)
 	out->position_permille = shard * 1000 / max_u32(s->m->nshards, 1);
 	if (s->names_only)
 		out->position_permille = 1000;
+	out->unreachable_pages = max_u64(s->stat.unreachable_pages, s->last_unreachable_pages);
+	out->unreachable_blocks = max_u64(s->stat.unreachable_blocks, s->last_unreachable_blocks);
+}
+
+void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives)
+{
+	s->unreachable = drives;
 }
 
 /* ---- what was found ----------------------------------------------------------------- */
@@ -135,13 +144,25 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 	return false;
 }
 
+/* The next run that can be reached (5). */
+static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
+{
+	while (next_run(s, x, block, &s->run)) {
+		if (likely(!(s->unreachable >> META_BADDR_DRIVE(s->run.baddr) & 1)))
+			return true;
+		s->stat.unreachable_blocks += s->run.nblocks;
+		s->block = *block + s->run.nblocks;
+	}
+	return false;
+}
+
 /* Something of this chunk is to be read, or was found.  False: nothing more. */
 static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum meta_scrub_next *out)
 {
 	struct meta__extent x;
 	uint32_t block;
 
-	if (meta__extent_parse(value, len, &x) != 0 || !next_run(s, &x, &block, &s->run))
+	if (meta__extent_parse(value, len, &x) != 0 || !next_near_run(s, &x, &block))
 		return false;
 	if (block != s->block || s->run.baddr != s->doubt_baddr ||
 	    crc_at(&x, block) != s->doubt_crc)
@@ -194,7 +215,9 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 {
 	ASSERT(s->reading);
 	s->reading = false;
-	if (s->reading_head) {
+	if (status == -EAGAIN) {
+		s->reading_head = false;
+	} else if (s->reading_head) {
 		s->reading_head = false;
 		meta__scrub_head_done(s, bytes, status);
 	} else if (s->reading_page) {
@@ -263,6 +286,7 @@ static void round_begin(struct meta_scrub *s)
 	s->shard = 0;
 	s->lost_count = 0;
 	s->stat.bad_pages = s->stat.bad_blocks = 0;
+	s->stat.unreachable_pages = s->stat.unreachable_blocks = 0;
 	meta__scrub_heads_begin(s);
 	go_to(s, &first);
 	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* what is good is read again */
@@ -290,6 +314,8 @@ static enum meta_scrub_next round_end(struct meta_scrub *s)
 	s->stat.rounds++;
 	s->stat.last_bad_pages = s->stat.bad_pages;
 	s->stat.last_bad_blocks = s->stat.bad_blocks;
+	s->last_unreachable_pages = s->stat.unreachable_pages;
+	s->last_unreachable_blocks = s->stat.unreachable_blocks;
 	return META_SCRUB_ROUND;
 }
 

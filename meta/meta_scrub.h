@@ -94,6 +94,8 @@ struct meta_scrub {
 	uint32_t doubt_crc, doubt_fails;
 	bool doubt_unreadable;
 	struct meta__scrub_heads heads;
+	uint64_t unreachable; /* drives, by their bits */
+	uint64_t last_unreachable_pages, last_unreachable_blocks;
 	struct meta__scrub_naming naming;
 	struct meta__scrub_bad lost[META__SCRUB_LOST];
 	uint32_t lost_count;

@@ -136,6 +136,14 @@ static void mend(struct meta_scrub *s)
 		h->mends = true;
 }
 
+/* The zone lies on a drive that cannot be reached. */
+static bool is_far(const struct meta_scrub *s)
+{
+	const uint64_t baddr = meta__geo_zone_head(&s->m->zones->geo, s->heads.zone, 0);
+
+	return s->unreachable >> META_BADDR_DRIVE(baddr) & 1;
+}
+
 enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s)
 {
 	struct meta__scrub_heads *h = &s->heads;
@@ -150,7 +158,8 @@ enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s)
 	if (h->mends)
 		return mended(s);
 	at = meta__zone_at(s->m, h->zone);
-	if (!is_settled(at) || (h->copy && at->incarnation != h->incarnation)) { /* (1) */
+	if (!is_settled(at) || (h->copy && at->incarnation != h->incarnation) || /* (1) */
+	    is_far(s)) {
 		next_zone(s);
 		return META_SCRUB_MORE;
 	}

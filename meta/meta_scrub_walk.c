@@ -60,6 +60,17 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 	meta__scrub_found(s, &bad, want->gen);
 }
 
+/* It lies on a drive that cannot be reached: counted once a round. */
+static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
+		 const struct meta__page_want *want)
+{
+	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
+		return;
+	p->seen_baddr = want->baddr;
+	p->seen_gen = want->gen;
+	s->stat.unreachable_pages++;
+}
+
 static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__page_want *want)
 {
 	s->want = *want;
@@ -80,6 +91,12 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 		return f->page; /* newer than the drive, or nobody asks what that has */
 	if (ours && p->fails == 0)
 		return p->bytes;
+	if (s->unreachable >> META_BADDR_DRIVE(want->baddr) & 1) {
+		if (verify)
+			miss(s, p, want);
+		*how = SCRUB_DAMAGED;
+		return f ? f->page : NULL;
+	}
 	if (!ours || p->fails < FAILS) {
 		*how = read_page(s, want);
 		return NULL;

@@ -305,7 +305,12 @@ struct nvme_io {
 	bool retry; /* it may well succeed if submitted again: it was aborted, or a reset came */
 	bool quarantined; /* the drive could not be stopped: it may still write to the buffer, which
 			   * must never be used again */
+	uint16_t nvme_status; /* of the first command that failed, as nvme_status_text() takes it;
+			       * 0: the driver ended it, without an answer from the drive */
 };
+
+/* nvme_status_text - a status for people: its words; type and code are status >> 8 and & 0xff */
+const char *nvme_status_text(uint32_t nvme_status);
 
 /**
  * nvme_qpair_create - a queue pair, for the use of one thread

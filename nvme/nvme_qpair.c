@@ -295,11 +295,13 @@ void nvme_ring(struct nvme_qpair *qp)
 }
 
 /* The first error is the I/O's; it may be retried when all of its errors say so. */
-static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int err, bool retry)
+static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int err, bool retry,
+			       uint32_t nvme_status)
 {
 	qp->stats.error_count++;
 	if (io->status == 0) {
 		io->status = err;
+		io->nvme_status = (uint16_t)nvme_status;
 		io->retry = retry;
 		io->quarantined = false;
 	}
@@ -466,7 +468,7 @@ static uint32_t give_back(struct nvme_qpair *qp, struct nvme_io **done, uint32_t
 
 		if (!io)
 			continue;
-		note_error(qp, io, gone ? -ENODEV : -ECANCELED, by_reset && !reset->dead);
+		note_error(qp, io, gone ? -ENODEV : -ECANCELED, by_reset && !reset->dead, 0);
 		io->quarantined = by_reset && reset->quarantine;
 		if (retire(qp, &qp->slot[i],
 			   atomic_load_explicit(&qp->slot[i].cid, memory_order_relaxed)))
@@ -542,7 +544,7 @@ uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_m
 		status >>= 1;
 		if (unlikely(status & NVME_STATUS_MASK))
 			note_error(qp, slot->io, nvme__status_errno(status & NVME_STATUS_MASK),
-				   nvme__status_retry(status));
+				   nvme__status_retry(status), status & NVME_STATUS_MASK);
 		io = retire(qp, slot, atomic_load_explicit(&slot->cid, memory_order_relaxed));
 		if (io) {
 			count_done(qp, io);

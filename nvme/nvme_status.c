@@ -80,3 +80,8 @@ const char *nvme__status_text(uint32_t status)
 {
 	return row_of(status)->text;
 }
+
+const char *nvme_status_text(uint32_t nvme_status)
+{
+	return nvme_status ? nvme__status_text(nvme_status) : "no answer from the drive";
+}

@@ -131,6 +131,28 @@ Test(ctl_status, log_on_one_drive_of_two_wants_attention)
 		}
 }
 
+Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
+{
+	page("{\"drives\":[{\"number\":0,\"health\":\"good\",\"state\":\"serving\"},"
+	     "{\"number\":1,\"health\":\"failed\",\"failing\":\"reads\",\"state\":\"serving\"},"
+	     "{\"number\":2,\"health\":\"dead\",\"state\":\"serving\"},"
+	     "{\"number\":3,\"health\":\"failed\",\"failing\":\"writes\",\"state\":\"serving\"},"
+	     "{\"number\":4,\"health\":\"resetting\",\"state\":\"serving\"}]}",
+	     NULL, 0);
+	cr_assert_eq(strncmp(text,
+			     "! serving, degraded: drive 1 is failed, drive 2 is dead, drive 3 is "
+			     "failed\n",
+			     75),
+		     0, "%s", text);
+	has("! drive 1 has failed, nothing can be read from it: check its power");
+	has("! drive 2 is dead\n");
+	has("! drive 3 has failed, it refuses all writes");
+	has("\n0     serving ");
+	has("\n1     failed ");
+	has("\n2     dead ");
+	has("\n4     serving ");
+}
+
 /* Of an older or a newer appliance, or one that lies: a page all the same. */
 Test(ctl_status, what_is_missing_or_strange_is_nothing)
 {

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# A drive fails while it serves, and comes back: the log, the status and the list of damaged files
+# say so, and say no more than is so.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+CACHE=16M
+: "${APP_CORES:=2}"
+for d in 0 1 2 3; do eval "D$d=file:$DIR/d$d?size=64M"; done
+write_conf "$D0" "$D1" "$D2" "$D3"
+echo "scrub_bytes_per_second = 256M" >>"$CONF"
+make_tree "$DIR/src" 300
+check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2" "$D3"
+check "start" start
+check "import" ctl -q import "$DIR/src" /tree
+check "a clean stop" stop
+check "start" start
+
+# number GROUP KEY: of the status.
+number() {
+	ctl --json status | python3 -c 'import json, sys; s = json.load(sys.stdin)
+for k in sys.argv[1:]: s = s[int(k)] if k.isdigit() else s.get(k, 0)
+print(s)' "$@"
+}
+until_is() { # WANTED GROUP KEY...
+	wanted=$1 n=0
+	shift
+	until [ "$(number "$@")" = "$wanted" ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || return 1
+		sleep 0.05
+	done
+}
+# What a full comparison finds: files that cannot be read, or are not what they were.
+compare() {
+	rm -rf "$DIR/out"
+	ctl -q export /tree "$DIR/out" >/dev/null 2>&1
+	python3 - "$DIR/src" "$DIR/out" <<'END'
+import os, sys
+src, out = sys.argv[1:]
+for d, _, names in os.walk(src):
+    for n in names:
+        p = os.path.join(d, n)
+        q = os.path.join(out, os.path.relpath(p, src))
+        if not os.path.islink(p) and not (os.path.isfile(q) and open(p, 'rb').read() == open(q, 'rb').read()):
+            print(ascii(os.path.relpath(p, src)))
+END
+}
+
+# Nothing is written any more: a write would make the file that is cut below as long as before.
+quiet() {
+	n=0 was=
+	until [ "$was" = "$(number bytes drive_written)" ]; do
+		n=$((n + 1))
+		[ $n -lt 60 ] || return 1
+		was=$(number bytes drive_written)
+		sleep 2
+	done
+}
+
+# ---- a drive that is gone ----
+
+check "nothing is written" quiet
+cp "$DIR/d2" "$DIR/copy"
+: >"$DIR/d2"
+ctl -q export /tree "$DIR/out" >/dev/null 2>&1 && not_ok "reads fail" || ok "reads fail"
+check "the log names the drive, what was asked of it, and the NVMe status" \
+	said "drive 2 (file:$DIR/d2?size=64M): .*read of block [0-9]* .*failed: NVMe status type 2h (media), code 81h: unrecovered read error"
+check "the log says that it has failed, and what to do" said "drive 2 (.*): has failed: nothing can be read .*Check its power"
+is "so does the status" failed "$(number drives 2 health)"
+is "the others are good" "good good good" "$(echo $(for d in 0 1 3; do number drives $d health; done))"
+ctl status >"$DIR/page"
+grep -q '^! drive 2 has failed, nothing can be read' "$DIR/page" && ok "on its page, too" || not_ok "on its page, too" "$(cat "$DIR/page")"
+head -1 "$DIR/page" | grep -q '^! serving, degraded: drive 2 is failed' && ok "and in the headline" || not_ok "and in the headline" "$(head -1 "$DIR/page")"
+is "nothing is called damaged" "0 0" "$(number scrub bad_blocks) $(number scrub bad_pages)"
+lines=$(grep -c 'drive 2\|scrub' "$DIR/daemon.log")
+[ "$lines" -lt 30 ] && ok "in a few lines" || not_ok "in a few lines" "$lines"
+
+# ---- and answers again ----
+
+dd if="$DIR/copy" of="$DIR/d2" conv=notrunc bs=1M 2>/dev/null
+check "it comes back by itself" until_is good drives 2 health
+check "which is said" said "drive 2 (.*): answers again"
+rm -rf "$DIR/out"
+check "export" ctl -q export /tree "$DIR/out"
+check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
+ctl status | head -1 | grep -q degraded && not_ok "the headline is as before" || ok "the headline is as before"
+check "a clean stop" stop
+finish
