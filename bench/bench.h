@@ -39,9 +39,11 @@ struct bench_conf {
 	const char *transport;                  /* to it: "shm" or "tcp"                      */
 	const char *connect[BENCH_CONNECT_MAX]; /* running appliances instead                 */
 	uint32_t connect_count;                 /* 0: start one                               */
-	const char *key_file;                   /* for connect                                */
-	const char *vs_dir;                     /* a local directory to compare with, or NULL */
-	const char *vs_dirs[BENCH_VS_MAX];      /* names: all that were named                 */
+	const char *name[BENCH_CONNECT_MAX];    /* epoch --summary: of each in its table      */
+	uint32_t name_count;
+	const char *key_file;              /* for connect                                */
+	const char *vs_dir;                /* a local directory to compare with, or NULL */
+	const char *vs_dirs[BENCH_VS_MAX]; /* names: all that were named                 */
 	uint32_t vs_count;
 	const char *tree;     /* epoch: local files with the same names     */
 	const char *prefix;   /* epoch: where they lie on the appliance     */
@@ -56,6 +58,7 @@ struct bench_conf {
 	double seconds;       /* of one run                                 */
 	uint32_t runs;
 	uint32_t epochs;
+	bool summary;                   /* epoch: one table, with the disk of this machine   */
 	bool verify;                    /* epoch: compare every byte with the local file */
 	uint32_t read_percent;          /* nvme: the rest are writes                     */
 	uint32_t threads;               /* nvme: polling threads, each on a core         */

@@ -11,12 +11,16 @@
  *
  * The local side reads into one buffer again and again, which the caches like, and checks no
  * sums: it is given every advantage.
+ *
+ * With --summary the local files are also read without the page cache, and one table with the
+ * medians of all epochs takes the place of a row for each.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/rand.h"
 #include "bench/bench.h"
+#include "bench/bench_cold.h"
 #include "bench/bench_env.h"
 #include "bench/bench_load.h"
 #include "bench/bench_tree.h"
@@ -30,6 +34,9 @@
 
 #define WINDOW_BYTES (16u << 20) /* of one batch at most */
 #define PIECE_BYTES  (8u << 20)  /* of one file at once  */
+
+/* Ways to the appliance, then the local files, warm and cold. */
+enum { SOURCES_MAX = BENCH_CONNECT_MAX + 2 };
 
 struct batch {
 	uint32_t count;
@@ -60,6 +67,10 @@ struct epoch {
 	uint8_t *buffer;
 	struct reader reader[BENCH_CONNECT_MAX];
 	uint32_t readers;
+	/* --summary: of each epoch, in the order of struct one_epoch. */
+	double files_per_s[SOURCES_MAX][BENCH_RUNS_MAX];
+	double bytes_per_s[SOURCES_MAX][BENCH_RUNS_MAX];
+	bool direct; /* files are cold by O_DIRECT, not by dropping caches */
 };
 
 /* ---- batches ------------------------------------------------------------------------ */
@@ -133,14 +144,16 @@ static int finish(void *ctx, struct bench_slot *slot, struct bench_run *run)
 
 /* ---- the local side -------------------------------------------------------------------- */
 
-static int read_local(const struct epoch *e, uint32_t piece)
+/* flags: 0 or O_DIRECT, which reads whole blocks. */
+static int read_local(const struct epoch *e, uint32_t piece, int flags)
 {
 	const struct bench_tree_piece *p = &e->tree.piece[piece];
-	int fd = open(e->local[piece], O_RDONLY | O_CLOEXEC);
+	int fd = open(e->local[piece], O_RDONLY | O_CLOEXEC | flags);
 	uint64_t done = 0;
 
 	while (fd >= 0 && done < p->length_bytes) {
-		ssize_t n = pread(fd, e->buffer + done, p->length_bytes - done,
+		uint64_t left = p->length_bytes - done;
+		ssize_t n = pread(fd, e->buffer + done, flags ? align_up(left, WEKA_BLOCK) : left,
 				  (off_t)(p->offset_bytes + done));
 
 		if (n <= 0)
@@ -159,7 +172,7 @@ static int compare(struct reader *r, const struct batch *b, uint32_t i)
 	const struct bench_tree_piece *p = &r->e->tree.piece[b->piece[i]];
 	uint64_t at = 0;
 
-	if (read_local(r->e, b->piece[i]))
+	if (read_local(r->e, b->piece[i], 0))
 		return 1;
 	r->result->checked_bytes += p->length_bytes;
 	if (p->length_bytes == 0 || memcmp(b->item[i].data, r->e->buffer, p->length_bytes) == 0)
@@ -193,7 +206,7 @@ static int compare_all(void *ctx, struct bench_slot *slots, uint32_t count)
 	return err;
 }
 
-static int local_epoch(struct epoch *e, struct batch *b, struct bench_run *run)
+static int local_epoch(struct epoch *e, struct batch *b, int flags, struct bench_run *run)
 {
 	uint64_t start = clock_now_ns(), before = start, now = start;
 
@@ -202,7 +215,7 @@ static int local_epoch(struct epoch *e, struct batch *b, struct bench_run *run)
 		if (b->count == 0 || bench_interrupted())
 			break;
 		for (uint32_t i = 0; i < b->count; i++) {
-			if (read_local(e, b->piece[i]))
+			if (read_local(e, b->piece[i], flags))
 				return 1;
 			run->ops += e->tree.piece[b->piece[i]].first;
 			run->bytes += e->tree.piece[b->piece[i]].length_bytes;
@@ -234,7 +247,7 @@ static void print_head(const struct epoch *e)
 {
 	const struct bench_conf *c = e->conf;
 
-	if (c->json)
+	if (c->json || c->summary)
 		return;
 	printf("%llu files, %.1f MB, %u epochs, batches of %u, %u in flight%s\n\n",
 	       (unsigned long long)e->tree.files, (double)e->tree.bytes / 1e6, c->epochs, c->batch,
@@ -246,7 +259,7 @@ static void print_head(const struct epoch *e)
 static void print_row(const struct epoch *e, uint32_t epoch, const char *transport,
 		      const struct bench_run *run, uint64_t checked, double ratio)
 {
-	if (e->conf->json)
+	if (e->conf->json || e->conf->summary)
 		return;
 	printf("%5u  %-9s %10.0f %9.1f %8.2f ms %8.2f ms %14llu  %8.2f\n", epoch, transport,
 	       bench_rate(run), (double)run->bytes * 1e3 / (double)max_u64(run->ns, 1),
@@ -272,9 +285,9 @@ static int read_epoch(struct reader *r, struct bench_run *run, uint64_t *checked
 
 /* What one epoch brought, for each way and for the local side, which comes last. */
 struct one_epoch {
-	struct bench_run run[BENCH_CONNECT_MAX + 1];
-	uint64_t checked[BENCH_CONNECT_MAX + 1];
-	struct stat_hist hist[BENCH_CONNECT_MAX + 1];
+	struct bench_run run[SOURCES_MAX];
+	uint64_t checked[SOURCES_MAX];
+	struct stat_hist hist[SOURCES_MAX];
 	struct batch batch;
 };
 
@@ -285,7 +298,7 @@ static int measure_epoch(struct epoch *e, struct one_epoch *o, uint32_t epoch)
 
 	memset(o->run, 0, sizeof(o->run));
 	shuffle(e, 100 + epoch);
-	for (uint32_t i = 0; i <= local; i++) {
+	for (uint32_t i = 0; i < SOURCES_MAX; i++) {
 		stat_hist_reset(&o->hist[i]);
 		o->run[i].hist = &o->hist[i];
 	}
@@ -293,7 +306,14 @@ static int measure_epoch(struct epoch *e, struct one_epoch *o, uint32_t epoch)
 		err = read_epoch(&e->reader[i], &o->run[i], &o->checked[i]);
 	e->next = 0;
 	if (!err)
-		err = local_epoch(e, &o->batch, &o->run[local]);
+		err = local_epoch(e, &o->batch, 0, &o->run[local]);
+	e->next = 0;
+	if (!err && e->conf->summary) {
+		int flags = bench_cold_begin();
+
+		e->direct = flags != 0;
+		err = local_epoch(e, &o->batch, flags, &o->run[local + 1]);
+	}
 	return err || !bench_interrupted() ? err : bench_fail("interrupted");
 }
 
@@ -315,6 +335,47 @@ static void note_epoch(struct epoch *e, struct one_epoch *o, uint32_t epoch)
 	print_row(e, epoch + 1, "local", &o->run[e->readers], 0, 1);
 }
 
+static void note_summary(struct epoch *e, const struct one_epoch *o, uint32_t epoch)
+{
+	uint64_t checked = 0;
+
+	for (uint32_t i = 0; i < e->readers + 2; i++) {
+		e->files_per_s[i][epoch] = bench_rate(&o->run[i]);
+		e->bytes_per_s[i][epoch] =
+			(double)o->run[i].bytes * 1e9 / (double)max_u64(o->run[i].ns, 1);
+		checked += o->checked[i];
+	}
+	printf("  epoch %u of %u: %llu files read in %u ways", epoch + 1, e->conf->epochs,
+	       (unsigned long long)e->tree.files, e->readers + 2);
+	if (e->conf->verify)
+		printf("; %.1f MB compared, all equal", (double)checked / 1e6);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void print_summary(const struct epoch *e)
+{
+	const uint32_t local = e->readers, count = e->readers + 2;
+	struct bench_cold_row row[SOURCES_MAX];
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t from = i < 2 ? local + i : i - 2; /* the local files first */
+
+		row[i] = (struct bench_cold_row){
+			.name = from < local ? e->conf->name[from] : "",
+			.files_per_s = bench_median(e->files_per_s[from], e->conf->epochs),
+			.bytes_per_s = bench_median(e->bytes_per_s[from], e->conf->epochs),
+		};
+		if (i >= 2 && !row[i].name)
+			row[i].name = e->reader[from].result->transport;
+	}
+	row[0].name = "local files, from the page cache (warm)";
+	row[1].name = e->direct ? "local files, from the disk (O_DIRECT)"
+				: "local files, from the disk (caches dropped)";
+	printf("\n");
+	bench_cold_table(row, count, 1);
+}
+
 static int run_epochs(struct epoch *e)
 {
 	struct one_epoch *o = calloc(1, sizeof(*o));
@@ -325,16 +386,20 @@ static int run_epochs(struct epoch *e)
 		return bench_fail("out of memory");
 	warm.hist = &o->hist[0];
 	shuffle(e, 99);
-	err = local_epoch(e, &o->batch, &warm);
+	err = local_epoch(e, &o->batch, 0, &warm);
 	print_head(e);
 	for (uint32_t i = 0; !err && i < e->conf->epochs; i++) {
 		err = measure_epoch(e, o, i);
 		if (!err)
 			note_epoch(e, o, i);
+		if (!err && e->conf->summary)
+			note_summary(e, o, i);
 	}
-	if (!err && !e->conf->json)
+	if (!err && e->conf->summary)
+		print_summary(e);
+	else if (!err && !e->conf->json)
 		printf("\n");
-	for (uint32_t i = 0; !err && i < e->readers; i++)
+	for (uint32_t i = 0; !err && !e->conf->summary && i < e->readers; i++)
 		bench_report(e->reader[i].result);
 	free(o);
 	return err;

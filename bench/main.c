@@ -65,6 +65,8 @@ static const struct workload {
 	  1, 1, "shm" },
 };
 
+enum { OPT_SUMMARY = 256, OPT_NAME };
+
 static const struct argp_option options[] = {
 	{ "drive", 'd', "NAME", 0,
 	  "drive of the appliance that is started (mem:2G); nvme: several, used together", 0 },
@@ -89,6 +91,9 @@ static const struct argp_option options[] = {
 	{ "phases", 'p', "LIST", 0,
 	  "names: only these of create,stat,read,list,rename,unlink (all; create: as needed)", 1 },
 	{ "epochs", 'E', "N", 0, "epoch: how many, each in its own order (3)", 1 },
+	{ "summary", OPT_SUMMARY, NULL, 0,
+	  "epoch: one table of medians, beside local files with and without the page cache", 1 },
+	{ "name", OPT_NAME, "TEXT", 0, "epoch --summary: of a --connect in the table, in turn", 1 },
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write instead of read: what the drive holds is lost", 2 },
 	{ "reads", 'R', "PERCENT", 0, "nvme: reads among writes, such as 70", 2 },
@@ -287,6 +292,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'V':
 		conf->verify = true;
+		return 0;
+	case OPT_SUMMARY:
+		conf->summary = true;
+		return 0;
+	case OPT_NAME:
+		if (conf->name_count == BENCH_CONNECT_MAX)
+			argp_error(state, "--name at most %d times", BENCH_CONNECT_MAX);
+		conf->name[conf->name_count++] = arg;
 		return 0;
 	case 'w':
 		conf->read_percent = 0;
