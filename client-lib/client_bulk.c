@@ -7,7 +7,8 @@
  *                     ^ its answer is taken out or in, then it goes on with piece 5
  *
  * Pieces never cross a multiple of piece_bytes.  A read ends where the file does: the first
- * piece that came short says where, later ones find nothing.
+ * piece that came short says where, later ones find nothing.  A sparse file is moved data by data:
+ * no piece touches a hole.
  */
 #include "client-lib/client_internal.h"
 
@@ -26,7 +27,7 @@ struct lane {
 	bool busy;
 };
 
-/* pread or pwrite, all of it: 0, -errno, -EIO when the source ends too early. */
+/* pread or pwrite, all of it: 0, -errno, -ENODATA when the source ends too early. */
 static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, uint64_t at)
 {
 	ssize_t got;
@@ -39,7 +40,7 @@ static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return got < 0 ? -errno : -EIO;
+			return got < 0 ? -errno : in ? -ENODATA : -EIO;
 		bytes += got;
 		at += (uint64_t)got;
 		length_bytes -= (uint64_t)got;
@@ -48,18 +49,24 @@ static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, 
 }
 
 /* The next piece goes out.  Returns 1 when there is none, or -errno. */
-static int lane_start(struct weka_client *c, const struct client_bulk *b, struct lane *lane,
+static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane *lane,
 		      uint64_t *next)
 {
-	uint64_t offset_bytes = b->offset_bytes + *next;
 	struct weka_window window = { .lease = lane->lease, .size_bytes = lane->lease->size_bytes };
+	uint64_t offset_bytes;
 	int err = 0;
 
+	if (b->is_sparse && *next >= b->data_end && *next < b->length_bytes)
+		err = client__bulk_data(c, b, next);
+	if (err)
+		return err;
 	if (*next >= b->length_bytes)
 		return 1;
+	offset_bytes = b->offset_bytes + *next;
 	lane->at = *next;
-	lane->length_bytes = (uint32_t)min_u64(b->length_bytes - *next,
-					       b->piece_bytes - offset_bytes % b->piece_bytes);
+	lane->length_bytes =
+		(uint32_t)min_u64((b->is_sparse ? b->data_end : b->length_bytes) - *next,
+				  b->piece_bytes - offset_bytes % b->piece_bytes);
 	if (b->op == CLIENT_BULK_READ) {
 		err = weka_submit_read(c, &lane->req, &b->handle, offset_bytes, lane->length_bytes,
 				       &window);
@@ -167,6 +174,7 @@ int client__bulk(struct weka_client *c, struct client_bulk *b)
 			err = 0;
 		}
 	}
+	b->data_end = 0;
 	if (count > 0)
 		err = run(c, b, lanes, count);
 	while (count > 0)

@@ -459,8 +459,14 @@ struct client_bulk {
 	int fd;               /* at the same offsets                                */
 	uint32_t piece_bytes; /* at most; a power of two; pieces do not cross its multiples */
 	bool is_whole;        /* each piece is to be atomic: no smaller ones, rather -EAGAIN */
+	bool is_sparse;       /* holes are skipped; cleared when they cannot be found       */
+	uint64_t data_end;    /* sparse: where the data that is being moved ends             */
 	uint64_t done_bytes;  /* out: moved; reading, up to the end of the file     */
 };
 must_check int client__bulk(struct weka_client *c, struct client_bulk *b);
+/* Moves *next to the next data of a sparse source and sets data_end: client_sparse.c. */
+must_check int client__bulk_data(struct weka_client *c, struct client_bulk *b, uint64_t *next);
+/* Returns true if holes of a file can be left out of `fd`: an empty regular file. */
+bool client__keeps_holes(int fd, const struct weka_attr *a);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SMALL_READ  (256u << 10) /* a file up to about so much takes one round trip */
@@ -509,6 +510,16 @@ static int put_small(struct weka_client *c, const struct weka_ref *ref, const vo
 	return err;
 }
 
+/* A hole that is found in a file that became shorter is no hole. */
+static int still_has(int fd, uint64_t size_bytes)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	return S_ISREG(st.st_mode) && (uint64_t)st.st_size < size_bytes ? -ENODATA : 0;
+}
+
 /* Any file, from memory or from a descriptor: begin, pieces, commit. */
 static int put_large(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
 		     uint64_t size_bytes, const struct weka_create *create)
@@ -520,15 +531,22 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 		.fd = fd,
 		.piece_bytes = PIECE_BYTES,
 	};
+	const off_t at = bytes ? 0 : lseek(fd, 0, SEEK_CUR); /* looking for holes moves it */
 	struct weka_req req = { 0 };
 	struct weka_attr attr;
+	struct stat st;
 	int err = weka_submit_put_begin(c, &req, ref, create, size_bytes, &attr);
 
 	err = client__run(c, &req, err, "put", ref->name);
 	if (err)
 		return err;
 	b.handle = attr.handle;
+	b.is_sparse = !bytes && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	err = client__bulk(c, &b);
+	if (!bytes && at >= 0)
+		(void)lseek(fd, at, SEEK_SET);
+	if (!err && !bytes)
+		err = still_has(fd, size_bytes);
 	if (!err)
 		err = client__run(c, &req,
 				  weka_submit_put_commit(c, &req, &attr.handle, size_bytes), "put",
@@ -574,14 +592,18 @@ int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 	};
 	const char *name = ref->by == WEKA_BY_HANDLE ? "a handle" : ref->name;
 	struct weka_attr attr = { .handle = ref->handle };
-	int err = 0;
+	int err = ref->by == WEKA_BY_HANDLE ? stat_ref(c, ref, &attr)
+					    : open_here(c, ref, &attr, "get");
 
-	if (ref->by != WEKA_BY_HANDLE)
-		err = open_here(c, ref, &attr, "get");
 	if (err)
 		return err;
 	b.handle = attr.handle;
+	b.is_sparse = client__keeps_holes(fd, &attr);
+	if (b.is_sparse)
+		b.length_bytes = attr.size_bytes;
 	err = client__bulk(c, &b);
+	if (!err && b.length_bytes != WEKA_TO_END && ftruncate(fd, (off_t)b.done_bytes) != 0)
+		err = -errno; /* a hole at the end */
 	if (ref->by != WEKA_BY_HANDLE)
 		(void)weka_close_file(c, &attr.handle);
 	return err ? client__fail(c, err, "get", name) : (int64_t)b.done_bytes;

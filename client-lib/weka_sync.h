@@ -53,8 +53,10 @@ WEKA_MUST_CHECK int weka_write_file(struct weka_client *client, const char *path
  * weka_put_fd - write a whole file from a descriptor, atomically, several pieces in flight
  * weka_get_fd - write a whole file into one
  *
- * put_fd reads `size_bytes` from the descriptor's start (pread) and answers -EIO when there are
- * fewer; get_fd writes with pwrite from offset 0 and returns the file's size.
+ * put_fd reads `size_bytes` from the descriptor's start (pread) and answers -ENODATA when there are
+ * fewer, also when a file became shorter meanwhile.  get_fd writes with pwrite from offset 0 and
+ * returns the file's size.  Holes stay holes: put_fd leaves out those of a regular file, get_fd
+ * those of the appliance's file if the descriptor is of an empty regular file.
  */
 WEKA_MUST_CHECK int weka_put_fd(struct weka_client *client, const struct weka_ref *ref, int fd,
 				uint64_t size_bytes, const struct weka_create *create);

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define K         4096ull
 #define M         (1ull << 20)
@@ -356,6 +358,75 @@ Test(weka_posix_hole, what_is_no_file)
 	cr_expect_eq(weka_punch(client, &attr.handle, 0, 1), -ESTALE, "a file that is gone");
 	cr_expect_eq(weka_seek(client, &attr.handle, 0, 0), -ESTALE, "... to seek in");
 	cr_expect_eq(weka_seek(client, &dir.handle, 0, 7), -EINVAL, "flags that there are not");
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}
+
+/* ---- whole files --------------------------------------------------------------------------- */
+
+/* A file of 1 TiB with 100 bytes in the middle, and a hole at its end. */
+static FILE *sparse_file(void)
+{
+	FILE *f = tmpfile();
+
+	cr_assert_not_null(f);
+	cr_assert_eq(ftruncate(fileno(f), (off_t)T), 0);
+	memset(got, 7, 100);
+	cr_assert_eq(pwrite(fileno(f), got, 100, (off_t)(T / 2 + 5)), 100);
+	return f;
+}
+
+ParameterizedTestParameters(weka_posix_hole, holes_of_whole_files_are_not_moved)
+{
+	return cr_make_param_array(struct way, ways, 2);
+}
+
+ParameterizedTest(struct way *way, weka_posix_hole, holes_of_whole_files_are_not_moved)
+{
+	const struct weka_ref ref = weka_ref_path("/f");
+	FILE *in = sparse_file(), *out = tmpfile();
+	struct weka_attr attr;
+	struct stat st;
+
+	cr_assert_not_null(out);
+	client = app_rig_begin_over(&rig, way->transport);
+	cr_assert_eq(lseek(fileno(in), 123, SEEK_SET), 123);
+	cr_assert_eq(weka_put_fd(client, &ref, fileno(in), T, NULL), 0, "%s", weka_error(client));
+	cr_assert_eq(lseek(fileno(in), 0, SEEK_CUR), 123, "its offset is the caller's");
+	cr_assert_eq(weka_stat(client, "/f", &attr), 0);
+	cr_assert_eq(attr.size_bytes, T);
+	cr_assert_eq(attr.allocated_bytes, K);
+	cr_assert_eq(weka_get_fd(client, &ref, fileno(out)), (int64_t)T, "%s", weka_error(client));
+	cr_assert_eq(fstat(fileno(out), &st), 0);
+	cr_assert_eq(st.st_size, (off_t)T);
+	cr_assert_leq(st.st_blocks * 512, 256 << 10);
+	cr_assert_eq(pread(fileno(out), got, 200, (off_t)(T / 2)), 200);
+	cr_assert(got[4] == 0 && got[5] == 7 && got[104] == 7 && got[105] == 0);
+	cr_assert_eq(weka_put_fd(client, &ref, fileno(in), T + 1, NULL), -ENODATA, "it is shorter");
+	fclose(in);
+	fclose(out);
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}
+
+/* What is there must not show through holes. */
+Test(weka_posix_hole, a_descriptor_that_has_bytes_gets_zeros_for_holes)
+{
+	const struct weka_ref ref = weka_ref_path("/f");
+	FILE *out = tmpfile();
+	struct weka_attr attr;
+
+	cr_assert_not_null(out);
+	client = app_rig_begin_over(&rig, "shm");
+	memset(got, 7, 3 * K);
+	cr_assert_eq(pwrite(fileno(out), got, 3 * K, 0), (ssize_t)(3 * K));
+	cr_assert_eq(weka_open(client, "/f", WEKA_CREATE | WEKA_EXCL, 0644, &attr), 0);
+	cr_assert_eq(weka_truncate(client, &attr.handle, 3 * K), 0);
+	cr_assert_eq(weka_get_fd(client, &ref, fileno(out)), (int64_t)(3 * K));
+	cr_assert_eq(pread(fileno(out), got, 3 * K, 0), (ssize_t)(3 * K));
+	cr_assert(got[0] == 0 && memcmp(got, got + 1, 3 * K - 1) == 0);
+	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
+	fclose(out);
 	weka_close(client);
 	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }

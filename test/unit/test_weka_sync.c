@@ -162,7 +162,7 @@ TEST_BOTH(descriptors_are_put_and_got)
 
 	/* A source that is shorter than was said: an error, and no such file. */
 	copy = weka_ref_path("short");
-	cr_assert_eq(weka_put_fd(client, &copy, fd, f->size_bytes + 1, NULL), -EIO);
+	cr_assert_eq(weka_put_fd(client, &copy, fd, f->size_bytes + 1, NULL), -ENODATA);
 	cr_assert_null(script_find(&server, "short"));
 	free(bytes);
 	close(fd);
