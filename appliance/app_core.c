@@ -22,6 +22,7 @@
  *      holds one, and none takes staging twice.
  */
 #include "appliance/app_op.h"
+#include "appliance/app_full.h"
 
 #include <errno.h>
 #include <string.h>
@@ -143,6 +144,7 @@ static void answer(struct app_op *op)
 		core->stat.errors++;
 		app_rights_tell(op);
 	}
+	app_full_answered(core, op);
 	if (op->session && unlikely(op->req->session->rate))
 		app_rights_spend(op);
 	if (op->batch && op->kind != APP_OP_BATCH_END) {

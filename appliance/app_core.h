@@ -23,6 +23,7 @@
 
 struct app_core;
 struct app_cores;
+struct app_full;
 struct app_lines;
 struct app_faults;
 
@@ -71,6 +72,7 @@ struct app_core_cfg {
 	uint64_t patience_ns;
 	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
+	struct app_full *full;     /* that writers are refused; the same */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;

@@ -14,6 +14,7 @@
 #include "appliance/app_drives.h"
 #include "appliance/app_fault_log.h"
 #include "appliance/app_keys.h"
+#include "appliance/app_full.h"
 #include "appliance/app_lines.h"
 #include "appliance/app_listen.h"
 #include "appliance/app_machine.h"
@@ -57,6 +58,7 @@ struct daemon {
 	struct app_run run;
 	struct app_account account;
 	struct app_lines lines;
+	struct app_full full;
 	struct app_listen listen;
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
@@ -287,6 +289,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.account = &d->account;
 	run->cfg.lines = &d->lines;
 	run->cfg.faults = d->faults;
+	run->cfg.full = &d->full;
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	app_machine_cpus(&d->conf, d->cpus);
@@ -353,8 +356,11 @@ static uint32_t signalled(struct daemon *d)
 
 static void write_lines(struct daemon *d)
 {
+	const char *full = app_full_line(&d->full);
 	char text[256], line[APP_LINE_SIZE];
 
+	if (full)
+		log_warn("%s", full);
 	for (uint32_t i = 0; i < d->ndrives; i++)
 		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("%s", text);

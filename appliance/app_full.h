@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Says in the log that the store is full: polling threads note that writers are refused, and that
+ * they are not any more; the control thread, which is woken for it, writes a line for each.
+ */
+#ifndef APP_FULL_H
+#define APP_FULL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct app_core;
+struct app_op;
+
+struct app_full { /* zeros: it is not */
+	_Atomic bool is_full;
+	_Atomic uint64_t refused_ns; /* when a writer was refused last */
+	bool said;                   /* the control thread's           */
+};
+
+/* Takes notice of the answer to a writer.  Any core's thread. */
+void app_full_answered(struct app_core *core, const struct app_op *op);
+/* Returns a line that the log does not have yet, or NULL.  The control thread's. */
+const char *app_full_line(struct app_full *full);
+
+#endif
