@@ -23,6 +23,7 @@ struct ctl {
 	bool force;
 	bool long_list;
 	bool recursive;
+	bool verify;      /* import: content is compared, too                         */
 	bool quiet;       /* no progress bar                                          */
 	bool moves;       /* bytes of files: more memory than for questions           */
 	uint32_t shards;  /* format                                                   */
@@ -123,6 +124,9 @@ void ctl_crew_destroy(struct ctl_crew *crew);
 struct ctl_tally {
 	uint64_t files, dirs, symlinks, links, attrs, attrs_left, attrs_failed;
 	uint64_t skipped, bytes, errors;
+	uint64_t repaired;      /* import --verify: content that differed, written again */
+	uint64_t times_changed; /* beyond what can be stored: the nearest is             */
+	uint64_t not_tried;     /* because the appliance could not go on                  */
 	double seconds;
 };
 
@@ -140,8 +144,22 @@ __attribute__((format(printf, 2, 3))) void ctl_tally_note(struct ctl_progress *p
 /* a/b without doubled slashes; malloc()ed. */
 char *ctl_join(const char *dir, const char *name);
 
+/* Times are stored as 64 bits of nanoseconds: from September 1677 to April 2262. */
+#define CTL_MTIME_SECONDS_MAX 9223372035LL
+
+static inline bool ctl_mtime_fits(const struct stat *st)
+{
+	return st->st_mtim.tv_sec <= CTL_MTIME_SECONDS_MAX &&
+	       st->st_mtim.tv_sec >= -CTL_MTIME_SECONDS_MAX;
+}
+
+/* The time of a local file as it is stored: the nearest that can be. */
 static inline int64_t ctl_mtime_ns(const struct stat *st)
 {
+	if (st->st_mtim.tv_sec > CTL_MTIME_SECONDS_MAX)
+		return INT64_MAX;
+	if (st->st_mtim.tv_sec < -CTL_MTIME_SECONDS_MAX)
+		return INT64_MIN;
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 

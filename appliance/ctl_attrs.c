@@ -60,8 +60,20 @@ void ctl_attrs_clear(struct ctl_attrs *a)
 
 /* ---- here ------------------------------------------------------------------------------- */
 
-/* Between the list and the value one may have gone: that is no error. */
-static void load_one(struct ctl_attrs *a, const char *local, const char *name, void *room)
+/* A local file: by descriptor if fd >= 0, else by a path of which the last name is not followed. */
+struct here {
+	int fd;
+	const char *path;
+};
+
+static ssize_t list_here(const struct here *h, char *names, size_t size_bytes)
+{
+	return h->fd >= 0 ? flistxattr(h->fd, names, size_bytes)
+			  : llistxattr(h->path, names, size_bytes);
+}
+
+/* An attribute that went between the list and here is no error. */
+static void load_one(struct ctl_attrs *a, const struct here *h, const char *name, void *room)
 {
 	ssize_t got;
 
@@ -69,16 +81,17 @@ static void load_one(struct ctl_attrs *a, const char *local, const char *name, v
 		leave(a, name, ENOTSUP);
 		return;
 	}
-	got = lgetxattr(local, name, room, WEKA_XATTR_MAX);
+	got = h->fd >= 0 ? fgetxattr(h->fd, name, room, WEKA_XATTR_MAX)
+			 : lgetxattr(h->path, name, room, WEKA_XATTR_MAX);
 	if (got >= 0)
 		add(a, name, room, (size_t)got);
 	else if (errno != ENODATA)
 		leave(a, name, errno);
 }
 
-void ctl_attrs_load(struct ctl_attrs *a, const char *local)
+static void load(struct ctl_attrs *a, const struct here *h)
 {
-	ssize_t bytes = llistxattr(local, NULL, 0);
+	ssize_t bytes = list_here(h, NULL, 0);
 	char *names, *room;
 
 	*a = (struct ctl_attrs){ 0 };
@@ -87,13 +100,31 @@ void ctl_attrs_load(struct ctl_attrs *a, const char *local)
 	names = malloc(LIST_MAX);
 	room = malloc(WEKA_XATTR_MAX);
 	ASSERT(names && room);
-	bytes = llistxattr(local, names, LIST_MAX);
+	bytes = list_here(h, names, LIST_MAX);
 	if (bytes < 0)
 		leave(a, "its attributes", errno);
 	for (ssize_t at = 0; at < bytes; at += (ssize_t)strlen(names + at) + 1)
-		load_one(a, local, names + at, room);
+		load_one(a, h, names + at, room);
 	free(room);
 	free(names);
+}
+
+void ctl_attrs_load(struct ctl_attrs *a, const char *local)
+{
+	load(a, &(struct here){ .fd = -1, .path = local });
+}
+
+void ctl_attrs_load_fd(struct ctl_attrs *a, int fd)
+{
+	load(a, &(struct here){ .fd = fd });
+}
+
+void ctl_attrs_load_at(struct ctl_attrs *a, int dir_fd, const char *name)
+{
+	char path[sizeof("/proc/self/fd//") + 10 + WEKA_NAME_MAX];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
+	ctl_attrs_load(a, path);
 }
 
 void ctl_attrs_store(struct ctl_attrs *a, int fd)
@@ -108,29 +139,45 @@ void ctl_attrs_store(struct ctl_attrs *a, int fd)
 
 /* ---- there ------------------------------------------------------------------------------ */
 
-int ctl_attrs_fetch(struct ctl_attrs *a, struct weka_client *client, const char *remote)
+/* Returns the bytes that the window has got, or -errno. */
+static int64_t get(struct ctl *c, const struct weka_ref *ref, const char *name,
+		   struct weka_lease *lease)
 {
-	char *names = malloc(WEKA_XATTR_MAX + 1), *room = malloc(WEKA_XATTR_MAX);
-	int64_t bytes, got = 0;
+	struct weka_window window = { .lease = lease, .size_bytes = lease->size_bytes };
+	struct ctl_req r = { 0 };
+	int err = name ? weka_submit_getxattr(c->client, &r.req, ref, name, &window)
+		       : weka_submit_listxattr(c->client, &r.req, ref, &window);
 
-	ASSERT(names && room);
+	err = ctl_req_run(c, &r, err);
+	return err ? err : (int64_t)r.req.length_bytes;
+}
+
+int ctl_attrs_fetch(struct ctl_attrs *a, struct ctl *c, const struct weka_ref *ref)
+{
+	struct weka_lease *lease;
+	char *names;
+	int64_t bytes, got = weka_lease(c->client, WEKA_XATTR_MAX, &lease);
+
 	*a = (struct ctl_attrs){ 0 };
-	bytes = weka_listxattr(client, remote, names, WEKA_XATTR_MAX);
+	if (got)
+		return (int)got;
+	bytes = get(c, ref, NULL, lease);
+	names = copy_of(lease->data, bytes > 0 ? (size_t)bytes : 0);
 	names[bytes > 0 ? bytes : 0] = 0; /* a peer's: it may not end */
 	for (int64_t at = 0; at < bytes; at += (int64_t)strlen(names + at) + 1) {
 		if (strncmp(names + at, PREFIX, sizeof(PREFIX) - 1) != 0) {
 			leave(a, names + at, EPROTO); /* others say what may be done here */
 			continue;
 		}
-		got = weka_getxattr(client, remote, names + at, room, WEKA_XATTR_MAX);
+		got = get(c, ref, names + at, lease);
 		if (got >= 0)
-			add(a, names + at, room, (size_t)got);
+			add(a, names + at, lease->data, (size_t)got);
 		else if (got != -ENODATA) /* which went meanwhile */
 			break;
 		got = 0;
 	}
-	free(room);
 	free(names);
+	weka_release(c->client, lease);
 	return bytes < 0 ? (int)bytes : (int)got;
 }
 
@@ -150,19 +197,24 @@ static bool is_there(const struct ctl_attrs *there, const struct ctl_attr *x)
 	       memcmp(old->value, x->value, x->size_bytes) == 0;
 }
 
-int ctl_attrs_send(const struct ctl_attrs *a, struct weka_client *client, const char *remote,
+int ctl_attrs_send(const struct ctl_attrs *a, struct ctl *c, const struct weka_ref *ref,
 		   uint32_t count)
 {
 	struct ctl_attrs there = { 0 };
-	int err = count ? ctl_attrs_fetch(&there, client, remote) : 0;
+	struct ctl_req r = { 0 };
+	int err = count ? ctl_attrs_fetch(&there, c, ref) : 0;
 
 	for (uint32_t i = 0; i < there.count && !err && !a->partial; i++)
 		if (!find(a, there.attr[i].name))
-			err = weka_removexattr(client, remote, there.attr[i].name);
+			err = ctl_req_run(c, &r,
+					  weka_submit_removexattr(c->client, &r.req, ref,
+								  there.attr[i].name));
 	for (uint32_t i = 0; i < a->count && !err; i++)
 		if (!is_there(&there, &a->attr[i]))
-			err = weka_setxattr(client, remote, a->attr[i].name, a->attr[i].value,
-					    a->attr[i].size_bytes, 0);
+			err = ctl_req_run(c, &r,
+					  weka_submit_setxattr(c->client, &r.req, ref,
+							       a->attr[i].name, a->attr[i].value,
+							       a->attr[i].size_bytes, 0));
 	ctl_attrs_clear(&there);
 	return err;
 }

@@ -3,242 +3,287 @@
  * wekactl export: a tree of the appliance into a local directory.
  *
  *   list --> wave --crew looks what is there--> read batch --> crew writes .wk-part-N, renames
+ *             |-- targets of symlinks, 32 at once               |-- makes symlinks likewise
  *
- * A local file appears under its name only when it is whole, with its attributes, mode and time;
- * so an export that was cut off is run again, and what has equal size, mode and mtime is skipped.
- * A file with several names is read once, and linked to the others when all waves are done.  Names
- * come from a peer: one that is no plain name (a slash, ".", "..") is refused, never followed.
+ *  (1) A local file appears under its name only when it is whole, with its attributes, mode and
+ *      time; so an export that was cut off is run again, and a file of equal size, mode and mtime
+ *      is skipped.
+ *  (2) Nothing outside of the target is written, and no symlink in it is followed
+ *      (ctl_export_file.c).  A symlink or file in the way of a directory, and an empty directory in
+ *      the way of anything else, gives way; a directory that is not empty stays, and is named.
+ *  (3) Names come from a peer: one that is no plain name (a slash, ".", "..") is refused.
+ *  (4) A file or symlink with several names is read once, and linked to the others when all waves
+ *      are done.
  */
 #define _GNU_SOURCE
-#include "appliance/ctl_links.h"
-#include "appliance/ctl_wave.h"
+#include "appliance/ctl_export.h"
 #include "base/num.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-struct dir_todo {
-	char *local;
-	char *remote;
-	struct weka_attr attr;
-};
-
-struct export_run {
-	struct ctl *c;
-	struct ctl_crew *crew;
-	struct ctl_wave *waves;
-	uint32_t wave;         /* being filled */
-	struct dir_todo *dirs; /* in the order in which they were found: parents first */
-	size_t ndirs, dirs_room;
-	struct ctl_links links;
-	struct ctl_progress progress;
-	struct ctl_tally tally;
-	int stop;
-};
-
-static void broken(struct export_run *ex, const char *what, int err)
+static bool is_full_here(int err)
 {
-	const char *why = weka_error(ex->c->client);
-
-	ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", what, *why ? why : strerror(-err));
-	ex->stop = err;
+	return err == ENOSPC || err == EDQUOT || err == EROFS;
 }
 
-static void set_times(int dir_fd, const char *path, int64_t mtime_ns)
+/* Names a local entry.  What would be said of every other one as well ends the export. */
+static void error_here(struct export_run *ex, const struct ctl_dir *d, const char *name, int err)
 {
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, ctl_timespec(mtime_ns) };
+	char *path = ctl_dir_path(ex->dirs.top, d, name);
 
-	(void)utimensat(dir_fd, path, times, AT_SYMLINK_NOFOLLOW);
+	if (err == EXPORT_IN_USE)
+		ctl_tally_error(&ex->tally, &ex->progress,
+				"%s: not exported: a directory is there that is not empty; remove "
+				"it",
+				path);
+	else if (!ex->stop)
+		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s%s", path, strerror(err),
+				is_full_here(err)
+					? "; the rest was not tried: run the export again "
+					  "when there is room, and it goes on"
+					: "");
+	else
+		ex->tally.errors++;
+	if (is_full_here(err))
+		ex->stop = -err;
+	free(path);
 }
 
-/* Owners only where we may; an ordinary user's files stay his. */
-static void set_owner(int fd, const struct weka_attr *a)
+static void error_there(struct export_run *ex, const struct ctl_dir *d, const char *name, int err)
 {
-	if (geteuid() == 0 && fchown(fd, a->uid, a->gid) != 0)
+	const char *why = err == -ENOTCONN ? weka_error(ex->c->client) : "";
+	char *path = ctl_dir_path(ex->source, d, name);
+
+	if (err == -ESTALE || err == -EMSGSIZE)
+		why = "removed or changed while it was exported; run the export again";
+	if (!ex->stop)
+		ctl_tally_error(
+			&ex->tally, &ex->progress, "%s: %s%s", path, *why ? why : strerror(-err),
+			ctl_is_fatal(err) ? "; the rest was not tried: run the export again, "
+					    "and it goes on"
+					  : "");
+	else
+		ex->tally.errors++;
+	if (ctl_is_fatal(err))
+		ex->stop = err;
+	free(path);
+}
+
+/* Most have no attributes, and cost nothing. */
+static int fetch_attrs(struct export_run *ex, struct ctl_attrs *attrs,
+		       const struct weka_handle *handle, uint32_t count)
+{
+	const struct weka_ref ref = weka_ref_handle(handle);
+
+	return count ? ctl_attrs_fetch(attrs, ex->c, &ref) : 0;
+}
+
+static void tell_rest(struct export_run *ex, const struct ctl_dir *d, const char *name,
+		      const struct ctl_attrs *attrs, bool time_changed)
+{
+	char *path;
+
+	if (!attrs->count && !attrs->left && !time_changed)
 		return;
-}
-
-static bool is_there(const char *local, const struct weka_attr *a)
-{
-	struct stat st;
-
-	return lstat(local, &st) == 0 && st.st_mode == a->mode &&
-	       (uint64_t)st.st_size == a->size_bytes && ctl_mtime_ns(&st) == a->mtime_ns;
-}
-
-/* ---- one local file --------------------------------------------------------------------- */
-
-/* Beside it, with a short name of its own: its own may be as long as names can be. */
-static char *part_name(const char *local)
-{
-	static _Atomic unsigned count;
-	const char *slash = strrchr(local, '/');
-	char *part;
-
-	if (asprintf(&part, "%.*s.wk-part-%d-%u", slash ? (int)(slash + 1 - local) : 0, local,
-		     (int)getpid(), atomic_fetch_add(&count, 1)) < 0)
-		part = NULL;
-	ASSERT(part);
-	return part;
-}
-
-static int open_part(const char *part)
-{
-	int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int close_part(int fd, const char *part, const char *local, const struct weka_attr *a,
-		      struct ctl_attrs *attrs)
-{
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, ctl_timespec(a->mtime_ns) };
-	int err = 0;
-
-	ctl_attrs_store(attrs, fd); /* while the mode lets us */
-	set_owner(fd, a);
-	if (fchmod(fd, a->mode & 07777) != 0 || futimens(fd, times) != 0)
-		err = -errno;
-	if (close(fd) != 0 && !err)
-		err = -errno;
-	if (!err && rename(part, local) != 0)
-		err = -errno;
-	return err;
-}
-
-static int write_all(int fd, const void *bytes, uint64_t size_bytes)
-{
-	uint64_t at = 0;
-
-	while (at < size_bytes) {
-		ssize_t put = write(fd, (const uint8_t *)bytes + at, size_bytes - at);
-
-		if (put < 0 && errno != EINTR)
-			return -errno;
-		at += put > 0 ? (uint64_t)put : 0;
-	}
-	return 0;
-}
-
-/* A crew's piece of work: is this file there already, as it should be? */
-static void look(void *arg, uint32_t i)
-{
-	struct ctl_wave *w = arg;
-
-	w->file[i].wanted = !is_there(w->file[i].local, &w->file[i].attr);
-}
-
-/* A crew's piece of work: what was read, into its file. */
-static void store(void *arg, uint32_t i)
-{
-	struct ctl_wave *w = arg;
-	struct ctl_file *f = &w->file[w->index[i]];
-	const struct weka_read_item *item = &w->items.read[i];
-	char *part;
-	int fd, err;
-
-	if (item->status || f->err)
-		return;
-	part = part_name(f->local);
-	fd = open_part(part);
-	err = fd < 0 ? fd : write_all(fd, item->data, item->got_bytes);
-	if (fd >= 0 && err)
-		close(fd);
-	else if (fd >= 0)
-		err = close_part(fd, part, f->local, &f->attr, &f->attrs);
-	if (err)
-		(void)unlink(part);
-	f->err = -err;
-	free(part);
-}
-
-/* Of what has some: most have none, and cost nothing. */
-static int fetch_attrs(struct export_run *ex, struct ctl_attrs *attrs, const char *remote,
-		       const struct weka_attr *a)
-{
-	return a->xattrs ? ctl_attrs_fetch(attrs, ex->c->client, remote) : 0;
+	path = ctl_dir_path(ex->dirs.top, d, name);
+	ctl_attrs_tell(attrs, &ex->tally, &ex->progress, path, true);
+	ex->tally.times_changed += time_changed;
+	if (time_changed)
+		ctl_tally_error(&ex->tally, &ex->progress,
+				"%s: its time is beyond what this file system can store, and was "
+				"changed to the nearest",
+				path);
+	free(path);
 }
 
 /* ---- a wave ----------------------------------------------------------------------------- */
+
+static void count_one(struct export_run *ex, struct ctl_file *f, uint64_t got_bytes)
+{
+	if (f->first)
+		f->first->is_there = true;
+	if (!f->wanted) {
+		ex->tally.skipped++;
+		return;
+	}
+	tell_rest(ex, f->dir, f->name, &f->attrs, f->changed);
+	ex->progress.files++;
+	if (f->kind == CTL_SYMLINK) {
+		ex->tally.symlinks++;
+		return;
+	}
+	ex->tally.files++;
+	ex->tally.bytes += got_bytes;
+	ex->progress.bytes += got_bytes;
+	if (got_bytes != f->attr.size_bytes)
+		error_there(ex, f->dir, f->name, -ESTALE);
+}
+
+static void look_at(struct export_run *ex, struct ctl_wave *w, uint32_t i)
+{
+	const uint32_t item = w->item[i];
+	const int status = item == UINT32_MAX ? 0 : w->items.read[item].status;
+	struct ctl_file *f = &w->file[i];
+
+	if (f->kind == CTL_LARGE)
+		return;
+	if (status)
+		error_there(ex, f->dir, f->name, status);
+	else if (f->err)
+		error_here(ex, f->dir, f->name, f->err);
+	else if (f->done)
+		count_one(ex, f, item == UINT32_MAX ? 0 : w->items.read[item].got_bytes);
+}
 
 static void answered(struct export_run *ex, struct ctl_wave *w)
 {
 	int err = ctl_wave_wait(ex->c, w);
 
 	if (err)
-		broken(ex, "read", err);
+		error_there(ex, w->file[0].dir, w->file[0].name, err);
 	for (uint32_t i = 0; !err && i < w->nitems; i++) {
 		struct ctl_file *f = &w->file[w->index[i]];
+		int got = 0;
 
-		if (w->items.read[w->index[i]].status == 0) /* without them it is not stored */
-			f->err = -fetch_attrs(ex, &f->attrs, f->remote, &f->attr);
+		if (w->items.read[i].status == 0) /* without them it is not stored */
+			got = fetch_attrs(ex, &f->attrs, &f->attr.handle, f->attr.xattrs);
+		if (got)
+			w->items.read[i].status = got;
 	}
 	if (!err)
-		ctl_crew_run(ex->crew, w->nitems, store, w);
-	for (uint32_t i = 0; !err && i < w->nitems; i++) {
-		struct ctl_file *f = &w->file[w->index[i]];
-		int status = w->items.read[i].status;
-
-		if (status || f->err) {
-			ctl_tally_error(&ex->tally, &ex->progress, "%s: %s",
-					status ? f->remote : f->local,
-					strerror(status ? -status : f->err));
-			continue;
-		}
-		ctl_attrs_tell(&f->attrs, &ex->tally, &ex->progress, f->local, true);
-		ex->tally.files++;
-		ex->tally.bytes += w->items.read[i].got_bytes;
-		ex->progress.files++;
-		ex->progress.bytes += w->items.read[i].got_bytes;
-	}
-	w->nitems = 0;
+		ctl_crew_run(ex->crew, w->count, export_store, w);
+	for (uint32_t i = 0; !err && i < w->count; i++)
+		look_at(ex, w, i);
 	ctl_wave_clear(w);
 	ctl_progress_step(&ex->progress);
+}
+
+static void large_file(struct export_run *ex, struct ctl_file *f)
+{
+	const struct weka_ref ref = weka_ref_handle(&f->attr.handle);
+	int64_t got = 0;
+	int fd, err;
+
+	if (!f->wanted) {
+		count_one(ex, f, 0);
+		return;
+	}
+	fd = export_part_open(f);
+	if (fd < 0) {
+		error_here(ex, f->dir, f->name, -fd);
+		return;
+	}
+	got = weka_get_fd(ex->c->client, &ref, fd);
+	err = got < 0 ? (int)got : fetch_attrs(ex, &f->attrs, &f->attr.handle, f->attr.xattrs);
+	if (err) {
+		(void)export_part_close(f, fd, err);
+		if (is_full_here(-err))
+			error_here(ex, f->dir, f->name, -err);
+		else
+			error_there(ex, f->dir, f->name, err);
+		return;
+	}
+	err = export_part_close(f, fd, 0);
+	if (err)
+		error_here(ex, f->dir, f->name, -err);
+	else
+		count_one(ex, f, (uint64_t)got);
+	ctl_progress_step(&ex->progress);
+}
+
+struct wave_run {
+	struct export_run *ex;
+	struct ctl_wave *w;
+};
+
+static int text_ask(void *arg, uint32_t i, struct weka_req *req)
+{
+	const struct wave_run *r = arg;
+	const struct weka_ref ref = weka_ref_handle(&r->w->file[i].attr.handle);
+	const struct weka_window window = { r->ex->texts, (uint64_t)i * CTL_TEXT_BYTES,
+					    CTL_TEXT_BYTES };
+
+	if (r->ex->stop || r->w->file[i].kind != CTL_SYMLINK)
+		return 1;
+	return weka_submit_readlink(r->ex->c->client, req, &ref, &window);
+}
+
+static void text_came(void *arg, uint32_t i, const struct weka_req *req, int status)
+{
+	const struct wave_run *r = arg;
+	struct ctl_file *f = &r->w->file[i];
+
+	if (!status) {
+		f->text = strndup(req->data, req->length_bytes);
+		ASSERT(f->text);
+	} else {
+		error_there(r->ex, f->dir, f->name, status);
+	}
+}
+
+static uint32_t make_items(struct ctl_wave *w)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct ctl_file *f = &w->file[i];
+
+		w->item[i] = UINT32_MAX;
+		if (f->kind == CTL_SYMLINK && !f->text)
+			f->kind = CTL_LARGE; /* its error was told: nothing is to be done */
+		if (f->kind != CTL_SMALL || !f->wanted)
+			continue;
+		w->items.read[count] = (struct weka_read_item){
+			.ref = weka_ref_handle(&f->attr.handle),
+			.length_bytes = WEKA_TO_END,
+		};
+		w->item[i] = count;
+		w->index[count++] = i;
+	}
+	return count;
+}
+
+static void read_items(struct export_run *ex, struct ctl_wave *w)
+{
+	const struct weka_window window = ctl_wave_window(w);
+	int err;
+
+	w->nitems = make_items(w);
+	w->sent = true;
+	w->r.req.status = 0;
+	if (w->nitems == 0)
+		return;
+	w->r.req.user = &w->r;
+	err = weka_submit_read_batch(ex->c->client, &w->r.req, w->items.read, w->nitems, &window);
+	w->r.in_flight = err == 0;
+	if (err)
+		w->r.req.status = err;
+	weka_flush(ex->c->client);
 }
 
 static void send_wave(struct export_run *ex)
 {
 	struct ctl_wave *w = &ex->waves[ex->wave];
-	struct weka_window window = ctl_wave_window(w);
-	uint32_t count = 0;
-	int err;
+	struct wave_run r = { ex, w };
+	const struct ctl_burst texts = { text_ask, text_came, &r };
 
-	if (w->count == 0 || ex->stop)
+	if (w->count == 0)
 		return;
-	ctl_crew_run(ex->crew, w->count, look, w);
-	for (uint32_t i = 0; i < w->count; i++) {
-		struct ctl_file *f = &w->file[i];
-
-		if (!f->wanted) {
-			ex->tally.skipped++;
-			continue;
-		}
-		w->items.read[count] = (struct weka_read_item){
-			.ref = weka_ref_handle(&f->attr.handle),
-			.length_bytes = WEKA_TO_END,
-		};
-		w->index[count++] = i;
-	}
-	if (count == 0) {
+	if (ex->stop) {
 		ctl_wave_clear(w);
 		return;
 	}
-	err = weka_submit_read_batch(ex->c->client, &w->req, w->items.read, count, &window);
-	if (err) {
-		broken(ex, "export", err);
-		ctl_wave_clear(w);
-		return;
-	}
-	w->nitems = count;
-	w->in_flight = true;
-	weka_flush(ex->c->client);
+	ctl_crew_run(ex->crew, w->count, export_look, w);
+	for (uint32_t i = 0; i < w->count && !ex->stop; i++)
+		if (w->file[i].kind == CTL_LARGE)
+			large_file(ex, &w->file[i]);
+	ctl_burst_run(ex->c, &texts, w->count);
+	read_items(ex, w);
 	ex->wave = (ex->wave + 1) % CTL_WAVES;
-	if (ex->waves[ex->wave].nitems)
+	if (ex->waves[ex->wave].sent)
 		answered(ex, &ex->waves[ex->wave]);
 }
 
@@ -248,265 +293,224 @@ static void finish_waves(struct export_run *ex)
 	for (uint32_t i = 0; i < CTL_WAVES; i++) {
 		struct ctl_wave *w = &ex->waves[(ex->wave + i) % CTL_WAVES];
 
-		if (w->nitems)
+		if (w->sent)
 			answered(ex, w);
 	}
 }
 
 /* ---- one entry of a listing ---------------------------------------------------------------- */
 
-static void large_file(struct export_run *ex, const char *local, const char *remote,
-		       const struct weka_attr *a)
+static void add(struct export_run *ex, struct ctl_dir *d, const char *name,
+		const struct weka_attr *a, enum ctl_kind kind)
 {
-	struct weka_ref ref = weka_ref_handle(&a->handle);
-	char *part = part_name(local);
-	struct ctl_attrs attrs = { 0 };
-	int64_t got;
-	int fd, err;
-
-	fd = open_part(part);
-	got = fd < 0 ? fd : weka_get_fd(ex->c->client, &ref, fd);
-	err = got < 0 ? (int)got : fetch_attrs(ex, &attrs, remote, a);
-	if (fd >= 0 && err)
-		close(fd);
-	if (!err)
-		err = close_part(fd, part, local, a, &attrs);
-	if (err) {
-		(void)unlink(part);
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", local, strerror(-err));
-	} else {
-		ctl_attrs_tell(&attrs, &ex->tally, &ex->progress, local, true);
-		ex->tally.files++;
-		ex->tally.bytes += a->size_bytes;
-		ex->progress.files++;
-		ex->progress.bytes += a->size_bytes;
-		ctl_progress_step(&ex->progress);
-	}
-	ctl_attrs_clear(&attrs);
-	free(part);
-}
-
-static void regular_file(struct export_run *ex, char *local, char *remote,
-			 const struct weka_attr *a)
-{
+	const uint64_t size = kind == CTL_SMALL ? a->size_bytes : 0;
+	struct ctl_first *first = NULL;
+	struct ctl_file *f;
 	uint64_t key[2];
 
 	static_assert(sizeof(key) == sizeof(a->handle), "a handle tells files apart");
 	memcpy(key, &a->handle, sizeof(key));
-	if (a->nlink > 1 && ctl_links_add(&ex->links, key, local)) {
-		free(local);
-		free(remote);
-		return;
+	if (a->nlink > 1) {
+		first = ctl_links_add(&ex->links, key, d, name);
+		if (!first)
+			return;
 	}
 	ex->progress.files_total++;
-	ex->progress.bytes_total += a->size_bytes;
-	if (a->size_bytes > CTL_SMALL_FILE) {
-		if (is_there(local, a))
-			ex->tally.skipped++;
-		else
-			large_file(ex, local, remote, a);
-		free(local);
-		free(remote);
-		return;
-	}
-	if (!ctl_wave_fits(&ex->waves[ex->wave], a->size_bytes))
+	ex->progress.bytes_total += kind == CTL_SYMLINK ? 0 : a->size_bytes;
+	if (!ctl_wave_fits(&ex->waves[ex->wave], &ex->dirs, d, size))
 		send_wave(ex);
-	if (ex->stop) {
-		free(local);
-		free(remote);
-		return;
-	}
-	ctl_wave_add(&ex->waves[ex->wave], local, remote, a->size_bytes)->attr = *a;
+	f = ctl_wave_add(&ex->waves[ex->wave], d, name, size);
+	f->kind = kind;
+	f->attr = *a;
+	f->first = first;
 }
 
-static void symlink_entry(struct export_run *ex, const char *local, const char *remote,
-			  const struct weka_attr *a)
+static void push_dir(struct export_run *ex, struct ctl_dir *parent, const char *name,
+		     const struct weka_attr *a)
 {
-	char target[WEKA_PATH_MAX + 1], there[WEKA_PATH_MAX + 1];
-	int64_t length = weka_readlink(ex->c->client, remote, target, sizeof(target));
-	ssize_t old;
+	struct ctl_dir *d = ctl_dir_add(&ex->dirs, parent, name);
+	int err = export_dir_make(&ex->dirs, d);
 
-	if (length < 0) {
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", remote,
-				strerror((int)-length));
+	if (err) {
+		error_here(ex, parent, name, -err);
 		return;
 	}
-	old = readlink(local, there, sizeof(there));
-	if (old == length && memcmp(there, target, (size_t)old) == 0) {
-		ex->tally.skipped++;
-		set_times(AT_FDCWD, local, a->mtime_ns);
-		return;
-	}
-	if (old >= 0)
-		(void)unlink(local);
-	if (symlink(target, local) != 0) {
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", local, strerror(errno));
-		return;
-	}
-	if (geteuid() == 0)
-		(void)!lchown(local, a->uid, a->gid);
-	set_times(AT_FDCWD, local, a->mtime_ns);
-	ex->tally.symlinks++;
-}
-
-static void push_dir(struct export_run *ex, char *local, char *remote, const struct weka_attr *a)
-{
-	if (mkdir(local, 0700) != 0 && errno != EEXIST) {
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", local, strerror(errno));
-		free(local);
-		free(remote);
-		return;
-	}
-	(void)chmod(local, 0700); /* of an earlier export: to be filled again */
-	if (ex->ndirs == ex->dirs_room) {
-		ex->dirs_room = ex->dirs_room ? 2 * ex->dirs_room : 64;
-		ex->dirs = realloc(ex->dirs, ex->dirs_room * sizeof(*ex->dirs));
-		ASSERT(ex->dirs);
-	}
-	ex->dirs[ex->ndirs++] = (struct dir_todo){ local, remote, *a };
+	d->handle = a->handle;
+	d->number = a->dir;
+	d->xattrs = a->xattrs;
+	d->mode = a->mode;
+	d->uid = a->uid;
+	d->gid = a->gid;
+	d->mtime_ns = a->mtime_ns;
 	ex->tally.dirs++;
 }
 
-static void entry(struct export_run *ex, const struct dir_todo *dir, const struct weka_entry *e)
+static void entry(struct export_run *ex, struct ctl_dir *d, const struct weka_entry *e)
 {
-	char *local, *remote;
+	const struct weka_attr *a = &e->attr;
+	char *path;
 
 	if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0 || !*e->name ||
-	    strchr(e->name, '/')) {
+	    strchr(e->name, '/') || strlen(e->name) != e->name_bytes) {
+		path = ctl_dir_path(ex->source, d, "");
 		ctl_tally_error(&ex->tally, &ex->progress,
-				"%s: the appliance lists a name that cannot be one", dir->remote);
-		return;
+				"%s: the appliance lists a name that cannot be one", path);
+		free(path);
+	} else if (S_ISDIR(a->mode)) {
+		push_dir(ex, d, e->name, a);
+	} else if (S_ISREG(a->mode)) {
+		add(ex, d, e->name, a, a->size_bytes > CTL_SMALL_FILE ? CTL_LARGE : CTL_SMALL);
+	} else if (S_ISLNK(a->mode)) {
+		add(ex, d, e->name, a, CTL_SYMLINK);
+	} else {
+		error_there(ex, d, e->name, -EINVAL);
 	}
-	local = ctl_join(dir->local, e->name);
-	remote = ctl_join(dir->remote, e->name);
-	if (S_ISDIR(e->attr.mode)) {
-		push_dir(ex, local, remote, &e->attr);
-		return;
-	}
-	if (S_ISREG(e->attr.mode)) {
-		regular_file(ex, local, remote, &e->attr);
-		return;
-	}
-	symlink_entry(ex, local, remote, &e->attr);
-	free(local);
-	free(remote);
 }
 
 /* ---- the whole ------------------------------------------------------------------------- */
 
-static void list_dir(struct export_run *ex, const struct dir_todo *dir)
+static void list_dir(struct export_run *ex, struct ctl_dir *d)
 {
-	struct weka_ref ref = weka_ref_handle(&dir->attr.handle);
-	struct weka_dir *listing;
+	const struct weka_ref ref = weka_ref_handle(&d->handle);
+	int fd = ctl_dir_open(&ex->dirs, d), got;
+	struct weka_dir *listing = NULL;
 	struct weka_entry e;
-	int got = weka_list(ex->c->client, &ref, &listing);
 
-	if (got) {
-		broken(ex, dir->remote, got);
+	if (fd < 0) {
+		error_here(ex, d, "", -fd);
+		d->number = 0;
 		return;
 	}
-	while (!ex->stop && (got = weka_list_next(listing, &e)) == 1)
-		entry(ex, dir, &e);
+	ctl_dir_pin(d);
+	got = weka_list(ex->c->client, &ref, &listing);
+	while (!got && !ex->stop && (got = weka_list_next(listing, &e)) == 1) {
+		entry(ex, d, &e);
+		got = 0;
+	}
 	weka_list_end(listing);
 	if (got < 0)
-		broken(ex, dir->remote, got);
+		error_there(ex, d, "", got);
+	ctl_dir_unpin(d);
 }
 
-/* All in it is there: now its own mode and time can stay. */
-static void finish_dir(struct export_run *ex, struct dir_todo *d)
+/* Everything in it is there: now its own mode and time can stay. */
+static void finish_dir(struct export_run *ex, struct ctl_dir *d)
 {
-	int fd = open(d->local, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	const int why = errno;
 	struct ctl_attrs attrs = { 0 };
-	int err = fetch_attrs(ex, &attrs, *d->remote ? d->remote : "/", &d->attr);
+	bool changed = false;
+	int fd, err;
 
+	if (d->number == 0)
+		return;
+	err = ex->stop ? 0 : fetch_attrs(ex, &attrs, &d->handle, d->xattrs);
 	if (err)
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: its attributes: %s", d->local,
-				strerror(-err));
-	if (fd >= 0)
-		ctl_attrs_store(&attrs, fd);
-	ctl_attrs_tell(&attrs, &ex->tally, &ex->progress, d->local, true);
+		error_there(ex, d, "", err);
+	fd = ctl_dir_open(&ex->dirs, d);
+	err = fd < 0 ? fd : export_dir_finish(d, &attrs, &changed);
+	if (err)
+		error_here(ex, d, "", -err);
+	tell_rest(ex, d, "", &attrs, changed);
 	ctl_attrs_clear(&attrs);
-	if (fd < 0 || fchmod(fd, d->attr.mode & 07777) != 0)
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", d->local,
-				strerror(fd < 0 ? why : errno));
-	if (fd >= 0) {
-		set_owner(fd, &d->attr);
-		close(fd);
-	}
-	set_times(AT_FDCWD, d->local, d->attr.mtime_ns);
-	free(d->local);
-	free(d->remote);
 }
 
-/* One more name of what is there by now; whatever has it gives way at one moment. */
 static int link_one(struct export_run *ex, const struct ctl_link *l)
 {
-	struct stat first, st;
-	char *part;
-	int err = 0;
+	int fd = ctl_dir_open(&ex->dirs, l->dir), first_fd, err;
 
-	if (lstat(l->first, &first) != 0)
-		return -errno;
-	if (lstat(l->name, &st) == 0 && st.st_dev == first.st_dev && st.st_ino == first.st_ino) {
-		ex->tally.skipped++;
-		return 0;
-	}
-	part = part_name(l->name);
-	if (link(l->first, part) != 0 || rename(part, l->name) != 0)
-		err = -errno;
-	if (err)
-		(void)unlink(part);
-	free(part);
-	ex->tally.links += err == 0;
+	if (fd < 0)
+		return fd;
+	ctl_dir_pin(l->dir);
+	first_fd = ctl_dir_open(&ex->dirs, l->first->dir);
+	err = first_fd < 0 ? first_fd : export_link(first_fd, l->first->name, fd, l->name);
+	ctl_dir_unpin(l->dir);
 	return err;
 }
 
 static void finish_links(struct export_run *ex)
 {
 	for (size_t i = 0; i < ex->links.nlinks && !ex->stop; i++) {
-		int err = link_one(ex, &ex->links.link[i]);
+		const struct ctl_link *l = &ex->links.link[i];
+		int err;
 
-		if (err)
-			ctl_tally_error(&ex->tally, &ex->progress, "%s: %s", ex->links.link[i].name,
-					strerror(-err));
+		if (!l->first->is_there) {
+			char *path = ctl_dir_path(ex->dirs.top, l->dir, l->name);
+
+			ctl_tally_error(&ex->tally, &ex->progress,
+					"%s: not exported: it is one more name of a file that was "
+					"not",
+					path);
+			free(path);
+			continue;
+		}
+		err = link_one(ex, l);
+		if (err < 0)
+			error_here(ex, l->dir, l->name, -err);
+		ex->tally.links += err == 0;
+		ex->tally.skipped += err == 1;
 	}
-	ctl_links_destroy(&ex->links);
 }
 
 /* Each directory that is found is listed in its turn; modes and times come when all waves are done,
  * the deepest first. */
 static void walk(struct export_run *ex)
 {
-	for (size_t i = 0; i < ex->ndirs && !ex->stop; i++) {
-		struct dir_todo dir = ex->dirs[i]; /* the array may move */
-
-		list_dir(ex, &dir);
-	}
+	for (size_t i = 0; i < ex->dirs.count && !ex->stop; i++)
+		if (ex->dirs.dir[i]->number)
+			list_dir(ex, ex->dirs.dir[i]);
 	finish_waves(ex);
 	finish_links(ex);
-	while (ex->ndirs > 0)
-		finish_dir(ex, &ex->dirs[--ex->ndirs]);
-	free(ex->dirs);
+	for (size_t i = ex->dirs.count; i > 0; i--)
+		finish_dir(ex, ex->dirs.dir[i - 1]);
+}
+
+/* The directory that the user named, which may be a symlink to one. */
+static int begin(struct export_run *ex, const struct weka_attr *a)
+{
+	const char *local = ex->c->argv[1];
+	struct ctl_dir *top;
+	int err = mkdir(local, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+
+	if (!err)
+		err = ctl_dirs_begin(&ex->dirs, local);
+	if (err)
+		return ctl_fail("%s: %s", local, strerror(-err));
+	top = ex->dirs.dir[0];
+	(void)fchmod(top->fd, 0700);
+	top->handle = a->handle;
+	top->number = a->dir;
+	top->xattrs = a->xattrs;
+	top->mode = a->mode;
+	top->uid = a->uid;
+	top->gid = a->gid;
+	top->mtime_ns = a->mtime_ns;
+	ex->tally.dirs++;
+	if (ctl_crew_create(&ex->crew, ex->c->threads - 1) || ctl_waves_create(ex->c, &ex->waves) ||
+	    weka_lease(ex->c->client, (uint64_t)CTL_WAVE_FILES * CTL_TEXT_BYTES, &ex->texts))
+		return ctl_fail("export: no memory");
+	return 0;
 }
 
 int ctl_cmd_export(struct ctl *c)
 {
-	struct export_run ex = { .c = c };
+	struct export_run ex = { .c = c, .source = c->argv[0] };
 	struct weka_attr attr;
-	int err = weka_stat(c->client, c->argv[0], &attr);
+	int err = weka_stat(c->client, c->argv[0], &attr), status;
 
 	if (err)
 		return ctl_fail("%s: %s", c->argv[0], strerror(-err));
 	if (!S_ISDIR(attr.mode))
 		return ctl_fail("%s: not a directory (wekactl cat takes one file)", c->argv[0]);
-	if (ctl_crew_create(&ex.crew, c->threads - 1) || ctl_waves_create(c, &ex.waves))
-		return ctl_fail("export: no memory");
-	ctl_progress_begin(&ex.progress, "export", !c->quiet && !c->json);
-	push_dir(&ex, ctl_join(c->argv[1], ""), ctl_join(c->argv[0], ""), &attr);
-	walk(&ex);
-	ex.tally.seconds = ctl_progress_end(&ex.progress);
+	status = begin(&ex, &attr);
+	if (!status) {
+		ctl_progress_begin(&ex.progress, "export", !c->quiet && !c->json);
+		walk(&ex);
+		ex.tally.seconds = ctl_progress_end(&ex.progress);
+		status = ctl_tally_print(c, "export", &ex.tally);
+	}
 	ctl_waves_destroy(c, ex.waves);
+	weka_release(c->client, ex.texts);
 	ctl_crew_destroy(ex.crew);
-	return ctl_tally_print(c, "export", &ex.tally);
+	ctl_links_destroy(&ex.links);
+	ctl_dirs_end(&ex.dirs);
+	return status;
 }

@@ -41,26 +41,38 @@ static void grow(struct ctl_links *l)
 	free(old);
 }
 
-bool ctl_links_add(struct ctl_links *l, const uint64_t key[2], const char *name)
+static struct ctl_first *first_of(struct ctl_dir *dir, const char *name)
+{
+	const size_t bytes = strlen(name) + 1;
+	struct ctl_first *first = calloc(1, sizeof(*first) + bytes);
+
+	ASSERT(first);
+	first->dir = dir;
+	memcpy(first->name, name, bytes);
+	return first;
+}
+
+struct ctl_first *ctl_links_add(struct ctl_links *l, const uint64_t key[2], struct ctl_dir *dir,
+				const char *name)
 {
 	struct ctl_links_seen *s;
-	char *copy = strdup(name);
 
-	ASSERT(copy);
 	grow(l);
 	s = place_of(l, key);
 	if (!s->first) {
-		*s = (struct ctl_links_seen){ { key[0], key[1] }, copy };
+		*s = (struct ctl_links_seen){ { key[0], key[1] }, first_of(dir, name) };
 		l->count++;
-		return false;
+		return s->first;
 	}
 	if (l->nlinks == l->links_room) {
 		l->links_room = l->links_room ? 2 * l->links_room : 64;
 		l->link = realloc(l->link, l->links_room * sizeof(*l->link));
 		ASSERT(l->link);
 	}
-	l->link[l->nlinks++] = (struct ctl_link){ s->first, copy };
-	return true;
+	l->link[l->nlinks] = (struct ctl_link){ s->first, dir, strdup(name) };
+	ASSERT(l->link[l->nlinks].name);
+	l->nlinks++;
+	return NULL;
 }
 
 void ctl_links_destroy(struct ctl_links *l)

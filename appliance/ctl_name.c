@@ -298,6 +298,12 @@ int ctl_cmd_put(struct ctl *c)
 	create.flags = from_stdin ? 0 : WEKA_MTIME_GIVEN;
 	create.mtime_ns = ctl_mtime_ns(&st);
 	err = weka_put_fd(c->client, &ref, fd, (uint64_t)st.st_size, &create);
+	if (err == -ENODATA)
+		return ctl_fail("%s: became shorter while it was read", c->argv[0]);
+	if (!err && !from_stdin && !ctl_mtime_fits(&st))
+		return ctl_fail("%s: its time is beyond what the appliance can store (1677 to "
+				"2262), and was changed to the nearest",
+				c->argv[0]);
 	return err ? failed(c, c->argv[1], err) : 0;
 }
 

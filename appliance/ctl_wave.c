@@ -9,59 +9,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ctl_wave_fits(const struct ctl_wave *w, uint64_t size_bytes)
+bool ctl_wave_fits(const struct ctl_wave *w, const struct ctl_dirs *dirs, const struct ctl_dir *dir,
+		   uint64_t size_bytes)
 {
-	return w->count < CTL_WAVE_FILES &&
+	const bool other = w->count == 0 || w->file[w->count - 1].dir != dir;
+
+	return w->count < CTL_WAVE_FILES && w->dirs + other <= ctl_dirs_a_wave(dirs) &&
 	       w->payload_bytes + align_up(size_bytes, WEKA_BLOCK) <= CTL_WAVE_PAYLOAD;
 }
 
-struct ctl_file *ctl_wave_add(struct ctl_wave *w, char *local, char *remote, uint64_t size_bytes)
+struct ctl_file *ctl_wave_add(struct ctl_wave *w, struct ctl_dir *dir, const char *name,
+			      uint64_t size_bytes)
 {
-	struct ctl_file *f = &w->file[w->count++];
+	struct ctl_file *f = &w->file[w->count];
 
+	w->dirs += w->count == 0 || w->file[w->count - 1].dir != dir;
+	w->count++;
+	ctl_dir_pin(dir);
 	*f = (struct ctl_file){
-		.local = local,
-		.remote = remote,
+		.dir = dir,
+		.name = strdup(name),
 		.size_bytes = size_bytes,
 		.window_at = (uint32_t)w->payload_bytes,
 		.wanted = true,
 	};
+	ASSERT(f->name);
 	w->payload_bytes += align_up(size_bytes, WEKA_BLOCK);
 	return f;
 }
 
 void ctl_wave_clear(struct ctl_wave *w)
 {
-	ASSERT(!w->in_flight);
+	ASSERT(!w->r.in_flight);
 	for (uint32_t i = 0; i < w->count; i++) {
-		free(w->file[i].local);
-		free(w->file[i].remote);
+		ctl_dir_unpin(w->file[i].dir);
+		free(w->file[i].name);
+		free(w->file[i].text);
 		ctl_attrs_clear(&w->file[i].attrs);
 	}
 	w->count = 0;
+	w->dirs = 0;
+	w->nitems = 0;
 	w->payload_bytes = 0;
+	w->sent = false;
 }
 
 int ctl_wave_wait(struct ctl *c, struct ctl_wave *w)
 {
-	struct weka_req *done[CTL_WAVES];
-
-	while (w->in_flight) {
-		int count = weka_reap(c->client, done, CTL_WAVES);
-
-		if (count < 0)
-			return count;
-		for (int i = 0; i < count; i++)
-			((struct ctl_wave *)done[i]->user)->in_flight = false;
-		if (count == 0 && weka_wait(c->client, WEKA_FOREVER) == -ENOENT)
-			return -EIO;
-	}
-	return w->req.status;
+	return ctl_req_wait(c, &w->r);
 }
 
 struct weka_window ctl_wave_window(const struct ctl_wave *w)
 {
 	return (struct weka_window){ w->lease, 0, CTL_WAVE_WINDOW };
+}
+
+struct weka_window ctl_wave_text(const struct ctl_wave *w, uint32_t i)
+{
+	return (struct weka_window){ w->lease, (uint64_t)i * CTL_TEXT_BYTES, CTL_TEXT_BYTES };
 }
 
 int ctl_waves_create(struct ctl *c, struct ctl_wave **out)
@@ -71,10 +76,8 @@ int ctl_waves_create(struct ctl *c, struct ctl_wave **out)
 
 	if (!waves)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < CTL_WAVES && !err; i++) {
+	for (uint32_t i = 0; i < CTL_WAVES && !err; i++)
 		err = weka_lease(c->client, CTL_WAVE_WINDOW, &waves[i].lease);
-		waves[i].req.user = &waves[i];
-	}
 	*out = waves;
 	return err;
 }
@@ -83,7 +86,7 @@ void ctl_waves_destroy(struct ctl *c, struct ctl_wave *waves)
 {
 	for (uint32_t i = 0; waves && i < CTL_WAVES; i++) {
 		(void)ctl_wave_wait(c, &waves[i]);
-		waves[i].in_flight = false;
+		waves[i].r.in_flight = false;
 		ctl_wave_clear(&waves[i]);
 		weka_release(c->client, waves[i].lease);
 	}
@@ -135,26 +138,39 @@ void ctl_tally_note(struct ctl_progress *p, const char *fmt, ...)
 int ctl_tally_print(const struct ctl *c, const char *what, const struct ctl_tally *t)
 {
 	double rate = t->seconds > 0 ? 1 / t->seconds : 0;
+	char rare[160];
+	int at = 0;
 
+	rare[0] = 0;
+	if (t->repaired)
+		at += snprintf(rare, 50, "%llu repaired, ", (unsigned long long)t->repaired);
+	if (t->times_changed)
+		at += snprintf(rare + at, 50, "%llu times changed, ",
+			       (unsigned long long)t->times_changed);
+	if (t->not_tried)
+		snprintf(rare + at, 50, "%llu not tried, ", (unsigned long long)t->not_tried);
 	if (c->json)
 		printf("{\"command\":\"%s\",\"files\":%llu,\"dirs\":%llu,\"symlinks\":%llu,"
 		       "\"links\":%llu,\"attributes\":%llu,\"attributes_left\":%llu,"
 		       "\"skipped\":%llu,\"bytes\":%llu,\"errors\":%llu,"
+		       "\"repaired\":%llu,\"times_changed\":%llu,\"not_tried\":%llu,"
 		       "\"seconds\":%.3f}\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
 		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
 		       (unsigned long long)t->attrs, (unsigned long long)t->attrs_left,
 		       (unsigned long long)t->skipped, (unsigned long long)t->bytes,
-		       (unsigned long long)t->errors, t->seconds);
+		       (unsigned long long)t->errors, (unsigned long long)t->repaired,
+		       (unsigned long long)t->times_changed, (unsigned long long)t->not_tried,
+		       t->seconds);
 	else
 		printf("%s: %llu files, %llu directories, %llu symlinks, %llu more links, %llu "
 		       "attributes (%llu left), %llu bytes (%llu were there "
-		       "already), %llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
+		       "already), %s%llu errors; %.1f s, %.0f files/s, %.1f MB/s\n",
 		       what, (unsigned long long)t->files, (unsigned long long)t->dirs,
 		       (unsigned long long)t->symlinks, (unsigned long long)t->links,
 		       (unsigned long long)t->attrs, (unsigned long long)t->attrs_left,
-		       (unsigned long long)t->bytes, (unsigned long long)t->skipped,
-		       (unsigned long long)t->errors, t->seconds, (double)t->files * rate,
-		       (double)t->bytes / 1e6 * rate);
+		       (unsigned long long)t->bytes, (unsigned long long)t->skipped, rare,
+		       (unsigned long long)t->errors, t->seconds,
+		       (double)(t->files + t->symlinks) * rate, (double)t->bytes / 1e6 * rate);
 	return t->errors ? 1 : 0;
 }

@@ -35,7 +35,8 @@ enum {
 	OPT_UID,
 	OPT_GIDS,
 	OPT_ANONYMOUS,
-	OPT_SALVAGE
+	OPT_SALVAGE,
+	OPT_VERIFY
 };
 
 static const struct argp_option options[] = {
@@ -48,10 +49,12 @@ static const struct argp_option options[] = {
 	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
 	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time; status: every counter", 1 },
 	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
-	{ "force", OPT_FORCE, NULL, 0, "format, drives attach: even what holds something", 1 },
+	{ "force", OPT_FORCE, NULL, 0,
+	  "format, drives attach: even what holds something; import: replace directories", 1 },
 	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: what can be proven, into a new directory", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
+	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair what differs", 1 },
 	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
 	{ "user", OPT_USER, "NAME", 0,
 	  "drives attach: who may use the drive (root); keys init, add: the daemon's user", 1 },
@@ -201,6 +204,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_ONCE:
 		c->once = true;
+		return 0;
+	case OPT_VERIFY:
+		c->verify = true;
 		return 0;
 	case OPT_ANONYMOUS:
 		c->anonymous = true;

@@ -1,0 +1,154 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Import and export touch nothing outside of their target, keep what a tree is made of, and say what
+# they could not do: symlinks in the way, holes, times, links, files that change, damage, a full store.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+: "${APP_CORES:=1}"
+ENTRIES=1000 PAIRS=40
+[ "${TEST_LENGTH:-short}" = short ] || ENTRIES=134000 PAIRS=3000
+[ "${TEST_LENGTH:-short}" != proof ] || PAIRS=20000
+
+D0=file:$DIR/d0?size=1G
+[ $ENTRIES = 1000 ] || D0=file:$DIR/d0?size=4G
+write_conf "$D0"
+"$BIN/wekactl" format "$D0" >/dev/null || exit 1
+check "the appliance starts" start
+SEED=${SEED:-$(date +%N | sed 's/^0*//')}
+ODD="python3 test/e2e/odd_tree.py"
+HERE=$PWD
+cd "$DIR" || exit 1
+odd() { (cd "$HERE" && $ODD "$@"); }
+is_a() { ctl stat "$2" | grep -q ": $1, "; }
+# said NAME STATUS TEXT COMMAND...: it ends with this status and a line that holds TEXT.
+said() {
+	name=$1 status=$2 text=$3
+	shift 3
+	"$@" >said.out 2>&1
+	got=$?
+	if [ $got != "$status" ]; then not_ok "$name" "exit status $got: $(tail -3 said.out)"
+	elif ! grep -q -- "$text" said.out; then not_ok "$name" "no '$text' in: $(tail -3 said.out)"
+	else ok "$name"; fi
+}
+
+# ---- symlinks in the way, in the appliance ----
+mkdir t && echo precious >t/precious && ln -s precious t/a
+check "a tree with a symlink" ctl import t /t
+rm t/a && echo new >t/a && touch -d 2001-01-01 t/precious
+check "a file where the symlink was" ctl import t /t
+is "what the symlink led to is what it was" precious "$(ctl cat /t/precious)"
+check "the file has replaced the symlink" is_a file /t/a
+mkdir o t/sub && echo outside >o/f && ln -s /o t/d && ln -s /o/f t/e
+ctl import o /o >/dev/null && ctl import t /t >/dev/null
+rm t/d t/e && mkdir t/d && echo inside >t/d/f && echo inside >t/e
+check "a directory where a symlink to one was" ctl import t /t
+is "what lies outside of the target is what it was" outside "$(ctl cat /o/f)"
+is "what lies inside is new" inside "$(ctl cat /t/d/f)"
+# ---- a conflict of types ends one entry ----
+rm -r t/d && echo file >t/d && mkdir t/zz && echo more >t/zz/f && mkdir t/precious.d && rm -r t/sub && ln -s x t/sub
+said "a directory that is not empty stays, and is named" 1 "t/d: not imported" ctl import t /t
+is "with what is in it" inside "$(ctl cat /t/d/f)"
+check "an empty one gives way" is_a symlink /t/sub
+is "the rest is imported" more "$(ctl cat /t/zz/f)"
+check "with --force it gives way, too" ctl --force import t /t
+is "to what the source has" file "$(ctl cat /t/d)"
+
+# ---- symlinks in the way, here ----
+mkdir e victim r r/real && echo victim >victim/f && ln -s ../victim e/real && echo fresh >r/real/f && echo fresh >r/g && ln -s ../victim/f e/g
+check "a tree to export" ctl import r /r
+check "export over symlinks" ctl export /r e
+is "what they led to is what it was" victim "$(cat victim/f)"
+check "what was exported is what was asked for" odd same "$DIR/r" "$DIR/e"
+check "and once more" ctl export /r e
+
+# ---- holes ----
+mkdir h && truncate -s 1T h/hole && truncate -s 2G h/few
+printf 'data%4092sdata%4092s' '' '' | dd of=h/few bs=4096 seek=1000 conv=notrunc 2>/dev/null
+check "files of holes go in" ctl import h /h
+is "nothing is stored of them" 8192 "$(ctl du /h | sed 's/.* bytes, \([0-9]*\) on drives.*/\1/')"
+check "and come out" ctl export /h h2
+at_most() { [ "$(du -k "$1" | cut -f1)" -le "$2" ]; }
+check "as holes" at_most h2 64
+check "the same" odd same "$DIR/h" "$DIR/h2"
+
+# ---- times, links, a file that changes ----
+mkdir x && touch -d 2381-01-01 x/far && touch -d 2020-01-01 x/near && touch -d 2000-02-02 x
+said "a time that cannot be stored is named" 1 "x/far: its time is beyond" ctl import x /x
+is "and is not a time of long ago" 2262 "$(ctl stat /x/far | sed 's/.*changed \([0-9]*\)-.*/\1/')"
+mkdir l && ln -s to l/one && ln l/one l/two
+check "a symlink of two names" ctl import l /l
+check "goes out" ctl export /l l2
+check "as one" odd same "$DIR/l" "$DIR/l2"
+mkdir c && truncate -s 300M c/grows && head -c 100000 /dev/zero | tr '\0' z >>c/grows
+(while :; do echo x >>c/grows; done) & GROWS=$!
+said "a file that does not stand still is named" 1 "c/grows: changed while it was read" ctl import c /c
+kill $GROWS; wait $GROWS 2>/dev/null
+check "the next import takes it" ctl import c /c
+
+# ---- damage ----
+mkdir v && python3 - <<'PY'
+for i in range(40):
+    open("v/%d" % i, "wb").write(b"%08d" % i * 1250)
+open("v/large", "wb").write(b"verify! " * 300000)
+PY
+check "files to be damaged" ctl import v /v
+stop
+python3 - <<'PY'
+import mmap
+with open("d0", "r+b") as f:
+    m = mmap.mmap(f.fileno(), 0)
+    for text in [b"%08d" % i * 500 for i in range(7)] + [b"verify! " * 400]:
+        at = m.find(text)
+        assert at >= 0
+        m[at:at + 4000] = bytes(4000)
+PY
+check "it starts again" start
+fails() { ! "$@"; }
+check "what is damaged cannot be read" fails ctl cat /v/3
+said "an import that only looks finds nothing to do" 0 "41 were there already" ctl import v /v
+said "one that compares repairs what is damaged" 0 "33 were there already), 8 repaired" ctl --verify import v /v
+check "now it can be read" ctl cat /v/3
+said "then nothing differs" 0 "41 were there already), 0 errors" ctl --verify import v /v
+tr 0 1 <v/5 >other && chmod --reference=v/5 other && touch -r v/5 other
+check "other content of the same size and time" ctl put other /v/5
+said "is not seen without" 0 "41 were there already" ctl import v /v
+said "and is with" 0 ", 1 repaired, 0 errors" ctl --verify import v /v
+ctl export /v v2 >/dev/null
+check "then it is the same" odd same "$DIR/v" "$DIR/v2"
+
+# ---- odd trees, in, out and in again ----
+echo "# seed $SEED"
+check "an odd tree is made" odd make "$DIR/odd" $ENTRIES "$SEED"
+check "it goes in" ctl import odd /odd
+check "it comes out" ctl export /odd odd.out
+check "the same, entry by entry" odd same "$DIR/odd" "$DIR/odd.out"
+chmod -R u+rwX odd.out 2>/dev/null; rm -rf odd.out
+check "it changes" odd change "$DIR/odd" "$SEED"
+check "and goes in again" ctl --force import odd /odd
+odd plant "$DIR/odd" "$DIR/hostile" "$DIR/canary" "$SEED"
+before=$(odd sum "$DIR/canary")
+check "it comes out over a hostile tree" ctl export /odd hostile
+is "nothing outside of it was written" "$before" "$(odd sum "$DIR/canary")"
+check "all of it came out" odd compare "$DIR/odd" "$DIR/hostile"
+(cd "$HERE" && python3 test/e2e/tree_pairs.py "$DIR" "$SEED" $PAIRS "$BIN/wekactl" -c "$SHM" -k "$DIR/key") >pairs.out 2>&1 &&
+	ok "pairs of trees" || not_ok "pairs of trees" "$(cat pairs.out)"
+check "the appliance stops" stop
+check "every invariant holds" "$BIN/wekactl" check "$D0"
+
+# ---- a full store ----
+F0=file:$DIR/f0?size=64M
+write_conf "$F0"
+"$BIN/wekactl" format "$F0" >/dev/null
+check "a small appliance starts" start
+mkdir full && head -c 40000 /dev/urandom >full/f0
+i=1; while [ $i -lt 2500 ]; do cp full/f0 full/f$i; i=$((i + 1)); done
+ctl import full /full >full.out 2>&1
+is "an import that does not fit fails" 1 $?
+is "in one line" 1 "$(grep -c '^wekactl:' full.out)"
+check "which says why" grep -q 'No space left on device; [0-9]* entries were not stored for this, and [0-9]* were not tried' full.out
+sum() { sed -n 's/^import: \([0-9]*\) files.* \([0-9]*\) not tried, \([0-9]*\) errors.*/\1 \2 \3/p' full.out | awk '{ print $1 + $2 + $3 }'; }
+is "and leaves out none" 2500 "$(sum)"
+check "the appliance's log says so" grep -q 'warning: the store is full' daemon.log
+is "once" 1 "$(grep -c 'the store is full' daemon.log)"
+check "there is room again" ctl -r rm /full
+echo x >s && check "for a file" ctl put s /s
+finish

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Directories by descriptor: more than may be open, deeper than a path may be long, and no symlink
+ * is followed. */
+#define _GNU_SOURCE
+#include "appliance/ctl_local.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH 60u /* names of 255 bytes: 15 KiB of path */
+#define WIDTH 40u
+
+static char top[] = "/tmp/weka-local-XXXXXX";
+static struct ctl_dirs dirs;
+
+static void set_up(void)
+{
+	cr_assert_not_null(mkdtemp(top));
+	cr_assert_eq(ctl_dirs_begin(&dirs, top), 0);
+}
+
+static void tear_down(void)
+{
+	char command[64];
+
+	ctl_dirs_end(&dirs);
+	snprintf(command, sizeof(command), "rm -rf %s", top);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(ctl_local, .init = set_up, .fini = tear_down);
+
+static struct ctl_dir *make(struct ctl_dir *parent, const char *name)
+{
+	struct ctl_dir *d = ctl_dir_add(&dirs, parent, name);
+	int fd = ctl_dir_open(&dirs, parent);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(mkdirat(fd, name, 0700), 0, "%s", strerror(errno));
+	return d;
+}
+
+static ino_t ino_of(struct ctl_dir *d)
+{
+	struct stat st;
+	int fd = ctl_dir_open(&dirs, d);
+
+	cr_assert_geq(fd, 0, "%s: %s", d->name, strerror(-fd));
+	cr_assert_eq(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+Test(ctl_local, a_closed_directory_is_opened_again_however_deep_it_is)
+{
+	struct ctl_dir *d[DEPTH], *parent = dirs.dir[0];
+	ino_t ino[DEPTH];
+	char name[256];
+
+	memset(name, 'n', 255);
+	name[255] = 0;
+	dirs.open_max = 3;
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		d[i] = parent = make(parent, name);
+		ino[i] = ino_of(d[i]);
+		cr_assert_leq(dirs.open_count, 3);
+	}
+	for (uint32_t i = 0; i < DEPTH; i++)
+		cr_assert_eq(ino_of(d[(i * 7) % DEPTH]), ino[(i * 7) % DEPTH]);
+}
+
+Test(ctl_local, a_pinned_directory_stays_open)
+{
+	struct ctl_dir *first = make(dirs.dir[0], "first");
+	char name[16];
+	int fd = ctl_dir_open(&dirs, first);
+
+	dirs.open_max = 2;
+	ctl_dir_pin(first);
+	for (uint32_t i = 0; i < WIDTH; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		(void)ino_of(make(dirs.dir[0], name));
+	}
+	cr_assert_eq(first->fd, fd);
+	ctl_dir_unpin(first);
+}
+
+/* Also where it took the place of a directory that was open before. */
+Test(ctl_local, a_symlink_is_not_followed)
+{
+	struct ctl_dir *a = make(dirs.dir[0], "a"), *b = make(a, "b"), *c = make(b, "c"), *other;
+	int fd = dirs.dir[0]->fd;
+
+	(void)ino_of(c);
+	dirs.open_max = 1;
+	other = make(dirs.dir[0], "other");
+	(void)ino_of(other);
+	cr_assert_eq(c->fd, -1);
+	cr_assert_eq(renameat(fd, "a", fd, "moved"), 0);
+	cr_assert_eq(symlinkat("moved", fd, "a"), 0);
+	cr_assert_lt(ctl_dir_open(&dirs, c), 0);
+	cr_assert_lt(ctl_dir_open(&dirs, a), 0);
+	cr_assert_eq(unlinkat(fd, "a", 0), 0);
+	cr_assert_eq(renameat(fd, "moved", fd, "a"), 0);
+	cr_assert_geq(ctl_dir_open(&dirs, c), 0);
+}
+
+Test(ctl_local, paths_are_told_as_the_user_says_them)
+{
+	struct ctl_dir *a = ctl_dir_add(&dirs, dirs.dir[0], "a"), *b = ctl_dir_add(&dirs, a, "b");
+	static const struct {
+		const char *top, *in_b, *in_top, *b;
+	} want[] = { { "t", "t/a/b/f", "t/f", "t/a/b" },
+		     { "/t//", "/t/a/b/f", "/t/f", "/t/a/b" },
+		     { "/", "/a/b/f", "/f", "/a/b" },
+		     { "", "/a/b/f", "/f", "/a/b" } };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(want); i++) {
+		char *in_b = ctl_dir_path(want[i].top, b, "f");
+		char *in_top = ctl_dir_path(want[i].top, dirs.dir[0], "f");
+		char *of_b = ctl_dir_path(want[i].top, b, "");
+
+		cr_assert_str_eq(in_b, want[i].in_b);
+		cr_assert_str_eq(in_top, want[i].in_top);
+		cr_assert_str_eq(of_b, want[i].b);
+		free(in_b);
+		free(in_top);
+		free(of_b);
+	}
+}
