@@ -245,7 +245,10 @@ void ctl_doctor_memlock(struct ctl_doctor *d)
 	if (limit >= needed) {
 		ctl_doctor_ok(d, "memlock", "this shell: %s", is);
 	} else if (!ctl_doctor_wants_vfio(d)) {
-		ctl_doctor_ok(d, "memlock", "this shell: %s; only pci: drives need more", is);
+		ctl_doctor_ok(
+			d, "memlock",
+			"this shell: %s; only pci: drives need more, others are faster with it",
+			is);
 	} else if (service) {
 		ctl_doctor_ok(d, "memlock", "this shell: %s; the service has a limit of its own",
 			      is);

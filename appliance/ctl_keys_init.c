@@ -105,6 +105,8 @@ static int from_config(struct ctl *c, struct app_conf *conf)
 static void tell(const struct ctl *c, const char *path, const char *id,
 		 const struct ctl_owner *owner, bool configured)
 {
+	const char *with = c->config ? " --config " : "", *conf = c->config ? c->config : "";
+
 	if (c->quiet)
 		return;
 	printf("%s: the key \"%s\" is there, with mode 600 and owner %s; it may do everything\n"
@@ -113,10 +115,13 @@ static void tell(const struct ctl *c, const char *path, const char *id,
 	if (!configured)
 		printf("  put this line into the daemon's configuration:\n      key_file = %s\n",
 		       path);
-	fputs("  make an empty store on its drives:    wekactl format\n"
-	      "  start the daemon:                     systemctl start weka-appliance\n"
-	      "  look at it:                           wekactl status\n"
-	      "  give a copy of the file to each client, readable by its user only, for\n"
+	printf("  make an empty store on its drives:    wekactl%s%s format\n", with, conf);
+	if (c->config)
+		printf("  start the daemon:                     weka-appliance%s%s\n", with, conf);
+	else
+		printf("  start the daemon:                     systemctl start weka-appliance\n");
+	printf("  look at it:                           wekactl%s%s status\n", with, conf);
+	fputs("  give a copy of the file to each client, readable by its user only, for\n"
 	      "  wekactl --key FILE and weka_connect().  Keys that may do less: wekactl keys add\n",
 	      stdout);
 }
