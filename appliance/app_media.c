@@ -262,6 +262,7 @@ static wk_cold int error_of(int status, bool to_store)
 		return status;
 	switch (status) {
 	case -ENODEV:
+	case -EHOSTDOWN:
 	case -EROFS:
 	case -EBUSY:
 	case -ECANCELED:

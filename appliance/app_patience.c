@@ -18,6 +18,8 @@
  *  (3) A drive that has lost writes of its cache refuses all others (-EROFS).  That does not pass.
  *  (4) While a store is mounted what fails has failed: a mount is refused with a reason.
  *  (5) When one was given up, so is all that fails from then on.
+ *  (6) A drive that is away (-EHOSTDOWN) is tried by its driver until it comes back, and is waited
+ *      for as long as the core serves.
  */
 #include "appliance/app_lines.h"
 #include "appliance/app_op.h"
@@ -41,6 +43,7 @@ static bool may_pass(const struct nvme_io *io)
 		return false;
 	switch (io->status) {
 	case -ENODEV:
+	case -EHOSTDOWN:
 	case -EBUSY:
 		return true;
 	case -EIO:
@@ -59,10 +62,10 @@ bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_n
 		return false;
 	p->drive = io->drive;
 	p->status = io->nvme.status;
-	if (p->count == 0) {
-		p->since_ns = now_ns;
+	if (p->count == 0)
 		p->pause_ns = PAUSE_MIN_NS;
-	}
+	if (p->count == 0 || (io->nvme.status == -EHOSTDOWN && p->awaits)) /* (6) */
+		p->since_ns = now_ns;
 	if (list_empty(&p->parked))
 		p->again_ns = now_ns + p->pause_ns;
 	p->count += !io->failed;
@@ -106,6 +109,8 @@ static const char *why(int status)
 		return "no space left on what it lies on";
 	case -ENODEV:
 		return "it does not answer";
+	case -EHOSTDOWN:
+		return "it is away";
 	default:
 		return "input/output error";
 	}
@@ -144,6 +149,7 @@ void app_patience_turn(struct app_core *core)
 	const bool gave_up = p->gave_up;
 
 	p->limit_ns = core->life >= APP_SERVING ? core->cfg.patience_ns : 0;
+	p->awaits = core->life == APP_SERVING;
 	app_media_again(md, core->now_ns);
 	if (likely(p->count == 0 && !p->said))
 		return;

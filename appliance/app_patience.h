@@ -19,6 +19,7 @@ struct app_io;
 
 struct app_patience {
 	struct list parked;
+	bool awaits;       /* a drive that is away, however long */
 	uint32_t count;    /* that failed once and are not written yet, parked or under way */
 	uint64_t since_ns; /* the first of these failed; 0: there is none                   */
 	uint64_t again_ns; /* the parked ones are tried then */

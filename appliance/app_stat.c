@@ -259,9 +259,8 @@ static void put_memory(struct text *t, const struct app_account *a)
 }
 
 static const char *const health_name[] = {
-	[NVME_HEALTH_GOOD] = "good",
-	[NVME_HEALTH_RESETTING] = "resetting",
-	[NVME_HEALTH_READ_ONLY] = "read_only",
+	[NVME_HEALTH_GOOD] = "good", [NVME_HEALTH_RESETTING] = "resetting",
+	[NVME_HEALTH_AWAY] = "away", [NVME_HEALTH_READ_ONLY] = "read_only",
 	[NVME_HEALTH_DEAD] = "dead",
 };
 

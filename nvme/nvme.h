@@ -227,7 +227,10 @@ must_check int nvme_name_look(const char *name, char *err_text, size_t err_text_
  * loop.  A command that does not end is aborted; if that does not help its queue pair is taken
  * away and made anew; then the controller is reset.  I/Os that were in flight come back from
  * nvme_poll(), once each, when the controller can write no more, with -ECANCELED and io->retry.
- * Meanwhile nvme_submit() says -EAGAIN; -ENODEV once the drive is given up.
+ * Meanwhile nvme_submit() says -EAGAIN, and -EHOSTDOWN once that has taken longer than a command
+ * may: the drive is away.  It is tried again for ever, more and more seldom, and what comes back as
+ * the same drive is used again.  -ENODEV: it is given up, since the host wants it back, or since
+ * it can be neither reset nor asked again.
  *
  * A drive that nobody steps works as well, but a queue pair that fails stays so.
  */
@@ -253,6 +256,8 @@ uint64_t nvme_drive_deadline(struct nvme_drive *drive);
 enum nvme_health {
 	NVME_HEALTH_GOOD,
 	NVME_HEALTH_RESETTING, /* I/Os wait                                                     */
+	NVME_HEALTH_AWAY,      /* ... for longer than a command may take: they fail, and it is tried
+				* again until it comes back */
 	NVME_HEALTH_READ_ONLY, /* it was restarted and may have lost what was not flushed: writes
 				* and flushes say -EROFS until it is opened anew */
 	NVME_HEALTH_DEAD,
@@ -361,7 +366,8 @@ uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp);
  * Owns:    `io` and its buffer are lent to the driver until nvme_poll() returns `io`.
  * Thread:  the queue pair's.  Never blocks.
  * Errors:  -EAGAIN when its commands do not fit, or the drive is being reset: poll, try again.
- *          -ENODEV the drive was given up; -EROFS it is read-only now (enum nvme_health).
+ *          -EHOSTDOWN it is away; -ENODEV it was given up; -EROFS it is read-only now (enum
+ *          nvme_health).
  *          -EIO the queue pair was stopped, or has failed and nobody steps the drive.
  */
 must_check int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io);
@@ -378,6 +384,9 @@ void nvme_ring(struct nvme_qpair *qp);
  * Thread:  the queue pair's.  Never blocks; 0 means that nothing has finished.
  */
 must_check uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max);
+
+/* nvme_qpair_is_away - whether nvme_submit() says -EHOSTDOWN */
+bool nvme_qpair_is_away(const struct nvme_qpair *qp);
 
 /* nvme_qpair_ordered - whether nvme_poll() is due with nothing in flight: its drive is being reset
  */

@@ -56,6 +56,13 @@ struct nvme_ctrl_ops {
 	 * ones, and doorbells are words that nobody reads.
 	 */
 	void (*release)(void *ctrl);
+	/*
+	 * The server that played it has left, and holds none of our memory: what it had to write
+	 * it has written.  Where this is named, reset() is asked until there is a controller again,
+	 * however long that takes.  And why it is gone, for people.
+	 */
+	bool (*left)(void *ctrl);
+	const char *(*why)(void *ctrl);
 	bool release_stops; /* what was released cannot write to our memory: the kernel sees to it
 			     */
 	/* For people and counters: what does not work as well as it might; a queue's share. */

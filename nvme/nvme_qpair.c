@@ -166,6 +166,8 @@ static wk_cold int refuse(const struct nvme_qpair *qp)
 	case NVME_QP_DEAD:
 		return -ENODEV;
 	default: /* who steps the drive mends it */
+		if (nvme_qpair_is_away(qp))
+			return -EHOSTDOWN;
 		return atomic_load_explicit(&qp->drive->watch.stepped, memory_order_relaxed)
 			       ? -EAGAIN
 			       : -EIO;
@@ -514,6 +516,11 @@ bool nvme_qpair_ordered(const struct nvme_qpair *qp)
 {
 	return atomic_load_explicit(&qp->order, memory_order_relaxed) !=
 	       atomic_load_explicit(&qp->obeyed, memory_order_relaxed);
+}
+
+bool nvme_qpair_is_away(const struct nvme_qpair *qp)
+{
+	return atomic_load_explicit(&qp->drive->reset.away, memory_order_relaxed);
 }
 
 uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max)

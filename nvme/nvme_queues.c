@@ -316,6 +316,8 @@ static enum way way_now(const struct nvme_drive *drive, const struct nvme_qpair 
 		return WAY_DELETE;
 	if (r->life == NVME_RETURNING && (r->qid == 0 || r->qid == qp->qid))
 		return WAY_ENDED;
+	if (r->stopped && r->qid == 0) /* and has yet to come back */
+		return WAY_ENDED;
 	/* Who steps the drive mends it, unless that is this thread, or nobody. */
 	return patient && drive->watch.owner && drive->watch.owner != nvme__me() ? WAY_WAIT
 										 : WAY_HALT;

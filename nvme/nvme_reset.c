@@ -54,20 +54,24 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_NS      NS_PER_MS         /* between two looks at a register */
-#define RESET_NS     (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
-#define REQUEST_NS   (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
-#define FORCED_NS    (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
-#define CLOSING_NS   (NS_PER_S)        /* ... and for a reset then: who closes waits for it */
-#define ATTEMPTS_MAX 3u
-#define RECENT_SPAN  20u /* timeouts: as many resets as we remember within so many is too often */
+#define LOOK_NS     NS_PER_MS         /* between two looks at a register */
+#define RESET_NS    (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
+#define REQUEST_NS  (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
+#define FORCED_NS   (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
+#define CLOSING_NS  (NS_PER_S)        /* ... and for a reset then: who closes waits for it */
+#define QUICK       2u /* attempts to bring it up, one after the other; then with pauses */
+#define REST_MIN_NS (100 * NS_PER_MS)
+#define REST_MAX_NS (4 * NS_PER_S)
+#define LOOK_MAX_NS (NS_PER_S / 2)
+#define TOLD        3u  /* attempts that are told; then each power of two is */
+#define RECENT_SPAN 20u /* timeouts: as many resets as we remember within so many is too often */
 
 static const char *const cause_text[NVME_CAUSES] = {
 	[NVME_CAUSE_TIMEOUT] = "commands do not end",
 	[NVME_CAUSE_ADMIN] = "admin commands do not end, or nobody asked for them",
 	[NVME_CAUSE_FATAL] = "the controller says that its state is fatal (CSTS.CFS)",
 	[NVME_CAUSE_PROTOCOL] = "completions that nobody asked for",
-	[NVME_CAUSE_GONE] = "it is gone (its registers read all ones, or its server has left)",
+	[NVME_CAUSE_GONE] = "it is gone (its registers read all ones)",
 	[NVME_CAUSE_BUS] = "the bus reports an error of the device",
 	[NVME_CAUSE_NAMESPACE] = "its namespace is gone, or is another one",
 	[NVME_CAUSE_REQUEST] = "the host asks for the device back",
@@ -86,7 +90,26 @@ static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns
 /* Until the next look: the longer it takes the less it matters. */
 static uint64_t pause_ns(const struct nvme_reset *r, uint64_t now_ns)
 {
-	return max_u64((now_ns - r->since_ns) / 16, LOOK_NS / 10);
+	return min_u64(max_u64((now_ns - r->since_ns) / 16, LOOK_NS / 10), LOOK_MAX_NS);
+}
+
+/* Before the next attempt. */
+static uint64_t rest_ns(const struct nvme_reset *r)
+{
+	uint32_t doublings = min_u32(r->attempts, 16) - min_u32(r->attempts, QUICK);
+
+	return r->attempts < QUICK ? 0 : min_u64(REST_MIN_NS << doublings, REST_MAX_NS);
+}
+
+/* Whether it is waited for, whatever reset() says. */
+static bool is_patient(const struct nvme_drive *drive)
+{
+	return drive->ops->left && !drive->reset.dead && !drive->reset.forced;
+}
+
+static bool has_left(const struct nvme_drive *drive)
+{
+	return drive->ops->left && drive->ops->left(drive->ctrl);
 }
 
 /* ---- orders -------------------------------------------------------------------------- */
@@ -113,6 +136,36 @@ static void order(struct nvme_drive *drive, enum nvme_order what)
 {
 	for (uint32_t q = next_qid(drive, 1); q; q = next_qid(drive, q + 1))
 		nvme__qpair_order(drive->qpair[q], word(&drive->reset, what));
+}
+
+/* ---- away --------------------------------------------------------------------------------- */
+
+uint64_t nvme__away_ns(const struct nvme_drive *drive)
+{
+	const struct nvme_reset *r = &drive->reset;
+
+	if (r->away || r->qid || r->trouble_ns == 0 || drive->watch.tick_ns == 0)
+		return UINT64_MAX;
+	return r->trouble_ns + NVME_TICKS * drive->watch.tick_ns;
+}
+
+/* Threads that sleep over waiting I/Os are woken, by an order that they have obeyed. */
+void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	if (now_ns < nvme__away_ns(drive) || r->dead)
+		return;
+	atomic_store_explicit(&r->away, true, memory_order_relaxed);
+	nvme__tell(drive,
+		   "away: what needs it fails until it comes back; it is tried again and again");
+	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
+		struct nvme_qpair *qp = drive->qpair[q];
+
+		if (qp && !qp->ended)
+			nvme__qpair_order(qp,
+					  atomic_load_explicit(&qp->order, memory_order_relaxed));
+	}
 }
 
 static bool all_obeyed(const struct nvme_drive *drive, enum nvme_order what)
@@ -183,8 +236,9 @@ static void last_resort(struct nvme_drive *drive, uint64_t now_ns)
 
 	r->dead = true;
 	if (!cut_off) {
+		cut_off = has_left(drive);
 		release(drive);
-		cut_off = r->released && ops->release_stops;
+		cut_off |= r->released && ops->release_stops;
 	}
 	r->quarantine = !cut_off;
 	nvme__tell(drive, "it can be neither disabled nor reset%s",
@@ -223,7 +277,7 @@ static bool too_often(struct nvme_drive *drive, uint64_t now_ns)
 void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
-	const char *what = qid ? "its queue pair is made anew" : "reset";
+	const char *what = qid ? "its queue pair is made anew" : "reset", *why = cause_text[cause];
 
 	if (r->life == NVME_DEAD) {
 		if (cause == NVME_CAUSE_REQUEST)
@@ -235,21 +289,26 @@ void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid
 	r->cause = cause;
 	r->qid = qid;
 	r->turn++;
-	r->attempts = 0;
+	if (r->life == NVME_LIVE)
+		r->attempts = 0;
+	if (r->trouble_ns == 0)
+		r->trouble_ns = max_u64(now_ns, 1);
 	r->stopped = false;
-	r->dead |= cause == NVME_CAUSE_REQUEST || cause == NVME_CAUSE_CLOSING ||
-		   cause == NVME_CAUSE_NAMESPACE;
+	r->vacant = false;
+	r->dead |= cause == NVME_CAUSE_REQUEST || cause == NVME_CAUSE_CLOSING;
 	r->forced |= cause == NVME_CAUSE_CLOSING;
 	if (qid) {
 		drive->counts.queue_restart_count++;
 	} else {
 		drive->counts.reset_count++;
 		if (!r->dead && too_often(drive, now_ns)) {
-			r->dead = true;
-			what = "again and again: it is stopped";
+			r->attempts = 16; /* and so the longest pause */
+			what = "again and again: reset, after a pause";
 		}
 	}
-	nvme__tell(drive, "%s: %s", cause_text[cause], r->dead && !qid ? "it is stopped" : what);
+	if (cause == NVME_CAUSE_GONE && drive->ops->why)
+		why = drive->ops->why(drive->ctrl);
+	nvme__tell(drive, "%s: %s", why, r->dead && !qid ? "it is stopped" : what);
 	order(drive, NVME_ORDER_STOP);
 	enter(drive, NVME_STOPPING, now_ns, FORCED_NS);
 }
@@ -348,11 +407,31 @@ static int reset_it(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (drive->ops->reset && r->cause != NVME_CAUSE_REQUEST)
 		rc = drive->ops->reset(drive->ctrl);
-	if (rc == -EAGAIN && now_ns >= r->deadline_ns)
+	if (rc == -EAGAIN && now_ns >= r->deadline_ns && !is_patient(drive))
 		return -ETIMEDOUT;
 	r->checking = rc >= 0;
 	r->reset_rc = rc;
 	return rc < 0 ? rc : 0;
+}
+
+/* One line for each of the first attempts, then fewer and fewer. */
+static bool is_told(const struct nvme_reset *r)
+{
+	return r->attempts <= TOLD || is_pow2(r->attempts);
+}
+
+/* What answers is no controller that could be ours, or does not stop: it is asked again. */
+static bool reset_again(struct nvme_drive *drive, int err, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	r->attempts++;
+	if (is_told(r))
+		nvme__tell(drive, "it cannot be reset (%s): tried again",
+			   err ? errno_words(err) : "it does not stop");
+	r->checking = false;
+	r->look_ns = now_ns + max_u64(rest_ns(r), LOOK_NS);
+	return false;
 }
 
 static bool resetting(struct nvme_drive *drive, uint64_t now_ns)
@@ -366,18 +445,43 @@ static bool resetting(struct nvme_drive *drive, uint64_t now_ns)
 	r->look_ns = now_ns + pause_ns(r, now_ns);
 	if (!r->checking)
 		err = reset_it(drive, now_ns);
+	if (err == -EAGAIN && is_patient(drive) && !r->vacant && has_left(drive)) {
+		r->vacant = true;
+		stopped(drive, now_ns);
+		return true;
+	}
 	if (!err)
 		err = nvme__ask_csts(drive, &csts);
-	if (err == -EAGAIN && now_ns < r->deadline_ns)
+	if (err == -EAGAIN && (now_ns < r->deadline_ns || is_patient(drive)))
 		return false;
 	if (err || csts == NVME_CSTS_GONE || csts & NVME_CSTS_RDY) {
+		if (is_patient(drive))
+			return reset_again(drive, err, now_ns);
 		last_resort(drive, now_ns);
 		return true;
 	}
+	r->vacant = false;
 	r->restarted |= r->reset_rc == 1;
-	nvme__tell(drive, "%s", r->reset_rc == 1 ? "it was started anew" : "function-level reset");
+	nvme__tell(drive, "%s",
+		   r->reset_rc == 1 ? "connected to a server again" : "function-level reset");
 	stopped(drive, now_ns);
 	return true;
+}
+
+static void rise(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+
+	r->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
+	r->next_qid = next_qid(drive, 1);
+	r->next_sq = false;
+	r->stopped = false; /* no more: it is made to work again */
+	if (r->qid) {
+		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
+		return;
+	}
+	nvme__up_begin(&drive->up, drive, true, drive->info.qpair_count_max);
+	enter(drive, NVME_RISING, now_ns, 0);
 }
 
 static bool returning(struct nvme_drive *drive, uint64_t now_ns)
@@ -387,16 +491,16 @@ static bool returning(struct nvme_drive *drive, uint64_t now_ns)
 	ASSERT(r->stopped); /* (2) */
 	if (!all_obeyed(drive, NVME_ORDER_RETURN))
 		return false;
-	r->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
-	r->next_qid = next_qid(drive, 1);
-	r->next_sq = false;
-	r->stopped = false; /* no more: it is made to work again */
-	if (r->qid) {
-		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
+	if (r->vacant) { /* I/Os are back, and wait elsewhere, or fail */
+		enter(drive, NVME_RESETTING, now_ns, RESET_NS);
 		return true;
 	}
-	nvme__up_begin(&drive->up, drive, true, drive->info.qpair_count_max);
-	enter(drive, NVME_RISING, now_ns, 0);
+	if (rest_ns(r)) {
+		enter(drive, NVME_RESTING, now_ns, 0);
+		r->look_ns = now_ns + rest_ns(r);
+		return true;
+	}
+	rise(drive, now_ns);
 	return true;
 }
 
@@ -405,14 +509,16 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 {
 	struct nvme_reset *r = &drive->reset;
 
-	nvme__tell(drive, "it does not come back: %s (%s)", why, errno_words(err));
+	r->attempts++;
+	if (is_told(r))
+		nvme__tell(drive, "it does not come back: %s (%s): tried again", why,
+			   errno_words(err));
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
 	if (r->qid) { /* (1): the others know of nothing yet */
 		nvme__trouble(drive, r->cause, 0, now_ns);
 		return;
 	}
-	r->dead |= err == -ENODEV || err == -ENOTSUP || ++r->attempts >= ATTEMPTS_MAX;
 	r->stopped = false;
 	stop_controller(drive, now_ns);
 }
@@ -430,8 +536,8 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 		return false;
 	}
 	if (err < 0 && drive->up.gone && drive->ops->reset)
-		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns); /* it may yet come back */
-	else if (err < 0)
+		r->cause = NVME_CAUSE_GONE; /* it may yet come back */
+	if (err < 0)
 		failed(drive, err, drive->up.text, now_ns);
 	else
 		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
@@ -458,6 +564,9 @@ static void live_again(struct nvme_drive *drive, uint64_t now_ns)
 
 	judge_cache(drive);
 	r->restarted = false;
+	drive->events.lost_namespace = false; /* it is there again, or it had not come up */
+	atomic_store_explicit(&r->away, false, memory_order_relaxed);
+	r->trouble_ns = 0;
 	order(drive, NVME_ORDER_RUN);
 	nvme__tell(drive, "%s", r->qid ? "its queue pair is back" : "back after a reset");
 	r->life = NVME_LIVE;
@@ -520,6 +629,11 @@ bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns)
 		return resetting(drive, now_ns);
 	case NVME_RETURNING:
 		return returning(drive, now_ns);
+	case NVME_RESTING:
+		if (now_ns < drive->reset.look_ns)
+			return false;
+		rise(drive, now_ns);
+		return true;
 	case NVME_RISING:
 		return rising(drive, now_ns);
 	case NVME_CREATING:

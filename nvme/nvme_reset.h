@@ -41,6 +41,7 @@ enum nvme_life {
 	NVME_DISABLING, /* CC.EN = 0 is written: RDY is to fall                        */
 	NVME_RESETTING, /* it did not: function-level reset                            */
 	NVME_RETURNING, /* nothing writes any more: I/Os come back                     */
+	NVME_RESTING,   /* it did not come up: a pause before it is tried again        */
 	NVME_RISING,    /* nvme__up_step()                                             */
 	NVME_CREATING,  /* the queue pairs, one after the other                        */
 	NVME_DEAD,      /* for good                                                    */
@@ -69,7 +70,10 @@ struct nvme_reset {
 	uint64_t since_ns;         /* when this life began */
 	uint64_t deadline_ns;      /* of this life                                               */
 	uint64_t look_ns;          /* not before: a register costs a trip to the device          */
-	uint32_t attempts;         /* to bring it up again                                       */
+	uint32_t attempts;         /* to bring it up again, that failed                          */
+	uint64_t trouble_ns;       /* when it ceased to serve; 0: it serves                      */
+	_Atomic bool away;         /* ... so long ago that I/Os are told: -EHOSTDOWN             */
+	bool vacant;               /* its server has left: I/Os come back before there is one    */
 	bool checking;             /* it was reset: is it?                                       */
 	int reset_rc;              /* what ops->reset() came to                                  */
 	bool dead;                 /* it does not come back: what I/Os are told                  */
@@ -140,6 +144,9 @@ void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid, uint64_t now_ns);
 /* One transition; false: it waits for something. */
 must_check bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns);
+/* A drive that does not serve: when that has taken so long that it is away, UINT64_MAX: it is. */
+uint64_t nvme__away_ns(const struct nvme_drive *drive);
+void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns);
 /* For nvme_qpair_stop(): stop the controller whatever it takes, and for good.  Blocks. */
 void nvme__halt(struct nvme_drive *drive, struct nvme_qpair *own);
 

@@ -38,7 +38,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REPLY_TIMEOUT_NS (2 * NS_PER_S)
+#define TIMEOUT_NS     (10 * NS_PER_S)
+#define TIMEOUT_MIN_NS (2 * NS_PER_S) /* a server may have to do more than it has for a command */
 
 /* ---- registers ------------------------------------------------------------------------- */
 
@@ -258,6 +259,8 @@ static int reset_or_reconnect(void *of)
 	struct nvme_vfu *vfu = of;
 	int err = nvme__vfu_is_live(vfu) ? reset_device(vfu) : -ENODEV;
 
+	if (err == -ENOTSUP) /* to a new connection it is a device that was just made */
+		nvme__vfu_conn_break(&vfu->conn, "its server cannot reset it");
 	if (!nvme__vfu_is_live(vfu) && !atomic_load_explicit(&vfu->released, memory_order_relaxed))
 		err = reconnect(vfu);
 	return err >= 0 || err == -ESTALE || err == -ENOTSUP ? err : -EAGAIN;
@@ -293,6 +296,20 @@ static void vfu_release(void *ctrl)
 	atomic_store_explicit(&vfu->released, true, memory_order_release);
 	nvme__vfu_conn_break(&vfu->conn, "it was given back");
 	nvme__keeper_end(&vfu->keeper);
+}
+
+/* The keeper's attempts to connect go on, and may have connected: then it has not. */
+static bool vfu_left(void *ctrl)
+{
+	return atomic_load_explicit(&((struct nvme_vfu *)ctrl)->conn.left, memory_order_acquire);
+}
+
+static const char *vfu_why(void *ctrl)
+{
+	const struct nvme_vfu *vfu = ctrl;
+	const char *why = atomic_load_explicit(&vfu->conn.why, memory_order_relaxed);
+
+	return why ? why : "its registers read all ones";
 }
 
 /* ---- its life ---------------------------------------------------------------------------- */
@@ -346,6 +363,8 @@ static const struct nvme_ctrl_ops vfu_ops = {
 	.alarm_fd = vfu_alarm_fd,
 	.alarm = vfu_alarm,
 	.release = vfu_release,
+	.left = vfu_left,
+	.why = vfu_why,
 	.note = vfu_note,
 	.destroy = vfu_destroy,
 };
@@ -399,11 +418,20 @@ static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t si
 		vfu->dma_map_count--;
 }
 
-static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dma)
+/* A reply may take as long as a command: some servers answer when what they do is done. */
+static uint64_t reply_ns(const struct nvme_options *options)
+{
+	uint64_t io_ns = options && options->io_timeout_ns ? options->io_timeout_ns : TIMEOUT_NS;
+
+	return max_u64(min_u64(io_ns, NVME_TIMEOUT_MAX), TIMEOUT_MIN_NS);
+}
+
+static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dma,
+			     const struct nvme_options *options)
 {
 	struct nvme_vfu *vfu = calloc(1, sizeof(*vfu));
 
-	if (!vfu || nvme__vfu_conn_init(&vfu->conn, dma, REPLY_TIMEOUT_NS)) {
+	if (!vfu || nvme__vfu_conn_init(&vfu->conn, dma, reply_ns(options))) {
 		free(vfu);
 		return NULL;
 	}
@@ -481,7 +509,7 @@ int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, cons
 			       "a socket's path has at most %zu bytes", sizeof(vfu->path) - 1);
 		return -ENAMETOOLONG;
 	}
-	vfu = make(parsed, dma);
+	vfu = make(parsed, dma, options);
 	if (!vfu) {
 		nvme__err_text(err_text, err_text_size, name, "out of memory");
 		return -ENOMEM;

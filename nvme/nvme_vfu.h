@@ -124,7 +124,8 @@ struct nvme_vfu_conn {
 	struct nvme_vfu_arrival in;      /* under exchange_lock */
 	_Atomic bool broken;             /* nothing is sent or read any more */
 	uint64_t timeout_ns;             /* of each reply */
-	char why[96];                    /* what broke it */
+	const char *_Atomic why;         /* what broke it, a constant; NULL: nothing */
+	_Atomic bool left;               /* the server has closed it, or nobody listens any more */
 	uint8_t body[NVME_VFU_BODY_MAX]; /* of the last message that came */
 };
 

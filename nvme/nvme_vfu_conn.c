@@ -66,10 +66,18 @@ static bool is_broken(const struct nvme_vfu_conn *conn)
 static wk_cold int give_up(struct nvme_vfu_conn *conn, int err, const char *why)
 {
 	if (!atomic_exchange_explicit(&conn->broken, true, memory_order_acq_rel)) {
-		snprintf(conn->why, sizeof(conn->why), "%s", why);
+		atomic_store_explicit(&conn->why, why, memory_order_relaxed);
 		(void)!shutdown(conn->fd, SHUT_RDWR); /* the fd stays ours until it is closed */
 	}
 	return err;
+}
+
+/* The other end is closed: by a server that has let go of all that it had from us, or has died. */
+static wk_cold int has_left(struct nvme_vfu_conn *conn)
+{
+	if (!is_broken(conn))
+		atomic_store_explicit(&conn->left, true, memory_order_release);
+	return give_up(conn, -ENODEV, "its server has left");
 }
 
 int nvme__vfu_nonsense(struct nvme_vfu_conn *conn, const char *what)
@@ -92,11 +100,13 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 	if (connect(fd, (const struct sockaddr *)&to, sizeof(to))) {
 		err = -errno;
 		close(fd);
+		if (err == -ECONNREFUSED) /* whoever had our memory is no more */
+			atomic_store_explicit(&conn->left, true, memory_order_release);
 		return err;
 	}
 	pthread_mutex_lock(&conn->send_lock);
 	conn->fd = fd;
-	conn->why[0] = 0;
+	atomic_store_explicit(&conn->why, NULL, memory_order_relaxed);
 	atomic_fetch_add_explicit(&conn->turn, 1, memory_order_relaxed);
 	atomic_store_explicit(&conn->broken, false, memory_order_release);
 	pthread_mutex_unlock(&conn->send_lock);
@@ -177,7 +187,7 @@ static int send_message(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *
 	else if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		err = -EAGAIN;
 	else
-		err = give_up(conn, -ENODEV, "the server is gone");
+		err = has_left(conn);
 	pthread_mutex_unlock(&conn->send_lock);
 	return err;
 }
@@ -213,7 +223,7 @@ static int wait_for(struct nvme_vfu_conn *conn, short events, uint64_t deadline_
 		if (n < 0 && errno != EINTR)
 			return give_up(conn, -EIO, "its socket fails");
 		if (n == 0 && left_ns == 0)
-			return give_up(conn, -ETIMEDOUT, "the server does not answer");
+			return give_up(conn, -ETIMEDOUT, "its server does not answer");
 	}
 }
 
@@ -264,7 +274,7 @@ static int receive(struct nvme_vfu_conn *conn, uint8_t *to, uint32_t end)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return give_up(conn, -ENODEV, "the server is gone");
+			return has_left(conn);
 		to += n;
 		in->got_bytes += (uint32_t)n;
 		if (!keep_fds(&msg, in))
@@ -449,7 +459,7 @@ static int wait_reply(struct nvme_vfu_conn *conn, struct nvme_vfu_call *call, ui
 		if (err)
 			return err;
 		if (clock_now_ns() > deadline_ns)
-			return give_up(conn, -ETIMEDOUT, "the server does not answer");
+			return give_up(conn, -ETIMEDOUT, "its server does not answer");
 	}
 	call->body_bytes = in->head.body_bytes;
 	call->reply_fd_count = in->fd_count;

@@ -4,7 +4,7 @@
  *
  *   write   --> queue of writes --> socket                    no reply is asked for
  *   ask     --> all writes sent --> question sent -- -EAGAIN --> answered: 0
- *                                       \-- 2 s later: the connection is given up: all ones
+ *                                       \-- too late: the connection is given up: all ones
  *
  * A server serves the messages of a socket in their order: a question that follows a write is
  * answered by a device that has seen it.  A write that does not arrive, or is refused, shows in
@@ -96,7 +96,7 @@ void nvme__vfu_reg_write(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_by
 	}
 	r->wanted = false; /* (2) */
 	if (r->write_count == NVME_VFU_WRITES_MAX) {
-		nvme__vfu_conn_break(&vfu->conn, "the server does not listen");
+		nvme__vfu_conn_break(&vfu->conn, "its server does not listen");
 		return;
 	}
 	r->write[r->write_count++] = (struct nvme_vfu_write){ offset, size_bytes, value };
@@ -172,7 +172,7 @@ int nvme__vfu_reg_ask(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes
 		return 0;
 	if (now_ns - r->since_ns < vfu->conn.timeout_ns)
 		return -EAGAIN;
-	nvme__vfu_conn_break(&vfu->conn, "the server does not answer");
+	nvme__vfu_conn_break(&vfu->conn, "its server does not answer");
 	return 0;
 }
 

@@ -45,9 +45,10 @@ static int refuse(struct nvme_vfu *vfu, int err, const char *what)
 /* Why an exchange failed: the connection's own word for it, or the server's refusal. */
 static int refused(struct nvme_vfu *vfu, int err, const char *what)
 {
+	const char *why = atomic_load_explicit(&vfu->conn.why, memory_order_relaxed);
+
 	if (atomic_load_explicit(&vfu->conn.broken, memory_order_acquire))
-		snprintf(vfu->why, sizeof(vfu->why), "%s",
-			 vfu->conn.why[0] ? vfu->conn.why : "the server is gone");
+		snprintf(vfu->why, sizeof(vfu->why), "%s", why ? why : "its server has left");
 	else
 		snprintf(vfu->why, sizeof(vfu->why), "the server refuses %s (%s)", what,
 			 strerror(-err));
@@ -317,8 +318,10 @@ static int find_doorbells(struct nvme_vfu *vfu)
 
 static int share_memory(struct nvme_vfu *vfu)
 {
-	int err = nvme__dma_attach(vfu->dma, &vfu->target);
+	int err;
 
+	atomic_store_explicit(&vfu->conn.left, false, memory_order_release); /* it may have it */
+	err = nvme__dma_attach(vfu->dma, &vfu->target);
 	vfu->attached = err == 0; /* (2) */
 	if (err == -EINVAL && vfu->refused_memory)
 		return refuse(vfu, err, "memory that is no file cannot be shared with a server");

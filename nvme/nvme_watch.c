@@ -368,6 +368,7 @@ static bool step(struct nvme_drive *drive, uint64_t now_ns)
 	}
 	if (unlikely(drive->reset.life == NVME_DEAD)) /* the host may still want it back */
 		return false;
+	nvme__away_look(drive, now_ns);
 	(void)nvme__admin_poll(drive);
 	for (uint32_t i = 0; i < TURNS_MAX && nvme__reset_turn(drive, now_ns); i++)
 		progress = true;
@@ -451,11 +452,12 @@ static uint64_t deadline_ns(const struct nvme_drive *drive)
 		return min_u64(at_ns, drive->watch.next_look_ns);
 	case NVME_DISABLING:
 	case NVME_RESETTING:
+	case NVME_RESTING:
 	case NVME_RISING:
-		return r->look_ns;
+		return min_u64(r->look_ns, nvme__away_ns(drive));
 	case NVME_STOPPING: /* woken by who obeys */
 	case NVME_RETURNING:
-		return r->forced ? r->deadline_ns : UINT64_MAX;
+		return r->forced ? r->deadline_ns : nvme__away_ns(drive);
 	case NVME_DELETING:
 	case NVME_CREATING:
 		return min_u64(r->cmd.deadline_ns, drive->watch.next_look_ns);
@@ -478,7 +480,7 @@ static enum nvme_health health(const struct nvme_drive *drive)
 	if (drive->reset.life == NVME_DEAD)
 		return NVME_HEALTH_DEAD;
 	if (drive->reset.life != NVME_LIVE)
-		return NVME_HEALTH_RESETTING;
+		return drive->reset.away ? NVME_HEALTH_AWAY : NVME_HEALTH_RESETTING;
 	return drive->reset.read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
 }
 

@@ -91,7 +91,9 @@ static struct world {
 	bool struck; /* the scenario's fault has begun */
 	uint64_t struck_ns;
 	uint64_t restarts_seen;
-	bool lost_some; /* that had been acknowledged, and not flushed */
+	bool lost_some;     /* that had been acknowledged, and not flushed */
+	char serial[21];    /* of the right drive     */
+	uint64_t size_lbas; /* of the right namespace */
 	uint32_t version;
 	uint32_t wanted, begun;
 	uint64_t taken, returned, retried, failed_count, quarantined;
@@ -142,6 +144,8 @@ static void strike(void)
 	sim_drive_faults(w.sim, &w.s.sim);
 	nvme_faulty_set(&w.faulty, &ctrl);
 	if (w.s.trigger == DRIVE_NAMESPACE) { /* seen at the reset that follows */
+		w.size_lbas = w.faulty.soft->own_ns.size_lbas;
+		memcpy(w.serial, sim_drive_traits(w.sim)->serial, sizeof(w.serial));
 		if (pick(2))
 			w.faulty.soft->own_ns.size_lbas /= 2;
 		else
@@ -162,6 +166,10 @@ static void relent(void)
 	w.s.sim = calm;
 	sim_drive_faults(w.sim, &calm);
 	w.faulty.faults.twice_ppm = w.faulty.faults.unknown_ppm = w.faulty.faults.queue_ppm = 0;
+	if (w.s.trigger == DRIVE_NAMESPACE && w.s.returns) {
+		w.faulty.soft->own_ns.size_lbas = w.size_lbas;
+		memcpy(sim_drive_traits(w.sim)->serial, w.serial, sizeof(w.serial));
+	}
 }
 
 /* ---- buffers and blocks --------------------------------------------------------------------- */
@@ -272,9 +280,9 @@ static bool begin(uint32_t t, struct slot *s)
 		w.begun++;
 		return true;
 	}
-	if (err != -EAGAIN && err != -ENODEV && err != -EROFS)
+	if (err != -EAGAIN && err != -ENODEV && err != -EROFS && err != -EHOSTDOWN)
 		return wrong("submit: %s", strerror(-err));
-	if (err == -ENODEV || err == -EROFS)
+	if (err != -EAGAIN)
 		w.begun++; /* so that it ends */
 	poison_buffer(s);
 	return true;
@@ -487,7 +495,9 @@ static void jump(void)
 
 	if (!w.struck)
 		next_ns = min_u64(next_ns, w.s.at_ns);
-	if (next_ns == UINT64_MAX)
+	if (w.drive->reset.life == NVME_STOPPING || w.drive->reset.life == NVME_RETURNING)
+		w.power.now_ns += TIMEOUT_NS / 1000; /* it waits for threads, who doze */
+	else if (next_ns == UINT64_MAX)
 		w.power.now_ns += TIMEOUT_NS / 50;
 	else if (next_ns > w.power.now_ns)
 		w.power.now_ns = next_ns;
@@ -511,6 +521,13 @@ static bool somebody_dozes(void)
 	return false;
 }
 
+static bool is_serving(void)
+{
+	enum nvme_health health = nvme_drive_health(w.drive);
+
+	return health != NVME_HEALTH_RESETTING && health != NVME_HEALTH_AWAY;
+}
+
 static bool settled(void)
 {
 	enum nvme_health health = nvme_drive_health(w.drive);
@@ -518,7 +535,7 @@ static bool settled(void)
 	/* An idle drive is not looked at: it is kept busy for some ticks. */
 	return w.struck && w.power.now_ns > w.struck_ns + TIMEOUT_NS / 2 &&
 	       (w.begun >= w.wanted || all_lost()) && in_flight() == 0 &&
-	       health != NVME_HEALTH_RESETTING;
+	       health != NVME_HEALTH_RESETTING && (health != NVME_HEALTH_AWAY || w.s.stays_away);
 }
 
 /* (7) */
@@ -532,8 +549,7 @@ static bool run_it(void)
 				     (int)w.drive->reset.life);
 		if (!turn())
 			return false;
-		if ((rounds % 8 == 7 && !somebody_dozes()) ||
-		    nvme_drive_health(w.drive) == NVME_HEALTH_RESETTING)
+		if ((rounds % 8 == 7 && !somebody_dozes()) || !is_serving())
 			jump();
 		if (w.struck && w.begun >= w.wanted && !in_flight() &&
 		    nvme_drive_health(w.drive) == NVME_HEALTH_GOOD &&
@@ -594,6 +610,8 @@ static bool judge(void)
 		return wrong("it has lost writes, and goes on as if it had not");
 	if (w.s.fatal && health != NVME_HEALTH_DEAD)
 		return wrong("it is not dead, and should be");
+	if (w.s.stays_away && health != NVME_HEALTH_AWAY && health != NVME_HEALTH_DEAD)
+		return wrong("another drive is taken for it");
 	if (w.s.harmless && health == NVME_HEALTH_DEAD)
 		return wrong("it is dead, and need not be: %s", w.last_line);
 	if (nvme_faulty_late_rings(&w.faulty))

@@ -52,10 +52,8 @@ wanted="$*"
 build || { cat "$TREE/log"; exit 1; }
 # The order of a reset.
 mutant returned-before-disabled nvme/nvme_reset.c \
-	'	if (now != NVME_CSTS_GONE && !(now & NVME_CSTS_RDY))
-		stopped(drive, now_ns);' \
-	'	if (now != NVME_CSTS_GONE)
-		stopped(drive, now_ns);'
+	'	if (!err && csts != NVME_CSTS_GONE && !(csts & NVME_CSTS_RDY))' \
+	'	if (!err && csts != NVME_CSTS_GONE)'
 mutant returned-before-deleted nvme/nvme_reset.c \
 	'	r->next_sq = true;
 	enter(drive, NVME_DELETING, now_ns, drive->timeout_ns);' \
@@ -68,11 +66,11 @@ mutant made-before-all-are-back nvme/nvme_reset.c \
 	'	if (!all_obeyed(drive, NVME_ORDER_RETURN))
 		return false;' ''
 # What nothing stops.
-mutant no-quarantine nvme/nvme_reset.c 'r->quarantine = !cut_off;' 'r->stopped = true;'
+mutant no-quarantine nvme/nvme_reset.c 'r->quarantine = !cut_off;' 'cut_off = true;'
 mutant release-believed nvme/nvme_reset.c \
-	'cut_off = r->released && ops->release_stops;' 'cut_off = true;'
+	'cut_off |= r->released && ops->release_stops;' 'cut_off = true;'
 mutant reset-believed nvme/nvme_reset.c \
-	'if (err < 0 || csts(drive) == NVME_CSTS_GONE || csts(drive) & NVME_CSTS_RDY) {' 'if (false) {'
+	'if (err || csts == NVME_CSTS_GONE || csts & NVME_CSTS_RDY) {' 'if (false) {'
 mutant not-cut-off-at-the-request nvme/nvme_reset.c \
 	'	if (r->cause == NVME_CAUSE_REQUEST)
 		release(drive);' \
@@ -91,8 +89,16 @@ mutant flush-covers-what-came-after nvme/nvme_qpair.c \
 		atomic_store(flushed, nvme__cached_count(qp->drive));'
 mutant cached-writes-not-counted nvme/nvme_qpair.c \
 	"io->op != NVME_DEALLOCATE && !io->fua" "io->op == NVME_ZERO && !io->fua"
-mutant no-second-attempt nvme/nvme_reset.c '++r->attempts >= ATTEMPTS_MAX' 'true'
-mutant for-ever nvme/nvme_reset.c '++r->attempts >= ATTEMPTS_MAX' 'false'
+mutant no-second-attempt nvme/nvme_reset.c \
+	'	r->stopped = false;
+	stop_controller(drive, now_ns);
+}' '	r->dead = true;
+	stop_controller(drive, now_ns);
+}'
+mutant away-in-silence nvme/nvme_reset.c \
+	'atomic_store_explicit(&r->away, true, memory_order_relaxed);' ''
+mutant away-for-good nvme/nvme_reset.c \
+	'	atomic_store_explicit(&r->away, false, memory_order_relaxed);' ''
 mutant rings-not-as-new nvme/nvme_qpair.c \
 	'	nvme__rings_init(&qp->rings, qp->mem.addr, qp->rings.depth);' ''
 mutant died-in-silence nvme/nvme_reset.c \

@@ -37,7 +37,7 @@ static void pick_rise(struct drive_scenario *s, struct rand_state *r)
 	if (pick(r, 4))
 		return;
 	s->ctrl.slow_up = pick(r, 2) ? 1 : 5;
-	s->can_rise = s->ctrl.slow_up < 3;
+	s->can_rise = false; /* before anybody is told that it is away */
 }
 
 /* What the drive must be in the end, where that is sure. */
@@ -46,12 +46,16 @@ static void judge(struct drive_scenario *s)
 	bool registers = s->trigger == DRIVE_ONES || s->trigger == DRIVE_GONE;
 	bool plain = s->trigger == DRIVE_FATAL || s->trigger == DRIVE_BUS;
 
-	s->fatal = s->trigger == DRIVE_REQUEST || s->trigger == DRIVE_NAMESPACE ||
+	s->fatal = s->trigger == DRIVE_REQUEST ||
 		   (registers && (!s->ctrl.has_reset || s->ctrl.reset_fails)) ||
-		   (plain && (!s->can_stop || !s->can_rise));
+		   ((plain || s->trigger == DRIVE_NAMESPACE) && !s->can_stop);
+	s->stays_away = s->trigger == DRIVE_NAMESPACE && !s->fatal && !s->returns;
 	s->harmless = s->trigger == DRIVE_NOTHING || s->trigger == DRIVE_STATUS ||
-		      (s->can_stop && s->can_rise && (plain || (registers && !s->fatal)));
-	s->invisible = s->harmless && s->trigger != DRIVE_STATUS && !s->ctrl.reset_restarts;
+		      (s->trigger == DRIVE_NAMESPACE && s->returns && !s->fatal) ||
+		      (s->can_stop && (plain || (registers && !s->fatal)));
+	s->invisible = s->harmless && s->can_rise && !s->ctrl.stuck_ready &&
+		       s->trigger != DRIVE_STATUS && s->trigger != DRIVE_NAMESPACE &&
+		       !s->ctrl.reset_restarts;
 }
 
 void drive_scenario_pick(struct drive_scenario *s, struct rand_state *r)
@@ -62,6 +66,7 @@ void drive_scenario_pick(struct drive_scenario *s, struct rand_state *r)
 	s->sim.ignore_aborts = pick(r, 2);
 	pick_stop(s, r);
 	pick_rise(s, r);
+	s->returns = pick(r, 2);
 	switch (s->trigger) {
 	case DRIVE_LOSE:
 		s->sim.lose_ppm = pick(r, 2) ? 20000 : 300000;

@@ -27,11 +27,13 @@ extern const char *const drive_trigger_name[DRIVE_TRIGGERS];
 
 struct drive_scenario {
 	enum drive_trigger trigger;
-	bool can_stop; /* by disabling or reset: the drive may come back */
-	bool can_rise;
-	bool fatal;     /* it must be dead at the end */
-	bool harmless;  /* it must be good at the end */
-	bool invisible; /* and no I/O may have failed */
+	bool can_stop;   /* by disabling or reset: the drive may come back */
+	bool can_rise;   /* at once */
+	bool returns;    /* another drive is there, and then the right one is again */
+	bool stays_away; /* it must be away at the end, for nothing comes back */
+	bool fatal;      /* it must be dead at the end */
+	bool harmless;   /* it must be good at the end */
+	bool invisible;  /* and no I/O may have failed */
 	uint64_t at_ns;
 	struct sim_faults sim;
 	struct nvme_faults ctrl;

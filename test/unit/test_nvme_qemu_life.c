@@ -241,13 +241,13 @@ Test(nvme_qemu_life, namespace_that_is_taken_away_ends_the_drive_by_name, .timeo
 	step_until_health_is_known(&smart); /* it listens by now */
 	attach(1);
 	step_until_line("namespace 1 has vanished");
-	while (nvme_drive_health(drive) != NVME_HEALTH_DEAD) {
+	while (nvme_drive_health(drive) != NVME_HEALTH_AWAY) {
 		struct nvme_io *done[1];
 
 		(void)nvme_drive_step(drive, clock_now_ns());
 		cr_assert_eq(nvme_poll(qp, done, 1), 0);
 	}
-	cr_assert_eq(nvme_submit(qp, &io), -ENODEV);
+	cr_assert_eq(nvme_submit(qp, &io), -EHOSTDOWN);
 	down();
 }
 

@@ -117,7 +117,8 @@ static uint32_t run(uint64_t span_ns, uint32_t count)
 		uint64_t next_ns = 0;
 
 		back += turn();
-		if (nvme_drive_health(drive) != NVME_HEALTH_RESETTING) /* else threads wait, too */
+		if (drive->reset.life == NVME_LIVE || drive->reset.life == NVME_DEAD ||
+		    drive->reset.life == NVME_RESTING) /* else threads wait, too */
 			next_ns = min_u64(sim_power_next_ns(&power), nvme_drive_deadline(drive));
 		power.now_ns = min_u64(end_ns, max_u64(next_ns, power.now_ns + NS_PER_MS / 10));
 	}
@@ -329,29 +330,75 @@ Test(nvme_reset, what_nothing_stops_is_quarantined_and_said_to_be)
 	cr_assert(strstr(lines, "quarantined"), "%s", lines);
 }
 
-Test(nvme_reset, another_drive_that_answers_after_a_reset_is_not_written_to)
+/* It was dead for good; whoever put the wrong one there may put the right one back. */
+Test(nvme_reset, another_drive_that_answers_after_a_reset_is_not_written_to_and_the_right_one_is)
 {
+	struct nvme_soft_traits *traits = sim_drive_traits(sim);
+	struct nvme_io io = an_io(NVME_WRITE, 5);
+	char serial[21];
+
+	memcpy(serial, traits->serial, sizeof(serial));
 	faulty.faults.fatal = true;
-	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
-	(void)!run(2 * TIMEOUT_NS, 0);
-	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
-	cr_assert(strstr(lines, "does not come back"), "%s", lines);
+	(void)snprintf(traits->serial, 21, "another");
+	(void)!run(10 * TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_AWAY);
+	cr_assert_eq(nvme_submit(qp[0], &io), -EHOSTDOWN);
+	cr_assert(strstr(lines, "does not come back: another drive answers"), "%s", lines);
+	memcpy(traits->serial, serial, sizeof(serial));
+	(void)!run(5 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	cr_assert_eq(read_now(qp[0]), 0);
 }
 
-Test(nvme_reset, controller_that_never_gets_ready_is_given_up_after_three_attempts)
+/* Three attempts within a third of a second, and it was dead, however soon it was back. */
+Test(nvme_reset, controller_that_takes_a_minute_to_get_ready_is_tried_again_until_it_is)
 {
+	uint64_t begin_ns = power.now_ns;
+	uint32_t attempts;
+
 	faulty.faults.fatal = true;
 	faulty.faults.slow_up = 100;
 	(void)!run(60 * NS_PER_S, 0);
-	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
-	cr_assert_eq(faulty.faults.slow_up, 97);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_AWAY);
+	attempts = 100 - faulty.faults.slow_up;
+	cr_assert_gt(attempts, 3);
+	cr_assert_lt(attempts, 40, "too fast a pace: %u in a minute", attempts);
+	cr_assert_lt(strlen(lines), 2000, "too many lines: %s", lines);
+	faulty.faults.slow_up = 0;
+	(void)!run(10 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	cr_assert_lt(power.now_ns, begin_ns + 71 * NS_PER_S);
+	cr_assert(strstr(lines, "back after a reset"), "%s", lines);
+	cr_assert_eq(read_now(qp[1]), 0);
+}
+
+/* I/Os wait as long as a command may take; then whoever waits is woken and told. */
+Test(nvme_reset, drive_that_is_away_wakes_and_tells_who_waits_for_it)
+{
+	struct nvme_io io = an_io(NVME_READ, 5);
+
+	faulty.faults.fatal = true;
+	faulty.faults.slow_up = 100;
+	(void)!run(NS_PER_S / 2, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_RESETTING);
+	cr_assert_eq(nvme_submit(qp[0], &io), -EAGAIN);
+	cr_assert(nvme_qpair_arm(qp[0]));
+	cr_assert_not(readable(nvme_qpair_fd(qp[0])));
+	for (uint32_t i = 0; nvme_drive_health(drive) != NVME_HEALTH_AWAY; i++) {
+		cr_assert_lt(i, 1000);
+		power.now_ns = max_u64(power.now_ns + 1, nvme_drive_deadline(drive));
+		(void)nvme_drive_step(drive, power.now_ns);
+		cr_assert_leq(power.now_ns, 30 * NS_PER_S);
+	}
+	cr_assert(readable(nvme_qpair_fd(qp[0])));
+	cr_assert_eq(nvme_submit(qp[0], &io), -EHOSTDOWN);
 }
 
 Test(nvme_reset, owner_of_a_dead_drive_sleeps)
 {
 	faulty.faults.fatal = true;
-	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
-	(void)!run(2 * TIMEOUT_NS, 0);
+	faulty.faults.stuck_ready = true;
+	(void)!run(10 * TIMEOUT_NS, 0);
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
 	for (int i = 0; i < 3; i++)
 		(void)!turn(); /* the queue pairs' threads have heard */
@@ -382,14 +429,32 @@ Test(nvme_reset, what_an_idle_controller_says_before_the_arming_is_heard)
 Test(nvme_reset, dead_drive_is_given_back_when_it_is_asked_for)
 {
 	faulty.faults.fatal = true;
-	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
-	(void)!run(2 * TIMEOUT_NS, 0);
+	faulty.faults.stuck_ready = true;
+	(void)!run(10 * TIMEOUT_NS, 0);
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
 	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_release = true,
 							.release_stops = true,
 							.alarms = NVME_ALARM_REQUEST });
 	(void)!run(NS_PER_S, 0);
 	cr_assert_eq(faulty.release_count, 1);
+}
+
+Test(nvme_reset, drive_that_is_away_is_given_back_when_it_is_asked_for)
+{
+	struct nvme_io io = an_io(NVME_READ, 0);
+
+	faulty.faults.fatal = true;
+	(void)snprintf(sim_drive_traits(sim)->serial, 21, "another");
+	(void)!run(10 * TIMEOUT_NS, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_AWAY);
+	nvme_faulty_set(&faulty, &(struct nvme_faults){ .has_release = true,
+							.release_stops = true,
+							.alarms = NVME_ALARM_REQUEST });
+	(void)!run(NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_DEAD);
+	cr_assert_eq(faulty.release_count, 1);
+	(void)!turn();
+	cr_assert_eq(nvme_submit(qp[0], &io), -ENODEV);
 }
 
 Test(nvme_reset, queue_pair_that_cannot_be_made_anew_is_no_reason_to_surprise_the_others)
@@ -417,7 +482,7 @@ Test(nvme_reset, queue_pair_that_cannot_be_made_anew_is_no_reason_to_surprise_th
 	}
 	faulty.faults.deaf = 0;
 	(void)!run(2 * NS_PER_S, 0);
-	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
 	cr_assert_eq(read_now(qp[0]), 0);
 	cr_assert_eq(read_now(qp[1]), 0);
 }

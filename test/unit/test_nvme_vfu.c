@@ -32,6 +32,7 @@ struct rig {
 	uint8_t *buf;
 	uint64_t iova;
 	struct nvme_drive *drive;
+	uint64_t timeout_ns; /* 0: the driver's own */
 	struct nvme_qpair *qp;
 	char err_text[NVME_ERR_TEXT];
 };
@@ -61,7 +62,10 @@ static void paths_up(void)
 
 static int open_drive(void)
 {
-	return nvme_open(&rig.drive, rig.name, rig.dma, NULL, rig.err_text, sizeof(rig.err_text));
+	struct nvme_options options = { .io_timeout_ns = rig.timeout_ns };
+
+	return nvme_open(&rig.drive, rig.name, rig.dma, &options, rig.err_text,
+			 sizeof(rig.err_text));
 }
 
 static void rig_up(struct vfu_server_options options)
@@ -380,6 +384,7 @@ static void refuses(struct vfu_server_options options, int want, const char *tex
 	int err;
 
 	rig_up(options);
+	rig.timeout_ns = NS_PER_S; /* that is, 2 s */
 	err = open_drive();
 	cr_assert_eq(err, want, "%d: %s", err, rig.err_text);
 	cr_assert(strncmp(rig.err_text, rig.name, strlen(rig.name)) == 0, "%s", rig.err_text);
