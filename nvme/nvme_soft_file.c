@@ -182,8 +182,8 @@ static void file_note(struct nvme_soft_back *back, char *text, size_t text_size)
 		snprintf(text, text_size, "through the page cache: O_DIRECT does not work here");
 	else if (atomic_load_explicit(&file->buffers_refused, memory_order_relaxed))
 		snprintf(text, text_size,
-			 "the limit of locked memory is too low for its buffers, which costs "
-			 "speed; raise it (ulimit -l, LimitMEMLOCK=)");
+			 "the limit of locked memory (memlock) is too low for its buffers, which "
+			 "costs speed; raise it (ulimit -l, LimitMEMLOCK=)");
 }
 
 static void file_shutdown(struct nvme_soft_back *back)

@@ -77,7 +77,7 @@ sed "s|^key_file.*|key_file = $DIR/first.key|; s|^drive.*|drive = mem:64M|" "$DI
 is "keys init makes the configured file" 0 $?
 check "for its owner only" [ "$(stat -c %a "$DIR/first.key")" = 600 ]
 check "says where, and what it may do" grep -q "first.key: the key \"weka\" .* mode 600 and owner .*; it may do everything" "$DIR/init.said"
-check "and what comes next" grep -q "wekactl format" "$DIR/init.said"
+check "and what comes next" grep -q "wekactl --config .* format" "$DIR/init.said"
 check "the daemon takes it" "$APP" --config "$DIR/init.conf" --check-config
 sum=$(cat "$DIR/first.key")
 refuses "a second time is refused" "is there already, and was left alone" "$DIR/init.sh"
@@ -96,6 +96,8 @@ if [ "$(id -u)" = 0 ]; then
 	is "root's keys list finds no fault with it" 1 \
 		"$("$CTL" --config "$DIR/init.conf" keys list 2>&1 | grep -c '^loader  *read')"
 	sed "s|^key_file.*|key_file = $DIR/nobody.key|" "$DIR/init.conf" >"$DIR/theirs.conf"
+	install -d -o nobody "$DIR/run" # where nobody may make a socket
+	sed -i "s|^listen = shm.*|listen = shm:$DIR/run/sock|" "$DIR/init.conf"
 	check "root's --check-config sees a service's keys as the service does" "$APP" --check-config --config "$DIR/theirs.conf"
 	chmod 644 "$DIR/init.conf"
 	cat >"$DIR/as_nobody.sh" <<EOF
