@@ -79,18 +79,19 @@ bool app_batch_begin(struct app_core *core, struct fab_req *req)
 {
 	uint32_t table_bytes = answers_bytes(req) + wire_bytes(req);
 	uint32_t blocks = window_blocks(req);
+	struct app_session *s = req->session->user;
 	struct app_batch *b;
 	void *table, *sums = NULL;
 
 	if (list_empty(&core->batch_free))
 		return false;
-	table = app_table_take(core, table_bytes);
+	table = app_table_take(core, s, table_bytes);
 	if (!table)
 		return false;
 	if (blocks)
-		sums = app_table_take(core, blocks * (uint32_t)sizeof(le32));
+		sums = app_table_take(core, s, blocks * (uint32_t)sizeof(le32));
 	if (blocks && !sums) {
-		app_table_give(core, table, table_bytes);
+		app_table_give(core, s, table, table_bytes);
 		return false;
 	}
 	b = list_entry(list_pop_front(&core->batch_free), struct app_batch, link);
@@ -148,6 +149,8 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 	else
 		app_hold_item_begin(op);
 	app_turn_item(op);
+	if (kind == APP_OP_READ)
+		app_lent_read_begin(op);
 	app_fresh(op);
 }
 
@@ -228,6 +231,7 @@ void app_batch_cancel(struct app_core *core, struct app_batch *b, int status)
 		b->cancel = status;
 	b->next = b->count;   /* what has not begun will not, */
 	app_wake_parts(core); /* and what waits for its turn need not */
+	app_lent_wake_all(session_of(b));
 	enlist(core, b);
 }
 
@@ -265,9 +269,9 @@ static void build_answers(struct app_batch *b)
 
 static void give_tables(struct app_core *core, struct app_batch *b)
 {
-	app_table_give(core, b->answers, b->table_bytes);
+	app_table_give(core, session_of(b), b->answers, b->table_bytes);
 	if (b->sums)
-		app_table_give(core, b->sums, b->blocks_max * (uint32_t)sizeof(le32));
+		app_table_give(core, session_of(b), b->sums, b->blocks_max * (uint32_t)sizeof(le32));
 }
 
 void app_batch_end_answer(struct app_op *op)

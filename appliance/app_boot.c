@@ -160,7 +160,8 @@ static int take_slots(struct app_core *core)
 	core->ops = aligned_alloc(64, align_up(ops * sizeof(*core->ops), 64));
 	core->op_free = calloc(ops, sizeof(struct app_op *));
 	core->batch = calloc(ops, sizeof(*core->batch));
-	core->part = calloc(2 * (size_t)ops, sizeof(*core->part));
+	core->parts_max = 2 * ops + (uint32_t)min_u64(core->cfg.staging_bytes / APP_SLICE_MIN, 4096);
+	core->part = calloc(core->parts_max, sizeof(*core->part));
 	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
 	core->hold_slot = calloc(holds, sizeof(*core->hold_slot));
 	core->key = calloc(FAB_KEYS_MAX + 1, sizeof(*core->key));
@@ -178,7 +179,7 @@ static int take_slots(struct app_core *core)
 		list_init(&core->batch[i].link);
 		list_push_back(&core->batch_free, &core->batch[i].link);
 	}
-	for (uint32_t i = 0; i < 2 * ops; i++) {
+	for (uint32_t i = 0; i < core->parts_max; i++) {
 		list_init(&core->part[i].link);
 		list_push_back(&core->part_free, &core->part[i].link);
 	}
@@ -329,6 +330,8 @@ static void init_lists(struct app_core *core)
 	list_init(&core->ready);
 	list_init(&core->staging_waiters);
 	list_init(&core->part_waiters);
+	list_init(&core->tight);
+	list_init(&core->stalling);
 	list_init(&core->block_waiters);
 	list_init(&core->shut);
 	list_init(&core->block_askers);

@@ -67,6 +67,8 @@ void app_op_free(struct app_op *op)
 	ASSERT(op->asks_out == 0);
 	ASSERT(!op->buf && !op->locked && !op->sums);
 	app_turn_starve(op, false);
+	if (op->reads)
+		app_lent_read_end(op);
 	if (op->session && --op->session->ops == op->session->starved)
 		app_turn_rest(core, op->session);
 	core->freed = true;
@@ -189,7 +191,7 @@ static void release(struct app_op *op)
 	if (op->buf)
 		app_give(core, op->session, op->buf);
 	if (op->sums)
-		app_table_give(core, op->sums, op->sums_bytes);
+		app_table_give(core, op->session, op->sums, op->sums_bytes);
 	op->buf = NULL;
 	op->sums = NULL;
 	if (core->meta && list_linked(&op->file_link))
@@ -225,8 +227,8 @@ void app_op_run(struct app_op *op)
 	core->serves |= !op->starved;
 	if (unlikely(op->stalled)) {
 		op->stalled = false;
-		op->session->stalled--;
-		app_turn_want(core, op->session);
+		core->stalled--;
+		app_turn_unstall(core, op->session);
 	}
 	if (unlikely(op->batch && op->batch->cancel) && op->kind != APP_OP_BATCH_END)
 		op->cancel = op->batch->cancel;
@@ -360,6 +362,7 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 	req->user = op;
 	op->charged_bytes = bytes;
 	if (kind == APP_OP_READ) {
+		app_lent_read_begin(op);
 		app_read_begin(op);
 		app_fresh(op);
 		return;
@@ -438,18 +441,6 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 	app_op_ready(op);
 }
 
-static void pulled(struct fab_piece *piece)
-{
-	struct app_op *op = piece->user;
-
-	ASSERT(op->pulls_out > 0);
-	op->pulls_out--;
-	if (piece->status && !op->pull_status)
-		op->pull_status = piece->status;
-	if (op->pulls_out == 0)
-		app_op_run(op);
-}
-
 static uint32_t fabric_turn(struct app_core *core)
 {
 	struct fab_event events[EVENTS_MAX];
@@ -465,7 +456,7 @@ static uint32_t fabric_turn(struct app_core *core)
 			request(core, e->req);
 			break;
 		case FAB_EVENT_PULLED:
-			pulled(e->piece);
+			app_pulled(e->piece);
 			break;
 		case FAB_EVENT_SENT:
 			app_part_free(core, e->piece->user);
@@ -518,6 +509,7 @@ static void io_done(struct app_io *io)
 	ASSERT(op->ios_out > 0);
 	op->ios_out--;
 	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
+	app_lent_wake_tight(op->core);
 	if (unlikely(io->nvme.status)) {
 		if (!op->io_status)
 			op->io_status = io->nvme.status;

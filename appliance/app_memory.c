@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Who gets staging: first come, first served, so that a large write is not passed by for ever; but
- * one client's requests together no more than a share, so that one who does not read what it asked
- * for, or does not send what it announced, does not stop the others.
+ * one client's requests together no more than a share (app_lent.c), so that a client that does not
+ * read what it asked for, or does not send what it announced, does not stop the others.
  *
  * Invariants:
  *
  *  (1) An operation takes at most one piece at a time, so whoever holds one goes on without
- *      another, and gives it back.
+ *      another, and gives it back.  A read that goes on slice by slice has lent the one before.
  *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
  *      quarter; so a piece always comes free.
  *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
  *  (4) While somebody waits no batch keeps a part that is not full and that nobody fills: the
  *      item that would fill it may be the one that waits.
+ *  (5) A session has at most half as many parts as are free, and of the room for tables at most
+ *      half of what is free, or one of each.
  */
 #include "appliance/app_op.h"
 
@@ -39,11 +41,15 @@ void app_take_passed(struct app_op *op)
 	if (op->woken)
 		wake_waiter(op->core); /* (3) */
 	op->woken = false;
+	if (op->roused)
+		app_lent_wake(op->session);
+	op->roused = false;
 }
 
 static bool somebody_waits(const struct app_core *core)
 {
-	return !list_empty(&core->staging_waiters) || !list_empty(&core->part_waiters);
+	return !list_empty(&core->staging_waiters) || !list_empty(&core->part_waiters) ||
+	       core->stalled > 0;
 }
 
 void app_parts_hurry(struct app_core *core)
@@ -59,21 +65,22 @@ void app_parts_hurry(struct app_core *core)
 /* One piece it always may have, however large. */
 static bool session_may(const struct app_op *op, uint32_t size_bytes)
 {
-	const struct app_session *s = op->session;
+	struct app_session *s = op->session;
 
-	uint64_t used_bytes = (uint64_t)op->core->staging.pages_used * BLOCK_SIZE;
-
-	return !s || s->staged_bytes == 0 ||
-	       s->staged_bytes + size_bytes <= op->core->cfg.staging_bytes - used_bytes;
+	return !s || (s->staged_bytes == 0 && !app_lent_is_stuck(op->core, s)) ||
+	       app_lent_room(op->core, s) >= size_bytes;
 }
 
-/* A small piece of a session that holds little need not wait behind others' large ones. */
+/* A small piece of a session that holds little need not wait behind others' large ones; little is
+ * a quarter of the room for such pieces that is free. */
 static bool may_pass(const struct app_op *op, uint32_t size_bytes)
 {
 	const struct app_core *core = op->core;
+	uint64_t most_bytes = core->cfg.staging_bytes / 8, free_bytes;
 
-	return size_bytes <= SMALL_PIECE && op->session && op->session->staged_bytes < SMALL_HELD &&
-	       core->small_bytes + size_bytes <= core->cfg.staging_bytes / 8;
+	free_bytes = most_bytes - min_u64(core->small_bytes, most_bytes);
+	return size_bytes <= SMALL_PIECE && op->session && size_bytes <= free_bytes &&
+	       op->session->staged_bytes <= min_u64(free_bytes / 4, SMALL_HELD);
 }
 
 static bool large_fits(const struct app_core *core, uint32_t size_bytes)
@@ -92,31 +99,41 @@ static void account(struct app_core *core, struct app_session *session, const vo
 	if (session) {
 		ASSERT(taken || session->staged_bytes >= bytes);
 		session->staged_bytes += taken ? bytes : -bytes;
+		session->key->staged_bytes += taken ? bytes : -bytes;
 	}
 	if (bytes <= SMALL_PIECE)
 		core->small_bytes += taken ? bytes : -bytes;
 }
 
-void *app_take(struct app_op *op, uint32_t size_bytes)
+static void *take(struct app_op *op, uint32_t size_bytes)
 {
 	struct app_core *core = op->core;
 	bool first = op->woken || list_empty(&core->staging_waiters) || may_pass(op, size_bytes);
-	bool may = session_may(op, size_bytes), first_waiter = !somebody_waits(core);
 	void *piece = NULL;
 
-	if (first && may && large_fits(core, size_bytes))
+	if (first && large_fits(core, size_bytes))
 		piece = app_staging_take(&core->staging, size_bytes);
 	if (likely(piece)) {
 		app_take_passed(op);
 		account(core, op->session, piece, true);
-		return piece;
 	}
+	return piece;
+}
+
+/* `may`: what lacks is staging, not a share of its session's. */
+static void wait_for_piece(struct app_op *op, bool may)
+{
+	struct app_core *core = op->core;
+	bool first_waiter = !somebody_waits(core);
+
 	core->stat.staging_waits++;
 	if (!may) {
+		bool roused = op->roused;
+
+		op->roused = false;
 		app_take_passed(op);
-		op->stalled = true;
-		op->session->stalled++;
-		app_op_wait(op, APP_ON_PART, &core->part_waiters);
+		op->roused = roused;
+		app_lent_wait(op);
 	} else {
 		op->on = APP_ON_STAGING;
 		if (op->woken)
@@ -127,7 +144,52 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	}
 	if (first_waiter)
 		app_parts_hurry(core);
-	return NULL;
+}
+
+void *app_take(struct app_op *op, uint32_t size_bytes)
+{
+	bool may = session_may(op, size_bytes);
+	void *piece = may ? take(op, size_bytes) : NULL;
+
+	if (unlikely(!piece))
+		wait_for_piece(op, may);
+	return piece;
+}
+
+/* As large a power of two as there is room for: what staging gives out. */
+static uint32_t slice_of(uint32_t want_bytes, uint64_t room_bytes)
+{
+	uint32_t bytes = APP_SLICE_MIN;
+
+	if (want_bytes <= room_bytes && app_staging_rounded(want_bytes) <= room_bytes)
+		return want_bytes;
+	while (2 * bytes <= room_bytes && 2 * bytes < want_bytes)
+		bytes *= 2;
+	return min_u32(bytes, want_bytes);
+}
+
+void *app_take_most(struct app_op *op, uint32_t *size_bytes)
+{
+	struct app_session *s = op->session;
+	bool stuck = app_lent_is_stuck(op->core, s);
+	uint64_t room_bytes = app_lent_slice_room(op->core, s, *size_bytes);
+	uint32_t least = min_u32(*size_bytes, APP_SLICE_MIN), bytes;
+	void *piece = NULL;
+
+	if (s->staged_bytes == 0 && !stuck && !s->drives_full)
+		room_bytes = max_u64(room_bytes, least);
+	if (room_bytes >= least) {
+		bytes = slice_of(*size_bytes, room_bytes);
+		piece = take(op, bytes);
+		while (!piece && bytes > least) {
+			bytes = max_u32(slice_of(bytes, bytes / 2), least);
+			piece = take(op, bytes);
+		}
+		*size_bytes = bytes;
+	}
+	if (unlikely(!piece))
+		wait_for_piece(op, room_bytes >= least);
+	return piece;
 }
 
 void app_wake_parts(struct app_core *core)
@@ -147,31 +209,60 @@ void app_give(struct app_core *core, struct app_session *session, void *piece)
 {
 	account(core, session, piece, false);
 	give_back(core, piece);
+	if (session)
+		app_lent_wake(session);
+	app_lent_wake_tight(core);
 }
 
-void *app_table_take(struct app_core *core, uint32_t size_bytes)
+/* (2), (5) */
+static bool table_fits(const struct app_core *core, const struct app_session *s,
+		       uint32_t size_bytes)
+{
+	uint64_t most_bytes = core->cfg.staging_bytes / 4;
+	uint64_t free_bytes = most_bytes - min_u64(core->table_bytes, most_bytes);
+
+	return size_bytes <= free_bytes && (!s || s->table_bytes == 0 ||
+					    s->table_bytes + size_bytes <= free_bytes / 2);
+}
+
+void *app_table_take(struct app_core *core, struct app_session *session, uint32_t size_bytes)
 {
 	void *table = NULL;
 
-	if (core->table_bytes + size_bytes <= core->cfg.staging_bytes / 4) /* (2) */
+	if (table_fits(core, session, size_bytes))
 		table = app_staging_take(&core->staging, size_bytes);
-	if (table)
-		core->table_bytes += size_bytes;
+	if (!table)
+		return NULL;
+	core->table_bytes += size_bytes;
+	if (session)
+		session->table_bytes += size_bytes;
 	return table;
 }
 
-void app_table_give(struct app_core *core, void *table, uint32_t size_bytes)
+void app_table_give(struct app_core *core, struct app_session *session, void *table,
+		    uint32_t size_bytes)
 {
 	core->table_bytes -= size_bytes;
+	if (session) {
+		ASSERT(session->table_bytes >= size_bytes);
+		session->table_bytes -= size_bytes;
+	}
 	core->freed = true;
 	give_back(core, table);
+	app_lent_wake_tight(core);
 }
 
 /* ---- parts: what is lent to the fabric ------------------------------------------------ */
 
+/* (5) */
+bool app_parts_enough(const struct app_core *core, const struct app_session *s)
+{
+	return s->parts > 0 && 2 * s->parts >= core->parts_max - core->parts_out;
+}
+
 bool app_parts_few(const struct app_core *core)
 {
-	return core->parts_out + 2 * PARTS_OF_AN_ANSWER > 2 * core->cfg.ops_max;
+	return core->parts_out + 2 * PARTS_OF_AN_ANSWER > core->parts_max;
 }
 
 static bool answers_by_part(const struct app_op *op)
@@ -215,20 +306,33 @@ struct app_part *app_part_take(struct app_op *op)
 	part->capacity_bytes = 0;
 	part->filling = 0;
 	part->closed = false;
+	part->lent = false;
 	core->parts_out++;
+	if (part->session)
+		part->session->parts++;
 	return part;
+}
+
+void app_part_untake(struct app_core *core, struct app_part *part)
+{
+	core->parts_out--;
+	if (part->session)
+		part->session->parts--;
+	list_push_front(&core->part_free, &part->link);
 }
 
 void app_part_free(struct app_core *core, struct app_part *part)
 {
-	core->progress = true;
-	core->parts_out--;
-	list_push_front(&core->part_free, &part->link);
+	core->progress = core->freed = true;
+	app_part_untake(core, part);
+	if (part->lent)
+		app_lent_end(core, part->session, part->piece.length_bytes);
 	if (part->table_bytes)
-		app_table_give(core, part->buf, part->table_bytes);
+		app_table_give(core, part->session, part->buf, part->table_bytes);
 	else if (part->buf)
 		app_give(core, part->session, part->buf);
 	part->buf = NULL;
+	part->lent = false;
 	app_wake_parts(core);
 }
 
@@ -241,8 +345,11 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 	part->piece.length_bytes = length_bytes;
 	part->piece.bytes = bytes;
 	rc = length_bytes ? fab_send_part(req, &part->piece) : 1;
-	if (rc == 0)
+	if (rc == 0) {
+		part->lent = true;
+		app_lent_begin(core, part->session);
 		return;
+	}
 	/* Over shared memory no payload comes this way, or this CPU would copy it. */
 	if (rc > 0 && part->capacity_bytes && req->session->transport[0] == 's')
 		core->stat.payload_copied_bytes += length_bytes;
@@ -267,7 +374,7 @@ bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *
 	struct app_part *part = app_part_take(op);
 
 	if (!part) {
-		app_table_give(core, table, table_bytes);
+		app_table_give(core, op->session, table, table_bytes);
 		return false;
 	}
 	part->buf = table;

@@ -493,7 +493,7 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes)
 		fab_reply(req, -EMSGSIZE, NULL, 0);
 		return;
 	}
-	table = app_table_take(op->core, bytes);
+	table = app_table_take(op->core, op->session, bytes);
 	if (table)
 		memcpy(table, text, bytes);
 	if (!table || !app_table_send(op, table, bytes, table, 0, bytes)) {

@@ -30,6 +30,7 @@
 #define APP_FILE_MAX     (1ull << 52)
 #define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
 #define APP_SESSIONS_MAX 4096u
+#define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_lent.c */
 #define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 
 /* What a step tells the loop. */
@@ -129,6 +130,7 @@ struct app_key {
 	struct app_share share;
 	struct app_turns sessions;
 	uint32_t users;
+	uint64_t staged_bytes; /* of its sessions */
 };
 
 /* What one client holds: so that one who stalls does not hold everything. */
@@ -148,7 +150,22 @@ struct app_session {
 	uint32_t holds;   /* of files: app_hold.c */
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
 	uint32_t starved; /* ... and those that wait for the store to have room again   */
+	/* Staging: app_lent.c. */
+	bool streams;          /* over tcp or rdma: its payload is staged            */
+	bool tight;            /* what lacked last was free space, or time of drives */
+	bool drives_full;      /* ... was that                                       */
+	uint32_t parts;
+	uint32_t lent;         /* parts and pulls that the fabric has                */
+	uint64_t back_ns;      /* when one of them came back last, or was the first  */
+	uint64_t proven_bytes; /* that its peer took or gave since it was last stuck */
 	uint64_t staged_bytes;
+	uint64_t table_bytes;
+	uint32_t reads;          /* operations that read ... */
+	uint64_t asked_bytes;    /* ... and what they asked for */
+	struct list stalled_ops; /* app_op, on APP_ON_PART      */
+	struct list tight_link;  /* of core->tight              */
+	struct list stalling_link; /* of core->stalling         */
+	bool is_away;            /* stalled, and stuck          */
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */
@@ -166,6 +183,7 @@ struct app_part {
 	uint32_t table_bytes; /* buf is a table of so many */
 	uint32_t filling;     /* reads that still come into it */
 	bool closed;          /* nothing more comes: send it when filling is 0 */
+	bool lent;            /* the fabric has it */
 };
 
 struct app_op {
@@ -192,6 +210,8 @@ struct app_op {
 	bool starved;      /* ... and in session->starved */
 	bool its_turn;     /* to go on with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
+	bool roused;       /* from session->stalled_ops: the same  */
+	bool reads;        /* counted in session->reads            */
 	bool locked;       /* it holds its blocks of the file */
 	bool safe;         /* its blocks were written durably: the log needs no flush for them */
 	bool ending;       /* status is set: app_op_end() */
@@ -223,6 +243,7 @@ struct app_op {
 	uint64_t length_bytes;  /* asked for                                            */
 	uint64_t done_bytes;    /* read: what there is of it                            */
 	uint32_t charged_bytes; /* of its session's credit                             */
+	uint32_t asked_bytes;   /* counted in session->asked_bytes                     */
 	uint64_t file_size;
 	uint32_t window_at; /* read: where its first block lands; put, write: payload */
 	uint32_t sums_at;   /* put, write: in the window                            */
@@ -230,6 +251,10 @@ struct app_op {
 	uint32_t first_sum; /* read: in the batch's or its own table                */
 	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
 	uint32_t nblocks_done;
+	uint32_t chunk_from;     /* read: the plan's first block, of its nblocks       */
+	uint32_t nblocks_landing; /* ... that are being read                            */
+	uint32_t redone;         /* ... how often the plan had changed                 */
+	bool its_chunk;          /* ... it has had its turn for this one               */
 	uint32_t nblocks_placed; /* read of a batch: there is room for, at window_at   */
 	struct app_part *part;   /* read over TCP: what it lands in                      */
 	char *buf;               /* of staging                                           */
@@ -362,6 +387,7 @@ struct app_core {
 	struct list batch_free;
 	struct app_part *part;
 	struct list part_free;
+	uint32_t parts_max;
 	uint32_t parts_out;
 	struct app_session *session;
 	struct list session_free;
@@ -398,6 +424,10 @@ struct app_core {
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
+	struct list tight;  /* sessions: app_lent.c             */
+	struct list stalling;
+	uint64_t stalling_ns; /* when those were looked at last */
+	uint32_t stalled;   /* operations that wait for a share */
 	struct list block_waiters;
 	struct list block_askers; /* of other cores */
 	struct list shut;         /* reads whose shard is closed now: app_store.c */
@@ -503,15 +533,22 @@ void app_cores_disarm(struct app_core *core);
 
 /* NULL: `op` waits for it, and is stepped again when there may be some. */
 must_check void *app_take(struct app_op *op, uint32_t size_bytes);
+/* The same for as much of *size_bytes as there is now, and at least APP_SLICE_MIN of it. */
+must_check void *app_take_most(struct app_op *op, uint32_t *size_bytes);
 void app_give(struct app_core *core, struct app_session *session, void *piece);
 /* It was its turn, but it needs none any more: the next one's. */
 void app_take_passed(struct app_op *op);
 /* Tables of requests: at most a quarter of staging, so that payload always finds some.  NULL:
  * later. */
-must_check void *app_table_take(struct app_core *core, uint32_t size_bytes);
-void app_table_give(struct app_core *core, void *table, uint32_t size_bytes);
+must_check void *app_table_take(struct app_core *core, struct app_session *session,
+				uint32_t size_bytes);
+void app_table_give(struct app_core *core, struct app_session *session, void *table,
+		    uint32_t size_bytes);
 void app_wake_parts(struct app_core *core);        /* whoever waits for one, or for a table */
 struct app_part *app_part_take(struct app_op *op); /* without a buffer; NULL: none */
+void app_part_untake(struct app_core *core, struct app_part *part);
+/* The session has its share of parts. */
+bool app_parts_enough(const struct app_core *core, const struct app_session *s);
 /* Some parts are kept for answers: none for payload now. */
 bool app_parts_few(const struct app_core *core);
 /* There are parts for what op has to answer.  False: it waits, and is run again. */
@@ -528,6 +565,31 @@ void app_parts_hurry(struct app_core *core);
 /* Send (a part of) a table; it is given back when it has left.  False: no part; table is given. */
 must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
 			       uint32_t window_at, uint32_t length_bytes);
+
+/* ---- app_lent.c: one session's share of staging ----------------------------------------- */
+
+/* Its peer has something, and has taken and given nothing for a while. */
+bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s);
+/* So many bytes it may take now, besides those that it has. */
+uint64_t app_lent_room(struct app_core *core, struct app_session *s);
+/* The same for a slice of a read. */
+uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes);
+/* op waits for its own session to have room, as app_lent_room() has said. */
+void app_lent_wait(struct app_op *op);
+/* The next that waits so may try again; the next of a session that lacked free space. */
+void app_lent_wake(struct app_session *s);
+void app_lent_wake_tight(struct app_core *core);
+void app_lent_wake_all(struct app_session *s);
+/* Sessions that are stuck take no share of the core's time. */
+void app_lent_turn(struct app_core *core);
+/* The fabric has a part or a pull more, or one less. */
+void app_lent_begin(const struct app_core *core, struct app_session *s);
+void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t bytes);
+/* op reads, and charged_bytes is set. */
+void app_lent_read_begin(struct app_op *op);
+void app_lent_read_end(struct app_op *op);
+/* No more reads of it are begun now. */
+bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s);
 
 /* ---- app_file.c: one change of a block of a file at a time ------------------------------- */
 
@@ -604,6 +666,8 @@ void app_hold_item_begin(struct app_op *op);
 /* Pull `bytes` of payload and `nsums` checksums.  True: all here. */
 must_check bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums,
 			 uint32_t nsums);
+/* A piece of that is here, or will never be. */
+void app_pulled(struct fab_piece *piece);
 
 /* ---- app_batch.c ---------------------------------------------------------------------- */
 
@@ -659,6 +723,10 @@ void app_turn_want(struct app_core *core, struct app_session *s);
 void app_turn_rest(struct app_core *core, struct app_session *s);
 /* It waits for the store to have room, or does no longer. */
 void app_turn_starve(struct app_op *op, bool starved);
+/* One of its operations waits no longer for what the session itself holds. */
+void app_turn_unstall(struct app_core *core, struct app_session *s);
+/* It has stalled, and its peer takes nothing: it is not present until it goes on. */
+void app_turn_away(struct app_core *core, struct app_session *s);
 /* It has come.  False: it was answered with -EBUSY. */
 bool app_turn_queue(struct app_core *core, struct fab_req *req);
 /* It waits, and need not any more. */
@@ -670,6 +738,8 @@ void app_turn_pay(struct app_core *core, struct app_session *s, uint64_t bytes);
 void app_turn_item(struct app_op *op); /* an item of a batch */
 /* op moves so many bytes, which were guessed when it began. */
 void app_turn_cost(struct app_op *op, uint64_t bytes);
+/* ... and has room for so many of them, beyond what it has paid for. */
+void app_turn_slice(struct app_op *op, uint32_t bytes);
 /* Nobody else has anything to begin, or under way. */
 static inline bool app_turn_alone(const struct app_core *core)
 {

@@ -15,6 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* No buffer of the kernel's sends what was pulled: the peer is there. */
+#define PULL_PROVES 8u
+
 enum put_at { PUT_ACCEPTED, PUT_PULLED, PUT_PLACED, PUT_ON_DRIVES, PUT_NAMED };
 
 /* ---- shared with writes ----------------------------------------------------------------- */
@@ -33,8 +36,10 @@ static void pull_piece(struct app_op *op, struct fab_piece *piece, void *to, uin
 	rc = fab_pull(op->req, piece);
 	if (rc < 0 && !op->pull_status)
 		op->pull_status = rc;
-	if (rc == 0)
+	if (rc == 0) {
 		op->pulls_out++;
+		app_lent_begin(op->core, op->session);
+	}
 }
 
 bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums, uint32_t nsums)
@@ -44,6 +49,19 @@ bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums, uint3
 	if (!op->pull_status)
 		pull_piece(op, &op->pull[1], to, op->window_at, bytes);
 	return op->pulls_out == 0;
+}
+
+void app_pulled(struct fab_piece *piece)
+{
+	struct app_op *op = piece->user;
+
+	ASSERT(op->pulls_out > 0);
+	op->pulls_out--;
+	app_lent_end(op->core, op->session, PULL_PROVES * (uint64_t)piece->length_bytes);
+	if (piece->status && !op->pull_status)
+		op->pull_status = piece->status;
+	if (op->pulls_out == 0)
+		app_op_run(op);
 }
 
 /* ---- the put ------------------------------------------------------------------------- */

@@ -46,6 +46,9 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	s = list_entry(node, struct app_session, link);
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
 	s->who = app_who_of(session->rights);
+	s->streams = session->transport[0] != 's';
+	s->tight = false;
+	s->proven_bytes = 0;
 	session->user = s;
 	app_turn_opened(core, s, &core->key[session->key]);
 }
@@ -53,7 +56,8 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 /* As much as it leaves to the others: who is idle has no share, and something is always left. */
 bool app_session_full(const struct app_core *core, const struct app_session *s)
 {
-	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1);
+	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1) ||
+	       app_lent_asks_enough(core, s);
 }
 
 /* Every request of it was answered, so none of its files is busy. */
@@ -63,6 +67,8 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 	struct app_session *s = session->user;
 
 	ASSERT(s->ops == 0 && s->staged_bytes == 0);
+	ASSERT(s->lent == 0 && s->parts == 0 && s->table_bytes == 0);
+	ASSERT(s->reads == 0 && s->asked_bytes == 0);
 	for (; node != &core->hidden; node = next) {
 		struct app_hidden *h = list_entry(node, struct app_hidden, link);
 

@@ -475,7 +475,7 @@ enum app_next app_status_step(struct app_op *op)
 		wk_fallthrough;
 
 	case STATUS_STORE_KNOWN:
-		op->sums = op->meta.status ? NULL : app_table_take(op->core, sizeof(*sum));
+		op->sums = op->meta.status ? NULL : app_table_take(op->core, op->session, sizeof(*sum));
 		if (!op->sums)
 			return app_op_end(op, op->meta.status ? op->meta.status : -EAGAIN);
 		op->sums_bytes = sizeof(*sum);
@@ -492,12 +492,12 @@ enum app_next app_status_step(struct app_op *op)
 
 void app_status_answer(struct app_op *op)
 {
-	char *text = op->status ? NULL : app_table_take(op->core, STATUS_BYTES);
+	char *text = op->status ? NULL : app_table_take(op->core, op->session, STATUS_BYTES);
 
 	if (!text) {
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;
 	}
 	app_text_answer(op, text, build(op, text, STATUS_BYTES));
-	app_table_give(op->core, text, STATUS_BYTES);
+	app_table_give(op->core, op->session, text, STATUS_BYTES);
 }

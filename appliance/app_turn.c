@@ -37,7 +37,8 @@
  *  (5) The core does not sleep while somebody has work, unless a drive, or a client, is to answer.
  *  (6) A session all of whose operations wait for the store to have room, and that can begin
  *      nothing, takes nothing: it is not present.  Else the clock would stand nearly still with it,
- *      and readers beside it be ahead, until collection has won room for what it writes.
+ *      and readers beside it be ahead, until collection has won room for what it writes.  A
+ *      session is not present either while its peer takes nothing of what it has (app_lent.c).
  */
 #include "appliance/app_op.h"
 
@@ -200,7 +201,8 @@ static void leave_ring(struct app_core *core, struct app_session *s)
 /* (6) */
 static bool is_starved(const struct app_session *s)
 {
-	return s->starved > 0 && s->starved == s->ops && !list_linked(&s->share.link);
+	return (s->is_away || (s->starved > 0 && s->starved == s->ops)) &&
+	       !list_linked(&s->share.link);
 }
 
 void app_turn_rest(struct app_core *core, struct app_session *s)
@@ -236,6 +238,23 @@ void app_turn_starve(struct app_op *op, bool starved)
 		be_present(op->core, s);
 }
 
+void app_turn_unstall(struct app_core *core, struct app_session *s)
+{
+	s->stalled--;
+	s->is_away = false;
+	if (s->stalled == 0)
+		list_del(&s->stalling_link);
+	app_turn_want(core, s);
+	if (!s->share.present)
+		be_present(core, s);
+}
+
+void app_turn_away(struct app_core *core, struct app_session *s)
+{
+	s->is_away = true;
+	app_turn_rest(core, s);
+}
+
 void app_turn_opened(struct app_core *core, struct app_session *s, struct app_key *key)
 {
 	if (key->users++ == 0) {
@@ -253,12 +272,17 @@ void app_turn_opened(struct app_core *core, struct app_session *s, struct app_ke
 	list_init(&s->waiting);
 	list_init(&s->resume);
 	list_init(&s->batches);
+	list_init(&s->stalled_ops);
+	list_init(&s->tight_link);
+	list_init(&s->stalling_link);
 }
 
 void app_turn_closed(struct app_core *core, struct app_session *s)
 {
 	ASSERT(s->queued == 0 && s->ops == 0 && !has_work(s));
 	list_del(&s->blocked);
+	list_del(&s->tight_link);
+	list_del(&s->stalling_link);
 	app_turn_rest(core, s);
 	s->key->users--;
 }
@@ -285,6 +309,13 @@ void app_turn_item(struct app_op *op)
 	app_turn_pay(op->core, s, op->charged_bytes);
 }
 
+/* A read that goes in slices pays for the first one in advance: who waits for room would else have
+ * paid for what it does not get, and the clock stand still meanwhile. */
+static uint64_t in_slices(const struct app_op *op, uint64_t bytes)
+{
+	return op->reads && op->session->streams ? min_u64(bytes, APP_SLICE_MIN) : bytes;
+}
+
 void app_turn_cost(struct app_op *op, uint64_t bytes)
 {
 	struct app_session *s = op->session;
@@ -292,10 +323,20 @@ void app_turn_cost(struct app_op *op, uint64_t bytes)
 	bytes = min_u64(bytes, APP_CHUNK_BYTES); /* later pieces are paid for in their turn */
 	if (likely(bytes == op->charged_bytes))
 		return;
-	charge(op->core, s, (int64_t)bytes - (int64_t)op->charged_bytes);
-	op->charged_bytes = (uint32_t)bytes;
 	if (op->batch)
 		s->item_bytes += ((int32_t)bytes - (int32_t)s->item_bytes) / 8;
+	bytes = in_slices(op, bytes);
+	charge(op->core, s, (int64_t)bytes - (int64_t)op->charged_bytes);
+	op->charged_bytes = (uint32_t)bytes;
+}
+
+void app_turn_slice(struct app_op *op, uint32_t bytes)
+{
+	uint32_t paid_bytes = min_u32(bytes, op->charged_bytes);
+
+	op->charged_bytes -= paid_bytes;
+	if (bytes > paid_bytes)
+		charge(op->core, op->session, bytes - paid_bytes);
 }
 
 /* ---- what waits ----------------------------------------------------------------------------- */
@@ -440,15 +481,16 @@ static bool begin_request(struct app_core *core, struct app_session *s)
 static bool resume(struct app_core *core, struct app_session *s)
 {
 	struct app_op *op;
+	uint64_t bytes;
 
 	if (list_empty(&s->resume))
 		return false;
 	op = list_entry(list_pop_front(&s->resume), struct app_op, link);
 	core->resumers--;
 	op->its_turn = true;
-	charge(core, s,
-	       (int64_t)min_u64((uint64_t)(op->nblocks - op->nblocks_done) * BLOCK_SIZE,
-				APP_CHUNK_BYTES));
+	bytes = min_u64((uint64_t)(op->nblocks - op->nblocks_done) * BLOCK_SIZE, APP_CHUNK_BYTES);
+	op->charged_bytes = (uint32_t)in_slices(op, bytes);
+	charge(core, s, op->charged_bytes);
 	app_op_ready(op);
 	return true;
 }
@@ -595,6 +637,7 @@ void app_turns_take(struct app_core *core)
 	uint32_t begun = 0, n = 1;
 
 	unblock(core);
+	app_lent_turn(core);
 	while (n > 0 && core->turns.waiting > 0 && can_begin(core, begun)) {
 		n = round_of(core, begun);
 		if (n == 0 && begun == 0 && is_idle(core)) {

@@ -27,6 +27,7 @@ enum {
 	BENCH_CONNECT_MAX = 4,
 	BENCH_DRIVES_MAX = 16,
 	BENCH_THREADS_MAX = 256,
+	BENCH_DEAF_MAX = 256,
 	BENCH_VS_MAX = 4,
 	BENCH_FILLS_MAX = 8
 };
@@ -64,6 +65,7 @@ struct bench_conf {
 	uint32_t threads;               /* nvme: polling threads, each on a core         */
 	uint32_t lanes;                 /* connections of the client; 0: the library's choice */
 	uint32_t sessions;              /* fair: clients, all in one thread              */
+	uint32_t deaf;                  /* fair: clients beside them that never reap     */
 	uint32_t fill[BENCH_FILLS_MAX]; /* collect: percent, one run of each kind for each */
 	uint32_t fill_count;
 	double times;   /* collect: what is written, in capacities           */

@@ -159,7 +159,8 @@ static int write_conf(struct bench_env *env)
 			(unsigned long long)env->conf->cache_bytes,
 			(unsigned long long)min_u64(env->conf->cache_bytes / CACHE_OP, OPS_MAX));
 	if (env->conf->sessions > 0) /* and some that are in nobody's way */
-		fprintf(f, "sessions_max = %u\n", env->conf->sessions + SESSIONS_MORE);
+		fprintf(f, "sessions_max = %u\n",
+			env->conf->sessions + env->conf->deaf + SESSIONS_MORE);
 	return fclose(f) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));
 }
 

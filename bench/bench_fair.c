@@ -5,7 +5,7 @@
  *
  *   alone     each of the sessions has `depth` reads in flight, all the time
  *   flooder   ... beside one that asks for more than it can take: bench_flood.h
- *   deaf      ... beside one that asks for DEAF_DEPTH x 4 MiB and never reads a byte of it
+ *   deaf      ... beside --deaf clients (one) that ask for DEAF_DEPTH x 4 MiB each and never reap
  *
  * A session's share is what it read over the mean of all of them.  Latencies are those of all
  * sessions' reads, from submit to reap: with many in flight they are mostly waiting for each other.
@@ -26,7 +26,7 @@
 
 #define FILE_BYTES  (64ull << 20) /* unless --file-bytes says so */
 #define PIECE_BYTES (1u << 20)
-#define DEAF_DEPTH  16u
+#define DEAF_DEPTH  32u
 #define DEAF_BYTES  (4u << 20)
 #define REAP_MAX    64u
 
@@ -48,7 +48,8 @@ struct session {
 struct fair {
 	const struct bench_conf *conf;
 	struct bench_env *env;
-	struct weka_client *maker, *deaf;
+	struct weka_client *maker;
+	struct weka_client *deaf[BENCH_DEAF_MAX];
 	struct bench_flood *flood;
 	char path[64];
 	struct weka_handle handle;
@@ -136,25 +137,43 @@ static int open_sessions(struct fair *f)
 	return err;
 }
 
-/* It asks, and is never looked at again. */
-static int deaf_begin(struct fair *f, struct one *one)
+/* Connects, asks, and never polls again. */
+static int deaf_begin_one(struct fair *f, struct weka_client **client, struct one *one)
 {
 	uint64_t window = weka_window_bytes(1, DEAF_BYTES);
 	struct weka_options o = { .size_bytes = sizeof(o), .pool_bytes = DEAF_DEPTH * window };
-	int err = bench_env_connect(f->env, 0, &o, &f->deaf);
+	int err = bench_env_connect(f->env, 0, &o, client);
 
 	if (!err)
-		err = lease(f->deaf, one, DEAF_DEPTH, DEAF_BYTES);
+		err = lease(*client, one, DEAF_DEPTH, DEAF_BYTES);
 	for (uint32_t i = 0; i < DEAF_DEPTH && !err; i++) {
-		err = weka_submit_read(f->deaf, &one[i].req, &f->handle,
+		err = weka_submit_read(*client, &one[i].req, &f->handle,
 				       i * (uint64_t)DEAF_BYTES % f->file_bytes, DEAF_BYTES,
 				       &one[i].window);
 		if (err)
 			err = bench_fail("read: %s", strerror(-err));
 	}
 	if (!err)
-		weka_flush(f->deaf);
+		weka_flush(*client);
 	return err;
+}
+
+static int deaf_begin(struct fair *f, struct one *one)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < f->conf->deaf && !err; i++)
+		err = deaf_begin_one(f, &f->deaf[i], one + i * (size_t)DEAF_DEPTH);
+	return err;
+}
+
+static void deaf_end(struct fair *f)
+{
+	for (uint32_t i = 0; i < f->conf->deaf; i++) {
+		if (f->deaf[i])
+			weka_close(f->deaf[i]);
+		f->deaf[i] = NULL;
+	}
 }
 
 /* ---- a run ---------------------------------------------------------------------------------- */
@@ -302,27 +321,28 @@ static int measure(struct fair *f)
 
 static int round_of(struct fair *f)
 {
-	static struct one asked[DEAF_DEPTH];
-	int err = measure(f);
+	struct one *asked = calloc((size_t)f->conf->deaf * DEAF_DEPTH, sizeof(*asked));
+	int err = asked ? measure(f) : bench_fail("out of memory");
 
 	if (!err)
 		err = tell(f, ALONE);
 	if (!err)
 		err = bench_flood_go(f->flood);
 	if (err)
-		return err;
+		goto out;
 	err = measure(f);
-	if (bench_flood_rest(f->flood, &f->said) || err || tell(f, FLOODER))
-		return 1;
-	memset(asked, 0, sizeof(asked));
+	if (bench_flood_rest(f->flood, &f->said) || err || tell(f, FLOODER)) {
+		err = 1;
+		goto out;
+	}
 	err = deaf_begin(f, asked);
 	if (!err)
 		err = measure(f);
 	if (!err)
 		err = tell(f, DEAF);
-	if (f->deaf)
-		weka_close(f->deaf);
-	f->deaf = NULL;
+	deaf_end(f);
+out:
+	free(asked);
 	return err;
 }
 

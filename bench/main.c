@@ -105,6 +105,7 @@ static const struct argp_option options[] = {
 	  "with --connect: connections of a session (tcp, rdma: one for each core and address)",
 	  2 },
 	{ "sessions", 'm', "N", 0, "fair: clients, all driven by one thread (256)", 2 },
+	{ "deaf", 'D', "N", 0, "fair: clients beside them that never reap (1)", 2 },
 	{ "fill", 'u', "PERCENT", 0,
 	  "collect: how full it is; several times: one after the other (60, 80)", 2 },
 	{ "times", 'x', "N", 0, "collect: write so many times the capacity (5)", 2 },
@@ -234,6 +235,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		conf->sessions = (uint32_t)number(state, arg, 1, 4000);
+		return 0;
+	case 'D':
+		conf->deaf = (uint32_t)number(state, arg, 1, BENCH_DEAF_MAX);
 		return 0;
 	case 'u':
 		add_fill(state, arg, conf);
@@ -396,6 +400,7 @@ int main(int argc, char **argv)
 		conf.depth = conf.depth ? conf.depth : w->depth;
 		conf.files = conf.files ? conf.files : w->files;
 		conf.sessions = conf.sessions ? conf.sessions : w->sessions;
+		conf.deaf = conf.deaf ? conf.deaf : 1;
 		conf.transport = conf.transport ? conf.transport : w->transport;
 		conf.runs = conf.runs ? conf.runs : w->runs;
 		conf.seconds = conf.seconds > 0 ? conf.seconds : w->seconds;

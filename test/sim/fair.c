@@ -12,6 +12,8 @@
  *   - each honest session gets its share, within 20 % of the mean
  *   - one that never reads, that floods, or that comes and goes, takes from the others no more than
  *     10 % of what they get, and adds no more than 10 % to their 99th percentile
+ *   - twenty that never reap leave fifty others at least 80 % of their rate, and at most double
+ *     their 99th percentile
  *   - one that reads a little does not wait behind others' windows of 64 MiB
  *   - sessions of one key, however many, get together what those of another do
  *   - what is too much is told so, by -EBUSY, and after an overload all is as before within the
@@ -54,7 +56,7 @@ enum {
 	COST_KIB = 90, /* the kernel's copy of what is sent */
 };
 
-enum kind { READS, BATCHES, LARGE, DEAF, FLOOD, PINGS, CHURN };
+enum kind { READS, BATCHES, MEDIUM, LARGE, DEAF, FLOOD, PINGS, CHURN };
 
 struct slot {
 	uint64_t first_ns; /* when it was made */
@@ -152,7 +154,9 @@ static void send_request(struct client *c, uint32_t i)
 	uint32_t count = c->kind == BATCHES ? ITEMS : FLOOD_ITEMS;
 	int64_t bytes;
 
-	call.window_bytes = c->kind == READS || c->kind == CHURN ? 4096 : 4 * MIB;
+	call.window_bytes = c->kind == READS || c->kind == CHURN ? 4096
+			    : c->kind == MEDIUM                  ? MIB
+								 : 4 * MIB;
 	if (batch) {
 		call.type = FAB_READ_BATCH;
 		call.window_bytes = c->kind == BATCHES ? MIB : 64 * MIB;
@@ -162,10 +166,11 @@ static void send_request(struct client *c, uint32_t i)
 		call.type = FAB_PING;
 		call.window_bytes = 0;
 	} else {
-		call.window_bytes =
-			c->kind == LARGE || c->kind == FLOOD ? FILE_BYTES + MIB : call.window_bytes;
 		call.args.read.handle = handle;
-		call.args.read.length_bytes = min_u32(call.window_bytes, FILE_BYTES);
+		call.args.read.length_bytes =
+			c->kind == LARGE || c->kind == FLOOD ? FILE_BYTES : call.window_bytes;
+		if (call.window_bytes > 4096) /* the checksums */
+			call.window_bytes = call.args.read.length_bytes + MIB;
 		call.args.read.offset_bytes =
 			rand_below(&rnd, (FILE_BYTES - call.args.read.length_bytes) / 4096 + 1) *
 			4096;
@@ -233,12 +238,15 @@ static uint32_t depth_of(const struct client *c)
 
 static uint64_t payload(const struct client *c)
 {
-	return c->kind == READS ? 4096 : c->kind == BATCHES ? ITEMS * PIECE_BYTES : FILE_BYTES;
+	return c->kind == READS     ? 4096
+	       : c->kind == BATCHES ? ITEMS * PIECE_BYTES
+	       : c->kind == MEDIUM  ? MIB
+				    : FILE_BYTES;
 }
 
 static bool is_honest(const struct client *c)
 {
-	return c->kind == READS || c->kind == BATCHES || c->kind == LARGE;
+	return c->kind <= LARGE;
 }
 
 static struct result *seen;
@@ -599,6 +607,43 @@ static bool sparse(uint64_t seed, uint64_t ms)
 	return true;
 }
 
+/* Twenty sessions, each with 32 reads of 4 MiB, of whose answers none is ever taken. */
+static bool deaf(uint64_t seed, uint64_t ms)
+{
+	static const struct {
+		const char *name;
+		enum kind kind;
+		uint32_t depth;
+	} crowd[] = { { "50 x 4 KiB reads", READS, 4 },
+		      { "50 x batches", BATCHES, 2 },
+		      { "50 x 1 MiB reads", MEDIUM, 2 } };
+	static const uint32_t counts[] = { 3, 20 };
+	struct result alone, r;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(crowd); i++) {
+		struct plan p = { .crowd = crowd[i].kind, .count = 50, .depth = crowd[i].depth };
+
+		if (!run(seed, ms, &p, &alone) || !tell(crowd[i].name, &alone))
+			return false;
+		p.other = DEAF;
+		p.other_depth = 32;
+		for (uint32_t k = 0; k < ARRAY_LEN(counts); k++) {
+			p.other_count = counts[k];
+			if (!run(seed, ms, &p, &r) || !tell("... and deaf ones", &r))
+				return false;
+			if (r.bytes_per_s < 0.8 * alone.bytes_per_s ||
+			    (double)r.p99_ns > 2 * (double)alone.p99_ns || r.least < 0.8)
+				return sim_wrong("%s, %u never reap: %.0f MB/s of %.0f, p99 %llu "
+						 "of %llu ns, a share of %.2f",
+						 crowd[i].name, counts[k], r.bytes_per_s / 1e6,
+						 alone.bytes_per_s / 1e6,
+						 (unsigned long long)r.p99_ns,
+						 (unsigned long long)alone.p99_ns, r.least);
+		}
+	}
+	return true;
+}
+
 /* More than may wait, for half the time; then little. */
 static bool overload(uint64_t seed, uint64_t ms)
 {
@@ -644,6 +689,7 @@ int main(int argc, char **argv)
 		       { "batches", batches },
 		       { "keys", keys },
 		       { "sparse", sparse },
+		       { "deaf", deaf },
 		       { "overload", overload } };
 	struct sim_args args;
 
