@@ -271,7 +271,8 @@ static void give_tables(struct app_core *core, struct app_batch *b)
 {
 	app_table_give(core, session_of(b), b->answers, b->table_bytes);
 	if (b->sums)
-		app_table_give(core, session_of(b), b->sums, b->blocks_max * (uint32_t)sizeof(le32));
+		app_table_give(core, session_of(b), b->sums,
+			       b->blocks_max * (uint32_t)sizeof(le32));
 }
 
 void app_batch_end_answer(struct app_op *op)

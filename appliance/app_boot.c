@@ -160,7 +160,8 @@ static int take_slots(struct app_core *core)
 	core->ops = aligned_alloc(64, align_up(ops * sizeof(*core->ops), 64));
 	core->op_free = calloc(ops, sizeof(struct app_op *));
 	core->batch = calloc(ops, sizeof(*core->batch));
-	core->parts_max = 2 * ops + (uint32_t)min_u64(core->cfg.staging_bytes / APP_SLICE_MIN, 4096);
+	core->parts_max =
+		2 * ops + (uint32_t)min_u64(core->cfg.staging_bytes / APP_SLICE_MIN, 4096);
 	core->part = calloc(core->parts_max, sizeof(*core->part));
 	core->hidden_slot = calloc(hidden, sizeof(*core->hidden_slot));
 	core->hold_slot = calloc(holds, sizeof(*core->hold_slot));

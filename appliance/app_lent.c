@@ -88,12 +88,17 @@ uint64_t app_lent_room(struct app_core *core, struct app_session *s)
 	return most_bytes > s->staged_bytes ? most_bytes - s->staged_bytes : 0;
 }
 
+/* (8) */
+static bool drives_are_full(const struct app_core *core)
+{
+	return core->present > 1 && core->io_bytes >= core->io_max_bytes / 4;
+}
+
 uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes)
 {
 	uint64_t room_bytes = app_lent_room(core, s);
 
-	s->drives_full = want_bytes > APP_SLICE_MIN && core->present > 1 &&
-			 core->io_bytes >= core->io_max_bytes / 4; /* (8) */
+	s->drives_full = want_bytes > APP_SLICE_MIN && drives_are_full(core);
 	s->tight |= s->drives_full;
 	return s->drives_full ? 0 : room_bytes;
 }
@@ -130,13 +135,15 @@ void app_lent_wake(struct app_session *s)
 	app_op_ready(op);
 }
 
+/* Each I/O that ends comes here, too: so nobody is forgotten while the drives have enough. */
 void app_lent_wake_tight(struct app_core *core)
 {
-	struct list *node = list_pop_front(&core->tight);
+	struct list *node;
 	struct app_session *s;
 
-	if (likely(!node))
+	if (likely(list_empty(&core->tight)) || drives_are_full(core))
 		return;
+	node = list_pop_front(&core->tight);
 	s = list_entry(node, struct app_session, tight_link);
 	app_lent_wake(s);
 	if (!list_empty(&s->stalled_ops))

@@ -221,8 +221,8 @@ static bool table_fits(const struct app_core *core, const struct app_session *s,
 	uint64_t most_bytes = core->cfg.staging_bytes / 4;
 	uint64_t free_bytes = most_bytes - min_u64(core->table_bytes, most_bytes);
 
-	return size_bytes <= free_bytes && (!s || s->table_bytes == 0 ||
-					    s->table_bytes + size_bytes <= free_bytes / 2);
+	return size_bytes <= free_bytes &&
+	       (!s || s->table_bytes == 0 || s->table_bytes + size_bytes <= free_bytes / 2);
 }
 
 void *app_table_take(struct app_core *core, struct app_session *session, uint32_t size_bytes)

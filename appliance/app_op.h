@@ -151,21 +151,21 @@ struct app_session {
 	uint32_t stalled; /* of them, those that wait for what the session itself holds */
 	uint32_t starved; /* ... and those that wait for the store to have room again   */
 	/* Staging: app_lent.c. */
-	bool streams;          /* over tcp or rdma: its payload is staged            */
-	bool tight;            /* what lacked last was free space, or time of drives */
-	bool drives_full;      /* ... was that                                       */
+	bool streams;     /* over tcp or rdma: its payload is staged            */
+	bool tight;       /* what lacked last was free space, or time of drives */
+	bool drives_full; /* ... was that                                       */
 	uint32_t parts;
 	uint32_t lent;         /* parts and pulls that the fabric has                */
 	uint64_t back_ns;      /* when one of them came back last, or was the first  */
 	uint64_t proven_bytes; /* that its peer took or gave since it was last stuck */
 	uint64_t staged_bytes;
 	uint64_t table_bytes;
-	uint32_t reads;          /* operations that read ... */
-	uint64_t asked_bytes;    /* ... and what they asked for */
-	struct list stalled_ops; /* app_op, on APP_ON_PART      */
-	struct list tight_link;  /* of core->tight              */
+	uint32_t reads;            /* operations that read ... */
+	uint64_t asked_bytes;      /* ... and what they asked for */
+	struct list stalled_ops;   /* app_op, on APP_ON_PART      */
+	struct list tight_link;    /* of core->tight              */
 	struct list stalling_link; /* of core->stalling         */
-	bool is_away;            /* stalled, and stuck          */
+	bool is_away;              /* stalled, and stuck          */
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */
@@ -251,14 +251,14 @@ struct app_op {
 	uint32_t first_sum; /* read: in the batch's or its own table                */
 	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
 	uint32_t nblocks_done;
-	uint32_t chunk_from;     /* read: the plan's first block, of its nblocks       */
+	uint32_t chunk_from;      /* read: the plan's first block, of its nblocks       */
 	uint32_t nblocks_landing; /* ... that are being read                            */
-	uint32_t redone;         /* ... how often the plan had changed                 */
-	bool its_chunk;          /* ... it has had its turn for this one               */
-	uint32_t nblocks_placed; /* read of a batch: there is room for, at window_at   */
-	struct app_part *part;   /* read over TCP: what it lands in                      */
-	char *buf;               /* of staging                                           */
-	uint32_t *sums;          /* read of more than FAB_SUMS_INLINE blocks: of staging  */
+	uint32_t redone;          /* ... how often the plan had changed                 */
+	bool its_chunk;           /* ... it has had its turn for this one               */
+	uint32_t nblocks_placed;  /* read of a batch: there is room for, at window_at   */
+	struct app_part *part;    /* read over TCP: what it lands in                      */
+	char *buf;                /* of staging                                           */
+	uint32_t *sums;           /* read of more than FAB_SUMS_INLINE blocks: of staging  */
 	uint32_t sums_bytes;
 	char *landing; /* read: of the piece that is under way                 */
 	uint32_t edge; /* write: 0 the first block, 1 the last                 */
@@ -424,10 +424,10 @@ struct app_core {
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
-	struct list tight;  /* sessions: app_lent.c             */
+	struct list tight; /* sessions: app_lent.c             */
 	struct list stalling;
 	uint64_t stalling_ns; /* when those were looked at last */
-	uint32_t stalled;   /* operations that wait for a share */
+	uint32_t stalled;     /* operations that wait for a share */
 	struct list block_waiters;
 	struct list block_askers; /* of other cores */
 	struct list shut;         /* reads whose shard is closed now: app_store.c */

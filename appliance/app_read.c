@@ -178,8 +178,8 @@ static void check_slices(struct app_op *op)
 
 	if (likely(count == 0))
 		return;
-	if (count <= op->meta.nblocks && memcmp(table_of(op) + op->chunk_from, op->crcs,
-						count * sizeof(op->crcs[0])) == 0)
+	if (count <= op->meta.nblocks &&
+	    memcmp(table_of(op) + op->chunk_from, op->crcs, count * sizeof(op->crcs[0])) == 0)
 		return;
 	op->nblocks_done = op->chunk_from;
 	op->redone++;

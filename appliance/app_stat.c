@@ -475,7 +475,8 @@ enum app_next app_status_step(struct app_op *op)
 		wk_fallthrough;
 
 	case STATUS_STORE_KNOWN:
-		op->sums = op->meta.status ? NULL : app_table_take(op->core, op->session, sizeof(*sum));
+		op->sums = op->meta.status ? NULL
+					   : app_table_take(op->core, op->session, sizeof(*sum));
 		if (!op->sums)
 			return app_op_end(op, op->meta.status ? op->meta.status : -EAGAIN);
 		op->sums_bytes = sizeof(*sum);

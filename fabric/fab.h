@@ -164,6 +164,7 @@ enum fab_refusal {
 	FAB_REFUSED_STATUS,   /* the appliance's counters                    */
 	FAB_REFUSED_PROTOCOL, /* the fabric's own: the session ended for it  */
 	FAB_REFUSED_STALLED,  /* ... or for not taking what was sent to it   */
+	FAB_REFUSED_SLOW,     /* it has taken nothing for a while; a notice  */
 	FAB_REFUSALS_END,
 };
 

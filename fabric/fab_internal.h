@@ -21,6 +21,7 @@
 #define FAB_POOL_ALIGN  (2u << 20)
 #define FAB_CREDITS_MAX 1024u
 #define FAB_LONG_MAX    64u
+#define FAB_SLOW_NS     UINT64_C(1000000000)  /* before that is said */
 #define FAB_STALL_NS    UINT64_C(30000000000) /* PROTOCOL.md 7 */
 
 /* ---- fab_codec.c: headers ----------------------------------------------------------- */

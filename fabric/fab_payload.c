@@ -159,6 +159,37 @@ static void stall_watch(struct fab__session *s)
 	s->srv->next_deadline_ns = min_u64(s->srv->next_deadline_ns, s->stall_ns);
 }
 
+void fab__send_watch(struct fab__session *s)
+{
+	const struct fab_link *link = s->link;
+
+	if (likely(!link->is_full)) {
+		s->full_ns = UINT64_MAX;
+		s->is_slow = false;
+	} else if (s->full_ns == UINT64_MAX || s->full_left_bytes != link->left_bytes) {
+		s->full_ns = s->srv->now_ns;
+		s->full_left_bytes = link->left_bytes;
+		s->is_slow = false;
+		s->srv->next_deadline_ns =
+			min_u64(s->srv->next_deadline_ns, s->full_ns + FAB_SLOW_NS);
+	}
+}
+
+uint64_t fab__send_expire(struct fab__session *s, uint64_t now_ns)
+{
+	if (s->full_ns == UINT64_MAX)
+		return UINT64_MAX;
+	if (s->full_ns + FAB_STALL_NS <= now_ns) {
+		fab__session_fail(s, -ETIMEDOUT);
+		return UINT64_MAX;
+	}
+	if (!s->is_slow && s->full_ns + FAB_SLOW_NS <= now_ns) {
+		s->is_slow = true;
+		fab_session_refused(&s->pub, FAB_REFUSED_SLOW);
+	}
+	return s->full_ns + (s->is_slow ? FAB_STALL_NS : FAB_SLOW_NS);
+}
+
 /* Ask for as many of those that wait as may be asked for. */
 static void pulls_send(struct fab__session *s)
 {

@@ -24,9 +24,11 @@
 #define TELL_NS      UINT64_C(10000000000)
 #define TELL_CORE_NS UINT64_C(1000000000) /* of one session and kind, from core to control */
 
-static void line_put(struct fab_control *c, const char *text)
+static void line_put(struct fab_control *c, bool is_notice, const char *text)
 {
-	if (c->refusal_count < FAB_REFUSALS_MAX)
+	if (is_notice && c->notice_count < FAB_REFUSALS_MAX)
+		snprintf(c->notices[c->notice_count++], FAB_WHY_MAX, "%s", text);
+	else if (!is_notice && c->refusal_count < FAB_REFUSALS_MAX)
 		snprintf(c->refusals[c->refusal_count++], FAB_WHY_MAX, "%s", text);
 }
 
@@ -70,7 +72,7 @@ static void expired(struct fab_control *c, struct fab__refusal *r)
 	}
 	snprintf(text, sizeof(text), "%s %.*s: %.170s (%u times more)", r->transport,
 		 (int)host_bytes(r->peer), r->peer, r->why, r->more);
-	line_put(c, text);
+	line_put(c, r->is_notice, text);
 	r->more = 0;
 	r->until_ns = c->now_ns + TELL_NS;
 }
@@ -94,13 +96,12 @@ uint64_t fab__refusals_deadline(const struct fab_server *srv)
 	return at_ns;
 }
 
-void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why)
+static void tell(struct fab_control *c, bool is_notice, const char *transport, const char *peer,
+		 const char *why)
 {
-	struct fab_control *c = srv->control;
 	struct fab__refusal *place = NULL;
 	char text[FAB_WHY_MAX];
 
-	atomic_fetch_add_explicit(&c->refused, 1, memory_order_relaxed);
 	for (uint32_t i = 0; i < FAB_REFUSAL_KINDS; i++) {
 		if (same_kind(&c->kinds[i], transport, peer, why)) {
 			c->kinds[i].more++;
@@ -113,11 +114,23 @@ void fab__refused(struct fab_server *srv, const char *transport, const char *pee
 		return; /* (1) */
 	place->until_ns = c->now_ns + TELL_NS;
 	place->more = 0;
+	place->is_notice = is_notice;
 	snprintf(place->transport, sizeof(place->transport), "%s", transport);
 	snprintf(place->peer, sizeof(place->peer), "%s", peer);
 	snprintf(place->why, sizeof(place->why), "%s", why);
 	snprintf(text, sizeof(text), "%s %.60s: %.180s", transport, peer, why);
-	line_put(c, text);
+	line_put(c, is_notice, text);
+}
+
+void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why)
+{
+	atomic_fetch_add_explicit(&srv->control->refused, 1, memory_order_relaxed);
+	tell(srv->control, false, transport, peer, why);
+}
+
+void fab__noticed(struct fab_server *srv, const char *transport, const char *peer, const char *why)
+{
+	tell(srv->control, true, transport, peer, why);
 }
 
 /* ---- what the core refuses ------------------------------------------------------------------ */
@@ -146,6 +159,8 @@ void fab__session_refusals(struct fab__session *s)
 		[FAB_REFUSED_STATUS] = "asked for counters, and its key is confined to a subtree",
 		[FAB_REFUSED_PROTOCOL] = "its session ended: it broke the protocol",
 		[FAB_REFUSED_STALLED] = "its session ended: it took nothing for 30 s",
+		[FAB_REFUSED_SLOW] = "takes nothing of what it asked for; its session ends if that "
+				     "lasts 30 s",
 	};
 	uint32_t bits = atomic_exchange_explicit(&s->refusals, 0, memory_order_relaxed);
 	char why[FAB_WHY_MAX];
@@ -154,7 +169,10 @@ void fab__session_refusals(struct fab__session *s)
 		if (!(bits & 1u << i))
 			continue;
 		snprintf(why, sizeof(why), "key \"%s\": %s", s->pub.key_id, text[i]);
-		fab__refused(s->srv, s->pub.transport, s->control.peer, why);
+		if (i == FAB_REFUSED_SLOW)
+			fab__noticed(s->srv, s->pub.transport, s->control.peer, why);
+		else
+			fab__refused(s->srv, s->pub.transport, s->control.peer, why);
 	}
 }
 

@@ -227,6 +227,8 @@ static void expire(struct fab_server *srv, uint64_t now_ns)
 			fab__session_fail(s, -ETIMEDOUT);
 		else
 			next = min_u64(next, s->stall_ns);
+		if (s->at == SESSION_OPEN)
+			next = min_u64(next, fab__send_expire(s, now_ns));
 	}
 	srv->next_deadline_ns = next;
 }
@@ -267,6 +269,7 @@ void fab_server_flush(struct fab_server *srv)
 			fab__sent_drain(s);
 		if (s->onesided)
 			fab__stall_watch(s);
+		fab__send_watch(s);
 		if (unlikely(err < 0))
 			fab__session_fail(s, err);
 	}

@@ -249,7 +249,11 @@ struct fab__session {
 	uint32_t pull_free; /* bits */
 	uint64_t stall_ns;  /* when the peer must have answered a PULL; UINT64_MAX: none is out */
 	struct list pull_waits;
-	struct fab_piece *held; /* tcp: a PART that a reply may take along; NULL: none */
+	uint64_t
+		full_ns; /* since then the peer takes nothing of what is sent; UINT64_MAX: it does */
+	uint64_t full_left_bytes; /* ... and the link had sent so much */
+	bool is_slow;             /* people were told of it            */
+	struct fab_piece *held;   /* tcp: a PART that a reply may take along; NULL: none */
 	uint32_t pieces_out;
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
@@ -296,6 +300,11 @@ void fab__sent_drain(struct fab__session *s);
 must_check int fab__data_begin(struct fab__session *s);
 void fab__data_end(struct fab__session *s);
 void fab__pieces_abort(struct fab__session *s);
+/* A stream that was flushed: does its peer take anything? */
+void fab__send_watch(struct fab__session *s);
+/* Time has passed: tells people of a peer that takes nothing, and ends the session after
+ * FAB_STALL_NS.  Returns when to call it again. */
+uint64_t fab__send_expire(struct fab__session *s, uint64_t now_ns);
 /* rdma: what was asked of the card must get done in FAB_STALL_NS. */
 void fab__stall_watch(struct fab__session *s);
 
@@ -316,6 +325,7 @@ struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c
 	char transport[8];
 	char peer[64];
 	char why[FAB_WHY_MAX];
+	bool is_notice;
 };
 
 struct fab_listener {
@@ -443,6 +453,8 @@ void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 
 /* fab_refuse.c: the control side's */
 void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);
+/* The same rate for what is no refusal, and is not counted as one. */
+void fab__noticed(struct fab_server *srv, const char *transport, const char *peer, const char *why);
 /* Something that people should know, and that nobody outside can bring about at will. */
 void fab__notice(struct fab_server *srv, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

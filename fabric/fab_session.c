@@ -76,6 +76,8 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pull_free = UINT32_MAX;
 	s->stall_ns = UINT64_MAX;
 	list_init(&s->pull_waits);
+	s->full_ns = UINT64_MAX;
+	s->is_slow = false;
 	s->held = NULL;
 	s->pieces_out = 0;
 }
@@ -330,6 +332,8 @@ void fab__session_fail(struct fab__session *s, int err)
 {
 	if (s->at != SESSION_OPEN)
 		return;
+	if (err == -ECONNRESET && s->is_slow && s->srv->now_ns - s->full_ns >= FAB_STALL_NS / 2)
+		err = -ETIMEDOUT; /* the kernel has ended it for the same reason, a little sooner */
 	if (err == -EPROTO) {
 		s->srv->stat.protocol_errors++;
 		fab_session_refused(&s->pub, FAB_REFUSED_PROTOCOL);

@@ -276,12 +276,14 @@ static int tcp_flush(struct fab_link *link)
 		if (sent == -EINTR)
 			continue;
 		tcp->stuck = sent == -EAGAIN;
+		link->is_full = tcp->stuck;
 		if (tcp->stuck)
 			return 0;
 		if (sent < 0) {
 			tcp->err = -ECONNRESET;
 			return tcp->err;
 		}
+		link->left_bytes += (uint64_t)sent;
 		retire(tcp, (uint64_t)sent);
 	}
 	return tcp->err;
@@ -330,8 +332,7 @@ static const struct fab_transport tcp_transport = {
 
 void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 {
-	tcp->link.ops = &tcp_transport;
-	tcp->link.later = false;
+	tcp->link = (struct fab_link){ .ops = &tcp_transport };
 	tcp->fd = fd;
 	tcp->tls = tls;
 	tcp->err = 0;

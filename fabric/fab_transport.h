@@ -47,7 +47,9 @@ struct fab_tx {
 
 struct fab_link {
 	const struct fab_transport *ops;
-	bool later; /* nobody waits for what is flushed now: fab_flush_later() */
+	bool later;          /* nobody waits for what is flushed now: fab_flush_later() */
+	uint64_t left_bytes; /* a stream: that the kernel has taken so far ... */
+	bool is_full;        /* ... and it takes no more now                   */
 };
 
 struct fab_transport {

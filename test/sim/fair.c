@@ -685,12 +685,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		bool (*run)(uint64_t seed, uint64_t ms);
-	} shapes[] = { { "small", small },
-		       { "batches", batches },
-		       { "keys", keys },
-		       { "sparse", sparse },
-		       { "deaf", deaf },
-		       { "overload", overload } };
+	} shapes[] = { { "small", small },   { "batches", batches }, { "keys", keys },
+		       { "sparse", sparse }, { "deaf", deaf },       { "overload", overload } };
 	struct sim_args args;
 
 	unsetenv("APP_CORES"); /* what one core shares out; the clock is its own */

@@ -552,7 +552,7 @@ static struct fab_conn *stall(const struct weka_attr *file)
 {
 	struct fab_connect_cfg cfg = { .address = fab_server_address(rig.srv, 0),
 				       .key = { .id = "weka" } };
-	static struct fab_call calls[2][64], *done[1];
+	static struct fab_call calls[20][64], *done[1];
 	static uint32_t n;
 	struct fab_region *region;
 	struct fab_conn *conn;
@@ -603,6 +603,33 @@ Test(app_serve, one_who_does_not_read_what_he_asked_for_does_not_stop_the_others
 	}
 	fab_close(stalled[0]);
 	fab_close(stalled[1]);
+	free(bytes);
+	end();
+}
+
+Test(app_serve, many_who_do_not_read_what_they_asked_for_do_not_stop_the_others)
+{
+	struct fab_conn *stalled[20];
+	uint8_t *bytes = calloc(1, 4 << 20);
+	struct fab_call *done[1];
+	struct weka_attr attr;
+
+	client = app_rig_begin_over(&rig, "tcp");
+	cr_assert_eq(weka_write_file(client, "/big", bytes, 4 << 20, NULL), 0);
+	cr_assert_eq(weka_stat(client, "/big", &attr), 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(stalled); i++)
+		stalled[i] = stall(&attr);
+	for (uint32_t i = 0; i < 20; i++)
+		cr_assert_eq(weka_pread(client, &attr.handle, bytes, 4 << 20, 0), 4 << 20, "%s",
+			     weka_error(client));
+	/* They are still there: nobody had to be ended for that. */
+	for (uint32_t i = 0; i < ARRAY_LEN(stalled); i++) {
+		while (fab_poll(stalled[i], clock_now_ns(), done, 1) == 0)
+			usleep(1000);
+		cr_assert_eq(fab_conn_status(stalled[i]), 0);
+		cr_assert_eq(done[0]->status, 0);
+		fab_close(stalled[i]);
+	}
 	free(bytes);
 	end();
 }

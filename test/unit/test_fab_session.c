@@ -357,6 +357,60 @@ Test(fab_session, a_client_that_never_answers_a_pull_is_given_up)
 	fab_rig_end(&rig);
 }
 
+enum { DEAF_PARTS = 32 };
+
+/* Sends parts until the socket is full, and lets the core see that. */
+static void fill_the_socket(struct fab_req *req, struct fab_piece *piece, uint8_t *bytes)
+{
+	for (uint32_t i = 0; i < DEAF_PARTS; i++) {
+		piece[i] = (struct fab_piece){ .bytes = bytes, .length_bytes = 1 << 20 };
+		cr_assert_eq(fab_send_part(req, &piece[i]), 0);
+	}
+	fab_server_flush(rig.srv);
+	cr_assert(fab__session_of(req->session)->link->is_full);
+}
+
+Test(fab_session, who_takes_nothing_is_told_of_and_ended)
+{
+	static uint8_t bytes[1 << 20];
+	static struct fab_piece piece[DEAF_PARTS];
+	struct transport tcp = { "tcp" };
+	struct fab_call call = { .type = FAB_READ, .window_bytes = 2 << 20 };
+	struct fab_event event, *e = &event;
+	struct fab_conn *conn;
+	struct fab_req *req;
+	uint32_t sent = 0;
+
+	begin(&tcp);
+	call.args.read.length_bytes = 1 << 20;
+	call.region = rig.region;
+	cr_assert_eq(fab_submit(rig.conn, &call), 0);
+	req = fab_rig_request(&rig);
+	conn = rig.conn;
+	rig.conn = NULL; /* it is not polled any more */
+	fill_the_socket(req, piece, bytes);
+	cr_assert_eq(fab_server_deadline(rig.srv), rig.now_ns + FAB_SLOW_NS);
+	rig.now_ns += FAB_SLOW_NS;
+	while (fab_server_poll(rig.srv, rig.now_ns, e, 1) == 1)
+		sent += e->type == FAB_EVENT_SENT;
+	fab_rig_control(&rig);
+	cr_assert(strstr(rig.notice, "takes nothing of what it asked for"), "%s", rig.notice);
+	cr_assert_eq(rig.refused, 0);
+	cr_assert_eq(fab_server_deadline(rig.srv), rig.now_ns + FAB_STALL_NS - FAB_SLOW_NS);
+	rig.now_ns += FAB_STALL_NS - FAB_SLOW_NS;
+	while (sent < DEAF_PARTS) {
+		event = fab_rig_event(&rig);
+		sent += event.type == FAB_EVENT_SENT;
+		if (event.type == FAB_EVENT_CANCEL)
+			fab_reply(event.req, event.status, NULL, 0);
+	}
+	fab_rig_control(&rig);
+	cr_assert(strstr(rig.refusal, "it took nothing for 30 s"), "%s", rig.refusal);
+	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	rig.conn = conn;
+	fab_rig_end(&rig);
+}
+
 Test(fab_session, who_comes_in_as_the_doors_close_is_shown_out)
 {
 	struct fab_connect_cfg cfg = { .key = fab_rig_key };
