@@ -15,6 +15,7 @@
  *  (1) A batch is on its session's list exactly if an item of it can be begun, or its end can.
  *  (2) Items begun are 0 .. next - 1; in_flight of them have not answered.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>

@@ -21,6 +21,7 @@
  *  (4) The file locks are held by operations that will end: none waits for a lock while it
  *      holds one, and none takes staging twice.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 #include "appliance/app_full.h"
 

@@ -34,6 +34,7 @@
  * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
  * drives write into the client's own memory.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include "base/clock.h"

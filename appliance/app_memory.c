@@ -16,6 +16,7 @@
  *  (5) A session has at most half as many parts as are free, and of the room for tables at most
  *      half of what is free, or one of each.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */

@@ -566,31 +566,6 @@ void app_parts_hurry(struct app_core *core);
 must_check bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
 			       uint32_t window_at, uint32_t length_bytes);
 
-/* ---- app_lent.c: one session's share of staging ----------------------------------------- */
-
-/* Its peer has something, and has taken and given nothing for a while. */
-bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s);
-/* So many bytes it may take now, besides those that it has. */
-uint64_t app_lent_room(struct app_core *core, struct app_session *s);
-/* The same for a slice of a read. */
-uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes);
-/* op waits for its own session to have room, as app_lent_room() has said. */
-void app_lent_wait(struct app_op *op);
-/* The next that waits so may try again; the next of a session that lacked free space. */
-void app_lent_wake(struct app_session *s);
-void app_lent_wake_tight(struct app_core *core);
-void app_lent_wake_all(struct app_session *s);
-/* Sessions that are stuck take no share of the core's time. */
-void app_lent_turn(struct app_core *core);
-/* The fabric has a part or a pull more, or one less. */
-void app_lent_begin(const struct app_core *core, struct app_session *s);
-void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t bytes);
-/* op reads, and charged_bytes is set. */
-void app_lent_read_begin(struct app_op *op);
-void app_lent_read_end(struct app_op *op);
-/* No more reads of it are begun now. */
-bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s);
-
 /* ---- app_file.c: one change of a block of a file at a time ------------------------------- */
 
 /* It changes all of the file, whatever it is. */
@@ -712,58 +687,6 @@ enum app_next app_recall_step(struct app_op *op);
 /* Tells clients that come what they need to know, and ages those that have gone. */
 void app_clients_turn(struct app_core *core);
 
-/* ---- app_turn.c ------------------------------------------------------------------------------ */
-
-void app_turns_init(struct app_turns *t);
-void app_turn_opened(struct app_core *core, struct app_session *s, struct app_key *key);
-void app_turn_closed(struct app_core *core, struct app_session *s);
-/* There may be something to begin for it. */
-void app_turn_want(struct app_core *core, struct app_session *s);
-/* It may have nothing left to do. */
-void app_turn_rest(struct app_core *core, struct app_session *s);
-/* It waits for the store to have room, or does no longer. */
-void app_turn_starve(struct app_op *op, bool starved);
-/* One of its operations waits no longer for what the session itself holds. */
-void app_turn_unstall(struct app_core *core, struct app_session *s);
-/* It has stalled, and its peer takes nothing: it is not present until it goes on. */
-void app_turn_away(struct app_core *core, struct app_session *s);
-/* It has come.  False: it was answered with -EBUSY. */
-bool app_turn_queue(struct app_core *core, struct fab_req *req);
-/* It waits, and need not any more. */
-void app_turn_unqueue(struct app_core *core, struct fab_req *req);
-/* True: op may go on with its next piece.  False: it waits for its turn. */
-must_check bool app_turn_resume(struct app_op *op);
-/* Something of it begins, which moves about so many bytes. */
-void app_turn_pay(struct app_core *core, struct app_session *s, uint64_t bytes);
-void app_turn_item(struct app_op *op); /* an item of a batch */
-/* op moves so many bytes, which were guessed when it began. */
-void app_turn_cost(struct app_op *op, uint64_t bytes);
-/* ... and has room for so many of them, beyond what it has paid for. */
-void app_turn_slice(struct app_op *op, uint32_t bytes);
-/* Nobody else has anything to begin, or under way. */
-static inline bool app_turn_alone(const struct app_core *core)
-{
-	return core->present <= 1 && !core->cores;
-}
-/* Returns whether `op` is all that its core has under way.  The blocks of a lone write are written
- * durably (op->safe), so that the log need not flush the drive first: one step less to wait for.
- * Of several writes under way, one flush serves all. */
-static inline bool app_op_is_lone(const struct app_op *op)
-{
-	ASSERT(op->core->op_free_count < op->core->cfg.ops_max); /* it is one of them */
-	return op->core->op_free_count + 1 == op->core->cfg.ops_max;
-}
-/* Returns the number of drives whose admin queues, events and timeouts this core sees to: one core
- * does it for all. */
-static inline uint32_t app_drives_looked_after(const struct app_core *core)
-{
-	return core->index == 0 ? core->nqps : 0;
-}
-/* Somebody has something to begin, and nothing that will wake us stands in the way. */
-bool app_turn_more(const struct app_core *core);
-/* Begin what may begin now. */
-void app_turns_take(struct app_core *core);
-
 /* ---- app_session.c ----------------------------------------------------------------------- */
 
 void app_session_opened(struct app_core *core, struct fab_session *session);
@@ -844,5 +767,7 @@ static inline bool app_is_batch(enum fab_type type)
 	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
 	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
 }
+
+#include "appliance/app_turn.h"
 
 #endif

@@ -10,6 +10,7 @@
  * nothing names them before they are on the drives.  What is small goes into the index instead
  * (META_BY_INLINE), and never sees a drive by itself.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>

@@ -26,6 +26,7 @@
  * begins anew, in the same places of the window; after REDO_MAX times it waits for room for all of
  * it at once.
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>

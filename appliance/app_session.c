@@ -6,6 +6,7 @@
  *                  | \--PUT_ABORT--> freed
  *                   \--its session closed--> aborts --an operation is free--> freed
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include "base/log.h"

@@ -40,6 +40,7 @@
  *      and readers beside it be ahead, until collection has won room for what it writes.  A
  *      session is not present either while its peer takes nothing of what it has (app_lent.c).
  */
+#include "appliance/app_lent.h"
 #include "appliance/app_op.h"
 
 #include "base/clock.h"

@@ -249,8 +249,7 @@ struct fab__session {
 	uint32_t pull_free; /* bits */
 	uint64_t stall_ns;  /* when the peer must have answered a PULL; UINT64_MAX: none is out */
 	struct list pull_waits;
-	uint64_t
-		full_ns; /* since then the peer takes nothing of what is sent; UINT64_MAX: it does */
+	uint64_t full_ns;         /* the peer takes nothing since then; UINT64_MAX: it does */
 	uint64_t full_left_bytes; /* ... and the link had sent so much */
 	bool is_slow;             /* people were told of it            */
 	struct fab_piece *held;   /* tcp: a PART that a reply may take along; NULL: none */
