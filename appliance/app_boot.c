@@ -233,8 +233,15 @@ static int take_queues(struct app_core *core, char *why)
 		if (nvme_qpair_io_blocks_max(core->qp[i]) < META_IO_BLOCKS_MAX &&
 		    nvme_qpair_io_blocks_max(core->qp[i]) < info.nblocks) {
 			snprintf(why, APP_WHY,
-				 "drive %u (%s): its queues are too short for 4 MiB at once", i,
-				 info.serial);
+				 "queue_depth = %u is too small for drive %u (%s): it moves %u KiB "
+				 "with one command, so 4 MiB need at least %llu (its queues have "
+				 "%u entries at most)",
+				 core->cfg.queue_depth, i, info.serial,
+				 info.transfer_max_bytes / 1024,
+				 (unsigned long long)div_up(META_IO_BLOCKS_MAX * NVME_BLOCK_SIZE,
+							    info.transfer_max_bytes) +
+					 1,
+				 info.depth_max);
 			return -EINVAL;
 		}
 	}
@@ -340,6 +347,25 @@ static void init_lists(struct app_core *core)
 		list_init(&core->file[i]);
 }
 
+/* What is wrong, and with which drive, where it is one that is too small. */
+static void name_small_drive(const struct app_core_cfg *cfg, const char *problem, char *why)
+{
+	struct nvme_info info;
+
+	snprintf(why, APP_WHY, "%s", problem);
+	for (uint32_t i = 0; cfg->drive && i < cfg->ndrives; i++) {
+		if (!cfg->drive[i])
+			continue;
+		nvme_drive_info(cfg->drive[i], &info);
+		if (info.nblocks >= META_DRIVE_BYTES_MIN / NVME_BLOCK_SIZE)
+			continue;
+		snprintf(why, APP_WHY, "drive %u (%.200s): smaller than %u MiB", i,
+			 cfg->drive_name ? cfg->drive_name[i] : info.serial,
+			 META_DRIVE_BYTES_MIN >> 20);
+		return;
+	}
+}
+
 int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char *why)
 {
 	const char *problem = app_core_cfg_problem(cfg);
@@ -348,7 +374,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 
 	why[0] = '\0';
 	if (problem) {
-		snprintf(why, APP_WHY, "%s", problem);
+		name_small_drive(cfg, problem, why);
 		return -EINVAL;
 	}
 	core = calloc(1, sizeof(*core));

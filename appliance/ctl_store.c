@@ -184,6 +184,7 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 		.ndrives = b->store_count,
 		.boot = how,
 		.nshards = c->shards,
+		.queue_depth = b->conf ? (uint32_t)b->conf->queue_depth : 0, /* as the start will */
 		.wall_ns = (int64_t)clock_wall_ns(),
 	};
 	char why[APP_WHY];

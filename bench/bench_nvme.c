@@ -223,6 +223,20 @@ static int run_bare(void *bed, double seconds, struct bench_run *run)
 
 /* ---- the bed --------------------------------------------------------------------------- */
 
+/* Whether a queue of `entries` holds all that one lane has under way. */
+static int check_depth(const struct bed *b, const char *name, const struct nvme_info *info,
+		       uint32_t entries)
+{
+	uint64_t commands = div_up(b->conf->size_bytes, info->transfer_max_bytes);
+	uint64_t most = (entries - 1) / commands;
+
+	if (b->conf->depth <= most)
+		return 0;
+	return bench_fail("%s: its queues have %u entries, and an I/O is %llu of them: --depth is "
+			  "at most %llu",
+			  name, entries, (unsigned long long)commands, (unsigned long long)most);
+}
+
 static int open_drive(struct bed *b, uint32_t d, const char *name)
 {
 	struct nvme_options options = { .create = true, .qpair_count_max = b->conf->threads + 1 };
@@ -236,6 +250,8 @@ static int open_drive(struct bed *b, uint32_t d, const char *name)
 	nvme_drive_info(b->drive[d], &info);
 	if (info.nblocks < b->io_blocks)
 		return bench_fail("%s: smaller than one I/O", name);
+	if (check_depth(b, name, &info, min_u32(info.depth_max, 1024)))
+		return 1;
 	if (info.note[0])
 		fprintf(stderr, "# %s: %s\n", name, info.note);
 	b->nblocks = d == 0 ? info.nblocks : b->nblocks;

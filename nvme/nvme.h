@@ -21,7 +21,8 @@
  *
  *	pci:0000:01:00.0     an NVMe controller of this machine that is bound to vfio-pci; its
  *	                     first namespace, or ?nsid=N
- *	vfio-user:PATH       one that another process plays, behind the socket PATH; ?nsid=N
+ *	vfio-user:PATH       one that another process plays, behind the socket PATH, or PATH/cntrl
+ *	                     where that is a directory; ?nsid=N
  *	                     too.  Its memory must be files: nvme_dma_map_file()
  *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
  *	file:PATH?size=8G    the same; the size of a file that is to be made

@@ -497,13 +497,27 @@ static int start(struct nvme_vfu *vfu)
 	return err ? err : nvme__keeper_start(&vfu->keeper);
 }
 
-int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, const char *name,
+/* In a directory it is "cntrl", as SPDK's target makes it. */
+static void find_socket(struct nvme_name *name)
+{
+	size_t used = strlen(name->path);
+	struct stat st;
+
+	if (stat(name->path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    used + sizeof("/cntrl") <= sizeof(name->path))
+		memcpy(name->path + used, "/cntrl", sizeof("/cntrl"));
+}
+
+int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *given, const char *name,
 		   struct nvme_dma *dma, const struct nvme_options *options, char *err_text,
 		   size_t err_text_size)
 {
+	struct nvme_name socket = *given;
+	const struct nvme_name *parsed = &socket;
 	struct nvme_vfu *vfu;
 	int err;
 
+	find_socket(&socket);
 	if (strlen(parsed->path) >= sizeof(vfu->path)) {
 		nvme__err_text(err_text, err_text_size, name,
 			       "a socket's path has at most %zu bytes", sizeof(vfu->path) - 1);

@@ -10,7 +10,7 @@ APP=$BIN/weka-appliance
 write_conf "$D0"
 
 refuses "format: unknown drive scheme" "scheme\|kind of drive" "$CTL" format "floppy:/dev/fd0"
-refuses "format: a drive too small" "small" "$CTL" format "file:$DIR/tiny?size=64K"
+refuses "format: a drive too small is named" "tiny.*smaller than 2 MiB" "$CTL" format "file:$DIR/tiny?size=64K"
 truncate -s 64M "$DIR/other"
 if command -v mkfs.ext4 >/dev/null; then
 	mkfs.ext4 -q "$DIR/other"

@@ -40,8 +40,8 @@ static void up(uint64_t timeout_ns)
 
 	snprintf(dir, sizeof(dir), "/tmp/weka-away.XXXXXX");
 	cr_assert(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/sock", dir);
-	snprintf(name, sizeof(name), "vfio-user:%s", path);
+	snprintf(path, sizeof(path), "%s/cntrl", dir); /* found by its directory's name */
+	snprintf(name, sizeof(name), "vfio-user:%s", dir);
 	snprintf(file, sizeof(file), "file:%s/drive?size=64M", dir);
 	snprintf(other, sizeof(other), "file:%s/other?size=64M", dir);
 	vfu_child_start(&child, &server);
