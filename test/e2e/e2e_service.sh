@@ -66,6 +66,23 @@ check "and changes nothing" ctl ls /
 cp "$DIR/conf.saved" "$CONF"
 check "stop" stop
 
+# ---- descriptors -------------------------------------------------------------------------------
+# A shell's soft limit is mostly 1,024: the daemon raises it to what sessions_max clients need.
+soft_limit() { sed -n 's/^Max open files  *\([0-9]*\) .*/\1/p' "/proc/$DAEMON/limits"; }
+if command -v prlimit >/dev/null; then
+	: >"$DIR/daemon.log"
+	RUN_AS="prlimit --nofile=100:4096"
+	check "start with few descriptors, and leave to have more" start
+	check "the daemon has taken four for each of 64 clients" [ "$(soft_limit)" -ge 256 ]
+	check "and says nothing of it" sh -c "! grep -q warning '$DIR/daemon.log'"
+	check "stop" stop
+	RUN_AS="prlimit --nofile=100:100"
+	check "start with few descriptors, and no leave" start
+	check "which the log says, with what to do" grep -q "warning: 100 descriptors are too few for sessions_max = 64 clients: up to [0-9]* are needed; raise LimitNOFILE=" "$DIR/daemon.log"
+	check "stop" stop
+	RUN_AS=
+fi
+
 # ---- the first key -----------------------------------------------------------------------------
 cat >"$DIR/init.sh" <<EOF
 #!/bin/sh
