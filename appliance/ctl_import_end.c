@@ -40,6 +40,8 @@ static struct batch *batch_begin(struct import *im)
 	ASSERT(b);
 	b->im = im;
 	if (weka_lease(im->c->client, align_up(sizeof(b->item), WEKA_BLOCK), &b->lease)) {
+		ctl_tally_error(&im->tally, &im->progress,
+				"import: no memory for links and directories");
 		free(b);
 		return NULL;
 	}

@@ -74,7 +74,7 @@ static int stat_all(struct import *im, struct ctl_wave *w)
 
 		f->there = w->items.stat[i].status;
 		f->attr = w->items.stat[i].attr;
-		if (f->there && f->there != -ENOENT)
+		if (f->there && f->there != -ENOENT && f->there != -EIO) /* damaged: put it anew */
 			refuse(im, f, f->there);
 	}
 	return err;
@@ -134,8 +134,13 @@ static int see_content(struct import *im, struct ctl_wave *w)
 		return 0;
 	err = weka_submit_read_batch(im->c->client, &w->r.req, items, count, &window);
 	err = ctl_req_run(im->c, &w->r, err);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count && !err; i++) {
+		const int status = items[i].status;
+
 		im->seen_item[index[i]] = items[i];
+		if (status && status != -EIO && status != -ESTALE && status != -EMSGSIZE)
+			refuse(im, &w->file[index[i]], status);
+	}
 	return err;
 }
 

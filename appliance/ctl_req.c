@@ -5,6 +5,7 @@
  * as the drives do.
  */
 #include "appliance/ctl_req.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -106,11 +107,15 @@ void ctl_burst_run(struct ctl *c, const struct ctl_burst *b, uint32_t count)
 		slot_end(c, b, &slots[(count + i) % CTL_BURST]);
 }
 
+/* Not from 0 on: a process of the same number may have left some of its names. */
 void ctl_part_name(char name[CTL_PART_NAME])
 {
-	static _Atomic unsigned count;
+	static _Atomic uint64_t count;
+	uint64_t none = 0;
 
-	snprintf(name, CTL_PART_NAME, ".wk-part-%d-%u", (int)getpid(), atomic_fetch_add(&count, 1));
+	atomic_compare_exchange_strong(&count, &none, clock_wall_ns());
+	snprintf(name, CTL_PART_NAME, ".wk-part-%d-%llx", (int)getpid(),
+		 (unsigned long long)atomic_fetch_add(&count, 1));
 }
 
 bool ctl_is_fatal(int err)
