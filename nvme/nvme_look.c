@@ -15,6 +15,10 @@ static int look_file(const struct nvme_name *parsed, const struct nvme_why *why)
 
 	if (stat(parsed->path, &st) && errno == ENOENT)
 		return nvme__why(why, -ENOENT, "there is no such file; type: wekactl format");
+	if (faccessat(AT_FDCWD, parsed->path, R_OK | W_OK, AT_EACCESS) && errno == EACCES)
+		return nvme__why(why, -EACCES,
+				 "the daemon's user may not open it; type: chown %u %s", geteuid(),
+				 parsed->path);
 	if (faccessat(AT_FDCWD, parsed->path, R_OK | W_OK, AT_EACCESS))
 		return nvme__why(why, -errno, "%s", strerror(errno));
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))

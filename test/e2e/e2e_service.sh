@@ -127,6 +127,8 @@ EOF
 			"first.key: the daemon's user may not read it; type: chown $(id -u nobody) $DIR/first.key" "$DIR/as_nobody.sh"
 		chown nobody "$DIR/first.key"
 		check "and reads it then" "$DIR/as_nobody.sh"
+		sed -i "s|^drive = .*|drive = file:$DIR/d0|" "$DIR/init.conf"
+		refuses "a drive of root's, likewise" "d0: the daemon's user may not open it; type: chown $(id -u nobody) $DIR/d0" "$DIR/as_nobody.sh"
 	fi
 fi
 
