@@ -56,10 +56,13 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 	uint64_t offset_bytes;
 	int err = 0;
 
+	b->is_said = true;
 	if (b->is_sparse && *next >= b->data_end && *next < b->length_bytes)
 		err = client__bulk_data(c, b, next);
-	if (err)
+	if (err) {
+		b->is_said = false;
 		return err;
+	}
 	if (*next >= b->length_bytes)
 		return 1;
 	offset_bytes = b->offset_bytes + *next;
@@ -76,6 +79,7 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 		else
 			err = descriptor_move(b->fd, true, lane->lease->data, lane->length_bytes,
 					      lane->at);
+		b->is_said = !err;
 		if (!err)
 			err = weka_submit_write(c, &lane->req, &b->handle, offset_bytes,
 						lane->length_bytes, 0, &window);
@@ -105,16 +109,6 @@ static int lane_finish(const struct client_bulk *b, struct lane *lane, uint64_t 
 	return descriptor_move(b->fd, false, lane->req.data, got, lane->at);
 }
 
-static int lane_wait(struct weka_client *c, struct lane *lane)
-{
-	int err;
-
-	do {
-		err = client__wait(c, &lane->req, WEKA_FOREVER); /* its own deadline ends it */
-	} while (err == -EINTR);
-	return err;
-}
-
 /* Lanes in turn: the oldest piece is waited for, so a lane is free again in order. */
 static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes, uint32_t count)
 {
@@ -126,13 +120,16 @@ static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes,
 		struct lane *lane = &lanes[i];
 
 		if (lane->busy) {
-			got = lane_wait(c, lane);
-			ASSERT(got == 0);
+			client__await(c, &lane->req);
 			got = lane_finish(b, lane, &end);
-			err = err ? err : got;
+			if (got && !err) {
+				err = got;
+				b->is_said = false;
+			}
 			busy--;
 		}
-		got = err || end < b->length_bytes ? 1 : lane_start(c, b, lane, &next);
+		got = err || end < b->length_bytes ? 1
+						   : lane_start(c, b, lane, &next); /* says why */
 		if (got == -EAGAIN && busy > 0)
 			got = 1; /* others have all requests: go on with fewer lanes */
 		if (got == 0)
@@ -154,9 +151,8 @@ int client__bulk(struct weka_client *c, struct client_bulk *b)
 	int err = 0;
 
 	ASSERT(is_pow2(b->piece_bytes));
-	if (client__forked(c))
-		return -ESTALE;
 	b->done_bytes = 0;
+	b->is_said = true;
 	if (b->length_bytes == 0)
 		return 0;
 	pieces = b->length_bytes / b->piece_bytes + 2;

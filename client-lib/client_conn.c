@@ -44,7 +44,7 @@
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS NS_PER_S
 
-static _Thread_local char connect_error[256];
+static _Thread_local char connect_error[512];
 
 const char *weka_version(void)
 {
@@ -53,7 +53,9 @@ const char *weka_version(void)
 
 const char *weka_error(const struct weka_client *c)
 {
-	return c ? c->error : connect_error;
+	const char *stray = client__stray(c);
+
+	return stray ? stray : c ? c->error : connect_error;
 }
 
 /* ---- connecting ---------------------------------------------------------------------- */
@@ -108,7 +110,8 @@ static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, 
 			max_u64(c->busy_ns, fab_conn_retry_ms(c->next.conn) * (uint64_t)NS_PER_MS);
 	if (!why || !why[0])
 		why = strerror(-err);
-	snprintf(c->error, sizeof(c->error), "%s: %s", c->addresses[c->address_at], why);
+	snprintf(c->link_error, sizeof(c->link_error), "%.110s: %.140s",
+		 c->addresses[c->address_at], why);
 	client__unwatch(c, &c->next);
 	if (c->next.conn)
 		fab_close(c->next.conn);
@@ -153,12 +156,29 @@ static int pool_begin(struct weka_client *c)
 	return fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
 }
 
+/* A caller that says how large a pool it needs does not get a smaller one. */
+static wk_cold void pool_refused(struct weka_client *c, uint64_t now_ns)
+{
+	char why[200];
+
+	snprintf(why, sizeof(why),
+		 "pool_bytes is %llu, but a client is granted %llu: ask for less, or raise "
+		 "session_pools_max",
+		 (unsigned long long)c->pool_wish_bytes,
+		 (unsigned long long)fab_conn_limits(c->next.conn)->pool_max_bytes);
+	try_failed(c, now_ns, -ENOSPC, why);
+}
+
 static void try_hello(struct weka_client *c, uint64_t now_ns)
 {
 	int err = fab_connect_step(c->next.conn, now_ns);
 
 	if (err == -EINPROGRESS)
 		return;
+	if (!err && c->pool_wish_bytes > fab_conn_limits(c->next.conn)->pool_max_bytes) {
+		pool_refused(c, now_ns);
+		return;
+	}
 	if (!err)
 		err = pool_begin(c);
 	if (err) {
@@ -173,6 +193,7 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 static int memory_adopt(struct weka_client *c, struct fab_region *region)
 {
 	char *fresh = fab_region_memory(region);
+	int err;
 
 	if (fresh == c->memory)
 		return 0;
@@ -181,10 +202,13 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 	if (c->memory) {
 		if (fab_region_size(region) < c->pool_bytes)
 			return -ENOSPC;
-		client__leases_move(c, fresh);
+		client__leases_copy(c, fresh);
+		err = fab_region_replace(region, c->memory, c->pool_bytes);
+		if (err)
+			return err;
 		if (c->lanes[0].region)
 			fab_region_keep(c->lanes[0].region); /* it has none any more */
-		fab_region_replace(region, c->memory, c->pool_bytes);
+		client__leases_found(c);
 	} else {
 		c->memory = fresh;
 		c->pool_bytes = fab_region_size(region);
@@ -246,7 +270,10 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 	if (!err)
 		err = adopt(c);
 	if (err)
-		try_failed(c, now_ns, err, err == -ENOSPC ? "no memory for the pool" : NULL);
+		try_failed(c, now_ns, err,
+			   err == -ENOSPC ? "no memory for the pool: ask for a smaller "
+					    "pool_bytes, or raise pools_max of the appliance"
+					  : NULL);
 }
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns)
@@ -283,12 +310,35 @@ static uint64_t or_default_u64(uint64_t v, uint64_t otherwise)
 	return v ? v : otherwise;
 }
 
+/* Options of a later version end here. */
+#define OPTIONS_MAX 4096u
+
+static bool is_zero(const void *of, size_t at, size_t bytes)
+{
+	const char *byte = (const char *)of + at;
+
+	while (bytes > 0 && *byte == 0) {
+		byte++;
+		bytes--;
+	}
+	return bytes == 0;
+}
+
 static int options_check(struct weka_options *o, const struct weka_options *given, char *why)
 {
 	memset(o, 0, sizeof(*o));
 	if (given) {
-		if (given->size_bytes < offsetof(struct weka_options, reserved)) {
+		if (given->size_bytes < offsetof(struct weka_options, reserved) ||
+		    given->size_bytes > OPTIONS_MAX) {
 			snprintf(why, sizeof(connect_error), "options: size_bytes is not set");
+			return -EINVAL;
+		}
+		if (!is_zero(given, offsetof(struct weka_options, reserved0),
+			     sizeof(given->reserved0)) ||
+		    !is_zero(given, offsetof(struct weka_options, reserved),
+			     given->size_bytes - offsetof(struct weka_options, reserved))) {
+			snprintf(why, sizeof(connect_error),
+				 "options: a field that this version does not know is not 0");
 			return -EINVAL;
 		}
 		memcpy(o, given, min_u64(given->size_bytes, sizeof(*o)));
@@ -366,16 +416,10 @@ static int alive_create(struct weka_client *c)
 /* The time to connect is over: the last failure is worth more than "timed out". */
 static wk_cold int connect_late(struct weka_client *c)
 {
-	char last[sizeof(c->error)];
-
-	if (!c->conn_error) {
-		snprintf(c->error, sizeof(c->error), "%s: no answer", c->addresses[c->address_at]);
-		return -ETIMEDOUT;
-	}
-	memcpy(last, c->error, sizeof(last));
-	snprintf(c->error, sizeof(c->error), "%.200s (tried for %llu ms)", last,
-		 (unsigned long long)(c->connect_timeout_ns / NS_PER_MS));
-	return c->conn_error;
+	if (!c->conn_error)
+		return client__say(c, -ETIMEDOUT, "%.200s: no answer", c->addresses[c->address_at]);
+	return client__say(c, c->conn_error, "%.200s (tried for %llu ms)", c->link_error,
+			   (unsigned long long)(c->connect_timeout_ns / NS_PER_MS));
 }
 
 /* The first session: every address, again and again while an error may pass. */
@@ -425,6 +469,7 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	c->connect_timeout_ns = o.connect_timeout_ns;
 	c->spin_ns_max = o.spin_ns_max;
 	c->pool_bytes = o.pool_bytes;
+	c->pool_wish_bytes = options ? options->pool_bytes : 0;
 	c->lanes_asked = o.lanes;
 	c->want.credits = o.requests_max;
 	c->want.long_bodies = min_u32(o.batches_max, o.requests_max);
@@ -446,9 +491,16 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 int weka_connect(const char *addresses, const struct weka_key *key,
 		 const struct weka_options *options, struct weka_client **out)
 {
-	struct weka_client *c = calloc(1, sizeof(*c));
+	struct weka_client *c;
 	int err = -ENOMEM;
 
+	client__stray_forget(NULL);
+	if (!addresses || !out) {
+		snprintf(connect_error, sizeof(connect_error), "weka_connect: %s is NULL",
+			 out ? "addresses" : "out");
+		return -EINVAL;
+	}
+	c = calloc(1, sizeof(*c));
 	if (c) {
 		c->epoll = -1;
 		c->timer = -1;
@@ -463,7 +515,9 @@ int weka_connect(const char *addresses, const struct weka_key *key,
 		return 0;
 	}
 	snprintf(connect_error, sizeof(connect_error), "%s",
-		 c && c->error[0] ? c->error : strerror(-err));
+		 c && c->error[0]        ? c->error
+		 : c && c->link_error[0] ? c->link_error
+					 : strerror(-err));
 	if (c)
 		client__destroy(c);
 	return err;
@@ -494,22 +548,39 @@ void client__destroy(struct weka_client *c)
 	if (c->alive)
 		munmap((void *)(uintptr_t)c->alive, WEKA_BLOCK);
 	secret_destroy(c->key, sizeof(*c->key));
-	free(c);
+	client__retire(c);
 }
 
 void weka_close(struct weka_client *c)
 {
-	if (!c)
+	const bool is_childs = c && !c->is_closed && client__forked(c);
+
+	if (!c || (!is_childs && client__enter(c)))
 		return;
-	client__opens_leave(c);
+	if (!is_childs)
+		client__opens_leave(c);
 	client__destroy(c);
 }
 
 /* ---- asking about it ------------------------------------------------------------------- */
 
+/* For the line about a call that failed. */
+#define OF(c) ((struct weka_client *)(uintptr_t)(c))
+
 int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 {
-	struct weka_limits l = {
+	struct weka_limits l;
+	const struct client_lane *lane;
+	int err;
+
+	CLIENT_NEED(OF(c), out);
+	CLIENT_REFUSE(OF(c), out->size_bytes < sizeof(out->size_bytes), -EINVAL,
+		      "size_bytes is not set");
+	err = client__enter(c);
+	if (err)
+		return err;
+	lane = c->lanes;
+	l = (struct weka_limits){
 		.size_bytes = out->size_bytes,
 		.requests_max = c->requests_max,
 		.batch_items_max = c->batch_items_max,
@@ -519,12 +590,6 @@ int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 		.lanes_wanted = c->lane_count,
 		.cores = c->place.core_count,
 	};
-	const struct client_lane *lane = c->lanes;
-
-	if (client__forked(c))
-		return -ESTALE;
-	if (out->size_bytes < sizeof(out->size_bytes))
-		return -EINVAL;
 	if (c->at == CLIENT_UP) {
 		while (lane->at != CLIENT_UP)
 			lane++;
@@ -532,19 +597,25 @@ int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 		snprintf(l.address, sizeof(l.address), "%.119s", c->addresses[lane->via]);
 	}
 	memcpy(out, &l, min_u64(out->size_bytes, sizeof(l)));
+	client__leave(c);
 	return 0;
 }
 
 int weka_get_counters(const struct weka_client *c, struct weka_counters *out)
 {
-	struct weka_counters all = c->counters;
+	struct weka_counters all;
+	int err;
 
-	if (client__forked(c))
-		return -ESTALE;
-	if (out->size_bytes < sizeof(out->size_bytes))
-		return -EINVAL;
+	CLIENT_NEED(OF(c), out);
+	CLIENT_REFUSE(OF(c), out->size_bytes < sizeof(out->size_bytes), -EINVAL,
+		      "size_bytes is not set");
+	err = client__enter(c);
+	if (err)
+		return err;
+	all = c->counters;
 	all.size_bytes = out->size_bytes;
 	all.pool_used_bytes = (uint64_t)c->pool.used_units * WEKA_BLOCK;
 	memcpy(out, &all, min_u64(out->size_bytes, sizeof(all)));
+	client__leave(c);
 	return 0;
 }

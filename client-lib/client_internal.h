@@ -27,6 +27,9 @@
 #include "client-lib/weka_client.h"
 #include "fabric/fab.h"
 
+#include <stdatomic.h>
+#include <sys/types.h>
+
 #define CLIENT_REPLAYS_MAX 3u /* faults that may break what one request went by */
 #define CLIENT_ADDRESSES   8u
 #define CLIENT_LANES_MAX   FAB_LANES_MAX
@@ -85,8 +88,12 @@ struct client_lease {
 
 must_check int client__leases_create(struct weka_client *c, uint32_t leases_max);
 void client__lease_put(struct client_lease *lease);
-/* The pool has new memory at `fresh`: take along what is in leases, forget who could write. */
-void client__leases_move(struct weka_client *c, char *fresh);
+/* Copies the bytes of leases to the pool's new memory at `fresh`. */
+void client__leases_copy(const struct weka_client *c, char *fresh);
+/* The pool has new memory, so nobody writes into a window any more that was lost. */
+void client__leases_found(struct weka_client *c);
+/* weka_lease() and weka_release(), inside. */
+must_check int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out);
 
 /* client_poison.c: what is given back is filled, and looked at when it is taken; for tests. */
 must_check int client__poison_begin(struct weka_client *c);
@@ -175,9 +182,22 @@ struct client_open {
 	bool lost;      /* it was gone when it was asked for again */
 };
 
+/* A thread that uses the library: client_enter.c. */
+struct client_seat {
+	_Atomic(const struct weka_client *) in; /* the client whose call runs, or NULL */
+	struct client_seat *next;
+	_Atomic pid_t thread;
+	pid_t process;
+};
+
 struct weka_client {
+	/* The thread that entered last; its lowest bit: another one is taking over. */
+	_Atomic(struct client_seat *) owner;
 	/* A page that fork() gives to the child as zeros. */
 	const char *alive;
+	uint32_t nested; /* waiting calls under way, one within the other */
+	bool in_leaf;    /* ... and one of the calls that they are made of */
+	bool is_closed;
 
 	struct client_lane lanes[CLIENT_LANES_MAX];
 	uint32_t lane_count; /* that this session is to have */
@@ -260,6 +280,7 @@ struct weka_client {
 	uint64_t changes;      /* that were numbered */
 	uint8_t id[FAB_CLIENT_ID_BYTES];
 	uint64_t pool_bytes;
+	uint64_t pool_wish_bytes; /* what the caller asked for; 0: nothing */
 	uint64_t reconnect_ns;
 	uint64_t connect_timeout_ns;
 
@@ -270,8 +291,22 @@ struct weka_client {
 	uint64_t wait_ns; /* how long answers lately took */
 	uint64_t arm_ns;  /* what arming and disarming costs */
 
-	char error[256];
+	char error[512];      /* of the call that failed last */
+	char link_error[256]; /* why there is no connection, or one less */
 };
+
+/* The lease that the caller means, or NULL: it is none of this client's. */
+static inline struct client_lease *client__lease_of(const struct weka_client *c,
+						    const struct weka_lease *pub)
+{
+	const uintptr_t at = (uintptr_t)pub - (uintptr_t)c->leases;
+
+	static_assert(offsetof(struct client_lease, pub) == 0, "the same address");
+	if (unlikely(!pub || at >= c->leases_max * sizeof(struct client_lease) ||
+		     at % sizeof(struct client_lease) != 0))
+		return NULL;
+	return (struct client_lease *)(uintptr_t)pub;
+}
 
 /* `delay_ns` from now, or never. */
 static inline uint64_t client__after(uint64_t now_ns, uint64_t delay_ns)
@@ -286,22 +321,110 @@ static inline bool client__forked(const struct weka_client *c)
 	return !*c->alive;
 }
 
+/* ---- in and out: client_enter.c ------------------------------------------------------------ */
+
+/* Without a call of the thread library's, also in a shared library. */
+#define CLIENT_TLS __attribute__((tls_model("initial-exec")))
+extern _Thread_local struct client_seat *client__seat CLIENT_TLS;
+
+wk_cold int client__enter_slow(const struct weka_client *c);
+
+/*
+ * Enters the client, for this thread alone, until client__leave().
+ *
+ * Errors:  -EINVAL (NULL), -ESTALE (closed, forked), -EBUSY (another thread is inside, or this one
+ *          is: a signal handler); with a line.
+ */
+static inline must_check int client__enter(const struct weka_client *c)
+{
+	struct client_seat *seat = client__seat;
+
+	if (unlikely(!c || !seat) ||
+	    unlikely(atomic_load_explicit(&c->owner, memory_order_relaxed) != seat) ||
+	    unlikely(atomic_load_explicit(&seat->in, memory_order_relaxed) != NULL) ||
+	    unlikely(client__forked(c)))
+		return client__enter_slow(c);
+	atomic_store_explicit(&seat->in, c, memory_order_relaxed); /* E1 */
+	__asm__ volatile("" ::: "memory"); /* the compiler keeps the order */
+	if (likely(atomic_load_explicit(&c->owner, memory_order_relaxed) == seat)) /* E2 */
+		return 0;
+	atomic_store_explicit(&seat->in, NULL, memory_order_relaxed);
+	return client__enter_slow(c);
+}
+
+static inline void client__leave(const struct weka_client *c)
+{
+	struct weka_client *of = (struct weka_client *)(uintptr_t)c;
+
+	if (unlikely(c->nested > 0))
+		of->in_leaf = false;
+	else
+		atomic_store_explicit(&client__seat->in, NULL, memory_order_release); /* E3 */
+}
+
+/* Enters for a call that is made of others, until client__finish(). */
+must_check int client__begin(struct weka_client *c);
+void client__finish(struct weka_client *c);
+
+/* Writes the line about a call that failed with `err`, and returns that.  Inside. */
+wk_cold int client__say(struct weka_client *c, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same, from outside, about an argument of a function. */
+wk_cold int client__refuse(struct weka_client *c, int err, const char *function, const char *text);
+/* ... where there is no client. */
+wk_cold int client__stray_fail(int err, const char *text);
+/* The line of this thread's last call that could not enter, or NULL. */
+const char *client__stray(const struct weka_client *c);
+void client__stray_forget(const struct weka_client *c);
+/* Its memory is kept for a while, so that later calls see that it was closed. */
+void client__retire(struct weka_client *c);
+
+/* A pointer that a public function must be given. */
+#define CLIENT_NEED(c, pointer)                                                                    \
+	do {                                                                                       \
+		if (unlikely(!(pointer)))                                                          \
+			return client__refuse(c, -EINVAL, __func__, #pointer " is NULL");          \
+	} while (0)
+/* What an argument must never be. */
+#define CLIENT_REFUSE(c, when, err, text)                                                          \
+	do {                                                                                       \
+		if (unlikely(when))                                                                \
+			return client__refuse(c, err, __func__, text);                             \
+	} while (0)
+
 /**
  * client__take - a free slot for `req`, with `window` (or NULL) checked and lent
  *
- * Errors:  as all weka_submit_*() say.
+ * Enters the client; client__send() or client__drop() leaves it.
+ *
+ * Errors:  as all weka_submit_*() say, with a line; then it has not entered.
  */
 must_check int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
 			    const struct weka_window *window, struct client_slot **out);
 
-/* Room for `count` items at slot->batch.  Errors: -EAGAIN, -EMSGSIZE. */
+/* Room for `count` items at slot->batch.  Errors: -EAGAIN, -EMSGSIZE, with a line. */
 must_check int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count);
 
 /* The slot was filled: off it goes.  Errors: what the fabric refuses; the slot is gone then. */
 must_check int client__send(struct weka_client *c, struct client_slot *slot);
 
-/* The slot could not be filled: back, and `err` for the caller. */
-must_check int client__drop(struct weka_client *c, struct client_slot *slot, int err);
+/* The slot could not be filled, for `what` (NULL: that was said).  Returns `err`. */
+must_check wk_cold int client__drop(struct weka_client *c, struct client_slot *slot, int err,
+				    const char *what);
+/* ... for a name, or that of item `i` of a batch. */
+must_check wk_cold int client__drop_name(struct weka_client *c, struct client_slot *slot, int err,
+					 const struct weka_ref *ref);
+must_check wk_cold int client__drop_item(struct weka_client *c, struct client_slot *slot, int err,
+					 uint32_t i, const struct weka_ref *ref);
+
+/* The same three for the library's own request, inside. */
+must_check int client__own_take(struct weka_client *c, enum fab_type type,
+				struct client_slot **out);
+must_check int client__own_put(struct weka_client *c, struct client_slot *slot);
+
+/* The slot that has `req` in flight, or NULL. */
+struct client_slot *client__slot_of(const struct weka_client *c, struct weka_req *req);
+void client__flush(struct weka_client *c);
 
 /* One turn: send, take in, time out, connect. */
 void client__progress(struct weka_client *c);
@@ -330,6 +453,11 @@ must_check int client__totals_answer(struct client_slot *slot);
 /* A weka_ref as the fabric has it.  Errors: -EINVAL, -ENAMETOOLONG. */
 must_check int client__name(const struct weka_ref *ref, struct fab_name *out);
 void client__attr(const struct fab_attr *from, struct weka_attr *to);
+/* -EINVAL: not how something can begin. */
+must_check int client__create_check(const struct weka_create *create);
+#define CLIENT_CREATE_BAD                                                                          \
+	"struct weka_create: mode is more than permission bits, or flags or a reserved field is "  \
+	"unknown"
 
 /* Its memory is the appliance's too: it may write there as long as it likes. */
 static inline bool client__is_shared(const struct weka_client *c)
@@ -425,7 +553,8 @@ void client__sleep_destroy(struct weka_client *c);
 void client__disarm(struct weka_client *c);
 /* Before its connection is closed: the number of its descriptor may soon be another's. */
 void client__unwatch(struct weka_client *c, struct client_lane *lane);
-/* Asleep until something may have happened, or until_ns: 0, -ETIMEDOUT, -EINTR. */
+/* Asleep until something may have happened, or until_ns: 0, -ETIMEDOUT, -EINTR; or, a millisecond
+ * later, why it could not sleep. */
 must_check int client__sleep(struct weka_client *c, uint64_t until_ns);
 /* The next turn looks at the clock, and at every deadline. */
 static inline void client__hurry(struct weka_client *c)
@@ -443,6 +572,22 @@ must_check int client__wait(struct weka_client *c, struct weka_req *req, uint64_
 must_check int client__run(struct weka_client *c, struct weka_req *req, int err, const char *what,
 			   const char *name);
 wk_cold int client__fail(struct weka_client *c, int err, const char *what, const char *name);
+/* ... of which the line is there: what and name come before it. */
+wk_cold int client__fail_said(struct weka_client *c, int err, const char *what, const char *name);
+/* Waits until a request of a waiting call has ended. */
+void client__await(struct weka_client *c, struct weka_req *req);
+
+/* Submits one request and waits for it, as one call. */
+#define CLIENT_CALL(c, req, submit, what, name)                                                    \
+	({                                                                                         \
+		int call_err_ = client__begin(c);                                                  \
+                                                                                                   \
+		if (!call_err_) {                                                                  \
+			call_err_ = client__run(c, req, submit, what, name);                       \
+			client__finish(c);                                                         \
+		}                                                                                  \
+		call_err_;                                                                         \
+	})
 
 /* A lease of `want_bytes`, or of as much as can be had, but at least `least_bytes`. */
 must_check int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t least_bytes,
@@ -462,6 +607,7 @@ struct client_bulk {
 	bool is_sparse;       /* holes are skipped; cleared when they cannot be found       */
 	uint64_t data_end;    /* sparse: where the data that is being moved ends             */
 	uint64_t done_bytes;  /* out: moved; reading, up to the end of the file     */
+	bool is_said;         /* out: the error that ended it has a line            */
 };
 must_check int client__bulk(struct weka_client *c, struct client_bulk *b);
 /* Moves *next to the next data of a sparse source and sets data_end: client_sparse.c. */

@@ -52,23 +52,62 @@ static void slot_free(struct weka_client *c, struct client_slot *slot)
 		list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
 }
 
-static int window_check(const struct weka_client *c, const struct weka_window *w)
+/* A window that window_check() refused: why. */
+static wk_cold int window_bad(struct weka_client *c, const struct weka_window *w)
 {
-	const struct client_lease *lease;
+	const struct client_lease *lease = client__lease_of(c, w->lease);
 
-	if (!w->lease)
-		return -EINVAL;
-	lease = container_of(w->lease, const struct client_lease, pub);
-	if (lease->client != c || lease->released)
-		return -EINVAL;
+	if (!lease)
+		return client__say(c, -EINVAL, "the window's lease is not one of this client");
+	if (!lease->client || lease->released)
+		return client__say(c, -ESTALE, "the window's lease was released");
 	if (w->size_bytes == 0 || (w->offset_bytes | w->size_bytes) % WEKA_BLOCK)
-		return -EINVAL;
+		return client__say(c, -EINVAL,
+				   "a window of %llu bytes at %llu: both must be multiples of 4096",
+				   (unsigned long long)w->size_bytes,
+				   (unsigned long long)w->offset_bytes);
 	if (w->size_bytes > c->window_max_bytes)
-		return -EMSGSIZE;
-	if (w->offset_bytes > w->lease->size_bytes ||
-	    w->size_bytes > w->lease->size_bytes - w->offset_bytes)
-		return -EINVAL;
-	return lease->orphans ? -EBUSY : 0;
+		return client__say(c, -EMSGSIZE,
+				   "a window of %llu bytes: the appliance takes at most %u",
+				   (unsigned long long)w->size_bytes, c->window_max_bytes);
+	if (lease->orphans == 0)
+		return client__say(
+			c, -EINVAL, "a window of %llu bytes at %llu: its lease has %llu bytes",
+			(unsigned long long)w->size_bytes, (unsigned long long)w->offset_bytes,
+			(unsigned long long)lease->pub.size_bytes);
+	return client__say(c, -EBUSY,
+			   "the window's lease still has a request that ended before the appliance "
+			   "let go of it: take another lease");
+}
+
+static bool window_good(const struct weka_client *c, const struct weka_window *w)
+{
+	const struct client_lease *lease = client__lease_of(c, w->lease);
+
+	return lease && lease->client && !lease->released && w->size_bytes > 0 &&
+	       (w->offset_bytes | w->size_bytes) % WEKA_BLOCK == 0 &&
+	       w->size_bytes <= c->window_max_bytes && w->offset_bytes <= lease->pub.size_bytes &&
+	       w->size_bytes <= lease->pub.size_bytes - w->offset_bytes && lease->orphans == 0;
+}
+
+/* A request that is not ready to be submitted: why. */
+static wk_cold int req_bad(struct weka_client *c, struct weka_req *req)
+{
+	const struct client_req *priv;
+
+	if (!req)
+		return client__say(c, -EINVAL, "the request is NULL");
+	priv = client__req(req);
+	if (priv->state == CLIENT_REQ_DONE)
+		return client__say(c, -EBUSY,
+				   "the request has ended and was not reaped: weka_reap() first");
+	if (priv->state == CLIENT_REQ_OUT && client__slot_of(c, req))
+		return client__say(c, -EBUSY, "the request is in flight: weka_reap() first");
+	if (priv->state == CLIENT_REQ_OUT)
+		return client__say(
+			c, -EBUSY,
+			"the request is in flight with another client, or was not zeroed");
+	return client__say(c, -EINVAL, "the request was not zeroed before its first use");
 }
 
 static uint32_t deadline_us(uint64_t timeout_ns)
@@ -78,29 +117,34 @@ static uint32_t deadline_us(uint64_t timeout_ns)
 	return (uint32_t)min_u64(div_up(timeout_ns, NS_PER_US), UINT32_MAX);
 }
 
-int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
-		 const struct weka_window *window, struct client_slot **out)
+/* Without an appliance: a program that only submits, or calls one at a time, connects here. */
+static wk_cold int revive(struct weka_client *c)
 {
-	struct client_req *priv = client__req(req);
-	struct client_slot *slot;
-	int err = window ? window_check(c, window) : 0;
+	client__progress(c);
+	if (!c->dead)
+		return 0;
+	return client__say(c, c->dead, "no connection: %.200s", c->link_error);
+}
 
-	if (unlikely(client__forked(c)))
-		return -ESTALE;
-	if (unlikely(err))
-		return err;
-	if (unlikely(c->dead)) {
-		client__progress(c); /* who only submits, or calls one at a time, connects here */
-		if (c->dead)
-			return c->dead;
-	}
-	if (unlikely(list_empty(&c->free)) && !client__is_own(c, req))
-		return -EAGAIN;
-	ASSERT(priv->state != CLIENT_REQ_OUT); /* submitted twice */
+static int check(struct weka_client *c, struct weka_req *req, const struct weka_window *window)
+{
+	if (unlikely(!req || client__req(req)->state != CLIENT_REQ_IDLE ||
+		     (req->reserved[0] | req->reserved[1])))
+		return req_bad(c, req);
+	if (window && unlikely(!window_good(c, window)))
+		return window_bad(c, window);
+	if (unlikely(c->dead) && revive(c))
+		return c->dead;
+	if (unlikely(list_empty(&c->free)))
+		return client__say(c, -EAGAIN,
+				   "%u requests are in flight (requests_max): reap some",
+				   c->requests_max);
+	return 0;
+}
 
-	slot = client__is_own(c, req)
-		       ? &c->slots[c->requests_max]
-		       : list_entry(list_pop_front(&c->free), struct client_slot, node);
+static void slot_begin(struct client_slot *slot, struct weka_req *req, enum fab_type type,
+		       const struct weka_window *window)
+{
 	ASSERT(slot->state == CLIENT_FREE && !slot->lease);
 	slot->call.type = type;
 	slot->call.region = NULL;
@@ -121,30 +165,63 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 	slot->asked_again = 0;
 	slot->opens = false;
 	slot->again_ns = 0;
-	*out = slot;
+}
+
+int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
+		 const struct weka_window *window, struct client_slot **out)
+{
+	int err = client__enter(c);
+
+	if (unlikely(err))
+		return err;
+	err = check(c, req, window);
+	if (unlikely(err)) {
+		client__leave(c);
+		return err;
+	}
+	*out = list_entry(list_pop_front(&c->free), struct client_slot, node);
+	slot_begin(*out, req, type, window);
+	return 0;
+}
+
+int client__own_take(struct weka_client *c, enum fab_type type, struct client_slot **out)
+{
+	if (c->dead || client__req(&c->own)->state == CLIENT_REQ_OUT)
+		return -EAGAIN;
+	*out = &c->slots[c->requests_max];
+	slot_begin(*out, &c->own, type, NULL);
 	return 0;
 }
 
 int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count)
 {
-	if (count == 0)
-		return -EINVAL;
-	if (count > c->batch_items_max)
-		return -EMSGSIZE;
 	if (count == 1)
 		return 0;
+	if (count == 0)
+		return client__say(c, -EINVAL, "a batch of no items");
+	if (count > c->batch_items_max)
+		return client__say(c, -EMSGSIZE, "a batch of %u items: at most %u are taken", count,
+				   c->batch_items_max);
 	if (!c->batches_free)
-		return -EAGAIN;
+		return client__say(c, -EAGAIN,
+				   "batches_max requests with many items are in flight: reap some");
 	slot->batch = c->batches_free;
 	c->batches_free = slot->batch->next_free;
 	return 0;
 }
 
-int client__drop(struct weka_client *c, struct client_slot *slot, int err)
+static void slot_drop(struct weka_client *c, struct client_slot *slot)
 {
-	ASSERT(err < 0);
 	slot->req = NULL;
 	slot_free(c, slot);
+}
+
+int client__drop(struct weka_client *c, struct client_slot *slot, int err, const char *what)
+{
+	slot_drop(c, slot);
+	if (what)
+		(void)client__say(c, err, "%s: %s", what, strerror(-err));
+	client__leave(c);
 	return err;
 }
 
@@ -244,7 +321,8 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 	return 0;
 }
 
-int client__send(struct weka_client *c, struct client_slot *slot)
+/* On its way, or waiting for that.  Errors: the slot is the caller's still. */
+static int slot_send(struct weka_client *c, struct client_slot *slot)
 {
 	struct weka_req *req = slot->req;
 	struct client_req *priv = client__req(req);
@@ -257,8 +335,8 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 		err = slot_submit(c, slot);
 	else
 		slot->state = CLIENT_PENDING;
-	if (err)
-		return client__drop(c, slot, err);
+	if (unlikely(err))
+		return err;
 	if (slot->state == CLIENT_PENDING)
 		list_push_back(&c->pending, &slot->node);
 	c->deadline_ns[slot->index] = timeout_ns == WEKA_FOREVER ? UINT64_MAX : 0;
@@ -266,11 +344,28 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 	priv->slot = slot->index;
 	priv->is_sync = false;
 	priv->next = NULL;
-	if (unlikely(client__is_own(c, req)))
-		return 0;
+	return 0;
+}
+
+int client__send(struct weka_client *c, struct client_slot *slot)
+{
+	int err = slot_send(c, slot);
+
+	if (unlikely(err))
+		return client__drop(c, slot, err, "the request");
 	c->out_count++;
 	c->counters.submitted++;
+	client__leave(c);
 	return 0;
+}
+
+int client__own_put(struct weka_client *c, struct client_slot *slot)
+{
+	int err = slot_send(c, slot);
+
+	if (err)
+		slot_drop(c, slot);
+	return err;
 }
 
 /* ---- ends -------------------------------------------------------------------------- */
@@ -624,9 +719,12 @@ void client__progress(struct weka_client *c)
 int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 {
 	uint32_t count;
+	int err;
 
-	if (unlikely(client__forked(c)))
-		return -ESTALE;
+	CLIENT_REFUSE(c, !done && done_max > 0, -EINVAL, "done is NULL");
+	err = client__enter(c);
+	if (unlikely(err))
+		return err;
 	client__progress(c);
 	for (count = 0; count < done_max && c->done_first; count++) {
 		struct weka_req *req = c->done_first;
@@ -639,26 +737,61 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 		priv->state = CLIENT_REQ_IDLE;
 		done[count] = req;
 	}
+	client__leave(c);
 	return (int)count;
 }
 
-void weka_flush(struct weka_client *c)
+void client__flush(struct weka_client *c)
 {
-	uint32_t i;
-
-	if (client__forked(c))
-		return;
-	for (i = 0; i < c->lane_count; i++)
+	for (uint32_t i = 0; i < c->lane_count; i++)
 		if (c->lanes[i].at == CLIENT_UP)
 			fab_flush(c->lanes[i].conn);
 }
 
-void weka_cancel(struct weka_client *c, struct weka_req *req)
+int weka_flush(struct weka_client *c)
 {
-	struct client_req *priv = client__req(req);
+	int err = client__enter(c);
 
-	if (client__forked(c) || priv->state != CLIENT_REQ_OUT)
-		return;
-	ASSERT(priv->slot < c->requests_max && c->slots[priv->slot].req == req);
-	slot_orphan(c, &c->slots[priv->slot], -ECANCELED);
+	if (unlikely(err))
+		return err;
+	client__flush(c);
+	client__leave(c);
+	return 0;
+}
+
+struct client_slot *client__slot_of(const struct weka_client *c, struct weka_req *req)
+{
+	const struct client_req *priv = client__req(req);
+
+	return priv->state == CLIENT_REQ_OUT && priv->slot < c->requests_max &&
+			       c->slots[priv->slot].req == req
+		       ? &c->slots[priv->slot]
+		       : NULL;
+}
+
+static int cancel(struct weka_client *c, struct weka_req *req)
+{
+	struct client_slot *slot = client__slot_of(c, req);
+
+	if (slot) {
+		slot_orphan(c, slot, -ECANCELED);
+		return 0;
+	}
+	if (client__req(req)->state == CLIENT_REQ_DONE)
+		return 0; /* too late: its result came first */
+	return client__say(c, -EINVAL,
+			   "weka_cancel: the request is not in flight with this client");
+}
+
+int weka_cancel(struct weka_client *c, struct weka_req *req)
+{
+	int err;
+
+	CLIENT_NEED(c, req);
+	err = client__enter(c);
+	if (unlikely(err))
+		return err;
+	err = cancel(c, req);
+	client__leave(c);
+	return err;
 }

@@ -87,6 +87,10 @@ int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 		memcpy(out->id, FAB_KEY_ANONYMOUS, sizeof(FAB_KEY_ANONYMOUS));
 		return 0;
 	}
+	if (key->reserved[0] | key->reserved[1] | key->reserved[2]) {
+		snprintf(why, WHY_MAX, "key: a field that this version does not know is not 0");
+		return -EINVAL;
+	}
 	if (!key->secret == !key->file || strlen(id) > FAB_KEY_ID_MAX) {
 		snprintf(why, WHY_MAX,
 			 "a key has an id of at most %u bytes, and a secret or a file",

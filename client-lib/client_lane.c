@@ -133,7 +133,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 	uint64_t busy_ms =
 		lane->conn ? min_u32(fab_conn_retry_ms(lane->conn), CLIENT_HOLD_MAX_MS) : 0;
 
-	snprintf(c->error, sizeof(c->error), "%.120s: a further connection: %.100s",
+	snprintf(c->link_error, sizeof(c->link_error), "%.120s: a further connection: %.100s",
 		 c->addresses[lane->via],
 		 lane->conn && *fab_conn_error(lane->conn) ? fab_conn_error(lane->conn)
 							   : strerror(-err));
@@ -263,8 +263,8 @@ void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t
 	uint32_t i;
 
 	ASSERT(lane->at == CLIENT_UP && lane->load == 0 && c->lanes_up > 0);
-	snprintf(c->error, sizeof(c->error), "%.120s: the %s broke", c->addresses[lane->via],
-		 c->lanes_up > 1 ? "connection" : "session");
+	snprintf(c->link_error, sizeof(c->link_error), "%.120s: the %s broke",
+		 c->addresses[lane->via], c->lanes_up > 1 ? "connection" : "session");
 	c->lanes_up--;
 	if (c->memory_ours) {
 		lane_close(c, lane); /* (2) */

@@ -37,10 +37,12 @@ static int page_fetch(struct weka_dir *d)
 	d->count = req.count;
 	d->at = 0;
 	d->at_end = req.length_bytes == 0;
-	return d->count == 0 && !d->at_end ? -EPROTO : 0; /* it would never end */
+	if (d->count == 0 && !d->at_end) /* it would never end */
+		return client__fail(c, -EPROTO, "list", d->path[0] ? d->path : "a handle");
+	return 0;
 }
 
-int weka_list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir **out)
+static int list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir **out)
 {
 	struct fab_name name;
 	struct weka_dir *d;
@@ -58,7 +60,9 @@ int weka_list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir
 	d->ref.name_bytes = name.name_bytes;
 	d->entries = calloc(PAGE_ENTRIES, sizeof(*d->entries));
 	err = d->entries ? client__lease_some(c, PAGE_BYTES, PAGE_LEAST, &d->lease) : -ENOMEM;
-	if (err)
+	if (err && d->entries)
+		err = client__fail_said(c, err, "list", d->path);
+	else if (err)
 		err = client__fail(c, err, "list", d->path);
 	else
 		err = page_fetch(d);
@@ -70,12 +74,24 @@ int weka_list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir
 	return 0;
 }
 
-int weka_list_next(struct weka_dir *d, struct weka_entry *entry)
+int weka_list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir **out)
 {
 	int err;
 
-	if (client__forked(d->client))
-		return -ESTALE;
+	CLIENT_NEED(c, dir);
+	CLIENT_NEED(c, out);
+	err = client__begin(c);
+	if (err)
+		return err;
+	err = list(c, dir, out);
+	client__finish(c);
+	return err;
+}
+
+static int list_next(struct weka_dir *d, struct weka_entry *entry)
+{
+	int err;
+
 	if (d->at == d->count) {
 		if (d->at_end)
 			return 0;
@@ -88,6 +104,21 @@ int weka_list_next(struct weka_dir *d, struct weka_entry *entry)
 	d->name[entry->name_bytes] = 0;
 	entry->name = d->name;
 	return 1;
+}
+
+int weka_list_next(struct weka_dir *d, struct weka_entry *entry)
+{
+	int err;
+
+	if (!d)
+		return client__stray_fail(-EINVAL, "weka_list_next: the listing is NULL");
+	CLIENT_NEED(d->client, entry);
+	err = client__begin(d->client);
+	if (err)
+		return err;
+	err = list_next(d, entry);
+	client__finish(d->client);
+	return err;
 }
 
 void weka_list_end(struct weka_dir *d)

@@ -196,23 +196,25 @@ int client__leases_create(struct weka_client *c, uint32_t leases_max)
 	return 0;
 }
 
-int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
+int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
 {
 	struct client_lease *lease = c->leases_free;
-	uint64_t units = div_up(size_bytes, WEKA_BLOCK);
-	int err;
+	uint64_t units = size_bytes / WEKA_BLOCK + (size_bytes % WEKA_BLOCK != 0);
 
-	if (client__forked(c))
-		return -ESTALE;
 	if (units == 0)
-		return -EINVAL;
+		return client__say(c, -EINVAL, "a lease of no bytes");
 	if (units > c->pool.units)
-		return -EMSGSIZE;
+		return client__say(c, -EMSGSIZE, "a lease of %llu bytes: the pool has %llu",
+				   (unsigned long long)size_bytes,
+				   (unsigned long long)c->pool.units * WEKA_BLOCK);
 	if (!lease)
-		return -EAGAIN;
-	err = client__pool_take(&c->pool, (uint32_t)units, &lease->unit);
-	if (err)
-		return err;
+		return client__say(c, -EAGAIN, "%u leases are out (leases_max): release some",
+				   c->leases_max);
+	if (client__pool_take(&c->pool, (uint32_t)units, &lease->unit))
+		return client__say(
+			c, -EAGAIN,
+			"no piece of %llu bytes is free in the pool: release some leases",
+			(unsigned long long)size_bytes);
 
 	client__poison_taken(c, lease->unit, (uint32_t)units);
 	c->leases_free = lease->next_free;
@@ -229,6 +231,19 @@ int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **o
 	return 0;
 }
 
+int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
+{
+	int err;
+
+	CLIENT_NEED(c, out);
+	err = client__enter(c);
+	if (unlikely(err))
+		return err;
+	err = client__lease(c, size_bytes, out);
+	client__leave(c);
+	return err;
+}
+
 /* Free it, if nothing stands against that (3). */
 void client__lease_put(struct client_lease *lease)
 {
@@ -243,30 +258,52 @@ void client__lease_put(struct client_lease *lease)
 	c->leases_free = lease;
 }
 
-void weka_release(struct weka_client *c, struct weka_lease *pub)
+static int release(struct weka_client *c, struct weka_lease *pub)
 {
-	struct client_lease *lease = container_of(pub, struct client_lease, pub);
+	struct client_lease *lease = client__lease_of(c, pub);
 
-	if (!pub || client__forked(c))
-		return;
-	ASSERT(lease->client == c && !lease->released); /* released twice, or another client's */
+	if (unlikely(!lease))
+		return client__say(c, -EINVAL, "weka_release: not a lease of this client");
+	if (unlikely(!lease->client || lease->released))
+		return client__say(c, -ESTALE, "weka_release: the lease was released before");
 	lease->released = true;
 	client__lease_put(lease);
+	return 0;
 }
 
-void client__leases_move(struct weka_client *c, char *fresh)
+int weka_release(struct weka_client *c, struct weka_lease *pub)
 {
-	uint32_t i;
+	int err;
 
-	for (i = 0; i < c->leases_max; i++) {
-		struct client_lease *lease = &c->leases[i];
+	if (!pub)
+		return 0;
+	err = client__enter(c);
+	if (unlikely(err))
+		return err;
+	err = release(c, pub);
+	client__leave(c);
+	return err;
+}
+
+void client__leases_copy(const struct weka_client *c, char *fresh)
+{
+	for (uint32_t i = 0; i < c->leases_max; i++) {
+		const struct client_lease *lease = &c->leases[i];
 		uint64_t at = (uint64_t)lease->unit * WEKA_BLOCK;
+
+		if (lease->client && !lease->released)
+			memcpy(fresh + at, c->memory + at, (uint64_t)lease->units * WEKA_BLOCK);
+	}
+}
+
+void client__leases_found(struct weka_client *c)
+{
+	for (uint32_t i = 0; i < c->leases_max; i++) {
+		struct client_lease *lease = &c->leases[i];
 
 		if (!lease->client)
 			continue;
 		lease->lost = false;
-		if (!lease->released)
-			memcpy(fresh + at, c->memory + at, (uint64_t)lease->units * WEKA_BLOCK);
 		client__lease_put(lease);
 	}
 }

@@ -23,8 +23,11 @@ struct weka_ref weka_ref_path(const char *path)
 	return (struct weka_ref){ .by = WEKA_BY_PATH, .name = path };
 }
 
+/* Without a handle: a reference that every call refuses. */
 struct weka_ref weka_ref_handle(const struct weka_handle *handle)
 {
+	if (!handle)
+		return (struct weka_ref){ 0 };
 	return (struct weka_ref){ .by = WEKA_BY_HANDLE, .handle = *handle };
 }
 
@@ -35,6 +38,8 @@ struct weka_ref weka_ref_in(uint64_t dir, const char *name)
 
 struct weka_ref weka_ref_at(const struct weka_handle *dir, const char *name)
 {
+	if (!dir)
+		return (struct weka_ref){ 0 };
 	return (struct weka_ref){ .by = WEKA_BY_DIRHANDLE, .handle = *dir, .name = name };
 }
 
@@ -42,7 +47,8 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 {
 	size_t bytes = 0;
 
-	if (ref->by < WEKA_BY_PATH || ref->by > WEKA_BY_DIRHANDLE || (ref->flags & ~WEKA_NOFOLLOW))
+	if (ref->by < WEKA_BY_PATH || ref->by > WEKA_BY_DIRHANDLE ||
+	    (ref->flags & ~WEKA_NOFOLLOW) || ref->reserved0)
 		return -EINVAL;
 	if (ref->by != WEKA_BY_HANDLE) {
 		if (!ref->name)
@@ -60,6 +66,49 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 	out->dir = ref->dir;
 	memcpy(out->handle.bytes, ref->handle.bytes, sizeof(out->handle.bytes));
 	return 0;
+}
+
+/* What client__name() found wrong with it. */
+static const char *name_why(const struct weka_ref *ref, int err)
+{
+	if (err == -ENAMETOOLONG)
+		return "the name is longer than WEKA_PATH_MAX";
+	if (err == -ENOENT)
+		return "the name is empty";
+	if (ref->by < WEKA_BY_PATH || ref->by > WEKA_BY_DIRHANDLE)
+		return "the reference is of no kind (enum weka_by)";
+	if (ref->by != WEKA_BY_HANDLE && !ref->name)
+		return "the name is NULL";
+	if (ref->flags & ~WEKA_NOFOLLOW)
+		return "the reference has unknown flags";
+	return ref->reserved0 ? "a reserved field is not 0" : strerror(-err);
+}
+
+int client__drop_name(struct weka_client *c, struct client_slot *slot, int err,
+		      const struct weka_ref *ref)
+{
+	(void)client__say(c, err, "%s", name_why(ref, err));
+	return client__drop(c, slot, err, NULL);
+}
+
+int client__drop_item(struct weka_client *c, struct client_slot *slot, int err, uint32_t i,
+		      const struct weka_ref *ref)
+{
+	(void)client__say(c, err, "item %u: %s", i, name_why(ref, err));
+	return client__drop(c, slot, err, NULL);
+}
+
+/* Fields that a later version may use. */
+static int reserved_check(uint32_t reserved0, const uint64_t reserved[2])
+{
+	return reserved0 || reserved[0] || reserved[1] ? -EINVAL : 0;
+}
+
+int client__create_check(const struct weka_create *create)
+{
+	if (create->mode & ~07777u || create->flags & ~(WEKA_EXCL | WEKA_MTIME_GIVEN))
+		return -EINVAL;
+	return create->reserved[0] | create->reserved[1] ? -EINVAL : 0;
 }
 
 void client__attr(const struct fab_attr *from, struct weka_attr *to)
@@ -89,18 +138,25 @@ int weka_submit_open(struct weka_client *c, struct weka_req *req, const struct w
 	struct client_slot *slot;
 	int err;
 
-	if (flags & ~(WEKA_CREATE | WEKA_EXCL | WEKA_TRUNC | WEKA_DIRECTORY | WEKA_HOLD))
-		return -EINVAL;
-	if ((flags & WEKA_CREATE) && (!create || (create->mode & ~07777u)))
-		return -EINVAL;
+	CLIENT_NEED(c, ref);
+	CLIENT_REFUSE(c,
+		      flags & ~(WEKA_CREATE | WEKA_EXCL | WEKA_TRUNC | WEKA_DIRECTORY | WEKA_HOLD),
+		      -EINVAL, "unknown flags");
+	CLIENT_REFUSE(c, (flags & WEKA_CREATE) && !create, -EINVAL,
+		      "WEKA_CREATE without a struct weka_create");
+	CLIENT_REFUSE(c, (flags & WEKA_CREATE) && client__create_check(create), -EINVAL,
+		      CLIENT_CREATE_BAD);
+	CLIENT_REFUSE(c, (flags & WEKA_HOLD) && !attr, -EINVAL,
+		      "WEKA_HOLD without attr, which brings the handle to close");
 	err = client__take(c, req, FAB_OPEN, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.open.name);
-	if (!err && flags & WEKA_HOLD)
-		err = client__open_begin(c, slot);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
+	err = flags & WEKA_HOLD ? client__open_begin(c, slot) : 0;
+	if (err)
+		return client__drop(c, slot, err, "opens_max files are open");
 	slot->out.attr = attr;
 	slot->call.args.open.flags = (flags & ~WEKA_HOLD) | (flags & WEKA_HOLD ? FAB_OPEN_HOLD : 0);
 	slot->call.args.open.mode = create ? create->mode : 0;
@@ -126,18 +182,24 @@ int weka_submit_stat(struct weka_client *c, struct weka_req *req, struct weka_st
 	struct fab_name *names;
 	struct client_slot *slot;
 	uint32_t i;
-	int err = client__take(c, req, FAB_STAT, window, &slot);
+	int err;
 
+	CLIENT_NEED(c, items);
+	err = client__take(c, req, FAB_STAT, window, &slot);
 	if (err)
 		return err;
 	err = client__take_batch(c, slot, count);
-	if (!err && (uint64_t)count * FAB_STAT_BYTES > room)
-		err = -EMSGSIZE;
-	names = &slot->batch->name;
-	for (i = 0; i < count && !err; i++)
-		err = client__name(&items[i].ref, &names[i]);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop(c, slot, err, NULL);
+	if ((uint64_t)count * FAB_STAT_BYTES > room)
+		return client__drop(c, slot, -EMSGSIZE, "the window, at 104 bytes an item");
+	names = &slot->batch->name;
+	for (i = 0; i < count; i++) {
+		err = reserved_check(items[i].reserved0, items[i].reserved);
+		err = err ? err : client__name(&items[i].ref, &names[i]);
+		if (err)
+			return client__drop_item(c, slot, err, i, &items[i].ref);
+	}
 	slot->out.stats = items;
 	slot->call.args.batch.count = count;
 	slot->call.args.batch.names = names;
@@ -166,14 +228,17 @@ int weka_submit_list(struct weka_client *c, struct weka_req *req, const struct w
 	struct client_slot *slot;
 	int err;
 
-	if (!window || !cookie || count_max == 0)
-		return -EINVAL;
+	CLIENT_NEED(c, dir);
+	CLIENT_NEED(c, cookie);
+	CLIENT_NEED(c, entries);
+	CLIENT_NEED(c, window);
+	CLIENT_REFUSE(c, count_max == 0, -EINVAL, "count_max is 0");
 	err = client__take(c, req, FAB_LIST, window, &slot);
 	if (err)
 		return err;
 	err = client__name(dir, &slot->call.args.list.dir);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, dir);
 	slot->out.list.cookie = cookie;
 	slot->out.list.entries = entries;
 	memcpy(slot->call.args.list.cookie, cookie->bytes, sizeof(cookie->bytes));
@@ -214,20 +279,20 @@ static int submit_text(struct weka_client *c, struct weka_req *req, enum fab_typ
 	struct client_slot *slot;
 	int err;
 
-	if (!window)
-		return -EINVAL;
+	CLIENT_NEED(c, window);
 	err = client__take(c, req, type, window, &slot);
 	if (err)
 		return err;
 	err = ref ? client__name(ref, &slot->call.args.name.name) : 0;
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	return client__send(c, slot);
 }
 
 int weka_submit_readlink(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
 			 const struct weka_window *window)
 {
+	CLIENT_NEED(c, ref);
 	return submit_text(c, req, FAB_READLINK, ref, window);
 }
 
@@ -247,8 +312,10 @@ int client__text_answer(struct client_slot *slot)
 int weka_submit_statfs(struct weka_client *c, struct weka_req *req, struct weka_statfs *out)
 {
 	struct client_slot *slot;
-	int err = client__take(c, req, FAB_STATFS, NULL, &slot);
+	int err;
 
+	CLIENT_NEED(c, out);
+	err = client__take(c, req, FAB_STATFS, NULL, &slot);
 	if (err)
 		return err;
 	slot->out.statfs = out;
@@ -277,13 +344,16 @@ int weka_submit_totals(struct weka_client *c, struct weka_req *req, const struct
 		       struct weka_totals *out)
 {
 	struct client_slot *slot;
-	int err = client__take(c, req, FAB_TOTALS, NULL, &slot);
+	int err;
 
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, out);
+	err = client__take(c, req, FAB_TOTALS, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.name.name);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	slot->out.totals = out;
 	return client__send(c, slot);
 }
@@ -321,17 +391,21 @@ int weka_submit_setattr(struct weka_client *c, struct weka_req *req, const struc
 	struct client_slot *slot;
 	int err;
 
-	if (set->mask &
-	    ~(WEKA_SET_MODE | WEKA_SET_UID | WEKA_SET_GID | WEKA_SET_MTIME | WEKA_SET_ATIME))
-		return -EINVAL;
-	if ((set->mask & WEKA_SET_MODE) && (set->mode & ~07777u))
-		return -EINVAL;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, set);
+	CLIENT_REFUSE(c,
+		      set->mask & ~(WEKA_SET_MODE | WEKA_SET_UID | WEKA_SET_GID | WEKA_SET_MTIME |
+				    WEKA_SET_ATIME),
+		      -EINVAL, "unknown bits in mask");
+	CLIENT_REFUSE(c, (set->mask & WEKA_SET_MODE) && (set->mode & ~07777u), -EINVAL,
+		      "mode is more than permission bits");
+	CLIENT_REFUSE(c, set->reserved[0] | set->reserved[1], -EINVAL, "a reserved field is not 0");
 	err = client__take(c, req, FAB_SETATTR, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.setattr.name);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	slot->call.args.setattr.mask = set->mask;
 	slot->call.args.setattr.mode = set->mode & 07777u;
 	slot->call.args.setattr.uid = set->uid;
@@ -347,16 +421,19 @@ static int submit_two(struct weka_client *c, struct weka_req *req, enum fab_type
 	struct client_slot *slot;
 	int err;
 
-	if (from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE)
-		return -EINVAL;
+	CLIENT_NEED(c, from);
+	CLIENT_NEED(c, to);
+	CLIENT_REFUSE(c, from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE, -EINVAL,
+		      "a handle, where a name is needed");
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(from, &slot->call.args.rename.from);
-	if (!err)
-		err = client__name(to, &slot->call.args.rename.to);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, from);
+	err = client__name(to, &slot->call.args.rename.to);
+	if (err)
+		return client__drop_name(c, slot, err, to);
 	slot->call.args.rename.flags = flags;
 	return client__send(c, slot);
 }
@@ -367,8 +444,7 @@ int weka_submit_rename(struct weka_client *c, struct weka_req *req, const struct
 	static_assert(WEKA_NOREPLACE == FAB_RENAME_NOREPLACE &&
 			      WEKA_EXCHANGE == FAB_RENAME_EXCHANGE,
 		      "one set of flags");
-	if (flags > WEKA_EXCHANGE) /* one of them at most */
-		return -EINVAL;
+	CLIENT_REFUSE(c, flags > WEKA_EXCHANGE, -EINVAL, "unknown flags, or two");
 	return submit_two(c, req, FAB_RENAME, from, to, flags);
 }
 
@@ -384,13 +460,13 @@ static int submit_name(struct weka_client *c, struct weka_req *req, enum fab_typ
 	struct client_slot *slot;
 	int err;
 
-	if (ref->by == WEKA_BY_HANDLE)
-		return -EINVAL;
+	CLIENT_NEED(c, ref);
+	CLIENT_REFUSE(c, ref->by == WEKA_BY_HANDLE, -EINVAL, "a handle, where a name is needed");
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.name.name);
-	return err ? client__drop(c, slot, err) : client__send(c, slot);
+	return err ? client__drop_name(c, slot, err, ref) : client__send(c, slot);
 }
 
 int weka_submit_unlink(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref)
@@ -406,19 +482,27 @@ int weka_submit_unlink_batch(struct weka_client *c, struct weka_req *req,
 	struct fab_name *names;
 	struct client_slot *slot;
 	uint32_t i;
-	int err = client__take(c, req, FAB_UNLINK_BATCH, window, &slot);
+	int err;
 
+	CLIENT_NEED(c, items);
+	err = client__take(c, req, FAB_UNLINK_BATCH, window, &slot);
 	if (err)
 		return err;
 	err = client__take_batch(c, slot, count);
-	if (!err && (uint64_t)count * FAB_STATUS_BYTES > room)
-		err = -EMSGSIZE;
-	names = &slot->batch->name;
-	for (i = 0; i < count && !err; i++)
-		err = items[i].ref.by == WEKA_BY_HANDLE ? -EINVAL
-							: client__name(&items[i].ref, &names[i]);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop(c, slot, err, NULL);
+	if ((uint64_t)count * FAB_STATUS_BYTES > room)
+		return client__drop(c, slot, -EMSGSIZE, "the window, at 4 bytes an item");
+	names = &slot->batch->name;
+	for (i = 0; i < count; i++) {
+		err = reserved_check(items[i].reserved0, items[i].reserved);
+		if (!err)
+			err = items[i].ref.by == WEKA_BY_HANDLE
+				      ? -EINVAL
+				      : client__name(&items[i].ref, &names[i]);
+		if (err)
+			return client__drop_item(c, slot, err, i, &items[i].ref);
+	}
 	slot->out.unlinks = items;
 	slot->call.args.batch.count = count;
 	slot->call.args.batch.names = names;
@@ -464,14 +548,16 @@ int weka_submit_mkdir(struct weka_client *c, struct weka_req *req, const struct 
 	struct client_slot *slot;
 	int err;
 
-	if (ref->by == WEKA_BY_HANDLE || !create || (create->mode & ~07777u))
-		return -EINVAL;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, create);
+	CLIENT_REFUSE(c, ref->by == WEKA_BY_HANDLE, -EINVAL, "a handle, where a name is needed");
+	CLIENT_REFUSE(c, client__create_check(create), -EINVAL, CLIENT_CREATE_BAD);
 	err = client__take(c, req, FAB_MKDIR, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.make.name);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	slot->out.attr = attr;
 	slot->call.args.make.mode = create->mode;
 	slot->call.args.make.uid = create->uid;
@@ -490,18 +576,21 @@ int weka_submit_symlink(struct weka_client *c, struct weka_req *req, const struc
 	struct client_slot *slot;
 	int err;
 
-	if (ref->by == WEKA_BY_HANDLE || !target || !create)
-		return -EINVAL;
-	if (target_bytes == 0)
-		return -ENOENT;
-	if (target_bytes > WEKA_PATH_MAX)
-		return -ENAMETOOLONG;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, target);
+	CLIENT_NEED(c, create);
+	CLIENT_REFUSE(c, ref->by == WEKA_BY_HANDLE, -EINVAL, "a handle, where a name is needed");
+	CLIENT_REFUSE(c, create->reserved[0] | create->reserved[1], -EINVAL,
+		      "a reserved field of struct weka_create is not 0");
+	CLIENT_REFUSE(c, target_bytes == 0, -ENOENT, "the target is empty");
+	CLIENT_REFUSE(c, target_bytes > WEKA_PATH_MAX, -ENAMETOOLONG,
+		      "the target is longer than WEKA_PATH_MAX");
 	err = client__take(c, req, FAB_SYMLINK, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.symlink.name);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	slot->out.attr = attr;
 	slot->call.args.symlink.target = target;
 	slot->call.args.symlink.target_bytes = (uint16_t)target_bytes;

@@ -203,15 +203,12 @@ void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted
 	settle(c, o);
 }
 
-int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
+static int close_file(struct weka_client *c, const struct weka_handle *handle)
 {
-	struct client_open *o;
+	struct client_open *o = find(c, handle->bytes);
 
-	if (client__forked(c))
-		return -ESTALE;
-	o = find(c, handle->bytes);
 	if (!o || o->users == 0)
-		return -EBADF;
+		return client__say(c, -EBADF, "weka_close_file: the file is not open");
 	o->users--;
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
@@ -219,6 +216,19 @@ int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
 		fab_flush_later(client__keeper(c)->conn); /* with the next request, most likely */
 	}
 	return 0;
+}
+
+int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
+{
+	int err;
+
+	CLIENT_NEED(c, handle);
+	err = client__enter(c);
+	if (unlikely(err))
+		return err;
+	err = close_file(c, handle);
+	client__leave(c);
+	return err;
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
@@ -299,7 +309,7 @@ int client__own_answer(struct weka_client *c, struct client_slot *slot)
 static void own_send(struct weka_client *c)
 {
 	struct client_slot *slot;
-	int err = client__take(c, &c->own, FAB_HOLD, NULL, &slot);
+	int err = client__own_take(c, FAB_HOLD, &slot);
 
 	if (err)
 		return; /* later */
@@ -308,7 +318,7 @@ static void own_send(struct weka_client *c)
 	slot->call.type = c->own_type;
 	slot->call.args.batch.count = c->own_count;
 	slot->call.args.batch.names = c->own_name;
-	err = client__send(c, slot);
+	err = client__own_put(c, slot);
 	if (err) {
 		c->own.status = err;
 		own_answered(c);
@@ -323,6 +333,7 @@ void client__opens_step(struct weka_client *c)
 	(void)client__keeper(c);
 	if (c->own_out && client__req(&c->own)->state == CLIENT_REQ_DONE) {
 		c->own_out = false;
+		client__req(&c->own)->state = CLIENT_REQ_IDLE;
 		own_answered(c);
 	}
 	if (unlikely(!list_empty(&c->open_late)) && c->now_ns >= c->open_late_ns)
@@ -336,7 +347,7 @@ void client__opens_leave(struct weka_client *c)
 {
 	uint64_t until_ns;
 
-	if (client__forked(c) || c->at != CLIENT_UP || c->opens + c->opening == 0)
+	if (c->at != CLIENT_UP || c->opens + c->opening == 0)
 		return;
 	until_ns = client__after(clock_now_ns(), LEAVE_NS);
 	client__forget_all(c);

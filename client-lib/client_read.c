@@ -28,13 +28,15 @@ int weka_submit_read(struct weka_client *c, struct weka_req *req, const struct w
 	struct client_slot *slot;
 	int err;
 
-	if (!window || length_bytes == 0 || offset_bytes > (uint64_t)INT64_MAX - length_bytes)
-		return -EINVAL;
+	CLIENT_NEED(c, handle);
+	CLIENT_NEED(c, window);
+	CLIENT_REFUSE(c, length_bytes == 0 || offset_bytes > (uint64_t)INT64_MAX - length_bytes,
+		      -EINVAL, "a length of 0, or a range that no file has");
 	need = blocks * WEKA_BLOCK;
 	if (blocks > FAB_SUMS_INLINE)
 		need += blocks * sizeof(uint32_t);
-	if (need > window->size_bytes)
-		return -EMSGSIZE;
+	CLIENT_REFUSE(c, need > window->size_bytes, -EMSGSIZE,
+		      "the window is too small: see weka_window_bytes()");
 	err = client__take(c, req, FAB_READ, window, &slot);
 	if (unlikely(err))
 		return err;
@@ -84,6 +86,8 @@ static int item_make(const struct weka_read_item *item, struct fab_read_item *to
 
 	to->offset_bytes = item->offset_bytes - skip;
 	to->length_bytes = item->length_bytes;
+	if (item->reserved0 || item->reserved[0] || item->reserved[1])
+		return -EINVAL;
 	if (item->length_bytes == 0 || item->offset_bytes > INT64_MAX)
 		return -EINVAL;
 	if (item->length_bytes != WEKA_TO_END &&
@@ -101,19 +105,22 @@ int weka_submit_read_batch(struct weka_client *c, struct weka_req *req,
 	uint32_t i;
 	int err;
 
-	if (!window)
-		return -EINVAL;
+	CLIENT_NEED(c, items);
+	CLIENT_NEED(c, window);
 	err = client__take(c, req, FAB_READ_BATCH, window, &slot);
 	if (err)
 		return err;
 	err = client__take_batch(c, slot, count);
-	if (!err && (uint64_t)count * FAB_ANSWER_BYTES + 63 > window->size_bytes)
-		err = -EMSGSIZE;
-	reads = &slot->batch->read;
-	for (i = 0; i < count && !err; i++)
-		err = item_make(&items[i], &reads[i]);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop(c, slot, err, NULL);
+	if ((uint64_t)count * FAB_ANSWER_BYTES + 63 > window->size_bytes)
+		return client__drop(c, slot, -EMSGSIZE, "the window, for the table of answers");
+	reads = &slot->batch->read;
+	for (i = 0; i < count; i++) {
+		err = item_make(&items[i], &reads[i]);
+		if (unlikely(err))
+			return client__drop_item(c, slot, err, i, &items[i].ref);
+	}
 	slot->out.reads = items;
 	slot->call.args.batch.count = count;
 	slot->call.args.batch.reads = reads;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -40,32 +41,34 @@ void client__sleep_destroy(struct weka_client *c)
 		close(c->epoll);
 }
 
-static void timer_set(struct weka_client *c, uint64_t delay_ns)
+static int timer_set(struct weka_client *c, uint64_t delay_ns)
 {
 	struct itimerspec t = {
 		.it_value = { .tv_sec = (time_t)(delay_ns / NS_PER_S),
 			      .tv_nsec = (long)(delay_ns % NS_PER_S) },
 	};
 
-	ASSERT(timerfd_settime(c->timer, 0, &t, NULL) == 0);
+	return timerfd_settime(c->timer, 0, &t, NULL) < 0 ? -errno : 0;
 }
 
-static void watch(struct weka_client *c, struct client_lane *lane)
+static int watch(struct weka_client *c, struct client_lane *lane)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	const int fd = fab_conn_fd(lane->conn);
 
-	if (lane->watched >= 0)
-		return;
-	lane->watched = fab_conn_fd(lane->conn);
-	if (lane->watched >= 0)
-		ASSERT(epoll_ctl(c->epoll, EPOLL_CTL_ADD, lane->watched, &event) == 0);
+	if (lane->watched >= 0 || fd < 0)
+		return 0;
+	if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		return -errno;
+	lane->watched = fd;
+	return 0;
 }
 
 /* After a fork the child closes its copies, and takes nothing away from the parent's epoll. */
 void client__unwatch(struct weka_client *c, struct client_lane *lane)
 {
-	if (lane->watched >= 0 && !client__forked(c))
-		ASSERT(epoll_ctl(c->epoll, EPOLL_CTL_DEL, lane->watched, NULL) == 0);
+	if (lane->watched >= 0 && !client__forked(c)) /* if it fails, the close does the same */
+		(void)epoll_ctl(c->epoll, EPOLL_CTL_DEL, lane->watched, NULL);
 	lane->watched = -1;
 }
 
@@ -95,13 +98,15 @@ static uint64_t next_deadline(const struct weka_client *c)
 	return next;
 }
 
-/* False: it has something already.  A hello arms for itself. */
-static bool lane_arm(struct weka_client *c, struct client_lane *lane, enum client_conn_at at)
+/* 1: armed.  0: it has something already.  A hello arms for itself. */
+static int lane_arm(struct weka_client *c, struct client_lane *lane, enum client_conn_at at)
 {
-	if (at != CLIENT_DOWN)
-		watch(c, lane);
+	int err = at != CLIENT_DOWN ? watch(c, lane) : 0;
+
+	if (err)
+		return err;
 	if (at != CLIENT_UP && at != CLIENT_POOL)
-		return true;
+		return 1;
 	lane->armed = fab_arm(lane->conn);
 	return lane->armed;
 }
@@ -113,20 +118,22 @@ static void lane_disarm(struct client_lane *lane)
 	lane->armed = false;
 }
 
-/* True: the descriptor will tell.  False: there is something already. */
-static bool arm(struct weka_client *c)
+/* 1: the descriptor will tell.  0: there is something already.  Or what the kernel said. */
+static int arm(struct weka_client *c)
 {
 	uint64_t deadline_ns = next_deadline(c);
-	bool armed = true;
+	int armed = 1, err = 0;
 	uint32_t i;
 
 	ASSERT(!c->armed);
 	c->armed = true;
 	if (deadline_ns != UINT64_MAX)
-		timer_set(c, deadline_ns > c->now_ns ? deadline_ns - c->now_ns : 1);
+		err = timer_set(c, deadline_ns > c->now_ns ? deadline_ns - c->now_ns : 1);
+	if (err)
+		return err;
 	if (c->at != CLIENT_UP)
 		return lane_arm(c, &c->next, c->at);
-	for (i = 0; i < c->lane_count && armed; i++)
+	for (i = 0; i < c->lane_count && armed > 0; i++)
 		armed = lane_arm(c, &c->lanes[i], c->lanes[i].at);
 	return armed;
 }
@@ -139,36 +146,66 @@ void client__disarm(struct weka_client *c)
 	for (i = 0; i < CLIENT_LANES_MAX; i++)
 		lane_disarm(&c->lanes[i]);
 	c->armed = false;
-	timer_set(c, 0); /* it may have run out: not readable any more */
+	(void)!timer_set(c, 0); /* it may have run out: not readable any more */
 }
 
 int weka_fd(const struct weka_client *c)
 {
-	return c->epoll;
+	int fd = client__enter(c);
+
+	if (fd)
+		return fd;
+	fd = c->epoll;
+	client__leave(c);
+	return fd;
+}
+
+static wk_cold int cannot_watch(struct weka_client *c, int err)
+{
+	return client__say(c, err, "cannot watch the connection: %s%s", strerror(-err),
+			   err == -ENOSPC  ? " (raise fs.epoll.max_user_watches)"
+			   : err == -EBADF ? " (the descriptor of weka_fd() was closed)"
+					   : "");
 }
 
 int weka_arm(struct weka_client *c)
 {
-	if (client__forked(c))
-		return -ESTALE;
+	int armed, err = client__enter(c);
+
+	if (unlikely(err))
+		return err;
 	client__hurry(c); /* so that every request has its deadline */
 	client__progress(c);
-	return c->done_first ? 0 : arm(c);
+	armed = c->done_first ? 0 : arm(c);
+	if (unlikely(armed < 0))
+		armed = cannot_watch(c, armed);
+	client__leave(c);
+	return armed;
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
+
+static wk_cold void nap(void)
+{
+	const struct timespec ms = { .tv_nsec = (long)NS_PER_MS };
+
+	(void)nanosleep(&ms, NULL);
+}
 
 int client__sleep(struct weka_client *c, uint64_t until_ns)
 {
 	struct pollfd fd = { .fd = c->epoll, .events = POLLIN };
 	uint64_t begin_ns = clock_now_ns(), left_ns;
 	struct timespec timeout;
-	bool armed = arm(c);
-	int got;
+	int armed = arm(c), got;
 
 	c->arm_ns += (clock_now_ns() - begin_ns) / 4 - c->arm_ns / 4;
-	if (!armed)
+	if (armed == 0)
 		return 0;
+	if (armed < 0) { /* nobody would wake us: look again soon */
+		nap();
+		return armed;
+	}
 	if (begin_ns >= until_ns)
 		return -ETIMEDOUT;
 	left_ns = until_ns - begin_ns;
@@ -176,8 +213,13 @@ int client__sleep(struct weka_client *c, uint64_t until_ns)
 	timeout.tv_nsec = (long)(left_ns % NS_PER_S);
 	c->counters.sleeps++;
 	got = ppoll(&fd, 1, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
-	if (got < 0)
-		return errno == EINTR ? -EINTR : 0;
+	if (got < 0 && errno == EINTR)
+		return -EINTR;
+	if (got < 0 || fd.revents & POLLNVAL) {
+		got = got < 0 ? -errno : -EBADF;
+		nap();
+		return got;
+	}
 	return got == 0 ? -ETIMEDOUT : 0;
 }
 
@@ -247,9 +289,29 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 	return 0;
 }
 
+static wk_cold int wait_failed(struct weka_client *c, int err)
+{
+	switch (err) {
+	case -ETIMEDOUT:
+		return client__say(c, err, "weka_wait: nothing came in that time");
+	case -EINTR:
+		return client__say(c, err, "weka_wait: a signal came");
+	case -ENOENT:
+		return client__say(c, err, "weka_wait: no request is in flight");
+	default:
+		return cannot_watch(c, err);
+	}
+}
+
 int weka_wait(struct weka_client *c, uint64_t timeout_ns)
 {
-	if (client__forked(c))
-		return -ESTALE;
-	return client__wait(c, NULL, timeout_ns);
+	int err = client__enter(c);
+
+	if (unlikely(err))
+		return err;
+	err = client__wait(c, NULL, timeout_ns);
+	if (unlikely(err))
+		err = wait_failed(c, err);
+	client__leave(c);
+	return err;
 }

@@ -24,10 +24,7 @@ static int64_t seek_store(struct weka_client *c, const struct client_bulk *b, ui
 	if (err)
 		return err;
 	client__req(&req)->is_sync = true;
-	do {
-		err = client__wait(c, &req, WEKA_FOREVER); /* its own deadline ends it */
-	} while (err == -EINTR);
-	ASSERT(err == 0);
+	client__await(c, &req);
 	return req.status ? req.status : (int64_t)(req.length_bytes - b->offset_bytes);
 }
 

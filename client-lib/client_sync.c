@@ -25,26 +25,43 @@
 
 int client__fail(struct weka_client *c, int err, const char *what, const char *name)
 {
-	ASSERT(err < 0);
-	if (err != -ENOTCONN || !c->error[0]) /* that line says why there is no connection */
-		snprintf(c->error, sizeof(c->error), "%s %.180s: %s", what, name, strerror(-err));
-	return err;
+	name = name ? name : "a handle";
+	if (err == c->dead && c->link_error[0]) /* why there is no connection */
+		return client__say(c, err, "%s %.180s: no connection: %.200s", what, name,
+				   c->link_error);
+	return client__say(c, err, "%s %.180s: %s", what, name, strerror(-err));
+}
+
+int client__fail_said(struct weka_client *c, int err, const char *what, const char *name)
+{
+	char said[sizeof(c->error)];
+
+	memcpy(said, c->error, sizeof(said));
+	if (strstr(said, strerror(-err)))
+		return client__say(c, err, "%s %.180s: %.200s", what, name ? name : "a handle",
+				   said);
+	return client__say(c, err, "%s %.180s: %s: %.200s", what, name ? name : "a handle",
+			   strerror(-err), said);
+}
+
+/* A request that is waited for is not reaped, and its own deadline ends it. */
+void client__await(struct weka_client *c, struct weka_req *req)
+{
+	c->in_leaf = true;
+	while (client__req(req)->state != CLIENT_REQ_DONE)
+		(void)!client__wait(c, req, WEKA_FOREVER);
+	c->in_leaf = false;
+	client__req(req)->state = CLIENT_REQ_IDLE;
 }
 
 int client__run(struct weka_client *c, struct weka_req *req, int err, const char *what,
 		const char *name)
 {
-	if (client__forked(c))
-		return -ESTALE;
-	if (!err) {
-		client__req(req)->is_sync = true;
-		do {
-			err = client__wait(c, req, WEKA_FOREVER); /* its own deadline ends it */
-		} while (err == -EINTR);
-		ASSERT(err == 0 && client__req(req)->state == CLIENT_REQ_DONE);
-		err = req->status;
-	}
-	return err ? client__fail(c, err, what, name) : 0;
+	if (err)
+		return client__fail_said(c, err, what, name);
+	client__req(req)->is_sync = true;
+	client__await(c, req);
+	return req->status ? client__fail(c, req->status, what, name) : 0;
 }
 
 int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t least_bytes,
@@ -88,15 +105,19 @@ int weka_open(struct weka_client *c, const char *path, uint32_t flags, uint32_t 
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_create create = mine(mode);
 	struct weka_req req = { 0 };
+	int err = client__begin(c);
 
-	int err = weka_submit_open(c, &req, &ref, flags | WEKA_HOLD, &create, attr);
-
+	if (err)
+		return err;
+	err = weka_submit_open(c, &req, &ref, flags | WEKA_HOLD, &create, attr);
 	err = client__run(c, &req, err, "open", path);
 	if (err == -EMFILE || err == -ENFILE)
-		snprintf(c->error, sizeof(c->error),
-			 "open %.100s: too many files are open: weka_close_file() those that are "
-			 "done with, or raise opens_max, of %s",
-			 path, c->opens >= c->opens_max ? "weka_options" : "the appliance");
+		(void)client__say(c, err,
+				  "open %.100s: too many files are open: weka_close_file() those "
+				  "that are done with, or raise opens_max, of %s",
+				  path,
+				  c->opens >= c->opens_max ? "weka_options" : "the appliance");
+	client__finish(c);
 	return err;
 }
 
@@ -121,13 +142,16 @@ static int stat_ref(struct weka_client *c, const struct weka_ref *ref, struct we
 {
 	struct weka_stat_item item = { .ref = *ref };
 	struct weka_req req = { 0 };
-	int err;
+	int err = client__begin(c);
 
+	if (err)
+		return err;
 	err = client__run(c, &req, weka_submit_stat(c, &req, &item, 1, NULL), "stat", ref->name);
 	if (!err && item.status)
 		err = client__fail(c, item.status, "stat", ref->name);
 	if (!err && attr)
 		*attr = item.attr;
+	client__finish(c);
 	return err;
 }
 
@@ -149,7 +173,8 @@ int weka_setattr(struct weka_client *c, const struct weka_ref *ref, const struct
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_setattr(c, &req, ref, set), "setattr",
+	CLIENT_NEED(c, ref);
+	return CLIENT_CALL(c, &req, weka_submit_setattr(c, &req, ref, set), "setattr",
 			   ref->by == WEKA_BY_HANDLE ? "a handle" : ref->name);
 }
 
@@ -158,7 +183,7 @@ int weka_rename(struct weka_client *c, const char *from, const char *to)
 	struct weka_ref from_ref = unfollowed(from), to_ref = unfollowed(to);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_rename(c, &req, &from_ref, &to_ref, 0), "rename",
+	return CLIENT_CALL(c, &req, weka_submit_rename(c, &req, &from_ref, &to_ref, 0), "rename",
 			   from);
 }
 
@@ -167,7 +192,7 @@ int weka_link(struct weka_client *c, const char *from, const char *to)
 	struct weka_ref from_ref = unfollowed(from), to_ref = unfollowed(to);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_link(c, &req, &from_ref, &to_ref), "link", to);
+	return CLIENT_CALL(c, &req, weka_submit_link(c, &req, &from_ref, &to_ref), "link", to);
 }
 
 int weka_unlink(struct weka_client *c, const char *path)
@@ -175,7 +200,7 @@ int weka_unlink(struct weka_client *c, const char *path)
 	struct weka_ref ref = unfollowed(path);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_unlink(c, &req, &ref), "unlink", path);
+	return CLIENT_CALL(c, &req, weka_submit_unlink(c, &req, &ref), "unlink", path);
 }
 
 /* As many as are answered without a window. */
@@ -195,7 +220,7 @@ static int unlink_some(struct weka_client *c, struct weka_unlink_item *items, ui
 	}
 }
 
-int weka_unlink_batch(struct weka_client *c, struct weka_unlink_item *items, size_t count)
+static int unlink_all(struct weka_client *c, struct weka_unlink_item *items, size_t count)
 {
 	const uint32_t most = min_u32(UNLINK_ITEMS, c->batch_items_max);
 	int err = 0, first = 0;
@@ -216,12 +241,25 @@ int weka_unlink_batch(struct weka_client *c, struct weka_unlink_item *items, siz
 	return first;
 }
 
+int weka_unlink_batch(struct weka_client *c, struct weka_unlink_item *items, size_t count)
+{
+	int err;
+
+	CLIENT_REFUSE(c, !items && count > 0, -EINVAL, "items is NULL");
+	err = client__begin(c);
+	if (err)
+		return err;
+	err = unlink_all(c, items, count);
+	client__finish(c);
+	return err;
+}
+
 int weka_rmdir(struct weka_client *c, const char *path)
 {
 	struct weka_ref ref = unfollowed(path);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_rmdir(c, &req, &ref), "rmdir", path);
+	return CLIENT_CALL(c, &req, weka_submit_rmdir(c, &req, &ref), "rmdir", path);
 }
 
 int weka_rmtree(struct weka_client *c, const char *path)
@@ -229,28 +267,34 @@ int weka_rmtree(struct weka_client *c, const char *path)
 	struct weka_ref ref = unfollowed(path);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_rmtree(c, &req, &ref), "rmtree", path);
+	return CLIENT_CALL(c, &req, weka_submit_rmtree(c, &req, &ref), "rmtree", path);
 }
 
 int weka_drain(struct weka_client *c, const char *drive)
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_drain(c, &req, drive), "drain", drive);
+	return CLIENT_CALL(c, &req, weka_submit_drain(c, &req, drive), "drain", drive);
 }
 
 int weka_undrain(struct weka_client *c, const char *drive)
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_undrain(c, &req, drive), "undrain", drive);
+	return CLIENT_CALL(c, &req, weka_submit_undrain(c, &req, drive), "undrain", drive);
 }
 
 int weka_remove(struct weka_client *c, const char *path)
 {
-	int err = weka_unlink(c, path);
+	int err = client__begin(c);
 
-	return err == -EISDIR || err == -EPERM ? weka_rmdir(c, path) : err;
+	if (err)
+		return err;
+	err = weka_unlink(c, path);
+	if (err == -EISDIR || err == -EPERM)
+		err = weka_rmdir(c, path);
+	client__finish(c);
+	return err;
 }
 
 int weka_mkdir(struct weka_client *c, const char *path, uint32_t mode)
@@ -259,7 +303,7 @@ int weka_mkdir(struct weka_client *c, const char *path, uint32_t mode)
 	struct weka_create create = mine(mode);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_mkdir(c, &req, &ref, &create, NULL), "mkdir", path);
+	return CLIENT_CALL(c, &req, weka_submit_mkdir(c, &req, &ref, &create, NULL), "mkdir", path);
 }
 
 int weka_symlink(struct weka_client *c, const char *target, const char *path)
@@ -268,11 +312,11 @@ int weka_symlink(struct weka_client *c, const char *target, const char *path)
 	struct weka_create create = mine(0777);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_symlink(c, &req, &ref, target, &create, NULL),
+	return CLIENT_CALL(c, &req, weka_submit_symlink(c, &req, &ref, target, &create, NULL),
 			   "symlink", path);
 }
 
-int64_t weka_readlink(struct weka_client *c, const char *path, char *target, size_t size_bytes)
+static int64_t read_link(struct weka_client *c, const char *path, char *target, size_t size_bytes)
 {
 	struct weka_ref ref = unfollowed(path);
 	struct weka_req req = { 0 };
@@ -281,7 +325,7 @@ int64_t weka_readlink(struct weka_client *c, const char *path, char *target, siz
 	int err = weka_lease(c, WEKA_PATH_MAX, &lease);
 
 	if (err)
-		return client__fail(c, err, "readlink", path);
+		return client__fail_said(c, err, "readlink", path);
 	window = whole(lease);
 	err = client__run(c, &req, weka_submit_readlink(c, &req, &ref, &window), "readlink", path);
 	if (!err && req.length_bytes >= size_bytes)
@@ -294,22 +338,35 @@ int64_t weka_readlink(struct weka_client *c, const char *path, char *target, siz
 	return err ? err : (int64_t)req.length_bytes;
 }
 
+int64_t weka_readlink(struct weka_client *c, const char *path, char *target, size_t size_bytes)
+{
+	int64_t got;
+
+	CLIENT_NEED(c, target);
+	got = client__begin(c);
+	if (got)
+		return got;
+	got = read_link(c, path, target, size_bytes);
+	client__finish(c);
+	return got;
+}
+
 int weka_totals(struct weka_client *c, const char *path, struct weka_totals *out)
 {
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_totals(c, &req, &ref, out), "totals", path);
+	return CLIENT_CALL(c, &req, weka_submit_totals(c, &req, &ref, out), "totals", path);
 }
 
 int weka_statfs(struct weka_client *c, struct weka_statfs *out)
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_statfs(c, &req, out), "statfs", "");
+	return CLIENT_CALL(c, &req, weka_submit_statfs(c, &req, out), "statfs", "");
 }
 
-int weka_status(struct weka_client *c, char **text)
+static int status(struct weka_client *c, char **text)
 {
 	struct weka_req req = { 0 };
 	struct weka_lease *lease;
@@ -317,7 +374,7 @@ int weka_status(struct weka_client *c, char **text)
 	int err = client__lease_some(c, STATUS_MAX, LEAST_BYTES, &lease);
 
 	if (err)
-		return client__fail(c, err, "status", "");
+		return client__fail_said(c, err, "status", "");
 	window = whole(lease);
 	err = client__run(c, &req, weka_submit_status(c, &req, &window), "status", "");
 	if (!err) {
@@ -329,7 +386,27 @@ int weka_status(struct weka_client *c, char **text)
 	return err;
 }
 
+int weka_status(struct weka_client *c, char **text)
+{
+	int err;
+
+	CLIENT_NEED(c, text);
+	err = client__begin(c);
+	if (err)
+		return err;
+	err = status(c, text);
+	client__finish(c);
+	return err;
+}
+
 /* ---- bytes ------------------------------------------------------------------------------ */
+
+static wk_cold int bulk_failed(struct weka_client *c, const struct client_bulk *b, int err,
+			       const char *what, const char *name)
+{
+	return b->is_said ? client__fail_said(c, err, what, name)
+			  : client__fail(c, err, what, name);
+}
 
 /* Many pieces, to or from memory. */
 static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct weka_handle *handle,
@@ -337,7 +414,6 @@ static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct 
 {
 	struct client_bulk b = {
 		.op = op,
-		.handle = *handle,
 		.offset_bytes = offset_bytes,
 		.length_bytes = length_bytes,
 		.memory = bytes,
@@ -345,11 +421,22 @@ static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct 
 		.piece_bytes = WEKA_WRITE_MAX, /* so that what lies in a chunk is atomic */
 		.is_whole = op == CLIENT_BULK_WRITE,
 	};
-	int err = client__bulk(c, &b);
+	int err;
 
+	CLIENT_NEED(c, handle);
+	CLIENT_REFUSE(c, !bytes && length_bytes > 0, -EINVAL, "bytes is NULL");
+	CLIENT_REFUSE(c, length_bytes > INT64_MAX, -EINVAL, "a range that no file has");
+	CLIENT_REFUSE(c, offset_bytes > (uint64_t)INT64_MAX - length_bytes,
+		      op == CLIENT_BULK_READ ? -EINVAL : -EFBIG, "a range that no file has");
+	b.handle = *handle;
+	err = client__begin(c);
 	if (err)
-		return client__fail(c, err, op == CLIENT_BULK_READ ? "read" : "write", "a handle");
-	return (int64_t)b.done_bytes;
+		return err;
+	err = client__bulk(c, &b);
+	if (err)
+		err = bulk_failed(c, &b, err, op == CLIENT_BULK_READ ? "read" : "write", NULL);
+	client__finish(c);
+	return err ? err : (int64_t)b.done_bytes;
 }
 
 int64_t weka_pread(struct weka_client *c, const struct weka_handle *handle, void *bytes,
@@ -366,8 +453,8 @@ int64_t weka_pwrite(struct weka_client *c, const struct weka_handle *handle, con
 }
 
 /* In order, one after the other, since each goes where the one before it ended. */
-int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
-		    size_t length_bytes)
+static int64_t append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
+		      size_t length_bytes)
 {
 	size_t done = 0;
 	int err = 0;
@@ -380,7 +467,7 @@ int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, con
 
 		err = weka_lease(c, weka_window_bytes(1, piece), &lease);
 		if (err)
-			return client__fail(c, err, "append", "to a handle");
+			return client__fail_said(c, err, "append", "to a handle");
 		memcpy(lease->data, (const char *)bytes + done, piece);
 		window = whole(lease);
 		err = weka_submit_write(c, &req, handle, 0, piece, WEKA_APPEND, &window);
@@ -391,11 +478,27 @@ int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, con
 	return err ? err : (int64_t)done;
 }
 
+int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
+		    size_t length_bytes)
+{
+	int64_t done;
+
+	CLIENT_NEED(c, handle);
+	CLIENT_REFUSE(c, !bytes && length_bytes > 0, -EINVAL, "bytes is NULL");
+	CLIENT_REFUSE(c, length_bytes > INT64_MAX, -EINVAL, "a range that no file has");
+	done = client__begin(c);
+	if (done)
+		return done;
+	done = append(c, handle, bytes, length_bytes);
+	client__finish(c);
+	return done;
+}
+
 int weka_truncate(struct weka_client *c, const struct weka_handle *handle, uint64_t size_bytes)
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_truncate(c, &req, handle, size_bytes), "truncate",
+	return CLIENT_CALL(c, &req, weka_submit_truncate(c, &req, handle, size_bytes), "truncate",
 			   "a handle");
 }
 
@@ -404,7 +507,7 @@ int weka_punch(struct weka_client *c, const struct weka_handle *handle, uint64_t
 {
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_punch(c, &req, handle, offset_bytes, length_bytes),
+	return CLIENT_CALL(c, &req, weka_submit_punch(c, &req, handle, offset_bytes, length_bytes),
 			   "punch", "a handle");
 }
 
@@ -412,7 +515,7 @@ int64_t weka_seek(struct weka_client *c, const struct weka_handle *handle, uint6
 		  uint32_t flags)
 {
 	struct weka_req req = { 0 };
-	int err = client__run(c, &req, weka_submit_seek(c, &req, handle, offset_bytes, flags),
+	int err = CLIENT_CALL(c, &req, weka_submit_seek(c, &req, handle, offset_bytes, flags),
 			      "seek", "a handle");
 
 	return err ? err : (int64_t)req.length_bytes;
@@ -458,7 +561,7 @@ static int read_large(struct weka_client *c, const char *path, char **bytes, siz
 	return err;
 }
 
-int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
+static int read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
 {
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_read_item item;
@@ -467,7 +570,7 @@ int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t
 	int err = client__lease_some(c, SMALL_READ, LEAST_BYTES, &lease);
 
 	if (err)
-		return client__fail(c, err, "read", path);
+		return client__fail_said(c, err, "read", path);
 	err = read_small(c, &ref, lease, &item);
 	if (!err) {
 		*size_bytes = item.got_bytes;
@@ -488,6 +591,20 @@ int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t
 	return 0;
 }
 
+int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
+{
+	int err;
+
+	CLIENT_NEED(c, bytes);
+	CLIENT_NEED(c, size_bytes);
+	err = client__begin(c);
+	if (err)
+		return err;
+	err = read_file(c, path, bytes, size_bytes);
+	client__finish(c);
+	return err;
+}
+
 /* One file of at most 4 MiB, from memory. */
 static int put_small(struct weka_client *c, const struct weka_ref *ref, const void *bytes,
 		     uint32_t size_bytes, const struct weka_create *create)
@@ -499,7 +616,7 @@ static int put_small(struct weka_client *c, const struct weka_ref *ref, const vo
 	int err = weka_lease(c, weka_window_bytes(1, size_bytes), &lease);
 
 	if (err)
-		return client__fail(c, err, "put", ref->name);
+		return client__fail_said(c, err, "put", ref->name);
 	if (size_bytes > 0)
 		memcpy(lease->data, bytes, size_bytes);
 	window = whole(lease);
@@ -566,23 +683,38 @@ int weka_write_file(struct weka_client *c, const char *path, const void *bytes, 
 {
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_create by_me = mine(0644);
+	int err;
 
+	CLIENT_REFUSE(c, !bytes && size_bytes > 0, -EINVAL, "bytes is NULL");
+	err = client__begin(c);
+	if (err)
+		return err;
 	if (!create)
 		create = &by_me;
 	if (size_bytes <= WEKA_WRITE_MAX)
-		return put_small(c, &ref, bytes, (uint32_t)size_bytes, create);
-	return put_large(c, &ref, bytes, -1, size_bytes, create);
+		err = put_small(c, &ref, bytes, (uint32_t)size_bytes, create);
+	else
+		err = put_large(c, &ref, bytes, -1, size_bytes, create);
+	client__finish(c);
+	return err;
 }
 
 int weka_put_fd(struct weka_client *c, const struct weka_ref *ref, int fd, uint64_t size_bytes,
 		const struct weka_create *create)
 {
 	struct weka_create by_me = mine(0644);
+	int err;
 
-	return put_large(c, ref, NULL, fd, size_bytes, create ? create : &by_me);
+	CLIENT_NEED(c, ref);
+	err = client__begin(c);
+	if (err)
+		return err;
+	err = put_large(c, ref, NULL, fd, size_bytes, create ? create : &by_me);
+	client__finish(c);
+	return err;
 }
 
-int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
+static int64_t get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 {
 	struct client_bulk b = {
 		.op = CLIENT_BULK_READ,
@@ -602,9 +734,24 @@ int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 	if (b.is_sparse)
 		b.length_bytes = attr.size_bytes;
 	err = client__bulk(c, &b);
-	if (!err && b.length_bytes != WEKA_TO_END && ftruncate(fd, (off_t)b.done_bytes) != 0)
+	if (!err && b.length_bytes != WEKA_TO_END && ftruncate(fd, (off_t)b.done_bytes) != 0) {
 		err = -errno; /* a hole at the end */
+		b.is_said = false;
+	}
 	if (ref->by != WEKA_BY_HANDLE)
 		(void)weka_close_file(c, &attr.handle);
-	return err ? client__fail(c, err, "get", name) : (int64_t)b.done_bytes;
+	return err ? bulk_failed(c, &b, err, "get", name) : (int64_t)b.done_bytes;
+}
+
+int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
+{
+	int64_t got;
+
+	CLIENT_NEED(c, ref);
+	got = client__begin(c);
+	if (got)
+		return got;
+	got = get_fd(c, ref, fd);
+	client__finish(c);
+	return got;
 }

@@ -22,13 +22,6 @@ static int64_t mtime_of(const struct weka_create *create)
 	return create->flags & WEKA_MTIME_GIVEN ? create->mtime_ns : (int64_t)clock_wall_ns();
 }
 
-static int create_check(const struct weka_create *create)
-{
-	if (!create || (create->mode & ~07777u))
-		return -EINVAL;
-	return create->flags & ~(WEKA_EXCL | WEKA_MTIME_GIVEN) ? -EINVAL : 0;
-}
-
 /* Checksums of `size` bytes of which the first stands `skip` behind a block's start. */
 static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *sums)
 {
@@ -69,11 +62,12 @@ static int puts_end(const struct weka_put_item *items, uint32_t count, uint64_t 
 
 static int put_make(const struct weka_put_item *item, struct fab_put_item *to)
 {
-	int err = create_check(&item->create);
+	int err = client__create_check(&item->create);
 
 	if (err)
 		return err;
-	if (item->ref.by == WEKA_BY_HANDLE)
+	if (item->ref.by == WEKA_BY_HANDLE || item->reserved0 || item->reserved[0] ||
+	    item->reserved[1])
 		return -EINVAL;
 	to->mode = item->create.mode;
 	to->uid = item->create.uid;
@@ -94,19 +88,23 @@ int weka_submit_put(struct weka_client *c, struct weka_req *req, struct weka_put
 	uint32_t i;
 	int err;
 
-	if (!window)
-		return -EINVAL;
+	CLIENT_NEED(c, items);
+	CLIENT_NEED(c, window);
 	err = client__take(c, req, FAB_PUT, window, &slot);
 	if (err)
 		return err;
 	err = client__take_batch(c, slot, count);
-	if (!err)
-		err = puts_end(items, count, window->size_bytes, &sums_at);
-	puts = &slot->batch->put;
-	for (i = 0; i < count && !err; i++)
-		err = put_make(&items[i], &puts[i]);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop(c, slot, err, NULL);
+	err = puts_end(items, count, window->size_bytes, &sums_at);
+	if (err)
+		return client__drop(c, slot, err, "where the items lie in the window");
+	puts = &slot->batch->put;
+	for (i = 0; i < count; i++) {
+		err = put_make(&items[i], &puts[i]);
+		if (err)
+			return client__drop_item(c, slot, err, i, &items[i].ref);
+	}
 
 	for (i = 0; i < count; i++) {
 		char *bytes = client__window(slot);
@@ -150,12 +148,16 @@ int weka_submit_write(struct weka_client *c, struct weka_req *req, const struct 
 	struct client_slot *slot;
 	int err;
 
-	if (!window || length_bytes == 0 || (flags & ~WEKA_APPEND))
-		return -EINVAL;
-	if (length_bytes > WEKA_WRITE_MAX || sums_at + 4 * blocks > window->size_bytes)
-		return -EMSGSIZE;
-	if (!(flags & WEKA_APPEND) && offset_bytes > (uint64_t)INT64_MAX - length_bytes)
-		return -EFBIG;
+	CLIENT_NEED(c, handle);
+	CLIENT_NEED(c, window);
+	CLIENT_REFUSE(c, length_bytes == 0 || (flags & ~WEKA_APPEND), -EINVAL,
+		      "a length of 0, or unknown flags");
+	CLIENT_REFUSE(c, length_bytes > WEKA_WRITE_MAX, -EMSGSIZE, "more than WEKA_WRITE_MAX");
+	CLIENT_REFUSE(c, sums_at + 4 * blocks > window->size_bytes, -EMSGSIZE,
+		      "the window is too small: see weka_window_bytes()");
+	CLIENT_REFUSE(c,
+		      !(flags & WEKA_APPEND) && offset_bytes > (uint64_t)INT64_MAX - length_bytes,
+		      -EFBIG, "beyond what a file can have");
 	err = client__take(c, req, FAB_WRITE, window, &slot);
 	if (err)
 		return err;
@@ -174,18 +176,20 @@ int weka_submit_put_begin(struct weka_client *c, struct weka_req *req, const str
 			  struct weka_attr *attr)
 {
 	struct client_slot *slot;
-	int err = create_check(create);
+	int err;
 
-	if (err || ref->by == WEKA_BY_HANDLE)
-		return -EINVAL;
-	if (size_bytes > INT64_MAX)
-		return -EFBIG;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, create);
+	CLIENT_NEED(c, attr);
+	CLIENT_REFUSE(c, ref->by == WEKA_BY_HANDLE, -EINVAL, "a handle, where a name is needed");
+	CLIENT_REFUSE(c, client__create_check(create), -EINVAL, CLIENT_CREATE_BAD);
+	CLIENT_REFUSE(c, size_bytes > INT64_MAX, -EFBIG, "beyond what a file can have");
 	err = client__take(c, req, FAB_PUT_BEGIN, NULL, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.make.name);
 	if (err)
-		return client__drop(c, slot, err);
+		return client__drop_name(c, slot, err, ref);
 	slot->out.attr = attr;
 	slot->call.args.make.mode = create->mode;
 	slot->call.args.make.uid = create->uid;
@@ -202,8 +206,8 @@ static int submit_size(struct weka_client *c, struct weka_req *req, enum fab_typ
 	struct client_slot *slot;
 	int err;
 
-	if (size_bytes > INT64_MAX)
-		return -EFBIG;
+	CLIENT_NEED(c, handle);
+	CLIENT_REFUSE(c, size_bytes > INT64_MAX, -EFBIG, "beyond what a file can have");
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
@@ -235,8 +239,10 @@ static int submit_range(struct weka_client *c, struct weka_req *req, enum fab_ty
 			uint64_t length_bytes, uint32_t flags)
 {
 	struct client_slot *slot;
-	int err = client__take(c, req, type, NULL, &slot);
+	int err;
 
+	CLIENT_NEED(c, handle);
+	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
 	memcpy(slot->call.args.range.handle.bytes, handle->bytes, sizeof(handle->bytes));
@@ -249,10 +255,10 @@ static int submit_range(struct weka_client *c, struct weka_req *req, enum fab_ty
 int weka_submit_punch(struct weka_client *c, struct weka_req *req, const struct weka_handle *handle,
 		      uint64_t offset_bytes, uint64_t length_bytes)
 {
-	if (length_bytes == 0 || offset_bytes > INT64_MAX)
-		return -EINVAL;
-	if (length_bytes > INT64_MAX - offset_bytes)
-		return -EFBIG;
+	CLIENT_REFUSE(c, length_bytes == 0 || offset_bytes > INT64_MAX, -EINVAL,
+		      "a length of 0, or an offset that no file has");
+	CLIENT_REFUSE(c, length_bytes > INT64_MAX - offset_bytes, -EFBIG,
+		      "beyond what a file can have");
 	return submit_range(c, req, FAB_PUNCH, handle, offset_bytes, length_bytes, 0);
 }
 
@@ -260,9 +266,7 @@ int weka_submit_seek(struct weka_client *c, struct weka_req *req, const struct w
 		     uint64_t offset_bytes, uint32_t flags)
 {
 	static_assert(WEKA_SEEK_HOLE == FAB_SEEK_HOLE, "passed on as it is");
-	if (flags & ~WEKA_SEEK_HOLE)
-		return -EINVAL;
-	if (offset_bytes > INT64_MAX)
-		return -ENXIO; /* no file is so long */
+	CLIENT_REFUSE(c, flags & ~WEKA_SEEK_HOLE, -EINVAL, "unknown flags");
+	CLIENT_REFUSE(c, offset_bytes > INT64_MAX, -ENXIO, "no file is so long");
 	return submit_range(c, req, FAB_SEEK, handle, offset_bytes, 0, flags);
 }

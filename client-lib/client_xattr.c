@@ -19,14 +19,16 @@ static int submit(struct weka_client *c, struct weka_req *req, enum fab_type typ
 	size_t bytes = name ? strnlen(name, WEKA_NAME_MAX + 1) : 0;
 	int err;
 
-	if (bytes == 0 || bytes > WEKA_NAME_MAX)
-		return -ERANGE;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, name);
+	CLIENT_REFUSE(c, bytes == 0 || bytes > WEKA_NAME_MAX, -ERANGE,
+		      "the attribute's name has 1 to WEKA_NAME_MAX bytes");
 	err = client__take(c, req, type, window, out);
 	if (err)
 		return err;
 	err = client__name(ref, &(*out)->call.args.xattr.name);
 	if (err)
-		return client__drop(c, *out, err);
+		return client__drop_name(c, *out, err, ref);
 	(*out)->call.args.xattr.xattr = name;
 	(*out)->call.args.xattr.xattr_bytes = (uint16_t)bytes;
 	(*out)->call.args.xattr.value = NULL;
@@ -39,8 +41,10 @@ int weka_submit_getxattr(struct weka_client *c, struct weka_req *req, const stru
 			 const char *name, const struct weka_window *window)
 {
 	struct client_slot *slot;
-	int err = window ? submit(c, req, FAB_XATTR_GET, ref, name, window, &slot) : -EINVAL;
+	int err;
 
+	CLIENT_NEED(c, window);
+	err = submit(c, req, FAB_XATTR_GET, ref, name, window, &slot);
 	return err ? err : client__send(c, slot);
 }
 
@@ -50,10 +54,10 @@ int weka_submit_setxattr(struct weka_client *c, struct weka_req *req, const stru
 	struct client_slot *slot;
 	int err;
 
-	if (flags > WEKA_XATTR_REPLACE || (!value && size_bytes)) /* one flag at most */
-		return -EINVAL;
-	if (size_bytes > WEKA_XATTR_MAX)
-		return -E2BIG;
+	CLIENT_REFUSE(c, flags > WEKA_XATTR_REPLACE, -EINVAL, "unknown flags, or two");
+	CLIENT_REFUSE(c, !value && size_bytes, -EINVAL, "value is NULL");
+	CLIENT_REFUSE(c, size_bytes > WEKA_XATTR_MAX, -E2BIG,
+		      "the value is larger than WEKA_XATTR_MAX");
 	err = submit(c, req, FAB_XATTR_SET, ref, name, NULL, &slot);
 	if (err)
 		return err;
@@ -69,13 +73,13 @@ int weka_submit_listxattr(struct weka_client *c, struct weka_req *req, const str
 	struct client_slot *slot;
 	int err;
 
-	if (!window)
-		return -EINVAL;
+	CLIENT_NEED(c, ref);
+	CLIENT_NEED(c, window);
 	err = client__take(c, req, FAB_XATTR_LIST, window, &slot);
 	if (err)
 		return err;
 	err = client__name(ref, &slot->call.args.name.name);
-	return err ? client__drop(c, slot, err) : client__send(c, slot);
+	return err ? client__drop_name(c, slot, err, ref) : client__send(c, slot);
 }
 
 int weka_submit_removexattr(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
@@ -112,23 +116,34 @@ static int64_t look(struct weka_client *c, const char *path, const char *name, v
 	struct weka_window window;
 	struct weka_lease *lease;
 	int64_t got;
-	int err = weka_lease(c, room, &lease);
+	int err;
 
+	CLIENT_REFUSE(c, !path || (!out && size_bytes > 0), -EINVAL,
+		      "the path is NULL, or where the bytes go");
+	err = client__begin(c);
 	if (err)
-		return client__fail(c, err, what, path);
+		return err;
+	err = weka_lease(c, room, &lease);
+	if (err) {
+		err = client__fail_said(c, err, what, path);
+		client__finish(c);
+		return err;
+	}
 	window = (struct weka_window){ .lease = lease, .size_bytes = lease->size_bytes };
 	err = name ? weka_submit_getxattr(c, &req, &ref, name, &window)
 		   : weka_submit_listxattr(c, &req, &ref, &window);
 	err = client__run(c, &req, err, what, path);
 	got = err ? err : take_out(c, &req, out, size_bytes, what, path);
 	weka_release(c, lease);
+	client__finish(c);
 	return got;
 }
 
 int64_t weka_getxattr(struct weka_client *c, const char *path, const char *name, void *value,
 		      size_t size_bytes)
 {
-	return name ? look(c, path, name, value, size_bytes, "getxattr") : -EINVAL;
+	CLIENT_NEED(c, name);
+	return look(c, path, name, value, size_bytes, "getxattr");
 }
 
 int64_t weka_listxattr(struct weka_client *c, const char *path, char *names, size_t size_bytes)
@@ -141,9 +156,10 @@ int weka_setxattr(struct weka_client *c, const char *path, const char *name, con
 {
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_req req = { 0 };
-	int err = weka_submit_setxattr(c, &req, &ref, name, value, size_bytes, flags);
 
-	return client__run(c, &req, err, "setxattr", path);
+	return CLIENT_CALL(c, &req,
+			   weka_submit_setxattr(c, &req, &ref, name, value, size_bytes, flags),
+			   "setxattr", path);
 }
 
 int weka_removexattr(struct weka_client *c, const char *path, const char *name)
@@ -151,6 +167,6 @@ int weka_removexattr(struct weka_client *c, const char *path, const char *name)
 	struct weka_ref ref = weka_ref_path(path);
 	struct weka_req req = { 0 };
 
-	return client__run(c, &req, weka_submit_removexattr(c, &req, &ref, name), "removexattr",
+	return CLIENT_CALL(c, &req, weka_submit_removexattr(c, &req, &ref, name), "removexattr",
 			   path);
 }

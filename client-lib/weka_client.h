@@ -38,10 +38,12 @@
  * Errors are negative errno values.  Names are bytes; paths start at the root, with or without
  * a slash before them, and are resolved by the appliance.  Sizes and offsets are bytes, times
  * nanoseconds.  Any call can answer, besides what it lists: -EINVAL (an argument that cannot be),
- * -ESTALE (after a fork), -ENOTCONN (no connection, and none could be made for reconnect_ns).
+ * -ESTALE (after a fork or weka_close()), -EBUSY (another thread is inside the client, or a signal
+ * handler calls in the middle), -ENOTCONN (no connection, and none could be made for reconnect_ns),
+ * -EACCES (the appliance takes the key no more).  No mistake of the caller ends the process.
  *
  * Structs that the caller fills are zeroed first: 0 is always the default, and fields that
- * later versions add stand in what is reserved now.
+ * later versions add stand in what is reserved now.  A reserved field that is not 0 is -EINVAL.
  */
 #ifndef WEKA_CLIENT_H
 #define WEKA_CLIENT_H
@@ -94,7 +96,7 @@ struct weka_options {
 	uint32_t batch_items_max;    /* items of one of them; 1024                    */
 	uint32_t leases_max;         /* leases out at once; 1024                      */
 	uint32_t lanes;              /* connections at once, see weka_connect(); at most 8 */
-	uint64_t pool_bytes;         /* memory that leases are cut from; 64 MiB       */
+	uint64_t pool_bytes;         /* for leases; 64 MiB, or what is granted, else -ENOSPC */
 	uint64_t connect_timeout_ns; /* for weka_connect(); 10 s                      */
 	uint64_t timeout_ns;         /* of a request that names none; 30 s            */
 	uint64_t reconnect_ns;       /* without an appliance requests wait so long; 30 s */
@@ -131,7 +133,6 @@ struct weka_options {
  * Failures that may pass (a connection that is cut off, an appliance that is busy or does not
  * answer) are tried again, with growing pauses, until connect_timeout_ns is over.  All other
  * errors end the call once every address has failed.
- *
  * Owns:    *out is the caller's, until weka_close().
  * Thread:  any.  Waits, at most connect_timeout_ns.
  * Errors:  of the last address; weka_error(NULL) has one line for people.
@@ -148,15 +149,16 @@ WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *k
  * weka_close - end the session and give back all of its memory
  *
  * Requests in flight are forgotten, leases are gone, files that are open are closed: for the
- * appliance's word on that it waits, for a second at most.  NULL is fine.
+ * appliance's word on that it waits, for a second at most.  NULL is fine.  A client that another
+ * thread is inside stays open.  Zero requests that were in flight before using them again.
  */
 void weka_close(struct weka_client *client);
 
 /**
- * weka_error - one line about what failed last
+ * weka_error - one line about the last call that failed
  *
- * Of the client's last call that failed, or of its connection; with NULL of this thread's last
- * weka_connect().  Never NULL.
+ * Calls that succeed, and what requests end with, leave it alone.  With NULL: of this thread's last
+ * weka_connect(), or call without a client.  Never NULL.
  *
  * Owns:    the library; valid until the next call with this client (this thread).
  */
@@ -238,8 +240,9 @@ WEKA_MUST_CHECK int weka_lease(struct weka_client *client, uint64_t size_bytes,
  * A deadline ends a request, not the lease: while the appliance may still write into it (a
  * request that was cancelled or timed out, and not yet acknowledged) the memory stays out of the
  * pool, and comes back by itself.  NULL is fine.
+ * Errors:  -ESTALE (it was released before), -EINVAL (not a lease of this client).
  */
-void weka_release(struct weka_client *client, struct weka_lease *lease);
+int weka_release(struct weka_client *client, struct weka_lease *lease);
 
 /**
  * weka_window_bytes - how large a window must be for `count` items of at most `bytes_each`
@@ -328,7 +331,7 @@ struct weka_read_item {
 	uint64_t offset_bytes;
 	uint64_t length_bytes; /* WEKA_TO_END: all the rest           */
 	/* Filled in: */
-	const void *data;   /* in the window; NULL with an error      */
+	const void *data;   /* in the window, offset % 4096 behind a multiple of it; NULL: error */
 	uint64_t got_bytes; /* of data; with -EMSGSIZE what there is to get */
 	int32_t status;     /* 0 or -errno                            */
 	uint32_t reserved0;
@@ -455,7 +458,8 @@ struct weka_req {
  * Errors:  now, and then nothing was submitted:
  *            -EAGAIN     requests_max (or, with many items, batches_max) are in flight: reap first
  *            -EMSGSIZE   the window is too small for what is asked; too many items or bytes
- *            -EBUSY      the lease still has a request that ended before it was acknowledged
+ *            -EBUSY      the lease still has a request that ended before it was acknowledged; or
+ *                        `req` is in flight or not reaped.  -ESTALE: the lease was released
  *            -EINVAL     what cannot be: unaligned window, a name of 0 bytes, ...
  *            -ENAMETOOLONG
  *          in req->status:
@@ -754,13 +758,14 @@ WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done
 			      uint32_t done_max);
 
 /* Send what was submitted, when no weka_reap() will follow soon. */
-void weka_flush(struct weka_client *client);
+int weka_flush(struct weka_client *client);
 /**
  * weka_cancel - end a request early
  *
  * It is still to be reaped: with -ECANCELED, or with its result when that came first.
+ * Errors:  -EINVAL (it is not in flight with this client).
  */
-void weka_cancel(struct weka_client *client, struct weka_req *req);
+int weka_cancel(struct weka_client *client, struct weka_req *req);
 
 /**
  * weka_wait - wait until there is something to reap

@@ -464,8 +464,10 @@ uint64_t fab_region_size(const struct fab_region *region); /* size_bytes rounded
  * memory there now see fresh's, in one step (mremap), and what was there is gone; no region has it
  * any more.  fresh is at least as large; its own former address is gone.  Copy before what is to
  * stay.
+ *
+ * Errors:  -ENOMEM (the process has as many mappings as it may): nothing has changed.
  */
-void fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes);
+must_check int fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes);
 
 /* One request; the caller keeps it, its items and names where they are until fab_poll() returns it.
  */

@@ -179,16 +179,17 @@ void fab_region_keep(struct fab_region *region)
 
 /* mremap() takes the old pages away and puts the new ones there in one step: a thread that
  * reads there meanwhile waits, and sees the one or the other. */
-void fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes)
+int fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes)
 {
 	ASSERT(fresh->memory && !fresh->lent && fresh->size_bytes >= old_bytes);
-	ASSERT(mremap(fresh->memory, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old) ==
-	       old);
+	if (mremap(fresh->memory, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old) != old)
+		return -errno;
 	if (fresh->size_bytes > old_bytes)
 		fab__memory_unmap((uint8_t *)fresh->memory + old_bytes,
 				  fresh->size_bytes - old_bytes);
 	fresh->memory = old;
 	fresh->size_bytes = old_bytes;
+	return 0;
 }
 
 /* shm: POOL_ADDED comes in the unix socket, with a descriptor; its end is the session's. */

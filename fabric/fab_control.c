@@ -20,11 +20,17 @@
 
 #define EVENTS_AT_ONCE 32
 
-void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
+int fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = watch };
 
-	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
+	return epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+/* That fails only where nothing is watched. */
+void fab__control_unwatch(struct fab_server *srv, int fd)
+{
+	(void)epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 void fab_server_shut(struct fab_server *srv)
@@ -172,20 +178,24 @@ static int keys_begin(struct fab_server *srv, const struct fab_key *key)
 static int descriptors_open(struct fab_server *srv)
 {
 	struct fab_control *c = srv->control;
+	int err;
 
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (c->epoll_fd < 0)
 		return -errno;
 	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (c->wake_fd < 0) {
-		int err = -errno;
-
+		err = -errno;
 		close(c->epoll_fd);
 		return err;
 	}
 	c->wake_watch.type = WATCH_WAKE;
-	fab__control_watch(srv, c->wake_fd, &c->wake_watch);
-	return 0;
+	err = fab__control_watch(srv, c->wake_fd, &c->wake_watch);
+	if (err) {
+		close(c->wake_fd);
+		close(c->epoll_fd);
+	}
+	return err;
 }
 
 int fab__control_create(struct fab_server *srv, const struct fab_key *key)
@@ -200,10 +210,9 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	list_init(&c->pools_due);
 	list_init(&c->pools_making);
 	fab__rdma_server_init(&c->rdma);
-	ASSERT(getrandom(c->appliance, sizeof(c->appliance), 0) == sizeof(c->appliance));
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
 		c->guests[i].fd = -1;
-	err = keys_begin(srv, key);
+	err = getrandom(c->appliance, sizeof(c->appliance), 0) < 0 ? -errno : keys_begin(srv, key);
 	if (!err)
 		err = descriptors_open(srv);
 	if (!err)

@@ -269,11 +269,13 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	fab__lanes_enter(&c->lanes, s, le16_get(g->hello.hello.lane.number));
 	s->pub.client = client;
 	s->pub.forgotten = g->hello.forgotten;
-	if (s->direct)
-		fab__control_watch(srv, g->fd, &s->control.watch);
+	if (s->direct && fab__control_watch(srv, g->fd, &s->control.watch))
+		s->control.deaf = true; /* the core is told below */
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
 	ASSERT(spsc_push(&core->to_core, &s->opened));
 	fab__wake(core->wake_fd);
+	if (s->control.deaf) /* nobody would hear of its end: it ends now, and comes again */
+		fab__control_lost(s);
 	return 0;
 }
 
@@ -290,8 +292,7 @@ void fab__control_lost(struct fab__session *s)
 		return;
 	s->control.lost_told = true;
 	if (s->direct)
-		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, s->control.fd, NULL) ==
-		       0);
+		fab__control_unwatch(s->srv, s->control.fd);
 	if (s->control.core_done)
 		return;
 	s->lost = (struct fab_message){ .type = MESSAGE_LOST, .session = s };
@@ -501,7 +502,7 @@ static void session_ended(struct fab__session *s)
 	struct fab__session_control *c = &s->control;
 
 	if (s->direct && !c->lost_told)
-		ASSERT(epoll_ctl(s->srv->control->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL) == 0);
+		fab__control_unwatch(s->srv, c->fd);
 	c->lost_told = true;
 	c->core_done = true;
 	atomic_store_explicit(&s->here, 0, memory_order_relaxed);

@@ -75,13 +75,15 @@ static int key_keep(struct fab_conn *conn, const struct fab_key *key)
 	return 0;
 }
 
-static void hello_begin(struct fab_conn *conn)
+static int hello_begin(struct fab_conn *conn)
 {
 	uint8_t nonce[32];
 
-	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
+	if (getrandom(nonce, sizeof(nonce), 0) < 0)
+		return fab__conn_broken(conn, -errno, strerror(errno));
 	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want,
 			  conn->client_id, nonce, conn->joins ? &conn->join : NULL);
+	return 0;
 }
 
 /* Of the session that `of` is one connection of: its key, and where it is. */
@@ -152,7 +154,9 @@ static int verbs_dialled(struct fab_conn *conn, uint64_t now_ns)
 		return fab__conn_broken(conn, err, why);
 	conn->want.credits =
 		min_u32(conn->want.credits, conn->rdma.rdma->receives_max - FAB_POOLS_MAX);
-	hello_begin(conn);
+	err = hello_begin(conn);
+	if (err)
+		return err;
 	conn->at = CONN_HELLO;
 	return 0;
 }
@@ -188,8 +192,8 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	memcpy(conn->client_id, cfg->client_id, sizeof(conn->client_id));
 	if (conn->addr.transport == FAB_TRANSPORT_RDMA)
 		return verbs_dial(conn, cfg->lane_of);
-	hello_begin(conn);
-	return dial(conn);
+	err = hello_begin(conn);
+	return err ? err : dial(conn);
 }
 
 static int dialled(struct fab_conn *conn)

@@ -160,8 +160,10 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	struct fab_limits limits = srv->cfg.limits;
 	uint8_t nonce[32];
 	char why[FAB_WHY_MAX];
+	int err;
 
-	ASSERT(getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce));
+	/* A kernel that has no random bytes refuses this guest below. */
+	err = getrandom(nonce, sizeof(nonce), 0) < 0 ? -errno : 0;
 	g->fd = fd;
 	g->transport = transport;
 	g->refused = false;
@@ -187,7 +189,13 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 		.lanes_max = srv->cfg.lanes_max,
 	};
 	memcpy(g->hello.place.appliance, srv->control->appliance, FAB_APPLIANCE_BYTES);
-	fab__control_watch(srv, fd, &g->watch);
+	if (!err)
+		err = fab__control_watch(srv, fd, &g->watch);
+	if (err) {
+		guest_deny(srv, g, err, "the appliance cannot watch one more connection", now_ns);
+		guest_close(g);
+		return;
+	}
 	if (transport == FAB_TRANSPORT_SHM) {
 		if (fab__peer_uid_check(fd, why))
 			guest_deny(srv, g, -EACCES, why, now_ns);
@@ -205,6 +213,13 @@ static void guest_discard(struct fab_guest *g)
 	ssize_t got = fab__guest_recv(g, rest, sizeof(rest));
 
 	if (got == 0 || (got < 0 && got != -EAGAIN))
+		guest_close(g);
+}
+
+/* The REFUSE is read, then the peer leaves: that is to be seen. */
+static void guest_rewatch(struct fab_server *srv, struct fab_guest *g)
+{
+	if (g->fd >= 0 && fab__control_watch(srv, g->fd, &g->watch))
 		guest_close(g);
 }
 
@@ -237,8 +252,8 @@ static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now
 		fab__guest_lost(srv, g);
 		return;
 	}
-	fab__control_watch(srv, g->fd, &g->watch);
 	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
+	guest_rewatch(srv, g);
 }
 
 /* The key is proved. */
@@ -248,14 +263,17 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
 		return;
 	}
-	ASSERT(epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, g->fd, NULL) == 0);
+	fab__control_unwatch(srv, g->fd);
 	guest_open(srv, g, now_ns);
 }
 
-static void guest_unhold(struct fab_server *srv, struct fab_guest *g)
+/* It was denied, after its key was proved. */
+static void guest_unheld(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
+			 uint64_t now_ns)
 {
 	g->held = false;
-	fab__control_watch(srv, g->fd, &g->watch);
+	guest_deny(srv, g, err, why, now_ns);
+	guest_rewatch(srv, g);
 }
 
 void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
@@ -271,9 +289,8 @@ void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
 			guest_open(srv, g, now_ns);
 			continue;
 		}
-		guest_unhold(srv, g);
-		guest_deny(srv, g, -EACCES, "its key, or its session, has ended in the hello",
-			   now_ns);
+		guest_unheld(srv, g, -EACCES, "its key, or its session, has ended in the hello",
+			     now_ns);
 	}
 }
 
@@ -360,9 +377,8 @@ void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 		if (g->refused) {
 			guest_close(g);
 		} else if (g->held) {
-			guest_unhold(srv, g);
-			guest_deny(srv, g, -ETIMEDOUT, "an earlier session of it does not end",
-				   now_ns);
+			guest_unheld(srv, g, -ETIMEDOUT, "an earlier session of it does not end",
+				     now_ns);
 		} else {
 			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
 		}

@@ -100,7 +100,12 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 	}
 	listener_name(l, address);
 	l->watch.type = WATCH_LISTENER;
-	fab__control_watch(srv, l->fd, &l->watch);
+	err = fab__control_watch(srv, l->fd, &l->watch);
+	if (err) {
+		close(l->fd);
+		snprintf(why, FAB_WHY_MAX, "\"%.100s\": epoll: %s", address, strerror(-err));
+		return err;
+	}
 	c->listener_count++;
 	return 0;
 }
@@ -183,7 +188,8 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 		if (c->listeners[i].fd < 0) /* RDMA: a request too many is refused */
 			continue;
 		ev.data.ptr = &c->listeners[i].watch;
-		ASSERT(epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->listeners[i].fd, &ev) == 0);
+		/* It is watched already, so the kernel has nothing to refuse. */
+		(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->listeners[i].fd, &ev);
 	}
 }
 

@@ -87,8 +87,12 @@ static struct fab_rdma_device *device_new(struct fab_server *srv, struct ibv_con
 		return NULL;
 	}
 	rs->device_watch[i].type = WATCH_DEVICE;
-	fab__control_watch(srv, verbs->async_fd, &rs->device_watch[i]);
-	return dev;
+	err = fab__control_watch(srv, verbs->async_fd, &rs->device_watch[i]);
+	if (!err)
+		return dev;
+	fab__rdma_device_close(dev);
+	snprintf(why, FAB_WHY_MAX, "RDMA: events of the device: %s", strerror(-err));
+	return NULL;
 }
 
 static struct fab_rdma_device *device_of(struct fab_server *srv, struct ibv_context *verbs,
@@ -314,15 +318,16 @@ static int manager_open(struct fab_server *srv, char why[FAB_WHY_MAX])
 			 strerror(errno));
 		return -ENODEV;
 	}
+	rs->watch.type = WATCH_RDMA;
 	err = fab__fd_nonblock(rs->cm->fd);
+	if (!err)
+		err = fab__control_watch(srv, rs->cm->fd, &rs->watch);
 	if (err) {
 		rs->v->destroy_event_channel(rs->cm);
 		rs->cm = NULL;
 		snprintf(why, FAB_WHY_MAX, "RDMA: %s", strerror(-err));
 		return err;
 	}
-	rs->watch.type = WATCH_RDMA;
-	fab__control_watch(srv, rs->cm->fd, &rs->watch);
 	return 0;
 }
 

@@ -44,7 +44,7 @@ static bool is_stream(const struct fab__session *s)
 	return !s->direct && !s->onesided;
 }
 
-static void session_watch(struct fab_server *srv, struct fab__session *s)
+static int session_watch(struct fab_server *srv, struct fab__session *s)
 {
 	struct epoll_event ev = {
 		.events = s->direct ? EPOLLIN | EPOLLET : EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
@@ -55,8 +55,7 @@ static void session_watch(struct fab_server *srv, struct fab__session *s)
 	/* Without a descriptor (a simulated network) it is looked at with every poll, and so is
 	 * a completion queue: its channel tells nothing that was not asked for. */
 	s->quiet_until_told = is_stream(s) && fd >= 0;
-	if (fd >= 0)
-		ASSERT(epoll_ctl(srv->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0);
+	return fd < 0 || epoll_ctl(srv->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : -errno;
 }
 
 /* Closing is not enough: the client holds the doorbell too, and epoll watches the file. */
@@ -64,8 +63,8 @@ static void session_unwatch(struct fab_server *srv, struct fab__session *s)
 {
 	int fd = s->direct ? s->control.doorbells[0] : s->control.fd;
 
-	if (fd >= 0)
-		ASSERT(epoll_ctl(srv->epoll_fd, EPOLL_CTL_DEL, fd, NULL) == 0);
+	if (fd >= 0) /* fails only where it was not watched */
+		(void)epoll_ctl(srv->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* From the first session over rdma on somebody looks whether their clients are there. */
@@ -81,6 +80,7 @@ static void probe_first(struct fab_server *srv)
 static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint32_t events_max)
 {
 	uint32_t n = 0;
+	int err;
 
 	while (n < events_max) {
 		struct fab_message *m = spsc_pop(&srv->to_core);
@@ -103,9 +103,11 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 		if (m->session->onesided)
 			probe_first(srv);
 		srv->stat.sessions++;
-		session_watch(srv, m->session);
+		err = session_watch(srv, m->session);
 		event_put(&events[n++], FAB_EVENT_SESSION_NEW, m->session);
-		if (unlikely(srv->stopping)) /* it came in just as the doors were closed */
+		if (unlikely(err)) /* the kernel has no memory for it, or watches no more */
+			fab__session_fail(m->session, err);
+		else if (unlikely(srv->stopping)) /* it came in just as the doors were closed */
 			fab__session_fail(m->session, -ECONNRESET);
 	}
 	return n;

@@ -208,6 +208,7 @@ struct fab__session_control { /* the control side's share of a session */
 	bool used;
 	bool lost_told;
 	bool core_done;
+	bool deaf;          /* its socket cannot be watched */
 	uint32_t pools_out; /* not yet released                    */
 	char peer[64];      /* its address, for people             */
 	bool has_key;       /* not over a simulated network        */
@@ -448,7 +449,8 @@ struct fab_server { /* of one core */
 /* fab_control.c */
 must_check int fab__control_create(struct fab_server *srv, const struct fab_key *key);
 void fab__control_destroy(struct fab_server *srv);
-void fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch);
+must_check int fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch);
+void fab__control_unwatch(struct fab_server *srv, int fd);
 
 /* fab_refuse.c: the control side's */
 void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);

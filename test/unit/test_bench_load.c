@@ -28,12 +28,13 @@ int weka_lease(struct weka_client *client, uint64_t size_bytes, struct weka_leas
 	return 0;
 }
 
-void weka_release(struct weka_client *client, struct weka_lease *lease)
+int weka_release(struct weka_client *client, struct weka_lease *lease)
 {
 	(void)client;
 	free(lease->data);
 	free(lease);
 	leases_out--;
+	return 0;
 }
 
 /* One at a time, the oldest first. */

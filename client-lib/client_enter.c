@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * One thread at a time is inside a client.  A mistake of the caller gets an error and a line.
+ *
+ * Each thread that uses the library has a *seat*, which says what client it is inside.  A client
+ * has an *owner*, the seat that entered it last.  The owner enters with two plain stores and loads
+ * and no locked instruction; another thread takes the client over first:
+ *
+ *     owner:     E1 seat->in = c             other:    T1 c->owner = other, pending
+ *                E2 c->owner == seat?                  T2 membarrier()
+ *                   no: leave, take it over            T3 owner's seat->in == c?  then EBUSY
+ *     leaves:    E3 seat->in = NULL                    T4 c->owner = other
+ *
+ * membarrier() makes every thread of the process pass a barrier between E1 and E2, or before E1, or
+ * behind E2: so either the owner sees at E2 that it is no owner any more, or the other thread sees
+ * at T3 that the owner is inside.  A kernel without it gets an exchange, which misses a mistake now
+ * and then.
+ *
+ *   E3 -> T3   what the owner did inside is seen by the thread that takes the client over.
+ *
+ * Seats are never freed, because a client may still name the seat of a thread that has ended.
+ * Another thread gets the seat then.
+ *
+ * A closed client is kept for a while, so that a call that comes too late finds out.
+ */
+#define _GNU_SOURCE /* gettid */
+#include "client-lib/client_internal.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLOSED_KEPT 32u  /* closed clients that can still be told from open ones */
+#define YIELDS_MAX  100u /* while another thread takes a client over */
+
+_Thread_local struct client_seat *client__seat CLIENT_TLS;
+
+static _Atomic(struct client_seat *) seats;
+static _Atomic(struct weka_client *) closed[CLOSED_KEPT];
+static _Atomic uint32_t closed_next;
+
+/* What a call was refused for that could not write into the client. */
+static _Thread_local const struct weka_client *stray_client;
+static _Thread_local char stray_line[sizeof(((struct weka_client *)0)->error)];
+
+/* ---- lines ------------------------------------------------------------------------------ */
+
+static int stray(const struct weka_client *c, int err, const char *text)
+{
+	stray_client = c;
+	snprintf(stray_line, sizeof(stray_line), "%s", text);
+	return err;
+}
+
+const char *client__stray(const struct weka_client *c)
+{
+	return stray_client == c && stray_line[0] ? stray_line : NULL;
+}
+
+void client__stray_forget(const struct weka_client *c)
+{
+	if (unlikely(stray_client == c))
+		stray_line[0] = 0;
+}
+
+int client__stray_fail(int err, const char *text)
+{
+	return stray(NULL, err, text);
+}
+
+int client__say(struct weka_client *c, int err, const char *format, ...)
+{
+	va_list args;
+
+	ASSERT(err < 0);
+	va_start(args, format);
+	vsnprintf(c->error, sizeof(c->error), format, args);
+	va_end(args);
+	return err;
+}
+
+int client__refuse(struct weka_client *c, int err, const char *function, const char *text)
+{
+	int entered = client__enter(c);
+
+	if (entered)
+		return entered;
+	(void)client__say(c, err, "%s: %s", function, text);
+	client__leave(c);
+	return err;
+}
+
+/* ---- seats ------------------------------------------------------------------------------ */
+
+static bool thread_ended(const struct client_seat *seat, pid_t thread)
+{
+	return seat->process == getpid() && syscall(SYS_tgkill, seat->process, thread, 0) < 0 &&
+	       errno == ESRCH;
+}
+
+/* Gives this thread a seat: that of a thread that has ended, or a new one. */
+static struct client_seat *seat_take(void)
+{
+	struct client_seat *seat = atomic_load_explicit(&seats, memory_order_acquire);
+	const pid_t me = gettid();
+
+	for (; seat; seat = seat->next) {
+		pid_t thread = atomic_load_explicit(&seat->thread, memory_order_relaxed);
+
+		if (thread_ended(seat, thread) &&
+		    atomic_compare_exchange_strong(&seat->thread, &thread, me))
+			return seat;
+	}
+	seat = calloc(1, sizeof(*seat));
+	if (!seat)
+		return NULL;
+	seat->process = getpid();
+	atomic_init(&seat->thread, me);
+	seat->next = atomic_load_explicit(&seats, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
+		;
+	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	return seat;
+}
+
+static void barrier_all(void)
+{
+	static _Atomic uint32_t exchanged;
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)
+		atomic_fetch_add(&exchanged, 1);
+}
+
+static struct client_seat *pending(struct client_seat *seat)
+{
+	return (void *)((uintptr_t)seat | 1);
+}
+
+/* This thread becomes the owner, unless the owner is inside. */
+static bool take_over(struct weka_client *c, struct client_seat *seat)
+{
+	struct client_seat *was = atomic_load(&c->owner);
+
+	for (uint32_t i = 0; (uintptr_t)was & 1; was = atomic_load(&c->owner)) {
+		if (i++ == YIELDS_MAX)
+			return false;
+		sched_yield();
+	}
+	if (!atomic_compare_exchange_strong(&c->owner, &was, pending(seat))) /* T1 */
+		return false;
+	barrier_all();                                                          /* T2 */
+	if (was && atomic_load_explicit(&was->in, memory_order_acquire) == c) { /* T3 */
+		atomic_store(&c->owner, was);
+		return false;
+	}
+	atomic_store(&c->owner, seat); /* T4 */
+	return true;
+}
+
+/* ---- in and out --------------------------------------------------------------------------- */
+
+/* A waiting call (weka_sync.h) submits and reaps as everybody does. */
+static int enter_nested(struct weka_client *c)
+{
+	if (c->nested == 0 || c->in_leaf)
+		return stray(c, -EBUSY,
+			     "the client is in the middle of another call (a signal handler?)");
+	c->in_leaf = true;
+	return 0;
+}
+
+int client__enter_slow(const struct weka_client *of)
+{
+	struct weka_client *c = (struct weka_client *)(uintptr_t)of;
+	struct client_seat *seat;
+
+	if (!c)
+		return stray(NULL, -EINVAL, "the client is NULL");
+	if (c->is_closed)
+		return stray(c, -ESTALE, "the client was closed");
+	if (client__forked(c))
+		return stray(c, -ESTALE,
+			     "the client is of the process that forked this one: connect anew");
+	if (!client__seat)
+		client__seat = seat_take();
+	seat = client__seat;
+	if (!seat)
+		return stray(c, -ENOMEM, "no memory");
+	if (atomic_load_explicit(&seat->in, memory_order_relaxed) == c)
+		return enter_nested(c);
+	if (atomic_load_explicit(&seat->in, memory_order_relaxed))
+		return stray(c, -EBUSY,
+			     "this thread is in the middle of a call with another client "
+			     "(a signal handler?)");
+	if (atomic_load(&c->owner) != seat && !take_over(c, seat))
+		return stray(c, -EBUSY,
+			     "another thread is in the middle of a call with this client");
+	atomic_store_explicit(&seat->in, c, memory_order_seq_cst);
+	if (atomic_load(&c->owner) != seat) {
+		atomic_store_explicit(&seat->in, NULL, memory_order_release);
+		return stray(c, -EBUSY, "another thread uses this client at the same time");
+	}
+	client__stray_forget(c);
+	return 0;
+}
+
+int client__begin(struct weka_client *c)
+{
+	int err = client__enter(c);
+
+	if (err)
+		return err;
+	c->nested++;
+	c->in_leaf = false;
+	return 0;
+}
+
+void client__finish(struct weka_client *c)
+{
+	ASSERT(c->nested > 0);
+	if (--c->nested == 0)
+		client__leave(c);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void client__retire(struct weka_client *c)
+{
+	const uint32_t at = atomic_fetch_add(&closed_next, 1) % CLOSED_KEPT;
+
+	memset(c, 0, sizeof(*c));
+	c->is_closed = true;
+	if (client__seat && atomic_load(&client__seat->in) == c)
+		atomic_store_explicit(&client__seat->in, NULL, memory_order_release);
+	free(atomic_exchange(&closed[at], c));
+}
