@@ -291,6 +291,12 @@ static int take_store(struct app_core *core)
 	if (err)
 		goto destroy_meta;
 	core->media.faults = core->cfg.faults ? &core->cfg.faults[core->index] : NULL;
+	if (core->meta && core->cfg.read_only)
+		err = app_overlay_create(&core->media.overlay);
+	if (err) {
+		app_media_fini(&core->media);
+		goto destroy_meta;
+	}
 	return 0;
 
 destroy_meta:

@@ -556,6 +556,8 @@ static void boot_turn(struct app_core *core)
 		return;
 	core->progress = true;
 	core->life = core->boot_status ? APP_STOPPED : APP_SERVING;
+	if (core->life == APP_SERVING && core->cfg.read_only)
+		meta_freeze(core->meta);
 	if (core->life == APP_SERVING)
 		app_clients_turn(core); /* nobody is let in before */
 	if (core->boot_status)
@@ -609,6 +611,8 @@ static void stop_turn(struct app_core *core)
 	core->stop_status = core->meta ? meta_stop_status(core->meta) : 0;
 	if (core->stop_status == -EAGAIN || core->media.in_flight)
 		return;
+	if (core->cfg.read_only) /* there is nothing to write */
+		core->stop_status = 0;
 	core->life = APP_STOPPED;
 	if (core->stop_status)
 		memcpy(core->error, meta_error(core->meta),

@@ -70,6 +70,12 @@ struct app_core_cfg {
 	/* What the store must write, and cannot, is tried again for so long: app_patience.c.  0: it
 	 * has failed. */
 	uint64_t patience_ns;
+	/* Then app_core_wants() says so, and the caller begins anew or app_core_refuse()s; clients
+	 * are told nothing meanwhile.  Else the store has failed. */
+	bool anew;
+	/* Drives that cannot be written: the store is mounted on what can be read, and takes no
+	 * changes. */
+	bool read_only;
 	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
 	struct app_full *full;     /* that writers are refused; the same */
@@ -130,6 +136,16 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns);
 
 /* -EAGAIN: not yet; 0: serving; else why not, with a line in app_core_error(). */
 int app_core_boot_status(const struct app_core *core);
+
+enum app_wants {
+	APP_WANTS_NOTHING,
+	APP_WANTS_ANEW, /* to begin anew: the drives must be opened again          */
+	APP_WANTS_ROOM, /* the same, to read: they cannot be written, for some time */
+};
+/* Of the core that has the store.  Until app_core_refuse() changes wait. */
+enum app_wants app_core_wants(const struct app_core *core);
+/* It cannot be: what could not be written has failed. */
+void app_core_refuse(struct app_core *core);
 
 /* Answer what is open, close all sessions, checkpoint.  -EAGAIN: not yet; 0, or what failed. */
 void app_core_stop(struct app_core *core);

@@ -20,6 +20,8 @@
  *  (5) A drive refuses writes when APP_WRITES_FAILED writes and flushes in a row have failed; the
  *      first that succeeds ends that.  Drives replace bad blocks when they are written, so one
  *      failed write says little, and eight say that no write will do.
+ *  (6) With an overlay no write of the store comes to a drive (nor does any other: the store gives
+ *      no blocks for new data).
  */
 #include "appliance/app_media.h"
 
@@ -78,6 +80,8 @@ void app_media_fini(struct app_media *md)
 {
 	free(md->slot);
 	md->slot = NULL;
+	app_overlay_destroy(md->overlay);
+	md->overlay = NULL;
 }
 
 /* False: no room in the queue now. */
@@ -150,6 +154,31 @@ static enum nvme_op op_of(enum meta_io_op op)
 	UNREACHABLE();
 }
 
+/* (6): it comes back at the next poll, as what a drive refuses does. */
+static wk_cold void write_over(struct app_media *md, struct app_io *io)
+{
+	const struct meta_io *want = io->meta;
+
+	io->nvme.status = 0;
+	if (want->op == META_IO_WRITE)
+		io->nvme.status =
+			app_overlay_write(md->overlay, META_BADDR(want->drive, want->block),
+					  want->nblocks, want->buf);
+	list_init(&io->link);
+	md->in_flight++;
+	list_push_back(&md->refused, &io->link);
+}
+
+static wk_cold void read_over(struct app_media *md, struct app_io *io)
+{
+	const struct meta_io *want = io->meta;
+
+	if (want->op == META_IO_READ && !io->nvme.quarantined &&
+	    app_overlay_read(md->overlay, META_BADDR(want->drive, want->block), want->nblocks,
+			     want->buf) == want->nblocks)
+		io->nvme.status = 0;
+}
+
 uint32_t app_media_store(struct app_media *md)
 {
 	struct meta_io *want;
@@ -175,7 +204,10 @@ uint32_t app_media_store(struct app_media *md)
 			.block = want->block,
 			.iova = md->memory_iova + at,
 		};
-		app_media_submit(md, io);
+		if (unlikely(md->overlay) && want->op != META_IO_READ)
+			write_over(md, io);
+		else
+			app_media_submit(md, io);
 		count++;
 	}
 	return count;
@@ -287,6 +319,8 @@ static bool take_back(struct app_media *md, struct app_io *io)
 		io->nvme.status = error_of(io->nvme.status, meta != NULL);
 	if (!meta)
 		return true;
+	if (unlikely(md->overlay))
+		read_over(md, io);
 	meta->status = io->nvme.status;
 	meta->lost = meta->status && io->nvme.quarantined;
 	if (unlikely(io->failed))

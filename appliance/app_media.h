@@ -12,6 +12,7 @@
 #define APP_MEDIA_H
 
 #include "appliance/app_faults.h"
+#include "appliance/app_overlay.h"
 #include "appliance/app_patience.h"
 #include "base/list.h"
 #include "meta/meta.h"
@@ -50,6 +51,7 @@ struct app_media {
 	struct list refused; /* their queue pair has failed: back at the next poll */
 	uint32_t in_flight;  /* submitted, not yet returned or handed to the store */
 	struct app_patience patience;
+	struct app_overlay *overlay; /* the store's writes go there, and to no drive; NULL: none */
 	uint64_t now_ns;
 	uint64_t read_bytes;
 	uint64_t written_bytes;

@@ -20,6 +20,8 @@
  *  (5) When one was given up, so is all that fails from then on.
  *  (6) A drive that is away (-EHOSTDOWN) is tried by its driver until it comes back, and is waited
  *      for as long as the core serves.
+ *  (7) Where the daemon can begin anew (app_anew.c) what was given up stays parked until it does:
+ *      the store is not told, and so no client is told of a change what the next mount may belie.
  */
 #include "appliance/app_lines.h"
 #include "appliance/app_op.h"
@@ -58,8 +60,14 @@ static bool may_pass(const struct nvme_io *io)
 
 bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_ns)
 {
-	if (!p->limit_ns || p->gave_up || !io->meta->must || !may_pass(&io->nvme)) /* (4), (5) */
+	const bool passes = may_pass(&io->nvme);
+
+	if (!p->limit_ns || !io->meta->must) /* (4) */
 		return false;
+	if ((p->gave_up || !passes) && !p->kept) /* (5), (7) */
+		return false;
+	p->gave_up |= !passes;
+	p->lost |= !passes;
 	p->drive = io->drive;
 	p->status = io->nvme.status;
 	if (p->count == 0)
@@ -82,6 +90,8 @@ struct app_io *app_patience_next(struct app_patience *p, uint64_t now_ns)
 		p->gave_up = true;
 	if (list_empty(&p->parked) || (now_ns < p->again_ns && !p->gave_up))
 		return NULL;
+	if (p->gave_up && p->kept)
+		return NULL;
 	io = list_entry(list_pop_front(&p->parked), struct app_io, link);
 	if (list_empty(&p->parked))
 		p->pause_ns = min_u64(2 * p->pause_ns, PAUSE_MAX_NS);
@@ -97,7 +107,7 @@ void app_patience_done(struct app_patience *p, struct app_io *io)
 
 uint64_t app_patience_deadline(const struct app_patience *p)
 {
-	return list_empty(&p->parked) ? UINT64_MAX : p->again_ns;
+	return list_empty(&p->parked) || (p->gave_up && p->kept) ? UINT64_MAX : p->again_ns;
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
@@ -121,6 +131,8 @@ static void say(struct app_core *core, struct app_patience *p)
 	const char *name = core->cfg.drive_name ? core->cfg.drive_name[p->drive] : "";
 	char line[APP_LINE_SIZE];
 
+	if (p->gave_up && p->kept)
+		return;
 	if (p->gave_up)
 		(void)snprintf(line, sizeof(line),
 			       "drive %u (%.200s): the index could not be written for %llu s: %s; "
@@ -150,10 +162,25 @@ void app_patience_turn(struct app_core *core)
 
 	p->limit_ns = core->life >= APP_SERVING ? core->cfg.patience_ns : 0;
 	p->awaits = core->life == APP_SERVING;
+	p->kept = core->cfg.anew && core->life == APP_SERVING;
 	app_media_again(md, core->now_ns);
 	if (likely(p->count == 0 && !p->said))
 		return;
 	if (p->gave_up != gave_up || (!p->gave_up && p->said != (p->count > 0) &&
 				      core->now_ns - p->since_ns >= SAY_AFTER_NS))
 		say(core, p);
+}
+
+enum app_wants app_core_wants(const struct app_core *core)
+{
+	const struct app_patience *p = &core->media.patience;
+
+	if (!p->gave_up || !p->kept)
+		return APP_WANTS_NOTHING;
+	return p->lost ? APP_WANTS_ANEW : APP_WANTS_ROOM;
+}
+
+void app_core_refuse(struct app_core *core)
+{
+	core->cfg.anew = false;
 }

@@ -28,6 +28,8 @@ struct app_patience {
 	int status;
 	uint64_t limit_ns; /* so long one is tried; 0: not again */
 	bool gave_up;
+	bool kept; /* ... but the store is not told: somebody begins anew */
+	bool lost; /* what was refused, or a flush: opening the drive again may help */
 	bool said; /* that some fail: to people */
 };
 

@@ -302,6 +302,20 @@ static void drives(struct app_thread *t)
 		drive_said(t, app_core_drive_status(t->core));
 }
 
+static void wants(struct app_thread *t)
+{
+	struct app_run *run = t->run;
+	const int now = (int)app_core_wants(t->core);
+	uint64_t one = 1;
+
+	if (unlikely(atomic_load_explicit(&run->refused, memory_order_relaxed)))
+		app_core_refuse(t->core);
+	if (likely(now == atomic_load_explicit(&run->wants, memory_order_relaxed)))
+		return;
+	atomic_store_explicit(&run->wants, now, memory_order_relaxed);
+	(void)!write(run->event_fd, &one, sizeof(one));
+}
+
 /* What a sealed thread runs: a function of its own, where test/sealed.py begins to look. */
 static __attribute__((noinline)) int serve(struct app_thread *t, struct pace *p)
 {
@@ -315,6 +329,8 @@ static __attribute__((noinline)) int serve(struct app_thread *t, struct pace *p)
 		}
 		drives(t);
 		gone_drives(t);
+		if (t->index == 0)
+			wants(t);
 		turn(p, t);
 	}
 	if (err)
@@ -410,6 +426,8 @@ int app_run_start(struct app_run *run)
 	run->failed = false;
 	atomic_init(&run->at, APP_RUN_STARTING);
 	atomic_init(&run->stop, false);
+	atomic_init(&run->wants, APP_WANTS_NOTHING);
+	atomic_init(&run->refused, false);
 	atomic_init(&run->serving, 0);
 	atomic_init(&run->ended, 0);
 	atomic_init(&run->drives_wanted, 0);
@@ -438,6 +456,12 @@ int app_run_start(struct app_run *run)
 void app_run_stop(struct app_run *run)
 {
 	atomic_store_explicit(&run->stop, true, memory_order_relaxed);
+	wake_all(run);
+}
+
+void app_run_refuse(struct app_run *run)
+{
+	atomic_store_explicit(&run->refused, true, memory_order_relaxed);
 	wake_all(run);
 }
 

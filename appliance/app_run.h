@@ -46,10 +46,12 @@ struct app_run {
 	struct fab_server *srv[APP_CORES_MAX]; /* of cores 1 .. cores - 1, who have clients too */
 	const int *cpus;                       /* one for each; NULL: not pinned                */
 	uint64_t spin_max_ns;
-	int event_fd; /* becomes readable when `at` changes, or a drive has a line for people */
+	int event_fd; /* readable when `at` or `wants` changes, or there are lines for people */
 
 	_Atomic int at; /* enum app_run_at: all serve, all have ended */
 	_Atomic bool stop;
+	_Atomic int wants;    /* enum app_wants: of the core that has the store */
+	_Atomic bool refused; /* app_core_refuse() is called */
 	struct app_new_drive new_drive;
 	_Atomic uint32_t drives_wanted; /* counts: new_drive is another one, for every core */
 	_Atomic uint32_t drives_had;    /* ... each core, and each of them */
@@ -76,6 +78,8 @@ struct app_run {
 must_check int app_run_start(struct app_run *run);
 /* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
+/* What it wants cannot be: once, any thread. */
+void app_run_refuse(struct app_run *run);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */
 void app_run_drive(struct app_run *run, const struct app_new_drive *drive);

@@ -138,8 +138,8 @@ static void of_store(FILE *to, const json_t *s)
 	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
 
 	if (json_is_integer(health) && json_integer_value(health))
-		fprintf(to, "! it takes no more changes, as its log could not be written: see the "
-			    "daemon's log, and restart it when its drives are well\n");
+		fprintf(to, "! it takes no more changes, as its drives could not be written: "
+			    "see the\n  daemon's log; it goes on by itself when they can\n");
 	headline(to, s);
 	if (num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,

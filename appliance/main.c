@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "appliance/app_account.h"
+#include "appliance/app_anew.h"
 #include "appliance/app_conf.h"
 #include "appliance/app_drives.h"
 #include "appliance/app_fault_log.h"
@@ -62,6 +63,7 @@ struct daemon {
 	struct app_listen listen;
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
+	struct app_anew anew;
 	int unfit; /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
@@ -290,6 +292,10 @@ static int start_cores(struct daemon *d)
 	run->cfg.lines = &d->lines;
 	run->cfg.faults = d->faults;
 	run->cfg.full = &d->full;
+	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !d->anew.read_only;
+	run->cfg.read_only = d->anew.read_only;
+	if (run->cfg.read_only)
+		run->cfg.scrub_rate = 0; /* what it would find is what the drives have not got */
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	app_machine_cpus(&d->conf, d->cpus);
@@ -553,7 +559,8 @@ static uint64_t control_deadline(const struct daemon *d)
 {
 	uint64_t at_ns = min_u64(fab_server_control_deadline(d->srv), app_keys_deadline(&d->keys));
 
-	at_ns = min_u64(at_ns, app_listen_deadline(&d->listen));
+	at_ns = min_u64(at_ns,
+			min_u64(app_listen_deadline(&d->listen), app_anew_deadline(&d->anew)));
 	return min_u64(at_ns, app_fault_log_deadline(&d->fault_log, d->faults, d->run.cores));
 }
 
@@ -605,6 +612,7 @@ static void control(struct daemon *d)
 		at = (enum app_run_at)atomic_load_explicit(&d->run.at,
 							   memory_order_acquire); /* A1 */
 		if (at == APP_RUN_SERVING && at == was) {
+			app_anew_step(&d->anew, &d->run, clock_now_ns());
 			close_gone(d);
 			add_drives(d);
 			app_listen_step(&d->listen, &d->conf, d->srv, clock_now_ns());
@@ -618,6 +626,7 @@ static void control(struct daemon *d)
 			shut(d);
 			continue;
 		}
+		app_anew_serves(&d->anew, clock_now_ns());
 		(void)watch(d, fab_server_control_fd(d->srv));
 		for (uint32_t i = 0; fab_server_address(d->srv, i); i++)
 			log_info("serving %s", fab_server_address(d->srv, i));
@@ -708,6 +717,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
 	if (!args.check_only)
 		log_style_set(log_style_of_stderr());
+	app_anew_look(&d.anew, args.config, argv);
 	err = check(&d, args.config, args.check_only);
 	if (!err && args.check_only) {
 		printf("%s: fine\n", args.config);
@@ -716,9 +726,11 @@ int main(int argc, char **argv)
 	if (!err)
 		err = run(&d);
 	close_all(&d);
-	if (err)
+	if (err) {
 		log_error("%s", d.why);
-	else
+		app_anew_try_on(&d.anew, d.signal_fd);
+	} else {
 		log_info("stopped");
+	}
 	return err ? 1 : 0;
 }

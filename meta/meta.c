@@ -157,6 +157,13 @@ void meta__fail(struct meta *m)
 	m->failed = -EROFS;
 }
 
+void meta_freeze(struct meta *m)
+{
+	ASSERT(m->mounted);
+	meta__error(m, "its drives cannot be written: it takes no changes until they can");
+	meta__fail(m);
+}
+
 int meta_health(const struct meta *m)
 {
 	return m->failed;

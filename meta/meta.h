@@ -144,6 +144,9 @@ int meta_stop_status(const struct meta *m);
 /* 0, or why the store takes no more changes (its log could not be written): reads go on. */
 int meta_health(const struct meta *m);
 
+/* From now on it takes no changes, and writes nothing: what it was mounted on cannot be written. */
+void meta_freeze(struct meta *m);
+
 /**
  * meta_drive_add - one more drive for a store that serves; it becomes number conf.ndrives
  *

@@ -33,11 +33,19 @@ says() { # TEXT: the log, within 20 s
 	done
 }
 same_file() { ctl cat "$1" | cmp - "$DIR/a"; }
+answers() {
+	n=0
+	until ctl status >/dev/null 2>&1; do
+		n=$((n + 1))
+		[ $n -lt 400 ] || return 1
+		sleep 0.05
+	done
+}
 reads() { [ "$(ctl ls / | LC_ALL=C sort | tr '\n' ' ')" = "$1" ]; }
 
 check "format" "$BIN/wekactl" format "$D0" "$D1"
 check "start" start
-head -c 3000000 /dev/urandom >"$DIR/a"
+head -c 600000 /dev/urandom >"$DIR/a"
 check "a file while there is room" ctl put "$DIR/a" /a
 check "a directory" ctl mkdir /dir
 check "the disk is full" fill
@@ -55,9 +63,31 @@ check "and the log says so" says "changes go on"
 check "the root is read" reads "a dir "
 check "one more, without a restart" ctl put "$DIR/a" /b
 for i in 1 5 8; do check "f$i is whole" same_file "/dir/f$i"; done
+
+# For longer than the appliance waits: it begins anew, to read only.
+check "the disk is full again" fill
+puts >"$DIR/puts" 2>&1 &
+PUTS=$!
+check "it begins anew" says "to read only"
+check "and answers" answers
+check "the root is read while the disk is full" reads "a b dir "
+check "and a file" same_file /a
+if wait $PUTS; then not_ok "changes are refused"; else
+	check "changes are refused, and the reason said" grep -q "Read-only file system" "$DIR/puts"; fi
+rm "$DISK/filler"
+serves() {
+	n=0
+	until ctl put "$DIR/a" /c 2>"$DIR/again"; do
+		n=$((n + 1))
+		grep -q "Read-only\|refused" "$DIR/again" && [ $n -lt 200 ] || { cat "$DIR/again"; return 1; }
+		sleep 0.2
+	done
+}
+check "it takes changes again by itself" serves
+check "the new file is whole" same_file /c
 check "a clean stop" stop
 check "the store is whole" "$BIN/wekactl" check "$D0" "$D1"
 check "it starts again" start
-check "all of it is there" reads "a b dir "
+check "all of it is there" reads "a b c dir "
 check "stop" stop
 finish

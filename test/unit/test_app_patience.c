@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "appliance/app_lines.h"
+#include "appliance/app_media.h"
 #include "base/clock.h"
 #include "test/lib/app_rig.h"
 #include "test/lib/sim_nvme.h"
@@ -178,15 +179,108 @@ Test(app_patience, it_ends)
 	cr_assert_not_null(strstr(lines, "takes no more changes"), "%s", lines);
 }
 
-/* A flush that failed is not asked for again: what it was to make durable may be gone. */
-Test(app_patience, it_has_none_with_a_failed_flush)
+/* A flush that failed is not asked for again: what it was to make durable may be gone.  Nor is what
+ * a drive refuses that has lost its cache. */
+Test(app_patience, what_cannot_help_is_not_tried)
 {
-	uint8_t bytes[8192] = { 1 };
+	struct meta_io must = { .must = true }, may = { .must = false };
+	struct app_patience p = { .limit_ns = NS_PER_S };
+	struct app_io io = { .meta = &must };
 
-	serve(APP_BOOT_FORMAT, 60 * NS_PER_S);
-	sim_drive_faults(sim[0], &(struct sim_faults){ .flush_error_ppm = 1000000 });
-	sim_drive_faults(sim[1], &(struct sim_faults){ .flush_error_ppm = 1000000 });
-	cr_assert_eq(weka_write_file(client, "/a", bytes, sizeof(bytes), NULL), -EROFS);
+	app_patience_init(&p);
+	list_init(&io.link);
+	io.nvme = (struct nvme_io){ .op = NVME_FLUSH, .status = -EIO };
+	cr_assert(!app_patience_park(&p, &io, 1));
+	io.nvme = (struct nvme_io){ .op = NVME_WRITE, .status = -EROFS };
+	cr_assert(!app_patience_park(&p, &io, 1));
+	io.nvme = (struct nvme_io){ .op = NVME_WRITE, .status = -EIO, .quarantined = true };
+	cr_assert(!app_patience_park(&p, &io, 1));
+	io.nvme = (struct nvme_io){ .op = NVME_WRITE, .status = -EIO };
+	io.meta = &may;
+	cr_assert(!app_patience_park(&p, &io, 1));
+	io.meta = &must;
+	cr_assert(app_patience_park(&p, &io, 1));
+	cr_assert_eq(p.count, 1);
+}
+
+/* ... but it is kept for who begins anew, and he is told to open the drives again. */
+Test(app_patience, what_cannot_help_is_kept_for_who_begins_anew)
+{
+	struct meta_io must = { .must = true };
+	struct app_patience p = { .limit_ns = NS_PER_S, .kept = true };
+	struct app_io io = { .meta = &must, .nvme = { .op = NVME_FLUSH, .status = -EIO } };
+
+	app_patience_init(&p);
+	list_init(&io.link);
+	cr_assert(app_patience_park(&p, &io, 1));
+	cr_assert(p.gave_up && p.lost);
+	cr_assert_null(app_patience_next(&p, 2 * NS_PER_S));
+	p.kept = false; /* it cannot be */
+	cr_assert_eq(app_patience_next(&p, 2 * NS_PER_S), &io);
+	cr_assert(!app_patience_park(&p, &io, 3 * NS_PER_S));
+}
+
+static void all_writes_fail(bool yes)
+{
+	const struct sim_faults faults = { .write_error_ppm = yes ? 1000000 : 0 };
+
+	for (uint32_t d = 0; d < DRIVES; d++)
+		sim_drive_faults(sim[d], &faults);
+}
+
+static uint64_t writes(void)
+{
+	return sim_drive_counts(sim[0]).write_count + sim_drive_counts(sim[1]).write_count;
+}
+
+static void *put_one(void *arg)
+{
+	struct weka_client *c = app_rig_connect(&rig);
+	intptr_t err = put(c, arg);
+
+	weka_close(c);
+	return (void *)err;
+}
+
+/* The caller may begin anew: it is asked to, and nobody is told anything before it has said no. */
+Test(app_patience, the_caller_begins_anew_and_reads_what_is_durable)
+{
+	pthread_t thread;
+	uint64_t before;
+	void *err;
+
+	rig.cfg.anew = true;
+	serve(APP_BOOT_FORMAT, 300 * NS_PER_MS);
+	cr_assert_eq(put(client, "/before"), 0);
+	all_writes_fail(true);
+	cr_assert_eq(pthread_create(&thread, NULL, put_one, "/lost"), 0);
+	while (atomic_load(&rig.run.wants) != APP_WANTS_ROOM)
+		(void)usleep(1000);
+	before = errors();
+	(void)usleep(50000);
+	cr_assert_eq(errors(), before, "it is tried no more");
+	app_run_refuse(&rig.run);
+	cr_assert_eq(pthread_join(thread, &err), 0);
+	cr_assert_eq((int)(intptr_t)err, -EROFS);
 	weka_close(client);
 	cr_assert_eq(app_rig_end(&rig), -EROFS);
+
+	rig.cfg.anew = false;
+	rig.cfg.read_only = true; /* and no write comes to a drive */
+	before = writes();
+	serve(APP_BOOT_MOUNT, 0);
+	cr_assert_eq(get("/before"), 0);
+	cr_assert_eq(put(client, "/refused"), -EROFS);
+	cr_assert_eq(get("/refused"), -ENOENT);
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0);
+	cr_assert_eq(writes(), before);
+
+	all_writes_fail(false);
+	rig.cfg.read_only = false;
+	serve(APP_BOOT_MOUNT, 0);
+	cr_assert_eq(get("/before"), 0);
+	cr_assert_eq(put(client, "/after"), 0);
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0);
 }
