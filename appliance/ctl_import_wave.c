@@ -201,29 +201,13 @@ static void clear_ways(struct import *im, struct ctl_wave *w)
 
 /* ---- directories and symlinks --------------------------------------------------------------- */
 
-static int dir_ask(void *arg, uint32_t i, struct weka_req *req)
+static int dir_ask(const struct import *im, struct ctl_file *f, struct weka_req *req)
 {
-	const struct wave_run *r = arg;
-	struct ctl_file *f = &r->w->file[i];
 	const struct weka_ref ref = import_ref(f->dir, f->name);
 	struct weka_create create = import_create(&f->st);
 
-	if (r->im->stop || !is_to_do(f, CTL_DIR))
-		return 1;
 	create.mode = (create.mode & 0777) | 0700; /* until it is filled */
-	return weka_submit_mkdir(r->im->c->client, req, &ref, &create, &f->attr);
-}
-
-static void dir_made(void *arg, uint32_t i, const struct weka_req *req, int status)
-{
-	const struct wave_run *r = arg;
-	struct ctl_file *f = &r->w->file[i];
-
-	(void)req;
-	if (status)
-		refuse(r->im, f, status);
-	else
-		f->there = 0;
+	return weka_submit_mkdir(im->c->client, req, &ref, &create, &f->attr);
 }
 
 /* It is there, made now or before: it is to be read. */
@@ -243,21 +227,17 @@ static void dir_next(struct import *im, const struct ctl_file *f)
 }
 
 /* A symlink that replaces something is made under a name of its own, and then renamed. */
-static int symlink_ask(void *arg, uint32_t i, struct weka_req *req)
+static int symlink_ask(const struct import *im, struct ctl_file *f, struct weka_req *req)
 {
-	const struct wave_run *r = arg;
-	struct ctl_file *f = &r->w->file[i];
 	struct weka_create create = import_create(&f->st);
 	struct weka_ref ref;
 
-	if (r->im->stop || !is_to_do(f, CTL_SYMLINK))
-		return 1;
 	f->renames = f->there == 0;
 	if (f->renames)
 		ctl_part_name(f->part);
 	ref = import_ref(f->dir, f->renames ? f->part : f->name);
 	create.mode = 0777;
-	return weka_submit_symlink(r->im->c->client, req, &ref, f->text, &create, &f->attr);
+	return weka_submit_symlink(im->c->client, req, &ref, f->text, &create, &f->attr);
 }
 
 static void symlink_count(struct import *im, struct ctl_file *f)
@@ -269,7 +249,19 @@ static void symlink_count(struct import *im, struct ctl_file *f)
 		f->first->is_there = true;
 }
 
-static void symlink_made(void *arg, uint32_t i, const struct weka_req *req, int status)
+static int make_ask(void *arg, uint32_t i, struct weka_req *req)
+{
+	const struct wave_run *r = arg;
+	struct ctl_file *f = &r->w->file[i];
+
+	if (r->im->stop)
+		return 1;
+	if (is_to_do(f, CTL_DIR))
+		return dir_ask(r->im, f, req);
+	return is_to_do(f, CTL_SYMLINK) ? symlink_ask(r->im, f, req) : 1;
+}
+
+static void made(void *arg, uint32_t i, const struct weka_req *req, int status)
 {
 	const struct wave_run *r = arg;
 	struct ctl_file *f = &r->w->file[i];
@@ -277,6 +269,8 @@ static void symlink_made(void *arg, uint32_t i, const struct weka_req *req, int 
 	(void)req;
 	if (status)
 		refuse(r->im, f, status);
+	else if (f->kind == CTL_DIR)
+		f->there = 0;
 	else if (!f->renames)
 		symlink_count(r->im, f);
 }
@@ -311,12 +305,10 @@ static void renamed(void *arg, uint32_t i, const struct weka_req *req, int statu
 static void dirs_and_symlinks(struct import *im, struct ctl_wave *w)
 {
 	struct wave_run r = { im, w };
-	const struct ctl_burst dirs = { dir_ask, dir_made, &r };
-	const struct ctl_burst symlinks = { symlink_ask, symlink_made, &r };
+	const struct ctl_burst makes = { make_ask, made, &r };
 	const struct ctl_burst renames = { rename_ask, renamed, &r };
 
-	ctl_burst_run(im->c, &dirs, w->count);
-	ctl_burst_run(im->c, &symlinks, w->count);
+	ctl_burst_run(im->c, &makes, w->count);
 	ctl_burst_run(im->c, &renames, w->count);
 }
 
