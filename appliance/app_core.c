@@ -144,7 +144,7 @@ static void answer(struct app_op *op)
 	if (unlikely(op->hold))
 		app_hold_settle(op);
 	if (unlikely(op->status < 0)) {
-		core->stat.errors++;
+		app_stat_ended(core, op->status);
 		app_rights_tell(op);
 	}
 	app_full_answered(core, op);
@@ -404,6 +404,7 @@ static void request(struct app_core *core, struct fab_req *req)
 {
 	int err = app_rights_check(req);
 
+	core->asked_ns = core->now_ns;
 	list_init(&req->link);
 	req->user = NULL;
 	if (unlikely(err)) {

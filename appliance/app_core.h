@@ -160,6 +160,8 @@ const char *app_core_error(const struct app_core *core);
  */
 must_check bool app_core_arm(struct app_core *core);
 void app_core_disarm(struct app_core *core);
+/* Only the scrub waits for the drives, and clients have asked for nothing lately: sleep at once. */
+bool app_core_scrubs_alone(const struct app_core *core);
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
 uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
@@ -191,6 +193,8 @@ struct app_core_stat {
 	uint64_t requests[FAB_TYPE_END]; /* by type, begun                              */
 	uint64_t items;                  /* of batches                                  */
 	uint64_t errors;                 /* requests and items answered with an error   */
+	uint64_t not_found;              /* ... with that there is no such thing        */
+	uint64_t declined; /* ... with that it is not as was asked: there already, not empty */
 	uint64_t cancelled;
 	uint64_t busy;                 /* requests told to come again later           */
 	uint64_t read_bytes;           /* of files, to clients                        */

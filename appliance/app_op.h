@@ -435,6 +435,7 @@ struct app_core {
 	uint32_t knockers;        /* the store's core's: cores with such reads    */
 	struct list file[APP_FILE_BUCKETS];
 	uint32_t requests_open;
+	uint64_t asked_ns; /* when the last request came */
 	uint32_t sessions_open;
 	uint32_t drained_turns; /* draining: since the last request was answered */
 	uint64_t start_ns;      /* now_ns of the first turn */
@@ -715,6 +716,8 @@ void app_holds_closed(struct app_core *core, struct app_session *s);
 
 /* ---- app_stat.c ---------------------------------------------------------------------------- */
 
+/* Something was answered with `status`, which is below 0. */
+wk_cold void app_stat_ended(struct app_core *core, int status);
 /* This core's share of what STATUS tells. */
 void app_stat_add(struct app_core *core, struct app_op *op);
 

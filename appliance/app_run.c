@@ -131,13 +131,18 @@ static void sleep_until(struct pace *p, struct app_thread *t)
 
 static void rest(struct pace *p, struct app_thread *t, uint64_t now_ns)
 {
+	bool quiet = app_core_scrubs_alone(t->core);
+	uint64_t spin_ns = p->spin_ns;
+
 	if (!p->idle_since_ns)
 		p->idle_since_ns = now_ns;
-	if (now_ns - p->idle_since_ns < p->spin_ns) {
+	if (!quiet && now_ns - p->idle_since_ns < p->spin_ns) {
 		cpu_relax();
 		return;
 	}
 	sleep_until(p, t);
+	if (quiet) /* that the drives were quick says nothing about clients */
+		p->spin_ns = spin_ns;
 	p->idle_since_ns = 0;
 }
 

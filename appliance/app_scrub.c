@@ -7,8 +7,10 @@
  *     +--- the burst is used up ------+    +------------- compared -----------------+
  *
  * Its rate is kept by a clock of its own: what was read moves `next_ns` on by as long as that may
- * take, and it rests until then.  It works in bursts of a sixteenth of a second's worth, so a core
- * that has nothing else to do wakes up 16 times a second for it, and between rounds not at all.
+ * take, and it rests until then.  It works in bursts of a second's worth, so a core that has
+ * nothing else to do begins once a second, and between rounds not at all.  In a burst it reads up
+ * to 1 MiB at once, and while nothing else is under way the core sleeps until that is here: a core
+ * that spun would spend most of its time on waiting for drives.
  *
  *  (1) It reads into staging, which no client can write to, one piece at a time.
  *  (2) It is one more session of one more key, with a share like any other's (app_turn.c); and it
@@ -31,11 +33,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BURSTS_PER_S  16u
+#define BURSTS_PER_S  1u
 #define PUT_OFF_NS    NS_PER_S
+#define QUIET_NS      (5 * NS_PER_MS) /* since the last request: a client may well ask again */
 #define ROUND_NS      (60 * NS_PER_S) /* a round takes as long at least: a small store rests */
 #define STEPS_AT_ONCE 32u             /* that read nothing */
 #define STEP_BYTES    4096u           /* ... and cost as much as this */
+#define READ_BYTES    (16u << 10)     /* a read costs as much as this, however short */
 
 struct app_scrub {
 	struct meta_scrub *of;
@@ -148,6 +152,15 @@ void app_scrub_turn(struct app_core *core)
 	s->next_ns = core->now_ns; /* (3) */
 	s->until_ns = core->now_ns + NS_PER_S / BURSTS_PER_S;
 	app_op_run(op);
+}
+
+bool app_core_scrubs_alone(const struct app_core *core)
+{
+	const struct app_scrub *s = core->scrub;
+
+	return s && s->under_way && core->op_free_count == core->cfg.ops_max - 1 &&
+	       core->requests_open == 0 && core->queued == 0 &&
+	       core->now_ns - core->asked_ns > QUIET_NS;
 }
 
 uint64_t app_scrub_deadline(const struct app_core *core)
@@ -273,7 +286,7 @@ enum app_next app_scrub_step(struct app_op *op)
 		app_give(core, op->session, op->buf);
 		op->buf = NULL;
 		if (s->rate)
-			pay(s, (uint64_t)op->nblocks * BLOCK_SIZE);
+			pay(s, max_u64((uint64_t)op->nblocks * BLOCK_SIZE, READ_BYTES));
 		op->tries = 0;
 		op->at = SCRUB_BEGUN;
 		return APP_AGAIN;

@@ -117,8 +117,10 @@ static void put_requests(struct text *t, const struct app_core_stat *s)
 		put(t, "%s\"%s\":%llu", comma, type_name[i], (unsigned long long)s->requests[i]);
 		comma = ",";
 	}
-	put(t, "},\"items\":%llu,\"errors\":%llu,\"cancelled\":%llu,\"busy\":%llu,",
+	put(t,
+	    "},\"items\":%llu,\"errors\":%llu,\"not_found\":%llu,\"declined\":%llu,\"cancelled\":%llu,\"busy\":%llu,",
 	    (unsigned long long)s->items, (unsigned long long)s->errors,
+	    (unsigned long long)s->not_found, (unsigned long long)s->declined,
 	    (unsigned long long)s->cancelled, (unsigned long long)s->busy);
 }
 
@@ -381,6 +383,29 @@ static uint32_t build(const struct app_op *op, char *out, uint32_t size)
 }
 
 /* ---- the sum ------------------------------------------------------------------------------ */
+
+void app_stat_ended(struct app_core *core, int status)
+{
+	switch (status) {
+	case -ENOENT:
+	case -ENODATA: /* no such attribute, no more data */
+	case -ESTALE:  /* the handle's file has gone      */
+		core->stat.not_found++;
+		break;
+	case -EEXIST:
+	case -ENOTEMPTY:
+	case -ENOTDIR:
+	case -EISDIR:
+	case -ELOOP:
+	case -ERANGE:
+	case -EMSGSIZE: /* it did not fit the client's window: it asks again */
+	case -ECANCELED:
+		core->stat.declined++;
+		break;
+	default:
+		core->stat.errors++;
+	}
+}
 
 static void add(void *to, const void *from, size_t size)
 {

@@ -243,6 +243,8 @@ static void line_of_requests(FILE *to, const json_t *s)
 	fprintf(to, "%s written", bytes_of((double)num(s, "bytes", "written")).s);
 	if (num(s, NULL, "errors"))
 		fprintf(to, "; %llu with an error", (unsigned long long)num(s, NULL, "errors"));
+	if (num(s, NULL, "not_found"))
+		fprintf(to, "; %llu found nothing", (unsigned long long)num(s, NULL, "not_found"));
 	if (num(s, NULL, "busy"))
 		fprintf(to, "; %llu were put off", (unsigned long long)num(s, NULL, "busy"));
 	if (num(s, "fabric", "refused"))

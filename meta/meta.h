@@ -687,7 +687,7 @@ int meta_check_status(const struct meta *m);
  * round, while the store serves.  It says what to read; whoever has the drives reads it, into
  * memory that nobody else writes to, and gives it back.
  */
-#define META_SCRUB_BLOCKS_MAX 64u
+#define META_SCRUB_BLOCKS_MAX 256u
 #define META_SCRUB_LINE       512u /* bytes of a line */
 
 enum meta_scrub_next {
