@@ -65,8 +65,10 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 	a->max_bytes = c->memory_max_bytes;
 	set(a, APP_ACCOUNT_CACHE, first_bytes - staging_bytes);
 	set(a, APP_ACCOUNT_STAGING, c->cores * staging_bytes);
-	set(a, APP_ACCOUNT_SESSIONS, c->sessions_max * fab_server_session_bytes(srv));
-	set(a, APP_ACCOUNT_POOLS, listens_shm(c) ? c->pools_max_bytes : 0);
+	set(a, APP_ACCOUNT_SESSIONS,
+	    (c->sessions_max + FAB_OPERATORS) * fab_server_session_bytes(srv));
+	set(a, APP_ACCOUNT_POOLS,
+	    listens_shm(c) ? c->pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL : 0);
 	set(a, APP_ACCOUNT_QUEUES, c->cores * queues_bytes);
 	set(a, APP_ACCOUNT_TABLES, app_core_holds_bytes(&cfg, (uint32_t)c->cores));
 	set(a, APP_ACCOUNT_PROGRAM, PROGRAM_BYTES);

@@ -29,7 +29,7 @@
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
 #define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
-#define APP_SESSIONS_MAX 4096u
+#define APP_SESSIONS_MAX (4096u + FAB_OPERATORS)
 #define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_lent.c */
 #define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 

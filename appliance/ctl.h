@@ -25,6 +25,7 @@ struct ctl {
 	bool recursive;
 	bool verify;      /* import: content is compared, too                         */
 	bool quiet;       /* no progress bar                                          */
+	bool looks;       /* no more than at the appliance itself                     */
 	bool moves;       /* bytes of files: more memory than for questions           */
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */

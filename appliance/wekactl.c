@@ -8,6 +8,7 @@
 #include "appliance/ctl.h"
 #include "appliance/app_conf.h"
 #include "base/num.h"
+#include "fabric/fab.h"
 #include "base/version.h"
 
 #include <argp.h>
@@ -74,7 +75,8 @@ static const struct command {
 	const char *what;
 	int args_min;
 	int args_max;
-	enum { ALONE, ASKS, MOVES } with; /* no appliance; one that is asked; and bytes of files */
+	/* No appliance; one that is looked at, or asked about files; and bytes of files. */
+	enum { ALONE, LOOKS, ASKS, MOVES } with;
 	int (*run)(struct ctl *c);
 } commands[] = {
 	{ "format", "[DRIVE...]", "make an empty store on drives (or those of --config)", 0,
@@ -84,7 +86,7 @@ static const struct command {
 	{ "dump", "WHAT [ARG] [DRIVE...]", "print a structure of a store that is not in use", 0,
 	  CTL_DRIVES_MAX + 2, ALONE, ctl_cmd_dump },
 	{ "status", "[SECONDS]",
-	  "how the appliance is, and what it does; again each so many seconds", 0, 1, ASKS,
+	  "how the appliance is, and what it does; again each so many seconds", 0, 1, LOOKS,
 	  ctl_cmd_status },
 	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
 	  2, MOVES, ctl_cmd_import },
@@ -291,8 +293,12 @@ static int from_config(struct ctl *c)
 
 int ctl_connect(struct ctl *c)
 {
-	/* Who moves no files needs no more than a page of a listing. */
-	const struct weka_options small = { .size_bytes = sizeof(small), .pool_bytes = 4 << 20 };
+	/* Who moves no files needs no more than a page of a listing.  Two requests at once are an
+	 * operator's session: the appliance keeps places for those (FAB_OPERATORS). */
+	const struct weka_options small = { .size_bytes = sizeof(small),
+					    .requests_max = c->looks ? FAB_OPERATOR_CREDITS : 0,
+					    .lanes = c->looks ? 1 : 0,
+					    .pool_bytes = 4 << 20 };
 	struct weka_key key = { 0 };
 	int err;
 
@@ -326,6 +332,7 @@ int main(int argc, char **argv)
 		c.argv++;
 		if (c.argc < cmd->args_min || c.argc > cmd->args_max)
 			return ctl_fail("usage: wekactl %s %s", cmd->name, cmd->args) + 1;
+		c.looks = cmd->with == LOOKS;
 		c.moves = cmd->with == MOVES;
 		status = cmd->with != ALONE ? ctl_connect(&c) : 0;
 		if (!status)

@@ -155,6 +155,12 @@ void fab_pool_release(struct fab_pool *pool);
 
 /* ---- the appliance's side: the polling core ----------------------------------------- */
 
+/* Sessions besides sessions_max, for operators: of a key that may everything, with at most so many
+ * requests at once.  Over shared memory a pool of theirs is made when all others' are. */
+#define FAB_OPERATORS        2u
+#define FAB_OPERATOR_CREDITS 2u
+#define FAB_OPERATOR_POOL    (4u << 20)
+
 /* What a client may not do and tried: FAB_CONTROL_REFUSED tells people who it was. */
 enum fab_refusal {
 	FAB_REFUSED_WRITE,    /* a change by a key that may read only        */

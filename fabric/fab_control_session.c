@@ -69,9 +69,28 @@ static uint32_t core_number(const struct fab_server *core)
 	return i;
 }
 
-static struct fab__session *place_find(const struct fab_server *srv)
+/* Whoever looks after the appliance: it is let in, and has a small pool, when clients have taken
+ * all that they may. */
+static bool is_operator(const struct fab_control *c, const struct fab_hello *h)
 {
-	if (srv->control->session_count == srv->cfg.sessions_max)
+	const struct fab_rights *r = fab__keys_rights(&c->keys, h->key_slot);
+
+	return h->limits.credits <= FAB_OPERATOR_CREDITS && !fab__hello_joins(h) && r->may_write &&
+	       !r->has_uid && r->subtree[0] == '\0';
+}
+
+/* Places that are left; the last are for operators. */
+static uint32_t places_free(const struct fab_server *srv, bool for_operator)
+{
+	uint32_t kept = for_operator ? 0 : FAB_OPERATORS;
+	uint32_t used = srv->control->session_count + kept;
+
+	return srv->cfg.sessions_max - min_u32(used, srv->cfg.sessions_max);
+}
+
+static struct fab__session *place_find(const struct fab_server *srv, bool for_operator)
+{
+	if (places_free(srv, for_operator) == 0)
 		return NULL;
 	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++)
 		if (!srv->sessions[i].control.used)
@@ -230,13 +249,13 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	struct fab_control *c = srv->control;
 	bool joins = fab__hello_joins(&g->hello);
 	struct fab_server *core = core_for(c, &g->hello);
-	struct fab__session *s = place_find(core);
+	bool operator= is_operator(c, &g->hello);
+	struct fab__session *s = place_find(core, operator);
 	uint64_t id = le64_get(g->hello.hello.lane.session_id), client;
 	int err = 0;
 
 	if (joins)
-		err = fab__lanes_may_enter(&c->lanes, &g->hello,
-					   srv->cfg.sessions_max - c->session_count);
+		err = fab__lanes_may_enter(&c->lanes, &g->hello, places_free(srv, false));
 	if (err || !s)
 		return err ? err : -EUSERS;
 	ASSERT(g->hello.out_bytes == 0);
@@ -244,6 +263,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		id = fab__lanes_begin(&c->lanes, &g->hello);
 	s->control = (struct fab__session_control){
 		.watch.type = WATCH_SESSION,
+		.is_operator = operator,
 		.fd = g->fd,
 		.doorbells = { -1, -1 },
 	};
@@ -340,8 +360,12 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	struct fab__session *s = pool->session;
 	struct fab_server *srv = s->srv;
 	uint64_t left = min_u64(s->pub.limits.pool_max_bytes - s->pools_bytes,
-				srv->cfg.pools_max_bytes - srv->control->pools_bytes);
+				srv->cfg.pools_max_bytes - min_u64(srv->control->pools_bytes,
+								   srv->cfg.pools_max_bytes));
 	int err;
+
+	if (s->control.is_operator && s->pools_bytes == 0)
+		left = max_u64(left, FAB_OPERATOR_POOL);
 
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
 		return -ENOSPC;

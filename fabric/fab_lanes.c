@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACE_BITS 12
+#define PLACE_BITS 13
 #define PLACE_MASK ((UINT64_C(1) << PLACE_BITS) - 1)
 
 static_assert(sizeof(((struct fab_hello_wire *)0)->lane) == 16, "PROTOCOL.md 3");

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define SESSIONS_DEFAULT 64u
-#define SESSIONS_LIMIT   4096u
+#define SESSIONS_LIMIT   (4096u + FAB_OPERATORS)
 #define LANES_DEFAULT    4u
 #define POOLS_DEFAULT    (UINT64_C(1) << 30)
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
@@ -213,6 +213,8 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 	list_init(&srv->cancels);
 	list_init(&srv->back);
 	err = cfg_complete(&srv->cfg);
+	if (!first) /* else they are in the first one's */
+		srv->cfg.sessions_max += FAB_OPERATORS;
 	if (!err)
 		err = tables_create(srv);
 	if (!err)

@@ -206,6 +206,7 @@ struct fab_watch { /* what an epoll entry of the control side points to */
 struct fab__session_control { /* the control side's share of a session */
 	struct fab_watch watch;
 	bool used;
+	bool is_operator; /* fab__control_open() */
 	bool lost_told;
 	bool core_done;
 	bool deaf;          /* its socket cannot be watched */

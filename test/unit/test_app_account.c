@@ -64,7 +64,7 @@ Test(app_account, each_limit_is_in_it)
 	cr_assert_lt(part(APP_ACCOUNT_CACHE), conf.cache_bytes + (64 << 20)); /* log buffers */
 	cr_assert_eq(part(APP_ACCOUNT_STAGING), conf.staging_bytes);
 	cr_assert_eq(part(APP_ACCOUNT_SESSIONS),
-		     conf.sessions_max * fab_server_session_bytes(&srv));
+		     (conf.sessions_max + FAB_OPERATORS) * fab_server_session_bytes(&srv));
 	cr_assert_gt(part(APP_ACCOUNT_QUEUES), 0);
 }
 
@@ -127,7 +127,8 @@ Test(app_account, shared_pools_count_where_they_can_be_had)
 	cr_assert_eq(part(APP_ACCOUNT_POOLS), 0);
 	listen_on("shm:/run/weka/weka.sock");
 	make();
-	cr_assert_eq(part(APP_ACCOUNT_POOLS), conf.pools_max_bytes);
+	cr_assert_eq(part(APP_ACCOUNT_POOLS),
+		     conf.pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL);
 }
 
 Test(app_account, a_core_more_has_its_own_staging_and_queues)

@@ -601,6 +601,37 @@ BOTH(sessions_beyond_the_limit_are_refused_and_places_are_used_again)
 	fab_rig_end(&rig);
 }
 
+/* Clients have taken all places, and all memory for pools: status is still to be had. */
+BOTH(an_operator_is_let_in_when_clients_have_taken_all)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key,
+				      .sessions_max = 2,
+				      .pools_max_bytes = 8 << 20 };
+	struct fab_connect_cfg dial = { .key = fab_rig_key };
+	struct fab_conn *conns[2 + FAB_OPERATORS], *more;
+
+	fab_rig_serve(&rig, t->name, &cfg);
+	dial.address = rig.address;
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_assert_eq(fab_rig_dial(&rig, &dial, &conns[i]), 0);
+		cr_assert_not_null(fab_rig_pool(&rig, conns[i], 4 << 20));
+	}
+	cr_assert_eq(fab_rig_dial(&rig, &dial, &more), -EUSERS);
+	fab_close(more);
+	dial.want.credits = FAB_OPERATOR_CREDITS;
+	for (uint32_t i = 2; i < ARRAY_LEN(conns); i++) {
+		cr_assert_eq(fab_rig_dial(&rig, &dial, &conns[i]), 0);
+		cr_assert_not_null(fab_rig_pool(&rig, conns[i], FAB_OPERATOR_POOL));
+	}
+	cr_assert_eq(fab_rig_dial(&rig, &dial, &more), -EUSERS);
+	fab_close(more);
+	for (uint32_t i = 0; i < ARRAY_LEN(conns); i++)
+		fab_close(conns[i]);
+	for (uint32_t closed = 0; closed < ARRAY_LEN(conns); closed++)
+		cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_end(&rig);
+}
+
 /* Control on its own thread is as quick as this: the place must not be another's meanwhile. */
 BOTH(a_closed_session_is_the_callers_until_the_next_poll)
 {
