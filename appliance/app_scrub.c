@@ -9,8 +9,8 @@
  * Its rate is kept by a clock of its own: what was read moves `next_ns` on by as long as that may
  * take, and it rests until then.  It works in bursts of a second's worth, so a core that has
  * nothing else to do begins once a second, and between rounds not at all.  In a burst it reads up
- * to 1 MiB at once, and while nothing else is under way the core sleeps until that is here: a core
- * that spun would spend most of its time on waiting for drives.
+ * to 1 MiB at once, and while nothing else is under way the core sleeps until such a large read is
+ * here: a core that spun would spend most of its time on waiting for drives.
  *
  *  (1) It reads into staging, which no client can write to, one piece at a time.
  *  (2) It is one more session of one more key, with a share like any other's (app_turn.c); and it
@@ -35,6 +35,7 @@
 
 #define BURSTS_PER_S  1u
 #define PUT_OFF_NS    NS_PER_S
+#define QUIET_BLOCKS  32u             /* a shorter read is here sooner than a sleep pays off */
 #define QUIET_NS      (5 * NS_PER_MS) /* since the last request: a client may well ask again */
 #define ROUND_NS      (60 * NS_PER_S) /* a round takes as long at least: a small store rests */
 #define STEPS_AT_ONCE 32u             /* that read nothing */
@@ -48,6 +49,7 @@ struct app_scrub {
 	uint64_t rate; /* bytes a second */
 	bool opened;
 	bool under_way;      /* an operation is */
+	uint32_t nblocks;    /* that it reads now; 0: none */
 	uint64_t next_ns;    /* it may go on */
 	uint64_t until_ns;   /* this burst may move next_ns so far */
 	uint64_t waiting_ns; /* since then it is put off; 0: it is not */
@@ -158,7 +160,7 @@ bool app_core_scrubs_alone(const struct app_core *core)
 {
 	const struct app_scrub *s = core->scrub;
 
-	return s && s->under_way && core->op_free_count == core->cfg.ops_max - 1 &&
+	return s && s->nblocks >= QUIET_BLOCKS && core->op_free_count == core->cfg.ops_max - 1 &&
 	       core->requests_open == 0 && core->queued == 0 &&
 	       core->now_ns - core->asked_ns > QUIET_NS;
 }
@@ -277,6 +279,7 @@ enum app_next app_scrub_step(struct app_op *op)
 		if (!op->buf)
 			return APP_WAIT;
 		op->at = SCRUB_READ_DONE;
+		s->nblocks = op->nblocks;
 		app_op_io(op, NVME_READ, op->runs, op->nruns, op->buf,
 			  app_staging_iova(&core->staging, op->buf));
 		return APP_WAIT;
@@ -287,6 +290,7 @@ enum app_next app_scrub_step(struct app_op *op)
 		op->buf = NULL;
 		if (s->rate)
 			pay(s, max_u64((uint64_t)op->nblocks * BLOCK_SIZE, READ_BYTES));
+		s->nblocks = 0;
 		op->tries = 0;
 		op->at = SCRUB_BEGUN;
 		return APP_AGAIN;
