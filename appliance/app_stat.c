@@ -118,7 +118,8 @@ static void put_requests(struct text *t, const struct app_core_stat *s)
 		comma = ",";
 	}
 	put(t,
-	    "},\"items\":%llu,\"errors\":%llu,\"not_found\":%llu,\"declined\":%llu,\"cancelled\":%llu,\"busy\":%llu,",
+	    "},\"items\":%llu,\"errors\":%llu,\"not_found\":%llu,"
+	    "\"declined\":%llu,\"cancelled\":%llu,\"busy\":%llu,",
 	    (unsigned long long)s->items, (unsigned long long)s->errors,
 	    (unsigned long long)s->not_found, (unsigned long long)s->declined,
 	    (unsigned long long)s->cancelled, (unsigned long long)s->busy);
