@@ -136,6 +136,29 @@ int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma, struct app_fo
 	return err;
 }
 
+/* One end says that it is this drive of this store: uuid, then the place. */
+static bool is_ours(const uint8_t of[32], const void *block)
+{
+	uint8_t uuid[16];
+	uint32_t place;
+	bool gone;
+
+	return meta_super_place(block, uuid, &place, &gone) && !gone &&
+	       memcmp(uuid, of, sizeof(uuid)) == 0 && memcmp(&place, of + 16, sizeof(place)) == 0;
+}
+
+int app_drive_prove(struct nvme_drive *drive, const struct app_found *found)
+{
+	struct nvme_proof proof = { .count = 2, .holds = is_ours };
+	struct nvme_info info;
+
+	nvme_drive_info(drive, &info);
+	proof.block[1] = info.nblocks - 1;
+	memcpy(proof.of, found->uuid, sizeof(found->uuid));
+	memcpy(proof.of + 16, &found->place, sizeof(found->place));
+	return nvme_drive_prove(drive, &proof);
+}
+
 int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag)
 {
 	struct ends e = { .drive = drive, .dma = dma, .fd = -1 };
@@ -284,6 +307,13 @@ int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], 
 	if (err)
 		return err;
 	drop_gone(drive, name, found, count);
+	for (uint32_t i = 0; i < *count && !err; i++)
+		if (found[i].kind == APP_FOUND_STORE)
+			err = app_drive_prove(drive[i], &found[i]);
+	if (err) {
+		snprintf(why, why_size, "no memory that drives may reach: %s", strerror(-err));
+		return err;
+	}
 	for (uint32_t i = 0; i < *count; i++)
 		stores += found[i].kind == APP_FOUND_STORE;
 	*store_count = stores ? stores : *count;

@@ -28,6 +28,9 @@ struct app_found {
 must_check int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma,
 			      struct app_found *out);
 
+/* After each reset, one of its ends must say that it is this drive of this store. */
+must_check int app_drive_prove(struct nvme_drive *drive, const struct app_found *found);
+
 /* Both of its ends say that a store may take it; durable.  Errors: as above. */
 must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag);
 

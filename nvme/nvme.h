@@ -254,6 +254,28 @@ void nvme_drive_disarm(struct nvme_drive *drive);
 /* When to step it at the latest, readable or not; UINT64_MAX: idle.  The owner's. */
 uint64_t nvme_drive_deadline(struct nvme_drive *drive);
 
+#define NVME_PROOF_BLOCKS 2u
+
+/* What must lie on a drive: of these blocks, at least one that `holds` knows. */
+struct nvme_proof {
+	uint32_t count;
+	uint64_t block[NVME_PROOF_BLOCKS];
+	/* Called by the owner's thread, in nvme_drive_step(): neither waits nor allocates. */
+	bool (*holds)(const uint8_t of[32], const void *block);
+	uint8_t of[32]; /* the user's */
+};
+
+/**
+ * nvme_drive_prove - believe the drive after a reset only if `proof` holds
+ *
+ * Another drive, or this one emptied, may answer with the same serial number.  Until the proof has
+ * been read no I/O is submitted, and none again; a drive that fails it is away, and is asked again.
+ *
+ * Thread:  before the drive is stepped by another.
+ * Errors:  as nvme_dma_map_file().
+ */
+must_check int nvme_drive_prove(struct nvme_drive *drive, const struct nvme_proof *proof);
+
 enum nvme_health {
 	NVME_HEALTH_GOOD,
 	NVME_HEALTH_RESETTING, /* I/Os wait                                                     */

@@ -51,8 +51,10 @@ static int disable(struct nvme_drive *drive)
 /* (1), in this order; a device that cannot be disabled keeps its memory for good. */
 static void tear_down(struct nvme_drive *drive)
 {
-	if (drive->reset.stopped || (!drive->reset.quarantine && disable(drive) == 0))
+	if (drive->reset.stopped || (!drive->reset.quarantine && disable(drive) == 0)) {
 		nvme__admin_destroy(drive);
+		nvme__mem_free(&drive->proving.mem, drive->dma);
+	}
 	nvme__watch_fini(drive);
 	drive->ops->destroy(drive->ctrl);
 	free(drive->cached);

@@ -187,6 +187,33 @@ void nvme__poison(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
 
 #define NVME_QPAIRS_MAX 128u
 
+enum nvme_proof_step {
+	NVME_PROOF_CQ,
+	NVME_PROOF_SQ,
+	NVME_PROOF_READ,
+	NVME_PROOF_NO_SQ,
+	NVME_PROOF_NO_CQ,
+	NVME_PROOF_DONE,
+};
+
+/* nvme_proof.c */
+struct nvme_proving {
+	struct nvme_proof proof; /* count 0: none */
+	enum nvme_proof_step step;
+	struct nvme_admin_cmd cmd;
+	struct nvme_rings rings;
+	struct nvme_mem mem; /* rings, then a page for each block */
+	uint64_t deadline_ns;
+	uint32_t back;
+	uint32_t failed; /* reads, by their bits */
+	bool good;
+};
+
+void nvme__proof_begin(struct nvme_drive *drive);
+/* 1: it waits; 0: it holds; -EBADF: it does not; or what the controller said. */
+must_check int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns);
+void nvme__proof_end(struct nvme_drive *drive);
+
 /*
  * What a volatile cache may hold: writes that were acknowledged, and not written through (FUA).
  * Each queue pair counts its own, and a flush on any of them covers all that were done before it:
@@ -229,6 +256,7 @@ struct nvme_drive {
 	char name[64];                                 /* as much of it as fits: for messages */
 	struct nvme_watch watch;
 	struct nvme_reset reset;
+	struct nvme_proving proving;
 	struct nvme_drive_counts counts; /* the owner's */
 };
 

@@ -22,8 +22,10 @@
  *              |     |
  *              |     v
  *              |   rising       nvme__up_step(): enabled, and still the same drive?
- *              v     v             |no, three times, or it is another one
- *             creating             +--> disabled once more --> dead
+ *              |     |             |no, or it is another one: disabled, a pause, and again
+ *              |  proving      nvme_proof.c: what lies on it is what it was; no: the same
+ *              v     v
+ *             creating
  *                 |
  *                 v
  *                live       waiting I/Os may be submitted again
@@ -286,6 +288,7 @@ void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid
 	}
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
+	nvme__proof_end(drive);
 	r->cause = cause;
 	r->qid = qid;
 	r->turn++;
@@ -537,8 +540,33 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 	}
 	if (err < 0 && drive->up.gone && drive->ops->reset)
 		r->cause = NVME_CAUSE_GONE; /* it may yet come back */
-	if (err < 0)
+	if (err < 0) {
 		failed(drive, err, drive->up.text, now_ns);
+		return true;
+	}
+	if (drive->proving.proof.count)
+		nvme__proof_begin(drive);
+	enter(drive, drive->proving.proof.count ? NVME_PROVING : NVME_CREATING, now_ns,
+	      drive->timeout_ns);
+	return true;
+}
+
+/* No queue pair but the proof's is there: nobody else can reach the drive. */
+static bool proving(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_reset *r = &drive->reset;
+	int err = nvme__proof_step(drive, now_ns);
+
+	if (err > 0) {
+		r->look_ns = now_ns + pause_ns(r, now_ns);
+		return false;
+	}
+	if (err == -EBADF)
+		failed(drive, err,
+		       "what lies on it is not what it was: emptied, or another drive of this name",
+		       now_ns);
+	else if (err)
+		failed(drive, err, "its first and last blocks cannot be read", now_ns);
 	else
 		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
 	return true;
@@ -636,6 +664,8 @@ bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns)
 		return true;
 	case NVME_RISING:
 		return rising(drive, now_ns);
+	case NVME_PROVING:
+		return proving(drive, now_ns);
 	case NVME_CREATING:
 		return creating(drive, now_ns);
 	case NVME_LIVE:

@@ -279,7 +279,8 @@ void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (bits & NVME_ALARM_REQUEST) /* whatever else there is: it goes back */
 		nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, now_ns);
-	else if (bits & NVME_ALARM_GONE && (live || drive->reset.cause != NVME_CAUSE_GONE))
+	else if (bits & NVME_ALARM_GONE && (live || drive->reset.life == NVME_PROVING ||
+					    drive->reset.cause != NVME_CAUSE_GONE))
 		nvme__trouble(drive, NVME_CAUSE_GONE, 0, now_ns);
 	else if (bits & NVME_ALARM_ERROR && live)
 		nvme__trouble(drive, NVME_CAUSE_BUS, 0, now_ns);
@@ -454,6 +455,7 @@ static uint64_t deadline_ns(const struct nvme_drive *drive)
 	case NVME_RESETTING:
 	case NVME_RESTING:
 	case NVME_RISING:
+	case NVME_PROVING:
 		return min_u64(r->look_ns, nvme__away_ns(drive));
 	case NVME_STOPPING: /* woken by who obeys */
 	case NVME_RETURNING:

@@ -187,6 +187,21 @@ check "the server is back" serve 1
 check "and so is the drive, without a restart" await "$D1.*back after a reset" 1
 check "what was acknowledged is there" all_there
 check "and it takes writes" ctl put "$DIR/w" /w/back
+
+# ---- emptied behind its server's back: the serial number is the same, the drive is not believed
+
+: >"$DIR/daemon.log"
+kill_server 1
+cp --sparse=always "$DIR/d1" "$DIR/d1.kept"
+dd if=/dev/zero of="$DIR/d1" bs=1M count=256 conv=notrunc status=none
+check "a server of the emptied drive" serve 1
+check "it is not believed" await "$D1.*is not what it was" 1
+is "and not used" 0 "$(lines_of "$D1.*back after a reset")"
+kill_server 1
+cat "$DIR/d1.kept" >"$DIR/d1"
+check "a server of what was there before" serve 1
+check "is believed, without a restart" await "$D1.*back after a reset" 1
+check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
 finish

@@ -235,6 +235,59 @@ Test(nvme_away, server_of_another_drive_is_not_written_to_and_the_right_one_is_t
 	cr_assert_eq(run(NVME_WRITE), 0);
 }
 
+static bool holds_mark(const uint8_t of[32], const void *block)
+{
+	return memcmp(block, of, 32) == 0;
+}
+
+static void write_file(uint64_t at, const uint8_t *bytes, size_t count)
+{
+	char drive_path[128];
+	FILE *f;
+
+	snprintf(drive_path, sizeof(drive_path), "%s/drive", dir);
+	f = fopen(drive_path, "r+");
+	cr_assert(f);
+	cr_assert_eq(fseek(f, (long)at, SEEK_SET), 0);
+	cr_assert_eq(fwrite(bytes, 1, count, f), count);
+	cr_assert_eq(fclose(f), 0);
+}
+
+/* The same file, and so the same serial number; what was in it is gone.  Then it is there again. */
+Test(nvme_away, emptied_drive_is_not_believed_until_its_content_is_back)
+{
+	struct nvme_proof proof = { .count = 2, .block = { 0, 99 }, .holds = holds_mark };
+	static const uint8_t nothing[32];
+	struct nvme_io io;
+
+	up(2 * NS_PER_S);
+	memset(proof.of, 0x5a, sizeof(proof.of));
+	cr_assert_eq(nvme_drive_prove(drive, &proof), 0);
+	memset(buf, 0x5a, 32);
+	io = an_io(NVME_WRITE);
+	io.block = 99;
+	submit(&io);
+	while (turn() == 0)
+		;
+	cr_assert_eq(io.status, 0);
+	vfu_child_kill(&child);
+	(void)until(NVME_HEALTH_RESETTING);
+	vfu_child_start(&child, &child.options);
+	(void)until(NVME_HEALTH_GOOD); /* one of the two blocks is enough */
+	vfu_child_kill(&child);
+	write_file(99 * 4096, nothing, sizeof(nothing));
+	vfu_child_start(&child, &child.options);
+	(void)until(NVME_HEALTH_AWAY);
+	io = an_io(NVME_WRITE);
+	cr_assert_eq(nvme_submit(qp, &io), -EHOSTDOWN);
+	cr_assert(strstr(lines, "is not what it was"), "%s", lines);
+	vfu_child_kill(&child);
+	write_file(0, proof.of, sizeof(proof.of));
+	vfu_child_start(&child, &child.options);
+	(void)until(NVME_HEALTH_GOOD);
+	cr_assert_eq(run(NVME_WRITE), 0);
+}
+
 /* Another build of the server, whose device looks otherwise: it may be replaced again. */
 Test(nvme_away, server_of_another_kind_is_refused_until_the_right_one_is_back)
 {

@@ -350,6 +350,56 @@ Test(nvme_reset, another_drive_that_answers_after_a_reset_is_not_written_to_and_
 	cr_assert_eq(read_now(qp[0]), 0);
 }
 
+static uint8_t mark; /* what the proof wants to find */
+
+static bool holds_mark(const uint8_t of[32], const void *block)
+{
+	return *(const uint8_t *)block == mark && of[0] == 7;
+}
+
+/* Nothing is written before the proof holds, however often a write was cut off and tried again. */
+Test(nvme_reset, drive_whose_proof_fails_is_away_until_it_holds)
+{
+	struct nvme_proof proof = { .count = 2, .block = { 1, 63 }, .of = { 7 } };
+	struct nvme_io io = an_io(NVME_WRITE, 5);
+
+	proof.holds = holds_mark;
+	cr_assert_eq(nvme_drive_prove(drive, &proof), 0);
+	faulty.faults.fatal = true; /* both blocks are zeroes, and 0 is what is wanted */
+	(void)!run(5 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	cr_assert_eq(read_now(qp[0]), 0);
+	mark = 9;
+	faulty.faults.fatal = true;
+	(void)!run(20 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_AWAY);
+	cr_assert_eq(nvme_submit(qp[0], &io), -EHOSTDOWN);
+	cr_assert(strstr(lines, "is not what it was"), "%s", lines);
+	mark = 0;
+	(void)!run(20 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	cr_assert_eq(read_now(qp[1]), 0);
+}
+
+/* A controller that does not complete the proof's reads is reset again. */
+Test(nvme_reset, proof_that_is_never_read_ends_in_another_attempt)
+{
+	struct nvme_proof proof = { .count = 1, .block = { 1 }, .of = { 7 } };
+
+	mark = 0;
+	proof.holds = holds_mark;
+	cr_assert_eq(nvme_drive_prove(drive, &proof), 0);
+	sim_drive_faults(sim, &(struct sim_faults){ .lose_ppm = 1000000 });
+	faulty.faults.fatal = true;
+	(void)!run(20 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_AWAY);
+	cr_assert(strstr(lines, "cannot be read"), "%s", lines);
+	sim_drive_faults(sim, &(struct sim_faults){ 0 });
+	(void)!run(20 * NS_PER_S, 0);
+	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
+	cr_assert_eq(read_now(qp[0]), 0);
+}
+
 /* Three attempts within a third of a second, and it was dead, however soon it was back. */
 Test(nvme_reset, controller_that_takes_a_minute_to_get_ready_is_tried_again_until_it_is)
 {

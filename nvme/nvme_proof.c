@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What lies on a drive is looked at before the drive is believed after a reset: its serial number
+ * and its identifiers may be those of a drive that was emptied, or whose server has another file.
+ *
+ *   the controller is up --> a queue pair of the driver's own: Create CQ, SQ --> one read of each
+ *   block that was named --> the user's function judges them --> Delete SQ, CQ --> the queue pairs
+ *   of all threads are made, and I/Os that wait are submitted again
+ *
+ * The rule: no I/O reaches a drive, not one that was cut off and is to be done again either, before
+ * one of the blocks has been judged to be what it was.  One is enough: a write of the other may
+ * have been cut off by the very reset.  A drive of which none is, stays away, and is asked again.
+ *
+ * The queue pair has the id 1: nobody else's is made yet.  All of this is the owner's, who polls.
+ */
+#include "nvme/nvme_internal.h"
+#include "nvme/mmio.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEPTH 4u
+#define QID   1u
+
+static_assert(DEPTH > NVME_PROOF_BLOCKS, "a queue holds one read of each block");
+
+static uint64_t page_at(uint32_t i)
+{
+	return nvme__rings_bytes(DEPTH) + (uint64_t)i * NVME_PAGE_SIZE;
+}
+
+int nvme_drive_prove(struct nvme_drive *drive, const struct nvme_proof *proof)
+{
+	struct nvme_proving *p = &drive->proving;
+
+	ASSERT(proof->count > 0 && proof->count <= NVME_PROOF_BLOCKS);
+	p->proof = *proof;
+	return p->mem.size_bytes ? 0
+				 : nvme__mem_alloc(&p->mem, drive->dma, page_at(NVME_PROOF_BLOCKS));
+}
+
+void nvme__proof_begin(struct nvme_drive *drive)
+{
+	struct nvme_proving *p = &drive->proving;
+
+	p->step = NVME_PROOF_CQ;
+	p->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
+	p->good = false;
+	p->back = p->failed = 0;
+	nvme__rings_init(&p->rings, p->mem.addr, DEPTH);
+	memset((char *)p->mem.addr + page_at(0), 0, NVME_PROOF_BLOCKS * NVME_PAGE_SIZE);
+}
+
+static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_proving *p = &drive->proving;
+	struct nvme_rings *r = &p->rings;
+	uint32_t shift = NVME_BLOCK_SHIFT - drive->lba_shift;
+
+	for (uint32_t i = 0; i < p->proof.count; i++) {
+		uint64_t lba = p->proof.block[i] << shift;
+
+		r->sq[r->sq_tail++] = (struct nvme_sqe){
+			.opcode = NVME_CMD_READ,
+			.cid = le16_of((uint16_t)i),
+			.nsid = le32_of(drive->nsid),
+			.prp1 = le64_of(p->mem.iova + page_at(i)),
+			.cdw10 = le32_of((uint32_t)lba),
+			.cdw11 = le32_of((uint32_t)(lba >> 32)),
+			.cdw12 = le32_of((1u << shift) - 1),
+		};
+	}
+	dma_wmb(); /* the entries, before the doorbell that announces them */
+	mmio_ring(r->sq_doorbell, r->shadow.sq, r->shadow.sq_event, 0, r->sq_tail);
+	p->deadline_ns = now_ns + drive->timeout_ns;
+}
+
+/* 1: they are not all back; 0, or -errno. */
+static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_proving *p = &drive->proving;
+	struct nvme_rings *r = &p->rings;
+
+	if (drive->ops->service)
+		drive->ops->service(drive->ctrl, QID);
+	while (p->back < p->proof.count) {
+		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
+		uint32_t status = cqe->status.raw, i;
+
+		if ((status & 1) != r->phase)
+			return now_ns >= p->deadline_ns ? -ETIMEDOUT : 1;
+		dma_rmb(); /* the phase bit, before the rest of the entry */
+		i = cqe->cid.raw;
+		if (i >= p->proof.count)
+			return -EIO; /* the device made it up */
+		p->failed |= (status >> 1 & NVME_STATUS_MASK ? 1u : 0) << i;
+		r->cq_head++;
+		p->back++;
+	}
+	for (uint32_t i = 0; i < p->proof.count; i++)
+		p->good |= !(p->failed >> i & 1) &&
+			   p->proof.holds(p->proof.of, (char *)p->mem.addr + page_at(i));
+	return 0;
+}
+
+static struct nvme_sqe command_of(struct nvme_drive *drive)
+{
+	struct nvme_proving *p = &drive->proving;
+	uint64_t iova = p->mem.iova;
+
+	switch (p->step) {
+	case NVME_PROOF_CQ:
+		nvme__rings_attach(&p->rings, drive, QID);
+		return nvme__sqe_create_cq(QID, iova + nvme__rings_cq_offset(DEPTH), DEPTH, -1);
+	case NVME_PROOF_SQ:
+		return nvme__sqe_create_sq(QID, iova, DEPTH);
+	case NVME_PROOF_NO_SQ:
+		return nvme__sqe_delete(NVME_ADMIN_DELETE_SQ, QID);
+	default:
+		return nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, QID);
+	}
+}
+
+/* One admin command; 1: it flies. */
+static int run_command(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_proving *p = &drive->proving;
+	int err;
+
+	if (drive->failed)
+		return -EIO;
+	if (p->cmd.state == NVME_ADMIN_NEW) {
+		p->cmd = (struct nvme_admin_cmd){ .sqe = command_of(drive),
+						  .deadline_ns = now_ns + drive->timeout_ns };
+		err = nvme__admin_submit(drive, &p->cmd);
+		return err == -EAGAIN ? 1 : err ? err : 1;
+	}
+	if (p->cmd.state == NVME_ADMIN_FLYING)
+		return now_ns >= p->cmd.deadline_ns ? -ETIMEDOUT : 1;
+	err = p->cmd.err;
+	p->cmd.state = NVME_ADMIN_NEW;
+	return err;
+}
+
+/* 1: it waits. */
+static int step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	struct nvme_proving *p = &drive->proving;
+	int rc;
+
+	while (p->step != NVME_PROOF_DONE) {
+		rc = p->step == NVME_PROOF_READ ? await_blocks(drive, now_ns)
+						: run_command(drive, now_ns);
+		if (rc)
+			return rc;
+		p->step++;
+		if (p->step == NVME_PROOF_READ)
+			read_blocks(drive, now_ns);
+	}
+	return p->good ? 0 : -EBADF;
+}
+
+int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns)
+{
+	int rc = step(drive, now_ns);
+
+	if (rc < 0)
+		nvme__proof_end(drive);
+	return rc;
+}
+
+void nvme__proof_end(struct nvme_drive *drive)
+{
+	struct nvme_proving *p = &drive->proving;
+
+	if (p->cmd.state == NVME_ADMIN_FLYING)
+		nvme__admin_lose(drive, &p->cmd);
+}
