@@ -43,10 +43,10 @@ void import_error_there(struct import *im, const struct ctl_dir *d, const char *
 {
 	char *path = ctl_dir_path(im->target, d, name);
 
-	if (ctl_is_fatal(err) && (!im->stop || im->stop == err)) {
+	if (ctl_is_fatal(err)) {
 		const char *why = weka_error(im->c->client);
 
-		im->stop = err;
+		im->stop = im->stop ? im->stop : err;
 		im->stop_count++;
 		if (!im->stop_what) {
 			im->stop_what = path;
@@ -264,13 +264,13 @@ static void walk(struct import *im)
 static void tell_stop(struct import *im)
 {
 	const char *why = im->stop_why ? im->stop_why : strerror(-im->stop);
-	const char *advice = im->stop == -ENOSPC ? "remove files or add drives, then" : "then";
+	const char *advice = im->stop == -ENOSPC ? "remove files or add drives, then " : "";
 
 	if (!im->stop)
 		return;
 	ctl_tally_error(&im->tally, &im->progress,
 			"%s: %s; %llu entries were not stored for this, and %llu were not tried: "
-			"%s run the import again, and it goes on",
+			"%srun the import again, and it goes on",
 			im->stop_what ? im->stop_what : im->target, why,
 			(unsigned long long)im->stop_count, (unsigned long long)im->tally.not_tried,
 			advice);
