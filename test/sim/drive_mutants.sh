@@ -126,8 +126,8 @@ mutant unknown-id-ignored nvme/nvme_qpair.c \
 mutant queue-of-a-completion-ignored nvme/nvme_qpair.c \
 	'if (unlikely(cqe->sq_id.raw != qp->qid)) {' 'if (false) {'
 mutant retry-of-what-is-quarantined nvme/nvme_qpair.c \
-	'by_reset && !reset->dead);' 'by_reset);'
-mutant no-retry nvme/nvme_qpair.c 'by_reset && !reset->dead);' 'false);'
+	'by_reset && !reset->dead, 0);' 'by_reset, 0);'
+mutant no-retry nvme/nvme_qpair.c 'by_reset && !reset->dead, 0);' 'false, 0);'
 mutant dead-takes-io nvme/nvme_qpair.c \
 	'	case NVME_QP_DEAD:
 		return -ENODEV;' \
@@ -136,7 +136,7 @@ mutant dead-takes-io nvme/nvme_qpair.c \
 mutant failed-read-is-fine nvme/nvme_status.c \
 	'{ NVME_SC_ABORT_REQUESTED, -ECANCELED,' '{ NVME_SC_ABORT_REQUESTED, 0,'
 # The watch.
-mutant fatal-status-ignored nvme/nvme_watch.c '|| csts & NVME_CSTS_CFS) {' ') {'
+mutant fatal-status-ignored nvme/nvme_watch.c '	else if (csts & NVME_CSTS_CFS)' '	else if (false)'
 mutant no-timeouts nvme/nvme_watch.c \
 	'		} else if (age >= NVME_TICKS && drive->reset.life == NVME_LIVE) {' \
 	'		} else if (false) {'
