@@ -293,13 +293,14 @@ int main(int argc, char **argv)
 	       (unsigned long long)sim_drives_added, (unsigned long long)sim_run.cuts_while_added,
 	       (unsigned long long)sim_run.served_without,
 	       (unsigned long long)sim_run.refused_without, (unsigned long long)sim_run.not_taken);
-	printf("ok %llu power cuts (%llu more in mounts), %llu ends of the process alone, %llu "
-	       "operations, %llu changes asked for again (%llu had been made), %llu drives drained "
-	       "and pulled out, seeds %llu to %llu, %.0f s\n",
+	printf("ok %llu power cuts (%llu more in mounts), %llu ends of the process alone, drives "
+	       "took no writes %llu times, %llu operations, %llu changes asked for again (%llu had "
+	       "been made), %llu drives drained and pulled out, seeds %llu to %llu, %.0f s\n",
 	       (unsigned long long)sim_run.cuts, (unsigned long long)sim_run.cuts_in_mounts,
-	       (unsigned long long)sim_run.kills, (unsigned long long)sim_run.ops,
-	       (unsigned long long)sim_run.asked_again, (unsigned long long)sim_run.had_been_made,
-	       (unsigned long long)sim_run.pulled, (unsigned long long)sim_run.from,
+	       (unsigned long long)sim_run.kills, (unsigned long long)sim_run.stuck,
+	       (unsigned long long)sim_run.ops, (unsigned long long)sim_run.asked_again,
+	       (unsigned long long)sim_run.had_been_made, (unsigned long long)sim_run.pulled,
+	       (unsigned long long)sim_run.from,
 	       (unsigned long long)(sim_run.one_seed ? sim_run.from : seed - 1),
 	       (double)(clock_cpu_ns() - begin) / 1e9);
 	return 0;

@@ -35,6 +35,7 @@ struct sim_run {
 	uint64_t cuts;
 	uint64_t cuts_in_mounts;
 	uint64_t kills;
+	uint64_t stuck;            /* so often drives took no writes for a while */
 	uint64_t pulled;           /* drives, drained and taken out */
 	uint64_t cuts_while_added; /* ... a drive */
 	/* Mounts that were not given a new drive; drives that came back after one. */

@@ -332,6 +332,33 @@ static void pull_out(struct sim_world *w, uint64_t gone)
 	}
 }
 
+/* Drives take none, or only some, of what is written; then they do again, and it goes on. */
+static bool takes_no_writes(struct sim_world *w, struct sim_load *l, struct rand_state *r,
+			    uint64_t seed)
+{
+	const uint32_t ppm = rand_below(r, 2) ? 1000000 : 300000;
+	const uint64_t one = rand_below(r, w->sims + 1); /* or all */
+	const uint64_t steps = 20 + rand_below(r, 200);
+
+	for (uint32_t d = 0; d < w->sims; d++) {
+		struct sim_faults faults = sim_run.faults;
+
+		faults.delay_max_ns = 2000;
+		faults.write_error_ppm = one == d || one == w->sims ? ppm : 0;
+		sim_drive_faults(w->sim[d], &faults);
+	}
+	sim_run_tell(w, "drive %llu of %u takes no writes, for %llu turns", (unsigned long long)one,
+		     w->sims, (unsigned long long)steps);
+	l->breaks = true; /* of what was to be written for a client nothing is known */
+	for (uint64_t i = 0; i < steps; i++)
+		if (!sim_load_step(l, i < steps / 2))
+			return failed(seed, "answer, with drives that take no writes", l->why);
+	set_delays(w, seed);
+	sim_run.stuck++;
+	ASSERT(meta_health(app_core_meta(w->core)) == 0);
+	return true;
+}
+
 static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 		 struct rand_state *r, uint64_t seed, uint64_t cut)
 {
@@ -348,6 +375,8 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 	}
 	if (!sim_run_has(SIM_CUT + cut))
 		return true;
+	if (w->cfg.patient && rand_below(r, 3) == 0 && !takes_no_writes(w, l, r, seed))
+		return false;
 	if (!work(w, l, until, writes))
 		return failed(seed, "answer", l->why);
 	gone = app_core_drives_gone(w->core);
@@ -359,6 +388,7 @@ static bool life(struct sim_world *w, struct sim_model *model, struct sim_load *
 	else
 		sim_world_cut(w, cut_seed);
 	sim_run.kills += process_only;
+	l->breaks = false;
 	pull_out(w, gone);
 	return come_back(w, model, l, r, seed);
 }
@@ -376,6 +406,7 @@ static bool lives(uint64_t seed)
 	if (drains(seed)) /* of one alone both copies of the roots leave at once */
 		cfg.ndrives = grows(seed) ? 1 : 4;
 	cfg.spares = grows(seed) ? 5 : 0;
+	cfg.patient = !drains(seed) && !grows(seed);
 	sim_world_create(&w, &cfg);
 	if (sim_world_begin(&w, APP_BOOT_FORMAT))
 		return failed(seed, "format", w.why);

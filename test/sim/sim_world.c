@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_world.h"
+
+#include "appliance/app_op.h"
 #include "test/sim/sim_drives.h"
 #include "base/num.h"
 #include "meta/meta_plan.h"
@@ -51,6 +53,7 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.uuid = { 's', 'i', 'm', (uint8_t)w->cfg.seed, (uint8_t)(w->cfg.seed >> 8),
 			  (uint8_t)(w->cfg.seed >> 32) },
 		.wall_ns = WALL_NS,
+		.patience_ns = w->cfg.patient ? UINT64_MAX / 2 : 0,
 		.memory = w->memory[index],
 		.memory_iova = w->memory_iova[index],
 	};
@@ -121,6 +124,8 @@ static void come_to_rest(struct sim_world *w)
 	uint32_t idle = 0;
 
 	as(w, false);
+	if (w->core)
+		w->core->cfg.patience_ns = 0;
 	for (int i = 0; w->core && i < 200 && idle < SETTLED; i++) {
 		bool more = false;
 

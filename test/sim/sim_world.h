@@ -71,6 +71,7 @@ struct sim_world_cfg {
 	 * store takes the one that has been free longest; which one is no rule of its own.) */
 	bool eager_reuse;
 	bool keeps_all; /* the drives have no deallocation */
+	bool patient;   /* what the store cannot write is tried again: app_patience.c */
 	bool remember;  /* clients name themselves: their changes can be asked for again */
 };
 
