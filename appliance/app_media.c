@@ -252,8 +252,8 @@ static wk_cold void failed(struct app_media *md, const struct app_io *io)
 	md->error_count++;
 	md->ailing |= 1ull << io->drive;
 	tell(md, &f);
-	if (f.op == APP_FAULT_READ || f.err == -ENODEV || f.err == -EROFS)
-		return; /* the driver has given it up, or made it read-only, and says so */
+	if (f.op == APP_FAULT_READ || f.err == -ENODEV || f.err == -EHOSTDOWN || f.err == -EROFS)
+		return; /* given up, away or read-only: its driver says so */
 	if (++d->writes_failed != APP_WRITES_FAILED) /* (5) */
 		return;
 	f.what = APP_FAULT_NO_WRITES;
