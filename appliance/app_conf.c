@@ -59,6 +59,13 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
 			      "HOST a number; one a line" },
+	[APP_CONF_SHM_MODE] = { "shm_mode", KIND_TEXT, AT(shm_mode), 3, 4, 0,
+				"permission bits of the sockets of shm: addresses; clients write" },
+	[APP_CONF_SHM_GROUP] = { "shm_group", KIND_TEXT, AT(shm_group), 1, APP_CONF_TEXT_MAX - 1, 0,
+				 "their group, a name or number; the process's if not given" },
+	[APP_CONF_SHM_USERS] = { "shm_users", KIND_TEXT, AT(shm_users), 1, APP_CONF_TEXT_MAX - 1, 0,
+				 "users that may connect there beside root and the appliance's, "
+				 "with commas; if not given all whom the mode lets" },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove" },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
@@ -457,6 +464,7 @@ void app_conf_defaults(struct app_conf *c)
 {
 	memset(c, 0, sizeof(*c));
 	memcpy(c->key_id, "weka", sizeof("weka"));
+	memcpy(c->shm_mode, "0600", sizeof("0600"));
 	memcpy(c->anonymous, "none", sizeof("none"));
 	memcpy(c->anonymous_from, "loopback", sizeof("loopback"));
 	memcpy(c->tls, "off", sizeof("off"));
@@ -504,11 +512,14 @@ bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
 /* What no single line can show: keys that are missing, and keys that do not fit together. */
 static int check_whole(const struct app_conf *c, char *why)
 {
+	struct fab_server_cfg shm = { 0 };
 	struct fab_rights rights;
 	uint32_t mem_count = 0;
 
 	for (uint32_t i = 0; i < c->ndrives; i++)
 		mem_count += strncmp(c->drive[i], "mem:", 4) == 0;
+	if (app_conf_shm(c, &shm, why))
+		return -EINVAL;
 	if (c->ndrives == 0)
 		app_conf_blame(c, APP_CONF_DRIVE, why, "not given: at least one drive is needed");
 	else if (mem_count != 0 && mem_count != c->ndrives)

@@ -25,6 +25,9 @@
 enum app_conf_key {
 	APP_CONF_DRIVE,
 	APP_CONF_LISTEN,
+	APP_CONF_SHM_MODE,
+	APP_CONF_SHM_GROUP,
+	APP_CONF_SHM_USERS,
 	APP_CONF_KEY_ID,
 	APP_CONF_KEY_FILE,
 	APP_CONF_KEY_DIR,
@@ -74,6 +77,9 @@ struct app_conf {
 	char drive[APP_CONF_DRIVES_MAX][APP_CONF_TEXT_MAX];
 	uint32_t nlisten;
 	char listen[APP_CONF_LISTEN_MAX][APP_CONF_TEXT_MAX];
+	char shm_mode[APP_CONF_TEXT_MAX];  /* octal */
+	char shm_group[APP_CONF_TEXT_MAX]; /* "": the process's */
+	char shm_users[APP_CONF_TEXT_MAX]; /* "": all whom the mode lets */
 	char key_id[APP_CONF_TEXT_MAX];
 	char key_file[APP_CONF_TEXT_MAX]; /* "": none */
 	char key_dir[APP_CONF_TEXT_MAX];  /* "": none */
@@ -137,6 +143,10 @@ must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES],
 
 /* `deallocate` as a core is told. */
 enum app_tell app_conf_tell(const struct app_conf *c);
+
+/* Sets the shm_ fields of *out.  Errors: -EINVAL, with a line in `why`. */
+struct fab_server_cfg;
+must_check int app_conf_shm(const struct app_conf *c, struct fab_server_cfg *out, char *why);
 
 struct fab_rights;
 /* May somebody come without a key?  Then what he may do. */

@@ -255,8 +255,10 @@ static int open_addresses(struct daemon *d)
 	int err;
 
 	fabric_cfg(c, &cfg);
+	err = app_conf_shm(c, &cfg, d->why);
+	if (err)
+		return err;
 	err = fab_server_create(&d->srv, &cfg);
-
 	if (err) {
 		snprintf(d->why, sizeof(d->why), "%s: the limits of clients: %s", c->file,
 			 strerror(-err));

@@ -461,6 +461,8 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 	if (!err)
 		err = client__addresses(c, addresses, c->error);
 	if (!err)
+		err = client__resolve(c, c->error);
+	if (!err)
 		err = key_create(c, key);
 	if (err)
 		return err;

@@ -480,6 +480,8 @@ void client__destroy(struct weka_client *c);
 /* The last lane broke: the session is over. */
 void client__conn_lost(struct weka_client *c, uint64_t now_ns);
 must_check int client__key(const struct weka_key *key, struct fab_key *out, char *why);
+/* Host names become numbers.  May wait for a name server. */
+must_check int client__resolve(struct weka_client *c, char *why);
 must_check int client__addresses(struct weka_client *c, const char *text, char *why);
 
 /* ---- open files: client_open.c --------------------------------------------------------- */

@@ -43,12 +43,19 @@
 struct fab_server;
 struct fab_pool;
 
+#define FAB_SHM_USERS_MAX 32u
+
 struct fab_server_cfg {
 	struct fab_key key;  /* one that may do everything; id "": none, see fab_key.h */
 	uint32_t keys_max;   /* 0: FAB_KEYS_DEFAULT */
 	bool tls_required;   /* tcp:// listens for TLS, as tls:// does */
 	uint32_t core_count; /* told to clients; 0: 1 */
 	uint32_t shard_count;
+	uint32_t shm_mode;  /* of sockets of shm: addresses; 0: 0600 */
+	uint32_t shm_group; /* ... their group, if shm_has_group     */
+	bool shm_has_group;
+	uint32_t shm_user_count; /* 0: whoever may open the socket; else these, root and ours */
+	uint32_t shm_user[FAB_SHM_USERS_MAX];
 	struct fab_limits limits;  /* the most that one connection gets; 0s: defaults  */
 	uint32_t sessions_max;     /* connections, all lanes counted; 0: 64            */
 	uint32_t lanes_max;        /* of them of one session, at most FAB_LANES_MAX; 0: 4 */

@@ -85,7 +85,8 @@ int fab__addr_socket(const struct fab_addr *addr)
 	return err;
 }
 
-int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX])
+/* `user`: who may, beside root and this process's user. */
+int fab__peer_uid_check(int fd, const uint32_t *user, uint32_t user_count, char why[FAB_WHY_MAX])
 {
 	struct ucred cred;
 	socklen_t bytes = sizeof(cred);
@@ -97,8 +98,11 @@ int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX])
 	}
 	if (cred.uid == geteuid() || cred.uid == 0)
 		return 0;
-	snprintf(why, FAB_WHY_MAX, "the peer runs as user %u, not as %u or root", cred.uid,
-		 geteuid());
+	for (uint32_t i = 0; i < user_count; i++)
+		if (cred.uid == user[i])
+			return 0;
+	snprintf(why, FAB_WHY_MAX, "the peer runs as user %u, which may not connect here",
+		 cred.uid);
 	return -EACCES;
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define HELLO_DEFAULT_NS UINT64_C(5000000000)
@@ -196,6 +197,27 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	return err ? err : dial(conn);
 }
 
+static bool is_anonymous(const struct fab_conn *conn)
+{
+	return strcmp(conn->key->id, FAB_KEY_ANONYMOUS) == 0;
+}
+
+/*
+ * A key proves the appliance to us.  Without one it must be ours or root's, or that of the user who
+ * owns the directory of the socket: nobody else can have put the socket there.
+ */
+static bool appliance_is_anybodys(const struct fab_conn *conn, char why[FAB_WHY_MAX])
+{
+	char dir[sizeof(conn->addr.un.sun_path)];
+	struct stat st;
+
+	snprintf(dir, sizeof(dir), "%s", conn->addr.un.sun_path);
+	*(strrchr(dir, '/') + 1) = 0; /* an address of shm begins with one */
+	if (stat(dir, &st) < 0)
+		return fab__peer_uid_check(conn->fd, NULL, 0, why) != 0;
+	return fab__peer_uid_check(conn->fd, &st.st_uid, 1, why) != 0;
+}
+
 static int dialled(struct fab_conn *conn)
 {
 	struct sockaddr_storage peer;
@@ -210,7 +232,8 @@ static int dialled(struct fab_conn *conn)
 	bytes = sizeof(peer);
 	if (getpeername(conn->fd, (struct sockaddr *)&peer, &bytes) < 0)
 		return -EINPROGRESS;
-	if (conn->addr.transport == FAB_TRANSPORT_SHM && fab__peer_uid_check(conn->fd, why))
+	if (conn->addr.transport == FAB_TRANSPORT_SHM && is_anonymous(conn) &&
+	    appliance_is_anybodys(conn, why))
 		return fab__conn_broken(conn, -EACCES, why);
 	conn->at = CONN_HELLO;
 	return 0;

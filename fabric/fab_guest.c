@@ -197,7 +197,8 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 		return;
 	}
 	if (transport == FAB_TRANSPORT_SHM) {
-		if (fab__peer_uid_check(fd, why))
+		if (srv->cfg.shm_user_count > 0 &&
+		    fab__peer_uid_check(fd, srv->cfg.shm_user, srv->cfg.shm_user_count, why))
 			guest_deny(srv, g, -EACCES, why, now_ns);
 		return;
 	}

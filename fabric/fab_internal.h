@@ -195,7 +195,8 @@ must_check int fab__tcp_listen_options(int fd, const struct fab_addr *addr);
 /* -EINVAL, -ENAMETOOLONG; `why` gets a line. */
 must_check int fab__addr_parse(struct fab_addr *out, const char *address, char why[FAB_WHY_MAX]);
 must_check int fab__addr_socket(const struct fab_addr *addr); /* non-blocking; fd or -errno */
-must_check int fab__peer_uid_check(int fd, char why[FAB_WHY_MAX]);
+must_check int fab__peer_uid_check(int fd, const uint32_t *user, uint32_t user_count,
+				   char why[FAB_WHY_MAX]);
 /* Is it on this machine, as far as its address tells? */
 bool fab__peer_is_local(int fd);
 /* Its address, for people: "127.0.0.1:40000", or "user 0, process 4711". */

@@ -33,7 +33,15 @@ static bool stale(const struct fab_addr *addr)
 	return err == ECONNREFUSED;
 }
 
-static int bind_listen(int fd, const struct fab_addr *addr)
+/* Nobody connects before listen(): so nobody gets in by the mode that bind() chose. */
+static int socket_mode(const struct fab_server_cfg *cfg, const char *path)
+{
+	if (cfg->shm_has_group && chown(path, (uid_t)-1, cfg->shm_group) < 0)
+		return -errno;
+	return chmod(path, cfg->shm_mode ? cfg->shm_mode : 0600) < 0 ? -errno : 0;
+}
+
+static int bind_listen(const struct fab_server_cfg *cfg, int fd, const struct fab_addr *addr)
 {
 	int err = 0;
 
@@ -43,9 +51,11 @@ static int bind_listen(int fd, const struct fab_addr *addr)
 		unlink(addr->un.sun_path);
 	if (err)
 		return err;
-	if (bind(fd, &addr->sa, addr->bytes) < 0 || listen(fd, FAB_BACKLOG) < 0)
+	if (bind(fd, &addr->sa, addr->bytes) < 0)
 		return -errno;
-	return 0;
+	if (addr->transport == FAB_TRANSPORT_SHM)
+		err = socket_mode(cfg, addr->un.sun_path);
+	return err ? err : listen(fd, FAB_BACKLOG) < 0 ? -errno : 0;
 }
 
 static void listener_name(struct fab_listener *l, const char *address)
@@ -91,7 +101,7 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 		return err;
 	}
 	l->fd = fab__addr_socket(&l->addr);
-	err = l->fd < 0 ? l->fd : bind_listen(l->fd, &l->addr);
+	err = l->fd < 0 ? l->fd : bind_listen(&srv->cfg, l->fd, &l->addr);
 	if (err) {
 		if (l->fd >= 0)
 			close(l->fd);

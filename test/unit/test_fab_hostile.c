@@ -339,32 +339,59 @@ Test(fab_hostile, a_silent_server_is_timed_out)
 	fab_rig_end(&rig);
 }
 
-Test(fab_hostile, another_user_is_refused_over_shm)
+/* A connection as another user; the server accepts, or the kernel says `err`. */
+static void connect_as(uid_t uid, int err)
 {
-	struct transport shm = { "shm" };
 	int status;
-	pid_t pid;
+	pid_t pid = fork();
 
-	if (geteuid() != 0)
-		cr_skip_test("needs to become another user");
-	begin(&shm);
-	cr_assert_eq(chmod(rig.address + 4, 0777), 0);
-	pid = fork();
 	if (pid == 0) {
 		struct fab_addr addr;
 		char why[FAB_WHY_MAX];
 		int fd;
 
-		if (setuid(65534) || fab__addr_parse(&addr, rig.address, why))
+		if (setuid(uid) || fab__addr_parse(&addr, rig.address, why))
 			_exit(2);
 		fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		_exit(connect(fd, &addr.sa, addr.bytes) ? 3 : 0);
+		_exit(connect(fd, &addr.sa, addr.bytes) ? errno == err ? 0 : 3 : err ? 4 : 0);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0);
+	cr_assert_eq(status, 0, "%d", WEXITSTATUS(status));
 	turns(5);
+}
+
+Test(fab_hostile, another_user_does_not_reach_a_socket_over_shm)
+{
+	struct transport shm = { "shm" };
+	struct stat st;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs to become another user");
+	begin(&shm);
+	cr_assert_eq(stat(rig.address + 4, &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0600);
+	connect_as(65534, EACCES);
+	fab_rig_end(&rig);
+}
+
+Test(fab_hostile, users_that_are_not_named_are_refused_over_shm)
+{
+	struct fab_server_cfg cfg = {
+		.key = fab_rig_key,
+		.shm_mode = 0666,
+		.shm_user = { 65533 },
+		.shm_user_count = 1,
+	};
+
+	if (geteuid() != 0)
+		cr_skip_test("needs to become another user");
+	fab_rig_serve(&rig, "shm", &cfg);
+	fab_rig_connect(&rig, POOL_BYTES);
+	connect_as(65534, 0);
 	cr_assert_eq(rig.refused, 1);
 	cr_assert_not_null(strstr(rig.refusal, "runs as user 65534"), "%s", rig.refusal);
+	connect_as(65533, 0);
+	cr_assert_null(strstr(rig.refusal, "65533, which"), "%s", rig.refusal);
 	neighbour_is_well();
 	fab_rig_end(&rig);
 }

@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -266,6 +267,50 @@ Test(weka_conn, the_best_address_is_tried_first_and_the_next_where_there_is_no_c
 	cr_assert_eq(weka_connect(all, &key, NULL, &client), 0, "%s", weka_error(NULL));
 	cr_assert_eq(weka_get_limits(client, &limits), 0);
 	cr_assert_str_eq(limits.transport, "tcp");
+}
+
+/* The names of /etc/hosts: where they come from is the system's business. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+		struct addrinfo **out)
+{
+	static struct sockaddr_in in[2];
+	static struct addrinfo list[2];
+
+	(void)service;
+	(void)hints;
+	if (strcmp(host, "store.example") != 0)
+		return EAI_NONAME;
+	for (int i = 0; i < 2; i++) {
+		in[i] = (struct sockaddr_in){ .sin_family = AF_INET };
+		in[i].sin_addr.s_addr = htonl(i ? INADDR_LOOPBACK : INADDR_LOOPBACK + 5);
+		list[i] = (struct addrinfo){ .ai_addr = (struct sockaddr *)&in[i],
+					     .ai_next = i ? NULL : &list[1] };
+	}
+	*out = list;
+	return 0;
+}
+
+void freeaddrinfo(struct addrinfo *list)
+{
+	(void)list;
+}
+
+Test(weka_conn, a_host_name_is_looked_up_and_each_of_its_addresses_is_tried)
+{
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
+	char address[100];
+
+	script_start(&server, "tcp");
+	snprintf(address, sizeof(address), "tcp://store.example:%s",
+		 strrchr(server.address, ':') + 1);
+	cr_assert_eq(weka_connect(address, &key, &options, &client), 0, "%s", weka_error(NULL));
+	cr_assert_eq(weka_get_limits(client, &limits), 0);
+	cr_assert_str_eq(limits.address, server.address);
+}
+
+Test(weka_conn, a_host_name_that_there_is_not_is_named)
+{
+	assert_refused("tcp://nowhere.example:1", -ENOENT, "nowhere.example");
 }
 
 Test(weka_conn, addresses_are_ranked_by_what_they_are)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Host names in the list of addresses become numbers, once, in weka_connect(): looking a name up
+ * may take long, and a client that connects again must not wait for that.
+ *
+ *    tcp://store:7010  -->  tcp://192.168.1.2:7010, tcp://[fd00::2]:7010
+ */
+#include "client-lib/client_internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define WHY_MAX 256
+
+/* A list under way. */
+struct found {
+	char *address[CLIENT_ADDRESSES];
+	uint32_t count;
+};
+
+static int found_add(struct found *f, const char *text)
+{
+	if (f->count == CLIENT_ADDRESSES)
+		return 0; /* the first ones of a name with many */
+	f->address[f->count] = strdup(text);
+	if (!f->address[f->count])
+		return -ENOMEM;
+	f->count++;
+	return 0;
+}
+
+/* "SCHEME://HOST:PORT": false if it is something else, or HOST can be no name. */
+static bool split(const char *address, char scheme[8], char host[256], const char **port)
+{
+	const char *from = strstr(address, "://"), *colon;
+
+	if (!from || from - address > 4 || strncmp(address, "shm", 3) == 0)
+		return false;
+	snprintf(scheme, 8, "%.*s", (int)(from - address), address);
+	if (strcmp(scheme, "tcp") != 0 && strcmp(scheme, "tls") != 0 && strcmp(scheme, "rdma") != 0)
+		return false;
+	from += 3;
+	colon = strrchr(from, ':');
+	if (!colon || colon == from || colon - from >= 256 || *from == '[')
+		return false;
+	snprintf(host, 256, "%.*s", (int)(colon - from), from);
+	*port = colon + 1;
+	return strspn(host, "0123456789.") != strlen(host); /* a number that is wrong */
+}
+
+static int add_number(struct found *f, const char *scheme, const struct sockaddr *sa,
+		      const char *port)
+{
+	char number[INET6_ADDRSTRLEN], text[128];
+	const bool is6 = sa->sa_family == AF_INET6;
+	const void *from =
+		is6 ? (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr
+		    : (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr;
+
+	if (!inet_ntop(sa->sa_family, from, number, sizeof(number)))
+		return 0;
+	snprintf(text, sizeof(text), "%s://%s%s%s:%.8s", scheme, is6 ? "[" : "", number,
+		 is6 ? "]" : "", port);
+	return found_add(f, text);
+}
+
+static int resolve(struct found *f, const char *address, char *why)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC,
+					.ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_ADDRCONFIG };
+	struct addrinfo *list, *at;
+	char scheme[8], host[256];
+	const char *port;
+	int err = 0, got;
+
+	if (!split(address, scheme, host, &port))
+		return found_add(f, address);
+	got = getaddrinfo(host, NULL, &hints, &list);
+	if (got) {
+		snprintf(why, WHY_MAX, "%.120s: cannot look up the host: %.100s", address,
+			 gai_strerror(got));
+		return got == EAI_MEMORY ? -ENOMEM : got == EAI_AGAIN ? -EAGAIN : -ENOENT;
+	}
+	for (at = list; at && !err; at = at->ai_next)
+		err = add_number(f, scheme, at->ai_addr, port);
+	freeaddrinfo(list);
+	return err;
+}
+
+int client__resolve(struct weka_client *c, char *why)
+{
+	struct found f = { .count = 0 };
+	char not_used[WHY_MAX];
+	int err = 0;
+
+	for (uint32_t i = 0; i < c->address_count && !err; i++)
+		err = fab_address_check(c->addresses[i], not_used) == 0
+			      ? found_add(&f, c->addresses[i])
+			      : resolve(&f, c->addresses[i], why);
+	if (err) {
+		while (f.count > 0)
+			free(f.address[--f.count]);
+		return err;
+	}
+	for (uint32_t i = 0; i < c->address_count; i++)
+		free(c->addresses[i]);
+	memcpy(c->addresses, f.address, sizeof(f.address));
+	c->address_count = f.count;
+	return 0;
+}
