@@ -87,7 +87,7 @@ check "the next import takes it" ctl import c /c
 # ---- damage ----
 mkdir v && python3 - <<'PY'
 for i in range(40):
-    open("v/%d" % i, "wb").write(b"%08d" % i * 1250)
+    open("v/%d" % i, "wb").write(b"<%06d>" % i * 1250)
 open("v/large", "wb").write(b"verify! " * 300000)
 PY
 check "files to be damaged" ctl import v /v
@@ -96,7 +96,7 @@ python3 - <<'PY'
 import mmap
 with open("d0", "r+b") as f:
     m = mmap.mmap(f.fileno(), 0)
-    for text in [b"%08d" % i * 500 for i in range(7)] + [b"verify! " * 400]:
+    for text in [b"<%06d>" % i * 500 for i in range(7)] + [b"verify! " * 400]:
         at = m.find(text)
         assert at >= 0
         m[at:at + 4000] = bytes(4000)
