@@ -90,6 +90,15 @@ static int run(struct ends *e, enum nvme_op op, uint64_t block)
 	return io.status;
 }
 
+/* The newest one counts. */
+static void take_set(const void *block, struct meta_set *out)
+{
+	struct meta_set set;
+
+	if (meta_super_set(block, &set) && (out->ndrives == 0 || set.number > out->number))
+		*out = set;
+}
+
 /* (2) */
 static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 {
@@ -106,6 +115,7 @@ static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 		if (meta_super_place(e->block, out->uuid, &out->place, &gone)) {
 			out->kind = APP_FOUND_STORE;
 			out->gone |= gone;
+			take_set(e->block, &out->set);
 		}
 		if (!meta_offer_parse(e->block, &tag))
 			continue;
@@ -270,6 +280,63 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	*stores = places;
 }
 
+/* As the drives that are there say. */
+static const struct meta_set *newest_set(const struct app_found *found, uint32_t count)
+{
+	const struct meta_set *newest = NULL;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].set.ndrives && (!newest || found[i].set.number > newest->number))
+			newest = &found[i].set;
+	return newest;
+}
+
+static bool is_found(const struct app_found *found, uint32_t count, uint32_t place)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].kind == APP_FOUND_STORE && found[i].place == place)
+			return true;
+	return false;
+}
+
+uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *found,
+			    uint32_t count, const char *name)
+{
+	uint32_t missing = META_DRIVES_MAX;
+	char kept[META_DRIVE_NAME];
+
+	app_drive_name(name ? name : "", kept);
+	for (uint32_t d = set->ndrives; d-- > 0;) {
+		if (set->gone[d] || is_found(found, count, d))
+			continue;
+		missing = d;
+		if (name && strcmp(set->name[d], kept) == 0)
+			break;
+	}
+	return missing;
+}
+
+/* It has no superblock.  That of a drive which the store misses was wiped, or is damaged. */
+static int refuse_other(const char *name, const struct app_found *found, uint32_t count, char *why,
+			size_t why_size)
+{
+	const struct meta_set *set = newest_set(found, count);
+	const uint32_t missing = app_drives_missing(set, found, count, name);
+
+	if (missing == META_DRIVES_MAX)
+		snprintf(why, why_size,
+			 "%s: is no drive of the store; to add it, type: wekactl drives add '%s'",
+			 name, name);
+	else
+		snprintf(why, why_size,
+			 "%s: has no superblock, and drive %u of the store, %s, is missing: if "
+			 "this is it, it was wiped, or is damaged; put the right one in its place, "
+			 "or save what is on the others: wekactl check --salvage DIR",
+			 name, missing,
+			 *set->name[missing] ? set->name[missing] : "without a name");
+	return -ENODEV;
+}
+
 /* What each is.  One that cannot be read is left to the mount if another is of a store. */
 static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t count,
 		   struct nvme_dma *dma, struct app_found *found, char *why, size_t why_size)
@@ -298,11 +365,12 @@ static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], u
 int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t *count,
 		    struct nvme_dma *dma, uint32_t *store_count, char *why, size_t why_size)
 {
-	struct app_found found[META_DRIVES_MAX];
+	static struct app_found found[META_DRIVES_MAX]; /* one thread, before it has others */
 	uint32_t stores = 0;
 	int err;
 
 	ASSERT(*count <= META_DRIVES_MAX);
+	memset(found, 0, sizeof(found));
 	err = look_at(drive, name, *count, dma, found, why, why_size);
 	if (err)
 		return err;
@@ -318,13 +386,8 @@ int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], 
 		stores += found[i].kind == APP_FOUND_STORE;
 	*store_count = stores ? stores : *count;
 	for (uint32_t i = 0; i < *count && stores; i++)
-		if (found[i].kind == APP_FOUND_OTHER) {
-			snprintf(why, why_size,
-				 "%s: is no drive of the store; to add it, type: wekactl drives "
-				 "add '%s'",
-				 name[i], name[i]);
-			return -ENODEV;
-		}
+		if (found[i].kind == APP_FOUND_OTHER)
+			return refuse_other(name[i], found, *count, why, why_size);
 	for (uint32_t i = 0; i < *count && stores; i++) /* few, and once */
 		for (uint32_t k = i; k > 0 && rank(&found[k]) < rank(&found[k - 1]); k--)
 			swap(drive, name, found, k, k - 1);
@@ -341,11 +404,20 @@ static uint32_t told_blocks(const struct nvme_info *info, enum app_tell dealloca
 	return info->deallocate_max_blocks;
 }
 
-/* Of a name that is too long its end says more. */
+void app_drive_name(const char *name, char out[META_DRIVE_NAME])
+{
+	const size_t length = strlen(name), most = META_DRIVE_NAME - 1;
+
+	memset(out, 0, META_DRIVE_NAME);
+	if (length <= most)
+		memcpy(out, name, length);
+	else /* its end says more */
+		(void)snprintf(out, META_DRIVE_NAME, "...%s", name + length - most + 3);
+}
+
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
 		    enum app_tell deallocate, struct meta_drive_info *out)
 {
-	const size_t length = strlen(name), most = META_DRIVE_NAME - 1;
 	struct nvme_info info;
 
 	nvme_drive_info(drive, &info);
@@ -353,5 +425,5 @@ void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t t
 					 .volatile_cache = info.volatile_cache,
 					 .tag = tag,
 					 .deallocate_max_blocks = told_blocks(&info, deallocate) };
-	memcpy(out->name, name + (length > most ? length - most : 0), min_u64(length, most));
+	app_drive_name(name, out->name);
 }

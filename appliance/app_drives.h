@@ -16,6 +16,7 @@ enum app_found_kind {
 };
 
 struct app_found {
+	struct meta_set set; /* of a store, as its newest superblock says; ndrives 0: of none */
 	enum app_found_kind kind;
 	uint8_t uuid[16];
 	uint32_t place;
@@ -49,6 +50,14 @@ must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, u
 must_check int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 			       uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
 			       char *why, size_t why_size);
+
+/* The place of the set that none of these drives is in, and that is not gone; of several the one
+ * of this name, if it is not NULL and the set knows it; META_DRIVES_MAX: none is missing. */
+uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *found,
+			    uint32_t count, const char *name);
+
+/* A drive's name as a store keeps it: "...", and its end, if it is too long. */
+void app_drive_name(const char *name, char out[META_DRIVE_NAME]);
 
 /* What a store is told of a drive that is to be added. */
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,

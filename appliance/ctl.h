@@ -72,6 +72,8 @@ int ctl_cmd_mkdir(struct ctl *c);
 int ctl_cmd_ln(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
+/* Does the configuration's store miss one, so that none may be added?  The status, after a line. */
+int ctl_drives_member(const struct ctl *c, const char *const *name, uint32_t count);
 int ctl_drives_add(struct ctl *c);              /* argv: "add", then their names */
 int ctl_drives_drain(struct ctl *c, bool back); /* argv: "drain" or "undrain", then its name */
 int ctl_cmd_doctor(struct ctl *c);

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define REMAINS_BLOCKS 256u /* ctl_look.c reads so many */
+
 static bool is_store(int fd, char *text, size_t text_size)
 {
 	_Alignas(8) uint8_t block[NVME_BLOCK_SIZE];
@@ -26,6 +28,23 @@ static bool is_store(int fd, char *text, size_t text_size)
 		 u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
 		 u[14], u[15]);
 	return true;
+}
+
+/* Its superblocks are gone, and what lay behind them is not. */
+static bool was_store(int fd, char *text, size_t text_size)
+{
+	_Alignas(8) uint8_t block[NVME_BLOCK_SIZE];
+
+	for (uint32_t i = 0; i < REMAINS_BLOCKS; i++) {
+		if (pread(fd, block, sizeof(block), (off_t)i * NVME_BLOCK_SIZE) !=
+		    (ssize_t)sizeof(block))
+			return false;
+		if (meta_is_of_store(block)) {
+			snprintf(text, text_size, "what is left of a store");
+			return true;
+		}
+	}
+	return false;
 }
 
 static int foreign(blkid_probe probe, char *text, size_t text_size)
@@ -61,6 +80,8 @@ int ctl_signature_fd(int fd, char *text, size_t text_size)
 		return -errno;
 	if (is_store(fd, text, text_size))
 		return CTL_SIGNATURE_STORE;
+	if (was_store(fd, text, text_size))
+		return CTL_SIGNATURE_FOREIGN;
 	probe = blkid_new_probe();
 	ASSERT(probe);
 	if (blkid_probe_set_device(probe, fd, 0, 0) == 0) /* else too small for anything */

@@ -316,12 +316,17 @@ static int offer(const struct ctl *c, struct drive_set *b)
 
 int ctl_drives_add(struct ctl *c)
 {
+	const char *name[CTL_DRIVES_MAX];
 	struct drive_set b = { 0 };
 	int status;
 
 	c->argc--; /* "add" */
 	c->argv++;
 	status = names_of(c, &b);
+	for (uint32_t i = 0; i < b.count; i++)
+		name[i] = b.name[i];
+	if (!status)
+		status = ctl_drives_member(c, name, b.count);
 	if (!status)
 		status = look_before(c, &b);
 	if (!status)

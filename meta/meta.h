@@ -202,8 +202,19 @@ void meta_io_done(struct meta *m, struct meta_io *io);
 
 /* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
+/* Is it a root, or the header of a zone?  A drive that has such was a store's, whatever its ends say.
+ */
+bool meta_is_of_store(const void *block);
 /* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
 bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
+/* ... and what it says of all drives of its store; of several the highest number counts. */
+struct meta_set {
+	uint64_t number;
+	uint32_t ndrives;
+	bool gone[META_DRIVES_MAX]; /* it is there no more */
+	char name[META_DRIVES_MAX][META_DRIVE_NAME];
+};
+bool meta_super_set(const void *block, struct meta_set *out);
 
 /* A drive is offered to whichever store is told to take it: both of its ends say so. */
 void meta_offer_build(uint64_t tag, void *block);

@@ -345,6 +345,7 @@ static void root_take(struct meta *m, uint32_t slot, const struct meta__root_see
 	struct meta__boot_root *seen = &m->boot->root_seen[r->shard];
 	bool newest = !(seen->slot[0] || seen->slot[1]) || r->version > s->root_version;
 
+	meta__marks_said(m, r);
 	m->boot->mount_max = max_u64(m->boot->mount_max, r->mount);
 	seen->slot[slot] = true;
 	if (!newest)
@@ -685,6 +686,7 @@ int meta__boot_settle(struct meta *m)
 	return 0;
 }
 
+static int mark_drives(struct meta *m);
 static int name_log(struct meta *m);
 
 /* What clients may ask for again is in the new log before a root names it. */
@@ -694,6 +696,17 @@ static int carry(struct meta *m)
 		meta__receipts_carry_start(m);
 	m->boot->step = 1;
 	if (!meta__receipts_carry(m) || meta__log_durable(m) < meta__log_last(m))
+		return -EAGAIN;
+	meta__boot_next(m, mark_drives);
+	return 0;
+}
+
+/* From here on whoever looks at this store knows that each drive has seen this mount. */
+static int mark_drives(struct meta *m)
+{
+	if (m->boot->step++ == 0)
+		meta__marks_begin(m, m->epoch << 32);
+	if (!meta__marks_turn(m))
 		return -EAGAIN;
 	meta__boot_next(m, name_log);
 	return 0;

@@ -38,6 +38,7 @@
  *      There may be several of one leaf, of the same generation: their order says which is newer.
  *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
  *      written early where zones are short: there, half is when a checkpoint begins.
+ *  (9) Each drive is marked with the checkpoint before a root says so (meta_mark.c).
  */
 #include "meta/meta_lend.h"
 #include "base/num.h"
@@ -224,6 +225,7 @@ static void freeze(struct meta *m)
 	c->early = c->early_in_flight = 0;
 	meta__zone_freeze(m);
 	c->freezes++; /* (4) */
+	meta__marks_begin(m, meta__ckpt_gen(m));
 	c->order = 0;
 	c->wanted = false;
 	c->next_shard = 0;
@@ -385,7 +387,8 @@ bool meta__ckpt_turn(struct meta *m)
 		if (meta__cache_frozen_count(m) == 0 && meta__log_durable(m) >= c->log_seq)
 			flush_drives(m); /* (1) */
 	}
-	if (c->stage == CKPT_FLUSH && c->in_flight == 0)
+	if ((c->stage == CKPT_PAGES || c->stage == CKPT_FLUSH) && meta__marks_turn(m) &&
+	    c->stage == CKPT_FLUSH && c->in_flight == 0)
 		c->stage = CKPT_ROOTS;
 	if (c->stage == CKPT_ROOTS) {
 		write_roots(m);

@@ -63,7 +63,7 @@ static bool may_be_whole(const struct meta__io *x)
 
 /* Of two copies that are whole the newer one counts: a crash came between them. */
 static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
-		     struct meta__zone_seen *out)
+		     struct meta__zone_seen *out, uint64_t *mark)
 {
 	const struct meta__geo *g = &m->boot->geo;
 	uint32_t found = 0, bad = 0;
@@ -79,9 +79,11 @@ static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 					"damaged, or torn by a crash; written again from the other",
 					io->drive, (unsigned long long)io->block, zone);
 			bad = copy;
-		} else if (found++ == 0 || seen.incarnation > out->incarnation) {
-			*out = seen;
+			continue;
 		}
+		*mark = min_u64(*mark, seen.mark);
+		if (found++ == 0 || seen.incarnation > out->incarnation)
+			*out = seen;
 	}
 	if (found == 1)
 		meta__mend_want(m, meta__geo_zone_head(g, zone, bad ^ 1),
@@ -101,11 +103,17 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 {
 	struct meta__boot *b = m->boot;
 	struct meta__zone_seen seen = { 0 };
-	int err = zone_pick(m, zone, x, &seen);
+	const uint32_t drive = meta__mark_drive(m, zone);
+	uint64_t mark = UINT64_MAX; /* what every whole copy says, at least */
+	int err = zone_pick(m, zone, x, &seen, &mark);
 
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	meta__zone_at(m, zone)->incarnation = seen.incarnation;
+	if (drive < META_DRIVES_MAX) {
+		b->first_head[drive] = seen;
+		m->zones->marks.of[drive] = mark;
+	}
 	b->head_kind[zone] = (uint8_t)seen.kind;
 	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
 		return meta__boot_fail(m, -EUCLEAN,
@@ -134,7 +142,7 @@ int meta__heads_read(struct meta *m)
 		if (b->lost_heads)
 			note_lost(m, "damaged; written again from what the index says");
 		meta__boot_next(m, b->lost_heads ? look : meta__replay_scan);
-		return 0;
+		return meta__marks_judge(m);
 	}
 	for (b->count = 1; b->count < META__BOOT_BLOCKS / 2; b->count++)
 		if (b->at + b->count == b->geo.nzones ||

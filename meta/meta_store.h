@@ -95,6 +95,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 struct meta__root_seen {
 	uint32_t shard;
 	uint64_t version, mount, log_epoch, log_base;
+	uint64_t mark[META_DRIVES_MAX];
 	struct meta__root root;
 };
 int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out);
@@ -106,7 +107,7 @@ bool meta__root_belongs(const struct meta__root_seen *r, uint32_t shard, uint32_
 struct meta__zone_seen {
 	uint32_t zone;
 	enum meta__zone_kind kind;
-	uint64_t incarnation, epoch, order, oldest_order;
+	uint64_t incarnation, epoch, order, oldest_order, mark;
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
 /* One copy.  0, -EUCLEAN: it is not whole. */
@@ -227,6 +228,13 @@ struct meta__tell {
 	bool refused;  /* it is not asked again                           */
 };
 
+struct meta__marks {                  /* of drives (meta_mark.c) */
+	uint64_t of[META_DRIVES_MAX]; /* durable */
+	uint64_t busy_mark[META_DRIVES_MAX];
+	uint64_t next;
+	uint64_t todo, busy; /* drives, by their bits: to be written, being written */
+};
+
 struct meta__zones {
 	struct meta__geo geo;
 	struct meta__zone *zone; /* geo.nzones */
@@ -266,7 +274,8 @@ struct meta__zones {
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
 	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
-	uint64_t mended;                /* headers that were damaged */
+	struct meta__marks marks;
+	uint64_t mended; /* headers that were damaged */
 	struct meta__zone_io io[META__ZONE_IOS];
 };
 
@@ -322,6 +331,16 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
 /* What a header says that the store serves by. */
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
+
+/* ---- meta_mark.c: what each drive has seen last ----------------------------- */
+
+/* Every drive is to have it; to be turned until true: they have, or cannot. */
+void meta__marks_begin(struct meta *m, uint64_t mark);
+bool meta__marks_turn(struct meta *m);
+/* The drive whose mark stands in the header of this zone; META_DRIVES_MAX: none. */
+uint32_t meta__mark_drive(const struct meta *m, uint32_t zone);
+/* That header was written, or could not be.  True: for a mark. */
+bool meta__mark_done(struct meta *m, uint32_t zone, bool durable);
 
 /* ---- meta_tell.c --------------------------------------------------------- */
 
@@ -465,10 +484,12 @@ struct meta__boot {
 	struct meta__drain drain;
 	struct meta__mend mend[META__MENDS_MAX];
 	uint32_t mend_count;
-	uint64_t mount_max;                /* highest number of a mount that was seen */
-	struct meta__boot_root *root_seen; /* by shard */
-	uint8_t *head_kind;                /* by zone: as its header says */
-	uint32_t lost_heads, lost_first;   /* zones of which no header is whole (meta_heads.c) */
+	uint64_t mount_max;               /* highest number of a mount that was seen */
+	uint64_t marked[META_DRIVES_MAX]; /* what each drive must have, by its roots */
+	struct meta__zone_seen first_head[META_DRIVES_MAX]; /* of each drive's first zone */
+	struct meta__boot_root *root_seen;                  /* by shard */
+	uint8_t *head_kind;                                 /* by zone: as its header says */
+	uint32_t lost_heads, lost_first; /* zones of which no header is whole (meta_heads.c) */
 	/* the log that is replayed */
 	uint64_t log_epoch, log_base, log_known; /* log_known: roots say that it was durable */
 	struct meta__log_span *span;
@@ -517,6 +538,9 @@ int meta__boot_claim(struct meta *m);
 int meta__boot_count(struct meta *m); /* mount: the trees */
 /* meta_heads.c, stages of a mount: headers of zones, and those that no copy of is whole. */
 int meta__heads_read(struct meta *m);
+/* meta_mark.c: what a root says; is a drive behind that? */
+void meta__marks_said(struct meta *m, const struct meta__root_seen *r);
+int meta__marks_judge(struct meta *m);
 int meta__heads_judge(struct meta *m);
 int meta__heads_write(struct meta *m);
 /* Something of this kind is said to be in the zone.  False: its header says that it is not. */

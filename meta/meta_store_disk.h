@@ -74,8 +74,9 @@ struct meta_root_disk {
 	le64 root_gen;
 	le64 uniq_next;
 	le64 dir_next;
-	le64 files; /* inode records                                */
-	le64 dirs;  /* directory records                            */
+	le64 files;    /* inode records                                */
+	le64 dirs;     /* directory records                            */
+	le64 mark[64]; /* that each drive had durably: meta_mark.c; 0: none */
 };
 
 /* A zone's first block, and its last one again. */
@@ -91,6 +92,7 @@ struct meta_zone_disk {
 	le32 reserved;
 	le64 order;        /* log zones: 1, 2, 3 ... in an epoch        */
 	le64 oldest_order; /* log zones: older ones were not needed     */
+	le64 mark;         /* first zone of a drive: meta_mark.c        */
 };
 
 /* At the start of a log block; records follow. */
@@ -136,8 +138,8 @@ LAYOUT_END
 
 static_assert(sizeof(struct meta_super_disk) == 3760, "FORMAT.md 2.1");
 static_assert(sizeof(struct meta_offer_disk) == 24, "FORMAT.md 2.4");
-static_assert(sizeof(struct meta_root_disk) == 128, "FORMAT.md 2.2");
-static_assert(sizeof(struct meta_zone_disk) == 72, "FORMAT.md 2.3");
+static_assert(sizeof(struct meta_root_disk) == 640, "FORMAT.md 2.2");
+static_assert(sizeof(struct meta_zone_disk) == 80, "FORMAT.md 2.3");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");
 static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 6");
 static_assert(sizeof(struct meta_part_disk) == 48, "FORMAT.md 6");

@@ -432,6 +432,18 @@ bool meta_super_recognize(const void *block, uint8_t uuid_out[16])
 	return true;
 }
 
+bool meta_is_of_store(const void *block)
+{
+	le32 magic, crc;
+
+	memcpy(&magic, block, sizeof(magic));
+	memcpy(&crc, (const uint8_t *)block + sizeof(magic), sizeof(crc));
+	static_assert(offsetof(struct meta_root_disk, crc) == sizeof(magic), "both");
+	static_assert(offsetof(struct meta_zone_disk, crc) == sizeof(magic), "both");
+	return (le32_get(magic) == META__ROOT_MAGIC || le32_get(magic) == META__ZONE_MAGIC) &&
+	       le32_get(crc) == crc_without(block, META__BLOCK, sizeof(magic));
+}
+
 bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone)
 {
 	struct meta__super s;
@@ -442,6 +454,20 @@ bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, 
 	memcpy(uuid_out, s.uuid, sizeof(s.uuid));
 	*drive = s.drive;
 	*gone = s.drive_state[s.drive] == DRIVE_GONE;
+	return true;
+}
+
+bool meta_super_set(const void *block, struct meta_set *out)
+{
+	struct meta__super s;
+	char why[128];
+
+	if (meta__super_parse(block, &s, why) != 0)
+		return false;
+	*out = (struct meta_set){ .number = s.set, .ndrives = s.ndrives };
+	for (uint32_t d = 0; d < s.ndrives; d++)
+		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
+	memcpy(out->name, s.drive_name, sizeof(out->name));
 	return true;
 }
 
@@ -497,6 +523,8 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 	ASSERT(shard < m->nshards);
 	ASSERT((r->height == 0) == (r->root_baddr == 0));
 	memcpy(d.uuid, m->uuid, sizeof(d.uuid));
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+		d.mark[i] = le64_of(m->zones->marks.of[i]);
 	memset(block, 0, META__BLOCK);
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_root_disk, crc)));
@@ -556,6 +584,8 @@ int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__roo
 			.height = le32_get(d.height),
 		},
 	};
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+		out->mark[i] = le64_get(d.mark[i]);
 	if (!root_is_sane(out))
 		return -EUCLEAN;
 	return (out->root.height == 0) == (out->root.root_baddr == 0) ? 0 : -EUCLEAN;
@@ -578,6 +608,7 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.epoch = le64_of(z->epoch),
 		.order = le64_of(z->order),
 		.oldest_order = le64_of(z->oldest_order),
+		.mark = le64_of(z->mark),
 	};
 
 	memcpy(d.uuid, uuid, sizeof(d.uuid));
@@ -607,6 +638,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		.epoch = le64_get(d.epoch),
 		.order = le64_get(d.order),
 		.oldest_order = le64_get(d.oldest_order),
+		.mark = le64_get(d.mark),
 	};
 	return 0;
 }

@@ -158,6 +158,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->counted = false;
 	z->epoch = z->epoch_oldest = 1;
 	z->wear_least_zones = 0;
+	memset(&z->marks, 0, sizeof(z->marks));
 	memset(z->readers, 0, sizeof(z->readers));
 	z->dirty_pages_max = meta__cache_dirty_max(&m->conf);
 	list_init(&z->empty);
@@ -524,6 +525,8 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->log_opening++;
 		z->log_count++;
 	}
+	if (meta__mark_drive(m, zone) < META_DRIVES_MAX)
+		head.mark = z->marks.of[drive_of(m, zone)];
 	meta__zone_build(&head, m->uuid, io->x.io.buf);
 	io->zone = zone;
 	io->second = false;

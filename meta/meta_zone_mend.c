@@ -48,6 +48,7 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, head->zone);
 	struct meta__zone_io *io = meta__zone_io_idle(z);
+	struct meta__zone_seen h = *head;
 	const uint32_t drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, head->zone));
 
 	ASSERT(copies >= 1 && copies <= 3);
@@ -62,7 +63,9 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 		z->free_total -= meta__drive_serves(m, drive);
 	}
 	at->mending = true;
-	meta__zone_build(head, m->uuid, io->x.io.buf);
+	if (meta__mark_drive(m, head->zone) == drive)
+		h.mark = max_u64(h.mark, z->marks.of[drive]);
+	meta__zone_build(&h, m->uuid, io->x.io.buf);
 	io->zone = head->zone;
 	io->mends = true;
 	io->copies = (uint8_t)copies;
@@ -86,14 +89,16 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
 	const uint32_t zone = io->zone;
 
 	ASSERT(at->mending);
-	if (io->x.io.status) {
-		at->mend_failed = true; /* (3) */
-	} else if (io->copies) {
+	if (!io->x.io.status && io->copies) {
 		write_copy(m, io);
 		return;
-	} else {
-		m->zones->mended++;
 	}
+	if (meta__mark_done(m, zone, io->x.io.status == 0))
+		;
+	else if (io->x.io.status)
+		at->mend_failed = true; /* (3) */
+	else
+		m->zones->mended++;
 	io->zone = META__ZONE_NONE;
 	io->mends = false;
 	at->mending = false;

@@ -106,6 +106,8 @@ static void write_lost(struct rig *r, const struct meta_io *io)
 
 static bool write_is_bad(const struct rig *r, const struct meta_io *io)
 {
+	if (r->bad_heads >> io->drive & 1 && io->block == r->m->zones->geo.zones_at[io->drive])
+		return true;
 	return r->bad_supers >> io->drive & 1 &&
 	       (io->block == 0 || io->block == r->conf.drive[io->drive].nblocks - 1);
 }

@@ -43,6 +43,7 @@ struct rig {
 	bool cut;             /* the power is off: nothing completes any more           */
 	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
 	uint32_t bad_supers;  /* drives, by bits, whose first and last block is not written, */
+	uint32_t bad_heads;   /* ... the first header of which, and nothing else, is not written, */
 	uint32_t bad_flushes; /* ... that do not flush, */
 	uint32_t bad_reads;   /* ... of which nothing is read                          */
 	bool lifo;            /* the newest I/O completes first                         */

@@ -616,15 +616,17 @@ static bool starts_without(uint32_t drive, uint32_t n)
 /* In how many of them a start without the drive was refused, and in how many it was not. */
 static void cut_everywhere(uint32_t drive, uint32_t *refused, uint32_t *started)
 {
-	bool more = true;
+	uint32_t over = 0; /* how many writes it takes differs from seed to seed */
 
 	*refused = *started = 0;
-	for (uint32_t n = 1; more; n++) {
-		more = cut_drain(30 + n, drive, n);
+	for (uint32_t n = 1; over < 4 || (*started == 0 && over < 100); n++) {
+		bool more = cut_drain(30 + n, drive, n);
+
 		if (more)
 			goes_on(drive, n);
 		store_end();
 		more = cut_drain(30 + n, drive, n);
+		over += !more;
 		if (more && starts_without(drive, n))
 			++*started;
 		else if (more)

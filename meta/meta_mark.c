@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Marks: each drive says which checkpoint it has seen last, and roots say which it must have.
+ *
+ *   freeze --> the mark into the header of each drive's first zone --> ... --> roots, which say
+ *              (both copies, one after the other)                              which mark each has
+ *
+ * So a drive that is an older copy of itself, or that has lost what it had confirmed, is found by
+ * the next mount, and named.  Without it the index would find there what it did not write, or
+ * nothing.
+ *
+ *  (1) A mark is the generation of a checkpoint, or of a mount: it only ascends.
+ *  (2) A root says of a drive no more than what is durable in both copies there.  Where a mark
+ *      cannot be written, roots go on saying the one before: marks keep no checkpoint from its end.
+ *  (3) Only roots of the newest mount count: a program that knows no marks writes roots without
+ *      them, and headers, too.
+ *  (4) A zone whose header is lost says nothing, and neither does a drive that has no zone.
+ *  (5) Before a mount serves, the zones of the log that is replayed say what they said: another
+ *      mount may need it.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint32_t first_zone(const struct meta__zones *z, uint32_t drive)
+{
+	return z->geo.zone_base[drive];
+}
+
+static bool has_mark(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+
+	return z->geo.zone_count[drive] && z->geo.state[drive] != DRIVE_GONE &&
+	       m->conf.drive[drive].nblocks && !meta__drain_empty(m, drive);
+}
+
+uint32_t meta__mark_drive(const struct meta *m, uint32_t zone)
+{
+	const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+
+	return first_zone(m->zones, d) == zone ? d : META_DRIVES_MAX;
+}
+
+void meta__marks_begin(struct meta *m, uint64_t mark)
+{
+	struct meta__marks *k = &m->zones->marks;
+
+	k->next = mark;
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		if (has_mark(m, d) && k->of[d] < mark)
+			k->todo |= 1ull << d;
+}
+
+/* (5) */
+static struct meta__zone_seen head_of(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zone_seen *found = &m->boot->first_head[drive];
+	const struct meta__zone *at = meta__zone_at(m, first_zone(m->zones, drive));
+
+	if (!m->mounted && found->kind == META__ZONE_LOG && at->kind == META__ZONE_LOG &&
+	    found->incarnation == at->incarnation)
+		return *found;
+	return meta__zone_head(m, first_zone(m->zones, drive));
+}
+
+/* False: not now. */
+static bool begin(struct meta *m, uint32_t drive)
+{
+	struct meta__marks *k = &m->zones->marks;
+	struct meta__zone_seen head = head_of(m, drive);
+
+	head.mark = k->next;
+	if (!meta__zone_mend(m, &head, 3))
+		return false;
+	k->busy |= 1ull << drive;
+	k->busy_mark[drive] = head.mark;
+	return true;
+}
+
+bool meta__marks_turn(struct meta *m)
+{
+	struct meta__marks *k = &m->zones->marks;
+
+	for (uint64_t left = k->todo; left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+		const struct meta__zone *at = meta__zone_at(m, first_zone(m->zones, d));
+
+		if (!has_mark(m, d) || at->head_lost) /* (4) */
+			k->todo &= ~(1ull << d);
+		else if (!(k->busy >> d & 1) && begin(m, d))
+			k->todo &= ~(1ull << d);
+	}
+	return !k->todo && !k->busy;
+}
+
+/* The header of this zone was written, or could not be. */
+bool meta__mark_done(struct meta *m, uint32_t zone, bool durable)
+{
+	struct meta__marks *k = &m->zones->marks;
+	const uint32_t d = meta__mark_drive(m, zone);
+
+	if (d == META_DRIVES_MAX || !(k->busy >> d & 1))
+		return false;
+	k->busy &= ~(1ull << d);
+	if (durable) /* (2) */
+		k->of[d] = k->busy_mark[d];
+	return true;
+}
+
+/* ---- mount --------------------------------------------------------------------------------- */
+
+void meta__marks_said(struct meta *m, const struct meta__root_seen *r)
+{
+	struct meta__boot *b = m->boot;
+
+	if (r->mount < b->mount_max)
+		return;
+	if (r->mount > b->mount_max) /* (3) */
+		memset(b->marked, 0, sizeof(b->marked));
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		b->marked[d] = max_u64(b->marked[d], r->mark[d]);
+}
+
+int meta__marks_judge(struct meta *m)
+{
+	const struct meta__boot *b = m->boot;
+	const uint64_t *of = m->zones->marks.of;
+
+	for (uint32_t d = 0; d < b->geo.ndrives; d++) {
+		if (!has_mark(m, d) || of[d] >= b->marked[d] ||
+		    meta__zone_at(m, first_zone(m->zones, d))->head_lost) /* (4) */
+			continue;
+		return meta__boot_fail(
+			m, -EUCLEAN,
+			"drive %u%s%s is behind the others: it was written last in mount %llu, "
+			"checkpoint %llu, and should have been in %llu, %llu: it is an older copy, "
+			"or has lost what it had confirmed; put the newest one in its place",
+			d, *b->super.drive_name[d] ? ", " : "", b->super.drive_name[d],
+			(unsigned long long)(of[d] >> 32), (unsigned long long)(of[d] & UINT32_MAX),
+			(unsigned long long)(b->marked[d] >> 32),
+			(unsigned long long)(b->marked[d] & UINT32_MAX));
+	}
+	return 0;
+}
