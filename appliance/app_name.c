@@ -412,6 +412,8 @@ static bool make(struct app_op *op)
 	set_of_make(op, req->args.open.mode, req->args.open.uid, req->args.open.gid, 0);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_EXCL | META_BY_INLINE;
+	if (!is_to_be_new(op) && !op->name[0].nofollow) /* what a symlink leads to is made */
+		op->meta.flags |= META_FOLLOW;
 	if (op->flags & FAB_OPEN_HOLD)
 		op->meta.flags |= META_HOLD;
 	op->meta.size = 0;
@@ -427,10 +429,12 @@ static enum app_next found(struct app_op *op)
 		return app_op_end(op, -EEXIST);
 	if (op->flags & FAB_OPEN_DIRECTORY && op->meta.attr.type != META_TYPE_DIR)
 		return app_op_end(op, -ENOTDIR);
-	if (!(op->flags & FAB_OPEN_TRUNC) || op->meta.attr.size == 0)
+	if (!(op->flags & FAB_OPEN_TRUNC))
 		return app_op_end(op, 0);
 	if (op->meta.attr.type != META_TYPE_FILE)
 		return app_op_end(op, op->meta.attr.type == META_TYPE_DIR ? -EISDIR : -ELOOP);
+	if (op->meta.attr.size == 0)
+		return app_op_end(op, 0);
 	op->handle = op->meta.attr.handle;
 	op->target[0] = (struct meta_target){ .handle = op->handle };
 	op->length_bytes = 0;
@@ -464,7 +468,7 @@ enum app_next app_open_step(struct app_op *op)
 			return APP_WAIT;
 		wk_fallthrough;
 
-	case OPEN_MADE: /* durable, or somebody else was faster, or a symlink leads to nothing */
+	case OPEN_MADE: /* durable, or somebody else was faster */
 		app_hold_looked(op);
 		if (op->meta.status == -EEXIST && !(op->flags & FAB_OPEN_EXCL) &&
 		    ++op->tries < OPEN_TRIES) {

@@ -202,18 +202,18 @@ void meta_io_done(struct meta *m, struct meta_io *io);
 
 /* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
-/* Is it a root, or the header of a zone?  A drive that has such was a store's, whatever its ends say.
- */
+/* Is it a root, or the header of a zone?  Then the drive was a store's, whatever its ends say. */
 bool meta_is_of_store(const void *block);
 /* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
 bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
-/* ... and what it says of all drives of its store; of several the highest number counts. */
+/* All drives of a store, as a superblock says; of several the highest number counts. */
 struct meta_set {
 	uint64_t number;
 	uint32_t ndrives;
 	bool gone[META_DRIVES_MAX]; /* it is there no more */
 	char name[META_DRIVES_MAX][META_DRIVE_NAME];
 };
+/* Is it a whole superblock?  Then that. */
 bool meta_super_set(const void *block, struct meta_set *out);
 
 /* A drive is offered to whichever store is told to take it: both of its ends say so. */
@@ -326,6 +326,7 @@ enum meta_op_flags {
 	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
 	META_MAY_HOLD = 1 << 9,   /* stat: for who holds it already: may it still? */
 	META_SAFE = 1 << 10,      /* put, write: the blocks of `runs` are durable: no flush first */
+	META_FOLLOW = 1 << 11,    /* put, with EXCL: what a symlink leads to must not be there */
 };
 
 enum meta_set_mask {
@@ -452,7 +453,7 @@ struct meta_statfs {
  *         empty or too long, or no room in list_out.  -EOPNOTSUPP: another name; -EINVAL: nothing
  *         behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST: there is
  *         one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives below
- *         128 MiB; -ENOSPC: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
+ *         128 MiB; -E2BIG: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
  * LET_GO  of what was held with META_HOLD, once for each time: with the last one a file without a
  *         name is freed.  It counts whatever status says.  Holds end with the mount, too.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a

@@ -21,7 +21,7 @@
 static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *at,
 		     struct meta__inode *old)
 {
-	const bool follow = !(op->flags & (META_NOFOLLOW | META_EXCL));
+	const bool follow = !(op->flags & (META_NOFOLLOW | META_EXCL)) || op->flags & META_FOLLOW;
 	int rc = meta__walk(m, &op->target, 0, follow, at);
 
 	old->nlink = 0;

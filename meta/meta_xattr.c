@@ -221,7 +221,7 @@ int meta__plan_xattr_set(struct meta *m, struct meta_op *op)
 	if (!f.is && op->flags & META_MUST_EXIST)
 		return -ENODATA;
 	if (!f.is && (f.full || in.xattrs == META_XATTRS_MAX))
-		return -ENOSPC; /* (4) */
+		return -E2BIG; /* (4) */
 	rc = put(m, op, &in, &f);
 	if (meta__stop(rc, &miss))
 		return rc;

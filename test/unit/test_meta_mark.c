@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A drive that is an older copy of itself is named, whenever it was copied; no power cut makes one. */
+/* A drive that is an older copy of itself is named, and no power cut makes one. */
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>
@@ -179,7 +179,7 @@ Test(meta_mark, power_cut_puts_no_drive_behind)
 	}
 }
 
-/* A drive on which nothing is written any more keeps no checkpoint from its end, nor is it behind. */
+/* It keeps no checkpoint from its end, nor is it behind. */
 Test(meta_mark, drive_that_does_not_take_its_mark_serves)
 {
 	store(3);
