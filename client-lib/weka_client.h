@@ -725,7 +725,7 @@ WEKA_MUST_CHECK int weka_submit_symlink(struct weka_client *client, struct weka_
  * weka_submit_removexattr - it is gone
  *
  * Of a file or directory; they go with it when it is renamed, and when it goes.  A name begins with
- * "user." and has WEKA_NAME_MAX bytes at most, a value WEKA_XATTR_MAX; one has at most 256, else -E2BIG.
+ * "user." and has WEKA_NAME_MAX bytes at most, a value WEKA_XATTR_MAX; one has at most 256.
  * Errors:  -ENODATA (there is none), -ERANGE (the window is too small; a name's length), -EEXIST,
  *          -EOPNOTSUPP (another name), -EINVAL ("user." alone; two flags), -E2BIG, -ENOSPC (there
  *          are 256, too), -EPERM (a symlink).
