@@ -24,10 +24,14 @@ static uint64_t dead_drives(const struct app_core *core)
 wk_cold void app_ailing_tell(struct app_core *core)
 {
 	if (core->index > 0) {
-		if (app_cores_ailing(core, core->media.ailing))
-			core->media.ailing = 0;
-		return; /* else in a later turn */
+		if (!app_cores_ailing(core, core->media.ailing))
+			return; /* in a later turn */
+		core->media.ailing = 0;
+		core->suspects_new = false;
+		return;
 	}
+	core->suspects_new = false;
+	app_scrub_suspects(core);
 	app_failing_doubt(&core->failing, core->media.ailing & ~dead_drives(core), core->now_ns);
 	core->media.ailing = 0;
 }

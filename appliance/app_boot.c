@@ -349,6 +349,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->block_waiters);
 	list_init(&core->shut);
 	list_init(&core->block_askers);
+	list_init(&core->damage_askers);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);
 }
@@ -394,6 +395,8 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
 	init_lists(core);
+	if (core->cores)
+		core->cores->suspects[core->index] = &core->suspects;
 	err = take_memory(core, why);
 	if (err)
 		goto free_core;

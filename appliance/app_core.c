@@ -356,7 +356,7 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 		kind = APP_OP_LIST;
 	else if (req->type >= FAB_XATTR_GET && req->type <= FAB_XATTR_DEL)
 		kind = APP_OP_XATTR;
-	else if (req->type == FAB_STATUS)
+	else if (req->type == FAB_STATUS || req->type == FAB_DAMAGED)
 		kind = APP_OP_STATUS;
 	op = app_op_take(core, kind, req);
 	ASSERT(op);
@@ -592,6 +592,7 @@ static bool others_gone(const struct app_core *core)
  */
 static void stop_turn(struct app_core *core)
 {
+	app_scrub_stop(core);
 	if (core->life == APP_DRAINING && core->requests_open == 0 && core->queued == 0) {
 		core->progress = true;
 		if (++core->drained_turns < 3)

@@ -226,6 +226,10 @@ struct app_core_stat {
 	uint64_t scrub_bad_blocks;
 	uint64_t scrub_unreachable_pages; /* on drives that have failed or are dead; likewise */
 	uint64_t scrub_unreachable_blocks;
+	/* The list of damaged files, as it is now; the same core's. */
+	uint64_t damaged_files, damaged_blocks, damaged_pages;
+	uint64_t unreachable_files, unreachable_blocks;
+	uint64_t damage_complete;
 	uint64_t scrub_permille; /* of this round                                */
 	uint64_t scrub_ended_ns; /* the last one, since 1970; 0: none has        */
 };

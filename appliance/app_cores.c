@@ -131,9 +131,13 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 		break;
 	case APP_SAY_AILING:
 		core->media.ailing |= m->drives;
+		core->suspects_new = true;
 		break;
 	case APP_SAY_OPEN:
 		core->let_in = true;
+		break;
+	case APP_SAY_DAMAGED:
+		app_damage_ask(core, m->op);
 		break;
 	case APP_SAY_STAT:
 		app_stat_add(core, m->op);

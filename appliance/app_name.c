@@ -115,8 +115,14 @@ static void seek_begin(struct app_op *op)
 	op->call = META_OP_SEEK;
 }
 
+/* TOTALS, and CHECK, which wants but the file. */
 static void totals_begin(struct app_op *op)
 {
+	if (op->req->type == FAB_CHECK) {
+		op->name[0] = op->req->args.check.name;
+		op->call = META_OP_STAT;
+		return;
+	}
 	op->name[0] = op->req->args.name.name;
 	op->meta.totals = (struct meta_totals *)(void *)op->small;
 	op->call = META_OP_TOTALS;
@@ -211,6 +217,7 @@ void app_name_begin(struct app_op *op)
 		op->call = META_OP_READLINK;
 		break;
 	case FAB_TOTALS:
+	case FAB_CHECK:
 		totals_begin(op);
 		break;
 	case FAB_RMDIR:
@@ -257,7 +264,7 @@ void app_name_begin(struct app_op *op)
 		op->begin_status = drive_begin(op);
 		op->names = 0;
 		return;
-	default: /* STATFS, STATUS */
+	default: /* STATFS, STATUS, DAMAGED */
 		statfs_begin(op);
 	}
 	if (op->names && op->name[0].nofollow)
@@ -345,6 +352,18 @@ static void hidden_settle(struct app_op *op)
 	app_hidden_done(op->core, h);
 }
 
+/* Blocks of a file that its client could not use: they are looked at, whatever it says. */
+static void check_told(struct app_op *op)
+{
+	const struct fab_read_item *item = &op->req->args.check;
+	const uint64_t size = op->meta.attr.size, from = min_u64(item->offset_bytes, size);
+	const uint64_t bytes = min_u64(item->length_bytes, min_u64(size - from, FAB_WINDOW_MAX));
+
+	if (op->meta.attr.type == META_TYPE_FILE && bytes > 0)
+		app_suspect(op->core, &op->meta.attr.handle, from / BLOCK_SIZE,
+			    div_up(from + bytes, BLOCK_SIZE) - from / BLOCK_SIZE);
+}
+
 enum app_next app_name_step(struct app_op *op)
 {
 	int err = 0;
@@ -376,6 +395,8 @@ enum app_next app_name_step(struct app_op *op)
 			op->at = NAME_ACCEPTED;
 			return APP_AGAIN;
 		}
+		if (unlikely(op->req->type == FAB_CHECK) && !op->meta.status)
+			check_told(op);
 		if (op->hidden)
 			hidden_settle(op);
 		app_hold_looked(op);

@@ -11,6 +11,7 @@
 #define APP_OP_H
 
 #include "appliance/app_core.h"
+#include "appliance/app_damaged.h"
 #include "appliance/app_failing.h"
 #include "appliance/app_media.h"
 #include "appliance/app_ring.h"
@@ -89,10 +90,11 @@ enum app_say {
 	/* ... and this does not: */
 	APP_SAY_READ_END, /* a pin's end                                              */
 	APP_SAY_KNOCK,    /* a reader waits for this shard                            */
-	APP_SAY_AILING,   /* I/Os of these drives, by their bits, have failed         */
+	APP_SAY_AILING,   /* I/Os of these drives, by their bits, have failed; and suspects */
 	/* To any: */
-	APP_SAY_STAT, /* add what you have counted to op's sum; comes back            */
-	APP_SAY_BYE,  /* I shall say nothing more                                     */
+	APP_SAY_DAMAGED, /* to the store's core: a page of the list into op's table; comes back */
+	APP_SAY_STAT,    /* add what you have counted to op's sum; comes back            */
+	APP_SAY_BYE,     /* I shall say nothing more                                     */
 	/* From the store's: */
 	APP_SAY_SERVE, /* it is mounted, or could not be                              */
 	APP_SAY_OPEN,  /* who knocked may look                                         */
@@ -106,6 +108,7 @@ struct app_cores {
 	struct app_message *slots;
 	struct app_bell bell[APP_CORES_MAX];
 	struct meta *store; /* the store's core's, for readers to be made of */
+	struct app_suspects *suspects[APP_CORES_MAX];         /* of each core */
 	_Alignas(APP_RING_LINE) _Atomic uint64_t durable_seq; /* as the store's core saw it last */
 };
 
@@ -370,6 +373,10 @@ struct app_core {
 	uint64_t vouch_ns;    /* when the log vouches for its newest block; 0: no need */
 	struct app_media media;
 	struct app_failing failing; /* the store's core's */
+	struct app_suspects suspects;
+	bool suspects_new;         /* the store's core has not been told, or has not looked */
+	struct list damage_askers; /* the store's core's: operations that want a page of the list */
+	bool damage_listing;       /* ... the first of them is being served */
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
 	struct app_staging staging;
@@ -612,6 +619,7 @@ enum app_next app_name_step(struct app_op *op);
 enum app_next app_list_step(struct app_op *op);
 enum app_next app_xattr_step(struct app_op *op);
 enum app_next app_status_step(struct app_op *op);
+enum app_next app_damaged_step(struct app_op *op);
 enum app_next app_abort_step(struct app_op *op);
 enum app_next app_batch_end_step(struct app_op *op);
 
@@ -721,22 +729,13 @@ wk_cold void app_stat_ended(struct app_core *core, int status);
 /* This core's share of what STATUS tells. */
 void app_stat_add(struct app_core *core, struct app_op *op);
 
-/* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
+/* ---- app_ailing.c ------------------------------------------------------------------------ */
 
-/* Errors that this core's drives have had since go to the store's core. */
-void app_ailing_tell(struct app_core *core);
 static inline void app_ailing_turn(struct app_core *core)
 {
-	if (unlikely(core->media.ailing))
+	if (unlikely(core->media.ailing || core->suspects_new))
 		app_ailing_tell(core);
 }
-/* Drives whose blocks cannot be reached, by their bits: failed, or given up by the driver. */
-uint64_t app_ailing_unreachable(const struct app_core *core);
-/* A probe is to be made now: op->runs and op->nblocks say what to read.  False: none. */
-must_check bool app_ailing_probe(struct app_op *op, uint32_t *drive);
-/* ... and has been. */
-void app_ailing_probed(struct app_op *op, uint32_t drive);
-
 /* ---- app_totals.c ---------------------------------------------------------------------------- */
 
 /* Is it time to pass totals up? */
@@ -758,6 +757,10 @@ void app_scrub_destroy(struct app_core *core);
 void app_scrub_turn(struct app_core *core);
 uint64_t app_scrub_deadline(const struct app_core *core);
 enum app_next app_scrub_step(struct app_op *op);
+/* Suspects have come. */
+void app_scrub_suspects(struct app_core *core);
+/* The core is stopping: who waits for a list is answered. */
+void app_scrub_stop(struct app_core *core);
 void app_scrub_stat(const struct app_core *core, struct app_core_stat *out);
 
 /* app_name.c */

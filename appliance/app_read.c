@@ -422,7 +422,12 @@ static enum app_next planned(struct app_op *op)
 /* A slice has landed: more of the piece, of the next one, or the end. */
 static enum app_next slice_done(struct app_op *op)
 {
+	const uint32_t from = op->nblocks_done;
+
 	landed(op);
+	if (unlikely(op->io_status))
+		app_suspect(op->core, &op->target[0].handle, op->offset_bytes / BLOCK_SIZE + from,
+			    op->nblocks_done - from);
 	if (op->io_status || op->nblocks_done >= op->nblocks) {
 		app_read_end(op);
 		return app_op_end(op, op->io_status ? -EIO : 0);

@@ -30,12 +30,22 @@ static bool may_drain(const struct fab_rights *rights)
 	return rights->may_write && !rights->subtree[0] && (!rights->has_uid || rights->uid == 0);
 }
 
+/* Names of files, wherever they are. */
+static bool may_see_names(const struct fab_rights *rights)
+{
+	return !rights->subtree[0] && (!rights->has_uid || rights->uid == 0);
+}
+
 int app_rights_check(const struct fab_req *req)
 {
 	const struct fab_rights *rights = req->session->rights;
 
 	if (unlikely(req->type == FAB_DRAIN || req->type == FAB_UNDRAIN) && !may_drain(rights)) {
 		fab_session_refused(req->session, FAB_REFUSED_WRITE);
+		return -EACCES;
+	}
+	if (unlikely(req->type == FAB_DAMAGED) && !may_see_names(rights)) {
+		fab_session_refused(req->session, FAB_REFUSED_STATUS);
 		return -EACCES;
 	}
 	if (likely(rights->may_write && !rights->subtree[0]))

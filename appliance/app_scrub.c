@@ -18,8 +18,8 @@
  *      PUT_OFF_NS.
  *  (3) Time that it was put off is lost: it does not make up for it.
  *  (4) The core's end waits for the operation, which begins nothing more then.
- *  (5) It also makes probes of drives (app_failing.c), which wait for nothing; with a rate of 0 it
- *      does nothing else.
+ *  (5) It also runs errands, which wait for nothing: probes of drives (app_failing.c), and what
+ *      concerns the list of damaged files (app_damaged.c).  With a rate of 0 it does nothing else.
  *  (6) While a drive is doubted it rests: a read that failed on it is neither good nor bad, and is
  *      made again when the probe has said what the drive is.  Nothing is read from a drive that has
  *      failed or was given up: its blocks are unreachable, not damaged.
@@ -41,6 +41,7 @@
 #define STEPS_AT_ONCE 32u             /* that read nothing */
 #define STEP_BYTES    4096u           /* ... and cost as much as this */
 #define READ_BYTES    (16u << 10)     /* a read costs as much as this, however short */
+#define SWEEP_NS      (2 * NS_PER_S)
 
 struct app_scrub {
 	struct meta_scrub *of;
@@ -56,9 +57,16 @@ struct app_scrub {
 	uint64_t round_ns;   /* this round began */
 	uint64_t ended_ns;   /* wall clock: the last round did */
 	bool untold;         /* a line has found no place */
-	bool probing;        /* this drive is being probed: */
+	uint64_t sweep_ns;  /* not before: entries of the list of damage that are no longer so go */
+	uint64_t swept_seq; /* ... when the store has changed since, */
+	uint64_t swept_far; /* ... or which drives cannot be reached */
+	uint64_t told[3];   /* what the log was told of all damage last */
+	struct meta_damaged entry;
+	bool probing; /* this drive is being probed: */
 	uint32_t probed;
-	char last[APP_LINE_SIZE];
+	char last[APP_LINE_SIZE]; /* what was found */
+	char sum[APP_LINE_SIZE];  /* ... in all */
+	const char *saying;
 };
 
 int app_scrub_create(struct app_core *core)
@@ -121,10 +129,32 @@ static void open_turn(struct app_core *core, struct app_scrub *s)
 	s->next_ns = s->round_ns = core->now_ns;
 }
 
+/* What is in the list of damage may not be so any more. */
+static bool may_sweep(const struct app_core *core, const struct app_scrub *s)
+{
+	struct meta_damage_stat stat;
+
+	return meta_scrub_damaged(s->of, &stat) > 0 &&
+	       (meta_durable_seq(core->meta) != s->swept_seq ||
+		app_ailing_unreachable(core) != s->swept_far);
+}
+
+static bool has_errand(const struct app_core *core, const struct app_scrub *s)
+{
+	return !list_empty(&core->damage_askers) || meta_scrub_has_errand(s->of);
+}
+
 /* (5), (6) */
 static uint64_t errand_ns(const struct app_core *core)
 {
-	return app_failing_deadline(&core->failing);
+	const struct app_scrub *s = core->scrub;
+	uint64_t at_ns = app_failing_deadline(&core->failing);
+
+	if (core->failing.doubted)
+		return at_ns;
+	if (may_sweep(core, s))
+		at_ns = min_u64(at_ns, s->sweep_ns);
+	return has_errand(core, s) ? 0 : at_ns;
 }
 
 static bool may_go_on(const struct app_core *core, const struct app_scrub *s)
@@ -182,7 +212,7 @@ uint64_t app_scrub_deadline(const struct app_core *core)
 /* False: there is no place for it now. */
 static bool tell(struct app_core *core, struct app_scrub *s)
 {
-	if (core->cfg.lines && !app_lines_push(core->cfg.lines, s->last))
+	if (core->cfg.lines && !app_lines_push(core->cfg.lines, s->saying))
 		return false;
 	core->lines++;
 	return true;
@@ -201,9 +231,46 @@ static void round_end(struct app_core *core, struct app_scrub *s)
 	s->round_ns = s->next_ns;
 }
 
+/* At a round's end: all damage that is known, when it is not what was said last. */
+static void sum_up(struct app_scrub *s)
+{
+	struct meta_damage_stat d;
+
+	(void)meta_scrub_damaged(s->of, &d);
+	if (s->told[0] == d.files && s->told[1] == d.blocks + d.pages &&
+	    s->told[2] == d.unreachable_files)
+		return;
+	s->told[0] = d.files;
+	s->told[1] = d.blocks + d.pages;
+	s->told[2] = d.unreachable_files;
+	(void)snprintf(s->sum, sizeof(s->sum),
+		       "scrub: a round has ended: %llu damaged files (%llu blocks), %llu damaged "
+		       "pages of the index, %llu files on drives that have failed: wekactl damaged "
+		       "lists them",
+		       (unsigned long long)d.files, (unsigned long long)d.blocks,
+		       (unsigned long long)d.pages, (unsigned long long)d.unreachable_files);
+	s->saying = s->sum;
+	s->untold = true;
+}
+
+/* True: there is something that does not wait for its time. */
+static bool begin_errand(struct app_core *core, struct app_scrub *s)
+{
+	if (may_sweep(core, s) && core->now_ns >= s->sweep_ns) {
+		s->sweep_ns = core->now_ns + SWEEP_NS;
+		s->swept_seq = meta_durable_seq(core->meta);
+		s->swept_far = app_ailing_unreachable(core);
+		meta_scrub_sweep(s->of);
+	}
+	app_damage_begin(core, s->of, &s->entry);
+	return meta_scrub_has_errand(s->of);
+}
+
 /* What there is to do next.  APP_WAIT: op->runs[0] is to be read. */
 static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 {
+	bool errand;
+
 	if (s->untold && !tell(op->core, s))
 		return rest(op, s);
 	s->untold = false;
@@ -212,22 +279,34 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	s->probing = app_ailing_probe(op, &s->probed);
 	if (s->probing)
 		return APP_WAIT;
-	if (!may_go_on(op->core, s) || s->next_ns >= s->until_ns || op->tries++ == STEPS_AT_ONCE)
+	if (op->core->failing.doubted || op->tries++ == STEPS_AT_ONCE)
 		return rest(op, s);
 	meta_scrub_unreachable(s->of, app_ailing_unreachable(op->core));
-	switch (meta_scrub_next(s->of, &op->runs[0])) {
+	errand = begin_errand(op->core, s);
+	if (!errand && (!may_go_on(op->core, s) || s->next_ns >= s->until_ns))
+		return rest(op, s);
+	switch (errand ? meta_scrub_errand(s->of, &op->runs[0])
+		       : meta_scrub_next(s->of, &op->runs[0])) {
 	case META_SCRUB_READ:
 		return APP_WAIT;
 	case META_SCRUB_MORE:
-		pay(s, STEP_BYTES);
+		if (!errand)
+			pay(s, STEP_BYTES);
 		return APP_AGAIN;
+	case META_SCRUB_LISTED:
+		app_damage_listed(op->core, s->of, &s->entry);
+		return APP_AGAIN;
+	case META_SCRUB_IDLE:
+		return rest(op, s);
 	case META_SCRUB_FOUND:
 		(void)snprintf(s->last, sizeof(s->last), "scrub: %.500s", meta_scrub_line(s->of));
+		s->saying = s->last;
 		s->untold = true;
 		return APP_AGAIN;
 	case META_SCRUB_ROUND:
 		round_end(op->core, s);
-		return rest(op, s);
+		sum_up(s);
+		return s->untold ? APP_AGAIN : rest(op, s);
 	}
 	UNREACHABLE();
 }
@@ -298,11 +377,24 @@ enum app_next app_scrub_step(struct app_op *op)
 	UNREACHABLE();
 }
 
+void app_scrub_suspects(struct app_core *core)
+{
+	if (core->scrub)
+		app_suspects_take(core, core->scrub->of);
+}
+
+void app_scrub_stop(struct app_core *core)
+{
+	if (core->scrub)
+		app_damage_stop(core, core->scrub->of);
+}
+
 /* ---- for people --------------------------------------------------------------------- */
 
 void app_scrub_stat(const struct app_core *core, struct app_core_stat *out)
 {
 	const struct app_scrub *s = core->scrub;
+	struct meta_damage_stat damage;
 	struct meta_scrub_stat stat;
 
 	if (!s)
@@ -314,6 +406,13 @@ void app_scrub_stat(const struct app_core *core, struct app_core_stat *out)
 	out->scrub_blocks = stat.blocks;
 	out->scrub_bad_pages = max_u64(stat.bad_pages, stat.last_bad_pages);
 	out->scrub_bad_blocks = max_u64(stat.bad_blocks, stat.last_bad_blocks);
+	(void)meta_scrub_damaged(s->of, &damage);
+	out->damaged_files = damage.files;
+	out->damaged_blocks = damage.blocks;
+	out->damaged_pages = damage.pages;
+	out->unreachable_files = damage.unreachable_files;
+	out->unreachable_blocks = damage.unreachable_blocks;
+	out->damage_complete = damage.complete;
 	out->scrub_unreachable_pages = stat.unreachable_pages;
 	out->scrub_unreachable_blocks = stat.unreachable_blocks;
 	out->scrub_permille = stat.position_permille;

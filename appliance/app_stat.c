@@ -106,6 +106,8 @@ static const char *const type_name[FAB_TYPE_END] = {
 	[FAB_UNDRAIN] = "undrain",
 	[FAB_HOLD] = "hold",
 	[FAB_LET_GO] = "let_go",
+	[FAB_CHECK] = "check",
+	[FAB_DAMAGED] = "damaged",
 };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)
@@ -232,6 +234,17 @@ static void put_scrub(struct text *t, const struct sum *sum, bool paths)
 		put_text(t, "last_found", sum->scrub_line);
 	}
 	put(t, "},");
+}
+
+/* What the list of damaged files has now. */
+static void put_damage(struct text *t, const struct app_core_stat *s)
+{
+	put(t,
+	    "\"damage\":{\"files\":%llu,\"blocks\":%llu,\"unreachable_files\":%llu,"
+	    "\"unreachable_blocks\":%llu,\"pages\":%llu,\"complete\":%s},",
+	    (unsigned long long)s->damaged_files, (unsigned long long)s->damaged_blocks,
+	    (unsigned long long)s->unreachable_files, (unsigned long long)s->unreachable_blocks,
+	    (unsigned long long)s->damaged_pages, s->damage_complete ? "true" : "false");
 }
 
 static void put_fabric(struct text *t, const struct sum *sum)
@@ -376,6 +389,7 @@ static uint32_t build(const struct app_op *op, char *out, uint32_t size)
 	put_core(&t, sum);
 	put_store(&t, sum);
 	put_scrub(&t, sum, paths);
+	put_damage(&t, &sum->core);
 	put_fabric(&t, sum);
 	put_memory(&t, core->cfg.account);
 	put_drives(&t, core, sum, paths);
@@ -493,6 +507,8 @@ enum app_next app_status_step(struct app_op *op)
 {
 	struct sum *sum;
 
+	if (op->req->type == FAB_DAMAGED)
+		return app_damaged_step(op);
 	switch ((enum status_at)op->at) {
 	case STATUS_ACCEPTED:
 		op->at = STATUS_STORE_KNOWN;
@@ -519,8 +535,13 @@ enum app_next app_status_step(struct app_op *op)
 
 void app_status_answer(struct app_op *op)
 {
-	char *text = op->status ? NULL : app_table_take(op->core, op->session, STATUS_BYTES);
+	char *text;
 
+	if (op->req->type == FAB_DAMAGED) {
+		app_damaged_answer(op);
+		return;
+	}
+	text = op->status ? NULL : app_table_take(op->core, op->session, STATUS_BYTES);
 	if (!text) {
 		fab_reply(op->req, op->status ? op->status : -EAGAIN, NULL, 0);
 		return;

@@ -60,6 +60,7 @@ int ctl_cmd_check(struct ctl *c);
 int ctl_salvage(struct ctl *c); /* check --salvage */
 int ctl_cmd_dump(struct ctl *c);
 int ctl_cmd_status(struct ctl *c);
+int ctl_cmd_damaged(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);
 int ctl_cmd_ls(struct ctl *c);

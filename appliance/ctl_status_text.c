@@ -135,6 +135,8 @@ static void of_store(FILE *to, const json_t *s)
 {
 	const uint64_t all = num(s, "store", "total_bytes"), left = num(s, "store", "free_bytes");
 	const uint64_t bad = num(s, "scrub", "bad_pages") + num(s, "scrub", "bad_blocks");
+	const uint64_t files = num(s, "damage", "files"),
+		       far = num(s, "damage", "unreachable_files");
 	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
 
 	if (json_is_integer(health) && json_integer_value(health))
@@ -149,13 +151,19 @@ static void of_store(FILE *to, const json_t *s)
 		fprintf(to, "! only %s are free\n", bytes_of((double)left).s);
 	if (bad)
 		fprintf(to,
-			"! the scrub found %llu damaged pages and blocks: the daemon's log names "
-			"the files\n",
+			"! the scrub found %llu damaged pages and blocks: see wekactl damaged\n",
 			(unsigned long long)bad);
+	if (files)
+		fprintf(to, "! %llu files are damaged: wekactl damaged lists them\n",
+			(unsigned long long)files);
+	if (far)
+		fprintf(to,
+			"! %llu files lie on drives that have failed: wekactl damaged lists them\n",
+			(unsigned long long)far);
 	if (num(s, "store", "unmovable_blocks"))
 		fprintf(to,
 			"! %llu damaged blocks keep their zones from being collected: remove or "
-			"replace the files that the daemon's log names\n",
+			"replace the files that wekactl damaged lists\n",
 			(unsigned long long)num(s, "store", "unmovable_blocks"));
 	if (num(s, NULL, "bad_sums"))
 		fprintf(to, "! %llu writes came with a wrong checksum, and were refused\n",
@@ -169,15 +177,11 @@ static void of_health(FILE *to, const json_t *d)
 	const unsigned number = (unsigned)num(d, NULL, "number");
 
 	if (strcmp(failing.s, "reads") == 0)
-		fprintf(to,
-			"! drive %u has failed, nothing can be read from it: check its power, "
-			"cabling and slot; it is used again when it answers\n",
-			number);
+		fprintf(to, "! drive %u has failed, nothing can be read: %s\n", number,
+			"check power, cabling and slot");
 	else if (*failing.s)
-		fprintf(to,
-			"! drive %u has failed, it refuses all writes: check its space and its "
-			"health (wekactl drives)\n",
-			number);
+		fprintf(to, "! drive %u has failed, it refuses all writes: %s\n", number,
+			"check its space and health");
 	else
 		fprintf(to, "! drive %u is %s\n", number, word(d, "health").s);
 }

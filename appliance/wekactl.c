@@ -88,6 +88,7 @@ static const struct command {
 	{ "status", "[SECONDS]",
 	  "how the appliance is, and what it does; again each so many seconds", 0, 1, LOOKS,
 	  ctl_cmd_status },
+	{ "damaged", "", "every file that is known to be damaged", 0, 0, ASKS, ctl_cmd_damaged },
 	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
 	  2, MOVES, ctl_cmd_import },
 	{ "export", "PATH DIR", "a tree of the appliance into a local directory; goes on likewise",

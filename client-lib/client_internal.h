@@ -134,10 +134,13 @@ struct client_slot {
 			struct weka_entry *entries;
 		} list;
 	} out;
-	struct list node;    /* free or pending */
-	uint64_t mark;       /* of the session that it was sent in first */
-	uint64_t session;    /* that it was sent in last                 */
-	uint64_t broke_life; /* of the newest connection when one broke under it, or 0 */
+	uint32_t tell_at, tell_end; /* items that are to be told of: client_read.c */
+	bool telling;               /* the call is a FAB_CHECK now */
+	int tell_status;            /* the request ends with it then */
+	struct list node;           /* free or pending */
+	uint64_t mark;              /* of the session that it was sent in first */
+	uint64_t session;           /* that it was sent in last                 */
+	uint64_t broke_life;        /* of the newest connection when one broke under it, or 0 */
 	uint32_t index;
 	uint8_t state;
 	uint8_t replays;
@@ -437,8 +440,14 @@ wk_cold void client__end_pending(struct weka_client *c, int status);
 /* All of them are nobody's any more, and are not looked at again: weka_close(). */
 wk_cold void client__forget_all(struct weka_client *c);
 
-/* Take one sort of answer in, by type: 0, -errno, or CLIENT_ASK_AGAIN. */
+/* Take one sort of answer in, by type: 0, -errno, CLIENT_ASK_AGAIN, or CLIENT_TELL: the slot's call
+ * is another one now, which is to be sent before the request ends. */
 #define CLIENT_ASK_AGAIN 1
+#define CLIENT_TELL      2
+must_check bool client__tell_next(struct client_slot *slot);
+/* FAB_DAMAGED: see weka_damaged(). */
+must_check int client__submit_damaged(struct weka_client *c, struct weka_req *req, uint64_t from,
+				      const struct weka_window *window);
 must_check int client__read_answer(struct weka_client *c, struct client_slot *slot);
 must_check int client__batch_answer(struct weka_client *c, struct client_slot *slot);
 must_check int client__put_answer(struct client_slot *slot);

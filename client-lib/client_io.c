@@ -163,6 +163,7 @@ static void slot_begin(struct client_slot *slot, struct weka_req *req, enum fab_
 	slot->broke_life = 0;
 	slot->sent = 0;
 	slot->asked_again = 0;
+	slot->telling = false;
 	slot->opens = false;
 	slot->again_ns = 0;
 }
@@ -300,7 +301,7 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 
 	while ((lane = lane_for(c, slot, tried)) != NULL) {
 		slot->lane = (uint8_t)(lane - c->lanes);
-		slot->call.region = slot->lease ? lane->region : NULL;
+		slot->call.region = slot->lease && slot->call.window_bytes ? lane->region : NULL;
 		if (slot->call.change.number)
 			change_mark(slot, lane->conn);
 		if (unlikely(slot->opens))
@@ -489,6 +490,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 		return client__list_answer(slot);
 	case FAB_READLINK:
 	case FAB_STATUS:
+	case FAB_DAMAGED:
 	case FAB_XATTR_GET:
 	case FAB_XATTR_LIST:
 		return client__text_answer(slot);
@@ -559,12 +561,26 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 	client__end(c, slot, -ECONNRESET);
 }
 
+/* It was told of damage, or cannot be: the next item, or the end. */
+static wk_cold void told(struct weka_client *c, struct client_slot *slot)
+{
+	if (slot->state == CLIENT_SENT && slot->call.status != -ECONNRESET &&
+	    client__tell_next(slot))
+		again(c, slot);
+	else
+		client__end(c, slot, slot->tell_status);
+}
+
 static void answered(struct weka_client *c, struct client_slot *slot)
 {
 	int status = slot->call.status;
 
 	ASSERT(slot->state == CLIENT_SENT || slot->state == CLIENT_ORPHAN); /* (2) */
 	c->lanes[slot->lane].load -= client__cost(slot);
+	if (unlikely(slot->telling)) {
+		told(c, slot);
+		return;
+	}
 	if (unlikely(status == -ECONNRESET)) {
 		session_broke(c, slot);
 		return;
@@ -580,6 +596,10 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	}
 	if (unlikely(status == CLIENT_ASK_AGAIN)) {
 		slot->asked_again = 1;
+		again(c, slot);
+		return;
+	}
+	if (unlikely(status == CLIENT_TELL)) {
 		again(c, slot);
 		return;
 	}
@@ -602,16 +622,6 @@ static wk_cold void cut_pending(struct weka_client *c)
 		list_del(node);
 		list_push_front(&c->pending, node);
 	}
-}
-
-bool client__lane_is_missed(const struct weka_client *c, uint32_t number)
-{
-	const struct list *node;
-
-	for (node = c->cut.next; node != &c->cut; node = node->next)
-		if (list_entry(node, const struct client_slot, node)->lane == number)
-			return true;
-	return false;
 }
 
 static void send_pending(struct weka_client *c)
@@ -739,13 +749,6 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 	}
 	client__leave(c);
 	return (int)count;
-}
-
-void client__flush(struct weka_client *c)
-{
-	for (uint32_t i = 0; i < c->lane_count; i++)
-		if (c->lanes[i].at == CLIENT_UP)
-			fab_flush(c->lanes[i].conn);
 }
 
 int weka_flush(struct weka_client *c)

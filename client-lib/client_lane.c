@@ -294,3 +294,20 @@ void client__lanes_close(struct weka_client *c)
 		c->lanes[i].retry_ns = 0;
 	}
 }
+
+bool client__lane_is_missed(const struct weka_client *c, uint32_t number)
+{
+	const struct list *node;
+
+	for (node = c->cut.next; node != &c->cut; node = node->next)
+		if (list_entry(node, const struct client_slot, node)->lane == number)
+			return true;
+	return false;
+}
+
+void client__flush(struct weka_client *c)
+{
+	for (uint32_t i = 0; i < c->lane_count; i++)
+		if (c->lanes[i].at == CLIENT_UP)
+			fab_flush(c->lanes[i].conn);
+}

@@ -302,6 +302,20 @@ int weka_submit_status(struct weka_client *c, struct weka_req *req,
 	return submit_text(c, req, FAB_STATUS, NULL, window);
 }
 
+int client__submit_damaged(struct weka_client *c, struct weka_req *req, uint64_t from,
+			   const struct weka_window *window)
+{
+	struct client_slot *slot;
+	int err;
+
+	CLIENT_NEED(c, window);
+	err = client__take(c, req, FAB_DAMAGED, window, &slot);
+	if (err)
+		return err;
+	slot->call.args.damaged.from = from;
+	return client__send(c, slot);
+}
+
 int client__text_answer(struct client_slot *slot)
 {
 	slot->req->length_bytes = slot->call.length_bytes;

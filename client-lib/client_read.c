@@ -13,7 +13,9 @@
  *
  * A block that does not match its checksum may have been overwritten between two answers,
  * or on its way: the request is asked again, once, as a whole.  Nothing of it has been seen
- * by the caller before.  What is wrong the second time is -EIO.
+ * by the caller before.  What is wrong the second time is -EIO, and the appliance, which does
+ * not look at checksums when it is read, is told of it (FAB_CHECK) before the request ends: it then
+ * looks for itself.
  */
 #include "client-lib/client_internal.h"
 
@@ -67,6 +69,61 @@ static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *sl
 	return wrong;
 }
 
+/* ---- telling of damage ---------------------------------------------------------------- */
+
+#define TO_BE_TOLD UINT64_MAX /* got_bytes of an item that is */
+
+static void call_check(struct client_slot *slot, const struct fab_name *name, uint64_t offset_bytes,
+		       uint64_t length_bytes)
+{
+	slot->telling = true;
+	slot->call.type = FAB_CHECK;
+	slot->call.window_offset = 0;
+	slot->call.window_bytes = 0;
+	slot->call.args.check = (struct fab_read_item){ .name = *name,
+							.offset_bytes = offset_bytes,
+							.length_bytes = length_bytes };
+}
+
+/* The slot's call becomes a FAB_CHECK of what it has read. */
+static wk_cold int tell_read(struct client_slot *slot)
+{
+	const struct fab_name name = { .by = FAB_BY_HANDLE, .handle = slot->call.args.read.handle };
+
+	slot->tell_status = -EIO;
+	slot->tell_at = slot->tell_end = 0;
+	call_check(slot, &name, slot->call.args.read.offset_bytes, slot->call.length_bytes);
+	return CLIENT_TELL;
+}
+
+/* ... or of the next item of a batch that is wrong.  False: there is none. */
+wk_cold bool client__tell_next(struct client_slot *slot)
+{
+	while (slot->tell_at < slot->tell_end) {
+		struct weka_read_item *item = &slot->out.reads[slot->tell_at++];
+		struct fab_name name;
+
+		if (item->got_bytes != TO_BE_TOLD)
+			continue;
+		item->got_bytes = 0;
+		if (client__name(&item->ref, &name) == 0) {
+			call_check(slot, &name, item->offset_bytes, item->length_bytes);
+			return true;
+		}
+	}
+	return false;
+}
+
+static wk_cold int tell_batch(struct client_slot *slot)
+{
+	slot->tell_status = 0;
+	slot->tell_at = 0;
+	slot->tell_end = slot->call.args.batch.count;
+	return client__tell_next(slot) ? CLIENT_TELL : 0;
+}
+
+/* ---- answers -------------------------------------------------------------------------- */
+
 int client__read_answer(struct weka_client *c, struct client_slot *slot)
 {
 	uint64_t got = slot->call.length_bytes;
@@ -74,7 +131,7 @@ int client__read_answer(struct weka_client *c, struct client_slot *slot)
 	char *window = client__window(slot);
 
 	if (unlikely(wrong_blocks(c, slot, NULL, window, div_up(got, WEKA_BLOCK)) > 0))
-		return slot->asked_again ? -EIO : CLIENT_ASK_AGAIN;
+		return slot->asked_again ? tell_read(slot) : CLIENT_ASK_AGAIN;
 	slot->req->length_bytes = got > skip ? got - skip : 0;
 	slot->req->data = window + skip;
 	return 0;
@@ -150,7 +207,7 @@ static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t
 				  div_up(answer.length_bytes, WEKA_BLOCK)) > 0)) {
 		*wrong = true;
 		item->status = -EIO;
-		item->got_bytes = 0;
+		item->got_bytes = slot->asked_again ? TO_BE_TOLD : 0;
 		return 0;
 	}
 	item->data = blocks + skip;
@@ -165,7 +222,7 @@ int client__batch_answer(struct weka_client *c, struct client_slot *slot)
 
 	for (i = 0; i < count && !err; i++)
 		err = item_answer(c, slot, i, &wrong);
-	if (!err && wrong && !slot->asked_again)
-		return CLIENT_ASK_AGAIN;
+	if (!err && wrong)
+		return slot->asked_again ? tell_batch(slot) : CLIENT_ASK_AGAIN;
 	return err;
 }

@@ -366,7 +366,8 @@ int weka_statfs(struct weka_client *c, struct weka_statfs *out)
 	return CLIENT_CALL(c, &req, weka_submit_statfs(c, &req, out), "statfs", "");
 }
 
-static int status(struct weka_client *c, char **text)
+/* Text from the appliance: its status, or with `from` a page of the list of damaged files. */
+static int text_of(struct weka_client *c, const char *what, const uint64_t *from, char **text)
 {
 	struct weka_req req = { 0 };
 	struct weka_lease *lease;
@@ -374,19 +375,21 @@ static int status(struct weka_client *c, char **text)
 	int err = client__lease_some(c, STATUS_MAX, LEAST_BYTES, &lease);
 
 	if (err)
-		return client__fail_said(c, err, "status", "");
+		return client__fail_said(c, err, what, "");
 	window = whole(lease);
-	err = client__run(c, &req, weka_submit_status(c, &req, &window), "status", "");
+	err = from ? client__submit_damaged(c, &req, *from, &window)
+		   : weka_submit_status(c, &req, &window);
+	err = client__run(c, &req, err, what, "");
 	if (!err) {
 		*text = strndup(req.data, req.length_bytes);
 		if (!*text)
-			err = client__fail(c, -ENOMEM, "status", "");
+			err = client__fail(c, -ENOMEM, what, "");
 	}
 	weka_release(c, lease);
 	return err;
 }
 
-int weka_status(struct weka_client *c, char **text)
+static int text_call(struct weka_client *c, const char *what, const uint64_t *from, char **text)
 {
 	int err;
 
@@ -394,9 +397,19 @@ int weka_status(struct weka_client *c, char **text)
 	err = client__begin(c);
 	if (err)
 		return err;
-	err = status(c, text);
+	err = text_of(c, what, from, text);
 	client__finish(c);
 	return err;
+}
+
+int weka_status(struct weka_client *c, char **text)
+{
+	return text_call(c, "status", NULL, text);
+}
+
+int weka_damaged(struct weka_client *c, uint64_t from, char **text)
+{
+	return text_call(c, "damaged", &from, text);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------ */

@@ -104,6 +104,13 @@ WEKA_MUST_CHECK int weka_totals(struct weka_client *client, const char *path,
 /* The appliance's counters as JSON text of malloc(), NUL-terminated; the caller frees it. */
 WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
 
+/*
+ * A page of the list of damaged files, likewise; `from` is 0, then "next" of the page before until
+ * there is none.  "files" are those that are damaged, "unreachable_files" lie on drives that have
+ * failed; "complete" says that the scrub has looked at everything.
+ */
+WEKA_MUST_CHECK int weka_damaged(struct weka_client *client, uint64_t from, char **text);
+
 /**
  * weka_list - begin to list a directory
  * weka_list_next - the next entry, in no order

@@ -64,6 +64,8 @@ enum fab_type {
 	FAB_HOLD,         /* names: files that stay, unlinked too, until */
 	FAB_LET_GO,       /* ... handles: each is held once less                   */
 	FAB_TOTALS,       /* of all that is below a directory                      */
+	FAB_CHECK,        /* what a client has read was damaged: it is looked at   */
+	FAB_DAMAGED,      /* a page of the list of damaged files, JSON text        */
 	FAB_TYPE_END,     /* one past the last */
 };
 
@@ -226,6 +228,10 @@ union fab_args {
 		 * blocks from its own first byte. */
 		uint32_t sums_at;
 	} write;
+	struct fab_read_item check; /* CHECK: length_bytes 1 and more, or FAB_TO_END */
+	struct {
+		uint64_t from; /* DAMAGED: "next" of the page before, or 0 */
+	} damaged;
 	struct {
 		struct fab_handle handle; /* PUNCH, SEEK */
 		uint64_t offset_bytes;

@@ -77,6 +77,10 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return sizeof(struct fab_name_wire) + named(&call->args.name.name);
+	case FAB_CHECK:
+		return sizeof(struct fab_read_item_wire) + named(&call->args.check.name);
+	case FAB_DAMAGED:
+		return sizeof(le64);
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
 		return sizeof(struct fab_make_wire) + named(&call->args.make.name);
@@ -375,6 +379,44 @@ static void name_only_build(const struct fab_call *call, struct pen *pen)
 	memcpy(pen->body, &w, sizeof(w));
 }
 
+static void check_build(const struct fab_call *call, struct pen *pen)
+{
+	struct fab_read_item_wire w;
+
+	pen->names_at = sizeof(w);
+	w = (struct fab_read_item_wire){
+		.name = name_build(pen, &call->args.check.name),
+		.offset_bytes = le64_of(call->args.check.offset_bytes),
+		.length_bytes = le64_of(call->args.check.length_bytes),
+	};
+	memcpy(pen->body, &w, sizeof(w));
+}
+
+static void damaged_build(const struct fab_call *call, struct pen *pen)
+{
+	const le64 from = le64_of(call->args.damaged.from);
+
+	memcpy(pen->body, &from, sizeof(from));
+}
+
+static void rest_build(const struct fab_call *call, struct pen *pen)
+{
+	switch (call->type) {
+	case FAB_CHECK:
+		check_build(call, pen);
+		return;
+	case FAB_DAMAGED:
+		damaged_build(call, pen);
+		return;
+	case FAB_PING:
+	case FAB_STATFS:
+	case FAB_STATUS:
+		return; /* they have no body */
+	default:
+		name_only_build(call, pen);
+	}
+}
+
 void fab__call_build(const struct fab_call *call, void *out)
 {
 	struct pen pen = { .body = out };
@@ -436,11 +478,12 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
 	case FAB_UNLINK:
-		name_only_build(call, &pen);
-		return;
+	case FAB_CHECK:
+	case FAB_DAMAGED:
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:
+		rest_build(call, &pen);
 		return;
 	case FAB_TYPE_END:
 		break;

@@ -36,6 +36,8 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_LIST] = { .fixed_bytes = sizeof(struct fab_list_wire), .names = true, .window = true },
 	[FAB_READLINK] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_TOTALS] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_CHECK] = { .fixed_bytes = sizeof(struct fab_read_item_wire), .names = true },
+	[FAB_DAMAGED] = { .fixed_bytes = sizeof(le64), .window = true },
 	[FAB_STATFS] = { 0 },
 	[FAB_STATUS] = { 0 },
 	[FAB_PUT] = { sizeof(struct fab_count_wire), sizeof(struct fab_put_item_wire), true, true,
@@ -443,6 +445,27 @@ static int name_only_parse(struct fab_req *req, const struct cut *cut)
 		       : place_parse(&req->args.name.name, cut, &w);
 }
 
+static int check_parse(struct fab_req *req, const struct cut *cut)
+{
+	struct fab_read_item_wire w;
+
+	memcpy(&w, cut->body, sizeof(w));
+	req->args.check.offset_bytes = le64_get(w.offset_bytes);
+	req->args.check.length_bytes = le64_get(w.length_bytes);
+	if (req->args.check.length_bytes == 0)
+		return -EPROTO;
+	return name_parse(&req->args.check.name, cut, &w.name);
+}
+
+static int damaged_parse(struct fab_req *req, const struct cut *cut)
+{
+	le64 from;
+
+	memcpy(&from, cut->body, sizeof(from));
+	req->args.damaged.from = le64_get(from);
+	return 0;
+}
+
 int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 		   const struct fab_limits *limits)
 {
@@ -502,6 +525,10 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return name_only_parse(req, &cut);
+	case FAB_CHECK:
+		return check_parse(req, &cut);
+	case FAB_DAMAGED:
+		return damaged_parse(req, &cut);
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:

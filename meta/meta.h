@@ -703,10 +703,41 @@ int meta_check_status(const struct meta *m);
 #define META_SCRUB_LINE       512u /* bytes of a line */
 
 enum meta_scrub_next {
-	META_SCRUB_READ,  /* read these blocks, then meta_scrub_done()  */
-	META_SCRUB_MORE,  /* nothing is to be read yet: call it again   */
-	META_SCRUB_FOUND, /* meta_scrub_line() has something for people */
-	META_SCRUB_ROUND, /* a round has ended; the next call begins another */
+	META_SCRUB_READ,   /* read these blocks, then meta_scrub_done()  */
+	META_SCRUB_MORE,   /* nothing is to be read yet: call it again   */
+	META_SCRUB_FOUND,  /* meta_scrub_line() has something for people */
+	META_SCRUB_ROUND,  /* a round has ended; the next call begins another */
+	META_SCRUB_LISTED, /* meta_scrub_list()'s entry is there        */
+	META_SCRUB_IDLE,   /* meta_scrub_errand(): there is none        */
+};
+
+enum meta_damage_kind {
+	META_DAMAGE_SUM,         /* a block does not match its checksum          */
+	META_DAMAGE_UNREADABLE,  /* its drive cannot read it                     */
+	META_DAMAGE_UNREACHABLE, /* its drive has failed: it may be well          */
+	META_DAMAGE_PAGE,        /* a page of the index, with all that it leads to */
+};
+
+/* What is known to be damaged now. */
+struct meta_damage_stat {
+	uint64_t files, blocks;
+	uint64_t unreachable_files, unreachable_blocks; /* ... of which no other block is damaged */
+	uint64_t pages;
+	bool complete; /* the last round has looked at everything, and nothing found no place */
+};
+
+/* An entry of the list of damage. */
+struct meta_damaged {
+	bool end;      /* there is no more, and nothing else is set */
+	uint32_t next; /* where the list goes on                    */
+	uint8_t kinds; /* enum meta_damage_kind, by their bits      */
+	struct meta_handle file;
+	uint64_t block, end_block; /* of the file: the first one, and behind the last */
+	uint64_t blocks;           /* so many of them are damaged                     */
+	uint64_t drives;           /* by their bits                                   */
+	uint64_t baddr;            /* of the first                                    */
+	uint32_t path_len;         /* 0: it has no name, or that is not known yet     */
+	char path[META_PATH_MAX + 2];
 };
 
 struct meta_scrub_stat {
@@ -734,6 +765,22 @@ must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct met
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
 /* These drives, by their bits, cannot be reached: what lies there is not read, and not damaged. */
 void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);
+/*
+ * Errands: they are done between two steps of a round, also without one by meta_scrub_errand().
+ */
+must_check enum meta_scrub_next meta_scrub_errand(struct meta_scrub *s, struct meta_run *read);
+bool meta_scrub_has_errand(const struct meta_scrub *s);
+/* A read says that these blocks of a file are damaged: they are read and compared. */
+void meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
+			uint64_t nblocks);
+/* What is in the list of damage and was removed or written anew leaves it. */
+void meta_scrub_sweep(struct meta_scrub *s);
+/* The next entry of the list from number `from` on, 0 first: META_SCRUB_LISTED says that it is in
+ * *out.  One at a time; meta_scrub_list_end() is nobody's want any more. */
+void meta_scrub_list(struct meta_scrub *s, uint32_t from, struct meta_damaged *out);
+void meta_scrub_list_end(struct meta_scrub *s);
+/* How many entries the list has. */
+uint32_t meta_scrub_damaged(const struct meta_scrub *s, struct meta_damage_stat *out);
 /* Good until the next call. */
 const char *meta_scrub_line(const struct meta_scrub *s);
 void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out);

@@ -191,6 +191,8 @@ int meta__plan_gc_move(struct meta *m, struct meta_op *op)
 static void say_bad(struct meta *m, const struct meta__gc_move *v, const struct meta__gc_block *b)
 {
 	m->gc->bad_blocks++;
+	if (m->scrub)
+		meta_scrub_suspect(m->scrub, &v->handle, v->chunk * META_CHUNK_BLOCKS + b->slot, 1);
 	meta__error(
 		m,
 		"file %llx.%llx.%llx: block %llu (drive %u, block %llu) is not what was written "

@@ -39,6 +39,12 @@ int meta_scrub_create(struct meta_scrub **out, struct meta *m)
 		free(s);
 		return -ENOMEM;
 	}
+	if (meta__damages_init(&s->damages)) {
+		meta_scrub_destroy(s);
+		return -ENOMEM;
+	}
+	s->round = 1;
+	m->scrub = s;
 	for (uint32_t i = 1; i < META_PAGE_LEVELS_MAX; i++)
 		s->page[i].bytes = s->page[0].bytes + (size_t)i * META_PAGE_BYTES;
 	*out = s;
@@ -49,6 +55,8 @@ void meta_scrub_destroy(struct meta_scrub *s)
 {
 	if (!s)
 		return;
+	s->m->scrub = NULL;
+	meta__damages_fini(&s->damages);
 	free(s->page[0].bytes);
 	free(s);
 }
@@ -61,11 +69,11 @@ const char *meta_scrub_line(const struct meta_scrub *s)
 /* Keys are hashes: of a shard as much is done as of the keys. */
 void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out)
 {
-	uint64_t shard = s->in_round ? s->shard : 0;
+	uint64_t shard = s->in_round ? s->cur.shard : 0;
 
 	*out = s->stat;
 	out->position_permille = shard * 1000 / max_u32(s->m->nshards, 1);
-	if (s->names_only)
+	if (s->cur.names_only)
 		out->position_permille = 1000;
 	out->unreachable_pages = max_u64(s->stat.unreachable_pages, s->last_unreachable_pages);
 	out->unreachable_blocks = max_u64(s->stat.unreachable_blocks, s->last_unreachable_blocks);
@@ -96,20 +104,41 @@ void meta__scrub_found(struct meta_scrub *s, const struct meta__scrub_bad *bad, 
 		meta__scrub_name_begin(s, bad);
 }
 
+/* Into the table: blocks of the file that the cursor is at, from this one of its chunk on. */
+static void found_file(struct meta_scrub *s, enum meta_damage_kind kind, uint32_t block,
+		       const struct meta_run *run, uint32_t crc)
+{
+	const struct meta__damage_find find = {
+		.file = meta__key_handle(&s->cur.at),
+		.kind = kind,
+		.block = meta__key_index(&s->cur.at) * META_CHUNK_BLOCKS + block,
+		.nblocks = run->nblocks,
+		.baddr = run->baddr,
+		.id = crc,
+		.round = s->round,
+		.by_scrub = !s->checking,
+	};
+
+	(void)meta__damage_add(&s->damages, &find);
+}
+
 static void found_block(struct meta_scrub *s)
 {
 	const struct meta__scrub_bad bad = {
-		.unreadable = s->doubt_unreadable,
-		.file = { meta__key_dir(&s->at), meta__key_hash(&s->at), meta__key_uniq(&s->at) },
-		.block = meta__key_index(&s->at) * META_CHUNK_BLOCKS + s->block,
-		.baddr = s->doubt_baddr,
-		.shard = s->shard,
+		.unreadable = s->cur.doubt_unreadable,
+		.file = { meta__key_dir(&s->cur.at), meta__key_hash(&s->cur.at),
+			  meta__key_uniq(&s->cur.at) },
+		.block = meta__key_index(&s->cur.at) * META_CHUNK_BLOCKS + s->cur.block,
+		.baddr = s->cur.doubt_baddr,
+		.shard = s->cur.shard,
 	};
 
-	s->stat.bad_blocks++;
-	meta__scrub_found(s, &bad, s->doubt_crc);
-	s->doubt_fails = 0;
-	s->block++;
+	s->stat.bad_blocks += !s->checking;
+	found_file(s, bad.unreadable ? META_DAMAGE_UNREADABLE : META_DAMAGE_SUM, s->cur.block,
+		   &(struct meta_run){ .baddr = bad.baddr, .nblocks = 1 }, s->cur.doubt_crc);
+	meta__scrub_found(s, &bad, s->cur.doubt_crc);
+	s->cur.doubt_fails = 0;
+	s->cur.block++;
 }
 
 /* ---- a chunk ------------------------------------------------------------------------ */
@@ -122,7 +151,7 @@ static uint32_t crc_at(const struct meta__extent *x, uint32_t block)
 	return le32_get(crc);
 }
 
-/* The first block from s->block on that is no hole, and how many lie behind it on the drive. */
+/* The first block from s->cur.block on that is no hole, and how many lie behind it on the drive. */
 static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, uint32_t *block,
 		     struct meta_run *run)
 {
@@ -132,8 +161,8 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 		uint32_t skip;
 
 		*run = meta__extent_run(x, i);
-		if (run->baddr && at + run->nblocks > s->block) {
-			skip = s->block > at ? s->block - at : 0;
+		if (run->baddr && at + run->nblocks > s->cur.block) {
+			skip = s->cur.block > at ? s->cur.block - at : 0;
 			*block = at + skip;
 			run->baddr += skip;
 			run->nblocks = min_u32(run->nblocks - skip, META_SCRUB_BLOCKS_MAX);
@@ -150,10 +179,26 @@ static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, ui
 	while (next_run(s, x, block, &s->run)) {
 		if (likely(!(s->unreachable >> META_BADDR_DRIVE(s->run.baddr) & 1)))
 			return true;
-		s->stat.unreachable_blocks += s->run.nblocks;
-		s->block = *block + s->run.nblocks;
+		found_file(s, META_DAMAGE_UNREACHABLE, *block, &s->run, crc_at(x, *block));
+		if (!s->checking)
+			s->stat.unreachable_blocks += s->run.nblocks;
+		s->cur.block = *block + s->run.nblocks;
 	}
 	return false;
+}
+
+/* A suspect is some blocks of its file.  False: it is over. */
+static bool clip(struct meta_scrub *s, uint32_t block)
+{
+	const uint64_t at = meta__key_index(&s->cur.at) * META_CHUNK_BLOCKS + block;
+	const uint64_t end = s->check.block + s->check.nblocks;
+
+	if (!s->checking)
+		return true;
+	if (at >= end)
+		return false;
+	s->run.nblocks = (uint32_t)min_u64(s->run.nblocks, end - at);
+	return true;
 }
 
 /* Something of this chunk is to be read, or was found.  False: nothing more. */
@@ -162,18 +207,19 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 	struct meta__extent x;
 	uint32_t block;
 
-	if (meta__extent_parse(value, len, &x) != 0 || !next_near_run(s, &x, &block))
+	if (meta__extent_parse(value, len, &x) != 0 || !next_near_run(s, &x, &block) ||
+	    !clip(s, block))
 		return false;
-	if (block != s->block || s->run.baddr != s->doubt_baddr ||
-	    crc_at(&x, block) != s->doubt_crc)
-		s->doubt_fails = 0; /* (1) */
-	s->block = block;
-	if (s->doubt_fails == FAILS) {
+	if (block != s->cur.block || s->run.baddr != s->cur.doubt_baddr ||
+	    crc_at(&x, block) != s->cur.doubt_crc)
+		s->cur.doubt_fails = 0; /* (1) */
+	s->cur.block = block;
+	if (s->cur.doubt_fails == FAILS) {
 		found_block(s);
 		*out = META_SCRUB_MORE;
 		return true;
 	}
-	if (s->doubt_fails > 0 || block < s->single_until)
+	if (s->cur.doubt_fails > 0 || block < s->cur.single_until)
 		s->run.nblocks = 1;
 	for (uint32_t i = 0; i < s->run.nblocks; i++)
 		s->crc[i] = crc_at(&x, block + i);
@@ -186,28 +232,28 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 {
 	s->stat.doubts++;
-	if (s->run.baddr + i != s->doubt_baddr || s->crc[i] != s->doubt_crc)
-		s->doubt_fails = 0;
-	s->doubt_baddr = s->run.baddr + i;
-	s->doubt_crc = s->crc[i];
-	s->doubt_unreadable = unreadable;
-	s->doubt_fails++;
+	if (s->run.baddr + i != s->cur.doubt_baddr || s->crc[i] != s->cur.doubt_crc)
+		s->cur.doubt_fails = 0;
+	s->cur.doubt_baddr = s->run.baddr + i;
+	s->cur.doubt_crc = s->crc[i];
+	s->cur.doubt_unreadable = unreadable;
+	s->cur.doubt_fails++;
 }
 
 static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
 {
 	for (uint32_t i = 0; i < s->run.nblocks; i++) {
 		if (status && s->run.nblocks > 1) {
-			s->single_until = s->block + s->run.nblocks;
+			s->cur.single_until = s->cur.block + s->run.nblocks;
 			return; /* which one it is nobody knows */
 		}
 		if (status || crc32c(bytes + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != s->crc[i]) {
 			doubt(s, i, status != 0);
 			return;
 		}
-		s->stat.blocks++;
-		s->block++;
-		s->doubt_fails = 0;
+		s->stat.blocks += !s->checking;
+		s->cur.block++;
+		s->cur.doubt_fails = 0;
 	}
 }
 
@@ -231,33 +277,47 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 
 static void go_to(struct meta_scrub *s, const struct meta_key *key)
 {
-	s->at = *key;
-	s->block = s->single_until = s->doubt_fails = 0;
+	s->cur.at = *key;
+	s->cur.block = s->cur.single_until = s->cur.doubt_fails = 0;
 }
 
 static void next_shard(struct meta_scrub *s)
 {
 	const struct meta_key first = { { 0, 0, 0 } };
 
-	s->shard++;
+	s->cur.shard++;
 	go_to(s, &first);
 }
 
-/* Of the records from s->at on: the next thing to do. */
+static void go_behind(struct meta_scrub *s, const struct meta__scrub_place *at)
+{
+	if (at->has_hi)
+		go_to(s, &at->hi);
+	else if (s->checking)
+		meta__check_end(s);
+	else
+		next_shard(s);
+}
+
+/* Of the records from s->cur.at on: the next thing to do. */
 static enum meta_scrub_next leaf(struct meta_scrub *s, const struct meta__scrub_place *at)
 {
 	enum meta_scrub_next next = META_SCRUB_MORE;
 	uint32_t pos, len;
 	const void *value;
 
-	(void)meta__leaf_find(at->leaf, &s->at, &pos);
+	(void)meta__leaf_find(at->leaf, &s->cur.at, &pos);
 	for (; pos < meta__page_count(at->leaf); pos++) { /* (4) */
 		const struct meta_key key = meta__leaf_key(at->leaf, pos);
 
-		if (meta__key_cmp(&key, &s->at) != 0)
+		if (s->checking && !meta__check_goes_on(s, &key)) {
+			meta__check_end(s);
+			return META_SCRUB_MORE;
+		}
+		if (meta__key_cmp(&key, &s->cur.at) != 0)
 			go_to(s, &key);
 		meta__leaf_value(at->leaf, pos, &value, &len);
-		if (s->names_only) {
+		if (s->cur.names_only) {
 			const struct meta_key after = meta__key_next(key);
 
 			go_to(s, &after);
@@ -270,10 +330,7 @@ static enum meta_scrub_next leaf(struct meta_scrub *s, const struct meta__scrub_
 			return next;
 		}
 	}
-	if (at->has_hi)
-		go_to(s, &at->hi);
-	else
-		next_shard(s);
+	go_behind(s, at);
 	return META_SCRUB_MORE;
 }
 
@@ -282,8 +339,8 @@ static void round_begin(struct meta_scrub *s)
 	const struct meta_key first = { { 0, 0, 0 } };
 
 	s->in_round = true;
-	s->names_only = false;
-	s->shard = 0;
+	s->cur.names_only = false;
+	s->cur.shard = 0;
 	s->lost_count = 0;
 	s->stat.bad_pages = s->stat.bad_blocks = 0;
 	s->stat.unreachable_pages = s->stat.unreachable_blocks = 0;
@@ -298,9 +355,9 @@ static void round_begin(struct meta_scrub *s)
 /* All shards: is there somebody whose name is still looked for? */
 static enum meta_scrub_next round_end(struct meta_scrub *s)
 {
-	if (s->lost_count > 0 && !s->names_only) {
-		s->names_only = true;
-		s->shard = 0;
+	if ((s->lost_count > 0 || s->damages.unnamed) && !s->cur.names_only) {
+		s->cur.names_only = true;
+		s->cur.shard = 0;
 		go_to(s, &(struct meta_key){ { 0, 0, 0 } });
 		return META_SCRUB_MORE;
 	}
@@ -310,7 +367,10 @@ static enum meta_scrub_next round_end(struct meta_scrub *s)
 	}
 	if (!s->heads.done)
 		return meta__scrub_heads_step(s);
-	s->in_round = s->names_only = false;
+	meta__damage_walked(&s->damages);
+	s->in_round = s->cur.names_only = false;
+	meta__damage_round_end(&s->damages, s->round++,
+			       s->stat.bad_pages + s->stat.unreachable_pages > 0);
 	s->stat.rounds++;
 	s->stat.last_bad_pages = s->stat.bad_pages;
 	s->stat.last_bad_blocks = s->stat.bad_blocks;
@@ -323,21 +383,23 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 {
 	struct meta__scrub_place at;
 
-	if (s->shard == s->m->nshards)
+	const bool verify = !s->cur.names_only && !s->checking;
+
+	if (s->cur.shard == s->m->nshards)
 		return round_end(s);
-	switch (meta__scrub_walk(s, s->shard, &s->at, !s->names_only, &at)) {
+	switch (meta__scrub_walk(s, s->cur.shard, &s->cur.at, verify, &at)) {
 	case SCRUB_READ:
 		return META_SCRUB_READ;
 	case SCRUB_EMPTY:
-		next_shard(s);
+		at.has_hi = false;
+		go_behind(s, &at);
 		return META_SCRUB_MORE;
 	case SCRUB_AWAY:
 		return META_SCRUB_MORE;
 	case SCRUB_DAMAGED: /* what is below it cannot be found */
-		if (at.has_hi)
-			go_to(s, &at.hi);
-		else
-			next_shard(s);
+		if (s->checking)
+			at.has_hi = false;
+		go_behind(s, &at);
 		return META_SCRUB_MORE;
 	case SCRUB_LEAF:
 		return leaf(s, &at);
@@ -345,20 +407,46 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 	UNREACHABLE();
 }
 
-enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read)
+/* Errands first.  META_SCRUB_IDLE: there is none, and the round is not to go on. */
+static enum meta_scrub_next next_of(struct meta_scrub *s, bool round)
+{
+	enum meta_scrub_next next;
+
+	if (s->has_line) {
+		s->has_line = false;
+		return META_SCRUB_FOUND;
+	}
+	if (s->naming.on)
+		return meta__scrub_name_step(s); /* (3) */
+	if (meta__check_begin(s))
+		return step(s);
+	if (meta__errand_step(s, &next))
+		return next;
+	if (!round)
+		return META_SCRUB_IDLE;
+	if (!s->in_round)
+		round_begin(s);
+	return step(s);
+}
+
+static enum meta_scrub_next go_on(struct meta_scrub *s, struct meta_run *read, bool round)
 {
 	enum meta_scrub_next next;
 
 	ASSERT(!s->reading);
 	ASSERT(s->m->mounted);
-	if (!s->in_round)
-		round_begin(s);
-	if (s->has_line) {
-		s->has_line = false;
-		return META_SCRUB_FOUND;
-	}
-	next = s->naming.on ? meta__scrub_name_step(s) : step(s); /* (3) */
+	next = next_of(s, round);
 	s->reading = next == META_SCRUB_READ;
 	*read = s->run;
 	return next;
+}
+
+enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read)
+{
+	return go_on(s, read, true);
+}
+
+enum meta_scrub_next meta_scrub_errand(struct meta_scrub *s, struct meta_run *read)
+{
+	return go_on(s, read, false);
 }

@@ -37,6 +37,10 @@ static void tell(struct meta_scrub *s, const struct meta__scrub_bad *bad, const 
 {
 	char where[WHERE];
 
+	if (s->naming.for_list) { /* the shard's own records */
+		meta__listed(s, name, (uint32_t)strlen(name));
+		return;
+	}
 	if (bad->page)
 		(void)snprintf(s->line, sizeof(s->line),
 			       "a page of the index (shard %u, level %llu): %s; with it is what "
@@ -54,6 +58,10 @@ static void tell_handle(struct meta_scrub *s, const struct meta__scrub_bad *bad)
 {
 	char name[96];
 
+	if (s->naming.for_list) {
+		meta__listed(s, "", 0);
+		return;
+	}
 	if (bad->page)
 		(void)snprintf(name, sizeof(name), "directory %llx",
 			       (unsigned long long)bad->file.dir);
@@ -70,11 +78,18 @@ static void tell_handle(struct meta_scrub *s, const struct meta__scrub_bad *bad)
 static void finish(struct meta_scrub *s)
 {
 	struct meta__scrub_naming *n = &s->naming;
-	char name[META__SCRUB_PATH + 1];
-	uint32_t len = META__SCRUB_PATH - n->from;
+	char name[META__SCRUB_LINE_PATH + 1];
+	uint32_t len = META__SCRUB_PATH - n->from, most;
 
-	memcpy(name, n->path + n->from, len);
-	name[len] = '\0';
+	if (n->for_list) {
+		meta__listed(s, len ? n->path + n->from : "/", len ? len : 1);
+		return;
+	}
+	most = min_u32(len, META__SCRUB_LINE_PATH);
+	memcpy(name, n->path + META__SCRUB_PATH - most, most);
+	if (most < len)
+		memcpy(name, "...", 3);
+	name[most] = '\0';
 	for (char *c = name; *c; c++) /* names are any bytes, lines are not */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -142,6 +157,7 @@ void meta__scrub_name_begin(struct meta_scrub *s, const struct meta__scrub_bad *
 
 	ASSERT(!n->on);
 	n->on = true;
+	n->for_list = false;
 	n->bad = *bad;
 	n->from = META__SCRUB_PATH;
 	look_for(s, bad->file.dir, &bad->file);
@@ -154,6 +170,36 @@ void meta__scrub_name_begin(struct meta_scrub *s, const struct meta__scrub_bad *
 		tell(s, bad, "the shard's own records");
 }
 
+void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry)
+{
+	const struct meta__damage *d = &s->damages.of[entry];
+	struct meta__scrub_naming *n = &s->naming;
+	const struct meta__scrub_bad bad = {
+		.page = d->kinds & 1u << META_DAMAGE_PAGE,
+		.file = d->file,
+	};
+
+	ASSERT(!n->on);
+	n->on = true;
+	n->for_list = true;
+	n->entry = entry;
+	n->bad = bad;
+	n->from = META__SCRUB_PATH;
+	look_for(s, bad.file.dir, &bad.file);
+	n->climbing = bad.page;
+	if (bad.page)
+		n->dir = meta__whole_of(n->dir);
+	if (d->dir) { /* where the last walk over all names has found it */
+		n->dir = d->dir;
+		n->whole = true;
+		n->at = meta__dir_key(n->dir);
+	}
+	if (n->dir == META_ROOT_DIR && bad.page)
+		finish(s);
+	else if (bad.file.dir == 0)
+		tell(s, &bad, "(the shard's own records)");
+}
+
 /* Not where it was born. */
 static void not_here(struct meta_scrub *s)
 {
@@ -164,7 +210,10 @@ static void not_here(struct meta_scrub *s)
 		n->at = meta__dir_key(n->dir);
 	} else if (n->from < META__SCRUB_PATH) {
 		stuck(s);
-	} else if (s->lost_count < META__SCRUB_LOST) {
+	} else if (n->for_list) {
+		meta__damage_unnamed(&s->damages, n->entry);
+		tell_handle(s, &n->bad);
+	} else if (s->lost_count < META__SCRUB_LOST && s->in_round) {
 		s->lost[s->lost_count++] = n->bad;
 		n->on = false;
 	} else {
@@ -272,6 +321,12 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 	if (meta__key_class(key) != META__CLASS_NAME || meta__key_dir(key) == 0 ||
 	    meta__name_parse(key, value, len, &name) != 0)
 		return;
+	if (s->damages.unnamed) {
+		const uint32_t entry = meta__damage_of(&s->damages, &name.handle);
+
+		if (entry != META__DAMAGE_NONE && s->damages.of[entry].unnamed)
+			meta__damage_named(&s->damages, entry, meta__whole_of(meta__key_dir(key)));
+	}
 	for (uint32_t i = 0; i < s->lost_count; i++) {
 		struct meta__scrub_bad bad;
 
@@ -279,10 +334,11 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 			continue;
 		bad = lost_take(s, i);
 		s->naming.on = true;
+		s->naming.for_list = false;
 		s->naming.bad = bad;
 		s->naming.from = META__SCRUB_PATH;
 		named(s, meta__key_dir(key), &name);
-		s->at = *key; /* there may be more of it */
+		s->cur.at = *key; /* there may be more of it */
 		return;
 	}
 }

@@ -40,6 +40,23 @@ static const struct meta__frame *frame_of(struct meta *m, const struct meta__pag
 		       : NULL;
 }
 
+static void found_page(struct meta_scrub *s, const struct meta__page_want *want,
+		       const struct meta__scrub_bad *bad)
+{
+	const struct meta__damage_find find = {
+		.file = { .dir = bad->file.dir, .uniq = want->baddr },
+		.kind = META_DAMAGE_PAGE,
+		.block = want->level,
+		.nblocks = 1,
+		.baddr = want->baddr,
+		.id = (uint32_t)want->gen,
+		.round = s->round,
+		.by_scrub = true,
+	};
+
+	(void)meta__damage_add(&s->damages, &find);
+}
+
 static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 		    const struct meta__page_want *want, const struct meta_key *key, bool unreadable)
 {
@@ -57,6 +74,7 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 	p->seen_baddr = want->baddr;
 	p->seen_gen = want->gen;
 	s->stat.bad_pages++;
+	found_page(s, want, &bad);
 	meta__scrub_found(s, &bad, want->gen);
 }
 
@@ -174,7 +192,7 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 	}
 	p->unreadable = status != 0;
 	p->fails = good ? 0 : p->fails + 1;
-	if (good && !s->naming.on && !s->names_only)
+	if (good && !s->naming.on && !s->cur.names_only && !meta_scrub_has_errand(s))
 		count(s, p);
 	else if (!good)
 		s->stat.doubts++;

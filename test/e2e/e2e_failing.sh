@@ -31,22 +31,6 @@ until_is() { # WANTED GROUP KEY...
 		sleep 0.05
 	done
 }
-# What a full comparison finds: files that cannot be read, or are not what they were.
-compare() {
-	rm -rf "$DIR/out"
-	ctl -q export /tree "$DIR/out" >/dev/null 2>&1
-	python3 - "$DIR/src" "$DIR/out" <<'END'
-import os, sys
-src, out = sys.argv[1:]
-for d, _, names in os.walk(src):
-    for n in names:
-        p = os.path.join(d, n)
-        q = os.path.join(out, os.path.relpath(p, src))
-        if not os.path.islink(p) and not (os.path.isfile(q) and open(p, 'rb').read() == open(q, 'rb').read()):
-            print(ascii(os.path.relpath(p, src)))
-END
-}
-
 # Nothing is written any more: a write would make the file that is cut below as long as before.
 quiet() {
 	n=0 was=
@@ -72,6 +56,10 @@ is "the others are good" "good good good" "$(echo $(for d in 0 1 3; do number dr
 ctl status >"$DIR/page"
 grep -q '^! drive 2 has failed, nothing can be read' "$DIR/page" && ok "on its page, too" || not_ok "on its page, too" "$(cat "$DIR/page")"
 head -1 "$DIR/page" | grep -q '^! serving, degraded: drive 2 is failed' && ok "and in the headline" || not_ok "and in the headline" "$(head -1 "$DIR/page")"
+ctl --json damaged | python3 -c 'import json, sys
+for l in sys.stdin: d = json.loads(l); print(ascii(d["path"].encode("latin-1")), d["damage"])' | LC_ALL=C sort >"$DIR/listed"
+[ -s "$DIR/listed" ] && ok "what reads have met is listed" || not_ok "what reads have met is listed"
+is "as unreachable, not as damaged" "unreachable" "$(sed 's/.* //' "$DIR/listed" | sort -u)"
 is "nothing is called damaged" "0 0" "$(number scrub bad_blocks) $(number scrub bad_pages)"
 lines=$(grep -c 'drive 2\|scrub' "$DIR/daemon.log")
 [ "$lines" -lt 30 ] && ok "in a few lines" || not_ok "in a few lines" "$lines"

@@ -135,6 +135,9 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 	case FAB_UNLINK:
 		name_walk(&req->args.name.name, body, size);
 		return;
+	case FAB_CHECK:
+		name_walk(&req->args.check.name, body, size);
+		return;
 	default:
 		return;
 	}

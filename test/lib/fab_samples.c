@@ -95,6 +95,16 @@ static void write_sample(struct fab_call *call)
 	call->args.write.sums_at = 200000;
 }
 
+static void damage_sample(struct fab_call *call)
+{
+	if (call->type == FAB_DAMAGED)
+		call->args.damaged.from = 4711;
+	if (call->type == FAB_CHECK)
+		call->args.check = (struct fab_read_item){ .name = by_path,
+							   .offset_bytes = 12345678901,
+							   .length_bytes = 4096 };
+}
+
 static void range_sample(struct fab_call *call)
 {
 	call->args.range.handle = by_handle.handle;
@@ -214,7 +224,8 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 	case FAB_UNLINK:
 		call->args.name.name = by_dir;
 		return;
-	default:;
+	default:
+		damage_sample(call);
 	}
 }
 
@@ -343,6 +354,11 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 	case FAB_UNDRAIN:
 	case FAB_UNLINK:
 		return name_same(&a->name.name, &b->name.name);
+	case FAB_CHECK:
+		return name_same(&a->check.name, &b->check.name) &&
+		       FIELDS_SAME(a->check, b->check, offset_bytes, length_bytes);
+	case FAB_DAMAGED:
+		return a->damaged.from == b->damaged.from;
 	default:
 		return true;
 	}

@@ -205,6 +205,8 @@ void meta_box_scrub(struct meta_box *b, struct meta_scrub_stat *out, char *lines
 			over = true;
 			break;
 		case META_SCRUB_MORE:
+		case META_SCRUB_LISTED:
+		case META_SCRUB_IDLE:
 			break;
 		}
 		(void)turn_alone(b);

@@ -144,7 +144,7 @@ Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
 			     "failed\n",
 			     75),
 		     0, "%s", text);
-	has("! drive 1 has failed, nothing can be read from it: check its power");
+	has("! drive 1 has failed, nothing can be read: check power");
 	has("! drive 2 is dead\n");
 	has("! drive 3 has failed, it refuses all writes");
 	has("\n0     serving ");

@@ -72,6 +72,8 @@ static bool step(void)
 	case META_SCRUB_ROUND:
 		return true;
 	case META_SCRUB_MORE:
+	case META_SCRUB_LISTED:
+	case META_SCRUB_IDLE:
 		break;
 	}
 	return false;
@@ -423,6 +425,8 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 			rounds++;
 			break;
 		case META_SCRUB_MORE:
+		case META_SCRUB_LISTED:
+		case META_SCRUB_IDLE:
 			break;
 		}
 	}

@@ -82,6 +82,8 @@ static bool step(void)
 	case META_SCRUB_ROUND:
 		return false;
 	case META_SCRUB_MORE:
+	case META_SCRUB_LISTED:
+	case META_SCRUB_IDLE:
 		break;
 	}
 	(void)rig_step(&r);

@@ -453,6 +453,8 @@ static const char *round_of(struct meta_scrub *s)
 		case META_SCRUB_ROUND:
 			return said;
 		case META_SCRUB_MORE:
+		case META_SCRUB_LISTED:
+		case META_SCRUB_IDLE:
 			break;
 		}
 	}
