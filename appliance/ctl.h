@@ -178,4 +178,16 @@ static inline struct timespec ctl_timespec(int64_t ns)
 	return ts;
 }
 
+/* Returns the mode for the local file `st` that had `mode`, `uid` and `gid` in a store: setuid only
+ * with the owner that it was set for, setgid only with the group. */
+static inline uint32_t ctl_mode_kept(uint32_t mode, uint32_t uid, uint32_t gid,
+				     const struct stat *st)
+{
+	if (st->st_uid != uid)
+		mode &= ~(uint32_t)S_ISUID;
+	if (st->st_gid != gid)
+		mode &= ~(uint32_t)S_ISGID;
+	return mode;
+}
+
 #endif

@@ -28,6 +28,22 @@ static void set_owner(int fd, uint32_t uid, uint32_t gid)
 		return;
 }
 
+/* Sets the mode of a file that has its owner already. */
+static int set_mode(int fd, const struct weka_attr *a)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || fchmod(fd, ctl_mode_kept(a->mode, a->uid, a->gid, &st) & 07777))
+		return -errno;
+	return 0;
+}
+
+/* Returns the mode that this export would give to the local file `st`. */
+static uint32_t mode_wanted(const struct weka_attr *a, const struct stat *st)
+{
+	return geteuid() == 0 ? a->mode : ctl_mode_kept(a->mode, a->uid, a->gid, st);
+}
+
 /* Returns true if the local file system may not be able to store this time. */
 static bool is_odd_time(int64_t mtime_ns)
 {
@@ -55,7 +71,8 @@ void export_look(void *arg, uint32_t i)
 	if (f->kind == CTL_SYMLINK)
 		return;
 	f->wanted = fstatat(f->dir->fd, f->name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-		    st.st_mode != f->attr.mode || (uint64_t)st.st_size != f->attr.size_bytes ||
+		    st.st_mode != mode_wanted(&f->attr, &st) ||
+		    (uint64_t)st.st_size != f->attr.size_bytes ||
 		    ctl_mtime_ns(&st) != f->attr.mtime_ns;
 	f->done = !f->wanted;
 }
@@ -89,8 +106,7 @@ int export_part_close(struct ctl_file *f, int fd, int err)
 	if (!err) {
 		ctl_attrs_store(&f->attrs, fd); /* while the mode lets us */
 		set_owner(fd, a->uid, a->gid);
-		if (fchmod(fd, a->mode & 07777) != 0)
-			err = -errno;
+		err = set_mode(fd, a);
 	}
 	if (!err)
 		err = set_time(fd, a->mtime_ns, &f->changed);

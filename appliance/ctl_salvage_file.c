@@ -108,9 +108,12 @@ static enum ctl_saved write_xattrs(struct ctl_salvage *s, int fd, const struct m
 static enum ctl_saved set_attributes(struct ctl_salvage *s, int fd, const struct meta_attr *a)
 {
 	struct timespec times[2] = { ctl_timespec(a->atime_ns), ctl_timespec(a->mtime_ns) };
+	struct stat st;
 
-	if ((geteuid() == 0 && fchown(fd, a->uid, a->gid) != 0) || fchmod(fd, a->mode) != 0 ||
-	    ftruncate(fd, (off_t)a->size) != 0 || futimens(fd, times) != 0) {
+	if ((geteuid() == 0 && fchown(fd, a->uid, a->gid) != 0) || fstat(fd, &st) != 0 ||
+	    ftruncate(fd, (off_t)a->size) != 0 ||
+	    fchmod(fd, ctl_mode_kept(a->mode, a->uid, a->gid, &st)) != 0 ||
+	    futimens(fd, times) != 0) {
 		(void)snprintf(s->why, sizeof(s->why), "cannot be written: %s", strerror(errno));
 		return CTL_FAILED;
 	}

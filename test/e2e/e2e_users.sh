@@ -35,6 +35,22 @@ refuses "one of another group does not" "permission denied" "$AS" 65534 65534 ls
 head -c 5000000 /dev/urandom >"$DIR/bytes" && chmod 644 "$DIR/bytes"
 check "it writes" "$AS" 65534 65533 put "$DIR/bytes" /of-nobody/bytes
 is "and what it wrote is there" "$(sha256sum <"$DIR/bytes")" "$(ctl cat /of-nobody/bytes | sha256sum)"
+
+# ---- setuid and setgid: for the owner and the group that a file had, and nobody else ----
+mkdir "$DIR/s" "$DIR/out" && chmod 755 "$DIR/s" && chmod 777 "$DIR/out"
+for f in root theirs group; do echo "$f" >"$DIR/s/$f"; done
+chown 65534:65533 "$DIR/s/theirs" && chown 0:65533 "$DIR/s/group" && chmod 6755 "$DIR"/s/*
+check "setuid files go in" ctl import "$DIR/s" /s
+check "another user exports them" "$AS" 65534 65533 export /s "$DIR/out/nobody"
+modes() { (cd "$DIR/out/$1" && stat -c '%n %a' group root theirs | xargs); }
+is "none is set for an owner or a group that it was not set for" "group 2755 root 755 theirs 6755" "$(modes nobody)"
+"$AS" 65534 65533 export /s "$DIR/out/nobody" >"$DIR/again" 2>&1
+check "and once more: nothing is to do" grep -q "3 were there already" "$DIR/again"
+chmod 4755 "$DIR/out/nobody/root"
+check "one that was set before" "$AS" 65534 65533 export /s "$DIR/out/nobody"
+is "is set no more" "group 2755 root 755 theirs 6755" "$(modes nobody)"
+check "root exports them" ctl export /s "$DIR/out/nobody"
+is "with all they had" "group 6755 root 6755 theirs 6755" "$(modes nobody)"
 stop
 
 echo 'shm_users = 65532,daemon' >>"$CONF"
