@@ -3,6 +3,7 @@
 #include "appliance/ctl_wave.h"
 #include "base/num.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,11 +110,16 @@ char *ctl_join(const char *dir, const char *name)
 __attribute__((format(printf, 2, 0))) static void line(struct ctl_progress *p, const char *fmt,
 						       va_list ap)
 {
-	if (p && p->on)
-		fputs("\r\033[K", stderr);
-	fputs("wekactl: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	ASSERT(text);
+	for (char *c = text; *c; c++) /* a name may hold anything but a slash */
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	fprintf(stderr, "%swekactl: %s\n", p && p->on ? "\r\033[K" : "", text);
+	free(text);
 }
 
 void ctl_tally_error(struct ctl_tally *t, struct ctl_progress *p, const char *fmt, ...)
