@@ -50,6 +50,8 @@ struct import_load {
 	struct ctl_wave *w;
 };
 void import_load(void *arg, uint32_t i);
+/* Returns 0 if the local file can be opened, or an errno. */
+int import_try_open(const struct ctl_file *f);
 /* Imports a large or sparse file. */
 void import_large(struct import *im, struct ctl_file *f);
 /* Counts a file that is as it should be. */

@@ -134,6 +134,17 @@ static int open_file(const struct ctl_file *f, struct stat *st)
 	return err ? err : fd;
 }
 
+int import_try_open(const struct ctl_file *f)
+{
+	struct stat st;
+	int fd = open_file(f, &st);
+
+	if (fd < 0)
+		return -fd;
+	close(fd);
+	return 0;
+}
+
 static bool has_hole(int fd, const struct stat *st)
 {
 	if (st->st_size < (off_t)WEKA_BLOCK || (int64_t)st->st_blocks * 512 >= st->st_size)

@@ -175,6 +175,21 @@ static int clear_way(struct import *im, const struct ctl_file *f)
 	return err;
 }
 
+/* Returns true if a file can be read that is to replace a directory.  Otherwise names it. */
+static bool may_replace(struct import *im, struct ctl_file *f)
+{
+	const bool is_file = f->kind == CTL_SMALL || f->kind == CTL_LARGE;
+	const int err = is_file ? import_try_open(f) : 0;
+
+	if (!err)
+		return true;
+	f->wanted = false;
+	f->err = err;
+	import_error_here(im, f->dir, f->name,
+			  err == ESTALE ? "changed while it was read" : strerror(err));
+	return false;
+}
+
 /* A file or a symlink replaces one of the other by itself, at one moment. */
 static void clear_ways(struct import *im, struct ctl_wave *w)
 {
@@ -183,6 +198,8 @@ static void clear_ways(struct import *im, struct ctl_wave *w)
 		int err;
 
 		if (!f->wanted || f->there || S_ISDIR(f->attr.mode) == (f->kind == CTL_DIR))
+			continue;
+		if (!may_replace(im, f))
 			continue;
 		err = clear_way(im, f);
 		if (err == -ENOTEMPTY) {

@@ -51,6 +51,17 @@ check "one that was set before" "$AS" 65534 65533 export /s "$DIR/out/nobody"
 is "is set no more" "group 2755 root 755 theirs 6755" "$(modes nobody)"
 check "root exports them" ctl export /s "$DIR/out/nobody"
 is "with all they had" "group 6755 root 6755 theirs 6755" "$(modes nobody)"
+
+# ---- a file that cannot be read replaces nothing ----
+mkdir -p "$DIR/r/f" && echo precious >"$DIR/r/f/precious" && chmod 755 "$DIR/r"
+check "a directory" ctl import "$DIR/r" /r
+rm -r "$DIR/r/f" && echo secret >"$DIR/r/f" && chmod 600 "$DIR/r/f"
+refuses_line() { "$AS" 65534 65533 --quiet --force import "$DIR/r" /r 2>&1 | grep '^wekactl:'; }
+is "a file in its place that cannot be read is named" "wekactl: $DIR/r/f: Permission denied" "$(refuses_line)"
+is "and the directory stays, even with --force" precious "$(ctl cat /r/f/precious)"
+chmod 644 "$DIR/r/f"
+check "when it can be read" "$AS" 65534 65533 --force import "$DIR/r" /r
+is "it takes the place" secret "$(ctl cat /r/f)"
 stop
 
 echo 'shm_users = 65532,daemon' >>"$CONF"
