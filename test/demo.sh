@@ -75,7 +75,9 @@ mib=$(((need + count * 6000) / (1 << 20) + 64))
 memory=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
 
 step "1  Make two drives of $mib MiB each (files under $DEMO) and a store on them"
-"$BIN/wekactl" --quiet keys init "$DEMO/key"
+set -- # root makes keys for the user weka where there is one, and the demo runs as root then
+[ "$(id -u)" != 0 ] || set -- --user root
+"$BIN/wekactl" --quiet "$@" keys init "$DEMO/key"
 write_conf disk $PORT "file:$DEMO/d0?size=${mib}M" "file:$DEMO/d1?size=${mib}M"
 "$BIN/wekactl" --config "$DEMO/disk.conf" format
 
