@@ -218,6 +218,7 @@ struct meta__zone_io {
 	bool second;    /* copy that is being written */
 	bool mends;     /* the header of a zone that has one: */
 	uint8_t copies; /* ... those that are to be written yet, by bits */
+	uint32_t next;  /* ... it was free: the zone behind it; NONE: it was the last */
 };
 
 /* Of one drive. */

@@ -10,6 +10,9 @@
  *  (2) What is written is what the other copy says, or else what the store serves by.  So whatever
  *      a power cut leaves of the write, the header says nothing that is not so.
  *  (3) Nothing depends on it: where it fails, the header is as it was.
+ *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
+ *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,
+ *      they would never be opened, and all others would wear for them.
  */
 #include "meta/meta_store.h"
 
@@ -43,6 +46,28 @@ static void write_copy(struct meta *m, struct meta__zone_io *io)
 	meta__io_want(m, &io->x);
 }
 
+static bool is_head(const struct meta__zones *z, const struct list *node, uint32_t drive)
+{
+	return node == &z->free[drive] || node == &z->fresh[drive];
+}
+
+/* (4) Takes a free zone out of its list.  Returns the zone behind it, or META__ZONE_NONE. */
+static uint32_t take_out(struct meta *m, struct meta__zone *at, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	struct list *next = at->link.next;
+
+	ASSERT(at->state == ZONE_FREE && z->free_count[drive] > 0);
+	list_del(&at->link);
+	list_init(&at->link);
+	at->state = ZONE_MENDING;
+	z->free_count[drive]--;
+	z->free_total -= meta__drive_serves(m, drive);
+	if (is_head(z, next, drive))
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(next, struct meta__zone, link) - z->zone);
+}
+
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies)
 {
 	struct meta__zones *z = m->zones;
@@ -55,13 +80,8 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
 	    at->state == ZONE_TELLING || at->state == ZONE_GONE)
 		return false;
-	if (at->state == ZONE_FREE) { /* (1) */
-		list_del(&at->link);
-		list_init(&at->link);
-		at->state = ZONE_MENDING;
-		z->free_count[drive]--;
-		z->free_total -= meta__drive_serves(m, drive);
-	}
+	if (at->state == ZONE_FREE) /* (1) */
+		io->next = take_out(m, at, drive);
 	at->mending = true;
 	if (meta__mark_drive(m, head->zone) == drive)
 		h.mark = max_u64(h.mark, z->marks.of[drive]);
@@ -73,12 +93,18 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	return true;
 }
 
-static void free_again(struct meta *m, struct meta__zone *at, uint32_t drive)
+/* (4) When the zone that was behind it has been opened meanwhile, so have all before that one. */
+static void free_again(struct meta *m, struct meta__zone *at, uint32_t next, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
 
 	at->state = ZONE_FREE;
-	list_push_back(&z->free[drive], &at->link);
+	if (next == META__ZONE_NONE)
+		list_push_back(&z->free[drive], &at->link);
+	else if (z->zone[next].state == ZONE_FREE)
+		list_push_back(&z->zone[next].link, &at->link); /* before it */
+	else
+		list_push_front(&z->free[drive], &at->link);
 	z->free_count[drive]++;
 	z->free_total += meta__drive_serves(m, drive);
 }
@@ -103,7 +129,7 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
 	io->mends = false;
 	at->mending = false;
 	if (at->state == ZONE_MENDING)
-		free_again(m, at, io->x.io.drive);
+		free_again(m, at, io->next, io->x.io.drive);
 	else if (at->freed)
 		meta__zone_freed(m, zone);
 	at->freed = false;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 1024, FILES_MAX = 300 };
+enum { BLOCKS = 1024, FILES_MAX = 400 };
 
 static struct sim_world w;
 static struct sim_model model;
