@@ -24,8 +24,8 @@
  *  (5) A key beside others has at most three times what is free.
  *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
  *  (7) What waits for its own session's limits hangs on the session's `stalled_ops`, and is woken
- *      one by one: by a piece of the session that is given back; when free space was what lacked
- *      (the session is on core->tight), by any.
+ *      one by one: by a piece or a part of the session that comes back; when free space was what
+ *      lacked (the session is on core->tight), by any.
  *  (8) A session beside others takes no slice while the drives have a quarter of io_max_bytes: a
  *      small read finds a short queue there.
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,

@@ -332,6 +332,8 @@ void app_part_free(struct app_core *core, struct app_part *part)
 		app_table_give(core, part->session, part->buf, part->table_bytes);
 	else if (part->buf)
 		app_give(core, part->session, part->buf);
+	if (part->session && (part->table_bytes || !part->buf))
+		app_lent_wake(part->session); /* a table, too, was a part of it, and lent */
 	part->buf = NULL;
 	part->lent = false;
 	app_wake_parts(core);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Operations that wait because of what their session's peer has, and what wakes them. */
+#include "appliance/app_lent.h"
+#include "appliance/app_op.h"
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+enum { BYTES = 16 << 20, PIECE = 256 << 10, TABLE = 8 << 10, PARTS = 8 };
+
+static struct app_core *core;
+static struct app_key key;
+static struct app_session session;
+static struct app_op *op;
+static struct app_part part[PARTS];
+static char *memory;
+
+static void setup(void)
+{
+	core = calloc(1, sizeof(*core));
+	op = calloc(1, sizeof(*op));
+	memory = aligned_alloc(4096, BYTES);
+	cr_assert(core && op && memory);
+	cr_assert_eq(app_staging_init(&core->staging, memory, BYTES, 1ull << 30), 0);
+	core->cfg.staging_bytes = BYTES;
+	core->io_max_bytes = BYTES;
+	core->now_ns = NS_PER_S;
+	list_init(&core->part_free);
+	list_init(&core->part_waiters);
+	list_init(&core->staging_waiters);
+	list_init(&core->ready);
+	list_init(&core->stalling);
+	list_init(&core->tight);
+	list_init(&core->blocked);
+	app_turns_init(&core->turns);
+	core->parts_max = PARTS;
+	for (int i = 0; i < PARTS; i++) {
+		list_init(&part[i].link);
+		list_push_back(&core->part_free, &part[i].link);
+	}
+	session.streams = true;
+	app_turn_opened(core, &session, &key);
+	core->sessions_open = 1;
+	op->core = core;
+	op->session = &session;
+	list_init(&op->link);
+}
+
+static void teardown(void)
+{
+	app_staging_fini(&core->staging);
+	free(memory);
+	free(core);
+	free(op);
+}
+
+TestSuite(app_lent, .init = setup, .fini = teardown, .timeout = 30);
+
+/* As app_table_send() does it, and the socket is full. */
+static struct app_part *lend_table(void)
+{
+	struct app_part *p = app_part_take(op);
+
+	cr_assert(p);
+	p->buf = app_table_take(core, &session, TABLE);
+	cr_assert(p->buf);
+	p->table_bytes = TABLE;
+	p->piece.length_bytes = TABLE;
+	p->lent = true;
+	app_lent_begin(core, &session);
+	return p;
+}
+
+/* A reader pauses, with a table of sums the first thing that its socket has no room for, and asks
+ * for more meanwhile. */
+Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
+{
+	struct app_part *table = lend_table();
+	uint32_t bytes = PIECE;
+	void *piece;
+
+	core->now_ns += 20 * NS_PER_MS;
+	cr_assert_null(app_take_most(op, &bytes), "its peer takes nothing");
+	cr_assert_eq(session.staged_bytes, 0, "nothing else of it comes back");
+	app_part_free(core, table);
+	cr_assert_eq(op->on, APP_ON_READY);
+	list_del(&op->link);
+	bytes = PIECE;
+	piece = app_take_most(op, &bytes);
+	cr_assert(piece);
+	app_give(core, &session, piece);
+}
