@@ -212,6 +212,7 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 	o->users--;
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
+		client__flush(c); /* what was submitted is waited for */
 		client__opens_step(c);
 		fab_flush_later(client__keeper(c)->conn); /* with the next request, most likely */
 	}
