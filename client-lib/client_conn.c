@@ -559,6 +559,10 @@ void weka_close(struct weka_client *c)
 
 	if (!c || (!is_childs && client__enter(c)))
 		return;
+	if (!is_childs && c->nested > 0) { /* a signal handler's: the call goes on with it */
+		client__leave(c);
+		return;
+	}
 	if (!is_childs)
 		client__opens_leave(c);
 	client__destroy(c);

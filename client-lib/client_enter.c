@@ -80,6 +80,7 @@ int client__say(struct weka_client *c, int err, const char *format, ...)
 	va_list args;
 
 	ASSERT(err < 0);
+	client__stray_forget(c);
 	va_start(args, format);
 	vsnprintf(c->error, sizeof(c->error), format, args);
 	va_end(args);
@@ -105,7 +106,8 @@ static bool thread_ended(const struct client_seat *seat, pid_t thread)
 	       errno == ESRCH;
 }
 
-/* Gives this thread a seat: that of a thread that has ended, or a new one. */
+/* Gives this thread a seat: that of a thread that has ended, or a new one.  Who was cancelled in
+ * the middle of a call keeps its own, and its client stays busy. */
 static struct client_seat *seat_take(void)
 {
 	struct client_seat *seat = atomic_load_explicit(&seats, memory_order_acquire);
@@ -114,7 +116,8 @@ static struct client_seat *seat_take(void)
 	for (; seat; seat = seat->next) {
 		pid_t thread = atomic_load_explicit(&seat->thread, memory_order_relaxed);
 
-		if (thread_ended(seat, thread) &&
+		if (!atomic_load_explicit(&seat->in, memory_order_relaxed) &&
+		    thread_ended(seat, thread) &&
 		    atomic_compare_exchange_strong(&seat->thread, &thread, me))
 			return seat;
 	}

@@ -576,8 +576,43 @@ Test(weka_misuse, a_signal_handler_in_the_middle_of_a_call_is_busy)
 	cr_assert_eq(setitimer(ITIMER_REAL, &soon, NULL), 0);
 	cr_assert_eq(weka_wait(client, 20 * NS_PER_S), -EINTR);
 	cr_assert_eq(in_handler, -EBUSY);
+	cr_assert(strstr(weka_error(client), "a signal came"), "%s", weka_error(client));
 	cr_assert_eq(weka_cancel(client, &req), 0);
 	cr_assert_eq(reap_one(client), &req);
+}
+
+static void *wait_for_long(void *arg)
+{
+	(void)arg;
+	(void)!weka_wait(client, 60 * NS_PER_S);
+	return NULL;
+}
+
+static void *stat_other(void *arg)
+{
+	struct weka_attr out;
+
+	*(int *)arg = weka_stat(other, "a", &out);
+	return NULL;
+}
+
+/* Its client stays busy; the next thread has nothing to do with that. */
+Test(weka_misuse, a_thread_that_is_cancelled_in_a_call_harms_no_other)
+{
+	pthread_t thread;
+	int err = 1;
+
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_for_long, NULL), 0);
+	usleep(50000);
+	cr_assert_eq(pthread_cancel(thread), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, stat_other, &err), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(err, 0);
+	cr_assert_eq(weka_stat(client, "a", &attr), -EBUSY);
+	client = NULL;
 }
 
 static _Atomic int watch_errno;
