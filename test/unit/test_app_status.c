@@ -154,3 +154,22 @@ Test(app_status, who_may_not_see_a_file_is_not_told_its_name)
 	weka_close(admin);
 	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
+
+Test(app_status, what_is_not_there_is_no_error)
+{
+	struct app_core_stat before, after;
+	struct weka_client *c;
+	struct weka_attr attr;
+
+	rig.cfg.boot = APP_BOOT_FORMAT;
+	app_rig_begin(&rig);
+	c = app_rig_connect(&rig);
+	app_rig_stat(&rig, &before);
+	cr_assert_eq(weka_stat(c, "/nothing", &attr), -ENOENT);
+	cr_assert_eq(weka_unlink(c, "/nothing"), -ENOENT);
+	app_rig_stat(&rig, &after);
+	cr_assert_eq(after.not_found - before.not_found, 2);
+	cr_assert_eq(after.errors, before.errors);
+	weka_close(c);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}

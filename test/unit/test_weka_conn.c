@@ -593,6 +593,25 @@ Test(weka_conn, without_an_appliance_requests_end_after_a_while)
 	cr_assert_eq(attr.size_bytes, 10000);
 }
 
+/* Nothing that waits would be answered any more. */
+Test(weka_conn, a_key_that_is_taken_back_ends_what_waits)
+{
+	struct weka_req sent = { .timeout_ns = WEKA_FOREVER }, later = sent;
+
+	options.reconnect_ns = 3600 * NS_PER_S;
+	start("tcp");
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &sent), 0);
+	cr_assert(are_held(&server, client, 1));
+	script_stop(&server);
+	cr_assert_eq(weka_submit_ping(client, &later), 0);
+	server.cfg.key.secret[0] ^= 1;
+	script_restart(&server);
+	cr_assert_eq(reap_one(client)->status, -EACCES);
+	cr_assert_eq(reap_one(client)->status, -EACCES);
+	cr_assert_eq(weka_submit_ping(client, &later), -EACCES);
+}
+
 /* The time without an appliance begins when the session ends, not when the caller was here last. */
 Test(weka_conn, a_client_that_was_idle_for_long_comes_back_as_well)
 {
