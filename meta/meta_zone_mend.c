@@ -9,10 +9,12 @@
  *      written is not free, and so is not opened, before that is over.
  *  (2) What is written is what the other copy says, or else what the store serves by.  So whatever
  *      a power cut leaves of the write, the header says nothing that is not so.
- *  (3) Nothing depends on it: where it fails, the header is as it was.
+ *  (3) Nothing depends on it: where it fails, the header is as it was.  So it is not tried again as
+ *      writes are that the store cannot do without.
  *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
  *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,
  *      they would never be opened, and all others would wear for them.
+ *  (5) A drive that is drained and empty may be about to be taken out: its zones stay free.
  */
 #include "meta/meta_store.h"
 
@@ -44,6 +46,7 @@ static void write_copy(struct meta *m, struct meta__zone_io *io)
 	io->x.io.nblocks = 1;
 	io->x.io.status = 0;
 	meta__io_want(m, &io->x);
+	io->x.io.must = false; /* (3) */
 }
 
 static bool is_head(const struct meta__zones *z, const struct list *node, uint32_t drive)
@@ -78,7 +81,8 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 
 	ASSERT(copies >= 1 && copies <= 3);
 	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
-	    at->state == ZONE_TELLING || at->state == ZONE_GONE)
+	    at->state == ZONE_TELLING || at->state == ZONE_GONE ||
+	    meta__drain_empty(m, drive)) /* (5) */
 		return false;
 	if (at->state == ZONE_FREE) /* (1) */
 		io->next = take_out(m, at, drive);

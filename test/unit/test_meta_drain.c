@@ -84,6 +84,22 @@ static int drain(uint32_t d)
 	return settled(meta_drive_drain(r.m, d));
 }
 
+/* Its superblocks are being written, and all its zones are counted as free until they are. */
+Test(meta_drain, no_header_is_mended_on_a_drive_that_is_about_to_go)
+{
+	struct meta__zone_seen head;
+
+	store_on(5, 3, 40, 4);
+	cr_assert_eq(meta_drive_drain(r.m, 1), 0);
+	while (!meta__drain_empty(r.m, 1))
+		(void)rig_step(&r);
+	head = meta__zone_head(r.m, r.m->zones->geo.zone_base[1]);
+	cr_assert(!meta__zone_mend(r.m, &head, 3));
+	while (!stat_of(1).gone)
+		(void)rig_step(&r);
+	cr_assert_eq(meta_health(r.m), 0);
+}
+
 /* The drive is pulled out: nothing of it is given to a mount any more. */
 static void without(uint32_t d)
 {

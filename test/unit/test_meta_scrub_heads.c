@@ -168,6 +168,23 @@ Test(meta_scrub_heads, store_that_lost_them_while_it_served_mounts_after_a_cut)
 	}
 }
 
+/* Who tries writes again that a store cannot do without would give the store up for this one. */
+Test(meta_scrub_heads, store_can_do_without_it)
+{
+	const struct meta__zone_seen head = meta__zone_head(r.m, 3);
+
+	for (uint32_t copies = 3; copies; copies &= copies - 1) {
+		const struct meta_io *io;
+
+		cr_assert(list_empty(&r.m->io_wanted));
+		cr_assert(meta__zone_mend(r.m, &head, copies));
+		io = list_entry(r.m->io_wanted.next, struct meta_io, link);
+		cr_assert_eq(io->op, META_IO_WRITE);
+		cr_assert(!io->must);
+		rig_idle(&r);
+	}
+}
+
 /* Zones are emptied, freed and opened while their headers are being written. */
 Test(meta_scrub_heads, zones_that_come_and_go_meanwhile_keep_what_they_are)
 {
