@@ -19,10 +19,11 @@
 #include "base/num.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORD     "WEKA_ANEW" /* "serve 3", "read 0" */
@@ -121,13 +122,22 @@ uint64_t app_anew_deadline(const struct app_anew *a)
 	return a->serving_ns && (a->read_only || a->refused) ? a->again_ns : UINT64_MAX;
 }
 
-void app_anew_try_on(const struct app_anew *a, int signal_fd)
+/* They are blocked: the process that began anew left them so, however far this one has come. */
+static bool must_stop_within(uint64_t ns)
 {
-	struct pollfd signals = { .fd = signal_fd, .events = POLLIN };
+	const struct timespec limit = { .tv_sec = (time_t)(ns / NS_PER_S),
+					.tv_nsec = (long)(ns % NS_PER_S) };
+	sigset_t set;
 
-	if (!a->is || a->serving_ns)
-		return;
-	if (a->read_only && poll(&signals, 1, (int)(pause_ns(a) / NS_PER_MS)) > 0)
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	return sigtimedwait(&set, NULL, &limit) > 0;
+}
+
+void app_anew_try_on(const struct app_anew *a)
+{
+	if (!a->is || a->serving_ns || must_stop_within(a->read_only ? pause_ns(a) : 0))
 		return;
 	begin(a, !a->read_only, 0);
 }

@@ -31,8 +31,8 @@ void app_anew_serves(struct app_anew *a, uint64_t now_ns);
 void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns);
 uint64_t app_anew_deadline(const struct app_anew *a);
 
-/* A start that failed, and all of it is closed.  Returns if it was none that was anew, or
- * `signal_fd` has a signal. */
-void app_anew_try_on(const struct app_anew *a, int signal_fd);
+/* A start that failed, and all of it is closed.  Returns if it was none that was anew, or a signal
+ * asks the daemon to stop. */
+void app_anew_try_on(const struct app_anew *a);
 
 #endif

@@ -64,7 +64,8 @@ struct daemon {
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
 	struct app_anew anew;
-	int unfit; /* -ENOMEM: it would take more memory than it may */
+	bool stopping; /* a signal asked for it: it never begins anew */
+	int unfit;     /* -ENOMEM: it would take more memory than it may */
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
 	int epoll_fd;
@@ -607,6 +608,7 @@ static void control(struct daemon *d)
 				reload_conf(d);
 		} else if (signal_number) {
 			log_info("stopping");
+			d->stopping = true;
 			shut(d);
 		}
 		(void)!read(d->run.event_fd, &count, sizeof(count));
@@ -614,7 +616,8 @@ static void control(struct daemon *d)
 		at = (enum app_run_at)atomic_load_explicit(&d->run.at,
 							   memory_order_acquire); /* A1 */
 		if (at == APP_RUN_SERVING && at == was) {
-			app_anew_step(&d->anew, &d->run, clock_now_ns());
+			if (!d->stopping)
+				app_anew_step(&d->anew, &d->run, clock_now_ns());
 			close_gone(d);
 			add_drives(d);
 			app_listen_step(&d->listen, &d->conf, d->srv, clock_now_ns());
@@ -730,7 +733,8 @@ int main(int argc, char **argv)
 	close_all(&d);
 	if (err) {
 		log_error("%s", d.why);
-		app_anew_try_on(&d.anew, d.signal_fd);
+		if (!d.stopping)
+			app_anew_try_on(&d.anew);
 	} else {
 		log_info("stopped");
 	}
