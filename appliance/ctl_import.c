@@ -203,7 +203,8 @@ static void read_dir(struct import *im, struct ctl_dir *d)
 static void count_all(struct import *im)
 {
 	char *const paths[] = { (char *)(uintptr_t)im->dirs.top, NULL };
-	FTS *walk = im->progress.on ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+	const int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR; /* only the top may be a link */
+	FTS *walk = im->progress.on ? fts_open(paths, how, NULL) : NULL;
 	FTSENT *e;
 
 	while (walk && (e = fts_read(walk))) {
