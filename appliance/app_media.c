@@ -361,8 +361,10 @@ static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, stru
 		struct app_io *io = list_entry(d->waiting.next, struct app_io, link);
 
 		list_del(&io->link);
-		if (to_queue(md, io))
+		if (to_queue(md, io)) {
+			*progress = true; /* it may have been refused: another poll returns it */
 			continue;
+		}
 		list_push_front(&d->waiting, &io->link);
 		break;
 	}
