@@ -132,6 +132,7 @@ struct nvme_qpair {
 	_Atomic uint32_t complaint; /* enum nvme_complaint << 16 | id, for the drive's owner */
 	/* Read at setup, and when something is wrong. */
 	struct nvme_drive *drive;
+	bool saw_away; /* this thread has, when it armed last */
 	bool leaving; /* at the helm: its queues are being taken away: no watch over its commands */
 	bool ended;   /* at the helm: the controller has forgotten it: no orders, no resets */
 	int vector;   /* of its completion queue, -1: none */

@@ -605,6 +605,12 @@ bool nvme_qpair_arm(struct nvme_qpair *qp)
 		quiet = r->sq_tail == r->sq_tail_rung &&
 			(r->cq[r->cq_head].status.raw & 1) != r->phase;
 	}
+	if (unlikely(qp->state == NVME_QP_PAUSED || qp->state == NVME_QP_HALTED) &&
+	    nvme_qpair_is_away(qp) != qp->saw_away) {
+		/* Its wake-up may be what was read above: what waits is submitted once more. */
+		qp->saw_away = !qp->saw_away;
+		return false;
+	}
 	return quiet && atomic_load_explicit(&qp->order, memory_order_acquire) ==
 				atomic_load_explicit(&qp->obeyed, memory_order_relaxed);
 }

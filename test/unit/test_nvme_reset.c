@@ -441,7 +441,11 @@ Test(nvme_reset, drive_that_is_away_wakes_and_tells_who_waits_for_it)
 		cr_assert_leq(power.now_ns, 30 * NS_PER_S);
 	}
 	cr_assert(readable(nvme_qpair_fd(qp[0])));
+	cr_assert_not(nvme_qpair_arm(qp[0]), "it may have polled before that was so");
+	nvme_qpair_disarm(qp[0]);
 	cr_assert_eq(nvme_submit(qp[0], &io), -EHOSTDOWN);
+	cr_assert(nvme_qpair_arm(qp[0]));
+	cr_assert_not(readable(nvme_qpair_fd(qp[0])));
 }
 
 Test(nvme_reset, owner_of_a_dead_drive_sleeps)
