@@ -226,10 +226,10 @@ static int make_dir(const struct keys *k)
 {
 	struct ctl_owner owner = { 0 };
 
-	if (mkdir(k->dir, 0700))
-		return errno == EEXIST ? 0 : ctl_fail("%s: %s", k->dir, strerror(errno));
 	if (ctl_keys_owner(k->c->user, &owner))
 		return 1;
+	if (mkdir(k->dir, 0700))
+		return errno == EEXIST ? 0 : ctl_fail("%s: %s", k->dir, strerror(errno));
 	if (geteuid() == 0 && chown(k->dir, owner.uid, owner.gid))
 		return ctl_fail("%s: %s", k->dir, strerror(errno));
 	return 0;

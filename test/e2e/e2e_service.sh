@@ -107,6 +107,8 @@ if [ "$(id -u)" = 0 ]; then
 	check "keys init for a user" "$DIR/init.sh" --user nobody "$DIR/nobody.key"
 	is "whose it is" "nobody 600" "$(stat -c '%U %a' "$DIR/nobody.key")"
 	echo "key_dir = $DIR/keys" >>"$DIR/init.conf"
+	refuses "keys add: no such user" "no such user" "$CTL" --config "$DIR/init.conf" --user nobody-of-this-name keys add loader "$DIR/loader"
+	check "and no directory is made" [ ! -e "$DIR/keys" ]
 	check "keys add --user makes the directory" "$CTL" --config "$DIR/init.conf" --user nobody keys add loader "$DIR/loader"
 	is "for that user, with the key in it" "nobody nobody" "$(stat -c %U "$DIR/keys" "$DIR/keys/loader.key" | xargs)"
 	chmod 711 "$DIR"
