@@ -188,6 +188,8 @@ static void release(struct app_op *op)
 	struct app_core *core = op->core;
 
 	app_read_end(op);
+	if (unlikely(op->roused)) /* it took nothing */
+		app_lent_wake_tight(core);
 	app_take_passed(op);
 	if (op->buf)
 		app_give(core, op->session, op->buf);

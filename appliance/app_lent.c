@@ -25,7 +25,8 @@
  *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
  *  (7) What waits for its own session's limits hangs on the session's `stalled_ops`, and is woken
  *      one by one: by a piece or a part of the session that comes back; when free space was what
- *      lacked (the session is on core->tight), by any.
+ *      lacked (the session is on core->tight), by any.  Who then cannot go on for its own
+ *      session's limits wakes the next of core->tight.
  *  (8) A session beside others takes no slice while the drives have a quarter of io_max_bytes: a
  *      small read finds a short queue there.
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
@@ -109,6 +110,7 @@ uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint3
 void app_lent_wait(struct app_op *op)
 {
 	struct app_session *s = op->session;
+	const bool in_vain = op->roused && !s->tight;
 
 	op->stalled = true;
 	s->stalled++;
@@ -123,6 +125,10 @@ void app_lent_wait(struct app_op *op)
 		list_push_back(&op->core->stalling, &s->stalling_link);
 	if (s->tight && !list_linked(&s->tight_link))
 		list_push_back(&op->core->tight, &s->tight_link);
+	if (unlikely(in_vain)) { /* it may be what the next one waited for */
+		list_del(&s->tight_link);
+		app_lent_wake_tight(op->core);
+	}
 }
 
 void app_lent_wake(struct app_session *s)

@@ -11,8 +11,8 @@ enum { BYTES = 16 << 20, PIECE = 256 << 10, TABLE = 8 << 10, PARTS = 8 };
 
 static struct app_core *core;
 static struct app_key key;
-static struct app_session session;
-static struct app_op *op;
+static struct app_session session, beside;
+static struct app_op *op, *other; /* of the one and the other */
 static struct app_part part[PARTS];
 static char *memory;
 
@@ -20,8 +20,9 @@ static void setup(void)
 {
 	core = calloc(1, sizeof(*core));
 	op = calloc(1, sizeof(*op));
+	other = calloc(1, sizeof(*other));
 	memory = aligned_alloc(4096, BYTES);
-	cr_assert(core && op && memory);
+	cr_assert(core && op && other && memory);
 	cr_assert_eq(app_staging_init(&core->staging, memory, BYTES, 1ull << 30), 0);
 	core->cfg.staging_bytes = BYTES;
 	core->io_max_bytes = BYTES;
@@ -39,12 +40,15 @@ static void setup(void)
 		list_init(&part[i].link);
 		list_push_back(&core->part_free, &part[i].link);
 	}
-	session.streams = true;
+	session.streams = beside.streams = true;
 	app_turn_opened(core, &session, &key);
-	core->sessions_open = 1;
-	op->core = core;
+	app_turn_opened(core, &beside, &key);
+	core->sessions_open = 2;
+	op->core = other->core = core;
 	op->session = &session;
+	other->session = &beside;
 	list_init(&op->link);
+	list_init(&other->link);
 }
 
 static void teardown(void)
@@ -53,6 +57,7 @@ static void teardown(void)
 	free(memory);
 	free(core);
 	free(op);
+	free(other);
 }
 
 TestSuite(app_lent, .init = setup, .fini = teardown, .timeout = 30);
@@ -72,6 +77,16 @@ static struct app_part *lend_table(void)
 	return p;
 }
 
+/* As app_op_run() does it. */
+static void go_on(struct app_op *of)
+{
+	list_del(&of->link);
+	of->on = APP_ON_NOTHING;
+	of->stalled = false;
+	core->stalled--;
+	app_turn_unstall(core, of->session);
+}
+
 /* A reader pauses, with a table of sums the first thing that its socket has no room for, and asks
  * for more meanwhile. */
 Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
@@ -85,9 +100,30 @@ Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
 	cr_assert_eq(session.staged_bytes, 0, "nothing else of it comes back");
 	app_part_free(core, table);
 	cr_assert_eq(op->on, APP_ON_READY);
-	list_del(&op->link);
+	go_on(op);
 	bytes = PIECE;
 	piece = app_take_most(op, &bytes);
 	cr_assert(piece);
 	app_give(core, &session, piece);
+}
+
+/* The drives had enough.  Who is woken first cannot go on, for its peer takes nothing. */
+Test(app_lent, who_is_woken_in_vain_wakes_the_next)
+{
+	struct app_part *table = lend_table();
+	uint32_t bytes = PIECE;
+
+	core->present = 2;
+	core->io_bytes = core->io_max_bytes / 4;
+	cr_assert_null(app_take_most(op, &bytes));
+	cr_assert_null(app_take_most(other, &bytes));
+	core->now_ns += 20 * NS_PER_MS;
+	core->io_bytes = 0;
+	app_lent_wake_tight(core);
+	cr_assert_eq(op->on, APP_ON_READY);
+	cr_assert_neq(other->on, APP_ON_READY);
+	go_on(op);
+	cr_assert_null(app_take_most(op, &bytes), "its peer takes nothing");
+	cr_assert_eq(other->on, APP_ON_READY);
+	app_part_free(core, table);
 }
