@@ -10,8 +10,9 @@
  *  (1) The text lies in a table of the request's own core, which waits meanwhile and does not look
  *      at it.
  *  (2) A page ends where the longest entry might not fit; what follows is named in "next".
- *  (3) Blocks that a read found bad go to the store's core through a ring of a few places.  One
- *      that finds none is dropped: the next read, or the scrub, finds the same damage.
+ *  (3) Blocks that a read found bad go to the store's core through a ring of a few places, and from
+ *      there to the scrub's.  A FAB_CHECK waits for one.  What a failed read finds no place for is
+ *      dropped: the next read, or the scrub, finds the same damage.
  *
  *  R1 -> A1   a suspect is stored before head says that it is there;
  *  R2 -> A2   a suspect is copied out before tail gives its place back.
@@ -217,36 +218,40 @@ void app_damaged_answer(struct app_op *op)
 
 /* ---- suspects ------------------------------------------------------------------------------ */
 
-wk_cold void app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
+wk_cold bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
 			 uint64_t nblocks)
 {
 	struct app_suspects *s = &core->suspects;
 	const uint32_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
 
+	core->suspects_new = true;
 	if (head - atomic_load_explicit(&s->tail, memory_order_acquire) == APP_SUSPECTS) /* A2 */
-		return;                                                                  /* (3) */
+		return false;
 	s->slot[head % APP_SUSPECTS] =
 		(struct app_suspect){ .file = *file, .block = block, .nblocks = nblocks };
 	atomic_store_explicit(&s->head, head + 1, memory_order_release); /* R1 */
-	core->suspects_new = true;
+	return true;
 }
 
-static void take_from(struct app_suspects *s, struct meta_scrub *of)
+/* False: there is more, and no place for it (3). */
+static bool take_from(struct app_suspects *s, struct meta_scrub *of)
 {
 	uint32_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
 
 	while (tail != atomic_load_explicit(&s->head, memory_order_acquire)) { /* A1 */
 		const struct app_suspect x = s->slot[tail % APP_SUSPECTS];
 
+		if (!meta_scrub_suspect(of, &x.file, x.block, x.nblocks))
+			return false;
 		atomic_store_explicit(&s->tail, ++tail, memory_order_release); /* R2 */
-		meta_scrub_suspect(of, &x.file, x.block, x.nblocks);
 	}
+	return true;
 }
 
 void app_suspects_take(struct app_core *core, struct meta_scrub *of)
 {
-	take_from(&core->suspects, of);
+	core->suspects_new = !take_from(&core->suspects, of);
 	for (uint32_t i = 1; core->cores && i < core->cores->count; i++)
 		if (core->cores->suspects[i])
-			take_from(core->cores->suspects[i], of);
+			core->suspects_new |= !take_from(core->cores->suspects[i], of);
 }

@@ -11,7 +11,7 @@
 struct app_op;
 
 /* Blocks of files that a read has found bad: app_damaged.c. */
-#define APP_SUSPECTS 64u
+#define APP_SUSPECTS 256u
 struct app_suspect {
 	struct meta_handle file;
 	uint64_t block, nblocks;
@@ -24,8 +24,9 @@ struct app_suspects {
 
 /* ---- app_damaged.c: the list of damaged files ----------------------------------------------- */
 
-/* A read of these blocks of the file has failed, or a client says that they are damaged. */
-void app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
+/* A read of these blocks of the file has failed, or a client says that they are damaged.  False:
+ * there is no place now. */
+bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
 		 uint64_t nblocks);
 /* The store's core: all that the cores have found, to the scrub. */
 void app_suspects_take(struct app_core *core, struct meta_scrub *of);

@@ -352,16 +352,19 @@ static void hidden_settle(struct app_op *op)
 	app_hidden_done(op->core, h);
 }
 
-/* Blocks of a file that its client could not use: they are looked at, whatever it says. */
-static void check_told(struct app_op *op)
+/* Blocks of a file that its client could not use: they are looked at, whatever it says.  False:
+ * later, when there is a place for them. */
+static bool check_told(struct app_op *op)
 {
 	const struct fab_read_item *item = &op->req->args.check;
 	const uint64_t size = op->meta.attr.size, from = min_u64(item->offset_bytes, size);
 	const uint64_t bytes = min_u64(item->length_bytes, min_u64(size - from, FAB_WINDOW_MAX));
 
-	if (op->meta.attr.type == META_TYPE_FILE && bytes > 0)
-		app_suspect(op->core, &op->meta.attr.handle, from / BLOCK_SIZE,
-			    div_up(from + bytes, BLOCK_SIZE) - from / BLOCK_SIZE);
+	if (op->meta.attr.type != META_TYPE_FILE || bytes == 0)
+		return true;
+	return app_suspect(op->core, &op->meta.attr.handle, from / BLOCK_SIZE,
+			   div_up(from + bytes, BLOCK_SIZE) - from / BLOCK_SIZE) ||
+	       op->cancel || op->core->life != APP_SERVING;
 }
 
 enum app_next app_name_step(struct app_op *op)
@@ -395,8 +398,10 @@ enum app_next app_name_step(struct app_op *op)
 			op->at = NAME_ACCEPTED;
 			return APP_AGAIN;
 		}
-		if (unlikely(op->req->type == FAB_CHECK) && !op->meta.status)
-			check_told(op);
+		if (unlikely(op->req->type == FAB_CHECK) && !op->meta.status && !check_told(op)) {
+			app_op_ready(op);
+			return APP_WAIT;
+		}
 		if (op->hidden)
 			hidden_settle(op);
 		app_hold_looked(op);

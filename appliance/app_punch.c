@@ -149,7 +149,7 @@ static int zero_edge(struct app_op *op)
 	op->merging = false;
 	if (op->io_status || crc32c(edge_at(op), BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks += !op->io_status;
-		app_suspect(op->core, &op->handle, at / BLOCK_SIZE, 1);
+		(void)app_suspect(op->core, &op->handle, at / BLOCK_SIZE, 1);
 		return -EIO;
 	}
 	memset(edge_at(op) + (from - at), 0, min_u64(piece_end(op), at + BLOCK_SIZE) - from);

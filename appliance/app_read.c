@@ -426,8 +426,8 @@ static enum app_next slice_done(struct app_op *op)
 
 	landed(op);
 	if (unlikely(op->io_status))
-		app_suspect(op->core, &op->target[0].handle, op->offset_bytes / BLOCK_SIZE + from,
-			    op->nblocks_done - from);
+		(void)app_suspect(op->core, &op->target[0].handle,
+				  op->offset_bytes / BLOCK_SIZE + from, op->nblocks_done - from);
 	if (op->io_status || op->nblocks_done >= op->nblocks) {
 		app_read_end(op);
 		return app_op_end(op, op->io_status ? -EIO : 0);

@@ -72,7 +72,7 @@ static int cut(struct app_op *op)
 	app_read_end(op);
 	if (op->io_status || crc32c(op->buf, BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks += !op->io_status;
-		app_suspect(op->core, &op->handle, op->length_bytes / BLOCK_SIZE, 1);
+		(void)app_suspect(op->core, &op->handle, op->length_bytes / BLOCK_SIZE, 1);
 		return -EIO;
 	}
 	memset(op->buf + keep, 0, BLOCK_SIZE - keep);

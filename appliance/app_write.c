@@ -260,12 +260,12 @@ static int check_edge(struct app_op *op)
 {
 	app_read_end(op);
 	if (op->io_status) {
-		app_suspect(op->core, &op->handle, op->meta.offset / BLOCK_SIZE, 1);
+		(void)app_suspect(op->core, &op->handle, op->meta.offset / BLOCK_SIZE, 1);
 		return -EIO;
 	}
 	if (op->merging && crc32c(edge_at(op), BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks++;
-		app_suspect(op->core, &op->handle, op->meta.offset / BLOCK_SIZE, 1);
+		(void)app_suspect(op->core, &op->handle, op->meta.offset / BLOCK_SIZE, 1);
 		return -EIO;
 	}
 	op->merging = false;

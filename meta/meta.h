@@ -770,8 +770,9 @@ void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);
  */
 must_check enum meta_scrub_next meta_scrub_errand(struct meta_scrub *s, struct meta_run *read);
 bool meta_scrub_has_errand(const struct meta_scrub *s);
-/* A read says that these blocks of a file are damaged: they are read and compared. */
-void meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
+/* A read says that these blocks of a file are damaged: they are read and compared.  False: there is
+ * no place now. */
+bool meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
 			uint64_t nblocks);
 /* What is in the list of damage and was removed or written anew leaves it. */
 void meta_scrub_sweep(struct meta_scrub *s);

@@ -19,24 +19,25 @@
 
 /* ---- suspects ------------------------------------------------------------------------------ */
 
-void meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
+bool meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
 			uint64_t nblocks)
 {
 	struct meta__suspect *last = &s->suspect[(s->suspect_head - 1) % META__SUSPECTS];
 	const uint32_t known = meta__damage_of(&s->damages, file);
 
 	if (nblocks == 0 || nblocks > META__SUSPECT_BLOCKS || block > META__MASK48)
-		return;
+		return true;
 	if (known != META__DAMAGE_NONE && block >= s->damages.of[known].from &&
 	    block + nblocks <= s->damages.of[known].end)
-		return;
+		return true;
 	if (s->suspect_head != s->suspect_tail && meta__handle_eq(&last->file, file) &&
 	    last->block <= block && block + nblocks <= last->block + last->nblocks)
-		return;
+		return true;
 	if (s->suspect_head - s->suspect_tail == META__SUSPECTS)
-		return; /* the next round finds it */
+		return false;
 	s->suspect[s->suspect_head++ % META__SUSPECTS] =
 		(struct meta__suspect){ .file = *file, .block = block, .nblocks = nblocks };
+	return true;
 }
 
 bool meta__check_begin(struct meta_scrub *s)
@@ -135,7 +136,7 @@ static void drop(struct meta_scrub *s, uint32_t i)
 
 	meta__damage_drop(&s->damages, i);
 	if (d.end - d.from > 1 && d.end - d.from - 1 <= META__SUSPECT_BLOCKS)
-		meta_scrub_suspect(s, &d.file, d.from + 1, d.end - d.from - 1);
+		(void)meta_scrub_suspect(s, &d.file, d.from + 1, d.end - d.from - 1);
 }
 
 /* The next entry from *at on, which is still so, is `*at` then.  STILL_NOT: there is none. */

@@ -192,7 +192,8 @@ static void say_bad(struct meta *m, const struct meta__gc_move *v, const struct 
 {
 	m->gc->bad_blocks++;
 	if (m->scrub)
-		meta_scrub_suspect(m->scrub, &v->handle, v->chunk * META_CHUNK_BLOCKS + b->slot, 1);
+		(void)meta_scrub_suspect(m->scrub, &v->handle,
+					 v->chunk * META_CHUNK_BLOCKS + b->slot, 1);
 	meta__error(
 		m,
 		"file %llx.%llx.%llx: block %llu (drive %u, block %llu) is not what was written "

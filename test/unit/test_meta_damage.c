@@ -161,7 +161,7 @@ Test(meta_damage, what_a_read_has_met_is_looked_at_at_once)
 	flip("/a/f", 7);
 	flip("/a/f", 9);
 	flip("/a/f", 30); /* nobody has read that */
-	meta_scrub_suspect(scrub, &handle, 5, 10);
+	(void)meta_scrub_suspect(scrub, &handle, 5, 10);
 	cr_assert(meta_scrub_has_errand(scrub));
 	errands();
 	cr_assert_eq(stat().files, 1);
@@ -172,7 +172,7 @@ Test(meta_damage, what_a_read_has_met_is_looked_at_at_once)
 	cr_assert_eq(entry.block, 7);
 	cr_assert_eq(entry.end_block, 10);
 	cr_assert_not(list(entry.next));
-	meta_scrub_suspect(scrub, &handle, 7, 1); /* it is known */
+	(void)meta_scrub_suspect(scrub, &handle, 7, 1); /* it is known */
 	cr_assert_not(meta_scrub_has_errand(scrub));
 	round_of_it();
 	cr_assert_eq(stat().blocks, 3);
@@ -182,14 +182,14 @@ Test(meta_damage, nobodys_word_is_believed)
 {
 	cr_assert_eq(rig_put(&r, "/a/f", 40, 1), 0);
 	(void)place("/a/f", 0);
-	meta_scrub_suspect(scrub, &handle, 0, 40);
-	meta_scrub_suspect(scrub, &handle, 100, 1000); /* behind its end */
-	meta_scrub_suspect(scrub, &handle, UINT64_MAX, 1);
-	meta_scrub_suspect(scrub, &handle, 0, UINT64_MAX);
+	(void)meta_scrub_suspect(scrub, &handle, 0, 40);
+	(void)meta_scrub_suspect(scrub, &handle, 100, 1000); /* behind its end */
+	(void)meta_scrub_suspect(scrub, &handle, UINT64_MAX, 1);
+	(void)meta_scrub_suspect(scrub, &handle, 0, UINT64_MAX);
 	handle.uniq++;
-	meta_scrub_suspect(scrub, &handle, 0, 1); /* nobody's */
+	(void)meta_scrub_suspect(scrub, &handle, 0, 1); /* nobody's */
 	for (uint32_t i = 0; i < 10000; i++)
-		meta_scrub_suspect(scrub, &handle, i, 1);
+		(void)meta_scrub_suspect(scrub, &handle, i, 1);
 	errands();
 	cr_assert_eq(stat().files, 0);
 	cr_assert_eq(lines, 0);
@@ -210,7 +210,7 @@ Test(meta_damage, suspects_do_not_disturb_a_round)
 	flip("/a/f7", 1);
 	for (uint32_t i = 0; step(true) != META_SCRUB_ROUND; i++)
 		if (i % 5 == 0)
-			meta_scrub_suspect(scrub, &handle, i % 3, 1);
+			(void)meta_scrub_suspect(scrub, &handle, i % 3, 1);
 	meta_scrub_stat(scrub, &after);
 	cr_assert_eq(after.blocks, 2 * before.blocks - 1);
 	cr_assert_eq(after.last_bad_blocks, 1);
@@ -366,4 +366,20 @@ Test(meta_damage, table_that_is_full_says_so_and_has_room_again)
 	cr_assert_eq(t.stat.files + t.stat.blocks, 0);
 	cr_assert(t.stat.complete);
 	meta__damages_fini(&t);
+}
+
+/* A flood of reports waits, and loses none: whoever reports is told when there is no place. */
+Test(meta_damage, suspects_that_find_no_place_are_told_so)
+{
+	uint32_t taken = 0;
+
+	cr_assert_eq(rig_put(&r, "/a/f", 40, 1), 0);
+	(void)place("/a/f", 0);
+	for (handle.uniq = 1; meta_scrub_suspect(scrub, &handle, 0, 1); handle.uniq++)
+		cr_assert_lt(++taken, 100000);
+	cr_assert_gt(taken, 100);
+	errands();
+	cr_assert(meta_scrub_suspect(scrub, &handle, 0, 1));
+	errands();
+	cr_assert_eq(stat().files, 0);
 }
