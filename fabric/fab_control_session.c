@@ -355,18 +355,22 @@ static void pool_forget(struct fab_pool *pool)
 	s->control.pools_out--;
 }
 
+static uint64_t pools_left(const struct fab_server *srv, uint64_t most_bytes)
+{
+	return most_bytes - min_u64(srv->control->pools_bytes, most_bytes);
+}
+
 static int pool_make(struct fab_pool *pool, uint64_t size)
 {
 	struct fab__session *s = pool->session;
 	struct fab_server *srv = s->srv;
+	uint64_t most_bytes = srv->cfg.pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL;
 	uint64_t left = min_u64(s->pub.limits.pool_max_bytes - s->pools_bytes,
-				srv->cfg.pools_max_bytes - min_u64(srv->control->pools_bytes,
-								   srv->cfg.pools_max_bytes));
+				pools_left(srv, srv->cfg.pools_max_bytes));
 	int err;
 
 	if (s->control.is_operator && s->pools_bytes == 0)
-		left = max_u64(left, FAB_OPERATOR_POOL);
-
+		left = max_u64(left, min_u64(FAB_OPERATOR_POOL, pools_left(srv, most_bytes)));
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
 		return -ENOSPC;
 	size = align_up(size, FAB_POOL_ALIGN);

@@ -632,6 +632,35 @@ BOTH(an_operator_is_let_in_when_clients_have_taken_all)
 	fab_rig_end(&rig);
 }
 
+/* Small sessions of clients, too, look like an operator's: not each may have memory beyond
+ * pools_max. */
+Test(fab_session, pools_of_operators_are_bounded)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key,
+				      .sessions_max = 8,
+				      .pools_max_bytes = FAB_OPERATOR_POOL };
+	struct fab_connect_cfg dial = { .key = fab_rig_key, .want.credits = FAB_OPERATOR_CREDITS };
+	struct fab_conn *conns[2 + FAB_OPERATORS];
+	struct fab_region *region;
+
+	fab_rig_serve(&rig, "shm", &cfg);
+	dial.address = rig.address;
+	for (uint32_t i = 0; i < ARRAY_LEN(conns); i++)
+		cr_assert_eq(fab_rig_dial(&rig, &dial, &conns[i]), 0);
+	for (uint32_t i = 0; i < 1 + FAB_OPERATORS; i++)
+		cr_assert_not_null(fab_rig_pool(&rig, conns[i], FAB_OPERATOR_POOL));
+	rig.conn = conns[1 + FAB_OPERATORS];
+	cr_assert_eq(fab_pool_add(rig.conn, FAB_OPERATOR_POOL, &region), 0);
+	fab_rig_settle(&rig);
+	cr_assert_eq(fab_region_status(region), -ENOSPC);
+	rig.conn = NULL;
+	for (uint32_t i = 0; i < ARRAY_LEN(conns); i++)
+		fab_close(conns[i]);
+	for (uint32_t closed = 0; closed < ARRAY_LEN(conns); closed++)
+		cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_end(&rig);
+}
+
 /* Control on its own thread is as quick as this: the place must not be another's meanwhile. */
 BOTH(a_closed_session_is_the_callers_until_the_next_poll)
 {
