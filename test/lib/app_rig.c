@@ -17,6 +17,12 @@ enum { DRIVES_DEFAULT = 1, SHARDS_DEFAULT = 16 };
 
 const uint8_t app_rig_secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 
+/* A pool that is made piece by piece, for one. */
+static bool is_due(const struct app_rig *rig)
+{
+	return fab_server_control_deadline(rig->srv) <= clock_now_ns();
+}
+
 static void *control_thread(void *arg)
 {
 	struct app_rig *rig = arg;
@@ -33,7 +39,7 @@ static void *control_thread(void *arg)
 			fab_server_shut(rig->srv);
 			app_run_stop(&rig->run);
 		}
-		if (!app_control_step(rig->srv, rig->dma, clock_now_ns()))
+		if (!app_control_step(rig->srv, rig->dma, clock_now_ns()) && !is_due(rig))
 			(void)poll(fds, 2, 100);
 		(void)!read(rig->run.event_fd, &count, sizeof(count));
 	}
