@@ -121,7 +121,7 @@ static int submit_stat(void *ctx, struct weka_client *client, struct bench_slot 
 
 	take_names(w, b);
 	for (uint32_t i = 0; i < b->count; i++)
-		b->stat[i].ref = ref_of(w, b->name[i]);
+		b->stat[i] = (struct weka_stat_item){ .ref = ref_of(w, b->name[i]) };
 	err = weka_submit_stat(client, &slot->req, b->stat, b->count, &slot->window);
 	return err ? failed(w, "stat", b->name[0], err) : 0;
 }
@@ -237,7 +237,7 @@ static int submit_unlink(void *ctx, struct weka_client *client, struct bench_slo
 		return BENCH_LOAD_NO_MORE;
 	for (uint32_t i = 0; i < b->count; i++) {
 		scale_name(b->name[i], 'f', own(w, w->next++));
-		b->unlink[i].ref = ref_of(w, b->name[i]);
+		b->unlink[i] = (struct weka_unlink_item){ .ref = ref_of(w, b->name[i]) };
 	}
 	err = weka_submit_unlink_batch(client, &slot->req, b->unlink, b->count, &slot->window);
 	return err ? failed(w, "unlink", b->name[0], err) : 0;

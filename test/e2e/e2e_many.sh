@@ -27,7 +27,7 @@ at_most() { # NAME LIMIT GOT
 	awk "BEGIN { exit !(\"$3\" != \"\" && $3 + 0 <= $2) }" && ok "$1" || not_ok "$1" "${3:-nothing}, not at most $2"
 }
 resident() { awk '/^Rss(Anon|File)/ { kib += $2 } END { print kib / 1024 }' "/proc/$DAEMON/status"; }
-page_reads() { ctl --json status | grep -o '"page_reads":[0-9]*' | cut -d: -f2; }
+page_reads() { ctl --json status | grep -o '"page_reads":[0-9]*' | grep -o '[0-9][0-9]*'; }
 rest() { # what creating left to collection is done
 	n=0 was=
 	while is=$(page_reads) && [ "$is" != "$was" ]; do
@@ -36,7 +36,7 @@ rest() { # what creating left to collection is done
 		sleep 0.3
 	done
 }
-files() { ctl --json status | grep -o '"files":[0-9]*' | cut -d: -f2; }
+files() { ctl --json status | grep -o '"files":[0-9]*,"dirs"' | grep -o '[0-9][0-9]*'; }
 
 check "$FILES names are made" names create
 at_most "a page is read for one, and some for the pages above" 1.5 "$(field create pages_per_op)"

@@ -30,8 +30,9 @@ refuses "daemon: a port in use" "in use" "$APP" --config "$DIR/second.conf"
 sed "s|^cache.*|cache = 7 parsecs|" "$CONF" >"$DIR/bad.conf"
 refuses "daemon: a bad value names file, line and key" "bad.conf:[0-9]*:.*cache" "$APP" --config "$DIR/bad.conf"
 sed "s|^cache.*|&\nmemory_max = 96M|" "$CONF" >"$DIR/tight.conf"
+# pools_max, and what is kept for two operators.
 refuses "daemon: limits that come to more memory than it may have" \
-	"tight.conf:[0-9]*: memory_max: less than [0-9]* MiB.*: cache [0-9]*, staging $((64 * APP_CORES)), sessions (sessions_max, long_bodies, credits) [0-9]*, pools (pools_max) 4096" \
+	"tight.conf:[0-9]*: memory_max: less than [0-9]* MiB.*: cache [0-9]*, staging $((64 * APP_CORES)), sessions (sessions_max, long_bodies, credits) [0-9]*, pools (pools_max) 4104" \
 	"$APP" --check-config --config "$DIR/tight.conf"
 echo "cahce = 64M" >"$DIR/typo.conf"
 refuses "daemon: an unknown key" "typo.conf:1:.*cahce" "$APP" --config "$DIR/typo.conf"

@@ -402,7 +402,7 @@ static void idle(void)
 	for (uint32_t i = 0; i < run.clients; i++)
 		if (run.client[i].connecting)
 			host = run.client[i].host;
-	run.good = step();
+	run.good = wire_as_another_thread(step);
 	sim_sock_as(host);
 }
 

@@ -124,6 +124,19 @@ static bool in_time(const struct wire_client *cl, uint64_t now_ns)
 	return true;
 }
 
+bool wire_as_another_thread(bool (*step)(void))
+{
+	static struct client_seat *other;
+	struct client_seat *waits = client__seat;
+	bool good;
+
+	client__seat = other;
+	good = step();
+	other = client__seat;
+	client__seat = waits;
+	return good;
+}
+
 static bool take_in(struct wire_client *cl, uint64_t now_ns)
 {
 	struct weka_req *done[4];
@@ -132,7 +145,8 @@ static bool take_in(struct wire_client *cl, uint64_t now_ns)
 	for (uint32_t i = 0; i < TURNS; i++) {
 		count = weka_reap(cl->c, done, 1 + (uint32_t)below(cl, ARRAY_LEN(done)));
 		if (count < 0)
-			return sim_wrong("client %u: reap: %d", cl->index, count);
+			return sim_wrong("client %u: reap: %d (%s)", cl->index, count,
+					 weka_error(cl->c));
 		for (int k = 0; k < count; k++)
 			if (!wire__reaped(cl, container_of(done[k], struct wire_request, req),
 					  now_ns))

@@ -125,6 +125,8 @@ void wire_client_report(void);
 void wire_client_begin(struct wire_client *cl, uint32_t index, uint64_t seed);
 /* A turn: take in, look, and `ask` for more.  false: something is wrong (sim_why). */
 bool wire_client_turn(struct wire_client *cl, uint64_t now_ns, bool ask);
+/* Runs `step` while a client waits in a call.  The others have threads of their own. */
+bool wire_as_another_thread(bool (*step)(void));
 /* Connect; waits. */
 bool wire_client_born(struct wire_client *cl, const char *address, uint64_t now_ns);
 /* The object goes, with the program; its requests end without an answer. */
