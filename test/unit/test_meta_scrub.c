@@ -406,7 +406,7 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 	drive_bytes = 3u << 20;
 	store();
 	a_tree();
-	for (uint32_t i = 0; i < 3000; i++) {
+	for (uint32_t i = 0; i < 4500; i++) {
 		struct meta_run run;
 
 		switch (meta_scrub_next(scrub, &run)) {
