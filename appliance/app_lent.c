@@ -27,7 +27,7 @@
  *      one by one: by a piece or a part of the session that comes back; when free space was what
  *      lacked (the session is on core->tight), by any.  Who then cannot go on for its own
  *      session's limits wakes the next of core->tight.
- *  (8) A session beside others takes no slice while the drives have a quarter of io_max_bytes: a
+ *  (8) A session beside others takes no slice while the drives have a sixth of io_max_bytes: a
  *      small read finds a short queue there.
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
  *      and are not to wait for a peer that does not read.
@@ -93,7 +93,7 @@ uint64_t app_lent_room(struct app_core *core, struct app_session *s)
 /* (8) */
 static bool drives_are_full(const struct app_core *core)
 {
-	return core->present > 1 && core->io_bytes >= core->io_max_bytes / 4;
+	return core->present > 1 && core->io_bytes >= core->io_max_bytes / 6;
 }
 
 uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes)
