@@ -134,7 +134,7 @@ Test(app_patience, changes_wait_until_the_log_can_be_written_again)
 {
 	const struct sim_faults faults = { .write_error_ppm = 1000000 };
 	pthread_t thread;
-	char name[8];
+	char name[16];
 	void *err;
 
 	serve(APP_BOOT_FORMAT, 60 * NS_PER_S);
