@@ -5,7 +5,7 @@
  *   fab__lanes_begin()      fab__lanes_enter()        fab__lanes_leave()
  *   FREE ----------> a key, one lane ----> more lanes ------> ... the last one: FREE, key wiped
  *
- *   session id:   | serial, 52 bits | its place in the table, 12 bits |
+ *   session id:   | serial, 51 bits | its place in the table, 13 bits |
  *
  * A lane is a connection like any other: it has a place, credits, pools and a core of its own, and
  * what breaks it breaks nothing else.  What it shares with the others is who they are: id, key,

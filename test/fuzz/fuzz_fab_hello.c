@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-#define SESSION 4096u
+#define SESSION 8192u /* the first serial, in place 0 of 2^13: fab_lanes.c */
 
 static const struct fab_key key = { .id = "fuzz", .secret = { 1 } };
 static const struct fab_limits limits = {
@@ -34,7 +34,7 @@ static const struct fab__keys *the_keys(void)
 	return &keys;
 }
 
-/* One session, 4096: as if somebody had begun it. */
+/* One session, SESSION: as if somebody had begun it. */
 static const struct fab__lanes *the_lanes(void)
 {
 	static struct fab__lanes lanes;
