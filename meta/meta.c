@@ -129,6 +129,7 @@ int meta_create(struct meta **out, const struct meta_conf *conf)
 
 void meta_destroy(struct meta *m)
 {
+	ASSERT(!m->scrub); /* it goes before its store: meta_scrub_create() */
 	for (size_t i = ARRAY_LEN(modules); i-- > 0;)
 		modules[i].destroy(m); /* each knows that it may not have been made */
 	meta__share_destroy(m);

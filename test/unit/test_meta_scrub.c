@@ -38,8 +38,8 @@ TestSuite(meta_scrub, .init = store, .fini = store_end, .timeout = 120);
 /* All that is in memory goes to the drives, and out of memory. */
 static void remount(void)
 {
+	meta_scrub_destroy(scrub); /* the store outlives it */
 	cr_assert_eq(rig_stop(&r), 0);
-	meta_scrub_destroy(scrub);
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 	cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
 }

@@ -31,9 +31,16 @@ static void store(void)
 	cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
 }
 
-static void store_end(void)
+/* The store outlives it. */
+static void scrub_end(void)
 {
 	meta_scrub_destroy(scrub);
+	scrub = NULL;
+}
+
+static void store_end(void)
+{
+	scrub_end();
 	rig_end(&r);
 }
 
@@ -152,9 +159,8 @@ Test(meta_scrub_heads, store_that_lost_them_while_it_served_mounts_after_a_cut)
 	for (uint32_t zone = 0; zone < r.m->zones->geo.nzones; zone++)
 		wipe(zone, 3);
 	round_of_it();
+	scrub_end();
 	rig_power_cut(&r);
-	meta_scrub_destroy(scrub);
-	scrub = NULL;
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 	cr_assert_str_eq(meta_error(r.m), "");
 	for (uint32_t i = 0; i < 40; i++) {
@@ -208,9 +214,8 @@ Test(meta_scrub_heads, zones_that_come_and_go_meanwhile_keep_what_they_are)
 		is_whole(zone);
 	cr_assert_eq(rig_check(&r, &found), 0);
 	cr_assert_eq(found.problems, 0, "%s", found.first[0]);
+	scrub_end();
 	cr_assert_eq(rig_stop(&r), 0);
-	meta_scrub_destroy(scrub);
-	scrub = NULL;
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 	cr_assert_str_eq(meta_error(r.m), "");
 }
@@ -227,8 +232,7 @@ Test(meta_scrub_heads, cut_while_it_is_written_leaves_a_store)
 	}
 	r.cut_garbles = true;
 	for (uint64_t n = 1; cut; n++) {
-		meta_scrub_destroy(scrub);
-		scrub = NULL;
+		scrub_end();
 		rig_power_cut(&r);
 		for (uint32_t d = 0; d < DRIVES; d++) {
 			memcpy(r.image[d], was[d], DRIVE_BYTES);
@@ -242,6 +246,7 @@ Test(meta_scrub_heads, cut_while_it_is_written_leaves_a_store)
 		r.cut_at = r.writes + n;
 		round_of_it();
 		cut = r.cut;
+		scrub_end();
 		rig_power_cut(&r);
 		cr_assert_eq(rig_mount(&r), 0, "%llu: %s", (unsigned long long)n, meta_error(r.m));
 	}
