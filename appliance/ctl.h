@@ -50,6 +50,9 @@ struct ctl {
 /* One line on stderr, "wekactl: ..."; returns 1, the exit status of what failed. */
 __attribute__((format(printf, 1, 2))) int ctl_fail(const char *fmt, ...);
 
+/* Returns `memory`, just allocated; if that is NULL, ends wekactl with a line on stderr. */
+void *ctl_need(void *memory);
+
 /* Connect if we are not yet; 0, or 1 after a line on stderr. */
 must_check int ctl_connect(struct ctl *c);
 

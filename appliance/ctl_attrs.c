@@ -19,16 +19,15 @@ static void leave(struct ctl_attrs *a, const char *name, int why)
 	a->partial |= why != ENOTSUP;
 	if (first || worse) { /* what went wrong is said before what cannot be */
 		free(a->refused);
-		a->refused = strdup(name);
+		a->refused = ctl_need(strdup(name));
 		a->why = why;
 	}
 }
 
 static void *copy_of(const void *bytes, size_t size_bytes)
 {
-	void *copy = malloc(size_bytes + 1);
+	void *copy = ctl_need(malloc(size_bytes + 1));
 
-	ASSERT(copy);
 	memcpy(copy, bytes, size_bytes);
 	return copy;
 }
@@ -37,8 +36,7 @@ static void add(struct ctl_attrs *a, const char *name, const void *value, size_t
 {
 	if (a->count == a->room) {
 		a->room = a->room ? 2 * a->room : 4;
-		a->attr = realloc(a->attr, a->room * sizeof(*a->attr));
-		ASSERT(a->attr);
+		a->attr = ctl_need(realloc(a->attr, a->room * sizeof(*a->attr)));
 	}
 	a->attr[a->count++] = (struct ctl_attr){
 		.name = copy_of(name, strlen(name) + 1),
@@ -97,9 +95,8 @@ static void load(struct ctl_attrs *a, const struct here *h)
 	*a = (struct ctl_attrs){ 0 };
 	if (bytes == 0 || (bytes < 0 && errno == ENOTSUP))
 		return;
-	names = malloc(LIST_MAX);
-	room = malloc(WEKA_XATTR_MAX);
-	ASSERT(names && room);
+	names = ctl_need(malloc(LIST_MAX));
+	room = ctl_need(malloc(WEKA_XATTR_MAX));
 	bytes = list_here(h, names, LIST_MAX);
 	if (bytes < 0)
 		leave(a, "its attributes", errno);

@@ -12,9 +12,8 @@
 static char *path_of(const json_t *entry)
 {
 	const char *s = json_string_value(json_object_get(entry, "path"));
-	char *bytes = malloc((s ? strlen(s) : 0) + 1), *to = bytes;
+	char *bytes = ctl_need(malloc((s ? strlen(s) : 0) + 1)), *to = bytes;
 
-	ASSERT(bytes);
 	for (; s && *s; s++) {
 		const unsigned char c = (unsigned char)*s;
 

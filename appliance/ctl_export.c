@@ -217,8 +217,7 @@ static void text_came(void *arg, uint32_t i, const struct weka_req *req, int sta
 	struct ctl_file *f = &r->w->file[i];
 
 	if (!status) {
-		f->text = strndup(req->data, req->length_bytes);
-		ASSERT(f->text);
+		f->text = ctl_need(strndup(req->data, req->length_bytes));
 	} else {
 		error_there(r->ex, f->dir, f->name, status);
 	}

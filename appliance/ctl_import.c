@@ -59,21 +59,37 @@ void import_error_there(struct import *im, const struct ctl_dir *d, const char *
 	free(path);
 }
 
-void import_todo(struct import *im, struct ctl_dir *d)
+/* Makes room for one more directory in `unread`.  Returns false if there is no memory. */
+static bool unread_grow(struct import *im)
 {
-	if (im->ntodo == im->todo_room) {
-		im->todo_room = im->todo_room ? 2 * im->todo_room : 64;
-		im->todo = realloc(im->todo, im->todo_room * sizeof(struct ctl_dir *));
-		ASSERT(im->todo);
-	}
-	im->todo[im->ntodo++] = d;
+	const size_t room = im->unread_room ? 2 * im->unread_room : 64;
+	struct ctl_dir **grown;
+
+	if (im->unread_count < im->unread_room)
+		return true;
+	grown = realloc(im->unread, room * sizeof(struct ctl_dir *));
+	if (!grown)
+		return false;
+	im->unread = grown;
+	im->unread_room = room;
+	return true;
+}
+
+void import_unread(struct import *im, struct ctl_dir *d)
+{
+	if (unread_grow(im))
+		im->unread[im->unread_count++] = d;
+	else
+		import_error_here(im, d, "",
+				  "not read, since there is no memory: run the import again, and "
+				  "it goes on");
 }
 
 void import_not_tried(struct import *im, struct ctl_dir *parent, const char *name, bool is_dir)
 {
 	im->tally.not_tried++;
 	if (is_dir)
-		import_todo(im, ctl_dir_add(&im->dirs, parent, name));
+		import_unread(im, ctl_dir_add(&im->dirs, parent, name));
 }
 
 /* ---- one entry of the walk ------------------------------------------------------------ */
@@ -245,15 +261,15 @@ static int begin_top(struct import *im)
 	top->mtime_ns = ctl_mtime_ns(&st);
 	check_time(im, top, "", &st);
 	im->tally.dirs++;
-	import_todo(im, top);
+	import_unread(im, top);
 	return 0;
 }
 
 static void walk(struct import *im)
 {
-	while (im->ntodo > 0) {
-		read_dir(im, im->todo[--im->ntodo]);
-		if (im->ntodo == 0) /* there may be some in it */
+	while (im->unread_count > 0) {
+		read_dir(im, im->unread[--im->unread_count]);
+		if (im->unread_count == 0) /* the wave may hold directories that are not made yet */
 			import_send_wave(im);
 	}
 	import_finish_waves(im);
@@ -319,7 +335,7 @@ int ctl_cmd_import(struct ctl *c)
 	ctl_links_destroy(&im.links);
 	ctl_dirs_end(&im.dirs);
 	free(im.seen_item);
-	free(im.todo);
+	free(im.unread);
 	free(im.stop_what);
 	free(im.stop_why);
 	return status;

@@ -9,8 +9,8 @@ struct import {
 	struct ctl *c;
 	const char *target; /* in the appliance */
 	struct ctl_dirs dirs;
-	struct ctl_dir **todo; /* directories that are there, and are to be read */
-	size_t ntodo, todo_room;
+	struct ctl_dir **unread; /* directories that are made, and not yet read */
+	size_t unread_count, unread_room;
 	struct ctl_crew *crew;
 	struct ctl_wave *waves;
 	uint32_t wave;           /* being filled */
@@ -31,8 +31,8 @@ struct import {
 void import_error_here(struct import *im, const struct ctl_dir *d, const char *name,
 		       const char *why);
 void import_error_there(struct import *im, const struct ctl_dir *d, const char *name, int err);
-/* The directory is to be read. */
-void import_todo(struct import *im, struct ctl_dir *d);
+/* Adds a directory that must be read. */
+void import_unread(struct import *im, struct ctl_dir *d);
 /* Counts an entry that did not get its turn, and looks into it if it is a directory. */
 void import_not_tried(struct import *im, struct ctl_dir *parent, const char *name, bool is_dir);
 

@@ -35,9 +35,8 @@ static int stat_batch(struct batch *b, uint32_t count)
 
 static struct batch *batch_begin(struct import *im)
 {
-	struct batch *b = calloc(1, sizeof(*b));
+	struct batch *b = ctl_need(calloc(1, sizeof(*b)));
 
-	ASSERT(b);
 	b->im = im;
 	if (weka_lease(im->c->client, align_up(sizeof(b->item), WEKA_BLOCK), &b->lease)) {
 		ctl_tally_error(&im->tally, &im->progress,

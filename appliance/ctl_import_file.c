@@ -285,11 +285,9 @@ static int differs(struct import *im, const struct ctl_file *f, int fd, uint8_t 
 /* Returns true if the file is to be put again.  An error is told; then it is neither. */
 static bool verify_large(struct import *im, struct ctl_file *f, int fd)
 {
-	uint8_t *room = malloc(2 * PIECE_BYTES);
-	int got;
+	uint8_t *room = ctl_need(malloc(2 * PIECE_BYTES));
+	int got = differs(im, f, fd, room);
 
-	ASSERT(room);
-	got = differs(im, f, fd, room);
 	free(room);
 	f->repair = got == 1;
 	if (got < 0)

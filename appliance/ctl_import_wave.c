@@ -227,7 +227,7 @@ static int dir_ask(const struct import *im, struct ctl_file *f, struct weka_req 
 	return weka_submit_mkdir(im->c->client, req, &ref, &create, &f->attr);
 }
 
-/* It is there, made now or before: it is to be read. */
+/* The appliance has the directory, made now or before: it must be read. */
 static void dir_next(struct import *im, const struct ctl_file *f)
 {
 	struct ctl_dir *d = ctl_dir_add(&im->dirs, f->dir, f->name);
@@ -240,7 +240,7 @@ static void dir_next(struct import *im, const struct ctl_file *f)
 	d->gid = f->st.st_gid;
 	d->mtime_ns = ctl_mtime_ns(&f->st);
 	im->tally.dirs++;
-	import_todo(im, d);
+	import_unread(im, d);
 }
 
 /* A symlink that replaces something is made under a name of its own, and then renamed. */

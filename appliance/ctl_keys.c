@@ -261,8 +261,9 @@ static int add(struct keys *k, const char *id, const char *file)
 	if (g.rights.has_uid && g.rights.uid == 0)
 		note = ": modes and owners do not count";
 	memcpy(g.key.id, id, strlen(id));
-	ASSERT(getrandom(g.key.secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
-	ASSERT(getrandom(g.handle_secret, FAB_KEY_BYTES, 0) == FAB_KEY_BYTES);
+	if (getrandom(g.key.secret, FAB_KEY_BYTES, 0) != FAB_KEY_BYTES ||
+	    getrandom(g.handle_secret, FAB_KEY_BYTES, 0) != FAB_KEY_BYTES)
+		return ctl_fail("no key was made: the kernel gave no random bytes");
 	status = files_make(k, &g, file);
 	secret_wipe(&g, sizeof(g));
 	if (!status && !c->quiet)

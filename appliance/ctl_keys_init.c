@@ -72,13 +72,14 @@ int ctl_keys_dir_sync(const char *path)
 	return err;
 }
 
-/* "ID:DIGITS" and a newline.  Returns its bytes. */
+/* Writes "ID:DIGITS" and a newline.  Returns its bytes; 0 if the kernel has no random bytes. */
 static size_t key_text(const char *id, char *out, size_t size)
 {
 	uint8_t secret[FAB_KEY_BYTES];
 	size_t at = (size_t)snprintf(out, size, "%s:", id);
 
-	ASSERT(getrandom(secret, sizeof(secret), 0) == sizeof(secret));
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+		return 0;
 	for (size_t i = 0; i < sizeof(secret); i++)
 		at += (size_t)snprintf(out + at, size - at, "%02x", secret[i]);
 	secret_wipe(secret, sizeof(secret));
@@ -144,6 +145,8 @@ static int init(struct ctl *c, struct app_conf *conf)
 	if (ctl_keys_owner(c->user, &owner))
 		return 1;
 	bytes = key_text(id, text, sizeof(text));
+	if (!bytes)
+		return ctl_fail("no key was made: the kernel gave no random bytes");
 	err = ctl_key_file_make(path, text, bytes, owner.uid, owner.gid);
 	secret_wipe(text, sizeof(text));
 	slash = strrchr(path, '/');
@@ -162,10 +165,9 @@ static int init(struct ctl *c, struct app_conf *conf)
 
 int ctl_keys_init(struct ctl *c)
 {
-	struct app_conf *conf = malloc(sizeof(*conf));
+	struct app_conf *conf = ctl_need(malloc(sizeof(*conf)));
 	int status;
 
-	ASSERT(conf);
 	app_conf_defaults(conf);
 	status = init(c, conf);
 	free(conf);

@@ -9,6 +9,7 @@
  *  (1) Less than half of the places are taken, so that a search ends soon.
  */
 #include "appliance/ctl_links.h"
+#include "appliance/ctl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,7 @@ static void grow(struct ctl_links *l)
 	if (2 * (l->count + 1) < room) /* (1) */
 		return;
 	l->room = room ? 2 * room : 64;
-	l->seen = calloc(l->room, sizeof(*l->seen));
-	ASSERT(l->seen);
+	l->seen = ctl_need(calloc(l->room, sizeof(*l->seen)));
 	for (size_t i = 0; i < room; i++)
 		if (old[i].first)
 			*place_of(l, old[i].key) = old[i];
@@ -44,9 +44,8 @@ static void grow(struct ctl_links *l)
 static struct ctl_first *first_of(struct ctl_dir *dir, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
-	struct ctl_first *first = calloc(1, sizeof(*first) + bytes);
+	struct ctl_first *first = ctl_need(calloc(1, sizeof(*first) + bytes));
 
-	ASSERT(first);
 	first->dir = dir;
 	memcpy(first->name, name, bytes);
 	return first;
@@ -66,12 +65,9 @@ struct ctl_first *ctl_links_add(struct ctl_links *l, const uint64_t key[2], stru
 	}
 	if (l->nlinks == l->links_room) {
 		l->links_room = l->links_room ? 2 * l->links_room : 64;
-		l->link = realloc(l->link, l->links_room * sizeof(*l->link));
-		ASSERT(l->link);
+		l->link = ctl_need(realloc(l->link, l->links_room * sizeof(*l->link)));
 	}
-	l->link[l->nlinks] = (struct ctl_link){ s->first, dir, strdup(name) };
-	ASSERT(l->link[l->nlinks].name);
-	l->nlinks++;
+	l->link[l->nlinks++] = (struct ctl_link){ s->first, dir, ctl_need(strdup(name)) };
 	return NULL;
 }
 

@@ -8,9 +8,12 @@
  *                                                         or name by name, openat()
  *
  *  (1) Every name that is opened is one component below a descriptor, and no symlink.
+ *  (2) The directory that the next step begins at is not closed to make room, so each step comes
+ *      nearer to the directory that is wanted, or fails.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl_local.h"
+#include "appliance/ctl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,9 +55,8 @@ uint32_t ctl_dirs_a_wave(const struct ctl_dirs *t)
 struct ctl_dir *ctl_dir_add(struct ctl_dirs *t, struct ctl_dir *parent, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
-	struct ctl_dir *d = calloc(1, sizeof(*d) + bytes);
+	struct ctl_dir *d = ctl_need(calloc(1, sizeof(*d) + bytes));
 
-	ASSERT(d);
 	ASSERT(parent || t->count == 0);
 	d->parent = parent;
 	d->fd = -1;
@@ -62,8 +64,7 @@ struct ctl_dir *ctl_dir_add(struct ctl_dirs *t, struct ctl_dir *parent, const ch
 	memcpy(d->name, name, bytes);
 	if (t->count == t->room) {
 		t->room = t->room ? 2 * t->room : 64;
-		t->dir = realloc(t->dir, t->room * sizeof(struct ctl_dir *));
-		ASSERT(t->dir);
+		t->dir = ctl_need(realloc(t->dir, t->room * sizeof(struct ctl_dir *)));
 	}
 	t->dir[t->count++] = d;
 	return d;
@@ -91,15 +92,16 @@ void ctl_dirs_end(struct ctl_dirs *t)
 	*t = (struct ctl_dirs){ 0 };
 }
 
-/* Closes the directory that was not used for longest.  Returns false when none can be closed. */
-static bool close_one(struct ctl_dirs *t)
+/* Closes the directory that was not used for longest, but not `keep`.  Returns false when none can
+ * be closed. */
+static bool close_one(struct ctl_dirs *t, const struct ctl_dir *keep)
 {
 	struct list *node;
 
 	list_for_each (node, &t->open) {
 		struct ctl_dir *d = list_entry(node, struct ctl_dir, lru);
 
-		if (d->pins > 0)
+		if (d->pins > 0 || d == keep)
 			continue;
 		close(d->fd);
 		d->fd = -1;
@@ -149,7 +151,7 @@ static int opened(struct ctl_dirs *t, struct ctl_dir *d, int fd)
 {
 	if (fd < 0)
 		return fd;
-	while (t->open_count >= t->open_max && close_one(t)) {
+	while (t->open_count >= t->open_max && close_one(t, NULL)) {
 	}
 	d->fd = fd;
 	list_push_back(&t->open, &d->lru);
@@ -157,17 +159,24 @@ static int opened(struct ctl_dirs *t, struct ctl_dir *d, int fd)
 	return fd;
 }
 
+static struct ctl_dir *nearest_open(const struct ctl_dir *d)
+{
+	struct ctl_dir *above = d->parent;
+
+	while (above->fd < 0)
+		above = above->parent;
+	return above;
+}
+
 /* Opens `d` from the nearest directory above it that is open, or else one between the two. */
 static int open_step(struct ctl_dirs *t, struct ctl_dir *d)
 {
-	struct ctl_dir *above = d->parent, *child = d;
+	struct ctl_dir *above = nearest_open(d), *child = d;
 	char path[PATH_MAX];
 	int fd = -ENOSYS;
 
-	while (above->fd < 0) {
-		child = above;
-		above = above->parent;
-	}
+	while (child->parent != above)
+		child = child->parent;
 	if (child != d && path_below(above, d, path))
 		fd = open_beneath(above->fd, path);
 	if (fd >= 0 || (fd != -ENOSYS && fd != -EPERM && fd != -E2BIG))
@@ -181,7 +190,7 @@ int ctl_dir_open(struct ctl_dirs *t, struct ctl_dir *d)
 	while (d->fd < 0) {
 		int err = open_step(t, d);
 
-		if (err == -EMFILE && close_one(t))
+		if (err == -EMFILE && close_one(t, nearest_open(d))) /* (2) */
 			continue;
 		if (err < 0)
 			return err;
@@ -216,8 +225,7 @@ char *ctl_dir_path(const char *top, const struct ctl_dir *d, const char *name)
 	bytes = top_bytes + 1 + name_bytes + 1;
 	for (p = d; p->parent; p = p->parent)
 		bytes += strlen(p->name) + 1;
-	path = malloc(bytes);
-	ASSERT(path);
+	path = ctl_need(malloc(bytes));
 	at = bytes - 1 - name_bytes;
 	memcpy(path + at, name, name_bytes + 1);
 	for (p = d; p->parent; p = p->parent) {

@@ -62,12 +62,11 @@ static int judge(const struct member *m, const char *name)
 
 int ctl_drives_member(const struct ctl *c, const char *const *name, uint32_t count)
 {
-	struct member *m = calloc(1, sizeof(*m));
+	struct member *m = ctl_need(calloc(1, sizeof(*m)));
 	struct nvme_dma *dma = NULL;
 	char why[APP_CONF_WHY];
 	int status = 0;
 
-	ASSERT(m);
 	if (app_conf_load(&m->conf, c->config ? c->config : "/etc/weka-appliance.conf", why) ||
 	    nvme_dma_create(&dma)) {
 		free(m);

@@ -29,12 +29,11 @@ struct ctl_file *ctl_wave_add(struct ctl_wave *w, struct ctl_dir *dir, const cha
 	ctl_dir_pin(dir);
 	*f = (struct ctl_file){
 		.dir = dir,
-		.name = strdup(name),
+		.name = ctl_need(strdup(name)),
 		.size_bytes = size_bytes,
 		.window_at = (uint32_t)w->payload_bytes,
 		.wanted = true,
 	};
-	ASSERT(f->name);
 	w->payload_bytes += align_up(size_bytes, WEKA_BLOCK);
 	return f;
 }
@@ -103,8 +102,7 @@ char *ctl_join(const char *dir, const char *name)
 		length--;
 	if (asprintf(&out, "%.*s%s%s", (int)length, dir, *dir && *name ? "/" : "", name) < 0)
 		out = NULL;
-	ASSERT(out);
-	return out;
+	return ctl_need(out);
 }
 
 __attribute__((format(printf, 2, 0))) static void line(struct ctl_progress *p, const char *fmt,
@@ -114,8 +112,7 @@ __attribute__((format(printf, 2, 0))) static void line(struct ctl_progress *p, c
 
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
-	ASSERT(text);
-	for (char *c = text; *c; c++) /* a name may hold anything but a slash */
+	for (char *c = ctl_need(text); *c; c++) /* a name may hold anything but a slash */
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
 	fprintf(stderr, "%swekactl: %s\n", p && p->on ? "\r\033[K" : "", text);

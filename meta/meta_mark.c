@@ -50,7 +50,7 @@ void meta__marks_begin(struct meta *m, uint64_t mark)
 	k->next = mark;
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		if (has_mark(m, d) && k->of[d] < mark)
-			k->todo |= 1ull << d;
+			k->due |= 1ull << d;
 }
 
 /* (5) */
@@ -83,16 +83,16 @@ bool meta__marks_turn(struct meta *m)
 {
 	struct meta__marks *k = &m->zones->marks;
 
-	for (uint64_t left = k->todo; left; left &= left - 1) {
+	for (uint64_t left = k->due; left; left &= left - 1) {
 		const uint32_t d = (uint32_t)__builtin_ctzll(left);
 		const struct meta__zone *at = meta__zone_at(m, first_zone(m->zones, d));
 
 		if (!has_mark(m, d) || at->head_lost) /* (4) */
-			k->todo &= ~(1ull << d);
+			k->due &= ~(1ull << d);
 		else if (!(k->busy >> d & 1) && begin(m, d))
-			k->todo &= ~(1ull << d);
+			k->due &= ~(1ull << d);
 	}
-	return !k->todo && !k->busy;
+	return !k->due && !k->busy;
 }
 
 /* The header of this zone was written, or could not be. */

@@ -233,7 +233,7 @@ struct meta__marks {                  /* of drives (meta_mark.c) */
 	uint64_t of[META_DRIVES_MAX]; /* durable */
 	uint64_t busy_mark[META_DRIVES_MAX];
 	uint64_t next;
-	uint64_t todo, busy; /* drives, by their bits: to be written, being written */
+	uint64_t due, busy; /* drives, as bits: their mark must be written, is being written */
 };
 
 struct meta__zones {

@@ -3,6 +3,7 @@
  * is followed. */
 #define _GNU_SOURCE
 #include "appliance/ctl_local.h"
+#include "appliance/ctl.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,6 +90,82 @@ Test(ctl_local, a_pinned_directory_stays_open)
 	}
 	cr_assert_eq(first->fd, fd);
 	ctl_dir_unpin(first);
+}
+
+/* Makes DEPTH directories, each in the one before, of which none is open.  Returns the last one. */
+static struct ctl_dir *make_closed(const char *name)
+{
+	struct ctl_dir *d = dirs.dir[0];
+	int fd = dup(d->fd);
+
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		int above = fd;
+
+		cr_assert_eq(mkdirat(above, name, 0700), 0, "%s", strerror(errno));
+		fd = openat(above, name, O_RDONLY | O_DIRECTORY);
+		cr_assert_geq(fd, 0, "%s", strerror(errno));
+		close(above);
+		d = ctl_dir_add(&dirs, d, name);
+	}
+	close(fd);
+	return d;
+}
+
+/* Lets the process open `count` descriptors more.  Returns the limit before. */
+static struct rlimit spare_files(uint32_t count)
+{
+	int taken[64], lowest = dup(0);
+	struct rlimit was, now;
+	uint32_t n = 0;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	now = was;
+	now.rlim_cur = (rlim_t)lowest + 64;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
+	close(lowest);
+	while (n < ARRAY_LEN(taken) && (taken[n] = dup(0)) >= 0)
+		n++;
+	cr_assert_geq(n, count);
+	now.rlim_cur = (rlim_t)taken[count - 1] + 1;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
+	while (n > 0)
+		close(taken[--n]);
+	return was;
+}
+
+/* A path that is too long for the kernel is opened name by name, which takes two descriptors. */
+Test(ctl_local, a_deep_directory_takes_two_descriptors_and_fails_with_one, .timeout = 30)
+{
+	struct ctl_dir *deep;
+	struct rlimit was;
+	char name[256];
+	int one, two;
+
+	memset(name, 'n', 255);
+	name[255] = 0;
+	deep = make_closed(name);
+	was = spare_files(1);
+	one = ctl_dir_open(&dirs, deep);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	cr_assert_eq(one, -EMFILE);
+
+	while (dirs.open_count > 0) {
+		struct ctl_dir *d = list_entry(dirs.open.next, struct ctl_dir, lru);
+
+		close(d->fd);
+		d->fd = -1;
+		list_del(&d->lru);
+		dirs.open_count--;
+	}
+	was = spare_files(2);
+	two = ctl_dir_open(&dirs, deep);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	cr_assert_geq(two, 0, "%s", strerror(-two));
+}
+
+Test(ctl_need, without_memory_ends_the_program_with_status_1, .exit_code = 1)
+{
+	(void)ctl_need(NULL);
 }
 
 /* Also where it took the place of a directory that was open before. */
