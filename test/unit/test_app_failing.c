@@ -126,7 +126,7 @@ static bool line(void)
 	return app_fault_log_line(&fault_log, faults, 2, name, now_ns, text);
 }
 
-static void says(const char *what)
+static void expect_says(const char *what)
 {
 	cr_assert_not_null(strstr(text, what), "'%s' not in: %s", what, text);
 }
@@ -163,14 +163,14 @@ Test(app_failing, log_has_few_lines_of_many_errors_and_counts_them_all)
 	}
 	fault(0, 1, APP_FAULT_READ, 7); /* of another drive: not hidden behind them */
 	cr_assert(line());
-	says("drive 1 (file:/b): read of block 7 to 14");
+	expect_says("drive 1 (file:/b): read of block 7 to 14");
 	cr_assert_eq(lines, APP_FAULT_FULL);
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), now_ns + 60 * NS_PER_S);
 	now_ns += 60 * NS_PER_S;
 	cr_assert(line());
-	says("drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the last one: read of "
-	     "block 59999 to 60006, NVMe status type 2h");
+	expect_says("drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the last one: "
+		    "read of block 59999 to 60006, NVMe status type 2h");
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), UINT64_MAX);
 }
@@ -193,11 +193,11 @@ Test(app_failing, log_counts_what_found_no_place_in_the_ring)
 		fault(0, 0, APP_FAULT_READ, i);
 	for (uint32_t i = 0; i < APP_FAULT_FULL; i++)
 		cr_assert(line());
-	says("(more errors of this drive are counted");
+	expect_says("(more errors of this drive are counted");
 	cr_assert_not(line());
 	now_ns += 60 * NS_PER_S;
 	cr_assert(line());
-	says("1270 more reads failed");
+	expect_says("1270 more reads failed");
 }
 
 Test(app_failing, log_says_when_a_drive_fails_and_when_it_answers)
@@ -206,11 +206,11 @@ Test(app_failing, log_says_when_a_drive_fails_and_when_it_answers)
 
 	(void)app_faults_push(&faults[0], &f);
 	cr_assert(line());
-	says("drive 1 (file:/b): has failed: nothing can be read from it");
+	expect_says("drive 1 (file:/b): has failed: nothing can be read from it");
 	f.what = APP_FAULT_ANSWERS;
 	(void)app_faults_push(&faults[0], &f);
 	cr_assert(line());
-	says("drive 1 (file:/b): answers again");
+	expect_says("drive 1 (file:/b): answers again");
 }
 
 Test(app_failing, control_thread_is_woken_once_for_what_it_has_not_taken)

@@ -40,7 +40,7 @@ static void page(const char *json, const char *json_before, double seconds)
 	json_decref(before);
 }
 
-static void has(const char *line)
+static void expect_shown(const char *line)
 {
 	cr_assert(strstr(text, line), "%s is not in\n%s", line, text);
 }
@@ -98,16 +98,16 @@ Test(ctl_status, what_wants_attention_comes_first)
 	     "\"spare_least_percent\":10}]}",
 	     NULL, 0);
 	cr_assert_eq(strncmp(text, "! it takes no more changes", 26), 0, "%s", text);
-	has("! only 49.0 kB are free\n");
-	has("! the scrub found 3 damaged pages and blocks");
-	has("! 4 damaged blocks keep their zones");
-	has("! 7 writes came with a wrong checksum");
-	has("! drive 3 is read_only\n! drive 3: it is slow\n! drive 3 warns of itself");
-	has("! drive 3 may still write to 4.1 kB of memory");
-	has("! drive 3: errors 1, resets 2\n");
-	has("! drive 4 warns of itself");
-	has("scrub     off\n");
-	has("3     draining      0 B    0%      0 B     -    -  -\n");
+	expect_shown("! only 49.0 kB are free\n");
+	expect_shown("! the scrub found 3 damaged pages and blocks");
+	expect_shown("! 4 damaged blocks keep their zones");
+	expect_shown("! 7 writes came with a wrong checksum");
+	expect_shown("! drive 3 is read_only\n! drive 3: it is slow\n! drive 3 warns of itself");
+	expect_shown("! drive 3 may still write to 4.1 kB of memory");
+	expect_shown("! drive 3: errors 1, resets 2\n");
+	expect_shown("! drive 4 warns of itself");
+	expect_shown("scrub     off\n");
+	expect_shown("3     draining      0 B    0%      0 B     -    -  -\n");
 }
 
 Test(ctl_status, log_on_one_drive_of_two_wants_attention)
@@ -144,13 +144,13 @@ Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
 			     "failed\n",
 			     75),
 		     0, "%s", text);
-	has("! drive 1 has failed, nothing can be read: check power");
-	has("! drive 2 is dead\n");
-	has("! drive 3 has failed, it refuses all writes");
-	has("\n0     serving ");
-	has("\n1     failed ");
-	has("\n2     dead ");
-	has("\n4     serving ");
+	expect_shown("! drive 1 has failed, nothing can be read: check power");
+	expect_shown("! drive 2 is dead\n");
+	expect_shown("! drive 3 has failed, it refuses all writes");
+	expect_shown("\n0     serving ");
+	expect_shown("\n1     failed ");
+	expect_shown("\n2     dead ");
+	expect_shown("\n4     serving ");
 }
 
 /* Of an older or a newer appliance, or one that lies: a page all the same. */
@@ -162,10 +162,10 @@ Test(ctl_status, what_is_missing_or_strange_is_nothing)
 	page("{\"store\":[],\"drives\":{\"a\":1},\"cores\":\"x\",\"fabric\":{\"requests\":-1},"
 	     "\"errors\":\"y\"}",
 	     "[]", 1);
-	has("served    0 requests in 0 sessions");
+	expect_shown("served    0 requests in 0 sessions");
 	free(text);
 	page("{\"drives\":[7,{\"model\":\"a\\u001b[31mb\",\"state\":5}]}", NULL, 0);
-	has("a?[31mb");
+	expect_shown("a?[31mb");
 }
 
 /* As a terminal shows it: 80 columns, 24 rows. */
@@ -210,8 +210,8 @@ Test(ctl_status, twelve_drives_fit_into_eighty_columns)
 		rows_seen++;
 	}
 	cr_expect_gt(rows_seen, 24);
-	has("101 C");
-	has("  ...ocket/of/a/server-11/cntrl\n");
+	expect_shown("101 C");
+	expect_shown("  ...ocket/of/a/server-11/cntrl\n");
 	json_decref(o);
 }
 
@@ -225,7 +225,7 @@ Test(ctl_status, what_wants_attention_stays_on_a_screen_that_is_too_small)
 		rows_seen += *c == '\n';
 	cr_expect_eq(rows_seen, 23, "%s", text);
 	cr_expect_eq(strncmp(text, "! 1 writes came with a wrong", 28), 0, "%s", text);
-	has(" more lines: a taller window shows them)\n");
+	expect_shown(" more lines: a taller window shows them)\n");
 	free(text);
 	text = NULL;
 	json_object_set_new(o, "drives", json_array());

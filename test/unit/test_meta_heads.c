@@ -109,7 +109,7 @@ must_check static bool all_there(void)
 }
 
 /* It mounts, says so, and has everything; the next mount finds a header that is whole. */
-static void is_mended(uint32_t zone)
+static void expect_mended(uint32_t zone)
 {
 	struct meta_check found;
 	char says[64];
@@ -129,25 +129,25 @@ static void is_mended(uint32_t zone)
 	cr_assert_eq(rig_stop(&r), 0);
 }
 
-static void each_zone(uint32_t drives, bool logged)
+static void expect_each_zone_mends(uint32_t drives, bool logged)
 {
 	store(drives, logged);
 	for (uint32_t zone = 0; zone < geo.nzones; zone += zone < 12 ? 1 : 3) {
 		images_back();
 		wipe_heads(zone);
-		is_mended(zone);
+		expect_mended(zone);
 	}
 	store_end();
 }
 
 Test(meta_heads, any_zone_may_lose_both_after_a_clean_stop)
 {
-	each_zone(2, false);
+	expect_each_zone_mends(2, false);
 }
 
 Test(meta_heads, any_zone_may_lose_both_while_the_log_counts)
 {
-	each_zone(2, true);
+	expect_each_zone_mends(2, true);
 }
 
 /* All zones of a drive at once, data, pages and log. */
@@ -157,7 +157,7 @@ Test(meta_heads, all_of_a_drive_may_lose_theirs)
 		store(2, logged);
 		for (uint32_t zone = 0; zone < geo.zone_count[0]; zone++)
 			wipe_heads(zone);
-		is_mended(0);
+		expect_mended(0);
 		store_end();
 	}
 }

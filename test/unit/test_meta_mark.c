@@ -54,7 +54,7 @@ static void give_back(uint32_t drive)
 	memcpy(r.image[drive], kept, DRIVE_BYTES);
 }
 
-static void is_named(uint32_t drive)
+static void expect_named(uint32_t drive)
 {
 	char text[48];
 
@@ -75,7 +75,7 @@ Test(meta_mark, copy_from_before_the_last_mount_is_named)
 		put_some(9);
 		cr_assert_eq(rig_stop(&r), 0);
 		give_back(drive);
-		is_named(drive);
+		expect_named(drive);
 		store_end();
 	}
 }
@@ -91,7 +91,7 @@ Test(meta_mark, copy_of_a_drive_that_served_is_named)
 		put_some(6);
 		cr_assert_eq(rig_stop(&r), 0);
 		give_back(drive);
-		is_named(drive);
+		expect_named(drive);
 		store_end();
 	}
 }
@@ -105,7 +105,7 @@ Test(meta_mark, copy_is_named_though_nothing_was_put_since)
 	cr_assert_eq(rig_mount(&r), 0);
 	rig_power_cut(&r);
 	give_back(1);
-	is_named(1);
+	expect_named(1);
 	store_end();
 }
 
@@ -120,7 +120,7 @@ Test(meta_mark, mount_that_is_refused_for_it_has_written_nothing)
 	cr_assert_eq(rig_stop(&r), 0);
 	give_back(1);
 	writes = r.writes;
-	is_named(1);
+	expect_named(1);
 	cr_assert_eq(r.writes, writes);
 	store_end();
 }
@@ -239,7 +239,7 @@ Test(meta_mark, store_of_a_program_that_knows_no_marks_mounts)
 	cr_assert_eq(rig_mount(&r), 0);
 	cr_assert_eq(rig_stop(&r), 0);
 	forget_marks();
-	is_named(0);
+	expect_named(0);
 	rig_power_cut(&r);
 	forget_in_roots();
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));

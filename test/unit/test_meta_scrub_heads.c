@@ -106,7 +106,7 @@ static void round_of_it(void)
 	meta_scrub_stat(scrub, &stat);
 }
 
-static void is_whole(uint32_t zone)
+static void expect_headers_whole(uint32_t zone)
 {
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		struct meta__zone_seen seen;
@@ -144,7 +144,7 @@ Test(meta_scrub_heads, any_copy_of_any_is_written_again_and_said)
 		cr_assert_eq(stat.heads_mended - mended, zones);
 		cr_assert_eq(stat.bad_pages + stat.bad_blocks, 0, "the tree has lost nothing");
 		for (uint32_t zone = 0; zone < zones; zone++)
-			is_whole(zone);
+			expect_headers_whole(zone);
 		(void)snprintf(text, sizeof(text), "%s of the header of zone %u w",
 			       copies == 3 ? "both copies" : "a copy", zones - 1);
 		cr_assert_not_null(strstr(said, text), "%s: %.200s", text, said);
@@ -211,7 +211,7 @@ Test(meta_scrub_heads, zones_that_come_and_go_meanwhile_keep_what_they_are)
 	round_of_it();
 	round_of_it();
 	for (uint32_t zone = 0; zone < r.m->zones->geo.nzones; zone++)
-		is_whole(zone);
+		expect_headers_whole(zone);
 	cr_assert_eq(rig_check(&r, &found), 0);
 	cr_assert_eq(found.problems, 0, "%s", found.first[0]);
 	scrub_end();

@@ -128,7 +128,7 @@ static void fill(uint8_t *bytes, uint64_t size, uint64_t seed)
 }
 
 /* Every size, written from one half of the buffer, read into the other, which is poisoned. */
-static void write_and_read(void)
+static void expect_written_is_read(void)
 {
 	static const uint32_t sizes[] = { 1, 2, 3, 16, 32, 33, 64, 255, 256, 257, 1000 };
 	uint8_t *to = rig.buf + BUF_BYTES / 2;
@@ -159,7 +159,7 @@ Test(nvme_vfu, a_drive_in_another_process_keeps_what_is_written, .timeout = 60)
 	nvme_drive_info(rig.drive, &info);
 	cr_assert_eq(info.nblocks, 64u << 20 >> NVME_BLOCK_SHIFT);
 	cr_assert_str_eq(info.note, "");
-	write_and_read();
+	expect_written_is_read();
 	rig_down();
 }
 
@@ -171,7 +171,7 @@ Test(nvme_vfu, doorbells_go_as_messages_where_no_page_is_offered, .timeout = 60)
 	drive_up(8);
 	nvme_drive_info(rig.drive, &info);
 	cr_assert(strstr(info.note, "doorbells are messages"));
-	write_and_read();
+	expect_written_is_read();
 	rig_down();
 }
 
@@ -192,7 +192,7 @@ Test(nvme_vfu, the_server_may_read_and_write_our_memory_by_messages, .timeout = 
 {
 	rig_up((struct vfu_server_options){ .ask_memory = true });
 	drive_up(8);
-	write_and_read();
+	expect_written_is_read();
 	rig_down(); /* the server exits with 3 when it could not */
 }
 
@@ -244,7 +244,7 @@ static void sleep_until_done(struct nvme_io *io)
 	cr_assert_eq(io->status, 0);
 }
 
-static void sleep_often(void)
+static void expect_sleeper_is_woken(void)
 {
 	struct nvme_io io = { .op = NVME_READ, .block = 1, .nblocks = 1 };
 	struct pollfd p;
@@ -264,7 +264,7 @@ Test(nvme_vfu, a_sleeper_is_woken_by_the_server, .timeout = 60)
 {
 	rig_up((struct vfu_server_options){ 0 });
 	drive_up(8);
-	sleep_often();
+	expect_sleeper_is_woken();
 	rig_down();
 }
 
@@ -272,7 +272,7 @@ Test(nvme_vfu, a_sleeper_is_woken_also_where_doorbells_are_messages, .timeout = 
 {
 	rig_up((struct vfu_server_options){ .no_mmap = true });
 	drive_up(8);
-	sleep_often();
+	expect_sleeper_is_woken();
 	rig_down();
 }
 
@@ -315,7 +315,7 @@ Test(nvme_vfu, a_doorbell_that_the_device_cannot_have_is_nobodys, .timeout = 60)
 	drive_up(8);
 	for (uint32_t at = 0; at < 33u << 20; at += 2 << 17)
 		*rig.drive->ops->doorbell(rig.drive->ctrl, NVME_REG_DOORBELLS + at + 2) = 1;
-	write_and_read();
+	expect_written_is_read();
 	rig_down();
 }
 
@@ -359,7 +359,7 @@ Test(nvme_vfu, two_drives_of_one_controller_are_refused, .timeout = 60)
 	cr_assert_eq(nvme_open(&other, name, rig.dma, NULL, text, sizeof(text)), -EBUSY, "%s",
 		     text);
 	cr_assert(strstr(text, "already a drive of this process"), "%s", text);
-	write_and_read();
+	expect_written_is_read();
 	rig_down();
 }
 
@@ -372,14 +372,14 @@ Test(nvme_vfu, without_interrupts_nobody_sleeps, .timeout = 60)
 	nvme_drive_info(rig.drive, &info);
 	cr_assert(strstr(info.note, "do not sleep"));
 	cr_assert(!nvme_qpair_arm(rig.qp));
-	write_and_read();
+	expect_written_is_read();
 	rig_down();
 }
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 /* What nvme_open() says of a server with these options: one line that begins with the name. */
-static void refuses(struct vfu_server_options options, int want, const char *text)
+static void expect_refused(struct vfu_server_options options, int want, const char *text)
 {
 	int err;
 
@@ -397,29 +397,33 @@ static void refuses(struct vfu_server_options options, int want, const char *tex
 
 Test(nvme_vfu, what_speaks_something_else_is_refused, .timeout = 60)
 {
-	refuses((struct vfu_server_options){ .nonsense = true }, -EPROTO,
-		"does not speak vfio-user");
+	expect_refused((struct vfu_server_options){ .nonsense = true }, -EPROTO,
+		       "does not speak vfio-user");
 }
 
 Test(nvme_vfu, a_server_that_never_answers_is_given_up, .timeout = 60)
 {
-	refuses((struct vfu_server_options){ .mute_after = 5 }, -ETIMEDOUT, "does not answer");
+	expect_refused((struct vfu_server_options){ .mute_after = 5 }, -ETIMEDOUT,
+		       "does not answer");
 }
 
 Test(nvme_vfu, a_server_that_falls_silent_at_the_first_register_is_a_device_that_is_gone,
      .timeout = 60)
 {
-	refuses((struct vfu_server_options){ .mute_after = 9 }, -ENODEV, "no controller answers");
+	expect_refused((struct vfu_server_options){ .mute_after = 9 }, -ENODEV,
+		       "no controller answers");
 }
 
 Test(nvme_vfu, a_device_that_is_no_nvme_controller_is_refused, .timeout = 60)
 {
-	refuses((struct vfu_server_options){ .not_nvme = true }, -ENODEV, "no NVMe controller");
+	expect_refused((struct vfu_server_options){ .not_nvme = true }, -ENODEV,
+		       "no NVMe controller");
 }
 
 Test(nvme_vfu, a_server_that_takes_too_little_memory_is_refused, .timeout = 60)
 {
-	refuses((struct vfu_server_options){ .dma_maps_max = 3 }, -ENOTSUP, "too few pieces");
+	expect_refused((struct vfu_server_options){ .dma_maps_max = 3 }, -ENOTSUP,
+		       "too few pieces");
 }
 
 Test(nvme_vfu, a_socket_that_is_not_there_or_has_no_server_is_refused)
@@ -457,7 +461,7 @@ Test(nvme_vfu, memory_that_is_no_file_is_refused_in_words, .timeout = 60)
 	drive_up(8);
 	cr_assert(nvme_dma_wants_files(rig.dma));
 	cr_assert_eq(nvme_dma_map(rig.dma, own, 4096, &iova), -EINVAL);
-	write_and_read();
+	expect_written_is_read();
 	munmap(own, 4096);
 	rig_down();
 }
@@ -552,7 +556,7 @@ static void file_up(struct vfu_server_options options)
 }
 
 /* Killed with writes in flight, and started again over the same file, three times. */
-static void lose_and_find(struct vfu_server_options options)
+static void expect_server_lost_and_found(struct vfu_server_options options)
 {
 	struct nvme_io io[6];
 	uint32_t back = 0;
@@ -587,12 +591,13 @@ static void lose_and_find(struct vfu_server_options options)
 
 Test(nvme_vfu, a_killed_server_is_noticed_and_found_again, .timeout = 60)
 {
-	lose_and_find((struct vfu_server_options){ .write_through = true });
+	expect_server_lost_and_found((struct vfu_server_options){ .write_through = true });
 }
 
 Test(nvme_vfu, a_killed_server_without_mapped_doorbells_is_found_again, .timeout = 60)
 {
-	lose_and_find((struct vfu_server_options){ .write_through = true, .no_mmap = true });
+	expect_server_lost_and_found(
+		(struct vfu_server_options){ .write_through = true, .no_mmap = true });
 }
 
 Test(nvme_vfu, a_server_that_is_gone_is_said_once_and_reads_all_ones, .timeout = 60)

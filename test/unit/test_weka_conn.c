@@ -141,7 +141,7 @@ static void door_open(struct door *d)
 	cr_assert_eq(pthread_create(&d->thread, NULL, door_main, d), 0);
 }
 
-static void connects_after(int turned_away, bool says_busy)
+static void expect_connects_after(int turned_away, bool says_busy)
 {
 	static struct door d;
 
@@ -154,12 +154,12 @@ static void connects_after(int turned_away, bool says_busy)
 
 Test(weka_conn, a_connection_that_is_cut_off_in_the_hello_is_tried_again)
 {
-	connects_after(3, false);
+	expect_connects_after(3, false);
 }
 
 Test(weka_conn, an_appliance_that_is_busy_is_asked_again)
 {
-	connects_after(3, true);
+	expect_connects_after(3, true);
 }
 
 Test(weka_conn, who_is_cut_off_all_the_time_is_told_why)
