@@ -2,9 +2,9 @@
 /*
  * Why a whole process: what a store has in memory and not on drives must go, on all cores at once,
  * and with it every plan, pin and lock that was made of it; drives must be opened again that have
- * lost what their caches held; and what a mount then finds is what counts.  That is what a start
- * after a crash does, and what all tests of crashes prove.  Clients of libweka-client connect again
- * and ask again; receipts see to it that no change is made twice.  The kernel takes back memory,
+ * lost what their caches held; and what a mount then finds is what counts.  A start after a crash
+ * does the same, and all tests of crashes prove it.  Clients of libweka-client connect again and
+ * ask again; receipts see to it that no change is made twice.  The kernel takes back memory,
  * sockets and devices as it does from a process that is killed.
  *
  *  (1) Nothing was told to a client about a change that was under way: app_patience.c (7).

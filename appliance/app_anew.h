@@ -23,7 +23,7 @@ struct app_anew {
 	uint64_t again_ns;   /* it is tried again then */
 };
 
-/* What this process was left word of. */
+/* Reads the state that this process left before it executed itself. */
 void app_anew_look(struct app_anew *a, const char *file, char **argv);
 
 void app_anew_serves(struct app_anew *a, uint64_t now_ns);

@@ -354,7 +354,7 @@ static void init_lists(struct app_core *core)
 		list_init(&core->file[i]);
 }
 
-/* What is wrong, and with which drive, where it is one that is too small. */
+/* Writes the problem into `why`, and names the drive if one is too small. */
 static void name_small_drive(const struct app_core_cfg *cfg, const char *problem, char *why)
 {
 	struct nvme_info info;

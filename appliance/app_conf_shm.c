@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Who may open the sockets of shm: addresses: shm_mode, shm_group and shm_users. */
+/* Access to the sockets of shm: addresses: shm_mode, shm_group and shm_users. */
 #include "appliance/app_conf.h"
 #include "fabric/fab.h"
 

@@ -67,8 +67,7 @@ struct app_core_cfg {
 	const struct app_account *account; /* for the status; NULL: none is kept */
 	uint64_t scrub_rate;               /* bytes a second; 0: no scrub        */
 	enum app_tell deallocate;
-	/* What the store must write, and cannot, is tried again for so long: app_patience.c.  0: it
-	 * has failed. */
+	/* how long a failed write of the store is repeated (app_patience.c); 0: not at all */
 	uint64_t patience_ns;
 	/* Then app_core_wants() says so, and the caller begins anew or app_core_refuse()s; clients
 	 * are told nothing meanwhile.  Else the store has failed. */
@@ -142,9 +141,9 @@ enum app_wants {
 	APP_WANTS_ANEW, /* to begin anew: the drives must be opened again          */
 	APP_WANTS_ROOM, /* the same, to read: they cannot be written, for some time */
 };
-/* Of the core that has the store.  Until app_core_refuse() changes wait. */
+/* For the core that has the store.  Changes wait until app_core_refuse(). */
 enum app_wants app_core_wants(const struct app_core *core);
-/* It cannot be: what could not be written has failed. */
+/* The daemon cannot begin anew: writes that were kept fail. */
 void app_core_refuse(struct app_core *core);
 
 /* Answer what is open, close all sessions, checkpoint.  -EAGAIN: not yet; 0, or what failed. */

@@ -11,8 +11,8 @@
  *      at it.
  *  (2) A page ends where the longest entry might not fit; what follows is named in "next".
  *  (3) Blocks that a read found bad go to the store's core through a ring of a few places, and from
- *      there to the scrub's.  A FAB_CHECK waits for one.  What a failed read finds no place for is
- *      dropped: the next read, or the scrub, finds the same damage.
+ *      there to the scrub's.  A FAB_CHECK waits for one.  A suspect of a failed read is dropped
+ *      when the ring is full: the next read, or the scrub, finds the same damage.
  *
  *  R1 -> A1   a suspect is stored before head says that it is there;
  *  R2 -> A2   a suspect is copied out before tail gives its place back.

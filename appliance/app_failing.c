@@ -18,8 +18,8 @@
  *  (2) A drive has failed when BAD_PROBES probes in a row, at least AGAIN_NS apart, have found
  *      nothing.  So neither a bad block, nor a bad region, nor a short fault makes it failed.
  *  (3) One block that can be read ends both states.  A failed drive is probed every FAILED_NS.
- *  (4) What a good probe has shown is believed for GOOD_NS: reads of a damaged region cost one
- *      probe in that time, not one each.
+ *  (4) The result of a good probe holds for GOOD_NS, so reads of a damaged region cost one probe in
+ *      that time, not one each.
  *  (5) A drive that the driver has given up (NVME_HEALTH_DEAD) is not probed: the driver knows.
  */
 #include "appliance/app_failing.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Which drives have failed: not one bad sector, but a drive from which nothing can be read.
+ * Tells a drive that has failed, from which nothing can be read, from one with bad sectors.
  * Belongs to the core that has the store.  See app_failing.c.
  */
 #ifndef APP_FAILING_H
@@ -22,7 +22,7 @@ struct app_failing {
 
 /* An I/O of each of these drives has failed. */
 void app_failing_doubt(struct app_failing *f, uint64_t drives, uint64_t now_ns);
-/* Whose probe is due, or META_DRIVES_MAX. */
+/* Returns a drive whose probe is due, or META_DRIVES_MAX. */
 uint32_t app_failing_due(const struct app_failing *f, uint64_t now_ns);
 uint64_t app_failing_deadline(const struct app_failing *f); /* UINT64_MAX: no probe is to come */
 /* The block that probe number i reads, of a drive of nblocks. */

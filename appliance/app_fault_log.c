@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the log says of drives that fail.
+ * The log's lines about failing drives.
  *
  *   error 1 .. APP_FAULT_FULL    a line each: drive, operation, blocks, NVMe status
  *   the others of this interval  counted; one line at its end
@@ -61,7 +61,7 @@ static const char *type_name(uint32_t nvme_status)
 	return names[nvme_status >> 8 & 7];
 }
 
-/* What the drive answered, or what the driver did instead. */
+/* Writes the drive's status, or the driver's error if the drive gave none. */
 static void put_cause(struct text *t, const struct app_fault *f)
 {
 	if (f->nvme_status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What went wrong with drives, from the polling threads, which write no log, to the control thread,
- * which does (app_fault_log.c).  Each core has one of these.
+ * A ring of drive errors from a polling thread, which writes no log, to the control thread, which
+ * does (app_fault_log.c).  Each core has one of these.
  *
  * The core pushes, the control thread takes.  When the ring is full the record is dropped; the
  * counters are exact all the same, so that nothing is lost but detail.
@@ -68,7 +68,7 @@ static inline bool app_faults_push(struct app_faults *f, const struct app_fault 
 	return head == tail;
 }
 
-/* The control thread's.  False: there is none. */
+/* Takes one record.  Returns false if the ring is empty.  Thread: the control thread. */
 static inline bool app_faults_take(struct app_faults *f, struct app_fault *out)
 {
 	uint32_t tail = atomic_load_explicit(&f->tail, memory_order_relaxed);

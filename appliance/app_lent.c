@@ -23,10 +23,10 @@
  *      at once leave 4 / (4 + n) of staging.  A session that nobody is beside may have half.
  *  (5) A key beside others has at most three times what is free.
  *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
- *  (7) What waits for its own session's limits hangs on the session's `stalled_ops`, and is woken
- *      one by one: by a piece or a part of the session that comes back; when free space was what
- *      lacked (the session is on core->tight), by any.  Who then cannot go on for its own
- *      session's limits wakes the next of core->tight.
+ *  (7) An operation that waits for its own session's limits is on the session's `stalled_ops`.  A
+ *      piece or part of the session that comes back wakes one of them.  If free space was short
+ *      (the session is on core->tight), a piece of any session does.  A woken operation that still
+ *      cannot go on for its own session's limits wakes the next session on core->tight.
  *  (8) A session beside others takes no slice while the drives have a sixth of io_max_bytes: a
  *      small read finds a short queue there.
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,

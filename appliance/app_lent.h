@@ -7,7 +7,7 @@
 
 /* Its peer has something, and has taken and given nothing for a while. */
 bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s);
-/* So many bytes it may take now, besides those that it has. */
+/* Returns how many bytes the session may take now, besides those that it has. */
 uint64_t app_lent_room(struct app_core *core, struct app_session *s);
 /* The same for a slice of a read. */
 uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the configuration wants of this machine: CPUs, memory, descriptors, drives, addresses. */
+/* Checks that this machine has the CPUs, memory, descriptors, drives and addresses of the
+ * configuration. */
 #ifndef APP_MACHINE_H
 #define APP_MACHINE_H
 
@@ -20,8 +21,9 @@ must_check int app_machine_check(const struct app_conf *conf, const struct app_a
 /**
  * app_machine_look - are the drives and addresses of `conf` there?
  *
- * For --check-config: the start finds out by opening them.  Opens no drive and listens nowhere.
- * What the start would wait for, or what a daemon that runs already has, is a line on `notes`.
+ * For --check-config: the start finds out by opening them.  Opens no drive and listens nowhere.  A
+ * drive or address that the start would wait for, or that a running daemon uses, is a line on
+ * `notes`.
  * Errors:  what stat(), access() and bind() say, with a line in `why` (APP_CONF_WHY).
  */
 must_check int app_machine_look(const struct app_conf *conf, FILE *notes, char *why);

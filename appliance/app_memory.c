@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who gets staging: first come, first served, so that a large write is not passed by for ever; but
- * one client's requests together no more than a share (app_lent.c), so that a client that does not
- * read what it asked for, or does not send what it announced, does not stop the others.
+ * Gives staging to operations: first come, first served, so that a large write is never passed by
+ * for ever.  The requests of one client get no more than a share (app_lent.c), so that a client
+ * that does not read its replies, or does not send payload that it announced, does not stop the
+ * others.
  *
  * Invariants:
  *

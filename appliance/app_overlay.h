@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the store wrote while it was mounted on drives that take no writes: in memory, over what the
- * drives have.
+ * Keeps the store's writes in memory, above the drives' contents, while the drives take no writes.
  *
  * A mount writes: roots, headers of zones, the log's end as pages.  With an overlay it can be made
  * of drives that are full or write-protected, and nothing on them changes; then the store serves

@@ -9,19 +9,21 @@
  *                |  +-- limit_ns -----|--------> given up: the store takes no more changes
  *                +--- failed again ---+
  *
- *  (1) What is tried again are the same bytes at the same place, and the store is not told before:
- *      to it, the drive is slow.  So nothing is acknowledged, and no write that comes after it is
- *      begun, before this one is complete.  What the failed try left on the drive is at worst a
- *      part of the same block, as a power cut would leave it.
- *  (2) A flush that failed is not tried again: the drive may have dropped what it could not write,
- *      and a second flush would say that it is fine.  One that the drive never got is.
- *  (3) A drive that has lost writes of its cache refuses all others (-EROFS).  That does not pass.
- *  (4) While a store is mounted what fails has failed: a mount is refused with a reason.
- *  (5) When one was given up, so is all that fails from then on.
+ *  (1) A repeated write has the same bytes and the same place, and the store is not told before it
+ *      is complete: to the store, the drive is slow.  So nothing is acknowledged, and no later
+ *      write begins, before this one is complete.  A failed try leaves at worst a part of the same
+ *      block, as a power cut would.
+ *  (2) A flush that failed is not repeated: the drive may have dropped data that it could not
+ *      write, and a second flush would succeed without it.  A flush that never reached the drive is
+ *      repeated.
+ *  (3) A drive that has lost writes of its cache refuses all later ones (-EROFS) until it is opened
+ *      anew.
+ *  (4) During a mount nothing is repeated: the mount is refused with a reason.
+ *  (5) Once one write was given up, every later write that fails is given up, too.
  *  (6) A drive that is away (-EHOSTDOWN) is tried by its driver until it comes back, and is waited
  *      for as long as the core serves.
- *  (7) Where the daemon can begin anew (app_anew.c) what was given up stays parked until it does:
- *      the store is not told, and so no client is told of a change what the next mount may belie.
+ *  (7) Where the daemon can begin anew (app_anew.c), writes that were given up stay parked until it
+ *      does: the store is not told, so no client gets an answer that the next mount may contradict.
  */
 #include "appliance/app_lines.h"
 #include "appliance/app_op.h"

@@ -21,7 +21,7 @@ struct app_patience {
 	struct list parked;
 	bool awaits;       /* a drive that is away, however long */
 	uint32_t count;    /* that failed once and are not written yet, parked or under way */
-	uint64_t since_ns; /* the first of these failed; 0: there is none                   */
+	uint64_t since_ns; /* when the first of these failed; 0: none has                   */
 	uint64_t again_ns; /* the parked ones are tried then */
 	uint64_t pause_ns; /* between two tries              */
 	uint32_t drive;    /* of the last that failed, and why: */

@@ -321,7 +321,8 @@ static void wants(struct app_thread *t)
 	(void)!write(run->event_fd, &one, sizeof(one));
 }
 
-/* What a sealed thread runs: a function of its own, where test/sealed.py begins to look. */
+/* The loop of a sealed thread.  A function of its own, since test/sealed.py begins its search
+ * here. */
 static __attribute__((noinline)) int serve(struct app_thread *t, struct pace *p)
 {
 	bool stopping = false;

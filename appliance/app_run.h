@@ -78,7 +78,7 @@ struct app_run {
 must_check int app_run_start(struct app_run *run);
 /* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
-/* What it wants cannot be: once, any thread. */
+/* Refuses what the store's core wants (app_core_refuse()).  Once, from any thread. */
 void app_run_refuse(struct app_run *run);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */

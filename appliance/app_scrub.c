@@ -129,7 +129,7 @@ static void open_turn(struct app_core *core, struct app_scrub *s)
 	s->next_ns = s->round_ns = core->now_ns;
 }
 
-/* What is in the list of damage may not be so any more. */
+/* Returns true if entries of the list of damage may be out of date. */
 static bool may_sweep(const struct app_core *core, const struct app_scrub *s)
 {
 	struct meta_damage_stat stat;
@@ -311,7 +311,7 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	UNREACHABLE();
 }
 
-/* What was read, of which nobody knows anything when the drive is doubted now (6). */
+/* Hands the result of a read to the scrub: none, if the drive has come into doubt (6). */
 static void take_in(struct app_op *op, struct app_scrub *s)
 {
 	const uint64_t drive = 1ull << META_BADDR_DRIVE(op->runs[0].baddr);

@@ -57,7 +57,7 @@ static inline uint32_t app_staging_size(const struct app_staging *s, const void 
 	return 4096u << s->page[((const char *)piece - s->base) >> 12].order;
 }
 
-/* What so many bytes would take. */
+/* Returns how many bytes of staging a piece of `size_bytes` takes. */
 static inline uint32_t app_staging_rounded(uint32_t size_bytes)
 {
 	return size_bytes <= 4096 ? 4096u : 2u << (31 - (uint32_t)__builtin_clz(size_bytes - 1));

@@ -236,7 +236,7 @@ static void put_scrub(struct text *t, const struct sum *sum, bool paths)
 	put(t, "},");
 }
 
-/* What the list of damaged files has now. */
+/* Writes the totals of the list of damaged files. */
 static void put_damage(struct text *t, const struct app_core_stat *s)
 {
 	put(t,

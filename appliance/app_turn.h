@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Whose turn it is; the last part of app_op.h. */
+/* Turns of sessions and keys; the last part of app_op.h. */
 #ifndef APP_TURN_H
 #define APP_TURN_H
 
@@ -8,7 +8,7 @@
 void app_turns_init(struct app_turns *t);
 void app_turn_opened(struct app_core *core, struct app_session *s, struct app_key *key);
 void app_turn_closed(struct app_core *core, struct app_session *s);
-/* There may be something to begin for it. */
+/* Tells that the session may have an operation to begin. */
 void app_turn_want(struct app_core *core, struct app_session *s);
 /* It may have nothing left to do. */
 void app_turn_rest(struct app_core *core, struct app_session *s);
@@ -38,7 +38,7 @@ static inline bool app_turn_alone(const struct app_core *core)
 }
 /* Returns whether `op` is all that its core has under way.  The blocks of a lone write are written
  * durably (op->safe), so that the log need not flush the drive first: one step less to wait for.
- * Of several writes under way, one flush serves all. */
+ * When several writes are under way, one flush serves all. */
 static inline bool app_op_is_lone(const struct app_op *op)
 {
 	ASSERT(op->core->op_free_count < op->core->cfg.ops_max); /* it is one of them */

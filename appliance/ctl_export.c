@@ -29,7 +29,8 @@ static bool is_full_here(int err)
 	return err == ENOSPC || err == EDQUOT || err == EROFS;
 }
 
-/* Names a local entry.  What would be said of every other one as well ends the export. */
+/* Names a local entry and its error.  An error that every later entry would have, too, ends the
+ * export. */
 static void error_here(struct export_run *ex, const struct ctl_dir *d, const char *name, int err)
 {
 	char *path = ctl_dir_path(ex->dirs.top, d, name);

@@ -138,7 +138,7 @@ static bool is_zero(const uint8_t *bytes, uint64_t size_bytes)
 	return size_bytes == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size_bytes - 1) == 0);
 }
 
-/* Of a file that has holes, blocks of zeros are left out. */
+/* Writes the content.  If the file has holes, blocks of zeros are left out. */
 static int write_content(int fd, const struct ctl_file *f, const uint8_t *bytes,
 			 uint64_t size_bytes)
 {

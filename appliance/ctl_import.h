@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl import, in its parts: the walk, the waves, and what comes last. */
+/* The parts of wekactl import: the walk, the waves, the files, and the end. */
 #ifndef CTL_IMPORT_H
 #define CTL_IMPORT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl import: what comes when all waves are done, many at once.
+ * The end of wekactl import, after all waves: links and directories, many at once.
  *
  *    more names of files --stat both--> not the same file: link --> it is taken: link, rename
  *    directories, the deepest first --stat--> mode, owner or time differ: set them

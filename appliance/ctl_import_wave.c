@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a burst's functions need. */
+/* The argument of a burst's functions. */
 struct wave_run {
 	struct import *im;
 	struct ctl_wave *w;

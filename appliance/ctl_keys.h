@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the files of wekactl keys share. */
+/* Shared by the files of wekactl keys. */
 #ifndef CTL_KEYS_H
 #define CTL_KEYS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives add: a drive that the store of the configuration misses is none that may be added.
- * It was wiped, or another stands in its place: as a new drive it would not bring back what was on
- * it, and the store does not start without that.
+ * wekactl drives add refuses every drive while the configuration's store misses one.  The missing
+ * drive was wiped, or another is in its place.  Added as a new drive it would not bring back its
+ * contents, and the store does not start without them.
  */
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"

@@ -65,7 +65,8 @@ static void slot_end(struct ctl *c, const struct ctl_burst *b, struct slot *s)
 	b->answer(b->arg, s->i, &s->r.req, status);
 }
 
-/* Returns what the submit did.  Others give up their places when there is none left. */
+/* Returns the submit's result.  When the client has no free slot, waits for other requests of the
+ * burst. */
 static int slot_start(struct ctl *c, const struct ctl_burst *b, struct slot *slots, struct slot *s,
 		      uint32_t i)
 {

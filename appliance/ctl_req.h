@@ -19,7 +19,7 @@ int ctl_req_wait(struct ctl *c, struct ctl_req *r);
 /* Waits for a request that weka_submit_*() answered with `submitted`.  Returns -errno or 0. */
 must_check int ctl_req_run(struct ctl *c, struct ctl_req *r, int submitted);
 
-/* What a burst asks for each i < count. */
+/* The functions of a burst, called for each i < count. */
 struct ctl_burst {
 	/* Submits the request for i.  Returns 0, 1 if nothing is to be asked, or -errno. */
 	int (*submit)(void *arg, uint32_t i, struct weka_req *req);

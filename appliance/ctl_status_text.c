@@ -110,7 +110,7 @@ static bool is_well(const json_t *d)
 	return !*health.s || strcmp(health.s, "good") == 0 || strcmp(health.s, "resetting") == 0;
 }
 
-/* What keeps it from serving everything. */
+/* Prints the drives that are not well, if there are any. */
 static void headline(FILE *to, const json_t *s)
 {
 	const char *between = "! serving, degraded: ";
@@ -170,7 +170,7 @@ static void of_store(FILE *to, const json_t *s)
 			(unsigned long long)num(s, NULL, "bad_sums"));
 }
 
-/* What a drive that does not serve as it should is to people. */
+/* Prints a line about a drive that is not well, and what to do. */
 static void of_health(FILE *to, const json_t *d)
 {
 	const struct text failing = word(d, "failing");

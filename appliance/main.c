@@ -669,7 +669,7 @@ static void explain(struct daemon *d)
 
 	snprintf(d->why, sizeof(d->why), "%s", d->run.why);
 	if (d->run.status != -ENODATA || !strstr(d->run.why, "no superblock"))
-		return; /* what is damaged may be saved: it is none to be formatted */
+		return; /* a damaged store can be salvaged, so no advice to format it */
 	at = (size_t)snprintf(d->why, sizeof(d->why), "no store there; type: wekactl format");
 	for (uint32_t i = 0; i < d->conf.ndrives && at < sizeof(d->why); i++)
 		if (*d->conf.drive[i])

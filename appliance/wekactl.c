@@ -294,8 +294,8 @@ static int from_config(struct ctl *c)
 
 int ctl_connect(struct ctl *c)
 {
-	/* Who moves no files needs no more than a page of a listing.  Two requests at once are an
-	 * operator's session: the appliance keeps places for those (FAB_OPERATORS). */
+	/* A command that moves no files needs no more than a page of a listing.  Two requests at
+	 * once are an operator's session: the appliance keeps places for those (FAB_OPERATORS). */
 	const struct weka_options small = { .size_bytes = sizeof(small),
 					    .requests_max = c->looks ? FAB_OPERATOR_CREDITS : 0,
 					    .lanes = c->looks ? 1 : 0,
