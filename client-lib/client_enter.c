@@ -46,7 +46,7 @@ static _Atomic(struct client_seat *) seats;
 static _Atomic(struct weka_client *) closed[CLOSED_KEPT];
 static _Atomic uint32_t closed_next;
 
-/* What a call was refused for that could not write into the client. */
+/* The last error of a call that had to be refused without writing into the client. */
 static _Thread_local const struct weka_client *stray_client;
 static _Thread_local char stray_line[sizeof(((struct weka_client *)0)->error)];
 
@@ -106,8 +106,8 @@ static bool thread_ended(const struct client_seat *seat, pid_t thread)
 	       errno == ESRCH;
 }
 
-/* Gives this thread a seat: that of a thread that has ended, or a new one.  Who was cancelled in
- * the middle of a call keeps its own, and its client stays busy. */
+/* Gives this thread a seat: that of a thread that has ended, or a new one.  A thread that was
+ * cancelled in the middle of a call keeps its seat, and its client stays busy. */
 static struct client_seat *seat_take(void)
 {
 	struct client_seat *seat = atomic_load_explicit(&seats, memory_order_acquire);

@@ -298,7 +298,7 @@ struct weka_client {
 	char link_error[256]; /* why there is no connection, or one less */
 };
 
-/* The lease that the caller means, or NULL: it is none of this client's. */
+/* Returns the lease that the caller names, or NULL if this client has no such lease. */
 static inline struct client_lease *client__lease_of(const struct weka_client *c,
 						    const struct weka_lease *pub)
 {
@@ -388,7 +388,7 @@ void client__retire(struct weka_client *c);
 		if (unlikely(!(pointer)))                                                          \
 			return client__refuse(c, -EINVAL, __func__, #pointer " is NULL");          \
 	} while (0)
-/* What an argument must never be. */
+/* Refuses the call when an argument has a value that it must never have. */
 #define CLIENT_REFUSE(c, when, err, text)                                                          \
 	do {                                                                                       \
 		if (unlikely(when))                                                                \

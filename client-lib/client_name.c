@@ -68,7 +68,7 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 	return 0;
 }
 
-/* What client__name() found wrong with it. */
+/* Returns the reason of an error of client__name(). */
 static const char *name_why(const struct weka_ref *ref, int err)
 {
 	if (err == -ENAMETOOLONG)

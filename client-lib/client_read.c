@@ -11,11 +11,11 @@
  * The appliance is only asked for what begins with a block: what the caller's offset leaves
  * out of the first block (`skip`) is read and checked with it, and not shown.
  *
- * A block that does not match its checksum may have been overwritten between two answers,
- * or on its way: the request is asked again, once, as a whole.  Nothing of it has been seen
- * by the caller before.  What is wrong the second time is -EIO, and the appliance, which does
- * not look at checksums when it is read, is told of it (FAB_CHECK) before the request ends: it then
- * looks for itself.
+ * A block that does not match its checksum may have been overwritten between two answers, or on its
+ * way: the request is asked again, once, as a whole.  Nothing of it has been seen by the caller
+ * before.  A block that is wrong the second time is -EIO.  Before the request ends, the client
+ * reports it (FAB_CHECK), since the appliance checks no checksums when it serves reads; the
+ * appliance then checks the block itself.
  */
 #include "client-lib/client_internal.h"
 
@@ -96,7 +96,7 @@ static wk_cold int tell_read(struct client_slot *slot)
 	return CLIENT_TELL;
 }
 
-/* ... or of the next item of a batch that is wrong.  False: there is none. */
+/* ... or of the next item of a batch that is wrong.  Returns false if no item is left. */
 wk_cold bool client__tell_next(struct client_slot *slot)
 {
 	while (slot->tell_at < slot->tell_end) {

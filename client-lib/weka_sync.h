@@ -105,9 +105,10 @@ WEKA_MUST_CHECK int weka_totals(struct weka_client *client, const char *path,
 WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
 
 /*
- * A page of the list of damaged files, likewise; `from` is 0, then "next" of the page before until
- * there is none.  "files" are those that are damaged, "unreachable_files" lie on drives that have
- * failed; "complete" says that the scrub has looked at everything.
+ * Returns a page of the list of damaged files, likewise; `from` is 0 for the first page, then
+ * "next" of the page before; the last page has no "next".  "files" counts the damaged ones,
+ * "unreachable_files" those on drives that have failed; "complete" says that the scrub has looked
+ * at everything.
  */
 WEKA_MUST_CHECK int weka_damaged(struct weka_client *client, uint64_t from, char **text);
 

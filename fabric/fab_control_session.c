@@ -69,8 +69,8 @@ static uint32_t core_number(const struct fab_server *core)
 	return i;
 }
 
-/* Whoever looks after the appliance: it is let in, and has a small pool, when clients have taken
- * all that they may. */
+/* Returns true for an operator's session, which is let in with a small pool even when clients have
+ * taken all that they may. */
 static bool is_operator(const struct fab_control *c, const struct fab_hello *h)
 {
 	const struct fab_rights *r = fab__keys_rights(&c->keys, h->key_slot);

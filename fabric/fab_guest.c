@@ -117,8 +117,8 @@ static struct fab_guest *first_of(const struct fab_server *srv)
 }
 
 /*
- * Makes room for a newcomer.  An honest client is told when to try again.  What it has sent is read
- * first: closing a socket with unread bytes resets it, and the peer may lose what it was told.
+ * Makes room for a newcomer.  An honest client is told when to try again.  Its bytes are read
+ * first: closing a socket with unread bytes resets it, and the peer may lose the refusal.
  */
 static void turn_out(struct fab_server *srv, struct fab_guest *g)
 {

@@ -172,7 +172,7 @@ int meta_health(const struct meta *m)
 
 /* ---- I/O ------------------------------------------------------------------- */
 
-/* What makes a store fail. */
+/* Returns true for an I/O whose failure makes the store fail. */
 static bool is_must(const struct meta__io *x)
 {
 	return x->io.op != META_IO_READ &&

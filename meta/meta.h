@@ -442,18 +442,18 @@ struct meta_statfs {
  *         blocks become holes (the last one of the file is whole up to the end).  A block of which
  *         a part stays, and that is no hole and no tail: runs/crcs hold its replacement, which has
  *         the zeros; so there are 0, 1 or 2 blocks in them, in the file's order.
- * SEEK    length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
+ * SEEK  length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
  *         end of the file being one.  What has a block, or the tail, is data as a whole.
  *         seek_more: up to there was none, and it is to be asked again from there on.  -ENXIO:
- *         offset is not in the file, or no data follows.
- * XATTR_SET, _DEL, _GET, _LIST: an extended attribute of a file or directory, named by xattr (which
- *         begins with "user.").  The value that is set is list_out[0 .. list_used_bytes); one that
- *         is asked for comes there, at most list_max_bytes, and so do the names of a list, a 0
- *         behind each; with seek_more it goes on from length, as offset.  -ERANGE: a name that is
- *         empty or too long, or no room in list_out.  -EOPNOTSUPP: another name; -EINVAL: nothing
- *         behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST: there is
- *         one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives below
- *         128 MiB; -E2BIG: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
+ *         offset is not in the file, or no data follows.  XATTR_SET, _DEL, _GET, _LIST: an extended
+ *         attribute of a file or directory, named by xattr (which begins with "user.").  XATTR_SET
+ *         takes the value from list_out[0 .. list_used_bytes).  XATTR_GET writes the value there,
+ *         at most list_max_bytes, and XATTR_LIST the names, a 0 behind each; with seek_more the
+ *         list goes on from length, as offset.  -ERANGE: a name that is empty or too long, or no
+ *         room in list_out.  -EOPNOTSUPP: another name; -EINVAL: nothing behind "user.".  -ENODATA:
+ *         there is none, which MUST_EXIST asks for; -EEXIST: there is one, with EXCL.  -E2BIG: a
+ *         value above META_XATTR_MAX, or above 40 KiB on drives below 128 MiB; -E2BIG:
+ *         META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
  * LET_GO  of what was held with META_HOLD, once for each time: with the last one a file without a
  *         name is freed.  It counts whatever status says.  Holds end with the mount, too.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
@@ -708,7 +708,7 @@ enum meta_scrub_next {
 	META_SCRUB_FOUND,  /* meta_scrub_line() has something for people */
 	META_SCRUB_ROUND,  /* a round has ended; the next call begins another */
 	META_SCRUB_LISTED, /* meta_scrub_list()'s entry is there        */
-	META_SCRUB_IDLE,   /* meta_scrub_errand(): there is none        */
+	META_SCRUB_IDLE,   /* meta_scrub_errand(): no errand is left    */
 };
 
 enum meta_damage_kind {
@@ -718,7 +718,7 @@ enum meta_damage_kind {
 	META_DAMAGE_PAGE,        /* a page of the index, with all that it leads to */
 };
 
-/* What is known to be damaged now. */
+/* Totals of the list of damage. */
 struct meta_damage_stat {
 	uint64_t files, blocks;
 	uint64_t unreachable_files, unreachable_blocks; /* ... of which no other block is damaged */
@@ -763,7 +763,8 @@ void meta_scrub_destroy(struct meta_scrub *s);
 must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read);
 /* status -EAGAIN: nobody knows whether that can be read; it is asked for again. */
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
-/* These drives, by their bits, cannot be reached: what lies there is not read, and not damaged. */
+/* Names the drives, as bits, that cannot be reached: their blocks are not read, and do not count as
+ * damaged. */
 void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);
 /*
  * Errands: they are done between two steps of a round, also without one by meta_scrub_errand().
@@ -774,7 +775,7 @@ bool meta_scrub_has_errand(const struct meta_scrub *s);
  * no place now. */
 bool meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
 			uint64_t nblocks);
-/* What is in the list of damage and was removed or written anew leaves it. */
+/* Takes entries off the list of damage whose blocks were removed or written anew. */
 void meta_scrub_sweep(struct meta_scrub *s);
 /* The next entry of the list from number `from` on, 0 first: META_SCRUB_LISTED says that it is in
  * *out.  One at a time; meta_scrub_list_end() is nobody's want any more. */

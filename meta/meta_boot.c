@@ -142,7 +142,7 @@ void meta__boot_note(struct meta *m, const char *fmt, ...)
 	va_end(args);
 }
 
-/* What is damaged for good can still be read, if not mounted. */
+/* Adds the advice for a store that no mount accepts: most of it can still be read. */
 static void name_salvage(struct meta *m)
 {
 	const size_t used = strlen(m->error);

@@ -8,8 +8,8 @@
  *  (1) A file has one entry, which its handle finds; entries do not move, so their numbers are
  *      where a list of them goes on.
  *  (2) `stat` is the sum of all entries, at any time.
- *  (3) Of a file that is in the table all damaged blocks are in [from, end).  The scrub finds them
- *      in order, so it counts each once; what single reads found is forgotten when it comes.
+ *  (3) All damaged blocks of an entry's file are in [from, end).  The scrub finds them in order, so
+ *      it counts each once; when it comes to a file, it forgets the findings of single reads.
  */
 #include "meta/meta_damage.h"
 #include "base/num.h"

@@ -39,7 +39,7 @@ struct meta__damages {
 	struct meta_damage_stat stat;
 };
 
-/* What was found. */
+/* One finding, by the scrub or a read. */
 struct meta__damage_find {
 	struct meta_handle file;
 	enum meta_damage_kind kind;

@@ -139,7 +139,7 @@ static void drop(struct meta_scrub *s, uint32_t i)
 		(void)meta_scrub_suspect(s, &d.file, d.from + 1, d.end - d.from - 1);
 }
 
-/* The next entry from *at on, which is still so, is `*at` then.  STILL_NOT: there is none. */
+/* Sets *at to the next entry from there on that is still damaged.  STILL_NOT: no entry is left. */
 static enum still next_entry(struct meta_scrub *s, uint32_t *at)
 {
 	enum still still;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The headers of zones at mount, and what is done where both copies of one are damaged.
+ * The headers of zones at mount, and the repair of one of which both copies are damaged.
  *
  *   headers read --> zones without one: does log lie there? --> log read --> trees counted -->
  *   what is such a zone, and may the mount go on? --> ... all roots name the new log --> their
@@ -12,14 +12,14 @@
  *
  *  (1) A mount that is refused for such a zone has written nothing.
  *  (2) Such a zone is not used before all roots name the new log: an older log that a later mount
- *      needs may lie there.  Nor is its header written before that.
+ *      needs may lie there.  Its header is not written before that either.
  *  (3) A header is written in place only where no copy of it is whole, or from the other copy
  *      (meta_mend.c), or while the store serves with what it said before (meta_zone_mend.c).  One
  *      copy is durable before the other is written.  So a power cut leaves the header as it was, or
  *      whole.
  *  (4) The log leaves a zone only when that has no room for the largest record, when a drive is
- *      drained, or for a pair of zones.  Of a pair that lies on two drives one header is whole, or
- *      zones of both drives are lost.
+ *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
+ *      headers is whole, or both drives have lost zones.
  */
 #include "meta/meta_store.h"
 
@@ -61,7 +61,7 @@ static bool may_be_whole(const struct meta__io *x)
 	return x->io.status && x->io.status != -ENODATA;
 }
 
-/* Of two copies that are whole the newer one counts: a crash came between them. */
+/* If both copies are whole, the newer one counts: a crash came between the two writes. */
 static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 		     struct meta__zone_seen *out, uint64_t *mark)
 {
@@ -183,7 +183,7 @@ static void orders(const struct meta__boot *b, uint64_t *oldest, uint64_t *newes
 	*newest += b->lost_heads;
 }
 
-/* The order of the log zone whose block this is; 0: it is none of this log. */
+/* Returns the order of the block's log zone; 0 if the block is not of this log. */
 static uint64_t order_of(const struct meta *m, const void *block)
 {
 	const struct meta__boot *b = m->boot;
@@ -333,7 +333,7 @@ int meta__heads_judge(struct meta *m)
 
 /* ---- written again ------------------------------------------------------------------------- */
 
-/* What it was nobody knows: as much as any has. */
+/* The zone's own incarnation is lost, so it gets the highest of all zones. */
 static uint64_t incarnation_of(const struct meta *m)
 {
 	uint64_t most = 1;

@@ -244,7 +244,7 @@ struct meta {
 	struct meta__collect *collect;
 	struct meta__gc *gc;
 	struct meta__checker *checker;
-	struct meta_scrub *scrub;  /* NULL: there is none                         */
+	struct meta_scrub *scrub;  /* NULL: no scrub                              */
 	struct meta__share *share; /* NULL: there are no readers                */
 	struct meta__lend *lend;   /* ... what is lent to them                  */
 	struct meta *home;         /* this is a reader's: the store; else NULL */

@@ -10,8 +10,8 @@
  * nothing.
  *
  *  (1) A mark is the generation of a checkpoint, or of a mount: it only ascends.
- *  (2) A root says of a drive no more than what is durable in both copies there.  Where a mark
- *      cannot be written, roots go on saying the one before: marks keep no checkpoint from its end.
+ *  (2) A root has a drive's mark only once both copies of it are durable on the drive.  Where a
+ *      mark cannot be written, roots keep the one before, so that no checkpoint waits for a mark.
  *  (3) Only roots of the newest mount count: a program that knows no marks writes roots without
  *      them, and headers, too.
  *  (4) A zone whose header is lost says nothing, and neither does a drive that has no zone.

@@ -16,8 +16,8 @@
  *  (2) A damaged block is said once, by {place, checksum or generation}, and counted in each round.
  *  (3) While a name is looked for, and while a line waits for somebody, the round stands still.
  *  (4) Each step is bounded: a leaf's records, or one read.
- *  (5) Nothing is read from a drive that cannot be reached.  What lies there is counted apart: it
- *      may well be whole, and no line names it.
+ *  (5) Nothing is read from a drive that cannot be reached.  Its blocks are counted apart: they may
+ *      be whole, and no line names them.
  */
 #include "meta/meta_scrub.h"
 
@@ -299,7 +299,7 @@ static void go_behind(struct meta_scrub *s, const struct meta__scrub_place *at)
 		next_shard(s);
 }
 
-/* Of the records from s->cur.at on: the next thing to do. */
+/* Returns the next step for the leaf's records from s->cur.at on. */
 static enum meta_scrub_next leaf(struct meta_scrub *s, const struct meta__scrub_place *at)
 {
 	enum meta_scrub_next next = META_SCRUB_MORE;
@@ -407,7 +407,8 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 	UNREACHABLE();
 }
 
-/* Errands first.  META_SCRUB_IDLE: there is none, and the round is not to go on. */
+/* Does an errand, if there is one, or else a step of the round.  META_SCRUB_IDLE: there is no
+ * errand, and `round` is false. */
 static enum meta_scrub_next next_of(struct meta_scrub *s, bool round)
 {
 	enum meta_scrub_next next;

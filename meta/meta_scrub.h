@@ -166,7 +166,7 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 			   uint32_t len);
 /* One step.  Its line is there when naming.on is over, or it was put on `lost`. */
 enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s);
-/* What the file of an entry of the table of damage is called, for the list. */
+/* Begins to look for the path of an entry's file, for the list. */
 void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry);
 /* The walk for names is over: the next of those that have none.  False: there is no more. */
 bool meta__scrub_name_none(struct meta_scrub *s);
@@ -178,7 +178,7 @@ bool meta__check_begin(struct meta_scrub *s);
 void meta__check_end(struct meta_scrub *s);
 /* The record with this key is the suspect's. */
 bool meta__check_goes_on(const struct meta_scrub *s, const struct meta_key *key);
-/* The name for the list is known; len 0: there is none. */
+/* Takes the name for the list; len 0: the file has no name. */
 void meta__listed(struct meta_scrub *s, const char *path, uint32_t len);
 /* Lists and sweeps.  False: there is nothing of that kind to do. */
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out);

@@ -10,10 +10,11 @@
  *  (1) What is compared is what was so before the first read and after the last: a zone whose
  *      header was on its way meanwhile is looked at in the next round.
  *  (2) A copy that is whole and older is what a power cut left: it is written again, and not said.
- *  (3) What cannot be read, and then not be written either, is not said here: who reads from that
- *      drive says so.
- *  (4) A round looks at a few zones more than it has read of what lives there, and the next one
- *      goes on behind them: so a store that is all but empty does not read headers all the time.
+ *  (3) A copy that can be neither read nor written is not reported here: other reads of that drive
+ *      report it.
+ *  (4) The number of zones that a round looks at grows with the blocks that it has read, and the
+ *      next round goes on behind them.  So a store that is all but empty does not read headers all
+ *      the time.
  */
 #include "meta/meta_scrub.h"
 

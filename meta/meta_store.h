@@ -330,7 +330,7 @@ struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z); /* NULL: none *
 void meta__zone_freed(struct meta *m, uint32_t zone);            /* nothing lives there any more */
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies);
 void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
-/* What a header says that the store serves by. */
+/* Returns the header of a zone as the store serves by it. */
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
 
 /* ---- meta_mark.c: what each drive has seen last ----------------------------- */
@@ -340,7 +340,7 @@ void meta__marks_begin(struct meta *m, uint64_t mark);
 bool meta__marks_turn(struct meta *m);
 /* The drive whose mark stands in the header of this zone; META_DRIVES_MAX: none. */
 uint32_t meta__mark_drive(const struct meta *m, uint32_t zone);
-/* That header was written, or could not be.  True: for a mark. */
+/* Ends the write of a header.  Returns true if it was for a mark. */
 bool meta__mark_done(struct meta *m, uint32_t zone, bool durable);
 
 /* ---- meta_tell.c --------------------------------------------------------- */

@@ -5,12 +5,12 @@
  *   any but OPENING, TELLING: a copy is damaged --> written by FUA --> the other one --> as before
  *                             if it is free: out of the list of free zones meanwhile
  *
- *  (1) Of a header one copy at a time is written, and by one only: a zone whose header is being
- *      written is not free, and so is not opened, before that is over.
- *  (2) What is written is what the other copy says, or else what the store serves by.  So whatever
- *      a power cut leaves of the write, the header says nothing that is not so.
- *  (3) Nothing depends on it: where it fails, the header is as it was.  So it is not tried again as
- *      writes are that the store cannot do without.
+ *  (1) Only one copy of a header is written at a time, by one writer: a zone is not free, and so is
+ *      not opened, while its header is being written.
+ *  (2) A copy is written with the content of the other copy, or else with the state that the store
+ *      serves by.  So whatever a power cut leaves of the write, the header is true.
+ *  (3) Nothing depends on the write: if it fails, the header is as it was.  So it is not repeated,
+ *      unlike writes that the store needs (meta_io.must).
  *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
  *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,
  *      they would never be opened, and all others would wear for them.

@@ -225,13 +225,13 @@ must_check int nvme_name_look(const char *name, char *err_text, size_t err_text_
  *	who opened it, when all have ended   nvme_close
  *
  * One thread owns a drive's admin queue, events and timeouts: it calls nvme_drive_step() in its
- * loop.  A command that does not end is aborted; if that does not help its queue pair is taken
- * away and made anew; then the controller is reset.  I/Os that were in flight come back from
+ * loop.  A command that does not end is aborted; if that does not help its queue pair is taken away
+ * and made anew; then the controller is reset.  I/Os that were in flight come back from
  * nvme_poll(), once each, when the controller can write no more, with -ECANCELED and io->retry.
  * Meanwhile nvme_submit() says -EAGAIN, and -EHOSTDOWN once that has taken longer than a command
- * may: the drive is away.  It is tried again for ever, more and more seldom, and what comes back as
- * the same drive is used again.  -ENODEV: it is given up, since the host wants it back, or since
- * it can be neither reset nor asked again.
+ * may: the drive is away.  The reset is repeated for ever, more and more seldom, and the drive is
+ * used again if the same drive comes back.  -ENODEV: it is given up, since the host wants it back,
+ * or since it can be neither reset nor asked again.
  *
  * A drive that nobody steps works as well, but a queue pair that fails stays so.
  */
@@ -256,7 +256,7 @@ uint64_t nvme_drive_deadline(struct nvme_drive *drive);
 
 #define NVME_PROOF_BLOCKS 2u
 
-/* What must lie on a drive: of these blocks, at least one that `holds` knows. */
+/* The proof that a drive has kept its content: `holds` must accept at least one of these blocks. */
 struct nvme_proof {
 	uint32_t count;
 	uint64_t block[NVME_PROOF_BLOCKS];

@@ -216,11 +216,11 @@ must_check int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__proof_end(struct nvme_drive *drive);
 
 /*
- * What a volatile cache may hold: writes that were acknowledged, and not written through (FUA).
- * Each queue pair counts its own, and a flush on any of them covers all that were done before it:
- * the numbers of all queue pairs are added up when it is submitted (io.covers), and when it has
- * succeeded that sum, if it is more than any flush before it covered, is `flushed`.  So if the sum
- * is more than `flushed`, and only then, a restart may have lost what was acknowledged.
+ * Counts writes that a volatile cache may hold: those that were acknowledged, and not written
+ * through (FUA).  Each queue pair counts its own, and a flush on any of them covers all that were
+ * done before it: the numbers of all queue pairs are added up when it is submitted (io.covers), and
+ * when it has succeeded that sum, if it is more than any flush before it covered, is `flushed`.  So
+ * if the sum is more than `flushed`, and only then, a restart may have lost what was acknowledged.
  */
 struct nvme_cached {
 	_Alignas(64) _Atomic uint64_t done;

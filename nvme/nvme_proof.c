@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What lies on a drive is looked at before the drive is believed after a reset: its serial number
- * and its identifiers may be those of a drive that was emptied, or whose server has another file.
+ * After a reset the driver looks at a drive's content before it uses the drive: a drive that was
+ * emptied, or whose server has another file, may have the same serial number and identifiers.
  *
  *   the controller is up --> a queue pair of the driver's own: Create CQ, SQ --> one read of each
  *   block that was named --> the user's function judges them --> Delete SQ, CQ --> the queue pairs

@@ -601,13 +601,14 @@ bool nvme_qpair_arm(struct nvme_qpair *qp)
 	if (qp->state == NVME_QP_LIVE) {
 		if (!qp->ops->arm(qp->ctrl, qp->qid))
 			return false;
-		/* What completed before the arming makes no wake-up. */
+		/* Completions that arrive before arming do not raise the eventfd. */
 		quiet = r->sq_tail == r->sq_tail_rung &&
 			(r->cq[r->cq_head].status.raw & 1) != r->phase;
 	}
 	if (unlikely(qp->state == NVME_QP_PAUSED || qp->state == NVME_QP_HALTED) &&
 	    nvme_qpair_is_away(qp) != qp->saw_away) {
-		/* Its wake-up may be what was read above: what waits is submitted once more. */
+		/* The read above may have taken its wake-up: I/Os that wait must be submitted once
+		 * more. */
 		qp->saw_away = !qp->saw_away;
 		return false;
 	}

@@ -423,7 +423,7 @@ static bool is_told(const struct nvme_reset *r)
 	return r->attempts <= TOLD || is_pow2(r->attempts);
 }
 
-/* What answers is no controller that could be ours, or does not stop: it is asked again. */
+/* Asks again later: the controller cannot be ours, or does not stop. */
 static bool reset_again(struct nvme_drive *drive, int err, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;

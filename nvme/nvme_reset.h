@@ -43,7 +43,7 @@ enum nvme_life {
 	NVME_RETURNING, /* nothing writes any more: I/Os come back                     */
 	NVME_RESTING,   /* it did not come up: a pause before it is tried again        */
 	NVME_RISING,    /* nvme__up_step()                                             */
-	NVME_PROVING,   /* nvme_proof.c: is what lies on it what it was?               */
+	NVME_PROVING,   /* nvme_proof.c: does it hold the same content?               */
 	NVME_CREATING,  /* the queue pairs, one after the other                        */
 	NVME_DEAD,      /* for good                                                    */
 };

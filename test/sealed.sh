@@ -10,7 +10,7 @@ if ! "$CC" -dumpmachine | grep -q '^x86_64' || ! command -v python3 >/dev/null; 
 	exit 0
 fi
 
-# What it is to find is found: a call in an error path, by a pointer, in a table, across files.
+# It finds a call in an error path, by a pointer, in a table, and across files.
 cat >"$work/sample.c" <<'SAMPLE'
 #include <errno.h>
 #include <stdlib.h>

@@ -30,7 +30,7 @@ until_is() { # WANTED KEY...
 		sleep 0.1
 	done
 }
-# What a full comparison finds, of /tree: files that cannot be read, or are not what they were.
+# Compares /tree in full: prints files that cannot be read, or have changed.
 compare() {
 	rm -rf "$DIR/out"
 	ctl -q export /tree "$DIR/out" >/dev/null 2>&1

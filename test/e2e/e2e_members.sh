@@ -10,7 +10,7 @@ D0=file:$A_LONG_WAY/d0?size=64M D1=file:$A_LONG_WAY/d1?size=64M D2=file:$A_LONG_
 F0=$A_LONG_WAY/d0 F1=$A_LONG_WAY/d1 F2=$A_LONG_WAY/d2
 CACHE=16M
 starts="$BIN/weka-appliance --config $CONF"
-# What was refused last does not say that.
+# The last refusal does not say that.
 lacks() { case $err in *"$2"*) not_ok "$1" "$err" ;; *) ok "$1" ;; esac }
 write_conf "$D0" "$D1" "$D2"
 make_tree "$DIR/src" 200

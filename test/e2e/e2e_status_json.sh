@@ -26,7 +26,7 @@ def flat(at, v):
     else:
         yield at
 sent = set(flat("", json.load(open(status))))
-# What an appliance may send besides, on other drives or in trouble: by the text that it prints.
+# Keys that an appliance sends on other drives or in trouble, from the text in its sources.
 source = set()
 for name in sources:
     text = open(name).read()

@@ -172,7 +172,7 @@ check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
 
-# ---- a server that stays away: what lies there fails, the appliance lives; back, it is used again
+# ---- a server that stays away: its files fail, the appliance lives; back, it is used again
 
 write_conf "$D0" "$D1"
 echo "drive_timeout = 1s" >>"$CONF"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What test/sim/drive.c writes to blocks, so that every word says of which block and version. */
+/* The content that test/sim/drive.c writes: every word names its block and version. */
 #ifndef DRIVE_CONTENT_H
 #define DRIVE_CONTENT_H
 

@@ -65,7 +65,7 @@ mutant acknowledge-skipped nvme/nvme_reset.c \
 mutant made-before-all-are-back nvme/nvme_reset.c \
 	'	if (!all_obeyed(drive, NVME_ORDER_RETURN))
 		return false;' ''
-# What nothing stops.
+# Controllers that nothing stops.
 mutant no-quarantine nvme/nvme_reset.c 'r->quarantine = !cut_off;' 'cut_off = true;'
 mutant release-believed nvme/nvme_reset.c \
 	'cut_off |= r->released && ops->release_stops;' 'cut_off = true;'

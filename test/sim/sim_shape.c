@@ -332,7 +332,7 @@ static void pull_out(struct sim_world *w, uint64_t gone)
 	}
 }
 
-/* Drives take none, or only some, of what is written; then they do again, and it goes on. */
+/* Drives refuse all or some writes for a while, and then take them again. */
 static bool takes_no_writes(struct sim_world *w, struct sim_load *l, struct rand_state *r,
 			    uint64_t seed)
 {

@@ -107,7 +107,8 @@ Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
 	app_give(core, &session, piece);
 }
 
-/* The drives had enough.  Who is woken first cannot go on, for its peer takes nothing. */
+/* The drives had enough.  The operation that is woken first cannot go on, for its peer takes
+ * nothing. */
 Test(app_lent, who_is_woken_in_vain_wakes_the_next)
 {
 	struct app_part *table = lend_table();

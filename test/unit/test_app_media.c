@@ -84,7 +84,7 @@ Test(app_media, idle_queue_pair_obeys_too)
 	rig_down(&r);
 }
 
-/* Whoever waits for a drive that stays away is told so, and not only when the core is woken. */
+/* A core does not sleep while an I/O that a drive refused waits to be returned. */
 Test(app_media, nobody_sleeps_over_an_io_that_a_drive_which_is_away_refuses)
 {
 	struct app_io io = { .nvme = { .op = NVME_FLUSH } };

@@ -179,8 +179,8 @@ Test(app_patience, it_ends)
 	cr_assert_not_null(strstr(lines, "takes no more changes"), "%s", lines);
 }
 
-/* A flush that failed is not asked for again: what it was to make durable may be gone.  Nor is what
- * a drive refuses that has lost its cache. */
+/* A flush that failed is not asked for again: the data may be gone.  A write to a drive that has
+ * lost its cache is not repeated either. */
 Test(app_patience, what_cannot_help_is_not_tried)
 {
 	struct meta_io must = { .must = true }, may = { .must = false };
@@ -203,7 +203,7 @@ Test(app_patience, what_cannot_help_is_not_tried)
 	cr_assert_eq(p.count, 1);
 }
 
-/* ... but it is kept for who begins anew, and he is told to open the drives again. */
+/* ... but it is kept for a daemon that begins anew, which is told to open the drives again. */
 Test(app_patience, what_cannot_help_is_kept_for_who_begins_anew)
 {
 	struct meta_io must = { .must = true };

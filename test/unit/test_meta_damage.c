@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The list of damaged files: what comes into it, what it is called, and what leaves it. */
+/* The list of damaged files: entries come in, get names, and leave. */
 #include "meta/meta_scrub.h"
 #include "test/lib/meta_rig.h"
 

@@ -413,7 +413,7 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 		case META_SCRUB_READ:
 			if (is_head(run)) {
 				meta_scrub_done(scrub, bytes, read_run(run));
-				i--; /* this is about what lives in zones */
+				i--; /* headers of zones do not count here */
 			} else {
 				read_late(run, i);
 			}

@@ -174,7 +174,7 @@ Test(meta_scrub_heads, store_that_lost_them_while_it_served_mounts_after_a_cut)
 	}
 }
 
-/* Who tries writes again that a store cannot do without would give the store up for this one. */
+/* If this write were marked as needed (`must`), its failure would make the store fail. */
 Test(meta_scrub_heads, store_can_do_without_it)
 {
 	const struct meta__zone_seen head = meta__zone_head(r.m, 3);

@@ -676,7 +676,7 @@ Test(nvme_reset_cache, deallocation_needs_no_flush)
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD, "%s", lines);
 }
 
-/* What comes back while a flush is under way may be newer than what it covers. */
+/* A write that completes while a flush is under way may be newer than the flush covers. */
 Test(nvme_reset_cache, flush_does_not_cover_a_write_that_was_done_after_it_was_submitted)
 {
 	struct nvme_io write, flush;

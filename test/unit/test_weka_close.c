@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a close sends over tcp may wait in the kernel for what is sent next; nothing else may. */
+/* The request of a close may wait in the kernel (tcp) to be sent with the next one; no other
+ * may. */
 #define _GNU_SOURCE
 #include "test/lib/client_seen.h"
 #include "test/lib/script_server.h"

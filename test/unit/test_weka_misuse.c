@@ -95,7 +95,7 @@ static struct weka_window at(uint64_t offset_bytes, uint64_t size_bytes)
 	return (struct weka_window){ lease, offset_bytes, size_bytes };
 }
 
-/* What was cancelled has a slot until the appliance has let go. */
+/* Waits for cancelled requests: each has a slot until the appliance has let go. */
 static void idle(void)
 {
 	struct weka_req *done;
@@ -649,7 +649,7 @@ Test(weka_misuse, a_kernel_that_watches_no_more_is_an_error)
 	weka_close(c);
 }
 
-/* What it was before is taken away under the library's feet. */
+/* The program closes a descriptor of the library. */
 Test(weka_misuse, a_descriptor_that_was_closed_is_an_error)
 {
 	struct weka_req more = { 0 };

@@ -409,7 +409,7 @@ ParameterizedTest(struct way *way, weka_posix_hole, holes_of_whole_files_are_not
 	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
 
-/* What is there must not show through holes. */
+/* Bytes of the file before must not show through holes. */
 Test(weka_posix_hole, a_descriptor_that_has_bytes_gets_zeros_for_holes)
 {
 	const struct weka_ref ref = weka_ref_path("/f");
