@@ -43,13 +43,14 @@ void app_full_answered(struct app_core *core, const struct app_op *op)
 		has_room(core, full);
 }
 
-const char *app_full_line(struct app_full *full)
+const char *app_full_line(struct app_full *full, enum log_level *level)
 {
 	const bool is_full = atomic_load_explicit(&full->is_full, memory_order_relaxed);
 
 	if (is_full == full->said)
 		return NULL;
 	full->said = is_full;
+	*level = is_full ? LOG_WARN : LOG_INFO;
 	return is_full ? "the store is full: files are refused with \"No space left on device\"; "
 			 "remove some, or add drives (wekactl drives add)"
 		       : "the store has room again";

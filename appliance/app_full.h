@@ -6,6 +6,8 @@
 #ifndef APP_FULL_H
 #define APP_FULL_H
 
+#include "base/log.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +23,7 @@ struct app_full { /* zeros: it is not */
 
 /* Takes notice of the answer to a writer.  Any core's thread. */
 void app_full_answered(struct app_core *core, const struct app_op *op);
-/* Returns a line that the log does not have yet, or NULL.  The control thread's. */
-const char *app_full_line(struct app_full *full);
+/* Returns a line that the log does not have yet, and its level, or NULL.  The control thread's. */
+const char *app_full_line(struct app_full *full, enum log_level *level);
 
 #endif

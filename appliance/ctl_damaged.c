@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* wekactl damaged: every file that is known to be damaged, page by page. */
 #include "appliance/ctl.h"
+#include "appliance/ctl_print.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,15 +40,6 @@ static const char *words_of(const char *damage)
 	return "damaged in a way that this wekactl does not know";
 }
 
-static void print_path(const char *path)
-{
-	for (; *path; path++)
-		if ((unsigned char)*path < ' ' || *path == 0x7f)
-			printf("\\%03o", (unsigned)(unsigned char)*path);
-		else
-			putchar(*path);
-}
-
 static json_int_t num(const json_t *o, const char *key)
 {
 	return json_integer_value(json_object_get(o, key));
@@ -69,7 +61,7 @@ static void print_entry(const json_t *entry)
 	char *path = path_of(entry);
 
 	if (*path)
-		print_path(path);
+		ctl_print_name(stdout, path, true);
 	else
 		printf("(without a name, %s)", json_string_value(json_object_get(entry, "handle")));
 	free(path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* wekactl ls, stat, cat, put, rm, mkdir, mv, status: one name or a few at a time. */
 #include "appliance/ctl.h"
+#include "appliance/ctl_print.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,13 +93,16 @@ static void print_entry(const struct ctl *c, const char *path, const struct weka
 		return;
 	}
 	if (!c->long_list) {
-		puts(path);
+		ctl_print_path(path);
+		putchar('\n');
 		return;
 	}
 	mode_text(mode, a->mode);
 	time_text(when, a->mtime_ns);
-	printf("%s %5u %5u %12llu %s %s\n", mode, a->uid, a->gid, (unsigned long long)a->size_bytes,
-	       when, path);
+	printf("%s %5u %5u %12llu %s ", mode, a->uid, a->gid, (unsigned long long)a->size_bytes,
+	       when);
+	ctl_print_path(path);
+	putchar('\n');
 }
 
 /* Directories still to be listed: a stack, since a tree may be deeper than ours. */
@@ -178,7 +182,8 @@ static void print_totals(const struct ctl *c, const char *path, const struct wek
 		print_json(o);
 		return;
 	}
-	printf("%s: %llu bytes, %llu on drives, in %llu names, %llu of them directories%s\n", path,
+	ctl_print_path(path);
+	printf(": %llu bytes, %llu on drives, in %llu names, %llu of them directories%s\n",
 	       (unsigned long long)t->bytes, (unsigned long long)t->allocated_bytes,
 	       (unsigned long long)t->entries, (unsigned long long)t->dirs,
 	       t->settled ? "" : " (changes of the last seconds may be missing)");
@@ -221,9 +226,10 @@ int ctl_cmd_stat(struct ctl *c)
 		}
 		mode_text(mode, a.mode);
 		time_text(when, a.mtime_ns);
-		printf("%s: %s, %llu %s, %llu bytes on drives, mode %s (%04o), owner %u:%u, "
+		ctl_print_path(c->argv[i]);
+		printf(": %s, %llu %s, %llu bytes on drives, mode %s (%04o), owner %u:%u, "
 		       "links %u, inode %llu, changed %s\n",
-		       c->argv[i], type_of(a.mode), (unsigned long long)a.size_bytes,
+		       type_of(a.mode), (unsigned long long)a.size_bytes,
 		       S_ISDIR(a.mode) ? "entries" : "bytes", (unsigned long long)a.allocated_bytes,
 		       mode, a.mode & 07777, a.uid, a.gid, a.nlink, (unsigned long long)a.ino,
 		       when);

@@ -365,11 +365,12 @@ static uint32_t signalled(struct daemon *d)
 
 static void write_lines(struct daemon *d)
 {
-	const char *full = app_full_line(&d->full);
+	enum log_level level;
+	const char *full = app_full_line(&d->full, &level);
 	char text[256], line[APP_LINE_SIZE];
 
 	if (full)
-		log_warn("%s", full);
+		log_line(level, "%s", full);
 	for (uint32_t i = 0; i < d->ndrives; i++)
 		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("%s", text);

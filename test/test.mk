@@ -36,4 +36,5 @@ ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
 test_ctl_status_srcs := appliance/ctl_status_text.c appliance/ctl_fold.c
 test_ctl_attrs_srcs := $(addprefix appliance/ctl_,attrs.c wave.c req.c local.c need.c)
+test_ctl_print_srcs := appliance/ctl_print.c
 test_ctl_local_srcs := appliance/ctl_local.c appliance/ctl_need.c

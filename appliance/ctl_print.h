@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Names on standard output: clients choose them, so they may hold what controls a terminal. */
+#ifndef CTL_PRINT_H
+#define CTL_PRINT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Prints a name.  With `escape` every byte that is not part of a printable character in UTF-8 is
+ * printed as \ooo, and a backslash as \\. */
+void ctl_print_name(FILE *to, const char *name, bool escape);
+/* The same on standard output, with `escape` if that is a terminal. */
+void ctl_print_path(const char *path);
+
+#endif
