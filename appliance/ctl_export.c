@@ -139,24 +139,22 @@ static void look_at(struct export_run *ex, struct ctl_wave *w, uint32_t i)
 		count_one(ex, f, item == UINT32_MAX ? 0 : w->items.read[item].got_bytes);
 }
 
+/* A batch that fails as a whole fails for each of its files; symlinks of the wave need no batch. */
 static void answered(struct export_run *ex, struct ctl_wave *w)
 {
 	int err = ctl_wave_wait(ex->c, w);
 
-	if (err)
-		error_there(ex, w->file[0].dir, w->file[0].name, err);
-	for (uint32_t i = 0; !err && i < w->nitems; i++) {
+	for (uint32_t i = 0; i < w->nitems; i++) {
 		struct ctl_file *f = &w->file[w->index[i]];
-		int got = 0;
+		struct weka_read_item *item = &w->items.read[i];
 
-		if (w->items.read[i].status == 0) /* without them it is not stored */
-			got = fetch_attrs(ex, &f->attrs, &f->attr.handle, f->attr.xattrs);
-		if (got)
-			w->items.read[i].status = got;
+		if (err)
+			item->status = err;
+		else if (item->status == 0) /* a file is not stored without its attributes */
+			item->status = fetch_attrs(ex, &f->attrs, &f->attr.handle, f->attr.xattrs);
 	}
-	if (!err)
-		ctl_crew_run(ex->crew, w->count, export_store, w);
-	for (uint32_t i = 0; !err && i < w->count; i++)
+	ctl_crew_run(ex->crew, w->count, export_store, w);
+	for (uint32_t i = 0; i < w->count; i++)
 		look_at(ex, w, i);
 	ctl_wave_clear(w);
 	ctl_progress_step(&ex->progress);

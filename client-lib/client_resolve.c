@@ -17,15 +17,17 @@
 
 #define WHY_MAX 256
 
-/* A list under way. */
+/* A list under way.  Each address of the user's list gets one place at least, so a name with many
+ * addresses does not push out those behind it. */
 struct found {
 	char *address[CLIENT_ADDRESSES];
 	uint32_t count;
+	uint32_t count_max; /* the last places are for the rest of the user's list */
 };
 
 static int found_add(struct found *f, const char *text)
 {
-	if (f->count == CLIENT_ADDRESSES)
+	if (f->count == f->count_max)
 		return 0; /* the first ones of a name with many */
 	f->address[f->count] = strdup(text);
 	if (!f->address[f->count])
@@ -99,10 +101,12 @@ int client__resolve(struct weka_client *c, char *why)
 	char not_used[WHY_MAX];
 	int err = 0;
 
-	for (uint32_t i = 0; i < c->address_count && !err; i++)
+	for (uint32_t i = 0; i < c->address_count && !err; i++) {
+		f.count_max = CLIENT_ADDRESSES - (c->address_count - 1 - i);
 		err = fab_address_check(c->addresses[i], not_used) == 0
 			      ? found_add(&f, c->addresses[i])
 			      : resolve(&f, c->addresses[i], why);
+	}
 	if (err) {
 		while (f.count > 0)
 			free(f.address[--f.count]);

@@ -13,6 +13,7 @@
 #include "base/secret.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,20 +203,55 @@ static bool is_anonymous(const struct fab_conn *conn)
 	return strcmp(conn->key->id, FAB_KEY_ANONYMOUS) == 0;
 }
 
+/* Returns true if only root, this user and `owner` can put names into the directories above `dir`,
+ * an absolute path. */
+static bool parents_are_kept(const char *dir, uid_t owner)
+{
+	char path[PATH_MAX];
+	char *slash;
+
+	snprintf(path, sizeof(path), "%s", dir);
+	while ((slash = strrchr(path, '/')) && path[1]) {
+		struct stat st;
+
+		slash[slash == path] = 0; /* of "/a" the slash stays */
+		if (stat(path, &st) < 0 || st.st_mode & (S_IWGRP | S_IWOTH))
+			return false;
+		if (st.st_uid != 0 && st.st_uid != geteuid() && st.st_uid != owner)
+			return false;
+	}
+	return true;
+}
+
+/* Returns true if the owner of `dir` decides what is called so.  In a directory that others may
+ * write to anybody can have made it, or a symlink to a directory of somebody else. */
+static bool owner_counts(const char *dir, uid_t *owner)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (!realpath(dir, real) || stat(real, &st) < 0)
+		return false;
+	*owner = st.st_uid;
+	return parents_are_kept(dir, *owner) && parents_are_kept(real, *owner);
+}
+
 /*
  * A key proves the appliance to us.  Without one it must be ours or root's, or that of the user who
- * owns the directory of the socket: nobody else can have put the socket there.
+ * owns the directory of the socket, if nobody else can have put the socket there.
  */
 static bool appliance_is_anybodys(const struct fab_conn *conn, char why[FAB_WHY_MAX])
 {
 	char dir[sizeof(conn->addr.un.sun_path)];
-	struct stat st;
+	uid_t owner = 0;
+	char *slash;
+	bool counts;
 
 	snprintf(dir, sizeof(dir), "%s", conn->addr.un.sun_path);
-	*(strrchr(dir, '/') + 1) = 0; /* an address of shm begins with one */
-	if (stat(dir, &st) < 0)
-		return fab__peer_uid_check(conn->fd, NULL, 0, why) != 0;
-	return fab__peer_uid_check(conn->fd, &st.st_uid, 1, why) != 0;
+	slash = strrchr(dir, '/'); /* an address of shm begins with one */
+	slash[slash == dir] = 0;
+	counts = owner_counts(dir, &owner);
+	return fab__peer_uid_check(conn->fd, &owner, counts, why) != 0;
 }
 
 static int dialled(struct fab_conn *conn)

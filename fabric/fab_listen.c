@@ -6,9 +6,11 @@
  * kernel's backlog.  So too for a second when the kernel cannot accept (no descriptor is left):
  * the listener stays readable, and a control thread that watched it would spin.
  */
+#define _GNU_SOURCE /* O_PATH */
 #include "fabric/fab_server_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,19 +35,44 @@ static bool stale(const struct fab_addr *addr)
 	return err == ECONNREFUSED;
 }
 
-/* Nobody connects before listen(): so nobody gets in by the mode that bind() chose. */
-static int socket_mode(const struct fab_server_cfg *cfg, const char *path)
+/* Sets group and mode of the socket that `file` was opened with (O_PATH). */
+static int socket_mode(const struct fab_server_cfg *cfg, int file)
 {
-	if (cfg->shm_has_group && chown(path, (uid_t)-1, cfg->shm_group) < 0)
+	char path[sizeof("/proc/self/fd/") + 10];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	if (cfg->shm_has_group && fchownat(file, "", (uid_t)-1, cfg->shm_group, AT_EMPTY_PATH) < 0)
 		return -errno;
 	return chmod(path, cfg->shm_mode ? cfg->shm_mode : 0600) < 0 ? -errno : 0;
 }
 
+/* Nobody connects before listen(): so nobody gets in by the mode that bind() chose. */
+static int listen_shm(const struct fab_server_cfg *cfg, int fd, const char *path)
+{
+	int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), err;
+	struct stat st;
+
+	if (file < 0 || fstat(file, &st) < 0)
+		err = -errno;
+	else if (!S_ISSOCK(st.st_mode))
+		err = -EEXIST; /* another user of the directory has replaced it */
+	else
+		err = socket_mode(cfg, file);
+	if (!err && listen(fd, FAB_BACKLOG) < 0)
+		err = -errno;
+	if (file >= 0)
+		close(file);
+	if (err && err != -EEXIST)
+		unlink(path);
+	return err;
+}
+
 static int bind_listen(const struct fab_server_cfg *cfg, int fd, const struct fab_addr *addr)
 {
+	const bool shm = addr->transport == FAB_TRANSPORT_SHM;
 	int err = 0;
 
-	if (addr->transport == FAB_TRANSPORT_TCP)
+	if (!shm)
 		err = fab__tcp_listen_options(fd, addr);
 	else if (stale(addr))
 		unlink(addr->un.sun_path);
@@ -53,9 +80,9 @@ static int bind_listen(const struct fab_server_cfg *cfg, int fd, const struct fa
 		return err;
 	if (bind(fd, &addr->sa, addr->bytes) < 0)
 		return -errno;
-	if (addr->transport == FAB_TRANSPORT_SHM)
-		err = socket_mode(cfg, addr->un.sun_path);
-	return err ? err : listen(fd, FAB_BACKLOG) < 0 ? -errno : 0;
+	if (shm)
+		return listen_shm(cfg, fd, addr->un.sun_path);
+	return listen(fd, FAB_BACKLOG) < 0 ? -errno : 0;
 }
 
 static void listener_name(struct fab_listener *l, const char *address)

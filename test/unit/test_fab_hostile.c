@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -393,6 +395,134 @@ Test(fab_hostile, users_that_are_not_named_are_refused_over_shm)
 	connect_as(65533, 0);
 	cr_assert_null(strstr(rig.refusal, "65533, which"), "%s", rig.refusal);
 	neighbour_is_well();
+	fab_rig_end(&rig);
+}
+
+/* Listens on `path` as user 65534, in a process of its own. */
+static pid_t stranger_listens(const char *path)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	cr_assert_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct sockaddr_un un = { .sun_family = AF_UNIX };
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+		snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+		if (setuid(65534) || bind(fd, (struct sockaddr *)&un, sizeof(un)) ||
+		    listen(fd, 8) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1, "nobody listens on %s", path);
+	close(ready[0]);
+	return pid;
+}
+
+/* A client without a key connects to a stranger in a directory of the stranger's, of this name. */
+static void expect_stranger(const char *template, int want, const char *link)
+{
+	struct fab_connect_cfg cfg = { .key.id = FAB_KEY_ANONYMOUS };
+	char dir[64], path[80], address[90];
+	int err = -EINPROGRESS;
+	struct fab_conn *conn;
+	pid_t pid;
+
+	snprintf(dir, sizeof(dir), "%s", template);
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(chown(dir, 65534, 65534), 0);
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	pid = stranger_listens(path);
+	cr_assert(!link || symlink(dir, link) == 0);
+	snprintf(address, sizeof(address), "shm:%s/sock", link ? link : dir);
+	cfg.address = address;
+	cr_assert_eq(fab_connect(&conn, &cfg, 0), 0);
+	for (int i = 0; i < 10 && err == -EINPROGRESS; i++)
+		err = fab_connect_step(conn, 1);
+	fab_close(conn);
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert(!link || unlink(link) == 0);
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(rmdir(dir), 0);
+	cr_assert_eq(err, want, "%s", address);
+}
+
+Test(fab_hostile, owner_of_a_directory_that_anybody_may_have_made_is_not_trusted)
+{
+	char link[64];
+
+	if (geteuid() != 0)
+		cr_skip_test("needs to become another user");
+	snprintf(link, sizeof(link), "/tmp/weka-link-%d", getpid());
+	expect_stranger("/run/weka-XXXXXX", -EINPROGRESS, NULL); /* waits for its hello */
+	expect_stranger("/tmp/weka-XXXXXX", -EACCES, NULL);
+	expect_stranger("/run/weka-XXXXXX", -EACCES, link);
+}
+
+/* Another user of the directory puts a symlink in the place of the socket as soon as it is there;
+ * or the kernel has no room for a listener. */
+static const char *swapped_for;
+static bool listen_fails;
+
+int bind(int fd, const struct sockaddr *sa, socklen_t bytes)
+{
+	const struct sockaddr_un *un = (const struct sockaddr_un *)(const void *)sa;
+	int err = (int)syscall(SYS_bind, fd, sa, bytes);
+
+	if (err == 0 && swapped_for) {
+		ASSERT(unlink(un->sun_path) == 0);
+		ASSERT(symlink(swapped_for, un->sun_path) == 0);
+	}
+	return err;
+}
+
+int listen(int fd, int backlog)
+{
+	if (!listen_fails)
+		return (int)syscall(SYS_listen, fd, backlog);
+	errno = EADDRINUSE;
+	return -1;
+}
+
+Test(fab_hostile, a_symlink_in_the_place_of_the_socket_is_not_followed)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key, .shm_mode = 0666 };
+	char file[] = "/tmp/weka-other-XXXXXX", address[100], why[FAB_WHY_MAX];
+	int fd = mkstemp(file);
+	struct stat st;
+
+	cr_assert_geq(fd, 0);
+	fab_rig_serve(&rig, "tcp", &cfg);
+	snprintf(address, sizeof(address), "shm:%s.sock", file);
+	swapped_for = file;
+	cr_assert_lt(fab_server_listen(rig.srv, address, why), 0);
+	swapped_for = NULL;
+	cr_assert_eq(fstat(fd, &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0600);
+	cr_assert_eq(lstat(address + 4, &st), 0, "what another user put there stays");
+	cr_assert_eq(unlink(address + 4), 0);
+	cr_assert_eq(unlink(file), 0);
+	close(fd);
+	fab_rig_end(&rig);
+}
+
+Test(fab_hostile, a_listener_that_fails_leaves_no_socket_behind)
+{
+	char address[100], why[FAB_WHY_MAX];
+	struct stat st;
+
+	fab_rig_serve(&rig, "tcp", NULL);
+	snprintf(address, sizeof(address), "shm:/tmp/weka-fails-%d.sock", getpid());
+	listen_fails = true;
+	cr_assert_eq(fab_server_listen(rig.srv, address, why), -EADDRINUSE);
+	listen_fails = false;
+	cr_assert_eq(lstat(address + 4, &st), -1);
 	fab_rig_end(&rig);
 }
 

@@ -273,18 +273,20 @@ Test(weka_conn, the_best_address_is_tried_first_and_the_next_where_there_is_no_c
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 		struct addrinfo **out)
 {
-	static struct sockaddr_in in[2];
-	static struct addrinfo list[2];
+	static struct sockaddr_in in[CLIENT_ADDRESSES + 1];
+	static struct addrinfo list[CLIENT_ADDRESSES + 1];
+	const bool many = strcmp(host, "many.example") == 0;
+	const uint32_t count = many ? ARRAY_LEN(list) : 2;
 
 	(void)service;
 	(void)hints;
-	if (strcmp(host, "store.example") != 0)
+	if (!many && strcmp(host, "store.example") != 0)
 		return EAI_NONAME;
-	for (int i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		in[i] = (struct sockaddr_in){ .sin_family = AF_INET };
-		in[i].sin_addr.s_addr = htonl(i ? INADDR_LOOPBACK : INADDR_LOOPBACK + 5);
+		in[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK + (many ? 10 + i : i ? 0 : 5));
 		list[i] = (struct addrinfo){ .ai_addr = (struct sockaddr *)&in[i],
-					     .ai_next = i ? NULL : &list[1] };
+					     .ai_next = i + 1 < count ? &list[i + 1] : NULL };
 	}
 	*out = list;
 	return 0;
@@ -304,6 +306,19 @@ Test(weka_conn, a_host_name_is_looked_up_and_each_of_its_addresses_is_tried)
 	snprintf(address, sizeof(address), "tcp://store.example:%s",
 		 strrchr(server.address, ':') + 1);
 	cr_assert_eq(weka_connect(address, &key, &options, &client), 0, "%s", weka_error(NULL));
+	cr_assert_eq(weka_get_limits(client, &limits), 0);
+	cr_assert_str_eq(limits.address, server.address);
+}
+
+Test(weka_conn, a_host_name_with_many_addresses_leaves_a_place_to_the_next_one)
+{
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
+	char list[200];
+
+	script_start(&server, "tcp");
+	snprintf(list, sizeof(list), "tcp://many.example:%s,%s", strrchr(server.address, ':') + 1,
+		 server.address);
+	cr_assert_eq(weka_connect(list, &key, &options, &client), 0, "%s", weka_error(NULL));
 	cr_assert_eq(weka_get_limits(client, &limits), 0);
 	cr_assert_str_eq(limits.address, server.address);
 }
