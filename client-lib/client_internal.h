@@ -382,6 +382,18 @@ void client__stray_forget(const struct weka_client *c);
 /* Its memory is kept for a while, so that later calls see that it was closed. */
 void client__retire(struct weka_client *c);
 
+/* Does `call` within the client.  Its result, or why the client cannot be entered. */
+#define CLIENT_ENTERED(c, call)                                                                    \
+	({                                                                                         \
+		__typeof__(call) entered_ = client__enter(c);                                      \
+                                                                                                   \
+		if (likely(!entered_)) {                                                           \
+			entered_ = (call);                                                         \
+			client__leave(c);                                                          \
+		}                                                                                  \
+		entered_;                                                                          \
+	})
+
 /* A pointer that a public function must be given. */
 #define CLIENT_NEED(c, pointer)                                                                    \
 	do {                                                                                       \
@@ -588,17 +600,21 @@ wk_cold int client__fail_said(struct weka_client *c, int err, const char *what, 
 /* Waits until a request of a waiting call has ended. */
 void client__await(struct weka_client *c, struct weka_req *req);
 
-/* Submits one request and waits for it, as one call. */
-#define CLIENT_CALL(c, req, submit, what, name)                                                    \
+/* Does `call` as one waiting call of the client.  Its result, or why it cannot begin. */
+#define CLIENT_BEGUN(c, call)                                                                      \
 	({                                                                                         \
-		int call_err_ = client__begin(c);                                                  \
+		__typeof__(call) begun_ = client__begin(c);                                        \
                                                                                                    \
-		if (!call_err_) {                                                                  \
-			call_err_ = client__run(c, req, submit, what, name);                       \
+		if (!begun_) {                                                                     \
+			begun_ = (call);                                                           \
 			client__finish(c);                                                         \
 		}                                                                                  \
-		call_err_;                                                                         \
+		begun_;                                                                            \
 	})
+
+/* Submits one request and waits for it, as one call. */
+#define CLIENT_CALL(c, req, submit, what, name)                                                    \
+	CLIENT_BEGUN(c, client__run(c, req, submit, what, name))
 
 /* A lease of `want_bytes`, or of as much as can be had, but at least `least_bytes`. */
 must_check int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t least_bytes,

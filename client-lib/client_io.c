@@ -788,13 +788,6 @@ static int cancel(struct weka_client *c, struct weka_req *req)
 
 int weka_cancel(struct weka_client *c, struct weka_req *req)
 {
-	int err;
-
 	CLIENT_NEED(c, req);
-	err = client__enter(c);
-	if (unlikely(err))
-		return err;
-	err = cancel(c, req);
-	client__leave(c);
-	return err;
+	return CLIENT_ENTERED(c, cancel(c, req));
 }

@@ -76,16 +76,9 @@ static int list(struct weka_client *c, const struct weka_ref *dir, struct weka_d
 
 int weka_list(struct weka_client *c, const struct weka_ref *dir, struct weka_dir **out)
 {
-	int err;
-
 	CLIENT_NEED(c, dir);
 	CLIENT_NEED(c, out);
-	err = client__begin(c);
-	if (err)
-		return err;
-	err = list(c, dir, out);
-	client__finish(c);
-	return err;
+	return CLIENT_BEGUN(c, list(c, dir, out));
 }
 
 static int list_next(struct weka_dir *d, struct weka_entry *entry)
@@ -108,17 +101,10 @@ static int list_next(struct weka_dir *d, struct weka_entry *entry)
 
 int weka_list_next(struct weka_dir *d, struct weka_entry *entry)
 {
-	int err;
-
 	if (!d)
 		return client__stray_fail(-EINVAL, "weka_list_next: the listing is NULL");
 	CLIENT_NEED(d->client, entry);
-	err = client__begin(d->client);
-	if (err)
-		return err;
-	err = list_next(d, entry);
-	client__finish(d->client);
-	return err;
+	return CLIENT_BEGUN(d->client, list_next(d, entry));
 }
 
 void weka_list_end(struct weka_dir *d)

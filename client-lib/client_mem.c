@@ -233,15 +233,8 @@ int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease 
 
 int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
 {
-	int err;
-
 	CLIENT_NEED(c, out);
-	err = client__enter(c);
-	if (unlikely(err))
-		return err;
-	err = client__lease(c, size_bytes, out);
-	client__leave(c);
-	return err;
+	return CLIENT_ENTERED(c, client__lease(c, size_bytes, out));
 }
 
 /* Free it, if nothing stands against that (3). */
@@ -273,16 +266,9 @@ static int release(struct weka_client *c, struct weka_lease *pub)
 
 int weka_release(struct weka_client *c, struct weka_lease *pub)
 {
-	int err;
-
 	if (!pub)
 		return 0;
-	err = client__enter(c);
-	if (unlikely(err))
-		return err;
-	err = release(c, pub);
-	client__leave(c);
-	return err;
+	return CLIENT_ENTERED(c, release(c, pub));
 }
 
 void client__leases_copy(const struct weka_client *c, char *fresh)

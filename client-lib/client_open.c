@@ -221,15 +221,8 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 
 int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
 {
-	int err;
-
 	CLIENT_NEED(c, handle);
-	err = client__enter(c);
-	if (unlikely(err))
-		return err;
-	err = close_file(c, handle);
-	client__leave(c);
-	return err;
+	return CLIENT_ENTERED(c, close_file(c, handle));
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */

@@ -243,15 +243,8 @@ static int unlink_all(struct weka_client *c, struct weka_unlink_item *items, siz
 
 int weka_unlink_batch(struct weka_client *c, struct weka_unlink_item *items, size_t count)
 {
-	int err;
-
 	CLIENT_REFUSE(c, !items && count > 0, -EINVAL, "items is NULL");
-	err = client__begin(c);
-	if (err)
-		return err;
-	err = unlink_all(c, items, count);
-	client__finish(c);
-	return err;
+	return CLIENT_BEGUN(c, unlink_all(c, items, count));
 }
 
 int weka_rmdir(struct weka_client *c, const char *path)
@@ -340,15 +333,8 @@ static int64_t read_link(struct weka_client *c, const char *path, char *target, 
 
 int64_t weka_readlink(struct weka_client *c, const char *path, char *target, size_t size_bytes)
 {
-	int64_t got;
-
 	CLIENT_NEED(c, target);
-	got = client__begin(c);
-	if (got)
-		return got;
-	got = read_link(c, path, target, size_bytes);
-	client__finish(c);
-	return got;
+	return CLIENT_BEGUN(c, read_link(c, path, target, size_bytes));
 }
 
 int weka_totals(struct weka_client *c, const char *path, struct weka_totals *out)
@@ -391,15 +377,8 @@ static int text_of(struct weka_client *c, const char *what, const uint64_t *from
 
 static int text_call(struct weka_client *c, const char *what, const uint64_t *from, char **text)
 {
-	int err;
-
 	CLIENT_NEED(c, text);
-	err = client__begin(c);
-	if (err)
-		return err;
-	err = text_of(c, what, from, text);
-	client__finish(c);
-	return err;
+	return CLIENT_BEGUN(c, text_of(c, what, from, text));
 }
 
 int weka_status(struct weka_client *c, char **text)
@@ -494,17 +473,10 @@ static int64_t append(struct weka_client *c, const struct weka_handle *handle, c
 int64_t weka_append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
 		    size_t length_bytes)
 {
-	int64_t done;
-
 	CLIENT_NEED(c, handle);
 	CLIENT_REFUSE(c, !bytes && length_bytes > 0, -EINVAL, "bytes is NULL");
 	CLIENT_REFUSE(c, length_bytes > INT64_MAX, -EINVAL, "a range that no file has");
-	done = client__begin(c);
-	if (done)
-		return done;
-	done = append(c, handle, bytes, length_bytes);
-	client__finish(c);
-	return done;
+	return CLIENT_BEGUN(c, append(c, handle, bytes, length_bytes));
 }
 
 int weka_truncate(struct weka_client *c, const struct weka_handle *handle, uint64_t size_bytes)
@@ -606,16 +578,9 @@ static int read_file(struct weka_client *c, const char *path, void **bytes, size
 
 int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t *size_bytes)
 {
-	int err;
-
 	CLIENT_NEED(c, bytes);
 	CLIENT_NEED(c, size_bytes);
-	err = client__begin(c);
-	if (err)
-		return err;
-	err = read_file(c, path, bytes, size_bytes);
-	client__finish(c);
-	return err;
+	return CLIENT_BEGUN(c, read_file(c, path, bytes, size_bytes));
 }
 
 /* One file of at most 4 MiB, from memory. */
@@ -716,15 +681,9 @@ int weka_put_fd(struct weka_client *c, const struct weka_ref *ref, int fd, uint6
 		const struct weka_create *create)
 {
 	struct weka_create by_me = mine(0644);
-	int err;
 
 	CLIENT_NEED(c, ref);
-	err = client__begin(c);
-	if (err)
-		return err;
-	err = put_large(c, ref, NULL, fd, size_bytes, create ? create : &by_me);
-	client__finish(c);
-	return err;
+	return CLIENT_BEGUN(c, put_large(c, ref, NULL, fd, size_bytes, create ? create : &by_me));
 }
 
 static int64_t get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
@@ -758,13 +717,6 @@ static int64_t get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 
 int64_t weka_get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 {
-	int64_t got;
-
 	CLIENT_NEED(c, ref);
-	got = client__begin(c);
-	if (got)
-		return got;
-	got = get_fd(c, ref, fd);
-	client__finish(c);
-	return got;
+	return CLIENT_BEGUN(c, get_fd(c, ref, fd));
 }
