@@ -38,7 +38,7 @@
 #include <unistd.h>
 
 /* A drive that comes back does so within this; clients wait three times as long for an answer. */
-#define PATIENCE_NS (10 * NS_PER_S)
+#define PATIENCE_MIN_NS (10 * NS_PER_S)
 
 struct args {
 	const char *config;
@@ -128,7 +128,7 @@ static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
 		.nshards = (uint32_t)c->shards,
 		.scrub_rate = c->scrub_rate,
 		.deallocate = app_conf_tell(c),
-		.patience_ns = PATIENCE_NS,
+		.patience_ns = max_u64(PATIENCE_MIN_NS, c->drive_timeout_us * NS_PER_US),
 	};
 }
 

@@ -75,6 +75,7 @@ static const struct module modules[] = {
 	{ meta__gc_memory, meta__gc_create, meta__gc_destroy },
 	{ meta__checker_memory, meta__checker_create, meta__checker_destroy },
 	{ meta__receipts_memory, meta__receipts_create, meta__receipts_destroy },
+	{ meta__fresh_memory, meta__fresh_create, meta__fresh_destroy },
 };
 
 uint64_t meta_memory_needed(const struct meta_conf *conf)

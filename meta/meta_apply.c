@@ -11,6 +11,7 @@
  * The order: counters, the log record (it carries them), trees.  All within one turn, so
  * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
  */
+#include "meta/meta_fresh.h"
 #include "meta/meta_lend.h"
 #include "meta/meta_record.h"
 #include "base/num.h"
@@ -204,6 +205,8 @@ static void change_trees(struct meta *m, uint64_t seq)
 			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
 			if (zone)
 				move_live(m, mut);
+			if (likely(!m->home))
+				meta__fresh_note(m, mut->shard, &mut->key, seq);
 			if (mut->del)
 				meta__tree_del(m, mut->shard, &mut->key, seq);
 			else

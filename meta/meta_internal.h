@@ -214,6 +214,7 @@ struct meta__gc;
 struct meta__checker;
 struct meta__share;
 struct meta__receipts;
+struct meta__fresh;
 struct meta__lend;
 struct meta__made;
 
@@ -253,6 +254,7 @@ struct meta {
 	uint64_t turn;             /* ... which this is, of its turns          */
 	struct meta__made *made;   /* ... the change that it is making         */
 	struct meta__receipts *receipts;
+	struct meta__fresh *fresh;
 };
 
 /* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
@@ -273,6 +275,7 @@ META__MODULE(collect);
 META__MODULE(gc);
 META__MODULE(checker);
 META__MODULE(receipts);
+META__MODULE(fresh);
 
 /* The first problem wins; printf-like, one line. */
 __attribute__((format(printf, 2, 3))) void meta__error(struct meta *m, const char *fmt, ...);

@@ -28,6 +28,7 @@
  *      that are left come back when room is short, drives come or go, or all pages are counted.
  *  (6) No file of a shard that is lent is held: what unlinking it means is in its records alone.
  */
+#include "meta/meta_fresh.h"
 #include "meta/meta_lend.h"
 
 #include "meta/meta_cache.h"
@@ -312,6 +313,7 @@ static void take(struct meta *m, struct meta_op *op, const struct meta__made *ma
 		seq = meta__log_append_made(m, made->record, made->bytes, made->drives_mask);
 	for (uint32_t i = 0; i < made->nzones; i++)
 		meta__zone_live_add(m, made->live[i].zone, made->live[i].blocks);
+	meta__fresh_note_shard(m, made->part.shard, seq);
 	pages_changed(m, made, seq);
 	if (made->has_receipt)
 		(void)meta__receipt_apply(m, &made->receipt, seq);

@@ -30,6 +30,7 @@
  *  (9) While shards are lent, room is kept for all that borrowers may have changed there and that
  *      is on its way: a checkpoint waits for that, so what is on its way must never wait for one.
  */
+#include "meta/meta_fresh.h"
 #include "meta/meta_lend.h"
 
 #include <errno.h>
@@ -577,6 +578,7 @@ static void advance_durable(struct meta *m)
 		ASSERT(b->seq == l->durable + 1);
 		b->state = LOG_IDLE;
 		l->durable++;
+		meta__fresh_durable(m, l->durable);
 		l->trim_durable = b->trim;
 	}
 	zones_release(m);

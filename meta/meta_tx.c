@@ -15,6 +15,7 @@
  *  (2) Each key is wanted once: a later put or delete of a key replaces the earlier.
  *  (3) All changes of a transaction are one log record, whatever shards they touch.
  */
+#include "meta/meta_fresh.h"
 #include "meta/meta_share.h"
 #include "meta/meta_tx.h"
 #include "base/num.h"
@@ -92,15 +93,26 @@ static int find_mut(const struct meta__tx *tx, uint32_t shard, const struct meta
 	return -1;
 }
 
-/* The leaf of key, noted as seen; -ENOENT: the shard is empty. */
+/* The records from key to last, as far as there are any, in pages whose last change was `seq`. */
+static void saw(struct meta *m, uint32_t shard, const struct meta_key *key,
+		const struct meta_key *last, uint64_t seq)
+{
+	struct meta__tx *tx = m->tx;
+
+	if (seq > tx->seen)
+		tx->seen = max_u64(tx->seen, meta__fresh_seq(m, shard, key, last, seq));
+}
+
+/* The leaf of key, in which somebody looks for what is there up to last; -ENOENT: the shard is
+ * empty. */
 static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
-		    struct meta__hint **hint)
+		    const struct meta_key *last, struct meta__hint **hint)
 {
 	struct meta__tx *tx = m->tx;
 	int err = meta__tree_leaf(m, tx->op, shard, key, hint);
 
 	if (err == 0)
-		tx->seen = max_u64(tx->seen, (*hint)->path.seq);
+		saw(m, shard, key, last, (*hint)->path.seq);
 	else if (err == -ENOENT)
 		tx->seen = max_u64(tx->seen, m->shard[shard].empty_seq);
 	return err;
@@ -115,9 +127,10 @@ static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *l
 }
 
 /* Most often behind the record that was looked at last: an inode behind its name, an extent behind
- * its inode.  That leaf was noted as seen, and does not change within a plan. */
-static bool is_next(struct meta__tx *tx, uint32_t shard, const struct meta_key *key)
+ * its inode.  That leaf does not change within a plan. */
+static bool is_next(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
+	struct meta__tx *tx = m->tx;
 	struct meta_key at;
 
 	if (!tx->seek_baddr || tx->seek_shard != shard ||
@@ -126,6 +139,7 @@ static bool is_next(struct meta__tx *tx, uint32_t shard, const struct meta_key *
 	at = meta__leaf_key(tx->seek_leaf->page, tx->seek_pos + 1);
 	if (meta__key_cmp(&at, key) != 0)
 		return false;
+	saw(m, shard, key, key, meta__frame_seq(tx->seek_leaf));
 	tx->seek_pos++;
 	return true;
 }
@@ -140,13 +154,14 @@ static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
 	if (!f || !meta__may_look(m, shard) || !meta__found_holds(f, pos, shard, key))
 		return false;
 	meta__cache_mark(m, f);
-	tx->seen = max_u64(tx->seen, meta__frame_seq(f));
+	saw(m, shard, key, key, meta__frame_seq(f));
 	looked_at(tx, shard, f, pos);
 	return true;
 }
 
 /* The same of a name, by the first key of its hash. */
-static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
+static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key,
+		     const struct meta_key *last)
 {
 	struct meta__tx *tx = m->tx;
 	uint32_t pos;
@@ -155,7 +170,7 @@ static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
 	if (!f || !meta__may_look(m, shard) || !meta__named_holds(f, pos, shard, key))
 		return false;
 	meta__cache_mark(m, f);
-	tx->seen = max_u64(tx->seen, meta__frame_seq(f));
+	saw(m, shard, key, last, meta__frame_seq(f));
 	looked_at(tx, shard, f, pos);
 	return true;
 }
@@ -163,7 +178,7 @@ static bool is_named(struct meta *m, uint32_t shard, const struct meta_key *key)
 static int walk_to(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	struct meta__hint *hint;
-	int err = see_leaf(m, shard, key, &hint);
+	int err = see_leaf(m, shard, key, key, &hint);
 
 	if (err)
 		return err;
@@ -187,7 +202,7 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 		*value_len = tx->mut[i].value_len;
 		return 0;
 	}
-	if (!is_next(tx, shard, key) && !is_known(m, shard, key)) {
+	if (!is_next(m, shard, key) && !is_known(m, shard, key)) {
 		err = walk_to(m, shard, key);
 		if (err)
 			return err;
@@ -198,8 +213,10 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 
 /* Who lists goes on from record to record: the first that is not below key is one of the next few
  * of that leaf.  What stands further on is asked for: values lie in the order of their making. */
-static bool is_ahead(struct meta__tx *tx, uint32_t shard, const struct meta_key *key)
+static bool is_ahead(struct meta *m, uint32_t shard, const struct meta_key *key,
+		     const struct meta_key *last)
 {
+	struct meta__tx *tx = m->tx;
 	const void *page;
 	struct meta_key at;
 	uint32_t pos, end;
@@ -218,6 +235,7 @@ static bool is_ahead(struct meta__tx *tx, uint32_t shard, const struct meta_key 
 	}
 	if (pos == end)
 		return false;
+	saw(m, shard, key, last, meta__frame_seq(tx->seek_leaf));
 	tx->seek_pos = pos;
 	if (pos + SEEK_FETCH < meta__page_count(page))
 		meta__leaf_ahead(page, pos + SEEK_FETCH);
@@ -245,7 +263,7 @@ static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key,
 
 	/* No leaf is empty: the record is in the leaf of key or in the next one. */
 	for (uint32_t leaves = 0; leaves < 2; leaves++) {
-		err = see_leaf(m, shard, key, &hint);
+		err = see_leaf(m, shard, key, last, &hint);
 		if (err == -EAGAIN && tx->seek_baddr && tx->seek_shard == shard)
 			meta__tree_ahead(m, shard, key,
 					 SEEK_AHEAD); /* it came from a leaf before */
@@ -271,7 +289,7 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const st
 {
 	const struct meta__tx *tx = m->tx;
 
-	if (!is_ahead(m->tx, shard, key) && !is_named(m, shard, key)) {
+	if (!is_ahead(m, shard, key, last) && !is_named(m, shard, key, last)) {
 		int err = seek_to(m, shard, key, last);
 
 		if (err)

@@ -452,6 +452,7 @@ static inline void d_open(uint32_t frames)
 	m->epoch++;
 	list_init(&m->io_wanted);
 	cr_assert_eq(meta__cache_create(m), 0);
+	cr_assert_eq(meta__fresh_create(m), 0);
 	cr_assert_eq(meta__tx_create(m), 0);
 	cr_assert_eq(meta__ckpt_create(m), 0);
 }
@@ -462,6 +463,7 @@ static inline void d_close(void)
 
 	meta__ckpt_destroy(m);
 	meta__tx_destroy(m);
+	meta__fresh_destroy(m);
 	meta__cache_destroy(m);
 	free(m->shard);
 	free(m->conf.memory);

@@ -6,6 +6,8 @@
  *   core 1            asks (closed)  |  plans by itself: the shard is open again  |  reply
  *                     no reply       |  no reply; a power cut takes it all back   |
  *
+ * Whoever looks at a file beside it is told at once.
+ *
  * The shipped appliance on two cores, its fabric and its drive, stepped in one thread
  * (test/sim/sim_world.h).
  */
@@ -352,7 +354,7 @@ static struct outcome play(const struct scene *s)
 	held = 0;
 	sim_world_create(&w, &cfg);
 	sim_world_create(&cut, &cfg);
-	if (sim_world_begin(&w, APP_BOOT_FORMAT) || put("/a"))
+	if (sim_world_begin(&w, APP_BOOT_FORMAT) || put("/c") || put("/a"))
 		o.broken = "nothing is put";
 	if (!o.broken) {
 		app_core_meta(w.core)->share->open_after = 1;
@@ -380,6 +382,8 @@ Test(app_readers, what_a_reader_saw_is_told_when_no_power_cut_can_take_it_back)
 		{ RENAME, STAT, "/b", -ENOENT, OLD },
 		{ RENAME, OPEN, "/b", -ENOENT, OLD },
 		{ RENAME, LIST, "/b", -ENOENT, OLD },
+		{ RENAME, STAT, "/a", OLD, -ENOENT },
+		{ RENAME, LIST, "/a", OLD, -ENOENT },
 	};
 
 	for (uint32_t i = 0; i < ARRAY_LEN(scenes); i++) {
@@ -400,5 +404,25 @@ Test(app_readers, what_a_reader_saw_is_told_when_no_power_cut_can_take_it_back)
 			  s->path, o.gone, CUTS);
 		cr_assert(o.durable, "%s: it is not durable when it is told", name);
 		cr_assert_eq(o.after, s->is, "%s told %lld", name, (long long)o.after);
+	}
+}
+
+/* The two files lie in one page, but only one of them is changed. */
+Test(app_readers, what_lies_beside_a_change_that_is_not_durable_is_told_at_once)
+{
+	static const enum look looks[] = { READ_BATCH, STAT, OPEN };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(looks); i++) {
+		const struct scene s = { APPEND, looks[i], "/c", OLD, OLD };
+		const struct outcome o = play(&s);
+		const char *name = look_name[s.look];
+
+		cr_assert_null(o.broken, "%s: %s", name, o.broken);
+		cr_assert_eq(o.before, OLD, "%s told %lld", name, (long long)o.before);
+		cr_assert_eq(o.held, 1, "%s: %u writes, not one log block", name, o.held);
+		cr_assert(o.asker_early, "%s: the store waits for the log block", name);
+		cr_assert(o.planned, "%s: the shard is not open again", name);
+		cr_assert(o.early, "%s: a reader waits for the log block", name);
+		cr_assert_eq(o.after, OLD, "%s told %lld at last", name, (long long)o.after);
 	}
 }

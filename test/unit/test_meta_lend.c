@@ -297,9 +297,15 @@ Test(meta_lend, who_looks_waits_for_the_borrower_and_for_what_it_made)
 	cr_assert_null(r.over, "what it made has not come");
 	cr_assert(!is_lent(dir[0]));
 	meta_op_made(r.m, &a.op);
-	for (uint32_t i = 0; i < 1000 && r.over != &b.op; i++)
+	for (uint32_t i = 0; i < 10; i++) /* no I/O: nothing becomes durable */
+		(void)meta_turn(r.m);
+	cr_assert(!meta_is_durable(r.m, a.op.seen_seq));
+	if (meta_op_poll(r.m) == &b.op)
+		cr_assert_geq(b.op.seen_seq, a.op.seen_seq, "told before it is durable");
+	for (uint32_t i = 0; i < 1000 && b.op.seen_seq == 0; i++)
 		all_turn(1);
 	cr_assert_eq(b.op.status, 0, "and then it is there");
+	cr_assert_geq(b.op.seen_seq, a.op.seen_seq);
 	meta_reader_made_end(reader[0], &a.op);
 }
 

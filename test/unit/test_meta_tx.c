@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "meta/meta_fresh.h"
 #include "meta/meta_record.h"
 #include "test/unit/meta_double.h"
 
@@ -132,6 +133,8 @@ Test(meta_tx, has_seen_the_log_sequence_of_what_it_read_absence_too)
 	(void)get(0, 1);
 	cr_assert_eq(meta__tx_seen(&d.m), 1);
 	(void)get(1, 77);
+	cr_assert_eq(meta__tx_seen(&d.m), 1, "which was never there");
+	(void)get(1, 1);
 	cr_assert_eq(meta__tx_seen(&d.m), 2);
 	d.log_open = false;
 	begin();
@@ -430,4 +433,116 @@ Test(meta_tx, replays_a_part_without_logging_it)
 	begin();
 	cr_assert_str_eq(get(2, 1), "abc");
 	cr_assert_str_eq(get(2, 2), "");
+}
+
+/* ---- what must be durable before it is told (meta_fresh.c) ------------------------------- */
+
+/* In a log block of its own. */
+static void apply_alone(void)
+{
+	d.log_open = false;
+	apply();
+}
+
+/* The sequence that somebody who looks at one record has to wait for. */
+static uint64_t seen_of(uint32_t shard, uint64_t i)
+{
+	begin();
+	(void)get(shard, i);
+	return meta__tx_seen(&d.m);
+}
+
+/* ... or at all from a name to another. */
+static uint64_t seen_from(uint32_t shard, uint64_t from, uint64_t to)
+{
+	struct meta_key key = meta__key(7, from, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	const struct meta_key last =
+		meta__key(7, to, META__CLASS_NAME, ~0ull >> 24, 255, ~0ull >> 16);
+	const void *value;
+	uint32_t len;
+
+	begin();
+	(void)meta__tx_seek(&d.m, shard, &key, &last, &value, &len);
+	return meta__tx_seen(&d.m);
+}
+
+/* Three names in one leaf of shard 0, all of them durable; returns the sequence. */
+static uint64_t three_names(void)
+{
+	begin();
+	put(0, 1, "one");
+	put(0, 2, "two");
+	put(0, 3, "three");
+	apply_alone();
+	meta__fresh_durable(&d.m, op.seen_seq);
+	return op.seen_seq;
+}
+
+Test(meta_tx, who_looks_at_a_record_waits_for_its_last_change_and_not_for_its_neighbours)
+{
+	const uint64_t was = three_names();
+
+	begin();
+	put(0, 2, "zwei");
+	apply_alone();
+	cr_assert_gt(op.seen_seq, was);
+	cr_assert_eq(seen_of(0, 2), op.seen_seq);
+	cr_assert_lt(seen_of(0, 1), op.seen_seq);
+	cr_assert_lt(seen_of(0, 3), op.seen_seq);
+	cr_assert_eq(seen_from(0, 2, 2), op.seen_seq, "looked for by its hash");
+	cr_assert_lt(seen_from(0, 3, 3), op.seen_seq);
+}
+
+Test(meta_tx, who_misses_a_record_waits_for_its_removal)
+{
+	(void)three_names();
+	begin();
+	del(0, 2);
+	apply_alone();
+	cr_assert_eq(seen_of(0, 2), op.seen_seq);
+	cr_assert_eq(seen_from(0, 2, 2), op.seen_seq);
+	cr_assert_lt(seen_of(0, 1), op.seen_seq);
+}
+
+Test(meta_tx, who_looks_through_more_than_one_name_waits_for_the_last_change_of_the_leaf)
+{
+	(void)three_names();
+	begin();
+	put(0, 2, "zwei");
+	apply_alone();
+	cr_assert_eq(seen_from(0, 1, 9), op.seen_seq);
+	begin();
+	(void)get(0, 1);
+	cr_assert_lt(meta__tx_seen(&d.m), op.seen_seq);
+	cr_assert_str_eq(get(0, 2), "zwei"); /* from there by a step, in the same leaf */
+	cr_assert_eq(meta__tx_seen(&d.m), op.seen_seq);
+}
+
+Test(meta_tx, a_shard_that_was_lent_counts_as_a_whole)
+{
+	const uint64_t was = three_names();
+
+	begin();
+	put(0, 2, "zwei");
+	apply_alone();
+	cr_assert_lt(seen_of(0, 1), op.seen_seq);
+	meta__fresh_note_shard(&d.m, 0, was + 1);
+	cr_assert_eq(seen_of(0, 1), was + 1);
+	cr_assert_leq(seen_of(1, 1), was);
+}
+
+Test(meta_tx, what_is_durable_need_not_be_waited_for)
+{
+	(void)three_names();
+	begin();
+	put(0, 2, "zwei");
+	apply_alone();
+	meta__fresh_durable(&d.m, op.seen_seq);
+	cr_assert_leq(seen_of(0, 1), op.seen_seq);
+	cr_assert_leq(seen_from(0, 1, 9), op.seen_seq);
+	begin();
+	put(0, 1, "eins");
+	apply_alone();
+	cr_assert_eq(seen_of(0, 1), op.seen_seq);
+	cr_assert_lt(seen_of(0, 2), op.seen_seq);
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Which records a change that is not durable yet has changed.
+ *
+ * A page says only which change was its last, whichever of its records that was about.  Whoever
+ * looks at a record must not tell of it before its own last change is durable, but need not wait
+ * for its neighbours'; while a drive takes no writes that wait lasts seconds.
+ *
+ *	apply --note(key, seq)--> slot[hash of key], slot[hash of its group]
+ *	look  --seq(key, last)--> the highest sequence of all records from key to last, or higher
+ *
+ *  (1) A slot is at least the sequence of each logged change of each record that hashes to it.  So
+ *      two records that share a slot make somebody wait who need not, and never the opposite.
+ *  (2) A group is all records of a directory with one hash and class: of one name, or of one
+ *      object, which is what a seek looks through.  A wider range has the page's sequence.
+ *  (3) A shard that was lent is changed elsewhere: its `floor` stands for all of its records, from
+ *      the moment at which their log block is known.
+ *  (4) The store's thread writes.  A reader looks at shards that are open, which are not changed
+ *      meanwhile, and of which all was noted before they were opened (meta_share.c T1).
+ */
+#ifndef META_FRESH_H
+#define META_FRESH_H
+
+#include "meta/meta_internal.h"
+
+/* A record was changed by the log block `seq`; 0: by none, as in a replay.  The store's thread. */
+void meta__fresh_note(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq);
+/* The same of whatever a borrower has changed in its shard. */
+void meta__fresh_note_shard(struct meta *m, uint32_t shard, uint64_t seq);
+/* All up to seq is durable. */
+void meta__fresh_durable(struct meta *m, uint64_t seq);
+
+/* What the records from key to last, seen in pages whose last change was `seq`, were changed by at
+ * most; `seq` itself if that is durable, or nothing better is known.  Any thread between enter and
+ * leave. */
+uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta_key *key,
+			 const struct meta_key *last, uint64_t seq);
+
+#endif
