@@ -159,8 +159,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "where they are changed all the time",
 			     NULL },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
-				  "which drives are told what they need not keep; own: not files, "
-				  "nor others whose space may be had by somebody else then",
+				  "drives that receive deallocate commands; own: no files, and no "
+				  "drives whose freed space others may take",
 				  "own, all or none" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "of a store on mem: drives, which is formatted at each start", NULL },
