@@ -64,24 +64,24 @@ static bool is_one_group(const struct meta_key *a, const struct meta_key *b)
 }
 
 /* Multiplication by the golden ratio's fraction, whose high bits count (Knuth, TAOCP 3, 6.4). */
-static uint32_t slot_of(uint32_t shard, uint64_t a, uint64_t b, uint64_t c)
+static uint64_t hash_on(uint64_t h, uint64_t word)
 {
-	const uint64_t ratio = 0x9e3779b97f4a7c15;
-	uint64_t h = (a ^ shard) * ratio;
-
-	h = (h ^ h >> 32 ^ b) * ratio;
-	h = (h ^ h >> 32 ^ c) * ratio;
-	return (uint32_t)(h >> (64 - SLOT_BITS));
+	return (h ^ h >> 32 ^ word) * 0x9e3779b97f4a7c15;
 }
 
-static uint32_t slot_of_key(uint32_t shard, const struct meta_key *key)
+static uint64_t hash_of_group(uint32_t shard, const struct meta_key *key)
 {
-	return slot_of(shard, key->w[0], key->w[1], key->w[2]);
+	return hash_on(hash_on(shard, key->w[0]), group_of(key));
 }
 
-static uint32_t slot_of_group(uint32_t shard, const struct meta_key *key)
+static uint64_t hash_of_key(uint64_t group, const struct meta_key *key)
 {
-	return slot_of(shard, key->w[0], group_of(key), UINT64_MAX);
+	return hash_on(group, key->w[1] << 32 ^ key->w[2]);
+}
+
+static uint32_t slot_of(uint64_t hash)
+{
+	return (uint32_t)(hash >> (64 - SLOT_BITS));
 }
 
 /* ---- the store's thread -------------------------------------------------------------- */
@@ -89,12 +89,11 @@ static uint32_t slot_of_group(uint32_t shard, const struct meta_key *key)
 void meta__fresh_note(struct meta *m, uint32_t shard, const struct meta_key *key, uint64_t seq)
 {
 	struct meta__fresh *f = m->fresh;
+	const uint64_t group = hash_of_group(shard, key);
 
 	ASSERT(!m->home && seq < META_SEEN_MADE);
-	if (seq == 0)
-		return;
-	raise(&f->slot[slot_of_key(shard, key)], seq);
-	raise(&f->slot[slot_of_group(shard, key)], seq);
+	raise(&f->slot[slot_of(group)], seq);
+	raise(&f->slot[slot_of(hash_of_key(group, key))], seq);
 }
 
 void meta__fresh_note_shard(struct meta *m, uint32_t shard, uint64_t seq)
@@ -114,17 +113,16 @@ uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta
 			 const struct meta_key *last, uint64_t seq)
 {
 	const struct meta__fresh *f = (m->home ? m->home : m)->fresh;
-	uint64_t at;
+	uint64_t hash;
 
 	if (likely(seq <= get(&f->durable)) || seq == META_SEEN_MADE)
 		return seq;
 	if (m->home && m->shard[shard].turn == m->turn) /* its own, and still on its way (3) */
 		return seq;
-	if (meta__key_cmp(key, last) == 0)
-		at = get(&f->slot[slot_of_key(shard, key)]);
-	else if (is_one_group(key, last)) /* (2) */
-		at = get(&f->slot[slot_of_group(shard, key)]);
-	else
+	if (!is_one_group(key, last)) /* (2) */
 		return seq;
-	return min_u64(seq, max_u64(at, get(&f->floor[shard])));
+	hash = hash_of_group(shard, key);
+	if (meta__key_cmp(key, last) == 0)
+		hash = hash_of_key(hash, key);
+	return min_u64(seq, max_u64(get(&f->slot[slot_of(hash)]), get(&f->floor[shard])));
 }
