@@ -311,8 +311,9 @@ uid_t app_keys_as_owner(const char *path)
 	const uid_t was = geteuid();
 	struct stat st;
 
-	if (was == 0 && stat(path, &st) == 0 && st.st_uid != 0 && seteuid(st.st_uid))
-		return was; /* the files are read as root, and refused with a line */
+	/* If it fails the files are read as root, and refused with a line. */
+	if (was == 0 && stat(path, &st) == 0 && st.st_uid != 0)
+		(void)!seteuid(st.st_uid);
 	return was;
 }
 

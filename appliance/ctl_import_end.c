@@ -67,8 +67,12 @@ static int link_ask(void *arg, uint32_t i, struct weka_req *req)
 	const struct weka_ref from = import_ref(l->first->dir, l->first->name);
 	const struct weka_ref to = import_ref(l->dir, l->name);
 
-	if (b->im->stop || !b->wanted[i])
+	if (!b->wanted[i])
 		return 1;
+	if (b->im->stop) {
+		b->im->tally.not_tried++;
+		return 1;
+	}
 	return weka_submit_link(b->im->c->client, req, &from, &to);
 }
 
@@ -168,8 +172,10 @@ void import_finish_links(struct import *im)
 		err = links_batch(b);
 		ctl_progress_step(&im->progress);
 	}
-	if (err)
+	if (err) {
 		link_error(im, b->link, err);
+		im->tally.not_tried += b->count - 1;
+	}
 	im->tally.not_tried += im->links.nlinks - at;
 	if (b)
 		batch_end(b);

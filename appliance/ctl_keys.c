@@ -230,7 +230,7 @@ static int make_dir(const struct keys *k)
 		return 1;
 	if (mkdir(k->dir, 0700))
 		return errno == EEXIST ? 0 : ctl_fail("%s: %s", k->dir, strerror(errno));
-	if (geteuid() == 0 && chown(k->dir, owner.uid, owner.gid))
+	if (geteuid() == 0 && lchown(k->dir, owner.uid, owner.gid))
 		return ctl_fail("%s: %s", k->dir, strerror(errno));
 	return 0;
 }

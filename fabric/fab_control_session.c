@@ -249,8 +249,8 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	struct fab_control *c = srv->control;
 	bool joins = fab__hello_joins(&g->hello);
 	struct fab_server *core = core_for(c, &g->hello);
-	bool operator= is_operator(c, &g->hello);
-	struct fab__session *s = place_find(core, operator);
+	const bool is_one = is_operator(c, &g->hello);
+	struct fab__session *s = place_find(core, is_one);
 	uint64_t id = le64_get(g->hello.hello.lane.session_id), client;
 	int err = 0;
 
@@ -263,7 +263,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		id = fab__lanes_begin(&c->lanes, &g->hello);
 	s->control = (struct fab__session_control){
 		.watch.type = WATCH_SESSION,
-		.is_operator = operator,
+		.is_operator = is_one,
 		.fd = g->fd,
 		.doorbells = { -1, -1 },
 	};

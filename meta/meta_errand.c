@@ -196,6 +196,7 @@ void meta_scrub_list_end(struct meta_scrub *s)
 {
 	if (s->naming.on && s->naming.for_list)
 		s->naming.on = false;
+	s->list_named = false;
 	s->listed = NULL;
 }
 

@@ -155,6 +155,21 @@ Test(meta_damage, every_damaged_file_is_listed_however_many)
 	cr_assert_eq(stat().blocks, FILES);
 }
 
+Test(meta_damage, a_list_that_was_given_up_leaves_nothing_to_the_next_one)
+{
+	cr_assert_eq(rig_put(&r, "/a/f", 1, 1), 0);
+	flip("/a/f", 0);
+	round_of_it();
+	meta_scrub_list(scrub, 0, &entry);
+	for (uint32_t i = 0; !scrub->list_named; i++) {
+		cr_assert_lt(i, 1000000);
+		(void)step(false);
+	}
+	meta_scrub_list_end(scrub);
+	cr_assert(list(0));
+	cr_assert_str_eq(entry.path, "/a/f");
+}
+
 Test(meta_damage, what_a_read_has_met_is_looked_at_at_once)
 {
 	cr_assert_eq(rig_put(&r, "/a/f", 40, 1), 0);
