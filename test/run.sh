@@ -115,7 +115,12 @@ export OUT=$BUILD/out/$STAGE
 export BUILD VARIANT FUZZ_SECONDS SEED MAKE CC
 rm -rf "$OUT"/*/count
 mkdir -p "$OUT"
-case "$STAGE" in guest | torture-tsan) JOBS=1 ;; esac # these use all cores themselves
+case "$STAGE" in
+torture-tsan) JOBS=1 ;; # these use all cores themselves
+guest) [ "${TEST_LENGTH:-}" = short ] || JOBS=1 ;; # and so do these; some of the longer ones measure
+unit-*) JOBS=$((JOBS + JOBS / 2)) ;; # some wait more than they work
+e2e) JOBS=$((2 * JOBS)) ;; # most do: for restarts, back-off and lost links
+esac
 begin=$(date +%s)
 [ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' "$0" --one '{}'
 

@@ -3,6 +3,12 @@ test_uses     := base nvme meta fabric client-lib appliance bench
 # Those that take long begin first: several run at once.
 first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
+# These take half of the time of all suites under ASan: make test runs them in release only,
+# make test-long under ASan, too.
+asan_long     := $(addprefix test_meta_,boot copies drain drives full gc ops_store power receipt statfs \
+	store totals totals_full) test_app_again test_app_replay
+unit_tests    := $(call first_ones,test_meta_drain test_meta_full test_app_serve,$(if \
+	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(call first_ones,%_faults.sh %_kill.sh %_keys.sh,$(wildcard test/e2e/e2e_$(T)*.sh))

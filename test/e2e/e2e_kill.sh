@@ -4,7 +4,7 @@
 # restart, the resumed import completes, and the export equals the source.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
-kills=20
+kills=${KILLS:-6}
 [ "${TEST_LENGTH:-short}" = short ] || kills=60
 D0=file:$DIR/d0?size=256M D1=file:$DIR/d1?size=256M
 CACHE=16M

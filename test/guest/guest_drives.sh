@@ -4,6 +4,9 @@
 # it has again after a restart.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
+case ${TEST_LENGTH:-} in
+short) echo "skip: wekactl drives beside a real kernel is in the longer tests"; exit ;;
+esac
 # A table of partitions with one, from block 64 to the end.
 partition() { # FILE
 	printf '\000\000\000\000\203\000\000\000\100\000\000\000\000\140\000\000' |

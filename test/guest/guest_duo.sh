@@ -10,8 +10,9 @@
 #   wire        one of two wires is cut, for 5 s, which nobody is told
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
-case ${TEST_LENGTH:-short} in
-short) : "${DUO=}" "${DUO_COUNT:=1}" "${FILES:=0}" ;;
+case ${TEST_LENGTH:-} in
+short) echo "skip: two machines are in the longer tests"; exit ;;
+'') : "${DUO=}" "${DUO_COUNT:=1}" "${FILES:=0}" ;; # by hand: the way of the data
 long) : "${DUO=client appliance link wire}" "${DUO_COUNT:=1}" ;;
 *) : "${DUO=client appliance link wire}" "${DUO_COUNT:=20}" ;;
 esac

@@ -4,6 +4,9 @@
 # drive must be the others', too, behind an IOMMU, with queues for both cores.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
+case ${TEST_LENGTH:-} in
+short) echo "skip: controllers that are added are in the longer tests"; exit ;;
+esac
 make_tree "$OUT/src" 60
 describe "$OUT/src" >"$OUT/tree.src"
 nvme d0 128M addr=4,mdts=5 logical_block_size=4096,physical_block_size=4096

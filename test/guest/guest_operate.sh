@@ -4,6 +4,9 @@
 # devices are described in in/operate.sh.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
+case ${TEST_LENGTH:-} in
+short) echo "skip: an operator's mistakes with real devices are in the longer tests"; exit ;;
+esac
 nvme d0 128M addr=4
 nvme d1 128M addr=5
 nvme d2 128M addr=6

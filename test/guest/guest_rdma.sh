@@ -10,7 +10,7 @@ describe "$OUT/src" >"$OUT/tree.src"
 
 # FAULTS="link" FAULT_COUNT=20: that one only, as often.  A fault takes 2 to 10 s here.
 case ${TEST_LENGTH:-short} in
-short) : "${FAULT_COUNT:=1}" "${FAULTS:=client link appliance qp_client qp_appliance}" ;;
+short) : "${FAULT_COUNT:=1}" "${FAULTS:=client appliance qp_appliance}" ;;
 long) : "${FAULT_COUNT:=3}" ;;
 *) : "${FAULT_COUNT:=20}" ;;
 esac

@@ -4,6 +4,9 @@
 # back, and the appliance goes on with the other.
 cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 
+case ${TEST_LENGTH:-} in
+short) echo "skip: a drive that is pulled in a guest: in the longer tests"; exit ;;
+esac
 make_tree "$OUT/src" 60
 nvme d0 128M addr=4
 QEMU_NVME="$QEMU_NVME -device pcie-root-port,id=rp,addr=5,chassis=1,slot=1"

@@ -222,7 +222,8 @@ static bool serve_queue(struct vfu_server *s, uint32_t qid, const struct nvme_so
 		interrupt(s, qid == 0 ? 0 : s->queue_vector[qid]);
 		s->command_count += qid > 0 ? done : 0;
 	}
-	return done > 0 || q->owed_count > 0;
+	/* Event requests stay in the admin queue for as long as the drive is healthy. */
+	return done > 0 || (qid > 0 && q->owed_count > 0);
 }
 
 static bool serve_device(struct vfu_server *s)
