@@ -383,7 +383,10 @@ struct meta_totals {
 
 struct meta_statfs {
 	uint64_t blocks_total; /* of 4096 bytes, that files could use     */
-	uint64_t blocks_free;  /* ... and may still have: meta_alloc.c (5)   */
+	uint64_t blocks_free;  /* ... and may still have, if they are as those that are there:
+				* meta_alloc.c (5).  Room in the index, which only names and
+				* small files can have, counts for the index's part of what
+				* lives; at most a tenth of it is not had.  */
 	uint64_t files;        /* and symlinks, and what is to be freed yet */
 	uint64_t dirs;
 	uint64_t zones_total;

@@ -21,7 +21,8 @@
  *  (5) Free is what data can still have before -ENOSPC: all zones but the reserve, the log and what
  *      pages need, less the blocks that live.  What is dead is free, though it may have to be
  *      collected first.  Not had, of what is said, are two zones in which nothing more fits, and
- *      what the index grows by with the files that are written.
+ *      what the index grows by with the files that are written.  To that statfs adds the room in
+ *      half-empty leaves (meta_leaf_room.c), which small files can have and blocks cannot.
  *  (6) Leaves have zones of their own, and so have the pages above them: each checkpoint writes
  *      most of those anew, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share what is open; a zone of both
@@ -192,6 +193,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->zones_free = z->free_total;
 	out->blocks_total = zones > never ? (zones - never) * a_zone : 0;
 	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
+	out->blocks_free += meta__leaf_room_blocks(m);
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
 	out->data_blocks = z->given_blocks;
 	meta__tell_stat(m, out);

@@ -350,6 +350,8 @@ uint32_t meta__cache_room(const struct meta *m);
 uint32_t meta__cache_dirty_max(const struct meta_conf *c);
 void meta__cache_io_done(struct meta *m, struct meta__io *x);
 void meta__cache_stat(const struct meta *m, struct meta_statfs *out); /* cache_*, page_* */
+/* Estimates the room for records in half-empty leaves, in blocks: meta_leaf_room.c. */
+uint64_t meta__leaf_room_blocks(const struct meta *m);
 /* The least cache that any store can work with; conf.cache_bytes below it is refused. */
 #define META__CACHE_FRAMES_MIN 128u
 

@@ -231,3 +231,57 @@ Test(meta_statfs, blocks_that_are_promised_count_as_if_they_lived)
 	cr_assert_eq(meta_data_alloc(r.m, 0, FILE_BLOCKS, runs, 64, &nruns), 0);
 	cr_assert_eq(meta_data_alloc(r.m, 0, FILE_BLOCKS, runs, 64, &nruns), -ENOSPC);
 }
+
+/* ---- many small files ---------------------------------------------------------------------- */
+
+static int put_small(const char *kind, uint32_t i)
+{
+	const char *path = path_of(kind, i);
+	uint8_t bytes[100] = { (uint8_t)i };
+	struct meta_op op = {
+		.type = META_OP_PUT,
+		.flags = META_BY_INLINE,
+		.target = { .path = path, .path_len = (uint32_t)strlen(path) },
+		.wall_ns = 5,
+		.inline_buf = bytes,
+		.inline_len = sizeof(bytes),
+		.size = sizeof(bytes),
+	};
+
+	return rig_run(&r, &op);
+}
+
+static uint32_t fill_small(const char *kind)
+{
+	uint32_t n = 0;
+	int err;
+
+	while ((err = put_small(kind, n)) == 0)
+		n++;
+	cr_assert_eq(err, -ENOSPC, "%d, %s", err, meta_error(r.m));
+	return n;
+}
+
+/* meta_leaf_room.c: after deletes the room for small files is in half-empty leaves.  What is said,
+ * in files of the size that the full store has: at least half of those that then fit, and never a
+ * tenth too many. */
+Test(meta_statfs, room_in_half_empty_leaves_is_free)
+{
+	int64_t index, said, again, files;
+
+	rig_end(&r);
+	rig_make(&r, 35, 1, 24u << 20, 4, true);
+	r.conf.cache_bytes = 2048ull * META_PAGE_BYTES; /* more than the index */
+	rig_memory(&r);
+	cr_assert_eq(rig_format(&r), 0);
+	files = fill_small("small");
+	rig_idle(&r);
+	index = (int64_t)r.m->zones->live_pages * META_PAGE_BLOCKS;
+	cr_assert_leq(free_blocks(), index / 10);
+	remove_some("small", (uint32_t)files, 2);
+	rig_idle(&r);
+	said = free_blocks() * files / index;
+	again = fill_small("again");
+	cr_assert_geq(said, again / 2, "%lld of %lld", (long long)said, (long long)again);
+	cr_assert_leq(said, again + again / 10, "%lld of %lld", (long long)said, (long long)again);
+}
