@@ -118,7 +118,7 @@ static const char *why(int status)
 {
 	switch (status) {
 	case -ENOSPC:
-		return "no space left on what it lies on";
+		return "no space left on its file system";
 	case -ENODEV:
 		return "it does not answer";
 	case -EHOSTDOWN:

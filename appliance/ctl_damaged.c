@@ -122,8 +122,7 @@ int ctl_cmd_damaged(struct ctl *c)
 		page = json_loads(text, 0, &why);
 		free(text);
 		if (!page)
-			return ctl_fail("damaged: the appliance sent what is no JSON: %s",
-					why.text);
+			return ctl_fail("damaged: the appliance did not send JSON: %s", why.text);
 		print_page(c, page, &from, &more);
 		if (!more)
 			print_sum(c, page);

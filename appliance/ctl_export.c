@@ -352,7 +352,7 @@ static void entry(struct export_run *ex, struct ctl_dir *d, const struct weka_en
 	    strchr(e->name, '/') || strlen(e->name) != e->name_bytes) {
 		path = ctl_dir_path(ex->source, d, "");
 		ctl_tally_error(&ex->tally, &ex->progress,
-				"%s: the appliance lists a name that cannot be one", path);
+				"%s: the appliance lists an invalid name", path);
 		free(path);
 	} else if (S_ISDIR(a->mode)) {
 		push_dir(ex, d, e->name, a);
@@ -434,8 +434,7 @@ static void finish_links(struct export_run *ex)
 			char *path = ctl_dir_path(ex->dirs.top, l->dir, l->name);
 
 			ctl_tally_error(&ex->tally, &ex->progress,
-					"%s: not exported: it is one more name of a file that was "
-					"not",
+					"%s: not exported: another name of a file that was not",
 					path);
 			free(path);
 			continue;

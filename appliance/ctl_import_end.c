@@ -130,7 +130,7 @@ static void look_at_link(struct batch *b, uint32_t i)
 	b->wanted[i] = false;
 	if (!l->first->is_there)
 		import_error_here(b->im, l->dir, l->name,
-				  "not imported: it is one more name of a file that was not");
+				  "not imported: another name of a file that was not");
 	else if (first->status)
 		link_error(b->im, l, first->status);
 	else if (other->status == 0 && other->attr.ino == first->attr.ino)

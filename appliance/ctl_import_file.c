@@ -356,7 +356,7 @@ void import_large(struct import *im, struct ctl_file *f)
 	fd = open_file(f, &st);
 	if (fd < 0) {
 		import_error_here(im, f->dir, f->name,
-				  fd == -CHANGED ? "is no file any more" : strerror(-fd));
+				  fd == -CHANGED ? "is no longer a regular file" : strerror(-fd));
 		return;
 	}
 	if (f->wanted || !is_same_file(&f->st, &st) || verify_large(im, f, fd)) {

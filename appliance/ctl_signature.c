@@ -40,7 +40,7 @@ static bool was_store(int fd, char *text, size_t text_size)
 		    (ssize_t)sizeof(block))
 			return false;
 		if (meta_is_of_store(block)) {
-			snprintf(text, text_size, "what is left of a store");
+			snprintf(text, text_size, "remains of a store");
 			return true;
 		}
 	}

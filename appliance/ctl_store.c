@@ -249,7 +249,7 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		printf("format: %u drive%s, %.1f GB, %u shards\n", b->count,
 		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
 	if (!c->json && !c->quiet)
-		printf("there is no redundancy yet: with a drive all that lies on it is lost\n");
+		printf("there is no redundancy yet: if a drive fails, the files on it are lost\n");
 }
 
 int ctl_cmd_format(struct ctl *c)

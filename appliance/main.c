@@ -298,7 +298,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !d->anew.read_only;
 	run->cfg.read_only = d->anew.read_only;
 	if (run->cfg.read_only)
-		run->cfg.scrub_rate = 0; /* what it would find is what the drives have not got */
+		run->cfg.scrub_rate = 0; /* it would find the writes that the drives refused */
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
 	run->cores = (uint32_t)d->conf.cores;
 	app_machine_cpus(&d->conf, d->cpus);

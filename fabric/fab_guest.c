@@ -125,7 +125,7 @@ static void turn_out(struct fab_server *srv, struct fab_guest *g)
 	static const char text[] = "the appliance has too many hellos under way: try again";
 	uint8_t rest[256];
 
-	refused(srv, g, "its hello had not ended, and more want in");
+	refused(srv, g, "its hello had not ended, and others were waiting");
 	if (g->hello.out_bytes > 0 || (g->wants_tls && !g->secured))
 		return; /* it would not understand */
 	fab__hello_refuse_busy(&g->hello, FAB_BUSY_MS, text);
@@ -378,7 +378,7 @@ void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
 		if (g->refused) {
 			guest_close(g);
 		} else if (g->held) {
-			guest_unheld(srv, g, -ETIMEDOUT, "an earlier session of it does not end",
+			guest_unheld(srv, g, -ETIMEDOUT, "its earlier session does not end",
 				     now_ns);
 		} else {
 			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);

@@ -160,7 +160,7 @@ void fab__session_refusals(struct fab__session *s)
 		[FAB_REFUSED_PROTOCOL] = "its session ended: it broke the protocol",
 		[FAB_REFUSED_STALLED] = "its session ended: it took nothing for 30 s",
 		[FAB_REFUSED_SLOW] =
-			"takes nothing of what it asked for; after 30 s its session ends",
+			"takes none of the data that it asked for; after 30 s its session ends",
 	};
 	uint32_t bits = atomic_exchange_explicit(&s->refusals, 0, memory_order_relaxed);
 	char why[FAB_WHY_MAX];

@@ -159,8 +159,7 @@ void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns)
 	if (now_ns < nvme__away_ns(drive) || r->dead)
 		return;
 	atomic_store_explicit(&r->away, true, memory_order_relaxed);
-	nvme__tell(drive,
-		   "away: what needs it fails until it comes back; it is tried again and again");
+	nvme__tell(drive, "away: I/Os to it fail until it comes back; it is tried again and again");
 	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
 		struct nvme_qpair *qp = drive->qpair[q];
 
@@ -563,7 +562,7 @@ static bool proving(struct nvme_drive *drive, uint64_t now_ns)
 	}
 	if (err == -EBADF)
 		failed(drive, err,
-		       "what lies on it is not what it was: emptied, or another drive of this name",
+		       "its content has changed: it was emptied, or another drive has its name",
 		       now_ns);
 	else if (err)
 		failed(drive, err, "its first and last blocks cannot be read", now_ns);

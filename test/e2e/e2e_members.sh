@@ -38,7 +38,7 @@ cp --sparse=always "$DIR/d1.good" "$F1"
 
 dd if=/dev/zero of="$F2" bs=4096 count=1 conv=notrunc status=none
 dd if=/dev/zero of="$F2" bs=4096 seek=$((64 * 256 - 1)) count=1 conv=notrunc status=none
-refuses "what is left of a store is not formatted" "what is left of a store" \
+refuses "the remains of a store are not formatted" "remains of a store" \
 	"$BIN/wekactl" format "$D2"
 refuses "nor offered" "misses its drive 2" "$BIN/wekactl" --config "$CONF" drives add "$D2"
 

@@ -394,7 +394,7 @@ Test(fab_session, who_takes_nothing_is_told_of_and_ended)
 	while (fab_server_poll(rig.srv, rig.now_ns, e, 1) == 1)
 		sent += e->type == FAB_EVENT_SENT;
 	fab_rig_control(&rig);
-	cr_assert(strstr(rig.notice, "takes nothing of what it asked for"), "%s", rig.notice);
+	cr_assert(strstr(rig.notice, "takes none of the data that it asked for"), "%s", rig.notice);
 	cr_assert_eq(rig.refused, 0);
 	cr_assert_eq(fab_server_deadline(rig.srv), rig.now_ns + FAB_STALL_NS - FAB_SLOW_NS);
 	rig.now_ns += FAB_STALL_NS - FAB_SLOW_NS;
