@@ -59,7 +59,8 @@ static bool all_answer(const struct app_core_cfg *cfg)
 	return true;
 }
 
-/* It may have been changed since: the next start must be able to read it. */
+/* Returns true if the next start can read the configuration, which may have changed since this
+ * one. */
 static bool conf_is_whole(const char *file)
 {
 	struct app_conf *conf = malloc(sizeof(*conf));
@@ -122,7 +123,8 @@ uint64_t app_anew_deadline(const struct app_anew *a)
 	return a->serving_ns && (a->read_only || a->refused) ? a->again_ns : UINT64_MAX;
 }
 
-/* They are blocked: the process that began anew left them so, however far this one has come. */
+/* Waits `ns` for a signal to stop.  The process that began anew left these signals blocked, however
+ * far this one has come. */
 static bool must_stop_within(uint64_t ns)
 {
 	const struct timespec limit = { .tv_sec = (time_t)(ns / NS_PER_S),

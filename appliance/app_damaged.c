@@ -233,7 +233,7 @@ wk_cold bool app_suspect(struct app_core *core, const struct meta_handle *file, 
 	return true;
 }
 
-/* False: there is more, and no place for it (3). */
+/* Hands suspects to the scrub.  Returns false if it has no place for the rest (3). */
 static bool take_from(struct app_suspects *s, struct meta_scrub *of)
 {
 	uint32_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);

@@ -47,7 +47,7 @@ void app_ailing_tell(struct app_core *core);
 uint64_t app_ailing_unreachable(const struct app_core *core);
 /* A probe is to be made now: op->runs and op->nblocks say what to read.  False: none. */
 must_check bool app_ailing_probe(struct app_op *op, uint32_t *drive);
-/* ... and has been. */
+/* Ends the probe of a drive. */
 void app_ailing_probed(struct app_op *op, uint32_t drive);
 
 #endif

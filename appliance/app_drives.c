@@ -280,7 +280,7 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	*stores = places;
 }
 
-/* As the drives that are there say. */
+/* Returns the newest set of drives that any drive found here names, or NULL. */
 static const struct meta_set *newest_set(const struct app_found *found, uint32_t count)
 {
 	const struct meta_set *newest = NULL;
@@ -316,7 +316,8 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 	return missing;
 }
 
-/* It has no superblock.  That of a drive which the store misses was wiped, or is damaged. */
+/* Explains why a drive without a superblock is refused: if the store misses a drive, it may be that
+ * one, wiped or damaged. */
 static int refuse_other(const char *name, const struct app_found *found, uint32_t count, char *why,
 			size_t why_size)
 {

@@ -140,7 +140,7 @@ static void put_error(struct text *t, const struct app_fault *f, bool last)
 		put(t, " (more errors of this drive are counted, and told of once a minute)");
 }
 
-/* True: it has a line. */
+/* Returns true if it wrote a line about the fault. */
 static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t now_ns,
 		 struct text *t, char (*name)[APP_CONF_TEXT_MAX])
 {

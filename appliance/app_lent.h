@@ -5,7 +5,8 @@
 
 #include "appliance/app_op.h"
 
-/* Its peer has something, and has taken and given nothing for a while. */
+/* Returns true if the session's peer holds something, and has taken and given nothing for a
+ * while. */
 bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s);
 /* Returns how many bytes the session may take now, besides those that it has. */
 uint64_t app_lent_room(struct app_core *core, struct app_session *s);

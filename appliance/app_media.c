@@ -231,7 +231,7 @@ static wk_cold void tell(struct app_media *md, const struct app_fault *f)
 		md->fault_calls++;
 }
 
-/* It failed, and is not tried again: for the log, and for app_failing.c. */
+/* Reports an I/O that failed for good to the log and to app_failing.c. */
 static wk_cold void failed(struct app_media *md, const struct app_io *io)
 {
 	struct app_media_drive *d = &md->drive[io->drive];

@@ -89,7 +89,7 @@ void app_media_submit(struct app_media *md, struct app_io *io);
 /* Submit what the store wants.  Returns how many I/Os. */
 uint32_t app_media_store(struct app_media *md);
 
-/* It is now_ns: what the store could not write is submitted again, if that is due. */
+/* Submits failed writes of the store again that are due at now_ns. */
 void app_media_again(struct app_media *md, uint64_t now_ns);
 
 void app_media_ring(struct app_media *md);

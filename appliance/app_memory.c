@@ -158,7 +158,8 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	return piece;
 }
 
-/* As large a power of two as there is room for: what staging gives out. */
+/* Returns the size of the next slice: all that is wanted if it fits, else the largest power of two
+ * that does, but at least APP_SLICE_MIN. */
 static uint32_t slice_of(uint32_t want_bytes, uint64_t room_bytes)
 {
 	uint32_t bytes = APP_SLICE_MIN;

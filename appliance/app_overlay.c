@@ -37,7 +37,7 @@ void app_overlay_destroy(struct app_overlay *o)
 	free(o);
 }
 
-/* Its slot, or the free one that it would have. */
+/* Returns the block's slot, or the free one that it would get. */
 static uint32_t find(const struct app_overlay *o, uint64_t baddr)
 {
 	uint32_t at = (uint32_t)(baddr * 0x9e3779b97f4a7c15u >> 47);

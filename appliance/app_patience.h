@@ -35,13 +35,14 @@ struct app_patience {
 
 void app_patience_init(struct app_patience *p);
 
-/* False: trying again cannot help, or may not be.  Else it is kept. */
+/* Keeps a failed I/O to be repeated.  Returns false if it may not be repeated, or that cannot
+ * help. */
 must_check bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_ns);
 
 /* NULL: none is due.  With p->gave_up set it has failed. */
 must_check struct app_io *app_patience_next(struct app_patience *p, uint64_t now_ns);
 
-/* It has come back for good, written or not. */
+/* Ends the I/O: it was written, or has failed for good. */
 void app_patience_done(struct app_patience *p, struct app_io *io);
 
 /* When the next one is due; UINT64_MAX: none. */

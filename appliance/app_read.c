@@ -381,7 +381,7 @@ static enum app_next nothing_more(struct app_op *op, int status)
 	return app_op_end(op, status);
 }
 
-/* There is no table for its checksums: from the start, later. */
+/* Makes the read begin anew once there is a table for its checksums. */
 static enum app_next wait_for_table(struct app_op *op)
 {
 	app_read_end(op);
@@ -391,7 +391,8 @@ static enum app_next wait_for_table(struct app_op *op)
 	return APP_WAIT;
 }
 
-/* It waits for a slice, which may take long: blocks must not be kept from reuse. */
+/* Waits for a slice.  That may take long, so the read gives up its plan: blocks must not be kept
+ * from reuse. */
 static enum app_next wait_for_slice(struct app_op *op)
 {
 	app_read_end(op);

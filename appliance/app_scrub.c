@@ -253,7 +253,7 @@ static void sum_up(struct app_scrub *s)
 	s->untold = true;
 }
 
-/* True: there is something that does not wait for its time. */
+/* Begins a sweep or a list that is due.  Returns true if the scrub has an errand. */
 static bool begin_errand(struct app_core *core, struct app_scrub *s)
 {
 	if (may_sweep(core, s) && core->now_ns >= s->sweep_ns) {

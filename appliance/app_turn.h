@@ -10,19 +10,20 @@ void app_turn_opened(struct app_core *core, struct app_session *s, struct app_ke
 void app_turn_closed(struct app_core *core, struct app_session *s);
 /* Tells that the session may have an operation to begin. */
 void app_turn_want(struct app_core *core, struct app_session *s);
-/* It may have nothing left to do. */
+/* Tells that the session may have nothing left to do. */
 void app_turn_rest(struct app_core *core, struct app_session *s);
-/* It waits for the store to have room, or does no longer. */
+/* Tells that op waits for the store to have room, or no longer does. */
 void app_turn_starve(struct app_op *op, bool starved);
 /* One of its operations waits no longer for what the session itself holds. */
 void app_turn_unstall(struct app_core *core, struct app_session *s);
-/* It has stalled, and its peer takes nothing: it is not present until it goes on. */
+/* Tells that the session has stalled, since its peer takes nothing: it is not present until it goes
+ * on. */
 void app_turn_away(struct app_core *core, struct app_session *s);
-/* It has come.  False: it was answered with -EBUSY. */
+/* Queues a request that has come.  Returns false if it was answered with -EBUSY. */
 bool app_turn_queue(struct app_core *core, struct fab_req *req);
-/* It waits, and need not any more. */
+/* Takes a waiting request off its queue. */
 void app_turn_unqueue(struct app_core *core, struct fab_req *req);
-/* True: op may go on with its next piece.  False: it waits for its turn. */
+/* Returns true if op may go on with its next piece, false if it waits for its turn. */
 must_check bool app_turn_resume(struct app_op *op);
 /* Something of it begins, which moves about so many bytes. */
 void app_turn_pay(struct app_core *core, struct app_session *s, uint64_t bytes);

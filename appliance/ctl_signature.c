@@ -30,7 +30,7 @@ static bool is_store(int fd, char *text, size_t text_size)
 	return true;
 }
 
-/* Its superblocks are gone, and what lay behind them is not. */
+/* Returns true if blocks of a store are there, even though its superblocks are gone. */
 static bool was_store(int fd, char *text, size_t text_size)
 {
 	_Alignas(8) uint8_t block[NVME_BLOCK_SIZE];

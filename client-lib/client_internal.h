@@ -379,7 +379,7 @@ wk_cold int client__stray_fail(int err, const char *text);
 /* The line of this thread's last call that could not enter, or NULL. */
 const char *client__stray(const struct weka_client *c);
 void client__stray_forget(const struct weka_client *c);
-/* Its memory is kept for a while, so that later calls see that it was closed. */
+/* Keeps the client's memory for a while, so that later calls see that it was closed. */
 void client__retire(struct weka_client *c);
 
 /* Does `call` within the client.  Its result, or why the client cannot be entered. */

@@ -561,7 +561,8 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 	client__end(c, slot, -ECONNRESET);
 }
 
-/* It was told of damage, or cannot be: the next item, or the end. */
+/* Goes on once the appliance was told of an item's damage, or cannot be: to the next item, or the
+ * end. */
 static wk_cold void told(struct weka_client *c, struct client_slot *slot)
 {
 	if (slot->state == CLIENT_SENT && slot->call.status != -ECONNRESET &&

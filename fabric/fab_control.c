@@ -27,7 +27,7 @@ int fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 	return epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
-/* That fails only where nothing is watched. */
+/* Ignores the error, since this fails only for a descriptor that is not watched. */
 void fab__control_unwatch(struct fab_server *srv, int fd)
 {
 	(void)epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, fd, NULL);

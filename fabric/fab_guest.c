@@ -268,7 +268,7 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 	guest_open(srv, g, now_ns);
 }
 
-/* It was denied, after its key was proved. */
+/* Denies a guest that was held after its key was proved. */
 static void guest_unheld(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
 			 uint64_t now_ns)
 {

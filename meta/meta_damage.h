@@ -56,7 +56,7 @@ void meta__damages_fini(struct meta__damages *t);
 uint32_t meta__damage_add(struct meta__damages *t, const struct meta__damage_find *find);
 uint32_t meta__damage_of(const struct meta__damages *t, const struct meta_handle *file);
 void meta__damage_drop(struct meta__damages *t, uint32_t i);
-/* It has no name where it should have one, or has one in `dir`. */
+/* Marks an entry whose file has no name where it should have one, or has one, in `dir`. */
 void meta__damage_unnamed(struct meta__damages *t, uint32_t i);
 void meta__damage_named(struct meta__damages *t, uint32_t i, uint64_t dir);
 /* All names have been looked at. */

@@ -65,7 +65,7 @@ static struct meta__zone_seen head_of(const struct meta *m, uint32_t drive)
 	return meta__zone_head(m, first_zone(m->zones, drive));
 }
 
-/* False: not now. */
+/* Begins to write the drive's mark.  Returns false if that cannot be done now. */
 static bool begin(struct meta *m, uint32_t drive)
 {
 	struct meta__marks *k = &m->zones->marks;

@@ -173,7 +173,7 @@ bool meta__scrub_name_none(struct meta_scrub *s);
 
 /* ---- meta_errand.c ------------------------------------------------------------------ */
 
-/* True: a suspect is to be looked at, and s->cur is its cursor. */
+/* Returns true if there is a suspect to check; then s->cur is its cursor. */
 bool meta__check_begin(struct meta_scrub *s);
 void meta__check_end(struct meta_scrub *s);
 /* The record with this key is the suspect's. */

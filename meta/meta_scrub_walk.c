@@ -78,7 +78,7 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 	meta__scrub_found(s, &bad, want->gen);
 }
 
-/* It lies on a drive that cannot be reached: counted once a round. */
+/* Counts a page on a drive that cannot be reached, once a round. */
 static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
 		 const struct meta__page_want *want)
 {
