@@ -67,6 +67,7 @@ struct meta_drive_info {
 	uint64_t tag;               /* meta_drive_add(): as its offer says */
 	/* Of one META_IO_DEALLOCATE; 0: it is told nothing. */
 	uint32_t deallocate_max_blocks;
+	bool missing; /* mount: the store serves without it; see meta_mount_start() */
 };
 
 struct meta_conf {
@@ -133,6 +134,11 @@ void meta_destroy(struct meta *m);
  * missing or from another store), -EIO.
  */
 void meta_format_start(struct meta *m);
+
+/* With a missing drive (at most one) the mount leaves out what lies there, and the store is frozen
+ * when it serves: meta_freeze().  meta_error() says what of the index cannot be reached; operations
+ * that need a page there end with -EIO.  Reads of the missing drive must fail.  Writes must reach
+ * no drive: the caller keeps what is written, and gives it back when it is read. */
 void meta_mount_start(struct meta *m);
 int meta_boot_status(const struct meta *m);
 const char *meta_error(const struct meta *m);
@@ -182,7 +188,7 @@ int meta_drive_drain_status(const struct meta *m); /* of either, the last */
 
 struct meta_drive_stat {
 	uint32_t drive;
-	bool draining, gone;
+	bool draining, gone, missing;
 	bool roots; /* a copy of them is there */
 	uint32_t zones, zones_used;
 	uint64_t live_blocks; /* of files and pages                                        */
@@ -211,6 +217,7 @@ struct meta_set {
 	uint64_t number;
 	uint32_t ndrives;
 	bool gone[META_DRIVES_MAX]; /* it is there no more */
+	uint64_t nblocks[META_DRIVES_MAX];
 	char name[META_DRIVES_MAX][META_DRIVE_NAME];
 };
 /* Is it a whole superblock?  Then that. */

@@ -255,15 +255,31 @@ void meta__tx_apply(struct meta *m)
 	meta__tx_forget(tx);
 }
 
-int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count)
+/* Leaves out a change to a leaf that is on a missing drive, or below a page that is: reads there are
+ * answered with -EIO. */
+static int want_if_here(struct meta *m, const struct meta__mut *mut, uint32_t *away)
+{
+	int err;
+
+	m->cache->away = false;
+	err = meta__tx_want(m, mut);
+	if (likely(err != -EIO || !m->cache->away))
+		return err;
+	*away += 1;
+	return 0;
+}
+
+int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count,
+		    uint32_t *away)
 {
 	int err = 0, miss = 0;
 
 	ASSERT(count <= META__TX_RECORDS_MAX);
 	meta__tx_begin(m, op);
 	m->tx->logged = false;
+	*away = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		err = meta__tx_want(m, &mut[i]);
+		err = want_if_here(m, &mut[i], away);
 		if (err == -EAGAIN)
 			miss = err; /* go on: all that is missing is asked for at once */
 		else if (err)

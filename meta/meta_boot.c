@@ -21,6 +21,10 @@
  *      crash does that, for the two are never written at the same time, and the damaged one first.
  *  (5) A store of which any copy of a superblock says that it is not for this program is left
  *      alone.
+ *  (6) Without a drive that is missing nothing is written to any drive: the caller keeps what is
+ *      written (meta.h).  Pages that lie there are counted where the trees are, and what is below
+ *      them is left out; changes of the log to leaves that cannot be reached are left out, too.
+ *      Zones there are never used.  The store is frozen when it serves.
  */
 #include "meta/meta_store.h"
 
@@ -301,6 +305,8 @@ static int supers_done(struct meta *m)
 	    b->super.nzones != b->geo.zone_count[b->super.drive] ||
 	    b->geo.zones_serving < b->geo.log_zones_max + 12)
 		return meta__boot_fail(m, -EUCLEAN, "the superblock's zones do not fit the drives");
+	if (meta__drives_missing(m) < META_DRIVES_MAX)
+		meta__geo_away(&b->geo, meta__drives_missing(m));
 	b->root_seen = calloc(m->nshards, sizeof(*b->root_seen));
 	b->head_kind = calloc(b->geo.nzones, 1);
 	b->span = calloc(b->geo.nzones, sizeof(*b->span));
@@ -392,6 +398,16 @@ static int roots_agree(struct meta *m)
 	return 0;
 }
 
+static void note_bad_root(struct meta *m, uint32_t shard, const struct meta_io *io)
+{
+	if (m->conf.drive[io->drive].missing)
+		return; /* (6) */
+	meta__boot_note(m,
+			"shard %u: copy %u of a root is damaged, or torn by a crash; the other one "
+			"is used",
+			shard, m->boot->step);
+}
+
 /* step: copy; at: block of its area, of both slots. */
 static int mount_roots(struct meta *m)
 {
@@ -407,10 +423,7 @@ static int mount_roots(struct meta *m)
 			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0 ||
 			    !meta__root_belongs(&r, (b->at + i) % m->nshards,
 						(b->at + i) / m->nshards)) {
-				meta__boot_note(m,
-						"shard %u: copy %u of a root is damaged, or torn "
-						"by a crash; the other one is used",
-						(b->at + i) % m->nshards, b->step);
+				note_bad_root(m, (b->at + i) % m->nshards, &b->io[i].io);
 				m->shard[(b->at + i) % m->nshards]
 					.copy_first[(b->at + i) / m->nshards] = (uint8_t)b->step;
 				continue; /* the other copy must be good (4) */
@@ -600,6 +613,9 @@ static int count_event(struct meta *m, enum meta__walk_event event)
 	int err;
 
 	switch (event) {
+	case WALK_AWAY: /* (6) */
+		m->boot->away_pages++;
+		return count_page(m, w->leaf_baddr);
 	case WALK_LEAF:
 		return count_page(m, w->leaf_baddr);
 	case WALK_PAGE:
@@ -636,7 +652,7 @@ int meta__boot_count(struct meta *m)
 	do {
 		event = meta__walk_step(m, &b->walk);
 		err = count_event(m, event);
-	} while (!err && (event == WALK_LEAF || event == WALK_PAGE));
+	} while (!err && (event == WALK_LEAF || event == WALK_PAGE || event == WALK_AWAY));
 	if (err)
 		return err;
 	if (event == WALK_WAIT)
@@ -722,6 +738,20 @@ static int name_log(struct meta *m)
 	return 0;
 }
 
+/* (6) What cannot be reached, in one line. */
+static void freeze_without(struct meta *m, uint32_t drive)
+{
+	const struct meta__boot *b = m->boot;
+
+	m->error[0] = '\0';
+	meta__error(m,
+		    "read only, drive %u missing: %llu pages of the index and %llu changes of the "
+		    "log cannot be reached; files and directories there are answered with "
+		    "Input/output error",
+		    drive, (unsigned long long)b->away_pages, (unsigned long long)b->away_changes);
+	meta_freeze(m);
+}
+
 int meta__boot_serve(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -737,5 +767,7 @@ int meta__boot_serve(struct meta *m)
 	b->stage = NULL;
 	forget(b);
 	meta__ops_mounted(m);
+	if (meta__drives_missing(m) < META_DRIVES_MAX)
+		freeze_without(m, meta__drives_missing(m));
 	return 0;
 }

@@ -573,6 +573,10 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		c->missed = true;
 		return 0;
 	}
+	if (unlikely(meta__is_away(m, baddr))) {
+		c->away = true;
+		return -EIO;
+	}
 	f = lookup(c, baddr);
 	if (f) {
 		ASSERT(f->state == FRAME_READING);

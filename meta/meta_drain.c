@@ -559,6 +559,7 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 		return;
 	out->draining = g->state[drive] == DRIVE_DRAINS;
 	out->gone = g->state[drive] == DRIVE_GONE;
+	out->missing = g->state[drive] == DRIVE_AWAY;
 	out->zones = g->zone_count[drive];
 	if (out->gone)
 		return;

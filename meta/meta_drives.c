@@ -47,7 +47,16 @@ uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
 
 bool meta__drives_given(const struct meta *m, uint32_t drive)
 {
-	return drive < m->conf.ndrives && m->conf.drive[drive].nblocks;
+	return drive < m->conf.ndrives && m->conf.drive[drive].nblocks &&
+	       !m->conf.drive[drive].missing;
+}
+
+uint32_t meta__drives_missing(const struct meta *m)
+{
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		if (m->conf.drive[d].missing)
+			return d;
+	return META_DRIVES_MAX;
 }
 
 static bool is_same_set(const struct meta__super *a, const struct meta__super *b)
@@ -160,6 +169,29 @@ static void leave_out(struct meta__super *s)
 	memset(s->drive_name[d], 0, sizeof(s->drive_name[d]));
 }
 
+static int is_missing(struct meta *m, const struct meta__super *s, uint32_t given, uint32_t d)
+{
+	return meta__boot_fail(m, -ENODEV,
+			       "the store has %u drives, %u are given: drive %u%s%s is missing; "
+			       "allow_missing = %u serves what does not lie there, wekactl check "
+			       "--salvage DIR saves it",
+			       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
+			       s->drive_name[d], d);
+}
+
+/* It may be left out: it is one of the set, and holds something. */
+static int may_miss(struct meta *m, const struct meta__super *s)
+{
+	const uint32_t d = meta__drives_missing(m);
+
+	if (d == META_DRIVES_MAX || (d < s->ndrives && s->drive_state[d] != DRIVE_GONE))
+		return 0;
+	return meta__boot_fail(m, -ENODEV,
+			       "drive %u is none of the store's: without allow_missing the store "
+			       "starts",
+			       d);
+}
+
 static int all_given(struct meta *m, const struct meta__super *s)
 {
 	uint32_t given = 0;
@@ -167,12 +199,9 @@ static int all_given(struct meta *m, const struct meta__super *s)
 	for (uint32_t d = 0; d < m->conf.ndrives; d++)
 		given += meta__drives_given(m, d);
 	for (uint32_t d = 0; d < s->ndrives; d++)
-		if (s->drive_state[d] != DRIVE_GONE && !meta__drives_given(m, d))
-			return meta__boot_fail(m, -ENODEV,
-					       "the store has %u drives, %u are given: drive "
-					       "%u%s%s is missing",
-					       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
-					       s->drive_name[d]);
+		if (s->drive_state[d] != DRIVE_GONE && !meta__drives_given(m, d) &&
+		    !m->conf.drive[d].missing)
+			return is_missing(m, s, given, d);
 	for (uint32_t d = s->ndrives; d < m->conf.ndrives; d++)
 		if (meta__drives_given(m, d))
 			return meta__boot_fail(
@@ -213,12 +242,17 @@ int meta__drives_choose(struct meta *m)
 		leave_out(&b->super);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
-	err = all_given(m, &b->super);
+	err = may_miss(m, &b->super);
+	if (!err)
+		err = all_given(m, &b->super);
 	if (!err)
 		err = fits(m, &b->super);
 	for (uint32_t d = m->conf.ndrives; d < b->super.ndrives; d++)
 		m->conf.drive[d] = (struct meta_drive_info){ 0 };
 	m->conf.ndrives = b->super.ndrives;
+	for (uint32_t d = 0; d < b->super.ndrives; d++)
+		if (m->conf.drive[d].missing)
+			m->conf.drive[d].nblocks = b->super.drive_nblocks[d];
 	b->next = b->super;
 	b->write_from = b->super.ndrives - 1;
 	b->write_both = false;

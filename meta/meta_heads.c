@@ -20,6 +20,9 @@
  *  (4) The log leaves a zone only when that has no room for the largest record, when a drive is
  *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
  *      headers is whole, or both drives have lost zones.
+ *  (5) Of a missing drive no header is read: its zones are as those without one, but no log is
+ *      looked for in them, and they are not used again.  A pair is opened while zones are free, so
+ *      where they are free on the others the log is not in a zone there alone.
  */
 #include "meta/meta_store.h"
 
@@ -123,6 +126,28 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 	return 0;
 }
 
+static bool is_away(const struct meta *m, uint32_t zone)
+{
+	return meta__is_away(m, meta__geo_zone_baddr(&m->boot->geo, zone));
+}
+
+static bool can_be_read(const struct meta *m, uint32_t zone)
+{
+	return meta__geo_zone_there(&m->boot->geo, zone) && !is_away(m, zone);
+}
+
+/* (5) */
+static void away_heads(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	for (uint32_t i = 0; i < b->geo.nzones; i++)
+		if (is_away(m, i))
+			b->head_kind[i] = meta__geo_zone_roots(&b->geo, i)
+						  ? (uint8_t)META__ZONE_ROOT
+						  : HEAD_LOST;
+}
+
 static int look(struct meta *m);
 
 int meta__heads_read(struct meta *m)
@@ -136,7 +161,9 @@ int meta__heads_read(struct meta *m)
 		return err;
 	if (b->sent)
 		b->at += b->count;
-	while (b->at < b->geo.nzones && !meta__geo_zone_there(&b->geo, b->at))
+	else
+		away_heads(m);
+	while (b->at < b->geo.nzones && !can_be_read(m, b->at))
 		b->at++;
 	if (b->at == b->geo.nzones) {
 		if (b->lost_heads)
@@ -145,8 +172,7 @@ int meta__heads_read(struct meta *m)
 		return meta__marks_judge(m);
 	}
 	for (b->count = 1; b->count < META__BOOT_BLOCKS / 2; b->count++)
-		if (b->at + b->count == b->geo.nzones ||
-		    !meta__geo_zone_there(&b->geo, b->at + b->count))
+		if (b->at + b->count == b->geo.nzones || !can_be_read(m, b->at + b->count))
 			break;
 	for (uint32_t i = 0; i < 2 * b->count; i++)
 		meta__boot_io(m, META_IO_READ, meta__geo_zone_head(&b->geo, b->at + i / 2, i & 1),
@@ -276,6 +302,12 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 
 /* ---- may the mount go on? ------------------------------------------------------------------ */
 
+/* As meta_zone.c does. */
+static bool opens_pairs(const struct meta *m)
+{
+	return m->zones->free_total > meta__zones_of_reserve(m) + 2 * META__LOG_COPIES;
+}
+
 /* (4) */
 static bool log_is_here(const struct meta *m, uint32_t drives)
 {
@@ -288,6 +320,8 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 		drains |= b->geo.state[d] == DRIVE_DRAINS;
 	if (b->log_pair && drives == 1)
 		return true;
+	if (drives == 1 && b->lost_heads == 0 && opens_pairs(m)) /* (5) */
+		return true;
 	return !drains && b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
 }
 
@@ -297,9 +331,9 @@ static int may_hide_log(struct meta *m, uint32_t zone)
 
 	return meta__boot_fail(m, -EUCLEAN,
 			       "drive %u block %llu: both copies of the header of zone %u are "
-			       "damaged, and the log may have gone on there",
-			       META_BADDR_DRIVE(at), (unsigned long long)META_BADDR_BLOCK(at),
-			       zone);
+			       "%s, and the log may have gone on there",
+			       META_BADDR_DRIVE(at), (unsigned long long)META_BADDR_BLOCK(at), zone,
+			       is_away(m, zone) ? "missing with their drive" : "damaged");
 }
 
 /* Out of use, as log is: (2). */
@@ -316,7 +350,7 @@ int meta__heads_judge(struct meta *m)
 	uint64_t drives = 0;
 	uint32_t last = META__ZONE_NONE;
 
-	for (uint32_t i = 0; b->lost_heads && i < b->geo.nzones; i++) {
+	for (uint32_t i = 0; i < b->geo.nzones; i++) {
 		if (b->head_kind[i] != HEAD_LOST)
 			continue;
 		drives |= 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, i));

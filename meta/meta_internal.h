@@ -257,6 +257,14 @@ struct meta {
 	struct meta__fresh *fresh;
 };
 
+/* Does this block lie on a drive that is missing? */
+static inline bool meta__is_away(const struct meta *m, uint64_t baddr)
+{
+	const uint32_t drive = META_BADDR_DRIVE(baddr);
+
+	return drive < META_DRIVES_MAX && m->conf.drive[drive].missing;
+}
+
 /* Each module: its share of DMA-able memory, its making at meta_create(), its end. */
 /* 4096-aligned; ASSERTs that it was counted. */
 void *meta__mem_take(struct meta *m, uint64_t bytes);
@@ -442,10 +450,11 @@ must_check bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_
 uint32_t meta__tx_wanted(const struct meta *m);
 
 /* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
- * the shard's seq and counters right after a 0, in the same turn.
+ * the shard's seq and counters right after a 0, in the same turn.  *away: changes that were left
+ * out, since their leaf is on a missing drive, or below a page there.
  * 0, -EAGAIN (op waits), -EBUSY, -EIO. */
-int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut,
-		    uint32_t count);
+int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count,
+		    uint32_t *away);
 
 /* ---- meta_log.c -------------------------------------------------------------------- */
 

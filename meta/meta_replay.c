@@ -478,8 +478,12 @@ int meta__replay_scan(struct meta *m)
 int meta__plan_replay(struct meta *m, struct meta_op *op)
 {
 	struct meta__boot *b = m->boot;
+	uint32_t away;
+	int err = meta__tx_replay(m, op, b->mut, b->part.count, &away);
 
-	return meta__tx_replay(m, op, b->mut, b->part.count);
+	if (!err)
+		b->away_changes += away;
+	return err;
 }
 
 static int replay_part(struct meta *m)

@@ -30,6 +30,7 @@ enum meta__drive_state {
 	DRIVE_SERVES,
 	DRIVE_DRAINS, /* nothing new is put there, what lives there leaves */
 	DRIVE_GONE,   /* nothing is there any more, nor need it be: its numbers stay its own */
+	DRIVE_AWAY,   /* in memory only: it is missing, and the store was mounted without it */
 };
 
 struct meta__super {
@@ -75,6 +76,8 @@ void meta__geo_of(struct meta__geo *g, const struct meta__super *s);
 void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
 		    uint32_t zone_blocks);
 uint32_t meta__geo_zone_blocks(const struct meta_conf *conf);
+/* This drive is missing: nothing is put there. */
+void meta__geo_away(struct meta__geo *g, uint32_t drive);
 uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of its first block */
 uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy);
 /* The zone of a block; UINT32_MAX: it is in none. */
@@ -376,6 +379,7 @@ enum meta__walk_event {
 	WALK_WAIT, /* for its read                                                  */
 	WALK_PAGE, /* at[depth] is in memory: meta__walk_page()                     */
 	WALK_LEAF, /* a leaf that was named and not read: w->leaf_baddr             */
+	WALK_AWAY, /* a page on a missing drive, not read, nor what is below it: leaf_baddr */
 	WALK_END,
 	WALK_BAD, /* w->err, w->why: which page, and what is wrong with it             */
 };
@@ -491,6 +495,8 @@ struct meta__boot {
 	struct meta__boot_root *root_seen;                  /* by shard */
 	uint8_t *head_kind;                                 /* by zone: as its header says */
 	uint32_t lost_heads, lost_first; /* zones of which no header is whole (meta_heads.c) */
+	uint64_t away_pages;   /* on a missing drive, as far as pages that can be read name them */
+	uint64_t away_changes; /* of the log, to leaves that cannot be reached */
 	/* the log that is replayed */
 	uint64_t log_epoch, log_base, log_known; /* log_known: roots say that it was durable */
 	struct meta__log_span *span;
@@ -567,6 +573,7 @@ int meta__drives_choose(struct meta *m);
 int meta__drives_settle(struct meta *m);
 bool meta__drives_turn(struct meta *m);                        /* what is being added, or drained */
 bool meta__drives_given(const struct meta *m, uint32_t drive); /* it is there */
+uint32_t meta__drives_missing(const struct meta *m); /* META_DRIVES_MAX: none is */
 /* A change of the set begins, stage by stage, and ends; meta__drives_write() is one of them. */
 void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m));
 void meta__drives_end(struct meta *m, int status);

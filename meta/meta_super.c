@@ -116,6 +116,15 @@ void meta__geo_of(struct meta__geo *g, const struct meta__super *s)
 	geo_build(g, s->set ? s->root_at : NULL);
 }
 
+void meta__geo_away(struct meta__geo *g, uint32_t drive)
+{
+	if (g->state[drive] == DRIVE_SERVES) {
+		g->zones_serving -= g->zone_count[drive];
+		g->drives_serving--;
+	}
+	g->state[drive] = DRIVE_AWAY;
+}
+
 uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone)
 {
 	uint32_t d = g->ndrives - 1;
@@ -465,8 +474,10 @@ bool meta_super_set(const void *block, struct meta_set *out)
 	if (meta__super_parse(block, &s, why) != 0)
 		return false;
 	*out = (struct meta_set){ .number = s.set, .ndrives = s.ndrives };
-	for (uint32_t d = 0; d < s.ndrives; d++)
+	for (uint32_t d = 0; d < s.ndrives; d++) {
 		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
+		out->nblocks[d] = s.drive_nblocks[d];
+	}
 	memcpy(out->name, s.drive_name, sizeof(out->name));
 	return true;
 }

@@ -34,6 +34,7 @@ struct meta__cache {
 	uint32_t leaving_count; /* counted as free, too */
 	bool shared;            /* with readers, or a reader's */
 	bool missed;            /* a reader's plan: something  */
+	bool away;              /* a page on a missing drive was wanted */
 	uint32_t unseen;        /* ... and this closed shard   */
 	uint32_t want, wanted;  /* frames that a change waits for, in this turn and the last:
 				 * reads leave so many */

@@ -8,7 +8,8 @@
  *    at[1] .   .      next: the child to be        named, as a parent names all its children
  *   / | \             looked at
  *
- * It holds one page a level, whatever the size of the tree.
+ * It holds one page a level, whatever the size of the tree.  A page on a missing drive is WALK_AWAY,
+ * and the walk goes on behind what is below it.
  *
  *  (1) A page is what its parent says (place, generation, shard, level) and lies whole in a zone,
  *      or the walk ends there and w->why names it.
@@ -43,6 +44,12 @@ static enum meta__walk_event bad(struct meta__walk *w, int err, uint64_t baddr, 
 		       (unsigned long long)META_BADDR_BLOCK(baddr), what);
 	w->err = err;
 	return WALK_BAD;
+}
+
+static enum meta__walk_event away(struct meta__walk *w, uint64_t baddr)
+{
+	w->leaf_baddr = baddr;
+	return WALK_AWAY;
 }
 
 static enum meta__walk_event read_page(struct meta *m, struct meta__walk *w)
@@ -149,6 +156,8 @@ static enum meta__walk_event descend(struct meta *m, struct meta__walk *w)
 		c->low = l->low;
 	if (!meta__geo_is_page(&m->zones->geo, c->baddr))
 		return bad(w, -EUCLEAN, c->baddr, "there cannot be one");
+	if (unlikely(meta__is_away(m, c->baddr)))
+		return away(w, c->baddr);
 	if (c->level == 0 && !w->all_leaves && meta__key_cmp(&c->low, &w->until) >= 0) {
 		w->leaf_baddr = c->baddr;
 		return WALK_LEAF;
@@ -169,6 +178,8 @@ enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w)
 			return WALK_END;
 		if (!meta__geo_is_page(&m->zones->geo, w->at[0].baddr))
 			return bad(w, -EUCLEAN, w->at[0].baddr, "there cannot be one");
+		if (unlikely(meta__is_away(m, w->at[0].baddr)))
+			return away(w, w->at[0].baddr); /* at[0] has no child */
 		return read_page(m, w);
 	}
 	if (m->shard[w->shard].height == 0)

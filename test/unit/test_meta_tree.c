@@ -328,6 +328,7 @@ Test(meta_tree, survives_cuts_by_roots_and_log, .timeout = 120)
 		for (uint32_t i = 0; i < d.nrecords; i++) {
 			struct d_record *r = &d.record[i];
 			struct meta_op op = { .type = (enum meta_op_type)META__OP_REPLAY };
+			uint32_t away;
 			int err;
 
 			r->mut.value = r->value;
@@ -335,7 +336,7 @@ Test(meta_tree, survives_cuts_by_roots_and_log, .timeout = 120)
 				continue;
 			cr_assert_gt(r->block, d.log_trimmed);
 			do
-				err = meta__tx_replay(&d.m, &op, &r->mut, 1);
+				err = meta__tx_replay(&d.m, &op, &r->mut, 1, &away);
 			while (d_again(&op, err));
 			cr_assert_eq(err, 0);
 			d.m.shard[r->mut.shard].seq = r->shard_seq;

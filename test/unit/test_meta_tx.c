@@ -422,13 +422,14 @@ Test(meta_tx, replays_a_part_without_logging_it)
 		{ .shard = 2, .key = key_of(1), .value = "abc", .value_len = 3 },
 		{ .shard = 2, .key = key_of(2), .del = true },
 	};
-	uint32_t records;
+	uint32_t records, away;
 
 	begin();
 	put(2, 2, "gone soon");
 	apply();
 	records = d.nrecords;
-	cr_assert_eq(meta__tx_replay(&d.m, &op, mut, 2), 0);
+	cr_assert_eq(meta__tx_replay(&d.m, &op, mut, 2, &away), 0);
+	cr_assert_eq(away, 0);
 	cr_assert_eq(d.nrecords, records);
 	begin();
 	cr_assert_str_eq(get(2, 1), "abc");
