@@ -255,15 +255,13 @@ void meta__tx_apply(struct meta *m)
 	meta__tx_forget(tx);
 }
 
-/* Leaves out a change to a leaf that is on a missing drive, or below a page that is: reads there are
- * answered with -EIO. */
+/* Leaves out a change to a leaf that is on a missing drive, or below a page that is: reads there
+ * are answered with -EIO. */
 static int want_if_here(struct meta *m, const struct meta__mut *mut, uint32_t *away)
 {
-	int err;
+	const int err = meta__tx_want(m, mut);
 
-	m->cache->away = false;
-	err = meta__tx_want(m, mut);
-	if (likely(err != -EIO || !m->cache->away))
+	if (likely(err != -EIO || !meta__tx_was_away(m)))
 		return err;
 	*away += 1;
 	return 0;

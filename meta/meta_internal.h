@@ -446,6 +446,16 @@ struct meta__leaf_seen {
 };
 must_check bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 			      struct meta__leaf_seen *out);
+/* An -EIO of this plan: was it for a page on a missing drive?  Each is told of once. */
+bool meta__tx_was_away(struct meta *m);
+/* Is the leaf of key there, or below a page that is?  Then what is in it is not known, up to *end;
+ * has_end false: to the shard's end. */
+struct meta__away {
+	struct meta_key end;
+	bool has_end;
+};
+must_check bool meta__tx_away(struct meta *m, uint32_t shard, const struct meta_key *key,
+			      struct meta__away *out);
 /* Records that it wants to change so far. */
 uint32_t meta__tx_wanted(const struct meta *m);
 

@@ -16,6 +16,9 @@
  *      is content with what stands in front of the next miss, so that it ends in any cache.
  *  (3) Objects are passed over, those too whose names have moved away, META__LIST_STEPS at most in
  *      a plan; the operation then goes on from there, so that no page is empty but the last.
+ *  (4) What lies on a missing drive is left out: names in leaves that cannot be reached, and files
+ *      whose inodes cannot.  Then the listing ends with -EIO, behind all other entries.  The
+ *      cookie remembers that something was left out.
  */
 #include "meta/meta_plan.h"
 
@@ -25,6 +28,7 @@
 #define META__LIST_MISSES 16u
 #define META__LIST_WAITS  16u /* turns: a shard that is lent comes home in fewer */
 #define META__LIST_STEPS  2048u
+#define META__LEFT_OUT    (1ull << 15) /* in a cookie's part: see (4); clients keep 16 bits */
 
 /* Copied behind what is there; false: it does not fit. */
 static bool add_entry(struct meta_op *op, const struct meta__name *n, const struct meta_attr *attr,
@@ -46,11 +50,14 @@ static bool add_entry(struct meta_op *op, const struct meta__name *n, const stru
 	return true;
 }
 
+/* -ENODEV: its inode is on a missing drive. */
 static int entry_attr(struct meta *m, const struct meta__name *n, struct meta_attr *out)
 {
 	struct meta__inode in;
 	int rc = meta__inode_get(m, &n->handle, &in);
 
+	if (unlikely(rc == -EIO && meta__tx_was_away(m)))
+		return -ENODEV;
 	if (rc)
 		return rc == -ESTALE ? -EIO : rc; /* a name's inode is there */
 	rc = meta__attr(m, &in, out);
@@ -72,11 +79,43 @@ struct listing {
 	uint32_t misses;
 	bool full; /* an entry did not fit */
 	bool end;
+	bool left_out; /* (4) */
 };
 
 static struct meta_cookie cookie_at(const struct listing *l, uint64_t hash, uint64_t uniq)
 {
-	return (struct meta_cookie){ l->part, hash, uniq, l->whole };
+	const uint64_t part = l->part | (l->left_out ? META__LEFT_OUT : 0);
+
+	return (struct meta_cookie){ part, hash, uniq, l->whole };
+}
+
+/* All up to here is passed over. */
+static void passed(struct listing *l, uint64_t hash, uint64_t uniq)
+{
+	if (!l->misses)
+		l->last = cookie_at(l, hash, uniq);
+}
+
+/* (4) *key becomes where the next leaf begins.  -ENOENT: the directory has ended before; -EIO: the
+ * leaf of *key is not on a missing drive. */
+static int step_over(struct meta *m, struct listing *l, struct meta_key *key)
+{
+	struct meta__away away;
+	uint64_t hash, uniq = 0;
+
+	if (!meta__tx_was_away(m) || !meta__tx_away(m, l->shard, key, &away))
+		return -EIO;
+	l->left_out = true;
+	if (!away.has_end || meta__key_dir(&away.end) != l->dir)
+		return -ENOENT;
+	hash = meta__key_hash(&away.end);
+	if (meta__key_class(&away.end) > META__CLASS_NAME && hash++ == META__MASK40)
+		return -ENOENT;
+	if (meta__key_class(&away.end) == META__CLASS_NAME)
+		uniq = meta__key_uniq(&away.end);
+	*key = meta__key(l->dir, hash, META__CLASS_NAME, uniq, META__KIND_NONE, 0);
+	passed(l, hash, uniq ? uniq - 1 : 0);
+	return 0;
 }
 
 /* Is this NAME record the next entry?  1; 0: skipped over what it is instead, *key is where to go
@@ -89,6 +128,8 @@ static int name_at(struct meta *m, struct listing *l, struct meta_key *key, stru
 	uint64_t hash;
 	int rc = meta__seek(m, l->shard, key, &last, &value, &value_len);
 
+	if (unlikely(rc == -EIO))
+		return step_over(m, l, key);
 	if (rc)
 		return rc;
 	hash = meta__key_hash(key);
@@ -101,8 +142,7 @@ static int name_at(struct meta *m, struct listing *l, struct meta_key *key, stru
 	if (meta__key_class(key) > META__CLASS_NAME && hash++ == META__MASK40)
 		return -ENOENT;
 	*key = meta__key(l->dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
-	if (!l->misses)
-		l->last = cookie_at(l, hash, 0);
+	passed(l, hash, 0);
 	return 0;
 }
 
@@ -115,6 +155,11 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 
 	if (rc == -EAGAIN && ++l->misses < META__LIST_MISSES)
 		return 0; /* ask for the next ones too */
+	if (unlikely(rc == -ENODEV)) {
+		l->left_out = true;
+		passed(l, meta__key_hash(key), meta__key_uniq(key));
+		return 0;
+	}
 	if (rc || l->misses)
 		return rc;
 	l->full = op->list_count == l->entries_max || !add_entry(op, n, &attr, &at);
@@ -207,11 +252,12 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 		.last = op->cookie,
 		.entries_max = op->list_max_entries ? op->list_max_entries : UINT32_MAX,
 		.steps_max = META__LIST_STEPS,
+		.left_out = op->cookie.part & META__LEFT_OUT,
 	};
 
 	if (op->reruns >= META__LIST_RERUNS && op->scratch[0])
 		l.steps_max = (uint32_t)op->scratch[0];
-	to_part(m, &l, op->cookie.part);
+	to_part(m, &l, op->cookie.part & ~META__LEFT_OUT);
 	return l;
 }
 
@@ -227,9 +273,23 @@ static int go_on(struct meta_op *op)
  * another directory's. */
 static bool is_cookie(const struct meta_cookie *c, const struct meta__dir *d)
 {
-	if (c->hash > META__MASK40 || c->uniq > META__MASK40 || c->part > META__PARTS)
+	const uint64_t part = c->part & ~META__LEFT_OUT;
+
+	if (c->hash > META__MASK40 || c->uniq > META__MASK40 || part > META__PARTS)
 		return false;
-	return c->part == 0 || d->parts >> (c->part - 1) & 1;
+	return part == 0 || d->parts >> (part - 1) & 1;
+}
+
+/* A directory whose record is on a missing drive (4) may have any part. */
+static int dir_of(struct meta *m, uint64_t dir, struct meta__dir *out, bool *away)
+{
+	int rc = meta__dir_get(m, dir, out);
+
+	*away = rc == -EIO && meta__tx_was_away(m);
+	if (likely(!*away))
+		return rc == -ENOENT ? -EIO : rc; /* inode and record come and go together */
+	*out = (struct meta__dir){ .parts = m->spread_at ? (1u << META__PARTS) - 1 : 0 };
+	return 0;
 }
 
 int meta__plan_list(struct meta *m, struct meta_op *op)
@@ -237,6 +297,7 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	struct listing l;
 	struct meta__inode in;
 	struct meta__dir d;
+	bool away;
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
 
 	if (rc)
@@ -248,14 +309,15 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return rc;
 	op->list_used_bytes = 0;
 	op->list_count = 0;
-	rc = meta__dir_get(m, in.child, &d);
+	rc = dir_of(m, in.child, &d, &away);
 	if (rc)
-		return rc == -ENOENT ? -EIO : rc; /* they come and go together */
+		return rc;
 	if (op->cookie.dir && op->cookie.dir != in.child)
 		return -ESTALE;
 	if (!is_cookie(&op->cookie, &d))
 		return -EINVAL;
 	l = listing_of(m, op, in.child, &d);
+	l.left_out |= away;
 	rc = list_dir(m, op, &l);
 	op->scratch[0] = l.steps;
 	if (rc == -EBUSY && l.steps && !l.misses && op->scratch[1]++ >= META__LIST_WAITS)
@@ -264,7 +326,10 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return rc ? rc : -EAGAIN;
 	if (op->list_count == 0 && l.full)
 		return -EINVAL; /* no room for one entry */
-	op->cookie = l.last;    /* now that no rerun will start from what it was */
-	op->list_end = l.end;
+	if (unlikely(l.end && l.left_out) && op->list_count == 0)
+		return -EIO; /* (4) */
+	op->cookie = l.last; /* now that no rerun will start from what it was */
+	op->cookie.part |= l.left_out ? META__LEFT_OUT : 0;
+	op->list_end = l.end && !l.left_out;
 	return op->list_count || l.end ? 0 : go_on(op);
 }

@@ -33,7 +33,8 @@ static bool has_mark(const struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 
 	return z->geo.zone_count[drive] && z->geo.state[drive] != DRIVE_GONE &&
-	       z->geo.state[drive] != DRIVE_AWAY && m->conf.drive[drive].nblocks && !meta__drain_empty(m, drive);
+	       z->geo.state[drive] != DRIVE_AWAY && m->conf.drive[drive].nblocks &&
+	       !meta__drain_empty(m, drive);
 }
 
 uint32_t meta__mark_drive(const struct meta *m, uint32_t zone)

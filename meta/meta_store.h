@@ -573,7 +573,7 @@ int meta__drives_choose(struct meta *m);
 int meta__drives_settle(struct meta *m);
 bool meta__drives_turn(struct meta *m);                        /* what is being added, or drained */
 bool meta__drives_given(const struct meta *m, uint32_t drive); /* it is there */
-uint32_t meta__drives_missing(const struct meta *m); /* META_DRIVES_MAX: none is */
+uint32_t meta__drives_missing(const struct meta *m);           /* META_DRIVES_MAX: none is */
 /* A change of the set begins, stage by stage, and ends; meta__drives_write() is one of them. */
 void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m));
 void meta__drives_end(struct meta *m, int status);

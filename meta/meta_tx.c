@@ -65,6 +65,7 @@ void meta__tx_begin(struct meta *m, struct meta_op *op)
 	tx->op = op;
 	tx->logged = true;
 	tx->seen = 0;
+	m->cache->away = false;
 	meta__cache_plan(m);
 }
 
@@ -313,6 +314,24 @@ bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 					 .hi = hint->path.hi,
 					 .has_hi = hint->path.has_hi };
 	return out->seq < META_SEEN_MADE;
+}
+
+bool meta__tx_was_away(struct meta *m)
+{
+	const bool away = m->cache->away;
+
+	m->cache->away = false;
+	return away;
+}
+
+bool meta__tx_away(struct meta *m, uint32_t shard, const struct meta_key *key,
+		   struct meta__away *out)
+{
+	struct meta__path path;
+	const int err = meta__tree_walk(m, m->tx->op, shard, key, 0, &path);
+
+	*out = (struct meta__away){ path.hi, path.has_hi };
+	return meta__tx_was_away(m) && err == -EIO;
 }
 
 /* ---- wanting to change ------------------------------------------------------------------- */

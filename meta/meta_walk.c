@@ -8,8 +8,8 @@
  *    at[1] .   .      next: the child to be        named, as a parent names all its children
  *   / | \             looked at
  *
- * It holds one page a level, whatever the size of the tree.  A page on a missing drive is WALK_AWAY,
- * and the walk goes on behind what is below it.
+ * It holds one page a level, whatever the size of the tree.  A page on a missing drive is
+ * WALK_AWAY, and the walk goes on behind what is below it.
  *
  *  (1) A page is what its parent says (place, generation, shard, level) and lies whole in a zone,
  *      or the walk ends there and w->why names it.

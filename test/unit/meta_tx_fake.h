@@ -17,9 +17,9 @@
 #include "meta/meta_lend.h"
 #include "meta/meta_plan.h"
 #include "meta/meta_store.h"
-#include "test/lib/meta_world.h"
-
 #include "base/hash.h"
+#include "test/lib/meta_world.h"
+#include "test/unit/meta_away_fake.h"
 
 #include <stdarg.h>
 #include <stdio.h>
