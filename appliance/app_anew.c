@@ -93,7 +93,7 @@ void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns)
 	const int wants = atomic_load_explicit(&run->wants, memory_order_relaxed);
 
 	if (now_ns >= app_anew_deadline(a)) {
-		if (a->read_only || all_answer(&run->cfg))
+		if (all_answer(&run->cfg))
 			begin(a, false, now_ns);
 		a->again_ns = now_ns + pause_ns(a);
 	}
