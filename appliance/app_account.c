@@ -3,6 +3,7 @@
  * The account of memory.
  *
  *   cache + staging + queues + tables   taken at start: polling threads are sealed against malloc
+ *   overlay                             taken at start where the store is mounted to be read only
  *   sessions                            taken as clients connect, given back when they have gone
  *   pools                               taken as clients of this host ask for it, and given back
  *   program                             what the kernel maps for it
@@ -20,6 +21,7 @@
 
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
+#include "appliance/app_overlay.h"
 #include "base/num.h"
 #include "fabric/fab.h"
 
@@ -35,7 +37,7 @@ const char *const app_account_name[APP_ACCOUNT_PARTS] = {
 	[APP_ACCOUNT_CACHE] = "cache",       [APP_ACCOUNT_STAGING] = "staging",
 	[APP_ACCOUNT_SESSIONS] = "sessions", [APP_ACCOUNT_POOLS] = "pools",
 	[APP_ACCOUNT_QUEUES] = "queues",     [APP_ACCOUNT_TABLES] = "tables",
-	[APP_ACCOUNT_PROGRAM] = "program",
+	[APP_ACCOUNT_OVERLAY] = "overlay",   [APP_ACCOUNT_PROGRAM] = "program",
 };
 
 static void set(struct app_account *a, enum app_account_part part, uint64_t bytes)
@@ -71,6 +73,7 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 	    listens_shm(c) ? c->pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL : 0);
 	set(a, APP_ACCOUNT_QUEUES, c->cores * queues_bytes);
 	set(a, APP_ACCOUNT_TABLES, app_core_holds_bytes(&cfg, (uint32_t)c->cores));
+	set(a, APP_ACCOUNT_OVERLAY, core->read_only ? app_overlay_memory(core->overlay_bytes) : 0);
 	set(a, APP_ACCOUNT_PROGRAM, PROGRAM_BYTES);
 }
 

@@ -20,6 +20,7 @@ enum app_account_part {
 	APP_ACCOUNT_POOLS,    /* over shm, if anybody listens there                            */
 	APP_ACCOUNT_QUEUES,   /* of drives                                                     */
 	APP_ACCOUNT_TABLES,   /* taken at start from the heap: until then those of open files  */
+	APP_ACCOUNT_OVERLAY,  /* read only: what the store wrote, which no drive takes         */
 	APP_ACCOUNT_PROGRAM,  /* its text, libraries, stacks                                   */
 	APP_ACCOUNT_PARTS,
 };

@@ -7,13 +7,14 @@
  *
  * What came of a probe is a record for the log.
  */
+#include "appliance/app_missing.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>
 
 static uint64_t dead_drives(const struct app_core *core)
 {
-	uint64_t dead = 0;
+	uint64_t dead = core->cfg.missing ? 1ull << core->cfg.missing->drive : 0;
 
 	for (uint32_t d = 0; d < core->nqps; d++)
 		if (core->qp[d] && nvme_drive_health(core->cfg.drive[d]) == NVME_HEALTH_DEAD)

@@ -8,6 +8,7 @@
  * could still touch is stopped first.
  */
 #include "appliance/app_drives.h"
+#include "appliance/app_missing.h"
 #include "appliance/app_op.h"
 
 #include <errno.h>
@@ -58,6 +59,10 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		if (!cfg->drive)
 			continue;
 		out->drive[i] = (struct meta_drive_info){ 0 };
+		if (cfg->missing && cfg->missing->drive == i) {
+			out->drive[i].nblocks = cfg->missing->nblocks;
+			out->drive[i].missing = true;
+		}
 		if (!cfg->drive[i])
 			continue; /* the store has none there any more */
 		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
@@ -292,7 +297,7 @@ static int take_store(struct app_core *core)
 		goto destroy_meta;
 	core->media.faults = core->cfg.faults ? &core->cfg.faults[core->index] : NULL;
 	if (core->meta && core->cfg.read_only)
-		err = app_overlay_create(&core->media.overlay);
+		err = app_overlay_create(&core->media.overlay, core->cfg.overlay_bytes);
 	if (err) {
 		app_media_fini(&core->media);
 		goto destroy_meta;

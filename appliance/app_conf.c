@@ -11,6 +11,7 @@
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
 #include "appliance/app_keys.h"
+#include "appliance/app_missing.h"
 #include "base/num.h"
 #include "fabric/fab.h"
 
@@ -57,6 +58,11 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
 			     "a line for each",
 			     NULL },
+	[APP_CONF_ALLOW_MISSING] = { "allow_missing", KIND_TEXT, AT(allow_missing), 1,
+				     APP_CONF_TEXT_MAX - 1, 0,
+				     "drive that is lost, its number in the store or its name: "
+				     "what does not lie there is served, read only",
+				     NULL },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
 			      "HOST a number; one a line",
@@ -541,6 +547,13 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (mem_count != 0 && mem_count != c->ndrives)
 		app_conf_blame(c, APP_CONF_DRIVE, why,
 			       "mem: drives, lost at each stop, do not mix with others");
+	else if (c->allow_missing[0] && mem_count)
+		app_conf_blame(c, APP_CONF_ALLOW_MISSING, why,
+			       "mem: drives make a new store at each start: none can be missing");
+	else if (c->allow_missing[0] && !app_missing_is_name(c->allow_missing))
+		app_conf_blame(c, APP_CONF_ALLOW_MISSING, why,
+			       "allowed is a drive's number in the store, 0 to 63, or its name, as "
+			       "the start says it");
 	else if (c->nlisten == 0)
 		app_conf_blame(c, APP_CONF_LISTEN, why,
 			       "not given: at least one address is needed");
@@ -738,9 +751,11 @@ void app_conf_print(FILE *to)
 			fprintf(to, "%s = %s\n\n", k->name, usual);
 		else if (k->kind == KIND_TEXT && text_of(&c, k)[0])
 			fprintf(to, "%s = %s\n\n", k->name, text_of(&c, k));
-		else if (k->kind == KIND_TEXT)
+		else if (i == APP_CONF_KEY_FILE || i == APP_CONF_KEY_DIR)
 			fprintf(to, "#%s = (none; one of key_file and key_dir must be given)\n\n",
 				k->name);
+		else if (k->kind == KIND_TEXT)
+			fprintf(to, "#%s = (none)\n\n", k->name);
 		else
 			fprintf(to, "#%s = (must be given)\n\n", k->name);
 	}

@@ -24,6 +24,7 @@
 
 enum app_conf_key {
 	APP_CONF_DRIVE,
+	APP_CONF_ALLOW_MISSING,
 	APP_CONF_LISTEN,
 	APP_CONF_SHM_MODE,
 	APP_CONF_SHM_GROUP,
@@ -75,6 +76,7 @@ struct app_conf {
 	uint32_t line[APP_CONF_KEYS]; /* where each key was last given; 0: nowhere */
 	uint32_t ndrives;
 	char drive[APP_CONF_DRIVES_MAX][APP_CONF_TEXT_MAX];
+	char allow_missing[APP_CONF_TEXT_MAX]; /* "": no drive may be missing */
 	uint32_t nlisten;
 	char listen[APP_CONF_LISTEN_MAX][APP_CONF_TEXT_MAX];
 	char shm_mode[APP_CONF_TEXT_MAX];  /* octal */

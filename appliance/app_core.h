@@ -26,6 +26,7 @@ struct app_cores;
 struct app_full;
 struct app_lines;
 struct app_faults;
+struct app_missing;
 
 #define APP_WHY 512u /* enough for any line that these calls write */
 
@@ -75,6 +76,9 @@ struct app_core_cfg {
 	/* Drives that cannot be written: the store is mounted on what can be read, and takes no
 	 * changes. */
 	bool read_only;
+	uint64_t overlay_bytes; /* ... what it may keep of its own writes; 0: APP_OVERLAY_MAX */
+	/* Of the store, at its place in drive[], which is NULL; read_only is set.  NULL: none. */
+	const struct app_missing *missing;
 	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
 	struct app_full *full;     /* that writers are refused; the same */

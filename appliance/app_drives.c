@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include "appliance/app_drives.h"
+#include "appliance/app_missing.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -211,7 +212,11 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 
 static void tell_dropped(const char *name, const struct app_found *found)
 {
-	if (found->err)
+	if (!found->err && !found->gone)
+		log_warn("%s: has no superblock, and is not used: allow_missing lets the store "
+			 "serve without it",
+			 name);
+	else if (found->err)
 		log_error("%s: cannot be read: %s: not used; if it was taken out of its store, its "
 			  "line may go, else the store says that it is missing",
 			  name, strerror(-found->err));
@@ -222,12 +227,13 @@ static void tell_dropped(const char *name, const struct app_found *found)
 /* Those that the store has let go are none of these any more, and those that say nothing may be
  * such: the mount knows. */
 static void drop_gone(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
-		      struct app_found *found, uint32_t *count)
+		      struct app_found *found, uint32_t *count, bool wiped)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < *count; i++) {
-		if (!found[i].gone && !found[i].err) {
+		if (!found[i].gone && !found[i].err &&
+		    !(wiped && found[i].kind == APP_FOUND_OTHER)) {
 			swap(drive, name, found, kept++, i);
 			continue;
 		}
@@ -263,9 +269,11 @@ static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX
 /* Sorted: each to its place, those that are offered behind; unless two say the same of themselves,
  * which the mount names. */
 static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
-		   const struct app_found *found, uint32_t *count, uint32_t *stores)
+		   const struct app_found *found, uint32_t *count, uint32_t *stores,
+		   const struct app_missing *missing)
 {
-	const uint32_t places = found[*stores - 1].place + 1;
+	const uint32_t last = missing->drive < META_DRIVES_MAX ? missing->drive : 0;
+	const uint32_t places = max_u32(found[*stores - 1].place, last) + 1;
 
 	for (uint32_t i = 1; i < *stores; i++)
 		if (found[i].place == found[i - 1].place)
@@ -278,6 +286,8 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		move(drive, name, i, found[i].place);
 	*count += places - *stores;
 	*stores = places;
+	if (missing->drive < META_DRIVES_MAX)
+		memcpy(name[missing->drive], missing->name, sizeof(missing->name));
 }
 
 /* Returns the newest set of drives that any drive found here names, or NULL. */
@@ -332,9 +342,10 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 		snprintf(why, why_size,
 			 "%s: has no superblock, and drive %u of the store, %s, is missing: if "
 			 "this is it, it was wiped, or is damaged; put the right one in its place, "
-			 "or save what is on the others: wekactl check --salvage DIR",
-			 name, missing,
-			 *set->name[missing] ? set->name[missing] : "without a name");
+			 "serve what is on the others, read only: allow_missing = %u, or save it: "
+			 "wekactl check --salvage DIR",
+			 name, missing, *set->name[missing] ? set->name[missing] : "without a name",
+			 missing);
 	return -ENODEV;
 }
 
@@ -366,16 +377,29 @@ static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], u
 int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t *count,
 		    struct nvme_dma *dma, uint32_t *store_count, char *why, size_t why_size)
 {
+	struct app_missing none = { .allow = "" };
+
+	return app_drives_sort_without(drive, name, count, dma, store_count, &none, why, why_size);
+}
+
+int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+			    uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
+			    struct app_missing *missing, char *why, size_t why_size)
+{
 	static struct app_found found[META_DRIVES_MAX]; /* one thread, before it has others */
 	uint32_t stores = 0;
 	int err;
 
 	ASSERT(*count <= META_DRIVES_MAX);
 	memset(found, 0, sizeof(found));
+	missing->drive = META_DRIVES_MAX;
 	err = look_at(drive, name, *count, dma, found, why, why_size);
+	if (!err && *missing->allow)
+		err = app_missing_find(missing, newest_set(found, *count), found, *count, why,
+				       why_size);
 	if (err)
 		return err;
-	drop_gone(drive, name, found, count);
+	drop_gone(drive, name, found, count, *missing->allow);
 	for (uint32_t i = 0; i < *count && !err; i++)
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);
@@ -393,7 +417,7 @@ int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], 
 		for (uint32_t k = i; k > 0 && rank(&found[k]) < rank(&found[k - 1]); k--)
 			swap(drive, name, found, k, k - 1);
 	if (stores)
-		spread(drive, name, found, count, store_count);
+		spread(drive, name, found, count, store_count, missing);
 	return 0;
 }
 

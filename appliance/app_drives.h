@@ -51,6 +51,17 @@ must_check int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_
 			       uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
 			       char *why, size_t why_size);
 
+/**
+ * app_drives_sort_without - the same, where the store may miss the drive that missing->allow names
+ *
+ * Its place is NULL, and has the name that the store keeps.  A drive without a superblock, which
+ * may be the missing one, is closed, with a line in the log.
+ */
+struct app_missing;
+must_check int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
+				       uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
+				       struct app_missing *missing, char *why, size_t why_size);
+
 /* The place of the set that none of these drives is in, and that is not gone; of several the one
  * of this name, if it is not NULL and the set knows it; META_DRIVES_MAX: none is missing. */
 uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *found,

@@ -167,16 +167,32 @@ static int look_address(const struct app_conf *c, const char *address, FILE *not
 	return err == -EADDRNOTAVAIL || err == -EADDRINUSE ? 0 : err;
 }
 
+/* One of them may be missing where allow_missing says so; which one the start finds out. */
+static int look_drives(const struct app_conf *c, FILE *notes, char *why)
+{
+	bool left_out = false;
+	char line[NVME_ERR_TEXT];
+
+	for (uint32_t i = 0; i < c->ndrives; i++) {
+		const int err = nvme_name_look(c->drive[i], line, sizeof(line));
+
+		if (!err)
+			continue;
+		if (!c->allow_missing[0] || left_out || c->ndrives == 1) {
+			app_conf_blame(c, APP_CONF_DRIVE, why, line);
+			return err;
+		}
+		fprintf(notes, "%s: drive = %s: the start leaves it out (allow_missing = %s)\n",
+			c->file, line, c->allow_missing);
+		left_out = true;
+	}
+	return 0;
+}
+
 int app_machine_look(const struct app_conf *conf, FILE *notes, char *why)
 {
-	char line[NVME_ERR_TEXT];
-	int err = 0;
+	int err = look_drives(conf, notes, why);
 
-	for (uint32_t i = 0; i < conf->ndrives && !err; i++) {
-		err = nvme_name_look(conf->drive[i], line, sizeof(line));
-		if (err)
-			app_conf_blame(conf, APP_CONF_DRIVE, why, line);
-	}
 	for (uint32_t i = 0; i < conf->nlisten && !err; i++)
 		err = look_address(conf, conf->listen[i], notes, why);
 	return err;

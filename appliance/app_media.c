@@ -22,6 +22,7 @@
  *      failed write says little, and eight say that no write will do.
  *  (6) With an overlay no write of the store comes to a drive (nor does any other: the store gives
  *      no blocks for new data).
+ *      Of a missing drive only what is in the overlay can be read.
  */
 #include "appliance/app_media.h"
 
@@ -247,7 +248,7 @@ static wk_cold void failed(struct app_media *md, const struct app_io *io)
 		.store = io->meta != NULL,
 	};
 
-	if (io->quiet)
+	if (io->quiet || !d->qp) /* it is missing, which was said when the store was mounted */
 		return;
 	md->error_count++;
 	md->ailing |= 1ull << io->drive;

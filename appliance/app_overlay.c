@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A table of blocks by address, open addressing, which never forgets.  All that it may have is
- * taken at once; the kernel gives memory to what is written.
+ * taken at once; the kernel gives memory to what is written.  It is a part of its own in the
+ * account of memory (app_account.c), and so none of the heap's.
  *
  * Invariant: at most half of the slots are taken, so a look ends.
  */
@@ -10,10 +11,12 @@
 #include "base/num.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { BLOCK = 4096, SLOTS = 1 << 17, BLOCKS_MAX = SLOTS / 2 }; /* 256 MiB */
+enum { BLOCK = 4096, SLOTS = 1 << 17 };
+
+static_assert(APP_OVERLAY_MAX / BLOCK <= SLOTS / 2, "a look ends");
 
 struct slot {
 	uint64_t baddr;
@@ -22,19 +25,38 @@ struct slot {
 
 struct app_overlay {
 	struct slot slot[SLOTS];
-	uint8_t bytes[BLOCKS_MAX][BLOCK];
 	uint32_t count;
+	uint32_t count_max;
+	uint8_t bytes[][BLOCK];
 };
 
-int app_overlay_create(struct app_overlay **out)
+static uint32_t blocks_of(uint64_t bytes_max)
 {
-	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : -ENOMEM;
+	return (uint32_t)(min_u64(bytes_max ? bytes_max : APP_OVERLAY_MAX, APP_OVERLAY_MAX) /
+			  BLOCK);
+}
+
+uint64_t app_overlay_memory(uint64_t bytes_max)
+{
+	return sizeof(struct app_overlay) + (uint64_t)blocks_of(bytes_max) * BLOCK;
+}
+
+int app_overlay_create(struct app_overlay **out, uint64_t bytes_max)
+{
+	void *at = mmap(NULL, app_overlay_memory(bytes_max), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	*out = at == MAP_FAILED ? NULL : at;
+	if (!*out)
+		return -ENOMEM;
+	(*out)->count_max = blocks_of(bytes_max);
+	return 0;
 }
 
 void app_overlay_destroy(struct app_overlay *o)
 {
-	free(o);
+	if (o)
+		(void)munmap(o, app_overlay_memory((uint64_t)o->count_max * BLOCK));
 }
 
 /* Returns the block's slot, or the free one that it would get. */
@@ -53,7 +75,7 @@ int app_overlay_write(struct app_overlay *o, uint64_t baddr, uint32_t nblocks, c
 		struct slot *s = &o->slot[find(o, baddr + i)];
 
 		if (!s->block) {
-			if (o->count == BLOCKS_MAX)
+			if (o->count == o->count_max)
 				return -ENOSPC;
 			*s = (struct slot){ .baddr = baddr + i, .block = ++o->count };
 		}

@@ -3,8 +3,9 @@
  * Keeps the store's writes in memory, above the drives' contents, while the drives take no writes.
  *
  * A mount writes: roots, headers of zones, the log's end as pages.  With an overlay it can be made
- * of drives that are full or write-protected, and nothing on them changes; then the store serves
- * reads.  Threads: the core's that has the store, before it is sealed; reads later, too.
+ * of drives that are full or write-protected, or without one that is missing, and nothing on them
+ * changes; then the store serves reads.  Threads: the core's that has the store, before it is
+ * sealed; reads later, too.
  */
 #ifndef APP_OVERLAY_H
 #define APP_OVERLAY_H
@@ -13,11 +14,16 @@
 
 #include <stdint.h>
 
+#define APP_OVERLAY_MAX (256u << 20) /* bytes of blocks */
+
 struct app_overlay;
 
-/* Errors: -ENOMEM. */
-must_check int app_overlay_create(struct app_overlay **out);
+/* For at most so many bytes of blocks; 0: APP_OVERLAY_MAX.  Errors: -ENOMEM. */
+must_check int app_overlay_create(struct app_overlay **out, uint64_t bytes_max);
 void app_overlay_destroy(struct app_overlay *o);
+
+/* The memory that such an overlay may come to take, its table included. */
+uint64_t app_overlay_memory(uint64_t bytes_max);
 
 /* Blocks from META_BADDR() `baddr` on.  Errors: -ENOSPC: it has as much as it may. */
 must_check int app_overlay_write(struct app_overlay *o, uint64_t baddr, uint32_t nblocks,

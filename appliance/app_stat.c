@@ -12,6 +12,7 @@
  */
 #include "appliance/app_account.h"
 #include "appliance/app_lines.h"
+#include "appliance/app_missing.h"
 #include "appliance/app_op.h"
 #include "base/clock.h"
 
@@ -180,15 +181,18 @@ static void put_text(struct text *t, const char *key, const char *value)
 	put(t, "\"");
 }
 
-static void put_store(struct text *t, const struct sum *sum)
+static void put_store(struct text *t, const struct app_core *core, const struct sum *sum)
 {
 	const struct meta_statfs *s = &sum->statfs;
 
+	put(t, "\"store\":{\"health\":%d,", sum->store_health);
+	if (core->cfg.missing)
+		put(t, "\"missing_drive\":%u,", core->cfg.missing->drive);
 	put(t,
-	    "\"store\":{\"health\":%d,\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
+	    "\"total_bytes\":%llu,\"free_bytes\":%llu,\"files\":%llu,"
 	    "\"dirs\":%llu,\"zones_total\":%llu,\"zones_free\":%llu,\"orphans\":%llu,"
 	    "\"tree_entries\":%llu,\"opens\":%llu,",
-	    sum->store_health, (unsigned long long)(s->blocks_total * BLOCK_SIZE),
+	    (unsigned long long)(s->blocks_total * BLOCK_SIZE),
 	    (unsigned long long)(s->blocks_free * BLOCK_SIZE), (unsigned long long)s->files,
 	    (unsigned long long)s->dirs, (unsigned long long)s->zones_total,
 	    (unsigned long long)s->zones_free, (unsigned long long)s->orphans,
@@ -319,6 +323,11 @@ static void put_smart(struct text *t, const struct drive_sum *sum)
 	    (unsigned long long)s->power_hours, (unsigned long long)s->written_bytes);
 }
 
+static bool is_missing(const struct app_core *core, uint32_t i)
+{
+	return core->cfg.missing && core->cfg.missing->drive == i;
+}
+
 /* What of the store is there, and whether that is to change. */
 static void put_place(struct text *t, const struct meta_drive_stat *s)
 {
@@ -326,10 +335,25 @@ static void put_place(struct text *t, const struct meta_drive_stat *s)
 	    "\"state\":\"%s\",\"zones\":%u,\"zones_used\":%u,\"live_bytes\":%llu,"
 	    "\"unmoved_bytes\":%llu,\"roots\":%s,",
 	    s->gone       ? "gone"
+	    : s->missing  ? "missing"
 	    : s->draining ? "draining"
 			  : "serving",
 	    s->zones, s->zones_used, (unsigned long long)(s->live_blocks * BLOCK_SIZE),
 	    (unsigned long long)(s->kept_blocks * BLOCK_SIZE), s->roots ? "true" : "false");
+}
+
+/* One that allow_missing lets be: nothing can be asked of it. */
+static void put_missing(struct text *t, const struct app_core *core, const struct drive_sum *d,
+			uint32_t i, bool paths)
+{
+	put(t, "{\"number\":%u,", i);
+	if (paths) {
+		put_text(t, "name", core->cfg.drive_name ? core->cfg.drive_name[i] : "");
+		put(t, ",");
+	}
+	put_place(t, &d->store);
+	put(t, "\"health\":\"missing\",\"bytes\":%llu}",
+	    (unsigned long long)core->cfg.missing->nblocks * BLOCK_SIZE);
 }
 
 static void put_drives(struct text *t, const struct app_core *core, const struct sum *sum,
@@ -342,11 +366,16 @@ static void put_drives(struct text *t, const struct app_core *core, const struct
 	for (uint32_t i = 0; i < core->nqps; i++) {
 		const struct drive_sum *d = &sum->drive[i];
 
-		if (!core->qp[i])
+		if (!core->qp[i] && !is_missing(core, i))
 			continue;
-		nvme_drive_info(core->cfg.drive[i], &info);
-		put(t, "%s{\"number\":%u,", comma, i);
+		put(t, "%s", comma);
 		comma = ",";
+		if (!core->qp[i]) {
+			put_missing(t, core, d, i, paths);
+			continue;
+		}
+		nvme_drive_info(core->cfg.drive[i], &info);
+		put(t, "{\"number\":%u,", i);
 		if (paths) {
 			put_text(t, "name", core->cfg.drive_name ? core->cfg.drive_name[i] : "");
 			put(t, ",");
@@ -387,7 +416,7 @@ static uint32_t build(const struct app_op *op, char *out, uint32_t size)
 	put_requests(&t, &sum->core);
 	put_bytes(&t, &sum->core);
 	put_core(&t, sum);
-	put_store(&t, sum);
+	put_store(&t, core, sum);
 	put_scrub(&t, sum, paths);
 	put_damage(&t, &sum->core);
 	put_fabric(&t, sum);
@@ -438,6 +467,8 @@ static void add_drives(const struct app_core *core, struct sum *sum)
 	for (uint32_t i = 0; i < core->nqps; i++) {
 		struct drive_sum *d = &sum->drive[i];
 
+		if (is_missing(core, i) && core->meta)
+			meta_drive_stat(core->meta, i, &d->store);
 		if (!core->qp[i])
 			continue;
 		nvme_qpair_stats(core->qp[i], &s);

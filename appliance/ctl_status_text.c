@@ -103,6 +103,11 @@ static bool has_two_drives(const json_t *s)
 	return serving > 1;
 }
 
+static bool is_missing(const json_t *d)
+{
+	return strcmp(word(d, "state").s, "missing") == 0;
+}
+
 static bool is_well(const json_t *d)
 {
 	const struct text health = word(d, "health");
@@ -120,7 +125,7 @@ static void headline(FILE *to, const json_t *s)
 
 	json_array_foreach(json_object_get(s, "drives"), i, d)
 	{
-		if (is_well(d))
+		if (is_well(d) || is_missing(d))
 			continue;
 		fprintf(to, "%sdrive %u is %s", between, (unsigned)num(d, NULL, "number"),
 			word(d, "health").s);
@@ -131,15 +136,28 @@ static void headline(FILE *to, const json_t *s)
 		fprintf(to, "\n");
 }
 
+static bool takes_no_changes(const json_t *s)
+{
+	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
+
+	return json_is_integer(health) && json_integer_value(health) != 0;
+}
+
 static void of_store(FILE *to, const json_t *s)
 {
 	const uint64_t all = num(s, "store", "total_bytes"), left = num(s, "store", "free_bytes");
 	const uint64_t bad = num(s, "scrub", "bad_pages") + num(s, "scrub", "bad_blocks");
 	const uint64_t files = num(s, "damage", "files"),
 		       far = num(s, "damage", "unreachable_files");
-	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
+	const json_t *missing = json_object_get(json_object_get(s, "store"), "missing_drive");
 
-	if (json_is_integer(health) && json_integer_value(health))
+	if (json_is_integer(missing))
+		fprintf(to,
+			"! read only, drive %u missing: what lies there is answered with "
+			"Input/output error; put it back, take allow_missing out of the "
+			"configuration, and start again\n",
+			(unsigned)json_integer_value(missing));
+	else if (takes_no_changes(s))
 		fprintf(to, "! it takes no more changes, as its drives could not be written: "
 			    "see the\n  daemon's log; it goes on by itself when they can\n");
 	headline(to, s);
@@ -197,7 +215,7 @@ static void of_drive(FILE *to, const json_t *d)
 
 	for (size_t i = 0; i < ARRAY_LEN(trouble); i++)
 		any |= num(d, NULL, trouble[i]) > 0;
-	if (*health.s && strcmp(health.s, "good") != 0)
+	if (*health.s && strcmp(health.s, "good") != 0 && !is_missing(d))
 		of_health(to, d);
 	if (*note.s)
 		fprintf(to, "! drive %u: %s\n", number, note.s);
@@ -232,7 +250,7 @@ static void line_of_store(FILE *to, const json_t *s)
 	if (num(s, "store", "opens"))
 		fprintf(to, "; %llu files are open", (unsigned long long)num(s, "store", "opens"));
 	fprintf(to, "\n");
-	if (num(s, "store", "orphans"))
+	if (num(s, "store", "orphans") && !takes_no_changes(s))
 		fprintf(to, "          still to be freed: %llu files and trees that were removed\n",
 			(unsigned long long)num(s, "store", "orphans"));
 }

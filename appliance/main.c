@@ -19,6 +19,8 @@
 #include "appliance/app_lines.h"
 #include "appliance/app_listen.h"
 #include "appliance/app_machine.h"
+#include "appliance/app_missing.h"
+#include "appliance/app_overlay.h"
 #include "appliance/app_run.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -53,6 +55,7 @@ struct daemon {
 	struct nvme_drive *drive[APP_CONF_DRIVES_MAX];
 	uint32_t ndrives;
 	uint32_t store_drives;
+	struct app_missing missing;
 	bool adding;
 	bool no_more; /* one could not be added: the next start tries again */
 	struct fab_server *srv;
@@ -66,6 +69,7 @@ struct daemon {
 	struct app_anew anew;
 	bool stopping; /* a signal asked for it: it never begins anew */
 	int unfit;     /* -ENOMEM: it would take more memory than it may */
+	uint64_t overlay_bytes;
 	int cpus[APP_CORES_MAX];
 	int signal_fd;
 	int epoll_fd;
@@ -163,6 +167,30 @@ static int check_keys(struct daemon *d, bool check_only)
 	return err;
 }
 
+static bool is_read_only(const struct daemon *d)
+{
+	return d->anew.read_only || d->conf.allow_missing[0];
+}
+
+/* Nobody configured that it begins anew to read only: then the overlay has what memory_max leaves,
+ * but for what is taken from the heap at start. */
+static void count_memory(struct daemon *d, struct app_core_cfg *cfg,
+			 const struct fab_server_cfg *fabric)
+{
+	uint64_t total;
+
+	d->overlay_bytes = APP_OVERLAY_MAX;
+	app_account_make(&d->account, &d->conf, cfg, fabric);
+	if (!is_read_only(d))
+		return;
+	total = app_account_total(&d->account);
+	if (!d->conf.allow_missing[0] && total < d->account.max_bytes)
+		d->overlay_bytes = min_u64(APP_OVERLAY_MAX, (d->account.max_bytes - total) / 2);
+	cfg->read_only = true;
+	cfg->overlay_bytes = d->overlay_bytes;
+	app_account_make(&d->account, &d->conf, cfg, fabric);
+}
+
 static int check(struct daemon *d, const char *path, bool check_only)
 {
 	char err_text[NVME_ERR_TEXT];
@@ -187,7 +215,7 @@ static int check(struct daemon *d, const char *path, bool check_only)
 		return -EINVAL;
 	}
 	fabric_cfg(&d->conf, &fabric);
-	app_account_make(&d->account, &d->conf, &cfg, &fabric);
+	count_memory(d, &cfg, &fabric);
 	err = app_account_check(&d->account, &d->conf, d->why);
 	if (!err)
 		err = app_machine_check(&d->conf, &d->account, d->why);
@@ -241,12 +269,18 @@ static int open_drives(struct daemon *d)
 		snprintf(d->why, sizeof(d->why), "no memory");
 		return err;
 	}
-	while (!err && d->ndrives < d->conf.ndrives)
+	d->missing.allow = d->conf.allow_missing;
+	while (!err && d->ndrives < d->conf.ndrives) {
 		err = open_drive(d, d->conf.ndrives - d->ndrives);
-	if (err)
+		if (err && app_missing_leaves_out(&d->missing, &d->conf, d->ndrives, d->why))
+			err = 0;
+	}
+	if (err) {
+		app_missing_way_out(&d->missing, &d->conf, d->ndrives, d->why);
 		return err;
-	return app_drives_sort(d->drive, d->conf.drive, &d->ndrives, d->dma, &d->store_drives,
-			       d->why, sizeof(d->why));
+	}
+	return app_drives_sort_without(d->drive, d->conf.drive, &d->ndrives, d->dma,
+				       &d->store_drives, &d->missing, d->why, sizeof(d->why));
 }
 
 static int open_addresses(struct daemon *d)
@@ -295,8 +329,10 @@ static int start_cores(struct daemon *d)
 	run->cfg.lines = &d->lines;
 	run->cfg.faults = d->faults;
 	run->cfg.full = &d->full;
-	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !d->anew.read_only;
-	run->cfg.read_only = d->anew.read_only;
+	run->cfg.read_only = is_read_only(d);
+	run->cfg.overlay_bytes = d->overlay_bytes;
+	run->cfg.missing = d->missing.drive < META_DRIVES_MAX ? &d->missing : NULL;
+	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !run->cfg.read_only;
 	if (run->cfg.read_only)
 		run->cfg.scrub_rate = 0; /* it would find the writes that the drives refused */
 	run->cfg.wall_ns = (int64_t)clock_wall_ns();
@@ -551,7 +587,7 @@ static void reload_conf(struct daemon *d)
 		return;
 	}
 	for (uint32_t i = 0; i < fresh->ndrives; i++)
-		if (!has_drive(d, fresh->drive[i]))
+		if (!d->run.cfg.missing && !has_drive(d, fresh->drive[i]))
 			take_drive(d, fresh->drive[i]);
 	app_listen_reload(&d->listen, &d->conf, d->srv, fresh);
 	tell_changed(d, fresh);

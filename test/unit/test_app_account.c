@@ -4,6 +4,7 @@
 #include "appliance/app_conf.h"
 #include "appliance/app_core.h"
 #include "appliance/app_op.h"
+#include "appliance/app_overlay.h"
 #include "base/seal.h"
 #include "fabric/fab.h"
 
@@ -183,4 +184,31 @@ Test(app_account, tables_are_known_when_they_have_been_taken)
 	cr_assert_geq(part(APP_ACCOUNT_TABLES), 8 << 20);
 	cr_assert_eq(app_account_total(&account), before + part(APP_ACCOUNT_TABLES));
 	free(table);
+}
+
+/* Where the store is read only: what it writes is kept in memory. */
+Test(app_account, what_no_drive_takes_is_in_it)
+{
+	const uint64_t total = app_account_total(&account);
+	struct app_overlay *overlay;
+	static uint8_t block[4096];
+
+	cr_assert_eq(part(APP_ACCOUNT_OVERLAY), 0);
+	core.read_only = true;
+	core.overlay_bytes = 8 * sizeof(block);
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_geq(part(APP_ACCOUNT_OVERLAY), 8 * sizeof(block));
+	cr_assert_eq(app_account_total(&account), total + part(APP_ACCOUNT_OVERLAY));
+	cr_assert_eq(app_overlay_create(&overlay, core.overlay_bytes), 0);
+	for (uint32_t i = 0; i < 8; i++)
+		cr_assert_eq(app_overlay_write(overlay, i, 1, block), 0);
+	cr_assert_eq(app_overlay_write(overlay, 8, 1, block), -ENOSPC);
+	app_overlay_destroy(overlay);
+	core.overlay_bytes = 0;
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_geq(part(APP_ACCOUNT_OVERLAY), APP_OVERLAY_MAX);
+	conf.memory_max_bytes = total;
+	app_account_make(&account, &conf, &core, &srv);
+	cr_assert_eq(app_account_check(&account, &conf, why), -ENOMEM);
+	cr_assert(strstr(why, ", overlay "), "%s", why);
 }

@@ -110,6 +110,20 @@ Test(ctl_status, what_wants_attention_comes_first)
 	expect_shown("3     draining      0 B    0%      0 B     -    -  -\n");
 }
 
+Test(ctl_status, drive_that_allow_missing_lets_be_is_told_of_once)
+{
+	page("{\"store\":{\"health\":-30,\"missing_drive\":1,\"orphans\":64},\"drives\":["
+	     "{\"number\":0,\"state\":\"serving\",\"health\":\"good\"},"
+	     "{\"number\":1,\"name\":\"file:/d1\",\"state\":\"missing\",\"zones\":10,"
+	     "\"health\":\"missing\",\"bytes\":4096000}]}",
+	     NULL, 0);
+	cr_assert_eq(strncmp(text, "! read only, drive 1 missing: ", 30), 0, "%s", text);
+	expect_shown("take allow_missing out of the configuration");
+	expect_shown("1     missing    4.1 MB    0%      0 B     -    -  file:/d1\n");
+	cr_assert_null(strstr(text + 2, "\n! "), "%s", text);
+	cr_assert_null(strstr(text, "still to be freed"), "nothing is now: %s", text);
+}
+
 Test(ctl_status, log_on_one_drive_of_two_wants_attention)
 {
 	static const char *const drives[] = { "{\"state\":\"serving\"}",

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* allow_missing: which drive it names, and what an operator may have got wrong. */
+#include "appliance/app_missing.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DRIVES 4u
+
+static struct meta_set set;
+static struct app_found found[DRIVES];
+static uint32_t count;
+static char why[512];
+
+static void setup(void)
+{
+	set = (struct meta_set){ .number = 3, .ndrives = DRIVES };
+	for (uint32_t d = 0; d < DRIVES; d++) {
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "file:/a/directory/of/a/long/name/d%u", d);
+		app_drive_name(name, set.name[d]);
+		set.nblocks[d] = 1000 + d;
+	}
+}
+
+TestSuite(app_missing, .init = setup);
+
+/* All drives but this one, and the next one if `two`. */
+static void all_but(uint32_t place, bool two)
+{
+	count = 0;
+	for (uint32_t d = 0; d < DRIVES; d++)
+		if (d != place && !(two && d == place + 1))
+			found[count++] = (struct app_found){ .kind = APP_FOUND_STORE, .place = d };
+}
+
+static int find(const char *allow, uint32_t *place)
+{
+	struct app_missing missing = { .allow = allow };
+	int err = app_missing_find(&missing, &set, found, count, why, sizeof(why));
+
+	cr_assert_eq(err == 0, missing.drive < META_DRIVES_MAX);
+	cr_assert(err || missing.nblocks == set.nblocks[missing.drive]);
+	*place = missing.drive;
+	return err;
+}
+
+static void is_refused(const char *allow, const char *says)
+{
+	uint32_t place;
+
+	cr_assert_eq(find(allow, &place), -ENODEV, "%s", allow);
+	cr_assert(strstr(why, says), "%s: %s", allow, why);
+	cr_assert(strstr(why, allow) && !strchr(why, '\n'), "%s", why);
+}
+
+Test(app_missing, it_is_named_by_number_or_name)
+{
+	static const char *const names[] = { "2", "file:/a/directory/of/a/long/name/d2",
+					     ".../directory/of/a/long/name/d2" };
+
+	all_but(2, false);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t place;
+
+		cr_assert_eq(find(names[i], &place), 0, "%s: %s", names[i], why);
+		cr_assert_eq(place, 2);
+	}
+}
+
+Test(app_missing, what_an_operator_gets_wrong_is_said)
+{
+	all_but(2, false);
+	is_refused("7", "no such drive; it has 4");
+	is_refused("file:/another", "no such drive");
+	is_refused("1", "drive 1 is there; the one that is missing is drive 2, ...");
+	all_but(DRIVES, false);
+	is_refused("2", "drive 2 is there: take the line out");
+	all_but(2, true);
+	is_refused("2", "drive 3, ...");
+	is_refused("2", "is missing as well");
+	set.gone[2] = true;
+	is_refused("2", "no such drive");
+}
+
+/* Nothing is left of a store that had one. */
+Test(app_missing, where_no_drive_is_left_none_may_be_missing)
+{
+	struct app_missing missing = { .allow = "0" };
+
+	cr_assert_eq(app_missing_find(&missing, NULL, found, 0, why, sizeof(why)), -ENODEV);
+	cr_assert(strstr(why, "no drive of a store is there"), "%s", why);
+	set.ndrives = 1;
+	all_but(DRIVES, false);
+	is_refused("0", "drive 0 is there");
+}
+
+Test(app_missing, what_is_no_drive_is_known_without_one)
+{
+	static const char *const good[] = {
+		"0", "63", "file:/x", "pci:0000:01:00.0", "vfio-user:/x", "...end/d1"
+	};
+	static const char *const bad[] = {
+		"64", "d1", "-1", "1x", "007", "mem:1G", "/dev/nvme0n1"
+	};
+
+	for (uint32_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert(app_missing_is_name(good[i]), "%s", good[i]);
+	for (uint32_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_assert(!app_missing_is_name(bad[i]), "%s", bad[i]);
+}
