@@ -204,4 +204,52 @@ check "is believed, without a restart" await "$D1.*back after a reset" 1
 check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
+
+# ---- a server that does not go on for a minute, under reads and writes: six times drive_timeout
+
+[ "${TEST_LENGTH:-short}" != short ] || finish
+write_conf "$D0" "$D1"
+check "start, and the default drive_timeout" start
+: >"$DIR/daemon.log"
+rm -f "$DIR/enough"
+witness hung &
+putter=$!
+until [ "$(grep -c hung "$DIR/acknowledged")" -ge 3 ]; do sleep 0.05; done
+check "all is read once: the index is in memory" ctl -q export /tree "$DIR/warm"
+: >"$DIR/wrong"
+kill -STOP "$S1"
+# Reads of all files in turn: what does not lie on that drive is read, each within its time.
+: >"$DIR/read"
+end=$(($(date +%s) + 60))
+while [ "$(date +%s)" -lt $end ]; do
+	for i in 1 2 3 4 5 6 7 8; do
+		timeout 20 "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" cat "/tree/sub/file $i" >"$DIR/one" 2>/dev/null &&
+			cmp "$DIR/one" "$DIR/src/sub/file $i" >>"$DIR/wrong" 2>&1 && echo "$i" >>"$DIR/read"
+	done
+	sleep 1
+done
+check "the appliance lives" kill -0 "$DAEMON"
+check "the log says that the server does not answer" await "$D1.*does not answer\|$D1.*away" 1
+check "files of the other drive were read meanwhile" test -s "$DIR/read"
+is "and none was wrong" "" "$(cat "$DIR/wrong")"
+kill -CONT "$S1"
+check "the drive is used again, without a restart" await "$D1.*back after a reset" 1
+count=$(grep -c hung "$DIR/acknowledged")
+goes_on() { # puts, within 60 s
+	n=0
+	until [ "$(grep -c hung "$DIR/acknowledged")" -gt $((count + 2)) ] || [ $n -gt 600 ]; do
+		n=$((n + 1))
+		kill -0 $putter 2>/dev/null || { witness hung & putter=$!; } # one was refused meanwhile: that is an answer
+		sleep 0.1
+	done
+	[ $n -le 600 ] || { tail -5 "$DIR/daemon.log" "$DIR/witness.err"; return 1; }
+}
+check "and takes changes" goes_on
+touch "$DIR/enough"
+wait $putter
+check "what was acknowledged is there" all_there
+check "the tree is as it was" ctl export /tree "$DIR/out4"
+check "to the byte" same_trees "$DIR/src" "$DIR/out4"
+check "stop" stop
+check "check" "$BIN/wekactl" check "$D0" "$D1"
 finish
