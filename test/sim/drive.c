@@ -612,6 +612,8 @@ static bool judge(void)
 		return wrong("it is not dead, and should be");
 	if (w.s.stays_away && health != NVME_HEALTH_AWAY && health != NVME_HEALTH_DEAD)
 		return wrong("another drive is taken for it");
+	if (health == NVME_HEALTH_GOOD && nvme_qpair_is_away(w.qp[0]))
+		return wrong("it is back, and in the next trouble no I/O waits for it");
 	if (w.s.harmless && health == NVME_HEALTH_DEAD)
 		return wrong("it is dead, and need not be: %s", w.last_line);
 	if (nvme_faulty_late_rings(&w.faulty))

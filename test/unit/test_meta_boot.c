@@ -232,6 +232,8 @@ static uint64_t cut_everywhere(void (*damage)(uint32_t copy), uint32_t copy)
 		cuts += err != 0;
 		rig_power_cut(&r);
 		is_whole();
+		cr_assert_null(strstr(meta_error(r.m), "both copies"), "write %llu: %s",
+			       (unsigned long long)n, meta_error(r.m));
 		rig_power_cut(&r);
 	}
 	images_copy(r.image, whole);

@@ -190,6 +190,7 @@ Test(nvme_away, dead_server_gives_its_ios_back_and_is_used_again_when_it_is_back
 	cr_assert(strstr(lines, "its server has left"), "%s", lines);
 	vfu_child_start(&child, &child.options);
 	(void)until(NVME_HEALTH_GOOD);
+	cr_assert_not(nvme_qpair_is_away(qp), "the next trouble may be short");
 	cr_assert_eq(run(NVME_READ), 0);
 	cr_assert(strstr(lines, "connected to a server again"), "%s", lines);
 }
