@@ -393,7 +393,7 @@ struct meta_statfs {
 	uint64_t blocks_free;  /* ... and may still have, if they are as those that are there:
 				* meta_alloc.c (5).  Room in the index, which only names and
 				* small files can have, counts for the index's part of what
-				* lives; at most a tenth of it is not had.  */
+				* lives; at most a tenth of it cannot be had. */
 	uint64_t files;        /* and symlinks, and what is to be freed yet */
 	uint64_t dirs;
 	uint64_t zones_total;

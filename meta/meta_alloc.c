@@ -20,9 +20,10 @@
  *      of half-dead zones deletes alone would use up all that is free, and win none.
  *  (5) Free is what data can still have before -ENOSPC: all zones but the reserve, the log and what
  *      pages need, less the blocks that live.  What is dead is free, though it may have to be
- *      collected first.  Not had, of what is said, are two zones in which nothing more fits, and
- *      what the index grows by with the files that are written.  To that statfs adds the room in
- *      half-empty leaves (meta_leaf_room.c), which small files can have and blocks cannot.
+ *      collected first.  Two zones of it, in which nothing more fits, cannot be had, and neither
+ *      can the space by which the index grows with the files that are written.  To that statfs adds
+ *      the room in half-empty leaves (meta_leaf_room.c), which small files can have and blocks
+ *      cannot.
  *  (6) Leaves have zones of their own, and so have the pages above them: each checkpoint writes
  *      most of those anew, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share what is open; a zone of both

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Which records a change that is not durable yet has changed.
+ * Knows the records that changes have changed which are not durable yet.
  *
- * A page says only which change was its last, whichever of its records that was about.  Whoever
- * looks at a record must not tell of it before its own last change is durable, but need not wait
- * for its neighbours'; while a drive takes no writes that wait lasts seconds.
+ * A page says only which change was its last, whichever of its records that was about.  A reader of
+ * a record must not answer before the record's own last change is durable, but need not wait for
+ * its neighbours'; while a drive takes no writes that wait lasts seconds.
  *
  *	apply --note(key, seq)--> slot[hash of key], slot[hash of its group]
  *	look  --seq(key, last)--> the highest sequence of all records from key to last, or higher
@@ -30,9 +30,9 @@ void meta__fresh_note_shard(struct meta *m, uint32_t shard, uint64_t seq);
 /* All up to seq is durable. */
 void meta__fresh_durable(struct meta *m, uint64_t seq);
 
-/* What the records from key to last, seen in pages whose last change was `seq`, were changed by at
- * most; `seq` itself if that is durable, or nothing better is known.  Any thread between enter and
- * leave. */
+/* Returns the last change that the records from key to last may have had, seen in pages whose last
+ * change was `seq`; `seq` itself if that is durable, or nothing better is known.  Any thread
+ * between enter and leave. */
 uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta_key *key,
 			 const struct meta_key *last, uint64_t seq);
 

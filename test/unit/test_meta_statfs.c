@@ -262,9 +262,9 @@ static uint32_t fill_small(const char *kind)
 	return n;
 }
 
-/* meta_leaf_room.c: after deletes the room for small files is in half-empty leaves.  What is said,
- * in files of the size that the full store has: at least half of those that then fit, and never a
- * tenth too many. */
+/* meta_leaf_room.c: after deletes the room for small files is in half-empty leaves.  Counted in
+ * files of the size that the full store has, statfs names at least half of those that then fit, and
+ * never a tenth too many. */
 Test(meta_statfs, room_in_half_empty_leaves_is_free)
 {
 	int64_t index, said, again, files;
