@@ -24,7 +24,9 @@
  *  (6) Without a drive that is missing nothing is written to any drive: the caller keeps what is
  *      written (meta.h).  Pages that lie there are counted where the trees are, and what is below
  *      them is left out; changes of the log to leaves that cannot be reached are left out, too.
- *      Zones there are never used.  The store is frozen when it serves.
+ *      Zones there are never used.  Others may seem free, since ZONE records cannot be reached,
+ *      and be used for pages: so reads of files must see the drives, not what is kept.  The store
+ *      is frozen when it serves.
  */
 #include "meta/meta_store.h"
 

@@ -454,9 +454,16 @@ void rig_data(struct rig *r, const struct meta_run *runs, uint32_t nruns, uint64
 	}
 }
 
+static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
+{
+	const uint32_t d = META_BADDR_DRIVE(baddr);
+
+	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
+}
+
 bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc)
 {
-	const uint8_t *p = r->view[META_BADDR_DRIVE(baddr)] + META_BADDR_BLOCK(baddr) * 4096;
+	const uint8_t *p = data_at(r, baddr);
 	uint8_t block[4096];
 
 	fill_block(block, fill, index);
@@ -536,10 +543,7 @@ int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
 			const uint64_t baddr = runs[i].baddr + k;
 
 			if (at == 0)
-				memcpy(fill,
-				       r->view[META_BADDR_DRIVE(baddr)] +
-					       META_BADDR_BLOCK(baddr) * 4096,
-				       8);
+				memcpy(fill, data_at(r, baddr), 8);
 			if (at == 0)
 				*fill /= 1000;
 			if (!rig_is_data(r, baddr, *fill, at, crcs[at]))

@@ -33,7 +33,9 @@ struct rig {
 	uint32_t ndrives;               /* that there are; conf.ndrives are given to a mount */
 	uint8_t *image[RIG_DRIVES_MAX]; /* what is durable                           */
 	uint8_t *view[RIG_DRIVES_MAX];  /* what a read sees                          */
-	struct list queue;              /* I/Os that the drives have, in their order */
+	uint8_t *under
+		[RIG_DRIVES_MAX]; /* ... of files, where the store's writes lie in an overlay */
+	struct list queue;        /* I/Os that the drives have, in their order */
 	struct rig_write write[RIG_WRITES_MAX]; /* not durable yet, oldest first     */
 	uint32_t nwrites;
 	uint64_t spread;      /* of the allocation that was last                     */
