@@ -48,7 +48,7 @@ static int find(const char *allow, uint32_t *place)
 	return err;
 }
 
-static void is_refused(const char *allow, const char *says)
+static void expect_refused(const char *allow, const char *says)
 {
 	uint32_t place;
 
@@ -74,16 +74,16 @@ Test(app_missing, it_is_named_by_number_or_name)
 Test(app_missing, what_an_operator_gets_wrong_is_said)
 {
 	all_but(2, false);
-	is_refused("7", "no such drive; it has 4");
-	is_refused("file:/another", "no such drive");
-	is_refused("1", "drive 1 is there; the one that is missing is drive 2, ...");
+	expect_refused("7", "no such drive; it has 4");
+	expect_refused("file:/another", "no such drive");
+	expect_refused("1", "drive 1 is there; the one that is missing is drive 2, ...");
 	all_but(DRIVES, false);
-	is_refused("2", "drive 2 is there: take the line out");
+	expect_refused("2", "drive 2 is there: take the line out");
 	all_but(2, true);
-	is_refused("2", "drive 3, ...");
-	is_refused("2", "is missing as well");
+	expect_refused("2", "drive 3, ...");
+	expect_refused("2", "is missing as well");
 	set.gone[2] = true;
-	is_refused("2", "no such drive");
+	expect_refused("2", "no such drive");
 }
 
 /* Nothing is left of a store that had one. */
@@ -95,7 +95,7 @@ Test(app_missing, where_no_drive_is_left_none_may_be_missing)
 	cr_assert(strstr(why, "no drive of a store is there"), "%s", why);
 	set.ndrives = 1;
 	all_but(DRIVES, false);
-	is_refused("0", "drive 0 is there");
+	expect_refused("0", "drive 0 is there");
 }
 
 Test(app_missing, what_is_no_drive_is_known_without_one)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define DEPTH 60u /* names of 255 bytes: 15 KiB of path */
@@ -163,9 +164,27 @@ Test(ctl_local, a_deep_directory_takes_two_descriptors_and_fails_with_one, .time
 	cr_assert_geq(two, 0, "%s", strerror(-two));
 }
 
-Test(ctl_need, without_memory_ends_the_program_with_status_1, .exit_code = 1)
+Test(ctl_need, without_memory_ends_the_program_with_status_1_and_a_line)
 {
-	(void)ctl_need(NULL);
+	char line[200] = "";
+	int out[2], status;
+	pid_t child;
+
+	cr_assert_eq(pipe(out), 0);
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		(void)dup2(out[1], STDERR_FILENO);
+		(void)ctl_need(NULL);
+		_exit(0);
+	}
+	close(out[1]);
+	cr_assert_gt(read(out[0], line, sizeof(line) - 1), 0);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%d", status);
+	cr_assert(strstr(line, "no memory") && strchr(line, '\n') == line + strlen(line) - 1, "%s",
+		  line);
+	close(out[0]);
 }
 
 /* Also where it took the place of a directory that was open before. */

@@ -343,7 +343,7 @@ Test(meta_lend, what_a_borrower_sees_waits_for_what_it_made)
 	cr_assert(!meta_is_durable(r.m, b.op.seen_seq));
 	meta_op_made(r.m, &a.op);
 	b.op.made = NULL;
-	meta_op_made(r.m, &b.op); /* as a core does with what waits for that */
+	meta_op_made(r.m, &b.op); /* as a core reports an operation that waits for it */
 	r.over = NULL;
 	while (r.over != &b.op)
 		all_turn(1);

@@ -252,7 +252,8 @@ Test(meta_missing, any_drive_may_be_left_out_while_the_log_counts)
 	expect_both(1);
 }
 
-/* What the log undoes of a tree, it undoes without the drive, too, or nobody is told. */
+/* The log holds changes that the trees do not. Without the drive they are replayed, too, or the
+ * mount says that they cannot be. */
 Test(meta_missing, what_the_log_changed_is_not_as_it_was_before)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What is said to be free can be had, and what can be had is said: garbage is no life. */
+/* statfs promises the space that can be written, no more and not much less: removed files count as
+ * free, also before their blocks are collected. */
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

@@ -195,7 +195,7 @@ static struct meta_key of_name(uint64_t hash, enum meta__class class, uint64_t u
 			 class == META__CLASS_OBJ ? META__KIND_INODE : META__KIND_NONE, 0);
 }
 
-/* Who opens a small file by its name reads one leaf, wherever leaves were split. */
+/* Opening a small file by its name takes one leaf, wherever leaves were split. */
 Test(meta_tree, a_name_and_its_inode_are_in_one_leaf_and_the_names_hash_leads_there)
 {
 	static const uint8_t value[600];

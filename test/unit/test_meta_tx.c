@@ -204,7 +204,7 @@ Test(meta_tx, seeks_through_leaves_in_order)
 	cr_assert_eq(meta__tx_seek(&d.m, 1, &key, &end, &v, &len), -ENOENT);
 }
 
-/* Who reads a file whose records are the last of a leaf need not look into the next one. */
+/* A file's records may be the last of their leaf: reading it must not take the next leaf. */
 Test(meta_tx, a_seek_reads_no_leaf_that_cannot_have_what_is_looked_for)
 {
 	static const uint8_t value[1000];
@@ -285,7 +285,7 @@ Test(meta_tx, counts_inodes_and_takes_numbers_only_when_applied)
 	apply();
 	cr_assert_eq(d.m.shard[1].files, 1);
 	begin();
-	cr_assert_eq(meta__tx_del(&d.m, 1, &second), 0); /* there is none */
+	cr_assert_eq(meta__tx_del(&d.m, 1, &second), 0); /* which does not exist */
 	apply();
 	cr_assert_eq(d.m.shard[1].files, 1);
 }

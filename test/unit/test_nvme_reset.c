@@ -575,7 +575,7 @@ Test(nvme_reset_cache, drive_that_was_restarted_with_an_unflushed_cache_is_read_
 	cr_assert(strstr(lines, "read-only until it is opened anew"), "%s", lines);
 }
 
-/* What holds for those that lived through the reset holds for those that come later. */
+/* A queue pair that is made after the reset has the same rules as those that were there before. */
 Test(nvme_reset_cache, queue_pair_made_on_a_read_only_drive_takes_no_writes)
 {
 	struct nvme_io io;

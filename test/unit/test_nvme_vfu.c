@@ -252,7 +252,7 @@ static void expect_sleeper_is_woken(void)
 	io.iova = rig.iova;
 	for (uint32_t i = 0; i < 100; i++)
 		sleep_until_done(&io);
-	/* What came while we polled does not end a sleep in which nothing happens. */
+	/* Completions that polling has taken already do not end a later sleep. */
 	cr_assert_eq(run_io(NVME_READ, 1, 1, 0), 0);
 	cr_assert(nvme_qpair_arm(rig.qp));
 	p = (struct pollfd){ .fd = nvme_qpair_fd(rig.qp), .events = POLLIN };
@@ -378,7 +378,7 @@ Test(nvme_vfu, without_interrupts_nobody_sleeps, .timeout = 60)
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
-/* What nvme_open() says of a server with these options: one line that begins with the name. */
+/* nvme_open() refuses a server with these options, in one line that begins with its name. */
 static void expect_refused(struct vfu_server_options options, int want, const char *text)
 {
 	int err;
@@ -475,7 +475,7 @@ static uint32_t alarm_within(int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1 ? rig.drive->ops->alarm(rig.drive->ctrl) : 0;
 }
 
-/* What a reset comes to within that time; -EAGAIN: nothing. */
+/* Returns the result of a reset; -EAGAIN: it did not end within that time. */
 static int reset_within(int timeout_ms)
 {
 	struct timespec pause = { .tv_nsec = 1000000 };

@@ -176,7 +176,7 @@ Test(weka_conn, who_is_cut_off_all_the_time_is_told_why)
 
 /* ---- what cannot be had ----------------------------------------------------------------- */
 
-static void assert_refused(const char *address, int err, const char *text)
+static void expect_refused(const char *address, int err, const char *text)
 {
 	struct weka_client *none = NULL;
 
@@ -189,11 +189,11 @@ static void assert_refused(const char *address, int err, const char *text)
 
 Test(weka_conn, an_address_that_is_none_is_named)
 {
-	assert_refused("", -EINVAL, "addresses");
-	assert_refused("tcp://127.0.0.1:1,", -EINVAL, "addresses");
-	assert_refused("ftp://x", -EINVAL, "ftp://x");
-	assert_refused("shm:/nonexistent/socket", -ENOENT, "/nonexistent/socket");
-	assert_refused("tcp://127.0.0.1:1", -ECONNREFUSED, "tcp://127.0.0.1:1");
+	expect_refused("", -EINVAL, "addresses");
+	expect_refused("tcp://127.0.0.1:1,", -EINVAL, "addresses");
+	expect_refused("ftp://x", -EINVAL, "ftp://x");
+	expect_refused("shm:/nonexistent/socket", -ENOENT, "/nonexistent/socket");
+	expect_refused("tcp://127.0.0.1:1", -ECONNREFUSED, "tcp://127.0.0.1:1");
 }
 
 Test(weka_conn, a_key_that_the_appliance_does_not_hold_is_refused)
@@ -202,22 +202,22 @@ Test(weka_conn, a_key_that_the_appliance_does_not_hold_is_refused)
 
 	script_start(&server, "tcp");
 	key.secret = wrong;
-	assert_refused(server.address, -EACCES, server.address);
+	expect_refused(server.address, -EACCES, server.address);
 	key.secret = server.cfg.key.secret;
 	key.id = "somebody";
-	assert_refused(server.address, -EACCES, server.address);
+	expect_refused(server.address, -EACCES, server.address);
 	key.id = "a name that is far too long for any key";
-	assert_refused(server.address, -EINVAL, "id");
+	expect_refused(server.address, -EINVAL, "id");
 }
 
 Test(weka_conn, options_out_of_range_are_refused)
 {
 	script_start(&server, "shm");
 	options.requests_max = 5000;
-	assert_refused(server.address, -EINVAL, "1024");
+	expect_refused(server.address, -EINVAL, "1024");
 	options.requests_max = 0;
 	options.size_bytes = 0;
-	assert_refused(server.address, -EINVAL, "size_bytes");
+	expect_refused(server.address, -EINVAL, "size_bytes");
 }
 
 Test(weka_conn, the_next_address_is_tried)
@@ -238,8 +238,11 @@ Test(weka_conn, the_next_address_is_tried)
 /* The end of the time must not come before its beginning. */
 Test(weka_conn, who_has_for_ever_to_connect_connects)
 {
+	struct weka_attr attr;
+
 	options.connect_timeout_ns = WEKA_FOREVER;
 	start("tcp");
+	cr_assert_eq(weka_stat(client, "a", &attr), 0, "%s", weka_error(client));
 }
 
 Test(weka_conn, a_request_that_has_nearly_for_ever_is_not_over_at_once)
@@ -325,7 +328,7 @@ Test(weka_conn, a_host_name_with_many_addresses_leaves_a_place_to_the_next_one)
 
 Test(weka_conn, a_host_name_that_there_is_not_is_named)
 {
-	assert_refused("tcp://nowhere.example:1", -ENOENT, "nowhere.example");
+	expect_refused("tcp://nowhere.example:1", -ENOENT, "nowhere.example");
 }
 
 Test(weka_conn, addresses_are_ranked_by_what_they_are)
@@ -366,7 +369,7 @@ Test(weka_conn, a_peer_that_says_nothing_is_not_waited_for_for_ever)
 	int fd = somebody_else(address, sizeof(address));
 
 	options.connect_timeout_ns = 100 * NS_PER_MS;
-	assert_refused(address, -ETIMEDOUT, address);
+	expect_refused(address, -ETIMEDOUT, address);
 	close(fd);
 }
 
@@ -387,7 +390,7 @@ Test(weka_conn, a_peer_of_another_protocol_is_recognized)
 	void *peer;
 
 	cr_assert_eq(pthread_create(&thread, NULL, speak_http, &fd), 0);
-	assert_refused(address, -EPROTO, address);
+	expect_refused(address, -EPROTO, address);
 	cr_assert_eq(pthread_join(thread, &peer), 0);
 	close((int)(intptr_t)peer);
 	close(fd);
@@ -415,14 +418,14 @@ Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
 	key = (struct weka_key){ .file = path };
 	script_start(&server, "shm");
 
-	assert_refused(server.address, -ENOENT, path);
+	expect_refused(server.address, -ENOENT, path);
 	key_file(path, digits, 0644);
-	assert_refused(server.address, -EACCES, "owner");
+	expect_refused(server.address, -EACCES, "owner");
 	key_file(path, "0707", 0600);
-	assert_refused(server.address, -EINVAL, "hexadecimal");
+	expect_refused(server.address, -EINVAL, "hexadecimal");
 	digits[10] = 'x';
 	key_file(path, digits, 0600);
-	assert_refused(server.address, -EINVAL, "hexadecimal");
+	expect_refused(server.address, -EINVAL, "hexadecimal");
 	memcpy(digits + 10, "07\n", 1);
 	memcpy(digits + 64, "\n", 2);
 	key_file(path, digits, 0600);
@@ -433,7 +436,7 @@ Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
 	snprintf(named, sizeof(named), "weka:%s", digits);
 	key_file(path, named, 0600);
 	key.id = "other";
-	assert_refused(server.address, -EINVAL, "not other");
+	expect_refused(server.address, -EINVAL, "not other");
 	key.id = NULL;
 	cr_assert_eq(weka_connect(server.address, &key, &options, &client), 0, "%s",
 		     weka_error(NULL));
@@ -442,7 +445,7 @@ Test(weka_conn, a_key_comes_from_a_file_that_only_its_owner_may_read)
 
 /* ---- what breaks, and comes again ----------------------------------------------------------- */
 
-static void what_was_cut_off_is_asked_again(const char *transport)
+static void expect_asked_again_after_a_cut(const char *transport)
 {
 	struct weka_put_item put = { .ref = weka_ref_path("new"), .size_bytes = 100 };
 	struct weka_req read = { 0 }, change = { 0 }, named = { 0 };
@@ -470,7 +473,7 @@ static void what_was_cut_off_is_asked_again(const char *transport)
 	cr_assert_not(atomic_load(&server.change_again));
 	script_stop(&server);
 
-	/* What is submitted in between waits for the new session. */
+	/* A request that is submitted in between waits for the new session. */
 	cr_assert_eq(weka_submit_ping(client, &named), 0);
 	atomic_store(&server.silent, 0);
 	script_restart(&server);
@@ -514,12 +517,12 @@ static void what_was_cut_off_is_asked_again(const char *transport)
 
 Test(weka_conn, what_was_cut_off_is_asked_again_shm)
 {
-	what_was_cut_off_is_asked_again("shm");
+	expect_asked_again_after_a_cut("shm");
 }
 
 Test(weka_conn, what_was_cut_off_is_asked_again_tcp)
 {
-	what_was_cut_off_is_asked_again("tcp");
+	expect_asked_again_after_a_cut("tcp");
 }
 
 /* It says whether the appliance may have forgotten it, and gives up after a while. */
@@ -545,8 +548,7 @@ Test(weka_conn, a_change_is_asked_again_three_times)
 	cr_assert_eq(counters_of(client).replays, 3);
 }
 
-static void memory_in_a_broken_session_is_not_given_out_again(const char *transport,
-							      uint64_t used_bytes)
+static void expect_memory_of_a_broken_session(const char *transport, uint64_t used_bytes)
 {
 	struct weka_req read = { .timeout_ns = 30 * NS_PER_MS };
 	struct weka_window w = { .size_bytes = 4096 };
@@ -570,13 +572,13 @@ static void memory_in_a_broken_session_is_not_given_out_again(const char *transp
 
 Test(weka_conn, memory_in_a_broken_session_is_not_given_out_again_shm)
 {
-	memory_in_a_broken_session_is_not_given_out_again("shm", 4096);
+	expect_memory_of_a_broken_session("shm", 4096);
 }
 
 /* Over tcp nobody writes there but we, from a socket that is closed by then. */
 Test(weka_conn, memory_of_a_closed_connection_is_free_at_once)
 {
-	memory_in_a_broken_session_is_not_given_out_again("tcp", 0);
+	expect_memory_of_a_broken_session("tcp", 0);
 }
 
 Test(weka_conn, without_an_appliance_requests_end_after_a_while)
