@@ -77,7 +77,8 @@ struct app_core_cfg {
 	 * changes. */
 	bool read_only;
 	uint64_t overlay_bytes; /* ... what it may keep of its own writes; 0: APP_OVERLAY_MAX */
-	/* Of the store, at its place in drive[], which is NULL; read_only is set.  NULL: none. */
+	/* The drive that the store serves without: drive[] is NULL at its place, and read_only is
+	 * set.  NULL: no drive is missing. */
 	const struct app_missing *missing;
 	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */

@@ -135,8 +135,8 @@ void meta_destroy(struct meta *m);
  */
 void meta_format_start(struct meta *m);
 
-/* With a missing drive (at most one) the mount leaves out what lies there, and the store is frozen
- * when it serves: meta_freeze().  meta_error() says what of the index cannot be reached; operations
+/* With a missing drive (at most one) the mount leaves out its blocks, and the store is frozen when it
+ * serves: meta_freeze().  meta_error() says what of the index cannot be reached; operations
  * that need a page there end with -EIO.  Reads of the missing drive must fail.  Writes must reach
  * no drive: the caller keeps them for the store's own reads, and reads files from the drives. */
 void meta_mount_start(struct meta *m);
@@ -390,10 +390,9 @@ struct meta_totals {
 
 struct meta_statfs {
 	uint64_t blocks_total; /* of 4096 bytes, that files could use     */
-	uint64_t blocks_free;  /* ... and may still have, if they are as those that are there:
-				* meta_alloc.c (5).  Room in the index, which only names and
-				* small files can have, counts for the index's part of what
-				* lives; at most a tenth of it cannot be had. */
+	uint64_t blocks_free;  /* ... and may still have: meta_alloc.c (5).  New files are taken
+				* to be like those that are there (meta_leaf_room.c): large ones
+				* in a store of small ones may find less. */
 	uint64_t files;        /* and symlinks, and what is to be freed yet */
 	uint64_t dirs;
 	uint64_t zones_total;
@@ -452,18 +451,18 @@ struct meta_statfs {
  *         blocks become holes (the last one of the file is whole up to the end).  A block of which
  *         a part stays, and that is no hole and no tail: runs/crcs hold its replacement, which has
  *         the zeros; so there are 0, 1 or 2 blocks in them, in the file's order.
- * SEEK  length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
+ * SEEK    length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
  *         end of the file being one.  What has a block, or the tail, is data as a whole.
  *         seek_more: up to there was none, and it is to be asked again from there on.  -ENXIO:
- *         offset is not in the file, or no data follows.  XATTR_SET, _DEL, _GET, _LIST: an extended
- *         attribute of a file or directory, named by xattr (which begins with "user.").  XATTR_SET
- *         takes the value from list_out[0 .. list_used_bytes).  XATTR_GET writes the value there,
- *         at most list_max_bytes, and XATTR_LIST the names, a 0 behind each; with seek_more the
- *         list goes on from length, as offset.  -ERANGE: a name that is empty or too long, or no
- *         room in list_out.  -EOPNOTSUPP: another name; -EINVAL: nothing behind "user.".  -ENODATA:
- *         there is none, which MUST_EXIST asks for; -EEXIST: there is one, with EXCL.  -E2BIG: a
- *         value above META_XATTR_MAX, or above 40 KiB on drives below 128 MiB; -E2BIG:
- *         META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
+ *         offset is not in the file, or no data follows.
+ * XATTR_SET, _DEL, _GET, _LIST: an extended attribute of a file or directory, named by xattr (which
+ *         begins with "user.").  XATTR_SET takes the value from list_out[0 .. list_used_bytes).
+ *         XATTR_GET writes the value there, at most list_max_bytes, and XATTR_LIST the names, a 0
+ *         behind each; with seek_more the list goes on from length, as offset.  -ERANGE: a name
+ *         that is empty or too long, or no room in list_out.  -EOPNOTSUPP: another name; -EINVAL:
+ *         nothing behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST:
+ *         there is one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives
+ *         below 128 MiB; -E2BIG: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
  * LET_GO  of what was held with META_HOLD, once for each time: with the last one a file without a
  *         name is freed.  It counts whatever status says.  Holds end with the mount, too.
  * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a

@@ -740,7 +740,7 @@ static int name_log(struct meta *m)
 	return 0;
 }
 
-/* (6) What cannot be reached, in one line. */
+/* Says in one line what cannot be reached (6), and takes no more changes. */
 static void freeze_without(struct meta *m, uint32_t drive)
 {
 	const struct meta__boot *b = m->boot;

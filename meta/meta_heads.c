@@ -20,9 +20,10 @@
  *  (4) The log leaves a zone only when that has no room for the largest record, when a drive is
  *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
  *      headers is whole, or both drives have lost zones.
- *  (5) Of a missing drive no header is read: its zones are as those without one, but no log is
- *      looked for in them, and they are not used again.  A pair is opened while zones are free, so
- *      where they are free on the others the log is not in a zone there alone.
+ *  (5) No header of a missing drive is read.  Its zones are treated like those without a header,
+ *      but the mount does not look for log in them and never uses them.  The log takes zones in
+ *      pairs, on two drives, while zones are free; so if the other drives have free zones, no zone
+ *      of the missing drive holds the only copy of the log.
  */
 #include "meta/meta_store.h"
 
