@@ -382,7 +382,7 @@ static bool is_head(struct meta_run run)
 	       run.baddr == meta__geo_zone_head(g, zone, 1);
 }
 
-/* The scrub reads a block some time after it has planned to; its zone may have been reused by then. */
+/* The scrub reads a block some time after it plans to; its zone may have been reused by then. */
 static void read_late(struct meta_run run, uint64_t i)
 {
 	uint32_t zone = meta__zone_of(r.m, run.baddr), times = 0;
