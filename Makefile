@@ -16,12 +16,12 @@
 # VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
 #
 # One make for the whole tree: each folder's .mk names its sources and, in
-# FOLDER_uses, the folders it may include and link.  That line is the architecture;
+# FOLDER_uses, the folders it may include and link (appliance/ has folders of its own).  That line is the architecture;
 # the link order and the include check below both come from it.  A .mk may also
 # declare programs:
 #
 #   programs += wekactl
-#   wekactl_srcs := appliance/wekactl.c ...      its main and what else no layer has
+#   wekactl_srcs := appliance/ctl/wekactl.c ...      its main and what else no layer has
 #   wekactl_uses := base nvme meta fabric client-lib
 
 MAKEFLAGS += --no-builtin-rules
@@ -41,8 +41,9 @@ Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 programs :=
-layers   := base nvme meta fabric client-lib appliance
-include $(foreach l,$(layers),$(l)/$(l).mk) $(wildcard bench/bench.mk) test/test.mk
+include appliance/appliance.mk
+layers   := base nvme meta fabric client-lib $(appliance)
+include $(foreach l,$(layers) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
 
@@ -80,7 +81,8 @@ objects    = $(patsubst %.c,$(B)/%.o,$(1))
 reverse    = $(if $(1),$(call reverse,$(wordlist 2,999,$(1))) $(firstword $(1)))
 closure_of = $(sort $(1) $(foreach u,$($(1)_uses),$(call closure_of,$(u))))
 # A folder's archives, users before used: the linker refuses a call that goes up.
-archives   = $(foreach l,$(call reverse,$(layers)),$(if $(filter $(l),$(1)),$(B)/lib$(l).a))
+archive_of = $(B)/lib$(subst /,-,$(1)).a
+archives   = $(foreach l,$(call reverse,$(layers)),$(if $(filter $(l),$(1)),$(call archive_of,$(l))))
 libs_of    = $(call archives,$(call closure_of,$(1)))
 all_libs  := $(call archives,$(layers))
 
@@ -88,7 +90,7 @@ all_libs  := $(call archives,$(layers))
 program_srcs := $(foreach p,$(programs),$($(p)_srcs) $($(p)_main))
 
 define layer_rules
-$(B)/lib$(1).a: $(call objects,$(filter-out $(program_srcs),$($(1)_srcs)))
+$(call archive_of,$(1)): $(call objects,$(filter-out $(program_srcs),$($(1)_srcs)))
 	$(call say,AR,$$@)
 	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
 endef
@@ -167,7 +169,7 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples)
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app ctl weka bench,$(1)),appliance client-lib),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call archives,$(sort $(foreach l,$(call test_layer,$(1)),$(call closure_of,$(l)))))
 
@@ -247,8 +249,8 @@ sealed: $(all_libs)
 
 # What may include what, for test/tidy.sh: "folder or file=folders".
 print-uses:
-	@printf '%s\n' $(foreach l,$(layers) bench test,'$(l)=$($(l)_uses)') \
-		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs) $($(p)_hdrs),'$(s)=$($(p)_uses)'))
+	@printf '%s\n' $(foreach l,$(layers) appliance/ctl bench test,'$(l)=$($(l)_uses)') \
+		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))
 .PHONY: print-uses
 
 deps:
@@ -272,8 +274,8 @@ bench-instructions:
 	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
 	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
-man_pages := $(wildcard $(foreach l,$(layers) bench,$(l)/*.[1-8]))
-units     := $(wildcard appliance/*.service)
+man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl bench,$(l)/*.[1-8]))
+units     := $(wildcard appliance/*/*.service)
 R := $(BUILD)/release
 install:
 	$(sub) VARIANT=release all
@@ -289,8 +291,8 @@ install:
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	$(Q)set -e; for unit in $(units); do \
 		sed 's|/usr/local/bin|$(PREFIX)/bin|g' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
-	$(Q)install -D -m 644 appliance/weka.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weka.conf
-	$(Q)install -m 644 appliance/weka-appliance.conf.example $(DESTDIR)$(PREFIX)/share/weka
+	$(Q)install -D -m 644 appliance/host/weka.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weka.conf
+	$(Q)install -m 644 appliance/host/weka-appliance.conf.example $(DESTDIR)$(PREFIX)/share/weka
 	$(Q)set -e; for page in $(man_pages); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 

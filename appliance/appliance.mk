@@ -1,14 +1,8 @@
-# appliance/ - the daemon: one polling loop a core, operations as stages.
-appliance_uses := base nvme meta fabric
-appliance_srcs := $(wildcard appliance/*.c)
+# appliance/ - the daemon and wekactl.  Rooms of the daemon, lower ones first: conf, media, core, host.
+appliance := appliance/conf appliance/media appliance/core appliance/host
 
-programs            += weka-appliance
-weka-appliance_main := appliance/main.c
+weka-appliance_main := appliance/host/main.c
 weka-appliance_srcs := base/seal_malloc.c
-weka-appliance_uses := base nvme meta fabric appliance
+weka-appliance_uses := base nvme meta fabric $(appliance)
 
-programs     += wekactl
-wekactl_main := appliance/wekactl.c
-wekactl_srcs := $(wildcard appliance/ctl_*.c)
-wekactl_hdrs := $(wildcard appliance/ctl*.h)
-wekactl_uses := base nvme meta fabric client-lib appliance
+programs += weka-appliance wekactl

@@ -135,10 +135,10 @@ void meta_destroy(struct meta *m);
  */
 void meta_format_start(struct meta *m);
 
-/* With a missing drive (at most one) the mount leaves out its blocks, and the store is frozen when it
- * serves: meta_freeze().  meta_error() says what of the index cannot be reached; operations
- * that need a page there end with -EIO.  Reads of the missing drive must fail.  Writes must reach
- * no drive: the caller keeps them for the store's own reads, and reads files from the drives. */
+/* With a missing drive (at most one) the mount leaves out its blocks, and the store is frozen when
+ * it serves: meta_freeze().  meta_error() says what of the index cannot be reached; operations that
+ * need a page there end with -EIO.  Reads of the missing drive must fail.  Writes must reach no
+ * drive: the caller keeps them for the store's own reads, and reads files from the drives. */
 void meta_mount_start(struct meta *m);
 int meta_boot_status(const struct meta *m);
 const char *meta_error(const struct meta *m);

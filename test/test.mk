@@ -1,5 +1,5 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
-test_uses     := base nvme meta fabric client-lib appliance bench
+test_uses     := $(layers) appliance/ctl bench
 # Those that take long begin first: several run at once.
 first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
@@ -37,10 +37,10 @@ sim_ldflags := $(sim_sock_ldflags)
 # Where a plan begins.
 order_ldflags := -Wl,--wrap=meta__tx_begin
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.
-ctl_srcs := $(filter-out appliance/ctl_drives.c appliance/ctl_sysfs_write.c,\
-	$(wildcard appliance/ctl_drives*.c appliance/ctl_sysfs*.c appliance/ctl_doctor*.c appliance/ctl_signature.c appliance/ctl_look.c))
+ctl_srcs := $(filter-out appliance/ctl/ctl_drives.c appliance/ctl/ctl_sysfs_write.c,\
+	$(wildcard appliance/ctl/ctl_drives*.c appliance/ctl/ctl_sysfs*.c appliance/ctl/ctl_doctor*.c appliance/ctl/ctl_signature.c appliance/ctl/ctl_look.c))
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
-test_ctl_status_srcs := appliance/ctl_status_text.c appliance/ctl_fold.c
-test_ctl_attrs_srcs := $(addprefix appliance/ctl_,attrs.c wave.c req.c local.c need.c)
-test_ctl_print_srcs := appliance/ctl_print.c
-test_ctl_local_srcs := appliance/ctl_local.c appliance/ctl_need.c
+test_ctl_status_srcs := appliance/ctl/ctl_status_text.c appliance/ctl/ctl_fold.c
+test_ctl_attrs_srcs := $(addprefix appliance/ctl/ctl_,attrs.c wave.c req.c local.c need.c)
+test_ctl_print_srcs := appliance/ctl/ctl_print.c
+test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

@@ -2,6 +2,12 @@
 # One pass over all .c and .h files for test/tidy.sh; prints "file:line: what".
 # -v uses="folder=folders;file=folders;..." as make print-uses says them.
 
+# The room of a file: its folder if make print-uses names it, else the folder at the top.
+function room_of(path,  dir) {
+	dir = path; sub(/\/[^\/]*$/, "", dir)
+	if (!(dir in may)) sub(/\/.*/, "", dir)
+	return dir
+}
 function out(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
 function out_at(line, what) { printf "%s:%d: %s\n", FILENAME, line, what }
 
@@ -18,6 +24,7 @@ BEGIN {
 }
 
 FNR == 1 {
+	room = room_of(FILENAME)
 	folder = FILENAME; sub(/\/.*/, "", folder)
 	in_comment = start = signature = 0
 	covered = 0
@@ -60,16 +67,16 @@ FNR == 801 { out("file of more than 800 lines: two jobs in one file") }
 
 line ~ /^#include "/ {
 	to = line; sub(/^#include "/, "", to); sub(/".*/, "", to)
-	to_folder = to; sub(/\/.*/, "", to_folder)
-	allowed = FILENAME in may ? may[FILENAME] : may[folder]
+	to_room = room_of(to)
+	allowed = FILENAME in may ? may[FILENAME] : may[room]
 	example = FILENAME ~ /^client-lib\/examples\//
 	if (to !~ /\//) {
 		if (!example && to != "weka_client.h" && to != "weka_sync.h") # they are installed side by side
 			out("#include \"" to "\": write its folder")
-	} else if (to_folder != folder && index(allowed, " " to_folder " ") == 0)
-		out(folder " may not include " to_folder "/ (see its .mk)")
-	else if (to ~ /_internal\.h$/ && to_folder != folder && folder != "test")
-		out(to " is private to " to_folder "/")
+	} else if (to_room != room && index(allowed, " " to_room " ") == 0)
+		out(room " may not include " to_room "/ (see its .mk)")
+	else if (to ~ /_internal\.h$/ && to_room != room && folder != "test")
+		out(to " is private to " to_room "/")
 }
 folder != "test" && match(code, /[^a-z0-9_][a-z][a-z0-9]*__[a-z][a-z0-9_]*\(/) {
 	name = substr(code, RSTART + 1, RLENGTH - 2)

@@ -138,7 +138,7 @@ fi
 # As if PREFIX were this directory: the unit names programs that are there.
 check "install" env -u MAKEFLAGS -u MAKELEVEL make -s install BUILD="$BUILD" PREFIX="$DIR/inst"
 UNIT=$DIR/inst/lib/systemd/system/weka-appliance.service
-check "an example of the configuration" cmp appliance/weka-appliance.conf.example "$DIR/inst/share/weka/weka-appliance.conf.example"
+check "an example of the configuration" cmp appliance/host/weka-appliance.conf.example "$DIR/inst/share/weka/weka-appliance.conf.example"
 check "the unit runs as a user" grep -q '^User=weka$' "$UNIT"
 check "which is in sysusers.d" grep -q '^u weka ' "$DIR/inst/lib/sysusers.d/weka.conf"
 # Four descriptors for each of as many clients as there may be.

@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 : "${APP_CORES:=2}"
 
-PAGE=appliance/wekactl-status.5
+PAGE=appliance/ctl/wekactl-status.5
 D0=file:$DIR/d0?size=128M
 write_conf "$D0"
 check "format" "$BIN/wekactl" format "$D0"
@@ -42,7 +42,7 @@ says("printed but not documented", source - {leaf(k) for k in documented} - obje
 says("documented but never printed", {k for k in documented - sent if leaf(k) not in source})
 PY
 # app_damaged.c prints the list of another request: wekactl damaged.
-sources=$(ls appliance/app_*.c | grep -v /app_damaged.c)
+sources=$(ls appliance/*/app_*.c | grep -v /app_damaged.c)
 # shellcheck disable=SC2086 # a list
 python3 "$DIR/keys.py" "$PAGE" "$DIR/status" $sources >"$DIR/found"
 while read -r line; do is "keys: ${line%%:*}" "${line%%:*}: none" "$line"; done <"$DIR/found"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The configuration file's parser: whatever the bytes, it answers or refuses with one line. */
-#include "appliance/app_conf.h"
+#include "appliance/conf/app_conf.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A key's file: whatever is taken is sane, prints, and is read back as the same. */
-#include "appliance/app_keys.h"
+#include "appliance/conf/app_keys.h"
 
 #include <string.h>
 

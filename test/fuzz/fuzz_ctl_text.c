@@ -3,7 +3,7 @@
  * What wekactl drives and doctor cut up: the first byte says which of them the rest is given to.
  * What the file of drives takes, it writes again so that it takes the same.
  */
-#include "appliance/ctl_doctor.h"
+#include "appliance/ctl/ctl_doctor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -31,6 +31,6 @@ partition "$DIR/d1.img"
 
 GUEST_CONF='bind=nvme'
 boot drives.sh
-cp appliance/weka-drives.service "$OUT/"
+cp appliance/host/weka-drives.service "$OUT/"
 boot drives_again.sh
 finish

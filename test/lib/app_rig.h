@@ -15,7 +15,7 @@
 #ifndef TEST_LIB_APP_RIG_H
 #define TEST_LIB_APP_RIG_H
 
-#include "appliance/app_run.h"
+#include "appliance/host/app_run.h"
 #include "client-lib/weka_client.h"
 
 enum { APP_RIG_DRIVES = 2 };

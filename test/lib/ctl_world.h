@@ -7,7 +7,7 @@
 #ifndef CTL_WORLD_H
 #define CTL_WORLD_H
 
-#include "appliance/ctl_drives.h"
+#include "appliance/ctl/ctl_drives.h"
 
 struct ctl_world {
 	char root[64];

@@ -24,7 +24,7 @@
 #include "test/sim/fair_net.h"
 #include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/log.h"
 
 #include <errno.h>

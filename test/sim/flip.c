@@ -22,7 +22,7 @@
  *
  * usage: flip [--seed N] [--flips N]
  */
-#include "appliance/app_lines.h"
+#include "appliance/media/app_lines.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "test/sim/sim_args.h"

@@ -17,7 +17,7 @@
 #include "test/sim/hostile_peer.h"
 #include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/log.h"
 #include "base/num.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/order_ask.h"
 
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "fabric/fab_client_internal.h"

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define LINGER_NS (61 * NS_PER_S) /* what appliance/app_hold.c says, and some */
+#define LINGER_NS (61 * NS_PER_S) /* what appliance/core/app_hold.c says, and some */
 
 __attribute__((format(printf, 2, 3))) static bool wrong(struct sim_load *l, const char *fmt, ...)
 {

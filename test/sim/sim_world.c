@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_world.h"
 
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "test/sim/sim_drives.h"
 #include "base/num.h"
 #include "meta/meta_plan.h"

@@ -15,8 +15,8 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "appliance/app_core.h"
-#include "appliance/app_drives.h"
+#include "appliance/core/app_core.h"
+#include "appliance/media/app_drives.h"
 #include "base/rand.h"
 #include "test/lib/sim_nvme.h"
 

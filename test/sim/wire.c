@@ -26,7 +26,7 @@
 #include "test/sim/wire_clean.h"
 #include "test/sim/wire_client.h"
 
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"

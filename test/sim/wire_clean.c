@@ -2,7 +2,7 @@
 /* What is left when everybody has gone: nothing. */
 #include "test/sim/wire_clean.h"
 
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "test/sim/sim_args.h"
 #include "test/sim/wire_model.h"
 

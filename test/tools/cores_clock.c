@@ -24,7 +24,7 @@
  * what one costs (bench/instructions_store.sh).
  */
 #define _GNU_SOURCE
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/rand.h"

@@ -8,7 +8,7 @@
  * directories are spread over shards.  Run under TSan: torture_app_cores [rounds].
  */
 #define _GNU_SOURCE
-#include "appliance/app_run.h"
+#include "appliance/host/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/rand.h"

@@ -4,7 +4,7 @@
  * nothing to do sleeps until its bell is rung.  All of it must come, in order; nobody may sleep
  * for ever.  Run under TSan.
  */
-#include "appliance/app_ring.h"
+#include "appliance/core/app_ring.h"
 
 #include <poll.h>
 #include <pthread.h>

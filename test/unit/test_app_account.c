@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The account of memory: what each limit adds to it, and that it is kept. */
-#include "appliance/app_account.h"
-#include "appliance/app_conf.h"
-#include "appliance/app_core.h"
-#include "appliance/app_op.h"
-#include "appliance/app_overlay.h"
+#include "appliance/core/app_account.h"
+#include "appliance/conf/app_conf.h"
+#include "appliance/core/app_core.h"
+#include "appliance/core/app_op.h"
+#include "appliance/media/app_overlay.h"
 #include "base/seal.h"
 #include "fabric/fab.h"
 

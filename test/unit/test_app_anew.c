@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* When the daemon begins anew, and a start that was anew and failed. */
-#include "appliance/app_anew.h"
+#include "appliance/host/app_anew.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "test/lib/nvme_faulty.h"

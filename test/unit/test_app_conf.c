@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The configuration: what is refused, and that the line which says so names file, line and key. */
 #define _GNU_SOURCE /* asprintf */
-#include "appliance/app_conf.h"
+#include "appliance/conf/app_conf.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -179,7 +179,7 @@ Test(app_conf, a_key_that_others_may_read_is_refused)
 
 Test(app_conf, the_example_is_one)
 {
-	FILE *f = fopen("appliance/weka-appliance.conf.example", "r");
+	FILE *f = fopen("appliance/host/weka-appliance.conf.example", "r");
 	static char text[APP_CONF_FILE_MAX];
 
 	cr_assert(f, "run in the top directory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The drives of a configuration, each to its place of the store. */
 #define _GNU_SOURCE
-#include "appliance/app_drives.h"
+#include "appliance/media/app_drives.h"
 #include "meta/meta_store.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* When a drive has failed, and what the log says of drives with errors. */
-#include "appliance/app_failing.h"
-#include "appliance/app_fault_log.h"
+#include "appliance/media/app_failing.h"
+#include "appliance/media/app_fault_log.h"
 #include "base/clock.h"
 #include "nvme/nvme_spec.h"
 

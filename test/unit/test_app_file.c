@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* One change of a block at a time: whose turn it is, when some of them give up. */
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/rand.h"
 
 #include <criterion/criterion.h>

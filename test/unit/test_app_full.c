@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The log's lines about a store that is full. */
-#include "appliance/app_full.h"
+#include "appliance/core/app_full.h"
 #include "base/log.h"
 
 #include <criterion/criterion.h>

@@ -8,7 +8,7 @@
  * The counters are shown to count before they are believed.
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
-#include "appliance/app_core.h"
+#include "appliance/core/app_core.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/seal.h"

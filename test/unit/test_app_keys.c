@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Files of keys: what one may hold, who may read it, and that a change is noticed. */
-#include "appliance/app_conf.h"
-#include "appliance/app_keys.h"
+#include "appliance/conf/app_conf.h"
+#include "appliance/conf/app_keys.h"
 #include "base/num.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Operations that wait because of what their session's peer has, and what wakes them. */
-#include "appliance/app_lent.h"
-#include "appliance/app_op.h"
+#include "appliance/core/app_lent.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
  * One durable change at a time: what the drives are made to do for it, on a clock of ours, and that
  * it survives a power cut right after its answer.
  */
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "meta/meta_store.h"

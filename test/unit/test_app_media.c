@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The appliance's queue pairs, when their drive is taken away. */
-#include "appliance/app_media.h"
+#include "appliance/media/app_media.h"
 #include "test/lib/nvme_faulty.h"
 #include "test/lib/nvme_fixture.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* allow_missing: which drive it names, and what an operator may have got wrong. */
-#include "appliance/app_missing.h"
+#include "appliance/media/app_missing.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -108,7 +108,7 @@ Test(app_missing, what_is_no_drive_is_known_without_one)
 	};
 
 	for (uint32_t i = 0; i < sizeof(good) / sizeof(*good); i++)
-		cr_assert(app_missing_is_name(good[i]), "%s", good[i]);
+		cr_assert(app_conf_drive_named(good[i]), "%s", good[i]);
 	for (uint32_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		cr_assert(!app_missing_is_name(bad[i]), "%s", bad[i]);
+		cr_assert(!app_conf_drive_named(bad[i]), "%s", bad[i]);
 }

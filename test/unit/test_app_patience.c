@@ -4,8 +4,8 @@
  * is read, changes wait, and go on by themselves.
  */
 #define _GNU_SOURCE
-#include "appliance/app_lines.h"
-#include "appliance/app_media.h"
+#include "appliance/media/app_lines.h"
+#include "appliance/media/app_media.h"
 #include "base/clock.h"
 #include "test/lib/app_rig.h"
 #include "test/lib/sim_nvme.h"

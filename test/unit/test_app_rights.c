@@ -7,7 +7,7 @@
  *   |- secret    alice must not               /team/b    bob's
  *   `- team/...                               /team/a    carol's, who may read
  */
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/log.h"
 #include "client-lib/client_internal.h"
 #include "fabric/fab_client_internal.h"

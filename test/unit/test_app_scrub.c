@@ -3,8 +3,8 @@
  * The scrub in the appliance: its pace on a clock of ours, rest, load, lines, and the end.  What it
  * finds is test_meta_scrub's and test/sim/flip.c's.
  */
-#include "appliance/app_lines.h"
-#include "appliance/app_op.h"
+#include "appliance/media/app_lines.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "meta/meta_page.h"
 #include "test/sim/sim_load.h"

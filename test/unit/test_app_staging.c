@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Staging's buddies: pieces never overlap, and all of it comes together again. */
-#include "appliance/app_staging.h"
+#include "appliance/media/app_staging.h"
 #include "base/rand.h"
 
 #include <criterion/criterion.h>

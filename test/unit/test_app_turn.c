@@ -5,7 +5,7 @@
  * that waits for the store to have room.  The world is stepped turn by
  * turn, with a clock of its own: a drive takes as long as the test wants.
  */
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/num.h"

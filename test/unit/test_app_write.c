@@ -4,7 +4,7 @@
  * parts, in it and behind its end; what is there afterwards is what an array of bytes says.
  */
 #define _GNU_SOURCE
-#include "appliance/app_op.h"
+#include "appliance/core/app_op.h"
 #include "base/rand.h"
 #include "client-lib/weka_client.h"
 #include "client-lib/weka_sync.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What the local side of import and export refuses is counted, and told once. */
-#include "appliance/ctl_attrs.h"
+#include "appliance/ctl/ctl_attrs.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>

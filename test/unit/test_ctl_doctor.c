@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* wekactl doctor: machines with something wrong, one thing at a time, and what it says to type. */
 #define _GNU_SOURCE
-#include "appliance/ctl_doctor.h"
+#include "appliance/ctl/ctl_doctor.h"
 #include "test/lib/ctl_world.h"
 
 #include <criterion/criterion.h>

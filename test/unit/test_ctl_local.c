@@ -2,8 +2,8 @@
 /* Directories by descriptor: more than may be open, deeper than a path may be long, and no symlink
  * is followed. */
 #define _GNU_SOURCE
-#include "appliance/ctl_local.h"
-#include "appliance/ctl.h"
+#include "appliance/ctl/ctl_local.h"
+#include "appliance/ctl/ctl.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Whose is a drive that only our own driver can read? */
 #define _GNU_SOURCE
-#include "appliance/ctl_drives.h"
+#include "appliance/ctl/ctl_drives.h"
 #include "base/le.h"
 #include "nvme/nvme.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Names as a terminal may see them: none of their bytes controls it. */
 #define _GNU_SOURCE /* open_memstream */
-#include "appliance/ctl_print.h"
+#include "appliance/ctl/ctl_print.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

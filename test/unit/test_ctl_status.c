@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What an operator reads of an appliance: a page, and before it what wants attention. */
 #define _GNU_SOURCE
-#include "appliance/ctl_fold.h"
-#include "appliance/ctl_status_text.h"
+#include "appliance/ctl/ctl_fold.h"
+#include "appliance/ctl/ctl_status_text.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

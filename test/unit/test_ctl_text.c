@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What wekactl drives cuts up: addresses, mounts, health pages, the file of drives. */
 #define _GNU_SOURCE
-#include "appliance/ctl_doctor.h"
+#include "appliance/ctl/ctl_doctor.h"
 #include "base/num.h"
 
 #include <criterion/criterion.h>

@@ -1,0 +1,3 @@
+# appliance/conf/ - the configuration file, the keys, and the addresses that clients connect to.
+appliance/conf_uses := base nvme meta fabric
+appliance/conf_srcs := $(wildcard appliance/conf/*.c)

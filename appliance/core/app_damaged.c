@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * FAB_DAMAGED: a page of the list of damaged files, as JSON text; and FAB_CHECK: what a client says
+ * that it has read is looked at.
+ *
+ *   request --APP_SAY_DAMAGED--> the store's core: damage_askers --> the scrub's operation lists
+ *      ^                                                              entry by entry into op->sums
+ *      +------------------------APP_SAY_DONE---------------------------------'
+ *
+ *  (1) The text lies in a table of the request's own core, which waits meanwhile and does not look
+ *      at it.
+ *  (2) A page ends where the longest entry might not fit; what follows is named in "next".
+ *  (3) Blocks that a read found bad go to the store's core through a ring of a few places, and from
+ *      there to the scrub's.  A FAB_CHECK waits for one.  A suspect of a failed read is dropped
+ *      when the ring is full: the next read, or the scrub, finds the same damage.
+ *
+ *  R1 -> A1   a suspect is stored before head says that it is there;
+ *  R2 -> A2   a suspect is copied out before tail gives its place back.
+ */
+#include "appliance/core/app_op.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAGE_BYTES = 64 << 10, ENTRY_MAX = 6 * META_PATH_MAX + 512 };
+
+static_assert(PAGE_BYTES > 2 * ENTRY_MAX, "(2)");
+
+struct page {
+	uint32_t used;
+	uint32_t entries;
+	char text[];
+};
+
+static struct page *page_of(const struct app_op *op)
+{
+	return (struct page *)(void *)op->sums;
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct page *p, const char *fmt, ...)
+{
+	const uint32_t room = PAGE_BYTES - (uint32_t)sizeof(*p) - p->used;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(p->text + p->used, room, fmt, args);
+	va_end(args);
+	ASSERT(n >= 0 && (uint32_t)n < room); /* (2) */
+	p->used += (uint32_t)n;
+}
+
+/* A path is any bytes: each that is not printable ASCII is one character \u00XX. */
+static void put_path(struct page *p, const struct meta_damaged *d)
+{
+	for (uint32_t i = 0; i < d->path_len; i++) {
+		const unsigned char c = (unsigned char)d->path[i];
+
+		if (c < ' ' || c > '~' || c == '"' || c == '\\')
+			put(p, "\\u%04x", c);
+		else
+			put(p, "%c", c);
+	}
+}
+
+static const char *reason(const struct meta_damaged *d, uint64_t unreachable)
+{
+	const uint32_t bad = 1u << META_DAMAGE_SUM | 1u << META_DAMAGE_PAGE;
+
+	if (d->kinds & 1u << META_DAMAGE_PAGE)
+		return "index";
+	if (d->kinds & bad)
+		return "checksum";
+	if (d->kinds & 1u << META_DAMAGE_UNREADABLE && d->drives & ~unreachable)
+		return "unreadable";
+	return "unreachable";
+}
+
+static void put_entry(struct app_op *op, const struct meta_damaged *d, uint64_t unreachable)
+{
+	struct page *p = page_of(op);
+	const char *between = "";
+
+	put(p, "%s{\"path\":\"", p->entries++ ? "," : "");
+	put_path(p, d);
+	put(p,
+	    "\",\"handle\":\"%llx.%llx.%llx\",\"damage\":\"%s\",\"blocks\":%llu,\"first\":%llu,"
+	    "\"last\":%llu,\"drive_block\":%llu,\"drives\":[",
+	    (unsigned long long)d->file.dir, (unsigned long long)d->file.hash,
+	    (unsigned long long)d->file.uniq, reason(d, unreachable), (unsigned long long)d->blocks,
+	    (unsigned long long)d->block, (unsigned long long)d->end_block - 1,
+	    (unsigned long long)META_BADDR_BLOCK(d->baddr));
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
+		if (d->drives >> i & 1) {
+			put(p, "%s%u", between, i);
+			between = ",";
+		}
+	put(p, "]}");
+}
+
+/* ---- on the store's core ------------------------------------------------------------------- */
+
+void app_damage_ask(struct app_core *core, struct app_op *op)
+{
+	list_push_back(&core->damage_askers, &op->store_link);
+}
+
+static struct app_op *asker(struct app_core *core)
+{
+	return list_entry(core->damage_askers.next, struct app_op, store_link);
+}
+
+static void answer(struct app_core *core, int status)
+{
+	struct app_op *op =
+		list_entry(list_pop_front(&core->damage_askers), struct app_op, store_link);
+
+	list_init(&op->store_link);
+	op->meta.status = status;
+	if (op->core == core)
+		app_op_ready(op);
+	else
+		app_cores_say(core, op->core->index,
+			      (struct app_message){ { .op = op }, APP_SAY_DONE });
+}
+
+void app_damage_begin(struct app_core *core, struct meta_scrub *of, struct meta_damaged *entry)
+{
+	if (!list_empty(&core->damage_askers) && !core->damage_listing) {
+		core->damage_listing = true;
+		meta_scrub_list(of, (uint32_t)min_u64(asker(core)->offset_bytes, UINT32_MAX),
+				entry);
+	}
+}
+
+void app_damage_listed(struct app_core *core, struct meta_scrub *of,
+		       const struct meta_damaged *entry)
+{
+	struct app_op *op = asker(core);
+	struct page *p = page_of(op);
+	struct meta_damage_stat stat;
+
+	core->damage_listing = false;
+	if (!entry->end) {
+		put_entry(op, entry, app_ailing_unreachable(core));
+		op->offset_bytes = entry->next;
+		if (p->used + ENTRY_MAX < PAGE_BYTES - sizeof(*p) - 512)
+			return; /* the next one of the same */
+		put(p, "],\"next\":%u", entry->next);
+	} else {
+		put(p, "]");
+	}
+	(void)meta_scrub_damaged(of, &stat);
+	put(p,
+	    ",\"files\":%llu,\"blocks\":%llu,\"unreachable_files\":%llu,"
+	    "\"unreachable_blocks\":%llu,\"pages\":%llu,\"complete\":%s}",
+	    (unsigned long long)stat.files, (unsigned long long)stat.blocks,
+	    (unsigned long long)stat.unreachable_files, (unsigned long long)stat.unreachable_blocks,
+	    (unsigned long long)stat.pages, stat.complete ? "true" : "false");
+	answer(core, 0);
+}
+
+void app_damage_stop(struct app_core *core, struct meta_scrub *of)
+{
+	if (core->damage_listing)
+		meta_scrub_list_end(of);
+	core->damage_listing = false;
+	while (!list_empty(&core->damage_askers))
+		answer(core, -ECONNRESET);
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+enum damaged_at { DAMAGED_ACCEPTED, DAMAGED_LISTED };
+
+enum app_next app_damaged_step(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	struct page *p;
+
+	switch ((enum damaged_at)op->at) {
+	case DAMAGED_ACCEPTED:
+		op->sums = app_table_take(core, op->session, PAGE_BYTES);
+		if (!op->sums)
+			return app_op_end(op, -EAGAIN);
+		op->sums_bytes = PAGE_BYTES;
+		p = page_of(op);
+		p->used = p->entries = 0;
+		put(p, "{\"damaged\":[");
+		op->offset_bytes = op->req->args.damaged.from;
+		op->on = APP_ON_META;
+		op->at = DAMAGED_LISTED;
+		if (core->index == 0) {
+			app_damage_ask(core, op);
+			return APP_WAIT;
+		}
+		op->asks_out++;
+		app_cores_say(core, 0, (struct app_message){ { .op = op }, APP_SAY_DAMAGED });
+		return APP_WAIT;
+
+	case DAMAGED_LISTED:
+		return app_op_end(op, op->meta.status);
+	}
+	UNREACHABLE();
+}
+
+void app_damaged_answer(struct app_op *op)
+{
+	struct page *p = page_of(op);
+
+	if (op->status)
+		fab_reply(op->req, op->status, NULL, 0);
+	else
+		app_text_answer(op, p->text, p->used);
+}
+
+/* ---- suspects ------------------------------------------------------------------------------ */
+
+wk_cold bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
+			 uint64_t nblocks)
+{
+	struct app_suspects *s = &core->suspects;
+	const uint32_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
+
+	core->suspects_new = true;
+	if (head - atomic_load_explicit(&s->tail, memory_order_acquire) == APP_SUSPECTS) /* A2 */
+		return false;
+	s->slot[head % APP_SUSPECTS] =
+		(struct app_suspect){ .file = *file, .block = block, .nblocks = nblocks };
+	atomic_store_explicit(&s->head, head + 1, memory_order_release); /* R1 */
+	return true;
+}
+
+/* Hands suspects to the scrub.  Returns false if it has no place for the rest (3). */
+static bool take_from(struct app_suspects *s, struct meta_scrub *of)
+{
+	uint32_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
+
+	while (tail != atomic_load_explicit(&s->head, memory_order_acquire)) { /* A1 */
+		const struct app_suspect x = s->slot[tail % APP_SUSPECTS];
+
+		if (!meta_scrub_suspect(of, &x.file, x.block, x.nblocks))
+			return false;
+		atomic_store_explicit(&s->tail, ++tail, memory_order_release); /* R2 */
+	}
+	return true;
+}
+
+void app_suspects_take(struct app_core *core, struct meta_scrub *of)
+{
+	core->suspects_new = !take_from(&core->suspects, of);
+	for (uint32_t i = 1; core->cores && i < core->cores->count; i++)
+		if (core->cores->suspects[i])
+			core->suspects_new |= !take_from(core->cores->suspects[i], of);
+}

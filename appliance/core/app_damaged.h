@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The list of damaged files (app_damaged.c), and drives that fail (app_ailing.c), for the rest of
+ * a core.  Part of app_op.h. */
+#ifndef APP_DAMAGED_H
+#define APP_DAMAGED_H
+
+#include "appliance/core/app_core.h"
+
+#include <stdatomic.h>
+
+struct app_op;
+
+/* Blocks of files that a read has found bad: app_damaged.c. */
+#define APP_SUSPECTS 256u
+struct app_suspect {
+	struct meta_handle file;
+	uint64_t block, nblocks;
+};
+struct app_suspects {
+	_Atomic uint32_t head; /* the core's       */
+	_Atomic uint32_t tail; /* the store's core's */
+	struct app_suspect slot[APP_SUSPECTS];
+};
+
+/* ---- app_damaged.c: the list of damaged files ----------------------------------------------- */
+
+/* A read of these blocks of the file has failed, or a client says that they are damaged.  False:
+ * there is no place now. */
+bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
+		 uint64_t nblocks);
+/* The store's core: all that the cores have found, to the scrub. */
+void app_suspects_take(struct app_core *core, struct meta_scrub *of);
+/* The store's core: op wants a page; the scrub's operation begins with an entry, has it in *entry,
+ * or ends with all. */
+void app_damage_ask(struct app_core *core, struct app_op *op);
+void app_damage_begin(struct app_core *core, struct meta_scrub *of, struct meta_damaged *entry);
+void app_damage_listed(struct app_core *core, struct meta_scrub *of,
+		       const struct meta_damaged *entry);
+void app_damage_stop(struct app_core *core, struct meta_scrub *of);
+void app_damaged_answer(struct app_op *op);
+
+/* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
+
+/* Errors that this core's drives have had since go to the store's core. */
+void app_ailing_tell(struct app_core *core);
+/* Drives whose blocks cannot be reached, by their bits: failed, or given up by the driver. */
+uint64_t app_ailing_unreachable(const struct app_core *core);
+/* A probe is to be made now: op->runs and op->nblocks say what to read.  False: none. */
+must_check bool app_ailing_probe(struct app_op *op, uint32_t *drive);
+/* Ends the probe of a drive. */
+void app_ailing_probed(struct app_op *op, uint32_t drive);
+
+#endif

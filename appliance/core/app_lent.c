@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * How much staging one session may have, and one key.
+ *
+ *   free --take--> with the drives --part sent, pull asked--> with the peer --> free
+ *                  bounded by them                            bounded here
+ *
+ * Over tcp and rdma, payload lies in staging until the peer has taken it, or has sent it.  A piece
+ * is charged to its session and key from take to give, and while the peer has it, to the session
+ * as lent.  Reads take slices of 128 KiB and more, not whole windows: so a session goes on with
+ * little, and a peer that stops keeps little.
+ *
+ * Invariants:
+ *
+ *  (1) A key's staged_bytes is the sum of its sessions'; a session has as many lent parts as the
+ *      fabric has pieces of it.
+ *  (2) A session is stuck when something of it is lent, and for STUCK_NS nothing has come back.  It
+ *      takes nothing more, whatever is free.
+ *  (3) A session has at most a window of WINDOW_MIN and an eighth of what its peer has taken since
+ *      it was last stuck.  So a peer that never reads keeps no more than that eighth of the
+ *      kernel's buffers, and one that reads soon has all that it can use.
+ *  (4) A session beside others has at most a quarter of what is free.  So n sessions that stop all
+ *      at once leave 4 / (4 + n) of staging.  A session that nobody is beside may have half.
+ *  (5) A key beside others has at most three times what is free.
+ *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
+ *  (7) An operation that waits for its own session's limits is on the session's `stalled_ops`.  A
+ *      piece or part of the session that comes back wakes one of them.  If free space was short
+ *      (the session is on core->tight), a piece of any session does.  A woken operation that still
+ *      cannot go on for its own session's limits wakes the next session on core->tight.
+ *  (8) A session beside others takes no slice while the drives have a sixth of io_max_bytes: a
+ *      small read finds a short queue there.
+ *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
+ *      and are not to wait for a peer that does not read.
+ *
+ * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
+ * drives write into the client's own memory.
+ */
+#include "appliance/core/app_lent.h"
+#include "appliance/core/app_op.h"
+
+#include "base/clock.h"
+
+#define STUCK_NS     (10 * NS_PER_MS)
+#define WINDOW_MIN   (256ull << 10)
+#define WINDOW_SHARE 8u
+#define READS_MIN    1u
+
+bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s)
+{
+	return s->lent > 0 && core->now_ns - s->back_ns > STUCK_NS;
+}
+
+static uint64_t window_bytes(const struct app_session *s)
+{
+	return WINDOW_MIN + s->proven_bytes / WINDOW_SHARE;
+}
+
+/* Notices that it is stuck: its window is the least from then on. */
+static bool check_stuck(const struct app_core *core, struct app_session *s)
+{
+	if (likely(!app_lent_is_stuck(core, s)))
+		return false;
+	s->proven_bytes = 0;
+	return true;
+}
+
+/* (5) */
+static uint64_t key_most_bytes(const struct app_session *s, uint64_t free_bytes)
+{
+	uint64_t others_bytes = s->key->staged_bytes - s->staged_bytes;
+
+	return 3 * free_bytes > others_bytes ? 3 * free_bytes - others_bytes : 0;
+}
+
+uint64_t app_lent_room(struct app_core *core, struct app_session *s)
+{
+	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE;
+	uint64_t free_bytes = core->cfg.staging_bytes - used_bytes, most_bytes = free_bytes;
+
+	s->tight = false;
+	if (s->streams && check_stuck(core, s))
+		return 0; /* (2) */
+	if (s->streams && core->present > 1)
+		most_bytes = free_bytes / 4; /* (4) */
+	if (s->key->users < core->sessions_open)
+		most_bytes = min_u64(most_bytes, key_most_bytes(s, free_bytes));
+	s->tight = most_bytes < window_bytes(s) || !s->streams;
+	if (s->streams)
+		most_bytes = min_u64(most_bytes, window_bytes(s)); /* (3) */
+	return most_bytes > s->staged_bytes ? most_bytes - s->staged_bytes : 0;
+}
+
+/* (8) */
+static bool drives_are_full(const struct app_core *core)
+{
+	return core->present > 1 && core->io_bytes >= core->io_max_bytes / 6;
+}
+
+uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes)
+{
+	uint64_t room_bytes = app_lent_room(core, s);
+
+	s->drives_full = want_bytes > APP_SLICE_MIN && drives_are_full(core);
+	s->tight |= s->drives_full;
+	return s->drives_full ? 0 : room_bytes;
+}
+
+/* ---- waiting (7) ---------------------------------------------------------------------------- */
+
+void app_lent_wait(struct app_op *op)
+{
+	struct app_session *s = op->session;
+	const bool in_vain = op->roused && !s->tight;
+
+	op->stalled = true;
+	s->stalled++;
+	op->core->stalled++;
+	op->on = APP_ON_PART;
+	if (op->roused)
+		list_push_front(&s->stalled_ops, &op->link);
+	else
+		list_push_back(&s->stalled_ops, &op->link);
+	op->roused = false;
+	if (!list_linked(&s->stalling_link))
+		list_push_back(&op->core->stalling, &s->stalling_link);
+	if (s->tight && !list_linked(&s->tight_link))
+		list_push_back(&op->core->tight, &s->tight_link);
+	if (unlikely(in_vain)) { /* it may be what the next one waited for */
+		list_del(&s->tight_link);
+		app_lent_wake_tight(op->core);
+	}
+}
+
+void app_lent_wake(struct app_session *s)
+{
+	struct app_op *op;
+
+	if (likely(list_empty(&s->stalled_ops)))
+		return;
+	op = list_entry(s->stalled_ops.next, struct app_op, link);
+	op->roused = true;
+	app_op_ready(op);
+}
+
+/* Each I/O that ends comes here, too: so nobody is forgotten while the drives have enough. */
+void app_lent_wake_tight(struct app_core *core)
+{
+	struct list *node;
+	struct app_session *s;
+
+	if (likely(list_empty(&core->tight)) || drives_are_full(core))
+		return;
+	node = list_pop_front(&core->tight);
+	s = list_entry(node, struct app_session, tight_link);
+	app_lent_wake(s);
+	if (!list_empty(&s->stalled_ops))
+		list_push_back(&core->tight, &s->tight_link);
+}
+
+void app_lent_wake_all(struct app_session *s)
+{
+	while (!list_empty(&s->stalled_ops))
+		app_lent_wake(s);
+}
+
+void app_lent_turn(struct app_core *core)
+{
+	struct list *node;
+
+	if (likely(list_empty(&core->stalling)) || core->now_ns - core->stalling_ns < STUCK_NS)
+		return;
+	core->stalling_ns = core->now_ns;
+	list_for_each (node, &core->stalling) {
+		struct app_session *s = list_entry(node, struct app_session, stalling_link);
+
+		if (!s->is_away && !list_linked(&s->share.link) && app_lent_is_stuck(core, s))
+			app_turn_away(core, s);
+	}
+}
+
+/* ---- with the peer -------------------------------------------------------------------------- */
+
+void app_lent_begin(const struct app_core *core, struct app_session *s)
+{
+	if (s->lent++ == 0)
+		s->back_ns = core->now_ns;
+}
+
+void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t bytes)
+{
+	ASSERT(s->lent > 0); /* (1) */
+	s->lent--;
+	s->back_ns = core->now_ns;
+	s->proven_bytes += bytes;
+}
+
+/* ---- what a session asks for (9) ------------------------------------------------------------ */
+
+void app_lent_read_begin(struct app_op *op)
+{
+	struct app_session *s = op->session;
+
+	op->asked_bytes = op->charged_bytes;
+	op->reads = true;
+	s->reads++;
+	s->asked_bytes += op->asked_bytes;
+}
+
+void app_lent_read_end(struct app_op *op)
+{
+	struct app_session *s = op->session;
+
+	ASSERT(s->reads > 0);
+	ASSERT(s->asked_bytes >= op->asked_bytes);
+	op->reads = false;
+	s->reads--;
+	s->asked_bytes -= op->asked_bytes;
+}
+
+bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s)
+{
+	if (!s->streams || s->reads < READS_MIN)
+		return false;
+	return s->asked_bytes >= 2 * window_bytes(s) || app_lent_is_stuck(core, s);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* One session's share of staging. */
+#ifndef APP_LENT_H
+#define APP_LENT_H
+
+#include "appliance/core/app_op.h"
+
+/* Returns true if the session's peer holds something, and has taken and given nothing for a
+ * while. */
+bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s);
+/* Returns how many bytes the session may take now, besides those that it has. */
+uint64_t app_lent_room(struct app_core *core, struct app_session *s);
+/* The same for a slice of a read. */
+uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes);
+/* op waits for its own session to have room, as app_lent_room() has said. */
+void app_lent_wait(struct app_op *op);
+/* The next that waits so may try again; the next of a session that lacked free space. */
+void app_lent_wake(struct app_session *s);
+void app_lent_wake_tight(struct app_core *core);
+void app_lent_wake_all(struct app_session *s);
+/* Sessions that are stuck take no share of the core's time. */
+void app_lent_turn(struct app_core *core);
+/* The fabric has a part or a pull more, or one less. */
+void app_lent_begin(const struct app_core *core, struct app_session *s);
+void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t bytes);
+/* op reads, and charged_bytes is set. */
+void app_lent_read_begin(struct app_op *op);
+void app_lent_read_end(struct app_op *op);
+/* No more reads of it are begun now. */
+bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s);
+
+#endif

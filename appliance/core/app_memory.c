@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Gives staging to operations: first come, first served, so that a large write is never passed by
+ * for ever.  The requests of one client get no more than a share (app_lent.c), so that a client
+ * that does not read its replies, or does not send payload that it announced, does not stop the
+ * others.
+ *
+ * Invariants:
+ *
+ *  (1) An operation takes at most one piece at a time, so whoever holds one goes on without
+ *      another, and gives it back.  A read that goes on slice by slice has lent the one before.
+ *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
+ *      quarter; so a piece always comes free.
+ *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
+ *  (4) While somebody waits no batch keeps a part that is not full and that nobody fills: the
+ *      item that would fill it may be the one that waits.
+ *  (5) A session has at most half as many parts as are free, and of the room for tables at most
+ *      half of what is free, or one of each.
+ */
+#include "appliance/core/app_lent.h"
+#include "appliance/core/app_op.h"
+
+enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */
+
+/* An eighth of staging is kept for pieces that are no larger, which need not queue up, of sessions
+ * that hold no more. */
+#define SMALL_PIECE (64u << 10)
+#define SMALL_HELD  (1u << 20)
+
+static void wake_waiter(struct app_core *core)
+{
+	struct app_op *op;
+
+	if (likely(list_empty(&core->staging_waiters)))
+		return;
+	op = list_entry(core->staging_waiters.next, struct app_op, link);
+	op->woken = true;
+	app_op_ready(op);
+}
+
+void app_take_passed(struct app_op *op)
+{
+	if (op->woken)
+		wake_waiter(op->core); /* (3) */
+	op->woken = false;
+	if (op->roused)
+		app_lent_wake(op->session);
+	op->roused = false;
+}
+
+static bool somebody_waits(const struct app_core *core)
+{
+	return !list_empty(&core->staging_waiters) || !list_empty(&core->part_waiters) ||
+	       core->stalled > 0;
+}
+
+void app_parts_hurry(struct app_core *core)
+{
+	for (uint32_t i = 0; i < core->cfg.ops_max; i++) {
+		struct app_part *part = core->batch[i].part;
+
+		if (part)
+			app_part_filled(core, core->batch[i].req, part);
+	}
+}
+
+/* One piece it always may have, however large. */
+static bool session_may(const struct app_op *op, uint32_t size_bytes)
+{
+	struct app_session *s = op->session;
+
+	return !s || (s->staged_bytes == 0 && !app_lent_is_stuck(op->core, s)) ||
+	       app_lent_room(op->core, s) >= size_bytes;
+}
+
+/* A small piece of a session that holds little need not wait behind others' large ones; little is
+ * a quarter of the room for such pieces that is free. */
+static bool may_pass(const struct app_op *op, uint32_t size_bytes)
+{
+	const struct app_core *core = op->core;
+	uint64_t most_bytes = core->cfg.staging_bytes / 8, free_bytes;
+
+	free_bytes = most_bytes - min_u64(core->small_bytes, most_bytes);
+	return size_bytes <= SMALL_PIECE && op->session && size_bytes <= free_bytes &&
+	       op->session->staged_bytes <= min_u64(free_bytes / 4, SMALL_HELD);
+}
+
+static bool large_fits(const struct app_core *core, uint32_t size_bytes)
+{
+	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE - core->small_bytes;
+
+	return size_bytes <= SMALL_PIECE ||
+	       used_bytes + size_bytes <= core->cfg.staging_bytes - core->cfg.staging_bytes / 8;
+}
+
+static void account(struct app_core *core, struct app_session *session, const void *piece,
+		    bool taken)
+{
+	uint64_t bytes = app_staging_size(&core->staging, piece);
+
+	if (session) {
+		ASSERT(taken || session->staged_bytes >= bytes);
+		session->staged_bytes += taken ? bytes : -bytes;
+		session->key->staged_bytes += taken ? bytes : -bytes;
+	}
+	if (bytes <= SMALL_PIECE)
+		core->small_bytes += taken ? bytes : -bytes;
+}
+
+static void *take(struct app_op *op, uint32_t size_bytes)
+{
+	struct app_core *core = op->core;
+	bool first = op->woken || list_empty(&core->staging_waiters) || may_pass(op, size_bytes);
+	void *piece = NULL;
+
+	if (first && large_fits(core, size_bytes))
+		piece = app_staging_take(&core->staging, size_bytes);
+	if (likely(piece)) {
+		app_take_passed(op);
+		account(core, op->session, piece, true);
+	}
+	return piece;
+}
+
+/* `may`: what lacks is staging, not a share of its session's. */
+static void wait_for_piece(struct app_op *op, bool may)
+{
+	struct app_core *core = op->core;
+	bool first_waiter = !somebody_waits(core);
+
+	core->stat.staging_waits++;
+	if (!may) {
+		bool roused = op->roused;
+
+		op->roused = false;
+		app_take_passed(op);
+		op->roused = roused;
+		app_lent_wait(op);
+	} else {
+		op->on = APP_ON_STAGING;
+		if (op->woken)
+			list_push_front(&core->staging_waiters, &op->link);
+		else
+			list_push_back(&core->staging_waiters, &op->link);
+		op->woken = false;
+	}
+	if (first_waiter)
+		app_parts_hurry(core);
+}
+
+void *app_take(struct app_op *op, uint32_t size_bytes)
+{
+	bool may = session_may(op, size_bytes);
+	void *piece = may ? take(op, size_bytes) : NULL;
+
+	if (unlikely(!piece))
+		wait_for_piece(op, may);
+	return piece;
+}
+
+/* Returns the size of the next slice: all that is wanted if it fits, else the largest power of two
+ * that does, but at least APP_SLICE_MIN. */
+static uint32_t slice_of(uint32_t want_bytes, uint64_t room_bytes)
+{
+	uint32_t bytes = APP_SLICE_MIN;
+
+	if (want_bytes <= room_bytes && app_staging_rounded(want_bytes) <= room_bytes)
+		return want_bytes;
+	while (2 * bytes <= room_bytes && 2 * bytes < want_bytes)
+		bytes *= 2;
+	return min_u32(bytes, want_bytes);
+}
+
+void *app_take_most(struct app_op *op, uint32_t *size_bytes)
+{
+	struct app_session *s = op->session;
+	bool stuck = app_lent_is_stuck(op->core, s);
+	uint64_t room_bytes = app_lent_slice_room(op->core, s, *size_bytes);
+	uint32_t least = min_u32(*size_bytes, APP_SLICE_MIN), bytes;
+	void *piece = NULL;
+
+	if (s->staged_bytes == 0 && !stuck && !s->drives_full)
+		room_bytes = max_u64(room_bytes, least);
+	if (room_bytes >= least) {
+		bytes = slice_of(*size_bytes, room_bytes);
+		piece = take(op, bytes);
+		while (!piece && bytes > least) {
+			bytes = max_u32(slice_of(bytes, bytes / 2), least);
+			piece = take(op, bytes);
+		}
+		*size_bytes = bytes;
+	}
+	if (unlikely(!piece))
+		wait_for_piece(op, room_bytes >= least);
+	return piece;
+}
+
+void app_wake_parts(struct app_core *core)
+{
+	while (unlikely(!list_empty(&core->part_waiters)))
+		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
+}
+
+static void give_back(struct app_core *core, void *piece)
+{
+	app_staging_give(&core->staging, piece);
+	wake_waiter(core);
+	app_wake_parts(core);
+}
+
+void app_give(struct app_core *core, struct app_session *session, void *piece)
+{
+	account(core, session, piece, false);
+	give_back(core, piece);
+	if (session)
+		app_lent_wake(session);
+	app_lent_wake_tight(core);
+}
+
+/* (2), (5) */
+static bool table_fits(const struct app_core *core, const struct app_session *s,
+		       uint32_t size_bytes)
+{
+	uint64_t most_bytes = core->cfg.staging_bytes / 4;
+	uint64_t free_bytes = most_bytes - min_u64(core->table_bytes, most_bytes);
+
+	return size_bytes <= free_bytes &&
+	       (!s || s->table_bytes == 0 || s->table_bytes + size_bytes <= free_bytes / 2);
+}
+
+void *app_table_take(struct app_core *core, struct app_session *session, uint32_t size_bytes)
+{
+	void *table = NULL;
+
+	if (table_fits(core, session, size_bytes))
+		table = app_staging_take(&core->staging, size_bytes);
+	if (!table)
+		return NULL;
+	core->table_bytes += size_bytes;
+	if (session)
+		session->table_bytes += size_bytes;
+	return table;
+}
+
+void app_table_give(struct app_core *core, struct app_session *session, void *table,
+		    uint32_t size_bytes)
+{
+	core->table_bytes -= size_bytes;
+	if (session) {
+		ASSERT(session->table_bytes >= size_bytes);
+		session->table_bytes -= size_bytes;
+	}
+	core->freed = true;
+	give_back(core, table);
+	app_lent_wake_tight(core);
+}
+
+/* ---- parts: what is lent to the fabric ------------------------------------------------ */
+
+/* (5) */
+bool app_parts_enough(const struct app_core *core, const struct app_session *s)
+{
+	return s->parts > 0 && 2 * s->parts >= core->parts_max - core->parts_out;
+}
+
+bool app_parts_few(const struct app_core *core)
+{
+	return core->parts_out + 2 * PARTS_OF_AN_ANSWER > core->parts_max;
+}
+
+static bool answers_by_part(const struct app_op *op)
+{
+	return op->kind == APP_OP_BATCH_END || op->kind == APP_OP_LIST ||
+	       op->kind == APP_OP_STATUS || (op->kind == APP_OP_XATTR && op->buf) ||
+	       (op->kind == APP_OP_READ && op->sums) ||
+	       (op->kind == APP_OP_NAME && op->req->type == FAB_READLINK);
+}
+
+/*
+ * Over shared memory a part is free again at once, so an answer there never waits for a client
+ * that does not read: the last ones are kept for it.
+ */
+bool app_may_carry(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	bool cancelled = op->cancel || (op->batch && op->batch->cancel);
+
+	if (likely(!app_parts_few(core)) || op->status || cancelled || !answers_by_part(op) ||
+	    op->req->session->transport[0] == 's')
+		return true;
+	app_op_wait(op, APP_ON_PART, &core->part_waiters);
+	app_parts_hurry(core);
+	return false;
+}
+
+struct app_part *app_part_take(struct app_op *op)
+{
+	struct app_core *core = op->core;
+	struct list *node = list_pop_front(&core->part_free);
+	struct app_part *part;
+
+	if (!node)
+		return NULL;
+	part = list_entry(node, struct app_part, link);
+	part->piece = (struct fab_piece){ .user = part };
+	part->session = op->session;
+	part->buf = NULL;
+	part->table_bytes = 0;
+	part->capacity_bytes = 0;
+	part->filling = 0;
+	part->closed = false;
+	part->lent = false;
+	core->parts_out++;
+	if (part->session)
+		part->session->parts++;
+	return part;
+}
+
+void app_part_untake(struct app_core *core, struct app_part *part)
+{
+	core->parts_out--;
+	if (part->session)
+		part->session->parts--;
+	list_push_front(&core->part_free, &part->link);
+}
+
+void app_part_free(struct app_core *core, struct app_part *part)
+{
+	core->progress = core->freed = true;
+	app_part_untake(core, part);
+	if (part->lent)
+		app_lent_end(core, part->session, part->piece.length_bytes);
+	if (part->table_bytes)
+		app_table_give(core, part->session, part->buf, part->table_bytes);
+	else if (part->buf)
+		app_give(core, part->session, part->buf);
+	if (part->session && (part->table_bytes || !part->buf))
+		app_lent_wake(part->session); /* a table, too, was a part of it, and lent */
+	part->buf = NULL;
+	part->lent = false;
+	app_wake_parts(core);
+}
+
+void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
+		   uint32_t window_at, uint32_t length_bytes)
+{
+	int rc;
+
+	part->piece.window_at = window_at;
+	part->piece.length_bytes = length_bytes;
+	part->piece.bytes = bytes;
+	rc = length_bytes ? fab_send_part(req, &part->piece) : 1;
+	if (rc == 0) {
+		part->lent = true;
+		app_lent_begin(core, part->session);
+		return;
+	}
+	/* Over shared memory no payload comes this way, or this CPU would copy it. */
+	if (rc > 0 && part->capacity_bytes && req->session->transport[0] == 's')
+		core->stat.payload_copied_bytes += length_bytes;
+	app_part_free(core, part); /* it has left, or nobody is there to have it */
+}
+
+void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part)
+{
+	struct app_batch *b = app_is_batch(req->type) ? req->user : NULL;
+
+	if (part->filling > 0 || (!part->closed && !somebody_waits(core))) /* (4) */
+		return;
+	if (b && b->part == part)
+		b->part = NULL;
+	app_part_send(core, req, part, part->buf, part->piece.window_at, part->piece.length_bytes);
+}
+
+bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *bytes,
+		    uint32_t window_at, uint32_t length_bytes)
+{
+	struct app_core *core = op->core;
+	struct app_part *part = app_part_take(op);
+
+	if (!part) {
+		app_table_give(core, op->session, table, table_bytes);
+		return false;
+	}
+	part->buf = table;
+	part->table_bytes = table_bytes;
+	app_part_send(core, op->req, part, bytes, window_at, length_bytes);
+	return true;
+}

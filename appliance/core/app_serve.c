@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What the store's core does for operations of other cores: app_store.c has the picture.
+ *
+ *   LOCK    --free--> DONE                BLOCKS  --some--> DONE
+ *     \-> APP_STORE_FILE --unlocked--^       \-> APP_STORE_BLOCKS --each turn--^
+ *             \--CANCEL--> DONE, DONE               \--CANCEL--> DONE, DONE
+ *
+ * Invariant: (1) store_on is not APP_STORE_NOTHING exactly while the answer to a LOCK or BLOCKS is
+ *                owed; a CANCEL that comes when it was given already changes nothing.
+ */
+#include "appliance/core/app_op.h"
+
+#include <errno.h>
+
+static void done(struct app_core *core, struct app_op *op)
+{
+	app_cores_say(core, op->core->index, (struct app_message){ { .op = op }, APP_SAY_DONE });
+}
+
+void app_serve_done(struct app_core *core, struct app_op *op)
+{
+	done(core, op);
+}
+
+/* Their lookups wait for memory together. */
+void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
+{
+	struct meta_ahead ahead[APP_AHEAD_MAX];
+
+	ASSERT(count <= APP_AHEAD_MAX);
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		meta_ahead_begin(core->meta, &op[i]->meta.target, op[i]->meta.offset, &ahead[i]);
+	if (count > 1)
+		meta_ahead_run(ahead, count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (!meta_op_changes(&op[i]->meta))
+			meta_reader_asked(core->meta, op[i]->meta.unseen);
+		if (meta_op_start(core->meta, &op[i]->meta))
+			done(core, op[i]);
+	}
+	core->stat.served += count;
+}
+
+/* True: it has what it asked for, or never will. */
+static bool take_blocks(struct app_core *core, struct app_op *op)
+{
+	op->blocks_status = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs,
+					    APP_RUNS_MAX, &op->nruns);
+	return op->blocks_status != -EAGAIN;
+}
+
+void app_serve_blocks(struct app_core *core)
+{
+	while (!list_empty(&core->block_askers)) {
+		struct app_op *op = list_entry(core->block_askers.next, struct app_op, store_link);
+
+		if (!take_blocks(core, op))
+			return;
+		list_del(&op->store_link);
+		op->store_on = APP_STORE_NOTHING;
+		done(core, op);
+	}
+}
+
+static void blocks(struct app_core *core, struct app_op *op)
+{
+	if (list_empty(&core->block_askers) && take_blocks(core, op)) {
+		done(core, op);
+		return;
+	}
+	op->store_on = APP_STORE_BLOCKS;
+	list_push_back(&core->block_askers, &op->store_link);
+}
+
+static void lock(struct app_core *core, struct app_op *op)
+{
+	if (app_file_lock_here(core, op))
+		done(core, op);
+	else
+		op->store_on = APP_STORE_FILE;
+}
+
+void app_serve_unlocked(struct app_core *core, struct app_op *next)
+{
+	ASSERT(next->store_on == APP_STORE_FILE && !next->locked);
+	next->store_on = APP_STORE_NOTHING;
+	next->locked = true;
+	done(core, next);
+}
+
+static wk_cold void cancel(struct app_core *core, struct app_op *op)
+{
+	switch (op->store_on) {
+	case APP_STORE_FILE:
+		app_file_unlock_here(core, op);
+		break;
+	case APP_STORE_BLOCKS:
+		list_del(&op->store_link);
+		op->blocks_status = -ECANCELED;
+		break;
+	case APP_STORE_NOTHING: /* (1) */
+		done(core, op);
+		return;
+	}
+	op->store_on = APP_STORE_NOTHING;
+	done(core, op);
+	done(core, op);
+}
+
+static void leave(struct app_core *core, struct app_op *op)
+{
+	if (op->locked)
+		app_file_unlock_here(core, op);
+	if (op->give_count)
+		meta_data_free(core->meta, &op->runs[op->give_from], op->give_count);
+	done(core, op);
+}
+
+void app_serve(struct app_core *core, enum app_say what, struct app_op *op)
+{
+	ASSERT(core->meta && op->core != core);
+	core->stat.served++;
+	switch (what) {
+	case APP_SAY_MADE:
+		meta_op_made(core->meta, &op->meta);
+		break;
+	case APP_SAY_DURABLE:
+		if (op->meta.seen_seq == META_SEEN_MADE)
+			meta_op_made(core->meta, &op->meta);
+		else
+			meta_op_wait_durable(core->meta, &op->meta);
+		break;
+	case APP_SAY_LOCK:
+		lock(core, op);
+		break;
+	case APP_SAY_BLOCKS:
+		blocks(core, op);
+		break;
+	case APP_SAY_CANCEL:
+		cancel(core, op);
+		break;
+	case APP_SAY_LEAVE:
+		leave(core, op);
+		break;
+	default:
+		UNREACHABLE();
+	}
+}

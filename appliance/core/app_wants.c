@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What a core does about writes of the store that no drive takes (app_patience.h): it sets how long
+ * they are repeated, says so to people, and tells the caller when the daemon has to begin anew.
+ */
+#include "appliance/core/app_op.h"
+#include "appliance/media/app_lines.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define SAY_AFTER_NS (200 * NS_PER_MS) /* people need not know of a shorter wait */
+
+static const char *why(int status)
+{
+	switch (status) {
+	case -ENOSPC:
+		return "no space left on its file system";
+	case -ENODEV:
+		return "it does not answer";
+	case -EHOSTDOWN:
+		return "it is away";
+	default:
+		return "input/output error";
+	}
+}
+
+static void say(struct app_core *core, struct app_patience *p)
+{
+	const char *name = core->cfg.drive_name ? core->cfg.drive_name[p->drive] : "";
+	char line[APP_LINE_SIZE];
+
+	if (p->gave_up && p->kept)
+		return;
+	if (p->gave_up)
+		(void)snprintf(line, sizeof(line),
+			       "drive %u (%.200s): the index could not be written for %llu s: %s; "
+			       "the store takes no more changes until the next start",
+			       p->drive, name, (unsigned long long)(p->limit_ns / NS_PER_S),
+			       why(p->status));
+	else if (p->count > 0)
+		(void)snprintf(line, sizeof(line),
+			       "drive %u (%.200s): the index cannot be written: %s; changes wait, "
+			       "and it is tried again",
+			       p->drive, name, why(p->status));
+	else
+		(void)snprintf(line, sizeof(line),
+			       "drive %u (%.200s): the index is written again; changes go on",
+			       p->drive, name);
+	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
+		return;
+	core->lines++;
+	p->said = p->count > 0 || p->gave_up;
+}
+
+void app_patience_turn(struct app_core *core)
+{
+	struct app_media *md = &core->media;
+	struct app_patience *p = &md->patience;
+	const bool gave_up = p->gave_up;
+
+	p->limit_ns = core->life >= APP_SERVING ? core->cfg.patience_ns : 0;
+	p->awaits = core->life == APP_SERVING;
+	p->kept = core->cfg.anew && core->life == APP_SERVING;
+	app_media_again(md, core->now_ns);
+	if (likely(p->count == 0 && !p->said))
+		return;
+	if (p->gave_up != gave_up || (!p->gave_up && p->said != (p->count > 0) &&
+				      core->now_ns - p->since_ns >= SAY_AFTER_NS))
+		say(core, p);
+}
+
+enum app_wants app_core_wants(const struct app_core *core)
+{
+	const struct app_patience *p = &core->media.patience;
+
+	if (!p->gave_up || !p->kept)
+		return APP_WANTS_NOTHING;
+	return p->lost ? APP_WANTS_ANEW : APP_WANTS_ROOM;
+}
+
+void app_core_refuse(struct app_core *core)
+{
+	core->cfg.anew = false;
+}

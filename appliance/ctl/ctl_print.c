@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "appliance/ctl/ctl_print.h"
+
+#include <stdint.h>
+#include <unistd.h>
+
+/* Returns the bytes of the character at `s`, or 0 if it is no character in UTF-8 or controls a
+ * terminal: those below U+0020, and those from U+007F to U+009F. */
+static uint32_t printable_bytes(const unsigned char *s)
+{
+	static const uint32_t least[] = { 0, 0x20, 0xa0, 0x800, 0x10000 };
+	const uint32_t bytes = *s < 0x80 ? 1 : *s < 0xc0 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
+	uint32_t c = bytes == 1 ? *s : *s & (0x7fu >> bytes);
+
+	for (uint32_t i = 1; i < bytes; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (*s >= 0xf8 || c < least[bytes] || c == 0x7f || c > 0x10ffff)
+		return 0;
+	return c >= 0xd800 && c <= 0xdfff ? 0 : bytes;
+}
+
+void ctl_print_name(FILE *to, const char *name, bool escape)
+{
+	const unsigned char *s = (const unsigned char *)name;
+
+	if (!escape) {
+		fputs(name, to);
+		return;
+	}
+	while (*s) {
+		const uint32_t bytes = printable_bytes(s);
+
+		if (*s == '\\')
+			fputs("\\\\", to);
+		else if (bytes)
+			fwrite(s, 1, bytes, to);
+		else
+			fprintf(to, "\\%03o", *s);
+		s += bytes ? bytes : 1;
+	}
+}
+
+void ctl_print_path(const char *path)
+{
+	ctl_print_name(stdout, path, isatty(STDOUT_FILENO));
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * wekactl - the operator's tool: formats and checks drives, and moves files.
+ *
+ * format, check, drives and doctor work on the drives themselves and on this machine.  All else
+ * asks a running appliance: at --connect with --key, or where --config says.
+ */
+#include "appliance/ctl/ctl.h"
+#include "appliance/conf/app_conf.h"
+#include "base/num.h"
+#include "fabric/fab.h"
+#include "base/version.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_DEFAULT "/etc/weka-appliance.conf"
+
+enum {
+	OPT_FORCE = 256,
+	OPT_SHARDS,
+	OPT_JSON,
+	OPT_THREADS,
+	OPT_KEY_ID,
+	OPT_ONCE,
+	OPT_USER,
+	OPT_GROUP,
+	OPT_PATH,
+	OPT_WRITE,
+	OPT_OPS,
+	OPT_BYTES,
+	OPT_UID,
+	OPT_GIDS,
+	OPT_ANONYMOUS,
+	OPT_SALVAGE,
+	OPT_VERIFY
+};
+
+static const struct argp_option options[] = {
+	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
+	{ "key", 'k', "FILE", 0, "the key to prove: 64 hexadecimal digits", 0 },
+	{ "key-id", OPT_KEY_ID, "NAME", 0, "the key's name (weka)", 0 },
+	{ "anonymous", OPT_ANONYMOUS, NULL, 0, "come without a key", 0 },
+	{ "config", 'f', "FILE", 0, "the daemon's configuration (" CONFIG_DEFAULT ")", 0 },
+	{ "json", OPT_JSON, NULL, 0, "one JSON object a line", 0 },
+	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
+	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time; status: every counter", 1 },
+	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
+	{ "force", OPT_FORCE, NULL, 0,
+	  "format, drives attach: even what holds something; import: replace directories", 1 },
+	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: what can be proven, into a new directory", 1 },
+	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
+	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
+	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair what differs", 1 },
+	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
+	{ "user", OPT_USER, "NAME", 0,
+	  "drives attach: who may use the drive (root); keys init, add: the daemon's user", 1 },
+	{ "group", OPT_GROUP, "NAME", 0, "drives attach: which group may", 1 },
+	{ "path", OPT_PATH, "PATH", 0, "keys add: all that its clients see (/)", 1 },
+	{ "write", OPT_WRITE, NULL, 0, "keys add: they may change it, too", 1 },
+	{ "ops", OPT_OPS, "N", 0, "keys add: so many operations a second", 1 },
+	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: so many bytes a second", 1 },
+	{ "uid", OPT_UID, "N", 0, "keys add: only what modes and owners let this user do", 1 },
+	{ "gids", OPT_GIDS, "N,N", 0, "keys add: ... who is in these groups", 1 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static const struct command {
+	const char *name;
+	const char *args;
+	const char *what;
+	int args_min;
+	int args_max;
+	/* No appliance; one that is looked at, or asked about files; and bytes of files. */
+	enum { ALONE, LOOKS, ASKS, MOVES } with;
+	int (*run)(struct ctl *c);
+} commands[] = {
+	{ "format", "[DRIVE...]", "make an empty store on drives (or those of --config)", 0,
+	  CTL_DRIVES_MAX, ALONE, ctl_cmd_format },
+	{ "check", "[DRIVE...]", "prove every invariant of a store that is not in use", 0,
+	  CTL_DRIVES_MAX, ALONE, ctl_cmd_check },
+	{ "dump", "WHAT [ARG] [DRIVE...]", "print a structure of a store that is not in use", 0,
+	  CTL_DRIVES_MAX + 2, ALONE, ctl_cmd_dump },
+	{ "status", "[SECONDS]",
+	  "how the appliance is, and what it does; again each so many seconds", 0, 1, LOOKS,
+	  ctl_cmd_status },
+	{ "damaged", "", "every file that is known to be damaged", 0, 0, ASKS, ctl_cmd_damaged },
+	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
+	  2, MOVES, ctl_cmd_import },
+	{ "export", "PATH DIR", "a tree of the appliance into a local directory; goes on likewise",
+	  2, 2, MOVES, ctl_cmd_export },
+	{ "ls", "[PATH]", "names in a directory", 0, 1, ASKS, ctl_cmd_ls },
+	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, ASKS, ctl_cmd_stat },
+	{ "du", "PATH...", "how much is in a directory and all below it, at once", 1, 1 << 20, ASKS,
+	  ctl_cmd_du },
+	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, MOVES, ctl_cmd_cat },
+	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, MOVES, ctl_cmd_put },
+	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, ASKS, ctl_cmd_rm },
+	{ "mkdir", "PATH...", "directories", 1, 1 << 20, ASKS, ctl_cmd_mkdir },
+	{ "ln", "FILE PATH", "one more name for a file", 2, 2, ASKS, ctl_cmd_ln },
+	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, ASKS, ctl_cmd_mv },
+	{ "drives", "[ACTION...]",
+	  "the machine's NVMe drives; attach, detach, restore them; add some to a store, drain one",
+	  0, CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
+	{ "keys", "[ACTION...]",
+	  "who may do what: init makes the first; list, show ID, add ID FILE, remove ID", 0, 3,
+	  ALONE, ctl_cmd_keys },
+	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, ALONE,
+	  ctl_cmd_doctor },
+};
+
+int ctl_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("wekactl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return 1;
+}
+
+static uint32_t count_of(struct argp_state *state, const char *what, const char *arg, uint32_t max)
+{
+	char *end;
+	unsigned long v = strtoul(arg, &end, 10);
+
+	if (*end || end == arg || arg[0] == '-' || v < 1 || v > max)
+		argp_error(state, "%s wants a number from 1 to %u", what, max);
+	return (uint32_t)v;
+}
+
+static error_t rate_of(struct argp_state *state, const char *what, const char *arg, uint64_t *out)
+{
+	if (app_conf_parse_size(arg, out) || *out == 0)
+		argp_error(state, "%s wants a number, or one with K, M, G or T", what);
+	return 0;
+}
+
+static void print_version(FILE *to, struct argp_state *state)
+{
+	(void)state;
+	fprintf(to, "wekactl %s (%s, %s)\n", version_text, version_commit, version_variant);
+}
+
+/* Options whose argument is taken as it is. */
+static error_t parse_word(int key, const char *arg, struct ctl *c)
+{
+	const char **to = key == OPT_USER      ? &c->user
+			  : key == OPT_GROUP   ? &c->group
+			  : key == OPT_PATH    ? &c->path
+			  : key == OPT_UID     ? &c->uid
+			  : key == OPT_GIDS    ? &c->gids
+			  : key == OPT_SALVAGE ? &c->salvage
+					       : NULL;
+
+	if (!to)
+		return ARGP_ERR_UNKNOWN;
+	*to = arg;
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct ctl *c = state->input;
+
+	switch (key) {
+	case 'c':
+		c->address = arg;
+		return 0;
+	case 'k':
+		c->key_file = arg;
+		return 0;
+	case OPT_KEY_ID:
+		c->key_id = arg;
+		return 0;
+	case 'f':
+		c->config = arg;
+		return 0;
+	case OPT_JSON:
+		c->json = true;
+		return 0;
+	case 'q':
+		c->quiet = true;
+		return 0;
+	case 'l':
+		c->long_list = true;
+		return 0;
+	case 'r':
+		c->recursive = true;
+		return 0;
+	case OPT_FORCE:
+		c->force = true;
+		return 0;
+	case OPT_SHARDS:
+		c->shards = count_of(state, "--shards", arg, 4096);
+		if (!is_pow2(c->shards))
+			argp_error(state, "--shards wants a power of two");
+		return 0;
+	case OPT_THREADS:
+		c->threads = count_of(state, "--threads", arg, 64);
+		return 0;
+	case OPT_ONCE:
+		c->once = true;
+		return 0;
+	case OPT_VERIFY:
+		c->verify = true;
+		return 0;
+	case OPT_ANONYMOUS:
+		c->anonymous = true;
+		return 0;
+	case OPT_WRITE:
+		c->write = true;
+		return 0;
+	case OPT_OPS:
+		return rate_of(state, "--ops", arg, &c->ops_per_s);
+	case OPT_BYTES:
+		return rate_of(state, "--bytes", arg, &c->bytes_per_s);
+	case ARGP_KEY_ARGS:
+		c->argc = state->argc - state->next;
+		c->argv = state->argv + state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which command? (--help lists them)");
+		return EINVAL;
+	default:
+		return parse_word(key, arg, c);
+	}
+}
+
+static char *list_commands(int key, const char *text, void *input)
+{
+	char *out = NULL;
+	size_t size;
+	FILE *f;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)(uintptr_t)text;
+	f = open_memstream(&out, &size);
+	if (!f)
+		return NULL;
+	fprintf(f, "Commands:\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(f, "  %-7s %-11s %s\n", commands[i].name, commands[i].args,
+			commands[i].what);
+	fclose(f);
+	return out;
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "COMMAND [ARGUMENTS]",
+	.doc = "Attach, format and check an appliance's drives, and move files.\v",
+	.help_filter = list_commands,
+};
+
+/* Where the appliance is, from the daemon's own configuration. */
+static int from_config(struct ctl *c)
+{
+	const char *file = c->config ? c->config : CONFIG_DEFAULT;
+	char why[APP_CONF_WHY];
+	struct app_conf *conf = malloc(sizeof(*conf));
+	int err;
+
+	ASSERT(conf);
+	err = app_conf_load(conf, file, why);
+	if (err) {
+		free(conf);
+		return ctl_fail("%s%s", why,
+				c->config ? "" : " (or say --connect ADDRESS --key FILE)");
+	}
+	if (!c->address) {
+		snprintf(c->address_buffer, sizeof(c->address_buffer), "%s", conf->listen[0]);
+		c->address = c->address_buffer;
+	}
+	if (!c->key_file) {
+		snprintf(c->key_file_buffer, sizeof(c->key_file_buffer), "%s", conf->key_file);
+		c->key_file = c->key_file_buffer;
+	}
+	if (!c->key_id) {
+		snprintf(c->key_id_buffer, sizeof(c->key_id_buffer), "%.31s", conf->key_id);
+		c->key_id = c->key_id_buffer;
+	}
+	free(conf);
+	return 0;
+}
+
+int ctl_connect(struct ctl *c)
+{
+	/* A command that moves no files needs no more than a page of a listing.  Two requests at
+	 * once are an operator's session: the appliance keeps places for those (FAB_OPERATORS). */
+	const struct weka_options small = { .size_bytes = sizeof(small),
+					    .requests_max = c->looks ? FAB_OPERATOR_CREDITS : 0,
+					    .lanes = c->looks ? 1 : 0,
+					    .pool_bytes = 4 << 20 };
+	struct weka_key key = { 0 };
+	int err;
+
+	if (c->client)
+		return 0;
+	if ((!c->address || (!c->key_file && !c->anonymous)) && from_config(c))
+		return 1;
+	key.file = c->key_file;
+	key.id = c->key_id;
+	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key,
+			   c->moves ? NULL : &small, &c->client);
+	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl c = { .shards = 64, .threads = 4 };
+	int status = 2;
+
+	c.address = getenv("WEKA_ADDRESS");
+	c.key_file = getenv("WEKA_KEY_FILE");
+	argp_program_version_hook = print_version;
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		const struct command *cmd = &commands[i];
+
+		if (strcmp(c.argv[0], cmd->name) != 0)
+			continue;
+		c.argc--;
+		c.argv++;
+		if (c.argc < cmd->args_min || c.argc > cmd->args_max)
+			return ctl_fail("usage: wekactl %s %s", cmd->name, cmd->args) + 1;
+		c.looks = cmd->with == LOOKS;
+		c.moves = cmd->with == MOVES;
+		status = cmd->with != ALONE ? ctl_connect(&c) : 0;
+		if (!status)
+			status = cmd->run(&c);
+		weka_close(c.client);
+		if (fflush(stdout) != 0 && !status)
+			status = ctl_fail("standard output: %s", strerror(errno));
+		return status;
+	}
+	return ctl_fail("'%s' is no command; --help lists them", c.argv[0]) + 1;
+}

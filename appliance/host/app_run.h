@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The polling threads of an appliance, one a core: pinned, sealed against malloc once they serve,
+ * polling while there is work and asleep when there is none.
+ */
+#ifndef APP_RUN_H
+#define APP_RUN_H
+
+#include "appliance/core/app_core.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+enum app_run_at { APP_RUN_STARTING, APP_RUN_SERVING, APP_RUN_ENDED };
+
+struct app_run;
+
+/* A drive that joins while all serve: what each core needs of it. */
+struct app_new_drive {
+	struct nvme_qpair *qp[APP_CORES_MAX];
+	struct meta_drive_info info;
+	uint32_t number; /* in the store */
+};
+
+struct app_thread {
+	struct app_run *run;
+	uint32_t index;
+	int wake_fd;
+	int epoll_fd;
+	pthread_t thread;
+	struct app_core *core;
+	int status;
+	char why[APP_WHY];
+	uint32_t drives; /* new ones that it has */
+	uint64_t left;   /* drives, by their bits, that it has given up: */
+	struct nvme_qpair
+		*given[META_DRIVES_MAX]; /* ... its queue pair, the control thread's now */
+	bool adding;                     /* number 0: the store has been told, too */
+};
+
+struct app_run {
+	/* The starter's to fill. */
+	struct app_core_cfg cfg; /* of core 0; the others': the same limits                 */
+	uint32_t cores;          /* 0: 1                                                     */
+	struct fab_server *srv[APP_CORES_MAX]; /* of cores 1 .. cores - 1, who have clients too */
+	const int *cpus;                       /* one for each; NULL: not pinned                */
+	uint64_t spin_max_ns;
+	int event_fd; /* readable when `at` or `wants` changes, or there are lines for people */
+
+	_Atomic int at; /* enum app_run_at: all serve, all have ended */
+	_Atomic bool stop;
+	_Atomic int wants;    /* enum app_wants: of the core that has the store */
+	_Atomic bool refused; /* app_core_refuse() is called */
+	struct app_new_drive new_drive;
+	_Atomic uint32_t drives_wanted; /* counts: new_drive is another one, for every core */
+	_Atomic uint32_t drives_had;    /* ... each core, and each of them */
+	_Atomic int drive_status;       /* of the last: -EAGAIN, 0: it is the store's, or why not */
+	_Atomic uint64_t drives_gone;   /* by their bits: the store has let them go */
+	_Atomic uint32_t drives_left[META_DRIVES_MAX]; /* cores that have given up a drive */
+	struct app_core *core;                         /* number 0, which has the store */
+	int status; /* once ended: 0, or what failed, with a line in `why` */
+	char why[APP_WHY];
+
+	/* private: */
+	struct app_thread thread[APP_CORES_MAX];
+	struct app_cores *group;
+	uint32_t started;
+	uint64_t closed; /* drives, by their bits, that app_run_drive_gone() has named */
+	_Atomic uint32_t serving;
+	_Atomic uint32_t ended;
+	bool failed; /* one could not be made: none shall begin */
+	sem_t made;
+	sem_t go;
+};
+
+/* Errors: what pthread_create() or eventfd() say.  What a core says of its own: run->status. */
+must_check int app_run_start(struct app_run *run);
+/* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
+void app_run_stop(struct app_run *run);
+/* Refuses what the store's core wants (app_core_refuse()).  Once, from any thread. */
+void app_run_refuse(struct app_run *run);
+/* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
+ * pairs are the cores' from now on.  Not while another is -EAGAIN. */
+void app_run_drive(struct app_run *run, const struct app_new_drive *drive);
+/* -EAGAIN: not yet (event_fd says when); 0: it is part of the store; else why not, for good. */
+int app_run_drive_status(struct app_run *run);
+/* A drive that the store has let go and that no core looks at any more: its number, or -1.  Each is
+ * named once, and its queue pairs are away. */
+int app_run_drive_gone(struct app_run *run);
+/* Wait for the end, which somebody has asked for; run->status says how it went. */
+void app_run_join(struct app_run *run);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Carries blocks between memory and drives: the store's own I/O, which the store
+ * hands out and takes back, and the data of operations.
+ *
+ *	app_media_submit(io)          any number of times
+ *	app_media_store()             what the store wants
+ *	app_media_ring()              one doorbell a drive
+ *	app_media_poll() -> io        operations' I/Os that are done; the store's went to it
+ */
+#ifndef APP_MEDIA_H
+#define APP_MEDIA_H
+
+#include "appliance/media/app_faults.h"
+#include "appliance/media/app_overlay.h"
+#include "appliance/media/app_patience.h"
+#include "base/list.h"
+#include "meta/meta.h"
+#include "nvme/nvme.h"
+
+/* One I/O; .nvme and .drive are the submitter's to fill, .owner its to use. */
+struct app_io {
+	struct nvme_io nvme;
+	uint32_t drive;
+	void *owner;
+	struct meta_io *meta; /* the store's; NULL: an operation's       */
+	uint32_t tries;       /* how often it came back to be retried   */
+	bool failed;          /* the store's, which knows nothing of it: app_patience.c */
+	bool quiet;           /* its error is told to nobody else: a probe */
+	struct list link;     /* while the queue is full, or free slots */
+};
+
+struct app_media_drive {
+	struct nvme_qpair *qp;
+	struct list waiting;    /* app_ios for which the queue had no room */
+	uint32_t out_count;     /* submitted to the queue, not yet back    */
+	bool rung;              /* nothing was submitted since the last ring */
+	uint32_t writes_failed; /* writes and flushes in a row; see app_media_refuses_writes() */
+};
+
+struct app_media {
+	struct meta *meta;
+	uint32_t ndrives;
+	uint32_t poll_from; /* the drive that the next poll begins with */
+	struct app_media_drive drive[META_DRIVES_MAX];
+	char *memory; /* the store's, as drives see it: */
+	uint64_t memory_bytes;
+	uint64_t memory_iova;
+	struct app_io *slot; /* the store's I/Os */
+	struct list slot_free;
+	struct list refused; /* their queue pair has failed: back at the next poll */
+	uint32_t in_flight;  /* submitted, not yet returned or handed to the store */
+	struct app_patience patience;
+	struct app_overlay *overlay; /* the store's writes go there, and to no drive; NULL: none */
+	uint64_t now_ns;
+	uint64_t read_bytes;
+	uint64_t written_bytes;
+	uint64_t error_count;
+	uint64_t retry_count; /* submitted again, since the drive had not tried: a reset came */
+	struct app_faults *faults; /* for the log; NULL: nobody reads it */
+	uint32_t fault_calls;      /* times that the log's thread was to be woken for them */
+	uint64_t ailing; /* drives, by their bits, with errors that app_failing.c has not seen */
+};
+
+/* app_media.c (5) */
+#define APP_WRITES_FAILED 8u
+static inline bool app_media_refuses_writes(const struct app_media *md, uint32_t drive)
+{
+	return md->drive[drive].writes_failed >= APP_WRITES_FAILED;
+}
+
+#define APP_MEDIA_SLOTS 512u
+
+/* Errors: -ENOMEM. */
+must_check int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
+			      uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova);
+void app_media_fini(struct app_media *md);
+/* One more drive. */
+void app_media_drive(struct app_media *md, struct nvme_qpair *qp);
+/* It is gone: its queue pair is not looked at any more.  False: something is still on its way. */
+bool app_media_leave(struct app_media *md, uint32_t drive);
+
+/*
+ * It comes back from app_media_poll(), nvme.status set: -EIO also when the drive has failed.  What
+ * a reset of the drive stopped is submitted again, so that who waits sees but the delay.
+ */
+void app_media_submit(struct app_media *md, struct app_io *io);
+
+/* Submit what the store wants.  Returns how many I/Os. */
+uint32_t app_media_store(struct app_media *md);
+
+/* Submits failed writes of the store again that are due at now_ns. */
+void app_media_again(struct app_media *md, uint64_t now_ns);
+
+void app_media_ring(struct app_media *md);
+
+/* At most done_max operations' I/Os, and about as many of the store's.  *progress: anything came
+ * back. */
+must_check uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t done_max,
+				   bool *progress);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "appliance/media/app_missing.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* META_DRIVES_MAX: the store has none of this number, or name. */
+static uint32_t place_of(const struct meta_set *set, const char *allow)
+{
+	char kept[META_DRIVE_NAME];
+	uint32_t number;
+
+	if (app_conf_drive_number(allow, &number))
+		return number < set->ndrives && !set->gone[number] ? number : META_DRIVES_MAX;
+	app_drive_name(allow, kept);
+	for (uint32_t d = 0; d < set->ndrives; d++)
+		if (!set->gone[d] && strcmp(set->name[d], kept) == 0)
+			return d;
+	return META_DRIVES_MAX;
+}
+
+static bool is_there(const struct app_found *found, uint32_t count, uint32_t place)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].kind == APP_FOUND_STORE && found[i].place == place)
+			return true;
+	return false;
+}
+
+/* A drive that is missing, other than `but`; META_DRIVES_MAX: none is. */
+static uint32_t other_missing(const struct meta_set *set, const struct app_found *found,
+			      uint32_t count, uint32_t but)
+{
+	for (uint32_t d = 0; d < set->ndrives; d++)
+		if (d != but && !set->gone[d] && !is_there(found, count, d))
+			return d;
+	return META_DRIVES_MAX;
+}
+
+__attribute__((format(printf, 4, 5))) static int refuse(const struct app_missing *missing,
+							char *why, size_t why_size, const char *fmt,
+							...)
+{
+	const int used = snprintf(why, why_size, "allow_missing = %.150s: ", missing->allow);
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(why + used, why_size - (size_t)used, fmt, args);
+	va_end(args);
+	return -ENODEV;
+}
+
+int app_missing_find(struct app_missing *missing, const struct meta_set *set,
+		     const struct app_found *found, uint32_t count, char *why, size_t why_size)
+{
+	uint32_t d, other;
+
+	missing->drive = META_DRIVES_MAX;
+	if (!set)
+		return refuse(missing, why, why_size,
+			      "no drive of a store is there that could be served without it");
+	d = place_of(set, missing->allow);
+	if (d == META_DRIVES_MAX)
+		return refuse(missing, why, why_size,
+			      "the store has no such drive; it has %u, whose numbers begin with 0",
+			      set->ndrives);
+	other = other_missing(set, found, count, d);
+	if (is_there(found, count, d) && other == META_DRIVES_MAX)
+		return refuse(missing, why, why_size,
+			      "drive %u is there: take the line out of the configuration", d);
+	if (is_there(found, count, d))
+		return refuse(missing, why, why_size,
+			      "drive %u is there; the one that is missing is drive %u, %s", d,
+			      other, set->name[other]);
+	if (other < META_DRIVES_MAX)
+		return refuse(missing, why, why_size,
+			      "drive %u, %s, is missing as well, and a store serves without one at "
+			      "most; wekactl check --salvage DIR saves what is on the others",
+			      other, set->name[other]);
+	missing->drive = d;
+	missing->nblocks = set->nblocks[d];
+	memcpy(missing->name, set->name[d], sizeof(missing->name));
+	return 0;
+}
+
+/* ---- before the drives have been looked at ------------------------------------------------- */
+
+bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf, uint32_t at,
+			    const char *why)
+{
+	if (!*missing->allow || missing->left_out || conf->ndrives == 1)
+		return false;
+	log_info("%s: left out, since allow_missing = %s", why, missing->allow);
+	conf->ndrives--;
+	memmove(conf->drive[at], conf->drive[at + 1],
+		(conf->ndrives - at) * sizeof(conf->drive[0]));
+	missing->left_out = true;
+	return true;
+}
+
+static bool others_there(const struct app_conf *conf, uint32_t at)
+{
+	char text[NVME_ERR_TEXT];
+
+	for (uint32_t i = 0; i < conf->ndrives; i++)
+		if (i != at && nvme_name_look(conf->drive[i], text, sizeof(text)) == 0)
+			return true;
+	return false;
+}
+
+void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,
+			 uint32_t at, char *why)
+{
+	const size_t used = strlen(why);
+
+	if (missing->left_out)
+		(void)snprintf(why + used, APP_CONF_WHY - used,
+			       "; another drive is missing as well, and allow_missing lets one be");
+	else if (!*missing->allow && at < conf->ndrives && others_there(conf, at))
+		(void)snprintf(why + used, APP_CONF_WHY - used,
+			       "; if it is lost: allow_missing = %s serves what does not lie "
+			       "there, read only; wekactl check --salvage DIR saves it",
+			       conf->drive[at]);
+}

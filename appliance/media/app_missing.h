@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The drive that allow_missing lets a store serve without.
+ *
+ * The operator names it, by its number in the store or by its name.  The drives that are there say
+ * which ones the store has, so each mistake is found before the mount: a drive that the store does
+ * not have, one that is there after all, a second one that is missing.
+ */
+#ifndef APP_MISSING_H
+#define APP_MISSING_H
+
+#include "appliance/media/app_drives.h"
+
+struct app_missing {
+	const char *allow; /* as configured; "": every drive of the store must be there */
+	uint32_t drive;    /* its place in the store; META_DRIVES_MAX: none is missing */
+	uint64_t nblocks;
+	char name[META_DRIVE_NAME]; /* as the store keeps it; "": it has none */
+	bool left_out;              /* a drive of the configuration could not be opened */
+};
+
+/**
+ * app_missing_find - which drive of `set` allow_missing names, and may the store serve without it?
+ *
+ * found[]: the drives that are there.  set NULL: none of them is of a store.
+ * Errors:  -ENODEV, with a line in `why`.
+ */
+must_check int app_missing_find(struct app_missing *missing, const struct meta_set *set,
+				const struct app_found *found, uint32_t count, char *why,
+				size_t why_size);
+
+/* Drive `at` of the configuration cannot be opened; `why` (APP_CONF_WHY) says why.  Returns true
+ * after taking it out of *conf, with a line in the log: once, if allow_missing is there.  Whether
+ * it is the drive that may be missing app_missing_find() says. */
+must_check bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf,
+				       uint32_t at, const char *why);
+
+/* The same, and the start ends: adds to `why` what the operator can do. */
+void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,
+			 uint32_t at, char *why);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Buddies: a piece of order k starts at a page whose number is a multiple of 2^k; its
+ * buddy is the one whose number differs in bit k.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) Every page belongs to exactly one piece; page[first].starts marks its first page.
+ *  (2) A free piece is on free[its order], and its buddy of that order is not free whole.
+ *  (3) A lost page is in a piece that is used, or that was given back and is on no list.
+ */
+#include "appliance/media/app_staging.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define PAGE_SHIFT 12
+
+static void put_free(struct app_staging *s, uint32_t at, uint32_t order)
+{
+	struct app_staging_page *p = &s->page[at];
+
+	p->order = (uint8_t)order;
+	p->free = true;
+	p->starts = true;
+	list_push_front(&s->free[order], &p->link);
+}
+
+static uint32_t take_off(struct app_staging *s, struct app_staging_page *p)
+{
+	list_del(&p->link);
+	p->free = false;
+	return (uint32_t)(p - s->page);
+}
+
+int app_staging_init(struct app_staging *s, void *base, uint64_t size_bytes, uint64_t iova)
+{
+	uint32_t at = 0;
+
+	*s = (struct app_staging){ .base = base, .iova = iova };
+	s->npages = (uint32_t)(size_bytes >> PAGE_SHIFT);
+	s->page = calloc(s->npages, sizeof(*s->page));
+	if (!s->page)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->npages; i++)
+		list_init(&s->page[i].link);
+	for (uint32_t order = 0; order < APP_STAGING_ORDERS; order++)
+		list_init(&s->free[order]);
+	for (uint32_t order = APP_STAGING_ORDERS; order-- > 0;) {
+		for (; at + (1u << order) <= s->npages; at += 1u << order)
+			put_free(s, at, order);
+	}
+	return 0;
+}
+
+void app_staging_fini(struct app_staging *s)
+{
+	ASSERT(s->pages_used == 0);
+	free(s->page);
+	s->page = NULL;
+}
+
+static uint32_t order_of(uint32_t size_bytes)
+{
+	uint32_t npages = (uint32_t)div_up(size_bytes, 1u << PAGE_SHIFT);
+
+	ASSERT(size_bytes > 0 && size_bytes <= APP_STAGING_PIECE_MAX);
+	return npages == 1 ? 0 : 32 - (uint32_t)__builtin_clz(npages - 1);
+}
+
+void *app_staging_take(struct app_staging *s, uint32_t size_bytes)
+{
+	uint32_t order = order_of(size_bytes), from = order, at;
+
+	while (from < APP_STAGING_ORDERS && list_empty(&s->free[from]))
+		from++;
+	if (from == APP_STAGING_ORDERS)
+		return NULL;
+	at = take_off(s, list_entry(s->free[from].next, struct app_staging_page, link));
+	while (from > order) {
+		from--;
+		put_free(s, at + (1u << from), from); /* (2): its buddy is the one we go on with */
+	}
+	s->page[at].order = (uint8_t)order;
+	s->pages_used += 1u << order;
+	return s->base + ((uint64_t)at << PAGE_SHIFT);
+}
+
+void app_staging_give(struct app_staging *s, void *piece)
+{
+	uint32_t at = (uint32_t)(((char *)piece - s->base) >> PAGE_SHIFT), order, buddy;
+
+	ASSERT(at < s->npages);
+	ASSERT(s->page[at].starts && !s->page[at].free);
+	order = s->page[at].order;
+	s->pages_used -= 1u << order;
+	for (uint32_t i = at; i < at + (1u << order); i++) {
+		if (unlikely(s->page[i].lost)) { /* (3) */
+			s->pages_lost += 1u << order;
+			return;
+		}
+	}
+	for (; order + 1 < APP_STAGING_ORDERS; order++) {
+		buddy = at ^ (1u << order);
+		if (buddy >= s->npages || !s->page[buddy].free || s->page[buddy].order != order)
+			break;
+		take_off(s, &s->page[buddy]);
+		s->page[buddy].starts = s->page[at].starts = false;
+		at = min_u32(at, buddy);
+	}
+	put_free(s, at, order);
+}
+
+wk_cold void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes)
+{
+	uint64_t first = (iova - s->iova) >> PAGE_SHIFT, count = size_bytes >> PAGE_SHIFT;
+
+	if (iova < s->iova || first + count > s->npages)
+		return;
+	for (uint64_t i = first; i < first + count; i++)
+		s->page[i].lost = true;
+}
