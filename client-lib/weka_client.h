@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * libweka-client - files of an appliance, without a kernel in the way.
+ * libweka-client - reads and writes files on an appliance, without going through the kernel.
  *
- * A struct weka_client is one session with an appliance.  It belongs to one thread at a
- * time: the library takes no lock and starts no thread.  A program with several threads
- * opens one client in each.  After fork() the child's copy answers -ESTALE to everything but
- * weka_close(), which it should call: as long as it holds the session's descriptors the appliance
- * cannot see the parent's end.  What the child needs it connects anew.
+ * A struct weka_client is one session with an appliance, used by one thread at a time: the library
+ * takes no lock and starts no thread.  A program with several threads opens one client in each.
+ * After fork() the child's copy answers -ESTALE to every call but weka_close(), which the child
+ * should call: while it holds the session's descriptors, the appliance cannot notice when the
+ * parent exits.  The child opens sessions of its own.
  *
  *    leased buffer                    weka_client                     appliance
  *  +-----------------+ weka_submit_*() +---------+                    +--------+
@@ -17,7 +17,7 @@
  *        ^                                                                 |
  *        +----------- payload, written there by the drive itself ----------+
  *
- * Requests are submitted and reaped:
+ * A program submits requests and reaps them:
  *
  *	weka_lease(client, 2 << 20, &lease);
  *	window = (struct weka_window){ lease, 0, 2 << 20 };
@@ -27,23 +27,24 @@
  *	use(items[i].status, items[i].data, items[i].got_bytes);
  *	weka_release(client, lease);
  *
- * or, for tools and first steps, called one at a time: weka_read_file(), weka_write_file(),
- * weka_stat(), ... of weka_sync.h, which comes with this header.
+ * Tools and first programs can use the calls that wait, one at a time: weka_read_file(),
+ * weka_write_file(), weka_stat(), ... in weka_sync.h, which this header includes.
  *
- * Promises.  What a change's status calls done is durable and seen by every client.  Every
- * block that is read was checked against the CRC32C that its writer made, and is asked for
- * once more before it is reported as -EIO; wrong bytes are never handed out.  Nothing here is
- * cached, so there is nothing to invalidate.
+ * Promises.  When a change ends with status 0, it is durable and every client sees it.  The library
+ * checks every block that it reads against the CRC32C that the writer made.  If a block does not
+ * match, the library reads it once more before it reports -EIO; it never returns wrong bytes.  The
+ * library caches nothing, so there is nothing to invalidate.
  *
- * Errors are negative errno values.  Names are bytes; paths start at the root, with or without
- * a slash before them, and are resolved by the appliance.  Sizes and offsets are bytes, times
- * nanoseconds.  Any call can answer, besides what it lists: -EINVAL (an argument that cannot be),
- * -ESTALE (after a fork or weka_close()), -EBUSY (another thread is inside the client, or a signal
- * handler calls in the middle), -ENOTCONN (no connection, and none could be made for reconnect_ns),
- * -EACCES (the appliance takes the key no more).  No mistake of the caller ends the process.
+ * Errors are negative errno values.  Names are bytes.  Paths start at the root, with or without a
+ * leading slash, and the appliance resolves them.  Sizes and offsets are in bytes, times in
+ * nanoseconds.  Besides the errors that it lists, any call can return -EINVAL (an impossible
+ * argument), -ESTALE (after a fork or weka_close()), -EBUSY (another thread is inside the client,
+ * or a signal handler called in the middle of a call), -ENOTCONN (no connection, and none could be
+ * made for reconnect_ns), -EACCES (the appliance rejects the key).  No mistake of the caller ends
+ * the process.
  *
- * Structs that the caller fills are zeroed first: 0 is always the default, and fields that
- * later versions add stand in what is reserved now.  A reserved field that is not 0 is -EINVAL.
+ * Zero every struct before you fill it in: 0 is always the default, and later versions will use the
+ * reserved fields.  A reserved field that is not 0 is -EINVAL.
  */
 #ifndef WEKA_CLIENT_H
 #define WEKA_CLIENT_H
@@ -64,44 +65,43 @@ extern "C" {
 #endif
 
 struct weka_client; /* opaque */
-struct weka_dir;    /* opaque: a listing under way */
+struct weka_dir;    /* opaque: a listing in progress */
 
-#define WEKA_FOREVER   UINT64_MAX  /* a timeout: none                              */
-#define WEKA_TO_END    UINT64_MAX  /* a length: as far as the file goes            */
-#define WEKA_BLOCK     4096u       /* what has one checksum; what windows count in */
+#define WEKA_FOREVER   UINT64_MAX  /* as a timeout: wait without limit             */
+#define WEKA_TO_END    UINT64_MAX  /* as a length: to the end of the file          */
+#define WEKA_BLOCK     4096u       /* bytes under one checksum; unit of windows    */
 #define WEKA_NAME_MAX  255u        /* bytes of one name                            */
 #define WEKA_PATH_MAX  4095u       /* bytes of a path, or of a symlink's target    */
 #define WEKA_BATCH_MAX 1024u       /* items of one request                         */
 #define WEKA_READ_MAX  (64u << 20) /* bytes of one request's window                */
 #define WEKA_WRITE_MAX (4u << 20)  /* bytes of one write, or of one file of a put  */
-#define WEKA_XATTR_MAX 65536u      /* of an extended attribute's value, or of a list of names */
+#define WEKA_XATTR_MAX 65536u /* bytes of an extended attribute's value, or of a list of names */
 
 /* ---- a session ------------------------------------------------------------------- */
-
-/* Who asks: a key that the appliance knows, as a secret of 32 bytes, or in a file that nobody but
- * its owner may read: "SECRET" or "ID:SECRET" on one line, the secret as 64 hexadecimal digits.
- * No key at all (NULL for weka_connect()) is good for an appliance that lets anybody in. */
+/* The client's key: a secret of 32 bytes, given here or in a file that only its owner may read.
+ * The file has one line, "SECRET" or "ID:SECRET", with the secret as 64 hexadecimal digits.  For an
+ * appliance that admits anybody, pass NULL to weka_connect(). */
 struct weka_key {
-	const char *id;     /* at most 31 bytes; NULL: the file's, or "weka" */
+	const char *id;     /* at most 31 bytes; NULL: from the file, or "weka" */
 	const void *secret; /* 32 bytes, or NULL ...                     */
-	const char *file;   /* ... and then the path of a file           */
+	const char *file;   /* ... and then the path of the key file     */
 	uint64_t reserved[3];
 };
 
-/* Everything has a limit, taken at connect; 0 is the default. */
+/* Limits, fixed when the session is opened; 0 is the default. */
 struct weka_options {
 	uint32_t size_bytes;         /* sizeof(struct weka_options): set it           */
 	uint32_t requests_max;       /* in flight at once; 64, at most 1024           */
-	uint32_t batches_max;        /* of them with many names at once; 16           */
-	uint32_t batch_items_max;    /* items of one of them; 1024                    */
-	uint32_t leases_max;         /* leases out at once; 1024                      */
+	uint32_t batches_max;        /* of these, requests with many names; 16        */
+	uint32_t batch_items_max;    /* items of one such request; 1024               */
+	uint32_t leases_max;         /* leases at once; 1024                          */
 	uint32_t lanes;              /* connections at once, see weka_connect(); at most 8 */
-	uint64_t pool_bytes;         /* for leases; 64 MiB, or what is granted, else -ENOSPC */
+	uint64_t pool_bytes;         /* for leases; 0: 64 MiB, or less if granted less */
 	uint64_t connect_timeout_ns; /* for weka_connect(); 10 s                      */
-	uint64_t timeout_ns;         /* of a request that names none; 30 s            */
-	uint64_t reconnect_ns;       /* without an appliance requests wait so long; 30 s */
-	uint64_t spin_ns_max;        /* weka_wait() polls at most so long before it sleeps; 1 ms */
-	uint32_t opens_max;          /* files that are open at once; 1024             */
+	uint64_t timeout_ns;         /* for a request whose timeout_ns is 0; 30 s     */
+	uint64_t reconnect_ns;       /* how long requests wait for a lost appliance; 30 s */
+	uint64_t spin_ns_max;        /* longest poll of weka_wait() before it sleeps; 1 ms */
+	uint32_t opens_max;          /* open files; 1024                              */
 	uint32_t reserved0;
 	uint64_t reserved[7]; /* 0 */
 };
@@ -109,38 +109,39 @@ struct weka_options {
 /**
  * weka_connect - open a session
  *
- * `addresses`, separated by commas, are tried best first, shm, rdma, tcp, else in their order:
- * "shm:/run/weka.sock,rdma://192.168.1.2:7010,tcp://192.168.1.2:7010".  Which one it was, and
- * with it the transport, weka_get_limits() says.  "tls://HOST:PORT" is TCP within TLS 1.3; it never
- * falls back to a plain connection.
- * Over tcp, tls and rdma the session may have several connections, its lanes, which the library
- * opens and uses together: one to each core of the appliance, and over all addresses of its list
- * that are of the kind that answered and lead to the same appliance.  options->lanes says how many;
- * 0: as many as the appliance has cores, at most 4, but at least one for each such address.  Never
- * more than the appliance allows (lanes_max of its configuration, 4 by itself).  A request goes
- * where least is in flight.  A lane that breaks, or an address that is dead, is left out and tried
- * again by and by; reads that were on it are asked again over the others at once.  Over shm there
- * is one. `key` and `options` are read only during the call; `options` may be NULL.
+ * `addresses` is a list separated by commas, such as
+ * "shm:/run/weka.sock,rdma://192.168.1.2:7010,tcp://192.168.1.2:7010".  The library tries shm
+ * first, then rdma, then tcp, and addresses of one kind in the order of the list.
+ * weka_get_limits() reports the address and the transport in use.  "tls://HOST:PORT" is TCP within
+ * TLS 1.3; it never falls back to a plain connection.
  *
- * When the session breaks later, the library makes a new one by itself (inside weka_reap() and
- * what calls it), also with an appliance that was killed and started again.  What was in flight is
- * asked again, reads and changes alike: a change that was made before is not made twice, its first
- * result comes.  Only when that cannot be told does it end with -ECONNRESET: it may or may not
- * have happened.  Leases keep their address and their bytes.  A put in pieces
- * (weka_submit_put_begin()) ends with its session: what follows of it is answered with -ESTALE;
- * begin it anew.
+ * Over tcp, tls and rdma a session may have several connections, called lanes, which the library
+ * spreads over the cores of the appliance and over all addresses in the list that have the kind
+ * that answered and lead to the same appliance.  options->lanes sets their number; 0 means as many
+ * as the appliance has cores, at most 4, but at least one for each such address.  The appliance
+ * limits the number (lanes_max in its configuration, by default 4).  A request goes to the lane
+ * with the least in flight.  If a lane breaks, the library does without it and keeps trying it; it
+ * sends the reads that were on the lane over the others at once.  Over shm there is always one
+ * connection.  `key` and `options` are read only during the call; `options` may be NULL.
  *
- * Failures that may pass (a connection that is cut off, an appliance that is busy or does not
- * answer) are tried again, with growing pauses, until connect_timeout_ns is over.  All other
- * errors end the call once every address has failed.
+ * When the session breaks later, the library opens a new one by itself, inside weka_reap() and the
+ * calls that use it, even if the appliance was killed and started again.  It sends again all
+ * requests that were in flight, reads and changes alike.  A change that the appliance had already
+ * made is not made twice: the request ends with the first result.  Only if the appliance cannot
+ * tell does the change end with -ECONNRESET: it may or may not have happened.  Leases keep their
+ * address and their bytes.  A put in pieces (weka_submit_put_begin()) ends with its session: its
+ * later requests end with -ESTALE, and the caller must begin it again.
+ * Failures that may pass (a connection that was cut, an appliance that is busy or does not answer)
+ * are retried with growing pauses until connect_timeout_ns is over.  After any other error the
+ * call ends once every address has failed.
  * Owns:    *out is the caller's, until weka_close().
  * Thread:  any.  Waits, at most connect_timeout_ns.
- * Errors:  of the last address; weka_error(NULL) has one line for people.
- *          -EINVAL (address, key or option), -EACCES (the appliance does not take this key),
- *          -ECONNREFUSED, -ENOENT, -EPROTO (something else answers there), -EPROTONOSUPPORT
- *          (another version), -ETIMEDOUT, -ECONNRESET and -EBUSY (at the end of the time), -EUSERS
- *          (it is full), -ENOMEM, -ENOSPC (no memory here or there for the pool), -EIO (the key
- *          file; the line says what).
+ * Errors:  of the last address; weka_error(NULL) returns one line for people.
+ *          -EINVAL (address, key or option), -EACCES (the appliance does not accept this key),
+ *          -ECONNREFUSED, -ENOENT, -EPROTO (another kind of server answers there),
+ *          -EPROTONOSUPPORT (another version), -ETIMEDOUT, -ECONNRESET and -EBUSY (when the time
+ *          is over), -EUSERS (all sessions are taken), -ENOMEM, -ENOSPC (no memory for the pool on
+ *          one of the two sides), -EIO (the key file; the line says what).
  */
 WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *key,
 				 const struct weka_options *options, struct weka_client **out);
@@ -148,57 +149,57 @@ WEKA_MUST_CHECK int weka_connect(const char *addresses, const struct weka_key *k
 /**
  * weka_close - end the session and give back all of its memory
  *
- * Requests in flight are forgotten, leases are gone, files that are open are closed: for the
- * appliance's word on that it waits, for a second at most.  NULL is fine.  A client that another
- * thread is inside stays open.  Zero requests that were in flight before using them again.
+ * Drops the requests in flight, gives up all leases and closes all open files.  Waits at most one
+ * second for the appliance to confirm the closes.  NULL is fine.  If another thread is inside the
+ * client, the client stays open.  Zero the requests that were in flight before you use them again.
  */
 void weka_close(struct weka_client *client);
 
 /**
  * weka_error - one line about the last call that failed
  *
- * Calls that succeed, and what requests end with, leave it alone.  With NULL: of this thread's last
- * weka_connect(), or call without a client.  Never NULL.
+ * Calls that succeed do not change it, and neither does the status of a request.  With NULL it
+ * describes this thread's last weka_connect() or call without a client.  Never NULL.
  *
- * Owns:    the library; valid until the next call with this client (this thread).
+ * Owns:    the library; valid until the next call with this client (or, for NULL, of this thread).
  */
 const char *weka_error(const struct weka_client *client);
 
-/* What the session has been given.  Set size_bytes before the call. */
+/* Properties of the session.  Set size_bytes before the call. */
 struct weka_limits {
 	uint32_t size_bytes;
 	uint32_t requests_max;
 	uint32_t batch_items_max;
 	uint32_t window_max_bytes;
 	uint64_t pool_bytes;
-	char transport[8]; /* "shm", "rdma" or "tcp"; "" while there is none */
-	char address[120]; /* the one that answered, cut where it is longer */
-	uint32_t lanes;    /* connections that are open, and that it would have */
+	char transport[8]; /* "shm", "rdma" or "tcp"; "" while not connected */
+	char address[120]; /* the address in use, truncated if it is longer */
+	uint32_t lanes;    /* open connections; lanes_wanted: the target */
 	uint32_t lanes_wanted;
-	uint32_t cores; /* of the appliance */
+	uint32_t cores; /* cores of the appliance */
 	uint32_t reserved0;
 };
 
-/* What has happened since weka_connect().  Set size_bytes before the call. */
+/* Counts of events since weka_connect().  Set size_bytes before the call. */
 struct weka_counters {
 	uint32_t size_bytes;
 	uint32_t reserved0;
 	uint64_t submitted;
 	uint64_t completed;
-	uint64_t timeouts; /* requests that their deadline ended                    */
+	uint64_t timeouts; /* requests that ended at their deadline                 */
 	uint64_t reconnects;
-	uint64_t replays;         /* requests asked again after one                        */
+	uint64_t replays;         /* requests sent again after a reconnect                 */
 	uint64_t blocks_checked;  /* checksums verified                                   */
-	uint64_t blocks_wrong;    /* ... that did not match, the first time                */
-	uint64_t blocks_lost;     /* ... and did not the second time either: -EIO          */
-	uint64_t sleeps;          /* of weka_wait()                                        */
-	uint64_t pool_used_bytes; /* in leases, also those waiting for their requests    */
-	uint64_t busy;            /* requests that the appliance put off: asked again      */
-	uint64_t lanes_lost;      /* connections that broke while another lived            */
-	uint64_t opens_lost;      /* open files that were gone when a new session asked for them */
+	uint64_t blocks_wrong;    /* blocks that did not match the first time              */
+	uint64_t blocks_lost;     /* blocks that did not match the second time: -EIO       */
+	uint64_t sleeps;          /* times that weka_wait() slept                          */
+	uint64_t pool_used_bytes; /* in leases, including released ones still in use     */
+	uint64_t busy;            /* answers that told a request to wait: see below        */
+	uint64_t lanes_lost;      /* connections that broke while another one worked       */
+	uint64_t opens_lost; /* open files that the appliance no longer had after a reconnect */
 };
 
-/* Fill *out, as far as its size_bytes goes. */
+/* Fills in *out, up to its size_bytes. */
 int weka_get_limits(const struct weka_client *client, struct weka_limits *out);
 int weka_get_counters(const struct weka_client *client, struct weka_counters *out);
 
@@ -206,16 +207,15 @@ int weka_get_counters(const struct weka_client *client, struct weka_counters *ou
 const char *weka_version(void);
 
 /* ---- buffers --------------------------------------------------------------------- */
-
-/* A piece of the pool: memory that the appliance reaches.  The library keeps the struct. */
+/* A piece of the pool, memory that the appliance can reach.  The library owns the struct. */
 struct weka_lease {
 	void *data;          /* 4096-aligned; does not move */
 	uint64_t size_bytes; /* a multiple of 4096          */
-	void *user;          /* yours                       */
+	void *user;          /* for the caller              */
 };
 
-/* The part of a lease that a request may use.  Several requests may use one lease at once, in
- * parts that do not overlap. */
+/* The part of a lease that a request may use.  Several requests may use one lease at the same time
+ * if their windows do not overlap. */
 struct weka_window {
 	struct weka_lease *lease;
 	uint64_t offset_bytes; /* in the lease, a multiple of 4096 */
@@ -225,40 +225,38 @@ struct weka_window {
 /**
  * weka_lease - take a buffer of at least `size_bytes` out of the pool
  *
- * Its bytes are whatever they were.  Constant time, no system call, no malloc.
+ * The buffer is not cleared.  Constant time, no system call, no malloc.
  *
  * Owns:    the caller, until weka_release() or weka_close().
- * Errors:  -EAGAIN (the pool has no such piece now, or leases_max are out: release some),
+ * Errors:  -EAGAIN (no free piece of that size, or leases_max leases are out: release some),
  *          -EMSGSIZE (larger than the pool).
  */
 WEKA_MUST_CHECK int weka_lease(struct weka_client *client, uint64_t size_bytes,
 			       struct weka_lease **out);
 
 /**
- * weka_release - give it back
+ * weka_release - return a lease to the pool
  *
- * A deadline ends a request, not the lease: while the appliance may still write into it (a
- * request that was cancelled or timed out, and not yet acknowledged) the memory stays out of the
- * pool, and comes back by itself.  NULL is fine.
+ * A deadline ends a request, not the lease.  If a request was cancelled or timed out and the
+ * appliance has not acknowledged that yet, the appliance may still write into the memory: it
+ * returns to the pool by itself once that is over.  NULL is fine.
  * Errors:  -ESTALE (it was released before), -EINVAL (not a lease of this client).
  */
 int weka_release(struct weka_client *client, struct weka_lease *lease);
 
 /**
- * weka_window_bytes - how large a window must be for `count` items of at most `bytes_each`
+ * weka_window_bytes - the size of a window for `count` items of at most `bytes_each`
  *
- * For reads and for puts: payload, checksums and the table of answers, rounded up to 4096.
- * A single read needs nothing but its blocks, up to 128 KiB.  0 when it would be over
- * WEKA_READ_MAX.
+ * For batch reads and puts.  Counts payload, checksums and answers, rounded up to
+ * 4096.  A single read of up to 128 KiB needs only its blocks.  Returns 0 when the size would be
+ * over WEKA_READ_MAX.
  */
 uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each);
 
 /* ---- files, by name and by handle ------------------------------------------------ */
-
-/* A file's or directory's lasting name: survives renames and reconnects; -ESTALE once it is gone.
- * A file that is open (weka_open(), WEKA_HOLD) is not gone before it is closed: it may lose its
- * last name, to an unlink, a put or a rename, and is read, written and asked about by its handle
- * all the same. */
+/* A permanent identifier of a file or directory.  It survives renames and reconnects, and is
+ * -ESTALE once the file is gone.  An open file (weka_open(), WEKA_HOLD) exists until it is closed:
+ * after an unlink, a put or a rename took its last name, its handle still works. */
 struct weka_handle {
 	uint8_t bytes[16];
 };
@@ -270,20 +268,20 @@ enum weka_by {
 	WEKA_BY_DIRHANDLE, /* `name` from the directory `handle`          */
 };
 
-#define WEKA_NOFOLLOW 1u /* a symlink at the end is meant itself */
+#define WEKA_NOFOLLOW 1u /* do not follow a symlink at the end of the path */
 
-/* Which file is meant.  The name's bytes are lent like the rest of a request. */
+/* Names one file.  The bytes of `name` are lent to the library like the rest of a request. */
 struct weka_ref {
-	uint32_t by;         /* enum weka_by                                */
+	uint32_t by;         /* enum weka_by: which of the fields below count */
 	uint32_t flags;      /* WEKA_NOFOLLOW                               */
 	const char *name;    /* 1 .. WEKA_PATH_MAX bytes                    */
-	uint32_t name_bytes; /* 0: as far as a NUL                          */
+	uint32_t name_bytes; /* 0: `name` ends at a NUL                     */
 	uint32_t reserved0;
-	uint64_t dir; /* weka_attr.dir of a directory                */
+	uint64_t dir; /* weka_attr.dir of the directory              */
 	struct weka_handle handle;
 };
 
-/* Of a path, of a handle, of a name in a directory.  They keep the pointer to `name`. */
+/* Make a reference by path, by handle, or by name in a directory.  They keep the `name` pointer. */
 struct weka_ref weka_ref_path(const char *path);
 struct weka_ref weka_ref_handle(const struct weka_handle *handle);
 struct weka_ref weka_ref_in(uint64_t dir, const char *name);
@@ -291,8 +289,8 @@ struct weka_ref weka_ref_at(const struct weka_handle *dir, const char *name);
 
 struct weka_attr {
 	struct weka_handle handle;
-	uint64_t ino; /* a number for people */
-	uint64_t dir; /* a directory's number for WEKA_BY_DIR; 0: not a directory */
+	uint64_t ino; /* inode number, for display */
+	uint64_t dir; /* number for WEKA_BY_DIR; 0: not a directory */
 	uint64_t size_bytes;
 	uint64_t allocated_bytes;
 	int64_t mtime_ns; /* since 1970 */
@@ -301,38 +299,38 @@ struct weka_attr {
 	uint32_t mode; /* as st_mode: type and permission bits */
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t nlink;  /* of a directory: 2, and one for each directory in it */
-	uint32_t xattrs; /* extended attributes */
+	uint32_t nlink;  /* for a directory: 2 plus its subdirectories */
+	uint32_t xattrs; /* number of extended attributes */
 	uint32_t reserved0;
 	uint64_t reserved[3];
 };
 
-/* Flags of weka_submit_open(), and of struct weka_create the second and the fifth. */
+/* Flags of weka_submit_open(); struct weka_create takes WEKA_EXCL and WEKA_MTIME_GIVEN only. */
 #define WEKA_CREATE      1u
-#define WEKA_EXCL        2u  /* -EEXIST when it is there                */
-#define WEKA_TRUNC       4u  /* ... to nothing                          */
+#define WEKA_EXCL        2u  /* -EEXIST if the name exists              */
+#define WEKA_TRUNC       4u  /* truncate to 0 bytes                     */
 #define WEKA_DIRECTORY   8u  /* -ENOTDIR for anything else              */
-#define WEKA_MTIME_GIVEN 16u /* mtime_ns is to be taken; without: now   */
-#define WEKA_HOLD        32u /* it stays until weka_close_file()        */
+#define WEKA_MTIME_GIVEN 16u /* use mtime_ns; without it: now           */
+#define WEKA_HOLD        32u /* open the file until weka_close_file()   */
 
-/* How something new begins. */
+/* Mode, owner and time of a new file, directory or symlink. */
 struct weka_create {
 	uint32_t mode; /* permission bits */
-	uint32_t uid;  /* of a key that has a user: that user's, and gid one of its groups */
+	uint32_t uid;  /* if the key has a user: that user, and gid one of its groups */
 	uint32_t gid;
 	uint32_t flags; /* WEKA_EXCL, WEKA_MTIME_GIVEN */
 	int64_t mtime_ns;
 	uint64_t reserved[2];
 };
 
-/* One file of a batch read: what is wanted, and after weka_reap() what came. */
+/* One file of a batch read: the request, and after weka_reap() the result. */
 struct weka_read_item {
 	struct weka_ref ref;
 	uint64_t offset_bytes;
-	uint64_t length_bytes; /* WEKA_TO_END: all the rest           */
+	uint64_t length_bytes; /* WEKA_TO_END: to the end of the file */
 	/* Filled in: */
-	const void *data;   /* in the window, offset % 4096 behind a multiple of it; NULL: error */
-	uint64_t got_bytes; /* of data; with -EMSGSIZE what there is to get */
+	const void *data;   /* in the window, at offset % 4096 of a block; NULL: error */
+	uint64_t got_bytes; /* bytes at `data`; with -EMSGSIZE the bytes available */
 	int32_t status;     /* 0 or -errno                            */
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -342,7 +340,7 @@ struct weka_read_item {
 struct weka_put_item {
 	struct weka_ref ref; /* not WEKA_BY_HANDLE */
 	struct weka_create create;
-	uint32_t window_at;  /* where in the window its bytes lie: a multiple of 64 */
+	uint32_t window_at;  /* offset of its bytes in the window, a multiple of 64 */
 	uint32_t size_bytes; /* at most WEKA_WRITE_MAX                              */
 	/* Filled in: */
 	struct weka_handle handle; /* the new file's */
@@ -378,14 +376,14 @@ struct weka_entry {
 	uint32_t reserved0;
 };
 
-/* Where a listing goes on; all zero: at the start. */
+/* The position of a listing; all zero: the start. */
 struct weka_cookie {
 	uint8_t bytes[24];
 };
 
 struct weka_statfs {
 	uint64_t total_bytes;
-	uint64_t free_bytes; /* that a writer may still take; files' names and sums come off it */
+	uint64_t free_bytes; /* available to writers, before the cost of names and checksums */
 	uint64_t files;
 	uint64_t dirs;
 	uint32_t name_max;
@@ -393,12 +391,12 @@ struct weka_statfs {
 	uint64_t reserved[6];
 };
 
-/* Of all that is below a directory; of anything else its own size. */
+/* Totals of everything below a directory; for anything else, its own size. */
 struct weka_totals {
 	uint64_t entries;
 	uint64_t dirs;            /* of the entries */
-	uint64_t bytes;           /* a file with several names counts where one of them is */
-	uint64_t allocated_bytes; /* without what lies in the index: files of some 100 bytes */
+	uint64_t bytes;           /* a file with several names counts at one of them */
+	uint64_t allocated_bytes; /* without data in the index: files of about 100 bytes */
 	uint32_t settled;         /* 1: exact.  0: the last 5 s may be missing */
 	uint32_t reserved0;
 	uint64_t reserved[3];
@@ -411,7 +409,7 @@ struct weka_totals {
 #define WEKA_SET_ATIME 16u
 
 struct weka_setattr {
-	uint32_t mask; /* WEKA_SET_*: which of these */
+	uint32_t mask; /* WEKA_SET_*: fields to set */
 	uint32_t mode;
 	uint32_t uid;
 	uint32_t gid;
@@ -421,69 +419,65 @@ struct weka_setattr {
 };
 
 /* ---- requests -------------------------------------------------------------------- */
-
 /*
- * One request.  The caller keeps it where it is from weka_submit_*() until weka_reap() returns
- * it, and with it all that it points to: names, items, handles, the lease.  Set `user` and
- * `timeout_ns`; zero the rest before its first use, afterwards it can be used again as it is.
+ * One request.  From weka_submit_*() until weka_reap() returns it, the caller must not move or
+ * change it, nor the memory that it points to: names, items, handles, the lease.  Set `user` and
+ * `timeout_ns`; zero the rest before the first use.  Later uses need no clearing.
  */
 struct weka_req {
-	void *user;          /* yours; never touched                                     */
-	uint64_t timeout_ns; /* from the first weka_reap() after it on, in steps of about 1 ms;
-				0: the client's; WEKA_FOREVER: none */
+	void *user;          /* for the caller; the library never touches it             */
+	uint64_t timeout_ns; /* counted from the next weka_reap(), in steps of about 1 ms;
+				0: options.timeout_ns; WEKA_FOREVER: none */
 	/* Filled in: */
-	int32_t status;        /* 0 or -errno; a batch has one an item beside              */
-	uint32_t count;        /* LIST: entries                                            */
-	uint64_t length_bytes; /* READ: what was read, 0 at the end of the file.  READLINK,
-				  STATUS: of the text.  WRITE: the file's size after it. */
+	int32_t status;        /* 0 or -errno; each item of a batch has its own too        */
+	uint32_t count;        /* LIST: number of entries                                  */
+	uint64_t length_bytes; /* READ: bytes read, 0 at the end of the file.  READLINK,
+				  STATUS: bytes of text.  WRITE: the file's size after it. */
 	void *data;            /* READ, READLINK, STATUS: the first byte, in the window */
 	uint64_t reserved[2];
 	uint64_t opaque[8];
 };
 
 /*
- * An appliance that has more to do than it takes in, or a key that has had its share of a second,
- * puts a request off and says for how long.  The library waits that long (at most 2 s, and up to a
- * quarter longer, so that clients do not come back together) and asks again, as often as the
- * request's deadline allows; what is submitted meanwhile waits behind it.  Its caller sees a delay,
- * or -ETIMEDOUT, and never -EBUSY for it.  weka_counters.busy counts.
+ * Back-off.  An appliance that is overloaded, or a key that has used up its share of a second,
+ * answers with the time to wait.  The library waits that long (at most 2 s, plus a random quarter)
+ * and sends the request again, as often as its deadline allows; requests submitted meanwhile wait
+ * behind it.  The caller sees a delay or -ETIMEDOUT, never -EBUSY.
  *
- * All weka_submit_*() have this in common:
+ * All weka_submit_*() queue a request and return.  weka_reap() (or weka_flush()) sends it.
  *
- * They queue, and return.  weka_reap() (or weka_flush()) makes the appliance look.
- *
- * Owns:    `req` and all that was given is lent to the library until weka_reap() returns `req`.
- *          A window stays lent until the appliance has let go of it (weka_release() knows).
+ * Owns:    `req` and the memory given with it are lent to the library until weka_reap() returns
+ *          `req`.  A window stays lent until the appliance can no longer write to it.
  * Thread:  the client's.  Never block, allocate, lock or call the system.
- * Errors:  now, and then nothing was submitted:
+ * Errors:  returned at once; nothing was submitted:
  *            -EAGAIN     requests_max (or, with many items, batches_max) are in flight: reap first
- *            -EMSGSIZE   the window is too small for what is asked; too many items or bytes
+ *            -EMSGSIZE   the window is too small for the request; too many items or bytes
  *            -EBUSY      the lease still has a request that ended before it was acknowledged; or
  *                        `req` is in flight or not reaped.  -ESTALE: the lease was released
- *            -EINVAL     what cannot be: unaligned window, a name of 0 bytes, ...
+ *            -EINVAL     an impossible argument: unaligned window, a name of 0 bytes, ...
  *            -ENAMETOOLONG
  *          in req->status:
- *            -ETIMEDOUT  its deadline passed.  Of a change: it may or may not have happened
- *            -ECANCELED  by weka_cancel(); the same holds
- *            -ECONNRESET a change whose session broke, and of which the appliance cannot tell
- *                        whether it was made: it does not answer for more than ten minutes, has
- *                        forgotten (more than 64 changes in flight, or thousands of other
- *                        clients since), could not be reached in reconnect_ns, or sessions broke
- *                        under it four times; or a write of several MiB of which a power failure
- *                        left a part.  The same holds
- *            -EIO        a block's checksum is wrong, twice; or the appliance could not read it
- *            -EPROTO     the appliance answered nonsense
- *          and what the appliance says of names and files: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST,
- *          -ENOTEMPTY, -ELOOP, -EMLINK, -ENOSPC, -EFBIG, -EROFS, -EACCES, -ESTALE (a handle of
- *          what is gone), -EBADMSG (what was written had changed since it was summed).
+ *            -ETIMEDOUT  the deadline passed.  A change may or may not have happened
+ *            -ECANCELED  weka_cancel() ended it; a change may or may not have happened
+ *            -ECONNRESET a change may or may not have happened: the session broke; the appliance
+ *                        did not answer for ten minutes, could not be reached in reconnect_ns, has
+ *                        forgotten the result (more than 64 changes in flight, or thousands of
+ *                        clients since), broke four sessions in a row under the request, or made
+ *                        part of a write of several MiB before a power failure
+ *            -EIO        a block's checksum was wrong twice; or the appliance could not read it
+ *            -EPROTO     the appliance sent a malformed answer
+ *          and errors about names and files: -ENOENT, -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
+ *          -ELOOP, -EMLINK, -ENOSPC, -EFBIG, -EROFS, -EACCES, -ESTALE (the handle of a file that
+ *          is gone), -EBADMSG (the bytes changed after the library computed their checksums).
  */
 
 /**
  * weka_submit_read - read a piece of a file by handle
  *
- * The block of the file that holds `offset` lands at the window's start, so req->data stands
- * offset % 4096 behind it.  The window holds all blocks that the piece touches; a piece of more
- * than 32 blocks (128 KiB) also its checksums: weka_window_bytes(1, length + 4095).
+ * The block of the file that holds `offset` lands at the start of the window, so req->data is
+ * offset % 4096 bytes after it.  The window must have room for all blocks that the piece touches,
+ * and, for a piece of more than 32 blocks (128 KiB), for their checksums: weka_window_bytes(1,
+ * length + 4095).
  */
 WEKA_MUST_CHECK int weka_submit_read(struct weka_client *client, struct weka_req *req,
 				     const struct weka_handle *handle, uint64_t offset_bytes,
@@ -492,28 +486,30 @@ WEKA_MUST_CHECK int weka_submit_read(struct weka_client *client, struct weka_req
 /**
  * weka_submit_read_batch - open, read and close `count` files in one round trip
  *
- * What does not fit the window gets -EMSGSIZE, and its size, item by item.
+ * An item that does not fit into the window ends with -EMSGSIZE; got_bytes is the number of bytes
+ * available.
  */
 WEKA_MUST_CHECK int weka_submit_read_batch(struct weka_client *client, struct weka_req *req,
 					   struct weka_read_item *items, uint32_t count,
 					   const struct weka_window *window);
 
 /**
- * weka_submit_put - write `count` whole files, each atomically, replacing what is there
+ * weka_submit_put - write `count` whole files, each atomically, replacing existing files
  *
- * Their bytes lie in the window already; behind the last one the library needs
- * weka_window_bytes() for checksums and answers.  A directory above must be there.
+ * The bytes must already be in the window.  After the last one the library needs room for checksums
+ * and answers: see weka_window_bytes().  The parent directory must exist.
  */
 WEKA_MUST_CHECK int weka_submit_put(struct weka_client *client, struct weka_req *req,
 				    struct weka_put_item *items, uint32_t count,
 				    const struct weka_window *window);
 
 /**
- * weka_submit_put_begin, _commit, _abort - a whole file of any size, atomically, in pieces
+ * weka_submit_put_begin, _commit, _abort - write a whole file of any size, atomically, in pieces
  *
- * Begin makes a hidden file, whose handle is in *attr; weka_submit_write() fills it, in any
- * order, several at once; commit gives it its name.  Without commit it vanishes by abort, or with
- * the session.  -EMFILE from begin: too many that are neither, of this session or in all.
+ * Begin makes a hidden file and returns its handle in *attr.  weka_submit_write() fills it, in any
+ * order, several at once.  Commit gives it its name.  Without commit it is removed by abort or at
+ * the end of the session.  Begin ends with -EMFILE when too many puts, in this session or in all,
+ * were begun and neither committed nor aborted.
  */
 WEKA_MUST_CHECK int weka_submit_put_begin(struct weka_client *client, struct weka_req *req,
 					  const struct weka_ref *ref,
@@ -524,14 +520,14 @@ WEKA_MUST_CHECK int weka_submit_put_commit(struct weka_client *client, struct we
 WEKA_MUST_CHECK int weka_submit_put_abort(struct weka_client *client, struct weka_req *req,
 					  const struct weka_handle *handle);
 
-#define WEKA_APPEND 1u /* at the end, wherever that is then: offset is not looked at */
+#define WEKA_APPEND 1u /* write at the end of the file; offset_bytes is ignored */
 /**
  * weka_submit_write - write the window's first `length` bytes into a file
  *
- * At most WEKA_WRITE_MAX; atomic within a chunk of 4 MiB of the file.  The window holds the bytes
- * and room for checksums behind them: weka_window_bytes(1, length + 4095).  The bytes must not
- * change until the request is reaped.  Several of one file in flight are under way at once, as far
- * as they change other blocks, and have no order: who wants one waits for the one before.
+ * At most WEKA_WRITE_MAX bytes; atomic within a chunk of 4 MiB of the file.  The window holds the
+ * bytes and, after them, room for checksums: weka_window_bytes(1, length + 4095).  The bytes must
+ * not change until the request is reaped.  Several writes to one file that change different blocks
+ * run at once and in no order; to order two writes, reap the first before you submit the second.
  */
 WEKA_MUST_CHECK int weka_submit_write(struct weka_client *client, struct weka_req *req,
 				      const struct weka_handle *handle, uint64_t offset_bytes,
@@ -539,30 +535,30 @@ WEKA_MUST_CHECK int weka_submit_write(struct weka_client *client, struct weka_re
 				      const struct weka_window *window);
 
 /**
- * weka_submit_open - look a name up, perhaps create it: its attributes, with the handle, in *attr
+ * weka_submit_open - look up a name, or create it; its attributes and handle come in *attr
  *
  * `create` (NULL without WEKA_CREATE) gives mode and owner of a new file.  With WEKA_HOLD a regular
- * file is open from then on, as POSIX's are: when its last name goes, it stays what it is for its
- * handle, with a link count of 0, until all who opened it have closed it: weka_close_file(), once
- * for each time.  Without it (and in batches: they open, read and close) nothing is kept, there is
- * no close, and the handle of a file that is removed is -ESTALE.
+ * file is open from then on, as in POSIX: after its last name is removed, the file stays usable by
+ * its handle, with a link count of 0, until all who opened it have closed it.  Call
+ * weka_close_file() once for each open.  Without WEKA_HOLD nothing is opened and nothing needs to
+ * be closed: once the file is removed, its handle is -ESTALE.  Batches open nothing either.
  *
- * What is open stays so when the session breaks and the library makes a new one within a minute; it
- * ends with the client, and when the appliance itself is restarted: then a file without a name is
- * gone, and its handle -ESTALE (counted in opens_lost).
- * Errors:  of WEKA_HOLD: -EMFILE (opens_max are open, or the appliance leaves this client no more:
- *          close some), -ENFILE (the appliance has no place for anybody), -EACCES (the key's user
- *          may neither read nor write it).
+ * An open file stays open when the session breaks, if the library makes a new one within a minute.
+ * It is closed when the client is closed, and when the appliance itself is restarted: then a file
+ * without a name is gone, and its handle is -ESTALE (counted in opens_lost).
+ * Errors:  of WEKA_HOLD: -EMFILE (opens_max are open, or the appliance grants this client no more:
+ *          close some), -ENFILE (the appliance can hold no more open files), -EACCES (the key's
+ *          user may neither read nor write it).
  */
 WEKA_MUST_CHECK int weka_submit_open(struct weka_client *client, struct weka_req *req,
 				     const struct weka_ref *ref, uint32_t flags,
 				     const struct weka_create *create, struct weka_attr *attr);
 
 /**
- * weka_close_file - a file that was opened with weka_open() or WEKA_HOLD is not needed any more
+ * weka_close_file - close a file that was opened with weka_open() or WEKA_HOLD
  *
- * The appliance is told with what is sent next, of many files at once: there is nothing to wait
- * for.  The last one who closes a file without a name gives its room back.
+ * The close travels with the next requests, many in one message, so there is nothing to wait for.
+ * When a file without a name is closed for the last time, its space is freed.
  *
  * Thread:  the client's.  Never blocks.
  * Errors:  -EBADF (it is not open, or was not a regular file), -ESTALE (after a fork).
@@ -579,29 +575,29 @@ WEKA_MUST_CHECK int weka_submit_stat(struct weka_client *client, struct weka_req
 				     const struct weka_window *window);
 
 /**
- * weka_submit_list - a page of a directory, with attributes
+ * weka_submit_list - read a page of a directory, with attributes
  *
- * Fills entries[0 .. req->count), at most `count_max`, and moves *cookie to where to go on;
- * req->length_bytes is 0 at the end, else 1.  Names lie in the window.  What is there throughout
- * a listing appears exactly once.
+ * Fills entries[0 .. req->count), at most `count_max`, and sets *cookie to the position of the next
+ * page.  req->length_bytes is 0 at the end of the directory, else 1.  The names are in the window.
+ * An entry that exists during the whole listing appears exactly once.
  */
 WEKA_MUST_CHECK int weka_submit_list(struct weka_client *client, struct weka_req *req,
 				     const struct weka_ref *dir, struct weka_cookie *cookie,
 				     struct weka_entry *entries, uint32_t count_max,
 				     const struct weka_window *window);
 
-/* The target's text, not terminated, in the window: at most WEKA_PATH_MAX bytes. */
+/* The target of a symlink, not terminated, in the window: at most WEKA_PATH_MAX bytes. */
 WEKA_MUST_CHECK int weka_submit_readlink(struct weka_client *client, struct weka_req *req,
 					 const struct weka_ref *ref,
 					 const struct weka_window *window);
 WEKA_MUST_CHECK int weka_submit_statfs(struct weka_client *client, struct weka_req *req,
 				       struct weka_statfs *out);
 /**
- * weka_submit_totals - how many names, and how many bytes, are below a directory
+ * weka_submit_totals - the number of names and of bytes below a directory
  *
- * One lookup, however many they are: the totals of each directory are kept, and follow what is
- * changed below it within 5 s.  A key with a user needs to read and search that directory, and to
- * search what leads to it; nothing below.
+ * Costs one lookup, whatever the size: the store keeps totals for each directory and updates them
+ * within 5 s of a change below it.  A key with a user needs permission to read and search that
+ * directory and to search the path to it, but none for anything below.
  *
  * Errors:  -ENOENT, -ENOTDIR, -ELOOP, -EACCES.
  */
@@ -611,31 +607,31 @@ WEKA_MUST_CHECK int weka_submit_totals(struct weka_client *client, struct weka_r
 WEKA_MUST_CHECK int weka_submit_status(struct weka_client *client, struct weka_req *req,
 				       const struct weka_window *window);
 
-/* Nothing but the round trip. */
+/* A round trip without any work. */
 WEKA_MUST_CHECK int weka_submit_ping(struct weka_client *client, struct weka_req *req);
 WEKA_MUST_CHECK int weka_submit_truncate(struct weka_client *client, struct weka_req *req,
 					 const struct weka_handle *handle, uint64_t size_bytes);
 
 /**
- * weka_submit_punch - a hole: the bytes become zeros, and whole blocks of 4096 are given back
+ * weka_submit_punch - make a hole: the bytes become zeros, and whole blocks of 4096 are freed
  *
- * The size stays; what lies behind the end is not looked at.  Made from front to back, in steps
- * that end at multiples of 4 MiB, each atomic: a request that ended early may have been done in
- * part.  It may take as long as there is data in the range.
- * Errors:  -EINVAL (no length), -EFBIG, -EISDIR, -ESTALE, -ENOSPC (only for the two blocks that
- *          stay in part).
+ * The size stays; a range beyond the end of the file is ignored.  The hole is made from front to
+ * back, in steps that end at multiples of 4 MiB, each atomic: a request that ended early may have
+ * been done in part.  The time grows with the amount of data in the range.
+ * Errors:  -EINVAL (no length), -EFBIG, -EISDIR, -ESTALE, -ENOSPC (only for the two blocks at the
+ *          edges of the hole that keep part of their data).
  */
 WEKA_MUST_CHECK int weka_submit_punch(struct weka_client *client, struct weka_req *req,
 				      const struct weka_handle *handle, uint64_t offset_bytes,
 				      uint64_t length_bytes);
 
-#define WEKA_SEEK_HOLE 1u /* where the next hole is, rather than the next data */
+#define WEKA_SEEK_HOLE 1u /* find the next hole, not the next data */
 /**
- * weka_submit_seek - where data is, from an offset on: req->length_bytes
+ * weka_submit_seek - find data or a hole from an offset on: req->length_bytes is its offset
  *
- * As SEEK_DATA and SEEK_HOLE of lseek(2): the end of the file is a hole, too; blocks of 4096 bytes
- * are data as a whole.  What lies in holes need not be read: it is zeros.
- * Errors:  -ENXIO (at or behind the end; or no data follows), -EISDIR, -ESTALE.
+ * Like SEEK_DATA and SEEK_HOLE of lseek(2): the end of the file counts as a hole; data comes in
+ * whole blocks of 4096 bytes.  Holes need not be read: they are zeros.
+ * Errors:  -ENXIO (at or after the end; or no data follows), -EISDIR, -ESTALE.
  */
 WEKA_MUST_CHECK int weka_submit_seek(struct weka_client *client, struct weka_req *req,
 				     const struct weka_handle *handle, uint64_t offset_bytes,
@@ -644,25 +640,26 @@ WEKA_MUST_CHECK int weka_submit_setattr(struct weka_client *client, struct weka_
 					const struct weka_ref *ref, const struct weka_setattr *set);
 
 #define WEKA_NOREPLACE 1u /* -EEXIST rather than replace */
-#define WEKA_EXCHANGE  2u /* both are there, and get each other's name */
+#define WEKA_EXCHANGE  2u /* swap two existing names */
 /**
- * weka_submit_rename - `from` becomes `to`, at one moment for all who look
+ * weka_submit_rename - rename `from` to `to`, atomically
  *
- * What `to` named loses that name; a directory goes over an empty one only.  If both name the same
- * file nothing is done.  Symlinks are renamed themselves.  One flag at most.
+ * A file that had the name `to` loses that name; a directory may replace an empty directory only.
+ * If both name the same file, nothing happens.  Symlinks are not followed.  At most
+ * one flag.
  * Errors:  -ENOENT, -EEXIST (WEKA_NOREPLACE), -ENOTDIR, -EISDIR, -ENOTEMPTY, -EINVAL (a directory
- *          below itself; "." or ".." at the end).
+ *          moved below itself; "." or ".." at the end).
  */
 WEKA_MUST_CHECK int weka_submit_rename(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *from, const struct weka_ref *to,
 				       uint32_t flags);
 
 /**
- * weka_submit_link - one more name, `to`, for the file that `from` names
+ * weka_submit_link - add a name, `to`, to the file that `from` names
  *
- * A symlink that `from` ends at is followed, unless its ref says WEKA_NOFOLLOW: then it gets the
- * name itself.  Both names are the file's from then on, and it is there until its last name goes.
- * Errors:  -EPERM (a directory), -EEXIST, -ENOENT, -EMLINK (it has as many as there may be).
+ * If `from` is a symlink, its target gets the name, unless the reference has WEKA_NOFOLLOW: then
+ * the symlink itself does.  The file exists until its last name is removed.
+ * Errors:  -EPERM (a directory), -EEXIST, -ENOENT, -EMLINK (the file has the most links allowed).
  */
 WEKA_MUST_CHECK int weka_submit_link(struct weka_client *client, struct weka_req *req,
 				     const struct weka_ref *from, const struct weka_ref *to);
@@ -672,8 +669,8 @@ WEKA_MUST_CHECK int weka_submit_unlink(struct weka_client *client, struct weka_r
 /**
  * weka_submit_unlink_batch - remove `count` names in one round trip
  *
- * Each by itself, in no order, as weka_submit_unlink() would: items[i].status says what became of
- * it.  Up to 256 need no window (NULL); more need 4 bytes each.
+ * Removes each as weka_submit_unlink() would, in no order; items[i].status is its result.  Up to
+ * 256 need no window (NULL); more need 4 bytes each.
  */
 WEKA_MUST_CHECK int weka_submit_unlink_batch(struct weka_client *client, struct weka_req *req,
 					     struct weka_unlink_item *items, uint32_t count,
@@ -683,32 +680,34 @@ WEKA_MUST_CHECK int weka_submit_rmdir(struct weka_client *client, struct weka_re
 				      const struct weka_ref *ref);
 
 /**
- * weka_submit_rmtree - a directory and all that is in it are gone, however much it is
+ * weka_submit_rmtree - remove a directory and everything in it, whatever its size
  *
- * Its name goes at one moment, durably, and with it every path through it.  What was in it is
- * freed by the appliance in the background, also after a restart: so room comes back by and by,
- * and a file with a name elsewhere has the links of this tree until its turn has come.
- * Errors:  -ENOENT, -ENOTDIR (weka_submit_unlink() is for files), -EINVAL ("." or ".." at the end,
+ * The directory's name is removed atomically and durably, and with it every path through it.  The
+ * appliance frees the contents in the background, and goes on after a restart: space returns
+ * slowly, and a file with a name elsewhere keeps the links of this tree until the
+ * appliance has reached them.
+ * Errors:  -ENOENT, -ENOTDIR (use weka_submit_unlink() for files), -EINVAL ("." or ".." at the end,
  *          the root).
  */
 WEKA_MUST_CHECK int weka_submit_rmtree(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *ref);
 
 /**
- * weka_submit_drain, _undrain - a drive of the appliance is to leave the store; to stay after all
+ * weka_submit_drain, _undrain - begin to remove a drive from the store; cancel that
  *
- * drive: as in the appliance's configuration, or its serial number.  From then on, also after a
- * crash, nothing new is put there, and what lives there goes to the others; when nothing is left
- * the appliance takes it out.  weka_status() says how far it is.
- * Errors:  -ENODEV (no such drive), -EALREADY (it is so), -EPERM (the last that is used), -ENOSPC
- *          (no room for what lives), -EFBIG (roots are there, and zones too small), -EACCES.
+ * `drive` is the name in the appliance's configuration, or the serial number.  From then on, also
+ * after a crash, the store puts nothing new on the drive and moves its live data to the others;
+ * when it is empty, the appliance removes it.  weka_status() reports the progress.
+ * Errors:  -ENODEV (no such drive), -EALREADY (nothing to change), -EPERM (the last drive in use),
+ *          -ENOSPC (no room for the live data), -EFBIG (the drive has the roots, and the zones of
+ *          the others are too small for them), -EACCES.
  */
 WEKA_MUST_CHECK int weka_submit_drain(struct weka_client *client, struct weka_req *req,
 				      const char *drive);
 WEKA_MUST_CHECK int weka_submit_undrain(struct weka_client *client, struct weka_req *req,
 					const char *drive);
 
-/* The new one's attributes come in *attr, which may be NULL. */
+/* The attributes of the new directory come in *attr, which may be NULL. */
 WEKA_MUST_CHECK int weka_submit_mkdir(struct weka_client *client, struct weka_req *req,
 				      const struct weka_ref *ref, const struct weka_create *create,
 				      struct weka_attr *attr);
@@ -719,16 +718,16 @@ WEKA_MUST_CHECK int weka_submit_symlink(struct weka_client *client, struct weka_
 #define WEKA_XATTR_CREATE  1u /* -EEXIST rather than replace */
 #define WEKA_XATTR_REPLACE 2u /* -ENODATA rather than create */
 /**
- * weka_submit_getxattr - the value of an extended attribute, in the window: req->length_bytes of it
- * weka_submit_setxattr - `value`, which must stay until the request is reaped, becomes it, whole
- * weka_submit_listxattr - the names of all, a 0 behind each, in the window
- * weka_submit_removexattr - it is gone
+ * weka_submit_getxattr - read an extended attribute into the window: req->length_bytes long
+ * weka_submit_setxattr - set one to `value`, which must stay unchanged until the request is reaped
+ * weka_submit_listxattr - read the names of all into the window, each followed by a 0 byte
+ * weka_submit_removexattr - remove one
  *
- * Of a file or directory; they go with it when it is renamed, and when it goes.  A name begins with
- * "user." and has WEKA_NAME_MAX bytes at most, a value WEKA_XATTR_MAX; one has at most 256.
- * Errors:  -ENODATA (there is none), -ERANGE (the window is too small; a name's length), -EEXIST,
- *          -EOPNOTSUPP (another name), -EINVAL ("user." alone; two flags), -E2BIG, -ENOSPC (there
- *          are 256, too), -EPERM (a symlink).
+ * Files and directories have extended attributes; they survive a rename and go with the last name.
+ * Names begin with "user." and have at most WEKA_NAME_MAX bytes, values WEKA_XATTR_MAX; 256 a file.
+ * Errors:  -ENODATA (no such attribute), -ERANGE (the window is too small; the length of the name),
+ *          -EEXIST, -EOPNOTSUPP (the name has another prefix), -EINVAL ("user." alone; two flags),
+ *          -E2BIG, -ENOSPC (no room, or 256 exist already), -EPERM (a symlink).
  */
 WEKA_MUST_CHECK int weka_submit_getxattr(struct weka_client *client, struct weka_req *req,
 					 const struct weka_ref *ref, const char *name,
@@ -745,47 +744,48 @@ WEKA_MUST_CHECK int weka_submit_removexattr(struct weka_client *client, struct w
 /**
  * weka_reap - collect requests that have ended
  *
- * Sends what was submitted, takes in answers, checks blocks, ends what is past its deadline, and
- * mends the connection.
+ * Sends the submitted requests, receives answers, verifies blocks, ends requests whose deadline has
+ * passed, and reconnects if the connection broke.
  *
- * Returns: how many of done[] it filled, 0 when nothing has ended.
+ * Returns: the number of done[] filled in, 0 when no request has ended.
  * Owns:    each returned request is the caller's again.
- * Thread:  the client's.  Never blocks; calls the system only to send over TCP, to wake a sleeping
- *          appliance, to look (seldom, when nothing comes) whether it is gone, and to connect.
+ * Thread:  the client's.  Never blocks.  Calls the system only to send over TCP, to wake a sleeping
+ *          appliance, to check now and then (when nothing arrives) that the appliance is still
+ *          there, and to connect.
  * Errors:  -ESTALE.
  */
 WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done,
 			      uint32_t done_max);
 
-/* Send what was submitted, when no weka_reap() will follow soon. */
+/* Sends the submitted requests; for callers that will not call weka_reap() soon. */
 int weka_flush(struct weka_client *client);
 /**
  * weka_cancel - end a request early
  *
- * It is still to be reaped: with -ECANCELED, or with its result when that came first.
+ * The request must still be reaped: its status is -ECANCELED, or its result if that came first.
  * Errors:  -EINVAL (it is not in flight with this client).
  */
 int weka_cancel(struct weka_client *client, struct weka_req *req);
 
 /**
- * weka_wait - wait until there is something to reap
+ * weka_wait - wait until a request can be reaped
  *
- * Polls for a while, as long as answers lately took to come; then sleeps.
+ * Polls for about as long as recent answers took, then sleeps.
  *
- * Returns: 0: reap now.  -ETIMEDOUT: nothing came.  -EINTR: a signal did.  -ENOENT: nothing is in
- *          flight, so that nothing will come.
+ * Returns: 0: call weka_reap().  -ETIMEDOUT: the time is over.  -EINTR: a signal arrived.
+ *          -ENOENT: no request is in flight, so there is nothing to wait for.
  */
 WEKA_MUST_CHECK int weka_wait(struct weka_client *client, uint64_t timeout_ns);
 
 /**
- * weka_fd - a descriptor for poll, epoll and their like
- * weka_arm - about to sleep: make it readable when there is something to reap
+ * weka_fd - a descriptor for poll, epoll and similar calls
+ * weka_arm - prepare to sleep: make the descriptor readable when a request can be reaped
  *
- * The descriptor stays the same, also through reconnects.  It says something only after
- * weka_arm(), which asks the appliance to knock (this costs system calls: arm before sleeping,
- * not while busy).  The next weka_reap() disarms.
+ * The descriptor never changes, even when the library reconnects.  It works only after weka_arm(),
+ * which asks the appliance for a wake-up.  Arming costs system calls: do it before sleeping, not
+ * while busy.  The next weka_reap() disarms.
  *
- * Returns: weka_arm: 1: sleep on the descriptor.  0: there is something already: reap.
+ * Returns: weka_arm: 1: sleep on the descriptor.  0: there is something to reap already.
  * Errors:  weka_arm: -ESTALE.
  */
 int weka_fd(const struct weka_client *client);
@@ -795,6 +795,6 @@ WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
 }
 #endif
 
-#include "weka_sync.h" /* called one at a time, for tools and first steps */
+#include "weka_sync.h" /* calls that wait, for tools and first programs */
 
 #endif

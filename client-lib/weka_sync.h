@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * libweka-client - calls that wait.  Part of weka_client.h, which is to be included.
+ * libweka-client - calls that wait.  Part of weka_client.h: include that header.
  *
- * For tools and first steps.  Each submits, waits, and returns what came: 0 or more, or -errno
- * with a line in weka_error().  Requests of the same client that are in flight go on meanwhile,
- * and stay to be reaped.  Paths are followed through symlinks, but for the last name of
- * lstat, readlink, unlink, rename, link and symlink.  They lease what they need from the pool for
- * as long as they run: 64 KiB, and a write, being atomic, all of its bytes up to 4 MiB.  So all of
- * them can also answer -EAGAIN (no such lease now, or requests_max are in flight) and -EMSGSIZE
- * (the pool is smaller than that).
+ * For tools and first programs.  Each call submits requests, waits for them, and returns 0 or more,
+ * or -errno with a line in weka_error().  Other requests of the same client that are in flight make
+ * progress meanwhile, and must still be reaped.  Paths are followed through symlinks, except the
+ * last name for lstat, readlink, unlink, rename, link and symlink.  While it runs, each call leases
+ * a buffer from the pool: 64 KiB, or, for a write, which is atomic, all of its bytes up to 4 MiB.
+ * So each call can also return -EAGAIN (no such buffer is free, or requests_max are in flight) and
+ * -EMSGSIZE (the pool is smaller than that).
  */
 #ifndef WEKA_SYNC_H
 #define WEKA_SYNC_H
@@ -19,13 +19,13 @@
 extern "C" {
 #endif
 
-/* As weka_submit_open() with WEKA_HOLD, and a new file's mode: a regular file is open until
- * weka_close_file(client, &attr->handle).  `attr` may be NULL for weka_stat only. */
+/* Like weka_submit_open() with WEKA_HOLD, and with the mode of a new file: a regular file is open
+ * until weka_close_file(client, &attr->handle).  `attr` may be NULL for weka_stat() only. */
 WEKA_MUST_CHECK int weka_open(struct weka_client *client, const char *path, uint32_t flags,
 			      uint32_t mode, struct weka_attr *attr);
 
-/* Return the bytes read (less than asked: the file ends) or written (all), or -errno.  A write
- * over more than a chunk that fails may have been done in part. */
+/* Return the bytes read (fewer than asked for at the end of the file) or written (all), or -errno.
+ * A write that crosses a chunk and fails may have been done in part. */
 WEKA_MUST_CHECK int64_t weka_pread(struct weka_client *client, const struct weka_handle *handle,
 				   void *bytes, size_t length_bytes, uint64_t offset_bytes);
 WEKA_MUST_CHECK int64_t weka_pwrite(struct weka_client *client, const struct weka_handle *handle,
@@ -35,27 +35,28 @@ WEKA_MUST_CHECK int64_t weka_append(struct weka_client *client, const struct wek
 WEKA_MUST_CHECK int weka_truncate(struct weka_client *client, const struct weka_handle *handle,
 				  uint64_t size_bytes);
 
-/* As weka_submit_punch(); and as weka_submit_seek(): the offset, or -errno. */
+/* Like weka_submit_punch() and weka_submit_seek(); weka_seek() returns the offset, or -errno. */
 WEKA_MUST_CHECK int weka_punch(struct weka_client *client, const struct weka_handle *handle,
 			       uint64_t offset_bytes, uint64_t length_bytes);
 WEKA_MUST_CHECK int64_t weka_seek(struct weka_client *client, const struct weka_handle *handle,
 				  uint64_t offset_bytes, uint32_t flags);
 
-/* A whole file into memory of malloc(), which the caller frees; a NUL stands behind it. */
+/* Reads a whole file into malloc() memory that the caller frees, and adds a NUL after it. */
 WEKA_MUST_CHECK int weka_read_file(struct weka_client *client, const char *path, void **bytes,
 				   size_t *size_bytes);
 
-/* A whole file, atomically at any size; `create` NULL: mode 0644, now, the process's owner. */
+/* Writes a whole file of any size, atomically; `create` NULL: mode 0644, the time of the call, the
+ * owner of the process. */
 WEKA_MUST_CHECK int weka_write_file(struct weka_client *client, const char *path, const void *bytes,
 				    size_t size_bytes, const struct weka_create *create);
 
 /**
  * weka_put_fd - write a whole file from a descriptor, atomically, several pieces in flight
- * weka_get_fd - write a whole file into one
+ * weka_get_fd - copy a whole file into a descriptor
  *
- * put_fd reads `size_bytes` from the descriptor's start (pread) and answers -ENODATA when there are
- * fewer, also when a file became shorter meanwhile.  get_fd writes with pwrite from offset 0 and
- * returns the file's size.  Holes stay holes: put_fd leaves out those of a regular file, get_fd
+ * put_fd reads `size_bytes` from offset 0 of the descriptor (pread).  It returns -ENODATA if there
+ * are fewer, also if the file shrinks during the call.  get_fd writes with pwrite from offset 0 and
+ * returns the file's size.  Both keep holes: put_fd skips the holes of a regular file; get_fd skips
  * those of the appliance's file if the descriptor is of an empty regular file.
  */
 WEKA_MUST_CHECK int weka_put_fd(struct weka_client *client, const struct weka_ref *ref, int fd,
@@ -68,23 +69,23 @@ WEKA_MUST_CHECK int weka_lstat(struct weka_client *client, const char *path,
 WEKA_MUST_CHECK int weka_setattr(struct weka_client *client, const struct weka_ref *ref,
 				 const struct weka_setattr *set);
 WEKA_MUST_CHECK int weka_rename(struct weka_client *client, const char *from, const char *to);
-/* As link(2): a symlink at `from` gets the name itself. */
+/* Like link(2): if `from` is a symlink, the symlink itself gets the name. */
 WEKA_MUST_CHECK int weka_link(struct weka_client *client, const char *from, const char *to);
 WEKA_MUST_CHECK int weka_unlink(struct weka_client *client, const char *path);
-/* Any number of names, 256 a round trip: 0 when all are gone, else the first item's status that is
- * not 0.  Each item has its own; of what was not asked any more it is the round trip's error. */
+/* Removes any number of names, 256 a round trip.  Returns 0 when all are gone, else the first item
+ * status that is not 0.  If a round trip fails, its error is the status of all items not sent. */
 WEKA_MUST_CHECK int weka_unlink_batch(struct weka_client *client, struct weka_unlink_item *items,
 				      size_t count);
 WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_rmtree(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_drain(struct weka_client *client, const char *drive);
 WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
-WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* either */
+WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* unlink or rmdir */
 WEKA_MUST_CHECK int weka_mkdir(struct weka_client *client, const char *path, uint32_t mode);
 WEKA_MUST_CHECK int weka_symlink(struct weka_client *client, const char *target, const char *path);
 
-/* As getxattr(2) and its like: bytes of the value, or of the names; of no more than `size_bytes`,
- * else -ERANGE; with 0 they are counted only. */
+/* Like getxattr(2) and the others: return the bytes of the value or of the names, or -ERANGE when
+ * there are more than `size_bytes`.  With 0 they only count. */
 WEKA_MUST_CHECK int64_t weka_getxattr(struct weka_client *client, const char *path,
 				      const char *name, void *value, size_t size_bytes);
 WEKA_MUST_CHECK int64_t weka_listxattr(struct weka_client *client, const char *path, char *names,
@@ -94,14 +95,14 @@ WEKA_MUST_CHECK int weka_setxattr(struct weka_client *client, const char *path, 
 WEKA_MUST_CHECK int weka_removexattr(struct weka_client *client, const char *path,
 				     const char *name);
 
-/* The target, NUL-terminated, and its length; -ERANGE when `size_bytes` cannot hold both. */
+/* Stores the target, NUL-terminated, and returns its length; -ERANGE if it does not fit. */
 WEKA_MUST_CHECK int64_t weka_readlink(struct weka_client *client, const char *path, char *target,
 				      size_t size_bytes);
 WEKA_MUST_CHECK int weka_statfs(struct weka_client *client, struct weka_statfs *out);
 WEKA_MUST_CHECK int weka_totals(struct weka_client *client, const char *path,
 				struct weka_totals *out);
 
-/* The appliance's counters as JSON text of malloc(), NUL-terminated; the caller frees it. */
+/* The appliance's counters as JSON text in malloc() memory, NUL-terminated; the caller frees it. */
 WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
 
 /*
@@ -114,11 +115,11 @@ WEKA_MUST_CHECK int weka_damaged(struct weka_client *client, uint64_t from, char
 
 /**
  * weka_list - begin to list a directory
- * weka_list_next - the next entry, in no order
- * weka_list_end - the listing is over; NULL is fine
+ * weka_list_next - return the next entry, in no order
+ * weka_list_end - end the listing; NULL is fine
  *
- * Owns:    *out until weka_list_end(); an entry's name is valid until the next call on it.
- * Returns: weka_list_next: 1 an entry, 0 no more, -errno.
+ * Owns:    *out until weka_list_end(); an entry's name is valid until the next call on *out.
+ * Returns: weka_list_next: 1 for an entry, 0 at the end, or -errno.
  */
 WEKA_MUST_CHECK int weka_list(struct weka_client *client, const struct weka_ref *dir,
 			      struct weka_dir **out);
