@@ -244,6 +244,8 @@ static int open_drive(struct bed *b, uint32_t d, const char *name)
 	char err_text[NVME_ERR_TEXT];
 	uint64_t bytes = b->conf->size_bytes * b->conf->depth;
 
+	for (uint32_t i = 0; i < b->conf->drive_count; i++)
+		options.namespace_count += nvme_name_shares(b->conf->drives[i], name);
 	if (nvme_open(&b->drive[d], name, b->dma, &options, err_text, sizeof(err_text)))
 		return bench_fail("%s", err_text);
 	b->drive_count++;

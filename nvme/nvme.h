@@ -20,7 +20,8 @@
  * A drive is chosen by its name; above this header nothing knows which kind it is:
  *
  *	pci:0000:01:00.0     an NVMe controller of this machine that is bound to vfio-pci; its
- *	                     first namespace, or ?nsid=N
+ *	                     first namespace, or ?nsid=N.  Several of its namespaces may be drives:
+ *	                     the controller is opened once, and reset for all of them
  *	vfio-user:PATH       one that another process plays, behind the socket PATH, or PATH/cntrl
  *	                     where that is a directory; ?nsid=N
  *	                     too.  Its memory must be files: nvme_dma_map_file()
@@ -126,6 +127,9 @@ struct nvme_options {
 	 * 0: 10 s.  file: and mem: drives have none: the kernel below has its own. */
 	uint64_t io_timeout_ns;
 	uint64_t memory_bytes; /* that will be mapped: a limit that forbids it is found now */
+	/* How many namespaces of its controller will be drives, this one included, each with as
+	 * many queue pairs; 0: 1.  The first that is opened decides. */
+	uint32_t namespace_count;
 };
 
 struct nvme_info {
@@ -158,7 +162,8 @@ struct nvme_info {
  * Thread:  may block; not for a polling thread.  So for all of this section.
  * Errors:  -EINVAL the name makes no sense; -ENOENT no such file; -EBUSY in use;
  *          -ENOSPC, -EACCES, ... from the file system; -ENODEV, -EIO, -ETIMEDOUT the
- *          controller does not come up; -ENOTSUP its namespace is of no use to us.
+ *          controller does not come up; -EAGAIN it is open for another namespace, and is being
+ *          reset; -ENOTSUP its namespace is of no use to us.
  */
 must_check int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 			 const struct nvme_options *options, char *err_text, size_t err_text_size);
@@ -202,6 +207,9 @@ must_check bool nvme_drive_smart(struct nvme_drive *drive, struct nvme_smart *sm
 
 /* nvme_name_check - 0, or -EINVAL and a line in `err_text`: is this a drive's name at all? */
 must_check int nvme_name_check(const char *name, char *err_text, size_t err_text_size);
+
+/* nvme_name_shares - whether these are names of namespaces, or of a namespace, of one controller */
+bool nvme_name_shares(const char *a, const char *b);
 
 /**
  * nvme_name_look - could this drive be opened?  As far as that shows without opening it

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Wait until CSTS & mask == want. */
 static int wait_csts(struct nvme_drive *drive, uint32_t mask, uint32_t want, uint64_t limit_ns)
@@ -48,6 +49,37 @@ static int disable(struct nvme_drive *drive)
 	return wait_csts(drive, NVME_CSTS_RDY, 0, drive->timeout_ns);
 }
 
+struct nvme_drive *nvme__drive_alloc(struct nvme_drive *ctl, const char *name)
+{
+	const size_t counts_bytes = (NVME_QPAIRS_MAX + 1) * sizeof(struct nvme_cached);
+	struct nvme_drive *drive = calloc(1, sizeof(*drive));
+
+	if (!drive)
+		return NULL;
+	drive->cached = aligned_alloc(_Alignof(struct nvme_cached), counts_bytes);
+	if (!drive->cached) {
+		free(drive);
+		return NULL;
+	}
+	memset(drive->cached, 0, counts_bytes);
+	drive->share.ctl = ctl ? ctl : drive;
+	drive->share.fd = -1;
+	drive->share.count = 1;
+	list_init(&drive->share.node);
+	drive->nsid_wanted = nvme__name_nsid(name);
+	(void)snprintf(drive->name, sizeof(drive->name), "%s", name);
+	return drive;
+}
+
+void nvme__drive_free(struct nvme_drive *drive)
+{
+	if (drive->share.fd >= 0)
+		close(drive->share.fd);
+	free(drive->share.where);
+	free(drive->cached);
+	free(drive);
+}
+
 /* (1), in this order; a device that cannot be disabled keeps its memory for good. */
 static void tear_down(struct nvme_drive *drive)
 {
@@ -57,8 +89,7 @@ static void tear_down(struct nvme_drive *drive)
 	}
 	nvme__watch_fini(drive);
 	drive->ops->destroy(drive->ctrl);
-	free(drive->cached);
-	free(drive);
+	nvme__drive_free(drive);
 }
 
 static int come_up(struct nvme_drive *drive, const struct nvme_options *options)
@@ -80,7 +111,7 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 		   const char *name, struct nvme_dma *dma, const struct nvme_options *options,
 		   char *err_text, size_t err_text_size)
 {
-	struct nvme_drive *drive = calloc(1, sizeof(*drive));
+	struct nvme_drive *drive = nvme__drive_alloc(NULL, name);
 	int err;
 
 	if (!drive) {
@@ -91,18 +122,7 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	drive->ops = ops;
 	drive->ctrl = ctrl;
 	drive->dma = dma;
-	drive->cached = aligned_alloc(_Alignof(struct nvme_cached),
-				      (NVME_QPAIRS_MAX + 1) * sizeof(*drive->cached));
-	if (!drive->cached) {
-		free(drive);
-		ops->destroy(ctrl);
-		nvme__err_text(err_text, err_text_size, name, "out of memory");
-		return -ENOMEM;
-	}
-	memset(drive->cached, 0, (NVME_QPAIRS_MAX + 1) * sizeof(*drive->cached));
 	drive->poison_reads = nvme_poisons_reads();
-	drive->nsid_wanted = nvme__name_nsid(name);
-	(void)snprintf(drive->name, sizeof(drive->name), "%s", name);
 	drive->up.text[0] = 0;
 	err = nvme__watch_init(drive, options ? options->io_timeout_ns : 0);
 	if (!err)
@@ -117,14 +137,10 @@ int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, voi
 	return 0;
 }
 
-void nvme_close(struct nvme_drive *drive)
+static void shut_down(struct nvme_drive *drive)
 {
 	uint32_t cc;
 
-	if (!drive)
-		return;
-	for (uint32_t i = 0; i < ARRAY_LEN(drive->qpair); i++)
-		ASSERT(drive->qpair[i] == NULL);
 	if (drive->reset.life != NVME_DEAD) {
 		cc = drive->ops->read32(drive->ctrl, NVME_REG_CC);
 		drive->ops->write32(drive->ctrl, NVME_REG_CC, cc | NVME_CC_SHN_NORMAL);
@@ -134,18 +150,39 @@ void nvme_close(struct nvme_drive *drive)
 	tear_down(drive);
 }
 
+void nvme_close(struct nvme_drive *drive)
+{
+	struct nvme_drive *ctl;
+	struct nvme_dma *dma;
+
+	if (!drive)
+		return;
+	ctl = drive->share.ctl;
+	dma = ctl->dma;
+	for (uint32_t i = 0; i < ARRAY_LEN(ctl->qpair); i++)
+		ASSERT(ctl->qpair[i] == NULL || ctl->qpair[i]->ns != drive);
+	pthread_mutex_lock(&dma->open_lock);
+	if (nvme__share_leave(drive))
+		shut_down(ctl);
+	if (drive != ctl)
+		nvme__drive_free(drive);
+	pthread_mutex_unlock(&dma->open_lock);
+}
+
 void nvme_drive_info(const struct nvme_drive *drive, struct nvme_info *info)
 {
+	const struct nvme_drive *ctl = drive->share.ctl;
 	size_t used;
 
 	*info = drive->info;
+	info->qpair_count_max = max_u32(info->qpair_count_max / ctl->share.count, 1);
 	used = strlen(info->note);
 	if (used && used + 2 < sizeof(info->note)) {
 		(void)snprintf(info->note + used, sizeof(info->note) - used, "; ");
 		used += 2;
 	}
-	if (drive->ops->note)
-		drive->ops->note(drive->ctrl, info->note + used, sizeof(info->note) - used);
+	if (ctl->ops->note)
+		ctl->ops->note(ctl->ctrl, info->note + used, sizeof(info->note) - used);
 	if (used && info->note[used] == 0)
 		info->note[used - 2] = 0; /* nothing followed */
 }

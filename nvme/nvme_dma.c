@@ -49,6 +49,8 @@ int nvme_dma_create(struct nvme_dma **out)
 		return -ENOMEM;
 	pthread_mutex_init(&dma->lock, NULL);
 	pthread_mutex_init(&dma->slab_lock, NULL);
+	pthread_mutex_init(&dma->open_lock, NULL);
+	list_init(&dma->controllers);
 	list_init(&dma->targets);
 	list_init(&dma->slabs);
 	dma->next_window = NVME_WINDOWS_LOW;
@@ -66,6 +68,7 @@ void nvme_dma_destroy(struct nvme_dma *dma)
 		if (dma->region[i].size_bytes > 0 && dma->region[i].fd >= 0)
 			close(dma->region[i].fd);
 	}
+	pthread_mutex_destroy(&dma->open_lock);
 	pthread_mutex_destroy(&dma->slab_lock);
 	pthread_mutex_destroy(&dma->lock);
 	free(dma);

@@ -97,6 +97,9 @@ struct nvme_dma {
 	bool reserved[NVME_WINDOW_COUNT];
 	char why[192]; /* a target refused the last mapping */
 
+	pthread_mutex_t open_lock; /* who opens or closes a drive; taken before all others */
+	struct list controllers;   /* that may have several namespaces: nvme_share.c */
+
 	pthread_mutex_t slab_lock; /* taken before `lock` */
 	struct list slabs;         /* nvme_mem.c */
 };

@@ -2,8 +2,6 @@
 /* From a drive's name to a drive. */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"
-#include "nvme/nvme_vfio.h"
-#include "nvme/nvme_vfu.h"
 
 #include <errno.h>
 
@@ -52,10 +50,8 @@ int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 	if (err)
 		return err;
 	nvme__err_text(err_text, err_text_size, name, "out of memory"); /* unless it is replaced */
-	if (parsed.kind == NVME_NAME_PCI)
-		return nvme__vfio_open(out, &parsed, name, dma, options, err_text, err_text_size);
-	if (parsed.kind == NVME_NAME_VFIO_USER)
-		return nvme__vfu_open(out, &parsed, name, dma, options, err_text, err_text_size);
+	if (parsed.kind == NVME_NAME_PCI || parsed.kind == NVME_NAME_VFIO_USER)
+		return nvme__share_open(out, &parsed, name, dma, options, err_text, err_text_size);
 	err = make_back(&back, &parsed, name, options, err_text, err_text_size);
 	if (err)
 		return err;

@@ -101,10 +101,41 @@ static struct nvme_sqe sqe_of(const struct nvme_drive *drive, enum nvme_reading 
 	case NVME_READING_CHANGED:
 		return nvme__sqe_get_log(NVME_LOG_CHANGED_NS, NVME_NSID_ALL, NVME_PAGE_SIZE);
 	case NVME_READING_NAMESPACE:
-		return nvme__sqe_identify(NVME_CNS_NAMESPACE, drive->nsid);
+		return nvme__sqe_identify(NVME_CNS_NAMESPACE, drive->events.nsid);
 	default:
 		return nvme__sqe_get_log(drive->events.other_log, NVME_NSID_ALL, LOG_BYTES);
 	}
+}
+
+static struct nvme_drive *changed_ns(struct nvme_drive *drive)
+{
+	struct nvme_drive *ns = nvme__first_ns(drive);
+
+	while (ns && !ns->share.changed)
+		ns = nvme__next_ns(ns);
+	return ns;
+}
+
+/* The one that was read, unless it has been closed since. */
+static struct nvme_drive *read_ns(struct nvme_drive *drive)
+{
+	struct nvme_drive *ns = nvme__first_ns(drive);
+
+	while (ns && ns->nsid != drive->events.nsid)
+		ns = nvme__next_ns(ns);
+	return ns;
+}
+
+/* Chooses the namespace that is read next; false: none has changed. */
+static bool choose_ns(struct nvme_drive *drive)
+{
+	struct nvme_drive *ns = changed_ns(drive);
+
+	if (ns)
+		drive->events.nsid = ns->nsid;
+	else
+		drive->events.wanted &= ~(1u << NVME_READING_NAMESPACE);
+	return ns;
 }
 
 static void begin_reading(struct nvme_drive *drive, uint64_t now_ns)
@@ -115,6 +146,8 @@ static void begin_reading(struct nvme_drive *drive, uint64_t now_ns)
 	while (!(e->wanted >> what & 1))
 		what++;
 	ASSERT(what < NVME_READINGS);
+	if (what == NVME_READING_NAMESPACE && !choose_ns(drive))
+		return;
 	e->read = (struct nvme_admin_cmd){ .sqe = sqe_of(drive, what),
 					   .deadline_ns = now_ns + drive->timeout_ns };
 	if (nvme__admin_page_take(drive, &e->read))
@@ -160,13 +193,13 @@ static void firmware_is_read(struct nvme_drive *drive, const struct nvme_log_fir
 	nvme__tell(drive, "its firmware is %s, in slot %u", text, slot);
 }
 
-/* Whether the list names our namespace, or was too short to. */
-static bool names_ours(const struct nvme_drive *drive, const le32 *list)
+/* Whether the list names the namespace, or was too short to. */
+static bool names(const struct nvme_drive *ns, const le32 *list)
 {
 	for (uint32_t i = 0; i < NVME_PAGE_SIZE / sizeof(*list); i++) {
 		uint32_t nsid = le32_get(list[i]);
 
-		if (nsid == drive->nsid || nsid == NVME_NSID_ALL)
+		if (nsid == ns->nsid || nsid == NVME_NSID_ALL)
 			return true;
 		if (nsid == 0)
 			return false;
@@ -174,38 +207,56 @@ static bool names_ours(const struct nvme_drive *drive, const le32 *list)
 	return false;
 }
 
+static void changed_is_read(struct nvme_drive *drive, const le32 *list)
+{
+	for (struct nvme_drive *ns = nvme__first_ns(drive); ns; ns = nvme__next_ns(ns))
+		ns->share.changed |= names(ns, list);
+	if (changed_ns(drive))
+		want(&drive->events, NVME_READING_NAMESPACE);
+}
+
 static void namespace_vanished(struct nvme_drive *drive)
 {
 	drive->events.lost_namespace = true;
-	nvme__tell(drive, "namespace %u has vanished", drive->nsid);
+	nvme__tell(drive, "namespace %u has vanished", drive->events.nsid);
 }
 
-static void namespace_is_read(struct nvme_drive *drive, const struct nvme_id_ns *ns)
+static void compare(struct nvme_drive *drive, const struct nvme_drive *ns,
+		    const struct nvme_found *found)
 {
-	struct nvme_found found = { .info = drive->info, .nsid = drive->nsid };
-	unsigned long long had = drive->info.nblocks, has;
-	char text[NVME_UP_TEXT];
+	const unsigned long long had = ns->info.nblocks, has = found->info.nblocks;
 
-	if (le64_get(ns->size_lbas) == 0) {
-		namespace_vanished(drive); /* an inactive one reads as zeroes */
-		return;
-	}
-	if (nvme__read_namespace(&found, ns, text, sizeof(text))) {
-		drive->events.lost_namespace = true;
-		nvme__tell(drive, "namespace %u has changed: %s", drive->nsid, text);
-		return;
-	}
-	has = found.info.nblocks;
-	if (has < had || found.lba_shift != drive->lba_shift) {
+	if (has < had || found->lba_shift != ns->lba_shift) {
 		drive->events.lost_namespace = true;
 		nvme__tell(drive,
 			   "namespace %u has changed: %llu blocks with LBAs of %u bytes, now "
 			   "%llu of %u",
-			   drive->nsid, had, drive->info.lba_bytes, has, found.info.lba_bytes);
+			   ns->nsid, had, ns->info.lba_bytes, has, found->info.lba_bytes);
 	} else if (has > had) {
 		nvme__tell(drive, "namespace %u has grown from %llu blocks to %llu: not used yet",
-			   drive->nsid, had, has);
+			   ns->nsid, had, has);
 	}
+}
+
+static void namespace_is_read(struct nvme_drive *drive, const struct nvme_id_ns *id)
+{
+	struct nvme_drive *ns = read_ns(drive);
+	struct nvme_found found;
+	char text[NVME_UP_TEXT];
+
+	if (!ns)
+		return;
+	found = (struct nvme_found){ .info = ns->info, .nsid = ns->nsid };
+	if (le64_get(id->size_lbas) == 0) {
+		namespace_vanished(drive); /* an inactive one reads as zeroes */
+		return;
+	}
+	if (nvme__read_namespace(&found, id, text, sizeof(text))) {
+		drive->events.lost_namespace = true;
+		nvme__tell(drive, "namespace %u has changed: %s", ns->nsid, text);
+		return;
+	}
+	compare(drive, ns, &found);
 }
 
 static void digest(struct nvme_drive *drive, enum nvme_reading what, const void *page)
@@ -221,8 +272,7 @@ static void digest(struct nvme_drive *drive, enum nvme_reading what, const void 
 		firmware_is_read(drive, page);
 		return;
 	case NVME_READING_CHANGED:
-		if (names_ours(drive, page))
-			want(&drive->events, NVME_READING_NAMESPACE);
+		changed_is_read(drive, page);
 		return;
 	case NVME_READING_NAMESPACE:
 		namespace_is_read(drive, page);
@@ -236,16 +286,22 @@ static void end_reading(struct nvme_drive *drive)
 {
 	struct nvme_events *e = &drive->events;
 	enum nvme_reading what = e->reading;
+	struct nvme_drive *ns = read_ns(drive);
 
 	e->reading = NVME_READING_NOTHING;
+	if (what == NVME_READING_NAMESPACE && ns)
+		ns->share.changed = e->read.err == -ECANCELED; /* then it is read again */
 	if (e->read.state == NVME_ADMIN_LOST)
 		return; /* its page is not ours (nvme_admin.c (2)) */
 	if (e->read.err == 0)
 		digest(drive, what, nvme__admin_page(drive, e->read.page));
 	else if (e->read.err == -ECANCELED)
 		want(e, what); /* a reset came between */
-	else if (what == NVME_READING_NAMESPACE && e->read.status == NVME_SC_INVALID_NAMESPACE)
+	else if (what == NVME_READING_NAMESPACE && e->read.status == NVME_SC_INVALID_NAMESPACE &&
+		 ns)
 		namespace_vanished(drive);
+	if (what == NVME_READING_NAMESPACE && changed_ns(drive))
+		want(e, what);
 	nvme__admin_page_give(drive, &e->read);
 }
 
@@ -266,8 +322,9 @@ void nvme__events_step(struct nvme_drive *drive, uint64_t now_ns)
 		begin_reading(drive, now_ns);
 }
 
-bool nvme_drive_smart(struct nvme_drive *drive, struct nvme_smart *smart)
+bool nvme_drive_smart(struct nvme_drive *ns, struct nvme_smart *smart)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	bool known;
 
 	nvme__helm_take(drive);

@@ -31,6 +31,7 @@ struct nvme_events {
 	enum nvme_reading reading;
 	uint32_t wanted; /* a bit each: enum nvme_reading */
 	uint32_t other_log;
+	uint32_t nsid; /* that is read: NVME_READING_NAMESPACE */
 	uint64_t next_health_ns;
 	struct nvme_smart smart;
 	bool smart_known;

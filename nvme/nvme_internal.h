@@ -119,7 +119,7 @@ struct nvme_qpair {
 	uint32_t nsid;
 	uint32_t buffer_mask;      /* of a buffer's address: these bits are 0         */
 	uint32_t fua_bit;          /* of dword 12; 0: the drive has no volatile cache */
-	_Atomic uint64_t *cached;  /* drive->cached[qid].done                         */
+	_Atomic uint64_t *cached;  /* ns->cached[qid].done                            */
 	bool fua_ignored;          /* FUA is a write, then a flush                    */
 	bool sgl;                  /* a long transfer is one descriptor, not a list   */
 	le64 *prp_lists;           /* one a command id                       */
@@ -131,8 +131,9 @@ struct nvme_qpair {
 	struct nvme_stats stats;
 	_Atomic uint32_t complaint; /* enum nvme_complaint << 16 | id, for the drive's owner */
 	/* Read at setup, and when something is wrong. */
-	struct nvme_drive *drive;
-	bool saw_away; /* this thread has, when it armed last */
+	struct nvme_drive *drive; /* whose controller it is */
+	struct nvme_drive *ns;    /* whose blocks it reads and writes: nvme_share.c */
+	bool saw_away;            /* this thread has, when it armed last */
 	bool leaving; /* at the helm: its queues are being taken away: no watch over its commands */
 	bool ended;   /* at the helm: the controller has forgotten it: no orders, no resets */
 	int vector;   /* of its completion queue, -1: none */
@@ -199,7 +200,7 @@ enum nvme_proof_step {
 
 /* nvme_proof.c */
 struct nvme_proving {
-	struct nvme_proof proof; /* count 0: none */
+	struct nvme_drive *ns; /* whose blocks are read */
 	enum nvme_proof_step step;
 	struct nvme_admin_cmd cmd;
 	struct nvme_rings rings;
@@ -210,7 +211,9 @@ struct nvme_proving {
 	bool good;
 };
 
-void nvme__proof_begin(struct nvme_drive *drive);
+/* The first namespace at or after `ns` that has a proof; NULL: none. */
+struct nvme_drive *nvme__proof_of(struct nvme_drive *ns);
+void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns);
 /* 1: it waits; 0: it holds; -EBADF: it does not; or what the controller said. */
 must_check int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__proof_end(struct nvme_drive *drive);
@@ -224,6 +227,21 @@ void nvme__proof_end(struct nvme_drive *drive);
  */
 struct nvme_cached {
 	_Alignas(64) _Atomic uint64_t done;
+};
+
+#define NVME_SHARE_WORD 24u
+
+/* nvme_share.c */
+struct nvme_share {
+	struct nvme_drive *ctl;  /* the drive whose controller this namespace is on: often itself */
+	struct nvme_drive *next; /* namespace of the same controller */
+	bool changed;            /* its controller says so: it is to be read again */
+	bool vacant;             /* it was closed, and has the controller for the others */
+	uint32_t count;          /* namespaces that are to be opened: they share the queue pairs */
+	int fd;                  /* nvme_drive_fd() of one on another's controller; else -1 */
+	struct list node;        /* of dma->controllers */
+	char *where;             /* its address, or its socket's path */
+	int kind;                /* enum nvme_name_kind */
 };
 
 struct nvme_drive {
@@ -258,8 +276,28 @@ struct nvme_drive {
 	struct nvme_watch watch;
 	struct nvme_reset reset;
 	struct nvme_proving proving;
+	struct nvme_proof proof;         /* of this namespace; count 0: none */
+	bool read_only;                  /* this namespace may have lost what its cache held */
 	struct nvme_drive_counts counts; /* the owner's */
+	struct nvme_share share;
 };
+
+/* The namespaces of a controller that are drives: each in turn, NULL behind the last. */
+static inline struct nvme_drive *nvme__next_ns(struct nvme_drive *ns)
+{
+	return ns->share.next;
+}
+
+static inline struct nvme_drive *nvme__first_ns(struct nvme_drive *ctl)
+{
+	return ctl->share.vacant ? ctl->share.next : ctl;
+}
+
+/* nvme_share.c */
+/* The drive is closed.  True: no namespace of its controller is a drive any more. */
+must_check bool nvme__share_leave(struct nvme_drive *drive);
+/* Writes "" or "namespace N: ", where a controller has several. */
+const char *nvme__share_word(struct nvme_drive *ns, char text[NVME_SHARE_WORD]);
 
 /*
  * The helm: admin queue, table of queue pairs, watch and reset are touched by who is there.  That
@@ -310,6 +348,10 @@ const void *nvme__me(void);
 /* nvme_queues.c: wait until it is free: a moment. */
 void nvme__helm_take(struct nvme_drive *drive);
 
+/* nvme_ctrl.c: a drive without a controller, on that of `ctl` (NULL: its own); NULL: no memory. */
+struct nvme_drive *nvme__drive_alloc(struct nvme_drive *ctl, const char *name);
+void nvme__drive_free(struct nvme_drive *drive);
+
 /* nvme_ctrl.c: a drive from a controller, which is destroyed with it, or at once on failure. */
 must_check int nvme__drive_up(struct nvme_drive **out, const struct nvme_ctrl_ops *ops, void *ctrl,
 			      const char *name, struct nvme_dma *dma,
@@ -350,6 +392,15 @@ struct nvme_name {
 
 must_check int nvme__name_parse(struct nvme_name *out, const char *name, char *err_text,
 				size_t err_text_size);
+
+/* ---- several namespaces of one controller: nvme_share.c ----------------------------- */
+
+must_check int nvme__share_open(struct nvme_drive **out, struct nvme_name *parsed, const char *name,
+				struct nvme_dma *dma, const struct nvme_options *options,
+				char *err_text, size_t err_text_size);
+/* One more namespace of the controller of `ctl`; the caller has dma->open_lock, or is alone. */
+must_check int nvme__share_join(struct nvme_drive **out, struct nvme_drive *ctl, const char *name,
+				char *err_text, size_t err_text_size);
 
 /* The namespace that a drive's name asks for; 0: none. */
 uint32_t nvme__name_nsid(const char *name);

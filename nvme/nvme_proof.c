@@ -29,20 +29,37 @@ static uint64_t page_at(uint32_t i)
 	return nvme__rings_bytes(DEPTH) + (uint64_t)i * NVME_PAGE_SIZE;
 }
 
-int nvme_drive_prove(struct nvme_drive *drive, const struct nvme_proof *proof)
+int nvme_drive_prove(struct nvme_drive *ns, const struct nvme_proof *proof)
 {
-	struct nvme_proving *p = &drive->proving;
+	struct nvme_drive *drive = ns->share.ctl;
+	struct nvme_mem mem = { 0 };
+	int err = 0;
 
 	ASSERT(proof->count > 0 && proof->count <= NVME_PROOF_BLOCKS);
-	p->proof = *proof;
-	return p->mem.size_bytes ? 0
-				 : nvme__mem_alloc(&p->mem, drive->dma, page_at(NVME_PROOF_BLOCKS));
+	if (drive->proving.mem.size_bytes == 0)
+		err = nvme__mem_alloc(&mem, drive->dma, page_at(NVME_PROOF_BLOCKS));
+	if (err)
+		return err;
+	nvme__helm_take(drive); /* another of its namespaces may be stepped already */
+	if (mem.size_bytes)
+		drive->proving.mem = mem;
+	ns->proof = *proof;
+	nvme__helm_leave(drive);
+	return 0;
 }
 
-void nvme__proof_begin(struct nvme_drive *drive)
+struct nvme_drive *nvme__proof_of(struct nvme_drive *ns)
+{
+	while (ns && ns->proof.count == 0)
+		ns = nvme__next_ns(ns);
+	return ns;
+}
+
+void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns)
 {
 	struct nvme_proving *p = &drive->proving;
 
+	p->ns = ns;
 	p->step = NVME_PROOF_CQ;
 	p->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
 	p->good = false;
@@ -55,15 +72,15 @@ static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_proving *p = &drive->proving;
 	struct nvme_rings *r = &p->rings;
-	uint32_t shift = NVME_BLOCK_SHIFT - drive->lba_shift;
+	uint32_t shift = NVME_BLOCK_SHIFT - p->ns->lba_shift;
 
-	for (uint32_t i = 0; i < p->proof.count; i++) {
-		uint64_t lba = p->proof.block[i] << shift;
+	for (uint32_t i = 0; i < p->ns->proof.count; i++) {
+		uint64_t lba = p->ns->proof.block[i] << shift;
 
 		r->sq[r->sq_tail++] = (struct nvme_sqe){
 			.opcode = NVME_CMD_READ,
 			.cid = le16_of((uint16_t)i),
-			.nsid = le32_of(drive->nsid),
+			.nsid = le32_of(p->ns->nsid),
 			.prp1 = le64_of(p->mem.iova + page_at(i)),
 			.cdw10 = le32_of((uint32_t)lba),
 			.cdw11 = le32_of((uint32_t)(lba >> 32)),
@@ -83,7 +100,7 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (drive->ops->service)
 		drive->ops->service(drive->ctrl, QID);
-	while (p->back < p->proof.count) {
+	while (p->back < p->ns->proof.count) {
 		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
 		uint32_t status = cqe->status.raw, i;
 
@@ -91,15 +108,15 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 			return now_ns >= p->deadline_ns ? -ETIMEDOUT : 1;
 		dma_rmb(); /* the phase bit, before the rest of the entry */
 		i = cqe->cid.raw;
-		if (i >= p->proof.count)
+		if (i >= p->ns->proof.count)
 			return -EIO; /* the device made it up */
 		p->failed |= (status >> 1 & NVME_STATUS_MASK ? 1u : 0) << i;
 		r->cq_head++;
 		p->back++;
 	}
-	for (uint32_t i = 0; i < p->proof.count; i++)
+	for (uint32_t i = 0; i < p->ns->proof.count; i++)
 		p->good |= !(p->failed >> i & 1) &&
-			   p->proof.holds(p->proof.of, (char *)p->mem.addr + page_at(i));
+			   p->ns->proof.holds(p->ns->proof.of, (char *)p->mem.addr + page_at(i));
 	return 0;
 }
 

@@ -206,7 +206,7 @@ static wk_cold int submit_other(struct nvme_qpair *qp, struct nvme_io *io)
 		return -EAGAIN;
 	io->status = 0;
 	io->commands_left = 1 + owes_flush(qp, io);
-	io->covers = io->op == NVME_FLUSH ? nvme__cached_count(qp->drive) : 0; /* done before it */
+	io->covers = io->op == NVME_FLUSH ? nvme__cached_count(qp->ns) : 0; /* done before it */
 	count_in(qp);
 	qp->stats.command_count++;
 	push_other(qp, io);
@@ -367,7 +367,7 @@ uint64_t nvme__cached_count(const struct nvme_drive *drive)
 /* A flush that failed covers nothing; a deallocation that is lost is a hint that is lost. */
 static inline void count_done(struct nvme_qpair *qp, const struct nvme_io *io)
 {
-	_Atomic uint64_t *flushed = &qp->drive->flushed;
+	_Atomic uint64_t *flushed = &qp->ns->flushed;
 	uint64_t was;
 
 	if (io->op == NVME_READ || unlikely(io->status) || !qp->fua_bit)
@@ -446,7 +446,7 @@ wk_cold void nvme__qpair_obey(struct nvme_qpair *qp)
 			pause_it(qp);
 		break;
 	case NVME_ORDER_RUN:
-		if (qp->drive->reset.read_only)
+		if (qp->ns->read_only)
 			qp->strict |= NVME_STRICT_READ_ONLY;
 		run_it(qp);
 		break;

@@ -67,36 +67,36 @@ void nvme__helm_take(struct nvme_drive *drive)
 /* QEMU's controller says that it has a cache, and takes a write's FUA bit for nothing (7.2). */
 static const char IGNORES_FUA[] = "QEMU NVMe Ctrl";
 
-static uint32_t list_entries(const struct nvme_drive *drive)
+static uint32_t list_entries(const struct nvme_drive *ns)
 {
 	/* A buffer that begins inside a page lies on one page more. */
-	uint32_t pages = drive->info.transfer_max_bytes / NVME_PAGE_SIZE + 1;
+	uint32_t pages = ns->info.transfer_max_bytes / NVME_PAGE_SIZE + 1;
 	uint32_t most = nvme__prp_list_len(pages);
 	uint32_t entries = 8; /* a cache line */
 
-	while (!drive->sgl && entries < most)
+	while (!ns->sgl && entries < most)
 		entries *= 2;
 	ASSERT(entries <= NVME_PAGE_SIZE / sizeof(le64));
 	return entries;
 }
 
-static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *drive, uint32_t depth)
+static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *ns, uint32_t depth)
 {
 	uint64_t fits;
 
-	qp->transfer_max_blocks = drive->info.transfer_max_bytes / NVME_BLOCK_SIZE;
+	qp->transfer_max_blocks = ns->info.transfer_max_bytes / NVME_BLOCK_SIZE;
 	ASSERT(qp->transfer_max_blocks > 0);
 	fits = (uint64_t)(depth - 1) * qp->transfer_max_blocks;
 	qp->io_blocks_max = (uint32_t)min_u64(NVME_IO_BLOCKS_MAX, fits);
-	qp->lba_per_block_shift = NVME_BLOCK_SHIFT - drive->lba_shift;
-	qp->nsid = drive->nsid;
-	qp->sgl = drive->sgl;
-	qp->buffer_mask = drive->info.buffer_align - 1;
-	qp->fua_bit = drive->info.volatile_cache ? NVME_FUA : 0;
-	qp->cached = &drive->cached[qp->qid].done;
-	qp->fua_ignored = qp->fua_bit && strcmp(drive->info.model, IGNORES_FUA) == 0;
-	qp->zero_max_blocks = drive->info.zero_max_blocks;
-	qp->deallocate_max_blocks = drive->info.deallocate_max_blocks;
+	qp->lba_per_block_shift = NVME_BLOCK_SHIFT - ns->lba_shift;
+	qp->nsid = ns->nsid;
+	qp->sgl = ns->sgl;
+	qp->buffer_mask = ns->info.buffer_align - 1;
+	qp->fua_bit = ns->info.volatile_cache ? NVME_FUA : 0;
+	qp->cached = &ns->cached[qp->qid].done;
+	qp->fua_ignored = qp->fua_bit && strcmp(ns->info.model, IGNORES_FUA) == 0;
+	qp->zero_max_blocks = ns->info.zero_max_blocks;
+	qp->deallocate_max_blocks = ns->info.deallocate_max_blocks;
 	qp->cid_free_count = depth - 1;
 	for (uint32_t i = 0; i < depth - 1; i++) {
 		qp->cid_free[i] = (uint16_t)(depth - 2 - i);
@@ -150,19 +150,21 @@ static void free_qpair(struct nvme_qpair *qp)
 }
 
 /* All of it but the controller's part. */
-static struct nvme_qpair *make_qpair(struct nvme_drive *drive, uint32_t qid, uint32_t depth)
+static struct nvme_qpair *make_qpair(struct nvme_drive *ns, uint32_t qid, uint32_t depth)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	struct nvme_qpair *qp = calloc(1, sizeof(*qp));
 	uint64_t rings_bytes = nvme__rings_bytes(depth);
 
 	if (!qp)
 		return NULL;
 	qp->drive = drive;
+	qp->ns = ns;
 	qp->ops = drive->ops;
 	qp->ctrl = drive->ctrl;
 	qp->qid = qid;
 	qp->order_fd = qp->epoll_fd = -1;
-	qp->prp_list_entries = list_entries(drive);
+	qp->prp_list_entries = list_entries(ns);
 	qp->slot = calloc(depth, sizeof(*qp->slot));
 	qp->cid_free = calloc(depth, sizeof(*qp->cid_free));
 	if (!qp->slot || !qp->cid_free || open_fds(qp))
@@ -173,7 +175,7 @@ static struct nvme_qpair *make_qpair(struct nvme_drive *drive, uint32_t qid, uin
 	nvme__rings_init(&qp->rings, qp->mem.addr, depth);
 	qp->prp_lists = (void *)((char *)qp->mem.addr + rings_bytes);
 	qp->prp_lists_iova = qp->mem.iova + rings_bytes;
-	set_limits(qp, drive, depth);
+	set_limits(qp, ns, depth);
 	qp->strict = drive->poison_reads ? NVME_STRICT_POISON : 0;
 	qp->vector = drive->ops->vector ? drive->ops->vector(drive->ctrl, qid) : -1;
 	return qp;
@@ -256,7 +258,7 @@ static int enter_table(struct nvme_drive *drive, struct nvme_qpair *qp, uint64_t
 		err = -ECANCELED;
 	} else {
 		atomic_init(&qp->stamp, (uint8_t)drive->watch.stamp);
-		qp->strict |= drive->reset.read_only ? NVME_STRICT_READ_ONLY : 0;
+		qp->strict |= qp->ns->read_only ? NVME_STRICT_READ_ONLY : 0;
 		drive->qpair[qp->qid] = qp;
 		err = watch_queues(qp);
 	}
@@ -264,8 +266,9 @@ static int enter_table(struct nvme_drive *drive, struct nvme_qpair *qp, uint64_t
 	return err;
 }
 
-int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpair **out)
+int nvme_qpair_create(struct nvme_drive *ns, uint32_t depth, struct nvme_qpair **out)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	struct nvme_qpair *qp;
 	uint64_t epoch;
 	uint32_t qid;
@@ -276,7 +279,7 @@ int nvme_qpair_create(struct nvme_drive *drive, uint32_t depth, struct nvme_qpai
 	err = reserve(drive, &qid, &epoch);
 	if (err)
 		return err;
-	qp = make_qpair(drive, qid, depth);
+	qp = make_qpair(ns, qid, depth);
 	if (!qp) {
 		unreserve(drive, qid, &(struct nvme_mem){ 0 }, false);
 		return -ENOMEM;

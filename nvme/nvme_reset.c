@@ -53,6 +53,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -525,6 +526,15 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 	stop_controller(drive, now_ns);
 }
 
+/* The next namespace with a proof at or after `ns`; where there is none queue pairs are made. */
+static void prove_next(struct nvme_drive *drive, struct nvme_drive *ns, uint64_t now_ns)
+{
+	ns = nvme__proof_of(ns);
+	if (ns)
+		nvme__proof_begin(drive, ns);
+	enter(drive, ns ? NVME_PROVING : NVME_CREATING, now_ns, drive->timeout_ns);
+}
+
 static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
@@ -543,10 +553,7 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 		failed(drive, err, drive->up.text, now_ns);
 		return true;
 	}
-	if (drive->proving.proof.count)
-		nvme__proof_begin(drive);
-	enter(drive, drive->proving.proof.count ? NVME_PROVING : NVME_CREATING, now_ns,
-	      drive->timeout_ns);
+	prove_next(drive, nvme__first_ns(drive), now_ns);
 	return true;
 }
 
@@ -555,41 +562,46 @@ static bool proving(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 	int err = nvme__proof_step(drive, now_ns);
+	char word[NVME_SHARE_WORD], why[NVME_UP_TEXT];
 
 	if (err > 0) {
 		r->look_ns = now_ns + pause_ns(r, now_ns);
 		return false;
 	}
-	if (err == -EBADF)
-		failed(drive, err,
-		       "its content has changed: it was emptied, or another drive has its name",
-		       now_ns);
-	else if (err)
-		failed(drive, err, "its first and last blocks cannot be read", now_ns);
-	else
-		enter(drive, NVME_CREATING, now_ns, drive->timeout_ns);
+	if (!err) {
+		prove_next(drive, nvme__next_ns(drive->proving.ns), now_ns);
+		return true;
+	}
+	(void)snprintf(why, sizeof(why), "%s%s", nvme__share_word(drive->proving.ns, word),
+		       err == -EBADF ? "its content has changed: it was emptied, or another drive "
+				       "has its name"
+				     : "its first and last blocks cannot be read");
+	failed(drive, err, why, now_ns);
 	return true;
 }
 
 /* Another incarnation of a drive with a cache: what was written and not flushed may be gone. */
-static void judge_cache(struct nvme_drive *drive)
+static void judge_cache(struct nvme_drive *drive, struct nvme_drive *ns)
 {
-	struct nvme_reset *r = &drive->reset;
+	char word[NVME_SHARE_WORD];
 
-	if (!r->restarted || !drive->info.volatile_cache || r->read_only)
+	if (!drive->reset.restarted || !ns->info.volatile_cache || ns->read_only)
 		return;
-	r->read_only = nvme__cached_count(drive) >
-		       atomic_load_explicit(&drive->flushed, memory_order_relaxed);
-	if (r->read_only)
-		nvme__tell(drive, "what its cache held and was not flushed may be lost: "
-				  "read-only until it is opened anew");
+	ns->read_only =
+		nvme__cached_count(ns) > atomic_load_explicit(&ns->flushed, memory_order_relaxed);
+	if (ns->read_only)
+		nvme__tell(drive,
+			   "%swhat its cache held and was not flushed may be lost: "
+			   "read-only until it is opened anew",
+			   nvme__share_word(ns, word));
 }
 
 static void live_again(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
-	judge_cache(drive);
+	for (struct nvme_drive *ns = nvme__first_ns(drive); ns; ns = nvme__next_ns(ns))
+		judge_cache(drive, ns);
 	r->restarted = false;
 	drive->events.lost_namespace = false; /* it is there again, or it had not come up */
 	atomic_store_explicit(&r->away, false, memory_order_relaxed);

@@ -84,7 +84,6 @@ struct nvme_reset {
 	uint64_t stopped_epoch;    /* counts.reset_count when it was so last                     */
 	bool quarantine;           /* it could not be stopped: what it knew of is lost for good  */
 	bool restarted;            /* another incarnation: its volatile cache may have been lost */
-	bool read_only;            /* and it had one, with something in it                       */
 	struct nvme_admin_cmd cmd; /* deleting, creating */
 	uint32_t next_qid;
 	bool next_sq;

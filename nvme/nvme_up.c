@@ -8,6 +8,8 @@
  *
  *   settled     one that is being enabled by somebody else must not be disabled before it is
  *   list        the active namespaces, a page of 1024 at a time, until ours has been met
+ *   namespace   after a reset the way leads back to `list` for each further namespace that is a
+ *               drive; one that becomes a drive later takes these three stages only
  *
  * Invariants, true between any two steps:
  *
@@ -30,6 +32,22 @@
 
 #define SKIP  1 /* begin: there is nothing to do */
 #define AGAIN 1 /* end: begin once more          */
+#define NEXT  2 /* end: this namespace is looked at */
+
+enum stage_of {
+	SETTLED,
+	DISABLED,
+	ENABLED,
+	CONTROLLER,
+	LIMITS,
+	LIST,
+	DESCRIPTORS,
+	NAMESPACE,
+	QUEUE_COUNT,
+	SHADOW,
+	EVENTS,
+	STAGES
+};
 
 #define say(up, ...) ((void)snprintf((up)->text, sizeof((up)->text), __VA_ARGS__))
 
@@ -229,11 +247,30 @@ static int not_listed(struct nvme_up *up, uint32_t wanted)
 	return wanted ? -ENODEV : -ENOTSUP;
 }
 
+/* Whether it is a drive, beside the one that is looked at. */
+static bool is_a_drive(const struct nvme_up *up, uint32_t nsid)
+{
+	struct nvme_drive *ns = nvme__first_ns(up->drive);
+
+	while (ns && (ns == up->ns || ns->nsid != nsid))
+		ns = nvme__next_ns(ns);
+	return ns;
+}
+
+static int take_namespace(struct nvme_up *up, uint32_t nsid)
+{
+	up->found.nsid = nsid;
+	if (!is_a_drive(up, nsid))
+		return 0;
+	say(up, "namespace %u of its controller is already a drive of this process", nsid);
+	return -EBUSY;
+}
+
 static int end_list(struct nvme_up *up)
 {
 	const le32 *list = page(up);
 	/* After a reset, the one that it was. */
-	uint32_t wanted = up->again ? up->drive->nsid : up->drive->nsid_wanted;
+	uint32_t wanted = up->again ? up->ns->nsid : up->ns->nsid_wanted;
 	uint32_t i;
 
 	for (i = 0; i < LIST_ENTRIES && le32_get(list[i]) != 0; i++) {
@@ -245,10 +282,8 @@ static int end_list(struct nvme_up *up)
 		}
 		up->list_after = nsid;
 		list_one(up, nsid);
-		if (wanted == 0 || nsid == wanted) {
-			up->found.nsid = nsid;
-			return 0;
-		}
+		if (wanted == 0 || nsid == wanted)
+			return take_namespace(up, nsid);
 	}
 	/* The rest is worth reading only for ours; a list's last id has no list after it. */
 	if (i < LIST_ENTRIES || up->list_after > wanted || ++up->list_pages == LIST_PAGES_MAX)
@@ -276,14 +311,14 @@ static int begin_namespace(struct nvme_up *up)
 /* What the layers above rely on: it may have grown, and must not be other than it was. */
 static int check_again(struct nvme_up *up)
 {
-	const struct nvme_info *known = &up->drive->info, *now = &up->found.info;
+	const struct nvme_info *known = &up->ns->info, *now = &up->found.info;
 
 	say(up, "namespace %u is not what it was: %llu blocks of %u bytes, now %llu of %u",
 	    up->found.nsid, (unsigned long long)known->nblocks, known->lba_bytes,
 	    (unsigned long long)now->nblocks, now->lba_bytes);
 	if (now->nblocks < known->nblocks || now->lba_bytes != known->lba_bytes)
 		return -ENODEV;
-	if (memcmp(up->found.ns_id, up->drive->ns_id, sizeof(up->drive->ns_id)) != 0) {
+	if (memcmp(up->found.ns_id, up->ns->ns_id, sizeof(up->ns->ns_id)) != 0) {
 		say(up, "namespace %u is another one: its NGUID or EUI64 has changed",
 		    up->found.nsid);
 		return -ENODEV;
@@ -291,9 +326,8 @@ static int check_again(struct nvme_up *up)
 	if (now->atomic_bytes < known->atomic_bytes ||
 	    now->zero_max_blocks < known->zero_max_blocks ||
 	    now->deallocate_max_blocks < known->deallocate_max_blocks ||
-	    now->transfer_max_bytes < known->transfer_max_bytes ||
-	    up->found.sgl != up->drive->sgl || now->depth_max < known->depth_max ||
-	    now->volatile_cache != known->volatile_cache) {
+	    now->transfer_max_bytes < known->transfer_max_bytes || up->found.sgl != up->ns->sgl ||
+	    now->depth_max < known->depth_max || now->volatile_cache != known->volatile_cache) {
 		say(up, "the controller's limits are not what they were");
 		return -ENODEV;
 	}
@@ -304,7 +338,9 @@ static int end_namespace(struct nvme_up *up)
 {
 	int err = nvme__read_namespace(&up->found, page(up), up->text, sizeof(up->text));
 
-	return !err && up->again ? check_again(up) : err;
+	if (!err && up->again)
+		err = check_again(up);
+	return err ? err : NEXT;
 }
 
 /* ---- what is agreed with it -------------------------------------------------------------- */
@@ -364,6 +400,14 @@ static int begin_events(struct nvme_up *up)
 					     NVME_EVENT_WANT_HEALTH | (up->found.oaes & wanted)));
 }
 
+static void begin_namespace_list(struct nvme_up *up, struct nvme_drive *ns)
+{
+	up->ns = ns;
+	up->stage = LIST;
+	up->list_after = up->list_count = up->list_pages = 0;
+	up->list_text[0] = 0;
+}
+
 /* ---- the way ------------------------------------------------------------------------------ */
 
 static const struct stage {
@@ -372,22 +416,36 @@ static const struct stage {
 	int (*end)(struct nvme_up *up);
 	bool registers; /* it waits for CSTS; else for its command */
 	bool may_fail;  /* by being refused, or (settle) by its time being over */
-} stages[] = {
-	{ "no controller answers", begin_settle, NULL, true, true },
-	{ "the controller cannot be disabled", begin_disable, NULL, true, false },
-	{ "the controller does not become ready", begin_enable, NULL, true, false },
-	{ "identify controller failed", begin_controller, end_controller, false, false },
-	{ "identify limits failed", begin_limits, end_limits, false, true },
-	{ "the list of namespaces cannot be read", begin_list, end_list, false, false },
-	{ "identify descriptors failed", begin_descriptors, end_descriptors, false, true },
-	{ "identify namespace failed", begin_namespace, end_namespace, false, false },
-	{ "the controller grants no queues", begin_queue_count, end_queue_count, false, false },
-	{ "doorbells in memory are refused", begin_shadow, end_shadow, false, true },
-	{ "events are refused", begin_events, NULL, false, true },
+} stages[STAGES] = {
+	[SETTLED] = { "no controller answers", begin_settle, NULL, true, true },
+	[DISABLED] = { "the controller cannot be disabled", begin_disable, NULL, true, false },
+	[ENABLED] = { "the controller does not become ready", begin_enable, NULL, true, false },
+	[CONTROLLER] = { "identify controller failed", begin_controller, end_controller, false,
+			 false },
+	[LIMITS] = { "identify limits failed", begin_limits, end_limits, false, true },
+	[LIST] = { "the list of namespaces cannot be read", begin_list, end_list, false, false },
+	[DESCRIPTORS] = { "identify descriptors failed", begin_descriptors, end_descriptors, false,
+			  true },
+	[NAMESPACE] = { "identify namespace failed", begin_namespace, end_namespace, false, false },
+	[QUEUE_COUNT] = { "the controller grants no queues", begin_queue_count, end_queue_count,
+			  false, false },
+	[SHADOW] = { "doorbells in memory are refused", begin_shadow, end_shadow, false, true },
+	[EVENTS] = { "events are refused", begin_events, NULL, false, true },
 };
 
 #define WAIT   1
 #define REPEAT 2
+
+/* A namespace has been looked at: REPEAT, with the next one; 0: it was the last. */
+static int next_namespace(struct nvme_up *up)
+{
+	struct nvme_drive *next = up->again ? nvme__next_ns(up->ns) : NULL;
+
+	if (!next)
+		return 0;
+	begin_namespace_list(up, next);
+	return REPEAT;
+}
 
 static int look_at_csts(struct nvme_up *up)
 {
@@ -455,7 +513,20 @@ static int step(struct nvme_up *up, const struct stage *stage)
 	if (rc)
 		return is_harmless(up, stage, rc) ? 0 : rc;
 	rc = stage->end ? stage->end(up) : 0;
+	if (rc == NEXT)
+		return next_namespace(up);
 	return rc == AGAIN ? REPEAT : rc;
+}
+
+static void settle_ns(const struct nvme_up *up)
+{
+	struct nvme_drive *ns = up->ns;
+
+	ns->info = up->found.info;
+	ns->nsid = up->found.nsid;
+	memcpy(ns->ns_id, up->found.ns_id, sizeof(ns->ns_id));
+	ns->lba_shift = up->found.lba_shift;
+	ns->sgl = up->found.sgl;
 }
 
 /* (2) */
@@ -467,21 +538,30 @@ static void settle(struct nvme_up *up)
 	drive->shutdown_ns = max_u64(up->found.shutdown_ns, drive->timeout_ns);
 	drive->oaes = up->found.oaes;
 	drive->event_commands = up->found.event_commands;
-	if (up->again)
-		return;
-	drive->info = up->found.info;
-	drive->nsid = up->found.nsid;
-	memcpy(drive->ns_id, up->found.ns_id, sizeof(drive->ns_id));
-	drive->lba_shift = up->found.lba_shift;
-	drive->sgl = up->found.sgl;
+	if (!up->again)
+		settle_ns(up);
 }
 
 void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
 		    uint32_t qpair_count_wanted)
 {
 	*up = (struct nvme_up){ .drive = drive,
+				.ns = nvme__first_ns(drive),
 				.again = again,
+				.stages_end = STAGES,
 				.qpair_count_wanted = qpair_count_wanted };
+}
+
+void nvme__up_begin_ns(struct nvme_up *up, struct nvme_drive *ns)
+{
+	struct nvme_drive *ctl = ns->share.ctl;
+
+	*up = (struct nvme_up){ .drive = ctl,
+				.stages_end = NAMESPACE + 1,
+				.reg_next = NVME_UP_REGS,
+				.found = ctl->up.found };
+	up->found.info = ctl->info;
+	begin_namespace_list(up, ns);
 }
 
 int nvme__up_step(struct nvme_up *up, uint64_t now_ns)
@@ -491,15 +571,17 @@ int nvme__up_step(struct nvme_up *up, uint64_t now_ns)
 	up->now_ns = now_ns;
 	if (read_registers(up))
 		return WAIT;
-	while (up->stage < ARRAY_LEN(stages)) {
+	while (up->stage < up->stages_end) {
 		rc = step(up, &stages[up->stage]);
 		if (rc == REPEAT)
 			continue;
 		if (rc)
 			return rc;
 		up->stage++;
-		if (up->stage == ARRAY_LEN(stages))
+		if (up->stage == STAGES)
 			settle(up);
+		else if (up->stage == up->stages_end)
+			settle_ns(up);
 	}
 	return 0;
 }

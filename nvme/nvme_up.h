@@ -33,10 +33,11 @@ struct nvme_found {
 };
 
 struct nvme_up {
-	struct nvme_drive *drive;
-	bool again; /* it was up before: what it says must fit what is known */
+	struct nvme_drive *drive; /* whose controller it is */
+	struct nvme_drive *ns;    /* whose namespace is looked at */
+	bool again;               /* it was up before: what it says must fit what is known */
 	uint32_t qpair_count_wanted;
-	uint32_t stage;
+	uint32_t stage, stages_end;
 	bool begun;
 	bool gone;         /* it failed because registers read all ones */
 	uint32_t reg_next; /* registers that have been read: of the table in nvme_up.c */
@@ -56,6 +57,9 @@ struct nvme_up {
 /* From anywhere: nothing is in flight that the controller has not forgotten by its disabling. */
 void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
 		    uint32_t qpair_count_wanted);
+
+/* A controller that is up: what is one more of its namespaces? */
+void nvme__up_begin_ns(struct nvme_up *up, struct nvme_drive *ns);
 
 /*
  * nvme__up_step - go on; never blocks

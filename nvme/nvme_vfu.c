@@ -448,42 +448,10 @@ static struct nvme_vfu *make(const struct nvme_name *parsed, struct nvme_dma *dm
 	return vfu;
 }
 
-static bool same_socket(const char *a, const char *b)
-{
-	struct stat of_a, of_b;
-
-	if (strcmp(a, b) == 0)
-		return true;
-	return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-	       of_a.st_ino == of_b.st_ino;
-}
-
-/* Two drives of one controller would each reset the other's. */
-static bool is_a_drive_already(struct nvme_dma *dma, const char *path)
-{
-	bool found = false;
-	struct list *at;
-
-	pthread_mutex_lock(&dma->lock);
-	list_for_each (at, &dma->targets) {
-		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
-
-		found |= target->map == dma_map &&
-			 same_socket(container_of(target, struct nvme_vfu, target)->path, path);
-	}
-	pthread_mutex_unlock(&dma->lock);
-	return found;
-}
-
 static int start(struct nvme_vfu *vfu)
 {
 	int err;
 
-	if (is_a_drive_already(vfu->dma, vfu->path)) {
-		snprintf(vfu->why, sizeof(vfu->why),
-			 "its controller is already a drive of this process");
-		return -EBUSY;
-	}
 	if (vfu->alarm_fd < 0) {
 		snprintf(vfu->why, sizeof(vfu->why), "no file descriptor for it");
 		return -EMFILE;
@@ -497,27 +465,23 @@ static int start(struct nvme_vfu *vfu)
 	return err ? err : nvme__keeper_start(&vfu->keeper);
 }
 
-/* In a directory it is "cntrl", as SPDK's target makes it. */
-static void find_socket(struct nvme_name *name)
+void nvme__vfu_find_socket(struct nvme_name *name)
 {
 	size_t used = strlen(name->path);
 	struct stat st;
 
-	if (stat(name->path, &st) == 0 && S_ISDIR(st.st_mode) &&
-	    used + sizeof("/cntrl") <= sizeof(name->path))
+	if (name->kind == NVME_NAME_VFIO_USER && stat(name->path, &st) == 0 &&
+	    S_ISDIR(st.st_mode) && used + sizeof("/cntrl") <= sizeof(name->path))
 		memcpy(name->path + used, "/cntrl", sizeof("/cntrl"));
 }
 
-int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *given, const char *name,
+int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed, const char *name,
 		   struct nvme_dma *dma, const struct nvme_options *options, char *err_text,
 		   size_t err_text_size)
 {
-	struct nvme_name socket = *given;
-	const struct nvme_name *parsed = &socket;
 	struct nvme_vfu *vfu;
 	int err;
 
-	find_socket(&socket);
 	if (strlen(parsed->path) >= sizeof(vfu->path)) {
 		nvme__err_text(err_text, err_text_size, name,
 			       "a socket's path has at most %zu bytes", sizeof(vfu->path) - 1);

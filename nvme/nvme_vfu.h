@@ -304,7 +304,9 @@ uint64_t nvme__vfu_reg_read(struct nvme_vfu *vfu, uint32_t offset, uint32_t size
 
 /* ---- the controller: nvme_vfu.c -------------------------------------------------------------- */
 
-/* A drive over the server at parsed->path. */
+/* In a directory the socket is "cntrl", as SPDK's target makes it. */
+void nvme__vfu_find_socket(struct nvme_name *name);
+/* A drive over the server at parsed->path, which is a socket. */
 must_check int nvme__vfu_open(struct nvme_drive **out, const struct nvme_name *parsed,
 			      const char *name, struct nvme_dma *dma,
 			      const struct nvme_options *options, char *err_text,

@@ -64,8 +64,9 @@ void nvme__tell(struct nvme_drive *drive, const char *format, ...)
 	atomic_store_explicit(&l->head, head + 1, memory_order_release); /* R3 */
 }
 
-bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size)
+bool nvme_drive_line(struct nvme_drive *ns, char *text, size_t text_size)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	struct nvme_lines *l = &drive->watch.lines;
 	uint32_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), lost;
 
@@ -82,7 +83,7 @@ bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size)
 
 uint32_t nvme_drive_line_count(const struct nvme_drive *drive)
 {
-	return atomic_load_explicit(&drive->watch.lines.head, memory_order_relaxed);
+	return atomic_load_explicit(&drive->share.ctl->watch.lines.head, memory_order_relaxed);
 }
 
 /* ---- made and ended ---------------------------------------------------------------------- */
@@ -376,8 +377,9 @@ static bool step(struct nvme_drive *drive, uint64_t now_ns)
 	return progress;
 }
 
-bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
+bool nvme_drive_step(struct nvme_drive *ns, uint64_t now_ns)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	bool progress;
 
 	if (unlikely(!nvme__helm_try(drive)))
@@ -389,7 +391,7 @@ bool nvme_drive_step(struct nvme_drive *drive, uint64_t now_ns)
 
 int nvme_drive_fd(const struct nvme_drive *drive)
 {
-	return drive->watch.epoll_fd;
+	return drive->share.fd >= 0 ? drive->share.fd : drive->watch.epoll_fd;
 }
 
 static bool arm(struct nvme_drive *drive)
@@ -409,8 +411,9 @@ static bool arm(struct nvme_drive *drive)
 	return !atomic_load_explicit(&w->kicked, memory_order_acquire);
 }
 
-bool nvme_drive_arm(struct nvme_drive *drive)
+bool nvme_drive_arm(struct nvme_drive *ns)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	bool armed;
 
 	if (!nvme__helm_try(drive))
@@ -420,8 +423,9 @@ bool nvme_drive_arm(struct nvme_drive *drive)
 	return armed;
 }
 
-void nvme_drive_disarm(struct nvme_drive *drive)
+void nvme_drive_disarm(struct nvme_drive *ns)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	struct nvme_watch *w = &drive->watch;
 	struct epoll_event e;
 	uint64_t count;
@@ -467,8 +471,9 @@ static uint64_t deadline_ns(const struct nvme_drive *drive)
 	UNREACHABLE();
 }
 
-uint64_t nvme_drive_deadline(struct nvme_drive *drive)
+uint64_t nvme_drive_deadline(struct nvme_drive *ns)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	uint64_t at_ns;
 
 	nvme__helm_take(drive);
@@ -477,27 +482,30 @@ uint64_t nvme_drive_deadline(struct nvme_drive *drive)
 	return at_ns;
 }
 
-static enum nvme_health health(const struct nvme_drive *drive)
+static enum nvme_health health(const struct nvme_drive *drive, const struct nvme_drive *ns)
 {
 	if (drive->reset.life == NVME_DEAD)
 		return NVME_HEALTH_DEAD;
 	if (drive->reset.life != NVME_LIVE)
 		return drive->reset.away ? NVME_HEALTH_AWAY : NVME_HEALTH_RESETTING;
-	return drive->reset.read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
+	return ns->read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
 }
 
-enum nvme_health nvme_drive_health(struct nvme_drive *drive)
+enum nvme_health nvme_drive_health(struct nvme_drive *ns)
 {
+	struct nvme_drive *drive = ns->share.ctl;
 	enum nvme_health now;
 
 	nvme__helm_take(drive);
-	now = health(drive);
+	now = health(drive, ns);
 	nvme__helm_leave(drive);
 	return now;
 }
 
-void nvme_drive_counts(struct nvme_drive *drive, struct nvme_drive_counts *counts)
+void nvme_drive_counts(struct nvme_drive *ns, struct nvme_drive_counts *counts)
 {
+	struct nvme_drive *drive = ns->share.ctl;
+
 	nvme__helm_take(drive);
 	*counts = drive->counts;
 	nvme__helm_leave(drive);

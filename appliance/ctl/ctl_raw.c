@@ -82,6 +82,16 @@ static int read_blocks(void *arg, uint32_t d, uint64_t block, uint32_t nblocks, 
 	return 0;
 }
 
+/* Those that are namespaces of the same controller. */
+static uint32_t namespaces(const struct ctl_raw *raw, const char *name)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < raw->count; i++)
+		count += nvme_name_shares(raw->name[i], name);
+	return count;
+}
+
 static int open_drives(struct ctl_raw *raw)
 {
 	struct nvme_options options = { .memory_bytes = BUFFER_SIZE };
@@ -89,10 +99,12 @@ static int open_drives(struct ctl_raw *raw)
 
 	if (nvme_dma_create(&raw->dma))
 		return ctl_fail("no memory");
-	for (uint32_t i = 0; i < raw->count; i++)
+	for (uint32_t i = 0; i < raw->count; i++) {
+		options.namespace_count = namespaces(raw, raw->name[i]);
 		if (nvme_open(&raw->drive[i], raw->name[i], raw->dma, &options, err_text,
 			      sizeof(err_text)))
 			return ctl_fail("%s", err_text);
+	}
 	raw->buffer_fd = memfd_create("weka-raw", MFD_CLOEXEC);
 	if (raw->buffer_fd < 0 || ftruncate(raw->buffer_fd, (off_t)BUFFER_SIZE))
 		return ctl_fail("no memory: %s", strerror(errno));

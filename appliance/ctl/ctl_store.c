@@ -137,6 +137,16 @@ static int look_inside(struct ctl *c, struct drive_set *b)
 
 /* ---- a core without clients ---------------------------------------------------------- */
 
+/* Those that are namespaces of the same controller. */
+static uint32_t namespaces(const struct drive_set *b, const char *name)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < b->count; i++)
+		count += nvme_name_shares(b->name[i], name);
+	return count;
+}
+
 static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 {
 	struct app_core_cfg cfg = { .nshards = c->shards };
@@ -148,6 +158,7 @@ static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 	for (uint32_t i = 0; i < b->count; i++) {
 		cfg.ndrives = b->count - i;
 		options.memory_bytes = app_core_dma_needed(&cfg);
+		options.namespace_count = namespaces(b, b->name[i]);
 		if (nvme_open(&b->drive[i], b->name[i], b->dma, &options, err_text,
 			      sizeof(err_text)))
 			return ctl_fail("%s", err_text);

@@ -238,6 +238,16 @@ static uint64_t dma_needed(const struct app_core_cfg *of_first, uint64_t cores)
 	return bytes + (cores - 1) * app_core_dma_needed(&cfg);
 }
 
+/* Drives of the configuration that are namespaces of the same controller as this one. */
+static uint32_t namespaces(const struct app_conf *c, const char *name)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < c->ndrives; i++)
+		count += nvme_name_shares(c->drive[i], name);
+	return count;
+}
+
 /* The next of conf.drive[], of which `left` are not open. */
 static int open_drive(struct daemon *d, uint32_t left)
 {
@@ -251,6 +261,7 @@ static int open_drive(struct daemon *d, uint32_t left)
 	core_cfg(&d->conf, &cfg);
 	cfg.ndrives = left;
 	wanted.memory_bytes = dma_needed(&cfg, d->conf.cores);
+	wanted.namespace_count = namespaces(&d->conf, name);
 	err = nvme_open(&d->drive[d->ndrives], name, d->dma, &wanted, d->why, NVME_ERR_TEXT);
 	if (err)
 		return err;

@@ -300,6 +300,23 @@ static void write_through(struct nvme_soft_back *back)
 	back->run = forced_run;
 }
 
+/* The drive in equal parts, each a namespace. */
+static void divide(struct vfu_server *s, struct nvme_soft_back *back)
+{
+	static struct nvme_soft_ns ns[VFU_SERVER_NS_MAX];
+	const uint32_t count = min_u32(s->options.namespaces, VFU_SERVER_NS_MAX);
+	const uint64_t each = back->traits.nblocks / max_u32(count, 1);
+
+	for (uint32_t i = 0; i < count; i++)
+		ns[i] = (struct nvme_soft_ns){
+			.nsid = i + 1, .lba_shift = 12, .first_block = i * each, .size_lbas = each
+		};
+	if (count) {
+		back->traits.ns = ns;
+		back->traits.ns_count = count;
+	}
+}
+
 static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 {
 	const char *drive = s->options.drive;
@@ -319,6 +336,7 @@ static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 		return err;
 	if (s->options.write_through)
 		write_through(back);
+	divide(s, back);
 	return nvme__soft_create(&s->soft, s->dma, back);
 }
 

@@ -12,6 +12,7 @@
 
 #define VFU_SERVER_VECTORS  (NVME_QPAIRS_MAX + 1)
 #define VFU_SERVER_MAPS_MAX 256u
+#define VFU_SERVER_NS_MAX   8u
 
 struct vfu_server_options {
 	const char *path;  /* of the socket; what lies there is replaced */
@@ -26,6 +27,7 @@ struct vfu_server_options {
 				  done */
 	bool not_nvme;         /* be another kind of device */
 	uint32_t dma_maps_max; /* 0: VFU_SERVER_MAPS_MAX */
+	uint32_t namespaces;   /* of equal size, from 1 on; 0: one */
 	/* Faults, once: after so many commands of I/O queues; 0: never. */
 	uint64_t drop_after; /* close the connection */
 	uint64_t hang_after; /* do nothing for hang_ms, then go on */

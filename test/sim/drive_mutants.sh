@@ -82,11 +82,11 @@ mutant not-cut-off-at-the-request nvme/nvme_reset.c \
 mutant another-drive-accepted nvme/nvme_reset.c \
 	'nvme__up_begin(&drive->up, drive, true,' 'nvme__up_begin(&drive->up, drive, false,'
 mutant cache-believed nvme/nvme_reset.c \
-	'r->read_only = nvme__cached_count(drive) >' 'r->read_only = 0 >'
+	'		nvme__cached_count(ns) >' '		0 >'
 mutant flush-covers-what-came-after nvme/nvme_qpair.c \
 	'		was = atomic_load_explicit(flushed, memory_order_relaxed);' \
 	'		was = atomic_load_explicit(flushed, memory_order_relaxed);
-		atomic_store(flushed, nvme__cached_count(qp->drive));'
+		atomic_store(flushed, nvme__cached_count(qp->ns));'
 mutant cached-writes-not-counted nvme/nvme_qpair.c \
 	"io->op != NVME_DEALLOCATE && !io->fua" "io->op == NVME_ZERO && !io->fua"
 mutant no-second-attempt nvme/nvme_reset.c \

@@ -20,7 +20,7 @@ static void on_term(int signal_number)
 	stop = true;
 }
 
-enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_MUTE, OPT_MAPS };
+enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_MUTE, OPT_MAPS, OPT_NS };
 
 static const struct option longs[] = {
 	{ "no-mmap", no_argument, NULL, 'm' },
@@ -35,6 +35,7 @@ static const struct option longs[] = {
 	{ "die-after", required_argument, NULL, OPT_DIE },
 	{ "mute-after", required_argument, NULL, OPT_MUTE },
 	{ "dma-maps", required_argument, NULL, OPT_MAPS },
+	{ "namespaces", required_argument, NULL, OPT_NS },
 	{ 0 },
 };
 
@@ -62,6 +63,8 @@ static int parse(int argc, char **argv, struct vfu_server_options *o)
 			o->mute_after = n;
 		else if (c == OPT_MAPS)
 			o->dma_maps_max = (uint32_t)n;
+		else if (c == OPT_NS)
+			o->namespaces = (uint32_t)n;
 		else if (c == '?')
 			return -1;
 	}
@@ -83,7 +86,7 @@ int main(int argc, char **argv)
 		fprintf(stderr,
 			"usage: vfu_server [--no-mmap] [--no-irqs] [--no-reset] "
 			"[--ask-memory] [--write-through] [--nonsense] [--not-nvme] [--dma-maps N] "
-			"[--drop-after N] [--hang-after N] [--die-after N] "
+			"[--namespaces N] [--drop-after N] [--hang-after N] [--die-after N] "
 			"[--mute-after N] SOCKET DRIVE\n");
 		return 2;
 	}

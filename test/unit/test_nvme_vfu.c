@@ -347,19 +347,94 @@ Test(nvme_vfu, a_server_that_cuts_its_doorbells_off_kills_nobody, .timeout = 60)
 	rig_down();
 }
 
-Test(nvme_vfu, two_drives_of_one_controller_are_refused, .timeout = 60)
+/* A socket is known by its place, however it is written. */
+Test(nvme_vfu, namespace_of_a_server_is_a_drive_once, .timeout = 60)
 {
 	char name[160], text[NVME_ERR_TEXT];
 	struct nvme_drive *other;
 
 	rig_up((struct vfu_server_options){ 0 });
 	drive_up(8);
-	snprintf(name, sizeof(name), "vfio-user:%s/../%s/sock?nsid=2", rig.dir,
-		 strrchr(rig.dir, '/') + 1);
+	snprintf(name, sizeof(name), "vfio-user:%s/../%s/sock", rig.dir, strrchr(rig.dir, '/') + 1);
 	cr_assert_eq(nvme_open(&other, name, rig.dma, NULL, text, sizeof(text)), -EBUSY, "%s",
 		     text);
 	cr_assert(strstr(text, "already a drive of this process"), "%s", text);
 	expect_written_is_read();
+	rig_down();
+}
+
+static void expect_block(struct nvme_drive *drive, struct nvme_qpair *qp, enum nvme_op op,
+			 uint8_t fill)
+{
+	struct nvme_io io = { .op = op, .fua = true, .block = 5, .nblocks = 1, .iova = rig.iova };
+	uint64_t deadline_ns = clock_now_ns() + 30 * NS_PER_S;
+	struct nvme_io *done[1];
+
+	memset(rig.buf, op == NVME_WRITE ? fill : 0, NVME_BLOCK_SIZE);
+	while (nvme_submit(qp, &io)) {
+		(void)!nvme_poll(qp, done, 1);
+		(void)nvme_drive_step(drive, clock_now_ns());
+		cr_assert_lt(clock_now_ns(), deadline_ns);
+	}
+	nvme_ring(qp);
+	while (nvme_poll(qp, done, 1) == 0)
+		cr_assert_lt(clock_now_ns(), deadline_ns);
+	cr_assert_eq(io.status, 0);
+	cr_assert(rig.buf[0] == fill && rig.buf[NVME_BLOCK_SIZE - 1] == fill);
+}
+
+static void expect_good(struct nvme_drive *drive[2], struct nvme_qpair *qp[2])
+{
+	uint64_t deadline_ns = clock_now_ns() + 30 * NS_PER_S;
+	struct nvme_io *done[1];
+
+	do {
+		for (uint32_t i = 0; i < 2; i++) {
+			(void)!nvme_poll(qp[i], done, 1);
+			(void)nvme_drive_step(drive[i], clock_now_ns());
+		}
+		cr_assert_lt(clock_now_ns(), deadline_ns);
+	} while (nvme_drive_health(drive[0]) != NVME_HEALTH_GOOD ||
+		 nvme_drive_health(drive[1]) != NVME_HEALTH_GOOD);
+}
+
+/* Two namespaces, each a drive: their server is killed, and both are back with the next one. */
+Test(nvme_vfu, namespaces_of_one_server_are_drives_that_come_back_together, .timeout = 60)
+{
+	struct vfu_server_options options = { .path = rig.path, .namespaces = 2 };
+	struct nvme_options how = { .namespace_count = 2 };
+	struct nvme_drive *drive[2];
+	struct nvme_qpair *qp[2];
+	char name[160];
+
+	paths_up();
+	options.drive = rig.file;
+	vfu_child_start(&rig.child, &options);
+	memory_up();
+	for (uint32_t i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "%s?nsid=%u", rig.name, i + 1);
+		cr_assert_eq(nvme_open(&drive[i], name, rig.dma, &how, rig.err_text,
+				       sizeof(rig.err_text)),
+			     0, "%s", rig.err_text);
+		cr_assert_eq(nvme_qpair_create(drive[i], 8, &qp[i]), 0);
+		(void)nvme_drive_step(drive[i], clock_now_ns());
+		expect_block(drive[i], qp[i], NVME_WRITE, (uint8_t)(0x51 + i));
+	}
+	vfu_child_kill(&rig.child);
+	vfu_child_start(&rig.child, &options);
+	while (nvme_drive_health(drive[0]) == NVME_HEALTH_GOOD)
+		(void)nvme_drive_step(drive[0], clock_now_ns());
+	expect_good(drive, qp);
+	for (uint32_t i = 0; i < 2; i++)
+		expect_block(drive[i], qp[i], NVME_READ, (uint8_t)(0x51 + i));
+	for (uint32_t i = 0; i < 2; i++) { /* the first one, which has the controller, goes first */
+		nvme_qpair_destroy(qp[i]);
+		nvme_close(drive[i]);
+		if (i == 0)
+			expect_block(drive[1], qp[1], NVME_READ, 0x52);
+	}
+	rig.qp = NULL;
+	rig.drive = NULL;
 	rig_down();
 }
 
