@@ -50,7 +50,7 @@ enum fab_type {
 	FAB_RENAME,
 	FAB_SYMLINK,
 	FAB_PUT_ABORT, /* PUT_BEGIN's hidden file will not be committed         */
-	FAB_LINK,      /* one more name for a file                              */
+	FAB_LINK,      /* add a name to a file                              */
 	FAB_PUNCH,     /* bytes of a file become a hole                         */
 	FAB_SEEK,      /* where its next data, or its next hole, is             */
 	FAB_RMTREE,    /* a directory and all that is in it                     */

@@ -58,8 +58,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     NULL },
 	[APP_CONF_ALLOW_MISSING] = { "allow_missing", KIND_TEXT, AT(allow_missing), 1,
 				     APP_CONF_TEXT_MAX - 1, 0,
-				     "drive that is lost, its number in the store or its name: "
-				     "what does not lie there is served, read only",
+				     "lost drive, by its number in the store or its name: the "
+				     "rest of the store is served, read only",
 				     NULL },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
@@ -69,30 +69,31 @@ static const struct key keys[APP_CONF_KEYS] = {
 				"permission bits of the sockets of shm: addresses; clients write",
 				NULL },
 	[APP_CONF_SHM_GROUP] = { "shm_group", KIND_TEXT, AT(shm_group), 1, APP_CONF_TEXT_MAX - 1, 0,
-				 "their group, a name or number; the process's if not given",
+				 "group of those sockets, a name or number; default: the process's",
 				 NULL },
 	[APP_CONF_SHM_USERS] = { "shm_users", KIND_TEXT, AT(shm_users), 1, APP_CONF_TEXT_MAX - 1, 0,
-				 "users that may connect there beside root and the appliance's, "
-				 "with commas; if not given all whom the mode lets",
+				 "users that may connect there besides root and the appliance's, "
+				 "with commas; default: all that the mode allows",
 				 NULL },
 	[APP_CONF_KEY_ID] = { "key_id", KIND_TEXT, AT(key_id), 1, 31, 0,
 			      "name of the key that clients prove", NULL },
 	[APP_CONF_KEY_FILE] = { "key_file", KIND_TEXT, AT(key_file), 1, APP_CONF_TEXT_MAX - 1, 0,
-				"its file: 64 hexadecimal digits, perhaps behind ID:; "
-				"it may do everything",
+				"file of that key: 64 hexadecimal digits, optionally after ID:; "
+				"the key may do everything",
 				NULL },
 	[APP_CONF_KEY_DIR] = { "key_dir", KIND_TEXT, AT(key_dir), 1, APP_CONF_TEXT_MAX - 1, 0,
 			       "directory of more keys, each with its rights: wekactl keys", NULL },
 	[APP_CONF_KEYS_MAX] = { "keys_max", KIND_COUNT, AT(keys_max), 1, APP_KEYS_MAX, 256,
 				"keys at once", NULL },
 	[APP_CONF_ANONYMOUS] = { "anonymous", KIND_TEXT, AT(anonymous), 4, APP_CONF_TEXT_MAX - 1, 0,
-				 "what clients without a key may do; none: they are refused",
+				 "rights of clients without a key; none: they are refused",
 				 "none, read, write, read:/PATH or write:/PATH" },
 	[APP_CONF_ANONYMOUS_FROM] = { "anonymous_from", KIND_TEXT, AT(anonymous_from), 3, 8, 0,
-				      "where such clients may be; loopback: on this machine only",
+				      "where such clients may connect from; loopback: this "
+				      "machine only",
 				      "loopback or any" },
 	[APP_CONF_TLS] = { "tls", KIND_TEXT, AT(tls), 3, 8, 0,
-			   "required: TCP is within TLS 1.3, clients say tls://HOST:PORT",
+			   "required: TCP is within TLS 1.3, clients use tls://HOST:PORT",
 			   "off or required" },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the first polling thread, the others below it; "
@@ -104,15 +105,13 @@ static const struct key keys[APP_CONF_KEYS] = {
 			    "longest polling without work before the thread sleeps", NULL },
 	[APP_CONF_MEMORY_MAX] = { "memory_max", KIND_BYTES, AT(memory_max_bytes), 64 * MIB,
 				  16 * TIB, 16 * TIB,
-				  "all memory together, of any number of clients; limits that "
-				  "could come to more are refused",
+				  "all memory together, whatever the number of clients; limits "
+				  "that add up to more are refused",
 				  NULL },
 	[APP_CONF_CACHE] = { "cache", KIND_BYTES, AT(cache_bytes), 4 * MIB, TIB, 256 * MIB,
 			     "pages of the store's index in memory", NULL },
 	[APP_CONF_STAGING] = { "staging", KIND_BYTES, AT(staging_bytes), 16 * MIB, 64 * GIB,
-			       64 * MIB,
-			       "payload on its way: what is written, and what is read over TCP",
-			       NULL },
+			       64 * MIB, "payload in transit: writes, and reads over TCP", NULL },
 	[APP_CONF_POOLS] = { "pools_max", KIND_BYTES, AT(pools_max_bytes), 2 * MIB, TIB, 4 * GIB,
 			     "memory shared with all clients of this host together", NULL },
 	[APP_CONF_SESSION_POOLS] = { "session_pools_max", KIND_BYTES, AT(session_pools_max_bytes),
@@ -121,15 +120,15 @@ static const struct key keys[APP_CONF_KEYS] = {
 				  4 * MIB + 64 * KIB, 64 * MIB, 64 * MIB,
 				  "landing or payload window of one request", NULL },
 	[APP_CONF_OPS_MAX] = { "ops_max", KIND_COUNT, AT(ops_max), 4, 4096, 128,
-			       "operations at work at once; each wants its share of the cache",
+			       "operations that run at once; each needs its share of the cache",
 			       NULL },
 	[APP_CONF_CREDITS] = { "credits", KIND_COUNT, AT(credits), 1, 1024, 64,
 			       "requests that one client may have in flight", NULL },
 	[APP_CONF_SESSIONS_MAX] = { "sessions_max", KIND_COUNT, AT(sessions_max), 1, 4096, 64,
 				    "connections of all clients at once", NULL },
 	[APP_CONF_LANES_MAX] = { "lanes_max", KIND_COUNT, AT(lanes_max), 1, FAB_LANES_MAX, 4,
-				 "of them of one client, to several cores or over several "
-				 "links; beyond the first they leave a quarter free",
+				 "connections of one client, to several cores or links; beyond "
+				 "the first they leave a quarter of sessions_max free",
 				 NULL },
 	[APP_CONF_LONG_BODIES] = { "long_bodies", KIND_COUNT, AT(long_bodies), 1, 1024, 16,
 				   "requests with long lists of names at once, 256 KiB each",
@@ -137,7 +136,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_BATCH_MAX] = { "batch_max", KIND_COUNT, AT(batch_max), 1, 1024, 1024,
 				 "items of one request", NULL },
 	[APP_CONF_BATCH_IN_FLIGHT] = { "batch_in_flight", KIND_COUNT, AT(batch_in_flight), 1, 1024,
-				       64, "items of one request at work at once", NULL },
+				       64, "items of one request that run at once", NULL },
 	[APP_CONF_OPEN_PUTS_MAX] = { "open_puts_max", KIND_COUNT, AT(open_puts_max), 1, 65536, 256,
 				     "files of more than 4 MiB being put at once", NULL },
 	[APP_CONF_OPENS_MAX] = { "opens_max", KIND_COUNT, AT(opens_max), 16, 1 << 20, 16384,
@@ -146,8 +145,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 				   "commands in flight on one drive", NULL },
 	[APP_CONF_QUEUE_MAX] = { "queue_max", KIND_COUNT, AT(queue_max), 16, 1 << 20,
 				 APP_QUEUE_DEFAULT,
-				 "requests that wait on one core; who would have more than it "
-				 "leaves to others is told to come later",
+				 "requests that wait on one core; a client beyond its share is "
+				 "told to wait and come again",
 				 NULL },
 	[APP_CONF_DRIVE_TIMEOUT] = { "drive_timeout", KIND_US, AT(drive_timeout_us), 100000,
 				     600000000, 10000000,
@@ -156,18 +155,20 @@ static const struct key keys[APP_CONF_KEYS] = {
 				     NULL },
 	[APP_CONF_SCRUB] = { "scrub_bytes_per_second", KIND_BYTES, AT(scrub_rate), 0, 64 * GIB,
 			     16 * MIB,
-			     "read of the drives, round after round, to find damage; 0: none",
+			     "read from the drives by the scrub, which looks for damage; 0: no "
+			     "scrub",
 			     NULL },
 	[APP_CONF_SPARE] = { "spare_percent", KIND_COUNT, AT(spare_percent), 0, 50, 9,
-			     "of the drives, that files never fill, so that collecting moves less "
-			     "where they are changed all the time",
+			     "of the drives, kept free of files, so that collection moves less "
+			     "where files change all the time",
 			     NULL },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
 				  "drives that receive deallocate commands; own: no files, and no "
 				  "drives whose freed space others may take",
 				  "own, all or none" },
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
-			      "of a store on mem: drives, which is formatted at each start", NULL },
+			      "shards of a store on mem: drives, which is formatted at each start",
+			      NULL },
 };
 
 struct parser {
@@ -377,7 +378,7 @@ static void take_drive(struct parser *p, const char *value)
 	if (strncmp(value, "file:", 5) != 0 && strncmp(value, "mem:", 4) != 0 &&
 	    strncmp(value, "pci:", 4) != 0 && strncmp(value, "vfio-user:", 10) != 0) {
 		fail(p,
-		     "drive = %s: no such kind of drive; allowed are pci:ADDRESS, "
+		     "drive = %s: unknown kind of drive; allowed are pci:ADDRESS, "
 		     "vfio-user:SOCKET, file:PATH and mem:SIZE",
 		     value);
 		return;
@@ -421,7 +422,7 @@ static int take(void *user, const char *section, const char *name, const char *v
 	if (p->failed)
 		return 1;
 	if (*section) {
-		fail(p, "[%s]: there are no sections here", section);
+		fail(p, "[%s]: sections are not allowed", section);
 		return 1;
 	}
 	for (i = 0; i < APP_CONF_KEYS && strcmp(name, keys[i].name) != 0; i++)
@@ -465,7 +466,7 @@ static char *next_line(char *out, int out_size, void *user)
 	p->at += length + (end != NULL);
 	p->line++;
 	if (memchr(start, '\0', length))
-		fail(p, "a NUL byte: this is no configuration file");
+		fail(p, "a NUL byte: this is not a configuration file");
 	while (length && (*start == ' ' || *start == '\t')) {
 		start++;
 		length--;
@@ -549,15 +550,16 @@ static int check_whole(const struct app_conf *c, char *why)
 		app_conf_blame(c, APP_CONF_ALLOW_MISSING, why,
 			       "mem: drives make a new store at each start: none can be missing");
 	else if (c->allow_missing[0] && !app_conf_drive_named(c->allow_missing))
-		app_conf_blame(c, APP_CONF_ALLOW_MISSING, why,
-			       "allowed is a drive's number in the store, 0 to 63, or its name, as "
-			       "the start says it");
+		app_conf_blame(
+			c, APP_CONF_ALLOW_MISSING, why,
+			"allowed are a drive's number in the store, 0 to 63, or its name, as the "
+			"start prints it");
 	else if (c->nlisten == 0)
 		app_conf_blame(c, APP_CONF_LISTEN, why,
 			       "not given: at least one address is needed");
 	else if (!c->key_file[0] && !c->key_dir[0] && !app_conf_anonymous(c, &rights))
 		app_conf_blame(c, APP_CONF_KEY_FILE, why,
-			       "not given, nor key_dir: clients prove a key");
+			       "not given, and neither is key_dir: clients must prove a key");
 	else if (strcmp(c->anonymous, "none") != 0 && app_key_rights_parse(c->anonymous, &rights))
 		app_conf_blame(c, APP_CONF_ANONYMOUS, why,
 			       "allowed are none, read, write, read:/PATH and write:/PATH");
@@ -696,14 +698,14 @@ int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why)
 		what = "not a regular file";
 	} else if (!err && ((st.st_mode & 077) || (st.st_uid != 0 && st.st_uid != geteuid()))) {
 		err = -EACCES;
-		what = "not its owner's alone (chmod 600, owned by us or root)";
+		what = "not private to its owner (chmod 600, owned by us or root)";
 	}
 	if (!err)
 		err = read_whole(fd, text, sizeof(text), &size_bytes);
 	if (!err) {
 		err = parse_key(c, text, size_bytes, key);
 		what = err == -EKEYREJECTED ? "holds another key than key_id says"
-					    : "not a key: 64 hexadecimal digits are wanted";
+					    : "not a key: 64 hexadecimal digits are needed";
 	}
 	explicit_bzero(text, sizeof(text));
 	if (fd >= 0)

@@ -154,7 +154,7 @@ struct fab_server_cfg;
 must_check int app_conf_shm(const struct app_conf *c, struct fab_server_cfg *out, char *why);
 
 struct fab_rights;
-/* May somebody come without a key?  Then what he may do. */
+/* May somebody connect without a key?  Then what he may do. */
 bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out);
 
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */

@@ -48,8 +48,8 @@ static int safe(int fd, mode_t type, const char **what)
 	}
 	if ((st.st_mode & 077) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()))
 		return 0;
-	*what = type == S_IFDIR ? "others may look into it (chmod 700, owned by us or root)"
-				: "not its owner's alone (chmod 600, owned by us or root)";
+	*what = type == S_IFDIR ? "others may read it (chmod 700, owned by us or root)"
+				: "not private to its owner (chmod 600, owned by us or root)";
 	return -EACCES;
 }
 

@@ -264,7 +264,8 @@ static int line_take(struct fab_grant *out, struct piece line, uint32_t number, 
 		;
 	if (f == FIELDS)
 		return say(why, number, "",
-			   "neither secret, handles, path, rights, ops, bytes, uid nor gids");
+			   "unknown name; allowed are secret, handles, path, rights, ops, bytes, "
+			   "uid and gids");
 	if (*seen & 1u << f)
 		return say(why, number, field_name[f], "given before");
 	*seen |= 1u << f;
@@ -306,7 +307,7 @@ int app_key_parse(struct fab_grant *out, const char *id, const char *text, size_
 
 	*out = (struct fab_grant){ 0 };
 	if (!app_key_id_good(id)) {
-		snprintf(why, APP_KEY_WHY, "its name is no key's id");
+		snprintf(why, APP_KEY_WHY, "its file name is not a valid key id");
 		return -EINVAL;
 	}
 	memcpy(out->key.id, id, strlen(id));
@@ -325,7 +326,7 @@ int app_key_parse(struct fab_grant *out, const char *id, const char *text, size_
 		return say(why, number, "", "uid and gids: both, or neither");
 	if ((out->rights.subtree[0] || out->rights.has_uid) && !(seen & 1u << FIELD_HANDLES))
 		return say(why, number, "handles",
-			   "not given: a key with a path or a uid wants it");
+			   "not given: a key with a path or a uid needs it");
 	return 0;
 }
 

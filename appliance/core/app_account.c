@@ -117,7 +117,7 @@ int app_account_check(const struct app_account *a, const struct app_conf *c, cha
 
 	if (app_account_total(a) <= a->max_bytes)
 		return 0;
-	at = (size_t)snprintf(text, sizeof(text), "less than %llu MiB, what its parts come to:",
+	at = (size_t)snprintf(text, sizeof(text), "less than %llu MiB, the sum of its parts:",
 			      (unsigned long long)div_up(app_account_total(a), 1 << 20));
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS && at < sizeof(text); i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s%s %llu", i ? "," : "",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl damaged: every file that is known to be damaged, page by page. */
+/* wekactl damaged: list every file that is known to be damaged, page by page. */
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_print.h"
 

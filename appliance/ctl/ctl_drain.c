@@ -10,21 +10,21 @@ static const char *why_not(int err, bool back)
 {
 	switch (err) {
 	case -ENODEV:
-		return "no drive of the store has this name or serial number: wekactl status lists "
-		       "them";
+		return "no drive of the store has this name or serial number: wekactl status "
+		       "lists the drives";
 	case -EINVAL:
 		return "several drives have this serial number: give the name of one";
 	case -EALREADY:
 		return back ? "it is not being drained" : "it is being drained already";
 	case -EPERM:
-		return "it is the last drive that is used: add another one first";
+		return "it is the last drive in use: add another one first";
 	case -ENOSPC:
-		return "the other drives have not room for what lives in the store: add one, or "
-		       "remove files";
+		return "the live data does not fit on the other drives: add one, or remove files";
 	case -EFBIG:
-		return "the roots of the store lie there, and its zones are too small for them";
+		return "the drive holds the roots of the store, and the zones of the other "
+		       "drives are too small for them";
 	case -EACCES:
-		return "the key may not: it takes one that may write, everywhere, and for any user";
+		return "the key may not: a key is needed that may write everywhere, without a uid";
 	case -EBUSY:
 		return "the drives of the store are being changed: try again";
 	default:
@@ -47,8 +47,8 @@ int ctl_drives_drain(struct ctl *c, bool back)
 	else if (back)
 		printf("%s: stays in the store\n", drive);
 	else
-		printf("%s: is being drained; wekactl status says what is left there, and the "
-		       "appliance's log when it was taken out\n",
+		printf("%s: is being drained; wekactl status reports what is left, and the "
+		       "appliance's log reports the end\n",
 		       drive);
 	return 0;
 }

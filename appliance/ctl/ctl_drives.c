@@ -20,7 +20,7 @@ static int list_drives(const struct ctl *c)
 	else if (list.count)
 		ctl_drives_print(stdout, &list);
 	else
-		printf("no NVMe device in this machine\n");
+		printf("this machine has no NVMe device\n");
 	ctl_drives_free(&list);
 	return 0;
 }
@@ -32,9 +32,10 @@ static int parse_names(const struct ctl *c, struct ctl_saved_list *out)
 		struct ctl_saved s = { 0 };
 
 		if (ctl_pci_parse(c->argv[i], s.pci))
-			return ctl_fail("%s: no PCI address, such as pci:0000:01:00.0; wekactl "
-					"drives lists them",
-					c->argv[i]);
+			return ctl_fail(
+				"%s: not a PCI address, such as pci:0000:01:00.0; wekactl drives "
+				"lists them",
+				c->argv[i]);
 		ctl_saved_put(out, &s);
 	}
 	return 0;

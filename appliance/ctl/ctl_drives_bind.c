@@ -177,11 +177,11 @@ static int move_to(struct job *j, struct ctl_drive *d, const char *override, con
 		return say(j, err, "pci:%s: driver_override: %s", d->pci, strerror(-err));
 	err = unbind(j->root, d->pci);
 	if (err)
-		return say(j, err, "pci:%s: %s does not let it go: %s", d->pci, d->driver,
+		return say(j, err, "pci:%s: driver %s did not release it: %s", d->pci, d->driver,
 			   strerror(-err));
 	err = probe(j->root, d->pci, wanted, is_held(d));
 	if (err)
-		return say(j, err, "pci:%s: %s does not take it (dmesg says more): %s", d->pci,
+		return say(j, err, "pci:%s: driver %s did not accept it (see dmesg): %s", d->pci,
 			   wanted, strerror(-err));
 	return 0;
 }
@@ -269,7 +269,7 @@ static int check_is_drive(struct job *j, const char *pci)
 	if (ctl_sysfs_read(class, sizeof(class), j->root, PCI_DEVICES "/%s/class", pci))
 		return say(j, -ENODEV, "pci:%s: no such device; wekactl drives lists them", pci);
 	return say(j, -ENODEV,
-		   "pci:%s: no NVMe device (its class is %s); wekactl drives lists them", pci,
+		   "pci:%s: not an NVMe device (its class is %s); wekactl drives lists them", pci,
 		   class);
 }
 
@@ -284,8 +284,8 @@ static int check_uses(struct job *j, const struct ctl_drive *d)
 			   d->pci, use->device, use->text);
 	if (j->how->force)
 		return 0;
-	return say(j, -EEXIST, "pci:%s: %s%s%s (--force attaches it all the same)", d->pci,
-		   use->device, *use->device ? ": " : "", use->text);
+	return say(j, -EEXIST, "pci:%s: %s%s%s (--force attaches it anyway)", d->pci, use->device,
+		   *use->device ? ": " : "", use->text);
 }
 
 static int check_group(struct job *j, struct ctl_drive *d, const struct ctl_saved_list *with)
@@ -338,7 +338,9 @@ static int check_detach(struct job *j, const char *pci)
 		return say(j, -EBUSY, "pci:%s: the driver %s has it, not vfio-pci", pci, d->driver);
 	ctl_drive_uses(d, j->users);
 	if (is_held(d) && !j->how->force)
-		return say(j, -EBUSY, "pci:%s: in use by %s; stop it (or --force: it is asked)",
+		return say(j, -EBUSY,
+			   "pci:%s: in use by %s; stop it (or use --force: the kernel asks it to "
+			   "release the drive)",
 			   pci, ctl_drive_use(d)->text);
 	if (strcmp(d->driver, NVME_DRIVER) != 0 &&
 	    !ctl_sysfs_exists(j->root, "/sys/bus/pci/drivers/" NVME_DRIVER))
@@ -368,7 +370,7 @@ static int claim_all(struct job *j, const struct ctl_drive *d, int **out)
 		if (claim[i] != -EBUSY)
 			continue; /* one that cannot be opened, nobody has mounted */
 		close_claims(claim, i);
-		return say(j, -EBUSY, "pci:%s: %s: somebody has just begun to use it", d->pci,
+		return say(j, -EBUSY, "pci:%s: %s: it came into use just now", d->pci,
 			   d->ns[i].name);
 	}
 	*out = claim;
@@ -513,7 +515,8 @@ static int check_same_drive(const char *root, const struct ctl_saved *s, char wh
 		if (strcmp(d->pci, s->pci) != 0 || !*d->ctrl || strcmp(d->serial, s->serial) == 0)
 			continue;
 		snprintf(why, CTL_WHY_SIZE,
-			 "pci:%s: another drive is there now (serial %s, it was %s); type: wekactl "
+			 "pci:%s: another drive has this address now (serial %s, it was %s); "
+			 "type: wekactl "
 			 "drives detach pci:%s",
 			 s->pci, d->serial, s->serial, s->pci);
 		err = -EEXIST;

@@ -42,7 +42,7 @@ int ctl_saved_load(const char *root, struct ctl_saved_list *out, char why[CTL_WH
 		return err == -ENOENT ? 0 : fail(why, CTL_DRIVES_FILE, err);
 	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(why, CTL_WHY_SIZE,
-			 "%s: others may write it; type: chown root: %s && chmod 644 %s",
+			 "%s: others may write to it; type: chown root: %s && chmod 644 %s",
 			 CTL_DRIVES_FILE, CTL_DRIVES_FILE, CTL_DRIVES_FILE);
 		return -EPERM;
 	}
@@ -70,7 +70,8 @@ int ctl_saved_lock(const char *root, char why[CTL_WHY_SIZE])
 	err = -errno;
 	close(fd);
 	if (err == -EWOULDBLOCK)
-		snprintf(why, CTL_WHY_SIZE, "another wekactl is moving drives: wait for it");
+		snprintf(why, CTL_WHY_SIZE,
+			 "another wekactl is attaching or detaching drives: wait for it");
 	else
 		fail(why, name, err);
 	return err;

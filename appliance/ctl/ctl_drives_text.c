@@ -232,11 +232,11 @@ static const char *take_word(struct ctl_saved *s, const char *word)
 	if (strncmp(word, "user=", 5) == 0)
 		return take_value(s->user, sizeof(s->user), word + 5) && ctl_account_ok(s->user)
 			       ? NULL
-			       : "no name of a user";
+			       : "not a user name";
 	if (strncmp(word, "group=", 6) == 0)
 		return take_value(s->group, sizeof(s->group), word + 6) && ctl_account_ok(s->group)
 			       ? NULL
-			       : "no name of a group";
+			       : "not a group name";
 	return "known are serial=, user=, group= and forced";
 }
 

@@ -227,7 +227,7 @@ static void look_signature(const struct ctl_users *u, struct ctl_drive *d, const
 	if (!found)
 		found = ctl_signature(path, text, sizeof(text));
 	if (found < 0)
-		add_use(d, CTL_USE_UNSEEN, device, "cannot be looked at (%s)", strerror(-found));
+		add_use(d, CTL_USE_UNSEEN, device, "cannot be examined (%s)", strerror(-found));
 	else if (found == CTL_SIGNATURE_STORE)
 		add_use(d, CTL_USE_STORE, device, "%s", text);
 	else if (found == CTL_SIGNATURE_FOREIGN)
@@ -258,7 +258,7 @@ static void look_claim(const struct ctl_users *u, struct ctl_drive *d, const cha
 
 	if (fd == -EBUSY)
 		add_use(d, CTL_USE_CLAIMED, device,
-			"in use (mounted out of sight, or part of a volume)");
+			"in use (mounted in another namespace, or part of a volume)");
 	if (fd >= 0)
 		close(fd);
 }
@@ -307,10 +307,10 @@ void ctl_drive_uses(struct ctl_drive *d, const struct ctl_users *u)
 	if (strcmp(d->driver, "vfio-pci") == 0)
 		return;
 	if (!*d->ctrl)
-		add_use(d, CTL_USE_UNSEEN, "", "%s has it, so what is on it cannot be seen",
+		add_use(d, CTL_USE_UNSEEN, "", "bound to %s, so its content cannot be read",
 			*d->driver ? d->driver : "no driver");
 	else if (*u->blind)
-		add_use(d, CTL_USE_UNSEEN, d->ctrl, "mounts cannot be seen: %s", u->blind);
+		add_use(d, CTL_USE_UNSEEN, d->ctrl, "mounts cannot be read: %s", u->blind);
 	for (uint32_t i = 0; i < d->nns; i++)
 		look_namespace(u, d, &d->ns[i]);
 }

@@ -30,7 +30,7 @@ static int arguments(struct ctl *c, const char **what, const char **arg)
 	while (meta_dump_what(i, &name, &wants, &text) && strcmp(name, *what) != 0)
 		i++;
 	if (!meta_dump_what(i, &name, &wants, &text)) {
-		fprintf(stderr, "wekactl: dump shows one of these:\n");
+		fprintf(stderr, "wekactl: dump prints one of these:\n");
 		for (i = 0; meta_dump_what(i, &name, &wants, &text); i++)
 			fprintf(stderr, "  %-5s %-11s %s\n", name, wants, text);
 		return 2;
@@ -61,9 +61,10 @@ int ctl_cmd_dump(struct ctl *c)
 	if (err == -ENODATA)
 		status = ctl_fail("dump: %s", meta_raw_problem(ctl_raw_store(raw)));
 	else if (err == -EUCLEAN)
-		status = ctl_fail("dump: something here is damaged");
+		status = ctl_fail("dump: parts of this are damaged");
 	else if (err == -EINVAL)
-		status = ctl_fail("dump %s: '%s' is no argument for it", what, arg ? arg : "") + 1;
+		status =
+			ctl_fail("dump %s: '%s' is not a valid argument", what, arg ? arg : "") + 1;
 	else if (err == -ENOENT || err == -ENOTDIR)
 		status = ctl_fail("dump %s: nothing is at '%s'", what, arg ? arg : "");
 	else if (err)

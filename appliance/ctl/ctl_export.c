@@ -36,16 +36,17 @@ static void error_here(struct export_run *ex, const struct ctl_dir *d, const cha
 	char *path = ctl_dir_path(ex->dirs.top, d, name);
 
 	if (err == EXPORT_IN_USE)
-		ctl_tally_error(&ex->tally, &ex->progress,
-				"%s: not exported: a directory is there that is not empty; remove "
-				"it",
-				path);
+		ctl_tally_error(
+			&ex->tally, &ex->progress,
+			"%s: not exported: a directory that is not empty is in the way; remove it",
+			path);
 	else if (!ex->stop)
-		ctl_tally_error(&ex->tally, &ex->progress, "%s: %s%s", path, strerror(err),
-				is_full_here(err)
-					? "; the rest was not tried: run the export again "
-					  "when there is room, and it goes on"
-					: "");
+		ctl_tally_error(
+			&ex->tally, &ex->progress, "%s: %s%s", path, strerror(err),
+			is_full_here(err)
+				? "; the rest was not tried: run the export again when there is "
+				  "room, and it resumes"
+				: "");
 	else
 		ex->tally.errors++;
 	if (is_full_here(err))
@@ -63,9 +64,9 @@ static void error_there(struct export_run *ex, const struct ctl_dir *d, const ch
 	if (!ex->stop)
 		ctl_tally_error(
 			&ex->tally, &ex->progress, "%s: %s%s", path, *why ? why : strerror(-err),
-			ctl_is_fatal(err) ? "; the rest was not tried: run the export again, "
-					    "and it goes on"
-					  : "");
+			ctl_is_fatal(err)
+				? "; the rest was not tried: run the export again, and it resumes"
+				: "");
 	else
 		ex->tally.errors++;
 	if (ctl_is_fatal(err))
@@ -433,9 +434,10 @@ static void finish_links(struct export_run *ex)
 		if (!l->first->is_there) {
 			char *path = ctl_dir_path(ex->dirs.top, l->dir, l->name);
 
-			ctl_tally_error(&ex->tally, &ex->progress,
-					"%s: not exported: another name of a file that was not",
-					path);
+			ctl_tally_error(
+				&ex->tally, &ex->progress,
+				"%s: not exported: another name of a file that was not exported",
+				path);
 			free(path);
 			continue;
 		}

@@ -81,8 +81,7 @@ void import_unread(struct import *im, struct ctl_dir *d)
 		im->unread[im->unread_count++] = d;
 	else
 		import_error_here(im, d, "",
-				  "not read, since there is no memory: run the import again, and "
-				  "it goes on");
+				  "not read, out of memory: run the import again, and it resumes");
 }
 
 void import_not_tried(struct import *im, struct ctl_dir *parent, const char *name, bool is_dir)
@@ -171,7 +170,7 @@ static void entry(struct import *im, struct ctl_dir *d, const struct dirent *e)
 	else if (S_ISREG(st.st_mode))
 		add(im, d, e->d_name, &st, st.st_size > CTL_SMALL_FILE ? CTL_LARGE : CTL_SMALL);
 	else
-		import_error_here(im, d, e->d_name, "neither file, directory nor symlink");
+		import_error_here(im, d, e->d_name, "not a file, directory or symlink");
 }
 
 static void dir_attrs(struct import *im, struct ctl_dir *d)
@@ -287,7 +286,7 @@ static void tell_stop(struct import *im)
 		return;
 	ctl_tally_error(&im->tally, &im->progress,
 			"%s: %s; %llu entries were not stored for this, and %llu were not tried: "
-			"%srun the import again, and it goes on",
+			"%srun the import again, and it resumes",
 			im->stop_what ? im->stop_what : im->target, why,
 			(unsigned long long)im->stop_count, (unsigned long long)im->tally.not_tried,
 			advice);
@@ -309,7 +308,7 @@ static int begin(struct import *im)
 		return 0;
 	im->seen_item = calloc(CTL_WAVE_FILES, sizeof(*im->seen_item));
 	if (!im->seen_item || weka_lease(c->client, CTL_WAVE_WINDOW, &im->seen))
-		return ctl_fail("import: no memory to verify");
+		return ctl_fail("import: out of memory to verify");
 	return 0;
 }
 

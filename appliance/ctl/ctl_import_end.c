@@ -40,7 +40,7 @@ static struct batch *batch_begin(struct import *im)
 	b->im = im;
 	if (weka_lease(im->c->client, align_up(sizeof(b->item), WEKA_BLOCK), &b->lease)) {
 		ctl_tally_error(&im->tally, &im->progress,
-				"import: no memory for links and directories");
+				"import: out of memory for links and directories");
 		free(b);
 		return NULL;
 	}
@@ -114,9 +114,10 @@ static void linked(void *arg, uint32_t i, const struct weka_req *req, int status
 	if (status == -EEXIST)
 		status = replace(b->im, &b->link[i]);
 	if (status == -ENOTEMPTY)
-		import_error_here(b->im, b->link[i].dir, b->link[i].name,
-				  "not imported: the appliance has a directory there that is not "
-				  "empty; remove it, or say --force");
+		import_error_here(
+			b->im, b->link[i].dir, b->link[i].name,
+			"not imported: a directory that is not empty is in the way; remove it, "
+			"or use --force");
 	else if (status)
 		link_error(b->im, &b->link[i], status);
 	b->im->tally.links += status == 0;
@@ -130,7 +131,7 @@ static void look_at_link(struct batch *b, uint32_t i)
 	b->wanted[i] = false;
 	if (!l->first->is_there)
 		import_error_here(b->im, l->dir, l->name,
-				  "not imported: another name of a file that was not");
+				  "not imported: another name of a file that was not imported");
 	else if (first->status)
 		link_error(b->im, l, first->status);
 	else if (other->status == 0 && other->attr.ino == first->attr.ino)

@@ -205,9 +205,10 @@ static void clear_ways(struct import *im, struct ctl_wave *w)
 		if (err == -ENOTEMPTY) {
 			f->wanted = false;
 			f->err = ENOTEMPTY;
-			import_error_here(im, f->dir, f->name,
-					  "not imported: the appliance has a directory there that "
-					  "is not empty; remove it, or say --force");
+			import_error_here(
+				im, f->dir, f->name,
+				"not imported: a directory that is not empty is in the way; "
+				"remove it, or use --force");
 		} else if (err) {
 			refuse(im, f, err);
 		} else {

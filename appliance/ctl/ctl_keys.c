@@ -245,17 +245,19 @@ static int add(struct keys *k, const char *id, const char *file)
 	int status;
 
 	if (!app_key_id_good(id))
-		return ctl_fail("'%s' is no id: 1 to 31 printable characters, without / : \" \\, "
-				"and not \"anonymous\"",
-				id);
+		return ctl_fail(
+			"'%s' is not an id: 1 to 31 printable characters, without / : \" \\, "
+			"and not \"anonymous\"",
+			id);
 	if (c->path && app_key_subtree(c->path, g.rights.subtree))
-		return ctl_fail("--path %s: wanted is a path from the root, of at most 255 bytes, "
+		return ctl_fail("--path %s: must be a path from the root, of at most 255 bytes, "
 				"without \"..\", control characters, or a blank at its end",
 				c->path);
 	if ((c->uid || c->gids) &&
 	    (!c->uid || !c->gids || app_key_user_parse(c->uid, c->gids, &g.rights)))
-		return ctl_fail("--uid and --gids: wanted are a number, and 1 to 16 of them with "
-				"commas between, each below 4294967295");
+		return ctl_fail(
+			"--uid and --gids: must be a number, and 1 to 16 numbers separated by "
+			"commas, each below 4294967295");
 	if (make_dir(k))
 		return 1;
 	if (g.rights.has_uid && g.rights.uid == 0)
@@ -263,7 +265,7 @@ static int add(struct keys *k, const char *id, const char *file)
 	memcpy(g.key.id, id, strlen(id));
 	if (getrandom(g.key.secret, FAB_KEY_BYTES, 0) != FAB_KEY_BYTES ||
 	    getrandom(g.handle_secret, FAB_KEY_BYTES, 0) != FAB_KEY_BYTES)
-		return ctl_fail("no key was made: the kernel gave no random bytes");
+		return ctl_fail("no key was made: the kernel returned no random bytes");
 	status = files_make(k, &g, file);
 	secret_wipe(&g, sizeof(g));
 	if (!status && !c->quiet)
@@ -279,7 +281,7 @@ static int remove_key(struct keys *k, const char *id)
 	int err;
 
 	if (!app_key_id_good(id))
-		return ctl_fail("'%s' is no key's id", id);
+		return ctl_fail("'%s' is not the id of a key", id);
 	snprintf(path, sizeof(path), "%s/%s" APP_KEY_SUFFIX, k->dir, id);
 	if (unlink(path))
 		return ctl_fail("%s: %s", path, strerror(errno));
@@ -310,7 +312,8 @@ int ctl_cmd_keys(struct ctl *c)
 	if (is_action(c, "remove", 2))
 		return remove_key(&k, c->argv[1]);
 	if (is_action(c, "show", 2))
-		return app_key_id_good(c->argv[1]) ? show(&k, c->argv[1])
-						   : ctl_fail("'%s' is no key's id", c->argv[1]);
+		return app_key_id_good(c->argv[1])
+			       ? show(&k, c->argv[1])
+			       : ctl_fail("'%s' is not the id of a key", c->argv[1]);
 	return list(&k);
 }

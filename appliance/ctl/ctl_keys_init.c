@@ -95,7 +95,7 @@ static int from_config(struct ctl *c, struct app_conf *conf)
 	char why[APP_CONF_WHY];
 
 	if (app_conf_load(conf, file, why))
-		return ctl_fail("%s (or say where the key goes: wekactl keys init FILE)", why);
+		return ctl_fail("%s (or name the key file: wekactl keys init FILE)", why);
 	if (!conf->key_file[0])
 		return ctl_fail("%s: it has no key_file, only key_dir: type: wekactl keys --write "
 				"add ID FILE",
@@ -110,8 +110,7 @@ static void tell(const struct ctl *c, const char *path, const char *id,
 
 	if (c->quiet)
 		return;
-	printf("%s: the key \"%s\" is there, with mode 600 and owner %s; it may do everything\n"
-	       "Next:\n",
+	printf("%s: has the key \"%s\", with mode 600 and owner %s; it may do everything\nNext:\n",
 	       path, id, owner->name);
 	if (!configured)
 		printf("  put this line into the daemon's configuration:\n      key_file = %s\n",
@@ -121,9 +120,10 @@ static void tell(const struct ctl *c, const char *path, const char *id,
 		printf("  start the daemon:                     weka-appliance%s%s\n", with, conf);
 	else
 		printf("  start the daemon:                     systemctl start weka-appliance\n");
-	printf("  look at it:                           wekactl%s%s status\n", with, conf);
+	printf("  check it:                             wekactl%s%s status\n", with, conf);
 	fputs("  give a copy of the file to each client, readable by its user only, for\n"
-	      "  wekactl --key FILE and weka_connect().  Keys that may do less: wekactl keys add\n",
+	      "  wekactl --key FILE and weka_connect().  Keys with fewer rights: wekactl keys "
+	      "add\n",
 	      stdout);
 }
 
@@ -141,12 +141,12 @@ static int init(struct ctl *c, struct app_conf *conf)
 	path = configured ? conf->key_file : c->argv[1];
 	id = c->key_id ? c->key_id : configured ? conf->key_id : "weka";
 	if (!app_key_id_good(id))
-		return ctl_fail("'%s' is not a key's id", id);
+		return ctl_fail("'%s' is not a valid key id", id);
 	if (ctl_keys_owner(c->user, &owner))
 		return 1;
 	bytes = key_text(id, text, sizeof(text));
 	if (!bytes)
-		return ctl_fail("no key was made: the kernel gave no random bytes");
+		return ctl_fail("no key was made: the kernel returned no random bytes");
 	err = ctl_key_file_make(path, text, bytes, owner.uid, owner.gid);
 	secret_wipe(text, sizeof(text));
 	slash = strrchr(path, '/');
@@ -154,9 +154,10 @@ static int init(struct ctl *c, struct app_conf *conf)
 	if (!err)
 		err = ctl_keys_dir_sync(dir);
 	if (err == -EEXIST)
-		return ctl_fail("%s: is there already, and was left alone; clients that have this "
-				"key need it.  For a new key remove the file first",
-				path);
+		return ctl_fail(
+			"%s: exists already and was not changed; clients that have this key need "
+			"it.  For a new key remove the file first",
+			path);
 	if (err)
 		return ctl_fail("%s: %s", path, strerror(-err));
 	tell(c, path, id, &owner, configured);

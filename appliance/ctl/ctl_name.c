@@ -389,7 +389,7 @@ int ctl_cmd_mv(struct ctl *c)
 	int err = weka_rename(c->client, c->argv[0], c->argv[1]);
 
 	if (err == -EINVAL)
-		return ctl_fail("%s: a directory does not go below itself, nor is \".\" a name",
+		return ctl_fail("%s: a directory cannot move below itself, and \".\" is not a name",
 				c->argv[0]);
 	return err ? failed(c, c->argv[0], err) : 0;
 }

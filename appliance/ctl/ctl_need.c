@@ -8,7 +8,8 @@
 static _Noreturn wk_cold void give_up(void)
 {
 	fflush(stdout);
-	fputs("wekactl: no memory; free some, or raise the limit (ulimit -v), and run it again\n",
+	fputs("wekactl: out of memory; free some, or raise the limit (ulimit -v), and run it "
+	      "again\n",
 	      stderr);
 	_exit(1);
 }

@@ -116,7 +116,7 @@ static int open_drives(struct ctl_raw *raw)
 	}
 	if (nvme_dma_map_file(raw->dma, raw->buffer, BUFFER_SIZE, raw->buffer_fd, 0, &raw->iova)) {
 		raw->iova = 0;
-		return ctl_fail("memory for the drives cannot be mapped");
+		return ctl_fail("cannot map memory for the drives");
 	}
 	for (uint32_t i = 0; i < raw->count; i++)
 		if (nvme_qpair_create(raw->drive[i], DEPTH, &raw->qp[i]))

@@ -137,7 +137,7 @@ static void save_file(struct walk *w, struct thing *t, const char *path, const s
 	if (as == CTL_COMPLETE && doubt)
 		as = CTL_OLDER;
 	if (as == CTL_OLDER && !w->s.why[0])
-		(void)snprintf(w->s.why, sizeof(w->s.why), "a newer version of it is lost");
+		(void)snprintf(w->s.why, sizeof(w->s.why), "its newest version is lost");
 	if (as == CTL_FAILED) {
 		tell(w, as, path, "%s", w->s.why);
 		return;
@@ -165,7 +165,7 @@ static void link_file(struct walk *w, const struct thing *t, const char *path, b
 	     err      ? CTL_FAILED
 	     : proven ? CTL_COMPLETE
 		      : CTL_DAMAGED,
-	     path, "%s", err ? strerror(-err) : "another name of what is not complete");
+	     path, "%s", err ? strerror(-err) : "another name of a file that is not complete");
 	free(place);
 	free(local);
 	free(from);
@@ -222,7 +222,7 @@ static void save_link(struct walk *w, const char *path, const struct meta_attr *
 		.text = strdup(text),
 		.attr = *a,
 	};
-	tell(w, doubt ? CTL_OLDER : CTL_COMPLETE, path, "a newer version of it is lost");
+	tell(w, doubt ? CTL_OLDER : CTL_COMPLETE, path, "its newest version is lost");
 }
 
 static void save(struct walk *w, const char *path, const struct meta_handle *h, enum meta_type type,
@@ -233,7 +233,7 @@ static void save(struct walk *w, const char *path, const struct meta_handle *h, 
 	bool old, again = t->id != 0, lost = meta_raw_attr(w->s.r, h, &a, &old) != 0;
 
 	if (again && type != META_TYPE_FILE) {
-		tell(w, CTL_LOST, path, "it was met under another name before"); /* (3) */
+		tell(w, CTL_LOST, path, "it was found under another name before"); /* (3) */
 		return;
 	}
 	if (!again) {
@@ -264,7 +264,7 @@ static void list_dir(struct walk *w, const struct dir_todo *dir)
 		char *path = ctl_join(*dir->path ? dir->path : "/", e.name);
 
 		if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0 || strchr(e.name, '/'))
-			tell(w, CTL_LOST, path, "that is no name"); /* (2) */
+			tell(w, CTL_LOST, path, "not a valid name"); /* (2) */
 		else
 			save(w, path, &e.handle, e.type, e.dir, e.doubt || dir->doubt);
 		free(path);
@@ -356,7 +356,7 @@ static int begin(struct walk *w)
 	char *path;
 
 	if (mkdir(w->s.to, 0700) != 0)
-		return ctl_fail("check: %s: %s (salvage wants a new directory)", w->s.to,
+		return ctl_fail("check: %s: %s (salvage needs a new directory)", w->s.to,
 				strerror(errno));
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		path = ctl_join(w->s.to, parts[i]);
@@ -382,7 +382,7 @@ static void report_loss(struct walk *w, const struct meta_raw_loss *loss)
 			"index: %llu shards have no root that is surely their newest\n",
 			(unsigned long long)loss->shards);
 	if (loss->leaves)
-		fprintf(w->s.report, "index: %llu leaves were found without a way to them\n",
+		fprintf(w->s.report, "index: %llu leaves were found that no parent names\n",
 			(unsigned long long)loss->leaves);
 	if (loss->zones)
 		fprintf(w->s.report,

@@ -67,7 +67,7 @@ static enum ctl_saved write_blocks(struct ctl_salvage *s, int fd, const struct m
 			       "%llu of its blocks do not match their checksums, the first is %llu",
 			       (unsigned long long)bad, (unsigned long long)first_bad);
 	else if (a->blocks != UINT64_MAX && found < a->blocks)
-		(void)snprintf(s->why, sizeof(s->why), "where %llu of its blocks are is lost",
+		(void)snprintf(s->why, sizeof(s->why), "the location of %llu of its blocks is lost",
 			       (unsigned long long)(a->blocks - found));
 	else
 		return as;
@@ -90,7 +90,7 @@ static enum ctl_saved write_xattrs(struct ctl_salvage *s, int fd, const struct m
 			as = CTL_DAMAGED;
 		} else if (strncmp(name, "user.", 5) != 0) { /* others say what may be done */
 			(void)snprintf(s->why, sizeof(s->why),
-				       "the attribute %.60s is not the user's", name);
+				       "the attribute %.60s is not a \"user.\" attribute", name);
 			as = CTL_DAMAGED;
 		} else if (fsetxattr(fd, name, value, len, 0) != 0) {
 			(void)snprintf(s->why, sizeof(s->why), "the attribute %.60s: %s", name,

@@ -24,7 +24,7 @@ static int get(struct ctl *c, char **text, json_t **out)
 	if (*out)
 		return 0;
 	free(*text);
-	return ctl_fail("status: the appliance sent what is no JSON: %s", why.text);
+	return ctl_fail("status: the appliance did not send JSON: %s", why.text);
 }
 
 /* Draws the page over the one before, where stdout is a terminal: what wants attention is at its
@@ -69,7 +69,7 @@ int ctl_cmd_status(struct ctl *c)
 	if (c->argc > 0) {
 		seconds = strtoul(c->argv[0], &end, 10);
 		if (*end || seconds < 1 || seconds > SECONDS_MAX)
-			return ctl_fail("status: '%s' is no number of seconds from 1 to %lu",
+			return ctl_fail("status: '%s' is not a number of seconds from 1 to %lu",
 					c->argv[0], SECONDS_MAX) +
 			       1;
 	}

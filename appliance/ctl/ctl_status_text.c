@@ -153,13 +153,14 @@ static void of_store(FILE *to, const json_t *s)
 
 	if (json_is_integer(missing))
 		fprintf(to,
-			"! read only, drive %u missing: what lies there is answered with "
-			"Input/output error; put it back, take allow_missing out of the "
+			"! read only, drive %u missing: files on it are answered with "
+			"Input/output error; put it back, remove allow_missing from the "
 			"configuration, and start again\n",
 			(unsigned)json_integer_value(missing));
 	else if (takes_no_changes(s))
-		fprintf(to, "! it takes no more changes, as its drives could not be written: "
-			    "see the\n  daemon's log; it goes on by itself when they can\n");
+		fprintf(to,
+			"! the store takes no changes, because its drives could not be written: "
+			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
 	if (num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
@@ -221,9 +222,9 @@ static void of_drive(FILE *to, const json_t *d)
 		fprintf(to, "! drive %u: %s\n", number, note.s);
 	if (num(d, NULL, "warnings") ||
 	    num(d, NULL, "spare_percent") < num(d, NULL, "spare_least_percent"))
-		fprintf(to, "! drive %u warns of itself: wekactl drives says of what\n", number);
+		fprintf(to, "! drive %u reports a health warning: see wekactl drives\n", number);
 	if (num(d, NULL, "quarantined_bytes"))
-		fprintf(to, "! drive %u may still write to %s of memory, which nobody else uses\n",
+		fprintf(to, "! drive %u may still write to %s of memory, which is quarantined\n",
 			number, bytes_of((double)num(d, NULL, "quarantined_bytes")).s);
 	if (!any)
 		return;
@@ -268,7 +269,7 @@ static void line_of_requests(FILE *to, const json_t *s)
 	if (num(s, NULL, "not_found"))
 		fprintf(to, "; %llu found nothing", (unsigned long long)num(s, NULL, "not_found"));
 	if (num(s, NULL, "busy"))
-		fprintf(to, "; %llu were put off", (unsigned long long)num(s, NULL, "busy"));
+		fprintf(to, "; %llu were told to wait", (unsigned long long)num(s, NULL, "busy"));
 	if (num(s, "fabric", "refused"))
 		fprintf(to, "; %llu connections refused",
 			(unsigned long long)num(s, "fabric", "refused"));

@@ -64,7 +64,7 @@ int ctl_drive_names(struct ctl *c, struct app_conf **conf, const char *name[CTL_
 	for (uint32_t i = 0; i < *count && !err; i++) {
 		err = nvme_name_check(name[i], err_text, sizeof(err_text));
 		if (!err && strncmp(name[i], "mem:", 4) == 0)
-			return ctl_fail("%s: memory is formatted by the daemon at each start",
+			return ctl_fail("%s: the daemon formats memory drives at each start",
 					name[i]);
 	}
 	return err ? ctl_fail("%s", err_text) : 0;
@@ -91,10 +91,9 @@ static int refuse(const char *name, int found, const char *text)
 {
 	switch (found) {
 	case CTL_SIGNATURE_STORE:
-		return ctl_fail("%s: holds a store already (--force formats it all the same)",
-				name);
+		return ctl_fail("%s: holds a store already (--force formats it anyway)", name);
 	case CTL_SIGNATURE_FOREIGN:
-		return ctl_fail("%s: holds %s (--force formats it all the same)", name, text);
+		return ctl_fail("%s: holds %s (--force formats it anyway)", name, text);
 	default:
 		return 0;
 	}
@@ -126,9 +125,8 @@ static int look_inside(struct ctl *c, struct drive_set *b)
 			continue;
 		found = ctl_look(b->drive[i], b->dma, text, sizeof(text));
 		if (found < 0)
-			status = ctl_fail(
-				"%s: cannot be looked at: %s (--force formats it all the same)",
-				b->name[i], strerror(-found));
+			status = ctl_fail("%s: cannot be examined: %s (--force formats it anyway)",
+					  b->name[i], strerror(-found));
 		else
 			status = refuse(b->name[i], found, text);
 	}
@@ -322,7 +320,8 @@ static int offer(const struct ctl *c, struct drive_set *b)
 	}
 	if (!c->json && !c->quiet)
 		fprintf(stderr,
-			"wekactl: add %s to the appliance's configuration, and send it SIGHUP\n",
+			"wekactl: add %s to the appliance's configuration, and send the daemon "
+			"SIGHUP\n",
 			b->count == 1 ? "this line" : "these lines");
 	return 0;
 }

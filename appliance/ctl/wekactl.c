@@ -41,31 +41,35 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ "connect", 'c', "ADDRESS", 0, "of the appliance: shm:/PATH or tcp://HOST:PORT", 0 },
+	{ "connect", 'c', "ADDRESS", 0, "address of the appliance: shm:/PATH or tcp://HOST:PORT",
+	  0 },
 	{ "key", 'k', "FILE", 0, "the key to prove: 64 hexadecimal digits", 0 },
 	{ "key-id", OPT_KEY_ID, "NAME", 0, "the key's name (weka)", 0 },
-	{ "anonymous", OPT_ANONYMOUS, NULL, 0, "come without a key", 0 },
+	{ "anonymous", OPT_ANONYMOUS, NULL, 0, "connect without a key", 0 },
 	{ "config", 'f', "FILE", 0, "the daemon's configuration (" CONFIG_DEFAULT ")", 0 },
 	{ "json", OPT_JSON, NULL, 0, "one JSON object a line", 0 },
 	{ "quiet", 'q', NULL, 0, "no progress bar", 0 },
 	{ "long", 'l', NULL, 0, "ls: mode, owner, size and time; status: every counter", 1 },
 	{ "recursive", 'r', NULL, 0, "rm, ls: the whole tree; mkdir: parents too", 1 },
 	{ "force", OPT_FORCE, NULL, 0,
-	  "format, drives attach: even what holds something; import: replace directories", 1 },
-	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: what can be proven, into a new directory", 1 },
+	  "format, drives attach: use drives that hold data; import: replace directories", 1 },
+	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: copy verified data into a new directory", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
-	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair what differs", 1 },
+	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
+	  1 },
 	{ "once", OPT_ONCE, NULL, 0, "drives attach, detach: only until the next restart", 1 },
 	{ "user", OPT_USER, "NAME", 0,
-	  "drives attach: who may use the drive (root); keys init, add: the daemon's user", 1 },
-	{ "group", OPT_GROUP, "NAME", 0, "drives attach: which group may", 1 },
-	{ "path", OPT_PATH, "PATH", 0, "keys add: all that its clients see (/)", 1 },
-	{ "write", OPT_WRITE, NULL, 0, "keys add: they may change it, too", 1 },
-	{ "ops", OPT_OPS, "N", 0, "keys add: so many operations a second", 1 },
-	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: so many bytes a second", 1 },
-	{ "uid", OPT_UID, "N", 0, "keys add: only what modes and owners let this user do", 1 },
-	{ "gids", OPT_GIDS, "N,N", 0, "keys add: ... who is in these groups", 1 },
+	  "drives attach: user that may open the drive (root); keys init, add: the daemon's user",
+	  1 },
+	{ "group", OPT_GROUP, "NAME", 0, "drives attach: group that may open the drive", 1 },
+	{ "path", OPT_PATH, "PATH", 0, "keys add: the directory that its clients see as root (/)",
+	  1 },
+	{ "write", OPT_WRITE, NULL, 0, "keys add: its clients may write, too", 1 },
+	{ "ops", OPT_OPS, "N", 0, "keys add: limit of operations a second", 1 },
+	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: limit of bytes a second", 1 },
+	{ "uid", OPT_UID, "N", 0, "keys add: check modes and owners for this user", 1 },
+	{ "gids", OPT_GIDS, "N,N", 0, "keys add: groups of that user", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -85,31 +89,33 @@ static const struct command {
 	  CTL_DRIVES_MAX, ALONE, ctl_cmd_check },
 	{ "dump", "WHAT [ARG] [DRIVE...]", "print a structure of a store that is not in use", 0,
 	  CTL_DRIVES_MAX + 2, ALONE, ctl_cmd_dump },
-	{ "status", "[SECONDS]",
-	  "how the appliance is, and what it does; again each so many seconds", 0, 1, LOOKS,
-	  ctl_cmd_status },
-	{ "damaged", "", "every file that is known to be damaged", 0, 0, ASKS, ctl_cmd_damaged },
-	{ "import", "DIR PATH", "a local tree into the appliance; goes on where it was cut off", 2,
-	  2, MOVES, ctl_cmd_import },
-	{ "export", "PATH DIR", "a tree of the appliance into a local directory; goes on likewise",
+	{ "status", "[SECONDS]", "print the appliance's state and counters; repeat every SECONDS",
+	  0, 1, LOOKS, ctl_cmd_status },
+	{ "damaged", "", "list every file that is known to be damaged", 0, 0, ASKS,
+	  ctl_cmd_damaged },
+	{ "import", "DIR PATH",
+	  "copy a local tree into the appliance; resumes after an interruption", 2, 2, MOVES,
+	  ctl_cmd_import },
+	{ "export", "PATH DIR", "copy a tree of the appliance into a local directory; resumes, too",
 	  2, 2, MOVES, ctl_cmd_export },
-	{ "ls", "[PATH]", "names in a directory", 0, 1, ASKS, ctl_cmd_ls },
-	{ "stat", "PATH...", "all that is known of a file", 1, 1 << 20, ASKS, ctl_cmd_stat },
-	{ "du", "PATH...", "how much is in a directory and all below it, at once", 1, 1 << 20, ASKS,
+	{ "ls", "[PATH]", "list names in a directory", 0, 1, ASKS, ctl_cmd_ls },
+	{ "stat", "PATH...", "print all attributes of a file", 1, 1 << 20, ASKS, ctl_cmd_stat },
+	{ "du", "PATH...", "print how many names and bytes are below a directory", 1, 1 << 20, ASKS,
 	  ctl_cmd_du },
-	{ "cat", "PATH...", "files to standard output", 1, 1 << 20, MOVES, ctl_cmd_cat },
-	{ "put", "FILE PATH", "one local file (- is standard input)", 2, 2, MOVES, ctl_cmd_put },
-	{ "rm", "PATH...", "files, and with -r whole trees at once", 1, 1 << 20, ASKS, ctl_cmd_rm },
+	{ "cat", "PATH...", "write files to standard output", 1, 1 << 20, MOVES, ctl_cmd_cat },
+	{ "put", "FILE PATH", "store one local file (- is standard input)", 2, 2, MOVES,
+	  ctl_cmd_put },
+	{ "rm", "PATH...", "remove files, and with -r whole trees", 1, 1 << 20, ASKS, ctl_cmd_rm },
 	{ "mkdir", "PATH...", "directories", 1, 1 << 20, ASKS, ctl_cmd_mkdir },
-	{ "ln", "FILE PATH", "one more name for a file", 2, 2, ASKS, ctl_cmd_ln },
-	{ "mv", "FROM TO", "rename, replacing what is at TO", 2, 2, ASKS, ctl_cmd_mv },
+	{ "ln", "FILE PATH", "add a name to a file", 2, 2, ASKS, ctl_cmd_ln },
+	{ "mv", "FROM TO", "rename, replacing a file at TO", 2, 2, ASKS, ctl_cmd_mv },
 	{ "drives", "[ACTION...]",
-	  "the machine's NVMe drives; attach, detach, restore them; add some to a store, drain one",
-	  0, CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
+	  "list NVMe drives; attach, detach, restore them; add them to a store, drain one", 0,
+	  CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
 	{ "keys", "[ACTION...]",
-	  "who may do what: init makes the first; list, show ID, add ID FILE, remove ID", 0, 3,
-	  ALONE, ctl_cmd_keys },
-	{ "doctor", "", "what is wrong with the machine, and what to type", 0, 0, ALONE,
+	  "manage keys: init makes the first; list, show ID, add ID FILE, remove ID", 0, 3, ALONE,
+	  ctl_cmd_keys },
+	{ "doctor", "", "report problems of this machine, with commands that fix them", 0, 0, ALONE,
 	  ctl_cmd_doctor },
 };
 
@@ -131,14 +137,14 @@ static uint32_t count_of(struct argp_state *state, const char *what, const char 
 	unsigned long v = strtoul(arg, &end, 10);
 
 	if (*end || end == arg || arg[0] == '-' || v < 1 || v > max)
-		argp_error(state, "%s wants a number from 1 to %u", what, max);
+		argp_error(state, "%s needs a number from 1 to %u", what, max);
 	return (uint32_t)v;
 }
 
 static error_t rate_of(struct argp_state *state, const char *what, const char *arg, uint64_t *out)
 {
 	if (app_conf_parse_size(arg, out) || *out == 0)
-		argp_error(state, "%s wants a number, or one with K, M, G or T", what);
+		argp_error(state, "%s needs a number, optionally with K, M, G or T", what);
 	return 0;
 }
 
@@ -200,7 +206,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);
 		if (!is_pow2(c->shards))
-			argp_error(state, "--shards wants a power of two");
+			argp_error(state, "--shards needs a power of two");
 		return 0;
 	case OPT_THREADS:
 		c->threads = count_of(state, "--threads", arg, 64);
@@ -343,5 +349,5 @@ int main(int argc, char **argv)
 			status = ctl_fail("standard output: %s", strerror(errno));
 		return status;
 	}
-	return ctl_fail("'%s' is no command; --help lists them", c.argv[0]) + 1;
+	return ctl_fail("'%s' is not a command; --help lists them", c.argv[0]) + 1;
 }

@@ -77,7 +77,7 @@ static int check_cpus(const struct app_conf *c, char *why)
 	print_cpus(may, sizeof(may), &cpus);
 	if ((uint64_t)CPU_COUNT(&cpus) < c->cores) {
 		snprintf(text, sizeof(text),
-			 "%llu polling threads want a CPU each, and the daemon may use %d (%s); "
+			 "%llu polling threads need a CPU each, and the daemon may use %d (%s); "
 			 "core = none lets them share",
 			 (unsigned long long)c->cores, CPU_COUNT(&cpus), may);
 		app_conf_blame(c, APP_CONF_CORES, why, text);
@@ -88,8 +88,7 @@ static int check_cpus(const struct app_conf *c, char *why)
 		if (picked[i] >= 0 && can_pin(picked[i], &cpus))
 			continue;
 		if (picked[i] >= 0)
-			snprintf(text, sizeof(text),
-				 "there is no CPU %d that the daemon may use; there are %s",
+			snprintf(text, sizeof(text), "the daemon may not use CPU %d; it may use %s",
 				 picked[i], may);
 		else
 			snprintf(text, sizeof(text),

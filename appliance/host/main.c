@@ -100,7 +100,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		app_conf_print(stdout);
 		exit(fflush(stdout) ? 1 : 0);
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: an argument too many", arg);
+		argp_error(state, "%s: unexpected argument", arg);
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -359,7 +359,8 @@ static int start_cores(struct daemon *d)
 	run->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = run->event_fd < 0 ? -errno : app_run_start(run);
 	if (err)
-		snprintf(d->why, sizeof(d->why), "no thread for the core: %s", strerror(-err));
+		snprintf(d->why, sizeof(d->why), "cannot start a thread for the core: %s",
+			 strerror(-err));
 	return err;
 }
 
@@ -467,7 +468,7 @@ static int add_drive(struct daemon *d)
 	app_drive_info(drive, d->conf.drive[d->store_drives], found.tag, app_conf_tell(&d->conf),
 		       &new.info);
 	new.number = d->store_drives;
-	log_info("%s: is being added to the store", d->conf.drive[d->store_drives]);
+	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);
 	d->adding = true;
 	return 0;
@@ -526,8 +527,8 @@ static void close_gone(struct daemon *d)
 	while ((i = app_run_drive_gone(&d->run)) >= 0) {
 		if ((uint32_t)i >= d->ndrives || !d->drive[i])
 			continue;
-		log_info("%s: nothing of the store is there any more; it was taken out, and its "
-			 "line may go",
+		log_info("%s: empty and removed from the store; its line in the configuration can "
+			 "be removed",
 			 d->conf.drive[i]);
 		nvme_close(d->drive[i]);
 		d->drive[i] = NULL;
@@ -563,7 +564,7 @@ static void take_drive(struct daemon *d, const char *name)
 	nvme_close(d->drive[--d->ndrives]);
 	d->drive[d->ndrives] = NULL;
 	if (!err && found.gone)
-		log_error("%s: was taken out of its store; to add it again, type: wekactl drives "
+		log_error("%s: was removed from its store; to add it again, type: wekactl drives "
 			  "add --force '%s'",
 			  name, name);
 	else if (err)
@@ -718,7 +719,7 @@ static void explain(struct daemon *d)
 	snprintf(d->why, sizeof(d->why), "%s", d->run.why);
 	if (d->run.status != -ENODATA || !strstr(d->run.why, "no superblock"))
 		return; /* a damaged store can be salvaged, so no advice to format it */
-	at = (size_t)snprintf(d->why, sizeof(d->why), "no store there; type: wekactl format");
+	at = (size_t)snprintf(d->why, sizeof(d->why), "no store on it; type: wekactl format");
 	for (uint32_t i = 0; i < d->conf.ndrives && at < sizeof(d->why); i++)
 		if (*d->conf.drive[i])
 			at += (size_t)snprintf(d->why + at, sizeof(d->why) - at, " '%s'",

@@ -213,15 +213,15 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 static void tell_dropped(const char *name, const struct app_found *found)
 {
 	if (!found->err && !found->gone)
-		log_warn("%s: has no superblock, and is not used: allow_missing lets the store "
+		log_warn("%s: has no superblock and is not used: allow_missing lets the store "
 			 "serve without it",
 			 name);
 	else if (found->err)
-		log_error("%s: cannot be read: %s: not used; if it was taken out of its store, its "
-			  "line may go, else the store says that it is missing",
+		log_error("%s: cannot be read: %s: not used; if it was removed from its store, "
+			  "remove its line, else the store reports it as missing",
 			  name, strerror(-found->err));
 	else
-		log_warn("%s: was taken out of its store and is not used: its line may go", name);
+		log_warn("%s: was removed from its store and is not used: remove its line", name);
 }
 
 /* Those that the store has let go are none of these any more, and those that say nothing may be
@@ -259,7 +259,7 @@ static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uin
 /* What is not the store's yet does not keep it from starting. */
 static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t i)
 {
-	log_error("%s: cannot be added: the store has had %u drives, no place is left", name[i],
+	log_error("%s: cannot be added: the store has had %u drives, the limit", name[i],
 		  META_DRIVES_MAX);
 	nvme_close(drive[i]);
 	drive[i] = NULL;
@@ -336,7 +336,7 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 
 	if (missing == META_DRIVES_MAX)
 		snprintf(why, why_size,
-			 "%s: is no drive of the store; to add it, type: wekactl drives add '%s'",
+			 "%s: not a drive of the store; to add it, type: wekactl drives add '%s'",
 			 name, name);
 	else
 		snprintf(why, why_size,
@@ -370,7 +370,7 @@ static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], u
 	}
 	if (gone < count)
 		return 0;
-	snprintf(why, why_size, "%s: was taken out of its store", name[0]);
+	snprintf(why, why_size, "%s: was removed from its store", name[0]);
 	return -ENODEV;
 }
 
@@ -404,7 +404,7 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);
 	if (err) {
-		snprintf(why, why_size, "no memory that drives may reach: %s", strerror(-err));
+		snprintf(why, why_size, "no memory that drives can reach: %s", strerror(-err));
 		return err;
 	}
 	for (uint32_t i = 0; i < *count; i++)

@@ -115,7 +115,7 @@ static void put_event(struct text *t, const struct app_fault *f)
 		       "slot: it is used again by itself when it answers");
 		return;
 	case APP_FAULT_ANSWERS:
-		put(t, "answers again, and is used again");
+		put(t, "answers again and is in use again");
 		return;
 	case APP_FAULT_NO_WRITES:
 		put(t, "has failed: it refuses all writes.  Check its space and its health "
@@ -137,7 +137,7 @@ static void put_error(struct text *t, const struct app_fault *f, bool last)
 	put(t, " failed: ");
 	put_cause(t, f);
 	if (last)
-		put(t, " (more errors of this drive are counted, and told of once a minute)");
+		put(t, " (further errors of this drive are counted, in one line a minute)");
 }
 
 /* Returns true if it wrote a line about the fault. */

@@ -60,8 +60,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 
 	missing->drive = META_DRIVES_MAX;
 	if (!set)
-		return refuse(missing, why, why_size,
-			      "no drive of a store is there that could be served without it");
+		return refuse(missing, why, why_size, "no other drive of the store is present");
 	d = place_of(set, missing->allow);
 	if (d == META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
@@ -70,11 +69,11 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 	other = other_missing(set, found, count, d);
 	if (is_there(found, count, d) && other == META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
-			      "drive %u is there: take the line out of the configuration", d);
+			      "drive %u is present: remove the line from the configuration", d);
 	if (is_there(found, count, d))
 		return refuse(missing, why, why_size,
-			      "drive %u is there; the one that is missing is drive %u, %s", d,
-			      other, set->name[other]);
+			      "drive %u is present; the missing one is drive %u, %s", d, other,
+			      set->name[other]);
 	if (other < META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
 			      "drive %u, %s, is missing as well, and a store serves without one at "
@@ -121,7 +120,7 @@ void app_missing_way_out(const struct app_missing *missing, const struct app_con
 			       "; another drive is missing as well, and allow_missing lets one be");
 	else if (!*missing->allow && at < conf->ndrives && others_there(conf, at))
 		(void)snprintf(why + used, APP_CONF_WHY - used,
-			       "; if it is lost: allow_missing = %s serves what does not lie "
-			       "there, read only; wekactl check --salvage DIR saves it",
+			       "; if it is lost: allow_missing = %s serves the files on the other "
+			       "drives, read only; wekactl check --salvage DIR copies them",
 			       conf->drive[at]);
 }

@@ -30,10 +30,10 @@ passes() { # NAME TEXT CONF: --check-config finds nothing wrong, and notes TEXT
 }
 passes "--check-config: what a daemon that runs has in use is named" "tcp.*: Address already in use: by the daemon that runs now" "$CONF"
 passes "and is no mistake" "weka.conf: fine$" "$CONF"
-alike "a CPU that is not there" "changed.conf:[0-9]*: core: there is no CPU 1000 that the daemon may use; there are 0" \
+alike "a CPU that is not there" "changed.conf:[0-9]*: core: the daemon may not use CPU 1000; it may use 0" \
 	"s/^core = .*/core = 1000/; s/^cores = .*//"
 if [ "$cpus" -lt 16 ]; then
-	alike "more threads than CPUs" "changed.conf:[0-9]*: cores: 16 polling threads want a CPU each, and the daemon may use $cpus (" \
+	alike "more threads than CPUs" "changed.conf:[0-9]*: cores: 16 polling threads need a CPU each, and the daemon may use $cpus (" \
 		"s/^core = .*/core = auto/; s/^cores = .*/cores = 16/"
 	sed "s/^cores = .*/cores = 16/" "$CONF" >"$DIR/changed.conf"
 	check "which may share them when they are not pinned" "$APP" --check-config --config "$DIR/changed.conf"

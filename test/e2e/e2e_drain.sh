@@ -38,7 +38,7 @@ check "drain" ctl -q drives drain "$D2"
 is "it says so, if it is there still" draining "$(state "$D2" | grep . || echo draining)"
 crash
 check "start" start
-said "nothing of the store is there" && ok "it goes on after a kill, and is taken out" || not_ok "it goes on after a kill"
+said "empty and removed from the store" && ok "it goes on after a kill, and is taken out" || not_ok "it goes on after a kill"
 is "there are two" 2 "$(drives)"
 refuses "what was taken out is none of the store's" "no drive of the store" $admin drives undrain "$D2"
 
@@ -46,7 +46,7 @@ load a &
 loader=$!
 check "drain, of the one with roots, while somebody writes" ctl -q drives drain "$D0"
 refuses "the last one stays" "last drive" $admin drives drain "$D1"
-check "it is taken out" said "d0?size=256M: nothing of the store is there"
+check "it is taken out" said "d0?size=256M: empty and removed from the store"
 is "there is one" 1 "$(drives)"
 touch "$DIR/enough"
 check "the loader saw nothing of it" wait $loader
@@ -54,7 +54,7 @@ check "all that was told is there" all_there
 crash
 
 check "start, with lines of drives that were taken out" start
-check "which is said" said "d0?size=256M: was taken out of its store and is not used"
+check "which is said" said "d0?size=256M: was removed from its store and is not used"
 check "a clean stop" stop
 rm "$DIR/d0" "$DIR/d2"
 sed -i '/drive = .*d[02]?/d' "$CONF"
@@ -76,7 +76,7 @@ yes*stays* | no*changed* | no*"no drive"*) ok "undrain" ;;
 esac
 [ $undrained = no ] || check "drain the first one" ctl -q drives drain "$D1"
 if [ $undrained = yes ]; then
-	check "it is taken out" said "d1?size=256M: nothing of the store is there"
+	check "it is taken out" said "d1?size=256M: empty and removed from the store"
 	is "there is one" 1 "$(drives)"
 fi
 check "all that was told is there" all_there

@@ -19,14 +19,14 @@ if [ -d /sys/bus/pci/devices ]; then
 		case $(cat "$d/class" 2>/dev/null) in
 		0x0108* | "") continue ;;
 		esac
-		refuses "drives attach: what is no drive" "no NVMe device\|denied" "$CTL" --force drives attach "${d##*/}"
+		refuses "drives attach: what is no drive" "not an NVMe device\|denied" "$CTL" --force drives attach "${d##*/}"
 		break
 	done
 else
 	refuses "drives: a machine without PCI" "/sys/bus/pci" "$CTL" drives
 fi
-refuses "drives attach: no address" "no PCI address" "$CTL" drives attach /dev/nvme0n1
-refuses "drives attach: a namespace is not moved" "no PCI address" "$CTL" drives attach 'pci:0000:01:00.0?nsid=2'
+refuses "drives attach: no address" "not a PCI address" "$CTL" drives attach /dev/nvme0n1
+refuses "drives attach: a namespace is not moved" "not a PCI address" "$CTL" drives attach 'pci:0000:01:00.0?nsid=2'
 refuses "drives attach: nothing named" "usage" "$CTL" drives attach
 refuses "drives: no such action" "usage" "$CTL" drives eject pci:0000:01:00.0
 

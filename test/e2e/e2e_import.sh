@@ -75,7 +75,7 @@ mkdir x && touch -d 2381-01-01 x/far && touch -d 2020-01-01 x/near && touch -d 2
 said "a time that cannot be stored is named" 1 "x/far: its time is beyond" ctl import x /x
 is "and is not a time of long ago" 2262 "$(ctl stat /x/far | sed 's/.*changed \([0-9]*\)-.*/\1/')"
 odd=$(printf 'x/\033[2Jodd\nname') && mkfifo "$odd"
-said "what is no file is named, without what a terminal would obey" 1 'x/?\[2Jodd?name: neither file' ctl import x /x
+said "what is no file is named, without what a terminal would obey" 1 'x/?\[2Jodd?name: not a file' ctl import x /x
 rm "$odd"
 mkdir l && ln -s to l/one && ln l/one l/two
 check "a symlink of two names" ctl import l /l

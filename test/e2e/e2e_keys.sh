@@ -39,7 +39,7 @@ refuses "keys add: the id is taken" "exists" "$KEYSCTL" add alice "$DIR/other"
 check "and no file is left behind" [ ! -e "$DIR/other" ]
 refuses "keys add: the client's file is there already" "exists" "$KEYSCTL" add carol "$DIR/alice"
 check "and no key is left behind" [ ! -e "$KEYS/carol.key" ]
-refuses "keys add: an id that is no file's name" "no id" "$KEYSCTL" add ../x "$DIR/x"
+refuses "keys add: an id that is no file's name" "not an id" "$KEYSCTL" add ../x "$DIR/x"
 refuses "keys add: a path that climbs" "path" "$KEYSCTL" add --path /a/../b x "$DIR/x"
 refuses "keys add: a user without groups" "gids" "$KEYSCTL" add --uid 1000 x "$DIR/x"
 refuses "keys add: a user by name" "uid" "$KEYSCTL" add --uid ann --gids 100 x "$DIR/x"
@@ -55,10 +55,10 @@ says "keys list: path" "bob  *write .*/team/b" "$DIR/list"
 secret=$(cut -d: -f2 "$DIR/alice")
 if grep -q "$secret" "$DIR/list"; then not_ok "keys list shows no secret"; else ok "keys list shows no secret"; fi
 chmod 640 "$KEYS/bob.key"
-refuses "daemon: a key that others can read" "bob.key: not its owner's alone" "$BIN/weka-appliance" --config "$CONF" --check-config
+refuses "daemon: a key that others can read" "bob.key: not private to its owner" "$BIN/weka-appliance" --config "$CONF" --check-config
 chmod 600 "$KEYS/bob.key"
 chmod 755 "$KEYS"
-refuses "daemon: a directory that others can look into" "others may look" "$BIN/weka-appliance" --config "$CONF" --check-config
+refuses "daemon: a directory that others can look into" "others may read" "$BIN/weka-appliance" --config "$CONF" --check-config
 chmod 700 "$KEYS"
 echo "secret = 12" >"$KEYS/short.key" && chmod 600 "$KEYS/short.key"
 refuses "daemon: a key that is none" "short.key: line 1: secret" "$BIN/weka-appliance" --config "$CONF" --check-config

@@ -36,12 +36,12 @@ crash
 
 # ---- what an operator gets wrong -------------------------------------------------------------------
 
-with 1 "a drive that is there" "allow_missing = 1: drive 1 is there: take the line out"
-with "$D1" "a drive that is there, by its name" "drive 1 is there: take the line out"
+with 1 "a drive that is there" "allow_missing = 1: drive 1 is present: remove the line"
+with "$D1" "a drive that is there, by its name" "drive 1 is present: remove the line"
 with 4 "a drive that the store does not have" "allow_missing = 4: the store has no such drive"
-with d1 "no drive at all" "weka.conf:[0-9]*: allow_missing: allowed is a drive's number"
+with d1 "no drive at all" "weka.conf:[0-9]*: allow_missing: allowed are a drive's number"
 mv "$DIR/d1" "$DIR/away"
-with 0 "another is missing" "drive 0 is there; the one that is missing is drive 1, .*d1"
+with 0 "another is missing" "drive 0 is present; the missing one is drive 1, .*d1"
 mv "$DIR/d3" "$DIR/away.3"
 with 1 "a second one is missing" "d3.*: there is no such file; another drive is missing as well, and allow_missing lets one be"
 sed -i "\|$D3|d" "$DIR/whole.conf"
@@ -131,7 +131,7 @@ is "of the files in four exports many came out" yes \
 
 # ---- and back --------------------------------------------------------------------------------------
 
-refuses "the drive is back, and the key still there" "drive 3 is there: take the line out" "$APP" --config "$CONF"
+refuses "the drive is back, and the key still there" "drive 3 is present: remove the line" "$APP" --config "$CONF"
 cp "$DIR/whole.conf" "$CONF"
 check "without the key it starts" start
 [ "$written" != "$(written_at)" ] && ok "which does write" || not_ok "a start that writes is not seen"

@@ -46,7 +46,7 @@ check "and has the tree" same_trees "$DIR/src" "$DIR/whole/tree/tree"
 is "its names of one file are one file" 2 "$(stat -c %h "$DIR/whole/tree/tree/a")"
 is "nothing is uncertain, or unnamed" "" "$(find "$DIR/whole/uncertain" "$DIR/whole/unnamed" -type f)"
 is "its report is empty" 0 "$(stat -c %s "$DIR/whole/report")"
-refuses "a directory that is there is left alone" "wants a new directory" \
+refuses "a directory that is there is left alone" "needs a new directory" \
 	"$BIN/wekactl" check --salvage "$DIR/whole" "$D0" "$D1"
 is "none of all that has written to the drives" "$was" "$(cat "$DIR/d0" "$DIR/d1" | cksum)"
 

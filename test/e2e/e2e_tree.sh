@@ -80,7 +80,7 @@ check "a directory moves to another, and back" sh -c "'$BIN/wekactl' -c '$TCP' -
 	'$BIN/wekactl' -c '$TCP' -k '$DIR/key' mv /c /a/b/c"
 CTL="$BIN/wekactl -c $TCP -k $DIR/key"
 # shellcheck disable=SC2086
-refuses "but not below itself" "does not go below itself" $CTL mv /a /a/b/c/a
+refuses "but not below itself" "cannot move below itself" $CTL mv /a /a/b/c/a
 check "ln" ctl ln /a/b/c/moved /linked
 check "the other client reads it by its second name" sees /linked two
 check "stat says that it has two" sh -c "'$BIN/wekactl' -c '$TCP' -k '$DIR/key' --json stat /linked | grep -q '\"nlink\":2'"

@@ -44,7 +44,7 @@ int sim_mount_without(struct sim_world *w, uint32_t d, struct sim_model *model, 
 	err = sim_world_begin(w, APP_BOOT_MOUNT);
 	sim_run_tell(w, "it starts without drive %u: %s", d, err ? w->why : "it serves");
 	if (err && (err != -ENODEV || (!strstr(w->why, "is missing") &&
-				       !strstr(w->why, "was taken out of its store")))) {
+				       !strstr(w->why, "was removed from its store")))) {
 		sim_run_failed("mount without a new drive", w->why);
 		return -EUCLEAN;
 	}

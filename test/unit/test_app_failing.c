@@ -193,7 +193,7 @@ Test(app_failing, log_counts_what_found_no_place_in_the_ring)
 		fault(0, 0, APP_FAULT_READ, i);
 	for (uint32_t i = 0; i < APP_FAULT_FULL; i++)
 		cr_assert(line());
-	expect_says("(more errors of this drive are counted");
+	expect_says("(further errors of this drive are counted");
 	cr_assert_not(line());
 	now_ns += 60 * NS_PER_S;
 	cr_assert(line());

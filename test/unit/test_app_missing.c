@@ -76,9 +76,9 @@ Test(app_missing, what_an_operator_gets_wrong_is_said)
 	all_but(2, false);
 	expect_refused("7", "no such drive; it has 4");
 	expect_refused("file:/another", "no such drive");
-	expect_refused("1", "drive 1 is there; the one that is missing is drive 2, ...");
+	expect_refused("1", "drive 1 is present; the missing one is drive 2, ...");
 	all_but(DRIVES, false);
-	expect_refused("2", "drive 2 is there: take the line out");
+	expect_refused("2", "drive 2 is present: remove the line");
 	all_but(2, true);
 	expect_refused("2", "drive 3, ...");
 	expect_refused("2", "is missing as well");
@@ -92,10 +92,10 @@ Test(app_missing, where_no_drive_is_left_none_may_be_missing)
 	struct app_missing missing = { .allow = "0" };
 
 	cr_assert_eq(app_missing_find(&missing, NULL, found, 0, why, sizeof(why)), -ENODEV);
-	cr_assert(strstr(why, "no drive of a store is there"), "%s", why);
+	cr_assert(strstr(why, "no other drive of the store"), "%s", why);
 	set.ndrives = 1;
 	all_but(DRIVES, false);
-	expect_refused("0", "drive 0 is there");
+	expect_refused("0", "drive 0 is present");
 }
 
 Test(app_missing, what_is_no_drive_is_known_without_one)

@@ -132,8 +132,8 @@ Test(ctl_bind, an_attach_of_two_has_six_steps)
 
 Test(ctl_bind, each_step_of_an_attach_that_fails_undoes_those_before)
 {
-	static const char *const step[] = { "driver_override: ", "nvme does not let it go",
-					    "vfio-pci does not take it" };
+	static const char *const step[] = { "driver_override: ", "nvme did not release it",
+					    "vfio-pci did not accept it" };
 
 	for (uint32_t n = 1; n <= STEPS_OF_TWO; n++) {
 		ctl_world_kernel = (struct ctl_world_kernel){ .fail_at = n };
@@ -172,7 +172,7 @@ Test(ctl_bind, when_undoing_fails_too_the_line_says_what_to_type)
 {
 	ctl_world_kernel.fail_from = 3; /* the probe, and all after it */
 	cr_expect_lt(attach(A), 0);
-	cr_expect(strstr(why, "vfio-pci does not take it"), "%s", why);
+	cr_expect(strstr(why, "vfio-pci did not accept it"), "%s", why);
 	cr_expect(strstr(why, "type: echo " A " > /sys/bus/pci/drivers_probe"), "%s", why);
 }
 
@@ -229,14 +229,14 @@ Test(ctl_bind, another_ones_signature_needs_force)
 Test(ctl_bind, what_cannot_be_seen_needs_force)
 {
 	ctl_world_remove(&w, "/dev/nvme0n1");
-	expect_refused(attach(A), "cannot be looked at");
+	expect_refused(attach(A), "cannot be examined");
 }
 
 Test(ctl_bind, no_device_no_drive_no_driver_no_iommu)
 {
 	ctl_world_device(&w, "0000:00:1f.2", "0x010601", "ahci", 3);
 	expect_refused(attach("0000:09:00.0"), "no such device");
-	expect_refused(attach("0000:00:1f.2"), "no NVMe device (its class is 0x010601)");
+	expect_refused(attach("0000:00:1f.2"), "not an NVMe device (its class is 0x010601)");
 	ctl_world_remove(&w, "/sys/bus/pci/drivers/vfio-pci");
 	expect_refused(attach(A), "type: modprobe vfio-pci");
 	ctl_world_dir(&w, "/sys/bus/pci/drivers/vfio-pci");
@@ -288,7 +288,7 @@ Test(ctl_bind, a_drive_that_a_process_has_is_detached_with_force_only)
 Test(ctl_bind, a_drive_of_a_third_driver_is_left_alone)
 {
 	ctl_world_drive(&w, &(struct ctl_world_drive){ C, "uio_pci_generic", 2, "SER-C", 14, 0 });
-	expect_refused(attach(C), "uio_pci_generic has it, so what is on it cannot be seen");
+	expect_refused(attach(C), "bound to uio_pci_generic, so its content cannot be read");
 	cr_expect_lt(move(how(), false, C, NULL), 0);
 	cr_expect(strstr(why, "the driver uio_pci_generic has it"), "%s", why);
 }
@@ -314,7 +314,7 @@ Test(ctl_bind, a_file_of_drives_that_others_may_write_is_not_believed)
 	snprintf(path, sizeof(path), "%s" CTL_DRIVES_FILE, w.root);
 	cr_assert_eq(chmod(path, 0666), 0);
 	cr_expect_eq(attach(A), -EPERM);
-	cr_expect(strstr(why, "others may write it; type: chown"), "%s", why);
+	cr_expect(strstr(why, "others may write to it; type: chown"), "%s", why);
 	cr_expect_eq(ctl_world_kernel.calls, 0);
 }
 
@@ -360,7 +360,7 @@ Test(ctl_bind, restore_does_not_take_another_drive_at_the_same_address)
 		       "pci:" A " serial=SER-X forced\npci:" C " serial=S\npci:" B
 		       " serial=SER-B\n");
 	cr_expect_lt(restore(), 0);
-	cr_expect(strstr(complaints, "another drive is there now (serial SER-A, it was SER-X)"),
+	cr_expect(strstr(complaints, "another drive has this address now (serial SER-A, it was SER-X)"),
 		  "%s", complaints);
 	cr_expect(strstr(complaints, "pci:" C ": no such device"), "%s", complaints);
 	cr_expect_str_eq(ctl_world_driver(&w, A), "nvme");

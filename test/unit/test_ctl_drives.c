@@ -223,21 +223,21 @@ Test(ctl_drives, signatures_of_the_whole_and_of_partitions)
 Test(ctl_drives, what_cannot_be_looked_at_is_not_taken_for_empty)
 {
 	ctl_world_remove(&w, "/dev/nvme0n1");
-	expect_use(CTL_USE_UNSEEN, "nvme0n1", "cannot be looked at (No such file or directory)");
+	expect_use(CTL_USE_UNSEEN, "nvme0n1", "cannot be examined (No such file or directory)");
 }
 
 Test(ctl_drives, no_table_of_mounts_is_not_taken_for_no_mounts)
 {
 	ctl_world_remove(&w, "/proc/self/mountinfo");
 	expect_use(CTL_USE_UNSEEN, "nvme0",
-		   "mounts cannot be seen: /proc/self/mountinfo: No such file or directory");
+		   "mounts cannot be read: /proc/self/mountinfo: No such file or directory");
 }
 
 Test(ctl_drives, a_drive_without_a_driver_is_not_taken_for_empty)
 {
 	ctl_world_remove(&w, "/sys/bus/pci/devices/" A "/driver");
 	ctl_world_remove(&w, "/sys/bus/pci/devices/" A "/nvme");
-	expect_use(CTL_USE_UNSEEN, "", "no driver has it, so what is on it cannot be seen");
+	expect_use(CTL_USE_UNSEEN, "", "bound to no driver, so its content cannot be read");
 }
 
 Test(ctl_drives, the_gravest_is_not_lost_among_hundreds)

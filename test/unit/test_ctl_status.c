@@ -97,15 +97,16 @@ Test(ctl_status, what_wants_attention_comes_first)
 	     "{\"number\":4,\"health\":\"good\",\"spare_percent\":9,"
 	     "\"spare_least_percent\":10}]}",
 	     NULL, 0);
-	cr_assert_eq(strncmp(text, "! it takes no more changes", 26), 0, "%s", text);
+	cr_assert_eq(strncmp(text, "! the store takes no changes", 28), 0, "%s", text);
 	expect_shown("! only 49.0 kB are free\n");
 	expect_shown("! the scrub found 3 damaged pages and blocks");
 	expect_shown("! 4 damaged blocks keep their zones");
 	expect_shown("! 7 writes came with a wrong checksum");
-	expect_shown("! drive 3 is read_only\n! drive 3: it is slow\n! drive 3 warns of itself");
+	expect_shown("! drive 3 is read_only\n! drive 3: it is slow\n! drive 3 reports a health "
+		     "warning");
 	expect_shown("! drive 3 may still write to 4.1 kB of memory");
 	expect_shown("! drive 3: errors 1, resets 2\n");
-	expect_shown("! drive 4 warns of itself");
+	expect_shown("! drive 4 reports a health warning");
 	expect_shown("scrub     off\n");
 	expect_shown("3     draining      0 B    0%      0 B     -    -  -\n");
 }
@@ -118,7 +119,7 @@ Test(ctl_status, drive_that_allow_missing_lets_be_is_told_of_once)
 	     "\"health\":\"missing\",\"bytes\":4096000}]}",
 	     NULL, 0);
 	cr_assert_eq(strncmp(text, "! read only, drive 1 missing: ", 30), 0, "%s", text);
-	expect_shown("take allow_missing out of the configuration");
+	expect_shown("remove allow_missing from the configuration");
 	expect_shown("1     missing    4.1 MB    0%      0 B     -    -  file:/d1\n");
 	cr_assert_null(strstr(text + 2, "\n! "), "%s", text);
 	cr_assert_null(strstr(text, "still to be freed"), "nothing is now: %s", text);

@@ -57,9 +57,9 @@ says "the IOMMU is on" "ok *iommu *on, "
 says "interrupts are remapped" "ok *interrupts *remapped"
 modprobe -a vfio_iommu_type1 vfio-pci
 
-refuses "no NVMe device" "no NVMe device" wekactl drives attach 0000:00:01.0
+refuses "not an NVMe device" "not an NVMe device" wekactl drives attach 0000:00:01.0
 refuses "no device" "no such device" wekactl drives attach pci:0000:7f:00.0
-refuses "no address" "no PCI address" wekactl drives attach nonsense
+refuses "no address" "not a PCI address" wekactl drives attach nonsense
 refuses "a file system's signature" "holds ext4 (--force" wekactl drives attach pci:$FS
 refuses "partitions" "holds dos (--force" wekactl drives attach $PART
 refuses "a group with another drive" "type: wekactl drives attach pci:$EMPTY pci:$STORE" wekactl drives attach $EMPTY
@@ -134,7 +134,7 @@ sed -i 's/serial=d2/serial=other/' /etc/weka/drives
 wekactl drives restore 2>"$DIR/list"
 is "restore says what does not go" 1 $?
 says "one is mounted" "$FS: .*mounted on /run/mnt"
-says "one is another" "$EMPTY: another drive is there now (serial d2, it was other)"
+says "one is another" "$EMPTY: another drive has this address now (serial d2, it was other)"
 umount /run/mnt
 check "detach forgets what nvme has already" wekactl drives detach $EMPTY $FS
 is "one is left" 1 "$(grep -c '^pci' /etc/weka/drives)"
