@@ -360,7 +360,8 @@ Test(ctl_bind, restore_does_not_take_another_drive_at_the_same_address)
 		       "pci:" A " serial=SER-X forced\npci:" C " serial=S\npci:" B
 		       " serial=SER-B\n");
 	cr_expect_lt(restore(), 0);
-	cr_expect(strstr(complaints, "another drive has this address now (serial SER-A, it was SER-X)"),
+	cr_expect(strstr(complaints,
+			 "another drive has this address now (serial SER-A, it was SER-X)"),
 		  "%s", complaints);
 	cr_expect(strstr(complaints, "pci:" C ": no such device"), "%s", complaints);
 	cr_expect_str_eq(ctl_world_driver(&w, A), "nvme");

@@ -182,8 +182,8 @@ Test(ctl_need, without_memory_ends_the_program_with_status_1_and_a_line)
 	cr_assert_gt(read(out[0], line, sizeof(line) - 1), 0);
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%d", status);
-	cr_assert(strstr(line, "out of memory") && strchr(line, '\n') == line + strlen(line) - 1, "%s",
-		  line);
+	cr_assert(strstr(line, "out of memory") && strchr(line, '\n') == line + strlen(line) - 1,
+		  "%s", line);
 	close(out[0]);
 }
 
