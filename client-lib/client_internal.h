@@ -343,13 +343,13 @@ static inline must_check int client__enter(const struct weka_client *c)
 	struct client_seat *seat = client__seat;
 
 	if (unlikely(!c || !seat) ||
-	    unlikely(atomic_load_explicit(&c->owner, memory_order_relaxed) != seat) ||
-	    unlikely(atomic_load_explicit(&seat->in, memory_order_relaxed) != NULL) ||
-	    unlikely(client__forked(c)))
+	    unlikely(atomic_load_explicit(&seat->in, memory_order_relaxed) != NULL))
 		return client__enter_slow(c);
 	atomic_store_explicit(&seat->in, c, memory_order_relaxed); /* E1 */
 	__asm__ volatile("" ::: "memory"); /* the compiler keeps the order */
-	if (likely(atomic_load_explicit(&c->owner, memory_order_relaxed) == seat)) /* E2 */
+	/* E2, and only an owner may look further: a client that was closed has none. */
+	if (likely(atomic_load_explicit(&c->owner, memory_order_relaxed) == seat) &&
+	    likely(!client__forked(c)))
 		return 0;
 	atomic_store_explicit(&seat->in, NULL, memory_order_relaxed);
 	return client__enter_slow(c);

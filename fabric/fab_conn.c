@@ -136,8 +136,10 @@ static int window_check(const struct fab_conn *conn, const struct fab_call *call
 static int body_check(const struct fab_conn *conn, const struct fab_call *call, const void *body,
 		      uint32_t body_bytes)
 {
-	struct fab_req req = { .type = call->type, .window.length_bytes = call->window_bytes };
+	struct fab_req req; /* for each request: only what the parser reads is set */
 
+	req.type = call->type;
+	req.window.length_bytes = call->window_bytes;
 	return fab__req_parse(&req, body, body_bytes, &conn->limits) ? -EINVAL : 0;
 }
 
@@ -180,7 +182,8 @@ static int encode(struct fab_conn *conn, struct fab_slot *slot, const struct fab
 		if (err)
 			return err;
 	}
-	fab__call_build(call, body);
+	if (bytes > 0)
+		fab__call_build(call, body);
 	err = body_check(conn, call, body, (uint32_t)bytes);
 	if (err)
 		return err;

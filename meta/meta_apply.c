@@ -205,7 +205,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 			zone = meta__key_class(&mut->key) == META__CLASS_ZONE;
 			if (zone)
 				move_live(m, mut);
-			if (likely(!m->home))
+			else if (likely(!m->home))
 				meta__fresh_note(m, mut->shard, &mut->key, seq);
 			if (mut->del)
 				meta__tree_del(m, mut->shard, &mut->key, seq);

@@ -63,6 +63,11 @@ static bool is_one_group(const struct meta_key *a, const struct meta_key *b)
 	return a->w[0] == b->w[0] && group_of(a) == group_of(b);
 }
 
+static bool is_count(const struct meta_key *key)
+{
+	return meta__key_class(key) == META__CLASS_ZONE;
+}
+
 /* Multiplication by the golden ratio's fraction, whose high bits count (Knuth, TAOCP 3, 6.4). */
 static uint64_t hash_on(uint64_t h, uint64_t word)
 {
@@ -91,7 +96,7 @@ void meta__fresh_note(struct meta *m, uint32_t shard, const struct meta_key *key
 	struct meta__fresh *f = m->fresh;
 	const uint64_t group = hash_of_group(shard, key);
 
-	ASSERT(!m->home && seq < META_SEEN_MADE);
+	ASSERT(!m->home && seq < META_SEEN_MADE && !is_count(key));
 	raise(&f->slot[slot_of(group)], seq);
 	raise(&f->slot[slot_of(hash_of_key(group, key))], seq);
 }
@@ -119,7 +124,7 @@ uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta
 		return seq;
 	if (m->home && m->shard[shard].turn == m->turn) /* its own, and still on its way (3) */
 		return seq;
-	if (!is_one_group(key, last)) /* (2) */
+	if (!is_one_group(key, last) || is_count(key)) /* (2), (4) */
 		return seq;
 	hash = hash_of_group(shard, key);
 	if (meta__key_cmp(key, last) == 0)

@@ -15,7 +15,9 @@
  *      object, which is what a seek looks through.  A wider range has the page's sequence.
  *  (3) A shard that was lent is changed elsewhere: its `floor` stands for all of its records, from
  *      the moment at which their log block is known.
- *  (4) The store's thread writes.  A reader looks at shards that are open, which are not changed
+ *  (4) A zone's count of live blocks is not noted, and has its page's sequence: no answer to a
+ *      client depends on one, and every write and removal changes one.
+ *  (5) The store's thread writes.  A reader looks at shards that are open, which are not changed
  *      meanwhile, and of which all was noted before they were opened (meta_share.c T1).
  */
 #ifndef META_FRESH_H

@@ -21,6 +21,8 @@
  *  (3) An apply changes META__FREE_BUDGET extent and ZONE records at most, META__XATTR_FREE of
  *      extended attributes, and a few more.
  *  (4) If a shard holds an ORPHAN record to be freed, orphan[shard] says maybe, or busy.
+ *  (5) orphans_due counts the shards that are maybe and not busy: a turn that has none to look at
+ *      must not cost a walk over all shards.
  */
 #include "meta/meta_plan.h"
 
@@ -32,12 +34,23 @@
 
 /* ---- ORPHAN records ---------------------------------------------------------------------- */
 
+/* (5) */
+static void scan_set(struct meta *m, struct meta__orphan_scan *o, bool maybe, bool busy)
+{
+	m->ops->orphans_due -= o->maybe && !o->busy;
+	o->maybe = maybe;
+	o->busy = busy;
+	m->ops->orphans_due += o->maybe && !o->busy;
+	ASSERT(m->ops->orphans_due <= m->nshards);
+}
+
 static void expect_orphan(struct meta *m, uint32_t shard, uint64_t uniq)
 {
 	struct meta__orphan_scan *o = &m->ops->orphan[shard];
 
 	o->from = o->maybe ? min_u64(o->from, uniq) : uniq;
-	o->maybe = true; /* should the plan not be applied: nothing will be found, no harm */
+	/* Should the plan not be applied: nothing will be found, no harm. */
+	scan_set(m, o, true, o->busy);
 }
 
 int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch)
@@ -456,7 +469,7 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 	struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
 
 	ASSERT(o->busy);
-	o->busy = false;
+	scan_set(m, o, o->maybe, false);
 	if (op->status == 0) {
 		o->tree = op->scratch[1];
 		o->tree_from = op->scratch[4];
@@ -477,16 +490,18 @@ static bool pick_shard(struct meta *m, uint32_t *shard)
 {
 	struct meta__ops *ops = m->ops;
 
-	for (uint32_t i = 1; i <= m->nshards; i++) {
+	if (likely(ops->orphans_due == 0))
+		return false;
+	for (uint32_t i = 1;; i++) {
 		const uint32_t s = (ops->orphan_shard + i) & (m->nshards - 1);
 
+		ASSERT(i <= m->nshards); /* (5) */
 		if (ops->orphan[s].maybe && !ops->orphan[s].busy) {
 			ops->orphan_shard = s;
 			*shard = s;
 			return true;
 		}
 	}
-	return false;
 }
 
 bool meta__orphan_turn(struct meta *m)
@@ -507,8 +522,7 @@ bool meta__orphan_turn(struct meta *m)
 		}
 		if (!pick_shard(m, &shard))
 			return false;
-		ops->orphan[shard].maybe = false;
-		ops->orphan[shard].busy = true;
+		scan_set(m, &ops->orphan[shard], false, true);
 		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_FREE_ORPHAN };
 		op->scratch[0] = shard;
 		op->scratch[1] = ops->orphan[shard].from;
@@ -540,5 +554,6 @@ void meta__ops_mounted(struct meta *m)
 {
 	for (uint32_t s = 0; s < m->nshards; s++)
 		m->ops->orphan[s] = (struct meta__orphan_scan){ .maybe = true };
+	m->ops->orphans_due = m->nshards;
 	meta__totals_mounted(m);
 }

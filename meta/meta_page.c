@@ -184,11 +184,6 @@ void meta__page_seal(void *page)
 	head_of(page)->crc32c = le32_of(crc32c((uint8_t *)page + 4, META_PAGE_BYTES - 4));
 }
 
-uint32_t meta__page_count(const void *page)
-{
-	return le16_get(head(page)->count);
-}
-
 static void set_count(void *page, uint32_t count)
 {
 	head_of(page)->count = le16_of((uint16_t)count);
@@ -300,13 +295,6 @@ void meta__page_append(void *left, const void *right)
 
 /* ---- leaves ------------------------------------------------------------------------ */
 
-struct meta_key meta__leaf_key(const void *page, uint32_t pos)
-{
-	const struct meta_slot_disk *s = &slots(page)[pos];
-
-	return (struct meta_key){ { le64_get(s->w[0]), le64_get(s->w[1]), le64_get(s->w[2]) } };
-}
-
 static bool slot_below(const struct meta_slot_disk *at, const struct meta_key *key)
 {
 	uint64_t w = le64_get(at->w[0]);
@@ -378,10 +366,16 @@ static uint32_t gallop(const struct meta_slot_disk *s, uint32_t n, uint32_t at,
 	return lo;
 }
 
-static bool slot_is(const struct meta_slot_disk *at, const struct meta_key *key)
+/* Below zero: the slot is below key.  Zero: it is key's. */
+static int slot_cmp(const struct meta_slot_disk *at, const struct meta_key *key)
 {
-	return le64_get(at->w[0]) == key->w[0] && le64_get(at->w[1]) == key->w[1] &&
-	       le64_get(at->w[2]) == key->w[2];
+	for (uint32_t i = 0; i < 3; i++) {
+		const uint64_t w = le64_get(at->w[i]);
+
+		if (w != key->w[i])
+			return w < key->w[i] ? -1 : 1;
+	}
+	return 0;
 }
 
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos)
@@ -390,7 +384,7 @@ bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos
 	uint32_t n = meta__page_count(page);
 
 	*pos = n ? gallop(s, n, guess(s, n, key), key) : 0;
-	return *pos < n && slot_is(&s[*pos], key);
+	return *pos < n && slot_cmp(&s[*pos], key) == 0;
 }
 
 /* A name's inode goes behind it, a name before its inode: two comparisons instead of a search. */
@@ -398,20 +392,20 @@ bool meta__leaf_find_near(const void *page, const struct meta_key *key, uint32_t
 {
 	const struct meta_slot_disk *s = slots(page);
 	uint32_t n = meta__page_count(page), at = *pos;
+	int cmp;
 
 	if (at >= n)
 		return meta__leaf_find(page, key, pos);
-	if (slot_is(&s[at], key))
-		return true;
-	if (slot_below(&s[at], key)) {
-		at++;
-		if (at < n && slot_below(&s[at], key))
+	cmp = slot_cmp(&s[at], key);
+	if (cmp < 0 && ++at < n) {
+		cmp = slot_cmp(&s[at], key);
+		if (cmp < 0)
 			return meta__leaf_find(page, key, pos);
-	} else if (at > 0 && !slot_below(&s[at - 1], key)) {
+	} else if (cmp > 0 && at > 0 && slot_cmp(&s[at - 1], key) >= 0) {
 		return meta__leaf_find(page, key, pos);
 	}
 	*pos = at;
-	return at < n && slot_is(&s[at], key);
+	return cmp == 0;
 }
 
 uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step)
@@ -440,15 +434,6 @@ uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t
 		__builtin_prefetch(value + 64);
 	}
 	return at;
-}
-
-void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len)
-{
-	const struct meta_slot_disk *s = &slots(page)[pos];
-
-	ASSERT(pos < meta__page_count(page));
-	*value = (const uint8_t *)page + le16_get(s->offset);
-	*value_len = le16_get(s->length);
 }
 
 void meta__leaf_ahead(const void *page, uint32_t pos)

@@ -6,6 +6,7 @@
 #ifndef META_PAGE_H
 #define META_PAGE_H
 
+#include "meta/meta_disk.h"
 #include "meta/meta_internal.h"
 
 /* Bytes of a leaf that slots and values share. */
@@ -27,7 +28,11 @@ void meta__page_init(void *page, uint32_t shard, uint32_t level, const struct me
 void meta__page_place(void *page, uint64_t baddr, uint64_t gen, uint32_t order);
 void meta__page_seal(void *page);
 
-uint32_t meta__page_count(const void *page);
+static inline uint32_t meta__page_count(const void *page)
+{
+	return le16_get(((const struct meta_page_disk *)page)->count);
+}
+
 struct meta_key meta__page_first(const void *page);
 void meta__page_set_first(void *page, const struct meta_key *key);
 /* A key below what the page has had so far comes in. */
@@ -47,6 +52,28 @@ static inline uint32_t meta__leaf_bytes(uint32_t value_len)
 	return (uint32_t)sizeof(struct meta_slot_disk) + ((value_len + 7) & ~7u);
 }
 
+static inline const struct meta_slot_disk *meta__leaf_slot(const void *page, uint32_t pos)
+{
+	ASSERT(pos < meta__page_count(page));
+	return &((const struct meta_leaf_disk *)page)->slot[pos];
+}
+
+static inline struct meta_key meta__leaf_key(const void *page, uint32_t pos)
+{
+	const struct meta_slot_disk *s = meta__leaf_slot(page, pos);
+
+	return (struct meta_key){ { le64_get(s->w[0]), le64_get(s->w[1]), le64_get(s->w[2]) } };
+}
+
+static inline void meta__leaf_value(const void *page, uint32_t pos, const void **value,
+				    uint32_t *value_len)
+{
+	const struct meta_slot_disk *s = meta__leaf_slot(page, pos);
+
+	*value = (const uint8_t *)page + le16_get(s->offset);
+	*value_len = le16_get(s->length);
+}
+
 /* The first record whose key is >= key: its position in *pos (perhaps count); is it the key? */
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
 /* The same; *pos says where it may be: there, or behind.  Any number will do. */
@@ -55,7 +82,6 @@ bool meta__leaf_find_near(const void *page, const struct meta_key *key, uint32_t
  * before has had time to come: 0 the ends, 1 the slots, 2 the values.  The header is there already.
  * Returns where the key is believed to be; after step 2 it is as meta__leaf_find() says. */
 uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step);
-void meta__leaf_value(const void *page, uint32_t pos, const void **value, uint32_t *value_len);
 /* Where in its page the slot stands. */
 static inline uint32_t meta__leaf_slot_at(uint32_t pos)
 {
@@ -63,7 +89,6 @@ static inline uint32_t meta__leaf_slot_at(uint32_t pos)
 }
 /* The record at pos and its neighbours, a name's inode and first extent, are looked at soon. */
 void meta__leaf_ahead(const void *page, uint32_t pos);
-struct meta_key meta__leaf_key(const void *page, uint32_t pos);
 uint32_t meta__leaf_free(const void *page); /* bytes for further slots and values */
 void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, const void *value,
 		       uint32_t value_len);

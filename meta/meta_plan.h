@@ -98,6 +98,7 @@ struct meta__ops {
 	struct meta_op *alone; /* it has been run again too often: nobody else may run  */
 	struct meta__orphan_scan *orphan; /* nshards */
 	uint32_t orphan_shard;            /* looked at last */
+	uint32_t orphans_due;             /* shards that may have one, and are not looked at */
 	uint64_t tree_entries;            /* freed with their trees, since mount */
 	struct meta__holds *holds;        /* meta_hold.c; a reader has none      */
 	struct meta_op free_op[META__FREE_OPS];
