@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Much of one file: pieces, a few in flight at once, between the file and memory or a
+ * Transfers of large files: a few pieces in flight at once, between the file and memory or a
  * descriptor.
  *
  *    lanes      |  piece 4  |  piece 1  |  piece 2  |  piece 3  |     each with its lease
- *                     ^ its answer is taken out or in, then it goes on with piece 5
+ *                     ^ when its answer has been copied, this lane takes piece 5
  *
- * Pieces never cross a multiple of piece_bytes.  A read ends where the file does: the first
- * piece that came short says where, later ones find nothing.  A sparse file is moved data by data:
- * no piece touches a hole.
+ * Pieces never cross a multiple of piece_bytes.  A read ends at the end of the file: the first
+ * short piece says where that is; later pieces read nothing.  In a sparse file no piece touches a
+ * hole.
  */
 #include "client-lib/client_internal.h"
 
@@ -22,12 +22,12 @@
 struct lane {
 	struct weka_req req;
 	struct weka_lease *lease;
-	uint64_t at; /* of the piece, from where the whole begins */
+	uint64_t at; /* offset of the piece in the transfer */
 	uint32_t length_bytes;
 	bool busy;
 };
 
-/* pread or pwrite, all of it: 0, -errno, -ENODATA when the source ends too early. */
+/* Runs pread or pwrite until all is done: 0, -errno, -ENODATA when the source ends too early. */
 static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, uint64_t at)
 {
 	ssize_t got;
@@ -48,7 +48,7 @@ static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, 
 	return 0;
 }
 
-/* The next piece goes out.  Returns 1 when there is none, or -errno. */
+/* Sends the next piece.  Returns 1 if no piece is left, or -errno. */
 static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane *lane,
 		      uint64_t *next)
 {
@@ -92,7 +92,7 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 	return 0;
 }
 
-/* Its answer has come.  *end moves to where the file ends. */
+/* Handles a piece's answer.  Sets *end to the end of the file if the piece is short. */
 static int lane_finish(const struct client_bulk *b, struct lane *lane, uint64_t *end)
 {
 	uint64_t got = lane->req.length_bytes;
@@ -109,7 +109,7 @@ static int lane_finish(const struct client_bulk *b, struct lane *lane, uint64_t 
 	return descriptor_move(b->fd, false, lane->req.data, got, lane->at);
 }
 
-/* Lanes in turn: the oldest piece is waited for, so a lane is free again in order. */
+/* Uses the lanes in turn and waits for the oldest piece, so lanes become free in order. */
 static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes, uint32_t count)
 {
 	uint64_t next = 0, end = b->length_bytes;
@@ -129,9 +129,9 @@ static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes,
 			busy--;
 		}
 		got = err || end < b->length_bytes ? 1
-						   : lane_start(c, b, lane, &next); /* says why */
+						   : lane_start(c, b, lane, &next); /* has a line */
 		if (got == -EAGAIN && busy > 0)
-			got = 1; /* others have all requests: go on with fewer lanes */
+			got = 1; /* all requests are in use: continue with fewer lanes */
 		if (got == 0)
 			busy++;
 		else if (got < 0)

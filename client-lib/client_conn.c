@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A client's life, and its sessions, of which it may see several.  What is drawn here is a
- * session's first connection; those beside it are client_lane.c's.
+ * A client and its sessions.  The drawing shows a session's first connection; client_lane.c has the
+ * others.
  *
- *          retry_ns        agreed         its memory is here
+ *          retry_ns        agreed         memory is shared
  *    DOWN ---------> HELLO --------> POOL -------------------> UP
  *     ^ ^              | failed       | failed                 | broke
  *     | +-next address-+--------------+                        |
  *     +--------------------------------------------------------+
  *
- * Over tcp and rdma the pool is ours and lent to each connection: a new session gets the same.
- * Over shm it is the appliance's.  Then the old session's memory stays until the new one's is
- * there: leases have bytes in it that the caller may be looking at, in any thread.  Then these are
- * copied, and the new memory takes the old one's place in the address space, at once; what a drive
- * may still write for the old session goes where nobody looks.
+ * Over tcp and rdma the pool is the client's own memory, lent to each connection: a new session
+ * gets the same.  Over shm the pool is the appliance's memory.  Then the old session's memory stays
+ * until the new one's exists, because leases have bytes in it that the caller may be reading in any
+ * thread.  Their bytes are copied, and the new memory takes over the old address range in one step.
+ * A drive that still writes for the old session writes to memory that nobody reads.
  *
  * Invariants:
  *
- *  (1) `memory` never changes.  It is ours, or the region's of lane 0, which then stays,
- *      broken, until another session is UP.
- *  (2) `next` is there in HELLO and POOL only.
- *  (3) In any state but UP no call is in the fabric's hands: they came back as it broke.
+ *  (1) `memory` never changes.  It is the client's own, or that of the region of lane 0, which then
+ *      stays, even broken, until another session is UP.
+ *  (2) `next` is set in HELLO and POOL only.
+ *  (3) In any state but UP the fabric has no call: all came back when the connection broke.
  */
 #include "client-lib/client_internal.h"
 
@@ -60,7 +60,7 @@ const char *weka_error(const struct weka_client *c)
 
 /* ---- connecting ---------------------------------------------------------------------- */
 
-/* Errors that a second try may not meet: many clients connect at once, or a peer was cut off. */
+/* Errors that may pass: many clients connect at once, or a peer was cut off. */
 bool client__may_pass(int err)
 {
 	switch (err) {
@@ -143,7 +143,7 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 	c->at = CLIENT_HELLO;
 }
 
-/* What is ours is lent once more, if the transport can. */
+/* Lends the client's own pool again, if the transport can. */
 static int pool_begin(struct weka_client *c)
 {
 	uint64_t bytes = align_down(fab_conn_limits(c->next.conn)->pool_max_bytes, POOL_ALIGN);
@@ -156,7 +156,7 @@ static int pool_begin(struct weka_client *c)
 	return fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
 }
 
-/* A caller that says how large a pool it needs does not get a smaller one. */
+/* A caller that asked for a pool size does not get a smaller pool. */
 static wk_cold void pool_refused(struct weka_client *c, uint64_t now_ns)
 {
 	char why[200];
@@ -189,7 +189,7 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 	c->try_until_ns = client__after(now_ns, c->connect_timeout_ns);
 }
 
-/* It takes the old one's place, if there is one. */
+/* Maps the new memory over the old, if there is one. */
 static int memory_adopt(struct weka_client *c, struct fab_region *region)
 {
 	char *fresh = fab_region_memory(region);
@@ -197,7 +197,7 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 
 	if (fresh == c->memory)
 		return 0;
-	/* Faults now rather than later; what is not there in time will be then. */
+	/* Takes page faults now; pages that fail here fault later. */
 	(void)madvise(fresh, fab_region_size(region), MADV_POPULATE_WRITE);
 	if (c->memory) {
 		if (fab_region_size(region) < c->pool_bytes)
@@ -207,7 +207,7 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 		if (err)
 			return err;
 		if (c->lanes[0].region)
-			fab_region_keep(c->lanes[0].region); /* it has none any more */
+			fab_region_keep(c->lanes[0].region); /* it no longer has memory */
 		client__leases_found(c);
 	} else {
 		c->memory = fresh;
@@ -220,7 +220,7 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 	return 0;
 }
 
-/* The new session is there, and so is its memory. */
+/* Switches to the new session, whose memory is ready. */
 static int adopt(struct weka_client *c)
 {
 	const struct fab_limits *limits = fab_conn_limits(c->next.conn);
@@ -229,7 +229,7 @@ static int adopt(struct weka_client *c)
 
 	if (err)
 		return err;
-	client__lanes_close(c); /* of shm: it has no memory any more */
+	client__lanes_close(c); /* over shm: it no longer has memory */
 	c->counters.reconnects += !is_first;
 	c->lanes[0].conn = c->next.conn;
 	c->lanes[0].region = c->next.region;
@@ -294,7 +294,7 @@ void client__conn_lost(struct weka_client *c, uint64_t now_ns)
 {
 	ASSERT(c->at == CLIENT_UP && !c->next.conn && c->lanes_up == 0);
 	c->at = CLIENT_DOWN;
-	c->down_ns = clock_now_ns(); /* a caller who was away has an old now_ns */
+	c->down_ns = clock_now_ns(); /* now_ns is old if the caller has not called for a while */
 	c->retry_ns = now_ns;
 }
 
@@ -368,7 +368,7 @@ static int options_check(struct weka_options *o, const struct weka_options *give
 	return 0;
 }
 
-/* All memory of the request path, touched now rather than when it is in a hurry. */
+/* Touches all memory of the request path now, not on the hot path. */
 static int slots_create(struct weka_client *c, const struct weka_options *o)
 {
 	size_t batch_bytes = sizeof(union client_batch) * o->batch_items_max;
@@ -413,7 +413,7 @@ static int alive_create(struct weka_client *c)
 	return madvise(page, WEKA_BLOCK, MADV_WIPEONFORK) < 0 ? -errno : 0;
 }
 
-/* The time to connect is over: the last failure is worth more than "timed out". */
+/* When the time to connect is over, the last failure says more than "timed out". */
 static wk_cold int connect_late(struct weka_client *c)
 {
 	if (!c->conn_error)
@@ -422,7 +422,7 @@ static wk_cold int connect_late(struct weka_client *c)
 			   (unsigned long long)(c->connect_timeout_ns / NS_PER_MS));
 }
 
-/* The first session: every address, again and again while an error may pass. */
+/* Opens the first session: tries every address, repeatedly while an error may pass. */
 static int connect_first(struct weka_client *c)
 {
 	uint64_t until_ns = client__after(clock_now_ns(), c->connect_timeout_ns);
@@ -532,10 +532,10 @@ void client__destroy(struct weka_client *c)
 	if (c->next.conn)
 		fab_close(c->next.conn);
 	if (!c->memory_ours)
-		client__poison_end(c); /* it goes with the session */
+		client__poison_end(c); /* the memory goes with the session */
 	client__lanes_close(c);
 	if (c->memory_ours)
-		client__poison_end(c); /* no card knows it any more */
+		client__poison_end(c); /* no card has it registered any more */
 	if (c->memory_ours)
 		munmap(c->memory, c->pool_bytes);
 	client__sleep_destroy(c);
@@ -559,7 +559,7 @@ void weka_close(struct weka_client *c)
 
 	if (!c || (!is_childs && client__enter(c)))
 		return;
-	if (!is_childs && c->nested > 0) { /* a signal handler's: the call goes on with it */
+	if (!is_childs && c->nested > 0) { /* called by a signal handler */
 		client__leave(c);
 		return;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One thread at a time is inside a client.  A mistake of the caller gets an error and a line.
+ * Makes sure that one thread at a time is inside a client.  A caller's mistake gets an error and a
+ * line.
  *
  * Each thread that uses the library has a *seat*, which says what client it is inside.  A client
  * has an *owner*, the seat that entered it last.  The owner enters with two plain stores and loads
@@ -11,17 +12,17 @@
  *                   no: leave, take it over            T3 owner's seat->in == c?  then EBUSY
  *     leaves:    E3 seat->in = NULL                    T4 c->owner = other
  *
- * membarrier() makes every thread of the process pass a barrier between E1 and E2, or before E1, or
- * behind E2: so either the owner sees at E2 that it is no owner any more, or the other thread sees
- * at T3 that the owner is inside.  A kernel without it gets an exchange, which misses a mistake now
- * and then.
+ * membarrier() makes every thread of the process pass a barrier between E1 and E2, before E1, or
+ * after E2.  So either the owner sees at E2 that it is no longer the owner, or the other thread
+ * sees at T3 that the owner is inside.  A kernel without membarrier() gets an exchange, which
+ * misses a mistake now and then.
  *
- *   E3 -> T3   what the owner did inside is seen by the thread that takes the client over.
+ *   E3 -> T3   the thread that takes the client over sees the owner's writes from inside.
  *
- * Seats are never freed, because a client may still name the seat of a thread that has ended.
- * Another thread gets the seat then.
+ * Seats are never freed, because a client may still name the seat of a thread that has ended.  A
+ * new thread gets such a seat.
  *
- * A closed client is kept for a while, so that a call that comes too late finds out.
+ * A closed client is kept for a while, so that a late call gets an error.
  */
 #define _GNU_SOURCE /* gettid */
 #include "client-lib/client_internal.h"
@@ -146,7 +147,7 @@ static struct client_seat *pending(struct client_seat *seat)
 	return (void *)((uintptr_t)seat | 1);
 }
 
-/* This thread becomes the owner, unless the owner is inside. */
+/* Makes this thread the owner, unless the owner is inside. */
 static bool take_over(struct weka_client *c, struct client_seat *seat)
 {
 	struct client_seat *was = atomic_load(&c->owner);
@@ -169,7 +170,7 @@ static bool take_over(struct weka_client *c, struct client_seat *seat)
 
 /* ---- in and out --------------------------------------------------------------------------- */
 
-/* A waiting call (weka_sync.h) submits and reaps as everybody does. */
+/* A waiting call (weka_sync.h) submits and reaps through the public calls. */
 static int enter_nested(struct weka_client *c)
 {
 	if (c->nested == 0 || c->in_leaf)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Requests on their way: slots, credits, deadlines, and the one turn that moves all.
+ * Requests in progress: slots, credits, deadlines, and the turn that advances all of them.
  *
- * The states of a slot are drawn in client_internal.h.
+ * client_internal.h has a drawing of a slot's states.
  *
  * Invariants, true between any two calls:
  *
- *  (1) A slot is on `free` when FREE, on `pending` or `cut` when PENDING, on none otherwise.
- *  (2) A SENT or ORPHAN slot is in the hands of the fabric, which gives each back exactly
- *      once, also when the connection breaks.
- *  (3) A lease's `calls` counts the slots that name it, `orphans` those among them that are
- *      ORPHAN.  So its memory is in the pool again only when nobody may write there.
- *  (4) A change of slot n is the client's change n, with a number higher than any before; the slot
- *      is not used again before the change is answered, or given up.  So the appliance need
- *      remember but the last change of each (PROTOCOL.md 5).
- *  (5) What may have reached an appliance says so when it is sent again, with the same number, and
- *      goes by the lane that it went by, which has come again, or in a new session: only
- *      these begin when what was under way has ended.  Until then it is on `cut` instead of
+ *  (1) A slot is on `free` when FREE, on `pending` or `cut` when PENDING, on no list otherwise.
+ *  (2) The fabric has each SENT or ORPHAN slot, and gives it back exactly once, also when the
+ *      connection breaks.
+ *  (3) A lease's `calls` counts the slots that name it, `orphans` those of them that are
+ *      ORPHAN.  So its memory returns to the pool only when nobody can write to it.
+ *  (4) A change in slot n is the client's change n, with a number higher than any before; the slot
+ *      is not used again before the change is answered or given up.  So the appliance must
+ *      remember only the last change of each slot (PROTOCOL.md 5).
+ *  (5) A change that may have reached an appliance is marked so when it is sent again, with the
+ *      same number, over the same lane after it has come back, or in a new session: only these
+ *      begin after the interrupted work has ended.  Until then the change is on `cut`, not on
  *      `pending`.
- *  (6) A request is OUT while one slot has it, then DONE on the list of what is done (or seen
- *      by the one who waits for it), then IDLE.
+ *  (6) A request is OUT while a slot has it, then DONE on the list of done requests (or seen by
+ *      the call that waits for it), then IDLE.
  */
 #include "client-lib/client_internal.h"
 
@@ -52,7 +52,7 @@ static void slot_free(struct weka_client *c, struct client_slot *slot)
 		list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
 }
 
-/* A window that window_check() refused: why. */
+/* Writes the line about a window that window_check() refused. */
 static wk_cold int window_bad(struct weka_client *c, const struct weka_window *w)
 {
 	const struct client_lease *lease = client__lease_of(c, w->lease);
@@ -90,7 +90,7 @@ static bool window_good(const struct weka_client *c, const struct weka_window *w
 	       w->size_bytes <= lease->pub.size_bytes - w->offset_bytes && lease->orphans == 0;
 }
 
-/* A request that is not ready to be submitted: why. */
+/* Writes the line about a request that is not ready to be submitted. */
 static wk_cold int req_bad(struct weka_client *c, struct weka_req *req)
 {
 	const struct client_req *priv;
@@ -117,7 +117,7 @@ static uint32_t deadline_us(uint64_t timeout_ns)
 	return (uint32_t)min_u64(div_up(timeout_ns, NS_PER_US), UINT32_MAX);
 }
 
-/* Without an appliance: a program that only submits, or calls one at a time, connects here. */
+/* Reconnects; a program that only submits, or makes waiting calls, has no other place for it. */
 static wk_cold int revive(struct weka_client *c)
 {
 	client__progress(c);
@@ -226,7 +226,7 @@ int client__drop(struct weka_client *c, struct client_slot *slot, int err, const
 	return err;
 }
 
-/* What its order or its lane matters to: appends, and the beginning and the end of a long put. */
+/* Returns true for requests that must all use one lane: appends, and put begin and commit. */
 static bool is_orderly(const struct fab_call *call)
 {
 	switch (call->type) {
@@ -241,13 +241,13 @@ static bool is_orderly(const struct fab_call *call)
 	}
 }
 
-/* About what is open: by the keeper (client_open.c). */
+/* Returns true for requests about open files, which use the keeper (client_open.c). */
 static bool is_kept(const struct client_slot *slot)
 {
 	return slot->opens || slot->call.type == FAB_HOLD || slot->call.type == FAB_LET_GO;
 }
 
-/* It may go by this one only: where it was cut off, unless that was in an earlier session (5). */
+/* Returns true if the request was interrupted in this session and must use its old lane (5). */
 static bool is_bound(const struct weka_client *c, const struct client_slot *slot)
 {
 	return slot->sent && slot->call.change.number && slot->session == c->place.session_id;
@@ -260,7 +260,7 @@ static struct client_lane *lane_bound(struct weka_client *c, const struct client
 	return lane->at == CLIENT_UP ? lane : NULL;
 }
 
-/* `tried` has no credit left. */
+/* Lanes in `tried` have no credit left. */
 static struct client_lane *lane_for(struct weka_client *c, const struct client_slot *slot,
 				    uint32_t tried)
 {
@@ -274,7 +274,7 @@ static struct client_lane *lane_for(struct weka_client *c, const struct client_s
 	return client__lane_pick(c, tried);
 }
 
-/* It gets its number (4). */
+/* Numbers the change (4). */
 static void change_number(struct weka_client *c, struct client_slot *slot)
 {
 	if (likely(!fab_is_change(slot->call.type, &slot->call.args)) ||
@@ -283,7 +283,7 @@ static void change_number(struct weka_client *c, struct client_slot *slot)
 	slot->call.change = (struct fab_change){ .number = ++c->changes, .slot = slot->index };
 }
 
-/* Before it goes: for the first time, or once more (5). */
+/* Prepares the request to be sent, for the first time or again (5). */
 static void change_mark(struct client_slot *slot, const struct fab_conn *conn)
 {
 	if (!slot->sent)
@@ -292,7 +292,7 @@ static void change_mark(struct client_slot *slot, const struct fab_conn *conn)
 	slot->call.change.sure = slot->sent && slot->mark >= fab_conn_forgotten(conn);
 }
 
-/* Hand it to the fabric, or let it wait.  Errors: what no waiting would mend. */
+/* Hands the request to the fabric, or lets it wait.  Errors: those that waiting does not cure. */
 static int slot_submit(struct weka_client *c, struct client_slot *slot)
 {
 	struct client_lane *lane;
@@ -322,7 +322,7 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 	return 0;
 }
 
-/* On its way, or waiting for that.  Errors: the slot is the caller's still. */
+/* Sends the request or lets it wait.  After an error the slot is still the caller's. */
 static int slot_send(struct weka_client *c, struct client_slot *slot)
 {
 	struct weka_req *req = slot->req;
@@ -371,7 +371,7 @@ int client__own_put(struct weka_client *c, struct client_slot *slot)
 
 /* ---- ends -------------------------------------------------------------------------- */
 
-/* Take the request off its slot and put it where it is reaped. */
+/* Takes the request off its slot and puts it on the list of done requests. */
 static void req_done(struct weka_client *c, struct client_slot *slot, int status)
 {
 	struct weka_req *req = slot->req;
@@ -415,7 +415,7 @@ static void orphan(struct weka_client *c, struct client_slot *slot)
 		slot->lease->orphans++;
 }
 
-/* End the request; the slot lives on until the appliance has let go. */
+/* Ends the request; the slot stays until the appliance no longer uses the window. */
 static void slot_orphan(struct weka_client *c, struct client_slot *slot, int status)
 {
 	if (slot->state == CLIENT_PENDING) {
@@ -507,7 +507,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 	}
 }
 
-/* Once more, when there is a credit. */
+/* Queues the request again, to be sent when there is a credit. */
 static void again(struct weka_client *c, struct client_slot *slot)
 {
 	slot->state = CLIENT_PENDING;
@@ -515,9 +515,9 @@ static void again(struct weka_client *c, struct client_slot *slot)
 }
 
 /*
- * It is sent again after so long, and up to a quarter longer: many were told the same at once, and
- * would come back as one.  What is submitted meanwhile waits behind it.  What an appliance may say
- * is bounded here, whatever it says.
+ * Sends the request again after the time that the appliance asked for, and up to a quarter more, so
+ * that clients that were told the same do not come back together.  Requests submitted meanwhile
+ * wait behind it.  The time is bounded, whatever the appliance asks for.
  */
 static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32_t retry_ms)
 {
@@ -530,9 +530,10 @@ static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32
 }
 
 /*
- * What breaks under a request time and again may break of it.  Connections that were all there when
- * the first of them broke break of one fault, and are met one by one: they are one try.  One that
- * lives has brought the answer that its appliance cannot tell (PROTOCOL.md 5): each is a try.
+ * Counts the faults under a request, because the request may be their cause.  Connections that were
+ * all up when the first of them broke count as one fault, although they are noticed one by one.  A
+ * connection that still works has brought the answer that its appliance cannot tell (PROTOCOL.md
+ * 5): each such answer counts.
  */
 static bool may_ask_again(const struct weka_client *c, struct client_slot *slot)
 {
@@ -551,7 +552,7 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 	if (slot->state == CLIENT_SENT && (slot->call.change.number || !is_change(slot)) &&
 	    may_ask_again(c, slot)) {
 		c->counters.replays++;
-		if (slot->call.type == FAB_PUT_BEGIN) { /* it is done anew in any case: anywhere */
+		if (slot->call.type == FAB_PUT_BEGIN) { /* begins again, on any lane */
 			slot->sent = 0;
 			change_number(c, slot);
 		}
@@ -561,8 +562,8 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
 	client__end(c, slot, -ECONNRESET);
 }
 
-/* Goes on once the appliance was told of an item's damage, or cannot be: to the next item, or the
- * end. */
+/* Continues after the appliance was told of an item's damage, or could not be: with the next item,
+ * or with the end of the request. */
 static wk_cold void told(struct weka_client *c, struct client_slot *slot)
 {
 	if (slot->state == CLIENT_SENT && slot->call.status != -ECONNRESET &&
@@ -592,7 +593,7 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 		client__opened(c, slot, false);
 	if (unlikely(status == -EBUSY && slot->call.retry_ms && slot->state == CLIENT_SENT)) {
 		hold(c, slot, slot->call.retry_ms);
-		again(c, slot); /* nothing was done; its deadline ends it */
+		again(c, slot); /* nothing was done; only the deadline ends it */
 		return;
 	}
 	if (unlikely(status == CLIENT_ASK_AGAIN)) {
@@ -609,7 +610,7 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 
 /* ---- the turn ---------------------------------------------------------------------- */
 
-/* Those whose lane, or another session, is there go before all others. */
+/* Sends interrupted changes first, if their lane or a new session is up. */
 static wk_cold void cut_pending(struct weka_client *c)
 {
 	struct list *node = c->cut.next, *next;
@@ -648,13 +649,13 @@ static void send_pending(struct weka_client *c)
 			return;
 		}
 		if (err) {
-			slot->state = CLIENT_SENT; /* off the list, as if answered */
+			slot->state = CLIENT_SENT; /* it is on no list, as if it had been sent */
 			client__end(c, slot, err);
 		}
 	}
 }
 
-/* Deadlines count from the first look at them. */
+/* A deadline counts from the first time that it is checked. */
 static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
 {
 	uint32_t i;
@@ -676,8 +677,8 @@ static void scan_deadlines(struct weka_client *c, uint64_t now_ns)
 	}
 }
 
-/* Not all that is out: what the caller asks for next is on its way while the rest is taken in, so
- * that neither side waits until the other has done everything. */
+/* Takes only some of the answers, so that the caller's next requests are on their way while the
+ * rest is received, and neither side waits for the other. */
 static uint32_t done_most(const struct weka_client *c)
 {
 	return min_u32(max_u32(c->out_count / 4, CLIENT_DONE_FEW), CLIENT_DONE_BATCH);
@@ -690,7 +691,7 @@ static void take_in(struct weka_client *c, struct client_lane *lane, uint64_t no
 	uint32_t count, i;
 	bool was_broken;
 
-	do { /* when it breaks: until every call is back (2) */
+	do { /* if it breaks, until every call is back (2) */
 		was_broken = fab_conn_status(lane->conn) != 0;
 		count = fab_poll(lane->conn, now_ns, done, most);
 		for (i = 0; i < count; i++)
@@ -702,7 +703,7 @@ static void take_in(struct weka_client *c, struct client_lane *lane, uint64_t no
 
 void client__progress(struct weka_client *c)
 {
-	/* Asking for the time costs as much as looking for answers: not every turn. */
+	/* Reading the clock costs as much as polling for answers, so not in every turn. */
 	bool is_time = c->turns++ % CLIENT_TURNS == 0 || c->at != CLIENT_UP;
 	uint64_t now_ns;
 	uint32_t i;
@@ -782,7 +783,7 @@ static int cancel(struct weka_client *c, struct weka_req *req)
 		return 0;
 	}
 	if (client__req(req)->state == CLIENT_REQ_DONE)
-		return 0; /* too late: its result came first */
+		return 0; /* too late: the result came first */
 	return client__say(c, -EINVAL,
 			   "weka_cancel: the request is not in flight with this client");
 }

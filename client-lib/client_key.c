@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a session is made from: the key, and the list of addresses.  Both come from people, so
- * every mistake gets a line. */
+/* The key and the list of addresses of a session.  Both come from people, so every mistake gets a
+ * line. */
 #include "client-lib/client_internal.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 	const char *id = key && key->id ? key->id : "weka";
 	int fd, err;
 
-	if (!key) { /* the one that everybody has: its secret is zeros */
+	if (!key) { /* the anonymous key, whose secret is zeros */
 		memset(out, 0, sizeof(*out));
 		memcpy(out->id, FAB_KEY_ANONYMOUS, sizeof(FAB_KEY_ANONYMOUS));
 		return 0;
@@ -118,7 +118,7 @@ int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 	return err;
 }
 
-/* Shared memory before a card, a card before the kernel's sockets. */
+/* Orders transports: shared memory, then RDMA, then sockets. */
 static uint32_t rank(const char *address)
 {
 	if (strncmp(address, "shm:", 4) == 0)
@@ -126,7 +126,7 @@ static uint32_t rank(const char *address)
 	return strncmp(address, "rdma:", 5) == 0 ? 1 : 2;
 }
 
-/* The best first; among equals the order of the caller's list. */
+/* Sorts by transport; addresses of one transport keep the order of the caller's list. */
 static void address_add(struct weka_client *c, char *address)
 {
 	uint32_t at = c->address_count++;

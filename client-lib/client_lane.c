@@ -3,29 +3,28 @@
  * The connections of a session: to several cores of the appliance, and over several links.
  *
  *            retry_ns       agreed        it knows the pool
- *    DOWN ----------> HELLO -------> POOL ----------------> UP        each for itself
+ *    DOWN ----------> HELLO -------> POOL ----------------> UP        for each lane
  *     ^                 | failed       | failed               | broke
  *     +-----------------+--------------+----------------------+
  *
- * client_conn.c makes the session, with lane 0; the others join it here, and so does lane 0 when it
- * broke and another lives.  When the last one that is UP breaks the session is over, and begins
- * anew there.
+ * client_conn.c makes the session with lane 0.  The other lanes join it here, and so does lane 0
+ * after it broke while another lane was UP.  When the last lane that is UP breaks, the session is
+ * over, and client_conn.c makes a new one.
  *
- * A *rail* is an address of the same kind as the one that answered.  Lane i goes to the i-th rail
- * behind that one (in turn), and to the i-th core behind the first lane's.  A rail that is dead
- * costs its lanes: they try again, less and less often; the requests go over the others meanwhile.
- * A change that was cut off waits for its own lane, though, which then comes back over a rail that
- * lives.  There it is *away*: it gets nothing else to do, and when that has been answered it ends,
- * and tries its own rail again.  What turns out to be another appliance's is no rail of this
- * session.
+ * A *rail* is an address of the same kind as the one that answered.  Lane i uses the i-th rail
+ * after that one (cyclically), and the i-th core after the first lane's.  If a rail is dead, its
+ * lanes retry less and less often, and requests use the other lanes meanwhile.  But an interrupted
+ * change waits for its own lane, which then comes back over a working rail.  There the lane is
+ * *away*: it gets no other work, ends when the change has been answered, and tries its own rail
+ * again.  An address that turns out to be another appliance's is not a rail of this session.
  *
  * Invariants, true between any two calls:
  *
- *  (1) lanes_up counts those that are UP; while c->at is CLIENT_UP there is one.
- *  (2) Lanes lend the pool, which is ours: so a lane that broke is closed at once, and nobody
- *      writes for it any more.  Over shm, where the pool is the appliance's, there is one lane,
- *      which is kept until the next session's memory has taken the place of its own.
- *  (3) `load` is what the calls in a lane's hands cost, by client__cost().
+ *  (1) lanes_up counts the lanes that are UP; while c->at is CLIENT_UP it is not 0.
+ *  (2) Lanes lend the pool, which is the client's own memory: so a lane that broke is closed at
+ *      once, and nobody writes for it any more.  Over shm, where the pool is the appliance's, there
+ *      is one lane, which is kept until the next session's memory has replaced its own.
+ *  (3) `load` is the sum of client__cost() over the calls that a lane has in flight.
  */
 #include "client-lib/client_internal.h"
 
@@ -35,15 +34,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LANES_USUAL   4u /* where the caller does not say */
+#define LANES_USUAL   4u /* default number of lanes */
 #define RETRY_MIN_NS  (10 * NS_PER_MS)
 #define RETRY_MAX_NS  NS_PER_S
-#define RETRY_FULL_NS (30 * NS_PER_S) /* the appliance has no place for one more */
+#define RETRY_FULL_NS (30 * NS_PER_S) /* the appliance has no room for one more lane */
 #define ROUNDS_MAX    10u
 
 /* ---- which ------------------------------------------------------------------------------- */
 
-/* "tcp", "tls", "rdma": with the same scheme the same rights are proved in the same way. */
+/* "tcp", "tls", "rdma": addresses of one scheme prove the same rights in the same way. */
 static bool same_scheme(const char *a, const char *b)
 {
 	size_t bytes = strcspn(a, ":");
@@ -80,8 +79,9 @@ void client__lanes_plan(struct weka_client *c)
 	uint8_t rails[CLIENT_ADDRESSES];
 	uint32_t count = rails_find(c, rails), i;
 
-	/* An appliance that has begun anew does not know the session: then its last address may go,
-	 * before we hear that the lanes to the old one are dead.  They are all that there is. */
+	/* An appliance that was restarted does not know the session: then its last address may go
+	 * before the client notices that the lanes to the old one are dead, since it has no
+	 * others. */
 	c->lane_count = count == 0 ? 0 : c->memory_ours ? lanes_wanted(c, count) : 1;
 	for (i = 0; i < CLIENT_LANES_MAX; i++) {
 		if (c->lanes[i].at != CLIENT_DOWN)
@@ -92,13 +92,13 @@ void client__lanes_plan(struct weka_client *c)
 	c->lanes_ns = 0;
 }
 
-/* Who is away comes behind all others. */
+/* Lanes that are away come after all others. */
 static uint64_t load_of(const struct client_lane *lane)
 {
 	return client__lane_is_away(lane) ? lane->load + UINT64_MAX / 2 : lane->load;
 }
 
-/* The one with the least to do of those not in `tried` (bits); NULL: none. */
+/* Returns the lane with the least in flight that is not in `tried` (bits), or NULL. */
 struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
 {
 	struct client_lane *best = NULL;
@@ -143,7 +143,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 		pause_ns = RETRY_FULL_NS;
 	pause_ns = max_u64(pause_ns, busy_ms * NS_PER_MS);
 	lane->retry_ns = client__after(now_ns, pause_ns);
-	if (err == -EXDEV) { /* it stays an address for a session to come */
+	if (err == -EXDEV) { /* later sessions may still use the address */
 		c->foreign |= 1u << lane->via;
 		client__lanes_plan(c);
 	}
@@ -153,7 +153,7 @@ static void join_begin(struct weka_client *c, struct client_lane *lane, uint64_t
 {
 	uint32_t number = (uint32_t)(lane - c->lanes);
 	const struct client_lane *other = client__lane_pick(c, 0);
-	/* What waits for this one alone need not wait for its link. */
+	/* Changes that wait for this lane need not wait for its own link. */
 	bool by_another = lane->rounds % 2 && client__lane_is_missed(c, number);
 	struct fab_connect_cfg cfg = {
 		.want = c->want,
@@ -210,8 +210,8 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 	c->lanes_up++;
 }
 
-/* What it came back for over another's rail has been answered: to its own, if others are at work.
- */
+/* Sends a lane that was away back to its own rail after its change was answered, if other lanes are
+ * up. */
 static void go_home(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
 {
 	if (lane->load > 0 || client__lane_is_missed(c, (uint32_t)(lane - c->lanes)) ||
@@ -251,7 +251,7 @@ void client__lanes_step(struct weka_client *c, uint64_t now_ns)
 		if (lane->at == CLIENT_DOWN)
 			next_ns = min_u64(next_ns, lane->retry_ns);
 		else if (lane->at != CLIENT_UP || client__lane_is_away(lane))
-			next_ns = now_ns; /* with every look at the clock */
+			next_ns = now_ns; /* whenever the clock is read */
 	}
 	c->lanes_ns = next_ns;
 }

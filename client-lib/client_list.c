@@ -19,7 +19,7 @@ struct weka_dir {
 	uint32_t count;
 	uint32_t at;
 	bool at_end;
-	char name[WEKA_NAME_MAX + 1]; /* of the entry given out last */
+	char name[WEKA_NAME_MAX + 1]; /* name of the last entry returned */
 	char path[];                  /* ref.name's */
 };
 
@@ -37,7 +37,7 @@ static int page_fetch(struct weka_dir *d)
 	d->count = req.count;
 	d->at = 0;
 	d->at_end = req.length_bytes == 0;
-	if (d->count == 0 && !d->at_end) /* it would never end */
+	if (d->count == 0 && !d->at_end) /* else it would never end */
 		return client__fail(c, -EPROTO, "list", d->path[0] ? d->path : "a handle");
 	return 0;
 }

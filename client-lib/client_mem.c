@@ -2,25 +2,25 @@
 /*
  * The pool, cut into leases.
  *
- * The pool is one piece of memory that the appliance reaches, in units of 4 KiB.  It is
- * all runs, free or taken, and a run's length stands at its first and its last unit, so
- * that a run that comes back finds its neighbours and joins those that are free:
+ * The pool is one piece of memory that the appliance can reach, in units of 4 KiB.  It consists of
+ * runs, free or taken.  The first and the last unit of a run record its length, so that a run that
+ * is freed finds its neighbours and joins the free ones:
  *
  *     unit  0        4   6              15
  *           [taken 4][f 2][   taken 9   ]
  *     run   4 - - 4  F2 F2 9 - - - - - - 9
  *
- * Free runs hang on lists by size class: eight classes a power of two.  Taking looks at
- * the first class whose runs are all long enough; only when there is none, at a bounded
- * number of runs in the class below.  Both ways constant time, and no memory of the pool
- * itself is touched: the appliance writes there.
+ * Free runs are on lists by size class, eight classes for each power of two.  An allocation uses
+ * the first class whose runs are all long enough; failing that, it checks a bounded number
+ * of runs in the class below.  Both take constant time, and neither touches the pool's own memory,
+ * because the appliance writes there.
  *
  * Invariants:
  *
  *  (1) Every unit is in exactly one run; two free runs are never neighbours.
- *  (2) A free run hangs on the list of its class, and any[] has the class's bit.
- *  (3) A lease's run is given back when it was released, no call names it, and it is not
- *      in a window of a broken session: then nobody can write there any more.
+ *  (2) A free run is on the list of its class, and any[] has the class's bit.
+ *  (3) A lease's run is freed when the lease was released, no call names it, and it is not in a
+ *      window of a broken session: then nobody can write there any more.
  */
 #include "client-lib/client_internal.h"
 
@@ -30,10 +30,10 @@
 
 #define RUN_FREE  (1u << 31)
 #define NONE      UINT32_MAX
-#define LOOKS_MAX 16 /* at runs of a class that may be too short */
+#define LOOKS_MAX 16 /* runs checked in a class that has shorter ones */
 #define SUB_BITS  3
 
-/* The class of runs of `units`: all in it are at least as long as the class's shortest. */
+/* Returns the class of runs of `units`. */
 static uint32_t class_of(uint32_t units)
 {
 	uint32_t log2;
@@ -45,7 +45,7 @@ static uint32_t class_of(uint32_t units)
 	return ((log2 - SUB_BITS + 1) << SUB_BITS) + ((units >> (log2 - SUB_BITS)) & 7);
 }
 
-/* The first class in which every run has `units`. */
+/* Returns the first class in which every run has at least `units`. */
 static uint32_t class_above(uint32_t units)
 {
 	uint32_t class = class_of(units);
@@ -111,7 +111,7 @@ void client__pool_destroy(struct client_pool *p)
 	p->run = NULL;
 }
 
-/* The first run in a class from `class` on, or NONE. */
+/* Returns the first run in a class from `class` on, or NONE. */
 static uint32_t run_from(const struct client_pool *p, uint32_t class)
 {
 	uint32_t word = class / 64;
@@ -125,7 +125,7 @@ static uint32_t run_from(const struct client_pool *p, uint32_t class)
 	return bits ? p->first[word * 64 + (uint32_t)__builtin_ctzll(bits)] : NONE;
 }
 
-/* Of the class that `units` itself would be in, one of the first few that is long enough. */
+/* Returns one of the first few runs in the class of `units` that is long enough. */
 static uint32_t run_among(const struct client_pool *p, uint32_t units)
 {
 	uint32_t unit = p->first[class_of(units)];
@@ -237,7 +237,7 @@ int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **o
 	return CLIENT_ENTERED(c, client__lease(c, size_bytes, out));
 }
 
-/* Free it, if nothing stands against that (3). */
+/* Frees the lease's run if (3) allows it. */
 void client__lease_put(struct client_lease *lease)
 {
 	struct weka_client *c = lease->client;
@@ -300,8 +300,8 @@ uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each)
 
 	if (count == 0 || count > WEKA_BATCH_MAX || bytes_each > WEKA_READ_MAX)
 		return 0;
-	/* The blocks; a checksum each; a part (at least 32 items, or 1 MiB of tcp's) begins at a
-	 * whole block behind the checksums of the one before; and the answers. */
+	/* The blocks; a checksum each; a part (at least 32 items, or 1 MiB over tcp) begins at a
+	 * whole block after the checksums of the part before; and the answers. */
 	blocks *= count;
 	bytes = blocks * WEKA_BLOCK;
 	bytes += align_up(blocks * sizeof(uint32_t), WEKA_BLOCK);

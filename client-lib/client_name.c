@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Names: looking up, listing, making, moving and removing; and how a name is said.
+ * Names: lookup, listing, creation, moves and removal; and the encoding of a name.
  *
- * Nothing is resolved here: the appliance walks paths and symlinks, in one round trip.
+ * The library resolves nothing: the appliance walks paths and symlinks, in one round trip.
  */
 #include "client-lib/client_internal.h"
 
@@ -23,7 +23,7 @@ struct weka_ref weka_ref_path(const char *path)
 	return (struct weka_ref){ .by = WEKA_BY_PATH, .name = path };
 }
 
-/* Without a handle: a reference that every call refuses. */
+/* NULL handle: a reference that every call refuses. */
 struct weka_ref weka_ref_handle(const struct weka_handle *handle)
 {
 	if (!handle)
@@ -55,7 +55,7 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 			return -EINVAL;
 		bytes = ref->name_bytes ? ref->name_bytes : strnlen(ref->name, WEKA_PATH_MAX + 1);
 		if (bytes == 0)
-			return -ENOENT; /* as POSIX says of an empty path */
+			return -ENOENT; /* as POSIX requires for an empty path */
 		if (bytes > WEKA_PATH_MAX)
 			return -ENAMETOOLONG;
 	}
@@ -98,7 +98,7 @@ int client__drop_item(struct weka_client *c, struct client_slot *slot, int err, 
 	return client__drop(c, slot, err, NULL);
 }
 
-/* Fields that a later version may use. */
+/* Checks fields that a later version may use. */
 static int reserved_check(uint32_t reserved0, const uint64_t reserved[2])
 {
 	return reserved0 || reserved[0] || reserved[1] ? -EINVAL : 0;

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Files that are open: what the program wants held, and what the appliance holds for it.
+ * Open files: those that the program has open, and those that the appliance holds for it.
  *
  *   weka_open()  -- OPEN with HOLD answered --> users + 1, held + 1
  *   weka_close_file() ------------------------> users - 1
  *
- *   held > users        --LET_GO--> held - 1       a batch of what is to be done goes by itself,
- *   users > 0, held 0   --HOLD----> held 1         one at a time, and nobody waits for it but
- *                                                  weka_close(), where users is 0
+ *   held > users        --LET_GO--> held - 1       these go in batches, one at a time; only
+ *   users > 0, held 0   --HOLD----> held 1         weka_close() waits for one, when users is 0
  *
- * The appliance holds a file for one connection, so all of it goes by one lane, the *keeper*.  When
- * that breaks nothing is held any more as far as we know (held 0), and it is asked for again by
- * handle, over the next keeper, as soon as there is one.  The appliance waits for that for a
- * while, so a file without a name outlives a session that breaks; when it was gone all the same its
- * handle is -ESTALE, and counted.  It may have no place for it, though, where the old hold is
- * another core's: what is refused for that is put off, and asked for again by and by.
+ * The appliance holds a file for one connection, so all requests about open files use one lane, the
+ * *keeper*.  When that breaks, the client assumes that nothing is held (held 0), and asks for its
+ * files again by handle, over the next keeper, as soon as there is one.  The appliance keeps them
+ * for a while, so a file without a name survives a broken session.  If it is gone nevertheless, its
+ * handle is -ESTALE, and opens_lost counts it.  The appliance may have no room for a file whose old
+ * hold is on another core: then the client asks for it again later.
  *
- * An OPEN that made its file, or was to, goes again by the lane that broke under it.  Is that not
- * the keeper when it is back, the OPEN asks for no hold there, which nobody would let go; HOLD
- * follows, by the keeper.  Meanwhile the file is kept by what lingers of the first OPEN, if there
- * was one.
+ * An OPEN that creates its file goes again over the lane that broke under it.  If that lane is not
+ * the keeper when it is back, the OPEN asks for no hold there, since nobody would let go of it; a
+ * HOLD follows over the keeper.  Meanwhile the hold of the first OPEN, if there was one, still
+ * lingers and keeps the file.
  *
  * Invariants, true between any two calls:
  *
- *  (1) An entry is in a bucket while users or held is not 0, or a request is about it; else it is
+ *  (1) An entry is in a bucket while users or held is not 0, or a request names it; else it is
  *      free.
- *  (2) It is on `open_todo` if something is to be done for it, or on `open_late`, until
- *      open_late_ns, if that was refused; `own` is out for at most one batch, in a slot that no
- *      request of the program's can have, and without a deadline: who gave it up could not tell
- *      what of it was done, and would let go too often.
- *  (3) held counts what the keeper was answered, by the connection that it is now.
- *  (4) opening counts requests in flight that will take an entry: there is one for each.
+ *  (2) An entry with work to do is on `open_todo`, or, after a refusal, on `open_late` until
+ *      open_late_ns.  `own` is in flight for at most one batch, in a slot that no request of the
+ *      program can have, and without a deadline: after giving it up the client could not tell how
+ *      much of it was done, and would let go too often.
+ *  (3) held counts the keeper's answers on its present connection.
+ *  (4) opening counts requests in flight that will take an entry; there is an entry for each.
  */
 #include "client-lib/client_internal.h"
 
@@ -43,8 +42,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LEAVE_NS NS_PER_S          /* an appliance that has not answered by then does without */
-#define LATE_NS  (200 * NS_PER_MS) /* what is refused is asked for again so long after     */
+#define LEAVE_NS NS_PER_S          /* longest wait for the appliance in weka_close() */
+#define LATE_NS  (200 * NS_PER_MS) /* pause before a refused hold is asked for again       */
 
 static struct list *bucket_of(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
 {
@@ -64,7 +63,7 @@ static struct client_open *find(struct weka_client *c, const uint8_t handle[FAB_
 	return NULL;
 }
 
-/* After any change of it: (1), (2). */
+/* Restores (1) and (2) after any change of an entry. */
 static void settle(struct weka_client *c, struct client_open *o)
 {
 	const bool due = o->held > o->users || (o->users > 0 && o->held == 0 && !o->lost);
@@ -90,13 +89,13 @@ static void late_end(struct weka_client *c)
 		list_push_back(&c->open_todo, node);
 }
 
-/* All that wait do so together, and not with those of other clients, who were refused as well. */
+/* All refused holds of this client wait together, at another time than those of other clients. */
 static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
 {
 	struct rand_state jitter;
 
 	if (!list_linked(&o->todo))
-		return; /* nobody wants it any more */
+		return; /* it is no longer open */
 	if (list_empty(&c->open_late)) {
 		rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
 		c->open_late_ns =
@@ -115,7 +114,7 @@ static bool is_kept_by(const struct weka_client *c, uint32_t number)
 	return c->keeper == number && lane->at == CLIENT_UP && lane->life == c->keeper_life;
 }
 
-/* All that is open: nobody has it open any more, or nobody holds it for us. */
+/* Clears `users` of all open files unless `used`, and `held` unless `held`. */
 static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 {
 	for (uint32_t i = 0; i <= c->open_mask; i++) {
@@ -132,7 +131,7 @@ static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 	}
 }
 
-/* Nothing is held by the connection that takes over: (3). */
+/* A new keeper's connection holds nothing yet: (3). */
 static wk_cold void keeper_new(struct weka_client *c)
 {
 	struct client_lane *lane = client__lane_first(c);
@@ -140,7 +139,7 @@ static wk_cold void keeper_new(struct weka_client *c)
 	c->keeper = (uint32_t)(lane - c->lanes);
 	c->keeper_life = lane->life;
 	each_open(c, true, false);
-	late_end(c); /* it may be another core's */
+	late_end(c); /* its connection may be on another core */
 }
 
 struct client_lane *client__keeper(struct weka_client *c)
@@ -187,7 +186,7 @@ void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted
 	if (fab_call_attr(&slot->call, 0, &attr) || !S_ISREG(attr.mode))
 		return;
 	if (!wanted && !kept)
-		return; /* it ends with its lane */
+		return; /* the hold ends with its lane */
 	o = find(c, attr.handle.bytes);
 	if (!o) {
 		o = list_entry(list_pop_front(&c->open_free), struct client_open, link); /* (4) */
@@ -212,9 +211,9 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 	o->users--;
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
-		client__flush(c); /* what was submitted is waited for */
+		client__flush(c); /* somebody waits for the submitted requests */
 		client__opens_step(c);
-		fab_flush_later(client__keeper(c)->conn); /* with the next request, most likely */
+		fab_flush_later(client__keeper(c)->conn); /* usually with the next request */
 	}
 	return 0;
 }
@@ -227,7 +226,7 @@ int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* As many of todo as are of the first one's kind; an entry may be there several times. */
+/* Builds a batch of the entries of open_todo that are of the first one's kind. */
 static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 {
 	uint32_t count = 0, most = min_u32(CLIENT_OPEN_BATCH, c->batch_items_max);
@@ -240,7 +239,7 @@ static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 		if (count > 0 && is != *type)
 			break;
 		*type = is;
-		list_del(&o->todo); /* back with the answer, if need be */
+		list_del(&o->todo); /* added again after the answer if necessary */
 		for (; times > 0 && count < most; times--) {
 			c->own_name[count] =
 				(struct fab_name){ .by = FAB_BY_HANDLE, .handle = o->handle };
@@ -251,7 +250,7 @@ static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 	return count;
 }
 
-/* What time does not mend: of this file as it is, or of this key. */
+/* Returns true for errors that waiting does not cure: of the file as it is, or of the key. */
 static bool is_lost(int status)
 {
 	switch (status) {
@@ -290,11 +289,11 @@ static void own_answered(struct weka_client *c)
 	c->own_count = 0;
 }
 
-/* Before the slot is given back. */
+/* Runs before the slot is freed. */
 int client__own_answer(struct weka_client *c, struct client_slot *slot)
 {
 	if (!is_kept_by(c, slot->lane))
-		return -ECONNRESET; /* it was another's */
+		return -ECONNRESET; /* it was on another lane */
 	for (uint32_t i = 0; i < c->own_count; i++)
 		c->own_status[i] = fab_call_status(&slot->call, i);
 	return 0;
@@ -336,7 +335,7 @@ void client__opens_step(struct weka_client *c)
 		own_send(c);
 }
 
-/* Who goes without a word keeps the room of what it had open for as long as it might come again. */
+/* Lets go of all files, since otherwise the appliance would keep them for a minute. */
 void client__opens_leave(struct weka_client *c)
 {
 	uint64_t until_ns;
@@ -347,7 +346,7 @@ void client__opens_leave(struct weka_client *c)
 	client__forget_all(c);
 	each_open(c, false, true);
 	while (c->at == CLIENT_UP && c->opens + c->opening > 0) {
-		c->turns = 0; /* the time now */
+		c->turns = 0; /* so that the next turn reads the clock */
 		client__progress(c);
 		if (c->opens + c->opening == 0 || client__sleep(c, until_ns) == -ETIMEDOUT)
 			return;

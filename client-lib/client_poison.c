@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * For tests, with WEKA_POISON_WINDOWS set: nobody writes into a window that was given back.
+ * For tests, with WEKA_POISON_WINDOWS set: detects writes into a window that was given back.
  *
- * A payload that is late (an RDMA WRITE of a request that was cancelled, of a session that broke)
- * would land in memory that another request has by now, and be seen only where somebody compares
- * bytes, if at all.  So memory is filled when it is given back, and looked at when it is taken:
+ * A late payload (an RDMA WRITE for a request that was cancelled, or of a session that broke) would
+ * land in memory that belongs to another request by then, and be noticed only where somebody
+ * compares bytes.  So memory is filled when it is given back, and compared when it is taken:
  *
  *     taken --give--> [db db db db db db db db] --take--> taken
- *                        nobody writes here      all db?
+ *                        no writes here          all db?
  *
- * What nobody has had yet is left alone: a client that leases little pays little.
+ * Memory that was never taken is not filled, so a client that leases little pays little.
  *
- * Invariant: (1) every byte of a unit that poisons[] names is POISON, and nobody has it.
+ * Invariant: (1) every byte of a unit that poisons[] names is POISON, and the unit is free.
  */
 #include "client-lib/client_internal.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POISON = 0xdb }; /* of no meaning in any format */
+enum { POISON = 0xdb }; /* has no meaning in any format */
 
 static unsigned char *unit_at(const struct weka_client *c, uint32_t unit)
 {

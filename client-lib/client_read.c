@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Reads: by handle at an offset, and whole batches by name; every block checked.
+ * Reads: by handle at an offset, and whole batches by name; every block is verified.
  *
  * A window after a batch of two files, 5,000 and 100 bytes long:
  *
@@ -8,14 +8,14 @@
  *   | file 0   | file 0 00| file 1 00| 3 checksums | ...  | answers |
  *     data_at[0]            data_at[1] sums_at[0], [1]
  *
- * The appliance is only asked for what begins with a block: what the caller's offset leaves
- * out of the first block (`skip`) is read and checked with it, and not shown.
+ * The client asks the appliance for whole blocks only: the part of the first block before the
+ * caller's offset (`skip`) is read and verified with it, and not returned.
  *
- * A block that does not match its checksum may have been overwritten between two answers, or on its
- * way: the request is asked again, once, as a whole.  Nothing of it has been seen by the caller
- * before.  A block that is wrong the second time is -EIO.  Before the request ends, the client
- * reports it (FAB_CHECK), since the appliance checks no checksums when it serves reads; the
- * appliance then checks the block itself.
+ * If a block does not match its checksum, it may have been overwritten between two answers, or
+ * damaged in transit: the client sends the whole request again, once.  The caller has seen nothing
+ * of it before.  A block that is wrong the second time is -EIO.  Before the request ends, the
+ * client reports it (FAB_CHECK), since the appliance verifies no checksums when it serves reads;
+ * the appliance then checks the block itself.
  */
 #include "client-lib/client_internal.h"
 
@@ -49,7 +49,7 @@ int weka_submit_read(struct weka_client *c, struct weka_req *req, const struct w
 	return client__send(c, slot);
 }
 
-/* How many of `blocks` blocks at `data` are wrong; sums from the call, or from an answer. */
+/* Returns how many of `blocks` blocks at `data` are wrong; sums from the call or an answer. */
 static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *slot,
 			     const struct fab_answer *answer, const char *data, uint64_t blocks)
 {
@@ -69,9 +69,9 @@ static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *sl
 	return wrong;
 }
 
-/* ---- telling of damage ---------------------------------------------------------------- */
+/* ---- reporting damage ----------------------------------------------------------------- */
 
-#define TO_BE_TOLD UINT64_MAX /* got_bytes of an item that is */
+#define TO_BE_TOLD UINT64_MAX /* got_bytes of an item to be reported */
 
 static void call_check(struct client_slot *slot, const struct fab_name *name, uint64_t offset_bytes,
 		       uint64_t length_bytes)
@@ -85,7 +85,7 @@ static void call_check(struct client_slot *slot, const struct fab_name *name, ui
 							.length_bytes = length_bytes };
 }
 
-/* The slot's call becomes a FAB_CHECK of what it has read. */
+/* Turns the slot's call into a FAB_CHECK of the blocks that it read. */
 static wk_cold int tell_read(struct client_slot *slot)
 {
 	const struct fab_name name = { .by = FAB_BY_HANDLE, .handle = slot->call.args.read.handle };
@@ -96,7 +96,7 @@ static wk_cold int tell_read(struct client_slot *slot)
 	return CLIENT_TELL;
 }
 
-/* ... or of the next item of a batch that is wrong.  Returns false if no item is left. */
+/* The same for the next wrong item of a batch.  Returns false if no item is left. */
 wk_cold bool client__tell_next(struct client_slot *slot)
 {
 	while (slot->tell_at < slot->tell_end) {
@@ -184,7 +184,7 @@ int weka_submit_read_batch(struct weka_client *c, struct weka_req *req,
 	return client__send(c, slot);
 }
 
-/* One item.  *wrong: its checksums do not match. */
+/* Handles one item.  Sets *wrong if its checksums do not match. */
 static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t i, bool *wrong)
 {
 	struct weka_read_item *item = &slot->out.reads[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Host names in the list of addresses become numbers, once, in weka_connect(): looking a name up
- * may take long, and a client that connects again must not wait for that.
+ * Resolves host names in the list of addresses, once, in weka_connect(): a lookup may take long,
+ * and a client that reconnects must not wait for one.
  *
  *    tcp://store:7010  -->  tcp://192.168.1.2:7010, tcp://[fd00::2]:7010
  */
@@ -17,18 +17,18 @@
 
 #define WHY_MAX 256
 
-/* A list under way.  Each address of the user's list gets one place at least, so a name with many
- * addresses does not push out those behind it. */
+/* A list being built.  Each address of the user's list gets at least one place, so a name with many
+ * addresses does not push out later ones. */
 struct found {
 	char *address[CLIENT_ADDRESSES];
 	uint32_t count;
-	uint32_t count_max; /* the last places are for the rest of the user's list */
+	uint32_t count_max; /* the last places are reserved for the rest of the user's list */
 };
 
 static int found_add(struct found *f, const char *text)
 {
 	if (f->count == f->count_max)
-		return 0; /* the first ones of a name with many */
+		return 0; /* keep only the first addresses of a name */
 	f->address[f->count] = strdup(text);
 	if (!f->address[f->count])
 		return -ENOMEM;
@@ -36,7 +36,7 @@ static int found_add(struct found *f, const char *text)
 	return 0;
 }
 
-/* "SCHEME://HOST:PORT": false if it is something else, or HOST can be no name. */
+/* Parses "SCHEME://HOST:PORT"; false for anything else, or if HOST cannot be a name. */
 static bool split(const char *address, char scheme[8], char host[256], const char **port)
 {
 	const char *from = strstr(address, "://"), *colon;
@@ -52,7 +52,7 @@ static bool split(const char *address, char scheme[8], char host[256], const cha
 		return false;
 	snprintf(host, 256, "%.*s", (int)(colon - from), from);
 	*port = colon + 1;
-	return strspn(host, "0123456789.") != strlen(host); /* a number that is wrong */
+	return strspn(host, "0123456789.") != strlen(host); /* a wrong number */
 }
 
 static int add_number(struct found *f, const char *scheme, const struct sockaddr *sa,

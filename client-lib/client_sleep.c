@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Waiting: first polling, then asleep on a descriptor that stays the same.
+ * Waiting: polls first, then sleeps on a descriptor that never changes.
  *
  *    weka_fd() = epoll -+- each connection's descriptor (they change)
  *                       +- a timer: the next deadline, or the next try to connect
  *
- * How long to poll: four times what answers lately took, and at least ten times what going to
- * sleep costs; where answers take longer than spin_ns_max, only that least.  So long since
- * something came last: nobody sleeps in the middle of an answer whose bytes are coming.
+ * The time to poll is four times the time of recent answers, and at least ten times the cost of
+ * going to sleep; if answers take longer than spin_ns_max, only the latter.  It counts from the
+ * last arrival, so that the client does not sleep in the middle of an answer.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "client-lib/client_internal.h"
@@ -25,7 +25,7 @@ int client__sleep_create(struct weka_client *c)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	c->arm_ns = 2 * NS_PER_US; /* until it is known */
+	c->arm_ns = 2 * NS_PER_US; /* until it is measured */
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (c->epoll < 0 || c->timer < 0)
@@ -64,15 +64,15 @@ static int watch(struct weka_client *c, struct client_lane *lane)
 	return 0;
 }
 
-/* After a fork the child closes its copies, and takes nothing away from the parent's epoll. */
+/* After a fork the child closes its copies and does not change the parent's epoll. */
 void client__unwatch(struct weka_client *c, struct client_lane *lane)
 {
-	if (lane->watched >= 0 && !client__forked(c)) /* if it fails, the close does the same */
+	if (lane->watched >= 0 && !client__forked(c)) /* if it fails, close() does the same */
 		(void)epoll_ctl(c->epoll, EPOLL_CTL_DEL, lane->watched, NULL);
 	lane->watched = -1;
 }
 
-/* When something will happen by itself; requests have their deadlines by now. */
+/* Returns the time of the next event; all requests have their deadlines by now. */
 static uint64_t next_deadline(const struct weka_client *c)
 {
 	uint64_t next = c->next.conn ? fab_conn_deadline(c->next.conn) : UINT64_MAX;
@@ -87,7 +87,7 @@ static uint64_t next_deadline(const struct weka_client *c)
 	if (c->at == CLIENT_UP && !list_empty(&c->pending)) {
 		uint64_t again_ns = list_entry(c->pending.next, struct client_slot, node)->again_ns;
 
-		if (again_ns > c->now_ns) /* else it waits for a credit */
+		if (again_ns > c->now_ns) /* else the request waits for a credit */
 			next = min_u64(next, again_ns);
 	}
 	if (c->at == CLIENT_UP && !list_empty(&c->open_late))
@@ -98,7 +98,7 @@ static uint64_t next_deadline(const struct weka_client *c)
 	return next;
 }
 
-/* 1: armed.  0: it has something already.  A hello arms for itself. */
+/* Returns 1: armed; 0: something can be received already.  A hello arms itself. */
 static int lane_arm(struct weka_client *c, struct client_lane *lane, enum client_conn_at at)
 {
 	int err = at != CLIENT_DOWN ? watch(c, lane) : 0;
@@ -118,7 +118,7 @@ static void lane_disarm(struct client_lane *lane)
 	lane->armed = false;
 }
 
-/* 1: the descriptor will tell.  0: there is something already.  Or what the kernel said. */
+/* Returns 1: the descriptor will become readable; 0: there is something to reap; or -errno. */
 static int arm(struct weka_client *c)
 {
 	uint64_t deadline_ns = next_deadline(c);
@@ -146,7 +146,7 @@ void client__disarm(struct weka_client *c)
 	for (i = 0; i < CLIENT_LANES_MAX; i++)
 		lane_disarm(&c->lanes[i]);
 	c->armed = false;
-	(void)!timer_set(c, 0); /* it may have run out: not readable any more */
+	(void)!timer_set(c, 0); /* it may have expired: make it unreadable */
 }
 
 int weka_fd(const struct weka_client *c)
@@ -202,7 +202,7 @@ int client__sleep(struct weka_client *c, uint64_t until_ns)
 	c->arm_ns += (clock_now_ns() - begin_ns) / 4 - c->arm_ns / 4;
 	if (armed == 0)
 		return 0;
-	if (armed < 0) { /* nobody would wake us: look again soon */
+	if (armed < 0) { /* nothing would wake this thread: look again soon */
 		nap();
 		return armed;
 	}

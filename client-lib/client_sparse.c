@@ -53,14 +53,14 @@ int client__bulk_data(struct weka_client *c, struct client_bulk *b, uint64_t *ne
 	if (from == -EAGAIN || from == -ETIMEDOUT || from == -ENOTCONN || from == -ESTALE)
 		return (int)from;
 	to = from < 0 ? from : find(c, b, (uint64_t)from, true);
-	if (to < 0) { /* the file system or the appliance does not tell: everything is data */
+	if (to < 0) { /* holes cannot be found here: treat everything as data */
 		b->is_sparse = false;
 		return 0;
 	}
 	*next = max_u64(*next, align_down((uint64_t)from, WEKA_BLOCK));
 	*next = min_u64(*next, b->length_bytes);
 	b->data_end = min_u64(align_up((uint64_t)to, WEKA_BLOCK), b->length_bytes);
-	if (b->data_end <= *next) /* it became a hole in between */
+	if (b->data_end <= *next) /* it became a hole meanwhile */
 		b->is_sparse = false;
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One call at a time: submit, wait, and a line about what failed.
+ * Waiting calls: each submits, waits, and writes a line about a failure.
  *
- * A request of these is marked `is_sync`: it never shows up in weka_reap(), and what else the
- * client has in flight goes on meanwhile.
+ * Their requests are marked `is_sync`: weka_reap() never returns them.  Other requests of the
+ * client make progress meanwhile.
  */
 #include "client-lib/client_internal.h"
 
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SMALL_READ  (256u << 10) /* a file up to about so much takes one round trip */
+#define SMALL_READ  (256u << 10) /* a file up to about this size takes one round trip */
 #define LEAST_BYTES (64u << 10)
 #define PIECE_BYTES (1u << 20)
 #define STATUS_MAX  (1u << 20)
@@ -26,7 +26,7 @@
 int client__fail(struct weka_client *c, int err, const char *what, const char *name)
 {
 	name = name ? name : "a handle";
-	if (err == c->dead && c->link_error[0]) /* why there is no connection */
+	if (err == c->dead && c->link_error[0]) /* it says why there is no connection */
 		return client__say(c, err, "%s %.180s: no connection: %.200s", what, name,
 				   c->link_error);
 	return client__say(c, err, "%s %.180s: %s", what, name, strerror(-err));
@@ -44,7 +44,7 @@ int client__fail_said(struct weka_client *c, int err, const char *what, const ch
 			   strerror(-err), said);
 }
 
-/* A request that is waited for is not reaped, and its own deadline ends it. */
+/* A synchronous request is not reaped; its own deadline ends it. */
 void client__await(struct weka_client *c, struct weka_req *req)
 {
 	c->in_leaf = true;
@@ -91,7 +91,7 @@ static struct weka_ref unfollowed(const char *path)
 	return ref;
 }
 
-/* Who makes a file when the caller does not say. */
+/* Returns mode and owner of a new file when the caller gives none. */
 static struct weka_create mine(uint32_t mode)
 {
 	return (struct weka_create){ .mode = mode, .uid = getuid(), .gid = getgid() };
@@ -121,7 +121,7 @@ int weka_open(struct weka_client *c, const char *path, uint32_t flags, uint32_t 
 	return err;
 }
 
-/* For as long as this call reads it; where no more may be open, as it comes. */
+/* Opens the file while this call reads it; if no more files can be open, reads without that. */
 static int open_here(struct weka_client *c, const struct weka_ref *ref, struct weka_attr *attr,
 		     const char *what)
 {
@@ -203,10 +203,10 @@ int weka_unlink(struct weka_client *c, const char *path)
 	return CLIENT_CALL(c, &req, weka_submit_unlink(c, &req, &ref), "unlink", path);
 }
 
-/* As many as are answered without a window. */
+/* The largest batch that needs no window. */
 #define UNLINK_ITEMS 256u
 
-/* Of long names fewer make one request, of which nothing was asked then: *count is how many did. */
+/* Halves the batch while its names do not fit one request; *count is the number sent. */
 static int unlink_some(struct weka_client *c, struct weka_unlink_item *items, uint32_t *count)
 {
 	struct weka_req req = { 0 };
@@ -410,7 +410,7 @@ static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct 
 		.length_bytes = length_bytes,
 		.memory = bytes,
 		.fd = -1,
-		.piece_bytes = WEKA_WRITE_MAX, /* so that what lies in a chunk is atomic */
+		.piece_bytes = WEKA_WRITE_MAX, /* so that each chunk is atomic */
 		.is_whole = op == CLIENT_BULK_WRITE,
 	};
 	int err;
@@ -444,7 +444,7 @@ int64_t weka_pwrite(struct weka_client *c, const struct weka_handle *handle, con
 		    offset_bytes);
 }
 
-/* In order, one after the other, since each goes where the one before it ended. */
+/* Sends the pieces one after the other, since each begins where the one before it ended. */
 static int64_t append(struct weka_client *c, const struct weka_handle *handle, const void *bytes,
 		      size_t length_bytes)
 {
@@ -508,7 +508,7 @@ int64_t weka_seek(struct weka_client *c, const struct weka_handle *handle, uint6
 
 /* ---- whole files ------------------------------------------------------------------------ */
 
-/* One file by name into `lease`: 0, -EMSGSIZE with its size in item->got_bytes, or -errno. */
+/* Reads one file by name into `lease`: 0, -EMSGSIZE with its size in item->got_bytes, or -errno. */
 static int read_small(struct weka_client *c, const struct weka_ref *ref, struct weka_lease *lease,
 		      struct weka_read_item *item)
 {
@@ -522,7 +522,7 @@ static int read_small(struct weka_client *c, const struct weka_ref *ref, struct 
 	return err ? err : item->status;
 }
 
-/* A file that is larger than a window; it may change its size while it is read. */
+/* Reads a file larger than a window; its size may change meanwhile. */
 static int read_large(struct weka_client *c, const char *path, char **bytes, size_t *size_bytes)
 {
 	struct weka_ref ref = weka_ref_path(path);
@@ -583,7 +583,7 @@ int weka_read_file(struct weka_client *c, const char *path, void **bytes, size_t
 	return CLIENT_BEGUN(c, read_file(c, path, bytes, size_bytes));
 }
 
-/* One file of at most 4 MiB, from memory. */
+/* Puts one file of at most 4 MiB, from memory. */
 static int put_small(struct weka_client *c, const struct weka_ref *ref, const void *bytes,
 		     uint32_t size_bytes, const struct weka_create *create)
 {
@@ -605,7 +605,7 @@ static int put_small(struct weka_client *c, const struct weka_ref *ref, const vo
 	return err;
 }
 
-/* A hole that is found in a file that became shorter is no hole. */
+/* A hole found in a file that became shorter is not a hole. */
 static int still_has(int fd, uint64_t size_bytes)
 {
 	struct stat st;
@@ -615,7 +615,7 @@ static int still_has(int fd, uint64_t size_bytes)
 	return S_ISREG(st.st_mode) && (uint64_t)st.st_size < size_bytes ? -ENODATA : 0;
 }
 
-/* Any file, from memory or from a descriptor: begin, pieces, commit. */
+/* Puts any file, from memory or from a descriptor: begin, pieces, commit. */
 static int put_large(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
 		     uint64_t size_bytes, const struct weka_create *create)
 {
@@ -626,7 +626,7 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 		.fd = fd,
 		.piece_bytes = PIECE_BYTES,
 	};
-	const off_t at = bytes ? 0 : lseek(fd, 0, SEEK_CUR); /* looking for holes moves it */
+	const off_t at = bytes ? 0 : lseek(fd, 0, SEEK_CUR); /* seeking holes moves it */
 	struct weka_req req = { 0 };
 	struct weka_attr attr;
 	struct stat st;
@@ -648,7 +648,7 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 				  ref->name);
 	if (!err)
 		return 0;
-	/* What is wrong is known: the abort only gives its place back, as a broken session did. */
+	/* The error is known; the abort only frees the put, as a broken session has done. */
 	req.timeout_ns = NS_PER_S;
 	if (err != -ECONNRESET)
 		(void)!client__run(c, &req, weka_submit_put_abort(c, &req, &attr.handle), "put",

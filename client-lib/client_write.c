@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Writes: whole files in batches, pieces at an offset, and what a long put is made of.
+ * Writes: whole files in batches, pieces at an offset, and the requests of a long put.
  *
- * The caller fills a window from its start; behind the last byte the library puts one
- * CRC32C for each block, made here, from the bytes as they are now: from this point to the
- * drive and back to a reader they stand guard.
+ * The caller fills a window from its start.  After the last byte the library stores one CRC32C for
+ * each block, computed from the bytes as they are now: from here to the drive and back to a reader
+ * the bytes are protected.
  *
  *   0                                                            end
  *   | file 0 .. | file 1 ......... | checksums 0, 1 | ... | answers |
@@ -22,7 +22,7 @@ static int64_t mtime_of(const struct weka_create *create)
 	return create->flags & WEKA_MTIME_GIVEN ? create->mtime_ns : (int64_t)clock_wall_ns();
 }
 
-/* Checksums of `size` bytes of which the first stands `skip` behind a block's start. */
+/* Computes the checksums of `size` bytes that begin `skip` bytes into a block. */
 static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *sums)
 {
 	uint32_t piece, sum;
@@ -40,7 +40,7 @@ static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *su
 
 /* ---- whole files ------------------------------------------------------------------- */
 
-/* Where the library's part of a put's window begins: behind the caller's last byte. */
+/* Returns the start of the library's part of a put's window, after the caller's last byte. */
 static int puts_end(const struct weka_put_item *items, uint32_t count, uint64_t size, uint64_t *end)
 {
 	uint64_t sums = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Extended attributes.  A value that is set travels in the request's body, and one that is asked
- * for lands in a window; the blocking calls lease that, and copy.
+ * Extended attributes.  A value to set travels in the request's body; a value that is read lands in
+ * a window.  The waiting calls lease the window and copy.
  */
 #include "client-lib/client_internal.h"
 
@@ -11,7 +11,7 @@
 static_assert(WEKA_XATTR_CREATE == FAB_XATTR_CREATE && WEKA_XATTR_REPLACE == FAB_XATTR_REPLACE,
 	      "passed on as they are");
 
-/* As Linux has it: -ERANGE. */
+/* -ERANGE, as on Linux. */
 static int submit(struct weka_client *c, struct weka_req *req, enum fab_type type,
 		  const struct weka_ref *ref, const char *name, const struct weka_window *window,
 		  struct client_slot **out)
@@ -93,8 +93,7 @@ int weka_submit_removexattr(struct weka_client *c, struct weka_req *req, const s
 
 /* ---- one at a time ---------------------------------------------------------------------- */
 
-/* What is in the lease goes into out[0 .. size_bytes), or, without room at all, is only measured.
- */
+/* Copies the lease's bytes to out[0 .. size_bytes); with no room at all it only counts them. */
 static int64_t take_out(struct weka_client *c, const struct weka_req *req, void *out,
 			size_t size_bytes, const char *what, const char *path)
 {

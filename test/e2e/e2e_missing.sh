@@ -55,7 +55,7 @@ allow 1
 check "--check-config knows the key" "$APP" --check-config --config "$CONF"
 check "and says that a drive is left out" sh -c "'$APP' --check-config --config '$CONF' | grep 'd1.*: the start leaves it out (allow_missing = 1)'"
 allow 99
-refuses "--check-config: no such number" "allow_missing: allowed is" "$APP" --check-config --config "$CONF"
+refuses "--check-config: no such number" "allow_missing: allowed are" "$APP" --check-config --config "$CONF"
 mv "$DIR/away" "$DIR/d1"
 
 # ---- one drive after the other -----------------------------------------------------------------------

@@ -46,7 +46,7 @@ refuses "client: no such file" "no such file" "$CTL" -c "$SHM" -k "$DIR/key" cat
 name=$(printf '%0256d' 1)
 echo x >"$DIR/x"
 refuses "client: a name of 256 bytes" "too long" "$CTL" -c "$SHM" -k "$DIR/key" put "$DIR/x" "/$name"
-refuses "client: unknown command" "no command" "$CTL" frobnicate
+refuses "client: unknown command" "not a command" "$CTL" frobnicate
 
 # A peer that speaks another protocol, and one that sends half a capsule: others go on.
 (printf 'GET / HTTP/1.0\r\n\r\n'; sleep 0.3) | timeout 5 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT; cat >&3; cat <&3 >/dev/null" 2>/dev/null

@@ -93,7 +93,7 @@ sed "s|^key_file.*|key_file = $DIR/first.key|; s|^drive.*|drive = mem:64M|" "$DI
 "$DIR/init.sh" >"$DIR/init.said" 2>&1
 is "keys init makes the configured file" 0 $?
 check "for its owner only" [ "$(stat -c %a "$DIR/first.key")" = 600 ]
-check "says where, and what it may do" grep -q "first.key: has the key \"weka\" .* mode 600 and owner .*; it may do everything" "$DIR/init.said"
+check "says where, and what it may do" grep -q "first.key: has the key \"weka\", .*mode 600 and owner .*; it may do everything" "$DIR/init.said"
 check "and what comes next" grep -q "wekactl --config .* format" "$DIR/init.said"
 check "the daemon takes it" "$APP" --config "$DIR/init.conf" --check-config
 sum=$(cat "$DIR/first.key")
