@@ -10,6 +10,7 @@
 # make bench-instructions   what a read costs in nvme/, and a file that is made or removed: by valgrind
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
+# make python        the package weka for Python, in build/release/python
 # make install       DESTDIR=, PREFIX=/usr/local
 # make clean
 #
@@ -162,9 +163,11 @@ $(B)/examples/%: $(B)/client-lib/examples/%.o $(client_libs)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< -L$(B)/lib -lweka-client '-Wl,-rpath,$$ORIGIN/../lib'
 
+include client-lib/python/python.mk
+
 .PHONY: all
 .DEFAULT_GOAL := all
-all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples)
+all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(python_headers),python)
 
 # ---- tests ---------------------------------------------------------------------------
 
@@ -194,7 +197,7 @@ FUZZ_SECONDS ?= 5
 run = $(Q)BUILD='$(BUILD)' VARIANT='$(VARIANT)' JOBS='$(JOBS)' FUZZ_SECONDS='$(FUZZ_SECONDS)' SEED='$(SEED)' \
 	CC='$(CC)' MAKE='$(MAKE)' ./test/run.sh
 
-.PHONY: unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check guest-tools test-guest
+.PHONY: python-asan unit torture sim-run fuzz-run check check-asan check-tsan sim fuzz e2e lib-check guest-tools test-guest
 unit: $(unit_tests:%=$(B)/test/unit/%)
 	$(run) unit-$(VARIANT) $^
 
@@ -210,7 +213,7 @@ fuzz-run: $(fuzz_tests:%=$(B)/test/fuzz/%)
 lib-check: $(client_libs)
 	$(run) lib $(if $(client_map),test/lib_check.sh)
 
-e2e: all $(test_tools:%=$(B)/test/tools/%)
+e2e: all python $(test_tools:%=$(B)/test/tools/%) $(if $(filter %python_asan.sh,$(e2e_tests)),python-asan)
 	$(run) e2e $(e2e_tests)
 
 # test/guest/NAME.c: a program for the guest's tests; preload_NAME.c: what is loaded before one.
@@ -231,6 +234,7 @@ check-asan: ; $(sub) VARIANT=asan unit
 check-tsan: ; $(sub) VARIANT=tsan torture
 sim:        ; $(sub) VARIANT=sim sim-run
 fuzz:       ; $(sub) VARIANT=fuzz CC=clang fuzz-run
+python-asan: ; $(sub) VARIANT=asan python
 
 .PHONY: test test-long proof
 test:       deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=short ./test/test.sh
@@ -293,6 +297,7 @@ install:
 		sed 's|/usr/local/bin|$(PREFIX)/bin|g' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
 	$(Q)install -D -m 644 appliance/host/weka.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weka.conf
 	$(Q)install -m 644 appliance/host/weka-appliance.conf.example $(DESTDIR)$(PREFIX)/share/weka
+	$(if $(python_headers),$(python_install),@echo "python3-dev is not installed: the package weka is left out")
 	$(Q)set -e; for page in $(man_pages); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Batch: many files, read with few requests.
+ *
+ *    pending ----------> whole ----------> released
+ *            wait(), or        release(), or the last reference is gone
+ *            any access
+ *
+ * Invariants:
+ *
+ *  (1) A batch with exports has its job: the leases stay until the last view is gone.
+ *  (2) A batch that has a job is counted in session->jobs, and holds the session.
+ *  (3) The items of a whole batch do not change.
+ */
+#include "client-lib/python/py_weka.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+static int job_check(struct py_batch *b)
+{
+	if (!b->job) {
+		PyErr_SetString(PyExc_ValueError, "the batch was released");
+		return -1;
+	}
+	if (!py_is_stale(b->session))
+		return 0;
+	py_raise(-ESTALE, "the batch is of the process that forked this one: read it anew", NULL);
+	return -1;
+}
+
+/* One slice.  The job may go meanwhile: a signal handler, or another thread, may release it. */
+static void slice(struct py_session *s, struct py_job *job, uint64_t wait_ns)
+{
+	py_lock(s);
+	Py_BEGIN_ALLOW_THREADS;
+	py_job_turn(s, job, wait_ns);
+	Py_END_ALLOW_THREADS;
+	py_unlock(s);
+}
+
+int py_batch_wait(struct py_batch *b, uint64_t timeout_ns)
+{
+	const uint64_t begin_ns = timeout_ns == WEKA_FOREVER ? 0 : clock_now_ns();
+	uint64_t left_ns = timeout_ns, gone_ns;
+
+	for (;;) {
+		if (job_check(b) < 0)
+			return -1;
+		if (b->job->parts_left == 0)
+			return 1;
+		b->exports++; /* nobody releases it under us */
+		slice(b->session, b->job, left_ns);
+		b->exports--;
+		if (b->job->parts_left == 0)
+			return 1;
+		if (PyErr_CheckSignals() < 0)
+			return -1;
+		gone_ns = timeout_ns == WEKA_FOREVER ? 0 : clock_now_ns() - begin_ns;
+		if (gone_ns >= timeout_ns)
+			return 0;
+		left_ns = timeout_ns - gone_ns;
+	}
+}
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+/* Plans, sends, and perhaps waits for a first slice, all without the GIL. */
+static int begin(struct py_session *s, struct py_job *job, bool wait)
+{
+	int err;
+
+	py_lock(s);
+	Py_BEGIN_ALLOW_THREADS;
+	err = py_job_plan(s, job);
+	if (!err)
+		py_job_turn(s, job, wait && job->count > 0 ? PY_SLICE_NS : 0);
+	Py_END_ALLOW_THREADS;
+	if (err)
+		py_job_end(s, job);
+	py_unlock(s);
+	if (err)
+		py_raise(err, job->line, NULL);
+	return err;
+}
+
+static struct py_batch *batch_new(struct py_session *s, struct py_job *job)
+{
+	struct py_batch *b = PyObject_New(struct py_batch, py_types.batch);
+
+	if (!b)
+		return NULL;
+	b->session = s;
+	b->job = job;
+	b->exports = 0;
+	Py_INCREF((PyObject *)s);
+	s->jobs++; /* (2) */
+	return b;
+}
+
+static struct py_batch *submit(struct py_session *s, struct py_job *job, bool wait)
+{
+	struct py_batch *b = batch_new(s, job);
+
+	if (!b) {
+		py_job_free(job);
+		return NULL;
+	}
+	if (begin(s, job, wait) < 0 || (wait && py_batch_wait(b, WEKA_FOREVER) < 0))
+		Py_CLEAR(b);
+	return b;
+}
+
+PyObject *py_batch_submit(struct py_client *client, PyObject *args, PyObject *kwargs, bool wait)
+{
+	static char *names[] = { "paths", "offsets", "lengths", NULL };
+	PyObject *paths, *offsets = Py_None, *lengths = Py_None;
+	struct py_session *s;
+	struct py_batch *b;
+	struct py_job *job;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO", names, &paths, &offsets, &lengths))
+		return NULL;
+	job = py_job_new(paths, offsets, lengths);
+	if (!job)
+		return NULL;
+	s = py_begin(client);
+	if (!s) {
+		py_job_free(job);
+		return NULL;
+	}
+	b = submit(s, job, wait);
+	py_end(s);
+	return (PyObject *)b;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+void py_batch_let_go(struct py_batch *b)
+{
+	struct py_job *job = b->job;
+
+	ASSERT(b->exports == 0); /* (1) */
+	b->job = NULL;
+	if (job)
+		py_job_drop(b->session, job);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Waiting for requests, without the interpreter's lock, so that a signal handler runs meanwhile.
+ *
+ *    py_wait()   lock  | without the GIL: py_turn(), one slice |  unlock  signals?  again
+ *                                  |
+ *                                  +--> done: of this call, of another's, of a batch's part
+ *
+ * A call that a signal handler's exception ends cancels its request and takes it back.  A signal
+ * handler may itself use the session, and reap what the call that it interrupted waits for.
+ *
+ * Invariants:
+ *
+ *  (1) Every request in flight is the `req` of a py_op.
+ *  (2) A py_op is not touched by the library once it is done.
+ */
+#include "client-lib/python/py_weka.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DONE_MAX 32u
+
+static int reap(struct py_session *s)
+{
+	struct weka_req *done[DONE_MAX];
+	int got = weka_reap(s->weka, done, DONE_MAX), i;
+
+	for (i = 0; i < got; i++)
+		container_of(done[i], struct py_op, req)->done = true; /* (1) */
+	return got;
+}
+
+int py_turn(struct py_session *s, uint64_t wait_ns)
+{
+	int got = reap(s), err;
+
+	if (got != 0 || wait_ns == 0)
+		return got < 0 ? got : 0;
+	err = weka_wait(s->weka, min_u64(wait_ns, PY_SLICE_NS));
+	if (err == -ETIMEDOUT || err == -EINTR)
+		return 0;
+	if (err)
+		return err;
+	got = reap(s);
+	return got < 0 ? got : 0;
+}
+
+void py_forsake(struct py_session *s, struct py_op *op)
+{
+	if (op->done)
+		return;
+	(void)weka_cancel(s->weka, &op->req); /* it fails when it has ended already */
+	while (!op->done && reap(s) > 0)
+		;
+	op->done = true; /* or the session has ended, and nobody writes there (2) */
+}
+
+/* One slice. */
+static int slice(struct py_session *s, struct py_op *op)
+{
+	int err = 0;
+
+	py_lock(s);
+	if (!op->done) { /* another thread may have reaped it */
+		Py_BEGIN_ALLOW_THREADS;
+		err = py_turn(s, PY_SLICE_NS);
+		Py_END_ALLOW_THREADS;
+	}
+	py_unlock(s);
+	return err;
+}
+
+static void give_up(struct py_session *s, struct py_op *op)
+{
+	py_lock(s);
+	py_forsake(s, op);
+	py_unlock(s);
+}
+
+int py_wait(struct py_session *s, struct py_op *op)
+{
+	int err = 0;
+
+	while (!op->done && !err) {
+		err = slice(s, op);
+		if (!op->done && PyErr_CheckSignals() < 0) {
+			give_up(s, op);
+			return -1;
+		}
+	}
+	if (op->done)
+		return 0;
+	give_up(s, op);
+	py_raise(err, NULL, NULL);
+	return -1;
+}
+
+int py_sent(struct py_session *s, struct py_op *op, int err, PyObject *path)
+{
+	char line[PY_LINE_BYTES] = "";
+
+	if (err)
+		strncpy(line, weka_error(s->weka), sizeof(line) - 1);
+	py_unlock(s);
+	if (err) {
+		py_raise(err, line, path);
+		return -1;
+	}
+	return py_wait(s, op);
+}
+
+int py_run(struct py_session *s, struct py_op *op, int err, PyObject *path)
+{
+	if (py_sent(s, op, err, path) < 0)
+		return -1;
+	if (op->req.status)
+		py_raise(op->req.status, NULL, path);
+	return op->req.status ? -1 : 0;
+}

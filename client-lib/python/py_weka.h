@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The Python package weka: what the files of its one C extension share.
+ *
+ *    Client ----- a session for each thread -----> struct weka_client      (client-lib)
+ *                        ^
+ *    Item --> Batch --> struct py_job: requests, leases, names
+ *     ^
+ *    memoryview, numpy array, tensor
+ *
+ * Each arrow is a counted reference, so that a view keeps its item, its batch, its leases and its
+ * session.  No object of the package refers to an object of the application, so there are no cycles
+ * and the types need no garbage collector.
+ *
+ * The global interpreter lock protects everything here, but for what py_lock() protects: the
+ * weka_client and the requests in flight.  Code that holds py_lock() calls no Python code.
+ *
+ * Only the limited API is used: one file runs with Python 3.11 and later.
+ */
+#ifndef PY_WEKA_H
+#define PY_WEKA_H
+
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pythread.h>
+
+#include "base/assert.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "client-lib/weka_client.h"
+
+#define PY_SLICE_NS     (20u * 1000 * 1000) /* between two looks for signals */
+#define PY_LINE_BYTES   512u
+#define PY_ITEMS_MAX    (1u << 20)   /* files of one batch */
+#define PY_EXACT_MAX    (4u << 20)   /* a length up to here is believed before the file was seen */
+#define PY_NAMES_MAX    (128u << 10) /* bytes of the names of one request */
+#define PY_STAT_BYTES   104u         /* of a window, for each name of a batch of stats */
+#define PY_STATS_INLINE 9u           /* so many need no window */
+
+/* ---- objects --------------------------------------------------------------------------- */
+
+/* Where to connect, and how: py_config.c. */
+struct py_config {
+	char *addresses;
+	char *key_file;
+	char *key_id;
+	uint8_t secret[32];
+	bool has_secret;
+	struct weka_options options;
+};
+
+struct py_client {
+	PyObject_HEAD PyObject *key; /* of its session in a thread's dictionary */
+	struct list sessions;        /* of all threads */
+	struct py_config config;
+	bool closed;
+};
+
+/* One thread's session with the appliance: py_session.c. */
+struct py_session {
+	PyObject_HEAD struct list of_client;
+	struct list of_all;
+	struct weka_client *weka; /* NULL: closed */
+	PyThread_type_lock lock;
+	unsigned long thread;   /* whose it is */
+	uint64_t generation;    /* of processes: a child of fork() has another */
+	uint32_t calls;         /* under way: py_begin() without py_end() */
+	uint32_t jobs;          /* whose batch is alive */
+	struct py_job *dropped; /* ... is not: to be freed by the next to enter */
+	uint32_t item_bytes;    /* mean size of the files of the last batches */
+	uint32_t window_max_bytes;
+	uint32_t batch_items_max;
+	uint64_t pool_bytes;
+	uint64_t leased_bytes;
+	bool closing; /* no new calls */
+	bool at_fork; /* locked by the fork hooks */
+};
+
+struct py_batch {
+	PyObject_HEAD struct py_session *session;
+	struct py_job *job; /* NULL: released */
+	uint64_t exports;   /* views and tensors of all items */
+};
+
+struct py_item {
+	PyObject_HEAD struct py_batch *batch;
+	uint32_t index;
+};
+
+struct py_types {
+	PyTypeObject *client;
+	PyTypeObject *session;
+	PyTypeObject *batch;
+	PyTypeObject *item;
+	PyTypeObject *stat;
+};
+extern struct py_types py_types;
+extern PyType_Spec py_client_spec, py_session_spec, py_batch_spec, py_item_spec;
+extern PyStructSequence_Desc py_stat_desc;
+
+/* ---- errors: py_error.c ------------------------------------------------------------------ */
+
+/* Raise the OSError of a negative errno.  `line` NULL: the system's words; `path` may be NULL. */
+void py_raise(int err, const char *line, PyObject *path);
+/* Makes the same exception without raising it, or returns NULL with another one raised. */
+PyObject *py_error_new(int err, const char *line, PyObject *path);
+/* Adds an item's outcome to a list of results: `value`, which it steals, or the error. */
+int py_results_add(PyObject *list, PyObject *value, int err, PyObject *path);
+
+/* ---- arguments: py_args.c ---------------------------------------------------------------- */
+
+struct py_path {
+	PyObject *given; /* what the caller gave, for OSError.filename */
+	PyObject *owner; /* of the text */
+	const char *text;
+	uint32_t bytes;
+	bool is_bytes; /* given as bytes: names are answered as bytes */
+};
+
+/* For "O&" of PyArg_Parse*: a str, bytes or os.PathLike. */
+int py_path_from(PyObject *object, void *path);
+void py_path_clear(struct py_path *path);
+struct weka_ref py_path_ref(const struct py_path *path);
+/* Decodes a name of the appliance, as the caller wants it. */
+PyObject *py_name(const char *name, Py_ssize_t bytes, bool as_bytes);
+/* Takes an int of 0 or more and below 2^63; None is `otherwise`.  Returns -1 with an exception. */
+int py_u64(PyObject *object, const char *what, uint64_t otherwise, uint64_t *out);
+/* Takes seconds: None is forever.  Returns -1 with an exception. */
+int py_seconds(PyObject *object, const char *what, uint64_t *out_ns);
+/* Returns a tuple of what a sequence of paths or of pairs has; refuses str and bytes. */
+PyObject *py_sequence(PyObject *object, const char *what);
+
+/* ---- connecting: py_config.c, py_connect.c -------------------------------------------------- */
+
+int py_config_init(struct py_config *config, PyObject *args, PyObject *kwargs);
+void py_config_clear(struct py_config *config);
+PyObject *py_config_pickle(const struct py_config *config);
+/* Returns a connected client, or NULL with an exception; a signal ends it. */
+struct weka_client *py_connect(const struct py_config *config);
+
+/* ---- sessions: py_session.c, py_fork.c ------------------------------------------------------ */
+
+/* Returns the calling thread's session, connected, until py_end(); or NULL with an exception. */
+struct py_session *py_begin(struct py_client *client);
+void py_end(struct py_session *session);
+/* No call begins in it any more; it is closed once nobody uses it. */
+void py_session_close(struct py_session *session);
+struct py_session *py_session_new(struct py_client *client, struct weka_client *weka);
+/* The session is the parent process's. */
+bool py_is_stale(const struct py_session *session);
+/* Locks the weka_client, without the interpreter's lock while another thread is inside. */
+void py_lock(struct py_session *session);
+bool py_trylock(struct py_session *session);
+void py_unlock(struct py_session *session);
+
+extern uint64_t py_generation;
+extern struct list py_sessions;
+int py_fork_init(PyObject *module);
+PyObject *py_fork_before(PyObject *module, PyObject *none);
+PyObject *py_fork_parent(PyObject *module, PyObject *none);
+PyObject *py_fork_child(PyObject *module, PyObject *none);
+
+/* ---- requests: py_wait.c --------------------------------------------------------------------- */
+
+/* A request; `done` once it was reaped, by whichever call. */
+struct py_op {
+	struct weka_req req;
+	bool done;
+};
+
+/* Takes in what has come; waits for it at most `wait_ns`.  Locked, without the GIL. */
+int py_turn(struct py_session *session, uint64_t wait_ns);
+/* Ends a request that nobody waits for.  Locked; never waits. */
+void py_forsake(struct py_session *session, struct py_op *op);
+/* Waits until it is done.  Returns -1 with an exception, when it is done, too. */
+int py_wait(struct py_session *session, struct py_op *op);
+/*
+ * Unlocks, and waits for what was submitted with result `err`.  Returns 0, or -1 with an exception
+ * for `err`, for the request's status, or by a signal handler.  The request is done in any case.
+ */
+int py_run(struct py_session *session, struct py_op *op, int err, PyObject *path);
+/* The same, but the request's status is the caller's to look at. */
+int py_sent(struct py_session *session, struct py_op *op, int err, PyObject *path);
+
+/* ---- leases: py_lease.c -------------------------------------------------------------------- */
+
+/* Leases at least `least` and best `bytes`.  Returns NULL with an exception. */
+struct weka_lease *py_lease(struct py_session *session, uint64_t bytes, uint64_t least);
+void py_release(struct py_session *session, struct weka_lease *lease);
+/* The same, locked and without the GIL: 0 or -errno, with the line of weka_error(). */
+int py_lease_locked(struct py_session *session, uint64_t bytes, struct weka_lease **out);
+void py_release_locked(struct py_session *session, struct weka_lease *lease);
+
+/* ---- batches: py_job.c, py_window.c, py_part.c, py_batch.c, py_item.c, py_dlpack.c --------- */
+
+/* One request of a batch, with its window. */
+struct py_part {
+	struct py_part *next;
+	struct py_op op;
+	struct weka_window window;
+	struct weka_read_item *items;
+	uint32_t *index; /* of each in the job; NULL: they are the job's own */
+	uint32_t count;
+	uint32_t round; /* so often a file was larger than expected */
+	bool is_out;
+	bool is_done;
+};
+
+/* The inside of a batch.  Its memory stays where it is until every part is back. */
+struct py_job {
+	struct py_job *next; /* on session->dropped */
+	struct weka_read_item *items;
+	char *names;
+	struct py_part *parts;
+	uint32_t count;
+	uint32_t parts_left;
+	uint32_t error_count;
+	char line[PY_LINE_BYTES]; /* why `error` */
+	int error;                /* of the batch as a whole: 0 or -errno */
+};
+
+/* Makes a job; -1 with an exception.  `lengths` and `offsets` may be NULL. */
+struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths);
+/* Cuts it into parts, with leases.  Locked, without the GIL.  Returns 0 or -errno, with a line. */
+int py_job_plan(struct py_session *session, struct py_job *job);
+/* Sends what can be sent, takes in what has come.  Locked, without the GIL. */
+void py_job_turn(struct py_session *session, struct py_job *job, uint64_t wait_ns);
+/* Gives back leases and memory.  Locked. */
+void py_job_end(struct py_session *session, struct py_job *job);
+void py_job_free(struct py_job *job);
+/* Leaves it to whoever enters the session next. */
+void py_job_drop(struct py_session *session, struct py_job *job);
+/* The part of `count` items from `items` on; with the lease of `blocks`, or of what there is. */
+int py_part_add(struct py_session *session, struct py_job *job, struct weka_read_item *items,
+		uint32_t *index, uint32_t count, uint64_t blocks, uint64_t blocks_least);
+/* Bytes of a window for so many files of so many blocks together; 0: more than there may be. */
+uint64_t py_window_bytes(uint32_t count, uint64_t blocks);
+/* Takes in its answers. */
+void py_part_finish(struct py_session *session, struct py_job *job, struct py_part *part);
+
+PyObject *py_batch_submit(struct py_client *client, PyObject *args, PyObject *kwargs, bool wait);
+/* Waits for the batch; -1 with an exception.  With a timeout: 0 when it is over. */
+int py_batch_wait(struct py_batch *batch, uint64_t timeout_ns);
+/* Drops its job: nobody has a view. */
+void py_batch_let_go(struct py_batch *batch);
+/* The item, or NULL with the exception of what became of it. */
+const struct weka_read_item *py_batch_item(struct py_batch *batch, Py_ssize_t index);
+PyObject *py_item_new(struct py_batch *batch, uint32_t index);
+/* The file's bytes; an empty file has an address, too.  Returns -1 with an exception. */
+int py_item_bytes(struct py_item *item, void **data, uint64_t *bytes);
+PyObject *py_item_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_item_dlpack_device(PyObject *self, PyObject *none);
+
+/* ---- files: py_file.c, py_bulk.c, py_name.c, py_list.c, py_many.c --------------------------- */
+
+struct py_bulk {
+	struct weka_handle handle;
+	char *memory;
+	uint64_t length_bytes;
+	uint64_t offset_bytes; /* in the file */
+	uint64_t done_bytes;
+	bool is_write;
+};
+
+/* Moves it, in pieces, several in flight.  Returns -1 with an exception. */
+int py_bulk(struct py_session *session, struct py_bulk *bulk, PyObject *path);
+/* Opens a file that stays until py_close_file().  Returns -1 with an exception. */
+int py_open(struct py_session *session, const struct py_path *path, uint32_t flags, uint32_t mode,
+	    struct weka_attr *attr);
+void py_close_file(struct py_session *session, const struct weka_handle *handle);
+/* Writes a whole file.  Returns -1 with an exception. */
+int py_put(struct py_session *session, const struct py_path *path, const void *bytes, uint64_t size,
+	   const struct weka_create *create);
+struct weka_create py_create(uint32_t mode, bool exclusive);
+PyObject *py_stat_new(const struct weka_attr *attr);
+
+PyObject *py_client_read(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_readinto(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_write(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_put(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_truncate(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_stat(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_remove(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_rmtree(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_rename(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_mkdir(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_listdir(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_scandir(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_put_batch(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_stat_batch(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_remove_batch(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_info(PyObject *self, PyObject *none);
+
+#endif

@@ -1,0 +1,9 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# The Python package, against two appliances: shm and tcp; tls.  The tests are in test/python/.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+. test/python/appliances.sh
+
+export PYTHONPATH="$(realpath "$BUILD/release/python")"
+pytest_lines
+finish

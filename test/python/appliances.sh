@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# Two appliances for the tests of the Python package, and pytest's result as lines of a script.
+# After test/e2e/lib.sh.
+: "${APP_CORES:=1}" "${PYTHON:=/usr/bin/python3}"
+
+for module in pytest numpy; do
+	"$PYTHON" -c "import $module" 2>/dev/null || { echo "skip: no $module for $PYTHON"; exit 0; }
+done
+
+OTHER=
+stop_other() { [ -z "$OTHER" ] || kill -9 "$OTHER" 2>/dev/null; }
+trap 'stop_other; cleanup' EXIT
+
+# The one with TLS: the same key, another store.
+write_conf "file:$DIR/d1?size=256M"
+sed "s|^listen = shm:.*|listen = shm:$DIR/other.sock|; s|:$PORT\$|:$((PORT + 1))|" "$CONF" >"$DIR/other.conf"
+echo "tls = required" >>"$DIR/other.conf"
+"$BIN/wekactl" --config "$DIR/other.conf" format >/dev/null || exit 1
+"$BIN/weka-appliance" --config "$DIR/other.conf" >>"$DIR/other.log" 2>&1 &
+OTHER=$!
+
+write_conf "file:$DIR/d0?size=512M"
+"$BIN/wekactl" --config "$CONF" format >/dev/null || exit 1
+check "the appliance starts" start
+
+export WEKA_TEST_KEY="$DIR/key" WEKA_TEST_SHM="$SHM" WEKA_TEST_TCP="$TCP" WEKA_TEST_TLS="tls://127.0.0.1:$((PORT + 1))"
+export WEKA_TEST_DAEMON="$DAEMON" WEKA_TEST_BIN="$BIN" PYTHONDONTWRITEBYTECODE=1
+
+# FILE...: "ok" and "not ok" lines of its tests; a pytest that dies is one failure.
+pytest_lines() {
+	LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -s --no-header --no-summary -p no:cacheprovider \
+		"${@:-test/python}" >"$DIR/pytest.out" 2>&1
+	code=$?
+	grep -a '^ok ' "$DIR/pytest.out"
+	[ $code = 0 ] || { not_ok "pytest: exit status $code"; grep -av '^ok ' "$DIR/pytest.out"; }
+}

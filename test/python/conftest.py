@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+"""What the tests of the package weka share; test/e2e/e2e_python.sh starts the appliances.
+
+WEKA_TEST_SHM, _TCP and _TLS are their addresses, WEKA_TEST_KEY is the file of their key.
+"""
+import gc
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import weka
+
+KEY = os.environ["WEKA_TEST_KEY"]
+ADDRESSES = {kind: os.environ["WEKA_TEST_" + kind.upper()] for kind in ("shm", "tcp", "tls")}
+UNDER_ASAN = "libasan" in os.environ.get("LD_PRELOAD", "")
+numbers = itertools.count()
+
+
+def pytest_report_teststatus(report):
+    return "", "", ""
+
+
+def pytest_runtest_logreport(report):
+    """One line a test, as test/run.sh counts them."""
+    if report.when == "call" or report.failed or report.skipped:
+        if report.skipped:
+            print("skipped: %s: %s" % (report.nodeid, report.longrepr[2]))
+        elif report.failed:
+            print("not ok %s %s\n%s" % (report.nodeid, report.when, report.longreprtext))
+        else:
+            print("ok", report.nodeid)
+        sys.stdout.flush()
+
+
+def connect(kind="shm", **options):
+    options.setdefault("key_file", KEY)
+    options.setdefault("pool_bytes", 16 << 20)
+    return weka.Client(ADDRESSES[kind], **options)
+
+
+@pytest.fixture(scope="session")
+def clients():
+    """One for each transport, {kind: client}."""
+    made = {kind: connect(kind, pool_bytes=32 << 20) for kind in ADDRESSES}
+    yield made
+    for c in made.values():
+        c.close()
+
+
+def pool_used(c):
+    """Bytes that are leased, once the appliance has let go of what was cancelled."""
+    gc.collect()
+    until = time.monotonic() + 10
+    while c.info()["pool_used_bytes"] > 0 and time.monotonic() < until:
+        c.stat("/")
+    return c.info()["pool_used_bytes"]
+
+
+def lent(c):
+    yield c
+    assert pool_used(c) == 0, "a lease has leaked"
+
+
+@pytest.fixture(params=list(ADDRESSES))
+def client(request, clients):
+    yield from lent(clients[request.param])
+
+
+@pytest.fixture
+def shm(clients):
+    yield from lent(clients["shm"])
+
+
+@pytest.fixture
+def maker(request, clients):
+    """The test's client, or one beside it."""
+    return request.getfixturevalue("client") if "client" in request.fixturenames else clients["shm"]
+
+
+@pytest.fixture
+def top(maker):
+    """A directory of the test's own."""
+    path = "/t%d-%d" % (os.getpid(), next(numbers))
+    maker.mkdir(path)
+    yield path
+    maker.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def deadline():
+    """A test that hangs is a failure after a minute, with a traceback."""
+
+    def late(*_):
+        raise AssertionError("the test takes more than 60 s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def content(number, size=None):
+    """Bytes that tell files apart, of every kind of size."""
+    size = number * 97 % 20000 if size is None else size
+    return (b"%08d" % number * (size // 8 + 1))[:size]
+
+
+@pytest.fixture(scope="session")
+def made():
+    """What files() has made, of each appliance."""
+    return {}
+
+
+@pytest.fixture
+def files(maker, made):
+    """600 files, {path: bytes}, for reading only."""
+    appliance = maker.addresses.split(":")[0].replace("tcp", "shm")
+    if appliance not in made:
+        made[appliance] = {"/files/f%d" % n: content(n) for n in range(600)}
+        maker.mkdir("/files")
+        maker.put_batch(list(made[appliance].items()))
+    return dict(made[appliance])
+
+
+def run_python(code, *args, **kwargs):
+    """A Python of its own, with the same package."""
+    env = dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
+    return subprocess.run([sys.executable, "-c", code, *args], env=env, timeout=60, text=True,
+                          capture_output=True, **kwargs)

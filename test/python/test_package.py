@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+"""The package as a whole: its stubs, its texts, its examples."""
+import ast
+import inspect
+import os
+import pathlib
+import subprocess
+import sys
+
+import weka
+from weka import _weka
+
+from conftest import ADDRESSES, KEY
+
+HERE = pathlib.Path(__file__).parent
+PACKAGE = pathlib.Path(weka.__file__).parent
+SOURCES = HERE.parent.parent
+
+
+def public(kind):
+    return {n for n in vars(kind) if not n.startswith("_") or n in ("__dlpack__", "__dlpack_device__", "__bytes__")}
+
+
+def test_the_stubs_name_what_is_there():
+    assert (PACKAGE / "py.typed").exists()
+    stubs = ast.parse((PACKAGE / "_weka.pyi").read_text())
+    classes = {node.name: node for node in stubs.body if isinstance(node, ast.ClassDef)}
+    for name in ("Client", "Batch", "Item"):
+        told = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
+        assert public(getattr(weka, name)) <= told, name
+        assert {n for n in told if not n.startswith("__")} <= public(getattr(weka, name)), name
+    fields = [n.target.id for n in classes["Stat"].body if isinstance(n, ast.AnnAssign)]
+    assert fields == list(weka.Stat.__match_args__)
+
+
+def test_the_stubs_know_each_argument():
+    stubs = ast.parse((PACKAGE / "_weka.pyi").read_text())
+    (client,) = [n for n in stubs.body if isinstance(n, ast.ClassDef) and n.name == "Client"]
+    for node in client.body:
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or "property" in ast.dump(node):
+            continue
+        a = node.args
+        told = [arg.arg for arg in a.posonlyargs + a.args + a.kwonlyargs if arg.arg != "self"]
+        real = list(inspect.signature(getattr(weka.Client, node.name)).parameters)
+        assert told == [p for p in real if p != "self"], node.name
+
+
+def test_everything_is_described():
+    for kind in (weka.Client, weka.Batch, weka.Item, weka.Stat):
+        assert kind.__doc__
+        for name in public(kind) - {"__bytes__"}:
+            assert getattr(kind, name).__doc__, (kind, name)
+    assert weka.__version__ == "0.1.0"
+
+
+def test_nothing_else_is_exported():
+    names = subprocess.run(["nm", "-D", "--defined-only", _weka.__file__], check=True, capture_output=True,
+                           text=True).stdout.split()
+    assert [n for n in names[2::3]] == ["PyInit__weka"]
+
+
+def test_the_example(shm, files):
+    script = SOURCES / "client-lib/python/examples/epoch.py"
+    done = subprocess.run([sys.executable, script, ADDRESSES["tcp"], KEY, "/files"], capture_output=True, text=True,
+                          timeout=60)
+    assert done.stdout == "600 files, %d bytes\n" % sum(map(len, files.values())), done.stderr
+
+
+def test_the_ten_lines_of_the_readme(shm, top):
+    """They run as they stand, but for the address and the directory."""
+    text = (SOURCES / "README.md").read_text().split("## From Python")[1]
+    lines = text.split("```python\n")[1].split("```")[0]
+    shm.put_batch([("%s/%d.png" % (top, n), b"PNG%d" % n) for n in range(300)])
+    env = dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
+    done = subprocess.run([sys.executable, "-c", lines.replace("/doc", top)], env=env, capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "b'hello, world\\n'"
+    assert "301 files" in done.stdout
