@@ -2,11 +2,10 @@
 /*
  * fabric - requests and payload between a client and an appliance, over shm or TCP.
  *
- * The bytes are PROTOCOL.md's.  This header is both sides' view of them, in host
- * integers: fab_server_*, fab_req_* and fab_reply are the appliance's,
- * fab_connect, fab_submit and fab_poll the client's.  Nothing blocks, nothing calls
- * back, and no clock is read: now_ns (monotonic) is handed in.  Poll functions
- * return what has happened.
+ * PROTOCOL.md describes the bytes.  This header is both sides' view of them, in host integers: the
+ * appliance calls fab_server_*, fab_req_* and fab_reply, the client fab_connect, fab_submit and
+ * fab_poll.  No function blocks, calls back, or reads a clock: callers pass now_ns (monotonic).
+ * Poll functions return what has happened.
  *
  *   client                                   appliance
  *   fab_submit(call) ---- request ---------> FAB_EVENT_REQUEST
@@ -15,7 +14,7 @@
  *   fab_poll() = call <-- reply ------------   fab_reply()
  *
  * Addresses: "rdma://192.168.1.2:7010", "tcp://192.168.1.2:7010", "tcp://[fd00::2]:7010" and
- * "shm:/run/weka.sock"; "tls://192.168.1.2:7010" is TCP within TLS 1.3, and nothing else.
+ * "shm:/run/weka.sock"; "tls://192.168.1.2:7010" is TCP within TLS 1.3 only.
  */
 #ifndef FABRIC_FAB_H
 #define FABRIC_FAB_H
@@ -84,10 +83,10 @@ must_check int fab_server_listen(struct fab_server *srv, const char *address, ch
 must_check int fab_address_check(const char *address, char why[256]);
 
 /**
- * fab_address_look - could fab_server_listen() serve this address?  Listens nowhere
+ * fab_address_look - check whether fab_server_listen() could serve this address, without listening
  *
  * Errors:  -EADDRINUSE: another process listens there, perhaps the appliance itself;
- *          -EADDRNOTAVAIL: no interface has it; -EINVAL, what the system says; a line in `why`.
+ *          -EADDRNOTAVAIL: no interface has it; -EINVAL, or a system error; a line in `why`.
  */
 must_check int fab_address_look(const char *address, char why[256]);
 
@@ -98,8 +97,8 @@ const char *fab_server_address(const struct fab_server *srv, uint32_t i);
  * first one last. */
 void fab_server_destroy(struct fab_server *srv);
 
-/* Nobody is let in any more; who is in stays.  For a daemon that is about to stop its cores:
- * before, so that none gets a session that it does not look at any more.  Thread: control. */
+/* Admits no more clients; existing sessions stay.  A daemon calls it before it stops its cores, so
+ * that no core gets a session that it no longer polls.  Thread: control. */
 void fab_server_shut(struct fab_server *first);
 
 /*
@@ -109,11 +108,12 @@ void fab_server_shut(struct fab_server *first);
 void fab_server_memory(struct fab_server *srv, void *base, uint64_t size_bytes);
 
 /*
- * What clients are told when they come: `mark`, which whatever they change from then on is newer
- * than; and up to which mark a client that is not known may have been known once.  Any core.
+ * Sets what clients are told when they connect: `mark`, such that every later change is newer than
+ * it; and `forgotten`, the highest mark up to which an unknown client may have been known.  Any
+ * core.
  */
 void fab_server_marks(struct fab_server *srv, uint64_t mark, uint64_t forgotten);
-/* Clients that have a session: from *at = 0 on; false: there is none behind.  Any core. */
+/* Iterates over the clients that have a session, from *at = 0; false: no more.  Any core. */
 must_check bool fab_server_client(const struct fab_server *srv, uint32_t *at, uint64_t *client);
 
 /* No new sessions, and the old ones closed: each request gets its FAB_EVENT_CANCEL.  Either thread.
@@ -155,20 +155,21 @@ must_check uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now
 int fab_server_control_fd(const struct fab_server *srv);
 uint64_t fab_server_control_deadline(const struct fab_server *srv);
 
-/* The pool can be named by requests; `status` < 0: it could not be mapped, the client is told.
- * Control. */
+/* Makes the pool usable by requests; with `status` < 0 it could not be mapped, and the client is
+ * told so.  Thread: control. */
 void fab_pool_ready(struct fab_pool *pool, int status, uint64_t iova);
 void fab_pool_release(struct fab_pool *pool);
 
 /* ---- the appliance's side: the polling core ----------------------------------------- */
 
-/* Sessions besides sessions_max, for operators: of a key that may everything, with at most so many
- * requests at once.  Over shared memory a pool of theirs is made when all others' are. */
+/* Sessions reserved for operators besides sessions_max: for keys that may do everything and ask for
+ * at most this many requests at once.  Over shared memory they get a pool even when all pool memory
+ * is taken. */
 #define FAB_OPERATORS        2u
 #define FAB_OPERATOR_CREDITS 2u
 #define FAB_OPERATOR_POOL    (4u << 20)
 
-/* What a client may not do and tried: FAB_CONTROL_REFUSED tells people who it was. */
+/* Refused actions of a client; FAB_CONTROL_REFUSED reports them with the client's address. */
 enum fab_refusal {
 	FAB_REFUSED_WRITE,    /* a change by a key that may read only        */
 	FAB_REFUSED_PATH,     /* a path that leaves its subtree              */
@@ -176,7 +177,7 @@ enum fab_refusal {
 	FAB_REFUSED_HANDLE,   /* a handle or number that is not its key's    */
 	FAB_REFUSED_STATUS,   /* the appliance's counters                    */
 	FAB_REFUSED_PROTOCOL, /* the fabric's own: the session ended for it  */
-	FAB_REFUSED_STALLED,  /* ... or for not taking what was sent to it   */
+	FAB_REFUSED_STALLED,  /* its session ended: it took no data          */
 	FAB_REFUSED_SLOW,     /* it has taken nothing for a while; a notice  */
 	FAB_REFUSALS_END,
 };
@@ -192,9 +193,8 @@ struct fab_session {
 	const char *transport; /* "shm", "rdma" or "tcp" */
 	struct fab_limits limits;
 	char key_id[FAB_KEY_ID_MAX + 1];
-	uint32_t key; /* a number for its key: below FAB_KEYS_MAX + 1, another's when nobody has it
-		       */
-	const struct fab_rights *rights; /* what its key allows: as long as the session lives */
+	uint32_t key; /* number of its key, at most FAB_KEYS_MAX; reused after its last session */
+	const struct fab_rights *rights; /* rights of its key; valid while the session exists */
 	const struct fab__scope *scope;  /* the fabric's: fab_handle_open() */
 	uint64_t client;        /* the same for all sessions of one client by one key; 0: unknown */
 	uint64_t forgotten;     /* what fab_server_marks() said when it was told: PROTOCOL.md 5 */
@@ -202,9 +202,9 @@ struct fab_session {
 };
 
 /*
- * Which of its changes a client calls a request, so that it may ask for it again in a later
- * session: PROTOCOL.md 5.  Of one slot at most one change is not answered, and each has a higher
- * number than those before.
+ * The number of a change, so that the client may send it again in a later session: PROTOCOL.md 5.
+ * Each slot has at most one unanswered change, and each change has a higher number than those
+ * before it.
  */
 struct fab_change {
 	uint64_t number; /* 1 .. 2^48 - 1 */
@@ -269,12 +269,12 @@ struct fab_event {
 };
 
 /**
- * fab_server_poll - what has happened since the last call
+ * fab_server_poll - return the events since the last call
  *
- * Returns: how many of events[] it filled.  A request's event comes before any other that
+ * Returns: the number of events[] filled in.  A request's event comes before any other that
  *          names it; at most credits x sessions requests are out.
- * Owns:    what an event names is the caller's until the next call, or fab_server_arm(): a core
- *          that ends polls once more after its last SESSION_CLOSED.
+ * Owns:    memory that an event names is the caller's until the next call or fab_server_arm(); so
+ *          a core that ends polls once more after its last SESSION_CLOSED.
  * Thread:  the core's.  Never blocks, never allocates.
  */
 must_check uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns,
@@ -317,10 +317,10 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
 /**
  * fab_send_part - put piece->bytes into the client's window at piece->window_at
  *
- * shm: copies (meant for what is small: tables, lists, inline files).  tcp: sends from where it
- * lies, and with the reply, if that is what is given next and these are whole blocks.  A reply
- * given later announces it, so there is no need to wait for FAB_EVENT_SENT before fab_reply();
- * only `bytes` stay lent until then.
+ * shm: copies (meant for small data: tables, lists, inline files).  tcp: sends directly from
+ * `bytes`; together with the reply, if the reply follows at once and these are whole blocks.  A
+ * reply given later announces the data, so there is no need to wait for FAB_EVENT_SENT before
+ * fab_reply(); only `bytes` stay lent until then.
  *
  * Returns: 1 done, no event comes; 0: FAB_EVENT_SENT follows.
  * Errors:  -ECONNRESET.  The piece stays the caller's.
@@ -349,8 +349,9 @@ void fab_reply(struct fab_req *req, int status, const void *body, uint32_t body_
 /* ... with -EBUSY, and after how many milliseconds it may be asked again. */
 void fab_reply_busy(struct fab_req *req, uint32_t retry_ms);
 
-/* FAB_READ's reply: what was read (less than asked: the file ends), and its blocks' sums in order.
- * More than FAB_SUMS_INLINE blocks: they lie in the window at sums_at, and sums is NULL. */
+/* Replies to FAB_READ with the length read (shorter at the end of the file) and the blocks' sums in
+ * order.  With more than FAB_SUMS_INLINE blocks the sums are in the window at sums_at, and `sums`
+ * is NULL. */
 void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *sums,
 		    uint32_t sums_at);
 
@@ -367,7 +368,7 @@ uint32_t fab_build_status(void *out, int status);
 /* One row of a table of answers: FAB_ANSWER_BYTES. */
 uint32_t fab_build_answer_read(void *out, const struct fab_answer *answer);
 uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer);
-/* An entry takes fab_entry_bytes(); entries lie one behind the other at the window's start. */
+/* Returns the size of an entry; entries follow one another from the window's start. */
 uint32_t fab_entry_bytes(uint32_t name_bytes);
 uint32_t fab_build_entry(void *out, const struct fab_entry *entry);
 /* The reply bodies of FAB_LIST, FAB_STATFS and FAB_TOTALS. */
@@ -379,7 +380,7 @@ uint32_t fab_build_totals(void *out, const struct fab_totals *totals);
 /* A size, an offset, or the length of a text in the window: PROTOCOL.md 6. */
 uint32_t fab_build_u64(void *out, uint64_t value);
 
-/* Where the table of answers stands in a window: its end minus count x 24 rounded up to 64. */
+/* Returns the position of the answers in a window: its end minus count x 24 rounded up to 64. */
 static inline uint32_t fab_answers_at(uint32_t window_bytes, uint32_t count)
 {
 	return window_bytes - ((count * FAB_ANSWER_BYTES + 63u) & ~63u);
@@ -391,7 +392,7 @@ struct fab_server_stat {
 	uint64_t replies;
 	uint64_t sessions;
 	uint64_t refused;         /* connections, and kinds of what sessions may not do */
-	uint64_t protocol_errors; /* sessions closed for what they sent         */
+	uint64_t protocol_errors; /* sessions closed for malformed messages     */
 	uint64_t bytes_in;        /* payload pulled                             */
 	uint64_t bytes_out;       /* payload sent or copied, not what drives wrote */
 	uint64_t wakeups_sent;    /* doorbells to sleeping clients              */
@@ -399,7 +400,7 @@ struct fab_server_stat {
 /* A request of this session was refused.  Thread: the core's; cheap however often it is called. */
 void fab_session_refused(struct fab_session *session, enum fab_refusal what);
 
-/* What they are now.  Thread: the core's. */
+/* Returns the present counters.  Thread: the core's. */
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out);
 
 /* ---- the client's side -------------------------------------------------------------- */
@@ -410,7 +411,7 @@ struct fab_region; /* a pool, as its client knows it */
 struct fab_connect_cfg {
 	const char *address;
 	struct fab_key key;
-	struct fab_limits want;    /* 0s: what the appliance gives */
+	struct fab_limits want;    /* 0: the appliance's choice */
 	uint64_t hello_timeout_ns; /* 0: 5 s */
 	/*
 	 * NULL: a session of its own.  Else one that was connected, and perhaps broke: this one
@@ -418,30 +419,30 @@ struct fab_connect_cfg {
 	 * Not over shm: there a pool is the appliance's memory, known to one core.
 	 */
 	const struct fab_conn *lane_of;
-	uint32_t lane; /* its number, below lanes_max; who has it already is thrown out */
+	uint32_t lane; /* its number, below lanes_max; replaces an older lane of that number */
 	uint32_t core; /* that it wishes for */
 	/* Random, the same for all connections of one client: fab_call.change.  Zeros: none.  When
-	 * the appliance lets it in, what its earlier connections had begun is over. */
+	 * the appliance admits the client, all work of its earlier connections has ended. */
 	uint8_t client_id[FAB_CLIENT_ID_BYTES];
 };
 
 /**
  * fab_connect - begin to connect
- * fab_connect_step - go on; again when fab_conn_fd() is readable or fab_conn_deadline() passed
+ * fab_connect_step - continue; call again when fab_conn_fd() is readable or its deadline passed
  *
  * Returns: step: 0 connected, -EINPROGRESS not yet, or how it failed, with one line for people
  *          in fab_conn_error(): -EACCES (key), -EPROTO (another protocol), -EPROTONOSUPPORT
- *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (appliance is full, or the
- *          session has as many lanes as it may), -EBUSY (too many connect at once: try again after
- *          fab_conn_retry_ms()), -EAGAIN (the same, over shm), of a lane -EXDEV (another
- *          appliance).
- * Owns:    also a failed connection wants fab_close(), unless *out is NULL (-ENOMEM).
+ *          (versions), -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EUSERS (the appliance is full, or
+ *          the session has its maximum of lanes), -EBUSY (too many clients connect at once: try
+ *          again after fab_conn_retry_ms()), -EAGAIN (the same, over shm), for a lane -EXDEV
+ *          (another appliance).
+ * Owns:    a failed connection must be closed too (fab_close()), unless *out is NULL (-ENOMEM).
  */
 must_check int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg,
 			   uint64_t now_ns);
 must_check int fab_connect_step(struct fab_conn *conn, uint64_t now_ns);
 const char *fab_conn_error(const struct fab_conn *conn);
-/* With -EBUSY: what the appliance said; 0: nothing. */
+/* After -EBUSY: the pause that the appliance asked for; 0: none. */
 uint32_t fab_conn_retry_ms(const struct fab_conn *conn);
 const struct fab_limits *fab_conn_limits(const struct fab_conn *conn);
 /* Of WELCOME: PROTOCOL.md 5. */
@@ -462,8 +463,8 @@ void fab_close(struct fab_conn *conn);
  * Owns:    the connection, until fab_close(); it stays mapped when the connection breaks.
  */
 must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out);
-/* As fab_pool_add(), of memory of the caller's, a multiple of 2 MiB, which stays his: several
- * connections may have it.  -EOPNOTSUPP over shm. */
+/* Like fab_pool_add() for memory that stays the caller's, a multiple of 2 MiB: several connections
+ * may share it.  -EOPNOTSUPP over shm. */
 must_check int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 			     struct fab_region **out);
 /* The region's memory is the caller's from now on, as if he had lent it. */
@@ -473,12 +474,12 @@ void *fab_region_memory(const struct fab_region *region);  /* page-aligned; zero
 uint64_t fab_region_size(const struct fab_region *region); /* size_bytes rounded up to 2 MiB */
 
 /*
- * `fresh`, of a new connection, takes the place of `old` in the address space: pointers into the
- * memory there now see fresh's, in one step (mremap), and what was there is gone; no region has it
- * any more.  fresh is at least as large; its own former address is gone.  Copy before what is to
- * stay.
+ * Moves `fresh`, a region of a new connection, to the address of `old`, in one step (mremap):
+ * pointers into the old memory then point into fresh's.  The old memory is gone, and no region has
+ * it any more; so is fresh's former address.  fresh must be at least as large.  Copy the bytes to
+ * keep before the call.
  *
- * Errors:  -ENOMEM (the process has as many mappings as it may): nothing has changed.
+ * Errors:  -ENOMEM (the process has its maximum of mappings): nothing has changed.
  */
 must_check int fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes);
 
@@ -491,12 +492,12 @@ struct fab_call {
 	struct fab_region *region; /* the window: NULL for none */
 	uint64_t window_offset;    /* a multiple of 4096 */
 	uint32_t window_bytes;     /* a multiple of 4096 */
-	uint32_t deadline_us;      /* the appliance gives up after so long; 0: never */
+	uint32_t deadline_us;      /* the appliance gives up after this time; 0: never */
 	struct fab_change change;  /* number 0: not to be remembered */
 
-	int status;        /* when polled: 0, or what the appliance or the connection said */
+	int status;        /* after the poll: 0, or the error of the appliance or connection */
 	uint32_t retry_ms; /* with -EBUSY: ask again then, nothing was done; 0: it was not said */
-	/* READ: what was read; 0: at or behind the end.  READLINK, STATUS, XATTR_GET, XATTR_LIST:
+	/* READ: bytes read; 0: at or after the end.  READLINK, STATUS, XATTR_GET, XATTR_LIST:
 	 * length of the text.  WRITE: size of the file after it. */
 	uint64_t length_bytes;
 	uint32_t body_bytes;
@@ -530,8 +531,8 @@ must_check uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_
 			     uint32_t done_max);
 void fab_flush(
 	struct fab_conn *conn); /* wake a sleeping appliance: once after a batch of submits */
-/* As fab_flush(), for what nobody waits for: over tcp it goes out with what is sent next, or after
- * the kernel's time for a corked socket (200 ms), in one segment. */
+/* Like fab_flush() for messages that nobody waits for: over tcp they are sent with the next
+ * message, or after the kernel's time for a corked socket (200 ms), in one segment. */
 void fab_flush_later(struct fab_conn *conn);
 int fab_conn_status(const struct fab_conn *conn); /* 0, -ENOTCONN, -ECONNRESET, -EPROTO */
 

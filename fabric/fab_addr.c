@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Addresses as people write them, and who is at the other end of a unix socket. */
+/* Addresses in text form, and the identity of the peer of a unix socket. */
 #include "fabric/fab_internal.h"
 
 #include <errno.h>

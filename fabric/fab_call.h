@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What both sides of the fabric name alike: requests with their arguments, names, attributes and
- * answers, in host integers.  Part of fab.h, which is to be included. */
+/* Names common to both sides of the fabric: requests with their arguments, file names, attributes
+ * and answers, in host integers.  Part of fab.h: include that. */
 #ifndef FABRIC_FAB_CALL_H
 #define FABRIC_FAB_CALL_H
 
@@ -17,15 +17,15 @@
 #define FAB_PATH_MAX        4095u        /* bytes of a path or a symlink's target      */
 #define FAB_HANDLE_BYTES    16u
 #define FAB_COOKIE_BYTES    24u
-#define FAB_ANSWER_BYTES    24u        /* of one item in a batch's table of answers  */
-#define FAB_SUMS_INLINE     32u        /* a FAB_READ of so many blocks has its sums in the reply */
+#define FAB_ANSWER_BYTES    24u /* of one item in a batch's table of answers  */
+#define FAB_SUMS_INLINE     32u /* a FAB_READ of up to this many blocks has its sums in the reply */
 #define FAB_TO_END          UINT64_MAX /* length: as far as the file goes            */
 #define FAB_POOLS_MAX       8u         /* of one connection                          */
 #define FAB_LANES_MAX       8u         /* connections of one session                 */
 #define FAB_APPLIANCE_BYTES 16u
 
 #define FAB_CLIENT_ID_BYTES 16u
-#define FAB_CHANGE_SLOTS    64u /* of a client, so many changes are remembered at a time */
+#define FAB_CHANGE_SLOTS    64u /* changes of one client that are remembered at a time */
 
 /* PROTOCOL.md 5 has each one's body and reply. */
 enum fab_type {
@@ -64,7 +64,7 @@ enum fab_type {
 	FAB_HOLD,         /* names: files that stay, unlinked too, until */
 	FAB_LET_GO,       /* ... handles: each is held once less                   */
 	FAB_TOTALS,       /* of all that is below a directory                      */
-	FAB_CHECK,        /* what a client has read was damaged: it is looked at   */
+	FAB_CHECK,        /* a client's read was damaged: check the blocks         */
 	FAB_DAMAGED,      /* a page of the list of damaged files, JSON text        */
 	FAB_TYPE_END,     /* one past the last */
 };
@@ -81,7 +81,7 @@ enum fab_by {
 	FAB_BY_DIRHANDLE, /* `name` from the directory `handle`                 */
 };
 
-/* Which file is meant.  `name` has no NUL and is not terminated; 1 .. FAB_PATH_MAX bytes. */
+/* Names one file.  `name` has no NUL and is not terminated; 1 .. FAB_PATH_MAX bytes. */
 struct fab_name {
 	enum fab_by by;
 	bool nofollow; /* a symlink at the end is meant itself */
@@ -91,7 +91,7 @@ struct fab_name {
 	struct fab_handle handle;
 };
 
-/* What one item of a FAB_READ_BATCH wants. */
+/* One item of a FAB_READ_BATCH. */
 struct fab_read_item {
 	struct fab_name name;
 	uint64_t offset_bytes;
@@ -148,7 +148,7 @@ struct fab_statfs {
 	uint32_t shard_count;
 };
 
-/* Of all that is below a directory; of anything else its own. */
+/* Totals of everything below a directory; for anything else, its own size. */
 struct fab_totals {
 	uint64_t entries;
 	uint64_t dirs; /* of the entries */
@@ -158,10 +158,9 @@ struct fab_totals {
 };
 
 /*
- * The answer to one item of a batch, 24 bytes at the end of its window.
- * READ_BATCH: status, offset, length and checksums.  On -EMSGSIZE `length_bytes` is what the
- * item has (bytes from its offset to its end), and the rest is 0.
- * PUT: status and the new file's handle.
+ * The answer to one item of a batch, 24 bytes at the end of its window.  READ_BATCH: status,
+ * offset, length and checksums.  With -EMSGSIZE `length_bytes` is the number of bytes available
+ * (from the item's offset to the end), and the rest is 0.  PUT: status and the new file's handle.
  */
 struct fab_answer {
 	int32_t status;
@@ -248,7 +247,7 @@ union fab_args {
 		int64_t atime_ns;
 	} setattr;
 	struct {
-		struct fab_name from; /* RENAME, LINK: what is there */
+		struct fab_name from; /* RENAME, LINK: the existing name */
 		struct fab_name to;
 		uint32_t flags; /* FAB_RENAME_*, one at most; LINK: 0 */
 	} rename;
@@ -292,16 +291,16 @@ union fab_args {
  * send it again when it is not known what became of it. */
 bool fab_is_change(enum fab_type type, const union fab_args *args);
 
-/* What the hello agreed on. */
+/* Limits agreed in the hello. */
 struct fab_limits {
 	uint32_t credits;          /* requests in flight, 1 .. 1024                */
-	uint32_t long_bodies;      /* of them, so many with a body over FAB_BODY_MAX */
+	uint32_t long_bodies;      /* of these, requests with a body over FAB_BODY_MAX */
 	uint32_t batch_max;        /* items, <= FAB_BATCH_MAX                      */
 	uint32_t window_max_bytes; /* <= FAB_WINDOW_MAX                            */
 	uint64_t pool_max_bytes;   /* all pools of the session together            */
 };
 
-/* Where a connection has got to. */
+/* The core, session and lane of a connection. */
 struct fab_place {
 	uint64_t session_id; /* that of all its lanes                           */
 	uint32_t core;       /* that serves this connection                     */

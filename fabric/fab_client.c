@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The client's descriptors once it is connected: pools, polling, sleep, the end.  What travels is
- * fab_conn.c's.
+ * The client's descriptors of an open connection: pools, polling, sleep, close.  fab_conn.c handles
+ * the messages.
  *
- * All descriptors are edge-triggered in one epoll: fab_arm() empties it first and lets its caller
- * sleep only when it was empty and there was nothing to receive either.
+ * All descriptors are edge-triggered in one epoll.  fab_arm() empties it first, and lets its caller
+ * sleep only if it was empty and there was nothing to receive either.
  */
 #include "fabric/fab_client_internal.h"
 #include "fabric/fab_tls.h"
@@ -40,7 +40,7 @@ void fab_close(struct fab_conn *conn)
 	if (conn->in_fd >= 0)
 		close(conn->in_fd);
 	if (conn->fd >= 0) {
-		/* A child process may have it, too: the session ends now, but not by a child. */
+		/* A child process may share it.  End the session now, but never from a child. */
 		if (conn->owner == getpid())
 			shutdown(conn->fd, SHUT_RDWR);
 		close(conn->fd);
@@ -82,7 +82,7 @@ static int region_map(struct fab_region *r, uint64_t size)
 	return 0;
 }
 
-/* The card is told of the memory, then the appliance. */
+/* Registers the memory with the card, then offers it to the appliance. */
 static int pool_offer(struct fab_conn *conn, struct fab_region *r)
 {
 	struct fab_offer_wire body;
@@ -124,7 +124,7 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r)
 	return 0;
 }
 
-/* `memory`: what is lent, or NULL. */
+/* `memory`: the caller's memory to lend, or NULL. */
 static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 		    struct fab_region **out)
 {
@@ -240,14 +240,14 @@ static bool harvest(struct fab_conn *conn)
 	return count > 0;
 }
 
-/* rdma: what the connection manager has to say is that it has ended; a device, that its port may
+/* rdma: the connection manager reports that the connection has ended, or a device that its port may
  * be down. */
 static void manager_input(struct fab_conn *conn, uint64_t now_ns)
 {
 	char why[FAB_WHY_MAX];
 	int err = fab__rdma_dial_events(&conn->rdma, why);
 
-	(void)harvest(conn); /* who never sleeps has not looked */
+	(void)harvest(conn); /* a caller that never sleeps has not polled it */
 	fab__rdma_leave_step(now_ns);
 	conn->socket_due = false;
 	if (!err && conn->port_due)
@@ -274,8 +274,8 @@ static bool waits(const struct fab_conn *conn)
 }
 
 /*
- * rdma: whoever waits for an answer asks from time to time whether there is still somebody to give
- * it: a card does not tell that the other's queue pair has gone, unless something is sent there.
+ * rdma: while the client waits for an answer, it probes the appliance from time to time: a card
+ * reports that the peer's queue pair is gone only when something is sent there.
  */
 static wk_cold void probe(struct fab_conn *conn, uint64_t now_ns)
 {
@@ -311,7 +311,7 @@ uint32_t fab_poll(struct fab_conn *conn, uint64_t now_ns, struct fab_call **done
 		return n;
 	if (conn->onesided && unlikely(now_ns >= conn->probe_ns) && conn->at == CONN_OPEN)
 		probe(conn, now_ns);
-	/* Who polls without ever sleeping learns here that the appliance has died. */
+	/* A client that polls without ever sleeping notices here that the appliance has died. */
 	if (conn->at == CONN_OPEN &&
 	    (conn->socket_due || now_ns - conn->answered_ns >= SOCKET_QUIET_NS ||
 	     pool_expected(conn))) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The client's end: fab_conn.c and fab_conn_in.c without a socket, fab_dial.c and fab_client.c
- * with. */
+/* The client's end: fab_conn.c and fab_conn_in.c without a socket, fab_dial.c and fab_client.c with
+ * one. */
 #ifndef FAB_CLIENT_INTERNAL_H
 #define FAB_CLIENT_INTERNAL_H
 
@@ -14,7 +14,7 @@ struct fab_region {
 	uint32_t number;
 	int status; /* -EINPROGRESS until POOL_ADDED has come */
 	void *memory;
-	bool lent; /* it is somebody else's */
+	bool lent; /* it belongs to the caller */
 	uint64_t size_bytes;
 	struct fab_tx tx; /* tcp, rdma: POOL_ADD */
 };
@@ -71,11 +71,11 @@ struct fab_conn {
 	uint64_t rx_count; /* headers that came */
 	struct fab_hdr rx_hdr;
 	struct fab_call *rx_call; /* NULL: payload of a PART */
-	uint8_t *rx_payload;      /* where what lies behind the reply's body belongs; NULL: none */
+	uint8_t *rx_payload; /* destination of the payload after the reply's body; NULL: none */
 	uint8_t *rx_dst;
 	uint32_t rx_need;
 	uint32_t rx_done;
-	uint64_t rx_before; /* since that header: of what came behind it before that */
+	uint64_t rx_before; /* payload bytes after that header that came earlier */
 	/* fab_client.c */
 	struct fab_addr addr;
 	struct fab_key *key; /* in a page of its own; after the hello it is the session's */
@@ -103,7 +103,7 @@ struct fab_conn {
 	struct fab_rdma_dial rdma;
 	struct fab_tx longs_tx; /* rdma: POOL_ADD of region 0 */
 	uint32_t in_bytes;      /* shm: of a POOL_ADDED */
-	int in_fd;              /* ... and what came with it */
+	int in_fd;              /* descriptor that came with it */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 	char why[FAB_WHY_MAX];
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Headers, to and from bytes.  With its siblings fab_codec_req.c and fab_codec_reply.c, and
- * fab_hello.c for what comes before a session, the only place where a peer's bytes become
- * ours.  Nothing here trusts them, nothing here asserts them, and nothing past here checks
- * them again.  Fuzzed by test/fuzz/fuzz_fab_*.c.
+ * Headers, to and from bytes.  This file, fab_codec_req.c, fab_codec_reply.c and, for the time
+ * before a session, fab_hello.c are the only places that parse a peer's bytes.  They trust and
+ * assert nothing about them; code after them does not check them again.  Fuzzed by
+ * test/fuzz/fuzz_fab_*.c.
  */
 #include "fabric/fab_internal.h"
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A call to the bytes of its request: the mirror of fab_codec_req.c.
+ * Encodes a call as the bytes of its request: the reverse of fab_codec_req.c.
  *
- * Two passes: fab__call_measure() says how long the body will be, so that the caller
- * can choose where it shall lie; fab__call_build() writes exactly so many bytes.  What
- * the fields may hold is not checked here: fab_submit() runs the appliance's own parser
- * over what came out, so that one place knows the rules.
+ * Two passes: fab__call_measure() returns the length of the body, so that the caller can choose a
+ * place for it; fab__call_build() writes exactly that many bytes.  The values of the fields are not
+ * checked here: fab_submit() runs the appliance's own parser over the result, so that the rules are
+ * in one place.
  */
 #include "fabric/fab_internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Where the next name goes; the fixed parts are written by offset. */
+/* The position of the next name; the fixed parts are written by offset. */
 struct pen {
 	uint8_t *body;
 	uint32_t names_at;

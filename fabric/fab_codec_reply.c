@@ -2,9 +2,9 @@
 /*
  * Replies: the appliance's builders, and the client's checked readers.  PROTOCOL.md 6.
  *
- * A reader copies before it checks: a window in shared memory may change under it.  The
- * names of a listing are the exception: they are handed out where they lie, with a length
- * that is inside the window whatever they hold.
+ * A reader copies before it checks, because a window in shared memory may change under it.  The
+ * names of a listing are the exception: they are returned in place, with a length that is inside
+ * the window whatever bytes they have.
  */
 #include "fabric/fab_internal.h"
 
@@ -281,7 +281,7 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 	}
 }
 
-/* ---- readers: what lies in it ------------------------------------------------------- */
+/* ---- readers: the body -------------------------------------------------------------- */
 
 static int answer_read_parse(const struct fab_call *call, const uint8_t *at, struct fab_answer *out)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A request's body, checked and decoded: PROTOCOL.md 5.
+ * Checks and decodes a request's body: PROTOCOL.md 5.
  *
  *   | fixed part, by type | items of a batch | names, anywhere in here |
  *   0                     ^ shape.fixed      ^ names_at                ^ body_bytes
  *
- * The body is the appliance's own copy: what was checked once stays checked, so items are
- * decoded again whenever they are asked for (fab_req_read_item() and its like).
+ * The body is the appliance's own copy, so checked bytes stay checked: items are decoded again
+ * whenever they are asked for (fab_req_read_item() and similar functions).
  */
 #include "fabric/fab_internal.h"
 
@@ -131,7 +131,7 @@ static int name_parse(struct fab_name *out, const struct cut *cut, const struct 
 	return text_parse(&out->name, cut, le32_get(w->name_at), out->name_bytes);
 }
 
-/* As name_parse(), of what is to be made, moved or removed: a handle does not say where it is. */
+/* Like name_parse(), for a name to be made, moved or removed: a handle does not say where it is. */
 static int place_parse(struct fab_name *out, const struct cut *cut, const struct fab_name_wire *w)
 {
 	int err = name_parse(out, cut, w);
@@ -139,7 +139,7 @@ static int place_parse(struct fab_name *out, const struct cut *cut, const struct
 	return !err && out->by == FAB_BY_HANDLE ? -EPROTO : err;
 }
 
-/* Where item i of a batch lies, and the cut that its names are in. */
+/* Returns the place of item i of a batch, and the cut that has its names. */
 static const uint8_t *item_at(struct cut *cut, enum fab_type type, const void *body,
 			      uint32_t body_bytes, uint32_t i)
 {

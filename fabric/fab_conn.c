@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A connection, the client's end: calls out, replies in; no socket, no clock.
+ * The client's end of a connection: calls out, replies in; no socket, no clock.
  *
- *   request_id:   | sequence, 48 bits | slot, 16 bits |     of a change that is to be remembered:
+ *   request_id:   | sequence, 48 bits | slot, 16 bits |     for a change to be remembered:
  *                 | number, 48 bits   | 1, flags, change's slot |   change_at[] has its slot
  *
  *   fab_submit: slot_free -> slots[i].call -> (reply) -> done[], slot_free
  *
  * Invariants, true between any two calls:
- *  (1) A slot is on slot_free, or has a call in flight, or the transport still holds one of its
- *      capsules.  There are as many as credits, so the appliance never sees one too many.
+ *  (1) A slot is on slot_free, or has a call in flight, or the transport still has one of its
+ *      capsules.  There are as many slots as credits, so the appliance never sees one too many.
  *  (2) When the connection breaks, each call in flight is returned once, with -ECONNRESET.
  */
 #include "fabric/fab_client_internal.h"
@@ -132,11 +132,11 @@ static int window_check(const struct fab_conn *conn, const struct fab_call *call
 	return 0;
 }
 
-/* What came out of the codec, by the appliance's own rules. */
+/* Checks the codec's output by the appliance's own rules. */
 static int body_check(const struct fab_conn *conn, const struct fab_call *call, const void *body,
 		      uint32_t body_bytes)
 {
-	struct fab_req req; /* for each request: only what the parser reads is set */
+	struct fab_req req; /* on the hot path: only fields that the parser reads are set */
 
 	req.type = call->type;
 	req.window.length_bytes = call->window_bytes;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A connection, the client's end: what comes in.
+ * The client's end of a connection: incoming messages.
  *
  *   REPLY       header -> (body into call->body) -> (payload straight into the window)
  *               -> fab__reply_parse() -> done[]
  *   PART        header -> payload straight into the window
- *   PULL        header -> DATA, from where it lies in the window
+ *   PULL        header -> DATA, sent from its place in the window
  *   POOL_ADDED  the region may be used
  *
  * Invariants:
- *  (1) What comes in must name a slot by its whole id: an old reply finds another sequence.
+ *  (1) A message must name a slot by its whole id: an old reply has another sequence.
  *  (2) Payload is written and read only inside the window of a call in flight.
- *  (3) Nonsense breaks the connection; it never becomes an answer.
+ *  (3) A malformed message breaks the connection; it never becomes an answer.
  */
 #include "fabric/fab_client_internal.h"
 
@@ -45,7 +45,7 @@ static void want(struct fab_conn *conn, uint8_t *dst, uint32_t bytes)
 	conn->rx_done = 0;
 }
 
-/* So many bytes of a call's window; NULL: they are not in it. */
+/* Returns the given bytes of a call's window; NULL: they are outside. */
 static uint8_t *window_find(const struct fab_call *call, uint64_t at, uint32_t bytes)
 {
 	if (!call || !call->region || at > call->window_bytes || bytes > call->window_bytes - at)
@@ -107,7 +107,7 @@ static int reply_end(struct fab_conn *conn, struct fab_call **done)
 	return 1;
 }
 
-/* Where in our memory a PART or PULL means; NULL: outside the window of what is in flight. */
+/* Returns the memory that a PART or PULL names; NULL: outside the window of a call in flight. */
 static uint8_t *piece_find(struct fab_conn *conn, const struct fab_piece_hdr *p)
 {
 	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
@@ -161,7 +161,7 @@ static int capsule_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 	return protocol_error(conn, "the appliance sent a capsule that has no place here");
 }
 
-/* One capsule on.  1: *done is set, 0: nothing more here, -EAGAIN: go on, else broken. */
+/* Handles one capsule.  1: *done is set, 0: no more input, -EAGAIN: call again, else broken. */
 static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 {
 	struct fab_hdr_wire w;

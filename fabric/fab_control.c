@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The control side's step: what its epoll says, to whom it belongs.
+ * The control side's step: dispatches its epoll's events to their owners.
  *
  *   listener -> fab_listen.c -> guest -> fab_guest.c -> session, pools -> fab_control_session.c
  *
@@ -62,7 +62,7 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 		else if (w->type == WATCH_SESSION)
 			fab__control_input(container_of(w, struct fab__session, control.watch));
 		else if (read(srv->control->wake_fd, &drain, sizeof(drain)) < 0)
-			continue; /* somebody has read it already */
+			continue; /* it was read already */
 	}
 }
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Sessions and their pools, the control side's part: descriptors and mappings.
+ * The control side's part of sessions and their pools: descriptors and mappings.
  *
  *   pool, shm:
  *   POOL_ADD -> MAKING -> OFFERED --fab_pool_ready()--> READY -> (session over) -> ENDED -> FREE
  *                           |  FAB_CONTROL_POOL_ADDED                  FAB_CONTROL_POOL_GONE
  *                           +-- status < 0: FREE
  *
- * A pool of 1 GiB has 262,144 pages, which take a second or so to make.  Each control step makes
- * STEP_BYTES of the first pool on pools_making and puts it last, so hellos and small pools do not
- * wait for a large one.
+ * A pool of 1 GiB has 262,144 pages, which take about a second to make.  Each control step makes
+ * STEP_BYTES of the first pool on pools_making and moves it to the end, so that hellos and small
+ * pools do not wait for a large one.
  *
  * Invariants:
- *  (1) A session's place is used from fab__control_open() until the core has said MESSAGE_CLOSED
- *      and every pool that was offered was released.
+ *  (1) A session's place is used from fab__control_open() until the core has sent MESSAGE_CLOSED
+ *      and every offered pool was released.
  *  (2) A pool's memory is unmapped only when its place is FREE: no command names it any more.
- *  (3) A pool's descriptor is ours only until the client has it.
+ *  (3) The control side owns a pool's descriptor only until the client has it.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"
@@ -31,7 +31,7 @@
 
 /* ---- a session begins --------------------------------------------------------------- */
 
-/* Who asks for little asks by the first lane alone. */
+/* A client that asks for few requests asks for them on the first lane only. */
 static bool has_fewer(const struct fab_server *a, const struct fab_server *b)
 {
 	return a->firsts == b->firsts ? a->places_used < b->places_used : a->firsts < b->firsts;
@@ -52,7 +52,7 @@ static struct fab_server *core_find(struct fab_control *c)
 	return found;
 }
 
-/* A lane says where it wants to be. */
+/* Returns the core that a lane asked for. */
 static struct fab_server *core_for(struct fab_control *c, const struct fab_hello *h)
 {
 	uint32_t wish = le16_get(h->hello.lane.core);
@@ -155,7 +155,7 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 {
 	uint32_t at = 0;
 
-	/* A kernel may take it in pieces; who leaves no room for so few bytes does not read. */
+	/* The kernel may take it in pieces; a peer without room for so few bytes does not read. */
 	while (at < g->hello.out_bytes) {
 		ssize_t sent = fab__guest_send(g, g->hello.out + at, g->hello.out_bytes - at);
 
@@ -232,7 +232,7 @@ bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h)
 	return alone;
 }
 
-/* Before WELCOME: who is here is not forgotten from now on, and what it is told is so already. */
+/* Before WELCOME: remembers the client, and then tells it so. */
 static void welcome(struct fab__session *s, struct fab_hello *h, uint64_t id, uint64_t client,
 		    uint32_t core)
 {
@@ -290,7 +290,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	s->pub.client = client;
 	s->pub.forgotten = g->hello.forgotten;
 	if (s->direct && fab__control_watch(srv, g->fd, &s->control.watch))
-		s->control.deaf = true; /* the core is told below */
+		s->control.deaf = true; /* reported to the core below */
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };
 	ASSERT(spsc_push(&core->to_core, &s->opened));
 	fab__wake(core->wake_fd);
@@ -461,7 +461,7 @@ void fab__control_input(struct fab__session *s)
 	pool_request(s, &w);
 }
 
-/* ---- what the appliance says -------------------------------------------------------- */
+/* ---- messages of the core ----------------------------------------------------------- */
 
 static void session_release(struct fab__session *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * From an address to an open connection: dialling and the hello.  Over verbs fab_rdma_dial.c
- * dials, and the hello's bytes go through the queue pair.
+ * Makes an open connection from an address: dialling and the hello.  Over verbs fab_rdma_dial.c
+ * dials, and the hello's bytes travel through the queue pair.
  *
  *   DIALS --connected--> HELLO --WELCOME--> OPEN --+--> BROKEN
  *     |                    |                       |
@@ -88,7 +88,7 @@ static int hello_begin(struct fab_conn *conn)
 	return 0;
 }
 
-/* Of the session that `of` is one connection of: its key, and where it is. */
+/* Sets the key and the place of the session that `of` is one connection of. */
 static int join(struct fab_conn *conn, const struct fab_connect_cfg *cfg)
 {
 	const struct fab_place *place = &cfg->lane_of->hello.place;
@@ -106,7 +106,7 @@ static int join(struct fab_conn *conn, const struct fab_connect_cfg *cfg)
 	return key_keep(conn, cfg->lane_of->key);
 }
 
-/* From here on the client's own key is not needed: what is kept is good for this session. */
+/* From here on the client's own key is not needed: the derived key is valid for this session. */
 static void key_of_session(struct fab_conn *conn)
 {
 	uint8_t secret[FAB_KEY_BYTES];
@@ -223,8 +223,8 @@ static bool parents_are_kept(const char *dir, uid_t owner)
 	return true;
 }
 
-/* Returns true if the owner of `dir` decides what is called so.  In a directory that others may
- * write to anybody can have made it, or a symlink to a directory of somebody else. */
+/* Returns true if the owner of `dir` controls the names in it.  In a directory that others may
+ * write to, anybody may have made the name, or a symlink to somebody else's directory. */
 static bool owner_counts(const char *dir, uid_t *owner)
 {
 	char real[PATH_MAX];
@@ -369,7 +369,7 @@ static int stream_open(struct fab_conn *conn)
 	return err ? fab__conn_broken(conn, err, strerror(-err)) : 0;
 }
 
-/* Where the long bodies are is the first that the appliance hears. */
+/* The place of the long bodies is the first message to the appliance. */
 static int verbs_open(struct fab_conn *conn)
 {
 	struct fab_rdma *r = conn->rdma.rdma;
@@ -393,7 +393,7 @@ static int verbs_open(struct fab_conn *conn)
 	return 0;
 }
 
-/* One read of the hello.  0: open, -EINPROGRESS: go on or wait (*again), else broken. */
+/* Reads once in the hello.  0: open, -EINPROGRESS: read again (*again) or wait, else broken. */
 static int hello_input(struct fab_conn *conn, bool *again)
 {
 	struct fab_hello *h = &conn->hello;

@@ -3,21 +3,21 @@
  * Guests: connections that have not proved a key yet.
  *
  *   begin -> hello ... --- agreed ---> fab__control_open(): a session
- *              |            \-- held until earlier connections of the same client have ended
+ *              |            \-- kept until earlier connections of the same client have ended
  *              |
- *              |    +--- all places taken, and it is here for longest: REFUSE with -EBUSY: to come
- *              |         back, and its place is a newcomer's
+ *              |    +--- all places are taken, and it is the oldest: REFUSE with -EBUSY, to come
+ *              |         back later; the newcomer gets its place
  *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
  *                   (closing at once would reset what it has not read yet)
  *
  * Invariants:
- *  (1) A guest holds a descriptor, some hundred bytes and a deadline; there are at most
+ *  (1) A guest has a descriptor, some hundred bytes and a deadline; there are at most
  *      FAB_HELLOS_MAX.
  *  (2) Every refusal goes through fab__refused().
- *  (3) Who does not hold a key cannot keep out who does: a place is somebody's alone for
- *      FAB_HELLO_GRACE_NS at the most, which an honest hello needs a small part of.
- *  (4) A client is let in when nothing that an earlier connection of it began is under way any
- *      more: what it then asks for again has been made, or never will be.
+ *  (3) Peers without a key cannot keep out clients with one: a place is safe for at most
+ *      FAB_HELLO_GRACE_NS, and an honest hello needs a small part of that.
+ *  (4) A client is admitted when all work of its earlier connections has ended: a change that it
+ *      then sends again has been made, or never will be.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"
@@ -67,7 +67,7 @@ static void refused(struct fab_server *srv, const struct fab_guest *g, const cha
 	fab__refused(srv, transport_name(g->transport), g->peer, line);
 }
 
-/* Push what the hello has to say; a guest that does not read loses it. */
+/* Sends the hello's output; a guest that does not read loses it. */
 static void guest_push(struct fab_guest *g)
 {
 	struct fab_hello *h = &g->hello;
@@ -100,7 +100,7 @@ static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, con
 	guest_refuse(srv, g, now_ns);
 }
 
-/* A free place, or that of who has been here for longest. */
+/* Returns a free place, or that of the oldest guest. */
 static struct fab_guest *first_of(const struct fab_server *srv)
 {
 	struct fab_guest *first = &srv->control->guests[0];
@@ -217,7 +217,7 @@ static void guest_discard(struct fab_guest *g)
 		guest_close(g);
 }
 
-/* The REFUSE is read, then the peer leaves: that is to be seen. */
+/* The peer reads the REFUSE and leaves; watch for that. */
 static void guest_rewatch(struct fab_server *srv, struct fab_guest *g)
 {
 	if (g->fd >= 0 && fab__control_watch(srv, g->fd, &g->watch))
@@ -329,7 +329,7 @@ static bool secured(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns
 	return false;
 }
 
-/* One read.  True: there may be more, and nobody else will say so. */
+/* Reads once.  Returns true if there may be more, which no event would report. */
 static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
 	struct fab_hello *h = &g->hello;

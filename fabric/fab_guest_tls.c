@@ -6,8 +6,8 @@
  *       |                      |
  *       +-- no TLS: REFUSE     +-- refused: its alert says so
  *
- * Invariant: (1) a guest that wants TLS is told nothing and asked nothing before it is secured, but
- * that it wants it.
+ * Invariant: (1) until it is secured, a guest that asked for TLS is told nothing but that this
+ * address speaks TLS, and asked nothing.
  */
 #include "fabric/fab_server_internal.h"
 #include "fabric/fab_tls.h"

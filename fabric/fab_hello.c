@@ -10,13 +10,13 @@
  *   HELLO_DONE
  *
  * Invariants:
- *  (1) Before the proof only four capsules of fixed size are looked at, each in one state.
+ *  (1) Before the proof only four capsules of fixed size are accepted, each in one state.
  *  (2) The client's secret is used only after the appliance has shown that it knows it.
- *  (3) What is agreed on is never more than either side offered.
- *  (4) No secret is copied here: they stay in their own pages.  Which key is meant is looked up
- *      for each proof, so one that was taken away in between is good no more.
- *  (5) A lane proves the key that its session's first hello made out of the client's: so that one
- *      is used once a session, and nobody joins a session that is not his.
+ *  (3) The agreed limits never exceed either side's offer.
+ *  (4) No secret is copied here: secrets stay in their own pages.  The key is looked up again for
+ *      each proof, so a key that was removed meanwhile is no longer valid.
+ *  (5) A lane proves a key that the session's first hello derived from the client's.  So the
+ *      client's key is used once a session, and no other client can join the session.
  */
 #include "fabric/fab_internal.h"
 
@@ -57,8 +57,8 @@ void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key
 }
 
 /*
- * Who the client is: its id, and the key that it proved.  By the secret, so that nobody with
- * another key can choose an id that becomes the same.
+ * Returns the client's identity, made of its id and the key that it proved.  It depends on the
+ * secret, so that no holder of another key can choose an id with the same result.
  */
 static uint64_t client_of(const struct fab_key *key, const uint8_t id[FAB_CLIENT_ID_BYTES])
 {
@@ -115,7 +115,7 @@ static void limits_grant(struct fab_limits *most, const struct fab_limits *wish)
 	most->pool_max_bytes = grant(wish->pool_max_bytes, most->pool_max_bytes);
 }
 
-/* What the client's memory is sized by: an appliance may not ask for more than PROTOCOL.md allows.
+/* The client's memory is sized by these limits: an appliance may not exceed those of PROTOCOL.md.
  */
 static bool limits_sane(const struct fab_limits *l, const struct fab_limits *wish)
 {
@@ -284,7 +284,7 @@ static struct fab_hdr_wire header_of(const struct fab_hello *h)
 	return w;
 }
 
-/* Of a header that has passed header_check(): what lies behind it. */
+/* Returns the number of bytes after a header that has passed header_check(). */
 static uint32_t behind(const struct fab_hdr_wire *w)
 {
 	uint32_t bytes = le32_get(w->body_bytes);
@@ -329,7 +329,7 @@ static int header_check(struct fab_hello *h)
 	return 0;
 }
 
-/* Text of the peer's, for people: what is not printable becomes a dot. */
+/* Copies the peer's text for people; bytes that are not printable become dots. */
 static int refused(struct fab_hello *h, const struct fab_hdr_wire *w, const uint8_t *body)
 {
 	int status = (int32_t)le32_get(w->deadline);
@@ -362,7 +362,7 @@ static const struct fab_key *key_find(struct fab_hello *h)
 	return h->lanes ? fab__lanes_find(h->lanes, h, &h->key_slot) : fab__keys_nobody(h->keys);
 }
 
-/* Who does not join says nothing about lanes. */
+/* A hello that joins no session has zeros in the fields for lanes. */
 static bool lane_sane(const struct fab_lane_wire *w)
 {
 	if (le32_get(w->zero) || le16_get(w->number) >= FAB_LANES_MAX)

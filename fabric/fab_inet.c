@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Addresses of the internet family, 4 and 6, and what a TCP socket is told when it is made.
+ * Internet addresses, IPv4 and IPv6, and the options of a new TCP socket.
  *
  *   127.0.0.1:7010   [::1]:7010   [fe80::1%eth0]:7010   localhost:7010
  *
- * A host is a number: a name would have to be looked up, which takes as long as somebody else
- * likes, in calls that promise not to wait.
+ * A host is a number: looking up a name could take any time, in calls that promise not to wait.
  */
 #include "fabric/fab_internal.h"
 
@@ -18,7 +17,7 @@
 #include <string.h>
 
 #define HOST_MAX     64
-#define IDLE_S       10 /* without a word, until the peer is asked whether it is there */
+#define IDLE_S       10 /* of silence, until the kernel probes the peer */
 #define PROBE_S      5
 #define PROBES       4
 #define USER_TIMEOUT (FAB_STALL_NS / 1000000) /* ms */
@@ -106,10 +105,10 @@ static int set(int fd, int level, int option, int value)
 }
 
 /*
- * A capsule goes at once.  A peer that is gone without a word (power, cable, a firewall that forgot
- * us) is noticed within FAB_STALL_NS: by what it does not acknowledge, or, when nothing is on its
- * way, by probes that it does not answer.  That is also the end of one that has stopped reading:
- * what it does not take holds our memory.
+ * A capsule is sent at once.  A silent peer (power, cable, a firewall that dropped the connection)
+ * is noticed within FAB_STALL_NS: by unacknowledged data, or, when nothing is in flight, by
+ * unanswered probes.  The same ends a peer that has stopped reading, because the data that it does
+ * not take holds our memory.
  */
 int fab__tcp_options(int fd)
 {
@@ -126,7 +125,7 @@ int fab__tcp_options(int fd)
 	return err ? err : set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-/* An address of each family listens for its own: so a peer's address is what it looks like. */
+/* Listens on each address family separately, so that a peer's address has its own family. */
 int fab__tcp_listen_options(int fd, const struct fab_addr *addr)
 {
 	int err = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);

@@ -21,7 +21,7 @@
 #define FAB_POOL_ALIGN  (2u << 20)
 #define FAB_CREDITS_MAX 1024u
 #define FAB_LONG_MAX    64u
-#define FAB_SLOW_NS     UINT64_C(1000000000)  /* before that is said */
+#define FAB_SLOW_NS     UINT64_C(1000000000)  /* before it is logged */
 #define FAB_STALL_NS    UINT64_C(30000000000) /* PROTOCOL.md 7 */
 
 /* ---- fab_codec.c: headers ----------------------------------------------------------- */
@@ -65,7 +65,7 @@ must_check int fab__read_item_parse(struct fab_read_item *out, const void *body,
 				    uint32_t body_bytes, uint32_t i);
 must_check int fab__put_item_parse(struct fab_put_item *out, const void *body, uint32_t body_bytes,
 				   uint32_t window_bytes, uint32_t i);
-/* Of a FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD or FAB_LET_GO. */
+/* Parses an item of a FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD or FAB_LET_GO. */
 must_check int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *body,
 				    uint32_t body_bytes, uint32_t i);
 
@@ -103,7 +103,7 @@ struct fab_hello;
 const struct fab_key *fab__lanes_find(const struct fab__lanes *lanes, const struct fab_hello *h,
 				      uint32_t *slot);
 
-/* Which session a client's connection joins, and as what. */
+/* The session that a client's connection joins, and its lane. */
 struct fab__join {
 	uint64_t session_id;
 	uint16_t number;
@@ -127,9 +127,9 @@ struct fab_hello {
 	struct fab_challenge_wire challenge;
 	uint64_t mark; /* of WELCOME */
 	uint64_t forgotten;
-	uint64_t client; /* the appliance: who it is, as far as the key proves it; 0: nobody */
+	uint64_t client; /* appliance: the client's proved identity; 0: none */
 	char key_id[FAB_KEY_ID_MAX + 1];
-	uint32_t in_bytes; /* of `in`, what has come */
+	uint32_t in_bytes; /* received bytes of `in` */
 	uint32_t out_bytes;
 	uint8_t in[64 + 256];
 	uint8_t out[64 + 256];
@@ -144,16 +144,16 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 		       const uint8_t nonce[32], const struct fab__join *join);
 void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32]);
-/* How many more bytes `in` wants before fab__hello_step() can go on. */
+/* Returns how many more bytes fab__hello_step() needs in `in`. */
 uint32_t fab__hello_want(const struct fab_hello *h);
 /*
- * Look at what has come.  0: go on (send out[0 .. out_bytes) first), 1: agreed, or how it failed,
- * with a line in `why`; the appliance then has a REFUSE in `out`.
+ * Handles the received bytes.  0: continue (send out[0 .. out_bytes) first), 1: agreed, or how it
+ * failed, with a line in `why`; the appliance then has a REFUSE in `out`.
  */
 must_check int fab__hello_step(struct fab_hello *h);
 /* The slot of its key as it is now; FAB_KEY_NONE: it is good no more. */
 uint32_t fab__hello_key_slot(const struct fab_hello *h);
-/* Does it want to join a session?  Of a hello that was looked at. */
+/* Returns true if the received hello asks to join a session. */
 bool fab__hello_joins(const struct fab_hello *h);
 /* The appliance's last word: WELCOME, with h->mark and h->forgotten, into `out`. */
 void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core);
@@ -167,8 +167,8 @@ void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *la
 		      const struct fab_hello_wire *hello,
 		      const struct fab_challenge_wire *challenge);
 
-/* What a lane of a session calls its key within TLS: no key can be called so, there is a space in
- * it.  fab_tls.c */
+/* Returns the TLS key id of a session's lanes.  It has a space, so that it is never the id of a
+ * key.  fab_tls.c */
 void fab__tls_lane_id(char id[FAB_KEY_ID_MAX + 1], uint64_t session_id);
 
 /* ---- fab_addr.c --------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ struct fab_addr {
 	};
 };
 
-/* fab_inet.c: "HOST:PORT"; -EINVAL, and what is wrong with it. */
+/* fab_inet.c: parses "HOST:PORT"; -EINVAL with the reason. */
 must_check int fab__inet_parse(struct fab_addr *out, const char *text, const char **wrong);
 void fab__inet_text(const struct sockaddr *sa, char *out, size_t size);
 bool fab__inet_is_loopback(const struct sockaddr *sa);
@@ -230,7 +230,7 @@ struct fab_shm {
 	struct fab_link link;
 	struct fab_ring in;
 	struct fab_ring out;
-	const uint8_t *in_body; /* shared: behind the header received last */
+	const uint8_t *in_body; /* shared: body of the header received last */
 	uint8_t *bodies;        /* shared */
 	uint32_t long_bodies;
 	bool server;     /* the appliance's side                    */
@@ -275,7 +275,7 @@ struct fab_tcp {
 	int err;             /* sticky */
 	bool drained;        /* the last read took all there was */
 	bool stuck;          /* the socket was full: wait until it is writable */
-	uint32_t reach;      /* what is asked for at least when a header is wanted */
+	uint32_t reach;      /* minimum to read when a header is needed */
 	uint32_t in_at;      /* in[in_at .. in_end) is not yet handed out */
 	uint32_t in_end;
 	struct list out;       /* fab_tx */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Keys: what a client proves to hold, and what that allows it.
+ * Keys, which clients prove to hold, and their rights.
  *
- * The fabric proves keys and ends the sessions of one that is taken away.  Rights are the
- * appliance's to act on: fab_session.rights.  They never change while a session lives, so every
- * core may read them; a key whose rights change is another key, and its sessions end.
+ * The fabric proves keys, and ends the sessions of a key that is removed.  The appliance enforces
+ * the rights in fab_session.rights.  They never change while a session exists, so every core may
+ * read them; a key with changed rights is a new key, and the sessions of the old one end.
  */
 #ifndef FABRIC_FAB_KEY_H
 #define FABRIC_FAB_KEY_H
@@ -27,18 +27,18 @@ struct fab_session;
 struct fab_handle;
 
 struct fab_key {
-	char id[FAB_KEY_ID_MAX + 1]; /* printable, NUL-terminated, zeros behind it */
+	char id[FAB_KEY_ID_MAX + 1]; /* printable, NUL-terminated, padded with zeros */
 	uint8_t secret[FAB_KEY_BYTES];
 };
 
 struct fab_rights {
-	char subtree[FAB_SUBTREE_MAX + 1]; /* "": everything; else "/a/b", no slash behind it */
+	char subtree[FAB_SUBTREE_MAX + 1]; /* "": everything; else "/a/b", no slash at the end */
 	bool may_write;
 	bool local_only;      /* good for peers of this machine only */
 	uint64_t ops_per_s;   /* 0: no limit */
 	uint64_t bytes_per_s; /* of payload, both ways; 0: no limit */
-	/* Who counts when modes and owners of files are looked at: the appliance's to do. */
-	bool has_uid; /* else it may all that the rest allows */
+	/* The user for checks of modes and owners, which the appliance makes. */
+	bool has_uid; /* else modes and owners are not checked */
 	uint32_t uid;
 	uint32_t gids;
 	uint32_t gid[FAB_GROUPS_MAX];
@@ -48,7 +48,7 @@ struct fab_rights {
 struct fab_grant {
 	struct fab_key key;
 	struct fab_rights rights;
-	/* What handles are sealed with for a key that may not have all: never the client's. */
+	/* Enciphers handles for a key without full rights; never given to the client. */
 	uint8_t handle_secret[FAB_KEY_BYTES];
 };
 
@@ -67,7 +67,7 @@ must_check int fab_server_key_set(struct fab_server *srv, const struct fab_grant
  * FAB_EVENT_CANCEL with -ECONNRESET.  Returns how many sessions end; -ENOENT: no such key. */
 int fab_server_key_remove(struct fab_server *srv, const char *id);
 
-/* The id of the i-th key, or NULL behind the last.  Setting and removing changes the order. */
+/* Returns the id of the i-th key, or NULL.  Setting and removing keys changes the order. */
 const char *fab_server_key_id(const struct fab_server *srv, uint32_t i);
 
 /* The secret of a key that is good now, for TLS with pre-shared keys; -ENOENT.  Wipe it soon:
@@ -79,10 +79,10 @@ must_check int fab_server_key_secret(const struct fab_server *srv, const char *i
 bool fab_server_keys_locked(const struct fab_server *srv);
 
 /**
- * fab_session_rate_take - `count` operations of this session: 0 they may begin, else in so many ns
- * fab_session_rate_spend - so many bytes of payload have gone, either way
+ * fab_session_rate_take - ask to begin `count` operations: 0 they may, else wait that many ns
+ * fab_session_rate_spend - charge bytes of payload that were moved, either way
  *
- * Of all sessions of its key together.
+ * The rate is common to all sessions of the key.
  * Thread:  any.
  */
 must_check uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count,
@@ -90,12 +90,12 @@ must_check uint64_t fab_session_rate_take(const struct fab_session *session, uin
 void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, uint64_t now_ns);
 
 /**
- * fab_handle_open - a handle as this session's client names it, to the store's
- * fab_handle_seal - ... and back
+ * fab_handle_open - translate a handle of this session's client to the store's
+ * fab_handle_seal - translate a handle of the store to this session's client
  *
- * A client whose key is confined to a subtree, or has a uid, gets handles enciphered for itself:
- * what another client was given, by this key or another, or nobody, opens to a handle that nothing
- * has.  All others get them as they are.
+ * A client whose key is confined to a subtree, or has a uid, gets handles enciphered for itself: a
+ * handle of any other client, with this key or another, or a made-up one, opens to a handle that no
+ * file has.  All other clients get them unchanged.
  * Thread:  any.
  */
 struct fab_handle fab_handle_open(const struct fab_session *session, const struct fab_handle *h);

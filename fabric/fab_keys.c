@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The keys of a server, and who is in by each.
+ * The keys of a server, and the sessions of each.
  *
- *   slot    FREE --set--> LIVE --removed, or set anew--> GONE --its last session is over--> FREE
+ *   slot    FREE --set--> LIVE --removed or replaced--> GONE --its last session is over--> FREE
  *
- *   secrets in pages of their own (base/secret.h):  | key 0 | key 1 | ... | nobody's |
+ *   secrets in their own pages (base/secret.h):  | key 0 | key 1 | ... | the null key |
  *
  * Invariants, true between any two calls:
  *
- *  (1) At most one slot that is LIVE has any one id.
- *  (2) What a slot holds does not change before it is FREE again: sessions point into it.
- *  (3) Looking for an id touches every slot in the same way, and finds nobody's key if there is
- *      none: time and bytes tell nothing about which ids exist.
+ *  (1) At most one LIVE slot has any one id.
+ *  (2) The content of a slot does not change before it is FREE again: sessions point into it.
+ *  (3) Looking for an id touches every slot in the same way, and finds the null key if there is no
+ *      such key: time and bytes reveal nothing about which ids exist.
  */
 #include "fabric/fab_server_internal.h"
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Sessions, and the connections that each has: its lanes.
+ * Sessions, and the connections of each: its lanes.
  *
  *   fab__lanes_begin()      fab__lanes_enter()        fab__lanes_leave()
  *   FREE ----------> a key, one lane ----> more lanes ------> ... the last one: FREE, key wiped
  *
  *   session id:   | serial, 51 bits | its place in the table, 13 bits |
  *
- * A lane is a connection like any other: it has a place, credits, pools and a core of its own, and
- * what breaks it breaks nothing else.  What it shares with the others is who they are: id, key,
- * rights, rates.
+ * A lane is an ordinary connection with its own place, credits, pools and core, and a fault of one
+ * lane breaks no other.  The lanes of a session share its identity: id, key, rights, rates.
  *
- * Invariants, true between any two calls of the control side, whose alone all this is:
+ * Invariants, true between any two calls of the control side, which alone uses this file:
  *
- *  (1) A session is there while a connection of it has a place.
- *  (2) No two connections have a number at once, but for one that was told to end.
- *  (3) The key of a session is good as long as the key is that it began with.
+ *  (1) A session exists while a connection of it has a place.
+ *  (2) No two connections have one number, except for one that was told to end.
+ *  (3) A session's key is valid as long as the key that began the session.
  *  (4) A quarter of all places is never given to lanes: they cannot keep out another client.
  */
 #include "fabric/fab_server_internal.h"

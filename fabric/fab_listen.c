@@ -2,9 +2,9 @@
 /*
  * Listening addresses: made, watched, accepted from, closed.
  *
- * When all places for guests are taken listeners are not watched: who waits, waits in the
- * kernel's backlog.  So too for a second when the kernel cannot accept (no descriptor is left):
- * the listener stays readable, and a control thread that watched it would spin.
+ * While all places for guests are taken, listeners are not watched, and newcomers wait in the
+ * kernel's backlog.  The same holds for a second after the kernel could not accept (no descriptor
+ * is left): the listener stays readable, and a control thread that watched it would spin.
  */
 #define _GNU_SOURCE /* O_PATH */
 #include "fabric/fab_server_internal.h"
@@ -19,7 +19,7 @@
 
 #define PAUSE_NS UINT64_C(1000000000)
 
-/* A socket file that nobody listens on any more, left behind by a kill, may go. */
+/* A socket file that nobody listens on, left behind by a kill, may be removed. */
 static bool stale(const struct fab_addr *addr)
 {
 	struct stat st;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Payload and windows, the appliance's end.
+ * The appliance's end of payload and windows.
  *
- *   shm   the window is memory: copied here and now, or written by a drive.
- *   rdma  written to, or read from, where the client said that its pool is.
+ *   shm   the window is memory: copied at once, or written by a drive.
+ *   rdma  written to, or read from, the address of the client's pool.
  *   tcp   fab_send_part:  PART + bytes  -->           left: FAB_EVENT_SENT
- *                         or, when the reply is what is sent next, REPLY + bytes
- *         fab_pull:       PULL  -->  DATA + bytes     there: FAB_EVENT_PULLED
- *                         (at most 32 asked for; the others wait on pull_waits)
+ *                         or, if the reply is sent next, REPLY + bytes
+ *         fab_pull:       PULL  -->  DATA + bytes     received: FAB_EVENT_PULLED
+ *                         (at most 32 outstanding; the others wait on pull_waits)
  *
  * Invariants:
  *  (1) A piece counts in pieces_out from fab_send_part() or fab_pull() == 0 until its event has
  *      been returned, and goes onto srv->back once.
- *  (2) One PART of a session may be held back, until anything else is sent there or the session is
- *      flushed: so what is sent leaves in its order, and nothing waits longer than without.
+ *  (2) One PART of a session may be held back until anything else is sent there or the session is
+ *      flushed: so messages leave in order, and nothing waits longer than without it.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -70,7 +70,7 @@ void fab__piece_back(struct fab_piece *piece, int status)
 	list_push_back(&in->session->srv->back, &in->node);
 }
 
-/* A capsule of a piece's own: PULL, or PART with its bytes behind it. */
+/* Builds the capsule of a piece: PULL, or PART with its bytes after it. */
 static void piece_build(struct fab_piece *piece, uint8_t type, uint32_t pull)
 {
 	struct fab__piece *in = inside(piece);
@@ -114,7 +114,7 @@ struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *
 	return piece;
 }
 
-/* Where the other side's verbs know `at` of the window. */
+/* Returns the remote address and key of offset `at` in the window. */
 static struct fab_remote remote_at(const struct fab_req *req, uint32_t at)
 {
 	struct fab_remote out = req->window.pool->remote;
@@ -138,7 +138,7 @@ static void piece_move(struct fab__session *s, struct fab_req *req, struct fab_p
 	ASSERT(!fab__session_send(s, &in->tx));
 }
 
-/* Over rdma the card says whether the peer's answers: what was asked of it must get done. */
+/* Over rdma the card reports whether the peer's card answers: its work requests must complete. */
 void fab__stall_watch(struct fab__session *s)
 {
 	const struct fab_rdma_plan *plan = &s->rdma->plan;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Pools, the appliance's end: the memory of a client's in which windows lie.
+ * The appliance's end of pools: memory of a client that has its windows.
  *
  *   shm   the appliance's memory, made by the control side
- *   rdma  the client's: address and key; region 0 is where its long bodies are
- *   tcp   the client's: a size and no more
+ *   rdma  the client's: address and key; region 0 has its long bodies
+ *   tcp   the client's: a size only
  */
 #include "fabric/fab_server_internal.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 
 /*
- * Over shm the control side makes pools ready and the core looks at them:
- *   R1 -> A1   memory, size and IOVA are stored before `ready` says so.
+ * Over shm the control side makes pools ready and the core uses them:
+ *   R1 -> A1   memory, size and IOVA are stored before `ready` is set.
  */
 void fab__pool_publish(struct fab_pool *pool)
 {
@@ -26,7 +26,7 @@ bool fab__pool_is_ready(const struct fab_pool *pool)
 	return atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
 }
 
-/* What a POOL_ADD says; over tcp no address. */
+/* Parses a POOL_ADD; over tcp it has no address. */
 static int offer_parse(const struct fab__session *s, const struct fab_hdr *hdr,
 		       const struct fab_hdr_wire *w, struct fab_remote *remote, uint64_t *size)
 {

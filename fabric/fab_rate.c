@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How much a key's clients may have a second, all sessions and cores together.
+ * Rate limits of a key, for all its sessions and cores together.
  *
  *   now       now + BURST_NS
- *   |---------|----------------------> paid_ns: up to when what was had is paid for
- *    goes      waits, so much longer
+ *   |---------|----------------------> paid_ns: the time up to which past use is paid for
+ *    begins    waits, for the excess
  *
- * An operation costs its share of a second before it begins, a batch that of each of its items, and
- * bytes when they have gone: so a large one goes, and what follows it waits.  One word for each,
- * advanced by compare and exchange: a loop ends unless another core has made progress.
+ * An operation costs its share of a second before it begins, a batch the share of each item, and
+ * bytes when they have been moved: so a large request begins, and the next one waits.  One word for
+ * each rate, advanced by compare and exchange: the loop ends unless another core makes progress.
  */
 #include "fabric/fab_server_internal.h"
 
 #include <stdatomic.h>
 
-#define BURST_NS  UINT64_C(100000000) /* what was not used lately may be used at once */
+#define BURST_NS  UINT64_C(100000000) /* unused time that may be used at once */
 #define SECOND_NS UINT64_C(1000000000)
 
 static uint64_t wait_of(uint64_t paid_ns, uint64_t now_ns)

@@ -9,32 +9,33 @@
  *     window                <== RDMA WRITE ==   PART: what a client reads
  *     receive               <---------------    SEND reply, behind its payload
  *
- * Capsules go out with their work request when they are small enough, else from a place of its own;
- * so whoever sends has its memory back at once.  What is to go when the doorbell is rung goes
- * together (fab_rdma_plan.c): a SEND is several capsules then, and so is what a receive takes.
- * Payload goes from and to where it lies, and is lent until a completion has said so.
+ * A small capsule goes out inline with its work request, a larger one from its own place; so the
+ * sender has its memory back at once.  Capsules that are sent with one doorbell go together
+ * (fab_rdma_plan.c): a SEND can carry several capsules, and so can a receive.  Payload goes
+ * directly from and to its place, and is lent until a completion arrives.
  *
- * The order of receives, places 0 .. receives_max - 1 one after the other:
+ * The order of receives, places 0 .. receives_max - 1 in a circle:
  *
  *       freed    taken          done            posted
  *    ---|---------|--------------|----------------|--->
- *       looked at   has come       may be filled
+ *       processed  received       may be filled
  *
- * Of the receive at `taken` so many bytes were handed out, capsule by capsule: taken_bytes.
+ * taken_bytes counts the bytes of the receive at `taken` that were handed out, capsule by capsule.
  *
  *   R1 -> A1   (fab_rdma_open.c) a registration is stored before the count of them includes it.
  *
  * Invariants, true between any two calls:
  *
- *  (1) posted - freed <= receives, and each is posted again before a reply goes out to the last
- *      of its capsules: one that is not has a credit in it that is not free, so no credit meets a
- *      queue pair that is not ready.  But for a CANCEL or a POOL_ADD, which have none: they may
- *      meet one, or be what is left to look at of a receive whose credits are all free.  Then the
- *      peer's card tries again until there is a receive (PROTOCOL.md 10).
- *  (2) What is on the plan's ring, or in a posted receive, is the card's: it comes back with a
- *      completion, or when the queue pair was destroyed.  An error is no proof: a completion
- *      that says so does not tell that those behind it are done.
- *  (3) What was received before an error is handed out before the error is.
+ *  (1) posted - freed <= receives.  Each receive is posted again before the reply to the last of
+ *      its capsules goes out: a receive that is not posted has a credit in it that is in use, so no
+ *      credit meets a queue pair that is not ready.  The exceptions are CANCEL and POOL_ADD, which
+ *      need no credit: they may find no receive, or be the last unprocessed capsule of a receive
+ *      whose credits are all free.  Then the peer's card retries until there is a receive
+ *      (PROTOCOL.md 10).
+ *  (2) Memory on the plan's ring, or in a posted receive, belongs to the card: it comes back with a
+ *      completion, or when the queue pair was destroyed.  A completion with an error does not prove
+ *      that later ones are done.
+ *  (3) Capsules received before an error are handed out before the error.
  */
 #include "fabric/fab_rdma.h"
 
@@ -66,7 +67,7 @@ static uint8_t *send_place(const struct fab_rdma *r, uint32_t seq)
 	return r->capsules + (size_t)place * FAB_SLOT_BYTES;
 }
 
-/* The local key of memory that moves; 0 is never one that we were given: nothing has it. */
+/* Finds the local key of payload memory; 0 is never a valid key. */
 static bool key_of(const struct fab_rdma *r, const void *at, uint32_t bytes, uint32_t *key)
 {
 	const struct fab_rdma_device *dev = r->device;
@@ -247,7 +248,7 @@ static void completed(struct fab_rdma *r, const struct ibv_wc *wc)
 	r->done++;
 }
 
-/* What has completed; and what it has made room for. */
+/* Handles completions, and posts the work that they made room for. */
 static int poll(struct fab_rdma *r)
 {
 	struct ibv_wc wc[FAB_RDMA_CQES_MAX];
@@ -266,7 +267,7 @@ static int poll(struct fab_rdma *r)
 	return all;
 }
 
-/* The next capsule of what was received, header and body whole. */
+/* Takes the next received capsule, header and body whole. */
 static int capsule_take(struct fab_rdma *r, struct fab_hdr_wire *out)
 {
 	uint32_t left = r->received_bytes[r->taken % r->receives_max] - r->taken_bytes, body;
@@ -327,7 +328,7 @@ static int rdma_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint
 	struct fab_rdma *r = rdma_of(link);
 
 	if (size_bytes <= FAB_BODY_MAX) {
-		/* Invariant of recv_header(): so many have come. */
+		/* Invariant of recv_header(): this many bytes have arrived. */
 		memcpy(dst, r->behind, size_bytes);
 		*done_bytes = size_bytes;
 		return 1;
@@ -403,7 +404,7 @@ static bool rdma_arm(struct fab_link *link)
 		broken(r, -ECONNRESET);
 		return false;
 	}
-	/* Only what comes after the request makes an event: look once more. */
+	/* Only completions after the request raise an event: poll once more. */
 	return poll(r) == 0 && !r->err && r->taken == r->done && list_empty(&r->plan.done);
 }
 
@@ -465,14 +466,14 @@ void fab__rdma_probe(struct fab_rdma *r)
 	r->probe = (struct fab_tx){ .kind = FAB_TX_PROBE };
 	r->probe_out = true;
 	fab__rdma_plan_add(&r->plan, &r->probe);
-	(void)post(r); /* an error is met by who looks next */
+	(void)post(r); /* the next poll reports an error */
 }
 
 void fab__rdma_timeout_set(const struct fab_verbs *v, struct rdma_cm_id *id)
 {
 	uint8_t timeout = FAB_RDMA_ACK_TIMEOUT;
 
-	/* Where it cannot be set the device's own is as good. */
+	/* If it cannot be set, the device's default is good enough. */
 	(void)v->set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			    sizeof(timeout));
 }
@@ -494,7 +495,7 @@ ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes)
 {
 	uint32_t bytes;
 
-	while (r->taken == r->done) { /* completions of what we sent are none of these */
+	while (r->taken == r->done) { /* not completions of sends */
 		int err = hello_wait(r);
 
 		if (err)

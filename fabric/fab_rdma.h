@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Capsules and payload through a reliable queue pair: fab_rdma.c moves, fab_rdma_open.c makes and
- * unmakes what it moves with, fab_rdma_dial.c and fab_rdma_listen.c find the other side.
+ * Capsules and payload through a reliable queue pair: fab_rdma.c moves them, fab_rdma_open.c makes
+ * and destroys the objects for that, fab_rdma_dial.c and fab_rdma_listen.c find the other side.
  */
 #ifndef FAB_RDMA_H
 #define FAB_RDMA_H
@@ -13,8 +13,9 @@
 #define FAB_RDMA_RANGES_MAX 128u /* of an appliance's memory             */
 #define FAB_RDMA_CQES_MAX   16u  /* taken from a completion queue at once */
 
-/* How long a card tries before it says that nobody answers: 4.096 us x 2^17, 0.54 s, seven times;
- * cards may take up to four times as long.  Not 7 retries: to soft-RoCE that means for ever. */
+/* How long a card tries before it reports that nobody answers: 4.096 us x 2^17, 0.54 s, seven
+ * times; cards may take up to four times as long.  Not 7 retries: soft-RoCE takes that as for
+ * ever. */
 #define FAB_RDMA_ACK_TIMEOUT 17
 #define FAB_RDMA_RETRIES     6
 
@@ -29,13 +30,13 @@
 /* Work requests of the appliance at once: a reply and its like for each credit, and parts. */
 #define FAB_RDMA_SERVER_SENDS(credits) (2u * (credits) + 64u)
 
-/* PROTOCOL.md 10: so long without a word, until the peer's card is asked whether it is there ... */
+/* PROTOCOL.md 10: silence after which the peer's card is probed ... */
 #define FAB_RDMA_PROBE_NS UINT64_C(5000000000)
-/* ... and so long a client waits for the answer, whatever its own card says; the appliance as long
- * as for anything: FAB_STALL_NS. */
+/* ... and the longest that a client waits for the answer, whatever its own card reports; the
+ * appliance waits as long as for anything: FAB_STALL_NS. */
 #define FAB_RDMA_GONE_NS UINT64_C(10000000000)
 
-/* What goes with the connection request and its answer: PROTOCOL.md 10. */
+/* Data in the connection request and its answer: PROTOCOL.md 10. */
 struct fab_rdma_greeting {
 	uint8_t version_min;
 	uint8_t version_max;
@@ -74,7 +75,7 @@ struct fab_rdma_cfg {
 	 */
 	struct fab_rdma_device *device;
 	uint32_t receives_max;
-	uint32_t sends; /* in flight: what is wished for */
+	uint32_t sends; /* sends in flight that are wanted */
 	uint32_t reads_max;
 };
 
@@ -112,9 +113,9 @@ struct fab_rdma {
 	struct fab_tx probe;
 	bool probe_out;
 	/* the hello's bytes */
-	uint32_t hello_at; /* of the capsule that came first, so many were handed out */
+	uint32_t hello_at; /* bytes of the first capsule that were handed out */
 	struct fab_tx hello;
-	/* what is made and unmade: fab_rdma_open.c */
+	/* made and destroyed by fab_rdma_open.c */
 	struct fab_rdma_device *device; /* the appliance's, or our own */
 	struct rdma_cm_id *id;
 	struct rdma_event_channel *cm; /* goes with it; NULL: it is the listeners', too */
@@ -131,7 +132,7 @@ struct fab_rdma {
 /* ---- fab_rdma.c: the transport ---------------------------------------------------------- */
 
 void fab__rdma_link_init(struct fab_rdma *r, const struct fab_verbs *v, bool server);
-/* So many receives are there from now on.  < 0: the queue pair is broken. */
+/* Posts up to `count` receives from now on.  < 0: the queue pair is broken. */
 must_check int fab__rdma_receives(struct fab_rdma *r, uint32_t count);
 /* The queue pair was destroyed: all that was lent comes out of sent(). */
 void fab__rdma_halted(struct fab_rdma *r);
@@ -176,11 +177,11 @@ void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
 
 /* Nobody was reached through this id's port ... */
 void fab__rdma_unreachable(const struct rdma_cm_id *id);
-/* ... and it is not yet known whether it is down: nothing is said through it. */
+/* Returns true while it is unknown whether the peer's port is down: nothing is sent through it. */
 must_check bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns);
-/* What a connection's id says goes out through this. */
+/* Returns true if the port that the connection's id uses is up. */
 must_check bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id);
-/* The port still has the address that the connection goes by. */
+/* Returns true if the port still has the connection's address. */
 must_check bool fab__rdma_has_address(const struct fab_verbs *v, const struct rdma_cm_id *id);
 /* Both: a goodbye finds its way. */
 must_check bool fab__rdma_may_speak(const struct fab_verbs *v, const struct rdma_cm_id *id);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a device says of itself (ibv_get_async_event), the appliance's end; all of it the control
- * side's, woken by the device's descriptor.
+ * The appliance's end of a device's events (ibv_get_async_event); all on the control side, woken by
+ * the device's descriptor.
  *
- *   PORT_ERR                    those through that port end, if it is still down
- *   GID_CHANGE                  those end whose own address the port has no more
+ *   PORT_ERR                    ends connections through that port, if it is still down
+ *   GID_CHANGE                  ends connections whose own address the port no longer has
  *   QP_FATAL, QP_REQ_ERR,
- *   QP_ACCESS_ERR, CQ_ERR       that one ends
- *   DEVICE_FATAL                all of the device end, and nobody begins there any more
- *   the rest                    is nothing that a session could end of
+ *   QP_ACCESS_ERR, CQ_ERR       ends that connection
+ *   DEVICE_FATAL                ends all connections of the device, which accepts no more
+ *   others                      end no session
  *
- *   "end" is fab__control_lost(): the core is told, as of a disconnect; a client dials again.
+ *   "ends" is fab__control_lost(): the core is told as of a disconnect; a client dials again.
  *
- * Without any of it a card's retries and the probes (fab_rdma.c) would find the same, seconds
+ * Without these events a card's retries and the probes (fab_rdma.c) would find the same, seconds
  * later.
  *
  * Invariants:
- *  (1) An event is acknowledged before anything is ended of it: a queue pair that is destroyed
- *      waits for that.
+ *  (1) An event is acknowledged before a connection is ended: destroying a queue pair waits for
+ *      that.
  *  (2) A device that is gone is closed when the last of its connections has been freed.
  */
 #include "fabric/fab_server_internal.h"
@@ -28,7 +28,7 @@
 
 /* ---- whose are they -------------------------------------------------------------------------- */
 
-struct about { /* whom an event concerns */
+struct about { /* connections that an event concerns */
 	const struct fab_rdma_device *dev;
 	enum ibv_event_type type;
 	const struct ibv_qp *qp;
@@ -141,7 +141,7 @@ static void event_step(struct fab_server *srv, struct fab_rdma_device *dev, cons
 		return;
 	}
 	ended = end(srv, a);
-	/* Addresses come and go: that is news only when somebody ended of it. */
+	/* Addresses come and go: report that only if a connection ended. */
 	if (ended > 0 || a->type == IBV_EVENT_PORT_ERR || a->type == IBV_EVENT_DEVICE_FATAL)
 		say(srv, a, ended);
 	if (a->type == IBV_EVENT_DEVICE_FATAL)

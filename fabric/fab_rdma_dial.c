@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The client's way to an appliance over verbs, told step by step by the connection manager:
+ * Connects the client to an appliance over verbs, step by step with the manager's events:
  *
  *   resolve address -> resolve route -> queue pair, receives, connect -> established
  *
- * A receive must be posted before the other side can send: so the queue pair has all of its
- * receives before it is connected.
+ * A receive must be posted before the other side can send, so all receives are posted before the
+ * queue pair is connected.
  */
 #include "fabric/fab_rdma.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define RESOLVE_MS  2000
-#define RNR_FOREVER 7 /* the appliance may be busy, and says so: it is not gone */
+#define RNR_FOREVER 7 /* receiver not ready: the appliance is busy, not gone */
 #define SENDS_EXTRA 16u
 
 static int say(char why[FAB_WHY_MAX], int err, const char *what)
@@ -119,7 +119,7 @@ static int rejected(const struct rdma_cm_event *event, char why[FAB_WHY_MAX])
 	return -ECONNREFUSED;
 }
 
-/* 0: established, -EINPROGRESS: go on, or how it failed. */
+/* Returns 0: established, -EINPROGRESS: continue, or how it failed. */
 static int event_step(struct fab_rdma_dial *d, const struct rdma_cm_event *event, uint64_t now_ns,
 		      char why[FAB_WHY_MAX])
 {
@@ -177,7 +177,7 @@ int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 			snprintf(why, FAB_WHY_MAX, "RDMA: %s", d->v->event_str(event->event));
 			err = -ECONNRESET;
 			break;
-		default: /* TIMEWAIT_EXIT and what we do not know: no end of ours */
+		default: /* TIMEWAIT_EXIT and unknown events do not end the connection */
 			break;
 		}
 		(void)d->v->ack_cm_event(event);

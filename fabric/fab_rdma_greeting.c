@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What goes with a connection request, both ways, before anything else: PROTOCOL.md 10.
+ * The data in a connection request and its answer: PROTOCOL.md 10.
  *
  *   0       4             5             6      8
- *   | WKF1  | version_min | version_max | zero |   the carrier may add zeros behind
+ *   | WKF1  | version_min | version_max | zero |   the carrier may append zeros
  */
 #include "fabric/fab_rdma.h"
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The last of a connection: its id, whose destruction says goodbye to the peer.
+ * The end of a connection: its id, whose destruction sends a goodbye to the peer.
  *
- *   fab__rdma_leave --port up, address there, peer reachable--> destroyed
+ *   fab__rdma_leave --port up, address present, peer reachable--> destroyed
  *         |
- *         +--> left --port up, address there, at two looks LATER_NS apart--> destroyed
+ *         +--> left --port up, address present, at two checks LATER_NS apart--> destroyed
  *
- * A goodbye has to go out through the port.  One that finds no way there is worse than none: the
- * soft-RoCE of Linux 6.1 takes that for the end of the queue pair which carries all messages of
- * the connection manager, and then nobody on that host can make a connection any more, until the
- * device is removed.  So while a port is down, or has lost the address that we go by, nothing is
- * said through it, nor for a moment after a queue pair found nobody ("hush"): a route can be gone
- * before its port is seen to be down.
+ * A goodbye has to go out through the port.  One that finds no way out is harmful: the soft-RoCE of
+ * Linux 6.1 takes that for the end of the queue pair which carries all messages of the connection
+ * manager, and then nobody on that host can connect any more until the device is removed.  So while
+ * a port is down, or has lost our address, nothing is sent through it.  The same holds for a moment
+ * after a queue pair could not reach its peer ("hush"), because a route can be gone before its port
+ * is seen to be down.
  *
- * Two looks, since one may come just when the port goes down once more: what is said then is on
- * its way some milliseconds later.  A link that was down every six seconds for five, and looked at
- * each second, met that once in some thirty times.
+ * Two checks, because one may come just when the port goes down again: the message is sent some
+ * milliseconds later.  A link that was down for five of every six seconds, and checked each second,
+ * had that happen once in about thirty times.
  *
- * Invariant: (1) what is left here has no queue pair any more, and is the manager's only: no memory
- * of ours is reached by it.
+ * Invariant: (1) ids left here have no queue pair any more and belong to the manager alone: they
+ * reach no memory of ours.
  */
 #include "fabric/fab_rdma.h"
 
@@ -44,7 +44,7 @@ static struct left *first; /* a process has one connection manager */
 
 /* ---- hush ------------------------------------------------------------------------------------ */
 
-/* Ports through which somebody could not be reached; the last few. */
+/* The last few ports through which a peer could not be reached. */
 static struct hush {
 	const struct ibv_context *verbs;
 	uint8_t port;

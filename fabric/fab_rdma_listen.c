@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The appliance's side of the connection manager: listeners, connection requests, and what becomes
- * of connections; all of it the control side's.
+ * The appliance's side of the connection manager: listeners, connection requests, and their
+ * connections; all on the control side.
  *
  *   CONNECT_REQUEST -> greeting -> queue pair, one receive -> accept -> guest (fab_guest.c)
  *   DISCONNECTED    -> the guest is closed, or the session lost
@@ -10,13 +10,13 @@
  *                                                              the core: MESSAGE_HALTED
  *                                -- the core: MESSAGE_CLOSED -> freed
  *
- *   listener -- its device is removed --> none -- every AGAIN_NS a try --> listener
+ *   listener -- its device is removed --> none -- a try every AGAIN_NS --> listener
  *
  * Invariants:
  *  (1) A queue pair is destroyed by this side only, and a session's only when the core has said
  *      that it does not touch it any more.
- *  (2) All memory of the appliance that was announced before a connection request is known to the
- *      request's device before it is accepted.
+ *  (2) All memory of the appliance that was announced before a connection request is registered
+ *      with the request's device before the request is accepted.
  */
 #include "fabric/fab_server_internal.h"
 

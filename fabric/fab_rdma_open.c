@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a connection over verbs is made of, made and unmade.
+ * Makes and destroys the objects of a connection over verbs.
  *
  *   appliance   one protection domain a device, with all memory that payload moves from and to;
- *               every registration LOCAL_WRITE only: no key of ours is of use to anybody
- *   client      one protection domain a session and device, so a key that was told to one
- * appliance's queue pair opens nothing through another's; lanes have it, and the pool, in common
+ *               every registration LOCAL_WRITE only: our keys are of no use to anybody else
+ *   client      one protection domain a session and device, shared by its lanes with the pool: a
+ *               key given to one appliance's queue pair opens nothing through another's
  *
  *   device -- pd -- mr ...           connection:  channel -- cq -- qp -- (id)
  *                                                 capsules -- mr
  *
- * A completion queue belongs to one queue pair, and has room for all it may ever have in flight, so
- * it cannot overflow, and nobody's completions stand before another's.
+ * A completion queue belongs to one queue pair, and has room for everything that can be in flight,
+ * so it cannot overflow, and no completion waits for another connection's.
  *
  *   R1 -> A1   (fab_rdma.c) a registration is stored before the count of them includes it.
  *
- * Invariant: (1) what a device may still reach is deregistered only after the queue pair is
+ * Invariant: (1) memory that a device may still reach is deregistered only after the queue pair is
  * destroyed, and freed only after that.
  */
 #include "fabric/fab_rdma.h"
@@ -141,7 +141,7 @@ static uint32_t pow2_down(uint32_t v)
 	return v;
 }
 
-/* What the port lets one work request move. */
+/* Returns the most bytes that the port lets one work request move. */
 static int chunk_of(const struct fab_verbs *v, const struct rdma_cm_id *id, uint32_t *out)
 {
 	struct ibv_port_attr port;
@@ -179,7 +179,7 @@ static int limits_of(struct fab_rdma *r, const struct fab_rdma_cfg *cfg,
 	return chunk_of(r->v, r->id, &out->chunk_max);
 }
 
-/* How much may go inline is not to be asked for, only to be tried. */
+/* The maximum of inline data cannot be queried, only tried. */
 static int qp_create(struct fab_rdma *r, struct fab_rdma_limits *limits)
 {
 	static const uint32_t tries[] = { INLINE_WANT, 128, 64, 0 };

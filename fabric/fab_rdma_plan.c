@@ -6,29 +6,28 @@
  *       |     `-- capsules --> pack ------------------------+-> next --> ring: [ in flight | ]
  *       +-> reads: read, read ... (reads_max in flight) ----+                done <-- retire
  *
- * A packet costs a card, and the kernel in place of one, as much as the 64 bytes that are a reply
- * cost us.  So capsules that are there together go together, in one SEND behind the payload of all
- * of them: a capsule at the front of `out` steps aside into the pack, which leaves when nothing is
- * left that it could wait for, when the next capsule does not fit, or before it would wait for
- * more than pass_max bytes.  It is only ever later than it would have been, so a payload that was
- * added before its reply is in its place when the reply is seen: a queue pair promises that much.
- * Nothing orders a read against them, and it waits in a queue of its own, since one too many would
- * stop all behind it in the card.
+ * A packet costs the card (or the kernel in its place) as much as the 64 bytes of a reply cost us.
+ * So capsules that are queued together go together, in one SEND after the payload of all of them: a
+ * capsule at the front of `out` moves into the pack.  The pack leaves when nothing is left that it
+ * could wait for, when the next capsule does not fit, or before it would wait for more than
+ * pass_max bytes.  A capsule is never sent earlier than without the pack, so payload that was added
+ * before its reply has arrived when the reply is seen: a queue pair guarantees that.  Reads are not
+ * ordered against capsules, and have their own queue, since one too many would stop all work
+ * requests after it in the card.
  *
- * Completion moderation: a completion says that everything before it is done, too.  So only these
- * ask for one: a read (its place is wanted back), every signal_every-th, and the last of
- * what can be posted now when a buffer waits for one of those before it.
+ * Completion moderation: a completion means that everything before it is done, too.  So only these
+ * ask for one: a read (its place is needed again), every signal_every-th, and the last work request
+ * that can be posted now if a buffer waits for an earlier one.
  *
  * Invariants, true between any two calls:
  *
  *  (1) At most limits.depth are in flight, of which one in signal_every is signalled: so the
- *      send queue never overflows, and never fills up with what will not be heard of.
- *  (2) A fab_tx is on out, pack, reads or done, or in the ring at its last work request; one of
- *      them.
- *  (3) Of what is in flight, nothing that a buffer waits for is behind the last signalled, unless
+ *      send queue never overflows, and never fills up with unsignalled work requests.
+ *  (2) A fab_tx is on exactly one of: out, pack, reads, done, or the ring at its last work request.
+ *  (3) No work request that a buffer waits for is after the last signalled one in flight, unless
  *      something can still be posted.
- *  (4) pack_count and pack_bytes are those of pack; all that was added before a capsule in it was
- *      posted.
+ *  (4) pack_count and pack_bytes describe pack; everything that was added before a capsule in it
+ *      was posted.
  */
 #include "fabric/fab_rdma_plan.h"
 #include "base/num.h"
@@ -99,7 +98,7 @@ static void pack_fill(struct fab_rdma_plan *plan)
 	}
 }
 
-/* Does the pack leave before what is first on `out`? */
+/* Returns true if the pack must leave before the first entry of `out`. */
 static bool pack_leaves(const struct fab_rdma_plan *plan)
 {
 	const struct fab_tx *next = first(&plan->out);

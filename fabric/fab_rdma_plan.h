@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Which work requests a queue pair gets, in which order, and what is done when one of them
- * completes.  No verbs in here: fab_rdma.c posts what this plans.
+ * Decides which work requests a queue pair gets, in which order, and what to do when one completes.
+ * It knows no verbs: fab_rdma.c posts what this plans.
  */
 #ifndef FAB_RDMA_PLAN_H
 #define FAB_RDMA_PLAN_H
@@ -9,22 +9,22 @@
 #include "base/list.h"
 #include "fabric/fab_transport.h"
 
-/* What device, port and peer allow. */
+/* Limits of device, port and peer. */
 struct fab_rdma_limits {
 	uint32_t depth;        /* of the send queue: a power of two, at least 4 */
 	uint32_t reads_max;    /* RDMA READs in flight; 0: none ever            */
 	uint32_t chunk_max;    /* bytes of one work request                     */
 	uint32_t inline_max;   /* bytes that may go with the work request       */
-	uint32_t signal_every; /* at least one of so many is signalled          */
+	uint32_t signal_every; /* at least one of this many is signalled        */
 	uint32_t pack_max;     /* bytes of several capsules in one SEND         */
-	uint32_t pass_max;     /* ... that wait for so many of payload behind   */
+	uint32_t pass_max;     /* payload that a pack may let pass             */
 };
 
 enum fab_rdma_op { FAB_RDMA_SEND, FAB_RDMA_WRITE, FAB_RDMA_READ };
 
 struct fab_rdma_work {
 	enum fab_rdma_op op;
-	struct fab_tx *tx; /* of a SEND the first of `count`, one behind the other on `done` */
+	struct fab_tx *tx; /* for a SEND the first of `count` in a row on `done` */
 	uint32_t count;
 	uint32_t at;    /* of the payload, this piece */
 	uint32_t bytes; /* of it; of a SEND all there is in it */
@@ -54,7 +54,7 @@ struct fab_rdma_plan {
 	uint32_t reads_out;
 	uint32_t signals_out;
 	uint32_t unsignalled;         /* in a row, up to the last posted           */
-	bool holds;                   /* one of these is what a buffer waits for   */
+	bool holds;                   /* a buffer waits for one of these           */
 	bool body_here;               /* a BODY has completed: it is not on `done` */
 	struct fab_rdma_posted *ring; /* limits.depth, by seq                      */
 };
@@ -66,7 +66,7 @@ void fab__rdma_plan_init(struct fab_rdma_plan *plan, const struct fab_rdma_limit
  */
 void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx);
 
-/* What a SEND takes of a capsule: its header, and its body unless that is long. */
+/* Returns the bytes of a capsule in a SEND: its header, and its body unless that is long. */
 static inline uint32_t fab__rdma_capsule_bytes(const struct fab_tx *tx)
 {
 	bool behind = tx->body && tx->body_bytes <= FAB_BODY_MAX;
@@ -75,8 +75,8 @@ static inline uint32_t fab__rdma_capsule_bytes(const struct fab_tx *tx)
 }
 
 /*
- * The next work request to post; false: none now.  The capsules of a SEND are on `done` with it:
- * their bytes are to be copied before anything else is asked of the plan.
+ * Returns the next work request to post; false: none now.  The capsules of a SEND are on `done`:
+ * copy their bytes before you call the plan again.
  */
 must_check bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out);
 

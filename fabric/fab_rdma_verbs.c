@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The host's verbs: libibverbs.so.1 and librdmacm.so.1, loaded once a process and never
- * unloaded (drivers of theirs keep threads' and forks' handlers).
+ * The host's verbs: libibverbs.so.1 and librdmacm.so.1, loaded once a process and never unloaded
+ * (their drivers keep handlers of threads and forks).
  */
 #include "fabric/fab_internal.h"
 #include "fabric/fab_rdma_verbs.h"
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* Those that are functions of a library; the drivers' are behind inline functions. */
+/* Functions of a library; functions of the drivers are behind inline functions. */
 #define OF_RDMACM(X)                                                                               \
 	X(create_event_channel)                                                                    \
 	X(destroy_event_channel)                                                                   \
@@ -91,7 +91,7 @@ static void *library(const char *name)
 	return lib;
 }
 
-/* POSIX has it that a function's address fits the pointer that dlsym() returns. */
+/* POSIX guarantees that the address of a function fits the pointer that dlsym() returns. */
 static bool find(void *lib, const char *name, void *to)
 {
 	void *at = dlsym(lib, name);

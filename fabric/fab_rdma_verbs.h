@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The host's verbs, as one table of functions: found at run time, so that what links us also
- * starts where there is no RDMA, and replaced by a simulated fabric in the tests.
+ * The host's verbs as one table of functions: loaded at run time, so that our programs also start
+ * on hosts without RDMA, and replaced by a simulated fabric in the tests.
  */
 #ifndef FAB_RDMA_VERBS_H
 #define FAB_RDMA_VERBS_H

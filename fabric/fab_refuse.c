@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Refusals, told to people: once, with the peer's address, and never as fast as a peer can be
- * refused.
+ * Reports refusals to people: each once, with the peer's address, and never as fast as a peer can
+ * cause them.
  *
- *   refused --first of its kind from there--> a line; then for TELL_NS only counted
- *      at the end of that time, if there were more: a line with how many
+ *   refused --first of its kind from there--> a line; then only counted for TELL_NS
+ *      at the end of that time, if there were more: a line with their number
  *
  *   core: fab_session_refused() --bit--> control: the line of that session's peer
  *
  * Invariants:
- *  (1) Every refusal is counted; at most PLACES lines come in TELL_NS.
- *  (2) One kind is: from one address (whatever its port), for one reason.
+ *  (1) Every refusal is counted; at most PLACES lines are written in TELL_NS.
+ *  (2) A kind is: one address (whatever its port), one reason.
  *
- * R1 -> A1: what was refused, before control is told to look.
+ * R1 -> A1: the refusal is stored before control is told to look.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -133,7 +133,7 @@ void fab__noticed(struct fab_server *srv, const char *transport, const char *pee
 	tell(srv->control, true, transport, peer, why);
 }
 
-/* ---- what the core refuses ------------------------------------------------------------------ */
+/* ---- refusals of the core ------------------------------------------------------------------- */
 
 void fab_session_refused(struct fab_session *session, enum fab_refusal what)
 {

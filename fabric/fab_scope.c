@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Handles as a confined client sees them: enciphered, so that one that the client was not given
- * is one in 2^128.  A handle fills its 16 bytes, which are one block of AES: there is no room for a
- * mark of who may use it, and none is needed.
+ * Handles of a confined client: enciphered, so that a client guesses a handle that it was not given
+ * with a chance of one in 2^128.  A handle fills its 16 bytes, which are one block of AES: there is
+ * no room for the identity of its client, and it needs none.
  *
  *   store's handle --AES-128 by HMAC-SHA256(handle secret, label, who)--> the client's handle
  *
- *   who   a client that has an id:   what fab_session.client is: the same in its next session
- *         one that has none:         its session's own key, which is over with it
- *         and of a key with a user:  that, and his groups
+ *   who   client with an id:    fab_session.client, the same in its next session
+ *         client without an id: its session's own key, valid for that session only
+ *         key with a user:      in addition the user and its groups
  *
- * The handle secret is the appliance's alone and lasts as long as the key: handles of a client that
- * has an id outlive sessions and restarts, as a reader that connects again needs.  To another
- * client they are worth nothing, not even by the same key.
+ * Only the appliance knows the handle secret, which lasts as long as the key.  So handles of a
+ * client with an id outlive sessions and restarts, as a reader that reconnects needs.  They are
+ * worthless to any other client, even with the same key.
  */
 /* The block cipher itself is wanted: constant, in memory of our choice, from any core at once. */
 #define OPENSSL_SUPPRESS_DEPRECATED

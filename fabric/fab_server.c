@@ -9,16 +9,16 @@
  *   destroyed  ------ MESSAGE_HALTED ---> now
  *   unmap, free <---- MESSAGE_CLOSED ---- drained: FAB_EVENT_SESSION_CLOSED
  *
- * Shared memory and completion queues are looked at with every poll; sockets when epoll says so
+ * Shared memory and completion queues are polled every time; sockets when epoll reports them
  * (edge-triggered, so that arming costs nothing), and epoll itself with every poll while it has
- * something or there is nothing else, else with every 16th.
+ * events or there is no other work, else with every 16th.
  *
  * Invariants:
  *  (1) open[0 .. open_count) are the sessions that are OPEN or CLOSING; closing_count of
  *      them CLOSING.
  *  (2) Events that are due (cancels, back) come out before anything is received.
- *  (3) fab_server_arm() asks epoll before it looks at rings and messages: what comes after
- *      the look makes the epoll readable.
+ *  (3) fab_server_arm() asks epoll before it checks rings and messages: anything that arrives
+ *      later makes the epoll readable.
  */
 #include "fabric/fab_server_internal.h"
 
@@ -67,7 +67,7 @@ static void session_unwatch(struct fab_server *srv, struct fab__session *s)
 		(void)epoll_ctl(srv->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* From the first session over rdma on somebody looks whether their clients are there. */
+/* From the first session over rdma on, the core probes silent clients. */
 static void probe_first(struct fab_server *srv)
 {
 	srv->onesided_count++;
@@ -191,8 +191,8 @@ static wk_cold void stop_all(struct fab_server *srv)
 		fab__session_fail(srv->open[i], -ECONNRESET);
 }
 
-/* All at once, so that a core that sleeps is woken once: who has said nothing since the last look
- * is asked whether it is there. */
+/* Probes all clients that have been silent since the last time, together, so that a sleeping core
+ * is woken once. */
 static void probe(struct fab_server *srv, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < srv->open_count; i++) {
@@ -277,7 +277,7 @@ void fab_server_flush(struct fab_server *srv)
 	}
 }
 
-/* What is not a request: seldom, all of it. */
+/* Returns the rare events, which are not requests, all of them. */
 static uint32_t poll_due(struct fab_server *srv, uint64_t now_ns, struct fab_event *events,
 			 uint32_t events_max)
 {
@@ -293,7 +293,7 @@ static uint32_t poll_due(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	return n;
 }
 
-/* The next in turn.  When all have been: so many of them had something to say. */
+/* Returns the next session in turn.  After all: `count` of them had input. */
 static struct fab__session *next_of(struct fab_server *srv, uint32_t count)
 {
 	if (++srv->open_next >= count) {
@@ -305,8 +305,8 @@ static struct fab__session *next_of(struct fab_server *srv, uint32_t count)
 }
 
 /*
- * What a poll returns is shared by those who lately had something: so one who sends as fast as it
- * can is heard as often as one who sends now and then, and costs as much.
+ * Sessions that had input lately share the events of a poll equally: a client that sends as fast as
+ * it can is served as often, and costs as much, as one that sends now and then.
  */
 uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_event *events,
 			 uint32_t events_max)
@@ -355,7 +355,7 @@ static bool anything_due(const struct fab_server *srv)
 
 bool fab_server_arm(struct fab_server *srv)
 {
-	if (srv->found) /* of what a stream brought there may be more, which wakes nobody again */
+	if (srv->found) /* a stream may have more input, and raises no other event */
 		return false;
 	tell_closed(srv);
 	fab_server_flush(srv);
@@ -382,7 +382,7 @@ void fab_server_disarm(struct fab_server *srv)
 	for (uint32_t i = 0; i < srv->open_count; i++)
 		if (srv->open[i]->at == SESSION_OPEN)
 			srv->open[i]->link->ops->disarm(srv->open[i]->link);
-	srv->busy = true; /* ask epoll what it was */
+	srv->busy = true; /* ask epoll for the cause */
 }
 
 int fab_server_fd(const struct fab_server *srv)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Making and unmaking a server: all the memory that its limits ask for, at once.
+ * Creates and destroys a server, with all the memory that its limits require.
  *
  *   arena, for each session:  | requests | long bodies | free list | stream buffer |
  *
  * The arena is mapped without being touched: a session that never comes costs no page, and one that
- * has gone costs none any more.
+ * has ended costs none any more.
  */
 #include "fabric/fab_server_internal.h"
 

@@ -23,7 +23,7 @@ struct fab__secret { /* of one key: in pages of its own */
 	uint8_t handle_secret[FAB_KEY_BYTES];
 };
 
-struct fab__rate { /* up to when what its clients had is paid for: fab_rate.c */
+struct fab__rate { /* time up to which its clients' use is paid for: fab_rate.c */
 	_Atomic uint64_t ops_ns;
 	_Atomic uint64_t bytes_ns;
 };
@@ -41,7 +41,7 @@ struct fab__keys {
 	uint32_t max;
 	bool locked;
 	struct fab__key_slot *slot;
-	struct fab__secret *secret; /* max + 1: the last is nobody's */
+	struct fab__secret *secret; /* max + 1: the last is the null key */
 };
 
 must_check uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights,
@@ -62,7 +62,7 @@ must_check int fab__keys_set(struct fab__keys *keys, const struct fab_grant *gra
 			     uint32_t *ended);
 must_check int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended);
 const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t slot);
-/* What the handles of its clients are enciphered by; NULL: it is not confined, they are not. */
+/* Returns the secret that enciphers its clients' handles; NULL: the key is not confined. */
 const uint8_t *fab__keys_handle_secret(const struct fab__keys *keys, uint32_t slot);
 void fab__keys_enter(struct fab__keys *keys, uint32_t slot);
 void fab__keys_leave(struct fab__keys *keys, uint32_t slot);
@@ -74,7 +74,7 @@ struct fab__session;
 struct fab__lanes_of { /* one session */
 	uint64_t id;   /* 0: free */
 	uint32_t key_slot;
-	uint64_t client; /* whose it is; 0: nobody's */
+	uint64_t client; /* its client's identity; 0: none */
 	uint32_t count;  /* places that its connections have */
 	bool is_shm;
 	struct fab__session *lane[FAB_LANES_MAX]; /* by number; NULL: none */
@@ -103,7 +103,7 @@ void fab__lanes_destroy(struct fab__lanes *lanes);
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h);
 /* ... which did not come to be, after all. */
 void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id);
-/* Whose connection it is, of a hello that was proved: its session's, or the client that it names.
+/* Returns the client of a proved hello: its session's, or the one that it names.
  */
 uint64_t fab__lanes_client(const struct fab__lanes *lanes, const struct fab_hello *h);
 /* One was proved that joins: is there room?  -EUSERS, -EOPNOTSUPP. */
@@ -112,7 +112,7 @@ must_check int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct
 /* A connection of session s->pub.id has its place, and its handles; gives it up. */
 void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t number);
 void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s);
-/* By what it calls its key over TLS.  -ENOENT. */
+/* Finds a session's secret by the id of its key over TLS.  -ENOENT. */
 must_check int fab__lanes_secret(const struct fab__lanes *lanes, const char *id,
 				 uint8_t secret[FAB_KEY_BYTES]);
 /* ---- fab_session.c, fab_payload.c: one session of the appliance, no socket, no clock  */
@@ -121,7 +121,7 @@ struct fab__req {
 	struct fab_req pub;
 	struct list cancel_node; /* on srv->cancels: an event is due */
 	int cancel_status;       /* of the last such event; 0: none  */
-	bool live;               /* the appliance has it             */
+	bool live;               /* given to the appliance           */
 	uint16_t pulls;          /* not yet back                     */
 	int32_t long_slot;       /* -1: none                         */
 	uint32_t body_bytes;
@@ -146,7 +146,7 @@ enum fab_pool_at {
 	POOL_ENDED,   /* shm: FAB_CONTROL_POOL_GONE is due or out  */
 };
 
-/* What control and core tell each other; each message lies in what it is about. */
+/* Messages between control and core; each is embedded in its subject. */
 enum fab_message_type {
 	MESSAGE_OPENED, /* to the core: a session begins                         */
 	MESSAGE_LOST,   /* to the core: the peer of a session is gone            */
@@ -170,7 +170,7 @@ struct fab_pool {
 	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
 	enum fab_pool_at at; /* control's */
 	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
-	int fd;         /* control's: until the client has it */
+	int fd;         /* control's until the client has it  */
 	uint64_t made_bytes;  /* control's: MAKING: pages that are there */
 	struct list due_node; /* control's: MAKING, or an event is due */
 	struct fab_tx tx;     /* tcp: POOL_ADDED */
@@ -180,7 +180,7 @@ struct fab_pool {
 enum fab_session_at { SESSION_FREE, SESSION_OPEN, SESSION_CLOSING };
 
 struct fab__rx {    /* a capsule that is coming in */
-	bool wants; /* bytes behind the header */
+	bool wants; /* wants bytes after the header */
 	struct fab_hdr hdr;
 	struct fab_piece_hdr piece_hdr;
 	void *dst;
@@ -199,7 +199,7 @@ enum fab_watch_type {
 	WATCH_DEVICE,
 };
 
-struct fab_watch { /* what an epoll entry of the control side points to */
+struct fab_watch { /* target of an epoll entry of the control side */
 	enum fab_watch_type type;
 };
 
@@ -259,7 +259,7 @@ struct fab__session {
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
 	struct fab_rdma *rdma;
-	uint32_t stall_retired; /* rdma: what had completed when stall_ns was set */
+	uint32_t stall_retired; /* rdma: completions when stall_ns was set */
 	uint32_t heard;         /* rdma: fab__rdma_heard() at the last look for the vanished */
 	struct fab_message opened, lost, closed, halt, halted;
 	struct fab__session_control control;
@@ -285,7 +285,7 @@ void fab__pool_publish(struct fab_pool *pool);
 bool fab__pool_is_ready(const struct fab_pool *pool);
 must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 			     const struct fab_hdr_wire *w);
-/* fab_session.c: a reply has left, and what it took along */
+/* fab_session.c: handles a reply that was sent, and the piece that went with it */
 void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status);
 
 /* fab_payload.c */
@@ -293,7 +293,7 @@ void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status);
 bool fab__session_send(struct fab__session *s, struct fab_tx *tx);
 /* The PART that is held back, if any: out with it. */
 void fab__part_release(struct fab__session *s);
-/* ... or to a reply of the same request, which is sent next; NULL: there is none to take along. */
+/* Returns the held PART if it can go with the next reply of the same request; NULL: none. */
 struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *req);
 /* Its bytes are not needed any more: its event is due. */
 void fab__piece_back(struct fab_piece *piece, int status);
@@ -306,7 +306,7 @@ void fab__send_watch(struct fab__session *s);
 /* Time has passed: tells people of a peer that takes nothing, and ends the session after
  * FAB_STALL_NS.  Returns when to call it again. */
 uint64_t fab__send_expire(struct fab__session *s, uint64_t now_ns);
-/* rdma: what was asked of the card must get done in FAB_STALL_NS. */
+/* rdma: work requests of the card must complete in FAB_STALL_NS. */
 void fab__stall_watch(struct fab__session *s);
 
 /* ---- fab_server.c: the polling core; fab_control.c: the control side ---------------- */
@@ -314,7 +314,7 @@ void fab__stall_watch(struct fab__session *s);
 #define FAB_LISTENERS_MAX  8u
 #define FAB_HELLOS_MAX     256u
 #define FAB_BACKLOG        1024 /* connections that wait in the kernel; it may allow fewer */
-#define FAB_BUSY_MS        100u /* a client whose hello is turned out comes back after so long */
+#define FAB_BUSY_MS        100u /* pause of a client whose hello lost its place */
 #define FAB_HELLO_GRACE_NS UINT64_C(500000000) /* nobody is turned out for others before */
 #define FAB_REFUSALS_MAX   8u
 #define FAB_CORES_MAX      64u
@@ -363,7 +363,7 @@ struct fab_rdma_range {
 	uint64_t size_bytes;
 };
 
-struct fab_rdma_server { /* the control side's, but for what the lock is for */
+struct fab_rdma_server { /* the control side's, except for data under the lock */
 	const struct fab_verbs *v;
 	struct rdma_event_channel *cm; /* NULL: no listener yet */
 	struct fab_watch watch;
@@ -455,7 +455,7 @@ void fab__control_unwatch(struct fab_server *srv, int fd);
 
 /* fab_refuse.c: the control side's */
 void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);
-/* The same rate for what is no refusal, and is not counted as one. */
+/* Reports at the same rate something that is not a refusal and not counted as one. */
 void fab__noticed(struct fab_server *srv, const char *transport, const char *peer, const char *why);
 /* Something that people should know, and that nobody outside can bring about at will. */
 void fab__notice(struct fab_server *srv, const char *format, ...)
@@ -469,8 +469,7 @@ void fab__session_refusals(struct fab__session *s);
 void fab__listeners_watch(struct fab_server *srv, bool full);
 void fab__listeners_close(struct fab_server *srv);
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
-/* A free place, if need be that of who has been a guest for longest; NULL: none before
- * fab__guest_place_ns(). */
+/* Returns a free place, or that of the oldest guest; NULL: none before fab__guest_place_ns(). */
 struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns);
 uint64_t fab__guest_place_ns(const struct fab_server *srv);
 void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
@@ -497,11 +496,11 @@ void fab__rdma_async(struct fab_server *srv, const struct fab_watch *watch);
 /* The connection manager says that the device of `id` is no more. */
 void fab__rdma_removed(struct fab_server *srv, const struct rdma_cm_id *id);
 
-/* fab_guest_tls.c: as fab__tls_step(), with what is wrong for the log. */
+/* fab_guest_tls.c: like fab__tls_step(), with the reason for the log. */
 must_check int fab__guest_tls_prepare(struct fab_server *srv);
 must_check int fab__guest_secure(struct fab_server *srv, struct fab_guest *g,
 				 char why[FAB_WHY_MAX]);
-/* Whether the hello proved the key that TLS did. */
+/* Returns true if the hello proved the same key as TLS. */
 bool fab__guest_key_is_tls(const struct fab_guest *g);
 /* Bytes of the hello, within TLS if there is one; as send() and recv(), errors are returned. */
 must_check ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size);
@@ -509,8 +508,8 @@ must_check ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
 must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
-/* What is before this connection of a client ends: all its sessions, or of its session the lane of
- * the same number.  True: nothing is left. */
+/* Ends the earlier connections of a client: all its sessions, or, for a lane, the lane of the same
+ * number.  Returns true if none is left. */
 must_check bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h);
 void fab__control_input(struct fab__session *s);
 void fab__control_lost(struct fab__session *s); /* its peer is gone */

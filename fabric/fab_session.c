@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One session, the appliance's end: requests in, replies out; no socket, no clock.
+ * The appliance's end of one session: requests in, replies out; no socket, no clock.
  *
  *   recv_header -> request_begin -> (body) -> request_end -> FAB_EVENT_REQUEST
  *                                                                  |
  *        credit <- request_free <- (reply has left) <- fab_reply <-+
  *
  * Invariants, true between any two calls:
- *  (1) A request's index is on req_free, or it is coming in (rx.req), or it is live (the
- *      appliance has it), or its reply is on its way out; never two of these.
- *  (2) There are as many as credits: a request without a free one is a broken promise, and
+ *  (1) A request's index is on req_free, or it is being received (rx.req), or it is live (given
+ *      to the appliance), or its reply is being sent; never two of these.
+ *  (2) There are as many as credits: a request without a free index breaks a promise and
  *      ends the session.  So no peer makes us hold more memory than the hello granted.
  *  (3) A closing session receives and sends nothing; each live request has its cancel event
  *      due or out, and the session is drained when all have been replied to.
@@ -256,7 +256,7 @@ static int capsule_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 	return -EPROTO;
 }
 
-/* One capsule on.  1: *event is filled, 0: nothing more here, -EAGAIN: go on, < 0 broken. */
+/* Handles one capsule.  1: *event is filled, 0: no more input, -EAGAIN: call again, < 0 broken. */
 static int session_turn(struct fab__session *s, uint64_t now_ns, struct fab_event *event)
 {
 	struct fab_hdr_wire w;
@@ -297,8 +297,8 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 		else if (got != -EAGAIN)
 			break;
 	}
-	/* A capsule that was cut short and the end of its stream are one event: a read that brought
-	 * less than there was room for does not mean that there is nothing behind it. */
+	/* A truncated capsule and the end of its stream raise one event: a read that returned less
+	 * than there was room for does not mean that there is nothing after it. */
 	s->active = got != 0 || s->hung_up;
 	if (s->onesided) { /* completions came with the capsules */
 		fab__sent_drain(s);
@@ -370,7 +370,7 @@ void fab__session_dirty(struct fab__session *s)
 		list_push_back(&s->srv->dirty, &s->dirty_node);
 }
 
-/* The bytes that would have gone before a reply as a PART: behind it, and no header more. */
+/* Sends the bytes of a PART after the reply, without another header. */
 static void take_along(struct fab_tx *tx, const struct fab_piece *part)
 {
 	tx->hdr.window_block = le32_of(part->window_at / BLOCK_SIZE);

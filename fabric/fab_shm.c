@@ -7,27 +7,27 @@
  *   [lap 1][lap 1][lap 0][lap 0]      a slot is full when its lap is the one the reader expects
  *    read   new
  *
- * One thread writes a ring and one, in another process, reads it.  Both are wait-free: credits
- * see to it that the slot to be written was read long ago, and nobody asks.
+ * One thread writes a ring, and one thread in another process reads it.  Both are wait-free: the
+ * credits guarantee that the slot to be written was read long ago, without a check.
  *
- *   R1 -> A1   header and body are stored before the slot's lap says that they are there;
+ *   R1 -> A1   header and body are stored before the slot's lap marks it as full;
  *   R1 -> A1   and, through the ring of the other direction, a slot is read before it is written
  *              again: its reply (or a later one) was written after it was read.
  *   R2 -> A2   a writer stores its lap, then exchanges the bell; a reader exchanges the bell,
- *              then looks at the lap.  Whichever exchange comes second sees what was before
- *              the first: either the writer finds 1 and rings, or the reader finds the capsule.
+ *              then reads the lap.  The second exchange sees everything before the first: either
+ *              the writer finds 1 and rings, or the reader finds the capsule.
  *
- * What wakes a side that sleeps differs, since the appliance trusts no client:
+ * The two sides are woken in different ways, since the appliance trusts no client:
  *
  *   client's eventfd write ------> the appliance's epoll (edges: it never reads, so it cannot wait)
  *   appliance's socket, send ----> the client's socket, which reads what has come
  *
- * Who shares an eventfd shares its flags, and could make the other's write to it block; so could
- * who holds a pipe's lock.  The ends of a socket pair have flags of their own, and a send with
- * MSG_DONTWAIT does not wait, whatever the reader does.
+ * A process that shares an eventfd shares its flags, and could make the other side's write block;
+ * so could a process that holds a pipe's lock.  The ends of a socket pair have their own flags, and
+ * a send with MSG_DONTWAIT does not wait, whatever the reader does.
  *
  * Invariants:
- *  (1) What the other side writes is copied once, and only the copy is looked at.
+ *  (1) Data written by the other side is copied once, and only the copy is used.
  *  (2) No word in shared memory is used as an index or a length, except after (1) and a check.
  */
 #include "fabric/fab_internal.h"
@@ -128,7 +128,7 @@ static int shm_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 	shm->in_body = ring_slot(&shm->in) + sizeof(*out);
 	memcpy(out, ring_slot(&shm->in), LAP_AT);
 	ring_next(&shm->in);
-	__builtin_prefetch(ring_slot(&shm->in)); /* it lies in the other core's cache */
+	__builtin_prefetch(ring_slot(&shm->in)); /* it is in the other core's cache */
 	return 1;
 }
 
@@ -166,7 +166,7 @@ static struct fab_tx *shm_sent(struct fab_link *link)
 	return NULL;
 }
 
-/* A doorbell that is full is as good: then the other side is awake, or does not want to be. */
+/* A full doorbell is good enough: the other side is awake, or does not want to be. */
 static int ring(const struct fab_shm *shm)
 {
 	const uint64_t one = 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Memory that two processes share, and how it changes hands.
+ * Memory that two processes share, and how it is passed on.
  *
- * The appliance makes every memfd: sized, sealed against shrinking and growing, so that no client
- * can make a page disappear under the appliance's feet (a hole that is punched reads as zeros and
- * harms who punched it).  Making a page costs a microsecond or more, so large memory is populated
- * piece by piece, by its owner's leave: fab_control_session.c.
+ * The appliance makes every memfd: sized, and sealed against shrinking and growing, so that no
+ * client can make a page disappear under the appliance (a punched hole reads as zeros and harms
+ * only the client that punched it).  Making a page costs a microsecond or more, so large memory is
+ * populated piece by piece: fab_control_session.c.
  */
 #include "fabric/fab_internal.h"
 
@@ -137,7 +137,7 @@ ssize_t fab__send_fds(int fd, const void *bytes, size_t size, const int *fds, ui
 	return sent < 0 ? -errno : sent;
 }
 
-/* Descriptors beyond what the caller expects are closed at once. */
+/* Closes descriptors beyond those that the caller expects. */
 static uint32_t take_fds(struct msghdr *msg, int *fds, uint32_t fd_max)
 {
 	uint32_t taken = 0;

@@ -5,17 +5,17 @@
  *   in   [ handed out | here, not yet handed out |          ]  64 KiB, then the socket
  *        0            in_at                      in_end
  *
- * Headers and bodies come out of `in`.  Payload of 16 KiB and more is received straight into
- * its place, with the first bytes of what follows into `in` by the same call: only what was
- * already in `in` is copied.  So while large payload comes, little is read ahead of a header
- * (`reach`); while none does, all that is there.  Going out nothing is copied: one sendmsg gathers
- * headers, bodies and payload from where they lie.
+ * Headers and bodies come out of `in`.  Payload of 16 KiB and more is received straight into its
+ * place, and the first bytes after it into `in` by the same call: only bytes that were already in
+ * `in` are copied.  So while large payload arrives, little is read ahead of a header (`reach`);
+ * otherwise everything available is read.  Outgoing data is never copied: one sendmsg gathers
+ * headers, bodies and payload from their places.
  *
  * Invariants:
  *  (1) A fab_tx is on `out` from send() until its last byte was given to the kernel, then on
  *      `done` until sent() returns it.
- *  (2) `drained` is set only by a read that met the end of what was there: as long as it is not,
- *      an edge-triggered epoll owes us nothing.
+ *  (2) `drained` is set only by a read that found no more input: while it is not set,
+ *      an edge-triggered epoll may raise no event.
  */
 #include "fabric/fab_tls.h"
 
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define DIRECT_MIN (16u << 10) /* below, one large read into `in` is cheaper */
-#define BEHIND     512u        /* read behind large payload: the next headers */
+#define BEHIND     512u        /* read after large payload: the next headers */
 #define REACH_MIN  4096u       /* read ahead after large payload */
 #define IOV_MAX_   192
 
@@ -33,7 +33,7 @@ static struct fab_tcp *tcp_of(struct fab_link *link)
 	return container_of(link, struct fab_tcp, link);
 }
 
-/* Within TLS what comes at once is a record at most: only -EAGAIN says that there is no more. */
+/* With TLS one call returns at most a record: only -EAGAIN means that there is no more. */
 static ssize_t pull_in_tls(struct fab_tcp *tcp, void *dst, size_t size)
 {
 	ssize_t got = fab__tls_recv(tcp->tls, dst, size);
@@ -46,7 +46,7 @@ static ssize_t pull_in_tls(struct fab_tcp *tcp, void *dst, size_t size)
 	return got;
 }
 
-/* What recv() said of `size` bytes: > 0 bytes, 0: nothing there, < 0 broken. */
+/* Handles the result of recv() for `size` bytes: > 0 bytes, 0: no input, < 0 broken. */
 static ssize_t pulled(struct fab_tcp *tcp, ssize_t got, size_t size)
 {
 	if (got > 0) {
@@ -71,7 +71,7 @@ static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
 	return pulled(tcp, recv(tcp->fd, dst, size, MSG_DONTWAIT), size);
 }
 
-/* The same for large payload: what lies behind it comes into `in`, which is empty, and is not
+/* The same for large payload: the bytes after it go into `in`, which is empty, and are not
  * counted. */
 static ssize_t pull_direct(struct fab_tcp *tcp, void *dst, size_t size)
 {
@@ -155,7 +155,7 @@ static int tcp_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 		if (size_bytes < DIRECT_MIN) {
 			int there = fill(tcp, left);
 
-			/* Take what has come: `in` need not hold all of it. */
+			/* Take the available bytes: `in` need not have room for all. */
 			if (there < 0 || tcp->in_end == tcp->in_at)
 				return there;
 			continue;
@@ -179,8 +179,8 @@ static int tcp_send(struct fab_link *link, struct fab_tx *tx)
 	return 0;
 }
 
-/* All that a turn has gathered.  A sum of what was just written would wait for all stores before
- * it, which beside payload are misses of the cache: 70 ns each, instead of 11. */
+/* Computes the sums of all messages of a turn.  Right after the bytes were written, a sum would
+ * wait for all stores before it, which miss the cache beside payload: 70 ns each, instead of 11. */
 static void sum_all(struct fab_tcp *tcp)
 {
 	for (struct list *at = tcp->unsummed; at && at != &tcp->out; at = at->next) {
@@ -205,7 +205,7 @@ static uint64_t tx_bytes(const struct fab_tx *tx)
 	return sizeof(tx->hdr) + tx->body_bytes + (uint64_t)tx->payload_bytes;
 }
 
-/* The part of [bytes, bytes + size) behind the first *skip bytes, as one more entry of iov. */
+/* Adds the part of [bytes, bytes + size) after the first *skip bytes as one more entry of iov. */
 static uint32_t gather(struct iovec *iov, const void *bytes, size_t size, uint64_t *skip)
 {
 	if (*skip >= size) {
@@ -236,7 +236,7 @@ static uint32_t gather_all(const struct fab_tcp *tcp, struct iovec iov[IOV_MAX_]
 	return n;
 }
 
-/* `bytes` more have left: move what is complete to `done`. */
+/* Counts `bytes` more sent: moves complete messages to `done`. */
 static void retire(struct fab_tcp *tcp, uint64_t bytes)
 {
 	tcp->out_at += bytes;

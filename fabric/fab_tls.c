@@ -10,19 +10,19 @@
  *
  *   PSK = HMAC-SHA256(secret, "weka fabric tls 1.3 psk" and zeros, 32 bytes)
  *
- * So who holds only the PSK (it lies in OpenSSL's memory, unlike the secret) has not the key yet.
+ * So a holder of only the PSK (it is in OpenSSL's memory, unlike the secret) has not got the key.
  *
  * Invariants:
  *  (1) No certificate, no session ticket, no version but 1.3, no key exchange without
- *      Diffie-Hellman: what was recorded stays closed when a key becomes known later.
- *  (2) An unknown key id goes the way of a wrong secret: with a PSK that nobody has.
- *  (3) Pieces of 4 KiB and more are encrypted from where they lie; smaller ones are gathered into
+ *      Diffie-Hellman: recorded traffic stays closed when a key becomes known later.
+ *  (2) An unknown key id is handled like a wrong secret: with a PSK that nobody has.
+ *  (3) Pieces of 4 KiB and more are encrypted from their place; smaller ones are gathered into
  *      one record.
- *  (4) No key enciphers more than FAB_TLS_RECORDS_MAX records of one direction (RFC 8446 5.5): who
- *      has sent or received so many asks for new keys of both, ahead of the next record.  OpenSSL
- *      does not count; it tells of each record and of each KeyUpdate, and a peer's asking it
- *      answers by itself.
- *  (5) OpenSSL allocates when it likes.  A TLS connection is the one place where a polling thread
+ *  (4) No key enciphers more than FAB_TLS_RECORDS_MAX records of one direction (RFC 8446 5.5): the
+ *      side that has sent or received that many asks for new keys both ways before the next
+ *      record.  OpenSSL does not count; it reports each record and each KeyUpdate, and answers a
+ *      peer's KeyUpdate request by itself.
+ *  (5) OpenSSL allocates at any time.  A TLS connection is the one place where a polling thread
  *      may: its seal is lifted for the call.
  */
 #include "fabric/fab_tls.h"
@@ -128,7 +128,7 @@ static void psk_make(uint8_t psk[PSK_BYTES], const uint8_t secret[FAB_KEY_BYTES]
 	ASSERT(bytes == PSK_BYTES);
 }
 
-/* What OpenSSL calls a session: the PSK, and what it is good for. */
+/* Makes the session object that OpenSSL needs: the PSK, its cipher and version. */
 static SSL_SESSION *session_make(SSL *ssl, const uint8_t psk[PSK_BYTES])
 {
 	const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, psk_suite);
@@ -419,7 +419,7 @@ ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size)
 	return got;
 }
 
-/* The next record: all small pieces at the front, or as much as fits of a large one. */
+/* Builds the next record: all small pieces at the front, or as much of a large one as fits. */
 static const void *record_next(struct fab_tls *tls, const struct iovec *iov, uint32_t count,
 			       uint64_t skip, uint32_t *size)
 {

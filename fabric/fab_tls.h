@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * TLS 1.3 under a TCP connection, with the connection's key as pre-shared key: PROTOCOL.md 9.
- * OpenSSL does it; what is above sees a socket that reads and writes.
+ * OpenSSL implements it; the code above it sees a socket that reads and writes.
  */
 #ifndef FAB_TLS_H
 #define FAB_TLS_H
@@ -15,9 +15,9 @@
 #define FAB_TLS_RECORDS_MAX (UINT64_C(1) << 24)
 
 struct fab_tls;
-struct fab_tls_host; /* what all connections of a server share */
+struct fab_tls_host; /* shared by all connections of a server */
 
-/* Of the key `id`: its secret (wiped soon), or -ENOENT. */
+/* Looks up the secret of key `id` (wiped soon), or -ENOENT. */
 struct fab_tls_keys {
 	int (*secret)(void *ctx, const char *id, uint8_t secret[FAB_KEY_BYTES]);
 	void *ctx;
@@ -32,8 +32,8 @@ must_check int fab__tls_connect(struct fab_tls **out, const struct fab_key *key,
 void fab__tls_free(struct fab_tls *tls);
 
 /*
- * The handshake goes on.  0: done, -EINPROGRESS: when there is more to read, -EACCES (the key),
- * -EPROTO (the peer speaks something else), -ECONNRESET; `why` gets one line.
+ * Continues the handshake.  0: done, -EINPROGRESS: call again after more input, -EACCES (the key),
+ * -EPROTO (the peer speaks another protocol), -ECONNRESET; `why` gets one line.
  */
 must_check int fab__tls_step(struct fab_tls *tls, char why[FAB_WHY_MAX]);
 
@@ -41,9 +41,9 @@ must_check int fab__tls_step(struct fab_tls *tls, char why[FAB_WHY_MAX]);
 const char *fab__tls_key_id(const struct fab_tls *tls);
 
 /*
- * As recv() and sendmsg() that never wait, but errors are returned: -EAGAIN, -ECONNRESET.  What did
- * not fit must be given again, with what has come behind it.  They may allocate, even in a polling
- * thread.
+ * Like recv() and sendmsg() without waiting, but errors are returned: -EAGAIN, -ECONNRESET.  Bytes
+ * that did not fit must be given again, followed by newer ones.  They may allocate, even in a
+ * polling thread.
  */
 must_check ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size);
 must_check ssize_t fab__tls_send(struct fab_tls *tls, const struct iovec *iov, uint32_t count);

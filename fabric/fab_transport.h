@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a transport must do, in eight calls.  It moves capsules and, when windows are not
- * shared memory, the payload behind them; it knows nothing of requests.  One struct
- * fab_link is one connection's one end; fab_shm.c and fab_tcp.c embed it first in theirs,
- * and so does the simulated network of the tests.
+ * The interface of a transport, in eight calls.  A transport moves capsules and, if windows are not
+ * shared memory, the payload after them; it knows nothing of requests.  One struct fab_link is one
+ * end of one connection; fab_shm.c and fab_tcp.c embed it first in their structs, and so does the
+ * simulated network of the tests.
  */
 #ifndef FAB_TRANSPORT_H
 #define FAB_TRANSPORT_H
@@ -12,7 +12,7 @@
 #include "fabric/fab.h"
 #include "fabric/fab_wire.h"
 
-/* What a capsule to send belongs to; says what becomes of it when it has left. */
+/* The owner of a capsule to send, which decides what happens after it was sent. */
 enum fab_tx_kind {
 	FAB_TX_REPLY,   /* of a request: its credit is free       */
 	FAB_TX_PART,    /* of a piece: FAB_EVENT_SENT             */
@@ -31,14 +31,14 @@ struct fab_remote {
 };
 
 /*
- * A capsule on its way out.  It lies in what it belongs to, so the queue of a transport has
- * no size of its own: it is bounded by credits, pieces and pools.
+ * A capsule to be sent.  It is embedded in its owner, so a transport's queue has no size of its
+ * own: credits, pieces and pools bound it.
  */
 struct fab_tx {
 	struct list node;
 	struct fab_hdr_wire hdr;  /* check is the transport's */
 	const void *body;         /* over FAB_SMALL_MAX, else NULL */
-	const void *payload;      /* behind PART, DATA, REPLY, or NULL; of FETCH where it goes */
+	const void *payload;      /* after PART, DATA, REPLY, or NULL; for FETCH the destination */
 	struct fab_remote remote; /* onesided: the payload's other place */
 	uint32_t body_bytes;
 	uint32_t payload_bytes;
@@ -47,7 +47,7 @@ struct fab_tx {
 
 struct fab_link {
 	const struct fab_transport *ops;
-	bool later;          /* nobody waits for what is flushed now: fab_flush_later() */
+	bool later;          /* nobody waits for these bytes: fab_flush_later() */
 	uint64_t left_bytes; /* a stream: that the kernel has taken so far ... */
 	bool is_full;        /* ... and it takes no more now                   */
 };
@@ -64,9 +64,8 @@ struct fab_transport {
 	int (*recv_header)(struct fab_link *link, struct fab_hdr_wire *out);
 
 	/*
-	 * What lies behind the header that was received last: its body (`slot` is the header's) or
-	 * payload. Goes on at dst + *done_bytes; 1: all `size_bytes` there, 0: not yet, < 0:
-	 * broken.
+	 * Receives the bytes after the last header: its body (`slot` is the header's) or payload.
+	 * Continues at dst + *done_bytes; 1: all `size_bytes` received, 0: not yet, < 0: broken.
 	 */
 	int (*recv_bytes)(struct fab_link *link, uint32_t slot, void *dst, uint32_t size_bytes,
 			  uint32_t *done_bytes);
@@ -75,7 +74,7 @@ struct fab_transport {
 	int (*send)(struct fab_link *link, struct fab_tx *tx);
 	struct fab_tx *(*sent)(struct fab_link *link);
 
-	/* Push what is queued, wake the other side.  < 0: broken. */
+	/* Sends the queue and wakes the other side.  < 0: broken. */
 	int (*flush)(struct fab_link *link);
 
 	/* The other side is to wake us.  False: something is here already. */
@@ -83,8 +82,9 @@ struct fab_transport {
 	void (*disarm)(struct fab_link *link);
 
 	/*
-	 * Nothing is touched any more; what was not sent comes out of sent().  Of an appliance's
-	 * onesided link only when the control side has destroyed the queue pair (fab_rdma.h).
+	 * Stops touching memory; sent() returns the capsules that were not sent.  For an
+	 * appliance's onesided link only after the control side has destroyed the queue pair
+	 * (fab_rdma.h).
 	 */
 	void (*close)(struct fab_link *link);
 };

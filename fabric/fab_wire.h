@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The bytes that travel, as PROTOCOL.md numbers them.  Change both or neither. */
+/* The bytes on the wire, numbered as in PROTOCOL.md.  Change both or neither. */
 #ifndef FAB_WIRE_H
 #define FAB_WIRE_H
 
@@ -10,8 +10,8 @@
 #define FAB_MAGIC       0x31464b57u /* "WKF1" in the order of the wire           */
 #define FAB_VERSION_MIN 2u /* 1 had neither SENDs of several capsules nor replies with payload */
 #define FAB_VERSION_MAX 2u
-#define FAB_SMALL_MAX   28u        /* a body of at most so much lies in the header */
-#define FAB_PAYLOAD_MAX (4u << 20) /* behind one PART, DATA or REPLY               */
+#define FAB_SMALL_MAX   28u        /* largest body that is stored in the header     */
+#define FAB_PAYLOAD_MAX (4u << 20) /* largest payload after one PART, DATA or REPLY */
 #define FAB_PULLS_MAX   32u        /* PULLs of a session that wait for their DATA  */
 #define FAB_DIR_BITS    48         /* of a directory's number                      */
 
@@ -50,10 +50,10 @@ struct fab_hdr_wire {
 	le32 deadline;   /* of a request, us; of a reply: status, 0 or -errno */
 	le32 body_bytes;
 	le32 window_block;  /* the window begins at this block of 4 KiB */
-	le32 window_blocks; /* and has so many                          */
+	le32 window_blocks; /* and its length in blocks                 */
 	union {
-		uint8_t small[FAB_SMALL_MAX]; /* the body itself, zero behind it */
-		struct {                      /* where a longer one lies         */
+		uint8_t small[FAB_SMALL_MAX]; /* the body itself, padded with zeros */
+		struct {                      /* place of a longer body             */
 			le32 crc32c;
 			le32 slot; /* shm, over 1 KiB: which long body */
 			uint8_t zero[20];
@@ -112,7 +112,7 @@ struct fab_welcome_wire {
 	le32 session_low;
 	le32 session_high;
 	le32 core;     /* that serves this connection            */
-	le32 mark_low; /* what is changed in this session is newer */
+	le32 mark_low; /* all changes of this session are newer */
 	le32 mark_high;
 	le32 forgotten_low; /* up to here a client may be forgotten whole */
 	le32 forgotten_high;
@@ -259,7 +259,7 @@ struct fab_xattr_wire {
 	le32 zero1;
 };
 
-struct fab_read_reply_wire { /* and behind it le32 sums[blocks], unless they lie in the window */
+struct fab_read_reply_wire { /* followed by le32 sums[blocks], unless they are in the window */
 	le32 length_bytes;
 	le32 sums_at; /* in the window; 0: here */
 };
@@ -339,7 +339,7 @@ LAYOUT_END
 
 #define FAB_NAME_NOFOLLOW 1u
 
-/* The request id of a change that is to be remembered: | number 48 | CHANGE, AGAIN, SURE, slot | */
+/* The request id of a change to be remembered: | number 48 | CHANGE, AGAIN, SURE, slot | */
 #define FAB_ID_CHANGE   0x8000u
 #define FAB_ID_AGAIN    0x4000u /* it was sent in an earlier session                      */
 #define FAB_ID_SURE     0x2000u /* ... whose mark is not below this session's `forgotten` */
