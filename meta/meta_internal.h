@@ -491,7 +491,10 @@ uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t byte
 /* Could so many bytes more be appended whatever else comes? */
 must_check bool meta__log_lends(const struct meta *m, uint64_t bytes);
 uint64_t meta__log_durable(const struct meta *m); /* all blocks up to this are durable */
-uint64_t meta__log_last(const struct meta *m);    /* sequence of the newest record's block */
+/* Finds the newest durable block on a drive, if the log still has its zone: its place, and its
+ * first 64 bytes. */
+must_check bool meta__log_newest(const struct meta *m, uint32_t drive, uint64_t *baddr, void *head);
+uint64_t meta__log_last(const struct meta *m); /* sequence of the newest record's block */
 /* Close and send what this turn gathered: no later record joins a block that there is.  True: there
  * is room that was not, for what waited. */
 bool meta__log_turn(struct meta *m);

@@ -91,6 +91,10 @@ struct meta__log {
 	struct log_mark mark[MARKS];
 	uint32_t mark_first, mark_count;
 	uint64_t blocks_written;
+	struct log_newest {
+		uint64_t baddr; /* 0: none */
+		uint8_t head[sizeof(struct meta_log_disk)];
+	} newest[META_DRIVES_MAX]; /* of the durable blocks, the last one on each drive */
 };
 
 /* A store may have come to drives of other sizes than its zones are made for: of any. */
@@ -566,6 +570,35 @@ void meta_log_vouch(struct meta *m)
 
 /* ---- answers --------------------------------------------------------------- */
 
+/* Notes where the block lies: meta_witness.c may have to find it there. */
+static void note_newest(struct meta *m, const struct log_block *b)
+{
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		struct log_newest *n = &m->log->newest[b->write[i].io.drive];
+
+		if (b->zone[i] == META__ZONE_NONE)
+			continue;
+		n->baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
+		memcpy(n->head, b->buf, sizeof(n->head));
+	}
+}
+
+bool meta__log_newest(const struct meta *m, uint32_t drive, uint64_t *baddr, void *head)
+{
+	const struct log_newest *n = &m->log->newest[drive];
+	const uint32_t zone = n->baddr ? meta__zone_of(m, n->baddr) : META__ZONE_NONE;
+	bool has = false;
+
+	for (uint32_t i = 0; i < m->log->zones_count && zone != META__ZONE_NONE; i++)
+		for (uint32_t copy = 0; copy < META__LOG_COPIES; copy++)
+			has |= m->log->zones[i].zone[copy] == zone;
+	if (has) {
+		*baddr = n->baddr;
+		memcpy(head, n->head, sizeof(n->head));
+	}
+	return has;
+}
+
 static void advance_durable(struct meta *m)
 {
 	struct meta__log *l = m->log;
@@ -576,6 +609,7 @@ static void advance_durable(struct meta *m)
 		if (b->state != LOG_DURABLE)
 			break;
 		ASSERT(b->seq == l->durable + 1);
+		note_newest(m, b);
 		b->state = LOG_IDLE;
 		l->durable++;
 		meta__fresh_durable(m, l->durable);

@@ -273,6 +273,18 @@ struct nvme_proof {
 	uint8_t of[32]; /* the user's */
 };
 
+#define NVME_WITNESS_BLOCKS 8u
+
+/* What the user knows of a drive's content now, beyond its proof. */
+struct nvme_witness {
+	/* Both are called as `holds` is.  Chooses, at each reset, the blocks that are read. */
+	uint32_t (*choose)(void *user, uint64_t block[NVME_WITNESS_BLOCKS]);
+	/* Returns NULL, or what is wrong, for people: a constant.  A block is NULL that could not
+	 * be read. */
+	const char *(*judge)(void *user, const void *const block[NVME_WITNESS_BLOCKS]);
+	void *user;
+};
+
 /**
  * nvme_drive_prove - believe the drive after a reset only if `proof` holds
  *
@@ -283,6 +295,15 @@ struct nvme_proof {
  * Errors:  as nvme_dma_map_file().
  */
 must_check int nvme_drive_prove(struct nvme_drive *drive, const struct nvme_proof *proof);
+
+/**
+ * nvme_drive_witness - ... and only if `witness` finds nothing wrong; NULL: it is asked no more
+ *
+ * A drive that nvme_drive_prove() was not called for has no witness.
+ *
+ * Thread:  the owner's, between two steps.
+ */
+void nvme_drive_witness(struct nvme_drive *drive, const struct nvme_witness *witness);
 
 enum nvme_health {
 	NVME_HEALTH_GOOD,

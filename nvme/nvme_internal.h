@@ -198,6 +198,8 @@ enum nvme_proof_step {
 	NVME_PROOF_DONE,
 };
 
+#define NVME_PROOFS_MAX (NVME_PROOF_BLOCKS + NVME_WITNESS_BLOCKS)
+
 /* nvme_proof.c */
 struct nvme_proving {
 	struct nvme_drive *ns; /* whose blocks are read */
@@ -206,15 +208,17 @@ struct nvme_proving {
 	struct nvme_rings rings;
 	struct nvme_mem mem; /* rings, then a page for each block */
 	uint64_t deadline_ns;
+	uint32_t count; /* reads: those of the proof, then those of the witness */
+	uint64_t block[NVME_PROOFS_MAX];
 	uint32_t back;
-	uint32_t failed; /* reads, by their bits */
-	bool good;
+	uint32_t failed;   /* reads, by their bits */
+	const char *wrong; /* NULL: nothing; for people */
 };
 
 /* The first namespace at or after `ns` that has a proof; NULL: none. */
 struct nvme_drive *nvme__proof_of(struct nvme_drive *ns);
 void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns);
-/* 1: it waits; 0: it holds; -EBADF: it does not; or what the controller said. */
+/* 1: it waits; 0: it holds; -EBADF: proving.wrong says why not; or what the controller said. */
 must_check int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__proof_end(struct nvme_drive *drive);
 
@@ -277,6 +281,7 @@ struct nvme_drive {
 	struct nvme_reset reset;
 	struct nvme_proving proving;
 	struct nvme_proof proof;         /* of this namespace; count 0: none */
+	struct nvme_witness witness;     /* choose NULL: none */
 	bool read_only;                  /* this namespace may have lost what its cache held */
 	struct nvme_drive_counts counts; /* the owner's */
 	struct nvme_share share;

@@ -7,9 +7,12 @@
  *   block that was named --> the user's function judges them --> Delete SQ, CQ --> the queue pairs
  *   of all threads are made, and I/Os that wait are submitted again
  *
+ * The witness is asked for more blocks at each reset: it knows what the drive has confirmed since.
+ *
  * The rule: no I/O reaches a drive, not one that was cut off and is to be done again either, before
- * one of the blocks has been judged to be what it was.  One is enough: a write of the other may
- * have been cut off by the very reset.  A drive of which none is, stays away, and is asked again.
+ * one of the blocks has been judged to be what it was, and the witness finds nothing wrong.  One is
+ * enough: a write of the other may have been cut off by the very reset.  A drive of which none is,
+ * stays away, and is asked again.
  *
  * The queue pair has the id 1: nobody else's is made yet.  All of this is the owner's, who polls.
  */
@@ -19,10 +22,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define DEPTH 4u
+#define DEPTH 16u
 #define QID   1u
 
-static_assert(DEPTH > NVME_PROOF_BLOCKS, "a queue holds one read of each block");
+static_assert(DEPTH > NVME_PROOFS_MAX, "a queue holds one read of each block");
 
 static uint64_t page_at(uint32_t i)
 {
@@ -37,7 +40,7 @@ int nvme_drive_prove(struct nvme_drive *ns, const struct nvme_proof *proof)
 
 	ASSERT(proof->count > 0 && proof->count <= NVME_PROOF_BLOCKS);
 	if (drive->proving.mem.size_bytes == 0)
-		err = nvme__mem_alloc(&mem, drive->dma, page_at(NVME_PROOF_BLOCKS));
+		err = nvme__mem_alloc(&mem, drive->dma, page_at(NVME_PROOFS_MAX));
 	if (err)
 		return err;
 	nvme__helm_take(drive); /* another of its namespaces may be stepped already */
@@ -46,6 +49,15 @@ int nvme_drive_prove(struct nvme_drive *ns, const struct nvme_proof *proof)
 	ns->proof = *proof;
 	nvme__helm_leave(drive);
 	return 0;
+}
+
+void nvme_drive_witness(struct nvme_drive *ns, const struct nvme_witness *witness)
+{
+	struct nvme_drive *drive = ns->share.ctl;
+
+	nvme__helm_take(drive);
+	ns->witness = witness ? *witness : (struct nvme_witness){ 0 };
+	nvme__helm_leave(drive);
 }
 
 struct nvme_drive *nvme__proof_of(struct nvme_drive *ns)
@@ -60,12 +72,17 @@ void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns)
 	struct nvme_proving *p = &drive->proving;
 
 	p->ns = ns;
+	p->count = ns->proof.count;
+	memcpy(p->block, ns->proof.block, p->count * sizeof(p->block[0]));
+	if (ns->witness.choose)
+		p->count += ns->witness.choose(ns->witness.user, p->block + p->count);
+	ASSERT(p->count <= NVME_PROOFS_MAX);
 	p->step = NVME_PROOF_CQ;
 	p->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
-	p->good = false;
+	p->wrong = NULL;
 	p->back = p->failed = 0;
 	nvme__rings_init(&p->rings, p->mem.addr, DEPTH);
-	memset((char *)p->mem.addr + page_at(0), 0, NVME_PROOF_BLOCKS * NVME_PAGE_SIZE);
+	memset((char *)p->mem.addr + page_at(0), 0, NVME_PROOFS_MAX * NVME_PAGE_SIZE);
 }
 
 static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
@@ -74,8 +91,8 @@ static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_rings *r = &p->rings;
 	uint32_t shift = NVME_BLOCK_SHIFT - p->ns->lba_shift;
 
-	for (uint32_t i = 0; i < p->ns->proof.count; i++) {
-		uint64_t lba = p->ns->proof.block[i] << shift;
+	for (uint32_t i = 0; i < p->count; i++) {
+		uint64_t lba = p->block[i] << shift;
 
 		r->sq[r->sq_tail++] = (struct nvme_sqe){
 			.opcode = NVME_CMD_READ,
@@ -92,6 +109,29 @@ static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
 	p->deadline_ns = now_ns + drive->timeout_ns;
 }
 
+static bool holds(const struct nvme_proving *p)
+{
+	const struct nvme_proof *proof = &p->ns->proof;
+	bool some = false;
+
+	for (uint32_t i = 0; i < proof->count; i++)
+		some |= !(p->failed >> i & 1) &&
+			proof->holds(proof->of, (char *)p->mem.addr + page_at(i));
+	return some;
+}
+
+static const char *judge(const struct nvme_proving *p)
+{
+	const struct nvme_witness *w = &p->ns->witness;
+	const void *block[NVME_WITNESS_BLOCKS] = { 0 };
+
+	if (!holds(p))
+		return "its content has changed: it was emptied, or another drive has its name";
+	for (uint32_t i = p->ns->proof.count, k = 0; i < p->count; i++, k++)
+		block[k] = p->failed >> i & 1 ? NULL : (char *)p->mem.addr + page_at(i);
+	return w->choose ? w->judge(w->user, block) : NULL;
+}
+
 /* 1: they are not all back; 0, or -errno. */
 static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 {
@@ -100,7 +140,7 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 
 	if (drive->ops->service)
 		drive->ops->service(drive->ctrl, QID);
-	while (p->back < p->ns->proof.count) {
+	while (p->back < p->count) {
 		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
 		uint32_t status = cqe->status.raw, i;
 
@@ -108,15 +148,13 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 			return now_ns >= p->deadline_ns ? -ETIMEDOUT : 1;
 		dma_rmb(); /* the phase bit, before the rest of the entry */
 		i = cqe->cid.raw;
-		if (i >= p->ns->proof.count)
+		if (i >= p->count)
 			return -EIO; /* the device made it up */
 		p->failed |= (status >> 1 & NVME_STATUS_MASK ? 1u : 0) << i;
 		r->cq_head++;
 		p->back++;
 	}
-	for (uint32_t i = 0; i < p->ns->proof.count; i++)
-		p->good |= !(p->failed >> i & 1) &&
-			   p->ns->proof.holds(p->ns->proof.of, (char *)p->mem.addr + page_at(i));
+	p->wrong = judge(p);
 	return 0;
 }
 
@@ -174,7 +212,7 @@ static int step(struct nvme_drive *drive, uint64_t now_ns)
 		if (p->step == NVME_PROOF_READ)
 			read_blocks(drive, now_ns);
 	}
-	return p->good ? 0 : -EBADF;
+	return p->wrong ? -EBADF : 0;
 }
 
 int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns)

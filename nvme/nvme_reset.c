@@ -573,8 +573,7 @@ static bool proving(struct nvme_drive *drive, uint64_t now_ns)
 		return true;
 	}
 	(void)snprintf(why, sizeof(why), "%s%s", nvme__share_word(drive->proving.ns, word),
-		       err == -EBADF ? "its content has changed: it was emptied, or another drive "
-				       "has its name"
+		       err == -EBADF ? drive->proving.wrong
 				     : "its first and last blocks cannot be read");
 	failed(drive, err, why, now_ns);
 	return true;

@@ -516,6 +516,9 @@ void app_core_destroy(struct app_core *core)
 	if (!core)
 		return;
 	ASSERT(core->media.in_flight == 0);
+	for (uint32_t i = 0; i < core->cfg.ndrives && core->meta; i++)
+		if (core->cfg.drive[i])
+			app_witness_off(core->cfg.drive[i]);
 	give_queues(core);
 	app_scrub_destroy(core);
 	give_store(core);

@@ -552,6 +552,14 @@ static void drives_turn(struct app_core *core)
 	app_serve_blocks(core);
 }
 
+/* Without an overlay: what is durable is on the drives. */
+static void witness_drives(struct app_core *core)
+{
+	for (uint32_t i = 0; i < core->cfg.ndrives && !core->media.overlay; i++)
+		if (core->qp[i])
+			app_witness_on(&core->witness[i], core->cfg.drive[i], core->meta, i);
+}
+
 static void boot_turn(struct app_core *core)
 {
 	core->boot_status = meta_boot_status(core->meta);
@@ -561,6 +569,8 @@ static void boot_turn(struct app_core *core)
 	core->life = core->boot_status ? APP_STOPPED : APP_SERVING;
 	if (core->life == APP_SERVING && core->cfg.read_only)
 		meta_freeze(core->meta);
+	if (core->life == APP_SERVING)
+		witness_drives(core);
 	if (core->life == APP_SERVING)
 		app_clients_turn(core); /* nobody is let in before */
 	if (core->boot_status)

@@ -16,6 +16,7 @@
 #include "appliance/media/app_media.h"
 #include "appliance/core/app_ring.h"
 #include "appliance/media/app_staging.h"
+#include "appliance/media/app_witness.h"
 #include "base/arena.h"
 #include "base/le.h"
 #include "base/list.h"
@@ -358,8 +359,9 @@ struct app_core {
 	char *memory;
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
-	struct meta *meta;          /* NULL: another core has it, and this one a */
-	struct meta_reader *reader; /* ... of it                                 */
+	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
+	struct meta *meta;                           /* NULL: another core has it, and this one a */
+	struct meta_reader *reader;                  /* ... of it                                 */
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;

@@ -202,6 +202,26 @@ cat "$DIR/d1.kept" >"$DIR/d1"
 check "a server of what was there before" serve 1
 check "is believed, without a restart" await "$D1.*back after a reset" 1
 check "what was acknowledged is there" all_there
+
+# ---- an older copy of the drive: same serial number, same superblocks, one change of the log less
+
+: >"$DIR/daemon.log"
+sleep 1 # all that was acknowledged is durable, and nothing is being written
+cp --sparse=always "$DIR/d1" "$DIR/d1.older"
+check "a change" ctl put "$DIR/w" /w/after-the-copy
+kill_server 1
+cp --sparse=always "$DIR/d1" "$DIR/d1.kept"
+cat "$DIR/d1.older" >"$DIR/d1"
+check "a server of the copy" serve 1
+check "it is not believed, in words" await "$D1.*does not come back: it is an older copy of itself" 1
+is "and not used" 0 "$(lines_of "$D1.*back after a reset")"
+kill_server 1
+cat "$DIR/d1.kept" >"$DIR/d1"
+check "a server of the newest one" serve 1
+check "is believed, without a restart" await "$D1.*back after a reset" 1
+ctl cat /w/after-the-copy >"$DIR/one"
+check "the change is there" cmp "$DIR/w" "$DIR/one"
+check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
 

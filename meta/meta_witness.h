@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* What a drive must hold by now, asked of a store that serves: after the drive was reset. */
+#ifndef META_WITNESS_H
+#define META_WITNESS_H
+
+#include "meta/meta.h"
+
+#define META_WITNESS_BLOCKS 7u
+
+/* Blocks of one drive, and what the store knows of them; the caller's memory. */
+struct meta_witness {
+	uint32_t count;
+	struct meta_witness_block {
+		uint64_t block;       /* of the drive                                    */
+		uint32_t zone;        /* whose header it is; NONE: it is a log block     */
+		uint64_t incarnation; /* the least that the header may have              */
+		uint64_t mark;        /* the same                                        */
+	} at[META_WITNESS_BLOCKS];
+	uint8_t log_head[64]; /* of that block of the log */
+};
+
+/**
+ * meta_witness_take - which blocks show whether the drive has all that it had confirmed?
+ *
+ * The headers of its first zone and of zones that are open on it, and the newest block of the log
+ * that is durable there.  What was being written when the drive stopped is taken for neither old
+ * nor new.
+ *
+ * Thread:  the one that turns the crank, of a mounted store.
+ */
+void meta_witness_take(const struct meta *m, uint32_t drive, struct meta_witness *out);
+
+/* Returns NULL, or what is wrong, for people; block[i] is NULL if at[i].block could not be read. */
+const char *meta_witness_judge(const struct meta *m, const struct meta_witness *w,
+			       const void *const block[]);
+
+#endif
