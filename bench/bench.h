@@ -66,6 +66,7 @@ struct bench_conf {
 	uint32_t lanes;                 /* connections of the client; 0: the library's choice */
 	uint32_t sessions;              /* fair: clients, all in one thread              */
 	uint32_t deaf;                  /* fair: clients beside them that never reap     */
+	uint32_t settle;                /* fair: seconds before it measures beside them  */
 	uint32_t fill[BENCH_FILLS_MAX]; /* collect: percent, one run of each kind for each */
 	uint32_t fill_count;
 	double times;   /* collect: what is written, in capacities           */

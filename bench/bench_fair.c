@@ -7,6 +7,9 @@
  *   flooder   ... beside one that asks for more than it can take: bench_flood.h
  *   deaf      ... beside --deaf clients (one) that ask for DEAF_DEPTH x 4 MiB each and never reap
  *
+ * Over rdma the card takes what a deaf client asked for, so it is served once; --settle lets that
+ * pass before the deaf run is measured.
+ *
  * A session's share is what it read over the mean of all of them.  Latencies are those of all
  * sessions' reads, from submit to reap: with many in flight they are mostly waiting for each other.
  */
@@ -336,7 +339,9 @@ static int round_of(struct fair *f)
 		goto out;
 	}
 	err = deaf_begin(f, asked);
-	if (!err) /* without a warm-up, in which they would have been ended */
+	if (!err && f->conf->settle)
+		err = drive(f, f->conf->settle);
+	if (!err) /* without a warm-up, in which those over tcp would have been ended */
 		err = drive(f, f->conf->seconds);
 	if (!err)
 		err = tell(f, DEAF);

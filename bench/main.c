@@ -63,7 +63,7 @@ static const struct workload {
 	  "shm" },
 };
 
-enum { OPT_SUMMARY = 256, OPT_NAME };
+enum { OPT_SUMMARY = 256, OPT_NAME, OPT_SETTLE };
 
 static const struct argp_option options[] = {
 	{ "drive", 'd', "NAME", 0,
@@ -105,6 +105,8 @@ static const struct argp_option options[] = {
 	  2 },
 	{ "sessions", 'm', "N", 0, "fair: clients, all driven by one thread (256)", 2 },
 	{ "deaf", 'D', "N", 0, "fair: clients beside them that never reap (1)", 2 },
+	{ "settle", OPT_SETTLE, "SECONDS", 0,
+	  "fair: time between what those ask for and the measurement beside them (0)", 2 },
 	{ "fill", 'u', "PERCENT", 0,
 	  "collect: how full it is; several: one after the other (60, 80)", 2 },
 	{ "times", 'x', "N", 0, "collect: multiple of the capacity to write (5)", 2 },
@@ -237,6 +239,9 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 		return 0;
 	case 'D':
 		conf->deaf = (uint32_t)number(state, arg, 1, BENCH_DEAF_MAX);
+		return 0;
+	case OPT_SETTLE:
+		conf->settle = (uint32_t)number(state, arg, 0, 3600);
 		return 0;
 	case 'u':
 		add_fill(state, arg, conf);

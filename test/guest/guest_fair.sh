@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." && . test/guest/lib.sh
 case ${TEST_LENGTH:-short} in
 short) echo "skip: 64 sessions over soft-RoCE are in the longer tests"; exit ;;
 esac
-GUEST_MEMORY=2048
+GUEST_MEMORY=6144 # 20 clients that never reap have pools of 129 MiB each
 GUEST_SECONDS=900
 nvme d0 256M addr=4,mdts=5 logical_block_size=4096,physical_block_size=4096
 nvme d1 192M addr=5 logical_block_size=4096,physical_block_size=4096
