@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The arena: one mapping, of nobody's memory or of a file, cut from its start.
+ * The arena: one anonymous or file mapping, cut from its start.
  *
  * Invariants, true between any two calls:
  *
  *  (1) base and size are multiples of 2 MiB; used <= size.
- *  (2) Every page was written once: no later touch can fail for want of memory.
+ *  (2) Every page was written once: no later access can fail for lack of memory.
  *  (3) [0, used) has been handed out, each byte once; [used, size) never.
  */
 #define _GNU_SOURCE
@@ -86,7 +86,7 @@ static int map_pages(struct arena *a)
 	return 0;
 }
 
-/* The file in place of what is mapped there. */
+/* Replaces the mapping by one of the file. */
 static int map_fd(struct arena *a)
 {
 	if (ftruncate(a->fd, (off_t)a->size_bytes) < 0)
@@ -119,7 +119,7 @@ static int map_hugetlb_file(struct arena *a)
 	return 0;
 }
 
-/* Whether madvise() gets shared memory huge pages here. */
+/* Returns true if madvise() gets huge pages for shared memory here. */
 static bool shmem_can_be_huge(void)
 {
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");

@@ -2,16 +2,15 @@
 /*
  * One large piece of memory, taken at start and cut into parts that are never given back.
  *
- * Everything that a drive or a network card may touch lies in one arena, so that one
- * mapping covers it and an address in it becomes an I/O address by adding a constant:
+ * Everything that a drive or a network card may touch is in one arena, so that one mapping covers
+ * it and an address in it becomes an I/O address by adding a constant:
  *
  *   base                                                    base + size
  *    |  rings  |  PRP lists  |  data buffers  |  free ...        |
  *    ^ iova    ^ iova + (p - base)
  *
- * Page-aligned, prefaulted, of huge pages where the machine has some, locked where it
- * is allowed, and not inherited by fork (a child's copy-on-write would move our pages
- * away from under the device).
+ * Page-aligned, prefaulted, with huge pages if the machine has some, locked if it is allowed, and
+ * not inherited by fork (a child's copy-on-write would move our pages away from under the device).
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -69,10 +68,10 @@ uint64_t arena_size(const struct arena *a);
 /** arena_used - bytes cut off so far, alignment included */
 uint64_t arena_used(const struct arena *a);
 
-/** arena_has - whether all of [p, p + size_bytes) lies in it */
+/** arena_has - return true if all of [p, p + size_bytes) is in the arena */
 bool arena_has(const struct arena *a, const void *p, uint64_t size_bytes);
 
-/** arena_pages - what it is made of: worth a line at start */
+/** arena_pages - return the kind of pages that it has: worth a line at start */
 enum arena_pages arena_pages(const struct arena *a);
 
 /** arena_locked - whether it is locked in memory (RLIMIT_MEMLOCK allowed it) */
@@ -81,7 +80,7 @@ bool arena_locked(const struct arena *a);
 /** arena_set_iova - where devices see its first byte, once that is known */
 void arena_set_iova(struct arena *a, uint64_t iova);
 
-/** arena_iova - where devices see `p`, which lies in the arena */
+/** arena_iova - return the address for devices of `p`, which must be in the arena */
 uint64_t arena_iova(const struct arena *a, const void *p);
 
 #endif

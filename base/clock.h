@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The time.  Nothing else asks the system for it: the rest is handed `now_ns`, so that a test can
- * be the clock. */
+/* The time.  No other file reads the system's clock: all are passed `now_ns`, so that a test can be
+ * the clock. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -16,7 +16,7 @@ uint64_t clock_now_ns(void);
 /* Nanoseconds since 1970 UTC, which people can set back: for a file's times, nothing else. */
 uint64_t clock_wall_ns(void);
 
-/* What this process has used of CPUs, the kernel's work for it included. */
+/* Returns the CPU time of this process, including the kernel's work for it. */
 uint64_t clock_cpu_ns(void);
 
 #define CLOCK_TEXT 25

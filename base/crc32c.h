@@ -16,7 +16,7 @@ uint32_t crc32c(const void *bytes, size_t size_bytes);
  * crc32c(ab). */
 uint32_t crc32c_more(uint32_t crc, const void *bytes, size_t size_bytes);
 
-/* Of a block of which only the first `size_bytes` exist: the rest counts as zeros. */
+/* Sums a block of which only the first `size_bytes` exist: the rest counts as zeros. */
 uint32_t crc32c_block(const void *bytes, uint32_t size_bytes);
 
 /* The checksum of 4096 zero bytes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* XXH3, 64 bits, with a seed: names to shards and buckets.  Its values are on flash: it never
- * changes. */
+/* XXH3, 64 bits, with a seed: maps names to shards and buckets.  Its values are stored on drives,
+ * so it must never change. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -10,7 +10,7 @@
 /* Of `size_bytes` bytes, 0 of them allowed.  With a secret seed a peer cannot aim at one bucket. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t size_bytes);
 
-/* Of one number. */
+/* Hashes one number. */
 static inline uint64_t hash_u64(uint64_t seed, uint64_t v)
 {
 	return hash_bytes(seed, &v, sizeof(v));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Lines for the operator, on stderr.  Cold path only: each is a system call.  Frequent events are
- * counters (stat.h), not lines.
+ * Lines for the operator, on stderr.  For cold paths only: each line is a system call.  Frequent
+ * events are counters (stat.h).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

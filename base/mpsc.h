@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Many pushing threads, one popping: the control plane's way to a core.  Intrusive, unbounded.
+ * Many pushing threads, one popping thread: from the control plane to a core.  Unbounded.
  *
- *   push:  newest -> ... -> oldest         a stack that all push on by compare-and-swap
- *   pop:   takes the whole stack at once, turns it round into `ready`, hands out from there
+ *   push:  newest -> ... -> oldest         a stack that all push to by compare-and-swap
+ *   pop:   takes the whole stack at once, reverses it into `ready`, hands out from there
  *
- * Taking all at once is what makes it simple: no node is ever removed from the middle, so
- * there is no ABA.  Order is kept among the items of one pusher.  Push is lock-free, pop
- * wait-free but for turning round what has come (bounded by what was pushed).
+ * Taking all at once keeps it simple: no node is ever removed from the middle, so there is no ABA.
+ * Items of one pusher keep their order.  Push is lock-free, pop is wait-free except for reversing
+ * the new items (bounded by their number).
  *
- *   R1 -> A1   the item and its next are stored before head says that it is there.
+ *   R1 -> A1   the item and its next are stored before head includes it.
  */
 #ifndef BASE_MPSC_H
 #define BASE_MPSC_H

@@ -38,7 +38,7 @@ static inline bool is_pow2(uint64_t v)
 	return v != 0 && (v & (v - 1)) == 0;
 }
 
-/* How many pieces of `unit` hold `v`; `unit` > 0. */
+/* Returns how many pieces of `unit` hold `v`; `unit` > 0. */
 static inline uint64_t div_up(uint64_t v, uint64_t unit)
 {
 	return v / unit + (v % unit != 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The malloc seal: a polling thread takes all its memory at start, and is then sealed:
- * from there on malloc, calloc, realloc, free and their kin abort with a line that says so.
+ * The malloc seal: a polling thread takes all its memory at start, and is then sealed: from then on
+ * malloc, calloc, realloc, free and similar calls abort with a line.
  *
- * The seal bites only in a program that links base/seal_malloc.c, which stands before
- * libc's malloc (in make: PROGRAM_objects += base/seal_malloc.c).  Elsewhere, and
- * under sanitizers, which have a malloc of their own, these calls only set a mark.
+ * The seal works only in a program that links base/seal_malloc.c, which comes before libc's malloc
+ * (in make: PROGRAM_objects += base/seal_malloc.c).  In other programs, and under sanitizers, which
+ * have their own malloc, these calls only set a mark.
  */
 #ifndef BASE_SEAL_H
 #define BASE_SEAL_H
@@ -32,15 +32,15 @@ enum seal_mode { SEAL_OPEN, SEAL_COUNT, SEAL_ABORT };
 /* From now on memory calls of this thread abort. */
 void seal_thread(void);
 
-/* From now on they are counted, from 0; a test reads the count after what it looks at. */
+/* Counts allocations from now on, from 0; a test reads the count afterwards. */
 void seal_thread_count(void);
 
 /* Allow them again: for a thread that leaves its loop and tears down. */
 void seal_thread_open(void);
 
 /*
- * For a call into a library that allocates when it likes, in the few places that say so: what the
- * seal was, and back to it.
+ * For a call into a library that allocates at any time, in the few places that need it: lifts the
+ * seal and returns its old state, to be restored.
  */
 must_check enum seal_mode seal_thread_lift(void);
 void seal_thread_back(enum seal_mode was);
@@ -48,10 +48,10 @@ void seal_thread_back(enum seal_mode was);
 /* Memory calls of this thread since seal_thread_count(). */
 uint64_t seal_count(void);
 
-/* Whether this program's malloc can be sealed at all.  A test that counts asserts this first. */
+/* Returns true if this program's malloc can be sealed.  A test that counts asserts this first. */
 bool seal_works(void);
 
-/* What base/seal_malloc.c asks at each memory call `what`. */
+/* Called by base/seal_malloc.c at each memory call `what`. */
 void seal_check(const char *what);
 
 #endif

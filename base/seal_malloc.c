@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * malloc and its kin, in front of libc's: asks the seal, then lets libc do it.
+ * malloc and similar calls, in front of libc's: each checks the seal, then calls libc.
  *
- * Not in libbase.a, or every program that calls malloc would pull it in; a program names
- * it as an object of its own.  Empty under sanitizers: they own malloc.
+ * It is not in libbase.a, or every program that calls malloc would get it; a program names it as an
+ * object of its own.  Empty under sanitizers, which have their own malloc.
  */
 #include "base/seal.h"
 #include "base/num.h"
@@ -14,7 +14,7 @@
 
 #if !SEAL_SANITIZED
 
-/* glibc's own names for what we cover; part of its ABI since 2.2.5. */
+/* glibc's own names of these functions; part of its ABI since 2.2.5. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *p, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Pages for keys.  Invariant: (1) nothing but keys lies in them, so all of them can be left out. */
+/* Pages for keys.  Invariant: (1) they contain only keys, so dumps can leave all of them out. */
 #define _GNU_SOURCE
 #include "base/secret.h"
 

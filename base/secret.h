@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Memory for keys: whole pages of their own, left out of core dumps, never written to swap, zeros
- * in a child after fork(), and zeroed before they are given back.
+ * Memory for keys: separate pages, left out of core dumps, never written to swap, zeros in a child
+ * after fork(), and zeroed before they are given back.
  *
- * A process stays dumpable: a core that shows why it died is worth having, and who may trace it
- * may read the files with its keys as well.  What must not be in a core lies here.
+ * A process stays dumpable: a core that shows why it died is worth having, and a user that may
+ * trace the process may read the files with its keys as well.  Data that must not be in a core is
+ * kept here.
  */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H

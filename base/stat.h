@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Counters and histograms of one writer.  Any thread may read at any time and never
- * disturbs the writer: it sees each number whole, but not all of the same moment.
- * Recording is a few instructions, wait-free, and takes no memory.
+ * Counters and histograms with one writer.  Any thread may read at any time and never disturbs the
+ * writer: it sees each number whole, but not all at the same moment.  Recording is a few
+ * instructions, wait-free, and takes no memory.
  *
  * A histogram is log-linear: 64 buckets a power of two, so that a percentile is at most
  * 1/64 (1.6 %) above the value that was recorded, from 0 to 2^64 - 1.
@@ -29,7 +29,7 @@ static inline void stat_add(struct stat_counter *c, uint64_t more)
 	atomic_store_explicit(&c->value, was + more, memory_order_relaxed);
 }
 
-/* For what goes up and down (in flight, bytes held).  The writer only. */
+/* For values that go up and down (in flight, bytes held).  The writer only. */
 static inline void stat_set(struct stat_counter *c, uint64_t value)
 {
 	atomic_store_explicit(&c->value, value, memory_order_relaxed);

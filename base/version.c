@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What tests get.  A program is linked with a generated object of the same three names
- * before this archive, so that a new commit links programs anew and no test.
+ * Version for tests.  A program is linked with a generated object of the same three names before
+ * this archive, so that a new commit relinks programs and no test.
  */
 #include "base/version.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Device registers, and the order of memory as the device sees it. */
+/* Device registers, and the order of memory accesses as the device sees it. */
 #ifndef NVME_MMIO_H
 #define NVME_MMIO_H
 
@@ -27,7 +27,7 @@ static inline void dma_wmb(void)
 #endif
 }
 
-/* What the device stored before the word we have just read is visible to later loads. */
+/* Makes the device's stores before the word just read visible to later loads. */
 static inline void dma_rmb(void)
 {
 #if defined(__x86_64__)
@@ -39,7 +39,7 @@ static inline void dma_rmb(void)
 #endif
 }
 
-/* Our stores before are visible to the device before we load what it stored: no store waits. */
+/* Makes our earlier stores visible to the device before we load its stores: no store waits. */
 static inline void dma_mb(void)
 {
 #if defined(__x86_64__)
@@ -52,8 +52,8 @@ static inline void dma_mb(void)
 }
 
 /*
- * Tell the device of `now`, where it was last told of `was`.  With a word in memory for that
- * (shadow, and event: where it wants to be woken) the doorbell is written only when the device
+ * Tells the device of `now`, where it was last told of `was`.  If it has a word in memory for that
+ * (shadow, and event: where it wants to be woken), the doorbell is written only when the device
  * asked to be woken somewhere in (was .. now]; base B.5.
  */
 static inline void mmio_ring(volatile uint32_t *doorbell, volatile uint32_t *shadow, /* DMA */

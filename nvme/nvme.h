@@ -2,13 +2,13 @@
 /*
  * nvme - blocks of one NVMe namespace, read and written by polling.
  *
- *	struct nvme_dma    memory that drives may reach, and under which addresses (IOVAs)
+ *	struct nvme_dma    memory that drives may reach, and its addresses for them (IOVAs)
  *	struct nvme_drive  a controller that has been brought up, and its namespace
  *	struct nvme_qpair  one submission and one completion queue; belongs to one thread
  *	struct nvme_io     one read, write or flush; the caller's memory
  *
- * A thread submits I/Os, rings once for the batch, and polls for those that are
- * done: nothing blocks, nothing calls back.
+ * A thread submits I/Os, rings once for the batch, and polls for completed ones; no call blocks or
+ * calls back.
  *
  *	while (work_left) {
  *		while (next && nvme_submit(qp, next) == 0)
@@ -17,18 +17,18 @@
  *		done_count = nvme_poll(qp, done, ARRAY_LEN(done));
  *	}
  *
- * A drive is chosen by its name; above this header nothing knows which kind it is:
+ * A name selects a drive; code above this header does not know its kind:
  *
  *	pci:0000:01:00.0     an NVMe controller of this machine that is bound to vfio-pci; its
  *	                     first namespace, or ?nsid=N.  Several of its namespaces may be drives:
  *	                     the controller is opened once, and reset for all of them
- *	vfio-user:PATH       one that another process plays, behind the socket PATH, or PATH/cntrl
- *	                     where that is a directory; ?nsid=N
- *	                     too.  Its memory must be files: nvme_dma_map_file()
+ *	vfio-user:PATH       one that another process emulates, behind the socket PATH, or
+ *	                     PATH/cntrl if that is a directory; ?nsid=N too.  Its memory must be
+ *	                     files: nvme_dma_map_file()
  *	file:PATH            a file or block device (a volatile write cache: flush, or FUA)
- *	file:PATH?size=8G    the same; the size of a file that is to be made
+ *	file:PATH?size=8G    the same; the size of a file to be made
  *	mem:4G               memory of this process, gone when closed (no volatile cache)
- *	mem:4G?copy=off      nothing is moved or kept: what the driver costs, without the drive;
+ *	mem:4G?copy=off      moves and keeps no data: the cost of the driver without the drive;
  *	                     copy=past, copy=through: the caches, whatever this machine's cards do
  *
  * Units: a block is 4096 bytes, whatever format the namespace has.
@@ -82,21 +82,21 @@ must_check int nvme_dma_map(struct nvme_dma *dma, void *addr, uint64_t size_byte
 /**
  * nvme_dma_map_file - the same for memory that is a shared mapping of a file
  *
- * `addr` is where `fd` is mapped from `fd_offset`, a multiple of 4096, on.  A drive of another
- * process can only be told of memory by its file: see nvme_dma_wants_files().
+ * `addr` is where `fd` is mapped from `fd_offset` on, a multiple of 4096.  Another process's drive
+ * can get memory only by its file: see nvme_dma_wants_files().
  *
  * Owns:    `fd` stays the caller's and may be closed.
- * Errors:  as nvme_dma_map(), and what a drive's IOMMU or server says: -ENOMEM (the limit of
+ * Errors:  as nvme_dma_map(), and errors of a drive's IOMMU or server: -ENOMEM (the limit of
  *          locked memory), -EINVAL (a server that needs a file and got none), ...
  */
 must_check int nvme_dma_map_file(struct nvme_dma *dma, void *addr, uint64_t size_bytes, int fd,
 				 uint64_t fd_offset, uint64_t *iova);
 
 /*
- * nvme_dma_near - of a mapping: the thread that reads into it looks at what came
+ * nvme_dma_near - mark a mapping: the thread that reads into it uses the data next
  *
  * A hint, for as long as it is mapped: the soft controller then stores through the caches, as a
- * card's DMA goes into the last one, and not past them to memory for another core or process.
+ * card's DMA goes into the last cache, and not past them to memory for another core or process.
  */
 void nvme_dma_near(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
 
@@ -123,12 +123,13 @@ uint64_t nvme_dma_fault_count(const struct nvme_dma *dma);
 struct nvme_options {
 	bool create;              /* file: make it, and allocate its space, when it is missing */
 	uint32_t qpair_count_max; /* how many queue pairs are wanted; 0: 1 */
-	/* A command that takes longer is aborted, and more, if somebody calls nvme_drive_step();
-	 * 0: 10 s.  file: and mem: drives have none: the kernel below has its own. */
+	/* A command that takes longer is aborted (see nvme_reset.c for further steps), if some
+	 * thread calls nvme_drive_step(); 0: 10 s.  file: and mem: drives have no such limit: the
+	 * kernel below has its own. */
 	uint64_t io_timeout_ns;
 	uint64_t memory_bytes; /* that will be mapped: a limit that forbids it is found now */
-	/* How many namespaces of its controller will be drives, this one included, each with as
-	 * many queue pairs; 0: 1.  The first that is opened decides. */
+	/* Number of namespaces of its controller that will be drives, including this one, each with
+	 * as many queue pairs; 0: 1.  The first namespace that is opened decides. */
 	uint32_t namespace_count;
 };
 
@@ -154,35 +155,35 @@ struct nvme_info {
 /**
  * nvme_open - bring up the drive called `name`
  *
- * `options` may be NULL.  Of a failure `err_text` gets one line for people, which begins with
- * the name.  A drive has one user: a file that another process holds is waited for up to
- * 5 s, since a killed process's last writes hold it for a moment.
+ * `options` may be NULL.  After a failure `err_text` has one line for people, which begins with the
+ * name.  A drive has one user: if another process holds a file, the call waits for up to 5 s, since
+ * a killed process's last writes hold it for a moment.
  *
  * Owns:    the caller ends it with nvme_close(); `dma` outlives the drive.
- * Thread:  may block; not for a polling thread.  So for all of this section.
- * Errors:  -EINVAL the name makes no sense; -ENOENT no such file; -EBUSY in use;
+ * Thread:  may block; not for a polling thread.  This holds for the whole section.
+ * Errors:  -EINVAL a bad name; -ENOENT no such file; -EBUSY in use;
  *          -ENOSPC, -EACCES, ... from the file system; -ENODEV, -EIO, -ETIMEDOUT the
  *          controller does not come up; -EAGAIN it is open for another namespace, and is being
- *          reset; -ENOTSUP its namespace is of no use to us.
+ *          reset; -ENOTSUP we cannot use its namespace.
  */
 must_check int nvme_open(struct nvme_drive **out, const char *name, struct nvme_dma *dma,
 			 const struct nvme_options *options, char *err_text, size_t err_text_size);
 
 /*
- * nvme_poisons_reads - whether WEKA_POISON_READS is set: for tests
+ * nvme_poisons_reads - return true if WEKA_POISON_READS is set: for tests
  *
- * Drives that are opened then overwrite the buffer of each read before the drive is asked for it,
- * so that what it has not written cannot pass for what was read.  Reads cost more; off, nothing.
+ * Drives opened from then on overwrite the buffer of each read before they submit it, so that old
+ * bytes in the buffer cannot pass for read data.  Reads cost more; off, nothing.
  */
 bool nvme_poisons_reads(void);
 
 /* nvme_close - shut the controller down (caches flushed); all queue pairs are destroyed before. */
 void nvme_close(struct nvme_drive *drive);
 
-/* nvme_drive_info - what it is like; `note` may change when queue pairs are made. */
+/* nvme_drive_info - properties of the drive; `note` may change when queue pairs are made. */
 void nvme_drive_info(const struct nvme_drive *drive, struct nvme_info *info);
 
-/* What the drive says of its own state.  Numbers that it has no room for are UINT64_MAX. */
+/* The drive's report of its own health.  Values that it does not report are UINT64_MAX. */
 struct nvme_smart {
 	uint32_t warnings; /* bits: spare, temperature, reliability, read-only, backup; 0: good */
 	bool has_temperature;
@@ -223,25 +224,25 @@ must_check int nvme_name_look(const char *name, char *err_text, size_t err_text_
 /* ---- when it goes wrong ---------------------------------------------------------- */
 
 /*
- * Who may call what, when a drive has queue pairs of several threads:
+ * Threads that may call a function, when a drive has queue pairs of several threads:
  *
  *	the owner, one thread at a time      nvme_drive_step, _fd, _arm, _disarm, _deadline
  *	a queue pair's thread                nvme_submit, _ring, _poll, nvme_qpair_arm, _disarm, ...
  *	any that may wait, at any time       nvme_qpair_create
  *	the queue pair's, if it may wait     nvme_qpair_stop, nvme_qpair_destroy
  *	any, at any time                     nvme_drive_health, _counts, _smart, _line, _info
- *	who opened it, when all have ended   nvme_close
+ *	the opener, when all have ended      nvme_close
  *
  * One thread owns a drive's admin queue, events and timeouts: it calls nvme_drive_step() in its
- * loop.  A command that does not end is aborted; if that does not help its queue pair is taken away
- * and made anew; then the controller is reset.  I/Os that were in flight come back from
- * nvme_poll(), once each, when the controller can write no more, with -ECANCELED and io->retry.
- * Meanwhile nvme_submit() says -EAGAIN, and -EHOSTDOWN once that has taken longer than a command
- * may: the drive is away.  The reset is repeated for ever, more and more seldom, and the drive is
- * used again if the same drive comes back.  -ENODEV: it is given up, since the host wants it back,
- * or since it can be neither reset nor asked again.
+ * loop.  A command that does not end is aborted; if that fails, its queue pair is deleted and
+ * created again; then the controller is reset.  I/Os that were in flight come back from
+ * nvme_poll(), once each, when the controller can no longer write, with -ECANCELED and io->retry.
+ * Meanwhile nvme_submit() returns -EAGAIN, and -EHOSTDOWN once that has taken longer than a command
+ * may: the drive is away.  The reset is repeated for ever, less and less often, and the drive is
+ * used again if the same drive comes back.  -ENODEV: the drive was given up, because the host wants
+ * it back, or because it can be neither reset nor asked again.
  *
- * A drive that nobody steps works as well, but a queue pair that fails stays so.
+ * A drive that no thread steps works as well, but a queue pair that fails stays failed.
  */
 
 /**
@@ -310,17 +311,17 @@ enum nvme_health {
 	NVME_HEALTH_RESETTING, /* I/Os wait                                                     */
 	NVME_HEALTH_AWAY,      /* ... for longer than a command may take: they fail, and it is tried
 				* again until it comes back */
-	NVME_HEALTH_READ_ONLY, /* it was restarted and may have lost what was not flushed: writes
-				* and flushes say -EROFS until it is opened anew */
+	NVME_HEALTH_READ_ONLY, /* it was restarted and may have lost unflushed writes: writes and
+				* flushes return -EROFS until it is opened again */
 	NVME_HEALTH_DEAD,
 };
 
 struct nvme_drive_counts {
 	uint64_t timeout_count;       /* commands that took too long                 */
 	uint64_t abort_count;         /* of these: aborted                           */
-	uint64_t queue_restart_count; /* queue pairs taken away and made anew        */
+	uint64_t queue_restart_count; /* queue pairs deleted and created again       */
 	uint64_t reset_count;         /* of the controller, begun                    */
-	uint64_t quarantined_bytes;   /* of the driver's own memory, lost for good   */
+	uint64_t quarantined_bytes;   /* of the driver's memory, never used again    */
 };
 
 /* Any thread. */
@@ -328,21 +329,21 @@ enum nvme_health nvme_drive_health(struct nvme_drive *drive);
 void nvme_drive_counts(struct nvme_drive *drive, struct nvme_drive_counts *counts);
 
 /**
- * nvme_drive_line - the next line for people: what happened to the drive, what was done
+ * nvme_drive_line - return the next line for people: an event of the drive, and the reaction
  *
- * Returns: false: there is none.
+ * Returns: false: there is no line.
  * Thread:  one, any: the control thread.
  */
 must_check bool nvme_drive_line(struct nvme_drive *drive, char *text, size_t text_size);
-/* How many there have been.  Any thread. */
+/* Returns the number of lines so far.  Any thread. */
 uint32_t nvme_drive_line_count(const struct nvme_drive *drive);
 
 /* ---- queue pairs --------------------------------------------------------------- */
 
 /*
- * A flush makes durable what was done before it was submitted; needed only when the drive has a
- * volatile cache.  NVME_ZERO and NVME_DEALLOCATE name blocks and no buffer: zeroes are written;
- * what the blocks hold is no longer wanted, and undefined until they are written again.
+ * A flush makes durable everything that had completed before it was submitted; needed only if the
+ * drive has a volatile cache.  NVME_ZERO and NVME_DEALLOCATE name blocks and no buffer: zeroes are
+ * written; the content of deallocated blocks is undefined until they are written again.
  */
 enum nvme_op { NVME_READ, NVME_WRITE, NVME_FLUSH, NVME_ZERO, NVME_DEALLOCATE };
 
@@ -370,18 +371,18 @@ struct nvme_io {
 const char *nvme_status_text(uint32_t nvme_status);
 
 /**
- * nvme_qpair_create - a queue pair, for the use of one thread
+ * nvme_qpair_create - create a queue pair for one thread
  *
  * At most `depth` - 1 commands are in flight on it; an I/O up to
  * nvme_info.transfer_max_bytes is one command.
  *
- * A reset gives back the I/Os of all queue pairs of a drive, and makes all of them anew; it waits
- * until the thread of each has called nvme_poll().
+ * A reset gives back the I/Os of all queue pairs of a drive, and creates all of them again; it
+ * waits until the thread of each has called nvme_poll().
  *
  * Owns:    ended by nvme_qpair_destroy(), when nothing is in flight.
- * Thread:  any that may wait, which may hand it on; also while others make or use theirs, and the
- *          drive's owner steps it.  A thread that has another one on the same drive holds up a
- *          reset for as long as this takes.
+ * Thread:  any that may wait, which may hand it on; also while others create or use theirs, and the
+ *          drive's owner steps it.  If the thread has another queue pair on the same drive, a reset
+ *          waits until this call ends.
  * Errors:  -EINVAL a depth out of range; -ENOSPC the controller grants no more queue
  *          pairs; -ENOMEM; -EAGAIN the drive is being reset; -ENODEV it was given up;
  *          -EIO, -ETIMEDOUT the controller.
@@ -406,7 +407,7 @@ void nvme_qpair_stop(struct nvme_qpair *qp);
 /* The largest nvme_io that fits: NVME_IO_BLOCKS_MAX, unless depth or drive are very small. */
 uint32_t nvme_qpair_io_blocks_max(const struct nvme_qpair *qp);
 
-/* How many I/Os nvme_submit() has taken and nvme_poll() has not returned. */
+/* Returns how many submitted I/Os nvme_poll() has not returned yet. */
 uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp);
 
 /**

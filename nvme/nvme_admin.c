@@ -6,18 +6,18 @@
  *   free ------------> flying ---------------------> free <------------- all
  *                        |                             ^
  *                        +-----> lost -----------------+
- *                        gave up        it came after all
+ *                        gave up        it completed after all
  *
- * A command id is its slot and a turn: a completion that comes twice, or for a command of long
- * ago, meets another turn and is known as wrong.
+ * A command id is its slot and a generation: a completion that comes twice, or for an old command,
+ * finds another generation and is recognised as wrong.
  *
  * Invariants, true between any two calls:
  *
  *  (1) A slot is free, or has its command in `cmd`, or is lost, never two of these; slots_used
  *      counts those that are not free.  At most depth - 1 are, so no queue overflows.
- *  (2) The page of a command that is lost is taken until the controller completes it or is
- *      stopped: until then it might still write there.
- *  (3) A controller that completes what it was not asked is failed: it gets no further command.
+ *  (2) The page of a lost command is in use until the controller completes it or is stopped,
+ *      because until then the controller might still write there.
+ *  (3) A controller that completes a command that it was not given is failed: it gets no more.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
@@ -403,7 +403,7 @@ struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid)
 
 /* ---- waited for ----------------------------------------------------------------------- */
 
-/* 0, and the controller has it; else why not.  A queue that is full empties. */
+/* Gives the controller the command: 0, or why not.  A full queue is emptied first. */
 static int start(struct nvme_drive *drive, struct nvme_admin_cmd *cmd, uint64_t epoch)
 {
 	struct timespec pause = { .tv_nsec = 50000 };
@@ -431,7 +431,7 @@ static bool is_broken(const struct nvme_drive *drive)
 	return drive->failed || (nvme__ask_csts(drive, &csts) == 0 && csts & NVME_CSTS_CFS);
 }
 
-/* 1: it flies.  What does not end, or a controller that is dead, fails the drive. */
+/* Returns 1: in flight.  A command that does not end, or a dead controller, fails the drive. */
 static int look_at(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
 {
 	int err = 0;
@@ -439,7 +439,7 @@ static int look_at(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
 	(void)nvme__admin_poll(drive);
 	if (cmd->state == NVME_ADMIN_DONE)
 		return cmd->err;
-	if (cmd->state == NVME_ADMIN_LOST) /* by the drive's owner, who resets it */
+	if (cmd->state == NVME_ADMIN_LOST) /* by the drive's owner, which resets the drive */
 		return -ECANCELED;
 	if (clock_now_ns() > cmd->deadline_ns)
 		err = -ETIMEDOUT;
@@ -499,7 +499,7 @@ int nvme__admin_create_queues(struct nvme_drive *drive, struct nvme_qpair *qp, u
 	struct nvme_sqe delete_cq = nvme__sqe_delete(NVME_ADMIN_DELETE_CQ, qid);
 	int err;
 
-	nvme__helm_take(drive); /* a reset changes what is known of doorbells */
+	nvme__helm_take(drive); /* a reset changes the doorbells' state */
 	nvme__rings_attach(&qp->rings, drive, qid);
 	nvme__helm_leave(drive);
 	err = run(drive, &create_cq, NULL, epoch);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The admin queue: several commands at once, none of them waited for.
+ * The admin queue: several commands at once, without waiting for any.
  *
  *	struct nvme_admin_cmd cmd = { .sqe = ..., .deadline_ns = now_ns + drive->timeout_ns };
  *	err = nvme__admin_submit(drive, &cmd);      the controller has it
- *	(void)!nvme__admin_poll(drive);             later, and again
+ *	(void)!nvme__admin_poll(drive);             later, repeatedly
  *	if (cmd.state == NVME_ADMIN_DONE) ...       cmd.err, cmd.status, cmd.result
  *
- * A command is the caller's memory and the driver's from submit until it is DONE or LOST.  All of
- * this is for who is at the helm (nvme_internal.h).  Private to nvme/ and its tests.
+ * A command is the caller's memory, lent to the driver from submit until it is DONE or LOST.  All
+ * functions must be called at the helm (nvme_internal.h).  Private to nvme/ and its tests.
  */
 #ifndef NVME_ADMIN_H
 #define NVME_ADMIN_H
@@ -45,7 +45,7 @@ struct nvme_rings {
 /* Bytes that both queues need, the completion queue on a page of its own. */
 uint64_t nvme__rings_bytes(uint32_t depth);
 void nvme__rings_init(struct nvme_rings *r, void *memory, uint32_t depth);
-/* Where the completion queue lies behind the submission queue. */
+/* Returns the offset of the completion queue after the submission queue. */
 uint64_t nvme__rings_cq_offset(uint32_t depth);
 /*
  * The doorbells of queue pair `qid`, in memory too if the controller has taken that; before its
@@ -56,7 +56,7 @@ void nvme__rings_attach(struct nvme_rings *r, const struct nvme_drive *drive, ui
 /* ---- commands -------------------------------------------------------------------- */
 
 #define NVME_ADMIN_DEPTH 32u
-#define NVME_ADMIN_PAGES 10u /* data of commands; the first three are taken for good: */
+#define NVME_ADMIN_PAGES 10u /* data of commands; the first three are permanently in use: */
 #define NVME_PAGE_UP     0u  /* what bring-up reads                                   */
 #define NVME_PAGE_SHADOW 1u  /* doorbells in memory                                   */
 #define NVME_PAGE_EVENT  2u  /* and their event words                                 */
@@ -71,7 +71,7 @@ enum nvme_admin_state {
 /* The caller fills in the first part; all else is zero. */
 struct nvme_admin_cmd {
 	struct nvme_sqe sqe;  /* but its cid, and prp1 when it has a page                */
-	uint64_t deadline_ns; /* when somebody should lose patience; UINT64_MAX: never   */
+	uint64_t deadline_ns; /* when the caller gives up; UINT64_MAX: never             */
 	bool has_page;        /* `page` is the command's: nvme__admin_page_take()        */
 	uint32_t page;
 
@@ -125,9 +125,9 @@ struct nvme_admin_cmd *nvme__admin_overdue(const struct nvme_drive *drive, uint6
 uint64_t nvme__admin_deadline_ns(const struct nvme_drive *drive);
 
 /*
- * nvme__admin_restart - the controller is stopped (disabled, reset or gone): begin anew
+ * nvme__admin_restart - reset the queue; the controller is stopped (disabled, reset or gone)
  *
- * Whatever was FLYING is DONE with -ECANCELED; what was lost is ours again.
+ * Commands that were FLYING are DONE with -ECANCELED; lost ones are ours again.
  */
 void nvme__admin_restart(struct nvme_drive *drive);
 
@@ -139,7 +139,7 @@ void nvme__admin_destroy(struct nvme_drive *drive);
 
 /* A page of zeroes for `cmd`; -EAGAIN when all are taken.  Given back when it is not FLYING. */
 must_check int nvme__admin_page_take(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
-/* Of a command that was lost it comes back by itself. */
+/* Gives the command's page back; the page of a lost command comes back by itself. */
 void nvme__admin_page_give(struct nvme_drive *drive, struct nvme_admin_cmd *cmd);
 void *nvme__admin_page(const struct nvme_drive *drive, uint32_t page);
 uint64_t nvme__admin_page_iova(const struct nvme_drive *drive, uint32_t page);

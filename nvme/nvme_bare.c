@@ -84,7 +84,7 @@ int nvme_bare_begin(struct nvme_bare *bare, struct nvme_qpair *qp, uint32_t dept
 	return 0;
 }
 
-/* One completion: its id, or -1 when there is none. */
+/* Takes one completion: its id, or -1. */
 static int take(struct nvme_bare *bare)
 {
 	struct nvme_rings *r = &bare->qp->rings;

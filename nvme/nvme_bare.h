@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The least that can be done with a queue pair: reads at random places, one doorbell a turn,
- * and nothing looked at but the phase bit.  For measuring what the driver costs beside it.
+ * The minimum that can be done with a queue pair: reads at random places, one doorbell a turn, and
+ * no check but the phase bit.  For measuring the cost of the driver.
  *
  *	nvme_bare_begin(&bare, qp, ...);
  *	while (time is left)

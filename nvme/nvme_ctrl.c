@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A drive's beginning and its end, on a thread that may wait:
+ * The start and the end of a drive, on a thread that may wait:
  *
  *   controller found --> up (nvme_up.c) --> in use
  *                         |                   |
@@ -8,7 +8,7 @@
  *
  * Invariants:
  *
- *  (1) The device is disabled before memory that it was told of is unmapped, and memory
+ *  (1) The device is disabled before memory that it knows is unmapped, and memory
  *      is unmapped before it is freed.
  */
 #include "nvme/nvme_internal.h"
@@ -80,7 +80,7 @@ void nvme__drive_free(struct nvme_drive *drive)
 	free(drive);
 }
 
-/* (1), in this order; a device that cannot be disabled keeps its memory for good. */
+/* Follows (1); a device that cannot be disabled keeps its memory for ever. */
 static void tear_down(struct nvme_drive *drive)
 {
 	if (drive->reset.stopped || (!drive->reset.quarantine && disable(drive) == 0)) {

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Memory that drives may reach: what an IOMMU would hold, as one word a window.
+ * Memory that drives may reach: the content of an IOMMU, as one word a window.
  *
  *   IOVA, 39 bits:   | window, 13 | offset, 26 |
  *
- *   window[0..63]    never used: IOVA 0 is nobody's, and below 4 GiB lie the ranges that
- *                    platforms keep for interrupts and firmware
+ *   window[0..63]    never used: IOVA 0 stays invalid, and the ranges below 4 GiB are
+ *                    reserved by platforms for interrupts and firmware
  *   window[64]       | page number in this process, 48 | pages mapped, 16 |
- *   window[65]       a mapping of more than 64 MiB goes on here: full, full, rest
+ *   window[65]       a mapping of more than 64 MiB continues here: full, full, rest
  *    ...             0: nothing is mapped
  *
- * A translation is one load and no search, however much is mapped; that is why nothing
- * caches it, and why a word can be changed under polling threads: they see the old word
- * or the new one, both whole.
+ * A translation is one load without a search, however much is mapped.  That is why nothing caches
+ * it, and why a word can be changed while threads poll: they see the old word or the new one, both
+ * whole.
  *
- *   R1 -> A1   (A1 in nvme_dma.h) the memory is there, set up, and its turn is, before a
+ *   R1 -> A1   (A1 in nvme_dma.h) the memory, its set-up and its turn are stored before a
  *              reader can find it
- *   R2 -> A2   (A2 in nvme_soft_uring.c) a turn has changed before unmap_count says so
+ *   R2 -> A2   (A2 in nvme_soft_uring.c) a turn has changed before unmap_count changes
  *
  * Invariants, true between any two calls that map or unmap:
  *
  *  (1) A mapping begins at the start of a window; its windows follow each other; all but
  *      the last are full.
- *  (2) Windows are taken in a circle: an IOVA that was just given up comes back as late as
- *      can be, so that a stale one meets nothing.
- *  (3) turn[i] is odd while window i is mapped, and a new number for each mapping: who
- *      remembers a mapping (pinned it) compares the turn, for the word may come again.
- *  (4) Every target (nvme_dma.h) has mapped exactly what the table has: a mapping that one
+ *  (2) Windows are allocated in a circle: a freed IOVA is reused as late as possible, so that a
+ *      stale one finds nothing.
+ *  (3) turn[i] is odd while window i is mapped, and a new number for each mapping: code that
+ *      remembers a mapping (pinned it) compares the turn, because the word may be the same again.
+ *  (4) Every target (nvme_dma.h) has mapped exactly the mappings in the table: a mapping that one
  *      refuses is undone everywhere, and readers have not seen it.
- *  (5) The grace is the caller's: memory is unmapped after the last I/O that names it has
- *      come back (nvme.h).  The table itself needs none.
+ *  (5) The caller provides the grace period: memory is unmapped after the last I/O that names it
+ *      has come back (nvme.h).  The table itself needs none.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_dma.h"
@@ -211,7 +211,7 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	ASSERT(iova % NVME_WINDOW_BYTES == 0 && first > 0);
 	ASSERT(size_bytes > 0 && first + count <= NVME_WINDOW_COUNT);
 	pthread_mutex_lock(&dma->lock);
-	ASSERT(region->size_bytes == size_bytes); /* what was mapped, all of it */
+	ASSERT(region->size_bytes == size_bytes); /* exactly the mapped range */
 	for (uint32_t i = first; i < first + count; i++) {
 		ASSERT(load(dma, i)); /* (1) */
 		atomic_store_explicit(&dma->window[i], 0, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The table of mapped memory, as the soft controller sees it; drawn in nvme_dma.c. */
+/* The table of mapped memory, as the soft controller sees it; nvme_dma.c has a drawing. */
 #ifndef NVME_DMA_H
 #define NVME_DMA_H
 
@@ -35,16 +35,16 @@ struct nvme_mem {
 must_check int nvme__mem_alloc(struct nvme_mem *mem, struct nvme_dma *dma, uint64_t size_bytes);
 void nvme__mem_free(struct nvme_mem *mem, struct nvme_dma *dma);
 
-/* ---- who else must know of each mapping: an IOMMU, another process ------------------ */
+/* ---- targets, which must know each mapping: an IOMMU, another process --------------- */
 
 struct nvme_dma_region {
 	void *addr;
 	uint64_t size_bytes;
-	int fd; /* -1: memory of nobody's file */
+	int fd; /* -1: memory without a file */
 	uint64_t fd_offset;
 };
 
-/* Both are called under the table's lock, by who maps; `map` returns 0 or -errno. */
+/* The thread that maps calls both under the table's lock; `map` returns 0 or -errno. */
 struct nvme_dma_target {
 	struct list link;
 	bool wants_files; /* it cannot map memory that is not a file's */
@@ -54,17 +54,17 @@ struct nvme_dma_target {
 };
 
 /*
- * From now on the target is told of each mapping, beginning with those there are.  When it
- * refuses one of these, none remains and it is not attached.
+ * Attaches a target: from now on it is told of each mapping, beginning with the existing ones.  If
+ * it refuses one of these, none remains and it is not attached.
  */
 must_check int nvme__dma_attach(struct nvme_dma *dma, struct nvme_dma_target *target);
 
-/* The target hears no more; what it has mapped is its own to end. */
+/* Detaches the target, which must remove its own mappings. */
 void nvme__dma_detach(struct nvme_dma *dma, struct nvme_dma_target *target);
 
 /*
- * Never hand out an IOVA in [first_iova, last_iova], which may lie beyond what the table has.
- * -EBUSY: something is mapped there; nothing has changed.
+ * Never hands out an IOVA in [first_iova, last_iova], which may be beyond the table's end.  -EBUSY:
+ * something is mapped there; nothing has changed.
  */
 must_check int nvme__dma_reserve(struct nvme_dma *dma, uint64_t first_iova, uint64_t last_iova);
 
@@ -77,7 +77,7 @@ struct nvme_dma_target *nvme__dma_target(struct nvme_dma *dma,
 void nvme__dma_say(struct nvme_dma *dma, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What is mapped, in bytes. */
+/* Returns the number of mapped bytes. */
 uint64_t nvme__dma_mapped_bytes(struct nvme_dma *dma);
 
 /* ---- the table ---------------------------------------------------------------------- */
@@ -89,15 +89,15 @@ struct nvme_dma {
 	_Atomic uint32_t turn[NVME_WINDOW_COUNT];   /* odd: mapped; each mapping has its own */
 	_Atomic bool near[NVME_WINDOW_COUNT];       /* nvme_dma_near() */
 	_Atomic uint64_t fault_count;
-	_Atomic uint32_t unmap_count; /* who caches windows looks here whether to look again */
-	pthread_mutex_t lock;         /* among those that map and unmap: it guards what follows */
-	uint32_t next_window;         /* where the search for room begins */
+	_Atomic uint32_t unmap_count; /* changes when cached windows may be stale */
+	pthread_mutex_t lock; /* between threads that map and unmap: guards the fields below */
+	uint32_t next_window; /* where the search for room begins */
 	struct list targets;
 	struct nvme_dma_region region[NVME_WINDOW_COUNT]; /* of the mapping that begins there */
 	bool reserved[NVME_WINDOW_COUNT];
 	char why[192]; /* a target refused the last mapping */
 
-	pthread_mutex_t open_lock; /* who opens or closes a drive; taken before all others */
+	pthread_mutex_t open_lock; /* held to open or close a drive; taken before all others */
 	struct list controllers;   /* that may have several namespaces: nvme_share.c */
 
 	pthread_mutex_t slab_lock; /* taken before `lock` */
@@ -108,9 +108,9 @@ struct nvme_dma {
 void nvme__mem_forget(struct nvme_dma *dma);
 
 /*
- * R1 -> A1 (R1 in nvme_dma.c): the memory is there before a reader finds its window.
+ * R1 -> A1 (R1 in nvme_dma.c): the memory is stored before a reader finds its window.
  *
- * What is mapped from the start of window `index` on: its address and size; NULL: nothing.
+ * Returns the address and size mapped from the start of window `index`; NULL: nothing.
  */
 static inline void *nvme__dma_window(struct nvme_dma *dma, uint32_t index, uint64_t *size_bytes)
 {
@@ -121,10 +121,10 @@ static inline void *nvme__dma_window(struct nvme_dma *dma, uint32_t index, uint6
 }
 
 /*
- * nvme__dma_at - where `iova` lies in this process, or NULL when it is not mapped
+ * nvme__dma_at - return the address of `iova` in this process, or NULL if it is not mapped
  *
- * *size_bytes: what the caller wants on entry; on return, how much of it lies there in
- * one piece (ends at a window's end at the latest).  Wait-free; any thread.
+ * *size_bytes: on entry the bytes wanted; on return how many of them are contiguous there
+ * (at most to the end of the window).  Wait-free; any thread.
  */
 static inline void *nvme__dma_at(struct nvme_dma *dma, uint64_t iova, uint64_t *size_bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* From a drive's name to a drive. */
+/* Opens a drive by its name. */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_soft.h"
 

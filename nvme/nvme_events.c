@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Events: commands that the controller completes when it has something to say.
+ * Events: commands that the controller completes when it has something to report.
  *
- *   wait[]:  new --submit--> flying --it speaks--> done: note what is to be read --> new
+ *   wait[]:  new --submit--> flying --event--> done: note which page to read --> new
  *
- *   read:    a bit of `wanted` --> its log page --> done: tell people, look at our namespace
+ *   read:    a bit of `wanted` --> its log page --> done: report to people, check our namespace
  *
- * A log page is read so that the same kind of event may come again (base 5.2): the controller
- * holds it back until then.  Health is read too when nobody asked, slowly, and only while the
- * drive's owner is awake: there is no timer.
+ * Reading a log page allows the same kind of event again (base 5.2): the controller holds it back
+ * until then.  Health is also read without an event, slowly, and only while the drive's owner is
+ * awake: there is no timer.
  *
  * Invariants, true between any two steps:
  *
  *  (1) `reading` says what `read` is for; it has a page exactly while it is flying.
- *  (2) What the log says is foreign: it is told to people and compared, and changes no limit.
+ *  (2) The log's content is foreign: it is reported to people and compared, and changes no limit.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_events.h"
@@ -78,7 +78,7 @@ static void listen(struct nvme_drive *drive, uint32_t i)
 	if (cmd->state == NVME_ADMIN_DONE && cmd->err == 0)
 		hear(drive, cmd->result);
 	else if (cmd->state == NVME_ADMIN_DONE && cmd->err != -ECANCELED)
-		e->off[i] = true; /* it does not take so many, or none */
+		e->off[i] = true; /* it takes fewer event commands, or none */
 	if (e->off[i])
 		return;
 	*cmd = (struct nvme_admin_cmd){ .sqe = { .opcode = NVME_ADMIN_ASYNC_EVENT },
@@ -116,7 +116,7 @@ static struct nvme_drive *changed_ns(struct nvme_drive *drive)
 	return ns;
 }
 
-/* The one that was read, unless it has been closed since. */
+/* Returns the namespace that was read, unless it has been closed since. */
 static struct nvme_drive *read_ns(struct nvme_drive *drive)
 {
 	struct nvme_drive *ns = nvme__first_ns(drive);
@@ -193,7 +193,7 @@ static void firmware_is_read(struct nvme_drive *drive, const struct nvme_log_fir
 	nvme__tell(drive, "its firmware is %s, in slot %u", text, slot);
 }
 
-/* Whether the list names the namespace, or was too short to. */
+/* Returns true if the list names the namespace, or was too short to name it. */
 static bool names(const struct nvme_drive *ns, const le32 *list)
 {
 	for (uint32_t i = 0; i < NVME_PAGE_SIZE / sizeof(*list); i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a controller has to say without being asked, and how it is.  The drive's owner's.
- * Private to nvme/ and its tests.
+ * A controller's events and health, handled by the drive's owner.  Private to nvme/ and its tests.
  */
 #ifndef NVME_EVENTS_H
 #define NVME_EVENTS_H
@@ -11,7 +10,7 @@
 
 #define NVME_EVENTS_MAX 4u /* event commands that we keep outstanding at most */
 
-/* What is being read, or waits to be: a log page, or our namespace once more. */
+/* The page that is being read, or waits to be: a log page, or our namespace again. */
 enum nvme_reading {
 	NVME_READING_NOTHING,
 	NVME_READING_HEALTH,
@@ -49,7 +48,7 @@ void nvme__events_step(struct nvme_drive *drive, uint64_t now_ns);
 
 /* nvme_health.c: a log page, as numbers. */
 void nvme__read_health(struct nvme_smart *smart, const struct nvme_log_health *log);
-/* What is wrong that was not before, one after the other: a line for people; false: no more. */
+/* Returns the next new problem as a line for people; false: no more. */
 must_check bool nvme__health_line(uint32_t *told, const struct nvme_smart *smart, char *text,
 				  size_t text_size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Health: the log page's foreign bytes as numbers, and what they mean for people. */
+/* Health: parses the log page's foreign bytes, and explains them to people. */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_events.h"
 
@@ -77,7 +77,7 @@ bool nvme__health_line(uint32_t *told, const struct nvme_smart *smart, char *tex
 {
 	uint32_t fresh = smart->warnings & ~*told, first = fresh & -fresh;
 
-	*told &= smart->warnings; /* what is over may be told anew when it comes back */
+	*told &= smart->warnings; /* a warning that is over is reported again when it returns */
 	if (!fresh)
 		return false;
 	*told |= first;

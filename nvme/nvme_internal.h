@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Shared by the files of nvme/ and by their tests; by nobody else. */
+/* Shared by the files of nvme/ and their tests only. */
 #ifndef NVME_INTERNAL_H
 #define NVME_INTERNAL_H
 
@@ -15,12 +15,12 @@
 
 #define NVME_ALARM_REQUEST 1u /* the host wants the device back */
 #define NVME_ALARM_GONE    2u /* the device, or the server that plays it, is gone */
-#define NVME_ALARM_ERROR   4u /* the bus reported an error: what it does now, nobody knows */
+#define NVME_ALARM_ERROR   4u /* the bus reported an error: the device's state is unknown */
 
 /*
- * What a controller must do.  Registers are at the offsets of nvme_spec.h; doorbells and
- * queues are memory.  `service` lets a controller of this process work on queue pair `qid`
- * (0: admin), on the caller's core: NULL when the controller works by itself.
+ * The interface of a controller.  Registers are at the offsets of nvme_spec.h; doorbells and queues
+ * are memory.  `service` lets a controller in this process work on queue pair `qid` (0: admin), on
+ * the caller's core: NULL when the controller works by itself.
  */
 struct nvme_ctrl_ops {
 	uint32_t (*read32)(void *ctrl, uint32_t offset);
@@ -48,7 +48,7 @@ struct nvme_ctrl_ops {
 	 */
 	int (*reset)(void *ctrl);
 	int (*bus_master)(void *ctrl, bool on);
-	/* What the host or the server has to say: an eventfd or -1; NVME_ALARM_* bits, once. */
+	/* Alarms of the host or the server: an eventfd or -1; NVME_ALARM_* bits, once each. */
 	int (*alarm_fd)(void *ctrl);
 	uint32_t (*alarm)(void *ctrl);
 	/*
@@ -57,13 +57,13 @@ struct nvme_ctrl_ops {
 	 */
 	void (*release)(void *ctrl);
 	/*
-	 * The server that played it has left, and holds none of our memory: what it had to write
-	 * it has written.  Where this is named, reset() is asked until there is a controller again,
-	 * however long that takes.  And why it is gone, for people.
+	 * Returns true if the server that emulates the controller has left and holds none of our
+	 * memory: it makes no more writes.  If this is set, reset() is called until there is a
+	 * controller again, however long that takes.  And the reason, for people.
 	 */
 	bool (*left)(void *ctrl);
 	const char *(*why)(void *ctrl);
-	bool release_stops; /* what was released cannot write to our memory: the kernel sees to it
+	bool release_stops; /* a released device cannot write to our memory: the kernel prevents it
 			     */
 	/* For people and counters: what does not work as well as it might; a queue's share. */
 	void (*note)(void *ctrl, char *text, size_t text_size);
@@ -80,7 +80,7 @@ enum nvme_qpair_state {
 	NVME_QP_HALTED,    /* told to stop: the same                                           */
 	NVME_QP_RETURNING, /* the controller writes nothing any more: its I/Os come back       */
 	NVME_QP_PAUSED,    /* they have: it waits for its queues                               */
-	NVME_QP_STOPPED,   /* the controller has forgotten it, for good: its I/Os can come back */
+	NVME_QP_STOPPED,   /* the controller has deleted it: its I/Os can come back */
 	NVME_QP_DEAD,      /* so has the drive                                                  */
 };
 
@@ -96,7 +96,7 @@ struct nvme_slot {
 	_Atomic uint8_t born; /* the watch's stamp when it was submitted; 0: free */
 };
 
-/* What a submit must see to, that is seldom: in one word, so that it costs one look. */
+/* Rare conditions that a submit must check: one word, so that the check costs one load. */
 #define NVME_STRICT_READ_ONLY 1u /* writes and flushes are refused              */
 #define NVME_STRICT_POISON    2u /* a read's buffer is overwritten: nvme_poison.c */
 
@@ -182,7 +182,7 @@ static inline struct nvme_prp_pair nvme__sgl_fill(uint64_t iova, uint32_t nblock
 	return (struct nvme_prp_pair){ iova, (uint64_t)nblocks * NVME_PAGE_SIZE };
 }
 
-/* For tests: nvme_poison.c.  What is not mapped is left alone. */
+/* For tests: nvme_poison.c.  Skips ranges that are not mapped. */
 void nvme__poison(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes);
 
 /* ---- drives ---------------------------------------------------------------------- */
@@ -218,16 +218,16 @@ struct nvme_proving {
 /* The first namespace at or after `ns` that has a proof; NULL: none. */
 struct nvme_drive *nvme__proof_of(struct nvme_drive *ns);
 void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns);
-/* 1: it waits; 0: it holds; -EBADF: proving.wrong says why not; or what the controller said. */
+/* Returns 1: wait; 0: unchanged; -EBADF: changed, see proving.wrong; or the controller's error. */
 must_check int nvme__proof_step(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__proof_end(struct nvme_drive *drive);
 
 /*
- * Counts writes that a volatile cache may hold: those that were acknowledged, and not written
- * through (FUA).  Each queue pair counts its own, and a flush on any of them covers all that were
- * done before it: the numbers of all queue pairs are added up when it is submitted (io.covers), and
- * when it has succeeded that sum, if it is more than any flush before it covered, is `flushed`.  So
- * if the sum is more than `flushed`, and only then, a restart may have lost what was acknowledged.
+ * Counts writes that a volatile cache may hold: those that were acknowledged and not written
+ * through (FUA).  Each queue pair counts its own, and a flush on any of them covers all that
+ * completed before it: the counts of all queue pairs are added up when it is submitted (io.covers),
+ * and when it succeeds that sum, if it exceeds that of any earlier flush, is `flushed`.  So a
+ * restart may have lost acknowledged writes if and only if the sum is more than `flushed`.
  */
 struct nvme_cached {
 	_Alignas(64) _Atomic uint64_t done;
@@ -239,10 +239,10 @@ struct nvme_cached {
 struct nvme_share {
 	struct nvme_drive *ctl;  /* the drive whose controller this namespace is on: often itself */
 	struct nvme_drive *next; /* namespace of the same controller */
-	bool changed;            /* its controller says so: it is to be read again */
+	bool changed;            /* the controller reported a change: read it again */
 	bool vacant;             /* it was closed, and has the controller for the others */
-	uint32_t count;          /* namespaces that are to be opened: they share the queue pairs */
-	int fd;                  /* nvme_drive_fd() of one on another's controller; else -1 */
+	uint32_t count;          /* namespaces to be opened: they share the queue pairs */
+	int fd;                  /* nvme_drive_fd() if another drive has the controller; else -1 */
 	struct list node;        /* of dma->controllers */
 	char *where;             /* its address, or its socket's path */
 	int kind;                /* enum nvme_name_kind */
@@ -253,7 +253,7 @@ struct nvme_drive {
 	void *ctrl;
 	struct nvme_dma *dma;
 	struct nvme_info info;
-	_Atomic bool helm; /* somebody is at it: nvme__helm_try() */
+	_Atomic bool helm; /* taken: nvme__helm_try() */
 	struct nvme_admin admin;
 	bool failed;         /* the controller does not answer, or not sensibly */
 	uint64_t timeout_ns; /* for enabling, disabling and for an admin command */
@@ -270,7 +270,7 @@ struct nvme_drive {
 	uint32_t warning_kelvin; /* 0: it does not say */
 	uint32_t oaes;
 	uint32_t event_commands;    /* that it takes at once */
-	struct nvme_cached *cached; /* by queue id; counts go on when a queue pair is made anew */
+	struct nvme_cached *cached; /* by queue id; outlive a queue pair */
 	_Atomic uint64_t flushed;
 	struct nvme_events events;
 	struct nvme_up up;                             /* its way up, the first or after a reset */
@@ -282,12 +282,12 @@ struct nvme_drive {
 	struct nvme_proving proving;
 	struct nvme_proof proof;         /* of this namespace; count 0: none */
 	struct nvme_witness witness;     /* choose NULL: none */
-	bool read_only;                  /* this namespace may have lost what its cache held */
+	bool read_only;                  /* this namespace may have lost cached writes */
 	struct nvme_drive_counts counts; /* the owner's */
 	struct nvme_share share;
 };
 
-/* The namespaces of a controller that are drives: each in turn, NULL behind the last. */
+/* Iterates over the namespaces of a controller that are drives; NULL at the end. */
 static inline struct nvme_drive *nvme__next_ns(struct nvme_drive *ns)
 {
 	return ns->share.next;
@@ -305,11 +305,12 @@ must_check bool nvme__share_leave(struct nvme_drive *drive);
 const char *nvme__share_word(struct nvme_drive *ns, char text[NVME_SHARE_WORD]);
 
 /*
- * The helm: admin queue, table of queue pairs, watch and reset are touched by who is there.  That
- * is the drive's owner in nvme_drive_step(), and, for a moment at a time, whoever makes or ends a
- * queue pair.  Nobody waits for anything there, sleeps, or calls what might.
+ * The helm: only the thread at the helm touches the admin queue, the table of queue pairs, watch
+ * and reset.  That is the drive's owner in nvme_drive_step() and, for a moment at a time, a thread
+ * that creates or ends a queue pair.  At the helm no thread waits, sleeps, or calls anything that
+ * might.
  *
- *   R5 -> A5   what one did at the helm is there for the next
+ *   R5 -> A5   changes made at the helm are visible to the next thread at the helm
  */
 must_check static inline bool nvme__helm_try(struct nvme_drive *drive)
 {
@@ -379,7 +380,7 @@ const char *nvme__status_text(uint32_t status);
 
 enum nvme_name_kind { NVME_NAME_FILE, NVME_NAME_MEM, NVME_NAME_PCI, NVME_NAME_VFIO_USER };
 
-/* How a memory drive gives out what is read. */
+/* How a memory drive copies read data. */
 enum nvme_mem_copy {
 	NVME_COPY_AS_CARDS, /* past the caches, unless cards of this machine write into them */
 	NVME_COPY_PAST,

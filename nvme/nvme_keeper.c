@@ -2,8 +2,8 @@
 /*
  * Invariants, true whenever the lock is free:
  *
- *  (1) work() runs in WANTED only, one call at a time, and with the lock free.
- *  (2) END is for good: nothing begins after it, and a result that comes later is nobody's.
+ *  (1) work() runs in WANTED only, one call at a time, and without the lock.
+ *  (2) END is final: nothing begins after it, and a later result is dropped.
  */
 #include "nvme/nvme_keeper.h"
 

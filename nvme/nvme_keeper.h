@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A thread of a drive's own, for what waits: a polling thread asks, and takes the answer later.
+ * A drive's own thread for calls that wait: a polling thread asks, and takes the answer later.
  *
  *    IDLE --ask--> WANTED --work()--> DONE --ask--> IDLE
- *      any of them --end--> END: last(), and the thread is over
+ *      any of them --end--> END: last(), and the thread ends
  */
 #ifndef NVME_KEEPER_H
 #define NVME_KEEPER_H
@@ -17,7 +17,7 @@ enum nvme_keeper_job { NVME_KEEPER_IDLE, NVME_KEEPER_WANTED, NVME_KEEPER_DONE, N
 
 struct nvme_keeper {
 	pthread_t thread;
-	pthread_mutex_t lock; /* over job and result, and what else its owner says */
+	pthread_mutex_t lock; /* guards job and result, and further data of its owner */
 	pthread_cond_t changed;
 	enum nvme_keeper_job job;
 	int result;

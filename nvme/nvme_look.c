@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Could a drive be opened?  As far as that shows without opening it. */
+/* Checks whether a drive could be opened, as far as possible without opening it. */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfio.h"
 

@@ -7,14 +7,14 @@
  *   0                                                        2 MiB
  *   |  admin queue  |  queue pair 1  |  queue pair 2  |  free ...  |
  *
- * So a device's IOMMU holds few mappings, and another process that plays a controller can be
- * handed each as a file.  What is larger than a slab is a slab by itself.
+ * So a device's IOMMU needs few mappings, and another process that emulates a controller can be
+ * given each as a file.  A piece larger than a slab is a slab by itself.
  *
  * Reserved huge pages are left to the data: the kernel may make a huge page of a slab.
  *
  * Invariants, true between any two calls:
  *
- *  (1) A slab has a page in use; the last one that is given back takes the slab along.
+ *  (1) A slab has a page in use; returning the last one frees the slab.
  *  (2) A page in use was zero when it was handed out.
  */
 #define _GNU_SOURCE
@@ -85,7 +85,7 @@ static int slab_map(struct slab *slab, struct nvme_dma *dma)
 	if (err)
 		munmap(slab->addr, slab->size_bytes);
 close_fd:
-	close(fd); /* the mappings have it */
+	close(fd); /* the mappings keep the file */
 	return err;
 }
 
@@ -145,7 +145,7 @@ static int find_room(struct nvme_dma *dma, uint32_t count, struct slab **out, ui
 	return slab_create(dma, (uint64_t)count * NVME_BLOCK_SIZE, out);
 }
 
-/* Of a slab that is larger, all of it is in use: only `used_count` is kept. */
+/* All of a slab larger than usual is in use: only `used_count` is kept. */
 static void mark(struct slab *slab, uint32_t first, uint32_t count, bool used)
 {
 	for (uint32_t i = first; i < first + count && slab->size_bytes == SLAB_BYTES; i++) {
@@ -194,7 +194,7 @@ void nvme__mem_free(struct nvme_mem *mem, struct nvme_dma *dma)
 	pthread_mutex_lock(&dma->slab_lock);
 	list_for_each (at, &dma->slabs) {
 		struct slab *slab = list_entry(at, struct slab, link);
-		uint64_t begin = mem->iova - slab->iova; /* wraps when it is another's */
+		uint64_t begin = mem->iova - slab->iova; /* wraps if it is in another slab */
 
 		if (begin >= slab->size_bytes)
 			continue;

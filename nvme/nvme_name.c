@@ -6,10 +6,10 @@
  *   mem:SIZE[?copy=HOW]     SIZE: digits, then nothing, K, M, G or T (powers of 1024); a
  *                           multiple of 4096
  *   pci:DOMAIN:BUS:DEV.FN[?nsid=N]     hexadecimal, as lspci -D writes it; N from 1 on
- *   vfio-user:PATH[?nsid=N]            of a socket; PATH as file: has it
+ *   vfio-user:PATH[?nsid=N]            PATH of a socket, as for file:
  *
- * They come from people and configuration files: this is the one place that parses
- * them, and each refusal says what to type instead.
+ * Names come from people and configuration files: this is the only place that parses them, and each
+ * refusal says what to type instead.
  */
 #include "nvme/nvme_internal.h"
 
@@ -41,7 +41,7 @@ void nvme__err_text(char *err_text, size_t err_text_size, const char *name, cons
 	}
 }
 
-/* Bits that a suffix shifts by, -1 when it is none. */
+/* Returns the bits that a suffix shifts by, or -1. */
 static int suffix_shift(char c)
 {
 	switch (c) {
@@ -62,7 +62,7 @@ static int suffix_shift(char c)
 	}
 }
 
-/* NULL, or what is wrong with `text` as a size. */
+/* Returns NULL, or why `text` is not a size. */
 static const char *parse_size(const char *text, uint64_t *size_bytes)
 {
 	uint64_t v = 0;
@@ -129,7 +129,7 @@ static const char *parse_file(struct nvme_name *out, const char *rest)
 	return parse_size(query + 6, &out->size_bytes);
 }
 
-/* Hexadecimal digits at *text, one to `digits_max`, at most `max`; the text then goes on behind. */
+/* Reads 1 to `digits_max` hexadecimal digits at *text, at most `max`, and moves *text past them. */
 static bool take_hex(const char **text, int digits_max, uint32_t max, uint32_t *out)
 {
 	uint32_t v = 0;

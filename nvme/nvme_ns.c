@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a controller and a namespace say of themselves, into limits that hold: pages of identify
- * data in, struct nvme_found out, no I/O.
+ * Turns the identify data of a controller and a namespace into limits: pages of identify data in,
+ * struct nvme_found out, no I/O.
  *
- * These bytes are foreign: whatever they say, what comes out is sound, or there is a line that
- * says why the drive is of no use.
+ * These bytes are foreign: whatever they are, the result is sound, or there is a line that says why
+ * the drive cannot be used.
  */
 #include "nvme/nvme_internal.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PRP_BLOCKS_MAX 256u /* a PRP list lies in half a page at most: 256 entries */
+#define PRP_BLOCKS_MAX 256u /* a PRP list takes at most half a page: 256 entries */
 
 void nvme__copy_text(char *to, const char *from, size_t size)
 {
@@ -98,8 +98,8 @@ int nvme__read_descriptors(const uint8_t *page, char *text, size_t text_size)
 }
 
 /*
- * The largest power of two that an aligned write may have and yet not be torn: not above what
- * one command carries, and not across a boundary that the namespace has for that.
+ * Returns the largest power of two up to which an aligned write is never torn: at most what one
+ * command carries, and not across a boundary that the namespace has for that.
  */
 static uint32_t atomic_bytes(const struct nvme_found *found, const struct nvme_id_ns *ns)
 {
@@ -169,7 +169,7 @@ int nvme__read_namespace(struct nvme_found *found, const struct nvme_id_ns *ns, 
 		return -EROFS;
 	}
 	found->size_lbas = le64_get(ns->size_lbas);
-	/* What does not fill a block at the end is not used. */
+	/* A partial block at the end is not used. */
 	info->nblocks = found->size_lbas >> (NVME_BLOCK_SHIFT - found->lba_shift);
 	if (info->nblocks == 0 || info->nblocks >> 52)
 		return refuse(text, text_size, "the namespace has no sensible size");

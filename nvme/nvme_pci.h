@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What wekactl and the driver both have to know of PCI devices. */
+/* Facts of PCI devices for both wekactl and the driver. */
 #ifndef NVME_PCI_H
 #define NVME_PCI_H
 

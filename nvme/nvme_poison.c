@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * For tests: what lies in a read's buffer is overwritten before the drive is asked.
+ * For tests: overwrites a read's buffer before the drive is asked.
  *
- * A buffer that is used again holds what was read into it last, often the very block that is read
- * now.  A controller that says "done" and has written nothing (QEMU's does when its DMA faults; so
- * does a buffer that two reads share, or one whose mapping is another's by then) would go unseen:
+ * A reused buffer holds the bytes of its last read, often the very block that is read now.  A
+ * controller that reports success and has written nothing would go unnoticed.  (QEMU's does so when
+ * its DMA faults; so does a buffer that two reads share, or one whose mapping was replaced.)
  *
  *   buffer   | the right bytes, of the last read |  --read, nothing moved-->  the right bytes
  *   buffer   | poison                            |  --read, nothing moved-->  a wrong checksum
@@ -31,7 +31,7 @@ void nvme__poison(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	for (; size_bytes > 0; iova += here_bytes, size_bytes -= here_bytes) {
 		here_bytes = size_bytes;
 		at = nvme__dma_at(dma, iova, &here_bytes);
-		if (!at) /* of nobody's memory: the drive meets the same, and says so */
+		if (!at) /* not mapped: the drive finds the same, and reports it */
 			return;
 		memset(at, POISON, here_bytes);
 	}

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * After a reset the driver looks at a drive's content before it uses the drive: a drive that was
+ * After a reset the driver checks a drive's content before it uses the drive: a drive that was
  * emptied, or whose server has another file, may have the same serial number and identifiers.
  *
  *   the controller is up --> a queue pair of the driver's own: Create CQ, SQ --> one read of each
- *   block that was named --> the user's function judges them --> Delete SQ, CQ --> the queue pairs
- *   of all threads are made, and I/Os that wait are submitted again
+ *   named block --> the user's function judges them --> Delete SQ, CQ --> the queue pairs of all
+ *   threads are created, and I/Os that wait are submitted again
  *
- * The witness is asked for more blocks at each reset: it knows what the drive has confirmed since.
+ * At each reset the witness chooses more blocks, from those that the drive has confirmed since.
  *
- * The rule: no I/O reaches a drive, not one that was cut off and is to be done again either, before
- * one of the blocks has been judged to be what it was, and the witness finds nothing wrong.  One is
- * enough: a write of the other may have been cut off by the very reset.  A drive of which none is,
- * stays away, and is asked again.
+ * The rule: no I/O reaches a drive, not even an interrupted one that must be repeated, before one
+ * of the blocks has been found unchanged and the witness finds no mismatch.  One is enough: the
+ * reset itself may have cut off a write of the other.  A drive without such a block stays away, and
+ * is checked again.
  *
- * The queue pair has the id 1: nobody else's is made yet.  All of this is the owner's, who polls.
+ * The queue pair has the id 1: no other has been created yet.  The polling owner does all of this.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Physical region pages: where a transfer's bytes lie, page by page (base 4.1.1).
+ * Physical region pages: the addresses of a transfer's bytes, page by page (base 4.1.1).
  *
  *   1 page      prp1 -> page
  *   2 pages     prp1 -> page    prp2 -> page
  *   n pages     prp1 -> page    prp2 -> list: [page] [page] ... n - 1 entries
  *
- *   prp1 may lie inside its page, at a multiple of 4; all else is where a page begins
+ *   prp1 may point inside its page, at a multiple of 4; all others point to the start of a page
  *
- * Our buffers are contiguous in IOVAs, and a list never crosses a page (nvme_qpair.c lays them
- * out so): no chains are needed.
+ * Our buffers are contiguous in IOVAs, and a list never crosses a page (nvme_qpair.c arranges
+ * that): no chains are needed.
  */
 #include "nvme/nvme_internal.h"
 
@@ -23,7 +23,7 @@ struct nvme_prp_pair nvme__prp_fill_pages(uint64_t iova, uint32_t pages, le64 *l
 	if (pages == 2)
 		return (struct nvme_prp_pair){ iova, next };
 
-	/* The list lies in one page. */
+	/* The list is in one page. */
 	ASSERT(list_iova / NVME_PAGE_SIZE ==
 	       (list_iova + 8 * nvme__prp_list_len(pages) - 1) / NVME_PAGE_SIZE);
 	for (uint32_t i = 0; i < nvme__prp_list_len(pages); i++)

@@ -12,38 +12,38 @@
  * An I/O longer than the drive's limit is several commands that share it: each of their
  * ids points to it, commands_left counts them.
  *
- * When something is wrong the drive's owner gives orders (nvme_reset.c), which the queue pair's
- * thread meets in nvme_poll():
+ * After an error the drive's owner gives orders (nvme_reset.c), which the queue pair's thread
+ * follows in nvme_poll():
  *
- *   live --made-up completion--> failed
+ *   live --bad completion--> failed
  *    |  \--STOP--> halted <--STOP--/
  *    |               |RETURN
  *    |               v                                   nvme_qpair_stop()
  *    +<--RUN-- paused <-- returning     dead <--DEAD--   --> stopped
  *                 all I/Os are back
  *
- *   R1 -> A1   (R1 in nvme_queues.c) what the owner has set up (queues, or that nothing is written
- *              any more) is there before the order that says so
+ *   R1 -> A1   (R1 in nvme_queues.c) the owner's preparations for an order (queues, or that nothing
+ *              is written any more) are stored before the order
  *   R6 -> A6   a write that came back from nvme_poll() is counted before a flush that is submitted
  *              after it adds up what it covers
- *   R2 -> A2   (A2 in nvme_reset.c) this thread's last touch of the queues and its doorbells are
- *              before it says that it has obeyed
+ *   R2 -> A2   (A2 in nvme_reset.c) this thread's last access to the queues and doorbells comes
+ *              before it reports that it has obeyed
  *
  * Invariants, true between any two calls:
  *
  *  (1) A command id is either on cid_free or its slot has an I/O, never both.
  *  (2) At most depth - 1 ids exist.  So the submission queue never overflows, and
- *      neither does the completion queue: no head of the device's need be tracked.
- *  (3) An I/O is the driver's from nvme_submit() == 0 until nvme_poll() returns it;
+ *      neither does the completion queue: the device's heads need not be tracked.
+ *  (3) An I/O belongs to the driver from nvme_submit() == 0 until nvme_poll() returns it;
  *      io_count counts them, and the ids that point to one are its commands_left.
- *  (4) What the device writes is checked, never asserted: a wrong completion fails
- *      the queue pair.  Its I/Os come back when the controller has been stopped, or has given
- *      the queues back, and not before: until then it may still write to their buffers.
+ *  (4) Values written by the device are checked, never asserted: a wrong completion fails
+ *      the queue pair.  Its I/Os come back only when the controller has been stopped, or has given
+ *      the queues back: until then it may still write to their buffers.
  *  (5) An id's PRP list is written only while the id is being submitted.
  *  (6) Only a live queue pair touches its queues and doorbells.
- *  (7) slot.born is 0 for a free slot; the owner of the drive may look at it at any time.
- *  (8) What no command of ours has in its entry (metadata, dwords 2, 3, 13 to 15) is zero in
- *      all of them since the rings were made, and is not written again.
+ *  (7) slot.born is 0 for a free slot; the owner of the drive may read it at any time.
+ *  (8) Fields that we do not use (metadata, dwords 2, 3, 13 to 15) are zero in all entries
+ *      since the rings were made, and are not written again.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
@@ -165,7 +165,7 @@ static wk_cold int refuse(const struct nvme_qpair *qp)
 		return -EIO;
 	case NVME_QP_DEAD:
 		return -ENODEV;
-	default: /* who steps the drive mends it */
+	default: /* the drive's owner repairs it */
 		if (nvme_qpair_is_away(qp))
 			return -EHOSTDOWN;
 		return atomic_load_explicit(&qp->drive->watch.stepped, memory_order_relaxed)
@@ -174,7 +174,7 @@ static wk_cold int refuse(const struct nvme_qpair *qp)
 	}
 }
 
-/* One more is in flight.  The watch sleeps while there is none. */
+/* Counts one more in flight.  The watch sleeps while the count is 0. */
 static inline void count_in(struct nvme_qpair *qp)
 {
 	if (qp->io_count++ == 0 &&
@@ -235,7 +235,7 @@ static __attribute__((noinline)) int submit_split(struct nvme_qpair *qp, struct 
 	return 0;
 }
 
-/* What few commands need: the first one wakes the watch, a long one says where its data lies. */
+/* The rest of a submit, which few commands need: wakes the watch, writes a long command's PRPs. */
 static __attribute__((noinline)) int submit_rest(struct nvme_qpair *qp, struct nvme_sqe *sqe,
 						 uint32_t nblocks)
 {
@@ -296,7 +296,7 @@ void nvme_ring(struct nvme_qpair *qp)
 	qp->stats.ring_count++;
 }
 
-/* The first error is the I/O's; it may be retried when all of its errors say so. */
+/* An I/O gets its first error; it may be retried if all of its errors allow that. */
 static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int err, bool retry,
 			       uint32_t nvme_status)
 {
@@ -310,7 +310,7 @@ static wk_cold void note_error(struct nvme_qpair *qp, struct nvme_io *io, int er
 	io->retry &= retry;
 }
 
-/* What `io` wrote is in the drive's cache.  True: a flush is on its way, by an id just freed. */
+/* The drive's cache has the bytes of `io`.  Returns true if a flush was sent, with a freed id. */
 static wk_cold bool flush_after(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t cid;
@@ -353,7 +353,7 @@ static inline struct nvme_io *retire(struct nvme_qpair *qp, struct nvme_slot *sl
 	return io;
 }
 
-/* ---- what the cache holds: struct nvme_cached ------------------------------------------ */
+/* ---- cached writes: struct nvme_cached ------------------------------------------------- */
 
 uint64_t nvme__cached_count(const struct nvme_drive *drive)
 {
@@ -486,7 +486,7 @@ static wk_cold uint32_t poll_cold(struct nvme_qpair *qp, struct nvme_io **done, 
 	return gives_back(qp) ? give_back(qp, done, done_max) : 0;
 }
 
-/* (4): the device made it up.  Who steps the drive hears of it. */
+/* (4): the device sent a bad completion.  Reports it to the drive's owner. */
 static wk_cold void fail(struct nvme_qpair *qp, enum nvme_complaint what, uint32_t cid)
 {
 	qp->state = NVME_QP_FAILED;
@@ -594,9 +594,9 @@ bool nvme_qpair_arm(struct nvme_qpair *qp)
 	bool quiet = !gives_back(qp) || qp->io_count == 0;
 	uint64_t count;
 
-	/* An order is stored, then its descriptor written: a poll between the two obeys it, and
-	 * what is written after that would keep a sleeper awake for ever.  One that comes now is
-	 * seen below, or is written after this. */
+	/* An order is stored, then its descriptor written: a poll between the two obeys it, and the
+	 * later write would keep a sleeper awake for ever.  An order that comes now is seen below,
+	 * or its descriptor is written after this. */
 	(void)!read(qp->order_fd, &count, sizeof(count));
 	if (qp->state == NVME_QP_LIVE) {
 		if (!qp->ops->arm(qp->ctrl, qp->qid))

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Queue pairs are made, stopped and ended, by any thread, also while another steps the drive.
+ * Creates, stops and ends queue pairs, on any thread, also while another steps the drive.
  *
  * A queue pair's memory, one mapping:
  *
  *   | submission queue | completion queue | PRP lists, one a command id |
- *     each part on a page of its own; a list's size is a power of two, so none crosses a page
+ *     each part on its own pages; a list's size is a power of two, so none crosses a page
  *
- * Its life: memory, then the queues at the controller; back in the reverse order, and when the
- * controller does not give a queue back its memory stays mapped for good.
+ * Creation: memory, then the queues at the controller; the end is in reverse order, and if the
+ * controller does not give a queue back, its memory stays mapped for ever.
  *
  *   create:  an id is taken --> memory, vector --> Create CQ, SQ --> into the drive's table
  *                 |                                   |
  *                 |   a reset comes between: the controller has forgotten them: -EAGAIN
  *
- *   stop:    Delete SQ, CQ --> ended           a reset comes between: wait until it says that
+ *   stop:    Delete SQ, CQ --> ended           a reset comes between: wait until it reports that
  *                 |                            the controller writes no more: ended
- *                 +-- refused, or nobody mends the drive: nvme__halt()
+ *                 +-- refused, or nobody repairs the drive: nvme__halt()
  *
- * Each touch of what is the drive's (its table, its admin queue) is at the helm, which is left
- * between two of them, so that the drive's owner goes on and a reset may come at any time.
+ * Each access to the drive's own state (its table, its admin queue) is at the helm, which is left
+ * between two of them, so that the drive's owner makes progress and a reset may come at any time.
  *
- *   R1 -> A1   (A1 in nvme_qpair.c) all that an order speaks of is there before the order
+ *   R1 -> A1   (A1 in nvme_qpair.c) everything that an order refers to is stored before the order
  *
- * Invariants, true whenever nobody is at the helm:
+ * Invariants, true whenever no thread is at the helm:
  *
- *  (1) An id is reserved while its queue pair is in the table, and while it is being made.
- *  (2) One that has ended is nobody's: no order goes to it, and no reset waits for it.
- *  (3) The table has no queue pair that was made before a reset of the controller and was not
- *      part of it: who makes one compares the number of resets, before each command and at the
+ *  (1) An id is reserved while its queue pair is in the table, and while it is being created.
+ *  (2) An ended queue pair gets no orders, and no reset waits for it.
+ *  (3) The table has no queue pair that was created before a reset of the controller and was not
+ *      part of it: its creator compares the number of resets, before each command and at the
  *      end.
  */
 #include "nvme/nvme_internal.h"
@@ -55,7 +55,7 @@ const void *nvme__me(void)
 	return &me;
 }
 
-/* Whoever is there leaves it without waiting for anything. */
+/* Takes the helm; the thread that has it leaves it without waiting for anything. */
 void nvme__helm_take(struct nvme_drive *drive)
 {
 	while (!nvme__helm_try(drive))
@@ -69,7 +69,7 @@ static const char IGNORES_FUA[] = "QEMU NVMe Ctrl";
 
 static uint32_t list_entries(const struct nvme_drive *ns)
 {
-	/* A buffer that begins inside a page lies on one page more. */
+	/* A buffer that begins inside a page touches one page more. */
 	uint32_t pages = ns->info.transfer_max_bytes / NVME_PAGE_SIZE + 1;
 	uint32_t most = nvme__prp_list_len(pages);
 	uint32_t entries = 8; /* a cache line */
@@ -104,7 +104,7 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *ns, uint3
 	}
 }
 
-/* One descriptor for epoll: of what the controller has to say, and of what its owner has. */
+/* Makes one descriptor for epoll: for the controller's interrupts and its owner's orders. */
 static int open_fds(struct nvme_qpair *qp)
 {
 	struct epoll_event e = { .events = EPOLLIN };
@@ -219,7 +219,7 @@ static void unreserve(struct nvme_drive *drive, uint32_t qid, struct nvme_mem *m
 	nvme__helm_leave(drive);
 }
 
-/* Whether a controller that may know its memory has yet to be stopped, and somebody will. */
+/* Returns true if a controller that may know its memory must still be stopped, and will be. */
 static bool is_to_be_stopped(struct nvme_drive *drive, uint64_t epoch)
 {
 	const struct nvme_reset *r = &drive->reset;
@@ -301,7 +301,7 @@ int nvme_qpair_create(struct nvme_drive *ns, uint32_t depth, struct nvme_qpair *
 
 /* ---- stopping -------------------------------------------------------------------------- */
 
-/* What a queue pair that is to stop may do now. */
+/* The next step for a queue pair that must stop. */
 enum way {
 	WAY_DELETE, /* the drive is well: take the queues away           */
 	WAY_ENDED,  /* the controller has forgotten them, or is no more   */
@@ -321,7 +321,7 @@ static enum way way_now(const struct nvme_drive *drive, const struct nvme_qpair 
 		return WAY_ENDED;
 	if (r->stopped && r->qid == 0) /* and has yet to come back */
 		return WAY_ENDED;
-	/* Who steps the drive mends it, unless that is this thread, or nobody. */
+	/* The owner repairs the drive, unless this thread is the owner, or there is no owner. */
 	return patient && drive->watch.owner && drive->watch.owner != nvme__me() ? WAY_WAIT
 										 : WAY_HALT;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What is done when something is wrong with a drive: its owner's thread takes these steps in
- * nvme_drive_step(), and waits for nobody; the queue pairs' threads obey in nvme_poll().
+ * Repairs a drive after an error.  Its owner's thread takes these steps in nvme_drive_step(), and
+ * never waits; the queue pairs' threads obey in nvme_poll().
  *
  *                live
  *                 | trouble: all queue pairs, or the one that hangs, are told to stop
  *                 v
- *             stopping      each thread touches its queues no more, and says so
+ *             stopping      each thread stops touching its queues, and reports that
  *              |     |
  *   one queue  |     | the controller
  *              v     v
@@ -18,32 +18,32 @@
  *         |            |    |      v
  *         |            |    |    bus mastering off, or given back; else quarantine --> dead
  *         v            v    v
- *             returning     now, and not before, I/Os come back, once each
+ *             returning     only now I/Os come back, once each
  *              |     |
  *              |     v
  *              |   rising       nvme__up_step(): enabled, and still the same drive?
  *              |     |             |no, or it is another one: disabled, a pause, and again
- *              |  proving      nvme_proof.c: what lies on it is what it was; no: the same
+ *              |  proving      nvme_proof.c: its content is unchanged; no: the same
  *              v     v
  *             creating
  *                 |
  *                 v
  *                live       waiting I/Os may be submitted again
  *
- * Who asks for the device back, and who closes, is answered the same way, but ends dead.
+ * If the host wants the device back, or the drive is closed, the steps are the same, but end dead.
  *
- *   R2 -> A2   (R2 in nvme_qpair.c) what a thread did to its queues, before it said that it
- *              obeyed
+ *   R2 -> A2   (R2 in nvme_qpair.c) a thread's last access to its queues comes before its report
+ *              that it obeyed
  *
  * Invariants, true between any two calls:
  *
  *  (1) The controller is stopped (disabled, reset, cut off) only when every queue pair has
  *      obeyed STOP: none of them rings a doorbell, or runs a controller of this process.
  *  (2) RETURN and DEAD are ordered only when the controller can write no more, or when nothing
- *      stops it: then r->quarantine says so, and the memory that it knows of is never freed.
- *  (3) Rings are made as new by their thread (RETURN), and told to the controller by this one,
+ *      stops it: then r->quarantine is set, and the memory that it knows is never freed.
+ *  (3) Rings are re-initialised by their thread (RETURN), and given to the controller by this one,
  *      after the thread has obeyed.
- *  (4) Every wait has a deadline, at which the next, harder means is taken; the hardest always
+ *  (4) Every wait has a deadline, after which the next, harder means is used; the hardest always
  *      ends.
  */
 #include "nvme/nvme_internal.h"
@@ -61,13 +61,13 @@
 #define RESET_NS    (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
 #define REQUEST_NS  (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
 #define FORCED_NS   (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
-#define CLOSING_NS  (NS_PER_S)        /* ... and for a reset then: who closes waits for it */
+#define CLOSING_NS  (NS_PER_S)        /* ... and for a reset then: nvme_close() waits for it */
 #define QUICK       2u /* attempts to bring it up, one after the other; then with pauses */
 #define REST_MIN_NS (100 * NS_PER_MS)
 #define REST_MAX_NS (4 * NS_PER_S)
 #define LOOK_MAX_NS (NS_PER_S / 2)
-#define TOLD        3u  /* attempts that are told; then each power of two is */
-#define RECENT_SPAN 20u /* timeouts: as many resets as we remember within so many is too often */
+#define TOLD        3u  /* attempts reported one by one; then each power of two */
+#define RECENT_SPAN 20u /* in timeouts: NVME_RESET_RECENT resets in this time are too many */
 
 static const char *const cause_text[NVME_CAUSES] = {
 	[NVME_CAUSE_TIMEOUT] = "commands do not end",
@@ -104,7 +104,7 @@ static uint64_t rest_ns(const struct nvme_reset *r)
 	return r->attempts < QUICK ? 0 : min_u64(REST_MIN_NS << doublings, REST_MAX_NS);
 }
 
-/* Whether it is waited for, whatever reset() says. */
+/* Returns true if the reset waits for the controller, whatever reset() returns. */
 static bool is_patient(const struct nvme_drive *drive)
 {
 	return drive->ops->left && !drive->reset.dead && !drive->reset.forced;
@@ -198,7 +198,7 @@ static void bury(struct nvme_drive *drive)
 
 	ASSERT(r->dead && r->qid == 0);
 	ASSERT(r->stopped || r->quarantine); /* (2) */
-	if (r->cause == NVME_CAUSE_GONE)     /* whoever waits for us to let go of what is left */
+	if (r->cause == NVME_CAUSE_GONE)     /* the host waits until the device is released */
 		release(drive);
 	order(drive, NVME_ORDER_DEAD);
 	r->life = NVME_DEAD;
@@ -526,7 +526,7 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 	stop_controller(drive, now_ns);
 }
 
-/* The next namespace with a proof at or after `ns`; where there is none queue pairs are made. */
+/* Proves the next namespace at or after `ns`; after the last one, queue pairs are created. */
 static void prove_next(struct nvme_drive *drive, struct nvme_drive *ns, uint64_t now_ns)
 {
 	ns = nvme__proof_of(ns);
@@ -579,7 +579,7 @@ static bool proving(struct nvme_drive *drive, uint64_t now_ns)
 	return true;
 }
 
-/* Another incarnation of a drive with a cache: what was written and not flushed may be gone. */
+/* A restarted drive with a cache may have lost unflushed writes. */
 static void judge_cache(struct nvme_drive *drive, struct nvme_drive *ns)
 {
 	char word[NVME_SHARE_WORD];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a drive is going through when something is wrong: nvme_watch.c finds out that it is,
- * nvme_reset.c does what is to be done.  Both are drawn there.  Private to nvme/ and its tests.
+ * The state of a drive with trouble: nvme_watch.c detects it, nvme_reset.c repairs it.  Both have
+ * drawings.  Private to nvme/ and its tests.
  */
 #ifndef NVME_RESET_H
 #define NVME_RESET_H
@@ -12,7 +12,7 @@
 
 struct nvme_qpair;
 
-/* ---- what the drive's owner tells each queue pair's thread --------------------------- */
+/* ---- orders of the drive's owner to each queue pair's thread ------------------------- */
 
 /* An order is | turn of the reset, 30 | what, 2 |: one of long ago is not taken for a new one. */
 enum nvme_order {
@@ -25,7 +25,7 @@ enum nvme_order {
 #define NVME_ORDER_BITS       2
 #define NVME_ORDER_WHAT(word) ((enum nvme_order)((word) & ((1u << NVME_ORDER_BITS) - 1)))
 
-/* What a queue pair's thread complains of: | kind, 8 | command id, 16 |; 0: nothing. */
+/* A complaint of a queue pair's thread: | kind, 8 | command id, 16 |; 0: none. */
 enum nvme_complaint {
 	NVME_COMPLAINT_NONE,
 	NVME_COMPLAINT_ID,    /* a completion for a command that is not there, or no more */
@@ -36,7 +36,7 @@ enum nvme_complaint {
 
 enum nvme_life {
 	NVME_LIVE,      /* I/Os flow                                                   */
-	NVME_STOPPING,  /* the cores are to stop, and to say so                        */
+	NVME_STOPPING,  /* the cores must stop and report that                         */
 	NVME_DELETING,  /* the one queue pair that hangs is taken from the controller  */
 	NVME_DISABLING, /* CC.EN = 0 is written: RDY is to fall                        */
 	NVME_RESETTING, /* it did not: function-level reset                            */
@@ -61,29 +61,29 @@ enum nvme_cause {
 	NVME_CAUSES,
 };
 
-#define NVME_RESET_RECENT 5u /* so many resets in a short time are enough */
+#define NVME_RESET_RECENT 5u /* resets in a short time that are too many */
 
 struct nvme_reset {
 	enum nvme_life life;
 	enum nvme_cause cause;
-	uint32_t qid;              /* the one queue pair that is restarted; 0: the controller    */
-	uint32_t turn;             /* of the orders that are out                                 */
-	uint64_t since_ns;         /* when this life began */
-	uint64_t deadline_ns;      /* of this life                                               */
-	uint64_t look_ns;          /* not before: a register costs a trip to the device          */
-	uint32_t attempts;         /* to bring it up again, that failed                          */
-	uint64_t trouble_ns;       /* when it ceased to serve; 0: it serves                      */
-	_Atomic bool away;         /* ... so long ago that I/Os are told: -EHOSTDOWN             */
-	bool vacant;               /* its server has left: I/Os come back before there is one    */
-	bool checking;             /* it was reset: is it?                                       */
-	int reset_rc;              /* what ops->reset() came to                                  */
-	bool dead;                 /* it does not come back: what I/Os are told                  */
-	bool forced;               /* waits for no other thread                                  */
-	bool released;             /* ops->release() was called                                  */
-	bool stopped;              /* the controller reaches no memory any more                  */
-	uint64_t stopped_epoch;    /* counts.reset_count when it was so last                     */
-	bool quarantine;           /* it could not be stopped: what it knew of is lost for good  */
-	bool restarted;            /* another incarnation: its volatile cache may have been lost */
+	uint32_t qid;           /* the one queue pair that is restarted; 0: the controller    */
+	uint32_t turn;          /* of the orders that are out                                 */
+	uint64_t since_ns;      /* when this life began */
+	uint64_t deadline_ns;   /* of this life                                               */
+	uint64_t look_ns;       /* not before: a register costs a trip to the device          */
+	uint32_t attempts;      /* to bring it up again, that failed                          */
+	uint64_t trouble_ns;    /* when it ceased to serve; 0: it serves                      */
+	_Atomic bool away;      /* the trouble began so long ago that I/Os get -EHOSTDOWN     */
+	bool vacant;            /* its server has left: I/Os come back before there is one    */
+	bool checking;          /* it was reset: is it?                                       */
+	int reset_rc;           /* what ops->reset() came to                                  */
+	bool dead;              /* it does not come back: status of all I/Os                  */
+	bool forced;            /* waits for no other thread                                  */
+	bool released;          /* ops->release() was called                                  */
+	bool stopped;           /* the controller reaches no memory any more                  */
+	uint64_t stopped_epoch; /* counts.reset_count when it was so last                     */
+	bool quarantine;        /* it could not be stopped: memory that it knew is never reused */
+	bool restarted;         /* another incarnation: its volatile cache may have been lost */
 	struct nvme_admin_cmd cmd; /* deleting, creating */
 	uint32_t next_qid;
 	bool next_sq;
@@ -109,13 +109,13 @@ struct nvme_watch {
 	uint64_t tick_ns;      /* 0: commands may take for ever                        */
 	uint64_t next_tick_ns; /* UINT64_MAX: nothing was in flight, twice             */
 	uint64_t next_look_ns; /* at alarms and the admin queue                        */
-	const void *owner;     /* nvme__me() of who took the last step; NULL: nobody   */
+	const void *owner;     /* nvme__me() of the thread of the last step; NULL: none */
 	uint32_t stamp;        /* 1 .. 255: what commands that are submitted now carry */
 	uint64_t restarted_ns; /* a queue pair, the last time; 0: never                */
 	bool csts_wanted;      /* it was asked for at a tick, and has not been answered */
 	bool cooling;          /* nothing was in flight at the last tick               */
-	_Atomic bool on;       /* there is a next tick: whoever submits need not kick  */
-	_Atomic bool stepped;  /* somebody calls nvme_drive_step()                     */
+	_Atomic bool on;       /* there is a next tick: a submit need not start one    */
+	_Atomic bool stepped;  /* a thread calls nvme_drive_step()                     */
 	_Atomic bool kicked;   /* a queue pair's thread wants the owner to look        */
 	int kick_fd;
 	int epoll_fd; /* nvme_drive_fd() */
@@ -133,7 +133,7 @@ void nvme__kick(struct nvme_drive *drive);
 /* A line for people; "NAME: " stands before it. */
 void nvme__tell(struct nvme_drive *drive, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A live drive: is all well?  What is not is given to nvme__trouble(). */
+/* Checks a live drive, and passes any trouble to nvme__trouble(). */
 void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns);
 /* After a reset: from now on. */
 void nvme__watch_restart(struct nvme_drive *drive, uint64_t now_ns);
@@ -144,13 +144,13 @@ void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns);
 void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid, uint64_t now_ns);
 /* One transition; false: it waits for something. */
 must_check bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns);
-/* A drive that does not serve: when that has taken so long that it is away, UINT64_MAX: it is. */
+/* For a drive that does not serve: returns when it will count as away; UINT64_MAX: it does. */
 uint64_t nvme__away_ns(const struct nvme_drive *drive);
 void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns);
-/* For nvme_qpair_stop(): stop the controller whatever it takes, and for good.  Blocks. */
+/* For nvme_qpair_stop(): stops the controller by any means, permanently.  Blocks. */
 void nvme__halt(struct nvme_drive *drive, struct nvme_qpair *own);
 
-/* nvme_qpair.c: the queue pair's thread does what it was told. */
+/* nvme_qpair.c: the queue pair's thread carries out its orders. */
 void nvme__qpair_obey(struct nvme_qpair *qp);
 /* nvme_queues.c: an order for one queue pair, and its thread is woken. */
 void nvme__qpair_order(struct nvme_qpair *qp, uint32_t order);

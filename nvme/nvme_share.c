@@ -9,16 +9,16 @@
  *   the namespace's      size, format, identifiers, proof, count of cached writes, read-only
  *
  * A queue pair reads and writes one namespace, so the hot path knows nothing of this.  Calls about
- * the controller (step, arm, health, line, ...) may come by any of its drives; all of these have
- * the same owner.
+ * the controller (step, arm, health, line, ...) may use any of its drives; all of these have the
+ * same owner.
  *
  * Invariants, true between any two calls:
  *
  *  (1) A controller is opened once, and reset for all of its drives.  It is back when each of its
- *      namespaces is what it was: one that is missing, changed or emptied keeps all of them away.
- *  (2) The first drive has the controller until the last one is closed: closed before, it is
- *      vacant, and nothing is asked of its namespace any more.
- *  (3) The list of drives changes at the helm, by a thread that has dma->open_lock.
+ *      namespaces is unchanged: one that is missing, changed or emptied keeps all of them away.
+ *  (2) The first drive has the controller until the last one is closed: if it is closed before, it
+ *      is vacant, and its namespace is not used any more.
+ *  (3) The list of drives changes at the helm, on a thread that has dma->open_lock.
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_vfu.h"

@@ -7,21 +7,21 @@
  *   nvme_soft_queue.c   a queue pair as the controller sees it: fetch, post
  *   nvme_soft_io.c      read, write, flush: decode, hand to the back end, complete
  *   nvme_soft_prp.c     PRPs to memory of this process, through the table of mapped IOVAs
- *   nvme_soft_mem.c, nvme_soft_file.c    what lies behind
+ *   nvme_soft_mem.c, nvme_soft_file.c    the back ends
  *
  *        CC.EN = 1, queues sound          CC.SHN = 1
  *   off -------------------------> ready -------------> shut down
  *    ^ <-----------------------------+    CC.EN = 0         |
  *    +------------------------------------------------------+
  *
- * It trusts its driver no more than a drive would: what is wrong gets a status, a fatal
- * controller, or a halted queue, and never harms this process.
+ * It trusts its driver no more than a drive would: an error gets a status, a fatal controller, or a
+ * halted queue, and never harms this process.
  *
  * Invariants, true between any two calls:
  *
  *  (1) RDY is set exactly when the admin queue works.  Not ready: no I/O queue exists.
- *  (2) An I/O queue's state is touched by service() of that queue only; making and ending
- *      it is the admin queue's, while its thread does not poll.
+ *  (2) Only service() of a queue touches an I/O queue's state; the admin queue makes and ends it
+ *      while its thread does not poll.
  */
 #include "nvme/nvme_soft.h"
 
@@ -153,7 +153,7 @@ static void soft_write32(void *ctrl, uint32_t offset, uint32_t value)
 	case NVME_REG_AQA:
 		soft->aqa = value;
 		break;
-	default: /* interrupt masks, and what is read-only */
+	default: /* interrupt masks and read-only registers */
 		break;
 	}
 }

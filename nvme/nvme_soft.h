@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The soft controller, and what may lie behind it: a file, memory, or a test's drive
- * with faults.  Private to nvme/ and its tests.
+ * The soft controller and its back ends: a file, memory, or a test's drive with faults.  Private to
+ * nvme/ and its tests.
  */
 #ifndef NVME_SOFT_H
 #define NVME_SOFT_H
@@ -29,13 +29,13 @@ struct nvme_soft_cmd {
 	uint64_t scratch;      /* the back end's own; 0 when it is new */
 };
 
-/* A namespace: a part of what the back end has. */
+/* A namespace: a part of the back end's blocks. */
 struct nvme_soft_ns {
 	uint32_t nsid;
 	uint32_t lba_shift;
 	uint64_t first_block; /* where it begins, in blocks of 4096 bytes */
 	uint64_t size_lbas;   /* 0: it is not active                      */
-	/* What a driver may not like.  Data moves as if they were zero. */
+	/* Properties that a driver may refuse.  Data moves as if they were zero. */
 	uint32_t metadata_bytes;
 	uint8_t protection;  /* kind of protection information           */
 	uint8_t command_set; /* NVME_COMMAND_SET_*                       */
@@ -45,7 +45,7 @@ struct nvme_soft_ns {
 	uint8_t id[24]; /* NGUID, then EUI64 */
 };
 
-/* What a drive of this back end is like; Identify says so. */
+/* Properties of a back end's drive, reported by Identify. */
 struct nvme_soft_traits {
 	uint64_t nblocks; /* of 4096 bytes                               */
 	uint32_t lba_shift;
@@ -62,9 +62,9 @@ struct nvme_soft_traits {
 	uint32_t version;         /* 0: 2.0                                                */
 	bool sgl;                 /* takes SGLs of one data block                          */
 	bool shadow;              /* takes doorbells in memory, and sleeps between         */
-	bool deallocate;          /* takes ranges, checks them, and keeps what they held   */
+	bool deallocate;          /* takes ranges, checks them, and keeps their content    */
 	bool frees;               /* takes one range, for the back end; which gives it up  */
-	bool thin;                /* what is freed may be had by others                    */
+	bool thin;                /* freed space may go to other users                     */
 	bool no_zeroes;           /* has no write zeroes                                   */
 	bool cmb;                 /* has a memory buffer, says its register                */
 	uint8_t controller_type;  /* 0: I/O                                                */
@@ -88,7 +88,7 @@ struct nvme_soft_back {
 			struct nvme_soft_cmd **done, uint32_t done_max);
 	/* Let a command end early, as aborted; false, or NULL: it ends as it would have. */
 	bool (*abort)(void *queue, uint16_t cid);
-	/* Sleep: NULL when run() is always done with what it was given. */
+	/* Sleep: NULL when run() always completes its commands at once. */
 	int (*wake_fd)(void *queue);
 	bool (*arm)(void *queue);
 	void (*disarm)(void *queue);
@@ -195,7 +195,7 @@ bool nvme__soft_can_fetch(struct nvme_soft_queue *q);
 const struct nvme_sqe *nvme__soft_fetch(struct nvme_soft_queue *q);
 void nvme__soft_post(struct nvme_soft_queue *q, uint16_t cid, uint32_t status, uint32_t result);
 
-/* nvme_soft_admin.c: run what the admin queue holds. */
+/* nvme_soft_admin.c: runs the commands in the admin queue. */
 void nvme__soft_admin_service(struct nvme_soft *soft);
 void nvme__soft_queue_delete(struct nvme_soft *soft, uint32_t qid);
 /* `size_bytes` (at most 4096) to where the command's PRPs point; a status. */
@@ -218,7 +218,7 @@ static inline const struct nvme_soft_ns *nvme__soft_ns(const struct nvme_soft *s
 must_check uint32_t nvme__soft_get_log(struct nvme_soft *soft, const struct nvme_sqe *sqe);
 /* An event command waits from now on, or gets a status. */
 must_check uint32_t nvme__soft_wait_event(struct nvme_soft *soft, uint16_t cid);
-/* For tests: something to say, as dword 0 of a completion has it.  Too many are forgotten. */
+/* For tests: raises an event, dword 0 of a completion.  Too many are dropped. */
 void nvme__soft_event(struct nvme_soft *soft, uint32_t type, uint32_t info, uint32_t log_id);
 /* The controller is disabled. */
 void nvme__soft_forget_events(struct nvme_soft *soft);
@@ -228,7 +228,7 @@ must_check int nvme__soft_io_create(struct nvme_soft *soft, uint32_t qid, struct
 				    uint32_t sq_size, struct nvme_cqe *cq, uint32_t cq_size);
 void nvme__soft_io_destroy(struct nvme_soft_queue *q);
 void nvme__soft_io_service(struct nvme_soft_queue *q);
-/* Of one write zeroes; a power of two. */
+/* Returns the limit of one write zeroes; a power of two. */
 uint32_t nvme__soft_zero_max_bytes(const struct nvme_soft_back *back);
 
 /* nvme_soft_prp.c: the segments of a transfer, or a status that refuses it. */

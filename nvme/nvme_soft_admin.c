@@ -2,8 +2,8 @@
 /*
  * Admin commands of the soft controller: features, making and deleting queues.
  *
- * A submission queue has the completion queue of its own id and no other: each core's
- * pair is its own.  A completion queue waits in unpaired_cq_* for its submission queue.
+ * A submission queue uses the completion queue with its own id and no other: each core has its own
+ * pair.  A completion queue waits in unpaired_cq_* for its submission queue.
  */
 #include "nvme/nvme_soft.h"
 
@@ -46,7 +46,7 @@ static uint32_t features(struct nvme_soft *soft, const struct nvme_sqe *sqe, boo
 		return NVME_SC_SUCCESS;
 	case NVME_FEAT_WRITE_CACHE:
 		if (set && (value & 1) != soft->back->traits.volatile_cache)
-			return NVME_SC_INVALID_FIELD; /* it is what it is */
+			return NVME_SC_INVALID_FIELD; /* it cannot be changed */
 		*result = soft->back->traits.volatile_cache;
 		return NVME_SC_SUCCESS;
 	case NVME_FEAT_EVENTS:
@@ -85,7 +85,7 @@ static uint32_t doorbell_buffer(struct nvme_soft *soft, const struct nvme_sqe *s
 	return NVME_SC_SUCCESS;
 }
 
-/* The memory of a queue that a create command names; *status says why there is none. */
+/* Returns the memory of a queue that a create command names; on failure sets *status. */
 static void *queue_memory(struct nvme_soft *soft, uint64_t iova, uint64_t size_bytes,
 			  uint32_t *status)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * file: drives: finding, making, locking and measuring the file; its I/O is nvme_soft_uring.c.
+ * file: drives: finds, makes, locks and measures the file; nvme_soft_uring.c does its I/O.
  *
  *   open, or make --> lock --> size: there, or allocated now --> O_DIRECT if that works
  *
- * Honest about durability: it says that it has a volatile cache, flush is fdatasync, FUA is
- * RWF_DSYNC; it promises no more than 512 bytes at a time to survive a power cut whole.
- * What is deallocated goes back to the file system, and is had from there again when it is written:
- * so it is thin, and says so.  A block device may be (a thin volume, a loop over a sparse file) and
- * cannot be asked: it says so too.
+ * Honest about durability: it reports a volatile cache, flush is fdatasync, FUA is RWF_DSYNC; it
+ * promises no more than 512 bytes at a time to survive a power cut whole.  Deallocated space goes
+ * back to the file system, and is allocated there again when it is written: so the drive is thin,
+ * and reports that.  A block device may be thin (a thin volume, a loop over a sparse file) and
+ * cannot be asked: it reports that too.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_soft_file.h"
@@ -31,7 +31,7 @@
 #define LOCK_WAIT_NS (5 * NS_PER_S)  /* for a process that may be about to end */
 #define LOCK_GONE_NS (60 * NS_PER_S) /* for writes of one that has ended       */
 
-/* What it takes to say what went wrong. */
+/* Data for reporting an error. */
 struct ask {
 	const struct nvme_name *name;
 	const char *text;
@@ -66,8 +66,8 @@ static int open_or_make(struct ask *ask, int *fd)
 }
 
 /*
- * Who has the lock; 0: a process that is no more, whose pid the kernel shows, or nothing at all in
- * a container.  Without /proc it is taken for one that lives.
+ * Returns the process that has the lock; 0: a process that has ended, whose pid the kernel shows,
+ * or nothing at all in a container.  Without /proc the process counts as running.
  */
 static int holder(int fd)
 {
@@ -190,7 +190,7 @@ static void file_shutdown(struct nvme_soft_back *back)
 {
 	struct nvme_file_back *file = container_of(back, struct nvme_file_back, back);
 
-	/* Nobody waits for the answer, and what was to be durable has been flushed before. */
+	/* Nobody waits for the result, and everything that must be durable was flushed before. */
 	(void)!fdatasync(file->fd);
 }
 

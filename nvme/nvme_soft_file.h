@@ -12,8 +12,8 @@ struct nvme_file_back {
 	int fd;
 	bool direct; /* O_DIRECT */
 	/*
-	 * An fdatasync has failed.  The kernel says so once and then forgets which pages it lost:
-	 * from then on no write is taken and no flush succeeds.
+	 * An fdatasync has failed.  The kernel reports that once and then forgets which pages it
+	 * lost: from then on no write is accepted and no flush succeeds.
 	 */
 	_Atomic bool sync_failed;
 	_Atomic bool buffers_refused; /* the kernel would not pin them: memlock */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Identify, of the soft controller: what it is and what its namespaces are, by its traits. */
+/* Identify of the soft controller: describes it and its namespaces by its traits. */
 #include "nvme/nvme_soft.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A command is on cmd_free, or with the back end; those there are owed_count many.
+ *  (1) A command is on cmd_free, or with the back end; owed_count counts the latter.
  *  (2) A command's memory is touched from its run() to its completion, and not after.
  */
 #include "nvme/nvme_soft.h"
@@ -62,7 +62,7 @@ static uint32_t decode_transfer(struct nvme_soft_queue *q, const struct nvme_sof
 	return nvme__soft_prp(q->soft->dma, data[0], data[1], cmd, segs_of(q->back));
 }
 
-/* For the back end a write, of memory that is all zeroes; window 0 is nobody's. */
+/* For the back end this is a write from memory of zeroes; window 0 is never mapped. */
 static uint32_t decode_zeroes(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
 			      const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
 {
@@ -119,8 +119,7 @@ static uint32_t give_range(const struct nvme_soft_ns *ns, const struct nvme_rang
 	return cmd->freed_bytes ? NVME_SC_SUCCESS : NVME_SOFT_DONE;
 }
 
-/* Ranges that nobody wants any more: they are checked; what they hold stays, or the back end
- * gives it up. */
+/* Deallocated ranges: checked; the content stays, or the back end gives it up. */
 static uint32_t decode_dataset(struct nvme_soft_queue *q, const struct nvme_soft_ns *ns,
 			       const struct nvme_sqe *sqe, struct nvme_soft_cmd *cmd)
 {

@@ -2,13 +2,13 @@
 /*
  * Log pages and events of the soft controller (base 5.16, 5.2).
  *
- *   something to say --> event[] --+-- a command waits in event_cid[] --> posted
- *                                  +-- its kind is masked: it waits until that log is read
+ *   an event --> event[] --+-- a command waits in event_cid[] --> posted
+ *                          +-- its kind is masked: it waits until that log is read
  *
  * Invariants, true between any two calls:
  *
- *  (1) Each id in event_cid[] is a command that was fetched and is owed its completion.
- *  (2) A kind is masked from the posting of an event with a log page until that is read.
+ *  (1) Each id in event_cid[] is a fetched command without a completion.
+ *  (2) A kind is masked from the posting of an event with a log page until that page is read.
  */
 #include "nvme/nvme_soft.h"
 

@@ -4,14 +4,16 @@
  *
  * The copy is the cost of the whole path: 4 KiB from memory that no cache holds, to memory that
  * another core has just read.  So it is done as a device of this machine would do it: an Intel
- * processor lets a card write into its last cache, others have it write to memory.  There stores
- * go past the caches too: an ordinary one first fetches its line, and takes it away from the core
- * that has it.  (On Intel past them is slower, by 16 % of random reads over shm.)  Memory that is
- * near (nvme_dma_near) is read next by this core, for a socket: there ordinary stores are right.
- * And the processor's prefetcher stops at each page, and needs some lines to see where the next one
- * leads: while one command is copied, the first lines of the next are asked for.  More than these
- * fill the places for lines on their way and then stand in the copy's own (355 ns for 4 KiB with
- * all of them, 375 without any, 298 so).
+ * processor lets a card write into its last cache, others write to memory.  On the latter the
+ * stores go past the caches too: an ordinary store first fetches its line, and takes it away from
+ * the core that has it.  (On Intel stores past the caches are slower, by 16 % of random reads over
+ * shm.)  Memory that is near (nvme_dma_near) is read next by this core, for a socket: there
+ * ordinary stores are right.
+ *
+ * The processor's prefetcher stops at each page, and needs some lines to see where the next one
+ * leads: while one command is copied, the first lines of the next are prefetched.  More than these
+ * would fill the line buffers and delay the copy itself (298 ns for 4 KiB; 355 with all lines
+ * prefetched, 375 without any).
  */
 #include "nvme/nvme_soft.h"
 
@@ -60,7 +62,7 @@ static inline void copy_line(char *to, const char *from)
 	_mm_stream_si128(t + 3, d);
 }
 
-/* Lines that went past the caches are there before what is stored next: the completion. */
+/* Orders lines that went past the caches before the next store: the completion. */
 static inline void copy_end(void)
 {
 	_mm_sfence();
@@ -93,7 +95,7 @@ static void copy_past(char *to, const char *from, size_t size_bytes, const char 
 	memcpy(to + at, from + at, size_bytes - at);
 }
 
-/* The same through the caches; what is long the processor asks for by itself. */
+/* The same through the caches; the processor prefetches long copies by itself. */
 static void copy_through(char *to, const char *from, size_t size_bytes, const char *next)
 {
 	const size_t ahead = min_u64(size_bytes, PREFETCH_BYTES);
@@ -103,7 +105,7 @@ static void copy_through(char *to, const char *from, size_t size_bytes, const ch
 	memcpy(to, from, size_bytes);
 }
 
-/* To the segments of a read; `next`: what is read after it. */
+/* Copies to the segments of a read; `next`: source of the next read. */
 static void copy_out(const struct nvme_soft_cmd *cmd, const char *drive, const char *next,
 		     bool through)
 {
@@ -150,7 +152,7 @@ static uint32_t mem_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_co
 	return cmd_count;
 }
 
-/* mem:SIZE?copy=off: what is left is the driver, the rings and the controller. */
+/* mem:SIZE?copy=off: leaves the cost of the driver, the rings and the controller. */
 static uint32_t idle_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
 			 struct nvme_soft_cmd **done, uint32_t done_max)
 {
@@ -220,7 +222,7 @@ static void mem_destroy(struct nvme_soft_back *back)
 	free(m);
 }
 
-/* What the kernel thinks it can still give without swapping; UINT64_MAX when it does not say. */
+/* Returns the memory that the kernel can give without swapping; UINT64_MAX if it does not say. */
 static uint64_t available_bytes(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -243,7 +245,7 @@ int nvme__soft_mem_create(struct nvme_soft_back **out, const struct nvme_name *n
 	struct mem_back *m;
 	int err;
 
-	/* Taking more than there is would not fail: it would have somebody killed. */
+	/* Taking more than is available would not fail: the kernel would kill a process. */
 	if (name->size_bytes > available) {
 		nvme__err_text(err_text, err_text_size, text, "only %llu MiB of memory are free",
 			       (unsigned long long)available >> 20);

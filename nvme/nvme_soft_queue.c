@@ -10,17 +10,17 @@
  * Invariants, true between any two calls:
  *
  *  (1) Each command that was fetched and is not yet posted (owed_count) has a place in cq:
- *      a driver that does not collect its completions stops the fetching, nothing else.
+ *      a driver that does not collect its completions only stops the fetching.
  *  (2) A doorbell that points outside its queue halts the queue: nothing more is fetched.
  */
 #include "nvme/nvme_soft.h"
 #include "nvme/mmio.h"
 
-#define NOT_RUNG UINT32_MAX /* what the doorbell of a queue that sleeps holds */
+#define NOT_RUNG UINT32_MAX /* value of a sleeping queue's doorbell */
 
 /*
- * The driver's tail by its word in memory.  When there is no more the queue falls asleep, as a
- * device would that is no poller, and says so before it looks once more.
+ * Returns the driver's tail from its word in memory.  When there is no more, the queue falls
+ * asleep, as a device that does not poll would, and announces that before it checks once more.
  */
 static uint32_t shadow_tail(struct nvme_soft_queue *q)
 {

@@ -10,16 +10,16 @@
  *   flush   FSYNC with DATASYNC: all writes that have completed become durable
  *   deallocate   FALLOCATE: a hole is punched, which reads as zeros; the size stays
  *
- * Pinned memory: window i of the table of mapped IOVAs is the ring's buffer i, registered when
- * a command first names it, and let go when it was unmapped.  Where the kernel refuses (memlock)
- * the commands go without.
+ * Pinned memory: window i of the table of mapped IOVAs is the ring's buffer i, registered when a
+ * command first names it, and unregistered after it was unmapped.  If the kernel refuses (memlock)
+ * the commands do without.
  *
- *   R2 -> A2   (R2 in nvme_dma.c) a window's turn has changed before we look through pinned[]
+ *   R2 -> A2   (R2 in nvme_dma.c) a window's turn has changed before we read pinned[]
  *
  * Invariants, true between any two calls:
  *
  *  (1) in_flight counts the commands given to the ring and not returned; each has one SQE
- *      or CQE there, never both, and the ring has room for all that a queue can hold.
+ *      or CQE there, never both, and the ring has room for a full queue.
  *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is.
  */
 #define _GNU_SOURCE
@@ -89,7 +89,7 @@ void nvme__uring_destroy(void *queue)
 
 	while (q->in_flight > 0) {
 		if (io_uring_submit(&q->ring) < 0 || io_uring_wait_cqe(&q->ring, &cqe) < 0)
-			continue; /* interrupted: what is in flight ends sooner or later */
+			continue; /* interrupted: commands in flight end sooner or later */
 		io_uring_cqe_seen(&q->ring, cqe);
 		q->in_flight--;
 	}
@@ -114,7 +114,7 @@ static int update_pin(struct nvme_uring *q, uint32_t window, void *addr, uint64_
 											 : 0;
 }
 
-/* Let go of what was unmapped since the last look. */
+/* Unregisters buffers that were unmapped since the last time. */
 static wk_cold void unpin_stale(struct nvme_uring *q)
 {
 	for (uint32_t i = 0; i < NVME_WINDOW_COUNT; i++) {
@@ -201,7 +201,7 @@ static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cm
 	if (unlikely(refused))
 		return NVME_SC_WRITE_FAULT;
 	if (likely(result >= 0 && (uint32_t)result == cmd->size_bytes))
-		return NVME_SC_SUCCESS; /* what has 0 bytes returns 0 */
+		return NVME_SC_SUCCESS; /* commands of 0 bytes return 0 */
 	if (cmd->opcode == NVME_CMD_READ)
 		return NVME_SC_UNRECOVERED_READ;
 	if (cmd->opcode == NVME_CMD_DATASET) /* a file system, or a disk, that cannot */
@@ -213,7 +213,7 @@ static uint32_t status_of(struct nvme_file_back *file, const struct nvme_soft_cm
 	return result == -ENOSPC ? NVME_SC_CAPACITY : NVME_SC_WRITE_FAULT;
 }
 
-/* Whether `cmd` is done; if not it goes again. */
+/* Returns true if `cmd` is done; otherwise it is submitted again. */
 static bool finish(struct nvme_uring *q, struct nvme_soft_cmd *cmd, int result)
 {
 	if (unlikely((result == -EAGAIN || result == -EINTR) && cmd->scratch < RETRY_MAX)) {
@@ -253,7 +253,7 @@ uint32_t nvme__uring_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_c
 	ASSERT(q->in_flight <= q->depth); /* (1) */
 	if (io_uring_sq_ready(&q->ring) > 0) {
 		q->syscall_count++;
-		(void)!io_uring_submit(&q->ring); /* what it does not take now goes next time */
+		(void)!io_uring_submit(&q->ring); /* the rest is submitted next time */
 	} else if (kernel_has_more(q)) {
 		q->syscall_count++;
 		(void)!io_uring_get_events(&q->ring);

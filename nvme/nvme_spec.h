@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the NVM Express specifications lay down, and nothing of ours: Base 2.0 (section
- * numbers below), NVM Command Set 1.0 ("NVM").
+ * Definitions of the NVM Express specifications only: Base 2.0 (section numbers below), NVM Command
+ * Set 1.0 ("NVM").
  */
 #ifndef NVME_SPEC_H
 #define NVME_SPEC_H
@@ -26,7 +26,7 @@ enum {
 	NVME_REG_ACQ = 0x30, /* 64 bits */
 	NVME_REG_CMBLOC = 0x38,
 	NVME_REG_CMBSZ = 0x3c,
-	NVME_REG_CRTO = 0x68, /* ready timeouts, where CAP.CRMS says so */
+	NVME_REG_CRTO = 0x68, /* ready timeouts, if CAP.CRMS is set */
 	NVME_REG_DOORBELLS = 0x1000,
 };
 
@@ -52,7 +52,7 @@ enum {
 #define NVME_CSTS_CFS       (1u << 1) /* controller fatal status */
 #define NVME_CSTS_SHST(c)   ((c) >> 2 & 3)
 #define NVME_CSTS_SHST_DONE 2u
-#define NVME_CSTS_GONE      0xffffffffu /* what a register reads when nothing answers */
+#define NVME_CSTS_GONE      0xffffffffu /* value of a register when nothing answers */
 
 /* ---- queue entries ------------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ struct nvme_cqe {
 	le16 status; /* bit 0: phase; bits 15..1: status field */
 };
 
-/* Identify controller, 5.17.2.1 (CNS 01h): what we use of it. */
+/* Identify controller, 5.17.2.1 (CNS 01h): the fields that we use. */
 struct nvme_id_ctrl {
 	le16 vid;
 	le16 ssvid;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a command's status means to the caller.
+ * Translates a command's status for the caller.
  *
- *   -EIO         the drive could not; the same command may fail again
- *   -ENODATA     it has lost what stood in these blocks (a medium error); a write mends them
- *   -EINVAL      it refuses what we asked for: a limit that we did not keep
+ *   -EIO         the drive failed; the same command may fail again
+ *   -ENODATA     the content of these blocks is lost (a medium error); a write repairs them
+ *   -EINVAL      the drive refused the command: a limit that we exceeded
  *   -EFAULT      it could not reach our memory
  *   -ERANGE      blocks that it does not have
  *   -ENOSPC      it has no room (thin provisioning)
@@ -68,8 +68,8 @@ int nvme__status_errno(uint32_t status)
 }
 
 /*
- * A flush or a write that failed is not repaired by a second one that says it is fine: only what
- * was not tried is tried again.
+ * A failed flush or write is not repaired by a second one that succeeds: only a command that the
+ * drive did not try is tried again.
  */
 bool nvme__status_retry(uint32_t status)
 {

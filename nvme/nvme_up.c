@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A controller's way up, as stages of one table; each begins something and is over when the
- * controller has answered, or its time is.
+ * Brings up a controller, by the stages of one table; each begins something and ends when the
+ * controller has answered, or its time is over.
  *
  *   settled --> disabled --> enabled --> controller --> limits --> list --> descriptors -->
  *   namespace --> queue count --> doorbells in memory --> events --> up
  *
- *   settled     one that is being enabled by somebody else must not be disabled before it is
- *   list        the active namespaces, a page of 1024 at a time, until ours has been met
- *   namespace   after a reset the way leads back to `list` for each further namespace that is a
+ *   settled     a controller that is being enabled by other software must not be disabled before
+ *   list        the active namespaces, a page of 1024 at a time, until ours has been found
+ *   namespace   after a reset this leads back to `list` for each further namespace that is a
  *               drive; one that becomes a drive later takes these three stages only
  *
  * Invariants, true between any two steps:
  *
  *  (1) At most one command of ours is in flight, and none after an error.
- *  (2) What the controller says goes into `found`; the drive learns of it at the end, at once,
- *      and after a reset only if it is the same drive still.
+ *  (2) The controller's answers go into `found`; the drive takes them over at the end, all at once,
+ *      and after a reset only if it is still the same drive.
  */
 #include "nvme/nvme_internal.h"
 
@@ -97,7 +97,7 @@ static void look_for_cmb(struct nvme_up *up, uint64_t cap)
 			       "its controller memory buffer is not used");
 }
 
-/* Whether this controller has the register, by those before it. */
+/* Returns true if this controller has the register, judged by those before it. */
 static bool has_register(const struct nvme_up *up, uint32_t i)
 {
 	if (i == UP_CRTO)
@@ -188,7 +188,7 @@ static int begin_enable(struct nvme_up *up)
 	return wait_csts(up, NVME_CSTS_RDY, NVME_CSTS_RDY);
 }
 
-/* ---- what it is ------------------------------------------------------------------------- */
+/* ---- identification --------------------------------------------------------------------- */
 
 static int begin_controller(struct nvme_up *up)
 {
@@ -247,7 +247,7 @@ static int not_listed(struct nvme_up *up, uint32_t wanted)
 	return wanted ? -ENODEV : -ENOTSUP;
 }
 
-/* Whether it is a drive, beside the one that is looked at. */
+/* Returns true if the namespace is a drive, besides the current one. */
 static bool is_a_drive(const struct nvme_up *up, uint32_t nsid)
 {
 	struct nvme_drive *ns = nvme__first_ns(up->drive);
@@ -269,7 +269,7 @@ static int take_namespace(struct nvme_up *up, uint32_t nsid)
 static int end_list(struct nvme_up *up)
 {
 	const le32 *list = page(up);
-	/* After a reset, the one that it was. */
+	/* After a reset, the same one as before. */
 	uint32_t wanted = up->again ? up->ns->nsid : up->ns->nsid_wanted;
 	uint32_t i;
 
@@ -308,7 +308,7 @@ static int begin_namespace(struct nvme_up *up)
 	return command(up, nvme__sqe_identify(NVME_CNS_NAMESPACE, up->found.nsid));
 }
 
-/* What the layers above rely on: it may have grown, and must not be other than it was. */
+/* Checks what the layers above rely on: it may have grown, and must not differ otherwise. */
 static int check_again(struct nvme_up *up)
 {
 	const struct nvme_info *known = &up->ns->info, *now = &up->found.info;
@@ -343,7 +343,7 @@ static int end_namespace(struct nvme_up *up)
 	return err ? err : NEXT;
 }
 
-/* ---- what is agreed with it -------------------------------------------------------------- */
+/* ---- agreements with it ------------------------------------------------------------------ */
 
 static int begin_queue_count(struct nvme_up *up)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A controller's way up, one step at a time: at nvme_open(), which waits between the steps, and
- * after a reset, where the drive's owner takes them in its loop.  Private to nvme/ and its tests.
+ * Brings up a controller, one step at a time: in nvme_open(), which waits between the steps, and
+ * after a reset, when the drive's owner takes them in its loop.  Private to nvme/ and its tests.
  */
 #ifndef NVME_UP_H
 #define NVME_UP_H
@@ -13,8 +13,8 @@
 /* Registers that bring-up begins with. */
 enum { UP_CSTS, UP_CC, UP_CAP, UP_VS, UP_CRTO, UP_CMBSZ, NVME_UP_REGS };
 
-/* What the controller and its namespace say of themselves, checked; nothing here is believed
- * before. */
+/* Checked identify data of the controller and its namespace; nothing in it is trusted before.
+ */
 struct nvme_found {
 	struct nvme_info info;
 	uint32_t nsid;
@@ -35,14 +35,14 @@ struct nvme_found {
 struct nvme_up {
 	struct nvme_drive *drive; /* whose controller it is */
 	struct nvme_drive *ns;    /* whose namespace is looked at */
-	bool again;               /* it was up before: what it says must fit what is known */
+	bool again;               /* it was up before: its answers must fit the known ones */
 	uint32_t qpair_count_wanted;
 	uint32_t stage, stages_end;
 	bool begun;
 	bool gone;         /* it failed because registers read all ones */
 	uint32_t reg_next; /* registers that have been read: of the table in nvme_up.c */
 	uint64_t reg[NVME_UP_REGS];
-	uint32_t csts_mask, csts_want; /* what a stage of registers waits for */
+	uint32_t csts_mask, csts_want; /* value that a stage of registers waits for */
 	uint64_t now_ns;
 	uint64_t deadline_ns;
 	struct nvme_admin_cmd cmd;
@@ -58,15 +58,15 @@ struct nvme_up {
 void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
 		    uint32_t qpair_count_wanted);
 
-/* A controller that is up: what is one more of its namespaces? */
+/* Identifies one more namespace of a controller that is up. */
 void nvme__up_begin_ns(struct nvme_up *up, struct nvme_drive *ns);
 
 /*
- * nvme__up_step - go on; never blocks
+ * nvme__up_step - take the next step; never blocks
  *
- * Returns 1 while the controller has to be waited for; 0: it is up, and the drive knows what it
- * is; or -errno, with up->text: -ENODEV it is gone, or another one now; -ETIMEDOUT; -EIO;
- * -ENOTSUP it is of no use to us.  I/O queues are the caller's to make.
+ * Returns 1 while it waits for the controller; 0: the controller is up, and the drive has its
+ * properties; or -errno, with up->text: -ENODEV it is gone, or another one now; -ETIMEDOUT; -EIO;
+ * -ENOTSUP we cannot use it.  The caller makes the I/O queues.
  */
 must_check int nvme__up_step(struct nvme_up *up, uint64_t now_ns);
 

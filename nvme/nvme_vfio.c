@@ -2,19 +2,19 @@
 /*
  * pci: drives: a controller of this machine, through vfio.
  *
- *   nvme_vfio.c          this: a drive from a name; the seam's functions
- *   nvme_vfio_pci.c      what sysfs says of the device
+ *   nvme_vfio.c          this: a drive from a name; the controller interface
+ *   nvme_vfio_pci.c      the device in sysfs
  *   nvme_vfio_group.c    its IOMMU group, and the container with all mappings
  *   nvme_vfio_lock.c     the limit of locked memory
  *   nvme_vfio_device.c   its registers, interrupts, bus mastering
- *   nvme_vfio_info.c     the kernel's answers, taken apart
- *   nvme_vfio_guard.c    its registers, when it has been pulled out
+ *   nvme_vfio_info.c     parses the kernel's answers
+ *   nvme_vfio_guard.c    its registers, after it has been pulled out
  *
- * A queue pair's interrupt is its own vector.  Arming it costs two system calls in all, and
- * what completed before it makes no wake-up: who arms polls once more.
+ * A queue pair's interrupt is its own vector.  Arming it costs two system calls in all.
+ * Completions that arrive before arming cause no wake-up: poll once more after arming.
  *
  * Invariant: (1) after release() the device is untouched: registers are ones, and the file
- * descriptor is of nothing.
+ * descriptor refers to an empty file.
  */
 #include "nvme/nvme_vfio.h"
 #include "nvme/mmio.h"

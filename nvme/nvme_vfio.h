@@ -12,7 +12,7 @@ must_check int nvme__vfio_open(struct nvme_drive **out, const struct nvme_name *
 			       const struct nvme_options *options, char *err_text,
 			       size_t err_text_size);
 
-/* Where a refusal is written; `name` is the drive's. */
+/* Destination of an error line; `name` is the drive's. */
 struct nvme_why {
 	const char *name;
 	char *text;
@@ -46,7 +46,7 @@ must_check int nvme__pci_check(const struct nvme_pci *pci, const struct nvme_why
 void nvme__pci_neighbours(const struct nvme_pci *pci, const char *sys, char *text,
 			  size_t text_size);
 
-/* ---- what the kernel says: nvme_vfio_info.c ------------------------------------------- */
+/* ---- the kernel's answers: nvme_vfio_info.c ------------------------------------------- */
 
 struct nvme_vfio_range {
 	uint64_t first;
@@ -61,15 +61,15 @@ must_check int nvme__vfio_iova_ranges(const void *info, size_t size, struct nvme
 				      uint32_t out_max, uint32_t *count);
 
 /*
- * Reserve in `dma` what the IOMMU of such an answer cannot map, of the table's 39 bits.  -ENOTSUP:
- * it is narrower; -EBUSY: something is mapped there already; -EPROTO.  `why` says so.
+ * Reserves in `dma`, of the table's 39 bits, the ranges that the IOMMU cannot map.  -ENOTSUP: it is
+ * narrower; -EBUSY: something is mapped there already; -EPROTO.  `why` has the line.
  */
 must_check int nvme__vfio_reserve(struct nvme_dma *dma, const void *info, size_t size,
 				  const struct nvme_why *why);
 
 /*
- * How many bytes of a region can be mapped from `first` on, by an answer to
- * VFIO_DEVICE_GET_REGION_INFO of `size` bytes; 0: none there.
+ * Returns how many bytes of a region can be mapped from `first` on, by an answer to
+ * VFIO_DEVICE_GET_REGION_INFO of `size` bytes; 0: none.
  */
 uint64_t nvme__vfio_mappable(const void *info, size_t size, uint64_t first);
 
@@ -84,7 +84,7 @@ struct nvme_memlock {
 /* `proc` is "/proc", or a test's. */
 void nvme__memlock_read(struct nvme_memlock *out, const char *proc);
 
-/* Whether `more_bytes` may be locked; if not, why and what to type. */
+/* Returns true if `more_bytes` may be locked; if not, the line says why and what to type. */
 must_check bool nvme__memlock_allows(const struct nvme_memlock *lock, uint64_t more_bytes,
 				     char *text, size_t text_size);
 
@@ -124,7 +124,7 @@ struct nvme_vfio {
 	volatile uint32_t nowhere; /* a doorbell that nobody reads */
 
 	uint32_t vector_count;            /* 0: no MSI-X */
-	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1 until somebody asked for it */
+	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1 until it is first used */
 	int request_fd, error_fd, gone_fd;
 	int alarm_fd; /* an epoll of these */
 };
@@ -145,7 +145,7 @@ must_check int nvme__vfio_set_irq(struct nvme_vfio *v, uint32_t index, uint32_t 
  * the page size.  -ENOSPC: 128 are guarded.
  */
 must_check int nvme__guard_add(void *base, uint64_t size_bytes, int tell_fd, uint32_t *guard);
-/* Put ones there now; whoever reads or writes at this moment gets the one or the other. */
+/* Puts ones there; concurrent accesses see the registers or the ones. */
 void nvme__guard_trip(uint32_t guard);
 /* The memory is about to be unmapped. */
 void nvme__guard_remove(uint32_t guard);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A device of vfio: its registers mapped, its interrupts made, its way to memory opened; and all
- * of that undone.
+ * A vfio device: maps its registers, makes its interrupts, opens its way to memory; and undoes all
+ * of that.
  *
  *   fd:   | BAR 0 ...                    | ... | PCI configuration space | ...
  *           |
  *           +-- mapped from its start up to the last doorbell that we use
  *
- *   vectors: allocated once, with nobody listening; arming gives one an eventfd, disarming
- *            takes it away again (vfio cannot mask them one by one)
+ *   vectors: allocated once, without listeners; arming attaches an eventfd, disarming
+ *            detaches it (vfio cannot mask vectors one by one)
  *
- * Given back, the file descriptor's number stays open, on a file that answers no ioctl, and the
- * BAR's memory is memory of ones: other threads may be about to use either.
+ * After it was given back, the file descriptor's number stays open, on a file that answers no
+ * ioctl, and the BAR's memory is memory of ones: other threads may be about to use either.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfio.h"
@@ -33,7 +33,7 @@
 
 /* ---- regions --------------------------------------------------------------------------- */
 
-/* What the kernel says of region `index`: malloced, `size` bytes. */
+/* Returns the kernel's description of region `index`: malloced, `size` bytes. */
 static int region_info(int fd, uint32_t index, void **out, size_t *size)
 {
 	struct vfio_region_info fixed = { .argsz = sizeof(fixed), .index = index };
@@ -57,14 +57,14 @@ static int region_info(int fd, uint32_t index, void **out, size_t *size)
 	return 0;
 }
 
-/* Bytes from the BAR's start to behind the doorbells of `qpair_count` queue pairs and the admin's.
- */
+/* Returns the bytes from the BAR's start to the end of the doorbells of `qpair_count` queue pairs
+ * and the admin queue. */
 static uint64_t doorbells_end(const struct nvme_vfio *v, uint32_t qpair_count)
 {
 	uint32_t cap_high = 0;
 	uint64_t stride;
 
-	/* Not mapped yet.  What cannot be read has no registers: bring-up will say so. */
+	/* Not mapped yet.  If this fails, the device has no registers: bring-up reports that. */
 	(void)!pread(v->fd, &cap_high, sizeof(cap_high), (off_t)v->bar_offset + NVME_REG_CAP + 4);
 	stride = 4ull << NVME_CAP_DSTRD((uint64_t)cap_high << 32);
 	return NVME_REG_DOORBELLS + 2 * (qpair_count + 1) * stride;
@@ -183,7 +183,7 @@ static int watch(const struct nvme_vfio *v, int fd)
 	return fd < 0 || epoll_ctl(v->alarm_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-/* An eventfd for what the host says, if it can say it. */
+/* Makes an eventfd for the host's notices, if the kernel supports them. */
 static int listen_to(struct nvme_vfio *v, uint32_t index)
 {
 	int fd;

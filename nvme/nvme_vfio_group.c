@@ -3,7 +3,7 @@
  * Groups of devices, and the container whose IOMMU mappings they share.
  *
  *   struct nvme_dma --target--> container ---- group 12 ---- 0000:01:00.0
- *     all that is mapped         type 1 v2  \              \ 0000:01:00.1
+ *     all mappings               type 1 v2  \              \ 0000:01:00.1
  *                                            \-- group 13 ---- 0000:02:00.0
  *
  * One container for all drives of a table: memory is pinned, and counted as locked, once.  Only
@@ -11,8 +11,8 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A container has a group, a group has a device; the last one takes it along.
- *  (2) A container that is attached to its table has mapped all that the table has.
+ *  (1) A container has a group, a group has a device; the last one frees it.
+ *  (2) A container attached to its table has mapped everything in the table.
  */
 #include "nvme/nvme_vfio.h"
 
@@ -52,7 +52,7 @@ static struct list containers = { &containers, &containers };
 static struct list dead_containers = { &dead_containers, &dead_containers };
 static struct list dead_groups = { &dead_groups, &dead_groups };
 
-/* ---- what the table tells us ----------------------------------------------------------- */
+/* ---- mappings of the table ------------------------------------------------------------- */
 
 static int target_map(struct nvme_dma_target *target, uint64_t iova,
 		      const struct nvme_dma_region *region)
@@ -90,7 +90,7 @@ static void target_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t
 						    .iova = iova,
 						    .size = size_bytes };
 
-	/* A mapping that stays would let a device write to memory that is another's by now. */
+	/* A mapping that stays would let a device write to memory that was reused. */
 	ASSERT(ioctl(c->fd, VFIO_IOMMU_UNMAP_DMA, &unmap) == 0);
 	ASSERT(unmap.size == size_bytes);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A BAR whose device is gone: an access to it may be SIGBUS.  It becomes what a bus gives for a
- * device that is not there: ones to read, and nobody who listens.
+ * An access to a BAR whose device is gone may raise SIGBUS.  Then the BAR is replaced by what a bus
+ * returns for an absent device: ones, and writes without effect.
  *
  *   base  --mmap-->  the device's registers        (before)
  *   base  --mmap-->  a private file of ones        (tripped; the access is tried again)
  *
- * Any other SIGBUS goes to whom it went before.
+ * Any other SIGBUS goes to the previous handler.
  *
- *   R1 -> A1   a guard's size and file are there before its base can be found
+ *   R1 -> A1   a guard's size and file are stored before its base can be found
  *
  * Invariants:
  *

@@ -6,9 +6,9 @@
  *                        |            ^     |        ^
  *                        +------------+     +--next--+        0 ends the chain
  *
- * The kernel is trusted to mean well, not to be of the version that we know: everything is
- * checked against the answer's size.  Capabilities are aligned to 4 bytes only, so they are
- * copied out before their 64-bit fields are read.
+ * The kernel is trusted, but may be of another version: everything is checked against the answer's
+ * size.  Capabilities are aligned to 4 bytes only, so they are copied out before their 64-bit
+ * fields are read.
  *
  * Invariant: (1) an offset in the chain is larger than the one before, so that it ends.
  */
@@ -25,7 +25,7 @@ struct answer {
 	size_t size;
 };
 
-/* Copy what lies at `at`; false when the answer ends before. */
+/* Copies the bytes at `at`; false if the answer ends before. */
 static bool take(const struct answer *a, uint64_t at, void *out, size_t out_size)
 {
 	if (at > a->size || out_size > a->size - at)
@@ -34,7 +34,7 @@ static bool take(const struct answer *a, uint64_t at, void *out, size_t out_size
 	return true;
 }
 
-/* Where the capability `id` begins, in the chain from `at` on; 0: it is not there. */
+/* Returns the start of the capability `id` in the chain from `at` on; 0: not found. */
 static uint64_t find(const struct answer *a, uint32_t at, uint16_t id)
 {
 	struct vfio_info_cap_header header;
@@ -93,7 +93,7 @@ int nvme__vfio_reserve(struct nvme_dma *dma, const void *info, size_t size,
 	uint32_t count;
 	int err = nvme__vfio_iova_ranges(info, size, range, RANGES_MAX, &count);
 
-	if (err == -ENOENT) /* an old kernel: it refuses what it cannot map */
+	if (err == -ENOENT) /* an old kernel: it refuses ranges that it cannot map */
 		return 0;
 	if (err)
 		return nvme__why(why, err, "the IOMMU's ranges make no sense");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The limit of locked memory, looked at before the kernel refuses.
+ * The limit of locked memory, checked before the kernel refuses.
  *
- * vfio pins what it maps, huge pages too, and counts it as the process's locked memory, beside
- * what mlock() locked: no page may be counted twice, or the limit would have to be twice as
- * high.  CAP_IPC_LOCK is above the limit.
+ * vfio pins the memory that it maps, huge pages too, and counts it as the process's locked memory,
+ * in addition to mlock(): no page may be counted twice, or the limit would have to be twice as
+ * high.  CAP_IPC_LOCK overrides the limit.
  */
 #include "nvme/nvme_vfio.h"
 

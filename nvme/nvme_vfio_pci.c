@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What sysfs says of a PCI device: whether it is ours to drive, and if not, why.
+ * A PCI device in sysfs: whether we may drive it, and if not, why.
  *
  *   SYS/bus/pci/devices/0000:01:00.0/
  *     class, vendor, device       numbers
  *     driver        -> .../vfio-pci
  *     iommu_group   -> .../kernel/iommu_groups/12
  *   SYS/kernel/iommu_groups/12/devices/
- *     0000:01:00.0, ...           all of a group go together: the IOMMU cannot tell them apart
+ *     0000:01:00.0, ...           all of a group belong together: the IOMMU cannot separate them
  *
- * Names of vendors and devices are libpci's.
+ * libpci names vendors and devices.
  */
 #include "nvme/nvme_pci.h"
 #include "nvme/nvme_vfio.h"
@@ -27,7 +27,7 @@
 #include <pci/pci.h>
 
 #define CLASS_NVME   0x010802u
-#define CLASS_BRIDGE 0x06u /* base class: it translates no address and is nobody's to attach */
+#define CLASS_BRIDGE 0x06u /* base class: it translates no addresses and cannot be attached */
 
 int nvme__why(const struct nvme_why *why, int err, const char *format, ...)
 {

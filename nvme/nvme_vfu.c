@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A controller in another process, as the seam wants it.
+ * The controller interface for a controller in another process.
  *
  *                 reply late, socket closed, nonsense
  *   live ----------------------------------------------> gone     registers read all ones,
- *    ^                                                     |      doorbells reach nobody
+ *    ^                                                     |      doorbells have no effect
  *    +------ keeper: connected, set up as before <--- reset()
  *
- * Registers are messages, and their answers are taken later; doorbells are words in a page of the
- * server's, or, where it offers none, words of ours that service() sends when they have changed.
- * Interrupts are eventfds that the server holds from the making of a queue on: attaching one needs
- * the server's answer, and a core that is about to sleep waits for nobody.  A server that would be
+ * Registers are messages whose answers are collected later; doorbells are words in a page of the
+ * server, or, if it offers none, words of ours that service() sends when they have changed.
+ * Interrupts are eventfds that the server has from the creation of a queue on: attaching one needs
+ * the server's answer, and a core that is about to sleep must not wait.  A server that would be
  * slowed down by writing to them while we poll may coalesce interrupts.
  *
- * A reset or reconnect waits for the server and allocates memory, neither of which a polling
- * thread does: a thread of the drive's own does it, the keeper, while reset() says -EAGAIN.
+ * A reset or reconnect waits for the server and allocates memory, which a polling thread must not:
+ * the drive's own thread, the keeper, does it, while reset() returns -EAGAIN.
  *
  * Invariants, true between any two calls:
  *
- *  (1) The connection is opened and closed by the opener before, and by the keeper while, the
- *      keeper runs.
+ *  (1) The opener opens and closes the connection before the keeper runs; then only the keeper
+ *      does.
  *  (2) Doorbell pointers and eventfds stay the same until the drive is destroyed.
- *  (3) NVME_ALARM_GONE is said once for each connection.
+ *  (3) NVME_ALARM_GONE is raised once for each connection.
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_vfu.h"
@@ -39,7 +39,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_NS     (10 * NS_PER_S)
-#define TIMEOUT_MIN_NS (2 * NS_PER_S) /* a server may have to do more than it has for a command */
+#define TIMEOUT_MIN_NS (2 * NS_PER_S) /* setting up may take a server longer than a command */
 
 /* ---- registers ------------------------------------------------------------------------- */
 
@@ -118,7 +118,7 @@ static void send_doorbell(struct nvme_vfu *vfu, uint32_t index)
 		d->word = NVME_VFU_SENT;
 }
 
-/* The completion queue's first: the server then has room for what it is told of. */
+/* The completion queue's doorbell goes first, so that the server has room for new commands. */
 static void vfu_service(void *ctrl, uint32_t qid)
 {
 	struct nvme_vfu *vfu = ctrl;
@@ -171,7 +171,7 @@ static bool owes_doorbells(struct nvme_vfu *vfu, uint32_t qid)
 					  vfu->doorbell[2 * qid + 1].word != NVME_VFU_SENT);
 }
 
-/* What came while we polled must not end the sleep; what comes from here on does. */
+/* Events that came while we polled must not end the sleep; later ones do. */
 static bool vfu_arm(void *ctrl, uint32_t qid)
 {
 	struct nvme_vfu *vfu = ctrl;
@@ -286,8 +286,8 @@ static int vfu_reset(void *ctrl)
 }
 
 /*
- * From a polling thread, which waits for nobody and frees nothing: the keeper gives back what
- * there is, when it has done with what it is doing.
+ * Called by a polling thread, so it neither waits nor frees: the keeper gives everything back after
+ * its current job.
  */
 static void vfu_release(void *ctrl)
 {
@@ -298,7 +298,7 @@ static void vfu_release(void *ctrl)
 	nvme__keeper_end(&vfu->keeper);
 }
 
-/* The keeper's attempts to connect go on, and may have connected: then it has not. */
+/* The keeper keeps trying to connect; if it has succeeded, the server has not left. */
 static bool vfu_left(void *ctrl)
 {
 	return atomic_load_explicit(&((struct nvme_vfu *)ctrl)->conn.left, memory_order_acquire);
@@ -393,13 +393,13 @@ static int dma_map(struct nvme_dma_target *target, uint64_t iova,
 	err = nvme__vfu_begin(&vfu->conn, &call);
 	nvme__vfu_end(&vfu->conn, &call);
 	if (!nvme__vfu_is_live(vfu))
-		return 0; /* it is told of all there is when it comes back */
+		return 0; /* it is told of all mappings when it comes back */
 	if (!err)
 		vfu->dma_map_count++;
 	return err;
 }
 
-/* The server has let go of it when this returns; one that does not say so is let go itself. */
+/* On return the server has unmapped it; a server that does not confirm is disconnected. */
 static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t size_bytes)
 {
 	struct nvme_vfu *vfu = container_of(target, struct nvme_vfu, target);
@@ -418,7 +418,7 @@ static void dma_unmap(struct nvme_dma_target *target, uint64_t iova, uint64_t si
 		vfu->dma_map_count--;
 }
 
-/* A reply may take as long as a command: some servers answer when what they do is done. */
+/* A reply may take as long as a command: some servers answer when the work is done. */
 static uint64_t reply_ns(const struct nvme_options *options)
 {
 	uint64_t io_ns = options && options->io_timeout_ns ? options->io_timeout_ns : TIMEOUT_NS;

@@ -3,11 +3,11 @@
  * Drives in another process, behind a socket that speaks vfio-user.  Private to nvme/ and its
  * tests.
  *
- *   nvme_vfu_parse.c   what a server says: the only place where its bytes are looked at
+ *   nvme_vfu_parse.c   the only place that parses a server's bytes
  *   nvme_vfu_conn.c    messages: send, wait for the reply, serve the server's own requests
  *   nvme_vfu_setup.c   from a socket's path to a device whose regions are known and mapped
  *   nvme_vfu_reg.c     the device's registers, without waiting for their answers
- *   nvme_vfu.c         the controller of the seam; what happens when the server goes
+ *   nvme_vfu.c         the controller interface; a server that goes away
  */
 #ifndef NVME_VFU_H
 #define NVME_VFU_H
@@ -18,12 +18,12 @@
 
 #include <stdatomic.h>
 
-#define NVME_VFU_BODY_MAX  4352u /* of a message that we take: 4 KiB and what stands before it */
-#define NVME_VFU_XFER_MAX  4096u /* what we let a server move in one message */
+#define NVME_VFU_BODY_MAX  4352u /* largest message that we accept: 4 KiB and a header */
+#define NVME_VFU_XFER_MAX  4096u /* most bytes that a server may move in one message */
 #define NVME_VFU_FDS_MAX   8u
 #define NVME_VFU_AREAS_MAX 16u
 
-/* ---- what a server says: nvme_vfu_parse.c ---------------------------------------------- */
+/* ---- parsing a server's messages: nvme_vfu_parse.c ------------------------------------- */
 
 struct nvme_vfu_head {
 	uint16_t id;
@@ -69,8 +69,8 @@ struct nvme_vfu_dma_request {
 };
 
 /*
- * Each returns NULL, or what is wrong, for people.  `body` has `body_bytes` and may be at any
- * address; nothing outside it is read.
+ * Each returns NULL, or the error for people.  `body` has `body_bytes` and may be at any address;
+ * nothing outside it is read.
  */
 must_check const char *nvme__vfu_parse_head(const uint8_t bytes[sizeof(struct vfu_header)],
 					    struct nvme_vfu_head *out);
@@ -99,14 +99,14 @@ struct nvme_vfu_arrival {
 	uint32_t fd_count;
 };
 
-/* A command whose answer is taken later, by who looks. */
+/* A command whose answer is collected later. */
 enum nvme_vfu_question { NVME_VFU_UNASKED, NVME_VFU_ASKED, NVME_VFU_ANSWERED };
 
 #define NVME_VFU_ANSWER_MAX 32u
 
 struct nvme_vfu_asked {
 	_Atomic enum nvme_vfu_question state;
-	_Atomic uint16_t id; /* of the question that is out: any other's answer is nobody's */
+	_Atomic uint16_t id; /* of the open question: other answers are dropped */
 	/* The answer, when there is one. */
 	int err;
 	uint32_t body_bytes;
@@ -117,7 +117,7 @@ struct nvme_vfu_conn {
 	int fd; /* -1: none */
 	struct nvme_dma *dma;
 	pthread_mutex_t send_lock;
-	pthread_mutex_t exchange_lock; /* who holds it reads from the socket */
+	pthread_mutex_t exchange_lock; /* held to read from the socket */
 	uint16_t next_id;
 	_Atomic uint32_t turn; /* of connections: another one has never heard of a question */
 	struct nvme_vfu_asked asked;
@@ -149,7 +149,7 @@ void nvme__vfu_conn_destroy(struct nvme_vfu_conn *conn);
 /* 0, or -errno of socket and connect; never waits. */
 must_check int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path);
 void nvme__vfu_conn_close(struct nvme_vfu_conn *conn);
-/* Whoever waits for the server waits no more.  Any thread; waits for nobody. */
+/* Ends all waits for the server.  Any thread; never waits. */
 void nvme__vfu_conn_break(struct nvme_vfu_conn *conn, const char *why);
 
 /*
@@ -168,15 +168,15 @@ int nvme__vfu_nonsense(struct nvme_vfu_conn *conn, const char *what);
 must_check int nvme__vfu_post(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call);
 
 /*
- * Serve what the server asks of its own accord, and take the answer that somebody may be waiting
- * for; false when the connection is broken.  Any thread, never waits.
+ * Serves the server's own requests, and receives the open answer; false if the connection is
+ * broken.  Any thread, never waits.
  */
 must_check bool nvme__vfu_look(struct nvme_vfu_conn *conn);
 
 /*
- * A command whose answer, of at most NVME_VFU_ANSWER_MAX bytes, is taken later: conn->asked is
- * ANSWERED after some nvme__vfu_look(), or never.  One question at a time, from one thread at a
- * time; a new one makes the last one's answer nobody's.  Never waits: -EAGAIN when the socket is
+ * Sends a command whose answer, of at most NVME_VFU_ANSWER_MAX bytes, is collected later:
+ * conn->asked is ANSWERED after some nvme__vfu_look(), or never.  One question at a time, from one
+ * thread at a time; a new one drops the last one's answer.  Never waits: -EAGAIN when the socket is
  * full.
  */
 must_check int nvme__vfu_ask(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call);
@@ -203,7 +203,7 @@ struct nvme_vfu_mapping {
 	uint32_t guard; /* nvme_vfio_guard.c: its file may be cut off */
 };
 
-/* A write that is to go, and the one register that was asked for: who is at the helm has them. */
+/* Writes to be sent, and the register that was asked for; used at the helm. */
 #define NVME_VFU_WRITES_MAX 16u
 
 struct nvme_vfu_write {
@@ -217,7 +217,7 @@ struct nvme_vfu_regs {
 	uint32_t write_count;
 	uint32_t turn;   /* of the connection that all this is for */
 	bool wanted;     /* there is a question */
-	bool sent;       /* the server has it   */
+	bool sent;       /* sent to the server  */
 	uint32_t offset; /* ... which is of this register */
 	uint32_t size_bytes;
 	uint64_t since_ns; /* and was asked then */
@@ -242,7 +242,7 @@ struct nvme_vfu {
 	volatile uint32_t nowhere;           /* a doorbell that nobody reads */
 	struct nvme_dma_target target;
 	bool attached;
-	_Atomic bool released; /* for good: nothing is asked of the server any more */
+	_Atomic bool released; /* final: the server is asked nothing any more */
 	uint32_t dma_map_count;
 	bool refused_memory;              /* that is no file's, when it was to be shared last */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1: not made yet */
@@ -262,11 +262,11 @@ struct nvme_vfu_doorbell {
 #define NVME_VFU_SENT UINT32_MAX /* no queue has an entry of this number */
 
 /*
- * nvme__vfu_setup - connect, agree on a version, learn and map the device, hand it our memory
+ * nvme__vfu_setup - connect, agree on a version, learn and map the device, share our memory
  *
  * For the first time or again, after the server had gone: mappings keep their addresses.  One
- * attempt; waits for the server's replies, each at most the connection's timeout.  Of a failure
- * vfu->why tells people.
+ * attempt; waits for the server's replies, each at most the connection's timeout.  After a failure
+ * vfu->why has a line for people.
  */
 must_check int nvme__vfu_setup(struct nvme_vfu *vfu);
 /* The reverse, as far as it went; mappings of BAR 0 stay. */
@@ -286,7 +286,7 @@ must_check int nvme__vfu_attach_vector(struct nvme_vfu *vfu, uint32_t vector);
 
 /* ---- registers: nvme_vfu_reg.c -------------------------------------------------------------- */
 
-/* Whether there is a server to speak to. */
+/* Returns true if there is a server to talk to. */
 static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)
 {
 	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) &&
@@ -296,7 +296,7 @@ static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)
 /* As nvme_ctrl_ops.ask wants it.  A server that does not answer in time breaks the connection. */
 must_check int nvme__vfu_reg_ask(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
 				 uint64_t *value);
-/* Never waits: what the socket has no room for goes before the next question. */
+/* Never waits: writes that do not fit into the socket are sent before the next question. */
 void nvme__vfu_reg_write(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
 			 uint64_t value);
 /* Waits for the answer: not for a polling thread. */

@@ -4,19 +4,19 @@
  *
  *   exchange   command ----------------------> reply, within timeout_ns     one at a time
  *   post       command (no reply) ------------>                             any thread, any time
- *   ask        command ----------------------> reply, kept for who asked    one at a time
+ *   ask        command ----------------------> reply, kept for the asker    one at a time
  *   request    <------------- DMA read, write; our reply ------------------>
- *              served by whoever reads: an exchange that waits, or nvme__vfu_look()
+ *              served by the reading thread: an exchange that waits, or nvme__vfu_look()
  *
- * The socket never blocks.  A server that does not answer in time, goes, or says what makes no
- * sense breaks the connection for good: what was asked of it may still happen, so nothing more
- * is, until a new one is made.
+ * The socket never blocks.  A server that does not answer in time, closes, or sends a malformed
+ * message breaks the connection for good: its earlier commands may still happen, so it gets no more
+ * until there is a new connection.
  *
- *   R1 -> A1   (A1 in nvme_vfu.h) an answer is there before it is said to be
+ *   R1 -> A1   (A1 in nvme_vfu.h) an answer is stored before it is marked as present
  *
  * Invariants, true between any two calls:
  *
- *  (1) The socket is read only under exchange_lock; conn->in is the message that has come in part.
+ *  (1) The socket is read only under exchange_lock; conn->in is the partly received message.
  *  (2) A message is sent whole, under send_lock, or the connection is broken.
  *  (3) A question's id has its top bit set, an exchange's has not: no reply is taken for another.
  *  (4) broken is set once a connection, and cleared by nvme__vfu_conn_open() only.
@@ -100,7 +100,7 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 	if (connect(fd, (const struct sockaddr *)&to, sizeof(to))) {
 		err = -errno;
 		close(fd);
-		if (err == -ECONNREFUSED) /* whoever had our memory is no more */
+		if (err == -ECONNREFUSED) /* the process that had our memory has ended */
 			atomic_store_explicit(&conn->left, true, memory_order_release);
 		return err;
 	}
@@ -255,7 +255,7 @@ static bool keep_fds(struct msghdr *msg, struct nvme_vfu_arrival *in)
 	return fits;
 }
 
-/* Of the message, up to its byte `end`: 1; 0: not all has come; or the connection is given up. */
+/* Receives the message up to its byte `end`: 1; 0: more to come; or the connection is broken. */
 static int receive(struct nvme_vfu_conn *conn, uint8_t *to, uint32_t end)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(NVME_VFU_FDS_MAX * sizeof(int))];
@@ -283,7 +283,7 @@ static int receive(struct nvme_vfu_conn *conn, uint8_t *to, uint32_t end)
 	return 1;
 }
 
-/* What there is of the next message: 1: all; 0: there is more to come; or -errno. */
+/* Reads the next message: 1: complete; 0: more to come; or -errno. */
 static int read_some(struct nvme_vfu_conn *conn)
 {
 	struct nvme_vfu_arrival *in = &conn->in;
@@ -317,7 +317,7 @@ static int read_message(struct nvme_vfu_conn *conn, uint64_t deadline_ns)
 	}
 }
 
-/* ---- what the server asks ---------------------------------------------------------------- */
+/* ---- the server's requests --------------------------------------------------------------- */
 
 /* Copies between its message and our memory; false where nothing is mapped. */
 static bool move(struct nvme_dma *dma, const struct nvme_vfu_dma_request *r, uint8_t *answer)
@@ -372,7 +372,7 @@ static int serve(struct nvme_vfu_conn *conn, const struct nvme_vfu_head *head)
 	return 0;
 }
 
-/* R1 (A1 in nvme_vfu.h): the answer is there before it is said to be. */
+/* R1 (A1 in nvme_vfu.h): the answer is stored before it is marked as present. */
 static void take_answer(struct nvme_vfu_conn *conn)
 {
 	struct nvme_vfu_asked *a = &conn->asked;
@@ -409,7 +409,7 @@ bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 	if (is_broken(conn))
 		return false;
 	if (pthread_mutex_trylock(&conn->exchange_lock))
-		return true; /* who holds it looks */
+		return true; /* the holder reads it */
 	for (uint32_t i = 0; i < SERVER_REQUESTS_MAX && !is_broken(conn); i++) {
 		if (read_some(conn) <= 0 || handle(conn))
 			break;

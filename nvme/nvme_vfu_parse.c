@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a vfio-user server says.  Its bytes are copied out before they are looked at, since a body
- * stands at any address; whatever leaves this file is in bounds and makes sense.
+ * Parses a vfio-user server's messages.  The bytes are copied before they are parsed, since a body
+ * has no alignment; results are in bounds and consistent.
  *
  *   region info | argsz flags index cap_offset size fd_offset | cap | areas ... | cap | ...
  *               0                                             cap_offset        next
@@ -122,7 +122,7 @@ const char *nvme__vfu_parse_device(const uint8_t *body, uint32_t body_bytes,
 	return NULL;
 }
 
-/* Only what can be mapped in pages; what begins or ends inside one goes by messages. */
+/* Takes only whole pages; accesses to partial pages use messages. */
 static const char *add_area(struct nvme_vfu_region *out, uint64_t offset, uint64_t size_bytes)
 {
 	uint64_t end;

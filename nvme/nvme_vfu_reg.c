@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Registers that are messages: nobody who polls waits for a server.
+ * Registers as messages, so that no polling thread waits for a server.
  *
- *   write   --> queue of writes --> socket                    no reply is asked for
+ *   write   --> queue of writes --> socket                    without a reply
  *   ask     --> all writes sent --> question sent -- -EAGAIN --> answered: 0
- *                                       \-- too late: the connection is given up: all ones
+ *                                       \-- too late: the connection is broken: all ones
  *
- * A server serves the messages of a socket in their order: a question that follows a write is
- * answered by a device that has seen it.  A write that does not arrive, or is refused, shows in
- * CSTS, like one of a bus.
+ * A server serves the messages of a socket in order: a question after a write is answered by a
+ * device that has seen the write.  A write that does not arrive, or is refused, shows in CSTS, like
+ * one on a bus.
  *
  * Invariants, true between any two calls:
  *
- *  (1) Writes and the question are for the connection of regs.turn; another one's are forgotten.
- *  (2) A question that is out was asked after the last write.
+ *  (1) Writes and the question are for the connection of regs.turn; older ones are forgotten.
+ *  (2) An open question was asked after the last write.
  */
 #include "nvme/nvme_vfu.h"
 #include "nvme/mmio.h"
@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Where a register is mapped, or NULL: nearly all servers want to see their accesses. */
+/* Returns the address of a mapped register, or NULL: nearly all servers want to see accesses. */
 static void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
 {
 	for (uint32_t i = 0; i < vfu->map_count; i++) {
@@ -65,7 +65,7 @@ static int post(struct nvme_vfu *vfu, const struct nvme_vfu_write *w)
 	return nvme__vfu_post(&vfu->conn, &call);
 }
 
-/* Whether all writes have gone. */
+/* Returns true if all writes were sent. */
 static bool send_writes(struct nvme_vfu *vfu)
 {
 	struct nvme_vfu_regs *r = &vfu->regs;
@@ -191,7 +191,7 @@ uint64_t nvme__vfu_reg_read(struct nvme_vfu *vfu, uint32_t offset, uint32_t size
 		(void)!nvme__vfu_write(vfu, VFU_REGION_BAR0, r->write[i].offset,
 				       r->write[i].size_bytes, r->write[i].value);
 	r->write_count = 0;
-	/* What cannot be read is all ones, as on a bus. */
+	/* A failed read returns all ones, as on a bus. */
 	(void)!nvme__vfu_read(vfu, VFU_REGION_BAR0, offset, size_bytes, &value);
 	return value;
 }

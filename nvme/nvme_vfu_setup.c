@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * From a socket's path to a device that can be driven.
+ * Sets up a device behind a socket's path.
  *
  *   connected --> version agreed --> device known --> BAR 0 known --> mapped --> vectors known
  *     --> is NVMe, bus mastering --> doorbells known --> our memory shared --> vectors attached
@@ -8,9 +8,9 @@
  *   BAR 0   | registers: messages | doorbells: mapped, or messages |
  *           0                     0x1000
  *
- * A second setup, after the server has gone and come back, puts the new mappings where the old
- * ones were: the driver holds addresses of doorbells.  A server that has become another kind of
- * device meanwhile is refused.
+ * A second setup, after the server has gone and come back, puts the new mappings at the old
+ * addresses, because the driver has addresses of doorbells.  A server whose device has changed
+ * meanwhile is refused.
  *
  * Invariants, true between any two calls:
  *
@@ -104,7 +104,7 @@ static int learn_device(struct nvme_vfu *vfu)
 	return err ? refused(vfu, err, "to describe its device") : 0;
 }
 
-/* A file of the server's that is shorter than what it offers would kill us at a touch. */
+/* A file of the server that is shorter than promised would kill us on access. */
 static bool file_holds(int fd, uint64_t end)
 {
 	struct stat st;

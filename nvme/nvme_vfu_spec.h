@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the vfio-user protocol specification (version 0.9 of the text, 0.x on the wire) lays down,
- * and nothing of ours.  A message is a header and a body; sizes count the header.
+ * Definitions of the vfio-user protocol specification only (version 0.9 of the text, 0.x on the
+ * wire).  A message is a header and a body; sizes count the header.
  *
  *	| id 2 | command 2 | size 4 | flags 4 | error 4 | body ...
  *
- * The numbers of regions, interrupts and flags are those of <linux/vfio.h>, which it borrows.
+ * The numbers of regions, interrupts and flags are those of <linux/vfio.h>.
  */
 #ifndef NVME_VFU_SPEC_H
 #define NVME_VFU_SPEC_H
@@ -38,7 +38,7 @@ enum {
 #define VFU_NO_REPLY     (1u << 4) /* in a command */
 #define VFU_ERROR        (1u << 5) /* in a reply; `error` is an errno, or 0 */
 
-/* What holds until the other side has said otherwise. */
+/* Valid until the other side has sent other values. */
 #define VFU_DEFAULT_MSG_FDS  1u
 #define VFU_DEFAULT_XFER_MAX 1048576u
 #define VFU_DEFAULT_DMA_MAPS 65535u
@@ -75,7 +75,7 @@ struct vfu_header {
 	le32 error;
 };
 
-/* VFU_VERSION, both ways; behind it JSON and a NUL, or nothing. */
+/* VFU_VERSION, both ways; followed by JSON and a NUL, or nothing. */
 struct vfu_version {
 	le16 major;
 	le16 minor;
@@ -148,7 +148,7 @@ struct vfu_irq_set {
 	le32 count;
 };
 
-/* VFU_REGION_READ and _WRITE; a write's data, or a read's answer, behind it. */
+/* VFU_REGION_READ and _WRITE; followed by a write's data, or a read's answer. */
 struct vfu_region_rw {
 	le64 offset;
 	le32 region;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Finding out that something is wrong with a drive: in nvme_drive_step(), on its owner's thread.
+ * Detects trouble with a drive: in nvme_drive_step(), on its owner's thread.
  *
  *   submit: slot.born = stamp          every eighth of the timeout, while anything is in flight:
- *   done:   slot.born = 0                a stamp further; who is 8 stamps old has timed out
+ *   done:   slot.born = 0                the stamp advances; a command 8 stamps old has timed out
  *
  *   8 old   abort it, through the admin queue
- *   10      its queue pair is taken away and made anew      (nvme_reset.c)
- *           again so soon, or that fails: the controller is reset
+ *   10      its queue pair is deleted and created again      (nvme_reset.c)
+ *           again soon, or that fails: the controller is reset
  *
- * So an I/O costs a load and two stores, and no clock.  When nothing was in flight at two ticks
- * the ticking ends, and the next submit wakes it (watch.on).  A tick is longer by far than a
- * store takes to be seen, and so the second one sees what the first missed: no fence is needed
- * between "in flight" and "on".
+ * So an I/O costs a load and two stores, and no clock.  If nothing was in flight at two ticks, the
+ * ticking ends, and the next submit starts it (watch.on).  A tick is far longer than a store takes
+ * to become visible, so the second tick sees what the first missed: no fence is needed between "in
+ * flight" and "on".
  *
- * Besides: registers that read all ones or CSTS.CFS, at each tick; alarms of the host; queue
- * pairs that complain; admin commands that do not end.
+ * It also watches: registers that read all ones or CSTS.CFS, at each tick; alarms of the host;
+ * queue pairs that complain; admin commands that do not end.
  *
- *   R3 -> A3   a line is written before head says so
- *   R4 -> A4   a line is copied out before tail gives its place back
+ *   R3 -> A3   a line is written before head includes it
+ *   R4 -> A4   a line is copied out before tail frees its place
  *
  * Invariants, true between any two calls:
  *
  *  (1) stamp is 1 .. 255, and the same in each queue pair.
- *  (2) No tick is due (next_tick_ns is UINT64_MAX) only while `on` is false, or it has not begun.
+ *  (2) next_tick_ns is UINT64_MAX (no tick) only while `on` is false, or it has not begun.
  *  (3) A process that was stopped for an hour has aged its commands by one tick.
  */
 #include "nvme/nvme_internal.h"
@@ -151,7 +151,7 @@ static void abort_command(struct nvme_drive *drive, uint32_t qid, uint32_t cid, 
 	struct nvme_watch *w = &drive->watch;
 
 	if (w->abort.state == NVME_ADMIN_FLYING)
-		return; /* one at a time; it gets older, and then its queue pair is made anew */
+		return; /* one abort at a time; later its queue pair is created again */
 	w->abort = (struct nvme_admin_cmd){ .sqe = nvme__sqe_abort(qid, cid),
 					    .deadline_ns = now_ns + drive->timeout_ns };
 	if (nvme__admin_submit(drive, &w->abort) == 0)
@@ -383,7 +383,7 @@ bool nvme_drive_step(struct nvme_drive *ns, uint64_t now_ns)
 	bool progress;
 
 	if (unlikely(!nvme__helm_try(drive)))
-		return true; /* somebody makes or ends a queue pair, and is gone in a moment */
+		return true; /* a thread creates or ends a queue pair, and leaves in a moment */
 	progress = step(drive, now_ns);
 	nvme__helm_leave(drive);
 	return progress;
@@ -402,7 +402,7 @@ static bool arm(struct nvme_drive *drive)
 	if (drive->reset.life != NVME_DEAD) {
 		if (!drive->ops->arm(drive->ctrl, 0))
 			return false;
-		/* What completed before the arming makes no wake-up. */
+		/* Completions that arrive before arming cause no wake-up. */
 		if (!drive->failed && (r->cq[r->cq_head].status.raw & 1) == r->phase) {
 			w->next_look_ns = 0;
 			return false;
@@ -461,7 +461,7 @@ static uint64_t deadline_ns(const struct nvme_drive *drive)
 	case NVME_RISING:
 	case NVME_PROVING:
 		return min_u64(r->look_ns, nvme__away_ns(drive));
-	case NVME_STOPPING: /* woken by who obeys */
+	case NVME_STOPPING: /* woken by threads that obey */
 	case NVME_RETURNING:
 		return r->forced ? r->deadline_ns : nvme__away_ns(drive);
 	case NVME_DELETING:
