@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The store as its owner holds it: made, turned, ended.
+ * The store's life cycle: creation, turns, end.
  *
  *            meta_io_next()                      meta_io_done()
- *   modules --io_wanted--> caller, drives --> kind says whose it is --> module
+ *   modules --io_wanted--> caller, drives --> kind names the module --> module
  *
- *  (1) Memory is counted by meta_memory_needed() and cut at meta_create(); each module gets what
+ *  (1) meta_memory_needed() counts memory and meta_create() divides it; each module gets what
  *      it counted.
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
  */
@@ -289,7 +289,7 @@ int meta_stop_status(const struct meta *m)
 	return m->stopping && is_settled(m) ? 0 : -EAGAIN;
 }
 
-/* What readers have left is free for others. */
+/* Frees what all readers have left. */
 static bool share_turn(struct meta *m)
 {
 	bool more = false;
@@ -320,7 +320,7 @@ bool meta_turn(struct meta *m)
 	more |= meta__ckpt_turn(m);
 	more |= meta__log_turn(m); /* (2); what waited for room may look again */
 	meta__zone_turn(m);
-	meta__tell_turn(m); /* behind all that wanted a zone in this turn */
+	meta__tell_turn(m); /* after all that wanted a zone in this turn */
 	if (unlikely(m->share)) {
 		more |= meta__lend_turn(m);
 		more |= meta__share_more(m);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * meta - which bytes of which file lie on which blocks of which drive.
+ * meta - maps bytes of files to blocks of drives.
  *
- * Sans-I/O: nothing here waits, reads a clock, or knows a drive.  The owner of a
- * store (the appliance's core, wekactl, a simulation) turns this crank:
+ * Sans-I/O: nothing here waits, reads a clock, or knows a drive.  The owner of a store (the
+ * appliance's core, wekactl, a simulation) runs this loop:
  *
- *	while ((io = meta_io_next(m)))          what the store wants from the drives
+ *	while ((io = meta_io_next(m)))          reads and writes that the store wants
  *		submit(io);
  *	...                                     a drive has answered:
  *	meta_io_done(m, io);                    io->status is set
- *	while ((op = meta_op_poll(m)))          operations that went on because of it
+ *	while ((op = meta_op_poll(m)))          operations that have ended
  *		finish(op);
  *
- * An operation is a plan and then an apply.  meta_op_start() runs the plan over the
- * pages in memory; if it misses some, the store asks for them and the operation comes
- * back from meta_op_poll() later.  The apply follows in the same turn as the plan that
- * missed nothing, and cannot fail.  An operation that changed something is handed back
- * when its log record, and all that its plan saw, is durable.
+ * An operation is a plan and then an apply.  meta_op_start() runs the plan over the pages in
+ * memory; if pages are missing, the store asks for them and the operation comes back from
+ * meta_op_poll() later.  The apply follows in the same turn as a plan that missed nothing, and
+ * cannot fail.  An operation that changed something is handed back when its log record, and all
+ * records that its plan saw, are durable.
  *
- * Thread:  a store belongs to one thread; every call here is that thread's.  Others may be its
- *          readers (struct meta_reader), and plan what changes nothing by themselves.
+ * Thread:  a store belongs to one thread; every call here is that thread's.  Other threads may be
+ *          readers (struct meta_reader), and plan operations that change nothing by themselves.
  */
 #ifndef META_META_H
 #define META_META_H
@@ -53,7 +53,7 @@
 
 struct meta; /* opaque: one mounted store */
 
-/* A block of a drive: drive 16 bits, block number 48.  0 is never data: a superblock lies there. */
+/* A block of a drive: drive 16 bits, block number 48.  0 is never data: it is a superblock. */
 #define META_BADDR(drive, block) ((uint64_t)(drive) << 48 | (block))
 #define META_BADDR_DRIVE(a)      ((uint32_t)((a) >> 48))
 #define META_BADDR_BLOCK(a)      ((a)&0xffffffffffffull)
@@ -65,7 +65,7 @@ struct meta_drive_info {
 	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
 	char name[META_DRIVE_NAME]; /* for people: what is missing at a mount, ... */
 	uint64_t tag;               /* meta_drive_add(): as its offer says */
-	/* Of one META_IO_DEALLOCATE; 0: it is told nothing. */
+	/* Limit of one META_IO_DEALLOCATE; 0: the drive gets none. */
 	uint32_t deallocate_max_blocks;
 	bool missing; /* mount: the store serves without it; see meta_mount_start() */
 };
@@ -93,7 +93,7 @@ struct meta_conf {
 /* DEALLOCATE: what these blocks hold is not wanted any more.  It has no buf, and may fail. */
 enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH, META_IO_DEALLOCATE };
 
-/* What the store wants of a drive.  Lent to the caller from meta_io_next() to meta_io_done(). */
+/* I/O that the store wants.  Lent to the caller from meta_io_next() to meta_io_done(). */
 struct meta_io {
 	enum meta_io_op op;
 	bool fua;  /* a write: durable when it completes         */
@@ -112,7 +112,7 @@ struct meta_io {
 /* Bytes of DMA-able memory that a store with this configuration takes; 0: conf is impossible. */
 uint64_t meta_memory_needed(const struct meta_conf *conf);
 
-/* On the heap, for so many files that are held at once; 0: the usual number. */
+/* Returns the bytes on the heap for `holds_max` holds at once; 0: the default number. */
 uint64_t meta_holds_bytes(uint32_t holds_max);
 
 /* Why `conf` is refused, as one line; NULL when it is fine. */
@@ -127,11 +127,11 @@ must_check int meta_create(struct meta **out, const struct meta_conf *conf);
 void meta_destroy(struct meta *m);
 
 /*
- * Begin to format, or to mount.  Turn the crank until meta_boot_status() is no longer -EAGAIN:
- * 0: mounted (a format mounts what it made), else why not, with a line in meta_error().
- * Errors of a mount: -ENODATA (no store there), -EPROTONOSUPPORT (newer format or unknown
- * incompatible feature, named), -EUCLEAN (corruption, named), -ENODEV (a drive of the set is
- * missing or from another store), -EIO.
+ * Begin to format, or to mount.  Run the loop until meta_boot_status() is no longer -EAGAIN: 0:
+ * mounted (a format mounts what it made), else why not, with a line in meta_error().  Errors of a
+ * mount: -ENODATA (no store there), -EPROTONOSUPPORT (newer format or unknown incompatible feature,
+ * named), -EUCLEAN (corruption, named), -ENODEV (a drive of the set is missing or from another
+ * store), -EIO.
  */
 void meta_format_start(struct meta *m);
 
@@ -147,16 +147,16 @@ const char *meta_error(const struct meta *m);
 void meta_stop_start(struct meta *m);
 int meta_stop_status(const struct meta *m);
 
-/* 0, or why the store takes no more changes (its log could not be written): reads go on. */
+/* Returns 0, or why the store takes no more changes (its log could not be written): reads go on. */
 int meta_health(const struct meta *m);
 
-/* From now on it takes no changes, and writes nothing: what it was mounted on cannot be written. */
+/* Stops all changes and writes: the drives of the mount cannot be written. */
 void meta_freeze(struct meta *m);
 
 /**
- * meta_drive_add - one more drive for a store that serves; it becomes number conf.ndrives
+ * meta_drive_add - add a drive to a store that serves; it becomes number conf.ndrives
  *
- * I/O for it comes from meta_io_next() from now on.  What is on it is overwritten.  When
+ * From now on meta_io_next() returns I/O for it.  Its old content is overwritten.  When
  * meta_drive_add_status() is 0 it is part of the store, also after a crash, and in use.
  *
  * Allocates.
@@ -169,18 +169,18 @@ int meta_drive_add_status(const struct meta *m);
 uint32_t meta_drives(const struct meta *m); /* numbers that are given, gone ones included */
 
 /**
- * meta_drive_drain - nothing new is put on this drive, and what lives there goes to the others
+ * meta_drive_drain - stop new writes to this drive, and move its live data to the others
  *
- * When nothing is left the store takes it out by itself: then meta_drive_stat() says gone, nothing
- * is asked of the drive any more, and its number is nobody's again.  Durable, as is what
- * meta_drive_undrain() says (nothing of what has gone comes back for that), when
- * meta_drive_drain_status() is no longer -EAGAIN.  META_OP_DRIVE is either, waited for.
+ * When the drive is empty the store removes it by itself: meta_drive_stat() reports it as gone, the
+ * drive gets no more I/O, and its number is never used again.  This and meta_drive_undrain() (which
+ * moves nothing back) are durable when meta_drive_drain_status() is no longer -EAGAIN.
+ * META_OP_DRIVE does either, and waits.
  *
- * Errors:  -EBUSY: the set of drives is being changed, or the store is stopping; -ENODEV: there is
- *          no such drive; -EALREADY: it is so (but what could not be written is tried again, and
- *          that is 0); -EPERM: it is the last one that serves; -ENOSPC: the others have not room
- *          for what lives; -EFBIG: roots lie there, which zones as small as this store's cannot
- *          hold; -EIO: its superblock cannot be written; -EROFS.
+ * Errors:  -EBUSY: the set of drives is being changed, or the store is stopping; -ENODEV: no such
+ *          drive; -EALREADY: nothing to change (but a set that could not be written is written
+ *          again, and that is 0); -EPERM: it is the last drive that serves; -ENOSPC: the live data
+ *          does not fit on the others; -EFBIG: the drive has roots that zones as small as this
+ *          store's cannot hold; -EIO: its superblock cannot be written; -EROFS.
  */
 must_check int meta_drive_drain(struct meta *m, uint32_t drive);
 must_check int meta_drive_undrain(struct meta *m, uint32_t drive);
@@ -204,7 +204,7 @@ must_check struct meta_io *meta_io_next(struct meta *m);
 /* It has been done, io->status says how: the io is the store's again. */
 void meta_io_done(struct meta *m, struct meta_io *io);
 
-/* ---- what is on a drive: for format's "whose is this?" --------------------------- */
+/* ---- a drive's content, for format's check of what it would overwrite ------------- */
 
 /* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
@@ -223,7 +223,7 @@ struct meta_set {
 /* Is it a whole superblock?  Then that. */
 bool meta_super_set(const void *block, struct meta_set *out);
 
-/* A drive is offered to whichever store is told to take it: both of its ends say so. */
+/* Marks a drive at both ends as offered to the store that is told to take it. */
 void meta_offer_build(uint64_t tag, void *block);
 bool meta_offer_parse(const void *block, uint64_t *tag);
 
@@ -241,7 +241,7 @@ enum meta_type { META_TYPE_NONE, META_TYPE_FILE, META_TYPE_DIR, META_TYPE_SYMLIN
 struct meta_attr {
 	struct meta_handle handle;
 	uint64_t ino; /* 64 bits, for people and st_ino           */
-	uint64_t dir; /* a directory's number; 0 for what is none */
+	uint64_t dir; /* a directory's number; 0 for other files */
 	enum meta_type type;
 	uint32_t mode; /* permission bits, 07777 */
 	uint32_t uid;
@@ -259,11 +259,11 @@ struct meta_attr {
  * One file by handle (path == NULL), or by a path that starts at directory `dir`, or at the root
  * when it begins with '/'.  A name in a directory is a path of one component.
  *
- * A path is confined to what is below directory `root` (0: everything): it begins there, and so do
- * symlinks that begin with '/'; ".." out of it is -EACCES; a `dir` that is not below it, or to
- * which op->who could not come, is -ENOENT, as one that does not exist.  A handle is not: whoever
- * confines must know whose it is; but op->who must be able to come from `root` to a directory by
- * its handle: -EACCES, and -ESTALE when it is not below.
+ * A path is confined to the tree below directory `root` (0: everything): it begins there, and so do
+ * symlinks that begin with '/'.  ".." out of it is -EACCES; a `dir` that is not below it, or that
+ * op->who could not reach, is -ENOENT, like one that does not exist.  A handle is not confined: the
+ * caller must know whose it is.  But op->who must be able to reach a directory from `root` to use
+ * its handle: else -EACCES, or -ESTALE when it is not below.
  */
 struct meta_target {
 	const char *path;
@@ -282,11 +282,11 @@ struct meta_run {
 
 #define META_GROUPS_MAX 16u
 
-/* On whose behalf an operation is, and what its files are: POSIX's effective user and groups. */
+/* The user of an operation, and the owner of new files: POSIX's effective user and groups. */
 struct meta_who {
 	uint32_t uid;
 	uint32_t gids;                 /* at least 1 */
-	uint32_t gid[META_GROUPS_MAX]; /* the first one is what is made's */
+	uint32_t gid[META_GROUPS_MAX]; /* the first is the group of new files */
 };
 
 enum meta_op_type {
@@ -331,9 +331,9 @@ enum meta_op_flags {
 	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change; who must be allowed that */
 	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
 	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
-	META_MAY_HOLD = 1 << 9,   /* stat: for who holds it already: may it still? */
+	META_MAY_HOLD = 1 << 9,   /* stat: check whether the holder may still hold it */
 	META_SAFE = 1 << 10,      /* put, write: the blocks of `runs` are durable: no flush first */
-	META_FOLLOW = 1 << 11,    /* put, with EXCL: what a symlink leads to must not be there */
+	META_FOLLOW = 1 << 11,    /* put, with EXCL: the target of a symlink must not exist */
 };
 
 enum meta_set_mask {
@@ -344,7 +344,7 @@ enum meta_set_mask {
 	META_SET_ATIME = 1 << 4,
 };
 
-/* Where a listing goes on; zeros: from the start.  Stays valid while files come and go. */
+/* The position of a listing; zeros: the start.  Stays valid while files come and go. */
 struct meta_cookie {
 	uint64_t part; /* of a directory that is spread; 0: itself, or none of it yet */
 	uint64_t hash;
@@ -355,7 +355,7 @@ struct meta_cookie {
 /* One entry of a listing, followed by its name; the next begins at the next multiple of 8. */
 struct meta_dirent {
 	struct meta_attr attr;
-	struct meta_cookie next; /* a listing that starts here goes on behind this entry */
+	struct meta_cookie next; /* position after this entry */
 	uint32_t name_len;
 	uint32_t entry_bytes; /* of this entry with its name and padding */
 };
@@ -363,9 +363,9 @@ struct meta_dirent {
 #define META_RECEIPT_SLOTS 64u
 
 /*
- * Which change of which client an operation is.  Its receipt is part of its log record, so that
- * META_OP_RECALL can tell later, also after a crash, whether it was made.  Of each slot the newest
- * change is remembered, for as long as the client is (meta_clients_age()).
+ * The client and number of a change.  Its receipt is part of its log record, so that META_OP_RECALL
+ * can tell later, also after a crash, whether it was made.  The store remembers the newest change
+ * of each slot, as long as it remembers the client (meta_clients_age()).
  */
 struct meta_receipt_id {
 	uint64_t client; /* 0: it wants no receipt */
@@ -378,8 +378,8 @@ struct meta_receipt_id {
 	uint64_t forgotten;
 };
 
-/* Of all that is below a directory; of anything else its own size.  Bytes and blocks of a file with
- * several names are counted once, where one of them is. */
+/* Totals of everything below a directory; for anything else, its own size.  A file with several
+ * names is counted once, at one of them. */
 struct meta_totals {
 	uint64_t entries;
 	uint64_t dirs; /* of the entries, those that are directories */
@@ -393,7 +393,7 @@ struct meta_statfs {
 	uint64_t blocks_free;  /* ... and may still have: meta_alloc.c (5).  New files are taken
 				* to be like those that are there (meta_leaf_room.c): large ones
 				* in a store of small ones may find less. */
-	uint64_t files;        /* and symlinks, and what is to be freed yet */
+	uint64_t files;        /* and symlinks, including those still to be freed */
 	uint64_t dirs;
 	uint64_t zones_total;
 	uint64_t zones_free;
@@ -408,7 +408,7 @@ struct meta_statfs {
 	uint64_t orphans;      /* shards with files waiting to be freed   */
 	uint64_t tree_entries; /* freed with the trees they were in, since mount */
 	uint64_t holds;        /* of files, now: META_HOLD                       */
-	/* since mount, in blocks of 4096 bytes: what was written for what */
+	/* since mount, in blocks of 4096 bytes: writes by purpose */
 	uint64_t data_blocks;  /* new bytes of files: places given out      */
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
 	uint64_t moved_blocks; /* of files, by collection; log_blocks: log  */
@@ -421,16 +421,16 @@ struct meta_statfs {
 };
 
 /*
- * An operation: the caller owns the memory and fills in the first part.
- * Pointers must stay good until the operation has come back.
+ * An operation: the caller owns the memory and fills in the first part.  Pointers must stay valid
+ * until the operation has come back.
  *
  * READ    covers the block-aligned range around [offset, offset + length), clipped to the end of
- *         the file and to what runs_max and blocks_max hold.  Result: attr; runs[0 .. nruns) from
+ *         the file and to runs_max and blocks_max.  Result: attr; runs[0 .. nruns) from
  *         block offset / 4096 on, crcs[] one a block (a hole's is that of zeros), nblocks in all;
- *         0 of them: offset is at or behind the end.  If inline_len > 0, block inline_at of these
- *         is the file's tail, a hole as far as runs[] tell: inline_buf has its first bytes, zeros
- *         are behind them.  tail_offset: where in the file the tail's block is, asked for or not,
- *         else META_NO_TAIL.  inline_buf holds 4096 bytes.  meta_read_end() must follow once the
+ *         0: offset is at or after the end.  If inline_len > 0, block inline_at of these
+ *         is the file's tail, a hole in runs[]: inline_buf has its first bytes, followed by zeros.
+ *         tail_offset: offset of the tail's block in the file, wanted or not, else META_NO_TAIL.
+ *         inline_buf holds 4096 bytes.  meta_read_end() must follow once the
  *         drives have answered: until then the blocks cannot be reused.
  * LIST    a page without entries is the end.
  * PUT     runs make div_up(size, 4096) blocks; BY_INLINE: inline_len is size, 512 at most.
@@ -438,38 +438,38 @@ struct meta_statfs {
  * PUT_COMMIT  may name another place than PUT_BEGIN; size, if larger than written, is a hole.
  *         A hidden file that is neither committed nor aborted is freed after the next mount only.
  * WRITE   replaces blocks from offset / 4096 on by runs (allocated by meta_data_alloc(), written
- *         and complete) with crcs; size grows to `size` if that is larger.  META_BY_INLINE: and
- *         the block behind them (or at offset, without runs) becomes the file's tail: inline_buf,
- *         inline_len bytes of it (META_TAIL_MAX at most, no fewer than a tail there had), zeros
- *         behind them.  A file has one tail: -EINVAL if another block is it and stays it.
+ *         and complete) with crcs; size grows to `size` if that is larger.  With META_BY_INLINE
+ *         the block after them (or at offset, without runs) becomes the file's tail: inline_buf,
+ *         inline_len bytes (at most META_TAIL_MAX, no fewer than a tail there had), followed by
+ *         zeros.  A file has one tail: -EINVAL if another block is the tail and stays it.
  *         The caller keeps one change of a file in flight at a time (writes, truncates).
  * TRUNCATE to `size`.  Down, and size inside a block that is no hole and no tail: runs/crcs hold
  *         its zero-tailed replacement (nblocks 1), or META_BY_INLINE its size % 4096 bytes, which
  *         become the tail (as above).  A hole or a tail needs neither.  Up: size only.
- * PUNCH   the bytes [offset, + length), META_IO_BLOCKS_MAX blocks of the file at most, become
- *         zeros; what of them lies behind the end is not looked at, and the size stays.  Whole
- *         blocks become holes (the last one of the file is whole up to the end).  A block of which
- *         a part stays, and that is no hole and no tail: runs/crcs hold its replacement, which has
- *         the zeros; so there are 0, 1 or 2 blocks in them, in the file's order.
- * SEEK    length: the first byte from offset on that is data, or (SEEK_HOLE) that is in a hole, the
- *         end of the file being one.  What has a block, or the tail, is data as a whole.
- *         seek_more: up to there was none, and it is to be asked again from there on.  -ENXIO:
+ * PUNCH   makes zeros of the bytes [offset, + length), at most META_IO_BLOCKS_MAX blocks of the
+ *         file; bytes after the end are ignored, and the size stays.  Whole
+ *         blocks become holes (the last one of the file is whole up to the end).  For a block of
+ *         which a part stays, and that is neither hole nor tail, runs/crcs hold a replacement with
+ *         the zeros; so they have 0, 1 or 2 blocks, in the file's order.
+ * SEEK    length: the first byte from offset on that is data, or (SEEK_HOLE) in a hole; the
+ *         end of the file is a hole.  A block on a drive, or the tail, is data as a whole.
+ *         seek_more: nothing was found up to there, ask again from there.  -ENXIO:
  *         offset is not in the file, or no data follows.
  * XATTR_SET, _DEL, _GET, _LIST: an extended attribute of a file or directory, named by xattr (which
  *         begins with "user.").  XATTR_SET takes the value from list_out[0 .. list_used_bytes).
- *         XATTR_GET writes the value there, at most list_max_bytes, and XATTR_LIST the names, a 0
- *         behind each; with seek_more the list goes on from length, as offset.  -ERANGE: a name
- *         that is empty or too long, or no room in list_out.  -EOPNOTSUPP: another name; -EINVAL:
- *         nothing behind "user.".  -ENODATA: there is none, which MUST_EXIST asks for; -EEXIST:
- *         there is one, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives
- *         below 128 MiB; -E2BIG: META_XATTRS_MAX are there.  -EPERM: of a symlink, which has none.
- * LET_GO  of what was held with META_HOLD, once for each time: with the last one a file without a
+ *         XATTR_GET writes the value there, at most list_max_bytes, and XATTR_LIST the names, each
+ *         followed by a 0; with seek_more the list continues at length, as offset.  -ERANGE: the
+ *         name is empty or too long, or no room in list_out.  -EOPNOTSUPP: another prefix; -EINVAL:
+ *         nothing after "user.".  -ENODATA: it does not exist, with MUST_EXIST; -EEXIST:
+ *         it exists, with EXCL.  -E2BIG: a value above META_XATTR_MAX, or above 40 KiB on drives
+ *         below 128 MiB; -E2BIG: META_XATTRS_MAX exist.  -EPERM: a symlink, which has none.
+ * LET_GO  ends a META_HOLD, once for each; with the last one a file without a
  *         name is freed.  It counts whatever status says.  Holds end with the mount, too.
- * RECALL  0: it was made; attr.size is that of a WRITE's file after it, attr.handle that of what a
- * PUT, MKDIR, SYMLINK or TRUNCATE made or changed.  -ENOENT: it was not, and is not under way if
- *         the caller says so.  -ECONNRESET: nobody knows.
- * Blocks given to a PUT, WRITE, TRUNCATE or PUNCH that fails (status != 0) are dead: the store has
- * taken them back.  Blocks never given to one: meta_data_free().
+ * RECALL  0: the change was made; attr.size is the size of a WRITE's file after it, attr.handle the
+ *         handle of a PUT, MKDIR, SYMLINK or TRUNCATE.  -ENOENT: it was not made, and is not in
+ *         progress if the caller says so.  -ECONNRESET: unknown.
+ * If a PUT, WRITE, TRUNCATE or PUNCH fails (status != 0), the store frees the blocks given to it.
+ * Blocks never given to one: meta_data_free().
  *
  * Errors in status: -ENOENT, -EACCES (out of target.root), -ENOTDIR, -EISDIR, -EEXIST, -ENOTEMPTY,
  * -ELOOP, -ENAMETOOLONG, -EINVAL, -ESTALE (handle freed), -EPERM, -EMLINK,
@@ -506,7 +506,7 @@ struct meta_op {
 	uint32_t list_max_entries;
 	uint32_t list_used_bytes;
 	uint32_t list_count;
-	bool list_end;     /* nothing behind what was returned */
+	bool list_end;     /* no entries after the returned ones */
 	bool seek_more;    /* SEEK: to be asked again */
 	const char *xattr; /* XATTR_*: its name */
 	uint32_t xattr_len;
@@ -528,7 +528,7 @@ struct meta_op {
 	uint32_t into;           /* ... that it would change, if it is known which */
 	uint32_t reader;         /* ... 1 + its number; 0: the store's thread's    */
 	bool again;              /* ... it may do it itself now                    */
-	struct meta__made *made; /* ... what it has changed */
+	struct meta__made *made; /* its changes */
 	bool pinned;             /* ... by a reader */
 	uint64_t epoch;          /* a read's: see meta_zone.c     */
 	uint64_t scratch[6];
@@ -544,7 +544,7 @@ struct meta_op {
 must_check bool meta_op_start(struct meta *m, struct meta_op *op);
 bool meta_op_changes(const struct meta_op *op); /* by its type: it may, something */
 
-/* The next operation that is over, oldest first; NULL when there is none now. */
+/* Returns the next operation that has ended, oldest first; NULL: none now. */
 must_check struct meta_op *meta_op_poll(struct meta *m);
 
 /* May a reply that saw `seq` leave?  If not: */
@@ -553,10 +553,10 @@ uint64_t meta_durable_seq(const struct meta *m); /* up to here it may */
 /* ... hand the finished operation back; meta_op_poll() returns it when it may. */
 void meta_op_wait_durable(struct meta *m, struct meta_op *op);
 
-/* An operation that will be started soon, in this turn, and what it will look at. */
+/* An operation that will be started soon, in this turn, and the records that it will read. */
 struct meta_ahead {
 	struct meta *meta;
-	void *frame;    /* of the leaf that has it, or had it when last it was looked for */
+	void *frame;    /* of the leaf that has it, or had it at the last lookup */
 	uint64_t baddr; /* of that leaf, while its frame is not known */
 	uint64_t key[3];
 	uint32_t link; /* of the chain: meta_ahead.c */
@@ -565,7 +565,7 @@ struct meta_ahead {
 	uint32_t block; /* of the record's, whose checksum will be wanted */
 };
 
-/* What the operation on `t` will look at: to be told for each that will be started, and then: */
+/* Announces the records of the operation on `t`: call it for each to be started, and then: */
 void meta_ahead_begin(struct meta *m, const struct meta_target *t, uint64_t offset,
 		      struct meta_ahead *a);
 /* Bring it into the CPU's cache, for all of them together.  Changes nothing of the store; no other
@@ -574,16 +574,16 @@ void meta_ahead_run(struct meta_ahead *a, uint32_t count);
 
 /* The reads that a READ planned are finished: their blocks may be reused from now on. */
 void meta_read_end(struct meta *m, struct meta_op *op);
-/* The same in two halves, for who has finished where the store is not: the operation's pin, which
- * it has no more then (0: it had none), and its end. */
+/* The same in two halves, for an operation that ended on another thread: takes the operation's pin
+ * (0: it had none), and ends it. */
 must_check uint64_t meta_read_pin_take(struct meta_op *op);
 void meta_read_pin_end(struct meta *m, uint64_t pin);
 
 /**
- * meta_data_alloc - blocks for new bytes: nobody else's until given to an operation or freed
+ * meta_data_alloc - allocate blocks for new bytes, to be given to an operation or freed
  *
  * Fills runs[0 .. *nruns) with `nblocks` in all, nruns <= runs_max; successive calls, each with
- * the next `spread`, go to all drives, to each by what is free on it.
+ * the next `spread`, use all drives, each in proportion to its free space.
  * Errors:  -ENOSPC; -EAGAIN: a zone is being opened, try again after the next meta_io_done();
  *          -EROFS.
  */
@@ -596,8 +596,8 @@ void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
  * Returns true when there is more to do at once. */
 bool meta_turn(struct meta *m);
 
-/* Returns true while the newest log block is durable and no later block says so.  Until one does,
- * a mount takes damage of that block for a torn write. */
+/* Returns true while the newest log block is durable and no later block vouches for it.  Until one
+ * does, a mount takes damage of that block for a torn write. */
 bool meta_log_unvouched(const struct meta *m);
 /* Writes an empty log block that vouches for the newest one, if that is still needed.  For a caller
  * with a clock, which calls it after a pause in changes: the block competes with the next change
@@ -614,21 +614,21 @@ must_check int meta_share(struct meta *m);
 must_check int meta_reader_create(struct meta_reader **out, struct meta *m, uint32_t index);
 void meta_reader_destroy(struct meta_reader *r); /* the store may be gone */
 
-/* The reader's thread: the store has been mounted (and whoever says so has synchronized). */
+/* The reader's thread: begins after the store was mounted (its caller has synchronized). */
 void meta_reader_begin(struct meta_reader *r);
 void meta_reader_end(struct meta_reader *r); /* for good */
 /* The store is going to have one more drive: before meta_drive_add(). */
 void meta_reader_drive(struct meta_reader *r, uint32_t drive, const struct meta_drive_info *info);
-/* Plans are made between these two, and what a plan has found (but for blocks that a READ named) is
- * no longer there behind the second.  To enter again is both.  Who sleeps has left. */
+/* Plans are made between these two; results of a plan (except blocks named by a READ) are invalid
+ * after the second.  To enter again is both.  A sleeping reader has left. */
 void meta_reader_enter(struct meta_reader *r);
 void meta_reader_leave(struct meta_reader *r);
-/* As meta_op_start().  False: the reader cannot; the store's thread is to be asked: it starts it,
- * and calls meta_reader_asked() with op->unseen as it came. */
+/* Like meta_op_start().  False: the reader cannot plan it; ask the store's thread to start it and
+ * to call meta_reader_asked() with the same op->unseen. */
 must_check bool meta_reader_plan(struct meta_reader *r, struct meta_op *op);
 void meta_reader_asked(struct meta *m, uint32_t shard);
-/* Or the reader waits until it sees that shard, and plans again: the store's thread is told that it
- * knocks, and lets in who does, each time when it has run what it could and no change waits. */
+/* Or the reader waits until it sees that shard, and plans again: the store's thread is told that
+ * the reader knocks, and opens the shard whenever it has run all it could and no change waits. */
 bool meta_reader_sees(const struct meta_reader *r, uint32_t shard);
 void meta_reader_knocks(struct meta *m, uint32_t shard, uint32_t reader);
 bool meta_readers_let_in(struct meta *m); /* true: it did, all of them */
@@ -658,19 +658,19 @@ static inline bool meta_reader_short(const struct meta_op *op)
 }
 /* It has come back from the store's thread: durable, or it failed. */
 void meta_reader_made_end(struct meta_reader *r, struct meta_op *op);
-/* The store's thread: it is lent to who asks. */
+/* The store's thread: returns true if the shard is lent to the asking reader. */
 bool meta_reader_has(const struct meta *m, const struct meta_op *op);
 void meta_op_made(struct meta *m, struct meta_op *op);
-/* op->seen_seq of a plan that has seen what its reader changed: meta_op_made() says which that is,
- * when it is durable. */
+/* op->seen_seq of a plan that has seen its own reader's changes: meta_op_made() returns their
+ * sequence once they are durable. */
 #define META_SEEN_MADE UINT64_MAX
 
 /* ---- clients that may ask for their changes again --------------------------------- */
 
 /*
  * A client is remembered from its first change on, until meta_clients_age() was called three times
- * with no change, RECALL or meta_client_keep() of it in between, or so many others came that there
- * is no room.  Call it every five minutes, and meta_client_keep() before, for all who are here.
+ * without a change, RECALL or meta_client_keep() of it in between, or other clients need the room.
+ * Call it every five minutes, after meta_client_keep() for all connected clients.
  */
 void meta_client_keep(struct meta *m, uint64_t client);
 void meta_clients_age(struct meta *m);
@@ -680,16 +680,16 @@ uint64_t meta_clients_forgotten(const struct meta *m);
 /* ---- totals of whole trees --------------------------------------------------------- */
 
 /*
- * What changes in a tree reaches the totals of the directories above it in rounds.  Call this once
- * in about a second while meta_totals_pending(); turn the crank.  Nothing is pending when all is
- * exact; or what is cannot be read.
+ * Changes in a tree reach the totals of the directories above it in rounds.  Call this about once a
+ * second while meta_totals_pending(); then run the loop.  Nothing is pending when all totals are
+ * exact, or when the rest cannot be read.
  */
 void meta_totals_round(struct meta *m);
 bool meta_totals_pending(const struct meta *m);
 
 /* ---- check ----------------------------------------------------------------------- */
 
-/* What a check found; each problem is one line. */
+/* The result of a check; each problem is one line. */
 struct meta_check {
 	uint64_t pages, names, inodes, extents, blocks, problems;
 	char first[8][160];
@@ -704,8 +704,8 @@ int meta_check_status(const struct meta *m);
 /* ---- scrub ------------------------------------------------------------------------- */
 
 /*
- * Every page of the index, and every block of every file, as the drives have them, round after
- * round, while the store serves.  It says what to read; whoever has the drives reads it, into
+ * Verifies every page of the index, and every block of every file, from the drives, round after
+ * round, while the store serves.  It says what to read; the owner of the drives reads it, into
  * memory that nobody else writes to, and gives it back.
  */
 #define META_SCRUB_BLOCKS_MAX 256u
@@ -713,7 +713,7 @@ int meta_check_status(const struct meta *m);
 
 enum meta_scrub_next {
 	META_SCRUB_READ,   /* read these blocks, then meta_scrub_done()  */
-	META_SCRUB_MORE,   /* nothing is to be read yet: call it again   */
+	META_SCRUB_MORE,   /* nothing to read yet: call it again         */
 	META_SCRUB_FOUND,  /* meta_scrub_line() has something for people */
 	META_SCRUB_ROUND,  /* a round has ended; the next call begins another */
 	META_SCRUB_LISTED, /* meta_scrub_list()'s entry is there        */
@@ -738,11 +738,11 @@ struct meta_damage_stat {
 /* An entry of the list of damage. */
 struct meta_damaged {
 	bool end;      /* there is no more, and nothing else is set */
-	uint32_t next; /* where the list goes on                    */
+	uint32_t next; /* position of the list                      */
 	uint8_t kinds; /* enum meta_damage_kind, by their bits      */
 	struct meta_handle file;
-	uint64_t block, end_block; /* of the file: the first one, and behind the last */
-	uint64_t blocks;           /* so many of them are damaged                     */
+	uint64_t block, end_block; /* of the file: the first, and one past the last    */
+	uint64_t blocks;           /* number of damaged blocks                        */
 	uint64_t drives;           /* by their bits                                   */
 	uint64_t baddr;            /* of the first                                    */
 	uint32_t path_len;         /* 0: it has no name, or that is not known yet     */
@@ -751,7 +751,7 @@ struct meta_damaged {
 
 struct meta_scrub_stat {
 	uint64_t rounds; /* that have ended                                        */
-	uint64_t pages;  /* found to be what they should be, of all rounds          */
+	uint64_t pages;  /* found good, in all rounds                               */
 	uint64_t blocks;
 	uint64_t doubts; /* reads that did not match: damage, or changed meanwhile */
 	/* of this round, so far, and of the last: */
@@ -784,13 +784,13 @@ bool meta_scrub_has_errand(const struct meta_scrub *s);
  * no place now. */
 bool meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, uint64_t block,
 			uint64_t nblocks);
-/* Takes entries off the list of damage whose blocks were removed or written anew. */
+/* Removes entries from the list of damage whose blocks were removed or rewritten. */
 void meta_scrub_sweep(struct meta_scrub *s);
-/* The next entry of the list from number `from` on, 0 first: META_SCRUB_LISTED says that it is in
- * *out.  One at a time; meta_scrub_list_end() is nobody's want any more. */
+/* Asks for the next entry of the list from number `from` on, 0 first: META_SCRUB_LISTED reports
+ * that it is in *out.  One at a time; meta_scrub_list_end() cancels. */
 void meta_scrub_list(struct meta_scrub *s, uint32_t from, struct meta_damaged *out);
 void meta_scrub_list_end(struct meta_scrub *s);
-/* How many entries the list has. */
+/* Returns the number of entries in the list. */
 uint32_t meta_scrub_damaged(const struct meta_scrub *s, struct meta_damage_stat *out);
 /* Good until the next call. */
 const char *meta_scrub_line(const struct meta_scrub *s);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who may do what: mode bits, owner and groups, as POSIX.1-2017 says.
+ * Access rights: mode bits, owner and groups, as in POSIX.1-2017.
  *
- *   each directory that a path goes through    x           meta__walk()
- *   ... above a directory that a handle names  x           meta__resolve()
+ *   each directory on a path                   x           meta__walk()
+ *   ... above a directory named by a handle    x           meta__resolve()
  *   a name made, removed, replaced in it       w and x     meta__may_change(); with the sticky bit
- *                                                          only of one's own thing, or directory
+ *                                                          only the owner of the file or directory
  *   bytes, attributes of a file                r or w      meta__may_use()
  *   a file kept while it is open               r or w      meta__may_hold(): either
  *   attributes of a directory changed          w           meta__may_mark(); with the sticky bit
  *                                                          only its owner
  *   mode, times, group                         the owner   meta__may_set()
  *
- *  (1) An operation without meta_op.who may everything, and none of this costs it a record.
- *  (2) It is decided in the plan that is applied, so nobody's right is older than the change.
- *  (3) By handle the owner may read and write, whatever the mode says: for who opened a file it is
- *      as it was when he opened it.  Others are asked anew with each operation.
- *  (4) Who is somebody makes what is his: no owner is taken from a request, and a group only if it
- *      is one of his.
+ *  (1) An operation without meta_op.who may do everything, and reads no extra record for checks.
+ *  (2) Rights are checked in the plan that is applied, so no right is older than the change.
+ *  (3) By handle the owner may read and write, whatever the mode: a file stays usable for the user
+ *      that opened it.  Other users are checked again with each operation.
+ *  (4) New files of a user belong to that user: the owner in a request is ignored, and the group
+ *      must be one of the user's.
  */
 #include "meta/meta_plan.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Looking ahead: an index of any size lies mostly in memory that the CPU's caches do not hold,
- * and a lookup is a chain of cold lines, each found through the one before.  Who has many
- * lookups to do asks for the first link of all of them, then for the second of all, and so on:
- * the chains are waited for together.
+ * Looking ahead: a large index is mostly in memory that the CPU's caches do not hold, and a lookup
+ * is a chain of cache misses, each found through the one before.  A caller with many lookups
+ * fetches the first link of all of them, then the second of all, and so on: the misses of all
+ * chains overlap.
  *
- *   NAMED --known--> KNOWN (frame, header, slots) --is it still?--> VALUES (checksum)
+ *   NAMED --known--> KNOWN (frame, header, slots) --still valid?--> VALUES (checksum)
  *      |                                               no: the plan walks
  *      `--not--> BUCKET (interior pages are hot) -> FRAME -> ENDS -> SLOTS -> VALUES
  *
- * A link names what has been asked for, and is to be looked at next.
+ * A link names what has been prefetched, and must be read next.
  *
- * Nothing here changes anything, reads from a drive, or must succeed.
+ * This code changes nothing, reads from no drive, and need not succeed.
  */
 #include "meta/meta_plan.h"
 #include "meta/meta_share.h"
@@ -32,7 +32,7 @@ enum link {
 	LINK_VALUES, /* the record: all but a checksum is here            */
 };
 
-/* Where the leaf for key lies, when all above it is in memory; 0: not known. */
+/* Returns the address of the leaf for key, if all pages above it are in memory; 0: not known. */
 static uint64_t leaf_at(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	uint64_t baddr, gen;
@@ -89,8 +89,8 @@ static uint64_t child_of(struct meta *m, uint64_t of, const char *name, uint32_t
 	return meta__name_parse(&at, value, value_len, &is) ? 0 : is.child;
 }
 
-/* Of a handle: its extent.  The inode of a small file stands just before; that of a large one is
- * hot. */
+/* Starts a chain for the extent of a handle.  The inode of a small file is just before it; that of
+ * a large one is hot. */
 static void begin_handle(struct meta *m, const struct meta_target *t, uint64_t offset,
 			 struct meta_ahead *a)
 {
@@ -172,7 +172,7 @@ static uint32_t named(struct meta_ahead *a, const struct meta_key *key)
 	return LINK_BUCKET;
 }
 
-/* The record of a handle's read, or of a name with its inode and first extent behind it. */
+/* Finds the record of a handle's read, or of a name followed by its inode and first extent. */
 static uint32_t known(const struct meta_ahead *a, const struct meta_key *key)
 {
 	const struct meta__frame *f = a->frame;
@@ -185,7 +185,7 @@ static uint32_t known(const struct meta_ahead *a, const struct meta_key *key)
 		return LINK_NONE;
 	}
 	if (!meta__found_holds(f, a->pos, a->shard, key))
-		return LINK_NONE; /* who looks for it will walk */
+		return LINK_NONE; /* the plan will walk */
 	meta__leaf_value(f->page, a->pos, &value, &value_len);
 	__builtin_prefetch(value);
 	__builtin_prefetch((const char *)value + 64);
@@ -202,9 +202,8 @@ static uint32_t slots(struct meta_ahead *a, const struct meta_key *key)
 	return LINK_VALUES;
 }
 
-/* The record is here, or on its way: the checksum's line.  A record not yet checked is only
- * looked at: what it says decides which line of its page is asked for, and no more.
- */
+/* Fetches the checksum's line of a record in cache or on its way.  The record is not checked yet:
+ * it only selects the line of its page to prefetch. */
 static void fetch_checksum(const struct meta_ahead *a)
 {
 	const void *leaf = ((const struct meta__frame *)a->frame)->page, *value;

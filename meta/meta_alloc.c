@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who gets the next block: new data on each drive, and pages.
+ * Allocation of blocks: for new data on each drive, and for pages.
  *
  *        free zones --open ahead--> [ready] [ready] --> [open: |####....|] --> closed
  *
  * Each stream of addresses (a supply) keeps some room in zones whose headers are durable, so that
- * to allocate is to count.  Who needs more than is there says so by `want`, and comes again.
+ * an allocation only counts.  A caller that needs more than there is adds to `want`, and retries.
  *
- *  (1) supply.room is what its open zone and its ready zones still hold.
- *  (2) Data leaves a reserve of free zones alone: 3 % of the store, but at least what the log may
- *      still take (its limit), and one generation of dirty pages (a checkpoint writes them to new
- *      addresses before the old ones die), and three zones for collection to move pages and data
- *      into.  New names leave alone one of the three, and data that is moved none; it leaves
- *      alone all the rest.  Pages, log and deletion may take the last zone.
- *  (3) A drive's data is taken from that drive only.  `spread` turns over the drives, and stops at
- *      each as often as it has places free: so drives of different size, or of which one is new,
- *      are full at the same time.
- *  (4) But deletion leaves some pages to collection while that hopes to win zones: in a store full
- *      of half-dead zones deletes alone would use up all that is free, and win none.
- *  (5) Free is what data can still have before -ENOSPC: all zones but the reserve, the log and what
- *      pages need, less the blocks that live.  What is dead is free, though it may have to be
- *      collected first.  Two zones of it, in which nothing more fits, cannot be had, and neither
- *      can the space by which the index grows with the files that are written.  To that statfs adds
- *      the room in half-empty leaves (meta_leaf_room.c), which small files can have and blocks
- *      cannot.
- *  (6) Leaves have zones of their own, and so have the pages above them: each checkpoint writes
- *      most of those anew, so that their zones soon die whole, and would leave holes among leaves.
- *      Only when no zone is free that either could open do they share what is open; a zone of both
- *      is right, too, but dear to collect.
- *  (7) Files never fill the spare zones, conf.spare_percent of all.  These are not kept empty: what
- *      is dead lies there, so that a zone that must be collected has fewer blocks alive (what that
- *      is worth: bench/RESULTS.md, "Files that come and go").  Of files blocks are counted for it,
- *      not zones.  Pages and what is moved know nothing of it.
+ *  (1) supply.room is the room in its open zone and its ready zones.
+ *  (2) Data must not use a reserve of free zones: 3 % of the store, but at least the rest of the
+ *      log's limit, one generation of dirty pages (a checkpoint writes them to new addresses before
+ *      the old ones die), and three zones for collection to move pages and data into.  New names
+ *      must not use one of the three.  Moved data may use all three but no other part of the
+ *      reserve.  Pages, log and deletion may take the last zone.
+ *  (3) A drive's data is taken from that drive only.  `spread` selects the drive, each in
+ *      proportion to its free places: so drives of different size, or new ones, are full at the
+ *      same time.
+ *  (4) Deletion leaves some pages to collection while that can still win zones: in a store full
+ *      of half-dead zones deletes alone would use up all free pages, and win none.
+ *  (5) Free space is what data can have before -ENOSPC: all zones but the reserve, the log and the
+ *      zones for pages, less the live blocks.  Dead blocks count as free, although they may have to
+ *      be collected first.  Two zones that are nearly full cannot be used, and neither can the
+ *      space by which the index grows with new files.  statfs adds the room in half-empty leaves
+ *      (meta_leaf_room.c), which small files can use and blocks cannot.
+ *  (6) Leaves have their own zones, and so have the pages above them: each checkpoint rewrites
+ *      most of the latter, so that their zones soon die whole, and would leave holes among leaves.
+ *      Only when no zone is free that either could open do they share an open zone; a zone with
+ *      both is valid, but expensive to collect.
+ *  (7) Files never fill the spare zones, conf.spare_percent of all.  These need not be empty: dead
+ *      blocks occupy them, so that a zone that must be collected has fewer live blocks (for the
+ *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
+ *      not zones.  Pages and moved data ignore it.
  */
 #include "meta/meta_plan.h"
 #include "meta/meta_store.h"
@@ -130,7 +129,7 @@ static uint32_t zones_for_moved(const struct meta *m)
 	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
 }
 
-/* Zones that what is to be moved will take: data must not, or no zone would be emptied. */
+/* Returns the zones reserved for data to be moved: new data must not use them. */
 static uint32_t zones_claimed(const struct meta *m)
 {
 	const struct meta__supply *s = &m->zones->moved;
@@ -169,12 +168,12 @@ static uint32_t spare_zones(const struct meta *m)
 	return (uint32_t)div_up((uint64_t)m->zones->geo.zones_serving * m->conf.spare_percent, 100);
 }
 
-/* Places for data, garbage included: it is collected before anybody is told -ENOSPC. */
+/* Returns the places for data, garbage included, which is collected before -ENOSPC. */
 static uint64_t places_for_data(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + z->log_count +
-				zones_of_pages(z) + /* what is to move lives already */
+				zones_of_pages(z) + /* data to be moved counts as live already */
 				spare_zones(m);
 	const uint64_t zones = z->geo.zones_serving;
 
@@ -250,7 +249,7 @@ static uint32_t drive_of(const struct meta *m, uint32_t zone)
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
 }
 
-/* What of this drive is open or ready is closed, whatever room it has. */
+/* Closes the open and ready zones of this drive, whatever room they have. */
 static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
@@ -412,7 +411,7 @@ uint64_t meta__page_take(struct meta *m, uint32_t level)
 	z->live_pages++;
 	s->room--;
 	if (s->want > s->want_min)
-		s->want--; /* what was asked for has been had */
+		s->want--; /* the request was granted */
 	supply_close_full(m, s, META_PAGE_BLOCKS);
 	return baddr;
 }
@@ -436,7 +435,7 @@ static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t
 	return run;
 }
 
-/* How many runs `nblocks` from this supply would be. */
+/* Returns the number of runs that `nblocks` from this supply would take. */
 static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint64_t nblocks)
 {
 	uint32_t a_zone = m->zones->geo.zone_end - 1;
@@ -460,8 +459,8 @@ static uint64_t reach(const struct meta *m, uint32_t d)
 	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
 }
 
-/* (3): multiples of the golden ratio lie evenly in [0, 1), however many there are so far; the
- * drives divide that among them by what is free on each. */
+/* (3): multiples of the golden ratio are evenly distributed in [0, 1); the drives divide that
+ * interval in proportion to their free space. */
 static uint32_t drive_at(const struct meta *m, uint64_t spread)
 {
 	const uint32_t ndrives = m->zones->geo.ndrives;
@@ -534,7 +533,7 @@ static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint3
 	return 0;
 }
 
-/* (7).  0; -EAGAIN: what has no name any more is being freed; -ENOSPC. */
+/* (7).  0; -EAGAIN: files without a name are being freed; -ENOSPC. */
 static int leaves_spare(const struct meta *m, uint32_t nblocks)
 {
 	const struct meta__zones *z = m->zones;

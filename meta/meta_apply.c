@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The apply: what a plan wanted comes true, in memory and in the log, and cannot fail.
+ * The apply: makes the changes of a plan, in memory and in the log, and cannot fail.
  *
- * The worst case of a leaf that is changed: its path becomes dirty (the pages of it that are
- * not yet); if what is put does not fit, each put splits it, and each page above it once; if it may
- * become sparse, at each level one neighbour is merged.  A split may leave a half that is sparse,
- * too.  A borrower merges nothing (its leaves do not become sparse by what goes, meta_borrow.c):
- * such a half stays until the store's thread takes something out of it.
+ * The worst case of a changed leaf: its path becomes dirty (the pages of it that are not yet
+ * dirty); if a put does not fit, it splits the leaf, and each page above it once; if the leaf may
+ * become sparse, at each level one neighbour is merged.  A split may leave a sparse half, too.  A
+ * borrower merges nothing (deletes do not make its leaves sparse, meta_borrow.c): such a half stays
+ * until the store's thread takes something out of it.
  *
  * The order: counters, the log record (it carries them), trees.  All within one turn, so
  * nobody sees a part of it; readers learn from the pages which block of the log they wait for.
@@ -163,7 +163,7 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 	int64_t delta = 0;
 	le64 disk;
 
-	if (zone == UINT32_MAX) { /* from a log of other drives: mount has checked what it could */
+	if (zone == UINT32_MAX) { /* from a log of other drives: the mount has checked the rest */
 		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
 		return;
 	}
@@ -279,7 +279,7 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 	for (uint32_t i = 0; i < count; i++) {
 		err = want_if_here(m, &mut[i], away);
 		if (err == -EAGAIN)
-			miss = err; /* go on: all that is missing is asked for at once */
+			miss = err; /* continue: all missing pages are requested together */
 		else if (err)
 			break;
 	}

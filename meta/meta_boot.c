@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Mount, as stages.  Each sends a bounded number of reads or writes and is looked at again when
- * all of them are back.
+ * Mount, in stages.  Each sends a bounded number of reads or writes and runs again when all of them
+ * have come back.
  *
- *   superblocks -> roots -> zone headers -> log, looked at -> trees, counted -> damaged copies,
- *   mended -> set of drives, settled (meta_drives.c) -> claim -> log, replayed -> everything in
- *   roots -> a log of our own -> roots that name it -> headers that were lost (meta_heads.c) ->
+ *   superblocks -> roots -> zone headers -> log scanned -> trees counted -> damaged copies
+ *   repaired -> set of drives settled (meta_drives.c) -> claim -> log replayed -> everything in
+ *   roots -> a new log -> roots that name it -> lost headers (meta_heads.c) ->
  *   serving
  *
- *  (1) Nothing is written before the log has been looked at and found whole, and the trees counted:
+ *  (1) Nothing is written before the log has been scanned and found whole, and the trees counted:
  *      a mount that is refused has changed nothing.
  *  (2) claim: the root of shard 0 is written again with the number of this mount, before any page
  *      is.  So no two mounts use the same number, and no two pages the same {place, generation}.
- *  (3) The old log's zones are not used again before all roots name the new log.  A crash in
+ *  (3) The old log's zones are not reused before all roots name the new log.  A crash in
  *      between leaves some roots on the old log and some on the new: then the old one is replayed
- *      again (nothing is in the new one yet), and each root skips what it has.  The new one's zones
- *      stay until then, too: after another such crash it may be the oldest that a root names.
- *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  Where
- *      both are gone the mount is refused, by name, but for the header of a zone (meta_heads.c): no
- *      crash does that, for the two are never written at the same time, and the damaged one first.
- *  (5) A store of which any copy of a superblock says that it is not for this program is left
- *      alone.
- *  (6) Without a drive that is missing nothing is written to any drive: the caller keeps what is
- *      written (meta.h).  Pages that lie there are counted where the trees are, and what is below
- *      them is left out; changes of the log to leaves that cannot be reached are left out, too.
- *      Zones there are never used.  Others may seem free, since ZONE records cannot be reached,
- *      and be used for pages: so reads of files must see the drives, not what is kept.  The store
- *      is frozen when it serves.
+ *      again (the new one is still empty), and each root skips the records that it has.  The new
+ *      one's zones are kept until then, too: after another such crash it may be the oldest that a
+ *      root names.
+ *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  If
+ *      both are damaged the mount is refused, with a line, except for the header of a zone
+ *      (meta_heads.c).  No crash does that: the two are never written at the same time, and the
+ *      damaged one first.
+ *  (5) A store whose superblock, in any copy, names features that this program does not know is
+ *      left alone.
+ *  (6) If a drive is missing, nothing is written to any drive: the caller keeps the writes
+ *      (meta.h).  Pages on it are counted with the trees, and the pages below them are left out; so
+ *      are changes in the log to leaves that cannot be reached.  Zones on it are never used.  Other
+ *      zones may seem free, because ZONE records cannot be reached, and be used for pages: so reads
+ *      of files must use the drives, not the kept writes.  The store is frozen when it serves.
  */
 #include "meta/meta_store.h"
 
@@ -129,7 +130,7 @@ int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 {
 	va_list args;
 
-	m->error[0] = '\0'; /* what ends a mount is what it is remembered by */
+	m->error[0] = '\0'; /* only the error that ends the mount is kept */
 	va_start(args, fmt);
 	(void)vsnprintf(m->error, sizeof(m->error), fmt, args);
 	va_end(args);
@@ -165,8 +166,7 @@ void meta__boot_io_done(struct meta *m, struct meta__io *x)
 		meta__walk_io_done(&b->walk);
 		return;
 	}
-	/* What came back stays where it is, with its status: in_flight counts down, io[] is kept.
-	 */
+	/* An answer stays in its place, with its status: in_flight counts down, io[] is kept. */
 	ASSERT(b->in_flight > 0);
 	b->in_flight--;
 }
@@ -267,7 +267,7 @@ static int super_take(struct meta *m, uint32_t drive)
 	for (uint32_t copy = 0; copy < 2; copy++) /* (5) */
 		if (err[copy] == -EPROTONOSUPPORT)
 			return meta__boot_fail(m, err[copy], "drive %u: %s", drive, why[copy]);
-	bad = err[0] == -EIO ? 1 : 0; /* what can be read says more */
+	bad = err[0] == -EIO ? 1 : 0; /* a readable copy says more */
 	if (err[0] && err[1]) {
 		b->unread[drive] = err[bad];
 		memcpy(b->unread_why[drive], why[bad], sizeof(why[bad]));
@@ -290,7 +290,7 @@ static int super_take(struct meta *m, uint32_t drive)
 	return 0;
 }
 
-/* The superblock says where everything lies. */
+/* Takes the layout from the superblock. */
 static int supers_done(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -346,7 +346,7 @@ void meta_mount_start(struct meta *m)
 
 /* ---- roots ----------------------------------------------------------------- */
 
-/* A shard's newest valid root is what it goes on from. */
+/* A shard continues from its newest valid root. */
 static void root_take(struct meta *m, uint32_t slot, const struct meta__root_seen *r)
 {
 	struct meta__shard *s = &m->shard[r->shard];
@@ -373,7 +373,7 @@ static void root_take(struct meta *m, uint32_t slot, const struct meta__root_see
 	s->dirs = r->root.dirs;
 }
 
-/* The log of the oldest root must be replayed; what the others know of it counts too. */
+/* The log of the oldest root must be replayed; what the other roots say of it counts too. */
 static int roots_agree(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -537,8 +537,8 @@ static int mend(struct meta *m)
 	return 0;
 }
 
-/* What was read of the log may still be in a drive's cache, after a crash of this process only: the
- * root says that it is durable, so now it must be. */
+/* Bytes of the log may still be in a drive's cache, after a crash of this process only: the root
+ * claims that they are durable, so they must be flushed now. */
 int meta__boot_claim(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -707,7 +707,7 @@ int meta__boot_settle(struct meta *m)
 static int mark_drives(struct meta *m);
 static int name_log(struct meta *m);
 
-/* What clients may ask for again is in the new log before a root names it. */
+/* Receipts go into the new log before a root names it. */
 static int carry(struct meta *m)
 {
 	if (m->boot->step == 0)

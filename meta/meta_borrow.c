@@ -2,21 +2,21 @@
 /*
  * A borrower: a reader that changes shards which are lent to it (meta_lend.c).
  *
- *   plan (the shipped one) --> is it ours alone? --> apply (the shipped one) --> made
+ *   plan (the shipped one) --> local changes only? --> apply (the shipped one) --> made
  *                                  | no                   pages: in place, or into blanks
- *                                  v                      log:   a record of our own memory
- *                             the store's                 zones, lists, the hash's old: told
+ *                                  v                      log:   a record in its own memory
+ *                             sent to the store           zones, lists, old frames: told
  *
- * Ours alone is what changes records of one lent shard whose pages are in memory, and needs nothing
- * that the store knows beside them: no orphan, no directory that is to be passed up, no leaf that
- * becomes sparse by what goes out of it.  Leaves are split here, and never merged.
+ * Changes are local if they touch records of one lent shard whose pages are in memory, and need
+ * nothing else of the store: no orphan, no directory whose total must be passed up, no leaf that a
+ * delete makes sparse.  Leaves are split here, and never merged.
  *
- *  (1) Nothing is changed before meta__borrow_ready() has said 0; then nothing can be missing.
- *  (2) `made` counts what has been changed and is told to the store in that order, each once.
- *  (3) What is seen here may be on its way to the log: whoever sees it waits for that
- *      (META_SEEN_MADE).
- *  (4) A page that was clean or frozen is copied into a blank one, and is `gone` from then on: what
- *      remembers where records are (meta_found.c, meta_named.c) must not believe it.
+ *  (1) Nothing is changed before meta__borrow_ready() has returned 0; then nothing can be missing.
+ *  (2) `made` counts the changes, which the store is told in that order, each once.
+ *  (3) Changes seen here may still be on their way to the log: an operation that sees one waits
+ *      until it is durable (META_SEEN_MADE).
+ *  (4) A clean or frozen page is copied into a blank one, and is `gone` from then on: the
+ *      remembered places of records (meta_found.c, meta_named.c) must not use it.
  */
 #include "meta/meta_lend.h"
 
@@ -39,7 +39,7 @@ static uint32_t blanks_left(const struct meta *m, uint32_t level)
 	       atomic_load_explicit(&b->tail, memory_order_relaxed);
 }
 
-/* No checkpoint freezes while anything is lent: it is all of one generation. */
+/* No checkpoint freezes while anything is lent: all of it belongs to one generation. */
 void meta__borrow_begin(struct meta *m, uint32_t shard)
 {
 	m->gen = meta__ckpt_gen(m->home);
@@ -48,7 +48,7 @@ void meta__borrow_begin(struct meta *m, uint32_t shard)
 
 /* ---- may it be made here? -------------------- */
 
-/* Receipts and zones are told apart; what stands for work of the store's own is its. */
+/* Receipts and zones are told separately; other records of the store's own are sent to it. */
 static bool records_ok(const struct meta__tx *tx)
 {
 	uint32_t zones = 0, receipts = 0;

@@ -4,39 +4,41 @@
  *
  *        want              read, checked                  dirty: a new address
  *  free ------> reading ----------------> clean -----------------------------> dirty
+ *        want              read, checked                  dirty: a new address
+ *  free ------> reading ----------------> clean -----------------------------> dirty
  *   ^              | twice bad: -EIO       |  ^ written                          | freeze; or, of
  *   +<-------------+                       |  |                                  v a leaf, early
  *   +<--------------- evicted -------------+  +------------------------------- frozen
  *   +<------------------------- written, but gone from the tree ----------------+
  *
- * A frozen page that is written to is copied to another frame, dirty and at another address;
- * the frozen one is then "gone": the root that is being written needs it, the tree no more.
+ * A frozen page that is written to is copied to another frame, dirty and at another address; the
+ * frozen one is then "gone": the root that is being written needs it, the tree does not.
  *
  * Invariants, true between any two calls:
  *
  *  (1) A frame that is not free is in the hash under its address, and no two have the same.
  *  (2) A readable page (clean, dirty, frozen) has passed meta__page_check() or was made here.
  *  (3) Dirty and frozen frames are at most half of all, reading and fresh ones at most a quarter:
- *      a quarter can always be had for something else, less what one plan looks at.  What plans
- *      need at once does not grow with the cache; so of what a cache has beyond KNEE frames, seven
+ *      a quarter is always available for other uses, less the pages of one plan.  The needs of
+ *      plans do not grow with the cache; so of the frames beyond KNEE, seven
  *      eighths may be dirty, and a sixteenth reading.
  *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
- *  (5) A frame that the plan of now has looked at is not evicted: values in it are lent out.
- *  (6) A readable page that is not gone is one of its shard's tree as it is now.
- *  (7) With readers (meta_share.c) a frame that becomes free is another page's only when they have
- *      left it, and so frames are evicted between turns, ahead of need, and not in a plan, which
- *      then marks none: (5) is kept by that.  A reader believes a frame's state first, then its
- *      shard: if that is open, all else of the frame stays as it is until the reader leaves.
- *  (8) What is used least goes first, by the clock's hand.  A page above leaves is needed for all
- *      that is below it: where the cache has room for hardly more than those pages they must not
- *      go with leaves that were read once.  There the hand comes round once for some 100 leaves
- *      read, and a page that is one of 500 would be asked for too late in every fifth time; with
- *      so many turns, in one of some ten thousand.
- *  (9) Of a shard that is lent nothing is evicted: from its plan to its apply a borrower's pages
- *      must stay.  Where frames are short for it, all is called home (meta__cache_is_short()).
+ *  (5) A frame that the current plan has looked at is not evicted: values in it are lent out.
+ *  (6) A readable page that is not gone is part of its shard's present tree.
+ *  (7) With readers (meta_share.c) a freed frame is reused for another page only when they have
+ *      left it.  So frames are evicted between turns, ahead of need, and not in a plan, which
+ *      then marks none; that keeps (5).  A reader checks a frame's state first, then its
+ *      shard: if that is open, the rest of the frame does not change until the reader leaves.
+ *  (8) The least recently used frame goes first, by the clock's hand.  A page above leaves is
+ *      needed for everything below it: if the cache has room for little more than those pages, they
+ *      must not be evicted together with leaves that were read once.  There the hand comes round
+ *      once for some 100 leaves read, and a page that is one of 500 would miss every fifth time;
+ *      with the extra turns, once in some ten thousand times.
+ *  (9) No page of a lent shard is evicted: a borrower's pages must stay from its plan to its apply.
+ *      If that makes frames short, all shards are called home (meta__cache_is_short()).
  * (10) The search of a reader, or of a borrower, may end early, at a frame that the store moves to
  *      another place in the hash.  A plan takes that for a miss; an apply, which knows that its
- *      pages are there, searches again.
+ *      pages are present, searches again.
  */
 #include "meta/meta_cache.h"
 #include "meta/meta_share.h"
@@ -62,7 +64,7 @@ static uint32_t frames_of(const struct meta_conf *c)
 	return (uint32_t)min_u64(c->cache_bytes / META_PAGE_BYTES, 1u << 28);
 }
 
-/* Of n, in sixteenths: so many up to the knee, and so many of what is beyond it. */
+/* Returns a share of n, in sixteenths: `upto` of the part up to the knee, `beyond` of the rest. */
 static uint32_t part_of(uint32_t n, uint32_t upto, uint32_t beyond)
 {
 	const uint64_t small = min_u32(n, KNEE), more = n - small;
@@ -467,7 +469,7 @@ bool meta__cache_turn(struct meta *m)
 	uint32_t target;
 	struct meta__frame *f;
 
-	c->wanted = c->want; /* who still waits says so again in each turn */
+	c->wanted = c->want; /* operations that still wait ask again in each turn */
 	c->want = 0;
 	target = free_target(c) + c->wanted;
 	if (!c->shared)
@@ -595,7 +597,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	}
 	f = meta__frame_get(m);
 	if (!f) {
-		meta__ckpt_want(m); /* what is not dirty, this plan looks at: (5) */
+		meta__ckpt_want(m); /* all pages that are not dirty are in use by this plan: (5) */
 		return -EBUSY;
 	}
 
@@ -671,7 +673,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 		meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
 	}
-	/* Who is woken may run, want pages and evict others, within wake(). */
+	/* A woken operation may run, want pages and evict others, within wake(). */
 	list_init(&waiters);
 	while ((l = list_pop_front(&f->waiters))) {
 		list_push_back(&waiters, l);

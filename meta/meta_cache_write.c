@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Pages in memory that were changed: where they will lie, and their writing.  meta_cache.c draws
- * their states, and says what is true of them.
+ * Changed pages in memory: their new addresses, and their writing.  meta_cache.c has a drawing of
+ * their states, and their invariants.
  */
 #include "meta/meta_cache.h"
 #include "meta/meta_lend.h"
@@ -227,7 +227,7 @@ struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
 
 	if (unlikely(m->share) && !list_empty(l) &&
 	    !meta__may_look(m, list_entry(l->next, struct meta__frame, link)->shard))
-		return NULL; /* who has it changes it */
+		return NULL; /* its borrower changes it */
 	return write_first(m, &m->cache->dirty[0], durable);
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The check: every invariant of FORMAT.md, over every page as it lies on the drives.
+ * The check: every invariant of FORMAT.md, over every page as it is on the drives.
  *
- *   everything into roots -> each shard's tree, left to right -> what shards say of each other
+ *   everything into roots -> each shard's tree, left to right -> references between shards
  *
- * What stands together is compared where it stands: keys come in order, so a directory's record
+ * Records that are neighbours are compared in place: keys come in order, so a directory's record
  * comes before its names, an inode before its extents, ZONE records before all files.
  *
- * What refers to other shards is summed: each name adds the hash of what it names, each inode
- * takes it away again as often as it has links; so of what agrees nothing is left.  That takes no
- * memory.  Only if something is left the trees are walked twice more: once to learn in which of
- * BUCKETS it is, once to name what falls into those.
+ * References to other shards are summed: each name adds the hash of the object that it names, and
+ * each inode subtracts it as often as it has links; so matching references cancel out.  That takes
+ * no memory.  Only if a sum is left the trees are walked twice more: once to learn in which of
+ * BUCKETS it is, once to name the records in those.
  *
  *  (1) names and inodes agree on {handle, type, directory number}; the root alone has no name.
- *  (2) names of directories and DIR records agree on {number, parent, handle}; of those that go
- *      with their trees inodes and DIR records, which say so, on {number, handle}.
+ *  (2) names of directories and DIR records agree on {number, parent, handle}; for directories that
+ *      are removed with their trees, inodes and DIR records agree on {number, handle}.
  *      (Parts of directories have no name: meta_check_sums.c.)
  *  (3) inodes without a name, hidden or being trimmed, and ORPHAN records agree on {handle}.
  *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory.
@@ -48,8 +48,8 @@ void meta__problem(struct meta *m, const char *fmt, ...)
 
 /* ---- what refers to other shards ---------------------------------------------------- */
 
-/* `times` (perhaps negative) more of this; `what` says who says so, when it must be named.  An odd
- * number times what is not 0 is not 0, though that be 2^63: one wrong sum is always found. */
+/* Adds `times` (perhaps negative) occurrences; `what` names the source in a report.  An odd number
+ * times a value that is not 0 is not 0, even for 2^63: one wrong sum is always found. */
 void meta__tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
 		 int64_t times, const char *what)
 {
@@ -208,7 +208,7 @@ static void tail_end(struct meta *m)
 		inode_problem(m, in, "its tail lies behind its end");
 }
 
-/* What nobody names any more is freed in steps: it may have lost any of them. */
+/* An unnamed file is freed in steps: it may have lost any of its attributes. */
 static void xattrs_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;

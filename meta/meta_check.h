@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_check.c, which walks, and meta_check_sums.c: what directories count. */
+/* Between meta_check.c, which walks, and meta_check_sums.c, the sums of directories. */
 #ifndef META_CHECK_H
 #define META_CHECK_H
 
@@ -37,7 +37,7 @@ struct meta__twice {
 struct meta__checker {
 	struct meta_check *out;
 	int status;
-	int (*stage)(struct meta *m); /* 0: go on; -EAGAIN: wait; -EALREADY: the end */
+	int (*stage)(struct meta *m); /* 0: continue; -EAGAIN: wait; -EALREADY: the end */
 	uint32_t pass, shard, again;
 	uint64_t state; /* of all trees when the walk began */
 	bool walking;
@@ -56,11 +56,11 @@ struct meta__checker {
 	struct meta__totals totals; /* of the directory */
 	struct meta__inode inode;
 	uint64_t inode_blocks;
-	uint64_t tail_block; /* of the inode: what its TAIL records have said so far */
+	uint64_t tail_block; /* of the inode, according to its TAIL records so far */
 	uint32_t tail_len;
 	uint8_t tail[META_TAIL_MAX];
 	uint32_t xattrs;          /* of the inode: heads so far */
-	bool counted_seen;        /* ... of LINKS: one is of who counts it */
+	bool counted_seen;        /* a LINKS record is of the directory that counts it */
 	uint64_t xattr_at;        /* index of the last head     */
 	uint32_t xattr_left;      /* bytes of its value that are still to come */
 	struct meta_key name_key; /* of the last name, and that name */
@@ -70,13 +70,13 @@ struct meta__checker {
 };
 
 __attribute__((format(printf, 2, 3))) void meta__problem(struct meta *m, const char *fmt, ...);
-/* `times` (perhaps negative) more of this; `what` says who says so, when it must be named. */
+/* Adds `times` (perhaps negative) occurrences; `what` names the source in a report. */
 void meta__tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
 		 int64_t times, const char *what);
 
 /* ---- meta_check_sums.c ------------------------------------------------------------------ */
 
-/* So many names of the object are in this directory. */
+/* Adds `times` names of the object in this directory. */
 void meta__tally_links(struct meta *m, const struct meta_handle *h, uint64_t dir, int64_t times,
 		       const char *what);
 /* A directory counts this file. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the check adds up: what directories count of files, and pass up to each other.  As names it
- * is summed by hashes, here of {directory, which sum} and as often as the sum says: no memory.
+ * Sums of the check: what directories count of files, and pass up to each other.  As for names, it
+ * sums hashes, here of {directory, which sum}, as often as the sum says: no memory.
  *
- *  (1) DIR records count the bytes and blocks of the inodes that say so.
- *  (2) TOTALS records have below what the directories in that one have passed up.
- *  (3) Who has not passed up its total is pending; DIR and PENDING records agree on who is.
+ *  (1) DIR records count the bytes and blocks of the inodes that name them.
+ *  (2) A TOTALS record's `below` is the sum that its subdirectories have passed up.
+ *  (3) A directory that has not passed up its total is pending; DIR and PENDING records agree.
  *  (4) Names of files agree with LINKS records, or else with the one directory that counts.
- *  (5) What directories say of their parts and what parts are agree.
+ *  (5) Directories and their parts agree about each other.
  */
 #include "meta/meta_check.h"
 
 #include <string.h>
 
-/* So many names of the object are in this directory. */
+/* Adds `times` names of the object in this directory. */
 void meta__tally_links(struct meta *m, const struct meta_handle *h, uint64_t dir, int64_t times,
 		       const char *what)
 {
@@ -22,7 +22,7 @@ void meta__tally_links(struct meta *m, const struct meta_handle *h, uint64_t dir
 	meta__tally(m, SUM_LINKS, words, 4, times, what);
 }
 
-/* The sums of a directory, so many.  Only who has them is named, not all who add to them. */
+/* Adds the sums of a directory.  A report names only the directory that has them. */
 static void tally_sums(struct meta *m, enum sum sum, uint64_t dir, const uint64_t *sums,
 		       uint64_t nsums, bool minus, const char *what)
 {

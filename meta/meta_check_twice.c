@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The check's last question: is no name in a directory that is spread and in a part of it as well?
+ * The check's last question: is a name both in a spread directory and in a part of it?
  *
  *   the walk       DIR {d}, spread                       --> d is remembered
- *   behind it      of each d:  NAME {d, h}, a few a plan --> and is there one in the part of h?
+ *   after it       of each d:  NAME {d, h}, a few a plan --> and is one in the part of h?
  *
- * What lies in the directory itself was there before it was spread (meta_spread.c (2)): a few
- * thousand names at most.  So these are as many lookups, however many lie in its parts.
+ * Names in the directory itself are older than its spreading (meta_spread.c (2)): at most a few
+ * thousand.  So the number of lookups is small, however many names are in its parts.
  */
 #include "meta/meta_check.h"
 #include "meta/meta_plan.h"

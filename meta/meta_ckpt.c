@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Checkpoints: what the log and memory hold becomes pages and roots, and the log is trimmed.
+ * Checkpoints: changes in the log and in memory become pages and roots, and the log is trimmed.
  *
  *   idle --> carry --freeze--> pages ---------> flush ---------> roots --------> idle
  *            receipts          written when     all drives that  copy 0, then    zones and log
@@ -10,35 +10,35 @@
  *
  * Invariants:
  *
- *  (1) A root is written only when all pages it names are durable, and the log up to where it
- *      was frozen is: so no root holds half of a transaction whose other half is lost.
+ *  (1) A root is written only when all pages that it names are durable, and the log up to the
+ *      freeze is: so no root holds half of a transaction whose other half is lost.
  *  (2) The log is trimmed, and zones are given back, only when all roots of the freeze are durable.
  *  (3) Records that are logged after the freeze are not covered by its roots: shard.seq in each
  *      root says which are.
- *  (4) Pages that become dirty after the freeze are of the next generation.
- *  (5) What was carried over, and what is behind it, is not trimmed.
+ *  (4) Pages that become dirty after the freeze belong to the next generation.
+ *  (5) Carried receipts, and everything after them, are not trimmed.
  *
- * Names come in random order, so each leaf that is dirty may have a page above it that is dirty for
- * it alone.  Therefore leaves are written early, before there is a checkpoint, and are clean then;
- * what lies above them is written once for many of them:
+ * Names come in random order, so each dirty leaf may have a page above it that is dirty for this
+ * leaf alone.  Therefore leaves are written early, before a checkpoint, and are clean then; the
+ * pages above are written once for many of them:
  *
  *   of the pages that may be dirty:
  *   |--- above leaves ---|--- leaves ---|--- as much room --|       15/16 above leaves:
  *                          more of them: those that are           a checkpoint
  *                          dirty for longest are written
  *
- * So leaves wait for other changes, however many pages above them are dirty, and one that changes
- * always is not written with each block of the log.
+ * So leaves wait for other changes, however many pages above them are dirty, and a leaf that
+ * changes all the time is not written with each block of the log.
  *
- *  (6) A leaf that was written early is, on the drives, no part of any tree: no root names it, nor
- *      does what lies above it, before a checkpoint; until then its changes are in the log.
- *  (7) A mount that replays the log meets about EARLY_MAX of them, and what may be dirty; when a
- *      checkpoint was under way those of two generations; while checkpoints are held, all that the
+ *  (6) A leaf that was written early is, on the drives, not part of any tree: no root and no page
+ *      above names it before a checkpoint; until then its changes are in the log.
+ *  (7) A mount that replays the log meets about EARLY_MAX of them, and the dirty pages; during a
+ *      checkpoint those of two generations; while checkpoints are held back, as many as the
  *      log has room for.
  *      There may be several of one leaf, of the same generation: their order says which is newer.
  *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
- *      written early where zones are short: there, half is when a checkpoint begins.
- *  (9) Each drive is marked with the checkpoint before a root says so (meta_mark.c).
+ *      written early when zones are short: then a checkpoint begins at half.
+ *  (9) Each drive is marked with the checkpoint before a root records the mark (meta_mark.c).
  */
 #include "meta/meta_lend.h"
 #include "base/num.h"
@@ -65,7 +65,7 @@ struct ckpt_root {
 struct meta__ckpt {
 	enum ckpt_stage stage;
 	bool wanted;
-	bool pressed;     /* somebody waits for leaves to be clean      */
+	bool pressed;     /* an operation waits for clean leaves        */
 	bool held;        /* the roots are on their way to another drive: none begins */
 	uint64_t freezes; /* of this mount: the low half of generations */
 	uint32_t order;   /* of the place that a page got last          */
@@ -198,7 +198,7 @@ static void freeze(struct meta *m)
 	struct meta__ckpt *c = m->ckpt;
 
 	ASSERT(c->in_flight == 0);
-	(void)meta__log_turn(m); /* what is logged from now on stands in later blocks: (2) */
+	(void)meta__log_turn(m); /* later records go into later blocks: (2) */
 	c->log_seq = meta__log_last(m);
 	for (uint32_t i = 0; i < m->nshards; i++) {
 		struct meta__shard *s = &m->shard[i];
@@ -259,7 +259,7 @@ static bool write_early(struct meta *m)
 	const bool pressed = c->pressed && c->early_in_flight == 0;
 	struct meta__frame *f;
 
-	c->pressed = false; /* who still waits says so again in each turn */
+	c->pressed = false; /* operations that still wait ask again in each turn */
 	for (uint32_t n = 0; n < CKPT_SEALS_MAX && c->early_in_flight < CKPT_WRITES_MAX; n++) {
 		if (!(pressed || meta__cache_early_due(m)) || meta__zone_short(m)) /* (8) */
 			return false;

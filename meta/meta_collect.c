@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Collection: a page zone in which little lives is emptied.
+ * Collection: empties page zones with few live pages.
  *
  *   pick the emptiest closed page zone -> read it, BATCH pages at a time -> touch each that the
  *   tree still has there: it is dirty, its next place is in another zone -> (next checkpoint) the
  *   zone is empty, and free when the roots are durable
  *
- * A header says which shard, level and first key to look for; whether the page still lives there
- * only the tree knows (META__OP_TOUCH asks it; the page above is all that it takes to know that it
- * does not).  So a header needs no trust.  A page that lives need not be read again.
+ * A header gives the shard, level and first key to look for; only the tree knows whether the page
+ * is still live there (META__OP_TOUCH asks it; if it is not, the page above suffices to tell).  So
+ * a header needs no trust.  A live page need not be read again.
  *
  *  free zones | <- reserve -> | <- soon -> |                                    |
- *             |     short     |  ever faster   when more is dead than lives and  nothing
- *             |  full speed   |                three quarters are in use: slowly to do
+ *             |     short     |  ever faster   more dead than live pages and    nothing
+ *             |  full speed   |                three quarters are in use: slow  to do
  *
- *  (1) One zone at a time.  The pace follows free space: so many touches at once the more the fewer
- *      zones are free, all that the cache has room for before anybody waits.
- *  (2) A zone that is nearly full of life is not worth it: emptying it would take as many pages
- *      as it frees.  And the longer a zone waits, the less of it lives.
- *  (3) Zones are emptied one after the other until those that are free or will be are enough, or
+ *  (1) One zone at a time.  The pace follows free space: the fewer zones are free, the more touches
+ *      run at once, up to the cache's room before an operation waits.
+ *  (2) A zone that is nearly full of live pages is not worth it: emptying it would take as many
+ *      pages as it frees.  And the longer a zone waits, the fewer of its pages are live.
+ *  (3) Zones are emptied one after the other until enough are free or will be, or
  *      none is worth it; then comes one checkpoint for all: pages share the path above them, which
- *      each generation writes but once.
- *  (4) Who finds the store full waits while collection hopes to win something; after
- *      FRUITLESS_MAX rounds that won nothing it is told -ENOSPC.
- *  (5) Nor does an idle store go on for ever: moving pages to gain nothing ends after as many
- *      rounds, until something is changed.  (The log moves on by checkpoints too.)
+ *      each generation writes only once.
+ *  (4) An operation that finds the store full waits while collection can still win something; after
+ *      FRUITLESS_MAX rounds that won nothing it gets -ENOSPC.
+ *  (5) In an idle store, moving pages without a gain also ends after that many
+ *      rounds, until something changes.  (Checkpoints move the log too.)
  *  (6) A zone is left when all its touches are over: only then is known whether it is empty.
- *  (7) Of a drive that is being drained every page is moved, without need and without gain; those
- *      that could not be are tried again behind the next checkpoint.  This is no round.
+ *  (7) On a drive that is being drained every page is moved, whatever the need or the gain; pages
+ *      that could not be moved are tried again after the next checkpoint.  This is not a round.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_store.h"
@@ -56,11 +56,11 @@ struct meta__collect {
 	uint32_t zone;          /* being emptied; META__ZONE_NONE: none */
 	uint64_t incarnation;   /* in which use of it */
 	uint32_t page;          /* of the zone: the first of this batch */
-	uint32_t count, at;     /* pages in buf; the one that is looked at */
+	uint32_t count, at;     /* pages in buf; the current one */
 	uint64_t tried;         /* read epoch in which no zone was worth it */
 	bool emptied;           /* some zone, in this round */
 	uint32_t zones, budget; /* tried in this round; as many as there were when it began */
-	bool won;               /* ... in the round that `tried` ended: free behind a checkpoint */
+	bool won; /* the round that `tried` ended won zones, free after a checkpoint */
 	uint32_t fruitless, best; /* rounds; free zones after the best one */
 	uint64_t changes;         /* when they were counted */
 	struct touch touch[TOUCHES_MAX];
@@ -106,14 +106,14 @@ static uint64_t garbage(const struct meta__zones *z)
 	return places > used ? places - used : 0;
 }
 
-/* So many are left when collection begins. */
+/* Returns the number of free zones at which collection begins. */
 static uint32_t soon(const struct meta *m)
 {
 	return max_u32(2, m->zones->geo.zones_serving / 64);
 }
 
-/* More than half of what page zones hold is dead, and others may want the room before long: what is
- * emptied earlier still had something to die in it. */
+/* More than half of the pages in page zones are dead, and the room may soon be needed: pages that
+ * are moved earlier might have died by themselves. */
 static bool is_wasted(const struct meta *m, uint64_t dead)
 {
 	const struct meta__zones *z = m->zones;
@@ -122,7 +122,7 @@ static bool is_wasted(const struct meta *m, uint64_t dead)
 	       z->free_total < z->geo.zones_serving / 4;
 }
 
-/* Worth a look.  Zones that will be free behind a checkpoint are as good as free: (3). */
+/* Worth a look.  Zones that will be free after a checkpoint count as free: (3). */
 static bool is_due(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
@@ -244,7 +244,7 @@ bool meta__drain_moves(const struct meta *m)
 	       meta__gc_drains(m);
 }
 
-/* What others emptied, or wrote early, waits for a checkpoint, and so does who hopes for it. */
+/* Emptied zones and early leaves wait for a checkpoint, and so do operations that need them. */
 static bool is_behind(const struct meta *m)
 {
 	if (m->zones->coming || meta__ckpt_was_early(m))
@@ -261,13 +261,13 @@ static bool pick(struct meta *m)
 	if (!meta__zone_short(m) || m->changes != c->changes)
 		c->fruitless = c->best = 0; /* something has changed: (5) */
 	else if (is_behind(m))
-		meta__ckpt_want(m); /* also when nothing is to be done here; (3) */
+		meta__ckpt_want(m); /* even if there is nothing to do here; (3) */
 	c->changes = m->changes;
 	if (c->tried == m->zones->epoch || (meta__zone_short(m) && meta__ckpt_running(m)))
 		return false;
 	if (!is_due(m)) {
 		if (c->zones > 0)
-			round_done(m); /* (3): what is coming is enough */
+			round_done(m); /* (3): the zones to come are enough */
 		return false;
 	}
 	if (c->fruitless >= FRUITLESS_MAX)
@@ -366,7 +366,7 @@ void meta__collect_io_done(struct meta *m, struct meta__io *x)
 	m->collect->in_flight--;
 }
 
-/* What the page's header says, as the scratch of a touch; false: nothing that lives. */
+/* Takes a page's header as the scratch of a touch; false: not a live page. */
 static bool header_take(const struct meta *m, uint64_t baddr, const void *block, struct meta_op *op)
 {
 	struct meta_page_disk h;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Ranges of keys, laid over one another, of which one asks again and again what they cover by now.
+ * Ranges of keys, laid over one another; the caller asks repeatedly which parts are covered so far.
  *
  *   ends of ranges   a       b   c           d
- *   cells            0   1   2 3 4     5     6       2 i: the end itself; then what is behind it
+ *   cells            0   1   2 3 4     5     6       2 i: the end itself; then the gap after it
  *
- *  (1) Each cell becomes covered once: open[] leads past those that are, and is shortened by who
- *      follows it (a forest of sets, R. E. Tarjan 1975).
- *  (2) sum[] tells how many of a stretch of cells are covered (P. M. Fenwick 1994).  So n ranges,
- *      and as many questions, cost n log n, of a store whose leaves are millions.
+ *  (1) Each cell becomes covered once: open[] leads past the covered cells, and each search
+ *      shortens it (a forest of sets, R. E. Tarjan 1975).
+ *  (2) sum[] counts the covered cells of a stretch (P. M. Fenwick 1994).  So n ranges,
+ *      and as many questions, cost n log n, for a store with millions of leaves.
  */
 #include "meta/meta_cover.h"
 
@@ -55,13 +55,13 @@ void meta__cover_free(struct meta__cover *c)
 	*c = (struct meta__cover){ 0 };
 }
 
-/* 2 * points: it lies before all ends. */
+/* Returns the cell of a key; 2 * points: it is before all ends. */
 static uint32_t cell_of(const struct meta__cover *c, uint32_t shard, const struct meta_key *key)
 {
 	const struct meta__cover_point want = { .key = *key, .shard = shard };
 	uint64_t lo = 0, hi = c->points;
 
-	while (lo < hi) { /* the first end behind it */
+	while (lo < hi) { /* the first end after it */
 		const uint64_t mid = (lo + hi) / 2;
 
 		if (point_cmp(&c->point[mid], &want) <= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Which keys of which shards have been covered so far, by ranges that are known beforehand. */
+/* The keys of shards covered so far, by ranges that are known beforehand. */
 #ifndef META_COVER_H
 #define META_COVER_H
 
@@ -13,7 +13,7 @@ struct meta__cover_point {
 struct meta__cover {
 	struct meta__cover_point *point; /* where ranges begin and end; ascending, none twice */
 	uint64_t points;
-	uint32_t *open; /* by cell: the first at or behind it that is not covered, or a guess */
+	uint32_t *open; /* by cell: the next uncovered cell, or a guess */
 	uint32_t *sum;  /* Fenwick's: how many cells are covered */
 };
 

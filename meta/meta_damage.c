@@ -3,10 +3,10 @@
  * The table of damaged files.
  *
  *   found --add--> entry, one a file --not found again by a whole round--> dropped
- *                     \--what was damaged is gone, or was written anew---> dropped
+ *                     \--the damaged block is gone, or was rewritten-----> dropped
  *
- *  (1) A file has one entry, which its handle finds; entries do not move, so their numbers are
- *      where a list of them goes on.
+ *  (1) A file has one entry, found by its handle; entries do not move, so their numbers are
+ *      positions of a list.
  *  (2) `stat` is the sum of all entries, at any time.
  *  (3) All damaged blocks of an entry's file are in [from, end).  The scrub finds them in order, so
  *      it counts each once; when it comes to a file, it forgets the findings of single reads.
@@ -101,7 +101,7 @@ static uint32_t make(struct meta__damages *t, const struct meta_handle *file)
 	return i;
 }
 
-/* (3): what is known of it begins anew. */
+/* (3): forgets earlier findings about the file. */
 static bool is_new_look(const struct meta__damage *d, const struct meta__damage_find *f)
 {
 	return d->blocks == 0 || d->round != f->round || (f->by_scrub && !d->by_scrub);

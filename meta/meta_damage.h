@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The files that are known to be damaged, or to lie on drives that cannot be reached; and damaged
+ * Files that are known to be damaged, or have blocks on drives that cannot be reached; and damaged
  * pages of the index.  Bounded; in memory only: the scrub finds all of it again.
  */
 #ifndef META_DAMAGE_H
@@ -15,8 +15,8 @@
 struct meta__damage {
 	struct meta_handle
 		file;       /* a page: its directory, 0, and its place: never a file's handle */
-	uint64_t from, end; /* what is known lies in these blocks of the file; a page: level  */
-	uint64_t blocks;    /* so many of them                                                */
+	uint64_t from, end; /* range of the known blocks of the file; for a page: level       */
+	uint64_t blocks;    /* number of damaged blocks                                       */
 	uint64_t baddr;     /* where block `from` lay when it was found                       */
 	uint64_t drives;    /* by their bits */
 	uint64_t dir;       /* in which its name was found; 0: where it was born              */
@@ -25,7 +25,7 @@ struct meta__damage {
 	uint32_t next;      /* of its bucket, or of the free ones                             */
 	uint8_t kinds;      /* enum meta_damage_kind, by their bits                           */
 	bool used;
-	bool by_scrub; /* what is known is the scrub's, in order: else from single reads */
+	bool by_scrub; /* findings are the scrub's, in order: else from single reads     */
 	bool unnamed;  /* it has no name where it should: the next walk over all names looks */
 	bool walked;   /* ... and has looked                                                  */
 };
@@ -61,8 +61,8 @@ void meta__damage_unnamed(struct meta__damages *t, uint32_t i);
 void meta__damage_named(struct meta__damages *t, uint32_t i, uint64_t dir);
 /* All names have been looked at. */
 void meta__damage_walked(struct meta__damages *t);
-/* A round has looked at everything: what it has not found again is mended.  `blind`: it could not
- * look at all of it. */
+/* Ends a round, which has looked at everything: damage that it has not found again is repaired.
+ * `blind`: it could not look at everything. */
 void meta__damage_round_end(struct meta__damages *t, uint64_t round, bool blind);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Directories: their records, and what counts in them.  meta_mkdir.c makes and removes them.
+ * Directories: their records and counters.  meta_mkdir.c makes and removes them.
  *
  *   parent's shard                          shard hash(number)
  *   NAME  {parent, hash, n}  child ----.
  *   INODE {parent, hash, n}  child ----+--> DIR {number}: count, times, parent, handle of its inode
  *                                           NAME, INODE ... of its entries
  *
- *  (1) A DIR record exists from mkdir to rmdir: who makes an entry reads it, so that none is made
- *      in a directory that is gone.
+ *  (1) A DIR record exists from mkdir to rmdir: every plan that makes an entry reads it, so that
+ *      none is made in a directory that is gone.
  *  (2) Its count is the number of NAME records of the directory, `subdirs` of those of directories:
  *      a stat shows two links more, its own name and its ".".
- *  (3) A number is used once: it carries the shard of the parent that drew it.
- *  (4) One that is GOING (meta_rmtree.c) is for all others as if it were gone.
- *  (5) One that has grown large has parts (meta_spread.c), each with a record and a count as these.
+ *  (3) A number is used once: it includes the shard of the parent that drew it.
+ *  (4) A GOING directory (meta_rmtree.c) counts as gone for everybody else.
+ *  (5) A large directory has parts (meta_spread.c), each with such a record and count.
  */
 #include "meta/meta_plan.h"
 

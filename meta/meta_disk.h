@@ -24,7 +24,7 @@ struct meta_key_disk {
 };
 
 /* FORMAT.md "Name record": a byte; then what it says is there, and the name's bytes. */
-#define META__NAME_HANDLE 0x80u /* beside enum meta_type: another handle than the key's */
+#define META__NAME_HANDLE 0x80u /* with enum meta_type: the handle differs from the key's */
 
 /* FORMAT.md "Inode record": then mtime_ns, what `fields` says is there, checksum, inline bytes. */
 struct meta_inode_disk {
@@ -33,7 +33,7 @@ struct meta_inode_disk {
 };
 #define META__INODE_TYPE_SHIFT 12u
 #define META__INODE_FLAGS      0x000fu /* enum meta__inode_flags */
-/* What is there, in this order: of four a le32, of the others a le64. */
+/* Fields that are present, in this order: of four a le32, of the others a le64. */
 #define META__HAS_NLINK     0x0010u /* else 1                                              */
 #define META__HAS_TAIL      0x0020u /* tail_len; else 0                                    */
 #define META__HAS_XATTRS    0x0040u /* else 0                                              */
@@ -44,7 +44,7 @@ struct meta_inode_disk {
 #define META__HAS_ATIME     0x0800u /* else it is ctime                                    */
 #define META__HAS_OWNER     0x1000u /* uid, gid, a le32 each; else 0 and 0                 */
 #define META__HAS_SIZE      0x2000u /* else the bytes of it that the index holds           */
-#define META__HAS_BLOCKS    0x4000u /* else what a file's other bytes take                 */
+#define META__HAS_BLOCKS    0x4000u /* else computed from the file's size                  */
 #define META__INODE_FIELDS  0x7fffu /* with the flags */
 #define META__INODE_RARE    0x03ffu /* most files have none of these */
 
@@ -68,7 +68,7 @@ struct meta_dir_disk {
 	le64 own_blocks; /* ... and of their blocks                             */
 };
 #define META__DIR_GOING        1u /* its inode has no link: all in it is being freed      */
-#define META__DIR_PENDING      2u /* its total may be another than what it has passed up  */
+#define META__DIR_PENDING      2u /* its total may differ from what it has passed up      */
 #define META__DIR_SPREAD       4u /* new names go to its parts                            */
 #define META__DIR_MTIME_SET    8u /* spread: mtime_ns is no entry's change              */
 #define META__DIR_FLAGS        15u
@@ -83,21 +83,21 @@ struct meta_sums_disk {
 	le64 blocks;
 };
 struct meta_totals_disk {
-	struct meta_sums_disk below;  /* what the directories in it have passed up to it */
-	struct meta_sums_disk passed; /* what it has passed up to its parent              */
+	struct meta_sums_disk below;  /* sums passed up by its subdirectories */
+	struct meta_sums_disk passed; /* sums passed up to its parent         */
 };
 
 /* FORMAT.md "Orphan record": key's uniq is the handle's; in the shard of the inode. */
 struct meta_orphan_disk {
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle                          */
-	le64 mount_epoch; /* of the mount whose session holds it; of another: nobody's */
+	le64 mount_epoch; /* of the mount whose session holds it; an older one: none */
 };
 
 /* FORMAT.md "Extent record": then nruns of meta_run_disk, then nblocks of le32 checksums. */
 struct meta_extent_disk {
 	le32 epoch;
 	le16 nruns;
-	le16 nblocks; /* from the chunk's first block on; behind them: holes */
+	le16 nblocks; /* from the chunk's first block on; holes after them */
 };
 
 /* drive 12 bits (63..52), first block 44 (51..8), blocks 8 (1 .. 128); drive and block 0: a hole */
@@ -107,15 +107,15 @@ struct meta_run_disk {
 
 /* FORMAT.md "Page header" */
 struct meta_page_disk {
-	le32 crc32c; /* of the 16,380 bytes behind it                       */
+	le32 crc32c; /* of the 16,380 bytes after it                        */
 	le32 magic;
-	le64 baddr; /* where it lies: a misdirected write is found         */
+	le64 baddr; /* its own address: detects a misdirected write        */
 	le64 gen;   /* when it got that place: a lost write is found       */
 	le32 shard;
 	le16 level;                 /* 0: leaf                                             */
 	le16 count;                 /* records of a leaf, children of an interior page     */
 	le16 heap_start;            /* leaf: first byte of values; interior page: 0    */
-	le16 heap_dead;             /* leaf: bytes behind it that no record uses       */
+	le16 heap_dead;             /* leaf: bytes after it that no record uses        */
 	le32 order;                 /* ascends over those that its shard's pages were given in it */
 	struct meta_key_disk first; /* no key of the page is below          */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A drive that is to leave the store, while that serves.
+ * Removing a drive from the store while it serves.
  *
  *   SERVES --meta_drive_drain()--> DRAINS ------ nothing is there any more ------> GONE
  *      ^                             |            (by itself)                (for ever)
@@ -12,33 +12,34 @@
  *   log                      the next block: another zone (meta_log.c)     ... behind checkpoints
  *   a copy of the roots      here: read, written to zones of others, named
  *
- * Each arrow is a new set of drives, written as the adding of one is (meta_drives.c), and counts
+ * Each arrow is a new set of drives, written as for adding one (meta_drives.c), and takes effect
  * when both superblocks of all drives have it.
  *
- *   the power is cut     all superblocks have   a mount that is given all   ... all but this one
+ *   the power is cut     all superblocks have   a mount with all drives     ... all but this one
  *   before the first     the old set            the old set                 refused: it is missing
- *   among them           some the new one       the new one                 the new one, if it is
- *                                                                           that it is GONE
- *   behind the last      the new set            the new one                 so it does
+ *   during them          some the new one       the new one                 the new one, if it
+ *                                                                           says GONE
+ *   after the last       the new set            the new one                 the same
  *
- * Unlike where a drive is added, one whole copy of the new set is enough for a mount to take it: no
- * mount goes back to an older one.  That all are written is for the change that comes next: a copy
- * that is torn then leaves its drive the other one, which must not be older than what is used.
+ * Unlike for adding a drive, one whole copy of the new set is enough for a mount to take it: no
+ * mount goes back to an older one.  All copies are written for the sake of the next change: a copy
+ * that is torn then leaves its drive the other one, which must not be older than the set in use.
  *
- *  (1) From DRAINS on no zone of it is opened, nor is what is open there filled further.  What was
- *      promised there may still be written, and is found then as all else.
- *  (2) It becomes GONE when all its zones are free: durable roots name nothing there, no log that a
- *      mount would read lies there, and every read that was planned before has ended; and when no
- *      copy of the roots is there.  So either set is right, and it may be taken away as soon as any
- *      other drive says the new one; its own superblock says it last.
+ *  (1) From DRAINS on no zone of it is opened, and its open zones are not filled further.  Blocks
+ *      promised there earlier may still be written, and are found like all others.
+ *  (2) It becomes GONE when all its zones are free (durable roots name nothing on it, no log that a
+ *      mount would read is on it, and every earlier read has ended) and no copy of the roots is on
+ *      it.  So either set is right, and the drive may be removed as soon as any other drive has the
+ *      new set; its own superblock gets it last.
  *  (3) A copy of the roots moves while no checkpoint runs, and none begins before both superblocks
  *      of all drives name its new place: until then both places hold the same.  If a superblock
- *      cannot be written then, nobody knows which of them a mount would take: the store takes no
+ *      cannot be written then, it is unknown which of them a mount would take: the store takes no
  *      more changes.
- *  (4) Drives and zones keep their numbers for ever: that of one that is gone is nobody's again.
- *  (5) At least one drive serves, and what lives fits into those that do when it begins.
- *  (6) Checkpoints are asked for only as long as they win something: who cannot go on (no room,
- *      blocks that cannot be read) comes to rest, and looks again when something has changed.
+ *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
+ *      used again.
+ *  (5) At least one drive serves, and the live data fits on those that do when the drain begins.
+ *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
+ *      room, unreadable blocks) stops, and tries again when something has changed.
  */
 #include "meta/meta_plan.h"
 #include "meta/meta_store.h"
@@ -58,7 +59,7 @@ uint32_t meta__drain_drive(const struct meta *m)
 	return META_DRIVES_MAX;
 }
 
-/* It leaves, and all that was there has left: what it cannot do any more harms nobody. */
+/* Returns true if the drive is draining and empty: then a failed write to it harms nothing. */
 bool meta__drain_empty(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
@@ -67,7 +68,7 @@ bool meta__drain_empty(const struct meta *m, uint32_t drive)
 	       z->free_count[drive] == z->geo.zone_count[drive];
 }
 
-/* It is about to be gone: then the log may be smaller, and so what is kept free for it. */
+/* The drive is about to be gone: then the log may be smaller, and so may its reserve. */
 bool meta__drain_ends(const struct meta *m)
 {
 	const uint32_t d = meta__drain_drive(m);
@@ -118,8 +119,8 @@ static int change_supers(struct meta *m)
 	return 0;
 }
 
-/* The drive's own superblock comes last when it goes (2), else first: if it cannot be written, no
- * other says what a mount would have to write there. */
+/* The drive's own superblock is written last when it goes (2), else first: if that fails, no other
+ * superblock says what a mount would have to write there. */
 static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, int *status)
 {
 	struct meta__boot *b = m->boot;
@@ -171,7 +172,7 @@ static int may_change(const struct meta *m, uint32_t drive)
 	return 0;
 }
 
-/* What could not be written may be now. */
+/* Tries again to write what could not be written before. */
 static int try_again(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -258,7 +259,7 @@ static int roots_supers(struct meta *m)
 	return 0;
 }
 
-/* Which of the two that were read is written: the newer one that is whole.  2: none is. */
+/* Returns which of the two copies read is to be written: the newer whole one.  2: none. */
 static uint32_t newer(const struct meta *m, uint32_t i, uint32_t at)
 {
 	const struct meta__boot *b = m->boot;
@@ -365,8 +366,8 @@ static void roots_begin(struct meta *m, uint32_t drive)
 	meta__drives_begin(m, NULL, roots_wait);
 }
 
-/* Not on the drive of the other copy, as long as there is a choice: or will be, when a drive has
- * answered what it was told (meta_tell.c). */
+/* Picks a zone on another drive than the other copy's, if possible; or none yet, when one will be
+ * free after a drive has answered a deallocate command (meta_tell.c). */
 static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 {
 	const struct meta__zones *z = m->zones;
@@ -433,7 +434,7 @@ static bool roots_take(struct meta *m, uint32_t copy)
 	return all;
 }
 
-/* What was taken and is not needed any more is free again.  True: all of it. */
+/* Frees zones that were taken and are no longer needed.  True: all of them. */
 static bool roots_drop(struct meta *m, uint32_t copy)
 {
 	uint32_t *take = m->boot->drain.take[copy];
@@ -474,7 +475,7 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 		    (at->state != ZONE_FREE && at->kind == META__ZONE_LOG))
 			return true;
 		if (at->state == ZONE_CLOSED && at->kind == META__ZONE_PAGE &&
-		    at->closed == z->epoch) /* its pages are to be written, before they move */
+		    at->closed == z->epoch) /* its pages must be written before they move */
 			return true;
 	}
 	return false;
@@ -547,7 +548,7 @@ uint64_t meta_drives_gone(const struct meta *m)
 	return m->zones->gone;
 }
 
-/* ---- what people are told -------------------------------------------------------------------- */
+/* ---- lines for people ------------------------------------------------------------------------ */
 
 void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_stat *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Which drives a store has: chosen by a mount, and changed while it serves.
+ * The set of drives of a store: chosen by a mount, and changed while it serves.
  *
- * Every superblock names the whole set of drives, and which in the row of sets it is; each change
- * is the next number.
+ * Every superblock names the whole set of drives and its number in the sequence of sets; each
+ * change is the next number.
  *
  *   serving --meta_drive_add()--> FREE headers into all zones of the new drive --> it is flushed
  *   --> the new set: into a copy of each drive's superblock, the new drive's first; then into the
@@ -11,25 +11,26 @@
  *
  *   the power is cut        all superblocks have   a mount that is given the
  *                                                  old drives        new one too
- *   before the first        the old set            the old set       refused: it is none of them
- *   among them              some the new one       the old set       the new set
- *   behind the last         the new set            refused: one is   the new set
+ *   before the first        the old set            the old set       refused: not in the set
+ *   during them             some the new one       the old set       the new set
+ *   after the last          the new set            refused: one is   the new set
  *                                                  missing, by name
  *
  *  (1) No zone of a new drive is used before both superblocks of all drives name it.
- *  (2) So where any whole copy has an older set, the newest one has not been used, and either is
- *      right.  The mount takes the one whose drives it is given, and writes that everywhere before
- *      it writes anything else: the older one under a number above all others.  (A drive whose
- *      adding was cut, and that came back after mounts without it, has the lower number: it still
- *      holds nothing but FREE headers, and may join.)
+ *  (2) So if any whole copy has an older set, the newest one has not been used, and either is
+ *      right.  The mount takes the one that matches its drives, and writes that everywhere before
+ *      any other write: the older one under a number above all others.  (A drive whose
+ *      adding was cut off, and that came back after mounts without it, has the lower number: it
+ *      still has only FREE headers, and may join.)
  *  (3) Of a drive's two superblocks one is whole at any time: one is durable before the other is
- *      written; where one was found damaged that one goes first.
- *  (4) Drives that were once to have the same place are told apart by their tags.
- *  (5) Roots stay where format put them, and zones keep their numbers: a new drive's come behind.
- *  (6) Nothing depends on a drive that is gone: it is told, where it can be written.
- *  (7) A number stands for one set: that of a change that failed half-way is not used again.  Where
- *      two have the same all the same (a drive whose adding was cut missed what came then), neither
- *      has been used, or one is refused by its drives (2), (4).
+ *      written; a damaged one is written first.
+ *  (4) Drives that were meant for the same place are distinguished by their tags.
+ *  (5) Roots stay where format put them, and zones keep their numbers: a new drive's zones come
+ *      last.
+ *  (6) Nothing depends on a drive that is gone: it is updated if it can be written.
+ *  (7) A number means one set: the number of a change that failed half-way is not reused.  If two
+ *      sets have the same number nevertheless (a drive whose adding was cut off missed the later
+ *      changes), neither has been used, or one is refused by its drives (2), (4).
  */
 #include "meta/meta_store.h"
 
@@ -125,7 +126,7 @@ static int fits(struct meta *m, const struct meta__super *s)
 	return 0;
 }
 
-/* What a set that is not the first one says, and the first one only implies. */
+/* Sets the fields that later sets state, and that the first set only implies. */
 static void number(struct meta__super *s, uint64_t set)
 {
 	struct meta__geo geo;
@@ -135,8 +136,8 @@ static void number(struct meta__super *s, uint64_t set)
 	s->set = set;
 }
 
-/* Do all say the same?  How many drives the oldest set has.  One that is gone is asked only whether
- * it knows that: it may come back long after. */
+/* Returns how many drives the oldest set has, by comparing all.  A drive that is gone only says
+ * whether it knows that: it may come back long after. */
 static uint32_t compare(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -179,7 +180,7 @@ static int is_missing(struct meta *m, const struct meta__super *s, uint32_t give
 			       s->drive_name[d], d);
 }
 
-/* It may be left out: it is one of the set, and holds something. */
+/* Checks that the drive may be left out: it is in the set, and holds something. */
 static int may_miss(struct meta *m, const struct meta__super *s)
 {
 	const uint32_t d = meta__drives_missing(m);
@@ -210,7 +211,7 @@ static int all_given(struct meta *m, const struct meta__super *s)
 	return 0;
 }
 
-/* What could not be read is not given, if it is gone (6). */
+/* A drive that cannot be read is left out, if it is gone (6). */
 static int unread(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -383,7 +384,7 @@ static int join(struct meta *m)
 	meta__geo_of(&geo, &b->super);
 	meta__zones_join(m, &geo);
 	meta__gc_look_even(m);
-	meta__ckpt_want(m); /* behind it collection looks whether drives are equally full */
+	meta__ckpt_want(m); /* after it collection checks whether drives are equally full */
 	meta__drives_end(m, 0);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store in words: which structures there are, and those with fixed places: superblocks, roots,
- * headers of zones.  Both copies of each; where they differ, or one is not whole, by which field.
+ * Prints a store in words: the list of structures, and those with fixed places: superblocks, roots,
+ * zone headers.  Both copies of each; if they differ, or one is damaged, the fields.
  */
 #include "meta/meta_raw_internal.h"
 
@@ -478,7 +478,7 @@ static void runs_of_zone(struct meta_raw *r, uint32_t zone, uint32_t shard,
 	}
 }
 
-/* Which extents have blocks there: the index alone knows. */
+/* Finds the extents with blocks there: only the index knows. */
 static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t)
 {
 	uint64_t lost = 0;

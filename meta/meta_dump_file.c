@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A file in words: its records, and each of its blocks, read and compared with its checksum. */
+/* Prints a file in words: its records, and each of its blocks, compared with its checksum. */
 #include "meta/meta_raw_internal.h"
 
 #include <errno.h>

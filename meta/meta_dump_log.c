@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The log in words: its blocks by their places, the gap where one is missing, and the records of
- * one block. */
+/* Prints the log in words: its blocks by place, gaps where one is missing, and the records of one
+ * block. */
 #include "meta/meta_raw_internal.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void block_row(struct meta_raw *r, const struct meta__raw_block *b, struc
 	meta__cell_text(t, "%s", state_of(&r->log, b));
 }
 
-/* The one that a mount would refuse for. */
+/* The gap for which a mount would refuse the store. */
 static void gap_row(struct meta_raw *r, struct meta__table *t)
 {
 	const struct meta__raw_log *l = &r->log;

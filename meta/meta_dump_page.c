@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Pages in words: one by its address, and the way of a path from roots to leaves.
+ * Prints pages in words: one by its address, and the path of a key from root to leaf.
  *
- *  (1) Of a page whose checksum is wrong nothing is proven.  If what it says of itself holds
- *      together all the same, it is shown, and called unproven.
+ *  (1) A page with a wrong checksum proves nothing.  If its content is nevertheless consistent,
+ *      it is printed, and called unproven.
  */
 #include "meta/meta_raw_internal.h"
 
@@ -164,7 +164,7 @@ static const struct meta__column way_columns[] = {
 	{ "follows", 7 }, { "count", 5 }, { "state", -1 }, { NULL, 0 },
 };
 
-/* Is what was found where the tree says, or in the log? */
+/* Prints whether the record is in its place in the tree, or in the log. */
 static int way_rows(struct meta_raw *r, const char *of, uint32_t shard, const struct meta_key *key,
 		    struct meta__table *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A record in words, of a page or of the log: what it is, its key, what it says.  Each value goes
- * through the store's own parser; what that refuses is said to be malformed, with its length.
+ * Prints a record in words, from a page or the log: its kind, key and value.  Each value goes
+ * through the store's own parser; a value that it refuses is printed as malformed, with its length.
  */
 #include "meta/meta_raw_internal.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the scrub does besides its rounds:
+ * Work of the scrub besides its rounds:
  *
- *   suspects   blocks of a file that a read found damaged, or a client says that it did: read and
- *              compared here, so that nobody's word is believed
- *   a sweep    entries of the table of damage whose file is gone, or was written anew, go
- *   a list     entry by entry: is it still so, and what is the file called now?
+ *   suspects   blocks of a file that a read found damaged, or that a client reported: read and
+ *              compared here, so that no report is trusted
+ *   a sweep    removes entries of the table of damage whose file is gone, or was rewritten
+ *   a list     entry by entry: is it still damaged, and what is the file's name now?
  *
- *  (1) A suspect is looked at in between, with the round's cursor put aside; it is compared as in a
- *      round, and what is found is found as there.
- *  (2) An entry stays while the index has its first block where it was, with the same checksum.
- *      If not, and more than that block was damaged, the others become suspects.
- *  (3) As everywhere in the scrub a step begins at the root, so anything may change in between.
+ *  (1) A suspect is handled between two steps, with the round's cursor put aside; it is compared
+ *      and recorded as in a round.
+ *  (2) An entry stays while the index has its first block at the same address, with the same
+ *      checksum.  If not, and more than that block was damaged, the others become suspects.
+ *  (3) As everywhere in the scrub, a step begins at the root, so anything may change in between.
  */
 #include "meta/meta_scrub.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Extent records: which blocks hold META_CHUNK_BLOCKS blocks of a file, and their checksums.
+ * Extent records: the addresses of META_CHUNK_BLOCKS blocks of a file, and their checksums.
  *
  *   record   | epoch nruns nblocks | run 0 | run 1 ... | crc of block 0 | crc of block 1 ...
  *
- *   chunk    slot   0     1     2     3     4     5          (what changes are made on)
+ *   chunk    slot   0     1     2     3     4     5          (the form for changes)
  *            baddr  100   101   0     0     900   -
  *            runs   100 +2      0 +2        900 +1           nblocks 5
  *
  * Invariants of a record:
  *
  *  (1) The runs have 1 .. META_CHUNK_BLOCKS blocks each and nblocks together.
- *  (2) The last run is no hole: what lies behind is one, and takes no bytes.
+ *  (2) The last run is not a hole: the rest of the chunk is a hole, and takes no bytes.
  *  (3) A run with drive 0 and block 0 is a hole; its checksums are those of zeros.
  *  (4) A run's last block still has a number of 44 bits.
  */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Format, as stages.
+ * Format, in stages.
  *
  *   old superblocks wiped -> zone headers -> roots -> first log zone -> root directory
  *   -> checkpoint, which flushes all drives -> superblocks -> serving
  *
- *  (1) Superblocks go first and come last.  A crash anywhere leaves drives that are no store.
- *  (2) Nothing but the superblocks says that there is a store, so the one flush of the checkpoint,
- *      before them, is enough for all that was written without FUA.
+ *  (1) Superblocks are wiped first and written last.  A crash anywhere leaves drives without a
+ *      store.
+ *  (2) Only the superblocks make a store, so the one flush of the checkpoint,
+ *      before them, suffices for everything that was written without FUA.
  */
 #include "meta/meta_store.h"
 

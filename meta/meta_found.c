@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Where records were found lately: who looks for one again need not walk to it.  Of inodes and
- * extents, which are asked for by handle, one read after the other; a name brings its inode.
+ * Remembers where records were found, so that the next lookup need not walk.  For inodes and
+ * extents, which are read by handle, one read after the other; a name brings its inode.
  *
  *   key --hash--> | tag, frame, pos |  8192 of them, the last one found stays
  *                              |
  *                              v
- *   frame: a leaf of this shard's tree as it is now? --> is slot `pos` there, with this key? --> it
+ *   frame: a leaf of this shard's present tree? --> does slot `pos` have this key? --> found
  *
- *  (1) Nothing here is believed: what an entry says is only where to look, and frames stay where
- *      they are for as long as the store.  So nothing here is ever told of a change.
- *  (2) A readable frame that is not gone is a page of its shard's tree as it is now (meta_cache.c),
- *      and of a tree's leaves only one holds a key (meta_tree.c): a slot that has the key is its
- *      record, wherever a walk would have come from.
- *  (3) What is not found here may well be there: only a walk says that there is no such record.
+ *  (1) Entries are hints: an entry only says where to look, and frames exist as long as the store.
+ *      So no change needs to update an entry.
+ *  (2) A readable frame that is not gone is a page of its shard's present tree (meta_cache.c),
+ *      and only one leaf of a tree holds a key (meta_tree.c): a slot that has the key is its
+ *      record, the same that a walk would find.
+ *  (3) A record that is not found here may exist: only a walk proves that there is no such record.
  */
 #include "meta/meta_tree.h"
 

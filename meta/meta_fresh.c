@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Some hundred records are changed while a log block is under way: one in ten shares its slot. */
+/* Some hundred records change while a log block is written: one in ten shares its slot. */
 #define SLOT_BITS 12u
 #define SLOTS     (1u << SLOT_BITS)
 
@@ -112,7 +112,7 @@ void meta__fresh_durable(struct meta *m, uint64_t seq)
 	raise(&m->fresh->durable, seq);
 }
 
-/* ---- who looks ----------------------------------------------------------------------- */
+/* ---- readers ------------------------------------------------------------------------- */
 
 uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta_key *key,
 			 const struct meta_key *last, uint64_t seq)

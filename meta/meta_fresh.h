@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Knows the records that changes have changed which are not durable yet.
+ * Tracks records with changes that are not durable yet.
  *
- * A page says only which change was its last, whichever of its records that was about.  A reader of
- * a record must not answer before the record's own last change is durable, but need not wait for
- * its neighbours'; while a drive takes no writes that wait lasts seconds.
+ * A page records only its last change, whichever record that was about.  A reader of a record must
+ * not answer before the record's own last change is durable, but need not wait for its neighbours';
+ * while a drive takes no writes that wait lasts seconds.
  *
  *	apply --note(key, seq)--> slot[hash of key], slot[hash of its group]
  *	look  --seq(key, last)--> the highest sequence of all records from key to last, or higher
  *
  *  (1) A slot is at least the sequence of each logged change of each record that hashes to it.  So
- *      two records that share a slot make somebody wait who need not, and never the opposite.
- *  (2) A group is all records of a directory with one hash and class: of one name, or of one
- *      object, which is what a seek looks through.  A wider range has the page's sequence.
- *  (3) A shard that was lent is changed elsewhere: its `floor` stands for all of its records, from
+ *      two records that share a slot can cause an unnecessary wait, never a missing one.
+ *  (2) A group is all records of a directory with one hash and class: those of one name, or of one
+ *      object, which is the range of a seek.  A wider range has the page's sequence.
+ *  (3) A lent shard is changed elsewhere: its `floor` applies to all of its records, from
  *      the moment at which their log block is known.
  *  (4) A zone's count of live blocks is not noted, and has its page's sequence: no answer to a
  *      client depends on one, and every write and removal changes one.
- *  (5) The store's thread writes.  A reader looks at shards that are open, which are not changed
- *      meanwhile, and of which all was noted before they were opened (meta_share.c T1).
+ *  (5) The store's thread writes.  A reader reads open shards, which do not change
+ *      meanwhile, and all of whose changes were noted before they were opened (meta_share.c T1).
  */
 #ifndef META_FRESH_H
 #define META_FRESH_H
@@ -32,8 +32,8 @@ void meta__fresh_note_shard(struct meta *m, uint32_t shard, uint64_t seq);
 /* All up to seq is durable. */
 void meta__fresh_durable(struct meta *m, uint64_t seq);
 
-/* Returns the last change that the records from key to last may have had, seen in pages whose last
- * change was `seq`; `seq` itself if that is durable, or nothing better is known.  Any thread
+/* Returns an upper bound of the last change of the records from key to last, seen in pages whose
+ * last change was `seq`; `seq` itself if that is durable, or nothing better is known.  Any thread
  * between enter and leave. */
 uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta_key *key,
 			 const struct meta_key *last, uint64_t seq);

@@ -5,36 +5,36 @@
  *   free zones  |<-- reserve -->|<-- soon -->|
  *               |    data waits | collection |  nothing to do
  *
- *   pick victims --> find what lives in them (meta_gc_find.c) --> move it (meta_gc_move.c)
+ *   pick victims --> find their live blocks (meta_gc_find.c) --> move them (meta_gc_move.c)
  *        ^                                                              |
- *        '--- all are free behind one checkpoint <-- all are empty <----'
+ *        '--- all are free after one checkpoint <-- all are empty <-----'
  *             (meta_zone.c)
  *
- * Pages are collected by meta_collect.c; the two share free zones and nothing else.
+ * meta_collect.c collects pages; the two share free zones and nothing else.
  *
- *  (1) A victim is a closed data zone with the best dead * age / (zone + live): what it wins and
- *      how long that lasts against what is read and written for it.  While zones are not short one
- *      that is nearly all life is left alone; who is about to wait takes any that wins a block.
- *  (2) A round is as large as what is free has room for, and one checkpoint frees all that it won:
- *      who asks for one for each zone writes most of a small index for each.  A round begins when
- *      `soon` zones are left, no earlier: what is empty, and waits, is a zone in which nothing more
- *      dies.  The pace follows free space: of META__GC_MOVES extents at once the more the fewer
- *      zones are free.  What the round is yet to take no data takes: it waits rather.
- *  (3) Moved data has an open zone of its own: what was found alive is older than what is new, and
- *      should not share its zone.  It may take zones of the reserve, and not the last of them.
- *  (4) All victims of a round fit into what moved data may take, so a round never waits for itself.
- *  (5) A round ends.  Each victim that is emptied leaves less garbage in all; one that cannot be
- *      (rot, a page that is bad) is not tried again before more of it dies; and when no zone is
- *      worth it, or there is no place to move to, collection gives up until something dies or a
- *      zone becomes free.  Then who finds the store full is told -ENOSPC.
- *  (6) While zones are not short, and one drive is much fuller for its size than another, which is
- *      new, what lives on it moves there, until they are about even: one extent at a time, so many
- *      zones that it does not tip over, then a checkpoint.  A moved block goes to the emptiest
- *      drive anyway (meta_zone.c).  A round that does not narrow the gap lets ever more checkpoints
- *      go by before the next: so a store that nobody uses comes to rest, whatever the log and the
- *      index take where.
- *  (7) All that lives on a drive that is being drained is moved, whatever has died beside it; in
- *      turn with what is due.  Nobody who waits for room waits for that: it wins none.
+ *  (1) A victim is a closed data zone with the best dead * age / (zone + live): the gain and its
+ *      duration against the cost of reading and writing.  While zones are not short, a zone that is
+ *      nearly all live is left alone; when data is about to wait, any zone that wins a block will
+ *      do.
+ *  (2) A round is as large as free space allows, and one checkpoint frees all that it won:
+ *      a checkpoint for each zone would write most of a small index each time.  A round begins when
+ *      `soon` zones are left, no earlier: in a zone that was emptied early and waits, nothing more
+ *      dies.  The pace follows free space: the fewer zones are free, the more of META__GC_MOVES
+ *      extents move at once.  Data does not take the room that the round still needs: it waits.
+ *  (3) Moved data has its own open zone: live blocks found by collection are older than new data,
+ *      and should not share its zone.  It may take zones of the reserve, but not the last ones.
+ *  (4) All victims of a round fit into the room for moved data, so a round never waits for itself.
+ *  (5) A round ends.  Each emptied victim reduces the garbage; a victim that cannot be emptied
+ *      (rot, a bad page) is not tried again before more of it dies; and when no zone is
+ *      worth it, or there is no place to move to, collection stops until blocks die or a
+ *      zone becomes free.  Then operations that find the store full get -ENOSPC.
+ *  (6) While zones are not short, and one drive is much fuller for its size than another, newer
+ *      one, live data moves there until they are about even: one extent at a time, only so many
+ *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
+ *      emptiest drive anyway (meta_zone.c).  A round that does not narrow the gap delays the next
+ *      by ever more checkpoints: so an idle store stops moving, wherever the log and the index are.
+ *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
+ *      with other collection.  No operation that waits for room waits for that: it wins none.
  */
 #include "meta/meta_gc.h"
 
@@ -83,7 +83,7 @@ static uint32_t a_zone(const struct meta *m)
 	return m->zones->geo.zone_end - 1;
 }
 
-/* So many are left for data when a round begins. */
+/* Returns the number of zones left for data at which a round begins. */
 static uint32_t soon(const struct meta *m)
 {
 	return max_u32(2, m->zones->geo.zones_serving / 32);
@@ -96,7 +96,7 @@ static uint32_t free_for_data(const struct meta *m)
 	return zones > reserve ? zones - reserve : 0;
 }
 
-/* Zones that data may still take, those that are free behind a checkpoint included. */
+/* Returns the zones that data may still take, including those that are free after a checkpoint. */
 static uint32_t reach(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
@@ -128,14 +128,14 @@ static bool has_given_up(const struct meta *m)
 	       meta__moved_room(m) <= g->gave_up_room; /* (5) */
 }
 
-/* Of the places that there were in vain the most counts: they come and go with the log. */
+/* Remembers the largest number of places that was not enough: places come and go with the log. */
 static void give_up(struct meta *m)
 {
 	struct meta__gc *g = m->gc;
 	const uint64_t room = meta__moved_room(m);
 
 	if (g->evens)
-		return; /* it looks again behind the next checkpoint */
+		return; /* it looks again after the next checkpoint */
 
 	if (g->gave_up && g->gave_up_deaths == m->zones->deaths)
 		g->gave_up_room = max_u64(g->gave_up_room, room);
@@ -152,7 +152,7 @@ static bool is_due(const struct meta *m)
 
 /* ---- drives that are not equally full (6) ----------------------------------------------- */
 
-/* Of a drive with a few zones one is more than the difference that is looked for. */
+/* On a drive with few zones, one zone is more than the difference that matters. */
 static bool says_much(const struct meta *m, uint32_t drive)
 {
 	return m->zones->geo.zone_count[drive] >= 2 * UNEVEN && meta__drive_serves(m, drive);
@@ -163,7 +163,7 @@ static uint64_t free_share(const struct meta *m, uint32_t drive)
 	return EVEN_WHOLE * meta__zone_free_on(m, drive) / m->zones->geo.zone_count[drive];
 }
 
-/* So many zones, moved from one to the other, make them even. */
+/* Returns how many zones must move from one drive to the other to make them even. */
 static uint32_t zones_between(const struct meta *m, uint64_t gap, uint32_t from, uint32_t to)
 {
 	const uint64_t a = m->zones->geo.zone_count[from], b = m->zones->geo.zone_count[to];
@@ -201,7 +201,7 @@ void meta__gc_look_even(struct meta *m)
 	m->gc->even_next = m->gc->even_pause = 0;
 }
 
-/* Looked at behind each checkpoint: that frees what was emptied. */
+/* Checked after each checkpoint, which frees emptied zones. */
 static bool is_uneven(struct meta *m)
 {
 	struct meta__gc *g = m->gc;
@@ -228,7 +228,7 @@ static bool is_uneven(struct meta *m)
 	return g->evens;
 }
 
-/* Between two rounds of evening: what the last one emptied is to be free first. */
+/* Between two rounds of evening: the zones emptied by the last one must become free first. */
 static bool even_waits(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
@@ -260,7 +260,7 @@ bool meta__gc_hopes(const struct meta *m)
 	return meta__gc_may(m) && (meta__gc_busy(m) || (is_due(m) && !has_given_up(m)));
 }
 
-/* ---- a drive that is to be empty (7) ------------------------------------------------------- */
+/* ---- a drive to be emptied (7) ------------------------------------------------------------- */
 
 /* Since it could move nothing something has changed. */
 static bool drain_due(struct meta *m)
@@ -389,8 +389,8 @@ static uint32_t moves_max(const struct meta *m)
 		       min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / soon(m)));
 }
 
-/* Zones that are empty become free by a checkpoint; one for a round, and before data waits.  Not
- * for page zones: each checkpoint leaves some behind, and would ask for the next. */
+/* A checkpoint frees empty zones; one for a round, and before data waits.  Not for page zones: each
+ * checkpoint leaves some behind, and would request the next. */
 static void checkpoint(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_gc.c, which says which data zones are emptied and when, meta_gc_find.c, which finds
- * what lives in them, and meta_gc_move.c, which moves it. */
+/* Between meta_gc.c, which decides which data zones are emptied and when, meta_gc_find.c, which
+ * finds their live blocks, and meta_gc_move.c, which moves them. */
 #ifndef META_GC_H
 #define META_GC_H
 
@@ -19,7 +19,7 @@ struct meta__gc_block {
 	uint32_t crc;
 	uint32_t slot; /* of its chunk                                        */
 	bool bad;      /* could not be read, or does not match its checksum   */
-	bool still;    /* the apply: it is the file's, and lies where it did  */
+	bool still;    /* the apply: it is still the file's, at the same place */
 };
 
 /* An extent, or a part of one, on its way. */
@@ -54,16 +54,16 @@ struct meta__gc {
 	uint32_t victims;
 	bool no_room; /* something was left for want of a place */
 	bool evens;   /* drives are not equally full: it moves from one to others */
-	bool drains;  /* ... the one that is to be empty (7) */
+	bool drains;  /* the drive to be emptied (7) */
 	bool in_turn; /* the last round was for that */
 	uint64_t drain_epoch, drain_deaths; /* nothing could be moved, */
-	uint32_t drain_free;                /* ... with so many free zones */
+	uint32_t drain_free;                /* its number of free zones */
 	uint32_t from;
-	uint32_t even_zones; /* so many at once */
+	uint32_t even_zones; /* zones moved at once */
 	uint64_t even_gap;   /* when that was looked at last */
 	uint64_t even_next;  /* and when it will be: an epoch */
 	uint32_t even_pause; /* epochs that it waits for after a round that did not help */
-	/* what lives in the victims: a walk over the index */
+	/* finding live blocks of the victims: a walk over the index */
 	struct meta_op find_op;
 	bool finding, found_all;
 	uint32_t shard;
@@ -85,7 +85,7 @@ bool meta__gc_may(const struct meta *m); /* nothing is being stopped or checked 
 
 /* ---- meta_gc_move.c -------------------------------------------------------------------- */
 
-/* What of this extent lies in victims begins to move.  There is an idle move. */
+/* Starts to move the blocks of this extent that are in victims.  There must be an idle move. */
 void meta__gc_move_start(struct meta *m, const struct meta__gc_found *found);
 void meta__gc_moves_turn(struct meta *m); /* those that wait for a place look again */
 

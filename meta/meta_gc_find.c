@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Collection of data zones: what lives in the victims.
+ * Collection of data zones: finds the live blocks of the victims.
  *
  *   for each shard that has a ZONE record of a victim:
  *       its index from the first key on -> EXTENT records -> runs in a victim -> the mover
  *
- * Why the index itself is asked.  It alone knows what lives, so whatever else said it (a summary at
- * the end of each zone) would be a hint that may be missing, torn or old, and this walk would have
- * to stand behind it.  What it costs is reading the leaves of the shards that a ZONE record names,
- * once for all victims of a round; it writes nothing, holds nothing in memory, knows no state on
- * the drives that a crash could damage, and finds what a crash left as well as all else.
+ * Why it asks the index itself.  Only the index knows which blocks live, so any other source (a
+ * summary at the end of each zone) would be a hint that may be missing, torn or old, and this walk
+ * would be needed as a fallback.  It costs reading the leaves of the shards that a ZONE record
+ * names, once for all victims of a round; it writes nothing, holds nothing in memory, has no state
+ * on the drives that a crash could damage, and finds blocks left by a crash like all others.
  *
- *  (1) A plan looks at RECORDS records at most, and says from where to go on: a turn is bounded.
- *  (2) Files may come and go meanwhile.  Nothing new comes into a victim, so what is missed is
- *      what went from one key to another (dead blocks given to an orphan): it dies by itself.
- *  (3) What is found need not be true any more when it is moved: meta_gc_move.c looks again.
+ *  (1) A plan reads at most RECORDS records, and says where to continue: a turn is bounded.
+ *  (2) Files may come and go meanwhile.  Nothing new comes into a victim, so the walk misses only
+ *      blocks that moved from one key to another (dead blocks given to an orphan), which die.
+ *  (3) Findings may be outdated when blocks are moved: meta_gc_move.c checks again.
  */
 #include "meta/meta_gc.h"
 

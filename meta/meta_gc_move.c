@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Collection of data zones: the mover.  This moves people's only copy.
+ * Collection of data zones: the mover.  It moves the only copy of users' data.
  *
- *   IDLE --> LOOK --> READ --> ROOM --> WRITE --> APPLY --> IDLE, or LOOK for what follows
- *            which    their    places   to the    the extent's runs lie there now: those that
+ *   IDLE --> LOOK --> READ --> ROOM --> WRITE --> APPLY --> IDLE, or LOOK for the next ones
+ *            which    their    places   to the    the extent names the new places for blocks that
  *            blocks   sums     in the   new       are still where they were found
- *            of it    hold     zone of  places
+ *            of it    match    zone of  places
  *                              moved data
  *
  * Nothing is locked or pinned meanwhile: the file may be written, cut or removed at any time, and
- * even the zone be emptied and used again.  So what was found is only believed in the end:
+ * the zone may even be emptied and reused.  So the findings are checked at the end:
  *
  *  (1) A block moves if, in the turn of the apply, its slot of the extent names the address at
- *      which it was found, and the zone is in the same use (incarnation) as then.  Both together
- *      say that it was this file's all the time, and so that what was read there was its.
- *  (2) Only bytes whose CRC32C is the one in the extent are written anywhere; the sum itself is
- *      kept, never made anew.  A block that is rotten or cannot be read stays where it is, is named
- *      in meta_error(), if (1) holds of it, and the blocks beside it move.
+ *      which it was found, and the zone is in the same use (incarnation) as then.  Together
+ *      these prove that the block was this file's all the time, and so were the bytes read there.
+ *  (2) Only bytes whose CRC32C matches the one in the extent are written anywhere; the sum itself
+ *      is kept, never recomputed.  A rotten or unreadable block stays where it is, is named in
+ *      meta_error(), if (1) holds for it, and the blocks beside it move.
  *  (3) The new places are complete on their drive before the record names them, and its log block
- *      waits for a flush of that drive: as with any write (FORMAT.md 6.3).
+ *      waits for a flush of that drive: as for any write (FORMAT.md 6.3).
  *  (4) Places that are not named in the end are dead, and counted so: they were pending till then.
- *  (5) A buffer that a drive may still write to is never used again.
+ *  (5) A buffer that a drive may still write to is never reused.
  */
 #include "meta/meta_gc.h"
 
@@ -28,7 +28,7 @@
 
 /* ---- look ---------------------------------------------------------------------------------- */
 
-/* It is over; what it had is given back. */
+/* Ends a move and gives back its resources. */
 static void end(struct meta *m, struct meta__gc_move *v)
 {
 	if (v->nruns)
@@ -68,7 +68,7 @@ int meta__plan_gc_look(struct meta *m, struct meta_op *op)
 	return rc;
 }
 
-/* Reads, or writes, of what lies together. */
+/* Reads or writes blocks that are contiguous. */
 static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op, uint32_t n)
 {
 	uint32_t len;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The headers of zones at mount, and the repair of one of which both copies are damaged.
+ * Zone headers at mount, and the repair of headers whose copies are both damaged.
  *
- *   headers read --> zones without one: does log lie there? --> log read --> trees counted -->
- *   what is such a zone, and may the mount go on? --> ... all roots name the new log --> their
+ *   headers read --> zones without one: do they have log? --> log read --> trees counted -->
+ *   what is such a zone, and may the mount continue? --> ... all roots name the new log --> their
  *   headers written --> serving
  *
- * A zone of which no header is whole holds data or pages if the index or a record of the log says
- * so, and a copy of the roots if the superblock does.  It holds log if a block of this log is found
- * in it.  Else nothing in it counts, if the log cannot have gone on there unseen.
+ * A zone without a whole header holds data or pages if the index or a record of the log says so,
+ * and a copy of the roots if the superblock does.  It holds log if a block of this log is found in
+ * it.  Otherwise its content does not count, unless the log may have continued there unseen.
  *
  *  (1) A mount that is refused for such a zone has written nothing.
  *  (2) Such a zone is not used before all roots name the new log: an older log that a later mount
- *      needs may lie there.  Its header is not written before that either.
- *  (3) A header is written in place only where no copy of it is whole, or from the other copy
- *      (meta_mend.c), or while the store serves with what it said before (meta_zone_mend.c).  One
- *      copy is durable before the other is written.  So a power cut leaves the header as it was, or
- *      whole.
- *  (4) The log leaves a zone only when that has no room for the largest record, when a drive is
+ *      needs may be in it.  Its header is not written before that either.
+ *  (3) A header is written in place only if no copy of it is whole, or from the other copy
+ *      (meta_mend.c), or, while the store serves, with its previous content (meta_zone_mend.c).
+ *      One copy is durable before the other is written.  So a power cut leaves the header as it
+ *      was, or whole.
+ *  (4) The log leaves a zone only when it has no room for the largest record, when a drive is
  *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
  *      headers is whole, or both drives have lost zones.
  *  (5) No header of a missing drive is read.  Its zones are treated like those without a header,
@@ -31,7 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_LOST 0xffu /* in head_kind[]: nothing has said yet what the zone holds */
+#define HEAD_LOST 0xffu /* in head_kind[]: content of the zone not known yet */
 
 static void no_head(struct meta *m, uint32_t zone)
 {
@@ -59,7 +59,7 @@ static void note_lost(struct meta *m, const char *what)
 			b->lost_first, more, what);
 }
 
-/* Nobody knows what a block holds that may be readable tomorrow. */
+/* The content of such a block is unknown: it may be readable tomorrow. */
 static bool may_be_whole(const struct meta__io *x)
 {
 	return x->io.status && x->io.status != -ENODATA;
@@ -196,7 +196,7 @@ static void next_lost(struct meta *m)
 		b->at++;
 }
 
-/* Orders of zones that the log may need: of which headers tell, and those that may come behind. */
+/* Returns the range of orders of zones that the log may need, known from headers or later. */
 static void orders(const struct meta__boot *b, uint64_t *oldest, uint64_t *newest)
 {
 	*oldest = 1;
@@ -301,7 +301,7 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	return *is == kind;
 }
 
-/* ---- may the mount go on? ------------------------------------------------------------------ */
+/* ---- may the mount continue? --------------------------------------------------------------- */
 
 /* As meta_zone.c does. */
 static bool opens_pairs(const struct meta *m)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Files that somebody has open: a file lives as long as it has a name, or a hold.
+ * Open files: a file exists as long as it has a name, or a hold.
  *
  *   STAT, PUT with META_HOLD --> one hold more          LET_GO --> one less
  *
  *                          last name gone                last hold gone
- *   named, held  -------------------------> kept  ------------------------> freed, as a file is
+ *   named, held  -------------------------> kept  ------------------------> freed, like a file
  *        \---- last hold gone ----> named    |  a mount                      that loses its name
  *                                            `----> freed
  *
- *  (1) Holds are in memory, by handle and counted, and change in the turn in which their operation
- *      is applied: so what an unlink sees of them is so when it is made.
- *  (2) Kept is an inode without a name whose ORPHAN record has this mount's epoch and that is not
- *      hidden.  So every core sees it in the records alone, and for a next mount, which knows of no
- *      holds, it is an orphan like any other.
- *  (3) A hold outlives whatever happens to its file: LET_GO finds it also when that is gone.
+ *  (1) Holds are in memory, counted by handle, and change in the turn in which their operation
+ *      is applied: so an unlink sees the holds of its own moment.
+ *  (2) A kept file is an inode without a name whose ORPHAN record has this mount's epoch and that
+ *      is not hidden.  So every core sees it in the records alone, and the next mount, which knows
+ *      of no holds, treats it as an ordinary orphan.
+ *  (3) A hold survives everything that happens to its file: LET_GO finds it even if the file is
+ *      gone.
  */
 #include "meta/meta_plan.h"
 

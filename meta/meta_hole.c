@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Holes: made inside a file (punch), and looked for (seek).
+ * Holes: made inside a file (punch), and found (seek).
  *
  *   file      | block 3 | block 4 | block 5 | block 6 |
  *   punch          [offset ............ + length)
  *   becomes   |ab000000 |  a hole | a hole  |000000yz |
- *                  ^ runs[0]                  ^ runs[1]: replaced, as a write does it
+ *                  ^ runs[0]                  ^ runs[1]: replaced, as by a write
  *
- * One punch is one apply: readers see all of it or nothing, and what it touches is bounded as a
- * write is.  Who wants more of a file punched does it from front to back, a piece at a time, and
- * leaps over holes by seeking: so it takes as long as there are blocks, whatever the range.
+ * One punch is one apply: readers see all of it or nothing, and its changes are bounded like those
+ * of a write.  A larger punch proceeds from front to back, a piece at a time, and skips holes by
+ * seeking: so its time depends on the number of blocks, not on the range.
  *
  *  (1) The size stays, and so does invariant (2) of meta_write.c: the last block of the file is
  *      whole when the punch goes up to the file's last byte.
- *  (2) Bytes of the tail (meta_tail.c) are zeroed where they lie; a tail of which nothing is left
- *      is dropped, and its block is a hole like any other.
- *  (3) A chunk that is being trimmed lies behind the end of the file: neither of the two looks
+ *  (2) Bytes of the tail (meta_tail.c) are zeroed in place; a tail of which nothing is left
+ *      is dropped, and its block is an ordinary hole.
+ *  (3) A chunk that is being trimmed is after the end of the file: neither punch nor seek looks
  *      there.
  */
 #include "meta/meta_plan.h"
@@ -24,11 +24,11 @@
 
 /* ---- punch ------------------------------------------------------------------------------ */
 
-/* What is punched of the file's blocks [first, end). */
+/* The part of the file's blocks [first, end) to be punched. */
 struct punch {
 	uint64_t from_bytes, end_bytes;
 	uint64_t first, end;
-	bool head; /* of the first block a part stays, before; of the last one, behind: */
+	bool head; /* a part of the first block stays, at its start; of the last, at its end: */
 	bool tail;
 	uint32_t replaced; /* of the operation's blocks, so far */
 	struct meta__source source;
@@ -131,7 +131,7 @@ static int punch_blocks(struct meta *m, const struct meta_op *op, struct meta__i
 		block = stop;
 	}
 	if (!miss && p->replaced != blocks_given(op))
-		return -EINVAL; /* for a block that is none */
+		return -EINVAL; /* not a block */
 	meta__tx_data(m, op->runs, op->nruns);
 	return miss;
 }
@@ -173,7 +173,7 @@ int meta__plan_punch(struct meta *m, struct meta_op *op)
 
 /* ---- seek ---------------------------------------------------------------------------------- */
 
-/* The first slot at or behind `from` that is data (or a hole); META_CHUNK_BLOCKS: none. */
+/* Returns the first slot from `from` on that is data (or a hole); META_CHUNK_BLOCKS: none. */
 static uint32_t slot_find(const struct meta__extent *x, uint32_t from, bool hole)
 {
 	uint32_t at = 0;
@@ -185,10 +185,10 @@ static uint32_t slot_find(const struct meta__extent *x, uint32_t from, bool hole
 		if (at > from && (r.baddr == 0) == hole)
 			return max_u32(from, at - r.nblocks);
 	}
-	return hole ? max_u32(from, at) : META_CHUNK_BLOCKS; /* behind the runs all is hole */
+	return hole ? max_u32(from, at) : META_CHUNK_BLOCKS; /* after the runs all is hole */
 }
 
-/* The first block at or behind `block` that has one on a drive; UINT64_MAX: none. */
+/* Finds the first block from `block` on that is on a drive; UINT64_MAX: none. */
 static int seek_block(struct meta *m, const struct meta__inode *in, uint64_t block, uint64_t *out)
 {
 	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_EXTENT);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Inodes: found by handle, made, changed, shown; symlinks, whose text is all they have.
+ * Inodes: found by handle, made, changed, returned; and symlinks, which have only a text.
  *
- *  (1) An inode lies in the shard of the directory it was born in, under its handle, for ever.
- *  (2) nlink 0, not hidden, and not kept for who has it open (meta_hold.c): freed as far as anyone
- *      can tell; the handle is -ESTALE.
+ *  (1) An inode stays in the shard of the directory in which it was created, under its handle.
+ *  (2) nlink 0, not hidden, and not kept while open (meta_hold.c): the inode counts as freed;
+ *      its handle is -ESTALE.
  *  (3) A symlink's text of META_INLINE_MAX bytes or less is in the inode record; a longer one is
  *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0.
- *  (4) A directory's handle leads who is somebody no further than its path does now: else all that
- *      comes to be below a directory that was closed would be open to who has been there.  A
- *      file's, as a descriptor, outlives the closing of its path.
+ *  (4) A directory's handle gives a user no more access than its path does now: otherwise
+ *      everything that is later made below a closed directory would stay open to former visitors.
+ *      A file's handle, like a descriptor, survives the closing of its path.
  */
 #include "meta/meta_plan.h"
 
@@ -33,7 +33,7 @@ int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__i
 	return 0;
 }
 
-/* Without a name: 0: somebody has it open in this mount (meta_hold.c), else -ESTALE. */
+/* Checks an inode without a name: 0: open in this mount (meta_hold.c), else -ESTALE. */
 static int kept(struct meta *m, const struct meta__inode *in)
 {
 	const struct meta_key key = meta__orphan_key(in->handle.uniq);
@@ -227,7 +227,7 @@ int meta__plan_setattr(struct meta *m, struct meta_op *op)
 	if (rc)
 		return rc;
 	if (in.flags & META__INODE_HIDDEN)
-		return -EINVAL; /* its commit sets what its begin said */
+		return -EINVAL; /* its commit sets the attributes given at begin */
 	rc = meta__may_set(m, op, &in);
 	if (rc)
 		return rc;
@@ -309,7 +309,7 @@ static int link_pieces_put(struct meta *m, const struct meta__inode *in, const c
 	return miss;
 }
 
-/* Where a symlink is to stand; -EEXIST for whatever is there, "." and ".." among them. */
+/* Finds the place of a new symlink; -EEXIST for any existing name, including "." and "..". */
 static int symlink_place(struct meta *m, const struct meta_op *op, struct meta__at *at)
 {
 	int rc;

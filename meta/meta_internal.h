@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Shared by the files of meta/ and their tests; by nobody else.
+ * Shared by the files of meta/ and their tests only.
  *
  *   meta_op.c        operations: start, wait, run again, hand back
  *      | plans (const)          meta_name.c, meta_inode.c, meta_dir.c, meta_put.c ... (meta_plan.h)
  *      v
- *   meta_tx.c        what a plan read, missed and wants to change; apply
+ *   meta_tx.c        a plan's reads, misses and wanted changes; apply
  *      |                     |                       |
  *      v                     v                       v
- *   meta_tree.c           meta_log.c             meta_zone.c      who may write where
+ *   meta_tree.c           meta_log.c             meta_zone.c      allocation of blocks
  *      |
  *      v
- *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim    meta_receipt.c: whose changes
- *                     meta_super.c, meta_boot.c, meta_replay.c: what is there at mount
+ *   meta_cache.c  <-- meta_ckpt.c: freeze, write, root, trim    meta_receipt.c: clients' changes
+ *                     meta_super.c, meta_boot.c, meta_replay.c: mount
  *
- * One thread, so little here is atomic: what readers look at (meta_share.c, meta_reader.c), without
- * a plan of theirs ever being waited for.  There is one transaction at a time: a plan runs
- * from its start to its end or to its misses within one call, and an apply follows at once.
+ * One thread, so little here is atomic: only data that readers read (meta_share.c, meta_reader.c);
+ * the store never waits for their plans.  There is one transaction at a time: a plan runs from its
+ * start to its end or to its misses within one call, and an apply follows at once.
  */
 #ifndef META_INTERNAL_H
 #define META_INTERNAL_H
@@ -47,9 +47,9 @@ enum meta__class {
 	META__CLASS_OBJ = 2,  /* uniq: the handle's                                              */
 	/* of directory 0, the store's own records: */
 	META__CLASS_ZONE = 3,    /* uniq: drive, index: zone; value: live blocks of the shard */
-	META__CLASS_ORPHAN = 4,  /* uniq: its handle's; value: what is to be freed or trimmed */
+	META__CLASS_ORPHAN = 4,  /* uniq: its handle's; value: the part to be freed or trimmed */
 	META__CLASS_RECEIPT = 5, /* in the log only: meta_receipt.c                          */
-	META__CLASS_PENDING = 6, /* index: a directory, whose total is to be passed up       */
+	META__CLASS_PENDING = 6, /* index: a directory whose total must be passed up         */
 };
 
 enum meta__kind {
@@ -126,7 +126,7 @@ enum meta__io_kind {                      /* whose it is: meta_io_done() gives i
 };
 
 struct meta__io {
-	struct meta_io io; /* first: what the caller sees */
+	struct meta_io io; /* first: the caller's view */
 	enum meta__io_kind kind;
 	void *owner;
 };
@@ -147,12 +147,12 @@ struct meta__path {
 	uint32_t height;
 	bool has_hi;            /* else: no upper bound                           */
 	uint64_t seq;           /* highest of its pages'                          */
-	struct meta_key lo, hi; /* lo <= key < hi: what the last page answers for */
+	struct meta_key lo, hi; /* lo <= key < hi: the keys of the last page */
 	struct meta__step at[META_PAGE_LEVELS_MAX];
 };
 
-/* A leaf and how it was come to; good while baddr, gen and shape are what they were.  Of the path
- * only its bounds and indices are then: the pages above may be others. */
+/* A leaf and the path to it; valid while baddr, gen and shape are unchanged.  Of the path only its
+ * bounds and indices are valid then: the pages above may be others. */
 struct meta__hint {
 	struct meta__frame *leaf;
 	uint64_t baddr;
@@ -163,10 +163,10 @@ struct meta__hint {
 	struct meta__path path;
 };
 
-/* What is changed together lies in few leaves: of the store's own records, of directories' own. */
+/* Records that change together are in few leaves: the store's own, directories', entries. */
 enum meta__hint_of { META__HINT_STORE, META__HINT_DIR, META__HINT_ENTRY, META__HINTS };
 
-/* What a root block says of a shard. */
+/* The fields of a root block. */
 struct meta__root {
 	uint64_t root_baddr, root_gen, seq, log_seq, uniq_next, dir_next, files, dirs;
 	uint32_t height;
@@ -247,7 +247,7 @@ struct meta {
 	struct meta__checker *checker;
 	struct meta_scrub *scrub;  /* NULL: no scrub                              */
 	struct meta__share *share; /* NULL: there are no readers                */
-	struct meta__lend *lend;   /* ... what is lent to them                  */
+	struct meta__lend *lend;   /* shards lent to them                       */
 	struct meta *home;         /* this is a reader's: the store; else NULL */
 	uint32_t reader;           /* ... its number                           */
 	uint64_t gen;              /* ... in which it gives places             */
@@ -300,7 +300,7 @@ void meta__fail(struct meta *m);
  *                                        +---- copy ---------+
  *
  * A frame is found by the address of its page.  Clean, unpinned frames are evicted by clock.
- * Readers find them too, and look at state first: what they may believe is in meta_cache.c.
+ * Readers find them too, and read `state` first: meta_cache.c says what they may rely on.
  */
 enum meta__frame_state {
 	FRAME_FREE,
@@ -313,19 +313,19 @@ enum meta__frame_state {
 
 struct meta__frame {
 	_Alignas(64) uint8_t *page; /* META_PAGE_BYTES                                  */
-	_Atomic uint64_t baddr;     /* where the page lies or will lie                  */
+	_Atomic uint64_t baddr;     /* present or future address of the page           */
 	uint64_t gen;               /* generation in which it got that address          */
 	_Atomic uint64_t seq; /* highest log block sequence that changed it; 0 when from disk */
 	uint64_t mark;        /* the plan that looked at it last: not evicted during that     */
 	uint32_t shard;
 	uint32_t level;        /* 0: leaf                                                      */
-	uint32_t fresh;        /* read for so many plans that have not run again yet           */
+	uint32_t fresh;        /* plans that asked for it and have not run again yet           */
 	_Atomic uint8_t state; /* enum meta__frame_state                                */
 	_Atomic uint8_t turns; /* so often the clock's hand passes it by                 */
 	_Atomic bool gone;     /* no longer of the current tree; frozen: dropped when written */
 	bool again; /* reading for the second time                                      */
-	/* what a lookup needs ends here, with the line */
-	uint64_t counted;  /* the plan that counted it as a page to be made dirty       */
+	/* fields for a lookup end here, with the cache line */
+	uint64_t counted;  /* the plan that counted it as a page to make dirty          */
 	uint32_t last_pos; /* where a record was put last: shows an ascending run       */
 	uint64_t left;     /* free: readers may still look at it before they left this  */
 	_Atomic(struct meta__frame *) hash_next;
@@ -366,7 +366,7 @@ uint64_t meta__leaf_room_blocks(const struct meta *m);
 /* ---- meta_tree.c: on pages that are there -------------------------------------------
  * All lookups return -EAGAIN after having asked for the page that they miss (for tx->op). */
 
-/* For the walks of mount, collection and check: what a page says, by the one parser of pages. */
+/* For the walks of mount, collection and check: the content of a page, by the one page parser. */
 struct meta__page_look {
 	uint32_t shard;
 	uint32_t level; /* 0: leaf */
@@ -403,10 +403,10 @@ void meta__tx_begin(struct meta *m, struct meta_op *op);
 int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
 		 uint32_t *value_len);
 
-/* The first record with key >= *key (of the tree, without the transaction's own changes); no leaf
- * is read that could have none up to `last`, so it may be one behind that.  0 and *key, value set;
- * -ENOENT: none up to there; -EAGAIN, -EIO, -EBUSY.
- * Cheap when it goes on where the last call left off in the same leaf. */
+/* Finds the first record with key >= *key (in the tree, without the transaction's own changes).  It
+ * reads no leaf without records up to `last`, so the result may be after `last`.  0 and *key, value
+ * set; -ENOENT: none up to there; -EAGAIN, -EIO, -EBUSY.
+ * Cheap if it continues after the last call in the same leaf. */
 int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const struct meta_key *last,
 		  const void **value, uint32_t *value_len);
 
@@ -423,18 +423,18 @@ int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblock
 uint64_t meta__tx_uniq(struct meta *m, uint32_t shard);
 uint64_t meta__tx_dir(struct meta *m, uint32_t shard);
 
-/* This transaction's data lies on these drives: they are flushed before its log block. */
+/* Notes the drives of this transaction's data, to be flushed before its log block. */
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns);
 
 /* Can it be applied now?  0, -EBUSY (frames, page blocks or log room are short: a checkpoint has
  * been asked for; try again later), -ENOSPC, -EROFS. */
 int meta__tx_ready(struct meta *m);
-bool meta__tx_splits(const struct meta *m); /* a leaf has no room for what is put */
+bool meta__tx_splits(const struct meta *m); /* a leaf has no room for a put */
 /* Apply: cannot fail.  op->seen_seq becomes its log block's sequence.  Nothing to change: none. */
 void meta__tx_apply(struct meta *m);
-/* The highest log sequence seen by what the transaction read. */
+/* Returns the highest log sequence that the transaction has read. */
 uint64_t meta__tx_seen(const struct meta *m);
-/* The plan relies upon what was seen earlier, when this was the newest of it. */
+/* Notes that the plan relies on earlier reads, whose highest sequence is `seq`. */
 void meta__tx_saw(struct meta *m, uint64_t seq);
 /* The leaf that answers for key, of which this plan has just looked at a record.  False: it is not
  * in memory, or of no log sequence yet. */
@@ -446,9 +446,9 @@ struct meta__leaf_seen {
 };
 must_check bool meta__tx_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 			      struct meta__leaf_seen *out);
-/* An -EIO of this plan: was it for a page on a missing drive?  Each is told of once. */
+/* Returns true if this plan's -EIO was for a page on a missing drive.  Once for each. */
 bool meta__tx_was_away(struct meta *m);
-/* Is the leaf of key there, or below a page that is?  Then what is in it is not known, up to *end;
+/* Returns true if the leaf of key, or a page above it, is away: its content is unknown up to *end;
  * has_end false: to the shard's end. */
 struct meta__away {
 	struct meta_key end;
@@ -468,15 +468,15 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 
 /* ---- meta_log.c -------------------------------------------------------------------- */
 
-/* What one record may take, headers included: it lies in one log block, and that in one zone. */
+/* The limit of one record, headers included: it must fit one log block, and that one zone. */
 #define META__RECORD_BYTES_MAX   (80u << 10)
 #define META__RECORD_BYTES_SMALL (48u << 10) /* where zones have less than 32 blocks */
 #define META__ZONE_BLOCKS_SMALL  32u
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
 uint32_t meta__log_record_max(const struct meta *m); /* bytes of one, with these zones */
-/* Is there room for `bytes` of record now (open block, zones behind it, the log's limit)? */
+/* Returns true if there is room for `bytes` of record now (open block, next zones, log's limit). */
 bool meta__log_room(struct meta *m, uint32_t bytes);
-/* There is none, and only a checkpoint makes some. */
+/* Returns true if there is no room, and only a checkpoint makes some. */
 bool meta__log_full(const struct meta *m, uint32_t bytes);
 /* Add one record: all changes of one transaction, atomic.  Returns the sequence of its block.
  * meta__tx_apply() has already moved seq (by one for each shard that mut names) and the counters
@@ -488,7 +488,7 @@ uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t 
 must_check bool meta__log_room_made(struct meta *m, uint32_t bytes);
 uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t bytes,
 			       uint64_t drives_mask);
-/* Could so many bytes more be appended whatever else comes? */
+/* Returns true if `bytes` more can be appended whatever else is. */
 must_check bool meta__log_lends(const struct meta *m, uint64_t bytes);
 uint64_t meta__log_durable(const struct meta *m); /* all blocks up to this are durable */
 /* Finds the newest durable block on a drive, if the log still has its zone: its place, and its
@@ -511,15 +511,15 @@ bool meta__log_moves(const struct meta *m);
 must_check int meta__receipt_want(struct meta *m, const struct meta_op *op);
 /* True: it is a receipt, and no change of a tree.  seq: of its log block. */
 bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t seq);
-/* A mutation of the log: 0, or -EUCLEAN: a receipt that is none. */
+/* Checks a mutation of the log: 0, or -EUCLEAN: a malformed receipt. */
 must_check int meta__receipt_check(const struct meta__mut *mut);
 int meta__plan_recall(struct meta *m, struct meta_op *op);
 /* Mount: the log from this sequence on is about to be replayed. */
 void meta__receipts_replaying(struct meta *m, uint64_t first);
-/* What is in the table goes into the log again.  A bounded step; true: all is appended. */
+/* Appends the table's receipts to the log again.  A bounded step; true: all are appended. */
 void meta__receipts_carry_start(struct meta *m);
 must_check bool meta__receipts_carry(struct meta *m);
-/* The log may be trimmed up to here, for what was carried last. */
+/* Returns how far the log may be trimmed, given the last carried receipts. */
 uint64_t meta__receipts_trim(const struct meta *m);
 
 /* ---- meta_zone.c ------------------------------------------------------------------- */
@@ -532,14 +532,14 @@ enum meta__zone_kind {
 	META__ZONE_ROOT, /* a copy of the root area that had to leave its drive */
 };
 
-/* Pages are counted here, in memory, by these two alone: ZONE records are of data zones only
- * (mount counts pages anew: it walks the interior pages, which name all others). */
+/* Only these two count pages, in memory: ZONE records are of data zones only (mount counts pages
+ * again: it walks the interior pages, which name all others). */
 struct meta__page_need {
 	uint32_t leaves, uppers; /* those above them: they have zones of their own */
 };
 uint32_t meta__page_room(struct meta *m); /* pages that can be taken at once      */
-/* May a change that needs so many page addresses go on?  0, -EBUSY, -ENOSPC (never).  collects: it
- * is collection's, and may use what is kept for that. */
+/* Returns whether a change that needs these page addresses may continue: 0, -EBUSY, -ENOSPC
+ * (never).  collects: it is collection's, and may use the reserve for that. */
 int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects);
 /* -> baddr of 4 blocks; ASSERTs room. */
 uint64_t meta__page_take(struct meta *m, uint32_t level);
@@ -567,8 +567,8 @@ void meta__zone_give_log(struct meta *m, uint32_t zone);
 /* Read epochs: blocks that an operation planned to read are not reused before it ends. */
 uint64_t meta__epoch_enter(struct meta *m);
 void meta__epoch_leave(struct meta *m, uint64_t epoch);
-/* A checkpoint: what is empty at freeze is free once its roots are durable and older reads are
- * over. */
+/* A checkpoint: zones empty at freeze are free once its roots are durable and older reads have
+ * ended. */
 /* So few zones are free that none must be used up but where there is need. */
 bool meta__zone_short(const struct meta *m);
 void meta__zone_freeze(struct meta *m);
@@ -580,7 +580,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x);
 
 void meta__ckpt_want(struct meta *m);    /* start one soon; harmless when one runs            */
 void meta__ckpt_dirtied(struct meta *m); /* pages were: is it time for one?           */
-/* So that so many more can be dirty: leaves are written early, or one is started. */
+/* Makes room for `pages` more dirty pages: writes leaves early, or starts a checkpoint. */
 void meta__ckpt_make_room(struct meta *m, uint32_t pages);
 bool meta__ckpt_was_early(const struct meta *m); /* leaves were written since the last one */
 bool meta__ckpt_running(const struct meta *m);
@@ -594,7 +594,7 @@ void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out); /* checkpoi
  * replayed. */
 uint64_t meta__ckpt_gen(const struct meta *m);
 uint32_t meta__ckpt_order(struct meta *m); /* one more in this generation, from 1 on */
-/* Of the last one; and of one that a borrower gave. */
+/* Returns the order of the last one; sets that of one that a borrower assigned. */
 uint32_t meta__ckpt_order_now(const struct meta *m);
 void meta__ckpt_order_least(struct meta *m, uint32_t order);
 /* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
@@ -635,8 +635,8 @@ int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: direct
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
 void meta__ops_mounted(struct meta *m);
-/* Plans: 0: over (apply what the transaction wants), -EAGAIN: missed, -EBUSY: later,
- * -EINPROGRESS: when a file has been trimmed, else the status. */
+/* Plans return 0: over (apply the transaction), -EAGAIN: missed, -EBUSY: later, -EINPROGRESS: run
+ * again after a file has been trimmed, else the status. */
 /* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
  * there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
@@ -652,7 +652,7 @@ must_check bool meta__op_try(struct meta *m, struct meta_op *op);
 /* A borrower's change.  0: it is over, and made if op->status is 0; -EBUSY: not now; -EAGAIN: it is
  * the store's. */
 must_check int meta__op_change(struct meta *m, struct meta_op *op);
-/* The blocks that came with it are the tree's, or nobody's. */
+/* Settles the blocks that came with it: in the tree, or freed. */
 void meta__op_settle_made(struct meta *m, struct meta_op *op);
 bool meta__ops_turn(struct meta *m); /* stalled ones again; orphans; a bounded step          */
 

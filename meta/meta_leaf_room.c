@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How much more the leaves of the index can take: after many small files were deleted, the room
- * for others is in half-empty leaves, not in free zones.
+ * The room in the index's leaves: after many small files were deleted, half-empty leaves have room
+ * for others, but no zone is free.
  *
  *  (1) Records with random keys fill a leaf to two thirds, on average, before it is split.  A leaf
  *      with less has room, and one with more takes from it.  So full leaves add up to no room.
- *  (2) Only leaves in memory count, so the estimate is too low where the index is larger than the
+ *  (2) Only leaves in memory count, so the estimate is too low if the index is larger than the
  *      cache.  It looks at LEAVES_SAMPLED frames, so it costs the same with any cache.
- *  (3) Blocks of files cannot be put there.  New files are expected to be as those that are there:
- *      the room counts for as large a part as the index has of all that lives.
+ *  (3) Blocks of files cannot use it.  New files are assumed to resemble existing ones:
+ *      the room counts in proportion to the index's share of all live data.
  */
 #include "meta/meta_page.h"
 #include "meta/meta_share.h"

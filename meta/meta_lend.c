@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Shards that are lent: who alone changes a shard changes it where it is, in its own thread.
+ * Lent shards: a core that alone changes a shard changes it in place, in its own thread.
  *
  *               AFTER changes in a row by one reader, and nobody else waits
  *    CLOSED ---------------------------------------------------------------> LENT
- *      ^                                                                      | somebody else wants
- *      |                                                                      | to look, or it is
- *      |  all its changes are in the log                                      v needed whole
+ *      ^                                                                      | a reader wants
+ *      |                                                                      | it, or the store
+ *      |  all its changes are in the log                                      v does
  *      +---------------------------- COMING <---- it has left (meta_share.c) -+
  *
  *   borrower (meta_borrow.c)                        the store
  *   plan, apply in its pages, record  -- ring -->   log, zones' sums, counters, pages' lists
  *   blank frames with places          <----------   ... given ahead
  *
- * The log is one, and written here: a record's order is that of its arrival.  What another thread
- * could see of a lent shard it sees when the shard is home, and then its records have arrived.
+ * There is one log, written here: records are ordered by their arrival.  Another thread sees the
+ * changes of a lent shard when the shard is home, and then its records have arrived.
  *
  * Invariants, true between any two calls:
  *
- *  (1) Of a shard that is away this thread looks at nothing, and evicts no page; m->shard[] says of
- *      it what the log does, and where its root was.
- *  (2) A borrower looks at and changes only what is lent to it, within a turn in which it was; so
+ *  (1) While a shard is away, this thread reads none of its pages and evicts none; m->shard[] has
+ *      the log's view of it, and its former root.
+ *  (2) A borrower reads and changes only shards lent to it, in a turn in which they were; so
  *      when it has left, it does no more.
- *  (3) Nothing is lent while a checkpoint freezes: what is on its way is in the log before.
- *  (4) What a borrower may have on its way has room in the log, whatever else is written there.
- *  (5) A blank page has a frame, counted as if dirty, and a place, counted as if it lived.  Those
- *      that are left come back when room is short, drives come or go, or all pages are counted.
- *  (6) No file of a shard that is lent is held: what unlinking it means is in its records alone.
+ *  (3) Nothing is lent while a checkpoint freezes: all records in transit are in the log before.
+ *  (4) The log has room for everything that a borrower may have in transit, whatever else is
+ *      written.
+ *  (5) A blank page has a frame, counted as dirty, and a place, counted as live.  Unused blanks
+ *      come back when room is short, drives come or go, or all pages are counted.
+ *  (6) No file of a lent shard is held: an unlink there depends on its records alone.
  */
 #include "meta/meta_fresh.h"
 #include "meta/meta_lend.h"
@@ -76,7 +77,7 @@ void meta__lend_to(struct meta *m, struct meta *reader)
 	m->lend->readers++;
 }
 
-/* What all of them may have on their way is a small part of the log, and of a zone of it: (4). */
+/* Returns the limit of everything in transit, a small part of the log and of one zone: (4). */
 static uint32_t made_max(const struct meta *m)
 {
 	const struct meta__geo *g = &m->zones->geo;
@@ -303,7 +304,7 @@ static void shard_changed(struct meta *m, const struct meta__part *p)
 	m->changes++;
 }
 
-/* As in meta__tx_apply(): counters, the record, what follows from it. */
+/* As in meta__tx_apply(): counters, the record, and their consequences. */
 static void take(struct meta *m, struct meta_op *op, const struct meta__made *made)
 {
 	uint64_t seq = META_SEEN_MADE - 1; /* never durable */
@@ -352,7 +353,7 @@ void meta_op_made(struct meta *m, struct meta_op *op)
 	take_waiting(m);
 }
 
-/* ---- who is lent what -------------------- */
+/* ---- choosing shards to lend ------------- */
 
 void meta__lend_changed(struct meta *m, uint32_t shard)
 {

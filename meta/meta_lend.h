@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Between meta_lend.c, which lends shards to readers, meta_borrow.c, which changes them there, and
- * those whom that concerns: meta_share.c, meta_reader.c, meta_apply.c, meta_cache_write.c.
+ * their users: meta_share.c, meta_reader.c, meta_apply.c, meta_cache_write.c.
  */
 #ifndef META_LEND_H
 #define META_LEND_H
@@ -17,7 +17,7 @@
 #define META__MADE_ZONES    8u
 #define META__MADE_RECEIPTS (3 * sizeof(le64))
 
-/* A page to be: a frame that is nobody's, and the place where it will lie. */
+/* A blank page: an unused frame, and its future place. */
 struct meta__blank {
 	struct meta__frame *frame;
 	uint64_t baddr;
@@ -52,7 +52,7 @@ struct meta__made {
 
 /* One reader as a borrower; most of it is the store's thread's. */
 struct meta__borrower {
-	struct meta *m;                /* the reader's; NULL: there is none */
+	struct meta *m;                /* the reader's; NULL: no reader */
 	uint64_t taken;                /* changes of it that are in the log, or never will be */
 	uint32_t away;                 /* shards that it has now, or that are not home again  */
 	struct meta__blanks blanks[2]; /* leaves; pages above them */
@@ -60,11 +60,11 @@ struct meta__borrower {
 
 struct meta__lend {
 	struct meta__borrower by[META_READERS_MAX];
-	uint64_t need[META_SHARDS_MAX]; /* what is away is home when so many changes were taken */
+	uint64_t need[META_SHARDS_MAX]; /* the shard is home when this many changes were taken */
 	uint32_t away_count;
-	uint8_t last[META_SHARDS_MAX];  /* who changed it last: index + 1; 0: the store's own */
+	uint8_t last[META_SHARDS_MAX];  /* last reader to change it, index + 1; 0: the store */
 	uint8_t score[META_SHARDS_MAX]; /* so often in a row */
-	bool listed[META_SHARDS_MAX];   /* it is one of ... */
+	bool listed[META_SHARDS_MAX];   /* it is in the list below */
 	uint32_t list[META_SHARDS_MAX]; /* ... these, which could be lent */
 	uint32_t count;
 	uint64_t as[META_SHARDS_MAX];    /* what meta__share.lent said */
@@ -76,7 +76,7 @@ struct meta__lend {
 	uint32_t readers;
 	uint32_t made_max; /* of each: changes that may be on their way; 0: nothing was lent yet */
 	bool back;         /* blanks, too, are to come back now */
-	uint32_t after;    /* so many changes in a row; tests set it */
+	uint32_t after;    /* changes in a row before a loan; tests set it */
 };
 
 /* ---- meta_lend.c: the store's thread's -------------------- */
@@ -97,14 +97,14 @@ bool meta__lend_is_back(const struct meta *m);
 void meta__lend_others(struct meta *m, uint32_t shard);
 /* All that is lent is to come home; is all of it there? */
 must_check bool meta__lend_all_home(struct meta *m);
-/* Lend what is to be lent, take what waits for the log.  True: more at once. */
+/* Lends shards, and takes records that wait for the log.  True: there is more to do at once. */
 bool meta__lend_turn(struct meta *m);
-/* So many bytes of the log are kept for what is lent. */
+/* Returns the bytes of the log reserved for lent shards. */
 uint64_t meta__lend_log_bytes(const struct meta *m);
 
 /* ---- meta_borrow.c: a borrower's thread's, on the reader's m -------------------- */
 
-/* The shard was lent anew. */
+/* Begins a new loan of the shard. */
 void meta__borrow_begin(struct meta *m, uint32_t shard);
 /* The transaction can be made here, in `made`: 0.  -EBUSY: when the store has given more blanks.
  * -EAGAIN: it is the store's. */
@@ -115,7 +115,7 @@ void meta__borrow_changed(struct meta *m, struct meta__frame *f);
 void meta__borrow_live(struct meta *m, uint32_t zone, int64_t blocks);
 /* True: mut is a receipt, and no change of a tree. */
 must_check bool meta__borrow_receipt(struct meta *m, const struct meta__mut *mut);
-/* A blank frame, its place set; and what was at another place is not of the tree any more. */
+/* Returns a blank frame with its place; marks a page at another place as out of the tree. */
 struct meta__frame *meta__borrow_frame(struct meta *m, uint32_t level);
 void meta__borrow_placed(struct meta *m, struct meta__frame *f);
 void meta__borrow_dead(struct meta *m, struct meta__frame *f);
