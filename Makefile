@@ -17,7 +17,7 @@
 # VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
 #
 # One make for the whole tree: each folder's .mk names its sources and, in
-# FOLDER_uses, the folders it may include and link (appliance/ has folders of its own).  That line is the architecture;
+# FOLDER_uses, the folders it may include and link (meta/ and appliance/ have folders of their own).  That line is the architecture;
 # the link order and the include check below both come from it.  A .mk may also
 # declare programs:
 #
@@ -42,9 +42,9 @@ Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 programs :=
-include appliance/appliance.mk
-layers   := base nvme meta fabric client-lib $(appliance)
-include $(foreach l,$(layers) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
+include meta/meta.mk appliance/appliance.mk
+layers   := base nvme meta $(meta) fabric client-lib $(appliance)
+include $(foreach l,$(filter-out meta,$(layers)) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
 
@@ -83,19 +83,23 @@ reverse    = $(if $(1),$(call reverse,$(wordlist 2,999,$(1))) $(firstword $(1)))
 closure_of = $(sort $(1) $(foreach u,$($(1)_uses),$(call closure_of,$(u))))
 # A folder's archives, users before used: the linker refuses a call that goes up.
 archive_of = $(B)/lib$(subst /,-,$(1)).a
-archives   = $(foreach l,$(call reverse,$(layers)),$(if $(filter $(l),$(1)),$(call archive_of,$(l))))
-libs_of    = $(call archives,$(call closure_of,$(1)))
+archives   = $(foreach l,$(call reverse,$(layers)),$(if $(and $(filter $(l),$(1)),$($(l)_srcs)),$(call archive_of,$(l))))
+libs_of    = $(call archives,$(sort $(foreach l,$(1),$(call closure_of,$(l)))))
 all_libs  := $(call archives,$(layers))
 
 # A program's own sources are in no layer.
 program_srcs := $(foreach p,$(programs),$($(p)_srcs) $($(p)_main))
 
+# Made anew also when a source has come or gone: its list says what it was made of.
+differ = $(or $(filter-out $(1),$(2)),$(filter-out $(2),$(1)))
 define layer_rules
-$(call archive_of,$(1)): $(call objects,$(filter-out $(program_srcs),$($(1)_srcs)))
+$(call archive_of,$(1)).list: $(if $(call differ,$(file <$(call archive_of,$(1)).list),$($(1)_srcs)),.phony-flags)
+	$$(Q)mkdir -p $$(@D) && echo '$($(1)_srcs)' >$$@
+$(call archive_of,$(1)): $(call objects,$(filter-out $(program_srcs),$($(1)_srcs))) $(call archive_of,$(1)).list
 	$(call say,AR,$$@)
 	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
 endef
-$(foreach l,$(layers),$(eval $(call layer_rules,$(l))))
+$(foreach l,$(layers),$(if $($(l)_srcs),$(eval $(call layer_rules,$(l)))))
 
 $(B)/libtest.a: $(call objects,$(test_lib_srcs))
 	$(call say,AR,$@)
@@ -126,9 +130,9 @@ $(B)/version.o: $(B)/version.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) -c -o $@ $<
 
 define program_rules
-$(B)/bin/$(1): $(call objects,$($(1)_main) $($(1)_srcs)) $(B)/version.o $(call archives,$($(1)_uses))
+$(B)/bin/$(1): $(call objects,$($(1)_main) $($(1)_srcs)) $(B)/version.o $(call libs_of,$($(1)_uses))
 	$(call say,LD,$$@)
-	$$(call link,$$(filter %.o,$$^) $(call archives,$($(1)_uses)))
+	$$(call link,$$(filter %.o,$$^) $(call libs_of,$($(1)_uses)))
 endef
 $(foreach p,$(programs),$(eval $(call program_rules,$(p))))
 
@@ -172,9 +176,9 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(pyth
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
-test_libs       = $(call archives,$(sort $(foreach l,$(call test_layer,$(1)),$(call closure_of,$(l)))))
+test_libs       = $(call libs_of,$(call test_layer,$(1)))
 
 define test_rules
 $(B)/test/unit/$(1): $(call objects,test/unit/$(1).c $($(1)_srcs)) $(B)/libtest.a $(call test_libs,$(1))
@@ -247,9 +251,10 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 tidy: sealed
 	$(run) tidy test/tidy.sh
 
-# Reads the code of the archives: what a polling thread may call never allocates.
+# Reads the code of the archives: what a polling thread may call never allocates, and no room calls
+# one that it does not use.
 sealed: $(all_libs)
-	$(run) sealed test/sealed.sh
+	$(run) sealed test/sealed.sh test/rooms.sh
 
 # What may include what, for test/tidy.sh: "folder or file=folders".
 print-uses:

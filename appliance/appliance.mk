@@ -3,6 +3,6 @@ appliance := appliance/conf appliance/media appliance/core appliance/host
 
 weka-appliance_main := appliance/host/main.c
 weka-appliance_srcs := base/seal_malloc.c
-weka-appliance_uses := base nvme meta fabric $(appliance)
+weka-appliance_uses := base nvme meta meta/run fabric $(appliance)
 
 programs += weka-appliance wekactl

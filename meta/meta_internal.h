@@ -217,9 +217,24 @@ struct meta__receipts;
 struct meta__fresh;
 struct meta__lend;
 struct meta__made;
+struct meta__op_rows;
+
+/*
+ * What the rooms below ask of those above them, in which the answer is known.  meta.c fills it in.
+ */
+struct meta__above {
+	/* May collection win room for somebody who waits; does it work on that? */
+	bool (*collection_hopes)(const struct meta *m);
+	bool (*collection_busy)(const struct meta *m);
+	bool (*start)(struct meta *m, struct meta_op *op); /* meta_op_start() */
+	/* This block of a file is not what was written there: the scrub looks at it. */
+	void (*suspect)(struct meta *m, const struct meta_handle *file, uint64_t block);
+};
 
 struct meta {
 	struct meta_conf conf;
+	const struct meta__op_rows *rows;
+	const struct meta__above *above;
 	uint32_t nshards;
 	uint64_t secret;
 	uint64_t spread[META__SPREAD_KNOWN]; /* meta_spread.c: directories */
@@ -228,6 +243,7 @@ struct meta {
 	uint64_t epoch; /* of this mount: log blocks of other mounts are not ours       */
 	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
+	bool checking; /* meta_check.c walks: nothing is collected meanwhile            */
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
 	uint64_t changes;      /* of shards, since mount */
@@ -610,8 +626,8 @@ void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root 
 void meta__op_page_done(struct meta *m, struct meta_op *op, int status);
 /* The store's own operations run like others (meta_op_start()); private types from 1000 on.
  * They do not come back from meta_op_poll(): as soon as one is over (applied: not yet durable), or
- * in meta_op_start() itself, which returns true then.  In the other case meta_op.c calls
- * meta__own_op_done(), which gives it to its owner by type. */
+ * in meta_op_start() itself, which returns true then.  In the other case meta_op.c calls done() of
+ * its row (meta_rows.c). */
 enum {
 	META__OP_FREE_ORPHAN = 1000, /* meta_op.c                                     */
 	META__OP_TOUCH,              /* meta_collect.c                                */
@@ -623,7 +639,6 @@ enum {
 	META__OP_PASS,  /* meta_pass.c                                   */
 	META__OP_TWICE, /* meta_check_twice.c                            */
 };
-void meta__own_op_done(struct meta *m, struct meta_op *op); /* meta.c */
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 /* The page at baddr, if it was just read to be collected; for now.  NULL: it was not. */
 const void *meta__collect_page(const struct meta *m, uint64_t baddr);

@@ -339,6 +339,9 @@ struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
 /* ---- meta_mark.c: what each drive has seen last ----------------------------- */
 
 /* Every drive is to have it; to be turned until true: they have, or cannot. */
+/* Of a drive: its first zone; whether that has a mark (4). */
+uint32_t meta__first_zone(const struct meta__zones *z, uint32_t drive);
+bool meta__has_mark(const struct meta *m, uint32_t drive);
 void meta__marks_begin(struct meta *m, uint64_t mark);
 bool meta__marks_turn(struct meta *m);
 /* The drive whose mark stands in the header of this zone; META_DRIVES_MAX: none. */
@@ -608,7 +611,10 @@ bool meta__gc_busy(const struct meta *m);  /* it is emptying zones */
 bool meta__gc_idle(const struct meta *m);  /* nothing of it is under way */
 void meta__gc_io_done(struct meta *m, struct meta__io *x);
 bool meta__check_turn(struct meta *m);
-bool meta__check_running(const struct meta *m);
+static inline bool meta__check_running(const struct meta *m)
+{
+	return m->checking;
+}
 void meta__check_io_done(struct meta *m, struct meta__io *x);
 
 #endif

@@ -75,8 +75,8 @@ line ~ /^#include "/ {
 			out("#include \"" to "\": write its folder")
 	} else if (to_room != room && index(allowed, " " to_room " ") == 0)
 		out(room " may not include " to_room "/ (see its .mk)")
-	else if (to ~ /_internal\.h$/ && to_room != room && folder != "test")
-		out(to " is private to " to_room "/")
+	else if (to ~ /_internal\.h$/ && substr(to, 1, length(folder) + 1) != folder "/" && folder != "test")
+		out(to " is private to the folder at its top")
 }
 folder != "test" && match(code, /[^a-z0-9_][a-z][a-z0-9]*__[a-z][a-z0-9_]*\(/) {
 	name = substr(code, RSTART + 1, RLENGTH - 2)

@@ -7,7 +7,7 @@
  * A drive's name begins with its kind (file:, pci:, vfio-user:): what does not is an argument.
  */
 #include "appliance/ctl/ctl.h"
-#include "meta/meta_raw.h"
+#include "meta/offline/meta_raw.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "appliance/ctl/ctl.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "meta/meta_raw.h"
+#include "meta/offline/meta_raw.h"
 #include "nvme/nvme.h"
 
 #include <errno.h>

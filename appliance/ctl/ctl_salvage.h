@@ -4,7 +4,7 @@
 #define CTL_SALVAGE_H
 
 #include "appliance/ctl/ctl.h"
-#include "meta/meta_raw.h"
+#include "meta/offline/meta_raw.h"
 
 #include <stdio.h>
 

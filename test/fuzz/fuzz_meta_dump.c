@@ -7,7 +7,7 @@
  * the block says it is allows, so that the parsers behind it are reached.  Then everything is
  * shown, as text or as JSON, and salvaged; the sanitizers watch.
  */
-#include "meta/meta_raw_internal.h"
+#include "meta/offline/meta_raw_internal.h"
 #include "test/lib/golden_image.h"
 #include "test/lib/raw_mem.h"
 

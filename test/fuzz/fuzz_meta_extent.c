@@ -5,7 +5,7 @@
  * again, and must be the same bytes; an extent's blocks are set, trimmed and walked in every way a
  * plan does.
  */
-#include "meta/meta_record.h"
+#include "meta/format/meta_record.h"
 #include "base/num.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * between; its checksum is made right, so that the rest of the parser is reached.  What passes is
  * then used in every way a tree uses a page: the sanitizers watch.
  */
-#include "meta/meta_page.h"
+#include "meta/format/meta_page.h"
 #include "base/num.h"
 
 #include <string.h>

@@ -36,6 +36,6 @@ mutant() {
 }
 
 mutant qemu-fua nvme/nvme_qpair.c '	if (io->status) /* it comes back as it is */' '	if (true)'
-mutant data-flush meta/meta_log.c \
+mutant data-flush meta/engine/meta_log.c \
 	'if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)' 'if (d < 64)'
 [ $survivors = 0 ]

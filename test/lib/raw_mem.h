@@ -3,7 +3,7 @@
 #ifndef TEST_RAW_MEM_H
 #define TEST_RAW_MEM_H
 
-#include "meta/meta_raw.h"
+#include "meta/offline/meta_raw.h"
 
 struct raw_mem {
 	uint8_t *const *drive;

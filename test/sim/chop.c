@@ -14,7 +14,7 @@
 #include "test/sim/sim_world.h"
 #include "base/crc32c.h"
 #include "base/num.h"
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>

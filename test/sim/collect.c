@@ -18,7 +18,7 @@
 #include "test/sim/sim_load.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "meta/meta_gc.h"
+#include "meta/ops/meta_gc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@
 #include "test/sim/sim_args.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "meta/meta_lend.h"
+#include "meta/engine/meta_lend.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
 #include "test/sim/lend_world.h"
 
 #include "base/num.h"
-#include "meta/meta_lend.h"
+#include "meta/engine/meta_lend.h"
 #include "test/sim/sim_args.h"
 
 #include <errno.h>

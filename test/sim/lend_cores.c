@@ -2,7 +2,7 @@
 /* All borrowers at once: they begin and end, leave and come back, and fall quiet. */
 #include "test/sim/lend_world.h"
 
-#include "meta/meta_lend.h"
+#include "meta/engine/meta_lend.h"
 
 #define QUIET_TURNS 100000u
 

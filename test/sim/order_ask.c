@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "fabric/fab_client_internal.h"
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 
 #include <stdio.h>
 #include <string.h>

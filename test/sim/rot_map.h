@@ -3,7 +3,7 @@
 #ifndef TEST_ROT_MAP_H
 #define TEST_ROT_MAP_H
 
-#include "meta/meta_raw_internal.h"
+#include "meta/offline/meta_raw_internal.h"
 #include "test/lib/fs_model.h"
 #include "test/lib/meta_box.h"
 #include "test/lib/raw_mem.h"

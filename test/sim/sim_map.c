@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_map.h"
 #include "base/num.h"
-#include "meta/meta_page.h"
-#include "meta/meta_plan.h"
+#include "meta/format/meta_page.h"
+#include "meta/plans/meta_plan.h"
 
 #include <errno.h>
 #include <string.h>

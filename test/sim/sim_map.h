@@ -11,7 +11,7 @@
 #ifndef SIM_MAP_H
 #define SIM_MAP_H
 
-#include "meta/meta_record.h"
+#include "meta/format/meta_record.h"
 #include "meta/meta_store.h"
 #include "test/sim/sim_load.h"
 

@@ -4,9 +4,9 @@
 #include "appliance/core/app_op.h"
 #include "test/sim/sim_drives.h"
 #include "base/num.h"
-#include "meta/meta_plan.h"
-#include "meta/meta_lend.h"
-#include "meta/meta_gc.h"
+#include "meta/plans/meta_plan.h"
+#include "meta/engine/meta_lend.h"
+#include "meta/ops/meta_gc.h"
 #include "test/lib/sim_nvme_internal.h"
 
 #include <errno.h>

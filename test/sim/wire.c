@@ -32,7 +32,7 @@
 #include "base/num.h"
 #include "client-lib/client_internal.h"
 #include "fabric/fab_server_internal.h"
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/sim_sock.h"
 #include "test/sim/sim_args.h"
 #include "test/sim/sim_world.h"

@@ -9,7 +9,7 @@
 #define TEST_META_DOUBLE_H
 
 #include "meta/meta_store.h"
-#include "meta/meta_tree.h"
+#include "meta/engine/meta_tree.h"
 #include "test/unit/meta_lend_double.h"
 #include "base/num.h"
 #include "base/rand.h"

@@ -3,7 +3,7 @@
 #ifndef TEST_META_LEND_DOUBLE_H
 #define TEST_META_LEND_DOUBLE_H
 
-#include "meta/meta_lend.h"
+#include "meta/engine/meta_lend.h"
 
 int meta__lend_create(struct meta *m)
 {

@@ -3,9 +3,9 @@
  * Under the operations: a sorted array in place of trees, pages, log and zones.
  *
  *   record   {shard, key} -> value, sorted: what is committed
- *   page     of the records of a directory with the same 6 bits of hash: there, or missed and
- * "read" in a later step block    of the two drives: free, pending (allocated), or known to an
- * applied change
+ *   page     the records of a directory that have the same 6 bits of hash: it is there, or it was
+ *            missed and is "read" in a later step
+ *   block    of the two drives: free, pending (allocated), or known to an applied change
  *
  * Included by one test program at a time: it defines what the rest of meta/ defines in a store.
  * It is stricter than the real one: a delete of what is not there, a counter that is taken
@@ -14,8 +14,8 @@
 #ifndef TEST_META_TX_FAKE_H
 #define TEST_META_TX_FAKE_H
 
-#include "meta/meta_lend.h"
-#include "meta/meta_plan.h"
+#include "meta/engine/meta_lend.h"
+#include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 #include "base/hash.h"
 #include "test/lib/meta_world.h"
@@ -561,7 +561,7 @@ void meta__ckpt_stat(const struct meta *m, struct meta_statfs *out)
 	out->checkpoints = out->leaves_early = 0;
 }
 
-void meta__own_op_done(struct meta *m, struct meta_op *op)
+static void own_op_done(struct meta *m, struct meta_op *op)
 {
 	(void)m;
 	op->owner = NULL; /* a test that begins one of its own looks there */
@@ -577,37 +577,26 @@ void meta__gc_stat(const struct meta *m, struct meta_statfs *out)
 	(void)m, (void)out;
 }
 
-int meta__plan_gc_find(struct meta *m, struct meta_op *op)
-{
-	(void)m, (void)op;
-	UNREACHABLE();
-}
-
-int meta__plan_gc_look(struct meta *m, struct meta_op *op)
-{
-	return meta__plan_gc_find(m, op);
-}
-
-int meta__plan_gc_move(struct meta *m, struct meta_op *op)
-{
-	return meta__plan_gc_find(m, op);
-}
-
-int meta__plan_touch(struct meta *m, struct meta_op *op)
+static int plan_touch(struct meta *m, struct meta_op *op)
 {
 	(void)op;
 	return fake_of(m)->touch;
 }
 
-/* The store's own plans that are not of names: nobody runs them here. */
-#define NOT_HERE(name)                                                                             \
-	int name(struct meta *m, struct meta_op *op)                                               \
-	{                                                                                          \
-		(void)m;                                                                           \
-		(void)op;                                                                          \
-		UNREACHABLE();                                                                     \
-	}
-NOT_HERE(meta__plan_replay)
+/* The store's own that are of names; nobody runs the others here. */
+static const struct meta__op_row own_rows[] = {
+	[META__OP_FREE_ORPHAN - META__OP_FREE_ORPHAN] = { .plan = meta__plan_free_orphan,
+							  .done = meta__orphan_op_done },
+	[META__OP_TOUCH - META__OP_FREE_ORPHAN] = { .plan = plan_touch, .done = own_op_done },
+	[META__OP_MKROOT -
+		META__OP_FREE_ORPHAN] = { .plan = meta__plan_mkroot, .done = own_op_done },
+	[META__OP_PASS -
+		META__OP_FREE_ORPHAN] = { .plan = meta__plan_pass, .done = meta__pass_op_done },
+	[META__OP_TWICE - META__OP_FREE_ORPHAN] = { .plan = meta__plan_twice, .done = own_op_done },
+};
+
+static const struct meta__op_rows fake_rows = { .user = meta__user_rows, .own = own_rows };
+static const struct meta__above fake_above = { .start = meta_op_start };
 
 int meta__borrow_ready(struct meta *m)
 {
@@ -691,6 +680,8 @@ struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_
 		ASSERT(f->w.drive[d]);
 	}
 	f->m.conf.ops_max = 16;
+	f->m.rows = &fake_rows;
+	f->m.above = &fake_above;
 	f->m.nshards = SHARDS;
 	f->m.secret = seed;
 	f->m.spread_at = seed % 2 ? SPREAD_AT : 0;

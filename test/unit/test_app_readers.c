@@ -14,7 +14,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "meta/meta_internal.h"
-#include "meta/meta_share.h"
+#include "meta/engine/meta_share.h"
 #include "test/sim/sim_world.h"
 
 #include <criterion/criterion.h>

@@ -6,7 +6,7 @@
 #include "appliance/media/app_lines.h"
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
-#include "meta/meta_page.h"
+#include "meta/format/meta_page.h"
 #include "test/sim/sim_load.h"
 
 #include <criterion/criterion.h>

@@ -3,8 +3,8 @@
  * The check finds what is wrong: records are changed on the drive and their page's checksum made
  * right again, as a bug would do it.
  */
-#include "meta/meta_page.h"
-#include "meta/meta_record.h"
+#include "meta/format/meta_page.h"
+#include "meta/format/meta_record.h"
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Compared with ranges that are kept in a list, and looked through each time. */
-#include "meta/meta_cover.h"
+#include "meta/engine/meta_cover.h"
 #include "base/rand.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The list of damaged files: entries come in, get names, and leave. */
-#include "meta/meta_scrub.h"
+#include "meta/check/meta_scrub.h"
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 /* A drive that leaves a store which serves: all that lives on it goes to the others, whatever lives
  * there and whenever the power fails, and then it is none of the store's any more. */
 #include "test/lib/meta_rig.h"
-#include "meta/meta_gc.h"
+#include "meta/ops/meta_gc.h"
 #include "base/num.h"
 
 #include <criterion/criterion.h>

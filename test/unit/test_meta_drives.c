@@ -2,7 +2,7 @@
 /* A store that gets one more drive while it serves: it is used, and a power cut at any write of it
  * leaves the old drives or the new ones. */
 #include "test/lib/meta_rig.h"
-#include "meta/meta_gc.h"
+#include "meta/ops/meta_gc.h"
 #include "base/num.h"
 
 #include <criterion/criterion.h>

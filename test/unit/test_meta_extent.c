@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/lib/meta_golden.h"
-#include "meta/meta_record.h"
+#include "meta/format/meta_record.h"
 #include "test/lib/death.h"
 
 #include <criterion/criterion.h>

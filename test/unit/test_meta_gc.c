@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Data zones that are mostly dead are emptied; what lived in them is whole, whatever happens. */
 #include "test/lib/meta_rig.h"
-#include "meta/meta_gc.h"
+#include "meta/ops/meta_gc.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

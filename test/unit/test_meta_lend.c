@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Shards that are lent: what is changed there is as if the store had changed it. */
-#include "meta/meta_lend.h"
-#include "meta/meta_tree.h"
+#include "meta/engine/meta_lend.h"
+#include "meta/engine/meta_tree.h"
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
 #include "test/unit/meta_tx_fake.h"
 

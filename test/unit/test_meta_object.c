@@ -3,7 +3,7 @@
  * NAME and INODE records: each field that may not be there, there and not there; each value that
  * the builder does not make, refused.
  */
-#include "meta/meta_record.h"
+#include "meta/format/meta_record.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

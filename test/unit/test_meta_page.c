@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-#include "meta/meta_page.h"
+#include "meta/format/meta_page.h"
 #include "base/num.h"
 #include "base/rand.h"
 

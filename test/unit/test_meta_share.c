@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Readers: what they see is what the store's thread would; nothing changes while they look. */
-#include "meta/meta_share.h"
-#include "meta/meta_tree.h"
+#include "meta/engine/meta_share.h"
+#include "meta/engine/meta_tree.h"
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

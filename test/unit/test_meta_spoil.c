@@ -4,7 +4,7 @@
  * Each of them may be whole and disagree with all others.  Whatever the operations say then, none
  * ends the appliance, and what goes on behind them comes to an end.
  */
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
 #include "test/unit/meta_tx_fake.h"
 

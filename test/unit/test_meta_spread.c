@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Directories that are spread over shards (meta_spread.c); here from three names on. */
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
 #include "test/unit/meta_tx_fake.h"
 

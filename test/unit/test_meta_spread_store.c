@@ -3,9 +3,9 @@
  * Directories that are spread, on drives: who reads them without the store's plans (the check, the
  * scrub, the dump, a salvage) knows of their parts.
  */
-#include "meta/meta_page.h"
-#include "meta/meta_plan.h"
-#include "meta/meta_raw_internal.h"
+#include "meta/format/meta_page.h"
+#include "meta/plans/meta_plan.h"
+#include "meta/offline/meta_raw_internal.h"
 #include "test/lib/meta_rig.h"
 #include "test/lib/raw_mem.h"
 

@@ -3,7 +3,7 @@
  * Totals of whole trees, operation by operation: what changed is there after one round, at every
  * directory above, and the check proves the store's own sums each time.
  */
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
 #include "test/unit/meta_tx_fake.h"
 

@@ -3,7 +3,7 @@
  * Totals of whole trees, on a drive that says what no appliance wrote: records that are whole each,
  * and do not agree.  It is an error then, and never the end of the appliance, nor work without end.
  */
-#include "meta/meta_plan.h"
+#include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
 #include "test/unit/meta_tx_fake.h"
 

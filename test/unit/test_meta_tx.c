@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-#include "meta/meta_fresh.h"
-#include "meta/meta_record.h"
+#include "meta/engine/meta_fresh.h"
+#include "meta/format/meta_record.h"
 #include "test/unit/meta_double.h"
 
 #define FRAMES 128u

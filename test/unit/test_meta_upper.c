@@ -2,7 +2,7 @@
 /* Leaves and the pages above them: each kind lies in zones of its own, whatever dies where. */
 #include "test/lib/meta_rig.h"
 #include "base/num.h"
-#include "meta/meta_page.h"
+#include "meta/format/meta_page.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The check's last question: is a name both in a spread directory and in a part of it?
+ *
+ *   the walk       DIR {d}, spread                       --> d is remembered
+ *   after it       of each d:  NAME {d, h}, a few a plan --> and is one in the part of h?
+ *
+ * Names in the directory itself are older than its spreading (meta_spread.c (2)): at most a few
+ * thousand.  So the number of lookups is small, however many names are in its parts.
+ */
+#include "meta/check/meta_check.h"
+#include "meta/plans/meta_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void meta__twice_remember(struct meta__checker *c, uint64_t dir)
+{
+	struct meta__twice *t = &c->twice;
+	uint64_t *more;
+
+	if (t->count == t->room) {
+		more = realloc(t->dir, (2 * t->room + 64) * sizeof(*t->dir));
+		t->lost |= !more;
+		if (!more)
+			return;
+		t->dir = more;
+		t->room = 2 * t->room + 64;
+	}
+	t->dir[t->count++] = dir;
+}
+
+void meta__twice_forget(struct meta__checker *c)
+{
+	ASSERT(!c->twice.busy);
+	free(c->twice.dir);
+	c->twice = (struct meta__twice){ 0 };
+}
+
+void meta__twice_op_done(struct meta *m, struct meta_op *op)
+{
+	struct meta__checker *c = m->checker;
+	struct meta__twice *t = &c->twice;
+	const unsigned long long dir = op->scratch[0];
+
+	ASSERT(t->busy && op == &t->op);
+	t->busy = false;
+	if (!c->stage) /* the store has failed meanwhile, and the check ended */
+		return;
+	if (op->status)
+		meta__problem(m, "directory %llx: its names cannot be looked for in its parts: %s",
+			      dir, strerror(-op->status));
+	else if (op->scratch[5])
+		meta__problem(m, "directory %llx has a name twice, in itself and in a part: %.*s",
+			      dir, (int)op->inline_len, c->name);
+	memcpy(&t->from, &op->scratch[1], sizeof(t->from));
+	t->begun = !op->status && !op->scratch[4];
+	t->at += !t->begun;
+}
+
+int meta__check_twice(struct meta *m)
+{
+	struct meta__twice *t = &m->checker->twice;
+
+	if (t->busy)
+		return -EAGAIN;
+	if (t->lost)
+		return -ENOMEM;
+	if (t->at == t->count)
+		return -EALREADY;
+	t->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_TWICE };
+	if (!t->begun)
+		t->from = meta__key(t->dir[t->at], 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	t->op.scratch[0] = t->dir[t->at];
+	memcpy(&t->op.scratch[1], &t->from, sizeof(t->from));
+	t->op.inline_buf = m->checker->name;
+	t->busy = true;
+	if (meta_op_start(m, &t->op))
+		meta__twice_op_done(m, &t->op);
+	return 0;
+}

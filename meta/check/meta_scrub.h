@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Between meta_scrub.c, meta_scrub_walk.c, meta_scrub_name.c and meta_errand.c. */
+#ifndef META_SCRUB_H
+#define META_SCRUB_H
+
+#include "meta/engine/meta_damage.h"
+#include "meta/format/meta_page.h"
+#include "meta/format/meta_record.h"
+#include "meta/meta_store.h"
+
+#define META__SCRUB_TOLD      1024u /* what was said once */
+#define META__SCRUB_LOST      64u /* damaged files of which nobody knows yet what they are called */
+#define META__SCRUB_PATH      (META_PATH_MAX + 1u) /* of a longer path only the end is known */
+#define META__SCRUB_LINE_PATH 320u /* of a line: the end of a longer path stands there */
+#define META__SUSPECTS        256u
+#define META__SUSPECT_BLOCKS  (1u << 20) /* of one: a larger piece is left to the round */
+
+/* A page of ours of each level: read from a drive, and found to be what its parent says, or not. */
+struct meta__scrub_page {
+	uint64_t baddr, gen; /* 0: none */
+	uint32_t shard;
+	bool unreadable;   /* when it failed last */
+	uint32_t fails;    /* 0: bytes are good */
+	uint64_t seen_gen; /* counted already   */
+	uint64_t seen_baddr;
+	uint8_t *bytes;
+};
+
+/* Where a walk has come to: a leaf, or a page that is damaged and nowhere in memory. */
+struct meta__scrub_place {
+	const uint8_t *leaf; /* NULL: damaged */
+	bool has_hi;
+	struct meta_key hi; /* the first key that it does not answer for */
+};
+
+enum meta__scrub_walk {
+	SCRUB_LEAF,
+	SCRUB_READ,
+	SCRUB_DAMAGED,
+	SCRUB_EMPTY,
+	SCRUB_AWAY, /* its shard is lent: soon */
+};
+
+struct meta__scrub_bad {
+	bool page;
+	bool unreadable;
+	struct meta_handle file; /* a page: only its directory, the one that it begins with */
+	uint64_t block;          /* of the file; a page: its level                          */
+	uint64_t baddr;
+	uint32_t shard;
+};
+
+/* A name is looked for from its end: the file's in its directory, that one's in its parent. */
+struct meta__scrub_naming {
+	bool on;
+	bool climbing; /* the directory's record is looked for, else a name in it */
+	bool whole;    /* it is not where its hash says: all names are looked at  */
+	bool for_list; /* of this entry of the table of damage, for somebody who lists it */
+	uint32_t entry;
+	struct meta__scrub_bad bad;
+	struct meta_handle want;
+	uint64_t dir;
+	struct meta_key at;
+	uint32_t from; /* path[from .. META__SCRUB_PATH) is known */
+	char path[META__SCRUB_PATH];
+};
+
+/* Headers of zones. */
+struct meta__scrub_heads {
+	bool done;       /* of this round */
+	uint32_t zone;   /* the next one  */
+	uint64_t looked; /* zones, in this round */
+	uint64_t blocks; /* stat.blocks when it began */
+	uint32_t copy;   /* that is read next */
+	uint32_t fails;
+	bool mends; /* it is being written */
+	bool unreadable;
+	bool whole[2];
+	struct meta__zone_seen seen[2];
+	uint64_t incarnation; /* before the first read */
+};
+
+/* The place: the next record, and the next block of its chunk. */
+struct meta__scrub_cursor {
+	bool names_only; /* the walk at a round's end that looks for names of `lost` */
+	uint32_t shard;
+	struct meta_key at;
+	uint32_t block;
+	uint32_t single_until; /* blocks below are read one by one: one of them cannot be */
+	/* a block that did not match, or could not be read */
+	uint64_t doubt_baddr;
+	uint32_t doubt_crc, doubt_fails;
+	bool doubt_unreadable;
+};
+
+struct meta__suspect {
+	struct meta_handle file;
+	uint64_t block, nblocks;
+};
+
+struct meta_scrub {
+	struct meta *m;
+	struct meta__scrub_page page[META_PAGE_LEVELS_MAX];
+	bool in_round;
+	uint64_t round; /* the number of the one that goes on, or comes next */
+	struct meta__scrub_cursor cur;
+	/* what is being read */
+	bool reading, reading_page, reading_head;
+	struct meta_run run;
+	struct meta__page_want want;
+	uint32_t crc[META_SCRUB_BLOCKS_MAX];
+	struct meta__scrub_heads heads;
+	uint64_t unreachable; /* drives, by their bits */
+	uint64_t last_unreachable_pages, last_unreachable_blocks;
+	struct meta__scrub_naming naming;
+	/* meta_errand.c */
+	struct meta__damages damages;
+	struct meta__suspect suspect[META__SUSPECTS];
+	uint32_t suspect_head, suspect_tail;
+	bool checking; /* `check` is looked at, the round's cursor is put aside */
+	struct meta__suspect check;
+	struct meta__scrub_cursor aside;
+	bool sweeping;
+	uint32_t sweep_at;
+	struct meta_damaged *listed; /* the caller's; NULL: nobody wants a list */
+	uint32_t list_at;
+	bool list_named;
+	struct meta__scrub_bad lost[META__SCRUB_LOST];
+	uint32_t lost_count;
+	struct {
+		uint64_t baddr, id;
+	} told[META__SCRUB_TOLD];
+	uint32_t told_count;
+	bool has_line;
+	char line[META_SCRUB_LINE];
+	struct meta_scrub_stat stat;
+};
+
+/* ---- meta_scrub_walk.c: the tree as it is now, from memory where that is newer ------------- */
+
+/* To the leaf that answers for key.  SCRUB_READ: s->run is to be read first.  SCRUB_DAMAGED: to a
+ * page that is.  With `verify` pages in memory are read, too, when they lie on a drive. */
+enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
+				       const struct meta_key *key, bool verify,
+				       struct meta__scrub_place *out);
+/* The page that it wanted is here. */
+void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status);
+
+/* ---- meta_scrub.c ------------------------------------------------------------------- */
+
+/* Found; said once, by name. */
+void meta__scrub_found(struct meta_scrub *s, const struct meta__scrub_bad *bad, uint64_t id);
+
+/* ---- meta_scrub_heads.c ------------------------------------------------------------- */
+
+void meta__scrub_heads_begin(struct meta_scrub *s);
+/* One step, until heads.done. */
+enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s);
+void meta__scrub_head_done(struct meta_scrub *s, const void *bytes, int status);
+
+/* ---- meta_scrub_name.c -------------------------------------------------------------- */
+
+void meta__scrub_name_begin(struct meta_scrub *s, const struct meta__scrub_bad *bad);
+/* A record of the walk for names: is it the name of one that was lost? */
+void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, const void *value,
+			   uint32_t len);
+/* One step.  Its line is there when naming.on is over, or it was put on `lost`. */
+enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s);
+/* Begins to look for the path of an entry's file, for the list. */
+void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry);
+/* The walk for names is over: the next of those that have none.  False: there is no more. */
+bool meta__scrub_name_none(struct meta_scrub *s);
+
+/* ---- meta_errand.c ------------------------------------------------------------------ */
+
+/* Returns true if there is a suspect to check; then s->cur is its cursor. */
+bool meta__check_begin(struct meta_scrub *s);
+void meta__check_end(struct meta_scrub *s);
+/* The record with this key is the suspect's. */
+bool meta__check_goes_on(const struct meta_scrub *s, const struct meta_key *key);
+/* Takes the name for the list; len 0: the file has no name. */
+void meta__listed(struct meta_scrub *s, const char *path, uint32_t len);
+/* Lists and sweeps.  False: there is nothing of that kind to do. */
+bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The scrub's look at the headers of zones, at the end of a round.
+ *
+ *   both copies read --> as the store serves by? --> the next zone
+ *                         | not, FAILS times
+ *                         v
+ *                        written again (meta_zone_mend.c) --> said
+ *
+ *  (1) What is compared is what was so before the first read and after the last: a zone whose
+ *      header was on its way meanwhile is looked at in the next round.
+ *  (2) A copy that is whole and older is what a power cut left: it is written again, and not said.
+ *  (3) A copy that can be neither read nor written is not reported here: other reads of that drive
+ *      report it.
+ *  (4) The number of zones that a round looks at grows with the blocks that it has read, and the
+ *      next round goes on behind them.  So a store that is all but empty does not read headers all
+ *      the time.
+ */
+#include "meta/check/meta_scrub.h"
+
+#include <stdio.h>
+
+#define FAILS         3u
+#define ZONES_A_ROUND 1024u
+#define BLOCKS_A_ZONE 64u
+
+void meta__scrub_heads_begin(struct meta_scrub *s)
+{
+	s->heads.done = false;
+	s->heads.looked = 0;
+	s->heads.blocks = s->stat.blocks;
+	s->heads.copy = 0;
+	s->heads.fails = 0;
+	s->heads.mends = false;
+}
+
+static bool is_enough(const struct meta_scrub *s)
+{
+	const uint64_t more = (s->stat.blocks - s->heads.blocks) / BLOCKS_A_ZONE;
+
+	return s->heads.looked >= min_u64(s->m->zones->geo.nzones, ZONES_A_ROUND + more); /* (4) */
+}
+
+static void next_zone(struct meta_scrub *s)
+{
+	s->heads.zone++;
+	s->heads.looked++;
+	s->heads.copy = 0;
+	s->heads.fails = 0;
+	s->heads.mends = false;
+}
+
+static bool is_settled(const struct meta__zone *at)
+{
+	return !at->mending && at->state != ZONE_OPENING && at->state != ZONE_TELLING &&
+	       at->state != ZONE_GONE;
+}
+
+void meta__scrub_head_done(struct meta_scrub *s, const void *bytes, int status)
+{
+	struct meta__scrub_heads *h = &s->heads;
+
+	h->unreadable |= status != 0;
+	h->whole[h->copy] =
+		!status && meta__zone_parse(bytes, s->m->uuid, h->zone, &h->seen[h->copy]) == 0;
+	h->copy++;
+}
+
+static enum meta_scrub_next read_copy(struct meta_scrub *s)
+{
+	struct meta__scrub_heads *h = &s->heads;
+
+	if (h->copy == 0) {
+		h->unreadable = false;
+		h->incarnation = meta__zone_at(s->m, h->zone)->incarnation;
+	}
+	s->run = (struct meta_run){
+		.baddr = meta__geo_zone_head(&s->m->zones->geo, h->zone, h->copy),
+		.nblocks = 1,
+	};
+	s->reading_head = true;
+	return META_SCRUB_READ;
+}
+
+/* Copies that are not what the store serves by, by bits. */
+static uint32_t wrong(const struct meta__scrub_heads *h)
+{
+	uint32_t bits = 0;
+
+	for (uint32_t i = 0; i < 2; i++)
+		bits |= (uint32_t)(!h->whole[i] || h->seen[i].incarnation != h->incarnation) << i;
+	return bits;
+}
+
+static enum meta_scrub_next say(struct meta_scrub *s)
+{
+	const struct meta__scrub_heads *h = &s->heads;
+	const bool both = !h->whole[0] && !h->whole[1];
+	const bool failed = meta__zone_at(s->m, h->zone)->mend_failed;
+	const uint64_t baddr = meta__geo_zone_head(&s->m->zones->geo, h->zone, h->whole[0] ? 1 : 0);
+	const char *then = failed ? "and cannot be written again" : "and written again";
+
+	(void)snprintf(s->line, sizeof(s->line),
+		       "drive %u block %llu: %s of the header of zone %u %s damaged, %s",
+		       META_BADDR_DRIVE(baddr), (unsigned long long)META_BADDR_BLOCK(baddr),
+		       both ? "both copies" : "a copy", h->zone, both ? "were" : "was", then);
+	s->stat.heads_mended += !failed;
+	return META_SCRUB_FOUND;
+}
+
+/* It is being written, or was. */
+static enum meta_scrub_next mended(struct meta_scrub *s)
+{
+	const struct meta__scrub_heads *h = &s->heads;
+	const struct meta__zone *at = meta__zone_at(s->m, h->zone);
+	enum meta_scrub_next next = META_SCRUB_MORE;
+
+	if (at->mending)
+		return META_SCRUB_MORE;
+	if (!(h->whole[0] && h->whole[1]) && !(at->mend_failed && h->unreadable)) /* (2), (3) */
+		next = say(s);
+	next_zone(s);
+	return next;
+}
+
+static void mend(struct meta_scrub *s)
+{
+	struct meta__scrub_heads *h = &s->heads;
+	const struct meta__zone *at = meta__zone_at(s->m, h->zone);
+	const uint32_t bits = wrong(h);
+	const struct meta__zone_seen head =
+		bits == 3 ? meta__zone_head(s->m, h->zone) : h->seen[bits == 1];
+
+	if (at->mend_failed || !meta__zone_mend(s->m, &head, bits))
+		next_zone(s);
+	else
+		h->mends = true;
+}
+
+/* The zone lies on a drive that cannot be reached. */
+static bool is_far(const struct meta_scrub *s)
+{
+	const uint64_t baddr = meta__geo_zone_head(&s->m->zones->geo, s->heads.zone, 0);
+
+	return s->unreachable >> META_BADDR_DRIVE(baddr) & 1;
+}
+
+enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s)
+{
+	struct meta__scrub_heads *h = &s->heads;
+	const struct meta__zone *at;
+
+	if (is_enough(s)) {
+		h->done = true;
+		return META_SCRUB_MORE;
+	}
+	if (h->zone >= s->m->zones->geo.nzones)
+		h->zone = 0;
+	if (h->mends)
+		return mended(s);
+	at = meta__zone_at(s->m, h->zone);
+	if (!is_settled(at) || (h->copy && at->incarnation != h->incarnation) || /* (1) */
+	    is_far(s)) {
+		next_zone(s);
+		return META_SCRUB_MORE;
+	}
+	if (h->copy < 2)
+		return read_copy(s);
+	if (wrong(h) == 0) {
+		next_zone(s);
+		return META_SCRUB_MORE;
+	}
+	h->copy = 0;
+	if (++h->fails == FAILS)
+		mend(s);
+	return META_SCRUB_MORE;
+}

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Allocation of blocks: for new data on each drive, and for pages.
+ *
+ *        free zones --open ahead--> [ready] [ready] --> [open: |####....|] --> closed
+ *
+ * Each stream of addresses (a supply) keeps some room in zones whose headers are durable, so that
+ * an allocation only counts.  A caller that needs more than there is adds to `want`, and retries.
+ *
+ *  (1) supply.room is the room in its open zone and its ready zones.
+ *  (2) Data must not use a reserve of free zones: 3 % of the store, but at least the rest of the
+ *      log's limit, one generation of dirty pages (a checkpoint writes them to new addresses before
+ *      the old ones die), and three zones for collection to move pages and data into.  New names
+ *      must not use one of the three.  Moved data may use all three but no other part of the
+ *      reserve.  Pages, log and deletion may take the last zone.
+ *  (3) A drive's data is taken from that drive only.  `spread` selects the drive, each in
+ *      proportion to its free places: so drives of different size, or new ones, are full at the
+ *      same time.
+ *  (4) Deletion leaves some pages to collection while that can still win zones: in a store full
+ *      of half-dead zones deletes alone would use up all free pages, and win none.
+ *  (5) Free space is what data can have before -ENOSPC: all zones but the reserve, the log and the
+ *      zones for pages, less the live blocks.  Dead blocks count as free, although they may have to
+ *      be collected first.  Two zones that are nearly full cannot be used, and neither can the
+ *      space by which the index grows with new files.  statfs adds the room in half-empty leaves
+ *      (meta_leaf_room.c), which small files can use and blocks cannot.
+ *  (6) Leaves have their own zones, and so have the pages above them: each checkpoint rewrites
+ *      most of the latter, so that their zones soon die whole, and would leave holes among leaves.
+ *      Only when no zone is free that either could open do they share an open zone; a zone with
+ *      both is valid, but expensive to collect.
+ *  (7) Files never fill the spare zones, conf.spare_percent of all.  These need not be empty: dead
+ *      blocks occupy them, so that a zone that must be collected has fewer live blocks (for the
+ *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
+ *      not zones.  Pages and moved data ignore it.
+ */
+#include "meta/engine/meta_ops.h"
+#include "meta/meta_store.h"
+
+#include <errno.h>
+
+#define DATA_AHEAD_BLOCKS (2 * META_IO_BLOCKS_MAX) /* two of the largest writes */
+#define PAGE_AHEAD        60u                      /* a fifth of them for pages above leaves */
+
+static bool is_of_pages(const struct meta__zones *z, const struct meta__supply *s)
+{
+	return s >= z->page && s < z->page + META__PAGE_SUPPLIES;
+}
+
+static uint32_t units_of(const struct meta__zones *z, const struct meta__supply *s)
+{
+	return is_of_pages(z, s) ? z->geo.zone_pages : z->geo.zone_end - 1;
+}
+
+uint64_t meta__pages_ahead(const struct meta__zones *z)
+{
+	return z->page[0].room + z->page[1].room;
+}
+
+static void supply_make(struct meta__supply *s, uint64_t want)
+{
+	*s = (struct meta__supply){ .open = META__ZONE_NONE, .want = want, .want_min = want };
+	list_init(&s->ready);
+}
+
+void meta__supply_join(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+
+	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, blocks / 64));
+}
+
+void meta__supply_init(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+	const uint64_t ahead = min_u64(PAGE_AHEAD, blocks / 64);
+
+	supply_make(&z->moved, 0);
+	supply_make(&z->page[0], ahead - ahead / 5);
+	supply_make(&z->page[1], ahead / 5);
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		meta__supply_join(m, d);
+}
+
+/* ---- how much must be left (2) --------------------------------------------- */
+
+static uint32_t log_copies(const struct meta *m)
+{
+	return m->zones->geo.drives_serving < META__LOG_COPIES ? 1 : META__LOG_COPIES;
+}
+
+uint32_t meta__zones_of_reserve(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	const uint64_t ahead = meta__pages_ahead(z);
+
+	return 1 + (pages > ahead ? (uint32_t)div_up(pages - ahead, z->geo.zone_pages) : 0);
+}
+
+uint32_t meta__zone_reserve(const struct meta *m, bool data)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
+	uint32_t need = meta__zones_of_reserve(m);
+
+	if (z->log_count < log_zones)
+		need += log_zones - z->log_count;
+	if (!data)
+		return need + 1;
+	return z->drain_zones +
+	       max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.zones_serving * 3, 100));
+}
+
+uint32_t meta__zones_kept(const struct meta *m)
+{
+	return meta__zone_reserve(m, true) + 2;
+}
+
+bool meta__zone_short(const struct meta *m)
+{
+	return m->zones->free_total < meta__zones_kept(m);
+}
+
+static uint32_t zones_for_moved(const struct meta *m)
+{
+	uint32_t reserve = meta__zone_reserve(m, false) - 1;
+
+	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+}
+
+/* Returns the zones reserved for data to be moved: new data must not use them. */
+static uint32_t zones_claimed(const struct meta *m)
+{
+	const struct meta__supply *s = &m->zones->moved;
+	const uint64_t a_zone = m->zones->geo.zone_end - 1, has = s->room + s->opening * a_zone;
+
+	return m->zones->claim > has ? (uint32_t)div_up(m->zones->claim - has, a_zone) : 0;
+}
+
+static uint32_t zones_for_data(const struct meta *m)
+{
+	uint32_t reserve = meta__zone_reserve(m, true);
+
+	reserve = max_u32(reserve, meta__zone_reserve(m, false) + zones_claimed(m));
+	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+}
+
+int meta__space_ok(const struct meta *m)
+{
+	if (m->zones->free_total >= meta__zone_reserve(m, false))
+		return 0;
+	return m->above->collection_hopes(m) ? -EBUSY : -ENOSPC;
+}
+
+/* Zones of pages, when all that can be has been collected: one in which more than three quarters
+ * live is not emptied. */
+static uint64_t zones_of_pages(const struct meta__zones *z)
+{
+	const uint64_t pages = div_up(z->live_pages * 4, 3) + meta__pages_ahead(z);
+
+	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
+}
+
+/* (7) */
+static uint32_t spare_zones(const struct meta *m)
+{
+	return (uint32_t)div_up((uint64_t)m->zones->geo.zones_serving * m->conf.spare_percent, 100);
+}
+
+/* Returns the places for data, garbage included, which is collected before -ENOSPC. */
+static uint64_t places_for_data(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + z->log_count +
+				zones_of_pages(z) + /* data to be moved counts as live already */
+				spare_zones(m);
+	const uint64_t zones = z->geo.zones_serving;
+
+	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
+}
+
+/* (5) */
+void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t zones = z->geo.zones_serving;
+	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
+	const uint32_t never = max_u32(log_zones + 4, (zones * 3 + 99) / 100) + spare_zones(m);
+	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
+
+	out->zones_total = zones;
+	out->zones_free = z->free_total;
+	out->blocks_total = zones > never ? (zones - never) * a_zone : 0;
+	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
+	out->blocks_free += meta__leaf_room_blocks(m);
+	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
+	out->data_blocks = z->given_blocks;
+	meta__tell_stat(m, out);
+}
+
+/* ---- opening ahead --------------------------------------------------------- */
+
+static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t d = (uint32_t)(s - z->data);
+
+	if (is_of_pages(z, s))
+		return meta__zone_pick(m);
+	if (s == &z->moved)
+		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
+	if (z->free_count[d] == 0 || !meta__drive_serves(m, d) || zones_for_data(m) == 0)
+		return META__ZONE_NONE;
+	return meta__zone_next(m, d);
+}
+
+static void supply_fill(struct meta *m, struct meta__supply *s)
+{
+	const struct meta__zones *z = m->zones;
+	const enum meta__zone_kind kind = is_of_pages(z, s) ? META__ZONE_PAGE : META__ZONE_DATA;
+
+	while (s->room + (uint64_t)s->opening * units_of(z, s) < s->want) {
+		uint32_t zone = pick_for(m, s);
+
+		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
+			return;
+		meta__zone_at(m, zone)->moved = s == &z->moved;
+		meta__zone_at(m, zone)->upper = s == &z->page[1];
+		s->opening++;
+	}
+}
+
+void meta__supply_turn(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	if (m->failed || !z->counted)
+		return;
+	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
+		supply_fill(m, &z->page[i]); /* first: without pages nothing can be deleted */
+	supply_fill(m, &z->moved);
+	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)
+		supply_fill(m, &z->data[d]);
+}
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+/* Closes the open and ready zones of this drive, whatever room they have. */
+static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t unit = is_of_pages(z, s) ? META_PAGE_BLOCKS : 1;
+	struct list *l = s->ready.next;
+
+	if (s->open != META__ZONE_NONE && drive_of(m, s->open) == drive) {
+		s->room -= (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit;
+		meta__zone_close(m, s->open);
+		s->open = META__ZONE_NONE;
+	}
+	while (l != &s->ready) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+		const uint32_t zone = (uint32_t)(at - z->zone);
+
+		l = l->next;
+		if (drive_of(m, zone) != drive)
+			continue;
+		list_del(&at->link);
+		list_init(&at->link);
+		s->room -= units_of(z, s);
+		at->state = ZONE_OPEN;
+		meta__zone_close(m, zone);
+	}
+}
+
+void meta__supply_ready(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__supply *s = &z->page[at->upper];
+
+	if (at->kind == META__ZONE_LOG) {
+		ASSERT(z->log_opening > 0 && z->log_ready[1] == META__ZONE_NONE);
+		z->log_opening--;
+		z->log_ready[z->log_ready[0] != META__ZONE_NONE] = zone;
+		return;
+	}
+	if (at->kind == META__ZONE_ROOT) {
+		at->state = ZONE_CLOSED;
+		return;
+	}
+	if (at->moved)
+		s = &z->moved;
+	else if (at->kind == META__ZONE_DATA)
+		s = &z->data[META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, zone))];
+	ASSERT(s->opening > 0);
+	s->opening--;
+	s->room += units_of(z, s);
+	list_push_back(&s->ready, &at->link);
+	if (!meta__drive_serves(m, drive_of(m, zone)))
+		supply_drop(m, s, drive_of(m, zone));
+}
+
+void meta__supply_shut(struct meta *m, uint32_t drive)
+{
+	supply_drop(m, &m->zones->data[drive], drive);
+	supply_drop(m, &m->zones->moved, drive);
+	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
+		supply_drop(m, &m->zones->page[i], drive);
+}
+
+/* The zone that this supply fills; there is room in it. */
+static uint32_t supply_open(struct meta *m, struct meta__supply *s)
+{
+	struct list *l;
+
+	ASSERT(s->room > 0); /* (1) */
+	if (s->open != META__ZONE_NONE)
+		return s->open;
+	l = list_pop_front(&s->ready);
+	ASSERT(l != NULL);
+	s->open = (uint32_t)(list_entry(l, struct meta__zone, link) - m->zones->zone);
+	meta__zone_at(m, s->open)->state = ZONE_OPEN;
+	return s->open;
+}
+
+static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t unit_blocks)
+{
+	struct meta__zone *at = meta__zone_at(m, s->open);
+	uint32_t zone = s->open;
+
+	if (at->used + unit_blocks <= m->zones->geo.zone_end)
+		return;
+	s->open = META__ZONE_NONE;
+	meta__zone_close(m, zone);
+}
+
+/* ---- pages ----------------------------------------------------------------- */
+
+uint32_t meta__page_room(struct meta *m)
+{
+	return (uint32_t)meta__pages_ahead(m->zones);
+}
+
+/* Pages that stay for collection (4), as long as it hopes to win some with them. */
+static uint64_t pages_kept(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t a_round = 2 * (uint64_t)z->geo.zone_pages + 64; /* some zones, and paths */
+
+	if (!m->mounted || !m->above->collection_hopes(m))
+		return 0;
+	return min_u64(min_u64(z->dirty_pages_max, a_round), 2 * z->live_pages + 16);
+}
+
+static void page_want(struct meta *m, struct meta__page_need need)
+{
+	struct meta__supply *s = m->zones->page;
+
+	s[0].want = max_u64(s[0].want_min, need.leaves);
+	s[1].want = max_u64(s[1].want_min, need.uppers);
+	meta__supply_turn(m);
+}
+
+/* All its own zones give it, or nothing more can be opened and the two share: (6). */
+static bool page_room_is(struct meta *m, struct meta__page_need need)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__supply *s = z->page;
+
+	if (s[0].room >= need.leaves && s[1].room >= need.uppers)
+		return true;
+	page_want(m, need);
+	return z->free_total == 0 && s[0].opening + s[1].opening == 0 &&
+	       meta__pages_ahead(z) >= (uint64_t)need.leaves + need.uppers;
+}
+
+int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t pages = (uint64_t)need.leaves + need.uppers;
+	uint64_t zones = (uint64_t)z->page[0].opening + z->page[1].opening + z->free_total;
+	uint64_t reach = meta__pages_ahead(z) + zones * z->geo.zone_pages;
+
+	if (pages == 0)
+		return 0;
+	if (reach >= pages + (collects ? 0 : pages_kept(m)))
+		return page_room_is(m, need) ? 0 : -EBUSY;
+	if (!z->coming && list_empty(&z->leaving) && (collects || !m->above->collection_hopes(m)))
+		return -ENOSPC;
+	if (collects || !m->above->collection_busy(m))
+		meta__ckpt_want(m); /* zones are dead, or their pages have been moved */
+	return -EBUSY;
+}
+
+uint64_t meta__page_take(struct meta *m, uint32_t level)
+{
+	struct meta__zones *z = m->zones;
+	const bool shares = z->page[level > 0].room == 0;
+	struct meta__supply *s = &z->page[(level > 0) != shares];
+	uint32_t zone = supply_open(m, s);
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone) + at->used;
+
+	ASSERT(at->kind == META__ZONE_PAGE && (shares || at->upper == (level > 0))); /* (6) */
+	at->used += META_PAGE_BLOCKS;
+	at->live += META_PAGE_BLOCKS;
+	z->live_pages++;
+	s->room--;
+	if (s->want > s->want_min)
+		s->want--; /* the request was granted */
+	supply_close_full(m, s, META_PAGE_BLOCKS);
+	return baddr;
+}
+
+/* ---- data ------------------------------------------------------------------ */
+
+static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t nblocks_max)
+{
+	uint32_t zone = supply_open(m, s);
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta_run run = {
+		.baddr = meta__geo_zone_baddr(&m->zones->geo, zone) + at->used,
+		.nblocks = min_u32(nblocks_max, m->zones->geo.zone_end - at->used),
+	};
+
+	at->used += run.nblocks;
+	at->pending += run.nblocks;
+	m->zones->promised += at->moved ? 0 : run.nblocks;
+	s->room -= run.nblocks;
+	supply_close_full(m, s, 1);
+	return run;
+}
+
+/* Returns the number of runs that `nblocks` from this supply would take. */
+static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint64_t nblocks)
+{
+	uint32_t a_zone = m->zones->geo.zone_end - 1;
+	uint32_t here = 0;
+
+	if (s->open != META__ZONE_NONE)
+		here = m->zones->geo.zone_end - meta__zone_at(m, s->open)->used;
+	if (nblocks <= here)
+		return 1;
+	return (here ? 1 : 0) + (uint32_t)div_up(nblocks - here, a_zone);
+}
+
+/* Blocks that drive d can give, sooner or later. */
+static uint64_t reach(const struct meta *m, uint32_t d)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
+
+	if (!meta__drive_serves(m, d))
+		return 0;
+	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
+}
+
+/* (3): multiples of the golden ratio are evenly distributed in [0, 1); the drives divide that
+ * interval in proportion to their free space. */
+static uint32_t drive_at(const struct meta *m, uint64_t spread)
+{
+	const uint32_t ndrives = m->zones->geo.ndrives;
+	uint64_t at = (spread * 0x9e3779b97f4a7c15) >> 32, end = 0;
+	uint32_t d = 0;
+
+	if (ndrives == 1)
+		return 0;
+	for (uint32_t i = 0; i < ndrives; i++)
+		end += meta__zone_free_on(m, i);
+	at = at * end >> 32;
+	for (end = meta__zone_free_on(m, 0); end <= at && d + 1 < ndrives;)
+		end += meta__zone_free_on(m, ++d);
+	return d;
+}
+
+/* All from one drive, the first from `spread` on that can: 0, -EAGAIN, or -ENOSPC. */
+static int pick_drive(struct meta *m, uint64_t spread, uint32_t nblocks, uint32_t *drive)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t first = drive_at(m, spread);
+
+	for (uint32_t i = 0; i < z->geo.ndrives; i++) {
+		uint32_t d = (first + i) % z->geo.ndrives;
+
+		if (reach(m, d) < nblocks)
+			continue;
+		*drive = d;
+		if (z->data[d].room >= nblocks)
+			return 0;
+		z->data[d].want = max_u64(z->data[d].want, nblocks);
+		meta__supply_turn(m);
+		return -EAGAIN;
+	}
+	return -ENOSPC;
+}
+
+/* No drive has enough alone: from all of them together. */
+static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
+		  uint32_t *nruns)
+{
+	struct meta__zones *z = m->zones;
+	uint64_t room = 0, total = 0;
+	uint32_t need = 0, left = nblocks;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		room += z->data[d].room;
+		total += z->data[d].room + z->data[d].opening * (z->geo.zone_end - 1);
+		if (z->data[d].room)
+			need += runs_in(m, &z->data[d], z->data[d].room);
+	}
+	total += (uint64_t)zones_for_data(m) * (z->geo.zone_end - 1);
+	if (total < nblocks)
+		return -ENOSPC;
+	if (room < nblocks) {
+		for (uint32_t d = 0; d < z->geo.ndrives; d++)
+			z->data[d].want = max_u64(z->data[d].want, nblocks);
+		meta__supply_turn(m);
+		return -EAGAIN;
+	}
+	if (need > runs_max)
+		return -ENOSPC;
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		while (left && z->data[d].room) {
+			runs[*nruns] = take_run(m, &z->data[d], left);
+			left -= runs[(*nruns)++].nblocks;
+		}
+	}
+	ASSERT(left == 0);
+	return 0;
+}
+
+/* (7).  0; -EAGAIN: files without a name are being freed; -ENOSPC. */
+static int leaves_spare(const struct meta *m, uint32_t nblocks)
+{
+	const struct meta__zones *z = m->zones;
+
+	if (m->conf.spare_percent == 0 ||
+	    z->live_blocks + z->promised + nblocks <= places_for_data(m))
+		return 0;
+	return meta__orphans_waiting(m) ? -EAGAIN : -ENOSPC;
+}
+
+int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct meta_run *runs,
+		    uint32_t runs_max, uint32_t *nruns)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t drive, left = nblocks;
+	int err;
+
+	ASSERT(nblocks > 0);
+	*nruns = 0;
+	if (m->failed)
+		return -EROFS;
+	err = leaves_spare(m, nblocks);
+	if (err)
+		return err;
+	err = pick_drive(m, spread, nblocks, &drive);
+	if (err == -ENOSPC)
+		err = gather(m, nblocks, runs, runs_max, nruns);
+	else if (!err && runs_in(m, &z->data[drive], nblocks) > runs_max)
+		err = -ENOSPC; /* too many small pieces for this caller */
+	else if (!err)
+		for (z->data[drive].want = z->data[drive].want_min; left;) {
+			runs[*nruns] = take_run(m, &z->data[drive], left);
+			left -= runs[(*nruns)++].nblocks;
+		}
+	z->given_blocks += err ? 0 : nblocks;
+	if (err == -ENOSPC && m->above->collection_hopes(m)) {
+		/* Whole zones are dead already, or will be: soon they are free. */
+		if (!m->above->collection_busy(m))
+			meta__ckpt_want(m);
+		err = -EAGAIN;
+	}
+	meta__supply_turn(m);
+	return err;
+}
+
+int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
+		      uint32_t *nruns)
+{
+	struct meta__supply *s = &m->zones->moved;
+
+	*nruns = 0;
+	if (m->failed)
+		return -EROFS;
+	if (s->room >= nblocks) {
+		m->zones->claim -= min_u64(m->zones->claim, nblocks);
+		ASSERT(runs_in(m, s, nblocks) <= runs_max);
+		for (s->want = 0; nblocks; nblocks -= runs[(*nruns)++].nblocks)
+			runs[*nruns] = take_run(m, s, nblocks);
+		return 0;
+	}
+	s->want = nblocks;
+	meta__supply_turn(m);
+	return s->opening || zones_for_moved(m) ? -EAGAIN : -ENOSPC;
+}
+
+uint64_t meta__moved_room(const struct meta *m)
+{
+	const struct meta__supply *s = &m->zones->moved;
+	const uint64_t zones = (uint64_t)s->opening + zones_for_moved(m);
+
+	return s->room + zones * (m->zones->geo.zone_end - 1);
+}
+
+static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint32_t zone;
+		struct meta__zone *at;
+
+		if (runs[i].baddr == 0)
+			continue;
+		zone = meta__zone_of(m, runs[i].baddr);
+		ASSERT(zone != META__ZONE_NONE);
+		at = meta__zone_at(m, zone);
+		ASSERT(at->pending >= runs[i].nblocks);
+		at->pending -= runs[i].nblocks;
+		m->zones->promised -= at->moved ? 0 : runs[i].nblocks;
+		if (at->pending == 0)
+			m->zones->deaths += m->zones->geo.zone_end; /* it may be collected now */
+		meta__zone_settle(m, zone);
+	}
+}
+
+void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	pending_drop(m, runs, nruns);
+}
+
+int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns)
+{
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint32_t zone = meta__zone_of(m, runs[i].baddr), first;
+		const struct meta__zone *at;
+
+		if (runs[i].nblocks == 0 || runs[i].nblocks > META_IO_BLOCKS_MAX)
+			return -EINVAL;
+		if (runs[i].baddr == 0)
+			continue;
+		if (zone == META__ZONE_NONE)
+			return -EINVAL;
+		at = meta__zone_at(m, zone);
+		first = (uint32_t)(runs[i].baddr - meta__geo_zone_baddr(&m->zones->geo, zone));
+		if (at->kind != META__ZONE_DATA || at->pending < runs[i].nblocks)
+			return -EINVAL;
+		if (first < 1 || first + runs[i].nblocks > at->used)
+			return -EINVAL;
+	}
+	return 0;
+}

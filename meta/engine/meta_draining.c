@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Which drive is being drained, and how far that is: meta_drain.c drains it. */
+#include "meta/meta_store.h"
+
+uint32_t meta__drain_drive(const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	for (uint32_t d = 0; d < g->ndrives; d++)
+		if (g->state[d] == DRIVE_DRAINS)
+			return d;
+	return META_DRIVES_MAX;
+}
+
+/* Returns true if the drive is draining and empty: then a failed write to it harms nothing. */
+bool meta__drain_empty(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+
+	return z->geo.state[drive] == DRIVE_DRAINS &&
+	       z->free_count[drive] == z->geo.zone_count[drive];
+}
+
+/* The drive is about to be gone: then the log may be smaller, and so may its reserve. */
+bool meta__drain_ends(const struct meta *m)
+{
+	const uint32_t d = meta__drain_drive(m);
+
+	return d < META_DRIVES_MAX && meta__drain_empty(m, d) && !m->boot->drain.cannot;
+}

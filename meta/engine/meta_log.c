@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The log: gather, order, durable sequence.
+ *
+ *   zone  [header][block 7][block 8 .....][block 9]  2 kept      next zone: header durable already
+ *
+ *   append --> OPEN --turn--> FLUSHING --drives flushed--> WRITING --durable--> (buffer free)
+ *
+ * All that one turn gathered is one block.  Blocks are written once, never rewritten; several are
+ * in flight at a time and may land in any order: a block counts when all before it are durable.
+ *
+ *  (1) Block s has buffer s % META__LOG_BUFS; at most META__LOG_BUFS are not durable.
+ *  (2) A block is submitted only after a flush, begun when its last record had been appended, of
+ *      every drive with a volatile cache that its records name, but for blocks that were written
+ *      FUA (META_SAFE).  It is written FUA.
+ *  (3) A block says which sequence was durable when it was closed.  So an invalid block at or below
+ *      what any valid one says was not torn, it is damaged.
+ *  (4) Roots cover what is trimmed; but a zone of it is given back only when a block that says so
+ *      is durable.  Else mount could not tell a zone that was given back from one that is lost.
+ *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
+ *      however full the log is, two checkpoints can still say what they trimmed.
+ *  (6) A zone of a drive that is being drained is left as soon as there is another, be it the one
+ *      that is filled or the one ahead.
+ *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
+ *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
+ *      store that is all but full one copy must do.
+ *  (8) A zone without a second copy is left as soon as a pair is ahead, or one that was
+ *      taken when there was one drive: at most two zones are given up half used when a second
+ *      drive comes.  Never for a lone one that was all there was room for.
+ *  (9) While shards are lent, room is kept for all that borrowers may have changed there and that
+ *      is on its way: a checkpoint waits for that, so what is on its way must never wait for one.
+ */
+#include "meta/engine/meta_fresh.h"
+#include "meta/engine/meta_lend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUIET_TURNS 32u  /* that nothing came in, before an empty block vouches for the last */
+#define MARKS       256u /* so many points of the log are known in bytes                    */
+
+enum log_state { LOG_IDLE, LOG_OPEN, LOG_FLUSHING, LOG_WRITING, LOG_DURABLE };
+
+struct log_block {
+	enum log_state state;
+	uint8_t *buf;
+	uint64_t seq;
+	uint64_t trim; /* as it says */
+	uint64_t drives_mask;
+	uint32_t zone[META__LOG_COPIES]; /* the second, or META__ZONE_NONE */
+	uint32_t at;                     /* block of the zone */
+	uint32_t bytes;                  /* of records */
+	uint32_t records;
+	uint32_t flushing, writing;
+	struct meta__io write[META__LOG_COPIES];
+	struct meta__io *flush; /* META_DRIVES_MAX */
+};
+
+struct log_zone {
+	uint32_t zone[META__LOG_COPIES];
+	uint64_t order;
+	uint64_t last_seq;
+};
+
+struct log_mark {
+	uint64_t seq;
+	uint64_t bytes; /* of all blocks up to seq */
+};
+
+struct meta__log {
+	struct log_block block[META__LOG_BUFS];
+	uint32_t block_bytes_max; /* what a zone has room for */
+	bool started;
+	uint64_t epoch, base;
+	uint64_t next;    /* sequence of the next block to be opened */
+	uint64_t durable; /* all up to this are */
+	uint64_t last;    /* the newest with a record */
+	uint64_t trim;    /* roots cover all up to this */
+	uint64_t trim_said;
+	uint64_t trim_durable;
+	bool open;      /* block next - 1 is open */
+	bool unvouched; /* the newest block has records and none behind it */
+	uint32_t quiet_turns;
+	uint32_t cur_at;                  /* next free block of the zone that is being filled */
+	uint32_t ahead[META__LOG_COPIES]; /* zones whose headers are durable, or NONE */
+	uint32_t ahead_drives;            /* that served when these were taken        */
+	struct log_zone *zones;           /* oldest first; the last one is being filled */
+	uint32_t zones_count;
+	uint64_t bytes, bytes_trimmed;
+	struct log_mark mark[MARKS];
+	uint32_t mark_first, mark_count;
+	uint64_t blocks_written;
+	struct log_newest {
+		uint64_t baddr; /* 0: none */
+		uint8_t head[sizeof(struct meta_log_disk)];
+	} newest[META_DRIVES_MAX]; /* of the durable blocks, the last one on each drive */
+};
+
+/* A store may have come to drives of other sizes than its zones are made for: of any. */
+uint64_t meta__log_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)META__LOG_BUFS * META__LOG_BLOCKS_MAX * META__BLOCK;
+}
+
+static int block_create(struct log_block *b, uint8_t *buf)
+{
+	b->buf = buf;
+	b->flush = calloc(META_DRIVES_MAX, sizeof(*b->flush));
+	if (!b->flush)
+		return -ENOMEM;
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		b->flush[d] = (struct meta__io){
+			.io = { .op = META_IO_FLUSH, .drive = d },
+			.kind = META__IO_LOG,
+			.owner = b,
+		};
+		list_init(&b->flush[d].io.link);
+	}
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		b->write[i] = (struct meta__io){
+			.io = { .op = META_IO_WRITE, .fua = true, .buf = buf },
+			.kind = META__IO_LOG,
+			.owner = b,
+		};
+		list_init(&b->write[i].io.link);
+	}
+	return 0;
+}
+
+int meta__log_create(struct meta *m)
+{
+	struct meta__log *l = calloc(1, sizeof(*l));
+	uint8_t *mem;
+
+	m->log = l;
+	if (!l)
+		return -ENOMEM;
+	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+	l->zones = calloc(META__LOG_ZONES_MAX, sizeof(*l->zones));
+	if (!l->zones)
+		return -ENOMEM;
+	mem = meta__mem_take(m, meta__log_memory(&m->conf));
+	for (uint32_t i = 0; i < META__LOG_BUFS; i++) {
+		int err = block_create(&l->block[i],
+				       mem + (size_t)i * META__LOG_BLOCKS_MAX * META__BLOCK);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void meta__log_destroy(struct meta *m)
+{
+	if (!m->log)
+		return;
+	for (uint32_t i = 0; i < META__LOG_BUFS; i++)
+		free(m->log->block[i].flush);
+	free(m->log->zones);
+	free(m->log);
+	m->log = NULL;
+}
+
+static bool has_ahead(const struct meta__log *l)
+{
+	return l->ahead[0] != META__ZONE_NONE;
+}
+
+/* ---- boot ------------------------------------------------------------------ */
+
+void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq)
+{
+	ASSERT(!m->log->started);
+	m->log->epoch = epoch;
+	m->log->base = base;
+	m->log->last = m->log->durable = seq;
+}
+
+void meta__log_start(struct meta *m, uint64_t base)
+{
+	struct meta__log *l = m->log;
+
+	ASSERT(!l->started);
+	l->started = true;
+	l->block_bytes_max =
+		min_u32(META__LOG_BLOCKS_MAX, m->zones->geo.zone_end - 1 - META__LOG_KEEP_BLOCKS) *
+		META__BLOCK;
+	l->epoch = m->epoch;
+	l->base = l->durable = l->last = l->trim = l->trim_said = l->trim_durable = base;
+	l->next = base + 1;
+	m->zones->log_order = m->zones->log_oldest = 0;
+}
+
+bool meta__log_ready(const struct meta *m)
+{
+	return m->log->started && has_ahead(m->log);
+}
+
+/* ---- zones ----------------------------------------------------------------- */
+
+static uint32_t blocks_of(uint32_t bytes)
+{
+	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
+}
+
+/* One zone ahead, as long as the log may have it.  True: now there is one. */
+static bool zone_ahead(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	int err;
+
+	if (has_ahead(l) || l->zones_count + 1 > m->zones->geo.log_zones_max)
+		return false;
+	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
+	err = meta__zone_take_log(m, l->ahead);
+	if (err) /* a header is under way, or a zone must die first */
+		l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+	l->ahead_drives = m->zones->geo.drives_serving;
+	return !err;
+}
+
+/* The log leaves the zone of a drive that is being drained, full or not. */
+static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
+{
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+		if (zone[i] != META__ZONE_NONE &&
+		    !meta__drive_serves(
+			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]))))
+			return false;
+	return true;
+}
+
+/* (8) */
+static bool wants_pair(const struct meta *m, const uint32_t now[META__LOG_COPIES])
+{
+	const struct meta__log *l = m->log;
+
+	if (now[1] != META__ZONE_NONE || m->zones->geo.drives_serving < META__LOG_COPIES)
+		return false;
+	return l->ahead[1] != META__ZONE_NONE || l->ahead_drives < META__LOG_COPIES;
+}
+
+static struct log_zone *zone_now(const struct meta__log *l)
+{
+	return l->zones_count ? &l->zones[l->zones_count - 1] : NULL;
+}
+
+static void zone_switch(struct meta *m)
+{
+	struct meta__log *l = m->log;
+
+	ASSERT(has_ahead(l));
+	ASSERT(l->zones_count < m->zones->geo.log_zones_max);
+	l->zones[l->zones_count++] = (struct log_zone){
+		.zone = { l->ahead[0], l->ahead[1] },
+		.order = m->zones->log_order, /* no other was opened since */
+	};
+	l->cur_at = 1;
+	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+}
+
+/* Give back what a durable block says is trimmed (4). */
+static void zones_release(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	uint32_t gone = 0;
+
+	for (; gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable; gone++)
+		for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+			if (l->zones[gone].zone[i] != META__ZONE_NONE)
+				meta__zone_give_log(m, l->zones[gone].zone[i]);
+	l->zones_count -= gone;
+	for (uint32_t i = 0; gone && i < l->zones_count; i++)
+		l->zones[i] = l->zones[i + gone];
+}
+
+/* ---- room ------------------------------------------------------------------ */
+
+static struct log_block *block_of(struct meta__log *l, uint64_t seq)
+{
+	return &l->block[seq % META__LOG_BUFS];
+}
+
+static uint64_t bytes_used(const struct meta__log *l)
+{
+	return l->bytes - l->bytes_trimmed;
+}
+
+/* Can a new block of nblocks stand at block `at` of the current zone, or else in the next? */
+static bool can_place(const struct meta *m, uint32_t at, uint32_t nblocks, uint32_t keep)
+{
+	const struct meta__log *l = m->log;
+
+	if (l->zones_count && at + nblocks + keep <= m->zones->geo.zone_end)
+		return true;
+	return has_ahead(l);
+}
+
+static bool fits_open(const struct meta *m, const struct log_block *b, uint32_t bytes)
+{
+	uint32_t nblocks = blocks_of(b->bytes + bytes);
+
+	return sizeof(struct meta_log_disk) + b->bytes + bytes <= m->log->block_bytes_max &&
+	       b->at + nblocks + META__LOG_KEEP_BLOCKS <= m->zones->geo.zone_end;
+}
+
+static bool has_room(struct meta *m, uint32_t bytes)
+{
+	struct meta__log *l = m->log;
+	uint32_t at = l->cur_at;
+
+	ASSERT(bytes <= META__RECORD_BYTES_MAX);
+	if (!l->started || m->failed)
+		return false;
+	if (l->open) {
+		const struct log_block *b = block_of(l, l->next - 1);
+
+		if (fits_open(m, b, bytes))
+			return true;
+		at = b->at + blocks_of(b->bytes);
+	}
+	return l->next - l->durable <= META__LOG_BUFS &&
+	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+}
+
+/* A record of so many blocks may fill what is left of its zone, and most of the one ahead.  Is
+ * there still place for `kept` bytes: in the one ahead, behind the record, or in one more? */
+static bool keeps(const struct meta *m, uint32_t nblocks, uint64_t kept)
+{
+	const struct meta__log *l = m->log;
+	const uint32_t open = blocks_of(META__RECORD_BYTES_MAX);
+	const uint32_t end = m->zones->geo.zone_end - META__LOG_KEEP_BLOCKS;
+
+	return l->cur_at + open + nblocks <= end || 1 + nblocks + kept / META__BLOCK <= end ||
+	       (l->zones_count + 1 < m->zones->geo.log_zones_max && m->zones->free_total > 0);
+}
+
+/* Within what the log may have, and `kept` bytes beside it that are somebody else's (9). */
+static bool within(const struct meta *m, uint64_t bytes, uint32_t nblocks, uint64_t kept)
+{
+	const struct meta__log *l = m->log;
+	const uint32_t blocks = blocks_of(META__RECORD_BYTES_MAX);
+
+	if (bytes_used(l) + bytes + kept > m->zones->geo.log_bytes_max)
+		return false;
+	if (kept == 0)
+		return true;
+	if (has_ahead(l))
+		return keeps(m, nblocks, kept);
+	return l->cur_at + 2 * blocks + kept / META__BLOCK + META__LOG_KEEP_BLOCKS <=
+	       m->zones->geo.zone_end;
+}
+
+bool meta__log_room(struct meta *m, uint32_t bytes)
+{
+	const uint32_t nblocks = blocks_of(bytes);
+
+	return within(m, (uint64_t)nblocks * META__BLOCK, nblocks, meta__lend_log_bytes(m)) &&
+	       has_room(m, bytes);
+}
+
+bool meta__log_room_made(struct meta *m, uint32_t bytes)
+{
+	return has_room(m, bytes);
+}
+
+bool meta__log_lends(const struct meta *m, uint64_t bytes)
+{
+	return m->log->started && within(m, m->zones->geo.log_bytes_max / 4, 0, bytes);
+}
+
+/* There will be none without a checkpoint: it is not only blocks, or a zone's header, in flight. */
+bool meta__log_full(const struct meta *m, uint32_t bytes)
+{
+	const struct meta__log *l = m->log;
+
+	if (bytes_used(l) + (uint64_t)blocks_of(bytes) * META__BLOCK > m->zones->geo.log_bytes_max)
+		return true;
+	if (has_ahead(l))
+		return false;
+	return l->zones_count + 1 > m->zones->geo.log_zones_max ||
+	       (m->zones->free_total == 0 && !m->zones->log_opening);
+}
+
+/* ---- sending --------------------------------------------------------------- */
+
+static void block_write(struct meta *m, struct log_block *b)
+{
+	b->state = LOG_WRITING;
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		struct meta_io *io = &b->write[i].io;
+		uint64_t baddr;
+
+		if (b->zone[i] == META__ZONE_NONE)
+			continue;
+		baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
+		io->drive = META_BADDR_DRIVE(baddr);
+		io->block = META_BADDR_BLOCK(baddr);
+		io->nblocks = blocks_of(b->bytes);
+		b->writing++;
+		meta__io_want(m, &b->write[i]);
+	}
+}
+
+/* What its records name must be on the drives before it is (2). */
+static void block_flush(struct meta *m, struct log_block *b)
+{
+	b->state = LOG_FLUSHING;
+	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
+		if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)
+			continue;
+		b->flushing++;
+		meta__io_want(m, &b->flush[d]);
+	}
+	if (b->flushing == 0)
+		block_write(m, b);
+}
+
+static void mark_block(struct meta *m, uint64_t seq)
+{
+	struct meta__log *l = m->log;
+	uint64_t step = m->zones->geo.log_bytes_max / (MARKS / 2);
+	uint32_t newest = (l->mark_first + l->mark_count + MARKS - 1) % MARKS;
+
+	if (l->mark_count && l->bytes - l->mark[newest].bytes < step)
+		return;
+	if (l->mark_count == MARKS)
+		return; /* the bytes up to here count as long as those behind them do */
+	l->mark[(newest + 1) % MARKS] = (struct log_mark){ .seq = seq, .bytes = l->bytes };
+	l->mark_count++;
+}
+
+static void block_close(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	struct log_block *b = block_of(l, l->next - 1);
+	uint32_t nblocks = blocks_of(b->bytes);
+	struct meta__log_head head = {
+		.tag = meta__log_tag(m, l->epoch, zone_now(l)->order),
+		.epoch = l->epoch,
+		.seq = b->seq,
+		.durable = l->durable,
+		.trim = l->trim,
+		.nblocks = nblocks,
+		.bytes = b->bytes,
+		.records = b->records,
+	};
+
+	ASSERT(l->open && b->state == LOG_OPEN);
+	l->open = false;
+	b->trim = l->trim;
+	l->trim_said = l->trim;
+	l->unvouched = b->records > 0;
+	l->cur_at = b->at + nblocks;
+	zone_now(l)->last_seq = b->seq;
+	l->bytes += (uint64_t)nblocks * META__BLOCK;
+	l->blocks_written++;
+	mark_block(m, b->seq);
+	meta__log_seal(b->buf, &head);
+	block_flush(m, b);
+}
+
+/* For the one ahead, with room in it: (6), (8). */
+static bool is_left(const struct meta *m, const uint32_t now[META__LOG_COPIES])
+{
+	return !serves(m, now) || !serves(m, m->log->ahead) || wants_pair(m, now);
+}
+
+static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
+{
+	struct meta__log *l = m->log;
+	struct log_block *b = block_of(l, l->next);
+
+	ASSERT(!l->open && b->state == LOG_IDLE);
+	ASSERT(l->next - l->durable <= META__LOG_BUFS); /* (1) */
+	if (!zone_now(l) || l->cur_at + nblocks + keep > m->zones->geo.zone_end ||
+	    (has_ahead(l) && is_left(m, zone_now(l)->zone)))
+		zone_switch(m);
+	b->state = LOG_OPEN;
+	b->seq = l->next++;
+	memcpy(b->zone, zone_now(l)->zone, sizeof(b->zone));
+	b->at = l->cur_at;
+	b->bytes = b->records = b->flushing = b->writing = 0;
+	b->drives_mask = 0;
+	l->open = true;
+}
+
+/* Where one more record of so many bytes stands: there is room. */
+static uint8_t *take_place(struct meta *m, uint32_t bytes, uint64_t drives_mask)
+{
+	struct meta__log *l = m->log;
+	struct log_block *b;
+	uint8_t *at;
+
+	ASSERT(has_room(m, bytes));
+	if (l->open && !fits_open(m, block_of(l, l->next - 1), bytes))
+		block_close(m);
+	if (!l->open)
+		block_open(m, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
+	b = block_of(l, l->next - 1);
+	at = b->buf + sizeof(struct meta_log_disk) + b->bytes;
+	b->bytes += bytes;
+	b->records++;
+	b->drives_mask |= drives_mask;
+	l->last = b->seq;
+	l->quiet_turns = 0;
+	return at;
+}
+
+uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t count,
+			  uint64_t drives_mask)
+{
+	const uint32_t bytes = meta__log_record_bytes(mut, count);
+	uint8_t *at = take_place(m, bytes, drives_mask);
+
+	ASSERT(meta__record_write(m, at, mut, count) == bytes);
+	return m->log->last;
+}
+
+uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t bytes,
+			       uint64_t drives_mask)
+{
+	memcpy(take_place(m, bytes, drives_mask), record, bytes);
+	return m->log->last;
+}
+
+static void send_empty(struct meta *m, uint32_t keep)
+{
+	struct meta__log *l = m->log;
+
+	if (l->next - l->durable > META__LOG_BUFS || !can_place(m, l->cur_at, 1, keep))
+		return;
+	block_open(m, 1, keep);
+	block_close(m);
+}
+
+bool meta__log_turn(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	bool room;
+
+	if (!l->started || m->failed)
+		return false;
+	if (l->open)
+		block_close(m);
+	room = zone_ahead(m);
+	if (l->trim != l->trim_said)
+		send_empty(m, 0);
+	if (!meta_log_unvouched(m) || m->conf.vouch_later)
+		l->quiet_turns = 0;
+	else if (++l->quiet_turns >= QUIET_TURNS)
+		send_empty(m, META__LOG_KEEP_BLOCKS);
+	return room;
+}
+
+bool meta_log_unvouched(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	return l->started && l->unvouched && l->durable + 1 == l->next && !m->failed;
+}
+
+void meta_log_vouch(struct meta *m)
+{
+	if (meta_log_unvouched(m))
+		send_empty(m, META__LOG_KEEP_BLOCKS);
+}
+
+/* ---- answers --------------------------------------------------------------- */
+
+/* Notes where the block lies: meta_witness.c may have to find it there. */
+static void note_newest(struct meta *m, const struct log_block *b)
+{
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		struct log_newest *n = &m->log->newest[b->write[i].io.drive];
+
+		if (b->zone[i] == META__ZONE_NONE)
+			continue;
+		n->baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
+		memcpy(n->head, b->buf, sizeof(n->head));
+	}
+}
+
+bool meta__log_newest(const struct meta *m, uint32_t drive, uint64_t *baddr, void *head)
+{
+	const struct log_newest *n = &m->log->newest[drive];
+	const uint32_t zone = n->baddr ? meta__zone_of(m, n->baddr) : META__ZONE_NONE;
+	bool has = false;
+
+	for (uint32_t i = 0; i < m->log->zones_count && zone != META__ZONE_NONE; i++)
+		for (uint32_t copy = 0; copy < META__LOG_COPIES; copy++)
+			has |= m->log->zones[i].zone[copy] == zone;
+	if (has) {
+		*baddr = n->baddr;
+		memcpy(head, n->head, sizeof(n->head));
+	}
+	return has;
+}
+
+static void advance_durable(struct meta *m)
+{
+	struct meta__log *l = m->log;
+
+	while (l->durable + 1 < l->next) {
+		struct log_block *b = block_of(l, l->durable + 1);
+
+		if (b->state != LOG_DURABLE)
+			break;
+		ASSERT(b->seq == l->durable + 1);
+		note_newest(m, b);
+		b->state = LOG_IDLE;
+		l->durable++;
+		meta__fresh_durable(m, l->durable);
+		l->trim_durable = b->trim;
+	}
+	zones_release(m);
+}
+
+void meta__log_io_done(struct meta *m, struct meta__io *x)
+{
+	struct log_block *b = x->owner;
+
+	if (x->io.status) {
+		meta__error(m, "drive %u: the log could not be %s (error %d)", x->io.drive,
+			    x->io.op == META_IO_FLUSH ? "flushed for" : "written", -x->io.status);
+		meta__fail(m);
+		return; /* never durable, nor is anything behind it */
+	}
+	if (x->io.op == META_IO_FLUSH) {
+		ASSERT(b->state == LOG_FLUSHING && b->flushing > 0);
+		if (--b->flushing == 0 && !m->failed)
+			block_write(m, b);
+		return;
+	}
+	ASSERT(b->state == LOG_WRITING && b->writing > 0);
+	if (--b->writing > 0)
+		return; /* (7) */
+	b->state = LOG_DURABLE;
+	advance_durable(m);
+}
+
+uint32_t meta__log_record_max(const struct meta *m)
+{
+	return m->zones->geo.zone_blocks < META__ZONE_BLOCKS_SMALL ? META__RECORD_BYTES_SMALL
+								   : META__RECORD_BYTES_MAX;
+}
+
+uint64_t meta__log_durable(const struct meta *m)
+{
+	return m->log->durable;
+}
+
+uint64_t meta__log_last(const struct meta *m)
+{
+	return m->log->last;
+}
+
+uint64_t meta__log_base(const struct meta *m)
+{
+	return m->log->base;
+}
+
+uint64_t meta__log_epoch(const struct meta *m)
+{
+	return m->log->epoch;
+}
+
+void meta__log_stat(const struct meta *m, struct meta_statfs *out)
+{
+	const struct log_zone *now = zone_now(m->log);
+
+	out->log_blocks = m->log->blocks_written;
+	out->log_copies = now && now->zone[1] != META__ZONE_NONE ? 2 : 1;
+}
+
+uint64_t meta__log_blocks(const struct meta *m)
+{
+	return m->log->blocks_written;
+}
+
+bool meta__log_wants_ckpt(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	if (!l->started || l->trim >= l->last)
+		return false;
+	return bytes_used(l) > m->zones->geo.log_bytes_max / 2 ||
+	       2 * l->zones_count > m->zones->geo.log_zones_max;
+}
+
+/* Is a turn needed soon though no I/O is under way? */
+bool meta__log_more(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	return meta_log_unvouched(m) && !m->conf.vouch_later && l->quiet_turns < QUIET_TURNS;
+}
+
+bool meta__log_moves(const struct meta *m)
+{
+	return m->log->durable + 1 != m->log->next || m->zones->log_opening ||
+	       m->zones->log_ready[0] != META__ZONE_NONE;
+}
+
+uint32_t meta__log_zones(const struct meta *m)
+{
+	return m->log->zones_count + has_ahead(m->log) +
+	       (m->zones->log_opening || m->zones->log_ready[0] != META__ZONE_NONE);
+}
+
+/* Nothing gathered, nothing in flight, what is trimmed has been said. */
+bool meta__log_quiet(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	return !l->open && l->durable + 1 == l->next && l->trim_durable == l->trim;
+}
+
+void meta__log_trim(struct meta *m, uint64_t seq)
+{
+	struct meta__log *l = m->log;
+
+	if (!l->started || seq <= l->trim)
+		return;
+	ASSERT(seq <= l->durable);
+	l->trim = seq;
+	while (l->mark_count && l->mark[l->mark_first].seq <= seq) {
+		l->bytes_trimmed = l->mark[l->mark_first].bytes;
+		l->mark_first = (l->mark_first + 1) % MARKS;
+		l->mark_count--;
+	}
+	if (l->trim + 1 == l->next)
+		l->bytes_trimmed = l->bytes;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Marks: each drive says which checkpoint it has seen last, and roots say which it must have.
+ *
+ *   freeze --> the mark into the header of each drive's first zone --> ... --> roots, which say
+ *              (both copies, one after the other)                              which mark each has
+ *
+ * So a drive that is an older copy of itself, or that has lost what it had confirmed, is found by
+ * the next mount, and named.  Without it the index would find there what it did not write, or
+ * nothing.
+ *
+ *  (1) A mark is the generation of a checkpoint, or of a mount: it only ascends.
+ *  (2) A root has a drive's mark only once both copies of it are durable on the drive.  Where a
+ *      mark cannot be written, roots keep the one before, so that no checkpoint waits for a mark.
+ *  (3) Only roots of the newest mount count: a program that knows no marks writes roots without
+ *      them, and headers, too.
+ *  (4) A zone whose header is lost says nothing, and neither does a drive that has no zone.
+ *  (5) Before a mount serves, the zones of the log that is replayed say what they said: another
+ *      mount may need it.
+ */
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint32_t meta__first_zone(const struct meta__zones *z, uint32_t drive)
+{
+	return z->geo.zone_base[drive];
+}
+
+bool meta__has_mark(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+
+	return z->geo.zone_count[drive] && z->geo.state[drive] != DRIVE_GONE &&
+	       z->geo.state[drive] != DRIVE_AWAY && m->conf.drive[drive].nblocks &&
+	       !meta__drain_empty(m, drive);
+}
+
+uint32_t meta__mark_drive(const struct meta *m, uint32_t zone)
+{
+	const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+
+	return meta__first_zone(m->zones, d) == zone ? d : META_DRIVES_MAX;
+}
+
+void meta__marks_begin(struct meta *m, uint64_t mark)
+{
+	struct meta__marks *k = &m->zones->marks;
+
+	k->next = mark;
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		if (meta__has_mark(m, d) && k->of[d] < mark)
+			k->due |= 1ull << d;
+}
+
+/* (5) */
+static struct meta__zone_seen head_of(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zone_seen *found = &m->boot->first_head[drive];
+	const struct meta__zone *at = meta__zone_at(m, meta__first_zone(m->zones, drive));
+
+	if (!m->mounted && found->kind == META__ZONE_LOG && at->kind == META__ZONE_LOG &&
+	    found->incarnation == at->incarnation)
+		return *found;
+	return meta__zone_head(m, meta__first_zone(m->zones, drive));
+}
+
+/* Begins to write the drive's mark.  Returns false if that cannot be done now. */
+static bool begin(struct meta *m, uint32_t drive)
+{
+	struct meta__marks *k = &m->zones->marks;
+	struct meta__zone_seen head = head_of(m, drive);
+
+	head.mark = k->next;
+	if (!meta__zone_mend(m, &head, 3))
+		return false;
+	k->busy |= 1ull << drive;
+	k->busy_mark[drive] = head.mark;
+	return true;
+}
+
+bool meta__marks_turn(struct meta *m)
+{
+	struct meta__marks *k = &m->zones->marks;
+
+	for (uint64_t left = k->due; left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+		const struct meta__zone *at = meta__zone_at(m, meta__first_zone(m->zones, d));
+
+		if (!meta__has_mark(m, d) || at->head_lost) /* (4) */
+			k->due &= ~(1ull << d);
+		else if (!(k->busy >> d & 1) && begin(m, d))
+			k->due &= ~(1ull << d);
+	}
+	return !k->due && !k->busy;
+}
+
+/* The header of this zone was written, or could not be. */
+bool meta__mark_done(struct meta *m, uint32_t zone, bool durable)
+{
+	struct meta__marks *k = &m->zones->marks;
+	const uint32_t d = meta__mark_drive(m, zone);
+
+	if (d == META_DRIVES_MAX || !(k->busy >> d & 1))
+		return false;
+	k->busy &= ~(1ull << d);
+	if (durable) /* (2) */
+		k->of[d] = k->busy_mark[d];
+	return true;
+}

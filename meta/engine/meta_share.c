@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Who may look at a shard: the store's thread, which alone changes it, and, while it is open, any
+ * reader (meta_reader.c), each in its own thread, in place, without a message.
+ *
+ *     asked for OPEN_AFTER times, or knocked at, and no change waits
+ *   CLOSED  ------------------------------------------------------>  OPEN   nobody changes it
+ *     ^                                                               |
+ *     |  every reader has left what it began before                   | a change wants it: (4)
+ *     +------------------------- LEAVING <----------------------------+
+ *                                nobody changes it, nobody begins to look
+ *
+ *   reader   --[ enter ... plan, plan ... leave ]--[ enter ...       a turn of its loop, most often
+ *   store        close, now = 7               row.in is 0 or >= 7: left
+ *
+ * So a read costs no crossing wherever its client is, also of a file or a directory that all
+ * readers are at; and a change waits for at most two turns of each of them, and only the first
+ * after it was opened.  A reader that finds a shard closed knocks, and looks again when it is open;
+ * or it asks the store's thread, as for a page that is not in memory, as if it were none.
+ *
+ *   S1 -> T1   who opens a shard has stored its pages before `open` says so;
+ *   S2 -> T2   a reader has looked at its last page, and stored its last pin, before `in` says that
+ *              it has left;
+ *   S3 -> T3   the store's thread closes shards, and unlinks frames, before it looks at `in`, and
+ *              looks by an exchange: whichever of the two comes first, the other sees it.
+ *
+ * Invariants, true between any two calls:
+ *
+ *  (1) Of an open or leaving shard, no page, root or counter that a plan looks at changes.  Frames
+ *      may come, and be unlinked; state goes between clean, dirty and frozen.
+ *  (2) What a reader plans between enter and leave is one moment: a change of two shards waits for
+ *      both, so no reader sees half of it, or what was before it after somebody was told of it.
+ *  (3) A frame is another page's only when every reader has left that could have found it
+ *      (meta_cache.c).  Blocks that a reader has planned to read are pinned in its row before it
+ *      leaves, and so before any change could let them die.
+ *  (4) What was opened is not closed before every reader has begun a turn since, or sleeps: where
+ *      some read and some write all the time, both come to it, mostly by turns (a reader that
+ *      finds it closed again asks).  And what a change has
+ *      closed is not opened before it was applied: it waits for a turn of each reader twice, at
+ *      most, and never for a third.
+ */
+#include "meta/engine/meta_lend.h"
+
+#include "base/num.h"
+#include "meta/engine/meta_ops.h"
+#include "meta/engine/meta_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_AFTER 16u /* calls that readers had to make: closing it again costs no more */
+
+/* ---- leaving --------------------------------------------------------------------------- */
+
+uint64_t meta__share_leave(struct meta *m)
+{
+	struct meta__share *s = m->share;
+
+	s->wanted = atomic_load_explicit(&s->now, memory_order_relaxed) + 1;
+	return s->wanted;
+}
+
+static void look_who_left(struct meta__share *s)
+{
+	uint64_t left = atomic_load_explicit(&s->now, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < META_READERS_MAX; i++) {
+		/* An exchange of what it is for itself.  T2, S3 */
+		uint64_t in = atomic_fetch_add_explicit(&s->row[i].in, 0, memory_order_acq_rel);
+
+		if (in)
+			left = min_u64(left, in);
+	}
+	s->left = max_u64(s->left, left); /* who has read an old `now` has seen all the same: S3 */
+}
+
+void meta__share_turn(struct meta *m)
+{
+	struct meta__share *s = m->share;
+	uint64_t now = atomic_load_explicit(&s->now, memory_order_relaxed);
+
+	if (s->wanted > now)
+		atomic_store_explicit(&s->now, now = s->wanted, memory_order_release); /* S3 */
+	if (s->left < now)
+		look_who_left(s);
+}
+
+/* ---- closing, opening --------------------------------------------------------------------- */
+
+static bool is_open(const struct meta__share *s, uint32_t shard)
+{
+	return atomic_load_explicit(&s->open[shard], memory_order_relaxed) != 0;
+}
+
+bool meta__share_take(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	ASSERT(!s->away[shard]); /* its plan has looked at it */
+	if (is_open(s, shard)) {
+		if (!meta__share_left(m, s->opened[shard])) { /* (4) */
+			s->waits = max_u64(s->waits, s->opened[shard]);
+			return false;
+		}
+		atomic_store_explicit(&s->open[shard], 0, memory_order_relaxed); /* S3 */
+		s->closed[shard] = meta__share_leave(m);
+		s->asked[shard] = 0;
+	}
+	if (meta__share_left(m, s->closed[shard])) /* (1) */
+		return true;
+	s->waits = max_u64(s->waits, s->closed[shard]);
+	return false;
+}
+
+/* A change that waits must find it closed when its turn comes. */
+bool meta__share_change_waits(const struct meta *m)
+{
+	return !list_empty(&m->ops->leaving) || !list_empty(&m->ops->ready) ||
+	       !list_empty(&m->ops->stalled[META__STALL_CHANGES]) ||
+	       !list_empty(&m->ops->stalled[META__STALL_OWN]);
+}
+
+static void open_it(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (is_open(s, shard))
+		return;
+	meta__lend_others(m, shard);
+	if (s->away[shard] && !meta__lend_home(m, shard))
+		return;
+	s->opened[shard] = meta__share_leave(m);
+	atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
+}
+
+void meta_reader_asked(struct meta *m, uint32_t shard)
+{
+	struct meta__share *s = m->share;
+
+	if (shard < m->nshards && ++s->asked[shard] >= s->open_after &&
+	    !meta__share_change_waits(m))
+		open_it(m, shard);
+}
+
+void meta_reader_knocks(struct meta *m, uint32_t shard, uint32_t reader)
+{
+	struct meta__share *s = m->share;
+
+	if (shard >= m->nshards)
+		return;
+	if (!s->knocked[shard])
+		s->knock[s->knock_count++] = shard;
+	else if (s->knocked[shard] != reader + 1)
+		reader = META_READERS_MAX; /* several */
+	s->knocked[shard] = (uint8_t)(reader + 1);
+}
+
+/* One that is run within this turn, or when all have left. */
+static bool change_comes(const struct meta *m)
+{
+	return !list_empty(&m->ops->leaving) || !list_empty(&m->ops->ready);
+}
+
+bool meta_readers_let_in(struct meta *m)
+{
+	struct meta__share *s = m->share;
+	const bool opens = !meta__share_change_waits(m);
+
+	if (s->knock_count == 0 || change_comes(m))
+		return false;
+	while (s->knock_count > 0) {
+		uint32_t shard = s->knock[--s->knock_count];
+
+		/* Else one waits for room, for long: who knocked had better ask.  Who has it waits
+		 * for blanks, which come in each turn. */
+		if (opens && s->knocked[shard] != s->away[shard])
+			open_it(m, shard);
+		s->knocked[shard] = 0;
+	}
+	return true;
+}
+
+/* ---- seen by a reader ------------------------------------------------------------------------ */
+
+/* Where its tree is; a borrower goes on counting from there, too. */
+static void look_at(struct meta *m, uint32_t shard, uint64_t opened)
+{
+	const struct meta__shard *is = &m->home->shard[shard];
+	struct meta__shard *seen = &m->shard[shard];
+
+	seen->opened = opened;
+	seen->root_baddr = is->root_baddr;
+	seen->root_gen = is->root_gen;
+	seen->height = is->height;
+	seen->shape = is->shape;
+	seen->empty_seq = is->empty_seq;
+	seen->seq = is->seq;
+	seen->uniq_next = is->uniq_next;
+	seen->dir_next = is->dir_next;
+	seen->files = is->files;
+	seen->dirs = is->dirs;
+	seen->changed = false;
+}
+
+/* Once known to be, it is so for the rest of the turn: an apply cannot end halfway. */
+static bool is_lent(struct meta *m, uint32_t shard)
+{
+	struct meta__shard *seen = &m->shard[shard];
+	uint64_t lent;
+
+	if (seen->turn != m->turn) {
+		lent = atomic_load_explicit(&m->home->share->lent[shard], memory_order_acquire);
+		if ((lent & 0xff) != m->reader + 1u) /* T1 */
+			return false;
+		if (seen->opened != lent) {
+			look_at(m, shard, lent);
+			meta__borrow_begin(m, shard);
+		}
+		seen->turn = m->turn;
+	}
+	if (seen->changed)
+		m->tx->seen = META_SEEN_MADE;
+	return true;
+}
+
+bool meta__share_sees(struct meta *m, uint32_t shard)
+{
+	const struct meta__share *s = m->home->share;
+	const uint32_t open = atomic_load_explicit(&s->open[shard], memory_order_acquire); /* T1 */
+
+	if (unlikely(open == 0)) {
+		if (is_lent(m, shard))
+			return true;
+		m->cache->missed = true;
+		m->cache->unseen = shard;
+		return false;
+	}
+	if (unlikely(m->shard[shard].opened != (uint64_t)open << 8))
+		look_at(m, shard, (uint64_t)open << 8);
+	return true;
+}
+
+/* ---- pins ----------------------------------------------------------------------------------- */
+
+bool meta__share_unpinned(const struct meta *m, uint64_t epoch)
+{
+	uint32_t pins = 0;
+
+	for (uint32_t i = 0; i < META_READERS_MAX; i++)
+		pins |= atomic_load_explicit(&m->share->row[i].pins[epoch % META__EPOCHS],
+					     memory_order_acquire);
+	return pins == 0;
+}
+
+uint64_t meta__share_hits(const struct meta *m)
+{
+	uint64_t hits = 0;
+
+	for (uint32_t i = 0; m->share && i < META_READERS_MAX; i++)
+		hits += atomic_load_explicit(&m->share->row[i].hits, memory_order_relaxed);
+	return hits;
+}
+
+/* ---- made, ended --------------------------------------------------------------------------- */
+
+int meta_share(struct meta *m)
+{
+	struct meta__share *s = aligned_alloc(META__LINE, align_up(sizeof(*s), META__LINE));
+
+	if (!s)
+		return -ENOMEM;
+	memset(s, 0, sizeof(*s));
+	atomic_init(&s->now, 1);
+	atomic_init(&s->epoch, 1);
+	s->left = 1;
+	s->open_after = OPEN_AFTER;
+	m->share = s;
+	return meta__lend_create(m);
+}
+
+void meta__share_destroy(struct meta *m)
+{
+	meta__lend_destroy(m);
+	free(m->share);
+	m->share = NULL;
+}

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Zones: what each is used for, when it may be used again.
+ *
+ *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
+ *   FREE --> TELLING --> FREE          meta_tell.c
+ *
+ * A block that dies is dead in the tree at once, in the root only after the next checkpoint, and
+ * to a reader that planned before, only when that reader has ended.  So a zone in which the last
+ * block has died waits for three things, in this order: a checkpoint that freezes without it, the
+ * roots of that checkpoint being durable, and the end of every read that was planned before the
+ * freeze.
+ *
+ *  (1) Nothing is written to a zone, or promised, before both copies of its header are durable.
+ *  (2) A zone that is EMPTY or behind it has live == 0 and pending == 0.
+ *  (3) epoch_oldest <= epoch < epoch_oldest + META__EPOCHS, and no reader is in an older one.
+ *      When the window is full the epoch stands still: zones wait longer than they had to.
+ *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
+ *  (5) free_total counts what may be opened: not what is free on a drive that is being drained.
+ *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.  What
+ *      its drive is being told of (TELLING) counts, and is free when that has answered.
+ *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
+ */
+#include "meta/engine/meta_lend.h"
+#include "meta/engine/meta_share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t meta__zones_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)META__ZONE_IOS * META__BLOCK;
+}
+
+int meta__zones_create(struct meta *m)
+{
+	struct meta__zones *z = calloc(1, sizeof(*z));
+	uint8_t *mem;
+
+	if (!z)
+		return -ENOMEM;
+	mem = meta__mem_take(m, meta__zones_memory(&m->conf));
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++) {
+		z->io[i].zone = META__ZONE_NONE;
+		z->io[i].x.kind = META__IO_ZONE;
+		z->io[i].x.owner = &z->io[i];
+		z->io[i].x.io.buf = mem + (size_t)i * META__BLOCK;
+		list_init(&z->io[i].x.io.link);
+	}
+	m->zones = z;
+	return 0;
+}
+
+void meta__zones_destroy(struct meta *m)
+{
+	if (!m->zones)
+		return;
+	free(m->zones->zone);
+	free(m->zones);
+	m->zones = NULL;
+}
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone)
+{
+	ASSERT(zone < m->zones->geo.nzones);
+	return &m->zones->zone[zone];
+}
+
+/* to: of its drive, free or fresh. */
+static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t drive = drive_of(m, zone);
+
+	ASSERT(at->live == 0 && at->pending == 0);
+	if (at->kind == META__ZONE_PAGE)
+		z->page_zones--;
+	if (at->kind == META__ZONE_DATA)
+		z->data_zones--;
+	at->moved = at->upper = false;
+	at->kept = 0;
+	at->state = ZONE_FREE;
+	at->kind = META__ZONE_FREE;
+	at->used = 0;
+	list_push_back(to, &at->link);
+	z->free_count[drive]++;
+	z->free_total += meta__drive_serves(m, drive); /* (5) */
+}
+
+/* Not while its header is being written: nobody else may write that then. */
+static bool is_late(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	at->freed = at->mending;
+	return at->mending;
+}
+
+static void set_free(struct meta *m, uint32_t zone)
+{
+	if (is_late(m, zone))
+		return;
+	set_free_in(m, zone, &m->zones->free[drive_of(m, zone)]);
+}
+
+/* It was in use: its drive may be told. */
+void meta__zone_freed(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t drive = drive_of(m, zone);
+
+	if (is_late(m, zone))
+		return;
+	set_free_in(m, zone, meta__tell_wanted(m, drive) ? &z->fresh[drive] : &z->free[drive]);
+}
+
+static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->state == ZONE_FREE);
+	list_del(&at->link);
+	z->free_count[drive_of(m, zone)]--;
+	z->free_total -= meta__drive_serves(m, drive_of(m, zone));
+	at->kind = (uint8_t)kind;
+	if (kind == META__ZONE_PAGE)
+		z->page_zones++;
+	if (kind == META__ZONE_DATA)
+		z->data_zones++;
+}
+
+int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *zone = calloc(geo->nzones, sizeof(*zone));
+
+	if (!zone)
+		return -ENOMEM;
+	free(z->zone);
+	z->zone = zone;
+	z->geo = *geo;
+	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
+		0;
+	z->leaving_us = z->drain_zones = 0;
+	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
+		z->log_oldest = 0;
+	z->log_ready[0] = z->log_ready[1] = META__ZONE_NONE;
+	z->log_opening = 0;
+	z->counted = false;
+	z->epoch = z->epoch_oldest = 1;
+	z->wear_least_zones = 0;
+	memset(&z->marks, 0, sizeof(z->marks));
+	memset(z->readers, 0, sizeof(z->readers));
+	z->dirty_pages_max = meta__cache_dirty_max(&m->conf);
+	list_init(&z->empty);
+	list_init(&z->frozen);
+	list_init(&z->leaving);
+	meta__tell_init(m);
+	for (uint32_t d = 0; d < geo->ndrives; d++) {
+		list_init(&z->free[d]);
+		z->free_count[d] = 0;
+		z->gone |= (uint64_t)(geo->state[d] == DRIVE_GONE) << d;
+	}
+	for (uint32_t i = 0; i < geo->nzones; i++) {
+		list_init(&zone[i].link);
+		if (meta__geo_zone_there(geo, i))
+			set_free(m, i);
+		else
+			zone[i].state = ZONE_GONE;
+		if (meta__geo_zone_roots(geo, i))
+			meta__zone_use(m, i, META__ZONE_ROOT);
+	}
+	meta__supply_init(m);
+	return 0;
+}
+
+/* A zone that lies in a list is in it where it lies now. */
+static void zone_moved(struct meta__zone *to, const struct meta__zone *from)
+{
+	*to = *from;
+	if (from->link.next == &from->link) {
+		list_init(&to->link);
+		return;
+	}
+	to->link.prev->next = &to->link;
+	to->link.next->prev = &to->link;
+}
+
+int meta__zones_grow(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *zone = calloc(geo->nzones, sizeof(*zone));
+
+	if (!zone)
+		return -ENOMEM;
+	ASSERT(geo->nzones >= z->geo.nzones);
+	for (uint32_t i = 0; i < z->geo.nzones; i++)
+		zone_moved(&zone[i], &z->zone[i]);
+	free(z->zone);
+	z->zone = zone;
+	return 0;
+}
+
+void meta__zones_join(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t d = geo->ndrives - 1, first = z->geo.nzones;
+	const uint64_t log_bytes_max = z->geo.log_bytes_max;
+	const uint32_t log_zones_max = z->geo.log_zones_max;
+
+	ASSERT(d == z->geo.ndrives && geo->zone_base[d] == first);
+	z->geo = *geo; /* the log may be larger than a mount would let it be by now */
+	z->geo.log_bytes_max = max_u64(z->geo.log_bytes_max, log_bytes_max);
+	z->geo.log_zones_max = max_u32(z->geo.log_zones_max, log_zones_max);
+	z->wear_least_zones = 0; /* its zones were never used: the least is looked for anew */
+	list_init(&z->free[d]);
+	z->free_count[d] = 0;
+	meta__supply_join(m, d);
+	for (uint32_t i = first; i < geo->nzones; i++) {
+		list_init(&z->zone[i].link);
+		set_free(m, i);
+	}
+	meta__lend_geo(m);
+}
+
+void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t first = z->geo.zone_base[drive], count = z->geo.zone_count[drive];
+	const bool served = meta__drive_serves(m, drive);
+	const uint32_t free_now = z->free_count[drive] + (z->tell[drive].zone != META__ZONE_NONE);
+	uint32_t coming = 0;
+
+	for (uint32_t i = first; i < first + count; i++)
+		coming += z->zone[i].state == ZONE_EMPTY || z->zone[i].state == ZONE_FROZEN;
+	z->geo.state[drive] = (uint8_t)state;
+	meta__lend_back(m);
+	if (served != meta__drive_serves(m, drive)) {
+		z->coming += served ? -coming : coming;
+		z->leaving_us += served ? coming : -coming;
+		z->geo.zones_serving += served ? -count : count;
+		z->geo.drives_serving += served ? -1 : 1;
+		z->free_total += served ? -free_now : free_now;
+	}
+	z->drain_zones = 0;
+	if (state == DRIVE_DRAINS) {
+		meta__supply_shut(m, drive);
+		meta__zones_drain(m, drive);
+	}
+	if (state != DRIVE_GONE)
+		return;
+	ASSERT(z->free_count[drive] == count);
+	z->gone |= 1ull << drive;
+	meta__tell_forget(m, drive);
+	while (list_pop_front(&z->free[drive]))
+		;
+	z->free_count[drive] = 0;
+	for (uint32_t i = first; i < first + count; i++)
+		z->zone[i].state = ZONE_GONE;
+	z->wear_least_zones = 0;
+}
+
+void meta__zones_drain(struct meta *m, uint32_t drive)
+{
+	struct meta__zones *z = m->zones;
+	const struct meta__zone *at = &z->zone[z->geo.zone_base[drive]];
+	uint64_t blocks = 0, pages = 0;
+
+	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
+		if (at[i].kind == META__ZONE_DATA)
+			blocks += at[i].live;
+		if (at[i].kind == META__ZONE_PAGE)
+			pages += div_up(at[i].live, META_PAGE_BLOCKS);
+	}
+	z->drain_zones =
+		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
+}
+
+/* The roots lie in these zones now, and not in those that they lay in before. */
+void meta__zones_root(struct meta *m, const struct meta__geo *geo)
+{
+	struct meta__zones *z = m->zones;
+	const struct meta__geo was = z->geo;
+
+	memcpy(z->geo.root_zone, geo->root_zone, sizeof(z->geo.root_zone));
+	for (uint32_t i = 0; i < 2 * META__ROOT_ZONES_MAX; i++) {
+		uint32_t zone = was.root_zone[i % 2][i / 2];
+
+		if (zone && !meta__geo_zone_roots(&z->geo, zone - 1))
+			set_free(m, zone - 1);
+	}
+}
+
+void meta__zone_give_root(struct meta *m, uint32_t zone)
+{
+	ASSERT(meta__zone_at(m, zone)->kind == META__ZONE_ROOT);
+	set_free(m, zone);
+}
+
+bool meta__drive_serves(const struct meta *m, uint32_t drive)
+{
+	return m->zones->geo.state[drive] == DRIVE_SERVES;
+}
+
+/* ---- names of zones -------------------------------------------------------- */
+
+uint32_t meta__zone_of(const struct meta *m, uint64_t baddr)
+{
+	return meta__geo_zone_of(&m->zones->geo, baddr);
+}
+
+struct meta_key meta__zone_key(const struct meta *m, uint32_t zone)
+{
+	uint32_t drive = drive_of(m, zone);
+
+	return meta__key(0, 0, META__CLASS_ZONE, drive, META__KIND_NONE,
+			 zone - m->zones->geo.zone_base[drive]);
+}
+
+/* META__ZONE_NONE: there is no such zone. */
+uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	uint64_t drive = meta__key_uniq(key), index = meta__key_index(key);
+
+	if (meta__key_dir(key) || meta__key_hash(key) || meta__key_class(key) != META__CLASS_ZONE)
+		return META__ZONE_NONE;
+	if (meta__key_kind(key) != META__KIND_NONE)
+		return META__ZONE_NONE;
+	if (drive >= g->ndrives || index >= g->zone_count[drive])
+		return META__ZONE_NONE;
+	return g->zone_base[drive] + (uint32_t)index;
+}
+
+/* ---- life and death -------------------------------------------------------- */
+
+void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	unset_free(m, zone, kind);
+	at->state = ZONE_CLOSED;
+	at->used = m->zones->geo.zone_end;
+}
+
+/* Zones that the next checkpoint frees: for all, or on a drive that is to leave. */
+static void count_coming(struct meta *m, uint32_t zone, bool more)
+{
+	struct meta__zones *z = m->zones;
+
+	*(meta__drive_serves(m, drive_of(m, zone)) ? &z->coming : &z->leaving_us) += more ? 1 : -1;
+}
+
+/* From EMPTY or FROZEN back, when replay brings it to life again. */
+static void revive(struct meta *m, struct meta__zone *at)
+{
+	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
+		return;
+	if (at->state != ZONE_LEAVING)
+		count_coming(m, (uint32_t)(at - m->zones->zone), false);
+	list_del(&at->link);
+	at->state = ZONE_CLOSED;
+}
+
+void meta__zone_settle(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (at->state != ZONE_CLOSED || at->live || at->pending || at->kind == META__ZONE_LOG)
+		return;
+	if (at->kind == META__ZONE_ROOT) /* (5) */
+		return;
+	at->state = ZONE_EMPTY;
+	at->victim = false;
+	m->zones->coming_data +=
+		at->kind == META__ZONE_DATA && meta__drive_serves(m, drive_of(m, zone));
+	list_push_back(&m->zones->empty, &at->link);
+	count_coming(m, zone, true);
+}
+
+void meta__zone_close(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->state == ZONE_OPEN);
+	at->state = ZONE_CLOSED;
+	at->closed = m->zones->epoch;
+	meta__zone_settle(m, zone);
+}
+
+/* More may die than lived only when records on a drive are wrong: said, not asserted. */
+static uint32_t live_moved(struct meta *m, uint32_t zone, int64_t delta)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	int64_t live = (int64_t)at->live + delta;
+	uint32_t before = at->live;
+
+	if (live < 0 || live > m->zones->geo.zone_blocks) {
+		meta__error(m, "zone %u: %lld live blocks", zone, (long long)live);
+		live = live < 0 ? 0 : m->zones->geo.zone_blocks;
+	}
+	at->live = (uint32_t)live;
+	return before;
+}
+
+void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t before = live_moved(m, zone, delta);
+
+	m->zones->live_blocks += (uint64_t)at->live - before;
+	if (at->live < before)
+		m->zones->deaths += before - at->live;
+	if (at->live)
+		revive(m, at);
+	else
+		meta__zone_settle(m, zone);
+}
+
+void meta__zone_page_add(struct meta *m, uint64_t baddr)
+{
+	uint32_t zone = meta__zone_of(m, baddr);
+
+	if (meta__zone_at(m, zone)->state == ZONE_FREE)
+		meta__zone_use(m, zone, META__ZONE_PAGE);
+	(void)live_moved(m, zone, META_PAGE_BLOCKS);
+	m->zones->live_pages++;
+}
+
+void meta__page_dead(struct meta *m, uint64_t baddr)
+{
+	uint32_t zone = meta__zone_of(m, baddr);
+
+	ASSERT(zone != META__ZONE_NONE);
+	ASSERT(m->zones->live_pages > 0);
+	(void)live_moved(m, zone, -(int64_t)META_PAGE_BLOCKS);
+	meta__zone_at(m, zone)->stuck = false;
+	m->zones->live_pages--;
+	meta__zone_settle(m, zone);
+}
+
+void meta__zone_hold(struct meta *m, uint32_t zone, bool hold)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (hold) {
+		if (at->state == ZONE_FREE)
+			meta__zone_use(m, zone, META__ZONE_DATA);
+		at->pending = 1;
+		revive(m, at);
+	} else if (at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA) {
+		at->pending = 0;
+		meta__zone_settle(m, zone);
+	}
+}
+
+/* ---- opening: the header, durable before use (1) --------------------------- */
+
+struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z)
+{
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
+		if (z->io[i].zone == META__ZONE_NONE)
+			return &z->io[i];
+	return NULL;
+}
+
+static uint32_t ios_idle(const struct meta__zones *z)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
+		idle += z->io[i].zone == META__ZONE_NONE;
+	return idle;
+}
+
+/* One of the log's next zones is there already, or its header is under way. */
+static bool log_has_begun(const struct meta__zones *z)
+{
+	return z->log_opening > 0 || z->log_ready[0] != META__ZONE_NONE;
+}
+
+/* One copy after the other: a crash leaves one whole. */
+static void write_head(struct meta *m, struct meta__zone_io *io)
+{
+	uint32_t copy = meta__zone_at(m, io->zone)->head_first ^ (uint32_t)io->second;
+	uint64_t baddr = meta__geo_zone_head(&m->zones->geo, io->zone, copy);
+
+	io->x.io.op = META_IO_WRITE;
+	io->x.io.fua = true;
+	io->x.io.drive = META_BADDR_DRIVE(baddr);
+	io->x.io.block = META_BADDR_BLOCK(baddr);
+	io->x.io.nblocks = 1;
+	meta__io_want(m, &io->x);
+}
+
+bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__zone_io *io = meta__zone_io_idle(z);
+	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
+
+	if (!io)
+		return false;
+	unset_free(m, zone, kind);
+	at->state = ZONE_OPENING;
+	if (at->incarnation == z->wear_least && z->wear_least_zones)
+		z->wear_least_zones--;
+	head.incarnation = ++at->incarnation;
+	z->wear_most = max_u64(z->wear_most, at->incarnation);
+	if (kind == META__ZONE_LOG) {
+		z->log_order += !log_has_begun(z); /* (6) */
+		head.order = z->log_order;
+		head.oldest_order = z->log_oldest;
+		at->order = head.order;
+		z->log_opening++;
+		z->log_count++;
+	}
+	if (meta__mark_drive(m, zone) < META_DRIVES_MAX)
+		head.mark = z->marks.of[drive_of(m, zone)];
+	meta__zone_build(&head, m->uuid, io->x.io.buf);
+	io->zone = zone;
+	io->second = false;
+	write_head(m, io);
+	return true;
+}
+
+/* Looked for anew only when all that were used least have been used again: once a round of all. */
+void meta__zone_wear(struct meta *m, struct meta_statfs *out)
+{
+	struct meta__zones *z = m->zones;
+
+	if (z->wear_least_zones == 0) {
+		z->wear_least = UINT64_MAX;
+		z->wear_most = 0;
+	}
+	for (uint32_t i = 0, looks = z->wear_least_zones ? 0 : z->geo.nzones; i < looks; i++) {
+		const uint64_t uses = z->zone[i].incarnation;
+
+		if (z->zone[i].state == ZONE_GONE)
+			continue;
+		if (uses < z->wear_least) {
+			z->wear_least = uses;
+			z->wear_least_zones = 0;
+		}
+		z->wear_least_zones += uses == z->wear_least;
+		z->wear_most = max_u64(z->wear_most, uses);
+	}
+	out->wear_least = z->wear_least;
+	out->wear_most = z->wear_most;
+}
+
+void meta__zone_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__zone_io *io = x->owner;
+	struct meta__zone *at = meta__zone_at(m, io->zone);
+	uint32_t zone = io->zone;
+
+	if (io->mends) {
+		meta__zone_mend_done(m, io);
+		return;
+	}
+	ASSERT(at->state == ZONE_OPENING);
+	if (!x->io.status && !io->second) {
+		io->second = true;
+		write_head(m, io);
+		return;
+	}
+	io->zone = META__ZONE_NONE;
+	if (x->io.status) {
+		meta__error(m, "zone %u: its header could not be written (error %d)", zone,
+			    -x->io.status);
+		meta__fail(m);
+		return; /* stays OPENING: nobody ever writes there */
+	}
+	at->head_lost = at->mend_failed = false;
+	at->state = ZONE_READY;
+	at->used = 1;
+	meta__supply_ready(m, zone);
+}
+
+uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__supply *s = &z->data[drive];
+
+	if (!meta__drive_serves(m, drive))
+		return 0;
+	return z->free_count[drive] + s->opening + div_up(s->room, z->geo.zone_end - 1);
+}
+
+static bool is_emptier(const struct meta *m, uint32_t a, uint32_t b)
+{
+	const uint32_t *size = m->zones->geo.zone_count;
+
+	return meta__zone_free_on(m, a) * size[b] > meta__zone_free_on(m, b) * size[a];
+}
+
+uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct list *l = list_empty(&z->free[drive]) ? &z->fresh[drive] : &z->free[drive];
+
+	if (list_empty(l))
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
+}
+
+static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t best = META_DRIVES_MAX;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		if (d != drive && z->free_count[d] && meta__drive_serves(m, d) &&
+		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
+			best = d;
+	if (best == META_DRIVES_MAX)
+		return META__ZONE_NONE;
+	return meta__zone_next(m, best);
+}
+
+/* Of the drive that is the emptiest for its size: so they fill alike. */
+uint32_t meta__zone_pick(const struct meta *m)
+{
+	return pick_but_of(m, META_DRIVES_MAX);
+}
+
+/* ---- the log's zones (4) --------------------------------------------------- */
+
+/* Both headers at once.  Zones that pages need are no second copies, nor those that a mount may
+ * need, which has the old log beside the new one. */
+static int log_open(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t first = meta__zone_pick(m);
+	uint32_t second;
+
+	if (first == META__ZONE_NONE)
+		return z->telling ? -EAGAIN : -ENOSPC;
+	if (ios_idle(z) < META__LOG_COPIES)
+		return -EAGAIN;
+	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
+	second = pick_but_of(m, drive_of(m, first));
+	if (second != META__ZONE_NONE &&
+	    z->free_total > meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
+		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
+	return -EAGAIN;
+}
+
+int meta__zone_take_log(struct meta *m, uint32_t zone[])
+{
+	struct meta__zones *z = m->zones;
+
+	if (z->log_opening)
+		return -EAGAIN;
+	if (z->log_ready[0] == META__ZONE_NONE)
+		return log_open(m);
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		zone[i] = z->log_ready[i];
+		z->log_ready[i] = META__ZONE_NONE;
+		if (zone[i] != META__ZONE_NONE)
+			meta__zone_at(m, zone[i])->state = ZONE_OPEN;
+	}
+	return 0;
+}
+
+void meta__zone_give_log(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->kind == META__ZONE_LOG);
+	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
+	ASSERT(m->zones->log_count > 0);
+	m->zones->log_count--;
+	meta__zone_freed(m, zone);
+}
+
+/* ---- read epochs ------------------------------------------------------- */
+
+uint64_t meta__epoch_enter(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	z->readers[z->epoch % META__EPOCHS]++;
+	return z->epoch;
+}
+
+/* Nor does a reader read what it planned then, or could it still pin that epoch. */
+static bool readers_ended(const struct meta *m, uint64_t epoch)
+{
+	return !m->share || (meta__share_left(m, m->zones->ended[epoch % META__EPOCHS]) &&
+			     meta__share_unpinned(m, epoch));
+}
+
+static void epoch_advance_oldest(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	while (z->epoch_oldest < z->epoch && z->readers[z->epoch_oldest % META__EPOCHS] == 0 &&
+	       readers_ended(m, z->epoch_oldest))
+		z->epoch_oldest++;
+}
+
+static void epoch_next(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	z->epoch++;
+	if (!m->share)
+		return;
+	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_release);
+	z->ended[(z->epoch - 1) % META__EPOCHS] = meta__share_leave(m);
+}
+
+void meta__epoch_leave(struct meta *m, uint64_t epoch)
+{
+	struct meta__zones *z = m->zones;
+
+	ASSERT(epoch >= z->epoch_oldest && epoch <= z->epoch);
+	ASSERT(z->readers[epoch % META__EPOCHS] > 0);
+	z->readers[epoch % META__EPOCHS]--;
+	epoch_advance_oldest(m);
+}
+
+/* ---- checkpoints ------------------------------------------------------- */
+
+void meta__zone_freeze(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	struct list *l;
+
+	ASSERT(list_empty(&z->frozen));
+	z->coming_data = 0;
+	while ((l = list_pop_front(&z->empty))) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+
+		at->state = ZONE_FROZEN;
+		at->left = z->epoch;
+		list_push_back(&z->frozen, &at->link);
+	}
+	if (z->epoch + 1 < z->epoch_oldest + META__EPOCHS)
+		epoch_next(m);
+	epoch_advance_oldest(m);
+	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
+}
+
+void meta__zone_rooted(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	struct list *l;
+
+	while ((l = list_pop_front(&z->frozen))) {
+		struct meta__zone *at = list_entry(l, struct meta__zone, link);
+
+		at->state = ZONE_LEAVING;
+		count_coming(m, (uint32_t)(at - z->zone), false);
+		list_push_back(&z->leaving, &at->link);
+	}
+	if (meta__drain_drive(m) < META_DRIVES_MAX)
+		meta__zones_drain(m, meta__drain_drive(m));
+}
+
+void meta__zone_turn(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	if (!z->zone)
+		return;
+	if (m->share && !list_empty(&z->leaving))
+		epoch_advance_oldest(m); /* nobody says that a reader's read has ended */
+	while (!list_empty(&z->leaving)) {
+		struct meta__zone *at = list_entry(z->leaving.next, struct meta__zone, link);
+
+		if (at->left >= z->epoch_oldest)
+			break; /* they leave in the order in which they came */
+		ASSERT(at->live == 0 && at->pending == 0); /* (2) */
+		list_del(&at->link);
+		meta__zone_freed(m, (uint32_t)(at - z->zone));
+	}
+	meta__supply_turn(m);
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Removing a drive from the store while it serves.
+ *
+ *   SERVES --meta_drive_drain()--> DRAINS ------ nothing is there any more ------> GONE
+ *      ^                             |            (by itself)                (for ever)
+ *      '------meta_drive_undrain()---'
+ *
+ *   of a drive that DRAINS   leaves by                                     until
+ *   data                     collection, a round of its zones (meta_gc.c)  its zones are free
+ *   pages                    being made dirty (meta_collect.c)             ... behind checkpoints
+ *   log                      the next block: another zone (meta_log.c)     ... behind checkpoints
+ *   a copy of the roots      here: read, written to zones of others, named
+ *
+ * Each arrow is a new set of drives, written as for adding one (meta_drives.c), and takes effect
+ * when both superblocks of all drives have it.
+ *
+ *   the power is cut     all superblocks have   a mount with all drives     ... all but this one
+ *   before the first     the old set            the old set                 refused: it is missing
+ *   during them          some the new one       the new one                 the new one, if it
+ *                                                                           says GONE
+ *   after the last       the new set            the new one                 the same
+ *
+ * Unlike for adding a drive, one whole copy of the new set is enough for a mount to take it: no
+ * mount goes back to an older one.  All copies are written for the sake of the next change: a copy
+ * that is torn then leaves its drive the other one, which must not be older than the set in use.
+ *
+ *  (1) From DRAINS on no zone of it is opened, and its open zones are not filled further.  Blocks
+ *      promised there earlier may still be written, and are found like all others.
+ *  (2) It becomes GONE when all its zones are free (durable roots name nothing on it, no log that a
+ *      mount would read is on it, and every earlier read has ended) and no copy of the roots is on
+ *      it.  So either set is right, and the drive may be removed as soon as any other drive has the
+ *      new set; its own superblock gets it last.
+ *  (3) A copy of the roots moves while no checkpoint runs, and none begins before both superblocks
+ *      of all drives name its new place: until then both places hold the same.  If a superblock
+ *      cannot be written then, it is unknown which of them a mount would take: the store takes no
+ *      more changes.
+ *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
+ *      used again.
+ *  (5) At least one drive serves, and the live data fits on those that do when the drain begins.
+ *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
+ *      room, unreadable blocks) stops, and tries again when something has changed.
+ */
+#include "meta/plans/meta_plan.h"
+#include "meta/meta_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ASKS_MAX 6u /* checkpoints that win nothing: the log takes three to move away */
+
+/* ---- a new set ------------------------------------------------------------------------------- */
+
+static void next_set(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	struct meta__geo geo;
+
+	b->next = b->super;
+	meta__geo_of(&geo, &b->super);
+	memcpy(b->next.root_at, geo.root_area, sizeof(b->next.root_at));
+	b->next.set = meta__drives_next_set(m);
+	b->next.drained = true;
+}
+
+/* The log's bounds follow from what there is. */
+static void take_away(struct meta *m, uint32_t drive)
+{
+	struct meta__geo geo;
+
+	meta__geo_of(&geo, &m->boot->super);
+	m->zones->geo.log_bytes_max = geo.log_bytes_max;
+	m->zones->geo.log_zones_max = geo.log_zones_max;
+	m->conf.drive[drive] = (struct meta_drive_info){ 0 };
+}
+
+static int change_supers(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__drain *dr = &b->drain;
+	int err = meta__drives_write(m);
+
+	if (err != -EALREADY)
+		return err;
+	b->super = b->next;
+	meta__drive_state_set(m, dr->drive, dr->to);
+	if (dr->to == DRIVE_GONE)
+		take_away(m, dr->drive);
+	b->drain.asked = 0;
+	b->drain.epoch = 0;
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+/* The drive's own superblock is written last when it goes (2), else first: if that fails, no other
+ * superblock says what a mount would have to write there. */
+static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, int *status)
+{
+	struct meta__boot *b = m->boot;
+
+	next_set(m);
+	b->next.drive_state[drive] = (uint8_t)to;
+	b->write_from = to == DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
+	b->write_both = to != DRIVE_GONE;
+	b->drain.drive = drive;
+	b->drain.to = to;
+	b->drain.roots = false;
+	meta__drives_begin(m, status, change_supers);
+}
+
+void meta__drain_failed(struct meta *m)
+{
+	struct meta__drain *dr = &m->boot->drain;
+
+	dr->cannot = true; /* as it was is well, too: until it is asked for again */
+	if (!dr->roots)
+		return;
+	meta__ckpt_hold(m, false);
+	if (m->boot->next.root_zone[0][0] != m->boot->super.root_zone[0][0] ||
+	    m->boot->next.root_zone[1][0] != m->boot->super.root_zone[1][0])
+		meta__fail(m); /* (3) */
+}
+
+/* (5) */
+static bool rest_has_room(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__geo *g = &z->geo;
+	const uint64_t rest = g->zones_serving - g->zone_count[drive];
+	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
+
+	need += div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
+	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
+	return need + 2 * (uint64_t)g->root_zones <= rest;
+}
+
+static int may_change(const struct meta *m, uint32_t drive)
+{
+	if (m->failed)
+		return -EROFS;
+	if (m->boot->adding || m->stopping || !m->mounted)
+		return -EBUSY;
+	if (drive >= m->zones->geo.ndrives || m->zones->geo.state[drive] == DRIVE_GONE)
+		return -ENODEV;
+	return 0;
+}
+
+/* Tries again to write what could not be written before. */
+static int try_again(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	if (!b->drain.cannot)
+		return -EALREADY;
+	b->drain.cannot = false;
+	b->drain.asked = 0;
+	b->drain_status = 0;
+	return 0;
+}
+
+int meta_drive_drain(struct meta *m, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	int err = may_change(m, drive);
+
+	if (err)
+		return err;
+	if (g->state[drive] == DRIVE_DRAINS)
+		return try_again(m);
+	if (g->zones_serving == g->zone_count[drive])
+		return -EPERM;
+	if (g->root_zones > META__ROOT_ZONES_MAX &&
+	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
+		return -EFBIG;
+	if (!rest_has_room(m, drive))
+		return -ENOSPC;
+	m->boot->drain.cannot = false;
+	change(m, drive, DRIVE_DRAINS, &m->boot->drain_status);
+	return 0;
+}
+
+int meta_drive_undrain(struct meta *m, uint32_t drive)
+{
+	int err = may_change(m, drive);
+
+	if (err || meta__drive_serves(m, drive))
+		return err ? err : -EALREADY;
+	change(m, drive, DRIVE_SERVES, &m->boot->drain_status);
+	return 0;
+}
+
+int meta_drive_drain_status(const struct meta *m)
+{
+	return m->boot->drain_status;
+}
+
+/* Over when the set is durable. */
+int meta__plan_drive(struct meta *m, struct meta_op *op)
+{
+	const uint32_t drive = (uint32_t)op->offset;
+	int err;
+
+	if (m->boot->adding)
+		return -EBUSY;
+	if (op->scratch[0])
+		return m->boot->drain_status;
+	op->scratch[0] = 1;
+	err = op->flags & META_UNDRAIN ? meta_drive_undrain(m, drive) : meta_drive_drain(m, drive);
+	return err ? err : -EBUSY;
+}
+
+/* ---- roots that move (3) ------------------------------------------------------------------- */
+
+static bool moves(const struct meta *m, uint32_t copy)
+{
+	return meta__geo_roots_on(&m->zones->geo, copy, m->boot->drain.drive);
+}
+
+static int roots_supers(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = meta__drives_write(m);
+
+	if (err != -EALREADY)
+		return err;
+	b->super = b->next;
+	meta__zones_root(m, &b->geo);
+	memset(b->drain.take, 0, sizeof(b->drain.take));
+	b->drain.taken = 0;
+	meta__ckpt_hold(m, false);
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+/* Returns which of the two copies read is to be written: the newer whole one.  2: none. */
+static uint32_t newer(const struct meta *m, uint32_t i, uint32_t at)
+{
+	const struct meta__boot *b = m->boot;
+	struct meta__root_seen seen[2];
+	uint32_t best = 2;
+
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct meta_io *io = &b->io[2 * i + k].io;
+
+		if (io->status || meta__root_parse(io->buf, m->uuid, &seen[k]) != 0 ||
+		    !meta__root_belongs(&seen[k], at % m->nshards, at / m->nshards))
+			continue;
+		if (best == 2 || seen[k].version > seen[best].version)
+			best = k;
+	}
+	return best;
+}
+
+static int roots_put(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	uint32_t from[META__BOOT_BLOCKS / 2];
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		const uint32_t best = newer(m, i, b->at + i);
+
+		if (best == 2)
+			return meta__boot_fail(m, -EUCLEAN,
+					       "shard %u: both copies of a root are damaged: its "
+					       "drive keeps them",
+					       (b->at + i) % m->nshards);
+		from[i] = 2 * i + best;
+	}
+	for (uint32_t i = 0; i < b->count; i++) {
+		const uint32_t at = b->at + i;
+
+		meta__boot_io(m, META_IO_WRITE,
+			      meta__geo_root(&b->geo, b->step, at / m->nshards, at % m->nshards), 1,
+			      from[i]);
+	}
+	return 0;
+}
+
+/* step: copy; at: block of its area, of both slots. */
+static int roots_move(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__geo *g = &m->zones->geo;
+
+	if (b->sent && !b->drain.writing) {
+		b->drain.writing = true;
+		return roots_put(m);
+	}
+	for (uint32_t i = 0; b->sent && i < b->count; i++)
+		if (b->io[i].io.status)
+			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
+					       b->io[i].io.drive);
+	b->at += b->sent ? b->count : 0;
+	b->drain.writing = false;
+	for (; b->step < 2 && (b->at == 2 * m->nshards || !moves(m, b->step)); b->step++)
+		b->at = 0;
+	if (b->step == 2) {
+		memcpy(b->next.root_zone, b->geo.root_zone, sizeof(b->next.root_zone));
+		meta__boot_next(m, roots_supers);
+		return 0;
+	}
+	b->count = min_u32(META__BOOT_BLOCKS / 2, 2 * m->nshards - b->at);
+	for (uint32_t i = 0; i < 2 * b->count; i++) {
+		const uint32_t at = b->at + i / 2;
+
+		meta__boot_io(
+			m, META_IO_READ,
+			meta__geo_root(g, b->step ^ (i & 1), at / m->nshards, at % m->nshards), 1,
+			i);
+	}
+	return 0;
+}
+
+static int roots_wait(struct meta *m)
+{
+	if (meta__ckpt_running(m))
+		return -EAGAIN;
+	meta__boot_next(m, roots_move);
+	return 0;
+}
+
+/* All zones are there. */
+static void roots_begin(struct meta *m, uint32_t drive)
+{
+	struct meta__boot *b = m->boot;
+
+	next_set(m);
+	b->geo = m->zones->geo;
+	for (uint32_t copy = 0; copy < 2; copy++)
+		if (meta__geo_roots_on(&m->zones->geo, copy, drive))
+			memcpy(b->geo.root_zone[copy], b->drain.take[copy],
+			       sizeof(b->geo.root_zone[copy]));
+	b->drain.drive = drive;
+	b->drain.roots = true;
+	b->drain.writing = false;
+	b->write_from = 0;
+	b->write_both = false;
+	meta__ckpt_hold(m, true);
+	meta__drives_begin(m, NULL, roots_wait);
+}
+
+/* Picks a zone on another drive than the other copy's, if possible; or none yet, when one will be
+ * free after a drive has answered a deallocate command (meta_tell.c). */
+static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t(*take)[META__ROOT_ZONES_MAX] = m->boot->drain.take;
+	struct meta__geo after = z->geo;
+	uint32_t best = META_DRIVES_MAX;
+
+	if (take[copy ^ 1][0])
+		memcpy(after.root_zone[copy ^ 1], take[copy ^ 1], sizeof(after.root_zone[0]));
+	for (uint32_t pass = 0; pass < 2 && best == META_DRIVES_MAX; pass++) {
+		bool soon = false;
+
+		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+			if (!meta__drive_serves(m, d) ||
+			    (!pass && meta__geo_roots_on(&after, copy ^ 1, d)))
+				continue;
+			soon |= z->tell[d].zone != META__ZONE_NONE;
+			if (z->free_count[d] &&
+			    (best == META_DRIVES_MAX || z->free_count[d] > z->free_count[best]))
+				best = d;
+		}
+		if (best == META_DRIVES_MAX && soon)
+			return META__ZONE_NONE;
+	}
+	return best == META_DRIVES_MAX ? META__ZONE_NONE : meta__zone_next(m, best);
+}
+
+static uint32_t drive_of_take(const struct meta *m, uint32_t take)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
+}
+
+/* When its header is there. */
+static bool give_back(struct meta *m, uint32_t *take)
+{
+	if (meta__zone_at(m, *take - 1)->state != ZONE_CLOSED)
+		return false;
+	meta__zone_give_root(m, *take - 1);
+	*take = 0;
+	m->boot->drain.taken--;
+	return true;
+}
+
+/* A zone for each piece; their headers are under way.  True: all are durable. */
+static bool roots_take(struct meta *m, uint32_t copy)
+{
+	uint32_t *take = m->boot->drain.take[copy];
+	bool all = true;
+
+	for (uint32_t i = 0; i < m->zones->geo.root_zones; i++) {
+		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
+			give_back(m, &take[i]);
+		if (take[i] == 0 && m->zones->free_total > meta__zone_reserve(m, false)) {
+			const uint32_t zone = zone_for_roots(m, copy);
+
+			if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, META__ZONE_ROOT))
+				return false;
+			take[i] = zone + 1;
+			m->boot->drain.taken++;
+		}
+		all &= take[i] && meta__drive_serves(m, drive_of_take(m, take[i])) &&
+		       meta__zone_at(m, take[i] - 1)->state == ZONE_CLOSED;
+	}
+	return all;
+}
+
+/* Frees zones that were taken and are no longer needed.  True: all of them. */
+static bool roots_drop(struct meta *m, uint32_t copy)
+{
+	uint32_t *take = m->boot->drain.take[copy];
+	bool all = true;
+
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+		all &= !take[i] || give_back(m, &take[i]);
+	return all;
+}
+
+static void roots_leave(struct meta *m, uint32_t drive)
+{
+	bool all = true;
+
+	for (uint32_t copy = 0; copy < 2; copy++)
+		if (meta__geo_roots_on(&m->zones->geo, copy, drive) && !m->boot->drain.cannot)
+			all &= roots_take(m, copy);
+		else
+			all &= roots_drop(m, copy);
+	if (m->boot->drain.cannot)
+		return;
+	if (all)
+		roots_begin(m, drive);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+/* Would a checkpoint let something of it go? */
+static bool checkpoint_helps(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t first = z->geo.zone_base[drive], end = first + z->geo.zone_count[drive];
+
+	for (uint32_t i = first; i < end; i++) {
+		const struct meta__zone *at = &z->zone[i];
+
+		if (at->state == ZONE_EMPTY ||
+		    (at->state != ZONE_FREE && at->kind == META__ZONE_LOG))
+			return true;
+		if (at->state == ZONE_CLOSED && at->kind == META__ZONE_PAGE &&
+		    at->closed == z->epoch) /* its pages must be written before they move */
+			return true;
+	}
+	return false;
+}
+
+/* (6) */
+static void checkpoint(struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	struct meta__drain *dr = &m->boot->drain;
+
+	if (dr->free_count != z->free_count[drive] || dr->free_total != z->free_total)
+		dr->asked = 0;
+	else if (dr->epoch == z->epoch && dr->coming == z->coming + z->leaving_us)
+		return;
+	dr->epoch = z->epoch;
+	dr->free_count = z->free_count[drive];
+	dr->free_total = z->free_total;
+	dr->coming = z->coming + z->leaving_us;
+	if (dr->asked == ASKS_MAX || !checkpoint_helps(m, drive))
+		return;
+	dr->asked++;
+	meta__ckpt_want(m);
+}
+
+/* The log may be larger than those that stay will let it be. */
+static bool log_fits(const struct meta *m, uint32_t drive)
+{
+	struct meta__super rest = m->boot->super;
+	struct meta__geo geo;
+
+	rest.drive_state[drive] = DRIVE_GONE;
+	meta__geo_of(&geo, &rest);
+	return meta__log_zones(m) + 1 < geo.log_zones_max;
+}
+
+void meta__drain_turn(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t d = meta__drain_drive(m);
+	const struct meta__geo *g = &z->geo;
+
+	if (m->failed || m->stopping || (d == META_DRIVES_MAX && !m->boot->drain.taken))
+		return;
+	if (d == META_DRIVES_MAX || !(meta__geo_roots_on(g, 0, d) || meta__geo_roots_on(g, 1, d))) {
+		(void)roots_drop(m, 0);
+		(void)roots_drop(m, 1);
+		if (d == META_DRIVES_MAX)
+			return;
+		if (z->free_count[d] == g->zone_count[d] && !log_fits(m, d)) {
+			if (!meta__ckpt_running(m))
+				meta__ckpt_want(m); /* which trims it */
+			return;
+		}
+		if (z->free_count[d] == g->zone_count[d] && !m->boot->drain.cannot) {
+			change(m, d, DRIVE_GONE, NULL); /* (2) */
+			return;
+		}
+	} else {
+		roots_leave(m, d);
+		if (m->boot->adding)
+			return;
+	}
+	if (!meta__drain_moves(m) && !meta__ckpt_running(m))
+		checkpoint(m, d);
+}
+
+uint64_t meta_drives_gone(const struct meta *m)
+{
+	return m->zones->gone;
+}
+
+/* ---- lines for people ------------------------------------------------------------------------ */
+
+void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_stat *out)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__geo *g = &z->geo;
+
+	*out = (struct meta_drive_stat){ .drive = drive };
+	if (!m->mounted || drive >= g->ndrives)
+		return;
+	out->draining = g->state[drive] == DRIVE_DRAINS;
+	out->gone = g->state[drive] == DRIVE_GONE;
+	out->missing = g->state[drive] == DRIVE_AWAY;
+	out->zones = g->zone_count[drive];
+	if (out->gone)
+		return;
+	out->zones_used = g->zone_count[drive] - z->free_count[drive];
+	out->roots = meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive);
+	for (uint32_t i = g->zone_base[drive]; i < g->zone_base[drive] + out->zones; i++) {
+		const struct meta__zone *at = &z->zone[i];
+
+		out->live_blocks += at->live;
+		if (at->kept && at->live >= at->kept)
+			out->kept_blocks += at->kept;
+	}
+}

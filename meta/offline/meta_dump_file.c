@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Prints a file in words: its records, and each of its blocks, compared with its checksum. */
+#include "meta/offline/meta_raw_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct meta__column record_columns[] = { META__RECORD_COLUMNS, { NULL, 0 } };
+
+static const struct meta__column block_columns[] = {
+	{ "block", 8 }, { "place", -10 }, { "checksum", -8 },
+	{ "is", -8 },   { "state", -1 },  { NULL, 0 },
+};
+
+/* All that has the handle's key, but its extents' blocks. */
+static int records(struct meta_raw *r, const struct meta_handle *h, struct meta__table *t)
+{
+	const uint32_t shard = meta__dir_shard(&r->m, h->dir);
+	struct meta_key key = meta__obj_key(h, META__KIND_INODE, 0);
+	const struct meta_key end = meta__obj_key(h, (enum meta__kind)255, META__MASK48);
+	uint8_t value[META_VALUE_MAX];
+	uint64_t lost = 0;
+	uint32_t len;
+	int err = 0;
+
+	meta__table_begin(t, "record", record_columns);
+	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
+	       meta__key_cmp(&key, &end) <= 0) {
+		if (meta__dump_record(t, shard, &key, false, value, len))
+			err = -EUCLEAN;
+		key = meta__key_next(key);
+	}
+	return lost ? -EUCLEAN : err;
+}
+
+static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_t crc,
+		     struct meta__table *t)
+{
+	uint8_t bytes[META__BLOCK];
+	int err = meta__raw_read(r, baddr, 1, bytes);
+	uint32_t is = err ? 0 : crc32c(bytes, sizeof(bytes));
+
+	meta__cell(t, block);
+	meta__cell_place(t, baddr);
+	meta__cell_text(t, "%08x", crc);
+	meta__cell_text(t, "%08x", is);
+	meta__cell_text(t, "%s",
+			err         ? "it cannot be read"
+			: is != crc ? "it does not match its checksum"
+				    : "whole");
+	return err || is != crc ? -EUCLEAN : 0;
+}
+
+static int extent_rows(struct meta_raw *r, uint64_t first, const struct meta__extent *x,
+		       struct meta__table *t)
+{
+	uint32_t at = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < x->nruns; i++) {
+		struct meta_run run = meta__extent_run(x, i);
+
+		for (uint32_t k = 0; k < run.nblocks && at < x->nblocks; k++, at++) {
+			le32 crc;
+
+			memcpy(&crc, x->crcs + at * sizeof(crc), sizeof(crc));
+			if (run.baddr && block_row(r, first + at, run.baddr + k, le32_get(crc), t))
+				err = -EUCLEAN;
+		}
+	}
+	return err;
+}
+
+static int blocks(struct meta_raw *r, const struct meta_handle *h, struct meta__table *t)
+{
+	const uint32_t shard = meta__dir_shard(&r->m, h->dir);
+	struct meta_key key = meta__obj_key(h, META__KIND_EXTENT, 0);
+	uint8_t value[META_VALUE_MAX];
+	uint64_t lost = 0;
+	uint32_t len;
+	int err = 0;
+
+	meta__table_begin(t, "block", block_columns);
+	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
+	       meta__key_is_obj(&key, h, META__KIND_EXTENT)) {
+		struct meta__extent x;
+
+		if (meta__extent_parse(value, len, &x) ||
+		    extent_rows(r, meta__key_index(&key) * META_CHUNK_BLOCKS, &x, t))
+			err = -EUCLEAN;
+		key = meta__key_next(key);
+	}
+	return lost ? -EUCLEAN : err;
+}
+
+int meta__dump_file(struct meta_raw *r, const char *arg, struct meta__table *t)
+{
+	struct meta_handle h = { .dir = META_ROOT_DIR };
+	struct meta__raw_path p;
+	int err = meta__raw_log_over(r, false), rc;
+
+	if (err)
+		return err;
+	meta__raw_path_begin(&p, arg);
+	while ((rc = meta__raw_path_next(r, &p)) == 1)
+		h = p.name.handle;
+	if (rc)
+		return rc == -EIO ? -EUCLEAN : rc;
+	err = records(r, &h, t);
+	rc = blocks(r, &h, t);
+	return rc ? rc : err;
+}

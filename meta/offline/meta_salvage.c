@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Where a tree is broken, its leaves are looked for in the zones of pages.
+ *
+ *        root           what the damaged page answered for is a hole of keys; so is all of a shard
+ *       /    \          whose newest root may be lost
+ *      .      x
+ *     / \    : :        every whole leaf of the shard that has keys of a hole, the newest first:
+ *    L   L   L L L'     a key counts as in the newest leaf that reaches over it, there or not
+ *
+ *  (1) A leaf is believed that is whole, lies where it says, is of a mount that may have written
+ *      to its zone, and whose directories are of its shard, by the store's secret hash: what an
+ *      earlier store, or a client, left there is not.
+ *  (2) What was in the tree once, and no more, is in doubt: leaves that are no newer than what the
+ *      parent of a damaged leaf says of it (one that was written early may be of the same
+ *      generation), or that a newer one overlaps.
+ *  (3) Each change that the log has counts before any page: pages are written when the log that
+ *      changed them is durable, and the log is trimmed when they are in roots.
+ */
+#include "meta/engine/meta_cover.h"
+#include "meta/offline/meta_raw_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hole {
+	uint32_t shard;
+	struct meta_key lo, hi;
+	bool has_hi;
+	uint64_t gen; /* of the leaf that was there; 0: nobody knows (2) */
+};
+
+struct found_leaf {
+	uint64_t baddr, gen;
+	uint32_t order, shard;
+	struct meta_key first, last;
+};
+
+struct salvage {
+	struct meta_raw *r;
+	struct meta_raw_loss *loss;
+	struct hole *hole;
+	uint64_t holes, holes_max;
+	struct found_leaf *leaf; /* the newest first */
+	uint64_t leaves, leaves_max;
+	struct meta__cover newer; /* than the one that is looked at: what they reach over */
+};
+
+/* Room for one more. */
+static bool room(void **list, uint64_t count, uint64_t *max, size_t each)
+{
+	uint64_t more = *max ? 2 * *max : 64;
+	void *grown;
+
+	if (count < *max)
+		return true;
+	grown = realloc(*list, more * each);
+	if (!grown)
+		return false;
+	*list = grown;
+	*max = more;
+	return true;
+}
+
+/* ---- holes ---------------------------------------------------------------------------- */
+
+static int add_hole(struct salvage *s, const struct hole *hole)
+{
+	void *list = s->hole;
+	bool good = room(&list, s->holes, &s->holes_max, sizeof(*s->hole));
+
+	s->hole = list;
+	if (!good)
+		return -ENOMEM;
+	s->hole[s->holes++] = *hole;
+	return 0;
+}
+
+static int damaged_page(struct salvage *s, const struct meta__raw_step *at)
+{
+	const struct hole hole = { .shard = at->page.shard,
+				   .lo = at->lo,
+				   .hi = at->hi,
+				   .has_hi = at->has_hi,
+				   .gen = at->page.level ? 0 : at->page.gen };
+
+	if (s->loss->pages++ == 0)
+		(void)snprintf(s->loss->first, sizeof(s->loss->first),
+			       "shard %u: page at drive %u block %llu: %s", at->page.shard,
+			       META_BADDR_DRIVE(at->page.baddr),
+			       (unsigned long long)META_BADDR_BLOCK(at->page.baddr), at->why);
+	return add_hole(s, &hole);
+}
+
+/* All leaves of a shard; a root that may be an old one is forgotten. */
+static int look_at_shard(struct salvage *s, uint32_t shard)
+{
+	struct meta__raw_root *root = &s->r->root[shard];
+	struct meta_key key = { { 0 } };
+	struct meta__raw_way way;
+	int err = 0;
+
+	if (root->lost || root->slot < 0) {
+		root->slot = root->copy = -1;
+		s->loss->shards++;
+		return add_hole(s, &(struct hole){ .shard = shard });
+	}
+	for (;;) {
+		const struct meta__raw_step *at;
+
+		(void)!meta__raw_go(s->r, shard, &key, 0, &way);
+		if (way.steps == 0)
+			return 0;
+		at = &way.step[way.steps - 1];
+		if (at->why)
+			err = damaged_page(s, at);
+		if (err || !at->has_hi || meta__key_cmp(&at->hi, &key) <= 0)
+			return err;
+		key = at->hi;
+	}
+}
+
+static int hole_cmp(const void *a, const void *b)
+{
+	const struct hole *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return meta__key_cmp(&x->lo, &y->lo);
+}
+
+/* They are sorted, and none reaches into another: the last that begins at or before key; NULL:
+ * it begins before all. */
+static const struct hole *hole_before(const struct salvage *s, uint32_t shard,
+				      const struct meta_key *key)
+{
+	const struct hole want = { .shard = shard, .lo = *key };
+	uint64_t lo = 0, hi = s->holes;
+
+	while (lo < hi) {
+		const uint64_t mid = (lo + hi) / 2;
+
+		if (hole_cmp(&s->hole[mid], &want) <= 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &s->hole[lo - 1] : NULL;
+}
+
+static bool reaches(const struct hole *h, uint32_t shard, const struct meta_key *key)
+{
+	return h && h->shard == shard && (!h->has_hi || meta__key_cmp(key, &h->hi) < 0);
+}
+
+static const struct hole *hole_of(const struct salvage *s, uint32_t shard,
+				  const struct meta_key *key)
+{
+	const struct hole *h = hole_before(s, shard, key);
+
+	return reaches(h, shard, key) ? h : NULL;
+}
+
+/* ---- leaves ---------------------------------------------------------------------------- */
+
+static bool is_ours(const struct meta_raw *r, const void *page, const struct meta__page_look *look,
+		    uint32_t zone)
+{
+	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
+
+	if (look->level || look->shard >= r->geo.nshards || (z && look->gen >> 32 < z->epoch))
+		return false;
+	for (uint32_t i = 0; i < look->count; i++) {
+		const struct meta_key key = meta__leaf_key(page, i);
+
+		if (meta__key_dir(&key) &&
+		    meta__dir_shard(&r->m, meta__key_dir(&key)) != look->shard)
+			return false;
+	}
+	return true;
+}
+
+/* The last that begins at or before its last key is one that does not end before its first. */
+static bool meets_hole(const struct salvage *s, const struct found_leaf *l)
+{
+	return reaches(hole_before(s, l->shard, &l->last), l->shard, &l->first);
+}
+
+static int scan_zone(struct salvage *s, uint32_t zone)
+{
+	struct meta_raw *r = s->r;
+	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
+
+	if (!bytes)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < r->geo.zone_pages; i++) {
+		const uint8_t *page = bytes + (1 + (size_t)i * META_PAGE_BLOCKS) * META__BLOCK;
+		struct meta__page_look look;
+		struct found_leaf l;
+		void *list = s->leaf;
+
+		if (meta__page_look(page, &look) || !is_ours(r, page, &look, zone)) /* (1) */
+			continue;
+		l = (struct found_leaf){
+			.baddr = meta__geo_zone_baddr(&r->geo, zone) + 1 + i * META_PAGE_BLOCKS,
+			.gen = look.gen,
+			.order = look.order,
+			.shard = look.shard,
+			.first = look.first,
+			.last = meta__leaf_key(page, look.count - 1),
+		};
+		if (le64_get(((const struct meta_page_disk *)page)->baddr) != l.baddr ||
+		    !meets_hole(s, &l))
+			continue;
+		if (!room(&list, s->leaves, &s->leaves_max, sizeof(l)))
+			return -ENOMEM;
+		s->leaf = list;
+		s->leaf[s->leaves++] = l;
+	}
+	return 0;
+}
+
+static bool is_newer(const struct found_leaf *x, const struct found_leaf *y)
+{
+	return x->gen != y->gen ? x->gen > y->gen : x->order > y->order;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct found_leaf *x = a, *y = b;
+
+	if (is_newer(x, y) || is_newer(y, x))
+		return is_newer(x, y) ? -1 : 1;
+	return x->baddr < y->baddr ? -1 : x->baddr > y->baddr;
+}
+
+static int scan(struct salvage *s)
+{
+	const struct meta_raw *r = s->r;
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < r->geo.nzones; i++) {
+		const struct meta__zone_seen *z = meta__raw_zone(r, i);
+
+		if (meta__geo_zone_there(&r->geo, i) && (!z || z->kind == META__ZONE_PAGE))
+			err = scan_zone(s, i);
+	}
+	if (s->leaves)
+		qsort(s->leaf, s->leaves, sizeof(*s->leaf), newest_first);
+	s->loss->leaves = s->leaves;
+	return err;
+}
+
+/* Where leaves begin and end. */
+static int cover_make(struct salvage *s)
+{
+	struct meta__cover_point *end = calloc(2 * s->leaves + 1, sizeof(*end));
+
+	if (!end)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < s->leaves; i++) {
+		const struct found_leaf *l = &s->leaf[i];
+
+		end[2 * i] = (struct meta__cover_point){ l->first, l->shard };
+		end[2 * i + 1] = (struct meta__cover_point){ l->last, l->shard };
+	}
+	return meta__cover_make(&s->newer, end, 2 * s->leaves);
+}
+
+static int take_leaf(struct salvage *s, uint64_t at)
+{
+	const struct found_leaf *l = &s->leaf[at];
+	const struct meta__page_want want = { .baddr = l->baddr, .gen = l->gen, .shard = l->shard };
+	const char *why;
+	const void *page = meta__raw_page(s->r, &want, &why);
+	/* A newer one has keys among its own: leaves of one tree do not; this one had left it. */
+	const bool replaced = meta__cover_meets(&s->newer, l->shard, &l->first, &l->last);
+	int err = 0;
+
+	for (uint32_t i = 0; page && !err && i < meta__page_count(page); i++) {
+		const struct hole *h;
+		struct meta_key key;
+		const void *value;
+		uint32_t len;
+
+		meta__page_record(page, i, &key, &value, &len);
+		h = hole_of(s, l->shard, &key);
+		if (!h || meta__cover_has(&s->newer, l->shard, &key))
+			continue;
+		if (replaced || h->gen >= l->gen) /* (2) */
+			err = meta__raw_over_doubt(s->r, l->shard, &key, value, len, l->gen);
+		else
+			err = meta__raw_over_add(s->r, l->shard, &key, false, value, len, l->gen);
+	}
+	meta__cover_add(&s->newer, l->shard, &l->first, &l->last);
+	return err;
+}
+
+int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
+{
+	struct salvage s = { .r = r, .loss = loss };
+	int err = r->problem[0] ? -ENODATA : 0;
+
+	memset(loss, 0, sizeof(*loss));
+	for (uint32_t i = 0; !err && i < r->geo.nshards; i++)
+		err = look_at_shard(&s, i);
+	if (!err && s.holes) {
+		qsort(s.hole, s.holes, sizeof(*s.hole), hole_cmp);
+		err = scan(&s);
+	}
+	if (!err)
+		err = cover_make(&s);
+	for (uint64_t i = 0; !err && i < s.leaves; i++)
+		err = take_leaf(&s, i);
+	if (!err && r->log.broken)
+		loss->log_missing = r->log.last + 1;
+	for (uint32_t i = 0; i < r->geo.nzones; i++)
+		loss->zones += meta__geo_zone_there(&r->geo, i) && !meta__raw_zone(r, i);
+	if (!err) /* (3); sorts what lies over the trees */
+		err = meta__raw_log_over(r, r->log.broken);
+	meta__cover_free(&s.newer);
+	free(s.hole);
+	free(s.leaf);
+	return err;
+}

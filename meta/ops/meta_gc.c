@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Collection of data zones: which are emptied, when, and how fast.
+ *
+ *   free zones  |<-- reserve -->|<-- soon -->|
+ *               |    data waits | collection |  nothing to do
+ *
+ *   pick victims --> find their live blocks (meta_gc_find.c) --> move them (meta_gc_move.c)
+ *        ^                                                              |
+ *        '--- all are free after one checkpoint <-- all are empty <-----'
+ *             (meta_zone.c)
+ *
+ * meta_collect.c collects pages; the two share free zones and nothing else.
+ *
+ *  (1) A victim is a closed data zone with the best dead * age / (zone + live): the gain and its
+ *      duration against the cost of reading and writing.  While zones are not short, a zone that is
+ *      nearly all live is left alone; when data is about to wait, any zone that wins a block will
+ *      do.
+ *  (2) A round is as large as free space allows, and one checkpoint frees all that it won:
+ *      a checkpoint for each zone would write most of a small index each time.  A round begins when
+ *      `soon` zones are left, no earlier: in a zone that was emptied early and waits, nothing more
+ *      dies.  The pace follows free space: the fewer zones are free, the more of META__GC_MOVES
+ *      extents move at once.  Data does not take the room that the round still needs: it waits.
+ *  (3) Moved data has its own open zone: live blocks found by collection are older than new data,
+ *      and should not share its zone.  It may take zones of the reserve, but not the last ones.
+ *  (4) All victims of a round fit into the room for moved data, so a round never waits for itself.
+ *  (5) A round ends.  Each emptied victim reduces the garbage; a victim that cannot be emptied
+ *      (rot, a bad page) is not tried again before more of it dies; and when no zone is
+ *      worth it, or there is no place to move to, collection stops until blocks die or a
+ *      zone becomes free.  Then operations that find the store full get -ENOSPC.
+ *  (6) While zones are not short, and one drive is much fuller for its size than another, newer
+ *      one, live data moves there until they are about even: one extent at a time, only so many
+ *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
+ *      emptiest drive anyway (meta_zone.c).  A round that does not narrow the gap delays the next
+ *      by ever more checkpoints: so an idle store stops moving, wherever the log and the index are.
+ *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
+ *      with other collection.  No operation that waits for room waits for that: it wins none.
+ */
+#include "meta/ops/meta_gc.h"
+
+#include <stdlib.h>
+
+#define AGE_MAX        32u
+#define FINDS_PER_TURN 4u
+#define EVEN_ZONES     4u /* at once, before a checkpoint frees them */
+#define UNEVEN         8u /* when it begins: an eighth of the drive; it ends at half of that */
+#define EVEN_WHOLE     (1u << 30) /* a drive, in the unit of gaps */
+#define EVEN_PAUSE_MAX 64u        /* checkpoints */
+
+uint64_t meta__gc_memory(const struct meta_conf *c)
+{
+	(void)c;
+	return (uint64_t)META__GC_MOVES * META__GC_BLOCKS * META__BLOCK;
+}
+
+int meta__gc_create(struct meta *m)
+{
+	struct meta__gc *g = calloc(1, sizeof(*g));
+	uint8_t *mem;
+
+	if (!g)
+		return -ENOMEM;
+	m->gc = g;
+	mem = meta__mem_take(m, meta__gc_memory(&m->conf));
+	for (uint32_t i = 0; i < META__GC_MOVES; i++) {
+		g->move[i].buf = mem + (size_t)i * META__GC_BLOCKS * META__BLOCK;
+		for (uint32_t k = 0; k < META__GC_BLOCKS; k++)
+			list_init(&g->move[i].io[k].io.link);
+	}
+	return 0;
+}
+
+void meta__gc_destroy(struct meta *m)
+{
+	free(m->gc);
+	m->gc = NULL;
+}
+
+/* ---- when --------------------------------------------------------------------------------- */
+
+static uint32_t a_zone(const struct meta *m)
+{
+	return m->zones->geo.zone_end - 1;
+}
+
+/* Returns the number of zones left for data at which a round begins. */
+static uint32_t soon(const struct meta *m)
+{
+	return max_u32(2, m->zones->geo.zones_serving / 32);
+}
+
+static uint32_t free_for_data(const struct meta *m)
+{
+	const uint32_t zones = m->zones->free_total, reserve = meta__zone_reserve(m, true);
+
+	return zones > reserve ? zones - reserve : 0;
+}
+
+/* Returns the zones that data may still take, including those that are free after a checkpoint. */
+static uint32_t reach(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t zones = z->free_total + z->coming, reserve = meta__zone_reserve(m, true);
+
+	return zones > reserve ? zones - reserve : 0;
+}
+
+/* Blocks of closed data zones in which nothing lives. */
+static uint64_t garbage(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t places = (uint64_t)z->data_zones * a_zone(m), used = z->live_blocks;
+
+	for (uint32_t i = 0; i <= z->geo.ndrives; i++) {
+		const struct meta__supply *s = i < z->geo.ndrives ? &z->data[i] : &z->moved;
+
+		used += s->room + (uint64_t)s->opening * a_zone(m);
+	}
+	return places > used ? places - used : 0;
+}
+
+static bool has_given_up(const struct meta *m)
+{
+	const struct meta__gc *g = m->gc;
+	const struct meta__zones *z = m->zones;
+
+	return g->gave_up && z->deaths - g->gave_up_deaths < max_u32(1, a_zone(m) / 8) &&
+	       meta__moved_room(m) <= g->gave_up_room; /* (5) */
+}
+
+/* Remembers the largest number of places that was not enough: places come and go with the log. */
+static void give_up(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	const uint64_t room = meta__moved_room(m);
+
+	if (g->evens)
+		return; /* it looks again after the next checkpoint */
+
+	if (g->gave_up && g->gave_up_deaths == m->zones->deaths)
+		g->gave_up_room = max_u64(g->gave_up_room, room);
+	else
+		g->gave_up_room = room;
+	g->gave_up = true;
+	g->gave_up_deaths = m->zones->deaths;
+}
+
+static bool is_due(const struct meta *m)
+{
+	return reach(m) < soon(m) && garbage(m) >= a_zone(m);
+}
+
+/* ---- drives that are not equally full (6) ----------------------------------------------- */
+
+/* On a drive with few zones, one zone is more than the difference that matters. */
+static bool says_much(const struct meta *m, uint32_t drive)
+{
+	return m->zones->geo.zone_count[drive] >= 2 * UNEVEN && meta__drive_serves(m, drive);
+}
+
+static uint64_t free_share(const struct meta *m, uint32_t drive)
+{
+	return EVEN_WHOLE * meta__zone_free_on(m, drive) / m->zones->geo.zone_count[drive];
+}
+
+/* Returns how many zones must move from one drive to the other to make them even. */
+static uint32_t zones_between(const struct meta *m, uint64_t gap, uint32_t from, uint32_t to)
+{
+	const uint64_t a = m->zones->geo.zone_count[from], b = m->zones->geo.zone_count[to];
+
+	return (uint32_t)max_u64(1, gap * (a * b / (a + b)) / EVEN_WHOLE);
+}
+
+/* Between the fullest and the emptiest; 0 where there is nothing to compare. */
+static uint64_t look_gap(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	uint64_t least = EVEN_WHOLE, most = 0;
+	uint32_t to = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
+		if (!says_much(m, d))
+			continue;
+		if (free_share(m, d) <= least) {
+			least = free_share(m, d);
+			g->from = d;
+		}
+		if (free_share(m, d) >= most) {
+			most = free_share(m, d);
+			to = d;
+		}
+	}
+	if (most <= least)
+		return 0;
+	g->even_zones = min_u32(EVEN_ZONES, zones_between(m, most - least, g->from, to));
+	return most - least;
+}
+
+void meta__gc_look_even(struct meta *m)
+{
+	m->gc->even_next = m->gc->even_pause = 0;
+}
+
+/* Checked after each checkpoint, which frees emptied zones. */
+static bool is_uneven(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	const bool was = g->evens;
+	uint64_t gap;
+
+	if (m->zones->geo.ndrives == 1 || m->zones->epoch < g->even_next)
+		return false;
+	if (free_for_data(m) < soon(m)) {
+		g->evens = false;
+		return false;
+	}
+	gap = look_gap(m);
+	g->even_next = m->zones->epoch + 1;
+	g->evens = gap > EVEN_WHOLE / UNEVEN / (was ? 2 : 1);
+	if (was && gap < g->even_gap) {
+		g->even_pause = 0;
+	} else if (was && g->evens) {
+		g->evens = false;
+		g->even_pause = min_u32(max_u32(1, 2 * g->even_pause), EVEN_PAUSE_MAX);
+		g->even_next += g->even_pause;
+	}
+	g->even_gap = gap;
+	return g->evens;
+}
+
+/* Between two rounds of evening: the zones emptied by the last one must become free first. */
+static bool even_waits(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	if (!m->gc->evens)
+		return false;
+	if (z->coming_data)
+		meta__ckpt_want(m);
+	return z->coming_data || !list_empty(&z->frozen) || !list_empty(&z->leaving);
+}
+
+bool meta__gc_may(const struct meta *m)
+{
+	return m->mounted && !m->failed && !m->stopping && !meta__check_running(m);
+}
+
+bool meta__gc_idle(const struct meta *m)
+{
+	return m->gc->moving == 0 && !m->gc->finding;
+}
+
+bool meta__gc_busy(const struct meta *m)
+{
+	return m->gc->victims > 0 && !m->gc->drains;
+}
+
+bool meta__gc_hopes(const struct meta *m)
+{
+	return meta__gc_may(m) && (meta__gc_busy(m) || (is_due(m) && !has_given_up(m)));
+}
+
+/* ---- a drive to be emptied (7) ------------------------------------------------------------- */
+
+/* Since it could move nothing something has changed. */
+static bool drain_due(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	const struct meta__zones *z = m->zones;
+
+	if (g->drain_epoch == z->epoch && g->drain_deaths == z->deaths &&
+	    g->drain_free == z->free_total)
+		return false;
+	g->from = meta__drain_drive(m);
+	return g->from < META_DRIVES_MAX;
+}
+
+static void drain_rests(struct meta *m)
+{
+	m->gc->drain_epoch = m->zones->epoch;
+	m->gc->drain_deaths = m->zones->deaths;
+	m->gc->drain_free = m->zones->free_total;
+}
+
+bool meta__gc_drains(const struct meta *m)
+{
+	const struct meta__gc *g = m->gc;
+	const struct meta__zones *z = m->zones;
+
+	return g->victims || g->drain_epoch != z->epoch || g->drain_deaths != z->deaths ||
+	       g->drain_free != z->free_total;
+}
+
+/* ---- which (1) ------------------------------------------------------------------------------ */
+
+static uint64_t worth(const struct meta *m, const struct meta__zone *at)
+{
+	const uint32_t places = a_zone(m), dead = places - at->live;
+	const uint64_t age = min_u64(m->zones->epoch - at->closed + 1, AGE_MAX);
+
+	if (m->gc->evens || m->gc->drains)
+		return 1 + dead;
+	return ((uint64_t)dead * age << 20) / (places + at->live);
+}
+
+static bool may_be_victim(const struct meta *m, const struct meta__zone *at)
+{
+	const uint32_t places = a_zone(m);
+	const bool any = m->gc->evens || m->gc->drains;
+	const uint32_t most = any ? places + 1 : reach(m) > 1 ? places - places / 8 : places;
+
+	return at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA && at->pending == 0 &&
+	       at->live < most && (at->kept == 0 || at->live < at->kept);
+}
+
+static bool pick(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	struct meta__zones *z = m->zones;
+	const uint32_t max = g->evens ? g->even_zones : META__GC_VICTIMS;
+	const bool one = g->evens || g->drains;
+	const uint32_t first = one ? z->geo.zone_base[g->from] : 0;
+	const uint32_t end = one ? first + z->geo.zone_count[g->from] : z->geo.nzones;
+	uint64_t best[META__GC_VICTIMS], left = meta__moved_room(m);
+	uint32_t n = 0;
+
+	for (uint32_t i = first; i < end; i++) {
+		const uint64_t w = may_be_victim(m, &z->zone[i]) ? worth(m, &z->zone[i]) : 0;
+		uint32_t at;
+
+		if (w == 0 || (n == max && w <= best[n - 1]))
+			continue;
+		n = min_u32(n + 1, max);
+		for (at = n - 1; at > 0 && best[at - 1] < w; at--) {
+			best[at] = best[at - 1];
+			g->victim[at] = g->victim[at - 1];
+		}
+		best[at] = w;
+		g->victim[at] = i;
+	}
+	g->victims = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct meta__zone *at = &z->zone[g->victim[i]];
+
+		if (at->live > left)
+			continue;
+		left -= at->live;
+		z->claim += g->drains ? 0 : at->live; /* drain_zones holds the places */
+		at->victim = true;
+		g->victim[g->victims++] = g->victim[i];
+	}
+	g->no_room = false;
+	return g->victims > 0;
+}
+
+/* All that was found has been moved, or could not be. */
+static void round_done(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	uint32_t emptied = 0;
+
+	for (uint32_t i = 0; i < g->victims; i++) {
+		struct meta__zone *at = meta__zone_at(m, g->victim[i]);
+
+		emptied += !at->victim; /* meta__zone_settle() */
+		if (at->victim && !g->no_room)
+			at->kept = at->live; /* (5) */
+		at->victim = false;
+	}
+	g->zones += emptied;
+	g->victims = 0;
+	m->zones->claim = 0;
+	if (g->drains && emptied == 0)
+		drain_rests(m);
+	if (g->drains)
+		return;
+	g->gave_up &= emptied == 0;
+	if (emptied == 0)
+		give_up(m);
+}
+
+/* ---- how fast (2) --------------------------------------------------------------------------- */
+
+static uint32_t moves_max(const struct meta *m)
+{
+	const uint32_t missing = soon(m) - min_u32(free_for_data(m), soon(m));
+
+	return max_u32(m->gc->drains ? META__GC_MOVES / 2 : 1,
+		       min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / soon(m)));
+}
+
+/* A checkpoint frees empty zones; one for a round, and before data waits.  Not for page zones: each
+ * checkpoint leaves some behind, and would request the next. */
+static void checkpoint(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	if (m->gc->victims == 0 && z->coming_data && !meta__ckpt_running(m) &&
+	    z->free_total < meta__zone_reserve(m, true) + 2 + soon(m) / 8)
+		meta__ckpt_want(m);
+}
+
+void meta__gc_stat(const struct meta *m, struct meta_statfs *out)
+{
+	out->moved_blocks = m->gc->moved_blocks;
+	out->zones_collected = m->gc->zones;
+	out->bad_blocks = m->gc->bad_blocks;
+}
+
+bool meta__gc_turn(struct meta *m)
+{
+	struct meta__gc *g = m->gc;
+	uint32_t finds = 0;
+
+	if (!m->mounted)
+		return false;
+	meta__gc_moves_turn(m);
+	if (!meta__gc_may(m))
+		return false;
+	checkpoint(m);
+	if (g->victims == 0) {
+		const bool due = is_due(m) && !has_given_up(m);
+
+		g->drains = !(due && g->in_turn) && drain_due(m);
+		g->in_turn = g->drains;
+		g->evens &= !g->drains;
+		if (!due && !g->drains && even_waits(m))
+			return !list_empty(&m->zones->leaving); /* nobody says when they left */
+		if (!due && !g->drains && !is_uneven(m))
+			return false;
+		if (due)
+			g->evens = false;
+		if (!pick(m)) {
+			if (g->drains)
+				drain_rests(m);
+			else
+				give_up(m);
+			return g->drains && due; /* that comes next */
+		}
+		meta__gc_find_begin(m);
+	}
+	while (!g->finding && finds < FINDS_PER_TURN) {
+		if (g->found_at < g->found_count) {
+			if (g->moving >= moves_max(m))
+				return false;
+			meta__gc_move_start(m, &g->found[g->found_at++]);
+		} else if (g->found_all) {
+			if (g->moving == 0)
+				round_done(m);
+			return g->moving == 0;
+		} else {
+			finds += meta__gc_find(m);
+		}
+	}
+	return !g->finding;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Between meta_gc.c, which decides which data zones are emptied and when, meta_gc_find.c, which
+ * finds their live blocks, and meta_gc_move.c, which moves them. */
+#ifndef META_GC_H
+#define META_GC_H
+
+#include "meta/plans/meta_plan.h"
+#include "meta/meta_store.h"
+
+#define META__GC_MOVES   8u  /* extents under way at once                     */
+#define META__GC_BLOCKS  32u /* of one extent that are moved by one change    */
+#define META__GC_VICTIMS 64u /* zones that are emptied in one round           */
+#define META__GC_FOUND   16u /* extents that one look at the index finds      */
+
+enum meta__gc_stage { GC_IDLE, GC_LOOK, GC_READ, GC_ROOM, GC_WRITE, GC_APPLY, GC_LOST };
+
+struct meta__gc_block {
+	uint64_t old, new;
+	uint32_t crc;
+	uint32_t slot; /* of its chunk                                        */
+	bool bad;      /* could not be read, or does not match its checksum   */
+	bool still;    /* the apply: it is still the file's, at the same place */
+};
+
+/* An extent, or a part of one, on its way. */
+struct meta__gc_move {
+	enum meta__gc_stage stage;
+	struct meta_op op;
+	struct meta__io io[META__GC_BLOCKS];
+	uint32_t in_flight;
+	uint8_t *buf; /* META__GC_BLOCKS blocks */
+	struct meta_handle handle;
+	uint64_t chunk;
+	uint32_t from, next;  /* slots of the chunk to look from: now, and then */
+	uint32_t zone;        /* that all its blocks lie in                  */
+	uint64_t incarnation; /* ... in which use of it they were found      */
+	uint32_t n, good;     /* blocks; those that are whole come first     */
+	struct meta__gc_block block[META__GC_BLOCKS];
+	struct meta_run runs[META__GC_BLOCKS]; /* their new places */
+	uint32_t nruns;
+	bool failed; /* a write of it */
+};
+
+struct meta__gc_found {
+	struct meta_handle handle;
+	uint64_t chunk;
+};
+
+struct meta__gc {
+	struct meta__gc_move move[META__GC_MOVES];
+	uint32_t moving; /* moves that are not idle */
+	/* the round: */
+	uint32_t victim[META__GC_VICTIMS];
+	uint32_t victims;
+	bool no_room; /* something was left for want of a place */
+	bool evens;   /* drives are not equally full: it moves from one to others */
+	bool drains;  /* the drive to be emptied (7) */
+	bool in_turn; /* the last round was for that */
+	uint64_t drain_epoch, drain_deaths; /* nothing could be moved, */
+	uint32_t drain_free;                /* its number of free zones */
+	uint32_t from;
+	uint32_t even_zones; /* zones moved at once */
+	uint64_t even_gap;   /* when that was looked at last */
+	uint64_t even_next;  /* and when it will be: an epoch */
+	uint32_t even_pause; /* epochs that it waits for after a round that did not help */
+	/* finding live blocks of the victims: a walk over the index */
+	struct meta_op find_op;
+	bool finding, found_all;
+	uint32_t shard;
+	bool shard_begun; /* it holds something of a victim */
+	struct meta_key key;
+	struct meta__gc_found found[META__GC_FOUND];
+	uint32_t found_count, found_at;
+	/* when no zone was worth it: */
+	bool gave_up;
+	uint64_t gave_up_deaths; /* blocks that had died in this mount */
+	uint64_t gave_up_room;
+	/* counters, since mount */
+	uint64_t moved_blocks, bad_blocks, zones;
+};
+
+/* ---- meta_gc.c ------------------------------------------------------------------------- */
+
+bool meta__gc_may(const struct meta *m); /* nothing is being stopped or checked */
+
+/* ---- meta_gc_move.c -------------------------------------------------------------------- */
+
+/* Starts to move the blocks of this extent that are in victims.  There must be an idle move. */
+void meta__gc_move_start(struct meta *m, const struct meta__gc_found *found);
+void meta__gc_moves_turn(struct meta *m); /* those that wait for a place look again */
+
+/* ---- meta_gc_find.c -------------------------------------------------------------------- */
+
+void meta__gc_find_begin(struct meta *m);
+/* Look for more; true: it looked at once. */
+bool meta__gc_find(struct meta *m);
+void meta__gc_find_done(struct meta *m);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Collection of data zones: the mover.  It moves the only copy of users' data.
+ *
+ *   IDLE --> LOOK --> READ --> ROOM --> WRITE --> APPLY --> IDLE, or LOOK for the next ones
+ *            which    their    places   to the    the extent names the new places for blocks that
+ *            blocks   sums     in the   new       are still where they were found
+ *            of it    match    zone of  places
+ *                              moved data
+ *
+ * Nothing is locked or pinned meanwhile: the file may be written, cut or removed at any time, and
+ * the zone may even be emptied and reused.  So the findings are checked at the end:
+ *
+ *  (1) A block moves if, in the turn of the apply, its slot of the extent names the address at
+ *      which it was found, and the zone is in the same use (incarnation) as then.  Together
+ *      these prove that the block was this file's all the time, and so were the bytes read there.
+ *  (2) Only bytes whose CRC32C matches the one in the extent are written anywhere; the sum itself
+ *      is kept, never recomputed.  A rotten or unreadable block stays where it is, is named in
+ *      meta_error(), if (1) holds for it, and the blocks beside it move.
+ *  (3) The new places are complete on their drive before the record names them, and its log block
+ *      waits for a flush of that drive: as for any write (FORMAT.md 6.3).
+ *  (4) Places that are not named in the end are dead, and counted so: they were pending till then.
+ *  (5) A buffer that a drive may still write to is never reused.
+ */
+#include "meta/ops/meta_gc.h"
+
+#include <string.h>
+
+/* ---- look ---------------------------------------------------------------------------------- */
+
+/* Ends a move and gives back its resources. */
+static void end(struct meta *m, struct meta__gc_move *v)
+{
+	if (v->nruns)
+		meta_data_free(m, v->runs, v->nruns);
+	v->nruns = 0;
+	m->gc->moving--;
+	if (v->stage != GC_LOST) /* (5) */
+		v->stage = GC_IDLE;
+}
+
+/* The next blocks of the chunk that lie in one victim. */
+int meta__plan_gc_look(struct meta *m, struct meta_op *op)
+{
+	struct meta__gc_move *v = op->owner;
+	struct meta__chunk *c = &m->ops->chunk;
+	struct meta__inode in;
+	int rc = meta__inode_load(m, &v->handle, &in);
+
+	v->n = 0;
+	v->next = META_CHUNK_BLOCKS;
+	if (rc)
+		return rc == -ENOENT ? 0 : rc; /* gone */
+	rc = meta__chunk_get(m, &in, v->chunk, c);
+	for (uint32_t i = v->from; rc == 0 && i < c->nblocks; i++) {
+		const uint32_t zone = c->baddr[i] ? meta__zone_of(m, c->baddr[i]) : META__ZONE_NONE;
+
+		if (zone == META__ZONE_NONE || !meta__zone_at(m, zone)->victim)
+			continue;
+		if (v->n == META__GC_BLOCKS || (v->n > 0 && zone != v->zone)) {
+			v->next = min_u32(v->next, i);
+			continue;
+		}
+		v->zone = zone;
+		v->block[v->n++] =
+			(struct meta__gc_block){ .old = c->baddr[i], .crc = c->crc[i], .slot = i };
+	}
+	return rc;
+}
+
+/* Reads or writes blocks that are contiguous. */
+static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op, uint32_t n)
+{
+	uint32_t len;
+
+	for (uint32_t i = 0, ios = 0; i < n; i += len, ios++) {
+		struct meta_io *io = &v->io[ios].io;
+		const uint64_t at = op == META_IO_READ ? v->block[i].old : v->block[i].new;
+
+		for (len = 1; i + len < n; len++)
+			if ((op == META_IO_READ ? v->block[i + len].old : v->block[i + len].new) !=
+			    at + len)
+				break;
+		v->io[ios].kind = META__IO_GC;
+		v->io[ios].owner = v;
+		io->op = op;
+		io->fua = false;
+		io->drive = META_BADDR_DRIVE(at);
+		io->block = META_BADDR_BLOCK(at);
+		io->nblocks = len;
+		io->buf = v->buf + (size_t)i * BLOCK_SIZE;
+		io->status = 0;
+		io->lost = false;
+		v->in_flight++;
+		meta__io_want(m, &v->io[ios]);
+	}
+}
+
+static void looked(struct meta *m, struct meta__gc_move *v)
+{
+	if (v->op.status || v->n == 0) {
+		end(m, v);
+		return;
+	}
+	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
+	v->stage = GC_READ;
+	transfer(m, v, META_IO_READ, v->n);
+}
+
+static void look(struct meta *m, struct meta__gc_move *v)
+{
+	v->stage = GC_LOOK;
+	v->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_GC_LOOK, .owner = v };
+	if (meta_op_start(m, &v->op))
+		looked(m, v);
+}
+
+void meta__gc_move_start(struct meta *m, const struct meta__gc_found *found)
+{
+	struct meta__gc_move *v = m->gc->move;
+
+	while (v->stage != GC_IDLE)
+		v++;
+	ASSERT(v < m->gc->move + META__GC_MOVES);
+	m->gc->moving++;
+	v->handle = found->handle;
+	v->chunk = found->chunk;
+	v->from = 0;
+	v->nruns = 0;
+	look(m, v);
+}
+
+/* ---- read, write ------------------------------------------------------------------------ */
+
+/* The places that are named from now on are counted. */
+static int count_live(struct meta *m, const struct meta__gc_move *v, uint32_t shard, int64_t *moves)
+{
+	int miss = 0;
+
+	*moves = 0;
+	for (uint32_t r = 0, i = 0; r < v->nruns; r++) {
+		int64_t live = 0;
+		int rc = 0;
+
+		for (uint32_t k = 0; k < v->runs[r].nblocks; k++)
+			live += v->block[i++].still;
+		if (live)
+			rc = meta__tx_live(m, shard, v->runs[r].baddr, live);
+		if (meta__stop(rc, &miss))
+			return rc;
+		*moves += live;
+	}
+	return miss;
+}
+
+/* (1), (2): which are still the file's, and where they go. */
+int meta__plan_gc_move(struct meta *m, struct meta_op *op)
+{
+	struct meta__gc_move *v = op->owner;
+	struct meta__chunk *c = &m->ops->chunk;
+	struct meta__inode in;
+	int64_t moves;
+	int rc = meta__inode_load(m, &v->handle, &in), miss = 0;
+
+	for (uint32_t i = 0; i < v->n; i++)
+		v->block[i].still = false;
+	if (rc || meta__zone_at(m, v->zone)->incarnation != v->incarnation)
+		return rc == -ENOENT ? 0 : rc;
+	rc = meta__chunk_get(m, &in, v->chunk, c);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < v->n; i++) {
+		struct meta__gc_block *b = &v->block[i];
+
+		b->still = b->slot < c->nblocks && c->baddr[b->slot] == b->old &&
+			   c->crc[b->slot] == b->crc;
+		if (b->still && !b->bad)
+			meta__chunk_set(c, b->slot, b->new, b->crc);
+	}
+	rc = count_live(m, v, in.shard, &moves);
+	if (meta__stop(rc, &miss) || moves == 0)
+		return rc ? rc : miss;
+	rc = meta__tx_live(m, in.shard, v->block[0].old, -moves);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__chunk_put(m, &in, v->chunk, true, c);
+	meta__tx_data(m, v->runs, v->nruns); /* (3) */
+	return rc ? rc : miss;
+}
+
+static void say_bad(struct meta *m, const struct meta__gc_move *v, const struct meta__gc_block *b)
+{
+	m->gc->bad_blocks++;
+	m->above->suspect(m, &v->handle, v->chunk * META_CHUNK_BLOCKS + b->slot);
+	meta__error(
+		m,
+		"file %llx.%llx.%llx: block %llu (drive %u, block %llu) is not what was written "
+		"there, or cannot be read: it stays where it is",
+		(unsigned long long)v->handle.dir, (unsigned long long)v->handle.hash,
+		(unsigned long long)v->handle.uniq,
+		(unsigned long long)(v->chunk * META_CHUNK_BLOCKS + b->slot),
+		META_BADDR_DRIVE(b->old), (unsigned long long)META_BADDR_BLOCK(b->old));
+}
+
+static void applied(struct meta *m, struct meta__gc_move *v)
+{
+	for (uint32_t i = 0; i < v->n && v->op.status == 0; i++) {
+		const struct meta__gc_block *b = &v->block[i];
+
+		if (b->still && b->bad)
+			say_bad(m, v, b);
+		m->gc->moved_blocks += b->still && !b->bad;
+	}
+	if (v->op.status == -ENOSPC || v->op.status == -EROFS)
+		m->gc->no_room = true;
+	if (v->nruns && v->op.status == 0)
+		meta__data_applied(m, v->runs, v->nruns); /* (4) */
+	else if (v->nruns)
+		meta__data_dropped(m, v->runs, v->nruns);
+	v->nruns = 0;
+	if (v->op.status || v->next == META_CHUNK_BLOCKS) {
+		end(m, v);
+		return;
+	}
+	ASSERT(v->next > v->from);
+	v->from = v->next;
+	look(m, v);
+}
+
+static void apply(struct meta *m, struct meta__gc_move *v)
+{
+	v->stage = GC_APPLY;
+	v->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_GC_MOVE, .owner = v };
+	if (meta_op_start(m, &v->op))
+		applied(m, v);
+}
+
+/* Places for them all, or later. */
+static void room(struct meta *m, struct meta__gc_move *v)
+{
+	int err = -ECANCELED;
+
+	if (meta__gc_may(m))
+		err = meta__moved_alloc(m, v->good, v->runs, META__GC_BLOCKS, &v->nruns);
+
+	v->stage = GC_ROOM;
+	if (err == -EAGAIN)
+		return;
+	if (err) {
+		m->gc->no_room |= err == -ENOSPC;
+		end(m, v);
+		return;
+	}
+	for (uint32_t r = 0, i = 0; r < v->nruns; r++)
+		for (uint32_t k = 0; k < v->runs[r].nblocks; k++)
+			v->block[i++].new = v->runs[r].baddr + k;
+	v->stage = GC_WRITE;
+	v->failed = false;
+	transfer(m, v, META_IO_WRITE, v->good);
+}
+
+/* Those that are whole come first, in the buffer too. */
+static void sort_out(struct meta__gc_move *v)
+{
+	struct meta__gc_block bad[META__GC_BLOCKS];
+	uint32_t bads = 0;
+
+	v->good = 0;
+	for (uint32_t i = 0; i < v->n; i++) {
+		const uint8_t *bytes = v->buf + (size_t)i * BLOCK_SIZE;
+
+		v->block[i].bad |= crc32c_block(bytes, BLOCK_SIZE) != v->block[i].crc;
+		if (v->block[i].bad) {
+			bad[bads++] = v->block[i];
+			continue;
+		}
+		if (v->good != i) {
+			memmove(v->buf + (size_t)v->good * BLOCK_SIZE, bytes, BLOCK_SIZE);
+			v->block[v->good] = v->block[i];
+		}
+		v->good++;
+	}
+	memcpy(v->block + v->good, bad, bads * sizeof(bad[0]));
+}
+
+void meta__gc_io_done(struct meta *m, struct meta__io *x)
+{
+	struct meta__gc_move *v = x->owner;
+	const uint32_t first = (uint32_t)(((uint8_t *)x->io.buf - v->buf) / BLOCK_SIZE);
+	const bool reads = x->io.op == META_IO_READ;
+
+	ASSERT(v->in_flight > 0);
+	v->in_flight--;
+	for (uint32_t i = 0; reads && x->io.status && i < x->io.nblocks; i++)
+		v->block[first + i].bad = true;
+	v->failed |= !reads && x->io.status;
+	if (x->io.lost)
+		v->stage = GC_LOST;
+	if (v->in_flight)
+		return;
+	if (v->stage == GC_LOST || (!reads && v->failed)) {
+		end(m, v);
+		return;
+	}
+	if (!reads) {
+		apply(m, v);
+		return;
+	}
+	sort_out(v);
+	if (v->good)
+		room(m, v);
+	else
+		apply(m, v); /* moves nothing: says whether it was the file's */
+}
+
+void meta__gc_op_done(struct meta *m, struct meta_op *op)
+{
+	switch ((int)op->type) {
+	case META__OP_GC_FIND:
+		meta__gc_find_done(m);
+		return;
+	case META__OP_GC_LOOK:
+		looked(m, op->owner);
+		return;
+	default:
+		applied(m, op->owner);
+	}
+}
+
+void meta__gc_moves_turn(struct meta *m)
+{
+	for (uint32_t i = 0; i < META__GC_MOVES; i++)
+		if (m->gc->move[i].stage == GC_ROOM)
+			room(m, &m->gc->move[i]);
+}

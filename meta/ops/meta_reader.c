@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A reader: another thread, which plans what changes nothing where its client is.
+ *
+ *   struct meta_reader --+-- a `struct meta` of its own, as plans want one: transaction, scratch,
+ *                        |   hints, what was found lately, where each open shard's tree is
+ *                        `-- home: the store, whose pages, frames and hash it looks at in place
+ *
+ * The plans are the shipped ones.  What they cannot see -- a closed shard, a page that is not in
+ * memory, a record that is wrong -- makes that this plan was none: its operation is the store's
+ * thread's then, which begins it anew.  Nothing here is ever waited for.
+ */
+#include "meta/plans/meta_plan.h"
+#include "meta/engine/meta_lend.h"
+#include "meta/engine/meta_tree.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct meta_reader {
+	struct meta m;
+	struct meta__row *row;
+	bool begun;
+	const struct meta__geo *geo; /* that m.zones has */
+	struct list made_free;       /* as a borrower: records that are not on their way */
+	struct meta__made *made;
+	uint32_t made_count;
+};
+
+int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t index)
+{
+	struct meta_reader *r = calloc(1, sizeof(*r));
+	int err;
+
+	ASSERT(home->share && index < META_READERS_MAX);
+	if (!r)
+		return -ENOMEM;
+	r->row = &home->share->row[index];
+	r->m.home = home;
+	r->m.rows = home->rows;
+	r->m.above = home->above;
+	r->m.reader = index;
+	r->m.turn = 1; /* meta__shard.turn is 0 */
+	list_init(&r->made_free);
+	r->m.zones = calloc(1, sizeof(*r->m.zones)); /* of which plans want the geometry */
+	r->made = calloc(META__MADES_MAX, sizeof(*r->made));
+	r->m.conf = home->conf;
+	r->m.shard = calloc(META_SHARDS_MAX, sizeof(*r->m.shard));
+	err = r->m.shard && r->m.zones && r->made ? meta__cache_mirror(&r->m) : -ENOMEM;
+	if (!err)
+		err = meta__tx_create(&r->m);
+	if (!err)
+		err = meta__ops_create(&r->m);
+	if (err) {
+		meta_reader_destroy(r);
+		return err;
+	}
+	r->m.cache->plan = (uint64_t)(index + 1) << 48; /* no number of another's */
+	meta__lend_to(home, &r->m);
+	*out = r;
+	return 0;
+}
+
+void meta_reader_destroy(struct meta_reader *r)
+{
+	if (!r)
+		return;
+	meta__ops_destroy(&r->m);
+	meta__tx_destroy(&r->m);
+	meta__cache_unmirror(&r->m);
+	free(r->m.shard);
+	free(r->m.zones);
+	free(r->made);
+	free(r);
+}
+
+void meta_reader_begin(struct meta_reader *r)
+{
+	const struct meta *home = r->m.home;
+
+	ASSERT(home->mounted);
+	r->m.nshards = home->nshards;
+	r->m.secret = home->secret;
+	r->m.spread_at = home->spread_at;
+	memcpy(r->m.uuid, home->uuid, sizeof(r->m.uuid));
+	r->m.epoch = home->epoch;
+	r->m.mounted = true;
+	r->begun = true;
+}
+
+void meta_reader_drive(struct meta_reader *r, uint32_t drive, const struct meta_drive_info *info)
+{
+	ASSERT(drive < META_DRIVES_MAX);
+	r->m.conf.drive[drive] = *info;
+}
+
+void meta_reader_end(struct meta_reader *r)
+{
+	meta_reader_leave(r);
+	r->begun = false;
+}
+
+void meta_reader_enter(struct meta_reader *r)
+{
+	uint64_t now;
+
+	if (!r->begun)
+		return;
+	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire);
+	/* What it saw until now, it has left; what was closed until now, it will see.  S2, T3 */
+	(void)atomic_exchange_explicit(&r->row->in, now, memory_order_acq_rel);
+	r->m.turn++;
+}
+
+void meta_reader_leave(struct meta_reader *r)
+{
+	if (!r->begun)
+		return;
+	r->m.turn++; /* nothing is known to be lent any more */
+	atomic_store_explicit(&r->row->hits, r->m.cache->hits, memory_order_relaxed);
+	atomic_store_explicit(&r->row->in, 0, memory_order_release); /* S2 */
+}
+
+/* Nobody else writes there. */
+static void pin(struct meta__row *row, uint64_t epoch, int more)
+{
+	_Atomic uint32_t *pins = &row->pins[epoch % META__EPOCHS];
+	uint32_t is = atomic_load_explicit(pins, memory_order_relaxed);
+
+	ASSERT(more > 0 || is > 0);
+	atomic_store_explicit(pins, is + (uint32_t)more, memory_order_release);
+}
+
+/* ---- plans --------------------------------------------------------------------------------- */
+
+bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
+{
+	struct meta *m = &r->m;
+
+	op->unseen = op->into = META_SHARDS_MAX;
+	op->reader = m->reader + 1;
+	if (unlikely(!r->begun))
+		return false;
+	m->cache->unseen = META_SHARDS_MAX;
+	m->cache->missed = false;
+	if (!meta__op_try(m, op)) {
+		op->unseen = m->cache->unseen;
+		return false;
+	}
+	if (op->type == META_OP_READ && op->status == 0) {
+		op->epoch = atomic_load_explicit(&m->home->share->epoch, memory_order_relaxed);
+		op->pinned = true;
+		pin(r->row, op->epoch, 1);
+	}
+	return true;
+}
+
+/* Whoever plans a change after it knows the drives that there were when it was lent. */
+static bool is_lent(const struct meta_reader *r, uint32_t shard)
+{
+	const struct meta__share *s = r->m.home->share;
+
+	return (atomic_load_explicit(&s->lent[shard], memory_order_acquire) & 0xff) == /* T1 */
+	       r->m.reader + 1u;
+}
+
+bool meta_reader_sees(const struct meta_reader *r, uint32_t shard)
+{
+	const struct meta__share *s = r->m.home->share;
+
+	if (!r->begun || shard >= META_SHARDS_MAX)
+		return false;
+	return atomic_load_explicit(&s->open[shard], memory_order_relaxed) != 0 ||
+	       is_lent(r, shard);
+}
+
+/* ---- changes, of what is lent -------------------- */
+
+/* Where the operation begins, if that is told without looking; most change nothing else. */
+static uint32_t shard_of(const struct meta *m, const struct meta_target *t)
+{
+	if (!t->path)
+		return meta__dir_shard(m, t->handle.dir);
+	if (memchr(t->path, '/', t->path_len))
+		return META_SHARDS_MAX;
+	return meta__dir_shard(m, meta__names_in(m, t->dir, t->path, t->path_len));
+}
+
+static bool may_change(struct meta_reader *r, struct meta_op *op)
+{
+	const struct meta__share *s = r->m.home->share;
+
+	if (!r->begun)
+		return false;
+	op->into = shard_of(&r->m, &op->target);
+	if (op->into < META_SHARDS_MAX)
+		return is_lent(r, op->into);
+	return atomic_load_explicit(&s->lends, memory_order_relaxed) > 0;
+}
+
+/* False: nothing was ever lent. */
+static bool look_at_drives(struct meta_reader *r)
+{
+	const struct meta__geo *geo =
+		atomic_load_explicit(&r->m.home->share->geo, memory_order_acquire);
+
+	if (unlikely(geo != r->geo))
+		r->m.zones->geo = *geo;
+	r->geo = geo;
+	return geo != NULL;
+}
+
+/* Something is lent: it is known how many there may be. */
+static void made_begin(struct meta_reader *r)
+{
+	for (; r->made_count < r->m.home->lend->made_max; r->made_count++) {
+		list_init(&r->made[r->made_count].link);
+		list_push_back(&r->made_free, &r->made[r->made_count].link);
+	}
+}
+
+static struct meta__made *made_take(struct meta_reader *r)
+{
+	struct meta__made *made;
+	struct list *l;
+
+	if (unlikely(r->made_count == 0))
+		made_begin(r);
+	l = list_pop_front(&r->made_free);
+	if (!l)
+		return NULL;
+	made = list_entry(l, struct meta__made, link);
+	made->bytes = made->nzones = made->nchanged = made->nfresh = made->ndead = 0;
+	made->has_receipt = false;
+	return made;
+}
+
+bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
+{
+	struct meta *m = &r->m;
+	int rc;
+
+	op->unseen = op->into = META_SHARDS_MAX;
+	op->reader = m->reader + 1;
+	op->made = NULL;
+	if (!may_change(r, op) || !look_at_drives(r))
+		return false;
+	m->cache->missed = false;
+	m->cache->unseen = META_SHARDS_MAX;
+	op->made = m->made = made_take(r);
+	rc = m->made ? meta__op_change(m, op) : -EBUSY;
+	if (rc == 0) {
+		if (m->made->bytes > 0)
+			atomic_fetch_add_explicit(&r->row->made, 1, memory_order_release);
+		return true;
+	}
+	if (rc == -EBUSY && m->made) /* blanks, else records */
+		op->into = m->tx->shard[0].shard;
+	else if (rc != -EBUSY)
+		op->into = META_SHARDS_MAX;
+	op->unseen = rc == -EBUSY ? op->into : m->cache->unseen;
+	meta_reader_made_end(r, op);
+	return false;
+}
+
+void meta_reader_made_end(struct meta_reader *r, struct meta_op *op)
+{
+	if (op->made)
+		list_push_front(&r->made_free, &op->made->link);
+	op->made = NULL;
+}
+
+bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op)
+{
+	if (!op->pinned)
+		return false;
+	op->pinned = false;
+	pin(r->row, op->epoch, -1); /* what the drives were asked for is here */
+	return true;
+}
+
+void meta_reader_ahead_begin(struct meta_reader *r, const struct meta_target *t, uint64_t offset,
+			     struct meta_ahead *a)
+{
+	meta_ahead_begin(&r->m, t, offset, a);
+}

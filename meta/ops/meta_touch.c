@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* A page is made dirty, so that it moves to another zone: the plan of meta_collect.c. */
+#include "meta/plans/meta_plan.h"
+#include "meta/engine/meta_tx.h"
+
+int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr,
+		   const struct meta_key *key)
+{
+	struct meta__tx *tx = m->tx;
+	struct meta__path path;
+	const void *page;
+	uint64_t gen;
+	int err = meta__tree_names(m, tx->op, shard, key, level, baddr, &gen);
+
+	if (err <= 0)
+		return err;
+	page = meta__collect_page(m, baddr);
+	if (page)
+		meta__cache_fill(m, shard, level, baddr, gen, page);
+	err = meta__tree_walk(m, tx->op, shard, key, level, &path);
+	if (err)
+		return err;
+	ASSERT(path.at[level].frame->baddr == baddr);
+	tx->touch = true;
+	tx->touch_shard = shard;
+	tx->touch_level = level;
+	tx->touch_key = *key;
+	meta__tx_count_path(m, &path, level);
+	return 0;
+}
+
+int meta__plan_touch(struct meta *m, struct meta_op *op)
+{
+	const uint64_t *w = op->scratch;
+	const struct meta_key first = { { w[3], w[4], w[5] } };
+
+	ASSERT(w[0] < m->nshards);
+	ASSERT(w[1] < META_PAGE_LEVELS_MAX);
+	return meta__tx_touch(m, (uint32_t)w[0], (uint32_t)w[1], w[2], &first);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Totals are passed up, from a directory to its parent, in rounds.
+ *
+ *   meta_totals_round()      about once a second, by who has a clock, while anything is pending
+ *        |
+ *        v
+ *   sweep: all shards' PENDING records, an apply each: --> parents become pending
+ *        ^                                                        | another sweep, for these
+ *        `--------------------------------------------------------'
+ *
+ *  (1) A PENDING record says of which round it is.  What users change is of the next one, what
+ *      passing up changes of this one.  So in a round who is busy is passed up once, however long
+ *      it takes; and a tree that is quiet is exact when it ends, however deep.
+ *  (2) One that another mount left may say any round: it is taken in the first or the second.
+ *  (3) A sweep visits each shard once, so children that changed together are passed up before their
+ *      parent is.
+ *  (4) On a drive that somebody made up parents may go round in a circle.  So a round ends after
+ *      SWEEPS_MAX; what is deeper is for the next one.
+ *  (5) What cannot be passed up, since a record cannot be read, keeps nothing else from it.  It is
+ *      tried again when something else in its shard is; until then no total is said to be exact.
+ *  (6) In a store that is full no TOTALS record is made: what is left is for deleting.  It is tried
+ *      again in each round, some of a shard, until there is room.
+ */
+#include "meta/plans/meta_plan.h"
+
+#include <string.h>
+
+#define APPLIES_PER_TURN 8u
+#define SWEEPS_MAX       512u /* of a round: see (4) */
+#define BAD_MAX          8u   /* of a shard that cannot be read, or made: then more cannot */
+#define SKIPS_MAX        32u  /* PENDING records of the next round, looked over by one plan */
+
+/* What has more in its key comes behind all that have not, and is none. */
+static bool is_pending_key(const struct meta_key *key)
+{
+	const struct meta_key is = meta__pending_key(meta__key_index(key));
+
+	return meta__key_cmp(key, &is) == 0;
+}
+
+/* scratch: [0] the shard, [1] the directory to look from, and after the plan where to go on;
+ * [2] 1: nothing behind; [3] under way; [4] some are of the next round; [5] 1: the directory at [1]
+ * is passed up. */
+static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
+{
+	struct meta_key key = meta__pending_key(op->scratch[1]);
+	const struct meta_key last = meta__pending_key(META__MASK48);
+
+	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
+		const void *value;
+		uint32_t len;
+		le64 round;
+		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &last, &value, &len);
+
+		op->scratch[2] = rc == -ENOENT || !is_pending_key(&key);
+		if (rc || op->scratch[2])
+			return rc ? rc : -ENOENT;
+		*dir = meta__key_index(&key);
+		op->scratch[1] = *dir; /* a plan may run again */
+		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->scratch[0])
+			return meta__bad_record(m, "pending", (uint32_t)op->scratch[0], &key);
+		memcpy(&round, value, sizeof(round));
+		op->scratch[5] = le64_get(round) != m->ops->totals_round + 1; /* (1) */
+		if (op->scratch[5])
+			return 0;
+		op->scratch[1]++;
+		op->scratch[4] = 1;
+	}
+	return -ENOENT;
+}
+
+static int pass(struct meta *m, uint64_t dir)
+{
+	struct meta__sums total, more;
+	struct meta__totals t;
+	struct meta__dir d = { 0 };
+	int rc = meta__dir_load(m, dir, &d), miss = 0;
+
+	if (rc == -ENOENT || (rc == 0 && (d.going || dir == META_ROOT_DIR)))
+		return meta__pending_del(m, dir, &d); /* no reason for it */
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__totals_get(m, dir, &t);
+	if (rc || miss)
+		return rc ? rc : miss;
+	total = more = meta__total_of(&d, &t);
+	meta__sums_add(&more, &t.passed, true);
+	t.passed = total;
+	rc = meta__totals_put(m, dir, &t);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__pending_del(m, dir, &d);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_put(m, dir, &d);
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__owe_below(m, d.parent, &more, false);
+	return rc ? rc : miss;
+}
+
+int meta__plan_pass(struct meta *m, struct meta_op *op)
+{
+	uint64_t dir = 0;
+	int rc;
+
+	m->ops->passing = true;
+	rc = next_pending(m, op, &dir);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc; /* [2] tells */
+	return pass(m, dir);
+}
+
+void meta__pass_op_done(struct meta *m, struct meta_op *op)
+{
+	struct meta__totals_scan *s = &m->ops->totals[op->scratch[0]];
+
+	ASSERT(s->busy);
+	s->busy = false;
+	s->next |= op->scratch[4] != 0;
+	m->ops->pends |= s->next;
+	if (op->status == -EIO || op->status == -ENOSPC) {
+		op->scratch[1]++; /* the others go on */
+		s->bad++;
+	} else if (op->status) {
+		op->scratch[2] = true;
+	} else {
+		op->scratch[1] += op->scratch[5]; /* (3): pending again, it is of the next sweep */
+	}
+	if (op->status && op->status != -EIO) /* that is left for a check to tell */
+		s->next = m->ops->pends = true;
+	s->left |= op->status != 0; /* (5) */
+	s->from = op->scratch[1];
+	s->maybe = !op->scratch[2] && s->bad < BAD_MAX;
+	op->scratch[3] = 0; /* free for another */
+}
+
+/* A shard that may hold some and is not looked at; false: none. */
+static bool pick_shard(struct meta *m, uint32_t *shard)
+{
+	struct meta__ops *ops = m->ops;
+
+	for (uint32_t i = 1; i <= m->nshards; i++) {
+		const uint32_t s = (ops->totals_shard + i) & (m->nshards - 1);
+
+		if (ops->totals[s].maybe && !ops->totals[s].busy) {
+			ops->totals_shard = s;
+			*shard = s;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A sweep begins, and looks at this shard if `maybe`. */
+static void sweep(struct meta__totals_scan *scan, bool maybe)
+{
+	scan->maybe = maybe;
+	scan->again = false;
+	scan->bad = 0;
+	scan->from = 0;
+}
+
+/* Is a sweep over all shards under way?  If not, those that it has made pending are the next, or
+ * of the next round: (4). */
+static bool is_sweeping(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+	bool any = false, last;
+
+	for (uint32_t s = 0; s < m->nshards; s++)
+		any |= ops->totals[s].maybe || ops->totals[s].busy;
+	if (any)
+		return true;
+	last = ++ops->totals_sweeps == SWEEPS_MAX;
+	for (uint32_t s = 0; s < m->nshards; s++) {
+		struct meta__totals_scan *scan = &ops->totals[s];
+
+		if (last && scan->again)
+			scan->next = ops->pends = true;
+		sweep(scan, !last && scan->again);
+	}
+	return false;
+}
+
+bool meta__totals_turn(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+	uint32_t applies = 0, shard;
+
+	if (!ops->passes || !m->mounted || m->failed || m->stopping || ops->alone)
+		return false;
+	for (uint32_t i = 0; i < META__PASS_OPS && applies < APPLIES_PER_TURN;) {
+		struct meta_op *op = &ops->pass_op[i];
+
+		if (op->scratch[3]) { /* under way */
+			i++;
+			continue;
+		}
+		if (!pick_shard(m, &shard))
+			break;
+		ops->totals[shard].maybe = false;
+		ops->totals[shard].busy = true;
+		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_PASS };
+		op->scratch[0] = shard;
+		op->scratch[1] = ops->totals[shard].from;
+		op->scratch[3] = 1;
+		applies++;
+		if (m->above->start(m, op))
+			meta__pass_op_done(m, op);
+	}
+	if (!is_sweeping(m) && !pick_shard(m, &shard))
+		ops->passes = false; /* the round is over */
+	return ops->passes && pick_shard(m, &shard);
+}
+
+bool meta_totals_pending(const struct meta *m)
+{
+	return (m->ops->passes || m->ops->pends) && !m->failed;
+}
+
+void meta_totals_round(struct meta *m)
+{
+	struct meta__ops *ops = m->ops;
+
+	if (ops->passes || !m->mounted || m->failed || m->stopping)
+		return;
+	ops->passes = true;
+	ops->pends = false;
+	ops->totals_round++;
+	ops->totals_sweeps = 0;
+	for (uint32_t s = 0; s < m->nshards; s++) {
+		struct meta__totals_scan *scan = &ops->totals[s];
+
+		ASSERT(!scan->busy && !scan->maybe && !scan->again);
+		scan->left &= !scan->next;
+		sweep(scan, scan->next);
+		scan->next = false;
+	}
+}
+
+void meta__totals_mounted(struct meta *m)
+{
+	for (uint32_t s = 0; s < m->nshards; s++)
+		m->ops->totals[s] = (struct meta__totals_scan){ .next = true };
+	m->ops->pends = true;
+}
+
+/* ---- asked for ----------------------------------------------------------------------------- */
+
+static int totals_of(struct meta *m, uint64_t dir, struct meta_totals *out)
+{
+	struct meta__totals t;
+	struct meta__sums s;
+	struct meta__dir d = { 0 };
+	int rc = meta__dir_get(m, dir, &d), miss = 0;
+
+	if (meta__stop(rc, &miss))
+		return rc == -ENOENT ? -ESTALE : rc;
+	rc = meta__totals_get(m, dir, &t);
+	if (rc || miss)
+		return rc ? rc : miss;
+	s = meta__total_of(&d, &t);
+	*out = (struct meta_totals){ s.entries, s.dirs, s.bytes, s.blocks, .settled = false };
+	return 0;
+}
+
+/* Of what goes with its tree a name may be left elsewhere, and counts there when it went. */
+static bool is_exact(const struct meta *m)
+{
+	bool left = false;
+
+	for (uint32_t s = 0; s < m->nshards; s++)
+		left |= m->ops->totals[s].left; /* (5) */
+	return !left && !meta_totals_pending(m) && !meta__orphans_waiting(m);
+}
+
+int meta__plan_totals(struct meta *m, struct meta_op *op)
+{
+	struct meta__inode in;
+	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), &in);
+
+	if (rc)
+		return rc;
+	*op->totals = (struct meta_totals){ .bytes = in.size, .blocks = in.blocks };
+	if (in.type == META_TYPE_DIR)
+		rc = meta__may_use(m, op, &in, META__MAY_R | META__MAY_X); /* to add it up */
+	if (!rc && in.type == META_TYPE_DIR)
+		rc = totals_of(m, in.child, op->totals);
+	op->totals->settled = in.type != META_TYPE_DIR || is_exact(m);
+	return rc ? rc : meta__attr(m, &in, &op->attr);
+}

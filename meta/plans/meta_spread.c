@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Directories that are spread over shards: a huge one is changed and looked at in many of them.
+ *
+ *   DIR {d}        count 4096, spread, parts 0 and 7 ---.   shard hash(d)
+ *   NAME {d, h}    what was there before                |
+ *                                                       |
+ *   DIR {d.0}      count 911, parent d <----------------+   shard hash(d.0)
+ *   NAME {d.0, h}  of hashes that begin with 0          |
+ *                                                       |
+ *   DIR {d.7}      count 870, parent d <----------------'   shard hash(d.7)
+ *   NAME {d.7, h}  of hashes that begin with 7
+ *
+ * A part is a directory in all that nobody sees: it has a number, and so a shard, a record, a
+ * count, and totals, which it passes up to d as a directory in d would.  What is born in it has its
+ * number in its handle, and a directory there has it as its parent.  So trees, listings, names of
+ * damaged files and sums need to know little of parts.
+ *
+ *  (1) Which names go to which part is told by their hash, and a part's number by d's: nothing has
+ *      to be read for it.  d's record says which parts have one; they get it with their first name.
+ *  (2) Spread is for ever, and nothing is moved: a name stays where it was put.  A lookup that does
+ *      not find it there looks in the other place.  So what has once been seen to be spread may be
+ *      remembered, and never needs to be asked for again.
+ *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record tells
+ *      d's), none can be named by its number, and ".." of what is in one is d.
+ *  (4) count, mtime and ctime of the whole are added up when somebody asks: d's and its parts'.
+ *      mtime may be set: parts that have not changed since, as their `resets` tell, do not count.
+ *  (5) Who makes a name in a part must know that it is not in d, where new ones never come (2).
+ *      So which hashes d has none of is remembered, too, leaf by leaf as they are looked at, in as
+ *      many bits as a few thousand names need; and the log sequence of that, as seen by who relies
+ *      upon it.
+ *  (6) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
+ */
+#include "meta/format/meta_page.h"
+#include "meta/plans/meta_plan.h"
+#include "base/num.h"
+
+#include <string.h>
+
+#define SPREAD_AT 4096u /* DESIGN: a small directory is listed from one place */
+
+uint32_t meta__spread_at(const struct meta_conf *c)
+{
+	return c->spread_at ? c->spread_at : SPREAD_AT;
+}
+
+static_assert(META__SPREAD_KNOWN == 1u << 12, "as many as twelve bits say");
+
+static uint32_t known_at(uint64_t dir)
+{
+	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 52);
+}
+
+bool meta__spread_known(const struct meta *m, uint64_t dir)
+{
+	return m->spread[known_at(dir)] == dir;
+}
+
+uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len)
+{
+	if (!meta__spread_known(m, dir) || len > META_NAME_MAX)
+		return dir;
+	return meta__part_of(dir, meta__name_hash(m, dir, name, (uint32_t)len));
+}
+
+/* ---- names that were there before: (5) ------------------------------------------------- */
+
+#define OTHERS_MAX       255u /* names of other directories, until one gets the place */
+#define HOME_SEEN_SHIFT  (META__HASH_BITS - 10u)
+#define HOME_MAYBE_SHIFT (META__HASH_BITS - 15u)
+static_assert(META__HOME_SEEN == 1u << 10 && META__HOME_MAYBE == 1u << 15, "bits of a hash");
+
+static struct meta__home *home_at(const struct meta *m, uint64_t dir)
+{
+	static_assert(META__HOMES == 1u << 6, "as many as six bits say");
+	return &m->ops->home[dir * 0x9e3779b97f4a7c15ull >> 58];
+}
+
+static bool bit_of(const uint64_t *bits, uint64_t i)
+{
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+static void bit_set(uint64_t *bits, uint64_t i)
+{
+	bits[i / 64] |= 1ull << i % 64;
+}
+
+bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_t *seq)
+{
+	const struct meta__home *h = home_at(m, dir);
+
+	*seq = h->seq;
+	return h->dir == dir && bit_of(h->seen, hash >> HOME_SEEN_SHIFT) &&
+	       !bit_of(h->maybe, hash >> HOME_MAYBE_SHIFT);
+}
+
+/* Of the ranges of hashes that the leaf has all names of: those of which it has some. */
+static void note_names(struct meta__home *h, const struct meta__leaf_seen *l)
+{
+	for (uint32_t i = 0; i < meta__page_count(l->page); i++) {
+		const struct meta_key key = meta__leaf_key(l->page, i);
+
+		if (meta__key_dir(&key) == h->dir && meta__key_class(&key) == META__CLASS_NAME)
+			bit_set(h->maybe, meta__key_hash(&key) >> HOME_MAYBE_SHIFT);
+	}
+}
+
+void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
+{
+	const struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
+	struct meta__home *h = home_at(m, dir);
+	struct meta__leaf_seen l;
+	uint64_t from, to;
+
+	if (h->dir != dir) {
+		if (h->dir && h->others++ < OTHERS_MAX)
+			return;
+		memset(h, 0, sizeof(*h));
+		h->dir = dir;
+	}
+	if (bit_of(h->seen, hash >> HOME_SEEN_SHIFT) ||
+	    !meta__tx_leaf(m, meta__dir_shard(m, dir), &key, &l))
+		return;
+	/* Whole ranges: what begins behind the first key, and ends before the next leaf's. */
+	from = meta__key_dir(&l.lo) < dir ? 0 : (meta__key_hash(&l.lo) >> HOME_SEEN_SHIFT) + 1;
+	to = !l.has_hi || meta__key_dir(&l.hi) > dir ? META__HOME_SEEN
+						     : meta__key_hash(&l.hi) >> HOME_SEEN_SHIFT;
+	note_names(h, &l);
+	for (; from < to; from++)
+		bit_set(h->seen, from);
+	h->seq = max_u64(h->seq, l.seq);
+}
+
+int meta__is_spread(struct meta *m, uint64_t dir)
+{
+	struct meta__dir d;
+	int rc = meta__dir_load(m, dir, &d);
+
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	if (d.spread)
+		m->spread[known_at(dir)] = dir; /* (2) */
+	return d.spread;
+}
+
+void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d)
+{
+	if (m->spread_at && d->count >= m->spread_at && !meta__is_part(dir) &&
+	    meta__may_spread(dir))
+		d->spread = true;
+}
+
+static int part_missing(struct meta *m, uint64_t part)
+{
+	const struct meta_key key = meta__dir_key(part);
+
+	return meta__bad_record(m, "part of a directory", meta__dir_shard(m, part), &key);
+}
+
+int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out)
+{
+	const uint64_t dir = meta__whole_of(part);
+	const uint32_t bit = 1u << meta__part_index(part);
+	struct meta__dir whole;
+	int rc = meta__dir_get(m, dir, &whole), miss = 0;
+	bool there;
+
+	if (meta__stop(rc, &miss))
+		return rc;
+	rc = meta__dir_get(m, part, out);
+	there = rc == 0;
+	if (rc != -ENOENT && meta__stop(rc, &miss))
+		return rc;
+	if (miss)
+		return miss;
+	if (!whole.spread || there != !!(whole.parts & bit))
+		return part_missing(m, part);
+	if (there) {
+		out->resets = whole.resets; /* (4) */
+		return 0;
+	}
+	*out = (struct meta__dir){ .inode = whole.inode, .parent = dir, .resets = whole.resets };
+	whole.parts |= bit;
+	return meta__dir_put(m, dir, &whole);
+}
+
+uint32_t meta__part_next(const struct meta__dir *d, uint32_t from)
+{
+	const uint32_t left = from < META__PARTS ? d->parts >> from << from : 0;
+
+	return left ? (uint32_t)__builtin_ctz(left) : META__PARTS;
+}
+
+int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out)
+{
+	int rc = meta__dir_get(m, dir, out), miss = 0;
+	bool counts;
+
+	if (rc)
+		return rc;
+	counts = !out->mtime_set;
+	for (uint32_t i = meta__part_next(out, 0); i < META__PARTS;
+	     i = meta__part_next(out, i + 1)) {
+		struct meta__dir part;
+
+		rc = meta__dir_load(m, meta__part_at(dir, i), &part);
+		if (rc == -ENOENT)
+			return part_missing(m, meta__part_at(dir, i));
+		if (meta__stop(rc, &miss))
+			return rc;
+		if (rc)
+			continue;
+		out->count += part.count;
+		out->subdirs += part.subdirs;
+		out->ctime_ns = part.ctime_ns > out->ctime_ns ? part.ctime_ns : out->ctime_ns;
+		if (part.resets != out->resets) /* (4) */
+			continue;
+		if (!counts || part.mtime_ns > out->mtime_ns)
+			out->mtime_ns = part.mtime_ns;
+		counts = true;
+	}
+	return miss;
+}
