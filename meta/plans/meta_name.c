@@ -16,7 +16,6 @@
  */
 #include "meta/plans/meta_plan.h"
 
-
 #include <string.h>
 
 int meta__bad_record(struct meta *m, const char *what, uint32_t shard, const struct meta_key *key)
