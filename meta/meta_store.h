@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Shared by the files that keep the drives in order: meta_super.c, meta_zone.c, meta_alloc.c,
- * meta_log.c, meta_boot.c, meta_mend.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
+ * Shared by the files that manage the drives: meta_super.c, meta_zone.c, meta_alloc.c, meta_log.c,
+ * meta_boot.c, meta_mend.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
  * meta_check.c; and by their tests.
  */
 #ifndef META_STORE_H
@@ -17,7 +17,7 @@
 #define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
-#define META__LOG_COPIES      2u /* of each block, where there are so many drives */
+#define META__LOG_COPIES      2u /* of each block, if there are enough drives */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u
 #define META__WALK_HEIGHT_MAX 12u
@@ -25,10 +25,10 @@
 
 /* ---- meta_super.c: where things lie, and the codecs of what does not move ---- */
 
-/* Of a drive of the set. */
+/* State of a drive of the set. */
 enum meta__drive_state {
 	DRIVE_SERVES,
-	DRIVE_DRAINS, /* nothing new is put there, what lives there leaves */
+	DRIVE_DRAINS, /* no new writes; live data is moved away */
 	DRIVE_GONE,   /* nothing is there any more, nor need it be: its numbers stay its own */
 	DRIVE_AWAY,   /* in memory only: it is missing, and the store was mounted without it */
 };
@@ -53,7 +53,7 @@ struct meta__geo {
 	uint32_t ndrives;
 	uint32_t nshards;
 	uint32_t zone_blocks; /* with both copies of its header               */
-	uint32_t zone_end;    /* of what is between them, from block 1 on     */
+	uint32_t zone_end;    /* of the part between them, from block 1 on    */
 	uint32_t zone_pages;
 	uint32_t nzones; /* of all drives, those that are gone included */
 	uint32_t zones_serving;
@@ -66,7 +66,7 @@ struct meta__geo {
 	uint32_t zone_count[META_DRIVES_MAX];
 	uint64_t root_area[2]; /* baddr of each copy: slot 0 of all shards, then slot 1 */
 	uint32_t root_zones;   /* that a copy takes which does not lie there */
-	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* its zones, each + 1; 0: it lies there */
+	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* its zones, each + 1; 0: fixed place */
 	uint8_t state[META_DRIVES_MAX];              /* enum meta__drive_state */
 };
 
@@ -82,7 +82,7 @@ uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone); /* of i
 uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy);
 /* The zone of a block; UINT32_MAX: it is in none. */
 uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr);
-/* Does a page fit there: in a zone, on a multiple of pages behind its header? */
+/* Returns true if a page fits there: in a zone, on a multiple of pages after its header. */
 bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr);
 uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard);
 /* Is this zone on a drive that the store has, and is a copy of the root area in it? */
@@ -103,8 +103,8 @@ struct meta__root_seen {
 };
 int meta__root_parse(const void *block, const uint8_t uuid[16], struct meta__root_seen *out);
 
-/* Is it this shard's, and of this slot?  Versions are odd in slot 0, even in slot 1: they count on
- * as the slots take turns.  So what was meant for the other slot is found. */
+/* Returns true if it is this shard's, and of this slot.  Versions are odd in slot 0, even in slot
+ * 1: they count on as the slots take turns.  So a write meant for the other slot is detected. */
 bool meta__root_belongs(const struct meta__root_seen *r, uint32_t shard, uint32_t slot);
 
 struct meta__zone_seen {
@@ -127,7 +127,7 @@ struct meta__log_head {
  * that an earlier use or a client left in the zone are none of this log. */
 uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order);
 void meta__log_seal(void *block, const struct meta__log_head *h);
-/* What the block that starts here says of its length, when it carries our tag; else 0. */
+/* Returns the length stated by the block that starts here, if it has our tag; else 0. */
 uint32_t meta__log_peek(const void *block, uint64_t tag);
 /* The block that starts here, of at most max_blocks.  0, -ENODATA: none that is whole. */
 int meta__log_open(const void *block, uint32_t max_blocks, uint64_t tag,
@@ -220,11 +220,11 @@ struct meta__zone_io {
 	uint32_t zone;  /* META__ZONE_NONE: idle */
 	bool second;    /* copy that is being written */
 	bool mends;     /* the header of a zone that has one: */
-	uint8_t copies; /* ... those that are to be written yet, by bits */
-	uint32_t next;  /* ... it was free: the zone behind it; NONE: it was the last */
+	uint8_t copies; /* copies still to be written, as bits */
+	uint32_t next;  /* if it was free: the zone after it; NONE: it was the last */
 };
 
-/* Of one drive. */
+/* Deallocation state of one drive. */
 struct meta__tell {
 	struct meta__io x;
 	uint32_t zone; /* that it is being told of; META__ZONE_NONE: none */
@@ -243,7 +243,7 @@ struct meta__zones {
 	struct meta__geo geo;
 	struct meta__zone *zone; /* geo.nzones */
 	struct list free[META_DRIVES_MAX];
-	struct list fresh[META_DRIVES_MAX]; /* free, too, and its drive is to be told */
+	struct list fresh[META_DRIVES_MAX]; /* free zones, to be deallocated */
 	uint32_t free_count[META_DRIVES_MAX];
 	uint32_t free_total;
 	struct meta__tell tell[META_DRIVES_MAX];
@@ -253,13 +253,13 @@ struct meta__zones {
 	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
 	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
 	uint32_t leaving_us;  /* as `coming`, of drives that are to leave: free for nobody */
-	uint32_t drain_zones; /* that what lives on a drive that is to leave needs elsewhere */
+	uint32_t drain_zones; /* zones that the live data of a draining drive needs elsewhere */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply moved; /* of data that collection moves, on any drive */
 	struct meta__supply page[META__PAGE_SUPPLIES]; /* leaves; the pages above them */
-	bool counted; /* boot knows what is free: zones may be opened            */
+	bool counted; /* boot knows the free zones: zones may be opened          */
 	uint32_t log_ready[META__LOG_COPIES]; /* taken for the log, not yet given to it */
-	uint32_t log_opening;                 /* ... and so many whose headers are under way */
+	uint32_t log_opening;                 /* zones whose headers are being written */
 	uint32_t log_count;                   /* the log's zones, copies and those ahead included */
 	uint64_t log_order;                   /* of the log zone opened last                     */
 	uint64_t log_oldest;                  /* order of the oldest one that is needed         */
@@ -270,7 +270,7 @@ struct meta__zones {
 	uint64_t given_blocks; /* for new data, since mount */
 	uint64_t promised;     /* blocks for new data that are pending */
 	uint64_t claim;        /* blocks that collection has yet to find places for */
-	uint64_t deaths;       /* of data blocks, and what else makes zones worth collecting */
+	uint64_t deaths;       /* of data blocks, and other events that make collection useful */
 	uint64_t gone;         /* drives, by their bits */
 	uint32_t dirty_pages_max;
 	uint64_t wear_least, wear_most; /* incarnations: of any zone                    */
@@ -288,10 +288,10 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo);
 /* Memory for the zones of one more drive; then they are there, all of them free. */
 int meta__zones_grow(struct meta *m, const struct meta__geo *geo);
 void meta__zones_join(struct meta *m, const struct meta__geo *geo);
-/* What becomes of a drive, and of its zones; where the roots lie from now on. */
+/* Sets the state of a drive and its zones, and the new place of the roots. */
 void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state);
 bool meta__drive_serves(const struct meta *m, uint32_t drive);
-/* What lives on the drive that is to leave, if there is one, as zones of others. */
+/* Computes the zones that the live data of the draining drive, if any, needs on others. */
 void meta__zones_drain(struct meta *m, uint32_t drive);
 void meta__zones_root(struct meta *m, const struct meta__geo *geo);
 void meta__zone_give_root(struct meta *m, uint32_t zone); /* taken for them, and not used */
@@ -328,7 +328,7 @@ uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open an
 
 /* ---- meta_zone_mend.c ---------------------------------------------------- */
 
-/* Write these copies of a header (by bits), which say what the zone is.  False: not now. */
+/* Writes these copies of a header (bits) with the zone's state.  False: not now. */
 struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z); /* NULL: none */
 void meta__zone_freed(struct meta *m, uint32_t zone);            /* nothing lives there any more */
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies);
@@ -336,12 +336,12 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
 /* Returns the header of a zone as the store serves by it. */
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
 
-/* ---- meta_mark.c: what each drive has seen last ----------------------------- */
+/* ---- meta_mark.c: the last mark of each drive ------------------------------- */
 
-/* Every drive is to have it; to be turned until true: they have, or cannot. */
-/* Of a drive: its first zone; whether that has a mark (4). */
+/* Returns a drive's first zone; and whether that has a mark (4). */
 uint32_t meta__first_zone(const struct meta__zones *z, uint32_t drive);
 bool meta__has_mark(const struct meta *m, uint32_t drive);
+/* Writes the mark to every drive; call the turn until true: all have it, or cannot. */
 void meta__marks_begin(struct meta *m, uint64_t mark);
 bool meta__marks_turn(struct meta *m);
 /* The drive whose mark stands in the header of this zone; META_DRIVES_MAX: none. */
@@ -361,12 +361,12 @@ void meta__tell_stat(const struct meta *m, struct meta_statfs *out);
 
 /* ---- meta_log.c ------------------------------------------------------------ */
 
-/* Begin a stream behind `base`, all of it durable; then turn until meta__log_ready(). */
+/* Begins a stream after `base`, all of it durable; then call turns until meta__log_ready(). */
 void meta__log_start(struct meta *m, uint64_t base);
 bool meta__log_ready(const struct meta *m);
-/* By order, of which each may have two; with the one that is coming. */
+/* Returns the number of zones by order, of which each may have two, including the next one. */
 uint32_t meta__log_zones(const struct meta *m);
-/* Boot: roots written now say that the log of this epoch is to be replayed on them; all of it up
+/* Boot: roots written now record that the log of this epoch must be replayed on them; all of it up
  * to seq is in the trees, and durable. */
 void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq);
 bool meta__log_quiet(const struct meta *m); /* nothing open, in flight, to be vouched for */
@@ -374,17 +374,17 @@ bool meta__log_more(const struct meta *m);
 uint64_t meta__log_blocks(const struct meta *m);                    /* written since mount */
 void meta__log_stat(const struct meta *m, struct meta_statfs *out); /* log_* */
 uint64_t meta__log_base(const struct meta *m);  /* roots written now say: this log, */
-uint64_t meta__log_epoch(const struct meta *m); /* ... of this epoch, is to be replayed on them */
+uint64_t meta__log_epoch(const struct meta *m); /* epoch of the log to be replayed on them */
 
-/* ---- meta_walk.c: the tree of one shard as it lies on the drives, page by page ---- */
+/* ---- meta_walk.c: the tree of one shard as it is on the drives, page by page ------- */
 
 enum meta__walk_event {
 	WALK_WAIT, /* for its read                                                  */
 	WALK_PAGE, /* at[depth] is in memory: meta__walk_page()                     */
 	WALK_LEAF, /* a leaf that was named and not read: w->leaf_baddr             */
-	WALK_AWAY, /* a page on a missing drive, not read, nor what is below it: leaf_baddr */
+	WALK_AWAY, /* a page on a missing drive; it and the pages below are not read: leaf_baddr */
 	WALK_END,
-	WALK_BAD, /* w->err, w->why: which page, and what is wrong with it             */
+	WALK_BAD, /* w->err, w->why: which page, and why                               */
 };
 
 struct meta__walk_level {
@@ -420,9 +420,9 @@ struct meta__log_span { /* a zone of the log that is being scanned */
 	uint32_t zone;
 	uint64_t order, oldest_order;
 	uint64_t last_seq;       /* of the blocks found in it; 0: none */
-	uint32_t end;            /* block behind the last one found    */
+	uint32_t end;            /* block after the last one found     */
 	bool stale;              /* its zone is something else by now  */
-	bool unread;             /* some of it cannot be, and nobody knows what is there */
+	bool unread;             /* some of it cannot be read: content unknown */
 	uint64_t counted, count; /* replay: how many of those that must be there, and the last */
 };
 
@@ -435,19 +435,19 @@ struct meta__boot_root { /* of a shard, as found */
 	uint64_t log_epoch, log_base, log_seq;
 };
 
-/* Of a pair of copies: the damaged one is to be written again (meta_mend.c). */
+/* The damaged copy of a pair, to be written again (meta_mend.c). */
 struct meta__mend {
 	uint64_t good, bad;
 	uint32_t zone; /* META__ZONE_NONE: a superblock */
 };
 #define META__MENDS_MAX 64u
 
-/* What is being drained, and what was found of it (meta_drain.c). */
+/* The drive that is being drained, and its state (meta_drain.c). */
 struct meta__drain {
 	uint32_t drive;                         /* that a change of the set concerns */
-	enum meta__drive_state to;              /* ... and what it becomes */
+	enum meta__drive_state to;              /* its next state */
 	bool roots;                             /* the change moves roots */
-	bool writing;                           /* of them: what was read is being written */
+	bool writing;                           /* roots: the copy that was read is being written */
 	bool cannot;                            /* move them: not tried again until asked for */
 	uint32_t take[2][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
 	uint32_t taken;                         /* ... how many */
@@ -457,9 +457,9 @@ struct meta__drain {
 };
 
 struct meta__boot {
-	int status;                   /* -EAGAIN while it goes on */
+	int status;                   /* -EAGAIN while in progress */
 	char note[160];               /* the first thing that was not whole, and not needed; "" */
-	int (*stage)(struct meta *m); /* 0: go on at once; -EAGAIN: wait; else the end */
+	int (*stage)(struct meta *m); /* 0: continue at once; -EAGAIN: wait; else the end */
 	uint8_t *buf;                 /* META__BOOT_BLOCKS blocks */
 	struct meta__io io[META__BOOT_BLOCKS];
 	uint32_t in_flight;
@@ -474,13 +474,13 @@ struct meta__boot {
 	uint64_t tag[META_DRIVES_MAX];       /* ... each drive's, as it says itself */
 	uint64_t old_set[META_DRIVES_MAX];   /* ... the lowest number that a copy of it says, */
 	uint32_t old_count[META_DRIVES_MAX]; /* ... and how many drives that set has */
-	uint8_t says[META_DRIVES_MAX];       /* ... what the newest says of itself */
+	uint8_t says[META_DRIVES_MAX];       /* state of the newest by its own superblock */
 	int unread[META_DRIVES_MAX];         /* ... why it says nothing, and that for people */
 	char unread_why[META_DRIVES_MAX][128];
 	bool mixed;                           /* ... they do not all say the same */
-	bool behind;                          /* ... one that is gone does not say so */
+	bool behind;                          /* one that is gone does not record that */
 	uint8_t super_first[META_DRIVES_MAX]; /* the copy that is written first */
-	struct meta__super next;              /* what is being written */
+	struct meta__super next;              /* superblock being written */
 	uint32_t write_from;                  /* this drive's first, */
 	bool write_both;                      /* ... both its copies before any of the others */
 	bool write_gone;                      /* of those that are gone only */
@@ -493,7 +493,7 @@ struct meta__boot {
 	struct meta__mend mend[META__MENDS_MAX];
 	uint32_t mend_count;
 	uint64_t mount_max;               /* highest number of a mount that was seen */
-	uint64_t marked[META_DRIVES_MAX]; /* what each drive must have, by its roots */
+	uint64_t marked[META_DRIVES_MAX]; /* mark that each drive must have, by the roots */
 	struct meta__zone_seen first_head[META_DRIVES_MAX]; /* of each drive's first zone */
 	struct meta__boot_root *root_seen;                  /* by shard */
 	uint8_t *head_kind;                                 /* by zone: as its header says */
@@ -508,8 +508,8 @@ struct meta__boot {
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
 	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
 	uint64_t durable, trim;
-	bool log_judged;           /* what must be there is */
-	uint32_t log_end;          /* block behind the last one of its newest zone, */
+	bool log_judged;           /* all required blocks are present */
+	uint32_t log_end;          /* block after the last one of its newest zone, */
 	bool log_pair;             /* ... of which there are two */
 	struct meta__seq_run *run; /* in order; as many as there are gaps, and one */
 	uint32_t run_count, run_max;
@@ -537,7 +537,7 @@ uint32_t meta__boot_flush(struct meta *m); /* how many drives */
 void meta__boot_next(struct meta *m, int (*stage)(struct meta *m));
 int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Of two copies one is not whole: the mount goes on, and says so in meta_error(). */
+/* One of two copies is damaged: the mount continues, and notes it in meta_error(). */
 void meta__boot_note(struct meta *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int meta__boot_run_op(struct meta *m, uint32_t type); /* 0: it is over; -EAGAIN; else its status */
 /* The last stages of both: all trees durable; roots that name this mount's log; serve. */
@@ -548,12 +548,12 @@ int meta__boot_claim(struct meta *m);
 int meta__boot_count(struct meta *m); /* mount: the trees */
 /* meta_heads.c, stages of a mount: headers of zones, and those that no copy of is whole. */
 int meta__heads_read(struct meta *m);
-/* meta_mark.c: what a root says; is a drive behind that? */
+/* meta_mark.c: takes the marks in a root; checks whether a drive is behind them. */
 void meta__marks_said(struct meta *m, const struct meta__root_seen *r);
 int meta__marks_judge(struct meta *m);
 int meta__heads_judge(struct meta *m);
 int meta__heads_write(struct meta *m);
-/* Something of this kind is said to be in the zone.  False: its header says that it is not. */
+/* Notes that the zone has content of this kind.  False: its header contradicts. */
 bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
 /* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */
 void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone);
@@ -561,7 +561,7 @@ int meta__mend(struct meta *m);
 int meta__format_begin(struct meta *m);
 /* Mount: the header of a log zone was read. */
 void meta__replay_take(struct meta *m, const struct meta__zone_seen *seen);
-/* Stages of meta_replay.c: look at the log, then replay it, then go on with meta__boot_settle(). */
+/* Stages of meta_replay.c: scan the log, then replay it, then continue with meta__boot_settle(). */
 int meta__replay_scan(struct meta *m);
 int meta__replay_begin(struct meta *m);
 struct meta__walk *meta__boot_walk(struct meta *m); /* the check's when nothing boots */
@@ -574,7 +574,7 @@ uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy);
 int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *s);
 int meta__drives_choose(struct meta *m);
 int meta__drives_settle(struct meta *m);
-bool meta__drives_turn(struct meta *m);                        /* what is being added, or drained */
+bool meta__drives_turn(struct meta *m);                        /* drives being added or drained */
 bool meta__drives_given(const struct meta *m, uint32_t drive); /* it is there */
 uint32_t meta__drives_missing(const struct meta *m);           /* META_DRIVES_MAX: none is */
 /* A change of the set begins, stage by stage, and ends; meta__drives_write() is one of them. */
@@ -583,14 +583,14 @@ void meta__drives_end(struct meta *m, int status);
 uint64_t meta__drives_next_set(const struct meta *m);
 int meta__drives_write(struct meta *m); /* boot->next, everywhere: -EALREADY at its end */
 
-/* ---- meta_drain.c: drives that are to be empty, and then gone ----------------------------- */
+/* ---- meta_drain.c: drives to be emptied, and then gone ------------------------------------ */
 
 uint32_t meta__drain_drive(const struct meta *m);             /* META_DRIVES_MAX: none */
 bool meta__drain_empty(const struct meta *m, uint32_t drive); /* all that was there has left */
 bool meta__drain_ends(const struct meta *m);                  /* ... and soon it is gone      */
 void meta__drain_turn(struct meta *m);
 void meta__drain_failed(struct meta *m); /* a change of the set for it */
-/* meta_gc.c, meta_collect.c: what lives there is being moved, or will be in the next turns. */
+/* meta_gc.c, meta_collect.c: live data there is being moved, or will be in the next turns. */
 bool meta__drain_moves(const struct meta *m);
 bool meta__gc_drains(const struct meta *m);
 

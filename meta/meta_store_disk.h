@@ -26,8 +26,8 @@ struct meta_super_disk {
 	le64 magic;
 	le32 crc;      /* of the 4096 bytes with this field zero      */
 	le32 version;  /* META_FORMAT_VERSION                         */
-	le64 incompat; /* who does not know one of these: hands off  */
-	le64 compat;   /* who does not know one of these: never mind */
+	le64 incompat; /* a program that does not know one must not use it */
+	le64 compat;   /* a program that does not know one may use it      */
 	uint8_t uuid[16];
 	le32 drive; /* this one's index                              */
 	le32 ndrives;
@@ -38,7 +38,7 @@ struct meta_super_disk {
 	le64 format_ns;
 	le64 drive_nblocks[64];
 	uint8_t incompat_name[META__FEATURE_NAMES]
-			     [16]; /* of bits 0 .. 15, for who does not know them */
+			     [16]; /* of bits 0 .. 15, for programs that do not know them */
 	/* Since drives were added to the store; all zero before (FORMAT.md 2.1). */
 	le64 set;        /* number of this set of drives: the highest counts  */
 	le64 root_at[2]; /* first block of each copy of the root area         */
@@ -49,7 +49,7 @@ struct meta_super_disk {
 	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
 };
 
-/* Block 0, and the last one, of a drive that any store may take which is told to. */
+/* Block 0, and the last one, of a drive that is offered to any store that is told to take it. */
 struct meta_offer_disk {
 	le64 magic;
 	le32 crc; /* of the 4096 bytes with this field zero */
@@ -57,7 +57,7 @@ struct meta_offer_disk {
 	le64 tag; /* a random number: tells drives apart */
 };
 
-/* One block: what a shard's tree was when it was durable last. */
+/* One block: the last durable state of a shard's tree. */
 struct meta_root_disk {
 	le32 magic;
 	le32 crc; /* of the 4096 bytes with this field zero           */
@@ -67,7 +67,7 @@ struct meta_root_disk {
 	le64 version;   /* the highest valid one of a shard counts     */
 	le64 mount;     /* number of the mount that wrote it           */
 	le64 log_epoch; /* the log to be replayed onto it              */
-	le64 log_base;  /* that log begins behind this sequence        */
+	le64 log_base;  /* that log begins after this sequence         */
 	le64 log_seq;   /* its blocks up to here were durable by then  */
 	le64 seq;       /* of the last record in this tree            */
 	le64 root_baddr;
@@ -116,7 +116,7 @@ struct meta_record_disk {
 	le32 parts;
 };
 
-/* What it changed in one shard: a head, then mutations. */
+/* The changes in one shard: a head, then mutations. */
 struct meta_part_disk {
 	le32 shard;
 	le32 muts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a drive must hold by now, asked of a store that serves: after the drive was reset. */
+/* Checks a drive's content against a store that serves, after the drive was reset. */
 #ifndef META_WITNESS_H
 #define META_WITNESS_H
 
@@ -7,7 +7,7 @@
 
 #define META_WITNESS_BLOCKS 7u
 
-/* Blocks of one drive, and what the store knows of them; the caller's memory. */
+/* Blocks of one drive, and the store's knowledge of them; the caller's memory. */
 struct meta_witness {
 	uint32_t count;
 	struct meta_witness_block {
@@ -20,17 +20,16 @@ struct meta_witness {
 };
 
 /**
- * meta_witness_take - which blocks show whether the drive has all that it had confirmed?
+ * meta_witness_take - choose blocks that show whether the drive has everything that it confirmed
  *
- * The headers of its first zone and of zones that are open on it, and the newest block of the log
- * that is durable there.  What was being written when the drive stopped is taken for neither old
- * nor new.
+ * The headers of its first zone and of its open zones, and the newest durable block of the log on
+ * it.  Blocks that were being written when the drive stopped may be old or new.
  *
- * Thread:  the one that turns the crank, of a mounted store.
+ * Thread:  the store's, mounted.
  */
 void meta_witness_take(const struct meta *m, uint32_t drive, struct meta_witness *out);
 
-/* Returns NULL, or what is wrong, for people; block[i] is NULL if at[i].block could not be read. */
+/* Returns NULL, or the mismatch for people; block[i] is NULL if at[i].block could not be read. */
 const char *meta_witness_judge(const struct meta *m, const struct meta_witness *w,
 			       const void *const block[]);
 

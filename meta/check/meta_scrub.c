@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub: every page and every block that lives is read and compared, round after round.
+ * The scrub: reads and verifies every live page and block, round after round.
  *
  *   next record --> its leaf (meta_scrub_walk.c) --> an extent: its next run --> read --> compare
  *        ^                                                                          |        |
- *        +----------------- good: behind it ----------------------------------------+--------+
+ *        +----------------- good: after it -----------------------------------------+--------+
  *        +----------------- not: again from the tree; FAILS times: found, named ----+
  *
  * A round goes over all shards, and over the keys of each from the lowest on.  A step keeps nothing
- * of the tree but the key where it goes on, so files may come, go and move under it.
+ * of the tree but the key where it continues, so files may come, go and move meanwhile.
  *
- *  (1) What was read is compared with what the tree said before; if it does not match, the tree is
- *      asked again.  Only what it still says after FAILS reads is damage: blocks of a file that
- *      was freed meanwhile, and are another's now, are none.
- *  (2) A damaged block is said once, by {place, checksum or generation}, and counted in each round.
- *  (3) While a name is looked for, and while a line waits for somebody, the round stands still.
+ *  (1) The bytes read are compared with the tree's earlier checksum; if they do not match, the tree
+ *      is asked again.  Only a mismatch that the tree confirms after FAILS reads is damage: blocks
+ *      of a file that was freed meanwhile, and reused, are not.
+ *  (2) A damaged block is reported once, by {place, checksum or generation}, and counted in each
+ *      round.
+ *  (3) While a name is looked up, and while a line waits to be taken, the round stands still.
  *  (4) Each step is bounded: a leaf's records, or one read.
- *  (5) Nothing is read from a drive that cannot be reached.  Its blocks are counted apart: they may
- *      be whole, and no line names them.
+ *  (5) Nothing is read from a drive that cannot be reached.  Its blocks are counted separately:
+ *      they may be whole, and no line names them.
  */
 #include "meta/check/meta_scrub.h"
 
@@ -84,7 +85,7 @@ void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives)
 	s->unreachable = drives;
 }
 
-/* ---- what was found ----------------------------------------------------------------- */
+/* ---- findings ----------------------------------------------------------------------- */
 
 static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
 {
@@ -151,7 +152,7 @@ static uint32_t crc_at(const struct meta__extent *x, uint32_t block)
 	return le32_get(crc);
 }
 
-/* The first block from s->cur.block on that is no hole, and how many lie behind it on the drive. */
+/* Finds the first block from s->cur.block on that is not a hole, and the length of its run. */
 static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, uint32_t *block,
 		     struct meta_run *run)
 {
@@ -201,7 +202,7 @@ static bool clip(struct meta_scrub *s, uint32_t block)
 	return true;
 }
 
-/* Something of this chunk is to be read, or was found.  False: nothing more. */
+/* Returns true if something of this chunk must be read, or was found.  False: nothing more. */
 static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum meta_scrub_next *out)
 {
 	struct meta__extent x;
@@ -346,13 +347,13 @@ static void round_begin(struct meta_scrub *s)
 	s->stat.unreachable_pages = s->stat.unreachable_blocks = 0;
 	meta__scrub_heads_begin(s);
 	go_to(s, &first);
-	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* what is good is read again */
+	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* good pages are read again */
 		s->page[i].baddr = s->page[i].seen_baddr = 0;
 		s->page[i].fails = 0;
 	}
 }
 
-/* All shards: is there somebody whose name is still looked for? */
+/* After all shards: handles files whose names are still unknown. */
 static enum meta_scrub_next round_end(struct meta_scrub *s)
 {
 	if ((s->lost_count > 0 || s->damages.unnamed) && !s->cur.names_only) {
@@ -396,7 +397,7 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 		return META_SCRUB_MORE;
 	case SCRUB_AWAY:
 		return META_SCRUB_MORE;
-	case SCRUB_DAMAGED: /* what is below it cannot be found */
+	case SCRUB_DAMAGED: /* pages below it cannot be found */
 		if (s->checking)
 			at.has_hi = false;
 		go_behind(s, &at);

@@ -8,14 +8,14 @@
 #include "meta/format/meta_record.h"
 #include "meta/meta_store.h"
 
-#define META__SCRUB_TOLD      1024u /* what was said once */
-#define META__SCRUB_LOST      64u /* damaged files of which nobody knows yet what they are called */
+#define META__SCRUB_TOLD      1024u                /* damage already reported */
+#define META__SCRUB_LOST      64u                  /* damaged files whose names are not known yet */
 #define META__SCRUB_PATH      (META_PATH_MAX + 1u) /* of a longer path only the end is known */
 #define META__SCRUB_LINE_PATH 320u /* of a line: the end of a longer path stands there */
 #define META__SUSPECTS        256u
 #define META__SUSPECT_BLOCKS  (1u << 20) /* of one: a larger piece is left to the round */
 
-/* A page of ours of each level: read from a drive, and found to be what its parent says, or not. */
+/* A page of each level: read from a drive, and whether it matches its parent. */
 struct meta__scrub_page {
 	uint64_t baddr, gen; /* 0: none */
 	uint32_t shard;
@@ -26,7 +26,7 @@ struct meta__scrub_page {
 	uint8_t *bytes;
 };
 
-/* Where a walk has come to: a leaf, or a page that is damaged and nowhere in memory. */
+/* The position of a walk: a leaf, or a page that is damaged and not in memory. */
 struct meta__scrub_place {
 	const uint8_t *leaf; /* NULL: damaged */
 	bool has_hi;
@@ -44,7 +44,7 @@ enum meta__scrub_walk {
 struct meta__scrub_bad {
 	bool page;
 	bool unreadable;
-	struct meta_handle file; /* a page: only its directory, the one that it begins with */
+	struct meta_handle file; /* for a page: only the directory that it begins with */
 	uint64_t block;          /* of the file; a page: its level                          */
 	uint64_t baddr;
 	uint32_t shard;
@@ -55,7 +55,7 @@ struct meta__scrub_naming {
 	bool on;
 	bool climbing; /* the directory's record is looked for, else a name in it */
 	bool whole;    /* it is not where its hash says: all names are looked at  */
-	bool for_list; /* of this entry of the table of damage, for somebody who lists it */
+	bool for_list; /* looked up for a listing of the table of damage */
 	uint32_t entry;
 	struct meta__scrub_bad bad;
 	struct meta_handle want;
@@ -102,9 +102,9 @@ struct meta_scrub {
 	struct meta *m;
 	struct meta__scrub_page page[META_PAGE_LEVELS_MAX];
 	bool in_round;
-	uint64_t round; /* the number of the one that goes on, or comes next */
+	uint64_t round; /* number of the current round, or of the next */
 	struct meta__scrub_cursor cur;
-	/* what is being read */
+	/* reads in progress */
 	bool reading, reading_page, reading_head;
 	struct meta_run run;
 	struct meta__page_want want;
@@ -138,8 +138,8 @@ struct meta_scrub {
 
 /* ---- meta_scrub_walk.c: the tree as it is now, from memory where that is newer ------------- */
 
-/* To the leaf that answers for key.  SCRUB_READ: s->run is to be read first.  SCRUB_DAMAGED: to a
- * page that is.  With `verify` pages in memory are read, too, when they lie on a drive. */
+/* Walks to the leaf that has key.  SCRUB_READ: s->run must be read first.  SCRUB_DAMAGED: reached a
+ * damaged page.  With `verify` pages in memory are read, too, if they are on a drive. */
 enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 				       const struct meta_key *key, bool verify,
 				       struct meta__scrub_place *out);

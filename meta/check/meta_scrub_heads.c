@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub's look at the headers of zones, at the end of a round.
+ * The scrub checks zone headers at the end of a round.
  *
- *   both copies read --> as the store serves by? --> the next zone
+ *   both copies read --> same as in memory? --> the next zone
  *                         | not, FAILS times
  *                         v
- *                        written again (meta_zone_mend.c) --> said
+ *                        written again (meta_zone_mend.c) --> reported
  *
- *  (1) What is compared is what was so before the first read and after the last: a zone whose
- *      header was on its way meanwhile is looked at in the next round.
- *  (2) A copy that is whole and older is what a power cut left: it is written again, and not said.
+ *  (1) A header is compared with a state that held before the first read and after the last: a zone
+ *      whose header was being written meanwhile is checked in the next round.
+ *  (2) A copy that is whole and older was left by a power cut: it is written again, not reported.
  *  (3) A copy that can be neither read nor written is not reported here: other reads of that drive
  *      report it.
- *  (4) The number of zones that a round looks at grows with the blocks that it has read, and the
- *      next round goes on behind them.  So a store that is all but empty does not read headers all
+ *  (4) The number of zones that a round checks grows with the blocks that it has read, and the
+ *      next round continues after them.  So a nearly empty store does not read headers all
  *      the time.
  */
 #include "meta/check/meta_scrub.h"
@@ -82,7 +82,7 @@ static enum meta_scrub_next read_copy(struct meta_scrub *s)
 	return META_SCRUB_READ;
 }
 
-/* Copies that are not what the store serves by, by bits. */
+/* Returns the copies that differ from memory, as bits. */
 static uint32_t wrong(const struct meta__scrub_heads *h)
 {
 	uint32_t bits = 0;
@@ -137,7 +137,7 @@ static void mend(struct meta_scrub *s)
 		h->mends = true;
 }
 
-/* The zone lies on a drive that cannot be reached. */
+/* Returns true if the zone is on a drive that cannot be reached. */
 static bool is_far(const struct meta_scrub *s)
 {
 	const uint64_t baddr = meta__geo_zone_head(&s->m->zones->geo, s->heads.zone, 0);

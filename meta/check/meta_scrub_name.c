@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a damaged block's file is called.  An inode does not know its name, but its handle has the
- * directory and the hash of the one that it was born with:
+ * Finds the name of a damaged block's file.  An inode does not have its name, but its handle has
+ * the directory and the hash of the name with which it was created:
  *
  *   {directory, hash} --> a name with this handle? --> the directory's record: parent, handle
  *                              | no                    --> ... until the root
@@ -9,11 +9,11 @@
  *                         all names of that directory --> no: lost; at the round's end one walk
  *                                                         over all names finds those
  *
- * As elsewhere in the scrub each step begins at the tree's root, so it may change meanwhile; then
- * the path is one that the file has had.
+ * As elsewhere in the scrub each step begins at the tree's root, so the tree may change meanwhile;
+ * then the result is a path that the file has had.
  *
  *  (1) It ends: each climb is one directory more, and the path has room for a bounded number.
- *  (2) While it goes on no damage is looked for: a page that it cannot read ends it.
+ *  (2) Meanwhile no damage is looked for: a page that cannot be read ends the search.
  */
 #include "meta/check/meta_scrub.h"
 
@@ -32,7 +32,7 @@ static const char *where_of(const struct meta__scrub_bad *bad, char text[WHERE])
 	return text;
 }
 
-/* `name` is the path, or what stands for it. */
+/* Reports damage; `name` is the path, or a substitute. */
 static void tell(struct meta_scrub *s, const struct meta__scrub_bad *bad, const char *name)
 {
 	char where[WHERE];
@@ -96,7 +96,7 @@ static void finish(struct meta_scrub *s)
 	tell(s, &n->bad, len ? name : "/");
 }
 
-/* False: no room; what there is of it is told. */
+/* Prepends a component.  False: no room; the rest is reported. */
 static bool prepend(struct meta_scrub *s, const char *bytes, uint32_t len)
 {
 	struct meta__scrub_naming *n = &s->naming;
@@ -254,7 +254,7 @@ static void look(struct meta_scrub *s, const struct meta__scrub_place *at)
 		not_here(s);
 }
 
-/* The record of directory n->dir: what its inode is, and where its name must stand. */
+/* Handles the record of directory n->dir: its inode, and where its name must be. */
 static void climb(struct meta_scrub *s, const struct meta__scrub_place *at)
 {
 	struct meta__scrub_naming *n = &s->naming;

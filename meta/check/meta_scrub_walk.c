@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub's way to a leaf: from the root of the tree as it is now, page by page, past the cache.
+ * The scrub walks to a leaf: from the root of the present tree, page by page, past the cache.
  *
- *   the root --> page of ours? --> in memory, dirty or frozen? --> read it from its drive
- *                    | good             | what the drive has        | good: ours
- *                    v                  v is not the page yet       v bad: again from the root
- *                 its child           its child
+ *   the root --> verified page? --> in memory, dirty or frozen? --> read it from its drive
+ *                    | yes            | not on the drive yet      | good: verified
+ *                    v                v                           v bad: again from the root
+ *                 its child         its child
  *
- * A page of ours is {place, generation}, which no two pages ever share: while the tree names it,
- * it is what the tree means.
+ * A verified page is {place, generation}, which no two pages ever share: while the tree names it,
+ * it is part of the tree.
  *
- *  (1) Nothing is kept between two steps but pages of ours: each begins at the root.  So whatever
- *      changes meanwhile, what it finds is the tree of now.
- *  (2) A page is believed to be damaged when FAILS reads of it failed, and the tree named it
- *      before each of them and after the last: what was given up and used for something else
- *      since is none.
+ *  (1) Only verified pages are kept between two steps: each begins at the root.  So whatever
+ *      changes meanwhile, a step finds the present tree.
+ *  (2) A page counts as damaged when FAILS reads of it failed, and the tree named it
+ *      before each of them and after the last: a page that was freed and reused
+ *      meanwhile does not.
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_share.h"

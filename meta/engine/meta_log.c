@@ -6,29 +6,29 @@
  *
  *   append --> OPEN --turn--> FLUSHING --drives flushed--> WRITING --durable--> (buffer free)
  *
- * All that one turn gathered is one block.  Blocks are written once, never rewritten; several are
- * in flight at a time and may land in any order: a block counts when all before it are durable.
+ * The records of one turn are one block.  Blocks are written once, never rewritten; several are in
+ * flight at a time and may complete in any order: a block counts when all before it are durable.
  *
  *  (1) Block s has buffer s % META__LOG_BUFS; at most META__LOG_BUFS are not durable.
  *  (2) A block is submitted only after a flush, begun when its last record had been appended, of
- *      every drive with a volatile cache that its records name, but for blocks that were written
+ *      every drive with a volatile cache that its records name, except for blocks that were written
  *      FUA (META_SAFE).  It is written FUA.
- *  (3) A block says which sequence was durable when it was closed.  So an invalid block at or below
- *      what any valid one says was not torn, it is damaged.
- *  (4) Roots cover what is trimmed; but a zone of it is given back only when a block that says so
- *      is durable.  Else mount could not tell a zone that was given back from one that is lost.
+ *  (3) A block records which sequence was durable when it was closed.  So an invalid block at or
+ *      below that of any valid one was not torn, it is damaged.
+ *  (4) Roots cover the trimmed part; but its zones are given back only when a block that records
+ *      the trim is durable.  Otherwise a mount could not tell a returned zone from a lost one.
  *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
- *      however full the log is, two checkpoints can still say what they trimmed.
- *  (6) A zone of a drive that is being drained is left as soon as there is another, be it the one
- *      that is filled or the one ahead.
- *  (7) Where there are two drives a block is on both, the same bytes in zones of the same order: it
- *      is durable when both are.  So no block of a log is lost with one place that goes bad.  In a
- *      store that is all but full one copy must do.
- *  (8) A zone without a second copy is left as soon as a pair is ahead, or one that was
+ *      however full the log is, two checkpoints can still record their trims.
+ *  (6) A zone of a drive that is being drained is left as soon as there is another, whether it is
+ *      being filled or the one ahead.
+ *  (7) With two drives a block is on both, the same bytes in zones of the same order: it
+ *      is durable when both are.  So no block of a log is lost with one bad place.  In a
+ *      store that is nearly full one copy must do.
+ *  (8) A zone without a second copy is left as soon as a pair is ahead, or a zone that was
  *      taken when there was one drive: at most two zones are given up half used when a second
- *      drive comes.  Never for a lone one that was all there was room for.
- *  (9) While shards are lent, room is kept for all that borrowers may have changed there and that
- *      is on its way: a checkpoint waits for that, so what is on its way must never wait for one.
+ *      drive is added.  Never for a single zone that was taken for lack of room.
+ *  (9) While shards are lent, room is reserved for all changes of borrowers that may be in
+ *      transit: a checkpoint waits for them, so they must never wait for one.
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
@@ -38,7 +38,7 @@
 #include <string.h>
 
 #define QUIET_TURNS 32u  /* that nothing came in, before an empty block vouches for the last */
-#define MARKS       256u /* so many points of the log are known in bytes                    */
+#define MARKS       256u /* points of the log with a known position in bytes                */
 
 enum log_state { LOG_IDLE, LOG_OPEN, LOG_FLUSHING, LOG_WRITING, LOG_DURABLE };
 
@@ -70,7 +70,7 @@ struct log_mark {
 
 struct meta__log {
 	struct log_block block[META__LOG_BUFS];
-	uint32_t block_bytes_max; /* what a zone has room for */
+	uint32_t block_bytes_max; /* largest block that fits a zone */
 	bool started;
 	uint64_t epoch, base;
 	uint64_t next;    /* sequence of the next block to be opened */
@@ -80,7 +80,7 @@ struct meta__log {
 	uint64_t trim_said;
 	uint64_t trim_durable;
 	bool open;      /* block next - 1 is open */
-	bool unvouched; /* the newest block has records and none behind it */
+	bool unvouched; /* the newest block has records and no block after it */
 	uint32_t quiet_turns;
 	uint32_t cur_at;                  /* next free block of the zone that is being filled */
 	uint32_t ahead[META__LOG_COPIES]; /* zones whose headers are durable, or NONE */
@@ -205,7 +205,7 @@ static uint32_t blocks_of(uint32_t bytes)
 	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
 }
 
-/* One zone ahead, as long as the log may have it.  True: now there is one. */
+/* Opens one zone ahead, within the log's limit.  True: there is one now. */
 static bool zone_ahead(struct meta *m)
 {
 	struct meta__log *l = m->log;
@@ -261,7 +261,7 @@ static void zone_switch(struct meta *m)
 	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
 }
 
-/* Give back what a durable block says is trimmed (4). */
+/* Gives back zones whose trim a durable block records (4). */
 static void zones_release(struct meta *m)
 {
 	struct meta__log *l = m->log;
@@ -325,8 +325,8 @@ static bool has_room(struct meta *m, uint32_t bytes)
 	       can_place(m, at, blocks_of(bytes), META__LOG_KEEP_BLOCKS);
 }
 
-/* A record of so many blocks may fill what is left of its zone, and most of the one ahead.  Is
- * there still place for `kept` bytes: in the one ahead, behind the record, or in one more? */
+/* A record of `nblocks` may fill the rest of its zone, and most of the one ahead.  Returns true if
+ * there is still room for `kept` bytes: in the zone ahead, after the record, or in one more. */
 static bool keeps(const struct meta *m, uint32_t nblocks, uint64_t kept)
 {
 	const struct meta__log *l = m->log;
@@ -337,7 +337,7 @@ static bool keeps(const struct meta *m, uint32_t nblocks, uint64_t kept)
 	       (l->zones_count + 1 < m->zones->geo.log_zones_max && m->zones->free_total > 0);
 }
 
-/* Within what the log may have, and `kept` bytes beside it that are somebody else's (9). */
+/* Returns true if it fits the log's limit, with `kept` bytes reserved for others (9). */
 static bool within(const struct meta *m, uint64_t bytes, uint32_t nblocks, uint64_t kept)
 {
 	const struct meta__log *l = m->log;
@@ -404,7 +404,7 @@ static void block_write(struct meta *m, struct log_block *b)
 	}
 }
 
-/* What its records name must be on the drives before it is (2). */
+/* Flushes the drives with data that the block's records name (2). */
 static void block_flush(struct meta *m, struct log_block *b)
 {
 	b->state = LOG_FLUSHING;
@@ -427,7 +427,7 @@ static void mark_block(struct meta *m, uint64_t seq)
 	if (l->mark_count && l->bytes - l->mark[newest].bytes < step)
 		return;
 	if (l->mark_count == MARKS)
-		return; /* the bytes up to here count as long as those behind them do */
+		return; /* the bytes up to here count as long as later ones do */
 	l->mark[(newest + 1) % MARKS] = (struct log_mark){ .seq = seq, .bytes = l->bytes };
 	l->mark_count++;
 }
@@ -487,7 +487,7 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	l->open = true;
 }
 
-/* Where one more record of so many bytes stands: there is room. */
+/* Returns the place of one more record of `bytes`; there must be room. */
 static uint8_t *take_place(struct meta *m, uint32_t bytes, uint64_t drives_mask)
 {
 	struct meta__log *l = m->log;
@@ -570,7 +570,7 @@ void meta_log_vouch(struct meta *m)
 
 /* ---- answers --------------------------------------------------------------- */
 
-/* Notes where the block lies: meta_witness.c may have to find it there. */
+/* Notes where the block is: meta_witness.c may have to find it there. */
 static void note_newest(struct meta *m, const struct log_block *b)
 {
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
@@ -626,7 +626,7 @@ void meta__log_io_done(struct meta *m, struct meta__io *x)
 		meta__error(m, "drive %u: the log could not be %s (error %d)", x->io.drive,
 			    x->io.op == META_IO_FLUSH ? "flushed for" : "written", -x->io.status);
 		meta__fail(m);
-		return; /* never durable, nor is anything behind it */
+		return; /* never durable, and neither is anything after it */
 	}
 	if (x->io.op == META_IO_FLUSH) {
 		ASSERT(b->state == LOG_FLUSHING && b->flushing > 0);
@@ -710,7 +710,7 @@ uint32_t meta__log_zones(const struct meta *m)
 	       (m->zones->log_opening || m->zones->log_ready[0] != META__ZONE_NONE);
 }
 
-/* Nothing gathered, nothing in flight, what is trimmed has been said. */
+/* Returns true if nothing is gathered or in flight, and all trims are recorded. */
 bool meta__log_quiet(const struct meta *m)
 {
 	const struct meta__log *l = m->log;

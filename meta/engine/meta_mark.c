@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Marks: each drive says which checkpoint it has seen last, and roots say which it must have.
+ * Marks: each drive records the last checkpoint that it has seen, and the roots record each drive's
+ * mark.
  *
- *   freeze --> the mark into the header of each drive's first zone --> ... --> roots, which say
- *              (both copies, one after the other)                              which mark each has
+ *   freeze --> the mark into the header of each drive's first zone --> ... --> roots, which record
+ *              (both copies, one after the other)                              each drive's mark
  *
- * So a drive that is an older copy of itself, or that has lost what it had confirmed, is found by
- * the next mount, and named.  Without it the index would find there what it did not write, or
- * nothing.
+ * So the next mount finds and names a drive that is an older copy of itself, or that has lost
+ * confirmed writes.  Without marks the index would find old data or nothing there.
  *
  *  (1) A mark is the generation of a checkpoint, or of a mount: it only ascends.
- *  (2) A root has a drive's mark only once both copies of it are durable on the drive.  Where a
- *      mark cannot be written, roots keep the one before, so that no checkpoint waits for a mark.
+ *  (2) A root has a drive's mark only once both copies of it are durable on the drive.  If a
+ *      mark cannot be written, roots keep the previous one, so that no checkpoint waits for a mark.
  *  (3) Only roots of the newest mount count: a program that knows no marks writes roots without
  *      them, and headers, too.
- *  (4) A zone whose header is lost says nothing, and neither does a drive that has no zone.
- *  (5) Before a mount serves, the zones of the log that is replayed say what they said: another
- *      mount may need it.
+ *  (4) A zone whose header is lost proves nothing, and neither does a drive without a zone.
+ *  (5) Until a mount serves, the zones of the log that is replayed keep their marks: another
+ *      mount may need them.
  */
 #include "meta/meta_store.h"
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Where names were found lately: who reads a tree once more, file by file and in another order,
- * need not walk to each name again.
+ * Remembers where names were found, so that a client that reads a tree again, file by file and in
+ * another order, causes no walk to each name.
  *
  *   directory, hash --> | a | b | c | d |  four places, of 32 for each frame of the cache
  *                           |
  *                           v  tag, frame, pos
- *   frame: a leaf of this shard's tree as it is now? --> the slots pos - 1 and pos: is the one
+ *   frame: a leaf of this shard's present tree? --> the slots pos - 1 and pos: is the one
  *   before the name's hash and the other of it? --> the first record of that hash
  *
- *  (1) Nothing here is believed: what a place says is only where to look, and frames stay where
- *      they are for as long as the store.  So nothing here is ever told of a change, and of two
- *      threads that write to one place either may win.
- *  (2) A readable frame that is not gone is a page of its shard's tree as it is now (meta_cache.c).
- *      A leaf answers for all keys between two of its own: if one slot is below a key and the next
- *      is not, that one is the first of the whole tree that is not.  So slot 0 says nothing.
- *  (3) What is not found here may well be there: only a walk says that there is no such name.
+ *  (1) Entries are hints: a place only says where to look, and frames exist as long as the store.
+ *      So no change needs to update a place, and if two threads write one place, either may win.
+ *  (2) A readable frame that is not gone is a page of its shard's present tree (meta_cache.c).
+ *      A leaf has all keys between two of its own: if one slot is below a key and the next
+ *      is not, that one is the first of the whole tree that is not.  So slot 0 proves nothing.
+ *  (3) A name that is not found here may exist: only a walk proves that there is no such name.
  */
 #include "meta/engine/meta_tree.h"
 #include "base/num.h"
@@ -27,7 +26,7 @@
 #define PER_FRAME 32u /* names, of some 45 that a leaf holds: 1.6 to 3.1 % of the cache */
 #define WAYS      4u
 
-#define POS_BITS 12u /* a place: | frame 28 | pos 12 | tag 24 |, 0 when it is nobody's */
+#define POS_BITS 12u /* a place: | frame 28 | pos 12 | tag 24 |, 0 when unused */
 #define TAG_BITS 24u
 static_assert(META_PAGE_BYTES / sizeof(struct meta_slot_disk) < 1u << POS_BITS, "room for pos");
 

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Receipts: which changes of which clients were made, and what came of them.
+ * Receipts: the changes of clients that were made, and their results.
  *
  *   client --- slot 0 --- number 7 --- receipt                  a change
  *          \-- slot 1 --- number 9 --- item 0 - item 3 - ...    a batch, as far as it was made
  *          \-- slot 63
  *
- * A client whose session broke asks again for what was not answered.  It numbers its changes: of
- * each of its 64 slots one is out at a time, with a number higher than all before.  So the last
- * number of a slot says what became of it: the same one was made, a higher one was not.
+ * A client whose session broke sends its unanswered changes again.  It numbers its changes: each of
+ * its 64 slots has one in flight at a time, with a number higher than all before.  So the last
+ * number of a slot tells its fate: the same number was made, a higher one was not.
  *
  *   change --apply--> log record {mutations, receipt} --> table        log   [.. R . | R .. R .]
- *   mount  --replay------------------------------------> table               trimmed ^ what is
- *   checkpoint: the table --carried over--> log, behind which it may be trimmed      still kept
+ *   mount  --replay------------------------------------> table               trimmed ^ still
+ *   checkpoint: the table --carried over--> log, which may be trimmed before these   kept
  *
- * No page holds receipts and no tree: they live in memory and in the log.  A checkpoint that is
- * about to trim the log writes those that are still kept into it again, first; a mount does so in
- * the log that it begins, before a root names it.  A change pays 32 bytes of log, and 8 or 24 more
- * if it has a result.
+ * Receipts are kept in memory and in the log only, never in a page or tree.  A checkpoint that is
+ * about to trim the log first writes the receipts that are still kept into it again; a mount does
+ * so in its new log, before a root names it.  A change pays 32 bytes of log, and 8 or 24 more if it
+ * has a result.
  *
  * Invariants, true between any two calls:
  *
  *  (1) A receipt is a mutation in the record of its change: a crash leaves both or neither.
  *  (2) A slot's number and receipts are those of the newest change of it that was made.  If some of
- *      them were given up for want of room, it is `lost`.
- *  (3) Whatever a client that is in no table has had here, the log had it at or before
- *      `forgotten`.  So of one that came later (its mark is not below) nothing is forgotten.
- *      The same of a slot that has no number: who was forgotten may be back, by another slot.
- *  (4) What is in the table is in the log behind `trim`: in the record of its change or carried.
- *      So is `forgotten`, also when the table is empty: a client that has changed nothing yet is in
- *      no table, and what it asks for again is known by that alone (3).
- *  (5) A slot's receipts go downwards by item: the items of a batch come upwards, more or less, so
+ *      them were dropped for lack of room, it is `lost`.
+ *  (3) Everything about a client that is in no table was in the log at or before
+ *      `forgotten`.  So for a client that came later (its mark is not below) nothing is forgotten.
+ *      The same holds for a slot without a number: a forgotten client may be back, by another slot.
+ *  (4) The content of the table is in the log after `trim`: in the record of its change or carried.
+ *      So is `forgotten`, even when the table is empty: a client that has changed nothing yet is in
+ *      no table, and its repeated changes are recognised by that alone (3).
+ *  (5) A slot's receipts descend by item: the items of a batch ascend, more or less, so
  *      that the place of the next is near the first however many there are.
  */
 #include "meta/engine/meta_share.h"
@@ -69,7 +69,7 @@ struct slot {
 	bool lost;
 };
 
-/* How far a checkpoint has come with carrying receipts over. */
+/* The progress of a checkpoint in carrying receipts over. */
 struct carry {
 	uint32_t client, slot;
 	uint64_t number; /* of the slot, when it was begun; 0: it was not */
@@ -93,11 +93,11 @@ struct meta__receipts {
 	struct receipt *receipt;
 	uint32_t receipt_max, receipt_free;
 	uint64_t forgotten;
-	bool told; /* the log that is replayed says what was forgotten */
+	bool told; /* the replayed log has recorded `forgotten` */
 	/* carrying over: */
 	uint64_t carry_seq; /* of the first block with it; 0: none yet */
-	struct carry carry; /* what comes next */
-	struct carry safe;  /* what comes next, had nothing been gathered */
+	struct carry carry; /* next receipts to carry */
+	struct carry safe;  /* the same without the gathered ones */
 	uint32_t stuck;
 	struct meta__mut mut[META__TX_RECORDS_MAX];
 	uint32_t muts;
@@ -111,7 +111,7 @@ uint64_t meta__receipts_memory(const struct meta_conf *c)
 	return 0;
 }
 
-/* All of it, carried over, is to be a small part of the log. */
+/* Limits the table, so that all of it, carried over, is a small part of the log. */
 static void limits(struct meta__receipts *r, const struct meta_conf *conf)
 {
 	struct meta__geo geo;
@@ -243,7 +243,7 @@ static struct client *client_of(struct meta *m, uint64_t id)
 	return c ? c : client_add(r, id);
 }
 
-/* Room for one more: of who was not heard of for longest everything is lost. */
+/* Makes room for one more: forgets the client that was silent for longest. */
 static uint32_t receipt_take(struct meta__receipts *r)
 {
 	struct list *node = r->lru.next;
@@ -263,7 +263,7 @@ static uint32_t receipt_take(struct meta__receipts *r)
 	return at;
 }
 
-/* Where the item is, or would be (5). */
+/* Returns the place of the item, present or not (5). */
 static uint32_t *item_place(struct meta__receipts *r, struct slot *s, uint32_t item)
 {
 	uint32_t *at = &s->first;
@@ -349,7 +349,7 @@ int meta__receipt_check(const struct meta__mut *mut)
 	return is_receipt(mut) ? parse(mut, &s) : 0;
 }
 
-/* What the log says was forgotten (3), (4). */
+/* Takes `forgotten` from the log (3), (4). */
 static void forgotten_seen(struct meta__receipts *r, uint64_t seq)
 {
 	r->forgotten = r->told ? max_u64(r->forgotten, seq) : seq;
@@ -373,7 +373,7 @@ bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t s
 
 	if (likely(!is_receipt(mut)))
 		return false;
-	ASSERT(parse(mut, &s) == 0); /* a mount has checked what is from the log */
+	ASSERT(parse(mut, &s) == 0); /* a mount has checked receipts from the log */
 	if (s.client == 0) {
 		forgotten_seen(r, le64_get(s.value[0]));
 		return true;
@@ -465,7 +465,7 @@ int meta__plan_recall(struct meta *m, struct meta_op *op)
 
 	if (c)
 		client_heard(r, c);
-	/* (3); who is in the table may be there anew, by a change of another slot */
+	/* (3); a client in the table may be new there, by a change of another slot */
 	if (!c || c->slot[id->slot].number == 0)
 		return id->sure && id->forgotten == r->forgotten ? -ENOENT : -ECONNRESET;
 	s = &c->slot[id->slot];
@@ -532,8 +532,8 @@ uint64_t meta__receipts_trim(const struct meta *m)
 	return m->receipts->carry_seq ? m->receipts->carry_seq - 1 : UINT64_MAX;
 }
 
-/* One record of what is gathered; false: there is no room now.  Its part has the number of the
- * shard's last one: a mount finds it in the tree already, and looks at the receipts only. */
+/* Writes the gathered receipts as one record; false: no room now.  Its part has the number of the
+ * shard's last one: a mount finds it in the tree already, and takes only the receipts. */
 static bool carry_flush(struct meta *m)
 {
 	struct meta__receipts *r = m->receipts;
@@ -560,7 +560,7 @@ static bool carry_mut(struct meta *m, struct meta_key key, const void *value, ui
 }
 
 /* A slot may have more receipts than a record takes, and a turn may end between two: the next one
- * goes on behind those that the log has, if the slot is still about the same change. */
+ * continues after those in the log, if the slot is still about the same change. */
 static bool carry_slot(struct meta *m, const struct client *c, uint32_t at, uint32_t *count)
 {
 	struct meta__receipts *r = m->receipts;
@@ -619,8 +619,8 @@ static bool carry_some(struct meta *m)
 	return carry_flush(m);
 }
 
-/* The log is full, or there is no zone for it: better that clients are told that nobody knows than
- * that nobody can go on. */
+/* The log is full, or there is no zone for it: it is better to tell clients that a result is
+ * unknown than to stop all changes. */
 static wk_cold void forget_all(struct meta *m)
 {
 	struct meta__receipts *r = m->receipts;
@@ -641,7 +641,7 @@ bool meta__receipts_carry(struct meta *m)
 		r->stuck = 0;
 		return r->carry.client == r->client_max;
 	}
-	r->carry = r->safe; /* what was gathered is this turn's */
+	r->carry = r->safe; /* receipts gathered in this turn */
 	if (meta__log_moves(m))
 		r->stuck = 0;
 	else if (++r->stuck >= STUCK_TURNS)

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who may look at a shard: the store's thread, which alone changes it, and, while it is open, any
- * reader (meta_reader.c), each in its own thread, in place, without a message.
+ * Sharing shards: the store's thread, which alone changes a shard, may read it, and, while it is
+ * open, any reader (meta_reader.c), each in its own thread, in place, without a message.
  *
  *     asked for OPEN_AFTER times, or knocked at, and no change waits
  *   CLOSED  ------------------------------------------------------>  OPEN   nobody changes it
  *     ^                                                               |
- *     |  every reader has left what it began before                   | a change wants it: (4)
+ *     |  every reader has left its earlier plans                      | a change wants it: (4)
  *     +------------------------- LEAVING <----------------------------+
- *                                nobody changes it, nobody begins to look
+ *                                nobody changes it, no reader enters
  *
- *   reader   --[ enter ... plan, plan ... leave ]--[ enter ...       a turn of its loop, most often
+ *   reader   --[ enter ... plan, plan ... leave ]--[ enter ...       usually a turn of its loop
  *   store        close, now = 7               row.in is 0 or >= 7: left
  *
- * So a read costs no crossing wherever its client is, also of a file or a directory that all
- * readers are at; and a change waits for at most two turns of each of them, and only the first
- * after it was opened.  A reader that finds a shard closed knocks, and looks again when it is open;
- * or it asks the store's thread, as for a page that is not in memory, as if it were none.
+ * So a read crosses no cores wherever its client is, even for a file or a directory that all
+ * readers use; and a change waits for at most two turns of each reader, and only the first change
+ * after the shard was opened.  A reader that finds a shard closed knocks, and looks again when it
+ * is open; or it asks the store's thread, as for a page that is not in memory.
  *
- *   S1 -> T1   who opens a shard has stored its pages before `open` says so;
- *   S2 -> T2   a reader has looked at its last page, and stored its last pin, before `in` says that
+ *   S1 -> T1   the store has stored a shard's pages before it sets `open`;
+ *   S2 -> T2   a reader has read its last page, and stored its last pin, before `in` shows that
  *              it has left;
- *   S3 -> T3   the store's thread closes shards, and unlinks frames, before it looks at `in`, and
- *              looks by an exchange: whichever of the two comes first, the other sees it.
+ *   S3 -> T3   the store's thread closes shards, and unlinks frames, before it reads `in`, and
+ *              reads by an exchange: whichever of the two comes first, the other sees it.
  *
  * Invariants, true between any two calls:
  *
- *  (1) Of an open or leaving shard, no page, root or counter that a plan looks at changes.  Frames
- *      may come, and be unlinked; state goes between clean, dirty and frozen.
- *  (2) What a reader plans between enter and leave is one moment: a change of two shards waits for
- *      both, so no reader sees half of it, or what was before it after somebody was told of it.
- *  (3) A frame is another page's only when every reader has left that could have found it
+ *  (1) In an open or leaving shard, no page, root or counter that a plan reads changes.  Frames
+ *      may come, and be unlinked; state changes between clean, dirty and frozen.
+ *  (2) All plans of a reader between enter and leave see one state: a change of two shards waits
+ *      for both, so no reader sees half of it, or an older state after a client was told of it.
+ *  (3) A frame is reused for another page only when every reader that could have found it has left
  *      (meta_cache.c).  Blocks that a reader has planned to read are pinned in its row before it
  *      leaves, and so before any change could let them die.
- *  (4) What was opened is not closed before every reader has begun a turn since, or sleeps: where
- *      some read and some write all the time, both come to it, mostly by turns (a reader that
- *      finds it closed again asks).  And what a change has
- *      closed is not opened before it was applied: it waits for a turn of each reader twice, at
- *      most, and never for a third.
+ *  (4) An opened shard is not closed before every reader has begun a turn since, or sleeps: if
+ *      some clients read and some write all the time, both make progress, usually in turn (a reader
+ *      that finds it closed again asks).  And a shard that a change has
+ *      closed is not opened before the change was applied: it waits for a turn of each reader at
+ *      most twice, never a third time.
  */
 #include "meta/engine/meta_lend.h"
 
@@ -66,13 +66,13 @@ static void look_who_left(struct meta__share *s)
 	uint64_t left = atomic_load_explicit(&s->now, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < META_READERS_MAX; i++) {
-		/* An exchange of what it is for itself.  T2, S3 */
+		/* An exchange with its own value.  T2, S3 */
 		uint64_t in = atomic_fetch_add_explicit(&s->row[i].in, 0, memory_order_acq_rel);
 
 		if (in)
 			left = min_u64(left, in);
 	}
-	s->left = max_u64(s->left, left); /* who has read an old `now` has seen all the same: S3 */
+	s->left = max_u64(s->left, left); /* an old `now` will do, too: S3 */
 }
 
 void meta__share_turn(struct meta *m)
@@ -172,8 +172,8 @@ bool meta_readers_let_in(struct meta *m)
 	while (s->knock_count > 0) {
 		uint32_t shard = s->knock[--s->knock_count];
 
-		/* Else one waits for room, for long: who knocked had better ask.  Who has it waits
-		 * for blanks, which come in each turn. */
+		/* Otherwise a change waits long for room: a reader that knocked should ask.  A
+		 * borrower waits for blanks, which come in each turn. */
 		if (opens && s->knocked[shard] != s->away[shard])
 			open_it(m, shard);
 		s->knocked[shard] = 0;
@@ -183,7 +183,7 @@ bool meta_readers_let_in(struct meta *m)
 
 /* ---- seen by a reader ------------------------------------------------------------------------ */
 
-/* Where its tree is; a borrower goes on counting from there, too. */
+/* Sets the root of its tree, and for a borrower the counters to continue. */
 static void look_at(struct meta *m, uint32_t shard, uint64_t opened)
 {
 	const struct meta__shard *is = &m->home->shard[shard];
@@ -203,7 +203,7 @@ static void look_at(struct meta *m, uint32_t shard, uint64_t opened)
 	seen->changed = false;
 }
 
-/* Once known to be, it is so for the rest of the turn: an apply cannot end halfway. */
+/* Once true, it is true for the rest of the turn: an apply cannot end halfway. */
 static bool is_lent(struct meta *m, uint32_t shard)
 {
 	struct meta__shard *seen = &m->shard[shard];

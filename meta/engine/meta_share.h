@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_share.c, which says who may look at a shard, and those who look and change. */
+/* Between meta_share.c, which controls access to shards, and its users. */
 #ifndef META_SHARE_H
 #define META_SHARE_H
 
@@ -29,16 +29,16 @@ struct meta__share {
 	_Atomic uint32_t lends;                /* how many are */
 	_Atomic(const struct meta__geo *) geo; /* of the drives that there are */
 	/* The store's thread's alone: */
-	_Alignas(META__LINE) uint64_t wanted; /* somebody waits until readers have left this */
+	_Alignas(META__LINE) uint64_t wanted; /* a change waits until readers have left this */
 	uint64_t left;                        /* ... and they have left all up to this       */
 	uint64_t waits;                       /* the operation that runs must wait for this  */
 	uint32_t times;                       /* that shards were opened                     */
-	uint32_t open_after;                  /* so many calls; tests set it                 */
-	uint64_t opened[META_SHARDS_MAX];     /* when: all have had a turn when that was left */
-	uint64_t closed[META_SHARDS_MAX];     /* when: nobody looks when that was left       */
-	uint32_t asked[META_SHARDS_MAX];      /* by readers, since it was closed             */
-	uint8_t knocked[META_SHARDS_MAX];     /* 0, or this reader, + 1, or several wait for it: */
-	uint32_t knock[META_SHARDS_MAX];      /* ... it is one of these                      */
+	uint32_t open_after;                  /* calls before a shard opens; tests set it    */
+	uint64_t opened[META_SHARDS_MAX]; /* time of opening; once left, all readers had a turn */
+	uint64_t closed[META_SHARDS_MAX]; /* when: nobody looks when that was left       */
+	uint32_t asked[META_SHARDS_MAX];  /* by readers, since it was closed             */
+	uint8_t knocked[META_SHARDS_MAX]; /* 0, or this reader, + 1, or several wait for it: */
+	uint32_t knock[META_SHARDS_MAX];  /* shards in the list below                    */
 	uint32_t knock_count;
 	uint8_t away[META_SHARDS_MAX]; /* lent, or not yet home again: to whom, index + 1 */
 	struct meta__row row[META_READERS_MAX];
@@ -83,7 +83,7 @@ static inline bool meta__may_look(struct meta *m, uint32_t shard)
 	return likely(!m->share) || likely(!m->share->away[shard]) || meta__lend_home(m, shard);
 }
 
-/* What a plan ends with that may not. */
+/* Status of a plan that may not continue. */
 static inline int meta__later(const struct meta *m)
 {
 	return m->home ? -EAGAIN : -EBUSY;

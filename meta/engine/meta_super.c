@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Where things lie on the drives, and the codecs of superblock, root and zone header.
+ * The layout of the drives, and the codecs of superblock, root and zone header.
  *
  *   drive 0   [super A][root copy 0][zone][zone] ...            [zone][super B]
  *   drive 1   [super A][root copy 1][zone][zone] ...            [zone][super B]
@@ -8,11 +8,11 @@
  *
  *   one drive [super A][root copy 0][zone] ... [zone][root copy 1][super B]
  *
- *  (1) The parsers here are the only places where these bytes become ours.  They trust nothing
+ *  (1) The parsers here are the only places that decode these bytes.  They trust nothing
  *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c.
  *  (2) Both copies of a root's slot, or of a zone's header, are never written at the same time, and
- *      of two copies one of which is damaged that one is written first.  So a crash, whatever it
- *      leaves of a write on its way, leaves one of them whole.
+ *      a damaged copy is written first.  So a crash, whatever it
+ *      leaves of a write in flight, leaves one of them whole.
  */
 #include "meta/meta_store.h"
 
@@ -43,7 +43,7 @@ uint32_t meta__geo_zone_blocks(const struct meta_conf *conf)
 	return (uint32_t)(bytes / META__BLOCK);
 }
 
-/* Zones lie between what else there is on a drive. */
+/* Places the zones between the other structures of a drive. */
 static void place_zones(struct meta__geo *g, uint32_t d)
 {
 	uint64_t area = 2 * (uint64_t)g->nshards, end = g->nblocks[d] - 1;
@@ -206,7 +206,7 @@ bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive
 
 /* ---- superblock ------------------------------------------------------------ */
 
-/* Of the block with the four bytes at crc_at taken as zeros. */
+/* Sums the block with the four bytes at crc_at taken as zeros. */
 static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc_at)
 {
 	static const uint8_t zeros[4];
@@ -259,7 +259,7 @@ void meta__super_build(const struct meta__super *s, void *block)
 	memcpy(block, &d, sizeof(d));
 }
 
-/* Which unknown feature it is: by the name that stands in the block, else by its bit. */
+/* Names an unknown feature: by the name in the block, else by its bit. */
 static void name_feature(const struct meta_super_disk *d, uint64_t unknown, char why[128])
 {
 	uint32_t bit = (uint32_t)__builtin_ctzll(unknown);
@@ -289,7 +289,7 @@ static bool roots_are_sane(const struct meta__super *s)
 	return s->root_at[0] + area <= s->root_at[1] || s->root_at[1] + area <= s->root_at[0];
 }
 
-/* A copy that lies in zones has all that it takes, each once, and on drives that are there. */
+/* A copy of the roots in zones must have all zones that it needs, each once, on present drives. */
 static bool root_zones_are_sane(const struct meta__geo *g, uint32_t copy)
 {
 	const uint32_t n = g->root_zone[copy][0] ? g->root_zones : 0;
@@ -313,7 +313,7 @@ static bool root_zones_are_sane(const struct meta__geo *g, uint32_t copy)
 	return true;
 }
 
-/* What is only there since drives were drained. */
+/* Checks the fields that exist since drives can be drained. */
 static bool drain_is_sane(const struct meta__super *s)
 {
 	struct meta__geo g;
@@ -335,8 +335,8 @@ static bool drain_is_sane(const struct meta__super *s)
 	return root_zones_are_sane(&g, 0) && root_zones_are_sane(&g, 1);
 }
 
-/* A zone's number has 32 bits, of which META__ZONE_NONE is none: so many must come out as so many,
- * since what is kept for each is allocated by their sum. */
+/* A zone's number has 32 bits, of which META__ZONE_NONE is invalid: the zones must not exceed that,
+ * since memory is allocated by their sum. */
 static bool zones_have_numbers(const struct meta__super *s)
 {
 	uint64_t zones = 0;
@@ -554,7 +554,7 @@ void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root 
 	s->durable_seq = r->seq;
 }
 
-/* Counters that no store reaches in its life, so that nobody behind here need fear their end. */
+/* Checks counters against values that no store reaches in its life, so that later code need not. */
 static bool root_is_sane(const struct meta__root_seen *r)
 {
 	const uint64_t counters[] = { r->version,  r->log_base,       r->root.log_seq,

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Drives are told of zones that hold nothing any more, so that they need not keep it: NVMe's
- * deallocate.
+ * Deallocates empty zones on the drives (NVMe's deallocate), so that drives need not keep their
+ * content.
  *
  *   LEAVING, or the log's --> FREE, fresh --take--> TELLING --answered--> FREE
  *                               |                                           ^
  *                               +---- opened, since it is needed now -------|--> OPENING
- *                               +---- the drive is not to be told, refuses -+
+ *                               +---- the drive gets none, or refuses ------+
  *
- * A hint: who fails is not asked again before the next mount, and nothing else comes of it.  A
- * power cut forgets what was fresh; what was free at the mount is not told once more, for it was
- * when it became free, but for the little that the cut came before.
+ * A hint: after a failure the drive gets no more commands before the next mount, without other
+ * consequences.  A power cut forgets the fresh zones; a mount does not deallocate its free zones
+ * again, because that was done when they became free, except for the few that the cut prevented.
  *
- *  (1) Only a zone that is FREE is told: durable roots name nothing in it, the durable log neither,
- *      and all reads that were planned before have ended.  So after a power cut at any moment no
- *      mount looks at what it held.
- *  (2) What is told is what lies between the copies of its header, never these: a mount reads them,
- *      and they say how often it was used, which no log block of an earlier use may match.  So no
- *      two zones are neighbours, and a zone is a range, and a command, of its own.
- *  (3) A zone that is TELLING is in no list that zones are opened from; it is put back into one
- *      when the drive has answered, and not before: the drive may do it as late as that.
- *  (4) It counts as free all the while (free_total), since it is in a moment; but it is taken only
- *      while so many are free that nobody can have to wait for it.  free_count is without it: a
- *      drive that is to leave waits for it.
- *  (5) One at a time of a drive: it is in nobody's way for longer than it takes.
- *  (6) Nothing is told before the store is mounted: what the log names is not in the trees before.
+ *  (1) Only a FREE zone is deallocated: durable roots name nothing in it, neither does the durable
+ *      log, and all earlier reads have ended.  So after a power cut at any moment no
+ *      mount reads its old content.
+ *  (2) The range is between the copies of its header, never including these: a mount reads them,
+ *      and they count the uses of the zone, which no log block of an earlier use may match.  So no
+ *      two zones are adjacent, and each zone is a separate range and command.
+ *  (3) A TELLING zone is on no list from which zones are opened; it is put back into one only
+ *      when the drive has answered: the drive may deallocate it as late as that.
+ *  (4) It counts as free all the while (free_total), since it will be free in a moment; but it is
+ *      taken only while so many are free that no allocation can have to wait for it.  free_count
+ *      excludes it: a drive that is being drained waits for it.
+ *  (5) One at a time for each drive, so that it delays other commands only briefly.
+ *  (6) Nothing is deallocated before the store is mounted: before that, zones named in the log are
+ *      not in the trees.
  */
 #include "meta/meta_store.h"
 
@@ -51,7 +52,7 @@ bool meta__tell_wanted(const struct meta *m, uint32_t drive)
 	       !m->zones->tell[drive].refused;
 }
 
-/* The next piece of a zone that is told. */
+/* Deallocates the next piece of a zone. */
 static void send(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
@@ -109,7 +110,7 @@ void meta__tell_forget(struct meta *m, uint32_t drive)
 		list_push_back(&z->free[drive], l);
 }
 
-/* Of a zone that is half told the rest is not: nobody who stops or drains has to wait for it. */
+/* The rest of a half-deallocated zone may be skipped: a stop or a drain does not wait for it. */
 static bool may_tell(const struct meta *m, uint32_t drive)
 {
 	return m->mounted && !m->failed && !m->stopping && meta__drive_serves(m, drive);

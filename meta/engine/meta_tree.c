@@ -14,14 +14,14 @@
  * Invariants, true between any two transactions:
  *
  *  (1) The ancestors of a dirty page are dirty.
- *  (2) Child i answers for the keys from separator i on, up to separator i + 1 or to where its
- *      parent ends; the first child from where its parent begins, whatever its separator says.
+ *  (2) Child i has the keys from separator i on, up to separator i + 1 or to the end of
+ *      its parent; the first child from the start of its parent, whatever its separator is.
  *  (3) No page is empty; a tree without records has no page.
  *  (4) Frozen pages are not written to: a root that is being made durable names them.
- *  (5) shape moves whenever a leaf may answer for other keys than before.
+ *  (5) shape changes whenever a leaf may have another range of keys than before.
  *
- * Where pages lie and how full they are is not part of the store's content: replay may make
- * another tree of the same records.
+ * Addresses and fill of pages are not part of the store's content: replay may make another tree of
+ * the same records.
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_tree.h"
@@ -296,9 +296,9 @@ static void grow_root(struct meta *m, uint32_t shard, struct meta__frame *left,
 }
 
 /*
- * `right` was split off the page of the path at right->level: its parent gets one more child,
- * and is split too when it is full.  Children that come in ascending order leave a page behind
- * that is 5/6 full; the 68 places in it are more than one transaction can split pages.
+ * `right` was split off the page of the path at right->level: its parent gets one more child, and
+ * is split too when it is full.  Children that come in ascending order leave a page that is 5/6
+ * full; the 68 places in it are more than one transaction can split pages.
  */
 static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 		      struct meta__frame *right, struct meta_key sep, uint64_t seq)
@@ -331,7 +331,7 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 	grow_root(m, shard, path->at[path->height - 1].frame, &sep, right, seq);
 }
 
-/* The first key of a name's hash: of names that have it, and of what was born with them. */
+/* Returns the first key of a name's hash: before all names and objects with it. */
 static struct meta_key hash_begin(const struct meta_key *key)
 {
 	return (struct meta_key){ { key->w[0], key->w[1] >> 40 << 40, 0 } };
@@ -342,7 +342,7 @@ static bool same_hash(const struct meta_key *a, const struct meta_key *b)
 	return a->w[0] == b->w[0] && a->w[1] >> 40 == b->w[1] >> 40;
 }
 
-/* One record of a kind behind the other: a file that grows. */
+/* Returns true if the new record continues a run of one kind: a file that grows. */
 static bool is_run(const struct meta__frame *leaf, uint32_t pos, const struct meta_key *key)
 {
 	struct meta_key before;
@@ -354,14 +354,14 @@ static bool is_run(const struct meta__frame *leaf, uint32_t pos, const struct me
 	       meta__key_kind(&before) == meta__key_kind(key);
 }
 
-/* Where a full leaf is split for a record of `bytes` that goes to pos. */
+/* Returns where to split a full leaf for a record of `bytes` at pos. */
 static uint32_t split_at(const struct meta__frame *leaf, uint32_t pos, const struct meta_key *key,
 			 uint32_t bytes, bool last)
 {
 	const uint32_t count = meta__page_count(leaf->page);
 	const bool run = is_run(leaf, pos, key);
 
-	/* A run of ascending keys leaves full pages behind. */
+	/* A run of ascending keys leaves full pages. */
 	if (pos == count && (run || last))
 		return count;
 	if (run)
@@ -382,7 +382,7 @@ static bool right_fits(const struct meta__frame *leaf, uint32_t at, uint32_t byt
 	return bytes <= META__LEAF_SPACE;
 }
 
-/* A record between the halves goes to the one that has its hash, if it fits. */
+/* A record between the halves goes to the half that has its hash, if it fits. */
 static bool goes_right(const struct meta__frame *leaf, uint32_t at, uint32_t pos,
 		       const struct meta_key *key, uint32_t bytes)
 {
@@ -394,8 +394,8 @@ static bool goes_right(const struct meta__frame *leaf, uint32_t at, uint32_t pos
 	return same_hash(key, &next) && right_fits(leaf, at, bytes);
 }
 
-/* Or a few records earlier, so that a name and what was born with it stay in one leaf: who opens a
- * small file reads one. */
+/* Moves the split a few records earlier, so that a name and its objects stay in one leaf: opening a
+ * small file then reads one. */
 static uint32_t split_between(const struct meta__frame *leaf, uint32_t at, uint32_t pos,
 			      const struct meta_key *key, uint32_t bytes)
 {
@@ -439,7 +439,7 @@ static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *pat
 	sep = meta__leaf_key(right->page, 0);
 	last = meta__leaf_key(left->page, meta__page_count(left->page) - 1);
 	if (!same_hash(&last, &sep))
-		sep = hash_begin(&sep); /* who looks for a name asks for the first of its hash */
+		sep = hash_begin(&sep); /* a lookup asks for the first name of its hash */
 	meta__page_set_first(right->page, &sep);
 	m->shard[shard].shape++; /* (5) */
 	add_child(m, shard, path, right, sep, seq);

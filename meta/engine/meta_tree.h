@@ -25,7 +25,7 @@ struct meta__cache {
 	struct list free;
 	struct list dirty[2];             /* leaves; pages above them */
 	struct list frozen;               /* not yet being written */
-	struct list fresh;                /* read, and not yet looked at by who waited */
+	struct list fresh;                /* read, and not yet used by the waiting operations */
 	struct list leaving;              /* free when readers have left them: (7)     */
 	uint32_t count[FRAME_FROZEN + 1]; /* frames by state */
 	uint32_t uppers_dirty;            /* pages above leaves */
@@ -37,7 +37,7 @@ struct meta__cache {
 	bool away;              /* a page on a missing drive was wanted */
 	uint32_t unseen;        /* ... and this closed shard   */
 	uint32_t want, wanted;  /* frames that a change waits for, in this turn and the last:
-				 * reads leave so many */
+				 * reads leave that many */
 	uint32_t marked;        /* frames that the plan of now looked at */
 	uint32_t hand;
 	uint64_t barren; /* its steps since it freed a frame */
@@ -55,17 +55,17 @@ void meta__cache_unmirror(struct meta *m);
 /* The store has readers: frames that they have left are free; some are evicted ahead.  True: there
  * is more to do at once. */
 bool meta__cache_turn(struct meta *m);
-/* Frames that are free are few: of what is lent none comes. */
+/* Returns true if few frames are free: pages of lent shards cannot be evicted. */
 bool meta__cache_is_short(const struct meta *m);
-/* So many frames are to be free: true: they will be, soon. */
+/* Returns true when `frames` frames are free or are being freed. */
 bool meta__cache_clear(struct meta *m, uint32_t frames);
 
-/* A page that somebody has read from its place, brought in if it is none of memory's yet and there
- * is a frame for it; if it is not as it must be, who wants it reads it and says so. */
+/* Offers a page that was read from its place, to be cached if it is not in memory yet and there is
+ * a frame for it; if it is malformed, the next plan that needs it reads and reports it. */
 void meta__cache_fill(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
 		      const void *page);
 
-/* A plan begins: what it looks at stays in memory until the next one begins. */
+/* Begins a plan: the pages that it reads stay in memory until the next one begins. */
 void meta__cache_plan(struct meta *m);
 /* Bring it into the CPU's cache, nothing of it being looked at: where in the hash a page's frame
  * stands; the first frame that stands there, if there is one; a frame, its page's header, and the
@@ -83,8 +83,8 @@ struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t lev
 				    const struct meta_key *first, uint64_t seq);
 /* The page of f, to be written to: f itself or a copy, dirty, at its address of this generation. */
 struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f);
-/* What a borrower has done is in the log: a blank frame became dirty; the page at baddr is no
- * longer of the tree, having been copied. */
+/* Takes over a borrower's change after it was logged: a blank frame became dirty; the page at baddr
+ * was copied and is no longer in the tree. */
 void meta__cache_adopt(struct meta *m, struct meta__frame *f);
 void meta__cache_replaced(struct meta *m, uint64_t baddr);
 /* The page of f is no longer of the tree. */
@@ -100,13 +100,13 @@ struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable);
 void meta__cache_written(struct meta *m, struct meta__frame *f);
 /* Pages of the generation that was frozen last, those being written too. */
 uint32_t meta__cache_frozen_count(const struct meta *m);
-/* So many leaves are dirty that some are to be written early: half of what the other pages that
- * are dirty, or frozen, leave them, or such a share as the configuration says. */
+/* Returns true if so many leaves are dirty that some must be written early: half of the room that
+ * other dirty or frozen pages leave them, or the share that the configuration sets. */
 bool meta__cache_early_due(const struct meta *m);
-/* Is there room for so many, sooner or later, without a checkpoint? */
+/* Returns true if there is room for that many, sooner or later, without a checkpoint. */
 bool meta__cache_leaves_room(const struct meta *m, uint32_t pages);
-/* Of the pages that may be dirty: half are, or are frozen; those above leaves alone are
- * fifteen sixteenths; there are leaves among them that are not being written. */
+/* Of the pages that may be dirty: half are, or are frozen; those above leaves alone are fifteen
+ * sixteenths; some leaves among them are not being written. */
 bool meta__cache_half_dirty(const struct meta *m);
 bool meta__cache_uppers_dirty(const struct meta *m);
 bool meta__cache_leaves_dirty(const struct meta *m);
@@ -118,7 +118,7 @@ void meta__found_destroy(struct meta__cache *c);
 /* The record of key is the one at pos of leaf f: to be looked for there the next time. */
 void meta__found_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
 		      const struct meta_key *key);
-/* Where it was found last, if that is known; the frame itself is not looked at. */
+/* Returns the remembered frame, if any; the frame itself is not read. */
 struct meta__frame *meta__found_look(const struct meta *m, const struct meta_key *key,
 				     uint32_t *pos);
 /* Is it there?  Then there is no other. */
@@ -129,13 +129,13 @@ bool meta__found_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 
 must_check int meta__named_create(struct meta__cache *c);
 void meta__named_destroy(struct meta__cache *c);
-/* The one at pos of leaf f is the first record that is not below key, with which a name is looked
- * up: if it is of that hash, it is to be looked for there the next time. */
+/* Notes that the record at pos of leaf f is the first that is not below key, with which a name is
+ * looked up: if it has that hash, the next lookup starts there. */
 void meta__named_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
 		      const struct meta_key *key);
-/* What is known of key will be asked for soon. */
+/* Prefetches the remembered place of key. */
 void meta__named_fetch(const struct meta *m, const struct meta_key *key);
-/* Where it was found last, if that is known; the frame itself is not looked at. */
+/* Returns the remembered frame, if any; the frame itself is not read. */
 struct meta__frame *meta__named_look(const struct meta *m, const struct meta_key *key,
 				     uint32_t *pos);
 /* Is it there?  Then it is the first of its hash in the tree. */
@@ -144,8 +144,8 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 
 /* ---- meta_tree.c ------------------------------------------------------------------- */
 
-/* Walk to the page at `level` that answers for key.  0; -ENOENT: the tree is lower than that;
- * -EAGAIN: asked for what is missing, for op; -EBUSY; -EIO. */
+/* Walks to the page at `level` that has key.  0; -ENOENT: the tree is lower than that; -EAGAIN:
+ * missing pages were requested for op; -EBUSY; -EIO. */
 must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, uint32_t level, struct meta__path *path);
 /* Is the page at `level` for key the one at baddr?  1, and of which generation; 0; -EAGAIN, -EIO,
@@ -163,7 +163,7 @@ must_check int meta__tree_leaf_again(struct meta *m, uint32_t shard, const struc
 must_check int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, struct meta__hint **out);
 
-/* Begin to read the leaves behind that of key: they are about to be asked for. */
+/* Starts to read the leaves after that of key, which will be needed soon. */
 void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t leaves);
 
 /* Changes; all pages of the walk are in memory, and there is room. */
@@ -178,7 +178,7 @@ void meta__tree_touch(struct meta *m, uint32_t shard, const struct meta_key *key
 
 /* ---- meta_tx.c --------------------------------------------------------------------- */
 
-/* This plan wants to make the page at `level` that answers for key dirty, if it lies at baddr. */
+/* Makes this plan dirty the page at `level` that has key, if it is at baddr. */
 int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr,
 		   const struct meta_key *key);
 

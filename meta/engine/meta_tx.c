@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The transaction: what a plan has read, and what it wants to change.  There is one at a time.
+ * The transaction: a plan's reads, and the changes that it wants.  There is one at a time.
  *
  *   meta__tx_begin -> get, seek, put, del ... -> meta__tx_ready -> meta__tx_apply
  *        ^                     | -EAGAIN: a page is missing            |
@@ -8,8 +8,8 @@
  *                                                                          pages dirty
  * Invariants:
  *
- *  (1) Nothing outside of the transaction changes before meta__tx_apply(); nothing that it
- *      needs can be missing then: every path to be changed has been walked by this plan, stays in
+ *  (1) Nothing outside of the transaction changes before meta__tx_apply(), and then nothing that it
+ *      needs can be missing: this plan has walked every path to be changed, which stays in
  *      memory until the next one begins, and meta__tx_ready() has counted frames, page
  *      addresses and log bytes for the worst case.
  *  (2) Each key is wanted once: a later put or delete of a key replaces the earlier.
@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEK_AHEAD 7u /* leaves that are read with the one a seek goes on to */
-#define SEEK_STEPS 6u /* records behind the last that a seek looks at: of one name, most often */
+#define SEEK_AHEAD 7u /* leaves that are read together with the next one of a seek */
+#define SEEK_STEPS 6u /* records that a seek checks after the last: usually of one name */
 #define SEEK_FETCH 4u /* records further on, of one or two names, that are asked for */
 
 uint64_t meta__tx_memory(const struct meta_conf *c)
@@ -104,8 +104,7 @@ static void saw(struct meta *m, uint32_t shard, const struct meta_key *key,
 		tx->seen = max_u64(tx->seen, meta__fresh_seq(m, shard, key, last, seq));
 }
 
-/* The leaf of key, in which somebody looks for what is there up to last; -ENOENT: the shard is
- * empty. */
+/* Reads the leaf of key for a search up to last; -ENOENT: the shard is empty. */
 static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 		    const struct meta_key *last, struct meta__hint **hint)
 {
@@ -127,8 +126,8 @@ static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *l
 	tx->seek_pos = pos;
 }
 
-/* Most often behind the record that was looked at last: an inode behind its name, an extent behind
- * its inode.  That leaf does not change within a plan. */
+/* Usually the record after the one read last: an inode after its name, an extent after its inode.
+ * That leaf does not change within a plan. */
 static bool is_next(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	struct meta__tx *tx = m->tx;
@@ -145,7 +144,7 @@ static bool is_next(struct meta *m, uint32_t shard, const struct meta_key *key)
 	return true;
 }
 
-/* Or where it was found last.  What changed it is in its leaf's seq, wherever the leaf hangs. */
+/* Or the remembered place.  Its last change is in its leaf's seq, wherever the leaf is. */
 static bool is_known(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	struct meta__tx *tx = m->tx;
@@ -212,8 +211,8 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	return 0;
 }
 
-/* Who lists goes on from record to record: the first that is not below key is one of the next few
- * of that leaf.  What stands further on is asked for: values lie in the order of their making. */
+/* A listing continues from record to record: the first that is not below key is one of the next few
+ * of that leaf.  Prefetches later ones: values are in the order of their creation. */
 static bool is_ahead(struct meta *m, uint32_t shard, const struct meta_key *key,
 		     const struct meta_key *last)
 {
@@ -243,7 +242,7 @@ static bool is_ahead(struct meta *m, uint32_t shard, const struct meta_key *key,
 	return true;
 }
 
-/* The position of the first record >= key in the leaf, most often the one behind the last. */
+/* Returns the position of the first record >= key in the leaf, usually the one after the last. */
 static uint32_t seek_in_leaf(const struct meta__tx *tx, struct meta__hint *hint, uint32_t shard,
 			     const struct meta_key *key)
 {
@@ -430,7 +429,7 @@ int meta__tx_want(struct meta *m, const struct meta__mut *mut)
 
 	if (i < 0 && tx->nmut == META__TX_RECORDS_MAX)
 		return -E2BIG;
-	/* Of a receipt only the log has to do with. */
+	/* Receipts are kept in the log only, never in the tree. */
 	err = meta__key_class(&mut->key) == META__CLASS_RECEIPT ? 0 : change(m, mut, &existed);
 	if (err)
 		return err;

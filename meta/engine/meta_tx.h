@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_tx.c, where a plan reads and wants, and meta_apply.c, where it comes true. */
+/* Between meta_tx.c, where a plan reads and wants changes, and meta_apply.c, which makes them. */
 #ifndef META_TX_H
 #define META_TX_H
 

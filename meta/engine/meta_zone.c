@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Zones: what each is used for, when it may be used again.
+ * Zones: the use of each, and when it may be reused.
  *
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
  *   FREE --> TELLING --> FREE          meta_tell.c
  *
  * A block that dies is dead in the tree at once, in the root only after the next checkpoint, and
- * to a reader that planned before, only when that reader has ended.  So a zone in which the last
- * block has died waits for three things, in this order: a checkpoint that freezes without it, the
- * roots of that checkpoint being durable, and the end of every read that was planned before the
- * freeze.
+ * for an earlier reader only when that reader has ended.  So a zone whose last block has died waits
+ * for three things, in this order: a checkpoint that freezes without it, the durable roots of that
+ * checkpoint, and the end of every read that was planned before the freeze.
  *
  *  (1) Nothing is written to a zone, or promised, before both copies of its header are durable.
- *  (2) A zone that is EMPTY or behind it has live == 0 and pending == 0.
+ *  (2) A zone that is EMPTY or later has live == 0 and pending == 0.
  *  (3) epoch_oldest <= epoch < epoch_oldest + META__EPOCHS, and no reader is in an older one.
  *      When the window is full the epoch stands still: zones wait longer than they had to.
- *  (4) A log zone is no part of this: it is free when the log says that roots cover it.
- *  (5) free_total counts what may be opened: not what is free on a drive that is being drained.
- *      Nor is a zone that a copy of the roots lies in: that stays until they lie elsewhere.  What
- *      its drive is being told of (TELLING) counts, and is free when that has answered.
+ *  (4) A log zone is not part of this: it is free when the log says that roots cover it.
+ *  (5) free_total counts zones that may be opened, not free zones on a drive that is being drained,
+ *      and not a zone with a copy of the roots, which stays until they are elsewhere.  A zone that
+ *      is being deallocated (TELLING) counts, and is free when its drive has answered.
  *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
  */
 #include "meta/engine/meta_lend.h"
@@ -183,7 +182,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	return 0;
 }
 
-/* A zone that lies in a list is in it where it lies now. */
+/* A zone that is on a list is found there by its own address. */
 static void zone_moved(struct meta__zone *to, const struct meta__zone *from)
 {
 	*to = *from;
@@ -221,7 +220,7 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 	z->geo = *geo; /* the log may be larger than a mount would let it be by now */
 	z->geo.log_bytes_max = max_u64(z->geo.log_bytes_max, log_bytes_max);
 	z->geo.log_zones_max = max_u32(z->geo.log_zones_max, log_zones_max);
-	z->wear_least_zones = 0; /* its zones were never used: the least is looked for anew */
+	z->wear_least_zones = 0; /* its zones were never used: find the least again */
 	list_init(&z->free[d]);
 	z->free_count[d] = 0;
 	meta__supply_join(m, d);
@@ -534,7 +533,7 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	return true;
 }
 
-/* Looked for anew only when all that were used least have been used again: once a round of all. */
+/* Finds the least again only when all least used zones have been used: once a round of all. */
 void meta__zone_wear(struct meta *m, struct meta_statfs *out)
 {
 	struct meta__zones *z = m->zones;
@@ -629,7 +628,7 @@ static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
 	return meta__zone_next(m, best);
 }
 
-/* Of the drive that is the emptiest for its size: so they fill alike. */
+/* Picks a zone on the drive that is emptiest for its size: so they fill alike. */
 uint32_t meta__zone_pick(const struct meta *m)
 {
 	return pick_but_of(m, META_DRIVES_MAX);
@@ -695,7 +694,7 @@ uint64_t meta__epoch_enter(struct meta *m)
 	return z->epoch;
 }
 
-/* Nor does a reader read what it planned then, or could it still pin that epoch. */
+/* Returns true if no reader reads blocks planned in the epoch, or can still pin it. */
 static bool readers_ended(const struct meta *m, uint64_t epoch)
 {
 	return !m->share || (meta__share_left(m, m->zones->ended[epoch % META__EPOCHS]) &&

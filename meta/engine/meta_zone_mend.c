@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The header of a zone, written again as it was while the store serves.
+ * Repairs the header of a zone, with its present content, while the store serves.
  *
  *   any but OPENING, TELLING: a copy is damaged --> written by FUA --> the other one --> as before
  *                             if it is free: out of the list of free zones meanwhile
  *
  *  (1) Only one copy of a header is written at a time, by one writer: a zone is not free, and so is
  *      not opened, while its header is being written.
- *  (2) A copy is written with the content of the other copy, or else with the state that the store
- *      serves by.  So whatever a power cut leaves of the write, the header is true.
+ *  (2) A copy is written with the content of the other copy, or else with the state in memory.  So
+ *      whatever a power cut leaves of the write, the header is true.
  *  (3) Nothing depends on the write: if it fails, the header is as it was.  So it is not repeated,
  *      unlike writes that the store needs (meta_io.must).
  *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
  *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,
  *      they would never be opened, and all others would wear for them.
- *  (5) A drive that is drained and empty may be about to be taken out: its zones stay free.
+ *  (5) A drained, empty drive may be about to be removed: its zones stay free.
  */
 #include "meta/meta_store.h"
 
@@ -54,7 +54,7 @@ static bool is_head(const struct meta__zones *z, const struct list *node, uint32
 	return node == &z->free[drive] || node == &z->fresh[drive];
 }
 
-/* (4) Takes a free zone out of its list.  Returns the zone behind it, or META__ZONE_NONE. */
+/* (4) Takes a free zone out of its list.  Returns the zone after it, or META__ZONE_NONE. */
 static uint32_t take_out(struct meta *m, struct meta__zone *at, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
@@ -97,7 +97,7 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	return true;
 }
 
-/* (4) When the zone that was behind it has been opened meanwhile, so have all before that one. */
+/* (4) If the zone after it has been opened meanwhile, so have all before that one. */
 static void free_again(struct meta *m, struct meta__zone *at, uint32_t next, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;

@@ -8,7 +8,7 @@
  *   mutation[head 32][value, padded to 8]
  *
  *  (1) meta__log_open() decides whether there is a block; meta__reader_next() checks every length
- *      in it.  Past these two nothing looks at the bytes again.  Fuzzed by fuzz_meta_log.c.
+ *      in it.  After these two nothing checks the bytes again.  Fuzzed by fuzz_meta_log.c.
  */
 #include "meta/meta_store.h"
 
@@ -37,7 +37,7 @@ static uint32_t log_crc(const void *block, size_t size_bytes)
 	return crc32c_more(crc, p + at + 4, size_bytes - at - 4);
 }
 
-/* The records stand behind the head already; the rest of the last 4096 bytes becomes zeros. */
+/* The records are in place after the head; fills the rest of the last 4096 bytes with zeros. */
 void meta__log_seal(void *block, const struct meta__log_head *h)
 {
 	size_t size_bytes = (size_t)h->nblocks * META__BLOCK;

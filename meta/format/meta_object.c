@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The values of NAME and INODE records: bytes to checked structs and back.  A store has one of each
- * for every file, so what follows from the key, or is as it mostly is, is not there:
+ * for every file, so fields that follow from the key, or have their usual value, are left out:
  *
  *   name    head | handle? | directory's number? | bytes
- *   inode   head | mtime | those of ten fields that are not as without them | crc, inline bytes?
+ *   inode   head | mtime | those of ten fields with unusual values | crc, inline bytes?
  *
- *  (1) What a parser lets through: a handle that names an object; a type that exists, with a number
+ *  (1) A parser accepts: a handle that names an object; a type that exists, with a number
  *      if and only if it is a directory; sizes below META__FILE_BYTES_MAX, so that arithmetic on
- *      offsets cannot wrap; no more links than there may be.
- *  (2) Each value has one form: a field that is there is not what it would be without, no bit is
- *      set that means nothing, no byte is left over.  So what a parser lets through is built again
+ *      offsets cannot wrap; no more links than allowed.
+ *  (2) Each value has one form: a field that is present has not its usual value, no unknown bit is
+ *      set, no byte is left over.  So an accepted value is built again
  *      to the same bytes.
- *  (3) A record is longer or shorter from one change to the next; who puts it takes its length.
+ *  (3) A record may become longer or shorter with a change; each put takes its new length.
  */
 #include "meta/format/meta_record.h"
 
@@ -36,7 +36,7 @@ static inline uint64_t load(const uint8_t *p, uint32_t bytes)
 	return le64_get(d);
 }
 
-/* Who has a reader has seen that all is there that it will take. */
+/* Reads fields; the caller has checked that enough bytes are there. */
 struct reader {
 	const uint8_t *at;
 	uint32_t has;
@@ -108,7 +108,7 @@ static inline bool bytes_ok(const uint8_t *p, uint32_t len)
 	return !has_bad(load(p + len - 8, 8));
 }
 
-/* The 128 bits of a handle in two words, the first as a key has it. */
+/* Reads the 128 bits of a handle from two words, the first as in a key. */
 static struct meta_handle other_handle(struct reader *r)
 {
 	const uint64_t high = take(r, 8), low = take(r, 8);
@@ -211,14 +211,14 @@ static bool inode_sane(const struct meta__inode *i)
 	return rare_sane(i);
 }
 
-/* All of a file but what the index holds of it lies on drives. */
+/* Returns the usual number of blocks: all of the file except the part in the index. */
 static uint64_t usual_blocks(const struct meta__inode *i)
 {
 	return i->type == META_TYPE_FILE ? div_up(i->size - i->inline_len - i->tail_len, BLOCK_SIZE)
 					 : 0;
 }
 
-/* Who counts it is the directory that it was born in. */
+/* The usual counting directory is the one in which the file was created. */
 static uint64_t usual_number(const struct meta__inode *i)
 {
 	return meta__inode_counts(i) ? i->handle.dir : 0;
@@ -275,7 +275,7 @@ static inline void common_fields(struct reader *r, struct meta__inode *out)
 	out->blocks = field(r, META__HAS_BLOCKS, 8, usual_blocks(out));
 }
 
-/* `behind` bytes behind the fields: a checksum, and what it is of, if that is not a tail. */
+/* Reads `behind` bytes after the fields: a checksum, and inline bytes unless there is a tail. */
 static inline void inline_bytes(struct reader *r, uint32_t behind, struct meta__inode *out)
 {
 	out->inline_crc = 0;

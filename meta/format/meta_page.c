@@ -10,7 +10,7 @@
  * Invariants of a page that was made here or passed meta__page_check():
  *
  *  (1) Keys ascend strictly; header.first is not above any of them.
- *  (2) heap_start is behind the last slot; each value lies in [heap_start, 16384), aligned to 8.
+ *  (2) heap_start is after the last slot; each value is in [heap_start, 16384), aligned to 8.
  *  (3) The values' bytes (rounded up to 8) and heap_dead add up to 16384 - heap_start: so a
  *      compacted page has room for exactly meta__leaf_free() bytes more.
  */
@@ -387,7 +387,7 @@ bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos
 	return *pos < n && slot_cmp(&s[*pos], key) == 0;
 }
 
-/* A name's inode goes behind it, a name before its inode: two comparisons instead of a search. */
+/* A name's inode comes after it, a name before its inode: two comparisons instead of a search. */
 bool meta__leaf_find_near(const void *page, const struct meta_key *key, uint32_t *pos)
 {
 	const struct meta_slot_disk *s = slots(page);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Pages as bytes.  A page from a drive is foreign until meta__page_check() has passed it, once;
- * from then on it is used where it lies, and these functions rely on what was checked.
+ * from then on it is used in place, and these functions rely on the check.
  */
 #ifndef META_PAGE_H
 #define META_PAGE_H
@@ -12,7 +12,7 @@
 /* Bytes of a leaf that slots and values share. */
 #define META__LEAF_SPACE (META_PAGE_BYTES - (uint32_t)sizeof(struct meta_page_disk))
 
-/* What the parent says of a page. */
+/* The parent's description of a page. */
 struct meta__page_want {
 	uint64_t baddr;
 	uint64_t gen;
@@ -20,7 +20,7 @@ struct meta__page_want {
 	uint32_t level;
 };
 
-/* NULL: it is sound and the page that is wanted; else what is wrong, in a few words. */
+/* Returns NULL if the page is sound and the one wanted; else the reason, in a few words. */
 const char *meta__page_check(const void *page, const struct meta__page_want *want);
 
 /* An empty page; its place is set by meta__page_place(), its checksum by meta__page_seal(). */
@@ -35,7 +35,7 @@ static inline uint32_t meta__page_count(const void *page)
 
 struct meta_key meta__page_first(const void *page);
 void meta__page_set_first(void *page, const struct meta_key *key);
-/* A key below what the page has had so far comes in. */
+/* Prepares for a key below all keys of the page so far. */
 void meta__page_lower(void *page, const struct meta_key *key);
 /* Bytes of META__LEAF_SPACE in use; an interior page's in proportion. */
 uint32_t meta__page_used(const void *page);
@@ -76,11 +76,12 @@ static inline void meta__leaf_value(const void *page, uint32_t pos, const void *
 
 /* The first record whose key is >= key: its position in *pos (perhaps count); is it the key? */
 bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos);
-/* The same; *pos says where it may be: there, or behind.  Any number will do. */
+/* The same; *pos is a guess: there, or later.  Any number will do. */
 bool meta__leaf_find_near(const void *page, const struct meta_key *key, uint32_t *pos);
-/* Bring what a search for key will touch into the CPU's cache, a step each time that the step
- * before has had time to come: 0 the ends, 1 the slots, 2 the values.  The header is there already.
- * Returns where the key is believed to be; after step 2 it is as meta__leaf_find() says. */
+/* Prefetches the lines that a search for key will touch, a step each time after the step before has
+ * had time to complete: 0 the ends, 1 the slots, 2 the values.  The header must be in cache
+ * already.  Returns the expected position of the key; after step 2 the same as
+ * meta__leaf_find(). */
 uint32_t meta__leaf_fetch(const void *page, const struct meta_key *key, uint32_t step);
 /* Where in its page the slot stands. */
 static inline uint32_t meta__leaf_slot_at(uint32_t pos)

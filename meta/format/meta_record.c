@@ -3,7 +3,7 @@
  * The values of attribute, directory, links and orphan records: bytes to checked structs and back.
  * (Those of names and inodes: meta_object.c.)
  *
- * What a parser lets through:
+ * A parser accepts:
  *
  *  (1) a handle that names an object (directory not 0, all within their bits);
  *  (2) lengths that agree with the length of the value, reserved bytes zero.

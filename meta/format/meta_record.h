@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Records: the values behind the keys, taken apart and put together (FORMAT.md 5).
+ * Records: the values after the keys, parsed and built (FORMAT.md 5).
  *
- * Pure: bytes in, bytes out.  A parser checks everything that it can check alone and answers
- * -EIO for the rest; what comes out of one may be relied upon.  Fuzzed by
- * test/fuzz/fuzz_meta_extent.c.
+ * Pure: bytes in, bytes out.  A parser checks everything that it can check alone and returns -EIO
+ * otherwise; its output may be relied upon.  Fuzzed by test/fuzz/fuzz_meta_extent.c.
  */
 #ifndef META_RECORD_H
 #define META_RECORD_H
@@ -32,7 +31,7 @@ struct meta__name {
 	const char *bytes;
 };
 
-/* meta_object.c.  The key is part of what it says. */
+/* meta_object.c.  The key is part of the information. */
 must_check int meta__name_parse(const struct meta_key *key, const void *value, uint32_t value_len,
 				struct meta__name *out);
 uint32_t meta__name_build(const struct meta_key *key, const struct meta__name *in, void *buf);
@@ -47,11 +46,11 @@ uint32_t meta__name_build(const struct meta_key *key, const struct meta__name *i
 enum meta__inode_flags {
 	META__INODE_TRIMMING = 1 << 0, /* chunks from trim_from on are not the file's any more */
 	META__INODE_HIDDEN = 1 << 1,   /* a put in progress: no name yet, an ORPHAN record     */
-	META__INODE_TREE = 1 << 2,     /* a directory without a name: what is in it is freed   */
+	META__INODE_TREE = 1 << 2,     /* a directory without a name: its entries are freed    */
 	META__INODE_LINKED = 1 << 3,   /* several names, and LINKS records                     */
 };
 
-/* What a directory counts of a file; none: dir 0. */
+/* The sums that a directory counts for a file; none: dir 0. */
 struct meta__counted {
 	uint64_t dir;
 	uint64_t bytes;
@@ -84,7 +83,7 @@ struct meta__inode {
 	const void *inline_bytes;
 };
 
-/* Its bytes are counted by a directory: it has a name, and is none itself. */
+/* Returns true if a directory counts its bytes: it has a name, and is not a directory. */
 static inline bool meta__inode_counts(const struct meta__inode *in)
 {
 	return in->nlink > 0 && in->type != META_TYPE_DIR;
@@ -103,7 +102,7 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf);
 
 /* ---- extended attributes ------------------------------------------------------ */
 
-#define META__XATTR_INLINE 1024u /* a value of at most so many bytes stands behind its name */
+#define META__XATTR_INLINE 1024u /* largest value that is stored after its name */
 #define META__XATTR_PIECE  2048u /* bytes of a longer one in one record, from piece 1 on    */
 #define META__XATTR_VALUE_MAX                                                                      \
 	(sizeof(struct meta_xattr_disk) + META_XATTR_NAME_MAX + META__XATTR_INLINE)
@@ -142,7 +141,7 @@ static inline bool meta__is_part(uint64_t dir)
 	return (dir & META__PART) != 0;
 }
 
-/* The directory that it is a part of; of what is none: itself. */
+/* Returns the directory that it is a part of; else the directory itself. */
 static inline uint64_t meta__whole_of(uint64_t dir)
 {
 	return meta__is_part(dir) ? dir & ~META__PART_MASK : dir;
@@ -256,7 +255,7 @@ void meta__chunk_load(struct meta__chunk *c, const struct meta__extent *x);
 void meta__chunk_set(struct meta__chunk *c, uint32_t at, uint64_t baddr, uint32_t crc);
 /* Blocks from `from` on become holes. */
 void meta__chunk_trim(struct meta__chunk *c, uint32_t from);
-/* The next run of blocks that lie together from slot *at on; *at moves behind it.  False: none. */
+/* Finds the next run of contiguous blocks from slot *at on; moves *at past it.  False: none. */
 bool meta__chunk_next_run(const struct meta__chunk *c, uint32_t *at, struct meta_run *out);
 /* Bytes of the record; 0 when the chunk is all hole, and has none. */
 uint32_t meta__chunk_build(const struct meta__chunk *c, void *buf);
@@ -275,7 +274,7 @@ static inline bool meta__handle_ok(const struct meta_handle *h)
 	       h->uniq <= META__MASK40;
 }
 
-/* Of an OBJ record; of a NAME record: of what was born with that name. */
+/* Handle of an OBJ record; for a NAME record that of the object created with the name. */
 static inline struct meta_handle meta__key_handle(const struct meta_key *k)
 {
 	return (struct meta_handle){ meta__key_dir(k), meta__key_hash(k), meta__key_uniq(k) };
@@ -287,13 +286,13 @@ static inline struct meta_key meta__obj_key(const struct meta_handle *h, enum me
 	return meta__key(h->dir, h->hash, META__CLASS_OBJ, h->uniq, kind, index);
 }
 
-/* No record of that kind has a key behind it. */
+/* No record of that kind has a later key. */
 static inline struct meta_key meta__obj_last(const struct meta_handle *h, enum meta__kind kind)
 {
 	return meta__obj_key(h, kind, META__MASK48);
 }
 
-/* Nor has any of the directory's entries, or of what was born in it. */
+/* No entry of the directory, and no object created in it, has a later key. */
 static inline struct meta_key meta__dir_last(uint64_t dir)
 {
 	return meta__key(dir, META__MASK40, META__CLASS_OBJ, META__MASK40, (enum meta__kind)0xff,
@@ -320,7 +319,7 @@ static inline struct meta_key meta__orphan_key(uint64_t uniq)
 	return meta__key(0, 0, META__CLASS_ORPHAN, uniq, META__KIND_NONE, 0);
 }
 
-/* The key right behind k. */
+/* Returns the key right after k. */
 static inline struct meta_key meta__key_next(struct meta_key k)
 {
 	for (int i = 2; i >= 0; i--)

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Mount writes again what it found damaged of a pair of copies that are written once, or seldom:
- * superblocks and zone headers.  (Of a root the damaged copy is the first that the next root's
- * write goes to.)
+ * Mount repairs damaged copies of pairs that are written once, or seldom: superblocks and zone
+ * headers.  (The damaged copy of a root is the first that the next write of the root goes to.)
  *
- *   found while reading --> list --> ... log looked at, drives flushed --> read the good one -->
+ *   found while reading --> list --> ... log scanned, drives flushed --> read the good one -->
  *   write it over the damaged one by FUA --> the next --> claim
  *
- *  (1) Only what is damaged is written, from what is whole at that moment and as it lies there:
- *      compatible features that this program does not know stay.  So a crash leaves what was there:
+ *  (1) Only damaged copies are written, from the whole copy of that moment, byte for byte:
+ *      compatible features that this program does not know stay.  So a crash leaves
  *      one whole copy.
- *  (2) Nothing else is on its way to the drives meanwhile.
- *  (3) What cannot be mended stays as it is, and is said: the mount has its other copy.
+ *  (2) Nothing else is in flight on the drives meanwhile.
+ *  (3) A copy that cannot be repaired stays as it is, and is reported: the mount has the other one.
  *  (4) More than META__MENDS_MAX at once are left to the next mount; the rule that the damaged one
  *      is written first (meta_super.c) keeps those safe.
  */
@@ -45,7 +44,7 @@ static bool is_whole(const struct meta *m, const struct meta__mend *e)
 
 static void not_mended(struct meta *m, const struct meta__mend *e, const char *why)
 {
-	m->boot->note[0] = '\0'; /* what is left damaged says more than what is not */
+	m->boot->note[0] = '\0'; /* notes about copies still damaged are more important */
 	meta__boot_note(m, "drive %u block %llu: is damaged, and cannot be written again: %s",
 			META_BADDR_DRIVE(e->bad), (unsigned long long)META_BADDR_BLOCK(e->bad),
 			why);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The log of an earlier mount: looked at whole, then replayed.
+ * The log of an earlier mount: scanned as a whole, then replayed.
  *
  *   zones by order   [.. 5 6 7 |stale] [8 9 10 ..] [11 x 13 | never written]
- *                         ^ first = trim + 1            ^ torn: nothing says that 12 was durable
+ *                         ^ first = trim + 1            ^ torn: no block vouches for 12
  *
- * Stepping by 4096 bytes, every place where a block of this log could begin is looked at, behind a
- * damaged one too.  The tag of a block says whether it is of this log and of this use of the zone.
+ * The scan steps by 4096 bytes and checks every place where a block of this log could begin, even
+ * after a damaged one.  The tag of a block identifies this log and this use of the zone.
  *
  *  (1) first is one more than the highest `trim` in any block.  All blocks from there on must be
- *      there, without a gap, up to the highest sequence that any block (or root) says was durable:
- *      else something that was acknowledged is damaged, and the mount is refused by name.
- *  (2) Behind that comes the torn tail: what is there without a gap is replayed too (it was whole;
- *      nobody was told), the rest is as if it had never been.  What was on its way when the power
- *      failed may also be garbage, or not be readable: such a block is as one that is damaged.
+ *      present, without a gap, up to the highest sequence that any block (or root) vouches for:
+ *      otherwise an acknowledged change is damaged, and the mount is refused by name.
+ *  (2) After that comes the torn tail: its blocks without a gap are replayed too (they were whole;
+ *      no client was told), the rest never happened.  Blocks in flight when the power
+ *      failed may also be garbage, or unreadable: such a block counts as damaged.
  *  (3) A part of a record is applied to a shard exactly when its number is the shard's next one.
  *      Lower ones are in its tree already.  A higher one means that a record is missing.
  *  (4) Receipts are taken from every part, also from those that are in their trees.
- *  (5) Each zone that a record names is held before the first page is written: what the record
- *      points to is not in any tree yet.
+ *  (5) Each zone that a record names is held before the first page is written: the blocks that the
+ *      record names are not in any tree yet.
  *  (6) Two zones may have the same order, on two drives: each block is in both, and either will do.
  *      Blocks are replayed in order of their sequences, whichever zone they are found in: a zone in
- *      which one is missing is gone over again when the other one has given it.
- *  (7) A block that is lost was none, or is damaged; one that cannot be read for another reason may
- *      be whole, and readable tomorrow.  Of two copies one may be such; else the mount is refused.
+ *      which one is missing is read again when the other one has supplied it.
+ *  (7) A lost block was never written, or is damaged; a block that cannot be read for another
+ *      reason may be whole, and readable tomorrow.  One of two copies may be such; else the mount
+ *      is refused.
  */
 #include "meta/meta_store.h"
 
@@ -63,7 +64,7 @@ static uint8_t *chunk_block(const struct meta__boot *b)
 	return b->buf + (size_t)b->chunk_at * META__BLOCK;
 }
 
-/* Is there a whole block at chunk_at or behind?  Stops where one begins that the chunk cuts off. */
+/* Finds a whole block from chunk_at on.  Stops where one begins that the chunk cuts off. */
 static bool find_block(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -82,7 +83,7 @@ static bool find_block(struct meta *m)
 	return false;
 }
 
-/* Where the chunk begins. */
+/* Returns the start of the chunk. */
 static uint64_t chunk_baddr(const struct meta__boot *b)
 {
 	return meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at;
@@ -107,8 +108,8 @@ static struct group group_of(const struct meta__boot *b)
 	return g;
 }
 
-/* A copy that lacks what a block says was durable was whole once.  (What roots say besides may be
- * a torn tail that an earlier mount found in the other one.) */
+/* A copy without a block that is known to be durable was whole once.  (Sequences known from roots
+ * only may be a torn tail that an earlier mount found in the other copy.) */
 static void copies_judge(struct meta *m, const struct group *g)
 {
 	struct meta__boot *b = m->boot;
@@ -127,7 +128,7 @@ static void copies_judge(struct meta *m, const struct group *g)
 	b->group_first = max_u64(b->group_first, b->seq_next);
 }
 
-/* While it is replayed, until both copies of a zone have given what they have. */
+/* Chooses the next span during replay, until both copies of a zone are exhausted. */
 static uint32_t span_next(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -143,7 +144,7 @@ static uint32_t span_next(struct meta *m)
 	return g.first + g.count;
 }
 
-/* The next chunk of this zone, or of the next one; -EALREADY: there is none. */
+/* Reads the next chunk of this zone, or of the next one; -EALREADY: no more. */
 static int read_chunk(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -173,7 +174,7 @@ static bool other_copy_is_read(const struct meta__boot *b)
 	return false;
 }
 
-/* A chunk that cannot be read is read block by block; a block that is lost is none of the log (2).
+/* A chunk that cannot be read is read block by block; a lost block does not belong to the log (2).
  * 0: the chunk is here; -EAGAIN: it is being read again. */
 static int chunk_here(struct meta *m)
 {
@@ -235,7 +236,7 @@ static void go_over_start(struct meta__boot *b)
 	b->in_block = b->in_record = false;
 }
 
-/* ---- first pass: what is there ------------------------------------------------- */
+/* ---- first pass: finding blocks ------------------------------------------------ */
 
 static int hold_zone(struct meta *m, const struct meta__mut *mut)
 {
@@ -287,9 +288,8 @@ static int look_at_records(struct meta *m)
 	return 0;
 }
 
-/* A block that follows none, nor is followed by one, is a run.  There may be as many as zones that
- * were trimmed and are used for something else: nobody needs what was in the gaps, (1) sees to
- * that. */
+/* A block without neighbours is a run.  There may be as many as zones that were trimmed and reused:
+ * the blocks in the gaps are not needed, which (1) ensures. */
 static int run_begin(struct meta *m, uint32_t at, uint64_t seq)
 {
 	struct meta__boot *b = m->boot;
@@ -308,7 +308,7 @@ static int run_begin(struct meta *m, uint32_t at, uint64_t seq)
 	return 0;
 }
 
-/* In any order: a copy may have what the other one lacks (6). */
+/* In any order: a copy may have blocks that the other one lacks (6). */
 static int run_add(struct meta *m, uint64_t seq)
 {
 	struct meta__boot *b = m->boot;
@@ -355,7 +355,7 @@ static int look_at_block(struct meta *m)
 	return err ? err : look_at_records(m);
 }
 
-/* Zones in which nothing is to be replayed are free now: a full store needs them to mount. */
+/* Frees zones without blocks to replay: a full store needs them to mount. */
 static void drop_spans(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -376,7 +376,7 @@ static void drop_spans(struct meta *m)
 	b->span_count = kept;
 }
 
-/* How far the newest zone of the log is filled: what meta_heads.c (4) goes by. */
+/* Notes how far the newest zone of the log is filled: for meta_heads.c (4). */
 static void note_end(struct meta__boot *b)
 {
 	uint32_t i = b->span_count;
@@ -508,7 +508,7 @@ static int replay_part(struct meta *m)
 	return 0;
 }
 
-/* Of what must be in both, once. */
+/* Counts once each block that must be in both. */
 static void block_counts(struct meta__boot *b)
 {
 	struct meta__log_span *s = &b->span[b->span_at];

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A shard's tree as it lies on the drives, read page by page from the left to the right, past the
- * cache: mount counts by it what lives where, the check looks at every page.
+ * A shard's tree as it is on the drives, read page by page from left to right, past the cache:
+ * mount uses it to count live blocks, the check to verify every page.
  *
  *        at[0]        the root                     WALK_PAGE for each page that is read, from the
  *       /  |  \                                    root down; WALK_LEAF for leaves that are only
- *    at[1] .   .      next: the child to be        named, as a parent names all its children
- *   / | \             looked at
+ *    at[1] .   .      next: the next child         named, as a parent names all its children
+ *   / | \
  *
  * It holds one page a level, whatever the size of the tree.  A page on a missing drive is
- * WALK_AWAY, and the walk goes on behind what is below it.
+ * WALK_AWAY, and the walk continues after the pages below it.
  *
- *  (1) A page is what its parent says (place, generation, shard, level) and lies whole in a zone,
+ *  (1) A page matches its parent (place, generation, shard, level) and is whole in a zone,
  *      or the walk ends there and w->why names it.
- *  (2) No key of a page is outside what its parent answers for.
+ *  (2) No key of a page is outside the range in its parent.
  */
 #include "meta/format/meta_page.h"
 #include "meta/meta_store.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A drive was reset, and answers again.  Does it hold all that it had confirmed?
+ * A drive was reset, and answers again.  Checks whether it has everything that it had confirmed.
  *
- *   first zone's header    the mark of the last checkpoint, and how often the zone was used
- *   headers of open zones  how often these were used
- *   newest log block       the last block that is durable, if it lies on this drive
+ *   first zone's header    the mark of the last checkpoint, and the uses of the zone
+ *   headers of open zones  the uses of these zones
+ *   newest log block       the last block that is durable, if it is on this drive
  *
- * A mount asks the same of marks and of the log (meta_mark.c, meta_replay.c).  Here the store
- * serves, and knows what it has been told was durable; so a copy of the drive that is one log block
- * too old is found.
+ * A mount checks the same with marks and the log (meta_mark.c, meta_replay.c).  Here the store
+ * serves, and knows what was confirmed as durable; so it detects even a copy of the drive that is
+ * one log block too old.
  *
- *  (1) What is asked for was durable when it was taken: headers in both copies, the log's block on
- *      both drives.  A header that is being written may be old or new, or one copy of it torn.
- *  (2) A block that cannot be read, and a zone of which the header is lost, say nothing.
- *  (3) The log's block is in a zone that the log still has: it is not written over (meta_log.c).
+ *  (1) All checked blocks were durable when they were chosen: headers in both copies, the log's
+ *      block on both drives.  A header that is being written may be old or new, or one copy torn.
+ *  (2) A block that cannot be read, and a zone whose header is lost, prove nothing.
+ *  (3) The log's block is in a zone that the log still has: it is not overwritten (meta_log.c).
  */
 #include "meta/meta_store.h"
 #include "meta/meta_witness.h"

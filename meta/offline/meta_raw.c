@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The fixed places of a store that nobody has mounted, and its pages by their addresses.
+ * The fixed places of an unmounted store, and its pages by their addresses.
  *
- *   superblocks --say--> geometry --says where--> roots, headers of zones --say--> trees, log
+ *   superblocks --> geometry --> places of roots, headers of zones --> trees, log
  *
- *  (1) Everything is read by the store's own parsers, each copy for itself; one that is not whole
- *      is remembered as such, and the next one is looked at.
- *  (2) What a superblock says is believed only when the drives that are there are of the size that
- *      it says, and those that are missing not out of all proportion to them.
+ *  (1) Everything is read by the store's own parsers, each copy separately; a damaged one
+ *      is remembered as such, and the next one is read.
+ *  (2) A superblock's geometry is accepted only when the present drives have the size that
+ *      it states, and the missing ones are not out of proportion to them.
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -64,7 +64,7 @@ static bool fits_drives(const struct meta_raw *r, const struct meta__super *s)
 	return all / META__RAW_TIMES <= there;
 }
 
-/* Of the store of the first that is whole and fits the drives the one of the newest set. */
+/* Returns the superblock of the newest set, of the store of the first whole one that fits. */
 static const struct meta__super *newest_super(const struct meta_raw *r)
 {
 	const struct meta__super *chosen = NULL;
@@ -83,7 +83,7 @@ static const struct meta__super *newest_super(const struct meta_raw *r)
 	return chosen;
 }
 
-/* ... and which of the drives is which: one that is gone is none. */
+/* Also assigns drives to their numbers: a drive that is gone is left out. */
 static const struct meta__super *choose_super(struct meta_raw *r)
 {
 	const struct meta__super *chosen = newest_super(r);
@@ -111,7 +111,7 @@ static bool is_placed(const struct meta_raw *r, uint32_t d)
 	return false;
 }
 
-/* A drive both of whose superblocks are gone is the one that is missing, if it has its size. */
+/* A drive with both superblocks lost is the missing one, if it has its size. */
 static void place_rest(struct meta_raw *r, const struct meta__super *s)
 {
 	for (uint32_t d = 0; d < r->from.count; d++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store as it lies on its drives, with nobody having mounted it: to be looked at, structure by
- * structure (dump), or to have brought back what can be proven of it (salvage).
+ * An unmounted store as it is on its drives: printed structure by structure (dump), or copied as
+ * far as it can be verified (salvage).
  *
- * Nothing is ever written.  Each read is waited for; what cannot be read, or is not what it should
- * be, is told with its place and its reason, and everything else goes on.
+ * Nothing is ever written.  Each read waits; anything unreadable or malformed is reported with its
+ * place and the reason, and everything else continues.
  */
 #ifndef META_RAW_H
 #define META_RAW_H
@@ -30,8 +30,8 @@ void meta_raw_close(struct meta_raw *r);
 /* "", or why these drives are no store: then only superblocks can be shown. */
 const char *meta_raw_problem(const struct meta_raw *r);
 
-/* What meta_dump() shows, number `i`: its name, its argument ("": none; in brackets: if wanted),
- * and what it is.  False: there are fewer. */
+/* Returns structure number `i` of meta_dump(): its name, its argument ("": none; in brackets:
+ * optional), and a description.  False: no more. */
 bool meta_dump_what(uint32_t i, const char **name, const char **arg, const char **text);
 
 /**
@@ -43,9 +43,9 @@ bool meta_dump_what(uint32_t i, const char **name, const char **arg, const char 
 must_check int meta_dump(struct meta_raw *r, const char *what, const char *arg, FILE *out,
 			 bool json);
 
-/* ---- salvage: what can be proven of a store that no mount accepts ------------------------ */
+/* ---- salvage: the verifiable data of a store that no mount accepts ----------------------- */
 
-/* What of it is lost, before the first file is looked at. */
+/* The known losses, before the first file is read. */
 struct meta_raw_loss {
 	uint64_t pages;       /* damaged, on the way from a root to a leaf */
 	uint64_t shards;      /* without a root that surely is the newest */
@@ -56,15 +56,15 @@ struct meta_raw_loss {
 };
 
 /**
- * meta_raw_salvage - all that is left becomes visible to the calls below
+ * meta_raw_salvage - make all remaining records visible to the calls below
  *
- * The trees as far as their pages are whole; where one is not, the newest whole leaf for each key,
- * found in the zones of pages; over both the log, that behind a missing block, too.  A record of
- * which a newer version is known to be lost is in doubt.  -ENOMEM, -ENODATA: no store.
+ * The trees as far as their pages are whole; elsewhere the newest whole leaf for each key, found in
+ * the page zones; the log over both, including the part after a missing block.  A record of which a
+ * newer version is known to be lost is in doubt.  -ENOMEM, -ENODATA: no store.
  */
 must_check int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss);
 
-struct meta_raw_place { /* where a walk goes on; zeros: at the begin */
+struct meta_raw_place { /* position of a walk; zeros: the start */
 	uint32_t shard;
 	uint32_t seen; /* attributes so far */
 	uint64_t key[3];
@@ -88,8 +88,8 @@ must_check int meta_raw_object_next(struct meta_raw *r, struct meta_raw_place *a
  * meta_raw_block_next(); UINT64_MAX: nobody knows, for it is being truncated. */
 must_check int meta_raw_attr(struct meta_raw *r, const struct meta_handle *h, struct meta_attr *out,
 			     bool *doubt);
-/* The next block of a file at or behind *index that is no hole, zeros behind its end.  0; -EIO: it
- * is there, and does not match its checksum; -ENOENT: there is none. */
+/* Reads the next block of a file from *index on that is not a hole, zeros after its end.  0; -EIO:
+ * the block does not match its checksum; -ENOENT: no more blocks. */
 must_check int meta_raw_block_next(struct meta_raw *r, const struct meta_handle *h, uint64_t *index,
 				   void *block, bool *doubt);
 /* A symlink's text, META_PATH_MAX + 1 bytes.  0, -EIO: a piece is lost. */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Names, files and attributes of a store that nobody has mounted: of what its trees, and what lies
- * over them, still say.
+ * Names, files and attributes of an unmounted store, from its trees and the records over them.
  *
- *  (1) No byte is given out that a checksum does not prove: a page's, the log's, or its block's.
+ *  (1) Every byte returned is verified by a checksum: a page's, the log's, or its block's.
  */
 #include "meta/offline/meta_raw_internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The next record at or behind `at`, which moves behind it. */
+/* Returns the next record from `at` on, and moves `at` past it. */
 static int next_record(struct meta_raw *r, struct meta_raw_place *at, struct meta_key *key,
 		       void *value, uint32_t *len)
 {
@@ -27,7 +26,7 @@ static int next_record(struct meta_raw *r, struct meta_raw_place *at, struct met
 	return 0;
 }
 
-/* Of one record that is wanted: in doubt? */
+/* Returns whether one wanted record is in doubt. */
 static int one_record(struct meta_raw *r, const struct meta_handle *h, enum meta__kind kind,
 		      uint64_t index, void *value, uint32_t *len, bool *doubt)
 {
@@ -52,7 +51,7 @@ static void entries_begin(const struct meta_raw *r, uint64_t dir, struct meta_ra
 	at->shard = meta__dir_shard(&r->m, dir);
 }
 
-/* Behind `dir`, itself or a part: the part to go on with; 0: none. */
+/* Returns the directory or part to continue with after `dir`; 0: none. */
 static uint64_t next_part(struct meta_raw *r, uint64_t dir)
 {
 	const uint64_t whole = meta__whole_of(dir);
@@ -195,7 +194,7 @@ static int read_tail(struct meta_raw *r, const struct meta_handle *h, const stru
 	return crc32c(out, META__BLOCK) == in->inline_crc ? 0 : -EIO;
 }
 
-/* Where the tail is: the block of its first piece that is there. */
+/* Returns the block of the tail: that of its first piece. */
 static uint64_t tail_block(struct meta_raw *r, const struct meta_handle *h)
 {
 	struct meta_key key = meta__obj_key(h, META__KIND_TAIL, 0);
@@ -209,7 +208,7 @@ static uint64_t tail_block(struct meta_raw *r, const struct meta_handle *h)
 	return meta__key_index(&key) / META__TAIL_PIECES;
 }
 
-/* The first block of the extents at or behind *index: its place and checksum. */
+/* Finds the first block of the extents from *index on: its place and checksum. */
 static bool extent_block(struct meta_raw *r, const struct meta_handle *h,
 			 const struct meta__inode *in, uint64_t *index, uint64_t *baddr,
 			 uint32_t *crc, bool *doubt)

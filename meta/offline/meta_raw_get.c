@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Records of a store that nobody has mounted: the newest whole root's tree, page by page as each
- * parent says, with what lies over it (meta_raw_log.c).
+ * Records of an unmounted store: the tree of the newest whole root, page by page as each parent
+ * says, with the records over it (meta_raw_log.c).
  *
- *        root       meta__raw_go(): down, remembering at each page between which keys it answers
+ *        root       meta__raw_go(): descends, remembering the key range of each page
  *       /    \
- *      .  x   .     a damaged page: the keys that it answers for are lost, and where they end is
- *     / \    / \    where the next one is looked for
+ *      .  x   .     a damaged page: the keys in its range are lost, and the search continues
+ *     / \    / \    at the end of the range
  *
- *  (1) Levels fall with each step, and the keys that are looked for rise: it ends, whatever the
- *      pages say.
+ *  (1) Levels fall with each step, and the keys that are looked for rise: the search ends, whatever
+ *      the pages contain.
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -58,9 +58,9 @@ const void *meta__raw_go(struct meta_raw *r, uint32_t shard, const struct meta_k
 	}
 }
 
-/* ---- what lies over the trees --------------------------------------------------------- */
+/* ---- records over the trees ----------------------------------------------------------- */
 
-/* The first at or behind key; NULL: there is none. */
+/* Returns the first record from key on; NULL: none. */
 static const struct meta__raw_over *over_at(const struct meta_raw *r, uint32_t shard,
 					    const struct meta_key *key)
 {
@@ -121,7 +121,7 @@ int meta__raw_get(struct meta_raw *r, uint32_t shard, const struct meta_key *key
 
 /* ---- the next record -------------------------------------------------------------------- */
 
-/* Of the tree alone. */
+/* The tree alone. */
 static int tree_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, void *value,
 		     uint32_t *value_len, uint64_t *lost)
 {
@@ -197,7 +197,7 @@ void meta__raw_path_begin(struct meta__raw_path *p, const char *path)
 	p->dir = META_ROOT_DIR;
 }
 
-/* Of all names with its hash in a directory, or a part of one, the one that is it. */
+/* Finds a name among all with its hash in a directory or a part. */
 static int find_in(struct meta_raw *r, struct meta__raw_path *p, uint64_t dir, uint64_t hash,
 		   const char *name, uint32_t len)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Between the files that look at a store which nobody has mounted, and their tests:
+ * Shared by the files that read an unmounted store, and their tests:
  *
  *   meta_raw.c          superblocks, roots, headers; a page by its address
- *   meta_raw_log.c      the log: blocks by place and sequence; what they change, over the trees
- *   meta_raw_get.c      a record, and the next one: of the trees with the log over them
+ *   meta_raw_log.c      the log: blocks by place and sequence; their changes, over the trees
+ *   meta_raw_get.c      a record, and the next one: from the trees with the log over them
  *   meta_dump*.c        all of it in words, by meta_table.c
  *   meta_salvage.c      leaves to which no tree leads any more, over the trees
  *   meta_raw_file.c     names, files, attributes of all that
@@ -49,9 +49,9 @@ struct meta__raw_block { /* of the log */
 struct meta__raw_log {
 	uint64_t epoch, base, known; /* as the roots say */
 	uint64_t durable, trim;      /* as its blocks say */
-	uint64_t first, last;        /* what a mount replays; last < first: nothing */
+	uint64_t first, last;        /* blocks that a mount replays; last < first: none */
 	bool broken;                 /* one that was durable is not there */
-	uint64_t gap_baddr;          /* ... it would begin there, or behind */
+	uint64_t gap_baddr;          /* the gap begins there, or later */
 	uint32_t *zone;              /* its zones, by order */
 	uint32_t zones;
 	struct meta__raw_block *block; /* by place, damaged ones too */
@@ -103,7 +103,7 @@ must_check const uint8_t *meta__raw_zone_bytes(struct meta_raw *r, uint32_t zone
 /* The page that is wanted, good until the next call; NULL, and *why. */
 must_check const void *meta__raw_page(struct meta_raw *r, const struct meta__page_want *want,
 				      const char **why);
-/* Of a shard's newest whole root; NULL: there is none. */
+/* Returns a shard's newest whole root; NULL: none. */
 const struct meta__root_seen *meta__raw_root(const struct meta_raw *r, uint32_t shard);
 const struct meta__zone_seen *meta__raw_zone(const struct meta_raw *r, uint32_t zone);
 
@@ -111,8 +111,8 @@ const struct meta__zone_seen *meta__raw_zone(const struct meta_raw *r, uint32_t 
 
 /* Look at all of it: r->log.  -ENOMEM. */
 must_check int meta__raw_log_scan(struct meta_raw *r);
-/* Its changes lie over the trees from now on: as far as a mount would replay it; with `all`, what
- * is behind a gap too.  -ENOMEM. */
+/* Lays the log's changes over the trees, as far as a mount would replay it; with `all`, also those
+ * after a gap.  -ENOMEM. */
 must_check int meta__raw_log_over(struct meta_raw *r, bool all);
 must_check int meta__raw_over_add(struct meta_raw *r, uint32_t shard, const struct meta_key *key,
 				  bool del, const void *value, uint32_t value_len, uint64_t order);
@@ -146,7 +146,7 @@ must_check int meta__raw_get(struct meta_raw *r, uint32_t shard, const struct me
 			     void *value, uint32_t *value_len, struct meta__raw_way *way);
 /* Parts of a directory that have names, a bit each; all, if its record is lost or in doubt. */
 uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir);
-/* The first record at or behind *key.  A damaged page is stepped over, and counted in *lost. */
+/* Returns the first record from *key on.  Skips a damaged page, and counts it in *lost. */
 must_check int meta__raw_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, void *value,
 			      uint32_t *value_len, uint64_t *lost);
 
@@ -201,7 +201,7 @@ int meta__dump_page(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_path(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_file(struct meta_raw *r, const char *arg, struct meta__table *t);
 must_check int meta__dump_number(const char *arg, uint64_t max, uint64_t *out); /* 0, -EINVAL */
-/* A record in words: what it is, its key, what it says.  Three cells.  -EUCLEAN: malformed. */
+/* Prints a record in words: kind, key, value.  Three cells.  -EUCLEAN: malformed. */
 int meta__dump_record(struct meta__table *t, uint32_t shard, const struct meta_key *key, bool del,
 		      const void *value, uint32_t value_len);
 #define META__RECORD_COLUMNS                                                                       \

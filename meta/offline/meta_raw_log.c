@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The log of a store that nobody has mounted: which blocks are there, which a mount would replay,
- * and what they change, laid over the trees (FORMAT.md 6.4).
+ * The log of an unmounted store: its blocks, those that a mount would replay, and their changes,
+ * laid over the trees (FORMAT.md 6.4).
  *
- *   zones by order    [1 2 3 | . 5 6 7]    first: what no block says is trimmed
- *                          ^trim ^gap      known: what some block, or root, says was durable
+ *   zones by order    [1 2 3 | . 5 6 7]    first: not trimmed by any block
+ *                          ^trim ^gap      known: durable according to some block or root
  *
- *  (1) A change that lies over a tree counts before what the tree says; of several the last one.
- *  (2) Behind a gap blocks are shown, and not believed: a mount would not replay them.
- *  (3) Zones of the same order are copies: all of their blocks are shown, one of each is believed.
+ *  (1) A change over a tree takes precedence over the tree; of several the last one.
+ *  (2) Blocks after a gap are shown, and not used: a mount would not replay them.
+ *  (3) Zones of the same order are copies: all of their blocks are shown, one of each is used.
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -24,7 +24,7 @@ static const struct meta__root_seen *sure_root(const struct meta_raw *r, uint32_
 	return r->root[shard].lost ? NULL : meta__raw_root(r, shard);
 }
 
-/* Where no root is left to say so: the newest log that there is. */
+/* Without a root: the newest log that exists. */
 static uint64_t newest_epoch(const struct meta_raw *r)
 {
 	uint64_t newest = 0;
@@ -38,7 +38,7 @@ static uint64_t newest_epoch(const struct meta_raw *r)
 	return newest;
 }
 
-/* As a mount does: the log of the oldest root, and what the others know of it. */
+/* As a mount does: the log of the oldest root, and what the other roots know of it. */
 static void ask_roots(struct meta_raw *r)
 {
 	struct meta__raw_log *l = &r->log;
@@ -174,7 +174,7 @@ static int choose(struct meta_raw *r)
 	return 0;
 }
 
-/* What a mount would replay, and whether it would. */
+/* Decides what a mount would replay, and whether it would. */
 static void judge(struct meta_raw *r)
 {
 	struct meta__raw_log *l = &r->log;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Where a tree is broken, its leaves are looked for in the zones of pages.
+ * Where a tree is broken, finds its leaves in the page zones.
  *
- *        root           what the damaged page answered for is a hole of keys; so is all of a shard
+ *        root           the range of a damaged page is a hole of keys; so is all of a shard
  *       /    \          whose newest root may be lost
  *      .      x
  *     / \    : :        every whole leaf of the shard that has keys of a hole, the newest first:
- *    L   L   L L L'     a key counts as in the newest leaf that reaches over it, there or not
+ *    L   L   L L L'     a key counts as in the newest leaf that covers it, present or not
  *
- *  (1) A leaf is believed that is whole, lies where it says, is of a mount that may have written
- *      to its zone, and whose directories are of its shard, by the store's secret hash: what an
- *      earlier store, or a client, left there is not.
- *  (2) What was in the tree once, and no more, is in doubt: leaves that are no newer than what the
- *      parent of a damaged leaf says of it (one that was written early may be of the same
+ *  (1) A leaf is accepted if it is whole, is at its own address, belongs to a mount that may have
+ *      written to its zone, and its directories belong to its shard by the store's secret hash:
+ *      leaves of an earlier store, or made by a client, are not.
+ *  (2) Records that were in the tree once, and no longer, are in doubt: in leaves that are no newer
+ *      than the parent of a damaged leaf says of it (one that was written early may be of the same
  *      generation), or that a newer one overlaps.
- *  (3) Each change that the log has counts before any page: pages are written when the log that
+ *  (3) Each change in the log takes precedence over any page: pages are written when the log that
  *      changed them is durable, and the log is trimmed when they are in roots.
  */
 #include "meta/engine/meta_cover.h"
@@ -44,7 +44,7 @@ struct salvage {
 	uint64_t holes, holes_max;
 	struct found_leaf *leaf; /* the newest first */
 	uint64_t leaves, leaves_max;
-	struct meta__cover newer; /* than the one that is looked at: what they reach over */
+	struct meta__cover newer; /* keys covered by leaves newer than the current one */
 };
 
 /* Room for one more. */
@@ -317,7 +317,7 @@ int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
 		loss->log_missing = r->log.last + 1;
 	for (uint32_t i = 0; i < r->geo.nzones; i++)
 		loss->zones += meta__geo_zone_there(&r->geo, i) && !meta__raw_zone(r, i);
-	if (!err) /* (3); sorts what lies over the trees */
+	if (!err) /* (3); sorts the records over the trees */
 		err = meta__raw_log_over(r, r->log.broken);
 	meta__cover_free(&s.newer);
 	free(s.hole);

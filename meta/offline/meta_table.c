@@ -5,8 +5,8 @@
  *	SHARD  PLACE                    {"what":"root","shard":0,"place":"0:1"}
  *	    0  0:1
  *
- *  (1) What a cell says may come from a drive: in text, bytes that are not printable become '?', in
- *      JSON they are escaped.
+ *  (1) The content of a cell may come from a drive: in text, bytes that are not printable become
+ *      '?', in JSON they are escaped.
  */
 #include "meta/offline/meta_raw_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Operations: begun, run, made to wait, run again, handed back.
+ * Operations: started, run, made to wait, run again, handed back.
  *
  *                       ops_max reached, or another runs alone
  *   meta_op_start() ---------------------------------------------> held
@@ -17,13 +17,13 @@
  *
  *  (1) An operation that is not over is on exactly one of the lists above, or waits for
  *      op->misses > 0 pages and is on none of them.
- *  (2) Plan and apply of an operation happen in one call of run(): what a plan saw is so when
- *      its apply comes.
- *  (3) A change is handed back only when all that it saw and its own record are durable.
+ *  (2) Plan and apply of an operation happen in one call of run(): the plan's findings still hold
+ *      when its apply comes.
+ *  (3) A change is handed back only when everything that it saw and its own record are durable.
  *  (4) Blocks given to an operation are, when it is over, either in the tree or the store's again.
- *  (5) An operation that was run again META__RERUNS_ALONE times without coming further runs
+ *  (5) An operation that was run again META__RERUNS_ALONE times without progress runs
  *      alone: no other operation of a user takes page frames from it.  So each ends at last.
- *      (The store's own still run: without checkpoints nothing could go on.)
+ *      (The store's own still run: without checkpoints nothing could make progress.)
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/plans/meta_plan.h"
@@ -71,7 +71,7 @@ static int blocks_check(struct meta *m, struct meta_op *op)
 	return err;
 }
 
-/* What was given with it, and what it was to give up, whatever became of it. */
+/* Settles the blocks given with the operation, and those that it replaced, whatever its result. */
 static void settle_lent(struct meta *m, struct meta_op *op)
 {
 	meta__op_blocks_settle(m, op);
@@ -124,8 +124,8 @@ static bool stall(struct meta *m, struct meta_op *op)
 	return false;
 }
 
-/* It was not applied: for readers, who still look at a shard of it, or for want of room.  Those who
- * wait for readers hold up nobody: all of them close their shards in the same turn. */
+/* The operation was not applied: readers still look at one of its shards, or there is no room.
+ * Waits for readers delay nobody: all such operations close their shards in the same turn. */
 static bool wait_room(struct meta *m, struct meta_op *op)
 {
 	if (likely(!m->share || !m->share->waits))
@@ -257,7 +257,7 @@ static struct meta_op *pop_durable(struct meta *m)
 	if (!meta_is_durable(m, op->seen_seq)) {
 		if (!m->failed)
 			return NULL;
-		op->status = -EROFS; /* nobody knows what a crash would leave of it */
+		op->status = -EROFS; /* a crash may or may not keep the change */
 		meta_read_end(m, op);
 	}
 	list_del(&op->link);
@@ -332,13 +332,13 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	return run_or_hold(m, op) && may_leave(m, op);
 }
 
-/* It needs more of the store than a shard's pages. */
+/* Returns true for operations that need more of the store than a shard's pages. */
 static bool is_only_stores(const struct meta *m, const struct meta_op *op)
 {
 	return op->flags & META_HOLD || meta__op_row_of(m, op)->store_only;
 }
 
-/* A reader's: m is none that could wait for anything. */
+/* Runs a reader's operation; its m cannot wait for anything. */
 bool meta__op_try(struct meta *m, struct meta_op *op)
 {
 	int rc;
@@ -442,7 +442,7 @@ struct meta_op *meta_op_poll(struct meta *m)
 	return NULL; /* meta_turn() says that there is more */
 }
 
-/* Users' operations in their order: who cannot go on holds up those behind it. */
+/* Users' operations run in order: one that cannot continue delays those after it. */
 static bool retry_stalled(struct meta *m, struct list *l)
 {
 	for (uint32_t i = 0; i < STALLED_PER_TURN && !list_empty(l); i++) {
@@ -459,7 +459,7 @@ static bool retry_stalled(struct meta *m, struct list *l)
 	return !list_empty(l);
 }
 
-/* The store's own, each once: none may wait for another, since users wait for what they do. */
+/* The store's own operations run once each: none may wait, since users wait for them. */
 static void retry_own(struct meta *m)
 {
 	struct list *l = &m->ops->stalled[META__STALL_OWN], now, *node;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A reader: another thread, which plans what changes nothing where its client is.
+ * A reader: another thread, which plans operations that change nothing, on its client's core.
  *
- *   struct meta_reader --+-- a `struct meta` of its own, as plans want one: transaction, scratch,
- *                        |   hints, what was found lately, where each open shard's tree is
- *                        `-- home: the store, whose pages, frames and hash it looks at in place
+ *   struct meta_reader --+-- a `struct meta` of its own, as plans expect one: transaction, scratch,
+ *                        |   hints, remembered places, the root of each open shard's tree
+ *                        `-- home: the store, whose pages, frames and hash it reads in place
  *
- * The plans are the shipped ones.  What they cannot see -- a closed shard, a page that is not in
- * memory, a record that is wrong -- makes that this plan was none: its operation is the store's
- * thread's then, which begins it anew.  Nothing here is ever waited for.
+ * The plans are the shipped ones.  If a plan meets anything that it cannot see (a closed shard, a
+ * page that is not in memory, a malformed record), it does not count: the operation goes to the
+ * store's thread, which starts it again.  A reader never waits.
  */
 #include "meta/plans/meta_plan.h"
 #include "meta/engine/meta_lend.h"
@@ -57,7 +57,7 @@ int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t ind
 		meta_reader_destroy(r);
 		return err;
 	}
-	r->m.cache->plan = (uint64_t)(index + 1) << 48; /* no number of another's */
+	r->m.cache->plan = (uint64_t)(index + 1) << 48; /* numbers differ from any other thread's */
 	meta__lend_to(home, &r->m);
 	*out = r;
 	return 0;
@@ -109,7 +109,7 @@ void meta_reader_enter(struct meta_reader *r)
 	if (!r->begun)
 		return;
 	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire);
-	/* What it saw until now, it has left; what was closed until now, it will see.  S2, T3 */
+	/* Leaves everything seen so far, and sees everything closed so far.  S2, T3 */
 	(void)atomic_exchange_explicit(&r->row->in, now, memory_order_acq_rel);
 	r->m.turn++;
 }
@@ -157,7 +157,7 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 	return true;
 }
 
-/* Whoever plans a change after it knows the drives that there were when it was lent. */
+/* A plan for a lent shard uses the drives of the time of the loan. */
 static bool is_lent(const struct meta_reader *r, uint32_t shard)
 {
 	const struct meta__share *s = r->m.home->share;
@@ -176,9 +176,9 @@ bool meta_reader_sees(const struct meta_reader *r, uint32_t shard)
 	       is_lent(r, shard);
 }
 
-/* ---- changes, of what is lent -------------------- */
+/* ---- changes to lent shards ---------------------- */
 
-/* Where the operation begins, if that is told without looking; most change nothing else. */
+/* Returns the shard where the operation begins, if that needs no lookup; most change no other. */
 static uint32_t shard_of(const struct meta *m, const struct meta_target *t)
 {
 	if (!t->path)
@@ -277,7 +277,7 @@ bool meta_reader_read_end(struct meta_reader *r, struct meta_op *op)
 	if (!op->pinned)
 		return false;
 	op->pinned = false;
-	pin(r->row, op->epoch, -1); /* what the drives were asked for is here */
+	pin(r->row, op->epoch, -1); /* the drives have answered */
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a store holds and does, gathered from those who count it. */
+/* Totals and counters of a store, gathered from the modules that count them. */
 #include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 

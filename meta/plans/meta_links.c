@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Of a file with several names: in which directories they are.
+ * The directories that have names of a file with several names.
  *
  *   INODE {x}  nlink 3, LINKED, counted 7
  *   LINKS {x, 7}  2        two of its names are in directory 7,
  *   LINKS {x, 9}  1        one is in 9
  *
  *  (1) A file's bytes are counted once, by a directory that has a name of it (meta_totals.c).  When
- *      the last name there goes another one that has a name counts them, from the same apply on.
- *  (2) LINKS records are there if and only if it has several names; their numbers add up to nlink.
- *      So most files have none, and say so by themselves: LINKED is not set.
+ *      the last name there is removed, another directory with a name counts them, from the same
+ *      apply on.
+ *  (2) LINKS records exist if and only if the file has several names; their numbers add up to
+ *      nlink.  So most files have none, and say so by themselves: LINKED is not set.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -44,7 +45,7 @@ static int links_put(struct meta *m, const struct meta__inode *in, uint64_t dir,
 		     : meta__tx_del(m, in->shard, &key);
 }
 
-/* So many names more in `dir`, or one fewer; *left: then. */
+/* Adds `by` names in `dir` (perhaps -1); *left: the names left there. */
 static int links_move(struct meta *m, const struct meta__inode *in, uint64_t dir, int by,
 		      uint64_t *left)
 {
@@ -59,8 +60,8 @@ static int links_move(struct meta *m, const struct meta__inode *in, uint64_t dir
 	return links_put(m, in, dir, *left);
 }
 
-/* Another directory than `but` that has a name of it.  Of those that the tree tells of this
- * transaction may have taken the last name from some: rmtree frees several entries at once. */
+/* Finds another directory than `but` with a name of the file.  This transaction may have removed
+ * the last name from some that the tree still has: rmtree frees several entries at once. */
 static int links_other(struct meta *m, const struct meta__inode *in, uint64_t but, uint64_t *dir)
 {
 	struct meta_key key = links_key(in, META_ROOT_DIR); /* 0 is no directory */
@@ -115,7 +116,7 @@ int meta__links_less(struct meta *m, struct meta__inode *in, uint64_t dir)
 	if (rc || --in->nlink > 1)
 		return rc;
 	in->flags &= ~(uint32_t)META__INODE_LINKED;
-	return links_put(m, in, in->counted, 0); /* of the one that is left: (2) */
+	return links_put(m, in, in->counted, 0); /* for the directory that is left: (2) */
 }
 
 int meta__links_moved(struct meta *m, struct meta__inode *in, uint64_t from, uint64_t to)

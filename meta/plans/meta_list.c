@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Listing: the names of a directory with the attributes of what they name, a page at a time.
+ * Listing: the names of a directory with the attributes of their files, a page at a time.
  *
  *   hash 17                                   hash 18
  *   NAME 4 | NAME 9 | INODE 4 | EXTENT ...    NAME 5 | INODE 5 | EXTENT 0 | EXTENT 1 ...
@@ -9,15 +9,15 @@
  *
  *   d, then those of its parts that have records, one after the other (meta_spread.c)
  *
- *  (1) A cookie says: all entries up to and with {part, hash, uniq} have been returned.  A name's
- *      record keeps its key as long as the name stays, so an entry that stays is returned once.
- *      It says of which directory, too: another may have its name by the next page.
- *  (2) Pages of inodes born elsewhere may be missed one by one; after META__LIST_RERUNS a listing
- *      is content with what stands in front of the next miss, so that it ends in any cache.
- *  (3) Objects are passed over, those too whose names have moved away, META__LIST_STEPS at most in
- *      a plan; the operation then goes on from there, so that no page is empty but the last.
- *  (4) What lies on a missing drive is left out: names in leaves that cannot be reached, and files
- *      whose inodes cannot.  Then the listing ends with -EIO, behind all other entries.  The
+ *  (1) A cookie means: all entries up to and including {part, hash, uniq} have been returned.  A
+ *      name's record keeps its key as long as the name stays, so an entry that stays is returned
+ *      once.  The cookie also names the directory: another may have its name by the next page.
+ *  (2) Pages of inodes created elsewhere may be missed one by one; after META__LIST_RERUNS a
+ *      listing returns the entries before the next miss, so that it ends with any cache.
+ *  (3) Objects are skipped, including those whose names have moved away, at most META__LIST_STEPS
+ *      in a plan; the operation then continues from there, so that only the last page is empty.
+ *  (4) Names in leaves on a missing drive are left out, and so are files whose inodes cannot be
+ *      reached.  Then the listing ends with -EIO, after all other entries.  The
  *      cookie remembers that something was left out.
  */
 #include "meta/plans/meta_plan.h"
@@ -30,7 +30,7 @@
 #define META__LIST_STEPS  2048u
 #define META__LEFT_OUT    (1ull << 15) /* in a cookie's part: see (4); clients keep 16 bits */
 
-/* Copied behind what is there; false: it does not fit. */
+/* Appends an entry; false: it does not fit. */
 static bool add_entry(struct meta_op *op, const struct meta__name *n, const struct meta_attr *attr,
 		      const struct meta_cookie *next)
 {
@@ -64,7 +64,7 @@ static int entry_attr(struct meta *m, const struct meta__name *n, struct meta_at
 	return rc == -ENOENT ? -EIO : rc;
 }
 
-/* What a plan has gathered; the operation gets it when nothing was missed. */
+/* Entries gathered by a plan; the operation gets them when nothing was missed. */
 struct listing {
 	uint64_t whole;          /* the directory                     */
 	uint32_t parts;          /* ... those that have records       */
@@ -75,7 +75,7 @@ struct listing {
 	uint32_t entries_max;
 	uint32_t steps_max;
 	uint32_t steps; /* entries and skips in front of the first miss */
-	uint32_t looks; /* ... and behind it                            */
+	uint32_t looks; /* ... and after it                             */
 	uint32_t misses;
 	bool full; /* an entry did not fit */
 	bool end;
@@ -118,8 +118,8 @@ static int step_over(struct meta *m, struct listing *l, struct meta_key *key)
 	return 0;
 }
 
-/* Is this NAME record the next entry?  1; 0: skipped over what it is instead, *key is where to go
- * on; -ENOENT: the directory is at its end. */
+/* Returns 1 if this NAME record is the next entry; 0: skipped, *key is where to continue; -ENOENT:
+ * the directory is at its end. */
 static int name_at(struct meta *m, struct listing *l, struct meta_key *key, struct meta__name *out)
 {
 	const struct meta_key last = meta__dir_last(l->dir);
@@ -168,7 +168,7 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 	return 0;
 }
 
-/* `part` as in a cookie: what is listed from now on, from its first name. */
+/* Continues with `part`, as in a cookie, from its first name. */
 static void to_part(const struct meta *m, struct listing *l, uint64_t part)
 {
 	l->part = part;
@@ -200,7 +200,7 @@ static int list_names(struct meta *m, struct meta_op *op, struct listing *l)
 	return 0;
 }
 
-/* To the next part that has a record; false: there is none. */
+/* Moves to the next part that has a record; false: there are no more parts. */
 static bool next_part(const struct meta *m, struct listing *l)
 {
 	const struct meta__dir has = { .parts = l->parts };
@@ -212,8 +212,8 @@ static bool next_part(const struct meta *m, struct listing *l)
 	return true;
 }
 
-/* A page that begins where a part does, and misses: the parts behind it may be as small, and all of
- * them this page's.  Their first leaves are asked for at once. */
+/* If a page begins where a part does, and misses, the next parts may be just as small and all fit
+ * this page: requests their first leaves at once. */
 static void ask_for_parts(struct meta *m, struct listing *l)
 {
 	struct meta__name n;
@@ -261,7 +261,7 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 	return l;
 }
 
-/* Nothing but objects so far: run again from here, when others have had their turn. */
+/* Only objects so far: run again from here, after other operations had their turn. */
 static int go_on(struct meta_op *op)
 {
 	op->reruns = 0;
@@ -269,8 +269,7 @@ static int go_on(struct meta_op *op)
 	return -EAGAIN;
 }
 
-/* Could it be one that was given out?  It comes from a client: of what has no part i, that could be
- * another directory's. */
+/* Checks a client's cookie: without part i, it could be another directory's. */
 static bool is_cookie(const struct meta_cookie *c, const struct meta__dir *d)
 {
 	const uint64_t part = c->part & ~META__LEFT_OUT;
@@ -321,14 +320,14 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	rc = list_dir(m, op, &l);
 	op->scratch[0] = l.steps;
 	if (rc == -EBUSY && l.steps && !l.misses && op->scratch[1]++ >= META__LIST_WAITS)
-		rc = 0; /* its pages fill the cache: the next call goes on */
+		rc = 0; /* its pages fill the cache: the next call continues */
 	if (rc || l.misses)
 		return rc ? rc : -EAGAIN;
 	if (op->list_count == 0 && l.full)
 		return -EINVAL; /* no room for one entry */
 	if (unlikely(l.end && l.left_out) && op->list_count == 0)
 		return -EIO; /* (4) */
-	op->cookie = l.last; /* now that no rerun will start from what it was */
+	op->cookie = l.last; /* set last, because a rerun starts from the old value */
 	op->cookie.part |= l.left_out ? META__LEFT_OUT : 0;
 	op->list_end = l.end && !l.left_out;
 	return op->list_count || l.end ? 0 : go_on(op);

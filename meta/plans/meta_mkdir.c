@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Directories made and removed: mkdir, rmdir, and the root, once.  meta_dir.c has the picture;
- * meta_rmtree.c removes one with all that is in it.
+ * Makes and removes directories: mkdir, rmdir, and the root, once.  meta_dir.c has the drawing;
+ * meta_rmtree.c removes one with everything in it.
  */
 #include "meta/plans/meta_plan.h"
 

@@ -2,17 +2,17 @@
 /*
  * Names: their hash, their records, and the walk along a path.
  *
- *   path     /a/link/../c/           one component a step; `dir` is where the walk stands
+ *   path     /a/link/../c/           one component a step; `dir` is the current directory
  *             | |    |  |
- *             | |    |  `- last, with a slash behind: is to be a directory
+ *             | |    |  `- last, followed by a slash: must be a directory
  *             | |    `---- ".." is in the directory's own record
- *             | `--------- a symlink: its text stands in its place, in ops->path[which]
- *             `----------- a NAME record: the child's number is in it, so that a component is
+ *             | `--------- a symlink: its text replaces it, in ops->path[which]
+ *             `----------- a NAME record: it has the child's number, so that a component is
  *                          one record, whatever the depth
  *
- * Two names of one hash are two NAME records with one beginning and other uniquifiers: a lookup
- * compares all of them, and meets no object of that hash (its class is higher).  Of a directory
- * that is spread it looks in the part for that hash, and in the directory itself (meta_spread.c).
+ * Two names with one hash are two NAME records whose keys differ in the uniquifier: a lookup
+ * compares all of them, and meets no object with that hash (its class is higher).  In a spread
+ * directory it looks in the part for that hash, and in the directory itself (meta_spread.c).
  */
 #include "meta/plans/meta_plan.h"
 
@@ -144,7 +144,7 @@ struct walk {
 	bool no_links;
 };
 
-/* The next component: [*name, + *len); w->p moves behind it and the slashes that follow. */
+/* Takes the next component: [*name, + *len); moves w->p past it and the slashes that follow. */
 static int component(struct walk *w, const char **name, uint32_t *len, bool *slash)
 {
 	const char *q = memchr(w->p, '/', (size_t)(w->end - w->p));
@@ -170,7 +170,7 @@ static void skip_slashes(struct walk *w)
 		w->p++;
 }
 
-/* What is left becomes the link's text and what was left behind it. */
+/* Replaces the rest of the path by the link's text and the old rest. */
 static int follow_link(struct meta *m, struct walk *w, const struct meta__at *at, bool slash)
 {
 	struct meta__inode link;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What nobody names any more: freed at once when it is small, else in the background.
+ * Files without a name: freed at once when small, else in the background.
  *
  *                      few records and zones
  *   last name gone  --------------------------> freed in the same apply
@@ -9,19 +9,19 @@
  *   inode with nlink 0, ORPHAN record  ----> META__FREE_BUDGET at a time, an apply each
  *   inode with TRIMMING, ORPHAN record ----> the same for its chunks from trim_from on
  *   hidden inode (a put in progress), ORPHAN record with this mount's epoch: left alone
- *   kept inode (somebody has it open), ORPHAN record with this mount's epoch: left alone, but for
- *   what is to be trimmed of it, until it is let go (meta_hold.c)
+ *   kept inode (it is open), ORPHAN record with this mount's epoch: left alone, except for
+ *   chunks to be trimmed, until it is let go (meta_hold.c)
  *   dead blocks in too many zones ----> given to an inode without a name, which is an orphan
  *   a tree that was removed, ORPHAN record of its directory ----> meta_rmtree.c
  *
  *  (1) An inode has an ORPHAN record if and only if it has no name, is hidden, or is trimmed.
- *      The record's uniquifier is the inode's: it is found without a search, and there is one.
- *  (2) Each apply here leaves a whole store behind, with less to be freed: a cut at any place
- *      goes on after the next mount.
- *  (3) An apply changes META__FREE_BUDGET extent and ZONE records at most, META__XATTR_FREE of
+ *      The record's uniquifier is the inode's: it is found without a search, and is unique.
+ *  (2) Each apply here leaves a consistent store, with less to be freed: after a cut at any place
+ *      the next mount continues.
+ *  (3) An apply changes at most META__FREE_BUDGET extent and ZONE records, META__XATTR_FREE of
  *      extended attributes, and a few more.
- *  (4) If a shard holds an ORPHAN record to be freed, orphan[shard] says maybe, or busy.
- *  (5) orphans_due counts the shards that are maybe and not busy: a turn that has none to look at
+ *  (4) If a shard has an ORPHAN record to be freed, orphan[shard] is maybe, or busy.
+ *  (5) orphans_due counts the shards that are maybe and not busy: a turn without such a shard
  *      must not cost a walk over all shards.
  */
 #include "meta/plans/meta_plan.h"
@@ -231,7 +231,7 @@ static int free_some(struct meta *m, struct meta__inode *in, uint64_t from, bool
 	return miss;
 }
 
-/* Would free_some() from `from` on reach the end, beside what else the plan does?  0, -E2BIG. */
+/* Returns 0 if free_some() from `from` on could finish with the rest of the plan; -E2BIG. */
 static int free_fits(struct meta *m, const struct meta__inode *in, uint64_t from)
 {
 	struct meta_key key = meta__obj_key(&in->handle, META__KIND_EXTENT, from);
@@ -353,7 +353,7 @@ int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int
 	else
 		in->counted = in->nlink = 0;
 	if (rc)
-		return rc; /* a miss, too: `in` is not yet what it will be */
+		return rc; /* including a miss: `in` is not complete yet */
 	in->ctime_ns = wall_ns;
 	if (in->nlink == 0)
 		rc = meta__orphan_put(m, in, m->epoch);
@@ -373,8 +373,8 @@ static bool is_orphan_key(const struct meta_key *key)
 	return meta__key_cmp(key, &is) == 0;
 }
 
-/* scratch: [0] the shard, [1] the uniquifier to look from, and after the plan where to go on;
- * [2] 1: nothing behind. */
+/* scratch: [0] the shard, [1] the uniquifier to look from, and after the plan where to continue;
+ * [2] 1: no more. */
 static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *out)
 {
 	struct meta_key key = meta__orphan_key(op->scratch[1]);
@@ -410,7 +410,7 @@ static int tree_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 	return meta__rmtree_step(m, in, &op->scratch[4]);
 }
 
-/* kept: of it nothing is freed but what is trimmed. */
+/* kept: frees only chunks to be trimmed. */
 static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in, bool kept)
 {
 	const bool nameless = in->nlink == 0 && !kept;
@@ -476,7 +476,7 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 		m->ops->tree_entries += m->ops->tree_freed;
 	}
 	if (op->status == -EIO) {
-		op->scratch[1]++; /* left for a check to tell: the others go on */
+		op->scratch[1]++; /* left for a check to report: continue with the others */
 		o->bad++;
 	}
 	if (!op->scratch[2] && op->status != -EROFS && o->bad < BAD_MAX)
@@ -512,7 +512,7 @@ bool meta__orphan_turn(struct meta *m)
 	if (!m->mounted || m->failed || ops->alone)
 		return false;
 	if (m->stopping && list_empty(&ops->trimming))
-		return false; /* the next mount goes on */
+		return false; /* the next mount continues */
 	for (uint32_t i = 0; i < META__FREE_OPS && applies < APPLIES_PER_TURN;) {
 		struct meta_op *op = &ops->free_op[i];
 

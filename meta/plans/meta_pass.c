@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Totals are passed up, from a directory to its parent, in rounds.
+ * Passes totals up, from a directory to its parent, in rounds.
  *
- *   meta_totals_round()      about once a second, by who has a clock, while anything is pending
+ *   meta_totals_round()      about once a second, by the owner of the clock, while any is pending
  *        |
  *        v
  *   sweep: all shards' PENDING records, an apply each: --> parents become pending
  *        ^                                                        | another sweep, for these
  *        `--------------------------------------------------------'
  *
- *  (1) A PENDING record says of which round it is.  What users change is of the next one, what
- *      passing up changes of this one.  So in a round who is busy is passed up once, however long
- *      it takes; and a tree that is quiet is exact when it ends, however deep.
- *  (2) One that another mount left may say any round: it is taken in the first or the second.
+ *  (1) A PENDING record names its round.  Changes by users belong to the next round, changes by
+ *      passing up to this one.  So in a round a busy directory is passed up once, however long
+ *      it takes; and a quiet tree is exact when the round ends, however deep.
+ *  (2) A record left by another mount may name any round: it is taken in the first or the second.
  *  (3) A sweep visits each shard once, so children that changed together are passed up before their
  *      parent is.
- *  (4) On a drive that somebody made up parents may go round in a circle.  So a round ends after
- *      SWEEPS_MAX; what is deeper is for the next one.
- *  (5) What cannot be passed up, since a record cannot be read, keeps nothing else from it.  It is
- *      tried again when something else in its shard is; until then no total is said to be exact.
- *  (6) In a store that is full no TOTALS record is made: what is left is for deleting.  It is tried
- *      again in each round, some of a shard, until there is room.
+ *  (4) On a forged drive parents may form a cycle.  So a round ends after
+ *      SWEEPS_MAX; deeper directories are left to the next one.
+ *  (5) A total that cannot be passed up, because a record cannot be read, delays no other.  It is
+ *      tried again with another one in its shard; until then no total is reported as exact.
+ *  (6) A full store makes no TOTALS record: the remaining space is for deleting.  Each round tries
+ *      again with some of a shard, until there is room.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -31,7 +31,7 @@
 #define BAD_MAX          8u   /* of a shard that cannot be read, or made: then more cannot */
 #define SKIPS_MAX        32u  /* PENDING records of the next round, looked over by one plan */
 
-/* What has more in its key comes behind all that have not, and is none. */
+/* A key with more bits set comes after all PENDING keys, and is none of them. */
 static bool is_pending_key(const struct meta_key *key)
 {
 	const struct meta_key is = meta__pending_key(meta__key_index(key));
@@ -39,9 +39,9 @@ static bool is_pending_key(const struct meta_key *key)
 	return meta__key_cmp(key, &is) == 0;
 }
 
-/* scratch: [0] the shard, [1] the directory to look from, and after the plan where to go on;
- * [2] 1: nothing behind; [3] under way; [4] some are of the next round; [5] 1: the directory at [1]
- * is passed up. */
+/* scratch: [0] the shard, [1] the directory to look from, and after the plan where to continue; [2]
+ * 1: no more; [3] in progress; [4] some are of the next round; [5] 1: the directory at [1] is
+ * passed up. */
 static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 {
 	struct meta_key key = meta__pending_key(op->scratch[1]);
@@ -121,7 +121,7 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 	s->next |= op->scratch[4] != 0;
 	m->ops->pends |= s->next;
 	if (op->status == -EIO || op->status == -ENOSPC) {
-		op->scratch[1]++; /* the others go on */
+		op->scratch[1]++; /* continue with the others */
 		s->bad++;
 	} else if (op->status) {
 		op->scratch[2] = true;
@@ -266,7 +266,7 @@ static int totals_of(struct meta *m, uint64_t dir, struct meta_totals *out)
 	return 0;
 }
 
-/* Of what goes with its tree a name may be left elsewhere, and counts there when it went. */
+/* A tree that is being removed may still have names elsewhere, which counted there when it went. */
 static bool is_exact(const struct meta *m)
 {
 	bool left = false;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What plans are made of.  A plan is a function over meta__tx_*; it runs from its start each
- * time, and the transaction that it leaves behind is applied in the same turn or forgotten.
+ * Building blocks of plans.  A plan is a function over meta__tx_*; it runs from its start each
+ * time, and its transaction is applied in the same turn or forgotten.
  *
  * Rules of a plan:
  *
  *  (1) It changes nothing but the transaction and the results in its operation.
- *  (2) After a miss it goes on with what does not depend on it, so that one rerun finds more
- *      (meta__stop()); it never concludes anything from what it has not seen.
- *  (3) It reaches a shard only by the functions here and by meta__tx_*, never by pointer: later
- *      a shard may be another core's.
+ *  (2) After a miss it continues with independent reads, so that one rerun finds more
+ *      (meta__stop()); it never concludes anything from unread records.
+ *  (3) It reaches a shard only by the functions here and by meta__tx_*, never by pointer: the
+ *      shard may belong to another core.
  */
 #ifndef META_PLAN_H
 #define META_PLAN_H
@@ -22,7 +22,7 @@
 /* Directories above one another that a plan climbs: deeper than any path is long. */
 #define META__DEPTH_MAX 4096u
 
-/* Remember a miss and go on; true: the plan ends here with rc. */
+/* Remembers a miss and continues; true: the plan ends here with rc. */
 static inline bool meta__stop(int rc, int *miss)
 {
 	if (rc == -EAGAIN)
@@ -49,7 +49,7 @@ static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *ke
 	return rc;
 }
 
-/* A record that is not what it should be: named in meta_error(), -EIO. */
+/* Names a malformed record in meta_error() and returns -EIO. */
 wk_cold int meta__bad_record(struct meta *m, const char *what, uint32_t shard,
 			     const struct meta_key *key);
 
@@ -57,11 +57,11 @@ wk_cold int meta__bad_record(struct meta *m, const char *what, uint32_t shard,
 
 enum meta__last { META__LAST_NAME, META__LAST_ROOT, META__LAST_DOT, META__LAST_DOTDOT };
 
-/* Where a path leads. */
+/* The end of a path. */
 struct meta__at {
 	enum meta__last last; /* the last component: a name, or the directory itself in some way */
 	bool found;     /* always, when it is not a name                                     */
-	bool slash;     /* slashes behind the last name: it is to be a directory             */
+	bool slash;     /* slashes after the last name: it must be a directory               */
 	uint64_t dir;   /* the directory with the name; of LAST_ROOT ...: the directory meant */
 	uint32_t shard; /* of its entries                                                    */
 	const char *name;
@@ -69,7 +69,7 @@ struct meta__at {
 	uint64_t hash;
 	uint64_t name_uniq;   /* of the NAME record, when found                */
 	struct meta__name is; /* handle, child, type, when found (bytes unset) */
-	bool group_given;     /* what is made here gets the directory's group:    */
+	bool group_given;     /* new files here get the directory's group:        */
 	uint32_t group;       /* ... meta__may_change() says both                 */
 };
 
@@ -83,11 +83,11 @@ must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t 
 must_check int meta__climb(struct meta *m, uint64_t dir, uint64_t root);
 /* at->name, of at->hash, in the directory itself, or in a part, and nowhere else. */
 must_check int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at);
-/* The next name from *key on, which is one of the directory's, or part's.  1: `at` is it; 0: *key
- * is where to go on; -ENOENT: no more. */
+/* Finds the next name from *key on in the directory or part.  1: `at` is it; 0: continue at *key;
+ * -ENOENT: no more. */
 must_check int meta__entry_next(struct meta *m, uint64_t dir, struct meta_key *key,
 				struct meta__at *at);
-/* What `name` in at->dir is; sets all of *at but last and slash. */
+/* Looks up `name` in at->dir; sets all of *at but last and slash. */
 must_check int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len,
 			    struct meta__at *at);
 /* The name at->name becomes that of this object: a new record, or another value of the old. */
@@ -100,25 +100,25 @@ must_check int meta__name_del(struct meta *m, const struct meta__at *at);
 /* -ESTALE: none, or freed (nlink 0 and not hidden). */
 must_check int meta__inode_get(struct meta *m, const struct meta_handle *h,
 			       struct meta__inode *out);
-/* That of a name, which is to change: it is there, and what the name says; else -EIO. */
+/* Reads the inode of a name that will change: it must exist and match the name; else -EIO. */
 must_check int meta__inode_named(struct meta *m, const struct meta__name *is,
 				 struct meta__inode *out);
 /* The same as meta__inode_get(), freed or not; -ENOENT: none, but handle and shard are set. */
 must_check int meta__inode_load(struct meta *m, const struct meta_handle *h,
 				struct meta__inode *out);
-/* What its directory counts of it follows: meta_totals.c. */
+/* Also updates its directory's counts: meta_totals.c. */
 must_check int meta__inode_put(struct meta *m, struct meta__inode *in);
 /* A new one, beside the name that `at` will get: handle and ino are set, the rest from op. */
 void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta__at *at,
 		     enum meta_type type, uint32_t mode, struct meta__inode *out);
-/* What op->set_mask says, of op->set. */
+/* Sets the fields in op->set_mask from op->set. */
 void meta__inode_set(struct meta__inode *in, const struct meta_op *op);
 /* The object of a target.  -ESTALE for a handle that names none (any more). */
 must_check int meta__resolve(struct meta *m, const struct meta_target *t, bool follow,
 			     struct meta__inode *out);
 /* A symlink's text, in->size bytes; `text` holds META_PATH_MAX. */
 must_check int meta__link_text(struct meta *m, const struct meta__inode *in, char *text);
-/* What stat shows; reads a directory's record for it. */
+/* Makes a stat's result; reads a directory's record for it. */
 must_check int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *out);
 
 /* ---- meta_access.c ---------------------------------------------------------------- */
@@ -133,16 +133,16 @@ must_check int meta__may_use(struct meta *m, const struct meta_op *op, const str
 /* Extended attributes of op->target may be changed: -EPERM (sticky), or as meta__may_use(). */
 must_check int meta__may_mark(struct meta *m, const struct meta_op *op,
 			      const struct meta__inode *in);
-/* META_HOLD: has it a use for it, by handle? */
+/* META_HOLD: checks the right to hold the file, by handle. */
 must_check int meta__may_hold(struct meta *m, const struct meta_op *op,
 			      const struct meta__inode *in);
 /* Names of this directory may be looked up. */
 must_check int meta__may_search(struct meta *m, uint64_t dir);
-/* The name `at`, found or not, may come, go, or become another's: -EACCES, -EPERM (sticky). */
+/* Checks that the name `at`, found or not, may be made, removed or replaced: -EACCES, -EPERM. */
 must_check int meta__may_change(struct meta *m, struct meta__at *at);
-/* What `at` names, if a directory, may get another parent: its ".." changes. */
+/* Checks that a directory `at` may get another parent: its ".." changes. */
 must_check int meta__may_move(struct meta *m, const struct meta__at *at, uint64_t to);
-/* Whose `in` is that is made at `at`, of which meta__may_change() was asked. */
+/* Sets the owner of `in`, made at `at`, after meta__may_change(). */
 void meta__born(struct meta *m, const struct meta_op *op, const struct meta__at *at,
 		struct meta__inode *in);
 /* setattr, by op->set_mask: -EPERM. */
@@ -172,9 +172,9 @@ must_check int meta__dir_free(struct meta *m, const struct meta__name *is, int64
 bool meta__spread_known(const struct meta *m, uint64_t dir);
 /* The part, or directory, where this name would be put, as far as is known without looking. */
 uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len);
-/* 1: it is; 0: it is not, or there is none. */
+/* Returns 1: spread; 0: not, or no such directory. */
 must_check int meta__is_spread(struct meta *m, uint64_t dir);
-/* Of what is spread: it has no name of this hash itself; a plan that knows that has seen *seq. */
+/* For a spread directory: returns true if it has no name of this hash itself, as of *seq. */
 must_check bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_t *seq);
 /* The plan that runs has found none; look around. */
 void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash);
@@ -182,9 +182,9 @@ void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash);
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d);
 /* A part, in which a name comes, goes or changes; made with its first. */
 must_check int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out);
-/* As meta__dir_get(), with what its parts count and when they changed. */
+/* Like meta__dir_get(), plus its parts' counts and times. */
 must_check int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out);
-/* The next part that has a record, `from` or behind; META__PARTS: none. */
+/* Returns the next part that has a record, from `from` on; META__PARTS: no more. */
 uint32_t meta__part_next(const struct meta__dir *d, uint32_t from);
 
 /* ---- meta_read.c, meta_write.c -------------------------------------------------------- */
@@ -196,7 +196,7 @@ must_check int meta__extent_check(struct meta *m, const struct meta__inode *in,
 /* The same, in slots; an empty one when the chunk is all hole. */
 must_check int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index,
 			       struct meta__chunk *out);
-/* What is left of it: a record, or none; `had` one before. */
+/* Puts the chunk's record, or deletes it if empty; `had` a record before. */
 must_check int meta__chunk_put(struct meta *m, const struct meta__inode *in, uint64_t index,
 			       bool had, const struct meta__chunk *c);
 /* 0, or -EINVAL: runs and crcs of `op` do not make `nblocks` blocks. */
@@ -214,14 +214,14 @@ struct meta__source {
 	uint32_t at;   /* in all      */
 };
 
-/* The next one's address and checksum; behind the last: a hole. */
+/* Returns the next block's address and checksum; after the last: a hole. */
 uint64_t meta__source_next(struct meta__source *s, uint32_t *crc);
-/* The file that op is about, to do so much with it: -EISDIR, -EINVAL for what is none. */
+/* Reads the file of op, for access `want`: -EISDIR, -EINVAL for other types. */
 must_check int meta__file_of(struct meta *m, const struct meta_op *op, uint32_t want,
 			     struct meta__inode *in);
 /* Its bytes have changed; op->attr. */
 must_check int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *in);
-/* Slots [from, end) of c die; they go to `dead`, and become holes when the caller says so. */
+/* Moves slots [from, end) of c to `dead`; the caller makes them holes. */
 void meta__kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
 		      struct meta__chunk *dead);
 void meta__blocks_moved(struct meta__inode *in, uint64_t came, const struct meta__chunk *dead);
@@ -230,7 +230,7 @@ must_check int meta__runs_live(struct meta *m, const struct meta_op *op, uint32_
 
 /* ---- meta_tail.c ------------------------------------------------------------------- */
 
-/* Which block's bytes lie in the index, how many, where.  len 0: none. */
+/* The block whose bytes are in the index, their number and place.  len 0: none. */
 struct meta__tail {
 	uint64_t block;
 	uint32_t len;
@@ -248,10 +248,10 @@ must_check int meta__tail_drop(struct meta *m, struct meta__inode *in,
 /* The tail becomes t->len bytes of t->block, which stay where they are until the inode is put. */
 must_check int meta__tail_put(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 			      const struct meta__tail *t, const void *bytes);
-/* Of its bytes those in [from, end) become zeros; if these are all, there is none any more. */
+/* Zeroes its bytes in [from, end); if these are all, drops the tail. */
 must_check int meta__tail_punch(struct meta *m, struct meta__inode *in,
 				const struct meta__tail *old, uint32_t from, uint32_t end);
-/* Of its bytes the first `keep` stay. */
+/* Keeps the first `keep` of its bytes. */
 must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__tail *old,
 			      uint32_t keep);
 
@@ -262,10 +262,10 @@ must_check int meta__tail_cut(struct meta *m, struct meta__inode *in, const stru
 
 /* Are there no more than that?  0, -E2BIG. */
 must_check int meta__xattrs_fit(struct meta *m, const struct meta__inode *in);
-/* So many go; *all: there are no more. */
+/* Frees some of them; *all: no more are left. */
 must_check int meta__xattrs_free(struct meta *m, const struct meta__inode *in, bool *all);
 
-/* ---- meta_hold.c: files that somebody has open --------------------------------------- */
+/* ---- meta_hold.c: open files --------------------------------------------------------- */
 
 must_check int meta__holds_create(struct meta *m);
 void meta__holds_destroy(struct meta *m);
@@ -326,18 +326,18 @@ must_check int meta__links_moved(struct meta *m, struct meta__inode *in, uint64_
 
 /* ---- meta_totals.c -------------------------------------------------------------------- */
 
-/* A plan begins; it has ended well: what it owes is added to directories' records. */
+/* Called when a plan begins; and when it succeeds, to add its owed sums to directories' records. */
 void meta__owed_none(struct meta *m);
 must_check int meta__owed_settle(struct meta *m);
-/* Of one without a record: zeros. */
+/* Without a record: zeros. */
 must_check int meta__totals_get(struct meta *m, uint64_t dir, struct meta__totals *out);
-/* What a directory counts of `in` is no more what it was when it was read: it is owed. */
+/* Notes that a directory's count of `in` has changed since it was read: it is owed. */
 must_check int meta__owe(struct meta *m, struct meta__inode *in, bool gone);
-/* What is owed to the directory of its own goes into *d; true: there was something. */
+/* Adds the directory's own owed sums to *d; true: there were some. */
 bool meta__owed_take(struct meta *m, uint64_t dir, struct meta__dir *d);
-/* The total of *d, which the caller puts, may not be what it has passed up. */
+/* The total of *d, which the caller puts, may now differ from what it has passed up. */
 must_check int meta__dir_pend(struct meta *m, uint64_t dir, struct meta__dir *d);
-/* The directory, whose record *d is, is nobody's any more: what it passed up goes with its name.
+/* The directory with record *d loses its name: the total that it passed up goes with it.
  * The caller puts *d, or deletes it. */
 must_check int meta__totals_leave(struct meta *m, uint64_t dir, struct meta__dir *d);
 /* Its records are deleted beside its own. */
@@ -346,7 +346,7 @@ must_check int meta__totals_del(struct meta *m, uint64_t dir);
 must_check int meta__totals_moved(struct meta *m, uint64_t dir, uint64_t from, uint64_t to);
 void meta__sums_add(struct meta__sums *to, const struct meta__sums *s, bool minus);
 must_check int meta__totals_put(struct meta *m, uint64_t dir, const struct meta__totals *in);
-/* So much more, or less, is below the directory: it is owed. */
+/* Owes a change of the sums below the directory. */
 must_check int meta__owe_below(struct meta *m, uint64_t dir, const struct meta__sums *s,
 			       bool minus);
 must_check int meta__pending_del(struct meta *m, uint64_t dir, struct meta__dir *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Put: a whole file at once, under a name that is new or had another file.
+ * Put: a whole file at once, under a new name or in place of another file.
  *
  *   PUT         runs, name                         one apply, up to 4 MiB
  *
@@ -11,13 +11,13 @@
  *  (1) Before and after, a name is that of a whole file: the new inode gets the name in the apply
  *      that takes it from the old one.
  *  (2) A hidden file is known by handle only, and has an ORPHAN record with this mount's epoch.
- *  (3) A name's uniquifier is its inode's only if it is the one that the inode was born with.  That
- *      key may be taken later, also by a name of another inode: what is named again gets a new one.
- *  (4) A file that is replaced loses this name only; by its others it stays what it was.
+ *  (3) A name's uniquifier is its inode's only if the inode was created with that name.  The
+ *      key may be taken later, even by a name of another inode: later names get a new one.
+ *  (4) A replaced file loses this name only; it keeps its other names.
  */
 #include "meta/plans/meta_plan.h"
 
-/* Where the file is to be: a name, free or that of a file (which `old` is then: nlink > 0). */
+/* Finds the place of the file: a free name, or that of a file (`old`: nlink > 0). */
 static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *at,
 		     struct meta__inode *old)
 {

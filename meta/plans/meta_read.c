@@ -9,8 +9,8 @@
  *
  *  (1) The result is as long as asked for, clipped to the file, to blocks_max and to the runs
  *      that runs_max holds; it has no gaps: holes are runs with baddr 0.
- *  (2) Chunks from trim_from on are holes, whatever records there still are.
- *  (3) The tail's block is a hole, too, but for its checksum; its bytes come beside.
+ *  (2) Chunks from trim_from on are holes, whatever records still exist.
+ *  (3) The tail's block is a hole, too, except for its checksum; its bytes come separately.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -158,7 +158,7 @@ static int read_blocks(struct meta *m, struct meta_op *op, const struct meta__in
 	return miss;
 }
 
-/* A range with the tail's block in it: what is before, the tail, what is behind. */
+/* Reads a range with the tail's block in it: before the tail, the tail, after it. */
 static int read_around(struct meta *m, struct meta_op *op, const struct meta__inode *in,
 		       const struct meta__tail *tail, uint64_t first, uint64_t end)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Names that go, names that move, and names that are one more.
+ * Removing, moving and adding names.
  *
  *   unlink    NAME a --del; INODE of a: one link less, freed or an orphan with the last
  *   link      NAME b --put, value of a; INODE of a: one link more
- *   rename    NAME a --del        NAME b --put, value of a; the key b had, if there was a b
- *             INODE of a          where it was born it stays: its ctime only
+ *   rename    NAME a --del        NAME b --put, value of a; the key of an existing b is kept
+ *             INODE of a          stays where it was created: only its ctime changes
  *             INODE of b          one link less; freed, or an orphan
  *             DIR of a, DIR of b  counts, of names and of directories, and times
- *             DIR {child of a}    a directory that goes elsewhere: its parent
+ *             DIR {child of a}    a directory that moves: its parent
  *   exchange  NAME a, NAME b --put, each with the other's value; inodes and DIRs as above
  *
  *  (1) All of it is one transaction: after a cut a file has the one name or the other.
- *  (2) Directories are a tree.  What moves is not put below itself: from where it goes to the
- *      parents lead to the root past it.  Plan and apply are one turn, so none of them can move
- *      in between.
+ *  (2) Directories are a tree.  A directory must not move below itself: the parents of its new
+ *      place must lead to the root without it.  Plan and apply are one turn, so none of them can
+ *      move in between.
  *  (3) An inode's nlink is the number of NAME records with its handle, in whatever shards.  They
  *      change together, in one record of the log.
  */
@@ -56,7 +56,7 @@ static bool is_dir(const struct meta__at *at)
 	return at->is.type == META_TYPE_DIR;
 }
 
-/* May a take the place of b, by what is known of both names?  1: they are one file, done. */
+/* Checks by both names whether a may replace b.  1: they are one file, done. */
 static int rename_check(const struct meta_op *op, const struct meta__at *a,
 			const struct meta__at *b)
 {
@@ -89,7 +89,7 @@ static int may_rename(struct meta *m, const struct meta_op *op, struct meta__at 
 	return rc;
 }
 
-/* What `at` names goes to directory `to`, which must not be it, or below it: (2). */
+/* Checks that directory `to` is not `at`'s directory, or below it: (2). */
 static int no_cycle(struct meta *m, const struct meta__at *at, uint64_t to)
 {
 	to = meta__whole_of(to);
@@ -128,7 +128,7 @@ static int parent_set(struct meta *m, const struct meta__at *at, uint64_t parent
 	return rc ? rc : meta__totals_moved(m, at->is.child, at->dir, parent);
 }
 
-/* Names went from a's directory and came to b's, or what was there changed. */
+/* Names left a's directory and arrived in b's, or were replaced. */
 static int rename_dirs(struct meta *m, const struct meta_op *op, const struct meta__at *a,
 		       const struct meta__at *b)
 {
@@ -158,7 +158,7 @@ static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__in
 	return rc ? rc : miss;
 }
 
-/* What b was: an empty directory goes here, a file in meta__name_give(). */
+/* Removes the old b: an empty directory here, a file in meta__name_give(). */
 static int rename_old(struct meta *m, const struct meta__at *b, struct meta__inode *old,
 		      int64_t wall_ns)
 {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A whole tree goes: its name at once, what is in it in the background.
+ * Removes a whole tree: its name at once, its entries in the background.
  *
  *    /a/t       one apply: name gone, count of /a less by one,       nothing of /a/t can be named
  *      |        inode of t without a link and an ORPHAN record, t's    any more, whatever its size
  *      |        directory record GOING
  *      v
  *    t: x y u/  a few entries an apply (meta_orphan.c calls):
- *      |          a file    its name; itself with the last one, as unlink does it
- *      |          u/        its name; u is GOING then, an orphan of its own
+ *      |          a file    its name; the file itself with the last one, as by unlink
+ *      |          u/        its name; u is GOING then, a separate orphan
  *      v
  *    t: empty   the directory record goes, then the inode and its ORPHAN record
  *
- * So no path is walked and nothing recurses: a tree of any depth is a set of orphans, each shard's
- * freed by itself, and a cut at any place goes on after the next mount.
+ * So no path is walked and nothing recurses: a tree of any depth is a set of orphans, each shard
+ * frees its own, and after a cut at any place the next mount continues.
  *
- *  (1) A directory record is GOING if and only if its inode says TREE, and then that has no link.
- *      When the record is gone, the inode is as any without a name (meta_orphan.c).
- *  (2) A GOING directory gets no entry: meta__dir_get() does not find it.  So what a step has
- *      passed needs no second look, but for a mount, which begins anew.
- *  (3) A directory below a GOING one is as it was until its turn comes: who knows its number can
- *      still reach it, and what he makes in it goes with it.
- *  (4) Of one that is spread the parts go first, one after the other: GOING, emptied, the record.
- *  (5) A step wants RECORDS_ENOUGH records, those of one entry more, and what it owes to
- *      directories, at most.
+ *  (1) A directory record is GOING if and only if its inode is TREE, and then that has no link.
+ *      When the record is gone, the inode is like any without a name (meta_orphan.c).
+ *  (2) A GOING directory gets no entry: meta__dir_get() does not find it.  So entries that a step
+ *      has passed need no second look, except after a mount, which begins again.
+ *  (3) A directory below a GOING one is unchanged until it is processed: a client that knows its
+ *      number can still reach it, and its new files there are removed with it.
+ *  (4) The parts of a spread directory go first, one after the other: GOING, emptied, the record.
+ *  (5) A step wants at most RECORDS_ENOUGH records, those of one entry more, and the sums owed to
+ *      directories.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -31,7 +31,7 @@
 #define RECORDS_ENOUGH 6u
 #define RECORDS_OWED   7u /* its own, of a part and the whole; two that count a file from now on */
 
-/* Of one entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
+/* One entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
 static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE +
 			      RECORDS_OWED <=
 		      META__TX_RECORDS_MAX,
@@ -76,7 +76,7 @@ int meta__plan_rmtree(struct meta *m, struct meta_op *op)
 	if (rc)
 		return rc;
 	if (m->ops->who)
-		return -EPERM; /* who would have to be asked of each directory below */
+		return -EPERM; /* rights would have to be checked in each directory below */
 	if (at.last != META__LAST_NAME)
 		return -EINVAL; /* ".", ".." and the root */
 	if (!at.found)
@@ -148,8 +148,8 @@ static bool is_enough(const struct meta *m)
 	return meta__tx_wanted(m) >= RECORDS_ENOUGH || m->ops->dead.zones >= META__FREE_BUDGET / 2;
 }
 
-/* Entries from hash *from on, as many as one apply may free; `gone` counts them.  *end: none is
- * left behind them. */
+/* Frees entries from hash *from on, as many as one apply may; `gone` counts them.  *end: no more
+ * are left. */
 static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t *from,
 			struct meta__dir *gone, bool *end)
 {
@@ -207,8 +207,8 @@ static int records_del(struct meta *m, uint64_t dir)
 	return rc ? rc : miss;
 }
 
-/* GOING first, in a step of its own, as what is in the tree is; when it is empty its record goes,
- * and `whole` knows of it no more. */
+/* Marks the part GOING, in a step of its own, as the tree is; when it is empty, removes its record
+ * from `whole`. */
 static int part_step(struct meta *m, uint64_t dir, struct meta__dir *whole, uint32_t index,
 		     uint64_t *from)
 {

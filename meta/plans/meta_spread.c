@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Directories that are spread over shards: a huge one is changed and looked at in many of them.
+ * Directories that are spread over shards: a huge one is changed and read in many of them.
  *
  *   DIR {d}        count 4096, spread, parts 0 and 7 ---.   shard hash(d)
- *   NAME {d, h}    what was there before                |
+ *   NAME {d, h}    older names                          |
  *                                                       |
  *   DIR {d.0}      count 911, parent d <----------------+   shard hash(d.0)
  *   NAME {d.0, h}  of hashes that begin with 0          |
@@ -11,25 +11,26 @@
  *   DIR {d.7}      count 870, parent d <----------------'   shard hash(d.7)
  *   NAME {d.7, h}  of hashes that begin with 7
  *
- * A part is a directory in all that nobody sees: it has a number, and so a shard, a record, a
- * count, and totals, which it passes up to d as a directory in d would.  What is born in it has its
- * number in its handle, and a directory there has it as its parent.  So trees, listings, names of
- * damaged files and sums need to know little of parts.
+ * A part is a directory that clients do not see: it has a number, and so a shard, a record, a
+ * count, and totals, which it passes up to d like a directory in d.  Objects created in it have its
+ * number in their handles, and a directory there has it as its parent.  So trees, listings, names
+ * of damaged files and sums need to know little of parts.
  *
- *  (1) Which names go to which part is told by their hash, and a part's number by d's: nothing has
- *      to be read for it.  d's record says which parts have one; they get it with their first name.
+ *  (1) A name's hash selects its part, and d's number gives a part's number: nothing has
+ *      to be read for it.  d's record says which parts have a record; a part gets it with its first
+ *      name.
  *  (2) Spread is for ever, and nothing is moved: a name stays where it was put.  A lookup that does
- *      not find it there looks in the other place.  So what has once been seen to be spread may be
- *      remembered, and never needs to be asked for again.
- *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record tells
- *      d's), none can be named by its number, and ".." of what is in one is d.
- *  (4) count, mtime and ctime of the whole are added up when somebody asks: d's and its parts'.
- *      mtime may be set: parts that have not changed since, as their `resets` tell, do not count.
- *  (5) Who makes a name in a part must know that it is not in d, where new ones never come (2).
- *      So which hashes d has none of is remembered, too, leaf by leaf as they are looked at, in as
- *      many bits as a few thousand names need; and the log sequence of that, as seen by who relies
- *      upon it.
- *  (6) An empty one that goes is freed as a tree is (meta_rmtree.c): its parts in the background.
+ *      not find it there looks in the other place.  So a directory once seen to be spread may be
+ *      remembered, and never needs to be checked again.
+ *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record has
+ *      d's), none can be named by its number, and ".." of an entry in a part is d.
+ *  (4) count, mtime and ctime of the whole are added up for a stat: d's and its parts'.
+ *      mtime may be set: parts that have not changed since, by their `resets`, do not count.
+ *  (5) A plan that makes a name in a part must know that it is not in d, which never gets new ones
+ *      (2).  So the hashes that d lacks are remembered, too, leaf by leaf as they are read, in as
+ *      many bits as a few thousand names need; and their log sequence, which a plan that relies
+ *      upon them has seen.
+ *  (6) An empty spread directory is freed like a tree (meta_rmtree.c): its parts in the background.
  */
 #include "meta/format/meta_page.h"
 #include "meta/plans/meta_plan.h"
@@ -95,7 +96,7 @@ bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_
 	       !bit_of(h->maybe, hash >> HOME_MAYBE_SHIFT);
 }
 
-/* Of the ranges of hashes that the leaf has all names of: those of which it has some. */
+/* Notes, for the ranges of hashes that the leaf has whole, those with a name. */
 static void note_names(struct meta__home *h, const struct meta__leaf_seen *l)
 {
 	for (uint32_t i = 0; i < meta__page_count(l->page); i++) {
@@ -122,7 +123,7 @@ void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
 	if (bit_of(h->seen, hash >> HOME_SEEN_SHIFT) ||
 	    !meta__tx_leaf(m, meta__dir_shard(m, dir), &key, &l))
 		return;
-	/* Whole ranges: what begins behind the first key, and ends before the next leaf's. */
+	/* Whole ranges: those that begin after the first key, and end before the next leaf's. */
 	from = meta__key_dir(&l.lo) < dir ? 0 : (meta__key_hash(&l.lo) >> HOME_SEEN_SHIFT) + 1;
 	to = !l.has_hi || meta__key_dir(&l.hi) > dir ? META__HOME_SEEN
 						     : meta__key_hash(&l.hi) >> HOME_SEEN_SHIFT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A plan of the check's (meta_check_twice.c): of some names of a directory that is spread, one that
- * is in a part of it as well.  Without the check, which who only plans need not know.
+ * A plan of the check (meta_check_twice.c): finds one of some names of a spread directory that is
+ * also in a part.  Separate from the check, which planning does not need.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -10,8 +10,8 @@
 
 #define TWICE_LOOKS 32u /* records of a plan */
 
-/* scratch: [0] the directory, [1] to [3] the key to go on from; what the plan tells: [4] 1: no
- * names behind, [5] 1: the one that is left in inline_buf is in a part, too. */
+/* scratch: [0] the directory, [1] to [3] the key to continue from; results: [4] 1: no more names,
+ * [5] 1: the name left in inline_buf is in a part, too. */
 int meta__plan_twice(struct meta *m, struct meta_op *op)
 {
 	const uint64_t dir = op->scratch[0];

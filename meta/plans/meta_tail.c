@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The tail: the bytes of one block of a file that lie in the index, until the block is full.
+ * The tail: the bytes of one block of a file that are kept in the index, until the block is full.
  *
  *   file      | block 0 | block 1 | block 2 ...... |          size
  *   extents   | on a drive        | a hole         |
  *   tail                          | piece 0 | piece 1 | pie|  zeros
- *                                   256 B     256 B     1 .. 256 B, behind them nothing
+ *                                   256 B     256 B     1 .. 256 B, nothing after them
  *   keys      INODE, TAIL 2*16+0, TAIL 2*16+1, TAIL 2*16+2, EXTENT ...
  *
  * Why in pieces.  A record is logged whole, so an append of n bytes to a tail of one record would
  * log 2 KiB of old bytes on average; with pieces of P bytes it logs the last one, P/2 on average,
- * and nothing of the others.  What an append of 100 bytes costs in the log (head and part 48, inode
- * 128, pieces, 16 deletes and the new block and extent once in 41 appends):
+ * and nothing of the others.  The cost of an append of 100 bytes in the log (head and part 48,
+ * inode 128, pieces, 16 deletes and the new block and extent once in 41 appends):
  *
  *   P        one record   1024    512    256    128
  *   bytes    about 2500    950    700    590    555      a block each time: 4096 and 1100 of log
  *
  * 256: smaller ones gain little there, and cost a slot of 32 bytes each in the leaf.  Writes of
- * more than about 2 KiB are better off with a block; who decides that is the appliance.
+ * more than about 2 KiB are better off with a block; the appliance decides that.
  *
- * The sum of the block, made when its bytes were verified, is the inode's: a reader verifies a
- * tail as any other block, and a piece that is lost or old is noticed by it.
+ * The sum of the block, made when its bytes were verified, is in the inode: a reader verifies a
+ * tail like any other block, and thus notices a lost or old piece.
  *
- *  (1) A file has one tail at most: up to META_INLINE_MAX bytes of block 0 in the inode record
- *      (inline_len), else 1 .. META_TAIL_MAX bytes in TAIL records (tail_len); so a tiny file
- *      is one that is all tail.
- *  (2) The pieces of a tail have META__TAIL_PIECE bytes each, but for the last; there are no
+ *  (1) A file has at most one tail: up to META_INLINE_MAX bytes of block 0 in the inode record
+ *      (inline_len), else 1 .. META_TAIL_MAX bytes in TAIL records (tail_len); a tiny file
+ *      consists of its tail.
+ *  (2) The pieces of a tail have META__TAIL_PIECE bytes each, except the last; there are no
  *      others.
- *  (3) The tail's block is a hole in the extents, and within the size; behind the tail's bytes
- *      come zeros.  It need not be the last block: a file that is made longer keeps its tail
+ *  (3) The tail's block is a hole in the extents, and within the size; zeros follow the tail's
+ *      bytes.  It need not be the last block: a file that is made longer keeps its tail
  *      where it is.
- *  (4) No chunk that is being trimmed holds the tail.
+ *  (4) No chunk that is being trimmed has the tail.
  */
 #include "meta/plans/meta_plan.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Totals of whole trees: entries, directories, bytes and blocks of all that is below a directory,
+ * Totals of whole trees: entries, directories, bytes and blocks of everything below a directory,
  * found by one lookup.
  *
  *       total(d) = { count, subdirs, own } of DIR {d}  +  below of TOTALS {d}
@@ -9,13 +9,13 @@
  *   a round, a second on    b: passed = total(b)     a: below += the difference, PENDING a
  *   the same round          a: passed = total(a)     root: below += the difference
  *
- *  (1) own is the sum over the inodes that name d as the directory that counts them.  Who puts or
- *      deletes an inode owes the difference to its directory, and it is settled in that apply.
- *  (2) below is the sum of what the directories in d have passed up to it.  So one that goes, or
- *      moves, takes it along, in the apply that moves its name.
- *  (3) If total(d) is not what d has passed up, d is PENDING and has a record that says so, among
- *      the store's own: what a cut left behind is found by the next mount as orphans are.  The root
- *      passes nothing up.  A GOING directory does no more.
+ *  (1) own is the sum over the inodes that name d as the directory that counts them.  A plan that
+ *      puts or deletes an inode owes the difference to its directory; that apply settles it.
+ *  (2) below is the sum that the directories in d have passed up to it.  So a directory that is
+ *      removed or moved takes its share along, in the apply that changes its name.
+ *  (3) If total(d) differs from the sum that d has passed up, d is PENDING and has a record of
+ *      that, among the store's own: after a cut the next mount finds it as it finds orphans.  The
+ *      root passes nothing up.  A GOING directory no longer does.
  *  (4) All sums are modulo 2^64.
  *
  * meta_pass.c passes them up.
@@ -122,7 +122,7 @@ int meta__pending_del(struct meta *m, uint64_t dir, struct meta__dir *d)
 	return meta__tx_del(m, meta__dir_shard(m, dir), &key);
 }
 
-/* ---- what a plan owes --------------------------------------------------------------------- */
+/* ---- sums that a plan owes ---------------------------------------------------------------- */
 
 void meta__owed_none(struct meta *m)
 {

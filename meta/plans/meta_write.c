@@ -5,13 +5,13 @@
  *   runs      |----- 200 -----|-------- 900 --------|      (complete on their drives)
  *   file      |      chunk 3     |      chunk 4     |
  *                     [offset ............. + nblocks)
- *   dead              what these slots held before: meta__dead_blocks()
+ *   dead              the old blocks of these slots: meta__dead_blocks()
  *
  *  (1) A block that is the file's tail (meta_tail.c) is a hole in the extents.
- *  (2) No block lies behind the block that holds the file's last byte; bytes behind the last
+ *  (2) No block is after the block with the file's last byte; bytes after the last
  *      byte, in its block, are zeros: the caller's promise.
  *  (3) While chunks from trim_from on are being freed, none of them is written, and the file
- *      does not grow over them: who wants to waits (-EINPROGRESS).
+ *      does not grow over them: such operations wait (-EINPROGRESS).
  */
 #include "meta/plans/meta_plan.h"
 
@@ -51,7 +51,7 @@ uint64_t meta__source_next(struct meta__source *s, uint32_t *crc)
 	const struct meta_run *r = &s->op->runs[s->run];
 	uint64_t baddr;
 
-	if (s->run == s->op->nruns) { /* the tail behind them: (1) */
+	if (s->run == s->op->nruns) { /* the tail after them: (1) */
 		*crc = CRC32C_ZERO_BLOCK;
 		return 0;
 	}
@@ -215,7 +215,7 @@ static bool must_wait(const struct meta__inode *in, uint64_t size)
 	       size > in->trim_from * CHUNK_BYTES; /* (3) */
 }
 
-/* What a write says of blocks [first, *end). */
+/* Checks a write's blocks [first, *end). */
 static int write_check(const struct meta_op *op, uint64_t first, uint64_t *end)
 {
 	const bool to_tail = op->flags & META_BY_INLINE;
@@ -283,8 +283,8 @@ int meta__plan_write(struct meta *m, struct meta_op *op)
 
 /* ---- truncate ---------------------------------------------------------------------------- */
 
-/* The chunk with the new end: what is behind it dies, and its last block is replaced by the
- * operation's one, whose tail is zeros, or by a hole, with a tail in the index. */
+/* Cuts the chunk at the new end: later blocks die, and its last block is replaced by the
+ * operation's one, which ends in zeros, or by a hole, with a tail in the index. */
 static int cut_chunk(struct meta *m, const struct meta_op *op, struct meta__inode *in)
 {
 	const uint64_t last = op->size / BLOCK_SIZE, index = last / META_CHUNK_BLOCKS;

@@ -9,16 +9,16 @@
  *             XATTR hash.0.2   | the rest   |
  *             XATTR hash.1.0   | head | user.twin  | ...|             another name of the same hash
  *
- * The index is 32 bits of the name's hash, 8 of which of those with that hash it is, 8 of the
- * piece.  So one that is short is found by one search in the leaf that has the inode, and a value
- * of META_XATTR_MAX is changed in one transaction: META_XATTR_MAX / META__XATTR_PIECE pieces and a
- * few more records.
+ * The index is 32 bits of the name's hash, 8 bits of its number among names with that hash, 8 of
+ * the piece.  So a short one is found by one search in the leaf that has the inode, and a value of
+ * META_XATTR_MAX is changed in one transaction: META_XATTR_MAX / META__XATTR_PIECE pieces and a few
+ * more records.
  *
- *  (1) An inode says how many attributes it has; they are its, whatever its names.
+ *  (1) An inode counts its attributes; they belong to the inode, whatever names it has.
  *  (2) Twins (of one hash) have numbers in any order, with gaps where one was removed.
  *  (3) A value of up to META__XATTR_INLINE bytes is in its head; else the head has nothing of it,
- *      and pieces 1, 2 ... have META__XATTR_PIECE bytes each, but for the last.
- *  (4) There are META_XATTRS_MAX at most, so that a list of names fits META_XATTR_MAX.
+ *      and pieces 1, 2 ... have META__XATTR_PIECE bytes each, except the last.
+ *  (4) There are at most META_XATTRS_MAX, so that a list of names fits META_XATTR_MAX.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -43,7 +43,7 @@ static struct meta_key xattr_key(const struct meta__inode *in, uint64_t index)
 	return meta__obj_key(&in->handle, META__KIND_XATTR, index);
 }
 
-/* As Linux has it, in its order. */
+/* The errors and their order are Linux's. */
 static int name_check(const struct meta_op *op)
 {
 	const uint32_t prefix = sizeof(PREFIX) - 1;
@@ -119,7 +119,7 @@ static int find(struct meta *m, const struct meta__inode *in, const struct meta_
 	return 0;
 }
 
-/* What may have some: -EPERM, or -ENODATA for who only looks. */
+/* Reads an object that may have attributes: -EPERM, or -ENODATA for reads. */
 static int xattr_of(struct meta *m, const struct meta_op *op, bool changes, struct meta__inode *in)
 {
 	int rc = meta__resolve(m, &op->target, !(op->flags & META_NOFOLLOW), in);
@@ -329,7 +329,7 @@ int meta__plan_xattr_list(struct meta *m, struct meta_op *op)
 		memcpy((char *)op->list_out + used, x.name, x.name_len);
 		used += x.name_len;
 		((char *)op->list_out)[used++] = 0;
-		index |= TWIN - 1; /* behind all pieces that it may have by then */
+		index |= TWIN - 1; /* after all pieces that it may have */
 	}
 	op->list_used_bytes = used;
 	op->length = index;
