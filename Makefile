@@ -17,7 +17,7 @@
 # VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
 #
 # One make for the whole tree: each folder's .mk names its sources and, in
-# FOLDER_uses, the folders it may include and link (meta/ and appliance/ have folders of their own).  That line is the architecture;
+# FOLDER_uses, the folders it may include and link (most have folders of their own).  That line is the architecture;
 # the link order and the include check below both come from it.  A .mk may also
 # declare programs:
 #
@@ -42,9 +42,9 @@ Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 programs :=
-include meta/meta.mk appliance/appliance.mk
-layers   := base nvme meta $(meta) fabric client-lib $(appliance)
-include $(foreach l,$(filter-out meta,$(layers)) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
+include nvme/nvme.mk meta/meta.mk fabric/fabric.mk appliance/appliance.mk
+layers   := base nvme $(nvme) meta $(meta) fabric $(fabric) client-lib $(appliance)
+include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(pyth
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),fabric),$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call libs_of,$(call test_layer,$(1)))
 

@@ -3,6 +3,6 @@ appliance := appliance/conf appliance/media appliance/core appliance/host
 
 weka-appliance_main := appliance/host/main.c
 weka-appliance_srcs := base/seal_malloc.c
-weka-appliance_uses := base nvme meta meta/run fabric $(appliance)
+weka-appliance_uses := base nvme nvme/driver meta meta/run fabric fabric/server $(appliance)
 
 programs += weka-appliance wekactl

@@ -10,7 +10,7 @@
  *   vs_pipe   the bare pipeline: memcpy on one core, a ring, CRC32C on the other
  *   vs_pair   a bare pair of polled TCP sockets, messages of the same shape: bench_pair.h
  *   vs_copy   memcpy of pieces of that size from 2 GiB into `depth` buffers, one core
- *   vs_bare   the least that can be done with the same queue pair: nvme/nvme_bare.h
+ *   vs_bare   the least that can be done with the same queue pair: nvme/driver/nvme_bare.h
  *   vs_posix  open + read + close (or what fits) by system calls on a local directory
  */
 #ifndef BENCH_BENCH_H

@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "base/rand.h"
 #include "nvme/nvme.h"
-#include "nvme/nvme_bare.h"
+#include "nvme/driver/nvme_bare.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ count() {
 		gsub(",", "", $1)
 		n = split($2, part, ":")
 		sum[part[n]] += $1
-		if ($2 ~ /nvme\/nvme_[a-z_]*\.c:/ && $2 !~ /nvme_soft/ && $2 !~ /nvme_bare/) ours[part[n]] = 1
+		if ($2 ~ /nvme\/[a-z]*\/nvme_[a-z_]*\.c:/ && $2 !~ /nvme_soft/ && $2 !~ /nvme_bare/) ours[part[n]] = 1
 	}
 	END { for (f in ours) print f, sum[f] }' "$tmp/text" | sort
 }

@@ -287,4 +287,16 @@ struct fab_tcp {
 
 void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls);
 
+/* ---- pools: fab_conn_in.c -------------------------------------------------------------------- */
+
+struct fab_region {
+	struct fab_conn *conn;
+	uint32_t number;
+	int status; /* -EINPROGRESS until POOL_ADDED has come */
+	void *memory;
+	bool lent; /* it belongs to the caller */
+	uint64_t size_bytes;
+	struct fab_tx tx; /* tcp, rdma: POOL_ADD */
+};
+
 #endif

@@ -71,6 +71,12 @@ struct nvme_ctrl_ops {
 	void (*destroy)(void *ctrl);
 };
 
+/* A controller that was found and opened; nvme__drive_up() takes it over. */
+struct nvme__found {
+	const struct nvme_ctrl_ops *ops;
+	void *ctrl;
+};
+
 /* ---- queue pairs ---------------------------------------------------------------- */
 
 /* A queue pair's own view, which its thread alone changes; the drive's is enum nvme_life. */

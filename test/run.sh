@@ -81,7 +81,7 @@ prefix() {
 	[ "$VARIANT" = tsan ] && setarch -R true 2>/dev/null && echo "setarch -R"
 }
 
-# Here a read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c), nor
+# Here a read that brought nothing must not find what an earlier one left (nvme/soft/nvme_poison.c), nor
 # may memory be written that a client has given back (client-lib/client_poison.c); scripts ask for
 # it themselves.
 poison() {

@@ -5,7 +5,7 @@
 set -u
 
 : "${BUILD:=build}"
-# A read that brought nothing must not find what an earlier one left (nvme/nvme_poison.c).
+# A read that brought nothing must not find what an earlier one left (nvme/soft/nvme_poison.c).
 export WEKA_POISON_READS="${WEKA_POISON_READS:-1}"
 # Nor may anything be written into memory that a client has given back (client-lib/client_poison.c).
 export WEKA_POISON_WINDOWS="${WEKA_POISON_WINDOWS:-1}"

@@ -4,7 +4,7 @@
  * could be joined, and the client may be about to join one.  Checksums of headers and bodies
  * are made good, else nothing would get past them; proofs are not: nobody may ever get in.
  */
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The private data of a connection request: what is taken for a greeting can be built again. */
-#include "fabric/fab_rdma.h"
+#include "fabric/link/fab_rdma.h"
 
 #include <string.h>
 

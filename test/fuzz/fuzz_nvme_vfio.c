@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Answers of vfio, which may come from a kernel that we do not know. */
-#include "nvme/nvme_vfio.h"
+#include "nvme/pci/nvme_vfio.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Whatever a vfio-user server says: the first byte chooses the parser, the rest is a message's
  * body (or its header).  What comes out is in bounds.
  */
-#include "nvme/nvme_vfu.h"
+#include "nvme/pci/nvme_vfu.h"
 
 #include <stdlib.h>
 #include <string.h>

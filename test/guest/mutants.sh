@@ -35,7 +35,7 @@ mutant() {
 	fi
 }
 
-mutant qemu-fua nvme/nvme_qpair.c '	if (io->status) /* it comes back as it is */' '	if (true)'
+mutant qemu-fua nvme/driver/nvme_qpair.c '	if (io->status) /* it comes back as it is */' '	if (true)'
 mutant data-flush meta/engine/meta_log.c \
 	'if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)' 'if (d < 64)'
 [ $survivors = 0 ]

@@ -8,7 +8,7 @@
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
 
-#include "fabric/fab_rdma_verbs.h"
+#include "fabric/link/fab_rdma_verbs.h"
 
 #include <stdbool.h>
 #include <stdint.h>

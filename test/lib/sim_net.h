@@ -8,8 +8,8 @@
 #define SIM_NET_H
 
 #include "base/rand.h"
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 struct sim_net {
 	struct rand_state rand;

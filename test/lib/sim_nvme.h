@@ -31,7 +31,7 @@
 #ifndef SIM_NVME_H
 #define SIM_NVME_H
 
-#include "nvme/nvme_soft.h"
+#include "nvme/soft/nvme_soft.h"
 
 #include "base/rand.h"
 

@@ -7,8 +7,8 @@
 #ifndef VFU_SERVER_H
 #define VFU_SERVER_H
 
-#include "nvme/nvme_soft.h"
-#include "nvme/nvme_vfu_spec.h"
+#include "nvme/soft/nvme_soft.h"
+#include "nvme/pci/nvme_vfu_spec.h"
 
 #define VFU_SERVER_VECTORS  (NVME_QPAIRS_MAX + 1)
 #define VFU_SERVER_MAPS_MAX 256u

@@ -12,7 +12,7 @@
 #ifndef FAIR_NET_H
 #define FAIR_NET_H
 
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 struct fair_net;
 

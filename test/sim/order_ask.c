@@ -4,7 +4,7 @@
 #include "appliance/core/app_op.h"
 #include "base/crc32c.h"
 #include "base/num.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "meta/plans/meta_plan.h"
 
 #include <stdio.h>

@@ -31,7 +31,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "client-lib/client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "meta/plans/meta_plan.h"
 #include "test/lib/sim_sock.h"
 #include "test/sim/sim_args.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "client-lib/client_internal.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/sim_sock.h"
 #include "test/sim/sim_args.h"
 

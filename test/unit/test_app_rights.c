@@ -10,7 +10,7 @@
 #include "appliance/core/app_op.h"
 #include "base/log.h"
 #include "client-lib/client_internal.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/app_rig.h"
 #include "test/lib/fab_rig.h"
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/rand.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/app_rig.h"
 
 #include <criterion/criterion.h>

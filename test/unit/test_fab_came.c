@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* fab_conn_came(): "Another number whenever something has come: half an answer, too." */
 #include "base/crc32c.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/sim_net.h"
 
 #include <criterion/criterion.h>

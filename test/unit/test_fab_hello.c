@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The hello, bytes in and bytes out: who agrees, and everybody who must not. */
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

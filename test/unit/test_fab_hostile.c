@@ -7,8 +7,8 @@
 #include "base/crc32c.h"
 #include "base/rand.h"
 #include "test/lib/fab_rig.h"
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Keys of a server: who gets in, who is thrown out, whose handles are whose. */
 #include "test/lib/fab_rig.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

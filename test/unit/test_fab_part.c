@@ -3,8 +3,8 @@
  * What a read brings over TCP: behind a PART, or behind the reply that is sent next.  Which of the
  * two is seen by the headers that came; the bytes and the lent memory are the same either way.
  */
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 
 #include <criterion/criterion.h>

@@ -2,8 +2,8 @@
 /* Who is gone without a word (power, a cable, a queue pair that broke on one side only) over verbs
  * in memory whose cards never say that nobody answers. */
 #include "base/clock.h"
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 #include "test/lib/fake_verbs.h"
 

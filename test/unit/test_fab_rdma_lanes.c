@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Several connections of one session over verbs in memory: what they have in common, and until
  * when. */
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/fab_rig.h"
 #include "test/lib/fake_verbs.h"
 

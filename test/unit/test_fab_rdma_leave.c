@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* When an id that is left says goodbye: fab_rdma_leave.c. */
 #include "base/clock.h"
-#include "fabric/fab_rdma.h"
+#include "fabric/link/fab_rdma.h"
 #include "test/lib/fake_verbs.h"
 
 #include <criterion/criterion.h>

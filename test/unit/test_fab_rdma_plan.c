@@ -2,7 +2,7 @@
 /* Which work requests are posted, in which order, and what their completions free. */
 #include "base/num.h"
 #include "base/rand.h"
-#include "fabric/fab_rdma_plan.h"
+#include "fabric/link/fab_rdma_plan.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

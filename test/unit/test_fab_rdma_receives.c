@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What a queue pair receives into: counted while a session lives, and never looked beyond. */
 #include "base/num.h"
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 #include "test/lib/fake_verbs.h"
 

@@ -2,8 +2,8 @@
 /* What becomes of requests: cancelled, late, orphaned by their client, cut off by a stop; and
  * sleep. */
 #include "base/crc32c.h"
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 
 #include <criterion/criterion.h>

@@ -9,7 +9,7 @@
  * wrong.
  */
 #include "fabric/fab_internal.h"
-#include "fabric/fab_server_internal.h"
+#include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"
 
 #include <criterion/criterion.h>

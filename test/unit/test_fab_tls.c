@@ -3,9 +3,9 @@
  * TLS under a connection: with the right key everything goes through it; with a wrong one, a lower
  * version, none at all, or records that were cut or changed, nothing does, and a line says why.
  */
-#include "fabric/fab_client_internal.h"
-#include "fabric/fab_server_internal.h"
-#include "fabric/fab_tls.h"
+#include "fabric/client/fab_client_internal.h"
+#include "fabric/hello/fab_server_internal.h"
+#include "fabric/link/fab_tls.h"
 #include "test/lib/fab_rig.h"
 
 #include <arpa/inet.h>

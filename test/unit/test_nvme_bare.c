@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The bare loop that the driver is compared with: that it really reads, and what it refuses. */
-#include "nvme/nvme_bare.h"
+#include "nvme/driver/nvme_bare.h"
 #include "test/lib/nvme_fixture.h"
 
 #include <criterion/criterion.h>

@@ -5,7 +5,7 @@
  */
 #include "test/lib/nvme_fixture.h"
 
-#include "nvme/nvme_soft_file.h"
+#include "nvme/soft/nvme_soft_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "nvme/nvme_vfu.h"
+#include "nvme/pci/nvme_vfu.h"
 #include "test/lib/vfu_server.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A thread that waits for others: asked, answered later, ended at any time. */
-#include "nvme/nvme_keeper.h"
+#include "nvme/common/nvme_keeper.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

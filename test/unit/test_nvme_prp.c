@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* PRPs, by table: what the driver makes of buffers, and what the soft controller reads. */
-#include "nvme/nvme_soft.h"
+#include "nvme/soft/nvme_soft.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What of vfio needs no vfio: sysfs, the kernel's answers, locked memory, the guard of a BAR. */
 #define _GNU_SOURCE
-#include "nvme/nvme_vfio.h"
+#include "nvme/pci/nvme_vfio.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* vfio-user: drives, against a server in a child process. */
 #define _GNU_SOURCE
-#include "nvme/nvme_vfu.h"
+#include "nvme/pci/nvme_vfu.h"
 #include "base/clock.h"
 #include "base/rand.h"
 #include "test/lib/vfu_server.h"

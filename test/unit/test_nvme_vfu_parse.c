@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* What a vfio-user server may say, and say wrong. */
-#include "nvme/nvme_vfu.h"
+#include "nvme/pci/nvme_vfu.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

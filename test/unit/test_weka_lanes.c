@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/rand.h"
 #include "client-lib/client_internal.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "client-lib/client_internal.h"
-#include "fabric/fab_client_internal.h"
+#include "fabric/client/fab_client_internal.h"
 #include "test/lib/app_rig.h"
 #include "test/lib/nvme_faulty.h"
 

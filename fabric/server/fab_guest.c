@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Guests: connections that have not proved a key yet.
+ *
+ *   begin -> hello ... --- agreed ---> fab__control_open(): a session
+ *              |            \-- kept until earlier connections of the same client have ended
+ *              |
+ *              |    +--- all places are taken, and it is the oldest: REFUSE with -EBUSY, to come
+ *              |         back later; the newcomer gets its place
+ *              +--- refused: REFUSE sent, read on until the peer closes or the deadline passes
+ *                   (closing at once would reset what it has not read yet)
+ *
+ * Invariants:
+ *  (1) A guest has a descriptor, some hundred bytes and a deadline; there are at most
+ *      FAB_HELLOS_MAX.
+ *  (2) Every refusal goes through fab__refused().
+ *  (3) Peers without a key cannot keep out clients with one: a place is safe for at most
+ *      FAB_HELLO_GRACE_NS, and an honest hello needs a small part of that.
+ *  (4) A client is admitted when all work of its earlier connections has ended: a change that it
+ *      then sends again has been made, or never will be.
+ */
+#include "fabric/hello/fab_server_internal.h"
+#include "fabric/link/fab_tls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LINGER_NS UINT64_C(1000000000)
+
+static void guest_close(struct fab_guest *g)
+{
+	fab__tls_free(g->tls);
+	g->tls = NULL;
+	if (g->rdma)
+		fab__rdma_free(g->rdma); /* g->fd is its channel's */
+	else
+		close(g->fd);
+	g->rdma = NULL;
+	g->fd = -1;
+}
+
+static const char *transport_name(uint8_t transport)
+{
+	static const char *const names[] = {
+		[FAB_TRANSPORT_TCP] = "tcp",
+		[FAB_TRANSPORT_SHM] = "shm",
+		[FAB_TRANSPORT_RDMA] = "rdma",
+	};
+
+	return names[transport];
+}
+
+/* With the key that it named, once it has: which is not told to the peer. */
+static void refused(struct fab_server *srv, const struct fab_guest *g, const char *why)
+{
+	char line[FAB_WHY_MAX];
+
+	if (g->hello.key_id[0])
+		snprintf(line, sizeof(line), "key \"%s\"%s: %.180s", g->hello.key_id,
+			 g->hello.key_slot == FAB_KEY_NONE ? " (no such key)" : "", why);
+	else
+		snprintf(line, sizeof(line), "%s", why);
+	fab__refused(srv, transport_name(g->transport), g->peer, line);
+}
+
+/* Sends the hello's output; a guest that does not read loses it. */
+static void guest_push(struct fab_guest *g)
+{
+	struct fab_hello *h = &g->hello;
+
+	while (h->out_bytes > 0) {
+		ssize_t sent = fab__guest_send(g, h->out, h->out_bytes);
+
+		if (sent <= 0)
+			return;
+		memmove(h->out, h->out + sent, h->out_bytes - (size_t)sent);
+		h->out_bytes -= (uint32_t)sent;
+	}
+}
+
+static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	refused(srv, g, g->hello.why);
+	guest_push(g);
+	if (!g->rdma)
+		shutdown(g->fd, SHUT_WR);
+	g->refused = true;
+	g->deadline_ns = now_ns + LINGER_NS;
+}
+
+static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
+		       uint64_t now_ns)
+{
+	snprintf(g->hello.why, sizeof(g->hello.why), "%s", why);
+	fab__hello_refuse(&g->hello, err, why);
+	guest_refuse(srv, g, now_ns);
+}
+
+/* Returns a free place, or that of the oldest guest. */
+static struct fab_guest *first_of(const struct fab_server *srv)
+{
+	struct fab_guest *first = &srv->control->guests[0];
+
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control->guests[i];
+
+		if (g->fd < 0)
+			return g;
+		if (g->since_ns < first->since_ns)
+			first = g;
+	}
+	return first;
+}
+
+/*
+ * Makes room for a newcomer.  An honest client is told when to try again.  Its bytes are read
+ * first: closing a socket with unread bytes resets it, and the peer may lose the refusal.
+ */
+static void turn_out(struct fab_server *srv, struct fab_guest *g)
+{
+	static const char text[] = "the appliance has too many hellos under way: try again";
+	uint8_t rest[256];
+
+	refused(srv, g, "its hello had not ended, and others were waiting");
+	if (g->hello.out_bytes > 0 || (g->wants_tls && !g->secured))
+		return; /* it would not understand */
+	fab__hello_refuse_busy(&g->hello, FAB_BUSY_MS, text);
+	guest_push(g);
+	(void)!fab__guest_recv(g, rest, sizeof(rest));
+}
+
+uint64_t fab__guest_place_ns(const struct fab_server *srv)
+{
+	const struct fab_guest *g = first_of(srv);
+
+	return g->fd < 0 ? 0 : g->since_ns + FAB_HELLO_GRACE_NS;
+}
+
+struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns)
+{
+	struct fab_guest *g = first_of(srv);
+
+	if (g->fd < 0)
+		return g;
+	if (now_ns < g->since_ns + FAB_HELLO_GRACE_NS)
+		return NULL;
+	if (!g->refused)
+		turn_out(srv, g);
+	guest_close(g);
+	return g;
+}
+
+void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
+		      uint64_t now_ns)
+{
+	struct fab_limits limits = srv->cfg.limits;
+	uint8_t nonce[32];
+	char why[FAB_WHY_MAX];
+	int err;
+
+	/* A kernel that has no random bytes refuses this guest below. */
+	err = getrandom(nonce, sizeof(nonce), 0) < 0 ? -errno : 0;
+	g->fd = fd;
+	g->transport = transport;
+	g->refused = false;
+	g->held = false;
+	g->wants_tls = false;
+	g->secured = false;
+	g->tls = NULL;
+	if (g->rdma)
+		fab__inet_text(&g->rdma->id->route.addr.dst_addr, g->peer, sizeof(g->peer));
+	else
+		fab__peer_text(fd, g->peer);
+	g->since_ns = now_ns;
+	g->deadline_ns = now_ns + srv->cfg.hello_timeout_ns;
+	g->watch.type = WATCH_HELLO;
+	if (g->rdma) /* a device may have room for fewer */
+		limits.credits = min_u32(limits.credits, g->rdma->receives_max);
+	fab__hello_server(&g->hello, &srv->control->keys, transport, &limits, nonce);
+	g->hello.local = !g->rdma && fab__peer_is_local(fd);
+	g->hello.lanes = &srv->control->lanes;
+	g->hello.place = (struct fab_place){
+		.core_count = srv->cfg.core_count,
+		.shard_count = srv->cfg.shard_count,
+		.lanes_max = srv->cfg.lanes_max,
+	};
+	memcpy(g->hello.place.appliance, srv->control->appliance, FAB_APPLIANCE_BYTES);
+	if (!err)
+		err = fab__control_watch(srv, fd, &g->watch);
+	if (err) {
+		guest_deny(srv, g, err, "the appliance cannot watch one more connection", now_ns);
+		guest_close(g);
+		return;
+	}
+	if (transport == FAB_TRANSPORT_SHM) {
+		if (srv->cfg.shm_user_count > 0 &&
+		    fab__peer_uid_check(fd, srv->cfg.shm_user, srv->cfg.shm_user_count, why))
+			guest_deny(srv, g, -EACCES, why, now_ns);
+		return;
+	}
+	if (transport == FAB_TRANSPORT_RDMA)
+		fab__guest_input(srv, g, now_ns); /* its channel is to say when more comes */
+	else
+		(void)!fab__tcp_options(fd); /* it may have gone meanwhile */
+}
+
+static void guest_discard(struct fab_guest *g)
+{
+	uint8_t rest[256];
+	ssize_t got = fab__guest_recv(g, rest, sizeof(rest));
+
+	if (got == 0 || (got < 0 && got != -EAGAIN))
+		guest_close(g);
+}
+
+/* The peer reads the REFUSE and leaves; watch for that. */
+static void guest_rewatch(struct fab_server *srv, struct fab_guest *g)
+{
+	if (g->fd >= 0 && fab__control_watch(srv, g->fd, &g->watch))
+		guest_close(g);
+}
+
+static const char *welcome_failed(const struct fab_guest *g, int err)
+{
+	if (err == -EOPNOTSUPP)
+		return "a session over shm has one connection";
+	if (err == -EUSERS && fab__hello_joins(&g->hello))
+		return "its session has as many connections as it may";
+	if (err == -EUSERS)
+		return "the appliance serves as many sessions as it may";
+	return "the appliance could not make the session's memory";
+}
+
+/* A session, if there is room. */
+static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	int err;
+
+	g->held = !fab__control_alone(srv, &g->hello);
+	if (g->held)
+		return;
+	err = fab__control_open(srv, g);
+	if (!err) {
+		g->fd = -1; /* the session's now */
+		g->tls = NULL;
+		return;
+	}
+	if (err == -ECONNRESET) { /* a part of WELCOME may have left: nothing can follow it */
+		fab__guest_lost(srv, g);
+		return;
+	}
+	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
+	guest_rewatch(srv, g);
+}
+
+/* The key is proved. */
+static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	if (!fab__guest_key_is_tls(g)) {
+		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
+		return;
+	}
+	fab__control_unwatch(srv, g->fd);
+	guest_open(srv, g, now_ns);
+}
+
+/* Denies a guest that was held after its key was proved. */
+static void guest_unheld(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
+			 uint64_t now_ns)
+{
+	g->held = false;
+	guest_deny(srv, g, err, why, now_ns);
+	guest_rewatch(srv, g);
+}
+
+void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control->guests[i];
+		uint32_t slot;
+
+		if (g->fd < 0 || !g->held)
+			continue;
+		slot = fab__hello_key_slot(&g->hello);
+		if (slot == g->hello.key_slot) {
+			guest_open(srv, g, now_ns);
+			continue;
+		}
+		guest_unheld(srv, g, -EACCES, "its key, or its session, has ended in the hello",
+			     now_ns);
+	}
+}
+
+void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
+{
+	if (!g->refused)
+		refused(srv, g,
+			g->hello.at == HELLO_CHALLENGED
+				? "it left at our proof: its secret is another, or it was cut off"
+				: "it left in the middle of the hello");
+	guest_close(g);
+}
+
+/* False: not secured yet, or never. */
+static bool secured(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	char why[FAB_WHY_MAX];
+	int err;
+
+	if (!g->wants_tls || g->secured)
+		return true;
+	err = fab__guest_secure(srv, g, why);
+	if (err == 0 || err == -EINPROGRESS)
+		return err == 0;
+	if (err == -EPROTONOSUPPORT) { /* it understands us, or we would have to guess */
+		guest_deny(srv, g, -EPROTO, why, now_ns);
+		return false;
+	}
+	refused(srv, g, why);
+	fab__tls_free(g->tls); /* its alert has left */
+	g->tls = NULL;
+	shutdown(g->fd, SHUT_WR);
+	g->refused = true;
+	g->deadline_ns = now_ns + LINGER_NS;
+	return false;
+}
+
+/* Reads once.  Returns true if there may be more, which no event would report. */
+static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	struct fab_hello *h = &g->hello;
+	ssize_t got;
+	int err;
+
+	if (g->held)
+		return false;
+	if (g->refused) {
+		guest_discard(g);
+		return false;
+	}
+	if (!secured(srv, g, now_ns))
+		return false;
+	got = fab__guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
+	if (got == -EAGAIN)
+		return false;
+	if (got <= 0) {
+		fab__guest_lost(srv, g);
+		return false;
+	}
+	h->in_bytes += (uint32_t)got;
+	err = fab__hello_step(h);
+	if (err < 0)
+		guest_refuse(srv, g, now_ns);
+	else if (err == 1)
+		guest_welcome(srv, g, now_ns);
+	else
+		guest_push(g);
+	return g->rdma || g->tls;
+}
+
+void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+{
+	while (g->fd >= 0 && guest_turn(srv, g, now_ns))
+		;
+}
+
+void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
+		struct fab_guest *g = &srv->control->guests[i];
+
+		if (g->fd < 0 || now_ns < g->deadline_ns)
+			continue;
+		if (g->refused) {
+			guest_close(g);
+		} else if (g->held) {
+			guest_unheld(srv, g, -ETIMEDOUT, "its earlier session does not end",
+				     now_ns);
+		} else {
+			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
+		}
+	}
+}
+
+void fab__guests_close(struct fab_server *srv)
+{
+	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
+		if (srv->control->guests[i].fd >= 0)
+			guest_close(&srv->control->guests[i]);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Invariants, true whenever the lock is free:
+ *
+ *  (1) work() runs in WANTED only, one call at a time, and without the lock.
+ *  (2) END is final: nothing begins after it, and a later result is dropped.
+ */
+#include "nvme/common/nvme_keeper.h"
+
+#include "base/assert.h"
+
+#include <errno.h>
+
+void nvme__keeper_init(struct nvme_keeper *k, int (*work)(void *of), void (*last)(void *of),
+		       void *of)
+{
+	*k = (struct nvme_keeper){ .work = work, .last = last, .of = of };
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_cond_init(&k->changed, NULL);
+}
+
+static void *keep(void *arg)
+{
+	struct nvme_keeper *k = arg;
+
+	pthread_mutex_lock(&k->lock);
+	while (k->job != NVME_KEEPER_END) {
+		int result;
+
+		if (k->job != NVME_KEEPER_WANTED) {
+			pthread_cond_wait(&k->changed, &k->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&k->lock);
+		result = k->work(k->of);
+		pthread_mutex_lock(&k->lock);
+		if (k->job == NVME_KEEPER_WANTED)
+			k->job = NVME_KEEPER_DONE;
+		k->result = result;
+	}
+	pthread_mutex_unlock(&k->lock);
+	if (k->last)
+		k->last(k->of);
+	return NULL;
+}
+
+int nvme__keeper_start(struct nvme_keeper *k)
+{
+	int err = -pthread_create(&k->thread, NULL, keep, k);
+
+	k->running = err == 0;
+	return err;
+}
+
+int nvme__keeper_ask(struct nvme_keeper *k)
+{
+	int result = -EAGAIN;
+
+	ASSERT(k->running);
+	pthread_mutex_lock(&k->lock);
+	if (k->job == NVME_KEEPER_END) {
+		result = -ENODEV;
+	} else if (k->job == NVME_KEEPER_DONE && k->result != -EAGAIN) {
+		k->job = NVME_KEEPER_IDLE;
+		result = k->result;
+	} else if (k->job != NVME_KEEPER_WANTED) {
+		k->job = NVME_KEEPER_WANTED;
+		pthread_cond_signal(&k->changed);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return result;
+}
+
+void nvme__keeper_end(struct nvme_keeper *k)
+{
+	pthread_mutex_lock(&k->lock);
+	k->job = NVME_KEEPER_END;
+	pthread_cond_signal(&k->changed);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void nvme__keeper_destroy(struct nvme_keeper *k)
+{
+	if (k->running) {
+		nvme__keeper_end(k);
+		pthread_join(k->thread, NULL);
+	}
+	pthread_cond_destroy(&k->changed);
+	pthread_mutex_destroy(&k->lock);
+}
