@@ -3,10 +3,10 @@
  * The configuration file, by libinih: lines of "key = value", no sections, comments behind
  * '#' or ';' at the start of a line, or behind " ;".
  *
- * One table says what each key is; parsing, messages, defaults and app_conf_print() all
- * come from it.  libinih's handler is not told the line, so the reader that hands it
- * lines counts them; the reader also refuses what libinih would silently cut (a long line)
- * or glue to the key before (an indented line).
+ * One table describes each key; parsing, messages, defaults and app_conf_print() all use it.
+ * libinih's handler does not get the line number, so the reader that passes it lines counts them;
+ * the reader also refuses lines that libinih would silently truncate (a long line) or append to the
+ * key before (an indented line).
  */
 #include "appliance/conf/app_conf.h"
 #include "appliance/conf/app_keys.h"
@@ -268,7 +268,7 @@ static void us_text(char *out, size_t out_size, uint64_t us)
 		snprintf(out, out_size, "%lluus", (unsigned long long)us);
 }
 
-/* What a key takes, for people: "16M to 64G (a size: bytes, or with K, M, G, T)". */
+/* Writes a key's allowed values, for people: "16M to 64G (bytes, or with K, M, G, T)". */
 static void range_text(char *out, size_t out_size, const struct key *k)
 {
 	char min[32], max[32];
@@ -530,7 +530,7 @@ bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
 	return true;
 }
 
-/* What no single line can show: keys that are missing, and keys that do not fit together. */
+/* Finds mistakes that no single line shows: missing keys, and keys that contradict each other. */
 static int check_whole(const struct app_conf *c, char *why)
 {
 	struct fab_server_cfg shm = { 0 };

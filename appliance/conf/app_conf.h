@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The configuration file: every limit of the appliance has a name here, a unit, a range
- * and a default.  It is read whole and checked whole before anything else is touched.
+ * The configuration file: every limit of the appliance has a name here, a unit, a range and a
+ * default.  The whole file is read and checked before anything else happens.
  */
 #ifndef APP_CONF_H
 #define APP_CONF_H
@@ -67,9 +67,9 @@ enum app_conf_key {
 	APP_CONF_KEYS,
 };
 
-/* Which drives are told what need not be kept. */
+/* Drives that receive deallocate commands. */
 enum app_tell {
-	APP_TELL_OWN, /* that give what they are told of to nobody else */
+	APP_TELL_OWN, /* those whose freed space nobody else can take   */
 	APP_TELL_ALL,
 	APP_TELL_NONE,
 };
@@ -137,16 +137,16 @@ must_check int app_conf_parse(struct app_conf *c, const char *file, const char *
 must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
 
 /**
- * app_conf_read_key - the secret in c->key_file: 64 hexadecimal digits, perhaps behind "ID:"
+ * app_conf_read_key - the secret in c->key_file: 64 hexadecimal digits, optionally after "ID:"
  *
  * An id in the file is c->key_id from then on.  Only a file that nobody but its owner (we, or
- * root) may read is taken.
- * Errors:  -EINVAL, -EACCES (permissions), -EKEYREJECTED (another id than configured), what
- *          open() says.
+ * root) may read is accepted.
+ * Errors:  -EINVAL, -EACCES (permissions), -EKEYREJECTED (another id than configured), errors of
+ *          open().
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
-/* `deallocate` as a core is told. */
+/* Returns the core's value for `deallocate`. */
 enum app_tell app_conf_tell(const struct app_conf *c);
 
 /* Sets the shm_ fields of *out.  Errors: -EINVAL, with a line in `why`. */
@@ -154,7 +154,7 @@ struct fab_server_cfg;
 must_check int app_conf_shm(const struct app_conf *c, struct fab_server_cfg *out, char *why);
 
 struct fab_rights;
-/* May somebody connect without a key?  Then what he may do. */
+/* Returns true if clients may connect without a key, and their rights. */
 bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out);
 
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* How a configuration names a drive of a store that is not there. */
+/* Finds the drive of a store that is missing, by its name or number in the configuration. */
 #include "appliance/conf/app_conf.h"
 #include "meta/meta.h"
 

@@ -2,17 +2,17 @@
 /*
  * The daemon's keys: read at start, and again whenever their directory changes.
  *
- *   inotify --> every file anew --+--> new or other: fab_server_key_set()
- *                                 +--> not there, or bad: fab_server_key_remove()
+ *   inotify --> every file again --+--> new or changed: fab_server_key_set()
+ *                                  +--> gone, or bad: fab_server_key_remove()
  *
- * So a key is revoked by removing its file, and what wekactl does needs no way into the daemon.
+ * So removing a file revokes its key, and wekactl needs no connection to the daemon.
  *
  * Invariants:
- *  (1) No key is good that is not in a file which nobody but root or we can read or change, but
+ *  (1) A key is valid only if it is in a file that nobody but root or we can read or change, except
  *      for the anonymous one, which the configuration names.
- *  (2) Secrets lie in k->grant, in the fabric's table, and for the length of app_key_read() on the
+ *  (2) Secrets are in k->grant, in the fabric's table, and, during app_key_read(), on the
  *      stack; nowhere else.
- *  (3) When in doubt nobody gets in: a directory that cannot be read has no keys.
+ *  (3) When in doubt no client is admitted: a directory that cannot be read has no keys.
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_keys.h"
@@ -135,7 +135,7 @@ static const char *access_text(const struct fab_rights *r)
 	return r->may_write ? "write" : "read";
 }
 
-/* As the store has it: app_who_of(). */
+/* Describes the user as the store sees it: app_who_of(). */
 static const char *user_text(const struct fab_rights *r)
 {
 	if (!r->has_uid)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The appliance's keys: a directory with a file for each, and who is told when it changes.
+ * The appliance's keys: a directory with a file for each, and notices of its changes.
  *
  *   /etc/weka/keys/ID.key     0600, ours or root's      secret = 64 hexadecimal digits
  *                                                       path = /team/a        (everything)
@@ -8,7 +8,7 @@
  *                                                       handles = 64 digits   (with a path)
  *                                                       ops, bytes = a second (no limit)
  *                                                       uid = 1000, gids = 100, 101
- *                                                             (no owner or mode is looked at)
+ *                                                             (no owner or mode is checked)
  */
 #ifndef APP_KEYS_H
 #define APP_KEYS_H
@@ -25,10 +25,10 @@
 #define APP_KEY_TEXT_SIZE 1024u /* enough for app_key_print() */
 
 /**
- * app_key_parse - a key's file, `size_bytes` of `text`, into *out
+ * app_key_parse - parse a key's file, `size_bytes` of `text`, into *out
  *
- * `id` is what the file's name says.  On failure `why` (APP_KEY_WHY bytes) gets "line N: ...",
- * without a byte of any value that may be a secret.  The caller wipes both text and *out.
+ * `id` is from the file's name.  On failure `why` (APP_KEY_WHY bytes) gets "line N: ...", without a
+ * byte of any value that may be a secret.  The caller wipes both text and *out.
  *
  * Errors:  -EINVAL.
  */
@@ -40,7 +40,7 @@ uint32_t app_key_print(const struct fab_grant *grant, char *out);
 
 /* "ID.key" -> ID; false: no key's file.  `id` has FAB_KEY_ID_MAX + 1 bytes. */
 bool app_key_id_of(const char *file, char *id);
-/* What may be a key's id in a file: what may be in a file's name, and not "anonymous". */
+/* Returns true if the id is valid for a key's file: a possible file name, and not "anonymous". */
 bool app_key_id_good(const char *id);
 
 /* "read:/a", "write" and the like, of `anonymous = ` and wekactl keys add.  Errors: -EINVAL. */
@@ -69,9 +69,9 @@ struct app_keys {
 	struct fab_server *srv;
 	int inotify_fd; /* -1: none */
 	bool quiet;     /* nothing into the log */
-	bool watched;   /* the directory is there, and its changes are told */
+	bool watched;   /* the directory exists, and its changes are reported */
 	uint64_t retry_ns;
-	struct fab_grant *grant;          /* in pages of its own: the one that is being read */
+	struct fab_grant *grant;          /* in separate pages: the key being read */
 	char (*seen)[FAB_KEY_ID_MAX + 1]; /* ids of files, while they are read */
 	uint32_t seen_count;
 };
@@ -87,8 +87,8 @@ must_check int app_keys_start(struct app_keys *k, struct app_conf *conf, struct 
 must_check int app_keys_check(struct app_conf *conf, char *why);
 void app_keys_stop(struct app_keys *k);
 
-/* app_keys_reload - what has changed in the directory since: each change is a line in the log.  A
- * file that has become bad is a key that is no more; so is every key when the directory is gone. */
+/* app_keys_reload - read the directory again: each change is a line in the log.  A file that became
+ * bad is no longer a key; if the directory is gone, no key is left. */
 void app_keys_reload(struct app_keys *k, uint64_t now_ns);
 
 /* Reload if something has changed, or when it is time to look again. */

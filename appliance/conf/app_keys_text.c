@@ -2,7 +2,7 @@
 /*
  * A key's file: text to rights and back.  Lines of "name = value", comments behind '#'.
  *
- * Not libinih: it keeps lines in buffers that nobody wipes.  Nothing here copies a secret but into
+ * Not libinih: it keeps lines in buffers that are never wiped.  This code copies a secret only to
  * its place in *out.
  */
 #include "appliance/conf/app_conf.h"
@@ -88,7 +88,7 @@ static struct piece trimmed(struct piece p)
 	return p;
 }
 
-/* A uid or gid: what all ones are is nobody's (chown() takes it for none). */
+/* Parses a uid or gid; all bits set is invalid (chown() ignores it). */
 static int id_take(struct piece v, uint32_t *out)
 {
 	uint64_t n = 0;
@@ -136,7 +136,7 @@ static bool has_control(const char *text, size_t bytes)
 	return false;
 }
 
-/* What a line of the file could not hold, or would lose at its end, is no path of a key's. */
+/* Refuses paths that a line of the file could not hold, or would truncate at the end. */
 int app_key_subtree(const char *path, char out[FAB_SUBTREE_MAX + 1])
 {
 	size_t used = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The addresses of the configuration: those that exist are served, the others tried again. */
+/* The configured addresses: serves those that exist, and retries the others. */
 #ifndef APP_LISTEN_H
 #define APP_LISTEN_H
 
@@ -29,7 +29,7 @@ void app_listen_step(struct app_listen *l, const struct app_conf *conf, struct f
 		     uint64_t now_ns);
 
 /**
- * app_listen_reload - take what is new among the addresses of `fresh` into `conf`, and serve it
+ * app_listen_reload - add the new addresses of `fresh` to `conf`, and serve them
  *
  * An address that is no longer among them is logged and served until the next start.
  */

@@ -3,18 +3,18 @@
  * The account of memory.
  *
  *   cache + staging + queues + tables   taken at start: polling threads are sealed against malloc
- *   overlay                             taken at start where the store is mounted to be read only
- *   sessions                            taken as clients connect, given back when they have gone
- *   pools                               taken as clients of this host ask for it, and given back
- *   program                             what the kernel maps for it
+ *   overlay                             taken at start if the store is mounted read only
+ *   sessions                            taken as clients connect, given back after they have ended
+ *   pools                               taken when clients of this host ask for it, and given back
+ *   program                             mapped by the kernel for it
  *
- * Each part has a bound of its own, which is configured or follows from what is; so their sum is
- * one, and is known before anything is taken (of the tables those of open files; the others before
- * the first client is served).  It is not an estimate of what is in use.  Not in it: mem: drives,
- * which are what is stored and not what serves it, and the kernel's own memory, socket buffers
- * among it, which it bounds itself (tcp_mem).
+ * Each part has its own limit, configured or derived; so their sum is a limit, known before
+ * anything is taken (for tables: those of open files; the others before the first client is
+ * served).  It is not an estimate of the memory in use.  Not included: mem: drives, which are
+ * stored data and not the server's memory, and the kernel's own memory, such as socket buffers,
+ * which the kernel limits itself (tcp_mem).
  *
- * Invariant: while the daemon serves, its resident memory without mem: drives is not above
+ * Invariant: while the daemon serves, its resident memory without mem: drives is at most
  * app_account_total().
  */
 #include "appliance/core/app_account.h"
@@ -86,7 +86,7 @@ void app_account_tables(struct app_account *a)
 	set(a, APP_ACCOUNT_TABLES, max_u64(known, info.arena + info.hblkhd));
 }
 
-/* The keys that bound it, where the part's own name is none. */
+/* Returns the keys that limit the part, if its own name is not a key. */
 static const char *bounded_by(uint32_t part)
 {
 	switch (part) {

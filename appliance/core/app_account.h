@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What memory the appliance takes, and may come to take: part by part, and at most so much in all.
+/* The memory that the appliance takes, and the most that it may take: part by part, and in all.
  */
 #ifndef APP_ACCOUNT_H
 #define APP_ACCOUNT_H
@@ -20,12 +20,12 @@ enum app_account_part {
 	APP_ACCOUNT_POOLS,    /* over shm, if anybody listens there                            */
 	APP_ACCOUNT_QUEUES,   /* of drives                                                     */
 	APP_ACCOUNT_TABLES,   /* taken at start from the heap: until then those of open files  */
-	APP_ACCOUNT_OVERLAY,  /* read only: what the store wrote, which no drive takes         */
+	APP_ACCOUNT_OVERLAY,  /* read only: writes of the store that no drive accepts          */
 	APP_ACCOUNT_PROGRAM,  /* its text, libraries, stacks                                   */
 	APP_ACCOUNT_PARTS,
 };
 
-/* Of one appliance.  Written by the control thread before clients come, read by any. */
+/* The account of one appliance.  Written by the control thread before clients come, read by any. */
 struct app_account {
 	uint64_t max_bytes; /* as configured */
 	_Atomic uint64_t part_bytes[APP_ACCOUNT_PARTS];
@@ -34,7 +34,7 @@ struct app_account {
 /* The names of parts in the status, and in messages: the configuration's, where one bounds it. */
 extern const char *const app_account_name[APP_ACCOUNT_PARTS];
 
-/* From what is configured: all but those tables that no limit makes large. */
+/* Computes all parts from the configuration, except tables without a configured limit. */
 void app_account_make(struct app_account *a, const struct app_conf *c,
 		      const struct app_core_cfg *core, const struct fab_server_cfg *srv);
 
@@ -43,7 +43,7 @@ void app_account_tables(struct app_account *a);
 
 uint64_t app_account_total(const struct app_account *a);
 
-/* Does it all fit?  -ENOMEM, and what its parts are, for APP_CONF_WHY bytes of `why`. */
+/* Checks the sum.  -ENOMEM, with the parts in `why` (APP_CONF_WHY bytes). */
 must_check int app_account_check(const struct app_account *a, const struct app_conf *c, char *why);
 
 #endif

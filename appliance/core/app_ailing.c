@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Drives with errors: from each core to the one that has the store, and probes of them there.
+ * Drives with errors: reported by each core to the store's core, which probes them.
  *
  *   app_media.c: an I/O failed --> media.ailing --APP_SAY_AILING--> app_failing.c: doubted
  *   app_scrub.c: next? <-- app_ailing_probe()     app_ailing_probed() <-- the probe was read
  *
- * What came of a probe is a record for the log.
+ * The result of a probe is a record for the log.
  */
 #include "appliance/media/app_missing.h"
 #include "appliance/core/app_op.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, ...  Each item is an
- * operation of its own, some of them at work at once; the last one's end begins the end of the
- * batch.
+ * Requests of many items: FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, ...  Each item is a
+ * separate operation, and some run at once; after the last one has ended, the end of the batch
+ * begins.
  *
  *   window of a read   | block | block | ... | block | sums | ...       | answers |
  *                      0        taken in the order of the plans         ^ fab_answers_at()
  *
- * The checksums stand behind the last block, so where is known only at the end: until then an
- * item's answer says which checksum is its first.
+ * The checksums follow the last block, so their place is known only at the end: until then an
+ * item's answer has the index of its first checksum.
  *
  * Invariants, true between any two calls:
  *
- *  (1) A batch is on its session's list exactly if an item of it can be begun, or its end can.
- *  (2) Items begun are 0 .. next - 1; in_flight of them have not answered.
+ *  (1) A batch is on its session's list exactly if an item of it can begin, or its end can.
+ *  (2) Items 0 .. next - 1 have begun; in_flight of them have not answered.
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -47,7 +47,7 @@ static uint32_t answers_bytes(const struct fab_req *req)
 	return is_of_names(req) ? 0 : req->args.batch.count * (uint32_t)sizeof(struct fab_answer);
 }
 
-/* How many blocks fit before the answers, each with a checksum. */
+/* Returns how many blocks fit before the answers, each with a checksum. */
 static uint32_t window_blocks(const struct fab_req *req)
 {
 	if (req->type != FAB_READ_BATCH)
@@ -230,8 +230,8 @@ void app_batch_cancel(struct app_core *core, struct app_batch *b, int status)
 {
 	if (!b->cancel)
 		b->cancel = status;
-	b->next = b->count;   /* what has not begun will not, */
-	app_wake_parts(core); /* and what waits for its turn need not */
+	b->next = b->count;   /* the other items will not begin, */
+	app_wake_parts(core); /* and those that wait for parts need not wait */
 	app_lent_wake_all(session_of(b));
 	enlist(core, b);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A core is made and ended: its memory, its queue pairs, its store.  It may get more drives.
+ * Creates and ends a core: its memory, its queue pairs, its store.  It may get more drives.
  *
  *   memory   |  staging, from a multiple of 4 MiB  |  the store's: page frames, log buffers  |
  *
- * Everything is taken here, in one order, and given back in the reverse one; what the drives
+ * Everything is taken here, in one order, and given back in reverse order; anything that the drives
  * could still touch is stopped first.
  */
 #include "appliance/media/app_drives.h"
@@ -321,7 +321,7 @@ static void give_store(struct app_core *core)
 	app_staging_fini(&core->staging);
 }
 
-/* What clients write is pulled into operations (checksums) and staging; the rest leaves from there.
+/* Clients' writes are pulled into operations (checksums) and staging; other data leaves from there.
  */
 static void announce_memory(struct app_core *core)
 {

@@ -8,8 +8,8 @@
  *                                                                           |
  *            replies <-- step what came back <-- poll drives <-- ring drives
  *
- * At most EVENTS_MAX, STEPS_MAX and IOS_MAX of each a turn, so that nobody waits for long
- * behind a flood of one kind.
+ * At most EVENTS_MAX, STEPS_MAX and IOS_MAX of each a turn, so that a flood of one kind does not
+ * delay the others for long.
  *
  * Invariants, true between any two turns:
  *
@@ -17,7 +17,7 @@
  *      or app_batch has it, or it was answered.
  *  (2) An operation waits for exactly one thing (app_on), or for its I/Os or pulls, or is free.
  *      `fresh` is empty.
- *  (3) A reply has left only when the highest log sequence its operation saw was durable.
+ *  (3) A reply is sent only when the highest log sequence that its operation saw is durable.
  *  (4) The file locks are held by operations that will end: none waits for a lock while it
  *      holds one, and none takes staging twice.
  */
@@ -44,7 +44,7 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	if (core->op_free_count == 0)
 		return NULL;
 	op = core->op_free[--core->op_free_count];
-	/* All but what is written before it is read. */
+	/* Clears all fields that are not written before they are read. */
 	memset(op, 0, offsetof(struct app_op, pull));
 	list_init(&op->link);
 	list_init(&op->file_link);
@@ -182,7 +182,7 @@ static void answer(struct app_op *op)
 	op->req = NULL;
 }
 
-/* What it holds goes back, however it ended. */
+/* Gives back everything that the operation holds, however it ended. */
 static void release(struct app_op *op)
 {
 	struct app_core *core = op->core;
@@ -552,7 +552,7 @@ static void drives_turn(struct app_core *core)
 	app_serve_blocks(core);
 }
 
-/* Without an overlay: what is durable is on the drives. */
+/* Without an overlay: durable data is on the drives. */
 static void witness_drives(struct app_core *core)
 {
 	for (uint32_t i = 0; i < core->cfg.ndrives && !core->media.overlay; i++)
@@ -599,8 +599,9 @@ static bool others_gone(const struct app_core *core)
 }
 
 /*
- * What had come is answered, and has left (a turn or two after the last reply); then the sessions
- * end, which what is still to begin learns as -ECONNRESET; then the checkpoint.
+ * Stops in steps: requests that have arrived are answered and the replies sent (a turn or two after
+ * the last reply); then the sessions end, and requests that have not begun get -ECONNRESET; then
+ * the checkpoint.
  */
 static void stop_turn(struct app_core *core)
 {
@@ -656,7 +657,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	core->stat.turns++;
 	if (unlikely(!core->start_ns))
 		core->start_ns = now_ns;
-	if (unlikely(core->reader)) /* what it looked at in its last turn, it has left */
+	if (unlikely(core->reader)) /* it has left everything that it looked at in its last turn */
 		meta_reader_enter(core->reader);
 	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
 		core->progress = core->serves = true;
@@ -668,7 +669,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	app_holds_turn(core);
 	app_turns_take(core);
 	run_ready(core);
-	if (unlikely(core->cores)) /* what was asked is under way while the drives are looked at */
+	if (unlikely(core->cores)) /* messages travel while the drives are polled */
 		app_cores_tell(core);
 	more = core->meta && store_turn(core);
 	drives_turn(core);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One core of the appliance: one thread's loop over the fabric, the store and the drives,
- * and all that it owns.  It reads no clock, never waits and takes no memory once created,
- * so that a test can be its clock, its network and its drives.
+ * One core of the appliance: one thread's loop over the fabric, the store and the drives, and all
+ * that it owns.  It reads no clock, never waits and takes no memory once created, so that a test
+ * can simulate clock, network and drives.
  *
  *	app_core_create(&core, &cfg, why);
  *	while (app_core_boot_status(core) == -EAGAIN)
@@ -66,13 +66,13 @@ struct app_core_cfg {
 	enum app_tell deallocate;
 	/* how long a failed write of the store is repeated (app_patience.c); 0: not at all */
 	uint64_t patience_ns;
-	/* Then app_core_wants() says so, and the caller begins anew or app_core_refuse()s; clients
-	 * are told nothing meanwhile.  Else the store has failed. */
+	/* app_core_wants() reports it, and the caller restarts or calls app_core_refuse(); clients
+	 * get no answer meanwhile.  Otherwise the store has failed. */
 	bool anew;
-	/* Drives that cannot be written: the store is mounted on what can be read, and takes no
+	/* The drives cannot be written: the store is mounted from the readable ones, and takes no
 	 * changes. */
 	bool read_only;
-	uint64_t overlay_bytes; /* ... what it may keep of its own writes; 0: APP_OVERLAY_MAX */
+	uint64_t overlay_bytes; /* limit of its own writes in memory; 0: APP_OVERLAY_MAX */
 	/* The drive that the store serves without: drive[] is NULL at its place, and read_only is
 	 * set.  NULL: no drive is missing. */
 	const struct app_missing *missing;
@@ -94,7 +94,7 @@ uint64_t app_core_memory_needed(const struct app_core_cfg *cfg);
 /* On the heap: tables of the files that clients may have open, of all `cores` and the store. */
 uint64_t app_core_holds_bytes(const struct app_core_cfg *cfg, uint32_t cores);
 
-/* What its drives reach of a core without such memory, their own queues included. */
+/* Returns the memory that drives need without such memory, including their own queues. */
 uint64_t app_core_dma_needed(const struct app_core_cfg *cfg);
 
 /**
@@ -139,15 +139,15 @@ int app_core_boot_status(const struct app_core *core);
 
 enum app_wants {
 	APP_WANTS_NOTHING,
-	APP_WANTS_ANEW, /* to begin anew: the drives must be opened again          */
+	APP_WANTS_ANEW, /* to restart: the drives must be opened again             */
 	APP_WANTS_ROOM, /* the same, to read: they cannot be written, for some time */
 };
 /* For the core that has the store.  Changes wait until app_core_refuse(). */
 enum app_wants app_core_wants(const struct app_core *core);
-/* The daemon cannot begin anew: writes that were kept fail. */
+/* The daemon cannot restart: fails the writes that were kept. */
 void app_core_refuse(struct app_core *core);
 
-/* Answer what is open, close all sessions, checkpoint.  -EAGAIN: not yet; 0, or what failed. */
+/* Answers open requests, closes all sessions, checkpoints.  -EAGAIN: not yet; 0, or the error. */
 void app_core_stop(struct app_core *core);
 int app_core_stop_status(const struct app_core *core);
 const char *app_core_error(const struct app_core *core);
@@ -165,27 +165,27 @@ bool app_core_scrubs_alone(const struct app_core *core);
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
 uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
-/* How many lines for people there were so far: nvme_drive_line(), app_lines_take(). */
+/* Returns the number of lines for people so far: nvme_drive_line(), app_lines_take(). */
 uint32_t app_core_lines(const struct app_core *core);
 
 /**
- * app_core_drive - one more drive, as number d, with a queue pair for this core
+ * app_core_drive - add a drive, as number d, with a queue pair for this core
  *
- * cfg.drive[d] has it already.  All cores are told before the first's app_core_drive_add().
+ * cfg.drive[d] has it already.  Call it for all cores before the first's app_core_drive_add().
  */
 void app_core_drive(struct app_core *core, uint32_t d, struct nvme_qpair *qp,
 		    const struct meta_drive_info *info);
-/* Those that the store has let go, by their bits: 0 where another core has it. */
+/* Returns the drives that the store has removed, as bits: 0 if another core has the store. */
 uint64_t app_core_drives_gone(const struct app_core *core);
 bool app_core_has_drive(const struct app_core *core, uint32_t d);
-/* Of a drive that is gone: its queue pair, which is the caller's again; NULL: something is still on
- * its way.  cfg.drive[d] is not looked at any more. */
+/* Returns the queue pair of a removed drive, which is the caller's again; NULL: I/O is still in
+ * flight.  cfg.drive[d] is not used any more. */
 must_check struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d);
-/* The core that has the store: it is to be part of that, as meta_drive_add().  Allocates. */
+/* The store's core: adds the drive to the store, as meta_drive_add().  Allocates. */
 must_check int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info);
 int app_core_drive_status(const struct app_core *core); /* as meta_drive_add_status() */
 
-/* The store: for checks and tests, between steps.  NULL: another core has it. */
+/* Returns the store, for checks and tests, between steps.  NULL: another core has it. */
 struct meta *app_core_meta(struct app_core *core);
 
 struct app_core_stat {
@@ -212,16 +212,16 @@ struct app_core_stat {
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
-	uint64_t planned;            /* what it planned itself, of another's store  */
-	uint64_t made;               /* what it changed itself, in what it was lent  */
-	uint64_t asked;              /* what it asked of the store's core           */
-	uint64_t served;             /* what others asked of it                     */
+	uint64_t planned;            /* plans of its own, on another core's store   */
+	uint64_t made;               /* changes of its own, in lent shards           */
+	uint64_t asked;              /* questions to the store's core               */
+	uint64_t served;             /* questions of other cores                    */
 	uint64_t bells;              /* it woke another core                        */
 	/* The scrub's; of the core that has the store. */
-	uint64_t scrub_rate; /* bytes a second; 0: there is none             */
+	uint64_t scrub_rate; /* bytes a second; 0: no scrub                  */
 	uint64_t scrub_rounds;
 	uint64_t scrub_pages;     /* found good, in all rounds                    */
-	uint64_t scrub_blocks;    /* of files; so many, too                       */
+	uint64_t scrub_blocks;    /* blocks of files found good                   */
 	uint64_t scrub_bad_pages; /* of this round or of the last, the more       */
 	uint64_t scrub_bad_blocks;
 	uint64_t scrub_unreachable_pages; /* on drives that have failed or are dead; likewise */
@@ -237,7 +237,7 @@ void app_core_stat(const struct app_core *core, struct app_core_stat *out);
 /* The scrub's last line; "": it has found nothing yet. */
 const char *app_core_scrub_line(const struct app_core *core);
 
-/* ---- what the control thread does for clients ----------------------------------------- */
+/* ---- the control thread's services for clients ---------------------------------------- */
 
 /**
  * app_control_step - accept clients, map and unmap their memory for the drives; never waits

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The cores of one appliance: a ring from each to each, a bell each.
+ * The cores of one appliance: a ring from each to each, a bell for each.
  *
- *   turn:   hear ... work, say ... tell ------> hear     what was said in a turn is told at once,
- *                                   \--bell--> wake       and who sleeps is woken once
+ *   turn:   hear ... work, say ... tell ------> hear     messages of a turn are sent together,
+ *                                   \--bell--> wake       and a sleeping core is woken once
  *
- * Life of several: the store's core mounts, then says SERVE, and only then do the others take
- * clients.  At the end each answers, closes its sessions, and says BYE when no operation and no pin
- * of it is left; the store's core stops its store when all have.
+ * Life of several: the store's core mounts, then sends SERVE, and only then the others accept
+ * clients.  At the end each core answers, closes its sessions, and sends BYE when it has no
+ * operation and no pin left; the store's core stops its store when all have.
  *
- * Who may call: every function here is the core's own thread's.
+ * Every function here must be called by the core's own thread.
  */
 #include "appliance/core/app_op.h"
 
@@ -155,7 +155,7 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 	}
 }
 
-/* Its shard was lent meanwhile: what was asked for is done where it came from. */
+/* Its shard was lent meanwhile: the operation runs again on its own core. */
 static bool again(struct app_core *core, const struct app_message *m)
 {
 	if (m->what != APP_SAY_CALL || !meta_reader_has(core->meta, &m->op->meta))
@@ -166,7 +166,7 @@ static bool again(struct app_core *core, const struct app_message *m)
 	return true;
 }
 
-/* What the plans will look at comes from the other core's cache: all of it at once. */
+/* Prefetches the data of the plans from the other core's cache, all at once. */
 static void ask_for(const struct app_message *m)
 {
 	const char *at;
@@ -258,7 +258,7 @@ int app_cores_create(struct app_cores **out, uint32_t count, uint32_t ops_max)
 	*c = (struct app_cores){ .count = count };
 	for (uint32_t i = 0; i < APP_CORES_MAX; i++)
 		c->bell[i].fd = -1;
-	/* (3) of app_store.c, and what is said once */
+	/* (3) of app_store.c, and messages that are sent once */
 	ops_max = ops_max ? ops_max : APP_OPS_DEFAULT;
 	while (places < PLACES_PER_OP * ops_max + APP_CORES_MAX)
 		places <<= 1;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * FAB_DAMAGED: a page of the list of damaged files, as JSON text; and FAB_CHECK: what a client says
- * that it has read is looked at.
+ * FAB_DAMAGED: a page of the list of damaged files, as JSON text; and FAB_CHECK: checks blocks that
+ * a client reports as damaged.
  *
  *   request --APP_SAY_DAMAGED--> the store's core: damage_askers --> the scrub's operation lists
  *      ^                                                              entry by entry into op->sums
  *      +------------------------APP_SAY_DONE---------------------------------'
  *
- *  (1) The text lies in a table of the request's own core, which waits meanwhile and does not look
- *      at it.
- *  (2) A page ends where the longest entry might not fit; what follows is named in "next".
+ *  (1) The text is in a table of the request's own core, which waits meanwhile and does not read
+ *      it.
+ *  (2) A page ends where the longest entry might not fit; "next" names the next entry.
  *  (3) Blocks that a read found bad go to the store's core through a ring of a few places, and from
- *      there to the scrub's.  A FAB_CHECK waits for one.  A suspect of a failed read is dropped
+ *      there to the scrub's.  A FAB_CHECK waits for a place.  A suspect of a failed read is dropped
  *      when the ring is full: the next read, or the scrub, finds the same damage.
  *
- *  R1 -> A1   a suspect is stored before head says that it is there;
- *  R2 -> A2   a suspect is copied out before tail gives its place back.
+ *  R1 -> A1   a suspect is stored before head includes it;
+ *  R2 -> A2   a suspect is copied out before tail frees its place.
  */
 #include "appliance/core/app_op.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The list of damaged files (app_damaged.c), and drives that fail (app_ailing.c), for the rest of
- * a core.  Part of app_op.h. */
+/* The list of damaged files (app_damaged.c), and failing drives (app_ailing.c), for the rest of a
+ * core.  Part of app_op.h. */
 #ifndef APP_DAMAGED_H
 #define APP_DAMAGED_H
 
@@ -30,8 +30,8 @@ bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t
 		 uint64_t nblocks);
 /* The store's core: all that the cores have found, to the scrub. */
 void app_suspects_take(struct app_core *core, struct meta_scrub *of);
-/* The store's core: op wants a page; the scrub's operation begins with an entry, has it in *entry,
- * or ends with all. */
+/* The store's core: op asks for a page; the scrub's operation begins an entry, has it in *entry,
+ * or ends the list. */
 void app_damage_ask(struct app_core *core, struct app_op *op);
 void app_damage_begin(struct app_core *core, struct meta_scrub *of, struct meta_damaged *entry);
 void app_damage_listed(struct app_core *core, struct meta_scrub *of,
@@ -41,11 +41,11 @@ void app_damaged_answer(struct app_op *op);
 
 /* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
 
-/* Errors that this core's drives have had since go to the store's core. */
+/* Sends new errors of this core's drives to the store's core. */
 void app_ailing_tell(struct app_core *core);
 /* Drives whose blocks cannot be reached, by their bits: failed, or given up by the driver. */
 uint64_t app_ailing_unreachable(const struct app_core *core);
-/* A probe is to be made now: op->runs and op->nblocks say what to read.  False: none. */
+/* Returns true if a probe is due: op->runs and op->nblocks say what to read. */
 must_check bool app_ailing_probe(struct app_op *op, uint32_t *drive);
 /* Ends the probe of a drive. */
 void app_ailing_probed(struct app_op *op, uint32_t drive);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One change of a block of a file at a time: writes, appends, truncates, punches.
+ * Locks for changes of a file: one change of a block at a time; for writes, appends, truncates,
+ * punches.
  *
- *   file     |       |#######|       |###|            |   blocks held by who changes them
- *   waiting      |-- a --|              |--- b ---|         ... of which they want some
+ *   file     |       |#######|       |###|            |   blocks locked by running changes
+ *   waiting      |-- a --|              |--- b ---|         want some of these blocks
  *                                             |-- c --|   and c some of b's, which came first
  *
- * A write needs to know nothing of the file but its own blocks, so many of them run at once, as
- * many as one large file's writers have in flight, where they change other blocks.  Who looks at
- * the file's end, or its tail, and then changes it, has all of the file.
+ * A write needs only its own blocks of the file, so all writes that the writers of one large file
+ * have in flight run at once, if they change different blocks.  A change that reads the file's end,
+ * or its tail, locks all of the file.
  *
- * A bucket lists operations in the order they came; one holds its blocks when none before it, of
- * the same file, has or waits for one of them.  So it is fair: who wants all of a file is not
+ * A bucket lists operations in order of arrival; one has its lock when none before it, for the same
+ * file, has or waits for one of its blocks.  So it is fair: a lock of a whole file is not
  * overtaken.  And a lock costs no memory of its own.  The store's core has the buckets, for
- * operations of all cores; file_held is its alone, and what it reads of others' operations (handle,
- * blocks) does not change while they are listed.
+ * operations of all cores; it alone uses file_held, and the fields that it reads of other cores'
+ * operations (handle, blocks) do not change while they are listed.
  */
 #include "appliance/core/app_op.h"
 #include "base/hash.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Says in the log that the store is full: polling threads note that writers are refused, and that
- * they are not any more; the control thread, which is woken for it, writes a line for each.
+ * Logs that the store is full: polling threads note that writers are refused, and when that ends;
+ * the control thread, which is woken for it, writes a line for each.
  */
 #ifndef APP_FULL_H
 #define APP_FULL_H

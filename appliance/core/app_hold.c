@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Files that clients have open.  The store counts holds by file (meta_hold.c); here stands which
- * connection has them, so that each ends.
+ * Files that clients have open.  The store counts holds by file (meta_hold.c); this file records
+ * the connection of each hold, so that each ends.
  *
  *   OPEN with HOLD, HOLD:  free --> op's --the store has it--> its session's --LET_GO--> free
  *                                    | the request failed        | the session closed
@@ -10,17 +10,17 @@
  *                                    |                        for LINGER_NS
  *                                    `--an operation is free-----+--> the store lets it go --> free
  *
- * A connection that breaks is mostly one that comes again, and asks for what it held in its first
- * requests: a file without a name is still there then.  On the same core it gets the very hold that
- * lingers, so a client that comes back needs no places beside those that it had.  Who does not come
- * back costs its room for so long, and no place that anybody else wants: the oldest of those who
- * linger go early when less than a RESERVE of the places is free.
+ * A client whose connection breaks usually comes back, and asks for its holds in its first
+ * requests: a file without a name still exists then.  On the same core it gets the lingering hold
+ * itself, so a returning client needs no extra places.  A client that does not come back keeps its
+ * space for that time, but no place that another client needs: the oldest lingering holds end early
+ * when less than a RESERVE of the places is free.
  *
  * Invariants, true between any two turns:
  *
  *  (1) A hold is on hold_free, in an operation (op->hold), or in hold_bucket: as its session's, or
- *      on hold_linger besides.  The store counts those that are TAKEN, and no others of this core.
- *  (2) s->holds are a session's in hold_bucket and in its operations.
+ *      also on hold_linger.  The store counts those that are TAKEN, and no others of this core.
+ *  (2) s->holds counts a session's holds in hold_bucket and in its operations.
  *  (3) hold_linger is in the order of until_ns.
  */
 #include "appliance/core/app_op.h"

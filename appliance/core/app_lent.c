@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How much staging one session may have, and one key.
+ * Limits staging for each session and each key.
  *
- *   free --take--> with the drives --part sent, pull asked--> with the peer --> free
- *                  bounded by them                            bounded here
+ *   free --take--> with the drives --part sent, pull requested--> with the peer --> free
+ *                  bounded by them                                bounded here
  *
- * Over tcp and rdma, payload lies in staging until the peer has taken it, or has sent it.  A piece
- * is charged to its session and key from take to give, and while the peer has it, to the session
- * as lent.  Reads take slices of 128 KiB and more, not whole windows: so a session goes on with
+ * Over tcp and rdma, payload is in staging until the peer has taken it, or has sent it.  A piece is
+ * charged to its session and key from take to give, and while the peer has it, to the session as
+ * lent.  Reads take slices of 128 KiB and more, not whole windows: so a session makes progress with
  * little, and a peer that stops keeps little.
  *
  * Invariants:
  *
  *  (1) A key's staged_bytes is the sum of its sessions'; a session has as many lent parts as the
  *      fabric has pieces of it.
- *  (2) A session is stuck when something of it is lent, and for STUCK_NS nothing has come back.  It
- *      takes nothing more, whatever is free.
- *  (3) A session has at most a window of WINDOW_MIN and an eighth of what its peer has taken since
- *      it was last stuck.  So a peer that never reads keeps no more than that eighth of the
- *      kernel's buffers, and one that reads soon has all that it can use.
- *  (4) A session beside others has at most a quarter of what is free.  So n sessions that stop all
- *      at once leave 4 / (4 + n) of staging.  A session that nobody is beside may have half.
- *  (5) A key beside others has at most three times what is free.
+ *  (2) A session is stuck when something of it is lent, and nothing has come back for STUCK_NS.  It
+ *      gets nothing more, however much is free.
+ *  (3) A session has at most a window of WINDOW_MIN plus an eighth of the bytes that its peer has
+ *      taken since it was last stuck.  So a peer that never reads keeps no more than that eighth of
+ *      the kernel's buffers, and one that reads soon has all that it can use.
+ *  (4) While others are active, a session has at most a quarter of the free staging.  So n sessions
+ *      that stop all at once leave 4 / (4 + n) of staging.  A session that is alone may have half.
+ *  (5) While others are active, a key has at most three times the free staging.
  *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
  *  (7) An operation that waits for its own session's limits is on the session's `stalled_ops`.  A
  *      piece or part of the session that comes back wakes one of them.  If free space was short
  *      (the session is on core->tight), a piece of any session does.  A woken operation that still
- *      cannot go on for its own session's limits wakes the next session on core->tight.
- *  (8) A session beside others takes no slice while the drives have a sixth of io_max_bytes: a
- *      small read finds a short queue there.
+ *      cannot continue because of its own session's limits wakes the next session on core->tight.
+ *  (8) While others are active, a session takes no slice while the drives have a sixth of
+ *      io_max_bytes: a small read then finds a short queue.
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
- *      and are not to wait for a peer that does not read.
+ *      and must not wait for a peer that does not read.
  *
  * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
  * drives write into the client's own memory.
@@ -125,7 +125,7 @@ void app_lent_wait(struct app_op *op)
 		list_push_back(&op->core->stalling, &s->stalling_link);
 	if (s->tight && !list_linked(&s->tight_link))
 		list_push_back(&op->core->tight, &s->tight_link);
-	if (unlikely(in_vain)) { /* it may be what the next one waited for */
+	if (unlikely(in_vain)) { /* the next one may have waited for it */
 		list_del(&s->tight_link);
 		app_lent_wake_tight(op->core);
 	}
@@ -194,7 +194,7 @@ void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t b
 	s->proven_bytes += bytes;
 }
 
-/* ---- what a session asks for (9) ------------------------------------------------------------ */
+/* ---- requests of a session (9) -------------------------------------------------------------- */
 
 void app_lent_read_begin(struct app_op *op)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A page of a directory: the store's entries become the fabric's, in place.
+ * A page of a directory: converts the store's entries to the fabric's, in place.
  *
  *   buf   | dirent name | dirent name | ...     ->     | entry name | entry name | ...
  *
- * An entry of the fabric is the shorter one, so none is overwritten before it was read, and
- * what fits the window as the store's fits it as the fabric's.
+ * An entry of the fabric is shorter, so none is overwritten before it was read, and entries that
+ * fit the window in the store's form fit in the fabric's.
  */
 #include "appliance/core/app_op.h"
 

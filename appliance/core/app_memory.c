@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Gives staging to operations: first come, first served, so that a large write is never passed by
- * for ever.  The requests of one client get no more than a share (app_lent.c), so that a client
- * that does not read its replies, or does not send payload that it announced, does not stop the
- * others.
+ * Gives staging to operations: first come, first served, so that a large write is not overtaken for
+ * ever.  The requests of one client get no more than a share (app_lent.c), so that a client that
+ * does not read its replies, or does not send announced payload, does not stop the others.
  *
  * Invariants:
  *
- *  (1) An operation takes at most one piece at a time, so whoever holds one goes on without
- *      another, and gives it back.  A read that goes on slice by slice has lent the one before.
+ *  (1) An operation takes at most one piece at a time, so one that has a piece continues without
+ *      another, and gives it back.  A read that proceeds slice by slice has lent the one before.
  *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
- *      quarter; so a piece always comes free.
+ *      quarter; so a piece always becomes free.
  *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
- *  (4) While somebody waits no batch keeps a part that is not full and that nobody fills: the
+ *  (4) While an operation waits, no batch keeps a partly filled part that nobody fills: the
  *      item that would fill it may be the one that waits.
  *  (5) A session has at most half as many parts as are free, and of the room for tables at most
- *      half of what is free, or one of each.
+ *      half of the free room, or one of each.
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -73,8 +72,8 @@ static bool session_may(const struct app_op *op, uint32_t size_bytes)
 	       app_lent_room(op->core, s) >= size_bytes;
 }
 
-/* A small piece of a session that holds little need not wait behind others' large ones; little is
- * a quarter of the room for such pieces that is free. */
+/* A small piece of a session that holds little need not wait behind others' large ones; little is a
+ * quarter of the free room for such pieces. */
 static bool may_pass(const struct app_op *op, uint32_t size_bytes)
 {
 	const struct app_core *core = op->core;
@@ -255,7 +254,7 @@ void app_table_give(struct app_core *core, struct app_session *session, void *ta
 	app_lent_wake_tight(core);
 }
 
-/* ---- parts: what is lent to the fabric ------------------------------------------------ */
+/* ---- parts: memory lent to the fabric ------------------------------------------------- */
 
 /* (5) */
 bool app_parts_enough(const struct app_core *core, const struct app_session *s)
@@ -358,7 +357,7 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 	/* Over shared memory no payload comes this way, or this CPU would copy it. */
 	if (rc > 0 && part->capacity_bytes && req->session->transport[0] == 's')
 		core->stat.payload_copied_bytes += length_bytes;
-	app_part_free(core, part); /* it has left, or nobody is there to have it */
+	app_part_free(core, part); /* it was sent, or its session has ended */
 }
 
 void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part)

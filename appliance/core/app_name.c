@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Names and attributes: what is one call of the store, and open, which may be several.
+ * Names and attributes: operations of one call to the store, and open, which may need several.
  *
- *   open   LOOKED_UP --there--> (truncate) --> answer
- *            ^   \--not there, CREATE--> PUT of nothing, -EEXIST: somebody was faster: look again
+ *   open   LOOKED_UP --exists--> (truncate) --> answer
+ *            ^   \--not, CREATE--> PUT of nothing, -EEXIST: another client was faster: look again
  *            +---------------------------------------------'
  */
 #include "appliance/core/app_op.h"
@@ -162,7 +162,7 @@ static int drive_by_name(const struct app_core *core, const struct fab_name *nam
 	return -ENODEV;
 }
 
-/* -EINVAL: more than one has it. */
+/* -EINVAL: several drives have it. */
 static int drive_by_serial(const struct app_core *core, const struct fab_name *name)
 {
 	struct nvme_info info;
@@ -331,7 +331,7 @@ static int hidden_take(struct app_op *op)
 	return 0;
 }
 
-/* What became of the hidden file of a PUT_BEGIN, PUT_COMMIT or PUT_ABORT.  One that could not be
+/* Settles the hidden file of a PUT_BEGIN, PUT_COMMIT or PUT_ABORT.  A file that could not be
  * aborted is an orphan, which the next mount frees. */
 static void hidden_settle(struct app_op *op)
 {
@@ -438,7 +438,7 @@ static bool make(struct app_op *op)
 	set_of_make(op, req->args.open.mode, req->args.open.uid, req->args.open.gid, 0);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_EXCL | META_BY_INLINE;
-	if (!is_to_be_new(op) && !op->name[0].nofollow) /* what a symlink leads to is made */
+	if (!is_to_be_new(op) && !op->name[0].nofollow) /* the target of a symlink is made */
 		op->meta.flags |= META_FOLLOW;
 	if (op->flags & FAB_OPEN_HOLD)
 		op->meta.flags |= META_HOLD;
@@ -494,7 +494,7 @@ enum app_next app_open_step(struct app_op *op)
 			return APP_WAIT;
 		wk_fallthrough;
 
-	case OPEN_MADE: /* durable, or somebody else was faster */
+	case OPEN_MADE: /* durable, or another client was faster */
 		app_hold_looked(op);
 		if (op->meta.status == -EEXIST && !(op->flags & FAB_OPEN_EXCL) &&
 		    ++op->tries < OPEN_TRIES) {
@@ -539,7 +539,7 @@ static uint32_t build_statfs(const struct app_op *op, void *out)
 	struct fab_statfs f = {
 		.total_bytes = s->blocks_total * BLOCK_SIZE,
 		.free_bytes = s->blocks_free * BLOCK_SIZE,
-		/* How many there are elsewhere is not for who is confined. */
+		/* A confined client does not learn how many files there are elsewhere. */
 		.files = app_is_confined(op->req->session) ? 0 : s->files,
 		.dirs = app_is_confined(op->req->session) ? 0 : s->dirs,
 		.name_max = META_NAME_MAX,

@@ -4,8 +4,8 @@
  *
  *   request --admit--> app_op, or app_batch of app_ops --step ... step--> reply
  *
- * One step function a kind reads from top to bottom; the name of a stage is a fact that has
- * become true.  The loop steps an operation when what it waits for has come.
+ * One step function for each kind reads from top to bottom; the name of a stage is a fact that has
+ * become true.  The loop steps an operation when the event that it waits for has happened.
  */
 #ifndef APP_OP_H
 #define APP_OP_H
@@ -30,12 +30,12 @@
 #define APP_HOLD_BUCKETS 4096u
 #define APP_PART_BYTES   (1u << 20) /* of what several small files share over TCP */
 #define APP_FILE_MAX     (1ull << 52)
-#define APP_TAIL_WRITE   1024u /* a write of so many bytes leaves its last block in the index */
+#define APP_TAIL_WRITE   1024u /* a write of up to this size leaves its last block in the index */
 #define APP_SESSIONS_MAX (4096u + FAB_OPERATORS)
 #define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_lent.c */
 #define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 
-/* What a step tells the loop. */
+/* Result of a step for the loop. */
 enum app_next {
 	APP_WAIT,  /* something is in flight: step me again when it is done */
 	APP_AGAIN, /* step me again at once                                 */
@@ -59,7 +59,7 @@ enum app_op_kind {
 	APP_OP_SCRUB,     /* app_scrub.c: our own                              */
 };
 
-/* What an operation waits for, besides `ios_out` and `pulls_out`. */
+/* The event that an operation waits for, besides `ios_out` and `pulls_out`. */
 enum app_on {
 	APP_ON_NOTHING,
 	APP_ON_META,    /* the store has op->meta                  */
@@ -75,16 +75,16 @@ enum app_on {
 /* A change that may have been made already: app_replay.c. */
 enum app_recall { APP_RECALL_NO, APP_RECALL_DUE, APP_RECALL_ASKED, APP_RECALL_LOOKED };
 
-/* What an operation of another core waits for at the store's. */
+/* The event that an operation of another core waits for at the store's core. */
 enum app_store_on { APP_STORE_NOTHING, APP_STORE_FILE, APP_STORE_BLOCKS };
 
-/* What one core says to another. */
+/* Messages between cores. */
 enum app_say {
 	/* To the store's core; each comes back as APP_SAY_DONE: */
 	APP_SAY_CALL,    /* run op->meta, or say that it is lent there                */
-	APP_SAY_MADE,    /* op->meta was run, in what was lent: to the log            */
+	APP_SAY_MADE,    /* op->meta was run on a lent shard: log its record          */
 	APP_SAY_DURABLE, /* wait until op->meta.seen_seq is                           */
-	APP_SAY_LOCK,    /* op->handle's file is to be op's                           */
+	APP_SAY_LOCK,    /* lock op->handle's file for op                             */
 	APP_SAY_BLOCKS,  /* op->nblocks of them, into op->runs                        */
 	APP_SAY_CANCEL,  /* LOCK or BLOCKS, which is out: do not wait any longer      */
 	APP_SAY_LEAVE,   /* its lock, and its runs [give_from, ...), are given back   */
@@ -98,7 +98,7 @@ enum app_say {
 	APP_SAY_BYE,     /* I shall say nothing more                                     */
 	/* From the store's: */
 	APP_SAY_SERVE, /* it is mounted, or could not be                              */
-	APP_SAY_OPEN,  /* who knocked may look                                         */
+	APP_SAY_OPEN,  /* to readers that knocked: the shard is open                   */
 	APP_SAY_DONE,
 };
 
@@ -116,16 +116,16 @@ struct app_cores {
 /* One of those who take turns: app_turn.c. */
 struct app_share {
 	struct list link; /* of the ring, when it has something to begin */
-	int64_t tag;      /* what it has had                             */
+	int64_t tag;      /* what it has got so far                      */
 	bool present;
 };
 
 struct app_turns {
-	struct list sparse; /* who asks for less than its share: first */
+	struct list sparse; /* shares that ask for less: they go first */
 	struct list ring;
 	uint32_t waiting; /* on both                                           */
 	uint32_t present; /* with something to begin, or under way            */
-	int64_t clock;    /* what each of them has had, if all had the same   */
+	int64_t clock;    /* what each would have got, if all got the same    */
 	int64_t inverse;  /* one over `present`, as it was when it was `inverse_of` */
 	uint32_t inverse_of;
 };
@@ -137,7 +137,7 @@ struct app_key {
 	uint64_t staged_bytes; /* of its sessions */
 };
 
-/* What one client holds: so that one who stalls does not hold everything. */
+/* Resources of one client, limited so that a stalled client does not hold everything. */
 struct app_session {
 	struct list link; /* of core->session_free */
 	struct app_key *key;
@@ -148,11 +148,11 @@ struct app_session {
 	struct list batches; /* app_batch, with work          */
 	uint32_t queued;     /* on `waiting`                  */
 	uint32_t item_bytes; /* of its batches' items, lately */
-	uint64_t retry_ns;   /* what was put off last was told to come then */
+	uint64_t retry_ns;   /* time given to the last request that was told to wait */
 	uint32_t ops;
 	uint32_t puts;    /* begun, and neither committed nor aborted */
 	uint32_t holds;   /* of files: app_hold.c */
-	uint32_t stalled; /* of them, those that wait for what the session itself holds */
+	uint32_t stalled; /* those that wait for the session's own limits */
 	uint32_t starved; /* ... and those that wait for the store to have room again   */
 	/* Staging: app_lent.c. */
 	bool streams;     /* over tcp or rdma: its payload is staged            */
@@ -165,7 +165,7 @@ struct app_session {
 	uint64_t staged_bytes;
 	uint64_t table_bytes;
 	uint32_t reads;            /* operations that read ... */
-	uint64_t asked_bytes;      /* ... and what they asked for */
+	uint64_t asked_bytes;      /* bytes that they asked for */
 	struct list stalled_ops;   /* app_op, on APP_ON_PART      */
 	struct list tight_link;    /* of core->tight              */
 	struct list stalling_link; /* of core->stalling         */
@@ -173,7 +173,7 @@ struct app_session {
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */
-	/* By whose modes and owners files are looked at; gids 0: nobody's, it may everything. */
+	/* User for checks of modes and owners; gids 0: none, it may do everything. */
 	struct meta_who who;
 };
 
@@ -184,10 +184,10 @@ struct app_part {
 	struct list link; /* of core->part_free */
 	char *buf;        /* of staging         */
 	uint32_t capacity_bytes;
-	uint32_t table_bytes; /* buf is a table of so many */
+	uint32_t table_bytes; /* size of buf as a table */
 	uint32_t filling;     /* reads that still come into it */
 	bool closed;          /* nothing more comes: send it when filling is 0 */
-	bool lent;            /* the fabric has it */
+	bool lent;            /* lent to the fabric */
 };
 
 struct app_op {
@@ -208,11 +208,11 @@ struct app_op {
 	uint32_t asks_out; /* of the store's core, when that is another: app_store.c */
 	int io_status;     /* the first that was not 0 */
 	int pull_status;
-	int cancel;        /* the client does not want it any more: what it would be told */
+	int cancel;        /* status if the client cancelled it */
 	bool gave_up;      /* ... and waited for its turn only */
 	bool stalled;      /* counted in session->stalled */
 	bool starved;      /* ... and in session->starved */
-	bool its_turn;     /* to go on with the next piece */
+	bool its_turn;     /* it may continue with the next piece */
 	bool woken;        /* from staging_waiters: it is its turn */
 	bool roused;       /* from session->stalled_ops: the same  */
 	bool reads;        /* counted in session->reads            */
@@ -231,7 +231,7 @@ struct app_op {
 	uint32_t names;
 	uint32_t names_done;
 	bool looking;  /* for the directory of name[names_done] */
-	uint64_t root; /* what its names are confined to */
+	uint64_t root; /* directory that its names are confined to */
 	bool rooting;  /* for the directory that the session is confined to */
 	enum app_recall recall;
 	struct meta_receipt_id receipt; /* which of its client's changes it is; client 0: of none */
@@ -260,7 +260,7 @@ struct app_op {
 	uint32_t redone;          /* ... how often the plan had changed                 */
 	bool its_chunk;           /* ... it has had its turn for this one               */
 	uint32_t nblocks_placed;  /* read of a batch: there is room for, at window_at   */
-	struct app_part *part;    /* read over TCP: what it lands in                      */
+	struct app_part *part;    /* read over TCP: the part that it lands in             */
 	char *buf;                /* of staging                                           */
 	uint32_t *sums;           /* read of more than FAB_SUMS_INLINE blocks: of staging  */
 	uint32_t sums_bytes;
@@ -296,7 +296,7 @@ struct app_op {
 
 /* FAB_READ_BATCH, FAB_PUT, FAB_STAT, FAB_UNLINK_BATCH, FAB_HOLD and FAB_LET_GO. */
 struct app_batch {
-	struct list link; /* of its session's while items are to be begun, or of batch_free */
+	struct list link; /* in its session's list while items can begin, or in batch_free */
 	struct fab_req *req;
 	uint32_t count;
 	uint32_t next;
@@ -308,7 +308,7 @@ struct app_batch {
 	uint32_t blocks_max;        /* ... that leave room for checksums and answers */
 	struct app_part *part;      /* ... over TCP: the one that is being filled */
 	struct fab_answer *answers; /* of staging: not yet the wire's form       */
-	char *wire;                 /* ... and behind them the wire's            */
+	char *wire;                 /* followed by the wire's                    */
 	uint32_t *sums;             /* of staging */
 	uint32_t table_bytes;       /* accounted in core->table_bytes */
 };
@@ -342,7 +342,7 @@ struct app_hold {
 enum app_life {
 	APP_BOOTING,
 	APP_SERVING,
-	APP_DRAINING, /* what had come is answered; what comes is not begun */
+	APP_DRAINING, /* earlier requests are answered; new ones do not begin */
 	APP_CLOSING,  /* sessions are being ended                           */
 	APP_STOPPING, /* the store's checkpoint                             */
 	APP_STOPPED,
@@ -360,8 +360,8 @@ struct app_core {
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
 	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
-	struct meta *meta;                           /* NULL: another core has it, and this one a */
-	struct meta_reader *reader;                  /* ... of it                                 */
+	struct meta *meta;          /* NULL: another core has it, and this one has a */
+	struct meta_reader *reader; /* ... of it                                 */
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;
@@ -427,7 +427,7 @@ struct app_core {
 	uint64_t io_max_bytes;
 	uint64_t rate_from_ns; /* since when `begun` were                                      */
 	uint32_t begun;
-	uint64_t each_ns; /* it takes so long to begin one, lately                            */
+	uint64_t each_ns; /* recent time between two beginnings                               */
 	struct app_scrub *scrub; /* NULL: none */
 	uint32_t lines;          /* for people, so far: app_core_lines() */
 	struct list ready;
@@ -456,27 +456,27 @@ struct app_core {
 
 /* ---- app_patience.c --------------------------------------------------------------- */
 
-/* Behind a look at the clock: what the store could not write is tried again; people are told. */
+/* After the clock was read: retries failed writes of the store, and reports them to people. */
 void app_patience_turn(struct app_core *core);
 
 /* ---- app_core.c ------------------------------------------------------------------- */
 
 /* Step it until it waits or is done. */
 void app_op_run(struct app_op *op);
-/* It is on no list: have it stepped in this turn or the next. */
+/* The operation must be on no list: steps it in this turn or the next. */
 void app_op_ready(struct app_op *op);
 /* NULL: none free. */
 struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req);
 void app_op_free(struct app_op *op);
-/* What a step returns when it is over. */
+/* Returned by a step that is over. */
 enum app_next app_op_end(struct app_op *op, int status);
 /* Wait for a list of the core's, or for the store. */
 void app_op_wait(struct app_op *op, enum app_on on, struct list *list);
 /* Submit runs[0 .. nruns) of the store's addresses against `buf`; holes are zeroed by a read. */
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova);
-/* Begin a request, which takes an operation; about so many bytes of payload.  False: nothing is
- * free for it now. */
+/* Begins a request, which takes an operation, with about `bytes` of payload.  False: no operation
+ * is free for it now. */
 must_check bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes);
 /* Reads and items that were just taken look for their blocks together: run, or run later. */
 void app_fresh(struct app_op *op);
@@ -486,13 +486,13 @@ void app_run_fresh(struct app_core *core);
 
 /* The core that has what op's calls of the store are about. */
 uint32_t app_owner(const struct app_op *op);
-/* Start op->meta (type and arguments set).  True: over at once.  False: wait; stepped again when
- * it is.  Either way op->seen_seq grows by what it has seen: app_op_saw(). */
+/* Starts op->meta (type and arguments set).  True: over at once.  False: wait; the operation is
+ * stepped when it is over.  Either way op->seen_seq includes what it has seen: app_op_saw(). */
 must_check bool app_op_meta(struct app_op *op, enum meta_op_type type);
 void app_op_saw(struct app_op *op);
 /* The blocks that op->meta has planned to read may be reused. */
 void app_read_end(struct app_op *op);
-/* May what has seen `seq` be told?  If not: op is run again when it may. */
+/* Returns true if `seq` is durable, so that a reply may be sent; else op runs again when it is. */
 bool app_is_durable(const struct app_core *core, uint64_t seq);
 void app_wait_durable(struct app_op *op);
 /* Blocks for op->nblocks, into op->runs.  0; -EAGAIN: it waits; -ENOSPC ... */
@@ -504,34 +504,34 @@ void app_store_cancel(struct app_op *op);
 bool app_store_is_near(const struct app_op *op); /* its change is about to be made */
 /* True: it has left something with another core, and is freed when that has given it back. */
 must_check bool app_store_leave(struct app_op *op);
-/* What waits for shards to be opened looks again. */
+/* Runs operations that wait for shards to be opened. */
 void app_store_look(struct app_core *core);
 uint64_t app_store_deadline(const struct app_core *core);
 /* An answer of the store's core. */
 void app_store_done(struct app_op *op);
 
-/* ---- app_serve.c: what the store's core does for the others -------------------------------- */
+/* ---- app_serve.c: services of the store's core for the others ------------------------------ */
 
 void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count);
 void app_serve(struct app_core *core, enum app_say what, struct app_op *op);
 void app_serve_done(struct app_core *core, struct app_op *op);
-/* The next of its file may go on. */
+/* The next operation on its file may continue. */
 void app_serve_unlocked(struct app_core *core, struct app_op *next);
-/* Who waits for blocks looks again. */
+/* Operations that wait for blocks run again. */
 void app_serve_blocks(struct app_core *core);
 
 /* ---- app_cores.c: what cores say to each other ---------------------------------------------- */
 
-/* What has been said to it.  A bounded number. */
+/* Handles messages to it.  A bounded number. */
 void app_cores_hear(struct app_core *core);
 void app_cores_say(struct app_core *core, uint32_t to, struct app_message m);
 /* A reader waits for the shard.  False: no message for this now. */
 must_check bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard);
-/* These drives have had errors.  False: no message for this now. */
+/* Reports drives with errors.  False: no message for this is free now. */
 must_check bool app_cores_ailing(struct app_core *core, uint64_t drives);
-/* The store's core: it has run what it could.  Whoever knocked is told when shards are open. */
+/* The store's core has run all that it could: tells readers that knocked when shards are open. */
 void app_cores_let_in(struct app_core *core);
-/* What was said is told, who sleeps is woken. */
+/* Sends the messages of this turn, and wakes sleeping cores. */
 void app_cores_tell(struct app_core *core);
 /* Everybody but itself. */
 void app_cores_say_all(struct app_core *core, struct app_message m);
@@ -554,7 +554,7 @@ must_check void *app_table_take(struct app_core *core, struct app_session *sessi
 				uint32_t size_bytes);
 void app_table_give(struct app_core *core, struct app_session *session, void *table,
 		    uint32_t size_bytes);
-void app_wake_parts(struct app_core *core);        /* whoever waits for one, or for a table */
+void app_wake_parts(struct app_core *core); /* operations that wait for one, or for a table */
 struct app_part *app_part_take(struct app_op *op); /* without a buffer; NULL: none */
 void app_part_untake(struct app_core *core, struct app_part *part);
 /* The session has its share of parts. */
@@ -589,7 +589,7 @@ static inline void app_file_all(struct app_op *op)
 must_check bool app_file_lock(struct app_op *op);
 must_check static inline bool app_file_lock_all(struct app_op *op)
 {
-	if (!op->locked) /* else it is listed, and another core may look at what it has */
+	if (!op->locked) /* else it is listed, and another core may read its fields */
 		app_file_all(op);
 	return app_file_lock(op);
 }
@@ -597,7 +597,7 @@ must_check static inline bool app_file_lock_all(struct app_op *op)
 must_check bool app_file_lock_here(struct app_core *core, struct app_op *op);
 void app_file_unlock_here(struct app_core *core, struct app_op *op);
 
-/* ---- app_target.c: what the fabric and the store call the same things --------------------- */
+/* ---- app_target.c: conversions between the fabric's and the store's names ----------------- */
 
 /* Set op->target[] from op->name[].  APP_AGAIN: when op->names_done == op->names all are set. */
 /* Run operations that were just taken, at most APP_AHEAD_MAX. */
@@ -634,7 +634,7 @@ void app_xattr_answer(struct app_op *op);
 void app_status_answer(struct app_op *op);
 void app_batch_end_answer(struct app_op *op);
 
-/* What a request or an item asks, into a fresh operation. */
+/* Fills a fresh operation from a request or an item. */
 void app_read_begin(struct app_op *op);
 void app_write_begin(struct app_op *op);
 void app_truncate_begin(struct app_op *op);
@@ -678,7 +678,7 @@ static inline bool app_is_confined(const struct fab_session *session)
 	return session->rights->subtree[0] != 0;
 }
 /* Its key has had its share of this second: answered, to be asked again. */
-/* gids is 0 for who may everything: a key without a uid, or with that of the superuser. */
+/* gids is 0 for a key that may do everything: without a uid, or with the superuser's. */
 struct meta_who app_who_of(const struct fab_rights *rights);
 must_check bool app_rights_busy(struct app_core *core, struct fab_req *req);
 /* Its bytes have gone. */
@@ -686,16 +686,16 @@ void app_rights_spend(const struct app_op *op);
 /* APP_AGAIN: op's session knows the directory that it is confined to. */
 must_check enum app_next app_root_step(struct app_op *op);
 bool app_root_due(const struct app_op *op);
-/* It ended with an error: tell people, if it is because somebody tried what he may not. */
+/* After an error: reports to people an attempt that the key does not allow. */
 wk_cold void app_rights_tell(const struct app_op *op);
 
 /* ---- app_replay.c ------------------------------------------------------------------------ */
 
-/* What the client calls it, into a fresh operation. */
+/* Fills a fresh operation with the client's change number. */
 void app_change_begin(struct app_op *op);
 /* While op->recall: was it made?  Then it ends as it did; else it begins. */
 enum app_next app_recall_step(struct app_op *op);
-/* Tells clients that come what they need to know, and ages those that have gone. */
+/* Sets what connecting clients are told, and ages clients that have gone. */
 void app_clients_turn(struct app_core *core);
 
 /* ---- app_session.c ----------------------------------------------------------------------- */
@@ -711,11 +711,11 @@ void app_aborts_begin(struct app_core *core);
 
 /* ---- app_hold.c -------------------------------------------------------------------------- */
 
-/* op is to hold what it finds: 0, or -EMFILE, -ENFILE. */
+/* Prepares op to hold the file that it finds: 0, or -EMFILE, -ENFILE. */
 must_check int app_hold_begin(struct app_op *op);
 /* An earlier connection of the client held what op names by handle: op->hold is that. */
 bool app_hold_again(struct app_op *op);
-/* What it had the store look for, with META_HOLD, is over. */
+/* Handles the end of a lookup with META_HOLD. */
 void app_hold_looked(struct app_op *op);
 /* It is over: its session has op->hold, or nobody. */
 void app_hold_settle(struct app_op *op);
@@ -761,7 +761,7 @@ uint64_t app_scrub_deadline(const struct app_core *core);
 enum app_next app_scrub_step(struct app_op *op);
 /* Suspects have come. */
 void app_scrub_suspects(struct app_core *core);
-/* The core is stopping: who waits for a list is answered. */
+/* The core is stopping: answers requests that wait for a list. */
 void app_scrub_stop(struct app_core *core);
 void app_scrub_stat(const struct app_core *core, struct app_core_stat *out);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A punch: a range of a file becomes a hole, from front to back.
+ * A punch: turns a range of a file into a hole, from front to back.
  *
  *   ACCEPTED --lock--> SEEK <------------------------------ the next piece ----------------+
- *                       | leap over what is a hole already                                 |
+ *                       | skip existing holes                                              |
  *                       v                                                                  |
  *   piece   up to the next multiple of 4 MiB: |aa00|0000| ... |0000|00zz|                  |
  *                       |                     head                 tail                    |
@@ -13,15 +13,15 @@
  *                       | both are done                                                    |
  *                       +--> PLACED --new blocks--> ON_DRIVE --store--> LOGGED ------------+
  *
- * A block of which a part stays is read, verified, and written anew as a write does it; where the
- * index has the bytes (the tail) the store zeroes them itself.  What is a hole costs a seek and no
- * more, so a range may be of any size.
+ * A block of which a part stays is read, verified, and rewritten as a write does it; if the index
+ * has the bytes (the tail), the store zeroes them itself.  An existing hole costs only a seek, so a
+ * range may be of any size.
  *
  * Invariants:
  *
- *  (1) The file is held throughout: from the first piece to the last no write comes in between.
- *  (2) Only the last piece leaves a receipt: zeros over zeros are zeros, so what was done in part
- *      is done again from its start.
+ *  (1) The file is locked throughout: from the first piece to the last no write comes in between.
+ *  (2) Only the last piece leaves a receipt: zeros over zeros are zeros, so a punch done in part
+ *      is repeated from its start.
  */
 #include "appliance/core/app_op.h"
 
@@ -50,7 +50,7 @@ void app_punch_begin(struct app_op *op)
 	op->length_bytes = op->req->args.range.length_bytes;
 }
 
-/* What is left is [offset_bytes, + length_bytes); of that: */
+/* Returns the end of the next piece of the rest, [offset_bytes, + length_bytes). */
 static uint64_t piece_end(const struct app_op *op)
 {
 	return min_u64(op->offset_bytes + op->length_bytes,
@@ -66,7 +66,7 @@ static bool seek(struct app_op *op)
 	return app_op_meta(op, META_OP_SEEK);
 }
 
-/* Where the next piece begins.  -ENODATA: nothing of the range is in the file. */
+/* Finds the start of the next piece.  -ENODATA: the rest of the range is holes. */
 static int sought(struct app_op *op)
 {
 	uint64_t end;
@@ -255,7 +255,7 @@ enum app_next app_punch_step(struct app_op *op)
 		op->at = PUNCH_EDGE;
 		return APP_AGAIN;
 
-	case PUNCH_PLACED: /* zeroed and summed; blocks are to be had */
+	case PUNCH_PLACED: /* zeroed and summed; needs blocks */
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);

@@ -6,9 +6,9 @@
  *                                  |                                      |
  *                                  +-- -EBADMSG, -ENOSPC                  +-- -EIO
  *
- * The bytes are verified where the client cannot change them any more, and only then written;
- * nothing names them before they are on the drives.  What is small goes into the index instead
- * (META_BY_INLINE), and never sees a drive by itself.
+ * The bytes are verified after they were copied out of the client's reach, and only then written;
+ * nothing names them before they are on the drives.  A small file goes into the index instead
+ * (META_BY_INLINE), and never goes to a drive by itself.
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* No buffer of the kernel's sends what was pulled: the peer is there. */
+/* Pulled bytes that prove a live peer: more than the kernel's buffers could hold. */
 #define PULL_PROVES 8u
 
 enum put_at { PUT_ACCEPTED, PUT_PULLED, PUT_PLACED, PUT_ON_DRIVES, PUT_NAMED };
@@ -88,7 +88,7 @@ void app_put_item_begin(struct app_op *op)
 	};
 }
 
-/* The pulled bytes are what the client summed. */
+/* Checks that the pulled bytes match the client's checksums. */
 static int verify(struct app_op *op)
 {
 	uint64_t left = op->file_size;
@@ -164,7 +164,7 @@ enum app_next app_put_step(struct app_op *op)
 		op->at = PUT_PLACED;
 		wk_fallthrough;
 
-	case PUT_PLACED: /* verified; blocks are to be had */
+	case PUT_PLACED: /* verified; needs blocks */
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);

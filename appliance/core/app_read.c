@@ -4,27 +4,27 @@
  *
  *   ACCEPTED --plan--> PLANNED --room in the window--> PLACED --drives--> LANDED --> answer
  *      ^                  |                               |                  |
- *      |                  +-- -EMSGSIZE, behind the end   +-- no staging:    +-- -EIO
+ *      |                  +-- -EMSGSIZE, past the end     +-- no staging:    +-- -EIO
  *      |                                                      from the start   |
  *      +----------------- more than 4 MiB: the next piece -------------------+
  *
- * With shared memory the drives write into the client's window; without, into staging, from
- * where the fabric sends (a "part"; small files of a batch share one).  This CPU moves only
- * what lies in the index (inline bytes), and checksums.
+ * With shared memory the drives write into the client's window; without, into staging, from where
+ * the fabric sends (a "part"; small files of a batch share one).  This CPU moves only bytes stored
+ * in the index (inline bytes), and checksums.
  *
  *   file      |  block  |  block  |  block  |        window   | block | block | block | sums
  *             ^ offset (a multiple of 4096) ^ end             ^ window_at
  *
- * A piece ends at a multiple of 4 MiB of the file: what lies within one is one plan, so a
- * write within it is seen whole or not at all: the length that is told comes from the plan of
- * the first piece, so what is planned again is placed again.  Blocks planned are not reused before
- * meta_read_end().  Nobody here looks at checksums: they are the reader's to check.
+ * A piece ends at a multiple of 4 MiB of the file: everything within one is one plan, so a write
+ * within it is seen whole or not at all.  The length in the reply comes from the plan of the first
+ * piece, so a repeated plan is placed again.  Planned blocks are not reused before meta_read_end().
+ * The appliance does not verify checksums: the reader does.
  *
  * Into staging a piece goes in slices (app_lent.c).  A read whose session may have no slice now
  * gives its plan up, because it may wait for its peer.  Then the whole piece is planned again, and
- * goes on behind the slices that have landed if their checksums are still the same.  Else the piece
- * begins anew, in the same places of the window; after REDO_MAX times it waits for room for all of
- * it at once.
+ * continues after the slices that have landed if their checksums are still the same.  Otherwise the
+ * piece starts over, in the same places of the window; after REDO_MAX times it waits for room for
+ * all of it at once.
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -78,8 +78,8 @@ static void give_table(struct app_op *op)
 	op->sums = NULL;
 }
 
-/* Room in a window that is this read's alone.  Who begins again has his table still: giving it back
- * would wake others that wait, and himself, for nothing. */
+/* Finds room in a window that belongs to this read alone.  A restarted read keeps its table: giving
+ * it back would wake other waiters, and the read itself, for nothing. */
 static int place_alone(struct app_op *op)
 {
 	uint64_t bytes = (uint64_t)op->nblocks * BLOCK_SIZE;
@@ -172,7 +172,7 @@ static uint32_t *table_of(struct app_op *op)
 	return op->sums ? op->sums : op->few_sums;
 }
 
-/* A piece of which some slices have landed was planned again: is it what it was then? */
+/* A piece with landed slices was planned again: checks that the slices are unchanged. */
 static void check_slices(struct app_op *op)
 {
 	uint32_t count = landed_blocks(op);
@@ -194,7 +194,7 @@ static void close_part(struct app_op *op, struct app_part *part)
 	app_part_filled(op->core, op->req, part);
 }
 
-/* Bytes of the batch's part that are still free, for what belongs at window_at. */
+/* Returns the free bytes of the batch's part, for data at window_at. */
 static uint32_t part_room(const struct app_part *part, uint32_t window_at)
 {
 	if (part->piece.window_at + part->piece.length_bytes != window_at)
@@ -202,7 +202,7 @@ static uint32_t part_room(const struct app_part *part, uint32_t window_at)
 	return part->capacity_bytes - part->piece.length_bytes;
 }
 
-/* A new part at window_at, for as much as it may have of *bytes; NULL: the operation waits. */
+/* Begins a part at window_at, for as much as it may have of *bytes; NULL: the operation waits. */
 static struct app_part *part_begin(struct app_op *op, uint32_t window_at, uint32_t *bytes)
 {
 	struct app_core *core = op->core;
@@ -268,8 +268,8 @@ static void fill_part(struct app_op *op, struct app_part *part, uint32_t bytes)
 	op->batch->part = NULL;
 }
 
-/* Where the drives put the next *nblocks, which become fewer; NULL: the operation waits for
- * staging. */
+/* Returns where the drives put the next *nblocks, which may become fewer; NULL: the operation waits
+ * for staging. */
 static char *land(struct app_op *op, uint32_t *nblocks, uint64_t *iova)
 {
 	uint32_t at = op->window_at + op->nblocks_done * BLOCK_SIZE, bytes = *nblocks * BLOCK_SIZE;
@@ -319,7 +319,7 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 	op->nblocks_landing = nblocks;
 	app_op_io(op, NVME_READ, runs, runs_of(op, skip, nblocks, runs), to, iova);
 	if (op->meta.inline_len && op->meta.inline_at >= skip && inline_at < nblocks) {
-		/* into what is zeros now */
+		/* into bytes that are zeros now */
 		memcpy(to + (size_t)inline_at * BLOCK_SIZE, op->small, op->meta.inline_len);
 		op->core->stat.inline_bytes += op->meta.inline_len;
 	}
@@ -334,7 +334,7 @@ static void landed(struct app_op *op)
 	memcpy(table_of(op) + op->nblocks_done, op->crcs + landed_blocks(op),
 	       nblocks * sizeof(uint32_t));
 	if (part) {
-		if (unlikely(op->io_status)) /* staging holds what others wrote */
+		if (unlikely(op->io_status)) /* staging has bytes of others */
 			memset(op->landing, 0, (size_t)nblocks * BLOCK_SIZE);
 		op->part = NULL;
 		part->filling--;
@@ -361,7 +361,7 @@ static bool plan(struct app_op *op)
 	return app_op_meta(op, META_OP_READ);
 }
 
-/* The file went between two pieces, and its name may be another's now: true: from the start. */
+/* Returns true if the file was replaced between two pieces, and the read must start over. */
 static bool replaced(struct app_op *op)
 {
 	if (op->meta.status != -ESTALE || op->nblocks == 0 || !op->names ||
@@ -381,7 +381,7 @@ static enum app_next nothing_more(struct app_op *op, int status)
 	return app_op_end(op, status);
 }
 
-/* Makes the read begin anew once there is a table for its checksums. */
+/* Restarts the read once there is a table for its checksums. */
 static enum app_next wait_for_table(struct app_op *op)
 {
 	app_read_end(op);
@@ -473,7 +473,7 @@ enum app_next app_read_step(struct app_op *op)
 	case READ_PLACED: /* its blocks of the window are this read's */
 		nblocks = left_blocks(op);
 		if (nblocks == 0)
-			return app_op_end(op, -EIO); /* a size with nothing behind it */
+			return app_op_end(op, -EIO); /* a size without blocks */
 		to = land(op, &nblocks, &iova);
 		if (!to)
 			return wait_for_slice(op);
@@ -507,7 +507,7 @@ void app_read_answer(struct app_op *op)
 	op->sums = NULL;
 	if (!app_table_send(op, sums, op->sums_bytes, sums, sums_at,
 			    op->nblocks * (uint32_t)sizeof(le32))) {
-		fab_reply(op->req, -EAGAIN, NULL, 0); /* the fabric is very far behind */
+		fab_reply(op->req, -EAGAIN, NULL, 0); /* the fabric is overloaded */
 		return;
 	}
 	fab_reply_read(op->req, (uint32_t)op->done_bytes, NULL, sums_at);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Changes that a client asks for again, since its session broke before the answer came.
+ * Changes that a client sends again, since its session broke before the answer came.
  *
  *   request, sent before --RECALL--> made      --> the answer that it had, or would have had
  *                               |--> not made  --> it begins, as if it came for the first time
  *                               '--> not known --> -ECONNRESET
  *
- * Why nothing is done twice, and nothing is answered that was not done:
+ * Why no change is made twice, and no change that was not made is acknowledged:
  *
  *  (1) A change and its receipt are one log record (meta_receipt.c), so after any crash there are
  *      both or neither.
  *  (2) A session of a client begins when all its earlier ones have ended (fab_guest.c), with every
- *      operation of theirs: so whatever they changed has its receipt before the first RECALL,
- *      and what has none will never be made.
+ *      operation of theirs: so their changes have receipts before the first RECALL,
+ *      and a change without one will never be made.
  *  (3) The answer to a RECALL waits until the record with the receipt is durable, as every answer
- *      waits for what it saw.
- *  (4) Of a client that is not remembered nothing is known, unless it can be told that nobody was
+ *      waits for everything that it saw.
+ *  (4) Nothing is known about a forgotten client, unless it is certain that no client was
  *      forgotten since it sent the change first (PROTOCOL.md 5).
- *  (5) Rights are the present ones: app_rights_check() is before all this.  A receipt is found only
- *      by who proves the key by which it was left (fab_hello.c).
+ *  (5) Rights are the present ones: app_rights_check() comes first.  Only a client that proves the
+ *      same key finds the receipt (fab_hello.c).
  *
- * What leaves no receipt: a request that failed (it has changed nothing and may be tried again),
- * PUT_BEGIN and PUT_ABORT (a hidden file ends with its session, so one is made anew, and the other
- * has come true).  A PUT or UNLINK_BATCH leaves one for each item.  A write across a multiple of
- * 4 MiB is two changes of the store, the first of which says that it is but a part: if a crash came
- * in between, nobody knows what to call that, so -ECONNRESET.
+ * Requests without a receipt: a failed request (it has changed nothing and may be tried again),
+ * PUT_BEGIN and PUT_ABORT (a hidden file ends with its session, so a new one is made, and the abort
+ * has happened already).  A PUT or UNLINK_BATCH leaves one for each item.  A write across a
+ * multiple of 4 MiB is two changes of the store, the first of which is marked as a part: if a crash
+ * came in between, the result is unknown, so -ECONNRESET.
  */
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
@@ -55,7 +55,7 @@ void app_change_begin(struct app_op *op)
 	};
 }
 
-/* What the answer says besides "done": the attributes of what was made, as they are now. */
+/* Looks up the attributes for the answer, as they are now. */
 static enum app_next look(struct app_op *op)
 {
 	const struct meta_attr made = op->meta.attr;
@@ -96,7 +96,7 @@ static enum app_next recalled(struct app_op *op)
 	case FAB_MKDIR:
 	case FAB_SYMLINK:
 		return look(op);
-	case FAB_WRITE: /* app_write_answer() tells the larger of this and the end of what it wrote
+	case FAB_WRITE: /* app_write_answer() returns the larger of this and the end of its bytes
 			 */
 		op->file_size = op->meta.attr.size;
 		op->offset_bytes = op->length_bytes = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a session's key allows: reading or writing, everything or what is below one directory, and
- * of that what modes and owners let its user do (which the store checks: meta_access.c).
+ * Rights of a session's key: reading or writing, everything or the tree below one directory, and
+ * within that the rights of its user by modes and owners (which the store checks: meta_access.c).
  *
- *   request --may only read?--> -EACCES, before anything is looked at
+ *   request --may only read?--> -EACCES, before any other check
  *      |
  *      +--by path------> the session's root, looked up now and then --> meta_target.root
  *      +--by number----> the same: the store climbs from it to the root, or does not find it
- *      +--by handle----> fab_handle_open(): what is not its key's names nothing: -ESTALE
+ *      +--by handle----> fab_handle_open(): a handle of another key names nothing: -ESTALE
  *
  * A path begins at the root, as do symlinks that begin with '/'; ".." out of it is refused, in a
- * path and in a symlink.  So nothing outside can be named, and asking for it tells nothing: the
- * answer is the same whatever is there.
+ * path and in a symlink.  So nothing outside can be named, and the attempt reveals nothing: the
+ * answer is the same whatever exists.
  *
  * Invariant: (1) No target by path is made for a confined session before its root is known.
  */
@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define ROOT_FRESH_NS NS_PER_S /* after so long the directory is looked up again */
-#define RETRY_MAX_MS  1000u    /* who waits longer is told so again */
+#define ROOT_FRESH_NS NS_PER_S /* age after which the directory is looked up again */
+#define RETRY_MAX_MS  1000u    /* longest wait; then the client is told again */
 
-/* Drives are for who may do everything. */
+/* Only keys that may do everything may drain drives. */
 static bool may_drain(const struct fab_rights *rights)
 {
 	return rights->may_write && !rights->subtree[0] && (!rights->has_uid || rights->uid == 0);
@@ -129,7 +129,7 @@ static enum app_next root_known(struct app_op *op)
 	s->root = 0;
 	if (op->meta.status == -EIO)
 		return app_op_end(op, -EIO);
-	/* Who made the key may have gone before who makes the directory. */
+	/* The key may have been made before its directory. */
 	if (op->meta.status || op->meta.attr.dir == 0)
 		return app_op_end(op, -ENOENT);
 	s->root = op->meta.attr.dir;
@@ -145,7 +145,7 @@ enum app_next app_root_step(struct app_op *op)
 		return root_known(op);
 	op->rooting = true;
 	op->meta.flags = META_NOFOLLOW;
-	/* No symlinks: somebody else may write above it, and must not move it. */
+	/* No symlinks: others may write above it, and must not move it. */
 	op->meta.target = (struct meta_target){
 		.path = path,
 		.path_len = (uint32_t)strlen(path),

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What one polling core says to another: a queue of messages by value, between two threads, and
- * the bell of who sleeps.
+ * Messages between two polling cores: a queue of messages by value, between two threads, and the
+ * bell of a sleeping core.
  *
  *        tail                 head      next
  *          v                    v         v
- *   [ ] [ ] x  x  x  x  x  x  x  .  .  .  [ ]      put, not yet told: head .. next
+ *   [ ] [ ] x  x  x  x  x  x  x  .  .  .  [ ]      put, not yet sent: head .. next
  *   popped from here             put here
  *
- * Messages of one turn are told at once: app_ring_tell() moves head, so that its cache line, and
+ * Messages of one turn are sent together: app_ring_tell() moves head, so that its cache line, and
  * the bell's, is paid for once for many.  Wait-free on both sides.
  *
- *   R1 -> A1   messages are stored before head says that they are there;
- *   R2 -> A2   a message is copied out before tail gives its place back.
- *   R3 -> A3   who tells moves head, then looks at the bell; who goes to sleep sets the bell, then
- *              looks at head.  All four are sequentially consistent, so one sees the other: either
+ *   R1 -> A1   messages are stored before head includes them;
+ *   R2 -> A2   a message is copied out before tail frees its place.
+ *   R3 -> A3   the sender moves head, then reads the bell; a core that goes to sleep sets the bell,
+ *              then reads head.  All four are seq_cst, so one sees the other: either
  *              the bell is rung, or the sleeper finds the message.
  */
 #ifndef APP_RING_H
@@ -36,17 +36,17 @@ struct app_message {
 		struct app_op *op;
 		uint64_t pin;
 		int64_t status;
-		uint64_t shard;  /* and, from bit 32 on, who knocks */
+		uint64_t shard;  /* and, from bit 32 on, the reader that knocks */
 		uint64_t drives; /* by their bits */
 	};
 	uint64_t what; /* enum app_say */
 };
 
 struct app_ring {
-	_Alignas(APP_RING_LINE) _Atomic uint32_t head; /* written by who puts */
+	_Alignas(APP_RING_LINE) _Atomic uint32_t head; /* written by the putting thread */
 	uint32_t next;
 	uint32_t tail_seen;
-	_Alignas(APP_RING_LINE) _Atomic uint32_t tail; /* written by who pops */
+	_Alignas(APP_RING_LINE) _Atomic uint32_t tail; /* written by the popping thread */
 	uint32_t head_seen;
 	_Alignas(APP_RING_LINE) uint32_t size; /* a power of two; never changes */
 	struct app_message *slot;
@@ -64,7 +64,7 @@ static inline void app_ring_init(struct app_ring *r, struct app_message *slot, u
 	r->slot = slot;
 }
 
-/* The putting thread.  There is room: what may be under way is bounded (app_store.c). */
+/* The putting thread.  There is room: messages in transit are bounded (app_store.c). */
 static inline void app_ring_put(struct app_ring *r, struct app_message m)
 {
 	if (r->next - r->tail_seen == r->size) {
@@ -74,7 +74,7 @@ static inline void app_ring_put(struct app_ring *r, struct app_message m)
 	r->slot[r->next++ & (r->size - 1)] = m;
 }
 
-/* The putting thread: so many places are free, at least. */
+/* The putting thread: returns a lower bound of the free places. */
 static inline uint32_t app_ring_room(struct app_ring *r)
 {
 	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
@@ -91,7 +91,7 @@ static inline bool app_ring_tell(struct app_ring *r)
 	return true;
 }
 
-/* The popping thread.  False: there is none. */
+/* The popping thread.  False: empty. */
 static inline bool app_ring_pop(struct app_ring *r, struct app_message *out)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -121,14 +121,14 @@ struct app_bell {
 	int fd; /* an eventfd */
 };
 
-/* Who has told: true: it slept, write to its fd.  R3 (the second half) */
+/* The sender: returns true if the other core sleeps: write to its fd.  R3 (the second half) */
 static inline bool app_bell_must_ring(struct app_bell *b)
 {
 	return atomic_load_explicit(&b->asleep, memory_order_seq_cst) &&
 	       atomic_exchange_explicit(&b->asleep, 0, memory_order_seq_cst);
 }
 
-/* Whose bell it is: before app_ring_quiet() of all its rings (A3), and after waking. */
+/* The bell's owner: before app_ring_quiet() of all its rings (A3), and after waking. */
 static inline void app_bell_set(struct app_bell *b, bool asleep)
 {
 	(void)atomic_exchange_explicit(&b->asleep, asleep, memory_order_seq_cst);

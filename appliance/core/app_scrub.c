@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub, as an operation of our own that comes and goes:
+ * The scrub, as an internal operation that comes and goes:
  *
  *   asleep --its time--> begun --> what next? (meta_scrub.c) --> its turn --> read into staging
  *     ^                               |    ^                                        |
  *     +--- the burst is used up ------+    +------------- compared -----------------+
  *
- * Its rate is kept by a clock of its own: what was read moves `next_ns` on by as long as that may
- * take, and it rests until then.  It works in bursts of a second's worth, so a core that has
- * nothing else to do begins once a second, and between rounds not at all.  In a burst it reads up
- * to 1 MiB at once, and while nothing else is under way the core sleeps until such a large read is
- * here: a core that spun would spend most of its time on waiting for drives.
+ * Its rate is kept by its own clock: each read moves `next_ns` on by the time that it may take, and
+ * the scrub rests until then.  It works in bursts of a second's worth, so an otherwise idle core
+ * wakes once a second for it, and between rounds not at all.  In a burst it reads up to 1 MiB at
+ * once, and if there is no other work, the core sleeps until such a large read has ended: a core
+ * that spun would spend most of its time waiting for drives.
  *
  *  (1) It reads into staging, which no client can write to, one piece at a time.
  *  (2) It is one more session of one more key, with a share like any other's (app_turn.c); and it
- *      does not begin a burst while requests wait, or little is free, unless it was put off for
- *      PUT_OFF_NS.
- *  (3) Time that it was put off is lost: it does not make up for it.
+ *      does not begin a burst while requests wait, or little is free, unless it has been delayed
+ *      for PUT_OFF_NS.
+ *  (3) It does not make up for delays.
  *  (4) The core's end waits for the operation, which begins nothing more then.
- *  (5) It also runs errands, which wait for nothing: probes of drives (app_failing.c), and what
- *      concerns the list of damaged files (app_damaged.c).  With a rate of 0 it does nothing else.
+ *  (5) It also runs errands, which wait for nothing: probes of drives (app_failing.c), and work
+ *      for the list of damaged files (app_damaged.c).  With a rate of 0 it does nothing else.
  *  (6) While a drive is doubted it rests: a read that failed on it is neither good nor bad, and is
- *      made again when the probe has said what the drive is.  Nothing is read from a drive that has
+ *      repeated when the probe has decided about the drive.  Nothing is read from a drive that has
  *      failed or was given up: its blocks are unreachable, not damaged.
  */
 #include "appliance/media/app_lines.h"
@@ -51,7 +51,7 @@ struct app_scrub {
 	bool opened;
 	bool under_way;      /* an operation is */
 	uint32_t nblocks;    /* that it reads now; 0: none */
-	uint64_t next_ns;    /* it may go on */
+	uint64_t next_ns;    /* it may continue */
 	uint64_t until_ns;   /* this burst may move next_ns so far */
 	uint64_t waiting_ns; /* since then it is put off; 0: it is not */
 	uint64_t round_ns;   /* this round began */
@@ -60,7 +60,7 @@ struct app_scrub {
 	uint64_t sweep_ns;  /* not before: entries of the list of damage that are no longer so go */
 	uint64_t swept_seq; /* ... when the store has changed since, */
 	uint64_t swept_far; /* ... or which drives cannot be reached */
-	uint64_t told[3];   /* what the log was told of all damage last */
+	uint64_t told[3];   /* damage in the last line of the log */
 	struct meta_damaged entry;
 	bool probing; /* this drive is being probed: */
 	uint32_t probed;
@@ -231,7 +231,7 @@ static void round_end(struct app_core *core, struct app_scrub *s)
 	s->round_ns = s->next_ns;
 }
 
-/* At a round's end: all damage that is known, when it is not what was said last. */
+/* At a round's end: logs all known damage, if it differs from the last line. */
 static void sum_up(struct app_scrub *s)
 {
 	struct meta_damage_stat d;
@@ -266,7 +266,7 @@ static bool begin_errand(struct app_core *core, struct app_scrub *s)
 	return meta_scrub_has_errand(s->of);
 }
 
-/* What there is to do next.  APP_WAIT: op->runs[0] is to be read. */
+/* Decides the next step.  APP_WAIT: op->runs[0] must be read. */
 static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 {
 	bool errand;
@@ -347,7 +347,7 @@ enum app_next app_scrub_step(struct app_op *op)
 		op->at = SCRUB_KNOWN;
 		wk_fallthrough;
 
-	case SCRUB_KNOWN: /* what is to be read */
+	case SCRUB_KNOWN: /* the next read is known */
 		if (!app_turn_resume(op))
 			return APP_WAIT;
 		op->at = SCRUB_ITS_TURN;

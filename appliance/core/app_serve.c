@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the store's core does for operations of other cores: app_store.c has the picture.
+ * Services of the store's core for operations of other cores: app_store.c has the drawing.
  *
  *   LOCK    --free--> DONE                BLOCKS  --some--> DONE
  *     \-> APP_STORE_FILE --unlocked--^       \-> APP_STORE_BLOCKS --each turn--^
  *             \--CANCEL--> DONE, DONE               \--CANCEL--> DONE, DONE
  *
- * Invariant: (1) store_on is not APP_STORE_NOTHING exactly while the answer to a LOCK or BLOCKS is
- *                owed; a CANCEL that comes when it was given already changes nothing.
+ * Invariant: (1) store_on is not APP_STORE_NOTHING exactly while a LOCK or BLOCKS is unanswered;
+ *                a CANCEL that comes after the answer changes nothing.
  */
 #include "appliance/core/app_op.h"
 
@@ -42,7 +42,7 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 	core->stat.served += count;
 }
 
-/* True: it has what it asked for, or never will. */
+/* Returns true if it got its blocks, or never will. */
 static bool take_blocks(struct app_core *core, struct app_op *op)
 {
 	op->blocks_status = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a client leaves behind: its half-done puts on the core, its memory on the control thread.
+ * Cleans up after a client: its unfinished puts on the core, its memory on the control thread.
  *
  *   PUT_BEGIN --> hidden --PUT_COMMIT--> gone, it has a name
  *                  | \--PUT_ABORT--> freed
@@ -54,7 +54,7 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	app_turn_opened(core, s, &core->key[session->key]);
 }
 
-/* As much as it leaves to the others: who is idle has no share, and something is always left. */
+/* A session may take as much as it leaves to the others: idle ones have no share. */
 bool app_session_full(const struct app_core *core, const struct app_session *s)
 {
 	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1) ||

@@ -3,9 +3,9 @@
  * How a core goes to sleep: it arms every source of work, and sleeps on their descriptors until one
  * of them is readable or the deadline comes.
  *
- *  (1) A core sleeps only when every source is armed; when one refuses, because it has work
+ *  (1) A core sleeps only when every source is armed; if one refuses, because it has work
  *      already, all are disarmed again.
- *  (2) Work that is due at a time of its own has its deadline in app_core_deadline().
+ *  (2) Work that is due at a certain time has its deadline in app_core_deadline().
  */
 #include "appliance/core/app_op.h"
 

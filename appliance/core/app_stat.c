@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Counters as JSON text, for FAB_STATUS.  Built by the polling thread itself, without memory
- * of its own; a few microseconds, when somebody asks.
+ * Counters as JSON text, for FAB_STATUS.  The polling thread builds it itself, without memory of
+ * its own; it takes a few microseconds for each request.
  *
  *   statfs of the store --> this core adds its counters --> each other core adds its own --> text
  *
- * The sum lies in a table of the operation's core, and goes round with the operation.
+ * The sum is in a table of the operation's core, and goes round with the operation.
  *
- * Who may not see everything is told of no path: of a file that the scrub has found damaged, or of
- * a drive on the appliance's machine.  (A key with a subtree is told nothing: app_rights.c.)
+ * A key without full rights gets no paths: neither of damaged files, nor of drives on the
+ * appliance's machine.  (A key with a subtree gets nothing: app_rights.c.)
  */
 #include "appliance/core/app_account.h"
 #include "appliance/media/app_lines.h"
@@ -39,7 +39,7 @@ struct drive_sum {
 };
 
 struct sum {
-	uint32_t cores; /* so many have added theirs */
+	uint32_t cores; /* cores that have added their counters */
 	struct app_core_stat core;
 	struct app_core_stat of[APP_CORES_MAX];
 	uint64_t uptime_ns;
@@ -171,7 +171,7 @@ static void put_core(struct text *t, const struct sum *sum)
 	put(t, "],");
 }
 
-/* What stands in a JSON string: a drive's names are its own, printable or not. */
+/* Writes a JSON string: a drive may have any bytes in its names. */
 static void put_text(struct text *t, const char *key, const char *value)
 {
 	put(t, "\"%s\":\"", key);
@@ -291,7 +291,7 @@ static const char *health_of(const struct drive_sum *d)
 	return health_name[d->health];
 }
 
-/* When it went wrong, and what was done. */
+/* Writes counts of errors and of the reactions to them. */
 static void put_trouble(struct text *t, const struct drive_sum *sum)
 {
 	const struct nvme_drive_counts *c = &sum->counts;
@@ -307,7 +307,7 @@ static void put_trouble(struct text *t, const struct drive_sum *sum)
 	    (unsigned long long)c->reset_count, (unsigned long long)c->quarantined_bytes);
 }
 
-/* Of a drive that has a temperature; one that is a file or memory has no health to tell of. */
+/* Writes the health of a drive with a health log; files and memory have none. */
 static void put_smart(struct text *t, const struct drive_sum *sum)
 {
 	const struct nvme_smart *s = &sum->smart;
@@ -328,7 +328,7 @@ static bool is_missing(const struct app_core *core, uint32_t i)
 	return core->cfg.missing && core->cfg.missing->drive == i;
 }
 
-/* What of the store is there, and whether that is to change. */
+/* Writes the store's share of the drive, and whether that will change. */
 static void put_place(struct text *t, const struct meta_drive_stat *s)
 {
 	put(t,
@@ -475,7 +475,7 @@ static void add_drives(const struct app_core *core, struct sum *sum)
 		add(&d->queues, &s, sizeof(s));
 		d->in_flight += nvme_qpair_in_flight(core->qp[i]);
 		d->no_writes |= app_media_refuses_writes(&core->media, i);
-		if (core->index > 0) /* who looks after it knows the rest */
+		if (core->index > 0) /* its owner adds the rest */
 			continue;
 		d->health = nvme_drive_health(core->cfg.drive[i]);
 		d->failed = core->failing.failed >> i & 1;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The store, as operations see it whichever core they are on.  One core has it (app_owner()) and
- * calls it.  The others plan what changes nothing by themselves, in place (meta_reader_plan(): no
- * message at all); for all else, and for what they may not look at now, they ask that core, by
- * ring:
+ * calls it.  The others plan operations that change nothing by themselves, in place
+ * (meta_reader_plan(): no message at all); for everything else, and for closed shards, they ask
+ * that core, by ring:
  *
  *    the connection's core                              the store's core
- *    shut       -------- KNOCK shard ---------------->  no change waits: open, for a while
+ *    closed     -------- KNOCK shard ---------------->  no change waits: open, for a while
  *    plan again        <-------- OPEN --------------  (or, if that is late:)
  *    plan       -------- CALL op -------------------->  meta_op_start(&op->meta)
- *    plan again <------- DONE op, again ---------------  ... or, lent meanwhile: it is yours
+ *    plan again <------- DONE op, again ---------------  ... or, if lent meanwhile: plan it there
  *    change     -------- MADE op -------------------->  its record goes to the log: meta_lend.c
  *    drives, the client's window  <---- DONE op ------  over; a change: durable
  *    all read   -------- READ_END pin --------------->  the blocks may be reused, if planned there
@@ -18,39 +18,39 @@
  *    reply      -------- DURABLE op ---- DONE op -----  (only when durable_seq does not say so)
  *    replied    -------- LEAVE op ------ DONE op -----  lock and unused blocks back; then freed
  *
- * What crosses is calls of the store, and not whole operations: the client's capsules, windows,
- * checksums, the drives' queues and all payload stay with the connection's core, each core with a
- * queue pair of its own on every drive.  So a core without the store spares its owner all but the
- * plan, and whoever adds cores adds fabric, checksums and drives' completions; with whole
- * operations passed on, the owner would do the drives' part for all.  What it needs is that blocks
- * planned here are not reused there: the pin that a plan takes comes back as READ_END, by value,
- * since the operation is answered by then and may be another's.  A call costs two messages of 16
- * bytes, and the cache lines of struct meta_op there and back: 95 ns on each side, in batches
+ * Only calls to the store cross, not whole operations: the client's capsules, windows, checksums,
+ * the drives' queues and all payload stay with the connection's core, each core with its own queue
+ * pair on every drive.  So the store's core does only the plans of other cores, and additional
+ * cores add fabric, checksums and drives' completions; if whole operations were passed on, the
+ * store's core would do the drives' part for all.  The condition is that blocks planned here are
+ * not reused there: the pin that a plan takes comes back as READ_END, by value, since the operation
+ * is answered by then and may have been reused.  A call costs two messages of 16 bytes, and the
+ * cache lines of struct meta_op there and back: 95 ns on each side, in batches
  * (test/tools/cores_clock.c).
  *
  * Invariants, true between any two turns:
  *
- *  (1) An operation is its connection's core's.  While asks_out > 0 the store's core has op->meta
- *      and what it points to, name, handle, runs, nruns, crcs, locked, blocks_*; file_link,
- *      store_link and store_on it has always, once a LOCK or BLOCKS was asked.  The connection's
- *      core writes only what it alone reads: cancel, gave_up, asks_out.
+ *  (1) An operation belongs to its connection's core.  While asks_out > 0 the store's core has
+ *      op->meta and the memory that it points to, name, handle, runs, nruns, crcs, locked,
+ *      blocks_*; file_link, store_link and store_on it has always, once a LOCK or BLOCKS was sent.
+ *      The connection's core writes only fields that it alone reads: cancel, gave_up, asks_out.
  *  (2) Every message to the store's core but KNOCK, READ_END and BYE is answered by one DONE; the
- *      operation goes on when all of them are here.  So it never runs, and is never freed, while
- *      the other core could still look at it.
- *  (3) Of an operation at most a CALL (or LOCK ...), a CANCEL and a READ_END are under way: a
+ *      operation continues when all of them are here.  So it never runs, and is never freed, while
+ *      the other core could still read it.
+ *  (3) An operation has at most a CALL (or LOCK ...), a CANCEL and a READ_END in transit: a
  *      pin's end comes before the next call of the operation in the same ring, and no pin is
- *      taken before that call was heard.  So 3 x ops_max places are enough, and a ring is never
- *      full: there are more, and who finds only these does not KNOCK, but asks.
- *  (4) The store's core says durable_seq before it says DONE: a change that is over needs no
- *      second message to be replied to.
+ *      taken before that call was heard.  So 3 x ops_max places suffice, and a ring is never
+ *      full: it has more, and a core that finds only these does not KNOCK, but asks.
+ *  (4) The store's core publishes durable_seq before it sends DONE: a change that is over needs no
+ *      second message before its reply.
  *
- * Alone (core->cores is NULL) or on the store's core all of this is a call.
+ * With one core (core->cores is NULL), or on the store's core, all of this is a call.
  */
 #include "appliance/core/app_op.h"
 
 #include <errno.h>
 
-#define SHUT_NS 4000000u /* so long a read waits for its shard: some turns of a busy core */
+#define SHUT_NS 4000000u /* longest wait of a read for its shard: some turns of a busy core */
 
 /* All shards are core 0's, so far. */
 uint32_t app_owner(const struct app_op *op)
@@ -75,7 +75,7 @@ void app_op_saw(struct app_op *op)
 
 static void call(struct app_op *op)
 {
-	if (meta_reader_short(&op->meta)) /* what it waited for did not come: its shard goes home */
+	if (meta_reader_short(&op->meta)) /* its blanks did not come: the shard goes home */
 		op->meta.into = op->meta.unseen = META_SHARDS_MAX;
 	op->on = APP_ON_META;
 	ask(op, APP_SAY_CALL);
@@ -97,7 +97,7 @@ static bool knock(struct app_op *op)
 
 enum here { HERE_NOT, HERE_OVER, HERE_MADE };
 
-/* What this core can do itself: look at shards that are open, change those that it was lent. */
+/* Runs the operation here if possible: reads of open shards, changes of lent shards. */
 static enum here try_here(struct app_op *op)
 {
 	struct meta_reader *reader = op->core->reader;
@@ -220,7 +220,7 @@ bool app_is_durable(const struct app_core *core, uint64_t seq)
 {
 	if (likely(core->meta))
 		return meta_is_durable(core->meta, seq);
-	/* Only the number counts: what it speaks of lies on drives. */
+	/* Only the number counts: the records are on drives. */
 	return seq <= atomic_load_explicit(&core->cores->durable_seq, memory_order_relaxed);
 }
 
@@ -287,7 +287,7 @@ bool app_file_lock(struct app_op *op)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
-/* A change that waits for blanks, some turns long, has what it brings with it: it goes on. */
+/* A change that waits for blanks, some turns long, keeps its blocks and continues. */
 bool app_store_is_near(const struct app_op *op)
 {
 	return op->on == APP_ON_SHUT && meta_op_changes(&op->meta);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Names, handles and attributes: the fabric's form and the store's.
+ * Conversions of names, handles and attributes between the fabric's form and the store's.
  *
  *   fab_handle   | dir 48 | hash 40 | uniq 40 |   16 bytes, little-endian words
  *
@@ -75,7 +75,7 @@ void app_attr_out(const struct fab_session *to, const struct meta_attr *in, stru
 	};
 }
 
-/* As a client has it: directory 48 and part 16 bits, hash, uniquifier. */
+/* The client's form: directory 48 and part 16 bits, hash, uniquifier. */
 #define COOKIE_DIR_SHIFT 16u
 #define COOKIE_PART_MASK ((1u << COOKIE_DIR_SHIFT) - 1)
 

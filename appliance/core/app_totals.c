@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * When totals of whole trees are passed up: the store knows what is pending, and no clock.
+ * Timer for passing up totals of whole trees: the store knows what is pending, and has no clock.
  *
- *  (1) While anything is pending a round begins WAIT_NS after the last one, or after the first
- *      change: so what changes all the time is passed up once in that time.
- *  (2) While nothing is, no timer is set.
+ *  (1) While anything is pending, a round begins WAIT_NS after the last one, or after the first
+ *      change: so a tree that changes all the time is passed up once in that time.
+ *  (2) While nothing is pending, no timer is set.
  */
 #include "appliance/core/app_op.h"
 

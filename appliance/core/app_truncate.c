@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A truncate, up or down, from request to reply; also what FAB_OPEN_TRUNC does.
+ * A truncate, up or down, from request to reply; also used by FAB_OPEN_TRUNC.
  *
  *   ACCEPTED --lock--> LOCKED --plan--> KNOWN --staging, old block--> READ
  *                                         |                            |
  *                                         | no block is cut            v
  *   LOGGED <------------store-------------+<-- ON_DRIVE <-- PLACED <-- zero-tailed, summed
  *
- * A block that is cut in two is rewritten with zeros behind the new end, before the store is
- * told: bytes behind the end of a file are zeros on the drives, always.  If little stays of it, or
- * there is no other block to be had, that goes into the index instead, as the file's tail.
+ * A block that is cut in two is rewritten with zeros after the new end, before the store is told:
+ * bytes after the end of a file are always zeros on the drives.  If little of it stays, or no other
+ * block is free, that goes into the index instead, as the file's tail.
  */
 #include "appliance/core/app_op.h"
 
@@ -148,7 +148,7 @@ enum app_next app_truncate_step(struct app_op *op)
 		op->at = TRUNCATE_PLACED;
 		wk_fallthrough;
 
-	case TRUNCATE_PLACED: /* zero-tailed and summed; a block is to be had */
+	case TRUNCATE_PLACED: /* zero-tailed and summed; needs a block */
 		if (tail_is_free(op) && keep_bytes(op) <= APP_TAIL_WRITE)
 			return to_tail(op);
 		err = app_blocks_take(op);

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Whose turn it is: among keys, and among the sessions of each, by fair queueing in virtual time.
+ * Scheduling: among keys, and among the sessions of each, by fair queueing in virtual time.
  *
- *   core->turns      key --> key --> key              each key:  tag, and a clock of its own
+ *   core->turns      key --> key --> key              each key:  tag, and its own clock
  *                     |
  *   key->sessions    session --> session --> ...      each session:  tag
  *                       |
- *                    waiting   requests that have come and are not begun      (1st)
+ *                    waiting   requests that have come and have not begun     (1st)
  *                    resume    reads of more than 4 MiB, between two pieces   (2nd)
  *                    batches   with items to begin, or an end                 (3rd)
  *
- * What is begun costs OP_COST and the bytes that it moves.  The clock goes on by what is begun over
- * the number of those who are present: who have something to begin, or under way.  So it shows what
- * each of them has had if all have had the same.  A tag shows what one really had; while it is not
- * ahead of the clock it is its turn.  So a share of the core's time, its operations, the drives and
- * the link is the same for all who want it, whether they want many small things or a few large
- * ones; and a key that opens a hundred sessions has no more of it than one that opens one.
+ * A beginning costs OP_COST plus the bytes that it moves.  The clock advances by that cost divided
+ * by the number of present shares: those with work to begin, or in progress.  So it shows how much
+ * each would have got if all had got the same.  A tag shows how much a share has really got; a
+ * share has its turn while its tag is not ahead of the clock.  So every share that wants it gets
+ * the same of the core's time, its operations, the drives and the link, for many small requests or
+ * a few large ones; and a key that opens a hundred sessions gets no more than a key with one.
  *
- * Who was away has lost nothing, and has saved up BURST: who asks for little goes first.  Who is
- * ahead goes on when there is nothing else to do at all, and the drives have less than AHEAD_IO:
- * what they have been given they do in an order of their own, and somebody's small read may come
- * right behind it.  For the same reason they are given no more at once than keeps them busy
+ * A share that was away loses nothing, and saves up at most BURST: shares that ask for little go
+ * first.  A share that is ahead continues when there is nothing else to do, and the drives have
+ * less than AHEAD_IO: drives process their queue in their own order, and another client's small
+ * read may come right after it.  For the same reason they get no more at once than keeps them busy
  * (io_max_bytes): the rest waits here, where it has an order.
  *
- * What waits is bounded: a session may have as many requests waiting as it leaves places to the
- * others (of queue_max), and one; who asks for more is told after how long to ask again.
+ * Waiting is limited: a session may have as many requests waiting as it leaves places to the others
+ * (of queue_max), plus one; further requests are told when to come again.
  *
  * Invariants, true between any two turns of the loop:
  *
- *  (1) A session with work is on its key's ring, or on core->blocked, or it has stalled (what it
- *      waits for is its own client): then it comes back when it goes on.
+ *  (1) A session with work is on its key's ring, or on core->blocked, or it has stalled (it waits
+ *      for its own client): then it comes back when it continues.
  *  (2) A key is on core->turns exactly if one of its sessions is on its ring.
  *  (3) core->queued is the number of requests on all `waiting`; queuers, of sessions with any.
- *  (4) `present` counts the sessions with work or operations, and the keys that have such.
- *      But not who is starved (6).
- *  (5) The core does not sleep while somebody has work, unless a drive, or a client, is to answer.
+ *  (4) `present` counts the sessions with work or operations, and the keys that have such,
+ *      except those that are starved (6).
+ *  (5) The core does not sleep while a session has work, unless a drive, or a client, must answer.
  *  (6) A session all of whose operations wait for the store to have room, and that can begin
- *      nothing, takes nothing: it is not present.  Else the clock would stand nearly still with it,
- *      and readers beside it be ahead, until collection has won room for what it writes.  A
- *      session is not present either while its peer takes nothing of what it has (app_lent.c).
+ *      nothing, takes nothing: it is not present.  Otherwise the clock would nearly stand still,
+ *      and readers beside it would be ahead, until collection has won room for its writes.  A
+ *      session is not present either while its peer takes none of its data (app_lent.c).
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -49,8 +49,8 @@
 
 #define OP_COST       (8u << 10) /* bytes that take as long as beginning an operation */
 #define QUANTUM       (32 << 10)
-#define BURST         (64 << 10) /* who was away may have saved */
-#define SAVED         (1 << 20)  /* ... and who was there, and could not begin what it wanted */
+#define BURST         (64 << 10) /* most that a share saves while it is away */
+#define SAVED         (1 << 20)  /* most that it saves while present and unable to begin */
 #define AHEAD_IO      (1u << 20)
 #define INVERSE_SHIFT 30
 #define BUSY_DIV      8u /* being told "later" costs so much less than being served */
@@ -75,7 +75,7 @@ static bool is_behind(const struct app_turns *t, const struct app_share *s)
 	return s->tag <= t->clock;
 }
 
-/* It goes on, once it is its turn: several at once cost less than one by one. */
+/* It continues once it has its turn: several at once cost less than one by one. */
 static bool is_near(const struct app_turns *t, const struct app_share *s)
 {
 	return s->tag <= t->clock + QUANTUM;
@@ -156,7 +156,7 @@ static void pay(struct app_turns *t, struct app_share *s, int64_t cost)
 	t->clock += t->present <= 1 ? cost : each_of(t, cost);
 }
 
-/* All who wait are ahead: the clock goes on to the first of them. */
+/* All waiting shares are ahead: advances the clock to the first of them. */
 static void catch_up(struct app_turns *t)
 {
 	int64_t least = INT64_MAX;
@@ -183,7 +183,7 @@ static bool has_work(const struct app_session *s)
 
 void app_turn_want(struct app_core *core, struct app_session *s)
 {
-	list_del(&s->blocked); /* what it could not begin was something else */
+	list_del(&s->blocked); /* it was blocked for another reason */
 	if (s->stalled > 0 || !has_work(s))
 		return; /* (1) */
 	core->present += !s->share.present;
@@ -299,7 +299,7 @@ void app_turn_pay(struct app_core *core, struct app_session *s, uint64_t bytes)
 	charge(core, s, (int64_t)(OP_COST + bytes));
 }
 
-/* An item of a read will move what its last ones did, as far as anybody knows. */
+/* Estimates the bytes of a read's item by the last ones. */
 void app_turn_item(struct app_op *op)
 {
 	struct app_session *s = op->session;
@@ -310,8 +310,8 @@ void app_turn_item(struct app_op *op)
 	app_turn_pay(op->core, s, op->charged_bytes);
 }
 
-/* A read that goes in slices pays for the first one in advance: who waits for room would else have
- * paid for what it does not get, and the clock stand still meanwhile. */
+/* A read in slices pays for the first one in advance: while it waits for room it would otherwise
+ * have paid for what it does not get, and the clock would stand still. */
 static uint64_t in_slices(const struct app_op *op, uint64_t bytes)
 {
 	return op->reads && op->session->streams ? min_u64(bytes, APP_SLICE_MIN) : bytes;
@@ -340,7 +340,7 @@ void app_turn_slice(struct app_op *op, uint32_t bytes)
 		charge(op->core, op->session, bytes - paid_bytes);
 }
 
-/* ---- what waits ----------------------------------------------------------------------------- */
+/* ---- waiting requests ----------------------------------------------------------------------- */
 
 /* As many as it leaves to the others, and one; what makes room for others is never sent away. */
 static bool may_wait(const struct app_core *core, const struct app_session *s, enum fab_type type)
@@ -353,10 +353,10 @@ static bool may_wait(const struct app_core *core, const struct app_session *s, e
 }
 
 /*
- * When half of what it has waiting has begun there is a place, and still work; who is told so is
- * one behind the other, as far apart as requests of this session begin.  So they do not come back
- * to be sent away again; and who comes back too early is told of later and later times, and nobody
- * else.
+ * Returns the time after which half of the waiting requests have begun: then there is room, and
+ * still work.  Requests get different times, as far apart as requests of this session begin.  So
+ * they do not come back to be sent away again; and a client that comes back too early gets later
+ * and later times, and no other client does.
  */
 static uint32_t retry_ms(const struct app_core *core, struct app_session *s)
 {
@@ -368,7 +368,7 @@ static uint32_t retry_ms(const struct app_core *core, struct app_session *s)
 	return (uint32_t)div_up(s->retry_ns - core->now_ns, NS_PER_MS);
 }
 
-/* What it moves, as far as that is known before it begins. */
+/* Returns the bytes that it moves, as far as known before it begins. */
 static uint32_t bytes_of(const struct fab_req *req)
 {
 	uint64_t bytes = 0;
@@ -441,7 +441,7 @@ bool app_turn_resume(struct app_op *op)
 	return false;
 }
 
-/* How long it takes to begin one, while some wait all the time: else it shows what was asked. */
+/* Measures the time between beginnings, only while requests wait: else it would measure demand. */
 static void measure(struct app_core *core)
 {
 	uint64_t passed_ns = core->now_ns - core->rate_from_ns, each_ns;
@@ -532,7 +532,7 @@ static bool can_begin(const struct app_core *core, uint32_t begun)
 	return begun < BEGUN_MAX && (core->op_free_count > 0 || core->resumers > 0);
 }
 
-/* The drives take more: of who asks for little always, as good as. */
+/* Returns true if the drives may get more; nearly always for a share that asks for little. */
 static bool io_may(const struct app_core *core, const struct app_session *s)
 {
 	return core->io_bytes < core->io_max_bytes ||
@@ -569,7 +569,7 @@ static uint32_t key_turn(struct app_core *core, struct app_key *key, uint32_t be
 		struct app_session *s =
 			share ? container_of(share, struct app_session, share) : NULL;
 
-		if (!s || !io_may(core, s)) /* who asks for little stands first */
+		if (!s || !io_may(core, s)) /* shares that ask for little come first */
 			break;
 		if (is_behind(&key->sessions, share))
 			n += session_turn(core, s, begun + n);
@@ -597,7 +597,7 @@ static uint32_t round_of(struct app_core *core, uint32_t begun)
 	return n;
 }
 
-/* Something has become free: whoever could not begin may try again, once. */
+/* A resource was freed: blocked sessions may try again, once. */
 static void unblock(struct app_core *core)
 {
 	struct list *node;
@@ -609,14 +609,14 @@ static void unblock(struct app_core *core)
 		app_turn_want(core, list_entry(node, struct app_session, blocked));
 }
 
-/* Nobody whose turn it is has anything to begin, and nor is there anything else to do for them:
- * what the store does of its own, and who asks it for room in vain, may go on for long. */
+/* No share that has its turn has work to begin, and no other work is pending for one: the store's
+ * own work, and operations that wait for room in it, may take long. */
 static bool is_idle(const struct app_core *core)
 {
 	return !core->serves && !core->was_serving && core->io_bytes < AHEAD_IO;
 }
 
-/* (5): who waits only because this turn was not idle has the next one. */
+/* (5): a session that waits only because this turn was not idle has the next one. */
 bool app_turn_more(const struct app_core *core)
 {
 	return core->turns.waiting > 0 && core->io_bytes < AHEAD_IO && can_begin(core, 0);

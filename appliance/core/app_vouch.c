@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * When the log vouches for its newest block: after a pause in changes.  The store has no clock.
+ * Timer for vouching for the newest log block: after a pause in changes.  The store has no clock.
  *
- * The vouching block is one more synchronous write on each drive that holds the log.  A client that
+ * The vouching block is one more synchronous write on each drive that has the log.  A client that
  * makes one durable change after the other would wait for it every time, if it were written as soon
- * as nothing else is to be done: the next change's block comes microseconds later, and vouches just
- * as well.
+ * as there is no other work: the next change's block comes microseconds later, and vouches just as
+ * well.
  *
- *  (1) The block goes out once, WAIT_NS after this core first saw the newest block durable with
- *      nothing behind it.  A change in between starts the wait again.
- *  (2) While nothing is to be vouched for, no timer is set.
+ *  (1) The block is written once, WAIT_NS after this core first saw the newest block durable with
+ *      no block after it.  A change in between starts the wait again.
+ *  (2) While there is nothing to vouch for, no timer is set.
  */
 #include "appliance/core/app_op.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a core does about writes of the store that no drive takes (app_patience.h): it sets how long
- * they are repeated, says so to people, and tells the caller when the daemon has to begin anew.
+ * Handles writes of the store that no drive accepts (app_patience.h): sets how long they are
+ * repeated, reports them to people, and tells the caller when the daemon has to restart itself.
  */
 #include "appliance/core/app_op.h"
 #include "appliance/media/app_lines.h"

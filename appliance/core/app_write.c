@@ -10,27 +10,27 @@
  *      ^                                                          |
  *      +--------------- all of it goes into the index ------------+
  *
- * Always new blocks: a block that the file can reach is never overwritten.  A block that is
- * written in part is read, verified, merged in staging and summed anew:
+ * Always new blocks: a block that the file can reach is never overwritten.  A block that is written
+ * in part is read, verified, merged in staging and summed again:
  *
  *   staging   |old old new new|new new new new|new old old old|     payload pulled in between
  *             ^ first block   ^ ...           ^ last block
  *
- * The client's checksums are verified over the new bytes alone, before anything is written.
- * Of a write that crosses a multiple of 4 MiB each side is one change of the store.
+ * The client's checksums are verified over the new bytes alone, before anything is written.  In a
+ * write that crosses a multiple of 4 MiB each side is one change of the store.
  *
- * What a small write at the end of the file leaves of its last block goes into the index (the tail;
- * it may be all of a small file), and becomes a block when the next writes have filled it:
+ * The last block of a small write at the end of the file goes into the index (the tail; it may be
+ * all of a small file), and becomes a block when the next writes have filled it:
  *
  *   blocks   |old old new new|new new zero zero|     2 blocks in staging, one to be placed
  *            ^ first: a block ^ last: tail_len bytes
  *
  * Invariants:
  *
- *  (1) From LOCKED on no other change of these blocks runs, and of an append or a small write none
- *      of the file at all (app_file.c): what the edges were, and for those the end and the tail,
- *      is what they are when the store applies this.  To the others it does not matter if the file
- *      is made longer meanwhile: behind its end it was zeros, and is, until somebody writes there.
+ *  (1) From LOCKED on no other change of these blocks runs, and for an append or a small write none
+ *      of the file at all (app_file.c): the edges, and for those the end and the tail,
+ *      are unchanged when the store applies this.  Other writes do not care if the file
+ *      is made longer meanwhile: bytes after its end are zeros until a write changes them.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  */
 #include "appliance/core/app_op.h"
@@ -76,7 +76,7 @@ static uint32_t head_bytes(const struct app_op *op)
 	return (uint32_t)(op->offset_bytes % BLOCK_SIZE);
 }
 
-/* Bytes of the last block behind ours. */
+/* Returns the bytes of the last block after ours. */
 static uint32_t tail_bytes(const struct app_op *op)
 {
 	return (uint32_t)(align_up(end_bytes(op), BLOCK_SIZE) - end_bytes(op));
@@ -87,7 +87,7 @@ static uint64_t size_after(const struct app_op *op)
 	return max_u64(op->file_size, end_bytes(op));
 }
 
-/* The block that edge `op->edge` is about, and where it lies in staging. */
+/* Returns the block of edge `op->edge`, and its place in staging. */
 static uint64_t edge_block(const struct app_op *op)
 {
 	return op->edge ? last_block(op) : first_block(op);
@@ -129,8 +129,8 @@ static uint32_t tail_wanted(const struct app_op *op)
 	return (uint32_t)(size % BLOCK_SIZE);
 }
 
-/* It looks at nothing of the file but its own blocks.  An append begins at the end; a small write
- * may leave a tail, of which a file has one; and what is too far away is refused later. */
+/* Returns true if it needs only its own blocks of the file.  An append begins at the end; a small
+ * write may leave a tail, of which a file has one; offsets that are too large are refused later. */
 static bool keeps_to_its_blocks(const struct app_op *op)
 {
 	return !(op->flags & FAB_WRITE_APPEND) && op->length_bytes > APP_TAIL_WRITE &&
@@ -158,7 +158,7 @@ void app_write_begin(struct app_op *op)
 /* ---- checksums ------------------------------------------------------------------------ */
 
 /*
- * The client's sums go by a grid over its bytes: that of the file's blocks, or, of an append, one
+ * The client's sums follow a grid over its bytes: that of the file's blocks, or, for an append, one
  * that begins with its first byte.
  */
 static uint32_t grid_skip(const struct app_op *op)
@@ -192,7 +192,7 @@ static int verify(struct app_op *op)
 	return 0;
 }
 
-/* Of the merged blocks: those that the client summed as they are now keep its sum. */
+/* Sums merged blocks; blocks that equal the client's keep its sum. */
 static void sum_anew(struct app_op *op)
 {
 	bool same_grid = grid_skip(op) == head_bytes(op);
@@ -224,7 +224,7 @@ static bool plan_block(struct app_op *op, uint64_t block)
 	return app_op_meta(op, META_OP_READ);
 }
 
-/* What block 0 tells: size, and where the tail is. */
+/* Takes the size and the place of the tail from the first block's plan. */
 static int know_file(struct app_op *op)
 {
 	op->file_size = op->meta.attr.size;
@@ -430,7 +430,7 @@ enum app_next app_write_step(struct app_op *op)
 	case WRITE_PULLED:
 		return pulled(op);
 
-	case WRITE_PLACED: /* merged and summed; blocks are to be had */
+	case WRITE_PLACED: /* merged and summed; needs blocks */
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Extended attributes: one call of the store each, but for a long list of names.
+ * Extended attributes: one call of the store each, except for a long list of names.
  *
  *   GET, LIST   ACCEPTED --staging, if there is a window--> READY --store--> CALLED --> answer
  *                                                             ^                |
  *                                                             +-- more names --+
- *   SET, DEL    the value lies in the request's body, which is ours until it is answered
+ *   SET, DEL    the value is in the request's body, which is ours until it is answered
  *
- * An answer without a window goes in the reply's body.  What a window is given is staged as a
- * listing is, so it is not in the client's reach before it is whole.
+ * An answer without a window goes in the reply's body.  Bytes for a window are staged like a
+ * listing, so they are not in the client's reach before they are complete.
  *
  * Invariant: (1) room_bytes() bounds what the store writes: the window's bytes, or a body's.
  */
@@ -75,7 +75,7 @@ static bool room_take(struct app_op *op)
 	return op->buf != NULL;
 }
 
-/* Behind what an earlier call of the same list has found. */
+/* Appends to the names found by earlier calls of the same list. */
 static bool call(struct app_op *op)
 {
 	char *room = op->buf ? op->buf : op->small;

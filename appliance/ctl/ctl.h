@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl: what its commands share.  Text for people, one JSON object a line for programs. */
+/* wekactl: declarations shared by its commands.  Text for people, one JSON object a line for
+ * programs. */
 #ifndef CTL_H
 #define CTL_H
 
@@ -38,7 +39,7 @@ struct ctl {
 	uint64_t bytes_per_s;
 	const char *uid;
 	const char *gids;
-	const char *salvage; /* check: into this directory, what can be proven */
+	const char *salvage; /* check: directory for the verified data */
 	int argc;            /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
@@ -88,13 +89,13 @@ int ctl_rm_tree(struct ctl *c, const char *path, const struct weka_attr *attr);
 
 /* ---- drives that no appliance runs on: ctl_store.c, ctl_raw.c ---------------------- */
 
-/* The drives that the arguments name, or else the configuration (which is to be freed, also after
- * an error).  0, or 1 after a line on stderr. */
+/* Opens the configuration with the drives that the arguments name, or its own (to be freed, also
+ * after an error).  0, or 1 after a line on stderr. */
 struct app_conf;
 must_check int ctl_drive_names(struct ctl *c, struct app_conf **conf,
 			       const char *name[CTL_DRIVES_MAX], uint32_t *count);
 
-/* These drives, opened, and the store on them as it lies there: nothing is written. */
+/* These drives, opened, and the unmounted store on them: nothing is written. */
 struct ctl_raw;
 struct meta_raw;
 must_check int ctl_raw_open(struct ctl *c, struct ctl_raw **out);
@@ -132,8 +133,8 @@ struct ctl_tally {
 	uint64_t files, dirs, symlinks, links, attrs, attrs_left, attrs_failed;
 	uint64_t skipped, bytes, errors;
 	uint64_t repaired;      /* import --verify: content that differed, written again */
-	uint64_t times_changed; /* beyond what can be stored: the nearest is             */
-	uint64_t not_tried;     /* because the appliance could not go on                  */
+	uint64_t times_changed; /* times out of range: the nearest is stored             */
+	uint64_t not_tried;     /* entries not tried after the appliance failed           */
 	double seconds;
 };
 

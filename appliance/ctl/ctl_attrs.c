@@ -10,14 +10,14 @@
 #include <sys/xattr.h>
 
 #define PREFIX   "user."
-#define LIST_MAX (1u << 16) /* bytes of names, as Linux has it: XATTR_LIST_MAX */
+#define LIST_MAX (1u << 16) /* bytes of names, Linux's XATTR_LIST_MAX */
 
 static void leave(struct ctl_attrs *a, const char *name, int why)
 {
 	const bool first = a->left++ == 0, worse = why != ENOTSUP && !a->partial;
 
 	a->partial |= why != ENOTSUP;
-	if (first || worse) { /* what went wrong is said before what cannot be */
+	if (first || worse) { /* errors are reported before limitations */
 		free(a->refused);
 		a->refused = ctl_need(strdup(name));
 		a->why = why;
@@ -163,7 +163,7 @@ int ctl_attrs_fetch(struct ctl_attrs *a, struct ctl *c, const struct weka_ref *r
 	names[bytes > 0 ? bytes : 0] = 0; /* a peer's: it may not end */
 	for (int64_t at = 0; at < bytes; at += (int64_t)strlen(names + at) + 1) {
 		if (strncmp(names + at, PREFIX, sizeof(PREFIX) - 1) != 0) {
-			leave(a, names + at, EPROTO); /* others say what may be done here */
+			leave(a, names + at, EPROTO); /* other namespaces control access */
 			continue;
 		}
 		got = get(c, ref, names + at, lease);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Extended attributes of one file or directory, on their way between here and the appliance. */
+/* Extended attributes of one file or directory, in transit between here and the appliance. */
 #ifndef CTL_ATTRS_H
 #define CTL_ATTRS_H
 
@@ -17,7 +17,7 @@ struct ctl_attrs { /* zeros: none */
 	char *refused; /* the first name that could not be carried, */
 	int why;       /* ... the errno,                            */
 	uint32_t left; /* and how many could not                    */
-	bool partial;  /* some of them might have been: what is here is not all */
+	bool partial;  /* some could not be read: the set is incomplete */
 };
 
 /* Loads those of a local file that are of the appliance's namespace; others are `left`, with
@@ -28,15 +28,15 @@ void ctl_attrs_load_fd(struct ctl_attrs *a, int fd);
 void ctl_attrs_load_at(struct ctl_attrs *a, int dir_fd, const char *name);
 /* Loads those of a file in the appliance.  0, or -errno. */
 must_check int ctl_attrs_fetch(struct ctl_attrs *a, struct ctl *c, const struct weka_ref *ref);
-/* Sets them on the local file; what it refuses is `left`.  Any thread. */
+/* Sets them on the local file; `left` counts those that it refuses.  Any thread. */
 void ctl_attrs_store(struct ctl_attrs *a, int fd);
-/* Sets them on the appliance's file, which has `count` now: others are removed, unless ours are not
- * all known, and what is the same stays.  0, or -errno. */
+/* Sets them on the appliance's file, which has `count` now: removes others, unless our set is
+ * incomplete, and keeps equal ones.  0, or -errno. */
 must_check int ctl_attrs_send(const struct ctl_attrs *a, struct ctl *c, const struct weka_ref *ref,
 			      uint32_t count);
 void ctl_attrs_clear(struct ctl_attrs *a);
 
-/* Count what was carried; of all that was left the first is named, as an error or as a note. */
+/* Counts the attributes; of all that were left out, names the first, as an error or as a note. */
 void ctl_attrs_tell(const struct ctl_attrs *a, struct ctl_tally *t, struct ctl_progress *p,
 		    const char *path, bool is_error);
 

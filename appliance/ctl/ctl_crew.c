@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A crew of threads for blocking work on local files, which a client library's single
- * thread must not do one by one.  A mutex is right here: each piece of work is system calls.
+ * A crew of threads for blocking work on local files, which a client library's single thread must
+ * not do one by one.  A mutex is fine here: each piece of work is system calls.
  */
 #include "appliance/ctl/ctl.h"
 

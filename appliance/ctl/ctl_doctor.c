@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl doctor: one line for each thing that a drive's speed or its attaching hangs on; what is
- * wrong has a second line, which mends it when typed.
+ * wekactl doctor: one line for each thing that a drive's speed or attachment depends on; a problem
+ * has a second line, a command that fixes it.
  */
 #include "appliance/ctl/ctl_doctor.h"
 #include "appliance/ctl/ctl.h"
@@ -128,7 +128,7 @@ bool ctl_doctor_capable(const struct ctl_doctor *d, uint32_t capability)
 	return end != text && !*end && bits >> capability & 1;
 }
 
-/* A list of ranges, cut at its commas: calls of this go through it.  False behind the last. */
+/* Cuts a list of ranges at its commas.  False after the last. */
 static bool next_range(const char **list, uint64_t *first, uint64_t *last)
 {
 	char *end;
@@ -300,7 +300,7 @@ int ctl_cmd_doctor(struct ctl *c)
 	ASSERT(conf);
 	err = app_conf_load(conf, file, why);
 	if (err == -ENOENT && !c->config)
-		why[0] = '\0'; /* not installed yet: what the machine is like can be said */
+		why[0] = '\0'; /* not installed yet: the machine can be checked anyway */
 	ctl_doctor_look(&d, "", file, err ? NULL : conf, why);
 	if (c->json)
 		ctl_doctor_print_json(stdout, &d);

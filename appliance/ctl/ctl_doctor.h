@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl doctor: what is wrong with this machine for drives, and the line that mends it. */
+/* wekactl doctor: problems of this machine for drives, and the commands that fix them. */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 
@@ -48,7 +48,7 @@ __attribute__((format(printf, 2, 3))) void ctl_doctor_fix(struct ctl_doctor *d, 
 /* The address in "pci:ADDRESS[?...]"; false: it is another kind of drive. */
 bool ctl_doctor_pci(const char *name, char out[CTL_PCI_SIZE]);
 const struct ctl_drive *ctl_doctor_drive(const struct ctl_doctor *d, const char *pci);
-/* How many of the configured drives have names that start so. */
+/* Returns how many of the configured drives have names with this prefix. */
 uint32_t ctl_doctor_kind(const struct ctl_doctor *d, const char *kind);
 /* Does anything here go through vfio?  Drives of the configuration or attached ones; without a
  * configuration, any NVMe device of the machine may be meant. */

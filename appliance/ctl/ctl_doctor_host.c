@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl doctor: memory that drives may reach, where the polling core stands, io_uring. */
+/* wekactl doctor: memory that drives can reach, the polling core's NUMA node, io_uring. */
 #include "appliance/core/app_core.h"
 #include "appliance/ctl/ctl_doctor.h"
 #include "base/num.h"
@@ -15,7 +15,7 @@
 #define CAP_IPC_LOCK 14
 #define CAP_ADMIN    21 /* CAP_SYS_ADMIN */
 
-/* What the core cuts its buffers from, and the drives' queues. */
+/* Returns the memory for the core's buffers and the drives' queues. */
 static uint64_t core_bytes(const struct ctl_doctor *d)
 {
 	struct app_conf *defaults = calloc(1, sizeof(*defaults));
@@ -159,7 +159,7 @@ static bool unit_limit(const struct ctl_doctor *d, const char *path, uint64_t *l
 	return true;
 }
 
-/* The unit, from the place of highest rank, and what has been added to it.  False: no unit. */
+/* Reads the limit from the unit of highest precedence and its drop-ins.  False: no unit. */
 static bool service_limit(const struct ctl_doctor *d, uint64_t *limit)
 {
 	static const char *const dirs[] = { "/etc/systemd/system", "/run/systemd/system",

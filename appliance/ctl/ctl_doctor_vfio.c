@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl doctor: kernel, IOMMU, vfio, and each drive that the appliance is to have. */
+/* wekactl doctor: kernel, IOMMU, vfio, and each drive of the appliance. */
 #include "appliance/ctl/ctl_doctor.h"
 #include "base/num.h"
 
@@ -289,7 +289,7 @@ void ctl_doctor_drives(struct ctl_doctor *d)
 		look_drive(d, d->saved.drive[i].pci, true);
 }
 
-/* What is remembered is given again by a unit of systemd. */
+/* A systemd unit attaches remembered drives again. */
 void ctl_doctor_restore(struct ctl_doctor *d)
 {
 	if (d->saved.count == 0)

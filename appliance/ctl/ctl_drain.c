@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl drives drain, undrain: a drive leaves the store of an appliance that serves, or stays. */
+/* wekactl drives drain, undrain: removes a drive from the store of an appliance, or keeps it. */
 #include "appliance/ctl/ctl.h"
 
 #include <errno.h>

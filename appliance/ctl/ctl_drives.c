@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl drives: lists, attaches, detaches, restores, adds, drains; what each takes and says. */
+/* wekactl drives: lists, attaches, detaches, restores, adds, drains; its arguments and output. */
 #include "appliance/ctl/ctl_drives.h"
 #include "appliance/ctl/ctl.h"
 

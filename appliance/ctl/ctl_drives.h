@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives and doctor: the NVMe devices of a machine, who uses them, and which driver has
- * them.  Everything of the machine is behind a root (ctl_sysfs.h).
+ * wekactl drives and doctor: the NVMe devices of a machine, their users, and their drivers.  All of
+ * the machine is behind a root (ctl_sysfs.h).
  */
 #ifndef CTL_DRIVES_H
 #define CTL_DRIVES_H
@@ -31,10 +31,10 @@ struct ctl_mount {          /* points into the line that was parsed */
 	const char *source; /* "/dev/nvme0n1p1" */
 };
 
-/* One line of mountinfo, cut up in place.  False: it is none. */
+/* Parses one line of mountinfo, in place.  False: malformed. */
 must_check bool ctl_mount_parse(char *line, struct ctl_mount *out);
 
-/* The next line of *text, cut off at its end; NULL behind the last. */
+/* Returns the next line of *text, cut off at its end; NULL after the last. */
 char *ctl_next_line(char **text);
 /* The next word of *line, likewise. */
 char *ctl_next_word(char **line);
@@ -78,15 +78,15 @@ must_check int ctl_saved_parse(char *text, size_t text_bytes, struct ctl_saved_l
 			       char why[CTL_WHY_SIZE]);
 /* The line of one, with its newline. */
 void ctl_saved_print(FILE *to, const struct ctl_saved *s);
-/* Letters, digits, '_', '.' and '-', not first; NULL: it is one, or why not. */
+/* Letters, digits, '_', '.' and '-', the last not first. */
 must_check bool ctl_account_ok(const char *name);
 
-/* ---- what is on it: ctl_signature.c ------------------------------------------------------ */
+/* ---- content: ctl_signature.c ------------------------------------------------------------ */
 
 enum ctl_signature { CTL_SIGNATURE_NONE, CTL_SIGNATURE_STORE, CTL_SIGNATURE_FOREIGN };
 
 /*
- * Whose is this file or device?  `text` says what it is: "store 0123abcd-...", "ext4", "gpt".
+ * Identifies the content of a file or device in `text`: "store 0123abcd-...", "ext4", "gpt".
  * Errors: -errno when it cannot be read.
  */
 must_check int ctl_signature(const char *path, char *text, size_t text_size);
@@ -131,7 +131,7 @@ struct ctl_drive {
 	uint32_t vendor_id, device_id;
 	char product[160];           /* of vendor and device, from the list of PCI ids */
 	char driver[CTL_ENTRY_SIZE]; /* "": none */
-	char ctrl[CTL_ENTRY_SIZE];   /* "nvme0"; "": the kernel's driver has it not */
+	char ctrl[CTL_ENTRY_SIZE];   /* "nvme0"; "": not bound to the kernel's driver */
 	char model[48];
 	char serial[CTL_SERIAL_SIZE];
 	char firmware[16];
@@ -170,8 +170,8 @@ void ctl_drive_uses(struct ctl_drive *d, const struct ctl_users *u);
 /* The gravest use, or NULL. */
 const struct ctl_use *ctl_drive_use(const struct ctl_drive *d);
 /*
- * Open a block device so that nobody can mount it, or make it part of a volume, until the
- * descriptor is closed.  Errors: -EBUSY: somebody has.
+ * Opens a block device exclusively, so that nobody can mount it, or make it part of a volume, until
+ * the descriptor is closed.  Errors: -EBUSY: it is in use.
  */
 must_check int ctl_claim(const char *root, const char *device);
 
@@ -188,14 +188,14 @@ void ctl_group_look(struct ctl_drive *d, const char *root, const struct ctl_save
 void ctl_drives_print(FILE *to, const struct ctl_drive_list *list);
 void ctl_drives_print_json(FILE *to, const struct ctl_drive_list *list);
 
-/* ---- what is remembered: ctl_drives_saved.c ----------------------------------------------- */
+/* ---- remembered drives: ctl_drives_saved.c ------------------------------------------------ */
 
 /* Absent: an empty list.  Errors: -errno with a line in `why`; -EPERM: others may write it. */
 must_check int ctl_saved_load(const char *root, struct ctl_saved_list *out, char why[CTL_WHY_SIZE]);
 /* Replace the file as a whole.  Errors: -errno with a line in `why`; then it is as it was. */
 must_check int ctl_saved_store(const char *root, const struct ctl_saved_list *list,
 			       char why[CTL_WHY_SIZE]);
-/* Who changes drivers or the file holds this lock: a descriptor to close, or -errno. */
+/* Takes the lock for changing drives or the file: a descriptor to close, or -errno. */
 must_check int ctl_saved_lock(const char *root, char why[CTL_WHY_SIZE]);
 struct ctl_saved *ctl_saved_find(const struct ctl_saved_list *list, const char *pci);
 void ctl_saved_put(struct ctl_saved_list *list, const struct ctl_saved *s);
@@ -209,7 +209,7 @@ struct ctl_bind {
 	bool once;        /* not after a restart */
 	const char *user; /* who may use it; NULL: root */
 	const char *group;
-	/* Drives that are moved too, before or later: in a group they are in nobody's way. */
+	/* Drives that are moved too, before or later: they may share a group. */
 	const struct ctl_saved_list *with; /* NULL: those of the command */
 };
 
@@ -221,10 +221,10 @@ must_check int ctl_drives_attach(const struct ctl_bind *how, const struct ctl_sa
 				 char why[CTL_WHY_SIZE]);
 must_check int ctl_drives_detach(const struct ctl_bind *how, const struct ctl_saved_list *wanted,
 				 char why[CTL_WHY_SIZE]);
-/* What attach has remembered.  Each on its own: `complain` is called for each that does not go. */
+/* Attaches the remembered drives, each separately: calls `complain` for each failure. */
 must_check int ctl_drives_restore(const char *root, void (*complain)(const char *line));
 
-/* What to type when the machine has no IOMMU groups; and in the kernel's command line: ctl_doctor.
+/* Writes the fix for a machine without IOMMU groups; and for its kernel command line: ctl_doctor.
  */
 void ctl_fix_iommu(const char *root, char out[CTL_WHY_SIZE]);
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives attach, detach, restore: a PCI device from one driver to another.
+ * wekactl drives attach, detach, restore: moves a PCI device from one driver to another.
  *
  *   check all --> claim --> override --> unbind --> probe --> owner --> (next) --> remember
  *       |           +----------+------------+----------+---------+----------------------+
  *    refused:                                  |
- *    nothing has changed             failed: back the way it came
+ *    nothing has changed             failed: undone in reverse order
  *
- * driver_override says which driver alone may have the device; unbind takes it from the one that
- * has it; drivers_probe lets the kernel look for one again.  What the kernel answers to a write
- * is not the point: after each step sysfs is asked whether it is so.
+ * driver_override names the only driver that may have the device; unbind takes it from its present
+ * driver; drivers_probe makes the kernel look for a driver again.  The result of a write does not
+ * count: after each step sysfs is read to see whether it happened.
  *
  * Invariants:
  *
- *  (1) A drive that somebody uses is not moved, with no option: while the nvme driver is taken
- *      off, this process has each of its block devices opened exclusively, which nobody can who
- *      has it mounted, and after which nobody can mount it.
+ *  (1) A drive in use is not moved, whatever the options: while the nvme driver is detached, this
+ *      process has each of its block devices open exclusively, which fails if it is mounted, and
+ *      prevents mounts.
  *  (2) Nothing is ever written to a drive.
- *  (3) Of the drives of one command all are moved, or none.
+ *  (3) All drives of one command are moved, or none.
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "base/num.h"
@@ -101,8 +101,8 @@ static int unbind(const char *root, const char *pci)
 }
 
 /*
- * A process that was asked for its device lets go of the device first, and of the group a moment
- * later; until then no driver of the host may have it: hence `patient`.
+ * A process that was asked for its device releases the device first, and the group a moment later;
+ * until then no driver of the host can get it: hence `patient`.
  */
 static int probe(const char *root, const char *pci, const char *wanted, bool patient)
 {
@@ -120,7 +120,7 @@ static int probe(const char *root, const char *pci, const char *wanted, bool pat
 	return err ? err : -ENODEV;
 }
 
-/* Back to what it was; a second line of trouble is added to the first. */
+/* Undoes the move; appends a second error to the first. */
 static void move_back(struct job *j, const struct move *m)
 {
 	const char *pci = m->d->pci, *what = "its driver_override";
@@ -226,7 +226,7 @@ static int find_group(struct job *j, const char *name, gid_t *out)
 	return 0;
 }
 
-/* /dev/vfio/GROUP is what an appliance that is not root opens. */
+/* An appliance that does not run as root opens /dev/vfio/GROUP. */
 static int give_to(struct job *j, const struct ctl_drive *d)
 {
 	const struct ctl_bind *how = j->how;
@@ -250,7 +250,7 @@ static int give_to(struct job *j, const struct ctl_drive *d)
 	return 0;
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------------------------- */
 
 static struct ctl_drive *find_drive(const struct job *j, const char *pci)
 {
@@ -359,7 +359,7 @@ static void close_claims(int *claim, uint32_t count)
 	free(claim);
 }
 
-/* What there is to see has been seen: this is for who comes in between (1). */
+/* After the checks: prevents users from coming in between (1). */
 static int claim_all(struct job *j, const struct ctl_drive *d, int **out)
 {
 	int *claim = calloc(d->nns + 1, sizeof(*claim));
@@ -443,7 +443,7 @@ static void note_saved(struct job *j, const char *pci)
 	struct ctl_saved s = { 0 };
 
 	if (was && strcmp(d->driver, VFIO_DRIVER) == 0)
-		s = *was; /* attached already: only what is said now changes */
+		s = *was; /* attached already: only the given options change */
 	s.forced |= j->how->force && *d->serial;
 	snprintf(s.pci, sizeof(s.pci), "%s", pci);
 	memcpy(s.serial, d->serial, sizeof(s.serial));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives: which drives are the appliance's after a restart too, in CTL_DRIVES_FILE.
+ * wekactl drives: the drives that are attached again after a restart, in CTL_DRIVES_FILE.
  *
- * What stands there moves devices between drivers as root: so a file that somebody else may
- * write is not believed.  It is replaced as a whole (written beside, synced, renamed), under a
- * lock that everybody holds who changes it or moves a drive: of the file of sysfs that all moves
- * go through, which only root can open, and which nobody has to make.
+ * The file moves devices between drivers as root, so it is not trusted if others may write it.  It
+ * is replaced as a whole (written beside, synced, renamed), under a lock that every change of the
+ * file or of a drive takes: on the file in sysfs that all moves use, which only root can open, and
+ * which always exists.
  */
 #include "appliance/ctl/ctl_drives.h"
 

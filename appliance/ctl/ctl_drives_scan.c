@@ -125,7 +125,7 @@ static void scan_namespace(struct ctl_drive *d, const char *root, const char *na
 		ns->block_bytes = (uint32_t)v;
 }
 
-/* Of the controller; empty when the kernel does not say. */
+/* Reads a controller's attribute; empty if the kernel does not have it. */
 static void attribute(const struct ctl_drive *d, const char *root, const char *what, char *out,
 		      size_t out_size)
 {
@@ -187,7 +187,7 @@ static bool is_nvme(const char *root, const char *pci)
 	       class >> 8 == CLASS_NVME;
 }
 
-/* What was known of it when it was attached, where its own driver is not there to say. */
+/* Adds the remembered attributes of drives without their own driver. */
 static void add_saved(struct ctl_drive_list *list, const char *root)
 {
 	struct ctl_saved_list saved;

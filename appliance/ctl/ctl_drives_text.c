@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives: the one place where text and bytes from elsewhere are cut up -- addresses that
- * people type, the kernel's table of mounts, a drive's health page, and the file of drives that
- * are remembered.
+ * wekactl drives: the only place that parses foreign text and bytes: addresses that people type,
+ * the kernel's table of mounts, a drive's health page, and the file of remembered drives.
  *
  *   # comment
  *   pci:0000:01:00.0 serial=S63ANX0R512345 user=weka group=weka forced
  *   pci:0000:02:00.0
  *
- * In a value every byte that is no printable ASCII, a blank or '%' is written %XX.
+ * In a value every byte that is not printable ASCII, a blank or '%' is written %XX.
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "base/num.h"
@@ -58,7 +57,7 @@ static int digit_of(char c, uint32_t base)
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/* One to digits_max hexadecimal digits and then `end`; where it goes on, or NULL. */
+/* Parses 1 to digits_max hexadecimal digits and then `end`; returns the rest, or NULL. */
 static const char *hex_until(const char *text, uint32_t digits_max, char end, uint32_t *out)
 {
 	uint32_t digits = 0;
@@ -79,7 +78,7 @@ int ctl_pci_parse(const char *text, char out[CTL_PCI_SIZE])
 	if (strncmp(text, "pci:", 4) == 0)
 		text += 4;
 	first = strchr(text, ':');
-	if (first && strchr(first + 1, ':')) { /* a domain has 4 digits, or more behind a VMD */
+	if (first && strchr(first + 1, ':')) { /* a domain has 4 digits, or more under a VMD */
 		text = hex_until(text, 8, ':', &domain);
 		if (!text)
 			return -EINVAL;
@@ -240,7 +239,7 @@ static const char *take_word(struct ctl_saved *s, const char *word)
 	return "known are serial=, user=, group= and forced";
 }
 
-/* One line: what is wrong with it, or NULL; *empty when it says nothing. */
+/* Parses one line: returns the error, or NULL; *empty if the line is blank. */
 static const char *take_line(char *line, struct ctl_saved *s, bool *empty)
 {
 	const char *problem = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl drives: who uses a drive.
+ * wekactl drives: finds the users of a drive.
  *
  *   nvme0n1 --+-- nvme0n1p1 --+-- mounted on /boot         mountinfo, ours and process 1's
  *             |                +-- swap                     /proc/swaps
  *             +-- nvme0n1p2 --+-- part of md0, dm-1, ...    holders/
  *             |               +-- open in a process         /proc/PID/fd
- *             +-- an exclusive open fails: the kernel has it in a way that none of these shows,
- *                 such as a mount of another mount namespace, a second device of a btrfs, a zpool
+ *             +-- an exclusive open fails: the kernel uses it in a way that none of these shows,
+ *                 such as a mount in another mount namespace, a second device of a btrfs, a zpool
  *
- * Then what is on it: signatures, of the whole and of each partition.
+ * Then its content: signatures, on the whole and on each partition.
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "base/num.h"
@@ -38,7 +38,7 @@ struct ctl_users {
 	char **swap;
 	uint32_t nopeners;
 	struct opener *opener;
-	char blind[CTL_WHY_SIZE]; /* what could not be read: nothing can be vouched for */
+	char blind[CTL_WHY_SIZE]; /* source that could not be read: the result is uncertain */
 };
 
 /* ---- the machine's tables, once ---------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl dump: a structure of a store in words, read from drives that nobody uses.
+ * wekactl dump: prints a structure of a store in words, from drives that are not in use.
  *
  *	wekactl dump WHAT [ARGUMENT] [DRIVE...]
  *
- * A drive's name begins with its kind (file:, pci:, vfio-user:): what does not is an argument.
+ * A drive's name begins with its kind (file:, pci:, vfio-user:): anything else is an argument.
  */
 #include "appliance/ctl/ctl.h"
 #include "meta/offline/meta_raw.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl export: a tree of the appliance into a local directory.
+ * wekactl export: copies a tree of the appliance into a local directory.
  *
- *   list --> wave --crew looks what is there--> read batch --> crew writes .wk-part-N, renames
+ *   list --> wave --crew checks the target--> read batch --> crew writes .wk-part-N, renames
  *             |-- targets of symlinks, 32 at once               |-- makes symlinks likewise
  *
- *  (1) A local file appears under its name only when it is whole, with its attributes, mode and
- *      time; so an export that was cut off is run again, and a file of equal size, mode and mtime
+ *  (1) A local file gets its name only when it is complete, with its attributes, mode and
+ *      time; so an interrupted export can be run again, and a file of equal size, mode and mtime
  *      is skipped.
  *  (2) Nothing outside of the target is written, and no symlink in it is followed
  *      (ctl_export_file.c).  A symlink or file in the way of a directory, and an empty directory in
- *      the way of anything else, gives way; a directory that is not empty stays, and is named.
- *  (3) Names come from a peer: one that is no plain name (a slash, ".", "..") is refused.
+ *      the way of anything else, is removed; a directory that is not empty stays, and is named.
+ *  (3) Names come from a peer: a name that is not plain (a slash, ".", "..") is refused.
  *  (4) A file or symlink with several names is read once, and linked to the others when all waves
  *      are done.
  */
@@ -232,7 +232,7 @@ static uint32_t make_items(struct ctl_wave *w)
 
 		w->item[i] = UINT32_MAX;
 		if (f->kind == CTL_SYMLINK && !f->text)
-			f->kind = CTL_LARGE; /* its error was told: nothing is to be done */
+			f->kind = CTL_LARGE; /* its error was reported: nothing to do */
 		if (f->kind != CTL_SMALL || !f->wanted)
 			continue;
 		w->items.read[count] = (struct weka_read_item){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl export, in its parts: the walk with its waves, and the local files. */
+/* The parts of wekactl export: the walk with its waves, and the local files. */
 #ifndef CTL_EXPORT_H
 #define CTL_EXPORT_H
 
@@ -27,7 +27,7 @@ struct export_run {
 
 /* A crew's piece of work: is this file there already, as it should be?  arg: the wave. */
 void export_look(void *arg, uint32_t i);
-/* A crew's piece of work: writes what was read, or makes the symlink. */
+/* Work of the crew: writes the bytes that were read, or makes the symlink. */
 void export_store(void *arg, uint32_t i);
 
 /* Opens a new file beside f under f->part.  A descriptor, or -errno. */
@@ -35,9 +35,9 @@ int export_part_open(struct ctl_file *f);
 /* Gives it attributes, owner, mode, time and its own name, or removes it after the error `err`.
  * Closes fd.  0 or -errno. */
 int export_part_close(struct ctl_file *f, int fd, int err);
-/* Makes one more name of a file.  0, 1 if it has it already, or -errno. */
+/* Adds a name to a file.  0, 1 if it has it already, or -errno. */
 int export_link(int first_fd, const char *first, int fd, const char *name);
-/* Gives what is called `part` the name `name`; what has it gives way. */
+/* Renames `part` to `name`, replacing an existing file. */
 int export_rename(int fd, const char *part, const char *name);
 /* Makes a directory, and opens it; a symlink or a file in its place gives way.  0 or -errno. */
 int export_dir_make(struct ctl_dirs *dirs, struct ctl_dir *d);

@@ -2,10 +2,10 @@
 /*
  * wekactl export: local files.
  *
- *  (1) Every name is one component in a directory that is open.  Nothing is opened but new files,
+ *  (1) Every name is one component in an open directory.  Only new files are opened,
  *      with O_EXCL, and directories, without following symlinks: nothing outside of the target is
  *      ever written, whatever is in it.
- *  (2) Everything is made under a name of its own and gets its name when it is whole.  So what has
+ *  (2) Everything is made under a temporary name and renamed when it is complete.  So a file with
  *      the name, a symlink or one of several names of a file, is replaced and not changed.
  */
 #define _GNU_SOURCE

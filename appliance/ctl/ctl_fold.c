@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Where a folded line goes on: below the text of "store     ...", or of "! ...". */
+/* Indentation of a folded line: below the text of "store     ...", or of "! ...". */
 static uint32_t indent_of(const char *line)
 {
 	return line[0] == '!' ? 2 : 10;

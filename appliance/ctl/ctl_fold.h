@@ -10,8 +10,8 @@
 /**
  * ctl_fold - print text whose lines are no wider than a terminal
  *
- * A longer line is folded at blanks and goes on indented.  With rows_max, which is 0 or at least
- * 2, what does not fit is left out at the end, and the last row says how much.
+ * A longer line is folded at blanks and continues indented.  With rows_max, which is 0 or at least
+ * 2, the text is cut off at the end, and the last row says how much.
  */
 void ctl_fold(FILE *to, const char *text, uint32_t columns, uint32_t rows_max);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl import: a local tree into the appliance.
+ * wekactl import: copies a local tree into the appliance.
  *
- *   read dir --> wave --stat--> what differs --crew reads it into the window--> put
+ *   read dir --> wave --stat--> changed files --crew reads into the window--> put
  *      ^      (256 entries)       (size, mode, mtime)         (the next wave meanwhile)
  *      |                              |--> symlinks and directories, 32 at once
- *      +--- a directory, once it is there
+ *      +--- a directory, once it exists
  *
  *  (1) Every name, here and in the appliance, is one component in a directory that is known by
  *      descriptor and by number: a symlink in the way of an entry is replaced, never followed.
- *  (2) An import that was cut off is simply run again: each file is put atomically with its mode
- *      and time, so a file of equal size, mode and mtime is whole and is skipped.  Extended
- *      attributes are set behind the put, so they are compared when the file is skipped.
+ *  (2) An interrupted import is simply run again: each file is put atomically with its mode
+ *      and time, so a file of equal size, mode and mtime is complete and is skipped.  Extended
+ *      attributes are set after the put, so they are compared when the file is skipped.
  *  (3) A file or symlink with several names is put once, and its other names are linked when all
  *      waves are done.  Directories get their modes and times last: filling them changes both.
- *  (4) An entry that cannot be imported is named and counted, and the rest goes on.  When the
- *      appliance cannot go on (it is full, or gone) the rest is counted, and nothing is tried.
+ *  (4) An entry that cannot be imported is named and counted, and the import continues.  When the
+ *      appliance fails (it is full, or gone) the rest is counted, and not tried.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_import.h"

@@ -14,12 +14,12 @@ struct import {
 	struct ctl_crew *crew;
 	struct ctl_wave *waves;
 	uint32_t wave;           /* being filled */
-	struct weka_lease *seen; /* --verify: what the appliance has */
+	struct weka_lease *seen; /* --verify: the appliance's content */
 	struct weka_read_item *seen_item;
 	struct ctl_links links;
 	struct ctl_progress progress;
 	struct ctl_tally tally;
-	int stop;            /* the appliance cannot go on: an error that ends the import */
+	int stop;            /* the appliance failed: an error that ends the import */
 	char *stop_what;     /* what failed first with it */
 	char *stop_why;      /* the library's word on it, or NULL */
 	uint64_t stop_count; /* entries that failed with it */
@@ -27,7 +27,7 @@ struct import {
 
 /* ---- ctl_import.c ---- */
 
-/* Names an entry, as it is called here or in the appliance, and what is wrong with it. */
+/* Reports an error of an entry, by its name here or in the appliance. */
 void import_error_here(struct import *im, const struct ctl_dir *d, const char *name,
 		       const char *why);
 void import_error_there(struct import *im, const struct ctl_dir *d, const char *name, int err);

@@ -2,7 +2,7 @@
 /*
  * The end of wekactl import, after all waves: links and directories, many at once.
  *
- *    more names of files --stat both--> not the same file: link --> it is taken: link, rename
+ *    more names of files --stat both--> not the same file: link --> it exists: link, rename
  *    directories, the deepest first --stat--> mode, owner or time differ: set them
  */
 #include "appliance/ctl/ctl_import.h"
@@ -19,7 +19,7 @@ struct batch {
 	struct weka_lease *lease;
 	uint32_t count;
 	const struct ctl_link *link; /* of links: the first one of the batch */
-	struct ctl_dir **dir;        /* of directories: behind the first one */
+	struct ctl_dir **dir;        /* directories after the first one */
 	struct weka_stat_item item[2 * BATCH];
 	bool wanted[BATCH];
 };
@@ -102,7 +102,7 @@ static int replace(struct import *im, const struct ctl_link *l)
 					  weka_submit_rename(client, &r.req, &part, &to, 0));
 	}
 	undone = err ? ctl_req_run(im->c, &r, weka_submit_unlink(client, &r.req, &part)) : 0;
-	(void)undone; /* the first error is the one that is told */
+	(void)undone; /* the first error is reported */
 	return err;
 }
 

@@ -2,9 +2,9 @@
 /*
  * wekactl import: the content of files.
  *
- * A file may change while it is read.  So its size and times are looked at before and after, and
- * what was read counts only if they are the same.  With --verify, what the appliance has is read,
- * too: content that differs or that it cannot read any more is put again.
+ * A file may change while it is read.  So its size and times are checked before and after, and the
+ * bytes count only if they are the same.  With --verify the appliance's content is read, too:
+ * content that differs or cannot be read there is put again.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_import.h"
@@ -250,7 +250,7 @@ static uint64_t next_data(struct import *im, int fd, const struct weka_handle *h
 }
 
 /* Returns 0 if the content is the same, 1 if it is not or cannot be read there, an errno if it
- * cannot be read here, or -errno if the appliance cannot go on. */
+ * cannot be read here, or -errno if the appliance failed. */
 static int differs(struct import *im, const struct ctl_file *f, int fd, uint8_t *room)
 {
 	uint64_t at = 0;
@@ -282,7 +282,7 @@ static int differs(struct import *im, const struct ctl_file *f, int fd, uint8_t 
 	}
 }
 
-/* Returns true if the file is to be put again.  An error is told; then it is neither. */
+/* Returns true if the file must be put again.  After a (reported) error it does not. */
 static bool verify_large(struct import *im, struct ctl_file *f, int fd)
 {
 	uint8_t *room = ctl_need(malloc(2 * PIECE_BYTES));

@@ -2,14 +2,14 @@
 /*
  * wekactl import: one wave of entries.
  *
- *    stat all --> what is in the way? --> read local files --> put them -----------> answers, later
+ *    stat all --> type conflicts? --> read local files --> put them -------------> answers, later
  *     |                                                         | and meanwhile:
  *     |--> targets of symlinks that look the same               |--> make directories
  *     |--> --verify: content of files that look the same        |--> make symlinks, rename them
  *                                                               |--> large files, one by one
  *
- * What is in the way of an entry, because it is of another type, gives way: a file or a symlink
- * always, a directory if it is empty, or with --force.  Else the entry is refused, by name.
+ * An existing entry of another type is removed: a file or a symlink always, a directory if it is
+ * empty, or with --force.  Otherwise the entry is refused, by name.
  */
 #include "appliance/ctl/ctl_import.h"
 #include "base/num.h"
@@ -57,7 +57,7 @@ static void answered(struct import *im, struct ctl_wave *w)
 	ctl_progress_step(&im->progress);
 }
 
-/* ---- what is there ------------------------------------------------------------------------ */
+/* ---- existing entries --------------------------------------------------------------------- */
 
 static int stat_all(struct import *im, struct ctl_wave *w)
 {
@@ -74,7 +74,7 @@ static int stat_all(struct import *im, struct ctl_wave *w)
 
 		f->there = w->items.stat[i].status;
 		f->attr = w->items.stat[i].attr;
-		if (f->there && f->there != -ENOENT && f->there != -EIO) /* damaged: put it anew */
+		if (f->there && f->there != -ENOENT && f->there != -EIO) /* damaged: put it again */
 			refuse(im, f, f->there);
 	}
 	return err;
@@ -102,7 +102,7 @@ static int text_ask(void *arg, uint32_t i, struct weka_req *req)
 	return weka_submit_readlink(r->im->c->client, req, &ref, &window);
 }
 
-/* A target that differs, or that cannot be read any more, is made anew. */
+/* A target that differs, or that cannot be read any more, is made again. */
 static void text_came(void *arg, uint32_t i, const struct weka_req *req, int status)
 {
 	struct ctl_file *f = &((const struct wave_run *)arg)->w->file[i];
@@ -111,7 +111,7 @@ static void text_came(void *arg, uint32_t i, const struct weka_req *req, int sta
 	f->wanted = status || req->length_bytes != bytes || memcmp(req->data, f->text, bytes) != 0;
 }
 
-/* --verify: what the appliance has of the files that look the same. */
+/* --verify: reads the appliance's content of files that look the same. */
 static int see_content(struct import *im, struct ctl_wave *w)
 {
 	const struct weka_window window = { im->seen, 0, CTL_WAVE_WINDOW };
@@ -158,7 +158,7 @@ static int compare(struct import *im, struct ctl_wave *w)
 	return im->c->verify ? see_content(im, w) : 0;
 }
 
-/* ---- what is in the way ---------------------------------------------------------------------- */
+/* ---- entries in the way ---------------------------------------------------------------------- */
 
 static int clear_way(struct import *im, const struct ctl_file *f)
 {

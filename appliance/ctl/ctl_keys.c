@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl keys: the files that say who may do what.
+ * wekactl keys: manages the key files.
  *
  *   init [FILE]     --> key_file         the first key: ctl_keys_init.c
  *   add ID FILE     --> key_dir/ID.key   secret, rights: the appliance's
- *                   --> FILE             ID:secret: to be carried to the client
- *   remove ID       the file goes; a running appliance sees that, and ends the key's sessions
+ *                   --> FILE             ID:secret: for the client
+ *   remove ID       removes the file; a running appliance notices, and ends the key's sessions
  *
  * A secret is never printed, never an argument, and in no file before its permissions are right.
  */

@@ -30,12 +30,12 @@ must_check int ctl_keys_owner(const char *user, struct ctl_owner *out);
 /**
  * ctl_key_file_make - make a new file of mode 600 with these bytes, and make it durable
  *
- * No other user can read it at any moment.  Errors: -EEXIST, what the system says.
+ * No other user can read it at any moment.  Errors: -EEXIST, system errors.
  */
 must_check int ctl_key_file_make(const char *path, const char *text, size_t bytes, uid_t uid,
 				 gid_t gid);
 
-/* Syncs a directory.  Errors: what the system says. */
+/* Syncs a directory.  Errors: system errors. */
 must_check int ctl_keys_dir_sync(const char *path);
 
 /* wekactl keys init [FILE]: the first key.  argv: "init", and perhaps the file. */

@@ -2,8 +2,8 @@
 /*
  * wekactl keys init: the key of key_file, which may do everything.
  *
- * The daemon takes a key only from a file that nobody but its owner can read, and that owner must
- * be root or the daemon's own user.  The service does not run as root, so the file is made for the
+ * The daemon accepts a key only from a file that only its owner can read, and that owner must be
+ * root or the daemon's own user.  The service does not run as root, so the file is made for the
  * service's user.
  */
 #define _GNU_SOURCE

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Files with several names: import and export copy them once, and make the other names when all
- * that was copied is there.
+ * copies are complete.
  *
  *   name --key--> seen? --no---> its place in `seen`: the first; copied
  *                    \---yes---> link[]: {first, name}
  *
- *  (1) Less than half of the places are taken, so that a search ends soon.
+ *  (1) Less than half of the places are used, so that a search ends soon.
  */
 #include "appliance/ctl/ctl_links.h"
 #include "appliance/ctl/ctl.h"

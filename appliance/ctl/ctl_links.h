@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Files and symlinks with several names: which came first, and which are to be links to it. */
+/* Files and symlinks with several names: the first of each, and those to be linked to it. */
 #ifndef CTL_LINKS_H
 #define CTL_LINKS_H
 
@@ -29,8 +29,8 @@ struct ctl_links {                   /* zeros: none yet */
 	size_t nlinks, links_room;
 };
 
-/* Takes a name of a file that has several.  Returns the file's first name if this is it, and the
- * file is to be copied under it; NULL if it will be a link to that one. */
+/* Adds a name of a file that has several.  Returns the file's first name if this is it, and the
+ * file must be copied under it; NULL if it will be a link to that one. */
 struct ctl_first *ctl_links_add(struct ctl_links *l, const uint64_t key[2], struct ctl_dir *dir,
 				const char *name);
 void ctl_links_destroy(struct ctl_links *l);

@@ -8,8 +8,8 @@
  *                                                         or name by name, openat()
  *
  *  (1) Every name that is opened is one component below a descriptor, and no symlink.
- *  (2) The directory that the next step begins at is not closed to make room, so each step comes
- *      nearer to the directory that is wanted, or fails.
+ *  (2) The directory at which the next step begins is not closed to make room, so each step comes
+ *      nearer to the wanted directory, or fails.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_local.h"
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define FILES_WANTED 4096u
-#define FILES_SPARED 96u /* for connections, files under way, and what the program has besides */
+#define FILES_SPARED 96u /* for connections, open files, and other descriptors of the program */
 #define OPEN_MAX     2048u
 #define OPEN_LEAST   8u
 #define DIR_FLAGS    (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
@@ -127,7 +127,7 @@ static int open_beneath(int fd, const char *path)
 	return got < 0 ? -errno : (int)got;
 }
 
-/* Writes the path from `above` to `d`.  Returns false if the kernel takes none that is so long. */
+/* Writes the path from `above` to `d`.  Returns false if it is too long for the kernel. */
 static bool path_below(const struct ctl_dir *above, const struct ctl_dir *d, char *path)
 {
 	size_t at = PATH_MAX - 1;

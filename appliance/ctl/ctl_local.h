@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The local tree of an import or export, by descriptors: no symlink below its top is ever followed,
- * and nothing outside of it is ever opened, whoever changes names meanwhile.
+ * and nothing outside of it is ever opened, even if others rename files meanwhile.
  */
 #ifndef CTL_LOCAL_H
 #define CTL_LOCAL_H
@@ -21,7 +21,7 @@ struct ctl_dir {
 	uint32_t pins;             /* it stays open while there are any */
 	struct weka_handle handle; /* in the appliance */
 	uint64_t number;           /* ... for WEKA_BY_DIR; 0: it is not there */
-	uint32_t mode;             /* what it gets at the end, with its owner and time */
+	uint32_t mode;             /* mode to set at the end, with its owner and time */
 	uint32_t uid, gid;
 	uint32_t xattrs; /* in the appliance */
 	int64_t mtime_ns;
@@ -49,9 +49,9 @@ must_check int ctl_dir_open(struct ctl_dirs *t, struct ctl_dir *d);
 /* Keeps an open directory open.  One unpin for each. */
 void ctl_dir_pin(struct ctl_dir *d);
 void ctl_dir_unpin(struct ctl_dir *d);
-/* How many directories one wave may pin. */
+/* Returns how many directories one wave may pin. */
 uint32_t ctl_dirs_a_wave(const struct ctl_dirs *t);
-/* Returns "TOP/.../DIR/NAME" of malloc(), for people: TOP is what the user called it. */
+/* Returns "TOP/.../DIR/NAME" in malloc() memory, for people: TOP is the user's argument. */
 char *ctl_dir_path(const char *top, const struct ctl_dir *d, const char *name);
 
 #endif

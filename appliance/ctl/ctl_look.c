@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl format: whose is a drive that no file of the system stands for?  Its two ends, which is
- * where signatures are, are read through our own driver into a file of its size that is otherwise
- * a hole, and that is looked at like any other.
+ * wekactl format: identifies the content of a drive that is not a file.  Its two ends, which have
+ * the signatures, are read through our own driver into a file of its size that is otherwise a hole,
+ * and that is examined like any other.
  *
  *    0        1 MiB                                     size - 1 MiB   size
  *    |  read  |                  hole                       |   read   |

@@ -52,7 +52,7 @@ static void print_json(json_t *o)
 	json_decref(o);
 }
 
-/* Names are bytes; what is not UTF-8 goes with its bytes escaped as \xNN. */
+/* Names are bytes; bytes that are not UTF-8 are escaped as \xNN. */
 static json_t *json_name(const char *name)
 {
 	json_t *s = json_string(name);

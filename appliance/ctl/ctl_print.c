@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* Returns the bytes of the character at `s`, or 0 if it is no character in UTF-8 or controls a
+/* Returns the bytes of the character at `s`, or 0 if it is not a character in UTF-8 or controls a
  * terminal: those below U+0020, and those from U+007F to U+009F. */
 static uint32_t printable_bytes(const unsigned char *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Names on standard output: clients choose them, so they may hold what controls a terminal. */
+/* Names on standard output: clients choose them, so they may have control characters. */
 #ifndef CTL_PRINT_H
 #define CTL_PRINT_H
 

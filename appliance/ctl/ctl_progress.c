@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A bar for people who wait: on a terminal only, ten times a second, on stderr. */
+/* A progress bar: on a terminal only, ten times a second, on stderr. */
 #include "appliance/ctl/ctl.h"
 #include "base/clock.h"
 #include "base/num.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl dump and check --salvage: drives that nobody uses, read block by block.
+ * wekactl dump and check --salvage: reads drives that are not in use, block by block.
  *
  *	drive --read--> a buffer of ours --copied--> meta_raw
  *
  *  (1) No write is ever submitted here.
- *  (2) A piece that cannot be read is read again block by block by who wants it: the error of one
- *      block is not its neighbours'.
+ *  (2) If a piece cannot be read, the caller reads it again block by block: the error of one
+ *      block does not affect its neighbours.
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_conf.h"

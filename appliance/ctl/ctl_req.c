@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Requests beside others: who waits for one takes what else ends meanwhile, and marks it.  A burst
- * is many small requests, 32 of them in flight, because each is a durable change that takes as long
- * as the drives do.
+ * Concurrent requests: a wait for one also reaps others that end meanwhile, and marks them.  A
+ * burst is many small requests, 32 of them in flight, because each is a durable change that takes
+ * as long as the drives need.
  */
 #include "appliance/ctl/ctl_req.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Requests of wekactl that are in flight beside others. */
+/* Requests of wekactl that are in flight together. */
 #ifndef CTL_REQ_H
 #define CTL_REQ_H
 
@@ -21,7 +21,7 @@ must_check int ctl_req_run(struct ctl *c, struct ctl_req *r, int submitted);
 
 /* The functions of a burst, called for each i < count. */
 struct ctl_burst {
-	/* Submits the request for i.  Returns 0, 1 if nothing is to be asked, or -errno. */
+	/* Submits the request for i.  Returns 0, 1 if there is nothing to do, or -errno. */
 	int (*submit)(void *arg, uint32_t i, struct weka_req *req);
 	/* Takes the answer.  It may wait for requests of its own. */
 	void (*answer)(void *arg, uint32_t i, const struct weka_req *req, int status);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl rm -r, name by name: for a key with a user, who would have to be asked of each directory
- * below, so that the appliance removes no tree at once for it (-EPERM).
+ * wekactl rm -r, name by name: for a key with a user, whose rights must be checked in each
+ * directory below, so that the appliance refuses to remove its trees at once (-EPERM).
  *
- *   the tree itself --> rmdir says -ENOTEMPTY: it is one, and no root
- *   each directory, those above first:  list, files away in batches, directories to the end
+ *   the tree itself --> rmdir returns -ENOTEMPTY: a directory, and not the root
+ *   each directory, those above first:  list, remove files in batches, collect directories
  *   each directory, those below first:  rmdir
  *
- *  (1) What is below is reached by handles: who puts a symlink in the way of it meanwhile leads
- *      nowhere.
- *  (2) What cannot be removed is named, and the rest goes on; that its directory is not empty then
- *      is no news.  But a tree that may not go itself is not begun.
+ *  (1) Entries below are reached by handles: a symlink put in the way meanwhile has no
+ *      effect.
+ *  (2) An entry that cannot be removed is named, and the rest continues; that its directory is not
+ *      empty then is not reported.  But a tree that itself may not be removed is not begun.
  */
 #include "appliance/ctl/ctl.h"
 
@@ -30,7 +30,7 @@ struct rm_dir {
 
 struct rm {
 	struct ctl *c;
-	struct rm_dir *dir; /* each behind its parent */
+	struct rm_dir *dir; /* each after its parent */
 	size_t count, room;
 	struct weka_unlink_item item[BATCH];
 	char *name[BATCH];
@@ -71,7 +71,7 @@ static int batch_end(struct rm *rm, size_t at)
 	for (uint32_t i = 0; i < rm->items; i++) {
 		const int status = rm->item[i].status;
 
-		if (status && status != -ENOENT) { /* somebody else may have removed it */
+		if (status && status != -ENOENT) { /* it may have been removed meanwhile */
 			fail(rm, rm->dir[at].path, rm->name[i], status);
 			told = true;
 		}

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl check --salvage DIR: what can be proven of a store, into a local directory.
+ * wekactl check --salvage DIR: copies the verifiable data of a store into a local directory.
  *
- *	DIR/tree/...       files and directories of which every byte is proven
+ *	DIR/tree/...       files and directories whose every byte is verified
  *	DIR/uncertain/...  under the same paths: with blocks missing, or an older version
- *	DIR/unnamed/...    by handle: what no name leads to any more
- *	DIR/report         a line for each thing that is not complete
+ *	DIR/unnamed/...    by handle: files that no name leads to any more
+ *	DIR/report         a line for each file that is not complete
  *
- * From the root directory down, then over all objects for those that were not met.
+ * From the root directory down, then over all objects for those that were not reached.
  *
  *  (1) The drives are only read.
- *  (2) Names come from drives: "." and ".." and what holds a slash is refused, never followed;
+ *  (2) Names come from drives: "." and ".." and names with a slash are refused, never followed;
  *      symlinks are made last, so that nothing is ever written through one.
- *  (3) A directory, and an object, is met once: what says otherwise is damage, and ends there.
+ *  (3) A directory, and an object, is visited once: a second path is damage, and ends there.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_salvage.h"
@@ -56,7 +56,7 @@ struct walk {
 	size_t links, links_max;
 };
 
-/* ---- what was met ------------------------------------------------------------------------ */
+/* ---- visited objects --------------------------------------------------------------------- */
 
 static uint64_t id_of(const struct meta_handle *h)
 {
@@ -280,7 +280,7 @@ static void list_dirs(struct walk *w, size_t *at)
 	}
 }
 
-/* What no name has led to. */
+/* Handles objects that no name has led to. */
 static void list_unnamed(struct walk *w, size_t *at)
 {
 	struct meta_raw_place place = { 0 };

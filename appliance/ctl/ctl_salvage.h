@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl check --salvage: between the walk over what is left and the files that it becomes. */
+/* wekactl check --salvage: between the walk over the store and the files that it makes. */
 #ifndef CTL_SALVAGE_H
 #define CTL_SALVAGE_H
 
@@ -23,11 +23,11 @@ struct ctl_salvage {
 	const char *to; /* the local directory */
 	FILE *report;
 	uint64_t count[CTL_SAVED_KINDS];
-	char why[160]; /* of what was saved last */
+	char why[160]; /* reason for the last result */
 };
 
-/* One file or symlink out of the store, to TO/.part: what it is.  TO/.part is there for all but
- * CTL_LOST and CTL_FAILED. */
+/* Copies one file or symlink of the store to TO/.part and returns its quality.  TO/.part exists
+ * unless that is CTL_LOST or CTL_FAILED. */
 enum ctl_saved ctl_salvage_object(struct ctl_salvage *s, const struct meta_attr *a);
 /* TO/.part gets its place, TO/PLACE; directories are made as needed. */
 must_check int ctl_salvage_place(struct ctl_salvage *s, const char *place);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One object of a store that no mount accepts, as a local file.
+ * Copies one object of a store that no mount accepts to a local file.
  *
  *	blocks that match their checksums --> DIR/.part --> DIR/tree/PATH, or DIR/uncertain/PATH
  *
- *  (1) What is not proven is a hole in the file, and the file is not called complete.
- *  (2) Nothing is written through a symlink: each part is made anew, and symlinks are made when all
- *      files are.
+ *  (1) Unverified blocks are holes in the file, and then the file does not count as complete.
+ *  (2) Nothing is written through a symlink: each part is a new file, and symlinks are made when
+ *      all files are.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_salvage.h"
@@ -88,7 +88,7 @@ static enum ctl_saved write_xattrs(struct ctl_salvage *s, int fd, const struct m
 		if (err) {
 			(void)snprintf(s->why, sizeof(s->why), "the attribute %.60s is lost", name);
 			as = CTL_DAMAGED;
-		} else if (strncmp(name, "user.", 5) != 0) { /* others say what may be done */
+		} else if (strncmp(name, "user.", 5) != 0) { /* other namespaces control access */
 			(void)snprintf(s->why, sizeof(s->why),
 				       "the attribute %.60s is not a \"user.\" attribute", name);
 			as = CTL_DAMAGED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl: whose is this?  A store of ours, a file system, a volume or a table of partitions
- * (libblkid knows them), or nobody's.  It is only read.
+ * wekactl: identifies content: a store of ours, a file system, a volume or a partition table
+ * (libblkid knows them), or nothing known.  It only reads.
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "meta/meta.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REMAINS_BLOCKS 256u /* ctl_look.c reads so many */
+#define REMAINS_BLOCKS 256u /* ctl_look.c reads this many */
 
 static bool is_store(int fd, char *text, size_t text_size)
 {

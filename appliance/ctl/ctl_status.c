@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl status: as the appliance sends it (--json), every counter (--long), or a page. */
+/* wekactl status: the appliance's JSON (--json), every counter (--long), or a page. */
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_status_text.h"
 #include "base/clock.h"
@@ -27,8 +27,8 @@ static int get(struct ctl *c, char **text, json_t **out)
 	return ctl_fail("status: the appliance did not send JSON: %s", why.text);
 }
 
-/* Draws the page over the one before, where stdout is a terminal: what wants attention is at its
- * top and stays there, however many drives there are. */
+/* Draws the page over the one before, if stdout is a terminal: warnings are at its top and stay
+ * there, however many drives there are. */
 static void redraw(const json_t *now, const json_t *before, double seconds)
 {
 	struct winsize w = { 0 };
@@ -42,7 +42,7 @@ static void redraw(const json_t *now, const json_t *before, double seconds)
 	fflush(stdout);
 }
 
-/* Again and again, until somebody stops it. */
+/* Repeats until the user stops it. */
 static int watch(struct ctl *c, json_t *before, unsigned seconds)
 {
 	for (;;) {

@@ -13,7 +13,7 @@
 
 /* ---- numbers and words of it -------------------------------------------------------------- */
 
-/* Of a flat object, or of one in it: group.key. */
+/* Returns a number of a flat object, or of an object in it: group.key. */
 static uint64_t num(const json_t *o, const char *group, const char *key)
 {
 	const json_t *v = json_object_get(group ? json_object_get(o, group) : o, key);
@@ -295,7 +295,7 @@ static void line_of_rates(FILE *to, const json_t *s, const json_t *b, double sec
 	fprintf(to, "%s/s written\n", bytes_of(rate(s, b, "bytes", "drive_written", seconds)).s);
 }
 
-/* What flash got for each byte of files. */
+/* Writes the bytes written to flash for each byte of files. */
 static void line_of_flash(FILE *to, const json_t *s)
 {
 	const double data = (double)num(s, "store", "data_blocks");

@@ -9,9 +9,9 @@
 #define CTL_STATUS_COLUMNS 80u
 
 /**
- * ctl_status_page - what an operator looks for: what wants attention first, then a page of lines
- * @status: as the appliance sent it; what is missing there, or is of another type, is 0
- * @before: what it sent `seconds` ago, so that rates can be told, or NULL
+ * ctl_status_page - print an operator's page: warnings first, then a page of lines
+ * @status: the appliance's JSON; keys that are missing, or have another type, count as 0
+ * @before: the JSON of `seconds` ago, so that rates can be printed, or NULL
  * @columns, @rows: of the terminal, as for ctl_fold(): lines may be of any length here
  */
 void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds,

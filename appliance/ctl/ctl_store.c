@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl format, check and drives add: the drives themselves, with no appliance running on them.
+ * wekactl format, check and drives add: work on the drives, without a running appliance.
  *
- * format and drives add refuse what holds something -- a store of ours, a file system, a partition
- * table (libblkid knows them) -- unless they are forced; and take back files that they made when
- * they fail.  format and check drive a core without clients, exactly as the daemon would.
+ * format and drives add refuse drives that hold data (a store of ours, a file system, a partition
+ * table; libblkid knows them) unless they are forced; and remove files that they made when they
+ * fail.  format and check drive a core without clients, exactly as the daemon would.
  */
 #include "appliance/conf/app_conf.h"
 #include "appliance/core/app_core.h"
@@ -301,7 +301,7 @@ static int report_check(const struct ctl *c, const struct meta_check *found)
 	return found->problems ? 1 : 0;
 }
 
-/* What is said of it when it is offered: what to type next is the administrator's. */
+/* Offers a drive and prints its line; the administrator does the next step. */
 static int offer(const struct ctl *c, struct drive_set *b)
 {
 	uint64_t tag;

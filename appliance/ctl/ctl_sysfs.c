@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Reading of /sys, /proc and /dev, behind a root: see ctl_sysfs.h. */
+/* Reads /sys, /proc and /dev, behind a root: see ctl_sysfs.h. */
 #include "appliance/ctl/ctl_sysfs.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl: what the kernel says of the machine, in /sys, /proc and /dev.
+ * wekactl: the kernel's information about the machine, in /sys, /proc and /dev.
  *
  * Every path is behind `root`: "" is this machine, a directory is a machine that a test has made.
- * What is read is foreign text: it may be empty, endless, not text at all, or not there.
+ * The content is foreign text: it may be empty, endless, not text at all, or absent.
  */
 #ifndef CTL_SYSFS_H
 #define CTL_SYSFS_H
@@ -24,27 +24,27 @@ __attribute__((format(printf, 3, 4))) must_check int ctl_sysfs_path(char out[CTL
 								    const char *fmt, ...);
 
 /*
- * One attribute into `out`, without blanks at its ends; what is no printable ASCII becomes '?'.
- * Cut off when it is too long.  On failure `out` is empty.
- * Errors: what open() and read() say; -EINVAL when it is no regular file.
+ * Reads one attribute into `out`, without blanks at its ends; bytes that are not printable ASCII
+ * become '?'.  Truncated when it is too long.  On failure `out` is empty.  Errors: those of open()
+ * and read(); -EINVAL when it is not a regular file.
  */
 __attribute__((format(printf, 4, 5))) must_check int ctl_sysfs_read(char *out, size_t out_size,
 								    const char *root,
 								    const char *fmt, ...);
 
 /*
- * A whole file, free()d by the caller, a NUL behind it (and perhaps others in it).
+ * Reads a whole file, free()d by the caller, followed by a NUL (and perhaps with others in it).
  * Errors: also -EFBIG beyond CTL_FILE_MAX.
  */
 __attribute__((format(printf, 4, 5))) must_check int ctl_sysfs_slurp(char **out, size_t *out_bytes,
 								     const char *root,
 								     const char *fmt, ...);
 
-/* A number: decimal, or hexadecimal behind 0x.  Errors: also -EINVAL. */
+/* Reads a number: decimal, or hexadecimal after 0x.  Errors: also -EINVAL. */
 __attribute__((format(printf, 3, 4))) must_check int ctl_sysfs_i64(int64_t *out, const char *root,
 								   const char *fmt, ...);
 
-/* The last name of what a link points at.  On failure `out` is empty. */
+/* Reads the last component of a link's target.  On failure `out` is empty. */
 __attribute__((format(printf, 4, 5))) must_check int ctl_sysfs_link(char *out, size_t out_size,
 								    const char *root,
 								    const char *fmt, ...);
@@ -56,7 +56,7 @@ struct ctl_entries { /* of a directory, sorted */
 	char (*name)[CTL_ENTRY_SIZE];
 };
 
-/* What is in a directory; ctl_entries_free() also after a failure. */
+/* Lists a directory; ctl_entries_free() also after a failure. */
 __attribute__((format(printf, 3, 4))) must_check int ctl_sysfs_list(struct ctl_entries *out,
 								    const char *root,
 								    const char *fmt, ...);

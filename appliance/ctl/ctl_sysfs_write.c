@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Writing to /sys: the one place where wekactl makes the kernel do something. */
+/* Writes to /sys: the only place where wekactl changes the kernel's state. */
 #include "appliance/ctl/ctl_sysfs.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A wave: up to 256 files, symlinks and directories on their way between a local directory and the
+ * A wave: up to 256 files, symlinks and directories in transit between a local directory and the
  * appliance, with one leased window.  Import and export keep several waves in flight, so that local
  * files are opened, read and written while requests travel.
  */
@@ -27,7 +27,7 @@ enum ctl_kind {
 };
 
 struct ctl_file {
-	struct ctl_dir *dir; /* it lies in it; pinned */
+	struct ctl_dir *dir; /* its directory; pinned */
 	char *name;
 	enum ctl_kind kind;
 	struct stat st;        /* import: the local file */
@@ -39,7 +39,7 @@ struct ctl_file {
 	uint64_t size_bytes;
 	uint32_t window_at;
 	bool wanted;  /* not skipped */
-	bool repair;  /* import: what the appliance has differs from what it said or is damaged */
+	bool repair;  /* import: the appliance's content differs or is damaged */
 	bool renames; /* import: a symlink that was made under a name of its own first */
 	bool done;    /* import: the symlink is made.  export: the entry is as it should be */
 	bool changed; /* export: its time could not be kept */
@@ -50,7 +50,7 @@ struct ctl_file {
 struct ctl_wave {
 	struct ctl_file file[CTL_WAVE_FILES];
 	uint32_t count;
-	uint32_t dirs;          /* at most so many directories are pinned by it */
+	uint32_t dirs;          /* most directories that it pins                 */
 	uint64_t payload_bytes; /* of the files in it, each rounded up to blocks */
 	struct weka_lease *lease;
 	struct ctl_req r;
@@ -65,7 +65,7 @@ struct ctl_wave {
 	uint32_t item[CTL_WAVE_FILES];  /* file -> item; UINT32_MAX: none */
 };
 
-/* Returns true if an entry of `dir` with so many bytes for the window still fits. */
+/* Returns true if an entry of `dir` with this many bytes for the window still fits. */
 bool ctl_wave_fits(const struct ctl_wave *w, const struct ctl_dirs *dirs, const struct ctl_dir *dir,
 		   uint64_t size_bytes);
 /* Adds an entry of an open directory, which it pins.  Call ctl_wave_fits() first. */

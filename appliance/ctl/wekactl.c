@@ -2,8 +2,8 @@
 /*
  * wekactl - the operator's tool: formats and checks drives, and moves files.
  *
- * format, check, drives and doctor work on the drives themselves and on this machine.  All else
- * asks a running appliance: at --connect with --key, or where --config says.
+ * format, check, drives and doctor work on the drives and on this machine.  All other commands talk
+ * to a running appliance: at --connect with --key, or as --config says.
  */
 #include "appliance/ctl/ctl.h"
 #include "appliance/conf/app_conf.h"
@@ -267,7 +267,7 @@ static const struct argp argp = {
 	.help_filter = list_commands,
 };
 
-/* Where the appliance is, from the daemon's own configuration. */
+/* Takes the appliance's address from the daemon's own configuration. */
 static int from_config(struct ctl *c)
 {
 	const char *file = c->config ? c->config : CONFIG_DEFAULT;

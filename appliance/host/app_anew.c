@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Why a whole process: what a store has in memory and not on drives must go, on all cores at once,
- * and with it every plan, pin and lock that was made of it; drives must be opened again that have
- * lost what their caches held; and what a mount then finds is what counts.  A start after a crash
- * does the same, and all tests of crashes prove it.  Clients of libweka-client connect again and
- * ask again; receipts see to it that no change is made twice.  The kernel takes back memory,
- * sockets and devices as it does from a process that is killed.
+ * Why the whole process restarts: the state of a store that is in memory and not on drives must be
+ * dropped, on all cores at once, and with it every plan, pin and lock made from it; drives must be
+ * opened again that have lost cached writes; and the next mount's findings count.  A start after a
+ * crash does the same, and all tests of crashes prove it.  Clients of libweka-client reconnect and
+ * send their requests again; receipts ensure that no change is made twice.  The kernel takes back
+ * memory, sockets and devices as it does from a process that is killed.
  *
- *  (1) Nothing was told to a client about a change that was under way: app_patience.c (7).
- *  (2) Never where a start makes a new store (memory drives), and not while a drive is dead: what
- *      is served from the others is more than a mount that is refused.
+ *  (1) No client was told about a change that was in progress: app_patience.c (7).
+ *  (2) Never if a start makes a new store (memory drives), and not while a drive is dead: serving
+ *      from the other drives is better than a mount that is refused.
  */
 #define _GNU_SOURCE
 #include "appliance/host/app_anew.h"
@@ -123,8 +123,8 @@ uint64_t app_anew_deadline(const struct app_anew *a)
 	return a->serving_ns && (a->read_only || a->refused) ? a->again_ns : UINT64_MAX;
 }
 
-/* Waits `ns` for a signal to stop.  The process that began anew left these signals blocked, however
- * far this one has come. */
+/* Waits `ns` for a signal to stop.  The restarted process inherits these signals blocked, whatever
+ * its progress. */
 static bool must_stop_within(uint64_t ns)
 {
 	const struct timespec limit = { .tv_sec = (time_t)(ns / NS_PER_S),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The daemon begins anew: the same process, as after kill -9 and a start.
+ * The daemon restarts itself: the same process, as after kill -9 and a start.
  *
- *   serving --what the store must write fails for good--> anew, to serve
- *   serving --the drives have no room for 10 s----------> anew, to read --pause--> anew, to serve
+ *   serving --a write of the store fails for good---------> restart, to serve
+ *   serving --the drives have no room for 10 s------------> restart, to read --pause--> to serve
  *   ... but not while a drive does not answer: then the store takes no changes until it does
- *   a start that was anew and fails: to serve -> to read -> pause -> to serve ...
+ *   a restart that fails: to serve -> to read -> pause -> to serve ...
  */
 #ifndef APP_ANEW_H
 #define APP_ANEW_H
@@ -15,7 +15,7 @@
 struct app_anew {
 	const char *file; /* the configuration */
 	char **argv;
-	bool is;             /* this process did begin anew */
+	bool is;             /* this process has restarted itself */
 	bool read_only;      /* ... to read: the drives could not be written */
 	uint32_t tries;      /* starts in a row of which none served for long */
 	uint64_t serving_ns; /* since when this one serves; 0: it does not yet */
@@ -27,12 +27,12 @@ struct app_anew {
 void app_anew_look(struct app_anew *a, const char *file, char **argv);
 
 void app_anew_serves(struct app_anew *a, uint64_t now_ns);
-/* While it serves.  Does not return when it begins anew. */
+/* Call it while serving.  Does not return when it restarts the daemon. */
 void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns);
 uint64_t app_anew_deadline(const struct app_anew *a);
 
-/* A start that failed, and all of it is closed.  Returns if it was none that was anew, or a signal
- * asks the daemon to stop. */
+/* After a failed start, with everything closed.  Returns if it was not a restart, or a signal asks
+ * the daemon to stop. */
 void app_anew_try_on(const struct app_anew *a);
 
 #endif

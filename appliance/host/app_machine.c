@@ -47,8 +47,8 @@ static bool can_pin(int cpu, const cpu_set_t *back)
 	return sched_setaffinity(0, sizeof(*back), back) == 0 && can;
 }
 
-/* From the highest that we may have (auto), or from the one that is configured, downwards.  Without
- * a CPU for everybody else besides, auto pins nobody. */
+/* Picks CPUs from the highest available (auto), or from the configured one, downwards.  If no CPU
+ * would be left for other processes, auto pins no thread. */
 void app_machine_cpus(const struct app_conf *c, int picked[APP_CORES_MAX])
 {
 	uint32_t count = 0;
@@ -166,7 +166,7 @@ static int look_address(const struct app_conf *c, const char *address, FILE *not
 	return err == -EADDRNOTAVAIL || err == -EADDRINUSE ? 0 : err;
 }
 
-/* One of them may be missing where allow_missing says so; which one the start finds out. */
+/* With allow_missing one drive may be missing; the start finds out which. */
 static int look_drives(const struct app_conf *c, FILE *notes, char *why)
 {
 	bool left_out = false;

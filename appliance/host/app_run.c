@@ -4,34 +4,34 @@
  *
  *   step, step, ... nothing to do --spin--> arm --poll once more--> epoll_wait --> disarm, step
  *
- * How long it spins adapts: a sleep that was short would better have been a spin, so the spin
- * doubles, up to spin_max; after a long one it halves, down to ten times what arming costs.
- * There is no periodic tick: an idle core wakes for nothing.
+ * The spin time adapts: if a sleep was short, spinning would have been better, so the spin doubles,
+ * up to spin_max; after a long one it halves, down to ten times the cost of arming.  There is no
+ * periodic tick: an idle core does not wake.
  *
  *   starter         thread 0     thread 1 ...
  *   create 0 -----> core made,
  *           <-made- waits
  *   create 1 -------------------> core made,
  *           <-made--------------- waits
- *   go -----------> boots ------> serves        since making a queue pair, and taking it away, is
- *   join: all have ended; then their cores end    not for while another core looks after the drive
+ *   go -----------> boots ------> serves        since creating and deleting a queue pair is
+ *   join: all have ended; then their cores end    not allowed while another core owns the drive
  *
- *   control       threads 1 ...      thread 0           a drive that comes while they serve: its
+ *   control       threads 1 ...      thread 0           a drive that is added while they serve: its
  *   wanted -----> its queue pair,    waits              blocks are planned only when all can read
  *                 had -------------> all have theirs:   them
  *   <--------------------- status    the store is told
  *
- *   R2 -> A2   the new drive and its queue pairs, before drives_wanted counts it.
+ *   R2 -> A2   the new drive and its queue pairs are stored before drives_wanted counts it.
  *   R3 -> A3   a core can read from it, before drives_had counts that.
- *   R4 -> A4   the store has it, before the status says so.
- *   thread 0         threads 1 ...        control      a drive that the store has let go
+ *   R4 -> A4   the store has it, before the status is set.
+ *   thread 0         threads 1 ...        control      a drive that the store has removed
  *   gone ----------> nothing of it is
  *   all have: <----- in flight: left
  *   the same: left ---------------------> all have: queue pairs away, closed
  *
- *   R5 -> A5   the store looks at it no more, before drives_gone says so.
+ *   R5 -> A5   the store no longer uses it, before drives_gone is set.
  *   R6 -> A6   a core's queue pair of it is the control thread's, before drives_left counts that.
- *   R1 -> A1   (main.c) what the threads have written of themselves, before `at` says so.
+ *   R1 -> A1   (main.c) the threads' results are stored before `at` is set.
  */
 #define _GNU_SOURCE
 #include "appliance/host/app_run.h"
@@ -146,7 +146,7 @@ static void rest(struct pace *p, struct app_thread *t, uint64_t now_ns)
 	p->idle_since_ns = 0;
 }
 
-/* Something happened to a drive: who writes lines for people is to write it. */
+/* A drive had an event: wakes the control thread to write lines. */
 static wk_cold void wake_control(struct pace *p, struct app_thread *t)
 {
 	uint64_t one = 1;
@@ -176,7 +176,7 @@ static void conclude(struct app_run *run)
 	}
 }
 
-/* Of all threads the last one says it. */
+/* The last of all threads reports it. */
 static void tell(struct app_run *run, _Atomic uint32_t *count, enum app_run_at at)
 {
 	uint64_t one = 1;
@@ -253,7 +253,7 @@ static void wake_all(struct app_run *run)
 		(void)!write(run->thread[i].wake_fd, &one, sizeof(one));
 }
 
-/* The store's core is the last: what others ask it for may still concern the drive. */
+/* The store's core is the last: messages of others may still concern the drive. */
 static bool others_left(struct app_run *run, uint32_t d)
 {
 	return atomic_load_explicit(&run->drives_left[d], memory_order_acquire) + 1 ==
@@ -485,7 +485,7 @@ int app_run_drive_status(struct app_run *run)
 	return atomic_load_explicit(&run->drive_status, memory_order_acquire); /* A4 */
 }
 
-/* The thread's that had it, or nobody's. */
+/* Deletes the queue pairs that threads gave back, or never had. */
 static void give_queues(struct app_run *run, uint32_t d)
 {
 	for (uint32_t i = 0; i < run->started; i++) {
@@ -515,7 +515,7 @@ int app_run_drive_gone(struct app_run *run)
 	return -1;
 }
 
-/* Who had ended before it could take its queue pair. */
+/* Gives back queue pairs of threads that ended before they could take theirs. */
 static void give_back(struct app_run *run)
 {
 	uint32_t wanted = atomic_load_explicit(&run->drives_wanted, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The polling threads of an appliance, one a core: pinned, sealed against malloc once they serve,
- * polling while there is work and asleep when there is none.
+ * polling while there is work and sleeping otherwise.
  */
 #ifndef APP_RUN_H
 #define APP_RUN_H
@@ -16,7 +16,7 @@ enum app_run_at { APP_RUN_STARTING, APP_RUN_SERVING, APP_RUN_ENDED };
 
 struct app_run;
 
-/* A drive that joins while all serve: what each core needs of it. */
+/* A drive that is added while all serve, with a queue pair for each core. */
 struct app_new_drive {
 	struct nvme_qpair *qp[APP_CORES_MAX];
 	struct meta_drive_info info;
@@ -43,7 +43,7 @@ struct app_run {
 	/* The starter's to fill. */
 	struct app_core_cfg cfg; /* of core 0; the others': the same limits                 */
 	uint32_t cores;          /* 0: 1                                                     */
-	struct fab_server *srv[APP_CORES_MAX]; /* of cores 1 .. cores - 1, who have clients too */
+	struct fab_server *srv[APP_CORES_MAX]; /* of cores 1 .. cores - 1, which have clients too */
 	const int *cpus;                       /* one for each; NULL: not pinned                */
 	uint64_t spin_max_ns;
 	int event_fd; /* readable when `at` or `wants` changes, or there are lines for people */
@@ -74,21 +74,21 @@ struct app_run {
 	sem_t go;
 };
 
-/* Errors: what pthread_create() or eventfd() say.  What a core says of its own: run->status. */
+/* Errors: those of pthread_create() or eventfd().  A core's own errors: run->status. */
 must_check int app_run_start(struct app_run *run);
 /* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
-/* Refuses what the store's core wants (app_core_refuse()).  Once, from any thread. */
+/* Refuses the restart that the store's core wants (app_core_refuse()).  Once, from any thread. */
 void app_run_refuse(struct app_run *run);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */
 void app_run_drive(struct app_run *run, const struct app_new_drive *drive);
-/* -EAGAIN: not yet (event_fd says when); 0: it is part of the store; else why not, for good. */
+/* -EAGAIN: not yet (event_fd becomes readable); 0: part of the store; else the error. */
 int app_run_drive_status(struct app_run *run);
 /* A drive that the store has let go and that no core looks at any more: its number, or -1.  Each is
  * named once, and its queue pairs are away. */
 int app_run_drive_gone(struct app_run *run);
-/* Wait for the end, which somebody has asked for; run->status says how it went. */
+/* Waits for the end, which was requested; run->status has the result. */
 void app_run_join(struct app_run *run);
 
 #endif

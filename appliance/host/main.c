@@ -6,7 +6,7 @@
  * the control thread from then on: it accepts clients, maps their memory, and waits for signals.
  * Nothing is touched before the whole configuration has been checked.
  *
- *   R1 -> A1   (app_run.c) what the cores' threads have written of themselves, before `at` says so.
+ *   R1 -> A1   (app_run.c) the cores' threads have stored their results before `at` is set.
  */
 #define _GNU_SOURCE
 #include "appliance/core/app_account.h"
@@ -51,7 +51,7 @@ struct daemon {
 	struct app_conf conf;
 	struct app_keys keys;
 	struct nvme_dma *dma;
-	/* As conf.drive[] in the order of the store, those that are offered to it behind. */
+	/* Like conf.drive[] in the order of the store, followed by offered drives. */
 	struct nvme_drive *drive[APP_CONF_DRIVES_MAX];
 	uint32_t ndrives;
 	uint32_t store_drives;
@@ -67,7 +67,7 @@ struct daemon {
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
 	struct app_anew anew;
-	bool stopping; /* a signal asked for it: it never begins anew */
+	bool stopping; /* a signal asked for it: no restart */
 	int unfit;     /* -ENOMEM: it would take more memory than it may */
 	uint64_t overlay_bytes;
 	int cpus[APP_CORES_MAX];
@@ -172,8 +172,8 @@ static bool is_read_only(const struct daemon *d)
 	return d->anew.read_only || d->conf.allow_missing[0];
 }
 
-/* Nobody configured that it begins anew to read only: then the overlay has what memory_max leaves,
- * but for what is taken from the heap at start. */
+/* A restart to read only is not configured: its overlay gets the memory that memory_max leaves,
+ * except for the heap taken at start. */
 static void count_memory(struct daemon *d, struct app_core_cfg *cfg,
 			 const struct fab_server_cfg *fabric)
 {
@@ -226,9 +226,9 @@ static int check(struct daemon *d, const char *path, bool check_only)
 	return err;
 }
 
-/* ---- what it stands on ------------------------------------------------------------------ */
+/* ---- resources -------------------------------------------------------------------------- */
 
-/* What drives reach of all cores. */
+/* Returns the memory of all cores that drives reach. */
 static uint64_t dma_needed(const struct app_core_cfg *of_first, uint64_t cores)
 {
 	struct app_core_cfg cfg = *of_first;
@@ -498,8 +498,7 @@ static void add_drives(struct daemon *d)
 
 /* ---- drives that leave while it serves ----------------------------------------------------- */
 
-/* Numbers that were gone before this start, and that no drive stood for: what is offered comes
- * behind them. */
+/* Numbers that were gone before this start, without a drive: offered drives come after them. */
 static void keep_numbers(struct daemon *d)
 {
 	const uint32_t places = meta_drives(app_core_meta(d->run.core));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The two ends of a drive, where a store's superblocks are, or an offer to be added to a store.
+ * The two ends of a drive, which have a store's superblocks, or an offer to be added to a store.
  *
  *   [ first block ] ..................... [ last block ]
  *     superblock, or offer                  the same
  *
- *  (1) A drive that is offered says so at both ends: a store that it once belonged to is gone.
- *  (2) Who finds a superblock at one end and an offer at the other looks at what a power cut left:
- *      it was being offered, or it was being added.  The superblock counts; the mount knows more.
- *      An offer in the first block is one, whatever the last holds: a superblock is written there
- *      first, and may be torn, or not be readable.
+ *  (1) An offered drive has the offer at both ends: a store that it once belonged to is gone.
+ *  (2) A superblock at one end and an offer at the other were left by a power cut, while the
+ *      drive was being offered or added.  The superblock counts; the mount decides the rest.
+ *      An offer in the first block is valid, whatever the last has: a superblock is written there
+ *      first, and may be torn, or unreadable.
  *
- * Only by threads that may wait; the drive has a queue pair for that long, and no other I/O.
+ * Only for threads that may wait; the drive has a queue pair for that time, and no other I/O.
  */
 #define _GNU_SOURCE
 #include "appliance/media/app_drives.h"
@@ -256,7 +256,7 @@ static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uin
 	name[from][0] = '\0';
 }
 
-/* What is not the store's yet does not keep it from starting. */
+/* A drive that is not in the store yet does not prevent the start. */
 static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t i)
 {
 	log_error("%s: cannot be added: the store has had %u drives, the limit", name[i],
@@ -266,8 +266,8 @@ static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX
 	name[i][0] = '\0';
 }
 
-/* Sorted: each to its place, those that are offered behind; unless two say the same of themselves,
- * which the mount names. */
+/* Sorts drives to their places, offered ones last; unless two claim the same place, which the mount
+ * reports. */
 static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		   const struct app_found *found, uint32_t *count, uint32_t *stores,
 		   const struct app_missing *missing)
@@ -349,7 +349,7 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 	return -ENODEV;
 }
 
-/* What each is.  One that cannot be read is left to the mount if another is of a store. */
+/* Identifies each.  One that cannot be read is left to the mount if another belongs to a store. */
 static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t count,
 		   struct nvme_dma *dma, struct app_found *found, char *why, size_t why_size)
 {
@@ -421,7 +421,7 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 	return 0;
 }
 
-/* A thin one may have no room any more when what it gave away is written again. */
+/* A thin drive may have no room when deallocated blocks are written again. */
 static uint32_t told_blocks(const struct nvme_info *info, enum app_tell deallocate)
 {
 	if (deallocate == APP_TELL_NONE || (deallocate == APP_TELL_OWN && info->thin))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Whose is a drive, and in which place of its store?  Asked of its two ends, while nobody polls it.
+ * Identifies a drive and its place in a store, by its two ends, while no core polls it.
  */
 #ifndef APP_DRIVES_H
 #define APP_DRIVES_H
@@ -36,16 +36,16 @@ must_check int app_drive_prove(struct nvme_drive *drive, const struct app_found 
 must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag);
 
 /**
- * app_drives_sort - drives and their names in their places of the store, whatever they were
+ * app_drives_sort - move drives and their names to their places in the store, from any order
  *
- * A place where none is, since the store has let it go or it is missing, is NULL and "".  One that
- * was let go is closed, with a line in the log; so is one that cannot be read, where another is of
- * a store: it may have been let go, else the mount says that it is missing.  Those that are offered
- * come last (where there is no place left they are closed, with a line, too); *store_count: places
- * before them.  Where none has a superblock the order stays, and all count: who mounts them says
- * what is wrong.  The arrays have META_DRIVES_MAX.
+ * A place without a drive, because it was removed or is missing, is NULL and "".  A drive that was
+ * removed is closed, with a line in the log; so is one that cannot be read, if another belongs to a
+ * store: it may have been removed, else the mount reports it as missing.  Offered drives come last
+ * (if no place is left they are closed, with a line, too); *store_count: places before them.  If
+ * none has a superblock the order stays, and all count: the mount reports the error.  The arrays
+ * have META_DRIVES_MAX entries.
  *
- * Errors:  -ENODEV: one is neither the store's nor offered, with a line in `why`; as above.
+ * Errors:  -ENODEV: one neither belongs to the store nor is offered, with a line in `why`.
  */
 must_check int app_drives_sort(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 			       uint32_t *count, struct nvme_dma *dma, uint32_t *store_count,
@@ -70,7 +70,7 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 /* A drive's name as a store keeps it: "...", and its end, if it is too long. */
 void app_drive_name(const char *name, char out[META_DRIVE_NAME]);
 
-/* What a store is told of a drive that is to be added. */
+/* Describes a drive to be added, for the store. */
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
 		    enum app_tell deallocate, struct meta_drive_info *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * When a drive has failed.
+ * Decides when a drive has failed.
  *
  *          an I/O failed           a probe finds nothing, twice
  *    WELL --------------> DOUBTED ------------------------------> FAILED
@@ -20,7 +20,7 @@
  *  (3) One block that can be read ends both states.  A failed drive is probed every FAILED_NS.
  *  (4) The result of a good probe holds for GOOD_NS, so reads of a damaged region cost one probe in
  *      that time, not one each.
- *  (5) A drive that the driver has given up (NVME_HEALTH_DEAD) is not probed: the driver knows.
+ *  (5) A drive that the driver has given up (NVME_HEALTH_DEAD) is not probed.
  */
 #include "appliance/media/app_failing.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Tells a drive that has failed, from which nothing can be read, from one with bad sectors.
- * Belongs to the core that has the store.  See app_failing.c.
+ * Distinguishes a failed drive, from which nothing can be read, from one with bad sectors.  Belongs
+ * to the core that has the store.  See app_failing.c.
  */
 #ifndef APP_FAILING_H
 #define APP_FAILING_H

@@ -5,9 +5,9 @@
  *   error 1 .. APP_FAULT_FULL    a line each: drive, operation, blocks, NVMe status
  *   the others of this interval  counted; one line at its end
  *
- *  (1) Every error is told of: by a line of its own, or in a count.
- *  (2) A drive has at most APP_FAULT_FULL + 1 lines in INTERVAL_NS, besides those that say that it
- *      failed, or answers again.  After an interval that was full, the next one has fewer.
+ *  (1) Every error is reported: by its own line, or in a count.
+ *  (2) A drive has at most APP_FAULT_FULL + 1 lines in INTERVAL_NS, besides lines about its
+ *      failing or answering again.  After an interval that was full, the next one has fewer.
  */
 #include "appliance/media/app_fault_log.h"
 
@@ -152,7 +152,7 @@ static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t 
 	log->drive[f->drive].last = *f;
 	if (now_ns - log->drive[f->drive].from_ns >= INTERVAL_NS) {
 		log->drive[f->drive].from_ns = now_ns;
-		log->drive[f->drive].told = 0; /* the one before was not full */
+		log->drive[f->drive].told = 0; /* the last interval was not full */
 	}
 	if (log->drive[f->drive].told == APP_FAULT_FULL)
 		return false;
@@ -214,7 +214,7 @@ bool app_fault_log_line(struct app_fault_log *log, struct app_faults *faults, ui
 		return true;
 	for (uint32_t i = 0; i < cores; i++)
 		while (app_faults_take(&faults[i], &f)) {
-			/* A count that was told may have had it already: then it is told twice. */
+			/* A reported count may include it already: then it is reported twice. */
 			const bool counted = !untold(log, faults, cores, f.drive, f.op);
 
 			if (!tell(log, &f, now_ns, &t, name))
@@ -222,7 +222,7 @@ bool app_fault_log_line(struct app_fault_log *log, struct app_faults *faults, ui
 			log->drive[f.drive].said[f.op] += f.what == APP_FAULT_IO && !counted;
 			return true;
 		}
-	/* Those whose records found no place behind another drive's. */
+	/* Drives whose records found no room in the ring. */
 	return tell_counts(log, faults, cores, now_ns, false, &t, name);
 }
 

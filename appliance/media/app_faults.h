@@ -4,10 +4,10 @@
  * does (app_fault_log.c).  Each core has one of these.
  *
  * The core pushes, the control thread takes.  When the ring is full the record is dropped; the
- * counters are exact all the same, so that nothing is lost but detail.
+ * counters are exact nevertheless, so that only detail is lost.
  *
- *   R1 -> A1   a record is stored before head says that it is there;
- *   R2 -> A2   a record is copied out before tail gives its place back.
+ *   R1 -> A1   a record is stored before head includes it;
+ *   R2 -> A2   a record is copied out before tail frees its place.
  */
 #ifndef APP_FAULTS_H
 #define APP_FAULTS_H

@@ -2,10 +2,10 @@
 /*
  * Lines for people, from a polling thread, which writes no log, to the control thread, which does.
  *
- * One pushes, one takes.  Who finds it full tries again later.
+ * One thread pushes, one takes.  If it is full, push again later.
  *
- *   R1 -> A1   the text is stored before head says that it is there;
- *   R2 -> A2   the text is copied out before tail gives its place back.
+ *   R1 -> A1   the text is stored before head includes it;
+ *   R2 -> A2   the text is copied out before tail frees its place.
  */
 #ifndef APP_LINES_H
 #define APP_LINES_H
@@ -41,7 +41,7 @@ static inline bool app_lines_push(struct app_lines *l, const char *text)
 	return true;
 }
 
-/* The control thread's.  False: there is none. */
+/* The control thread.  False: empty. */
 static inline bool app_lines_take(struct app_lines *l, char text[APP_LINE_SIZE])
 {
 	uint32_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed);
@@ -53,7 +53,7 @@ static inline bool app_lines_take(struct app_lines *l, char text[APP_LINE_SIZE])
 	return true;
 }
 
-/* So many were pushed. */
+/* Returns the number of lines pushed. */
 static inline uint32_t app_lines_count(const struct app_lines *l)
 {
 	return atomic_load_explicit(&l->head, memory_order_relaxed);

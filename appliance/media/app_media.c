@@ -7,22 +7,22 @@
  *       \-> refused (drive given up) --------> done
  *
  *   done, but the drive had not tried (it was reset) --> waiting, and again, RETRIES_MAX times
- *   done, and the store cannot do without it --> app_patience.c, and again after a pause
+ *   failed, and the store needs it --> app_patience.c, and again after a pause
  *
  * Invariants, true between any two calls:
  *
- *  (1) While a drive has waiting I/Os, later ones queue behind them: none overtakes.
- *  (2) The store's I/O buffers lie in its own memory, which was mapped as one piece.
- *  (3) A flush is submitted after the writes it covers have come back: that is the store's rule,
- *      and nothing here depends on the order of a queue.
- *  (4) What is retried was not tried, or cut off by a reset: the driver says which.  A write that
- *      is done twice is the same write, for its blocks are nobody else's until it has come back.
- *  (5) A drive refuses writes when APP_WRITES_FAILED writes and flushes in a row have failed; the
- *      first that succeeds ends that.  Drives replace bad blocks when they are written, so one
- *      failed write says little, and eight say that no write will do.
- *  (6) With an overlay no write of the store comes to a drive (nor does any other: the store gives
- *      no blocks for new data).
- *      Of a missing drive only what is in the overlay can be read.
+ *  (1) While a drive has waiting I/Os, later ones queue after them: none overtakes.
+ *  (2) The store's I/O buffers are in its own memory, which was mapped as one piece.
+ *  (3) A flush is submitted after the writes that it covers have come back: that is the store's
+ *      rule, and nothing here depends on the order of a queue.
+ *  (4) A retried I/O was not tried, or cut off by a reset: the driver says which.  A repeated write
+ *      is harmless, because its blocks are not reused until it has come back.
+ *  (5) A drive counts as refusing writes when APP_WRITES_FAILED writes and flushes in a row have
+ *      failed; the first that succeeds ends that.  Drives replace bad blocks when they are written,
+ *      so one failed write proves little, and eight prove that no write will succeed.
+ *  (6) With an overlay no write of the store goes to a drive (and no other write either: the store
+ *      gives no blocks for new data).
+ *      For a missing drive only blocks in the overlay can be read.
  */
 #include "appliance/media/app_media.h"
 
@@ -61,7 +61,7 @@ void app_media_drive(struct app_media *md, struct nvme_qpair *qp)
 	struct app_media_drive *d = &md->drive[md->ndrives++];
 
 	ASSERT(md->ndrives <= META_DRIVES_MAX);
-	d->qp = qp; /* NULL: there is none in that place */
+	d->qp = qp; /* NULL: no drive in that place */
 	d->rung = true;
 	list_init(&d->waiting);
 }
@@ -155,7 +155,7 @@ static enum nvme_op op_of(enum meta_io_op op)
 	UNREACHABLE();
 }
 
-/* (6): it comes back at the next poll, as what a drive refuses does. */
+/* (6): it comes back at the next poll, like an I/O that a drive refuses. */
 static wk_cold void write_over(struct app_media *md, struct app_io *io)
 {
 	const struct meta_io *want = io->meta;
@@ -232,7 +232,7 @@ static wk_cold void tell(struct app_media *md, const struct app_fault *f)
 		md->fault_calls++;
 }
 
-/* Reports an I/O that failed for good to the log and to app_failing.c. */
+/* Reports an I/O that failed permanently to the log and to app_failing.c. */
 static wk_cold void failed(struct app_media *md, const struct app_io *io)
 {
 	struct app_media_drive *d = &md->drive[io->drive];
@@ -254,7 +254,7 @@ static wk_cold void failed(struct app_media *md, const struct app_io *io)
 	md->ailing |= 1ull << io->drive;
 	tell(md, &f);
 	if (f.op == APP_FAULT_READ || f.err == -ENODEV || f.err == -EHOSTDOWN || f.err == -EROFS)
-		return; /* given up, away or read-only: its driver says so */
+		return; /* given up, away or read-only: its driver reports that */
 	if (++d->writes_failed != APP_WRITES_FAILED) /* (5) */
 		return;
 	f.what = APP_FAULT_NO_WRITES;
@@ -286,8 +286,8 @@ static void count(struct app_media *md, const struct app_io *of)
 		takes_writes(md, of->drive);
 }
 
-/* What a drive's failures are to those above: the drive cannot.  Our own mistakes keep their name.
- * The store is told, too, whether only these blocks are lost.
+/* Translates a drive's errors for the layers above: -EIO.  Our own mistakes keep their errno.
+ * The store also learns whether only these blocks are lost.
  */
 static wk_cold int error_of(int status, bool to_store)
 {
@@ -331,7 +331,7 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	return false;
 }
 
-/* (4); but a hint, which may be what the drive could not bear, is not asked for twice. */
+/* (4); but a hint is not repeated, because it may have caused the reset. */
 static bool again(struct app_media *md, struct app_media_drive *d, struct app_io *io)
 {
 	if (likely(io->nvme.status == 0) || !io->nvme.retry || ++io->tries > RETRIES_MAX)

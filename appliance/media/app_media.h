@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Carries blocks between memory and drives: the store's own I/O, which the store
- * hands out and takes back, and the data of operations.
+ * Moves blocks between memory and drives: the store's own I/O, which the store hands out and takes
+ * back, and the data of operations.
  *
  *	app_media_submit(io)          any number of times
- *	app_media_store()             what the store wants
+ *	app_media_store()             the store's I/Os
  *	app_media_ring()              one doorbell a drive
- *	app_media_poll() -> io        operations' I/Os that are done; the store's went to it
+ *	app_media_poll() -> io        completed I/Os of operations; the store's go to the store
  */
 #ifndef APP_MEDIA_H
 #define APP_MEDIA_H
@@ -26,7 +26,7 @@ struct app_io {
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
 	bool failed;          /* the store's, which knows nothing of it: app_patience.c */
-	bool quiet;           /* its error is told to nobody else: a probe */
+	bool quiet;           /* its error is not reported: a probe */
 	struct list link;     /* while the queue is full, or free slots */
 };
 
@@ -81,12 +81,12 @@ void app_media_drive(struct app_media *md, struct nvme_qpair *qp);
 bool app_media_leave(struct app_media *md, uint32_t drive);
 
 /*
- * It comes back from app_media_poll(), nvme.status set: -EIO also when the drive has failed.  What
- * a reset of the drive stopped is submitted again, so that who waits sees but the delay.
+ * The I/O comes back from app_media_poll(), nvme.status set: -EIO also when the drive has failed.
+ * I/Os that a reset stopped are submitted again, so that callers see only the delay.
  */
 void app_media_submit(struct app_media *md, struct app_io *io);
 
-/* Submit what the store wants.  Returns how many I/Os. */
+/* Submits the store's I/Os.  Returns their number. */
 uint32_t app_media_store(struct app_media *md);
 
 /* Submits failed writes of the store again that are due at now_ns. */

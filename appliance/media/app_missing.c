@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* META_DRIVES_MAX: the store has none of this number, or name. */
+/* META_DRIVES_MAX: the store has no drive of this number, or name. */
 static uint32_t place_of(const struct meta_set *set, const char *allow)
 {
 	char kept[META_DRIVE_NAME];

@@ -2,9 +2,9 @@
 /*
  * The drive that allow_missing lets a store serve without.
  *
- * The operator names it, by its number in the store or by its name.  The drives that are there say
- * which ones the store has, so each mistake is found before the mount: a drive that the store does
- * not have, one that is there after all, a second one that is missing.
+ * The operator names it, by its number in the store or by its name.  The present drives tell which
+ * ones the store has, so each mistake is found before the mount: a drive that the store does not
+ * have, one that is present, a second one that is missing.
  */
 #ifndef APP_MISSING_H
 #define APP_MISSING_H
@@ -29,13 +29,13 @@ must_check int app_missing_find(struct app_missing *missing, const struct meta_s
 				const struct app_found *found, uint32_t count, char *why,
 				size_t why_size);
 
-/* Drive `at` of the configuration cannot be opened; `why` (APP_CONF_WHY) says why.  Returns true
- * after taking it out of *conf, with a line in the log: once, if allow_missing is there.  Whether
- * it is the drive that may be missing app_missing_find() says. */
+/* Drive `at` of the configuration cannot be opened, for the reason in `why` (APP_CONF_WHY).
+ * Returns true after removing it from *conf, with a line in the log: once, if allow_missing is set.
+ * app_missing_find() checks whether it is the drive that may be missing. */
 must_check bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf,
 				       uint32_t at, const char *why);
 
-/* The same, and the start ends: adds to `why` what the operator can do. */
+/* The same at the end of a failed start: adds to `why` what the operator can do. */
 void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,
 			 uint32_t at, char *why);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A table of blocks by address, open addressing, which never forgets.  All that it may have is
- * taken at once; the kernel gives memory to what is written.  It is a part of its own in the
- * account of memory (app_account.c), and so none of the heap's.
+ * A table of blocks by address, open addressing, which never forgets.  All of its address space is
+ * taken at once; the kernel gives memory to blocks that are written.  It is a separate part of the
+ * account of memory (app_account.c), and not part of the heap.
  *
- * Invariant: at most half of the slots are taken, so a look ends.
+ * Invariant: at most half of the slots are used, so a search ends.
  */
 #include "appliance/media/app_overlay.h"
 

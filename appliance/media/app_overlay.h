@@ -2,10 +2,10 @@
 /*
  * Keeps the store's writes in memory, above the drives' contents, while the drives take no writes.
  *
- * A mount writes: roots, headers of zones, the log's end as pages.  With an overlay it can be made
- * of drives that are full or write-protected, or without one that is missing, and nothing on them
- * changes; then the store serves reads.  Threads: the core's that has the store, before it is
- * sealed; reads later, too.
+ * A mount writes: roots, headers of zones, the log's end as pages.  With an overlay a mount works
+ * with drives that are full or write-protected, or with one missing, and nothing on them changes;
+ * then the store serves reads.  Threads: the core that has the store, before it is sealed; later
+ * for reads.
  */
 #ifndef APP_OVERLAY_H
 #define APP_OVERLAY_H
@@ -18,17 +18,17 @@
 
 struct app_overlay;
 
-/* For at most so many bytes of blocks; 0: APP_OVERLAY_MAX.  Errors: -ENOMEM. */
+/* Creates an overlay for at most `bytes_max` of blocks; 0: APP_OVERLAY_MAX.  Errors: -ENOMEM. */
 must_check int app_overlay_create(struct app_overlay **out, uint64_t bytes_max);
 void app_overlay_destroy(struct app_overlay *o);
 
 /* The memory that such an overlay may come to take, its table included. */
 uint64_t app_overlay_memory(uint64_t bytes_max);
 
-/* Blocks from META_BADDR() `baddr` on.  Errors: -ENOSPC: it has as much as it may. */
+/* Writes blocks from META_BADDR() `baddr` on.  Errors: -ENOSPC: it is full. */
 must_check int app_overlay_write(struct app_overlay *o, uint64_t baddr, uint32_t nblocks,
 				 const void *bytes);
-/* Puts the blocks that it has over what was read.  Returns how many. */
+/* Copies its blocks over the bytes that were read.  Returns their number. */
 uint32_t app_overlay_read(const struct app_overlay *o, uint64_t baddr, uint32_t nblocks,
 			  void *bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Writes of the store that a drive did not take: its log, headers of zones, pages and roots.  The
- * store can do nothing without them, and they are often possible a moment later: the disk under a
+ * Repeats writes of the store that a drive did not accept: its log, headers of zones, pages and
+ * roots.  The store cannot do without them, and they often succeed a moment later: the disk under a
  * drive file has room again, a server is back, an enclosure has power.
  *
  *   failed --> parked --pause--> tried again --> written
@@ -16,13 +16,13 @@
  *  (2) A flush that failed is not repeated: the drive may have dropped data that it could not
  *      write, and a second flush would succeed without it.  A flush that never reached the drive is
  *      repeated.
- *  (3) A drive that has lost writes of its cache refuses all later ones (-EROFS) until it is opened
- *      anew.
+ *  (3) A drive that has lost cached writes refuses all later ones (-EROFS) until it is opened
+ *      again.
  *  (4) During a mount nothing is repeated: the mount is refused with a reason.
  *  (5) Once one write was given up, every later write that fails is given up, too.
- *  (6) A drive that is away (-EHOSTDOWN) is tried by its driver until it comes back, and is waited
- *      for as long as the core serves.
- *  (7) Where the daemon can begin anew (app_anew.c), writes that were given up stay parked until it
+ *  (6) The driver of a drive that is away (-EHOSTDOWN) keeps trying until it is back, and the core
+ *      waits for it as long as it serves.
+ *  (7) If the daemon can restart itself (app_anew.c), given-up writes stay parked until it
  *      does: the store is not told, so no client gets an answer that the next mount may contradict.
  */
 #include "appliance/media/app_patience.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Writes of the store that a drive did not take, until it takes them.
+ * Keeps writes of the store that a drive did not accept, until it accepts them.
  *
  *	app_patience_park(p, io, now_ns)      it came back with an error: kept, if that can pass
- *	app_patience_next(p, now_ns)          one that is to be tried again now
- *	app_patience_done(p, io)              it was written at last, or given up
+ *	app_patience_next(p, now_ns)          returns a write to try again now
+ *	app_patience_done(p, io)              it was written, or given up
  */
 #ifndef APP_PATIENCE_H
 #define APP_PATIENCE_H
@@ -26,10 +26,10 @@ struct app_patience {
 	uint64_t pause_ns; /* between two tries              */
 	uint32_t drive;    /* of the last that failed, and why: */
 	int status;
-	uint64_t limit_ns; /* so long one is tried; 0: not again */
+	uint64_t limit_ns; /* how long a write is repeated; 0: not at all */
 	bool gave_up;
-	bool kept; /* ... but the store is not told: somebody begins anew */
-	bool lost; /* what was refused, or a flush: opening the drive again may help */
+	bool kept; /* the store is not told: the daemon will restart */
+	bool lost; /* a refused write, or a flush: opening the drive again may help */
 	bool said; /* that some fail: to people */
 };
 

@@ -79,7 +79,7 @@ void *app_staging_take(struct app_staging *s, uint32_t size_bytes)
 	at = take_off(s, list_entry(s->free[from].next, struct app_staging_page, link));
 	while (from > order) {
 		from--;
-		put_free(s, at + (1u << from), from); /* (2): its buddy is the one we go on with */
+		put_free(s, at + (1u << from), from); /* (2): its buddy is split further */
 	}
 	s->page[at].order = (uint8_t)order;
 	s->pages_used += 1u << order;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Memory for payload on its way: what clients write lies here, where they cannot change
- * it, until it is on a drive; what is read over TCP lies here until it is sent.
+ * Memory for payload in transit: clients' writes are kept here, where clients cannot change them,
+ * until they are on a drive; data read over TCP is here until it is sent.
  *
  * A buddy allocator: pieces of 4 KiB << order, up to 8 MiB.  All
  * its bookkeeping is taken at start; take and give cost a few list steps each.
@@ -46,12 +46,12 @@ must_check void *app_staging_take(struct app_staging *s, uint32_t size_bytes);
 void app_staging_give(struct app_staging *s, void *piece);
 
 /*
- * What lies at `iova` is not ours any more: when the piece it is part of is given back, that is for
- * good.  Nothing happens when it is not of this memory.
+ * Quarantines the memory at `iova`: when its piece is given back, it is never used again.  Does
+ * nothing for other memory.
  */
 void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes);
 
-/* What a piece takes: its bytes rounded up. */
+/* Returns the size of a piece: its bytes rounded up. */
 static inline uint32_t app_staging_size(const struct app_staging *s, const void *piece)
 {
 	return 4096u << s->page[((const char *)piece - s->base) >> 12].order;

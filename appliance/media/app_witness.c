@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Hands the questions of the driver (nvme_proof.c) to the store (meta_witness.c). */
+/* Passes the driver's questions (nvme_proof.c) to the store (meta_witness.c). */
 #include "appliance/media/app_witness.h"
 
 static_assert(NVME_WITNESS_BLOCKS >= META_WITNESS_BLOCKS, "all of them are read");

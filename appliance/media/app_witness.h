@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store's word on its drives: after each reset of a drive the driver asks whether the drive holds
- * what the store was told to be durable.
+ * The store's check of its drives: after each reset of a drive the driver asks whether the drive
+ * has everything that the store was told to be durable.
  */
 #ifndef APP_WITNESS_H
 #define APP_WITNESS_H
