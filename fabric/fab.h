@@ -392,6 +392,7 @@ struct fab_server_stat {
 	uint64_t replies;
 	uint64_t sessions;
 	uint64_t refused;         /* connections, and kinds of what sessions may not do */
+	uint64_t refused_logins;  /* connections that did not prove their key */
 	uint64_t protocol_errors; /* sessions closed for malformed messages     */
 	uint64_t bytes_in;        /* payload pulled                             */
 	uint64_t bytes_out;       /* payload sent or copied, not what drives wrote */

@@ -189,15 +189,16 @@ int meta_drive_drain_status(const struct meta *m); /* of either, the last */
 struct meta_drive_stat {
 	uint32_t drive;
 	bool draining, gone, missing;
-	bool roots; /* a copy of them is there */
+	bool roots, counted; /* a copy of them is there; the blocks below are set */
 	uint32_t zones, zones_used;
 	uint64_t live_blocks; /* of files and pages                                        */
 	uint64_t kept_blocks; /* ... in zones of which not all could be moved: damaged, say */
 };
 /* Those that are gone, by their bits. */
 uint64_t meta_drives_gone(const struct meta *m);
-/* The thread that turns the crank; looks at all its zones. */
+/* The thread that turns the crank.  The second counts blocks, too, in all zones of the drive. */
 void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_stat *out);
+void meta_drive_count(const struct meta *m, struct meta_drive_stat *out);
 
 /* The next thing that the store wants; NULL: nothing now. */
 must_check struct meta_io *meta_io_next(struct meta *m);

@@ -23,6 +23,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 #include "appliance/core/app_full.h"
 
 #include <errno.h>
@@ -122,6 +123,7 @@ static enum app_next step(struct app_op *op)
 	case APP_OP_XATTR:
 		return app_xattr_step(op);
 	case APP_OP_STATUS:
+	case APP_OP_SNAPSHOT:
 		return app_status_step(op);
 	case APP_OP_ABORT:
 		return app_abort_step(op);
@@ -141,6 +143,10 @@ static void answer(struct app_op *op)
 
 	if (op->kind == APP_OP_SCRUB)
 		return;
+	if (unlikely(op->kind == APP_OP_SNAPSHOT)) {
+		app_ask_answer(op);
+		return;
+	}
 	if (unlikely(op->hold))
 		app_hold_settle(op);
 	if (unlikely(op->status < 0)) {
@@ -157,6 +163,7 @@ static void answer(struct app_op *op)
 	if (op->kind == APP_OP_ABORT || op->kind == APP_OP_LET_GO)
 		return;
 	core->requests_open--;
+	app_stat_took(core, op->req);
 	switch (op->kind) {
 	case APP_OP_READ:
 		app_read_answer(op);
@@ -395,6 +402,7 @@ bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes)
 	app_turn_pay(core, req->session->user, bytes);
 	if (req->type == FAB_PING) {
 		core->requests_open--;
+		app_stat_took(core, req);
 		fab_reply(req, 0, NULL, 0);
 	} else if (!app_is_batch(req->type)) {
 		begin_op(core, req, bytes);
@@ -469,11 +477,9 @@ static uint32_t fabric_turn(struct app_core *core)
 			cancel(core, e->req, e->status);
 			break;
 		case FAB_EVENT_SESSION_NEW:
-			core->sessions_open++;
 			app_session_opened(core, e->session);
 			break;
 		case FAB_EVENT_SESSION_CLOSED:
-			core->sessions_open--;
 			app_session_closed(core, e->session);
 			break;
 		}
@@ -598,6 +604,17 @@ static bool others_gone(const struct app_core *core)
 	return !core->cores || core->index > 0 || core->byes == core->cores->count - 1;
 }
 
+/* A core may ask any other for its counters, so none leaves before all have asked their last. */
+static bool all_quiet(struct app_core *core)
+{
+	if (!core->cores)
+		return true;
+	if (!core->said_quiet)
+		app_cores_say_all(core, (struct app_message){ .what = APP_SAY_QUIET });
+	core->said_quiet = true;
+	return core->quiets == core->cores->count - 1;
+}
+
 /*
  * Stops in steps: requests that have arrived are answered and the replies sent (a turn or two after
  * the last reply); then the sessions end, and requests that have not begun get -ECONNRESET; then
@@ -616,7 +633,7 @@ static void stop_turn(struct app_core *core)
 	}
 	if (core->life == APP_CLOSING && core->sessions_open == 0 && core->parts_out == 0 &&
 	    list_empty(&core->aborts) && core->op_free_count == core->cfg.ops_max &&
-	    others_gone(core)) {
+	    all_quiet(core) && others_gone(core)) {
 		ASSERT(core->queued == 0 && list_empty(&core->late));
 		stop_store(core);
 		return; /* not before the fabric has been polled once more: it ends sessions */
@@ -655,6 +672,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	core->was_serving = core->serves;
 	core->progress = core->serves = false;
 	core->stat.turns++;
+	app_stat_turn(core);
 	if (unlikely(!core->start_ns))
 		core->start_ns = now_ns;
 	if (unlikely(core->reader)) /* it has left everything that it looked at in its last turn */
@@ -666,6 +684,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	if (unlikely(!list_empty(&core->shut)))
 		app_store_look(core);
 	app_aborts_begin(core);
+	app_ask_turn(core);
 	app_holds_turn(core);
 	app_turns_take(core);
 	run_ready(core);

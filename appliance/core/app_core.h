@@ -21,6 +21,7 @@
 #include "meta/meta.h"
 #include "nvme/nvme.h"
 
+struct app_ask;
 struct app_core;
 struct app_cores;
 struct app_full;
@@ -79,6 +80,7 @@ struct app_core_cfg {
 	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
 	struct app_full *full;     /* that writers are refused; the same */
+	struct app_ask *ask;       /* who asks for snapshots; NULL: nobody */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;
@@ -165,6 +167,9 @@ bool app_core_scrubs_alone(const struct app_core *core);
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max);
 uint64_t app_core_deadline(const struct app_core *core); /* UINT64_MAX: none */
 
+/* Its thread has slept for so long, and polled for so long without finding anything. */
+void app_core_rested(struct app_core *core, uint64_t slept_ns, uint64_t spun_ns);
+
 /* Returns the number of lines for people so far: nvme_drive_line(), app_lines_take(). */
 uint32_t app_core_lines(const struct app_core *core);
 
@@ -212,6 +217,8 @@ struct app_core_stat {
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
+	uint64_t slept_ns;           /* app_core_rested()                           */
+	uint64_t spun_ns;            /* the same: it polled, and found nothing      */
 	uint64_t planned;            /* plans of its own, on another core's store   */
 	uint64_t made;               /* changes of its own, in lent shards           */
 	uint64_t asked;              /* questions to the store's core               */

@@ -6,12 +6,14 @@
  *                                   \--bell--> wake       and a sleeping core is woken once
  *
  * Life of several: the store's core mounts, then sends SERVE, and only then the others accept
- * clients.  At the end each core answers, closes its sessions, and sends BYE when it has no
- * operation and no pin left; the store's core stops its store when all have.
+ * clients.  At the end each core answers, closes its sessions, and sends QUIET when it has no
+ * operation left.  Once all are quiet each sends BYE; the store's core stops its store when all
+ * have.
  *
  * Every function here must be called by the core's own thread.
  */
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -140,12 +142,15 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 		app_damage_ask(core, m->op);
 		break;
 	case APP_SAY_STAT:
-		app_stat_add(core, m->op);
+		app_stat_add(core, (struct app_snapshot *)(void *)m->op->sums);
 		app_cores_say(core, m->op->core->index,
 			      (struct app_message){ { .op = m->op }, APP_SAY_DONE });
 		break;
 	case APP_SAY_SERVE:
 		serve(core, (int)m->status);
+		break;
+	case APP_SAY_QUIET:
+		core->quiets++;
 		break;
 	case APP_SAY_BYE:
 		core->byes++;

@@ -15,6 +15,7 @@
 #include "appliance/media/app_failing.h"
 #include "appliance/media/app_media.h"
 #include "appliance/core/app_ring.h"
+#include "appliance/core/app_snapshot.h"
 #include "appliance/media/app_staging.h"
 #include "appliance/media/app_witness.h"
 #include "base/arena.h"
@@ -33,6 +34,7 @@
 #define APP_TAIL_WRITE   1024u /* a write of up to this size leaves its last block in the index */
 #define APP_SESSIONS_MAX (4096u + FAB_OPERATORS)
 #define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_lent.c */
+#define APP_TOOK_MAX     64u          /* more are counted as of the turn's start */
 #define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 
 /* Result of a step for the loop. */
@@ -57,6 +59,7 @@ enum app_op_kind {
 	APP_OP_LET_GO,    /* app_hold.c: items of FAB_LET_GO, and our own      */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
 	APP_OP_SCRUB,     /* app_scrub.c: our own                              */
+	APP_OP_SNAPSHOT,  /* app_ask.c: our own                                */
 };
 
 /* The event that an operation waits for, besides `ios_out` and `pulls_out`. */
@@ -94,7 +97,8 @@ enum app_say {
 	APP_SAY_AILING,   /* I/Os of these drives, by their bits, have failed; and suspects */
 	/* To any: */
 	APP_SAY_DAMAGED, /* to the store's core: a page of the list into op's table; comes back */
-	APP_SAY_STAT,    /* add what you have counted to op's sum; comes back            */
+	APP_SAY_STAT,    /* add what you have counted to op's snapshot; comes back       */
+	APP_SAY_QUIET,   /* I shall ask nothing more                                     */
 	APP_SAY_BYE,     /* I shall say nothing more                                     */
 	/* From the store's: */
 	APP_SAY_SERVE, /* it is mounted, or could not be                              */
@@ -155,6 +159,7 @@ struct app_session {
 	uint32_t stalled; /* those that wait for the session's own limits */
 	uint32_t starved; /* ... and those that wait for the store to have room again   */
 	/* Staging: app_lent.c. */
+	enum app_transport over;
 	bool streams;     /* over tcp or rdma: its payload is staged            */
 	bool tight;       /* what lacked last was free space, or time of drives */
 	bool drives_full; /* ... was that                                       */
@@ -366,6 +371,8 @@ struct app_core {
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;
 	bool said;            /* something that its ring has not been told */
+	bool said_quiet;      /* it asks nothing more                      */
+	uint32_t quiets;      /* cores that ask nothing more               */
 	uint32_t byes;        /* cores that will say nothing more          */
 	uint64_t durable_seq; /* as it was told the others last            */
 	uint64_t mark;        /* as clients are told */
@@ -446,11 +453,16 @@ struct app_core {
 	uint32_t requests_open;
 	uint64_t asked_ns; /* when the last request came */
 	uint32_t sessions_open;
-	uint32_t drained_turns; /* draining: since the last request was answered */
-	uint64_t start_ns;      /* now_ns of the first turn */
-	bool progress;          /* in this turn */
+	uint32_t sessions_over[APP_TRANSPORTS]; /* the same, by transport */
+	uint32_t drained_turns;                 /* draining: since the last request was answered */
+	uint64_t start_ns;                      /* now_ns of the first turn */
+	bool progress;                          /* in this turn */
 
 	struct app_core_stat stat;
+	struct app_latency latency[APP_TRANSPORTS][FAB_TYPE_END];
+	struct app_took took[APP_TOOK_MAX];
+	uint32_t took_count;
+	uint32_t asked; /* cfg.ask: so many questions were taken */
 	char error[APP_WHY];
 };
 
@@ -723,13 +735,6 @@ enum app_next app_let_go_step(struct app_op *op);
 void app_holds_turn(struct app_core *core);
 uint64_t app_holds_deadline(const struct app_core *core);
 void app_holds_closed(struct app_core *core, struct app_session *s);
-
-/* ---- app_stat.c ---------------------------------------------------------------------------- */
-
-/* Something was answered with `status`, which is below 0. */
-wk_cold void app_stat_ended(struct app_core *core, int status);
-/* This core's share of what STATUS tells. */
-void app_stat_add(struct app_core *core, struct app_op *op);
 
 /* ---- app_ailing.c ------------------------------------------------------------------------ */
 

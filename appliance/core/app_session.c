@@ -38,6 +38,18 @@ void app_hidden_done(struct app_core *core, struct app_hidden *h)
 	core->hidden_free_count++;
 }
 
+static enum app_transport transport_of(const struct fab_session *session)
+{
+	switch (session->transport[0]) {
+	case 's':
+		return APP_SHM;
+	case 't':
+		return APP_TCP;
+	default:
+		return APP_RDMA;
+	}
+}
+
 void app_session_opened(struct app_core *core, struct fab_session *session)
 {
 	struct list *node = list_pop_front(&core->session_free);
@@ -47,7 +59,10 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	s = list_entry(node, struct app_session, link);
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
 	s->who = app_who_of(session->rights);
-	s->streams = session->transport[0] != 's';
+	s->over = transport_of(session);
+	s->streams = s->over != APP_SHM;
+	core->sessions_open++;
+	core->sessions_over[s->over]++;
 	s->tight = false;
 	s->proven_bytes = 0;
 	session->user = s;
@@ -82,6 +97,8 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 		list_push_back(&core->aborts, &h->link);
 	}
 	ASSERT(s->puts == 0);
+	core->sessions_open--;
+	core->sessions_over[s->over]--;
 	app_holds_closed(core, s);
 	app_turn_closed(core, s);
 	list_push_front(&core->session_free, &s->link);

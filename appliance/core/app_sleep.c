@@ -7,6 +7,7 @@
  *      already, all are disarmed again.
  *  (2) Work that is due at a certain time has its deadline in app_core_deadline().
  */
+#include "appliance/core/app_ask.h"
 #include "appliance/core/app_op.h"
 
 #include "base/num.h"
@@ -41,6 +42,12 @@ bool app_core_arm(struct app_core *core)
 	return sleep;
 }
 
+void app_core_rested(struct app_core *core, uint64_t slept_ns, uint64_t spun_ns)
+{
+	core->stat.slept_ns += slept_ns;
+	core->stat.spun_ns += spun_ns;
+}
+
 uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 {
 	uint32_t count = 0;
@@ -49,6 +56,8 @@ uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 		fds[count++] = fab_server_fd(core->cfg.srv);
 	if (core->cores && count < fds_max)
 		fds[count++] = core->cores->bell[core->index].fd;
+	if (core->meta && core->cfg.ask && count < fds_max)
+		fds[count++] = app_ask_fd(core->cfg.ask);
 	for (uint32_t i = 0; i < core->nqps && count < fds_max; i++)
 		if (core->qp[i])
 			fds[count++] = nvme_qpair_fd(core->qp[i]);

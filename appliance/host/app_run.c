@@ -48,7 +48,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FDS_MAX = 2 * META_DRIVES_MAX + 3 };
+enum { FDS_MAX = 2 * META_DRIVES_MAX + 4 };
 
 #define WALL_EVERY_NS NS_PER_MS
 
@@ -111,6 +111,7 @@ static void sleep_until(struct pace *p, struct app_thread *t)
 {
 	struct app_core *core = t->core;
 	uint64_t start_ns = clock_now_ns(), deadline_ns = app_core_deadline(core), end_ns, left_ns;
+	uint64_t slept_ns;
 	struct epoll_event events[4];
 	struct timespec ts;
 	uint64_t count;
@@ -126,7 +127,9 @@ static void sleep_until(struct pace *p, struct app_thread *t)
 			   deadline_ns == UINT64_MAX ? NULL : &ts, NULL);
 	app_core_disarm(core);
 	(void)!read(t->wake_fd, &count, sizeof(count));
-	adapt(p, clock_now_ns() - end_ns);
+	slept_ns = clock_now_ns() - end_ns;
+	adapt(p, slept_ns);
+	app_core_rested(core, slept_ns, 0);
 }
 
 static void rest(struct pace *p, struct app_thread *t, uint64_t now_ns)
@@ -140,6 +143,7 @@ static void rest(struct pace *p, struct app_thread *t, uint64_t now_ns)
 		cpu_relax();
 		return;
 	}
+	app_core_rested(t->core, 0, now_ns - p->idle_since_ns);
 	sleep_until(p, t);
 	if (quiet) /* that the drives were quick says nothing about clients */
 		p->spin_ns = spin_ns;
@@ -159,10 +163,12 @@ static void turn(struct pace *p, struct app_thread *t)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (app_core_step(t->core, now_ns, wall_ns(p, now_ns)))
-		p->idle_since_ns = 0;
-	else
+	if (!app_core_step(t->core, now_ns, wall_ns(p, now_ns))) {
 		rest(p, t, now_ns);
+	} else if (p->idle_since_ns) {
+		app_core_rested(t->core, 0, now_ns - p->idle_since_ns);
+		p->idle_since_ns = 0;
+	}
 	if (unlikely(app_core_lines(t->core) != p->lines))
 		wake_control(p, t);
 }

@@ -410,6 +410,7 @@ struct fab_control {              /* one for all cores */
 	_Atomic uint64_t forgotten;
 	_Atomic bool refusals_due; /* some session has bits in `refusals` */
 	_Atomic uint64_t refused;
+	_Atomic uint64_t refused_logins;
 };
 
 struct fab_server { /* of one core */

@@ -398,8 +398,11 @@ uint64_t fab_server_deadline(const struct fab_server *srv)
 void fab_server_stat(const struct fab_server *srv, struct fab_server_stat *out)
 {
 	*out = srv->stat;
-	if (srv == srv->control->cores[0])
+	if (srv == srv->control->cores[0]) {
 		out->refused = atomic_load_explicit(&srv->control->refused, memory_order_relaxed);
+		out->refused_logins =
+			atomic_load_explicit(&srv->control->refused_logins, memory_order_relaxed);
+	}
 	for (uint32_t i = 0; i < srv->open_count; i++)
 		if (srv->open[i]->direct)
 			out->wakeups_sent += srv->open[i]->shm.rung_count;

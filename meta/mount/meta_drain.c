@@ -539,7 +539,15 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 		return;
 	out->zones_used = g->zone_count[drive] - z->free_count[drive];
 	out->roots = meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive);
-	for (uint32_t i = g->zone_base[drive]; i < g->zone_base[drive] + out->zones; i++) {
+}
+
+void meta_drive_count(const struct meta *m, struct meta_drive_stat *out)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t base = m->mounted ? z->geo.zone_base[out->drive] : 0;
+
+	out->counted = true;
+	for (uint32_t i = base; !out->gone && i < base + out->zones; i++) {
 		const struct meta__zone *at = &z->zone[i];
 
 		out->live_blocks += at->live;

@@ -35,7 +35,7 @@ def says(what, keys):
     print(what + ":", " ".join(sorted(keys)) or "none")
 says("twice", {k for k in documented if documented.count(k) > 1})
 documented = set(documented)
-leaf = lambda k: k.split(".")[-1]
+leaf = lambda k: k.replace("[]", "").split(".")[-1]
 objects = {part for k in documented for part in k.replace("[]", "").split(".")[:-1]}
 says("sent but not documented", sent - documented)
 says("printed but not documented", source - {leaf(k) for k in documented} - objects)
