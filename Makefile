@@ -132,7 +132,7 @@ $(B)/version.o: $(B)/version.c $(B)/flags
 define program_rules
 $(B)/bin/$(1): $(call objects,$($(1)_main) $($(1)_srcs)) $(B)/version.o $(call libs_of,$($(1)_uses))
 	$(call say,LD,$$@)
-	$$(call link,$$(filter %.o,$$^) $(call libs_of,$($(1)_uses)))
+	$$(call link,$$(filter %.o,$$^) $(call libs_of,$($(1)_uses)) $($(1)_libs))
 endef
 $(foreach p,$(programs),$(eval $(call program_rules,$(p))))
 
@@ -285,6 +285,8 @@ bench-instructions:
 
 man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*/*.service)
+# Alerts and a dashboard, and the licence of what the page has from others.
+monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
 R := $(BUILD)/release
 install:
 	$(sub) VARIANT=release all
@@ -301,7 +303,8 @@ install:
 	$(Q)set -e; for unit in $(units); do \
 		sed 's|/usr/local/bin|$(PREFIX)/bin|g' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}; done
 	$(Q)install -D -m 644 appliance/host/weka.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weka.conf
-	$(Q)install -m 644 appliance/host/weka-appliance.conf.example $(DESTDIR)$(PREFIX)/share/weka
+	$(Q)install -m 644 appliance/host/weka-appliance.conf.example $(monitoring) $(DESTDIR)$(PREFIX)/share/weka
+	$(Q)install -m 644 appliance/http/page/uplot/LICENSE $(DESTDIR)$(PREFIX)/share/weka/uPlot.LICENSE
 	$(if $(python_headers),$(python_install),@echo "python3-dev is not installed: the package weka is left out")
 	$(Q)set -e; for page in $(man_pages); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done

@@ -95,6 +95,15 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_TLS] = { "tls", KIND_TEXT, AT(tls), 3, 8, 0,
 			   "required: TCP is within TLS 1.3, clients use tls://HOST:PORT",
 			   "off or required" },
+	[APP_CONF_METRICS] = { "metrics", KIND_TEXT, AT(metrics), 0, APP_CONF_TEXT_MAX - 1, 0,
+			       "HOST:PORT where metrics and the page are served over HTTP; none if "
+			       "not given",
+			       NULL },
+	[APP_CONF_METRICS_TOKEN] = { "metrics_token_file", KIND_TEXT, AT(metrics_token_file), 1,
+				     APP_CONF_TEXT_MAX - 1, 0,
+				     "file with the token that is asked for there; must be given "
+				     "unless HOST is loopback",
+				     NULL },
 	[APP_CONF_CORE] = { "core", KIND_CORE, AT(core), 0, 1023, APP_CORE_AUTO,
 			    "CPU of the first polling thread, the others below it; "
 			    "auto: the highest; none: not pinned",
@@ -539,7 +548,7 @@ static int check_whole(const struct app_conf *c, char *why)
 
 	for (uint32_t i = 0; i < c->ndrives; i++)
 		mem_count += strncmp(c->drive[i], "mem:", 4) == 0;
-	if (app_conf_shm(c, &shm, why))
+	if (app_conf_shm(c, &shm, why) || app_conf_metrics_check(c, why))
 		return -EINVAL;
 	if (c->ndrives == 0)
 		app_conf_blame(c, APP_CONF_DRIVE, why, "not given: at least one drive is needed");

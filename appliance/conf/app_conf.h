@@ -19,6 +19,8 @@
 #define APP_CONF_FILE_MAX   65536u
 #define APP_CONF_WHY        512u /* enough for any line that these calls write */
 #define APP_KEY_BYTES       32u
+#define APP_TOKEN_MIN       16u
+#define APP_TOKEN_MAX       128u
 #define APP_CORES_MAX       16u
 #define APP_OPS_DEFAULT     128u
 #define APP_QUEUE_DEFAULT   4096u
@@ -39,6 +41,8 @@ enum app_conf_key {
 	APP_CONF_ANONYMOUS,
 	APP_CONF_ANONYMOUS_FROM,
 	APP_CONF_TLS,
+	APP_CONF_METRICS,
+	APP_CONF_METRICS_TOKEN,
 	APP_CONF_CORE,
 	APP_CONF_CORES,
 	APP_CONF_SPIN,
@@ -91,8 +95,10 @@ struct app_conf {
 	uint64_t keys_max;
 	char anonymous[APP_CONF_TEXT_MAX];
 	char anonymous_from[APP_CONF_TEXT_MAX];
-	char tls[APP_CONF_TEXT_MAX]; /* "off" or "required" */
-	uint64_t core;               /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
+	char tls[APP_CONF_TEXT_MAX];                /* "off" or "required" */
+	char metrics[APP_CONF_TEXT_MAX];            /* "": none are served */
+	char metrics_token_file[APP_CONF_TEXT_MAX]; /* "": none */
+	uint64_t core; /* a CPU's number, APP_CORE_AUTO or APP_CORE_NONE */
 	uint64_t cores;
 	uint64_t spin_max_us;
 	uint64_t memory_max_bytes;
@@ -152,6 +158,10 @@ enum app_tell app_conf_tell(const struct app_conf *c);
 /* Sets the shm_ fields of *out.  Errors: -EINVAL, with a line in `why`. */
 struct fab_server_cfg;
 must_check int app_conf_shm(const struct app_conf *c, struct fab_server_cfg *out, char *why);
+
+/* Is `metrics` an address, and has one that others can reach a token?  Errors: -EINVAL, with a line
+ * in `why`. */
+must_check int app_conf_metrics_check(const struct app_conf *c, char *why);
 
 struct fab_rights;
 /* Returns true if clients may connect without a key, and their rights. */

@@ -33,6 +33,10 @@
  * hellos and malloc's own. */
 #define PROGRAM_BYTES (UINT64_C(32) << 20)
 
+/* Connections of metrics and the page, what is being sent over them, and the library's text:
+ * app_http.c (4). */
+#define HTTP_BYTES (UINT64_C(24) << 20)
+
 const char *const app_account_name[APP_ACCOUNT_PARTS] = {
 	[APP_ACCOUNT_CACHE] = "cache",       [APP_ACCOUNT_STAGING] = "staging",
 	[APP_ACCOUNT_SESSIONS] = "sessions", [APP_ACCOUNT_POOLS] = "pools",
@@ -74,7 +78,7 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 	set(a, APP_ACCOUNT_QUEUES, c->cores * queues_bytes);
 	set(a, APP_ACCOUNT_TABLES, app_core_holds_bytes(&cfg, (uint32_t)c->cores));
 	set(a, APP_ACCOUNT_OVERLAY, core->read_only ? app_overlay_memory(core->overlay_bytes) : 0);
-	set(a, APP_ACCOUNT_PROGRAM, PROGRAM_BYTES);
+	set(a, APP_ACCOUNT_PROGRAM, PROGRAM_BYTES + (c->metrics[0] ? HTTP_BYTES : 0));
 }
 
 void app_account_tables(struct app_account *a)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #define _GNU_SOURCE
 #include "appliance/host/app_machine.h"
+#include "appliance/http/app_http.h"
 #include "appliance/core/app_account.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -136,7 +137,8 @@ int app_machine_check(const struct app_conf *conf, const struct app_account *acc
 void app_machine_files(const struct app_conf *c)
 {
 	/* A client over shm has four; a drive and a core have some each. */
-	const uint64_t wanted = 4 * c->sessions_max + 16 * c->cores + 16 * c->ndrives + 64;
+	const uint64_t http = c->metrics[0] ? APP_HTTP_CONNECTIONS_MAX : 0;
+	const uint64_t wanted = 4 * c->sessions_max + 16 * c->cores + 16 * c->ndrives + 64 + http;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
@@ -151,16 +153,17 @@ void app_machine_files(const struct app_conf *c)
 
 /* ---- drives, addresses ----------------------------------------------------------------------- */
 
-static int look_address(const struct app_conf *c, const char *address, FILE *notes, char *why)
+static int look_address(const struct app_conf *c, const char *key, const char *address, FILE *notes,
+			char *why)
 {
 	char line[256];
 	int err = fab_address_look(address, line);
 
 	if (err == -EADDRNOTAVAIL)
-		fprintf(notes, "%s: listen = %s: the start would wait for it\n", c->file, line);
+		fprintf(notes, "%s: %s = %s: the start would wait for it\n", c->file, key, line);
 	else if (err == -EADDRINUSE)
-		fprintf(notes, "%s: listen = %s: by the daemon that runs now, or the start fails\n",
-			c->file, line);
+		fprintf(notes, "%s: %s = %s: by the daemon that runs now, or the start fails\n",
+			c->file, key, line);
 	else if (err)
 		app_conf_blame(c, APP_CONF_LISTEN, why, line);
 	return err == -EADDRNOTAVAIL || err == -EADDRINUSE ? 0 : err;
@@ -190,9 +193,13 @@ static int look_drives(const struct app_conf *c, FILE *notes, char *why)
 
 int app_machine_look(const struct app_conf *conf, FILE *notes, char *why)
 {
+	char metrics[APP_CONF_TEXT_MAX + 8];
 	int err = look_drives(conf, notes, why);
 
 	for (uint32_t i = 0; i < conf->nlisten && !err; i++)
-		err = look_address(conf, conf->listen[i], notes, why);
-	return err;
+		err = look_address(conf, "listen", conf->listen[i], notes, why);
+	if (err || !conf->metrics[0])
+		return err;
+	snprintf(metrics, sizeof(metrics), "tcp://%s", conf->metrics);
+	return look_address(conf, "metrics", metrics, notes, why);
 }

@@ -10,8 +10,10 @@
  */
 #define _GNU_SOURCE
 #include "appliance/core/app_account.h"
+#include "appliance/core/app_ask.h"
 #include "appliance/host/app_anew.h"
-#include "appliance/conf/app_conf.h"
+#include "appliance/host/app_cfg.h"
+#include "appliance/conf/app_conf_metrics.h"
 #include "appliance/media/app_drives.h"
 #include "appliance/media/app_fault_log.h"
 #include "appliance/conf/app_keys.h"
@@ -22,6 +24,7 @@
 #include "appliance/media/app_missing.h"
 #include "appliance/media/app_overlay.h"
 #include "appliance/host/app_run.h"
+#include "appliance/host/app_web.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -38,9 +41,6 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-/* A drive that comes back does so within this; clients wait three times as long for an answer. */
-#define PATIENCE_MIN_NS (10 * NS_PER_S)
 
 struct args {
 	const char *config;
@@ -64,6 +64,8 @@ struct daemon {
 	struct app_lines lines;
 	struct app_full full;
 	struct app_listen listen;
+	struct app_ask *ask;
+	struct app_web web;
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
 	struct app_anew anew;
@@ -115,54 +117,17 @@ static void print_version(FILE *to, struct argp_state *state)
 
 /* ---- before anything is touched ------------------------------------------------------ */
 
-static void core_cfg(const struct app_conf *c, struct app_core_cfg *out)
-{
-	*out = (struct app_core_cfg){
-		.ndrives = c->ndrives,
-		.boot = strncmp(c->drive[0], "mem:", 4) == 0 ? APP_BOOT_FORMAT : APP_BOOT_MOUNT,
-		.cache_bytes = c->cache_bytes,
-		.staging_bytes = c->staging_bytes,
-		.ops_max = (uint32_t)c->ops_max,
-		.batch_in_flight = (uint32_t)c->batch_in_flight,
-		.open_puts_max = (uint32_t)c->open_puts_max,
-		.opens_max = (uint32_t)c->opens_max,
-		.spare_percent = (uint32_t)c->spare_percent,
-		.queue_depth = (uint32_t)c->queue_depth,
-		.queue_max = (uint32_t)c->queue_max,
-		.nshards = (uint32_t)c->shards,
-		.scrub_rate = c->scrub_rate,
-		.deallocate = app_conf_tell(c),
-		.patience_ns = max_u64(PATIENCE_MIN_NS, c->drive_timeout_us * NS_PER_US),
-	};
-}
-
-static void fabric_cfg(const struct app_conf *c, struct fab_server_cfg *out)
-{
-	*out = (struct fab_server_cfg){
-		.keys_max = (uint32_t)c->keys_max,
-		.core_count = (uint32_t)c->cores,
-		.shard_count = (uint32_t)c->shards,
-		.limits = {
-			.credits = (uint32_t)c->credits,
-			.long_bodies = (uint32_t)min_u64(c->long_bodies, c->credits),
-			.batch_max = (uint32_t)c->batch_max,
-			.window_max_bytes = (uint32_t)c->window_max_bytes,
-			.pool_max_bytes = c->session_pools_max_bytes,
-		},
-		.sessions_max = (uint32_t)c->sessions_max,
-		.lanes_max = (uint32_t)c->lanes_max,
-		.tls_required = strcmp(c->tls, "required") == 0,
-		.pools_max_bytes = c->pools_max_bytes,
-	};
-}
-
 /* Reads the keys, for --check-config as the service's user does. */
 static int check_keys(struct daemon *d, bool check_only)
 {
 	const char *of = d->conf.key_file[0] ? d->conf.key_file : d->conf.key_dir;
 	uid_t was = check_only ? app_keys_as_owner(of) : geteuid();
 	int err = app_keys_check(&d->conf, d->why);
+	char token[APP_TOKEN_MAX + 1];
 
+	if (!err)
+		err = app_conf_metrics_token(&d->conf, token, d->why);
+	explicit_bzero(token, sizeof(token));
 	app_keys_as_before(was);
 	return err;
 }
@@ -208,13 +173,13 @@ static int check(struct daemon *d, const char *path, bool check_only)
 			return err;
 		}
 	}
-	core_cfg(&d->conf, &cfg);
+	app_cfg_core(&d->conf, &cfg);
 	problem = app_core_cfg_problem(&cfg);
 	if (problem) {
 		app_conf_blame(&d->conf, APP_CONF_CACHE, d->why, problem);
 		return -EINVAL;
 	}
-	fabric_cfg(&d->conf, &fabric);
+	app_cfg_fabric(&d->conf, &fabric);
 	count_memory(d, &cfg, &fabric);
 	err = app_account_check(&d->account, &d->conf, d->why);
 	if (!err)
@@ -258,7 +223,7 @@ static int open_drive(struct daemon *d, uint32_t left)
 	struct nvme_info info;
 	int err;
 
-	core_cfg(&d->conf, &cfg);
+	app_cfg_core(&d->conf, &cfg);
 	cfg.ndrives = left;
 	wanted.memory_bytes = dma_needed(&cfg, d->conf.cores);
 	wanted.namespace_count = namespaces(&d->conf, name);
@@ -300,7 +265,7 @@ static int open_addresses(struct daemon *d)
 	struct fab_server_cfg cfg;
 	int err;
 
-	fabric_cfg(c, &cfg);
+	app_cfg_fabric(c, &cfg);
 	err = app_conf_shm(c, &cfg, d->why);
 	if (err)
 		return err;
@@ -330,7 +295,7 @@ static int start_cores(struct daemon *d)
 	struct app_run *run = &d->run;
 	int err;
 
-	core_cfg(&d->conf, &run->cfg);
+	app_cfg_core(&d->conf, &run->cfg);
 	run->cfg.dma = d->dma;
 	run->cfg.drive = d->drive;
 	run->cfg.drive_name = d->conf.drive;
@@ -340,6 +305,7 @@ static int start_cores(struct daemon *d)
 	run->cfg.lines = &d->lines;
 	run->cfg.faults = d->faults;
 	run->cfg.full = &d->full;
+	run->cfg.ask = d->ask;
 	run->cfg.read_only = is_read_only(d);
 	run->cfg.overlay_bytes = d->overlay_bytes;
 	run->cfg.missing = d->missing.drive < META_DRIVES_MAX ? &d->missing : NULL;
@@ -389,6 +355,8 @@ static int open_control(struct daemon *d)
 	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	err = d->signal_fd < 0 || d->epoll_fd < 0 ? -errno : watch(d, d->signal_fd);
+	if (!err)
+		err = app_ask_create(&d->ask);
 	if (err)
 		snprintf(d->why, sizeof(d->why), "signalfd, epoll: %s", strerror(-err));
 	return err;
@@ -601,6 +569,7 @@ static void reload_conf(struct daemon *d)
 		if (!d->run.cfg.missing && !has_drive(d, fresh->drive[i]))
 			take_drive(d, fresh->drive[i]);
 	app_listen_reload(&d->listen, &d->conf, d->srv, fresh);
+	app_web_reload(&d->web, &d->conf, fresh, clock_now_ns());
 	tell_changed(d, fresh);
 	log_info("%s was read again", fresh->file);
 	free(fresh);
@@ -612,6 +581,7 @@ static uint64_t control_deadline(const struct daemon *d)
 
 	at_ns = min_u64(at_ns,
 			min_u64(app_listen_deadline(&d->listen), app_anew_deadline(&d->anew)));
+	at_ns = min_u64(at_ns, app_web_deadline(&d->web));
 	return min_u64(at_ns, app_fault_log_deadline(&d->fault_log, d->faults, d->run.cores));
 }
 
@@ -669,6 +639,7 @@ static void control(struct daemon *d)
 			close_gone(d);
 			add_drives(d);
 			app_listen_step(&d->listen, &d->conf, d->srv, clock_now_ns());
+			app_web_step(&d->web, clock_now_ns());
 		}
 		if (at == was)
 			continue;
@@ -683,10 +654,12 @@ static void control(struct daemon *d)
 		(void)watch(d, fab_server_control_fd(d->srv));
 		for (uint32_t i = 0; fab_server_address(d->srv, i); i++)
 			log_info("serving %s", fab_server_address(d->srv, i));
+		app_web_start(&d->web, &d->conf, d->ask, d->cpus, clock_now_ns());
 		keep_numbers(d);
 		close_gone(d);
 		add_drives(d);
 	}
+	app_web_stop(&d->web);
 	app_run_join(&d->run);
 	write_lines(d);
 }
@@ -708,6 +681,7 @@ static void close_all(struct daemon *d)
 			nvme_close(d->drive[d->ndrives]);
 	if (d->dma)
 		nvme_dma_destroy(d->dma);
+	app_ask_destroy(d->ask);
 }
 
 /* A store that is not there yet is the usual first mistake: say what to type. */
