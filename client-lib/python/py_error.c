@@ -9,6 +9,7 @@
  *
  *  (1) An errno is raised where no exception is set, so that none is lost.
  *  (2) The errno is negative, as everywhere in the library; Python's is positive.
+ *  (3) A line may hold a name that is no text, or be cut in the middle of a character.
  */
 #include "client-lib/python/py_weka.h"
 
@@ -17,13 +18,16 @@
 PyObject *py_error_new(int err, const char *line, PyObject *path)
 {
 	char words[PY_LINE_BYTES];
+	PyObject *text;
 
 	ASSERT(err < 0); /* (2) */
 	if (!line || !line[0])
 		line = strerror_r(-err, words, sizeof(words));
-	if (!path)
-		return PyObject_CallFunction(PyExc_OSError, "is", -err, line);
-	return PyObject_CallFunction(PyExc_OSError, "isO", -err, line, path);
+	text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace"); /* (3) */
+	if (!text)
+		return NULL;
+	return path ? PyObject_CallFunction(PyExc_OSError, "iNO", -err, text, path)
+		    : PyObject_CallFunction(PyExc_OSError, "iN", -err, text);
 }
 
 void py_raise(int err, const char *line, PyObject *path)

@@ -10,41 +10,47 @@
 #include "client-lib/python/py_weka.h"
 
 struct py_types py_types;
+static PyInterpreterState *home;
 
-static int type_add(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out)
+static int type_new(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
 {
-	PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+	*out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+	return *out ? 0 : -1; /* (2): keeps the reference */
+}
 
-	*out = (PyTypeObject *)type; /* (2): keeps the reference */
-	if (!type)
+static int types_new(PyObject *module)
+{
+	if (type_new(module, &py_client_spec, &py_types.client) < 0 ||
+	    type_new(module, &py_session_spec, &py_types.session) < 0 ||
+	    type_new(module, &py_batch_spec, &py_types.batch) < 0 ||
+	    type_new(module, &py_item_spec, &py_types.item) < 0)
 		return -1;
-	return name ? PyModule_AddObjectRef(module, name, type) : 0;
+	py_types.stat = PyStructSequence_NewType(&py_stat_desc);
+	return py_types.stat ? 0 : -1;
 }
 
 static int types_add(PyObject *module)
 {
-	if (type_add(module, &py_client_spec, "Client", &py_types.client) < 0 ||
-	    type_add(module, &py_session_spec, NULL, &py_types.session) < 0 ||
-	    type_add(module, &py_batch_spec, "Batch", &py_types.batch) < 0 ||
-	    type_add(module, &py_item_spec, "Item", &py_types.item) < 0)
+	if (PyModule_AddObjectRef(module, "Client", (PyObject *)py_types.client) < 0 ||
+	    PyModule_AddObjectRef(module, "Batch", (PyObject *)py_types.batch) < 0 ||
+	    PyModule_AddObjectRef(module, "Item", (PyObject *)py_types.item) < 0 ||
+	    PyModule_AddObjectRef(module, "Stat", (PyObject *)py_types.stat) < 0)
 		return -1;
-	py_types.stat = PyStructSequence_NewType(&py_stat_desc);
-	if (!py_types.stat)
-		return -1;
-	return PyModule_AddObjectRef(module, "Stat", (PyObject *)py_types.stat);
+	return PyModule_AddStringConstant(module, "__version__", weka_version());
 }
 
 static int module_exec(PyObject *module)
 {
-	if (py_types.client) { /* (1) */
-		PyErr_SetString(PyExc_ImportError,
-				"weka can be imported by one interpreter of a process only");
-		return -1;
+	if (!home) {
+		if (types_new(module) < 0 || py_fork_init(module) < 0)
+			return -1;
+		home = PyInterpreterState_Get();
 	}
-	if (types_add(module) < 0 ||
-	    PyModule_AddStringConstant(module, "__version__", weka_version()) < 0)
-		return -1;
-	return py_fork_init(module);
+	if (home == PyInterpreterState_Get()) /* also when it is imported again */
+		return types_add(module);
+	PyErr_SetString(PyExc_ImportError,
+			"weka can be imported by one interpreter of a process only"); /* (1) */
+	return -1;
 }
 
 static PyMethodDef functions[] = {

@@ -145,6 +145,14 @@ def test_paths_are_str_bytes_or_pathlike(client, top):
     assert e.value.filename == name + "x"
 
 
+def test_a_name_that_is_no_text_in_a_line_of_the_library():
+    with pytest.raises(OSError) as e:
+        weka.Client("shm:/none-\u2603/sock", key=bytes(32))
+    assert e.value.errno == errno.ENOENT
+    with pytest.raises(OSError):
+        weka.Client("shm:/none", key_file=b"/none-\xff")
+
+
 def test_results_of_many(client, top):
     client.put(top + "/f", b"f")
     items = [(top + "/a", b"a"), (top + "/none/b", b"b"), (top + "/c", b"c" * 5000000), (top + "/f", b"F")]

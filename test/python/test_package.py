@@ -10,7 +10,7 @@ import sys
 import weka
 from weka import _weka
 
-from conftest import ADDRESSES, KEY
+from conftest import ADDRESSES, KEY, run_python
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(weka.__file__).parent
@@ -51,6 +51,29 @@ def test_everything_is_described():
         for name in public(kind) - {"__bytes__"}:
             assert getattr(kind, name).__doc__, (kind, name)
     assert weka.__version__ == "0.1.0"
+
+
+def test_importing_it_again(shm, files):
+    """As importlib.reload() and tests of other packages do: the types are the same."""
+    code = """if 1:
+        import importlib, sys, weka
+        client = weka.Client()
+        importlib.reload(weka)
+        for name in [n for n in sys.modules if n.split('.')[0] == 'weka']: del sys.modules[name]
+        import weka as again
+        assert again is not weka and type(client) is again.Client
+        print(client.listdir('/') == again.Client().listdir('/'))
+    """
+    assert run_python(code).stdout == "True\n"
+
+
+def test_another_interpreter_is_refused():
+    code = """if 1:
+        import sys, weka, _xxsubinterpreters as interpreters
+        there = "import sys\\nsys.path[:] = %r\\ntry: import weka\\nexcept ImportError as e: print(e)" % sys.path
+        interpreters.run_string(interpreters.create(), there)
+    """
+    assert "one interpreter" in run_python(code).stdout
 
 
 def test_nothing_else_is_exported():
