@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # What a sample costs more in Python than in C: batches of COUNT files of SIZE bytes, read by name,
 # one after the other, in turn by test/tools/batch_clock and by bench/python_batch.py, from one
-# appliance whose drive is a file in memory, over shm.  Of each round the fast turns count; of the rounds the medians.
+# appliance whose drive is a file in memory, over shm.  Each round counts by its fast turns; the figures are medians of the rounds.
 set -eu
 cd "$(dirname "$0")/.."
 : "${BUILD:=build}" "${COUNT:=256}" "${SIZE:=4096}" "${TURNS:=400}" "${ROUNDS:=9}" "${PYTHON:=/usr/bin/python3}"
-bin=$(realpath "$BUILD/release/bin") clock=$(realpath "$BUILD/release/test/tools/batch_clock")
+bin=$(realpath "$BUILD/release/bin") clock=$BUILD/release/test/tools/batch_clock
+[ -x "$clock" ] || { echo "bench/python.sh: there is no $clock: make $clock" >&2; exit 1; }
 PYTHONPATH=$(realpath "$BUILD/release/python")
 export PYTHONPATH
 dir=$(mktemp -d /dev/shm/weka-bench.XXXXXX) daemon=

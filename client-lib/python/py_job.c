@@ -164,13 +164,18 @@ struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths)
 
 /* ---- into requests ------------------------------------------------------------------------ */
 
-/* Blocks that an item takes: what is asked for, or what files took lately. */
-static uint64_t blocks_of(const struct py_session *s, const struct weka_read_item *item)
+/* Blocks of a piece whose length is known, or 0. */
+static uint64_t blocks_known(const struct weka_read_item *item)
 {
-	const uint64_t usual = s->item_bytes + s->item_bytes / 8;
-	const uint64_t bytes = item->length_bytes <= PY_EXACT_MAX ? item->length_bytes : usual;
+	if (item->length_bytes > PY_EXACT_MAX)
+		return 0;
+	return div_up(item->offset_bytes % WEKA_BLOCK + item->length_bytes, WEKA_BLOCK) + 1;
+}
 
-	return div_up(item->offset_bytes % WEKA_BLOCK + bytes, WEKA_BLOCK) + 1;
+/* Blocks of a file of the size that files had lately. */
+static uint64_t blocks_usual(const struct py_session *s)
+{
+	return div_up(s->item_bytes + s->item_bytes / 8, WEKA_BLOCK) + 1;
 }
 
 /* A part takes no more of the pool than this, so that several batches have room. */
@@ -179,25 +184,44 @@ static uint64_t part_blocks_max(const struct py_session *s)
 	return max_u64(min_u64(s->pool_bytes / 4, s->window_max_bytes / 2) / WEKA_BLOCK, 1);
 }
 
-int py_job_plan(struct py_session *s, struct py_job *job)
+/* A guess takes a part of what is free, so that wrong guesses leave room for the next. */
+static uint64_t free_blocks(const struct py_session *s)
+{
+	return (s->pool_bytes - min_u64(s->leased_bytes, s->pool_bytes)) / WEKA_BLOCK;
+}
+
+/* How many items from `items` on, at most `count`, one request takes; *blocks: its window.  A guess
+ * never makes it fewer: files that were large say nothing about these. */
+static uint32_t part_of(const struct py_session *s, const struct weka_read_item *items,
+			uint32_t count, uint64_t *blocks)
 {
 	const uint64_t blocks_max = part_blocks_max(s);
+	uint64_t known = 0, guessed = 0;
+	uint32_t names = 0, i;
+
+	for (i = 0; i < min_u32(count, s->batch_items_max); i++) {
+		const uint64_t more = blocks_known(&items[i]);
+
+		names += items[i].ref.name_bytes;
+		if (i > 0 && (known + more > blocks_max || names > PY_NAMES_MAX))
+			break;
+		known += more;
+		guessed += more ? 0 : blocks_usual(s);
+	}
+	guessed = min_u64(guessed, free_blocks(s) / 4);
+	*blocks = max_u64(min_u64(known + guessed, blocks_max), 1);
+	return i;
+}
+
+int py_job_plan(struct py_session *s, struct py_job *job)
+{
 	uint32_t first = 0, count;
+	uint64_t blocks;
 	int err = 0;
 
 	while (first < job->count && !err) {
-		uint64_t blocks = blocks_of(s, &job->items[first]), more = 0;
-		uint32_t names = job->items[first].ref.name_bytes;
-
-		for (count = 1; first + count < job->count && count < s->batch_items_max; count++) {
-			more = blocks_of(s, &job->items[first + count]);
-			names += job->items[first + count].ref.name_bytes;
-			if (blocks + more > blocks_max || names > PY_NAMES_MAX)
-				break;
-			blocks += more;
-		}
-		err = py_part_add(s, job, &job->items[first], NULL, count,
-				  min_u64(blocks, blocks_max), 0);
+		count = part_of(s, &job->items[first], job->count - first, &blocks);
+		err = py_part_add(s, job, &job->items[first], NULL, count, blocks, 0);
 		first += count;
 	}
 	return err;

@@ -125,7 +125,7 @@ static uint32_t *pick(struct py_session *s, struct py_job *job, struct py_part *
 /* Learns how large files are. */
 static void sizes_learn(struct py_session *s, const struct py_part *part)
 {
-	uint64_t bytes = 0, mean;
+	uint64_t bytes = 0;
 	uint32_t i, count = 0;
 
 	for (i = 0; i < part->count; i++) {
@@ -137,8 +137,7 @@ static void sizes_learn(struct py_session *s, const struct py_part *part)
 	}
 	if (count == 0)
 		return;
-	mean = min_u64(bytes / count, WEKA_READ_MAX);
-	s->item_bytes = (uint32_t)((s->item_bytes + mean) / 2);
+	s->item_bytes = (uint32_t)min_u64(bytes / count, WEKA_READ_MAX);
 }
 
 void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *part)

@@ -68,7 +68,7 @@ struct py_session {
 	uint32_t calls;         /* under way: py_begin() without py_end() */
 	uint32_t jobs;          /* whose batch is alive */
 	struct py_job *dropped; /* ... is not: to be freed by the next to enter */
-	uint32_t item_bytes;    /* mean size of the files of the last batches */
+	uint32_t item_bytes;    /* mean size of the files of the last batch */
 	uint32_t window_max_bytes;
 	uint32_t batch_items_max;
 	uint64_t pool_bytes;

@@ -4,6 +4,7 @@
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 . test/python/appliances.sh
 
-export PYTHONPATH="$(realpath "$BUILD/release/python")"
-pytest_lines
+PYTHONPATH=$(realpath "$BUILD/release/python")
+export PYTHONPATH
+pytest_lines test/python/core
 finish

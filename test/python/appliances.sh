@@ -32,6 +32,6 @@ pytest_lines() {
 	LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -s --no-header --no-summary -p no:cacheprovider \
 		"${@:-test/python}" >"$DIR/pytest.out" 2>&1
 	code=$?
-	grep -a '^ok ' "$DIR/pytest.out"
+	grep -aE '^(ok|skip:) ' "$DIR/pytest.out"
 	[ $code = 0 ] || { not_ok "pytest: exit status $code"; grep -av '^ok ' "$DIR/pytest.out"; }
 }

@@ -17,7 +17,6 @@ import weka
 
 KEY = os.environ["WEKA_TEST_KEY"]
 ADDRESSES = {kind: os.environ["WEKA_TEST_" + kind.upper()] for kind in ("shm", "tcp", "tls")}
-UNDER_ASAN = "libasan" in os.environ.get("LD_PRELOAD", "")
 numbers = itertools.count()
 
 
@@ -25,11 +24,19 @@ def pytest_report_teststatus(report):
     return "", "", ""
 
 
+def pytest_collectreport(report):
+    """A file that needs what is not installed."""
+    if report.skipped:
+        print("skip: %s" % report.longrepr[2].replace("Skipped: ", ""))
+    elif report.failed:
+        print("not ok %s\n%s" % (report.nodeid, report.longreprtext))
+
+
 def pytest_runtest_logreport(report):
     """One line a test, as test/run.sh counts them."""
     if report.when == "call" or report.failed or report.skipped:
         if report.skipped:
-            print("skipped: %s: %s" % (report.nodeid, report.longrepr[2]))
+            print("skip: %s: %s" % (report.nodeid, report.longrepr[2]))
         elif report.failed:
             print("not ok %s %s\n%s" % (report.nodeid, report.when, report.longreprtext))
         else:

@@ -14,7 +14,7 @@ from conftest import ADDRESSES, KEY, run_python
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(weka.__file__).parent
-SOURCES = HERE.parent.parent
+SOURCES = HERE.parent.parent.parent
 
 
 def public(kind):

@@ -137,12 +137,14 @@ def test_fork_while_another_thread_waits(client, files):
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         workers = [pool.submit(work) for _ in range(2)]
-        for _ in range(5):
-            pid = os.fork()
-            if pid == 0:
-                child(client.read, paths[7], files[paths[7]])
-            assert os.waitpid(pid, 0)[1] == 0
-        stop.set()
+        try:
+            for _ in range(5):
+                pid = os.fork()
+                if pid == 0:
+                    child(client.read, paths[7], files[paths[7]])
+                assert os.waitpid(pid, 0)[1] == 0
+        finally:
+            stop.set()
         [w.result() for w in workers]
 
 

@@ -37,6 +37,16 @@ def test_larger_than_expected(client, top):
     assert all(bytes(item) == data for item, (_, data) in zip(batch, mixed))
 
 
+def test_large_files_do_not_make_requests_of_one_file(shm, top):
+    shm.put_batch([(top + "/%d" % n, content(n, 3 << 20)) for n in range(4)])
+    shm.put_batch([(top + "/s%d" % n, b"s") for n in range(200)])
+    for _ in range(5):
+        shm.read_batch([top + "/%d" % n for n in range(4)]).release()
+    before = shm.info()["completed"]
+    assert [bytes(i) for i in shm.read_batch([top + "/s%d" % n for n in range(200)])] == [b"s"] * 200
+    assert shm.info()["completed"] - before == 1
+
+
 def test_ranges(client, files):
     paths = list(files)[100:400]
     offsets = [n * 7 % 5000 if n % 3 else None for n in range(300)]

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from conftest import UNDER_ASAN, connect
+from conftest import connect
 
-TIMES = 300
+TIMES = 150
 
 
 class Mallinfo(ctypes.Structure):
@@ -69,11 +69,10 @@ def calls(client, top, paths):
     }
 
 
-@pytest.mark.skipif(UNDER_ASAN, reason="it keeps what is freed")
-def test_nothing_is_left_behind(client, files, top):
-    client.put(top + "/large", bytes(1500000))
+def test_nothing_is_left_behind(shm, files, top):
+    shm.put(top + "/large", bytes(1500000))
     left = {}
-    for name, call in calls(client, top, list(files)[:50]).items():
+    for name, call in calls(shm, top, list(files)[:50]).items():
         for _ in range(30):
             call()
         bytes_before, objects_before = in_use()
@@ -85,7 +84,6 @@ def test_nothing_is_left_behind(client, files, top):
     assert left == {}
 
 
-@pytest.mark.skipif(UNDER_ASAN, reason="it keeps what is freed")
 def test_clients_leave_nothing_behind(files):
     def once():
         with connect("tcp", pool_bytes=2 << 20) as c:
