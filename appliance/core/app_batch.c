@@ -125,32 +125,20 @@ int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at, ui
 
 static void item_begin(struct app_core *core, struct app_batch *b)
 {
-	enum app_op_kind kind = b->req->type == FAB_READ_BATCH ? APP_OP_READ
-				: b->req->type == FAB_PUT      ? APP_OP_PUT
-				: b->req->type == FAB_LET_GO   ? APP_OP_LET_GO
-							       : APP_OP_NAME;
-	struct app_op *op = app_op_take(core, kind, b->req);
+	const struct app_row *row = &app_rows[b->req->type];
+	struct app_op *op = app_op_take(core, row->kind, b->req);
 
 	ASSERT(op);
 	op->batch = b;
 	op->index = b->next++;
-	if (b->req->type == FAB_PUT || b->req->type == FAB_UNLINK_BATCH)
+	if (row->changes)
 		app_change_begin(op);
 	b->in_flight++;
 	core->batch_ops++;
 	core->stat.items++;
-	if (kind == APP_OP_READ)
-		app_read_item_begin(op);
-	else if (kind == APP_OP_PUT)
-		app_put_item_begin(op);
-	else if (b->req->type == FAB_UNLINK_BATCH)
-		app_unlink_item_begin(op);
-	else if (b->req->type == FAB_STAT)
-		app_stat_item_begin(op);
-	else
-		app_hold_item_begin(op);
+	row->begin(op);
 	app_turn_item(op);
-	if (kind == APP_OP_READ)
+	if (row->kind == APP_OP_READ)
 		app_lent_read_begin(op);
 	app_fresh(op);
 }

@@ -103,38 +103,7 @@ static enum app_next step(struct app_op *op)
 		return app_recall_step(op);
 	if (unlikely(op->names_done < op->names))
 		return app_target_step(op);
-	switch (op->kind) {
-	case APP_OP_READ:
-		return app_read_step(op);
-	case APP_OP_PUT:
-		return app_put_step(op);
-	case APP_OP_WRITE:
-		return app_write_step(op);
-	case APP_OP_TRUNCATE:
-		return app_truncate_step(op);
-	case APP_OP_PUNCH:
-		return app_punch_step(op);
-	case APP_OP_OPEN:
-		return app_open_step(op);
-	case APP_OP_NAME:
-		return app_name_step(op);
-	case APP_OP_LIST:
-		return app_list_step(op);
-	case APP_OP_XATTR:
-		return app_xattr_step(op);
-	case APP_OP_STATUS:
-	case APP_OP_SNAPSHOT:
-		return app_status_step(op);
-	case APP_OP_ABORT:
-		return app_abort_step(op);
-	case APP_OP_LET_GO:
-		return app_let_go_step(op);
-	case APP_OP_BATCH_END:
-		return app_batch_end_step(op);
-	case APP_OP_SCRUB:
-		return app_scrub_step(op);
-	}
-	UNREACHABLE();
+	return app_kinds[op->kind].step(op);
 }
 
 static void answer(struct app_op *op)
@@ -160,32 +129,11 @@ static void answer(struct app_op *op)
 		app_batch_item_done(op);
 		return;
 	}
-	if (op->kind == APP_OP_ABORT || op->kind == APP_OP_LET_GO)
+	if (!app_kinds[op->kind].answer) /* nobody has asked */
 		return;
 	core->requests_open--;
 	app_stat_took(core, op->req);
-	switch (op->kind) {
-	case APP_OP_READ:
-		app_read_answer(op);
-		break;
-	case APP_OP_WRITE:
-		app_write_answer(op);
-		break;
-	case APP_OP_LIST:
-		app_list_answer(op);
-		break;
-	case APP_OP_XATTR:
-		app_xattr_answer(op);
-		break;
-	case APP_OP_STATUS:
-		app_status_answer(op);
-		break;
-	case APP_OP_BATCH_END:
-		app_batch_end_answer(op);
-		break;
-	default:
-		app_name_answer(op);
-	}
+	app_kinds[op->kind].answer(op);
 	op->req = NULL;
 }
 
@@ -348,46 +296,21 @@ void app_fresh(struct app_op *op)
 
 static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 {
-	enum app_op_kind kind = APP_OP_NAME;
-	struct app_op *op;
+	const struct app_row *row = &app_rows[req->type];
+	struct app_op *op = app_op_take(core, row->kind, req);
 
-	if (req->type == FAB_READ)
-		kind = APP_OP_READ;
-	else if (req->type == FAB_WRITE)
-		kind = APP_OP_WRITE;
-	else if (req->type == FAB_TRUNCATE)
-		kind = APP_OP_TRUNCATE;
-	else if (req->type == FAB_PUNCH)
-		kind = APP_OP_PUNCH;
-	else if (req->type == FAB_OPEN)
-		kind = APP_OP_OPEN;
-	else if (req->type == FAB_LIST)
-		kind = APP_OP_LIST;
-	else if (req->type >= FAB_XATTR_GET && req->type <= FAB_XATTR_DEL)
-		kind = APP_OP_XATTR;
-	else if (req->type == FAB_STATUS || req->type == FAB_DAMAGED)
-		kind = APP_OP_STATUS;
-	op = app_op_take(core, kind, req);
 	ASSERT(op);
 	req->user = op;
 	op->charged_bytes = bytes;
-	if (kind == APP_OP_READ) {
+	if (row->kind == APP_OP_READ) {
 		app_lent_read_begin(op);
-		app_read_begin(op);
+		row->begin(op);
 		app_fresh(op);
 		return;
 	}
-	app_change_begin(op);
-	if (kind == APP_OP_WRITE)
-		app_write_begin(op);
-	else if (kind == APP_OP_TRUNCATE)
-		app_truncate_begin(op);
-	else if (kind == APP_OP_PUNCH)
-		app_punch_begin(op);
-	else if (kind == APP_OP_XATTR)
-		app_xattr_begin(op);
-	else
-		app_name_begin(op);
+	if (row->changes)
+		app_change_begin(op);
+	row->begin(op);
 	app_op_run(op);
 }
 

@@ -60,6 +60,7 @@ enum app_op_kind {
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
 	APP_OP_SCRUB,     /* app_scrub.c: our own                              */
 	APP_OP_SNAPSHOT,  /* app_ask.c: our own                                */
+	APP_OP_KINDS
 };
 
 /* The event that an operation waits for, besides `ios_out` and `pulls_out`. */
@@ -775,12 +776,7 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes);
 /* app_target.c: what op will most likely look for first */
 void app_target_guess(const struct app_op *op, struct meta_target *out);
 
-static inline bool app_is_batch(enum fab_type type)
-{
-	return type == FAB_READ_BATCH || type == FAB_PUT || type == FAB_STAT ||
-	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
-}
-
+#include "appliance/core/app_rows.h"
 #include "appliance/core/app_turn.h"
 
 #endif

@@ -39,12 +39,13 @@ static bool may_see_names(const struct fab_rights *rights)
 int app_rights_check(const struct fab_req *req)
 {
 	const struct fab_rights *rights = req->session->rights;
+	const enum app_needs needs = app_rows[req->type].needs;
 
-	if (unlikely(req->type == FAB_DRAIN || req->type == FAB_UNDRAIN) && !may_drain(rights)) {
+	if (unlikely(needs == APP_NEEDS_DRIVES) && !may_drain(rights)) {
 		fab_session_refused(req->session, FAB_REFUSED_WRITE);
 		return -EACCES;
 	}
-	if (unlikely(req->type == FAB_DAMAGED) && !may_see_names(rights)) {
+	if (unlikely(needs == APP_NEEDS_ALL_NAMES) && !may_see_names(rights)) {
 		fab_session_refused(req->session, FAB_REFUSED_STATUS);
 		return -EACCES;
 	}
@@ -54,7 +55,7 @@ int app_rights_check(const struct fab_req *req)
 		fab_session_refused(req->session, FAB_REFUSED_WRITE);
 		return -EACCES;
 	}
-	if (req->type == FAB_STATUS && rights->subtree[0]) {
+	if (needs == APP_NEEDS_WHOLE && rights->subtree[0]) {
 		fab_session_refused(req->session, FAB_REFUSED_STATUS);
 		return -EACCES;
 	}
@@ -81,8 +82,7 @@ bool app_rights_busy(struct app_core *core, struct fab_req *req)
 	uint32_t count = app_is_batch(req->type) ? req->args.batch.count : 1;
 	uint64_t wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
 
-	if (likely(wait_ns == 0) || req->type == FAB_PUT_ABORT || /* which gives something back */
-	    req->type == FAB_LET_GO)
+	if (likely(wait_ns == 0) || app_rows[req->type].gives_back)
 		return false;
 	core->stat.busy++;
 	fab_reply_busy(req, (uint32_t)min_u64(div_up(wait_ns, NS_PER_MS), RETRY_MAX_MS));

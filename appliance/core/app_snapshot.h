@@ -67,7 +67,8 @@ struct app_snapshot {
 	char scrub_line[APP_LINE_SIZE];
 };
 
-extern const char *const app_request_name[FAB_TYPE_END]; /* NULL: there is none */
+/* The name of a type of request, from FAB_PING on; NULL: there is no such type. */
+const char *app_request_name(uint32_t type);
 extern const char *const app_transport_name[APP_TRANSPORTS];
 
 /* Returns "good", "resetting", "away", "failed", "read_only", "dead" or "missing". */

@@ -26,46 +26,6 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char
 		t->used = min_u32(t->used + (uint32_t)n, t->size - 1);
 }
 
-const char *const app_request_name[FAB_TYPE_END] = {
-	[FAB_PING] = "ping",
-	[FAB_READ] = "read",
-	[FAB_READ_BATCH] = "read_batch",
-	[FAB_OPEN] = "open",
-	[FAB_STAT] = "stat",
-	[FAB_LIST] = "list",
-	[FAB_READLINK] = "readlink",
-	[FAB_STATFS] = "statfs",
-	[FAB_TOTALS] = "totals",
-	[FAB_STATUS] = "status",
-	[FAB_PUT] = "put",
-	[FAB_PUT_BEGIN] = "put_begin",
-	[FAB_PUT_COMMIT] = "put_commit",
-	[FAB_WRITE] = "write",
-	[FAB_TRUNCATE] = "truncate",
-	[FAB_SETATTR] = "setattr",
-	[FAB_MKDIR] = "mkdir",
-	[FAB_RMDIR] = "rmdir",
-	[FAB_UNLINK] = "unlink",
-	[FAB_RENAME] = "rename",
-	[FAB_SYMLINK] = "symlink",
-	[FAB_PUT_ABORT] = "put_abort",
-	[FAB_LINK] = "link",
-	[FAB_PUNCH] = "punch",
-	[FAB_SEEK] = "seek",
-	[FAB_RMTREE] = "rmtree",
-	[FAB_XATTR_GET] = "xattr_get",
-	[FAB_XATTR_SET] = "xattr_set",
-	[FAB_XATTR_LIST] = "xattr_list",
-	[FAB_XATTR_DEL] = "xattr_del",
-	[FAB_UNLINK_BATCH] = "unlink_batch",
-	[FAB_DRAIN] = "drain",
-	[FAB_UNDRAIN] = "undrain",
-	[FAB_HOLD] = "hold",
-	[FAB_LET_GO] = "let_go",
-	[FAB_CHECK] = "check",
-	[FAB_DAMAGED] = "damaged",
-};
-
 const char *const app_transport_name[APP_TRANSPORTS] = { "shm", "tcp", "rdma" };
 
 static void put_requests(struct text *t, const struct app_core_stat *s)
@@ -74,7 +34,7 @@ static void put_requests(struct text *t, const struct app_core_stat *s)
 
 	put(t, "\"requests\":{");
 	for (uint32_t i = FAB_PING; i < FAB_TYPE_END; i++) {
-		put(t, "%s\"%s\":%llu", comma, app_request_name[i],
+		put(t, "%s\"%s\":%llu", comma, app_request_name(i),
 		    (unsigned long long)s->requests[i]);
 		comma = ",";
 	}
@@ -165,7 +125,7 @@ static void put_latency(struct text *t, const struct app_snapshot *s)
 			if (!app_latency_count(l))
 				continue;
 			put(t, "%s{\"transport\":\"%s\",\"request\":\"%s\",\"sum_ns\":%llu,", comma,
-			    app_transport_name[i], app_request_name[k],
+			    app_transport_name[i], app_request_name(k),
 			    (unsigned long long)l->sum_ns);
 			put_buckets(t, l);
 			put(t, "}");

@@ -347,9 +347,7 @@ static bool may_wait(const struct app_core *core, const struct app_session *s, e
 {
 	uint32_t left = core->cfg.queue_max - min_u32(core->queued, core->cfg.queue_max);
 
-	return s->queued < max_u32(left, 1) || type == FAB_PUT_ABORT || type == FAB_PUT_COMMIT ||
-	       type == FAB_UNLINK || type == FAB_UNLINK_BATCH || type == FAB_RMDIR ||
-	       type == FAB_RMTREE || type == FAB_LET_GO || type == FAB_PING;
+	return s->queued < max_u32(left, 1) || app_rows[type].makes_room;
 }
 
 /*

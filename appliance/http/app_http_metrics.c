@@ -75,7 +75,7 @@ static void put_requests(struct http__text *t, const struct app_core_stat *s)
 {
 	family(t, "requests_total", "counter", "Requests that were begun.");
 	for (uint32_t i = FAB_PING; i < FAB_TYPE_END; i++) {
-		http__put(t, "weka_requests_total{request=\"%s\"}", app_request_name[i]);
+		http__put(t, "weka_requests_total{request=\"%s\"}", app_request_name(i));
 		put_u64(t, s->requests[i]);
 	}
 }
@@ -132,7 +132,7 @@ static void put_latencies(struct http__text *t, const struct app_snapshot *s)
 			if (!app_latency_count(&s->latency[i][k]))
 				continue;
 			snprintf(labels, sizeof(labels), "request=\"%s\",transport=\"%s\"",
-				 app_request_name[k], app_transport_name[i]);
+				 app_request_name(k), app_transport_name[i]);
 			put_latency(t, "request_duration_seconds", labels, &s->latency[i][k]);
 		}
 	}
