@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What this program is and what it was built from: for --version, and the first line of a
+/* The version of this program and of its source: for --version, and the first line of a
  * measurement. */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H

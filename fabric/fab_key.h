@@ -63,7 +63,7 @@ struct fab_grant {
  */
 must_check int fab_server_key_set(struct fab_server *srv, const struct fab_grant *grant);
 
-/* From now on nobody gets in with it, and who is in is thrown out: each request in flight gets its
+/* Admits no more clients with it, and ends its sessions: each request in flight gets its
  * FAB_EVENT_CANCEL with -ECONNRESET.  Returns how many sessions end; -ENOENT: no such key. */
 int fab_server_key_remove(struct fab_server *srv, const char *id);
 

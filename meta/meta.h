@@ -205,7 +205,7 @@ must_check struct meta_io *meta_io_next(struct meta *m);
 /* It has been done, io->status says how: the io is the store's again. */
 void meta_io_done(struct meta *m, struct meta_io *io);
 
-/* ---- a drive's content, for format's check of what it would overwrite ------------- */
+/* ---- a drive's content, for the check before it is overwritten -------------------- */
 
 /* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
@@ -217,7 +217,7 @@ bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, 
 struct meta_set {
 	uint64_t number;
 	uint32_t ndrives;
-	bool gone[META_DRIVES_MAX]; /* it is there no more */
+	bool gone[META_DRIVES_MAX]; /* it has left the store */
 	uint64_t nblocks[META_DRIVES_MAX];
 	char name[META_DRIVES_MAX][META_DRIVE_NAME];
 };
@@ -675,7 +675,7 @@ void meta_op_made(struct meta *m, struct meta_op *op);
  */
 void meta_client_keep(struct meta *m, uint64_t client);
 void meta_clients_age(struct meta *m);
-/* Of who came when meta_durable_seq() was this, or more, nothing was forgotten. */
+/* Nothing was forgotten about clients that came when meta_durable_seq() was this, or more. */
 uint64_t meta_clients_forgotten(const struct meta *m);
 
 /* ---- totals of whole trees --------------------------------------------------------- */

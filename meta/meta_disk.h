@@ -68,7 +68,7 @@ struct meta_dir_disk {
 	le64 own_blocks; /* ... and of their blocks                             */
 };
 #define META__DIR_GOING        1u /* its inode has no link: all in it is being freed      */
-#define META__DIR_PENDING      2u /* its total may differ from what it has passed up      */
+#define META__DIR_PENDING      2u /* its total may differ from the passed-up one          */
 #define META__DIR_SPREAD       4u /* new names go to its parts                            */
 #define META__DIR_MTIME_SET    8u /* spread: mtime_ns is no entry's change              */
 #define META__DIR_FLAGS        15u

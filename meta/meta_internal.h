@@ -151,7 +151,7 @@ struct meta__path {
 	struct meta__step at[META_PAGE_LEVELS_MAX];
 };
 
-/* A leaf and the path to it; valid while baddr, gen and shape are unchanged.  Of the path only its
+/* A leaf and the path to it; valid while baddr, gen and shape are unchanged.  On the path only its
  * bounds and indices are valid then: the pages above may be others. */
 struct meta__hint {
 	struct meta__frame *leaf;
@@ -220,7 +220,7 @@ struct meta__made;
 struct meta__op_rows;
 
 /*
- * What the rooms below ask of those above them, in which the answer is known.  meta.c fills it in.
+ * Questions of lower rooms to higher ones, which know the answers.  meta.c fills it in.
  */
 struct meta__above {
 	/* May collection win room for somebody who waits; does it work on that? */
@@ -560,7 +560,7 @@ int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
 /* -> baddr of 4 blocks; ASSERTs room. */
 uint64_t meta__page_take(struct meta *m, uint32_t level);
 void meta__page_dead(struct meta *m, uint64_t baddr); /* no current tree will read it again   */
-/* A ZONE record of a data zone changed by delta blocks (called by whoever applies such a put or
+/* A ZONE record of a data zone changed by delta blocks (called after each apply of such a put or
  * delete: new value less old value; at run time and at replay). */
 void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta);
 /* Blocks from meta_data_alloc() that were given to an operation: it was applied (call it in the

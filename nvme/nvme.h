@@ -276,7 +276,7 @@ struct nvme_proof {
 
 #define NVME_WITNESS_BLOCKS 8u
 
-/* What the user knows of a drive's content now, beyond its proof. */
+/* The user's present knowledge of a drive's content, beyond its proof. */
 struct nvme_witness {
 	/* Both are called as `holds` is.  Chooses, at each reset, the blocks that are read. */
 	uint32_t (*choose)(void *user, uint64_t block[NVME_WITNESS_BLOCKS]);

@@ -310,8 +310,8 @@ void app_turn_item(struct app_op *op)
 	app_turn_pay(op->core, s, op->charged_bytes);
 }
 
-/* A read in slices pays for the first one in advance: while it waits for room it would otherwise
- * have paid for what it does not get, and the clock would stand still. */
+/* A read in slices pays for the first one in advance.  Otherwise it would pay for all slices while
+ * it waits for room, and the clock would stand still. */
 static uint64_t in_slices(const struct app_op *op, uint64_t bytes)
 {
 	return op->reads && op->session->streams ? min_u64(bytes, APP_SLICE_MIN) : bytes;

@@ -3,12 +3,12 @@
  * After a fork: the child never uses its parent's sessions.
  *
  *    before     every session is locked, so that no thread is in the middle of a call
- *    parent     ... and unlocked
+ *    parent     every session is unlocked
  *    child      sessions without batches are closed at once: as long as the child holds their
  *               descriptors, the appliance cannot see the parent's end
  *
  * os.fork() and multiprocessing call these three.  A fork that Python does not see is noticed by
- * the generation alone, and what it inherited is closed when its objects go.
+ * the generation alone, and inherited sessions are closed when their objects are freed.
  *
  * The memory of a batch stays mapped in the child as long as the child has a view of it.
  *

@@ -169,15 +169,16 @@ struct py_op {
 	bool done;
 };
 
-/* Takes in what has come; waits for it at most `wait_ns`.  Locked, without the GIL. */
+/* Receives answers; waits for one at most `wait_ns`.  Locked, without the GIL. */
 int py_turn(struct py_session *session, uint64_t wait_ns);
 /* Ends a request that nobody waits for.  Locked; never waits. */
 void py_forsake(struct py_session *session, struct py_op *op);
 /* Waits until it is done.  Returns -1 with an exception, when it is done, too. */
 int py_wait(struct py_session *session, struct py_op *op);
 /*
- * Unlocks, and waits for what was submitted with result `err`.  Returns 0, or -1 with an exception
- * for `err`, for the request's status, or by a signal handler.  The request is done in any case.
+ * Unlocks, and waits for the request submitted with result `err`.  Returns 0, or -1 with an
+ * exception for `err`, for the request's status, or by a signal handler.  The request is done in
+ * any case.
  */
 int py_run(struct py_session *session, struct py_op *op, int err, PyObject *path);
 /* The same, but the request's status is the caller's to look at. */
@@ -224,12 +225,12 @@ struct py_job {
 struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths);
 /* Cuts it into parts, with leases.  Locked, without the GIL.  Returns 0 or -errno, with a line. */
 int py_job_plan(struct py_session *session, struct py_job *job);
-/* Sends what can be sent, takes in what has come.  Locked, without the GIL. */
+/* Sends requests and receives answers, without waiting.  Locked, without the GIL. */
 void py_job_turn(struct py_session *session, struct py_job *job, uint64_t wait_ns);
 /* Gives back leases and memory.  Locked. */
 void py_job_end(struct py_session *session, struct py_job *job);
 void py_job_free(struct py_job *job);
-/* Leaves it to whoever enters the session next. */
+/* Leaves it to the next thread that enters the session. */
 void py_job_drop(struct py_session *session, struct py_job *job);
 /* The part of `count` items from `items` on; with the lease of `blocks`, or of what there is. */
 int py_part_add(struct py_session *session, struct py_job *job, struct weka_read_item *items,

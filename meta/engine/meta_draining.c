@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Which drive is being drained, and how far that is: meta_drain.c drains it. */
+/* The drive that is being drained, and the progress: meta_drain.c drains it. */
 #include "meta/meta_store.h"
 
 uint32_t meta__drain_drive(const struct meta *m)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What every part of the store stands on: its memory, its line about what went wrong, and the queue
- * of I/O that it wants.
+ * Basics for all parts of the store: its memory, its line about the last error, and the queue of
+ * I/O that it wants.
  */
 #include "meta/meta_store.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Lists on which operations wait, for who ends their wait: a page that came, a log block that is
- * durable, a file that was trimmed.  The states and their invariants are meta_op.c's.
+ * Lists on which operations wait, for the events that end a wait: a page was read, a log block is
+ * durable, a file was trimmed.  meta_op.c has the states and their invariants.
  */
 #include "meta/engine/meta_ops.h"
 

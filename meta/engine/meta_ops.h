@@ -61,13 +61,13 @@ struct meta__totals_scan {
 #define META__HOME_MAYBE 32768u
 struct meta__home {
 	uint64_t dir;
-	uint64_t seq;    /* of what was seen of it: what it lacks may be as new as that */
+	uint64_t seq;    /* sequence of the reads: names may be lacking since then */
 	uint32_t others; /* names of directories that would have the place, too         */
 	uint64_t seen[META__HOME_SEEN / 64];   /* ranges of hashes: all names of them */
 	uint64_t maybe[META__HOME_MAYBE / 64]; /* smaller ones: there was one         */
 };
 
-/* What the plan that runs has still to add to a directory's records, modulo 2^64. */
+/* Sums that the running plan has still to add to a directory's records, modulo 2^64. */
 #define META__OWED_MAX 8u
 struct meta__owed {
 	uint64_t dir;
@@ -144,7 +144,7 @@ enum meta__brings { META__BRINGS_NONE, META__BRINGS_BLOCKS, META__BRINGS_BLOCKS_
 struct meta__op_row {
 	/* Plans it: see meta_plan.h.  Runs again from its start after each miss. */
 	int (*plan)(struct meta *m, struct meta_op *op);
-	/* One of the store's own: it has ended, and goes back to whoever made it. */
+	/* One of the store's own: it has ended, and goes back to its maker. */
 	void (*done)(struct meta *m, struct meta_op *op);
 	uint32_t kind;        /* OP_NO_CHANGE, OP_FILLS, OP_LENGTHENS */
 	uint32_t inline_kind; /* ... besides, with META_BY_INLINE */
@@ -195,7 +195,7 @@ bool meta__op_brings_blocks(const struct meta *m, const struct meta_op *op);
 /* It is over: the blocks that came with it are in the tree, or the store's again. */
 void meta__op_blocks_settle(struct meta *m, struct meta_op *op);
 
-/* May this shard hold an ORPHAN record, by what is known of it? */
+/* Returns true if this shard may hold an ORPHAN record, as far as known. */
 static inline bool meta__orphans_of(const struct meta *m, uint32_t shard)
 {
 	return m->ops->orphan[shard].maybe || m->ops->orphan[shard].busy;

@@ -105,8 +105,8 @@ uint32_t meta__cache_frozen_count(const struct meta *m);
 bool meta__cache_early_due(const struct meta *m);
 /* Returns true if there is room for that many, sooner or later, without a checkpoint. */
 bool meta__cache_leaves_room(const struct meta *m, uint32_t pages);
-/* Of the pages that may be dirty: half are, or are frozen; those above leaves alone are fifteen
- * sixteenths; some leaves among them are not being written. */
+/* Returns true if dirty and frozen pages use half of their room, or those above leaves alone
+ * fifteen sixteenths of it, and some leaves among them are not being written. */
 bool meta__cache_half_dirty(const struct meta *m);
 bool meta__cache_uppers_dirty(const struct meta *m);
 bool meta__cache_leaves_dirty(const struct meta *m);

@@ -38,7 +38,7 @@ uint32_t meta__name_build(const struct meta_key *key, const struct meta__name *i
 
 /* ---- inodes ------------------------------------------------------------------- */
 
-/* Head, mtime, seven fields of 8 bytes (a directory's number, or who counts it, is one of them),
+/* Head, mtime, seven fields of 8 bytes (one is a directory's number, or its counting directory's),
  * three of 4, checksum; with a tail there is one of 4 more, and no bytes. */
 #define META__INODE_VALUE_MAX                                                                      \
 	(sizeof(struct meta_inode_disk) + 8u + 7 * 8u + 3 * 4u + 4u + META_INLINE_MAX)

@@ -297,7 +297,7 @@ static bool run_or_hold(struct meta *m, struct meta_op *op)
 	return run(m, op);
 }
 
-/* What it brings inline is longer than it may be. */
+/* Its inline bytes are too long. */
 static bool is_too_long(const struct meta *m, const struct meta_op *op)
 {
 	return op->flags & META_BY_INLINE && op->inline_len > meta__op_row_of(m, op)->inline_max;

@@ -298,8 +298,8 @@ int meta__climb(struct meta *m, uint64_t dir, uint64_t root)
 	return may;
 }
 
-/* A directory that is named by its number, which can be guessed: outside the root, where whoever
- * asks could not have come to it, and not there look the same. */
+/* A directory named by its number, which can be guessed: one outside the root, or that the user
+ * could not have reached, looks like one that does not exist. */
 static int check_below(struct meta *m, const struct walk *w)
 {
 	int rc = meta__climb(m, w->dir, w->root);

@@ -78,8 +78,8 @@ struct meta__at {
  * though then the directory may not be there either. */
 must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool follow,
 			  struct meta__at *at);
-/* From a directory up to `root`.  -ENOENT: it is not below it; -EACCES: it is, and whoever asks may
- * not come down to it. */
+/* Climbs from a directory to `root`.  -ENOENT: it is not below it; -EACCES: it is, but the user may
+ * not descend to it. */
 must_check int meta__climb(struct meta *m, uint64_t dir, uint64_t root);
 /* at->name, of at->hash, in the directory itself, or in a part, and nowhere else. */
 must_check int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at);
@@ -335,7 +335,7 @@ must_check int meta__totals_get(struct meta *m, uint64_t dir, struct meta__total
 must_check int meta__owe(struct meta *m, struct meta__inode *in, bool gone);
 /* Adds the directory's own owed sums to *d; true: there were some. */
 bool meta__owed_take(struct meta *m, uint64_t dir, struct meta__dir *d);
-/* The total of *d, which the caller puts, may now differ from what it has passed up. */
+/* The total of *d, which the caller puts, may now differ from the total that it passed up. */
 must_check int meta__dir_pend(struct meta *m, uint64_t dir, struct meta__dir *d);
 /* The directory with record *d loses its name: the total that it passed up goes with it.
  * The caller puts *d, or deletes it. */

@@ -36,7 +36,7 @@ struct guard {
 	int tell_fd; /* -1: none */
 };
 
-static struct guard guards[GUARDS_MAX + 1]; /* [0] is nobody's */
+static struct guard guards[GUARDS_MAX + 1]; /* [0] is not used */
 static struct sigaction before;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -406,7 +406,7 @@ void nvme__vfu_take_down(struct nvme_vfu *vfu)
 	nvme__vfu_conn_close(&vfu->conn);
 }
 
-/* (1): the addresses stay good, for whoever rings a last time. */
+/* (1): the addresses stay valid, for a last doorbell. */
 void nvme__vfu_unmap(struct nvme_vfu *vfu)
 {
 	for (uint32_t i = 0; i < vfu->map_count; i++) {
