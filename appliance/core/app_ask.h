@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How a thread that may wait asks the polling threads for a snapshot of what they have counted.
+ * Lets a thread that may wait ask the polling threads for a snapshot of their counters.
  *
  *   asker                     the store's core              the other cores
  *   app_ask_begin ----------> an operation -- SAY_STAT ---> add theirs

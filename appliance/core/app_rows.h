@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the appliance knows of a request's type, and of a kind of operation: app_rows.c.  Included
- * at the end of app_op.h. */
+/* Properties of each type of request, and of each kind of operation: app_rows.c.  Included at the
+ * end of app_op.h. */
 #ifndef APP_ROWS_H
 #define APP_ROWS_H
 
 #include "appliance/core/app_op.h"
 
-/* What a key must allow besides changes: app_rights.c. */
+/* Rights that a request needs besides changes: app_rights.c. */
 enum app_needs {
 	APP_NEEDS_NOTHING,
 	APP_NEEDS_WHOLE,     /* sees the whole store, not a part of its tree */
@@ -17,18 +17,18 @@ enum app_needs {
 struct app_row {
 	const char *name; /* in the status */
 	enum app_op_kind kind;
-	/* Takes over what was asked: of the request, or of the item op->index of a batch. */
+	/* Fills op from the request, or from the item op->index of a batch. */
 	void (*begin)(struct app_op *op);
 	enum app_needs needs;
 	bool is_batch;
-	bool changes;    /* it may: then a client may ask for it again         */
-	bool makes_room; /* never sent away: others may wait for what it frees */
+	bool changes;    /* it may change the store, and may be repeated       */
+	bool makes_room; /* never told to wait: others may wait for its space  */
 	bool gives_back; /* never delayed by its key's rate                    */
 };
 
 struct app_kind {
 	enum app_next (*step)(struct app_op *op);
-	void (*answer)(struct app_op *op); /* NULL: no client has asked for it itself */
+	void (*answer)(struct app_op *op); /* NULL: it answers no client itself */
 };
 
 extern const struct app_row app_rows[FAB_TYPE_END];

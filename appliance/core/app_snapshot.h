@@ -44,7 +44,7 @@ struct app_core_snapshot {
 };
 
 struct app_snapshot {
-	uint32_t cores; /* so many have added theirs */
+	uint32_t cores; /* cores that have added theirs */
 	uint32_t ndrives;
 	bool counts_blocks; /* drive[].store has them, too */
 	uint64_t uptime_ns;

@@ -276,7 +276,7 @@ const char *app_drive_state_name(const struct app_drive_snapshot *d)
 	return d->store.draining ? "draining" : "serving";
 }
 
-/* When it went wrong, and what was done. */
+/* Writes counts of errors and of the reactions to them. */
 static void put_trouble(struct text *t, const struct app_drive_snapshot *d)
 {
 	const struct nvme_drive_counts *c = &d->counts;
@@ -308,7 +308,7 @@ static void put_smart(struct text *t, const struct app_drive_snapshot *d)
 	    (unsigned long long)s->power_hours, (unsigned long long)s->written_bytes);
 }
 
-/* Writes how much of the store lies there, and whether that is to change. */
+/* Writes the store's share of the drive, and whether that will change. */
 static void put_place(struct text *t, const struct app_drive_snapshot *d)
 {
 	const struct meta_drive_stat *s = &d->store;

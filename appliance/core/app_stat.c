@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The snapshot of all counters (app_snapshot.h), for FAB_STATUS and for threads that ask
- * (app_ask.h).  Each polling thread adds its own, without memory of its own: some microseconds,
- * when somebody asks.
+ * (app_ask.h).  Each polling thread adds its own, without memory of its own: some microseconds, for
+ * each request.
  *
- * The snapshot lies in a table of the operation's core, or in the asker's memory, and goes round
- * with the operation.
+ * The snapshot is in a table of the operation's core, or in the asker's memory, and goes round with
+ * the operation.
  *
- * Who may not see everything is told of no path: of a file that the scrub has found damaged, or of
- * a drive on the appliance's machine.  (A key with a subtree is told nothing: app_rights.c.)
+ * A key without full rights gets no paths: neither of damaged files found by the scrub, nor of
+ * drives on the appliance's machine.  (A key with a subtree gets nothing: app_rights.c.)
  */
 #include "appliance/core/app_snapshot.h"
 #include "appliance/media/app_missing.h"
@@ -57,7 +57,7 @@ static void add(void *to, const void *from, size_t size)
 		sum[i] += more[i];
 }
 
-/* What the core that looks after the drives knows of one. */
+/* Adds the state of a drive, on the core that owns it. */
 static void look_at_drive(struct app_core *core, uint32_t i, struct app_drive_snapshot *d)
 {
 	struct nvme_drive *drive = core->cfg.drive[i];
@@ -114,7 +114,7 @@ static void add_account(const struct app_account *a, struct app_snapshot *s)
 		s->memory_bytes[i] = atomic_load_explicit(&a->part_bytes[i], memory_order_relaxed);
 }
 
-/* What only the core with the store knows. */
+/* Adds the counters of the core with the store. */
 static void add_store(const struct app_core *core, struct app_snapshot *s)
 {
 	s->uptime_ns = core->now_ns - core->start_ns;

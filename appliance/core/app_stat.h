@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a core counts, and questions about it; private to appliance/core/ and tests. */
+/* A core's counters, and questions about them; private to appliance/core/ and tests. */
 #ifndef APP_STAT_H
 #define APP_STAT_H
 
 #include "appliance/core/app_op.h"
 
-/* Something was answered with `status`, which is below 0. */
+/* Counts an answer with `status`, which is below 0. */
 wk_cold void app_stat_ended(struct app_core *core, int status);
 /* Adds this core's share. */
 void app_stat_add(struct app_core *core, struct app_snapshot *s);
@@ -31,7 +31,7 @@ static inline void app_stat_turn(struct app_core *core)
 
 /* ---- app_ask.c ----------------------------------------------------------------------------- */
 
-/* Has somebody asked for a snapshot?  The store's core. */
+/* Handles a request for a snapshot.  The store's core. */
 void app_ask_turn(struct app_core *core);
 void app_ask_answer(struct app_op *op);
 

@@ -22,7 +22,7 @@ void app_web_start(struct app_web *web, const struct app_conf *conf, struct app_
 void app_web_step(struct app_web *web, uint64_t now_ns);
 /* Returns when app_web_step() is due; UINT64_MAX: never. */
 uint64_t app_web_deadline(const struct app_web *web);
-/* Takes `metrics` and `metrics_token_file` from `fresh` into `conf`, and listens anew.  A token
+/* Takes `metrics` and `metrics_token_file` from `fresh` into `conf`, and listens again.  A token
  * that cannot be read changes nothing, and is logged. */
 void app_web_reload(struct app_web *web, struct app_conf *conf, const struct app_conf *fresh,
 		    uint64_t now_ns);

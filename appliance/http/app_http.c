@@ -8,8 +8,8 @@
  *  (1) At most APP_HTTP_CONNECTIONS_MAX connections are open, the last of them only until it or
  *      another one is turned out.
  *  (2) The library closes a connection IDLE_S after its last byte.  One that has finished no
- *      request for SLOW_NS gives way to a newcomer who takes the last place.  So somebody who
- *      sends or takes a byte now and then keeps nobody out for longer.
+ *      request for SLOW_NS gives way to a newcomer that takes the last place.  So a peer that
+ *      sends or takes a byte now and then keeps no other out for longer.
  *  (3) Each connection has PARSE_BYTES, and its headers are parsed there.
  *  (4) A snapshot's text lives while it is being sent.  With (1), and two snapshots a second at
  *      most, this bounds the memory: HTTP_BYTES of app_account.c.
@@ -63,8 +63,9 @@ static int fd_of(struct MHD_Connection *c)
 	return info ? info->connect_fd : -1;
 }
 
-/* (2): the library sees its end, and closes it.  If nobody is slow, it is the newcomer's, who took
- * the last place: else nobody would be accepted, and nobody turned out, any more. */
+/* (2): the library sees its end, and closes it.  If none is slow, the newcomer, which took the last
+ * place, is turned out: otherwise no connection would be accepted, and none turned out, any
+ * more. */
 static void turn_one_out(struct app_http *h, const struct connection *newcomer)
 {
 	const struct connection *slowest = &h->connection[0];

@@ -34,7 +34,7 @@ bool http__host_is_ours(const char *host)
 	       inet_pton(AF_INET6, name, &v6) == 1;
 }
 
-/* How long this takes says nothing but the token's length. */
+/* The time that this takes reveals only the token's length. */
 static bool is_token(const char *said, size_t bytes, const char *token)
 {
 	return bytes == strlen(token) && CRYPTO_memcmp(said, token, bytes) == 0;

@@ -35,7 +35,7 @@ void http__metrics(struct http__text *t, const struct app_snapshot *s,
 
 /* A counter or gauge without labels: a 64-bit number of the snapshot, times a factor. */
 struct http__family {
-	const char *name; /* behind "weka_"; one that ends in _total is a counter */
+	const char *name; /* after "weka_"; one that ends in _total is a counter */
 	const char *help;
 	size_t at; /* in struct app_snapshot */
 	double factor;

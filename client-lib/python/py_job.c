@@ -184,7 +184,7 @@ static uint64_t part_blocks_max(const struct py_session *s)
 	return max_u64(min_u64(s->pool_bytes / 4, s->window_max_bytes / 2) / WEKA_BLOCK, 1);
 }
 
-/* A guess takes a part of what is free, so that wrong guesses leave room for the next. */
+/* A guess takes a part of the free memory, so that wrong guesses leave room for the next. */
 static uint64_t free_blocks(const struct py_session *s)
 {
 	return (s->pool_bytes - min_u64(s->leased_bytes, s->pool_bytes)) / WEKA_BLOCK;
