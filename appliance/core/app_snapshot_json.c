@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A snapshot as JSON text: wekactl-status(5) documents each key. */
+#include "appliance/core/app_alarms.h"
 #include "appliance/core/app_snapshot.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -376,12 +377,27 @@ static void put_drives(struct text *t, const struct app_snapshot *s, uint32_t sh
 	put(t, "]");
 }
 
+static void put_alarms(struct text *t, const struct app_snapshot *s)
+{
+	struct app_alarm alarm[APP_ALARMS_MAX];
+	const uint32_t count = app_alarms(s, alarm);
+
+	put(t, "\"alarms\":[");
+	for (uint32_t i = 0; i < count; i++) {
+		put(t, "%s{\"id\":\"%s\",\"severity\":\"%s\",", i ? "," : "", alarm[i].id,
+		    alarm[i].critical ? "critical" : "warning");
+		put(t, "\"text\":\"%s\",\"action\":\"%s\"}", alarm[i].text, alarm[i].action);
+	}
+	put(t, "],");
+}
+
 uint32_t app_snapshot_json(const struct app_snapshot *s, uint32_t show, char *out,
 			   uint32_t size_bytes)
 {
 	struct text t = { .out = out, .size = size_bytes };
 
 	put(&t, "{");
+	put_alarms(&t, s);
 	put_requests(&t, &s->sum);
 	put_bytes(&t, &s->sum);
 	put_core(&t, s);

@@ -119,7 +119,9 @@ static struct MHD_Response *written(struct http__answers *a, enum http__kind kin
 		t.bytes = fitting;
 		r = response_of(type[kind], t.bytes, t.used, MHD_RESPMEM_MUST_FREE);
 	}
-	if (!r)
+	if (r)
+		add_header(r, "X-Weka-Version", a->limits.version);
+	else
 		http__text_free(&t);
 	return r;
 }

@@ -59,7 +59,8 @@ static void refused(struct fab_server *srv, const struct fab_guest *g, const cha
 {
 	char line[FAB_WHY_MAX];
 
-	if (g->hello.key_id[0] || (g->wants_tls && !g->secured))
+	/* A client that ends may still be opening lanes: these are no logins. */
+	if ((g->hello.key_id[0] && !fab__hello_joins(&g->hello)) || (g->wants_tls && !g->secured))
 		atomic_fetch_add_explicit(&srv->control->refused_logins, 1, memory_order_relaxed);
 	if (g->hello.key_id[0])
 		snprintf(line, sizeof(line), "key \"%s\"%s: %.180s", g->hello.key_id,

@@ -56,7 +56,7 @@ if command -v promtool >/dev/null; then
 	is "promtool check metrics has nothing to say" "" "$(promtool check metrics <"$DIR/scrape" 2>&1)"
 	check "promtool check rules" promtool check rules appliance/http/weka.rules.yml
 else
-	echo "no promtool here (apt install prometheus): Prometheus' own checks are left out"
+	echo "skip: no promtool, which has checks of its own: apt install prometheus"
 fi
 $ASK names "$DIR/scrape" >"$DIR/names"
 $ASK documented appliance/http/weka-metrics.5 >"$DIR/documented"

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Alarms: each is raised by what it is for, and by nothing else. */
+#include "appliance/core/app_alarms.h"
+#include "base/num.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct app_snapshot s;
+static struct app_alarm alarm[APP_ALARMS_MAX];
+
+/* Two drives that are well, half full. */
+static void setup(void)
+{
+	memset(&s, 0, sizeof(s));
+	s.cores = 1;
+	s.ndrives = 2;
+	s.statfs.blocks_total = 1000000;
+	s.statfs.blocks_free = 500000;
+	s.statfs.log_copies = 2;
+	for (uint32_t i = 0; i < 2; i++) {
+		s.drive[i].is_there = s.drive[i].has_smart = true;
+		s.drive[i].smart = (struct nvme_smart){ .has_temperature = true,
+							.spare_percent = 100,
+							.spare_least_percent = 10,
+							.used_percent = 1 };
+	}
+}
+
+TestSuite(app_alarms, .init = setup);
+
+static void raises(const char *id, bool critical, const char *text)
+{
+	const uint32_t count = app_alarms(&s, alarm);
+
+	cr_assert_eq(count, 1, "%s: %u alarms", id, count);
+	cr_assert_str_eq(alarm[0].id, id);
+	cr_assert_eq(alarm[0].critical, critical, "%s", id);
+	cr_assert_str_eq(alarm[0].text, text);
+	cr_assert_gt(strlen(alarm[0].action), 10);
+	setup();
+}
+
+Test(app_alarms, all_is_well)
+{
+	cr_assert_eq(app_alarms(&s, alarm), 0);
+}
+
+Test(app_alarms, of_the_store)
+{
+	s.store_health = -EIO;
+	raises("read_only", true, "The store takes no changes");
+	s.has_missing = true;
+	s.missing_drive = 3;
+	s.store_health = -EROFS;
+	raises("read_only_missing", true, "Read only: drive 3 is missing");
+	s.statfs.log_copies = 1;
+	raises("log_on_one_drive", false, "The log is on one drive only");
+	s.statfs.log_copies = 1;
+	s.drive[1].store.draining = true;
+	cr_assert_eq(app_alarms(&s, alarm), 0, "there is no second drive for it");
+	setup();
+	s.statfs.blocks_free = 99999;
+	raises("space_low", false, "Only 9 per cent of the space is free");
+	s.statfs.blocks_free = 19999;
+	raises("space_out", true, "The store is full: 81 MB are free");
+}
+
+Test(app_alarms, of_damage)
+{
+	s.sum.damaged_files = 2;
+	raises("damaged", true, "2 files and 0 pages of the index are damaged");
+	s.sum.unreachable_files = 7;
+	raises("unreachable", true, "7 files lie on drives that do not answer");
+	s.statfs.bad_blocks = 1;
+	raises("unmovable", false, "1 damaged blocks keep their zones from being collected");
+	s.sum.bad_sums = 4;
+	raises("wrong_checksums", false, "4 writes came with a wrong checksum and were refused");
+}
+
+Test(app_alarms, of_drives)
+{
+	static const struct {
+		enum nvme_health health;
+		const char *id, *text;
+	} healths[] = {
+		{ NVME_HEALTH_RESETTING, "drive_resetting", "Drive 1 is being reset" },
+		{ NVME_HEALTH_AWAY, "drive_failed", "Drive 1 is away" },
+		{ NVME_HEALTH_READ_ONLY, "drive_failed", "Drive 1 is read only" },
+		{ NVME_HEALTH_DEAD, "drive_failed", "Drive 1 is dead" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(healths); i++) {
+		s.drive[1].health = healths[i].health;
+		raises(healths[i].id, i > 0, healths[i].text);
+	}
+	s.drive[0].failed = true;
+	raises("drive_failed", true, "Drive 0 is failed");
+	s.drive[0].no_writes = true;
+	raises("drive_failed", true, "Drive 0 is failed");
+	s.drive[0].smart.spare_percent = 9;
+	raises("drive_spare", true, "Drive 0 runs out of spare blocks");
+	s.drive[0].smart.warnings = 4;
+	raises("drive_warns", false, "Drive 0 warns of itself");
+	s.drive[1].smart.used_percent = 90;
+	raises("drive_worn", false, "Drive 1 has used 90 per cent of its life");
+	s.drive[1].counts.quarantined_bytes = 4096;
+	raises("drive_quarantined", false,
+	       "Drive 1 cannot be stopped, and keeps 4096 bytes of memory");
+	s.drive[1].is_there = false;
+	s.drive[1].health = NVME_HEALTH_DEAD;
+	cr_assert_eq(app_alarms(&s, alarm), 0, "it is gone");
+}
+
+Test(app_alarms, critical_ones_come_first_and_not_too_many)
+{
+	uint32_t count;
+
+	s.ndrives = META_DRIVES_MAX;
+	for (uint32_t i = 0; i < META_DRIVES_MAX; i++) {
+		s.drive[i].is_there = true;
+		s.drive[i].health = NVME_HEALTH_DEAD;
+		s.drive[i].counts.quarantined_bytes = 1;
+	}
+	count = app_alarms(&s, alarm);
+	cr_assert_eq(count, APP_ALARMS_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		cr_assert(alarm[i].critical);
+	setup();
+	s.drive[0].smart.warnings = 1;
+	s.sum.damaged_files = 1;
+	cr_assert_eq(app_alarms(&s, alarm), 2);
+	cr_assert_str_eq(alarm[0].id, "damaged");
+	cr_assert_str_eq(alarm[1].id, "drive_warns");
+}
+
+/* The texts go into JSON as they are. */
+Test(app_alarms, no_text_needs_an_escape)
+{
+	char *text = malloc(APP_SNAPSHOT_JSON_BYTES);
+
+	s.store_health = -EIO;
+	s.statfs.blocks_free = 0;
+	s.sum.damaged_files = s.sum.unreachable_files = s.sum.bad_sums = 1;
+	for (uint32_t i = 0; i < app_alarms(&s, alarm); i++) {
+		cr_assert_null(strpbrk(alarm[i].text, "\"\\\n"));
+		cr_assert_null(strpbrk(alarm[i].action, "\"\\\n"));
+	}
+	(void)app_snapshot_json(&s, 0, text, APP_SNAPSHOT_JSON_BYTES);
+	cr_assert(strstr(text, "{\"alarms\":[{\"id\":\"read_only\",\"severity\":\"critical\","
+			       "\"text\":\"The store takes no changes\",\"action\":\""));
+	free(text);
+}
