@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * weka-bench - numbers that can be made again.
+ * weka-bench - repeatable measurements.
  *
- * A part is a function that works for some seconds and says what it did (struct bench_run).
- * A measurement is several rounds of a workload's part and of the parts that it is compared
- * with, in turn: w p c w p c.  So a machine whose speed drifts moves all of them, and the
- * ratio that is printed is the median of the ratios of neighbours.
+ * A part is a function that works for some seconds and says what it did (struct bench_run).  A
+ * measurement is several rounds of a workload's part and of the parts that it is compared with, in
+ * turn: w p c w p c.  So a machine whose speed drifts changes all of them, and the printed ratio is
+ * the median of the ratios of neighbours.
  *
  *   vs_pipe   the bare pipeline: memcpy on one core, a ring, CRC32C on the other
  *   vs_pair   a bare pair of polled TCP sockets, messages of the same shape: bench_pair.h
  *   vs_copy   memcpy of pieces of that size from 2 GiB into `depth` buffers, one core
- *   vs_bare   the least that can be done with the same queue pair: nvme/driver/nvme_bare.h
+ *   vs_bare   the least work with the same queue pair: nvme/driver/nvme_bare.h
  *   vs_posix  open + read + close (or what fits) by system calls on a local directory
  */
 #ifndef BENCH_BENCH_H
@@ -77,7 +77,7 @@ struct bench_conf {
 	int core_appliance;
 };
 
-/* What one run did.  `hist`: nanoseconds of one request, from submit to its completion in hand. */
+/* Result of one run.  `hist`: nanoseconds of one request, from submit until it is completed. */
 struct bench_run {
 	uint64_t ops;
 	uint64_t bytes;
@@ -196,7 +196,7 @@ struct bench_count {
 	int cycles_fd;
 };
 
-/* Of the calling thread, user mode, from now on. */
+/* Counts the calling thread in user mode, from now on. */
 void bench_count_begin(struct bench_count *c);
 void bench_count_end(struct bench_count *c, uint64_t *instructions, uint64_t *cycles);
 

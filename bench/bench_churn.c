@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What comes and goes:
+ * Replaces files of a full appliance:
  *
- *   files   pick some, any of all ---> unlink half of them, one by one ---> put all of them
- *   dirs    pick a directory, any ---> rmtree ---> mkdir ---> put its files, some at a time
+ *   files   pick some at random ---> unlink half of them, one by one ---> put all of them
+ *   dirs    pick a directory at random ---> rmtree ---> mkdir ---> put its files, some at a time
  *
- * Each writer goes round so, with one request in flight.
+ * Each writer repeats that, with one request in flight.
  *
- *  (1) What a writer has picked is busy, and no other picks it: so it is known what each file is.
- *  (2) A phase may end anywhere in a round; the next phase goes on with it.
+ *  (1) A file that a writer has picked is busy, and no other writer picks it: so the state of each
+ *      file is known.
+ *  (2) A phase may end anywhere in a round; the next phase continues that round.
  *  (3) A file begins with its number and how often it was written.  A reader beside writers
- *      (bench_readers.c) expects some version of it, or none; bench_churn_verify() the last one.
+ *      (bench_readers.c) expects any version of it, or no file; bench_churn_verify() the last
+ *      version.
  */
 #include "bench/bench_churn.h"
 #include "base/clock.h"
@@ -36,7 +38,7 @@ struct file {
 
 enum step { PICK, UNLINK, RMTREE, MKDIR, PUT };
 
-/* Of a slot: what it is doing. */
+/* Work of a slot. */
 struct work {
 	enum step step;
 	uint32_t file[BATCH]; /* that are being put, or read */
@@ -323,7 +325,7 @@ static int fill_finish(void *ctx, struct bench_slot *slot, struct bench_run *run
 	return finish_put(c, &c->work[slot->index]);
 }
 
-/* Writers may be in the middle of a round: they do not go on with it. */
+/* Writers may be in the middle of a round: they do not continue it. */
 static int verify_submit(void *ctx, struct weka_client *client, struct bench_slot *slot)
 {
 	struct bench_churn *c = ctx;
@@ -349,7 +351,7 @@ static int verify_finish(void *ctx, struct bench_slot *slot, struct bench_run *r
 					  strerror(-item->status));
 		if (f->there && (!bench_churn_is_file(item, w->file[i], &version) ||
 				 version != f->version || item->got_bytes != f->size))
-			return bench_fail("%s is not what was written last", w->path[i]);
+			return bench_fail("%s does not have its last content", w->path[i]);
 		run->ops++;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Files that come and go in an appliance that stays as full as it is: each one that is removed is
- * written again, with another size.  Who reads meanwhile is bench_readers.c.
+ * Files that come and go in an appliance that stays equally full: each file that is removed is
+ * written again, with another size.  Readers that run meanwhile: bench_readers.c.
  */
 #ifndef BENCH_CHURN_H
 #define BENCH_CHURN_H
@@ -28,7 +28,7 @@ struct bench_churn_conf {
 
 struct bench_churn;
 
-/* What a file takes on an appliance, in the mean: whole blocks. */
+/* Mean size of a file on an appliance, in whole blocks. */
 double bench_churn_mean_bytes(void);
 /* The client's pool, and how many requests. */
 void bench_churn_options(const struct bench_churn_conf *conf, struct weka_options *o);

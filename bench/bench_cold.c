@@ -12,7 +12,7 @@ int bench_cold_begin(void)
 	ssize_t wrote = -1;
 
 	if (fd >= 0) {
-		sync(); /* only what is clean can be dropped */
+		sync(); /* only clean pages can be dropped */
 		wrote = write(fd, "3\n", 2);
 		close(fd);
 	}

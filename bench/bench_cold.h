@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Local files as they are read without the page cache, and a table for newcomers. */
+/* Reads local files without the page cache, and prints the table of --summary. */
 #ifndef BENCH_COLD_H
 #define BENCH_COLD_H
 

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What life on flash costs: an appliance is filled, stays as full as that while its files come and
- * go (bench_churn.h), and says what it wrote for what.
+ * The cost of collection: an appliance is filled, stays equally full while its files come and go
+ * (bench_churn.h), and says how much it wrote, by cause.
  *
  *   fill -> read alone -> replace, a slice -> a slice -> ... until --times the capacity -> verify
  *                              ^                 ^
- *                         nothing is moved    something is: collection is at work
+ *                         nothing is moved    collection moves blocks
  *
- * For each --fill once with files removed one by one, any of all, and once with whole directories.
+ * It runs for each --fill once with files removed one by one, at random, and once with whole
+ * directories.
  *
- *  (1) Write amplification is what the drives were given over the payload of the puts, from the
- *      end of the filling on: so it has in it what sizes lose that are no whole blocks.  Its parts
- *      are the appliance's own counters, and must add up to what the drives were given.
- *  (2) The first slices find free space and move nothing: so the last capacity is told apart.
+ *  (1) Write amplification is the bytes written to the drives over the payload of the puts, from
+ *      the end of the filling on: so it includes the padding to whole blocks.  Its parts are the
+ *      appliance's own counters, and must add up to those bytes.
+ *  (2) The first slices find free space and move nothing: so the last capacity is also reported
+ *      alone.
  *  (3) Reads of both kinds of slices are of one run, beside the same writers: their percentiles
- *      differ by what collection does.  Readers have a client and a thread of their own, and their
+ *      differ only by collection.  Readers have a client and a thread of their own, and their
  *      reads begin when they are due (bench_readers.c).
- *  (4) How full it is: blocks of files over the total of statfs, in which what an appliance keeps
- *      for itself does not count.  Nothing else is in it.
+ *  (4) How full it is: blocks of files over the total of statfs, which excludes what an appliance
+ *      reserves for itself.  The appliance has no other files.
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -92,7 +94,7 @@ static struct seen between(const struct seen *a, const struct seen *b)
 	};
 }
 
-/* (1): but for what is in flight while one looks. */
+/* (1), except for bytes in flight while the counters are read. */
 static int check_sum(const struct seen *s)
 {
 	const uint64_t sum = s->data + s->pages + s->log + s->moved;
@@ -105,7 +107,7 @@ static int check_sum(const struct seen *s)
 			  (unsigned long long)s->all, (unsigned long long)sum);
 }
 
-/* ---- what came of it ------------------------------------------------------------------------ */
+/* ---- results -------------------------------------------------------------------------------- */
 
 static double over(uint64_t bytes, uint64_t payload)
 {
@@ -340,7 +342,7 @@ static int run(struct collect *t)
 	return err ? err : tell(t);
 }
 
-/* What a removed tree held is freed in the background: the next run wants to begin with nothing. */
+/* Removed trees are freed in the background: waits, since the next run begins with an empty one. */
 static int remove_all(struct collect *t)
 {
 	const uint64_t until = clock_now_ns() + FREED_WITHIN_NS;
@@ -360,7 +362,7 @@ static int remove_all(struct collect *t)
 	return orphans ? bench_fail("%s is removed, and its files are not freed", t->path) : 0;
 }
 
-/* Of an appliance of our own nothing stays anyway. */
+/* The files of an appliance of our own go with it. */
 static int end(struct collect *t, int err)
 {
 	bench_churn_destroy(t->churn);

@@ -7,8 +7,8 @@
  *   make directory, key and configuration -> (format a file: drive) -> start the program that
  *   lies beside ours -> wait until it answers -> ... -> SIGTERM, wait, remove the directory
  *
- *  (1) A child that was started is waited for, or dies with us (its parent-death signal).
- *  (2) Nothing of the directory stays, unless we are killed; a drive's file stays only when it
+ *  (1) A started child is waited for, or is killed when we end (its parent-death signal).
+ *  (2) The directory is removed, unless we are killed; a drive's file stays only when it
  *      was there before.
  */
 #define _GNU_SOURCE
@@ -39,7 +39,7 @@
 #define LOG_TAIL      2000
 #define PROBE_POOL    (2u << 20)
 #define SESSIONS_MORE 16
-#define CACHE_OP      (128u << 10) /* what the appliance wants for each of ops_max */
+#define CACHE_OP      (128u << 10) /* that the appliance needs for each of ops_max */
 #define OPS_MAX       128
 #define PROBE_WAIT_NS (5 * NS_PER_S)
 
@@ -114,7 +114,7 @@ static int write_key(struct bench_env *env)
 	return 0;
 }
 
-/* A port that is free now.  Somebody may take it before the appliance does; it says so then. */
+/* A port that is free now.  If another program takes it first, the appliance says so. */
 static int free_port(uint16_t *out)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -158,7 +158,7 @@ static int write_conf(struct bench_env *env)
 		fprintf(f, "cache = %llu\nops_max = %llu\n",
 			(unsigned long long)env->conf->cache_bytes,
 			(unsigned long long)min_u64(env->conf->cache_bytes / CACHE_OP, OPS_MAX));
-	if (env->conf->sessions > 0) /* and some that are in nobody's way */
+	if (env->conf->sessions > 0) /* and some spare ones */
 		fprintf(f, "sessions_max = %u\n",
 			env->conf->sessions + env->conf->deaf + SESSIONS_MORE);
 	return fclose(f) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));
@@ -204,7 +204,7 @@ static int sibling(const char *name, char out[512])
 	char *slash;
 
 	if (n <= 0 || n >= 400)
-		return bench_fail("cannot tell where this program lies");
+		return bench_fail("cannot find this program's own directory");
 	out[n] = '\0';
 	slash = strrchr(out, '/');
 	ASSERT(slash);
@@ -375,7 +375,7 @@ int bench_env_open(struct bench_env **out, const struct bench_conf *conf)
 	if (conf->connect_count > 0) {
 		if (!conf->key_file) {
 			free(env);
-			return bench_fail("--connect wants --key FILE");
+			return bench_fail("--connect needs --key FILE");
 		}
 		env->key.file = conf->key_file;
 		env->where = conf->connect;
@@ -409,7 +409,7 @@ int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_optio
 
 	ASSERT(i < env->count);
 	o.lanes = env->conf->lanes;
-	o.reconnect_ns = NS_PER_S; /* a figure with a break in it is none */
+	o.reconnect_ns = NS_PER_S; /* a longer break fails the run */
 	err = weka_connect(env->where[i], &env->key, &o, out);
 	return err ? bench_fail("%s: %s", env->where[i], weka_error(NULL)) : 0;
 }

@@ -32,10 +32,10 @@ const char *bench_env_transport(const struct bench_env *env, uint32_t i);
 must_check int bench_env_connect(struct bench_env *env, uint32_t i,
 				 const struct weka_options *options, struct weka_client **out);
 
-/* A line about the memory of the appliance that we started; of another's we cannot know it. */
+/* A line about the memory of the appliance that we started; that of others is not known. */
 void bench_env_tell_memory(const struct bench_env *env, struct weka_client *client, bool json);
 
-/* Stops what was started and removes what was made.  1 when the appliance did not end well. */
+/* Stops the appliance and removes its files.  1 when the appliance did not end well. */
 int bench_env_close(struct bench_env *env);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * epoch: every file of a tree once, in random order, by path, a batch a request; then the
- * same files in the same order from the local file system, open + read + close; and again,
- * in another order.  All addresses of --connect take part, in turn.
+ * epoch: every file of a tree once, in random order, by path, a batch a request; then the same
+ * files in the same order from the local file system, open + read + close; then the next epoch, in
+ * another order.  All addresses of --connect take part, in turn.
  *
- * With --verify each byte that came is compared with the local file, and the window is then
- * overwritten, so that what was not read anew is noticed.  That is done between waves of `depth`
- * batches while the clock stands, so that neither the comparison nor what could go on behind it is
- * in the figures.
+ * With --verify each received byte is compared with the local file, and the window is then
+ * overwritten, so that a missing read is noticed.  That is done between waves of `depth` batches
+ * while the clock is stopped, so that the figures include neither the comparison nor work that
+ * could proceed during it.
  *
- * The local side reads into one buffer again and again, which the caches like, and checks no
+ * The local side reads into the same buffer each time, which favours the caches, and checks no
  * sums: it is given every advantage.
  *
  * With --summary the local files are also read without the page cache, and one table with the
@@ -183,7 +183,7 @@ static int compare(struct reader *r, const struct batch *b, uint32_t i)
 			  r->e->remote[b->piece[i]], (unsigned long long)(p->offset_bytes + at));
 }
 
-/* What a drive does not write the next time must not look as if it had: a DMA that was lost. */
+/* Overwrites the window, so that a lost DMA does not look like a good read. */
 static void poison(const struct weka_window *w)
 {
 	memset((uint8_t *)w->lease->data + w->offset_bytes, 0xdb, w->size_bytes);
@@ -283,7 +283,7 @@ static int read_epoch(struct reader *r, struct bench_run *run, uint64_t *checked
 	return err;
 }
 
-/* What one epoch brought, for each way and for the local side, which comes last. */
+/* Results of one epoch, for each address and for the local side, which comes last. */
 struct one_epoch {
 	struct bench_run run[SOURCES_MAX];
 	uint64_t checked[SOURCES_MAX];
@@ -474,7 +474,7 @@ static int open_epoch(struct epoch *e)
 	const struct bench_conf *conf = e->conf;
 
 	if (!conf->tree && conf->connect_count > 0)
-		return bench_fail("epoch with --connect wants --tree DIR: whose names are read");
+		return bench_fail("epoch with --connect needs --tree DIR, whose names are read");
 	if (!conf->tree && make_tree(e))
 		return 1;
 	if (bench_tree_load(&e->tree, conf->tree ? conf->tree : e->made, PIECE_BYTES) ||

@@ -7,10 +7,9 @@
  *   checks each block's checksum       <-----  memory), or a buffer that fab_send_part() lends;
  *                                              rdma: written from where it lies, nothing is copied
  *
- * Requests, windows, checksums and credits are the product's; files are not.  The rows are sizes,
- * depths and numbers of connections; each beside a bare pair of sockets of the same shape.  One
- * address says which transport.  What rdma is compared with is no part of this:
- * bench/guest_rdma.sh.
+ * Requests, windows, checksums and credits are the product's; there are no files.  The rows are
+ * sizes, depths and numbers of connections; each beside a bare pair of sockets of the same shape.
+ * The address decides the transport.  The comparison for rdma is in bench/guest_rdma.sh.
  *
  *   R1 -> A1   when the server sees `quit`, every connection has been closed
  */
@@ -51,11 +50,11 @@ static const struct row {
 #define PART_BYTES (1u << 20) /* as the appliance cuts them */
 #define PARTS_MAX  6
 /* A reply's payload is ours again a while after its client has it and asks for more: when a
- * completion says so, of a send queue of 1024 places at most, two for each reply. */
+ * completion arrives of a send queue of at most 1024 places, two for each reply. */
 #define RDMA_SLOTS_MORE 512u
 
-/* What the server lends, in parts, to a transport that sends from it: a copy and its checksums, or
- * (rdma) checksums alone. */
+/* Memory that the server lends, in parts, to a transport that sends from it: a copy and its
+ * checksums, or (rdma) checksums alone. */
 struct slot {
 	struct slot *next; /* free */
 	uint8_t *bytes;
@@ -142,8 +141,7 @@ static uint32_t slot_send(struct fab_req *req, struct slot *slot, uint32_t i, co
 	return i;
 }
 
-/* Payload from where it lies, or from a copy; checksums that have no place in the reply behind it.
- */
+/* Lends the payload itself, or a copy; and checksums for which the reply has no place. */
 static void answer_lent(struct fabric *f, struct fab_req *req, uint64_t at, uint32_t bytes,
 			uint32_t sums_bytes)
 {
@@ -493,7 +491,7 @@ int bench_workload_fabric(const struct bench_conf *conf)
 	if (!mkdtemp(f->dir))
 		err = bench_fail("%s: %s", f->dir, strerror(errno));
 	if (!err && source_create(f))
-		err = bench_fail("no memory for what is sent (2 GiB; rdma: 64 MiB)");
+		err = bench_fail("no memory for the payload (2 GiB; rdma: 64 MiB)");
 	if (!err) {
 		f->source = bench_pipe_source(f->pipe, &f->source_bytes);
 		f->sums = malloc(f->source_bytes / BLOCK_SIZE * sizeof(*f->sums));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * fair: many sessions on one appliance, driven by one thread; and what one that means harm takes
- * from them.
+ * fair: many sessions on one appliance, driven by one thread; and how much a hostile one takes from
+ * them.
  *
  *   alone     each of the sessions has `depth` reads in flight, all the time
  *   flooder   ... beside one that asks for more than it can take: bench_flood.h
  *   deaf      ... beside --deaf clients (one) that ask for DEAF_DEPTH x 4 MiB each and never reap
  *
- * Over rdma the card takes what a deaf client asked for, so it is served once; --settle lets that
- * pass before the deaf run is measured.
+ * Over rdma the card takes the data that a deaf client asked for, so it is served once; --settle
+ * lets that pass before the deaf run is measured.
  *
- * A session's share is what it read over the mean of all of them.  Latencies are those of all
- * sessions' reads, from submit to reap: with many in flight they are mostly waiting for each other.
+ * A session's share is its bytes over the mean of all sessions.  Latencies are those of all
+ * sessions' reads, from submit to reap: with many in flight they mostly wait for each other.
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -193,7 +193,7 @@ static int submit(struct fair *f, struct session *s, struct one *one)
 	return err ? bench_fail("read %s: %s", f->path, strerror(-err)) : 0;
 }
 
-/* What has come of one session, each asked for again. */
+/* Reaps a session's completed reads, and submits each of them again. */
 static int turn(struct fair *f, struct session *s)
 {
 	struct weka_req *done[REAP_MAX];
@@ -241,7 +241,7 @@ static int drive(struct fair *f, double seconds)
 	return err || bench_interrupted();
 }
 
-/* ---- what is said --------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 static void tell_json(const struct fair *f, enum run run, const struct bench__shares *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What each of several had, beside the others: for bench_fair.c and its test. */
+/* Shares of several sessions: for bench_fair.c and its test. */
 #ifndef BENCH_FAIR_H
 #define BENCH_FAIR_H
 

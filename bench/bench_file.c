@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Workloads on one large file, by handle: randread, seqread, seqwrite; and ping, the bare round
- * trip.
+ * Workloads on one large file, by handle: randread, seqread, seqwrite; and ping, a round trip
+ * without work.
  *
- * The file fills most of the drive, so that no cache helps.  Each of its blocks begins with
- * its own number, so that bytes from the wrong place are noticed too: their checksums, which
- * the library compares, would be right.
+ * The file fills most of the drive, so that no cache helps.  Each of its blocks begins with its own
+ * number, so that bytes from a wrong place are noticed too: the library, which compares their
+ * checksums, cannot notice those.
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -127,7 +127,7 @@ static const struct bench_load_ops fill_ops = {
 	.what = "writing the large file",
 };
 
-/* How large the file becomes: what --file-bytes says, or 7 tenths of what is free. */
+/* Size of the file: --file-bytes, or 7 tenths of the free space. */
 static int choose_size(struct large *f)
 {
 	struct weka_statfs s;
@@ -272,7 +272,7 @@ static void close_large(struct large *f)
 	free(f->filled);
 }
 
-/* What a read is in bare sockets: its capsule, and one reply with its blocks. */
+/* A read in bare sockets: its capsule, and one reply with its blocks. */
 static int open_pair(struct large *f)
 {
 	struct bench_pair_shape shape = {
@@ -323,7 +323,7 @@ static int run_large(const struct bench_conf *conf, const char *name, bool seque
 	int err;
 
 	if (conf->size_bytes % WEKA_BLOCK)
-		return bench_fail("--size of %s is a multiple of 4K", name);
+		return bench_fail("--size of %s must be a multiple of 4K", name);
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return bench_fail("out of memory");
@@ -375,7 +375,7 @@ int bench_workload_seqwrite(const struct bench_conf *conf)
 	int err;
 
 	if (conf->size_bytes % WEKA_BLOCK || conf->size_bytes > WEKA_WRITE_MAX)
-		return bench_fail("--size of seqwrite is a multiple of 4K, up to 4M");
+		return bench_fail("--size of seqwrite must be a multiple of 4K, up to 4M");
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return bench_fail("out of memory");

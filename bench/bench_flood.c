@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The flooder: DEPTH reads of 4 MiB, each asked for again as soon as it may be, every second one
+ * The flooder: DEPTH reads of 4 MiB, each submitted again as soon as it may be; every second one is
  * cancelled at once.
  *
  *   parent            child
@@ -10,10 +10,10 @@
  *         <--said--   disconnect, wait
  *   end   --EOF-->    gone
  *
- * Where the kernel is the card (soft-RoCE), it moves payload on nobody's account.  So a read is
- * weighed while nobody else asks for anything: by the time that all CPUs spend in softirqs.  What
- * the flooder's reads weigh counts as its own use; a part of it is counted twice, in its favour
- * never.
+ * With soft-RoCE the kernel does the card's work and moves payload in softirqs, which are not
+ * counted for any process.  So the cost of a read is measured first, while nothing else runs, by
+ * the time that all CPUs spend in softirqs.  It is added to the flooder's own use; a part of it is
+ * counted twice, never to the flooder's advantage.
  */
 #define _GNU_SOURCE
 #include "bench/bench_flood.h"
@@ -129,7 +129,7 @@ static void burst(struct work *w)
 	}
 }
 
-/* What all CPUs have spent in softirqs; 0: unknown. */
+/* Time that all CPUs have spent in softirqs; 0: unknown. */
 static uint64_t softirq_ns(void)
 {
 	unsigned long long ticks = 0;
@@ -154,7 +154,7 @@ static void weigh(struct work *w)
 	w->said = (struct bench_flood_said){ 0 };
 }
 
-/* Until it may go on, or the parent says something. */
+/* Sleeps until it may continue, or the parent sends a command. */
 static void sleep_it_off(const struct bench_flood *f, const struct work *w)
 {
 	uint64_t now_ns = clock_now_ns(), left_ns = due_ns(w) > now_ns ? due_ns(w) - now_ns : 0;

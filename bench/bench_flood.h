@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One that means harm, in a process of its own, held to FLOOD_PERCENT of a CPU: it looks at what it
- * has used (CLOCK_PROCESS_CPUTIME_ID, and what the kernel does for it on nobody's account) after
- * each burst, and sleeps until that is no more than its part of the time that has passed.  What it
- * used is told.
+ * A hostile client, in a process of its own, limited to FLOOD_PERCENT of a CPU: after each burst it
+ * reads how much time it has used (CLOCK_PROCESS_CPUTIME_ID, and what the kernel does for it in
+ * softirqs), and sleeps until that is no more than its share of the elapsed time.  It reports its
+ * use at the end.
  */
 #ifndef BENCH_FLOOD_H
 #define BENCH_FLOOD_H

@@ -9,11 +9,11 @@
  *        |                           v
  *        +---- finish <---- reap ----+      nothing there: weka_wait()
  *
- * With `pause` it goes in waves instead: submit `depth`, reap all, stop the clock, pause, go
- * on.  So what pause does is not in the time, and nobody works on in its shadow.
+ * With `pause` it works in waves instead: submit `depth`, reap all, stop the clock, pause,
+ * continue.  So the time does not include pause(), and nothing is in flight during it.
  *
- * The clock is read once a reap that found something: what a request took is counted from the
- * reap before its submit to the reap that brought it.
+ * The clock is read once for each reap that found something: a request's time is counted from the
+ * reap before its submit to the reap that returned it.
  */
 #include "bench/bench_load.h"
 #include "base/clock.h"
@@ -125,7 +125,7 @@ static int turn(struct bench_load *l, struct weka_req *req, uint64_t now, struct
 	return submit(l, s, now);
 }
 
-/* All that is in flight comes back, and what is submitted again meanwhile. */
+/* Reaps all requests in flight, and those that are submitted again meanwhile. */
 static int reap_all(struct bench_load *l, struct bench_run *run)
 {
 	struct weka_req *done[REAP_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * `depth` requests in flight, each submitted again as soon as it has come back: the loop of
- * every workload that goes through libweka-client.  What a request is, the workload says.
+ * `depth` requests in flight, each submitted again as soon as it was reaped: the loop of every
+ * workload that uses libweka-client.  The workload fills in the requests.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -27,8 +27,8 @@ enum { BENCH_LOAD_SUBMITTED = 0, BENCH_LOAD_FAILED = 1, BENCH_LOAD_NO_MORE = 2 }
 struct bench_load_ops {
 	/* Submit slot->req: 0; FAILED after a line on stderr; NO_MORE: nothing is left to do. */
 	int (*submit)(void *ctx, struct weka_client *client, struct bench_slot *slot);
-	/* It has come back with status 0: check what came, add to run->ops and run->bytes.  0, or
-	 * FAILED after a line on stderr. */
+	/* The request was reaped with status 0: check the result, add to run->ops and run->bytes.
+	 * 0, or FAILED after a line on stderr. */
 	int (*finish)(void *ctx, struct bench_slot *slot, struct bench_run *run);
 	/* NULL, or: all that was submitted has come back; look at it while the clock stands. */
 	int (*pause)(void *ctx, struct bench_slot *slots, uint32_t count);
@@ -41,7 +41,7 @@ must_check int bench_load_create(struct bench_load **out, struct weka_client *cl
 				 const struct bench_load_ops *ops, void *ctx);
 void bench_load_destroy(struct bench_load *load);
 
-/* Until `seconds` are over, or nothing is left.  What comes back later is not counted. */
+/* Runs for `seconds`, or until no work is left.  Requests that end later are not counted. */
 int bench_load_run(void *load, double seconds, struct bench_run *run);
 #define BENCH_LOAD_ALL 1e9 /* seconds: until nothing is left */
 

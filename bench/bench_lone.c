@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Workload "lone": what a program without batches gets, one blocking call at a time, beside the
- * same calls on a local file system:
+ * Workload "lone": one blocking call at a time, as from a program without batches, beside the same
+ * calls on a local file system:
  *
  *   phase     appliance                                local (--vs DIR)
  *   create    weka_open(CREATE | EXCL), close          open, fsync, close
@@ -15,7 +15,7 @@
  * The appliance's changes are durable when the call returns.  The local side's are durable too in
  * create and unlink; its writes become durable together, at the end of the file.
  *
- * Every round runs all phases, so that a machine whose speed drifts moves all of them.
+ * Every round runs all phases, so that a machine whose speed drifts changes all of them.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -212,7 +212,7 @@ static int run_phase(struct side *s, enum lone_phase phase, double seconds, stru
 	return bench_interrupted() ? bench_fail("interrupted") : 0;
 }
 
-/* Removes what a round left: unlink stops by the clock. */
+/* Removes the remaining files of a round: unlink stops by the clock. */
 static int sweep(struct side *s)
 {
 	while (s->removed < s->made) {

@@ -6,8 +6,8 @@
  *   round 1   work  pipe  copy  posix      ratio = work / neighbour
  *   round 2   work  pipe  copy  posix      ...
  *
- * What something is compared with runs half as long: it has nothing to settle.  How often our
- * thread was made to yield its processor is noted: a figure taken beside other work is none.
+ * The parts of a comparison run half as long: they have nothing to settle.  How often our thread
+ * was made to yield its processor is reported: a figure taken beside other work does not count.
  */
 #define _GNU_SOURCE
 #include "bench/bench.h"

@@ -29,7 +29,7 @@
 #define UNLINK_DEPTH 64u
 #define FILES_MAX    (100u * 1000 * 1000)
 
-/* What a slot's request points to. */
+/* The arrays that a slot's request points to. */
 struct batch {
 	uint32_t count;
 	uint64_t first; /* put: its first file's number */
@@ -404,7 +404,7 @@ int bench_workload_smallfile(const struct bench_conf *conf)
 
 /* ---- create --------------------------------------------------------------------------------- */
 
-/* A run ends early rather than fill the drive: a third of what is free, 8 KiB a small file. */
+/* A run ends early rather than fill the drive: a third of the free space, 8 KiB a small file. */
 static int choose_quota(struct names *n)
 {
 	struct weka_statfs s;

@@ -223,7 +223,7 @@ static int run_bare(void *bed, double seconds, struct bench_run *run)
 
 /* ---- the bed --------------------------------------------------------------------------- */
 
-/* Whether a queue of `entries` holds all that one lane has under way. */
+/* Whether a queue of `entries` has room for all I/Os of one lane. */
 static int check_depth(const struct bed *b, const char *name, const struct nvme_info *info,
 		       uint32_t entries)
 {
@@ -262,7 +262,7 @@ static int open_drive(struct bed *b, uint32_t d, const char *name)
 		uint64_t iova;
 
 		if (nvme_qpair_create(b->drive[d], min_u32(info.depth_max, 1024), &l->qp))
-			return bench_fail("%s: it grants %u queue pairs, one a thread is needed",
+			return bench_fail("%s: it grants %u queue pairs, but each thread needs one",
 					  name, info.qpair_count_max);
 		iova = arena_iova(b->arena, arena_alloc(b->arena, bytes, NVME_BLOCK_SIZE));
 		l->name = name;
@@ -368,7 +368,7 @@ int bench_workload_nvme(const struct bench_conf *given)
 	if (conf.drive_count == 0)
 		conf.drives[conf.drive_count++] = conf.drive;
 	if (conf.size_bytes % NVME_BLOCK_SIZE || conf.size_bytes > (4u << 20))
-		return bench_fail("--size of nvme is a multiple of 4K, up to 4M");
+		return bench_fail("--size of nvme must be a multiple of 4K, up to 4M");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return bench_fail("out of memory");

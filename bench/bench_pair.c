@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The bare pair, from what it does to what it does not:
+ * The bare pair: what it does, and what it leaves out:
  *
  *   client thread                                     server thread
- *   send: requests of all that came back  ---------> recv: all that is there
+ *   send: requests of all completed ones  ---------> recv: all that have arrived
  *                                                     memcpy 2 GiB[anywhere] -> slot, per item
  *   recv, CRC32C of each block, compare   <--------- sendmsg: all replies gathered
  *
  *   reply    | head 64 | le32 a block, rounded up to 64 | items |
  *
- * Small payload (under 16 KiB) is received in bulk and checked where it lands; larger is received
- * straight into its place, with the next head behind it in the same call.  No names, no windows, no
- * credits, no deadlines, and nothing is copied twice: what is left to a protocol is beside this.
+ * Small payload (under 16 KiB) is received in bulk and checked there; larger payload is received
+ * straight into its place, with the next head behind it in the same call.  There are no names, no
+ * windows, no credits and no deadlines, and nothing is copied twice: the difference to a workload
+ * is the cost of its protocol.
  *
  *  (1) Replies leave in the order of the requests; request n of a connection has slot n % depth.
  *  (2) Outside of bench_pair_run() nothing is in flight.
@@ -184,7 +185,7 @@ static void serve(struct bench_pair *p, struct pair_conn *c)
 	server_send(p, c);
 }
 
-/* One look at what is ready; 1 connection: no need to ask. */
+/* Calls `each` for the connections that are ready; a single connection is not polled. */
 static void each_ready(struct bench_pair *p, int epoll,
 		       void (*turn)(struct bench_pair *p, struct pair_conn *c))
 {
@@ -300,7 +301,7 @@ static void client_bulk(struct bench_pair *p, struct pair_conn *c)
 	memmove(c->bulk, c->bulk + at, c->bulk_bytes);
 }
 
-/* bulk: the head that is known, and behind it the next one's first bytes. */
+/* bulk: the head that was received, and behind it the next one's first bytes. */
 static void client_direct(struct bench_pair *p, struct pair_conn *c)
 {
 	uint8_t *place = c->places + c->next * p->stride;

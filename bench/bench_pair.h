@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The bare pair: two threads, polled TCP sockets over loopback between them, and the messages of a
- * workload in their bare shape.  What anything that speaks TCP is compared with (vs_pair).
+ * The bare pair (vs_pair): two threads, polled TCP sockets over loopback between them, and the
+ * messages of a workload in their bare shape.  Workloads over TCP are compared with it.
  */
 #ifndef BENCH_PAIR_H
 #define BENCH_PAIR_H

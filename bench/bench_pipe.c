@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The bare pipeline: what any appliance that serves one reader from memory must at least do.
+ * The bare pipeline: the least work of any appliance that serves one reader from memory.
  *
  *   core A                       full ring                       core B
  *   memcpy 2 GiB[random] --> buffer i  ------------------------>  CRC32C of each 4 KiB
  *          ^                                                         |
  *          +-------------------- empty ring -------------------------+
  *
- * `depth` page-aligned buffers circulate.  No protocol, no names, no drive: so a ratio to it
- * is the share of the machine that is left to the reader.
+ * `depth` page-aligned buffers circulate.  There is no protocol, no name and no drive: so a
+ * workload's ratio to it is the share of the machine that the reader gets.
  *
  *  (1) Each buffer is in exactly one ring or in one thread's hands.
  *  (2) Outside of bench_pipe_run() all of them are in the empty ring.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The same work by plain system calls on a local directory: what a data loader does today.
- * The directory is made for the measurement, read once so that the page cache is warm, and
- * removed at the end.  One thread, as our side has one client thread.
+ * The same work by plain system calls on a local directory, as a data loader does it.  The
+ * directory is made for the measurement, read once so that the page cache is warm, and removed at
+ * the end.  It uses one thread, as our side has one client thread.
  */
 #define _GNU_SOURCE
 #include "bench/bench.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Workload "rates": what one core of the appliance and one thread of a client do with many small
- * files of one directory, by name, in batches:
+ * Workload "rates": how much one core of the appliance and one thread of a client do with many
+ * small files of one directory, by name, in batches:
  *
  *   round    create --files  ->  stat  ->  list  ->  unlink --files
  *            all of them         --seconds each      all of them
  *
- * Each is in every round, so that a machine whose speed drifts moves all four.  What is changed is
- * durable when it is answered.  A list's entries come with their attributes, --depth listings of
- * the directory at once.  Behind each figure stands its bar, and how many rounds reached it.
+ * Each round has all four, so that a machine whose speed drifts changes all of them.  Changes are
+ * durable when they are answered.  A list's entries come with their attributes, --depth listings of
+ * the directory at once.  Each figure is followed by its bar, and by how many rounds reached it.
  */
 #include "bench/bench.h"
 #include "bench/bench_env.h"

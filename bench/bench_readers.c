@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Reads that begin when they are due, whatever became of those before:
+ * Reads that begin when they are due, whether or not earlier ones have ended:
  *
  *   due     |     |     |     |     |     |        1 / rate apart
  *   begun   |     |     |     |....................| all slots are in use: it begins late
  *   took    ---      ---------------------------------     ... and that counts
  *
  * A reader that waited for its answer before it asked again would ask least when answers are
- * slowest, and hide what it is there to see.
+ * slowest, and hide the delays that it measures.
  *
- *  (1) What a read took is counted from when it was due to when its answer was in hand.
- *  (2) The client belongs to the thread from begin to end; nobody else touches it, or the readers.
- *  (3) On a processor with writers' client the thread is the more urgent one, where the system
- *      allows that: it mostly sleeps, and what it waited for the processor is not the appliance's.
+ *  (1) A read's time is counted from when it was due until its answer was reaped.
+ *  (2) The client and the readers belong to the thread from begin to end; no other thread uses
+ *      them.
+ *  (3) On a processor shared with the writers' client the thread has the higher priority, where
+ *      the system allows that: it mostly sleeps, and its wait for the processor is not the
+ *      appliance's.
  */
 #define _GNU_SOURCE
 #include "bench/bench_readers.h"
@@ -30,7 +32,7 @@
 
 #define DEPTH   BENCH_READERS_DEPTH
 #define WAIT_NS (30 * NS_PER_S)
-#define URGENCY 2 /* a real-time priority: above that of who was started with the least of them */
+#define URGENCY 2 /* a real-time priority: above the lowest one, which our caller may have */
 
 struct read {
 	struct weka_req req;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Readers of whole files, any of all that bench_churn.c made, so many a second: beside its writers,
- * but with a client and a thread of their own, so that what a read takes is the appliance's doing.
+ * Readers of whole files, at random from those of bench_churn.c, so many a second: beside its
+ * writers, but with a client and a thread of their own, so that only the appliance delays a read.
  */
 #ifndef BENCH_READERS_H
 #define BENCH_READERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What is printed: first where and with what, then a line a workload.  Rates are medians
- * over the runs with their spread; ratios are medians of the ratios run by run, because
- * machines drift and neighbours drift together.
+ * Prints the results: first the machine and the variant, then a line for each workload.  Rates are
+ * medians over the runs with their spread; ratios are medians of the ratios of each run, because
+ * the speed of machines drifts, and neighbours drift together.
  */
 #include "bench/bench.h"
 #include "base/version.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One directory that grows to --files names, and what it costs at each power of ten on the way:
+ * One directory that grows to --files names, measured at each power of ten on the way:
  *
  *   1,000 names -> create 9,000 -> 10,000 names -> create 90,000 -> ...
  *     |                              |
- *     stat, read, list, rename, unlink: --seconds each, names in an order that is none
+ *     stat, read, list, rename, unlink: --seconds each, names in random order
  *
- * A row is a rate, and what the appliance's drives read for one operation, in pages of the index
- * and in bytes of all kinds: from its counters, before and after.  With --vs the same phases by
- * system calls in a local directory follow, up to LOCAL_FILES_MAX.
+ * A row is a rate, and how much the appliance's drives read for one operation, in pages of the
+ * index and in bytes of all kinds: from its counters, before and after.  With --vs the same phases
+ * by system calls in a local directory follow, up to LOCAL_FILES_MAX.
  *
- *  (1) Between two phases files 0 .. n - 1 are there and no others (bench_scale_load.c).
- *  (2) So a run that ended can be gone on with (--prefix): how many there are is found by halves.
- *      If it was killed, some of the last batches below that may be missing: they are made again.
+ *  (1) Between two phases exactly the files 0 .. n - 1 exist (bench_scale_load.c).
+ *  (2) So a run that ended can be continued (--prefix): n is found by binary search.
+ *      If it was killed, some of the last batches below n may be missing: they are made again.
  */
 #include "base/num.h"
 #include "bench/bench.h"
@@ -43,7 +43,7 @@ struct scale {
 	struct scale_local *local[BENCH_VS_MAX];
 };
 
-/* What one thread does of a phase. */
+/* A thread's share of a phase. */
 struct share {
 	struct scale_worker *worker;
 	enum scale_phase phase;
@@ -137,7 +137,7 @@ static int run_all(struct scale *s, enum scale_phase phase, double seconds, stru
 		if (n == 1)
 			run_share(&share[0]); /* in the thread that is pinned */
 		else if (pthread_create(&share[i].thread, NULL, run_share, &share[i]))
-			err = bench_fail("no thread can be made");
+			err = bench_fail("cannot make a thread");
 		started += !err;
 	}
 	for (uint32_t i = 0; i < started; i++) {
@@ -184,7 +184,7 @@ static int measure_local(struct scale *s, enum scale_phase phase, double seconds
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* What is there becomes n names. */
+/* Creates files until there are n names. */
 static int grow_to(struct scale *s, uint64_t n)
 {
 	const uint64_t was = s->files;
@@ -230,9 +230,10 @@ static int choose_phases(struct scale *s)
 						strncmp(at, scale_phase_name[phase], len) != 0))
 			phase++;
 		if (phase == SCALE_PHASES)
-			return bench_fail("--phases: '%.*s' is none of create, stat, read, list, "
-					  "rename, unlink",
-					  (int)len, at);
+			return bench_fail(
+				"--phases: '%.*s' is not one of create, stat, read, list, "
+				"rename, unlink",
+				(int)len, at);
 		s->phases |= 1u << phase;
 		at += len + (at[len] == ',');
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * `weka-bench names` and `rates`: what their files share.
+ * Declarations for the files of `weka-bench names` and `rates`.
  *
  *   bench_scale.c         names: sizes, phases, threads, rows
  *   bench_rates.c         rates: rounds of four of the phases
  *   bench_scale_load.c    a phase through libweka-client
  *   bench_scale_local.c   the same phase by system calls in a local directory
  *
- * Files are numbers, 0 .. files - 1.  Worker w of n has those that are w modulo n: its j-th is
- * j * n + w, and where the order is to be none, the one that is named STEP times as high.
+ * Files are numbers, 0 .. files - 1.  Worker w of n has those that are w modulo n: its j-th is j *
+ * n + w; in random order, j is multiplied by STEP first.
  */
 #ifndef BENCH_SCALE_H
 #define BENCH_SCALE_H
@@ -49,7 +49,7 @@ struct scale_worker {
 	uint64_t dir;      /* its number                    */
 	uint64_t files;    /* that are there, all workers'  */
 	uint32_t index;    /* of this one                   */
-	uint32_t workers;  /* so many share them            */
+	uint32_t workers;  /* that share them               */
 	uint64_t next;     /* operation of this phase       */
 	uint64_t end;      /* create, rename, unlink: the last one's next */
 	uint64_t again;    /* create: those below may be there already, by a run that was killed */
@@ -67,7 +67,7 @@ static inline uint64_t scale_mine(const struct scale_worker *w, uint64_t files)
 void scale_load_options(const struct bench_conf *conf, struct weka_options *o);
 must_check int scale_load_open(struct scale_worker *w);
 void scale_load_close(struct scale_worker *w);
-/* Operations next .. end - 1 of a phase, or for so long; the directory is then as (1) says. */
+/* Operations next .. end - 1 of a phase, or for `seconds`; afterwards (1) is true again. */
 must_check int scale_load_run(struct scale_worker *w, enum scale_phase phase, double seconds,
 			      struct bench_run *run);
 /* A phase begins at its first operation: CREATE and UNLINK are of all files. */
@@ -80,7 +80,7 @@ must_check int scale_local_open(struct scale_local **out, const char *dir,
 				const struct bench_conf *conf);
 void scale_local_close(struct scale_local *l);
 const char *scale_local_name(const struct scale_local *l); /* of its file system */
-/* CREATE: up to `files`; the others: for so long.  What was changed is put right. */
+/* CREATE: up to `files`; the others: for `seconds`.  Changes are then undone. */
 must_check int scale_local_run(struct scale_local *l, enum scale_phase phase, uint64_t files,
 			       double seconds, struct bench_run *run);
 

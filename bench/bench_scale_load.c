@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A phase of `weka-bench names` or `rates` through libweka-client: batches of names where there are
- * requests for batches, else single ones, many in flight; a listing is one page behind the other.
+ * requests for batches, else many single ones in flight; a listing asks for its pages in sequence.
  *
- *  (1) Between two phases files 0 .. n - 1 are there and no others: what was renamed has its name
- *      back, what was removed is made again, outside of the time.
+ *  (1) Between two phases exactly the files 0 .. n - 1 exist: renamed files get their names back,
+ *      removed ones are made again, outside of the time.
  */
 #include "base/num.h"
 #include "bench/bench.h"
@@ -25,7 +25,7 @@ struct scale_batch {
 	uint64_t number[WEKA_BATCH_MAX];
 	char name[WEKA_BATCH_MAX][SCALE_NAME_STRIDE];
 	char to[SCALE_NAME_STRIDE];
-	struct weka_cookie cookie; /* list: where this slot's goes on ... */
+	struct weka_cookie cookie; /* list: where this slot continues ... */
 	uint64_t listed;           /* ... and how many came        */
 	union {
 		struct weka_entry entry[LIST_ENTRIES];
@@ -325,10 +325,10 @@ int scale_load_put_right(struct scale_worker *w, enum scale_phase phase)
 	}
 	if (phase != SCALE_RENAME || done % (2 * n) == 0)
 		return 0;
-	if (done % (2 * n) <= n) { /* the first so many have their other name */
+	if (done % (2 * n) <= n) { /* the first ones have their other name */
 		w->next = n;
 		w->end = n + done % (2 * n);
-	} else { /* all but the first so many */
+	} else { /* all but the first ones */
 		w->end = 2 * n;
 		w->next = done % (2 * n);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The phases of `weka-bench names` by system calls in a local directory, one thread, its page and
- * inode caches as warm as they come: what is created is in memory and not yet safe, which is more
- * than fair to it.
+ * The phases of `weka-bench names` by system calls in a local directory, by one thread, with warm
+ * page and inode caches: created files are in memory and not yet durable, which favours the local
+ * side.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -29,7 +29,7 @@
 
 struct scale_local {
 	int parent, dir;
-	const char *what; /* for messages: what was named on the command line */
+	const char *what; /* for messages: the name from the command line */
 	const struct bench_conf *conf;
 	uint64_t files;
 	uint8_t *bytes; /* of one file */
@@ -204,7 +204,7 @@ static int operate(struct scale_local *l, enum scale_phase phase, uint64_t i)
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/* All of it with attributes; *count goes on by what came until the time is over. */
+/* Lists all of it with attributes; adds the entries seen before the time is over to *count. */
 static int list(struct scale_local *l, uint64_t end_ns, uint64_t *count)
 {
 	int fd = openat(l->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -232,7 +232,7 @@ static int list(struct scale_local *l, uint64_t end_ns, uint64_t *count)
 	return err;
 }
 
-/* What a phase that was ended by time left undone. */
+/* Undoes the changes of a phase that was ended by time. */
 static int put_right(struct scale_local *l, enum scale_phase phase, uint64_t done)
 {
 	const uint64_t n = l->files, in_round = n ? done % (2 * n) : 0;

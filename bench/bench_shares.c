@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What each of several had, over the mean. */
+/* Shares of several sessions, over the mean. */
 #include "bench/bench_fair.h"
 #include "base/num.h"
 

@@ -2,8 +2,8 @@
 /*
  * A local tree: found, made, removed, and written to an appliance.
  *
- * A symlink to a regular file of the same tree is read like a file, on both sides: whoever
- * opens it by name gets the file's bytes.  Other links are left alone.
+ * A symlink to a regular file of the same tree is read like a file, on both sides: a reader that
+ * opens it by name gets the file's bytes.  Other links are skipped.
  */
 #define _GNU_SOURCE
 #include "bench/bench_tree.h"

@@ -27,7 +27,7 @@ struct bench_tree {
 		char *name;
 		enum bench_tree_kind kind;
 		uint64_t size_bytes;
-	} * entry; /* a directory before what it holds */
+	} * entry; /* a directory before its entries */
 	size_t entry_count;
 	size_t entry_max;
 	struct bench_tree_piece *piece; /* of files, and of links to files of the tree */

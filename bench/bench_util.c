@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Pinning, a line about what failed, and a first signal that only asks us to end. */
+/* Pinning, error lines, and signals: the first one only asks us to end. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -21,7 +21,7 @@ static void note_signal(int sig)
 
 void bench_catch_signals(void)
 {
-	/* No SA_RESTART: what waits comes back with EINTR, and looks. */
+	/* No SA_RESTART: waiting calls return with EINTR, and their callers see the flag. */
 	struct sigaction action = { .sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND };
 
 	sigemptyset(&action.sa_mask);
@@ -35,7 +35,7 @@ bool bench_interrupted(void)
 	return atomic_load_explicit(&interrupted, memory_order_relaxed);
 }
 
-/* Of each thread, where it could run before it was pinned. */
+/* The processors that the thread could use before it was pinned. */
 static _Thread_local cpu_set_t before;
 static _Thread_local bool is_pinned;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * weka-bench WORKLOAD [options]: one workload, measured beside what it is compared with.
+ * weka-bench WORKLOAD [options]: measures one workload, and its comparisons in turn with it.
  */
 #define _GNU_SOURCE
 #include "bench/bench.h"
@@ -35,7 +35,7 @@ static const struct workload {
 	{ "fabric", bench_workload_fabric,
 	  "a transport alone: a table, or --size, --depth, --threads", 0, 1, 32, 0, 0, 5, 2,
 	  "shm" },
-	{ "ping", bench_workload_ping, "round trips that do nothing", 0, 1, 1, 0, 0, 5, 2, "shm" },
+	{ "ping", bench_workload_ping, "round trips without work", 0, 1, 1, 0, 0, 5, 2, "shm" },
 	{ "randread", bench_workload_randread, "random pieces of one large file", 4096, 1, 32, 0, 0,
 	  5, 2, "shm" },
 	{ "seqread", bench_workload_seqread, "one large file from its start", 128 << 10, 1, 8, 0, 0,
@@ -90,8 +90,8 @@ static const struct argp_option options[] = {
 	{ "epochs", 'E', "N", 0, "epoch: number of epochs, each in its own order (3)", 1 },
 	{ "summary", OPT_SUMMARY, NULL, 0,
 	  "epoch: one table of medians, beside local files with and without the page cache", 1 },
-	{ "name", OPT_NAME, "TEXT", 0,
-	  "epoch --summary: name in the table of each --connect, in turn", 1 },
+	{ "name", OPT_NAME, "TEXT", 0, "epoch --summary: a --connect's name in the table, in turn",
+	  1 },
 	{ "verify", 'V', NULL, 0, "epoch: compare every byte with the local file", 1 },
 	{ "write", 'w', NULL, 0, "nvme: write instead of read: destroys the drive's content", 2 },
 	{ "reads", 'R', "PERCENT", 0, "nvme: percentage of reads, such as 70; the rest are writes",
@@ -106,7 +106,7 @@ static const struct argp_option options[] = {
 	{ "sessions", 'm', "N", 0, "fair: clients, all driven by one thread (256)", 2 },
 	{ "deaf", 'D', "N", 0, "fair: clients beside them that never reap (1)", 2 },
 	{ "settle", OPT_SETTLE, "SECONDS", 0,
-	  "fair: time between what those ask for and the measurement beside them (0)", 2 },
+	  "fair: time between their requests and the measurement beside them (0)", 2 },
 	{ "fill", 'u', "PERCENT", 0,
 	  "collect: how full it is; several: one after the other (60, 80)", 2 },
 	{ "times", 'x', "N", 0, "collect: multiple of the capacity to write (5)", 2 },
@@ -117,7 +117,7 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
-/* A number with a suffix; ends the program when it is none. */
+/* Parses a number with a suffix; ends the program when it is not one. */
 static uint64_t number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high)
 {
 	static const char suffixes[] = "KMGT";
@@ -143,7 +143,7 @@ static uint64_t number(struct argp_state *state, const char *arg, uint64_t low, 
 static void cores(struct argp_state *state, const char *arg, struct bench_conf *conf)
 {
 	if (sscanf(arg, "%d,%d", &conf->core_client, &conf->core_appliance) != 2)
-		argp_error(state, "--cores wants two processor numbers, as in 1,0");
+		argp_error(state, "--cores needs two processor numbers, such as 1,0");
 }
 
 static void positive_seconds(struct argp_state *state, const char *arg, struct bench_conf *conf)
@@ -152,7 +152,7 @@ static void positive_seconds(struct argp_state *state, const char *arg, struct b
 
 	conf->seconds = strtod(arg, &end);
 	if (*end || !(conf->seconds >= 0.01 && conf->seconds <= 3600))
-		argp_error(state, "--seconds wants 0.01 to 3600");
+		argp_error(state, "--seconds must be 0.01 to 3600");
 }
 
 static void times_capacity(struct argp_state *state, const char *arg, struct bench_conf *conf)
@@ -161,7 +161,7 @@ static void times_capacity(struct argp_state *state, const char *arg, struct ben
 
 	conf->times = strtod(arg, &end);
 	if (*end || !(conf->times >= 0.1 && conf->times <= 1000))
-		argp_error(state, "--times wants 0.1 to 1000");
+		argp_error(state, "--times must be 0.1 to 1000");
 }
 
 static void add_fill(struct argp_state *state, const char *arg, struct bench_conf *conf)
@@ -175,7 +175,7 @@ static void add_address(struct argp_state *state, const char *arg, struct bench_
 {
 	if (strncmp(arg, "shm:", 4) != 0 && strncmp(arg, "tcp://", 6) != 0 &&
 	    strncmp(arg, "rdma://", 7) != 0 && strncmp(arg, "tls://", 6) != 0)
-		argp_error(state, "--connect wants shm:/PATH, or rdma, tcp or tls://HOST:PORT");
+		argp_error(state, "--connect needs shm:/PATH, or rdma, tcp or tls://HOST:PORT");
 	if (conf->connect_count == BENCH_CONNECT_MAX)
 		argp_error(state, "--connect at most %d times", BENCH_CONNECT_MAX);
 	conf->connect[conf->connect_count++] = arg;
@@ -189,7 +189,7 @@ static void add_drive(struct argp_state *state, const char *arg, struct bench_co
 	conf->drive = arg;
 }
 
-/* What says how much; 0, or ARGP_ERR_UNKNOWN. */
+/* Options for amounts; 0, or ARGP_ERR_UNKNOWN. */
 static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 {
 	struct bench_conf *conf = state->input;
@@ -263,7 +263,7 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 	}
 }
 
-/* What says where, and how. */
+/* Options for places and ways. */
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct bench_conf *conf = state->input;
@@ -317,11 +317,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (conf->workload)
-			argp_error(state, "one workload at a time");
+			argp_error(state, "give one workload");
 		conf->workload = arg;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which workload? (--help lists them)");
+		argp_error(state, "no workload given (--help lists them)");
 		return EINVAL;
 	default:
 		return parse_amount(key, arg, state);
@@ -358,7 +358,7 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "WORKLOAD",
 	.doc = "Measure an appliance (one that is started on fresh drives, unless --connect), "
-	       "beside what it is compared with.\v",
+	       "beside the same work by other means.\v",
 	.help_filter = list_workloads,
 };
 
@@ -415,5 +415,5 @@ int main(int argc, char **argv)
 		bench_report_head(&conf);
 		return w->run(&conf);
 	}
-	return bench_fail("'%s' is no workload; --help lists them", conf.workload);
+	return bench_fail("'%s' is not a workload; --help lists them", conf.workload);
 }
