@@ -32,7 +32,7 @@ static int job_check(struct py_batch *b)
 	return -1;
 }
 
-/* One slice.  The job may go meanwhile: a signal handler, or another thread, may release it. */
+/* One slice.  The caller keeps the job, which another thread or a signal handler may release. */
 static void slice(struct py_session *s, struct py_job *job, uint64_t wait_ns)
 {
 	py_lock(s);
@@ -50,12 +50,12 @@ int py_batch_wait(struct py_batch *b, uint64_t timeout_ns)
 	for (;;) {
 		if (job_check(b) < 0)
 			return -1;
-		if (b->job->parts_left == 0)
+		if (py_job_is_whole(b->job))
 			return 1;
 		b->exports++; /* nobody releases it under us */
 		slice(b->session, b->job, left_ns);
 		b->exports--;
-		if (b->job->parts_left == 0)
+		if (py_job_is_whole(b->job))
 			return 1;
 		if (PyErr_CheckSignals() < 0)
 			return -1;

@@ -34,7 +34,7 @@ static PyObject *batch_release(PyObject *self, PyObject *none)
 	(void)none;
 	if (b->exports > 0) {
 		PyErr_Format(PyExc_BufferError,
-			     "the batch has %llu views: they must be gone, or released, first",
+			     "the batch has %llu views or waiters: they must be gone first",
 			     (unsigned long long)b->exports);
 		return NULL;
 	}

@@ -77,6 +77,8 @@ PyObject *py_fork_child(PyObject *module, PyObject *none)
 	list_for_each (node, &py_sessions) {
 		struct py_session *s = list_entry(node, struct py_session, of_all);
 
+		if (!py_is_stale(s)) /* this is no child */
+			continue;
 		s->at_fork = false;
 		if (s->thread != me)
 			s->calls = 0; /* (2) */

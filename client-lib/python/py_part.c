@@ -146,7 +146,7 @@ void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *pa
 	uint32_t *index;
 	uint64_t blocks;
 
-	ASSERT(part->is_out && part->op.done && job->parts_left > 0);
+	ASSERT(part->is_out && py_op_done(&part->op) && !py_job_is_whole(job));
 	part->is_out = false;
 	part->is_done = true;
 	if (part->round == 0 && !part->op.req.status)
@@ -160,7 +160,7 @@ void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *pa
 	}
 	while ((index = pick(s, job, part, &at, &count, &blocks)) != NULL)
 		again(s, job, index, count, blocks, part->round + 1);
-	job->parts_left--; /* (1) */
+	atomic_fetch_sub(&job->parts_left, 1); /* (1), when all else can be seen */
 }
 
 /* ---- a turn -------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static bool part_send(struct py_session *s, struct py_job *job, struct py_part *
 		return true;
 	snprintf(job->line, sizeof(job->line), "%s", weka_error(s->weka));
 	part->op.req.status = err;
-	part->op.done = true;
+	atomic_store(&part->op.done, true);
 	return true;
 }
 
@@ -191,8 +191,8 @@ static void all_failed(struct py_job *job, int err)
 		part->is_out = false;
 		part->is_done = true;
 	}
-	job->parts_left = 0;
 	job->error = err;
+	atomic_store(&job->parts_left, 0);
 }
 
 void py_job_turn(struct py_session *s, struct py_job *job, uint64_t wait_ns)
@@ -204,7 +204,7 @@ void py_job_turn(struct py_session *s, struct py_job *job, uint64_t wait_ns)
 		if (!part->is_out && !part->is_done && !part_send(s, job, part))
 			break;
 	for (part = job->parts; part && wait_ns > 0; part = part->next)
-		if (part->is_out && part->op.done)
+		if (part->is_out && py_op_done(&part->op))
 			wait_ns = 0;
 	err = py_turn(s, wait_ns);
 	if (err == -ESTALE || err == -EINVAL) {
@@ -213,7 +213,7 @@ void py_job_turn(struct py_session *s, struct py_job *job, uint64_t wait_ns)
 	}
 	for (part = job->parts; part; part = next) {
 		next = part->next; /* new ones come before it */
-		if (part->is_out && part->op.done)
+		if (part->is_out && py_op_done(&part->op))
 			py_part_finish(s, job, part);
 	}
 }

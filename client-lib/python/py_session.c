@@ -6,7 +6,7 @@
  *    a call under way, a batch that is alive             keep it until they end
  *
  * A batch may go to another thread, which waits for it there.  So a session has a lock, which is
- * held for one slice of a wait at most.
+ * held for one slice of a wait, or for at most a second while cancelled requests give memory back.
  *
  * Invariants:
  *

@@ -27,7 +27,8 @@ static int reap(struct py_session *s)
 	int got = weka_reap(s->weka, done, DONE_MAX), i;
 
 	for (i = 0; i < got; i++)
-		container_of(done[i], struct py_op, req)->done = true; /* (1) */
+		atomic_store_explicit(&container_of(done[i], struct py_op, req)->done, true,
+				      memory_order_release); /* (1) */
 	return got;
 }
 
@@ -48,12 +49,12 @@ int py_turn(struct py_session *s, uint64_t wait_ns)
 
 void py_forsake(struct py_session *s, struct py_op *op)
 {
-	if (op->done)
+	if (py_op_done(op))
 		return;
 	(void)weka_cancel(s->weka, &op->req); /* it fails when it has ended already */
-	while (!op->done && reap(s) > 0)
+	while (!py_op_done(op) && reap(s) > 0)
 		;
-	op->done = true; /* or the session has ended, and nobody writes there (2) */
+	atomic_store(&op->done, true); /* or the session has ended, and nobody writes there (2) */
 }
 
 /* One slice. */
@@ -62,7 +63,7 @@ static int slice(struct py_session *s, struct py_op *op)
 	int err = 0;
 
 	py_lock(s);
-	if (!op->done) { /* another thread may have reaped it */
+	if (!py_op_done(op)) { /* another thread may have reaped it */
 		Py_BEGIN_ALLOW_THREADS;
 		err = py_turn(s, PY_SLICE_NS);
 		Py_END_ALLOW_THREADS;
@@ -82,14 +83,14 @@ int py_wait(struct py_session *s, struct py_op *op)
 {
 	int err = 0;
 
-	while (!op->done && !err) {
+	while (!py_op_done(op) && !err) {
 		err = slice(s, op);
-		if (!op->done && PyErr_CheckSignals() < 0) {
+		if (!py_op_done(op) && PyErr_CheckSignals() < 0) {
 			give_up(s, op);
 			return -1;
 		}
 	}
-	if (op->done)
+	if (py_op_done(op))
 		return 0;
 	give_up(s, op);
 	py_raise(err, NULL, NULL);

@@ -30,6 +30,8 @@
 #include "base/num.h"
 #include "client-lib/weka_client.h"
 
+#include <stdatomic.h>
+
 #define PY_SLICE_NS     (20u * 1000 * 1000) /* between two looks for signals */
 #define PY_LINE_BYTES   512u
 #define PY_ITEMS_MAX    (1u << 20)   /* files of one batch */
@@ -166,8 +168,14 @@ PyObject *py_fork_child(PyObject *module, PyObject *none);
 /* A request; `done` once it was reaped, by whichever call. */
 struct py_op {
 	struct weka_req req;
-	bool done;
+	_Atomic bool done; /* set by a thread without the GIL */
 };
+
+/* The request has ended, and what it brought can be seen. */
+static inline bool py_op_done(const struct py_op *op)
+{
+	return atomic_load_explicit(&op->done, memory_order_acquire);
+}
 
 /* Receives answers; waits for one at most `wait_ns`.  Locked, without the GIL. */
 int py_turn(struct py_session *session, uint64_t wait_ns);
@@ -215,13 +223,18 @@ struct py_job {
 	char *names;
 	struct py_part *parts;
 	uint32_t count;
-	uint32_t parts_left;
+	_Atomic uint32_t parts_left; /* 0: whole.  Changed by a thread without the GIL */
 	uint32_t error_count;
 	char line[PY_LINE_BYTES]; /* why `error` */
 	int error;                /* of the batch as a whole: 0 or -errno */
 };
 
-/* Makes a job; -1 with an exception.  `lengths` and `offsets` may be NULL. */
+static inline bool py_job_is_whole(const struct py_job *job)
+{
+	return atomic_load_explicit(&job->parts_left, memory_order_acquire) == 0;
+}
+
+/* Makes a job; NULL with an exception.  `lengths` and `offsets` may be None. */
 struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths);
 /* Cuts it into parts, with leases.  Locked, without the GIL.  Returns 0 or -errno, with a line. */
 int py_job_plan(struct py_session *session, struct py_job *job);

@@ -121,7 +121,7 @@ class WekaFileSystem(AbstractFileSystem):
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         paths = self.expand_path(paths) if any(map(_is_pattern, paths)) else self._strip_protocol(paths)
         if recursive and maxdepth is None:
-            dirs = [p for p in paths if self.isdir(p)]
+            dirs = [p for p in paths if stat.S_ISDIR(self.client.stat(p, follow_symlinks=False).st_mode)]
             for p in dirs:
                 self.client.rmtree(p)
             paths = [p for p in paths if p not in dirs]
@@ -266,6 +266,12 @@ class WekaFile(AbstractBufferedFile):
         if final and self.autocommit:
             self.commit()
         return True
+
+    def __exit__(self, kind, value, trace):
+        if kind is None or not self.writable():
+            return self.close()
+        self.closed = True  # what was written so far is not the file
+        self.discard()
 
     def commit(self):
         """Gives the file its name."""

@@ -61,6 +61,12 @@ def test_a_file_appears_when_it_is_closed(fs, top):
             f.write(b"h")
         assert not fs.exists(top + "/h")
     assert fs.cat(top + "/h") == b"h"
+    for size in (1, 3 << 20):
+        with pytest.raises(ZeroDivisionError):
+            with fs.open(top + "/i", "wb", block_size=1 << 20) as f:
+                f.write(bytes(size))
+                1 / 0
+        assert not fs.exists(top + "/i") and sorted(fs.ls(top, detail=False)) == [top + "/f", top + "/h"]
     with pytest.raises(NotImplementedError):
         fs.open(top + "/f", "ab")
     with pytest.raises(FileNotFoundError):
