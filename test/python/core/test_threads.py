@@ -156,25 +156,29 @@ def sessions():
     return json.loads(text)["fabric"]["sessions_open"]
 
 
-def test_a_child_does_not_hold_the_sessions_of_its_parent(files):
-    """The appliance sees that the parent closes, though a child that does nothing lives on."""
+def test_a_child_does_not_hold_the_sessions_of_its_parent():
+    """The appliance sees that the parent is gone, though a child that does nothing lives on."""
+    code = """if 1:
+        import os, signal, sys, weka
+        c = weka.Client()
+        if os.fork() == 0:
+            sys.stdin.read()
+            os._exit(0)
+        print("ready", flush=True)
+        signal.pause()
+    """
     before = sessions()
-    c = connect("shm")
-    end_in, end_out = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(end_out)
-        os.read(end_in, 1)
-        os._exit(0)
-    assert sessions() == before + 1
-    c.close()
+    env = dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
+    parent = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert parent.stdout.readline() == b"ready\n" and sessions() == before + 1
+    os.kill(parent.pid, signal.SIGKILL)
+    assert parent.wait() == -signal.SIGKILL
     tries = 0
     while sessions() > before and tries < 200:
         tries += 1
+    parent.stdin.close()
+    parent.stdout.close()
     assert tries < 200
-    os.close(end_out)
-    assert os.waitpid(pid, 0)[1] == 0
-    os.close(end_in)
 
 
 def read_in_worker(arguments):
@@ -289,22 +293,23 @@ def test_keyboard_interrupt():
     assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
 
 
-def test_timeout(shm, files):
-    with connect("tcp", timeout=0.2) as c:
-        c.stat("/")
-        daemon = int(os.environ["WEKA_TEST_DAEMON"])
+def test_timeout(files):
+    paths = list(files)
+    daemon = int(os.environ["WEKA_TEST_DAEMON"])
+    with connect("tcp", timeout=0.2) as hasty, connect("tcp") as patient:
+        hasty.stat("/")
         os.kill(daemon, signal.SIGSTOP)
         try:
-            batch = c.submit_batch(list(files)[:5])
+            batch, late = patient.submit_batch(paths[:5]), hasty.submit_batch(paths[:5])
             assert batch.wait(0) is False and batch.wait(0.01) is False and not batch.done
             with pytest.raises(TimeoutError) as e:
-                c.read(list(files)[0])
-            assert e.value.filename == list(files)[0]
+                hasty.read(paths[0])
+            assert e.value.filename == paths[0]
             with pytest.raises(TimeoutError):
-                batch[0]
+                late[0]
         finally:
             os.kill(daemon, signal.SIGCONT)
-        assert c.read(list(files)[1]) == files[list(files)[1]]
+        assert hasty.read(paths[1]) == files[paths[1]] and bytes(batch[1]) == files[paths[1]]
 
 
 def test_the_end_of_an_interpreter(files):
