@@ -29,7 +29,7 @@ struct bench_posix {
 	uint64_t large_bytes;
 	int large_fd;
 	bool sequential;
-	uint8_t *buffer; /* page-aligned: see the traps in RESULTS.md */
+	uint8_t *buffer; /* page-aligned */
 	uint64_t next;
 	struct rand_state rand;
 };
