@@ -82,6 +82,7 @@ int ctl_drives_member(const struct ctl *c, const char *const *name, uint32_t cou
 int ctl_drives_add(struct ctl *c);              /* argv: "add", then their names */
 int ctl_drives_drain(struct ctl *c, bool back); /* argv: "drain" or "undrain", then its name */
 int ctl_cmd_doctor(struct ctl *c);
+int ctl_cmd_config(struct ctl *c);
 int ctl_cmd_keys(struct ctl *c);
 
 /* Name by name, for whom a tree is not removed at once: ctl_rm.c.  An exit status. */

@@ -115,6 +115,9 @@ static const struct command {
 	{ "keys", "[ACTION...]",
 	  "manage keys: init makes the first; list, show ID, add ID FILE, remove ID", 0, 3, ALONE,
 	  ctl_cmd_keys },
+	{ "config", "check|keys [FILE]",
+	  "check the daemon's configuration as its start does; keys: explain every key", 1, 2,
+	  ALONE, ctl_cmd_config },
 	{ "doctor", "", "report problems of this machine, with commands that fix them", 0, 0, ALONE,
 	  ctl_cmd_doctor },
 };

@@ -59,6 +59,7 @@ struct pace {
 	uint64_t idle_since_ns; /* 0: busy */
 	uint64_t wall_at_ns;    /* monotonic time of the last look at the calendar */
 	uint64_t wall_offset_ns;
+	uint64_t beat;
 	uint32_t lines; /* of drives, that the control thread was woken for */
 };
 
@@ -123,8 +124,10 @@ static void sleep_until(struct pace *p, struct app_thread *t)
 	left_ns = deadline_ns - start_ns;
 	ts = (struct timespec){ (time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S) };
 	/* EINTR or an error is a wake-up, too: the next turn finds out what there is. */
+	atomic_store_explicit(&t->asleep, true, memory_order_relaxed);
 	(void)epoll_pwait2(t->epoll_fd, events, ARRAY_LEN(events),
 			   deadline_ns == UINT64_MAX ? NULL : &ts, NULL);
+	atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
 	app_core_disarm(core);
 	(void)!read(t->wake_fd, &count, sizeof(count));
 	slept_ns = clock_now_ns() - end_ns;
@@ -163,6 +166,7 @@ static void turn(struct pace *p, struct app_thread *t)
 {
 	uint64_t now_ns = clock_now_ns();
 
+	atomic_store_explicit(&t->beat, ++p->beat, memory_order_relaxed);
 	if (!app_core_step(t->core, now_ns, wall_ns(p, now_ns))) {
 		rest(p, t, now_ns);
 	} else if (p->idle_since_ns) {
@@ -401,6 +405,8 @@ static void *core_thread(void *arg)
 		t->status = serve(t, &p);
 		seal_thread_open();
 	}
+	atomic_store_explicit(&t->asleep, true,
+			      memory_order_relaxed); /* until the others have, too */
 	tell(run, &run->ended, APP_RUN_ENDED);
 	return NULL;
 }
@@ -484,6 +490,22 @@ void app_run_drive(struct app_run *run, const struct app_new_drive *drive)
 	atomic_store_explicit(&run->drive_status, -EAGAIN, memory_order_relaxed);
 	atomic_fetch_add_explicit(&run->drives_wanted, 1, memory_order_release); /* R2 */
 	wake_all(run);
+}
+
+bool app_run_is_alive(const struct app_run *run, uint64_t beats[APP_CORES_MAX])
+{
+	bool alive = true;
+
+	if (atomic_load_explicit(&run->at, memory_order_relaxed) != APP_RUN_SERVING)
+		return true;
+	for (uint32_t i = 0; i < run->started; i++) {
+		const struct app_thread *t = &run->thread[i];
+		const uint64_t beat = atomic_load_explicit(&t->beat, memory_order_relaxed);
+
+		alive &= beat != beats[i] || atomic_load_explicit(&t->asleep, memory_order_relaxed);
+		beats[i] = beat;
+	}
+	return alive;
 }
 
 int app_run_drive_status(struct app_run *run)

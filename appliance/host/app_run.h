@@ -30,6 +30,8 @@ struct app_thread {
 	int epoll_fd;
 	pthread_t thread;
 	struct app_core *core;
+	_Atomic uint64_t beat; /* turns of its loop             */
+	_Atomic bool asleep;   /* it waits for its descriptors */
 	int status;
 	char why[APP_WHY];
 	uint32_t drives; /* new ones that it has */
@@ -88,6 +90,9 @@ int app_run_drive_status(struct app_run *run);
 /* A drive that the store has let go and that no core looks at any more: its number, or -1.  Each is
  * named once, and its queue pairs are away. */
 int app_run_drive_gone(struct app_run *run);
+/* True: every thread has turned since the last call, which left its number in `beats`, or sleeps;
+ * or not all serve yet.  Any thread. */
+bool app_run_is_alive(const struct app_run *run, uint64_t beats[APP_CORES_MAX]);
 /* Waits for the end, which was requested; run->status has the result. */
 void app_run_join(struct app_run *run);
 

@@ -23,6 +23,7 @@
 #include "appliance/host/app_machine.h"
 #include "appliance/media/app_missing.h"
 #include "appliance/media/app_overlay.h"
+#include "appliance/host/app_notify.h"
 #include "appliance/host/app_run.h"
 #include "appliance/host/app_web.h"
 #include "base/clock.h"
@@ -66,6 +67,7 @@ struct daemon {
 	struct app_listen listen;
 	struct app_ask *ask;
 	struct app_web web;
+	struct app_notify notify;
 	struct app_faults faults[APP_CORES_MAX];
 	struct app_fault_log fault_log;
 	struct app_anew anew;
@@ -582,6 +584,7 @@ static uint64_t control_deadline(const struct daemon *d)
 	at_ns = min_u64(at_ns,
 			min_u64(app_listen_deadline(&d->listen), app_anew_deadline(&d->anew)));
 	at_ns = min_u64(at_ns, app_web_deadline(&d->web));
+	at_ns = min_u64(at_ns, app_notify_deadline(&d->notify));
 	return min_u64(at_ns, app_fault_log_deadline(&d->fault_log, d->faults, d->run.cores));
 }
 
@@ -611,13 +614,14 @@ static void control(struct daemon *d)
 	uint64_t count;
 
 	while (at != APP_RUN_ENDED) {
-		int timeout = -1;
+		int timeout = timeout_ms(app_notify_deadline(&d->notify), clock_now_ns());
 
 		if (at == APP_RUN_SERVING && !app_control_step(d->srv, d->dma, clock_now_ns()))
 			timeout = timeout_ms(control_deadline(d), clock_now_ns());
 		else if (at == APP_RUN_SERVING)
 			timeout = 0;
 		(void)epoll_wait(d->epoll_fd, events, ARRAY_LEN(events), timeout);
+		app_notify_step(&d->notify, &d->run, clock_now_ns());
 		app_keys_step(&d->keys, clock_now_ns());
 		signal_number = signalled(d);
 		if (signal_number == SIGHUP) {
@@ -626,6 +630,7 @@ static void control(struct daemon *d)
 				reload_conf(d);
 		} else if (signal_number) {
 			log_info("stopping");
+			app_notify_stopping(&d->notify);
 			d->stopping = true;
 			shut(d);
 		}
@@ -658,6 +663,7 @@ static void control(struct daemon *d)
 		keep_numbers(d);
 		close_gone(d);
 		add_drives(d);
+		app_notify_ready(&d->notify);
 	}
 	app_web_stop(&d->web);
 	app_run_join(&d->run);
@@ -703,6 +709,7 @@ static int run(struct daemon *d)
 {
 	int err = open_control(d);
 
+	app_notify_open(&d->notify);
 	app_machine_files(&d->conf);
 	if (!err)
 		err = open_drives(d);

@@ -10,6 +10,8 @@ D0=file:$DIR/d0?size=128M
 write_conf "$D0"
 check "format" "$CTL" format "$D0"
 
+"$APP" --list-keys >"$DIR/keys.txt"
+
 # ---- the log ---------------------------------------------------------------------------------
 bad_lines() { grep -Evc "$1" "$DIR/daemon.log"; }
 check "start" start
@@ -65,6 +67,52 @@ check "a mistake is named" said "error: .*weka.conf:[0-9]*: cahce: no such key"
 check "and changes nothing" ctl ls /
 cp "$DIR/conf.saved" "$CONF"
 check "stop" stop
+
+# ---- the service manager ------------------------------------------------------------------------
+# A socket such as systemd gives a service of Type=notify.
+python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode().strip().split("\n")[0], flush=True)
+' "$DIR/notify.sock" >"$DIR/notified" &
+manager=$!
+until [ -S "$DIR/notify.sock" ]; do sleep 0.05; done
+notified() { # TEXT COUNT
+	n=0
+	until [ "$(grep -c "^$1\$" "$DIR/notified")" -ge "$2" ]; do
+		n=$((n + 1))
+		[ $n -lt 200 ] || return 1
+		sleep 0.05
+	done
+}
+export NOTIFY_SOCKET="$DIR/notify.sock" WATCHDOG_USEC=200000
+check "start with a service manager" start
+check "it is told when clients are served" notified READY=1 1
+check "and that the daemon is alive, again and again" notified WATCHDOG=1 5
+check "also while clients work" ctl ls /
+check "stop" stop
+check "it is told of the stop" notified STOPPING=1 1
+is "each of them once" 2 "$(grep -cE '^(READY|STOPPING)=1$' "$DIR/notified")"
+: >"$DIR/notified"
+WATCHDOG_PID=1
+export WATCHDOG_PID
+check "start with another process's watchdog" start
+check "readiness" notified READY=1 1
+sleep 0.5
+is "that watchdog is not fed" 0 "$(grep -c WATCHDOG "$DIR/notified")"
+check "stop" stop
+unset NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID
+kill $manager
+
+# ---- wekactl config -------------------------------------------------------------------------------
+check "wekactl config check" "$CTL" --config "$CONF" config check
+check "wekactl config check FILE" "$CTL" config check "$CONF"
+echo "cores = 17" >"$DIR/wrong.conf"
+refuses "a mistake is named with file, line, key and range" "wrong.conf:1: cores = 17: allowed is 1 to 16" "$CTL" config check "$DIR/wrong.conf"
+check "wekactl config keys" sh -c "'$CTL' config keys | cmp - '$DIR/keys.txt'"
+refuses "another word" "neither check nor keys" "$CTL" config chekc
 
 # ---- descriptors -------------------------------------------------------------------------------
 # A shell's soft limit is mostly 1,024: the daemon raises it to what sessions_max clients need.
@@ -146,11 +194,14 @@ most=$("$APP" --list-keys | grep -B2 '^sessions_max' | sed -n 's/^# 1 to //p')
 check "and has descriptors for all clients" [ "$(sed -n 's/^LimitNOFILE=//p' "$UNIT")" -ge $((4 * most)) ]
 check "starts when the network is there" grep -q '^After=.*network-online.target' "$UNIT"
 check "which it asks for" grep -q '^Wants=.*network-online.target' "$UNIT"
+check "no core is dumped, since keys are in memory" grep -q '^LimitCORE=0$' "$UNIT"
+check "readiness and watchdog" [ "$(grep -cE '^(Type=notify|WatchdogSec=60)$' "$UNIT")" = 2 ]
 check "and can be reloaded" grep -q '^ExecReload=/bin/kill -HUP' "$UNIT"
 if command -v systemd-analyze >/dev/null; then
 	check "systemd finds nothing wrong with it" systemd-analyze verify --man=no "$UNIT"
 	systemd-analyze verify --man=no "$UNIT" >"$DIR/verify" 2>&1
 	is "and says nothing" "" "$(cat "$DIR/verify")"
+	check "and little that it might do without (at most 2.5 of 10)" systemd-analyze security --offline=true --threshold=25 "$UNIT"
 fi
 if command -v systemd-sysusers >/dev/null; then
 	check "nor with its user" systemd-sysusers --dry-run "$DIR/inst/lib/sysusers.d/weka.conf"
