@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Drives with a volatile cache behind servers that end amid writes: acknowledged writes that no
+# flush had covered may be lost, so the drive takes no writes until it is opened anew.  The daemon
+# does that by itself, and nothing that clients were told is lost.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+: "${APP_CORES:=2}"
+TRIES=20
+
+SERVER=$(realpath "$BUILD/release/test/tools/vfu_server")
+D0=vfio-user:$DIR/s0 D1=vfio-user:$DIR/s1
+S0= S1=
+serve() { # N [OPTION...]
+	server=$1
+	shift
+	: >"$DIR/server$server.out"
+	"$SERVER" "$@" "$DIR/s$server" "file:$DIR/d$server?size=512M" >"$DIR/server$server.out" 2>>"$DIR/server.log" &
+	eval "S$server=$!"
+	n=0
+	until grep -q ready "$DIR/server$server.out" || [ $n -gt 200 ]; do n=$((n + 1)); sleep 0.05; done
+	[ $n -le 200 ]
+}
+kill_server() { # N
+	eval "pid=\$S$1"
+	kill -9 "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+}
+trap 'kill -9 $S0 $S1 2>/dev/null; cleanup' EXIT
+lines_of() { grep -c "$1" "$DIR/daemon.log"; }
+await() { # TEXT COUNT: so many lines of it, within 60 s
+	n=0
+	until [ "$(lines_of "$1")" -ge "$2" ] || [ $n -gt 600 ]; do n=$((n + 1)); sleep 0.1; done
+	[ $n -le 600 ] || { tail -5 "$DIR/daemon.log"; return 1; }
+}
+
+# Files of 1 MiB by several clients: one that is alone on its core is written through the cache.
+head -c 1048576 /dev/urandom >"$DIR/w"
+witness() { # a name is written down only after the answer
+	i=0
+	while [ ! -e "$DIR/enough" ]; do
+		i=$((i + 1))
+		ctl put "$DIR/w" "/w/$1-$((i % 20))" 2>>"$DIR/witness.err" || return
+		echo "$1-$((i % 20))" >>"$DIR/acknowledged"
+	done
+}
+all_there() {
+	rm -rf "$DIR/w.out"
+	ctl -q export /w "$DIR/w.out" || return 1
+	for file in $(sort -u "$DIR/acknowledged"); do
+		cmp "$DIR/w" "$DIR/w.out/$file" || return 1
+	done
+	[ -s "$DIR/acknowledged" ]
+}
+
+check "a server with a cache" serve 0
+check "another" serve 1
+check "format" "$BIN/wekactl" format "$D0" "$D1"
+write_conf "$D0" "$D1"
+check "start" start
+check "a directory" ctl mkdir /w
+daemon=$DAEMON
+: >"$DIR/acknowledged"
+for one in a b c d e f g h; do witness $one & putters="${putters:-} $!"; done
+until [ "$(wc -l <"$DIR/acknowledged")" -ge 20 ]; do sleep 0.05; done
+# The server ends itself in the middle of what clients write, each time a little later.
+tries=0
+until [ "$(lines_of 'may be lost: read-only')" != 0 ] || [ $tries -ge $TRIES ]; do
+	tries=$((tries + 1))
+	left=$(lines_of "$D1.*its server has left")
+	kill_server 1
+	serve 1 --die-after $((200 + tries * 7)) || not_ok "the server comes back"
+	await "$D1.*its server has left" $((left + 2)) >/dev/null || not_ok "and ends itself"
+	back=$(lines_of "$D1.*back after a reset")
+	serve 1 || not_ok "and comes back"
+	await "$D1.*back after a reset" $((back + 1)) >/dev/null || not_ok "the drive is back"
+done
+check "a server ended when its cache held what no flush had covered (after $tries)" \
+	test "$(lines_of 'may be lost: read-only')" != 0
+check "the daemon begins anew by itself" await "restarting from the durable state, and the drives are opened again" 1
+is "in the same process" "$daemon" "$(cat "/proc/$daemon/stat" 2>/dev/null | cut -d' ' -f1)"
+n=0
+until ctl --json status 2>/dev/null >"$DIR/status" || [ $n -gt 300 ]; do n=$((n + 1)); sleep 0.1; done
+is "both drives are well, and none is read-only" "good good" \
+	"$(echo $(grep -o '"health":"[a-z-]*"' "$DIR/status" | cut -d'"' -f4))"
+count=$(wc -l <"$DIR/acknowledged")
+goes_on() { # puts are acknowledged, within 60 s, by those that ended meanwhile too
+	n=0
+	until [ "$(wc -l <"$DIR/acknowledged")" -gt $((count + 20)) ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { tail -3 "$DIR/daemon.log" "$DIR/witness.err"; return 1; }
+		sleep 0.1
+	done
+}
+check "clients go on by themselves" goes_on
+touch "$DIR/enough"
+wait $putters
+check "all that was acknowledged is there" all_there
+check "stop" stop
+check "check finds nothing wrong" "$BIN/wekactl" check "$D0" "$D1"
+finish
