@@ -97,15 +97,15 @@ enum meta_io_op { META_IO_READ, META_IO_WRITE, META_IO_FLUSH, META_IO_DEALLOCATE
 struct meta_io {
 	enum meta_io_op op;
 	bool fua;  /* a write: durable when it completes         */
-	bool must; /* a write or flush without which the store takes no more changes: who can had
-		    * better try again than say that it failed */
+	bool must; /* a write or flush without which the store fails: better repeated  */
 	uint32_t drive;
 	uint32_t nblocks; /* 0 for a flush                              */
 	uint64_t block;   /* first block on the drive                   */
 	void *buf;        /* in conf.memory, 4096-aligned               */
-	int status;       /* set by the caller before meta_io_done(); -ENODATA: these blocks are
-			   * lost, and the drive is well otherwise */
+	int status;       /* set by the caller; -ENODATA: only these blocks of the drive are lost */
 	bool lost;        /* set with it: buf may still be written to, never use it again */
+	bool gone;        /* set with it: the drive is dead, and this will never be done  */
+	bool spare;       /* the store can do without it if the drive is gone              */
 	struct list link; /* the store's until taken, then the caller's */
 };
 
@@ -213,8 +213,7 @@ bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
 bool meta_is_of_store(const void *block);
 /* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
 bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
-/* All drives of a store, as a superblock says; of several the highest number counts. */
-struct meta_set {
+struct meta_set { /* all drives of a store, by a superblock; the highest number counts */
 	uint64_t number;
 	uint32_t ndrives;
 	bool gone[META_DRIVES_MAX]; /* it has left the store */
@@ -517,6 +516,7 @@ struct meta_op {
 
 	int status;            /* result                                              */
 	struct meta_attr attr; /* result                                              */
+	uint64_t data_drives;  /* that hold data of its record which no flush had covered     */
 	uint64_t seen_seq;     /* highest log sequence the plan saw, or its own record */
 	void *owner;           /* the caller's                                        */
 

@@ -241,6 +241,7 @@ struct meta {
 	uint32_t spread_at; /* names, then a directory is spread; 0: none is, in this store */
 	uint8_t uuid[16];
 	uint64_t epoch; /* of this mount: log blocks of other mounts are not ours       */
+	uint64_t dead;  /* drives, by their bits: what was written there may be lost */
 	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
 	bool checking; /* meta_check.c walks: nothing is collected meanwhile            */
@@ -506,6 +507,13 @@ uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t byte
 			       uint64_t drives_mask);
 /* Returns true if `bytes` more can be appended whatever else is. */
 must_check bool meta__log_lends(const struct meta *m, uint64_t bytes);
+/* Whether the log can do without this write or flush of its own, if its drive is dead. */
+must_check bool meta__log_spares(const struct meta *m, const struct meta__io *x);
+/* Whether blocks are still written: also of a store that takes no more changes, when it is only a
+ * dead drive that it could not write to. */
+must_check bool meta__log_lives(const struct meta *m);
+/* The store fails. */
+void meta__log_fail(struct meta *m);
 uint64_t meta__log_durable(const struct meta *m); /* all blocks up to this are durable */
 /* Finds the newest durable block on a drive, if the log still has its zone: its place, and its
  * first 64 bytes. */

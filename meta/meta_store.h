@@ -291,6 +291,8 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo);
 /* Sets the state of a drive and its zones, and the new place of the roots. */
 void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_state state);
 bool meta__drive_serves(const struct meta *m, uint32_t drive);
+/* ... and is not dead: zones of it may be taken into use. */
+bool meta__drive_takes(const struct meta *m, uint32_t drive);
 /* Computes the zones that the live data of the draining drive, if any, needs on others. */
 void meta__zones_drain(struct meta *m, uint32_t drive);
 void meta__zones_root(struct meta *m, const struct meta__geo *geo);

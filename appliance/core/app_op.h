@@ -365,6 +365,7 @@ struct app_core {
 	char *memory;
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
+	uint64_t log_lost_said;                      /* of media.log_lost: people know */
 	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
 	struct meta *meta;          /* NULL: another core has it, and this one has a */
 	struct meta_reader *reader; /* ... of it                                 */

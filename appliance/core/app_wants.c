@@ -54,6 +54,22 @@ static void say(struct app_core *core, struct app_patience *p)
 	p->said = p->count > 0 || p->gave_up;
 }
 
+/* One line for each drive, when there is room for it. */
+static void say_log_lost(struct app_core *core)
+{
+	const uint32_t d = (uint32_t)__builtin_ctzll(core->media.log_lost & ~core->log_lost_said);
+	char line[APP_LINE_SIZE];
+
+	(void)snprintf(line, sizeof(line),
+		       "drive %u (%.200s) is dead: the log goes on with its copy on another drive; "
+		       "changes are taken until the index must be written to the dead one",
+		       d, core->cfg.drive_name ? core->cfg.drive_name[d] : "");
+	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
+		return;
+	core->lines++;
+	core->log_lost_said |= 1ull << d;
+}
+
 void app_patience_turn(struct app_core *core)
 {
 	struct app_media *md = &core->media;
@@ -64,6 +80,8 @@ void app_patience_turn(struct app_core *core)
 	p->awaits = core->life == APP_SERVING;
 	p->kept = core->cfg.anew && core->life == APP_SERVING;
 	app_media_again(md, core->now_ns);
+	if (unlikely(md->log_lost & ~core->log_lost_said))
+		say_log_lost(core);
 	if (likely(p->count == 0 && !p->said))
 		return;
 	if (p->gave_up != gave_up || (!p->gave_up && p->said != (p->count > 0) &&

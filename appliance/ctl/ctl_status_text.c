@@ -164,8 +164,8 @@ static void of_store(FILE *to, const json_t *s)
 	headline(to, s);
 	if (num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
-			"! the log is on one drive only: there was no room for its second copy, "
-			"or nothing was changed since a drive was added\n");
+			"! the log is on one drive only: a drive is dead, there was no room for "
+			"a second copy, or nothing was changed since a drive was added\n");
 	if (all && left < all / 20)
 		fprintf(to, "! only %s are free\n", bytes_of((double)left).s);
 	if (bad)

@@ -8,6 +8,7 @@
  *
  *   done, but the drive had not tried (it was reset) --> waiting, and again, RETRIES_MAX times
  *   failed, and the store needs it --> app_patience.c, and again after a pause
+ *   failed, its drive is dead, and the store can go on without it --> the store, at once: (7)
  *
  * Invariants, true between any two calls:
  *
@@ -23,6 +24,8 @@
  *  (6) With an overlay no write of the store goes to a drive (and no other write either: the store
  *      gives no blocks for new data).
  *      For a missing drive only blocks in the overlay can be read.
+ *  (7) A log write or flush that a dead drive did not take is never repeated: the log continues
+ *      with the copy on the other drive (meta_log.c (10)).
  */
 #include "appliance/media/app_media.h"
 
@@ -306,6 +309,16 @@ static wk_cold int error_of(int status, bool to_store)
 	}
 }
 
+/* (7) */
+static wk_cold bool goes_without(struct app_media *md, const struct app_io *io)
+{
+	const bool yes = io->meta->spare && io->nvme.status == -ENODEV;
+
+	if (yes && io->nvme.op == NVME_WRITE)
+		md->log_lost |= 1ull << io->drive;
+	return yes;
+}
+
 /* True: it is an operation's.  The store's goes back to the store. */
 static bool take_back(struct app_media *md, struct app_io *io)
 {
@@ -313,9 +326,12 @@ static bool take_back(struct app_media *md, struct app_io *io)
 
 	ASSERT(md->in_flight > 0);
 	count(md, io);
-	if (unlikely(io->nvme.status) && meta && app_patience_park(&md->patience, io, md->now_ns))
+	if (unlikely(io->nvme.status) && meta && !goes_without(md, io) &&
+	    app_patience_park(&md->patience, io, md->now_ns))
 		return false;
 	md->in_flight--;
+	if (meta)
+		meta->gone = io->nvme.status == -ENODEV;
 	if (unlikely(io->nvme.status))
 		io->nvme.status = error_of(io->nvme.status, meta != NULL);
 	if (!meta)

@@ -50,6 +50,7 @@ struct app_media {
 	struct list slot_free;
 	struct list refused; /* their queue pair has failed: back at the next poll */
 	uint32_t in_flight;  /* submitted, not yet returned or handed to the store */
+	uint64_t log_lost;   /* drives, by bits: dead, and the log goes on without its copy there */
 	struct app_patience patience;
 	struct app_overlay *overlay; /* the store's writes go there, and to no drive; NULL: none */
 	uint64_t now_ns;

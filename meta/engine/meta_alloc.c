@@ -210,7 +210,7 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 		return meta__zone_pick(m);
 	if (s == &z->moved)
 		return zones_for_moved(m) ? meta__zone_pick(m) : META__ZONE_NONE;
-	if (z->free_count[d] == 0 || !meta__drive_serves(m, d) || zones_for_data(m) == 0)
+	if (z->free_count[d] == 0 || !meta__drive_takes(m, d) || zones_for_data(m) == 0)
 		return META__ZONE_NONE;
 	return meta__zone_next(m, d);
 }
@@ -300,7 +300,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	s->opening--;
 	s->room += units_of(z, s);
 	list_push_back(&s->ready, &at->link);
-	if (!meta__drive_serves(m, drive_of(m, zone)))
+	if (!meta__drive_takes(m, drive_of(m, zone)))
 		supply_drop(m, s, drive_of(m, zone));
 }
 
@@ -454,7 +454,7 @@ static uint64_t reach(const struct meta *m, uint32_t d)
 	const struct meta__zones *z = m->zones;
 	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
 
-	if (!meta__drive_serves(m, d))
+	if (!meta__drive_takes(m, d))
 		return 0;
 	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
 }

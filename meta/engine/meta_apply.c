@@ -245,6 +245,7 @@ void meta__tx_apply(struct meta *m)
 			move_counters(m);
 			seq = to_log(m); /* (3) */
 			tx->op->seen_seq = seq;
+			tx->op->data_drives = tx->drives_mask;
 		}
 		change_trees(m, seq);
 	}

@@ -36,6 +36,7 @@ void meta__error(struct meta *m, const char *fmt, ...)
 void meta__fail(struct meta *m)
 {
 	m->failed = -EROFS;
+	meta__log_fail(m);
 }
 
 void meta_freeze(struct meta *m)
@@ -68,6 +69,8 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
 		m->index_blocks += x->io.nblocks;
 	x->io.must = is_must(x);
+	x->io.gone = false;
+	x->io.spare = x->kind == META__IO_LOG ? meta__log_spares(m, x) : x->kind == META__IO_ZONE;
 	list_push_back(&m->io_wanted, &x->io.link);
 }
 

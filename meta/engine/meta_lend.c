@@ -310,7 +310,7 @@ static void take(struct meta *m, struct meta_op *op, const struct meta__made *ma
 	uint64_t seq = META_SEEN_MADE - 1; /* never durable */
 
 	shard_changed(m, &made->part);
-	if (likely(!m->failed))
+	if (likely(meta__log_lives(m)))
 		seq = meta__log_append_made(m, made->record, made->bytes, made->drives_mask);
 	for (uint32_t i = 0; i < made->nzones; i++)
 		meta__zone_live_add(m, made->live[i].zone, made->live[i].blocks);
@@ -333,8 +333,9 @@ static void take_waiting(struct meta *m)
 		struct meta__made *made = op->made;
 
 		if (made && made->bytes > 0) {
-			if (!m->failed && !meta__log_room_made(m, made->bytes))
+			if (meta__log_lives(m) && !meta__log_room_made(m, made->bytes))
 				return;
+			op->data_drives = made->drives_mask;
 			take(m, op, made);
 		} else {
 			op->seen_seq = meta__log_last(m); /* whatever it has seen came before */

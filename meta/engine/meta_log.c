@@ -29,6 +29,10 @@
  *      drive is added.  Never for a single zone that was taken for lack of room.
  *  (9) While shards are lent, room is reserved for all changes of borrowers that may be in
  *      transit: a checkpoint waits for them, so they must never wait for one.
+ * (10) If a drive is dead for good, a block is durable when its other copy is.  The log does not
+ *      wait for that drive's flush, since its data is lost anyway: an operation whose data was not
+ *      flushed there ends with -EIO.  So the fate of each gathered record is decided, even if the
+ *      store can make no more changes.
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
@@ -53,6 +57,7 @@ struct log_block {
 	uint32_t bytes;                  /* of records */
 	uint32_t records;
 	uint32_t flushing, writing;
+	uint32_t written; /* copies */
 	struct meta__io write[META__LOG_COPIES];
 	struct meta__io *flush; /* META_DRIVES_MAX */
 };
@@ -72,6 +77,7 @@ struct meta__log {
 	struct log_block block[META__LOG_BUFS];
 	uint32_t block_bytes_max; /* largest block that fits a zone */
 	bool started;
+	bool broken; /* a block could not be written: it is never durable, nor is any behind it */
 	uint64_t epoch, base;
 	uint64_t next;    /* sequence of the next block to be opened */
 	uint64_t durable; /* all up to this are */
@@ -163,6 +169,24 @@ void meta__log_destroy(struct meta *m)
 	m->log = NULL;
 }
 
+bool meta__log_lives(const struct meta *m)
+{
+	return m->log->started && !m->log->broken;
+}
+
+void meta__log_fail(struct meta *m)
+{
+	m->log->broken |= !m->dead;
+}
+
+/* (10) */
+bool meta__log_spares(const struct meta *m, const struct meta__io *x)
+{
+	const struct log_block *b = x->owner;
+
+	return m->log->started && (x->io.op == META_IO_FLUSH || b->zone[1] != META__ZONE_NONE);
+}
+
 static bool has_ahead(const struct meta__log *l)
 {
 	return l->ahead[0] != META__ZONE_NONE;
@@ -226,7 +250,7 @@ static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 {
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
 		if (zone[i] != META__ZONE_NONE &&
-		    !meta__drive_serves(
+		    !meta__drive_takes(
 			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]))))
 			return false;
 	return true;
@@ -312,7 +336,7 @@ static bool has_room(struct meta *m, uint32_t bytes)
 	uint32_t at = l->cur_at;
 
 	ASSERT(bytes <= META__RECORD_BYTES_MAX);
-	if (!l->started || m->failed)
+	if (!meta__log_lives(m))
 		return false;
 	if (l->open) {
 		const struct log_block *b = block_of(l, l->next - 1);
@@ -482,7 +506,7 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	b->seq = l->next++;
 	memcpy(b->zone, zone_now(l)->zone, sizeof(b->zone));
 	b->at = l->cur_at;
-	b->bytes = b->records = b->flushing = b->writing = 0;
+	b->bytes = b->records = b->flushing = b->writing = b->written = 0;
 	b->drives_mask = 0;
 	l->open = true;
 }
@@ -541,10 +565,12 @@ bool meta__log_turn(struct meta *m)
 	struct meta__log *l = m->log;
 	bool room;
 
-	if (!l->started || m->failed)
+	if (!meta__log_lives(m))
 		return false;
 	if (l->open)
 		block_close(m);
+	if (m->failed)
+		return false;
 	room = zone_ahead(m);
 	if (l->trim != l->trim_said)
 		send_empty(m, 0);
@@ -618,25 +644,39 @@ static void advance_durable(struct meta *m)
 	zones_release(m);
 }
 
+static wk_cold void log_failed(struct meta *m, const struct meta__io *x)
+{
+	m->log->broken = true; /* (10) */
+	meta__error(m, "drive %u: the log could not be %s (error %d)", x->io.drive,
+		    x->io.op == META_IO_FLUSH ? "flushed for" : "written", -x->io.status);
+	meta__fail(m);
+}
+
+/* (10): the drive is dead, and the other copy is written, or may yet be. */
+static bool does_without(const struct log_block *b, const struct meta__io *x)
+{
+	return x->io.gone && (x->io.op == META_IO_FLUSH || b->written || b->writing > 1);
+}
+
 void meta__log_io_done(struct meta *m, struct meta__io *x)
 {
 	struct log_block *b = x->owner;
 
-	if (x->io.status) {
-		meta__error(m, "drive %u: the log could not be %s (error %d)", x->io.drive,
-			    x->io.op == META_IO_FLUSH ? "flushed for" : "written", -x->io.status);
-		meta__fail(m);
-		return; /* never durable, and neither is anything after it */
+	if (x->io.status && !does_without(b, x)) {
+		log_failed(m, x);
+		return;
 	}
 	if (x->io.op == META_IO_FLUSH) {
 		ASSERT(b->state == LOG_FLUSHING && b->flushing > 0);
-		if (--b->flushing == 0 && !m->failed)
+		if (--b->flushing == 0 && meta__log_lives(m))
 			block_write(m, b);
 		return;
 	}
 	ASSERT(b->state == LOG_WRITING && b->writing > 0);
+	b->written += !x->io.status;
 	if (--b->writing > 0)
 		return; /* (7) */
+	ASSERT(b->written > 0);
 	b->state = LOG_DURABLE;
 	advance_durable(m);
 }
@@ -667,12 +707,25 @@ uint64_t meta__log_epoch(const struct meta *m)
 	return m->log->epoch;
 }
 
+/* Whether one of the copies is on a drive that is dead. */
+static bool on_dead(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
+{
+	bool dead = false;
+
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+		if (zone[i] != META__ZONE_NONE)
+			dead |= m->dead >> META_BADDR_DRIVE(
+						   meta__geo_zone_baddr(&m->zones->geo, zone[i])) &
+				1;
+	return dead;
+}
+
 void meta__log_stat(const struct meta *m, struct meta_statfs *out)
 {
 	const struct log_zone *now = zone_now(m->log);
 
 	out->log_blocks = m->log->blocks_written;
-	out->log_copies = now && now->zone[1] != META__ZONE_NONE ? 2 : 1;
+	out->log_copies = now && now->zone[1] != META__ZONE_NONE && !on_dead(m, now->zone) ? 2 : 1;
 }
 
 uint64_t meta__log_blocks(const struct meta *m)

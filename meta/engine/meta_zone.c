@@ -19,6 +19,9 @@
  *      and not a zone with a copy of the roots, which stays until they are elsewhere.  A zone that
  *      is being deallocated (TELLING) counts, and is free when its drive has answered.
  *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
+ *  (7) No zone of a dead drive is opened.  If the drive died while a header was being written, the
+ *      zone becomes ready without that header: a supply drops it at once, and the log uses the
+ *      pair's other zone (meta_log.c (10)).
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_share.h"
@@ -305,6 +308,11 @@ void meta__zone_give_root(struct meta *m, uint32_t zone)
 	set_free(m, zone);
 }
 
+bool meta__drive_takes(const struct meta *m, uint32_t drive)
+{
+	return meta__drive_serves(m, drive) && !(m->dead >> drive & 1);
+}
+
 bool meta__drive_serves(const struct meta *m, uint32_t drive)
 {
 	return m->zones->geo.state[drive] == DRIVE_SERVES;
@@ -575,13 +583,14 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 		return;
 	}
 	io->zone = META__ZONE_NONE;
-	if (x->io.status) {
+	if (x->io.status && !x->io.gone) {
 		meta__error(m, "zone %u: its header could not be written (error %d)", zone,
 			    -x->io.status);
 		meta__fail(m);
 		return; /* stays OPENING: nobody ever writes there */
 	}
-	at->head_lost = at->mend_failed = false;
+	at->head_lost = x->io.status; /* (7) */
+	at->mend_failed = false;
 	at->state = ZONE_READY;
 	at->used = 1;
 	meta__supply_ready(m, zone);
@@ -592,7 +601,7 @@ uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	const struct meta__supply *s = &z->data[drive];
 
-	if (!meta__drive_serves(m, drive))
+	if (!meta__drive_takes(m, drive))
 		return 0;
 	return z->free_count[drive] + s->opening + div_up(s->room, z->geo.zone_end - 1);
 }
@@ -620,7 +629,7 @@ static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
 	uint32_t best = META_DRIVES_MAX;
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		if (d != drive && z->free_count[d] && meta__drive_serves(m, d) &&
+		if (d != drive && z->free_count[d] && meta__drive_takes(m, d) &&
 		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
 			best = d;
 	if (best == META_DRIVES_MAX)

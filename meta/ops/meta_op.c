@@ -255,10 +255,12 @@ static struct meta_op *pop_durable(struct meta *m)
 		return NULL;
 	op = list_entry(ops->durable.next, struct meta_op, link);
 	if (!meta_is_durable(m, op->seen_seq)) {
-		if (!m->failed)
+		if (!m->failed || meta__log_lives(m))
 			return NULL;
 		op->status = -EROFS; /* a crash may or may not keep the change */
 		meta_read_end(m, op);
+	} else if (unlikely(op->data_drives & m->dead)) {
+		op->status = -EIO; /* meta_log.c (10) */
 	}
 	list_del(&op->link);
 	return op;
@@ -312,6 +314,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	op->reruns = 0;
 	op->state = meta__op_is_own(op) ? 0 : kind_of(m, op);
 	op->status = 0;
+	op->data_drives = 0;
 	op->seen_seq = 0;
 	if (meta__op_is_own(op))
 		return run(m, op);

@@ -150,10 +150,22 @@ const char *meta_error(const struct meta *m)
 
 /* ---- I/O ------------------------------------------------------------------- */
 
+/* Nothing new is put there. */
+static wk_cold void drive_died(struct meta *m, uint32_t drive)
+{
+	if (m->dead >> drive & 1)
+		return;
+	m->dead |= 1ull << drive;
+	if (m->mounted)
+		meta__supply_shut(m, drive);
+}
+
 void meta_io_done(struct meta *m, struct meta_io *io)
 {
 	struct meta__io *x = container_of(io, struct meta__io, io);
 
+	if (unlikely(io->status && io->gone))
+		drive_died(m, io->drive);
 	switch (x->kind) {
 	case META__IO_PAGE_READ:
 		meta__cache_io_done(m, x);

@@ -125,9 +125,27 @@ static void deallocate(struct rig *r, struct meta_io *io)
 	memset(r->image[io->drive] + at, 0xd5, size);
 }
 
+/* A write that was on its way may have come through. */
+static void die(struct rig *r, struct meta_io *io)
+{
+	io->status = -EIO;
+	io->gone = true;
+	if (io->op == META_IO_WRITE && rand_below(&r->rand, 2))
+		write_complete(r, io);
+	else if (io->op == META_IO_WRITE)
+		write_lost(r, io);
+	meta_io_done(r->m, io);
+}
+
 static void complete(struct rig *r, struct meta_io *io)
 {
 	io->status = 0;
+	if (r->dies_at && r->writes >= r->dies_at)
+		r->dead |= r->dying;
+	if (r->dead >> io->drive & 1) {
+		die(r, io);
+		return;
+	}
 	switch (io->op) {
 	case META_IO_READ:
 		if (io->block < r->unread[io->drive].to &&
@@ -390,7 +408,7 @@ int rig_run(struct rig *r, struct meta_op *op)
 	uint32_t idle = 0;
 
 	r->over = meta_op_start(r->m, op) ? op : NULL;
-	while (!r->over || (!meta_is_durable(r->m, op->seen_seq) && !r->m->failed)) {
+	while (!r->over || (!meta_is_durable(r->m, op->seen_seq) && meta__log_lives(r->m))) {
 		if (r->cut)
 			return -ECANCELED;
 		idle = rig_step(r) ? 0 : idle + 1;

@@ -46,6 +46,9 @@ struct rig {
 	uint64_t fail_at;     /* from this write on all fail; 0: none                   */
 	uint32_t bad_supers;  /* drives, by bits, whose first and last block is not written, */
 	uint32_t bad_heads;   /* ... the first header of which, and nothing else, is not written, */
+	uint32_t dead;        /* ... that are dead: nothing is done there any more, */
+	uint32_t dying;       /* ... that are from the write `dies_at` on,        */
+	uint64_t dies_at;     /* 0: none                                        */
 	uint32_t bad_flushes; /* ... that do not flush, */
 	uint32_t bad_reads;   /* ... of which nothing is read                          */
 	bool lifo;            /* the newest I/O completes first                         */

@@ -4,9 +4,9 @@
  *
  *   visit_client ADDRESS KEY_FILE VISITS [LIMIT_MS COMMAND]
  *
- * Prints how long the slowest connect, lease and close took.  A second thread runs COMMAND, by the
- * shell, once for each visit that has taken longer than LIMIT_MS, while it is still under way: $1 is
- * this process, so that COMMAND can show where both sides are.
+ * Prints how long the slowest connect, lease and close took.  A second thread runs the shell's
+ * COMMAND once for each visit that has taken longer than LIMIT_MS, while the visit is under way.
+ * $1 is this process, so that COMMAND can show where both sides are.
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -116,7 +116,8 @@ int main(int argc, char **argv)
 	visits = (uint32_t)strtoul(argv[3], NULL, 10);
 	for (uint32_t i = 0; i < visits; i++)
 		failed += !visit(argv[1]);
-	printf("%u visits, %u failed, %u overdue; slowest connect %llu us, lease %llu us, close %llu us\n",
+	printf("%u visits, %u failed, %u overdue; slowest connect %llu us, lease %llu us, "
+	       "close %llu us\n",
 	       visits, failed, atomic_load(&overdue),
 	       (unsigned long long)slowest_ns[CONNECT] / 1000,
 	       (unsigned long long)slowest_ns[LEASE] / 1000,

@@ -306,6 +306,11 @@ uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t 
 	return d.log_last;
 }
 
+bool meta__log_lives(const struct meta *m)
+{
+	return !m->failed;
+}
+
 uint64_t meta__log_durable(const struct meta *m)
 {
 	(void)m;

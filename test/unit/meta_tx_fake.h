@@ -528,6 +528,11 @@ void meta__error(struct meta *m, const char *fmt, ...)
 	va_end(ap);
 }
 
+bool meta__log_lives(const struct meta *m)
+{
+	return !m->failed;
+}
+
 uint64_t meta__log_durable(const struct meta *m)
 {
 	return fake_of(m)->durable;

@@ -285,3 +285,80 @@ Test(app_patience, the_caller_begins_anew_and_reads_what_is_durable)
 	weka_close(client);
 	cr_assert_eq(app_rig_end(&rig), 0);
 }
+
+/* ---- a drive that is dead for good ---------------------------------------------------------- */
+
+/* As when the host wants it back. */
+static void dies(uint32_t d)
+{
+	struct nvme_drive *drive = rig.drive[d];
+
+	nvme__helm_take(drive);
+	nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, clock_now_ns());
+	nvme__helm_leave(drive);
+	nvme__kick(drive);
+	while (nvme_drive_health(drive) != NVME_HEALTH_DEAD)
+		(void)usleep(1000);
+}
+
+static uint32_t acknowledged[3];
+
+static void *put_until_refused(void *arg)
+{
+	const uintptr_t k = (uintptr_t)arg;
+	struct weka_client *c = app_rig_connect(&rig);
+	intptr_t err = 0;
+	char path[32];
+
+	for (uint32_t i = 0; i < 4000 && !err; i++) {
+		(void)snprintf(path, sizeof(path), "/%c%u", (int)('a' + k), i);
+		err = put(c, path);
+		if (!err)
+			__atomic_store_n(&acknowledged[k], i + 1, __ATOMIC_RELEASE);
+	}
+	weka_close(c);
+	return (void *)err;
+}
+
+static void expect_acknowledged(void)
+{
+	char path[32];
+
+	for (int k = 0; k < 3; k++)
+		for (uint32_t i = 0; i < acknowledged[k]; i++) {
+			(void)snprintf(path, sizeof(path), "/%c%u", 'a' + k, i);
+			cr_assert_eq(get(path), 0, "%s", path);
+		}
+}
+
+/* The log has its other copy: changes under way end, others are taken, and all are read at once. */
+Test(app_patience, a_drive_that_is_dead_costs_no_change_and_no_read_waits)
+{
+	pthread_t thread[3];
+	uint32_t before;
+	void *err;
+
+	memset(acknowledged, 0, sizeof(acknowledged));
+	serve(APP_BOOT_FORMAT, 3 * NS_PER_S);
+	for (uintptr_t k = 0; k < 3; k++)
+		cr_assert_eq(pthread_create(&thread[k], NULL, put_until_refused, (void *)k), 0);
+	while (__atomic_load_n(&acknowledged[2], __ATOMIC_ACQUIRE) < 20)
+		(void)usleep(1000);
+	dies(1);
+	before = __atomic_load_n(&acknowledged[2], __ATOMIC_ACQUIRE);
+	for (int k = 0; k < 3; k++) {
+		cr_assert_eq(pthread_join(thread[k], &err), 0);
+		cr_assert((intptr_t)err == 0 || (intptr_t)err == -EROFS, "%d", (int)(intptr_t)err);
+	}
+	cr_assert_gt(acknowledged[2], before, "changes went on without the drive: %s", lines);
+	expect_acknowledged();
+	weka_close(client);
+	(void)!app_rig_end(&rig);
+	cr_assert_not_null(strstr(lines, "is dead: the log goes on with its copy on another drive"),
+			   "%s", lines);
+
+	serve(APP_BOOT_MOUNT, 0); /* it is back, as it was when it died */
+	expect_acknowledged();
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0);
+}
