@@ -6,6 +6,7 @@
  * to a running appliance: at --connect with --key, or as --config says.
  */
 #include "appliance/ctl/ctl.h"
+#include "appliance/ctl/ctl_completion.h"
 #include "appliance/conf/app_conf.h"
 #include "base/num.h"
 #include "fabric/fab.h"
@@ -73,6 +74,8 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
+static int cmd_completion(struct ctl *c);
+
 static const struct command {
 	const char *name;
 	const char *args;
@@ -118,9 +121,22 @@ static const struct command {
 	{ "config", "check|keys [FILE]",
 	  "check the daemon's configuration as its start does; keys: explain every key", 1, 2,
 	  ALONE, ctl_cmd_config },
+	{ "completion", "bash|zsh", "print a script that completes words of this program", 1, 1,
+	  ALONE, cmd_completion },
 	{ "doctor", "", "report problems of this machine, with commands that fix them", 0, 0, ALONE,
 	  ctl_cmd_doctor },
 };
+
+static int cmd_completion(struct ctl *c)
+{
+	const char *names[ARRAY_LEN(commands)];
+
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		names[i] = commands[i].name;
+	if (ctl_completion_print(c->argv[0], names, ARRAY_LEN(commands), options))
+		return ctl_fail("completion: '%s' is neither bash nor zsh", c->argv[0]) + 1;
+	return 0;
+}
 
 int ctl_fail(const char *fmt, ...)
 {

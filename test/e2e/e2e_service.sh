@@ -114,6 +114,29 @@ refuses "a mistake is named with file, line, key and range" "wrong.conf:1: cores
 check "wekactl config keys" sh -c "'$CTL' config keys | cmp - '$DIR/keys.txt'"
 refuses "another word" "neither check nor keys" "$CTL" config chekc
 
+# ---- wekactl completion ---------------------------------------------------------------------------
+completes() { # WORDS...: what the last of them may become
+	PATH=$BIN:$PATH bash -c '
+		source <(wekactl completion bash) || exit 1
+		COMP_WORDS=(wekactl "$@") COMP_CWORD=$#
+		_wekactl
+		echo "${COMPREPLY[*]}"' _ "$@"
+}
+if command -v bash >/dev/null; then
+	is "completion of a command" "status stat" "$(completes sta)"
+	is "of an option" "--connect --config" "$(completes --con)"
+	is "of a command's word" "drain" "$(completes drives dr)"
+	is "behind an option" "check" "$(completes -f "$CONF" config ch)"
+	is "a file is the shell's" "" "$(completes import /et)"
+	is "and so is an option's" "" "$(completes --key sta)"
+	is "every command is known" "$("$CTL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | LC_ALL=C sort | xargs)" \
+		"$(completes '' | tr ' ' '\n' | LC_ALL=C sort | xargs)"
+fi
+if command -v zsh >/dev/null; then
+	check "zsh takes its script" zsh -fc "'$CTL' completion zsh >'$DIR/zsh' && source '$DIR/zsh'"
+fi
+refuses "completion for another shell" "neither bash nor zsh" "$CTL" completion fish
+
 # ---- descriptors -------------------------------------------------------------------------------
 # A shell's soft limit is mostly 1,024: the daemon raises it to what sessions_max clients need.
 soft_limit() { sed -n 's/^Max open files  *\([0-9]*\) .*/\1/p' "/proc/$DAEMON/limits"; }
