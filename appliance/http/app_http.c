@@ -2,17 +2,18 @@
 /*
  * Serves connections by the library's thread.
  *
- *   connect --> a free place, or the slowest one's --> requests --> closed: the place is free
+ *   connect --> a free place --> requests --> closed, or shut as too slow: the place is free
  *
  * Invariants:
- *  (1) At most APP_HTTP_CONNECTIONS_MAX connections are open, the last of them only until it or
- *      another one is turned out.
+ *  (1) At most APP_HTTP_CONNECTIONS_MAX connections are open, the last of them only until it is
+ *      turned out.
  *  (2) The library closes a connection IDLE_S after its last byte.  One that has finished no
- *      request for SLOW_NS gives way to a newcomer that takes the last place.  So a peer that
- *      sends or takes a byte now and then keeps no other out for longer.
+ *      request for SLOW_NS is shut when anybody connects or asks.  So somebody who sends or takes a
+ *      byte now and then keeps nobody out, and keeps no memory, for longer.
  *  (3) Each connection has PARSE_BYTES, and its headers are parsed there.
- *  (4) A snapshot's text lives while it is being sent.  With (1), and two snapshots a second at
- *      most, this bounds the memory: HTTP_BYTES of app_account.c.
+ *  (4) A snapshot's text lives while it is being sent.  There are two snapshots a second at most,
+ *      and a new one comes with a request; so by (2) some thirty texts live at once.  With (1) and
+ *      (3) this bounds the memory: HTTP_BYTES of app_account.c.
  *  (5) All but start and stop runs in the library's thread.  It waits with poll(): its epoll mode
  *      misses the end of a client that closes its half in the same segment.
  */
@@ -63,21 +64,25 @@ static int fd_of(struct MHD_Connection *c)
 	return info ? info->connect_fd : -1;
 }
 
-/* (2): the library sees its end, and closes it.  If none is slow, the newcomer, which took the last
- * place, is turned out: otherwise no connection would be accepted, and none turned out, any
- * more. */
-static void turn_one_out(struct app_http *h, const struct connection *newcomer)
+/* (2): the library sees their end, and closes them.  Returns true if there were any. */
+static bool shut_slow(struct app_http *h)
 {
-	const struct connection *slowest = &h->connection[0];
+	uint64_t now_ns = clock_now_ns();
+	bool any = false;
 
-	for (uint32_t i = 1; i < APP_HTTP_CONNECTIONS_MAX; i++)
-		if (h->connection[i].since_ns < slowest->since_ns)
-			slowest = &h->connection[i];
-	if (clock_now_ns() - slowest->since_ns <= SLOW_NS)
-		slowest = newcomer;
-	shutdown(slowest->fd, SHUT_RDWR);
+	for (uint32_t i = 0; i < APP_HTTP_CONNECTIONS_MAX; i++) {
+		const struct connection *c = &h->connection[i];
+
+		if (c->fd < 0 || now_ns - c->since_ns <= SLOW_NS)
+			continue;
+		shutdown(c->fd, SHUT_RDWR);
+		any = true;
+	}
+	return any;
 }
 
+/* A newcomer who takes the last place is turned out, unless a slow one is: else nobody would be
+ * accepted any more, and slow ones would stay. */
 static void comes_or_goes(void *http, struct MHD_Connection *c, void **of_connection,
 			  enum MHD_ConnectionNotificationCode what)
 {
@@ -90,8 +95,10 @@ static void comes_or_goes(void *http, struct MHD_Connection *c, void **of_connec
 		return;
 	place->fd = comes ? fd : -1;
 	place->since_ns = clock_now_ns();
-	if (comes && !find(http, -1))
-		turn_one_out(http, place);
+	if (!comes)
+		return;
+	if (!shut_slow(http) && !find(http, -1))
+		shutdown(fd, SHUT_RDWR);
 }
 
 static void answered(void *http, struct MHD_Connection *c, void **of_request,
@@ -102,6 +109,16 @@ static void answered(void *http, struct MHD_Connection *c, void **of_request,
 	(void)of_request;
 	if (place && how == MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		place->since_ns = clock_now_ns();
+}
+
+static enum MHD_Result asked(void *http, struct MHD_Connection *c, const char *url,
+			     const char *method, const char *version, const char *upload,
+			     size_t *upload_bytes, void **of_request)
+{
+	struct app_http *h = http;
+
+	(void)shut_slow(h);
+	return http__answer(&h->answers, c, url, method, version, upload, upload_bytes, of_request);
 }
 
 /* ---- start and stop ---------------------------------------------------------------------- */
@@ -143,13 +160,12 @@ static int listen_at(const struct app_conf *conf, int *out, char *why)
 
 static struct MHD_Daemon *start_library(struct app_http *h, int listen_fd)
 {
-	return MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL,
-				http__answer, &h->answers, MHD_OPTION_LISTEN_SOCKET,
-				(MHD_socket)listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-				APP_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-				MHD_OPTION_CONNECTION_MEMORY_LIMIT, PARSE_BYTES,
-				MHD_OPTION_NOTIFY_CONNECTION, comes_or_goes, h,
-				MHD_OPTION_NOTIFY_COMPLETED, answered, h, MHD_OPTION_END);
+	return MHD_start_daemon(
+		MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, asked, h,
+		MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		APP_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, PARSE_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+		comes_or_goes, h, MHD_OPTION_NOTIFY_COMPLETED, answered, h, MHD_OPTION_END);
 }
 
 static int begin(struct app_http *h, const struct app_http_cfg *cfg, char *why)
