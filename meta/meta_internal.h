@@ -272,6 +272,7 @@ struct meta {
 	struct meta__made *made;   /* ... the change that it is making         */
 	struct meta__receipts *receipts;
 	struct meta__fresh *fresh;
+	uint32_t self_check; /* turns, in variants with WK_DEBUG */
 };
 
 /* Does this block lie on a drive that is missing? */

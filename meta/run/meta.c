@@ -9,6 +9,7 @@
  *      it counted.
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
  */
+#include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_tree.h"
@@ -16,6 +17,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SELF_CHECK_TURNS 64u /* between two */
 
 /* ---- configuration --------------------------------------------------------- */
 
@@ -242,6 +245,22 @@ static bool share_turn(struct meta *m)
 	return more;
 }
 
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(struct meta *m)
+{
+#ifdef WK_DEBUG
+	if (m->self_check++ % SELF_CHECK_TURNS)
+		return;
+	if (m->mounted) {
+		meta__zones_check(m);
+		meta__cache_check(m);
+	}
+	meta__ops_check(m);
+#else
+	(void)m;
+#endif
+}
+
 bool meta_turn(struct meta *m)
 {
 	bool more = m->mounted ? meta__drives_turn(m) : meta__boot_turn(m);
@@ -265,5 +284,6 @@ bool meta_turn(struct meta *m)
 		more |= meta__lend_turn(m);
 		more |= meta__share_more(m);
 	}
+	self_check(m);
 	return more || meta__log_more(m);
 }

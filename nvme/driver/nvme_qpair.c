@@ -367,12 +367,13 @@ uint64_t nvme__cached_count(const struct nvme_drive *drive)
 /* A flush that failed covers nothing; a deallocation that is lost is a hint that is lost. */
 static inline void count_done(struct nvme_qpair *qp, const struct nvme_io *io)
 {
-	_Atomic uint64_t *flushed = &qp->ns->flushed;
+	_Atomic uint64_t *flushed;
 	uint64_t was;
 
 	if (io->op == NVME_READ || unlikely(io->status) || !qp->fua_bit)
 		return;
 	if (io->op == NVME_FLUSH) {
+		flushed = &qp->ns->flushed;
 		was = atomic_load_explicit(flushed, memory_order_relaxed);
 		while (was < io->covers && !atomic_compare_exchange_weak_explicit(
 						   flushed, &was, io->covers, memory_order_relaxed,

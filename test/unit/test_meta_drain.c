@@ -69,6 +69,7 @@ static struct meta_drive_stat stat_of(uint32_t d)
 	struct meta_drive_stat s;
 
 	meta_drive_stat(r.m, d, &s);
+	meta_drive_count(r.m, &s);
 	return s;
 }
 

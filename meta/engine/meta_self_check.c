@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Counts zones and frames again, and compares the results with the counters: with WK_DEBUG only. */
+#include "meta/engine/meta_self_check.h"
+#include "meta/engine/meta_cache.h"
+#include "meta/engine/meta_share.h"
+#include "meta/engine/meta_tree.h"
+
+#ifdef WK_DEBUG
+
+static uint32_t list_count(const struct list *l, uint32_t most)
+{
+	uint32_t n = 0;
+
+	for (const struct list *at = l->next; at != l; at = at->next, n++)
+		ASSERT(n < most); /* or it goes round in a circle */
+	return n;
+}
+
+/* ---- zones: the numbers are meta_zone.c's -------------------------------------------------- */
+
+struct zone_sums {
+	uint32_t coming, free_total, page_zones, data_zones;
+	uint64_t live_blocks;
+};
+
+static void zone_check(const struct meta *m, uint32_t zone, struct zone_sums *sum)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+	const uint32_t drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+	const bool serves = meta__drive_serves(m, drive);
+	const bool done = at->state == ZONE_EMPTY || at->state == ZONE_FROZEN;
+
+	ASSERT(!(done || at->state == ZONE_LEAVING || at->state == ZONE_FREE) ||
+	       (at->live == 0 && at->pending == 0)); /* (2) */
+	ASSERT(at->state != ZONE_FREE || at->kind == META__ZONE_FREE);
+	ASSERT(at->used <= m->zones->geo.zone_end);
+	sum->coming += done && serves;
+	sum->page_zones += at->kind == META__ZONE_PAGE;
+	sum->data_zones += at->kind == META__ZONE_DATA;
+	sum->live_blocks += at->kind == META__ZONE_DATA ? at->live : 0;
+}
+
+void meta__zones_check(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	struct zone_sums sum = { 0 };
+
+	if (!z->counted)
+		return;
+	for (uint32_t i = 0; i < z->geo.nzones; i++)
+		zone_check(m, i, &sum);
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		if (meta__drive_serves(m, d))
+			sum.free_total += z->free_count[d] + (z->tell[d].zone != META__ZONE_NONE);
+	ASSERT(sum.free_total == z->free_total); /* (5) */
+	ASSERT(sum.coming == z->coming);
+	ASSERT(sum.page_zones == z->page_zones);
+	ASSERT(sum.data_zones == z->data_zones);
+	ASSERT(sum.live_blocks == z->live_blocks);
+	ASSERT(z->epoch_oldest <= z->epoch && z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
+}
+
+/* ---- frames: the numbers are meta_cache.c's ------------------------------------------------- */
+
+static void frame_check(struct meta *m, const struct meta__frame *f)
+{
+	const enum meta__frame_state state = atomic_load_explicit(&f->state, memory_order_relaxed);
+
+	ASSERT(state <= FRAME_FROZEN);
+	if (state == FRAME_FREE)
+		return;
+	ASSERT(f->shard < m->nshards);
+	ASSERT(state < FRAME_CLEAN || meta__cache_find(m, f->baddr) == f); /* (1) */
+	ASSERT(state < FRAME_CLEAN || meta__page_count(f->page) > 0 || f->level == 0);
+}
+
+/* Not with readers: a borrower changes the states of its frames, which are counted later. */
+void meta__cache_check(struct meta *m)
+{
+	const struct meta__cache *c = m->cache;
+	uint32_t count[FRAME_FROZEN + 1] = { 0 };
+
+	if (m->share)
+		return;
+	for (uint32_t i = 0; i < c->nframes; i++) {
+		frame_check(m, &c->frame[i]);
+		count[atomic_load_explicit(&c->frame[i].state, memory_order_relaxed)]++;
+	}
+	for (uint32_t s = 0; s <= FRAME_FROZEN; s++)
+		ASSERT(count[s] == c->count[s]);
+	ASSERT(list_count(&c->free, c->nframes) + c->leaving_count == count[FRAME_FREE]);
+	ASSERT(c->uppers_dirty <= count[FRAME_DIRTY]);
+	ASSERT(c->freezing <= count[FRAME_FROZEN]);
+}
+
+#endif
