@@ -61,7 +61,7 @@ void log_line(enum log_level level, const char *format, ...)
 	va_end(args);
 	used = (int)min_u64((uint64_t)(used + (more > 0 ? more : 0)), sizeof(line) - 2);
 	line[used] = '\n';
-	/* Nobody to tell when stderr itself is gone. */
+	/* An error of stderr itself cannot be reported. */
 	if (write(STDERR_FILENO, line, (size_t)used + 1) < 0)
 		errno = 0;
 	errno = err;

@@ -38,7 +38,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSED_KEPT 32u  /* closed clients that can still be told from open ones */
+#define CLOSED_KEPT 32u  /* closed clients that are still recognised as closed */
 #define YIELDS_MAX  100u /* while another thread takes a client over */
 
 _Thread_local struct client_seat *client__seat CLIENT_TLS;

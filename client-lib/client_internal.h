@@ -34,8 +34,8 @@
 #define CLIENT_ADDRESSES   8u
 #define CLIENT_LANES_MAX   FAB_LANES_MAX
 #define CLIENT_HOLD_MAX_MS 2000u    /* longest back-off that an appliance may ask for */
-#define CLIENT_SCAN_NS     1000000u /* between two looks at the deadlines             */
-#define CLIENT_TURNS       8u       /* between two looks at the clock                 */
+#define CLIENT_SCAN_NS     1000000u /* between two checks of the deadlines             */
+#define CLIENT_TURNS       8u       /* between two reads of the clock                 */
 #define CLIENT_DONE_FEW    8u
 #define CLIENT_DONE_BATCH  32u  /* calls taken from the fabric at once            */
 #define CLIENT_CLASSES     256u /* of free runs in the pool                       */
@@ -171,7 +171,7 @@ struct client_lane {
 	uint8_t address; /* index of its rail                */
 	uint8_t via;     /* rail that it was dialled on last */
 	bool armed;      /* client_sleep.c                   */
-	uint64_t life;   /* number of its connection, unique among those that came UP */
+	uint64_t life;   /* number of its connection, unique among those that reached UP */
 };
 
 /* A file that is open: client_open.c. */
@@ -251,7 +251,7 @@ struct weka_client {
 	uint32_t opening;
 	uint32_t keeper; /* a lane */
 	uint64_t keeper_life;
-	uint64_t lives;      /* number of connections that came UP */
+	uint64_t lives;      /* number of connections that reached UP */
 	struct weka_req own; /* LET_GO or HOLD */
 	bool own_out;
 	enum fab_type own_type;

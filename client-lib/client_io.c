@@ -783,7 +783,7 @@ static int cancel(struct weka_client *c, struct weka_req *req)
 		return 0;
 	}
 	if (client__req(req)->state == CLIENT_REQ_DONE)
-		return 0; /* too late: the result came first */
+		return 0; /* too late: the result was first */
 	return client__say(c, -EINVAL,
 			   "weka_cancel: the request is not in flight with this client");
 }

@@ -79,7 +79,7 @@ static void settle(struct weka_client *c, struct client_open *o)
 	c->opens--;
 }
 
-/* ---- what was refused, and is asked for again ------------------------------------------------ */
+/* ---- requests that were refused, and are sent again ------------------------------------------ */
 
 static void late_end(struct weka_client *c)
 {
@@ -211,7 +211,7 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 	o->users--;
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
-		client__flush(c); /* somebody waits for the submitted requests */
+		client__flush(c); /* a call waits for the submitted requests */
 		client__opens_step(c);
 		fab_flush_later(client__keeper(c)->conn); /* usually with the next request */
 	}

@@ -202,7 +202,7 @@ int client__sleep(struct weka_client *c, uint64_t until_ns)
 	c->arm_ns += (clock_now_ns() - begin_ns) / 4 - c->arm_ns / 4;
 	if (armed == 0)
 		return 0;
-	if (armed < 0) { /* nothing would wake this thread: look again soon */
+	if (armed < 0) { /* nothing would wake this thread: check again soon */
 		nap();
 		return armed;
 	}

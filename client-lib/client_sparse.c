@@ -60,7 +60,7 @@ int client__bulk_data(struct weka_client *c, struct client_bulk *b, uint64_t *ne
 	*next = max_u64(*next, align_down((uint64_t)from, WEKA_BLOCK));
 	*next = min_u64(*next, b->length_bytes);
 	b->data_end = min_u64(align_up((uint64_t)to, WEKA_BLOCK), b->length_bytes);
-	if (b->data_end <= *next) /* it became a hole meanwhile */
+	if (b->data_end <= *next) /* it has become a hole since */
 		b->is_sparse = false;
 	return 0;
 }

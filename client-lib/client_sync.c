@@ -21,7 +21,7 @@
 #define PIECE_BYTES (1u << 20)
 #define STATUS_MAX  (1u << 20)
 
-/* ---- what they share ------------------------------------------------------------------ */
+/* ---- common parts --------------------------------------------------------------------- */
 
 int client__fail(struct weka_client *c, int err, const char *what, const char *name)
 {
@@ -522,7 +522,7 @@ static int read_small(struct weka_client *c, const struct weka_ref *ref, struct 
 	return err ? err : item->status;
 }
 
-/* Reads a file larger than a window; its size may change meanwhile. */
+/* Reads a file larger than a window; its size may change during that. */
 static int read_large(struct weka_client *c, const char *path, char **bytes, size_t *size_bytes)
 {
 	struct weka_ref ref = weka_ref_path(path);

@@ -102,8 +102,8 @@ void fab_server_destroy(struct fab_server *srv);
 void fab_server_shut(struct fab_server *first);
 
 /*
- * Memory that pieces lie in (fab_send_part, fab_pull): RDMA cards must know it.  Before the first
- * session; any thread.  It stays the caller's, and must outlive every session.
+ * Memory that pieces lie in (fab_send_part, fab_pull): RDMA cards must register it.  Before the
+ * first session; any thread.  It stays the caller's, and must outlive every session.
  */
 void fab_server_memory(struct fab_server *srv, void *base, uint64_t size_bytes);
 
@@ -127,7 +127,7 @@ enum fab_control_type {
 	/* Its session has ended, and no request names it any more: undo, then fab_pool_release().
 	 */
 	FAB_CONTROL_POOL_GONE,
-	/* Somebody was refused: one line in `text`, for the log; rarely, however many are. */
+	/* A client was refused: one line in `text`, for the log; at a limited rate. */
 	FAB_CONTROL_REFUSED,
 	/* Something happened to a network card: one line in `text`, for the log. */
 	FAB_CONTROL_NOTICE,

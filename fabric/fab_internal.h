@@ -91,7 +91,7 @@ struct fab__keys;
 struct fab__lanes;
 #define FAB_KEY_NONE UINT32_MAX
 
-/* The key of that id, or one that nobody has, and FAB_KEY_NONE in *slot.  fab_keys.c */
+/* The key of that id, or one without an owner, and FAB_KEY_NONE in *slot.  fab_keys.c */
 const struct fab_key *fab__keys_find(const struct fab__keys *keys,
 				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot);
 
@@ -161,7 +161,7 @@ void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core)
 void fab__hello_session_key(const struct fab_hello *h, const struct fab_key *key,
 			    uint8_t out[FAB_KEY_BYTES]);
 void fab__hello_refuse(struct fab_hello *h, int status, const char *text);
-/* ... with -EBUSY: the client is to come back in `retry_ms`. */
+/* ... with -EBUSY: the client must retry after `retry_ms`. */
 void fab__hello_refuse_busy(struct fab_hello *h, uint32_t retry_ms, const char *text);
 void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *label,
 		      const struct fab_hello_wire *hello,

@@ -20,7 +20,7 @@
 #define FAB_GROUPS_MAX    16u  /* of a key's user                              */
 #define FAB_KEYS_DEFAULT  64u
 #define FAB_KEYS_MAX      4096u
-#define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which everybody knows */
+#define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which is public */
 
 struct fab_server;
 struct fab_session;
@@ -44,7 +44,7 @@ struct fab_rights {
 	uint32_t gid[FAB_GROUPS_MAX];
 };
 
-/* A key with all that the appliance knows of it. */
+/* A key with all its properties on the appliance. */
 struct fab_grant {
 	struct fab_key key;
 	struct fab_rights rights;

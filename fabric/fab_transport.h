@@ -24,7 +24,7 @@ enum fab_tx_kind {
 	FAB_TX_PROBE,   /* ... and: does the peer answer?              */
 };
 
-/* Memory of the other side's, as its verbs know it. */
+/* Memory of the other side, as registered with its card. */
 struct fab_remote {
 	uint64_t address;
 	uint32_t key;
@@ -47,7 +47,7 @@ struct fab_tx {
 
 struct fab_link {
 	const struct fab_transport *ops;
-	bool later;          /* nobody waits for these bytes: fab_flush_later() */
+	bool later;          /* nothing waits for these bytes: fab_flush_later() */
 	uint64_t left_bytes; /* a stream: that the kernel has taken so far ... */
 	bool is_full;        /* ... and it takes no more now                   */
 };

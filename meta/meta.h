@@ -200,7 +200,7 @@ uint64_t meta_drives_gone(const struct meta *m);
 void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_stat *out);
 void meta_drive_count(const struct meta *m, struct meta_drive_stat *out);
 
-/* The next thing that the store wants; NULL: nothing now. */
+/* The next I/O that the store requests; NULL: none now. */
 must_check struct meta_io *meta_io_next(struct meta *m);
 /* It has been done, io->status says how: the io is the store's again. */
 void meta_io_done(struct meta *m, struct meta_io *io);
@@ -328,7 +328,7 @@ enum meta_op_flags {
 	META_MUST_EXIST = 1 << 3, /* put: replace only */
 	META_SEEK_HOLE = 1 << 4,  /* seek: a hole is looked for, not data */
 	META_EXCHANGE = 1 << 5,   /* rename: both names are there, and get each other's file */
-	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change; who must be allowed that */
+	META_TO_WRITE = 1 << 6,   /* read, seek, stat: for a change, which must be allowed */
 	META_UNDRAIN = 1 << 7,    /* drive: it serves again */
 	META_HOLD = 1 << 8,       /* stat, put: of a file; it stays, nameless too, until LET_GO */
 	META_MAY_HOLD = 1 << 9,   /* stat: check whether the holder may still hold it */
@@ -349,7 +349,7 @@ struct meta_cookie {
 	uint64_t part; /* of a directory that is spread; 0: itself, or none of it yet */
 	uint64_t hash;
 	uint64_t uniq;
-	uint64_t dir; /* the directory's number; 0: not told */
+	uint64_t dir; /* the directory's number; 0: not given */
 };
 
 /* One entry of a listing, followed by its name; the next begins at the next multiple of 8. */
@@ -368,7 +368,7 @@ struct meta_dirent {
  * of each slot, as long as it remembers the client (meta_clients_age()).
  */
 struct meta_receipt_id {
-	uint64_t client; /* 0: it wants no receipt */
+	uint64_t client; /* 0: no receipt */
 	uint64_t number; /* 1 .. 2^48 - 1: of the slot, each higher than all before */
 	uint16_t slot;   /* below META_RECEIPT_SLOTS */
 	uint16_t item;   /* of a batch: each is a change */
@@ -563,7 +563,7 @@ struct meta_ahead {
 	uint32_t link; /* of the chain: meta_ahead.c */
 	uint32_t shard;
 	uint32_t pos;
-	uint32_t block; /* of the record's, whose checksum will be wanted */
+	uint32_t block; /* of the record's, whose checksum will be needed */
 };
 
 /* Announces the records of the operation on `t`: call it for each to be started, and then: */
@@ -733,7 +733,7 @@ struct meta_damage_stat {
 	uint64_t files, blocks;
 	uint64_t unreachable_files, unreachable_blocks; /* ... of which no other block is damaged */
 	uint64_t pages;
-	bool complete; /* the last round has looked at everything, and nothing found no place */
+	bool complete; /* the last round has checked everything, and no entry was dropped */
 };
 
 /* An entry of the list of damage. */
@@ -754,7 +754,7 @@ struct meta_scrub_stat {
 	uint64_t rounds; /* that have ended                                        */
 	uint64_t pages;  /* found good, in all rounds                               */
 	uint64_t blocks;
-	uint64_t doubts; /* reads that did not match: damage, or changed meanwhile */
+	uint64_t doubts; /* reads that did not match: damage, or changed during the read */
 	/* of this round, so far, and of the last: */
 	uint64_t bad_pages, bad_blocks;
 	uint64_t last_bad_pages, last_bad_blocks;
@@ -771,7 +771,7 @@ must_check int meta_scrub_create(struct meta_scrub **out, struct meta *m);
 void meta_scrub_destroy(struct meta_scrub *s);
 /* The store serves, and nothing is being read for it.  At most META_SCRUB_BLOCKS_MAX blocks. */
 must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read);
-/* status -EAGAIN: nobody knows whether that can be read; it is asked for again. */
+/* status -EAGAIN: it is unknown whether that can be read; it is read again. */
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
 /* Names the drives, as bits, that cannot be reached: their blocks are not read, and do not count as
  * damaged. */

@@ -112,7 +112,7 @@ static inline int meta__key_cmp(const struct meta_key *a, const struct meta_key 
 
 /* ---- I/O of the store's own ------------------------------------------------------ */
 
-enum meta__io_kind {                      /* whose it is: meta_io_done() gives it back there */
+enum meta__io_kind {                      /* owner: meta_io_done() returns it there */
 		     META__IO_PAGE_READ,  /* meta_cache.c                           */
 		     META__IO_PAGE_WRITE, /* meta_ckpt.c                            */
 		     META__IO_CKPT,       /* meta_ckpt.c: flushes and root blocks   */
@@ -159,7 +159,7 @@ struct meta__hint {
 	uint64_t gen;
 	uint64_t shape;
 	uint64_t plan; /* that walked it: in this one all of the path is good */
-	uint32_t pos;  /* of the record that was looked for last, or its place */
+	uint32_t pos;  /* of the record that was searched last, or its place */
 	struct meta__path path;
 };
 
@@ -189,7 +189,7 @@ struct meta__shard {
 	uint8_t copy_first[2]; /* by slot: the copy that is written first: one that is damaged */
 	/* meta_tree.c's and meta_ckpt.c's; zeros at first: */
 	uint64_t shape; /* moves whenever pages of the tree come, go or change places */
-	struct meta__hint hint[META__HINTS]; /* the leaves that were looked at last            */
+	struct meta__hint hint[META__HINTS]; /* the leaves that were read last            */
 	uint64_t empty_seq; /* the log sequence that emptied the tree                     */
 	uint64_t opened;    /* a reader's: which time it was opened, or lent, that this is of */
 	uint64_t turn;      /* a borrower's: in this turn it is lent to it, ...           */
@@ -223,7 +223,7 @@ struct meta__op_rows;
  * Questions of lower rooms to higher ones, which know the answers.  meta.c fills it in.
  */
 struct meta__above {
-	/* May collection win room for somebody who waits; does it work on that? */
+	/* May collection free room for waiting operations; is it doing that? */
 	bool (*collection_hopes)(const struct meta *m);
 	bool (*collection_busy)(const struct meta *m);
 	bool (*start)(struct meta *m, struct meta_op *op); /* meta_op_start() */
@@ -244,7 +244,7 @@ struct meta {
 	uint64_t dead;  /* drives, by their bits: what was written there may be lost */
 	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
-	bool checking; /* meta_check.c walks: nothing is collected meanwhile            */
+	bool checking; /* meta_check.c walks: nothing is collected during that            */
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */
 	char error[256];
 	uint64_t changes;      /* of shards, since mount */
@@ -334,7 +334,7 @@ struct meta__frame {
 	_Atomic uint64_t baddr;     /* present or future address of the page           */
 	uint64_t gen;               /* generation in which it got that address          */
 	_Atomic uint64_t seq; /* highest log block sequence that changed it; 0 when from disk */
-	uint64_t mark;        /* the plan that looked at it last: not evicted during that     */
+	uint64_t mark;        /* the plan that read it last: not evicted during that     */
 	uint32_t shard;
 	uint32_t level;        /* 0: leaf                                                      */
 	uint32_t fresh;        /* plans that asked for it and have not run again yet           */
@@ -345,7 +345,7 @@ struct meta__frame {
 	/* fields for a lookup end here, with the cache line */
 	uint64_t counted;  /* the plan that counted it as a page to make dirty          */
 	uint32_t last_pos; /* where a record was put last: shows an ascending run       */
-	uint64_t left;     /* free: readers may still look at it before they left this  */
+	uint64_t left;     /* free: readers may still read it before they left this  */
 	_Atomic(struct meta__frame *) hash_next;
 	struct list link;    /* of its state's list; clean: of the fresh ones                */
 	struct list waiters; /* of operations, while reading                                 */
@@ -474,7 +474,7 @@ struct meta__away {
 };
 must_check bool meta__tx_away(struct meta *m, uint32_t shard, const struct meta_key *key,
 			      struct meta__away *out);
-/* Records that it wants to change so far. */
+/* Records that it requests to change so far. */
 uint32_t meta__tx_wanted(const struct meta *m);
 
 /* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
@@ -527,7 +527,7 @@ bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many dis
 void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
 void meta__log_io_done(struct meta *m, struct meta__io *x);
 
-/* Is anything under way that may make room in it? */
+/* Is anything in progress that may make room in it? */
 bool meta__log_moves(const struct meta *m);
 
 /* ---- meta_receipt.c ---------------------------------------------------------------- */

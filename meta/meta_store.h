@@ -65,7 +65,7 @@ struct meta__geo {
 	uint32_t zone_base[META_DRIVES_MAX]; /* global index of the first zone       */
 	uint32_t zone_count[META_DRIVES_MAX];
 	uint64_t root_area[2]; /* baddr of each copy: slot 0 of all shards, then slot 1 */
-	uint32_t root_zones;   /* that a copy takes which does not lie there */
+	uint32_t root_zones;   /* that a copy uses if it is not there */
 	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* its zones, each + 1; 0: fixed place */
 	uint8_t state[META_DRIVES_MAX];              /* enum meta__drive_state */
 };
@@ -88,7 +88,7 @@ uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot,
 /* Is this zone on a drive that the store has, and is a copy of the root area in it? */
 bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone);
 bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone);
-/* Does a copy of the root area lie on this drive, or a part of it? */
+/* Is a copy of the root area, or a part of it, on this drive? */
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive);
 
 void meta__super_build(const struct meta__super *s, void *block);
@@ -171,7 +171,7 @@ enum meta__zone_state {
 	ZONE_EMPTY,
 	ZONE_FROZEN,
 	ZONE_LEAVING,
-	ZONE_TELLING, /* its drive is being told that it holds nothing */
+	ZONE_TELLING, /* its drive is being told that it is empty */
 	ZONE_MENDING, /* free, and its header is being written as it was */
 	ZONE_GONE,    /* its drive is: for ever */
 };
@@ -208,7 +208,7 @@ struct meta__supply {
 	uint32_t opening;  /* zones whose headers are in flight                      */
 	uint64_t room;     /* units in the open and the ready zones                  */
 	uint64_t want;     /* units that should be there                             */
-	uint64_t want_min; /* ... when nobody asks for more                          */
+	uint64_t want_min; /* ... unless more are requested                          */
 };
 
 #define META__ZONE_NONE     UINT32_MAX
@@ -252,12 +252,12 @@ struct meta__zones {
 	struct list empty, frozen, leaving;
 	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
 	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
-	uint32_t leaving_us;  /* as `coming`, of drives that are to leave: free for nobody */
+	uint32_t leaving_us;  /* as `coming`, of drives that must leave: for no use */
 	uint32_t drain_zones; /* zones that the live data of a draining drive needs elsewhere */
 	struct meta__supply data[META_DRIVES_MAX];
 	struct meta__supply moved; /* of data that collection moves, on any drive */
 	struct meta__supply page[META__PAGE_SUPPLIES]; /* leaves; the pages above them */
-	bool counted; /* boot knows the free zones: zones may be opened          */
+	bool counted; /* boot has found the free zones: zones may be opened          */
 	uint32_t log_ready[META__LOG_COPIES]; /* taken for the log, not yet given to it */
 	uint32_t log_opening;                 /* zones whose headers are being written */
 	uint32_t log_count;                   /* the log's zones, copies and those ahead included */
@@ -274,7 +274,7 @@ struct meta__zones {
 	uint64_t gone;         /* drives, by their bits */
 	uint32_t dirty_pages_max;
 	uint64_t wear_least, wear_most; /* incarnations: of any zone                    */
-	uint32_t wear_least_zones;      /* that have the least; 0: to be looked for     */
+	uint32_t wear_least_zones;      /* that have the least; 0: to be searched     */
 	uint64_t epoch, epoch_oldest;   /* of reads: now; the oldest not yet left */
 	uint64_t ended[META__EPOCHS];   /* ... readers that have left this pin a later one */
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
@@ -391,7 +391,7 @@ enum meta__walk_event {
 
 struct meta__walk_level {
 	uint64_t baddr, gen;
-	uint32_t level, next, count; /* next: child to be looked at */
+	uint32_t level, next, count; /* next: child to be visited */
 	bool has_high;
 	struct meta_key low, high; /* low <= every key < high */
 };
@@ -454,7 +454,7 @@ struct meta__drain {
 	uint32_t take[2][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
 	uint32_t taken;                         /* ... how many */
 	uint32_t asked;                         /* checkpoints, since anything was won by one */
-	uint64_t epoch;                         /* as it was when that was looked at last, and: */
+	uint64_t epoch;                         /* as it was when that was last read, and: */
 	uint32_t free_count, free_total, coming;
 };
 
@@ -488,7 +488,7 @@ struct meta__boot {
 	bool write_gone;                      /* of those that are gone only */
 	uint64_t set_tried; /* highest number of a change that failed: some may have it */
 	bool adding;        /* the set of drives changes, while serving */
-	int *told;          /* ... of the two below: whose it is; NULL: nobody asked */
+	int *told;          /* ... of the two below: its owner; NULL: not requested */
 	int add_status;     /* of the last drive that was to be added */
 	int drain_status;   /* of the last one that was to be drained, or to stay */
 	struct meta__drain drain;
@@ -508,7 +508,7 @@ struct meta__boot {
 	uint32_t span_count, span_at;
 	uint32_t later_count;         /* zones of newer logs that some root names: span[]'s end */
 	uint32_t block_at;            /* where the chunk in buf begins in its zone    */
-	uint32_t chunk_at, chunk_end; /* block of the chunk that is looked at; of all */
+	uint32_t chunk_at, chunk_end; /* block of the chunk that is being checked; of all */
 	uint64_t durable, trim;
 	bool log_judged;           /* all required blocks are present */
 	uint32_t log_end;          /* block after the last one of its newest zone, */

@@ -12,7 +12,7 @@ struct meta_witness {
 	uint32_t count;
 	struct meta_witness_block {
 		uint64_t block;       /* of the drive                                    */
-		uint32_t zone;        /* whose header it is; NONE: it is a log block     */
+		uint32_t zone;        /* the zone of the header; NONE: it is a log block     */
 		uint64_t incarnation; /* the least that the header may have              */
 		uint64_t mark;        /* the same                                        */
 	} at[META_WITNESS_BLOCKS];

@@ -61,7 +61,7 @@ static inline void mmio_ring(volatile uint32_t *doorbell, volatile uint32_t *sha
 {
 	if (shadow) {
 		*shadow = now;
-		dma_mb(); /* the word, before we look whether the device sleeps already */
+		dma_mb(); /* the word, before we check whether the device sleeps already */
 		if ((uint16_t)(now - *event - 1) >= (uint16_t)(now - was))
 			return;
 	}

@@ -38,7 +38,7 @@ struct nvme_rings {
 	uint32_t depth;
 	uint32_t sq_tail;      /* next entry to fill                     */
 	uint32_t sq_tail_rung; /* the tail that the device last heard of */
-	uint32_t cq_head;      /* next entry to look at                  */
+	uint32_t cq_head;      /* next entry to read                  */
 	uint32_t phase;        /* of a new entry there; flips on wrap    */
 };
 
@@ -57,12 +57,12 @@ void nvme__rings_attach(struct nvme_rings *r, const struct nvme_drive *drive, ui
 
 #define NVME_ADMIN_DEPTH 32u
 #define NVME_ADMIN_PAGES 10u /* data of commands; the first three are permanently in use: */
-#define NVME_PAGE_UP     0u  /* what bring-up reads                                   */
+#define NVME_PAGE_UP     0u  /* data that bring-up reads                                   */
 #define NVME_PAGE_SHADOW 1u  /* doorbells in memory                                   */
 #define NVME_PAGE_EVENT  2u  /* and their event words                                 */
 
 enum nvme_admin_state {
-	NVME_ADMIN_NEW,    /* the controller knows nothing of it                             */
+	NVME_ADMIN_NEW,    /* the controller has not seen it                             */
 	NVME_ADMIN_FLYING, /* the controller has it                                          */
 	NVME_ADMIN_DONE,   /* err, status and result say how                                 */
 	NVME_ADMIN_LOST,   /* given up: the controller may still write to its page, not here */

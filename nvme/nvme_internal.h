@@ -271,7 +271,7 @@ struct nvme_drive {
 	uint32_t lba_shift;
 	bool poison_reads;       /* for tests */
 	bool sgl;                /* it takes a buffer as one piece: no PRP lists */
-	bool shadow;             /* it looks for doorbells in memory */
+	bool shadow;             /* it reads doorbells in memory */
 	uint64_t shutdown_ns;    /* how long it may take */
 	uint32_t warning_kelvin; /* 0: it does not say */
 	uint32_t oaes;

@@ -40,7 +40,7 @@ enum nvme_life {
 	NVME_DELETING,  /* the one queue pair that hangs is taken from the controller  */
 	NVME_DISABLING, /* CC.EN = 0 is written: RDY is to fall                        */
 	NVME_RESETTING, /* it did not: function-level reset                            */
-	NVME_RETURNING, /* nothing writes any more: I/Os come back                     */
+	NVME_RETURNING, /* nothing is written any more: I/Os are returned                     */
 	NVME_RESTING,   /* it did not come up: a pause before it is tried again        */
 	NVME_RISING,    /* nvme__up_step()                                             */
 	NVME_PROVING,   /* nvme_proof.c: does it hold the same content?               */
@@ -52,7 +52,7 @@ enum nvme_cause {
 	NVME_CAUSE_TIMEOUT,   /* commands do not end, aborted or not       */
 	NVME_CAUSE_ADMIN,     /* admin commands do not end, or come made up */
 	NVME_CAUSE_FATAL,     /* CSTS.CFS                                   */
-	NVME_CAUSE_PROTOCOL,  /* completions that nobody asked for          */
+	NVME_CAUSE_PROTOCOL,  /* unexpected completions          */
 	NVME_CAUSE_GONE,      /* registers read all ones, or the alarm      */
 	NVME_CAUSE_BUS,       /* the bus says that there was an error */
 	NVME_CAUSE_NAMESPACE, /* ours is not there any more, or is another one */
@@ -71,12 +71,12 @@ struct nvme_reset {
 	uint64_t since_ns;      /* when this life began */
 	uint64_t deadline_ns;   /* of this life                                               */
 	uint64_t look_ns;       /* not before: a register costs a trip to the device          */
-	uint32_t attempts;      /* to bring it up again, that failed                          */
+	uint32_t attempts;      /* failed ones, to bring it up again                          */
 	uint64_t trouble_ns;    /* when it ceased to serve; 0: it serves                      */
 	_Atomic bool away;      /* the trouble began so long ago that I/Os get -EHOSTDOWN     */
 	bool vacant;            /* its server has left: I/Os come back before there is one    */
 	bool checking;          /* it was reset: is it?                                       */
-	int reset_rc;           /* what ops->reset() came to                                  */
+	int reset_rc;           /* result of ops->reset()                                  */
 	bool dead;              /* it does not come back: status of all I/Os                  */
 	bool forced;            /* waits for no other thread                                  */
 	bool released;          /* ops->release() was called                                  */
@@ -116,7 +116,7 @@ struct nvme_watch {
 	bool cooling;          /* nothing was in flight at the last tick               */
 	_Atomic bool on;       /* there is a next tick: a submit need not start one    */
 	_Atomic bool stepped;  /* a thread calls nvme_drive_step()                     */
-	_Atomic bool kicked;   /* a queue pair's thread wants the owner to look        */
+	_Atomic bool kicked;   /* a queue pair's thread asks the owner to check        */
 	int kick_fd;
 	int epoll_fd; /* nvme_drive_fd() */
 	struct nvme_admin_cmd abort;
@@ -128,9 +128,9 @@ struct nvme_watch {
 /* nvme_watch.c */
 must_check int nvme__watch_init(struct nvme_drive *drive, uint64_t timeout_ns);
 void nvme__watch_fini(struct nvme_drive *drive);
-/* From any thread of a queue pair: the owner is to look. */
+/* From any thread of a queue pair: asks the owner to check. */
 void nvme__kick(struct nvme_drive *drive);
-/* A line for people; "NAME: " stands before it. */
+/* A line for people; "NAME: " is put before it. */
 void nvme__tell(struct nvme_drive *drive, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Checks a live drive, and passes any trouble to nvme__trouble(). */

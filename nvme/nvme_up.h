@@ -34,7 +34,7 @@ struct nvme_found {
 
 struct nvme_up {
 	struct nvme_drive *drive; /* whose controller it is */
-	struct nvme_drive *ns;    /* whose namespace is looked at */
+	struct nvme_drive *ns;    /* whose namespace is examined */
 	bool again;               /* it was up before: its answers must fit the known ones */
 	uint32_t qpair_count_wanted;
 	uint32_t stage, stages_end;

@@ -73,7 +73,7 @@ enum app_conf_key {
 
 /* Drives that receive deallocate commands. */
 enum app_tell {
-	APP_TELL_OWN, /* those whose freed space nobody else can take   */
+	APP_TELL_OWN, /* those whose freed space no other user can take   */
 	APP_TELL_ALL,
 	APP_TELL_NONE,
 };
@@ -88,7 +88,7 @@ struct app_conf {
 	char listen[APP_CONF_LISTEN_MAX][APP_CONF_TEXT_MAX];
 	char shm_mode[APP_CONF_TEXT_MAX];  /* octal */
 	char shm_group[APP_CONF_TEXT_MAX]; /* "": the process's */
-	char shm_users[APP_CONF_TEXT_MAX]; /* "": all whom the mode lets */
+	char shm_users[APP_CONF_TEXT_MAX]; /* "": all that the mode admits */
 	char key_id[APP_CONF_TEXT_MAX];
 	char key_file[APP_CONF_TEXT_MAX]; /* "": none */
 	char key_dir[APP_CONF_TEXT_MAX];  /* "": none */

@@ -32,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RETRY_NS UINT64_C(1000000000) /* between looks at a directory that is not there */
+#define RETRY_NS UINT64_C(1000000000) /* between checks of a directory that is not there */
 
 /* ---- one file ------------------------------------------------------------------------------ */
 

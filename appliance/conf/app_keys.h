@@ -91,7 +91,7 @@ void app_keys_stop(struct app_keys *k);
  * bad is no longer a key; if the directory is gone, no key is left. */
 void app_keys_reload(struct app_keys *k, uint64_t now_ns);
 
-/* Reload if something has changed, or when it is time to look again. */
+/* Reloads if something has changed, or when the next check is due. */
 void app_keys_step(struct app_keys *k, uint64_t now_ns);
 int app_keys_fd(const struct app_keys *k);            /* -1: none */
 uint64_t app_keys_deadline(const struct app_keys *k); /* UINT64_MAX: none */

@@ -332,7 +332,7 @@ int app_key_parse(struct fab_grant *out, const char *id, const char *text, size_
 
 /* ---- back ---------------------------------------------------------------------------------- */
 
-/* Not by printf(), whose buffers nobody wipes. */
+/* Not by printf(), whose buffers are not wiped. */
 static char *put(char *to, const char *text)
 {
 	size_t bytes = strlen(text);

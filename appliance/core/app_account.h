@@ -17,7 +17,7 @@ enum app_account_part {
 	APP_ACCOUNT_CACHE,    /* pages of the index, and the log's buffers                     */
 	APP_ACCOUNT_STAGING,  /* of all cores                                                  */
 	APP_ACCOUNT_SESSIONS, /* as many connections as there may be, each with all it may have */
-	APP_ACCOUNT_POOLS,    /* over shm, if anybody listens there                            */
+	APP_ACCOUNT_POOLS,    /* over shm, if there is a listener                            */
 	APP_ACCOUNT_QUEUES,   /* of drives                                                     */
 	APP_ACCOUNT_TABLES,   /* taken at start from the heap: until then those of open files  */
 	APP_ACCOUNT_OVERLAY,  /* read only: writes of the store that no drive accepts          */

@@ -140,6 +140,6 @@ void app_ask_turn(struct app_core *core)
 
 void app_ask_answer(struct app_op *op)
 {
-	op->sums = NULL; /* the asker's: release() gives back what is the core's */
+	op->sums = NULL; /* the asker's: release() returns the core's part */
 	answer(op->core, op->status);
 }

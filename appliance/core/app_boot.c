@@ -488,7 +488,7 @@ struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d)
 
 	if (!qp || nvme_qpair_in_flight(qp) || !app_media_leave(&core->media, d))
 		return NULL;
-	core->qp[d] = NULL; /* and so nobody looks at cfg.drive[d] */
+	core->qp[d] = NULL; /* so cfg.drive[d] is not read */
 	app_failing_forget(&core->failing, d);
 	return qp;
 }

@@ -137,7 +137,7 @@ static void answer(struct app_op *op)
 	op->req = NULL;
 }
 
-/* Gives back everything that the operation holds, however it ended. */
+/* Returns all resources of the operation, however it ended. */
 static void release(struct app_op *op)
 {
 	struct app_core *core = op->core;
@@ -165,7 +165,7 @@ static bool may_tell(struct app_op *op)
 	}
 	if (likely(app_is_durable(op->core, op->seen_seq)))
 		return true;
-	if (op->on == APP_ON_META) { /* it came back from waiting: the log has failed */
+	if (op->on == APP_ON_META) { /* its wait has ended: the log has failed */
 		op->status = op->meta.status;
 		return true;
 	}
@@ -372,7 +372,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		return;
 	}
 	core->resumers -= op->on == APP_ON_TURN;
-	op->gave_up = true; /* nothing of it is under way: it need not wait any longer */
+	op->gave_up = true; /* nothing of it is in flight: it need not wait any longer */
 	app_op_ready(op);
 }
 
@@ -501,7 +501,7 @@ static void boot_turn(struct app_core *core)
 	if (core->life == APP_SERVING)
 		witness_drives(core);
 	if (core->life == APP_SERVING)
-		app_clients_turn(core); /* nobody is let in before */
+		app_clients_turn(core); /* no client is admitted before */
 	if (core->boot_status)
 		memcpy(core->error, meta_error(core->meta),
 		       min_u64(strlen(meta_error(core->meta)) + 1, sizeof(core->error) - 1));
@@ -598,7 +598,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 	app_stat_turn(core);
 	if (unlikely(!core->start_ns))
 		core->start_ns = now_ns;
-	if (unlikely(core->reader)) /* it has left everything that it looked at in its last turn */
+	if (unlikely(core->reader)) /* it has left everything that it read in its last turn */
 		meta_reader_enter(core->reader);
 	if (core->cfg.srv && core->life >= APP_SERVING && fabric_turn(core))
 		core->progress = core->serves = true;

@@ -77,10 +77,10 @@ struct app_core_cfg {
 	/* The drive that the store serves without: drive[] is NULL at its place, and read_only is
 	 * set.  NULL: no drive is missing. */
 	const struct app_missing *missing;
-	struct app_lines *lines;   /* its lines for people; NULL: nobody reads them */
+	struct app_lines *lines;   /* its lines for people; NULL: none */
 	struct app_faults *faults; /* of drives, for the log, one for each core; the same */
 	struct app_full *full;     /* that writers are refused; the same */
-	struct app_ask *ask;       /* who asks for snapshots; NULL: nobody */
+	struct app_ask *ask;       /* the asker of snapshots; NULL: none */
 	/* Memory for the store and for staging, app_core_memory_needed() bytes, 4096-aligned and
 	 * mapped in `dma` at `memory_iova`; NULL: the core takes and maps its own. */
 	void *memory;

@@ -160,7 +160,7 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 	}
 }
 
-/* Its shard was lent meanwhile: the operation runs again on its own core. */
+/* Its shard has been lent since: the operation runs again on its own core. */
 static bool again(struct app_core *core, const struct app_message *m)
 {
 	if (m->what != APP_SAY_CALL || !meta_reader_has(core->meta, &m->op->meta))

@@ -12,7 +12,7 @@
  * or its tail, locks all of the file.
  *
  * A bucket lists operations in order of arrival; one has its lock when none before it, for the same
- * file, has or waits for one of its blocks.  So it is fair: a lock of a whole file is not
+ * file, has or waits for one of its blocks.  A lock of a whole file is not
  * overtaken.  And a lock costs no memory of its own.  The store's core has the buckets, for
  * operations of all cores; it alone uses file_held, and the fields that it reads of other cores'
  * operations (handle, blocks) do not change while they are listed.
@@ -77,7 +77,7 @@ static void tell(struct app_core *core, struct app_op *next)
 	}
 }
 
-/* Those that waited for what `gone` had, or wanted, in the order they came. */
+/* Those that waited for the range of `gone`, in the order in which they came. */
 static void tell_waiting(struct app_core *core, const struct app_op *gone)
 {
 	struct list *node;

@@ -29,7 +29,7 @@
 
 #include <errno.h>
 
-#define LINGER_NS (60 * NS_PER_S) /* longer than clients try to reconnect, if not told otherwise */
+#define LINGER_NS (60 * NS_PER_S) /* longer than clients try to reconnect by default */
 #define RESERVE   8u              /* an eighth of opens_max */
 
 static struct list *bucket_of(struct app_core *core, const struct meta_handle *h)
@@ -181,7 +181,7 @@ enum app_next app_let_go_step(struct app_op *op)
 	UNREACHABLE();
 }
 
-/* Few places: those who linger longest make room. */
+/* Few places: the clients that have been away longest make room. */
 static bool is_over(const struct app_core *core, const struct app_hold *h)
 {
 	const uint32_t soon_free = core->hold_free_count + core->hold_going;

@@ -55,7 +55,7 @@ static uint64_t window_bytes(const struct app_session *s)
 	return WINDOW_MIN + s->proven_bytes / WINDOW_SHARE;
 }
 
-/* Notices that it is stuck: its window is the least from then on. */
+/* Notes that it is stuck: its window is the smallest from then on. */
 static bool check_stuck(const struct app_core *core, struct app_session *s)
 {
 	if (likely(!app_lent_is_stuck(core, s)))

@@ -115,7 +115,7 @@ static void seek_begin(struct app_op *op)
 	op->call = META_OP_SEEK;
 }
 
-/* TOTALS, and CHECK, which wants but the file. */
+/* TOTALS, and CHECK, which needs only the file. */
 static void totals_begin(struct app_op *op)
 {
 	if (op->req->type == FAB_CHECK) {

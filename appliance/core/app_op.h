@@ -98,7 +98,7 @@ enum app_say {
 	APP_SAY_AILING,   /* I/Os of these drives, by their bits, have failed; and suspects */
 	/* To any: */
 	APP_SAY_DAMAGED, /* to the store's core: a page of the list into op's table; comes back */
-	APP_SAY_STAT,    /* add what you have counted to op's snapshot; comes back       */
+	APP_SAY_STAT,    /* add your counters to op's snapshot; comes back       */
 	APP_SAY_QUIET,   /* I shall ask nothing more                                     */
 	APP_SAY_BYE,     /* I shall say nothing more                                     */
 	/* From the store's: */
@@ -118,10 +118,10 @@ struct app_cores {
 	_Alignas(APP_RING_LINE) _Atomic uint64_t durable_seq; /* as the store's core saw it last */
 };
 
-/* One of those who take turns: app_turn.c. */
+/* A client's place in the turns: app_turn.c. */
 struct app_share {
 	struct list link; /* of the ring, when it has something to begin */
-	int64_t tag;      /* what it has got so far                      */
+	int64_t tag;      /* what it has received so far                      */
 	bool present;
 };
 
@@ -129,7 +129,7 @@ struct app_turns {
 	struct list sparse; /* shares that ask for less: they go first */
 	struct list ring;
 	uint32_t waiting; /* on both                                           */
-	uint32_t present; /* with something to begin, or under way            */
+	uint32_t present; /* with something to begin, or in flight            */
 	int64_t clock;    /* what each would have got, if all got the same    */
 	int64_t inverse;  /* one over `present`, as it was when it was `inverse_of` */
 	uint32_t inverse_of;
@@ -166,7 +166,7 @@ struct app_session {
 	bool drives_full; /* ... was that                                       */
 	uint32_t parts;
 	uint32_t lent;         /* parts and pulls that the fabric has                */
-	uint64_t back_ns;      /* when one of them came back last, or was the first  */
+	uint64_t back_ns;      /* when one of them ended last, or was the first  */
 	uint64_t proven_bytes; /* that its peer took or gave since it was last stuck */
 	uint64_t staged_bytes;
 	uint64_t table_bytes;
@@ -270,7 +270,7 @@ struct app_op {
 	char *buf;                /* of staging                                           */
 	uint32_t *sums;           /* read of more than FAB_SUMS_INLINE blocks: of staging  */
 	uint32_t sums_bytes;
-	char *landing; /* read: of the piece that is under way                 */
+	char *landing; /* read: of the piece that is being read                 */
 	uint32_t edge; /* write: 0 the first block, 1 the last                 */
 	uint32_t nruns;
 	uint32_t run_from;    /* write: of runs[], not yet given to the store         */
@@ -372,7 +372,7 @@ struct app_core {
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;
-	bool said;            /* something that its ring has not been told */
+	bool said;            /* changes that its ring has not been told of */
 	bool said_quiet;      /* it asks nothing more                      */
 	uint32_t quiets;      /* cores that ask nothing more               */
 	uint32_t byes;        /* cores that will say nothing more          */
@@ -444,7 +444,7 @@ struct app_core {
 	struct list part_waiters;
 	struct list tight; /* sessions: app_lent.c             */
 	struct list stalling;
-	uint64_t stalling_ns; /* when those were looked at last */
+	uint64_t stalling_ns; /* when those were checked last */
 	uint32_t stalled;     /* operations that wait for a share */
 	struct list block_waiters;
 	struct list block_askers; /* of other cores */
@@ -583,7 +583,7 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 		   uint32_t window_at, uint32_t length_bytes);
 /* A read has come into it. */
 void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part *part);
-/* Somebody waits: send what batches keep in parts that are not full. */
+/* Clients wait: sends the parts of batches that are not full. */
 void app_parts_hurry(struct app_core *core);
 
 /* Send (a part of) a table; it is given back when it has left.  False: no part; table is given. */

@@ -139,7 +139,7 @@ static void from_the_start(struct app_op *op)
 	op->at = READ_ACCEPTED;
 }
 
-/* A later piece: the file may have become shorter meanwhile. */
+/* A later piece: the file may have become shorter since. */
 static void clip(struct app_op *op)
 {
 	uint64_t end = op->offset_bytes + op->done_bytes;
@@ -325,7 +325,7 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 	}
 }
 
-/* It is there, or never will be: the checksums to the others, the part on its way. */
+/* The block was read, or failed: stores its checksums, and sends the part if it is complete. */
 static void landed(struct app_op *op)
 {
 	uint32_t nblocks = op->nblocks_landing;

@@ -71,7 +71,7 @@ static enum app_next look(struct app_op *op)
 	return app_op_meta(op, META_OP_STAT) ? APP_AGAIN : APP_WAIT;
 }
 
-/* It is gone meanwhile: it was made all the same. */
+/* It has been removed since: it was made all the same. */
 static enum app_next looked(struct app_op *op)
 {
 	app_hold_looked(op);

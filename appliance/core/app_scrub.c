@@ -64,7 +64,7 @@ struct app_scrub {
 	struct meta_damaged entry;
 	bool probing; /* this drive is being probed: */
 	uint32_t probed;
-	char last[APP_LINE_SIZE]; /* what was found */
+	char last[APP_LINE_SIZE]; /* result */
 	char sum[APP_LINE_SIZE];  /* ... in all */
 	const char *saying;
 };

@@ -53,9 +53,9 @@
 #define SAVED         (1 << 20)  /* most that it saves while present and unable to begin */
 #define AHEAD_IO      (1u << 20)
 #define INVERSE_SHIFT 30
-#define BUSY_DIV      8u /* being told "later" costs so much less than being served */
+#define BUSY_DIV      8u /* cost of being told "later", a fraction of being served */
 
-#define BEGUN_MAX    128u /* of one turn of the loop: so that drives and sockets are looked at */
+#define BEGUN_MAX    128u /* of one turn of the loop: so that drives and sockets are polled */
 #define ITEM_GUESS   (64u << 10) /* bytes of a batch's item, before anything is known */
 #define RATE_NS      (NS_PER_MS) /* how long it takes to begin one is measured over   */
 #define EACH_NS      2000u       /* ... and believed to be before                     */
@@ -389,7 +389,7 @@ static bool at_once(struct app_core *core, struct app_session *s, struct fab_req
 	arrive(&core->turns, &s->key->share);
 	if (!app_core_begin(core, req, bytes_of(req)))
 		return false;   /* it waits instead */
-	app_turn_rest(core, s); /* of a ping nothing is under way */
+	app_turn_rest(core, s); /* a ping has nothing in flight */
 	return true;
 }
 
@@ -552,7 +552,7 @@ static uint32_t session_turn(struct app_core *core, struct app_session *s, uint3
 		leave_ring(core, s);
 		if (s->stalled == 0 && has_work(s) && !list_linked(&s->blocked))
 			list_push_back(&core->blocked, &s->blocked);
-		app_turn_rest(core, s); /* of pings nothing is under way */
+		app_turn_rest(core, s); /* pings have nothing in flight */
 	}
 	return n;
 }
@@ -577,7 +577,7 @@ static uint32_t key_turn(struct app_core *core, struct app_key *key, uint32_t be
 	return n;
 }
 
-/* All who wait, in turn. */
+/* All waiting clients, in turn. */
 static uint32_t round_of(struct app_core *core, uint32_t begun)
 {
 	uint32_t n = 0;

@@ -32,14 +32,14 @@ void app_turn_item(struct app_op *op); /* an item of a batch */
 void app_turn_cost(struct app_op *op, uint64_t bytes);
 /* op has room for `bytes` of them, beyond what it has paid for. */
 void app_turn_slice(struct app_op *op, uint32_t bytes);
-/* Nobody else has anything to begin, or under way. */
+/* No other client has anything to begin, or in flight. */
 static inline bool app_turn_alone(const struct app_core *core)
 {
 	return core->present <= 1 && !core->cores;
 }
-/* Returns whether `op` is all that its core has under way.  The blocks of a lone write are written
- * durably (op->safe), so that the log need not flush the drive first: one step less to wait for.
- * When several writes are under way, one flush serves all. */
+/* Returns whether `op` is the only operation in flight of its core.  The blocks of a lone write are
+ * written durably (op->safe), so that the log need not flush the drive first: one step less to wait
+ * for.  When several writes are under way, one flush serves all. */
 static inline bool app_op_is_lone(const struct app_op *op)
 {
 	ASSERT(op->core->op_free_count < op->core->cfg.ops_max); /* op is in use */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define SAY_AFTER_NS (200 * NS_PER_MS) /* people need not know of a shorter wait */
+#define SAY_AFTER_NS (200 * NS_PER_MS) /* a shorter wait is not reported */
 
 static const char *why(int status)
 {

@@ -448,7 +448,7 @@ enum app_next app_write_step(struct app_op *op)
 		op->at = WRITE_LOGGED;
 		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
 
-	case WRITE_LOGGED: /* the extent is durable: the client may be told */
+	case WRITE_LOGGED: /* the extent is durable: the client may be answered */
 		return logged(op);
 	}
 	UNREACHABLE();

@@ -31,7 +31,7 @@ struct ctl {
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */
 	bool once;        /* drives attach, detach: only until the next restart       */
-	const char *user; /* drives attach: who may use it; NULL: root                */
+	const char *user; /* drives attach: the user that may use it; NULL: root                */
 	const char *group;
 	const char *path; /* keys add: the subtree; NULL: everything */
 	bool write;       /* keys add: not only read                 */

@@ -169,7 +169,7 @@ int ctl_attrs_fetch(struct ctl_attrs *a, struct ctl *c, const struct weka_ref *r
 		got = get(c, ref, names + at, lease);
 		if (got >= 0)
 			add(a, names + at, lease->data, (size_t)got);
-		else if (got != -ENODATA) /* which went meanwhile */
+		else if (got != -ENODATA) /* which was removed in between */
 			break;
 		got = 0;
 	}

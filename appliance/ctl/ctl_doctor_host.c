@@ -316,7 +316,7 @@ void ctl_doctor_numa(struct ctl_doctor *d)
 	int64_t better;
 
 	if (drives < 0)
-		return; /* one node, or no drive that stands on one */
+		return; /* one node, or no drive that is on one */
 	if (cpu < 0 || home < 0) {
 		ctl_doctor_ok(d, "numa", "most drives on node %d, the core is not pinned", drives);
 		return;

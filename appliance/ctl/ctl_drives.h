@@ -107,8 +107,8 @@ enum ctl_use_kind {
 	CTL_USE_HOLDER,    /* md, dm, LVM, bcache, ... */
 	CTL_USE_OPEN,      /* by a process */
 	CTL_USE_CLAIMED,   /* by the kernel, in a way that none of the above shows */
-	CTL_USE_UNSEEN,    /* it cannot be looked at; from here on --force helps */
-	CTL_USE_SIGNATURE, /* of somebody else's */
+	CTL_USE_UNSEEN,    /* it cannot be read; from here on --force helps */
+	CTL_USE_SIGNATURE, /* of another owner */
 	CTL_USE_STORE,     /* ours, which stays as it is; from here on nothing is in the way */
 	CTL_USE_APPLIANCE, /* a process has its vfio group open: in the way of a detach only */
 };
@@ -207,7 +207,7 @@ struct ctl_bind {
 	const char *root;
 	bool force;
 	bool once;        /* not after a restart */
-	const char *user; /* who may use it; NULL: root */
+	const char *user; /* the user that may use it; NULL: root */
 	const char *group;
 	/* Drives that are moved too, before or later: they may share a group. */
 	const struct ctl_saved_list *with; /* NULL: those of the command */

@@ -186,7 +186,7 @@ static int move_to(struct job *j, struct ctl_drive *d, const char *override, con
 	return 0;
 }
 
-/* ---- whose it becomes ---------------------------------------------------------------------- */
+/* ---- its new owner ------------------------------------------------------------------------- */
 
 static int find_user(struct job *j, const char *name, uid_t *out)
 {
@@ -368,7 +368,7 @@ static int claim_all(struct job *j, const struct ctl_drive *d, int **out)
 	for (uint32_t i = 0; i < d->nns; i++) {
 		claim[i] = ctl_claim(j->root, d->ns[i].name);
 		if (claim[i] != -EBUSY)
-			continue; /* one that cannot be opened, nobody has mounted */
+			continue; /* one that cannot be opened is not mounted */
 		close_claims(claim, i);
 		return say(j, -EBUSY, "pci:%s: %s: it came into use just now", d->pci,
 			   d->ns[i].name);

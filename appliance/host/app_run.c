@@ -57,7 +57,7 @@ struct pace {
 	uint64_t spin_max_ns;
 	uint64_t arm_ns;        /* what going to sleep costs, lately */
 	uint64_t idle_since_ns; /* 0: busy */
-	uint64_t wall_at_ns;    /* monotonic time of the last look at the calendar */
+	uint64_t wall_at_ns;    /* monotonic time of the last check of the calendar */
 	uint64_t wall_offset_ns;
 	uint64_t beat;
 	uint32_t lines; /* of drives, that the control thread was woken for */
@@ -543,7 +543,7 @@ int app_run_drive_gone(struct app_run *run)
 	return -1;
 }
 
-/* Gives back queue pairs of threads that ended before they could take theirs. */
+/* Returns queue pairs of threads that ended before they could take theirs. */
 static void give_back(struct app_run *run)
 {
 	uint32_t wanted = atomic_load_explicit(&run->drives_wanted, memory_order_relaxed);

@@ -80,7 +80,7 @@ struct app_run {
 must_check int app_run_start(struct app_run *run);
 /* Ask them to end: open requests are answered, the store is stopped.  Any thread. */
 void app_run_stop(struct app_run *run);
-/* Refuses the restart that the store's core wants (app_core_refuse()).  Once, from any thread. */
+/* Refuses the restart that the store's core requests (app_core_refuse()).  Once; any thread. */
 void app_run_refuse(struct app_run *run);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */

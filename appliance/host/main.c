@@ -488,7 +488,7 @@ static void keep_numbers(struct daemon *d)
 	d->store_drives = places;
 }
 
-/* No core looks at them any more. */
+/* No core uses them any more. */
 static void close_gone(struct daemon *d)
 {
 	int i;
@@ -513,7 +513,7 @@ static bool has_drive(const struct daemon *d, const char *name)
 	return false;
 }
 
-/* One that stands in the configuration since it was read last. */
+/* A drive that was added to the configuration since it was read last. */
 static void take_drive(struct daemon *d, const char *name)
 {
 	struct app_found found;

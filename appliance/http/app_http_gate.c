@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Decides who is let in, by the Host and Authorization headers: these are a stranger's bytes. */
+/* Admits or refuses requests, by the Host and Authorization headers, which are foreign bytes. */
 #include "appliance/http/app_http_internal.h"
 
 #include <arpa/inet.h>

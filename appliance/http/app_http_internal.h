@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Shared by the files of appliance/http/; nobody else includes it but tests. */
+/* Shared by the files of appliance/http/ and their tests only. */
 #ifndef APP_HTTP_INTERNAL_H
 #define APP_HTTP_INTERNAL_H
 
@@ -52,7 +52,7 @@ struct http__file {
 extern const struct http__file http__files[];
 extern const size_t http__file_count;
 
-/* ---- app_http_gate.c: who is let in ------------------------------------------------------ */
+/* ---- app_http_gate.c: admission ---------------------------------------------------------- */
 
 /* May a request with this Host header (NULL: none) be answered without a token?  A name other than
  * localhost may be a foreign page's, which a browser was made to take for this machine. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The page's files, which lie in the program as they are in appliance/http/page/.
+ * The page's files, which the program contains as they are in appliance/http/page/.
  *
  * uPlot (page/uplot/) is Leon Sorokin's, under the MIT licence beside it.
  */

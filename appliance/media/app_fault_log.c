@@ -83,7 +83,7 @@ static void put_blocks(struct text *t, const struct app_fault *f)
 
 /* ---- counts ------------------------------------------------------------------------------- */
 
-/* Errors that no line has told of. */
+/* Errors that no line has reported. */
 static uint64_t untold(const struct app_fault_log *log, const struct app_faults *faults,
 		       uint32_t cores, uint32_t d, uint32_t op)
 {
@@ -222,7 +222,7 @@ bool app_fault_log_line(struct app_fault_log *log, struct app_faults *faults, ui
 			log->drive[f.drive].said[f.op] += f.what == APP_FAULT_IO && !counted;
 			return true;
 		}
-	/* Drives whose records found no room in the ring. */
+	/* Drives whose records had no room in the ring. */
 	return tell_counts(log, faults, cores, now_ns, false, &t, name);
 }
 

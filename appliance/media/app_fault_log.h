@@ -11,10 +11,9 @@
 
 struct app_fault_log {
 	struct {
-		uint64_t from_ns; /* the interval began */
-		uint32_t told;    /* lines of single errors in it */
-		uint64_t
-			said[APP_FAULT_OPS]; /* errors that lines have told of, single or counted */
+		uint64_t from_ns;             /* the interval began */
+		uint32_t told;                /* lines of single errors in it */
+		uint64_t said[APP_FAULT_OPS]; /* errors in lines, single or counted */
 		struct app_fault last;
 	} drive[META_DRIVES_MAX];
 };

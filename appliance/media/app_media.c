@@ -120,7 +120,7 @@ void app_media_submit(struct app_media *md, struct app_io *io)
 		list_push_back(&d->waiting, &io->link);
 }
 
-/* Once more. */
+/* Tries again. */
 static void submit_again(struct app_media *md, struct app_io *io)
 {
 	struct app_media_drive *d = &md->drive[io->drive];

@@ -25,7 +25,7 @@ struct app_io {
 	void *owner;
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
-	bool failed;          /* the store's, which knows nothing of it: app_patience.c */
+	bool failed;          /* the store's, which is not told: app_patience.c */
 	bool quiet;           /* its error is not reported: a probe */
 	struct list link;     /* while the queue is full, or free slots */
 };
@@ -58,7 +58,7 @@ struct app_media {
 	uint64_t written_bytes;
 	uint64_t error_count;
 	uint64_t retry_count; /* submitted again, since the drive had not tried: a reset came */
-	struct app_faults *faults; /* for the log; NULL: nobody reads it */
+	struct app_faults *faults; /* for the log; NULL: none */
 	uint32_t fault_calls;      /* times that the log's thread was to be woken for them */
 	uint64_t ailing; /* drives, by their bits, with errors that app_failing.c has not seen */
 };

@@ -22,7 +22,7 @@ struct app_overlay;
 must_check int app_overlay_create(struct app_overlay **out, uint64_t bytes_max);
 void app_overlay_destroy(struct app_overlay *o);
 
-/* The memory that such an overlay may come to take, its table included. */
+/* The most memory that such an overlay may use, its table included. */
 uint64_t app_overlay_memory(uint64_t bytes_max);
 
 /* Writes blocks from META_BADDR() `baddr` on.  Errors: -ENOSPC: it is full. */

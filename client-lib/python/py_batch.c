@@ -52,7 +52,7 @@ int py_batch_wait(struct py_batch *b, uint64_t timeout_ns)
 			return -1;
 		if (py_job_is_whole(b->job))
 			return 1;
-		b->exports++; /* nobody releases it under us */
+		b->exports++; /* it is not released during this */
 		slice(b->session, b->job, left_ns);
 		b->exports--;
 		if (py_job_is_whole(b->job))

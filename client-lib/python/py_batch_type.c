@@ -55,7 +55,7 @@ static PyObject *batch_exit(PyObject *self, PyObject *args)
 	return batch_release(self, NULL);
 }
 
-/* ---- what it shows ------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------- */
 
 /* The error of an item, or of the batch as a whole. */
 static PyObject *error_of(struct py_batch *b, uint32_t index)

@@ -40,7 +40,7 @@ struct dl_managed {
 };
 
 struct item_tensor {
-	struct dl_managed managed; /* the first member: what the capsule points to */
+	struct dl_managed managed; /* the first member: the capsule points to it */
 	int64_t shape[1];
 	struct py_item *item;
 };
@@ -61,7 +61,7 @@ static void tensor_delete(struct dl_managed *managed)
 	PyGILState_Release(state);
 }
 
-/* Nobody took it (2). */
+/* It was not taken (2). */
 static void capsule_delete(PyObject *capsule)
 {
 	struct dl_managed *managed;

@@ -108,7 +108,7 @@ static PyObject *read_large(struct py_session *s, const struct py_path *path, ui
 	py_close_file(s, &attr.handle);
 	if (!bytes || bulk.done_bytes == bulk.length_bytes)
 		return bytes;
-	/* It was truncated meanwhile. */
+	/* It has been truncated since. */
 	part = PyBytes_FromStringAndSize(PyBytes_AsString(bytes), (Py_ssize_t)bulk.done_bytes);
 	Py_DECREF(bytes);
 	return part;
@@ -160,7 +160,7 @@ PyObject *py_client_read(PyObject *self, PyObject *args, PyObject *kwargs)
 	return bytes;
 }
 
-/* Returns how many bytes came, or -1. */
+/* Returns how many bytes were read, or -1. */
 static int64_t read_into(struct py_session *s, const struct py_path *path, const Py_buffer *to,
 			 uint64_t offset)
 {

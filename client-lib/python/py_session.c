@@ -158,7 +158,7 @@ static struct py_session *connect(struct py_client *client, PyObject *threads)
 
 	if (!weka)
 		return NULL;
-	if (client->closed) { /* meanwhile, by another thread */
+	if (client->closed) { /* in between, by another thread */
 		weka_close(weka);
 		PyErr_SetString(PyExc_ValueError, "the client is closed");
 		return NULL;

@@ -32,13 +32,13 @@
 
 #include <stdatomic.h>
 
-#define PY_SLICE_NS     (20u * 1000 * 1000) /* between two looks for signals */
+#define PY_SLICE_NS     (20u * 1000 * 1000) /* between two checks for signals */
 #define PY_LINE_BYTES   512u
 #define PY_ITEMS_MAX    (1u << 20)   /* files of one batch */
 #define PY_EXACT_MAX    (4u << 20)   /* a length up to here is believed before the file was seen */
 #define PY_NAMES_MAX    (128u << 10) /* bytes of the names of one request */
 #define PY_STAT_BYTES   104u         /* of a window, for each name of a batch of stats */
-#define PY_STATS_INLINE 9u           /* so many need no window */
+#define PY_STATS_INLINE 9u           /* this many need no window */
 
 /* ---- objects --------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ struct py_session {
 	PyThread_type_lock lock;
 	unsigned long thread;   /* whose it is */
 	uint64_t generation;    /* of processes: a child of fork() has another */
-	uint32_t calls;         /* under way: py_begin() without py_end() */
+	uint32_t calls;         /* in progress: py_begin() without py_end() */
 	uint32_t jobs;          /* whose batch is alive */
 	struct py_job *dropped; /* ... is not: to be freed by the next to enter */
 	uint32_t item_bytes;    /* mean size of the files of the last batch */
@@ -113,7 +113,7 @@ int py_results_add(PyObject *list, PyObject *value, int err, PyObject *path);
 /* ---- arguments: py_args.c ---------------------------------------------------------------- */
 
 struct py_path {
-	PyObject *given; /* what the caller gave, for OSError.filename */
+	PyObject *given; /* the caller's argument, for OSError.filename */
 	PyObject *owner; /* of the text */
 	const char *text;
 	uint32_t bytes;
@@ -146,7 +146,7 @@ struct weka_client *py_connect(const struct py_config *config);
 /* Returns the calling thread's session, connected, until py_end(); or NULL with an exception. */
 struct py_session *py_begin(struct py_client *client);
 void py_end(struct py_session *session);
-/* No call begins in it any more; it is closed once nobody uses it. */
+/* No call begins in it any more; it is closed once no call uses it. */
 void py_session_close(struct py_session *session);
 struct py_session *py_session_new(struct py_client *client, struct weka_client *weka);
 /* The session is the parent process's. */
@@ -171,7 +171,7 @@ struct py_op {
 	_Atomic bool done; /* set by a thread without the GIL */
 };
 
-/* The request has ended, and what it brought can be seen. */
+/* Returns true if the request has ended; its results are then visible. */
 static inline bool py_op_done(const struct py_op *op)
 {
 	return atomic_load_explicit(&op->done, memory_order_acquire);
@@ -179,7 +179,7 @@ static inline bool py_op_done(const struct py_op *op)
 
 /* Receives answers; waits for one at most `wait_ns`.  Locked, without the GIL. */
 int py_turn(struct py_session *session, uint64_t wait_ns);
-/* Ends a request that nobody waits for.  Locked; never waits. */
+/* Ends a request without a waiter.  Locked; never waits. */
 void py_forsake(struct py_session *session, struct py_op *op);
 /* Waits until it is done.  Returns -1 with an exception, when it is done, too. */
 int py_wait(struct py_session *session, struct py_op *op);
@@ -248,7 +248,7 @@ void py_job_drop(struct py_session *session, struct py_job *job);
 /* The part of `count` items from `items` on; with the lease of `blocks`, or of what there is. */
 int py_part_add(struct py_session *session, struct py_job *job, struct weka_read_item *items,
 		uint32_t *index, uint32_t count, uint64_t blocks, uint64_t blocks_least);
-/* Bytes of a window for so many files of so many blocks together; 0: more than there may be. */
+/* Bytes of a window for `files` files of `blocks` blocks together; 0: too many. */
 uint64_t py_window_bytes(uint32_t count, uint64_t blocks);
 /* Takes in its answers. */
 void py_part_finish(struct py_session *session, struct py_job *job, struct py_part *part);
@@ -256,7 +256,7 @@ void py_part_finish(struct py_session *session, struct py_job *job, struct py_pa
 PyObject *py_batch_submit(struct py_client *client, PyObject *args, PyObject *kwargs, bool wait);
 /* Waits for the batch; -1 with an exception.  With a timeout: 0 when it is over. */
 int py_batch_wait(struct py_batch *batch, uint64_t timeout_ns);
-/* Drops its job: nobody has a view. */
+/* Drops its job: there are no views. */
 void py_batch_let_go(struct py_batch *batch);
 /* The item, or NULL with the exception of what became of it. */
 const struct weka_read_item *py_batch_item(struct py_batch *batch, Py_ssize_t index);

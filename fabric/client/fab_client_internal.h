@@ -58,14 +58,14 @@ struct fab_conn {
 	struct fab_answer_tx answers[FAB_PULLS_MAX]; /* by the PULL's number */
 	/* a capsule that is coming in */
 	bool rx_wants;
-	uint64_t rx_count; /* headers that came */
+	uint64_t rx_count; /* received headers */
 	struct fab_hdr rx_hdr;
 	struct fab_call *rx_call; /* NULL: payload of a PART */
 	uint8_t *rx_payload; /* destination of the payload after the reply's body; NULL: none */
 	uint8_t *rx_dst;
 	uint32_t rx_need;
 	uint32_t rx_done;
-	uint64_t rx_before; /* payload bytes after that header that came earlier */
+	uint64_t rx_before; /* payload bytes after that header that were received earlier */
 	/* fab_client.c */
 	struct fab_addr addr;
 	struct fab_key *key; /* in a page of its own; after the hello it is the session's */
@@ -76,13 +76,13 @@ struct fab_conn {
 	uint8_t client_id[FAB_CLIENT_ID_BYTES];
 	struct fab_hello hello;
 	uint64_t deadline_ns; /* of the hello */
-	uint64_t answered_ns; /* when something came last, or the socket was asked */
-	bool port_due;        /* rdma: the device said something: look at its port */
+	uint64_t answered_ns; /* when bytes came last, or the socket was asked */
+	bool port_due;        /* rdma: an event of the device: check its port */
 	bool found;           /* the last poll found something */
-	bool socket_due;   /* epoll said something: shm: look at the unix socket; rdma: at events */
-	uint64_t probe_ns; /* rdma: when to look next whether the appliance is still there */
+	bool socket_due; /* epoll reported an event: shm: check the unix socket; rdma: its events */
+	uint64_t probe_ns; /* rdma: when to check next whether the appliance is still there */
 	uint64_t asked_ns; /* ... and since when its card has owed an answer; 0: it does not */
-	uint32_t heard;    /* ... fab__rdma_heard() at the last look */
+	uint32_t heard;    /* ... fab__rdma_heard() at the last check */
 	int fd;
 	int epoll_fd;
 	int doorbells[2]; /* shm: the appliance's, ours */

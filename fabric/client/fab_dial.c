@@ -149,7 +149,7 @@ static int verbs_dialled(struct fab_conn *conn, uint64_t now_ns)
 	}
 	if (!err)
 		err = watch(conn, conn->rdma.rdma->channel->fd, EPOLLIN);
-	if (!err) /* it is never read here: others of this process may want to know, too */
+	if (!err) /* it is never read here: other connections of this process may need it, too */
 		err = watch(conn, conn->rdma.rdma->id->verbs->async_fd, EPOLLIN);
 	conn->port_due = true;
 	if (err)
@@ -224,7 +224,7 @@ static bool parents_are_kept(const char *dir, uid_t owner)
 }
 
 /* Returns true if the owner of `dir` controls the names in it.  In a directory that others may
- * write to, anybody may have made the name, or a symlink to somebody else's directory. */
+ * write to, any user may have made the name, or a symlink to another's directory. */
 static bool owner_counts(const char *dir, uid_t *owner)
 {
 	char real[PATH_MAX];
@@ -238,7 +238,7 @@ static bool owner_counts(const char *dir, uid_t *owner)
 
 /*
  * A key proves the appliance to us.  Without one it must be ours or root's, or that of the user who
- * owns the directory of the socket, if nobody else can have put the socket there.
+ * owns the directory of the socket, if no other user can have put the socket there.
  */
 static bool appliance_is_anybodys(const struct fab_conn *conn, char why[FAB_WHY_MAX])
 {
@@ -443,7 +443,7 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 		return 0;
 	if (conn->at == CONN_BROKEN)
 		return conn->status;
-	/* Emptied before the look, so that the caller can sleep after it. */
+	/* Emptied before the check, so that the caller can sleep after it. */
 	(void)!epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0);
 	if (now_ns >= conn->deadline_ns)
 		return fab__conn_broken(conn, -ETIMEDOUT,

@@ -353,7 +353,7 @@ static bool key_id_sane(const uint8_t id[32])
 	return bytes > 0 && bytes <= FAB_KEY_ID_MAX;
 }
 
-/* An id that nobody has is answered in the same way, by a key that nobody has; so is a session. */
+/* Unknown ids and sessions are answered in the same way, by a key that no client has. */
 static const struct fab_key *key_find(struct fab_hello *h)
 {
 	h->key_slot = FAB_KEY_NONE;

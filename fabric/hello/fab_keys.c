@@ -200,7 +200,7 @@ int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_
 		return 0;
 	for (slot = 0; slot < keys->max && keys->slot[slot].at != KEY_FREE; slot++)
 		;
-	/* With no room beside it an idle old one makes room itself. */
+	/* Without other room, an idle old one gives up its place. */
 	if (slot == keys->max && old != FAB_KEY_NONE && keys->slot[old].sessions == 0)
 		slot = old;
 	if (slot == keys->max)

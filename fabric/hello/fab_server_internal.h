@@ -104,7 +104,7 @@ must_check int fab__lanes_create(struct fab__lanes *lanes, const struct fab__key
 void fab__lanes_destroy(struct fab__lanes *lanes);
 /* A hello was proved that joins nobody: a session begins.  Its id. */
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h);
-/* ... which did not come to be, after all. */
+/* ... which did not begin after all. */
 void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id);
 /* Returns the client of a proved hello: its session's, or the one that it names.
  */
@@ -130,7 +130,7 @@ struct fab__req {
 	int32_t long_slot;       /* -1: none                         */
 	uint32_t body_bytes;
 	const uint8_t *body_at; /* `body` or a long one */
-	struct fab_piece *part; /* whose payload the reply takes along; NULL: none */
+	struct fab_piece *part; /* whose payload the reply includes; NULL: none */
 	struct fab_tx tx;
 	_Alignas(64) uint8_t body[FAB_BODY_MAX]; /* the request's, then the reply's */
 };
@@ -184,14 +184,14 @@ struct fab_pool {
 enum fab_session_at { SESSION_FREE, SESSION_OPEN, SESSION_CLOSING };
 
 struct fab__rx {    /* a capsule that is coming in */
-	bool wants; /* wants bytes after the header */
+	bool wants; /* needs bytes after the header */
 	struct fab_hdr hdr;
 	struct fab_piece_hdr piece_hdr;
 	void *dst;
 	uint32_t need_bytes;
 	uint32_t done_bytes;
-	struct fab__req *req;    /* whose body it is    */
-	struct fab_piece *piece; /* whose payload it is */
+	struct fab__req *req;    /* the owner of the body    */
+	struct fab_piece *piece; /* the owner of the payload */
 };
 
 enum fab_watch_type {
@@ -257,14 +257,14 @@ struct fab__session {
 	struct list pull_waits;
 	uint64_t full_ns;         /* the peer takes nothing since then; UINT64_MAX: it does */
 	uint64_t full_left_bytes; /* ... and the link had sent so much */
-	bool is_slow;             /* people were told of it            */
+	bool is_slow;             /* it was reported            */
 	struct fab_piece *held;   /* tcp: a PART that a reply may take along; NULL: none */
 	uint32_t pieces_out;
 	struct fab_shm shm;
 	struct fab_tcp *tcp;
 	struct fab_rdma *rdma;
 	uint32_t stall_retired; /* rdma: completions when stall_ns was set */
-	uint32_t heard;         /* rdma: fab__rdma_heard() at the last look for the vanished */
+	uint32_t heard;         /* rdma: fab__rdma_heard() at the last check for vanished clients */
 	struct fab_message opened, lost, closed, halt, halted;
 	struct fab__session_control control;
 	_Atomic uint64_t here; /* pub.client while it has this place: fab_server_client() */
@@ -319,12 +319,12 @@ void fab__stall_watch(struct fab__session *s);
 #define FAB_HELLOS_MAX     256u
 #define FAB_BACKLOG        1024 /* connections that wait in the kernel; it may allow fewer */
 #define FAB_BUSY_MS        100u /* pause of a client whose hello lost its place */
-#define FAB_HELLO_GRACE_NS UINT64_C(500000000) /* nobody is turned out for others before */
+#define FAB_HELLO_GRACE_NS UINT64_C(500000000) /* no client is turned out for others before */
 #define FAB_REFUSALS_MAX   8u
 #define FAB_CORES_MAX      64u
 #define FAB_REFUSAL_KINDS  16u
 
-struct fab__refusal {      /* a kind that people have been told of: fab_refuse.c */
+struct fab__refusal {      /* a kind that was reported: fab_refuse.c */
 	uint64_t until_ns; /* 0: the place is free; until then only counted */
 	uint32_t more;
 	char transport[8];
@@ -349,7 +349,7 @@ struct fab_guest { /* a connection that is not yet a session */
 	uint8_t transport;
 	bool refused;   /* only the REFUSE still has to arrive */
 	char peer[64];  /* its address, for people */
-	bool wants_tls; /* the hello comes within TLS, or not at all */
+	bool wants_tls; /* the hello must come within TLS */
 	bool secured;   /* the handshake is done                     */
 	bool held;      /* its key is proved; an earlier session of it is ending */
 	struct fab_tls *tls;
@@ -360,7 +360,7 @@ struct fab_guest { /* a connection that is not yet a session */
 };
 
 #define FAB_RDMA_DEVICES_MAX 8u
-#define FAB_RDMA_PRIVATE_MAX 196u /* of a connection request's private data, looked at */
+#define FAB_RDMA_PRIVATE_MAX 196u /* of a connection request's private data, checked */
 
 struct fab_rdma_range {
 	void *base;
@@ -379,10 +379,10 @@ struct fab_rdma_server { /* the control side's, except for data under the lock *
 };
 
 struct fab_control {              /* one for all cores */
-	struct fab_tls_host *tls; /* NULL: nobody listens for TLS */
+	struct fab_tls_host *tls; /* NULL: no listener for TLS */
 	struct fab_server *cores[FAB_CORES_MAX];
 	uint32_t core_count;
-	uint32_t core_next;     /* whose turn it is           */
+	uint32_t core_next;     /* the one in turn           */
 	uint32_t session_count; /* of all cores: their places that are used */
 	int epoll_fd;
 	int wake_fd; /* a core wakes control */
@@ -462,7 +462,7 @@ void fab__control_unwatch(struct fab_server *srv, int fd);
 void fab__refused(struct fab_server *srv, const char *transport, const char *peer, const char *why);
 /* Reports at the same rate something that is not a refusal and not counted as one. */
 void fab__noticed(struct fab_server *srv, const char *transport, const char *peer, const char *why);
-/* Something that people should know, and that nobody outside can bring about at will. */
+/* A message for people about something that no outsider can cause at will. */
 void fab__notice(struct fab_server *srv, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void fab__refusals_expire(struct fab_server *srv);
@@ -525,7 +525,7 @@ must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);
 
 /* fab_server.c */
-/* Nobody has the session's memory any more: its pages go back to the kernel. */
+/* The session's memory is not used any more: its pages are returned to the kernel. */
 void fab__session_pages_free(struct fab__session *s);
 void fab__wake(int fd);
 

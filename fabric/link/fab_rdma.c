@@ -139,7 +139,7 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 		send_build(r, work, wr, sge);
 		return 0;
 	}
-	if (work->bytes == 0) { /* a probe: no memory of anybody's is named */
+	if (work->bytes == 0) { /* a probe: it names no memory */
 		wr->opcode = IBV_WR_RDMA_WRITE;
 		wr->num_sge = 0;
 		return 0;
@@ -378,7 +378,7 @@ static int rdma_flush(struct fab_link *link)
 	struct fab_rdma *r = rdma_of(link);
 	int err;
 
-	r->freed = r->taken; /* nobody looks at a capsule while others are sent */
+	r->freed = r->taken; /* no capsule is read while others are sent */
 	err = receives_post(r);
 	return err ? err : post(r);
 }
@@ -453,7 +453,7 @@ void fab__rdma_halted(struct fab_rdma *r)
 	r->body_out = false;
 }
 
-/* ---- is anybody there? ------------------------------------------------------------------ */
+/* ---- is the peer alive? ---------------------------------------------------------------- */
 
 /*
  * An RDMA WRITE of no bytes: the peer's card answers it, and nobody else has to do anything for it,

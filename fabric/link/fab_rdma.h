@@ -13,8 +13,8 @@
 #define FAB_RDMA_RANGES_MAX 128u /* of an appliance's memory             */
 #define FAB_RDMA_CQES_MAX   16u  /* taken from a completion queue at once */
 
-/* How long a card tries before it reports that nobody answers: 4.096 us x 2^17, 0.54 s, seven
- * times; cards may take up to four times as long.  Not 7 retries: soft-RoCE takes that as for
+/* How long a card tries before it reports that the peer does not answer: 4.096 us x 2^17, 0.54 s,
+ * seven times; cards may take up to four times as long.  Not 7 retries: soft-RoCE takes that as for
  * ever. */
 #define FAB_RDMA_ACK_TIMEOUT 17
 #define FAB_RDMA_RETRIES     6
@@ -48,7 +48,7 @@ void fab__rdma_greeting_build(uint8_t out[FAB_RDMA_GREETING_BYTES]);
 must_check int fab__rdma_greeting_parse(struct fab_rdma_greeting *out, const void *bytes,
 					uint32_t size_bytes);
 
-/* ---- a device, and memory that it knows ---------------------------------------------- */
+/* ---- a device, and its registered memory --------------------------------------------- */
 
 struct fab_rdma_device {
 	const struct fab_verbs *v;
@@ -85,7 +85,7 @@ struct fab_rdma {
 	bool server;
 	bool closed;
 	int err;          /* sticky */
-	bool unreachable; /* it broke because nobody answered */
+	bool unreachable; /* it broke because the peer did not answer */
 	struct fab_rdma_plan plan;
 	struct ibv_qp *qp; /* NULL: none any more */
 	struct ibv_cq *cq;
@@ -105,7 +105,7 @@ struct fab_rdma {
 	uint32_t *received_bytes; /* by place */
 	uint32_t taken_bytes;     /* of the receive at `taken`, handed out already */
 	const uint8_t *behind;    /* the header that was handed out last */
-	/* a long body on its way */
+	/* a long body in transit */
 	struct fab_remote longs;
 	uint32_t longs_count; /* 0: the peer has not said where they are */
 	struct fab_tx body;
@@ -141,7 +141,7 @@ static inline uint32_t fab__rdma_heard(const struct fab_rdma *r)
 {
 	return (uint32_t)r->done + r->plan.retired;
 }
-/* Asks the peer's card whether it is there, unless something is on its way that tells. */
+/* Asks the peer's card whether it is there, unless a message in flight will show that. */
 void fab__rdma_probe(struct fab_rdma *r);
 /* `id` gives up a peer that does not answer as FAB_RDMA_ACK_TIMEOUT says. */
 void fab__rdma_timeout_set(const struct fab_verbs *v, struct rdma_cm_id *id);
@@ -175,7 +175,7 @@ void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child);
 
 /* ---- fab_rdma_leave.c ------------------------------------------------------------------- */
 
-/* Nobody was reached through this id's port ... */
+/* No peer was reached through this id's port ... */
 void fab__rdma_unreachable(const struct rdma_cm_id *id);
 /* Returns true while it is unknown whether the peer's port is down: nothing is sent through it. */
 must_check bool fab__rdma_hushed(const struct rdma_cm_id *id, uint64_t now_ns);

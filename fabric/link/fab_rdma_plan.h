@@ -44,7 +44,7 @@ struct fab_rdma_plan {
 	struct list pack;  /* fab_tx: capsules of the next SEND     */
 	struct list reads; /* fab_tx: reads, in order               */
 	struct list done;  /* fab_tx                                */
-	uint32_t out_at;   /* of the first's payload, so much is posted */
+	uint32_t out_at;   /* posted bytes of the first's payload */
 	uint32_t reads_at;
 	uint32_t pack_count;
 	uint32_t pack_bytes;

@@ -166,7 +166,7 @@ static struct fab_tx *shm_sent(struct fab_link *link)
 	return NULL;
 }
 
-/* A full doorbell is good enough: the other side is awake, or does not want to be. */
+/* A full doorbell suffices: the other side is awake, or will wake up. */
 static int ring(const struct fab_shm *shm)
 {
 	const uint64_t one = 1;

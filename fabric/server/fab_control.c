@@ -81,7 +81,7 @@ static uint32_t line_events(enum fab_control_type type, char lines[][FAB_WHY_MAX
 	return n;
 }
 
-/* Listeners that are not watched are, from then on. */
+/* Watches the listeners that are not watched yet. */
 static uint64_t accept_ns(const struct fab_server *srv)
 {
 	return max_u64(srv->control->accept_after_ns, fab__guest_place_ns(srv));

@@ -550,7 +550,7 @@ static void session_ended(struct fab__session *s)
 		if (pool->at == POOL_READY)
 			pool_end(pool);
 		else if (pool->at == POOL_MAKING || (pool->at == POOL_OFFERED && !pool->event_out))
-			pool_forget(pool); /* nobody has heard of it */
+			pool_forget(pool); /* it was not announced */
 	}
 	session_release(s);
 }

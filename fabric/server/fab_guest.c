@@ -54,7 +54,7 @@ static const char *transport_name(uint8_t transport)
 	return names[transport];
 }
 
-/* With the key that it named, once it has: which is not told to the peer. */
+/* With the key that it named, if it has done so; the peer is not told this line. */
 static void refused(struct fab_server *srv, const struct fab_guest *g, const char *why)
 {
 	char line[FAB_WHY_MAX];
@@ -208,7 +208,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	if (transport == FAB_TRANSPORT_RDMA)
 		fab__guest_input(srv, g, now_ns); /* its channel is to say when more comes */
 	else
-		(void)!fab__tcp_options(fd); /* it may have gone meanwhile */
+		(void)!fab__tcp_options(fd); /* it may have gone since */
 }
 
 static void guest_discard(struct fab_guest *g)

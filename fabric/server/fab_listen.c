@@ -19,7 +19,7 @@
 
 #define PAUSE_NS UINT64_C(1000000000)
 
-/* A socket file that nobody listens on, left behind by a kill, may be removed. */
+/* A socket file without a listener, left behind by a kill, may be removed. */
 static bool stale(const struct fab_addr *addr)
 {
 	struct stat st;
@@ -46,7 +46,7 @@ static int socket_mode(const struct fab_server_cfg *cfg, int file)
 	return chmod(path, cfg->shm_mode ? cfg->shm_mode : 0600) < 0 ? -errno : 0;
 }
 
-/* Nobody connects before listen(): so nobody gets in by the mode that bind() chose. */
+/* No client can connect before listen(): so the mode that bind() chose admits none. */
 static int listen_shm(const struct fab_server_cfg *cfg, int fd, const char *path)
 {
 	int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), err;
@@ -147,7 +147,7 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 	return 0;
 }
 
-/* A socket of a path that nobody listens on would be replaced. */
+/* A socket file without a listener would be replaced. */
 static int look_path(const struct fab_addr *addr)
 {
 	const char *path = addr->un.sun_path, *slash = strrchr(path, '/');

@@ -300,7 +300,7 @@ void fab__data_end(struct fab__session *s)
 	stall_watch(s);
 }
 
-/* What the transport is done with. */
+/* Messages that the transport has sent. */
 void fab__sent_drain(struct fab__session *s)
 {
 	int status = s->at == SESSION_OPEN ? 0 : -ECONNRESET;

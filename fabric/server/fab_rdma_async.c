@@ -26,7 +26,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* ---- whose are they -------------------------------------------------------------------------- */
+/* ---- their owners ---------------------------------------------------------------------------- */
 
 struct about { /* connections that an event concerns */
 	const struct fab_rdma_device *dev;

@@ -142,7 +142,7 @@ static int accept_it(struct fab_rdma *r)
 	struct rdma_conn_param param = {
 		.private_data = greeting,
 		.private_data_len = sizeof(greeting),
-		.responder_resources = 0, /* nobody reads from us */
+		.responder_resources = 0, /* peers do not read from us */
 		.initiator_depth = (uint8_t)r->plan.limits.reads_max,
 		.retry_count = FAB_RDMA_RETRIES,
 		.rnr_retry_count = RNR_RETRIES,

@@ -26,7 +26,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-#define TURN_MAX    64u /* requests of one session in one poll, if nobody else has any */
+#define TURN_MAX    64u /* requests of one session in one poll, if no other has any */
 #define TURN_MIN    4u
 #define QUIET_POLLS 16u
 
@@ -107,7 +107,7 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 		event_put(&events[n++], FAB_EVENT_SESSION_NEW, m->session);
 		if (unlikely(err)) /* the kernel has no memory for it, or watches no more */
 			fab__session_fail(m->session, err);
-		else if (unlikely(srv->stopping)) /* it came in just as the doors were closed */
+		else if (unlikely(srv->stopping)) /* it connected just as admission ended */
 			fab__session_fail(m->session, -ECONNRESET);
 	}
 	return n;

@@ -245,7 +245,7 @@ static int capsule_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 		cancel_by_id(s, s->rx.hdr.request_id);
 		return s->rx.hdr.body_bytes ? -EPROTO : 0;
 	}
-	if (s->direct) /* the rest travels elsewhere, or not at all */
+	if (s->direct) /* the rest is sent elsewhere, or is not sent */
 		return -EPROTO;
 	if (s->rx.hdr.type == FAB_POOL_ADD)
 		return fab__pool_add(s, &s->rx.hdr, w);

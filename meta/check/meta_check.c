@@ -362,7 +362,7 @@ static void check_no_tail(struct meta *m, uint64_t from, uint32_t nblocks)
 		inode_problem(m, &c->inode, "its tail lies on a drive, too");
 }
 
-/* The blocks of a run: in a data zone, and nobody else's (4). */
+/* The blocks of a run: in a data zone, which is in no other file (4). */
 static void check_run(struct meta *m, struct meta_run run)
 {
 	struct meta__checker *c = m->checker;
@@ -746,7 +746,7 @@ bool meta__check_turn(struct meta *m)
 	for (uint32_t i = 0; i < 64 && rc == 0; i++)
 		rc = c->stage(m);
 	if (rc == -EALREADY && c->state != state_now(m) && c->again++ < AGAIN_MAX) {
-		c->stage = settle; /* background work went on: not a quiet store, yet */
+		c->stage = settle; /* background work continued: the store is not idle yet */
 		return true;
 	}
 	if (rc == 0 || rc == -EAGAIN)

@@ -125,7 +125,7 @@ void meta__check_links(struct meta *m, const struct meta_key *key, const void *v
 
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_LINKS) ||
 	    !(c->inode.flags & META__INODE_LINKED) || meta__links_parse(value, len, &names) != 0) {
-		meta__problem(m, "shard %u: a record of names of %llx.%llx.%llx is none of it",
+		meta__problem(m, "shard %u: a record of names of %llx.%llx.%llx is malformed",
 			      c->shard, (unsigned long long)meta__key_dir(key),
 			      (unsigned long long)meta__key_hash(key),
 			      (unsigned long long)meta__key_uniq(key));

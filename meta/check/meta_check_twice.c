@@ -46,7 +46,7 @@ void meta__twice_op_done(struct meta *m, struct meta_op *op)
 
 	ASSERT(t->busy && op == &t->op);
 	t->busy = false;
-	if (!c->stage) /* the store has failed meanwhile, and the check ended */
+	if (!c->stage) /* the store failed during the check, which ended */
 		return;
 	if (op->status)
 		meta__problem(m, "directory %llx: its names cannot be looked for in its parts: %s",

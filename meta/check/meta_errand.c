@@ -108,7 +108,7 @@ static enum still look_at(struct meta_scrub *s, const struct meta__damage *d)
 	uint32_t pos, len;
 
 	if (d->kinds & 1u << META_DAMAGE_PAGE)
-		return STILL_SO; /* only a round knows */
+		return STILL_SO; /* known to rounds only */
 	if (d->kinds == 1u << META_DAMAGE_UNREACHABLE && !(d->drives & s->unreachable))
 		return STILL_NOT;
 	switch (meta__scrub_walk(s, meta__dir_shard(s->m, d->file.dir), &key, false, &at)) {

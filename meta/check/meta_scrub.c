@@ -229,7 +229,7 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 	return true;
 }
 
-/* This block did not match: it is asked for again, by itself. */
+/* This block did not match: it is read again, alone. */
 static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 {
 	s->stat.doubts++;
@@ -246,7 +246,7 @@ static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
 	for (uint32_t i = 0; i < s->run.nblocks; i++) {
 		if (status && s->run.nblocks > 1) {
 			s->cur.single_until = s->cur.block + s->run.nblocks;
-			return; /* which one it is nobody knows */
+			return; /* it is unknown which one */
 		}
 		if (status || crc32c(bytes + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != s->crc[i]) {
 			doubt(s, i, status != 0);

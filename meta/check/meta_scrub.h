@@ -54,7 +54,7 @@ struct meta__scrub_bad {
 struct meta__scrub_naming {
 	bool on;
 	bool climbing; /* the directory's record is looked for, else a name in it */
-	bool whole;    /* it is not where its hash says: all names are looked at  */
+	bool whole;    /* it is not where its hash says: all names are checked  */
 	bool for_list; /* looked up for a listing of the table of damage */
 	uint32_t entry;
 	struct meta__scrub_bad bad;
@@ -82,7 +82,7 @@ struct meta__scrub_heads {
 
 /* The place: the next record, and the next block of its chunk. */
 struct meta__scrub_cursor {
-	bool names_only; /* the walk at a round's end that looks for names of `lost` */
+	bool names_only; /* the walk at a round's end that searches names of `lost` */
 	uint32_t shard;
 	struct meta_key at;
 	uint32_t block;
@@ -122,7 +122,7 @@ struct meta_scrub {
 	struct meta__scrub_cursor aside;
 	bool sweeping;
 	uint32_t sweep_at;
-	struct meta_damaged *listed; /* the caller's; NULL: nobody wants a list */
+	struct meta_damaged *listed; /* the caller's; NULL: no list is wanted */
 	uint32_t list_at;
 	bool list_named;
 	struct meta__scrub_bad lost[META__SCRUB_LOST];

@@ -113,7 +113,7 @@ static bool prepend(struct meta_scrub *s, const char *bytes, uint32_t len)
 	return true;
 }
 
-/* It stands in directory `dir` under this name. */
+/* It is in directory `dir` under this name. */
 static void named(struct meta_scrub *s, uint64_t dir, const struct meta__name *name)
 {
 	struct meta__scrub_naming *n = &s->naming;

@@ -106,7 +106,7 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 	bool ours = is_ours(p, want);
 
 	if (f && (f->state != FRAME_CLEAN || !verify))
-		return f->page; /* newer than the drive, or nobody asks what that has */
+		return f->page; /* newer than the drive, or not compared with it */
 	if (ours && p->fails == 0)
 		return p->bytes;
 	if (s->unreachable >> META_BADDR_DRIVE(want->baddr) & 1) {
@@ -186,7 +186,7 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 	p->baddr = want->baddr;
 	p->gen = want->gen;
 	p->shard = want->shard;
-	if (good) { /* first ours, then looked at: nobody else writes there */
+	if (good) { /* copied first, then checked: only we write there */
 		memcpy(p->bytes, bytes, META_PAGE_BYTES);
 		good = !meta__page_check(p->bytes, want);
 	}

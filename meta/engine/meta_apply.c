@@ -62,7 +62,7 @@ bool meta__tx_splits(const struct meta *m)
 	return false;
 }
 
-/* No reader looks at any shard that it changes. */
+/* No reader reads any shard that it changes. */
 static bool shards_taken(struct meta *m)
 {
 	const struct meta__tx *tx = m->tx;
@@ -222,7 +222,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 	}
 }
 
-/* A borrower's record is on its way only, and of no block yet. */
+/* A borrower's record is still in transit, and in no block yet. */
 static uint64_t to_log(struct meta *m)
 {
 	struct meta__tx *tx = m->tx;

@@ -48,7 +48,7 @@ void meta__borrow_begin(struct meta *m, uint32_t shard)
 
 /* ---- may it be made here? -------------------- */
 
-/* Receipts and zones are told separately; other records of the store's own are sent to it. */
+/* Receipts and zones are told separately; other records of the store's own are left to it. */
 static bool records_ok(const struct meta__tx *tx)
 {
 	uint32_t zones = 0, receipts = 0;

@@ -53,7 +53,7 @@
 #define WAITERS_PER_FRAME 2u
 #define AHEAD_MAX         64u  /* frames that are kept free, with readers: (7) */
 #define SWEEP_STEPS       256u /* of the clock's hand, a turn                  */
-#define TURNS_LEAF        1u   /* of the clock's hand, until who is not used goes: (8) */
+#define TURNS_LEAF        1u   /* of the clock's hand, until unused frames go: (8) */
 #define TURNS_UPPER       48u
 #define BARREN_LAPS       2ull /* then there are no leaves to be had */
 #define LAPS_MAX          (BARREN_LAPS + 1)
@@ -585,7 +585,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		return wait_for(m, f, op);
 	}
 	if (c->count[FRAME_READING] + c->fresh_count >= reading_max(c)) {
-		/* (3); a page that nobody came back for is kept no longer */
+		/* (3); a page that no waiter came back for is kept no longer */
 		if (list_empty(&c->fresh))
 			return -EBUSY;
 		meta__frame_unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
@@ -667,13 +667,13 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	ASSERT(f->state == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);
-	/* A flipped bit on the way is mended by reading it once more. */
+	/* A bit that flipped in transit is corrected by another read. */
 	if (why && !f->again && !x->io.lost) {
 		f->again = true;
 		meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
 	}
-	/* A woken operation may run, want pages and evict others, within wake(). */
+	/* A woken operation may run, request pages and evict others, within wake(). */
 	list_init(&waiters);
 	while ((l = list_pop_front(&f->waiters))) {
 		list_push_back(&waiters, l);

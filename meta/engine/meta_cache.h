@@ -15,7 +15,7 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f);
 void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
 			   enum meta__frame_state state);
 void meta__frame_used(struct meta__frame *f); /* the clock's hand passes it by from now on */
-/* It is kept for nobody who waited for it any more. */
+/* No waiter needs it any more. */
 void meta__frame_unfresh(struct meta__cache *c, struct meta__frame *f);
 /* Describe the transfer of its page; a read begins at once, a write is the caller's to begin. */
 void meta__frame_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,

@@ -26,8 +26,8 @@ struct meta__damage {
 	uint8_t kinds;      /* enum meta_damage_kind, by their bits                           */
 	bool used;
 	bool by_scrub; /* findings are the scrub's, in order: else from single reads     */
-	bool unnamed;  /* it has no name where it should: the next walk over all names looks */
-	bool walked;   /* ... and has looked                                                  */
+	bool unnamed; /* it has no name where it should: the next walk over all names searches it */
+	bool walked;  /* ... and has searched                                                  */
 };
 
 struct meta__damages {
@@ -59,10 +59,10 @@ void meta__damage_drop(struct meta__damages *t, uint32_t i);
 /* Marks an entry whose file has no name where it should have one, or has one, in `dir`. */
 void meta__damage_unnamed(struct meta__damages *t, uint32_t i);
 void meta__damage_named(struct meta__damages *t, uint32_t i, uint64_t dir);
-/* All names have been looked at. */
+/* All names have been checked. */
 void meta__damage_walked(struct meta__damages *t);
-/* Ends a round, which has looked at everything: damage that it has not found again is repaired.
- * `blind`: it could not look at everything. */
+/* Ends a round, which has checked everything: damage that it has not found again is repaired.
+ * `blind`: it could not check everything. */
 void meta__damage_round_end(struct meta__damages *t, uint64_t round, bool blind);
 
 #endif

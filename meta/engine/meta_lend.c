@@ -86,7 +86,7 @@ static uint32_t made_max(const struct meta *m)
 	return (uint32_t)min_u64(META__MADES_MAX, blocks / m->lend->readers);
 }
 
-/* Borrowers look at the old ones until they have seen the new one. */
+/* Borrowers use the old ones until they have seen the new one. */
 static void tell_geo(struct meta *m)
 {
 	struct meta__lend *l = m->lend;
@@ -135,7 +135,7 @@ static void call_home(struct meta *m, uint32_t shard)
 	s->closed[shard] = meta__share_leave(m);
 	l->need[shard] = UINT64_MAX;
 	if (m->ops->by != META__BY_STORE && m->ops->by != s->away[shard])
-		l->score[shard] = 0; /* others want it, too */
+		l->score[shard] = 0; /* others need it, too */
 }
 
 /* Its tree is where the borrower has left it; its counters came with the log. */
@@ -144,7 +144,7 @@ static void came_home(struct meta *m, uint32_t shard, struct meta__borrower *b)
 	const struct meta__shard *from = &b->m->shard[shard];
 	struct meta__shard *to = &m->shard[shard];
 
-	if (from->opened == m->lend->as[shard]) { /* else it never looked */
+	if (from->opened == m->lend->as[shard]) { /* else it never read */
 		ASSERT(from->seq == to->seq && from->files == to->files);
 		to->root_baddr = from->root_baddr;
 		to->root_gen = from->root_gen;
@@ -266,7 +266,7 @@ void meta__lend_back(struct meta *m)
 		m->lend->back = true;
 }
 
-/* Room is short, or it matters where pages may come to lie. */
+/* Takes all of it back, blanks included: memory is short, or the drives change. */
 static void all_back(struct meta *m)
 {
 	if (!call_all_home(m))
@@ -338,7 +338,7 @@ static void take_waiting(struct meta *m)
 			op->data_drives = made->drives_mask;
 			take(m, op, made);
 		} else {
-			op->seen_seq = meta__log_last(m); /* whatever it has seen came before */
+			op->seen_seq = meta__log_last(m); /* all that it has seen came before */
 		}
 		list_del(&op->link);
 		if (made)
@@ -364,7 +364,7 @@ void meta__lend_changed(struct meta *m, uint32_t shard)
 
 	if (by == META__BY_STORE)
 		return;
-	if (by > 0 && op->unseen != shard) /* closed, on its way there: an open one it could pass */
+	if (by > 0 && op->unseen != shard) /* closed, in transit: it could overtake an open one */
 		meta_reader_asked(m, op->unseen);
 	if (by == 0 || by != l->last[shard])
 		l->score[shard] = 0;

@@ -75,7 +75,7 @@ struct meta__lend {
 	uint32_t geos;
 	uint32_t readers;
 	uint32_t made_max; /* of each: changes that may be on their way; 0: nothing was lent yet */
-	bool back;         /* blanks, too, are to come back now */
+	bool back;         /* blanks, too, must come back now */
 	uint32_t after;    /* changes in a row before a loan; tests set it */
 };
 
@@ -89,13 +89,13 @@ void meta__lend_to(struct meta *m, struct meta *reader);
 void meta__lend_geo(struct meta *m);
 /* A change of this one shard was applied here. */
 void meta__lend_changed(struct meta *m, uint32_t shard);
-/* A drive comes to serve, or leaves: blanks may lie on it. */
+/* A drive is added, or leaves: blanks may be on it. */
 void meta__lend_back(struct meta *m);
 /* Nothing is away, not even a blank. */
 bool meta__lend_is_back(const struct meta *m);
-/* Readers look at it: not now. */
+/* Readers use it: not now. */
 void meta__lend_others(struct meta *m, uint32_t shard);
-/* All that is lent is to come home; is all of it there? */
+/* Recalls all that is lent; returns whether all of it is back. */
 must_check bool meta__lend_all_home(struct meta *m);
 /* Lends shards, and takes records that wait for the log.  True: there is more to do at once. */
 bool meta__lend_turn(struct meta *m);

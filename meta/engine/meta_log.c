@@ -41,7 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUIET_TURNS 32u  /* that nothing came in, before an empty block vouches for the last */
+#define QUIET_TURNS 32u  /* without changes, before an empty block vouches for the last */
 #define MARKS       256u /* points of the log with a known position in bytes                */
 
 enum log_state { LOG_IDLE, LOG_OPEN, LOG_FLUSHING, LOG_WRITING, LOG_DURABLE };
@@ -103,7 +103,7 @@ struct meta__log {
 	} newest[META_DRIVES_MAX]; /* of the durable blocks, the last one on each drive */
 };
 
-/* A store may have come to drives of other sizes than its zones are made for: of any. */
+/* The same for any store: its drives may be of another size than its zones are made for. */
 uint64_t meta__log_memory(const struct meta_conf *c)
 {
 	(void)c;
@@ -312,7 +312,7 @@ static uint64_t bytes_used(const struct meta__log *l)
 	return l->bytes - l->bytes_trimmed;
 }
 
-/* Can a new block of nblocks stand at block `at` of the current zone, or else in the next? */
+/* Does a new block of nblocks fit at block `at` of the current zone, or else in the next? */
 static bool can_place(const struct meta *m, uint32_t at, uint32_t nblocks, uint32_t keep)
 {
 	const struct meta__log *l = m->log;
@@ -743,7 +743,7 @@ bool meta__log_wants_ckpt(const struct meta *m)
 	       2 * l->zones_count > m->zones->geo.log_zones_max;
 }
 
-/* Is a turn needed soon though no I/O is under way? */
+/* Is a turn needed soon though no I/O is in flight? */
 bool meta__log_more(const struct meta *m)
 {
 	const struct meta__log *l = m->log;

@@ -56,7 +56,7 @@ void meta__named_destroy(struct meta__cache *c)
 	c->named = NULL;
 }
 
-/* The hash has a secret in it: nobody can aim at one place. */
+/* The hash includes a secret: users cannot choose names for one place. */
 static struct place place_of(const struct meta__cache *c, const struct meta_key *key)
 {
 	uint64_t h = (key->w[0] * 0xff51afd7ed558ccdu ^ key->w[1]) * 0xc4ceb9fe1a85ec53u;

@@ -28,11 +28,10 @@ void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
 	if (status)
 		op->state |= OP_PAGE_BAD;
 	if (--op->misses == 0 && (op->state & OP_STATE_MASK) == OP_PAGES)
-		meta__op_wait_on(
-			op, &m->ops->ready); /* else run() is still in its plan, and looks itself */
+		meta__op_wait_on(op, &m->ops->ready); /* else run() checks after its plan */
 }
 
-/* Those that wait for a file to be trimmed look again. */
+/* Those that wait for a file to be trimmed run again. */
 void meta__ops_trimmed(struct meta *m)
 {
 	struct list *node;

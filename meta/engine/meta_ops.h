@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Operations that are not over: what is known of them, and where they wait.  meta_op.c runs them.
+ * Unfinished operations: their state, and where they wait.  meta_op.c runs them.
  */
 #ifndef META_OPS_H
 #define META_OPS_H
@@ -103,10 +103,10 @@ struct meta__ops {
 	struct list durable;   /* over, but seen_seq is not durable; ordered by it      */
 	uint32_t running;      /* of users, begun and not over                          */
 	uint64_t hits;         /* records that the plan of this run has found           */
-	struct meta_op *alone; /* it has been run again too often: nobody else may run  */
+	struct meta_op *alone; /* it has been run again too often: no other may run  */
 	struct meta__orphan_scan *orphan; /* nshards */
 	uint32_t orphan_shard;            /* looked at last */
-	uint32_t orphans_due;             /* shards that may have one, and are not looked at */
+	uint32_t orphans_due;             /* shards that may have one, and are not being checked */
 	uint64_t tree_entries;            /* freed with their trees, since mount */
 	struct meta__holds *holds;        /* meta_hold.c; a reader has none      */
 	const uint32_t *files_held;       /* ... by shard */
@@ -136,9 +136,9 @@ struct meta__ops {
 	uint8_t tail[META_TAIL_MAX];
 };
 
-/* ---- rows: what the store knows of a kind of operation (meta_rows.c) ------------------------ */
+/* ---- rows: properties of each kind of operation (meta_rows.c) ------------------------ */
 
-/* Whether an operation brings blocks that must find an owner. */
+/* Whether an operation brings blocks, which must get an owner. */
 enum meta__brings { META__BRINGS_NONE, META__BRINGS_BLOCKS, META__BRINGS_BLOCKS_OR_INLINE };
 
 struct meta__op_row {
@@ -189,7 +189,7 @@ static inline void meta__op_set_state(struct meta_op *op, enum meta__op_state s)
 
 /* Returns false: it is not over. */
 bool meta__op_wait_on(struct meta_op *op, struct list *l);
-/* A file was trimmed: those that wait for that look again. */
+/* A file was trimmed: those that wait for that run again. */
 void meta__ops_trimmed(struct meta *m);
 bool meta__op_brings_blocks(const struct meta *m, const struct meta_op *op);
 /* It is over: the blocks that came with it are in the tree, or the store's again. */
@@ -204,7 +204,7 @@ static inline bool meta__orphans_of(const struct meta *m, uint32_t shard)
 /* Returns how many shards may hold some. */
 uint64_t meta__orphans_waiting(const struct meta *m);
 
-/* Is a file of this shard held by somebody who has it open? */
+/* Is a file of this shard held because it is open? */
 static inline bool meta__holds_of(const struct meta *m, uint32_t shard)
 {
 	return m->ops->files_held[shard] > 0;

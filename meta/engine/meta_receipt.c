@@ -28,8 +28,8 @@
  *      `forgotten`.  So for a client that came later (its mark is not below) nothing is forgotten.
  *      The same holds for a slot without a number: a forgotten client may be back, by another slot.
  *  (4) The content of the table is in the log after `trim`: in the record of its change or carried.
- *      So is `forgotten`, even when the table is empty: a client that has changed nothing yet is in
- *      no table, and its repeated changes are recognised by that alone (3).
+ *      `forgotten` is kept, too, even when the table is empty: a client that has changed nothing
+ *      yet is in no table, and its repeated changes are recognised by that alone (3).
  *  (5) A slot's receipts descend by item: the items of a batch ascend, more or less, so
  *      that the place of the next is near the first however many there are.
  */

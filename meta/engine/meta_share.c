@@ -97,7 +97,7 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
-	ASSERT(!s->away[shard]); /* its plan has looked at it */
+	ASSERT(!s->away[shard]); /* its plan has read it */
 	if (is_open(s, shard)) {
 		if (!meta__share_left(m, s->opened[shard])) { /* (4) */
 			s->waits = max_u64(s->waits, s->opened[shard]);

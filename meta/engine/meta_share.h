@@ -12,7 +12,7 @@
 
 /* One reader's; written by its thread, but for `in`, which the store's thread reads by writing. */
 struct meta__row {
-	_Alignas(META__LINE) _Atomic uint64_t in; /* 0: it looks at nothing; else since when */
+	_Alignas(META__LINE) _Atomic uint64_t in; /* 0: it reads nothing; else since when */
 	_Alignas(META__LINE) _Atomic uint64_t hits;
 	_Atomic uint64_t made;               /* changes, as a borrower: meta_borrow.c */
 	_Atomic uint32_t pins[META__EPOCHS]; /* of its reads: as meta__zones.readers */
@@ -35,7 +35,7 @@ struct meta__share {
 	uint32_t times;                       /* that shards were opened                     */
 	uint32_t open_after;                  /* calls before a shard opens; tests set it    */
 	uint64_t opened[META_SHARDS_MAX]; /* time of opening; once left, all readers had a turn */
-	uint64_t closed[META_SHARDS_MAX]; /* when: nobody looks when that was left       */
+	uint64_t closed[META_SHARDS_MAX]; /* when: no reader remains once that was left       */
 	uint32_t asked[META_SHARDS_MAX];  /* by readers, since it was closed             */
 	uint8_t knocked[META_SHARDS_MAX]; /* 0, or this reader, + 1, or several wait for it: */
 	uint32_t knock[META_SHARDS_MAX];  /* shards in the list below                    */
@@ -50,7 +50,7 @@ struct meta__share {
 must_check bool meta__share_take(struct meta *m, uint32_t shard);
 /* A change waits, or one comes within this turn or when all have left. */
 bool meta__share_change_waits(const struct meta *m);
-/* Whatever was just given up may be looked at until this was left: meta__share_left(). */
+/* Memory that was just given up may be read until this was left: meta__share_left(). */
 uint64_t meta__share_leave(struct meta *m);
 static inline bool meta__share_left(const struct meta *m, uint64_t when)
 {
@@ -59,8 +59,8 @@ static inline bool meta__share_left(const struct meta *m, uint64_t when)
 /* Has every read of readers ended that was planned in this epoch? */
 bool meta__share_unpinned(const struct meta *m, uint64_t epoch);
 uint64_t meta__share_hits(const struct meta *m);
-void meta__share_turn(struct meta *m); /* look who has left */
-/* Somebody waits for it: the next turn is to come at once. */
+void meta__share_turn(struct meta *m); /* checks which readers have left */
+/* A reader waits for it: the next turn must come at once. */
 static inline bool meta__share_more(const struct meta *m)
 {
 	return m->share->left < m->share->wanted;
@@ -69,7 +69,7 @@ void meta__share_destroy(struct meta *m);
 
 /* ---- a reader's, between enter and leave: m->home is the store --------------------------- */
 
-/* May it look at the shard?  Then m->shard[shard] says where its tree is. */
+/* May it read the shard?  Then m->shard[shard] says where its tree is. */
 must_check bool meta__share_sees(struct meta *m, uint32_t shard);
 
 /* meta_lend.c: is it home again?  If not, it comes soon: m->share->waits says when. */

@@ -221,7 +221,7 @@ void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key
 
 /* ---- changing ------------------------------------------------------------------------ */
 
-/* Everything was in memory when the plan looked, and is kept: a miss now is our mistake. */
+/* Everything was in memory during the plan, and is kept: a miss now is our mistake. */
 static void walk_again(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t level,
 		       struct meta__path *path)
 {

@@ -38,7 +38,7 @@ struct meta__cache {
 	uint32_t unseen;        /* ... and this closed shard   */
 	uint32_t want, wanted;  /* frames that a change waits for, in this turn and the last:
 				 * reads leave that many */
-	uint32_t marked;        /* frames that the plan of now looked at */
+	uint32_t marked;        /* frames that the current plan read */
 	uint32_t hand;
 	uint64_t barren; /* its steps since it freed a frame */
 	uint64_t plan;   /* number of the plan of now: what frame->mark is compared with */
@@ -73,7 +73,7 @@ void meta__cache_plan(struct meta *m);
 void meta__cache_fetch_bucket(const struct meta *m, uint64_t baddr);
 bool meta__cache_fetch_frame(const struct meta *m, uint64_t baddr);
 void meta__cache_fetch(const struct meta *m, const struct meta__frame *f, uint32_t at);
-/* The plan of now looks at f. */
+/* The current plan reads f. */
 void meta__cache_mark(struct meta *m, struct meta__frame *f);
 /* Frames that can be had for new pages, whatever their state is now. */
 uint32_t meta__cache_available(const struct meta *m);

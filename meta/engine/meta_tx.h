@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_tx.c, where a plan reads and wants changes, and meta_apply.c, which makes them. */
+/* Between meta_tx.c, where a plan requests changes, and meta_apply.c, which makes them. */
 #ifndef META_TX_H
 #define META_TX_H
 
@@ -38,7 +38,7 @@ struct meta__tx {
 	bool touch;
 	uint32_t touch_shard, touch_level;
 	struct meta_key touch_key;
-	uint32_t seek_shard, seek_pos; /* the record that was looked at last */
+	uint32_t seek_shard, seek_pos; /* the record that was read last */
 	uint64_t seek_baddr;           /* ... in which leaf; 0: none yet           */
 	struct meta__frame *seek_leaf;
 	struct meta__mut mut[META__TX_RECORDS_MAX];
@@ -54,7 +54,7 @@ void meta__tx_count_path(struct meta *m, const struct meta__path *path, uint32_t
 /* Pages that become dirty, at worst, when it is applied. */
 struct meta__page_need meta__tx_pages(const struct meta *m);
 struct meta__tx_shard *meta__tx_shard_of(struct meta__tx *tx, uint32_t shard);
-/* Want a change; a put's value stays where it is until the apply. */
+/* Requests a change; a put's value stays where it is until the apply. */
 int meta__tx_want(struct meta *m, const struct meta__mut *mut);
 
 #endif

@@ -97,7 +97,7 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 	z->free_total += meta__drive_serves(m, drive); /* (5) */
 }
 
-/* Not while its header is being written: nobody else may write that then. */
+/* Not while its header is being written: no other write of it may run then. */
 static bool is_late(struct meta *m, uint32_t zone)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
@@ -287,7 +287,7 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
 }
 
-/* The roots lie in these zones now, and not in those that they lay in before. */
+/* The roots are in these zones now, and no longer in those before. */
 void meta__zones_root(struct meta *m, const struct meta__geo *geo)
 {
 	struct meta__zones *z = m->zones;
@@ -367,7 +367,7 @@ static void count_coming(struct meta *m, uint32_t zone, bool more)
 	*(meta__drive_serves(m, drive_of(m, zone)) ? &z->coming : &z->leaving_us) += more ? 1 : -1;
 }
 
-/* From EMPTY or FROZEN back, when replay brings it to life again. */
+/* Back from EMPTY or FROZEN, when replay adds live blocks to it. */
 static void revive(struct meta *m, struct meta__zone *at)
 {
 	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
@@ -587,7 +587,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 		meta__error(m, "zone %u: its header could not be written (error %d)", zone,
 			    -x->io.status);
 		meta__fail(m);
-		return; /* stays OPENING: nobody ever writes there */
+		return; /* stays OPENING: it is never written */
 	}
 	at->head_lost = x->io.status; /* (7) */
 	at->mend_failed = false;
@@ -785,7 +785,7 @@ void meta__zone_turn(struct meta *m)
 	if (!z->zone)
 		return;
 	if (m->share && !list_empty(&z->leaving))
-		epoch_advance_oldest(m); /* nobody says that a reader's read has ended */
+		epoch_advance_oldest(m); /* no event tells that a reader's read has ended */
 	while (!list_empty(&z->leaving)) {
 		struct meta__zone *at = list_entry(z->leaving.next, struct meta__zone, link);
 

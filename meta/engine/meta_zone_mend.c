@@ -97,7 +97,7 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	return true;
 }
 
-/* (4) If the zone after it has been opened meanwhile, so have all before that one. */
+/* (4) If the zone after it has been opened since, so have all before that one. */
 static void free_again(struct meta *m, struct meta__zone *at, uint32_t next, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;

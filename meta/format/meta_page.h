@@ -88,7 +88,7 @@ static inline uint32_t meta__leaf_slot_at(uint32_t pos)
 {
 	return (uint32_t)(sizeof(struct meta_page_disk) + pos * sizeof(struct meta_slot_disk));
 }
-/* The record at pos and its neighbours, a name's inode and first extent, are looked at soon. */
+/* The record at pos and its neighbours, a name's inode and first extent, are read soon. */
 void meta__leaf_ahead(const void *page, uint32_t pos);
 uint32_t meta__leaf_free(const void *page); /* bytes for further slots and values */
 void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, const void *value,

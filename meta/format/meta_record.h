@@ -182,7 +182,7 @@ struct meta__dir {
 	bool going;      /* with its tree: meta_rmtree.c                 */
 	bool pending;    /* has a total to pass up, perhaps: meta_totals.c */
 	bool spread;     /* new names go to its parts: meta_spread.c       */
-	bool mtime_set;  /* of one that is spread: by nothing that came, or went, in itself  */
+	bool mtime_set;  /* of one that is spread: it was set, not changed by an entry  */
 	uint32_t parts;  /* ... a bit for each that has a record                             */
 	uint32_t resets; /* ... how often mtime was set; of a part: when it changed last     */
 };
@@ -218,7 +218,7 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out);
 /* LINKS: how many. */
 must_check int meta__links_parse(const void *value, uint32_t value_len, uint64_t *names);
 must_check int meta__totals_parse(const void *value, uint32_t value_len, struct meta__totals *out);
-/* All of a tree, as the directory's records know it. */
+/* Totals of a tree, as the directory's records have them. */
 struct meta__sums meta__total_of(const struct meta__dir *d, const struct meta__totals *t);
 void meta__totals_build(const struct meta__totals *in, struct meta_totals_disk *out);
 must_check int meta__orphan_parse(const void *value, uint32_t value_len, struct meta__orphan *out);

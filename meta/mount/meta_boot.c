@@ -219,7 +219,7 @@ bool meta__boot_turn(struct meta *m)
 	if (!b->stage || b->status != -EAGAIN)
 		return false;
 	over = meta_op_poll(m); /* runs what waited for pages */
-	ASSERT(over == NULL);   /* nobody else's is there */
+	ASSERT(over == NULL);   /* no other store's is there */
 	if (!meta__boot_run(m, &rc)) {
 		if (rc == -EUCLEAN)
 			name_salvage(m);
@@ -557,7 +557,7 @@ int meta__boot_claim(struct meta *m)
 
 /* ---- trees, counted ---------------------------------------------------- */
 
-/* A page, or data, lives in a zone whose header says that it is for such. */
+/* A page, or data, must be in a zone whose header has that kind. */
 static int zone_of_kind(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	if (!meta__heads_adopt(m, zone, kind))
@@ -719,7 +719,7 @@ static int carry(struct meta *m)
 	return 0;
 }
 
-/* From here on whoever looks at this store knows that each drive has seen this mount. */
+/* Writes the marks: from here on the store shows that each drive has seen this mount. */
 static int mark_drives(struct meta *m)
 {
 	if (m->boot->step++ == 0)

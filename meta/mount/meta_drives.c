@@ -187,10 +187,9 @@ static int may_miss(struct meta *m, const struct meta__super *s)
 
 	if (d == META_DRIVES_MAX || (d < s->ndrives && s->drive_state[d] != DRIVE_GONE))
 		return 0;
-	return meta__boot_fail(m, -ENODEV,
-			       "drive %u is none of the store's: without allow_missing the store "
-			       "starts",
-			       d);
+	return meta__boot_fail(
+		m, -ENODEV,
+		"drive %u is not one of the store's: without allow_missing the store starts", d);
 }
 
 static int all_given(struct meta *m, const struct meta__super *s)
@@ -206,7 +205,8 @@ static int all_given(struct meta *m, const struct meta__super *s)
 	for (uint32_t d = s->ndrives; d < m->conf.ndrives; d++)
 		if (meta__drives_given(m, d))
 			return meta__boot_fail(
-				m, -ENODEV, "the store has %u drives, and drive %u is none of them",
+				m, -ENODEV,
+				"the store has %u drives, and drive %u is not one of them",
 				s->ndrives, d);
 	return 0;
 }
@@ -286,7 +286,7 @@ static bool is_told(const struct meta *m, uint32_t drive)
 	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
 }
 
-/* One that is gone need not know (6). */
+/* A drive that is gone need not record the set (6). */
 int meta__drives_write(struct meta *m)
 {
 	struct meta__boot *b = m->boot;

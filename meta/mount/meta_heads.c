@@ -65,7 +65,7 @@ static bool may_be_whole(const struct meta__io *x)
 	return x->io.status && x->io.status != -ENODATA;
 }
 
-/* If both copies are whole, the newer one counts: a crash came between the two writes. */
+/* If both copies are whole, the newer one counts: a crash happened between the two writes. */
 static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 		     struct meta__zone_seen *out, uint64_t *mark)
 {
@@ -271,7 +271,7 @@ static int look(struct meta *m)
 	return 0;
 }
 
-/* Log that was found there is from before, and nobody needs it. */
+/* A log found there is an older one that is not needed. */
 static void forget_log(struct meta *m, uint32_t zone)
 {
 	struct meta__boot *b = m->boot;

@@ -431,7 +431,7 @@ static int pages_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *
 				meta__cell_text(t, "?");
 			meta__cell_text(t, "?");
 			meta__cell_text(t, "it is not whole, or belongs elsewhere");
-			err = -EUCLEAN; /* unless it is dead: nobody knows */
+			err = -EUCLEAN; /* unless it is dead: unknown */
 			continue;
 		}
 		(void)meta__raw_go(r, look.shard, &look.first, look.level, &way);
@@ -478,7 +478,7 @@ static void runs_of_zone(struct meta_raw *r, uint32_t zone, uint32_t shard,
 	}
 }
 
-/* Finds the extents with blocks there: only the index knows. */
+/* Finds the extents with blocks there: only the index has them. */
 static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t)
 {
 	uint64_t lost = 0;

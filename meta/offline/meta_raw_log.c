@@ -38,7 +38,7 @@ static uint64_t newest_epoch(const struct meta_raw *r)
 	return newest;
 }
 
-/* As a mount does: the log of the oldest root, and what the other roots know of it. */
+/* As a mount does: the log of the oldest root, and the other roots' positions in it. */
 static void ask_roots(struct meta_raw *r)
 {
 	struct meta__raw_log *l = &r->log;

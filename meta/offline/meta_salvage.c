@@ -28,7 +28,7 @@ struct hole {
 	uint32_t shard;
 	struct meta_key lo, hi;
 	bool has_hi;
-	uint64_t gen; /* of the leaf that was there; 0: nobody knows (2) */
+	uint64_t gen; /* of the leaf that was there; 0: unknown (2) */
 };
 
 struct found_leaf {

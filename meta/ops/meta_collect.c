@@ -40,7 +40,7 @@
 #define BATCH         32u /* pages; one read takes a quarter of them */
 #define READ_PAGES    8u
 #define TOUCHES_MAX   128u
-#define FRAMES_EACH   16u /* of the cache, for each touch that is under way */
+#define FRAMES_EACH   16u /* of the cache, for each touch in progress */
 #define FRUITLESS_MAX 3u
 
 struct touch {
@@ -188,7 +188,7 @@ bool meta__collect_hopes(const struct meta *m)
 	if (!list_empty(&m->zones->leaving) || meta__drain_ends(m))
 		return true;
 	if (meta__ckpt_was_early(m))
-		return true; /* zones of this epoch are looked at in the next */
+		return true; /* zones of this epoch are considered in the next */
 	return c->fruitless < FRUITLESS_MAX && (c->tried == m->zones->epoch ? c->won : is_due(m));
 }
 

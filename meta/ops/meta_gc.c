@@ -135,7 +135,7 @@ static void give_up(struct meta *m)
 	const uint64_t room = meta__moved_room(m);
 
 	if (g->evens)
-		return; /* it looks again after the next checkpoint */
+		return; /* it tries again after the next checkpoint */
 
 	if (g->gave_up && g->gave_up_deaths == m->zones->deaths)
 		g->gave_up_room = max_u64(g->gave_up_room, room);
@@ -425,7 +425,7 @@ bool meta__gc_turn(struct meta *m)
 		g->in_turn = g->drains;
 		g->evens &= !g->drains;
 		if (!due && !g->drains && even_waits(m))
-			return !list_empty(&m->zones->leaving); /* nobody says when they left */
+			return !list_empty(&m->zones->leaving); /* no event tells when they left */
 		if (!due && !g->drains && !is_uneven(m))
 			return false;
 		if (due)

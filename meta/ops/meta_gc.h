@@ -7,10 +7,10 @@
 #include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 
-#define META__GC_MOVES   8u  /* extents under way at once                     */
+#define META__GC_MOVES   8u  /* extents being moved at once                     */
 #define META__GC_BLOCKS  32u /* of one extent that are moved by one change    */
 #define META__GC_VICTIMS 64u /* zones that are emptied in one round           */
-#define META__GC_FOUND   16u /* extents that one look at the index finds      */
+#define META__GC_FOUND   16u /* extents that one search of the index finds      */
 
 enum meta__gc_stage { GC_IDLE, GC_LOOK, GC_READ, GC_ROOM, GC_WRITE, GC_APPLY, GC_LOST };
 
@@ -22,7 +22,7 @@ struct meta__gc_block {
 	bool still;    /* the apply: it is still the file's, at the same place */
 };
 
-/* An extent, or a part of one, on its way. */
+/* An extent, or a part of one, that is being moved. */
 struct meta__gc_move {
 	enum meta__gc_stage stage;
 	struct meta_op op;
@@ -32,7 +32,7 @@ struct meta__gc_move {
 	struct meta_handle handle;
 	uint64_t chunk;
 	uint32_t from, next;  /* slots of the chunk to look from: now, and then */
-	uint32_t zone;        /* that all its blocks lie in                  */
+	uint32_t zone;        /* that has all its blocks                  */
 	uint64_t incarnation; /* ... in which use of it they were found      */
 	uint32_t n, good;     /* blocks; those that are whole come first     */
 	struct meta__gc_block block[META__GC_BLOCKS];
@@ -52,7 +52,7 @@ struct meta__gc {
 	/* the round: */
 	uint32_t victim[META__GC_VICTIMS];
 	uint32_t victims;
-	bool no_room; /* something was left for want of a place */
+	bool no_room; /* something was left: no place was free */
 	bool evens;   /* drives are not equally full: it moves from one to others */
 	bool drains;  /* the drive to be emptied (7) */
 	bool in_turn; /* the last round was for that */
@@ -87,12 +87,12 @@ bool meta__gc_may(const struct meta *m); /* nothing is being stopped or checked 
 
 /* Starts to move the blocks of this extent that are in victims.  There must be an idle move. */
 void meta__gc_move_start(struct meta *m, const struct meta__gc_found *found);
-void meta__gc_moves_turn(struct meta *m); /* those that wait for a place look again */
+void meta__gc_moves_turn(struct meta *m); /* those that wait for a place run again */
 
 /* ---- meta_gc_find.c -------------------------------------------------------------------- */
 
 void meta__gc_find_begin(struct meta *m);
-/* Look for more; true: it looked at once. */
+/* Search more; true: it searched at once. */
 bool meta__gc_find(struct meta *m);
 void meta__gc_find_done(struct meta *m);
 

@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-/* ---- look ---------------------------------------------------------------------------------- */
+/* ---- search -------------------------------------------------------------------------------- */
 
 /* Ends a move and gives back its resources. */
 static void end(struct meta *m, struct meta__gc_move *v)
@@ -39,7 +39,7 @@ static void end(struct meta *m, struct meta__gc_move *v)
 		v->stage = GC_IDLE;
 }
 
-/* The next blocks of the chunk that lie in one victim. */
+/* The next blocks of the chunk that are in one victim. */
 int meta__plan_gc_look(struct meta *m, struct meta_op *op)
 {
 	struct meta__gc_move *v = op->owner;

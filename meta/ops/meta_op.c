@@ -124,8 +124,8 @@ static bool stall(struct meta *m, struct meta_op *op)
 	return false;
 }
 
-/* The operation was not applied: readers still look at one of its shards, or there is no room.
- * Waits for readers delay nobody: all such operations close their shards in the same turn. */
+/* The operation was not applied: readers still use one of its shards, or there is no room.  Waits
+ * for readers delay nobody: all such operations close their shards in the same turn. */
 static bool wait_room(struct meta *m, struct meta_op *op)
 {
 	if (likely(!m->share || !m->share->waits))
@@ -172,7 +172,7 @@ static int apply(struct meta *m, struct meta_op *op)
 	if (op->state & OP_FILLS || (lengthens && meta__tx_splits(m)))
 		rc = meta__space_ok(m);
 	else if (m->ops->passing && m->ops->grows)
-		rc = meta__space_ok(m) ? -ENOSPC : 0; /* nobody waits for it */
+		rc = meta__space_ok(m) ? -ENOSPC : 0; /* XX */
 	if (!rc)
 		rc = meta__tx_ready(m);
 	if (!rc)
@@ -485,7 +485,7 @@ bool meta__ops_turn(struct meta *m)
 	bool more;
 
 	if (m->failed)
-		meta__ops_trimmed(m); /* nobody trims any more: they fail too */
+		meta__ops_trimmed(m); /* nothing trims any more: they fail too */
 	readers_left(m);
 	retry_own(m);
 	more = retry_stalled(m, &ops->stalled[META__STALL_READS]);

@@ -44,7 +44,7 @@ int meta_reader_create(struct meta_reader **out, struct meta *home, uint32_t ind
 	r->m.reader = index;
 	r->m.turn = 1; /* meta__shard.turn is 0 */
 	list_init(&r->made_free);
-	r->m.zones = calloc(1, sizeof(*r->m.zones)); /* of which plans want the geometry */
+	r->m.zones = calloc(1, sizeof(*r->m.zones)); /* whose geometry plans need */
 	r->made = calloc(META__MADES_MAX, sizeof(*r->made));
 	r->m.conf = home->conf;
 	r->m.shard = calloc(META_SHARDS_MAX, sizeof(*r->m.shard));
@@ -123,7 +123,7 @@ void meta_reader_leave(struct meta_reader *r)
 	atomic_store_explicit(&r->row->in, 0, memory_order_release); /* S2 */
 }
 
-/* Nobody else writes there. */
+/* No other thread writes there. */
 static void pin(struct meta__row *row, uint64_t epoch, int more)
 {
 	_Atomic uint32_t *pins = &row->pins[epoch % META__EPOCHS];

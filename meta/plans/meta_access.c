@@ -66,7 +66,7 @@ int meta__may_hold(struct meta *m, const struct meta_op *op, const struct meta__
 	if (!(op->flags & (META_HOLD | META_MAY_HOLD)) || in->type != META_TYPE_FILE)
 		return 0;
 	if (in->flags & META__INODE_HIDDEN)
-		return -EINVAL; /* its session's, and nobody else's */
+		return -EINVAL; /* its session's alone */
 	rc = meta__may_use(m, &by_handle, in, META__MAY_R);
 	return rc ? meta__may_use(m, &by_handle, in, META__MAY_W) : 0;
 }

@@ -222,7 +222,7 @@ static void fetch_checksum(const struct meta_ahead *a)
 		__builtin_prefetch((const char *)value + at);
 }
 
-/* Look at the link that has come, ask for the next. */
+/* Reads the link that has arrived, prefetches the next. */
 static uint32_t follow(struct meta_ahead *a)
 {
 	struct meta__frame *f = a->frame;

@@ -20,7 +20,7 @@
  */
 #include "meta/plans/meta_plan.h"
 
-#define SEEK_CHUNKS_MAX 64u /* looked at by one plan */
+#define SEEK_CHUNKS_MAX 64u /* read by one plan */
 
 /* ---- punch ------------------------------------------------------------------------------ */
 

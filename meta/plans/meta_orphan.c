@@ -485,7 +485,7 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 	meta__ops_trimmed(m);
 }
 
-/* A shard that may hold orphans and is not looked at; false: none. */
+/* A shard that may have orphans and is not being freed; false: none. */
 static bool pick_shard(struct meta *m, uint32_t *shard)
 {
 	struct meta__ops *ops = m->ops;

@@ -31,7 +31,7 @@
 #define BAD_MAX          8u   /* of a shard that cannot be read, or made: then more cannot */
 #define SKIPS_MAX        32u  /* PENDING records of the next round, looked over by one plan */
 
-/* A key with more bits set comes after all PENDING keys, and is none of them. */
+/* A key with more bits set, after all PENDING keys. */
 static bool is_pending_key(const struct meta_key *key)
 {
 	const struct meta_key is = meta__pending_key(meta__key_index(key));
@@ -136,7 +136,7 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 	op->scratch[3] = 0; /* free for another */
 }
 
-/* A shard that may hold some and is not looked at; false: none. */
+/* A shard that may have some and is not being passed up; false: none. */
 static bool pick_shard(struct meta *m, uint32_t *shard)
 {
 	struct meta__ops *ops = m->ops;
@@ -153,7 +153,7 @@ static bool pick_shard(struct meta *m, uint32_t *shard)
 	return false;
 }
 
-/* A sweep begins, and looks at this shard if `maybe`. */
+/* A sweep begins, and visits this shard if `maybe`. */
 static void sweep(struct meta__totals_scan *scan, bool maybe)
 {
 	scan->maybe = maybe;
@@ -162,7 +162,7 @@ static void sweep(struct meta__totals_scan *scan, bool maybe)
 	scan->from = 0;
 }
 
-/* Is a sweep over all shards under way?  If not, those that it has made pending are the next, or
+/* Is a sweep over all shards in progress?  If not, those that it has made pending are the next, or
  * of the next round: (4). */
 static bool is_sweeping(struct meta *m)
 {

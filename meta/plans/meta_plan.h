@@ -176,7 +176,7 @@ uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, ui
 must_check int meta__is_spread(struct meta *m, uint64_t dir);
 /* For a spread directory: returns true if it has no name of this hash itself, as of *seq. */
 must_check bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_t *seq);
-/* The plan that runs has found none; look around. */
+/* The running plan has found none; search other shards. */
 void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash);
 /* One more name is in it: does it become spread? */
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d);

@@ -233,7 +233,7 @@ static int write_check(const struct meta_op *op, uint64_t first, uint64_t *end)
 	return 0;
 }
 
-/* The tail of a file whose blocks [first, end) are replaced. */
+/* The tail of a file, when its blocks [first, end) are replaced. */
 static int write_tail(struct meta *m, const struct meta_op *op, struct meta__inode *in,
 		      const struct meta__tail *old, uint64_t first, uint64_t end)
 {

@@ -31,7 +31,7 @@
 #define HASH_BITS 32u
 #define PREFIX    "user."
 
-#define LIST_HEADS 64u /* looked at by one plan */
+#define LIST_HEADS 64u /* read by one plan */
 
 uint64_t meta__xattr_index(const struct meta *m, const char *name, uint32_t len)
 {

@@ -31,7 +31,7 @@ static const char *drives_problem(const struct meta_conf *c)
 
 	for (uint32_t d = 0; d < c->ndrives; d++) {
 		if (c->drive[d].nblocks == 0)
-			continue; /* the store may have none there: the mount knows */
+			continue; /* the store may have none there: the mount finds out */
 		if (c->drive[d].nblocks < META_DRIVE_BYTES_MIN / META__BLOCK)
 			return "a drive is smaller than 2 MiB";
 		if (c->drive[d].nblocks >= (uint64_t)1 << 44)
@@ -240,7 +240,7 @@ static bool share_turn(struct meta *m)
 	meta__share_turn(m);
 	if (m->mounted)
 		more = meta__cache_turn(m);
-	if (meta__ops_stalled(m)) /* perhaps until a reader's read ends, which nobody says */
+	if (meta__ops_stalled(m)) /* perhaps until a reader's read ends, of which no event tells */
 		more |= !list_empty(&m->zones->leaving);
 	return more;
 }
@@ -277,7 +277,7 @@ bool meta_turn(struct meta *m)
 	if (m->stopping && !m->failed && !meta__ckpt_running(m) && !is_rooted(m))
 		meta__ckpt_want(m);
 	more |= meta__ckpt_turn(m);
-	more |= meta__log_turn(m); /* (2); what waited for room may look again */
+	more |= meta__log_turn(m); /* (2); operations that waited for room may run again */
 	meta__zone_turn(m);
 	meta__tell_turn(m); /* after all that wanted a zone in this turn */
 	if (unlikely(m->share)) {

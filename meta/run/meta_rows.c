@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * One row an operation: all that the store knows of its kind, but for the plan itself.
+ * One row for each operation: all properties of its kind, except the plan itself.
  *
  * A new operation is a value of enum meta_op_type, a row here, a plan in meta/plans, and a test.
  */

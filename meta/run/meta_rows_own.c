@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The rows of the store's own operations: who plans one, and to whom it goes back. */
+/* The rows of the store's own operations: each one's plan, and the function that ends it. */
 #include "meta/engine/meta_ops.h"
 #include "meta/plans/meta_plan.h"
 

@@ -22,7 +22,7 @@ struct nvme_keeper {
 	enum nvme_keeper_job job;
 	int result;
 	bool running;
-	int (*work)(void *of);  /* 0, 1, -errno; -EAGAIN: the next who asks begins it again */
+	int (*work)(void *of);  /* 0, 1, -errno; -EAGAIN: the next call begins it again */
 	void (*last)(void *of); /* or NULL                                                   */
 	void *of;
 };

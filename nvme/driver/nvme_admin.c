@@ -224,7 +224,7 @@ static void end(struct nvme_admin *a, struct nvme_admin_slot *slot, uint32_t res
 
 	free_the_slot(a, slot);
 	if (!cmd)
-		return; /* lost, and nobody waits for it any more */
+		return; /* lost, and no caller waits for it any more */
 	ASSERT(cmd->state == NVME_ADMIN_FLYING);
 	cmd->state = NVME_ADMIN_DONE;
 	cmd->result = result;
@@ -248,7 +248,7 @@ uint32_t nvme__admin_poll(struct nvme_drive *drive)
 
 	if (drive->ops->service)
 		drive->ops->service(drive->ctrl, 0);
-	/* No more than flew: a controller that never stops completing holds up nobody. */
+	/* At most as many as were in flight, also if the controller never stops completing. */
 	for (uint32_t left = NVME_ADMIN_DEPTH; left > 0 && !drive->failed; left--) {
 		volatile struct nvme_cqe *cqe = &r->cq[r->cq_head]; /* DMA */
 		uint32_t status = cqe->status.raw;

@@ -296,7 +296,7 @@ static void end_reading(struct nvme_drive *drive)
 	if (e->read.err == 0)
 		digest(drive, what, nvme__admin_page(drive, e->read.page));
 	else if (e->read.err == -ECANCELED)
-		want(e, what); /* a reset came between */
+		want(e, what); /* a reset was in between */
 	else if (what == NVME_READING_NAMESPACE && e->read.status == NVME_SC_INVALID_NAMESPACE &&
 		 ns)
 		namespace_vanished(drive);

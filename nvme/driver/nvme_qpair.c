@@ -315,7 +315,7 @@ static wk_cold bool flush_after(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	uint32_t cid;
 
-	if (io->status) /* it comes back as it is */
+	if (io->status) /* it is returned as it is */
 		return false;
 	cid = take_cid(qp, io);
 	push(&qp->rings, &(struct nvme_sqe){ .opcode = NVME_CMD_FLUSH,

@@ -44,7 +44,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (5 * NS_PER_S) /* for a reset to come to its end */
+#define PATIENCE_NS (5 * NS_PER_S) /* for a reset to end */
 
 /* ---- the helm -------------------------------------------------------------------- */
 
@@ -305,8 +305,8 @@ int nvme_qpair_create(struct nvme_drive *ns, uint32_t depth, struct nvme_qpair *
 enum way {
 	WAY_DELETE, /* the drive is well: take the queues away           */
 	WAY_ENDED,  /* the controller has forgotten them, or is no more   */
-	WAY_WAIT,   /* a reset is under way                               */
-	WAY_HALT,   /* and does not come to its end: stop the drive      */
+	WAY_WAIT,   /* a reset is in progress                               */
+	WAY_HALT,   /* and does not end: stop the drive      */
 };
 
 static enum way way_now(const struct nvme_drive *drive, const struct nvme_qpair *qp, bool patient)
@@ -319,7 +319,7 @@ static enum way way_now(const struct nvme_drive *drive, const struct nvme_qpair 
 		return WAY_DELETE;
 	if (r->life == NVME_RETURNING && (r->qid == 0 || r->qid == qp->qid))
 		return WAY_ENDED;
-	if (r->stopped && r->qid == 0) /* and has yet to come back */
+	if (r->stopped && r->qid == 0) /* and has not come back yet */
 		return WAY_ENDED;
 	/* The owner repairs the drive, unless this thread is the owner, or there is no owner. */
 	return patient && drive->watch.owner && drive->watch.owner != nvme__me() ? WAY_WAIT

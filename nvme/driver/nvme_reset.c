@@ -57,8 +57,8 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_NS     NS_PER_MS         /* between two looks at a register */
-#define RESET_NS    (30 * NS_PER_S)   /* for a reset that takes its time: a server comes back */
+#define LOOK_NS     NS_PER_MS         /* between two reads of a register */
+#define RESET_NS    (30 * NS_PER_S)   /* for a slow reset: a server comes back */
 #define REQUEST_NS  (300 * NS_PER_MS) /* the host waits for the device: no longer than this */
 #define FORCED_NS   (200 * NS_PER_MS) /* for threads that may poll no more, when we close */
 #define CLOSING_NS  (NS_PER_S)        /* ... and for a reset then: nvme_close() waits for it */
@@ -90,7 +90,7 @@ static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns
 	drive->reset.deadline_ns = now_ns + limit_ns;
 }
 
-/* Until the next look: the longer it takes the less it matters. */
+/* Time until the next check, which grows with the time that has passed. */
 static uint64_t pause_ns(const struct nvme_reset *r, uint64_t now_ns)
 {
 	return min_u64(max_u64((now_ns - r->since_ns) / 16, LOOK_NS / 10), LOOK_MAX_NS);
@@ -518,7 +518,7 @@ static void failed(struct nvme_drive *drive, int err, const char *why, uint64_t 
 			   errno_words(err));
 	if (r->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &r->cmd);
-	if (r->qid) { /* (1): the others know of nothing yet */
+	if (r->qid) { /* (1): the others have not been told yet */
 		nvme__trouble(drive, r->cause, 0, now_ns);
 		return;
 	}
@@ -557,7 +557,7 @@ static bool rising(struct nvme_drive *drive, uint64_t now_ns)
 	return true;
 }
 
-/* No queue pair but the proof's is there: nobody else can reach the drive. */
+/* Only the proof's queue pair exists: nothing else can reach the drive. */
 static bool proving(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;

@@ -31,8 +31,8 @@
 #define VERSION(a, b)  ((uint32_t)(a) << 16 | (uint32_t)(b) << 8)
 
 #define SKIP  1 /* begin: there is nothing to do */
-#define AGAIN 1 /* end: begin once more          */
-#define NEXT  2 /* end: this namespace is looked at */
+#define AGAIN 1 /* end: begin again          */
+#define NEXT  2 /* end: this namespace is examined */
 
 enum stage_of {
 	SETTLED,

@@ -140,7 +140,7 @@ static void begin_ticking(struct nvme_watch *w, uint64_t now_ns)
 {
 	w->cooling = false;
 	if (w->tick_ns == 0)
-		return; /* never: `on` stays true, and nobody kicks */
+		return; /* never: `on` stays true, and no thread kicks */
 	atomic_store_explicit(&w->on, true, memory_order_relaxed);
 	if (w->next_tick_ns == UINT64_MAX)
 		w->next_tick_ns = now_ns + w->tick_ns;
@@ -203,7 +203,7 @@ static void look_at_commands(struct nvme_drive *drive, uint64_t now_ns, uint32_t
 	drive->counts.timeout_count += late;
 }
 
-/* Its answer may come later: then it is looked for until it does. */
+/* Its answer may come later: it is polled until then. */
 static void look_at_csts(struct nvme_drive *drive, uint64_t now_ns)
 {
 	uint32_t csts;
@@ -345,7 +345,7 @@ static wk_cold void first_step(struct nvme_drive *drive, uint64_t now_ns)
 {
 	atomic_store_explicit(&drive->watch.stepped, true, memory_order_relaxed);
 	nvme__watch_restart(drive, now_ns);
-	complaints(drive, now_ns); /* from before anybody listened */
+	complaints(drive, now_ns); /* from before the first listener */
 }
 
 /* At the helm. */

@@ -121,7 +121,7 @@ struct nvme_vfio {
 	uint64_t bar_bytes;
 	uint64_t config_offset;
 	uint32_t guard;            /* of nvme_vfio_guard.c; 0: none */
-	volatile uint32_t nowhere; /* a doorbell that nobody reads */
+	volatile uint32_t nowhere; /* a doorbell that is not read */
 
 	uint32_t vector_count;            /* 0: no MSI-X */
 	int wake_fd[NVME_QPAIRS_MAX + 1]; /* -1 until it is first used */
@@ -134,7 +134,7 @@ must_check int nvme__vfio_device_open(struct nvme_vfio *v, const struct nvme_pci
 void nvme__vfio_device_release(struct nvme_vfio *v);
 void nvme__vfio_device_close(struct nvme_vfio *v);
 must_check int nvme__vfio_bus_master(struct nvme_vfio *v, bool on);
-/* Let interrupt `index`, `vector`, write to the eventfd `fd`; -1: to nobody. */
+/* Lets interrupt `index`, `vector`, write to the eventfd `fd`; -1: to none. */
 must_check int nvme__vfio_set_irq(struct nvme_vfio *v, uint32_t index, uint32_t vector, int fd);
 
 /* ---- a device that is pulled out: nvme_vfio_guard.c ------------------------------------ */

@@ -169,7 +169,7 @@ static void open_vectors(struct nvme_vfio *v, uint32_t qpair_count)
 	set->flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
 	set->index = VFIO_PCI_MSIX_IRQ_INDEX;
 	set->count = count;
-	memset(set->data, 0xff, count * sizeof(int32_t)); /* -1: nobody */
+	memset(set->data, 0xff, count * sizeof(int32_t)); /* -1: none */
 	if (ioctl(v->fd, VFIO_DEVICE_SET_IRQS, set) == 0)
 		v->vector_count = count;
 free_set:

@@ -64,7 +64,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		errno = saved_errno;
 		return;
 	}
-	(void)sigaction(SIGBUS, &before, NULL); /* it comes again, and finds who was there before */
+	(void)sigaction(SIGBUS, &before, NULL); /* the next attempt finds the earlier owner */
 	if (info->si_code <= 0)
 		(void)raise(sig);
 }

@@ -460,7 +460,7 @@ static int start(struct nvme_vfu *vfu)
 	if (err)
 		return err;
 	snprintf(vfu->why, sizeof(vfu->why), "no thread for it");
-	(void)vfu_vector(vfu, 0); /* of the admin queue; without it nobody sleeps */
+	(void)vfu_vector(vfu, 0); /* of the admin queue; without it no thread sleeps */
 	err = watch(vfu);
 	return err ? err : nvme__keeper_start(&vfu->keeper);
 }

@@ -42,7 +42,7 @@ struct nvme_vfu_caps {
 };
 
 struct nvme_vfu_device {
-	bool resets; /* it knows VFU_DEVICE_RESET */
+	bool resets; /* it supports VFU_DEVICE_RESET */
 	uint32_t region_count;
 	uint32_t irq_count;
 };
@@ -125,7 +125,7 @@ struct nvme_vfu_conn {
 	_Atomic bool broken;             /* nothing is sent or read any more */
 	uint64_t timeout_ns;             /* of each reply */
 	const char *_Atomic why;         /* what broke it, a constant; NULL: nothing */
-	_Atomic bool left;               /* the server has closed it, or nobody listens any more */
+	_Atomic bool left;               /* the server has closed it, or does not listen any more */
 	uint8_t body[NVME_VFU_BODY_MAX]; /* of the last message that came */
 };
 
@@ -239,7 +239,7 @@ struct nvme_vfu {
 	uint64_t doorbell_stride;
 	volatile uint32_t *mapped_doorbells; /* MMIO; NULL: they go as messages */
 	struct nvme_vfu_doorbell *doorbell;  /* else: NVME_VFU_DOORBELLS of them */
-	volatile uint32_t nowhere;           /* a doorbell that nobody reads */
+	volatile uint32_t nowhere;           /* a doorbell that is not read */
 	struct nvme_dma_target target;
 	bool attached;
 	_Atomic bool released; /* final: the server is asked nothing any more */
@@ -293,7 +293,7 @@ static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)
 	       !atomic_load_explicit(&vfu->released, memory_order_acquire);
 }
 
-/* As nvme_ctrl_ops.ask wants it.  A server that does not answer in time breaks the connection. */
+/* As nvme_ctrl_ops.ask requires.  A server that does not answer in time breaks the connection. */
 must_check int nvme__vfu_reg_ask(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes,
 				 uint64_t *value);
 /* Never waits: writes that do not fit into the socket are sent before the next question. */

@@ -34,7 +34,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SERVER_REQUESTS_MAX 64u /* served at one look, so that a turn stays short */
+#define SERVER_REQUESTS_MAX 64u /* served at one call, so that a turn stays short */
 #define QUESTION            0x8000u
 
 int nvme__vfu_conn_init(struct nvme_vfu_conn *conn, struct nvme_dma *dma, uint64_t timeout_ns)
@@ -62,7 +62,7 @@ static bool is_broken(const struct nvme_vfu_conn *conn)
 	return atomic_load_explicit(&conn->broken, memory_order_acquire);
 }
 
-/* (4); under one of the locks, so that the descriptor is not closed meanwhile. */
+/* (4); under one of the locks, so that the descriptor is not closed during that. */
 static wk_cold int give_up(struct nvme_vfu_conn *conn, int err, const char *why)
 {
 	if (!atomic_exchange_explicit(&conn->broken, true, memory_order_acq_rel)) {
@@ -381,11 +381,11 @@ static void take_answer(struct nvme_vfu_conn *conn)
 
 	if (head->id != atomic_load_explicit(&a->id, memory_order_relaxed) ||
 	    atomic_load_explicit(&a->state, memory_order_relaxed) != asked)
-		return; /* a reply that nobody waits for */
+		return; /* a reply without a waiter */
 	a->err = head->err;
 	a->body_bytes = min_u32(head->body_bytes, sizeof(a->body));
 	memcpy(a->body, conn->body, a->body_bytes);
-	/* Unless it was taken back meanwhile. */
+	/* Unless it was withdrawn in between. */
 	(void)atomic_compare_exchange_strong_explicit(&a->state, &asked, NVME_VFU_ANSWERED,
 						      memory_order_release, /* R1 */
 						      memory_order_relaxed);

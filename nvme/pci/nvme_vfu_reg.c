@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the address of a mapped register, or NULL: nearly all servers want to see accesses. */
+/* Returns the address of a mapped register, or NULL: nearly all servers must see accesses. */
 static void *mapped_at(const struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes)
 {
 	for (uint32_t i = 0; i < vfu->map_count; i++) {

@@ -161,7 +161,7 @@ struct nvme_soft {
 	/* Events: nvme_soft_log.c */
 	uint16_t event_cid[NVME_SOFT_EVENTS];
 	uint32_t event_cid_count;
-	uint32_t event[NVME_SOFT_EVENTS]; /* results that nobody has asked for yet */
+	uint32_t event[NVME_SOFT_EVENTS]; /* results without a request yet */
 	uint32_t event_count;
 	uint32_t event_masked; /* a bit each kind: held back until its log is read */
 	uint32_t event_wanted; /* by set feature 0bh */

@@ -190,7 +190,7 @@ static void file_shutdown(struct nvme_soft_back *back)
 {
 	struct nvme_file_back *file = container_of(back, struct nvme_file_back, back);
 
-	/* Nobody waits for the result, and everything that must be durable was flushed before. */
+	/* The result is not needed: everything that must be durable was flushed before. */
 	(void)!fdatasync(file->fd);
 }
 
@@ -218,7 +218,7 @@ static void fill_in(struct nvme_file_back *file, uint64_t size_bytes)
 			    .range_lbas_max = NVME_RANGE_BLOCKS_MAX << (NVME_BLOCK_SHIFT - 9),
 			    .model = "weka soft controller, file" },
 		.batch_bytes = UINT32_MAX,
-		/* For O_DIRECT 512 would do nearly everywhere, and nobody asks for that. */
+		/* For O_DIRECT 512 would suffice nearly everywhere, but is not used. */
 		.buffer_align = file->direct ? NVME_BLOCK_SIZE : 4,
 		.queue_create = nvme__uring_create,
 		.queue_destroy = nvme__uring_destroy,

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A page on its way to the driver. */
+/* A page for the driver. */
 union page {
 	struct nvme_id_ctrl ctrl;
 	struct nvme_id_ctrl_nvm nvm;
@@ -84,7 +84,7 @@ static void identify_namespace(const struct nvme_soft *soft, const struct nvme_s
 	ns->lbaf[0].metadata_bytes = le16_of((uint16_t)from->metadata_bytes);
 }
 
-/* A UUID, which nobody asks for, and the command set. */
+/* A UUID, which the driver does not use, and the command set. */
 static void identify_descriptors(const struct nvme_soft_ns *from, uint8_t *bytes)
 {
 	bytes[0] = 3;

@@ -35,7 +35,7 @@ static uint32_t shadow_tail(struct nvme_soft_queue *q)
 		return tail;
 	*q->sq_doorbell = NOT_RUNG;
 	*q->sq_event = tail;
-	dma_mb(); /* where we sleep, before the last look */
+	dma_mb(); /* where we sleep, before the last check */
 	tail = *q->sq_shadow;
 	q->asleep = tail == q->sq_head;
 	return tail;

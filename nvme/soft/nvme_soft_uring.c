@@ -46,7 +46,7 @@ int nvme__uring_probe(void)
 int nvme__uring_create(struct nvme_soft_back *back, uint32_t depth, struct nvme_dma *dma,
 		       void **queue)
 {
-	/* Completions wait until we look: no interrupt of a core that polls. */
+	/* Completions wait until we poll: a polling core gets no interrupt. */
 	unsigned flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
 	struct nvme_uring *q = calloc(1, sizeof(*q));
 	int err;
@@ -280,8 +280,8 @@ int nvme__uring_wake_fd(void *queue)
 }
 
 /*
- * The ring signals its eventfd at every completion, armed or not (next to a file's I/O that
- * is nothing).  So arming is: forget the old signals, then look whether one came late.
+ * The ring signals its eventfd at every completion, armed or not (next to a file's I/O that is
+ * nothing).  So arming is: forget the old signals, then check whether one came late.
  */
 bool nvme__uring_arm(void *queue)
 {
@@ -296,7 +296,7 @@ bool nvme__uring_arm(void *queue)
 
 void nvme__uring_disarm(void *queue)
 {
-	(void)queue; /* the next arming drains the fd; until then nobody waits for it */
+	(void)queue; /* the next arming drains the fd; until then it is not waited for */
 }
 
 void nvme__uring_stats(void *queue, struct nvme_stats *stats)

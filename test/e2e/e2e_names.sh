@@ -27,7 +27,7 @@ is "six phases of the local directory too" 6 "$(grep -v '"transport":"tcp"' "$DI
 is "which is empty again" "" "$(ls "$DIR/local")"
 check "two of the phases" names "$SHM" 4000 --phases stat,list
 is "and no other" 2 "$(count '"phase"')"
-refuses "a phase that is none" "none of create, stat" "$BIN/weka-bench" names --phases stat,walk
+refuses "a phase that is none" "not one of create, stat" "$BIN/weka-bench" names --phases stat,walk
 is "all are there, under their names" 4000 "$(ctl ls /names | grep -c '^f')"
 check "a name that is missing" ctl rm /names/f000000000017
 refuses "is noticed" "names/f000000000017: No such file" "$BIN/weka-bench" names --connect "$SHM" \

@@ -389,7 +389,7 @@ static void cut_at_write(uint32_t ndrives, uint32_t n)
 	(void)cut_add(20 + n, ndrives, n);
 	with_new = mount_after(ndrives + 1);
 	cr_assert(with_new == 0 || with_new == -ENODATA ||
-			  strstr(meta_error(r.m), "is none of them"),
+			  strstr(meta_error(r.m), "is not one of them"),
 		  "%u: %s", n, meta_error(r.m));
 	cr_assert(with_old == 0 || with_new == 0, "write %u: nobody mounts it", n);
 	if (with_new == 0)

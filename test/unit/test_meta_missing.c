@@ -295,7 +295,8 @@ Test(meta_missing, one_that_the_store_never_had_is_refused)
 	r.conf.ndrives = DRIVES + 1;
 	r.conf.drive[DRIVES].missing = true;
 	cr_assert_eq(rig_mount(&r), -ENODEV);
-	cr_assert(strstr(meta_error(r.m), "drive 4 is none of the store's"), "%s", meta_error(r.m));
+	cr_assert(strstr(meta_error(r.m), "drive 4 is not one of the store's"), "%s",
+		  meta_error(r.m));
 	rig_kill(&r);
 	r.conf.ndrives = DRIVES;
 	r.conf.drive[DRIVES].missing = false;
