@@ -54,8 +54,7 @@ void py_forsake(struct py_session *s, struct py_op *op)
 	(void)weka_cancel(s->weka, &op->req); /* it fails when it has ended already */
 	while (!py_op_done(op) && reap(s) > 0)
 		;
-	atomic_store(&op->done,
-		     true); /* or the session has ended, and the memory is not written (2) */
+	atomic_store(&op->done, true); /* or the session has ended: no more writes (2) */
 }
 
 /* One slice. */
