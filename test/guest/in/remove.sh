@@ -42,6 +42,12 @@ done
 echo "# $same files are the same, $failed fail: ${why:-}"
 check "no file has other bytes" [ $wrong = 0 ]
 check "what lies on the other drive is served" [ $same -gt 0 ]
+# Both drives held the log: it goes on with the copy on the other one.
+echo "put when the drive was dead" >"$DIR/new"
+check "a small file is put" ctl put "$DIR/new" /new
+check "and read at once" sh -c "'$BIN/wekactl' --connect '$SHM' --key '$DIR/key' cat /new | cmp - '$DIR/new'"
+check "the log says why" grep -q "is dead: the log goes on with its copy on another drive" "$DIR/daemon.log"
+check "so does the status" sh -c "'$BIN/wekactl' --connect '$SHM' --key '$DIR/key' --json status | grep '\"log_copies\":1'"
 kill -TERM $DAEMON
 wait $DAEMON
 check "it stops" [ $? -lt 128 ]
