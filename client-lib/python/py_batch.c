@@ -36,9 +36,9 @@ static int job_check(struct py_batch *b)
 static void slice(struct py_session *s, struct py_job *job, uint64_t wait_ns)
 {
 	py_lock(s);
-	Py_BEGIN_ALLOW_THREADS;
+	PY_ENTER_LIBRARY;
 	py_job_turn(s, job, wait_ns);
-	Py_END_ALLOW_THREADS;
+	PY_LEAVE_LIBRARY;
 	py_unlock(s);
 }
 
@@ -74,11 +74,11 @@ static int begin(struct py_session *s, struct py_job *job, bool wait)
 	int err;
 
 	py_lock(s);
-	Py_BEGIN_ALLOW_THREADS;
+	PY_ENTER_LIBRARY;
 	err = py_job_plan(s, job);
 	if (!err)
 		py_job_turn(s, job, wait && job->count > 0 ? PY_SLICE_NS : 0);
-	Py_END_ALLOW_THREADS;
+	PY_LEAVE_LIBRARY;
 	if (err)
 		py_job_end(s, job);
 	py_unlock(s);

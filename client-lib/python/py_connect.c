@@ -66,6 +66,7 @@ static void *run(void *arg)
 		strncpy(c->line, weka_error(NULL), sizeof(c->line) - 1);
 	sem_post(&c->ended);
 	put(c);
+	atomic_fetch_sub(&py_inside, 1);
 	return NULL;
 }
 
@@ -97,9 +98,12 @@ static int start(struct connecting *c)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	atomic_store(&c->holders, 2);
+	atomic_fetch_add(&py_inside, 1);
 	err = pthread_create(&c->thread, NULL, run, c);
-	if (err)
+	if (err) {
 		atomic_store(&c->holders, 1);
+		atomic_fetch_sub(&py_inside, 1);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;
 }

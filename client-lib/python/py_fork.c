@@ -26,6 +26,7 @@ uint64_t py_generation;
 static void generation_next(void)
 {
 	py_generation++;
+	atomic_store(&py_inside, 0); /* the threads are not here */
 }
 
 PyObject *py_fork_before(PyObject *module, PyObject *none)

@@ -61,7 +61,7 @@ struct weka_lease *py_lease(struct py_session *s, uint64_t bytes, uint64_t least
 	int err;
 
 	py_lock(s);
-	Py_BEGIN_ALLOW_THREADS;
+	PY_ENTER_LIBRARY;
 	for (;;) {
 		bytes = max_u64(bytes, least);
 		err = py_lease_locked(s, bytes, &lease);
@@ -71,7 +71,7 @@ struct weka_lease *py_lease(struct py_session *s, uint64_t bytes, uint64_t least
 	}
 	if (err)
 		strncpy(line, weka_error(s->weka), sizeof(line) - 1);
-	Py_END_ALLOW_THREADS;
+	PY_LEAVE_LIBRARY;
 	py_unlock(s);
 	if (err)
 		py_raise(err, line, NULL);

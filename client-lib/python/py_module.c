@@ -6,10 +6,17 @@
  *
  *  (1) One interpreter of a process has it: sessions and the fork hooks are the process's.
  *  (2) The types stay until the process ends: a tensor may outlive the module.
+ *  (3) When the interpreter has ended no thread enters the library; those inside leave it soon, but
+ *      for one that connects, which is waited for no longer than a second.
  */
 #include "client-lib/python/py_weka.h"
 
+#include <time.h>
+
+#define EXIT_WAITS 1000u /* ms */
+
 struct py_types py_types;
+_Atomic uint32_t py_inside;
 static PyInterpreterState *home;
 
 static int type_new(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
@@ -39,11 +46,25 @@ static int types_add(PyObject *module)
 	return PyModule_AddStringConstant(module, "__version__", weka_version());
 }
 
+/* The interpreter has ended.  A thread that comes back for the GIL ends there (3). */
+static void wait_for_threads(void)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	uint32_t i;
+
+	for (i = 0; i < EXIT_WAITS && atomic_load(&py_inside) > 0; i++)
+		(void)nanosleep(&ms, NULL);
+}
+
 static int module_exec(PyObject *module)
 {
 	if (!home) {
 		if (types_new(module) < 0 || py_fork_init(module) < 0)
 			return -1;
+		if (Py_AtExit(wait_for_threads) < 0) {
+			PyErr_SetString(PyExc_ImportError, "no place for a function at exit");
+			return -1;
+		}
 		home = PyInterpreterState_Get();
 	}
 	if (home == PyInterpreterState_Get()) /* also when it is imported again */

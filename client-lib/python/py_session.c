@@ -78,9 +78,9 @@ static void finish(struct py_session *s)
 	ASSERT(s->calls == 0 && s->jobs == 0);
 	s->weka = NULL;
 	if (weka) {
-		Py_BEGIN_ALLOW_THREADS;
+		PY_ENTER_LIBRARY;
 		weka_close(weka);
-		Py_END_ALLOW_THREADS;
+		PY_LEAVE_LIBRARY;
 	}
 	while ((job = s->dropped) != NULL) {
 		s->dropped = job->next;

@@ -64,9 +64,9 @@ static int slice(struct py_session *s, struct py_op *op)
 
 	py_lock(s);
 	if (!py_op_done(op)) { /* another thread may have reaped it */
-		Py_BEGIN_ALLOW_THREADS;
+		PY_ENTER_LIBRARY;
 		err = py_turn(s, PY_SLICE_NS);
-		Py_END_ALLOW_THREADS;
+		PY_LEAVE_LIBRARY;
 	}
 	py_unlock(s);
 	return err;

@@ -192,6 +192,18 @@ int py_run(struct py_session *session, struct py_op *op, int err, PyObject *path
 /* The same, but the request's status is the caller's to look at. */
 int py_sent(struct py_session *session, struct py_op *op, int err, PyObject *path);
 
+/*
+ * Around code that uses the library without the GIL.  Threads that are inside when the interpreter
+ * ends are waited for: libraries that they use, such as OpenSSL, end with the process.
+ */
+extern _Atomic uint32_t py_inside;
+#define PY_ENTER_LIBRARY                                                                           \
+	atomic_fetch_add(&py_inside, 1);                                                           \
+	Py_BEGIN_ALLOW_THREADS
+#define PY_LEAVE_LIBRARY                                                                           \
+	atomic_fetch_sub(&py_inside, 1);                                                           \
+	Py_END_ALLOW_THREADS
+
 /* ---- leases: py_lease.c -------------------------------------------------------------------- */
 
 /* Leases at least `least` and best `bytes`.  Returns NULL with an exception. */
