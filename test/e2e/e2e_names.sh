@@ -14,7 +14,7 @@ names() { # ADDRESS FILES OPTIONS...
 	to=$1 files=$2
 	shift 2
 	"$BIN/weka-bench" names --json --connect "$to" --key "$DIR/key" --prefix /names --files "$files" \
-		--seconds 0.05 --cores=-1,-1 "$@" >"$DIR/out" && cat "$DIR/out" >>"$DIR/rows"
+		--seconds 0.2 --cores=-1,-1 "$@" >"$DIR/out" && cat "$DIR/out" >>"$DIR/rows"
 }
 count() { grep -c "$1" "$DIR/out"; }
 check "2,500 names over shm" names "$SHM" 2500
@@ -31,7 +31,7 @@ refuses "a phase that is none" "not one of create, stat" "$BIN/weka-bench" names
 is "all are there, under their names" 4000 "$(ctl ls /names | grep -c '^f')"
 check "a name that is missing" ctl rm /names/f000000000017
 refuses "is noticed" "names/f000000000017: No such file" "$BIN/weka-bench" names --connect "$SHM" \
-	--key "$DIR/key" --prefix /names --files 4000 --seconds 0.05 --cores=-1,-1
+	--key "$DIR/key" --prefix /names --files 4000 --seconds 0.2 --cores=-1,-1
 check "a plot" sh -c "awk -f bench/names_plot.awk '$DIR/rows' >'$DIR/svg' && python3 -c '
 import sys, xml.dom.minidom as x
 assert len(x.parse(sys.argv[1]).getElementsByTagName(\"polyline\")) == 30' '$DIR/svg'"
