@@ -64,7 +64,7 @@ write_conf "$D1" "$D2" "$D3"
 check "start" start
 : >"$DIR/daemon.log"
 check "drain the first" ctl drives drain "$D1"
-check "it is taken out" await "it was taken out" 1
+check "it is taken out" await "empty and removed from the store" 1
 kill_server
 serve || not_ok "the server comes back"
 check "the other two are back after a reset" await "back after a reset" 1
