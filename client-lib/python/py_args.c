@@ -110,6 +110,20 @@ PyObject *py_name(const char *name, Py_ssize_t bytes, bool as_bytes)
 			: PyUnicode_DecodeFSDefaultAndSize(name, bytes);
 }
 
+PyObject *py_not_pickled(PyObject *self, PyObject *none)
+{
+	PyObject *name = PyType_GetName(Py_TYPE(self));
+
+	(void)none;
+	if (name)
+		PyErr_Format(PyExc_TypeError,
+			     "a weka.%U is memory of this process, and is not pickled: the bytes "
+			     "of an item are, bytes(item)",
+			     name);
+	Py_XDECREF(name);
+	return NULL;
+}
+
 int py_u64(PyObject *object, const char *what, uint64_t otherwise, uint64_t *out)
 {
 	PyObject *number;

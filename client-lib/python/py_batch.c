@@ -52,9 +52,9 @@ int py_batch_wait(struct py_batch *b, uint64_t timeout_ns)
 			return -1;
 		if (py_job_is_whole(b->job))
 			return 1;
-		b->exports++; /* it is not released during this */
+		b->looks++; /* it is not released during this */
 		slice(b->session, b->job, left_ns);
-		b->exports--;
+		b->looks--;
 		if (py_job_is_whole(b->job))
 			return 1;
 		if (PyErr_CheckSignals() < 0)
@@ -96,6 +96,7 @@ static struct py_batch *batch_new(struct py_session *s, struct py_job *job)
 	b->session = s;
 	b->job = job;
 	b->exports = 0;
+	b->looks = 0;
 	Py_INCREF((PyObject *)s);
 	s->jobs++; /* (2) */
 	return b;

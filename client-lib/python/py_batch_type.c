@@ -5,11 +5,9 @@
  * Invariants:
  *
  *  (1) Making an object may collect garbage, and with it run code of the application, which may
- *      release the batch: while a job is looked at, an export keeps it.
+ *      release the batch: while a call looks at a job, it counts in `looks`, which keeps it.
  */
 #include "client-lib/python/py_weka.h"
-
-#include <errno.h>
 
 /* ---- its life ------------------------------------------------------------------------------ */
 
@@ -32,6 +30,10 @@ static PyObject *batch_release(PyObject *self, PyObject *none)
 	struct py_batch *b = (struct py_batch *)self;
 
 	(void)none;
+	if (b->looks > 0 && !py_is_stale(b->session)) {
+		PyErr_SetString(PyExc_BufferError, "a call waits for the batch, or looks at it");
+		return NULL;
+	}
 	if (b->exports > 0) {
 		PyErr_Format(PyExc_BufferError,
 			     "the batch has %llu views or waiters: they must be gone first",
@@ -66,11 +68,11 @@ static PyObject *error_of(struct py_batch *b, uint32_t index)
 	const bool has_line = err == -EMSGSIZE || err == -EAGAIN;
 	PyObject *path, *error;
 
-	b->exports++; /* (1) */
+	b->looks++; /* (1) */
 	path = py_name(item->ref.name, (Py_ssize_t)item->ref.name_bytes, false);
 	error = path ? py_error_new(err, has_line ? job->line : NULL, path) : NULL;
 	Py_XDECREF(path);
-	b->exports--;
+	b->looks--;
 	return error;
 }
 
@@ -150,9 +152,11 @@ static PyObject *batch_errors(PyObject *self, PyObject *none)
 	(void)none;
 	if (errors && py_batch_wait(b, WEKA_FOREVER) < 0)
 		failed = -1;
-	for (i = 0; !failed && b->job && i < b->job->count; i++)
+	b->looks++; /* (1): to the end */
+	for (i = 0; !failed && i < b->job->count; i++)
 		if (has_failed(b->job, i))
 			failed = errors_add(errors, b, i);
+	b->looks--;
 	if (failed)
 		Py_CLEAR(errors);
 	return errors;
@@ -188,6 +192,7 @@ static PyMethodDef methods[] = {
 	  "Afterwards items raise ValueError.  Releasing twice is fine." },
 	{ "__enter__", batch_enter, METH_NOARGS, NULL },
 	{ "__exit__", batch_exit, METH_VARARGS, "Release." },
+	{ "__reduce__", py_not_pickled, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -216,6 +221,6 @@ static PyType_Slot slots[] = {
 PyType_Spec py_batch_spec = {
 	.name = "weka.Batch",
 	.basicsize = sizeof(struct py_batch),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = slots,
 };

@@ -47,12 +47,23 @@ static struct weka_window window_of(const struct lane *lane)
 	return (struct weka_window){ .lease = lane->lease, .size_bytes = lane->lease->size_bytes };
 }
 
+static int lane_submit(struct py_session *s, const struct py_bulk *b, struct lane *lane)
+{
+	const struct weka_window window = window_of(lane);
+	const uint64_t offset = b->offset_bytes + lane->at;
+
+	if (b->is_write)
+		return weka_submit_write(s->weka, &lane->op.req, &b->handle, offset,
+					 lane->length_bytes, 0, &window);
+	return weka_submit_read(s->weka, &lane->op.req, &b->handle, offset, lane->length_bytes,
+				&window);
+}
+
 /* Sends the piece at *next, which it moves on. */
 static int lane_start(struct py_session *s, struct py_bulk *b, struct lane *lane, uint64_t *next,
 		      PyObject *path)
 {
 	const uint64_t offset = b->offset_bytes + *next;
-	const struct weka_window window = window_of(lane);
 	char line[PY_LINE_BYTES] = "";
 	int err;
 
@@ -62,20 +73,14 @@ static int lane_start(struct py_session *s, struct py_bulk *b, struct lane *lane
 	lane->op = (struct py_op){ 0 };
 	if (b->is_write)
 		move(lane->lease->data, b->memory + lane->at, lane->length_bytes);
-	py_lock(s);
-	if (b->is_write)
-		err = weka_submit_write(s->weka, &lane->op.req, &b->handle, offset,
-					lane->length_bytes, 0, &window);
-	else
-		err = weka_submit_read(s->weka, &lane->op.req, &b->handle, offset,
-				       lane->length_bytes, &window);
+	err = PY_SUBMIT(s, lane_submit(s, b, lane));
 	if (err)
 		strncpy(line, weka_error(s->weka), sizeof(line) - 1);
 	py_unlock(s);
-	if (err) {
+	if (err && !PyErr_Occurred())
 		py_raise(err, line, path);
+	if (err)
 		return -1;
-	}
 	lane->busy = true; /* (1) */
 	*next += lane->length_bytes;
 	return 0;

@@ -98,10 +98,22 @@ static PyObject *leave(PyObject *self, PyObject *args)
 	return close_method(self, NULL);
 }
 
+/* For every protocol: (copyreg.__newobj_ex__, (type, args, kwargs)). */
 static PyObject *pickle(PyObject *self, PyObject *none)
 {
+	PyObject *made = py_config_pickle(&((struct py_client *)self)->config);
+	PyObject *copyreg = made ? PyImport_ImportModule("copyreg") : NULL;
+	PyObject *call = copyreg ? PyObject_GetAttrString(copyreg, "__newobj_ex__") : NULL;
+	PyObject *all = NULL;
+
 	(void)none;
-	return py_config_pickle(&((struct py_client *)self)->config);
+	if (call)
+		all = Py_BuildValue("O(OOO)", call, (PyObject *)Py_TYPE(self),
+				    PyTuple_GetItem(made, 0), PyTuple_GetItem(made, 1));
+	Py_XDECREF(call);
+	Py_XDECREF(copyreg);
+	Py_XDECREF(made);
+	return all;
 }
 
 static PyObject *read_batch(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -198,7 +210,7 @@ static PyMethodDef methods[] = {
 	  "end with them.  Everything else raises ValueError afterwards." },
 	{ "__enter__", enter, METH_NOARGS, NULL },
 	{ "__exit__", leave, METH_VARARGS, "Close." },
-	{ "__getnewargs_ex__", pickle, METH_NOARGS, NULL },
+	{ "__reduce__", pickle, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -233,6 +245,6 @@ static PyType_Slot slots[] = {
 PyType_Spec py_client_spec = {
 	.name = "weka.Client",
 	.basicsize = sizeof(struct py_client),
-	.flags = Py_TPFLAGS_DEFAULT,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = slots,
 };

@@ -89,10 +89,8 @@ static int u32_from(PyObject *number, const char *what, uint32_t *out)
 	return 0;
 }
 
-static int addresses_from(struct py_config *config, const char *addresses)
+static int addresses_set(struct py_config *config, const char *addresses)
 {
-	if (!addresses)
-		addresses = getenv("WEKA_ADDRESS");
 	if (!addresses || !addresses[0]) {
 		PyErr_SetString(PyExc_ValueError,
 				"no address: give one, such as \"shm:/run/weka.sock\" or "
@@ -100,6 +98,25 @@ static int addresses_from(struct py_config *config, const char *addresses)
 		return -1;
 	}
 	return copy(&config->addresses, addresses);
+}
+
+/* A str for addresses=, which may hold the path of a socket; or the environment's. */
+static int addresses_from(struct py_config *config, PyObject *addresses)
+{
+	PyObject *bytes = NULL;
+	int failed;
+
+	if (addresses == Py_None)
+		return addresses_set(config, getenv("WEKA_ADDRESS"));
+	if (!PyUnicode_Check(addresses)) {
+		PyErr_SetString(PyExc_TypeError, "addresses must be one str, or None");
+		return -1;
+	}
+	if (!PyUnicode_FSConverter(addresses, &bytes))
+		return -1;
+	failed = addresses_set(config, PyBytes_AsString(bytes));
+	Py_DECREF(bytes);
+	return failed;
 }
 
 int py_config_init(struct py_config *config, PyObject *args, PyObject *kwargs)
@@ -110,11 +127,12 @@ int py_config_init(struct py_config *config, PyObject *args, PyObject *kwargs)
 	PyObject *file = Py_None, *key = Py_None, *pool = Py_None, *requests = Py_None;
 	PyObject *lanes = Py_None, *timeout = Py_None, *to_connect = Py_None;
 	PyObject *to_reconnect = Py_None;
-	const char *addresses = NULL, *key_id = NULL;
+	PyObject *addresses = Py_None;
+	const char *key_id = NULL;
 	struct weka_options *o = &config->options;
 
 	o->size_bytes = sizeof(*o);
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$OzOOOOOOO:Client", names, &addresses,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OzOOOOOOO:Client", names, &addresses,
 					 &file, &key_id, &key, &pool, &requests, &lanes, &timeout,
 					 &to_connect, &to_reconnect))
 		return -1;
@@ -163,7 +181,8 @@ PyObject *py_config_pickle(const struct py_config *config)
 						 "pickle would show the secret: use key_file=");
 		return NULL;
 	}
-	return Py_BuildValue("(s){s:N,s:z,s:K,s:I,s:I,s:N,s:N,s:N}", config->addresses, "key_file",
+	return Py_BuildValue("(N){s:N,s:z,s:K,s:I,s:I,s:N,s:N,s:N}",
+			     PyUnicode_DecodeFSDefault(config->addresses), "key_file",
 			     file_of(config), "key_id", config->key_id, "pool_bytes",
 			     (unsigned long long)o->pool_bytes, "requests_max", o->requests_max,
 			     "lanes", o->lanes, "timeout", seconds_of(o->timeout_ns),

@@ -89,13 +89,11 @@ static PyObject *tensor_new(struct py_item *item, void *data, uint64_t bytes)
 	t->managed.tensor.shape = t->shape;
 	t->managed.deleter = tensor_delete;
 	t->item = item;
-	capsule = PyCapsule_New(&t->managed, "dltensor", capsule_delete);
-	if (!capsule) {
-		free(t);
-		return NULL;
-	}
 	Py_INCREF((PyObject *)item);
 	item->batch->exports++; /* (1) */
+	capsule = PyCapsule_New(&t->managed, "dltensor", capsule_delete);
+	if (!capsule)
+		tensor_delete(&t->managed);
 	return capsule;
 }
 
@@ -103,7 +101,7 @@ PyObject *py_item_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "stream", "max_version", "dl_device", "copy", NULL };
 	PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-	int type = DLPACK_CPU, id = 0;
+	int type = DLPACK_CPU, id = 0, copies;
 	uint64_t bytes;
 	void *data;
 
@@ -112,7 +110,10 @@ PyObject *py_item_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 		return NULL;
 	if (device != Py_None && !PyArg_Parse(device, "(ii)", &type, &id))
 		return NULL;
-	if (stream != Py_None || type != DLPACK_CPU || id != 0 || copy == Py_True) {
+	copies = PyObject_IsTrue(copy);
+	if (copies < 0)
+		return NULL;
+	if (stream != Py_None || type != DLPACK_CPU || id != 0 || copies) {
 		PyErr_SetString(PyExc_BufferError,
 				"an item is memory of the CPU, and is not copied: stream=None, "
 				"dl_device=(1, 0), copy=False");

@@ -35,10 +35,9 @@ int py_open(struct py_session *s, const struct py_path *path, uint32_t flags, ui
 	const struct weka_create create = py_create(mode, false);
 	struct py_op op = { 0 };
 
-	py_lock(s);
 	return py_run(s, &op,
-		      weka_submit_open(s->weka, &op.req, &ref, flags,
-				       flags & WEKA_CREATE ? &create : NULL, attr),
+		      PY_SUBMIT(s, weka_submit_open(s->weka, &op.req, &ref, flags,
+						    flags & WEKA_CREATE ? &create : NULL, attr)),
 		      path->given);
 }
 
@@ -58,8 +57,7 @@ static int read_small(struct py_session *s, const struct py_path *path, struct w
 	const struct weka_window window = { .lease = lease, .size_bytes = lease->size_bytes };
 	struct py_op op = { 0 };
 
-	py_lock(s);
-	if (py_run(s, &op, weka_submit_read_batch(s->weka, &op.req, item, 1, &window),
+	if (py_run(s, &op, PY_SUBMIT(s, weka_submit_read_batch(s->weka, &op.req, item, 1, &window)),
 		   path->given) < 0)
 		return -1;
 	if (item->status && item->status != -EMSGSIZE)

@@ -14,7 +14,8 @@
  *
  * Invariants:
  *
- *  (1) A session is locked by the hooks exactly when at_fork is set, and then by this thread.
+ *  (1) A session is locked by the hooks exactly when `forking` is set, and then by that thread.
+ *      Other hooks run between ours, and may use it: for that thread it counts as locked.
  *  (2) Calls of other threads have no stack in the child: they do not count there.
  */
 #include "client-lib/python/py_weka.h"
@@ -31,6 +32,7 @@ static void generation_next(void)
 
 PyObject *py_fork_before(PyObject *module, PyObject *none)
 {
+	const unsigned long me = PyThread_get_thread_ident();
 	struct list *node = py_sessions.next;
 
 	(void)module;
@@ -38,13 +40,13 @@ PyObject *py_fork_before(PyObject *module, PyObject *none)
 	while (node != &py_sessions) {
 		struct py_session *s = list_entry(node, struct py_session, of_all);
 
-		if (s->at_fork || py_is_stale(s)) {
+		if (s->forking || py_is_stale(s)) {
 			node = node->next;
 			continue;
 		}
 		Py_INCREF((PyObject *)s); /* py_lock() lets other threads run, which may drop it */
 		py_lock(s);
-		s->at_fork = true;
+		s->forking = me;
 		Py_DECREF(s);
 		node = py_sessions.next;
 	}
@@ -53,6 +55,7 @@ PyObject *py_fork_before(PyObject *module, PyObject *none)
 
 PyObject *py_fork_parent(PyObject *module, PyObject *none)
 {
+	const unsigned long me = PyThread_get_thread_ident();
 	struct list *node;
 
 	(void)module;
@@ -60,9 +63,9 @@ PyObject *py_fork_parent(PyObject *module, PyObject *none)
 	list_for_each (node, &py_sessions) {
 		struct py_session *s = list_entry(node, struct py_session, of_all);
 
-		if (!s->at_fork)
+		if (s->forking != me)
 			continue;
-		s->at_fork = false;
+		s->forking = 0;
 		py_unlock(s);
 	}
 	Py_RETURN_NONE;
@@ -80,7 +83,7 @@ PyObject *py_fork_child(PyObject *module, PyObject *none)
 
 		if (!py_is_stale(s)) /* this is no child */
 			continue;
-		s->at_fork = false;
+		s->forking = 0;
 		if (s->thread != me)
 			s->calls = 0; /* (2) */
 		s->closing = true;

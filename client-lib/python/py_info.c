@@ -11,11 +11,11 @@
 static PyObject *info_new(const struct weka_limits *l, const struct weka_counters *c)
 {
 	return Py_BuildValue(
-		"{s:s,s:s,s:I,s:I,s:K,s:K,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "transport",
-		l->transport, "address", l->address, "lanes", l->lanes, "cores", l->cores,
-		"pool_bytes", (unsigned long long)l->pool_bytes, "pool_used_bytes",
-		(unsigned long long)c->pool_used_bytes, "requests_max", l->requests_max,
-		"submitted", (unsigned long long)c->submitted, "completed",
+		"{s:s,s:N,s:I,s:I,s:K,s:K,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "transport",
+		l->transport, "address", PyUnicode_DecodeFSDefault(l->address), "lanes", l->lanes,
+		"cores", l->cores, "pool_bytes", (unsigned long long)l->pool_bytes,
+		"pool_used_bytes", (unsigned long long)c->pool_used_bytes, "requests_max",
+		l->requests_max, "submitted", (unsigned long long)c->submitted, "completed",
 		(unsigned long long)c->completed, "timeouts", (unsigned long long)c->timeouts,
 		"reconnects", (unsigned long long)c->reconnects, "replays",
 		(unsigned long long)c->replays, "blocks_checked",

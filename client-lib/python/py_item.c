@@ -105,16 +105,21 @@ static PyObject *item_path(PyObject *self, void *none)
 {
 	struct py_item *item = (struct py_item *)self;
 	const struct weka_read_item *read = py_batch_item(item->batch, (Py_ssize_t)item->index);
+	PyObject *path;
 
 	(void)none;
 	if (!read)
 		return NULL;
-	return py_name(read->ref.name, (Py_ssize_t)read->ref.name_bytes, false);
+	item->batch->looks++; /* a decoder may be code of Python's */
+	path = py_name(read->ref.name, (Py_ssize_t)read->ref.name_bytes, false);
+	item->batch->looks--;
+	return path;
 }
 
 static PyMethodDef methods[] = {
 	{ "tobytes", item_tobytes, METH_NOARGS, "tobytes()\n--\n\nReturn a copy of the bytes." },
 	{ "__bytes__", item_tobytes, METH_NOARGS, NULL },
+	{ "__reduce__", py_not_pickled, METH_NOARGS, NULL },
 	{ "__dlpack__", (PyCFunction)(void (*)(void))py_item_dlpack, METH_VARARGS | METH_KEYWORDS,
 	  "A DLPack capsule over the bytes: uint8, one dimension, memory of the CPU." },
 	{ "__dlpack_device__", py_item_dlpack_device, METH_NOARGS, "Return (1, 0): the CPU." },
@@ -144,6 +149,6 @@ static PyType_Slot slots[] = {
 PyType_Spec py_item_spec = {
 	.name = "weka.Item",
 	.basicsize = sizeof(struct py_item),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = slots,
 };

@@ -50,10 +50,9 @@ static int page(struct listing *l, PyObject *list)
 	uint32_t i;
 	int failed = 0;
 
-	py_lock(s);
 	if (py_run(s, &op,
-		   weka_submit_list(s->weka, &op.req, &ref, &l->cookie, l->entries, PAGE_ENTRIES,
-				    &window),
+		   PY_SUBMIT(s, weka_submit_list(s->weka, &op.req, &ref, &l->cookie, l->entries,
+						 PAGE_ENTRIES, &window)),
 		   l->path->given) < 0)
 		return -1;
 	for (i = 0; i < op.req.count && !failed; i++)

@@ -70,14 +70,15 @@ static int puts_add(struct py_group *g)
 static int put_alone(struct py_session *s, struct py_group *g)
 {
 	const struct py_one *one = g->one[0];
+	const uint32_t interrupts = s->interrupts;
 	PyObject *kind, *value, *trace;
 
 	if (py_put(s, &one->path, one->data.buf, (uint64_t)one->data.len, &g->create) == 0) {
 		Py_INCREF(Py_None);
 		return py_results_add(g->results, Py_None, 0, NULL);
 	}
-	if (!PyErr_ExceptionMatches(PyExc_OSError))
-		return -1;
+	if (s->interrupts != interrupts || !PyErr_ExceptionMatches(PyExc_OSError))
+		return -1; /* a signal handler may raise an OSError, too */
 	PyErr_Fetch(&kind, &value, &trace);
 	PyErr_NormalizeException(&kind, &value, &trace);
 	Py_XDECREF(kind);
@@ -102,9 +103,10 @@ static int put_run(struct py_session *s, struct py_group *g)
 		return -1;
 	window.size_bytes = window.lease->size_bytes;
 	puts_lay(g, window.lease);
-	py_lock(s);
-	failed = py_run(s, &op, weka_submit_put(s->weka, &op.req, g->items.put, g->count, &window),
-			NULL);
+	failed = py_run(
+		s, &op,
+		PY_SUBMIT(s, weka_submit_put(s->weka, &op.req, g->items.put, g->count, &window)),
+		NULL);
 	py_release(s, window.lease);
 	return failed ? -1 : puts_add(g);
 }
@@ -131,10 +133,9 @@ static int stat_run(struct py_session *s, struct py_group *g)
 			return -1;
 		window.size_bytes = window.lease->size_bytes;
 	}
-	py_lock(s);
 	failed = py_run(s, &op,
-			weka_submit_stat(s->weka, &op.req, g->items.stat, g->count,
-					 window.lease ? &window : NULL),
+			PY_SUBMIT(s, weka_submit_stat(s->weka, &op.req, g->items.stat, g->count,
+						      window.lease ? &window : NULL)),
 			NULL);
 	py_release(s, window.lease);
 	for (i = 0; i < g->count && !failed; i++) {
@@ -155,9 +156,9 @@ static int remove_run(struct py_session *s, struct py_group *g)
 	for (i = 0; i < g->count; i++)
 		g->items.unlink[i] =
 			(struct weka_unlink_item){ .ref = py_path_ref(&g->one[i]->path) };
-	py_lock(s);
 	failed = py_run(s, &op,
-			weka_submit_unlink_batch(s->weka, &op.req, g->items.unlink, g->count, NULL),
+			PY_SUBMIT(s, weka_submit_unlink_batch(s->weka, &op.req, g->items.unlink,
+							      g->count, NULL)),
 			NULL);
 	for (i = 0; i < g->count && !failed; i++) {
 		Py_INCREF(Py_None);

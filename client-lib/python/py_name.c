@@ -87,9 +87,8 @@ PyObject *py_client_stat(PyObject *self, PyObject *args, PyObject *kwargs)
 	item.ref.flags = follow ? 0 : WEKA_NOFOLLOW;
 	s = py_begin((struct py_client *)self);
 	if (s) {
-		py_lock(s);
-		if (py_run(s, &op, weka_submit_stat(s->weka, &op.req, &item, 1, NULL), path.given) <
-		    0)
+		if (py_run(s, &op, PY_SUBMIT(s, weka_submit_stat(s->weka, &op.req, &item, 1, NULL)),
+			   path.given) < 0)
 			stat = NULL;
 		else if (item.status)
 			py_raise(item.status, NULL, path.given);
@@ -106,13 +105,12 @@ static int unlink_or_rmdir(struct py_session *s, const struct py_path *path)
 	const struct weka_ref ref = py_path_ref(path);
 	struct py_op file = { 0 }, dir = { 0 };
 
-	py_lock(s);
-	if (py_sent(s, &file, weka_submit_unlink(s->weka, &file.req, &ref), path->given) < 0)
+	if (py_sent(s, &file, PY_SUBMIT(s, weka_submit_unlink(s->weka, &file.req, &ref)),
+		    path->given) < 0)
 		return -1;
-	if (file.req.status == -EISDIR || file.req.status == -EPERM) {
-		py_lock(s);
-		return py_run(s, &dir, weka_submit_rmdir(s->weka, &dir.req, &ref), path->given);
-	}
+	if (file.req.status == -EISDIR || file.req.status == -EPERM)
+		return py_run(s, &dir, PY_SUBMIT(s, weka_submit_rmdir(s->weka, &dir.req, &ref)),
+			      path->given);
 	if (file.req.status)
 		py_raise(file.req.status, NULL, path->given);
 	return file.req.status ? -1 : 0;
@@ -123,8 +121,8 @@ static int rmtree(struct py_session *s, const struct py_path *path)
 	const struct weka_ref ref = py_path_ref(path);
 	struct py_op op = { 0 };
 
-	py_lock(s);
-	return py_run(s, &op, weka_submit_rmtree(s->weka, &op.req, &ref), path->given);
+	return py_run(s, &op, PY_SUBMIT(s, weka_submit_rmtree(s->weka, &op.req, &ref)),
+		      path->given);
 }
 
 /* A call with one path, which answers None. */
@@ -176,9 +174,10 @@ PyObject *py_client_mkdir(PyObject *self, PyObject *args, PyObject *kwargs)
 	create = py_create((uint32_t)mode & 07777, false);
 	s = py_begin((struct py_client *)self);
 	if (s) {
-		py_lock(s);
-		failed = py_run(s, &op, weka_submit_mkdir(s->weka, &op.req, &ref, &create, NULL),
-				path.given);
+		failed = py_run(
+			s, &op,
+			PY_SUBMIT(s, weka_submit_mkdir(s->weka, &op.req, &ref, &create, NULL)),
+			path.given);
 		py_end(s);
 	}
 	py_path_clear(&path);
@@ -193,11 +192,10 @@ static int rename_to(struct py_session *s, const struct py_path *from, const str
 	const struct weka_ref old = py_path_ref(from), new = py_path_ref(to);
 	struct py_op op = { 0 };
 
-	py_lock(s);
-	return py_run(
-		s, &op,
-		weka_submit_rename(s->weka, &op.req, &old, &new, replace ? 0 : WEKA_NOREPLACE),
-		from->given);
+	return py_run(s, &op,
+		      PY_SUBMIT(s, weka_submit_rename(s->weka, &op.req, &old, &new,
+						      replace ? 0 : WEKA_NOREPLACE)),
+		      from->given);
 }
 
 PyObject *py_client_rename(PyObject *self, PyObject *args, PyObject *kwargs)

@@ -15,6 +15,8 @@
  *  (2) A session whose generation is another is the parent's of a fork: its weka_client is only
  *      closed, and its lock, which a thread of the parent may hold, is not taken.
  *  (3) A thread that locks frees the jobs that were dropped.
+ *  (4) A thread that waits for the lock gets it at the next unlock, even if the thread that had it
+ *      locks again at once.  So a thread in a long wait holds up no other thread and no fork.
  */
 #include "client-lib/python/py_weka.h"
 
@@ -41,9 +43,27 @@ static void free_dropped(struct py_session *s)
 	}
 }
 
+/* This thread forks: its hooks, and what other hooks call, have it locked already. */
+static bool is_forking(const struct py_session *s)
+{
+	return s->forking && s->forking == PyThread_get_thread_ident();
+}
+
+/* The one whose turn it is waits for the lock, all others for their turn (4). */
+static void lock_in_turn(struct py_session *s)
+{
+	s->waiting++;
+	Py_BEGIN_ALLOW_THREADS;
+	PyThread_acquire_lock(s->turn, WAIT_LOCK);
+	PyThread_acquire_lock(s->lock, WAIT_LOCK);
+	PyThread_release_lock(s->turn);
+	Py_END_ALLOW_THREADS;
+	s->waiting--;
+}
+
 bool py_trylock(struct py_session *s)
 {
-	if (py_is_stale(s) || !PyThread_acquire_lock(s->lock, NOWAIT_LOCK))
+	if (py_is_stale(s) || (!is_forking(s) && !PyThread_acquire_lock(s->lock, NOWAIT_LOCK)))
 		return false;
 	free_dropped(s);
 	return true;
@@ -53,17 +73,14 @@ void py_lock(struct py_session *s)
 {
 	if (py_is_stale(s))
 		return;
-	if (!PyThread_acquire_lock(s->lock, NOWAIT_LOCK)) {
-		Py_BEGIN_ALLOW_THREADS;
-		PyThread_acquire_lock(s->lock, WAIT_LOCK);
-		Py_END_ALLOW_THREADS;
-	}
+	if (!is_forking(s) && (s->waiting > 0 || !PyThread_acquire_lock(s->lock, NOWAIT_LOCK)))
+		lock_in_turn(s);
 	free_dropped(s);
 }
 
 void py_unlock(struct py_session *s)
 {
-	if (!py_is_stale(s))
+	if (!py_is_stale(s) && !is_forking(s))
 		PyThread_release_lock(s->lock);
 }
 
@@ -107,6 +124,8 @@ static void session_dealloc(PyObject *self)
 	finish(s);
 	if (s->lock)
 		PyThread_free_lock(s->lock);
+	if (s->turn)
+		PyThread_free_lock(s->turn);
 	PyErr_Restore(kind, value, trace);
 	PyObject_Free(self);
 	Py_DECREF(type);
@@ -139,7 +158,8 @@ struct py_session *py_session_new(struct py_client *client, struct weka_client *
 	s->generation = py_generation;
 	s->item_bytes = 16384;
 	s->lock = PyThread_allocate_lock();
-	if (!s->lock) {
+	s->turn = PyThread_allocate_lock();
+	if (!s->lock || !s->turn) {
 		s->weka = NULL; /* the caller closes it */
 		Py_DECREF(s);
 		PyErr_NoMemory();
@@ -149,6 +169,24 @@ struct py_session *py_session_new(struct py_client *client, struct weka_client *
 	list_push_back(&client->sessions, &s->of_client);
 	list_push_back(&py_sessions, &s->of_all);
 	return s;
+}
+
+/* This thread's dictionary forgets the sessions of clients that other threads have closed. */
+static void forget_closed(PyObject *threads)
+{
+	PyObject *items = PyDict_Items(threads);
+	Py_ssize_t i;
+
+	for (i = 0; items && i < PyList_Size(items); i++) {
+		PyObject *item = PyList_GetItem(items, i), *value = PyTuple_GetItem(item, 1);
+
+		if (Py_TYPE(value) == py_types.session && !((struct py_session *)value)->weka &&
+		    PyDict_DelItem(threads, PyTuple_GetItem(item, 0)) < 0)
+			PyErr_Clear();
+	}
+	if (!items)
+		PyErr_Clear();
+	Py_XDECREF(items);
 }
 
 static struct py_session *connect(struct py_client *client, PyObject *threads)
@@ -168,6 +206,7 @@ static struct py_session *connect(struct py_client *client, PyObject *threads)
 		weka_close(weka);
 		return NULL;
 	}
+	forget_closed(threads);
 	if (PyDict_SetItem(threads, client->key, (PyObject *)s) < 0)
 		Py_CLEAR(s);
 	return s;
@@ -214,6 +253,6 @@ static PyType_Slot slots[] = {
 PyType_Spec py_session_spec = {
 	.name = "weka._weka._Session",
 	.basicsize = sizeof(struct py_session),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = slots,
 };

@@ -16,10 +16,12 @@
  */
 #include "client-lib/python/py_weka.h"
 
-#include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define DONE_MAX 32u
+#define NAP_NS   (1000u * 1000)
+#define NAPS_MAX 30000u /* as long as a request may take, unless the caller says otherwise */
 
 static int reap(struct py_session *s)
 {
@@ -72,6 +74,29 @@ static int slice(struct py_session *s, struct py_op *op)
 	return err;
 }
 
+bool py_room(struct py_session *s, uint32_t *naps)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	int err;
+
+	if (*naps == NAPS_MAX)
+		return false;
+	PY_ENTER_LIBRARY;
+	err = py_turn(s, PY_SLICE_NS);
+	if (err == -ENOENT) { /* all that is in flight was cancelled */
+		err = 0;
+		++*naps;
+		(void)nanosleep(&nap, NULL);
+	}
+	PY_LEAVE_LIBRARY;
+	py_unlock(s);
+	if (!err && PyErr_CheckSignals() == 0)
+		return true;
+	s->interrupts += !err;
+	py_lock(s);
+	return false;
+}
+
 static void give_up(struct py_session *s, struct py_op *op)
 {
 	py_lock(s);
@@ -86,6 +111,7 @@ int py_wait(struct py_session *s, struct py_op *op)
 	while (!py_op_done(op) && !err) {
 		err = slice(s, op);
 		if (!py_op_done(op) && PyErr_CheckSignals() < 0) {
+			s->interrupts++;
 			give_up(s, op);
 			return -1;
 		}
@@ -104,11 +130,9 @@ int py_sent(struct py_session *s, struct py_op *op, int err, PyObject *path)
 	if (err)
 		strncpy(line, weka_error(s->weka), sizeof(line) - 1);
 	py_unlock(s);
-	if (err) {
+	if (err && !PyErr_Occurred()) /* py_room() */
 		py_raise(err, line, path);
-		return -1;
-	}
-	return py_wait(s, op);
+	return err ? -1 : py_wait(s, op);
 }
 
 int py_run(struct py_session *s, struct py_op *op, int err, PyObject *path)

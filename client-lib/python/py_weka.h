@@ -30,6 +30,7 @@
 #include "base/num.h"
 #include "client-lib/weka_client.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 #define PY_SLICE_NS     (20u * 1000 * 1000) /* between two checks for signals */
@@ -75,14 +76,18 @@ struct py_session {
 	uint32_t batch_items_max;
 	uint64_t pool_bytes;
 	uint64_t leased_bytes;
-	bool closing; /* no new calls */
-	bool at_fork; /* locked by the fork hooks */
+	PyThread_type_lock turn; /* of those that wait for the lock: one, the others behind it */
+	uint32_t waiting;        /* for the lock */
+	uint32_t interrupts;     /* calls that a signal handler's exception ended */
+	unsigned long forking;   /* the thread whose fork hooks have it locked, or 0 */
+	bool closing;            /* no new calls */
 };
 
 struct py_batch {
 	PyObject_HEAD struct py_session *session;
 	struct py_job *job; /* NULL: released */
 	uint64_t exports;   /* views and tensors of all items */
+	uint32_t looks;     /* calls that look at the job; not those of threads before a fork */
 };
 
 struct py_item {
@@ -126,6 +131,8 @@ void py_path_clear(struct py_path *path);
 struct weka_ref py_path_ref(const struct py_path *path);
 /* Decodes a name of the appliance, as the caller wants it. */
 PyObject *py_name(const char *name, Py_ssize_t bytes, bool as_bytes);
+/* __reduce__() of a batch and an item: raises a TypeError. */
+PyObject *py_not_pickled(PyObject *self, PyObject *none);
 /* Takes an int of 0 or more and below 2^63; None is `otherwise`.  Returns -1 with an exception. */
 int py_u64(PyObject *object, const char *what, uint64_t otherwise, uint64_t *out);
 /* Takes seconds: None is forever.  Returns -1 with an exception. */
@@ -165,7 +172,7 @@ PyObject *py_fork_child(PyObject *module, PyObject *none);
 
 /* ---- requests: py_wait.c --------------------------------------------------------------------- */
 
-/* A request; `done` once it was reaped, by whichever call. */
+/* A request; `done` once it was reaped, by whichever call: what it brought is there then. */
 struct py_op {
 	struct weka_req req;
 	_Atomic bool done; /* set by a thread without the GIL */
@@ -181,8 +188,25 @@ static inline bool py_op_done(const struct py_op *op)
 int py_turn(struct py_session *session, uint64_t wait_ns);
 /* Ends a request without a waiter.  Locked; never waits. */
 void py_forsake(struct py_session *session, struct py_op *op);
+/* Reaps, after a submit said -EAGAIN.  Called locked.  Returns true, unlocked, to submit once more;
+ * or false, still locked, when nothing will make room, or with a signal handler's exception.
+ * Cancelled requests keep their room until the appliance lets go: *naps counts pauses for them. */
+bool py_room(struct py_session *session, uint32_t *naps);
 /* Waits until it is done.  Returns -1 with an exception, when it is done, too. */
 int py_wait(struct py_session *session, struct py_op *op);
+/* Locks, and runs `submit` until there is room for it among the requests in flight.  Its result is
+ * for py_run() or py_sent(), which unlock. */
+#define PY_SUBMIT(s, submit)                                                                       \
+	({                                                                                         \
+		uint32_t naps_ = 0;                                                                \
+		int submitted_;                                                                    \
+                                                                                                   \
+		do {                                                                               \
+			py_lock(s);                                                                \
+			submitted_ = (submit);                                                     \
+		} while (submitted_ == -EAGAIN && py_room(s, &naps_));                             \
+		submitted_;                                                                        \
+	})
 /*
  * Unlocks, and waits for the request submitted with result `err`.  Returns 0, or -1 with an
  * exception for `err`, for the request's status, or by a signal handler.  The request is done in

@@ -8,7 +8,8 @@
  * Invariants:
  *
  *  (1) A hidden file is committed or aborted, unless its session is gone, and it with it.
- *  (2) The exception that ended a put is the one that is raised.
+ *  (2) The exception that ended a put is the one that is raised, unless a signal handler raises
+ *      another while the hidden file is aborted.
  */
 #include "client-lib/python/py_weka.h"
 
@@ -79,8 +80,8 @@ static int put_small(struct py_session *s, const struct py_path *path, const voi
 	if (size > 0)
 		memcpy(lease->data, bytes, size);
 	Py_END_ALLOW_THREADS;
-	py_lock(s);
-	failed = py_run(s, &op, weka_submit_put(s->weka, &op.req, &item, 1, &window), path->given);
+	failed = py_run(s, &op, PY_SUBMIT(s, weka_submit_put(s->weka, &op.req, &item, 1, &window)),
+			path->given);
 	py_release(s, lease);
 	if (!failed && item.status)
 		py_raise(item.status, NULL, path->given);
@@ -91,12 +92,18 @@ static int put_small(struct py_session *s, const struct py_path *path, const voi
 static void put_abort(struct py_session *s, const struct weka_handle *handle)
 {
 	struct py_op op = { .req.timeout_ns = 1000u * 1000 * 1000 };
+	const uint32_t interrupts = s->interrupts;
 	PyObject *kind, *value, *trace;
 
 	PyErr_Fetch(&kind, &value, &trace);
-	py_lock(s);
-	(void)py_run(s, &op, weka_submit_put_abort(s->weka, &op.req, handle), NULL);
-	PyErr_Restore(kind, value, trace); /* and forgets the abort's own */
+	(void)py_run(s, &op, PY_SUBMIT(s, weka_submit_put_abort(s->weka, &op.req, handle)), NULL);
+	if (!PyErr_Occurred() || s->interrupts == interrupts) {
+		PyErr_Restore(kind, value, trace); /* and forgets the abort's own */
+		return;
+	}
+	Py_XDECREF(kind);
+	Py_XDECREF(value);
+	Py_XDECREF(trace);
 }
 
 static int put_large(struct py_session *s, const struct py_path *path, const void *bytes,
@@ -110,18 +117,18 @@ static int put_large(struct py_session *s, const struct py_path *path, const voi
 	struct weka_attr attr;
 	int failed;
 
-	py_lock(s);
-	if (py_run(s, &begin, weka_submit_put_begin(s->weka, &begin.req, &ref, create, size, &attr),
+	if (py_run(s, &begin,
+		   PY_SUBMIT(s,
+			     weka_submit_put_begin(s->weka, &begin.req, &ref, create, size, &attr)),
 		   path->given) < 0)
 		return -1;
 	bulk.handle = attr.handle;
 	failed = py_bulk(s, &bulk, path->given);
-	if (!failed) {
-		py_lock(s);
+	if (!failed)
 		failed = py_run(s, &commit,
-				weka_submit_put_commit(s->weka, &commit.req, &attr.handle, size),
+				PY_SUBMIT(s, weka_submit_put_commit(s->weka, &commit.req,
+								    &attr.handle, size)),
 				path->given);
-	}
 	if (failed)
 		put_abort(s, &attr.handle); /* (1) */
 	return failed;
@@ -169,8 +176,8 @@ static int truncate_to(struct py_session *s, const struct py_path *path, uint64_
 
 	if (py_open(s, path, 0, 0, &attr) < 0)
 		return -1;
-	py_lock(s);
-	return py_run(s, &op, weka_submit_truncate(s->weka, &op.req, &attr.handle, size),
+	return py_run(s, &op,
+		      PY_SUBMIT(s, weka_submit_truncate(s->weka, &op.req, &attr.handle, size)),
 		      path->given);
 }
 
