@@ -1,27 +1,40 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 import os
-from types import CapsuleType, TracebackType
-from typing import Any, Iterable, Iterator, Literal, NamedTuple, SupportsIndex, overload
+from types import TracebackType
+from typing import Any, Iterable, Iterator, Literal, SupportsIndex, final, overload
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Buffer, CapsuleType, Self
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 __version__: str
 
-class Stat(NamedTuple):
-    st_mode: int
-    st_ino: int
-    st_nlink: int
-    st_uid: int
-    st_gid: int
-    st_size: int
-    st_allocated: int
-    st_atime_ns: int
-    st_mtime_ns: int
-    st_ctime_ns: int
-    handle: bytes
+@final
+class Stat(tuple[int, int, int, int, int, int, int, int, int, int, bytes]):
+    @property
+    def st_mode(self) -> int: ...
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_nlink(self) -> int: ...
+    @property
+    def st_uid(self) -> int: ...
+    @property
+    def st_gid(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_allocated(self) -> int: ...
+    @property
+    def st_atime_ns(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+    @property
+    def st_ctime_ns(self) -> int: ...
+    @property
+    def handle(self) -> bytes: ...
 
+@final
 class Item:
     """One file of a batch: a buffer of its bytes, which are not copied."""
 
@@ -43,6 +56,7 @@ class Item:
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+@final
 class Batch:
     """Files that were read together: a sequence of Items, in the order of the paths."""
 
@@ -61,6 +75,7 @@ class Batch:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
+@final
 class Client:
     """A connection to an appliance, for all threads of a process and for its children."""
 

@@ -29,8 +29,8 @@ def test_the_stubs_name_what_is_there():
         told = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
         assert public(getattr(weka, name)) <= told, name
         assert {n for n in told if not n.startswith("__")} <= public(getattr(weka, name)), name
-    fields = [n.target.id for n in classes["Stat"].body if isinstance(n, ast.AnnAssign)]
-    assert fields == list(weka.Stat.__match_args__)
+    fields = [n.name for n in classes["Stat"].body]
+    assert fields == list(weka.Stat.__match_args__), "a tuple with names, without the methods of NamedTuple"
 
 
 def test_the_stubs_know_each_argument():
@@ -39,10 +39,25 @@ def test_the_stubs_know_each_argument():
     for node in client.body:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or "property" in ast.dump(node):
             continue
-        a = node.args
-        told = [arg.arg for arg in a.posonlyargs + a.args + a.kwonlyargs if arg.arg != "self"]
-        real = list(inspect.signature(getattr(weka.Client, node.name)).parameters)
-        assert told == [p for p in real if p != "self"], node.name
+        same_arguments(node, inspect.signature(getattr(weka.Client, node.name)))
+    (new,) = [n for n in client.body if isinstance(n, ast.FunctionDef) and n.name == "__new__"]
+    same_arguments(new, inspect.signature(weka.Client))
+
+
+def same_arguments(node, real):
+    """Names, kinds and defaults."""
+    a = node.args
+    told = [(arg.arg, "by place") for arg in a.posonlyargs + a.args] + [(arg.arg, "by name") for arg in a.kwonlyargs]
+    have = [(p.name, "by name" if p.kind == p.KEYWORD_ONLY else "by place") for p in real.parameters.values()]
+    assert [t for t in told if t[0] not in ("self", "cls")] == [h for h in have if h[0] != "self"], node.name
+    with_default = [arg.arg for arg in (a.posonlyargs + a.args)[len(a.posonlyargs + a.args) - len(a.defaults):]]
+    values = dict(zip(with_default, a.defaults))
+    values.update((arg.arg, d) for arg, d in zip(a.kwonlyargs, a.kw_defaults) if d is not None)
+    told = {name: ast.literal_eval(value) for name, value in values.items()}
+    have = {p.name: p.default for p in real.parameters.values() if p.default is not p.empty}
+    if "overload" in ast.dump(node):  # one of several, which differ in what must be given
+        have = {name: have[name] for name in told}
+    assert told == have, node.name
 
 
 def test_everything_is_described():
