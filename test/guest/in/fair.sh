@@ -22,16 +22,6 @@ fair() {
 	cp "$DIR/check.out" "$DIR/fair"
 	sed 's/^/# /' "$DIR/fair"
 }
-settled_counts() { # the same for two seconds: what the appliance does by itself comes and goes
-	same=0 turns=0 last=
-	until [ $same -ge 10 ] || [ $turns -gt 100 ]; do
-		now=$(counts)
-		[ "$now" = "$last" ] && same=$((same + 1)) || same=0
-		last=$now turns=$((turns + 1))
-		sleep 0.2
-	done
-	echo "$last"
-}
 
 write_conf $DRIVES
 # 16 more than there are, for the flooder and its like.  Limits that are near what is used here, so

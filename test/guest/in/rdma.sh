@@ -136,7 +136,7 @@ describe "$DIR/exported" >/out/tree.exported
 check "what came out is what went in" cmp /out/tree.src /out/tree.exported
 is "no byte of payload was copied by the CPU" 0 "$(number_of payload_copied)"
 check "but the drives moved many" [ "$(number_of drive_read)" -gt 10000000 ]
-before=$(counts)
+before=$(settled_counts)
 
 time_is "faults begin"
 load_begins

@@ -25,5 +25,17 @@ counts() {
 		"busy $(($(number_of ops_max) - $(number_of ops_free)))"
 	resources
 }
+# ... the same for two seconds: a read of the scrub, or an answer that is still with its client, holds
+# staging for a moment.
+settled_counts() {
+	same=0 turns=0 last=
+	until [ $same -ge 10 ] || [ $turns -gt 100 ]; do
+		now=$(counts)
+		[ "$now" = "$last" ] && same=$((same + 1)) || same=0
+		last=$now turns=$((turns + 1))
+		sleep 0.2
+	done
+	echo "$last"
+}
 # With load: a session and a queue pair for each client, and what they are made of.
 loaded() { echo "sessions $(number_of sessions_open)"; resources; }
