@@ -177,7 +177,7 @@ struct client_lane {
 /* A file that is open: client_open.c. */
 struct client_open {
 	struct list link; /* in its bucket, or in open_free */
-	struct list todo;
+	struct list due;  /* of open_due or open_late: something must be asked for it */
 	struct fab_handle handle;
 	uint32_t users;
 	uint32_t held;
@@ -241,7 +241,7 @@ struct weka_client {
 	/* client_open.c */
 	struct client_open *open;
 	struct list open_free;
-	struct list open_todo;
+	struct list open_due;
 	struct list open_late;
 	uint64_t open_late_ns;
 	struct list *open_bucket;

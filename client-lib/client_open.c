@@ -24,7 +24,7 @@
  *
  *  (1) An entry is in a bucket while users or held is not 0, or a request names it; else it is
  *      free.
- *  (2) An entry with work to do is on `open_todo`, or, after a refusal, on `open_late` until
+ *  (2) An entry with work to do is on `open_due`, or, after a refusal, on `open_late` until
  *      open_late_ns.  `own` is in flight for at most one batch, in a slot that no request of the
  *      program can have, and without a deadline: after giving it up the client could not tell how
  *      much of it was done, and would let go too often.
@@ -66,12 +66,12 @@ static struct client_open *find(struct weka_client *c, const uint8_t handle[FAB_
 /* Restores (1) and (2) after any change of an entry. */
 static void settle(struct weka_client *c, struct client_open *o)
 {
-	const bool due = o->held > o->users || (o->users > 0 && o->held == 0 && !o->lost);
+	const bool is_due = o->held > o->users || (o->users > 0 && o->held == 0 && !o->lost);
 
-	if (due && !list_linked(&o->todo))
-		list_push_back(&c->open_todo, &o->todo);
-	if (!due && list_linked(&o->todo))
-		list_del(&o->todo);
+	if (is_due && !list_linked(&o->due))
+		list_push_back(&c->open_due, &o->due);
+	if (!is_due && list_linked(&o->due))
+		list_del(&o->due);
 	if (o->users > 0 || o->held > 0 || o->asked > 0)
 		return;
 	list_del(&o->link);
@@ -86,7 +86,7 @@ static void late_end(struct weka_client *c)
 	struct list *node;
 
 	while ((node = list_pop_front(&c->open_late)) != NULL)
-		list_push_back(&c->open_todo, node);
+		list_push_back(&c->open_due, node);
 }
 
 /* All refused holds of this client wait together, at another time than those of other clients. */
@@ -94,15 +94,15 @@ static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
 {
 	struct rand_state jitter;
 
-	if (!list_linked(&o->todo))
+	if (!list_linked(&o->due))
 		return; /* it is no longer open */
 	if (list_empty(&c->open_late)) {
 		rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)c);
 		c->open_late_ns =
 			client__after(c->now_ns, LATE_NS + rand_below(&jitter, LATE_NS / 4));
 	}
-	list_del(&o->todo);
-	list_push_back(&c->open_late, &o->todo);
+	list_del(&o->due);
+	list_push_back(&c->open_late, &o->due);
 }
 
 /* ---- the keeper -------------------------------------------------------------------------- */
@@ -192,7 +192,7 @@ void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted
 		o = list_entry(list_pop_front(&c->open_free), struct client_open, link); /* (4) */
 		*o = (struct client_open){ .handle = attr.handle };
 		list_init(&o->link);
-		list_init(&o->todo);
+		list_init(&o->due);
 		list_push_front(bucket_of(c, o->handle.bytes), &o->link);
 		c->opens++;
 	}
@@ -226,20 +226,20 @@ int weka_close_file(struct weka_client *c, const struct weka_handle *handle)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* Builds a batch of the entries of open_todo that are of the first one's kind. */
+/* Builds a batch of the entries of open_due that are of the first one's kind. */
 static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 {
 	uint32_t count = 0, most = min_u32(CLIENT_OPEN_BATCH, c->batch_items_max);
 
-	while (count < most && !list_empty(&c->open_todo)) {
-		struct client_open *o = list_entry(c->open_todo.next, struct client_open, todo);
+	while (count < most && !list_empty(&c->open_due)) {
+		struct client_open *o = list_entry(c->open_due.next, struct client_open, due);
 		enum fab_type is = o->held > o->users ? FAB_LET_GO : FAB_HOLD;
 		uint32_t times = is == FAB_HOLD ? 1 : o->held - o->users;
 
 		if (count > 0 && is != *type)
 			break;
 		*type = is;
-		list_del(&o->todo); /* added again after the answer if necessary */
+		list_del(&o->due); /* settle() puts it back when the answer is here */
 		for (; times > 0 && count < most; times--) {
 			c->own_name[count] =
 				(struct fab_name){ .by = FAB_BY_HANDLE, .handle = o->handle };
@@ -331,7 +331,7 @@ void client__opens_step(struct weka_client *c)
 	}
 	if (unlikely(!list_empty(&c->open_late)) && c->now_ns >= c->open_late_ns)
 		late_end(c);
-	if (!c->own_out && !list_empty(&c->open_todo))
+	if (!c->own_out && !list_empty(&c->open_due))
 		own_send(c);
 }
 
@@ -362,7 +362,7 @@ int client__opens_create(struct weka_client *c, uint32_t opens_max)
 	while (buckets < opens_max)
 		buckets <<= 1;
 	list_init(&c->open_free);
-	list_init(&c->open_todo);
+	list_init(&c->open_due);
 	list_init(&c->open_late);
 	c->opens_max = opens_max;
 	c->open_mask = buckets - 1;

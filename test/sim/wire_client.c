@@ -295,7 +295,7 @@ static bool has_orphans(const struct weka_client *c)
 bool wire_client_is_quiet(const struct wire_client *cl)
 {
 	return wire_client_idle(cl) && cl->c->at == CLIENT_UP && !has_orphans(cl->c) &&
-	       !cl->c->own_out && list_empty(&cl->c->open_todo);
+	       !cl->c->own_out && list_empty(&cl->c->open_due);
 }
 
 uint32_t wire_client_misses(const struct wire_client *cl, const char *dead)

@@ -69,7 +69,7 @@ void wire__is_kept(struct wire_client *cl, uint64_t asked_ns)
 	const struct weka_client *c = cl->c;
 
 	if (c->at == CLIENT_UP && c->lane_count <= 1 && keeper_is(c, c->keeper_life) &&
-	    list_empty(&c->open_todo) && !c->own_out)
+	    list_empty(&c->open_due) && !c->own_out)
 		cl->kept_ns = max_u64(cl->kept_ns, asked_ns);
 }
 

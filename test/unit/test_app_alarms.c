@@ -32,7 +32,7 @@ static void setup(void)
 
 TestSuite(app_alarms, .init = setup);
 
-static void raises(const char *id, bool critical, const char *text)
+static void expect_alarm(const char *id, bool critical, const char *text)
 {
 	const uint32_t count = app_alarms(&s, alarm);
 
@@ -52,33 +52,34 @@ Test(app_alarms, all_is_well)
 Test(app_alarms, of_the_store)
 {
 	s.store_health = -EIO;
-	raises("read_only", true, "The store takes no changes");
+	expect_alarm("read_only", true, "The store takes no changes");
 	s.has_missing = true;
 	s.missing_drive = 3;
 	s.store_health = -EROFS;
-	raises("read_only_missing", true, "Read only: drive 3 is missing");
+	expect_alarm("read_only_missing", true, "Read only: drive 3 is missing");
 	s.statfs.log_copies = 1;
-	raises("log_on_one_drive", false, "The log is on one drive only");
+	expect_alarm("log_on_one_drive", false, "The log is on one drive only");
 	s.statfs.log_copies = 1;
 	s.drive[1].store.draining = true;
 	cr_assert_eq(app_alarms(&s, alarm), 0, "there is no second drive for it");
 	setup();
 	s.statfs.blocks_free = 99999;
-	raises("space_low", false, "Only 9 per cent of the space is free");
+	expect_alarm("space_low", false, "Only 9 per cent of the space is free");
 	s.statfs.blocks_free = 19999;
-	raises("space_out", true, "The store is full: 81 MB are free");
+	expect_alarm("space_out", true, "The store is full: 81 MB are free");
 }
 
 Test(app_alarms, of_damage)
 {
 	s.sum.damaged_files = 2;
-	raises("damaged", true, "2 files and 0 pages of the index are damaged");
+	expect_alarm("damaged", true, "2 files and 0 pages of the index are damaged");
 	s.sum.unreachable_files = 7;
-	raises("unreachable", true, "7 files lie on drives that do not answer");
+	expect_alarm("unreachable", true, "7 files lie on drives that do not answer");
 	s.statfs.bad_blocks = 1;
-	raises("unmovable", false, "1 damaged blocks keep their zones from being collected");
+	expect_alarm("unmovable", false, "1 damaged blocks keep their zones from being collected");
 	s.sum.bad_sums = 4;
-	raises("wrong_checksums", false, "4 writes came with a wrong checksum and were refused");
+	expect_alarm("wrong_checksums", false,
+		     "4 writes came with a wrong checksum and were refused");
 }
 
 Test(app_alarms, of_drives)
@@ -95,21 +96,21 @@ Test(app_alarms, of_drives)
 
 	for (size_t i = 0; i < ARRAY_LEN(healths); i++) {
 		s.drive[1].health = healths[i].health;
-		raises(healths[i].id, i > 0, healths[i].text);
+		expect_alarm(healths[i].id, i > 0, healths[i].text);
 	}
 	s.drive[0].failed = true;
-	raises("drive_failed", true, "Drive 0 is failed");
+	expect_alarm("drive_failed", true, "Drive 0 is failed");
 	s.drive[0].no_writes = true;
-	raises("drive_failed", true, "Drive 0 is failed");
+	expect_alarm("drive_failed", true, "Drive 0 is failed");
 	s.drive[0].smart.spare_percent = 9;
-	raises("drive_spare", true, "Drive 0 runs out of spare blocks");
+	expect_alarm("drive_spare", true, "Drive 0 runs out of spare blocks");
 	s.drive[0].smart.warnings = 4;
-	raises("drive_warns", false, "Drive 0 warns of itself");
+	expect_alarm("drive_warns", false, "Drive 0 warns of itself");
 	s.drive[1].smart.used_percent = 90;
-	raises("drive_worn", false, "Drive 1 has used 90 per cent of its life");
+	expect_alarm("drive_worn", false, "Drive 1 has used 90 per cent of its life");
 	s.drive[1].counts.quarantined_bytes = 4096;
-	raises("drive_quarantined", false,
-	       "Drive 1 cannot be stopped, and keeps 4096 bytes of memory");
+	expect_alarm("drive_quarantined", false,
+		     "Drive 1 cannot be stopped, and keeps 4096 bytes of memory");
 	s.drive[1].is_there = false;
 	s.drive[1].health = NVME_HEALTH_DEAD;
 	cr_assert_eq(app_alarms(&s, alarm), 0, "it is gone");

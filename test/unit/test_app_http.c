@@ -111,7 +111,7 @@ static char *metrics(void)
 	return t.bytes;
 }
 
-static void has_line(const char *text, const char *line)
+static void expect_line(const char *text, const char *line)
 {
 	char whole[512];
 
@@ -134,12 +134,13 @@ Test(app_http, a_drive_says_what_it_likes)
 	d->smart =
 		(struct nvme_smart){ .has_temperature = true, .celsius = -5, .used_percent = 101 };
 	text = metrics();
-	has_line(text, "weka_drive_info{drive=\"1\",name=\"file:/a \\\"b\\\"\\\\\",model=\"x\\\"} "
-		       "1?weka_evil 2\",serial=\"??\"} 1");
-	has_line(text, "weka_drive_health{drive=\"1\",health=\"failed\"} 1");
-	has_line(text, "weka_drive_health{drive=\"1\",health=\"good\"} 0");
-	has_line(text, "weka_drive_temperature_celsius{drive=\"1\"} -5");
-	has_line(text, "weka_drive_wear_ratio{drive=\"1\"} 1.01");
+	expect_line(text,
+		    "weka_drive_info{drive=\"1\",name=\"file:/a \\\"b\\\"\\\\\",model=\"x\\\"} "
+		    "1?weka_evil 2\",serial=\"??\"} 1");
+	expect_line(text, "weka_drive_health{drive=\"1\",health=\"failed\"} 1");
+	expect_line(text, "weka_drive_health{drive=\"1\",health=\"good\"} 0");
+	expect_line(text, "weka_drive_temperature_celsius{drive=\"1\"} -5");
+	expect_line(text, "weka_drive_wear_ratio{drive=\"1\"} 1.01");
 	cr_assert_null(strstr(text, "drive=\"0\""), "there is none");
 	free(text);
 }
@@ -154,8 +155,8 @@ Test(app_http, what_is_not_known_is_not_0)
 	d->store.missing = true;
 	d->info.nblocks = 10;
 	text = metrics();
-	has_line(text, "weka_drive_size_bytes{drive=\"0\"} 40960");
-	has_line(text, "weka_drive_state{drive=\"0\",state=\"missing\"} 1");
+	expect_line(text, "weka_drive_size_bytes{drive=\"0\"} 40960");
+	expect_line(text, "weka_drive_state{drive=\"0\",state=\"missing\"} 1");
 	cr_assert_null(strstr(text, "weka_drive_temperature_celsius{"));
 	cr_assert_null(strstr(text, "weka_drive_errors_total{"));
 	free(text);
@@ -172,13 +173,13 @@ Test(app_http, buckets_add_up)
 	app_latency_add(l, 1000ull << 34);
 	text = metrics();
 #define OF "request=\"read_batch\",transport=\"rdma\""
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.000016\"} 1");
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.000032\"} 2");
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.002048\"} 2");
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.004096\"} 3");
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"16.777216\"} 3");
-	has_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"+Inf\"} 4");
-	has_line(text, "weka_request_duration_seconds_count{" OF "} 4");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.000016\"} 1");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.000032\"} 2");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.002048\"} 2");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"0.004096\"} 3");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"16.777216\"} 3");
+	expect_line(text, "weka_request_duration_seconds_bucket{" OF ",le=\"+Inf\"} 4");
+	expect_line(text, "weka_request_duration_seconds_count{" OF "} 4");
 	free(text);
 }
 

@@ -92,7 +92,7 @@ static struct fab_tls *tls_of_server(void)
 }
 
 /* More than a socket holds, so that a record stays half-sent, and is taken up again. */
-static void leaves_later(uint64_t records)
+static void expect_all_arrives_later(uint64_t records)
 {
 	enum { CALLS = 16 };
 	struct fab_call call[CALLS], *done;
@@ -138,13 +138,13 @@ static void leaves_later(uint64_t records)
 
 Test(fab_tls, what_a_socket_does_not_take_leaves_later)
 {
-	leaves_later(FAB_TLS_RECORDS_MAX);
+	expect_all_arrives_later(FAB_TLS_RECORDS_MAX);
 }
 
 /* Both ends ask for new keys all the time, also while the other cannot send. */
 Test(fab_tls, keys_are_replaced_around_half_sent_records)
 {
-	leaves_later(5);
+	expect_all_arrives_later(5);
 }
 
 Test(fab_tls, required_makes_every_tcp_address_one)
@@ -160,7 +160,7 @@ Test(fab_tls, required_makes_every_tcp_address_one)
 /* ---- new keys ------------------------------------------------------------------------------- */
 
 /* Sixteen records are 256 KiB: each end's counting makes the other's keys new as well. */
-static void outlives_its_keys(bool client_counts)
+static void expect_session_outlives_its_keys(bool client_counts)
 {
 	enum { RECORDS = 16, ROUNDS = 40 };
 	struct fab_tls *server, *client;
@@ -184,12 +184,12 @@ static void outlives_its_keys(bool client_counts)
 
 Test(fab_tls, session_outlives_the_keys_of_who_sends_much)
 {
-	outlives_its_keys(false);
+	expect_session_outlives_its_keys(false);
 }
 
 Test(fab_tls, session_outlives_the_keys_of_who_receives_much)
 {
-	outlives_its_keys(true);
+	expect_session_outlives_its_keys(true);
 }
 
 Test(fab_tls, keys_are_not_replaced_before_it_is_time)
@@ -208,7 +208,8 @@ Test(fab_tls, keys_are_not_replaced_before_it_is_time)
 
 /* ---- who does not get in ------------------------------------------------------------------ */
 
-static void refused(const struct fab_connect_cfg *cfg, int err, const char *here, const char *there)
+static void expect_refused(const struct fab_connect_cfg *cfg, int err, const char *here,
+			   const char *there)
 {
 	struct fab_conn *conn;
 
@@ -229,8 +230,8 @@ Test(fab_tls, wrong_secret)
 	serve();
 	cfg.address = rig.address;
 	cfg.key.secret[31] ^= 1;
-	refused(&cfg, -EACCES, "TLS: the key is unknown there, or its secret is another",
-		"key \"rig\": TLS: its key is unknown here, or its secret is another");
+	expect_refused(&cfg, -EACCES, "TLS: the key is unknown there, or its secret is another",
+		       "key \"rig\": TLS: its key is unknown here, or its secret is another");
 	fab_rig_end(&rig);
 }
 
@@ -242,8 +243,8 @@ Test(fab_tls, unknown_key)
 	serve();
 	cfg.address = rig.address;
 	memcpy(cfg.key.id, "nobody", 7);
-	refused(&cfg, -EACCES, "TLS: the key is unknown there, or its secret is another",
-		"key \"nobody\": TLS: its key is unknown here, or its secret is another");
+	expect_refused(&cfg, -EACCES, "TLS: the key is unknown there, or its secret is another",
+		       "key \"nobody\": TLS: its key is unknown here, or its secret is another");
 	fab_rig_end(&rig);
 }
 
@@ -260,8 +261,8 @@ Test(fab_tls, who_speaks_plainly_is_told_to_use_tls)
 	serve();
 	snprintf(address, sizeof(address), "tcp://127.0.0.1%s", port());
 	cfg.address = address;
-	refused(&cfg, -EPROTO, "this address speaks TLS only: use tls://HOST:PORT",
-		"this address speaks TLS only");
+	expect_refused(&cfg, -EPROTO, "this address speaks TLS only: use tls://HOST:PORT",
+		       "this address speaks TLS only");
 	fab_rig_end(&rig);
 }
 
@@ -274,8 +275,8 @@ Test(fab_tls, no_downgrade_at_an_appliance_without_it)
 	fab_rig_serve(&rig, "tcp", NULL);
 	snprintf(address, sizeof(address), "tls://127.0.0.1%s", port());
 	cfg.address = address;
-	refused(&cfg, -EPROTO, "TLS: the peer speaks something else: it may want tcp://",
-		"speaks another protocol");
+	expect_refused(&cfg, -EPROTO, "TLS: the peer speaks something else: it may want tcp://",
+		       "speaks another protocol");
 	fab_rig_end(&rig);
 }
 
@@ -291,7 +292,7 @@ static int dial_raw(void)
 }
 
 /* A stranger's TLS client, of one version, without our key. */
-static void stranger(int version, const char *why)
+static void expect_stranger_refused(int version, const char *why)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 	SSL *ssl;
@@ -318,12 +319,12 @@ static void stranger(int version, const char *why)
 
 Test(fab_tls, version_1_2_is_refused)
 {
-	stranger(TLS1_2_VERSION, "TLS: the peer has no version 1.3");
+	expect_stranger_refused(TLS1_2_VERSION, "TLS: the peer has no version 1.3");
 }
 
 Test(fab_tls, who_offers_no_key_is_refused)
 {
-	stranger(TLS1_3_VERSION, "TLS: the peer offers no pre-shared key");
+	expect_stranger_refused(TLS1_3_VERSION, "TLS: the peer offers no pre-shared key");
 }
 
 Test(fab_tls, another_key_in_the_hello_than_in_tls)

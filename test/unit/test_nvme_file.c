@@ -71,7 +71,8 @@ static void write_read_every_length(void)
 	cr_assert_eq(nvme_dma_fault_count(f.dma), 0);
 }
 
-/* What is said to more of them at once than the drive takes. */
+/* Zeroes 1 and 38 blocks, and looks at them and their neighbours.  Returns what the drive answers
+ * to more blocks than it zeroes at once. */
 static int write_zeroes(void)
 {
 	struct nvme_io io = write_of(&f, 10, 40, 3);

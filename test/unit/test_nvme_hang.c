@@ -111,7 +111,7 @@ static void teardown(void)
 
 TestSuite(nvme_hang, .init = setup, .fini = teardown, .timeout = 120);
 
-/* What a core's turn is to this drive; how many I/Os came back. */
+/* Does what a core does with this drive in one turn.  Returns how many I/Os came back. */
 static uint32_t turn(void)
 {
 	struct nvme_io *done[IOS];

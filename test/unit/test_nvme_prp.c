@@ -78,7 +78,7 @@ Test(nvme_prp, driver_fills_pair_and_list_by_length)
 	}
 }
 
-/* What the controller makes of it is `size_bytes` from `at` on, in one piece. */
+/* The controller has found one piece: `size_bytes` from `at` on. */
 static void expect_whole(uint64_t at, uint64_t size_bytes)
 {
 	cr_assert_eq(cmd.seg_count, 1, "%lx, %lu bytes", at, size_bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What of vfio needs no vfio: sysfs, the kernel's answers, locked memory, the guard of a BAR. */
+/* Tests the parts of the vfio code that run without vfio: sysfs, answers of the kernel, locked
+ * memory, the guard of a BAR. */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfio.h"
 
@@ -92,7 +93,7 @@ static void remove_tree(void)
 	cr_assert_eq(system(command), 0);
 }
 
-/* What nvme__pci_check() returns for the device, and says. */
+/* Returns what nvme__pci_check() says of the device; its line is in `text`. */
 static int check(const char *address, char text[NVME_ERR_TEXT])
 {
 	const struct nvme_why why = { "pci:x", text, NVME_ERR_TEXT };
@@ -293,7 +294,8 @@ static uint64_t mappable(uint64_t first)
 	return bytes;
 }
 
-/* What nvme__vfio_reserve() makes of an IOMMU with these ranges; `text` gets its line. */
+/* Calls nvme__vfio_reserve() for an IOMMU with these ranges.  Returns its result; its line is in
+ * `text`. */
 static int reserve(struct nvme_dma *dma, uint32_t count, const uint64_t *ends, char *text)
 {
 	struct nvme_why why = { "pci:0000:01:00.0", text, NVME_ERR_TEXT };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a vfio-user server may say, and say wrong. */
+/* Parses answers of a vfio-user server: good ones, and every kind of bad one. */
 #include "nvme/pci/nvme_vfu.h"
 
 #include <criterion/criterion.h>

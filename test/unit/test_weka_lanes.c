@@ -84,7 +84,7 @@ static void wait_lanes(uint32_t count)
 	}
 }
 
-/* What a cut link looks like to both ends. */
+/* Shuts the socket down: both ends see what they would see of a link that was cut. */
 static void cut(uint32_t lane)
 {
 	cr_assert_eq(client->lanes[lane].at, CLIENT_UP);

@@ -2,7 +2,7 @@
 /*
  * Files that are open and lose their names, through the client library and a whole appliance: who
  * keeps them, until when, and what becomes of it when a session, a client or the appliance ends.
- * What POSIX says of one client stands in the tables of test_weka_posix_files.c and _names.c.
+ * The tables of test_weka_posix_files.c and _names.c test what POSIX says of a single client.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -327,7 +327,8 @@ Test(weka_posix_open, there_are_limits_and_they_say_so)
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
-/* So many that nothing lingers beside `held`: what is open then is what somebody has asked for. */
+/* Clients whose holds leave no room for files that linger: each file that the appliance keeps open
+ * is then one that somebody has asked for. */
 enum { CROWD = 8 };
 static struct weka_client *others[CROWD];
 
@@ -490,8 +491,7 @@ Test(weka_posix_open, no_place_for_it_is_not_the_end_of_it)
 		cr_assert_eq(weka_reap(client, NULL, 0), 0);
 	cr_assert_eq(counters().opens_lost, 0);
 	crowd_ends();
-	while (client->own_out || !list_empty(&client->open_late) ||
-	       !list_empty(&client->open_todo))
+	while (client->own_out || !list_empty(&client->open_late) || !list_empty(&client->open_due))
 		turn_asleep(client);
 	cr_assert_eq(counters().opens_lost, 0);
 	cr_assert_eq(opens(first), 1);
@@ -507,7 +507,7 @@ Test(weka_posix_open, no_place_for_it_is_not_the_end_of_it)
 /*
  * An OPEN that makes its file goes again by the lane that broke under it, which is not the keeper
  * any more when it is back: `done`, it had been made and the answer was lost, else not.  Either way
- * it is held once, and by the keeper.  What is still held when both files are closed.
+ * it is held once, and by the keeper.  Returns how many holds are left when both files are closed.
  */
 static uint64_t opens_over_an_old_lane(bool done)
 {
@@ -548,7 +548,7 @@ static uint64_t opens_over_an_old_lane(bool done)
 	cr_assert_eq(counters().replays, 1);
 	cr_assert_eq(counters().reconnects, 0);
 	cr_assert_neq(client->keeper, old);
-	while (client->own_out || !list_empty(&client->open_todo))
+	while (client->own_out || !list_empty(&client->open_due))
 		cr_assert_eq(weka_reap(client, NULL, 0), 0);
 	cr_assert_eq(opens(first), 2);
 	cr_assert_eq(weka_unlink(first, "/made"), 0);
@@ -593,8 +593,8 @@ Test(weka_posix_open, a_client_that_is_gone_keeps_nothing_that_is_wanted)
 	end();
 }
 
-/* It has said so, and was answered: nothing lingers, and the room is there again.  What is held
- * behind each of them, together. */
+/* It has said so, and was answered: nothing lingers, and the room is there again.  Returns how
+ * many holds are left after each of them, added up. */
 static uint64_t left_by_who_closes(const char *transport)
 {
 	struct weka_ref ref = weka_ref_path("/f");
