@@ -6,7 +6,7 @@
  *            ^ power ^ sub-bucket (6 bits)
  *   bucket = (power - 5) * 64 + sub          values below 64 are their own bucket
  *
- * Invariant: a record is counted in exactly one bucket, the one whose range holds it.
+ * Invariant: (1) a record is counted in exactly one bucket, the one whose range holds it.
  */
 #include "base/stat.h"
 #include "base/num.h"

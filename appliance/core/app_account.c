@@ -14,7 +14,7 @@
  * stored data and not the server's memory, and the kernel's own memory, such as socket buffers,
  * which the kernel limits itself (tcp_mem).
  *
- * Invariant: while the daemon serves, its resident memory without mem: drives is at most
+ * Invariant: (1) while the daemon serves, its resident memory without mem: drives is at most
  * app_account_total().
  */
 #include "appliance/core/app_account.h"

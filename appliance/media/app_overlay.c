@@ -4,7 +4,7 @@
  * taken at once; the kernel gives memory to blocks that are written.  It is a separate part of the
  * account of memory (app_account.c), and not part of the heap.
  *
- * Invariant: at most half of the slots are used, so a search ends.
+ * Invariant: (1) at most half of the slots are used, so a search ends.
  */
 #include "appliance/media/app_overlay.h"
 
@@ -16,7 +16,7 @@
 
 enum { BLOCK = 4096, SLOTS = 1 << 17 };
 
-static_assert(APP_OVERLAY_MAX / BLOCK <= SLOTS / 2, "a look ends");
+static_assert(APP_OVERLAY_MAX / BLOCK <= SLOTS / 2, "a look ends"); /* (1) */
 
 struct slot {
 	uint64_t baddr;

@@ -63,7 +63,7 @@ static void place(struct meta *m, struct meta__frame *f)
 	f->gone = false;
 	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
 			 meta__ckpt_order(m));
-	ASSERT(!meta__cache_find(m, f->baddr)); /* (1) */
+	ASSERT(!meta__cache_find(m, f->baddr)); /* meta_cache.c (1) */
 	meta__frame_insert(m->cache, f);
 	meta__frame_state_set(m->cache, f, FRAME_DIRTY);
 	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
@@ -76,7 +76,7 @@ static struct meta__frame *take(struct meta *m)
 	struct meta__cache *c = m->cache;
 	struct meta__frame *f = meta__frame_get(m);
 
-	ASSERT(f); /* (3), and meta__tx_ready() asked for it */
+	ASSERT(f); /* meta_cache.c (3), and meta__tx_ready() asked for it */
 	if (!c->shared) {
 		f->mark = c->plan;
 		c->marked++;

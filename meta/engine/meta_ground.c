@@ -15,7 +15,7 @@ void *meta__mem_take(struct meta *m, uint64_t bytes)
 	uint8_t *end = (uint8_t *)m->conf.memory + m->conf.memory_bytes;
 
 	bytes = align_up(bytes, META__BLOCK);
-	ASSERT(bytes <= (uint64_t)(end - at)); /* (1) */
+	ASSERT(bytes <= (uint64_t)(end - at)); /* meta.c (1) */
 	m->mem_next += bytes;
 	return at;
 }

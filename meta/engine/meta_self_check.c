@@ -31,7 +31,7 @@ static void zone_check(const struct meta *m, uint32_t zone, struct zone_sums *su
 	const bool done = at->state == ZONE_EMPTY || at->state == ZONE_FROZEN;
 
 	ASSERT(!(done || at->state == ZONE_LEAVING || at->state == ZONE_FREE) ||
-	       (at->live == 0 && at->pending == 0)); /* (2) */
+	       (at->live == 0 && at->pending == 0)); /* meta_zone.c (2) */
 	ASSERT(at->state != ZONE_FREE || at->kind == META__ZONE_FREE);
 	ASSERT(at->used <= m->zones->geo.zone_end);
 	sum->coming += done && serves;
@@ -52,12 +52,13 @@ void meta__zones_check(const struct meta *m)
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
 		if (meta__drive_serves(m, d))
 			sum.free_total += z->free_count[d] + (z->tell[d].zone != META__ZONE_NONE);
-	ASSERT(sum.free_total == z->free_total); /* (5) */
+	ASSERT(sum.free_total == z->free_total); /* meta_zone.c (5) */
 	ASSERT(sum.coming == z->coming);
 	ASSERT(sum.page_zones == z->page_zones);
 	ASSERT(sum.data_zones == z->data_zones);
 	ASSERT(sum.live_blocks == z->live_blocks);
-	ASSERT(z->epoch_oldest <= z->epoch && z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
+	ASSERT(z->epoch_oldest <= z->epoch); /* meta_zone.c (3) */
+	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS);
 }
 
 /* ---- frames: the numbers are meta_cache.c's ------------------------------------------------- */
@@ -70,7 +71,7 @@ static void frame_check(struct meta *m, const struct meta__frame *f)
 	if (state == FRAME_FREE)
 		return;
 	ASSERT(f->shard < m->nshards);
-	ASSERT(state < FRAME_CLEAN || meta__cache_find(m, f->baddr) == f); /* (1) */
+	ASSERT(state < FRAME_CLEAN || meta__cache_find(m, f->baddr) == f); /* meta_cache.c (1) */
 	ASSERT(state < FRAME_CLEAN || meta__page_count(f->page) > 0 || f->level == 0);
 }
 

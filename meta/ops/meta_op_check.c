@@ -17,7 +17,7 @@ static uint32_t list_check(const struct list *l, bool over)
 		const struct meta_op *op = list_entry(at, struct meta_op, link);
 
 		ASSERT(n++ < OPS_MOST);
-		ASSERT(op->misses == 0); /* (1): else it is on no list */
+		ASSERT(op->misses == 0); /* meta_op.c (1): else it is on no list */
 		ASSERT(over || (op->state & OP_STATE_MASK) != OP_IDLE);
 		begun += !!(op->state & OP_RUNNING);
 	}
