@@ -5,13 +5,30 @@
  *   R1 -> A1   the snapshot is complete before `answered` says so.
  *   R2 -> A2   the asker has read the last snapshot before `wanted` asks for another.
  *
+ *   asker                     the store's core
+ *   ask_fd += 1
+ *   wanted += 1  -- R2 -> A2 -> asked = wanted, ask_fd = 0
+ *                               ...
+ *                <- A1 <- R1 -- answered = asked
+ *                               answer_fd += 1
+ *
+ * Each descriptor is raised on the safe side of its counter.  ask_fd goes first: when the core sees
+ * the question, ask_fd is raised already, so taking the question empties it, and an idle core
+ * sleeps.  A core that wakes in between finds no question and goes on; ask_fd is still readable, so
+ * it does not sleep until the question is counted.  answer_fd goes last: the asker that it wakes
+ * finds the answer.  That of a question that was given up may come when the next one is out, so the
+ * asker looks at the counters, not at answer_fd, and waits again.
+ *
  * Invariants:
  *  (1) answered == wanted, or answered + 1 == wanted and a question is out.
  *  (2) A core that sleeps wakes for a question: ask_fd stays readable until the question is taken.
+ *  (3) Once a question is answered ask_fd is empty, until the next one.
  */
 #include "appliance/core/app_ask.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
+#include "base/clock.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -64,31 +81,67 @@ int app_ask_fd(const struct app_ask *a)
 	return a->ask_fd;
 }
 
+int app_ask_answer_fd(const struct app_ask *a)
+{
+	return a->answer_fd;
+}
+
 static bool is_answered(const struct app_ask *a)
 {
-	return atomic_load_explicit(&a->answered, memory_order_acquire) == /* A1 */
-	       atomic_load_explicit(&a->wanted, memory_order_relaxed);
+	const uint32_t wanted = atomic_load_explicit(&a->wanted, memory_order_relaxed);
+	const uint32_t answered = atomic_load_explicit(&a->answered, memory_order_acquire); /* A1 */
+
+	ASSERT(wanted - answered <= 1); /* (1) */
+	return answered == wanted;
+}
+
+static void raise_fd(int fd)
+{
+	const uint64_t one = 1;
+
+	(void)!write(fd, &one, sizeof(one));
+}
+
+/* Returns false if it was not raised. */
+static bool empty_fd(int fd)
+{
+	uint64_t count;
+
+	return read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count);
 }
 
 static void ask(struct app_ask *a)
 {
-	uint64_t one = 1;
-
-	(void)!read(a->answer_fd, &one, sizeof(one)); /* the answer of one that was given up */
+	ASSERT(is_answered(a)); /* (1) */
+	raise_fd(a->ask_fd);
 	atomic_fetch_add_explicit(&a->wanted, 1, memory_order_release); /* R2 */
-	one = 1;
-	(void)!write(a->ask_fd, &one, sizeof(one));
+}
+
+/* Returns -ETIMEDOUT at deadline_ns; a signal that wakes it, or a late answer, does not end it. */
+static int wait_until(struct app_ask *a, uint64_t deadline_ns)
+{
+	struct pollfd answer = { .fd = a->answer_fd, .events = POLLIN };
+	uint64_t now_ns;
+
+	for (;;) {
+		(void)empty_fd(a->answer_fd);
+		if (is_answered(a))
+			return 0;
+		now_ns = clock_now_ns();
+		if (now_ns >= deadline_ns)
+			return -ETIMEDOUT;
+		(void)poll(&answer, 1, (int)div_up(deadline_ns - now_ns, NS_PER_MS));
+	}
 }
 
 int app_ask_wait(struct app_ask *a, int timeout_ms, const struct app_snapshot **out)
 {
-	struct pollfd answer = { .fd = a->answer_fd, .events = POLLIN };
+	const uint64_t deadline_ns = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 
+	ASSERT(timeout_ms >= 0);
 	if (is_answered(a))
 		ask(a);
-	if (!is_answered(a))
-		(void)poll(&answer, 1, timeout_ms);
-	if (!is_answered(a))
+	if (wait_until(a, deadline_ns))
 		return -ETIMEDOUT;
 	*out = &a->snapshot;
 	return a->status;
@@ -99,11 +152,12 @@ int app_ask_wait(struct app_ask *a, int timeout_ms, const struct app_snapshot **
 static void answer(struct app_core *core, int status)
 {
 	struct app_ask *a = core->cfg.ask;
-	uint64_t one = 1;
+	const uint32_t answered = atomic_load_explicit(&a->answered, memory_order_relaxed);
 
+	ASSERT(core->asked - answered == 1); /* (1): each question is answered once */
 	a->status = status;
 	atomic_store_explicit(&a->answered, core->asked, memory_order_release); /* R1 */
-	(void)!write(a->answer_fd, &one, sizeof(one));
+	raise_fd(a->answer_fd);
 }
 
 /* A core that has no operation free takes the question in a later turn: one will come free. */
@@ -111,12 +165,12 @@ static wk_cold void take_question(struct app_core *core, uint32_t wanted)
 {
 	struct app_ask *a = core->cfg.ask;
 	struct app_op *op;
-	uint64_t count;
 
 	if (core->life == APP_SERVING && core->op_free_count == 0)
 		return;
+	ASSERT(wanted - core->asked == 1); /* (1) */
 	core->asked = wanted;
-	(void)!read(a->ask_fd, &count, sizeof(count));
+	(void)empty_fd(a->ask_fd); /* (3) */
 	if (core->life != APP_SERVING) {
 		answer(core, -ESHUTDOWN);
 		return;

@@ -37,4 +37,7 @@ must_check int app_ask_wait(struct app_ask *a, int timeout_ms, const struct app_
 /* Readable when something was asked; the core's thread sleeps on it. */
 int app_ask_fd(const struct app_ask *a);
 
+/* Readable when something was answered; the asker's thread waits on it. */
+int app_ask_answer_fd(const struct app_ask *a);
+
 #endif

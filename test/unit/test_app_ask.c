@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Snapshots of all counters, asked for by a thread that may wait. */
+#define _GNU_SOURCE /* gettid() */
 #include "appliance/core/app_ask.h"
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
@@ -8,6 +9,10 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -186,11 +191,16 @@ Test(app_ask, no_core_leaves_while_another_may_ask_it)
 	cores_end();
 }
 
-static void *step_all(void *stop)
+static void step_all(void)
+{
+	for (uint32_t i = 0; i < CORES; i++)
+		step(i);
+}
+
+static void *step_until(void *stop)
 {
 	while (!atomic_load((atomic_bool *)stop))
-		for (uint32_t i = 0; i < CORES; i++)
-			step(i);
+		step_all();
 	return NULL;
 }
 
@@ -202,7 +212,7 @@ Test(app_ask, a_core_that_stops_says_so)
 
 	cores_begin();
 	app_core_stop(core[0]);
-	cr_assert_eq(pthread_create(&thread, NULL, step_all, &stop), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, step_until, &stop), 0);
 	cr_assert_eq(app_ask_wait(ask, 10000, &s), -ESHUTDOWN);
 	cr_assert_eq(app_ask_wait(ask, 10000, &s), -ESHUTDOWN);
 	atomic_store(&stop, true);
@@ -218,12 +228,110 @@ Test(app_ask, a_late_answer_is_not_taken_for_the_next)
 	cr_assert_eq(app_ask_wait(ask, 0, &s), -ETIMEDOUT);
 	cr_assert_eq(app_ask_wait(ask, 0, &s), -ETIMEDOUT, "one question is out");
 	for (int n = 0; n < 100; n++)
-		for (uint32_t i = 0; i < CORES; i++)
-			step(i);
+		step_all();
 	cr_assert_eq(app_ask_wait(ask, 0, &s), -ETIMEDOUT, "a new one");
 	for (int n = 0; n < 100; n++)
-		for (uint32_t i = 0; i < CORES; i++)
-			step(i);
+		step_all();
+	cores_end();
+}
+
+static bool ready_for(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+struct asker {
+	pthread_t thread;
+	_Atomic pid_t tid;
+	atomic_bool ended;
+	int status;
+};
+
+static void *ask_once(void *arg)
+{
+	const struct app_snapshot *s;
+	struct asker *asker = arg;
+
+	atomic_store(&asker->tid, gettid());
+	asker->status = app_ask_wait(ask, 10000, &s);
+	atomic_store(&asker->ended, true);
+	return NULL;
+}
+
+static void asker_begin(struct asker *asker)
+{
+	*asker = (struct asker){ .status = 1 };
+	cr_assert_eq(pthread_create(&asker->thread, NULL, ask_once, asker), 0);
+}
+
+static void asker_end(struct asker *asker)
+{
+	while (!atomic_load(&asker->ended))
+		step_all();
+	pthread_join(asker->thread, NULL);
+	cr_assert_eq(asker->status, 0);
+}
+
+/* Does the thread wait in the kernel? */
+static bool sleeps(struct asker *asker)
+{
+	char path[64], text[256] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)atomic_load(&asker->tid));
+	f = fopen(path, "r");
+	if (f && !fgets(text, sizeof(text), f))
+		text[0] = 0;
+	if (f)
+		fclose(f);
+	return strstr(text, ") S ") != NULL;
+}
+
+/*
+ * The asker is stopped in the middle of asking: ask_fd is full, and blocks.  Whatever the cores do
+ * meanwhile, ask_fd is empty after the answer.  Else core 0, which sleeps on it, would be awake
+ * until the next question.
+ */
+Test(app_ask, an_answered_question_leaves_nothing_to_wake_for)
+{
+	const int fd = app_ask_fd(ask), flags = fcntl(fd, F_GETFL);
+	const uint64_t full = UINT64_MAX - 1;
+	struct asker asker;
+	uint64_t count;
+
+	cores_begin();
+	cr_assert_eq(write(fd, &full, sizeof(full)), (ssize_t)sizeof(full));
+	cr_assert_eq(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK), 0);
+	asker_begin(&asker);
+	while (!sleeps(&asker))
+		sched_yield();
+	for (int n = 0; n < 100; n++)
+		step_all();
+	cr_assert_eq(fcntl(fd, F_SETFL, flags), 0);
+	if (!ready_for(fd, POLLOUT))
+		cr_assert_eq(read(fd, &count, sizeof(count)), (ssize_t)sizeof(count));
+	asker_end(&asker);
+	cr_assert_not(ready_for(fd, POLLIN));
+	cores_end();
+}
+
+/* The answer of a question that was given up may raise answer_fd when the next one is out. */
+Test(app_ask, a_late_wake_up_is_not_taken_for_the_answer)
+{
+	const int fd = app_ask_answer_fd(ask);
+	const uint64_t one = 1;
+	struct asker asker;
+
+	cores_begin();
+	asker_begin(&asker);
+	while (!ready_for(app_ask_fd(ask), POLLIN))
+		sched_yield();
+	cr_assert_eq(write(fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+	while (ready_for(fd, POLLIN) && !atomic_load(&asker.ended))
+		sched_yield();
+	asker_end(&asker);
 	cores_end();
 }
 
