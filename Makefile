@@ -11,7 +11,8 @@
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make python        the package weka for Python, in build/release/python
-# make install       DESTDIR=, PREFIX=/usr/local
+# make install       DESTDIR=, PREFIX=/usr/local, LIBDIR=PREFIX/lib
+# make deb           Debian packages, in build/deb
 # make clean
 #
 # VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
@@ -36,6 +37,7 @@ SONAME  := libweka-client.so.0
 VARIANT ?= release
 BUILD   ?= build
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
 JOBS    ?= $(shell nproc)
 B       := $(BUILD)/$(VARIANT)
 Q       := $(if $(V),,@)
@@ -58,7 +60,8 @@ WARN    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-pro
 ARCH    := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64-v2 -mtune=generic)
 # PIC everywhere, since base/ and fabric/ are also in libweka-client.so; it costs nothing
 # where functions of one file may be inlined as in a program (-fno-semantic-interposition).
-CFLAGS  := -std=gnu17 -g $(ARCH) -fPIC -fno-semantic-interposition -fno-omit-frame-pointer \
+# The same bytes in whatever directory: none of its names is in them.
+CFLAGS  := -std=gnu17 -g -ffile-prefix-map=$(CURDIR)=. $(ARCH) -fPIC -fno-semantic-interposition -fno-omit-frame-pointer \
 	   -fno-strict-aliasing -I. $(WARN)
 LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now
 # What is not used is not linked (--as-needed).
@@ -290,14 +293,14 @@ monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
 R := $(BUILD)/release
 install:
 	$(sub) VARIANT=release all
-	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	$(Q)install -m 755 $(programs:%=$(R)/bin/%) $(DESTDIR)$(PREFIX)/bin
-	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(PREFIX)/lib
-	$(Q)ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libweka-client.so
-	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
+	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
+	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)
 	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h $(DESTDIR)$(PREFIX)/include
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/weka-client.pc
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/weka-client.pc
 	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	$(Q)set -e; for unit in $(units); do \
@@ -307,7 +310,12 @@ install:
 	$(Q)install -m 644 appliance/http/page/uplot/LICENSE $(DESTDIR)$(PREFIX)/share/weka/uPlot.LICENSE
 	$(if $(python_headers),$(python_install),@echo "python3-dev is not installed: the package weka is left out")
 	$(Q)set -e; for page in $(man_pages); do \
-		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
+		to=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; install -d $${to%/*}; \
+		sed 's|/usr/local/|$(PREFIX)/|g' $$page >$$to; done
+	$(Q)install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(Q)$(R)/bin/wekactl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/wekactl
+
+include appliance/deb/deb.mk
 
 clean: ; $(Q)rm -rf $(BUILD)
 help:  ; @sed -n '1,/^# VARIANT/s/^# \{0,1\}//p' Makefile
