@@ -191,6 +191,7 @@ struct fab_session {
 	uint32_t lane;         /* its number */
 	void *user;            /* the appliance's */
 	const char *transport; /* "shm", "rdma" or "tcp" */
+	const char *peer;      /* its address, or user and process; for people */
 	struct fab_limits limits;
 	char key_id[FAB_KEY_ID_MAX + 1];
 	uint32_t key; /* number of its key, at most FAB_KEYS_MAX; reused after its last session */

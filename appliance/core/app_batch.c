@@ -17,6 +17,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -198,7 +199,7 @@ void app_batch_item_done(struct app_op *op)
 		if (op->status == 0) {
 			a->data_at = op->window_at;
 			a->sums_at = op->first_sum;
-			op->core->stat.read_bytes += op->done_bytes;
+			app_stat_read(op, op->done_bytes);
 		}
 		if (op->status == 0 || op->status == -EMSGSIZE)
 			a->length_bytes = op->done_bytes;

@@ -320,6 +320,7 @@ bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes)
 	if (app_is_batch(req->type) && !app_batch_begin(core, req))
 		return false;
 	core->stat.requests[req->type]++;
+	((struct app_session *)req->session->user)->requests++;
 	core->requests_open++;
 	core->progress = true;
 	app_turn_pay(core, req->session->user, bytes);

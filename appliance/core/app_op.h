@@ -145,6 +145,7 @@ struct app_key {
 /* Resources of one client, limited so that a stalled client does not hold everything. */
 struct app_session {
 	struct list link; /* of core->session_free */
+	const struct fab_session *fab; /* NULL: the place is free */
 	struct app_key *key;
 	struct app_share share;
 	struct list blocked; /* of core->blocked              */
@@ -176,6 +177,11 @@ struct app_session {
 	struct list tight_link;    /* of core->tight              */
 	struct list stalling_link; /* of core->stalling         */
 	bool is_away;              /* stalled, and stuck          */
+	/* For `wekactl clients`. */
+	uint64_t opened_ns;
+	uint64_t requests;
+	uint64_t read_bytes;
+	uint64_t written_bytes;
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */

@@ -12,6 +12,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -187,7 +188,7 @@ enum app_next app_put_step(struct app_op *op)
 	case PUT_NAMED: /* durable, or refused; the blocks are the store's either way */
 		op->nruns = 0;
 		if (!op->meta.status)
-			op->core->stat.written_bytes += op->file_size;
+			app_stat_written(op, op->file_size);
 		return app_op_end(op, op->meta.status);
 	}
 	UNREACHABLE();

@@ -28,6 +28,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -497,7 +498,7 @@ void app_read_answer(struct app_op *op)
 		fab_reply(op->req, op->status, NULL, 0);
 		return;
 	}
-	op->core->stat.read_bytes += op->done_bytes;
+	app_stat_read(op, op->done_bytes);
 	if (op->nblocks <= FAB_SUMS_INLINE) {
 		fab_reply_read(op->req, (uint32_t)op->done_bytes,
 			       op->sums ? op->sums : op->few_sums, 0);

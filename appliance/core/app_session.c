@@ -57,6 +57,9 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 
 	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
 	s = list_entry(node, struct app_session, link);
+	s->fab = session;
+	s->opened_ns = core->now_ns;
+	s->requests = s->read_bytes = s->written_bytes = 0;
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
 	s->who = app_who_of(session->rights);
 	s->over = transport_of(session);
@@ -101,6 +104,7 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 	core->sessions_over[s->over]--;
 	app_holds_closed(core, s);
 	app_turn_closed(core, s);
+	s->fab = NULL;
 	list_push_front(&core->session_free, &s->link);
 }
 

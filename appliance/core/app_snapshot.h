@@ -43,6 +43,24 @@ struct app_core_snapshot {
 	struct app_latency latency;
 };
 
+#define APP_CLIENTS_MAX 256u /* of more connections only the number is known */
+
+/* A connection of a client's. */
+struct app_client_snapshot {
+	uint64_t session; /* the same for all connections of one client */
+	uint32_t lane, core;
+	enum app_transport over;
+	uint32_t credits; /* requests that it may have in flight */
+	uint32_t running; /* operations of it now                */
+	uint32_t queued;  /* requests that are not begun         */
+	uint32_t opens;   /* files                               */
+	uint64_t age_ns;
+	uint64_t requests;
+	uint64_t read_bytes, written_bytes;
+	char key[FAB_KEY_ID_MAX + 1];
+	char peer[64];
+};
+
 struct app_snapshot {
 	uint32_t cores; /* cores that have added theirs */
 	uint32_t ndrives;
@@ -65,6 +83,9 @@ struct app_snapshot {
 	uint64_t memory_bytes[APP_ACCOUNT_PARTS];
 	struct app_drive_snapshot drive[META_DRIVES_MAX];
 	char scrub_line[APP_LINE_SIZE];
+	uint32_t clients; /* of those below                     */
+	uint32_t clients_left_out;
+	struct app_client_snapshot client[APP_CLIENTS_MAX];
 };
 
 /* The name of a type of request, from FAB_PING on; NULL: there is no such type. */
@@ -76,11 +97,12 @@ const char *app_drive_health_name(const struct app_drive_snapshot *drive);
 /* Returns "serving", "draining", "missing" or "gone". */
 const char *app_drive_state_name(const struct app_drive_snapshot *drive);
 
-#define APP_SNAPSHOT_JSON_BYTES (192u << 10) /* enough for 64 drives and 16 cores */
+#define APP_SNAPSHOT_JSON_BYTES (320u << 10) /* enough for 64 drives, 16 cores and all clients */
 
 /* Names that a reader may see. */
-#define APP_SHOW_DRIVES 1u /* drives, as the configuration calls them     */
-#define APP_SHOW_FILES  2u /* a file that the scrub has found damaged     */
+#define APP_SHOW_DRIVES  1u /* drives, as the configuration calls them     */
+#define APP_SHOW_FILES   2u /* a file that the scrub has found damaged     */
+#define APP_SHOW_CLIENTS 4u /* keys and addresses of all clients           */
 
 /**
  * app_snapshot_json - write a snapshot as one line of JSON: wekactl-status(5)

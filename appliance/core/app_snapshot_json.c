@@ -163,6 +163,12 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 	    (unsigned long long)s->zones_free, (unsigned long long)s->orphans,
 	    (unsigned long long)s->tree_entries, (unsigned long long)s->holds);
 	put(t,
+	    "\"zone_bytes\":%llu,\"zones_kept\":%llu,\"zones_log\":%llu,\"live_file_bytes\":%llu,"
+	    "\"live_index_bytes\":%llu,",
+	    (unsigned long long)s->zone_blocks * BLOCK_SIZE, (unsigned long long)s->kept_zones,
+	    (unsigned long long)s->log_zones, (unsigned long long)s->live_blocks * BLOCK_SIZE,
+	    (unsigned long long)s->live_pages * (16 << 10));
+	put(t,
 	    "\"cache_pages\":%llu,\"cache_pages_dirty\":%llu,\"page_reads\":%llu,"
 	    "\"page_hits\":%llu,\"log_blocks\":%llu,\"log_copies\":%llu,\"checkpoints\":%llu,"
 	    "\"leaves_early\":%llu,"
@@ -377,6 +383,31 @@ static void put_drives(struct text *t, const struct app_snapshot *s, uint32_t sh
 	put(t, "]");
 }
 
+static void put_client(struct text *t, const struct app_client_snapshot *c)
+{
+	put(t, "{\"session\":\"%llx\",\"lane\":%u,\"core\":%u,\"transport\":\"%s\",",
+	    (unsigned long long)c->session, c->lane, c->core, app_transport_name[c->over]);
+	put_text(t, "key", c->key);
+	put(t, ",");
+	put_text(t, "peer", c->peer);
+	put(t,
+	    ",\"connected_ns\":%llu,\"requests\":%llu,\"read_bytes\":%llu,\"written_bytes\":%llu,"
+	    "\"credits\":%u,\"running\":%u,\"queued\":%u,\"opens\":%u}",
+	    (unsigned long long)c->age_ns, (unsigned long long)c->requests,
+	    (unsigned long long)c->read_bytes, (unsigned long long)c->written_bytes, c->credits,
+	    c->running, c->queued, c->opens);
+}
+
+static void put_clients(struct text *t, const struct app_snapshot *s)
+{
+	put(t, ",\"clients\":[");
+	for (uint32_t i = 0; i < s->clients; i++) {
+		put(t, i ? "," : "");
+		put_client(t, &s->client[i]);
+	}
+	put(t, "],\"clients_left_out\":%u", s->clients_left_out);
+}
+
 static void put_alarms(struct text *t, const struct app_snapshot *s)
 {
 	struct app_alarm alarm[APP_ALARMS_MAX];
@@ -408,6 +439,8 @@ uint32_t app_snapshot_json(const struct app_snapshot *s, uint32_t show, char *ou
 	put_fabric(&t, s);
 	put_memory(&t, s);
 	put_drives(&t, s, show);
+	if (show & APP_SHOW_CLIENTS)
+		put_clients(&t, s);
 	put(&t, "}");
 	return t.used;
 }

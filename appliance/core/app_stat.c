@@ -8,7 +8,7 @@
  * the operation.
  *
  * A key without full rights gets no paths: neither of damaged files found by the scrub, nor of
- * drives on the appliance's machine.  (A key with a subtree gets nothing: app_rights.c.)
+ * drives on the appliance's machine; and it is not told who else is connected.  (A key with a subtree gets nothing: app_rights.c.)
  */
 #include "appliance/core/app_snapshot.h"
 #include "appliance/media/app_missing.h"
@@ -138,6 +138,43 @@ static void add_latency(const struct app_core *core, struct app_snapshot *s)
 	}
 }
 
+static void add_client(const struct app_core *core, const struct app_session *of,
+		       struct app_client_snapshot *c)
+{
+	*c = (struct app_client_snapshot){
+		.session = of->fab->id,
+		.lane = of->fab->lane,
+		.core = core->index,
+		.over = of->over,
+		.credits = of->fab->limits.credits,
+		.running = of->ops,
+		.queued = of->queued,
+		.opens = of->holds,
+		.age_ns = core->now_ns - of->opened_ns,
+		.requests = of->requests,
+		.read_bytes = of->read_bytes,
+		.written_bytes = of->written_bytes,
+	};
+	(void)snprintf(c->key, sizeof(c->key), "%s", of->fab->key_id);
+	(void)snprintf(c->peer, sizeof(c->peer), "%s", of->fab->peer);
+}
+
+/* Places are given from the front, and a place that came back is given first. */
+static void add_clients(const struct app_core *core, struct app_snapshot *s)
+{
+	uint32_t left = core->sessions_open;
+
+	for (uint32_t i = 0; i < APP_SESSIONS_MAX && left > 0; i++) {
+		if (!core->session[i].fab)
+			continue;
+		left--;
+		if (s->clients == APP_CLIENTS_MAX)
+			s->clients_left_out++;
+		else
+			add_client(core, &core->session[i], &s->client[s->clients++]);
+	}
+}
+
 void app_stat_add(struct app_core *core, struct app_snapshot *s)
 {
 	struct app_core_snapshot *own = &s->core[core->index];
@@ -154,6 +191,7 @@ void app_stat_add(struct app_core *core, struct app_snapshot *s)
 	s->staging_bytes += core->cfg.staging_bytes;
 	s->staging_used_bytes += (uint64_t)core->staging.pages_used * BLOCK_SIZE;
 	add_latency(core, s);
+	add_clients(core, s);
 	if (core->cfg.srv) {
 		fab_server_stat(core->cfg.srv, &fabric);
 		add(&s->fabric, &fabric, sizeof(fabric));
@@ -230,7 +268,8 @@ enum app_next app_status_step(struct app_op *op)
 
 void app_status_answer(struct app_op *op)
 {
-	const uint32_t show = op->session->who.gids ? 0 : APP_SHOW_DRIVES | APP_SHOW_FILES;
+	const uint32_t all = APP_SHOW_DRIVES | APP_SHOW_FILES | APP_SHOW_CLIENTS;
+	const uint32_t show = op->session->who.gids ? 0 : all;
 	char *text;
 
 	if (op->req->type == FAB_DAMAGED) {

@@ -7,6 +7,17 @@
 
 /* Counts an answer with `status`, which is below 0. */
 wk_cold void app_stat_ended(struct app_core *core, int status);
+/* Counts bytes of files, to and from a client. */
+static inline void app_stat_read(struct app_op *op, uint64_t bytes)
+{
+	op->core->stat.read_bytes += bytes;
+	op->session->read_bytes += bytes;
+}
+static inline void app_stat_written(struct app_op *op, uint64_t bytes)
+{
+	op->core->stat.written_bytes += bytes;
+	op->session->written_bytes += bytes;
+}
 /* Adds this core's share. */
 void app_stat_add(struct app_core *core, struct app_snapshot *s);
 /* The request is being answered.  The answer leaves at the end of this turn, so how long it took is

@@ -34,6 +34,7 @@
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  */
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -337,7 +338,7 @@ static enum app_next logged(struct app_op *op)
 	if (op->nblocks_done < op->nblocks || op->tail_len)
 		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
 	op->nruns = 0;
-	op->core->stat.written_bytes += op->length_bytes;
+	app_stat_written(op, op->length_bytes);
 	return app_op_end(op, 0);
 }
 

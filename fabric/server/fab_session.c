@@ -39,6 +39,7 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 	s->pub.id = id;
 	s->pub.user = NULL;
 	s->pub.transport = link->ops->name;
+	s->pub.peer = s->control.peer;
 	s->pub.limits = *limits;
 	memcpy(s->pub.key_id, key_id, strlen(key_id) + 1);
 	s->pub.rights = &everything;

@@ -195,6 +195,11 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
 	out->blocks_free += meta__leaf_room_blocks(m);
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
+	out->live_blocks = z->live_blocks;
+	out->live_pages = z->live_pages;
+	out->log_zones = z->log_count;
+	out->kept_zones = min_u32(never, zones);
+	out->zone_blocks = z->geo.zone_end;
 	out->data_blocks = z->given_blocks;
 	meta__tell_stat(m, out);
 }

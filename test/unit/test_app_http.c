@@ -204,7 +204,15 @@ Test(app_http, the_largest_text_fits)
 	text = malloc(APP_SNAPSHOT_JSON_BYTES);
 	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
 		memset(snapshot.drive[i].name, 'x', sizeof(snapshot.drive[i].name) - 1);
-	cr_assert_lt(app_snapshot_json(&snapshot, APP_SHOW_DRIVES, text, APP_SNAPSHOT_JSON_BYTES),
+	memset(snapshot.client, 'x', sizeof(snapshot.client));
+	snapshot.clients = APP_CLIENTS_MAX;
+	for (uint32_t i = 0; i < APP_CLIENTS_MAX; i++) {
+		snapshot.client[i].over = APP_RDMA;
+		snapshot.client[i].key[FAB_KEY_ID_MAX] = '\0';
+		snapshot.client[i].peer[sizeof(snapshot.client[i].peer) - 1] = '\0';
+	}
+	cr_assert_lt(app_snapshot_json(&snapshot, APP_SHOW_DRIVES | APP_SHOW_CLIENTS, text,
+				       APP_SNAPSHOT_JSON_BYTES),
 		     APP_SNAPSHOT_JSON_BYTES - 1);
 	free(text);
 }

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,10 @@ Test(app_status, who_may_not_see_a_file_is_not_told_its_name)
 	cr_assert(is_told(admin, SECRET)); /* ... on whatever core he is */
 	cr_assert(is_told(super, SECRET));
 	cr_assert(is_told(admin, image));
+	cr_assert(is_told(admin, "\"key\":\"ann\",\"peer\":\"127.0.0.1:"));
+	cr_assert(is_told(admin, "\"clients_left_out\":0"));
 	cr_assert(is_told(ann, "\"bad_blocks\":1"));
+	cr_assert_not(is_told(ann, "\"peer\""), "nor who is there");
 	cr_assert_not(is_told(ann, "last_found"));
 	cr_assert_not(is_told(ann, SECRET));
 	cr_assert_not(is_told(ann, image));
@@ -171,5 +175,71 @@ Test(app_status, what_is_not_there_is_no_error)
 	cr_assert_eq(after.not_found - before.not_found, 2);
 	cr_assert_eq(after.errors, before.errors);
 	weka_close(c);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+}
+
+/* Returns the connection of `key` in the status; each client has one lane. */
+static json_t *client_of(struct weka_client *c, json_t **status, const char *key)
+{
+	json_t *each;
+	char *text;
+	size_t i;
+
+	cr_assert_eq(weka_status(c, &text), 0, "%s", weka_error(c));
+	*status = json_loads(text, 0, NULL);
+	free(text);
+	cr_assert_not_null(*status);
+	json_array_foreach(json_object_get(*status, "clients"), i, each)
+	{
+		if (strcmp(json_string_value(json_object_get(each, "key")), key) == 0)
+			return each;
+	}
+	return NULL;
+}
+
+static json_int_t figure(const json_t *of, const char *key)
+{
+	cr_assert(json_is_integer(json_object_get(of, key)), "%s", key);
+	return json_integer_value(json_object_get(of, key));
+}
+
+Test(app_status, each_connection_has_its_own_counters)
+{
+	static char bytes[20000];
+	struct weka_client *admin, *super;
+	json_t *status, *of;
+	void *read;
+	size_t size;
+
+	rig.cfg.boot = APP_BOOT_FORMAT;
+	app_rig_begin(&rig);
+	admin = app_rig_connect(&rig);
+	super = connect_as("super", 2);
+	cr_assert_eq(weka_write_file(super, "/a", bytes, sizeof(bytes), NULL), 0);
+	cr_assert_eq(weka_read_file(super, "/a", &read, &size), 0, "%s", weka_error(super));
+	free(read);
+	of = client_of(admin, &status, "super");
+	cr_assert_not_null(of);
+	cr_assert_eq(figure(of, "written_bytes"), 20000);
+	cr_assert_eq(figure(of, "read_bytes"), 20000);
+	cr_assert_geq(figure(of, "requests"), 2);
+	cr_assert_eq(figure(of, "running"), 0);
+	cr_assert_gt(figure(of, "credits"), 0);
+	json_decref(status);
+	weka_close(super);
+	for (int i = 0; i < 1000; i++) { /* its end is heard of a moment later */
+		of = client_of(admin, &status, "super");
+		json_decref(status);
+		if (!of)
+			break;
+		usleep(10000);
+	}
+	cr_assert_null(of, "its place is free");
+	super = connect_as("super", 2);
+	of = client_of(admin, &status, "super");
+	cr_assert_eq(figure(of, "written_bytes"), 0, "a new one begins at nothing");
+	json_decref(status);
+	weka_close(super);
+	weka_close(admin);
 	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
