@@ -603,7 +603,7 @@ WEKA_MUST_CHECK int weka_submit_statfs(struct weka_client *client, struct weka_r
  */
 WEKA_MUST_CHECK int weka_submit_totals(struct weka_client *client, struct weka_req *req,
 				       const struct weka_ref *ref, struct weka_totals *out);
-/* The appliance's counters as JSON text in the window; 64 KiB are enough. */
+/* The appliance's counters as JSON text in the window; 512 KiB are enough. */
 WEKA_MUST_CHECK int weka_submit_status(struct weka_client *client, struct weka_req *req,
 				       const struct weka_window *window);
 

@@ -418,12 +418,8 @@ struct meta_statfs {
 	uint64_t bad_blocks;  /* of files, rotten: found so often by collection */
 	uint64_t told_blocks; /* since mount: that drives need not keep any more */
 	uint64_t told_failures;
-	/* Uses of the space now. */
-	uint64_t live_blocks; /* of files                                            */
-	uint64_t live_pages;  /* of the index, 16 KiB each                           */
-	uint64_t log_zones;
-	uint64_t kept_zones;  /* of all, that files never get: log, reserve, spare   */
-	uint64_t zone_blocks; /* of a zone, with its header                          */
+	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
+	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
 };
 
 /*

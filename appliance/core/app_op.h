@@ -144,7 +144,7 @@ struct app_key {
 
 /* Resources of one client, limited so that a stalled client does not hold everything. */
 struct app_session {
-	struct list link; /* of core->session_free */
+	struct list link;              /* of core->session_free */
 	const struct fab_session *fab; /* NULL: the place is free */
 	struct app_key *key;
 	struct app_share share;

@@ -8,7 +8,8 @@
  * the operation.
  *
  * A key without full rights gets no paths: neither of damaged files found by the scrub, nor of
- * drives on the appliance's machine; and it is not told who else is connected.  (A key with a subtree gets nothing: app_rights.c.)
+ * drives on the appliance's machine; and it is not told who else is connected.  (A key with a
+ * subtree gets nothing: app_rights.c.)
  */
 #include "appliance/core/app_snapshot.h"
 #include "appliance/media/app_missing.h"

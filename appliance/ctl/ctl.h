@@ -30,7 +30,7 @@ struct ctl {
 	bool moves;       /* bytes of files: more memory than for questions           */
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */
-	bool once;        /* drives attach, detach: only until the next restart       */
+	bool once;        /* drives attach, detach: until the next restart; top: one page */
 	const char *user; /* drives attach: the user that may use it; NULL: root                */
 	const char *group;
 	const char *path; /* keys add: the subtree; NULL: everything */
@@ -64,6 +64,9 @@ int ctl_cmd_check(struct ctl *c);
 int ctl_salvage(struct ctl *c); /* check --salvage */
 int ctl_cmd_dump(struct ctl *c);
 int ctl_cmd_status(struct ctl *c);
+int ctl_cmd_top(struct ctl *c);
+int ctl_cmd_clients(struct ctl *c);
+int ctl_cmd_space(struct ctl *c);
 int ctl_cmd_damaged(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);

@@ -52,29 +52,10 @@ static void print_json(json_t *o)
 	json_decref(o);
 }
 
-/* Names are bytes; bytes that are not UTF-8 are escaped as \xNN. */
-static json_t *json_name(const char *name)
-{
-	json_t *s = json_string(name);
-	size_t length = strlen(name);
-	char *escaped, *to;
-
-	if (s)
-		return s;
-	escaped = to = malloc(4 * length + 1);
-	ASSERT(escaped);
-	for (size_t i = 0; i < length; i++)
-		to += snprintf(to, 5, (unsigned char)name[i] < 0x80 ? "%c" : "\\x%02x",
-			       (unsigned char)name[i]);
-	s = json_string(escaped);
-	free(escaped);
-	return s;
-}
-
 static json_t *json_attr(const char *path, const struct weka_attr *a)
 {
 	return json_pack("{so, ss, sI, sI, sI, si, si, si, si, si, sI, sI, sI}", "path",
-			 json_name(path), "type", type_of(a->mode), "size",
+			 ctl_json_name(path), "type", type_of(a->mode), "size",
 			 (json_int_t)a->size_bytes, "allocated", (json_int_t)a->allocated_bytes,
 			 "ino", (json_int_t)a->ino, "mode", (int)(a->mode & 07777), "uid",
 			 (int)a->uid, "gid", (int)a->gid, "nlink", (int)a->nlink, "attributes",
@@ -178,7 +159,7 @@ static void print_totals(const struct ctl *c, const char *path, const struct wek
 				      "allocated_bytes", (json_int_t)t->allocated_bytes, "settled",
 				      (int)t->settled);
 
-		ASSERT(o && json_object_set_new(o, "path", json_name(path)) == 0);
+		ASSERT(o && json_object_set_new(o, "path", ctl_json_name(path)) == 0);
 		print_json(o);
 		return;
 	}

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "appliance/ctl/ctl_print.h"
 
+#include "base/assert.h"
+
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Returns the bytes of the character at `s`, or 0 if it is not a character in UTF-8 or controls a
@@ -46,4 +50,22 @@ void ctl_print_name(FILE *to, const char *name, bool escape)
 void ctl_print_path(const char *path)
 {
 	ctl_print_name(stdout, path, isatty(STDOUT_FILENO));
+}
+
+json_t *ctl_json_name(const char *name)
+{
+	json_t *s = json_string(name);
+	size_t length = strlen(name);
+	char *escaped, *to;
+
+	if (s)
+		return s;
+	escaped = to = malloc(4 * length + 1);
+	ASSERT(escaped);
+	for (size_t i = 0; i < length; i++)
+		to += snprintf(to, 5, (unsigned char)name[i] < 0x80 ? "%c" : "\\x%02x",
+			       (unsigned char)name[i]);
+	s = json_string(escaped);
+	free(escaped);
+	return s;
 }

@@ -3,6 +3,7 @@
 #ifndef CTL_PRINT_H
 #define CTL_PRINT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -11,5 +12,7 @@
 void ctl_print_name(FILE *to, const char *name, bool escape);
 /* The same on standard output, with `escape` if that is a terminal. */
 void ctl_print_path(const char *path);
+/* Returns a name as JSON text: bytes that are not UTF-8 are escaped as \xNN. */
+json_t *ctl_json_name(const char *name);
 
 #endif

@@ -13,18 +13,28 @@
 
 #define SECONDS_MAX 3600ul
 
-static int get(struct ctl *c, char **text, json_t **out)
+int ctl_status_get(struct ctl *c, char **text, json_t **out, char why[CTL_STATUS_WHY])
 {
-	json_error_t why;
+	json_error_t mistake;
 	int err = weka_status(c->client, text);
 
-	if (err)
-		return ctl_fail("status: %s", strerror(-err));
-	*out = json_loads(*text, 0, &why);
+	if (err) {
+		snprintf(why, CTL_STATUS_WHY, "status: %s", strerror(-err));
+		return err;
+	}
+	*out = json_loads(*text, 0, &mistake);
 	if (*out)
 		return 0;
 	free(*text);
-	return ctl_fail("status: the appliance did not send JSON: %s", why.text);
+	snprintf(why, CTL_STATUS_WHY, "status: the appliance did not send JSON: %s", mistake.text);
+	return -EPROTO;
+}
+
+static int get(struct ctl *c, char **text, json_t **out)
+{
+	char why[CTL_STATUS_WHY];
+
+	return ctl_status_get(c, text, out, why) ? ctl_fail("%s", why) : 0;
 }
 
 /* Draws the page over the one before, if stdout is a terminal: warnings are at its top and stay

@@ -2,11 +2,19 @@
 #ifndef CTL_STATUS_TEXT_H
 #define CTL_STATUS_TEXT_H
 
+#include "base/assert.h"
+
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #define CTL_STATUS_COLUMNS 80u
+#define CTL_STATUS_WHY     256u
+
+/* Asks the appliance for its status: the text, to be freed, and the same as JSON.  Errors: those of
+ * weka_status(); -EPROTO if it is no JSON; with a line in `why`. */
+struct ctl;
+must_check int ctl_status_get(struct ctl *c, char **text, json_t **out, char why[CTL_STATUS_WHY]);
 
 /**
  * ctl_status_page - print an operator's page: warnings first, then a page of lines
