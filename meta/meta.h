@@ -413,11 +413,9 @@ struct meta_statfs {
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
 	uint64_t moved_blocks; /* of files, by collection; log_blocks: log  */
 	uint64_t zones_collected;
-	uint64_t wear_least; /* how often the zone that was used least was, since format */
-	uint64_t wear_most;
-	uint64_t bad_blocks;  /* of files, rotten: found so often by collection */
-	uint64_t told_blocks; /* since mount: that drives need not keep any more */
-	uint64_t told_failures;
+	uint64_t wear_least, wear_most; /* uses of the zones used least and most, since format */
+	uint64_t bad_blocks;            /* of files, rotten: found so often by collection */
+	uint64_t told_blocks, told_failures; /* since mount: that drives need not keep any more */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
 	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
 };

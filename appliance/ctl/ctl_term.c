@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * (1) Handlers call write(), tcsetattr() and raise() only: all are async-signal-safe.
- * (2) Signals after which the page is drawn again are handled while a key is waited for, and at no
- *     other time: one that came just before the wait ends it.
+ * Handlers call only write(), tcsetattr() and raise(), which are async-signal-safe.  Signals after
+ * which the page is drawn again are blocked except during the wait for a key, so one that comes
+ * just before the wait ends it.
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_term.h"
@@ -26,7 +26,7 @@ static const int ending[] = { SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
 			      SIGABRT, SIGSEGV, SIGBUS, SIGFPE,  SIGILL };
 
 static struct termios saved;
-static sigset_t outside, waiting;   /* blocked signals (2) */
+static sigset_t outside, waiting;   /* blocked signals */
 static volatile sig_atomic_t is_on; /* volatile: handlers change it */
 
 static void enter(void)
