@@ -44,6 +44,14 @@ static int print_head(char *out, size_t size, enum log_level level)
 			program_invocation_short_name, level_name[level]);
 }
 
+/* Replaces control characters: a line may quote a name that a client chose. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
 	char line[1024]; /* on the stack: a sealed thread may log its last words */
@@ -59,6 +67,7 @@ void log_line(enum log_level level, const char *format, ...)
 	va_start(args, format);
 	more = vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
 	va_end(args);
+	make_printable(line + used);
 	used = (int)min_u64((uint64_t)(used + (more > 0 ? more : 0)), sizeof(line) - 2);
 	line[used] = '\n';
 	/* An error of stderr itself cannot be reported. */

@@ -209,7 +209,7 @@ static int read_all(struct app_keys *k, bool starting, char *why)
 		if (!err)
 			k->seen_count++;
 		else if (!starting)
-			log_error("%s: it lets nobody in", why);
+			log_error("WEKA-404: %s: it lets nobody in", why);
 		err = starting ? err : 0;
 	}
 	if (d)
@@ -235,7 +235,7 @@ void app_keys_reload(struct app_keys *k, uint64_t now_ns)
 		return;
 	watch(k, now_ns); /* before it is read: what changes from now on is seen again */
 	if (read_all(k, false, why) && was_watched)
-		log_error("%s: its keys let nobody in", why); /* (3) */
+		log_error("WEKA-405: %s: its keys let nobody in", why); /* (3) */
 	remove_unseen(k);
 }
 
@@ -267,7 +267,7 @@ static int anonymous_take(struct app_keys *k)
 	err = fab_server_key_set(k->srv, &g);
 	secret_wipe(g.handle_secret, sizeof(g.handle_secret));
 	if (!k->quiet)
-		log_warn("anyone %s may %s %s without a key",
+		log_warn("WEKA-406: anyone %s may %s %s without a key",
 			 g.rights.local_only ? "on this machine" : "at all", access_text(&g.rights),
 			 g.rights.subtree[0] ? g.rights.subtree : "/");
 	return err < 0 ? err : 0;

@@ -20,7 +20,7 @@ int app_listen_start(struct app_listen *l, const struct app_conf *conf, struct f
 
 		if (err == -EADDRNOTAVAIL) {
 			l->missing |= UINT64_C(1) << i;
-			log_warn("listen = %s; trying again every second", line);
+			log_warn("WEKA-111: listen = %s; trying again every second", line);
 		} else if (err) {
 			snprintf(why, APP_CONF_WHY, "listen = %s", line);
 			return err;
@@ -48,7 +48,8 @@ void app_listen_step(struct app_listen *l, const struct app_conf *conf, struct f
 			continue;
 		l->missing &= ~bit;
 		if (err)
-			log_error("listen = %s; it is not served until the next start", line);
+			log_error("WEKA-112: listen = %s; it is not served until the next start",
+				  line);
 		else
 			log_info("serving %s", conf->listen[i]);
 	}
@@ -67,16 +68,18 @@ void app_listen_reload(struct app_listen *l, struct app_conf *conf, struct fab_s
 {
 	for (uint32_t i = 0; i < conf->nlisten; i++)
 		if (!listens(fresh, conf->listen[i]))
-			log_warn("listen = %s is no longer configured; it is served until the next "
-				 "start",
-				 conf->listen[i]);
+			log_warn(
+				"WEKA-113: listen = %s is no longer configured; it is served until the next "
+				"start",
+				conf->listen[i]);
 	for (uint32_t i = 0; i < fresh->nlisten; i++) {
 		if (listens(conf, fresh->listen[i]))
 			continue;
 		if (conf->nlisten == APP_CONF_LISTEN_MAX) {
-			log_error("listen = %s: %u addresses are served already; it is served from "
-				  "the next start on",
-				  fresh->listen[i], APP_CONF_LISTEN_MAX);
+			log_error(
+				"WEKA-114: listen = %s: %u addresses are served already; it is served from "
+				"the next start on",
+				fresh->listen[i], APP_CONF_LISTEN_MAX);
 			return;
 		}
 		l->missing |= UINT64_C(1) << conf->nlisten;

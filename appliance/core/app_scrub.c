@@ -243,12 +243,13 @@ static void sum_up(struct app_scrub *s)
 	s->told[0] = d.files;
 	s->told[1] = d.blocks + d.pages;
 	s->told[2] = d.unreachable_files;
-	(void)snprintf(s->sum, sizeof(s->sum),
-		       "scrub: a round has ended: %llu damaged files (%llu blocks), %llu damaged "
-		       "pages of the index, %llu files on drives that have failed: wekactl damaged "
-		       "lists them",
-		       (unsigned long long)d.files, (unsigned long long)d.blocks,
-		       (unsigned long long)d.pages, (unsigned long long)d.unreachable_files);
+	(void)snprintf(
+		s->sum, sizeof(s->sum),
+		"WEKA-304: scrub: a round has ended: %llu damaged files (%llu blocks), %llu damaged "
+		"pages of the index, %llu files on drives that have failed: wekactl damaged "
+		"lists them",
+		(unsigned long long)d.files, (unsigned long long)d.blocks,
+		(unsigned long long)d.pages, (unsigned long long)d.unreachable_files);
 	s->saying = s->sum;
 	s->untold = true;
 }
@@ -299,7 +300,8 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	case META_SCRUB_IDLE:
 		return rest(op, s);
 	case META_SCRUB_FOUND:
-		(void)snprintf(s->last, sizeof(s->last), "scrub: %.500s", meta_scrub_line(s->of));
+		(void)snprintf(s->last, sizeof(s->last), "WEKA-303: scrub: %.490s",
+			       meta_scrub_line(s->of));
 		s->saying = s->last;
 		s->untold = true;
 		return APP_AGAIN;

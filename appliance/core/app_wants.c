@@ -34,20 +34,23 @@ static void say(struct app_core *core, struct app_patience *p)
 	if (p->gave_up && p->kept)
 		return;
 	if (p->gave_up)
-		(void)snprintf(line, sizeof(line),
-			       "drive %u (%.200s): the index could not be written for %llu s: %s; "
-			       "the store takes no more changes until the next start",
-			       p->drive, name, (unsigned long long)(p->limit_ns / NS_PER_S),
-			       why(p->status));
+		(void)snprintf(
+			line, sizeof(line),
+			"WEKA-307: drive %u (%.200s): the index could not be written for %llu s: %s; "
+			"the store takes no more changes until the next start",
+			p->drive, name, (unsigned long long)(p->limit_ns / NS_PER_S),
+			why(p->status));
 	else if (p->count > 0)
-		(void)snprintf(line, sizeof(line),
-			       "drive %u (%.200s): the index cannot be written: %s; changes wait, "
-			       "and it is tried again",
-			       p->drive, name, why(p->status));
+		(void)snprintf(
+			line, sizeof(line),
+			"WEKA-305: drive %u (%.200s): the index cannot be written: %s; changes wait, "
+			"and it is tried again",
+			p->drive, name, why(p->status));
 	else
-		(void)snprintf(line, sizeof(line),
-			       "drive %u (%.200s): the index is written again; changes go on",
-			       p->drive, name);
+		(void)snprintf(
+			line, sizeof(line),
+			"WEKA-306: drive %u (%.200s): the index is written again; changes go on",
+			p->drive, name);
 	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
 		return;
 	core->lines++;
@@ -60,10 +63,11 @@ static void say_log_lost(struct app_core *core)
 	const uint32_t d = (uint32_t)__builtin_ctzll(core->media.log_lost & ~core->log_lost_said);
 	char line[APP_LINE_SIZE];
 
-	(void)snprintf(line, sizeof(line),
-		       "drive %u (%.200s) is dead: the log goes on with its copy on another drive; "
-		       "changes are taken until the index must be written to the dead one",
-		       d, core->cfg.drive_name ? core->cfg.drive_name[d] : "");
+	(void)snprintf(
+		line, sizeof(line),
+		"WEKA-308: drive %u (%.200s) is dead: the log goes on with its copy on another drive; "
+		"changes are taken until the index must be written to the dead one",
+		d, core->cfg.drive_name ? core->cfg.drive_name[d] : "");
 	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
 		return;
 	core->lines++;

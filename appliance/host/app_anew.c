@@ -68,7 +68,7 @@ static bool conf_is_whole(const char *file)
 	const bool whole = conf && app_conf_load(conf, file, why) == 0;
 
 	if (conf && !whole)
-		log_error("cannot begin anew: %s", why);
+		log_error("WEKA-109: cannot begin anew: %s", why);
 	free(conf);
 	return whole;
 }
@@ -85,7 +85,7 @@ static void begin(const struct app_anew *a, bool read_only, uint64_t now_ns)
 		       served ? 0 : a->tries + !read_only);
 	if (setenv(WORD, word, 1) == 0)
 		(void)execv("/proc/self/exe", a->argv);
-	log_error("cannot begin anew: %s", strerror(errno));
+	log_error("WEKA-110: cannot begin anew: %s", strerror(errno));
 }
 
 void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns)
@@ -100,13 +100,14 @@ void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns)
 	if (wants == APP_WANTS_NOTHING || a->refused)
 		return;
 	if (all_answer(&run->cfg)) {
-		log_error("the index could not be written: restarting from the durable state, %s; "
-			  "clients reconnect by themselves",
-			  wants == APP_WANTS_ROOM ? "to read only, until there is room"
-						  : "and the drives are opened again");
+		log_error(
+			"WEKA-310: the index could not be written: restarting from the durable state, %s; "
+			"clients reconnect by themselves",
+			wants == APP_WANTS_ROOM ? "to read only, until there is room"
+						: "and the drives are opened again");
 		begin(a, wants == APP_WANTS_ROOM, now_ns);
 	}
-	log_error("the store takes no changes until all drives answer");
+	log_error("WEKA-311: the store takes no changes until all drives answer");
 	a->refused = true;
 	a->again_ns = now_ns + pause_ns(a);
 	app_run_refuse(run);

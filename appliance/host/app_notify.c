@@ -43,7 +43,7 @@ void app_notify_open(struct app_notify *n)
 	if (!name)
 		return;
 	if (!parse_socket(n, name)) {
-		log_warn("NOTIFY_SOCKET=%s: no name of a socket", name);
+		log_warn("WEKA-103: NOTIFY_SOCKET=%s: no name of a socket", name);
 		return;
 	}
 	n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -75,7 +75,7 @@ void app_notify_step(struct app_notify *n, struct app_run *run, uint64_t now_ns)
 	if (app_run_is_alive(run, n->beats))
 		say(n, "WATCHDOG=1\n");
 	else
-		log_error("a polling thread stands still");
+		log_error("WEKA-104: a polling thread stands still");
 }
 
 uint64_t app_notify_deadline(const struct app_notify *n)

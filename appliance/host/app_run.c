@@ -208,7 +208,7 @@ static int boot(struct app_thread *t, struct pace *p)
 	if (err)
 		snprintf(t->why, sizeof(t->why), "%s", app_core_error(t->core));
 	else if (*app_core_error(t->core))
-		log_warn("mounted, but %s", app_core_error(t->core));
+		log_warn("WEKA-309: mounted, but %s", app_core_error(t->core));
 	return err;
 }
 
@@ -246,7 +246,7 @@ static wk_cold void take_drive(struct app_thread *t, uint32_t wanted)
 	app_core_drive(t->core, run->new_drive.number, run->new_drive.qp[t->index],
 		       &run->new_drive.info);
 	if (watch_fds(t))
-		log_warn("core %u: cannot sleep for the new drive", t->index);
+		log_warn("WEKA-106: core %u: cannot sleep for the new drive", t->index);
 	if (t->index == 0) {
 		drive_add(t);
 		return;
@@ -364,7 +364,7 @@ static void pin(const struct app_thread *t)
 	CPU_ZERO(&cpus);
 	CPU_SET((size_t)cpu, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		log_warn("core %d: cannot be pinned to it: %s", cpu, strerror(errno));
+		log_warn("WEKA-105: core %d: cannot be pinned to it: %s", cpu, strerror(errno));
 }
 
 static int make_core(struct app_thread *t)

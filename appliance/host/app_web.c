@@ -24,7 +24,8 @@ static void try_to_serve(struct app_web *web, uint64_t now_ns)
 	}
 	web->retry_ns = now_ns + RETRY_NS;
 	if (!web->said)
-		log_warn("%s; clients are served without metrics, trying again every 5 s", why);
+		log_warn("WEKA-502: %s; clients are served without metrics, trying again every 5 s",
+			 why);
 	web->said = true;
 }
 
@@ -63,7 +64,7 @@ void app_web_reload(struct app_web *web, struct app_conf *conf, const struct app
 
 	explicit_bzero(token, sizeof(token));
 	if (err) {
-		log_error("%s; metrics are served as before", why);
+		log_error("WEKA-503: %s; metrics are served as before", why);
 		return;
 	}
 	app_web_stop(web);

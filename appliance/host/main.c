@@ -234,7 +234,7 @@ static int open_drive(struct daemon *d, uint32_t left)
 		return err;
 	nvme_drive_info(d->drive[d->ndrives], &info);
 	if (*info.note)
-		log_warn("%s: %s", name, info.note);
+		log_warn("WEKA-208: %s: %s", name, info.note);
 	d->ndrives++;
 	return 0;
 }
@@ -279,8 +279,9 @@ static int open_addresses(struct daemon *d)
 	}
 	err = app_keys_start(&d->keys, &d->conf, d->srv, d->why);
 	if (!fab_server_keys_locked(d->srv))
-		log_warn("keys may be written to swap: the limit of locked memory is too low "
-			 "(LimitMEMLOCK=, ulimit -l)");
+		log_warn(
+			"WEKA-102: keys may be written to swap: the limit of locked memory is too low "
+			"(LimitMEMLOCK=, ulimit -l)");
 	if (!err)
 		err = app_listen_start(&d->listen, c, d->srv, d->why);
 	for (uint32_t i = 1; i < c->cores && !err; i++) {
@@ -391,7 +392,7 @@ static void write_lines(struct daemon *d)
 		log_line(level, "%s", full);
 	for (uint32_t i = 0; i < d->ndrives; i++)
 		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
-			log_warn("%s", text);
+			log_warn("WEKA-207: %s", text);
 	while (app_lines_take(&d->lines, line))
 		log_error("%s", line);
 	while (app_fault_log_line(&d->fault_log, d->faults, d->run.cores, d->conf.drive,
@@ -462,7 +463,7 @@ static void add_drives(struct daemon *d)
 	if (!err || d->no_more)
 		return;
 	d->no_more = true;
-	log_error("%s: cannot be added to the store: %s; the next start tries again",
+	log_error("WEKA-213: %s: cannot be added to the store: %s; the next start tries again",
 		  d->conf.drive[d->store_drives], strerror(-err));
 }
 
@@ -524,7 +525,7 @@ static void take_drive(struct daemon *d, const char *name)
 	memcpy(d->conf.drive[d->ndrives], name, APP_CONF_TEXT_MAX);
 	err = open_drive(d, 1);
 	if (err) {
-		log_error("%s", d->why);
+		log_error("WEKA-217: %s", d->why);
 		return;
 	}
 	err = app_drive_look(d->drive[d->ndrives - 1], d->dma, &found);
@@ -533,14 +534,15 @@ static void take_drive(struct daemon *d, const char *name)
 	nvme_close(d->drive[--d->ndrives]);
 	d->drive[d->ndrives] = NULL;
 	if (!err && found.gone)
-		log_error("%s: was removed from its store; to add it again, type: wekactl drives "
-			  "add --force '%s'",
-			  name, name);
+		log_error(
+			"WEKA-216: %s: was removed from its store; to add it again, type: wekactl drives "
+			"add --force '%s'",
+			name, name);
 	else if (err)
-		log_error("%s: cannot be read: %s", name, strerror(-err));
+		log_error("WEKA-215: %s: cannot be read: %s", name, strerror(-err));
 	else
-		log_error("%s: is not offered to a store; type: wekactl drives add '%s'", name,
-			  name);
+		log_error("WEKA-214: %s: is not offered to a store; type: wekactl drives add '%s'",
+			  name, name);
 }
 
 /* Names the keys that only a start reads. */
@@ -554,7 +556,7 @@ static void tell_changed(const struct daemon *d, const struct app_conf *fresh)
 			continue;
 		app_conf_blame(fresh, (enum app_conf_key)i, line,
 			       "has changed; that takes effect at the next start");
-		log_warn("%s", line);
+		log_warn("WEKA-108: %s", line);
 	}
 }
 
@@ -563,7 +565,8 @@ static void reload_conf(struct daemon *d)
 	struct app_conf *fresh = malloc(sizeof(*fresh));
 
 	if (!fresh || app_conf_load(fresh, d->conf.file, d->why)) {
-		log_error("%s; nothing was reloaded but keys", fresh ? d->why : "no memory");
+		log_error("WEKA-107: %s; nothing was reloaded but keys",
+			  fresh ? d->why : "no memory");
 		free(fresh);
 		return;
 	}
@@ -761,7 +764,7 @@ int main(int argc, char **argv)
 		err = run(&d);
 	close_all(&d);
 	if (err) {
-		log_error("%s", d.why);
+		log_error("WEKA-100: %s", d.why);
 		if (!d.stopping)
 			app_anew_try_on(&d.anew);
 	} else {

@@ -156,7 +156,7 @@ static void count_refusal(struct http__answers *a)
 	a->refused++;
 	if (a->said_ns && now_ns - a->said_ns < SAID_NS)
 		return;
-	log_warn("metrics: %llu requests without the token were refused",
+	log_warn("WEKA-501: metrics: %llu requests without the token were refused",
 		 (unsigned long long)a->refused);
 	a->said_ns = now_ns;
 	a->refused = 0;

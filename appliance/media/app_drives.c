@@ -213,15 +213,19 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 static void tell_dropped(const char *name, const struct app_found *found)
 {
 	if (!found->err && !found->gone)
-		log_warn("%s: has no superblock and is not used: allow_missing lets the store "
-			 "serve without it",
-			 name);
+		log_warn(
+			"WEKA-209: %s: has no superblock and is not used: allow_missing lets the store "
+			"serve without it",
+			name);
 	else if (found->err)
-		log_error("%s: cannot be read: %s: not used; if it was removed from its store, "
-			  "remove its line, else the store reports it as missing",
-			  name, strerror(-found->err));
+		log_error(
+			"WEKA-210: %s: cannot be read: %s: not used; if it was removed from its store, "
+			"remove its line, else the store reports it as missing",
+			name, strerror(-found->err));
 	else
-		log_warn("%s: was removed from its store and is not used: remove its line", name);
+		log_warn(
+			"WEKA-211: %s: was removed from its store and is not used: remove its line",
+			name);
 }
 
 /* Those that the store has let go are none of these any more, and those that say nothing may be
@@ -259,7 +263,7 @@ static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uin
 /* A drive that is not in the store yet does not prevent the start. */
 static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t i)
 {
-	log_error("%s: cannot be added: the store has had %u drives, the limit", name[i],
+	log_error("WEKA-212: %s: cannot be added: the store has had %u drives, the limit", name[i],
 		  META_DRIVES_MAX);
 	nvme_close(drive[i]);
 	drive[i] = NULL;

@@ -104,6 +104,24 @@ static bool any_untold(const struct app_fault_log *log, const struct app_faults 
 	return false;
 }
 
+/* The ids of lines: weka-messages(7). */
+static const char *id_of(enum app_fault_what what)
+{
+	switch (what) {
+	case APP_FAULT_FAILED:
+		return "WEKA-201: ";
+	case APP_FAULT_ANSWERS:
+		return "WEKA-202: ";
+	case APP_FAULT_NO_WRITES:
+		return "WEKA-203: ";
+	case APP_FAULT_TAKES_WRITES:
+		return "WEKA-204: ";
+	case APP_FAULT_IO:
+		return "WEKA-205: ";
+	}
+	UNREACHABLE();
+}
+
 /* ---- single lines ------------------------------------------------------------------------- */
 
 static void put_event(struct text *t, const struct app_fault *f)
@@ -145,6 +163,7 @@ static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t 
 		 struct text *t, char (*name)[APP_CONF_TEXT_MAX])
 {
 	if (f->what != APP_FAULT_IO) {
+		put(t, "%s", id_of((enum app_fault_what)f->what));
 		put_drive(t, f->drive, name);
 		put_event(t, f);
 		return true;
@@ -157,6 +176,7 @@ static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t 
 	if (log->drive[f->drive].told == APP_FAULT_FULL)
 		return false;
 	log->drive[f->drive].told++;
+	put(t, "%s", id_of(APP_FAULT_IO));
 	put_drive(t, f->drive, name);
 	put_error(t, f, log->drive[f->drive].told == APP_FAULT_FULL);
 	return true;
@@ -196,6 +216,7 @@ static bool tell_counts(struct app_fault_log *log, struct app_faults *faults, ui
 			continue;
 		log->drive[d].from_ns = now_ns;
 		log->drive[d].told = APP_FAULT_FULL - FULL_LATER; /* (2) */
+		put(t, "WEKA-206: ");
 		put_drive(t, d, name);
 		put_counts(t, log, faults, cores, d);
 		return true;

@@ -155,7 +155,7 @@ is "in one line" 1 "$(grep -c '^wekactl:' full.out)"
 check "which says why" grep -q 'No space left on device; [0-9]* entries were not stored for this, and [0-9]* were not tried' full.out
 sum() { sed -n 's/^import: \([0-9]*\) files.* \([0-9]*\) not tried, \([0-9]*\) errors.*/\1 \2 \3/p' full.out | awk '{ print $1 + $2 + $3 }'; }
 is "and leaves out none" 400 "$(sum)"
-check "the appliance's log says so" grep -q 'warning: the store is full' daemon.log
+check "the appliance's log says so" grep -q 'warning: WEKA-301: the store is full' daemon.log
 is "once" 1 "$(grep -c 'the store is full' daemon.log)"
 check "there is room again" ctl -r rm /full
 echo x >s && check "for a file" ctl put s /s

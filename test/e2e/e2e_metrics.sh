@@ -93,8 +93,11 @@ def flat(at, v):
 a, b = (flat("", json.load(open(p))) for p in sys.argv[1:])
 print(" ".join(sorted(a ^ b)))
 PY
+python3 "$DIR/keys.py" "$DIR/status.http" "$DIR/status.ctl" | tr ' ' '\n' >"$DIR/status.keys"
 is "/status.json is wekactl's, but for what a look at each zone would cost" ".drives[].live_bytes .drives[].unmoved_bytes" \
-	"$(python3 "$DIR/keys.py" "$DIR/status.http" "$DIR/status.ctl")"
+	"$(grep -v '^\.clients' "$DIR/status.keys" | paste -sd ' ')"
+check "and who is connected: that takes a key" grep -qx '.clients\[\].peer' "$DIR/status.keys"
+check "which is not there over HTTP" sh -c "! grep -q peer '$DIR/status.http'"
 
 # ---- who may ask -----------------------------------------------------------------------------------
 answer() { $ASK get "$HTTP" "$@" | sed -n 1p; }
@@ -144,7 +147,7 @@ is "not another" 401 "$(answer /metrics "Authorization: Bearer x$(cat "$DIR/toke
 is "nor a part of it" 401 "$(answer /metrics "Authorization: Bearer 0123456789abcdef")"
 is "nor as a user" 401 "$(answer /metrics "Authorization: Basic $(printf '%s:' "$(cat "$DIR/token")" | base64)")"
 is "with it any name will do" 200 "$(answer /metrics 'Host: storage.example' "Authorization: Bearer $(cat "$DIR/token")")"
-check "refusals are in the log" said "warning: metrics: .* without the token were refused"
+check "refusals are in the log" said "warning: WEKA-501: metrics: .* without the token were refused"
 chmod 644 "$DIR/token"
 kill -HUP "$DAEMON"
 check "a token that others can read now" said "error: .*not its owner's alone.*; metrics are served as before"

@@ -38,7 +38,7 @@ if unshare -n true 2>/dev/null && command -v ip >/dev/null; then
 	check "start before an address is there" start
 	RUN_AS=
 	check "which the log says, with what is done about it" \
-		grep -q "warning: listen = .*$ADDR.*: Cannot assign requested address; trying again every second" "$DIR/daemon.log"
+		grep -q "warning: WEKA-111: listen = .*$ADDR.*: Cannot assign requested address; trying again every second" "$DIR/daemon.log"
 	check "clients of the other addresses are served" ctl ls /
 	nsenter -t "$DAEMON" -n sh -c "ip link set lo up && ip addr add $ADDR/128 dev lo nodad"
 	check "it is served once it is there" said "serving tcp://\[$ADDR\]:$PORT"
@@ -58,7 +58,7 @@ kill -HUP "$DAEMON"
 check "a reload says that it was done" said "info: .*weka.conf was read again"
 check "it serves an address that is new" "$CTL" -c "tcp://127.0.0.1:$((PORT + 1))" -k "$DIR/key" ls /
 check "and one that is gone, until the next start" "$CTL" -c "$TCP" -k "$DIR/key" ls /
-check "which the log says" grep -q "warning: listen = $TCP is no longer configured" "$DIR/daemon.log"
+check "which the log says" grep -q "warning: WEKA-113: listen = $TCP is no longer configured" "$DIR/daemon.log"
 check "a key that needs a start is named" grep -q "warning: .*weka.conf:[0-9]*: cache: has changed; that takes effect at the next start" "$DIR/daemon.log"
 is "and no other" 2 "$(grep -c ' warning: ' "$DIR/daemon.log")"
 echo "cahce = 1M" >>"$CONF"
@@ -149,7 +149,7 @@ if command -v prlimit >/dev/null; then
 	check "stop" stop
 	RUN_AS="prlimit --nofile=100:100"
 	check "start with few descriptors, and no leave" start
-	check "which the log says, with what to do" grep -q "warning: 100 descriptors are too few for sessions_max = 64 clients: up to [0-9]* are needed; raise LimitNOFILE=" "$DIR/daemon.log"
+	check "which the log says, with what to do" grep -q "warning: WEKA-101: 100 descriptors are too few for sessions_max = 64 clients: up to [0-9]* are needed; raise LimitNOFILE=" "$DIR/daemon.log"
 	check "stop" stop
 	RUN_AS=
 fi

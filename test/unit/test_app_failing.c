@@ -136,8 +136,9 @@ Test(app_failing, log_names_drive_operation_block_and_nvme_status)
 	cr_assert_not(line());
 	fault(1, 1, APP_FAULT_READ, 1234);
 	cr_assert(line());
-	cr_assert_str_eq(text, "drive 1 (file:/b): read of block 1234 to 1241 failed: NVMe status "
-			       "type 2h (media), code 81h: unrecovered read error");
+	cr_assert_str_eq(
+		text, "WEKA-205: drive 1 (file:/b): read of block 1234 to 1241 failed: NVMe status "
+		      "type 2h (media), code 81h: unrecovered read error");
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), UINT64_MAX);
 }
@@ -148,8 +149,9 @@ Test(app_failing, log_of_what_the_driver_ended_says_so)
 
 	cr_assert(app_faults_push(&faults[0], &f));
 	cr_assert(line());
-	cr_assert_str_eq(text, "drive 0 (file:/a): the store's flush failed: no NVMe status, the "
-			       "driver ended it: No such device");
+	cr_assert_str_eq(
+		text, "WEKA-205: drive 0 (file:/a): the store's flush failed: no NVMe status, the "
+		      "driver ended it: No such device");
 }
 
 /* All of them are told of, however many, and however many records find no place. */
@@ -163,14 +165,15 @@ Test(app_failing, log_has_few_lines_of_many_errors_and_counts_them_all)
 	}
 	fault(0, 1, APP_FAULT_READ, 7); /* of another drive: not hidden behind them */
 	cr_assert(line());
-	expect_says("drive 1 (file:/b): read of block 7 to 14");
+	expect_says("WEKA-205: drive 1 (file:/b): read of block 7 to 14");
 	cr_assert_eq(lines, APP_FAULT_FULL);
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), now_ns + 60 * NS_PER_S);
 	now_ns += 60 * NS_PER_S;
 	cr_assert(line());
-	expect_says("drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the last one: "
-		    "read of block 59999 to 60006, NVMe status type 2h");
+	expect_says(
+		"WEKA-206: drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the last one: "
+		"read of block 59999 to 60006, NVMe status type 2h");
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), UINT64_MAX);
 }
@@ -206,11 +209,11 @@ Test(app_failing, log_says_when_a_drive_fails_and_when_it_answers)
 
 	(void)app_faults_push(&faults[0], &f);
 	cr_assert(line());
-	expect_says("drive 1 (file:/b): has failed: nothing can be read from it");
+	expect_says("WEKA-201: drive 1 (file:/b): has failed: nothing can be read from it");
 	f.what = APP_FAULT_ANSWERS;
 	(void)app_faults_push(&faults[0], &f);
 	cr_assert(line());
-	expect_says("drive 1 (file:/b): answers again");
+	expect_says("WEKA-202: drive 1 (file:/b): answers again");
 }
 
 Test(app_failing, control_thread_is_woken_once_for_what_it_has_not_taken)

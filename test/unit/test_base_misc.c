@@ -153,6 +153,16 @@ Test(base_log, a_line_for_the_journal_begins_with_its_priority)
 	}
 }
 
+/* A file's name may have any byte but 0 and /. */
+Test(base_log, a_line_stays_one_line_whatever_it_quotes)
+{
+	char line[200];
+
+	log_style_set(LOG_STYLE_JOURNAL);
+	cr_assert_gt(logged(line, sizeof(line), LOG_WARN, "/a\n<3>b\x1b[2J\x7f\t\xc3\xa9"), 0);
+	cr_expect_str_eq(line, "<4>/a?<3>b?[2J??\xc3\xa9\n");
+}
+
 Test(base_log, elsewhere_a_line_begins_with_its_time)
 {
 	char line[200], date[20];
