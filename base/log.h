@@ -12,8 +12,8 @@
 
 enum log_level { LOG_ERROR = 1, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* One line, without a newline at its end; one write(), so that lines of threads do not mix.  Control
- * characters become '?'. */
+/* One line, without a newline at its end; one write(), so that lines of threads do not mix.
+ * Control characters become question marks. */
 wk_cold void log_line(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -68,18 +68,16 @@ void app_listen_reload(struct app_listen *l, struct app_conf *conf, struct fab_s
 {
 	for (uint32_t i = 0; i < conf->nlisten; i++)
 		if (!listens(fresh, conf->listen[i]))
-			log_warn(
-				"WEKA-113: listen = %s is no longer configured; it is served until the next "
-				"start",
-				conf->listen[i]);
+			log_warn("WEKA-113: listen = %s is no longer configured; it is served "
+				 "until the next start",
+				 conf->listen[i]);
 	for (uint32_t i = 0; i < fresh->nlisten; i++) {
 		if (listens(conf, fresh->listen[i]))
 			continue;
 		if (conf->nlisten == APP_CONF_LISTEN_MAX) {
-			log_error(
-				"WEKA-114: listen = %s: %u addresses are served already; it is served from "
-				"the next start on",
-				fresh->listen[i], APP_CONF_LISTEN_MAX);
+			log_error("WEKA-114: listen = %s: %u addresses are served already; it is "
+				  "served from the next start on",
+				  fresh->listen[i], APP_CONF_LISTEN_MAX);
 			return;
 		}
 		l->missing |= UINT64_C(1) << conf->nlisten;

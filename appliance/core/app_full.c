@@ -51,7 +51,7 @@ const char *app_full_line(struct app_full *full, enum log_level *level)
 		return NULL;
 	full->said = is_full;
 	*level = is_full ? LOG_WARN : LOG_INFO;
-	return is_full ? "WEKA-301: the store is full: files are refused with \"No space left on device\"; "
-			 "remove some, or add drives (wekactl drives add)"
+	return is_full ? "WEKA-301: the store is full: files are refused with \"No space left on "
+			 "device\"; remove some, or add drives (wekactl drives add)"
 		       : "WEKA-302: the store has room again";
 }

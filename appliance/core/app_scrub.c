@@ -243,13 +243,12 @@ static void sum_up(struct app_scrub *s)
 	s->told[0] = d.files;
 	s->told[1] = d.blocks + d.pages;
 	s->told[2] = d.unreachable_files;
-	(void)snprintf(
-		s->sum, sizeof(s->sum),
-		"WEKA-304: scrub: a round has ended: %llu damaged files (%llu blocks), %llu damaged "
-		"pages of the index, %llu files on drives that have failed: wekactl damaged "
-		"lists them",
-		(unsigned long long)d.files, (unsigned long long)d.blocks,
-		(unsigned long long)d.pages, (unsigned long long)d.unreachable_files);
+	(void)snprintf(s->sum, sizeof(s->sum),
+		       "WEKA-304: scrub: a round has ended: %llu damaged files (%llu blocks), "
+		       "%llu damaged pages of the index, %llu files on drives that have failed: "
+		       "wekactl damaged lists them",
+		       (unsigned long long)d.files, (unsigned long long)d.blocks,
+		       (unsigned long long)d.pages, (unsigned long long)d.unreachable_files);
 	s->saying = s->sum;
 	s->untold = true;
 }

@@ -151,10 +151,10 @@ bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now
 		case FAB_CONTROL_POOL_ADDED:
 			err = nvme_dma_map_file(dma, e->memory, e->size_bytes, e->fd, 0, &iova);
 			if (err)
-				log_warn(
-					"WEKA-403: a client's pool of %llu bytes cannot be mapped: %s",
-					(unsigned long long)e->size_bytes,
-					*nvme_dma_why(dma) ? nvme_dma_why(dma) : strerror(-err));
+				log_warn("WEKA-403: a client's pool of %llu bytes cannot be "
+					 "mapped: %s",
+					 (unsigned long long)e->size_bytes,
+					 *nvme_dma_why(dma) ? nvme_dma_why(dma) : strerror(-err));
 			fab_pool_ready(e->pool, err, err ? 0 : iova);
 			break;
 		case FAB_CONTROL_POOL_GONE:

@@ -36,15 +36,15 @@ static void say(struct app_core *core, struct app_patience *p)
 	if (p->gave_up)
 		(void)snprintf(
 			line, sizeof(line),
-			"WEKA-307: drive %u (%.200s): the index could not be written for %llu s: %s; "
-			"the store takes no more changes until the next start",
+			"WEKA-307: drive %u (%.200s): the index could not be written for %llu s: "
+			"%s; the store takes no more changes until the next start",
 			p->drive, name, (unsigned long long)(p->limit_ns / NS_PER_S),
 			why(p->status));
 	else if (p->count > 0)
 		(void)snprintf(
 			line, sizeof(line),
-			"WEKA-305: drive %u (%.200s): the index cannot be written: %s; changes wait, "
-			"and it is tried again",
+			"WEKA-305: drive %u (%.200s): the index cannot be written: %s; changes "
+			"wait, and it is tried again",
 			p->drive, name, why(p->status));
 	else
 		(void)snprintf(
@@ -65,8 +65,8 @@ static void say_log_lost(struct app_core *core)
 
 	(void)snprintf(
 		line, sizeof(line),
-		"WEKA-308: drive %u (%.200s) is dead: the log goes on with its copy on another drive; "
-		"changes are taken until the index must be written to the dead one",
+		"WEKA-308: drive %u (%.200s) is dead: the log goes on with its copy on another "
+		"drive; changes are taken until the index must be written to the dead one",
 		d, core->cfg.drive_name ? core->cfg.drive_name[d] : "");
 	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
 		return;

@@ -100,11 +100,10 @@ void app_anew_step(struct app_anew *a, struct app_run *run, uint64_t now_ns)
 	if (wants == APP_WANTS_NOTHING || a->refused)
 		return;
 	if (all_answer(&run->cfg)) {
-		log_error(
-			"WEKA-310: the index could not be written: restarting from the durable state, %s; "
-			"clients reconnect by themselves",
-			wants == APP_WANTS_ROOM ? "to read only, until there is room"
-						: "and the drives are opened again");
+		log_error("WEKA-310: the index could not be written: restarting from the durable "
+			  "state, %s; clients reconnect by themselves",
+			  wants == APP_WANTS_ROOM ? "to read only, until there is room"
+						  : "and the drives are opened again");
 		begin(a, wants == APP_WANTS_ROOM, now_ns);
 	}
 	log_error("WEKA-311: the store takes no changes until all drives answer");

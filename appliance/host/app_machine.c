@@ -145,11 +145,11 @@ void app_machine_files(const struct app_conf *c)
 		return;
 	limit.rlim_cur = min_u64(wanted, limit.rlim_max);
 	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
-		log_warn(
-			"WEKA-101: %llu descriptors are too few for sessions_max = %llu clients: up to %llu "
-			"are needed; raise LimitNOFILE= (ulimit -n), or lower sessions_max",
-			(unsigned long long)limit.rlim_cur, (unsigned long long)c->sessions_max,
-			(unsigned long long)wanted);
+		log_warn("WEKA-101: %llu descriptors are too few for sessions_max = %llu "
+			 "clients: up to %llu are needed; raise LimitNOFILE= (ulimit -n), or "
+			 "lower sessions_max",
+			 (unsigned long long)limit.rlim_cur, (unsigned long long)c->sessions_max,
+			 (unsigned long long)wanted);
 }
 
 /* ---- drives, addresses ----------------------------------------------------------------------- */

@@ -279,9 +279,8 @@ static int open_addresses(struct daemon *d)
 	}
 	err = app_keys_start(&d->keys, &d->conf, d->srv, d->why);
 	if (!fab_server_keys_locked(d->srv))
-		log_warn(
-			"WEKA-102: keys may be written to swap: the limit of locked memory is too low "
-			"(LimitMEMLOCK=, ulimit -l)");
+		log_warn("WEKA-102: keys may be written to swap: the limit of locked memory is "
+			 "too low (LimitMEMLOCK=, ulimit -l)");
 	if (!err)
 		err = app_listen_start(&d->listen, c, d->srv, d->why);
 	for (uint32_t i = 1; i < c->cores && !err; i++) {
@@ -534,10 +533,9 @@ static void take_drive(struct daemon *d, const char *name)
 	nvme_close(d->drive[--d->ndrives]);
 	d->drive[d->ndrives] = NULL;
 	if (!err && found.gone)
-		log_error(
-			"WEKA-216: %s: was removed from its store; to add it again, type: wekactl drives "
-			"add --force '%s'",
-			name, name);
+		log_error("WEKA-216: %s: was removed from its store; to add it again, type: "
+			  "wekactl drives add --force '%s'",
+			  name, name);
 	else if (err)
 		log_error("WEKA-215: %s: cannot be read: %s", name, strerror(-err));
 	else

@@ -213,15 +213,13 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 static void tell_dropped(const char *name, const struct app_found *found)
 {
 	if (!found->err && !found->gone)
-		log_warn(
-			"WEKA-209: %s: has no superblock and is not used: allow_missing lets the store "
-			"serve without it",
-			name);
+		log_warn("WEKA-209: %s: has no superblock and is not used: allow_missing lets "
+			 "the store serve without it",
+			 name);
 	else if (found->err)
-		log_error(
-			"WEKA-210: %s: cannot be read: %s: not used; if it was removed from its store, "
-			"remove its line, else the store reports it as missing",
-			name, strerror(-found->err));
+		log_error("WEKA-210: %s: cannot be read: %s: not used; if it was removed from "
+			  "its store, remove its line, else the store reports it as missing",
+			  name, strerror(-found->err));
 	else
 		log_warn(
 			"WEKA-211: %s: was removed from its store and is not used: remove its line",

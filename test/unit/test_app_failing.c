@@ -171,9 +171,9 @@ Test(app_failing, log_has_few_lines_of_many_errors_and_counts_them_all)
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), now_ns + 60 * NS_PER_S);
 	now_ns += 60 * NS_PER_S;
 	cr_assert(line());
-	expect_says(
-		"WEKA-206: drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the last one: "
-		"read of block 59999 to 60006, NVMe status type 2h");
+	expect_says("WEKA-206: drive 0 (file:/a): 39994 more reads, 19996 more writes failed; the "
+		    "last one: "
+		    "read of block 59999 to 60006, NVMe status type 2h");
 	cr_assert_not(line());
 	cr_assert_eq(app_fault_log_deadline(&fault_log, faults, 2), UINT64_MAX);
 }
