@@ -487,8 +487,10 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 /* ---- meta_log.c -------------------------------------------------------------------- */
 
 /* The limit of one record, headers included: it must fit one log block, and that one zone. */
-#define META__RECORD_BYTES_MAX   (80u << 10)
-#define META__RECORD_BYTES_SMALL (48u << 10) /* where zones have less than 32 blocks */
+#define META__RECORD_BYTES_MAX (80u << 10)
+/* Where zones have less than 32 blocks: 12 blocks with the head of the first.  So it fits the
+ * smallest zone beside META__LOG_KEEP_BLOCKS. */
+#define META__RECORD_BYTES_SMALL ((48u << 10) - (uint32_t)sizeof(struct meta_log_disk))
 #define META__ZONE_BLOCKS_SMALL  32u
 uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count);
 uint32_t meta__log_record_max(const struct meta *m); /* bytes of one, with these zones */

@@ -51,7 +51,11 @@ class Source:
         unnumbered = 0
         end = re.search(r"^\{", self.code, re.M)
         for m in COMMENT.finditer(self.text, 0, end.start() if end else len(self.text)):
+            if self.text[m.start() - 1 : m.start()] not in ("", "\n"):
+                continue  # it stands beside code
             body = re.sub(r"^( ?)\*", r"\1 ", m.group(0)[2:-2], flags=re.M)
+            if "\n" not in body and "Invariant" not in body:
+                continue  # it cites a rule
             found, next_number = [], 1
             for item in ITEM.finditer(body):
                 if int(item.group(1)) == next_number:

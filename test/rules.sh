@@ -21,6 +21,11 @@ cat >"$work/sample/good.c" <<'SAMPLE'
  *      says [test_meta_log, sim/order].
  *  (3) The other file asserts this one.
  */
+struct counts {
+	int n; /* (1) */
+};
+
+/* (2) */
 static void count(int n)
 {
 	ASSERT(n >

@@ -17,12 +17,13 @@
  *      proportion to its free places: so drives of different size, or new ones, are full at the
  *      same time.
  *  (4) Deletion leaves some pages to collection while that can still win zones: in a store full
- *      of half-dead zones deletes alone would use up all free pages, and win none.
+ *      of half-dead zones deletes alone would use up all free pages, and win none
+ *      [test_meta_collect:store_full_of_names_deletes_and_takes_as_much_again].
  *  (5) Free space is what data can have before -ENOSPC: all zones but the reserve, the log and the
  *      zones for pages, less the live blocks.  Dead blocks count as free, although they may have to
  *      be collected first.  Two zones that are nearly full cannot be used, and neither can the
  *      space by which the index grows with new files.  statfs adds the room in half-empty leaves
- *      (meta_leaf_room.c), which small files can use and blocks cannot.
+ *      (meta_leaf_room.c), which small files can use and blocks cannot [test_meta_statfs].
  *  (6) Leaves have their own zones, and so have the pages above them: each checkpoint rewrites
  *      most of the latter, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share an open zone; a zone with
@@ -30,7 +31,8 @@
  *  (7) Files never fill the spare zones, conf.spare_percent of all.  These need not be empty: dead
  *      blocks occupy them, so that a zone that must be collected has fewer live blocks (for the
  *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
- *      not zones.  Pages and moved data ignore it.
+ *      not zones.  Pages and moved data ignore it
+ *      [test_meta_statfs:files_never_fill_the_spare_zones_and_what_is_dead_does].
  */
 #include "meta/engine/meta_ops.h"
 #include "meta/meta_store.h"
@@ -47,6 +49,8 @@ static bool is_of_pages(const struct meta__zones *z, const struct meta__supply *
 
 static uint32_t units_of(const struct meta__zones *z, const struct meta__supply *s)
 {
+	DASSERT(z->geo.zone_end > 1);
+	DASSERT(z->geo.zone_pages > 0);
 	return is_of_pages(z, s) ? z->geo.zone_pages : z->geo.zone_end - 1;
 }
 
@@ -66,6 +70,7 @@ void meta__supply_join(struct meta *m, uint32_t drive)
 	struct meta__zones *z = m->zones;
 	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
 
+	ASSERT(drive < META_DRIVES_MAX);
 	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, blocks / 64));
 }
 
@@ -80,6 +85,7 @@ void meta__supply_init(struct meta *m)
 	supply_make(&z->page[1], ahead / 5);
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
 		meta__supply_join(m, d);
+	ASSERT(z->page[0].want > z->page[1].want); /* most pages are leaves */
 }
 
 /* ---- how much must be left (2) --------------------------------------------- */
@@ -95,6 +101,7 @@ uint32_t meta__zones_of_reserve(const struct meta *m)
 	const uint64_t pages = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t ahead = meta__pages_ahead(z);
 
+	DASSERT(z->geo.zone_pages > 0);
 	return 1 + (pages > ahead ? (uint32_t)div_up(pages - ahead, z->geo.zone_pages) : 0);
 }
 
@@ -114,6 +121,7 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 
 uint32_t meta__zones_kept(const struct meta *m)
 {
+	DASSERT(meta__zone_reserve(m, true) > meta__zone_reserve(m, false)); /* (2) */
 	return meta__zone_reserve(m, true) + 2;
 }
 
@@ -135,6 +143,7 @@ static uint32_t zones_claimed(const struct meta *m)
 	const struct meta__supply *s = &m->zones->moved;
 	const uint64_t a_zone = m->zones->geo.zone_end - 1, has = s->room + s->opening * a_zone;
 
+	ASSERT(a_zone > 0);
 	return m->zones->claim > has ? (uint32_t)div_up(m->zones->claim - has, a_zone) : 0;
 }
 
@@ -165,6 +174,7 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 /* (7) */
 static uint32_t spare_zones(const struct meta *m)
 {
+	DASSERT(m->conf.spare_percent < 100);
 	return (uint32_t)div_up((uint64_t)m->zones->geo.zones_serving * m->conf.spare_percent, 100);
 }
 
@@ -202,6 +212,8 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->zone_blocks = z->geo.zone_end;
 	out->data_blocks = z->given_blocks;
 	meta__tell_stat(m, out);
+	ASSERT(out->zones_free <= out->zones_total);
+	ASSERT(out->blocks_free <= out->blocks_total);
 }
 
 /* ---- opening ahead --------------------------------------------------------- */
@@ -211,6 +223,7 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 	const struct meta__zones *z = m->zones;
 	uint32_t d = (uint32_t)(s - z->data);
 
+	ASSERT(is_of_pages(z, s) || s == &z->moved || d < z->geo.ndrives); /* (3) */
 	if (is_of_pages(z, s))
 		return meta__zone_pick(m);
 	if (s == &z->moved)
@@ -227,6 +240,8 @@ static void supply_fill(struct meta *m, struct meta__supply *s)
 
 	while (s->room + (uint64_t)s->opening * units_of(z, s) < s->want) {
 		uint32_t zone = pick_for(m, s);
+		ASSERT(zone == META__ZONE_NONE || kind == META__ZONE_PAGE ||
+		       zones_for_moved(m) > 0); /* (2) */
 
 		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
 			return;
@@ -262,6 +277,8 @@ static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 	struct list *l = s->ready.next;
 
 	if (s->open != META__ZONE_NONE && drive_of(m, s->open) == drive) {
+		ASSERT(s->room >=
+		       (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit); /* (1) */
 		s->room -= (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit;
 		meta__zone_close(m, s->open);
 		s->open = META__ZONE_NONE;
@@ -275,6 +292,8 @@ static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 			continue;
 		list_del(&at->link);
 		list_init(&at->link);
+		ASSERT(at->state == ZONE_READY); /* (1) */
+		ASSERT(s->room >= units_of(z, s));
 		s->room -= units_of(z, s);
 		at->state = ZONE_OPEN;
 		meta__zone_close(m, zone);
@@ -287,6 +306,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta__supply *s = &z->page[at->upper];
 
+	ASSERT(at->state == ZONE_READY);
+	ASSERT(at->live == 0);
+	ASSERT(at->pending == 0);
 	if (at->kind == META__ZONE_LOG) {
 		ASSERT(z->log_opening > 0 && z->log_ready[1] == META__ZONE_NONE);
 		z->log_opening--;
@@ -327,6 +349,7 @@ static uint32_t supply_open(struct meta *m, struct meta__supply *s)
 		return s->open;
 	l = list_pop_front(&s->ready);
 	ASSERT(l != NULL);
+	ASSERT(list_entry(l, struct meta__zone, link)->state == ZONE_READY); /* meta_zone.c (1) */
 	s->open = (uint32_t)(list_entry(l, struct meta__zone, link) - m->zones->zone);
 	meta__zone_at(m, s->open)->state = ZONE_OPEN;
 	return s->open;
@@ -337,6 +360,7 @@ static void supply_close_full(struct meta *m, struct meta__supply *s, uint32_t u
 	struct meta__zone *at = meta__zone_at(m, s->open);
 	uint32_t zone = s->open;
 
+	ASSERT(at->used <= m->zones->geo.zone_end);
 	if (at->used + unit_blocks <= m->zones->geo.zone_end)
 		return;
 	s->open = META__ZONE_NONE;
@@ -411,12 +435,15 @@ uint64_t meta__page_take(struct meta *m, uint32_t level)
 	uint64_t baddr = meta__geo_zone_baddr(&z->geo, zone) + at->used;
 
 	ASSERT(at->kind == META__ZONE_PAGE && (shares || at->upper == (level > 0))); /* (6) */
+	DASSERT(at->state == ZONE_OPEN);
+	DASSERT(at->used + META_PAGE_BLOCKS <= z->geo.zone_end);
 	at->used += META_PAGE_BLOCKS;
 	at->live += META_PAGE_BLOCKS;
 	z->live_pages++;
 	s->room--;
 	if (s->want > s->want_min)
-		s->want--; /* the request was granted */
+		s->want--;            /* the request was granted */
+	DASSERT(at->live < at->used); /* its header is no page */
 	supply_close_full(m, s, META_PAGE_BLOCKS);
 	return baddr;
 }
@@ -432,6 +459,11 @@ static struct meta_run take_run(struct meta *m, struct meta__supply *s, uint32_t
 		.nblocks = min_u32(nblocks_max, m->zones->geo.zone_end - at->used),
 	};
 
+	DASSERT(at->kind == META__ZONE_DATA); /* (1) */
+	DASSERT(run.nblocks > 0);
+	DASSERT(run.nblocks <= s->room);
+	DASSERT(at->moved == (s == &m->zones->moved)); /* meta_gc.c (3) */
+	DASSERT(!at->victim);                          /* meta_gc_find.c (2) */
 	at->used += run.nblocks;
 	at->pending += run.nblocks;
 	m->zones->promised += at->moved ? 0 : run.nblocks;
@@ -446,6 +478,7 @@ static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint
 	uint32_t a_zone = m->zones->geo.zone_end - 1;
 	uint32_t here = 0;
 
+	DASSERT(nblocks > 0);
 	if (s->open != META__ZONE_NONE)
 		here = m->zones->geo.zone_end - meta__zone_at(m, s->open)->used;
 	if (nblocks <= here)
@@ -459,6 +492,7 @@ static uint64_t reach(const struct meta *m, uint32_t d)
 	const struct meta__zones *z = m->zones;
 	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
 
+	DASSERT(d < z->geo.ndrives);
 	if (!meta__drive_takes(m, d))
 		return 0;
 	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
@@ -479,6 +513,7 @@ static uint32_t drive_at(const struct meta *m, uint64_t spread)
 	at = at * end >> 32;
 	for (end = meta__zone_free_on(m, 0); end <= at && d + 1 < ndrives;)
 		end += meta__zone_free_on(m, ++d);
+	DASSERT(d < ndrives);
 	return d;
 }
 
@@ -488,6 +523,8 @@ static int pick_drive(struct meta *m, uint64_t spread, uint32_t nblocks, uint32_
 	struct meta__zones *z = m->zones;
 	const uint32_t first = drive_at(m, spread);
 
+	DASSERT(nblocks > 0);
+	DASSERT(first < z->geo.ndrives);
 	for (uint32_t i = 0; i < z->geo.ndrives; i++) {
 		uint32_t d = (first + i) % z->geo.ndrives;
 
@@ -530,6 +567,7 @@ static int gather(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint3
 		return -ENOSPC;
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		while (left && z->data[d].room) {
+			ASSERT(*nruns < runs_max);
 			runs[*nruns] = take_run(m, &z->data[d], left);
 			left -= runs[(*nruns)++].nblocks;
 		}
@@ -557,6 +595,7 @@ int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks, struct me
 	int err;
 
 	ASSERT(nblocks > 0);
+	DASSERT(runs_max > 0);
 	*nruns = 0;
 	if (m->failed)
 		return -EROFS;
@@ -589,6 +628,8 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 {
 	struct meta__supply *s = &m->zones->moved;
 
+	ASSERT(nblocks > 0);
+	ASSERT(runs_max > 0);
 	*nruns = 0;
 	if (m->failed)
 		return -EROFS;
@@ -609,6 +650,7 @@ uint64_t meta__moved_room(const struct meta *m)
 	const struct meta__supply *s = &m->zones->moved;
 	const uint64_t zones = (uint64_t)s->opening + zones_for_moved(m);
 
+	ASSERT(s->open == META__ZONE_NONE || s->room > 0); /* (1) */
 	return s->room + zones * (m->zones->geo.zone_end - 1);
 }
 
@@ -624,7 +666,10 @@ static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t n
 		ASSERT(zone != META__ZONE_NONE);
 		at = meta__zone_at(m, zone);
 		ASSERT(at->pending >= runs[i].nblocks);
+		ASSERT(at->kind ==
+		       META__ZONE_DATA); /* meta_gc_move.c (4): its places were pending */
 		at->pending -= runs[i].nblocks;
+		ASSERT(at->moved || m->zones->promised >= runs[i].nblocks);
 		m->zones->promised -= at->moved ? 0 : runs[i].nblocks;
 		if (at->pending == 0)
 			m->zones->deaths += m->zones->geo.zone_end; /* it may be collected now */

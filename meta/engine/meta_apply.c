@@ -28,6 +28,7 @@ struct meta__page_need meta__tx_pages(const struct meta *m)
 	for (uint32_t i = 0; i < tx->nleaf; i++) {
 		const struct meta__tx_leaf *leaf = &tx->leaf[i];
 		uint32_t height = m->shard[leaf->shard].height, free_bytes, used;
+		DASSERT(!leaf->frame == (height == 0));
 
 		if (!leaf->frame) {
 			const bool one = leaf->grow_bytes <= META__LEAF_SPACE;
@@ -68,6 +69,8 @@ static bool shards_taken(struct meta *m)
 	const struct meta__tx *tx = m->tx;
 	bool all = !tx->touch || meta__share_take(m, tx->touch_shard);
 
+	ASSERT(m->share);
+	ASSERT(!m->home);
 	for (uint32_t i = 0; i < tx->nshard; i++) /* of a receipt alone: its counters move */
 		all &= meta__share_take(m, tx->shard[i].shard);
 	return all;
@@ -81,6 +84,9 @@ int meta__tx_ready(struct meta *m)
 	uint32_t bytes;
 	int err;
 
+	DASSERT(!m->home);
+	DASSERT(tx->op);
+	DASSERT(tx->nmut <= META__TX_RECORDS_MAX);
 	if (tx->nmut == 0 && !tx->touch)
 		return 0;
 	if (m->failed)
@@ -141,6 +147,9 @@ static void move_counters(struct meta *m)
 	for (uint32_t i = 0; i < tx->nshard; i++) {
 		const struct meta__tx_shard *t = &tx->shard[i];
 		struct meta__shard *s = &m->shard[t->shard];
+		DASSERT(m->home || !m->share ||
+			atomic_load_explicit(&m->share->open[t->shard], memory_order_relaxed) ==
+				0); /* meta_share.c (1) */
 
 		ASSERT(t->put); /* else the record would not carry the counters */
 		s->seq++;
@@ -163,6 +172,7 @@ static void move_live(struct meta *m, const struct meta__mut *mut)
 	int64_t delta = 0;
 	le64 disk;
 
+	DASSERT(meta__key_class(&mut->key) == META__CLASS_ZONE);
 	if (zone == UINT32_MAX) { /* from a log of other drives: the mount has checked the rest */
 		meta__error(m, "shard %u has a record of a zone that is not there", mut->shard);
 		return;
@@ -196,6 +206,8 @@ static void change_trees(struct meta *m, uint64_t seq)
 	struct meta__tx *tx = m->tx;
 	bool zone;
 
+	DASSERT(tx->nleaf <= META__TX_RECORDS_MAX);
+	DASSERT(tx->nshard <= META__TX_RECORDS_MAX);
 	for (uint32_t pass = 0; pass < 2; pass++) {
 		for (uint32_t i = 0; i < tx->nmut; i++) {
 			const struct meta__mut *mut = &tx->mut[i];
@@ -238,6 +250,7 @@ void meta__tx_apply(struct meta *m)
 	struct meta__tx *tx = m->tx;
 	uint64_t seq = 0;
 
+	ASSERT(!tx->touch || !m->home);
 	if (tx->touch)
 		meta__tree_touch(m, tx->touch_shard, &tx->touch_key, tx->touch_level);
 	if (tx->nmut > 0) {
@@ -247,6 +260,7 @@ void meta__tx_apply(struct meta *m)
 			tx->op->seen_seq = seq;
 			tx->op->data_drives = tx->drives_mask;
 		}
+		DASSERT(!tx->logged || m->home || seq > meta__log_durable(m));
 		change_trees(m, seq);
 	}
 	if (likely(!m->home))
@@ -254,6 +268,8 @@ void meta__tx_apply(struct meta *m)
 	if (unlikely(m->lend) && tx->nshard == 1)
 		meta__lend_changed(m, tx->shard[0].shard);
 	meta__tx_forget(tx);
+	DASSERT(tx->nmut == 0); /* nothing of it is applied twice */
+	DASSERT(tx->nleaf == 0);
 }
 
 /* Leaves out a change to a leaf that is on a missing drive, or below a page that is: reads there
@@ -273,6 +289,7 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 {
 	int err = 0, miss = 0;
 
+	ASSERT(!m->home);
 	ASSERT(count <= META__TX_RECORDS_MAX);
 	meta__tx_begin(m, op);
 	m->tx->logged = false;

@@ -14,7 +14,8 @@
  *  (1) Nothing is changed before meta__borrow_ready() has returned 0; then nothing can be missing.
  *  (2) `made` counts the changes, which the store is told in that order, each once.
  *  (3) Changes seen here may still be on their way to the log: an operation that sees one waits
- *      until it is durable (META_SEEN_MADE).
+ *      until it is durable (META_SEEN_MADE)
+ *      [test_meta_lend:what_a_borrower_sees_waits_for_what_it_made].
  *  (4) A clean or frozen page is copied into a blank one, and is `gone` from then on: the
  *      remembered places of records (meta_found.c, meta_named.c) must not use it.
  */
@@ -35,6 +36,8 @@ static uint32_t blanks_left(const struct meta *m, uint32_t level)
 {
 	const struct meta__blanks *b = blanks_of(m, level);
 
+	DASSERT(m->home);
+	DASSERT(m->reader < META_READERS_MAX);
 	return atomic_load_explicit(&b->head, memory_order_acquire) -
 	       atomic_load_explicit(&b->tail, memory_order_relaxed);
 }
@@ -42,6 +45,9 @@ static uint32_t blanks_left(const struct meta *m, uint32_t level)
 /* No checkpoint freezes while anything is lent: all of it belongs to one generation. */
 void meta__borrow_begin(struct meta *m, uint32_t shard)
 {
+	ASSERT(m->home);
+	ASSERT(shard < m->nshards);
+	ASSERT(meta__ckpt_gen(m->home) >= m->gen); /* generations ascend */
 	m->gen = meta__ckpt_gen(m->home);
 	m->shard[shard].order = m->home->lend->order[shard];
 }
@@ -93,6 +99,8 @@ int meta__borrow_ready(struct meta *m)
 	const uint32_t shard = tx->shard[0].shard;
 	struct meta__page_need need;
 
+	DASSERT(m->home);
+	DASSERT(tx->logged);
 	if (tx->nmut == 0 || tx->nshard != 1 || tx->touch || m->shard[shard].turn != m->turn)
 		return -EAGAIN;
 	if (!records_ok(tx) || !leaves_ok(m, shard) ||
@@ -113,6 +121,8 @@ void meta__borrow_log(struct meta *m)
 	const struct meta__shard *s = &m->shard[shard];
 	struct meta__made *made = m->made;
 
+	ASSERT(tx->nshard == 1); /* meta_lend.c (2) */
+	ASSERT(s->turn == m->turn);
 	made->part = (struct meta__part){
 		.shard = shard,
 		.seq = s->seq,
@@ -123,6 +133,8 @@ void meta__borrow_log(struct meta *m)
 	};
 	made->drives_mask = tx->drives_mask;
 	made->bytes = meta__record_write(m, made->record, tx->mut, tx->nmut);
+	ASSERT(made->bytes > 0);
+	ASSERT(made->bytes <= META__MADE_BYTES);
 }
 
 static bool is_fresh(const struct meta__made *made, const struct meta__frame *f)
@@ -137,6 +149,7 @@ void meta__borrow_changed(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
+	DASSERT(f->state == FRAME_DIRTY);
 	for (uint32_t i = made->nchanged; i-- > 0;)
 		if (made->changed[i] == f)
 			return;
@@ -177,6 +190,8 @@ struct meta__frame *meta__borrow_frame(struct meta *m, uint32_t level)
 	struct meta__frame *f = x->frame;
 
 	ASSERT(blanks_left(m, level) > 0); /* (1) */
+	DASSERT(f->state == FRAME_BLANK);
+	DASSERT((f->level > 0) == (level > 0));
 	atomic_store_explicit(&f->baddr, x->baddr, memory_order_relaxed);
 	atomic_store_explicit(&b->tail, tail + 1, memory_order_release);
 	f->last_pos = 0;
@@ -188,6 +203,8 @@ void meta__borrow_placed(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
+	DASSERT(f->state == FRAME_BLANK);
+	DASSERT(m->shard[f->shard].turn == m->turn);
 	f->gen = m->gen;
 	f->gone = false;
 	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
@@ -204,6 +221,8 @@ void meta__borrow_dead(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
+	ASSERT(!f->gone); /* (4) */
+	ASSERT(f->state != FRAME_DIRTY);
 	f->gone = true; /* (4) */
 	ASSERT(made->ndead < META__MADE_PAGES);
 	made->dead[made->ndead++] = atomic_load_explicit(&f->baddr, memory_order_relaxed);

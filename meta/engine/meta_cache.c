@@ -17,28 +17,32 @@
  * Invariants, true between any two calls:
  *
  *  (1) A frame that is not free is in the hash under its address, and no two have the same.
- *  (2) A readable page (clean, dirty, frozen) has passed meta__page_check() or was made here.
+ *  (2) A readable page (clean, dirty, frozen) has passed meta__page_check() or was made here
+ *      [test_meta_cache:a_page_that_is_wrong_twice_is_an_error_that_names_it].
  *  (3) Dirty and frozen frames are at most half of all, reading and fresh ones at most a quarter:
  *      a quarter is always available for other uses, less the pages of one plan.  The needs of
  *      plans do not grow with the cache; so of the frames beyond KNEE, seven
  *      eighths may be dirty, and a sixteenth reading.
  *  (4) A clean page's changes are durable in the log: it may be evicted, and its seq forgotten.
  *  (5) A frame that the current plan has looked at is not evicted: values in it are lent out.
- *  (6) A readable page that is not gone is part of its shard's present tree.
+ *  (6) A readable page that is not gone is part of its shard's present tree
+ *      [test_meta_found:a_frozen_page_has_the_value_of_before].
  *  (7) With readers (meta_share.c) a freed frame is reused for another page only when they have
  *      left it.  So frames are evicted between turns, ahead of need, and not in a plan, which
  *      then marks none; that keeps (5).  A reader checks a frame's state first, then its
- *      shard: if that is open, the rest of the frame does not change until the reader leaves.
+ *      shard: if that is open, the rest of the frame does not change until the reader leaves
+ *      [test_meta_share:no_page_that_a_reader_may_look_at_is_replaced].
  *  (8) The least recently used frame goes first, by the clock's hand.  A page above leaves is
  *      needed for everything below it: if the cache has room for little more than those pages, they
  *      must not be evicted together with leaves that were read once.  There the hand comes round
  *      once for some 100 leaves read, and a page that is one of 500 would miss every fifth time;
- *      with the extra turns, once in some ten thousand times.
+ *      with the extra turns, once in some ten thousand times
+ *      [test_meta_cache:a_page_above_leaves_stays_longer_than_they_but_not_for_ever].
  *  (9) No page of a lent shard is evicted: a borrower's pages must stay from its plan to its apply.
  *      If that makes frames short, all shards are called home (meta__cache_is_short()).
  * (10) The search of a reader, or of a borrower, may end early, at a frame that the store moves to
  *      another place in the hash.  A plan takes that for a miss; an apply, which knows that its
- *      pages are present, searches again.
+ *      pages are present, searches again [torture_app_cores].
  */
 #include "meta/engine/meta_cache.h"
 #include "meta/engine/meta_share.h"
@@ -69,6 +73,8 @@ static uint32_t part_of(uint32_t n, uint32_t upto, uint32_t beyond)
 {
 	const uint64_t small = min_u32(n, KNEE), more = n - small;
 
+	DASSERT(upto <= 16);
+	DASSERT(beyond <= 16);
 	return (uint32_t)((small * upto + more * beyond) / 16);
 }
 
@@ -101,6 +107,9 @@ int meta__cache_create(struct meta *m)
 		buckets *= 2;
 	c->nframes = n;
 	c->dirty_max = meta__cache_dirty_max(&m->conf);
+	ASSERT(c->dirty_max > 0); /* (3) */
+	ASSERT(c->dirty_max < n);
+	ASSERT(reading_max(c) > 0);
 	c->early_at = c->dirty_max / 2;
 	if (m->conf.early_pages)
 		c->early_at = min_u32(c->early_at, m->conf.early_pages);
@@ -154,6 +163,8 @@ int meta__cache_mirror(struct meta *m)
 	const struct meta__cache *of = m->home->cache;
 	struct meta__cache *c = calloc(1, sizeof(*c));
 
+	ASSERT(m->home);
+	ASSERT(!m->cache);
 	if (!c)
 		return -ENOMEM;
 	m->cache = c;
@@ -219,6 +230,7 @@ void meta__frame_insert(struct meta__cache *c, struct meta__frame *f)
 {
 	_Atomic(struct meta__frame *) *b = bucket_of(c, baddr_of(f));
 
+	DASSERT(baddr_of(f) != 0);
 	struct meta__frame *first = next_of(b);
 
 	do /* borrowers insert, too; only the store removes */
@@ -246,6 +258,9 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
 			   enum meta__frame_state state)
 {
+	DASSERT(f->state != state);
+	DASSERT(state <= FRAME_FROZEN);
+	DASSERT(f->level == 0 || f->state != FRAME_DIRTY || c->uppers_dirty > 0);
 	ASSERT(c->count[f->state] > 0);
 	c->count[f->state]--;
 	c->count[state]++;
@@ -276,6 +291,8 @@ void meta__frame_unfresh(struct meta__cache *c, struct meta__frame *f)
 {
 	if (f->fresh == 0)
 		return;
+	ASSERT(c->fresh_count > 0);
+	ASSERT(f->state == FRAME_CLEAN);
 	f->fresh = 0;
 	c->fresh_count--;
 	list_del(&f->link);
@@ -285,6 +302,9 @@ void meta__frame_free(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
+	ASSERT(f->state != FRAME_FREE);
+	ASSERT(f->state != FRAME_BLANK);
+	ASSERT(f->mark != c->plan || c->marked > 0);
 	ASSERT(list_empty(&f->waiters));
 	meta__frame_unfresh(c, f);
 	list_del(&f->link);
@@ -337,6 +357,8 @@ void meta__cache_fetch(const struct meta *m, const struct meta__frame *f, uint32
 {
 	const uint8_t *page = m->cache->pages + (uint64_t)(f - m->cache->frame) * META_PAGE_BYTES;
 
+	DASSERT(f >= m->cache->frame);
+	DASSERT(f < m->cache->frame + m->cache->nframes);
 	__builtin_prefetch(f);
 	__builtin_prefetch(page);
 	if (at)
@@ -351,6 +373,7 @@ void meta__cache_plan(struct meta *m)
 
 static void unfresh_one(struct meta__cache *c, struct meta__frame *f)
 {
+	DASSERT(f->fresh == 0 || c->fresh_count > 0);
 	if (unlikely(f->fresh > 0) && --f->fresh == 0) {
 		c->fresh_count--;
 		list_del(&f->link);
@@ -370,6 +393,7 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
+	DASSERT(m->home || f->state >= FRAME_CLEAN);
 	c->hits++;
 	if (unlikely(c->shared)) {
 		mark_shared(m, f);
@@ -404,6 +428,8 @@ static void hand_step(struct meta *m)
 		atomic_store_explicit(&f->turns, turns_left(f) - 1, memory_order_relaxed);
 		return;
 	}
+	ASSERT(f->mark != c->plan);                     /* (5) */
+	ASSERT(!m->share || !m->share->away[f->shard]); /* (9), meta_lend.c (1) */
 	meta__frame_free(m, f);
 	c->barren = 0;
 }
@@ -424,6 +450,7 @@ struct meta__frame *meta__frame_get(struct meta *m)
 
 static uint32_t free_now(const struct meta__cache *c)
 {
+	DASSERT(c->leaving_count <= c->count[FRAME_FREE]);
 	return c->count[FRAME_FREE] - c->leaving_count;
 }
 
@@ -469,6 +496,8 @@ bool meta__cache_turn(struct meta *m)
 	uint32_t target;
 	struct meta__frame *f;
 
+	ASSERT(m->share);
+	ASSERT(!m->home);
 	c->wanted = c->want; /* operations that still wait ask again in each turn */
 	c->want = 0;
 	target = free_target(c) + c->wanted;
@@ -479,6 +508,8 @@ bool meta__cache_turn(struct meta *m)
 		f = list_entry(c->leaving.next, struct meta__frame, link);
 		if (!meta__share_left(m, f->left))
 			break; /* they leave in the order in which they came */
+		ASSERT(f->state == FRAME_FREE);
+		ASSERT(c->leaving_count > 0);
 		list_del(&f->link);
 		list_push_front(&c->free, &f->link);
 		c->leaving_count--;
@@ -496,6 +527,7 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 	out->cache_pages_dirty = c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN];
 	out->page_reads = c->reads;
 	out->page_hits = c->hits + meta__share_hits(m);
+	ASSERT(out->cache_pages_dirty <= out->cache_pages);
 }
 
 /* ---- reading ----------------------------------------------------------------------- */
@@ -503,6 +535,7 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 void meta__frame_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
 		    enum meta__io_kind kind)
 {
+	ASSERT(f->state == (kind == META__IO_PAGE_READ ? FRAME_READING : FRAME_FROZEN));
 	f->io.kind = kind;
 	f->io.owner = f;
 	f->io.io.op = op;
@@ -523,6 +556,7 @@ static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op)
 	struct meta__cache *c = m->cache;
 	struct list *pos, *l;
 
+	DASSERT(f->state == FRAME_READING || f->state == FRAME_FREE);
 	if (!op)
 		return 0;
 	list_for_each (pos, &f->waiters)
@@ -555,6 +589,9 @@ static wk_cold void bad_page(struct meta *m, const struct meta__frame *f, const 
 static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint64_t baddr,
 		     uint64_t gen)
 {
+	ASSERT(f->state == FRAME_FREE);
+	ASSERT(list_empty(&f->waiters));
+	ASSERT(level < META_PAGE_LEVELS_MAX);
 	f->shard = shard;
 	f->level = level;
 	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
@@ -571,6 +608,8 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	struct meta__cache *c = m->cache;
 	struct meta__frame *f;
 
+	DASSERT(shard < m->nshards);
+	DASSERT(level < META_PAGE_LEVELS_MAX);
 	if (unlikely(m->home)) {
 		c->missed = true;
 		return 0;
@@ -664,6 +703,8 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	const char *why = "it cannot be read";
 	struct list waiters, *l;
 
+	ASSERT(x->kind == META__IO_PAGE_READ);
+	ASSERT(!m->home);
 	ASSERT(f->state == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);

@@ -17,6 +17,7 @@ uint32_t meta__cache_room(const struct meta *m)
 	const uint32_t used =
 		c->count[FRAME_DIRTY] + c->count[FRAME_FROZEN] + c->count[FRAME_BLANK];
 
+	DASSERT(used <= c->nframes);
 	return used < c->dirty_max ? c->dirty_max - used : 0;
 }
 
@@ -25,6 +26,7 @@ bool meta__cache_early_due(const struct meta *m)
 	const struct meta__cache *c = m->cache;
 	const uint64_t leaves = c->count[FRAME_DIRTY] - c->uppers_dirty;
 
+	DASSERT(c->count[FRAME_DIRTY] >= c->uppers_dirty);
 	return leaves * c->dirty_max >= (meta__cache_room(m) + leaves) * c->early_at;
 }
 
@@ -58,6 +60,7 @@ uint32_t meta__cache_frozen_count(const struct meta *m)
 
 static void place(struct meta *m, struct meta__frame *f)
 {
+	ASSERT(!m->home);
 	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
 	f->gen = meta__ckpt_gen(m);
 	f->gone = false;
@@ -77,6 +80,7 @@ static struct meta__frame *take(struct meta *m)
 	struct meta__frame *f = meta__frame_get(m);
 
 	ASSERT(f); /* meta_cache.c (3), and meta__tx_ready() asked for it */
+	ASSERT(f->state == FRAME_FREE);
 	if (!c->shared) {
 		f->mark = c->plan;
 		c->marked++;
@@ -91,6 +95,8 @@ struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t lev
 {
 	struct meta__frame *f = likely(!m->home) ? take(m) : meta__borrow_frame(m, level);
 
+	ASSERT(shard < m->nshards);
+	ASSERT(level < META_PAGE_LEVELS_MAX);
 	f->shard = shard;
 	f->level = level;
 	meta__frame_seq_set(f, seq);
@@ -104,6 +110,7 @@ struct meta__frame *meta__cache_new(struct meta *m, uint32_t shard, uint32_t lev
 
 static void copy_page(struct meta__frame *copy, const struct meta__frame *f)
 {
+	ASSERT(copy != f);
 	/* The checksum may be being written, and is nothing to a copy. */
 	memcpy(copy->page + 4, f->page + 4, META_PAGE_BYTES - 4);
 	copy->shard = f->shard;
@@ -116,6 +123,8 @@ static void copy_page(struct meta__frame *copy, const struct meta__frame *f)
 static struct meta__frame *dirty_borrowed(struct meta *m, struct meta__frame *f)
 {
 	struct meta__frame *copy = meta__borrow_frame(m, f->level);
+	ASSERT(f->shard < m->nshards); /* meta_lend.c (2) */
+	ASSERT(m->shard[f->shard].turn == m->turn);
 
 	copy_page(copy, f);
 	meta__borrow_dead(m, f);
@@ -144,6 +153,8 @@ struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
 	}
 	meta__page_dead(m, f->baddr);
 	place(m, copy);
+	DASSERT(copy->state == FRAME_DIRTY);
+	DASSERT(copy->gen == meta__ckpt_gen(m));
 	return copy;
 }
 
@@ -151,6 +162,7 @@ void meta__cache_adopt(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
+	DASSERT(f->gen == meta__ckpt_gen(m));
 	ASSERT(f->state == FRAME_DIRTY && c->count[FRAME_BLANK] > 0);
 	c->count[FRAME_BLANK]--;
 	c->count[FRAME_DIRTY]++;
@@ -196,6 +208,8 @@ void meta__cache_freeze(struct meta *m)
 		}
 	}
 	c->freezing = c->count[FRAME_FROZEN]; /* leaves that are being written early too */
+	ASSERT(c->count[FRAME_DIRTY] == 0);
+	ASSERT(c->uppers_dirty == 0);
 }
 
 /* The first of these pages, if its changes are durable: (4). */
@@ -210,6 +224,8 @@ static struct meta__frame *write_first(struct meta *m, struct list *pages, uint6
 		return NULL;
 	if (f->state == FRAME_DIRTY)
 		meta__frame_state_set(m->cache, f, FRAME_FROZEN);
+	ASSERT(f->state == FRAME_FROZEN); /* meta_cache.c (4) */
+	ASSERT(meta__frame_seq(f) <= durable);
 	list_del(&f->link);
 	meta__page_seal(f->page);
 	meta__frame_io(m, f, META_IO_WRITE, META__IO_PAGE_WRITE);
@@ -233,6 +249,8 @@ struct meta__frame *meta__cache_early(struct meta *m, uint64_t durable)
 
 void meta__cache_written(struct meta *m, struct meta__frame *f)
 {
+	ASSERT(list_empty(&f->waiters));
+	ASSERT(f->fresh == 0);
 	ASSERT(f->state == FRAME_FROZEN);
 	if (f->gen != meta__ckpt_gen(m)) {
 		ASSERT(m->cache->freezing > 0);

@@ -14,9 +14,10 @@
  *      freeze is: so no root holds half of a transaction whose other half is lost.
  *  (2) The log is trimmed, and zones are given back, only when all roots of the freeze are durable.
  *  (3) Records that are logged after the freeze are not covered by its roots: shard.seq in each
- *      root says which are.
+ *      root says which are [test_meta_ckpt:what_changes_after_the_freeze_is_not_in_its_roots].
  *  (4) Pages that become dirty after the freeze belong to the next generation.
- *  (5) Carried receipts, and everything after them, are not trimmed.
+ *  (5) Carried receipts, and everything after them, are not trimmed
+ *      [test_meta_receipt:a_mount_that_is_cut_off_loses_none].
  *
  * Names come in random order, so each dirty leaf may have a page above it that is dirty for this
  * leaf alone.  Therefore leaves are written early, before a checkpoint, and are clean then; the
@@ -31,14 +32,18 @@
  * changes all the time is not written with each block of the log.
  *
  *  (6) A leaf that was written early is, on the drives, not part of any tree: no root and no page
- *      above names it before a checkpoint; until then its changes are in the log.
+ *      above names it before a checkpoint; until then its changes are in the log
+ *      [test_meta_ckpt:elsewhere_leaves_are_written_early_and_nothing_names_them].
  *  (7) A mount that replays the log meets about EARLY_MAX of them, and the dirty pages; during a
  *      checkpoint those of two generations; while checkpoints are held back, as many as the
  *      log has room for.
- *      There may be several of one leaf, of the same generation: their order says which is newer.
+ *      There may be several of one leaf, of the same generation: their order says which is newer
+ *      [test_meta_ckpt:a_leaf_that_changes_while_it_is_written_early_is_found_as_it_was_changed].
  *  (8) A leaf that changes again after that has its second new place in a generation.  So none is
- *      written early when zones are short: then a checkpoint begins at half.
- *  (9) Each drive is marked with the checkpoint before a root records the mark (meta_mark.c).
+ *      written early when zones are short: then a checkpoint begins at half
+ *      [test_meta_ckpt:where_zones_are_short_starts_when_half_of_what_may_be_is_dirty].
+ *  (9) Each drive is marked with the checkpoint before a root records the mark (meta_mark.c)
+ *      [test_meta_mark:power_cut_puts_no_drive_behind].
  */
 #include "meta/engine/meta_lend.h"
 #include "base/num.h"
@@ -111,6 +116,8 @@ void meta__ckpt_destroy(struct meta *m)
 
 uint64_t meta__ckpt_gen(const struct meta *m)
 {
+	DASSERT(!m->home);
+	DASSERT(m->epoch < 1ull << 32);
 	return m->epoch << 32 | m->ckpt->freezes;
 }
 
@@ -145,6 +152,7 @@ void meta__ckpt_make_room(struct meta *m, uint32_t pages)
 
 void meta__ckpt_hold(struct meta *m, bool hold)
 {
+	ASSERT(m->ckpt->held != hold);
 	m->ckpt->held = hold;
 }
 
@@ -197,6 +205,9 @@ static void freeze(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(!m->lend || m->lend->away_count == 0); /* meta_lend.c (3) */
+	ASSERT(c->stage == CKPT_CARRY);               /* (4) */
+	ASSERT(c->freezes < UINT32_MAX);
 	ASSERT(c->in_flight == 0);
 	(void)meta__log_turn(m); /* later records go into later blocks: (2) */
 	c->log_seq = meta__log_last(m);
@@ -243,6 +254,7 @@ static bool write_pages(struct meta *m)
 
 	for (uint32_t n = 0; n < CKPT_SEALS_MAX && c->in_flight < CKPT_WRITES_MAX; n++) {
 		f = meta__cache_frozen(m, durable);
+		ASSERT(!f || f->gen < meta__ckpt_gen(m)); /* (4) */
 		if (!f)
 			return false;
 		c->in_flight++;
@@ -266,6 +278,8 @@ static bool write_early(struct meta *m)
 		f = meta__cache_early(m, durable);
 		if (!f)
 			return false;
+		ASSERT(f->level == 0); /* (6) */
+		ASSERT(f->gen == meta__ckpt_gen(m));
 		c->early++;
 		c->early_done++;
 		c->early_in_flight++;
@@ -278,6 +292,8 @@ static void flush_drives(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(c->stage == CKPT_PAGES); /* (1) */
+	ASSERT(meta__cache_frozen_count(m) == 0);
 	ASSERT(c->in_flight == 0);
 	c->stage = CKPT_FLUSH;
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
@@ -299,6 +315,8 @@ static void flush_drives(struct meta *m)
 
 static void write_copy(struct meta *m, struct ckpt_root *r)
 {
+	ASSERT(r->busy);
+	ASSERT(r->copy < 2);
 	r->io.kind = META__IO_CKPT;
 	r->io.owner = r;
 	r->io.io.op = META_IO_WRITE;
@@ -316,6 +334,8 @@ static void write_roots(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(meta__cache_frozen_count(m) == 0); /* (1) */
+	ASSERT(meta__log_durable(m) >= c->log_seq);
 	for (uint32_t i = 0; i < CKPT_ROOTS_MAX; i++) {
 		struct ckpt_root *r = &c->root[i];
 
@@ -337,6 +357,8 @@ static void root_written(struct meta *m, struct ckpt_root *r)
 {
 	struct meta__shard *s = &m->shard[r->shard];
 
+	ASSERT(r->busy);
+	ASSERT(r->shard < m->nshards);
 	if (r->copy == 0) {
 		r->copy = 1;
 		write_copy(m, r);
@@ -354,6 +376,8 @@ static void finish(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(c->next_shard == m->nshards); /* (2) */
+	ASSERT(c->in_flight == 0);
 	c->stage = CKPT_IDLE;
 	c->done++;
 	meta__zone_rooted(m);                                           /* (2) */
@@ -410,6 +434,7 @@ void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(x->kind == META__IO_PAGE_WRITE || x->kind == META__IO_CKPT);
 	uint32_t *in_flight = is_of_now(m, x) ? &c->early_in_flight : &c->in_flight;
 
 	ASSERT(*in_flight > 0);

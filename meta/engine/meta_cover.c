@@ -69,6 +69,7 @@ static uint32_t cell_of(const struct meta__cover *c, uint32_t shard, const struc
 		else
 			hi = mid;
 	}
+	ASSERT(lo <= c->points);
 	if (lo == 0)
 		return (uint32_t)(2 * c->points);
 	return (uint32_t)(2 * (lo - 1) + (point_cmp(&c->point[lo - 1], &want) != 0));
@@ -76,6 +77,7 @@ static uint32_t cell_of(const struct meta__cover *c, uint32_t shard, const struc
 
 static uint32_t first_open(struct meta__cover *c, uint32_t cell)
 {
+	ASSERT(cell <= 2 * c->points);
 	while (c->open[cell] != cell) {
 		c->open[cell] = c->open[c->open[cell]];
 		cell = c->open[cell];
@@ -87,6 +89,7 @@ static uint32_t covered_before(const struct meta__cover *c, uint32_t cell)
 {
 	uint32_t sum = 0;
 
+	ASSERT(cell <= 2 * c->points);
 	for (; cell; cell &= cell - 1)
 		sum += c->sum[cell];
 	return sum;
@@ -100,7 +103,9 @@ void meta__cover_add(struct meta__cover *c, uint32_t shard, const struct meta_ke
 
 	ASSERT(cell % 2 == 0 && end % 2 == 0 && end < cells);
 	for (cell = first_open(c, cell); cell <= end; cell = first_open(c, cell)) {
-		c->open[cell] = cell + 1; /* (1) */
+		ASSERT(c->open[cell] == cell);             /* (1) */
+		c->open[cell] = cell + 1;                  /* (1) */
+		DASSERT(covered_before(c, cells) < cells); /* (2) */
 		for (uint32_t i = cell + 1; i <= cells; i += i & -i)
 			c->sum[i]++;
 	}
@@ -118,6 +123,7 @@ bool meta__cover_meets(const struct meta__cover *c, uint32_t shard, const struct
 {
 	const uint32_t from = cell_of(c, shard, first), to = cell_of(c, shard, last);
 
+	DASSERT(c->points > 0 || (from == 0 && to == 0));
 	return from <= to && to < 2 * c->points &&
 	       covered_before(c, to + 1) > covered_before(c, from);
 }

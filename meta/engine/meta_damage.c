@@ -52,6 +52,8 @@ uint32_t meta__damage_of(const struct meta__damages *t, const struct meta_handle
 {
 	uint32_t i = t->bucket[bucket_of(file)];
 
+	DASSERT(t->bucket);
+	DASSERT(t->of);
 	while (i != META__DAMAGE_NONE && !meta__handle_eq(&t->of[i].file, file))
 		i = t->of[i].next;
 	return i;
@@ -64,11 +66,15 @@ static void account(struct meta__damages *t, const struct meta__damage *d, bool 
 	const bool bad = d->kinds & ~(1u << META_DAMAGE_UNREACHABLE);
 
 	if (d->kinds & 1u << META_DAMAGE_PAGE) {
+		ASSERT(in || t->stat.pages > 0); /* (2) */
 		t->stat.pages += one;
 	} else if (bad) {
+		ASSERT(in || (t->stat.files > 0 && t->stat.blocks >= d->blocks)); /* (2) */
 		t->stat.files += one;
 		t->stat.blocks += blocks;
 	} else {
+		ASSERT(in ||
+		       (t->stat.unreachable_files > 0 && t->stat.unreachable_blocks >= d->blocks));
 		t->stat.unreachable_files += one;
 		t->stat.unreachable_blocks += blocks;
 	}
@@ -79,6 +85,8 @@ static uint32_t take(struct meta__damages *t)
 	uint32_t i = t->free;
 
 	if (i != META__DAMAGE_NONE) {
+		ASSERT(i < t->high);
+		ASSERT(!t->of[i].used);
 		t->free = t->of[i].next;
 		return i;
 	}
@@ -95,6 +103,7 @@ static uint32_t make(struct meta__damages *t, const struct meta_handle *file)
 
 	if (i == META__DAMAGE_NONE)
 		return i;
+	DASSERT(meta__damage_of(t, file) == META__DAMAGE_NONE); /* (1) */
 	t->of[i] = (struct meta__damage){ .file = *file, .used = true, .next = *bucket };
 	*bucket = i;
 	t->count++;
@@ -112,6 +121,7 @@ uint32_t meta__damage_add(struct meta__damages *t, const struct meta__damage_fin
 	uint32_t i = meta__damage_of(t, &f->file);
 	struct meta__damage *d;
 
+	ASSERT(f->nblocks > 0);
 	if (i == META__DAMAGE_NONE)
 		i = make(t, &f->file);
 	if (i == META__DAMAGE_NONE)
@@ -133,6 +143,8 @@ uint32_t meta__damage_add(struct meta__damages *t, const struct meta__damage_fin
 		d->id = f->id;
 	}
 	d->end = max_u64(d->end, f->block + f->nblocks);
+	ASSERT(d->from <= f->block); /* (3) */
+	ASSERT(f->block < d->end);
 	d->drives |= 1ull << META_BADDR_DRIVE(f->baddr);
 	d->kinds |= (uint8_t)(1u << f->kind);
 	d->round = f->round;
@@ -146,6 +158,8 @@ void meta__damage_drop(struct meta__damages *t, uint32_t i)
 	struct meta__damage *d = &t->of[i];
 	uint32_t *at = &t->bucket[bucket_of(&d->file)];
 
+	ASSERT(i < t->high);
+	ASSERT(t->count > 0);
 	ASSERT(d->used);
 	while (*at != i)
 		at = &t->of[*at].next;
@@ -164,6 +178,8 @@ void meta__damage_unnamed(struct meta__damages *t, uint32_t i)
 {
 	struct meta__damage *d = &t->of[i];
 
+	ASSERT(i < t->high);
+	ASSERT(d->used);
 	if (d->unnamed)
 		return;
 	d->unnamed = true;
@@ -176,6 +192,8 @@ void meta__damage_named(struct meta__damages *t, uint32_t i, uint64_t dir)
 {
 	struct meta__damage *d = &t->of[i];
 
+	ASSERT(i < t->high);
+	ASSERT(d->used);
 	t->unnamed -= d->unnamed && !d->walked;
 	d->unnamed = false;
 	d->dir = dir;
@@ -189,10 +207,13 @@ void meta__damage_walked(struct meta__damages *t)
 		t->of[i].walked = true;
 		t->unnamed--;
 	}
+	ASSERT(t->unnamed == 0);
 }
 
 void meta__damage_round_end(struct meta__damages *t, uint64_t round, bool blind)
 {
+	ASSERT(t->count <= t->high);
+	ASSERT(t->high <= META__DAMAGE_MAX);
 	for (uint32_t i = 0; i < t->high && !blind; i++)
 		if (t->of[i].used && t->of[i].round < round)
 			meta__damage_drop(t, i);

@@ -17,6 +17,8 @@ bool meta__drain_empty(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
 
+	ASSERT(drive < META_DRIVES_MAX);
+	ASSERT(z->free_count[drive] <= z->geo.zone_count[drive]);
 	return z->geo.state[drive] == DRIVE_DRAINS &&
 	       z->free_count[drive] == z->geo.zone_count[drive];
 }

@@ -9,11 +9,14 @@
  *   frame: a leaf of this shard's present tree? --> does slot `pos` have this key? --> found
  *
  *  (1) Entries are hints: an entry only says where to look, and frames exist as long as the store.
- *      So no change needs to update an entry.
+ *      So no change needs to update an entry
+ *      [test_meta_found:a_place_may_be_another_records_after_an_insert_or_a_delete_before_it].
  *  (2) A readable frame that is not gone is a page of its shard's present tree (meta_cache.c),
  *      and only one leaf of a tree holds a key (meta_tree.c): a slot that has the key is its
- *      record, the same that a walk would find.
- *  (3) A record that is not found here may exist: only a walk proves that there is no such record.
+ *      record, the same that a walk would find
+ *      [test_meta_found:a_frozen_page_has_the_value_of_before].
+ *  (3) A record that is not found here may exist: only a walk proves that there is no such record
+ *      [test_meta_found:a_free_frame_has_the_records_of_its_last_page].
  */
 #include "meta/engine/meta_tree.h"
 
@@ -46,6 +49,7 @@ static struct meta__found *entry_of(const struct meta__cache *c, const struct me
 {
 	uint64_t h = (key->w[0] * 0xff51afd7ed558ccdu ^ key->w[1]) * 0xc4ceb9fe1a85ec53u;
 
+	static_assert(ENTRIES == 1u << (64 - 51), "as many as the hash's high bits name");
 	h = (h ^ h >> 32) + key->w[2] * 0x9e3779b97f4a7c15u;
 	*tag = (uint16_t)(h >> 32);
 	return &c->found[(h >> 51) % ENTRIES];
@@ -66,6 +70,10 @@ void meta__found_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
 
 	if (!is_kept(key))
 		return;
+	DASSERT(f >= m->cache->frame);
+	DASSERT(f < m->cache->frame + m->cache->nframes);
+	DASSERT(f->level == 0);
+	DASSERT(pos <= UINT16_MAX);
 	e = entry_of(m->cache, key, &tag);
 	*e = (struct meta__found){
 		.frame = (uint32_t)(f - m->cache->frame),
@@ -84,6 +92,7 @@ struct meta__frame *meta__found_look(const struct meta *m, const struct meta_key
 		return NULL;
 	e = entry_of(m->cache, key, &tag);
 	*pos = e->pos;
+	DASSERT(e->frame < m->cache->nframes);
 	return e->tag == tag ? &m->cache->frame[e->frame] : NULL;
 }
 

@@ -47,6 +47,7 @@ static uint64_t get(const _Atomic uint64_t *at)
 /* One thread writes. */
 static void raise(_Atomic uint64_t *at, uint64_t seq)
 {
+	DASSERT(seq <= META_SEEN_MADE);
 	if (seq > get(at))
 		atomic_store_explicit(at, seq, memory_order_relaxed);
 }
@@ -86,6 +87,7 @@ static uint64_t hash_of_key(uint64_t group, const struct meta_key *key)
 
 static uint32_t slot_of(uint64_t hash)
 {
+	static_assert(SLOT_BITS > 0 && SLOT_BITS < 32, "a shift of a hash");
 	return (uint32_t)(hash >> (64 - SLOT_BITS));
 }
 
@@ -96,19 +98,24 @@ void meta__fresh_note(struct meta *m, uint32_t shard, const struct meta_key *key
 	struct meta__fresh *f = m->fresh;
 	const uint64_t group = hash_of_group(shard, key);
 
+	/* meta_fresh.h (4), meta_fresh.h (5) */
 	ASSERT(!m->home && seq < META_SEEN_MADE && !is_count(key));
 	raise(&f->slot[slot_of(group)], seq);
 	raise(&f->slot[slot_of(hash_of_key(group, key))], seq);
+	DASSERT(get(&f->slot[slot_of(group)]) >= seq); /* meta_fresh.h (1) */
+	DASSERT(get(&f->slot[slot_of(hash_of_key(group, key))]) >= seq);
 }
 
 void meta__fresh_note_shard(struct meta *m, uint32_t shard, uint64_t seq)
 {
 	ASSERT(!m->home && shard < m->nshards);
 	raise(&m->fresh->floor[shard], seq);
+	ASSERT(get(&m->fresh->floor[shard]) >= seq); /* meta_fresh.h (3) */
 }
 
 void meta__fresh_durable(struct meta *m, uint64_t seq)
 {
+	ASSERT(!m->home); /* meta_fresh.h (5) */
 	raise(&m->fresh->durable, seq);
 }
 
@@ -120,6 +127,8 @@ uint64_t meta__fresh_seq(const struct meta *m, uint32_t shard, const struct meta
 	const struct meta__fresh *f = (m->home ? m->home : m)->fresh;
 	uint64_t hash;
 
+	DASSERT(shard < m->nshards);
+	DASSERT(meta__key_cmp(key, last) <= 0);
 	if (likely(seq <= get(&f->durable)) || seq == META_SEEN_MADE)
 		return seq;
 	if (m->home && m->shard[shard].turn == m->turn) /* its own, and still on its way (3) */

@@ -12,7 +12,8 @@
  *  (1) A slot is at least the sequence of each logged change of each record that hashes to it.  So
  *      two records that share a slot can cause an unnecessary wait, never a missing one.
  *  (2) A group is all records of a directory with one hash and class: those of one name, or of one
- *      object, which is the range of a seek.  A wider range has the page's sequence.
+ *      object, which is the range of a seek.  A wider range has the page's sequence
+ *      [test_meta_tx:who_looks_through_more_than_one_name_waits_for_the_last_change_of_the_leaf].
  *  (3) A lent shard is changed elsewhere: its `floor` applies to all of its records, from
  *      the moment at which their log block is known.
  *  (4) A zone's count of live blocks is not noted, and has its page's sequence: no answer to a

@@ -13,6 +13,7 @@ void *meta__mem_take(struct meta *m, uint64_t bytes)
 {
 	uint8_t *at = m->mem_next;
 	uint8_t *end = (uint8_t *)m->conf.memory + m->conf.memory_bytes;
+	ASSERT(at <= end);
 
 	bytes = align_up(bytes, META__BLOCK);
 	ASSERT(bytes <= (uint64_t)(end - at)); /* meta.c (1) */
@@ -35,8 +36,10 @@ void meta__error(struct meta *m, const char *fmt, ...)
 
 void meta__fail(struct meta *m)
 {
+	ASSERT(!m->home);
 	m->failed = -EROFS;
 	meta__log_fail(m);
+	ASSERT(m->failed == -EROFS);
 }
 
 void meta_freeze(struct meta *m)
@@ -63,6 +66,7 @@ static bool is_must(const struct meta__io *x)
 
 void meta__io_want(struct meta *m, struct meta__io *x)
 {
+	ASSERT(!m->home);
 	ASSERT(x->io.drive < META_DRIVES_MAX);
 	ASSERT(x->io.op == META_IO_FLUSH ||
 	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);

@@ -4,11 +4,13 @@
  * for others, but no zone is free.
  *
  *  (1) Records with random keys fill a leaf to two thirds, on average, before it is split.  A leaf
- *      with less has room, and one with more takes from it.  So full leaves add up to no room.
+ *      with less has room, and one with more takes from it.  So full leaves add up to no room
+ *      [test_meta_statfs:room_in_half_empty_leaves_is_free].
  *  (2) Only leaves in memory count, so the estimate is too low if the index is larger than the
  *      cache.  It looks at LEAVES_SAMPLED frames, so it costs the same with any cache.
  *  (3) Blocks of files cannot use it.  New files are assumed to resemble existing ones:
- *      the room counts in proportion to the index's share of all live data.
+ *      the room counts in proportion to the index's share of all live data
+ *      [test_meta_statfs:room_in_half_empty_leaves_is_free].
  */
 #include "meta/format/meta_page.h"
 #include "meta/engine/meta_share.h"
@@ -35,6 +37,8 @@ static int64_t room_in_memory_bytes(const struct meta *m)
 	const uint32_t sampled = min_u32(c->nframes, LEAVES_SAMPLED);
 	int64_t room = 0;
 
+	ASSERT(sampled > 0); /* (2) */
+	ASSERT(sampled <= LEAVES_SAMPLED);
 	for (uint32_t i = 0; i < sampled; i++) {
 		const struct meta__frame *f = &c->frame[(uint64_t)i * c->nframes / sampled];
 

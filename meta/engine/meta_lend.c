@@ -73,6 +73,8 @@ void meta__lend_destroy(struct meta *m)
 
 void meta__lend_to(struct meta *m, struct meta *reader)
 {
+	ASSERT(reader->home == m);
+	ASSERT(reader->reader < META_READERS_MAX);
 	m->lend->by[reader->reader].m = reader;
 	m->lend->readers++;
 }
@@ -83,6 +85,7 @@ static uint32_t made_max(const struct meta *m)
 	const struct meta__geo *g = &m->zones->geo;
 	const uint64_t blocks = min_u64(g->log_bytes_max / META__BLOCK / 8, g->zone_end / 2);
 
+	ASSERT(m->lend->readers > 0);
 	return (uint32_t)min_u64(META__MADES_MAX, blocks / m->lend->readers);
 }
 
@@ -130,6 +133,7 @@ static void call_home(struct meta *m, uint32_t shard)
 	struct meta__share *s = m->share;
 	struct meta__lend *l = m->lend;
 
+	ASSERT(s->away[shard] > 0);
 	atomic_store_explicit(&s->lent[shard], 0, memory_order_relaxed); /* S3 */
 	atomic_fetch_sub_explicit(&s->lends, 1, memory_order_relaxed);
 	s->closed[shard] = meta__share_leave(m);
@@ -144,6 +148,9 @@ static void came_home(struct meta *m, uint32_t shard, struct meta__borrower *b)
 	const struct meta__shard *from = &b->m->shard[shard];
 	struct meta__shard *to = &m->shard[shard];
 
+	ASSERT(m->share->away[shard] > 0);
+	ASSERT(m->lend->away_count > 0);
+	ASSERT(b->away > 0);
 	if (from->opened == m->lend->as[shard]) { /* else it never read */
 		ASSERT(from->seq == to->seq && from->files == to->files);
 		to->root_baddr = from->root_baddr;
@@ -163,6 +170,8 @@ bool meta__lend_home(struct meta *m, uint32_t shard)
 	struct meta__lend *l = m->lend;
 	const uint32_t i = s->away[shard] - 1u;
 
+	ASSERT(!m->home);
+	ASSERT(s->away[shard] > 0);
 	if (atomic_load_explicit(&s->lent[shard], memory_order_relaxed))
 		call_home(m, shard);
 	if (meta__share_left(m, s->closed[shard])) {
@@ -206,6 +215,7 @@ static bool give_blank(struct meta *m, struct meta__blanks *b, uint32_t level)
 	if (!f)
 		return false;
 	f->level = level;
+	ASSERT(f->state == FRAME_FREE);
 	meta__frame_state_set(m->cache, f, FRAME_BLANK);
 	b->slot[head % META__BLANKS] =
 		(struct meta__blank){ .frame = f, .baddr = meta__page_take(m, level) };
@@ -242,6 +252,7 @@ static void take_blanks(struct meta *m, struct meta__borrower *b)
 		for (; blanks_in(of) > 0; tail++) {
 			const struct meta__blank *x = &of->slot[tail % META__BLANKS];
 
+			ASSERT(x->frame->state == FRAME_BLANK); /* (5) */
 			meta__page_dead(m, x->baddr);
 			meta__frame_state_set(m->cache, x->frame, FRAME_FREE);
 			list_push_front(&m->cache->free, &x->frame->link);
@@ -274,12 +285,16 @@ static void all_back(struct meta *m)
 	m->lend->back = false;
 	for (uint32_t i = 0; i < META_READERS_MAX && m->cache->count[FRAME_BLANK] > 0; i++)
 		take_blanks(m, &m->lend->by[i]);
+	ASSERT(m->cache->count[FRAME_BLANK] == 0); /* (5) */
 }
 
 /* ---- to the log -------------------- */
 
 static void pages_changed(struct meta *m, const struct meta__made *made, uint64_t seq)
 {
+	ASSERT(made->nfresh <= META__MADE_PAGES);
+	ASSERT(made->nchanged <= META__MADE_LEAVES);
+	ASSERT(made->ndead <= META__MADE_PAGES);
 	for (uint32_t i = 0; i < made->nfresh; i++) {
 		meta__frame_seq_set(made->fresh[i], seq);
 		meta__cache_adopt(m, made->fresh[i]);
@@ -309,6 +324,11 @@ static void take(struct meta *m, struct meta_op *op, const struct meta__made *ma
 {
 	uint64_t seq = META_SEEN_MADE - 1; /* never durable */
 
+	ASSERT(op->reader > 0);
+	ASSERT(op->reader <= META_READERS_MAX);
+	ASSERT(m->lend->by[op->reader - 1].taken <
+	       atomic_load_explicit(&m->share->row[op->reader - 1].made,
+				    memory_order_acquire)); /* meta_borrow.c (2) */
 	shard_changed(m, &made->part);
 	if (likely(meta__log_lives(m)))
 		seq = meta__log_append_made(m, made->record, made->bytes, made->drives_mask);
@@ -349,6 +369,8 @@ static void take_waiting(struct meta *m)
 
 void meta_op_made(struct meta *m, struct meta_op *op)
 {
+	ASSERT(m->lend);
+	ASSERT(!m->home);
 	list_init(&op->link);
 	list_push_back(&m->lend->waiting, &op->link);
 	take_waiting(m);
@@ -362,6 +384,7 @@ void meta__lend_changed(struct meta *m, uint32_t shard)
 	const struct meta_op *op = m->tx->op;
 	const uint32_t by = m->ops->by;
 
+	ASSERT(shard < m->nshards);
 	if (by == META__BY_STORE)
 		return;
 	if (by > 0 && op->unseen != shard) /* closed, in transit: it could overtake an open one */
@@ -373,6 +396,7 @@ void meta__lend_changed(struct meta *m, uint32_t shard)
 		l->score[shard]++;
 	if (by == 0 || l->score[shard] < l->after || l->listed[shard])
 		return;
+	ASSERT(l->count < m->nshards);
 	l->listed[shard] = true;
 	l->list[l->count++] = shard;
 }
@@ -404,6 +428,10 @@ static void lend(struct meta *m, uint32_t shard)
 	const uint32_t to = l->last[shard];
 
 	ASSERT(to > 0 && l->by[to - 1].m && m->shard[shard].height > 0);
+	ASSERT(!s->away[shard]); /* (6) */
+	ASSERT(!meta__holds_of(m, shard));
+	ASSERT(meta__log_lends(m, log_bytes(m))); /* (4) */
+	ASSERT(!meta__ckpt_freezes(m));           /* (3) */
 	s->away[shard] = (uint8_t)to;
 	l->by[to - 1].away++;
 	l->away_count++;
@@ -420,6 +448,8 @@ static void lend_listed(struct meta *m)
 	while (l->count > 0) {
 		const uint32_t shard = l->list[--l->count];
 
+		ASSERT(shard < m->nshards);
+		ASSERT(l->listed[shard]);
 		l->listed[shard] = false;
 		if (!m->share->away[shard] && wants_it(m, shard) && meta__share_take(m, shard))
 			lend(m, shard);
@@ -432,12 +462,12 @@ bool meta__lend_turn(struct meta *m)
 	struct meta__lend *l = m->lend;
 	const bool any =
 		l->count > 0 || l->away_count > 0 || l->back || m->cache->count[FRAME_BLANK] > 0;
-	bool may = any && may_lend(m);
+	bool may;
 
-	if (unlikely(may && l->geos == 0))
-		begin(m);
-	may &= l->made_max > 0;
 	take_waiting(m);
+	if (unlikely(any && l->geos == 0 && m->mounted))
+		begin(m);
+	may = any && l->made_max > 0 && may_lend(m); /* (4): that limit counts in it */
 	if (!may && (l->away_count > 0 || l->back || m->cache->count[FRAME_BLANK] > 0))
 		all_back(m);
 	if (may && !meta__ckpt_freezes(m) && !meta__share_change_waits(m)) /* (3) */
@@ -452,6 +482,7 @@ bool meta_reader_has(const struct meta *m, const struct meta_op *op)
 {
 	const uint32_t shard = op->unseen < m->nshards ? op->unseen : op->into;
 
+	ASSERT(!m->home);
 	return shard < m->nshards && op->reader > 0 && m->share->away[shard] == op->reader &&
 	       atomic_load_explicit(&m->share->lent[shard], memory_order_relaxed) != 0;
 }

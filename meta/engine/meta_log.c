@@ -20,88 +20,31 @@
  *  (5) Blocks of records, and those that only vouch, leave META__LOG_KEEP_BLOCKS of a zone unused:
  *      however full the log is, two checkpoints can still record their trims.
  *  (6) A zone of a drive that is being drained is left as soon as there is another, whether it is
- *      being filled or the one ahead.
+ *      being filled or the one ahead [test_meta_drain:store_that_is_used_meanwhile_loses_nothing].
  *  (7) With two drives a block is on both, the same bytes in zones of the same order: it
  *      is durable when both are.  So no block of a log is lost with one bad place.  In a
- *      store that is nearly full one copy must do.
+ *      store that is nearly full one copy must do [test_meta_copies:each_block_is_on_both_drives].
  *  (8) A zone without a second copy is left as soon as a pair is ahead, or a zone that was
  *      taken when there was one drive: at most two zones are given up half used when a second
- *      drive is added.  Never for a single zone that was taken for lack of room.
+ *      drive is added.  Never for a single zone that was taken for lack of room
+ *      [test_meta_drives:log_is_soon_on_both].
  *  (9) While shards are lent, room is reserved for all changes of borrowers that may be in
- *      transit: a checkpoint waits for them, so they must never wait for one.
+ *      transit: a checkpoint waits for them, so they must never wait for one
+ *      [test_meta_lend:a_checkpoint_finds_all_at_home_and_lends_again].
  * (10) If a drive is dead for good, a block is durable when its other copy is.  The log does not
  *      wait for that drive's flush, since its data is lost anyway: an operation whose data was not
  *      flushed there ends with -EIO.  So the fate of each gathered record is decided, even if the
- *      store can make no more changes.
+ *      store can make no more changes [test_meta_dead:log_goes_on_with_one_copy_and_says_so].
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
+#include "meta/engine/meta_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define QUIET_TURNS 32u  /* without changes, before an empty block vouches for the last */
-#define MARKS       256u /* points of the log with a known position in bytes                */
-
-enum log_state { LOG_IDLE, LOG_OPEN, LOG_FLUSHING, LOG_WRITING, LOG_DURABLE };
-
-struct log_block {
-	enum log_state state;
-	uint8_t *buf;
-	uint64_t seq;
-	uint64_t trim; /* as it says */
-	uint64_t drives_mask;
-	uint32_t zone[META__LOG_COPIES]; /* the second, or META__ZONE_NONE */
-	uint32_t at;                     /* block of the zone */
-	uint32_t bytes;                  /* of records */
-	uint32_t records;
-	uint32_t flushing, writing;
-	uint32_t written; /* copies */
-	struct meta__io write[META__LOG_COPIES];
-	struct meta__io *flush; /* META_DRIVES_MAX */
-};
-
-struct log_zone {
-	uint32_t zone[META__LOG_COPIES];
-	uint64_t order;
-	uint64_t last_seq;
-};
-
-struct log_mark {
-	uint64_t seq;
-	uint64_t bytes; /* of all blocks up to seq */
-};
-
-struct meta__log {
-	struct log_block block[META__LOG_BUFS];
-	uint32_t block_bytes_max; /* largest block that fits a zone */
-	bool started;
-	bool broken; /* a block could not be written: it is never durable, nor is any behind it */
-	uint64_t epoch, base;
-	uint64_t next;    /* sequence of the next block to be opened */
-	uint64_t durable; /* all up to this are */
-	uint64_t last;    /* the newest with a record */
-	uint64_t trim;    /* roots cover all up to this */
-	uint64_t trim_said;
-	uint64_t trim_durable;
-	bool open;      /* block next - 1 is open */
-	bool unvouched; /* the newest block has records and no block after it */
-	uint32_t quiet_turns;
-	uint32_t cur_at;                  /* next free block of the zone that is being filled */
-	uint32_t ahead[META__LOG_COPIES]; /* zones whose headers are durable, or NONE */
-	uint32_t ahead_drives;            /* that served when these were taken        */
-	struct log_zone *zones;           /* oldest first; the last one is being filled */
-	uint32_t zones_count;
-	uint64_t bytes, bytes_trimmed;
-	struct log_mark mark[MARKS];
-	uint32_t mark_first, mark_count;
-	uint64_t blocks_written;
-	struct log_newest {
-		uint64_t baddr; /* 0: none */
-		uint8_t head[sizeof(struct meta_log_disk)];
-	} newest[META_DRIVES_MAX]; /* of the durable blocks, the last one on each drive */
-};
+#define QUIET_TURNS 32u /* without changes, before an empty block vouches for the last */
 
 /* The same for any store: its drives may be of another size than its zones are made for. */
 uint64_t meta__log_memory(const struct meta_conf *c)
@@ -112,6 +55,7 @@ uint64_t meta__log_memory(const struct meta_conf *c)
 
 static int block_create(struct log_block *b, uint8_t *buf)
 {
+	ASSERT(buf);
 	b->buf = buf;
 	b->flush = calloc(META_DRIVES_MAX, sizeof(*b->flush));
 	if (!b->flush)
@@ -207,6 +151,7 @@ void meta__log_start(struct meta *m, uint64_t base)
 	struct meta__log *l = m->log;
 
 	ASSERT(!l->started);
+	ASSERT(m->zones->geo.zone_end > 1 + META__LOG_KEEP_BLOCKS); /* (5) */
 	l->started = true;
 	l->block_bytes_max =
 		min_u32(META__LOG_BLOCKS_MAX, m->zones->geo.zone_end - 1 - META__LOG_KEEP_BLOCKS) *
@@ -242,6 +187,8 @@ static bool zone_ahead(struct meta *m)
 	if (err) /* a header is under way, or a zone must die first */
 		l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
 	l->ahead_drives = m->zones->geo.drives_serving;
+	ASSERT(err || l->ahead[0] != META__ZONE_NONE);
+	ASSERT(l->ahead[0] != META__ZONE_NONE || l->ahead[1] == META__ZONE_NONE); /* (7) */
 	return !err;
 }
 
@@ -291,10 +238,13 @@ static void zones_release(struct meta *m)
 	struct meta__log *l = m->log;
 	uint32_t gone = 0;
 
+	ASSERT(l->trim_durable <= l->trim_said); /* (4) */
+	ASSERT(l->trim_said <= l->trim);
 	for (; gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable; gone++)
 		for (uint32_t i = 0; i < META__LOG_COPIES; i++)
 			if (l->zones[gone].zone[i] != META__ZONE_NONE)
 				meta__zone_give_log(m, l->zones[gone].zone[i]);
+	ASSERT(gone == 0 || gone < l->zones_count); /* the one that is being filled stays */
 	l->zones_count -= gone;
 	for (uint32_t i = 0; gone && i < l->zones_count; i++)
 		l->zones[i] = l->zones[i + gone];
@@ -309,6 +259,7 @@ static struct log_block *block_of(struct meta__log *l, uint64_t seq)
 
 static uint64_t bytes_used(const struct meta__log *l)
 {
+	DASSERT(l->bytes >= l->bytes_trimmed);
 	return l->bytes - l->bytes_trimmed;
 }
 
@@ -412,6 +363,9 @@ bool meta__log_full(const struct meta *m, uint32_t bytes)
 
 static void block_write(struct meta *m, struct log_block *b)
 {
+	ASSERT(b->state == LOG_FLUSHING); /* (2) */
+	ASSERT(b->flushing == 0);
+	ASSERT(b->at + blocks_of(b->bytes) <= m->zones->geo.zone_end);
 	b->state = LOG_WRITING;
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
 		struct meta_io *io = &b->write[i].io;
@@ -431,6 +385,9 @@ static void block_write(struct meta *m, struct log_block *b)
 /* Flushes the drives with data that the block's records name (2). */
 static void block_flush(struct meta *m, struct log_block *b)
 {
+	ASSERT(b->state == LOG_OPEN);
+	ASSERT(b->flushing == 0);
+	ASSERT(b->writing == 0);
 	b->state = LOG_FLUSHING;
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
 		if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)
@@ -445,14 +402,17 @@ static void block_flush(struct meta *m, struct log_block *b)
 static void mark_block(struct meta *m, uint64_t seq)
 {
 	struct meta__log *l = m->log;
-	uint64_t step = m->zones->geo.log_bytes_max / (MARKS / 2);
-	uint32_t newest = (l->mark_first + l->mark_count + MARKS - 1) % MARKS;
+	uint64_t step = m->zones->geo.log_bytes_max / (META__LOG_MARKS / 2);
+	uint32_t newest = (l->mark_first + l->mark_count + META__LOG_MARKS - 1) % META__LOG_MARKS;
 
+	ASSERT(l->mark_count <= META__LOG_MARKS);
+	ASSERT(l->mark_first < META__LOG_MARKS);
 	if (l->mark_count && l->bytes - l->mark[newest].bytes < step)
 		return;
-	if (l->mark_count == MARKS)
+	if (l->mark_count == META__LOG_MARKS)
 		return; /* the bytes up to here count as long as later ones do */
-	l->mark[(newest + 1) % MARKS] = (struct log_mark){ .seq = seq, .bytes = l->bytes };
+	l->mark[(newest + 1) % META__LOG_MARKS] =
+		(struct log_mark){ .seq = seq, .bytes = l->bytes };
 	l->mark_count++;
 }
 
@@ -473,6 +433,9 @@ static void block_close(struct meta *m)
 	};
 
 	ASSERT(l->open && b->state == LOG_OPEN);
+	ASSERT(b->seq == l->next - 1); /* (3) */
+	ASSERT(head.durable < b->seq);
+	ASSERT(nblocks * META__BLOCK <= l->block_bytes_max);
 	l->open = false;
 	b->trim = l->trim;
 	l->trim_said = l->trim;
@@ -509,6 +472,8 @@ static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
 	b->bytes = b->records = b->flushing = b->writing = b->written = 0;
 	b->drives_mask = 0;
 	l->open = true;
+	ASSERT(b->at >= 1);
+	ASSERT(b->at + nblocks <= m->zones->geo.zone_end);
 }
 
 /* Returns the place of one more record of `bytes`; there must be room. */
@@ -528,6 +493,9 @@ static uint8_t *take_place(struct meta *m, uint32_t bytes, uint64_t drives_mask)
 	b->bytes += bytes;
 	b->records++;
 	b->drives_mask |= drives_mask;
+	ASSERT(b->at + blocks_of(b->bytes) + META__LOG_KEEP_BLOCKS <=
+	       m->zones->geo.zone_end); /* (5) */
+	ASSERT(b->seq >= l->last);
 	l->last = b->seq;
 	l->quiet_turns = 0;
 	return at;
@@ -546,6 +514,8 @@ uint64_t meta__log_append(struct meta *m, const struct meta__mut *mut, uint32_t 
 uint64_t meta__log_append_made(struct meta *m, const void *record, uint32_t bytes,
 			       uint64_t drives_mask)
 {
+	ASSERT(bytes > 0);
+	ASSERT(bytes <= META__RECORD_BYTES_MAX);
 	memcpy(take_place(m, bytes, drives_mask), record, bytes);
 	return m->log->last;
 }
@@ -554,6 +524,7 @@ static void send_empty(struct meta *m, uint32_t keep)
 {
 	struct meta__log *l = m->log;
 
+	ASSERT(!l->open);
 	if (l->next - l->durable > META__LOG_BUFS || !can_place(m, l->cur_at, 1, keep))
 		return;
 	block_open(m, 1, keep);
@@ -599,6 +570,7 @@ void meta_log_vouch(struct meta *m)
 /* Notes where the block is: meta_witness.c may have to find it there. */
 static void note_newest(struct meta *m, const struct log_block *b)
 {
+	ASSERT(b->state == LOG_DURABLE);
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
 		struct log_newest *n = &m->log->newest[b->write[i].io.drive];
 
@@ -615,6 +587,7 @@ bool meta__log_newest(const struct meta *m, uint32_t drive, uint64_t *baddr, voi
 	const uint32_t zone = n->baddr ? meta__zone_of(m, n->baddr) : META__ZONE_NONE;
 	bool has = false;
 
+	ASSERT(drive < META_DRIVES_MAX);
 	for (uint32_t i = 0; i < m->log->zones_count && zone != META__ZONE_NONE; i++)
 		for (uint32_t copy = 0; copy < META__LOG_COPIES; copy++)
 			has |= m->log->zones[i].zone[copy] == zone;
@@ -639,6 +612,8 @@ static void advance_durable(struct meta *m)
 		b->state = LOG_IDLE;
 		l->durable++;
 		meta__fresh_durable(m, l->durable);
+		ASSERT(b->trim >= l->trim_durable); /* (4) */
+		ASSERT(b->trim <= l->trim_said);
 		l->trim_durable = b->trim;
 	}
 	zones_release(m);
@@ -662,6 +637,8 @@ void meta__log_io_done(struct meta *m, struct meta__io *x)
 {
 	struct log_block *b = x->owner;
 
+	ASSERT(x->kind == META__IO_LOG);
+	ASSERT(x->io.drive < META_DRIVES_MAX);
 	if (x->io.status && !does_without(b, x)) {
 		log_failed(m, x);
 		return;
@@ -781,9 +758,11 @@ void meta__log_trim(struct meta *m, uint64_t seq)
 	l->trim = seq;
 	while (l->mark_count && l->mark[l->mark_first].seq <= seq) {
 		l->bytes_trimmed = l->mark[l->mark_first].bytes;
-		l->mark_first = (l->mark_first + 1) % MARKS;
+		l->mark_first = (l->mark_first + 1) % META__LOG_MARKS;
 		l->mark_count--;
 	}
 	if (l->trim + 1 == l->next)
 		l->bytes_trimmed = l->bytes;
+	ASSERT(l->bytes_trimmed <= l->bytes);
+	ASSERT(l->trim < l->next);
 }

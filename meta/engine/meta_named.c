@@ -10,11 +10,14 @@
  *   before the name's hash and the other of it? --> the first record of that hash
  *
  *  (1) Entries are hints: a place only says where to look, and frames exist as long as the store.
- *      So no change needs to update a place, and if two threads write one place, either may win.
+ *      So no change needs to update a place, and if two threads write one place, either may win
+ *      [test_meta_named:whatever_changes_the_first_of_a_hash_is_found].
  *  (2) A readable frame that is not gone is a page of its shard's present tree (meta_cache.c).
  *      A leaf has all keys between two of its own: if one slot is below a key and the next
- *      is not, that one is the first of the whole tree that is not.  So slot 0 proves nothing.
- *  (3) A name that is not found here may exist: only a walk proves that there is no such name.
+ *      is not, that one is the first of the whole tree that is not.  So slot 0 proves nothing
+ *      [test_meta_named:the_first_slot_of_a_leaf_says_nothing].
+ *  (3) A name that is not found here may exist: only a walk proves that there is no such name
+ *      [test_meta_named:names_that_want_the_same_places_push_each_other_out].
  */
 #include "meta/engine/meta_tree.h"
 #include "base/num.h"
@@ -40,6 +43,7 @@ int meta__named_create(struct meta__cache *c)
 {
 	uint64_t count = WAYS;
 
+	ASSERT(c->nframes <= 1u << (64 - POS_BITS - TAG_BITS));
 	while (count < (uint64_t)c->nframes * PER_FRAME)
 		count *= 2;
 	c->named = aligned_alloc(64, align_up(count * sizeof(*c->named), 64));
@@ -99,6 +103,8 @@ void meta__named_note(struct meta *m, const struct meta__frame *f, uint32_t pos,
 	at = meta__leaf_key(f->page, pos);
 	if (!same_hash(&at, key))
 		return;
+	DASSERT(frame < m->cache->nframes);
+	DASSERT(f->level == 0);
 	p = place_of(m->cache, key);
 	for (way = 0; way < WAYS; way++) {
 		is = atomic_load_explicit(&p.way[way], memory_order_relaxed);
@@ -123,6 +129,7 @@ struct meta__frame *meta__named_look(const struct meta *m, const struct meta_key
 
 		if (is == 0 || (is & ((1u << TAG_BITS) - 1)) != p.tag)
 			continue;
+		DASSERT(is >> (POS_BITS + TAG_BITS) < m->cache->nframes);
 		*pos = (uint32_t)(is >> TAG_BITS) & ((1u << POS_BITS) - 1);
 		return &m->cache->frame[is >> (POS_BITS + TAG_BITS)];
 	}
@@ -134,6 +141,7 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 {
 	struct meta_key before, at;
 
+	DASSERT(is_first(key));
 	if (f->state < FRAME_CLEAN || f->shard != shard || f->gone || f->level != 0) /* (2) */
 		return false;
 	if (pos == 0 || pos >= meta__page_count(f->page))

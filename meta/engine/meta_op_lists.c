@@ -7,6 +7,8 @@
 
 bool meta__op_wait_on(struct meta_op *op, struct list *l)
 {
+	DASSERT(op->misses == 0); /* meta_op.c (1) */
+	DASSERT((op->state & OP_STATE_MASK) != OP_OVER);
 	meta__op_set_state(op, OP_LISTED);
 	list_push_back(l, &op->link);
 	return false;
@@ -19,11 +21,13 @@ void meta_op_wait_durable(struct meta *m, struct meta_op *op)
 	meta__op_set_state(op, OP_LISTED);
 	while (at != l && list_entry(at, struct meta_op, link)->seen_seq > op->seen_seq)
 		at = at->prev;
+	DASSERT(at == l || list_entry(at, struct meta_op, link)->seen_seq <= op->seen_seq);
 	list_push_front(at, &op->link); /* right behind `at` */
 }
 
 void meta__op_page_done(struct meta *m, struct meta_op *op, int status)
 {
+	ASSERT((op->state & OP_STATE_MASK) != OP_OVER);
 	ASSERT(op->misses > 0);
 	if (status)
 		op->state |= OP_PAGE_BAD;
@@ -46,6 +50,7 @@ uint64_t meta__orphans_waiting(const struct meta *m)
 
 	for (uint32_t s = 0; s < m->nshards; s++)
 		n += meta__orphans_of(m, s);
+	ASSERT(n <= m->nshards);
 	return n;
 }
 
@@ -62,6 +67,7 @@ bool meta__op_brings_blocks(const struct meta *m, const struct meta_op *op)
 
 void meta__op_blocks_settle(struct meta *m, struct meta_op *op)
 {
+	DASSERT(!(op->state & OP_BLOCKS) || op->nruns > 0);
 	if (!(op->state & OP_BLOCKS))
 		return;
 	op->state &= ~(uint32_t)OP_BLOCKS;

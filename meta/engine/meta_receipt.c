@@ -21,18 +21,22 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) A receipt is a mutation in the record of its change: a crash leaves both or neither.
+ *  (1) A receipt is a mutation in the record of its change: a crash leaves both or neither
+ *      [test_meta_receipt:a_change_was_made_exactly_if_its_receipt_says_so].
  *  (2) A slot's number and receipts are those of the newest change of it that was made.  If some of
  *      them were dropped for lack of room, it is `lost`.
  *  (3) Everything about a client that is in no table was in the log at or before
  *      `forgotten`.  So for a client that came later (its mark is not below) nothing is forgotten.
- *      The same holds for a slot without a number: a forgotten client may be back, by another slot.
+ *      The same holds for a slot without a number: a forgotten client may be back, by another slot
+ *      [test_meta_receipt:of_a_stranger_nothing_is_known_unless_nobody_was_forgotten].
  *  (4) The content of the table is in the log after `trim`: in the record of its change or carried.
  *      `forgotten` is kept, too, even when the table is empty: a client that has changed nothing
- *      yet is in no table, and its repeated changes are recognised by that alone (3).
+ *      yet is in no table, and its repeated changes are recognised by that alone (3)
+ *      [test_meta_receipt:an_idle_client_is_carried_along].
  *  (5) A slot's receipts descend by item: the items of a batch ascend, more or less, so
  *      that the place of the next is near the first however many there are.
  */
+#include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_share.h"
 #include "meta/engine/meta_tx.h"
 
@@ -122,6 +126,8 @@ static void limits(struct meta__receipts *r, const struct meta_conf *conf)
 	r->client_max = 16;
 	while (r->client_max < CLIENTS_MAX && r->client_max < r->receipt_max / 8)
 		r->client_max *= 2;
+	ASSERT(is_pow2(r->client_max));
+	ASSERT(r->receipt_max >= META_RECEIPT_SLOTS);
 }
 
 int meta__receipts_create(struct meta *m)
@@ -183,6 +189,7 @@ static void slot_empty(struct meta__receipts *r, struct slot *s)
 		struct receipt *x = &r->receipt[s->first];
 		uint32_t next = x->next;
 
+		DASSERT(s->first < r->receipt_max);
 		x->next = r->receipt_free;
 		r->receipt_free = s->first;
 		s->first = next;
@@ -194,6 +201,8 @@ static void client_forget(struct meta *m, struct client *c)
 	struct meta__receipts *r = m->receipts;
 	struct client **at = chain_of(r, c->id);
 
+	ASSERT(c->id != 0);
+	ASSERT(r->client_count > 0);
 	for (uint32_t i = 0; i < META_RECEIPT_SLOTS; i++)
 		slot_empty(r, &c->slot[i]);
 	while (*at != c)
@@ -204,10 +213,12 @@ static void client_forget(struct meta *m, struct client *c)
 	list_push_back(&r->free, &c->lru);
 	r->client_count--;
 	r->forgotten = max_u64(r->forgotten, meta__log_last(m)); /* (3) */
+	ASSERT(r->client_count < r->client_max);
 }
 
 static void client_heard(struct meta__receipts *r, struct client *c)
 {
+	DASSERT(c->id != 0);
 	c->age = 0;
 	list_del(&c->lru);
 	list_push_back(&r->lru, &c->lru);
@@ -222,6 +233,8 @@ static struct client *client_add(struct meta__receipts *r, uint64_t id)
 	if (!node)
 		return NULL;
 	c = list_entry(node, struct client, lru);
+	ASSERT(c->id == 0);
+	ASSERT(r->client_count < r->client_max);
 	c->id = id;
 	c->age = 0;
 	c->hash_next = *chain_of(r, id);
@@ -240,6 +253,7 @@ static struct client *client_of(struct meta *m, uint64_t id)
 
 	if (!c && list_empty(&r->free))
 		client_forget(m, list_entry(r->lru.next, struct client, lru));
+	ASSERT(c || !list_empty(&r->free));
 	return c ? c : client_add(r, id);
 }
 
@@ -259,6 +273,7 @@ static uint32_t receipt_take(struct meta__receipts *r)
 		}
 	}
 	at = r->receipt_free;
+	DASSERT(at < r->receipt_max);
 	r->receipt_free = r->receipt[at].next;
 	return at;
 }
@@ -285,6 +300,8 @@ static struct receipt *item_add(struct meta__receipts *r, struct slot *s, uint32
 	uint32_t i = receipt_take(r); /* which may take away this slot's others */
 	uint32_t *at = item_place(r, s, item);
 
+	DASSERT(item <= UINT16_MAX);
+	DASSERT(*at == NONE || r->receipt[*at].item < item); /* (5) */
 	r->receipt[i].item = (uint16_t)item;
 	r->receipt[i].next = *at;
 	*at = i;
@@ -358,6 +375,7 @@ static void forgotten_seen(struct meta__receipts *r, uint64_t seq)
 
 static void slot_turn(struct meta__receipts *r, struct slot *s, uint64_t number)
 {
+	DASSERT(number > s->number); /* (2) */
 	slot_empty(r, s);
 	s->number = number;
 	s->lost = false;
@@ -385,6 +403,7 @@ bool meta__receipt_apply(struct meta *m, const struct meta__mut *mut, uint64_t s
 		return true;
 	if (s.number > slot->number)
 		slot_turn(r, slot, s.number);
+	DASSERT(slot->number == s.number); /* (2) */
 	slot->lost |= s.lost;
 	if (s.lost)
 		return true;
@@ -463,6 +482,8 @@ int meta__plan_recall(struct meta *m, struct meta_op *op)
 	const struct receipt *x;
 	struct slot *s;
 
+	ASSERT(!m->home);
+	ASSERT(id->slot < META_RECEIPT_SLOTS);
 	if (c)
 		client_heard(r, c);
 	/* (3); a client in the table may be new there, by a change of another slot */
@@ -512,6 +533,7 @@ void meta_clients_age(struct meta *m)
 
 void meta__receipts_replaying(struct meta *m, uint64_t first)
 {
+	ASSERT(first > 0);
 	m->receipts->forgotten = first - 1; /* unless it says better */
 }
 
@@ -539,11 +561,14 @@ static bool carry_flush(struct meta *m)
 	struct meta__receipts *r = m->receipts;
 	uint64_t seq;
 
+	ASSERT(r->muts > 0);
+	ASSERT(r->muts <= META__TX_RECORDS_MAX);
 	if (!meta__log_room(m, meta__log_record_bytes(r->mut, r->muts)))
 		return false;
 	seq = meta__log_append(m, r->mut, r->muts, 0);
 	if (!r->carry_seq)
 		r->carry_seq = seq;
+	ASSERT(seq >= r->carry_seq); /* (4) */
 	r->muts = 0;
 	r->safe = r->carry;
 	return true;
@@ -566,6 +591,7 @@ static bool carry_slot(struct meta *m, const struct client *c, uint32_t at, uint
 	struct meta__receipts *r = m->receipts;
 	const struct slot *s = &c->slot[at];
 
+	ASSERT(at < META_RECEIPT_SLOTS);
 	if (r->carry.number != s->number)
 		r->carry.item = NO_ITEM;
 	r->carry.number = s->number;
@@ -592,6 +618,7 @@ static bool carry_client(struct meta *m, const struct client *c, uint32_t *count
 {
 	struct meta__receipts *r = m->receipts;
 
+	ASSERT(c->id != 0);
 	if (r->carry.slot == 0 && !carry_mut(m, key_of(c->id, 0, 0, 0), NULL, 0))
 		return false;
 	for (; r->carry.slot < META_RECEIPT_SLOTS; r->carry.slot++)
@@ -635,6 +662,8 @@ bool meta__receipts_carry(struct meta *m)
 {
 	struct meta__receipts *r = m->receipts;
 
+	ASSERT(r->carry.client <= r->client_max);
+	ASSERT(r->safe.client <= r->client_max);
 	if (r->carry.client == r->client_max)
 		return true;
 	if (carry_some(m)) {
@@ -648,3 +677,41 @@ bool meta__receipts_carry(struct meta *m)
 		forget_all(m);
 	return r->carry.client == r->client_max;
 }
+
+#ifdef WK_DEBUG
+
+/* Returns how many receipts the slot has. */
+static uint32_t slot_check(const struct meta__receipts *r, const struct slot *s)
+{
+	uint32_t count = 0;
+
+	ASSERT(s->number > 0 || s->first == NONE);
+	for (uint32_t i = s->first; i != NONE; i = r->receipt[i].next, count++) {
+		const uint32_t next = r->receipt[i].next;
+
+		ASSERT(count < r->receipt_max);
+		ASSERT(next == NONE || r->receipt[next].item < r->receipt[i].item); /* (5) */
+	}
+	return count;
+}
+
+void meta__receipts_check(const struct meta *m)
+{
+	const struct meta__receipts *r = m->receipts;
+	uint32_t clients = 0, receipts = 0;
+
+	for (const struct list *at = r->lru.next; at != &r->lru; at = at->next, clients++) {
+		const struct client *c = list_entry(at, struct client, lru);
+
+		ASSERT(c->id != 0);
+		ASSERT(clients < r->client_count);
+		for (uint32_t i = 0; i < META_RECEIPT_SLOTS; i++)
+			receipts += slot_check(r, &c->slot[i]);
+	}
+	ASSERT(clients == r->client_count);
+	for (uint32_t i = r->receipt_free; i != NONE; i = r->receipt[i].next)
+		ASSERT(++receipts <= r->receipt_max);
+	ASSERT(receipts == r->receipt_max); /* each is of one slot, or free */
+}
+
+#endif

@@ -20,7 +20,7 @@ static uint32_t list_count(const struct list *l, uint32_t most)
 
 struct zone_sums {
 	uint32_t coming, free_total, page_zones, data_zones;
-	uint64_t live_blocks;
+	uint64_t live_blocks, promised;
 };
 
 static void zone_check(const struct meta *m, uint32_t zone, struct zone_sums *sum)
@@ -38,20 +38,65 @@ static void zone_check(const struct meta *m, uint32_t zone, struct zone_sums *su
 	sum->page_zones += at->kind == META__ZONE_PAGE;
 	sum->data_zones += at->kind == META__ZONE_DATA;
 	sum->live_blocks += at->kind == META__ZONE_DATA ? at->live : 0;
+	sum->promised += at->kind == META__ZONE_DATA && !at->moved ? at->pending : 0;
+}
+
+/* Each supply has the room that its zones have: meta_alloc.c (1). */
+static void supply_check(const struct meta *m, const struct meta__supply *s, uint32_t units,
+			 uint32_t unit_blocks)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t room = 0;
+
+	for (const struct list *at = s->ready.next; at != &s->ready; at = at->next, room += units)
+		ASSERT(list_entry(at, struct meta__zone, link)->state == ZONE_READY);
+	if (s->open != META__ZONE_NONE) {
+		ASSERT(meta__zone_at(m, s->open)->state == ZONE_OPEN);
+		room += (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit_blocks;
+	}
+	ASSERT(room == s->room); /* meta_alloc.c (1) */
+	ASSERT(s->opening <= META__ZONE_IOS || m->failed);
+}
+
+static void supplies_check(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		supply_check(m, &z->data[d], z->geo.zone_end - 1, 1);
+	supply_check(m, &z->moved, z->geo.zone_end - 1, 1);
+	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
+		supply_check(m, &z->page[i], z->geo.zone_pages, META_PAGE_BLOCKS);
+}
+
+static void free_check(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+
+	ASSERT(list_count(&z->free[drive], z->geo.nzones + 1) +
+		       list_count(&z->fresh[drive], z->geo.nzones + 1) ==
+	       z->free_count[drive]);
 }
 
 void meta__zones_check(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	struct zone_sums sum = { 0 };
+	uint32_t telling = 0;
 
 	if (!z->counted)
 		return;
 	for (uint32_t i = 0; i < z->geo.nzones; i++)
 		zone_check(m, i, &sum);
-	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		free_check(m, d);
+		telling += z->tell[d].zone != META__ZONE_NONE;
 		if (meta__drive_serves(m, d))
 			sum.free_total += z->free_count[d] + (z->tell[d].zone != META__ZONE_NONE);
+	}
+	ASSERT(telling == z->telling); /* meta_tell.c (5) */
+	supplies_check(m);
+	ASSERT(sum.promised == z->promised);
 	ASSERT(sum.free_total == z->free_total); /* meta_zone.c (5) */
 	ASSERT(sum.coming == z->coming);
 	ASSERT(sum.page_zones == z->page_zones);

@@ -13,6 +13,11 @@
 void meta__zones_check(const struct meta *m);
 void meta__cache_check(struct meta *m);
 void meta__ops_check(const struct meta *m);
+void meta__log_check(const struct meta *m);
+void meta__share_check(const struct meta *m); /* lent shards, too */
+void meta__receipts_check(const struct meta *m);
+void meta__collect_check(const struct meta *m);
+void meta__gc_check(const struct meta *m);
 #endif
 
 #endif

@@ -29,15 +29,18 @@
  *  (1) In an open or leaving shard, no page, root or counter that a plan reads changes.  Frames
  *      may come, and be unlinked; state changes between clean, dirty and frozen.
  *  (2) All plans of a reader between enter and leave see one state: a change of two shards waits
- *      for both, so no reader sees half of it, or an older state after a client was told of it.
+ *      for both, so no reader sees half of it, or an older state after a client was told of it
+ *      [test_meta_share:no_reader_sees_half_of_a_change].
  *  (3) A frame is reused for another page only when every reader that could have found it has left
  *      (meta_cache.c).  Blocks that a reader has planned to read are pinned in its row before it
- *      leaves, and so before any change could let them die.
+ *      leaves, and so before any change could let them die
+ *      [test_meta_share:blocks_that_a_reader_reads_are_not_reused].
  *  (4) An opened shard is not closed before every reader has begun a turn since, or sleeps: if
  *      some clients read and some write all the time, both make progress, usually in turn (a reader
  *      that finds it closed again asks).  And a shard that a change has
  *      closed is not opened before the change was applied: it waits for a turn of each reader at
- *      most twice, never a third time.
+ *      most twice, never a third time
+ *      [test_meta_share:what_was_opened_is_looked_at_before_it_is_closed].
  */
 #include "meta/engine/meta_lend.h"
 
@@ -57,6 +60,7 @@ uint64_t meta__share_leave(struct meta *m)
 {
 	struct meta__share *s = m->share;
 
+	ASSERT(!m->home);
 	s->wanted = atomic_load_explicit(&s->now, memory_order_relaxed) + 1;
 	return s->wanted;
 }
@@ -65,6 +69,7 @@ static void look_who_left(struct meta__share *s)
 {
 	uint64_t left = atomic_load_explicit(&s->now, memory_order_relaxed);
 
+	ASSERT(s->left < left);
 	for (uint32_t i = 0; i < META_READERS_MAX; i++) {
 		/* An exchange with its own value.  T2, S3 */
 		uint64_t in = atomic_fetch_add_explicit(&s->row[i].in, 0, memory_order_acq_rel);
@@ -73,6 +78,7 @@ static void look_who_left(struct meta__share *s)
 			left = min_u64(left, in);
 	}
 	s->left = max_u64(s->left, left); /* an old `now` will do, too: S3 */
+	ASSERT(s->left <= atomic_load_explicit(&s->now, memory_order_relaxed));
 }
 
 void meta__share_turn(struct meta *m)
@@ -80,6 +86,7 @@ void meta__share_turn(struct meta *m)
 	struct meta__share *s = m->share;
 	uint64_t now = atomic_load_explicit(&s->now, memory_order_relaxed);
 
+	ASSERT(s->left <= now);
 	if (s->wanted > now)
 		atomic_store_explicit(&s->now, now = s->wanted, memory_order_release); /* S3 */
 	if (s->left < now)
@@ -97,6 +104,8 @@ bool meta__share_take(struct meta *m, uint32_t shard)
 {
 	struct meta__share *s = m->share;
 
+	ASSERT(!m->home);
+	ASSERT(shard < m->nshards);
 	ASSERT(!s->away[shard]); /* its plan has read it */
 	if (is_open(s, shard)) {
 		if (!meta__share_left(m, s->opened[shard])) { /* (4) */
@@ -130,6 +139,7 @@ static void open_it(struct meta *m, uint32_t shard)
 	meta__lend_others(m, shard);
 	if (s->away[shard] && !meta__lend_home(m, shard))
 		return;
+	ASSERT(!s->away[shard]);
 	s->opened[shard] = meta__share_leave(m);
 	atomic_store_explicit(&s->open[shard], ++s->times, memory_order_release); /* S1 */
 }
@@ -149,6 +159,8 @@ void meta_reader_knocks(struct meta *m, uint32_t shard, uint32_t reader)
 
 	if (shard >= m->nshards)
 		return;
+	ASSERT(reader < META_READERS_MAX);
+	ASSERT(s->knock_count <= m->nshards);
 	if (!s->knocked[shard])
 		s->knock[s->knock_count++] = shard;
 	else if (s->knocked[shard] != reader + 1)
@@ -172,6 +184,8 @@ bool meta_readers_let_in(struct meta *m)
 	while (s->knock_count > 0) {
 		uint32_t shard = s->knock[--s->knock_count];
 
+		ASSERT(shard < m->nshards);
+		ASSERT(s->knocked[shard] > 0);
 		/* Otherwise a change waits long for room: a reader that knocked should ask.  A
 		 * borrower waits for blanks, which come in each turn. */
 		if (opens && s->knocked[shard] != s->away[shard])
@@ -189,6 +203,8 @@ static void look_at(struct meta *m, uint32_t shard, uint64_t opened)
 	const struct meta__shard *is = &m->home->shard[shard];
 	struct meta__shard *seen = &m->shard[shard];
 
+	ASSERT(m->home);
+	ASSERT(opened != 0);
 	seen->opened = opened;
 	seen->root_baddr = is->root_baddr;
 	seen->root_gen = is->root_gen;
@@ -209,6 +225,7 @@ static bool is_lent(struct meta *m, uint32_t shard)
 	struct meta__shard *seen = &m->shard[shard];
 	uint64_t lent;
 
+	DASSERT(m->reader < META_READERS_MAX);
 	if (seen->turn != m->turn) {
 		lent = atomic_load_explicit(&m->home->share->lent[shard], memory_order_acquire);
 		if ((lent & 0xff) != m->reader + 1u) /* T1 */
@@ -229,6 +246,8 @@ bool meta__share_sees(struct meta *m, uint32_t shard)
 	const struct meta__share *s = m->home->share;
 	const uint32_t open = atomic_load_explicit(&s->open[shard], memory_order_acquire); /* T1 */
 
+	DASSERT(m->home);
+	DASSERT(shard < m->nshards);
 	if (unlikely(open == 0)) {
 		if (is_lent(m, shard))
 			return true;

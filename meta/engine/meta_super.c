@@ -9,7 +9,7 @@
  *   one drive [super A][root copy 0][zone] ... [zone][root copy 1][super B]
  *
  *  (1) The parsers here are the only places that decode these bytes.  They trust nothing
- *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c.
+ *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c [fuzz_meta_super].
  *  (2) Both copies of a root's slot, or of a zone's header, are never written at the same time, and
  *      a damaged copy is written first.  So a crash, whatever it
  *      leaves of a write in flight, leaves one of them whole.
@@ -36,6 +36,8 @@ uint32_t meta__geo_zone_blocks(const struct meta_conf *conf)
 {
 	uint64_t largest = 0, bytes;
 
+	ASSERT(conf->ndrives >= 1);
+	ASSERT(conf->ndrives <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < conf->ndrives; d++)
 		largest = max_u64(largest, conf->drive[d].nblocks);
 	bytes = round_down_pow2(largest * META__BLOCK / 1024);
@@ -62,6 +64,8 @@ static void place_zones(struct meta__geo *g, uint32_t d)
 	g->zone_base[d] = g->nzones;
 	if (g->nblocks[d] > 2 + 2 * area && end > g->zones_at[d])
 		g->zone_count[d] = (uint32_t)((end - g->zones_at[d]) / g->zone_blocks);
+	ASSERT(g->zones_at[d] + (uint64_t)g->zone_count[d] * g->zone_blocks <=
+	       max_u64(end, g->zones_at[d]));
 	g->nzones += g->zone_count[d];
 }
 
@@ -71,6 +75,10 @@ static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 	uint64_t area = 2 * (uint64_t)g->nshards, capacity = 0;
 	uint32_t drives = 0;
 
+	ASSERT(g->ndrives >= 1);
+	ASSERT(g->ndrives <= META_DRIVES_MAX);
+	ASSERT(g->zone_blocks > META_PAGE_BLOCKS + 2);
+	ASSERT(is_pow2(g->zone_blocks));
 	g->zone_end = g->zone_blocks - 1;
 	g->zone_pages = (g->zone_end - 1) / META_PAGE_BLOCKS;
 	g->root_zones = (uint32_t)div_up(2 * (uint64_t)g->nshards, g->zone_end - 1);
@@ -93,6 +101,8 @@ static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 	g->log_bytes_max = min_u64(META__LOG_BYTES_MAX, capacity / (drives > 1 ? 16 : 8));
 	g->log_zones_max = max_u32(
 		4, (uint32_t)div_up(g->log_bytes_max, (uint64_t)g->zone_blocks * META__BLOCK) + 1);
+	ASSERT(g->zones_serving <= g->nzones);
+	ASSERT(g->drives_serving <= g->ndrives);
 }
 
 void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
@@ -118,6 +128,7 @@ void meta__geo_of(struct meta__geo *g, const struct meta__super *s)
 
 void meta__geo_away(struct meta__geo *g, uint32_t drive)
 {
+	ASSERT(drive < g->ndrives);
 	if (g->state[drive] == DRIVE_SERVES) {
 		g->zones_serving -= g->zone_count[drive];
 		g->drives_serving--;
@@ -196,6 +207,8 @@ bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone)
 
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive)
 {
+	ASSERT(copy < 2);
+	ASSERT(g->root_zones <= META__ROOT_ZONES_MAX);
 	if (g->root_zone[copy][0] == 0)
 		return META_BADDR_DRIVE(g->root_area[copy]) == drive;
 	for (uint32_t i = 0; i < g->root_zones; i++)
@@ -213,6 +226,7 @@ static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc
 	const uint8_t *p = block;
 	uint32_t crc = crc32c(p, crc_at);
 
+	ASSERT(crc_at + 4 <= size_bytes);
 	crc = crc32c_more(crc, zeros, 4);
 	return crc32c_more(crc, p + crc_at + 4, size_bytes - crc_at - 4);
 }
@@ -542,12 +556,15 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 	memcpy(block, &d, sizeof(d));
 	copy_baddr_out[0] = meta__geo_root(&m->zones->geo, first, slot, shard); /* (2) */
 	copy_baddr_out[1] = meta__geo_root(&m->zones->geo, first ^ 1, slot, shard);
+	ASSERT(copy_baddr_out[0] != copy_baddr_out[1]); /* (2) */
 }
 
 void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r)
 {
 	struct meta__shard *s = &m->shard[shard];
 
+	ASSERT(s->root_slot < 2);
+	ASSERT(r->seq >= s->durable_seq);
 	s->root_slot ^= 1;
 	s->root_version++;
 	s->durable_root_baddr = r->root_baddr;

@@ -22,7 +22,8 @@
  *      when the drive has answered: the drive may deallocate it as late as that.
  *  (4) It counts as free all the while (free_total), since it will be free in a moment; but it is
  *      taken only while so many are free that no allocation can have to wait for it.  free_count
- *      excludes it: a drive that is being drained waits for it.
+ *      excludes it: a drive that is being drained waits for it
+ *      [test_meta_tell:none_is_taken_while_few_are_free].
  *  (5) One at a time for each drive, so that it delays other commands only briefly.
  *  (6) Nothing is deallocated before the store is mounted: before that, zones named in the log are
  *      not in the trees.
@@ -48,6 +49,7 @@ void meta__tell_init(struct meta *m)
 
 bool meta__tell_wanted(const struct meta *m, uint32_t drive)
 {
+	ASSERT(drive < META_DRIVES_MAX);
 	return m->mounted && m->conf.drive[drive].deallocate_max_blocks && /* (6) */
 	       !m->zones->tell[drive].refused;
 }
@@ -59,6 +61,8 @@ static void send(struct meta *m, uint32_t drive)
 	struct meta__tell *t = &z->tell[drive];
 	const uint64_t baddr = meta__geo_zone_baddr(&z->geo, t->zone) + t->at;
 
+	ASSERT(m->mounted); /* (6) */
+	ASSERT(!m->failed);
 	ASSERT(meta__zone_at(m, t->zone)->state == ZONE_TELLING);
 	ASSERT(t->at >= 1 && t->at < z->geo.zone_end); /* (2) */
 	t->x.io.op = META_IO_DEALLOCATE;
@@ -77,6 +81,9 @@ static void take(struct meta *m, uint32_t drive)
 	struct meta__zone *at = list_entry(z->fresh[drive].next, struct meta__zone, link);
 
 	ASSERT(at->state == ZONE_FREE && at->live == 0 && at->pending == 0); /* (1) */
+	ASSERT(z->tell[drive].zone == META__ZONE_NONE);                      /* (5) */
+	ASSERT(z->free_count[drive] > 0);
+	ASSERT(z->telling < z->geo.ndrives);
 	list_del(&at->link);
 	list_init(&at->link); /* (3) */
 	at->state = ZONE_TELLING;
@@ -92,6 +99,7 @@ static void give_back(struct meta *m, uint32_t drive)
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, z->tell[drive].zone);
 
+	ASSERT(list_empty(&at->link)); /* (3) */
 	ASSERT(at->state == ZONE_TELLING && at->live == 0 && at->pending == 0);
 	ASSERT(z->telling > 0);
 	at->state = ZONE_FREE;
@@ -106,6 +114,7 @@ void meta__tell_forget(struct meta *m, uint32_t drive)
 	struct meta__zones *z = m->zones;
 	struct list *l;
 
+	ASSERT(drive < META_DRIVES_MAX);
 	while ((l = list_pop_front(&z->fresh[drive])))
 		list_push_back(&z->free[drive], l);
 }
@@ -122,6 +131,8 @@ void meta__tell_io_done(struct meta *m, struct meta__io *x)
 	struct meta__zones *z = m->zones;
 	const uint32_t drive = x->io.drive;
 
+	ASSERT(x->io.op == META_IO_DEALLOCATE);
+	ASSERT(t->zone != META__ZONE_NONE);
 	if (x->io.status) {
 		z->told_failures++;
 		t->refused = true;
@@ -133,6 +144,7 @@ void meta__tell_io_done(struct meta *m, struct meta__io *x)
 		send(m, drive);
 		return;
 	}
+	ASSERT(t->at <= z->geo.zone_end); /* (2) */
 	give_back(m, drive);
 	if (t->refused)
 		meta__tell_forget(m, drive);

@@ -18,7 +18,8 @@
  *      its parent; the first child from the start of its parent, whatever its separator is.
  *  (3) No page is empty; a tree without records has no page.
  *  (4) Frozen pages are not written to: a root that is being made durable names them.
- *  (5) shape changes whenever a leaf may have another range of keys than before.
+ *  (5) shape changes whenever a leaf may have another range of keys than before
+ *      [test_meta_tree:grows_again_where_its_first_leaves_were].
  *
  * Addresses and fill of pages are not part of the store's content: replay may make another tree of
  * the same records.
@@ -50,6 +51,8 @@ static void step_down(struct meta__path *path, uint32_t level, const struct meta
 	const void *page = path->at[level].frame->page;
 	uint32_t i = meta__inner_find(page, key);
 
+	DASSERT(level > 0);
+	DASSERT(level < path->height);
 	path->at[level].index = i;
 	if (i > 0)
 		path->lo = meta__inner_key(page, i);
@@ -77,6 +80,8 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	path->lo = (struct meta_key){ { 0, 0, 0 } };
 	if (level >= s->height)
 		return -ENOENT;
+	DASSERT(s->height <= META_PAGE_LEVELS_MAX);
+	DASSERT(baddr != 0);
 	for (uint32_t l = s->height - 1;; l--) {
 		struct meta__frame *f = meta__cache_find(m, baddr);
 
@@ -148,6 +153,9 @@ static void hint_set(const struct meta *m, uint32_t shard, struct meta__hint *h)
 	h->gen = h->leaf->gen;
 	h->shape = m->shard[shard].shape;
 	h->plan = m->cache->plan;
+	DASSERT(h->leaf->level == 0);
+	DASSERT(h->leaf->shard == shard);
+	DASSERT(!h->leaf->gone);
 }
 
 static int walk_to_hint(struct meta *m, struct meta_op *op, uint32_t shard,
@@ -155,6 +163,8 @@ static int walk_to_hint(struct meta *m, struct meta_op *op, uint32_t shard,
 {
 	int err;
 
+	DASSERT(h >= m->shard[shard].hint);
+	DASSERT(h < m->shard[shard].hint + META__HINTS);
 	h->leaf = NULL;
 	err = meta__tree_walk(m, op, shard, key, 0, &h->path);
 	if (err)
@@ -196,6 +206,7 @@ int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	int err = meta__tree_leaf(m, op, shard, key, out);
 	struct meta__hint *h = *out;
 
+	DASSERT(err || h->leaf);
 	if (err || h->leaf->state == FRAME_DIRTY || h->plan == m->cache->plan)
 		return err;
 	return walk_to_hint(m, op, shard, key, h);
@@ -230,6 +241,7 @@ static void walk_again(struct meta *m, uint32_t shard, const struct meta_key *ke
 	do /* a borrower's search may end early: meta_cache.c (10) */
 		err = meta__tree_walk(m, NULL, shard, key, level, path);
 	while (unlikely(m->home) && err == -EAGAIN);
+	/* meta_tx.c (1) */
 	ASSERT(err == 0 || (err == -ENOENT && m->shard[shard].height == 0));
 }
 
@@ -256,6 +268,7 @@ static struct meta__frame *dirty_step(struct meta *m, uint32_t shard, struct met
 	if (f->baddr == was) /* it is dirty already: its parent names it */
 		return f;
 	at->frame = f;
+	ASSERT(level + 1 == path->height || at[1].frame->state == FRAME_DIRTY); /* (1) */
 	if (level + 1 == path->height)
 		set_root(m, shard, f->baddr, f->gen, path->height);
 	else
@@ -266,6 +279,8 @@ static struct meta__frame *dirty_step(struct meta *m, uint32_t shard, struct met
 static void dirty_path(struct meta *m, uint32_t shard, const struct meta_key *key, uint32_t level,
 		       struct meta__path *path)
 {
+	ASSERT(path->height <= META_PAGE_LEVELS_MAX);
+	ASSERT(level <= path->height);
 	for (uint32_t l = path->height; l-- > level;) {
 		dirty_step(m, shard, path, l);
 		if (l > 0)
@@ -275,7 +290,7 @@ static void dirty_path(struct meta *m, uint32_t shard, const struct meta_key *ke
 
 static void changed(struct meta *m, struct meta__frame *f, uint64_t seq)
 {
-	ASSERT(f->state == FRAME_DIRTY);
+	ASSERT(f->state == FRAME_DIRTY); /* (4) */
 	if (unlikely(m->home))
 		meta__borrow_changed(m, f);
 	else
@@ -290,6 +305,8 @@ static void grow_root(struct meta *m, uint32_t shard, struct meta__frame *left,
 	uint32_t level = left->level + 1;
 	struct meta__frame *root = meta__cache_new(m, shard, level, &lowest, seq);
 
+	DASSERT(left->level == right->level);
+	DASSERT(left->level + 1 == m->shard[shard].height);
 	meta__inner_insert(root->page, 0, &lowest, left->baddr, left->gen);
 	meta__inner_insert(root->page, 1, sep, right->baddr, right->gen);
 	set_root(m, shard, root->baddr, root->gen, level + 1);
@@ -313,6 +330,8 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 
 		changed(m, parent, seq);
 		meta__page_lower(parent->page, &low); /* sep is above it, so also above child 0 */
+		DASSERT(i <= count);
+		DASSERT(count <= META_INNER_MAX);
 		if (count < META_INNER_MAX) {
 			meta__inner_insert(parent->page, i, &sep, right->baddr, right->gen);
 			return;
@@ -361,6 +380,8 @@ static uint32_t split_at(const struct meta__frame *leaf, uint32_t pos, const str
 	const uint32_t count = meta__page_count(leaf->page);
 	const bool run = is_run(leaf, pos, key);
 
+	DASSERT(pos <= count);
+	DASSERT(count > 0);
 	/* A run of ascending keys leaves full pages. */
 	if (pos == count && (run || last))
 		return count;
@@ -403,6 +424,7 @@ static uint32_t split_between(const struct meta__frame *leaf, uint32_t at, uint3
 	struct meta_key right = *key, left;
 	uint32_t to = at;
 
+	DASSERT(at <= meta__page_count(leaf->page));
 	if (!goes_right(leaf, at, pos, key, bytes) || pos > at)
 		right = meta__leaf_key(leaf->page, at);
 	for (; to >= least; right = left) {
@@ -439,7 +461,8 @@ static void split_and_put(struct meta *m, uint32_t shard, struct meta__path *pat
 	sep = meta__leaf_key(right->page, 0);
 	last = meta__leaf_key(left->page, meta__page_count(left->page) - 1);
 	if (!same_hash(&last, &sep))
-		sep = hash_begin(&sep); /* a lookup asks for the first name of its hash */
+		sep = hash_begin(&sep);          /* a lookup asks for the first name of its hash */
+	DASSERT(meta__key_cmp(&last, &sep) < 0); /* (2) */
 	meta__page_set_first(right->page, &sep);
 	m->shard[shard].shape++; /* (5) */
 	add_child(m, shard, path, right, sep, seq);
@@ -465,6 +488,8 @@ static struct meta__hint *leaf_to_change(struct meta *m, uint32_t shard, const s
 static bool put_in_place(struct meta__frame *leaf, const struct meta_key *key, const void *value,
 			 uint32_t value_len, uint32_t *pos)
 {
+	DASSERT(leaf->level == 0); /* (4) */
+	DASSERT(leaf->state == FRAME_DIRTY);
 	if (meta__leaf_find_near(leaf->page, key, pos)) {
 		if (meta__leaf_replace(leaf->page, *pos, value, value_len))
 			return true;
@@ -485,6 +510,8 @@ void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, 
 	struct meta__frame *leaf;
 	struct meta__hint *h;
 
+	DASSERT(shard < m->nshards);
+	DASSERT(value_len <= META_VALUE_MAX);
 	if (s->height == 0) {
 		leaf = meta__cache_new(m, shard, 0, key, seq);
 		set_root(m, shard, leaf->baddr, leaf->gen, 1);
@@ -503,6 +530,7 @@ void meta__tree_del(struct meta *m, uint32_t shard, const struct meta_key *key, 
 {
 	struct meta__hint *h;
 
+	DASSERT(shard < m->nshards);
 	if (m->shard[shard].height == 0)
 		return;
 	h = leaf_to_change(m, shard, key);
@@ -516,6 +544,8 @@ void meta__tree_touch(struct meta *m, uint32_t shard, const struct meta_key *key
 {
 	struct meta__path path;
 
+	ASSERT(!m->home);
+	ASSERT(level < META_PAGE_LEVELS_MAX);
 	walk_again(m, shard, key, level, &path);
 	dirty_path(m, shard, key, level, &path);
 }
@@ -528,6 +558,7 @@ static struct meta__frame *sibling(struct meta *m, const struct meta__step *pare
 	uint64_t baddr, gen;
 	struct meta__frame *f;
 
+	DASSERT(step == 1 || step == -1);
 	if (i >= meta__page_count(parent->frame->page)) /* -1 too */
 		return NULL;
 	meta__inner_child(parent->frame->page, i, &baddr, &gen);
@@ -553,8 +584,12 @@ static bool merge(struct meta *m, uint32_t shard, struct meta__path *path, uint3
 		left = dirty_step(m, shard, path, level);
 	}
 	changed(m, left, seq); /* not below right's: sequences ascend */
+	DASSERT(left != right);
+	DASSERT(left->level == right->level);
 	meta__page_append(left->page, right->page);
 	meta__cache_drop(m, right);
+	ASSERT(parent->frame->state == FRAME_DIRTY); /* (4) */
+	ASSERT(parent->index + 1 < meta__page_count(parent->frame->page));
 	meta__inner_remove(parent->frame->page, parent->index + 1);
 	return true;
 }
@@ -565,6 +600,8 @@ static void lower_root(struct meta *m, uint32_t shard, struct meta__frame *root,
 	struct meta__shard *s = &m->shard[shard];
 	uint64_t baddr = 0, gen = 0;
 
+	ASSERT(root->level + 1 == s->height);
+	ASSERT(root->baddr == s->root_baddr);
 	if (meta__page_count(root->page) == 1 && root->level > 0)
 		meta__inner_child(root->page, 0, &baddr, &gen);
 	else if (meta__page_count(root->page) > 0)

@@ -13,7 +13,8 @@
  *      memory until the next one begins, and meta__tx_ready() has counted frames, page
  *      addresses and log bytes for the worst case.
  *  (2) Each key is wanted once: a later put or delete of a key replaces the earlier.
- *  (3) All changes of a transaction are one log record, whatever shards they touch.
+ *  (3) All changes of a transaction are one log record, whatever shards they touch
+ *      [test_meta_tx:is_one_log_record_whatever_shards_it_touches].
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_share.h"
@@ -88,6 +89,7 @@ uint32_t meta__tx_wanted(const struct meta *m)
 
 static int find_mut(const struct meta__tx *tx, uint32_t shard, const struct meta_key *key)
 {
+	DASSERT(tx->nmut <= META__TX_RECORDS_MAX);
 	for (uint32_t i = tx->nmut; i-- > 0;)
 		if (tx->mut[i].shard == shard && meta__key_cmp(&tx->mut[i].key, key) == 0)
 			return (int)i;
@@ -120,6 +122,8 @@ static int see_leaf(struct meta *m, uint32_t shard, const struct meta_key *key,
 
 static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *leaf, uint32_t pos)
 {
+	DASSERT(leaf->level == 0);
+	DASSERT(pos < meta__page_count(leaf->page));
 	tx->seek_baddr = leaf->baddr;
 	tx->seek_leaf = leaf;
 	tx->seek_shard = shard;
@@ -195,6 +199,8 @@ int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	struct meta__tx *tx = m->tx;
 	int i = tx->nmut > 0 ? find_mut(tx, shard, key) : -1, err;
 
+	DASSERT(shard < m->nshards);
+	DASSERT(tx->op);
 	if (i >= 0) {
 		if (tx->mut[i].del)
 			return -ENOENT;
@@ -289,6 +295,9 @@ int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const st
 {
 	const struct meta__tx *tx = m->tx;
 
+	DASSERT(shard < m->nshards);
+	DASSERT(tx->op);
+	DASSERT(meta__key_cmp(key, last) <= 0);
 	if (!is_ahead(m, shard, key, last) && !is_named(m, shard, key, last)) {
 		int err = seek_to(m, shard, key, last);
 
@@ -348,6 +357,7 @@ struct meta__tx_shard *meta__tx_shard_of(struct meta__tx *tx, uint32_t shard)
 /* The pages of a path that are not dirty yet will be: count each once. */
 void meta__tx_count_path(struct meta *m, const struct meta__path *path, uint32_t level)
 {
+	DASSERT(path->height <= META_PAGE_LEVELS_MAX);
 	for (uint32_t l = level; l < path->height; l++) {
 		struct meta__frame *f = path->at[l].frame;
 
@@ -381,6 +391,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 	/* Only open to us: nothing of it is ours to write, not even counts. */
 	if (unlikely(m->home) && m->shard[shard].turn != m->turn)
 		return -EAGAIN;
+	DASSERT(tx->nleaf < META__TX_RECORDS_MAX);
 	leaf = &tx->leaf[tx->nleaf++];
 	*leaf = (struct meta__tx_leaf){ .shard = shard }; /* of an empty tree: all keys */
 	if (err == 0) {
@@ -404,6 +415,7 @@ static int change(struct meta *m, const struct meta__mut *mut, bool *existed)
 	const void *value;
 	int err = change_leaf(m, mut->shard, &mut->key, &leaf);
 
+	DASSERT(!mut->del || mut->value_len == 0);
 	if (err)
 		return err;
 	*existed = leaf->frame && meta__leaf_find_near(leaf->frame->page, &mut->key, &leaf->pos);
@@ -439,6 +451,7 @@ int meta__tx_want(struct meta *m, const struct meta__mut *mut)
 		tx->existed[i] = existed;
 	}
 	tx->mut[i] = *mut;
+	DASSERT(find_mut(tx, mut->shard, &mut->key) == i); /* (2) */
 	return 0;
 }
 
@@ -459,6 +472,7 @@ int meta__tx_put(struct meta *m, uint32_t shard, const struct meta_key *key, con
 	if (value_len > 0)
 		memcpy(tx->buffer + tx->buffer_used, value, value_len);
 	tx->buffer_used += (uint32_t)align_up(value_len, 8);
+	DASSERT(tx->buffer_used <= META__TX_BUFFER_BYTES);
 	return meta__tx_want(m, &mut);
 }
 
@@ -498,6 +512,7 @@ int meta__tx_live(struct meta *m, uint32_t shard, uint64_t baddr, int64_t nblock
 
 uint64_t meta__tx_uniq(struct meta *m, uint32_t shard)
 {
+	DASSERT(shard < m->nshards);
 	return max_u64(m->shard[shard].uniq_next, 1) + meta__tx_shard_of(m->tx, shard)->uniq++;
 }
 
@@ -506,11 +521,13 @@ uint64_t meta__tx_dir(struct meta *m, uint32_t shard)
 {
 	uint64_t next = max_u64(m->shard[shard].dir_next, META_ROOT_DIR + 1);
 
+	DASSERT(shard < m->nshards);
 	return (uint64_t)shard << 36 | (next + meta__tx_shard_of(m->tx, shard)->dir++);
 }
 
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 {
+	DASSERT(nruns == 0 || runs);
 	for (uint32_t i = 0; i < nruns; i++)
 		if (runs[i].baddr)
 			m->tx->drives_mask |= 1ull << META_BADDR_DRIVE(runs[i].baddr) % 64;

@@ -82,6 +82,9 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 	struct meta__zone *at = meta__zone_at(m, zone);
 	uint32_t drive = drive_of(m, zone);
 
+	ASSERT(at->kind != META__ZONE_PAGE || z->page_zones > 0);
+	ASSERT(at->kind != META__ZONE_DATA || z->data_zones > 0);
+	ASSERT(z->free_count[drive] < z->geo.zone_count[drive]); /* (5) */
 	ASSERT(at->live == 0 && at->pending == 0);
 	if (at->kind == META__ZONE_PAGE)
 		z->page_zones--;
@@ -130,6 +133,10 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	struct meta__zone *at = meta__zone_at(m, zone);
 
 	ASSERT(at->state == ZONE_FREE);
+	ASSERT(at->live == 0); /* (2) */
+	ASSERT(at->pending == 0);
+	ASSERT(z->free_count[drive_of(m, zone)] > 0);
+	ASSERT(z->free_total > 0 || !meta__drive_serves(m, drive_of(m, zone))); /* (5) */
 	list_del(&at->link);
 	z->free_count[drive_of(m, zone)]--;
 	z->free_total -= meta__drive_serves(m, drive_of(m, zone));
@@ -145,6 +152,8 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	struct meta__zones *z = m->zones;
 	struct meta__zone *zone = calloc(geo->nzones, sizeof(*zone));
 
+	ASSERT(geo->ndrives >= 1);
+	ASSERT(geo->ndrives <= META_DRIVES_MAX);
 	if (!zone)
 		return -ENOMEM;
 	free(z->zone);
@@ -242,6 +251,8 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	const uint32_t free_now = z->free_count[drive] + (z->tell[drive].zone != META__ZONE_NONE);
 	uint32_t coming = 0;
 
+	ASSERT(drive < z->geo.ndrives);
+	ASSERT(first + count <= z->geo.nzones);
 	for (uint32_t i = first; i < first + count; i++)
 		coming += z->zone[i].state == ZONE_EMPTY || z->zone[i].state == ZONE_FROZEN;
 	z->geo.state[drive] = (uint8_t)state;
@@ -277,6 +288,7 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 	const struct meta__zone *at = &z->zone[z->geo.zone_base[drive]];
 	uint64_t blocks = 0, pages = 0;
 
+	ASSERT(drive < z->geo.ndrives);
 	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
 		if (at[i].kind == META__ZONE_DATA)
 			blocks += at[i].live;
@@ -315,6 +327,7 @@ bool meta__drive_takes(const struct meta *m, uint32_t drive)
 
 bool meta__drive_serves(const struct meta *m, uint32_t drive)
 {
+	DASSERT(drive < META_DRIVES_MAX);
 	return m->zones->geo.state[drive] == DRIVE_SERVES;
 }
 
@@ -364,12 +377,14 @@ static void count_coming(struct meta *m, uint32_t zone, bool more)
 {
 	struct meta__zones *z = m->zones;
 
+	ASSERT(more || (meta__drive_serves(m, drive_of(m, zone)) ? z->coming : z->leaving_us) > 0);
 	*(meta__drive_serves(m, drive_of(m, zone)) ? &z->coming : &z->leaving_us) += more ? 1 : -1;
 }
 
 /* Back from EMPTY or FROZEN, when replay adds live blocks to it. */
 static void revive(struct meta *m, struct meta__zone *at)
 {
+	DASSERT(at->live || at->pending);
 	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
 		return;
 	if (at->state != ZONE_LEAVING)
@@ -386,6 +401,7 @@ void meta__zone_settle(struct meta *m, uint32_t zone)
 		return;
 	if (at->kind == META__ZONE_ROOT) /* (5) */
 		return;
+	ASSERT(at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA); /* (4) */
 	at->state = ZONE_EMPTY;
 	at->victim = false;
 	m->zones->coming_data +=
@@ -398,6 +414,8 @@ void meta__zone_close(struct meta *m, uint32_t zone)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
 
+	ASSERT(at->used >= 1);
+	ASSERT(at->used <= m->zones->geo.zone_end);
 	ASSERT(at->state == ZONE_OPEN);
 	at->state = ZONE_CLOSED;
 	at->closed = m->zones->epoch;
@@ -431,6 +449,7 @@ void meta__zone_live_add(struct meta *m, uint32_t zone, int64_t delta)
 		revive(m, at);
 	else
 		meta__zone_settle(m, zone);
+	DASSERT(at->live <= m->zones->geo.zone_blocks);
 }
 
 void meta__zone_page_add(struct meta *m, uint64_t baddr)
@@ -480,15 +499,6 @@ struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z)
 	return NULL;
 }
 
-static uint32_t ios_idle(const struct meta__zones *z)
-{
-	uint32_t idle = 0;
-
-	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
-		idle += z->io[i].zone == META__ZONE_NONE;
-	return idle;
-}
-
 /* One of the log's next zones is there already, or its header is under way. */
 static bool log_has_begun(const struct meta__zones *z)
 {
@@ -501,6 +511,7 @@ static void write_head(struct meta *m, struct meta__zone_io *io)
 	uint32_t copy = meta__zone_at(m, io->zone)->head_first ^ (uint32_t)io->second;
 	uint64_t baddr = meta__geo_zone_head(&m->zones->geo, io->zone, copy);
 
+	ASSERT(meta__zone_at(m, io->zone)->state == ZONE_OPENING);
 	io->x.io.op = META_IO_WRITE;
 	io->x.io.fua = true;
 	io->x.io.drive = META_BADDR_DRIVE(baddr);
@@ -518,6 +529,7 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 
 	if (!io)
 		return false;
+	ASSERT(meta__drive_takes(m, drive_of(m, zone))); /* (7) */
 	unset_free(m, zone, kind);
 	at->state = ZONE_OPENING;
 	if (at->incarnation == z->wear_least && z->wear_least_zones)
@@ -541,31 +553,6 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	return true;
 }
 
-/* Finds the least again only when all least used zones have been used: once a round of all. */
-void meta__zone_wear(struct meta *m, struct meta_statfs *out)
-{
-	struct meta__zones *z = m->zones;
-
-	if (z->wear_least_zones == 0) {
-		z->wear_least = UINT64_MAX;
-		z->wear_most = 0;
-	}
-	for (uint32_t i = 0, looks = z->wear_least_zones ? 0 : z->geo.nzones; i < looks; i++) {
-		const uint64_t uses = z->zone[i].incarnation;
-
-		if (z->zone[i].state == ZONE_GONE)
-			continue;
-		if (uses < z->wear_least) {
-			z->wear_least = uses;
-			z->wear_least_zones = 0;
-		}
-		z->wear_least_zones += uses == z->wear_least;
-		z->wear_most = max_u64(z->wear_most, uses);
-	}
-	out->wear_least = z->wear_least;
-	out->wear_most = z->wear_most;
-}
-
 void meta__zone_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__zone_io *io = x->owner;
@@ -577,6 +564,9 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 		return;
 	}
 	ASSERT(at->state == ZONE_OPENING);
+	ASSERT(x->kind == META__IO_ZONE);
+	ASSERT(at->live == 0);
+	ASSERT(at->pending == 0);
 	if (!x->io.status && !io->second) {
 		io->second = true;
 		write_head(m, io);
@@ -596,109 +586,13 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	meta__supply_ready(m, zone);
 }
 
-uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive)
-{
-	const struct meta__zones *z = m->zones;
-	const struct meta__supply *s = &z->data[drive];
-
-	if (!meta__drive_takes(m, drive))
-		return 0;
-	return z->free_count[drive] + s->opening + div_up(s->room, z->geo.zone_end - 1);
-}
-
-static bool is_emptier(const struct meta *m, uint32_t a, uint32_t b)
-{
-	const uint32_t *size = m->zones->geo.zone_count;
-
-	return meta__zone_free_on(m, a) * size[b] > meta__zone_free_on(m, b) * size[a];
-}
-
-uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
-{
-	const struct meta__zones *z = m->zones;
-	const struct list *l = list_empty(&z->free[drive]) ? &z->fresh[drive] : &z->free[drive];
-
-	if (list_empty(l))
-		return META__ZONE_NONE;
-	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
-}
-
-static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
-{
-	const struct meta__zones *z = m->zones;
-	uint32_t best = META_DRIVES_MAX;
-
-	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		if (d != drive && z->free_count[d] && meta__drive_takes(m, d) &&
-		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
-			best = d;
-	if (best == META_DRIVES_MAX)
-		return META__ZONE_NONE;
-	return meta__zone_next(m, best);
-}
-
-/* Picks a zone on the drive that is emptiest for its size: so they fill alike. */
-uint32_t meta__zone_pick(const struct meta *m)
-{
-	return pick_but_of(m, META_DRIVES_MAX);
-}
-
-/* ---- the log's zones (4) --------------------------------------------------- */
-
-/* Both headers at once.  Zones that pages need are no second copies, nor those that a mount may
- * need, which has the old log beside the new one. */
-static int log_open(struct meta *m)
-{
-	const struct meta__zones *z = m->zones;
-	const uint32_t first = meta__zone_pick(m);
-	uint32_t second;
-
-	if (first == META__ZONE_NONE)
-		return z->telling ? -EAGAIN : -ENOSPC;
-	if (ios_idle(z) < META__LOG_COPIES)
-		return -EAGAIN;
-	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
-	second = pick_but_of(m, drive_of(m, first));
-	if (second != META__ZONE_NONE &&
-	    z->free_total > meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
-		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
-	return -EAGAIN;
-}
-
-int meta__zone_take_log(struct meta *m, uint32_t zone[])
-{
-	struct meta__zones *z = m->zones;
-
-	if (z->log_opening)
-		return -EAGAIN;
-	if (z->log_ready[0] == META__ZONE_NONE)
-		return log_open(m);
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
-		zone[i] = z->log_ready[i];
-		z->log_ready[i] = META__ZONE_NONE;
-		if (zone[i] != META__ZONE_NONE)
-			meta__zone_at(m, zone[i])->state = ZONE_OPEN;
-	}
-	return 0;
-}
-
-void meta__zone_give_log(struct meta *m, uint32_t zone)
-{
-	struct meta__zone *at = meta__zone_at(m, zone);
-
-	ASSERT(at->kind == META__ZONE_LOG);
-	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
-	ASSERT(m->zones->log_count > 0);
-	m->zones->log_count--;
-	meta__zone_freed(m, zone);
-}
-
 /* ---- read epochs ------------------------------------------------------- */
 
 uint64_t meta__epoch_enter(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
 
+	DASSERT(z->epoch_oldest <= z->epoch);
 	z->readers[z->epoch % META__EPOCHS]++;
 	return z->epoch;
 }
@@ -724,6 +618,8 @@ static void epoch_next(struct meta *m)
 	struct meta__zones *z = m->zones;
 
 	z->epoch++;
+	ASSERT(z->readers[z->epoch % META__EPOCHS] ==
+	       0); /* (3): those of 64 epochs ago have left */
 	if (!m->share)
 		return;
 	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_release);
@@ -752,6 +648,9 @@ void meta__zone_freeze(struct meta *m)
 	while ((l = list_pop_front(&z->empty))) {
 		struct meta__zone *at = list_entry(l, struct meta__zone, link);
 
+		ASSERT(at->state == ZONE_EMPTY); /* (2) */
+		ASSERT(at->live == 0);
+		ASSERT(at->pending == 0);
 		at->state = ZONE_FROZEN;
 		at->left = z->epoch;
 		list_push_back(&z->frozen, &at->link);
@@ -770,6 +669,8 @@ void meta__zone_rooted(struct meta *m)
 	while ((l = list_pop_front(&z->frozen))) {
 		struct meta__zone *at = list_entry(l, struct meta__zone, link);
 
+		ASSERT(at->state == ZONE_FROZEN);
+		ASSERT(at->left <= z->epoch);
 		at->state = ZONE_LEAVING;
 		count_coming(m, (uint32_t)(at - z->zone), false);
 		list_push_back(&z->leaving, &at->link);

@@ -8,13 +8,17 @@
  *  (1) Only one copy of a header is written at a time, by one writer: a zone is not free, and so is
  *      not opened, while its header is being written.
  *  (2) A copy is written with the content of the other copy, or else with the state in memory.  So
- *      whatever a power cut leaves of the write, the header is true.
+ *      whatever a power cut leaves of the write, the header is true
+ *      [test_meta_scrub_heads:cut_while_it_is_written_leaves_a_store].
  *  (3) Nothing depends on the write: if it fails, the header is as it was.  So it is not repeated,
- *      unlike writes that the store needs (meta_io.must).
+ *      unlike writes that the store needs (meta_io.must)
+ *      [test_meta_scrub_heads:store_can_do_without_it].
  *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
  *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,
- *      they would never be opened, and all others would wear for them.
- *  (5) A drained, empty drive may be about to be removed: its zones stay free.
+ *      they would never be opened, and all others would wear for them
+ *      [test_meta_gc:zones_wear_alike_though_files_come_and_go].
+ *  (5) A drained, empty drive may be about to be removed: its zones stay free
+ *      [test_meta_drain:no_header_is_mended_on_a_drive_that_is_about_to_go].
  */
 #include "meta/meta_store.h"
 
@@ -38,6 +42,7 @@ static void write_copy(struct meta *m, struct meta__zone_io *io)
 	const uint32_t copy = (uint32_t)__builtin_ctz(io->copies);
 	const uint64_t baddr = meta__geo_zone_head(&m->zones->geo, io->zone, copy);
 
+	ASSERT(io->copies);
 	io->copies &= (uint8_t) ~(1u << copy);
 	io->x.io.op = META_IO_WRITE;
 	io->x.io.fua = true;
@@ -86,6 +91,8 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 		return false;
 	if (at->state == ZONE_FREE) /* (1) */
 		io->next = take_out(m, at, drive);
+	ASSERT(at->state != ZONE_FREE); /* (1) */
+	ASSERT(!at->freed);
 	at->mending = true;
 	if (meta__mark_drive(m, head->zone) == drive)
 		h.mark = max_u64(h.mark, z->marks.of[drive]);
@@ -102,6 +109,9 @@ static void free_again(struct meta *m, struct meta__zone *at, uint32_t next, uin
 {
 	struct meta__zones *z = m->zones;
 
+	ASSERT(at->state == ZONE_MENDING);
+	ASSERT(at->live == 0);
+	ASSERT(at->pending == 0);
 	at->state = ZONE_FREE;
 	if (next == META__ZONE_NONE)
 		list_push_back(&z->free[drive], &at->link);
@@ -118,6 +128,8 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
 	struct meta__zone *at = meta__zone_at(m, io->zone);
 	const uint32_t zone = io->zone;
 
+	ASSERT(io->mends);
+	ASSERT(io->zone < m->zones->geo.nzones);
 	ASSERT(at->mending);
 	if (!io->x.io.status && io->copies) {
 		write_copy(m, io);

@@ -28,6 +28,7 @@ struct meta_run meta__extent_run(const struct meta__extent *x, uint32_t index)
 	struct meta_run_disk d;
 	uint64_t packed, block;
 
+	DASSERT(index < x->nruns);
 	memcpy(&d, x->runs + (size_t)index * sizeof(d), sizeof(d));
 	packed = le64_get(d.packed);
 	block = packed >> 8 & RUN_BLOCK_MASK;
@@ -42,6 +43,7 @@ static struct meta_run_disk run_pack(const struct meta_run *r)
 	ASSERT(META_BADDR_DRIVE(r->baddr) < 1u << 12);
 	ASSERT(META_BADDR_BLOCK(r->baddr) <= RUN_BLOCK_MASK);
 	ASSERT(r->nblocks >= 1 && r->nblocks <= META_CHUNK_BLOCKS);
+	DASSERT(META_BADDR_BLOCK(r->baddr) + r->nblocks - 1 <= RUN_BLOCK_MASK); /* (4) */
 	return (struct meta_run_disk){ le64_of((uint64_t)META_BADDR_DRIVE(r->baddr) << 52 |
 					       META_BADDR_BLOCK(r->baddr) << 8 | r->nblocks) };
 }
@@ -88,6 +90,8 @@ void meta__chunk_load(struct meta__chunk *c, const struct meta__extent *x)
 {
 	uint32_t at = 0;
 
+	DASSERT(x->nblocks <= META_CHUNK_BLOCKS); /* (1) */
+	DASSERT(x->nruns <= x->nblocks);
 	c->epoch = x->epoch;
 	c->nblocks = x->nblocks;
 	memcpy(c->crc, x->crcs, x->nblocks * sizeof(c->crc[0])); /* le.h: this host is too */
@@ -102,6 +106,7 @@ void meta__chunk_load(struct meta__chunk *c, const struct meta__extent *x)
 
 static void shrink(struct meta__chunk *c)
 {
+	DASSERT(c->nblocks <= META_CHUNK_BLOCKS);
 	while (c->nblocks > 0 && c->baddr[c->nblocks - 1] == 0)
 		c->nblocks--; /* (2) */
 }
@@ -114,7 +119,8 @@ void meta__chunk_set(struct meta__chunk *c, uint32_t at, uint64_t baddr, uint32_
 		c->crc[c->nblocks] = CRC32C_ZERO_BLOCK;
 	}
 	c->baddr[at] = baddr;
-	c->crc[at] = baddr ? crc : CRC32C_ZERO_BLOCK; /* (3) */
+	c->crc[at] = baddr ? crc : CRC32C_ZERO_BLOCK;             /* (3) */
+	DASSERT(c->baddr[at] || c->crc[at] == CRC32C_ZERO_BLOCK); /* (3) */
 	shrink(c);
 }
 
@@ -134,6 +140,8 @@ bool meta__chunk_next_run(const struct meta__chunk *c, uint32_t *at, struct meta
 	for (i++; i < c->nblocks; i++, out->nblocks++)
 		if (c->baddr[i] != (out->baddr ? out->baddr + out->nblocks : 0))
 			break;
+	DASSERT(i > *at);
+	DASSERT(out->nblocks == i - *at);
 	*at = i;
 	return true;
 }
@@ -147,13 +155,15 @@ uint32_t meta__chunk_build(const struct meta__chunk *c, void *buf)
 
 	if (c->nblocks == 0)
 		return 0;
-	ASSERT(c->baddr[c->nblocks - 1] != 0);
+	ASSERT(c->baddr[c->nblocks - 1] != 0); /* (2) */
 	for (; meta__chunk_next_run(c, &at, &run); nruns++) {
 		const struct meta_run_disk d = run_pack(&run);
 
 		memcpy(p, &d, sizeof(d));
 		p += sizeof(d);
 	}
+	DASSERT(at == c->nblocks); /* (1) */
+	DASSERT(nruns <= c->nblocks);
 	memcpy(p, c->crc, c->nblocks * sizeof(c->crc[0]));
 	p += c->nblocks * sizeof(c->crc[0]);
 	memcpy(buf,

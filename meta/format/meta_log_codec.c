@@ -8,7 +8,8 @@
  *   mutation[head 32][value, padded to 8]
  *
  *  (1) meta__log_open() decides whether there is a block; meta__reader_next() checks every length
- *      in it.  After these two nothing checks the bytes again.  Fuzzed by fuzz_meta_log.c.
+ *      in it.  After these two nothing checks the bytes again.  Fuzzed by fuzz_meta_log.c
+ *      [fuzz_meta_log].
  */
 #include "meta/meta_store.h"
 
@@ -23,6 +24,7 @@ uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order)
 {
 	le64 words[4] = { le64_of(epoch), le64_of(order) };
 
+	static_assert(sizeof(words) == 2 * sizeof(le64) + sizeof(m->uuid), "all of it is hashed");
 	memcpy(&words[2], m->uuid, sizeof(m->uuid));
 	return hash_bytes(m->secret, words, sizeof(words));
 }
@@ -34,6 +36,7 @@ static uint32_t log_crc(const void *block, size_t size_bytes)
 	const uint8_t *p = block;
 	uint32_t crc = crc32c_more(crc32c(p, at), zeros, 4);
 
+	ASSERT(size_bytes >= sizeof(struct meta_log_disk));
 	return crc32c_more(crc, p + at + 4, size_bytes - at - 4);
 }
 
@@ -125,6 +128,7 @@ uint32_t meta__log_record_bytes(const struct meta__mut *mut, uint32_t count)
 {
 	uint32_t bytes = sizeof(struct meta_record_disk);
 
+	DASSERT(count <= META__TX_RECORDS_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		bytes += mut_bytes(&mut[i]) +
 			 (opens_part(mut, i) ? (uint32_t)sizeof(struct meta_part_disk) : 0);
@@ -141,6 +145,7 @@ static uint8_t *mut_write(uint8_t *at, const struct meta__mut *mut)
 		.del = mut->del,
 	};
 
+	DASSERT(mut->value_len == 0 || mut->del || mut->value);
 	memset(at, 0, size_bytes);
 	memcpy(at, &d, sizeof(d));
 	if (!mut->del && mut->value_len)
@@ -164,6 +169,7 @@ static uint8_t *part_write(const struct meta *m, uint8_t *at, const struct meta_
 	uint8_t *head = at;
 	uint32_t muts = 0;
 
+	DASSERT(mut[first].shard < m->nshards);
 	at += sizeof(d);
 	for (uint32_t i = first; i < count; i++) {
 		if (mut[i].shard != mut[first].shard)
@@ -171,6 +177,8 @@ static uint8_t *part_write(const struct meta *m, uint8_t *at, const struct meta_
 		at = mut_write(at, &mut[i]);
 		muts++;
 	}
+	DASSERT(muts > 0);
+	DASSERT(muts <= count);
 	d.muts = le32_of(muts);
 	memcpy(head, &d, sizeof(d));
 	return at;
@@ -200,6 +208,7 @@ uint32_t meta__record_write(const struct meta *m, void *out, const struct meta__
 void meta__reader_init(struct meta__record_reader *r, const void *block,
 		       const struct meta__log_head *h, uint32_t nshards)
 {
+	ASSERT(h->bytes <= h->nblocks * META__BLOCK - sizeof(struct meta_log_disk));
 	*r = (struct meta__record_reader){
 		.at = (const uint8_t *)block + sizeof(struct meta_log_disk),
 		.records_left = h->records,
@@ -214,6 +223,8 @@ static const uint8_t *take(struct meta__record_reader *r, const uint8_t *end, si
 {
 	const uint8_t *at = r->at;
 
+	DASSERT(at <= end);
+	DASSERT(end <= r->end);
 	if ((size_t)(end - at) < size_bytes)
 		return NULL;
 	r->at += size_bytes;
@@ -269,6 +280,8 @@ int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
 	const uint8_t *at;
 	int err;
 
+	DASSERT(r->at <= r->record_end);
+	DASSERT(r->record_end <= r->end);
 	if (r->parts_left == 0) {
 		if (r->at != r->record_end)
 			return -EUCLEAN;

@@ -8,11 +8,12 @@
  *
  *  (1) A parser accepts: a handle that names an object; a type that exists, with a number
  *      if and only if it is a directory; sizes below META__FILE_BYTES_MAX, so that arithmetic on
- *      offsets cannot wrap; no more links than allowed.
+ *      offsets cannot wrap; no more links than allowed [test_meta_object, test_meta_spoil].
  *  (2) Each value has one form: a field that is present has not its usual value, no unknown bit is
  *      set, no byte is left over.  So an accepted value is built again
- *      to the same bytes.
- *  (3) A record may become longer or shorter with a change; each put takes its new length.
+ *      to the same bytes [test_meta_object:name_in_a_form_that_is_not_its_own].
+ *  (3) A record may become longer or shorter with a change; each put takes its new length
+ *      [test_meta_write:a_small_file_grows_in_its_record].
  */
 #include "meta/format/meta_record.h"
 
@@ -32,6 +33,7 @@ static inline uint64_t load(const uint8_t *p, uint32_t bytes)
 {
 	le64 d = le64_of(0);
 
+	DASSERT(bytes <= sizeof(d));
 	memcpy(&d, p, bytes);
 	return le64_get(d);
 }
@@ -71,6 +73,7 @@ static inline void give(struct writer *w, uint32_t bytes, uint64_t value)
 {
 	const le64 d = le64_of(value);
 
+	DASSERT(bytes <= sizeof(d));
 	memcpy(w->at, &d, bytes);
 	w->at += bytes;
 }
@@ -97,6 +100,7 @@ static inline bool has_bad(uint64_t w)
 /* Names are short, and each lookup asks this of some: by eights, the last of which overlap. */
 static inline bool bytes_ok(const uint8_t *p, uint32_t len)
 {
+	DASSERT(len > 0);
 	if (len < 4)
 		return !has_bad(p[0] | (uint64_t)p[len / 2] << 8 | ~0ull << 24 |
 				(uint64_t)p[len - 1] << 16);
@@ -341,6 +345,9 @@ uint32_t meta__inode_build(const struct meta__inode *in, void *buf)
 		give(&w, CRC_BYTES, in->inline_crc);
 	if (in->inline_len)
 		memcpy(w.at, in->inline_bytes, in->inline_len);
+	DASSERT((uint32_t)(w.at - (uint8_t *)buf) ==
+		HEAD_BYTES + inode_fields(w.has) +
+			(in->inline_len || in->tail_len ? CRC_BYTES : 0)); /* (2) */
 	memcpy(buf, &(struct meta_inode_disk){ le16_of((uint16_t)mode), le16_of((uint16_t)w.has) },
 	       sizeof(struct meta_inode_disk));
 	return (uint32_t)(w.at - (uint8_t *)buf) + in->inline_len;

@@ -173,6 +173,7 @@ void meta__page_init(void *page, uint32_t shard, uint32_t level, const struct me
 
 void meta__page_place(void *page, uint64_t baddr, uint64_t gen, uint32_t order)
 {
+	DASSERT(META_BADDR_BLOCK(baddr) > 0);
 	head_of(page)->baddr = le64_of(baddr);
 	head_of(page)->gen = le64_of(gen);
 	head_of(page)->order = le32_of(order);
@@ -186,6 +187,7 @@ void meta__page_seal(void *page)
 
 static void set_count(void *page, uint32_t count)
 {
+	DASSERT(count <= META_LEAF_SLOTS_MAX);
 	head_of(page)->count = le16_of((uint16_t)count);
 }
 
@@ -201,6 +203,7 @@ struct meta_key meta__page_first(const void *page)
 
 void meta__page_set_first(void *page, const struct meta_key *key)
 {
+	DASSERT(meta__page_count(page) > 0);
 	head_of(page)->first = key_to_disk(key);
 }
 
@@ -236,6 +239,8 @@ bool meta__page_holds(const void *page, const void *more)
 
 static void leaf_copy(void *to, const void *from, uint32_t begin, uint32_t end)
 {
+	DASSERT(begin <= end);
+	DASSERT(end <= meta__page_count(from));
 	for (uint32_t i = begin; i < end; i++) {
 		struct meta_key key = meta__leaf_key(from, i);
 		const void *value;
@@ -252,6 +257,7 @@ static void inner_copy(void *to, const void *from, uint32_t begin, uint32_t end)
 	struct meta_inner_disk *t = to;
 	uint32_t at = meta__page_count(to), n = end - begin;
 
+	ASSERT(begin <= end);
 	ASSERT(at + n <= META_INNER_MAX);
 	memcpy(&t->w0[at], &f->w0[begin], n * sizeof(f->w0[0]));
 	memcpy(&t->child[at], &f->child[begin], n * sizeof(f->child[0]));
@@ -264,6 +270,7 @@ static void leaf_cut(void *page, uint32_t count)
 	struct meta_page_disk *h = head_of(page);
 	uint32_t dead = le16_get(h->heap_dead);
 
+	DASSERT(count <= meta__page_count(page));
 	for (uint32_t i = count; i < meta__page_count(page); i++)
 		dead += round8(le16_get(slots(page)[i].length));
 	h->heap_dead = le16_of((uint16_t)dead);
@@ -276,6 +283,7 @@ void meta__page_split(void *left, void *right, uint32_t at)
 
 	ASSERT(at <= count);
 	ASSERT(meta__page_count(right) == 0);
+	DASSERT(is_leaf(left) == is_leaf(right));
 	if (is_leaf(left)) {
 		leaf_copy(right, left, at, count);
 		leaf_cut(left, at);
@@ -287,6 +295,7 @@ void meta__page_split(void *left, void *right, uint32_t at)
 
 void meta__page_append(void *left, const void *right)
 {
+	DASSERT(is_leaf(left) == is_leaf(right));
 	if (is_leaf(left))
 		leaf_copy(left, right, 0, meta__page_count(right));
 	else
@@ -321,6 +330,7 @@ static uint32_t guess(const struct meta_slot_disk *s, uint32_t n, const struct m
 {
 	uint64_t first = le64_get(s[0].w[0]), last = le64_get(s[n - 1].w[0]), low, high, rank;
 
+	DASSERT(n > 0);
 	if (first >> 40 != last >> 40 || key->w[0] >> 40 != first >> 40)
 		return n / 2;
 	low = rank_of(first, le64_get(s[0].w[1]));
@@ -346,6 +356,7 @@ static uint32_t gallop(const struct meta_slot_disk *s, uint32_t n, uint32_t at,
 {
 	uint32_t lo, hi, step = 1;
 
+	DASSERT(at < n);
 	if (slot_below(&s[at], key)) {
 		for (lo = at + 1; at + step < n && slot_below(&s[at + step], key); step *= 2)
 			lo = at + step + 1;
@@ -384,6 +395,8 @@ bool meta__leaf_find(const void *page, const struct meta_key *key, uint32_t *pos
 	uint32_t n = meta__page_count(page);
 
 	*pos = n ? gallop(s, n, guess(s, n, key), key) : 0;
+	DASSERT(*pos <= n);
+	DASSERT(n <= META_LEAF_SLOTS_MAX);
 	return *pos < n && slot_cmp(&s[*pos], key) == 0;
 }
 
@@ -441,6 +454,7 @@ void meta__leaf_ahead(const void *page, uint32_t pos)
 	const struct meta_slot_disk *s = &slots(page)[pos];
 	uint32_t n = min_u32(meta__page_count(page) - pos, 3);
 
+	DASSERT(pos <= meta__page_count(page));
 	for (uint32_t i = 0; i < n; i++) {
 		const uint8_t *value = (const uint8_t *)page + le16_get(s[i].offset);
 
@@ -452,6 +466,9 @@ void meta__leaf_ahead(const void *page, uint32_t pos)
 /* Between the last slot and the first value. */
 static uint32_t leaf_gap(const void *page)
 {
+	DASSERT(le16_get(head(page)->heap_start) >=
+		sizeof(struct meta_page_disk) +
+			meta__page_count(page) * sizeof(struct meta_slot_disk)); /* (2) */
 	return le16_get(head(page)->heap_start) - (uint32_t)sizeof(struct meta_page_disk) -
 	       meta__page_count(page) * (uint32_t)sizeof(struct meta_slot_disk);
 }
@@ -498,6 +515,8 @@ void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, con
 	if (value_len > 0)
 		memcpy((uint8_t *)page + at, value, value_len);
 	memset((uint8_t *)page + at + value_len, 0, bytes - value_len);
+	DASSERT(pos == 0 || slot_cmp(s - 1, key) < 0); /* (1) */
+	DASSERT(pos == count || slot_cmp(s, key) > 0);
 	memmove(s + 1, s, (count - pos) * sizeof(*s));
 	*s = (struct meta_slot_disk){
 		.w = { le64_of(key->w[0]), le64_of(key->w[1]), le64_of(key->w[2]) },
@@ -521,6 +540,7 @@ bool meta__leaf_replace(void *page, uint32_t pos, const void *value, uint32_t va
 	if (value_len > 0)
 		memcpy(to, value, value_len);
 	memset(to + value_len, 0, bytes - value_len);
+	DASSERT(value_len <= META_VALUE_MAX);
 	s->length = le16_of((uint16_t)value_len);
 	return true;
 }
@@ -541,6 +561,7 @@ uint32_t meta__leaf_middle(const void *page, uint32_t pos, uint32_t bytes)
 {
 	uint32_t half = (meta__page_used(page) + bytes) / 2, sum = 0, i = 0;
 
+	DASSERT(pos <= meta__page_count(page));
 	for (; i < meta__page_count(page) && sum < half; i++) {
 		sum += meta__leaf_bytes(le16_get(slots(page)[i].length));
 		if (i == pos)
@@ -555,6 +576,7 @@ struct meta_key meta__inner_key(const void *page, uint32_t i)
 {
 	const struct meta_inner_disk *p = page;
 
+	DASSERT(i < META_INNER_MAX);
 	return (struct meta_key){ { le64_get(p->w0[i]), le64_get(p->child[i].w1),
 				    le64_get(p->child[i].w2) } };
 }
@@ -564,6 +586,7 @@ uint32_t meta__inner_find(const void *page, const struct meta_key *key)
 	const struct meta_inner_disk *p = page;
 	uint32_t lo = 0, n = meta__page_count(page);
 
+	DASSERT(n <= META_INNER_MAX);
 	/* [lo, lo + n) may still be the first that is > key */
 	while (n > 0) {
 		uint32_t half = n / 2, at = lo + half;
@@ -594,6 +617,7 @@ void meta__inner_set(void *page, uint32_t i, uint64_t baddr, uint64_t gen)
 {
 	struct meta_inner_disk *p = page;
 
+	DASSERT(META_BADDR_BLOCK(baddr) > 0);
 	ASSERT(i < meta__page_count(page));
 	p->child[i].baddr = le64_of(baddr);
 	p->child[i].gen = le64_of(gen);
@@ -607,6 +631,7 @@ void meta__inner_insert(void *page, uint32_t i, const struct meta_key *key, uint
 
 	ASSERT(i <= count);
 	ASSERT(count < META_INNER_MAX);
+	DASSERT(META_BADDR_BLOCK(baddr) > 0);
 	memmove(&p->w0[i + 1], &p->w0[i], (count - i) * sizeof(p->w0[0]));
 	memmove(&p->child[i + 1], &p->child[i], (count - i) * sizeof(p->child[0]));
 	p->w0[i] = le64_of(key->w[0]);

@@ -13,5 +13,6 @@ uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, u
 
 uint32_t meta__dir_shard(const struct meta *m, uint64_t dir)
 {
+	DASSERT(is_pow2(m->nshards));
 	return (uint32_t)(hash_u64(m->secret, dir) & (m->nshards - 1));
 }

@@ -5,8 +5,8 @@
  *
  * A parser accepts:
  *
- *  (1) a handle that names an object (directory not 0, all within their bits);
- *  (2) lengths that agree with the length of the value, reserved bytes zero.
+ *  (1) a handle that names an object (directory not 0, all within their bits) [test_meta_spoil];
+ *  (2) lengths that agree with the length of the value, reserved bytes zero [test_meta_spoil].
  */
 #include "meta/format/meta_record.h"
 
@@ -109,6 +109,9 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 		(in->going ? META__DIR_GOING : 0) | (in->pending ? META__DIR_PENDING : 0) |
 		(in->spread ? META__DIR_SPREAD : 0) | (in->mtime_set ? META__DIR_MTIME_SET : 0);
 
+	DASSERT(in->parent != 0); /* (1) */
+	DASSERT(meta__handle_ok(&in->inode));
+	DASSERT(in->spread || (!in->mtime_set && !in->parts));
 	ASSERT(!(in->going && in->pending));
 	*out = (struct meta_dir_disk){
 		.count = le64_of(in->count),
@@ -181,6 +184,7 @@ int meta__orphan_parse(const void *value, uint32_t value_len, struct meta__orpha
 
 void meta__orphan_build(const struct meta__orphan *in, struct meta_orphan_disk *out)
 {
+	ASSERT(meta__handle_ok(&in->handle)); /* (1) */
 	*out = (struct meta_orphan_disk){
 		.inode_dir = le64_of(in->handle.dir),
 		.inode_hash = le64_of(in->handle.hash),

@@ -20,17 +20,22 @@
  *      pages as it frees.  And the longer a zone waits, the fewer of its pages are live.
  *  (3) Zones are emptied one after the other until enough are free or will be, or
  *      none is worth it; then comes one checkpoint for all: pages share the path above them, which
- *      each generation writes only once.
+ *      each generation writes only once
+ *      [test_meta_collect:mostly_dead_page_zones_are_emptied_and_what_lived_in_them_is_whole].
  *  (4) An operation that finds the store full waits while collection can still win something; after
- *      FRUITLESS_MAX rounds that won nothing it gets -ENOSPC.
+ *      FRUITLESS_MAX rounds that won nothing it gets -ENOSPC
+ *      [test_meta_collect:store_full_of_names_deletes_and_takes_as_much_again].
  *  (5) In an idle store, moving pages without a gain also ends after that many
  *      rounds, until something changes.  (Checkpoints move the log too.)
+ *      [test_meta_collect:idle_store_does_nothing]
  *  (6) A zone is left when all its touches are over: only then is known whether it is empty.
  *  (7) On a drive that is being drained every page is moved, whatever the need or the gain; pages
- *      that could not be moved are tried again after the next checkpoint.  This is not a round.
+ *      that could not be moved are tried again after the next checkpoint.  This is not a round
+ *      [test_meta_drain:last_of_three_leaves_and_the_store_starts_without_it].
  */
 #include "meta/format/meta_page.h"
 #include "meta/meta_store.h"
+#include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_tree.h"
 
 #include <errno.h>
@@ -140,6 +145,8 @@ static uint32_t touches_max(const struct meta *m)
 	const uint32_t enough = meta__zones_kept(m) + soon(m),
 		       zones = min_u32(m->zones->free_total, enough);
 
+	DASSERT(zones <= enough); /* (1) */
+	DASSERT(most <= TOUCHES_MAX);
 	return max_u32(1, meta__zone_short(m) ? most : most * (enough - zones) / soon(m));
 }
 
@@ -161,6 +168,7 @@ static uint32_t emptiest(const struct meta *m)
 		best = i;
 		best_live = at->live ? at->live - 1 : 0;
 	}
+	ASSERT(best == META__ZONE_NONE || z->zone[best].live <= z->geo.zone_pages * 3); /* (2) */
 	return best;
 }
 
@@ -170,6 +178,8 @@ static void round_done(struct meta *m)
 	struct meta__collect *c = m->collect;
 	uint32_t free = m->zones->free_total + m->zones->coming;
 
+	ASSERT(c->zone == META__ZONE_NONE);
+	ASSERT(c->touching == 0);
 	c->tried = m->zones->epoch;
 	c->fruitless = c->emptied && free > c->best ? 0 : c->fruitless + 1;
 	c->best = max_u32(c->best, free);
@@ -215,6 +225,7 @@ static bool pick_drained(struct meta *m)
 	const struct meta__zones *z = m->zones;
 	const uint32_t d = meta__drain_drive(m);
 
+	ASSERT(c->zone == META__ZONE_NONE); /* (1) */
 	c->drains = false;
 	if (d == META_DRIVES_MAX || c->drain_epoch == z->epoch || meta__ckpt_running(m) ||
 	    !drain_may(m))
@@ -225,6 +236,8 @@ static bool pick_drained(struct meta *m)
 		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_PAGE || at->live == 0 ||
 		    at->closed == z->epoch || at->tried == z->epoch)
 			continue;
+		ASSERT(at->tried < z->epoch);
+		ASSERT(at->closed < z->epoch);
 		at->tried = z->epoch;
 		c->zone = z->geo.zone_base[d] + i;
 		c->incarnation = at->incarnation;
@@ -256,6 +269,8 @@ static bool pick(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
+	ASSERT(c->zone == META__ZONE_NONE); /* (1) */
+	ASSERT(c->touching == 0);
 	if (pick_drained(m))
 		return true;
 	if (!meta__zone_short(m) || m->changes != c->changes)
@@ -291,6 +306,7 @@ static bool is_still(const struct meta *m)
 {
 	const struct meta__zone *at = meta__zone_at(m, m->collect->zone);
 
+	ASSERT(m->collect->zone != META__ZONE_NONE);
 	return at->state == ZONE_CLOSED && at->incarnation == m->collect->incarnation;
 }
 
@@ -300,6 +316,8 @@ static void zone_done(struct meta *m)
 	struct meta__zone *at = meta__zone_at(m, c->zone);
 	const bool lives = is_still(m) && at->live > 0;
 
+	ASSERT(c->in_flight == 0); /* (6) */
+	ASSERT(c->touching == 0);
 	c->zone = META__ZONE_NONE;
 	if (c->drains)
 		return;
@@ -317,6 +335,9 @@ static void read_pages(struct meta *m)
 	const uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, c->zone) + 1;
 	const uint32_t each = c->one_by_one ? 1 : READ_PAGES;
 
+	ASSERT(c->in_flight == 0);
+	ASSERT(c->count <= BATCH);
+	ASSERT(c->page + c->count <= m->zones->geo.zone_pages);
 	for (uint32_t i = 0; i < c->count; i += each) {
 		const uint64_t page = baddr + (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
 		struct meta__io *x = &c->io[i];
@@ -337,6 +358,7 @@ static void read_batch(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 
+	ASSERT(c->at == c->count); /* all of the last one were looked at */
 	c->page += c->count;
 	c->count = min_u32(BATCH, m->zones->geo.zone_pages - c->page);
 	c->at = 0;
@@ -383,6 +405,8 @@ static bool header_take(const struct meta *m, uint64_t baddr, const void *block,
 	op->scratch[2] = baddr;
 	for (int i = 0; i < 3; i++)
 		op->scratch[3 + i] = le64_get(h.first.w[i]);
+	DASSERT(op->scratch[0] < m->nshards);
+	DASSERT(op->scratch[1] < META_PAGE_LEVELS_MAX);
 	return true;
 }
 
@@ -418,6 +442,8 @@ static void touch_next(struct meta *m)
 			       (uint64_t)(c->page + i) * META_PAGE_BLOCKS;
 	struct touch *t = idle_touch(c);
 
+	ASSERT(i < c->count);
+	ASSERT(c->touching < TOUCHES_MAX);
 	if ((c->one_by_one && c->io[i].io.status) ||
 	    !header_take(m, baddr, c->buf + (size_t)i * META_PAGE_BYTES, &t->op))
 		return;
@@ -463,6 +489,8 @@ bool meta__collect_turn(struct meta *m)
 			return false;
 		if (n == TOUCHES_MAX)
 			return true;
+		DASSERT(c->zone != META__ZONE_NONE);
+		DASSERT(c->in_flight == 0);
 		touch_next(m);
 	}
 	if (c->page + c->count < m->zones->geo.zone_pages) {
@@ -474,3 +502,20 @@ bool meta__collect_turn(struct meta *m)
 	zone_done(m);
 	return true;
 }
+
+#ifdef WK_DEBUG
+
+void meta__collect_check(const struct meta *m)
+{
+	const struct meta__collect *c = m->collect;
+	uint32_t busy = 0;
+
+	for (uint32_t i = 0; i < TOUCHES_MAX; i++)
+		busy += c->touch[i].busy;
+	ASSERT(busy == c->touching);
+	ASSERT(c->in_flight <= BATCH);
+	ASSERT(c->at <= c->count || c->in_flight == 0);
+	ASSERT(c->touching == 0 || c->zone != META__ZONE_NONE); /* (6) */
+}
+
+#endif

@@ -20,21 +20,25 @@
  *      a checkpoint for each zone would write most of a small index each time.  A round begins when
  *      `soon` zones are left, no earlier: in a zone that was emptied early and waits, nothing more
  *      dies.  The pace follows free space: the fewer zones are free, the more of META__GC_MOVES
- *      extents move at once.  Data does not take the room that the round still needs: it waits.
+ *      extents move at once.  Data does not take the room that the round still needs: it waits
+ *      [test_meta_gc:one_checkpoint_frees_all_that_a_round_has_won].
  *  (3) Moved data has its own open zone: live blocks found by collection are older than new data,
  *      and should not share its zone.  It may take zones of the reserve, but not the last ones.
  *  (4) All victims of a round fit into the room for moved data, so a round never waits for itself.
  *  (5) A round ends.  Each emptied victim reduces the garbage; a victim that cannot be emptied
  *      (rot, a bad page) is not tried again before more of it dies; and when no zone is
  *      worth it, or there is no place to move to, collection stops until blocks die or a
- *      zone becomes free.  Then operations that find the store full get -ENOSPC.
+ *      zone becomes free.  Then operations that find the store full get -ENOSPC
+ *      [test_meta_gc:rotten_block_is_named_stays_where_it_is_and_holds_up_nobody].
  *  (6) While zones are not short, and one drive is much fuller for its size than another, newer
  *      one, live data moves there until they are about even: one extent at a time, only so many
  *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
  *      emptiest drive anyway (meta_zone.c).  A round that does not narrow the gap delays the next
- *      by ever more checkpoints: so an idle store stops moving, wherever the log and the index are.
+ *      by ever more checkpoints: so an idle store stops moving, wherever the log and the index are
+ *      [test_meta_drives:what_lives_spreads_over_a_new_one_of_the_same_size].
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
- *      with other collection.  No operation that waits for room waits for that: it wins none.
+ *      with other collection.  No operation that waits for room waits for that: it wins none
+ *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
  */
 #include "meta/ops/meta_gc.h"
 
@@ -80,6 +84,7 @@ void meta__gc_destroy(struct meta *m)
 
 static uint32_t a_zone(const struct meta *m)
 {
+	DASSERT(m->zones->geo.zone_end > 1);
 	return m->zones->geo.zone_end - 1;
 }
 
@@ -134,6 +139,7 @@ static void give_up(struct meta *m)
 	struct meta__gc *g = m->gc;
 	const uint64_t room = meta__moved_room(m);
 
+	ASSERT(g->victims == 0);
 	if (g->evens)
 		return; /* it tries again after the next checkpoint */
 
@@ -160,6 +166,7 @@ static bool says_much(const struct meta *m, uint32_t drive)
 
 static uint64_t free_share(const struct meta *m, uint32_t drive)
 {
+	ASSERT(m->zones->geo.zone_count[drive] > 0);
 	return EVEN_WHOLE * meta__zone_free_on(m, drive) / m->zones->geo.zone_count[drive];
 }
 
@@ -168,6 +175,8 @@ static uint32_t zones_between(const struct meta *m, uint64_t gap, uint32_t from,
 {
 	const uint64_t a = m->zones->geo.zone_count[from], b = m->zones->geo.zone_count[to];
 
+	ASSERT(a + b > 0);
+	ASSERT(from != to);
 	return (uint32_t)max_u64(1, gap * (a * b / (a + b)) / EVEN_WHOLE);
 }
 
@@ -193,6 +202,8 @@ static uint64_t look_gap(struct meta *m)
 	if (most <= least)
 		return 0;
 	g->even_zones = min_u32(EVEN_ZONES, zones_between(m, most - least, g->from, to));
+	ASSERT(g->even_zones >= 1); /* (6) */
+	ASSERT(g->even_zones <= EVEN_ZONES);
 	return most - least;
 }
 
@@ -215,6 +226,7 @@ static bool is_uneven(struct meta *m)
 		return false;
 	}
 	gap = look_gap(m);
+	ASSERT(gap <= EVEN_WHOLE);
 	g->even_next = m->zones->epoch + 1;
 	g->evens = gap > EVEN_WHOLE / UNEVEN / (was ? 2 : 1);
 	if (was && gap < g->even_gap) {
@@ -272,6 +284,7 @@ static bool drain_due(struct meta *m)
 	    g->drain_free == z->free_total)
 		return false;
 	g->from = meta__drain_drive(m);
+	ASSERT(g->victims == 0);
 	return g->from < META_DRIVES_MAX;
 }
 
@@ -298,6 +311,8 @@ static uint64_t worth(const struct meta *m, const struct meta__zone *at)
 	const uint32_t places = a_zone(m), dead = places - at->live;
 	const uint64_t age = min_u64(m->zones->epoch - at->closed + 1, AGE_MAX);
 
+	ASSERT(at->live <= places);
+	ASSERT(at->closed <= m->zones->epoch);
 	if (m->gc->evens || m->gc->drains)
 		return 1 + dead;
 	return ((uint64_t)dead * age << 20) / (places + at->live);
@@ -324,6 +339,9 @@ static bool pick(struct meta *m)
 	uint64_t best[META__GC_VICTIMS], left = meta__moved_room(m);
 	uint32_t n = 0;
 
+	ASSERT(g->victims == 0);
+	ASSERT(!g->finding);
+	ASSERT(max <= META__GC_VICTIMS);
 	for (uint32_t i = first; i < end; i++) {
 		const uint64_t w = may_be_victim(m, &z->zone[i]) ? worth(m, &z->zone[i]) : 0;
 		uint32_t at;
@@ -344,6 +362,10 @@ static bool pick(struct meta *m)
 
 		if (at->live > left)
 			continue;
+		ASSERT(at->state == ZONE_CLOSED); /* (1) */
+		ASSERT(at->kind == META__ZONE_DATA);
+		ASSERT(at->live <= left); /* (4) */
+		ASSERT(!at->victim);
 		left -= at->live;
 		z->claim += g->drains ? 0 : at->live; /* drain_zones holds the places */
 		at->victim = true;
@@ -359,6 +381,8 @@ static void round_done(struct meta *m)
 	struct meta__gc *g = m->gc;
 	uint32_t emptied = 0;
 
+	ASSERT(g->moving == 0);
+	ASSERT(g->found_all);
 	for (uint32_t i = 0; i < g->victims; i++) {
 		struct meta__zone *at = meta__zone_at(m, g->victim[i]);
 
@@ -367,6 +391,7 @@ static void round_done(struct meta *m)
 			at->kept = at->live; /* (5) */
 		at->victim = false;
 	}
+	ASSERT(emptied <= g->victims); /* (5) */
 	g->zones += emptied;
 	g->victims = 0;
 	m->zones->claim = 0;
@@ -440,6 +465,8 @@ bool meta__gc_turn(struct meta *m)
 		meta__gc_find_begin(m);
 	}
 	while (!g->finding && finds < FINDS_PER_TURN) {
+		DASSERT(g->found_at <= g->found_count);
+		DASSERT(g->moving <= META__GC_MOVES);
 		if (g->found_at < g->found_count) {
 			if (g->moving >= moves_max(m))
 				return false;

@@ -14,7 +14,8 @@
  *  (1) A plan reads at most RECORDS records, and says where to continue: a turn is bounded.
  *  (2) Files may come and go meanwhile.  Nothing new comes into a victim, so the walk misses only
  *      blocks that moved from one key to another (dead blocks given to an orphan), which die.
- *  (3) Findings may be outdated when blocks are moved: meta_gc_move.c checks again.
+ *  (3) Findings may be outdated when blocks are moved: meta_gc_move.c checks again
+ *      [test_meta_gc:block_that_is_replaced_while_it_moves_stays_replaced].
  */
 #include "meta/ops/meta_gc.h"
 
@@ -26,6 +27,9 @@ void meta__gc_find_begin(struct meta *m)
 {
 	struct meta__gc *g = m->gc;
 
+	ASSERT(!g->finding);
+	ASSERT(g->victims > 0);
+	ASSERT(g->moving == 0);
 	g->shard = 0;
 	g->shard_begun = g->found_all = false;
 	g->found_count = g->found_at = 0;
@@ -36,6 +40,8 @@ static int concerns(struct meta *m, uint32_t shard)
 {
 	int miss = 0;
 
+	ASSERT(shard < m->nshards);
+	ASSERT(m->gc->victims <= META__GC_VICTIMS);
 	for (uint32_t i = 0; i < m->gc->victims; i++) {
 		const struct meta_key key = meta__zone_key(m, m->gc->victim[i]);
 		const void *value;
@@ -68,6 +74,7 @@ static void look_at(struct meta *m, const struct meta_key *key, const void *valu
 
 		if (zone == META__ZONE_NONE || !meta__zone_at(m, zone)->victim)
 			continue;
+		ASSERT(g->found_count < META__GC_FOUND); /* (1) */
 		g->found[g->found_count++] = (struct meta__gc_found){
 			.handle = meta__key_handle(key),
 			.chunk = meta__key_index(key),
@@ -83,6 +90,8 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op)
 	const struct meta_key last = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
 	int rc = g->shard_begun ? 1 : concerns(m, g->shard);
 
+	ASSERT(g->finding);
+	ASSERT(g->shard < m->nshards);
 	g->found_count = 0;
 	op->scratch[0] = rc == 0;
 	if (rc <= 0)
@@ -107,6 +116,9 @@ void meta__gc_find_done(struct meta *m)
 {
 	struct meta__gc *g = m->gc;
 
+	ASSERT(g->finding);
+	ASSERT(g->shard < m->nshards);
+	ASSERT(g->found_count <= META__GC_FOUND); /* (1) */
 	g->finding = false;
 	g->found_at = 0;
 	if (g->find_op.status)

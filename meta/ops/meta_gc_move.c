@@ -13,15 +13,18 @@
  *
  *  (1) A block moves if, in the turn of the apply, its slot of the extent names the address at
  *      which it was found, and the zone is in the same use (incarnation) as then.  Together
- *      these prove that the block was this file's all the time, and so were the bytes read there.
+ *      these prove that the block was this file's all the time, and so were the bytes read there
+ *      [test_meta_gc:block_of_a_zone_that_was_used_again_meanwhile_is_left_alone].
  *  (2) Only bytes whose CRC32C matches the one in the extent are written anywhere; the sum itself
  *      is kept, never recomputed.  A rotten or unreadable block stays where it is, is named in
  *      meta_error(), if (1) holds for it, and the blocks beside it move.
  *  (3) The new places are complete on their drive before the record names them, and its log block
- *      waits for a flush of that drive: as for any write (FORMAT.md 6.3).
+ *      waits for a flush of that drive: as for any write (FORMAT.md 6.3)
+ *      [test_meta_gc:power_cuts_all_the_time].
  *  (4) Places that are not named in the end are dead, and counted so: they were pending till then.
  *  (5) A buffer that a drive may still write to is never reused.
  */
+#include "meta/engine/meta_self_check.h"
 #include "meta/ops/meta_gc.h"
 
 #include <string.h>
@@ -31,6 +34,8 @@
 /* Ends a move and gives back its resources. */
 static void end(struct meta *m, struct meta__gc_move *v)
 {
+	ASSERT(m->gc->moving > 0);
+	ASSERT(v->in_flight == 0);
 	if (v->nruns)
 		meta_data_free(m, v->runs, v->nruns);
 	v->nruns = 0;
@@ -65,6 +70,8 @@ int meta__plan_gc_look(struct meta *m, struct meta_op *op)
 		v->block[v->n++] =
 			(struct meta__gc_block){ .old = c->baddr[i], .crc = c->crc[i], .slot = i };
 	}
+	ASSERT(v->n <= META__GC_BLOCKS);
+	ASSERT(v->next <= META_CHUNK_BLOCKS);
 	return rc;
 }
 
@@ -73,6 +80,9 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 {
 	uint32_t len;
 
+	ASSERT(n > 0); /* (5) */
+	ASSERT(n <= META__GC_BLOCKS);
+	ASSERT(v->in_flight == 0);
 	for (uint32_t i = 0, ios = 0; i < n; i += len, ios++) {
 		struct meta_io *io = &v->io[ios].io;
 		const uint64_t at = op == META_IO_READ ? v->block[i].old : v->block[i].new;
@@ -81,6 +91,7 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 			if ((op == META_IO_READ ? v->block[i + len].old : v->block[i + len].new) !=
 			    at + len)
 				break;
+		ASSERT(op != META_IO_WRITE || !v->block[i].bad); /* (2) */
 		v->io[ios].kind = META__IO_GC;
 		v->io[ios].owner = v;
 		io->op = op;
@@ -98,6 +109,7 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 
 static void looked(struct meta *m, struct meta__gc_move *v)
 {
+	ASSERT(v->stage == GC_LOOK);
 	if (v->op.status || v->n == 0) {
 		end(m, v);
 		return;
@@ -122,6 +134,8 @@ void meta__gc_move_start(struct meta *m, const struct meta__gc_found *found)
 	while (v->stage != GC_IDLE)
 		v++;
 	ASSERT(v < m->gc->move + META__GC_MOVES);
+	ASSERT(m->gc->moving < META__GC_MOVES); /* (5) */
+	ASSERT(v->in_flight == 0);
 	m->gc->moving++;
 	v->handle = found->handle;
 	v->chunk = found->chunk;
@@ -137,6 +151,7 @@ static int count_live(struct meta *m, const struct meta__gc_move *v, uint32_t sh
 {
 	int miss = 0;
 
+	ASSERT(v->nruns <= META__GC_BLOCKS);
 	*moves = 0;
 	for (uint32_t r = 0, i = 0; r < v->nruns; r++) {
 		int64_t live = 0;
@@ -162,6 +177,8 @@ int meta__plan_gc_move(struct meta *m, struct meta_op *op)
 	int64_t moves;
 	int rc = meta__inode_load(m, &v->handle, &in), miss = 0;
 
+	ASSERT(v->stage == GC_APPLY);
+	ASSERT(v->n <= META__GC_BLOCKS);
 	for (uint32_t i = 0; i < v->n; i++)
 		v->block[i].still = false;
 	if (rc || meta__zone_at(m, v->zone)->incarnation != v->incarnation)
@@ -204,6 +221,7 @@ static void say_bad(struct meta *m, const struct meta__gc_move *v, const struct 
 
 static void applied(struct meta *m, struct meta__gc_move *v)
 {
+	ASSERT(v->stage == GC_APPLY);
 	for (uint32_t i = 0; i < v->n && v->op.status == 0; i++) {
 		const struct meta__gc_block *b = &v->block[i];
 
@@ -229,6 +247,7 @@ static void applied(struct meta *m, struct meta__gc_move *v)
 
 static void apply(struct meta *m, struct meta__gc_move *v)
 {
+	ASSERT(v->in_flight == 0);
 	v->stage = GC_APPLY;
 	v->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_GC_MOVE, .owner = v };
 	if (meta_op_start(m, &v->op))
@@ -240,6 +259,9 @@ static void room(struct meta *m, struct meta__gc_move *v)
 {
 	int err = -ECANCELED;
 
+	ASSERT(v->good > 0);
+	ASSERT(v->good <= v->n);
+	ASSERT(v->in_flight == 0);
 	if (meta__gc_may(m))
 		err = meta__moved_alloc(m, v->good, v->runs, META__GC_BLOCKS, &v->nruns);
 
@@ -281,6 +303,7 @@ static void sort_out(struct meta__gc_move *v)
 		v->good++;
 	}
 	memcpy(v->block + v->good, bad, bads * sizeof(bad[0]));
+	ASSERT(v->good + bads == v->n); /* (2) */
 }
 
 void meta__gc_io_done(struct meta *m, struct meta__io *x)
@@ -290,6 +313,7 @@ void meta__gc_io_done(struct meta *m, struct meta__io *x)
 	const bool reads = x->io.op == META_IO_READ;
 
 	ASSERT(v->in_flight > 0);
+	ASSERT(first + x->io.nblocks <= META__GC_BLOCKS);
 	v->in_flight--;
 	for (uint32_t i = 0; reads && x->io.status && i < x->io.nblocks; i++)
 		v->block[first + i].bad = true;
@@ -333,3 +357,35 @@ void meta__gc_moves_turn(struct meta *m)
 		if (m->gc->move[i].stage == GC_ROOM)
 			room(m, &m->gc->move[i]);
 }
+
+#ifdef WK_DEBUG
+
+static bool is_victim(const struct meta__gc *g, uint32_t zone)
+{
+	for (uint32_t i = 0; i < g->victims; i++)
+		if (g->victim[i] == zone)
+			return true;
+	return false;
+}
+
+void meta__gc_check(const struct meta *m)
+{
+	const struct meta__gc *g = m->gc;
+	uint32_t moving = 0, lost = 0;
+
+	ASSERT(g->victims <= META__GC_VICTIMS);
+	ASSERT(g->finding || g->found_at <= g->found_count); /* its plan counts again */
+	for (uint32_t i = 0; i < META__GC_MOVES; i++) {
+		const struct meta__gc_move *v = &g->move[i];
+
+		moving += v->stage != GC_IDLE;
+		lost += v->stage == GC_LOST;
+		ASSERT(v->stage != GC_IDLE || (v->nruns == 0 && v->in_flight == 0)); /* (4), (5) */
+	}
+	ASSERT(g->moving <= moving);
+	ASSERT(moving - lost <= g->moving);
+	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
+		ASSERT(!m->zones->zone[i].victim || is_victim(g, i));
+}
+
+#endif

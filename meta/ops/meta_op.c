@@ -18,12 +18,13 @@
  *  (1) An operation that is not over is on exactly one of the lists above, or waits for
  *      op->misses > 0 pages and is on none of them.
  *  (2) Plan and apply of an operation happen in one call of run(): the plan's findings still hold
- *      when its apply comes.
+ *      when its apply comes [test_meta_op:random_operations_give_what_the_model_gives].
  *  (3) A change is handed back only when everything that it saw and its own record are durable.
  *  (4) Blocks given to an operation are, when it is over, either in the tree or the store's again.
  *  (5) An operation that was run again META__RERUNS_ALONE times without progress runs
  *      alone: no other operation of a user takes page frames from it.  So each ends at last.
  *      (The store's own still run: without checkpoints nothing could make progress.)
+ *      [test_meta_op:who_comes_no_further_runs_alone_and_ends]
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/plans/meta_plan.h"
@@ -59,6 +60,7 @@ static int blocks_check(struct meta *m, struct meta_op *op)
 {
 	int err = 0;
 
+	ASSERT(!(op->state & OP_BLOCKS));
 	if (!meta__op_brings_blocks(m, op))
 		return 0;
 	if (!op->runs || !op->crcs || op->nruns > META_IO_BLOCKS_MAX)
@@ -85,14 +87,18 @@ static bool over(struct meta *m, struct meta_op *op, int status)
 {
 	struct meta__ops *ops = m->ops;
 
+	DASSERT(op->misses == 0); /* (1) */
+	DASSERT((op->state & OP_STATE_MASK) != OP_OVER);
 	op->status = status;
 	if (status == -E2BIG && !meta__op_row_of(m, op)->may_be_too_long)
 		op->status = -EFBIG; /* small zones: too many for one record */
 	op->seen_seq = max_u64(op->seen_seq, meta__tx_seen(m));
 	meta__op_set_state(op, OP_OVER);
 	settle_lent(m, op);
+	DASSERT(!(op->state & OP_BLOCKS)); /* (4) */
 	if (op->state & OP_RUNNING) {
 		op->state &= ~(uint32_t)OP_RUNNING;
+		DASSERT(ops->running > 0);
 		ops->running--;
 	}
 	if (ops->alone == op)
@@ -114,6 +120,8 @@ static bool stall(struct meta *m, struct meta_op *op)
 	struct list *l = &m->ops->stalled[stall_of(m, op)];
 	const bool again = (op->state & OP_STATE_MASK) == OP_STALLED;
 
+	DASSERT(op->misses == 0); /* (1) */
+	DASSERT((op->state & OP_STATE_MASK) != OP_OVER);
 	meta__op_set_state(op, OP_STALLED);
 	/* It keeps its turn; and one that has begun goes before those that have not, for these wait
 	 * until it is over. */
@@ -169,6 +177,7 @@ static int apply(struct meta *m, struct meta_op *op)
 	const bool lengthens = op->state & OP_LENGTHENS || m->ops->lengthens;
 	int rc = 0;
 
+	DASSERT(op->misses == 0);
 	if (op->state & OP_FILLS || (lengthens && meta__tx_splits(m)))
 		rc = meta__space_ok(m);
 	else if (m->ops->passing && m->ops->grows)
@@ -184,6 +193,7 @@ static int plan_whole(struct meta *m, struct meta_op *op)
 {
 	int rc;
 
+	DASSERT(op->misses == 0);
 	m->ops->hits = 0;
 	m->ops->dead.zones = 0;
 	m->ops->dead.budget = META__FREE_BUDGET;
@@ -262,6 +272,7 @@ static struct meta_op *pop_durable(struct meta *m)
 	} else if (unlikely(op->data_drives & m->dead)) {
 		op->status = -EIO; /* meta_log.c (10) */
 	}
+	ASSERT(op->status || meta_is_durable(m, op->seen_seq)); /* (3) */
 	list_del(&op->link);
 	return op;
 }
@@ -296,6 +307,7 @@ static bool run_or_hold(struct meta *m, struct meta_op *op)
 		op->state |= OP_RUNNING;
 		ops->running++;
 	}
+	DASSERT(meta__op_is_own(op) || ops->running <= m->conf.ops_max || ops->alone);
 	return run(m, op);
 }
 
@@ -309,6 +321,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 {
 	int rc = 0;
 
+	DASSERT(!m->home);
 	list_init(&op->link);
 	op->misses = 0;
 	op->reruns = 0;
@@ -346,6 +359,7 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 {
 	int rc;
 
+	DASSERT(m->home);
 	op->state = kind_of(m, op);
 	if (!(op->state & OP_NO_CHANGE) || is_only_stores(m, op))
 		return false;
@@ -358,6 +372,7 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	rc = plan(m, op);
 	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || m->cache->missed)
 		return false;
+	ASSERT(op->misses == 0); /* a reader cannot wait */
 	op->status = rc;
 	op->seen_seq = meta__tx_seen(m);
 	meta__op_set_state(op, OP_OVER);
@@ -368,6 +383,7 @@ int meta__op_change(struct meta *m, struct meta_op *op)
 {
 	int rc;
 
+	DASSERT(m->home);
 	op->state = kind_of(m, op);
 	if (op->state & OP_NO_CHANGE || is_only_stores(m, op) || is_too_long(m, op))
 		return -EAGAIN;
@@ -385,6 +401,7 @@ int meta__op_change(struct meta *m, struct meta_op *op)
 			return rc;
 		meta__tx_apply(m);
 	}
+	ASSERT(op->misses == 0); /* a borrower cannot wait */
 	op->status = rc;
 	meta__op_set_state(op, OP_OVER);
 	return 0;
@@ -402,6 +419,8 @@ bool meta__ops_stalled(const struct meta *m)
 /* An operation that was kept is over: to its owner. */
 static void settle(struct meta *m, struct meta_op *op)
 {
+	DASSERT((op->state & OP_STATE_MASK) == OP_OVER); /* (1) */
+	DASSERT(op->misses == 0);
 	if (meta__op_is_own(op))
 		meta__op_row_of(m, op)->done(m, op);
 	else if (may_leave(m, op))
@@ -498,6 +517,7 @@ bool meta__ops_turn(struct meta *m)
 
 void meta_read_end(struct meta *m, struct meta_op *op)
 {
+	DASSERT(!m->home);
 	if (!(op->state & OP_EPOCH))
 		return;
 	op->state &= ~(uint32_t)OP_EPOCH;

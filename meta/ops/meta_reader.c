@@ -80,6 +80,8 @@ void meta_reader_begin(struct meta_reader *r)
 {
 	const struct meta *home = r->m.home;
 
+	ASSERT(is_pow2(home->nshards));
+	ASSERT(home->share->left > 0);
 	ASSERT(home->mounted);
 	r->m.nshards = home->nshards;
 	r->m.secret = home->secret;
@@ -111,6 +113,7 @@ void meta_reader_enter(struct meta_reader *r)
 	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire);
 	/* Leaves everything seen so far, and sees everything closed so far.  S2, T3 */
 	(void)atomic_exchange_explicit(&r->row->in, now, memory_order_acq_rel);
+	DASSERT(now > 0); /* 0: it reads nothing */
 	r->m.turn++;
 }
 
@@ -151,6 +154,7 @@ bool meta_reader_plan(struct meta_reader *r, struct meta_op *op)
 	}
 	if (op->type == META_OP_READ && op->status == 0) {
 		op->epoch = atomic_load_explicit(&m->home->share->epoch, memory_order_relaxed);
+		DASSERT(op->epoch > 0);
 		op->pinned = true;
 		pin(r->row, op->epoch, 1);
 	}
@@ -181,6 +185,8 @@ bool meta_reader_sees(const struct meta_reader *r, uint32_t shard)
 /* Returns the shard where the operation begins, if that needs no lookup; most change no other. */
 static uint32_t shard_of(const struct meta *m, const struct meta_target *t)
 {
+	DASSERT(m->home);
+	DASSERT(m->nshards > 0);
 	if (!t->path)
 		return meta__dir_shard(m, t->handle.dir);
 	if (memchr(t->path, '/', t->path_len))
@@ -215,6 +221,7 @@ static bool look_at_drives(struct meta_reader *r)
 /* Something is lent: it is known how many there may be. */
 static void made_begin(struct meta_reader *r)
 {
+	ASSERT(r->m.home->lend->made_max <= META__MADES_MAX);
 	for (; r->made_count < r->m.home->lend->made_max; r->made_count++) {
 		list_init(&r->made[r->made_count].link);
 		list_push_back(&r->made_free, &r->made[r->made_count].link);
@@ -252,6 +259,7 @@ bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
 	op->made = m->made = made_take(r);
 	rc = m->made ? meta__op_change(m, op) : -EBUSY;
 	if (rc == 0) {
+		DASSERT(op->status || m->made->bytes == 0 || m->made->part.shard < m->nshards);
 		if (m->made->bytes > 0)
 			atomic_fetch_add_explicit(&r->row->made, 1, memory_order_release);
 		return true;
@@ -267,6 +275,7 @@ bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
 
 void meta_reader_made_end(struct meta_reader *r, struct meta_op *op)
 {
+	DASSERT(!op->made || (op->made >= r->made && op->made < r->made + META__MADES_MAX));
 	if (op->made)
 		list_push_front(&r->made_free, &op->made->link);
 	op->made = NULL;

@@ -7,6 +7,8 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 {
 	struct meta_statfs *s = op->statfs;
 
+	ASSERT(s);
+	ASSERT(!m->home);
 	*s = (struct meta_statfs){
 		.orphans = meta__orphans_waiting(m),
 		.tree_entries = m->ops->tree_entries,

@@ -12,6 +12,9 @@ int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t badd
 	uint64_t gen;
 	int err = meta__tree_names(m, tx->op, shard, key, level, baddr, &gen);
 
+	ASSERT(!m->home);
+	ASSERT(tx->nmut == 0);
+	ASSERT(!tx->touch);
 	if (err <= 0)
 		return err;
 	page = meta__collect_page(m, baddr);

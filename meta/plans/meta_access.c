@@ -12,12 +12,15 @@
  *                                                          only its owner
  *   mode, times, group                         the owner   meta__may_set()
  *
- *  (1) An operation without meta_op.who may do everything, and reads no extra record for checks.
- *  (2) Rights are checked in the plan that is applied, so no right is older than the change.
+ *  (1) An operation without meta_op.who may do everything, and reads no extra record for checks
+ *      [test_meta_op:random_operations_give_what_the_model_gives].
+ *  (2) Rights are checked in the plan that is applied, so no right is older than the change
+ *      [test_weka_posix_access:every_case_is_as_the_standard_says].
  *  (3) By handle the owner may read and write, whatever the mode: a file stays usable for the user
- *      that opened it.  Other users are checked again with each operation.
+ *      that opened it.  Other users are checked again with each operation
+ *      [test_weka_posix_access:a_files_handle_outlives_the_closing_of_its_path].
  *  (4) New files of a user belong to that user: the owner in a request is ignored, and the group
- *      must be one of the user's.
+ *      must be one of the user's [test_weka_posix_access:every_case_is_as_the_standard_says].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -28,6 +31,8 @@
 
 static bool is_member(const struct meta_who *who, uint32_t gid)
 {
+	DASSERT(who->gids >= 1);
+	DASSERT(who->gids <= META_GROUPS_MAX);
 	for (uint32_t i = 0; i < who->gids; i++)
 		if (who->gid[i] == gid)
 			return true;
@@ -39,6 +44,8 @@ static bool has(const struct meta_who *who, const struct meta__inode *in, uint32
 {
 	uint32_t bits = in->mode;
 
+	DASSERT(want >= 1);
+	DASSERT(want <= 7);
 	if (who->uid == in->uid)
 		bits >>= 6;
 	else if (is_member(who, in->gid))
@@ -51,6 +58,8 @@ int meta__may_use(struct meta *m, const struct meta_op *op, const struct meta__i
 {
 	const struct meta_who *who = m->ops->who;
 
+	DASSERT(want >= 1);
+	DASSERT(want <= 7);
 	if (likely(!who) || has(who, in, want))
 		return 0;
 	if (!op->target.path && in->type == META_TYPE_FILE && who->uid == in->uid) /* (3) */
@@ -63,6 +72,7 @@ int meta__may_hold(struct meta *m, const struct meta_op *op, const struct meta__
 	struct meta_op by_handle = { .target = { .handle = in->handle } };
 	int rc;
 
+	DASSERT(meta__handle_ok(&in->handle));
 	if (!(op->flags & (META_HOLD | META_MAY_HOLD)) || in->type != META_TYPE_FILE)
 		return 0;
 	if (in->flags & META__INODE_HIDDEN)
@@ -85,6 +95,8 @@ static int dir_inode(struct meta *m, uint64_t dir, struct meta__inode *out)
 	struct meta__dir d;
 	int rc = meta__dir_get(m, meta__whole_of(dir), &d);
 
+	DASSERT(dir != 0);
+	DASSERT(dir <= META__MASK48);
 	return rc ? rc : meta__inode_get(m, &d.inode, out);
 }
 
@@ -94,6 +106,7 @@ int meta__may_search(struct meta *m, uint64_t dir)
 	struct meta__inode in;
 	int rc;
 
+	DASSERT(dir != 0);
 	if (likely(!who))
 		return 0;
 	rc = dir_inode(m, dir, &in);
@@ -108,6 +121,7 @@ int meta__may_change(struct meta *m, struct meta__at *at)
 	struct meta__inode dir, in;
 	int rc;
 
+	DASSERT(at->dir != 0);
 	at->group_given = false;
 	if (likely(!who))
 		return 0;
@@ -132,6 +146,8 @@ int meta__may_move(struct meta *m, const struct meta__at *at, uint64_t to)
 	struct meta__inode in;
 	int rc;
 
+	DASSERT(at->found);
+	DASSERT(to != 0);
 	if (likely(!who) || at->is.type != META_TYPE_DIR ||
 	    meta__whole_of(at->dir) == meta__whole_of(to))
 		return 0;
@@ -148,6 +164,7 @@ void meta__born(struct meta *m, const struct meta_op *op, const struct meta__at 
 
 	if (likely(!who))
 		return;
+	DASSERT(who->gids >= 1);
 	in->uid = who->uid; /* (4) */
 	in->gid = who->gid[0];
 	if (op->set_mask & META_SET_GID && is_member(who, op->set.gid))
@@ -162,6 +179,7 @@ void meta__born(struct meta *m, const struct meta_op *op, const struct meta__at 
 
 void meta__written(struct meta *m, struct meta__inode *in)
 {
+	DASSERT(!(in->mode & ~07777u));
 	if (likely(!m->ops->who))
 		return;
 	in->mode &= ~MODE_SUID;
@@ -188,6 +206,7 @@ void meta__was_set(struct meta *m, const struct meta_op *op, struct meta__inode 
 {
 	const struct meta_who *who = m->ops->who;
 
+	DASSERT(!(in->mode & ~07777u));
 	if (likely(!who))
 		return;
 	if (op->set_mask & (META_SET_UID | META_SET_GID) && in->type == META_TYPE_FILE &&

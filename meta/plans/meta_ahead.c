@@ -37,6 +37,7 @@ static uint64_t leaf_at(struct meta *m, uint32_t shard, const struct meta_key *k
 {
 	uint64_t baddr, gen;
 
+	DASSERT(shard < m->nshards);
 	if (!meta__may_look(m, shard) || m->shard[shard].height == 0)
 		return 0;
 	baddr = m->shard[shard].root_baddr;
@@ -63,6 +64,7 @@ static const struct meta__frame *find_name(struct meta *m, uint32_t shard,
 	f = baddr ? meta__cache_find(m, baddr) : NULL;
 	if (!f)
 		return NULL;
+	DASSERT(f->level == 0);
 	(void)meta__leaf_find(f->page, key, pos);
 	meta__named_note(m, f, *pos, key);
 	return *pos < meta__page_count(f->page) ? f : NULL;
@@ -79,6 +81,8 @@ static uint64_t child_of(struct meta *m, uint64_t of, const char *name, uint32_t
 	uint32_t pos, value_len;
 	const struct meta__frame *f = find_name(m, meta__dir_shard(m, dir), &key, &pos);
 
+	DASSERT(of != 0);
+	DASSERT(len > 0);
 	if (!f)
 		return 0;
 	at = meta__leaf_key(f->page, pos);
@@ -98,6 +102,7 @@ static void begin_handle(struct meta *m, const struct meta_target *t, uint64_t o
 		meta__key(t->handle.dir, t->handle.hash, META__CLASS_OBJ, t->handle.uniq,
 			  META__KIND_EXTENT, offset / (META_CHUNK_BLOCKS * (uint64_t)BLOCK_SIZE));
 
+	DASSERT(!t->path);
 	memcpy(a->key, key.w, sizeof(a->key));
 	a->shard = meta__dir_shard(m, t->handle.dir);
 	/* Those of the first few blocks come with the record's own lines. */
@@ -122,6 +127,7 @@ static void begin_name(struct meta *m, const struct meta_target *t, struct meta_
 	uint64_t dir = t->dir, hash;
 	struct meta_key key;
 
+	DASSERT(t->path);
 	if (name < end && *name == '/')
 		dir = META_ROOT_DIR;
 	for (; dir && (slash = memchr(name, '/', (size_t)(end - name))); name = slash + 1)
@@ -157,6 +163,7 @@ static uint32_t named(struct meta_ahead *a, const struct meta_key *key)
 {
 	struct meta *m = a->meta;
 
+	DASSERT(a->link == LINK_NAMED);
 	if (!meta__may_look(m, a->shard))
 		return LINK_NONE;
 	a->frame = meta__named_look(m, key, &a->pos);
@@ -179,6 +186,8 @@ static uint32_t known(const struct meta_ahead *a, const struct meta_key *key)
 	const void *value;
 	uint32_t value_len;
 
+	DASSERT(a->link == LINK_KNOWN);
+	DASSERT(f);
 	if (meta__key_class(key) == META__CLASS_NAME) {
 		if (meta__named_holds(f, a->pos, a->shard, key))
 			meta__leaf_ahead(f->page, a->pos);
@@ -196,6 +205,8 @@ static uint32_t slots(struct meta_ahead *a, const struct meta_key *key)
 {
 	const struct meta__frame *f = a->frame;
 
+	DASSERT(a->link == LINK_SLOTS);
+	DASSERT(f);
 	a->pos = meta__leaf_fetch(f->page, key, 2);
 	meta__found_note(a->meta, f, a->pos, key);
 	meta__named_note(a->meta, f, a->pos, key);
@@ -210,6 +221,8 @@ static void fetch_checksum(const struct meta_ahead *a)
 	const struct meta_extent_disk *d;
 	uint32_t value_len, at;
 
+	DASSERT(a->link == LINK_VALUES);
+	DASSERT(a->block < META_CHUNK_BLOCKS);
 	if (a->block == 0 || a->pos >= meta__page_count(leaf))
 		return;
 	meta__leaf_value(leaf, a->pos, &value, &value_len);
@@ -260,13 +273,16 @@ static uint32_t follow(struct meta_ahead *a)
 void meta_ahead_run(struct meta_ahead *a, uint32_t count)
 {
 	bool more = true;
+	uint32_t was;
 
 	while (more) {
 		more = false;
 		for (uint32_t i = 0; i < count; i++) {
 			if (a[i].link == LINK_NONE)
 				continue;
+			was = a[i].link;
 			a[i].link = follow(&a[i]);
+			DASSERT(a[i].link == LINK_NONE || a[i].link > was); /* so it ends */
 			more |= a[i].link != LINK_NONE;
 		}
 	}

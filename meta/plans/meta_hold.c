@@ -10,12 +10,13 @@
  *                                            `----> freed
  *
  *  (1) Holds are in memory, counted by handle, and change in the turn in which their operation
- *      is applied: so an unlink sees the holds of its own moment.
+ *      is applied: so an unlink sees the holds of its own moment
+ *      [test_meta_hold:the_last_of_several_holds_and_names_decides].
  *  (2) A kept file is an inode without a name whose ORPHAN record has this mount's epoch and that
  *      is not hidden.  So every core sees it in the records alone, and the next mount, which knows
- *      of no holds, treats it as an ordinary orphan.
+ *      of no holds, treats it as an ordinary orphan [test_meta_hold:a_mount_knows_of_none].
  *  (3) A hold survives everything that happens to its file: LET_GO finds it even if the file is
- *      gone.
+ *      gone [test_meta_hold:an_unlinked_file_stays_until_it_is_let_go].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -58,6 +59,7 @@ static struct hold *find(const struct meta *m, const struct meta_handle *h)
 
 	list_for_each (node, bucket) {
 		struct hold *hold = list_entry(node, struct hold, link);
+		DASSERT(hold->count > 0);
 
 		if (same(&hold->handle, h))
 			return hold;
@@ -97,6 +99,7 @@ void meta__hold_take(struct meta *m, const struct meta_op *op)
 	struct meta__holds *h = m->ops->holds;
 	struct hold *hold;
 
+	ASSERT(!m->home);
 	if (!takes_one(op))
 		return;
 	h->count++;
@@ -105,9 +108,11 @@ void meta__hold_take(struct meta *m, const struct meta_op *op)
 		hold->count++;
 		return;
 	}
+	ASSERT(!list_empty(&h->free)); /* meta__hold_ready() has looked */
 	hold = list_entry(list_pop_front(&h->free), struct hold, link);
 	hold->handle = op->attr.handle;
 	hold->count = 1;
+	ASSERT(meta__handle_ok(&hold->handle));
 	h->of[meta__dir_shard(m, hold->handle.dir)]++;
 	list_push_front(bucket_of(m, &hold->handle), &hold->link);
 }
@@ -119,6 +124,7 @@ int meta__plan_let_go(struct meta *m, struct meta_op *op)
 	struct meta__inode in;
 	int rc;
 
+	ASSERT(!m->home);
 	if (!hold || hold->count > 1)
 		return 0;
 	rc = meta__inode_load(m, &op->target.handle, &in);
@@ -138,7 +144,9 @@ void meta__let_go(struct meta *m, const struct meta_op *op)
 	h->count--;
 	if (--hold->count > 0)
 		return;
+	ASSERT(h->of[meta__dir_shard(m, hold->handle.dir)] > 0);
 	h->of[meta__dir_shard(m, hold->handle.dir)]--;
+	ASSERT(h->count >= h->of[meta__dir_shard(m, hold->handle.dir)]);
 	list_del(&hold->link);
 	list_push_front(&h->free, &hold->link);
 }
@@ -149,6 +157,7 @@ static uint32_t buckets_for(uint32_t holds_max)
 {
 	uint32_t n = 1;
 
+	ASSERT(holds_max <= 1u << 31);
 	while (n < holds_max)
 		n <<= 1;
 	return n;
@@ -177,6 +186,8 @@ int meta__holds_create(struct meta *m)
 	if (!h->bucket || !h->hold || !h->of)
 		return -ENOMEM;
 	m->ops->files_held = h->of;
+	ASSERT(is_pow2(buckets));
+	ASSERT(buckets >= max);
 	h->bucket_mask = buckets - 1;
 	for (uint32_t i = 0; i < buckets; i++)
 		list_init(&h->bucket[i]);

@@ -12,11 +12,13 @@
  * seeking: so its time depends on the number of blocks, not on the range.
  *
  *  (1) The size stays, and so does invariant (2) of meta_write.c: the last block of the file is
- *      whole when the punch goes up to the file's last byte.
+ *      whole when the punch goes up to the file's last byte
+ *      [test_meta_hole:at_the_end_of_the_file_the_last_block_is_whole].
  *  (2) Bytes of the tail (meta_tail.c) are zeroed in place; a tail of which nothing is left
- *      is dropped, and its block is an ordinary hole.
+ *      is dropped, and its block is an ordinary hole
+ *      [test_meta_hole:bytes_of_a_tail_become_zeros_where_they_lie].
  *  (3) A chunk that is being trimmed is after the end of the file: neither punch nor seek looks
- *      there.
+ *      there [test_meta_hole:what_is_behind_the_end_is_not_looked_at].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -36,6 +38,8 @@ struct punch {
 
 static bool is_edge(const struct punch *p, uint64_t block)
 {
+	DASSERT(block >= p->first);
+	DASSERT(block < p->end);
 	return (p->head && block == p->first) || (p->tail && block == p->end - 1);
 }
 
@@ -53,6 +57,8 @@ static int punch_range(const struct meta_op *op, const struct meta__inode *in, s
 	p->end = div_up(p->end_bytes, BLOCK_SIZE);
 	p->head = p->from_bytes % BLOCK_SIZE != 0;
 	p->tail = p->end_bytes % BLOCK_SIZE != 0 && p->end_bytes < in->size; /* (1) */
+	DASSERT(p->first < p->end);                                          /* (1) */
+	DASSERT(p->end_bytes <= in->size);
 	p->source = (struct meta__source){ .op = op };
 	return p->end - p->first <= META_IO_BLOCKS_MAX ? 0 : -EINVAL;
 }
@@ -72,6 +78,8 @@ static int punch_slots(struct punch *p, struct meta__chunk *c, uint64_t index, u
 {
 	const uint32_t nblocks = min_u32(end, c->nblocks);
 
+	DASSERT(from < end);
+	DASSERT(end <= META_CHUNK_BLOCKS);
 	for (uint32_t i = from; i < nblocks; i++) {
 		uint64_t baddr = 0;
 		uint32_t crc = CRC32C_ZERO_BLOCK;
@@ -96,6 +104,8 @@ static int punch_chunk(struct meta *m, struct meta__inode *in, struct punch *p, 
 	const uint32_t had = p->replaced;
 	int rc = meta__chunk_get(m, in, index, c), miss = 0;
 
+	DASSERT(from < end);
+	DASSERT(end <= META_CHUNK_BLOCKS);
 	if (rc)
 		return rc;
 	meta__kill_slots(c, from, end, dead);
@@ -117,6 +127,7 @@ static int punch_blocks(struct meta *m, const struct meta_op *op, struct meta__i
 {
 	int rc = meta__runs_live(m, op, in->shard), miss = 0;
 
+	DASSERT(p->first < p->end);
 	if (meta__stop(rc, &miss))
 		return rc;
 	for (uint64_t block = p->first; in->blocks && block < p->end;) {
@@ -178,6 +189,7 @@ static uint32_t slot_find(const struct meta__extent *x, uint32_t from, bool hole
 {
 	uint32_t at = 0;
 
+	DASSERT(from < META_CHUNK_BLOCKS);
 	for (uint32_t i = 0; i < x->nruns; i++) {
 		const struct meta_run r = meta__extent_run(x, i);
 
@@ -234,6 +246,7 @@ static int seek_data(struct meta *m, struct meta_op *op, const struct meta__inod
 		at = min_u64(at, tail->block);
 	if (at == UINT64_MAX || at * BLOCK_SIZE >= in->size)
 		return -ENXIO;
+	DASSERT(at >= block);
 	op->length = max_u64(op->offset, at * BLOCK_SIZE);
 	return 0;
 }
@@ -263,6 +276,7 @@ static int seek_hole(struct meta *m, struct meta_op *op, const struct meta__inod
 	uint32_t chunks = 0;
 	int miss = 0;
 
+	DASSERT(op->offset < in->size);
 	while (block * BLOCK_SIZE < in->size && chunks < SEEK_CHUNKS_MAX) {
 		const uint64_t end = (block / META_CHUNK_BLOCKS + 1) * META_CHUNK_BLOCKS;
 		int rc = in->blocks ? chunk_hole(m, in, &block) : 0;
@@ -278,6 +292,7 @@ static int seek_hole(struct meta *m, struct meta_op *op, const struct meta__inod
 		}
 		chunks++;
 	}
+	DASSERT(chunks <= SEEK_CHUNKS_MAX);
 	op->seek_more = chunks == SEEK_CHUNKS_MAX && block * BLOCK_SIZE < in->size;
 	op->length = min_u64(max_u64(op->offset, block * BLOCK_SIZE), in->size);
 	return miss;
@@ -298,6 +313,7 @@ int meta__plan_seek(struct meta *m, struct meta_op *op)
 		return rc;
 	if (op->offset >= in.size)
 		return -ENXIO;
+	DASSERT(in.type == META_TYPE_FILE);
 	rc = meta__tail_find(m, &in, &tail);
 	if (rc)
 		return rc;

@@ -4,12 +4,15 @@
  *
  *  (1) An inode stays in the shard of the directory in which it was created, under its handle.
  *  (2) nlink 0, not hidden, and not kept while open (meta_hold.c): the inode counts as freed;
- *      its handle is -ESTALE.
+ *      its handle is -ESTALE
+ *      [test_meta_orphan:a_large_file_is_gone_at_once_and_freed_step_by_step].
  *  (3) A symlink's text of META_INLINE_MAX bytes or less is in the inode record; a longer one is
- *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0.
+ *      in LINK records of META__LINK_PIECE bytes, and inline_len is 0
+ *      [test_meta_name:a_long_symlink_s_text_lies_in_records_of_its_own].
  *  (4) A directory's handle gives a user no more access than its path does now: otherwise
  *      everything that is later made below a closed directory would stay open to former visitors.
- *      A file's handle, like a descriptor, survives the closing of its path.
+ *      A file's handle, like a descriptor, survives the closing of its path
+ *      [test_weka_posix_access:a_directorys_handle_leads_no_further_than_its_path].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -23,6 +26,8 @@ int meta__inode_load(struct meta *m, const struct meta_handle *h, struct meta__i
 	uint32_t value_len;
 	int rc;
 
+	DASSERT(h->dir != 0);
+	DASSERT(shard < m->nshards);
 	out->handle = *h; /* also of one that is not there */
 	out->shard = shard;
 	rc = meta__get(m, shard, &key, &value, &value_len);
@@ -42,6 +47,7 @@ static int kept(struct meta *m, const struct meta__inode *in)
 	uint32_t value_len;
 	int rc;
 
+	DASSERT(in->nlink == 0);
 	if (in->flags & META__INODE_TREE)
 		return -ESTALE;
 	rc = meta__get(m, in->shard, &key, &value, &value_len);
@@ -72,6 +78,7 @@ int meta__inode_named(struct meta *m, const struct meta__name *is, struct meta__
 		return rc;
 	if (rc || out->nlink == 0 || out->type != is->type || out->child != is->child)
 		return meta__bad_record(m, "inode", out->shard, &key);
+	DASSERT(meta__handle_eq(&out->handle, &is->handle));
 	return 0;
 }
 
@@ -80,6 +87,8 @@ int meta__inode_put(struct meta *m, struct meta__inode *in)
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_INODE, 0);
 	int rc = meta__owe(m, in, false);
 
+	DASSERT(meta__handle_ok(&in->handle));
+	DASSERT(in->shard == meta__dir_shard(m, in->handle.dir)); /* (1) */
 	return rc ? rc
 		  : meta__tx_put(m, in->shard, &key, m->ops->value,
 				 meta__inode_build(in, m->ops->value));
@@ -104,6 +113,7 @@ void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta
 {
 	const uint64_t uniq = meta__tx_uniq(m, at->shard);
 
+	DASSERT(at->shard == meta__dir_shard(m, at->dir)); /* (1) */
 	*out = (struct meta__inode){
 		.handle = { at->dir, at->hash, uniq },
 		.shard = at->shard,
@@ -117,6 +127,8 @@ void meta__inode_new(struct meta *m, const struct meta_op *op, const struct meta
 	};
 	meta__inode_set(out, op);
 	meta__born(m, op, at, out);
+	DASSERT(meta__handle_ok(&out->handle));
+	DASSERT(!(out->mode & ~07777u));
 }
 
 /* (4) */
@@ -124,6 +136,7 @@ static int by_handle(struct meta *m, const struct meta_target *t, struct meta__i
 {
 	int rc = meta__handle_ok(&t->handle) ? meta__inode_get(m, &t->handle, out) : -ESTALE;
 
+	DASSERT(!t->path);
 	if (rc || likely(!m->ops->who) || out->type != META_TYPE_DIR)
 		return rc;
 	rc = meta__climb(m, out->child, t->root ? t->root : META_ROOT_DIR);
@@ -156,6 +169,7 @@ int meta__attr(struct meta *m, const struct meta__inode *in, struct meta_attr *o
 	struct meta__dir d;
 	int rc;
 
+	DASSERT(meta__handle_ok(&in->handle));
 	*out = (struct meta_attr){
 		.handle = in->handle,
 		.ino = meta__inode_ino(in->shard, &in->handle),
@@ -210,6 +224,7 @@ static int set_dir_mtime(struct meta *m, const struct meta__inode *in)
 	struct meta__dir d;
 	int rc = meta__dir_get(m, in->child, &d);
 
+	DASSERT(in->type == META_TYPE_DIR);
 	if (rc)
 		return rc;
 	d.mtime_ns = in->mtime_ns;
@@ -252,6 +267,8 @@ int meta__link_text(struct meta *m, const struct meta__inode *in, char *text)
 {
 	int miss = 0;
 
+	DASSERT(in->size <= META_PATH_MAX); /* (3) */
+	DASSERT(in->inline_len <= META_INLINE_MAX);
 	if (in->inline_len) {
 		memcpy(text, in->inline_bytes, in->inline_len); /* all of it: (3) */
 		return in->inline_len == in->size ? 0 : -EIO;
@@ -297,6 +314,8 @@ static int link_pieces_put(struct meta *m, const struct meta__inode *in, const c
 {
 	int miss = 0;
 
+	DASSERT(in->size > META_INLINE_MAX); /* (3) */
+	DASSERT(in->size <= META_PATH_MAX);
 	for (uint64_t at = 0; at < in->size; at += META__LINK_PIECE) {
 		const struct meta_key key =
 			meta__obj_key(&in->handle, META__KIND_LINK, at / META__LINK_PIECE);
@@ -320,6 +339,7 @@ static int symlink_place(struct meta *m, const struct meta_op *op, struct meta__
 		return -ENAMETOOLONG;
 	if (memchr(op->inline_buf, 0, op->length))
 		return -EINVAL;
+	DASSERT(op->inline_buf);
 	rc = meta__walk(m, &op->target, 0, false, at);
 	if (rc)
 		return rc;

@@ -8,9 +8,10 @@
  *
  *  (1) A file's bytes are counted once, by a directory that has a name of it (meta_totals.c).  When
  *      the last name there is removed, another directory with a name counts them, from the same
- *      apply on.
+ *      apply on [test_meta_totals:one_of_several_names_moves].
  *  (2) LINKS records exist if and only if the file has several names; their numbers add up to
- *      nlink.  So most files have none, and say so by themselves: LINKED is not set.
+ *      nlink.  So most files have none, and say so by themselves: LINKED is not set
+ *      [test_meta_link:only_the_last_of_its_names_frees_it].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -52,6 +53,7 @@ static int links_move(struct meta *m, const struct meta__inode *in, uint64_t dir
 	const struct meta_key key = links_key(in, dir);
 	int rc = links_get(m, in, dir, left);
 
+	DASSERT(by == 1 || by == -1);
 	if (rc)
 		return rc;
 	if (by < 0 && *left == 0)
@@ -67,6 +69,7 @@ static int links_other(struct meta *m, const struct meta__inode *in, uint64_t bu
 	struct meta_key key = links_key(in, META_ROOT_DIR); /* 0 is no directory */
 	const struct meta_key last = meta__obj_last(&in->handle, META__KIND_LINKS);
 
+	DASSERT(but != 0);
 	for (uint32_t i = 0; i < OTHERS_MAX; i++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
@@ -93,6 +96,8 @@ int meta__links_more(struct meta *m, struct meta__inode *in, uint64_t dir)
 	uint64_t names;
 	int rc, miss = 0;
 
+	DASSERT(in->nlink >= 1); /* (2) */
+	DASSERT(in->nlink < META_LINKS_MAX);
 	if (in->nlink++ == 1) {
 		in->flags |= META__INODE_LINKED;
 		rc = links_put(m, in, in->counted, 1);
@@ -108,7 +113,7 @@ int meta__links_less(struct meta *m, struct meta__inode *in, uint64_t dir)
 	uint64_t names = 0;
 	int rc = links_move(m, in, dir, -1, &names);
 
-	ASSERT(in->nlink > 1);
+	ASSERT(in->nlink > 1); /* (2) */
 	if (rc)
 		return rc;
 	if (names == 0 && in->counted == dir)
@@ -124,6 +129,8 @@ int meta__links_moved(struct meta *m, struct meta__inode *in, uint64_t from, uin
 	uint64_t names = 0;
 	int rc, miss = 0;
 
+	DASSERT(from != 0);
+	DASSERT(to != 0);
 	if (in->type == META_TYPE_DIR || from == to)
 		return 0;
 	if (!(in->flags & META__INODE_LINKED)) {

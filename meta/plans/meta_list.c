@@ -11,14 +11,18 @@
  *
  *  (1) A cookie means: all entries up to and including {part, hash, uniq} have been returned.  A
  *      name's record keeps its key as long as the name stays, so an entry that stays is returned
- *      once.  The cookie also names the directory: another may have its name by the next page.
+ *      once.  The cookie also names the directory: another may have its name by the next page
+ *      [test_meta_dir:what_stays_is_listed_once_while_others_come_and_go].
  *  (2) Pages of inodes created elsewhere may be missed one by one; after META__LIST_RERUNS a
- *      listing returns the entries before the next miss, so that it ends with any cache.
+ *      listing returns the entries before the next miss, so that it ends with any cache
+ *      [test_meta_ops_store:thirty_thousand_files_in_one_directory_and_a_small_cache].
  *  (3) Objects are skipped, including those whose names have moved away, at most META__LIST_STEPS
- *      in a plan; the operation then continues from there, so that only the last page is empty.
+ *      in a plan; the operation then continues from there, so that only the last page is empty
+ *      [test_meta_dir:a_page_without_entries_is_the_end_also_behind_many_objects].
  *  (4) Names in leaves on a missing drive are left out, and so are files whose inodes cannot be
  *      reached.  Then the listing ends with -EIO, after all other entries.  The
- *      cookie remembers that something was left out.
+ *      cookie remembers that something was left out
+ *      [test_meta_missing:any_drive_may_be_left_out_after_a_clean_stop].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -40,6 +44,8 @@ static bool add_entry(struct meta_op *op, const struct meta__name *n, const stru
 		.attr = *attr, .next = *next, .name_len = n->len, .entry_bytes = bytes
 	};
 
+	DASSERT(op->list_used_bytes <= op->list_max_bytes);
+	DASSERT(op->list_used_bytes % 8 == 0);
 	if (bytes > op->list_max_bytes - op->list_used_bytes)
 		return false;
 	memcpy(to, &e, sizeof(e));
@@ -114,6 +120,7 @@ static int step_over(struct meta *m, struct listing *l, struct meta_key *key)
 	if (meta__key_class(&away.end) == META__CLASS_NAME)
 		uniq = meta__key_uniq(&away.end);
 	*key = meta__key(l->dir, hash, META__CLASS_NAME, uniq, META__KIND_NONE, 0);
+	DASSERT(hash <= META__MASK40);
 	passed(l, hash, uniq ? uniq - 1 : 0);
 	return 0;
 }
@@ -153,6 +160,8 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 	struct meta_attr attr;
 	int rc = entry_attr(m, n, &attr);
 
+	DASSERT(meta__key_class(key) == META__CLASS_NAME);
+	DASSERT(meta__key_dir(key) == l->dir);
 	if (rc == -EAGAIN && ++l->misses < META__LIST_MISSES)
 		return 0; /* ask for the next ones too */
 	if (unlikely(rc == -ENODEV)) {
@@ -171,6 +180,7 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 /* Continues with `part`, as in a cookie, from its first name. */
 static void to_part(const struct meta *m, struct listing *l, uint64_t part)
 {
+	DASSERT(part <= META__PARTS);
 	l->part = part;
 	l->dir = part ? meta__part_at(l->whole, (uint32_t)part - 1) : l->whole;
 	l->shard = meta__dir_shard(m, l->dir);
@@ -195,6 +205,8 @@ static int list_names(struct meta *m, struct meta_op *op, struct listing *l)
 		}
 		if (rc)
 			return rc;
+		DASSERT(l->steps <= l->looks); /* (3) */
+		DASSERT(l->steps <= META__LIST_STEPS);
 		l->steps += l->misses == 0;
 	}
 	return 0;
@@ -208,6 +220,7 @@ static bool next_part(const struct meta *m, struct listing *l)
 
 	if (next == META__PARTS)
 		return false;
+	DASSERT(next + 1 > l->part);
 	to_part(m, l, next + 1);
 	return true;
 }
@@ -264,6 +277,7 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 /* Only objects so far: run again from here, after other operations had their turn. */
 static int go_on(struct meta_op *op)
 {
+	DASSERT(op->list_count == 0);
 	op->reruns = 0;
 	op->scratch[0] = 0;
 	return -EAGAIN;
@@ -327,6 +341,8 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 		return -EINVAL; /* no room for one entry */
 	if (unlikely(l.end && l.left_out) && op->list_count == 0)
 		return -EIO; /* (4) */
+	DASSERT(op->list_used_bytes <= op->list_max_bytes);
+	DASSERT(op->list_count <= l.entries_max);
 	op->cookie = l.last; /* set last, because a rerun starts from the old value */
 	op->cookie.part |= l.left_out ? META__LEFT_OUT : 0;
 	op->list_end = l.end && !l.left_out;

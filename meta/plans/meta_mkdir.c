@@ -22,7 +22,9 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 	meta__inode_new(m, op, &at, META_TYPE_DIR, 0755, &in);
 	in.child = meta__tx_dir(m, at.shard);
 	if (meta__is_part(in.child))
-		return -ENOSPC; /* the shard has given 2^35 of them: there are no more */
+		return -ENOSPC;            /* the shard has given 2^35 of them: there are no more */
+	DASSERT(in.child > META_ROOT_DIR); /* meta_dir.c (3) */
+	DASSERT(in.child <= META__MASK48);
 	at.name_uniq = in.handle.uniq;
 	rc = meta__name_put(m, &at, &in.handle, in.child, META_TYPE_DIR);
 	if (meta__stop(rc, &miss))
@@ -52,6 +54,8 @@ int meta__dir_free(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 	struct meta__dir d;
 	int rc = meta__dir_whole(m, is->child, &d), miss = 0;
 
+	DASSERT(is->type == META_TYPE_DIR);
+	DASSERT(is->child != 0);
 	if (meta__stop(rc, &miss))
 		return rc == -ENOENT ? -EIO : rc;
 	if (rc == 0 && d.count)
@@ -125,6 +129,8 @@ int meta__plan_mkroot(struct meta *m, struct meta_op *op)
 	};
 	int rc = meta__inode_put(m, &in), miss = 0;
 
+	ASSERT(!m->home);
+	ASSERT(in.shard < m->nshards);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__dir_put(m, META_ROOT_DIR, &d);

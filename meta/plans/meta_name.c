@@ -32,6 +32,7 @@ int meta__bad_record(struct meta *m, const char *what, uint32_t shard, const str
 
 static bool same_hash(const struct meta_key *k, const struct meta__at *at)
 {
+	DASSERT(at->hash <= META__MASK40);
 	return meta__key_dir(k) == at->dir && meta__key_hash(k) == at->hash &&
 	       meta__key_class(k) == META__CLASS_NAME;
 }
@@ -43,6 +44,8 @@ int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at)
 	uint32_t value_len;
 	int rc;
 
+	DASSERT(dir != 0);
+	DASSERT(at->len <= META_NAME_MAX);
 	at->dir = dir;
 	at->shard = meta__dir_shard(m, dir);
 	key = meta__key(dir, at->hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
@@ -68,6 +71,8 @@ static int look_in_part(struct meta *m, struct meta__at *at)
 {
 	int rc = meta__is_spread(m, at->dir);
 
+	DASSERT(!at->found);
+	DASSERT(!meta__is_part(at->dir));
 	return rc <= 0 ? rc : meta__name_in(m, meta__part_of(at->dir, at->hash), at);
 }
 
@@ -78,6 +83,8 @@ static int look_in_whole(struct meta *m, struct meta__at *at)
 	uint64_t seq;
 	int rc;
 
+	DASSERT(!at->found);
+	DASSERT(meta__is_part(at->dir));
 	if (meta__home_lacks(m, whole, at->hash, &seq)) {
 		meta__tx_saw(m, seq);
 		return 0;
@@ -96,6 +103,9 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 	const bool known = meta__spread_known(m, dir);
 	int rc;
 
+	DASSERT(dir != 0);
+	DASSERT(len > 0);
+	DASSERT(len <= META_NAME_MAX);
 	at->name = name;
 	at->len = len;
 	at->hash = meta__name_hash(m, dir, name, len);
@@ -119,6 +129,8 @@ int meta__name_put(struct meta *m, const struct meta__at *at, const struct meta_
 	};
 	const struct meta_key key = name_key(at);
 
+	DASSERT(at->shard == meta__dir_shard(m, at->dir));
+	DASSERT(at->len > 0);
 	ASSERT(at->last == META__LAST_NAME && at->name_uniq != 0);
 	return meta__tx_put(m, at->shard, &key, m->ops->value,
 			    meta__name_build(&key, &n, m->ops->value));
@@ -128,6 +140,7 @@ int meta__name_del(struct meta *m, const struct meta__at *at)
 {
 	const struct meta_key key = name_key(at);
 
+	DASSERT(at->shard == meta__dir_shard(m, at->dir));
 	ASSERT(at->found);
 	return meta__tx_del(m, at->shard, &key);
 }
@@ -149,6 +162,7 @@ static int component(struct walk *w, const char **name, uint32_t *len, bool *sla
 {
 	const char *q = memchr(w->p, '/', (size_t)(w->end - w->p));
 
+	DASSERT(w->p < w->end);
 	*name = w->p;
 	if (!q)
 		q = w->end;
@@ -177,6 +191,8 @@ static int follow_link(struct meta *m, struct walk *w, const struct meta__at *at
 	uint64_t left = (uint64_t)(w->end - w->p) + slash, text;
 	int rc;
 
+	DASSERT(at->found);
+	DASSERT(at->is.type == META_TYPE_SYMLINK);
 	if (++w->links > META_SYMLINKS_MAX || w->no_links)
 		return -ELOOP;
 	rc = meta__inode_get(m, &at->is.handle, &link);
@@ -190,6 +206,7 @@ static int follow_link(struct meta *m, struct walk *w, const struct meta__at *at
 	memmove(w->buf + text + slash, w->p, left - slash);
 	if (slash)
 		w->buf[text] = '/';
+	DASSERT(w->end - w->p + (int64_t)slash == (int64_t)left);
 	rc = meta__link_text(m, &link, w->buf);
 	if (rc)
 		return rc;
@@ -207,6 +224,7 @@ static int end_at_dir(struct meta *m, uint64_t dir, enum meta__last last, struct
 	struct meta__dir d;
 	int rc = meta__dir_get(m, dir, &d);
 
+	DASSERT(last != META__LAST_NAME);
 	at->last = last;
 	at->found = true;
 	at->slash = true;
@@ -221,6 +239,7 @@ static int dot_step(struct meta *m, struct walk *w, uint32_t len)
 	struct meta__dir d;
 	int rc;
 
+	DASSERT(len == 1 || len == 2);
 	if (len == 2 && w->dir == w->root && w->root != META_ROOT_DIR)
 		return -EACCES;
 	rc = meta__dir_get(m, w->dir, &d);
@@ -262,6 +281,7 @@ static int walk_steps(struct meta *m, struct walk *w, bool follow, struct meta__
 			last = META__LAST_ROOT;
 			continue;
 		}
+		DASSERT(!at->found || at->is.len == len);
 		if (w->p == w->end) {
 			at->last = META__LAST_NAME;
 			at->slash = slash;
@@ -280,6 +300,7 @@ int meta__climb(struct meta *m, uint64_t dir, uint64_t root)
 {
 	int may = 0;
 
+	DASSERT(root != 0);
 	for (uint32_t depth = 0; dir != root; depth++) {
 		struct meta__dir d;
 		int rc = dir == META_ROOT_DIR || depth == META__DEPTH_MAX
@@ -304,6 +325,8 @@ static int check_below(struct meta *m, const struct walk *w)
 {
 	int rc = meta__climb(m, w->dir, w->root);
 
+	DASSERT(w->dir != 0);
+	DASSERT(w->root != 0);
 	return rc == -EACCES ? -ENOENT : rc;
 }
 
@@ -321,6 +344,7 @@ int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool
 	};
 	int rc;
 
+	DASSERT(which < ARRAY_LEN(m->ops->path));
 	if (!t->path)
 		return -EINVAL;
 	if (t->path_len == 0)

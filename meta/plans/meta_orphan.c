@@ -15,9 +15,10 @@
  *   a tree that was removed, ORPHAN record of its directory ----> meta_rmtree.c
  *
  *  (1) An inode has an ORPHAN record if and only if it has no name, is hidden, or is trimmed.
- *      The record's uniquifier is the inode's: it is found without a search, and is unique.
+ *      The record's uniquifier is the inode's: it is found without a search, and is unique
+ *      [test_meta_orphan:a_trimmed_file_may_be_cut_again_removed_and_replaced].
  *  (2) Each apply here leaves a consistent store, with less to be freed: after a cut at any place
- *      the next mount continues.
+ *      the next mount continues [test_meta_orphan:what_a_mount_finds_half_freed_is_freed].
  *  (3) An apply changes at most META__FREE_BUDGET extent and ZONE records, META__XATTR_FREE of
  *      extended attributes, and a few more.
  *  (4) If a shard has an ORPHAN record to be freed, orphan[shard] is maybe, or busy.
@@ -37,6 +38,8 @@
 /* (5) */
 static void scan_set(struct meta *m, struct meta__orphan_scan *o, bool maybe, bool busy)
 {
+	DASSERT(o >= m->ops->orphan);
+	DASSERT(o < m->ops->orphan + m->nshards);
 	m->ops->orphans_due -= o->maybe && !o->busy;
 	o->maybe = maybe;
 	o->busy = busy;
@@ -48,9 +51,11 @@ static void expect_orphan(struct meta *m, uint32_t shard, uint64_t uniq)
 {
 	struct meta__orphan_scan *o = &m->ops->orphan[shard];
 
+	DASSERT(shard < m->nshards);
 	o->from = o->maybe ? min_u64(o->from, uniq) : uniq;
 	/* Should the plan not be applied: nothing will be found, no harm. */
 	scan_set(m, o, true, o->busy);
+	DASSERT(meta__orphans_of(m, shard)); /* (4) */
 }
 
 int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t mount_epoch)
@@ -59,6 +64,7 @@ int meta__orphan_put(struct meta *m, const struct meta__inode *in, uint64_t moun
 	const struct meta__orphan o = { .handle = in->handle, .mount_epoch = mount_epoch };
 	struct meta_orphan_disk d;
 
+	DASSERT(in->shard == meta__dir_shard(m, in->handle.dir));
 	meta__orphan_build(&o, &d);
 	if (mount_epoch != m->epoch || in->flags & META__INODE_TRIMMING)
 		expect_orphan(m, in->shard, in->handle.uniq);
@@ -69,6 +75,7 @@ int meta__orphan_del(struct meta *m, const struct meta__inode *in)
 {
 	const struct meta_key key = meta__orphan_key(in->handle.uniq);
 
+	DASSERT(in->shard == meta__dir_shard(m, in->handle.dir));
 	return meta__tx_del(m, in->shard, &key);
 }
 
@@ -85,6 +92,7 @@ static bool zone_fits(const struct meta *m, struct meta__dead *dead, uint64_t ba
 			return true;
 	if (dead->zones >= zones_max)
 		return false;
+	ASSERT(dead->zones < META__FREE_BUDGET); /* (3) */
 	dead->zone[dead->zones++] = zone;
 	return true;
 }
@@ -109,6 +117,7 @@ static int count_dead(struct meta *m, uint32_t shard, const struct meta__chunk *
 /* The nameless inode that this transaction's dead blocks go to. */
 static void orphan_make(struct meta *m, const struct meta__inode *in, struct meta__dead *d)
 {
+	DASSERT(!d->has_orphan);
 	d->has_orphan = true;
 	d->orphan = (struct meta__inode){
 		.handle = { in->handle.dir, in->handle.hash, meta__tx_uniq(m, in->shard) },
@@ -128,6 +137,8 @@ static int dead_to_orphan(struct meta *m, const struct meta__inode *in, uint64_t
 	struct meta__dead *d = &m->ops->dead;
 	int rc, miss = 0;
 
+	DASSERT(dead->nblocks > 0);
+	DASSERT(dead->nblocks <= META_CHUNK_BLOCKS);
 	if (!d->has_orphan)
 		orphan_make(m, in, d);
 	for (uint32_t i = 0; i < dead->nblocks; i++)
@@ -150,6 +161,7 @@ int meta__dead_blocks(struct meta *m, const struct meta__inode *in, uint64_t ind
 	uint32_t at = 0;
 	bool fits = true;
 
+	DASSERT(m->ops->dead.budget <= META__FREE_BUDGET); /* (3) */
 	while (fits && meta__chunk_next_run(dead, &at, &r))
 		fits = !r.baddr || zone_fits(m, &m->ops->dead, r.baddr, m->ops->dead.budget);
 	if (fits)
@@ -165,6 +177,7 @@ static void take_tail(struct meta *m, struct meta__chunk *c, struct meta__chunk 
 {
 	uint32_t i = c->nblocks;
 
+	DASSERT(c != dead);
 	meta__chunk_init(dead, c->epoch);
 	for (; i > 0; i--) {
 		const uint64_t baddr = c->baddr[i - 1];
@@ -177,6 +190,7 @@ static void take_tail(struct meta *m, struct meta__chunk *c, struct meta__chunk 
 	}
 	meta__chunk_trim(c, i);
 	*all = i == 0;
+	DASSERT(*all == (c->nblocks == 0));
 }
 
 /* One chunk, or what of it the budget allows. */
@@ -224,6 +238,7 @@ static int free_some(struct meta *m, struct meta__inode *in, uint64_t from, bool
 			*all = false;
 			break;
 		}
+		DASSERT(n < META__FREE_BUDGET); /* (3) */
 		rc = free_chunk(m, in, &key, value, value_len, all);
 		if (meta__stop(rc, &miss))
 			return rc;
@@ -239,6 +254,7 @@ static int free_fits(struct meta *m, const struct meta__inode *in, uint64_t from
 	struct meta__dead trial = m->ops->dead;
 	struct meta__extent x;
 
+	DASSERT(trial.zones <= META__FREE_BUDGET);
 	for (uint32_t n = 0;; n++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
@@ -273,6 +289,7 @@ int meta__free_chunks(struct meta *m, struct meta__inode *in, uint64_t from)
 		return free_some(m, in, from, &all);
 	if (rc != -E2BIG)
 		return rc;
+	DASSERT(in->type == META_TYPE_FILE);
 	in->trim_from = trimming ? min_u64(in->trim_from, from) : from;
 	in->flags |= META__INODE_TRIMMING;
 	return trimming ? 0 : meta__orphan_put(m, in, in->nlink ? 0 : m->epoch);
@@ -287,6 +304,7 @@ static int inode_del(struct meta *m, struct meta__inode *in, bool has_orphan)
 	struct meta__tail tail;
 	int rc = in->tail_len ? meta__tail_find(m, in, &tail) : 0, miss = 0;
 
+	DASSERT(meta__handle_ok(&in->handle));
 	if (rc == 0 && in->tail_len)
 		rc = meta__tail_drop(m, in, &tail);
 	if (meta__stop(rc, &miss))
@@ -346,6 +364,7 @@ int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int
 	const bool held = meta__is_held(m, &in->handle);
 	int rc = 0, miss = 0;
 
+	DASSERT(dir != 0);
 	if (in->nlink <= 1 && !held)
 		return meta__free_inode(m, in);
 	if (in->nlink > 1)
@@ -380,6 +399,8 @@ static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *
 	struct meta_key key = meta__orphan_key(op->scratch[1]);
 	const struct meta_key last = meta__orphan_key(META__MASK40);
 
+	DASSERT(op->scratch[0] < m->nshards);
+	DASSERT(op->scratch[1] <= META__MASK40 + 1);
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
@@ -406,6 +427,7 @@ static int tree_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 {
 	const struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
 
+	DASSERT(in->flags & META__INODE_TREE);
 	op->scratch[4] = o->tree == in->handle.uniq ? o->tree_from : 0;
 	return meta__rmtree_step(m, in, &op->scratch[4]);
 }
@@ -417,6 +439,7 @@ static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in,
 	int rc, miss = 0;
 	bool all;
 
+	DASSERT(in->shard == op->scratch[0]);
 	if (in->flags & META__INODE_TREE)
 		return tree_step(m, op, in);
 	if (kept && !(in->flags & META__INODE_TRIMMING)) {
@@ -454,6 +477,7 @@ int meta__plan_free_orphan(struct meta *m, struct meta_op *op)
 	struct meta__orphan o;
 	int rc;
 
+	DASSERT(!m->home);
 	m->ops->tree_freed = 0;
 	rc = next_orphan(m, op, &o);
 	if (rc)
@@ -468,6 +492,8 @@ void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 {
 	struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
 
+	ASSERT(op->scratch[0] < m->nshards);
+	ASSERT(op->scratch[3]);
 	ASSERT(o->busy);
 	scan_set(m, o, o->maybe, false);
 	if (op->status == 0) {
@@ -522,6 +548,7 @@ bool meta__orphan_turn(struct meta *m)
 		}
 		if (!pick_shard(m, &shard))
 			return false;
+		ASSERT(!ops->orphan[shard].busy);
 		scan_set(m, &ops->orphan[shard], false, true);
 		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_FREE_ORPHAN };
 		op->scratch[0] = shard;
@@ -538,6 +565,7 @@ bool meta__orphan_turn(struct meta *m)
 
 void meta__ops_mounted(struct meta *m)
 {
+	ASSERT(!m->home);
 	for (uint32_t s = 0; s < m->nshards; s++)
 		m->ops->orphan[s] = (struct meta__orphan_scan){ .maybe = true };
 	m->ops->orphans_due = m->nshards;

@@ -11,16 +11,19 @@
  *
  *  (1) A PENDING record names its round.  Changes by users belong to the next round, changes by
  *      passing up to this one.  So in a round a busy directory is passed up once, however long
- *      it takes; and a quiet tree is exact when the round ends, however deep.
- *  (2) A record left by another mount may name any round: it is taken in the first or the second.
+ *      it takes; and a quiet tree is exact when the round ends, however deep
+ *      [test_meta_totals:who_changes_all_the_time_is_passed_up_once_in_a_round].
+ *  (2) A record left by another mount may name any round: it is taken in the first or the second
+ *      [test_meta_totals:a_mount_passes_up_what_was_not].
  *  (3) A sweep visits each shard once, so children that changed together are passed up before their
- *      parent is.
+ *      parent is [test_meta_totals:a_deep_tree_is_exact_after_one_round].
  *  (4) On a forged drive parents may form a cycle.  So a round ends after
  *      SWEEPS_MAX; deeper directories are left to the next one.
  *  (5) A total that cannot be passed up, because a record cannot be read, delays no other.  It is
- *      tried again with another one in its shard; until then no total is reported as exact.
+ *      tried again with another one in its shard; until then no total is reported as exact
+ *      [test_meta_totals_bad:one_directory_that_cannot_be_passed_up_keeps_no_other_from_it].
  *  (6) A full store makes no TOTALS record: the remaining space is for deleting.  Each round tries
- *      again with some of a shard, until there is room.
+ *      again with some of a shard, until there is room [test_meta_totals_full].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -47,6 +50,7 @@ static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 	struct meta_key key = meta__pending_key(op->scratch[1]);
 	const struct meta_key last = meta__pending_key(META__MASK48);
 
+	DASSERT(op->scratch[0] < m->nshards);
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
@@ -60,6 +64,7 @@ static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 		op->scratch[1] = *dir; /* a plan may run again */
 		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->scratch[0])
 			return meta__bad_record(m, "pending", (uint32_t)op->scratch[0], &key);
+		DASSERT(*dir <= META__MASK48);
 		memcpy(&round, value, sizeof(round));
 		op->scratch[5] = le64_get(round) != m->ops->totals_round + 1; /* (1) */
 		if (op->scratch[5])
@@ -77,6 +82,7 @@ static int pass(struct meta *m, uint64_t dir)
 	struct meta__dir d = { 0 };
 	int rc = meta__dir_load(m, dir, &d), miss = 0;
 
+	DASSERT(m->ops->passing);
 	if (rc == -ENOENT || (rc == 0 && (d.going || dir == META_ROOT_DIR)))
 		return meta__pending_del(m, dir, &d); /* no reason for it */
 	if (meta__stop(rc, &miss))
@@ -105,6 +111,7 @@ int meta__plan_pass(struct meta *m, struct meta_op *op)
 	uint64_t dir = 0;
 	int rc;
 
+	DASSERT(!m->home);
 	m->ops->passing = true;
 	rc = next_pending(m, op, &dir);
 	if (rc)
@@ -116,6 +123,8 @@ void meta__pass_op_done(struct meta *m, struct meta_op *op)
 {
 	struct meta__totals_scan *s = &m->ops->totals[op->scratch[0]];
 
+	ASSERT(op->scratch[0] < m->nshards);
+	ASSERT(op->scratch[3]);
 	ASSERT(s->busy);
 	s->busy = false;
 	s->next |= op->scratch[4] != 0;
@@ -156,6 +165,7 @@ static bool pick_shard(struct meta *m, uint32_t *shard)
 /* A sweep begins, and visits this shard if `maybe`. */
 static void sweep(struct meta__totals_scan *scan, bool maybe)
 {
+	DASSERT(!scan->busy);
 	scan->maybe = maybe;
 	scan->again = false;
 	scan->bad = 0;
@@ -174,6 +184,7 @@ static bool is_sweeping(struct meta *m)
 	if (any)
 		return true;
 	last = ++ops->totals_sweeps == SWEEPS_MAX;
+	ASSERT(ops->totals_sweeps <= SWEEPS_MAX); /* (4) */
 	for (uint32_t s = 0; s < m->nshards; s++) {
 		struct meta__totals_scan *scan = &ops->totals[s];
 
@@ -200,6 +211,7 @@ bool meta__totals_turn(struct meta *m)
 		}
 		if (!pick_shard(m, &shard))
 			break;
+		ASSERT(!ops->totals[shard].busy);
 		ops->totals[shard].maybe = false;
 		ops->totals[shard].busy = true;
 		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_PASS };
@@ -242,6 +254,7 @@ void meta_totals_round(struct meta *m)
 
 void meta__totals_mounted(struct meta *m)
 {
+	ASSERT(!m->home);
 	for (uint32_t s = 0; s < m->nshards; s++)
 		m->ops->totals[s] = (struct meta__totals_scan){ .next = true };
 	m->ops->pends = true;
@@ -271,6 +284,7 @@ static bool is_exact(const struct meta *m)
 {
 	bool left = false;
 
+	DASSERT(!m->home);
 	for (uint32_t s = 0; s < m->nshards; s++)
 		left |= m->ops->totals[s].left; /* (5) */
 	return !left && !meta_totals_pending(m) && !meta__orphans_waiting(m);

@@ -5,11 +5,13 @@
  *
  * Rules of a plan:
  *
- *  (1) It changes nothing but the transaction and the results in its operation.
+ *  (1) It changes nothing but the transaction and the results in its operation
+ *      [test_meta_op:the_same_when_pages_are_missing_and_room_is_short].
  *  (2) After a miss it continues with independent reads, so that one rerun finds more
- *      (meta__stop()); it never concludes anything from unread records.
+ *      (meta__stop()); it never concludes anything from unread records
+ *      [test_meta_op:the_same_when_pages_are_missing_and_room_is_short].
  *  (3) It reaches a shard only by the functions here and by meta__tx_*, never by pointer: the
- *      shard may belong to another core.
+ *      shard may belong to another core [test_meta_share:a_reader_plans_what_the_store_would].
  */
 #ifndef META_PLAN_H
 #define META_PLAN_H

@@ -9,11 +9,15 @@
  *                                             `--> PUT_ABORT, or a mount: freed
  *
  *  (1) Before and after, a name is that of a whole file: the new inode gets the name in the apply
- *      that takes it from the old one.
- *  (2) A hidden file is known by handle only, and has an ORPHAN record with this mount's epoch.
+ *      that takes it from the old one
+ *      [test_meta_put:a_replaced_file_is_gone_and_its_blocks_are_free].
+ *  (2) A hidden file is known by handle only, and has an ORPHAN record with this mount's epoch
+ *      [test_meta_put:a_long_put_has_no_name_before_its_commit].
  *  (3) A name's uniquifier is its inode's only if the inode was created with that name.  The
- *      key may be taken later, even by a name of another inode: later names get a new one.
- *  (4) A replaced file loses this name only; it keeps its other names.
+ *      key may be taken later, even by a name of another inode: later names get a new one
+ *      [test_meta_rename:there_and_back_again_and_another_in_between].
+ *  (4) A replaced file loses this name only; it keeps its other names
+ *      [test_meta_link:a_put_at_one_name_leaves_the_file_to_the_others].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -35,6 +39,8 @@ static int put_place(struct meta *m, const struct meta_op *op, struct meta__at *
 		return -ENOENT;
 	if (!at->found && at->slash)
 		return -EISDIR;
+	DASSERT(at->len > 0);
+	DASSERT((at->found || !at->slash));
 	rc = meta__may_change(m, at);
 	if (rc || !at->found)
 		return rc;
@@ -47,6 +53,8 @@ int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inod
 	const bool here = in->handle.dir == at->dir && in->handle.hash == at->hash;
 	int rc, miss = 0;
 
+	DASSERT(at->last == META__LAST_NAME);
+	DASSERT(meta__handle_ok(&in->handle));
 	if (!at->found) /* (3) */
 		at->name_uniq = born && here ? in->handle.uniq : meta__tx_uniq(m, at->shard);
 	rc = meta__name_put(m, at, &in->handle, in->child, in->type);
@@ -64,6 +72,7 @@ int meta__name_give(struct meta *m, struct meta__at *at, const struct meta__inod
 static void put_inode(struct meta *m, const struct meta_op *op, const struct meta__at *at,
 		      const struct meta__inode *old, struct meta__inode *in)
 {
+	DASSERT(at->last == META__LAST_NAME);
 	meta__inode_new(m, op, at, META_TYPE_FILE, 0644, in);
 	if (old->nlink == 0 || old->type != META_TYPE_FILE)
 		return;
@@ -78,6 +87,9 @@ static void put_inode(struct meta *m, const struct meta_op *op, const struct met
 
 static int put_content(struct meta *m, const struct meta_op *op, struct meta__inode *in)
 {
+	DASSERT(in->blocks == 0);
+	DASSERT(in->inline_len == 0);
+	DASSERT(in->tail_len == 0);
 	in->size = op->size;
 	if (op->flags & META_BY_INLINE) {
 		if (op->inline_len != op->size)
@@ -166,6 +178,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 	rc = put_place(m, op, &at, &old);
 	if (rc || miss)
 		return rc ? rc : miss;
+	DASSERT(in.nlink == 0); /* (2) */
 	in.flags &= ~(uint32_t)META__INODE_HIDDEN;
 	in.nlink = 1;
 	in.counted = at.dir;

@@ -9,7 +9,8 @@
  *
  *  (1) The result is as long as asked for, clipped to the file, to blocks_max and to the runs
  *      that runs_max holds; it has no gaps: holes are runs with baddr 0.
- *  (2) Chunks from trim_from on are holes, whatever records still exist.
+ *  (2) Chunks from trim_from on are holes, whatever records still exist
+ *      [test_meta_orphan:growing_again_after_a_cut_reads_as_zeros].
  *  (3) The tail's block is a hole, too, except for its checksum; its bytes come separately.
  */
 #include "meta/plans/meta_plan.h"
@@ -49,6 +50,7 @@ int meta__chunk_get(struct meta *m, const struct meta__inode *in, uint64_t index
 	uint32_t value_len;
 	int rc = meta__get(m, in->shard, &key, &value, &value_len);
 
+	DASSERT(out == &m->ops->chunk || out == &m->ops->dead_chunk || !m->home);
 	meta__chunk_init(out, in->epoch);
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
@@ -65,6 +67,8 @@ static bool add_run(struct meta_op *op, uint64_t baddr, uint32_t nblocks)
 {
 	struct meta_run *last = op->nruns ? &op->runs[op->nruns - 1] : NULL;
 
+	DASSERT(nblocks > 0);
+	DASSERT(op->nruns <= op->runs_max);
 	if (last && (baddr ? last->baddr && last->baddr + last->nblocks == baddr : !last->baddr)) {
 		last->nblocks += nblocks;
 	} else {
@@ -73,6 +77,8 @@ static bool add_run(struct meta_op *op, uint64_t baddr, uint32_t nblocks)
 		op->runs[op->nruns++] = (struct meta_run){ baddr, nblocks };
 	}
 	op->nblocks += nblocks;
+	DASSERT(op->nblocks <= op->blocks_max); /* (1) */
+	DASSERT(op->nblocks <= META_IO_BLOCKS_MAX);
 	return true;
 }
 
@@ -96,6 +102,7 @@ static bool add_extent(struct meta_op *op, const struct meta__extent *x, uint32_
 	const uint32_t end = from + nblocks;
 	uint32_t at = 0; /* the run's first block in the chunk */
 
+	DASSERT(end <= x->nblocks || nblocks == 0);
 	for (uint32_t i = 0; i < x->nruns && at < end; i++) {
 		const struct meta_run r = meta__extent_run(x, i);
 		const uint32_t lo = max_u32(at, from), hi = min_u32(at + r.nblocks, end);
@@ -126,6 +133,8 @@ static int read_chunk(struct meta *m, struct meta_op *op, const struct meta__ino
 	uint32_t value_len, there;
 	int rc = -ENOENT;
 
+	DASSERT(nblocks > 0);
+	DASSERT(from + nblocks <= META_CHUNK_BLOCKS);
 	if (!(in->flags & META__INODE_TRIMMING) || chunk < in->trim_from)
 		rc = meta__get(m, in->shard, &key, &value, &value_len);
 	if (rc == -ENOENT) {
@@ -165,11 +174,15 @@ static int read_around(struct meta *m, struct meta_op *op, const struct meta__in
 	bool more = true;
 	int rc = read_blocks(m, op, in, first, tail->block, &more), miss = 0;
 
+	DASSERT(tail->len > 0);
+	DASSERT(tail->block >= first);
+	DASSERT(tail->block < end);
 	if (meta__stop(rc, &miss))
 		return rc;
 	if (!more || !add_hole(op, 1))
 		return miss;
 	op->inline_at = op->nblocks - 1;
+	DASSERT(op->runs[op->nruns - 1].baddr == 0); /* (3) */
 	op->inline_len = tail->len;
 	op->crcs[op->inline_at] = in->inline_crc;
 	rc = meta__tail_read(m, in, tail, op->inline_buf);
@@ -210,6 +223,8 @@ int meta__plan_read(struct meta *m, struct meta_op *op)
 	first = op->offset / BLOCK_SIZE;
 	end = op->length < in.size - op->offset ? op->offset + op->length : in.size;
 	end = min_u64(div_up(end, BLOCK_SIZE), first + min_u32(op->blocks_max, META_IO_BLOCKS_MAX));
+	DASSERT(first <= end); /* (1) */
+	DASSERT(end <= div_up(in.size, BLOCK_SIZE));
 	if (tail.len && tail.block >= first && tail.block < end)
 		return read_around(m, op, &in, &tail, first, end);
 	return read_blocks(m, op, &in, first, end, &more);

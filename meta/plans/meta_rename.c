@@ -11,12 +11,14 @@
  *             DIR {child of a}    a directory that moves: its parent
  *   exchange  NAME a, NAME b --put, each with the other's value; inodes and DIRs as above
  *
- *  (1) All of it is one transaction: after a cut a file has the one name or the other.
+ *  (1) All of it is one transaction: after a cut a file has the one name or the other
+ *      [test_meta_power:store_is_what_was_acknowledged_after_every_cut].
  *  (2) Directories are a tree.  A directory must not move below itself: the parents of its new
  *      place must lead to the root without it.  Plan and apply are one turn, so none of them can
  *      move in between.
  *  (3) An inode's nlink is the number of NAME records with its handle, in whatever shards.  They
- *      change together, in one record of the log.
+ *      change together, in one record of the log
+ *      [test_meta_link:only_the_last_of_its_names_frees_it].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -80,6 +82,7 @@ static int may_rename(struct meta *m, const struct meta_op *op, struct meta__at 
 {
 	int rc = meta__may_change(m, a);
 
+	DASSERT(a->found);
 	if (!rc)
 		rc = meta__may_change(m, b);
 	if (!rc)
@@ -92,6 +95,8 @@ static int may_rename(struct meta *m, const struct meta_op *op, struct meta__at 
 /* Checks that directory `to` is not `at`'s directory, or below it: (2). */
 static int no_cycle(struct meta *m, const struct meta__at *at, uint64_t to)
 {
+	DASSERT(at->found);
+	DASSERT(to != 0);
 	to = meta__whole_of(to);
 	if (!is_dir(at) || meta__whole_of(at->dir) == to)
 		return 0;
@@ -117,12 +122,14 @@ static int parent_set(struct meta *m, const struct meta__at *at, uint64_t parent
 	struct meta__dir d;
 	int rc;
 
+	DASSERT(at->found);
+	DASSERT(parent != 0);
 	if (!is_dir(at) || at->dir == parent)
 		return 0;
 	rc = meta__dir_get(m, at->is.child, &d);
 	if (rc)
 		return rc == -ENOENT ? -EIO : rc; /* a name's directory is there */
-	ASSERT(at->is.child != parent);
+	ASSERT(at->is.child != parent);           /* (2) */
 	d.parent = parent;
 	rc = meta__dir_put(m, at->is.child, &d);
 	return rc ? rc : meta__totals_moved(m, at->is.child, at->dir, parent);
@@ -136,6 +143,7 @@ static int rename_dirs(struct meta *m, const struct meta_op *op, const struct me
 	const int came = is_dir(a), was = b->found && is_dir(b);
 	int rc, miss = 0;
 
+	DASSERT(a->found);
 	if (a->dir == b->dir)
 		return meta__dir_entry(m, a->dir, b->found && !swap ? -1 : 0, swap ? 0 : -was,
 				       op->wall_ns);
@@ -151,6 +159,7 @@ static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__in
 {
 	int rc = meta__links_moved(m, in, from, to), miss = 0;
 
+	DASSERT(in->nlink > 0); /* (3) */
 	if (meta__stop(rc, &miss))
 		return rc;
 	in->ctime_ns = op->wall_ns;
@@ -173,6 +182,7 @@ static int rename_move(struct meta *m, const struct meta_op *op, struct meta__at
 	struct meta__inode in, old = { 0 };
 	int rc = meta__inode_named(m, &a->is, &in), miss = 0;
 
+	DASSERT(!b->found || is_dir(a) == is_dir(b));
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = rename_old(m, b, &old, op->wall_ns);
@@ -201,6 +211,8 @@ static int rename_swap(struct meta *m, const struct meta_op *op, const struct me
 	struct meta__inode in[2];
 	int rc = meta__inode_named(m, &a->is, &in[0]), miss = 0;
 
+	DASSERT(a->found);
+	DASSERT(b->found);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__inode_named(m, &b->is, &in[1]);
@@ -298,6 +310,8 @@ int meta__plan_link(struct meta *m, struct meta_op *op)
 		return rc ? rc : miss;
 	if (in.nlink >= META_LINKS_MAX)
 		return -EMLINK;
+	DASSERT(in.type != META_TYPE_DIR);
+	DASSERT(!b.found);
 	rc = meta__links_more(m, &in, b.dir); /* (3) */
 	if (meta__stop(rc, &miss))
 		return rc;

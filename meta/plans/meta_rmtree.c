@@ -18,10 +18,13 @@
  *  (1) A directory record is GOING if and only if its inode is TREE, and then that has no link.
  *      When the record is gone, the inode is like any without a name (meta_orphan.c).
  *  (2) A GOING directory gets no entry: meta__dir_get() does not find it.  So entries that a step
- *      has passed need no second look, except after a mount, which begins again.
+ *      has passed need no second look, except after a mount, which begins again
+ *      [test_meta_rmtree:nothing_can_be_made_in_a_directory_that_goes].
  *  (3) A directory below a GOING one is unchanged until it is processed: a client that knows its
- *      number can still reach it, and its new files there are removed with it.
- *  (4) The parts of a spread directory go first, one after the other: GOING, emptied, the record.
+ *      number can still reach it, and its new files there are removed with it
+ *      [test_meta_rmtree:what_is_made_below_by_number_goes_with_it].
+ *  (4) The parts of a spread directory go first, one after the other: GOING, emptied, the record
+ *      [test_meta_spread:a_tree_goes_with_the_parts_of_all_that_is_in_it].
  *  (5) A step wants at most RECORDS_ENOUGH records, those of one entry more, and the sums owed to
  *      directories.
  */
@@ -35,7 +38,7 @@
 static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE +
 			      RECORDS_OWED <=
 		      META__TX_RECORDS_MAX,
-	      "(5)");
+	      "one entry fits"); /* (5) */
 
 /* Its name is the caller's. */
 int meta__tree_detach(struct meta *m, const struct meta__name *is, int64_t wall_ns)
@@ -44,6 +47,8 @@ int meta__tree_detach(struct meta *m, const struct meta__name *is, int64_t wall_
 	struct meta__dir d;
 	int rc = meta__inode_named(m, is, &in), miss = 0;
 
+	DASSERT(is->type == META_TYPE_DIR);
+	DASSERT(is->child != 0);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__dir_get(m, is->child, &d);
@@ -101,6 +106,7 @@ static int entry_free(struct meta *m, const struct meta__at *at, int64_t wall_ns
 	struct meta__inode in;
 	int rc, miss = 0;
 
+	DASSERT(at->found);
 	if (at->is.type == META_TYPE_DIR) {
 		rc = meta__tree_detach(m, &at->is, wall_ns);
 	} else {
@@ -122,6 +128,7 @@ int meta__entry_next(struct meta *m, uint64_t dir, struct meta_key *key, struct 
 	uint64_t hash;
 	int rc;
 
+	DASSERT(dir != 0);
 	*at = (struct meta__at){ .dir = dir, .shard = meta__dir_shard(m, dir), .found = true };
 	rc = meta__seek(m, at->shard, key, &last, &value, &value_len);
 	if (rc)
@@ -157,6 +164,8 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 	struct meta__at at;
 	int miss = 0;
 
+	DASSERT(gone->count == 0);
+	DASSERT(*from <= META__MASK40);
 	for (uint32_t steps = 0; steps < STEPS_MAX && !is_enough(m); steps++) {
 		int rc = meta__entry_next(m, dir, &key, &at);
 
@@ -184,6 +193,7 @@ static int step_in(struct meta *m, uint64_t dir, struct meta__dir *d, int64_t wa
 	struct meta__dir gone = { 0 };
 	int rc = entries_free(m, dir, wall_ns, from, &gone, end);
 
+	DASSERT(d->going); /* (1) */
 	if (rc)
 		return rc;
 	if (gone.count > d->count || gone.subdirs > d->subdirs ||
@@ -217,6 +227,8 @@ static int part_step(struct meta *m, uint64_t dir, struct meta__dir *whole, uint
 	bool end = false;
 	int rc = meta__dir_load(m, part, &d), miss = 0;
 
+	DASSERT(index < META__PARTS); /* (4) */
+	DASSERT(whole->going);
 	if (rc == -ENOENT) {
 		const struct meta_key key = meta__dir_key(part);
 
@@ -252,6 +264,8 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 	bool end = false;
 	int rc = meta__dir_load(m, in->child, &d), miss = 0;
 
+	DASSERT(in->nlink == 0); /* (1) */
+	DASSERT(in->type == META_TYPE_DIR);
 	if (rc == -ENOENT || (rc == 0 && !d.going)) /* (1) */
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
 	if (rc)

@@ -18,19 +18,24 @@
  *
  *  (1) A name's hash selects its part, and d's number gives a part's number: nothing has
  *      to be read for it.  d's record says which parts have a record; a part gets it with its first
- *      name.
+ *      name [test_meta_spread:names_go_to_the_parts_for_their_hashes_from_a_number_on].
  *  (2) Spread is for ever, and nothing is moved: a name stays where it was put.  A lookup that does
  *      not find it there looks in the other place.  So a directory once seen to be spread may be
- *      remembered, and never needs to be checked again.
+ *      remembered, and never needs to be checked again
+ *      [test_meta_spread:names_move_between_the_directory_and_its_parts].
  *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record has
- *      d's), none can be named by its number, and ".." of an entry in a part is d.
+ *      d's), none can be named by its number, and ".." of an entry in a part is d
+ *      [test_meta_spread:no_part_is_named_by_its_number].
  *  (4) count, mtime and ctime of the whole are added up for a stat: d's and its parts'.
- *      mtime may be set: parts that have not changed since, by their `resets`, do not count.
+ *      mtime may be set: parts that have not changed since, by their `resets`, do not count
+ *      [test_meta_spread:mtime_is_that_of_the_last_change_or_as_set].
  *  (5) A plan that makes a name in a part must know that it is not in d, which never gets new ones
  *      (2).  So the hashes that d lacks are remembered, too, leaf by leaf as they are read, in as
  *      many bits as a few thousand names need; and their log sequence, which a plan that relies
- *      upon them has seen.
- *  (6) An empty spread directory is freed like a tree (meta_rmtree.c): its parts in the background.
+ *      upon them has seen
+ *      [test_meta_spread_store:who_knows_that_it_is_not_there_has_seen_what_took_it_away].
+ *  (6) An empty spread directory is freed like a tree (meta_rmtree.c): its parts in the background
+ *      [test_meta_spread:an_empty_one_is_removed_with_its_parts].
  */
 #include "meta/format/meta_page.h"
 #include "meta/plans/meta_plan.h"
@@ -84,6 +89,7 @@ static bool bit_of(const uint64_t *bits, uint64_t i)
 
 static void bit_set(uint64_t *bits, uint64_t i)
 {
+	DASSERT(i < META__HOME_MAYBE);
 	bits[i / 64] |= 1ull << i % 64;
 }
 
@@ -91,6 +97,8 @@ bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_
 {
 	const struct meta__home *h = home_at(m, dir);
 
+	DASSERT(!meta__is_part(dir));
+	DASSERT(hash <= META__MASK40);
 	*seq = h->seq;
 	return h->dir == dir && bit_of(h->seen, hash >> HOME_SEEN_SHIFT) &&
 	       !bit_of(h->maybe, hash >> HOME_MAYBE_SHIFT);
@@ -99,6 +107,7 @@ bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_
 /* Notes, for the ranges of hashes that the leaf has whole, those with a name. */
 static void note_names(struct meta__home *h, const struct meta__leaf_seen *l)
 {
+	DASSERT(h->dir != 0);
 	for (uint32_t i = 0; i < meta__page_count(l->page); i++) {
 		const struct meta_key key = meta__leaf_key(l->page, i);
 
@@ -114,6 +123,8 @@ void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
 	struct meta__leaf_seen l;
 	uint64_t from, to;
 
+	DASSERT(!meta__is_part(dir));
+	DASSERT(hash <= META__MASK40);
 	if (h->dir != dir) {
 		if (h->dir && h->others++ < OTHERS_MAX)
 			return;
@@ -127,6 +138,8 @@ void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
 	from = meta__key_dir(&l.lo) < dir ? 0 : (meta__key_hash(&l.lo) >> HOME_SEEN_SHIFT) + 1;
 	to = !l.has_hi || meta__key_dir(&l.hi) > dir ? META__HOME_SEEN
 						     : meta__key_hash(&l.hi) >> HOME_SEEN_SHIFT;
+	DASSERT(from <= META__HOME_SEEN);
+	DASSERT(to <= META__HOME_SEEN);
 	note_names(h, &l);
 	for (; from < to; from++)
 		bit_set(h->seen, from);
@@ -147,6 +160,7 @@ int meta__is_spread(struct meta *m, uint64_t dir)
 
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d)
 {
+	DASSERT(d->count > 0);
 	if (m->spread_at && d->count >= m->spread_at && !meta__is_part(dir) &&
 	    meta__may_spread(dir))
 		d->spread = true;
@@ -156,6 +170,7 @@ static int part_missing(struct meta *m, uint64_t part)
 {
 	const struct meta_key key = meta__dir_key(part);
 
+	DASSERT(meta__is_part(part));
 	return meta__bad_record(m, "part of a directory", meta__dir_shard(m, part), &key);
 }
 
@@ -167,6 +182,8 @@ int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out)
 	int rc = meta__dir_get(m, dir, &whole), miss = 0;
 	bool there;
 
+	DASSERT(meta__is_part(part)); /* (1) */
+	DASSERT(meta__part_index(part) < META__PARTS);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__dir_get(m, part, out);
@@ -190,6 +207,7 @@ uint32_t meta__part_next(const struct meta__dir *d, uint32_t from)
 {
 	const uint32_t left = from < META__PARTS ? d->parts >> from << from : 0;
 
+	DASSERT(d->parts < 1u << META__PARTS);
 	return left ? (uint32_t)__builtin_ctz(left) : META__PARTS;
 }
 

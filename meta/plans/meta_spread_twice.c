@@ -18,6 +18,8 @@ int meta__plan_twice(struct meta *m, struct meta_op *op)
 	struct meta__at home, at;
 	struct meta_key key;
 
+	ASSERT(!m->home);
+	ASSERT(op->inline_buf);
 	memcpy(&key, &op->scratch[1], sizeof(key));
 	for (uint32_t i = 0; i < TWICE_LOOKS && !op->scratch[5]; i++) {
 		int rc = meta__entry_next(m, dir, &key, &home);

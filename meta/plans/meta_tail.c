@@ -29,8 +29,9 @@
  *      others.
  *  (3) The tail's block is a hole in the extents, and within the size; zeros follow the tail's
  *      bytes.  It need not be the last block: a file that is made longer keeps its tail
- *      where it is.
- *  (4) No chunk that is being trimmed has the tail.
+ *      where it is [test_meta_tail:stays_where_it_is_when_the_file_grows_behind_it].
+ *  (4) No chunk that is being trimmed has the tail
+ *      [test_meta_tail:is_cut_and_dropped_by_truncates].
  */
 #include "meta/plans/meta_plan.h"
 
@@ -38,16 +39,19 @@
 
 static struct meta_key piece_key(const struct meta__inode *in, uint64_t block, uint32_t piece)
 {
+	DASSERT(piece < META__TAIL_PIECES);
 	return meta__obj_key(&in->handle, META__KIND_TAIL, block * META__TAIL_PIECES + piece);
 }
 
 static uint32_t pieces_of(uint32_t len)
 {
+	DASSERT(len <= META_TAIL_MAX);
 	return (uint32_t)div_up(len, META__TAIL_PIECE);
 }
 
 static uint32_t piece_len(uint32_t len, uint32_t piece)
 {
+	DASSERT(piece * META__TAIL_PIECE < len);
 	return min_u32(len - piece * META__TAIL_PIECE, META__TAIL_PIECE);
 }
 
@@ -97,6 +101,8 @@ int meta__tail_read(struct meta *m, const struct meta__inode *in, const struct m
 	const void *value;
 	int rc, miss = 0;
 
+	DASSERT(t->len <= META_TAIL_MAX); /* (1) */
+	DASSERT((!t->in_inode || t->len <= META_INLINE_MAX));
 	if (t->in_inode) {
 		memcpy(bytes, in->inline_bytes, t->len);
 		return 0;
@@ -117,6 +123,7 @@ static int pieces_del(struct meta *m, const struct meta__inode *in, const struct
 {
 	int miss = 0;
 
+	DASSERT(!t->in_inode);
 	for (uint32_t i = from; i < pieces_of(t->len); i++) {
 		const struct meta_key key = piece_key(in, t->block, i);
 		int rc = meta__tx_del(m, in->shard, &key);
@@ -143,6 +150,8 @@ static int pieces_put(struct meta *m, const struct meta__inode *in, const struct
 {
 	int miss = 0;
 
+	DASSERT(t->len > 0); /* (2) */
+	DASSERT(pieces_of(t->len) <= META__TAIL_PIECES);
 	for (uint32_t i = 0; i < pieces_of(t->len); i++, bytes += META__TAIL_PIECE) {
 		const struct meta_key key = piece_key(in, t->block, i);
 		const uint32_t len = piece_len(t->len, i);
@@ -178,6 +187,7 @@ int meta__tail_put(struct meta *m, struct meta__inode *in, const struct meta__ta
 	if (in_inode) {
 		in->inline_len = t->len;
 		in->inline_bytes = bytes;
+		DASSERT(in->tail_len == 0); /* (1) */
 		return miss;
 	}
 	in->inline_len = 0;
@@ -192,6 +202,7 @@ static int tail_load(struct meta *m, const struct meta__inode *in, const struct 
 	const struct meta_key key = piece_key(in, t->block, 0);
 	int rc = meta__tail_read(m, in, t, m->ops->tail);
 
+	DASSERT(t->len > 0);
 	if (rc == 0 && crc32c_block(m->ops->tail, t->len) != in->inline_crc)
 		return meta__bad_record(m, "tail", in->shard, &key);
 	return rc;
@@ -207,6 +218,7 @@ int meta__tail_cut(struct meta *m, struct meta__inode *in, const struct meta__ta
 		return 0;
 	if (keep == 0)
 		return meta__tail_drop(m, in, old);
+	DASSERT(keep < old->len);
 	rc = tail_load(m, in, old);
 	return rc ? rc : meta__tail_put(m, in, old, &t, m->ops->tail);
 }

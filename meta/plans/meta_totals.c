@@ -10,13 +10,15 @@
  *   the same round          a: passed = total(a)     root: below += the difference
  *
  *  (1) own is the sum over the inodes that name d as the directory that counts them.  A plan that
- *      puts or deletes an inode owes the difference to its directory; that apply settles it.
+ *      puts or deletes an inode owes the difference to its directory; that apply settles it
+ *      [test_meta_totals:what_is_put_reaches_all_above_in_one_round].
  *  (2) below is the sum that the directories in d have passed up to it.  So a directory that is
- *      removed or moved takes its share along, in the apply that changes its name.
+ *      removed or moved takes its share along, in the apply that changes its name
+ *      [test_meta_totals:a_directory_is_removed_with_what_it_had_passed_up].
  *  (3) If total(d) differs from the sum that d has passed up, d is PENDING and has a record of
  *      that, among the store's own: after a cut the next mount finds it as it finds orphans.  The
  *      root passes nothing up.  A GOING directory no longer does.
- *  (4) All sums are modulo 2^64.
+ *  (4) All sums are modulo 2^64 [test_meta_check:sums_of_a_directory].
  *
  * meta_pass.c passes them up.
  */
@@ -71,6 +73,7 @@ int meta__totals_put(struct meta *m, uint64_t dir, const struct meta__totals *in
 	const struct meta_key key = meta__totals_key(dir);
 	struct meta_totals_disk d;
 
+	DASSERT(dir != 0);
 	if (sums_none(&in->below) && sums_none(&in->passed))
 		return in->there ? meta__tx_del(m, meta__dir_shard(m, dir), &key) : 0;
 	m->ops->grows |= !in->there;
@@ -98,6 +101,8 @@ static int pend(struct meta *m, uint64_t dir, struct meta__dir *d)
 	struct meta__totals_scan *scan = &m->ops->totals[shard];
 	const le64 value = le64_of(m->ops->totals_round + !m->ops->passing);
 
+	DASSERT(dir != META_ROOT_DIR); /* (3) */
+	DASSERT(!d->going);
 	d->pending = true;
 	/* Should the plan not be applied, nothing will be found: no harm. */
 	if (m->ops->passing)
@@ -135,6 +140,8 @@ static struct meta__owed *owed_to(struct meta *m, uint64_t dir)
 {
 	struct meta__ops *ops = m->ops;
 
+	DASSERT(dir != 0);
+	DASSERT(ops->nowed <= META__OWED_MAX);
 	for (uint32_t i = 0; i < ops->nowed; i++)
 		if (ops->owed[i].dir == dir)
 			return &ops->owed[i];
@@ -176,6 +183,7 @@ int meta__owe(struct meta *m, struct meta__inode *in, bool gone)
 	const struct meta__counted was = in->was;
 	int rc;
 
+	DASSERT(meta__handle_ok(&in->handle));
 	in->was = (struct meta__counted){ 0 };
 	if (!gone && meta__inode_counts(in))
 		in->was = (struct meta__counted){ in->counted, in->size, in->blocks };
@@ -210,6 +218,7 @@ static int settle(struct meta *m, struct meta__owed *o)
 	bool was, moved;
 	int rc = meta__dir_load(m, o->dir, &d), miss = 0;
 
+	DASSERT(o->dir != 0);
 	if (rc)
 		return rc == -ENOENT ? 0 : rc; /* it goes with this apply */
 	was = d.pending;
@@ -253,6 +262,8 @@ int meta__totals_leave(struct meta *m, uint64_t dir, struct meta__dir *d)
 	struct meta__totals t;
 	int rc = meta__totals_get(m, dir, &t), miss = 0;
 
+	DASSERT(dir != META_ROOT_DIR); /* (3) */
+	DASSERT(d->parent != 0);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = meta__owe_below(m, d->parent, &t.passed, true);
@@ -267,6 +278,8 @@ int meta__totals_moved(struct meta *m, uint64_t dir, uint64_t from, uint64_t to)
 	struct meta__totals t;
 	int rc = meta__totals_get(m, dir, &t);
 
+	DASSERT(from != to);
+	DASSERT(dir != META_ROOT_DIR);
 	if (rc)
 		return rc;
 	rc = meta__owe_below(m, from, &t.passed, true);

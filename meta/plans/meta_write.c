@@ -7,9 +7,11 @@
  *                     [offset ............. + nblocks)
  *   dead              the old blocks of these slots: meta__dead_blocks()
  *
- *  (1) A block that is the file's tail (meta_tail.c) is a hole in the extents.
+ *  (1) A block that is the file's tail (meta_tail.c) is a hole in the extents
+ *      [test_meta_tail:moves_with_what_is_written_over_it].
  *  (2) No block is after the block with the file's last byte; bytes after the last
- *      byte, in its block, are zeros: the caller's promise.
+ *      byte, in its block, are zeros: the caller's promise
+ *      [test_meta_write:what_cannot_be_is_refused_and_its_blocks_are_dead].
  *  (3) While chunks from trim_from on are being freed, none of them is written, and the file
  *      does not grow over them: such operations wait (-EINPROGRESS).
  */
@@ -39,6 +41,7 @@ int meta__chunk_put(struct meta *m, const struct meta__inode *in, uint64_t index
 	const struct meta_key key = meta__obj_key(&in->handle, META__KIND_EXTENT, index);
 	const uint32_t len = meta__chunk_build(c, m->ops->value);
 
+	DASSERT(len <= META_VALUE_MAX);
 	if (len)
 		return meta__tx_put(m, in->shard, &key, m->ops->value, len);
 	return had ? meta__tx_del(m, in->shard, &key) : 0;
@@ -51,6 +54,7 @@ uint64_t meta__source_next(struct meta__source *s, uint32_t *crc)
 	const struct meta_run *r = &s->op->runs[s->run];
 	uint64_t baddr;
 
+	DASSERT(s->run <= s->op->nruns);
 	if (s->run == s->op->nruns) { /* the tail after them: (1) */
 		*crc = CRC32C_ZERO_BLOCK;
 		return 0;
@@ -76,6 +80,8 @@ static uint64_t blocks_in(const struct meta__chunk *c)
 void meta__kill_slots(const struct meta__chunk *c, uint32_t from, uint32_t end,
 		      struct meta__chunk *dead)
 {
+	DASSERT(c != dead);
+	DASSERT(from <= end);
 	meta__chunk_init(dead, c->epoch);
 	for (uint32_t i = from; i < min_u32(end, c->nblocks); i++)
 		if (c->baddr[i])
@@ -96,6 +102,8 @@ static int write_chunk(struct meta *m, struct meta__source *s, struct meta__inod
 	int rc = 0, miss = 0;
 	bool had;
 
+	DASSERT(from < end);
+	DASSERT(end <= META_CHUNK_BLOCKS);
 	meta__chunk_init(c, in->epoch);
 	if (!fresh)
 		rc = meta__chunk_get(m, in, index, c);
@@ -141,6 +149,7 @@ int meta__runs_live(struct meta *m, const struct meta_op *op, uint32_t shard)
 	left = zones + RECORDS_FIXED < META__TX_RECORDS_MAX
 		       ? META__TX_RECORDS_MAX - RECORDS_FIXED - zones
 		       : 0;
+	DASSERT(dead->zones == 0 || dead->zones <= dead->budget);
 	dead->budget = min_u32(dead->budget, left);
 	for (uint32_t i = 0; i < op->nruns; i++) {
 		int rc = 0;
@@ -159,6 +168,9 @@ int meta__write_runs(struct meta *m, const struct meta_op *op, struct meta__inod
 	struct meta__source s = { .op = op };
 	int rc = meta__runs_live(m, op, in->shard), miss = 0;
 
+	DASSERT(first <= end);
+	DASSERT(!(in->flags & META__INODE_TRIMMING) ||
+		end <= in->trim_from * META_CHUNK_BLOCKS); /* (3) */
 	if (meta__stop(rc, &miss))
 		return rc;
 	for (uint64_t block = first; block < end;) {
@@ -206,6 +218,7 @@ static int put_changed(struct meta *m, struct meta_op *op, struct meta__inode *i
 {
 	int rc = meta__file_changed(m, op, in);
 
+	DASSERT(miss == 0 || miss == -EAGAIN);
 	return rc ? rc : miss;
 }
 
@@ -230,6 +243,8 @@ static int write_check(const struct meta_op *op, uint64_t first, uint64_t *end)
 	if (op->offset > META__FILE_BYTES_MAX - (nblocks + to_tail) * BLOCK_SIZE)
 		return -EFBIG;
 	*end = first + nblocks + to_tail;
+	DASSERT(*end > first);
+	DASSERT(*end <= META__FILE_BYTES_MAX / BLOCK_SIZE);
 	return 0;
 }
 
@@ -240,6 +255,7 @@ static int write_tail(struct meta *m, const struct meta_op *op, struct meta__ino
 	const struct meta__tail t = { .block = end - 1, .len = op->inline_len };
 	const bool replaced = old->len && old->block >= first && old->block < end;
 
+	DASSERT(end > first);
 	if (!(op->flags & META_BY_INLINE))
 		return replaced ? meta__tail_drop(m, in, old) : 0;
 	if (old->len && (!replaced || (old->block == t.block && t.len < old->len)))
@@ -295,6 +311,7 @@ static int cut_chunk(struct meta *m, const struct meta_op *op, struct meta__inod
 	int rc, miss = 0;
 	bool had;
 
+	DASSERT(op->size < in->size);
 	if (!inside && at == 0)
 		return has_block ? -EINVAL : 0; /* between two chunks */
 	if (!in->blocks && !has_block)
@@ -333,6 +350,7 @@ static int cut_tail(struct meta *m, const struct meta_op *op, struct meta__inode
 	struct meta__tail old;
 	int rc = meta__tail_find(m, in, &old);
 
+	DASSERT(op->size < in->size);
 	if (rc)
 		return rc;
 	if (op->flags & META_BY_INLINE && op->inline_len != keep)
@@ -353,6 +371,8 @@ static int truncate_down(struct meta *m, const struct meta_op *op, struct meta__
 {
 	int rc = cut_tail(m, op, in), miss = 0;
 
+	DASSERT(op->size < in->size);
+	DASSERT(in->type == META_TYPE_FILE);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = cut_chunk(m, op, in);

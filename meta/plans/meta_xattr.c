@@ -15,9 +15,11 @@
  * more records.
  *
  *  (1) An inode counts its attributes; they belong to the inode, whatever names it has.
- *  (2) Twins (of one hash) have numbers in any order, with gaps where one was removed.
+ *  (2) Twins (of one hash) have numbers in any order, with gaps where one was removed
+ *      [test_meta_xattr:two_names_of_one_hash_are_two_attributes].
  *  (3) A value of up to META__XATTR_INLINE bytes is in its head; else the head has nothing of it,
- *      and pieces 1, 2 ... have META__XATTR_PIECE bytes each, except the last.
+ *      and pieces 1, 2 ... have META__XATTR_PIECE bytes each, except the last
+ *      [test_meta_xattr:values_of_every_size].
  *  (4) There are at most META_XATTRS_MAX, so that a list of names fits META_XATTR_MAX.
  */
 #include "meta/plans/meta_plan.h"
@@ -35,6 +37,8 @@
 
 uint64_t meta__xattr_index(const struct meta *m, const char *name, uint32_t len)
 {
+	DASSERT(len > 0);
+	DASSERT(len <= META_XATTR_NAME_MAX);
 	return (hash_bytes(m->secret, name, len) & ((1ull << HASH_BITS) - 1)) * HASH;
 }
 
@@ -83,6 +87,7 @@ static int next_head(struct meta *m, const struct meta__inode *in, uint64_t *ind
 	if (!meta__key_is_obj(&key, &in->handle, META__KIND_XATTR))
 		return -ENOENT;
 	*index = meta__key_index(&key);
+	DASSERT(meta__key_cmp(&key, &last) <= 0);
 	if (*index % TWIN || meta__xattr_parse(value, value_len, x))
 		return meta__bad_record(m, "attribute", in->shard, &key);
 	return 0;
@@ -115,6 +120,9 @@ static int find(struct meta *m, const struct meta__inode *in, const struct meta_
 			out->index = index + TWIN; /* no gap so far: (2) */
 		index += TWIN;
 	}
+	DASSERT(!out->is); /* (2) */
+	DASSERT(out->index >= first);
+	DASSERT(out->index % TWIN == 0);
 	out->full = out->index >= first + HASH;
 	return 0;
 }
@@ -139,6 +147,8 @@ static int pieces_put(struct meta *m, const struct meta__inode *in, const struct
 	const uint32_t len = op->list_used_bytes;
 	int miss = 0;
 
+	DASSERT(len <= META_XATTR_MAX);
+	DASSERT(index % TWIN == 0);
 	for (uint32_t i = 0; i < meta__xattr_pieces(len); i++) {
 		const uint32_t at = i * META__XATTR_PIECE;
 		const struct meta_key key = xattr_key(in, index + 1 + i);
@@ -157,6 +167,7 @@ static int pieces_del(struct meta *m, const struct meta__inode *in, const struct
 {
 	int miss = 0;
 
+	DASSERT(!f->is || f->index % TWIN == 0);
 	for (uint32_t i = from; f->is && i < meta__xattr_pieces(f->value_len); i++) {
 		const struct meta_key key = xattr_key(in, f->index + 1 + i);
 		int rc = meta__tx_del(m, in->shard, &key);
@@ -171,6 +182,7 @@ static int inode_changed(struct meta *m, struct meta_op *op, struct meta__inode 
 {
 	int rc;
 
+	DASSERT(in->xattrs <= META_XATTRS_MAX); /* (4) */
 	in->ctime_ns = op->wall_ns;
 	rc = meta__inode_put(m, in);
 	if (meta__stop(rc, &miss))
@@ -193,6 +205,7 @@ static int put(struct meta *m, const struct meta_op *op, const struct meta__inod
 			      meta__xattr_build(&x, m->ops->value)),
 	    miss = 0;
 
+	DASSERT(f->is || !f->full);
 	if (meta__stop(rc, &miss))
 		return rc;
 	rc = pieces_put(m, in, op, f->index);
@@ -251,6 +264,7 @@ int meta__plan_xattr_del(struct meta *m, struct meta_op *op)
 	rc = pieces_del(m, &in, &f, 0);
 	if (meta__stop(rc, &miss))
 		return rc;
+	DASSERT(in.xattrs > 0); /* (1) */
 	in.xattrs--;
 	return inode_changed(m, op, &in, miss);
 }
@@ -262,6 +276,8 @@ static int value_get(struct meta *m, const struct meta__inode *in, const struct 
 {
 	int miss = 0;
 
+	DASSERT(f->is); /* (3) */
+	DASSERT(f->value_len <= META_XATTR_MAX);
 	if (f->value) {
 		memcpy(out, f->value, f->value_len);
 		return 0;
@@ -331,6 +347,7 @@ int meta__plan_xattr_list(struct meta *m, struct meta_op *op)
 		((char *)op->list_out)[used++] = 0;
 		index |= TWIN - 1; /* after all pieces that it may have */
 	}
+	DASSERT(used <= op->list_max_bytes);
 	op->list_used_bytes = used;
 	op->length = index;
 	return 0;

@@ -7,7 +7,8 @@
  *
  *  (1) meta_memory_needed() counts memory and meta_create() divides it; each module gets what
  *      it counted.
- *  (2) A turn gathers before it sends: operations run first, then the log closes its block.
+ *  (2) A turn gathers before it sends: operations run first, then the log closes its block
+ *      [test_meta_log:one_turn_is_one_block_by_fua].
  */
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_lend.h"
@@ -132,6 +133,8 @@ int meta_create(struct meta **out, const struct meta_conf *conf)
 		meta_destroy(m);
 		return err;
 	}
+	ASSERT((uint64_t)(m->mem_next - (uint8_t *)conf->memory) ==
+	       meta_memory_needed(conf)); /* (1) */
 	*out = m;
 	return 0;
 }
@@ -156,6 +159,7 @@ const char *meta_error(const struct meta *m)
 /* Nothing new is put there. */
 static wk_cold void drive_died(struct meta *m, uint32_t drive)
 {
+	ASSERT(drive < META_DRIVES_MAX);
 	if (m->dead >> drive & 1)
 		return;
 	m->dead |= 1ull << drive;
@@ -222,6 +226,7 @@ static bool is_settled(const struct meta *m)
 
 void meta_stop_start(struct meta *m)
 {
+	ASSERT(!m->home);
 	m->stopping = true;
 }
 
@@ -237,6 +242,8 @@ static bool share_turn(struct meta *m)
 {
 	bool more = false;
 
+	ASSERT(m->share);
+	ASSERT(m->lend);
 	meta__share_turn(m);
 	if (m->mounted)
 		more = meta__cache_turn(m);
@@ -254,6 +261,11 @@ static void self_check(struct meta *m)
 	if (m->mounted) {
 		meta__zones_check(m);
 		meta__cache_check(m);
+		meta__log_check(m);
+		meta__share_check(m);
+		meta__receipts_check(m);
+		meta__collect_check(m);
+		meta__gc_check(m);
 	}
 	meta__ops_check(m);
 #else
@@ -265,6 +277,7 @@ bool meta_turn(struct meta *m)
 {
 	bool more = m->mounted ? meta__drives_turn(m) : meta__boot_turn(m);
 
+	ASSERT(!m->home);
 	if (unlikely(m->share))
 		more |= share_turn(m);
 	more |= meta__ops_turn(m);

@@ -242,6 +242,38 @@ Test(meta_log_store, one_turn_is_one_block_by_fua)
 	cr_assert(meta_is_durable(r.m, seq));
 }
 
+/* Zones are as small as they may be: two checkpoints can still record their trims. */
+Test(meta_log_store, largest_record_leaves_the_blocks_that_the_log_keeps)
+{
+	static const uint8_t value[META_VALUE_MAX];
+	const uint32_t most = meta__log_record_max(r.m), end = r.m->zones->geo.zone_end;
+	struct meta__mut mut[META__TX_RECORDS_MAX];
+	struct meta__io *x;
+	uint32_t n = 0, left = most, at;
+
+	cr_assert_eq(end, META__ZONE_BYTES_MIN / META__BLOCK - 1);
+	for (; left > META_VALUE_MAX + sizeof(struct meta_mut_disk); n++) {
+		mut[n] = (struct meta__mut){ .key = { { 9, 9, n } },
+					     .value = value,
+					     .value_len = META_VALUE_MAX };
+		left = most - meta__log_record_bytes(mut, n + 1);
+	}
+	mut[n] = a_mut();
+	mut[n].value = value;
+	mut[n].value_len = left - (uint32_t)sizeof(struct meta_mut_disk);
+	cr_assert_eq(meta__log_record_bytes(mut, n + 1), most);
+	meta__log_append(r.m, mut, n + 1, 0);
+	meta__log_turn(r.m);
+	x = log_io();
+	at = (uint32_t)(META_BADDR(x->io.drive, x->io.block) -
+			meta__geo_zone_baddr(
+				&r.m->zones->geo,
+				meta__zone_of(r.m, META_BADDR(x->io.drive, x->io.block))));
+	cr_assert_leq(at + x->io.nblocks + META__LOG_KEEP_BLOCKS, end, "%u + %u", at,
+		      x->io.nblocks);
+	done(x, 0);
+}
+
 Test(meta_log_store, data_is_flushed_before_the_block_that_names_it_is_submitted)
 {
 	uint64_t seq = append(3);

@@ -198,6 +198,23 @@ Test(meta_mark, drive_that_does_not_take_its_mark_serves)
 }
 
 /* As the program before marks wrote it. */
+/* A mount begins with its lowest mark, while a checkpoint may be writing a higher one. */
+Test(meta_mark, mark_that_is_being_written_is_not_lowered)
+{
+	struct meta__marks *k;
+	uint64_t gen;
+
+	store(2);
+	k = &r.m->zones->marks;
+	gen = meta__ckpt_gen(r.m);
+	meta__marks_begin(r.m, gen + 5);
+	cr_assert_eq(k->due, 3);
+	meta__marks_begin(r.m, gen + 1);
+	cr_assert_eq(k->next, gen + 5);
+	k->due = 0;
+	store_end();
+}
+
 static void forget_marks(void)
 {
 	for (uint32_t d = 0; d < r.ndrives; d++)

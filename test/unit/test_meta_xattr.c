@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct meta_world *w;
@@ -101,6 +102,69 @@ Test(meta_xattr, names_that_are_none)
 	cr_assert_eq(set("l", "user.x", 1, META_NOFOLLOW), -EPERM);
 	cr_assert_eq(set("l", "user.x", 1, 0), 0); /* the file's */
 	expect("f", "user.x", 1);
+}
+
+struct hashed {
+	uint64_t hash;
+	uint32_t n;
+};
+
+static int by_hash(const void *x, const void *y)
+{
+	const struct hashed *p = x, *q = y;
+
+	return p->hash < q->hash ? -1 : p->hash > q->hash;
+}
+
+/* Among three hundred thousand names some two have the same 32 bits. */
+static void find_twins(char *one, char *two)
+{
+	const uint32_t count = 300000;
+	struct hashed *h = malloc(count * sizeof(*h));
+	char name[24];
+
+	cr_assert(h);
+	for (uint32_t i = 0; i < count; i++) {
+		const int len = snprintf(name, sizeof(name), "user.%u", i);
+
+		h[i] = (struct hashed){ meta__xattr_index(w->m, name, (uint32_t)len), i };
+	}
+	qsort(h, count, sizeof(*h), by_hash);
+	for (uint32_t i = 1; i < count; i++) {
+		if (h[i].hash != h[i - 1].hash)
+			continue;
+		snprintf(one, 24, "user.%u", h[i - 1].n);
+		snprintf(two, 24, "user.%u", h[i].n);
+		free(h);
+		return;
+	}
+	cr_assert_fail("no two names of one hash");
+}
+
+/* The second has a place of its own, which it keeps when the first one goes; that leaves a gap. */
+Test(meta_xattr, two_names_of_one_hash_are_two_attributes)
+{
+	char one[24], two[24];
+
+	find_twins(one, two);
+	cr_assert_eq(set("f", one, 10, 0), 0);
+	cr_assert_eq(sh_xattr_get(w, "f", two, back, META_XATTR_MAX), -ENODATA);
+	cr_assert_eq(set("f", two, 3000, META_EXCL), 0);
+	expect("f", one, 10);
+	expect("f", two, 3000);
+	cr_assert_eq(sh_xattr_del(w, "f", one), 0);
+	cr_assert_eq(sh_xattr_get(w, "f", one, back, META_XATTR_MAX), -ENODATA);
+	expect("f", two, 3000);
+	cr_assert_eq(set("f", two, 20, META_MUST_EXIST), 0); /* not a third one, in the gap */
+	cr_assert_eq(records(), 1);
+	cr_assert_eq(set("f", one, 4000, META_EXCL), 0);
+	expect("f", one, 4000);
+	expect("f", two, 20);
+	cr_assert_eq(sh_stat(w, "f", 0, &a), 0);
+	cr_assert_eq(a.xattrs, 2);
+	cr_assert_eq(sh_xattr_del(w, "f", two), 0);
+	cr_assert_eq(sh_xattr_del(w, "f", one), 0);
+	cr_assert_eq(records(), 0);
 }
 
 Test(meta_xattr, there_are_as_many_as_a_list_can_name)

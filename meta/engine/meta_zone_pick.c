@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Picks the free zone that is used next, and the log's zones; counts how often zones were used.
+ * meta_zone.c has the states of zones, and their rules. */
+#include "meta/meta_store.h"
+
+#include "base/num.h"
+
+#include <errno.h>
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__supply *s = &z->data[drive];
+
+	DASSERT(drive < z->geo.ndrives);
+	if (!meta__drive_takes(m, drive))
+		return 0;
+	return z->free_count[drive] + s->opening + div_up(s->room, z->geo.zone_end - 1);
+}
+
+static bool is_emptier(const struct meta *m, uint32_t a, uint32_t b)
+{
+	const uint32_t *size = m->zones->geo.zone_count;
+
+	DASSERT(size[a] > 0 && size[b] > 0);
+	return meta__zone_free_on(m, a) * size[b] > meta__zone_free_on(m, b) * size[a];
+}
+
+uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	const struct list *l = list_empty(&z->free[drive]) ? &z->fresh[drive] : &z->free[drive];
+
+	ASSERT(drive < z->geo.ndrives);
+	if (list_empty(l))
+		return META__ZONE_NONE;
+	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
+}
+
+static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zones *z = m->zones;
+	uint32_t best = META_DRIVES_MAX;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		if (d != drive && z->free_count[d] && meta__drive_takes(m, d) &&
+		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
+			best = d;
+	if (best == META_DRIVES_MAX)
+		return META__ZONE_NONE;
+	ASSERT(meta__drive_takes(m, best)); /* meta_zone.c (7) */
+	return meta__zone_next(m, best);
+}
+
+/* Picks a zone on the drive that is emptiest for its size: so they fill alike. */
+uint32_t meta__zone_pick(const struct meta *m)
+{
+	return pick_but_of(m, META_DRIVES_MAX);
+}
+
+/* Finds the least again only when all least used zones have been used: once a round of all. */
+void meta__zone_wear(struct meta *m, struct meta_statfs *out)
+{
+	struct meta__zones *z = m->zones;
+
+	if (z->wear_least_zones == 0) {
+		z->wear_least = UINT64_MAX;
+		z->wear_most = 0;
+	}
+	for (uint32_t i = 0, looks = z->wear_least_zones ? 0 : z->geo.nzones; i < looks; i++) {
+		const uint64_t uses = z->zone[i].incarnation;
+
+		if (z->zone[i].state == ZONE_GONE)
+			continue;
+		if (uses < z->wear_least) {
+			z->wear_least = uses;
+			z->wear_least_zones = 0;
+		}
+		z->wear_least_zones += uses == z->wear_least;
+		z->wear_most = max_u64(z->wear_most, uses);
+	}
+	ASSERT(z->wear_least <= z->wear_most || z->geo.nzones == 0);
+	out->wear_least = z->wear_least;
+	out->wear_most = z->wear_most;
+}
+
+/* ---- the log's zones: meta_zone.c (4) -------------------------------------- */
+
+static uint32_t ios_idle(const struct meta__zones *z)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t i = 0; i < META__ZONE_IOS; i++)
+		idle += z->io[i].zone == META__ZONE_NONE;
+	return idle;
+}
+
+/* Both headers at once.  Zones that pages need are no second copies, nor those that a mount may
+ * need, which has the old log beside the new one. */
+static int log_open(struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t first = meta__zone_pick(m);
+	uint32_t second;
+
+	if (first == META__ZONE_NONE)
+		return z->telling ? -EAGAIN : -ENOSPC;
+	if (ios_idle(z) < META__LOG_COPIES)
+		return -EAGAIN;
+	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
+	second = pick_but_of(m, drive_of(m, first));
+	if (second != META__ZONE_NONE &&
+	    z->free_total > meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
+		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
+	return -EAGAIN;
+}
+
+int meta__zone_take_log(struct meta *m, uint32_t zone[])
+{
+	struct meta__zones *z = m->zones;
+
+	if (z->log_opening)
+		return -EAGAIN;
+	if (z->log_ready[0] == META__ZONE_NONE)
+		return log_open(m);
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+		zone[i] = z->log_ready[i];
+		z->log_ready[i] = META__ZONE_NONE;
+		if (zone[i] != META__ZONE_NONE)
+			meta__zone_at(m, zone[i])->state = ZONE_OPEN;
+	}
+	ASSERT(zone[0] != META__ZONE_NONE);
+	ASSERT(zone[1] == META__ZONE_NONE ||
+	       meta__zone_at(m, zone[0])->order ==
+		       meta__zone_at(m, zone[1])->order); /* meta_zone.c (6) */
+	ASSERT(zone[1] == META__ZONE_NONE || drive_of(m, zone[0]) != drive_of(m, zone[1]));
+	return 0;
+}
+
+void meta__zone_give_log(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->kind == META__ZONE_LOG);
+	ASSERT(at->state == ZONE_OPEN || at->state == ZONE_CLOSED);
+	ASSERT(m->zones->log_count > 0);
+	m->zones->log_count--;
+	meta__zone_freed(m, zone);
+}
