@@ -42,6 +42,7 @@ ctl_srcs := $(filter-out appliance/ctl/ctl_drives.c appliance/ctl/ctl_sysfs_writ
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
 test_ctl_status_srcs := $(addprefix appliance/ctl/ctl_,status_text.c fold.c figures.c)
 test_ctl_top_srcs := $(addprefix appliance/ctl/ctl_,top_text.c rates.c figures.c space_parts.c need.c)
+test_ctl_bundle_srcs := $(addprefix appliance/ctl/ctl_,redact.c tar.c)
 test_ctl_attrs_srcs := $(addprefix appliance/ctl/ctl_,attrs.c wave.c req.c local.c need.c)
 test_ctl_print_srcs := appliance/ctl/ctl_print.c
 test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

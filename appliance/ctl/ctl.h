@@ -40,6 +40,8 @@ struct ctl {
 	const char *uid;
 	const char *gids;
 	const char *salvage; /* check: directory for the verified data */
+	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
+	bool names;          /* support-bundle: with names of files */
 	int argc;            /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
@@ -67,6 +69,7 @@ int ctl_cmd_status(struct ctl *c);
 int ctl_cmd_top(struct ctl *c);
 int ctl_cmd_clients(struct ctl *c);
 int ctl_cmd_space(struct ctl *c);
+int ctl_cmd_bundle(struct ctl *c);
 int ctl_cmd_damaged(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);

@@ -18,7 +18,7 @@ static const char script[] =
 	"	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
 	"	local command= words= i\n"
 	"	COMPREPLY=()\n"
-	"	case $before in --config|-f|--key|-k|--salvage) return ;; esac\n"
+	"	case $before in --config|-f|--key|-k|--salvage|--log) return ;; esac\n"
 	"	case $word in\n"
 	"	-*) COMPREPLY=($(compgen -W \"$_wekactl_options\" -- \"$word\")); return ;;\n"
 	"	esac\n"

@@ -38,7 +38,9 @@ enum {
 	OPT_GIDS,
 	OPT_ANONYMOUS,
 	OPT_SALVAGE,
-	OPT_VERIFY
+	OPT_VERIFY,
+	OPT_LOG,
+	OPT_NAMES
 };
 
 static const struct argp_option options[] = {
@@ -72,6 +74,8 @@ static const struct argp_option options[] = {
 	{ "bytes", OPT_BYTES, "SIZE", 0, "keys add: limit of bytes a second", 1 },
 	{ "uid", OPT_UID, "N", 0, "keys add: check modes and owners for this user", 1 },
 	{ "gids", OPT_GIDS, "N,N", 0, "keys add: groups of that user", 1 },
+	{ "log", OPT_LOG, "FILE", 0, "support-bundle: the log, if it is not in the journal", 1 },
+	{ "names", OPT_NAMES, NULL, 0, "support-bundle: keep names of files", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -100,6 +104,9 @@ static const struct command {
 	{ "clients", "", "list who is connected", 0, 0, LOOKS, ctl_cmd_clients },
 	{ "space", "[PATH]", "say what the space of the store is used for", 0, 1, ASKS,
 	  ctl_cmd_space },
+	{ "support-bundle", "[FILE]",
+	  "write an archive that a bug report needs, without keys and data", 0, 1, ALONE,
+	  ctl_cmd_bundle },
 	{ "damaged", "", "list every file that is known to be damaged", 0, 0, ASKS,
 	  ctl_cmd_damaged },
 	{ "import", "DIR PATH",
@@ -188,6 +195,7 @@ static error_t parse_word(int key, const char *arg, struct ctl *c)
 			  : key == OPT_UID     ? &c->uid
 			  : key == OPT_GIDS    ? &c->gids
 			  : key == OPT_SALVAGE ? &c->salvage
+			  : key == OPT_LOG     ? &c->log
 					       : NULL;
 
 	if (!to)
@@ -241,6 +249,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_VERIFY:
 		c->verify = true;
+		return 0;
+	case OPT_NAMES:
+		c->names = true;
 		return 0;
 	case OPT_ANONYMOUS:
 		c->anonymous = true;
