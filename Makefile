@@ -45,7 +45,7 @@ say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 programs :=
 include nvme/nvme.mk meta/meta.mk fabric/fabric.mk appliance/appliance.mk
-layers   := base nvme $(nvme) meta $(meta) fabric $(fabric) client-lib $(appliance)
+layers   := base nvme $(nvme) meta $(meta) fabric $(fabric) client-lib client-lib/dataset $(appliance)
 include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
@@ -142,7 +142,7 @@ $(foreach p,$(programs),$(eval $(call program_rules,$(p))))
 # ---- libweka-client ------------------------------------------------------------------
 
 client_map     := $(wildcard client-lib/libweka-client.map)
-client_objects := $(foreach l,$(call closure_of,client-lib),$(call objects,$(filter-out $(program_srcs),$($(l)_srcs))))
+client_objects := $(foreach l,$(call closure_of,client-lib/dataset),$(call objects,$(filter-out $(program_srcs),$($(l)_srcs))))
 client_libs    := $(if $(client_map),$(B)/lib/$(SONAME) $(B)/lib/libweka-client.so $(B)/lib/libweka-client.a)
 examples       := $(if $(client_map),$(patsubst client-lib/examples/%.c,$(B)/examples/%,$(wildcard client-lib/examples/*.c)))
 
@@ -179,7 +179,7 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(pyth
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib/dataset),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call libs_of,$(call test_layer,$(1)))
 
@@ -298,7 +298,7 @@ install:
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)
-	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
 		>$(DESTDIR)$(LIBDIR)/pkgconfig/weka-client.pc
 	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua

@@ -1,5 +1,5 @@
 # bench/ - weka-bench: the numbers that people choose storage by.
-bench_uses      := base nvme nvme/driver fabric fabric/client fabric/server client-lib
+bench_uses      := base nvme nvme/driver fabric fabric/client fabric/server client-lib client-lib/dataset
 programs        += weka-bench
 weka-bench_srcs := $(wildcard bench/*.c)
 weka-bench_uses := $(bench_uses)

@@ -143,7 +143,8 @@ static int item_make(const struct weka_read_item *item, struct fab_read_item *to
 
 	to->offset_bytes = item->offset_bytes - skip;
 	to->length_bytes = item->length_bytes;
-	if (item->reserved0 || item->reserved[0] || item->reserved[1])
+	to->ctime_ns = item->ctime_ns;
+	if (item->reserved0 || item->reserved[0])
 		return -EINVAL;
 	if (item->length_bytes == 0 || item->offset_bytes > INT64_MAX)
 		return -EINVAL;

@@ -64,9 +64,8 @@ extern "C" {
 #define WEKA_MUST_CHECK
 #endif
 
-struct weka_client; /* opaque */
-struct weka_dir;    /* opaque: a listing in progress */
-
+struct weka_client;                /* opaque */
+struct weka_dir;                   /* opaque: a listing in progress */
 #define WEKA_FOREVER   UINT64_MAX  /* as a timeout: wait without limit             */
 #define WEKA_TO_END    UINT64_MAX  /* as a length: to the end of the file          */
 #define WEKA_BLOCK     4096u       /* bytes under one checksum; unit of windows    */
@@ -328,12 +327,13 @@ struct weka_read_item {
 	struct weka_ref ref;
 	uint64_t offset_bytes;
 	uint64_t length_bytes; /* WEKA_TO_END: to the end of the file */
+	int64_t ctime_ns;      /* not 0: -ESTALE if the file changed since it had that ctime_ns */
 	/* Filled in: */
 	const void *data;   /* in the window, at offset % 4096 of a block; NULL: error */
 	uint64_t got_bytes; /* bytes at `data`; with -EMSGSIZE the bytes available */
 	int32_t status;     /* 0 or -errno                            */
 	uint32_t reserved0;
-	uint64_t reserved[2];
+	uint64_t reserved[1];
 };
 
 /* One whole file of a batch put. */
@@ -794,7 +794,6 @@ WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
 #ifdef __cplusplus
 }
 #endif
-
-#include "weka_sync.h" /* calls that wait, for tools and first programs */
-
+#include "weka_dataset.h"
+#include "weka_sync.h"
 #endif

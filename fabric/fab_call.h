@@ -96,6 +96,7 @@ struct fab_read_item {
 	struct fab_name name;
 	uint64_t offset_bytes;
 	uint64_t length_bytes; /* FAB_TO_END: all the rest */
+	int64_t ctime_ns;      /* READ_BATCH: of the state of the file that is meant; 0: any */
 };
 
 /*

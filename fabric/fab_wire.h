@@ -137,7 +137,7 @@ struct fab_piece_wire { /* of PART, PULL and DATA */
 
 struct fab_name_wire {
 	uint8_t by;    /* enum fab_by                           */
-	uint8_t flags; /* FAB_NAME_NOFOLLOW                     */
+	uint8_t flags; /* FAB_NAME_NOFOLLOW, FAB_NAME_STATE     */
 	le16 name_bytes;
 	le32 name_at;   /* from the start of the body            */
 	uint8_t id[16]; /* handle, or le64 directory number      */
@@ -338,6 +338,7 @@ struct fab_totals_wire {
 LAYOUT_END
 
 #define FAB_NAME_NOFOLLOW 1u
+#define FAB_NAME_STATE    2u /* of READ_BATCH: 8 bytes before the name are the file's ctime */
 
 /* The request id of a change to be remembered: | number 48 | CHANGE, AGAIN, SURE, slot | */
 #define FAB_ID_CHANGE   0x8000u

@@ -488,6 +488,7 @@ struct meta_op {
 	uint64_t length;
 	uint64_t size;
 	int64_t wall_ns;   /* now: ctime, mtime of parents */
+	int64_t ctime_ns;  /* READ: not 0: -ESTALE if the file has another */
 	uint32_t set_mask; /* SETATTR, PUT, PUT_COMMIT, MKDIR, SYMLINK: which of `set` to take */
 	struct meta_attr set;
 	struct meta_run *runs;
@@ -796,5 +797,4 @@ uint32_t meta_scrub_damaged(const struct meta_scrub *s, struct meta_damage_stat 
 /* Good until the next call. */
 const char *meta_scrub_line(const struct meta_scrub *s);
 void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out);
-
 #endif

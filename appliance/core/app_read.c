@@ -68,6 +68,7 @@ void app_read_item_begin(struct app_op *op)
 	op->names = 1;
 	op->offset_bytes = item.offset_bytes;
 	op->length_bytes = item.length_bytes;
+	op->meta.ctime_ns = item.ctime_ns;
 }
 
 /* ---- places ----------------------------------------------------------------------- */

@@ -32,7 +32,8 @@ static uint64_t batch_measure(const struct fab_call *call)
 	case FAB_READ_BATCH:
 		bytes += (uint64_t)count * sizeof(struct fab_read_item_wire);
 		for (uint32_t i = 0; i < count; i++)
-			bytes += named(&call->args.batch.reads[i].name);
+			bytes += named(&call->args.batch.reads[i].name) +
+				 (call->args.batch.reads[i].ctime_ns ? sizeof(le64) : 0);
 		return bytes;
 	case FAB_PUT:
 		bytes += (uint64_t)count * sizeof(struct fab_put_item_wire);
@@ -151,6 +152,18 @@ static struct fab_name_wire name_build(struct pen *pen, const struct fab_name *n
 	return w;
 }
 
+/* The state that the file must be in stands before its name. */
+static struct fab_name_wire state_build(struct pen *pen, const struct fab_read_item *item)
+{
+	const le64 ctime = le64_of((uint64_t)item->ctime_ns);
+	uint32_t at = text_build(pen, &ctime, sizeof(ctime));
+	struct fab_name_wire w = name_build(pen, &item->name);
+
+	w.flags |= FAB_NAME_STATE;
+	w.name_at = le32_of(at);
+	return w;
+}
+
 static void reads_build(const struct fab_call *call, struct pen *pen)
 {
 	uint8_t *at = pen->body + sizeof(struct fab_count_wire);
@@ -160,7 +173,8 @@ static void reads_build(const struct fab_call *call, struct pen *pen)
 	for (uint32_t i = 0; i < call->args.batch.count; i++) {
 		const struct fab_read_item *item = &call->args.batch.reads[i];
 		struct fab_read_item_wire w = {
-			.name = name_build(pen, &item->name),
+			.name = item->ctime_ns ? state_build(pen, item)
+					       : name_build(pen, &item->name),
 			.offset_bytes = le64_of(item->offset_bytes),
 			.length_bytes = le64_of(item->length_bytes),
 		};

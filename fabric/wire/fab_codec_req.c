@@ -154,16 +154,39 @@ static const uint8_t *item_at(struct cut *cut, enum fab_type type, const void *b
 	return cut->body + shape->fixed_bytes + i * shape->item_bytes;
 }
 
+/* Takes the state off a name: what is left is an ordinary one. */
+static int state_parse(int64_t *ctime_ns, const struct cut *cut, struct fab_name_wire *w)
+{
+	uint32_t at = le32_get(w->name_at);
+	const void *state;
+	le64 ctime;
+	int err;
+
+	*ctime_ns = 0;
+	if (!(w->flags & FAB_NAME_STATE))
+		return 0;
+	err = value_parse(&state, cut, at, sizeof(ctime));
+	if (err)
+		return err;
+	memcpy(&ctime, state, sizeof(ctime));
+	*ctime_ns = (int64_t)le64_get(ctime);
+	w->flags &= (uint8_t)~FAB_NAME_STATE;
+	w->name_at = le32_of(w->by == FAB_BY_HANDLE ? 0 : at + (uint32_t)sizeof(ctime));
+	return *ctime_ns == 0 ? -EPROTO : 0;
+}
+
 int fab__read_item_parse(struct fab_read_item *out, const void *body, uint32_t body_bytes,
 			 uint32_t i)
 {
 	struct fab_read_item_wire w;
 	struct cut cut;
+	int err;
 
 	memcpy(&w, item_at(&cut, FAB_READ_BATCH, body, body_bytes, i), sizeof(w));
 	out->offset_bytes = le64_get(w.offset_bytes);
 	out->length_bytes = le64_get(w.length_bytes);
-	return name_parse(&out->name, &cut, &w.name);
+	err = state_parse(&out->ctime_ns, &cut, &w.name);
+	return err ? err : name_parse(&out->name, &cut, &w.name);
 }
 
 /* A piece of the window: payload or checksums. */

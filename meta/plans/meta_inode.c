@@ -248,7 +248,7 @@ int meta__plan_setattr(struct meta *m, struct meta_op *op)
 		return rc;
 	meta__inode_set(&in, op);
 	meta__was_set(m, op, &in);
-	in.ctime_ns = op->wall_ns;
+	meta__ctime_raise(&in, op->wall_ns);
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -373,7 +373,7 @@ int meta__unlink_inode(struct meta *m, struct meta__inode *in, uint64_t dir, int
 		in->counted = in->nlink = 0;
 	if (rc)
 		return rc; /* including a miss: `in` is not complete yet */
-	in->ctime_ns = wall_ns;
+	meta__ctime_raise(in, wall_ns);
 	if (in->nlink == 0)
 		rc = meta__orphan_put(m, in, m->epoch);
 	if (meta__stop(rc, &miss))

@@ -51,6 +51,14 @@ static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *ke
 	return rc;
 }
 
+/* Every change of a file raises its ctime, also within one turn and when the clock goes back: so a
+ * ctime names one state of the file, and a reader can ask for that state (meta_op.ctime_ns). */
+static inline void meta__ctime_raise(struct meta__inode *in, int64_t wall_ns)
+{
+	in->ctime_ns =
+		wall_ns > in->ctime_ns || in->ctime_ns == INT64_MAX ? wall_ns : in->ctime_ns + 1;
+}
+
 /* Names a malformed record in meta_error() and returns -EIO. */
 wk_cold int meta__bad_record(struct meta *m, const char *what, uint32_t shard,
 			     const struct meta_key *key);

@@ -184,7 +184,7 @@ int meta__plan_put_commit(struct meta *m, struct meta_op *op)
 	in.counted = at.dir;
 	in.size = max_u64(in.size, min_u64(op->size, META__FILE_BYTES_MAX));
 	in.mtime_ns = op->wall_ns;
-	in.ctime_ns = op->wall_ns;
+	meta__ctime_raise(&in, op->wall_ns);
 	meta__inode_set(&in, op);
 	meta__born(m, op, &at, &in);
 	rc = meta__inode_put(m, &in);

@@ -207,6 +207,8 @@ int meta__plan_read(struct meta *m, struct meta_op *op)
 	rc = meta__may_use(m, op, &in, op->flags & META_TO_WRITE ? META__MAY_W : META__MAY_R);
 	if (rc)
 		return rc;
+	if (unlikely(op->ctime_ns && op->ctime_ns != in.ctime_ns))
+		return -ESTALE;
 	op->nruns = 0;
 	op->nblocks = 0;
 	op->inline_len = 0;

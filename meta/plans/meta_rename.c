@@ -162,7 +162,7 @@ static int inode_moved(struct meta *m, const struct meta_op *op, struct meta__in
 	DASSERT(in->nlink > 0); /* (3) */
 	if (meta__stop(rc, &miss))
 		return rc;
-	in->ctime_ns = op->wall_ns;
+	meta__ctime_raise(in, op->wall_ns);
 	rc = meta__inode_put(m, in);
 	return rc ? rc : miss;
 }
@@ -315,7 +315,7 @@ int meta__plan_link(struct meta *m, struct meta_op *op)
 	rc = meta__links_more(m, &in, b.dir); /* (3) */
 	if (meta__stop(rc, &miss))
 		return rc;
-	in.ctime_ns = op->wall_ns;
+	meta__ctime_raise(&in, op->wall_ns);
 	rc = meta__inode_put(m, &in);
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -208,7 +208,7 @@ int meta__file_changed(struct meta *m, struct meta_op *op, struct meta__inode *i
 	int rc;
 
 	in->mtime_ns = op->wall_ns;
-	in->ctime_ns = op->wall_ns;
+	meta__ctime_raise(in, op->wall_ns);
 	meta__written(m, in);
 	rc = meta__inode_put(m, in);
 	return rc ? rc : meta__attr(m, in, &op->attr);

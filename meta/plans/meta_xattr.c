@@ -183,7 +183,7 @@ static int inode_changed(struct meta *m, struct meta_op *op, struct meta__inode 
 	int rc;
 
 	DASSERT(in->xattrs <= META_XATTRS_MAX); /* (4) */
-	in->ctime_ns = op->wall_ns;
+	meta__ctime_raise(in, op->wall_ns);
 	rc = meta__inode_put(m, in);
 	if (meta__stop(rc, &miss))
 		return rc;

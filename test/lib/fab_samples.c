@@ -37,8 +37,11 @@ static void batch_sample(struct fab_call *call)
 	for (uint32_t i = 0; call->type == FAB_LET_GO && i < 4; i++)
 		names[i] = by_handle;
 	for (uint32_t i = 0; i < 4; i++)
-		reads[i] = (struct fab_read_item){ names[i], UINT64_C(0x123456789) + i,
-						   i ? 4096 * i : FAB_TO_END };
+		reads[i] = (struct fab_read_item){
+			.name = names[i],
+			.offset_bytes = UINT64_C(0x123456789) + i,
+			.length_bytes = i ? 4096 * i : FAB_TO_END,
+		};
 	for (uint32_t i = 0; i < 2; i++)
 		puts[i] = (struct fab_put_item){
 			.name = i ? by_dir : by_path,
@@ -263,10 +266,11 @@ static bool batch_same(const struct fab_call *call, const struct fab_req *req, c
 	for (uint32_t i = 0; i < call->args.batch.count; i++) {
 		const struct fab_read_item *want = &call->args.batch.reads[i];
 
-		if (call->type == FAB_READ_BATCH && (fab__read_item_parse(&read, body, bytes, i) ||
-						     !name_same(&read.name, &want->name) ||
-						     read.offset_bytes != want->offset_bytes ||
-						     read.length_bytes != want->length_bytes))
+		if (call->type == FAB_READ_BATCH &&
+		    (fab__read_item_parse(&read, body, bytes, i) ||
+		     !name_same(&read.name, &want->name) ||
+		     read.offset_bytes != want->offset_bytes || read.ctime_ns != want->ctime_ns ||
+		     read.length_bytes != want->length_bytes))
 			return false;
 		if (call->type == FAB_PUT &&
 		    (fab__put_item_parse(&put, body, bytes, FAB_SAMPLE_WINDOW, i) ||

@@ -74,7 +74,7 @@ static void node_free(struct model_node *n)
 /* One of its names went. */
 static void node_unlink(struct model_node *n, int64_t now_ns)
 {
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	if (--n->attr.nlink == 0)
 		node_free(n);
 }
@@ -537,7 +537,7 @@ static int rename_allowed(const struct place *a, const struct place *b, uint32_t
 static void entry_give(struct place *at, struct model_node *n, int64_t now_ns)
 {
 	entry_add(at->dir, at->name, n);
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	if (n->attr.type == META_TYPE_DIR)
 		n->parent = at->dir;
 	dir_changed(at->dir, now_ns);
@@ -589,7 +589,7 @@ int model_link(struct model *fs, const char *from, const char *to, uint32_t flag
 		return err;
 	entry_add(b.dir, b.name, a.node);
 	a.node->attr.nlink++;
-	a.node->attr.ctime_ns = now_ns;
+	model__ctime_raise(a.node, now_ns);
 	dir_changed(b.dir, now_ns);
 	return 0;
 }
@@ -606,7 +606,7 @@ int model_setattr(struct model *fs, const char *path, uint32_t flags, const stru
 		return err;
 	node_set(n, set);
 	model__was_set(n, set);
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	return 0;
 }
 
@@ -634,7 +634,7 @@ struct model_xattr **model__node_xattrs(struct model_node *n)
 
 void model__node_changed(struct model_node *n, int64_t now_ns)
 {
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 }
 
 int model_stat(struct model *fs, const char *path, uint32_t flags, struct model_attr *out)

@@ -85,7 +85,7 @@ int model_node_write(struct model_node *n, uint64_t offset, const void *bytes, u
 	model__write(n, offset, bytes, length);
 	n->attr.size = max_u64(n->attr.size, offset + length);
 	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	return 0;
 }
 
@@ -99,7 +99,7 @@ int model_node_truncate(struct model_node *n, uint64_t size, int64_t now_ns)
 		model__cut(n, size);
 	n->attr.size = size;
 	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	return 0;
 }
 
@@ -124,6 +124,6 @@ int model_node_punch(struct model_node *n, uint64_t offset, uint64_t length, int
 		at += piece;
 	}
 	n->attr.mtime_ns = now_ns;
-	n->attr.ctime_ns = now_ns;
+	model__ctime_raise(n, now_ns);
 	return 0;
 }

@@ -57,6 +57,12 @@ void model__was_set(struct model_node *n, const struct model_set *set);
 /* Where a node's attributes hang. */
 struct model_xattr **model__node_xattrs(struct model_node *n);
 void model__node_changed(struct model_node *n, int64_t now_ns); /* its ctime */
+
+/* No two states of a node have one ctime, whatever the clock says. */
+static inline void model__ctime_raise(struct model_node *n, int64_t now_ns)
+{
+	n->attr.ctime_ns = now_ns > n->attr.ctime_ns ? now_ns : n->attr.ctime_ns + 1;
+}
 void model__xattrs_free(struct model_xattr **list);
 
 #endif

@@ -145,8 +145,12 @@ static void own_batch(struct hostile *h, struct fab_call *call)
 		if (call->type == FAB_LET_GO || (call->type != FAB_UNLINK_BATCH && below(h, 2)))
 			name = (struct fab_name){ .by = FAB_BY_HANDLE, .handle = h->handle };
 		names[i] = name;
-		reads[i] = (struct fab_read_item){ name, below(h, 3) ? 0 : odd_number(h) >> 1,
-						   below(h, 2) ? FAB_TO_END : odd_number(h) };
+		reads[i] = (struct fab_read_item){
+			.name = name,
+			.offset_bytes = below(h, 3) ? 0 : odd_number(h) >> 1,
+			.length_bytes = below(h, 2) ? FAB_TO_END : odd_number(h),
+			.ctime_ns = below(h, 8) ? 0 : (int64_t)odd_number(h)
+		};
 	}
 	for (uint32_t i = 0; call->type == FAB_PUT && i < count; i++)
 		puts[i] = (struct fab_put_item){

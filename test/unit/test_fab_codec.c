@@ -226,6 +226,73 @@ Test(fab_codec, a_name_that_lies_is_refused)
 	cr_assert_eq(spoiled_name(spoil_place), -EPROTO);
 }
 
+/* ---- the state of a file ---------------------------------------------------------------- */
+
+enum { STATES = 2, STATES_FIXED = 8 + STATES * 40 };
+
+/* Item 0 by path, item 1 by handle, both in a state; `spoil` may change the body. */
+static int read_states(struct fab_read_item got[STATES], void (*spoil)(uint8_t *body),
+		       uint32_t cut_bytes)
+{
+	static _Alignas(8) uint8_t body[256];
+	struct fab_read_item item[STATES] = {
+		{ .name = { .by = FAB_BY_PATH, .name = "ab", .name_bytes = 2 },
+		  .length_bytes = 1,
+		  .ctime_ns = -5 },
+		{ .name = { .by = FAB_BY_HANDLE, .handle.bytes = { 7 } },
+		  .length_bytes = 2,
+		  .ctime_ns = INT64_C(1700000000123456789) },
+	};
+	struct fab_call call = { .type = FAB_READ_BATCH,
+				 .args.batch = { .count = STATES, .reads = item } };
+	struct fab_req req = { .type = FAB_READ_BATCH, .window.length_bytes = 1 << 20 };
+	uint32_t bytes = encode(&call, body) - cut_bytes;
+	int err;
+
+	if (spoil)
+		spoil(body);
+	err = fab__req_parse(&req, body, bytes, &limits);
+	for (uint32_t i = 0; !err && got && i < STATES; i++)
+		err = fab__read_item_parse(&got[i], body, bytes, i);
+	return err;
+}
+
+static void state_of_0(uint8_t *body)
+{
+	memset(body + STATES_FIXED, 0, 8);
+}
+
+static void state_in_the_items(uint8_t *body)
+{
+	body[8 + 4] = STATES_FIXED - 1;
+}
+
+static void state_far_away(uint8_t *body)
+{
+	memset(body + 8 + 4, 0xff, 4);
+}
+
+Test(fab_codec, the_state_of_a_file_goes_with_its_name)
+{
+	struct fab_read_item got[STATES];
+
+	cr_assert_eq(read_states(got, NULL, 0), 0);
+	cr_assert_eq(got[0].ctime_ns, -5);
+	cr_assert_eq(got[0].name.name_bytes, 2);
+	cr_assert_eq(memcmp(got[0].name.name, "ab", 2), 0);
+	cr_assert_eq(got[1].ctime_ns, INT64_C(1700000000123456789));
+	cr_assert_eq(got[1].name.by, FAB_BY_HANDLE);
+	cr_assert_eq(got[1].name.handle.bytes[0], 7);
+}
+
+Test(fab_codec, a_state_that_lies_is_refused)
+{
+	cr_assert_eq(read_states(NULL, NULL, 1), -EPROTO); /* of the last item a byte is missing */
+	cr_assert_eq(read_states(NULL, state_of_0, 0), -EPROTO);
+	cr_assert_eq(read_states(NULL, state_in_the_items, 0), -EPROTO);
+	cr_assert_eq(read_states(NULL, state_far_away, 0), -EPROTO);
+}
+
 /* A batch of names in `window` bytes, the last of which is by path or by handle. */
 static int names_of(enum fab_type type, uint32_t count, enum fab_by last, uint32_t window)
 {

@@ -242,3 +242,53 @@ Test(meta_write, a_sparse_file_of_many_extents_is_cut_and_freed_in_steps)
 	cr_assert_eq(meta_fake_live(w), 0);
 	cr_assert_eq(meta_fake_records(w), before);
 }
+
+/* ---- states -------------------------------------------------------------------------------- */
+
+static int read_state(int64_t ctime_ns)
+{
+	static struct meta_run runs[8];
+	static uint32_t crcs[8];
+	struct meta_op op = sh_op(META_OP_READ, NULL);
+
+	op.target.handle = h;
+	op.ctime_ns = ctime_ns;
+	op.length = BLOCK_SIZE;
+	op.runs = runs;
+	op.crcs = crcs;
+	op.runs_max = 8;
+	op.blocks_max = 8;
+	op.inline_buf = back;
+	return meta_world_run(w, &op);
+}
+
+static int64_t state_after_write_at(int64_t wall_ns)
+{
+	struct meta_op op = sh_op(META_OP_WRITE, NULL);
+
+	op.target.handle = h;
+	op.flags = META_BY_INLINE;
+	op.inline_buf = bytes;
+	op.inline_len = 5;
+	op.wall_ns = wall_ns;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(sh_stat(w, "f", 0, &a), 0);
+	return a.ctime_ns;
+}
+
+Test(meta_write, each_change_is_a_state_of_its_own_whatever_the_clock_says)
+{
+	int64_t first, second, third;
+
+	put(5);
+	first = a.ctime_ns;
+	cr_assert_eq(read_state(0), 0);
+	cr_assert_eq(read_state(first), 0);
+	second = state_after_write_at(first - 1000); /* the clock went back, */
+	cr_assert_gt(second, first);
+	third = state_after_write_at(first); /* ... and shows the time of a state again */
+	cr_assert_gt(third, second);
+	cr_assert_eq(read_state(first), -ESTALE);
+	cr_assert_eq(read_state(second), -ESTALE);
+	cr_assert_eq(read_state(third), 0);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Datasets and epoch streams: what the files of this room share.
+ *
+ *   dataset_order.c      which sample is where in an epoch, and whose step it is; a pure function
+ *   dataset_cursor.c     the 64 bytes of a cursor
+ *   dataset_manifest.c   the bytes of a manifest, built and checked
+ *   dataset_open.c       a manifest that is open: its samples by number, in pages
+ *   dataset_stream.c     batches of an epoch, read ahead
+ *   dataset_batch.c      one batch: its samples, windows and requests
+ *   dataset_walk.c       the files below a directory, sorted
+ *   dataset_hash.c       the content hash
+ *   dataset_make.c       a new version from the files
+ */
+#ifndef CLIENT_LIB_DATASET_INTERNAL_H
+#define CLIENT_LIB_DATASET_INTERNAL_H
+
+#include "client-lib/client_internal.h"
+#include "client-lib/weka_dataset.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DATASET__ROUNDS      8u
+#define DATASET__SAMPLES_MAX (UINT64_C(1) << 48)
+
+/* ---- the order: dataset_order.c --------------------------------------------------- */
+
+struct dataset__order {
+	uint64_t count;
+	uint32_t right_bits;
+	uint64_t left_mask;
+	uint64_t right_mask;
+	uint64_t key[DATASET__ROUNDS];
+};
+
+void dataset__order_init(struct dataset__order *o, uint64_t count, uint64_t seed, uint64_t epoch);
+/* The sample at a position below count. */
+uint64_t dataset__order_at(const struct dataset__order *o, uint64_t position);
+
+/* How the positions [from, count) are divided into steps of `world` batches. */
+struct dataset__plan {
+	uint64_t from;
+	uint64_t count;
+	uint32_t rank;
+	uint32_t world;
+	uint32_t batch;
+	bool drop_last;
+};
+
+/* A rank's share of one step. */
+struct dataset__piece {
+	uint64_t at; /* first position */
+	uint32_t count;
+	uint64_t end; /* of the step, for all ranks */
+};
+
+uint64_t dataset__steps(const struct dataset__plan *p);
+struct dataset__piece dataset__piece(const struct dataset__plan *p, uint64_t step);
+
+/* ---- cursors: dataset_cursor.c ---------------------------------------------------- */
+
+struct dataset__place {
+	uint64_t count; /* samples of the dataset */
+	uint64_t seed;
+	uint64_t epoch;
+	uint64_t position;
+	bool in_order;
+	uint8_t content[20]; /* the first bytes of the dataset's */
+};
+
+void dataset__cursor_build(struct weka_cursor *out, const struct dataset__place *p);
+/* Returns NULL, or why the bytes are no cursor. */
+const char *dataset__cursor_parse(struct dataset__place *out, const struct weka_cursor *cursor);
+
+/* ---- the bytes of a manifest: dataset_manifest.c ---------------------------------- */
+
+#define DATASET__HEADER_BYTES 4096u
+#define DATASET__RECORD_BYTES 64u
+#define DATASET__LABELS_MAX   (1u << 24)
+#define DATASET__CLASSES_MAX  (16u << 20) /* bytes of all their names */
+
+struct dataset__header {
+	uint64_t samples;
+	uint64_t total_bytes;
+	uint64_t largest_bytes;
+	int64_t created_ns;
+	uint64_t file_bytes; /* the manifest's length */
+	uint64_t names_at;
+	uint64_t names_bytes;
+	uint64_t classes_at;
+	uint64_t classes_bytes;
+	uint32_t classes;
+	uint32_t version;
+	uint32_t root_bytes; /* of each path: the dataset's directory, with its slash */
+	bool is_quick;
+	uint8_t content[32];
+};
+
+struct dataset__record {
+	struct weka_handle handle;
+	int64_t ctime_ns;
+	uint64_t offset_bytes;
+	uint64_t length_bytes;
+	uint64_t name_at; /* of the names */
+	uint32_t name_bytes;
+	uint32_t label;
+	uint64_t check; /* the first 8 bytes of the sample's SHA-256; 0: quick */
+};
+
+void dataset__header_build(uint8_t to[DATASET__HEADER_BYTES], const struct dataset__header *h);
+/* `file_bytes` is the length that the file has.  Returns NULL, or what is wrong. */
+const char *dataset__header_parse(struct dataset__header *out,
+				  const uint8_t from[DATASET__HEADER_BYTES], uint64_t file_bytes);
+void dataset__record_build(uint8_t to[DATASET__RECORD_BYTES], const struct dataset__record *r);
+const char *dataset__record_parse(struct dataset__record *out,
+				  const uint8_t from[DATASET__RECORD_BYTES],
+				  const struct dataset__header *h);
+/* Counts the names, each with its NUL.  UINT32_MAX: one is empty, or the last has no NUL. */
+uint32_t dataset__classes_count(const char *names, uint64_t bytes);
+
+/* ---- an open manifest: dataset_open.c --------------------------------------------- */
+
+#define DATASET__PAGE_BYTES 65536u
+#define DATASET__PAGES_KEPT 4096u /* 256 MiB */
+
+struct weka_dataset {
+	struct weka_client *client;
+	struct weka_handle file; /* the manifest */
+	struct dataset__header header;
+	uint8_t **pages; /* of the file; NULL: not in memory */
+	uint64_t page_count;
+	uint64_t pages_in;   /* in memory */
+	uint64_t hand;       /* where the next one to go is looked for */
+	uint8_t *whole;      /* it is being made: all pages lie in here, and there is no file */
+	bool by_path;        /* handles in it are another client's: samples are found by path */
+	char *classes;       /* their names */
+	const char **labels; /* each one's */
+	uint64_t manifest_ns;
+	char name[WEKA_DATASET_NAME_MAX + 1];
+};
+
+/* Records what dataset, and what is wrong with it, as the client's error; returns err. */
+wk_cold int dataset__fail(struct weka_dataset *d, int err, const char *what);
+must_check int dataset__record(struct weka_dataset *d, uint64_t index, struct dataset__record *out);
+/* Copies the record's path, without a NUL, to `to`, which has room for WEKA_PATH_MAX bytes. */
+must_check int dataset__path(struct weka_dataset *d, const struct dataset__record *r, char *to);
+/* NULL: it may be a dataset's name; else why not. */
+const char *dataset__name_wrong(const char *name);
+/* The path of a version's manifest, or with 0 of the dataset's directory. */
+#define DATASET__PATH_BYTES (sizeof(WEKA_DATASETS) + WEKA_DATASET_NAME_MAX + 12)
+void dataset__place(char to[DATASET__PATH_BYTES], const char *name, uint32_t version);
+/* The newest version, 0: none. */
+must_check int dataset__newest(struct weka_client *c, const char *name, uint32_t *version);
+must_check int dataset__labels(struct weka_dataset *d);
+void dataset__free(struct weka_dataset *d);
+
+/* ---- batches: dataset_batch.c ------------------------------------------------------ */
+
+/* A request of a batch, with its share of the lease. */
+struct dataset__part {
+	struct weka_req req;
+	uint32_t first; /* item */
+	uint32_t count;
+	uint64_t window_at;
+	uint64_t window_bytes;
+	bool is_sent; /* and its answer has not been awaited */
+	bool is_done;
+};
+
+struct dataset__batch {
+	struct weka_batch pub; /* first: what callers have */
+	struct dataset__batch *next;
+	struct dataset__piece piece;
+	uint32_t room; /* of the arrays */
+	struct weka_read_item *items;
+	uint64_t *samples;
+	uint32_t *labels;
+	uint64_t *lengths; /* that the samples must have */
+	struct dataset__part *parts;
+	uint32_t parts_room;
+	uint32_t part_count;
+	char *text; /* by path: the paths */
+	uint64_t text_room;
+	uint64_t lease_bytes;
+	bool is_ready; /* the parts are planned */
+};
+
+struct dataset__limits {
+	uint32_t items_max;
+	uint64_t window_max;
+	uint64_t pool_max;
+};
+
+must_check struct dataset__batch *dataset__batch_new(uint32_t room);
+void dataset__batch_free(struct dataset__batch *b);
+/* Finds the samples of b->piece and divides them into requests.  0, or an error with its line. */
+must_check int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset *d,
+				   const struct dataset__order *o,
+				   const struct dataset__limits *limits);
+/* Takes the lease and submits what can be: 0 all; -EAGAIN: not now; or an error with its line. */
+must_check int dataset__batch_send(struct dataset__batch *b, struct weka_client *c,
+				   uint64_t timeout_ns);
+bool dataset__batch_is_here(const struct dataset__batch *b);
+/* Waits for the requests.  After an error all parts can be sent again. */
+must_check int dataset__batch_await(struct dataset__batch *b, struct weka_client *c);
+/* Cancels its requests and returns its memory; then it can be planned for another step. */
+void dataset__batch_return(struct dataset__batch *b, struct weka_client *c);
+/* All parts are done: what was read is what the manifest says, or has a status. */
+void dataset__batch_finish(struct dataset__batch *b);
+
+/* ---- the content hash: dataset_hash.c ---------------------------------------------- */
+
+/* Reads all samples and computes the content hash. */
+struct dataset__hash {
+	bool is_read; /* false: only for a quick dataset, whose bytes do not count */
+	const struct weka_progress *progress; /* NULL: none */
+	/* Called for each sample, in order, with the first 8 bytes of its SHA-256 (0: quick), or
+	 * with the status with which it could not be read.  Not 0 ends the work with that. */
+	int (*each)(void *arg, uint64_t index, int status, uint64_t check);
+	void *arg;
+	uint8_t content[32]; /* the result */
+};
+must_check int dataset__hash(struct weka_dataset *d, struct dataset__hash *h);
+
+/* ---- making: dataset_walk.c --------------------------------------------------------- */
+
+struct dataset__file {
+	struct weka_handle handle;
+	int64_t ctime_ns;
+	uint64_t size_bytes;
+	uint64_t path_at; /* in dataset__files.text, NUL-terminated */
+};
+
+struct dataset__files {
+	struct dataset__file *file;
+	uint64_t count;
+	uint64_t room;
+	char *text;
+	uint64_t text_bytes;
+	uint64_t text_room;
+	uint32_t root_bytes; /* of each path: the directory's, with its slash */
+};
+
+/* The regular files below `path` that match, sorted by path.  0, or an error with its line. */
+must_check int dataset__walk(struct weka_client *c, const char *path, const char *glob,
+			     struct dataset__files *out);
+void dataset__files_free(struct dataset__files *f);
+
+#endif
