@@ -43,7 +43,7 @@ const char *dataset__name_wrong(const char *name)
 	if (name[0] == '.' || name[0] == '-' ||
 	    strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") !=
 		    length)
-		return "a dataset's name has only A-Z a-z 0-9 . _ -, and does not begin with . or -";
+		return "a dataset's name has only A-Z a-z 0-9 . _ - and begins with none of . -";
 	return NULL;
 }
 
