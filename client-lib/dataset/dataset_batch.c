@@ -229,6 +229,14 @@ int dataset__batch_send(struct dataset__batch *b, struct weka_client *c, uint64_
 	return err;
 }
 
+bool dataset__batch_is_sent(const struct dataset__batch *b)
+{
+	for (uint32_t i = 0; i < b->part_count; i++)
+		if (b->parts[i].is_sent)
+			return true;
+	return false;
+}
+
 bool dataset__batch_is_here(const struct dataset__batch *b)
 {
 	for (uint32_t i = 0; i < b->part_count; i++) {

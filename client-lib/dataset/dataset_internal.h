@@ -201,6 +201,7 @@ must_check int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset
 /* Takes the lease and submits what can be: 0 all; -EAGAIN: not now; or an error with its line. */
 must_check int dataset__batch_send(struct dataset__batch *b, struct weka_client *c,
 				   uint64_t timeout_ns);
+bool dataset__batch_is_sent(const struct dataset__batch *b); /* in part, at least */
 bool dataset__batch_is_here(const struct dataset__batch *b);
 /* Waits for the requests.  After an error all parts can be sent again. */
 must_check int dataset__batch_await(struct dataset__batch *b, struct weka_client *c);

@@ -133,6 +133,8 @@ static int first_wait(struct weka_stream *s)
 		if (err || dataset__batch_is_here(b))
 			break;
 		err = dataset__batch_send(b, s->client, s->timeout_ns);
+		if (err == -EAGAIN && dataset__batch_is_sent(b))
+			err = 0; /* the others follow when these have been answered */
 		if (err && (err != -EAGAIN || !b->next))
 			break;
 		if (err)
