@@ -61,6 +61,7 @@ struct weka_sample {
 	char path[WEKA_PATH_MAX + 1]; /* of its file */
 	uint64_t offset_bytes;        /* in the file */
 	uint64_t size_bytes;
+	uint64_t check; /* the first 8 bytes of its SHA-256, as they are; 0: the dataset is quick */
 	uint32_t label; /* or WEKA_NO_LABEL */
 	uint32_t reserved0;
 };

@@ -64,6 +64,7 @@ local f = {
 	bytes = ProtoField.uint64("weka.bytes", "Bytes"),
 	by = ProtoField.uint8("weka.by", "Named by", base.DEC, bys),
 	name = ProtoField.string("weka.name", "Name"),
+	state = ProtoField.int64("weka.state", "State (ctime)"),
 	text = ProtoField.string("weka.text", "Text"),
 	key_id = ProtoField.string("weka.key_id", "Key"),
 	transport = ProtoField.uint8("weka.transport", "Transport", base.DEC, transports),
@@ -146,6 +147,10 @@ local function add_name(body, at, tree)
 	tree:add(f.by, body(at, 1))
 	if by ~= 1 then
 		tree:add(f.handle, body(at + 8, 16))
+	end
+	if body(at + 1, 1):uint() % 4 >= 2 and name_at + 8 <= body:len() then -- the state of the file
+		tree:add_le(f.state, body(name_at, 8))
+		name_at = name_at + 8
 	end
 	if bytes > 0 and name_at + bytes <= body:len() then
 		tree:add(f.name, body(name_at, bytes))

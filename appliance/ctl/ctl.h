@@ -42,6 +42,9 @@ struct ctl {
 	const char *salvage; /* check: directory for the verified data */
 	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
 	bool names;          /* support-bundle: with names of files */
+	const char *glob;    /* dataset create: only these files; NULL: all */
+	bool quick;          /* dataset create: do not read the files       */
+	bool no_labels;      /* dataset create                              */
 	int argc;            /* the command's own arguments                              */
 	char **argv;
 	struct weka_client *client; /* connected on first use: ctl_connect()           */
@@ -71,6 +74,7 @@ int ctl_cmd_clients(struct ctl *c);
 int ctl_cmd_space(struct ctl *c);
 int ctl_cmd_bundle(struct ctl *c);
 int ctl_cmd_damaged(struct ctl *c);
+int ctl_cmd_dataset(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);
 int ctl_cmd_ls(struct ctl *c);

@@ -30,6 +30,7 @@ static const char script[] =
 	"	[ \"$command\" != \"$before\" ] || case $command in\n"
 	"	config) words='check keys' ;;\n"
 	"	completion) words='bash zsh' ;;\n"
+	"	dataset) words='create list show verify compare drop' ;;\n"
 	"	drives) words='attach detach restore add drain undrain' ;;\n"
 	"	keys) words='init list show add remove' ;;\n"
 	"	esac\n"

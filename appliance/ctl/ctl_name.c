@@ -42,16 +42,6 @@ static void time_text(char out[40], int64_t ns)
 	strftime(out, 40, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-static void print_json(json_t *o)
-{
-	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-
-	ASSERT(text);
-	puts(text);
-	free(text);
-	json_decref(o);
-}
-
 static json_t *json_attr(const char *path, const struct weka_attr *a)
 {
 	return json_pack("{so, ss, sI, sI, sI, si, si, si, si, si, sI, sI, sI}", "path",
@@ -70,7 +60,7 @@ static void print_entry(const struct ctl *c, const char *path, const struct weka
 	char mode[11], when[40];
 
 	if (c->json) {
-		print_json(json_attr(path, a));
+		ctl_json_print(json_attr(path, a));
 		return;
 	}
 	if (!c->long_list) {
@@ -160,7 +150,7 @@ static void print_totals(const struct ctl *c, const char *path, const struct wek
 				      (int)t->settled);
 
 		ASSERT(o && json_object_set_new(o, "path", ctl_json_name(path)) == 0);
-		print_json(o);
+		ctl_json_print(o);
 		return;
 	}
 	ctl_print_path(path);
@@ -202,7 +192,7 @@ int ctl_cmd_stat(struct ctl *c)
 			continue;
 		}
 		if (c->json) {
-			print_json(json_attr(c->argv[i], &a));
+			ctl_json_print(json_attr(c->argv[i], &a));
 			continue;
 		}
 		mode_text(mode, a.mode);

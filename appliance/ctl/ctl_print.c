@@ -52,6 +52,16 @@ void ctl_print_path(const char *path)
 	ctl_print_name(stdout, path, isatty(STDOUT_FILENO));
 }
 
+void ctl_json_print(json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+
+	ASSERT(text);
+	puts(text);
+	free(text);
+	json_decref(o);
+}
+
 json_t *ctl_json_name(const char *name)
 {
 	json_t *s = json_string(name);

@@ -40,7 +40,10 @@ enum {
 	OPT_SALVAGE,
 	OPT_VERIFY,
 	OPT_LOG,
-	OPT_NAMES
+	OPT_NAMES,
+	OPT_GLOB,
+	OPT_QUICK,
+	OPT_NO_LABELS
 };
 
 static const struct argp_option options[] = {
@@ -61,6 +64,9 @@ static const struct argp_option options[] = {
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
 	  1 },
+	{ "glob", OPT_GLOB, "PATTERN", 0, "dataset create: only files whose path matches", 1 },
+	{ "quick", OPT_QUICK, NULL, 0, "dataset create: do not read the files", 1 },
+	{ "no-labels", OPT_NO_LABELS, NULL, 0, "dataset create: directories are no classes", 1 },
 	{ "once", OPT_ONCE, NULL, 0,
 	  "drives attach, detach: only until the next restart; top: print one page and end", 1 },
 	{ "user", OPT_USER, "NAME", 0,
@@ -125,6 +131,9 @@ static const struct command {
 	{ "mkdir", "PATH...", "directories", 1, 1 << 20, ASKS, ctl_cmd_mkdir },
 	{ "ln", "FILE PATH", "add a name to a file", 2, 2, ASKS, ctl_cmd_ln },
 	{ "mv", "FROM TO", "rename, replacing a file at TO", 2, 2, ASKS, ctl_cmd_mv },
+	{ "dataset", "ACTION [NAME[@N] [PATH]]",
+	  "create a version of a dataset; list, show, verify, compare, drop", 1, 3, MOVES,
+	  ctl_cmd_dataset },
 	{ "drives", "[ACTION...]",
 	  "list NVMe drives; attach, detach, restore them; add them to a store, drain one", 0,
 	  CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
@@ -196,6 +205,7 @@ static error_t parse_word(int key, const char *arg, struct ctl *c)
 			  : key == OPT_GIDS    ? &c->gids
 			  : key == OPT_SALVAGE ? &c->salvage
 			  : key == OPT_LOG     ? &c->log
+			  : key == OPT_GLOB    ? &c->glob
 					       : NULL;
 
 	if (!to)
@@ -252,6 +262,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_NAMES:
 		c->names = true;
+	case OPT_QUICK:
+		c->quick = true;
+		return 0;
+	case OPT_NO_LABELS:
+		c->no_labels = true;
 		return 0;
 	case OPT_ANONYMOUS:
 		c->anonymous = true;

@@ -355,6 +355,7 @@ static int sample(struct weka_dataset *d, uint64_t index, struct weka_sample *ou
 	out->path[r.name_bytes] = 0;
 	out->offset_bytes = r.offset_bytes;
 	out->size_bytes = r.length_bytes;
+	out->check = r.check;
 	out->label = r.label;
 	out->reserved0 = 0;
 	return 0;

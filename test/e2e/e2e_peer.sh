@@ -12,6 +12,9 @@ write_conf "$D0"
 check "the appliance starts" start
 python3 test/peer/second_client.py 127.0.0.1 "$PORT" "$DIR/key" || failures=$((failures + 1))
 
+vectors_same() { python3 test/peer/order.py | cmp - test/golden/order_vectors.txt; }
+check "the order of an epoch is the protocol's" vectors_same
+
 # ---- the same once more, with a capture in between ---------------------------------------------
 
 python3 test/peer/record.py "$RECORDED" "$PORT" "$DIR/capture.pcap" &
@@ -39,6 +42,7 @@ check "each request has its reply" same "$(count 'weka.type == 12' weka.type '^1
 check "and each reply points back to one" same "$(count 'weka.type == 12' weka.request_in)" "$requests"
 check "there were some" test "$requests" -ge 18
 check "names can be looked for" same "$(count 'weka.type == 31 && weka.name == "/peer"' frame.number)" 2
+check "a state stands before a name" same "$(count 'weka.state && weka.name == "/peer/4097"' frame.number)" 1
 check "and errors" same "$(shark 'weka.status == -74' _ws.col.Info)" "REPLY to WRITE: EBADMSG"
 check "a wrong key is seen" same "$(count 'weka.status == -13' weka.text)" 3
 check "and that a lane joins its session" same "$(shark 'weka.lane == 1' weka.session | sort -u)" "$(shark 'weka.type == 4' weka.session | sort | uniq -d)"

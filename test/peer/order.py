@@ -32,5 +32,4 @@ if __name__ == "__main__":
     for count in (1, 2, 3, 10, 1000, 70000, 1000000, 1 << 32, (1 << 40) + 1):
         for seed, epoch in ((0, 0), (1, 0), (1, 1), (M, M)):
             for position in sorted({0, count // 3, count - 1}):
-                print("{ %d, UINT64_C(%d), UINT64_C(%d), %d, %d }," % (
-                    count, seed, epoch, position, order(count, seed, epoch, position)))
+                print(count, seed, epoch, position, order(count, seed, epoch, position))

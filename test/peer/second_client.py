@@ -155,12 +155,13 @@ class Client:
         return [struct.unpack_from("<iI16s", self.pool, window - answers + i * 24)[0] for i in range(len(files))]
 
     def read_batch(self, names, window=4 << 20):
-        """names: [(by, ident, name)].  Returns [(status, bytes)], each byte's checksum compared."""
+        """names: [(by, ident, name[, ctime])].  Returns [(status, bytes)], each byte's checksum compared."""
         fixed = 8 + len(names) * 40
         items, tail = b"", b""
-        for by, ident, name in names:
-            items += struct.pack("<BBHI16sQQ", by, 0, len(name), fixed + len(tail) if name else 0, ident, 0, TO_END)
-            tail += name.encode()
+        for by, ident, name, *state in names:
+            items += struct.pack("<BBHI16sQQ", by, 2 * len(state), len(name), fixed + len(tail) if name or state else 0,
+                                 ident, 0, TO_END)
+            tail += struct.pack("<%dq" % len(state), *state) + name.encode()
         status, body = self.call(READ_BATCH, struct.pack("<II", len(names), 0) + items + tail, window_bytes=window)
         assert status == 0 and body == b"", os.strerror(-status)
         answers = window - (len(names) * 24 + 63) // 64 * 64
@@ -242,6 +243,11 @@ def try_handles(c, t):
     status, _ = c.call(WRITE, handle + struct.pack("<QIIII", 4096, 5000, 0, 0, 8192), window_bytes=4 * BLOCK)
     t.check("a wrong checksum is refused", status == -errno.EBADMSG, status)
     find = lambda offset, hole: c.call(SEEK, handle + struct.pack("<QQII", offset, 0, hole, 0))
+    now = ATTR.unpack_from(c.call(STAT, struct.pack("<II", 1, 0) + name_of("/peer/4097", 32) + b"/peer/4097")[1], 8)[6]
+    got = c.read_batch([(BY_PATH, bytes(16), "/peer/4097", now), (BY_HANDLE, handle, "", now), (BY_HANDLE, handle, "", attr[6]),
+                        (BY_PATH, bytes(16), "/peer/4097", attr[6])])
+    t.check("a state is read, and one that is over is not", now > attr[6] and got[0] == got[1] and got[0][0] == 0 and
+            got[2:] == [(-errno.ESTALE, 0)] * 2, got)
     t.check("all of it is data", find(0, 0) == (0, struct.pack("<Q", 0)) and find(0, 1) == (0, struct.pack("<Q", 9096)), find(0, 1))
     status, body = c.call(PUNCH, handle + struct.pack("<QQQ", 100, 8092, 0))
     c.call(READ, handle + struct.pack("<QI", 0, 8192), window_bytes=8 * BLOCK)
