@@ -14,9 +14,6 @@ void ctl_print_name(FILE *to, const char *name, bool escape);
 void ctl_print_path(const char *path);
 /* Returns a name as JSON text: bytes that are not UTF-8 are escaped as \xNN. */
 json_t *ctl_json_name(const char *name);
-
-/* A name as a JSON string; bytes that are not UTF-8 become \xNN. */
-json_t *ctl_json_name(const char *name);
 /* Prints the object on a line of its own, and frees it. */
 void ctl_json_print(json_t *o);
 

@@ -12,8 +12,8 @@
  *  (1) pages_in counts the pages in memory, and is at most DATASET__PAGES_KEPT, unless the dataset
  *      is being made.
  *  (2) The file is the one that was opened: it is read by its handle.  A version is never written
- *      again; if somebody does, its blocks do not make samples of another file valid, since those
- *      have states.
+ *      again; if somebody does, a sample of it still has the state of its file, so no other bytes
+ *      are taken for it [test_app_dataset:a_manifest_that_was_tampered_with_is_refused].
  */
 #include "client-lib/dataset/dataset_internal.h"
 

@@ -11,7 +11,8 @@
  *
  * Invariants:
  *  (1) The queue has the steps next .. begun - 1 in their order, and is at most `ahead` long.
- *  (2) A batch is in exactly one of three lists: spare, the queue, held.
+ *  (2) A batch is in exactly one of three lists: spare, the queue, held.  Spare ones have no memory
+ *      and no request; held ones have no request.
  *  (3) A step that failed stays first in the queue: no sample is left out by an error.
  */
 #include "client-lib/dataset/dataset_internal.h"
@@ -46,6 +47,29 @@ struct weka_stream {
 	uint64_t opened_ns;
 	struct weka_stream_stats stats;
 };
+
+#ifdef WK_DEBUG
+/* The rules above, after each call. */
+static void stream_check(const struct weka_stream *s)
+{
+	const struct dataset__batch *b;
+	uint64_t step = s->next;
+
+	for (b = s->queue; b; b = b->next)
+		ASSERT(b->is_ready && b->pub.step == step++); /* (1) */
+	ASSERT(step == s->begun && s->queued == s->begun - s->next && s->queued <= s->ahead);
+	ASSERT(s->begun <= s->steps && s->place.position <= s->place.count);
+	for (b = s->spare; b; b = b->next)
+		ASSERT(!b->pub.lease && !b->is_ready && !dataset__batch_is_sent(b)); /* (2) */
+	for (b = s->held; b; b = b->next)
+		ASSERT(b->pub.step < s->next && !dataset__batch_is_sent(b)); /* (2) */
+}
+#else
+static void stream_check(const struct weka_stream *s)
+{
+	(void)s;
+}
+#endif
 
 /* ---- reading ahead ----------------------------------------------------------------------- */
 
@@ -200,10 +224,14 @@ static int next(struct weka_stream *s, struct weka_batch **out)
 
 int weka_stream_next(struct weka_stream *s, struct weka_batch **out)
 {
+	int rc;
+
 	if (!s)
 		return client__stray_fail(-EINVAL, "weka_stream_next: the stream is NULL");
 	CLIENT_NEED(s->client, out);
-	return CLIENT_BEGUN(s->client, next(s, out));
+	rc = CLIENT_BEGUN(s->client, next(s, out));
+	stream_check(s);
+	return rc;
 }
 
 static int give_back(struct weka_stream *s, struct weka_batch *batch)
@@ -225,10 +253,14 @@ static int give_back(struct weka_stream *s, struct weka_batch *batch)
 
 int weka_stream_release(struct weka_stream *s, struct weka_batch *batch)
 {
+	int rc;
+
 	if (!s)
 		return client__stray_fail(-EINVAL, "weka_stream_release: the stream is NULL");
 	CLIENT_NEED(s->client, batch);
-	return CLIENT_BEGUN(s->client, give_back(s, batch));
+	rc = CLIENT_BEGUN(s->client, give_back(s, batch));
+	stream_check(s);
+	return rc;
 }
 
 int weka_stream_cursor(const struct weka_stream *s, struct weka_cursor *out)

@@ -6,7 +6,8 @@
  * their own, as offsets into the text that has all paths.
  *
  * Invariants:
- *  (1) Offsets into the text stay valid when it grows: no pointer into it is kept.
+ *  (1) Offsets into the text stay valid when it grows: no pointer into it is kept
+ *      [test_app_dataset:paths_of_any_length_are_kept].
  */
 #include "client-lib/dataset/dataset_internal.h"
 

@@ -12,7 +12,7 @@ write_conf "$D0"
 check "the appliance starts" start
 python3 test/peer/second_client.py 127.0.0.1 "$PORT" "$DIR/key" || failures=$((failures + 1))
 
-vectors_same() { python3 test/peer/order.py | cmp - test/golden/order_vectors.txt; }
+vectors_same() { python3 test/peer/epoch_order.py | cmp - test/golden/order_vectors.txt; }
 check "the order of an epoch is the protocol's" vectors_same
 
 # ---- the same once more, with a capture in between ---------------------------------------------

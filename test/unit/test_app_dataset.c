@@ -307,6 +307,33 @@ Test(app_dataset, a_manifest_that_was_tampered_with_is_refused)
 	end();
 }
 
+/* More text than the list of files has room for at first. */
+Test(app_dataset, paths_of_any_length_are_kept)
+{
+	enum { LONG = 400, NAME = 200 };
+	char path[NAME + 16], name[NAME + 1];
+	struct weka_dataset_info info;
+	struct weka_sample s;
+
+	begin("shm");
+	cr_assert_eq(weka_mkdir(client, "/long", 0755), 0);
+	memset(name, 'x', NAME);
+	name[NAME] = 0;
+	for (uint32_t i = 0; i < LONG; i++) {
+		snprintf(path, sizeof(path), "/long/%03u%s", i, name);
+		cr_assert_eq(weka_write_file(client, path, "y", 1, NULL), 0);
+	}
+	info = create(client, "/long");
+	cr_assert_eq(info.samples, LONG);
+	open_newest(client);
+	for (uint32_t i = 0; i < LONG; i++) {
+		snprintf(path, sizeof(path), "/long/%03u%s", i, name);
+		cr_assert_eq(weka_dataset_sample(dataset, i, &s), 0);
+		cr_assert_str_eq(s.path, path);
+	}
+	end();
+}
+
 static int stop_it(void *user, uint64_t done, uint64_t total)
 {
 	cr_assert_leq(done, total);

@@ -11,7 +11,7 @@
 
 /* ---- the order --------------------------------------------------------------------------- */
 
-/* PROTOCOL.md 12; test/peer/order.py computes them from the text. */
+/* PROTOCOL.md 12; test/peer/epoch_order.py computes them from the text. */
 Test(weka_order, the_vectors_of_the_protocol)
 {
 	FILE *f = fopen("test/golden/order_vectors.txt", "r");
