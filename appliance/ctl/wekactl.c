@@ -262,6 +262,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_NAMES:
 		c->names = true;
+		return 0;
 	case OPT_QUICK:
 		c->quick = true;
 		return 0;
