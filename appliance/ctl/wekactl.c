@@ -214,6 +214,36 @@ static error_t parse_word(int key, const char *arg, struct ctl *c)
 	return 0;
 }
 
+/* Options without an argument. */
+static error_t parse_flag(int key, struct ctl *c)
+{
+	static const struct {
+		int key;
+		size_t at;
+	} flags[] = {
+		{ OPT_JSON, offsetof(struct ctl, json) },
+		{ 'q', offsetof(struct ctl, quiet) },
+		{ 'l', offsetof(struct ctl, long_list) },
+		{ 'r', offsetof(struct ctl, recursive) },
+		{ OPT_FORCE, offsetof(struct ctl, force) },
+		{ OPT_ONCE, offsetof(struct ctl, once) },
+		{ OPT_VERIFY, offsetof(struct ctl, verify) },
+		{ OPT_NAMES, offsetof(struct ctl, names) },
+		{ OPT_QUICK, offsetof(struct ctl, quick) },
+		{ OPT_NO_LABELS, offsetof(struct ctl, no_labels) },
+		{ OPT_ANONYMOUS, offsetof(struct ctl, anonymous) },
+		{ OPT_WRITE, offsetof(struct ctl, write) },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+		if (flags[i].key == key) {
+			*(bool *)((char *)c + flags[i].at) = true;
+			return 0;
+		}
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct ctl *c = state->input;
@@ -231,21 +261,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'f':
 		c->config = arg;
 		return 0;
-	case OPT_JSON:
-		c->json = true;
-		return 0;
-	case 'q':
-		c->quiet = true;
-		return 0;
-	case 'l':
-		c->long_list = true;
-		return 0;
-	case 'r':
-		c->recursive = true;
-		return 0;
-	case OPT_FORCE:
-		c->force = true;
-		return 0;
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);
 		if (!is_pow2(c->shards))
@@ -253,27 +268,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_THREADS:
 		c->threads = count_of(state, "--threads", arg, 64);
-		return 0;
-	case OPT_ONCE:
-		c->once = true;
-		return 0;
-	case OPT_VERIFY:
-		c->verify = true;
-		return 0;
-	case OPT_NAMES:
-		c->names = true;
-		return 0;
-	case OPT_QUICK:
-		c->quick = true;
-		return 0;
-	case OPT_NO_LABELS:
-		c->no_labels = true;
-		return 0;
-	case OPT_ANONYMOUS:
-		c->anonymous = true;
-		return 0;
-	case OPT_WRITE:
-		c->write = true;
 		return 0;
 	case OPT_OPS:
 		return rate_of(state, "--ops", arg, &c->ops_per_s);
@@ -287,7 +281,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "which command? (--help lists them)");
 		return EINVAL;
 	default:
-		return parse_word(key, arg, c);
+		return parse_flag(key, c) == 0 ? 0 : parse_word(key, arg, c);
 	}
 }
 

@@ -55,8 +55,10 @@ static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *ke
  * ctime names one state of the file, and a reader can ask for that state (meta_op.ctime_ns). */
 static inline void meta__ctime_raise(struct meta__inode *in, int64_t wall_ns)
 {
-	in->ctime_ns =
-		wall_ns > in->ctime_ns || in->ctime_ns == INT64_MAX ? wall_ns : in->ctime_ns + 1;
+	const int64_t was = in->ctime_ns;
+
+	in->ctime_ns = wall_ns > was || was == INT64_MAX ? wall_ns : was + 1;
+	ASSERT(in->ctime_ns != was || was == INT64_MAX);
 }
 
 /* Names a malformed record in meta_error() and returns -EIO. */
