@@ -559,7 +559,7 @@ void weka_close(struct weka_client *c)
 
 	if (!c || (!is_childs && client__enter(c)))
 		return;
-	if (!is_childs && c->nested > 0) { /* called by a signal handler */
+	if (!is_childs && (c->nested > 0 || c->pauses > 0)) { /* called by a signal handler */
 		client__leave(c);
 		return;
 	}

@@ -221,6 +221,7 @@ int client__begin(struct weka_client *c)
 
 	if (err)
 		return err;
+	c->is_stopped = c->is_stopped && c->nested > 0;
 	c->nested++;
 	c->in_leaf = false;
 	return 0;

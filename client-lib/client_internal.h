@@ -202,6 +202,13 @@ struct weka_client {
 	bool in_leaf;    /* inside one of the calls that a waiting call is made of */
 	bool is_closed;
 
+	/* client_pause.c */
+	int (*pause)(void *user); /* NULL: waiting calls do not pause */
+	void *pause_user;
+	uint64_t paused_ns; /* time of the last pause */
+	uint32_t pauses;    /* waiting calls that are in a pause: 0 or 1 */
+	bool is_stopped;    /* a pause ended the waiting call that is under way */
+
 	struct client_lane lanes[CLIENT_LANES_MAX];
 	uint32_t lane_count; /* target for this session */
 	uint32_t lanes_up;
@@ -368,6 +375,12 @@ static inline void client__leave(const struct weka_client *c)
 /* Enters for a call that is made of others, until client__finish(). */
 must_check int client__begin(struct weka_client *c);
 void client__finish(struct weka_client *c);
+
+/* Between two waits: calls pause() if it is time, and sets is_stopped if that ends the call. */
+void client__pause(struct weka_client *c);
+/* Cancels a request of a call that was stopped.  Returns true if it is done. */
+bool client__stop(struct weka_client *c, struct weka_req *req);
+#define CLIENT_PAUSE_NS (20 * NS_PER_MS)
 
 /* Writes the line about a call that failed with `err`, and returns `err`; the client is entered. */
 wk_cold int client__say(struct weka_client *c, int err, const char *format, ...)

@@ -48,8 +48,13 @@ int client__fail_said(struct weka_client *c, int err, const char *what, const ch
 void client__await(struct weka_client *c, struct weka_req *req)
 {
 	c->in_leaf = true;
-	while (client__req(req)->state != CLIENT_REQ_DONE)
-		(void)!client__wait(c, req, WEKA_FOREVER);
+	while (client__req(req)->state != CLIENT_REQ_DONE) {
+		if (unlikely(c->is_stopped) && client__stop(c, req))
+			break;
+		(void)!client__wait(c, req, c->pause ? CLIENT_PAUSE_NS : WEKA_FOREVER);
+		if (unlikely(c->pause))
+			client__pause(c);
+	}
 	c->in_leaf = false;
 	client__req(req)->state = CLIENT_REQ_IDLE;
 }

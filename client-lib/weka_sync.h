@@ -19,6 +19,16 @@
 extern "C" {
 #endif
 
+/**
+ * weka_set_pause - have a function called while a call waits
+ *
+ * While a call of this header or of weka_dataset.h waits, or does long work, it calls `pause` about
+ * every 20 ms, in its own thread.  If `pause` does not return 0, the call ends with -ECANCELED.  In
+ * the meantime other calls may be made with the client, but not weka_close(), which does nothing.
+ * So a program can look for signals, and other threads get a turn.  NULL: no function, as at first.
+ */
+int weka_set_pause(struct weka_client *client, int (*pause)(void *user), void *user);
+
 /* Like weka_submit_open() with WEKA_HOLD, and with the mode of a new file: a regular file is open
  * until weka_close_file(client, &attr->handle).  `attr` may be NULL for weka_stat() only. */
 WEKA_MUST_CHECK int weka_open(struct weka_client *client, const char *path, uint32_t flags,
