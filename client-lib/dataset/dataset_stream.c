@@ -208,6 +208,7 @@ static int next(struct weka_stream *s, struct weka_batch **out)
 
 	if (s->next == s->steps)
 		return 0;
+	client__progress(s->client); /* memory of cancelled requests comes back */
 	err = fill(s);
 	/* A later step that cannot be begun is no reason to keep back the first one. */
 	if (err && !s->queue)
