@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Pauses of waiting calls: now and then a call that waits leaves the client, so that the program can
- * look for signals and other threads get a turn, and enters it again.
+ * Pauses of waiting calls: now and then a call that waits leaves the client and enters it again, so
+ * that the program can look for signals and other threads get a turn.
  *
  *    waiting call    wait 20 ms | leave   pause()   enter | wait 20 ms | ...
  *                                     others may enter
@@ -65,13 +65,16 @@ static int pause_now(struct weka_client *c)
 
 void client__pause(struct weka_client *c)
 {
-	if (!c->is_stopped && c->pauses == 0 && c->now_ns >= c->paused_ns + CLIENT_PAUSE_NS)
+	const bool is_time = c->now_ns >= c->paused_ns + CLIENT_PAUSE_NS;
+
+	if (is_time && !c->is_stopped && c->pauses == 0)
 		c->is_stopped = pause_now(c) != 0;
 }
 
 bool client__stop(struct weka_client *c, struct weka_req *req)
 {
-	if (client__forked(c)) { /* by pause(), and this is the child: the request is the parent's */
+	if (client__forked(
+		    c)) { /* by pause(), and this is the child: the request is the parent's */
 		req->status = -ESTALE;
 		client__req(req)->state = CLIENT_REQ_DONE;
 		return true;

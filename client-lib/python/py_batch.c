@@ -87,9 +87,9 @@ static int begin(struct py_session *s, struct py_job *job, bool wait)
 	return err;
 }
 
-static struct py_batch *batch_new(struct py_session *s, struct py_job *job)
+struct py_batch *py_batch_new(struct py_session *s, struct py_job *job, PyTypeObject *type)
 {
-	struct py_batch *b = PyObject_New(struct py_batch, py_types.batch);
+	struct py_batch *b = PyObject_New(struct py_batch, type);
 
 	if (!b)
 		return NULL;
@@ -104,7 +104,7 @@ static struct py_batch *batch_new(struct py_session *s, struct py_job *job)
 
 static struct py_batch *submit(struct py_session *s, struct py_job *job, bool wait)
 {
-	struct py_batch *b = batch_new(s, job);
+	struct py_batch *b = py_batch_new(s, job, py_types.batch);
 
 	if (!b) {
 		py_job_free(job);

@@ -9,6 +9,8 @@
  */
 #include "client-lib/python/py_weka.h"
 
+#include <string.h>
+
 /* ---- its life ------------------------------------------------------------------------------ */
 
 static void batch_dealloc(PyObject *self)
@@ -59,17 +61,39 @@ static PyObject *batch_exit(PyObject *self, PyObject *args)
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
+/* A stream's items have numbers, and their names stand in the manifest. */
+static PyObject *sample_path(struct py_batch *b, uint32_t index)
+{
+	struct weka_sample sample;
+
+	if (py_opened_sample(b->job->feed->opened, b->session, b->job->lent->samples[index],
+			     &sample) < 0)
+		return NULL;
+	return py_name(sample.path, (Py_ssize_t)strlen(sample.path), false);
+}
+
+PyObject *py_batch_path(struct py_batch *b, uint32_t index)
+{
+	const struct weka_ref *ref = &b->job->items[index].ref;
+	PyObject *path;
+
+	b->looks++; /* (1) */
+	path = ref->by == WEKA_BY_PATH ? py_name(ref->name, (Py_ssize_t)ref->name_bytes, false)
+				       : sample_path(b, index);
+	b->looks--;
+	return path;
+}
+
 /* The error of an item, or of the batch as a whole. */
 static PyObject *error_of(struct py_batch *b, uint32_t index)
 {
 	const struct py_job *job = b->job;
-	const struct weka_read_item *item = &job->items[index];
-	const int err = job->error ? job->error : item->status;
+	const int err = job->error ? job->error : job->items[index].status;
 	const bool has_line = err == -EMSGSIZE || err == -EAGAIN;
 	PyObject *path, *error;
 
 	b->looks++; /* (1) */
-	path = py_name(item->ref.name, (Py_ssize_t)item->ref.name_bytes, false);
+	path = py_batch_path(b, index);
 	error = path ? py_error_new(err, has_line ? job->line : NULL, path) : NULL;
 	Py_XDECREF(path);
 	b->looks--;
@@ -223,4 +247,84 @@ PyType_Spec py_batch_spec = {
 	.basicsize = sizeof(struct py_batch),
 	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = slots,
+};
+
+/* ---- a stream's batches ---------------------------------------------------------------------- */
+
+/* A memoryview of a copy: it keeps none of the pool's memory. */
+static PyObject *numbers(struct py_batch *b, bool labels)
+{
+	const struct weka_batch *lent;
+	PyObject *bytes, *array = NULL, *module, *view = NULL;
+
+	if (batch_length((PyObject *)b) < 0 || py_batch_wait(b, 0) < 0)
+		return NULL;
+	lent = b->job->lent;
+	bytes = labels ? PyBytes_FromStringAndSize((const char *)lent->labels,
+						   (Py_ssize_t)(sizeof(uint32_t) * lent->count))
+		       : PyBytes_FromStringAndSize((const char *)lent->samples,
+						   (Py_ssize_t)(sizeof(uint64_t) * lent->count));
+	module = bytes ? PyImport_ImportModule("array") : NULL;
+	if (module)
+		array = PyObject_CallMethod(module, "array", "sO", labels ? "i" : "q", bytes);
+	if (array)
+		view = PyMemoryView_FromObject(array);
+	Py_XDECREF(array);
+	Py_XDECREF(module);
+	Py_XDECREF(bytes);
+	return view;
+}
+
+static PyObject *get_samples(PyObject *self, void *none)
+{
+	(void)none;
+	return numbers((struct py_batch *)self, false);
+}
+
+static PyObject *get_labels(PyObject *self, void *none)
+{
+	(void)none;
+	return numbers((struct py_batch *)self, true);
+}
+
+static PyObject *get_step(PyObject *self, void *none)
+{
+	struct py_batch *b = (struct py_batch *)self;
+
+	(void)none;
+	if (batch_length(self) < 0 || py_batch_wait(b, 0) < 0)
+		return NULL;
+	return PyLong_FromUnsignedLongLong(b->job->lent->step);
+}
+
+static PyGetSetDef sample_getset[] = {
+	{ "done", batch_done, NULL, "True.", NULL },
+	{ "released", batch_released, NULL, "Whether the memory was given back.", NULL },
+	{ "samples", get_samples, NULL,
+	  "The samples' numbers in the dataset: a memoryview of int64, a copy.", NULL },
+	{ "labels", get_labels, NULL,
+	  "The samples' labels: a memoryview of int32, a copy; -1 without labels.", NULL },
+	{ "step", get_step, NULL, "From 0 on, since the stream was opened.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot sample_slots[] = {
+	{ Py_tp_dealloc, batch_dealloc },
+	{ Py_sq_length, batch_length },
+	{ Py_sq_item, batch_get },
+	{ Py_tp_methods, methods },
+	{ Py_tp_getset, sample_getset },
+	{ Py_tp_doc,
+	  "A batch of an epoch: as a Batch, a sequence of Items, and their numbers and labels.\n\n"
+	  "batch[i] raises the OSError of a sample that could not be read, with the name of its\n"
+	  "file: ESTALE when the file was changed or removed since the dataset was made.  The\n"
+	  "other items are there all the same; errors() has all errors.  It may be empty when\n"
+	  "fewer samples than ranks were left." },
+	{ 0, NULL },
+};
+PyType_Spec py_sample_batch_spec = {
+	.name = "weka.SampleBatch",
+	.basicsize = sizeof(struct py_batch),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+	.slots = sample_slots,
 };

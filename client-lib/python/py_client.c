@@ -200,6 +200,21 @@ static PyMethodDef methods[] = {
 	{ "remove_batch", WITH_KEYWORDS(py_client_remove_batch),
 	  "remove_batch(paths, *, return_exceptions=False)\n--\n\n"
 	  "Remove many files; errors as with put_batch()." },
+	{ "create_dataset", WITH_KEYWORDS(py_client_create_dataset),
+	  "create_dataset(name, path, glob=None, labels=True, quick=False, progress=None)\n--\n\n"
+	  "Make a new version of a dataset from the files below a directory, and return it.\n\n"
+	  "Samples are all files below path whose path below it matches glob (None: all), in the\n"
+	  "order of their paths.  labels: if every sample lies in a subdirectory, the first\n"
+	  "directory of its path is its class.  Reads every byte for the content hash; quick:\n"
+	  "takes sizes and times instead.  progress(done, total) is called now and then; an\n"
+	  "exception that it raises ends the work.  OSError (ENODATA) when no file matches,\n"
+	  "(ESTALE) when a file was changed meanwhile." },
+	{ "dataset", WITH_KEYWORDS(py_client_dataset),
+	  "dataset(name, version=0)\n--\n\n"
+	  "Open a version of a dataset, 0: the newest, and return its Dataset." },
+	{ "drop_dataset", WITH_KEYWORDS(py_client_drop_dataset),
+	  "drop_dataset(name, version)\n--\n\n"
+	  "Remove a version of a dataset, or with 0 all versions.  The samples' files stay." },
 	{ "info", py_client_info, METH_NOARGS,
 	  "info()\n--\n\n"
 	  "Return a dict about this thread's session: transport, address, lanes, pool_bytes,\n"

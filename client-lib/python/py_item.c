@@ -104,16 +104,11 @@ static PyObject *item_tobytes(PyObject *self, PyObject *none)
 static PyObject *item_path(PyObject *self, void *none)
 {
 	struct py_item *item = (struct py_item *)self;
-	const struct weka_read_item *read = py_batch_item(item->batch, (Py_ssize_t)item->index);
-	PyObject *path;
 
 	(void)none;
-	if (!read)
+	if (!py_batch_item(item->batch, (Py_ssize_t)item->index))
 		return NULL;
-	item->batch->looks++; /* a decoder may be code of Python's */
-	path = py_name(read->ref.name, (Py_ssize_t)read->ref.name_bytes, false);
-	item->batch->looks--;
-	return path;
+	return py_batch_path(item->batch, item->index);
 }
 
 static PyMethodDef methods[] = {

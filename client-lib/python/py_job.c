@@ -229,10 +229,21 @@ int py_job_plan(struct py_session *s, struct py_job *job)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* A stream's batch goes back to its stream. */
+static void lent_end(struct py_session *s, struct py_job *job)
+{
+	if (job->lent->lease)
+		s->leased_bytes -= job->lent->lease->size_bytes;
+	(void)weka_stream_release(job->feed->weka, job->lent);
+	job->feed->jobs--;
+}
+
 void py_job_end(struct py_session *s, struct py_job *job)
 {
 	struct py_part *part;
 
+	if (job->feed)
+		lent_end(s, job);
 	for (part = job->parts; part; part = part->next) {
 		if (part->is_out)
 			py_forsake(s, &part->op);
@@ -253,7 +264,8 @@ void py_job_free(struct py_job *job)
 		free(part->index);
 		free(part);
 	}
-	free(job->items);
+	if (!job->feed)
+		free(job->items);
 	free(job->names);
 	free(job);
 }

@@ -8,8 +8,9 @@
  *
  * Invariants:
  *
- *  (1) leased_bytes counts the leases that were taken and not released.  Bytes that the pool has in
- *      use beyond that come back by themselves.
+ *  (1) leased_bytes counts the leases that were taken and not released, those of a stream's batches
+ *      included.  Bytes that the pool has in use beyond that come back by themselves, or were read
+ *      ahead by a stream.
  */
 #include "client-lib/python/py_weka.h"
 

@@ -30,10 +30,14 @@ static int types_new(PyObject *module)
 	if (type_new(module, &py_client_spec, &py_types.client) < 0 ||
 	    type_new(module, &py_session_spec, &py_types.session) < 0 ||
 	    type_new(module, &py_batch_spec, &py_types.batch) < 0 ||
-	    type_new(module, &py_item_spec, &py_types.item) < 0)
+	    type_new(module, &py_item_spec, &py_types.item) < 0 ||
+	    type_new(module, &py_dataset_spec, &py_types.dataset) < 0 ||
+	    type_new(module, &py_stream_spec, &py_types.stream) < 0 ||
+	    type_new(module, &py_sample_batch_spec, &py_types.sample_batch) < 0)
 		return -1;
 	py_types.stat = PyStructSequence_NewType(&py_stat_desc);
-	return py_types.stat ? 0 : -1;
+	py_types.sample = PyStructSequence_NewType(&py_sample_desc);
+	return py_types.stat && py_types.sample ? 0 : -1;
 }
 
 static int types_add(PyObject *module)
@@ -41,7 +45,11 @@ static int types_add(PyObject *module)
 	if (PyModule_AddObjectRef(module, "Client", (PyObject *)py_types.client) < 0 ||
 	    PyModule_AddObjectRef(module, "Batch", (PyObject *)py_types.batch) < 0 ||
 	    PyModule_AddObjectRef(module, "Item", (PyObject *)py_types.item) < 0 ||
-	    PyModule_AddObjectRef(module, "Stat", (PyObject *)py_types.stat) < 0)
+	    PyModule_AddObjectRef(module, "Stat", (PyObject *)py_types.stat) < 0 ||
+	    PyModule_AddObjectRef(module, "Dataset", (PyObject *)py_types.dataset) < 0 ||
+	    PyModule_AddObjectRef(module, "Stream", (PyObject *)py_types.stream) < 0 ||
+	    PyModule_AddObjectRef(module, "SampleBatch", (PyObject *)py_types.sample_batch) < 0 ||
+	    PyModule_AddObjectRef(module, "Sample", (PyObject *)py_types.sample) < 0)
 		return -1;
 	return PyModule_AddStringConstant(module, "__version__", weka_version());
 }

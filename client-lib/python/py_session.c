@@ -41,6 +41,8 @@ static void free_dropped(struct py_session *s)
 		py_job_end(s, job);
 		py_job_free(job);
 	}
+	if (s->dropped_feeds)
+		py_feeds_end(s, false);
 }
 
 /* This thread forks: its hooks, and what other hooks call, have it locked already. */
@@ -86,19 +88,24 @@ void py_unlock(struct py_session *s)
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-/* Closes it (1).  Jobs that were dropped go with it. */
+/* Closes it (1).  Jobs, streams and datasets go with it. */
 static void finish(struct py_session *s)
 {
 	struct weka_client *weka = s->weka;
+	struct list *node;
 	struct py_job *job;
 
 	ASSERT(s->calls == 0 && s->jobs == 0);
+	if (weka)
+		py_feeds_end(s, true);
 	s->weka = NULL;
 	if (weka) {
 		PY_ENTER_LIBRARY;
 		weka_close(weka);
 		PY_LEAVE_LIBRARY;
 	}
+	while ((node = s->opened.next) != &s->opened)
+		py_opened_unlink(list_entry(node, struct py_opened, of_session));
 	while ((job = s->dropped) != NULL) {
 		s->dropped = job->next;
 		py_job_free(job);
@@ -153,6 +160,7 @@ struct py_session *py_session_new(struct py_client *client, struct weka_client *
 	memset((char *)s + sizeof(PyObject), 0, sizeof(*s) - sizeof(PyObject));
 	list_init(&s->of_client);
 	list_init(&s->of_all);
+	list_init(&s->opened);
 	s->weka = weka;
 	s->thread = PyThread_get_thread_ident();
 	s->generation = py_generation;

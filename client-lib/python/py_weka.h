@@ -5,8 +5,12 @@
  *    Client ----- a session for each thread -----> struct weka_client      (client-lib)
  *                        ^
  *    Item --> Batch --> struct py_job: requests, leases, names
- *     ^
+ *     ^         |
+ *     |         +-----> struct py_job of a stream: one struct weka_batch
  *    memoryview, numpy array, tensor
+ *
+ *    Dataset --- one for each session that uses it --> struct py_opened: struct weka_dataset
+ *    Stream ----------> struct py_feed: struct weka_stream ---^
  *
  * Each arrow is a counted reference, so that a view keeps its item, its batch, its leases and its
  * session.  No object of the package refers to an object of the application, so there are no cycles
@@ -81,6 +85,47 @@ struct py_session {
 	uint32_t interrupts;     /* calls that a signal handler's exception ended */
 	unsigned long forking;   /* the thread whose fork hooks have it locked, or 0 */
 	bool closing;            /* no new calls */
+	struct list opened;      /* datasets */
+	struct py_feed *dropped_feeds; /* to be closed once their batches are gone */
+	unsigned long blocking;        /* the thread that is in py_block(), or 0 */
+	struct py_progress *progress;  /* of its call, or NULL */
+};
+
+/* A dataset that is open in one session.  Its list in a Dataset counts as one reference. */
+struct py_opened {
+	struct list of_dataset;
+	struct list of_session;
+	struct py_session *session; /* NULL: unlinked */
+	struct weka_dataset *weka;
+	uint32_t refs;
+};
+
+struct py_dataset {
+	PyObject_HEAD struct py_client *client;
+	struct list opened;
+	struct weka_dataset_info info;
+	PyObject *classes; /* a tuple of str */
+	bool closed;
+	char name[WEKA_DATASET_NAME_MAX + 1];
+};
+
+/* The inside of a stream. */
+struct py_feed {
+	struct py_feed *next; /* on session->dropped_feeds */
+	struct weka_stream *weka;
+	struct py_opened *opened;
+	uint32_t jobs; /* batches that were not given back */
+};
+
+struct py_stream {
+	PyObject_HEAD struct py_session *session;
+	struct py_feed *feed;           /* NULL: closed */
+	struct py_job *kept;            /* a batch that came when a signal ended the call */
+	struct weka_cursor kept_end;    /* the place after it */
+	struct weka_cursor cursor;      /* the place after the last batch that was handed out */
+	struct weka_stream_stats stats; /* of a closed stream */
+	bool busy;                      /* a call is inside */
+	bool closed;                    /* by close(), perhaps during a call */
 };
 
 struct py_batch {
@@ -101,9 +146,15 @@ struct py_types {
 	PyTypeObject *batch;
 	PyTypeObject *item;
 	PyTypeObject *stat;
+	PyTypeObject *dataset;
+	PyTypeObject *stream;
+	PyTypeObject *sample_batch;
+	PyTypeObject *sample;
 };
 extern struct py_types py_types;
 extern PyType_Spec py_client_spec, py_session_spec, py_batch_spec, py_item_spec;
+extern PyType_Spec py_dataset_spec, py_stream_spec, py_sample_batch_spec;
+extern PyStructSequence_Desc py_sample_desc;
 extern PyStructSequence_Desc py_stat_desc;
 
 /* ---- errors: py_error.c ------------------------------------------------------------------ */
@@ -228,6 +279,30 @@ extern _Atomic uint32_t py_inside;
 	atomic_fetch_sub(&py_inside, 1);                                                           \
 	Py_END_ALLOW_THREADS
 
+/* ---- calls of the library that wait: py_block.c --------------------------------------------- */
+
+/* How far a long call is, for the application's function. */
+struct py_progress {
+	PyObject *call; /* NULL: nobody wants to know */
+	uint64_t done;
+	uint64_t total;
+	uint64_t told; /* `done` when it was called last */
+};
+
+/*
+ * Around one waiting call of the library, with PY_ENTER_LIBRARY inside.  While it waits, signal
+ * handlers and progress functions run, and other threads use the session.  py_block() locks, or
+ * returns -1 with an exception.  py_unblock() unlocks, and returns -1 with the exception of `err`,
+ * which names `path` (or NULL), or with that of a signal handler or a progress function.  -EINVAL
+ * is a ValueError.
+ */
+int py_block(struct py_session *session, struct py_progress *progress);
+int py_unblock(struct py_session *session, int err, PyObject *path);
+/* For struct weka_progress; `user` is a struct py_progress. */
+int py_progress_note(void *user, uint64_t done, uint64_t total);
+/* Tells the application.  Returns -1 with its exception. */
+int py_progress_tell(struct py_progress *progress);
+
 /* ---- leases: py_lease.c -------------------------------------------------------------------- */
 
 /* Leases at least `least` and best `bytes`.  Returns NULL with an exception. */
@@ -263,6 +338,9 @@ struct py_job {
 	uint32_t error_count;
 	char line[PY_LINE_BYTES]; /* why `error` */
 	int error;                /* of the batch as a whole: 0 or -errno */
+	/* A stream's batch has its items and its memory from the library: */
+	struct py_feed *feed; /* NULL: it is not a stream's */
+	struct weka_batch *lent;
 };
 
 static inline bool py_job_is_whole(const struct py_job *job)
@@ -289,6 +367,8 @@ uint64_t py_window_bytes(uint32_t count, uint64_t blocks);
 /* Takes in its answers. */
 void py_part_finish(struct py_session *session, struct py_job *job, struct py_part *part);
 
+/* A new batch of the type, which has the job; NULL with an exception: the job is the caller's. */
+struct py_batch *py_batch_new(struct py_session *session, struct py_job *job, PyTypeObject *type);
 PyObject *py_batch_submit(struct py_client *client, PyObject *args, PyObject *kwargs, bool wait);
 /* Waits for the batch; -1 with an exception.  With a timeout: 0 when it is over. */
 int py_batch_wait(struct py_batch *batch, uint64_t timeout_ns);
@@ -296,11 +376,37 @@ int py_batch_wait(struct py_batch *batch, uint64_t timeout_ns);
 void py_batch_let_go(struct py_batch *batch);
 /* The item, or NULL with the exception of what became of it. */
 const struct weka_read_item *py_batch_item(struct py_batch *batch, Py_ssize_t index);
+/* The path of an item, as str.  May wait for the manifest. */
+PyObject *py_batch_path(struct py_batch *batch, uint32_t index);
 PyObject *py_item_new(struct py_batch *batch, uint32_t index);
 /* The file's bytes; an empty file has an address, too.  Returns -1 with an exception. */
 int py_item_bytes(struct py_item *item, void **data, uint64_t *bytes);
 PyObject *py_item_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_item_dlpack_device(PyObject *self, PyObject *none);
+
+/* ---- datasets and streams: py_opened.c, py_dataset.c, py_stream.c -------------------------- */
+
+/* The dataset in this session, until py_opened_put().  Opens it if it must.  NULL: an exception. */
+struct py_opened *py_opened_get(struct py_dataset *dataset, struct py_session *session);
+void py_opened_put(struct py_opened *opened);
+/* Neither its Dataset nor its session knows it any more. */
+void py_opened_unlink(struct py_opened *opened);
+/* A sample of it.  Returns -1 with an exception. */
+int py_opened_sample(struct py_opened *opened, struct py_session *session, uint64_t index,
+		     struct weka_sample *out);
+void py_dataset_end(struct py_dataset *dataset); /* Close it; its streams go on. */
+void py_dataset_dealloc(PyObject *self);
+PyObject *py_client_create_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_client_drop_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_stream_open(struct py_dataset *dataset, const struct weka_epoch *epoch,
+			 const struct weka_cursor *cursor);
+PyObject *py_stream_next(PyObject *self);
+/* The Stream ends; its batches stay. */
+void py_stream_let_go(struct py_stream *stream);
+PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs);
+/* Closes streams whose batches are gone.  Locked, or when nobody uses the session any more. */
+void py_feeds_end(struct py_session *session, bool is_last);
 
 /* ---- files: py_file.c, py_bulk.c, py_name.c, py_list.c, py_many.c --------------------------- */
 
