@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+"""weka.torch.IterableDataset: each sample once an epoch, one order for every world and number of
+workers, resumed anywhere; against the order as PROTOCOL.md 12 has it (test/peer/order.py)."""
+import errno
+import gc
+import os
+import pickle
+import random
+import signal
+import sys
+
+import pytest
+
+from conftest import connect, content, pool_used, run_python
+
+torch = pytest.importorskip("torch", reason="no torch")
+
+import torch.distributed  # noqa: E402
+import torch.utils.data  # noqa: E402
+
+import weka.torch  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "peer"))
+import order  # noqa: E402
+
+COUNT = 157
+
+
+@pytest.fixture(scope="module")
+def dataset(clients):
+    """Sample i is its number, a few times; its label is i % 3."""
+    client = clients["shm"]
+    top = "/epochs-%d" % os.getpid()
+    client.mkdir(top)
+    for label in range(3):
+        client.mkdir("%s/%d" % (top, label))
+    client.put_batch([("%s/%d/%04d" % (top, n % 3, n), b"%08d" % n * (n % 5 + 1)) for n in range(COUNT)])
+    made = client.create_dataset("epochs-%d" % os.getpid(), top)
+    yield made
+    made.close()
+    client.drop_dataset(made.name, 0)
+    client.rmtree(top)
+
+
+@pytest.fixture
+def lent(shm):
+    """The client's pool is empty afterwards."""
+    return shm
+
+
+def number(item):
+    """A decoder: the number that the file was made of."""
+    data = bytes(item)
+    assert data == data[:8] * (len(data) // 8)
+    return torch.tensor(int(data[:8]))
+
+
+def numbers(dataset, seed, epoch):
+    """The numbers of an epoch, in order; samples are sorted by directory first."""
+    files = sorted(range(COUNT), key=lambda n: (n % 3, n))
+    return [files[order.order(COUNT, seed, epoch, p)] for p in range(COUNT)]
+
+
+def steps(whole, begin, world, batch, drop_last):
+    """What the ranks get: a list of steps, of a list for each rank; PROTOCOL.md 12."""
+    at, all_steps = begin, []
+    while len(whole) - at >= world * batch:
+        all_steps.append([whole[at + r * batch:at + (r + 1) * batch] for r in range(world)])
+        at += world * batch
+    left = len(whole) - at
+    if left and not drop_last:
+        all_steps.append([whole[at + left * r // world:at + left * (r + 1) // world] for r in range(world)])
+    return all_steps
+
+
+def batches(loader):
+    """Lists of numbers; the labels are right."""
+    out = []
+    for samples, labels in loader:
+        assert labels.dtype == torch.int64 and labels.tolist() == [n % 3 for n in samples.tolist()]
+        out.append(samples.tolist())
+    return out
+
+
+def of_rank(all_steps, rank):
+    return [step[rank] for step in all_steps if step[rank]]
+
+
+def test_alone(lent, dataset):
+    data = weka.torch.IterableDataset(dataset, 10, seed=4, decode=number)
+    assert (len(data), data.rank, data.world, data.epoch) == (16, 0, 1, 0)
+    whole = numbers(dataset, 4, 0)
+    assert batches(data) == of_rank(steps(whole, 0, 1, 10, False), 0) == batches(data)
+    assert data.stats["samples"] == COUNT and 0 <= data.stats["waited_share"] <= 1
+    data.set_epoch(7)
+    assert sum(batches(torch.utils.data.DataLoader(data, batch_size=None)), []) == numbers(dataset, 4, 7)
+    with pytest.raises(ValueError):
+        data.set_epoch(-1)
+    plain = weka.torch.IterableDataset(dataset, 50, shuffle=False)
+    samples, labels = next(iter(plain))
+    assert [bytes(s.numpy())[:8] for s in samples] == [b"%08d" % n for n in range(0, 150, 3)]
+    assert labels.tolist() == [0] * 50
+    del samples
+    gc.collect()
+
+
+@pytest.mark.parametrize("workers,start,threads", [(0, None, 0), (0, None, 3), (2, "fork", 0), (3, "fork", 2),
+                                                   (2, "spawn", 0)])
+def test_loaders(lent, dataset, workers, start, threads):
+    for epoch, (world, drop_last) in enumerate([(1, False), (3, False), (2, True)][:1 if start == "spawn" else 3]):
+        expected = steps(numbers(dataset, 9, epoch), 0, world, 8, drop_last)
+        for rank in range(world):
+            data = weka.torch.IterableDataset(dataset, 8, seed=9, rank=rank, world=world, drop_last=drop_last,
+                                              decode=number, threads=threads)
+            data.set_epoch(epoch)
+            loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers,
+                                                 multiprocessing_context=start)
+            assert batches(loader) == of_rank(expected, rank)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_that_stay(lent, dataset, workers):
+    data = weka.torch.IterableDataset(dataset, 8, seed=1, decode=number)
+    loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, persistent_workers=workers > 0,
+                                         multiprocessing_context="fork" if workers else None)
+    for epoch in (0, 1, 5):
+        data.set_epoch(epoch)
+        assert sum(batches(loader), []) == numbers(dataset, 1, epoch)
+
+
+def test_random_configurations(lent, dataset):
+    """Every share of every worker of every rank, begun anywhere, and resumed with another world."""
+    rng = random.Random(12)
+    signal.alarm(300)  # in place of conftest's minute
+    for _ in range(100 if os.environ.get("TEST_LENGTH") == "short" else 1000):
+        world, batch, workers = rng.randint(1, 9), rng.randint(1, 40), rng.choice((1, 1, 2, 3))
+        drop_last, seed, epoch = rng.random() < 0.5, rng.getrandbits(64), rng.randrange(2**40)
+        whole, begin, taken = numbers(dataset, seed, epoch), 0, []
+        for attempt in range(4):
+            expected = steps(whole, begin, world, batch, drop_last)
+            stop = len(expected) if attempt == 3 else rng.randint(0, len(expected))
+            state = None
+            for rank in range(world):
+                data = weka.torch.IterableDataset(dataset, batch, seed=seed, rank=rank, world=world,
+                                                  drop_last=drop_last, decode=number, threads=rng.choice((0, 0, 0, 2)))
+                data.load_state_dict({"cursor": weka._cursor.build(dataset, seed, epoch, begin, True), "batches": 0,
+                                      "worker": 0, "workers": 1, "world": 99, "batch_size": 99})
+                assert (data.epoch, len(data)) == (epoch, len(expected))
+                mine = [shared(data, w, workers) for w in range(workers)]
+                got = [mine[s % workers][s // workers] for s in range(len(expected)) if expected[s][rank]]
+                assert got == of_rank(expected, rank), (world, batch, workers, drop_last, begin, rank)
+                if state is None:
+                    state = data.state_dict(batches=stop)
+                assert data.state_dict(batches=stop) == state
+            taken += sum(sum(expected[:stop], []), [])
+            begin = weka._cursor.parse(dataset, seed, True, state["cursor"])[1]
+            assert whole[:begin] == taken
+            if begin == COUNT:
+                break
+            world, batch, workers = rng.randint(1, 9), rng.randint(1, 40), rng.choice((1, 1, 2, 3))
+
+
+def shared(data, worker, workers):
+    """What worker `worker` of `workers` yields, in this process."""
+    begin = int(data._place[1])
+    return [samples.tolist() for samples, _ in data._iterate(begin, 0, worker, workers)]
+
+
+def test_killed_and_resumed_at_any_batch(lent, dataset):
+    expected = steps(numbers(dataset, 3, 2), 0, 1, 10, False)
+    for stop in range(len(expected) + 1):
+        data = weka.torch.IterableDataset(dataset, 10, seed=3, decode=number, threads=stop % 3)
+        data.set_epoch(2)
+        it = iter(data)
+        assert [next(it)[0].tolist() for _ in range(stop)] == [s[0] for s in expected[:stop]]
+        state = pickle.loads(pickle.dumps(data.state_dict()))
+        assert state["cursor"] == data.state_dict(batches=stop)["cursor"]
+        del it
+        rest = []
+        for rank in range(3):
+            other = weka.torch.IterableDataset(dataset, 7, seed=3, rank=rank, world=3, decode=number)
+            other.load_state_dict(state)
+            other.set_epoch(2)  # as the loop over epochs does
+            rest.append([s.tolist() for s, _ in other])
+        assert sorted(sum(sum(rest, []), [])) == sorted(sum((s[0] for s in expected[stop:]), []))
+        again = weka.torch.IterableDataset(dataset, 10, seed=3, decode=number)
+        again.load_state_dict(state)
+        assert batches(again) == [s[0] for s in expected[stop:]]
+        again.set_epoch(3)
+        assert sum(batches(again), []) == numbers(dataset, 3, 3)
+
+
+def test_the_state_of_workers(lent, dataset):
+    """As torchdata's StatefulDataLoader keeps it: of each worker, to go on with as many."""
+    expected = steps(numbers(dataset, 3, 0), 0, 2, 6, False)
+    for stop in (0, 1, 5, 13):
+        rest = {}
+        for worker in range(3):
+            data = weka.torch.IterableDataset(dataset, 6, seed=3, rank=1, world=2, decode=number)
+            as_worker(data, worker, 3)
+            it = iter(data)
+            mine = range(worker, len(expected), 3)
+            taken = min(sum(s < stop for s in mine), len(mine))
+            for _ in range(taken):
+                next(it)
+            state = data.state_dict()
+            new = weka.torch.IterableDataset(dataset, 6, seed=3, rank=1, world=2, decode=number)
+            new.load_state_dict(state)
+            as_worker(new, worker, 3)
+            for s, (samples, _) in zip(mine[taken:], new):
+                rest[s] = samples.tolist()
+            it.close()
+        assert [rest[s] for s in sorted(rest)] == [s[1] for s in expected[stop:] if s[1]]
+    with pytest.raises(ValueError):
+        weka.torch.IterableDataset(dataset, 6, seed=3, decode=number).load_state_dict(state)
+    new.load_state_dict(state)
+    as_worker(new, 0, 3)
+    with pytest.raises(ValueError):
+        iter(new)
+
+
+def as_worker(data, worker, workers):
+    torch.utils.data._utils.worker._worker_info = torch.utils.data._utils.worker.WorkerInfo(
+        id=worker, num_workers=workers, seed=0, dataset=data)
+
+
+@pytest.fixture(autouse=True)
+def no_worker():
+    yield
+    torch.utils.data._utils.worker._worker_info = None
+
+
+def test_states_that_do_not_fit(lent, dataset):
+    data = weka.torch.IterableDataset(dataset, 10, seed=3, decode=number)
+    state = data.state_dict(batches=3)
+    for wrong in (weka.torch.IterableDataset(dataset, 10, seed=4, decode=number),
+                  weka.torch.IterableDataset(dataset, 10, seed=3, shuffle=False, decode=number)):
+        with pytest.raises(ValueError):
+            wrong.load_state_dict(state)
+    for cursor in (b"", bytes(64), state["cursor"][:-1] + b"x", state["cursor"] + b"x"):
+        with pytest.raises(ValueError):
+            data.load_state_dict(dict(state, cursor=cursor))
+    for batches_ in (-1, 17):
+        with pytest.raises(ValueError):
+            data.state_dict(batches=batches_)
+    for kwargs, kind in [({"batch_size": 0}, ValueError), ({"batch_size": "1"}, TypeError),
+                         ({"batch_size": 1, "rank": 1}, ValueError), ({"batch_size": 1, "world": 0, "rank": 5}, ValueError),
+                         ({"batch_size": 1, "threads": -1}, ValueError), ({"batch_size": 1, "ahead": 0}, ValueError),
+                         ({"batch_size": 1, "seed": -1}, (ValueError, Exception))]:
+        with pytest.raises(kind):
+            weka.torch.IterableDataset(dataset, **kwargs)
+
+
+def test_the_library_agrees_on_cursors(lent, dataset):
+    for shuffle in (True, False):
+        with dataset.stream(batch=10, seed=2**64 - 1, epoch=5, shuffle=shuffle) as stream:
+            for n, _ in enumerate(stream, 1):
+                position = min(n * 10, COUNT)
+                assert stream.cursor() == weka._cursor.build(dataset, 2**64 - 1, 5, position, shuffle)
+                assert weka._cursor.parse(dataset, 2**64 - 1, shuffle, stream.cursor()) == (5, position)
+
+
+def test_distributed(lent, dataset, tmp_path):
+    if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+        pytest.skip("torch without gloo")
+    code = """
+import os, sys, torch.distributed, weka.torch
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(sys.argv[3]), world_size=2)
+data = weka.torch.IterableDataset(weka.Client().dataset(sys.argv[1]), 10, decode=lambda item: int(bytes(item)[:8]))
+print(data.rank, data.world, sorted(sum((batch.tolist() for batch, _ in data), [])))
+"""
+    import concurrent.futures
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda r: run_python(code, dataset.name, str(tmp_path / "meet"), str(r)), range(2)))
+    expected = steps(numbers(dataset, 0, 0), 0, 2, 10, False)
+    for rank in range(2):
+        assert done[rank].stdout == "%d 2 %s\n" % (rank, sorted(sum((s[rank] for s in expected), []))), done[rank].stderr
+
+
+def test_a_file_that_changed(shm, top):
+    shm.put_batch([("%s/%d" % (top, n), content(n + 1)) for n in range(30)])
+    made = shm.create_dataset("changed-%d" % os.getpid(), top)
+    shm.put(top + "/7", b"other")
+    for threads in (0, 2):
+        data = weka.torch.IterableDataset(made, 10, decode=len, threads=threads)
+        with pytest.raises(OSError) as e:
+            for _ in data:
+                pass
+        assert (e.value.errno, e.value.filename) == (errno.ESTALE, top + "/7")
+    loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(OSError):
+        list(loader)
+    del e, data, loader
+    shm.drop_dataset(made.name, 0)
+
+
+def fails(item):
+    raise ZeroDivisionError
+
+
+def test_a_decoder_that_fails(lent, dataset):
+    for threads in (0, 2):
+        with pytest.raises(ZeroDivisionError):
+            list(weka.torch.IterableDataset(dataset, 10, decode=fails, threads=threads))
+
+
+def test_a_loop_that_ends_early(lent, dataset):
+    for threads in (0, 2):
+        for n in range(20):
+            for _ in weka.torch.IterableDataset(dataset, 10, threads=threads):
+                break
+    for n in range(10):
+        data = weka.torch.IterableDataset(dataset, 25, decode=number)
+        for samples, _ in data:
+            pass
