@@ -64,6 +64,7 @@ struct weka_sample {
 	uint64_t check; /* the first 8 bytes of its SHA-256, as they are; 0: the dataset is quick */
 	uint32_t label; /* or WEKA_NO_LABEL */
 	uint32_t reserved0;
+	int64_t ctime_ns; /* for weka_read_item.ctime_ns: the state in which the file was listed */
 };
 
 /**

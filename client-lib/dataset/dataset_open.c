@@ -358,6 +358,7 @@ static int sample(struct weka_dataset *d, uint64_t index, struct weka_sample *ou
 	out->check = r.check;
 	out->label = r.label;
 	out->reserved0 = 0;
+	out->ctime_ns = r.ctime_ns;
 	return 0;
 }
 
