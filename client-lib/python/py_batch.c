@@ -102,9 +102,10 @@ struct py_batch *py_batch_new(struct py_session *s, struct py_job *job, PyTypeOb
 	return b;
 }
 
-static struct py_batch *submit(struct py_session *s, struct py_job *job, bool wait)
+struct py_batch *py_job_submit(struct py_session *s, struct py_job *job, bool wait,
+			       PyTypeObject *type)
 {
-	struct py_batch *b = py_batch_new(s, job, py_types.batch);
+	struct py_batch *b = py_batch_new(s, job, type);
 
 	if (!b) {
 		py_job_free(job);
@@ -133,7 +134,7 @@ PyObject *py_batch_submit(struct py_client *client, PyObject *args, PyObject *kw
 		py_job_free(job);
 		return NULL;
 	}
-	b = submit(s, job, wait);
+	b = py_job_submit(s, job, wait, py_types.batch);
 	py_end(s);
 	return (PyObject *)b;
 }

@@ -9,6 +9,7 @@
  */
 #include "client-lib/python/py_weka.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* ---- its life ------------------------------------------------------------------------------ */
@@ -66,8 +67,7 @@ static PyObject *sample_path(struct py_batch *b, uint32_t index)
 {
 	struct weka_sample sample;
 
-	if (py_opened_sample(b->job->feed->opened, b->session, b->job->lent->samples[index],
-			     &sample) < 0)
+	if (py_opened_sample(b->job->feed->opened, b->session, b->job->samples[index], &sample) < 0)
 		return NULL;
 	return py_name(sample.path, (Py_ssize_t)strlen(sample.path), false);
 }
@@ -88,7 +88,7 @@ PyObject *py_batch_path(struct py_batch *b, uint32_t index)
 static PyObject *error_of(struct py_batch *b, uint32_t index)
 {
 	const struct py_job *job = b->job;
-	const int err = job->error ? job->error : job->items[index].status;
+	const int err = py_job_status(job, index);
 	const bool has_line = err == -EMSGSIZE || err == -EAGAIN;
 	PyObject *path, *error;
 
@@ -98,11 +98,6 @@ static PyObject *error_of(struct py_batch *b, uint32_t index)
 	Py_XDECREF(path);
 	b->looks--;
 	return error;
-}
-
-static bool has_failed(const struct py_job *job, uint32_t index)
-{
-	return job->error || job->items[index].status;
 }
 
 const struct weka_read_item *py_batch_item(struct py_batch *b, Py_ssize_t index)
@@ -115,7 +110,7 @@ const struct weka_read_item *py_batch_item(struct py_batch *b, Py_ssize_t index)
 		PyErr_SetString(PyExc_IndexError, "the batch has no such item");
 		return NULL;
 	}
-	if (!has_failed(b->job, (uint32_t)index))
+	if (!py_job_status(b->job, (uint32_t)index))
 		return &b->job->items[index];
 	error = error_of(b, (uint32_t)index);
 	if (error)
@@ -178,7 +173,7 @@ static PyObject *batch_errors(PyObject *self, PyObject *none)
 		failed = -1;
 	b->looks++; /* (1): to the end */
 	for (i = 0; !failed && i < b->job->count; i++)
-		if (has_failed(b->job, i))
+		if (py_job_status(b->job, i))
 			failed = errors_add(errors, b, i);
 	b->looks--;
 	if (failed)
@@ -254,16 +249,19 @@ PyType_Spec py_batch_spec = {
 /* A memoryview of a copy: it keeps none of the pool's memory. */
 static PyObject *numbers(struct py_batch *b, bool labels)
 {
-	const struct weka_batch *lent;
+	const struct py_job *job = b->job;
 	PyObject *bytes, *array = NULL, *module, *view = NULL;
 
-	if (batch_length((PyObject *)b) < 0 || py_batch_wait(b, 0) < 0)
+	if (batch_length((PyObject *)b) < 0)
 		return NULL;
-	lent = b->job->lent;
-	bytes = labels ? PyBytes_FromStringAndSize((const char *)lent->labels,
-						   (Py_ssize_t)(sizeof(uint32_t) * lent->count))
-		       : PyBytes_FromStringAndSize((const char *)lent->samples,
-						   (Py_ssize_t)(sizeof(uint64_t) * lent->count));
+	if (py_is_stale(b->session)) {
+		py_raise(-ESTALE, "the batch is of the process that forked this one", NULL);
+		return NULL;
+	}
+	bytes = labels ? PyBytes_FromStringAndSize((const char *)job->labels,
+						   (Py_ssize_t)(sizeof(uint32_t) * job->count))
+		       : PyBytes_FromStringAndSize((const char *)job->samples,
+						   (Py_ssize_t)(sizeof(uint64_t) * job->count));
 	module = bytes ? PyImport_ImportModule("array") : NULL;
 	if (module)
 		array = PyObject_CallMethod(module, "array", "sO", labels ? "i" : "q", bytes);
@@ -294,17 +292,20 @@ static PyObject *get_step(PyObject *self, void *none)
 	(void)none;
 	if (batch_length(self) < 0 || py_batch_wait(b, 0) < 0)
 		return NULL;
+	if (!b->job->lent)
+		Py_RETURN_NONE;
 	return PyLong_FromUnsignedLongLong(b->job->lent->step);
 }
 
 static PyGetSetDef sample_getset[] = {
-	{ "done", batch_done, NULL, "True.", NULL },
+	{ "done", batch_done, NULL, "Whether the batch is whole.", NULL },
 	{ "released", batch_released, NULL, "Whether the memory was given back.", NULL },
 	{ "samples", get_samples, NULL,
 	  "The samples' numbers in the dataset: a memoryview of int64, a copy.", NULL },
 	{ "labels", get_labels, NULL,
 	  "The samples' labels: a memoryview of int32, a copy; -1 without labels.", NULL },
-	{ "step", get_step, NULL, "From 0 on, since the stream was opened.", NULL },
+	{ "step", get_step, NULL,
+	  "From 0 on, since the stream was opened; None: it is not a stream's.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -315,7 +316,7 @@ static PyType_Slot sample_slots[] = {
 	{ Py_tp_methods, methods },
 	{ Py_tp_getset, sample_getset },
 	{ Py_tp_doc,
-	  "A batch of an epoch: as a Batch, a sequence of Items, and their numbers and labels.\n\n"
+	  "Samples of a dataset: as a Batch, a sequence of Items, and their numbers and labels.\n\n"
 	  "batch[i] raises the OSError of a sample that could not be read, with the name of its\n"
 	  "file: ESTALE when the file was changed or removed since the dataset was made.  The\n"
 	  "other items are there all the same; errors() has all errors.  It may be empty when\n"

@@ -123,7 +123,7 @@ static int lengths_check(const struct py_job *job)
 	return 0;
 }
 
-static struct py_job *job_alloc(Py_ssize_t count)
+struct py_job *py_job_alloc(Py_ssize_t count)
 {
 	struct py_job *job;
 
@@ -147,7 +147,7 @@ static struct py_job *job_alloc(Py_ssize_t count)
 struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths)
 {
 	PyObject *all = py_sequence(paths, "paths");
-	struct py_job *job = all ? job_alloc(PyTuple_Size(all)) : NULL;
+	struct py_job *job = all ? py_job_alloc(PyTuple_Size(all)) : NULL;
 
 	if (job && (items_set(job, all) < 0 ||
 		    numbers_set(job, offsets, "offsets",
@@ -267,6 +267,7 @@ void py_job_free(struct py_job *job)
 	if (!job->feed)
 		free(job->items);
 	free(job->names);
+	free(job->lengths);
 	free(job);
 }
 

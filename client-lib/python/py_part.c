@@ -73,6 +73,7 @@ static void again(struct py_session *s, struct py_job *job, uint32_t *index, uin
 		items[i].ref = from->ref;
 		items[i].offset_bytes = from->offset_bytes;
 		items[i].length_bytes = from->length_bytes;
+		items[i].ctime_ns = from->ctime_ns;
 	}
 	if (!err)
 		err = py_part_add(s, job, items, index, count, blocks, blocks);

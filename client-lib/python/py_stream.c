@@ -105,6 +105,8 @@ static void job_take(struct py_stream *st, struct py_job *job, struct weka_batch
 	job->lent = batch;
 	job->items = (struct weka_read_item *)(uintptr_t)batch->items;
 	job->count = batch->count;
+	job->samples = batch->samples;
+	job->labels = batch->labels;
 	strncpy(job->line, too_large, sizeof(job->line) - 1);
 	if (batch->lease)
 		st->session->leased_bytes += batch->lease->size_bytes;

@@ -341,7 +341,22 @@ struct py_job {
 	/* A stream's batch has its items and its memory from the library: */
 	struct py_feed *feed; /* NULL: it is not a stream's */
 	struct weka_batch *lent;
+	/* Samples of a dataset, NULL: files. */
+	const uint64_t *samples;
+	const uint32_t *labels;
+	uint64_t *lengths; /* that they must have; NULL: the library has compared them.  Owned, with
+			    * `samples` and `labels` behind it */
 };
+
+/* Returns what became of an item: 0 or -errno. */
+static inline int py_job_status(const struct py_job *job, uint32_t index)
+{
+	const struct weka_read_item *item = &job->items[index];
+
+	if (job->error || item->status || !job->lengths)
+		return job->error ? job->error : item->status;
+	return item->got_bytes == job->lengths[index] ? 0 : -ESTALE;
+}
 
 static inline bool py_job_is_whole(const struct py_job *job)
 {
@@ -350,6 +365,10 @@ static inline bool py_job_is_whole(const struct py_job *job)
 
 /* Makes a job; NULL with an exception.  `lengths` and `offsets` may be None. */
 struct py_job *py_job_new(PyObject *paths, PyObject *offsets, PyObject *lengths);
+struct py_job *py_job_alloc(Py_ssize_t count);
+/* Sends it, perhaps waits, and returns its batch.  Frees it and returns NULL with an exception. */
+struct py_batch *py_job_submit(struct py_session *session, struct py_job *job, bool wait,
+			       PyTypeObject *type);
 /* Cuts it into parts, with leases.  Locked, without the GIL.  Returns 0 or -errno, with a line. */
 int py_job_plan(struct py_session *session, struct py_job *job);
 /* Sends requests and receives answers, without waiting.  Locked, without the GIL. */
@@ -404,6 +423,7 @@ PyObject *py_stream_open(struct py_dataset *dataset, const struct weka_epoch *ep
 PyObject *py_stream_next(PyObject *self);
 /* The Stream ends; its batches stay. */
 void py_stream_let_go(struct py_stream *stream);
+PyObject *py_dataset_read_batch(PyObject *self, PyObject *indices);
 PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs);
 /* Closes streams whose batches are gone.  Locked, or when nobody uses the session any more. */
 void py_feeds_end(struct py_session *session, bool is_last);

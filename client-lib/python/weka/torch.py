@@ -24,6 +24,8 @@ import torch
 import torch.distributed
 import torch.utils.data
 
+import weka
+
 from . import _cursor
 
 __all__ = ["Dataset", "IterableDataset"]
@@ -56,7 +58,10 @@ class _Threads:
 
 
 class Dataset(torch.utils.data.Dataset):
-    """A map-style dataset; sample i is the file paths[i].
+    """A map-style dataset; sample i is the file paths[i], or sample i of a weka.Dataset.
+
+        Dataset(client, paths, targets=labels)
+        Dataset(dataset)                        # targets are the labels, if it has classes
 
     decode(item) makes a sample of a weka.Item, a buffer of the file's bytes; without it a sample is
     a uint8 tensor over the item, and keeps the batch's memory in the client's pool as long as it
@@ -67,17 +72,19 @@ class Dataset(torch.utils.data.Dataset):
     pickled (weka.Client: not with key=).  A file that cannot be read raises its OSError.
     """
 
-    def __init__(self, client, paths, *, decode=None, targets=None, threads=0):
+    def __init__(self, client, paths=None, *, decode=None, targets=None, threads=0):
         self.client = client
-        self.paths = paths if isinstance(paths, (list, tuple)) else list(paths)
+        if isinstance(client, weka.Dataset) != (paths is None):
+            raise TypeError("Dataset() needs a client and paths, or a weka.Dataset")
+        self.paths = paths if isinstance(paths, (list, tuple, type(None))) else list(paths)
         self.decode = decode or _as_tensor
         self.targets = targets
         self._threads = _Threads(threads)
-        if targets is not None and len(targets) != len(self.paths):
-            raise ValueError("%d targets for %d paths" % (len(targets), len(self.paths)))
+        if targets is not None and len(targets) != len(self):
+            raise ValueError("%d targets for %d samples" % (len(targets), len(self)))
 
     def __len__(self):
-        return len(self.paths)
+        return len(self.client if self.paths is None else self.paths)
 
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
@@ -85,11 +92,18 @@ class Dataset(torch.utils.data.Dataset):
     def __getitems__(self, indices):
         """The samples of all indices, in their order, with one submission."""
         indices = [operator.index(i) for i in indices]
-        batch = self.client.read_batch([self.paths[i] for i in indices])
+        targets = self.targets
+        if self.paths is None:
+            indices = [i + len(self) if i < 0 else i for i in indices]
+            batch = self.client.read_batch(indices)
+            if targets is None and self.client.classes:
+                targets = dict(zip(indices, batch.labels))
+        else:
+            batch = self.client.read_batch([self.paths[i] for i in indices])
         samples = list(self._threads.map(self.decode, list(batch)))
-        if self.targets is None:
+        if targets is None:
             return samples
-        return [(sample, self.targets[i]) for sample, i in zip(samples, indices)]
+        return [(sample, targets[i]) for sample, i in zip(samples, indices)]
 
 
 class IterableDataset(torch.utils.data.IterableDataset):

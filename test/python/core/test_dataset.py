@@ -224,3 +224,36 @@ def test_the_memory_comes_back(client, tree, top, name):
     for _ in range(3):
         client.create_dataset(name, top).verify()
     assert pool_used(client) == 0
+
+
+def test_samples_by_number(client, tree, top, name):
+    client.put(top + "/bird/empty", b"")
+    client.put(top + "/dog/large", content(7, 5 << 20))
+    tree = dict(sorted(dict(tree, **{top + "/bird/empty": b"", top + "/dog/large": content(7, 5 << 20)}).items()))
+    paths = list(tree)
+    d = client.create_dataset(name, top)
+    wanted = [3, 121, 40, 3, 0, 119] + list(range(122))
+    batch = d.read_batch(wanted)
+    assert type(batch) is weka.SampleBatch and batch.step is None and batch.done
+    assert list(batch.samples) == wanted and [bytes(i) for i in batch] == [tree[paths[n]] for n in wanted]
+    assert list(batch.labels) == [d.sample(n).label for n in wanted]
+    assert batch[1].path == paths[121] and batch.errors() == {}
+    del batch
+    for wrong, kind in [([122], IndexError), ([-1], ValueError), (["1"], TypeError), (5, TypeError), ("12", TypeError),
+                        ([2**64], OverflowError)]:
+        with pytest.raises(kind):
+            d.read_batch(wrong)
+    assert len(d.read_batch([])) == len(d.read_batch([]).samples) == 0
+    client.put(paths[7], tree[paths[7]])  # the same bytes, but another file
+    client.remove(paths[9])
+    client.write(paths[0], b"x")
+    batch = d.read_batch(range(11))
+    assert {n: (e.errno, e.filename) for n, e in batch.errors().items()} == {
+        n: (errno.ESTALE if n != 9 else errno.ENOENT, paths[n]) for n in (0, 7, 9)}
+    assert bytes(batch[8]) == tree[paths[8]]
+    with pytest.raises(OSError):
+        batch[7]
+    del batch
+    d.close()
+    with pytest.raises(ValueError):
+        d.read_batch([0])

@@ -313,3 +313,21 @@ def test_a_loop_that_ends_early(lent, dataset):
         data = weka.torch.IterableDataset(dataset, 25, decode=number)
         for samples, _ in data:
             pass
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_by_number(lent, dataset, workers):
+    data = weka.torch.Dataset(dataset, decode=number)
+    assert len(data) == COUNT and data[-1] == data[COUNT - 1]
+    files = sorted(range(COUNT), key=lambda n: (n % 3, n))
+    assert [(int(s), label) for s, label in data.__getitems__([5, 150, 5])] == [(files[n], files[n] % 3) for n in (5, 150, 5)]
+    loader = torch.utils.data.DataLoader(data, batch_size=20, shuffle=True, num_workers=workers,
+                                         multiprocessing_context="fork" if workers else None)
+    seen = [pair for samples, labels in loader for pair in zip(samples.tolist(), labels.tolist())]
+    assert sorted(seen) == [(n, n % 3) for n in range(COUNT)]
+    assert [t for _, t in weka.torch.Dataset(dataset, targets=range(COUNT)).__getitems__([7, 3])] == [7, 3]
+    with pytest.raises(IndexError):
+        data[COUNT]
+    for wrong in ((dataset, ["/a"]), (None,)):
+        with pytest.raises(TypeError):
+            weka.torch.Dataset(*wrong)
