@@ -2,7 +2,7 @@
 /*
  * Dataset.read_batch(): samples by their numbers.
  *
- * Each is read by the path that the manifest has, in the state in which it was listed, so that a file
+ * Each is read by the path that the manifest has, in the state in which it was listed.  So a file
  * that was changed or replaced since is an error.
  *
  * Invariants:
