@@ -10,7 +10,8 @@
  *  (1) A call pauses only between two waits: the client is then as it is between two calls, except
  *      that requests of the waiting call are in flight, and that the client must not be closed.
  *  (2) A call that is made during a pause does not pause itself.
- *  (3) After a pause that ends the call, all further waits of that call end at once.
+ *  (3) After a pause that ends the call, all further waits of that call end at once
+ *      [test_weka_pause:ends].
  */
 #include "client-lib/client_internal.h"
 
@@ -50,7 +51,8 @@ static int pause_now(struct weka_client *c)
 	const uint32_t nested = c->nested;
 	int stop, err;
 
-	ASSERT(nested > 0 && c->pause);
+	ASSERT(nested > 0 && c->in_leaf && c->pause); /* (1) */
+	ASSERT(c->pauses == 0);                       /* (2) */
 	c->nested = 0;
 	c->pauses++;
 	client__leave(c);

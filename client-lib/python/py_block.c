@@ -9,7 +9,8 @@
  * Invariants:
  *
  *  (1) One such call at a time uses a session; other calls use it during the pauses.
- *  (2) A pause holds the GIL and not the lock while code of Python's runs.
+ *  (2) A pause holds the GIL and not the lock while code of Python's runs
+ *      [test_stream:test_what_a_signal_handler_may_do].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -82,6 +83,7 @@ int py_block(struct py_session *s, struct py_progress *progress)
 {
 	if (wait_for_others(s) < 0)
 		return -1;
+	ASSERT(!s->blocking); /* (1) */
 	s->blocking = PyThread_get_thread_ident();
 	s->progress = progress;
 	py_lock(s);

@@ -57,6 +57,7 @@ static int dataset_init(struct py_dataset *d)
 	struct py_session *s = py_begin(d->client);
 	struct py_opened *o = s ? py_opened_get(d, s) : NULL;
 
+	ASSERT(!d->classes); /* (1) */
 	if (o) {
 		d->info.size_bytes = sizeof(d->info);
 		if (weka_dataset_get_info(o->weka, &d->info) == 0)

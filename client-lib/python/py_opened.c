@@ -10,7 +10,8 @@
  * Invariants:
  *
  *  (1) A py_opened is in both lists or in none.  Both lists together count as one reference.
- *  (2) All that are in a Dataset's list have the same content.
+ *  (2) All that are in a Dataset's list have the same content
+ *      [test_dataset:test_a_dataset_that_was_made_anew].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -22,12 +23,14 @@ void py_opened_put(struct py_opened *o)
 	ASSERT(o->refs > 0);
 	if (--o->refs > 0)
 		return;
+	ASSERT(!list_linked(&o->of_dataset) && !list_linked(&o->of_session)); /* (1) */
 	weka_dataset_close(o->weka);
 	free(o);
 }
 
 void py_opened_unlink(struct py_opened *o)
 {
+	ASSERT(list_linked(&o->of_dataset) && list_linked(&o->of_session)); /* (1) */
 	list_del(&o->of_dataset);
 	list_del(&o->of_session);
 	o->session = NULL;

@@ -67,6 +67,7 @@ static int item_set(struct py_job *job, uint32_t i, const struct weka_sample *sa
 	}
 	memcpy(job->names + *used, sample->path, bytes);
 	*used += bytes;
+	ASSERT(job->samples == job->lengths + job->count); /* (1) */
 	job->items[i].ref.name_bytes = (uint32_t)(bytes - 1);
 	job->items[i].offset_bytes = sample->offset_bytes;
 	job->items[i].length_bytes = max_u64(sample->size_bytes, 1); /* no request reads 0 bytes */

@@ -9,8 +9,10 @@
  * Invariants:
  *
  *  (1) A feed is closed when its Stream let go of it and no batch is left, or with its session.
- *  (2) No sample is lost: a batch that came while a signal ended the call is handed out next.
- *  (3) `cursor` is the place after the last batch that was handed out.
+ *  (2) No sample is lost: a batch that came while a signal ended the call is handed out next
+ *      [test_stream:test_a_wait_that_a_signal_ends].
+ *  (3) `cursor` is the place after the last batch that was handed out
+ *      [test_stream:test_resume].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -43,7 +45,8 @@ void py_feeds_end(struct py_session *s, bool is_last)
 			continue;
 		}
 		*at = f->next;
-		feed_close(s, f); /* (1) */
+		ASSERT(f->jobs == 0 || is_last); /* (1) */
+		feed_close(s, f);
 	}
 }
 

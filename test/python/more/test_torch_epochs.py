@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """weka.torch.IterableDataset: each sample once an epoch, one order for every world and number of
-workers, resumed anywhere; against the order as PROTOCOL.md 12 has it (test/peer/order.py)."""
+workers, resumed anywhere; against the order as PROTOCOL.md 12 has it (test/peer/epoch_order.py)."""
 import errno
 import gc
 import os
@@ -21,7 +21,7 @@ import torch.utils.data  # noqa: E402
 import weka.torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "peer"))
-import order  # noqa: E402
+import epoch_order as order  # noqa: E402
 
 COUNT = 157
 
